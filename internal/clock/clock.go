@@ -1,0 +1,124 @@
+// Package clock is the only source of time in Keyp.
+//
+// Wall time is Unix milliseconds, the unit of every deadline. Durations (latency,
+// pacing) come from Mono, which never jumps. Tests use Fake and advance it, so that
+// nothing has to sleep to see a key expire.
+package clock
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock tells wall time and wakes sleepers.
+type Clock interface {
+	// Now is the wall clock in Unix milliseconds. It may jump either way.
+	Now() int64
+	// Mono is a monotonic reading for durations; only differences mean something.
+	Mono() time.Duration
+	// Until returns a channel that is closed once Now reaches ms (at once if it
+	// has), and a function that releases it. The wall clock may jump, so the
+	// caller looks at Now again when woken. A system clock wakes within a second
+	// of a jump.
+	Until(ms int64) (reached <-chan struct{}, stop func())
+}
+
+// System is the machine's clock.
+var System Clock = system{}
+
+type system struct{}
+
+var start = time.Now()
+
+func (system) Now() int64          { return time.Now().UnixMilli() }
+func (system) Mono() time.Duration { return time.Since(start) }
+
+// maxSleep bounds a timer, because timers follow the monotonic clock while
+// deadlines follow the wall clock: a forward step is seen within this time.
+const maxSleep = time.Second
+
+func (s system) Until(ms int64) (<-chan struct{}, func()) {
+	done := make(chan struct{})
+	wait := time.Until(time.UnixMilli(ms))
+	if wait <= 0 {
+		close(done)
+		return done, func() {}
+	}
+	timer := time.AfterFunc(min(wait, maxSleep), func() { close(done) })
+	return done, func() { timer.Stop() }
+}
+
+// Fake is a clock that moves only when told. Its zero value stands at 0.
+type Fake struct {
+	mu      sync.Mutex
+	now     int64
+	mono    time.Duration
+	waiters map[*waiter]struct{}
+}
+
+type waiter struct {
+	at   int64
+	done chan struct{}
+}
+
+// NewFake returns a clock that stands at ms.
+func NewFake(ms int64) *Fake { return &Fake{now: ms} }
+
+// Now is where the clock stands.
+func (f *Fake) Now() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+// Mono is the sum of all forward moves.
+func (f *Fake) Mono() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mono
+}
+
+// Until is closed by the Advance or Set that reaches ms.
+func (f *Fake) Until(ms int64) (<-chan struct{}, func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := &waiter{at: ms, done: make(chan struct{})}
+	if f.now >= ms {
+		close(w.done)
+		return w.done, func() {}
+	}
+	if f.waiters == nil {
+		f.waiters = map[*waiter]struct{}{}
+	}
+	f.waiters[w] = struct{}{}
+	return w.done, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.waiters, w)
+	}
+}
+
+// Advance moves the clock forward by d and wakes whoever waited for that.
+func (f *Fake) Advance(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mono += d
+	f.set(f.now + d.Milliseconds())
+}
+
+// Set steps the wall clock to ms, forward or back, as an operator would.
+func (f *Fake) Set(ms int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.set(ms)
+}
+
+func (f *Fake) set(ms int64) {
+	f.now = ms
+	for w := range f.waiters {
+		if f.now >= w.at {
+			close(w.done)
+			delete(f.waiters, w)
+		}
+	}
+}
