@@ -1,0 +1,32 @@
+// Package resp is the Redis protocol: an incremental parser of what clients send
+// and a writer of what they get back, in RESP2 and RESP3.
+//
+// A client sends commands in one of two forms, and may mix them:
+//
+//	*2\r\n $3\r\n GET\r\n $1\r\n k\r\n     multibulk: count, then each argument
+//	                                       with its length in bytes (no spaces)
+//	GET k\r\n                              inline: a line, split as SplitArgs says
+//
+// Reader owns a connection's input buffer. Arguments are slices of that buffer:
+// nothing is copied for a multibulk command, and what was parsed once is never
+// looked at again, however small the pieces that arrive. Memory follows the
+// bytes received, never the lengths announced.
+//
+// Writer appends replies to a byte slice. It allocates nothing but the growth of
+// that slice. The types that exist in RESP3 only have a RESP2 form, so a handler
+// writes a reply once:
+//
+//	            RESP2              RESP3
+//	Null        $-1                _
+//	NullArray   *-1                _
+//	Map         *2n                %n
+//	Set         *n                 ~n
+//	Push        *n                 >n
+//	Double      $ (bulk)           ,
+//	Bool        :1 :0              #t #f
+//	BigNumber   $ (bulk)           (
+//	Verbatim    $ (bulk)           = with a three-letter format
+//
+// Numbers are written as Redis writes them: see AppendDouble for replies and
+// LongDouble for INCRBYFLOAT. The package knows nothing of commands or sessions.
+package resp

@@ -1,0 +1,202 @@
+package resp
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/redcon"
+)
+
+// Writer appends replies to Buf, which its owner may read, cut or replace between
+// replies. Proto is the connection's protocol, 2 or 3; the zero value speaks RESP2.
+//
+// Nothing checks that an Array(n) is followed by n replies; the handler answers
+// for that, or uses ArrayLater.
+type Writer struct {
+	Buf   []byte
+	Proto int
+}
+
+// resp3 says whether the connection asked for RESP3 with HELLO.
+func (w *Writer) resp3() bool { return w.Proto >= 3 }
+
+// Len is the number of bytes in the buffer: a position to Truncate to.
+func (w *Writer) Len() int { return len(w.Buf) }
+
+// Truncate drops all that was written after the buffer was n bytes long.
+func (w *Writer) Truncate(n int) { w.Buf = w.Buf[:n] }
+
+// OK writes the status OK.
+func (w *Writer) OK() { w.Buf = append(w.Buf, "+OK\r\n"...) }
+
+// Simple writes a status, such as QUEUED. CR and LF become spaces.
+func (w *Writer) Simple(s string) { w.Buf = redcon.AppendString(w.Buf, s) }
+
+// Error writes an error. The text starts with its code ("ERR syntax error") and has
+// no leading minus. Line ends after it are cut, and CR and LF within become spaces,
+// so that a text that quotes a client's argument cannot forge a reply.
+func (w *Writer) Error(text string) {
+	w.Buf = redcon.AppendError(w.Buf, strings.TrimRight(text, "\r\n"))
+}
+
+// Int writes an integer.
+func (w *Writer) Int(n int64) { w.Buf = redcon.AppendInt(w.Buf, n) }
+
+// Bulk writes a binary-safe string; nil is the empty string, see Null.
+func (w *Writer) Bulk(b []byte) { w.Buf = redcon.AppendBulk(w.Buf, b) }
+
+// BulkString writes a binary-safe string.
+func (w *Writer) BulkString(s string) { w.Buf = redcon.AppendBulkString(w.Buf, s) }
+
+// BulkInt writes a number's decimal digits as a bulk string: a counter's value, a
+// list of deadlines as HGETALL would show it.
+func (w *Writer) BulkInt(n int64) {
+	var tmp [20]byte
+	w.Bulk(strconv.AppendInt(tmp[:0], n, 10))
+}
+
+// BulkUint is BulkInt for unsigned numbers, such as the cursor of SCAN.
+func (w *Writer) BulkUint(n uint64) {
+	var tmp [20]byte
+	w.Bulk(strconv.AppendUint(tmp[:0], n, 10))
+}
+
+// Null writes the answer for something that is not there.
+func (w *Writer) Null() {
+	if w.resp3() {
+		w.Buf = append(w.Buf, "_\r\n"...)
+		return
+	}
+	w.Buf = append(w.Buf, "$-1\r\n"...)
+}
+
+// NullArray is Null where the answer would have been an array (EXEC after a
+// watched key changed, BLPOP after its timeout). RESP3 has one null for both.
+func (w *Writer) NullArray() {
+	if w.resp3() {
+		w.Buf = append(w.Buf, "_\r\n"...)
+		return
+	}
+	w.Buf = append(w.Buf, "*-1\r\n"...)
+}
+
+// Array announces n replies that follow.
+func (w *Writer) Array(n int) { w.Buf = appendHeader(w.Buf, '*', n) }
+
+// Map announces n pairs; 2n replies follow, key and value in turn.
+func (w *Writer) Map(n int) { w.aggregate('%', n) }
+
+// Set announces n replies without an order or repetitions.
+func (w *Writer) Set(n int) { w.aggregate('~', n) }
+
+// Push announces an out-of-band message of n replies (pub/sub, invalidations). In
+// RESP2 it is an array, which a client can tell apart only by being subscribed.
+func (w *Writer) Push(n int) { w.aggregate('>', n) }
+
+// aggregate writes a header with the present protocol's type and count for kind.
+func (w *Writer) aggregate(kind byte, n int) {
+	if !w.resp3() {
+		if kind == '%' {
+			n *= 2
+		}
+		kind = '*'
+	}
+	w.Buf = appendHeader(w.Buf, kind, n)
+}
+
+func appendHeader(b []byte, kind byte, n int) []byte {
+	b = append(b, kind)
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, '\r', '\n')
+}
+
+// Double writes a floating point number, formatted by AppendDouble.
+func (w *Writer) Double(f float64) {
+	if w.resp3() {
+		w.Buf = append(w.Buf, ',')
+		w.Buf = AppendDouble(w.Buf, f)
+		w.Buf = append(w.Buf, '\r', '\n')
+		return
+	}
+	var tmp [32]byte // a double's longest text has 24 bytes
+	w.Bulk(AppendDouble(tmp[:0], f))
+}
+
+// Bool writes a truth value.
+func (w *Writer) Bool(v bool) {
+	switch {
+	case w.resp3() && v:
+		w.Buf = append(w.Buf, "#t\r\n"...)
+	case w.resp3():
+		w.Buf = append(w.Buf, "#f\r\n"...)
+	case v:
+		w.Int(1)
+	default:
+		w.Int(0)
+	}
+}
+
+// BigNumber writes an integer of any size, given as its decimal digits.
+func (w *Writer) BigNumber(digits string) {
+	if w.resp3() {
+		w.Buf = append(w.Buf, '(')
+		w.Buf = append(w.Buf, digits...)
+		w.Buf = append(w.Buf, '\r', '\n')
+		return
+	}
+	w.BulkString(digits)
+}
+
+// Verbatim writes text meant for people, such as INFO. The format has three
+// letters: "txt" or "mkd".
+func (w *Writer) Verbatim(format, text string) {
+	if w.resp3() {
+		w.Buf = appendHeader(w.Buf, '=', len(format)+1+len(text))
+		w.Buf = append(w.Buf, format...)
+		w.Buf = append(w.Buf, ':')
+		w.Buf = append(w.Buf, text...)
+		w.Buf = append(w.Buf, '\r', '\n')
+		return
+	}
+	w.BulkString(text)
+}
+
+// Mark is the place of a header whose count is not known yet.
+type Mark struct {
+	at   int
+	kind byte
+}
+
+// ArrayLater starts an array; SetLen gives the count when the replies are written.
+func (w *Writer) ArrayLater() Mark { return w.later('*') }
+
+// MapLater starts a map; SetLen gives the number of pairs.
+func (w *Writer) MapLater() Mark { return w.later('%') }
+
+// SetLater starts a set; SetLen gives the number of members.
+func (w *Writer) SetLater() Mark { return w.later('~') }
+
+// later leaves room for a header of one digit, so that short replies, the usual
+// ones, do not move.
+func (w *Writer) later(kind byte) Mark {
+	m := Mark{at: len(w.Buf), kind: kind}
+	w.Buf = append(w.Buf, "*0\r\n"...)
+	return m
+}
+
+// reserved is what later writes.
+const reserved = len("*0\r\n")
+
+// SetLen completes the header at m with n (elements, or pairs of a map). Marks nest:
+// an inner one is completed before the one around it. A header of more digits moves
+// what follows it, once.
+func (w *Writer) SetLen(m Mark, n int) {
+	end := len(w.Buf)
+	w.aggregate(m.kind, n) // written behind the reply, then brought to its place
+	size := len(w.Buf) - end
+	var header [24]byte
+	copy(header[:], w.Buf[end:])
+	copy(w.Buf[m.at+size:], w.Buf[m.at+reserved:end])
+	copy(w.Buf[m.at:], header[:size])
+	w.Buf = w.Buf[:end+size-reserved]
+}
