@@ -1,0 +1,107 @@
+package vfs
+
+import (
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	sectorSize = 512  // what a disk writes whole or not at all
+	pageSize   = 4096 // what the kernel writes in one go, most of the time
+)
+
+// sorted walks a map in key order, so that one seed means one crash.
+func sorted[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
+
+// crash gives the names that survive: each pending operation happened or not, but
+// one that builds on an undone one is undone with it.
+func (d *directory) crash(rng *rand.Rand) map[string]*inode {
+	names := maps.Clone(d.durable)
+	undoneNodes := map[*inode]bool{}
+	undoneNames := map[string]bool{}
+	keepAll := rng.IntN(3) == 0
+	for _, op := range d.pending {
+		follows := undoneNodes[op.node] || undoneNames[op.from] || undoneNames[op.to]
+		if !follows && (keepAll || rng.IntN(2) == 0) {
+			op.apply(names)
+			continue
+		}
+		undoneNodes[op.node] = true
+		if op.from != "" {
+			undoneNames[op.from] = true
+		}
+		if op.to != "" {
+			undoneNames[op.to] = true
+		}
+	}
+	return names
+}
+
+// crash gives bytes the file may hold afterwards. Each sector shows the state after
+// some number of the changes since the last sync, and so does the size.
+func (n *inode) crash(rng *rand.Rand) []byte {
+	if len(n.pending) == 0 {
+		return slices.Clone(n.durable)
+	}
+	survive := func() int { return rng.IntN(len(n.pending) + 1) }
+	switch rng.IntN(8) {
+	case 0: // nothing arrived
+		survive = func() int { return 0 }
+	case 1: // all did
+		survive = func() int { return len(n.pending) }
+	}
+
+	size := len(n.durable)
+	sizeAt := survive()
+	for _, c := range n.pending[:sizeAt] {
+		size = c.sizeAfter(size)
+	}
+	after := make([]byte, size)
+	copy(after, n.durable)
+
+	for page := 0; page < size; page += pageSize {
+		torn := rng.IntN(4) == 0
+		changes := survive()
+		for sector := page; sector < min(page+pageSize, size); sector += sectorSize {
+			if torn {
+				changes = survive()
+			}
+			lo, hi := sector, min(sector+sectorSize, size)
+			for _, c := range n.pending[:changes] {
+				c.applyTo(after, lo, hi)
+			}
+		}
+	}
+	return after
+}
+
+func (c change) sizeAfter(size int) int {
+	if c.data == nil {
+		return int(c.off)
+	}
+	return max(size, int(c.off)+len(c.data))
+}
+
+// applyTo brings the part of the change within [lo, hi) into b.
+func (c change) applyTo(b []byte, lo, hi int) {
+	if c.data == nil {
+		if from := max(lo, int(c.off)); from < hi {
+			clear(b[from:hi])
+		}
+		return
+	}
+	from, to := max(lo, int(c.off)), min(hi, int(c.off)+len(c.data))
+	if from < to {
+		copy(b[from:to], c.data[from-int(c.off):])
+	}
+}

@@ -1,0 +1,67 @@
+// Package vfs is the file access of the log: the real file system, one in memory
+// that can lose power, and a wrapper that injects failures into either.
+//
+// What a caller may rely on, and what Mem therefore takes away when it crashes:
+//
+//   - Bytes are on disk once Sync of their file has returned. Until then any
+//     subset of the 512-byte sectors written may have arrived, in any order; a
+//     single sector is never mixed.
+//   - The size of a file is on disk once Sync has returned.
+//   - Names (Create, Remove, Rename) are on disk once SyncDir of their directory
+//     has returned. Until then each may be undone. Rename is atomic.
+//   - A failed Sync says nothing about which bytes arrived. It must not be tried
+//     again: the kernel may have dropped the pages and would report success.
+package vfs
+
+import (
+	"errors"
+	"io"
+)
+
+// ErrLocked is what Lock gives when another process, or another handle of this
+// one, holds the lock.
+var ErrLocked = errors.New("vfs: already locked")
+
+// File is an open file. Reads and writes at distinct offsets may run at the same
+// time, and beside Sync. No method may run beside or after Close.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+
+	// Sync makes the bytes written and the size durable: fdatasync on Linux,
+	// F_FULLFSYNC on macOS.
+	Sync() error
+	// Truncate sets the size in bytes; what it adds reads as zeros.
+	Truncate(size int64) error
+	// Size is the present size in bytes.
+	Size() (int64, error)
+	// Reread asks that later reads come from the device instead of a cache, so
+	// that bytes a failed Sync left in memory only are not taken for durable.
+	// Best effort: a system without the means does nothing.
+	Reread() error
+}
+
+// FS is the part of a file system the log needs. Names are paths in the form of
+// the operating system; a missing file gives an error that is fs.ErrNotExist.
+type FS interface {
+	// Create opens a new file, or an existing one emptied, with mode 0600.
+	Create(name string) (File, error)
+	// Open opens an existing file for reading and writing.
+	Open(name string) (File, error)
+	Remove(name string) error
+	// Rename replaces newName if it exists.
+	Rename(oldName, newName string) error
+	// List gives the base names in dir, sorted.
+	List(dir string) ([]string, error)
+	// MkdirAll makes dir and its parents, with mode 0700.
+	MkdirAll(dir string) error
+	// SyncDir makes the names in dir durable.
+	SyncDir(dir string) error
+	// Lock takes an exclusive advisory lock on name, making the file if needed,
+	// or gives ErrLocked. Closing the result, or the end of the process, frees it.
+	Lock(name string) (io.Closer, error)
+	// Free is the space in bytes that a user without privileges may still take
+	// on the file system of dir.
+	Free(dir string) (uint64, error)
+}

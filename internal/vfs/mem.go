@@ -1,0 +1,280 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+)
+
+// Mem is a file system in memory that knows what a power cut may take from it. It
+// is meant for tests and safe for use by several goroutines.
+//
+// For the names, each directory operation since the last SyncDir is kept in order;
+// for the bytes, each write since the last Sync of the file.
+type Mem struct {
+	mu    sync.Mutex
+	files map[string]*inode
+	dirs  map[string]*directory
+	locks map[string]bool
+	free  uint64 // bytes by which files may still grow
+}
+
+// directory holds the durable names of one directory and what came after them.
+type directory struct {
+	durable map[string]*inode // base name to file
+	pending []nameOp
+}
+
+// nameOp is a create (from empty), a removal (to empty) or a rename.
+type nameOp struct {
+	from, to string
+	node     *inode
+}
+
+type inode struct {
+	data    []byte
+	durable []byte
+	pending []change
+}
+
+// change is a write (data at off) or, when data is nil, a new size off.
+type change struct {
+	off  int64
+	data []byte
+}
+
+// NewMem gives an empty file system that holds the root directories only and has
+// room without bound.
+func NewMem() *Mem {
+	return &Mem{
+		files: map[string]*inode{},
+		dirs:  map[string]*directory{".": newDirectory(), "/": newDirectory()},
+		locks: map[string]bool{},
+		free:  math.MaxUint64,
+	}
+}
+
+func newDirectory() *directory { return &directory{durable: map[string]*inode{}} }
+
+// SetFree sets how many bytes files may still grow by; beyond it they get ENOSPC.
+// Removing and shrinking give room back.
+func (m *Mem) SetFree(n uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.free = n
+}
+
+// take accounts for growth (or, negative, shrinking) of n bytes.
+func (m *Mem) take(n int64) error {
+	if m.free == math.MaxUint64 {
+		return nil
+	}
+	if n > 0 && uint64(n) > m.free {
+		return syscall.ENOSPC
+	}
+	m.free -= uint64(n)
+	return nil
+}
+
+func pathError(op, name string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
+
+// parent finds the directory of name; nil when it does not exist.
+func (m *Mem) parent(name string) *directory { return m.dirs[filepath.Dir(name)] }
+
+// Create is FS.Create.
+func (m *Mem) Create(name string) (File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name = filepath.Clean(name)
+	dir := m.parent(name)
+	if dir == nil {
+		return nil, pathError("create", name, fs.ErrNotExist)
+	}
+	node := m.files[name]
+	if node == nil {
+		node = &inode{}
+		m.files[name] = node
+		dir.pending = append(dir.pending, nameOp{to: filepath.Base(name), node: node})
+	} else if err := m.resize(node, 0); err != nil {
+		return nil, pathError("create", name, err)
+	}
+	return &memFile{fs: m, node: node, name: name}, nil
+}
+
+// Open is FS.Open.
+func (m *Mem) Open(name string) (File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name = filepath.Clean(name)
+	node := m.files[name]
+	if node == nil {
+		return nil, pathError("open", name, fs.ErrNotExist)
+	}
+	return &memFile{fs: m, node: node, name: name}, nil
+}
+
+// Remove is FS.Remove.
+func (m *Mem) Remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name = filepath.Clean(name)
+	node := m.files[name]
+	if node == nil {
+		return pathError("remove", name, fs.ErrNotExist)
+	}
+	delete(m.files, name)
+	dir := m.parent(name)
+	dir.pending = append(dir.pending, nameOp{from: filepath.Base(name), node: node})
+	return m.take(-int64(len(node.data)))
+}
+
+// Rename is FS.Rename within one directory; the log needs no other.
+func (m *Mem) Rename(oldName, newName string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	oldName, newName = filepath.Clean(oldName), filepath.Clean(newName)
+	node := m.files[oldName]
+	if node == nil {
+		return pathError("rename", oldName, fs.ErrNotExist)
+	}
+	if filepath.Dir(oldName) != filepath.Dir(newName) {
+		return pathError("rename", newName, errors.ErrUnsupported)
+	}
+	delete(m.files, oldName)
+	m.files[newName] = node
+	dir := m.parent(oldName)
+	dir.pending = append(dir.pending, nameOp{from: filepath.Base(oldName), to: filepath.Base(newName), node: node})
+	return nil
+}
+
+// List is FS.List; directories inside dir are left out.
+func (m *Mem) List(dir string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir = filepath.Clean(dir)
+	if m.dirs[dir] == nil {
+		return nil, pathError("list", dir, fs.ErrNotExist)
+	}
+	var names []string
+	for name := range m.files {
+		if filepath.Dir(name) == dir {
+			names = append(names, filepath.Base(name))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// MkdirAll is FS.MkdirAll. Directories survive every crash.
+func (m *Mem) MkdirAll(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for dir = filepath.Clean(dir); m.dirs[dir] == nil; dir = filepath.Dir(dir) {
+		m.dirs[dir] = newDirectory()
+	}
+	return nil
+}
+
+// SyncDir is FS.SyncDir.
+func (m *Mem) SyncDir(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.dirs[filepath.Clean(dir)]
+	if d == nil {
+		return pathError("sync", dir, fs.ErrNotExist)
+	}
+	for _, op := range d.pending {
+		op.apply(d.durable)
+	}
+	d.pending = nil
+	return nil
+}
+
+func (op nameOp) apply(names map[string]*inode) {
+	if op.from != "" {
+		delete(names, op.from)
+	}
+	if op.to != "" {
+		names[op.to] = op.node
+	}
+}
+
+// Lock is FS.Lock.
+func (m *Mem) Lock(name string) (io.Closer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name = filepath.Clean(name)
+	if m.locks[name] {
+		return nil, pathError("lock", name, ErrLocked)
+	}
+	m.locks[name] = true
+	return &memLock{fs: m, name: name}, nil
+}
+
+type memLock struct {
+	fs   *Mem
+	name string
+}
+
+func (l *memLock) Close() error {
+	l.fs.mu.Lock()
+	defer l.fs.mu.Unlock()
+	if !l.fs.locks[l.name] {
+		return pathError("unlock", l.name, fs.ErrClosed)
+	}
+	delete(l.fs.locks, l.name)
+	return nil
+}
+
+// Free is FS.Free.
+func (m *Mem) Free(string) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.free, nil
+}
+
+// Corrupt flips the bits of mask in one durable byte of name, as a disk that ages
+// does.
+func (m *Mem) Corrupt(name string, off int64, mask byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	node := m.files[filepath.Clean(name)]
+	if node == nil || off >= int64(len(node.data)) {
+		return pathError("corrupt", name, fs.ErrNotExist)
+	}
+	node.data[off] ^= mask
+	if off < int64(len(node.durable)) {
+		node.durable[off] ^= mask
+	}
+	return nil
+}
+
+// Crash gives the file system as it could stand after a power cut at this moment,
+// chosen by rng; m itself goes on. Names not synced may be undone, bytes and sizes
+// not synced may be there, or not, sector by sector. Locks are free again.
+func (m *Mem) Crash(rng *rand.Rand) *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	after := NewMem()
+	after.free = m.free
+	settled := map[*inode]*inode{}
+	for path, dir := range sorted(m.dirs) {
+		d := newDirectory()
+		after.dirs[path] = d
+		for name, node := range sorted(dir.crash(rng)) {
+			if settled[node] == nil {
+				data := node.crash(rng)
+				settled[node] = &inode{data: data, durable: slices.Clone(data)}
+			}
+			d.durable[name] = settled[node]
+			after.files[filepath.Join(path, name)] = settled[node]
+		}
+	}
+	return after
+}
