@@ -1,0 +1,126 @@
+package resp
+
+const (
+	// keptBuffer is what a busy connection keeps without a question, in bytes.
+	keptBuffer = 64 << 10
+	// keptArgs is the longest argument list whose memory is used again.
+	keptArgs = 4096
+	// oversize: a buffer is too large when this many times what was held would fit.
+	oversize = 8
+	// calmTurns is how often in a row an emptied buffer must have been too large
+	// before it is given back, so that large commands with small ones between them
+	// do not allocate each time.
+	calmTurns = 16
+)
+
+// Space returns at least atLeast writable bytes at the end of the buffer, for
+// read(2); Advance tells how many were filled. It invalidates arguments.
+//
+// The buffer grows with what has arrived, never with what was announced: twice the
+// bytes held, and no further than the present argument's end where that is known
+// and enough.
+func (r *Reader) Space(atLeast int) []byte {
+	atLeast = max(atLeast, 1)
+	held := r.end - r.start
+	if held == 0 {
+		r.emptied(atLeast)
+	}
+	if len(r.buf)-r.end >= atLeast {
+		return r.buf[r.end:]
+	}
+	fits := len(r.buf)-held >= atLeast
+	if fits && held <= r.start && !r.tooLarge(atLeast) {
+		copy(r.buf, r.buf[r.start:r.end])
+		r.rebase(r.buf)
+	} else {
+		grow := max(held, atLeast)
+		if need := r.Need(); need > 0 {
+			grow = max(min(grow, need), atLeast)
+		}
+		fresh := make([]byte, held+grow)
+		copy(fresh, r.buf[r.start:r.end])
+		r.rebase(fresh)
+		r.forget()
+	}
+	return r.buf[r.end:]
+}
+
+// Advance says that n bytes were read into what Space returned.
+func (r *Reader) Advance(n int) {
+	if n < 0 || n > len(r.buf)-r.end {
+		panic("resp: Advance beyond the space given")
+	}
+	r.end += n
+	r.peak = max(r.peak, r.end-r.start)
+}
+
+// Buffered is the number of bytes received and not yet returned as commands, in
+// whole or in part.
+func (r *Reader) Buffered() int { return r.end - r.start }
+
+// Need is the number of bytes that are missing to the end of the argument that is
+// arriving, so that the owner can size its reads; 0 when that is not known.
+func (r *Reader) Need() int {
+	if r.need == 0 {
+		return 0
+	}
+	return max(0, r.need-(r.end-r.pos))
+}
+
+// Release gives back the memory of an idle connection: all of it when nothing is
+// buffered, and otherwise what the part of a command that has arrived does not fill.
+// It invalidates arguments. The Reader goes on as before.
+func (r *Reader) Release() {
+	r.args = nil
+	held := r.end - r.start
+	if held == 0 {
+		r.spans = nil
+	}
+	if len(r.buf) == held {
+		return
+	}
+	var fitting []byte
+	if held > 0 {
+		fitting = make([]byte, held)
+		copy(fitting, r.buf[r.start:r.end])
+	}
+	r.rebase(fitting)
+}
+
+// rebase goes on in buf, at whose beginning the caller has put the bytes held.
+func (r *Reader) rebase(buf []byte) {
+	held := r.end - r.start
+	r.moved += int64(held)
+	r.pos -= r.start
+	r.scan = max(0, r.scan-r.start)
+	r.start, r.end = 0, held
+	r.buf = buf
+	r.peak = held
+}
+
+// emptied begins the empty buffer anew, and drops one that has long been too large.
+func (r *Reader) emptied(atLeast int) {
+	if r.tooLarge(atLeast) {
+		r.calm++
+	} else {
+		r.calm = 0
+	}
+	buf := r.buf
+	if r.calm == calmTurns {
+		buf = nil
+		r.calm = 0
+		r.forget()
+	}
+	r.rebase(buf)
+}
+
+// tooLarge says that the buffer is far larger than what it has held of late.
+func (r *Reader) tooLarge(atLeast int) bool {
+	return len(r.buf) > keptBuffer && (r.peak+atLeast)*oversize <= len(r.buf)
+}
+
+// forget drops the slices of a buffer that was replaced, which would keep it alive.
+func (r *Reader) forget() {
+	clear(r.args[:cap(r.args)])
+	r.args = r.args[:0]
+}
