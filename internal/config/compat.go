@@ -1,0 +1,150 @@
+package config
+
+import "strings"
+
+// compat are options that only tune Redis's own machinery (encodings, snapshots,
+// replication and cluster details). A redis.conf that has them works, CONFIG GET
+// shows them and CONFIG SET changes them, and nothing else comes of it.
+var compat = []option{
+	tuneInt("hash-max-listpack-entries", "hash-max-ziplist-entries", "512"),
+	tuneInt("hash-max-listpack-value", "hash-max-ziplist-value", "64"),
+	tuneInt("list-max-listpack-size", "list-max-ziplist-size", "-2"),
+	tuneInt("list-compress-depth", "", "0"),
+	tuneInt("set-max-intset-entries", "", "512"),
+	tuneInt("set-max-listpack-entries", "", "128"),
+	tuneInt("set-max-listpack-value", "", "64"),
+	tuneInt("zset-max-listpack-entries", "zset-max-ziplist-entries", "128"),
+	tuneInt("zset-max-listpack-value", "zset-max-ziplist-value", "64"),
+	tuneInt("hll-sparse-max-bytes", "", "3000"),
+	tuneBytes("stream-node-max-bytes", "4096"),
+	tuneInt("stream-node-max-entries", "", "100"),
+	tuneInt("hz", "", "10"),
+	tuneBool("dynamic-hz", "", "yes"),
+	tuneBool("activerehashing", "", "yes"),
+	tuneBool("activedefrag", "", "no"),
+	tuneInt("active-expire-effort", "", "1"),
+	tuneInt("active-defrag-cycle-min", "", "1"),
+	tuneInt("active-defrag-cycle-max", "", "25"),
+	tuneInt("active-defrag-threshold-lower", "", "10"),
+	tuneInt("active-defrag-threshold-upper", "", "100"),
+	tuneInt("active-defrag-max-scan-fields", "", "1000"),
+	tuneBytes("active-defrag-ignore-bytes", "104857600"),
+	tuneBool("lazyfree-lazy-eviction", "", "no"),
+	tuneBool("lazyfree-lazy-expire", "", "no"),
+	tuneBool("lazyfree-lazy-server-del", "", "no"),
+	tuneBool("lazyfree-lazy-user-del", "", "no"),
+	tuneBool("lazyfree-lazy-user-flush", "", "no"),
+	tuneInt("maxmemory-samples", "", "5"),
+	tuneInt("maxmemory-eviction-tenacity", "", "10"),
+	tuneText("maxmemory-clients", "0"),
+	tuneInt("lfu-log-factor", "", "10"),
+	tuneInt("lfu-decay-time", "", "1"),
+	tuneInt("io-threads", "", "1"),
+	tuneBool("io-threads-do-reads", "", "no"),
+	tuneBool("jemalloc-bg-thread", "", "yes"),
+	tuneBool("disable-thp", "", "yes"),
+	tuneText("oom-score-adj", "no"),
+	tuneWords("oom-score-adj-values", "0 200 800"),
+	tuneText("server_cpulist", ""),
+	tuneText("bio_cpulist", ""),
+	tuneText("aof_rewrite_cpulist", ""),
+	tuneText("bgsave_cpulist", ""),
+	tuneText("ignore-warnings", ""),
+	tuneBool("crash-log-enabled", "", "yes"),
+	tuneBool("crash-memcheck-enabled", "", "yes"),
+
+	{name: "save", group: groupCompat, kind: kindCustom, parse: readSave, lines: saveLines, accumulate: true},
+	tuneBool("stop-writes-on-bgsave-error", "", "yes"),
+	tuneBool("rdbcompression", "", "yes"),
+	tuneBool("rdbchecksum", "", "yes"),
+	tuneText("dbfilename", "dump.rdb"),
+	tuneBool("rdb-del-sync-files", "", "no"),
+	tuneBool("rdb-save-incremental-fsync", "", "yes"),
+	tuneText("sanitize-dump-payload", "no"),
+	tuneText("appendfilename", "appendonly.aof"),
+	tuneText("appenddirname", "appendonlydir"),
+	tuneBool("no-appendfsync-on-rewrite", "", "no"),
+	tuneInt("auto-aof-rewrite-percentage", "", "100"),
+	tuneBytes("auto-aof-rewrite-min-size", "67108864"),
+	tuneBool("aof-load-truncated", "", "yes"),
+	tuneBool("aof-use-rdb-preamble", "", "yes"),
+	tuneBool("aof-timestamp-enabled", "", "no"),
+	tuneBool("aof-rewrite-incremental-fsync", "", "yes"),
+	tuneBool("aof-disable-auto-gc", "", "no"),
+
+	tuneText("masterauth", ""),
+	tuneText("masteruser", ""),
+	tuneBool("replica-serve-stale-data", "slave-serve-stale-data", "yes"),
+	tuneBool("replica-read-only", "slave-read-only", "yes"),
+	tuneInt("replica-priority", "slave-priority", "100"),
+	tuneBool("replica-lazy-flush", "slave-lazy-flush", "no"),
+	tuneBool("replica-ignore-maxmemory", "slave-ignore-maxmemory", "yes"),
+	tuneText("replica-announce-ip", ""),
+	tuneInt("replica-announce-port", "", "0"),
+	tuneBool("replica-announced", "", "yes"),
+	tuneBool("replica-ignore-disk-write-errors", "", "no"),
+	tuneBytes("repl-backlog-size", "1048576"),
+	tuneInt("repl-backlog-ttl", "", "3600"),
+	tuneInt("repl-timeout", "", "60"),
+	tuneInt("repl-ping-replica-period", "repl-ping-slave-period", "10"),
+	tuneBool("repl-disable-tcp-nodelay", "", "no"),
+	tuneBool("repl-diskless-sync", "", "yes"),
+	tuneInt("repl-diskless-sync-delay", "", "5"),
+	tuneInt("repl-diskless-sync-max-replicas", "", "0"),
+	tuneText("repl-diskless-load", "disabled"),
+	tuneInt("min-replicas-to-write", "min-slaves-to-write", "0"),
+	tuneInt("min-replicas-max-lag", "min-slaves-max-lag", "10"),
+	tuneText("propagation-error-behavior", "ignore"),
+
+	tuneText("cluster-config-file", "nodes.conf"),
+	tuneInt("cluster-node-timeout", "", "15000"),
+	tuneInt("cluster-replica-validity-factor", "cluster-slave-validity-factor", "10"),
+	tuneInt("cluster-migration-barrier", "", "1"),
+	tuneBool("cluster-require-full-coverage", "", "yes"),
+	tuneBool("cluster-allow-reads-when-down", "", "no"),
+
+	tuneText("acl-pubsub-default", "resetchannels"),
+	tuneInt("acllog-max-len", "", "128"),
+	tuneInt("tracking-table-max-keys", "", "1000000"),
+	tuneText("supervised", "no"),
+	tuneText("syslog-ident", "keyp"),
+	tuneText("syslog-facility", "local0"),
+	tuneBool("always-show-logo", "", "no"),
+	tuneBool("set-proc-title", "", "yes"),
+	tuneText("proc-title-template", "{title} {listen-addr} {server-mode}"),
+	tuneInt("shutdown-timeout", "", "10"),
+	tuneText("shutdown-on-sigint", "default"),
+	tuneText("shutdown-on-sigterm", "default"),
+	tuneText("enable-module-command", "no"),
+	tuneText("enable-protected-configs", "no"),
+	tuneText("tls-cert-file", ""),
+	tuneText("tls-key-file", ""),
+	tuneText("tls-ca-cert-file", ""),
+	tuneText("tls-ca-cert-dir", ""),
+	tuneText("tls-auth-clients", "yes"),
+}
+
+func tuneInt(name, alias, def string) option {
+	// Negative numbers mean something to list-max-listpack-size only.
+	o := option{name: name, alias: alias, group: groupCompat, kind: kindInt, def: def}
+	if strings.HasPrefix(def, "-") {
+		o.min = -maxInt32
+	}
+	return o
+}
+
+func tuneBool(name, alias, def string) option {
+	return option{name: name, alias: alias, group: groupCompat, kind: kindBool, def: def}
+}
+
+func tuneBytes(name, def string) option {
+	return option{name: name, group: groupCompat, kind: kindBytes, def: def}
+}
+
+func tuneText(name, def string) option {
+	return option{name: name, group: groupCompat, kind: kindString, def: def}
+}
+
+func tuneWords(name, def string) option {
+	return option{name: name, group: groupCompat, kind: kindWords, def: def}
+}

@@ -1,0 +1,225 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Config is a set of option values. All methods are safe from any goroutine.
+type Config struct {
+	slots map[string]*slot // by name and alias; the map itself never changes
+	order []*slot
+
+	mu       sync.Mutex // serialises Set and Rewrite
+	path     string     // the file that was read; empty: none that can be rewritten
+	warnings []string
+}
+
+// slot is an option with its value.
+type slot struct {
+	*option
+	value    atomic.Pointer[value]
+	initial  value // the default
+	onChange []func() error
+	given    string // the source that set it last, so that only lines of one source add up
+}
+
+// New gives the defaults.
+func New() *Config {
+	c := &Config{slots: map[string]*slot{}}
+	for _, list := range [][]option{options, compat} {
+		for i := range list {
+			s := &slot{option: &list[i]}
+			s.initial = s.readDefault()
+			v := s.initial
+			s.value.Store(&v)
+			c.order = append(c.order, s)
+			c.slots[s.name] = s
+			if s.alias != "" {
+				c.slots[s.alias] = s
+			}
+		}
+	}
+	return c
+}
+
+// readDefault reads what the table says; a default that its own option refuses is a
+// mistake in the table.
+func (o *option) readDefault() value {
+	words := []string{o.def}
+	if o.kind == kindWords {
+		words = strings.Fields(o.def)
+	}
+	v, err := o.read(value{}, words)
+	if err != nil {
+		panic("config: default of " + o.name + ": " + err.Error())
+	}
+	return v
+}
+
+// get finds an option that the program names; one that does not exist is a mistake
+// in the program.
+func (c *Config) get(name string) *value {
+	s := c.slots[name]
+	if s == nil {
+		panic("config: no option " + name)
+	}
+	return s.value.Load()
+}
+
+// Int gives a number: a count, bytes, permissions, an enum's index, 1 for yes, or the
+// bits of notify-keyspace-events in the order of storage.EventClass.
+func (c *Config) Int(name string) int64 { return c.get(name).num }
+
+// Bool says whether a yes/no option is on.
+func (c *Config) Bool(name string) bool { return c.get(name).num != 0 }
+
+// String gives the text that CONFIG GET shows.
+func (c *Config) String(name string) string { return c.get(name).text }
+
+// Words gives the words of an option that is a list. They are not to be changed.
+func (c *Config) Words(name string) []string { return c.get(name).words }
+
+// OutputLimit gives client-output-buffer-limit for a class (ClassNormal …).
+func (c *Config) OutputLimit(class int) OutputLimit {
+	return c.get("client-output-buffer-limit").limit[class]
+}
+
+// Given says whether a file, the environment or the command line set the option.
+func (c *Config) Given(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.slots[name].given != ""
+}
+
+// Warnings are remarks for the log about what was accepted without effect.
+func (c *Config) Warnings() []string { return c.warnings }
+
+// Path is the file that was read, empty if none.
+func (c *Config) Path() string { return c.path }
+
+// Pair is a name with a value.
+type Pair struct{ Name, Value string }
+
+// Match gives the options whose lower-case name, or older name, match accepts, by name.
+func (c *Config) Match(match func(name string) bool) []Pair {
+	var found []Pair
+	for name, s := range c.slots {
+		if match(name) {
+			found = append(found, Pair{name, s.value.Load().text})
+		}
+	}
+	sort.Slice(found, func(i, j int) bool { return found[i].Name < found[j].Name })
+	return found
+}
+
+// OnChange has fn called after each Set of the option, on the goroutine that called
+// Set, when the getters give the new value. An error takes the whole Set back; fn is
+// called again then.
+func (c *Config) OnChange(name string, fn func() error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.slots[name]
+	if s == nil {
+		panic("config: no option " + name)
+	}
+	s.onChange = append(s.onChange, fn)
+}
+
+// SetError is a refused Set: Option is the argument it is about, Unknown says that
+// there is no such option.
+type SetError struct {
+	Option  string
+	Unknown bool
+	Err     error
+}
+
+func (e *SetError) Error() string {
+	if e.Unknown {
+		return "Unknown option or number of arguments for CONFIG SET - '" + e.Option + "'"
+	}
+	return "CONFIG SET failed (possibly related to argument '" + e.Option + "') - " + e.Err.Error()
+}
+
+func (e *SetError) Unwrap() error { return e.Err }
+
+// The reasons for which an option may not be set whatever the value.
+var (
+	ErrImmutable = errors.New("can't set immutable config")
+	ErrDuplicate = errors.New("duplicate parameter")
+)
+
+// Set changes options as CONFIG SET does: all or none. Names may be in any case. Errors
+// are *SetError.
+func (c *Config) Set(pairs ...Pair) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slots := make([]*slot, len(pairs))
+	values := make([]value, len(pairs))
+	seen := map[*slot]bool{}
+	for i, p := range pairs {
+		s := c.slots[strings.ToLower(p.Name)]
+		if s == nil {
+			return &SetError{Option: p.Name, Unknown: true}
+		}
+		slots[i] = s
+	}
+	for i, p := range pairs {
+		s := slots[i]
+		switch {
+		case s.fixed:
+			return &SetError{Option: p.Name, Err: ErrImmutable}
+		case seen[s]:
+			return &SetError{Option: p.Name, Err: ErrDuplicate}
+		}
+		seen[s] = true
+		var old value
+		if !s.accumulate {
+			old = *s.value.Load()
+		}
+		v, err := s.read(old, []string{p.Value})
+		if err != nil {
+			return &SetError{Option: p.Name, Err: err}
+		}
+		values[i] = v
+	}
+	return c.apply(pairs, slots, values)
+}
+
+// apply stores the values and calls whoever listens; a listener's error takes all
+// back.
+func (c *Config) apply(pairs []Pair, slots []*slot, values []value) error {
+	before := make([]*value, len(slots))
+	for i, s := range slots {
+		before[i] = s.value.Swap(&values[i])
+	}
+	for i, s := range slots {
+		err := s.changed()
+		if err == nil {
+			continue
+		}
+		for j := range slots {
+			slots[j].value.Store(before[j])
+		}
+		for _, s := range slots[:i+1] {
+			if back := s.changed(); back != nil {
+				err = fmt.Errorf("%w (and the old value of %s is refused too: %v)", err, s.name, back)
+			}
+		}
+		return &SetError{Option: pairs[i].Name, Err: err}
+	}
+	return nil
+}
+
+func (s *slot) changed() error {
+	for _, fn := range s.onChange {
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

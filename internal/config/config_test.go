@@ -1,0 +1,226 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestLoadValues(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "more.conf"), "maxmemory 2gb\ntimeout 9\n")
+	write(t, filepath.Join(dir, "conf.d", "a.conf"), "hz 20\n")
+	file := filepath.Join(dir, "keyp.conf")
+	write(t, file, strings.Join([]string{
+		"# comment", "", "  PORT 7001  ", "requirepass \"a b\\x21\"", "include more.conf",
+		"include conf.d/*.conf", "include none.d/*.conf", "timeout 10\r", "save 900 1", "save 300 10",
+		"client-output-buffer-limit pubsub 1mb 1k 5", "hash-max-ziplist-entries 7", "appendonly no",
+	}, "\n"))
+	tests := []struct {
+		name  string
+		args  []string
+		env   []string
+		stdin string
+		want  map[string]string
+	}{
+		{"defaults", nil, nil, "", map[string]string{
+			"port": "6379", "bind": "127.0.0.1", "dir": "./keyp-data", "appendfsync": "always", "maxmemory": "0",
+			"maxmemory-policy": "noeviction", "appendonly": "yes", "save": "", "proto-max-bulk-len": "536870912",
+			"client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+		}},
+		{"file", []string{file}, nil, "", map[string]string{
+			"port": "7001", "requirepass": "a b!", "maxmemory": "2147483648", "timeout": "10", "hz": "20", "save": "900 1 300 10",
+			"client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 1048576 1000 5",
+			"hash-max-listpack-entries":  "7", "hash-max-ziplist-entries": "7", "appendonly": "yes",
+		}},
+		{"environment beats the file", []string{file}, []string{"KEYP_PORT=7002", "KEYP_MAXMEMORY_POLICY=allkeys-LRU", "KEYP_BIND=127.0.0.1 ::1", "PORT=1"}, "", map[string]string{
+			"port": "7002", "maxmemory-policy": "allkeys-lru", "bind": "127.0.0.1 ::1", "maxmemory": "2147483648",
+		}},
+		{"command line beats all", []string{file, "--port", "7003", "--save", "", "--bind", "127.0.0.1", "::1"}, []string{"KEYP_PORT=7002"}, "", map[string]string{
+			"port": "7003", "save": "", "bind": "127.0.0.1 ::1",
+		}},
+		{"equals sign", []string{"--port=7004", "--requirepass=--x=y", "--notify-keyspace-events="}, nil, "", map[string]string{
+			"port": "7004", "requirepass": "--x=y", "notify-keyspace-events": "",
+		}},
+		{"standard input", []string{"--port", "7005", "-"}, nil, "port 7006\nmaxclients 5", map[string]string{"port": "7005", "maxclients": "5"}},
+		{"service links", nil, []string{"KEYP_PORT=tcp://10.0.0.1:6379", "KEYP_SERVICE_HOST=10.0.0.1"}, "", map[string]string{"port": "6379"}},
+		{"events", []string{"--notify-keyspace-events", "Kg$lshzxetd"}, nil, "", map[string]string{"notify-keyspace-events": "AK"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := Load(tt.args, tt.env, strings.NewReader(tt.stdin))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range tt.want {
+				if got := c.String(name); got != want {
+					t.Errorf("%s = %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := func(text string) string {
+		name := filepath.Join(dir, "keyp.conf")
+		write(t, name, text)
+		return name
+	}
+	tests := []struct {
+		name string
+		args []string
+		env  []string
+		text string // of the file, when not empty
+		want string
+	}{
+		{name: "unknown option", args: []string{"--nope", "1"}, want: "--nope: unknown option (see keyp --help)"},
+		{name: "unknown flag", args: []string{"-x"}, want: `unknown argument "-x"`},
+		{name: "no value", args: []string{"--port", "--dir", "x"}, want: "--port: wrong number of arguments"},
+		{name: "two values", args: []string{"--port", "1", "2"}, want: "--port: wrong number of arguments"},
+		{name: "not a number", args: []string{"--port", "abc"}, want: "--port: argument couldn't be parsed into an integer"},
+		{name: "out of bounds", args: []string{"--port", "65536"}, want: "--port: argument must be between 0 and 65535 inclusive"},
+		{name: "not bytes", args: []string{"--maxmemory", "1tb"}, want: "--maxmemory: argument must be a memory value"},
+		{name: "bytes overflow", args: []string{"--maxmemory", "9223372036gb"}, want: "argument must be a memory value"},
+		{name: "not a policy", args: []string{"--appendfsync", "often"}, want: "argument(s) must be one of the following: always, everysec, no"},
+		{name: "daemonize", args: []string{"--daemonize", "yes"}, want: "--daemonize: Keyp stays in the foreground"},
+		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, want: "cluster mode is not supported"},
+		{name: "replica", args: []string{"--replicaof", "localhost", "1"}, want: "replication is not supported"},
+		{name: "module", args: []string{"--loadmodule", "x.so"}, want: "modules are not supported"},
+		{name: "two files", args: []string{"a", "b"}, want: `unexpected argument "b"`},
+		{name: "missing file", args: []string{filepath.Join(dir, "none")}, want: "can't read the configuration: open "},
+		{name: "directory", args: []string{dir}, want: "is a directory"},
+		{name: "environment", env: []string{"KEYP_DATABASES=0"}, want: "KEYP_DATABASES: argument must be between 1 and 65536 inclusive"},
+		{name: "file line", text: "port 1\n\ntimeout x\n", want: "keyp.conf:3: timeout: argument couldn't be parsed into an integer"},
+		{name: "file unknown", text: "prot 1\n", want: "keyp.conf:1: prot: unknown option"},
+		{name: "quotes", text: "port 1\nrequirepass \"a\n", want: "keyp.conf:2: unbalanced quotes"},
+		{name: "include itself", text: "include keyp.conf\n", want: "too deep"},
+		{name: "include missing", text: "include other.conf\n", want: "keyp.conf:1: include: open "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.text != "" {
+				tt.args = []string{file(tt.text)}
+			}
+			_, err := Load(tt.args, tt.env, strings.NewReader(""))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+	for line, want := range map[string]error{
+		"-h": ErrHelp, "-v": ErrVersion, "--port 1 --help": ErrHelp, "x.conf --version": ErrVersion,
+	} {
+		if _, err := Load(strings.Fields(line), nil, nil); err != want {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+func TestSet(t *testing.T) {
+	tests := []struct {
+		pairs []Pair
+		want  string // error; empty: ok
+		check Pair
+	}{
+		{[]Pair{{"maxmemory", "100mb"}, {"TIMEOUT", "5"}}, "", Pair{"maxmemory", "104857600"}},
+		{[]Pair{{"maxmemory", "7"}, {"foo", "x"}}, "Unknown option or number of arguments for CONFIG SET - 'foo'", Pair{"maxmemory", "0"}},
+		{[]Pair{{"port", "7"}}, "CONFIG SET failed (possibly related to argument 'port') - can't set immutable config", Pair{"port", "6379"}},
+		{[]Pair{{"hz", "7"}, {"HZ", "8"}}, "CONFIG SET failed (possibly related to argument 'HZ') - duplicate parameter", Pair{"hz", "10"}},
+		{[]Pair{{"replica-priority", "7"}, {"slave-priority", "8"}}, "CONFIG SET failed (possibly related to argument 'slave-priority') - duplicate parameter", Pair{"slave-priority", "100"}},
+		{[]Pair{{"timeout", "7"}, {"maxclients", "0"}}, "CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and 4294967295 inclusive", Pair{"timeout", "0"}},
+		{[]Pair{{"latency-tracking", "maybe"}}, "CONFIG SET failed (possibly related to argument 'latency-tracking') - argument must be 'yes' or 'no'", Pair{"latency-tracking", "yes"}},
+		{[]Pair{{"notify-keyspace-events", "Q"}}, "CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - Invalid event class character. Use 'Ag$lshzxeKEtmdn'.", Pair{"notify-keyspace-events", ""}},
+		{[]Pair{{"notify-keyspace-events", "g$lshzxeKEtm"}}, "", Pair{"notify-keyspace-events", "g$lshzxetKEm"}},
+		{[]Pair{{"save", "900 1 300 10"}}, "", Pair{"save", "900 1 300 10"}},
+		{[]Pair{{"save", "900"}}, "CONFIG SET failed (possibly related to argument 'save') - Invalid save parameters", Pair{"save", ""}},
+		{[]Pair{{"client-output-buffer-limit", "normal 1kb 2k 3"}}, "", Pair{"client-output-buffer-limit", "normal 1024 2000 3 slave 268435456 67108864 60 pubsub 33554432 8388608 60"}},
+		{[]Pair{{"client-output-buffer-limit", "normal 1"}}, "CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - Wrong number of arguments in buffer limit configuration.", Pair{"timeout", "0"}},
+		{[]Pair{{"client-output-buffer-limit", "x 1 1 1"}}, "CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - Invalid client class specified in buffer limit configuration.", Pair{"timeout", "0"}},
+		{[]Pair{{"client-output-buffer-limit", "normal x 1 1"}}, "CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - Error in hard, soft or soft_seconds setting in buffer limit configuration.", Pair{"timeout", "0"}},
+		{[]Pair{{"latency-tracking-info-percentiles", "50 101"}}, "CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency-tracking-info-percentiles parameters should sit between [0.0,100.0]", Pair{"latency-tracking-info-percentiles", "50 99 99.900000000000006"}},
+		{[]Pair{{"appendonly", "no"}}, "CONFIG SET failed (possibly related to argument 'appendonly') - the log is Keyp's storage", Pair{"appendonly", "yes"}},
+		{[]Pair{{"requirepass", ""}}, "", Pair{"requirepass", ""}},
+	}
+	for _, tt := range tests {
+		c := New()
+		err := c.Set(tt.pairs...)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("Set(%v): %v, want %q", tt.pairs, err, tt.want)
+		}
+		if got := c.String(tt.check.Name); got != tt.check.Value {
+			t.Errorf("after Set(%v) %s is %q, want %q", tt.pairs, tt.check.Name, got, tt.check.Value)
+		}
+	}
+}
+
+func TestOnChangeTakesBack(t *testing.T) {
+	c := New()
+	var seen []string
+	c.OnChange("maxmemory", func() error { seen = append(seen, c.String("maxmemory")); return nil })
+	c.OnChange("maxclients", func() error {
+		if c.Int("maxclients") > 20000 {
+			return errors.New("too many")
+		}
+		return nil
+	})
+	err := c.Set(Pair{"maxmemory", "5"}, Pair{"maxclients", "30000"})
+	if want := "CONFIG SET failed (possibly related to argument 'maxclients') - too many"; err == nil || err.Error() != want {
+		t.Fatalf("error %v, want %s", err, want)
+	}
+	if got := strings.Join(seen, " "); got != "5 0" || c.Int("maxmemory") != 0 || c.Int("maxclients") != 10000 {
+		t.Errorf("listener saw %q; maxmemory %d, maxclients %d", got, c.Int("maxmemory"), c.Int("maxclients"))
+	}
+}
+
+func TestMatch(t *testing.T) {
+	got := New().Match(func(name string) bool { return strings.HasPrefix(name, "maxmemory") })
+	var names []string
+	for _, p := range got {
+		names = append(names, p.Name)
+	}
+	if want := "maxmemory maxmemory-clients maxmemory-eviction-tenacity maxmemory-policy maxmemory-samples"; strings.Join(names, " ") != want {
+		t.Errorf("names %v", names)
+	}
+}
+
+func TestUsageNamesEveryOption(t *testing.T) {
+	var b strings.Builder
+	if err := Usage(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range New().order {
+		if !strings.Contains(b.String(), s.name) {
+			t.Errorf("%s is missing", s.name)
+		}
+		if s.group != groupCompat && s.help == "" {
+			t.Errorf("%s has no help", s.name)
+		}
+	}
+	for i, line := range strings.Split(b.String(), "\n") {
+		if len(line) > width || strings.TrimRight(line, " ") != line {
+			t.Errorf("line %d is too long or ends in spaces: %q", i+1, line)
+		}
+	}
+}
+
+func BenchmarkInt(b *testing.B) {
+	c := New()
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Int("proto-max-bulk-len")
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Client classes of client-output-buffer-limit.
+const (
+	ClassNormal = iota
+	ClassReplica
+	ClassPubSub
+)
+
+// OutputLimit bounds the output that waits for one client: over Hard it is cut at
+// once, over Soft after Seconds. 0 is no bound.
+type OutputLimit struct {
+	Hard, Soft int64
+	Seconds    int64
+}
+
+// OutputLimits are the limits of each class.
+type OutputLimits [3]OutputLimit
+
+func readOutputLimits(old value, words []string) (value, error) {
+	words = strings.Fields(strings.Join(words, " "))
+	if len(words) == 0 || len(words)%4 != 0 {
+		return value{}, errors.New("Wrong number of arguments in buffer limit configuration.") //lint:ignore ST1005 Redis's text
+	}
+	limit := old.limit
+	for ; len(words) > 0; words = words[4:] {
+		class := -1
+		switch strings.ToLower(words[0]) {
+		case "normal":
+			class = ClassNormal
+		case "slave", "replica":
+			class = ClassReplica
+		case "pubsub":
+			class = ClassPubSub
+		}
+		if class < 0 {
+			return value{}, errors.New("Invalid client class specified in buffer limit configuration.") //lint:ignore ST1005 Redis's text
+		}
+		hard, ok1 := parseBytes(words[1])
+		soft, ok2 := parseBytes(words[2])
+		seconds, err := strconv.ParseUint(words[3], 10, 31)
+		if !ok1 || !ok2 || err != nil {
+			return value{}, errors.New("Error in hard, soft or soft_seconds setting in buffer limit configuration.") //lint:ignore ST1005 Redis's text
+		}
+		limit[class] = OutputLimit{hard, soft, int64(seconds)}
+	}
+	v := value{limit: limit}
+	v.text = strings.Join(outputLimitLines(v), " ")
+	return v, nil
+}
+
+func outputLimitLines(v value) []string {
+	var lines []string
+	for class, name := range []string{"normal", "slave", "pubsub"} {
+		l := v.limit[class]
+		lines = append(lines, name+" "+strconv.FormatInt(l.Hard, 10)+" "+strconv.FormatInt(l.Soft, 10)+" "+strconv.FormatInt(l.Seconds, 10))
+	}
+	return lines
+}
+
+// readSave reads "seconds changes" pairs. In a file each line adds its pairs, and an
+// empty string takes all back.
+func readSave(old value, words []string) (value, error) {
+	invalid := errors.New("Invalid save parameters") //lint:ignore ST1005 Redis's text
+	words = strings.Fields(strings.Join(words, " "))
+	if len(words)%2 != 0 {
+		return value{}, invalid
+	}
+	for i, word := range words {
+		n, err := strconv.ParseInt(word, 10, 32)
+		if err != nil || n < 0 || i%2 == 0 && n == 0 {
+			return value{}, invalid
+		}
+	}
+	if len(words) > 0 {
+		words = append(old.words[:len(old.words):len(old.words)], words...)
+	}
+	return value{text: strings.Join(words, " "), words: words}, nil
+}
+
+func saveLines(v value) []string {
+	if len(v.words) == 0 {
+		return []string{`""`}
+	}
+	var lines []string
+	for w := v.words; len(w) > 0; w = w[2:] {
+		lines = append(lines, w[0]+" "+w[1])
+	}
+	return lines
+}
+
+// eventLetters are the classes of notify-keyspace-events, bit 0 first: the order of
+// storage.EventClass.
+const eventLetters = "g$lshzxetmdnKE"
+
+// eventAll is what A stands for: every class but m, n, K and E.
+const eventAll = "g$lshzxetd"
+
+func readEvents(_ value, words []string) (value, error) {
+	if len(words) != 1 {
+		return value{}, errWords
+	}
+	var mask int64
+	for _, letter := range words[0] {
+		if letter == 'A' {
+			for _, l := range eventAll {
+				mask |= 1 << strings.IndexRune(eventLetters, l)
+			}
+			continue
+		}
+		bit := strings.IndexRune(eventLetters, letter)
+		if bit < 0 {
+			return value{}, errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.") //lint:ignore ST1005 Redis's text
+		}
+		mask |= 1 << bit
+	}
+	return value{text: eventText(mask), num: mask}, nil
+}
+
+// eventText writes a mask as Redis does: A where it fits, else letters, K and E
+// before m and n.
+func eventText(mask int64) string {
+	has := func(letter rune) bool { return mask&(1<<strings.IndexRune(eventLetters, letter)) != 0 }
+	var b strings.Builder
+	for _, l := range eventAll {
+		if has(l) {
+			b.WriteRune(l)
+		}
+	}
+	if b.String() == eventAll {
+		b.Reset()
+		b.WriteByte('A')
+	}
+	for _, l := range "KEmn" {
+		if has(l) {
+			b.WriteRune(l)
+		}
+	}
+	return b.String()
+}
+
+func readPercentiles(_ value, words []string) (value, error) {
+	words = strings.Fields(strings.Join(words, " "))
+	for i, word := range words {
+		p, err := strconv.ParseFloat(word, 64)
+		if err != nil {
+			return value{}, errors.New("Invalid latency-tracking-info-percentiles parameters") //lint:ignore ST1005 Redis's text
+		}
+		if !(p >= 0 && p <= 100) {
+			return value{}, errors.New("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
+		}
+		words[i] = strconv.FormatFloat(p, 'g', 17, 64)
+	}
+	return value{text: strings.Join(words, " "), words: words}, nil
+}

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"keyp/server/resp"
+)
+
+// maxInclude bounds how deep include directives nest, which also ends cycles.
+const maxInclude = 16
+
+// loadFile reads a file, or standard input, in redis.conf's syntax: a directive with
+// its words on each line, quoted as resp.SplitArgs says; # begins a comment line.
+func (c *Config) loadFile(name string, stdin io.Reader) error {
+	data, err := readAll(name, stdin)
+	if err != nil {
+		return fmt.Errorf("can't read the configuration: %w", err)
+	}
+	shown, dir := name, filepath.Dir(name)
+	if name == "-" {
+		shown, dir = "standard input", "."
+	} else if c.path, err = filepath.Abs(name); err != nil {
+		return fmt.Errorf("can't read the configuration: %w", err)
+	}
+	return c.parse(data, shown, dir, "file", 0)
+}
+
+// parse applies a file's lines. dir is where relative includes are looked for.
+func (c *Config) parse(data []byte, shown, dir, source string, depth int) error {
+	for i, line := range splitLines(data) {
+		d, err := parseLine(line)
+		if err == nil && d.name == "include" {
+			err = c.include(d.words, dir, source, depth)
+			var inner *lineError
+			if errors.As(err, &inner) {
+				return err
+			}
+		} else if err == nil && d.name != "" {
+			err = c.put(source, d.name, d.words)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", d.name, err)
+			}
+		}
+		if err != nil {
+			return &lineError{shown, i + 1, err}
+		}
+	}
+	return nil
+}
+
+// lineError says where in which file a mistake is.
+type lineError struct {
+	file string
+	line int
+	err  error
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.file, e.line, e.err) }
+func (e *lineError) Unwrap() error { return e.err }
+
+// include reads the files that match each pattern. A pattern without wildcards must
+// have its file; one with wildcards may match none, as an empty conf.d does.
+func (c *Config) include(patterns []string, dir, source string, depth int) error {
+	if len(patterns) != 1 {
+		return fmt.Errorf("include: %w", errWords)
+	}
+	if depth >= maxInclude {
+		return errors.New("include: too deep (a file that includes itself?)")
+	}
+	pattern := patterns[0]
+	if !filepath.IsAbs(pattern) {
+		pattern = filepath.Join(dir, pattern)
+	}
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return fmt.Errorf("include %s: %w", pattern, err)
+	}
+	if len(files) == 0 && !strings.ContainsAny(pattern, "*?[") {
+		files = []string{pattern}
+	}
+	for _, file := range files {
+		data, err := readAll(file, nil)
+		if err != nil {
+			return fmt.Errorf("include: %w", err)
+		}
+		if err := c.parse(data, file, filepath.Dir(file), source, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitLines cuts at line ends of either kind, the end of the last line included.
+func splitLines(data []byte) [][]byte {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	lines := bytes.Split(data, []byte("\n"))
+	for i := range lines {
+		lines[i] = bytes.TrimSuffix(lines[i], []byte("\r"))
+	}
+	if n := len(lines); len(lines[n-1]) == 0 {
+		lines = lines[:n-1]
+	}
+	return lines
+}
+
+// parseLine gives a line's directive; the name is empty for comments and empty lines.
+func parseLine(line []byte) (directive, error) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 || line[0] == '#' {
+		return directive{}, nil
+	}
+	args, ok := resp.SplitArgs(line)
+	if !ok {
+		return directive{}, errors.New("unbalanced quotes")
+	}
+	if len(args) == 0 {
+		return directive{}, nil
+	}
+	d := directive{name: strings.ToLower(string(args[0]))}
+	for _, arg := range args[1:] {
+		d.words = append(d.words, string(arg))
+	}
+	return d, nil
+}

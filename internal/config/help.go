@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Version is Keyp's own version.
+const Version = "0.1.0"
+
+const usageHead = `Keyp %s: a durable Redis-protocol store for data with a time to live.
+
+Usage:
+  keyp [FILE | -] [--OPTION VALUE...]...
+  keyp -h | --help
+  keyp -v | --version
+
+  FILE is in redis.conf's syntax; - reads it from standard input. Options are set,
+  later ones winning, by the file, by environment variables (KEYP_MAXMEMORY=1gb)
+  and on the command line (--maxmemory 1gb or --maxmemory=1gb). CONFIG SET changes
+  those marked * while the server runs, CONFIG REWRITE puts them into the file.
+
+Examples:
+  keyp
+  keyp --port 7000 --dir /var/lib/keyp
+  keyp /etc/keyp.conf --appendfsync everysec
+  echo "maxmemory 128mb" | keyp -
+`
+
+// Usage writes the text of --help: every option under its heading with its default.
+func Usage(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, usageHead, Version)
+	for _, group := range []string{groupNetwork, groupData, groupMemory, groupClients, groupExpiry, groupLog, groupWatch} {
+		fmt.Fprintf(&b, "\n%s:\n", group)
+		for i := range options {
+			if o := &options[i]; o.group == group {
+				o.usage(&b)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\n%s:\n", groupCompat)
+	var names []string
+	for _, list := range [][]option{options, compat} {
+		for _, o := range list {
+			if o.group == groupCompat {
+				names = append(names, o.name)
+			}
+		}
+	}
+	writeWrapped(&b, strings.Join(names, ", "), "  ", "  ")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// usage writes one option: name, help, default.
+func (o *option) usage(b *strings.Builder) {
+	mark := " "
+	if !o.fixed {
+		mark = "*"
+	}
+	text := o.help
+	if o.def != "" {
+		text += " [" + o.def + "]"
+	}
+	head := fmt.Sprintf("  --%-33s%s ", o.name, mark)
+	writeWrapped(b, text, head, strings.Repeat(" ", len(head)))
+}
+
+// width is where lines of the help end.
+const width = 100
+
+// writeWrapped writes text behind first, and behind rest on the lines that follow.
+func writeWrapped(b *strings.Builder, text, first, rest string) {
+	line := first
+	empty := true
+	for _, word := range strings.Fields(text) {
+		if !empty && len(line)+1+len(word) > width {
+			b.WriteString(line + "\n")
+			line, empty = rest, true
+		}
+		if !empty {
+			line += " "
+		}
+		line += word
+		empty = false
+	}
+	b.WriteString(line + "\n")
+}

@@ -1,0 +1,196 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// What Load returns when the command line asks for text instead of a server.
+var (
+	ErrHelp    = errors.New("help was asked for")
+	ErrVersion = errors.New("the version was asked for")
+)
+
+// envPrefix starts the names of environment variables: KEYP_MAXMEMORY.
+const envPrefix = "KEYP_"
+
+// Load reads defaults, then the file that args names ("-": stdin), then env
+// ("NAME=value" each), then the options in args, later ones winning. Errors name the
+// file and line, the variable or the argument. args are without the program's name.
+func Load(args, env []string, stdin io.Reader) (*Config, error) {
+	c := New()
+	files, given, err := splitCommandLine(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		if err := c.loadFile(name, stdin); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.loadEnv(env); err != nil {
+		return nil, err
+	}
+	for _, g := range given {
+		if err := c.put("command line", g.name, g.words); err != nil {
+			return nil, fmt.Errorf("--%s: %w%s", g.name, err, hint(err))
+		}
+	}
+	c.remarkTuning()
+	return c, nil
+}
+
+// remarkTuning says which of the given options change nothing here.
+func (c *Config) remarkTuning() {
+	var names []string
+	for _, s := range c.order {
+		if s.group == groupCompat && s.value.Load().text != s.initial.text {
+			names = append(names, s.name)
+		}
+	}
+	if len(names) > 0 {
+		c.warnings = append(c.warnings, "options without effect, since they only tune Redis's own machinery: "+strings.Join(names, ", "))
+	}
+}
+
+// directive is an option with the words given for it.
+type directive struct {
+	name  string
+	words []string
+}
+
+// splitCommandLine gives the files and the options. An option takes the words up to
+// the next argument that begins with "--", so that --save "" --bind 127.0.0.1 ::1
+// reads as it does for redis-server; --name=value takes one word, which may begin
+// with anything.
+func splitCommandLine(args []string) (files []string, given []directive, err error) {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg == "--help" || arg == "-h":
+			return nil, nil, ErrHelp
+		case arg == "--version" || arg == "-v":
+			return nil, nil, ErrVersion
+		case strings.HasPrefix(arg, "--"):
+			name, word, inline := strings.Cut(arg[2:], "=")
+			d := directive{name: strings.ToLower(name)}
+			if inline {
+				d.words = []string{word}
+			}
+			for !inline && i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") && !endsOptions(args, i+1) {
+				i++
+				d.words = append(d.words, args[i])
+			}
+			given = append(given, d)
+		case arg == "-" || !strings.HasPrefix(arg, "-"):
+			files = append(files, arg)
+		default:
+			return nil, nil, fmt.Errorf("unknown argument %q (see keyp --help)", arg)
+		}
+	}
+	if len(files) > 2 || len(files) == 2 && (files[0] == "-") == (files[1] == "-") {
+		return nil, nil, fmt.Errorf("unexpected argument %q: one configuration file can be given, and - for standard input (see keyp --help)", files[1])
+	}
+	return files, given, nil
+}
+
+// endsOptions says whether argument i is redis-server's trailing "-": standard input.
+func endsOptions(args []string, i int) bool { return args[i] == "-" && i == len(args)-1 }
+
+// put sets one option from a source. Unlike Set it may set what is fixed later.
+func (c *Config) put(source, name string, words []string) error {
+	name = strings.ToLower(name)
+	if why, ok := unsupported[name]; ok {
+		return errors.New(why)
+	}
+	s := c.slots[name]
+	if s == nil {
+		return errUnknownOption
+	}
+	if len(words) == 0 {
+		return errWords
+	}
+	var old value
+	if !s.accumulate || s.given == source {
+		old = *s.value.Load()
+	}
+	v, err := s.read(old, words)
+	var refused *unsupportedError
+	if errors.As(err, &refused) && s.tolerate {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s %s has no effect: %s", name, strings.Join(words, " "), s.why))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.given = source
+	s.value.Store(&v)
+	return nil
+}
+
+var errUnknownOption = errors.New("unknown option")
+
+func hint(err error) string {
+	if errors.Is(err, errUnknownOption) {
+		return " (see keyp --help)"
+	}
+	return ""
+}
+
+// loadEnv takes KEYP_… variables. One that names no option is only worth a warning:
+// orchestrators put such variables there by themselves.
+func (c *Config) loadEnv(env []string) error {
+	for _, variable := range env {
+		key, text, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(key, envPrefix) {
+			continue
+		}
+		name := strings.ToLower(strings.ReplaceAll(key[len(envPrefix):], "_", "-"))
+		// Kubernetes gives every pod KEYP_PORT=tcp://10.0.0.1:6379 when there is a
+		// service of that name.
+		if c.slots[name] == nil || strings.HasPrefix(text, "tcp://") {
+			c.warnings = append(c.warnings, "environment variable "+key+" is passed over: it is no option")
+			continue
+		}
+		words := []string{text}
+		if s := c.slots[name]; s.kind == kindWords || s.kind == kindCustom {
+			words = strings.Fields(text)
+			if len(words) == 0 {
+				words = []string{""}
+			}
+		}
+		if err := c.put("environment", name, words); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func readAll(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(stdin, maxFile))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", name)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return data, err
+}
+
+// maxFile bounds a configuration file, which somebody may have mistaken for another.
+const maxFile = 16 * mb

@@ -1,0 +1,123 @@
+package config
+
+// The headings of --help.
+const (
+	groupNetwork = "Network"
+	groupData    = "Data and durability"
+	groupMemory  = "Memory"
+	groupClients = "Clients"
+	groupExpiry  = "Keys and events"
+	groupLog     = "Logging"
+	groupWatch   = "Watching"
+	groupCompat  = "Accepted for redis.conf's sake, without effect"
+)
+
+// Eviction policies, in the order of Int("maxmemory-policy").
+var policies = []string{"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"}
+
+const (
+	maxInt32  = 1<<31 - 1
+	maxUint32 = 1<<32 - 1
+	mb        = 1 << 20
+)
+
+// options are those that Keyp acts on.
+var options = []option{
+	{name: "port", group: groupNetwork, kind: kindInt, def: "6379", max: 65535, fixed: true,
+		help: "TCP port; 0: none"},
+	{name: "bind", group: groupNetwork, kind: kindWords, def: "127.0.0.1", fixed: true,
+		help: "addresses to listen on; -ADDR: may be unavailable; *: all"},
+	{name: "protected-mode", group: groupNetwork, kind: kindBool, def: "yes",
+		help: "without a password serve this machine only"},
+	{name: "requirepass", group: groupNetwork, kind: kindString,
+		help: "password that clients must give with AUTH"},
+	{name: "unixsocket", group: groupNetwork, kind: kindString, fixed: true,
+		help: "path of a Unix socket to listen on too"},
+	{name: "unixsocketperm", group: groupNetwork, kind: kindOctal, def: "0", fixed: true,
+		help: "its permissions in octal; 0: as the umask says"},
+	{name: "tcp-backlog", group: groupNetwork, kind: kindInt, def: "511", max: maxInt32, fixed: true,
+		help: "connections waiting to be accepted"},
+	{name: "tcp-keepalive", group: groupNetwork, kind: kindInt, def: "300", max: maxInt32,
+		help: "seconds between probes of silent peers; 0: none"},
+
+	{name: "dir", group: groupData, kind: kindString, def: "./keyp-data", fixed: true,
+		help: "data directory; made if missing"},
+	{name: "appendfsync", group: groupData, kind: kindEnum, def: "always", enum: []string{"always", "everysec", "no"},
+		help: "when an acknowledged write is on disk: always, everysec (a crash of the machine may lose a second), no"},
+	{name: "databases", group: groupData, kind: kindInt, def: "16", min: 1, max: 65536, fixed: true,
+		help: "number of databases for SELECT"},
+	{name: "shards", group: groupData, kind: kindInt, def: "0", max: 16384, fixed: true,
+		help: "parts of the keyspace with a lock each, a power of two; 0: chosen by the number of CPUs"},
+	{name: "wal-segment-size", group: groupData, kind: kindBytes, def: "64mb", min: 64 << 10, max: 4 << 30, fixed: true,
+		help: "size of one log file"},
+	{name: "checkpoint-log-size", group: groupData, kind: kindBytes, def: "0", fixed: true,
+		help: "log that starts a checkpoint; 0: what is replayed in about two seconds"},
+
+	{name: "maxmemory", group: groupMemory, kind: kindBytes, def: "0",
+		help: "bound of the memory for data; 0: none. Data beyond it rests on disk"},
+	{name: "maxmemory-policy", group: groupMemory, kind: kindEnum, def: "noeviction", enum: policies,
+		help: "what to delete at maxmemory; noeviction: nothing, it stays on disk"},
+
+	{name: "maxclients", group: groupClients, kind: kindInt, def: "10000", min: 1, max: maxUint32,
+		help: "connections at a time"},
+	{name: "timeout", group: groupClients, kind: kindInt, def: "0", max: maxInt32,
+		help: "seconds until an idle client is disconnected; 0: never"},
+	{name: "proto-max-bulk-len", group: groupClients, kind: kindBytes, def: "512mb", min: mb,
+		help: "size of one argument, and of a string value"},
+	{name: "client-query-buffer-limit", group: groupClients, kind: kindBytes, def: "1gb", min: mb,
+		help: "unparsed input of one client"},
+	{name: "client-output-buffer-limit", group: groupClients, kind: kindCustom, parse: readOutputLimits, lines: outputLimitLines,
+		def:  "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+		help: "CLASS HARD SOFT SECONDS: output that may wait for a client of class normal, replica or pubsub"},
+
+	{name: "notify-keyspace-events", group: groupExpiry, kind: kindCustom, parse: readEvents, lines: quotedLine,
+		help: "events to publish: letters of Ag$lshzxeKEtmdn"},
+	{name: "busy-reply-threshold", alias: "lua-time-limit", group: groupExpiry, kind: kindInt, def: "5000",
+		help: "milliseconds after which a script makes others hear -BUSY"},
+
+	{name: "loglevel", group: groupLog, kind: kindEnum, def: "notice", enum: []string{"debug", "verbose", "notice", "warning", "nothing"},
+		help: "debug, verbose, notice, warning or nothing"},
+	{name: "logfile", group: groupLog, kind: kindString, fixed: true,
+		help: "file to log to; empty: standard error"},
+	{name: "pidfile", group: groupLog, kind: kindString, fixed: true,
+		help: "file that holds the process id while the server runs"},
+
+	{name: "slowlog-log-slower-than", group: groupWatch, kind: kindInt, def: "10000", min: -1,
+		help: "microseconds that put a command in SLOWLOG; 0: all, -1: none"},
+	{name: "slowlog-max-len", group: groupWatch, kind: kindInt, def: "128",
+		help: "commands that SLOWLOG keeps"},
+	{name: "latency-monitor-threshold", group: groupWatch, kind: kindInt, def: "0",
+		help: "milliseconds that put an event in LATENCY; 0: none"},
+	{name: "latency-tracking", group: groupWatch, kind: kindBool, def: "yes",
+		help: "keep a histogram of each command's time"},
+	{name: "latency-tracking-info-percentiles", group: groupWatch, kind: kindCustom, def: "50 99 99.9", parse: readPercentiles, lines: wordsLine,
+		help: "percentiles of INFO latencystats"},
+	{name: "enable-debug-command", group: groupWatch, kind: kindEnum, def: "local", enum: []string{"no", "yes", "local"}, fixed: true,
+		help: "who may call DEBUG: no (nobody), local (this machine), yes (everybody)"},
+	{name: "debug-addr", group: groupWatch, kind: kindString, fixed: true,
+		help: "serve Go's profiles (net/http/pprof) on this loopback address; empty: off"},
+
+	// What Redis lets one turn on and Keyp does in one way only.
+	{name: "appendonly", group: groupCompat, kind: kindBool, def: "yes", only: "yes", tolerate: true,
+		why: "the log is Keyp's storage and can't be turned off; appendfsync chooses how careful it is"},
+	{name: "daemonize", group: groupCompat, kind: kindBool, def: "no", only: "no", fixed: true,
+		why: "Keyp stays in the foreground; let a service manager run it"},
+	{name: "syslog-enabled", group: groupCompat, kind: kindBool, def: "no", only: "no", fixed: true,
+		why: "Keyp logs to standard error or to logfile"},
+	{name: "cluster-enabled", group: groupCompat, kind: kindBool, def: "no", only: "no", fixed: true,
+		why: "cluster mode is not supported"},
+	{name: "replicaof", alias: "slaveof", group: groupCompat, kind: kindWords, only: "", fixed: true,
+		why: "replication is not supported"},
+	{name: "tls-port", group: groupCompat, kind: kindInt, def: "0", only: "0", fixed: true,
+		why: "TLS is not supported"},
+	{name: "aclfile", group: groupCompat, kind: kindString, only: "", fixed: true,
+		why: "ACL files are not supported"},
+}
+
+// unsupported are redis.conf's directives that ask for what Keyp does not have; to
+// pass over them would be to run with less than was asked for.
+var unsupported = map[string]string{
+	"loadmodule":     "modules are not supported",
+	"rename-command": "renaming commands is not supported",
+	"user":           "ACL users are not supported",
+}
