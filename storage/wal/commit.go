@@ -1,0 +1,293 @@
+package wal
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyp/internal/vfs"
+)
+
+// everySecond is the period of EverySec in milliseconds.
+const everySecond = 1000
+
+// Commit makes all that was appended before it durable in the sense of the policy. When
+// another commit is about to do that, it waits for it instead. While all prepared room
+// is used and no more can be had it waits (see Full), so a caller that must not stop
+// takes CommitAsync then.
+func (l *Log) Commit() error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	return l.commit(l.End())
+}
+
+// CommitAsync is Commit on the log's own goroutine; OnDurable tells when it is done, and
+// OnFail when it cannot be. Calls while one is under way become one.
+func (l *Log) CommitAsync() { kick(l.kickWrite) }
+
+// commit returns nil once Durable has reached lsn.
+func (l *Log) commit(lsn uint64) error {
+	if l.durable.Load() >= lsn {
+		return nil
+	}
+	l.flushMu.Lock()
+	before := l.durable.Load()
+	var err error
+	if before < lsn { // else the commit before this one took our batches along
+		err = l.flush()
+	}
+	advanced := l.durable.Load() > before
+	l.flushMu.Unlock()
+	if advanced {
+		l.tellDurable()
+	}
+	return err
+}
+
+func (l *Log) tellDurable() {
+	if l.o.OnDurable != nil {
+		l.o.OnDurable(l.durable.Load())
+	}
+}
+
+// flush writes what was appended and, under Always, syncs it. The caller holds flushMu.
+func (l *Log) flush() error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	chunks := l.tail.take()
+	l.mu.Unlock()
+
+	always := Policy(l.policy.Load()) == Always
+	began := l.o.Clock.Mono()
+	var waited time.Duration
+	for i := range chunks {
+		c := &chunks[i]
+		if c.head > 0 {
+			before := l.o.Clock.Mono()
+			if err := l.enter(c.identity, always); err != nil {
+				return err
+			}
+			waited += l.o.Clock.Mono() - before
+		}
+		if err := l.write(c); err != nil {
+			return err
+		}
+		if i >= keepBuffers {
+			c.buf = nil // of a large batch; let it go while the rest is written
+		}
+	}
+	if always {
+		if err := l.sync(); err != nil {
+			return err
+		}
+	} else {
+		raise(&l.durable, l.written.Load())
+	}
+	if len(chunks) > 0 {
+		l.measure(l.o.Clock.Mono() - began - waited)
+	}
+
+	l.mu.Lock()
+	l.tail.give(chunks)
+	l.mu.Unlock()
+	return nil
+}
+
+// write carries one chunk to its place.
+func (l *Log) write(c *chunk) error {
+	c.seal(l.synced.Load())
+	if _, err := l.cur.WriteAt(c.buf, c.offset()); err != nil {
+		return l.fail(fmt.Errorf("write %s: %w", segmentName(c.number), err))
+	}
+	l.written.Store(c.end())
+	return nil
+}
+
+// enter makes the prepared segment the one being written, waiting for it if need be.
+// The one before is complete then and gets its last sync: at once under Always, so that
+// a commit over many segments does not pile up dirty pages, else in the background.
+func (l *Log) enter(id identity, always bool) error {
+	if always {
+		if err := l.sync(); err != nil {
+			return err
+		}
+	} else if l.cur != nil {
+		kick(l.kickSync)
+	}
+	s, err := l.takeReady()
+	if err != nil {
+		return err
+	}
+	if s.number != id.number {
+		return l.fail(fmt.Errorf("segment %d is prepared but %d is needed", s.number, id.number))
+	}
+	l.segMu.Lock()
+	l.unsynced = append(l.unsynced, *s)
+	l.live = append(l.live, liveSegment{identity: id, size: l.o.SegmentSize})
+	l.segMu.Unlock()
+	l.cur = s.file
+	return nil
+}
+
+// sync makes what is written durable on disk. It may run beside flush.
+func (l *Log) sync() error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	if err := l.Err(); err != nil {
+		return err
+	}
+	// A file joins unsynced before the first byte goes into it, so the list read
+	// after the position has all files up to that position.
+	upTo := l.written.Load()
+	if upTo <= l.synced.Load() {
+		return nil
+	}
+	l.segMu.Lock()
+	files := l.unsynced // only appended to beyond this length, and cut by us
+	l.segMu.Unlock()
+	for _, s := range files {
+		if err := s.file.Sync(); err != nil {
+			return l.fail(fmt.Errorf("sync %s: %w", segmentName(s.number), err))
+		}
+	}
+	if complete := files[:len(files)-1]; len(complete) > 0 {
+		if err := l.closeComplete(complete); err != nil {
+			return err
+		}
+	}
+	l.synced.Store(upTo)
+	if Policy(l.policy.Load()) == Always {
+		raise(&l.durable, upTo)
+	}
+	l.moved.broadcast()
+	return nil
+}
+
+// closeComplete closes segments that were synced after their last write.
+func (l *Log) closeComplete(complete []openSegment) error {
+	l.segMu.Lock()
+	rest := make([]openSegment, len(l.unsynced)-len(complete))
+	copy(rest, l.unsynced[len(complete):])
+	l.unsynced = rest
+	l.segMu.Unlock()
+	for _, s := range complete {
+		if err := s.file.Close(); err != nil {
+			return l.fail(fmt.Errorf("close %s: %w", segmentName(s.number), err))
+		}
+	}
+	return nil
+}
+
+// measure takes the duration of a flush into the moving average. flushMu is held.
+func (l *Log) measure(d time.Duration) {
+	old := l.cost.Load()
+	if old == 0 {
+		old = int64(d)
+	}
+	l.cost.Store(old + (int64(d)-old)/8)
+}
+
+// writeLoop does the asynchronous commits.
+func (l *Log) writeLoop() {
+	defer l.background.Done()
+	for {
+		select {
+		case <-l.quit:
+			return
+		case <-l.kickWrite:
+		}
+		// The error is in Err, and OnFail was told.
+		if l.commit(l.End()) == nil && l.wanted.Load() > l.synced.Load() {
+			kick(l.kickSync)
+		}
+	}
+}
+
+// syncLoop does the syncs that no commit does: each second under EverySec, at the end
+// of a segment, and for WaitDurable.
+func (l *Log) syncLoop() {
+	defer l.background.Done()
+	for {
+		var tick <-chan struct{}
+		stop := func() {}
+		if Policy(l.policy.Load()) == EverySec {
+			tick, stop = l.o.Clock.Until(l.o.Clock.Now() + everySecond)
+		}
+		quit := false
+		select {
+		case <-l.quit:
+			quit = true
+		case <-l.kickSync:
+		case <-tick:
+		}
+		stop()
+		if quit {
+			return
+		}
+		before := l.durable.Load()
+		// The error is in Err, and OnFail was told.
+		if l.sync() == nil && l.durable.Load() > before {
+			l.tellDurable()
+		}
+	}
+}
+
+// openSegment is a segment file that is open for writing.
+type openSegment struct {
+	number uint64
+	file   vfs.File
+}
+
+// kick wakes the goroutine behind c, at once or as soon as it looks again.
+func kick(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// raise sets a to v unless it is higher already.
+func raise(a *atomic.Uint64, v uint64) {
+	for {
+		old := a.Load()
+		if old >= v || a.CompareAndSwap(old, v) {
+			return
+		}
+	}
+}
+
+// signal wakes all who wait. It costs next to nothing while nobody does.
+type signal struct {
+	waiting atomic.Bool
+	mu      sync.Mutex
+	ch      chan struct{}
+}
+
+// wait gives a channel that the next broadcast closes. What the caller waits for must
+// be looked at between wait and the receive.
+func (s *signal) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+	}
+	s.waiting.Store(true)
+	return s.ch
+}
+
+func (s *signal) broadcast() {
+	if !s.waiting.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch != nil {
+		close(s.ch)
+		s.ch = nil
+	}
+	s.waiting.Store(false)
+}

@@ -1,0 +1,90 @@
+package wal
+
+import (
+	"fmt"
+	"math"
+)
+
+// cut makes the log end after its last whole batch, so that nothing behind it is ever
+// read as part of the log, and clears leftovers away. It gives the path of a segment
+// that is prepared for the number that comes next, if there is one.
+//
+// The later segments go first, from the highest down and each removal synced before the
+// next: at every moment the log reads as torn at the same place as before.
+func (r *recovery) cut() (kept string, err error) {
+	keep := r.wholeIn + 1
+	for i := len(r.files) - 1; i >= keep; i-- {
+		f := &r.files[i]
+		if i == keep && !f.used && !f.traces && f.size == r.o.SegmentSize && f.number == r.nextNumber() {
+			kept = f.path
+			continue
+		}
+		if err := r.remove(f.path); err != nil {
+			return "", err
+		}
+	}
+	if r.tmp {
+		if err := r.remove(r.o.path(tmpName)); err != nil {
+			return "", err
+		}
+	}
+	if r.wholeIn < 0 {
+		return kept, nil
+	}
+	end := r.seen
+	if r.badIn != r.wholeIn || r.repair {
+		end = math.MaxUint64 // a batch goes on from here into the next segment, or anything does
+	}
+	return kept, r.clear(&r.files[r.wholeIn], r.whole, end)
+}
+
+func (r *recovery) remove(path string) error {
+	if err := r.o.FS.Remove(path); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	if err := r.o.FS.SyncDir(r.o.Dir); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	return nil
+}
+
+// clear overwrites f with zeros from position from to position to, but at least a
+// block, as far as the file goes, and syncs it.
+func (r *recovery) clear(f *segmentFile, from, to uint64) error {
+	if rest := uint64(max(f.size-f.offset(from), 0)); to < from || to-from > rest {
+		to = from + rest
+	} else {
+		to = from + min(rest, max(to-from, headerSize))
+	}
+	block := make([]byte, fillPiece)
+	return r.with(f.path, func(file file) error {
+		for p := from; p < to; {
+			n := min(to-p, uint64(len(block)))
+			if _, err := file.WriteAt(block[:n], f.offset(p)); err != nil {
+				return err
+			}
+			p += n
+		}
+		return file.Sync()
+	})
+}
+
+// nextNumber is the number of the segment that comes after the cut.
+func (r *recovery) nextNumber() uint64 {
+	if r.wholeIn < 0 {
+		return r.need
+	}
+	return r.files[r.wholeIn].number + 1
+}
+
+// resume gives the segment and the position with which the log goes on.
+func (r *recovery) resume() (number, start uint64) { return r.nextNumber(), r.whole }
+
+// live gives the segments that stay.
+func (r *recovery) live() []liveSegment {
+	var live []liveSegment
+	for _, f := range r.files[:r.wholeIn+1] {
+		live = append(live, liveSegment{identity: f.identity, size: f.size})
+	}
+	return live
+}

@@ -1,0 +1,113 @@
+// Package wal is the append-only log, the commit point of the store: a batch is
+// part of the data once the log says that it is durable, and never before.
+//
+// # Invariants
+//
+//   - The log is one endless stream of bytes, cut into segment files. An LSN is a
+//     position in it; it only grows, over restarts too, and 0 means "nothing". The
+//     LSN of a batch is the position just past its last frame, so the batch is
+//     durable when Durable() >= LSN.
+//   - The order of the Appends is the order in the log. What recovery hands out is
+//     a prefix of it, batch by batch, each whole or not at all.
+//   - Where a byte will stand is decided by Append, under the lock and in memory
+//     alone. Writing later only carries bytes to the place they already have.
+//   - A position is called durable on disk (the "durable through" of a group or a
+//     segment header) only after the sync that made it so has returned.
+//   - Segment numbers are never used twice, except after the file of that number
+//     was removed. A segment ends where the next one starts, whatever bytes stand
+//     behind that point.
+//   - The names of segments are synced before the first byte goes into them, and
+//     they leave from the low end only (Release) or the high end (a cut). So a gap
+//     in the numbers is corruption.
+//
+// # Files
+//
+//	wal-%016x.log    a segment: in use if its header bears the number in its name,
+//	                 else prepared and not used yet
+//	spare-%016x.log  a segment that nobody needs, to be used again
+//	new.tmp          a segment being filled with zeros
+//
+// A new file is filled with zeros and synced, so that a later sync need not change
+// the block map; a released one is renamed and used again, which saves the filling.
+//
+// # Formats
+//
+// Numbers are little-endian, checksums CRC-32C.
+//
+//	segment    one block of 4096 bytes, then groups
+//	+-----------+---------+-----+--------+-------+------+------+---------+-------+
+//	|"keypwal\n"|version 4|crc 4|number 8|start 8|salt 8|mark 8|durable 8| zeros |
+//	+-----------+---------+-----+--------+-------+------+------+---------+-------+
+//
+//	start    the position of the first group; position p stands at file offset
+//	         4096 + p - start
+//	salt     random, new in each life of the file
+//	mark     random, the same in all of the log; what a client sends cannot pass
+//	         for a group, since it would have to guess it
+//	durable  all before this position was on disk when this was written
+//	crc      over all of the block but itself and the zeros
+//
+//	group      what one commit writes into one segment
+//	+------+-----+--------+------+--------+----------+---------+--------+
+//	|mark 8|crc 4|length 4|salt 8|number 8|position 8|durable 8| frames |
+//	+------+-----+--------+------+--------+----------+---------+--------+
+//
+//	crc      over the header from length to durable
+//	length   of the frames, in bytes; 0 in the group that Close writes to say that
+//	         everything before it is durable
+//	position of this header
+//
+//	frame    a batch or a piece of one
+//	+-------+----------+---------+---------+
+//	| crc 4 | length 3 | flags 1 | payload |
+//	+-------+----------+---------+---------+
+//
+//	crc      over the rest of the frame, its register started from a hash of the
+//	         segment's salt and the frame's position: a frame of an earlier life of
+//	         the file, or one in another place, does not verify
+//	flags    0x40 always (zeros are no frame), 0x01 first, 0x02 last
+//
+// A batch that does not fit what is left of the segment, or is over 1 MiB, becomes
+// linked frames: first, middle …, last, over as many groups and segments as it
+// takes. The payload of a first frame that is not also last starts with the size of
+// the whole batch (8 bytes), so that recovery makes room once.
+//
+// # Recovery
+//
+// Segments are read from the lowest needed one on, and each whole batch is handed to
+// the caller, until something does not verify; that place is called bad. It is
+// always found, since nothing marks the end of the log.
+//
+// The rest of the log, in this segment and all later ones, is searched for group and
+// segment headers. One that claims durability beyond the bad place proves that
+// something durable is gone: that is corruption, Open gives a *CorruptError and
+// changes nothing. Without such proof the bytes were never acknowledged (or stand in
+// the very last group, for which no claim exists yet): a torn write.
+//
+// A torn write is cut off behind the last whole batch: later segments are removed,
+// from the highest down, then the tail of this one is overwritten with zeros and
+// synced. The log goes on in a new segment whose header starts at the cut.
+//
+// # Commit policies
+//
+// Always: durable means synced. EverySec: durable (in the sense of what may be
+// acknowledged) means written; a sync follows each second. No: written; syncs happen
+// only at the end of a segment, in Close and for WaitDurable. Synced is exact under
+// each of them.
+//
+// A failed write or sync is final: what the disk holds is unknown, and trying again
+// would report success for pages the kernel has dropped. The log refuses every later
+// commit; opening it again recovers what was durable. Only lack of room while a
+// segment is being *prepared* is waited out (Full).
+//
+// # Locks
+//
+//	flushMu   who writes: one at a time
+//	syncMu    who syncs: one at a time, beside the writer
+//	mu        the layout and the buffers; never held over I/O
+//	segMu     the lists of segments; never held over I/O
+//	dirMu     who renames, makes and removes files
+//
+// in this order. Only one process may have a log open; the caller holds a lock on
+// its data directory.
+package wal

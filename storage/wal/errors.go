@@ -1,0 +1,46 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+var (
+	// ErrClosed is what a closed log answers to commits and waits.
+	ErrClosed = errors.New("wal: closed")
+
+	// ErrVersion means that a later version of Keyp wrote the log.
+	ErrVersion = errors.New("wal: written by a later version of Keyp")
+
+	// ErrNoRoom is what Close gives when batches that were never acknowledged could
+	// not be written because no room for a segment was to be had.
+	ErrNoRoom = errors.New("wal: no room for another segment")
+
+	// ErrBeyondEnd is what WaitDurable gives for a position that nobody appended.
+	ErrBeyondEnd = errors.New("wal: position beyond the end of the log")
+)
+
+// CorruptError means that bytes which were durable once are not what they were.
+// Opening has changed nothing.
+type CorruptError struct {
+	File   string // path of the segment
+	Offset int64  // bytes from its start to the first byte that does not verify
+	LSN    uint64 // position of that byte; all batches before it are intact
+	Reason string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("wal: %s is corrupt at offset %d (position %d): %s; "+
+		"`keyp check` tells more, `keyp repair` keeps what stands before it", e.File, e.Offset, e.LSN, e.Reason)
+}
+
+// noRoom tells whether err is a shortage that can pass.
+func noRoom(err error) bool {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

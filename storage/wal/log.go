@@ -1,0 +1,370 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/vfs"
+)
+
+// Policy says when a batch may be acknowledged.
+type Policy uint8
+
+// The policies of redis.conf's appendfsync.
+const (
+	Always   Policy = iota // when it is synced
+	EverySec               // when it is written; a sync follows each second
+	No                     // when it is written; the kernel syncs when it likes
+)
+
+func (p Policy) String() string {
+	switch p {
+	case Always:
+		return "always"
+	case EverySec:
+		return "everysec"
+	case No:
+		return "no"
+	}
+	return fmt.Sprintf("policy(%d)", uint8(p))
+}
+
+const (
+	// DefaultSegmentSize is the size of a segment file in bytes.
+	DefaultSegmentSize = 64 << 20
+	// DefaultSpares is how many released segments are kept for use as new ones.
+	DefaultSpares = 4
+)
+
+// Options are the settings of a log. FS, Dir and Clock are required.
+type Options struct {
+	FS     vfs.FS
+	Dir    string // made if missing
+	Clock  clock.Clock
+	Logger *slog.Logger // slog.Default() if nil
+	Policy Policy
+	// SegmentSize is the size of a segment file in bytes, header included;
+	// DefaultSegmentSize if 0.
+	SegmentSize int64
+	// Spares is how many released segments are kept; DefaultSpares if 0.
+	Spares int
+	// OnDurable is told each new value of Durable by whoever brought it about, be it
+	// a Commit or a goroutine of the log, and outside of all locks. Two calls may
+	// arrive in the wrong order: a smaller lsn than before means nothing.
+	OnDurable func(lsn uint64)
+	// OnFail is told the first fatal failure, once, on a goroutine of its own.
+	OnFail func(error)
+}
+
+func (o *Options) complete() error {
+	if o.SegmentSize == 0 {
+		o.SegmentSize = DefaultSegmentSize
+	}
+	if o.Spares == 0 {
+		o.Spares = DefaultSpares
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.SegmentSize < minSegmentSize || o.SegmentSize > 1<<31 {
+		return fmt.Errorf("wal: segment size %d is not in %d..%d", o.SegmentSize, minSegmentSize, 1<<31)
+	}
+	return nil
+}
+
+func (o *Options) path(name string) string { return filepath.Join(o.Dir, name) }
+
+// Log is an open log. All its methods may be called by several goroutines.
+type Log struct {
+	o Options
+
+	mu   sync.Mutex // the tail
+	tail *tail
+
+	flushMu sync.Mutex // held while writing
+	cur     vfs.File   // the segment being written; nil before the first write
+
+	syncMu sync.Mutex // held while syncing
+
+	segMu    sync.Mutex
+	room     *sync.Cond    // on segMu: ready, full, closing or err changed
+	unsynced []openSegment // may hold bytes that are not synced, in order; the last is cur
+	ready    *openSegment  // the next one
+	live     []liveSegment // needed for recovery, in order
+	next     uint64        // the number to prepare next
+	closing  bool
+
+	dirMu  sync.Mutex // held while changing the directory
+	spares []string   // paths
+
+	policy  atomic.Uint32
+	written atomic.Uint64
+	synced  atomic.Uint64
+	durable atomic.Uint64
+	wanted  atomic.Uint64 // the highest position that a WaitDurable asked for
+	full    atomic.Bool
+	cost    atomic.Int64 // nanoseconds
+	err     atomic.Pointer[error]
+	moved   signal // synced or err changed
+
+	kickWrite, kickSync, kickPrepare chan struct{}
+	quit                             chan struct{}
+	background                       sync.WaitGroup
+}
+
+// Open recovers the log in o.Dir and makes it ready for appending. first is the lowest
+// segment that is still needed, as Rotate gave it; 0 if none was ever recorded. replay
+// is given each whole batch from there on, in order, with its LSN; the bytes are
+// valid during the call only, and an error ends Open. Segments below first are kept
+// as spares.
+//
+// Open gives a *CorruptError when something that was durable is missing or changed,
+// and then leaves the files as they are; batches before that place have been replayed.
+// Lack of room does not keep a log from opening; it is Full then.
+func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) (*Log, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, fmt.Errorf("wal: %w", err)
+	}
+	r, err := scan(&o, first, replay)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := r.cut()
+	if err != nil {
+		return nil, err
+	}
+	number, start := r.resume()
+	l := &Log{
+		o:           o,
+		tail:        newTail(r.mark, number, start, uint64(o.SegmentSize-headerSize)),
+		live:        r.live(),
+		next:        number,
+		kickWrite:   make(chan struct{}, 1),
+		kickSync:    make(chan struct{}, 1),
+		kickPrepare: make(chan struct{}, 1),
+		quit:        make(chan struct{}),
+	}
+	l.room = sync.NewCond(&l.segMu)
+	l.policy.Store(uint32(o.Policy))
+	l.written.Store(start)
+	l.synced.Store(start)
+	l.durable.Store(start)
+	if err := l.collectSpares(r); err != nil {
+		return nil, err
+	}
+	if kept != "" {
+		f, err := o.FS.Open(kept)
+		if err != nil {
+			return nil, fmt.Errorf("wal: %w", err)
+		}
+		l.ready, l.next = &openSegment{number: number, file: f}, number+1
+	} else if _, err := l.prepareNext(); err != nil {
+		return nil, err
+	}
+	l.background.Add(3)
+	go l.writeLoop()
+	go l.syncLoop()
+	go l.prepareLoop()
+	return l, nil
+}
+
+// Append puts batch behind all batches before it and gives its LSN. It copies the
+// bytes into memory and does no I/O: the batch is durable after a commit. A batch may
+// be empty. On a log that has failed or is closed it goes nowhere.
+func (l *Log) Append(batch []byte) (lsn uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err.Load() != nil {
+		l.tail.end += uint64(frameHeaderSize + len(batch))
+		return l.tail.end
+	}
+	l.tail.add(batch)
+	return l.tail.end
+}
+
+// Rotate makes everything appended afterwards go to a new segment that starts with the
+// batch head, and gives the number of that segment. It does no I/O. The number may be
+// recorded as the first one needed once End(), taken after Rotate, is on disk
+// (WaitDurable): Open takes a first segment that is not there for corruption.
+func (l *Log) Rotate(head []byte) (segment uint64, err error) {
+	if err := l.Err(); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.tail.fresh {
+		l.tail.turn(l.tail.seg.number + 1)
+	}
+	segment = l.tail.seg.number
+	l.tail.add(head)
+	return segment, nil
+}
+
+// End is the LSN of the last batch appended. Right after Open, and after Close, it is
+// the end of the stream instead, which no batch may have as its LSN.
+func (l *Log) End() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tail.end
+}
+
+// Durable is the position up to which batches may be acknowledged under the policy.
+func (l *Log) Durable() uint64 { return l.durable.Load() }
+
+// Synced is the position up to which the log is on disk.
+func (l *Log) Synced() uint64 { return l.synced.Load() }
+
+// SyncCost is the recent duration of a write with its sync (under the policies that
+// leave the sync to others: of the write), as a moving average; 0 before the first.
+func (l *Log) SyncCost() time.Duration { return time.Duration(l.cost.Load()) }
+
+// Full tells that no room could be had for the segment after the present one. It is
+// tried again each 100 ms and after each Release. Until all prepared room is used,
+// which is up to a segment away, commits go on; then they wait.
+func (l *Log) Full() bool { return l.full.Load() }
+
+// Err is the failure that ended the log, ErrClosed after Close, or nil.
+func (l *Log) Err() error {
+	if err := l.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// SetPolicy changes the policy for later commits. A change to Always also has what is
+// written so far synced in the background.
+func (l *Log) SetPolicy(p Policy) {
+	l.policy.Store(uint32(p))
+	kick(l.kickSync)
+}
+
+// Size is how many bytes of stream recovery would read: from the start of the oldest
+// segment needed to End.
+func (l *Log) Size() int64 {
+	l.mu.Lock()
+	start, end := l.tail.seg.start, l.tail.end
+	l.mu.Unlock()
+	l.segMu.Lock()
+	defer l.segMu.Unlock()
+	if len(l.live) > 0 {
+		start = l.live[0].start
+	}
+	return int64(end - start)
+}
+
+// WaitDurable returns nil once lsn is on disk, under any policy; it asks for the write
+// and the sync itself. It gives ErrBeyondEnd for a position that was never appended,
+// the log's failure, or the context's error.
+func (l *Log) WaitDurable(ctx context.Context, lsn uint64) error {
+	if lsn > l.End() {
+		return ErrBeyondEnd
+	}
+	for {
+		moved := l.moved.wait()
+		if l.synced.Load() >= lsn {
+			return nil
+		}
+		if err := l.Err(); err != nil {
+			return err
+		}
+		raise(&l.wanted, lsn)
+		kick(l.kickWrite)
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close writes and syncs what was appended and ends the log; later commits and waits
+// get ErrClosed. It gives the failure of a log that had failed, or ErrNoRoom when there
+// was no room for batches that nobody has acknowledged. What is appended while Close
+// runs may be lost.
+func (l *Log) Close() error {
+	l.segMu.Lock()
+	again := l.closing
+	l.closing = true
+	l.room.Broadcast()
+	l.segMu.Unlock()
+	if again {
+		return ErrClosed
+	}
+	err := l.finish()
+	close(l.quit)
+	l.end(ErrClosed)
+	l.background.Wait()
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	for _, s := range l.unsynced {
+		err = errors.Join(err, s.file.Close())
+	}
+	if l.ready != nil {
+		err = errors.Join(err, l.ready.file.Close())
+	}
+	return err
+}
+
+// finish writes and syncs all, then a group that says so: with it even the last batch
+// is provably durable.
+func (l *Log) finish() error {
+	l.flushMu.Lock()
+	err := l.flush()
+	if err == nil {
+		err = l.sync()
+	}
+	if err == nil {
+		l.mu.Lock()
+		mark := !l.tail.fresh && l.tail.left() >= groupHeaderSize
+		if mark {
+			l.tail.begin(0)
+		}
+		l.mu.Unlock()
+		if mark {
+			err = l.flush()
+		}
+	}
+	if err == nil {
+		err = l.sync()
+	}
+	l.flushMu.Unlock()
+	if err == nil {
+		l.tellDurable()
+	}
+	return err
+}
+
+// end makes err the answer to all that follows, unless something else was before it,
+// and wakes everybody who waits.
+func (l *Log) end(err error) (first bool) {
+	first = l.err.CompareAndSwap(nil, &err)
+	l.segMu.Lock()
+	l.room.Broadcast()
+	l.segMu.Unlock()
+	l.moved.broadcast()
+	return first
+}
+
+// fail ends the log with a failure of the disk and gives what ended it.
+func (l *Log) fail(err error) error {
+	err = fmt.Errorf("wal: %w; nothing more is written, opening the log again recovers what is durable", err)
+	if l.end(err) {
+		l.o.Logger.Error("log failed", "err", err)
+		if l.o.OnFail != nil {
+			go l.o.OnFail(err)
+		}
+	}
+	return l.Err()
+}

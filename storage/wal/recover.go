@@ -1,0 +1,371 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+)
+
+// recovery reads a log and finds out where it ends. It changes nothing; cut does.
+type recovery struct {
+	o      *Options
+	need   uint64 // the first segment number
+	replay func(lsn uint64, batch []byte) error
+
+	files  []segmentFile // from need on, by number
+	stale  []segmentFile // below need
+	spares []segmentFile
+	tmp    bool   // new.tmp is there
+	mark   uint64 // of the log
+	bound  int64  // no batch can be larger, in bytes
+
+	buf []byte // the segment being read, all of it
+
+	pos     uint64 // everything before it verifies
+	seen    uint64 // end of the last group whose header verifies, in the segment of pos
+	linked  bool   // in the middle of a batch
+	partial []byte // what there is of it
+	total   int    // its size
+
+	whole   uint64 // position after the last whole batch: where the log is cut
+	wholeIn int    // index of its segment in files; -1 if there is none
+	badIn   int    // index of the segment of pos
+
+	repair bool // cut although something durable stands behind
+}
+
+type segmentFile struct {
+	path   string
+	number uint64
+	size   int64
+	used   bool // header is its own
+	header
+	traces bool // not used by its header, but groups with its number were seen
+}
+
+// scan reads the log from segment first on and hands its batches to replay. An error
+// that is a *CorruptError comes with the recovery, which then tells what is intact.
+func scan(o *Options, first uint64, replay func(lsn uint64, batch []byte) error) (*recovery, error) {
+	r := &recovery{o: o, need: max(first, 1), replay: replay, wholeIn: -1}
+	if err := r.list(); err != nil {
+		return r, err
+	}
+	fresh, err := r.begins()
+	if err != nil || fresh {
+		return r, err
+	}
+	for i := 0; ; i++ { // ends: limit leads to a next segment in use, or nowhere
+		data, err := r.load(i)
+		if err != nil {
+			return r, err
+		}
+		r.badIn, r.seen = i, r.pos
+		limit := r.limit(i)
+		if err := r.segment(i, data, limit); err != nil {
+			return r, err
+		}
+		if r.pos != limit {
+			return r, r.lookOn(i, data)
+		}
+	}
+}
+
+// list finds the files and reads the headers of segments.
+func (r *recovery) list() error {
+	names, err := r.o.FS.List(r.o.Dir)
+	if err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	for _, name := range names {
+		f := segmentFile{path: r.o.path(name)}
+		var segment, spare bool
+		if f.number, segment = parseName("wal-%016x.log", name); !segment {
+			f.number, spare = parseName("spare-%016x.log", name)
+		}
+		r.tmp = r.tmp || name == tmpName
+		if !segment && !spare {
+			continue
+		}
+		if err := r.open(&f); err != nil {
+			return err
+		}
+		switch {
+		case spare:
+			r.spares = append(r.spares, f)
+		case f.number < r.need:
+			r.stale = append(r.stale, f)
+		default:
+			r.files = append(r.files, f)
+			r.bound += f.size
+		}
+	}
+	return nil // names are sorted, and so are the fixed-width numbers in them
+}
+
+// open reads the size and the header of f. The sync makes sure that what is read and
+// replayed now is on disk before anything claims so.
+func (r *recovery) open(f *segmentFile) error {
+	return r.with(f.path, func(file file) (err error) {
+		if f.size, err = file.Size(); err != nil {
+			return err
+		}
+		if err := errors.Join(file.Sync(), file.Reread()); err != nil {
+			return err
+		}
+		block := make([]byte, headerSize)
+		n, err := file.ReadAt(block, 0)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		f.header, f.used, err = parseHeader(block[:n], f.number)
+		return err
+	})
+}
+
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	Size() (int64, error)
+	Sync() error
+	Reread() error
+}
+
+// with opens the file at path for use.
+func (r *recovery) with(path string, use func(file) error) error {
+	f, err := r.o.FS.Open(path)
+	if err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	if err := errors.Join(use(f), f.Close()); err != nil {
+		return fmt.Errorf("wal: %s: %w", path, err)
+	}
+	return nil
+}
+
+// load reads all of files[i]. The bytes are valid until the next load.
+func (r *recovery) load(i int) ([]byte, error) {
+	f := &r.files[i]
+	err := r.with(f.path, func(file file) error {
+		if int64(cap(r.buf)) < f.size {
+			r.buf = make([]byte, f.size)
+		}
+		r.buf = r.buf[:f.size]
+		n, err := file.ReadAt(r.buf, 0)
+		r.buf = r.buf[:n]
+		if err == io.EOF {
+			return nil
+		}
+		return err
+	})
+	return r.buf, err
+}
+
+// begins settles where the log starts. fresh means that there is nothing to read.
+func (r *recovery) begins() (fresh bool, err error) {
+	r.pos, r.whole = firstLSN, firstLSN
+	if len(r.files) == 0 && len(r.stale) == 0 {
+		r.mark = rand.Uint64()
+		return true, nil
+	}
+	if len(r.files) == 0 || r.files[0].number != r.need {
+		return false, r.missing(r.need)
+	}
+	if first := &r.files[0]; first.used {
+		r.mark, r.pos, r.whole, r.wholeIn = first.mark, first.start, first.start, 0
+		return false, nil
+	}
+	if r.need > 1 {
+		return false, r.corrupt(0, 0, "the header of the first segment needed does not verify")
+	}
+	// Nothing was ever recorded about this log, so perhaps nothing ever got through.
+	// The mark to look for is in any later segment, or in the first group itself.
+	data, err := r.load(0)
+	if err != nil {
+		return false, err
+	}
+	if i := slices.IndexFunc(r.files, func(f segmentFile) bool { return f.used }); i >= 0 {
+		r.mark = r.files[i].mark
+	} else if len(data) >= headerSize+groupHeaderSize {
+		r.mark = le.Uint64(data[headerSize:])
+	}
+	if err := r.lookOn(-1, nil); err != nil {
+		return false, err
+	}
+	r.mark = rand.Uint64()
+	return true, nil
+}
+
+// limit is where files[i] ends because the next segment starts there.
+func (r *recovery) limit(i int) uint64 {
+	if i+1 < len(r.files) {
+		if next := &r.files[i+1]; next.used && next.number == r.files[i].number+1 {
+			return next.start
+		}
+	}
+	return ^uint64(0)
+}
+
+// segment reads files[i] from r.pos up to limit or to the first thing that does not
+// verify, which r.pos then is.
+func (r *recovery) segment(i int, data []byte, limit uint64) error {
+	f := &r.files[i]
+	at := func(p uint64) []byte { return data[min(f.offset(p), int64(len(data))):] }
+	for r.pos < limit {
+		g, ok := parseGroup(at(r.pos))
+		if !ok || !f.has(g) || g.lsn != r.pos || g.length > len(at(r.pos))-groupHeaderSize {
+			return nil
+		}
+		r.pos += groupHeaderSize
+		end := r.pos + uint64(g.length)
+		r.seen = end
+		if g.length == 0 && !r.linked {
+			r.whole, r.wholeIn = r.pos, i
+		}
+		for r.pos < min(end, limit) {
+			fr, ok := parseFrame(at(r.pos)[:end-r.pos], f.salt, r.pos)
+			if !ok || !r.fits(fr) {
+				return nil
+			}
+			r.pos += fr.size()
+			if err := r.accept(fr, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// has tells whether g was written in this life of the segment.
+func (f *segmentFile) has(g group) bool {
+	return g.mark == f.mark && g.salt == f.salt && g.number == f.number
+}
+
+// fits tells whether fr can be the next frame.
+func (r *recovery) fits(fr frame) bool {
+	switch {
+	case fr.first == r.linked:
+		return false
+	case fr.first && !fr.last:
+		return len(fr.payload) >= linkSize && le.Uint64(fr.payload) <= uint64(r.bound)
+	case r.linked:
+		have := len(r.partial) + len(fr.payload)
+		return have < r.total || have == r.total && fr.last
+	}
+	return true
+}
+
+// accept takes the next frame and hands its batch out when that is whole.
+func (r *recovery) accept(fr frame, i int) error {
+	batch := fr.payload
+	if fr.first && !fr.last {
+		r.linked = true
+		r.total = int(le.Uint64(batch))
+		r.partial = append(make([]byte, 0, r.total), batch[linkSize:]...)
+		return nil
+	}
+	if r.linked {
+		r.partial = append(r.partial, batch...)
+		if !fr.last {
+			return nil
+		}
+		batch, r.linked, r.partial = r.partial, false, nil
+	}
+	r.whole, r.wholeIn = r.pos, i
+	if r.replay == nil {
+		return nil
+	}
+	if err := r.replay(r.pos, batch); err != nil {
+		return fmt.Errorf("wal: replay of the batch before position %d: %w", r.pos, err)
+	}
+	return nil
+}
+
+// lookOn searches what follows r.pos, in files[i] (whose bytes are data; i = -1 for
+// none) and in all segments after it, for a proof that something at r.pos was durable once.
+func (r *recovery) lookOn(i int, data []byte) error {
+	r.partial = nil
+	var claim uint64
+	if data != nil {
+		f := &r.files[i]
+		from := min(f.offset(r.pos), int64(len(data)))
+		r.groups(data[from:], func(g group, off int) {
+			if f.has(g) && f.offset(g.lsn) == from+int64(off) {
+				claim = max(claim, g.durable)
+				r.seen = max(r.seen, g.lsn+groupHeaderSize+uint64(g.length))
+			}
+		})
+	}
+	badHeader := false
+	for j := i + 1; j < len(r.files); j++ {
+		f := &r.files[j]
+		if gap := j > 0 && f.number != r.files[j-1].number+1; gap && f.used {
+			return r.missing(r.files[j-1].number + 1)
+		}
+		durable, startsHere, err := r.claims(j)
+		if err != nil {
+			return err
+		}
+		claim = max(claim, durable)
+		badHeader = badHeader || j == i+1 && startsHere
+	}
+	switch {
+	case claim <= r.pos:
+		return nil // a torn write, or simply the end
+	case badHeader || i < 0:
+		return r.corrupt(i+1, 0, "its header does not verify, but it was in use")
+	}
+	return r.corrupt(i, r.files[i].offset(r.pos), fmt.Sprintf("the log was durable up to position %d once", claim))
+}
+
+// claims gives the highest position that files[j], a later segment than the bad one,
+// calls durable. startsHere tells that its header is gone, but that its groups show it
+// to have started at r.pos.
+func (r *recovery) claims(j int) (claim uint64, startsHere bool, err error) {
+	f := &r.files[j]
+	data, err := r.load(j)
+	if err != nil {
+		return 0, false, err
+	}
+	if f.used {
+		claim = f.durable
+	}
+	r.groups(data, func(g group, off int) {
+		switch {
+		case f.used && f.has(g) && f.offset(g.lsn) == int64(off):
+			claim = max(claim, g.durable)
+		case !f.used && g.number == f.number && g.lsn >= r.pos:
+			f.traces = true
+			claim = max(claim, g.durable)
+			startsHere = startsHere || g.lsn-r.pos == uint64(off-headerSize)
+		}
+	})
+	return claim, startsHere, nil
+}
+
+// groups calls found for each group of this log in data, of whatever life of the file.
+func (r *recovery) groups(data []byte, found func(g group, off int)) {
+	mark := le.AppendUint64(nil, r.mark)
+	for off := 0; ; off++ {
+		n := bytes.Index(data[off:], mark)
+		if n < 0 {
+			return
+		}
+		off += n
+		if g, ok := parseGroup(data[off:]); ok {
+			found(g, off)
+		}
+	}
+}
+
+// corrupt reports files[i] at offset.
+func (r *recovery) corrupt(i int, offset int64, reason string) error {
+	return &CorruptError{File: r.files[i].path, Offset: offset, LSN: r.pos, Reason: reason}
+}
+
+func (r *recovery) missing(number uint64) error {
+	return &CorruptError{File: filepath.Join(r.o.Dir, segmentName(number)), LSN: r.pos, Reason: "the file is missing"}
+}

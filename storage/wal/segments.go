@@ -1,0 +1,254 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"keyp/internal/vfs"
+)
+
+const (
+	retryRoom = 100     // milliseconds between attempts to get room
+	fillPiece = 1 << 20 // bytes of zeros in one write
+	fillSync  = 8 << 20 // bytes after which filling syncs, to keep other syncs short
+)
+
+// liveSegment is a segment that recovery would read.
+type liveSegment struct {
+	identity
+	size int64 // of the file
+}
+
+// takeReady gives the prepared segment, waiting until there is one. While the log is
+// being closed it does not wait for room.
+func (l *Log) takeReady() (*openSegment, error) {
+	l.segMu.Lock()
+	defer l.segMu.Unlock()
+	for l.ready == nil {
+		if err := l.Err(); err != nil {
+			return nil, err
+		}
+		if l.closing && l.full.Load() {
+			// What was taken from the tail is lost, so this log is over.
+			err := ErrNoRoom
+			l.err.CompareAndSwap(nil, &err)
+			return nil, err
+		}
+		l.room.Wait()
+	}
+	s := l.ready
+	l.ready = nil
+	kick(l.kickPrepare)
+	return s, nil
+}
+
+// prepareLoop keeps the next segment ready.
+func (l *Log) prepareLoop() {
+	defer l.background.Done()
+	for {
+		retry, err := l.prepareNext()
+		if err != nil {
+			if !errors.Is(err, ErrClosed) {
+				l.fail(err)
+			}
+			return
+		}
+		var again <-chan struct{}
+		stop := func() {}
+		if retry {
+			again, stop = l.o.Clock.Until(l.o.Clock.Now() + retryRoom)
+		}
+		quit := false
+		select {
+		case <-l.quit:
+			quit = true
+		case <-l.kickPrepare:
+		case <-again:
+		}
+		stop()
+		if quit {
+			return
+		}
+	}
+}
+
+// prepareNext makes the next segment ready unless one is. Lack of room makes the log
+// Full and asks for another try; any other error is fatal.
+func (l *Log) prepareNext() (retry bool, err error) {
+	l.segMu.Lock()
+	number, done := l.next, l.ready != nil
+	l.segMu.Unlock()
+	if done || l.Err() != nil {
+		return false, nil
+	}
+	f, err := l.makeSegment(number)
+	if err != nil && !noRoom(err) {
+		return false, fmt.Errorf("prepare %s: %w", segmentName(number), err)
+	}
+	if err != nil && !l.full.Load() {
+		l.o.Logger.Warn("no room for the next log segment", "dir", l.o.Dir, "err", err)
+	}
+	if err == nil && l.full.Load() {
+		l.o.Logger.Info("room for the next log segment again", "dir", l.o.Dir)
+	}
+	l.segMu.Lock()
+	defer l.segMu.Unlock()
+	l.full.Store(err != nil)
+	if err == nil {
+		l.ready, l.next = &openSegment{number: number, file: f}, number+1
+	}
+	l.room.Broadcast()
+	return err != nil, nil
+}
+
+// makeSegment gives a file of the right size under its final name, both durable.
+func (l *Log) makeSegment(number uint64) (vfs.File, error) {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	fsys, name := l.o.FS, l.o.path(segmentName(number))
+	if n := len(l.spares); n > 0 {
+		f, err := fsys.Open(l.spares[n-1])
+		if err != nil {
+			return nil, err
+		}
+		if err := fsys.Rename(l.spares[n-1], name); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		l.spares = l.spares[:n-1]
+		return l.named(f)
+	}
+	tmp := l.o.path(tmpName)
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.fill(f); err != nil {
+		// The file was never in use, so a failed sync of it loses nothing.
+		return nil, errors.Join(err, f.Close(), fsys.Remove(tmp))
+	}
+	if err := fsys.Rename(tmp, name); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return l.named(f)
+}
+
+// named makes the name that f was just given durable. When there is no descriptor left
+// for that, another try makes another file and replaces this one; but a sync that has
+// failed must not be tried again, not even for lack of room.
+func (l *Log) named(f vfs.File) (vfs.File, error) {
+	err := l.o.FS.SyncDir(l.o.Dir)
+	if err == nil {
+		return f, nil
+	}
+	if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+		err = fmt.Errorf("sync %s: %v", l.o.Dir, err) // no longer looks like a shortage
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// fill writes zeros up to the segment size and syncs them.
+func (l *Log) fill(f vfs.File) error {
+	block := make([]byte, min(fillPiece, l.o.SegmentSize))
+	for off := int64(0); off < l.o.SegmentSize; {
+		n := min(int64(len(block)), l.o.SegmentSize-off)
+		if _, err := f.WriteAt(block[:n], off); err != nil {
+			return err
+		}
+		if off += n; off%fillSync == 0 && off < l.o.SegmentSize {
+			if err := f.Sync(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-l.quit:
+			return ErrClosed
+		default:
+		}
+	}
+	return f.Sync()
+}
+
+// Release says that segments below first are not needed any more; the caller has made
+// sure that a later Open will not ask for them. They become spares or are removed.
+// Those with bytes that are not synced yet stay until the next Release. An error leaves
+// the log usable and the rest of the segments in place, for the next Release.
+func (l *Log) Release(first uint64) error {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	released := 0
+	for {
+		s, ok := l.releasable(first)
+		if !ok {
+			break
+		}
+		if err := l.retire(l.o.path(segmentName(s.number)), s.number, s.size); err != nil {
+			return fmt.Errorf("wal: release %s: %w", segmentName(s.number), err)
+		}
+		l.segMu.Lock()
+		l.live = l.live[1:]
+		l.segMu.Unlock()
+		released++
+	}
+	if released == 0 {
+		return nil
+	}
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		return fmt.Errorf("wal: release: %w", err)
+	}
+	kick(l.kickPrepare)
+	return nil
+}
+
+// releasable gives the oldest live segment if it is below first, not the last, and
+// synced to its end.
+func (l *Log) releasable(first uint64) (liveSegment, bool) {
+	l.segMu.Lock()
+	defer l.segMu.Unlock()
+	if len(l.live) < 2 || l.live[0].number >= first || l.live[1].start > l.synced.Load() {
+		return liveSegment{}, false
+	}
+	for _, s := range l.unsynced {
+		if s.number == l.live[0].number {
+			return liveSegment{}, false // synced, and about to be closed
+		}
+	}
+	return l.live[0], true
+}
+
+// retire makes the file a spare, or removes it when it has another size than wanted
+// now or there are enough. dirMu is held.
+func (l *Log) retire(path string, number uint64, size int64) error {
+	if size != l.o.SegmentSize || len(l.spares) >= l.o.Spares {
+		return l.o.FS.Remove(path)
+	}
+	spare := l.o.path(spareName(number))
+	if err := l.o.FS.Rename(path, spare); err != nil {
+		return err
+	}
+	l.spares = append(l.spares, spare)
+	return nil
+}
+
+// collectSpares takes over what recovery found besides the live segments: spares, and
+// segments that are not needed any more.
+func (l *Log) collectSpares(r *recovery) error {
+	for _, s := range r.spares {
+		if s.size != l.o.SegmentSize || len(l.spares) >= l.o.Spares {
+			if err := l.o.FS.Remove(s.path); err != nil {
+				return fmt.Errorf("wal: %w", err)
+			}
+			continue
+		}
+		l.spares = append(l.spares, s.path)
+	}
+	for _, s := range r.stale {
+		if err := l.retire(s.path, s.number, s.size); err != nil {
+			return fmt.Errorf("wal: %w", err)
+		}
+	}
+	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	return nil
+}

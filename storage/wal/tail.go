@@ -1,0 +1,150 @@
+package wal
+
+import "math/rand/v2"
+
+const (
+	// chunkTarget closes a chunk, so that a large batch lies in memory in pieces that
+	// are written and let go one after the other.
+	chunkTarget = 1 << 20
+	// keepBuffer bounds the buffers kept for the next chunks: a chunk at its target
+	// with one more frame of the largest size.
+	keepBuffer = chunkTarget + maxPayload + headerSize + groupHeaderSize + frameHeaderSize
+	// keepBuffers is how many: the one being written and the one being filled.
+	keepBuffers = 2
+)
+
+// chunk is one group as it will stand in the file, and before it the header block if
+// the group is the first of its segment. The group header is filled in when the chunk
+// is written, since it tells what is durable then.
+type chunk struct {
+	identity
+	mark uint64 // of the log
+	lsn  uint64 // position of the group header
+	head int    // bytes of buf before the group header: headerSize or 0
+	buf  []byte
+}
+
+// end is the position just past the chunk.
+func (c *chunk) end() uint64 { return c.lsn + uint64(len(c.buf)-c.head) }
+
+// offset is where buf goes in the file.
+func (c *chunk) offset() int64 { return c.identity.offset(c.lsn) - int64(c.head) }
+
+// seal fills the headers in. durable is a position that has been synced.
+func (c *chunk) seal(durable uint64) {
+	if c.head > 0 {
+		putHeader(c.buf, header{identity: c.identity, mark: c.mark, durable: durable})
+	}
+	putGroup(c.buf[c.head:], group{
+		identity: c.identity, mark: c.mark, length: len(c.buf) - c.head - groupHeaderSize, lsn: c.lsn, durable: durable,
+	})
+}
+
+// tail decides where appended batches stand and holds them until they are written. It
+// has no lock of its own; Log.mu guards it.
+type tail struct {
+	mark     uint64 // of the log
+	seg      identity
+	fresh    bool   // no group has been laid out in seg yet
+	end      uint64 // position after the last byte laid out
+	capacity uint64 // bytes of stream in one segment
+	chunks   []chunk
+	idle     []chunk  // the other list, for take to swap in
+	buffers  [][]byte // empty, to be used again
+}
+
+// newTail goes on at position start with segment number.
+func newTail(mark, number, start, capacity uint64) *tail {
+	t := &tail{mark: mark, capacity: capacity, end: start}
+	t.turn(number)
+	return t
+}
+
+// turn makes number the segment that is being filled.
+func (t *tail) turn(number uint64) {
+	t.seg = identity{number: number, start: t.end, salt: rand.Uint64()}
+	t.fresh = true
+}
+
+// left is how many bytes of stream still fit into the segment.
+func (t *tail) left() int { return int(t.seg.start + t.capacity - t.end) }
+
+var zeros [headerSize]byte
+
+// begin starts a chunk, hint being how many bytes of frames will soon go into it.
+func (t *tail) begin(hint int) {
+	c := chunk{identity: t.seg, mark: t.mark, lsn: t.end}
+	if n := len(t.buffers); n > 0 {
+		c.buf, t.buffers = t.buffers[n-1], t.buffers[:n-1]
+	}
+	if t.fresh {
+		c.head, t.fresh = headerSize, false
+	}
+	if need := c.head + groupHeaderSize + min(hint, chunkTarget+frameHeaderSize, t.left()); cap(c.buf) < need {
+		c.buf = make([]byte, 0, need)
+	}
+	c.buf = append(c.buf, zeros[:c.head]...)
+	c.buf = append(c.buf, zeros[:groupHeaderSize]...)
+	t.chunks = append(t.chunks, c)
+	t.end += groupHeaderSize
+}
+
+// room gives the chunk that takes the next frame and how large its payload may be.
+func (t *tail) room(hint int) (*chunk, int) {
+	if n := len(t.chunks); n > 0 && t.chunks[n-1].number == t.seg.number {
+		if c := &t.chunks[n-1]; len(c.buf) < chunkTarget && t.left() >= frameHeaderSize+minPayload {
+			return c, min(t.left()-frameHeaderSize, maxPayload)
+		}
+	}
+	if t.left() < groupHeaderSize+frameHeaderSize+minPayload {
+		t.turn(t.seg.number + 1)
+	}
+	t.begin(hint)
+	return &t.chunks[len(t.chunks)-1], min(t.left()-frameHeaderSize, maxPayload)
+}
+
+// add lays batch out behind everything before it.
+func (t *tail) add(batch []byte) {
+	size := len(batch)
+	for flags := byte(flagFrame | flagFirst); ; flags = flagFrame {
+		c, room := t.room(len(batch) + frameHeaderSize)
+		linked := flags&flagFirst != 0 && len(batch) > room
+		if linked {
+			room -= linkSize
+		}
+		n := min(len(batch), room)
+		if !linked && n == len(batch) {
+			flags |= flagLast
+		}
+		at := len(c.buf)
+		c.buf = append(c.buf, zeros[:frameHeaderSize]...)
+		if linked {
+			c.buf = le.AppendUint64(c.buf, uint64(size))
+		}
+		c.buf = append(c.buf, batch[:n]...)
+		sealFrame(c.buf[at:], flags, c.salt, t.end)
+		t.end += uint64(len(c.buf) - at)
+		if batch = batch[n:]; flags&flagLast != 0 {
+			return
+		}
+	}
+}
+
+// take gives what has been laid out since the last take.
+func (t *tail) take() []chunk {
+	taken := t.chunks
+	t.chunks, t.idle = t.idle[:0], nil
+	return taken
+}
+
+// give returns the list of a take and the buffers in it. Buffers that a large batch
+// made large, and those in excess, are left to the collector.
+func (t *tail) give(chunks []chunk) {
+	for i := range chunks {
+		if b := chunks[i].buf; cap(b) > 0 && cap(b) <= keepBuffer && len(t.buffers) < keepBuffers {
+			t.buffers = append(t.buffers, b[:0])
+		}
+	}
+	clear(chunks)
+	t.idle = chunks[:0]
+}

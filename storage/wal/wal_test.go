@@ -1,0 +1,578 @@
+package wal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/vfs"
+)
+
+const testSegment = headerSize + 2048
+
+func options(fsys vfs.FS) Options {
+	return Options{
+		FS: fsys, Dir: "/log", Clock: clock.System, SegmentSize: testSegment,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// opened opens a log and gives the batches that were replayed.
+func opened(t testing.TB, o Options, first uint64) (*Log, []string) {
+	t.Helper()
+	var batches []string
+	l, err := Open(o, first, func(_ uint64, b []byte) error {
+		batches = append(batches, string(b))
+		return nil
+	})
+	must(t, err)
+	return l, batches
+}
+
+func reopened(t testing.TB, o Options, first uint64) []string {
+	t.Helper()
+	l, batches := opened(t, o, first)
+	must(t, l.Close())
+	return batches
+}
+
+// eventually polls for something another goroutine brings about.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		runtime.Gosched()
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+func sameBatches(t testing.TB, got []string, want ...string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d batches, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("batch %d is %.40q (%d bytes), want %.40q (%d bytes)", i, got[i], len(got[i]), want[i], len(want[i]))
+		}
+	}
+}
+
+func TestAppendCommitReopen(t *testing.T) {
+	for _, policy := range []Policy{Always, EverySec, No} {
+		t.Run(policy.String(), func(t *testing.T) {
+			o := options(vfs.NewMem())
+			o.Policy = policy
+			l, batches := opened(t, o, 0)
+			sameBatches(t, batches)
+			if l.End() == 0 || l.Durable() != l.End() || l.Size() != 0 {
+				t.Fatalf("a fresh log: end %d, durable %d, size %d", l.End(), l.Durable(), l.Size())
+			}
+			var want []string
+			last := l.End()
+			for i, size := range []int{0, 1, 100, 3000, 10, 20000, 0, 64} {
+				batch := strings.Repeat(string(rune('a'+i)), size)
+				lsn := l.Append([]byte(batch))
+				if lsn <= last || lsn != l.End() {
+					t.Fatalf("LSN %d after %d, end %d", lsn, last, l.End())
+				}
+				if l.Durable() >= lsn {
+					t.Fatal("durable before any commit")
+				}
+				if i%3 != 1 {
+					must(t, l.Commit())
+					if l.Durable() != lsn || policy == Always && l.Synced() != lsn {
+						t.Fatalf("after Commit: durable %d, synced %d, want %d", l.Durable(), l.Synced(), lsn)
+					}
+				}
+				last = lsn
+				want = append(want, batch)
+			}
+			must(t, l.Close())
+			if err := l.Commit(); err != ErrClosed {
+				t.Fatalf("Commit after Close: %v", err)
+			}
+			if err := l.Close(); err != ErrClosed {
+				t.Fatalf("second Close: %v", err)
+			}
+			for range 3 {
+				sameBatches(t, reopened(t, o, 0), want...)
+			}
+		})
+	}
+}
+
+func TestLSNGrowsOverRestarts(t *testing.T) {
+	o := options(vfs.NewMem())
+	var last uint64
+	for range 5 {
+		l, err := Open(o, 0, func(lsn uint64, _ []byte) error {
+			if lsn > last {
+				t.Errorf("batch replayed at %d, never given", lsn)
+			}
+			return nil
+		})
+		must(t, err)
+		if lsn := l.Append([]byte("x")); lsn <= last {
+			t.Fatalf("LSN %d after %d", lsn, last)
+		} else {
+			last = lsn
+		}
+		must(t, l.Close())
+	}
+}
+
+func TestRotateAndRelease(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	o.Spares = 2
+	l, _ := opened(t, o, 0)
+	first := uint64(0)
+	for round := range 5 {
+		for range 30 {
+			l.Append(bytes.Repeat([]byte("x"), 300))
+			must(t, l.Commit())
+		}
+		before := l.Size()
+		n, err := l.Rotate(fmt.Appendf(nil, "head %d", round))
+		must(t, err)
+		must(t, l.WaitDurable(context.Background(), l.End()))
+		must(t, l.Release(n))
+		if size := l.Size(); size >= before || size <= 0 {
+			t.Fatalf("size %d before Release, %d after", before, size)
+		}
+		first = n
+	}
+	l.Append([]byte("tail"))
+	must(t, l.Commit())
+	must(t, l.Close())
+	names, err := mem.List(o.Dir)
+	must(t, err)
+	spares := 0
+	for _, name := range names {
+		if strings.HasPrefix(name, "spare-") {
+			spares++
+		}
+	}
+	// The segment in use, the prepared one, and the spares.
+	if spares > 2 || len(names) > 4 {
+		t.Fatalf("files left: %q", names)
+	}
+	sameBatches(t, reopened(t, o, first), "head 4", "tail")
+
+	var corrupt *CorruptError
+	if _, err := Open(o, 1, nil); !errors.As(err, &corrupt) {
+		t.Fatalf("opening from a segment that was released: %v", err)
+	}
+}
+
+func TestRotateKeepsOrderWithoutIO(t *testing.T) {
+	o := options(vfs.Inject(vfs.NewMem(), func(vfs.Op, string, int64, int) error { return nil }))
+	l, _ := opened(t, o, 0)
+	l.Append([]byte("a"))
+	n, err := l.Rotate([]byte("h"))
+	must(t, err)
+	l.Append([]byte("b"))
+	m, err := l.Rotate(nil)
+	must(t, err)
+	if m != n+1 {
+		t.Fatalf("segments %d and %d", n, m)
+	}
+	must(t, l.Close())
+	sameBatches(t, reopened(t, o, 0), "a", "h", "b", "")
+	sameBatches(t, reopened(t, o, n), "h", "b", "")
+	sameBatches(t, reopened(t, o, m), "")
+}
+
+func TestCommitAsync(t *testing.T) {
+	var told atomic.Uint64
+	o := options(vfs.NewMem())
+	o.OnDurable = func(lsn uint64) { raise(&told, lsn) }
+	l, _ := opened(t, o, 0)
+	lsn := l.Append([]byte("a"))
+	l.CommitAsync()
+	eventually(t, "OnDurable after CommitAsync", func() bool { return told.Load() >= lsn })
+	if l.Synced() < lsn {
+		t.Fatal("told before it was synced")
+	}
+	must(t, l.Close())
+}
+
+// TestAppendGoesOnDuringSync holds a sync and appends meanwhile; the second buffer
+// takes it, and a commit that the one in flight does not cover waits for its own.
+func TestAppendGoesOnDuringSync(t *testing.T) {
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	var armed atomic.Bool
+	fsys := vfs.Inject(vfs.NewMem(), func(op vfs.Op, name string, _ int64, _ int) error {
+		if op == vfs.OpSync && armed.CompareAndSwap(true, false) {
+			close(syncing)
+			<-goOn
+		}
+		return nil
+	})
+	l, _ := opened(t, options(fsys), 0)
+	first := l.Append([]byte("a"))
+	eventually(t, "the next segment", func() bool { return l.prepared() })
+	armed.Store(true)
+	l.CommitAsync()
+	<-syncing
+	second := l.Append([]byte("b"))
+	n, err := l.Rotate([]byte("c"))
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- l.Commit() }()
+	if l.Durable() >= first || second <= first || n == 0 {
+		t.Fatal("durable while its sync is held")
+	}
+	close(goOn)
+	must(t, <-done)
+	if l.Durable() < second {
+		t.Fatal("Commit returned before its batch was durable")
+	}
+	must(t, l.Close())
+}
+
+func (l *Log) prepared() bool {
+	l.segMu.Lock()
+	defer l.segMu.Unlock()
+	return l.ready != nil
+}
+
+func TestEverySecSyncsEachSecond(t *testing.T) {
+	o := options(vfs.NewMem())
+	fake := clock.NewFake(1000)
+	o.Clock, o.Policy = fake, EverySec
+	l, _ := opened(t, o, 0)
+	lsn := l.Append([]byte("a"))
+	must(t, l.Commit())
+	if l.Durable() != lsn || l.Synced() == lsn {
+		t.Fatalf("after Commit: durable %d, synced %d, end %d", l.Durable(), l.Synced(), lsn)
+	}
+	eventually(t, "the sync of the second", func() bool {
+		fake.Advance(time.Second)
+		return l.Synced() == lsn
+	})
+	// No: only those who ask get a sync.
+	l.SetPolicy(No)
+	lsn = l.Append([]byte("b"))
+	must(t, l.Commit())
+	must(t, l.WaitDurable(context.Background(), lsn))
+	if l.Synced() < lsn {
+		t.Fatal("WaitDurable came back early")
+	}
+	lsn = l.Append([]byte("c"))
+	must(t, l.WaitDurable(context.Background(), lsn)) // writes it, too
+	l.Append([]byte("d"))
+	must(t, l.Commit())
+	l.SetPolicy(Always)
+	eventually(t, "the sync after a change to always", func() bool { return l.Synced() == l.End() })
+	must(t, l.Close())
+	sameBatches(t, reopened(t, o, 0), "a", "b", "c", "d")
+}
+
+func TestWaitDurable(t *testing.T) {
+	l, _ := opened(t, options(vfs.NewMem()), 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := l.WaitDurable(ctx, l.End()+1); err != ErrBeyondEnd {
+		t.Errorf("beyond the end: %v", err)
+	}
+	must(t, l.WaitDurable(ctx, l.End()))
+	must(t, l.Close())
+	if err := l.WaitDurable(context.Background(), l.End()); err != nil {
+		t.Errorf("of something durable, after Close: %v", err)
+	}
+}
+
+func TestFailureIsFinal(t *testing.T) {
+	for _, op := range []vfs.Op{vfs.OpWrite, vfs.OpSync} {
+		t.Run(op.String(), func(t *testing.T) {
+			mem := vfs.NewMem()
+			var failing atomic.Bool
+			fsys := vfs.Inject(mem, func(o vfs.Op, name string, _ int64, _ int) error {
+				if o == op && failing.CompareAndSwap(true, false) { // once: a retry would succeed
+					if op == vfs.OpWrite {
+						return &vfs.ShortWrite{N: 60, Err: syscall.EIO}
+					}
+					return syscall.EIO
+				}
+				return nil
+			})
+			o := options(fsys)
+			failed := make(chan error, 2)
+			o.OnFail = func(err error) { failed <- err }
+			l, _ := opened(t, o, 0)
+			l.Append([]byte("kept"))
+			must(t, l.Commit())
+			durable := l.Durable()
+			eventually(t, "the next segment", l.prepared)
+			failing.Store(true)
+			lost := l.Append([]byte("lost"))
+			if err := l.Commit(); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("Commit: %v", err)
+			}
+			if err := <-failed; !errors.Is(err, syscall.EIO) || err.Error() != l.Err().Error() {
+				t.Fatalf("OnFail got %v, Err gives %v", err, l.Err())
+			}
+			l.Append([]byte("after"))
+			if err := l.Commit(); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("second Commit: %v", err)
+			}
+			if err := l.WaitDurable(context.Background(), lost); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("WaitDurable: %v", err)
+			}
+			if _, err := l.Rotate(nil); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("Rotate: %v", err)
+			}
+			if l.Durable() != durable {
+				t.Fatal("Durable moved over a failure")
+			}
+			if err := l.Close(); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("Close: %v", err)
+			}
+			batches := reopened(t, options(mem), 0)
+			if len(batches) == 0 || batches[0] != "kept" || len(batches) > 2 {
+				t.Fatalf("recovered %q", batches)
+			}
+		})
+	}
+}
+
+func TestFailedPreparationIsFatal(t *testing.T) {
+	var failing atomic.Bool
+	fsys := vfs.Inject(vfs.NewMem(), func(op vfs.Op, name string, _ int64, _ int) error {
+		if op == vfs.OpSyncDir && failing.Load() {
+			return syscall.ENOSPC // of a sync, not even this one may be tried again
+		}
+		return nil
+	})
+	l, _ := opened(t, options(fsys), 0)
+	eventually(t, "the next segment", l.prepared)
+	failing.Store(true)
+	l.Append([]byte("a"))
+	must(t, l.Commit())
+	eventually(t, "the failure", func() bool { return l.Err() != nil })
+	if l.Close() == nil {
+		t.Fatal("Close of a failed log gave no error")
+	}
+}
+
+func TestNoRoom(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	fake := clock.NewFake(0)
+	o.Clock = fake
+	l, _ := opened(t, o, 0)
+	l.Append([]byte("first"))
+	must(t, l.Commit())
+	eventually(t, "the next segment", l.prepared)
+	mem.SetFree(100)
+	want := []string{"first"}
+
+	// One more segment is ready; entering it shows that there is no other.
+	batch := strings.Repeat("y", testSegment/2)
+	for !l.Full() {
+		l.Append([]byte(batch))
+		want = append(want, batch)
+		must(t, l.Commit())
+		eventually(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
+	}
+	// What is left of it still takes commits, the rest waits.
+	lsn := l.Append([]byte("small"))
+	must(t, l.Commit())
+	want = append(want, "small")
+	for range 4 {
+		lsn = l.Append([]byte(batch))
+		want = append(want, batch)
+	}
+	l.CommitAsync()
+	committed := make(chan error, 1)
+	go func() { committed <- l.Commit() }()
+	tries := l.tries(t, fake)
+	if l.Durable() >= lsn || len(committed) > 0 || l.Err() != nil || tries == 0 {
+		t.Fatalf("without room: durable %d of %d, err %v", l.Durable(), lsn, l.Err())
+	}
+	mem.SetFree(1 << 30)
+	eventually(t, "room again", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() })
+	must(t, <-committed)
+	if l.Durable() < lsn {
+		t.Fatal("Commit returned early")
+	}
+	must(t, l.Close())
+	o.Clock = clock.System
+	sameBatches(t, reopened(t, o, 0), want...)
+}
+
+// tries lets the log look for room three more times and counts.
+func (l *Log) tries(t *testing.T, fake *clock.Fake) int {
+	n := 0
+	for range 3 {
+		fake.Advance(retryRoom * time.Millisecond)
+		if l.Full() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestCloseWithoutRoom(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	l, _ := opened(t, o, 0)
+	mem.SetFree(0)
+	lsn := l.Append(make([]byte, 5*testSegment))
+	l.CommitAsync()
+	eventually(t, "the log to be full", l.Full)
+	if err := l.Close(); !errors.Is(err, ErrNoRoom) {
+		t.Fatalf("Close: %v", err)
+	}
+	if l.Durable() >= lsn {
+		t.Fatal("durable without room")
+	}
+	// Restarting on the full disk still works: reads need no log.
+	l, batches := opened(t, o, 0)
+	sameBatches(t, batches)
+	must(t, l.Close())
+}
+
+func TestReleaseHealsFull(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	o.Clock = clock.NewFake(0) // no retry by time
+	l, _ := opened(t, o, 0)
+	l.Append(make([]byte, 3*testSegment))
+	must(t, l.Commit())
+	eventually(t, "the next segment", l.prepared)
+	mem.SetFree(0)
+	n, err := l.Rotate([]byte("head"))
+	must(t, err)
+	must(t, l.WaitDurable(context.Background(), l.End()))
+	eventually(t, "the log to be full", l.Full)
+	must(t, l.Release(n))
+	eventually(t, "room from the released segments", func() bool { return !l.Full() })
+	must(t, l.Close())
+}
+
+func TestManyAppenders(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	var told atomic.Uint64
+	o.OnDurable = func(lsn uint64) { raise(&told, lsn) }
+	l, _ := opened(t, o, 0)
+	const appenders, each = 4, 150
+	var g sync.WaitGroup
+	for a := range appenders {
+		g.Go(func() {
+			for i := range each {
+				lsn := l.Append(fmt.Appendf(nil, "%d %d %s", a, i, strings.Repeat("p", i)))
+				switch i % 4 {
+				case 0:
+					l.CommitAsync()
+				case 1:
+					if err := l.WaitDurable(context.Background(), lsn); err != nil || l.Synced() < lsn {
+						t.Errorf("WaitDurable: %v", err)
+					}
+				case 2:
+					if err := l.Commit(); err != nil || l.Durable() < lsn {
+						t.Errorf("Commit: %v", err)
+					}
+				}
+				if a == 0 && i%40 == 39 {
+					if _, err := l.Rotate([]byte("head")); err != nil {
+						t.Error(err)
+					}
+				}
+				if a == 1 && i%50 == 0 {
+					l.SetPolicy(Policy(i / 50))
+				}
+				_, _, _ = l.Size(), l.Full(), l.SyncCost()
+			}
+		})
+	}
+	g.Wait()
+	must(t, l.Close())
+	if told.Load() < l.Durable() {
+		t.Errorf("OnDurable told %d, durable is %d", told.Load(), l.Durable())
+	}
+	next := make([]int, appenders)
+	for _, b := range reopened(t, o, 0) {
+		if b == "head" {
+			continue
+		}
+		var a, i int
+		if _, err := fmt.Sscanf(b, "%d %d", &a, &i); err != nil || next[a] != i {
+			t.Fatalf("batch %.20q out of order: want number %d of %d (%v)", b, next[a], a, err)
+		}
+		next[a]++
+	}
+	for a, n := range next {
+		if n != each {
+			t.Errorf("appender %d: %d batches, want %d", a, n, each)
+		}
+	}
+}
+
+// TestHugeBatchMemory appends a batch far over the frame size and looks at what it
+// costs in memory: the copy, and little else.
+func TestHugeBatchMemory(t *testing.T) {
+	size := 64 << 20
+	if testing.Short() {
+		size = 16 << 20
+	}
+	o := options(vfs.OS)
+	o.Dir = t.TempDir()
+	o.SegmentSize = 8 << 20
+	l, _ := opened(t, o, 0)
+	batch := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	allocated := func(f func()) int {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		return int(after.TotalAlloc - before.TotalAlloc)
+	}
+	if n := allocated(func() { l.Append(batch) }); n > size+size/4 {
+		t.Errorf("appending %d bytes allocates %d", size, n)
+	}
+	must(t, l.Commit())
+	held := 0
+	l.mu.Lock()
+	for _, b := range l.tail.buffers {
+		held += cap(b)
+	}
+	l.mu.Unlock()
+	if held > keepBuffers*keepBuffer {
+		t.Errorf("%d bytes of buffers held after a large batch", held)
+	}
+	must(t, l.Close())
+	same := false
+	n := allocated(func() {
+		var err error
+		l, err = Open(o, 0, func(_ uint64, b []byte) error { same = bytes.Equal(b, batch); return nil })
+		must(t, err)
+	})
+	if !same || n > size+size/4+4*int(o.SegmentSize) {
+		t.Errorf("recovered the same: %v; recovering %d bytes allocates %d", same, size, n)
+	}
+	must(t, l.Close())
+}
