@@ -33,16 +33,23 @@ func (r *Reader) Space(atLeast int) []byte {
 		copy(r.buf, r.buf[r.start:r.end])
 		r.rebase(r.buf)
 	} else {
-		grow := max(held, atLeast)
-		if need := r.Need(); need > 0 {
-			grow = max(min(grow, need), atLeast)
-		}
-		fresh := make([]byte, held+grow)
+		fresh := make([]byte, held+r.growth(held, atLeast))
 		copy(fresh, r.buf[r.start:r.end])
 		r.rebase(fresh)
 		r.forget()
 	}
 	return r.buf[r.end:]
+}
+
+// growth is the room a new buffer gets behind the held bytes: as much again, or,
+// for an argument that is most of its command, what it needs. Small arguments do not
+// count, or a command of many would grow by one at a time.
+func (r *Reader) growth(held, atLeast int) int {
+	grow := max(held, atLeast)
+	if need := r.Need(); need > 0 && r.need >= held/2 {
+		grow = min(grow, min(need, grow)+atLeast)
+	}
+	return grow
 }
 
 // Advance says that n bytes were read into what Space returned.
