@@ -148,10 +148,15 @@ func TestLargeBufferIsGivenBack(t *testing.T) {
 	if len(r.buf) > keptBuffer {
 		t.Errorf("%d bytes kept after small commands", len(r.buf))
 	}
+	for _, arg := range r.args[:cap(r.args)] {
+		if len(arg) > keptBuffer {
+			t.Errorf("an old argument keeps %d bytes", len(arg))
+		}
+	}
 
 	r = Reader{}
 	inPieces(t, &r, large, 16<<10)
-	inPieces(t, &r, strings.Repeat(small, 200_000)+small[:5], 1000) // a piece ends within a command
+	inPieces(t, &r, ping+strings.Repeat(small, 200_000), 50*len(small)) // every piece ends within a command
 	if len(r.buf) > keptBuffer {
 		t.Errorf("%d bytes kept in a stream of small commands", len(r.buf))
 	}
