@@ -27,6 +27,11 @@
 //	BigNumber   $ (bulk)           (
 //	Verbatim    $ (bulk)           = with a three-letter format
 //
+// Reader differs from Redis 7 in two ways, both so that the result does not depend
+// on how the network cut the input: a NUL in a line is a byte like others (Redis
+// waits for ever), and a line over 64 KB is always an error (Redis lets one pass
+// whose end comes with the same read).
+//
 // Numbers are written as Redis writes them: see AppendDouble for replies and
 // LongDouble for INCRBYFLOAT. The package knows nothing of commands or sessions.
 package resp
