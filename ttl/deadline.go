@@ -1,0 +1,129 @@
+package ttl
+
+import "math"
+
+// None is the deadline of a key that never expires.
+const None int64 = 0
+
+// past stands for a deadline computed as 0, which would read as None. Both
+// instants lie before any clock Keyp runs on, so they mean the same: expired.
+const past int64 = -1
+
+// Replies to questions about a key that has no remaining time to tell.
+const (
+	Persistent int64 = -1 // the key exists and has no deadline
+	Missing    int64 = -2 // the key does not exist
+)
+
+// Unit is the unit of a command's argument, in milliseconds.
+type Unit int64
+
+// The units that commands use.
+const (
+	Milliseconds Unit = 1
+	Seconds      Unit = 1000
+)
+
+// Base says what a command's argument counts from.
+type Base uint8
+
+// The bases that commands use.
+const (
+	FromNow  Base = iota // EXPIRE, PEXPIRE, EX, PX
+	Absolute             // EXPIREAT, PEXPIREAT, EXAT, PXAT: the Unix epoch
+)
+
+// Deadline turns the argument n of the EXPIRE family into a deadline. Zero and
+// negative n are allowed and give a deadline that is already past, which for
+// these commands means: delete the key (see Expired).
+//
+// The result is never None. An n that overflows is ErrInvalidTTL, or
+// ErrInvalidTimestamp when absolute.
+func Deadline(now, n int64, unit Unit, base Base) (int64, error) {
+	if n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
+		return None, invalid(base)
+	}
+	n *= int64(unit)
+	if base == FromNow {
+		sum := n + now
+		if (sum > n) != (now > 0) && now != 0 {
+			return None, invalid(base)
+		}
+		n = sum
+	}
+	if n == None {
+		return past, nil
+	}
+	return n, nil
+}
+
+// FutureDeadline is Deadline for SET, GETEX, SETEX and PSETEX, where an n that is
+// zero or negative is an error as well. An absolute n may still lie in the past:
+// the caller then stores nothing, as the key would be expired at once.
+func FutureDeadline(now, n int64, unit Unit, base Base) (int64, error) {
+	if n <= 0 {
+		return None, invalid(base)
+	}
+	return Deadline(now, n, unit, base)
+}
+
+func invalid(base Base) error {
+	if base == Absolute {
+		return ErrInvalidTimestamp
+	}
+	return ErrInvalidTTL
+}
+
+// Expired reports whether a key with this deadline has ceased to exist at now.
+func Expired(deadline, now int64) bool {
+	return deadline != None && deadline <= now
+}
+
+// RemainingMS is the PTTL of an existing key: milliseconds until its deadline,
+// Persistent without one, Missing once it is expired.
+func RemainingMS(deadline, now int64) int64 {
+	switch {
+	case deadline == None:
+		return Persistent
+	case deadline <= now:
+		return Missing
+	}
+	return deadline - now
+}
+
+// RemainingSeconds is the TTL of an existing key: RemainingMS to the nearest
+// second, half a second upwards.
+func RemainingSeconds(deadline, now int64) int64 {
+	return roundToSeconds(RemainingMS(deadline, now))
+}
+
+// ExpireTimeMS is the PEXPIRETIME of an existing key: its deadline in Unix
+// milliseconds, Persistent without one, Missing once it is expired.
+func ExpireTimeMS(deadline, now int64) int64 {
+	switch {
+	case deadline == None:
+		return Persistent
+	case deadline <= now:
+		return Missing
+	}
+	return deadline
+}
+
+// ExpireTimeSeconds is the EXPIRETIME of an existing key: ExpireTimeMS to the
+// nearest second, half a second upwards.
+func ExpireTimeSeconds(deadline, now int64) int64 {
+	return roundToSeconds(ExpireTimeMS(deadline, now))
+}
+
+// roundToSeconds leaves Persistent and Missing alone. Adding half a second first
+// would overflow for the latest deadlines there are.
+func roundToSeconds(ms int64) int64 {
+	if ms < 0 {
+		return ms
+	}
+	s := ms / 1000
+	if ms%1000 >= 500 {
+		s++
+	}
+	return s
+}

@@ -1,0 +1,142 @@
+package ttl
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+const (
+	maxMS  = math.MaxInt64
+	minMS  = math.MinInt64
+	maxSec = maxMS / 1000
+	minSec = minMS / 1000
+)
+
+// The verdicts are those of Redis 7.0.15 for EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT.
+func TestDeadline(t *testing.T) {
+	const now = 1_700_000_000_000
+	for _, c := range []struct {
+		name string
+		now  int64
+		n    int64
+		unit Unit
+		base Base
+		want int64
+		err  error
+	}{
+		{"seconds from now", now, 10, Seconds, FromNow, now + 10_000, nil},
+		{"milliseconds from now", now, 10, Milliseconds, FromNow, now + 10, nil},
+		{"absolute seconds", now, 10, Seconds, Absolute, 10_000, nil},
+		{"absolute milliseconds", now, 10, Milliseconds, Absolute, 10, nil},
+		{"zero is now", now, 0, Seconds, FromNow, now, nil},
+		{"negative is past", now, -1, Seconds, FromNow, now - 1000, nil},
+		{"negative absolute", now, -7, Milliseconds, Absolute, -7, nil},
+
+		{"absolute zero is past, not none", now, 0, Milliseconds, Absolute, -1, nil},
+		{"absolute zero seconds", now, 0, Seconds, Absolute, -1, nil},
+		{"back to the epoch is past, not none", now, -now, Milliseconds, FromNow, -1, nil},
+		{"zero at zero is past, not none", 0, 0, Seconds, FromNow, -1, nil},
+
+		{"latest seconds", now, maxSec, Seconds, Absolute, maxSec * 1000, nil},
+		{"seconds overflow", now, maxSec + 1, Seconds, Absolute, 0, ErrInvalidTimestamp},
+		{"earliest seconds", now, minSec, Seconds, Absolute, minSec * 1000, nil},
+		{"seconds underflow", now, minSec - 1, Seconds, Absolute, 0, ErrInvalidTimestamp},
+		{"seconds underflow from now", now, minSec - 1, Seconds, FromNow, 0, ErrInvalidTTL},
+		{"latest milliseconds", now, maxMS, Milliseconds, Absolute, maxMS, nil},
+		{"earliest milliseconds", now, minMS, Milliseconds, Absolute, minMS, nil},
+		{"sum just fits", now, maxMS - now, Milliseconds, FromNow, maxMS, nil},
+		{"sum overflows", now, maxMS - now + 1, Milliseconds, FromNow, 0, ErrInvalidTTL},
+		{"sum of seconds overflows", now, maxSec, Seconds, FromNow, 0, ErrInvalidTTL},
+		{"earliest from now", now, minMS, Milliseconds, FromNow, minMS + now, nil},
+		{"sum at zero", 0, maxMS, Milliseconds, FromNow, maxMS, nil},
+		{"sum before the epoch underflows", -1, minMS, Milliseconds, FromNow, 0, ErrInvalidTTL},
+	} {
+		got, err := Deadline(c.now, c.n, c.unit, c.base)
+		if got != c.want || err != c.err {
+			t.Errorf("%s: Deadline(%d, %d, %d, %d) = %d, %v; want %d, %v",
+				c.name, c.now, c.n, c.unit, c.base, got, err, c.want, c.err)
+		}
+	}
+}
+
+// The verdicts are those of Redis 7.0.15 for SET, GETEX, SETEX, PSETEX.
+func TestFutureDeadline(t *testing.T) {
+	const now = 1_700_000_000_000
+	for _, c := range []struct {
+		n    int64
+		unit Unit
+		base Base
+		want int64
+		err  error
+	}{
+		{1, Seconds, FromNow, now + 1000, nil},
+		{1, Milliseconds, Absolute, 1, nil},
+		{0, Seconds, FromNow, 0, ErrInvalidTTL},
+		{-1, Milliseconds, FromNow, 0, ErrInvalidTTL},
+		{0, Seconds, Absolute, 0, ErrInvalidTimestamp},
+		{-5, Milliseconds, Absolute, 0, ErrInvalidTimestamp},
+		{minMS, Seconds, Absolute, 0, ErrInvalidTimestamp},
+		{maxSec, Seconds, Absolute, maxSec * 1000, nil},
+		{maxSec, Seconds, FromNow, 0, ErrInvalidTTL},
+		{maxSec + 1, Seconds, FromNow, 0, ErrInvalidTTL},
+		{maxMS, Milliseconds, FromNow, 0, ErrInvalidTTL},
+		{maxMS - now, Milliseconds, FromNow, maxMS, nil},
+	} {
+		got, err := FutureDeadline(now, c.n, c.unit, c.base)
+		if got != c.want || err != c.err {
+			t.Errorf("FutureDeadline(%d, %d, %d) = %d, %v; want %d, %v",
+				c.n, c.unit, c.base, got, err, c.want, c.err)
+		}
+	}
+}
+
+// One check maps both to the text that clients are told.
+func TestInvalidTimestampIsInvalidTTL(t *testing.T) {
+	if !errors.Is(ErrInvalidTimestamp, ErrInvalidTTL) {
+		t.Error("ErrInvalidTimestamp is not an ErrInvalidTTL")
+	}
+	if errors.Is(ErrInvalidTTL, ErrInvalidTimestamp) {
+		t.Error("ErrInvalidTTL is an ErrInvalidTimestamp")
+	}
+}
+
+func TestQueries(t *testing.T) {
+	const now = 5_000
+	for _, c := range []struct {
+		deadline             int64
+		expired              bool
+		pttl, ttl            int64
+		pexpireTime, expTime int64
+	}{
+		{None, false, Persistent, Persistent, Persistent, Persistent},
+		{now, true, Missing, Missing, Missing, Missing},
+		{now - 1, true, Missing, Missing, Missing, Missing},
+		{-1, true, Missing, Missing, Missing, Missing},
+		{minMS, true, Missing, Missing, Missing, Missing},
+		{now + 1, false, 1, 0, 5_001, 5},
+		{now + 499, false, 499, 0, 5_499, 5},
+		{now + 500, false, 500, 1, 5_500, 6},
+		{now + 1499, false, 1499, 1, 6_499, 6},
+		{now + 1500, false, 1500, 2, 6_500, 7},
+		{maxMS, false, maxMS - now, 9223372036854771, maxMS, 9223372036854776},
+	} {
+		if got := Expired(c.deadline, now); got != c.expired {
+			t.Errorf("Expired(%d) = %v", c.deadline, got)
+		}
+		for _, q := range []struct {
+			name string
+			f    func(deadline, now int64) int64
+			want int64
+		}{
+			{"RemainingMS", RemainingMS, c.pttl},
+			{"RemainingSeconds", RemainingSeconds, c.ttl},
+			{"ExpireTimeMS", ExpireTimeMS, c.pexpireTime},
+			{"ExpireTimeSeconds", ExpireTimeSeconds, c.expTime},
+		} {
+			if got := q.f(c.deadline, now); got != q.want {
+				t.Errorf("%s(%d, %d) = %d, want %d", q.name, c.deadline, now, got, q.want)
+			}
+		}
+	}
+}

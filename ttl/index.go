@@ -1,0 +1,144 @@
+package ttl
+
+import (
+	"cmp"
+	"sync/atomic"
+
+	"github.com/google/btree"
+)
+
+// degree of the B-tree: a node holds up to 2*degree-1 entries. With 1M entries in
+// random order 32 replaces fastest and takes 25 bytes an entry; 16 takes 39, and
+// 64 saves one byte but replaces 10% slower (BenchmarkIndex).
+const degree = 32
+
+// EntryOf is one deadline and who it belongs to. ID is unique among the live
+// entries of an index and otherwise opaque to it.
+type EntryOf[K cmp.Ordered] struct {
+	Deadline int64 // Unix milliseconds, never None
+	ID       K
+}
+
+// IndexOf keeps deadlines in the order (Deadline, ID).
+//
+// It has no lock of its own: all methods but Next need the shard's. An id has at
+// most one entry, provided that Set is told the deadline that the index holds.
+type IndexOf[K cmp.Ordered] struct {
+	tree  *btree.BTreeG[EntryOf[K]]
+	first EntryOf[K]   // the earliest entry, if the tree has any
+	next  atomic.Int64 // first.Deadline or None, for readers without the lock
+}
+
+// Entry and Index serve keys in memory, whom the store knows by a number. An
+// Entry is 16 bytes without pointers, so the collector never looks inside.
+type (
+	Entry = EntryOf[uint64]
+	Index = IndexOf[uint64]
+)
+
+// WindowEntry and Window serve keys that are only on disk, known by name.
+type (
+	WindowEntry = EntryOf[string]
+	Window      = IndexOf[string]
+)
+
+// NewIndex returns an empty index of numbered keys.
+func NewIndex() *Index { return newIndex[uint64]() }
+
+// NewWindow returns an empty index of named keys.
+func NewWindow() *Window { return newIndex[string]() }
+
+func newIndex[K cmp.Ordered]() *IndexOf[K] {
+	return &IndexOf[K]{tree: btree.NewG(degree, EntryOf[K].before)}
+}
+
+func (e EntryOf[K]) before(o EntryOf[K]) bool {
+	if e.Deadline != o.Deadline {
+		return e.Deadline < o.Deadline
+	}
+	return e.ID < o.ID
+}
+
+// Set moves id from the deadline old to new. old must be what the index holds
+// for id, None if nothing; new as None removes. O(log n).
+func (x *IndexOf[K]) Set(id K, old, new int64) {
+	if old == new {
+		return
+	}
+	stale := false
+	if old != None {
+		gone := EntryOf[K]{old, id}
+		x.tree.Delete(gone)
+		stale = gone == x.first
+	}
+	if new != None {
+		e := EntryOf[K]{new, id}
+		x.tree.ReplaceOrInsert(e)
+		if x.tree.Len() == 1 || e.before(x.first) {
+			// Earlier than the first, or than the first that has just gone:
+			// nothing can lie between.
+			x.setFirst(e)
+			return
+		}
+	}
+	if stale {
+		x.findFirst()
+	}
+}
+
+func (x *IndexOf[K]) findFirst() {
+	e, _ := x.tree.Min()
+	x.setFirst(e)
+}
+
+// setFirst stores next only on a change: an atomic store costs what a dozen
+// loads do. The zero entry, of an empty tree, stores None.
+func (x *IndexOf[K]) setFirst(e EntryOf[K]) {
+	if e.Deadline != x.first.Deadline {
+		x.next.Store(e.Deadline)
+	}
+	x.first = e
+}
+
+// Next is the earliest deadline; ok is false when there is none. O(1), and the
+// only method that may be called without the shard's lock.
+func (x *IndexOf[K]) Next() (deadline int64, ok bool) {
+	deadline = x.next.Load()
+	return deadline, deadline != None
+}
+
+// First is the earliest entry. O(1).
+func (x *IndexOf[K]) First() (EntryOf[K], bool) {
+	return x.first, x.first.Deadline != None
+}
+
+// PopDue removes and returns the earliest entry if it is due at now. O(log n).
+func (x *IndexOf[K]) PopDue(now int64) (EntryOf[K], bool) {
+	if !Expired(x.first.Deadline, now) {
+		return EntryOf[K]{}, false
+	}
+	e, _ := x.tree.DeleteMin()
+	x.findFirst()
+	return e, true
+}
+
+// Has reports whether id stands in the index with exactly this deadline.
+func (x *IndexOf[K]) Has(id K, deadline int64) bool {
+	return x.tree.Has(EntryOf[K]{deadline, id})
+}
+
+// Len is the number of entries.
+func (x *IndexOf[K]) Len() int { return x.tree.Len() }
+
+// Walk calls fn for the entries with a deadline of from or later, in order, until
+// fn returns false. fn must not change the index.
+func (x *IndexOf[K]) Walk(from int64, fn func(EntryOf[K]) bool) {
+	var least K // 0 or "", before every other id
+	x.tree.AscendGreaterOrEqual(EntryOf[K]{from, least}, fn)
+}
+
+// Clear removes all entries at once.
+func (x *IndexOf[K]) Clear() {
+	x.tree.Clear(false)
+	x.setFirst(EntryOf[K]{})
+}
