@@ -21,7 +21,7 @@ type recovery struct {
 	spares []segmentFile
 	tmp    bool   // new.tmp is there
 	mark   uint64 // of the log
-	bound  int64  // no batch can be larger, in bytes
+	bound  uint64 // bytes in all files; a batch that is larger cannot be whole
 
 	buf []byte // the segment being read, all of it
 
@@ -29,7 +29,8 @@ type recovery struct {
 	seen    uint64 // end of the last group whose header verifies, in the segment of pos
 	linked  bool   // in the middle of a batch
 	partial []byte // what there is of it
-	total   int    // its size
+	have    uint64 // how much there is of it, in bytes
+	total   uint64 // its size
 
 	whole   uint64 // position after the last whole batch: where the log is cut
 	wholeIn int    // index of its segment in files; -1 if there is none
@@ -100,7 +101,7 @@ func (r *recovery) list() error {
 			r.stale = append(r.stale, f)
 		default:
 			r.files = append(r.files, f)
-			r.bound += f.size
+			r.bound += uint64(f.size)
 		}
 	}
 	return nil // names are sorted, and so are the fixed-width numbers in them
@@ -250,10 +251,10 @@ func (r *recovery) fits(fr frame) bool {
 	case fr.first == r.linked:
 		return false
 	case fr.first && !fr.last:
-		return len(fr.payload) >= linkSize && le.Uint64(fr.payload) <= uint64(r.bound)
+		return len(fr.payload) >= linkSize
 	case r.linked:
-		have := len(r.partial) + len(fr.payload)
-		return have < r.total || have == r.total && fr.last
+		have := r.have + uint64(len(fr.payload))
+		return have < r.total && !fr.last || have == r.total && fr.last
 	}
 	return true
 }
@@ -262,13 +263,18 @@ func (r *recovery) fits(fr frame) bool {
 func (r *recovery) accept(fr frame, i int) error {
 	batch := fr.payload
 	if fr.first && !fr.last {
-		r.linked = true
-		r.total = int(le.Uint64(batch))
-		r.partial = append(make([]byte, 0, r.total), batch[linkSize:]...)
-		return nil
+		r.linked, r.have, r.total = true, 0, le.Uint64(batch)
+		r.partial = nil
+		if r.total <= r.bound {
+			r.partial = make([]byte, 0, r.total)
+		}
+		batch = batch[linkSize:]
 	}
 	if r.linked {
-		r.partial = append(r.partial, batch...)
+		r.have += uint64(len(batch))
+		if r.total <= r.bound {
+			r.partial = append(r.partial, batch...)
+		}
 		if !fr.last {
 			return nil
 		}

@@ -1,0 +1,234 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Check proves that memory, index, counts and data file agree, and returns all that
+// does not. It holds the whole keyspace meanwhile, so it is for tests and tools.
+func (s *Store) Check() error {
+	s.checkpointMu.Lock()
+	defer s.checkpointMu.Unlock()
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	var errs []error
+	err := s.view(func(tx *bolt.Tx) error {
+		disk, bad := s.readAll(tx)
+		errs = append(errs, bad...)
+		for _, sh := range s.shards {
+			for db, p := range sh.parts {
+				if p == nil {
+					continue
+				}
+				c := partCheck{s: s, p: p, db: db, tx: tx, disk: disk[p.space]}
+				c.run()
+				errs = append(errs, c.errs...)
+			}
+		}
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// onFile is what the data file has of a keyspace.
+type onFile struct {
+	records map[string]image // by name on disk
+	slots   map[uint16]diskSlot
+}
+
+// readAll reads the data file and checks it by itself: checksums, slot counts and
+// digests, and that values and ttl agree.
+func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
+	var errs []error
+	disk := map[uint32]*onFile{}
+	of := func(space uint32) *onFile {
+		if disk[space] == nil {
+			disk[space] = &onFile{map[string]image{}, map[uint16]diskSlot{}}
+		}
+		return disk[space]
+	}
+	deadlines := map[string]bool{}
+	must := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	must(tx.Bucket(bucketValues).ForEach(func(at, record []byte) error {
+		im, err := parseImage(at, record)
+		if err != nil || im.badTime {
+			must(fmt.Errorf("%w: record %x", ErrCorrupt, at))
+			return nil
+		}
+		if _, err := im.resident(tx); err != nil {
+			must(err)
+		}
+		n := parseSlotKey(at[:6])
+		f := of(n.space)
+		f.records[string(at)] = im
+		d := f.slots[n.slot]
+		f.slots[n.slot] = diskSlot{d.keys + 1, d.digest ^ digestOf(record)}
+		if im.deadline != 0 {
+			deadlines[string(ttlKey(nil, im.deadline, at))] = true
+		}
+		return nil
+	}))
+	must(tx.Bucket(bucketTTL).ForEach(func(at, v []byte) error {
+		if _, _, ok := parseTTL(at, v); !ok || !deadlines[string(at)] {
+			must(fmt.Errorf("ttl entry %x has no record", at))
+		}
+		delete(deadlines, string(at))
+		return nil
+	}))
+	for at := range deadlines {
+		must(fmt.Errorf("record %x has no ttl entry", at[8:]))
+	}
+	must(tx.Bucket(bucketSlots).ForEach(func(at, v []byte) error {
+		n := parseSlotKey(at)
+		if f := of(n.space); f.slots[n.slot] != parseSlot(v) {
+			must(fmt.Errorf("slot %d of keyspace %d: says %+v, has %+v", n.slot, n.space, parseSlot(v), f.slots[n.slot]))
+		}
+		return nil
+	}))
+	return disk, errs
+}
+
+// partCheck checks a part against the data file.
+type partCheck struct {
+	s    *Store
+	p    *part
+	db   int
+	tx   *bolt.Tx
+	disk *onFile
+	errs []error
+
+	keys, expires int64
+	indexed       int
+}
+
+func (c *partCheck) fail(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf("db %d: "+format, append([]any{c.db}, args...)...))
+}
+
+func (c *partCheck) run() {
+	if c.disk == nil {
+		c.disk = &onFile{}
+	}
+	for i := range c.p.slots {
+		c.slot(&c.p.slots[i])
+	}
+	for at, im := range c.disk.records { // keys that are only on disk
+		n := parseSlotKey([]byte(at)[:6])
+		if c.s.shardOf(n.slot) != c.p.shard.num {
+			continue
+		}
+		sl := &c.p.slots[n.slot-c.p.first]
+		k := Key{Slot: n.slot, Hash: c.s.hash(im.name), Name: im.name}
+		if c.p.find(sl, k) != nil {
+			continue
+		}
+		if !sl.partial {
+			c.fail("key %q is on disk and not in its complete slot", clip(im.name))
+		}
+		c.keys++
+		if im.deadline != 0 {
+			c.expires++
+			c.inWindow(im.deadline, at, im.name)
+		}
+	}
+	if c.keys != c.p.keys || c.expires != c.p.expires {
+		c.fail("shard %d counts %d keys, %d with a deadline; it has %d and %d", c.p.shard.num, c.p.keys, c.p.expires, c.keys, c.expires)
+	}
+	if n := c.p.index.Len(); n != c.indexed {
+		c.fail("shard %d: the index has %d entries for %d deadlines", c.p.shard.num, n, c.indexed)
+	}
+}
+
+// inWindow checks a key that is only on disk.
+func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
+	w := &c.s.window
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if deadline < w.end && !w.idx.Has(at, deadline) {
+		c.fail("key %q is only on disk and not in the window", clip(name))
+	}
+}
+
+func (c *partCheck) slot(sl *slot) {
+	dirty := int32(0)
+	sl.table.walk(func(cl *cell) {
+		if cl.is(cellDirty) {
+			dirty++
+		}
+		c.cell(sl, *cl)
+	})
+	if dirty != sl.dirty {
+		c.fail("slot %d counts %d dirty cells and has %d", sl.num, sl.dirty, dirty)
+	}
+	if want := c.disk.slots[sl.num]; want != (diskSlot{sl.onDisk, sl.digest}) {
+		c.fail("slot %d has %+v on disk, memory says %d, %x", sl.num, want, sl.onDisk, sl.digest)
+	}
+}
+
+func (c *partCheck) cell(sl *slot, cl cell) {
+	p := c.p
+	name := p.name(cl)
+	k := Key{Slot: sl.num, Hash: c.s.hash(name), Name: name}
+	if Slot(name) != sl.num {
+		c.fail("key %q stands in slot %d", clip(name), sl.num)
+	}
+	at := diskKey(nil, p.space, k)
+	im, stored := c.disk.records[string(at)]
+	if stored && *p.flags(cl)&flagDisk == 0 {
+		c.fail("key %q is on disk and does not say so", clip(name))
+	}
+	if cl.is(cellTomb) {
+		if stored && !cl.is(cellDirty) {
+			c.fail("key %q is gone for good but on disk", clip(name))
+		}
+		return
+	}
+	c.keys++
+	deadline := p.deadline(cl)
+	if deadline != 0 {
+		c.expires++
+		c.indexed++
+		if !p.index.Has(p.id(sl, cl), deadline) {
+			c.fail("key %q with deadline %d is not in the index", clip(name), deadline)
+		}
+		if p.shard.nextDue.Load() > deadline {
+			c.fail("key %q is due before the reaper comes", clip(name))
+		}
+	}
+	if !cl.is(cellDirty) {
+		c.clean(cl, im, stored)
+	}
+}
+
+// clean checks a cell that claims to be what the data file has.
+func (c *partCheck) clean(cl cell, im image, stored bool) {
+	name := c.p.name(cl)
+	if !stored || im.deadline != c.p.deadline(cl) {
+		c.fail("key %q is clean and not on disk as it is (stored %t)", clip(name), stored)
+		return
+	}
+	got, err := im.resident(c.tx)
+	if err != nil {
+		return // reported by readAll
+	}
+	value, err := c.p.item(cl).String()
+	if err != nil {
+		return
+	}
+	onDisk := got.small
+	if got.object != nil {
+		onDisk, _ = (Item{o: got.object}).String()
+	}
+	if !bytes.Equal(value, onDisk) {
+		c.fail("key %q is clean and has another value on disk", clip(name))
+	}
+}

@@ -1,0 +1,491 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A checkpoint moves what has changed from memory to the data file, so that the log's
+// older segments can go:
+//
+//  1. Rotate the log and note the state of that moment, with all shards held.
+//  2. Slot by slot, copy dirty cells under the shard's lock for microseconds at a time;
+//     wait until the log is durable as far as the copies show; write them in one bbolt
+//     transaction of bounded size. Changes made meanwhile are dirty again.
+//  3. Record the noted state, with the rotation's segment as the first one needed, and
+//     release older segments.
+//
+// It is fuzzy: the file ends up newer than the noted state in places, which is why
+// records are idempotent and carry generations. It is paced to half duty, so that the
+// server keeps its latency.
+type checkpointer struct {
+	running  atomic.Bool
+	last     atomic.Int64 // Unix ms of the last one that finished
+	lastErr  atomic.Pointer[error]
+	kick     chan struct{}
+	hurry    atomic.Bool // no pacing: the log is long, or the server stops
+	finished atomic.Int64
+}
+
+const (
+	// batchBytes bounds a bbolt transaction of a checkpoint. Each touches many pages,
+	// so a few large ones beat many small ones.
+	batchBytes = 32 << 20
+)
+
+// entry is a dirty key as it was copied. The names and records are in the batch's
+// arena, which bbolt refers to until its transaction ends.
+type entry struct {
+	p     *part
+	sl    *slot
+	at    []byte
+	rec   []byte // nil: the key is gone
+	gone  []byte // its name then
+	moved bool
+	sid   uint64
+	// deadline and created are the record's.
+	deadline int64
+	created  uint32
+	elements []element
+}
+
+type element struct {
+	at  []byte
+	rec []byte // nil: the element is gone
+}
+
+type cpBatch struct {
+	entries []entry
+	slots   []*slot
+	arena   arena
+	lsn     uint64
+}
+
+// arena hands out byte slices that stay where they are.
+type arena struct {
+	chunk []byte
+	bytes int
+}
+
+// take copies b into the arena.
+func (a *arena) take(b []byte) []byte {
+	if len(b) > cap(a.chunk)-len(a.chunk) {
+		a.chunk = make([]byte, 0, max(256<<10, len(b)))
+	}
+	from := len(a.chunk)
+	a.chunk = append(a.chunk, b...)
+	a.bytes += len(b)
+	return a.chunk[from:len(a.chunk):len(a.chunk)]
+}
+
+// Checkpoint runs a checkpoint, after the one under way if there is one, and returns
+// when it is finished.
+func (s *Store) Checkpoint() error {
+	s.checkpointMu.Lock()
+	defer s.checkpointMu.Unlock()
+	s.checkpointer.running.Store(true)
+	defer s.checkpointer.running.Store(false)
+	err := s.checkpoint()
+	s.checkpointer.lastErr.Store(&err)
+	if err != nil {
+		if outOfSpace(err) {
+			s.lowSpace.Store(true)
+			s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
+			return err
+		}
+		s.fail(fmt.Errorf("storage: checkpoint: %w", err))
+		return err
+	}
+	s.checkpointer.last.Store(s.clock.Now())
+	s.checkpointer.finished.Add(1)
+	return nil
+}
+
+func outOfSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// StartCheckpoint asks for one in the background; false when one is under way.
+func (s *Store) StartCheckpoint() bool {
+	if s.checkpointer.running.Load() {
+		return false
+	}
+	select {
+	case s.checkpointer.kick <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// Checkpointing says whether one is under way.
+func (s *Store) Checkpointing() bool { return s.checkpointer.running.Load() }
+
+// LastCheckpoint is when the last one finished, in Unix ms (0: none since the start),
+// and the error of the last one tried.
+func (s *Store) LastCheckpoint() (at int64, err error) {
+	if e := s.checkpointer.lastErr.Load(); e != nil {
+		err = *e
+	}
+	return s.checkpointer.last.Load(), err
+}
+
+func (s *Store) checkpoint() error {
+	st, end, cost, err := s.rotate()
+	if err != nil {
+		return err
+	}
+	for _, sh := range s.shards {
+		for db := range s.options.Databases {
+			if err := s.checkpointPart(sh, db); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.log.WaitDurable(context.Background(), end); err != nil {
+		return err
+	}
+	spaces, sids := s.garbage.take()
+	err = s.db.Update(func(tx *bolt.Tx) error {
+		g := tx.Bucket(bucketGarbage)
+		for _, space := range spaces {
+			if err := g.Put(binary.BigEndian.AppendUint32([]byte{'s'}, space), nil); err != nil {
+				return err
+			}
+		}
+		for _, sid := range sids {
+			if err := g.Put(binary.BigEndian.AppendUint64([]byte{'e'}, sid), nil); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketMeta).Put(metaState, st.append(nil))
+	})
+	if err != nil {
+		s.garbage.restore(spaces, sids)
+		return err
+	}
+	s.replayCost.Add(-cost)
+	if err := s.log.Release(st.first); err != nil {
+		return err
+	}
+	return s.collectGarbage()
+}
+
+// rotate starts a new log segment and gives the state as of it.
+func (s *Store) rotate() (st state, end uint64, cost int64, err error) {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer s.unlock(t)
+	st, cost = s.current(), s.replayCost.Load()
+	st.first, err = s.log.Rotate(nil)
+	return st, s.log.End(), cost, err
+}
+
+// checkpointPart writes the dirty keys of one database in one shard.
+func (s *Store) checkpointPart(sh *shard, db int) error {
+	var b cpBatch
+	for i := range s.slotsPerShard {
+		for from, done := uint32(0), false; !done; {
+			from, done = s.copySlot(&b, sh, db, i, from)
+			if b.arena.bytes >= batchBytes {
+				if err := s.commitBatch(&b); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.commitBatch(&b)
+}
+
+// copySlot copies the dirty cells of one bucket of a slot's table.
+func (s *Store) copySlot(b *cpBatch, sh *shard, db, i int, from uint32) (next uint32, done bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	p := sh.parts[db]
+	if p == nil || p.slots[i].dirty == 0 {
+		return 0, true
+	}
+	sl := &p.slots[i]
+	if !sl.inflight {
+		sl.inflight = true
+		b.slots = append(b.slots, sl)
+	}
+	next, done = sl.table.walkBucket(from, func(c *cell) {
+		if c.is(cellDirty) {
+			s.copyCell(b, p, sl, c)
+		}
+	})
+	return next, done
+}
+
+// copyCell copies a dirty cell's state and makes it clean.
+func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
+	name := p.name(*c)
+	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
+	var scratch [256]byte
+	e := entry{p: p, sl: sl, at: b.arena.take(diskKey(scratch[:0], p.space, k))}
+	flags := p.flags(*c)
+	e.moved = *flags&flagMoved != 0
+	*flags = *flags&^flagMoved | flagDisk
+	b.lsn = max(b.lsn, p.lsn(*c), sl.lastDelete)
+	if !c.is(cellTomb) {
+		s.copyValue(b, p, *c, &e)
+	} else {
+		e.gone = b.arena.take(name)
+	}
+	p.dirtyOff(sl, c)
+	b.entries = append(b.entries, e)
+}
+
+func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) {
+	im := image{typ: p.item(c).Type(), inline: true, deadline: p.deadline(c), created: p.created(c), name: p.name(c)}
+	o := p.objectOf(c)
+	switch {
+	case o == nil:
+		im.payload = p.slabs.at(c.ref()).value()
+	case o.sid == 0 && o.val.Bytes() <= inlineMax:
+		im.gen, im.payload = o.gen, appendInline(nil, o.val)
+	default:
+		s.copyElements(b, o, e)
+		im.gen, im.sid, im.inline = o.gen, o.sid, false
+		im.payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
+	}
+	e.sid, e.deadline, e.created = im.sid, im.deadline, im.created
+	var scratch [maxBlock + 64]byte
+	e.rec = b.arena.take(im.append(scratch[:0], e.at))
+}
+
+// copyElements copies what changed of a value whose elements stand by themselves; all
+// of it the first time, when it gets its storage id.
+func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) {
+	put := func(elem, val []byte, deadline int64) bool {
+		at := b.arena.take(append(binary.BigEndian.AppendUint64(nil, o.sid), elem...))
+		e.elements = append(e.elements, element{at, b.arena.take(appendElement(nil, at, deadline, val))})
+		return true
+	}
+	if o.sid == 0 {
+		o.sid, o.linked = o.gen, false
+		o.val.Walk(put)
+	} else {
+		for elem := range o.changed {
+			if val, deadline, ok := o.val.Element([]byte(elem)); ok {
+				put([]byte(elem), val, deadline)
+			} else {
+				e.elements = append(e.elements, element{at: b.arena.take(append(binary.BigEndian.AppendUint64(nil, o.sid), elem...))})
+			}
+		}
+	}
+	o.changed, o.linked = nil, false
+}
+
+// commitBatch writes a batch to the data file and empties it.
+func (s *Store) commitBatch(b *cpBatch) error {
+	if len(b.slots) == 0 {
+		return nil
+	}
+	began := s.clock.Mono()
+	if err := s.log.WaitDurable(context.Background(), b.lsn); err != nil {
+		return err
+	}
+	slices.SortFunc(b.entries, func(x, y entry) int { return bytes.Compare(x.at, y.at) })
+	w := batchWriter{s: s, after: map[*slot]slotAfter{}}
+	if err := s.db.Update(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
+		s.uncopy(b)
+		return err
+	}
+	s.settle(b, w.after)
+	s.stats.CheckpointKeys.Add(int64(len(b.entries)))
+	*b = cpBatch{}
+	s.pace(s.clock.Mono() - began)
+	return nil
+}
+
+// pace rests as long as the work took.
+func (s *Store) pace(worked time.Duration) {
+	if s.checkpointer.hurry.Load() || s.quit.Err() != nil {
+		return
+	}
+	select {
+	case <-time.After(worked):
+	case <-s.quit.Done():
+	}
+}
+
+// settle notes in memory that a batch is on disk.
+func (s *Store) settle(b *cpBatch, after map[*slot]slotAfter) {
+	for _, e := range b.entries {
+		if e.rec != nil {
+			continue
+		}
+		k := Key{Slot: e.sl.num, Hash: s.hash(e.gone), Name: e.gone}
+		e.p.shard.mu.Lock()
+		if c := e.p.find(e.sl, k); c != nil && c.is(cellTomb) && !c.is(cellDirty) {
+			e.p.drop(e.sl, c)
+		}
+		e.p.shard.mu.Unlock()
+	}
+	for _, sl := range b.slots {
+		sh := s.shards[s.shardOf(sl.num)]
+		sh.mu.Lock()
+		if d, ok := after[sl]; ok {
+			sl.onDisk, sl.digest = d.keys, d.digest
+		}
+		sl.inflight = false
+		sh.mu.Unlock()
+	}
+}
+
+// uncopy makes the keys of a batch that could not be written dirty again.
+func (s *Store) uncopy(b *cpBatch) {
+	for _, e := range b.entries {
+		e.p.shard.mu.Lock()
+		for from, done := uint32(0), false; !done; {
+			from, done = e.sl.table.walkBucket(from, func(c *cell) {
+				var scratch [256]byte
+				name := e.p.name(*c)
+				k := Key{Slot: e.sl.num, Hash: s.hash(name), Name: name}
+				if !bytes.Equal(diskKey(scratch[:0], e.p.space, k), e.at) {
+					return
+				}
+				if e.moved {
+					*e.p.flags(*c) |= flagMoved
+				}
+				if o := e.p.objectOf(*c); o != nil && o.sid == e.sid {
+					for _, el := range e.elements {
+						o.dirtyElement(el.at[8:])
+					}
+				}
+				e.p.markDirty(e.sl, c)
+			})
+		}
+		e.p.shard.mu.Unlock()
+	}
+	for _, sl := range b.slots {
+		sh := s.shards[s.shardOf(sl.num)]
+		sh.mu.Lock()
+		sl.inflight = false
+		sh.mu.Unlock()
+	}
+}
+
+// batchWriter writes a batch in one bbolt transaction.
+type batchWriter struct {
+	s     *Store
+	after map[*slot]slotAfter
+	ttl   []ttlChange
+	drops []uint64 // storage ids that became garbage
+}
+
+// slotAfter is what a slot has on disk after the batch.
+type slotAfter struct {
+	diskSlot
+	space uint32
+}
+
+type ttlChange struct {
+	at  []byte
+	rec []byte // nil: remove
+}
+
+func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) error {
+	clear(w.after)
+	w.ttl, w.drops = nil, nil
+	values := tx.Bucket(bucketValues)
+	for i := range b.entries {
+		if err := w.entry(values, &b.entries[i], &b.arena); err != nil {
+			return err
+		}
+	}
+	if err := w.elements(tx.Bucket(bucketElements), b); err != nil {
+		return err
+	}
+	if err := putAll(tx.Bucket(bucketTTL), w.ttl); err != nil {
+		return err
+	}
+	slots := tx.Bucket(bucketSlots)
+	for _, sl := range b.slots {
+		if d, ok := w.after[sl]; ok {
+			if err := slots.Put(slotKey(nil, d.space, sl.num), d.append(nil)); err != nil {
+				return err
+			}
+		}
+	}
+	g := tx.Bucket(bucketGarbage)
+	for _, sid := range w.drops {
+		if err := g.Put(binary.BigEndian.AppendUint64([]byte{'e'}, sid), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *batchWriter) entry(values *bolt.Bucket, e *entry, a *arena) error {
+	d, ok := w.after[e.sl]
+	if !ok {
+		d = slotAfter{diskSlot{e.sl.onDisk, e.sl.digest}, e.p.space}
+	}
+	var old image
+	if was := values.Get(e.at); was != nil {
+		d.keys--
+		d.digest ^= digestOf(was)
+		var err error
+		if old, err = parseImage(e.at, was); err != nil {
+			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", clip(e.at[prefixLen+1:]))
+		}
+	}
+	if old.sid != 0 && old.sid != e.sid && !e.moved {
+		w.drops = append(w.drops, old.sid)
+	}
+	if old.deadline != 0 && (e.rec == nil || old.deadline != e.deadline) {
+		w.ttl = append(w.ttl, ttlChange{at: a.take(ttlKey(nil, old.deadline, e.at))})
+	}
+	var err error
+	if e.rec == nil {
+		err = values.Delete(e.at)
+	} else {
+		d.keys++
+		d.digest ^= digestOf(e.rec)
+		err = values.Put(e.at, e.rec)
+		if e.deadline != 0 && (e.deadline != old.deadline || e.created != old.created) {
+			at := a.take(ttlKey(nil, e.deadline, e.at))
+			w.ttl = append(w.ttl, ttlChange{at, a.take(appendCreated(nil, at, e.created))})
+		}
+	}
+	w.after[e.sl] = d
+	return err
+}
+
+func (w *batchWriter) elements(bucket *bolt.Bucket, b *cpBatch) error {
+	var changes []ttlChange
+	for i := range b.entries {
+		for _, el := range b.entries[i].elements {
+			changes = append(changes, ttlChange(el))
+		}
+	}
+	return putAll(bucket, changes)
+}
+
+// putAll applies changes in key order, which is how bbolt likes them.
+func putAll(bucket *bolt.Bucket, changes []ttlChange) error {
+	slices.SortFunc(changes, func(x, y ttlChange) int { return bytes.Compare(x.at, y.at) })
+	for _, c := range changes {
+		var err error
+		if c.rec == nil {
+			err = bucket.Delete(c.at)
+		} else {
+			err = bucket.Put(c.at, c.rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

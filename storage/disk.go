@@ -1,0 +1,298 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"crypto/sha256"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/object"
+)
+
+// The data file is where state rests. Its buckets:
+//
+//	values    space slot hash name → record            in slot order, so a slot is one range
+//	elements  storage id, element → check, deadline, value
+//	ttl       deadline space slot hash name → check, created     in deadline order
+//	slots     space slot → keys, digest                changed with the slot's records
+//	meta      format, seed, state
+//	garbage   'e' storage id or 's' space → nothing    what is left to delete
+//
+// A name is a byte 0 and the key, or a byte 1 and the SHA-256 of a key too long for
+// bbolt; the record then holds the key. hash is the leading 32 bits of the key's hash.
+// Integers in keys are big-endian.
+//
+//	record  0       4       8      9
+//	       ┌───────┬───────┬──────┬─────┬─────┬──────────┬─────────┬──────────────┬────────┐
+//	       │ check │ check │ kind │ gen │ sid │ deadline │ created │ [key]        │ payload│
+//	       │ value │ time  │      │     │     │          │         │ if name is 1 │        │
+//	       └───────┴───────┴──────┴─────┴─────┴──────────┴─────────┴──────────────┴────────┘
+//
+// check value is a CRC-32C over the file's key and all of the record but the deadline;
+// check time covers key and deadline, so a damaged deadline costs the deadline alone.
+// The low bits of kind are the type; inlineBit says that the payload is the value
+// itself, as bytes (string) or as elements, and not under the storage id.
+var (
+	bucketValues   = []byte("values")
+	bucketElements = []byte("elements")
+	bucketTTL      = []byte("ttl")
+	bucketSlots    = []byte("slots")
+	bucketMeta     = []byte("meta")
+	bucketGarbage  = []byte("garbage")
+
+	metaFormat = []byte("format")
+	metaSeed   = []byte("seed")
+	metaState  = []byte("state")
+)
+
+const (
+	formatVersion = 1
+	inlineBit     = 0x80
+
+	prefixLen = 4 + 2 + 4
+	// longName is from where a key stands under its digest: bbolt's limit is 32 KB.
+	longName = 16 << 10
+	// inlineMax is the size up to which a value stands in its record.
+	inlineMax = 8 << 10
+	// openTimeout is how long another process may hold the data file.
+	openTimeout = 500 * time.Millisecond
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Errors of the data file.
+var (
+	// ErrCorrupt says that a record on disk fails its checksum. It is never served.
+	ErrCorrupt = errors.New("storage: a record on disk is corrupt")
+	// ErrFormat says that the data file was written by another version.
+	ErrFormat = errors.New("storage: the data file has another format")
+)
+
+// diskKey appends where a key stands in values.
+func diskKey(dst []byte, space uint32, k Key) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, space)
+	dst = binary.BigEndian.AppendUint16(dst, k.Slot)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(k.Hash>>32))
+	if len(k.Name) > longName {
+		sum := sha256.Sum256(k.Name)
+		return append(append(dst, 1), sum[:]...)
+	}
+	return append(append(dst, 0), k.Name...)
+}
+
+func slotKey(dst []byte, space uint32, slot uint16) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(dst, space), slot)
+}
+
+// ttlKey is where a deadline stands in ttl.
+func ttlKey(dst []byte, deadline int64, diskKey []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, uint64(deadline)), diskKey...)
+}
+
+// image is a key as the data file has it.
+type image struct {
+	typ      object.Type
+	inline   bool
+	gen      uint64
+	sid      uint64
+	deadline int64
+	created  uint32
+	name     []byte // the key
+	payload  []byte
+	badTime  bool // the deadline failed its check and was taken as none
+}
+
+// append encodes the record for disk key at.
+func (m *image) append(dst, at []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
+	kind := byte(m.typ)
+	if m.inline {
+		kind |= inlineBit
+	}
+	dst = append(dst, kind)
+	dst = binary.AppendUvarint(dst, m.gen)
+	dst = binary.AppendUvarint(dst, m.sid)
+	from := len(dst)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(m.deadline))
+	dst = binary.BigEndian.AppendUint32(dst, m.created)
+	to := len(dst)
+	if at[prefixLen] == 1 {
+		dst = appendBytes(dst, m.name)
+	}
+	dst = append(dst, m.payload...)
+	valueCheck, timeCheck := checks(at, dst[start+8:from], dst[from:to], dst[to:])
+	binary.LittleEndian.PutUint32(dst[start:], valueCheck)
+	binary.LittleEndian.PutUint32(dst[start+4:], timeCheck)
+	return dst
+}
+
+func checks(at, head, times, tail []byte) (value, time uint32) {
+	key := crc32.Checksum(at, castagnoli)
+	value = crc32.Update(crc32.Update(key, castagnoli, head), castagnoli, tail)
+	return value, crc32.Update(key, castagnoli, times)
+}
+
+// parseImage reads a record; the slices of the image are of the record. A record that
+// fails its check is ErrCorrupt.
+func parseImage(at, record []byte) (image, error) {
+	var m image
+	if len(record) < 8+1+1+1+12 || len(at) <= prefixLen {
+		return m, ErrCorrupt
+	}
+	f := fields{rest: record[9:]}
+	m.gen, m.sid = f.int(), f.int()
+	if f.bad || len(f.rest) < 12 {
+		return m, ErrCorrupt
+	}
+	from := len(record) - len(f.rest)
+	valueCheck, timeCheck := checks(at, record[8:from], record[from:from+12], record[from+12:])
+	if valueCheck != binary.LittleEndian.Uint32(record) {
+		return m, ErrCorrupt
+	}
+	m.typ, m.inline = object.Type(record[8]&^inlineBit), record[8]&inlineBit != 0
+	if timeCheck == binary.LittleEndian.Uint32(record[4:]) {
+		m.deadline = int64(binary.BigEndian.Uint64(f.rest))
+		m.created = binary.BigEndian.Uint32(f.rest[8:])
+	} else {
+		m.badTime = true
+	}
+	f.rest = f.rest[12:]
+	m.name = at[prefixLen+1:]
+	if at[prefixLen] == 1 {
+		m.name = f.bytes()
+	}
+	m.payload = f.rest
+	if f.bad || object.New(m.typ) == nil {
+		return m, ErrCorrupt
+	}
+	return m, nil
+}
+
+// digestOf is a record's part in its slot's digest: the exclusive or of these tells a
+// missing or foreign record.
+func digestOf(record []byte) uint64 { return binary.LittleEndian.Uint64(record) }
+
+// value makes the Go value of an image: nil, with the bytes, for a small string.
+func (m *image) value(tx *bolt.Tx) (object.Value, error) {
+	v := object.New(m.typ)
+	if m.inline {
+		if s, ok := v.(*object.String); ok {
+			s.Data = append([]byte(nil), m.payload...)
+			return v, nil
+		}
+		return v, eachInline(m.payload, v.Put)
+	}
+	prefix := binary.BigEndian.AppendUint64(nil, m.sid)
+	c := tx.Bucket(bucketElements).Cursor()
+	n := 0
+	for k, rec := c.Seek(prefix); len(k) > 8 && string(k[:8]) == string(prefix); k, rec = c.Next() {
+		deadline, val, err := parseElement(k, rec)
+		if err == nil {
+			err = v.Put(k[8:], val, deadline)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: element of storage id %d", ErrCorrupt, m.sid)
+		}
+		n++
+	}
+	want := fields{rest: m.payload}
+	if int(want.int()) != n || want.bad {
+		return nil, fmt.Errorf("%w: storage id %d has %d elements", ErrCorrupt, m.sid, n)
+	}
+	return v, nil
+}
+
+// appendInline encodes a small collection as the payload of its record.
+func appendInline(dst []byte, v object.Value) []byte {
+	if s, ok := v.(*object.String); ok {
+		return append(dst, s.Data...)
+	}
+	v.Walk(func(elem, val []byte, deadline int64) bool {
+		dst = appendBytes(dst, elem)
+		dst = binary.AppendUvarint(dst, uint64(deadline))
+		dst = appendBytes(dst, val)
+		return true
+	})
+	return dst
+}
+
+func eachInline(payload []byte, put func(elem, val []byte, deadline int64) error) error {
+	f := fields{rest: payload}
+	for len(f.rest) > 0 {
+		elem, deadline, val := f.bytes(), int64(f.int()), f.bytes()
+		if f.bad {
+			return ErrCorrupt
+		}
+		if err := put(elem, val, deadline); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendElement encodes an element's value: check, deadline, value.
+func appendElement(dst, at []byte, deadline int64, val []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.AppendUvarint(dst, uint64(deadline))
+	dst = append(dst, val...)
+	sum := crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, dst[start+4:])
+	binary.LittleEndian.PutUint32(dst[start:], sum)
+	return dst
+}
+
+func parseElement(at, record []byte) (deadline int64, val []byte, err error) {
+	if len(record) < 5 {
+		return 0, nil, ErrCorrupt
+	}
+	if crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, record[4:]) != binary.LittleEndian.Uint32(record) {
+		return 0, nil, ErrCorrupt
+	}
+	f := fields{rest: record[4:]}
+	deadline = int64(f.int())
+	if f.bad {
+		return 0, nil, ErrCorrupt
+	}
+	return deadline, f.rest, nil
+}
+
+// appendCreated encodes a ttl entry's value: check, created.
+func appendCreated(dst, at []byte, created uint32) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, created)
+	binary.LittleEndian.PutUint32(dst[start:], crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, dst[start+4:]))
+	return dst
+}
+
+// parseTTL reads an entry of the ttl bucket.
+func parseTTL(at, record []byte) (deadline int64, diskKey []byte, ok bool) {
+	if len(at) <= 8+prefixLen || len(record) != 8 ||
+		crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, record[4:]) != binary.LittleEndian.Uint32(record) {
+		return 0, nil, false
+	}
+	return int64(binary.BigEndian.Uint64(at)), at[8:], true
+}
+
+// diskSlot is a slot's entry in slots.
+type diskSlot struct {
+	keys   int64
+	digest uint64
+}
+
+func (d diskSlot) append(dst []byte) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, uint64(d.keys)), d.digest)
+}
+
+func parseSlot(b []byte) diskSlot {
+	if len(b) != 16 {
+		return diskSlot{}
+	}
+	return diskSlot{int64(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:])}
+}

@@ -1,0 +1,45 @@
+package storage
+
+// EventClass is a bit of notify-keyspace-events; several may be set in a mask.
+type EventClass uint32
+
+// The classes, each with its letter in notify-keyspace-events.
+const (
+	EventGeneric  EventClass = 1 << iota // g
+	EventString                          // $
+	EventList                            // l
+	EventSet                             // s
+	EventHash                            // h
+	EventZSet                            // z
+	EventExpired                         // x
+	EventEvicted                         // e
+	EventStream                          // t
+	EventMiss                            // m
+	EventModule                          // d
+	EventNew                             // n
+	EventKeyspace                        // K: published on __keyspace@N__
+	EventKeyevent                        // E: published on __keyevent@N__
+)
+
+// Event is what a change of a key is called: its class and Redis's name for it, such
+// as {EventString, "set"}. Every mutation takes one, so that none can be forgotten.
+type Event struct {
+	Class EventClass
+	Name  string
+}
+
+// Events that storage raises by itself.
+var (
+	Expired = Event{EventExpired, "expired"}
+	Evicted = Event{EventEvicted, "evicted"}
+	Deleted = Event{EventGeneric, "del"}
+)
+
+// Happened is an event with its key. LSN is when it becomes durable: under
+// appendfsync always nobody may hear of it before.
+type Happened struct {
+	Event
+	DB  int
+	Key []byte // valid during the call only
+	LSN uint64
+}

@@ -1,0 +1,290 @@
+package storage
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"keyp/internal/vfs"
+)
+
+// startBackground starts what runs beside the transactions: reaper, loaders,
+// checkpointer, housekeeping.
+func (s *Store) startBackground() {
+	s.goBackground(func() { s.reaper.Run(s.quit) })
+	for range loadWorkers {
+		s.goBackground(s.loadLoop)
+	}
+	s.goBackground(s.loadAll)
+	s.goBackground(s.checkpointLoop)
+	s.goBackground(s.housekeeping)
+}
+
+func (s *Store) goBackground(run func()) {
+	s.background.Add(1)
+	go func() {
+		defer s.background.Done()
+		run()
+	}()
+}
+
+func (s *Store) checkpointLoop() {
+	for {
+		select {
+		case <-s.checkpointer.kick:
+			_ = s.Checkpoint() // it has logged its error, and Err tells of a fatal one
+		case <-s.quit.Done():
+			return
+		}
+	}
+}
+
+const (
+	houseInterval = 100 * time.Millisecond
+	// replayBudget is how long the log may take to replay, by recordCost, before a
+	// checkpoint starts.
+	replayBudget = 2 * time.Second
+	// dirtyShare is the part of MaxMemory that may be dirty before one starts.
+	dirtyShare = 0.25
+)
+
+func (s *Store) housekeeping() {
+	tick := time.NewTicker(houseInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.keepHouse()
+		case <-s.quit.Done():
+			return
+		}
+	}
+}
+
+func (s *Store) keepHouse() {
+	used, dirty := s.measure()
+	s.memory.Store(used)
+	limit := s.maxMemory.Load()
+	long := s.log.Size() > 2*s.options.CheckpointBytes
+	s.checkpointer.hurry.Store(long)
+	due := s.log.Size() > s.options.CheckpointBytes ||
+		time.Duration(s.replayCost.Load())*time.Microsecond > replayBudget ||
+		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
+	if due && !s.spaceIsLow() {
+		s.StartCheckpoint()
+	}
+	s.lowSpace.Store(s.spaceIsLow())
+	if limit > 0 && used > limit {
+		s.evict(used - limit)
+	}
+}
+
+// spaceIsLow says whether less than the reserve is free.
+func (s *Store) spaceIsLow() bool {
+	free, err := s.options.FS.Free(s.options.Dir)
+	return err == nil && free < s.options.DiskReserve
+}
+
+// Full says whether growth is to be refused because the disk is full. It turns false
+// by itself when there is room again.
+func (s *Store) Full() bool { return s.lowSpace.Load() || s.log.Full() }
+
+// measure sums what memory is used for, and how much of it is dirty.
+func (s *Store) measure() (used, dirty int64) {
+	for _, sh := range s.shards {
+		sh.mu.Lock()
+		for _, p := range sh.parts {
+			if p != nil {
+				used += p.memory()
+				dirty += p.dirty
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return used, dirty
+}
+
+const (
+	cellBytes  = 8 * 2 // at the usual load, buckets included
+	indexBytes = 24    // of an entry, at the usual load
+)
+
+func (p *part) memory() int64 {
+	return p.slabs.live + p.objects.bytes + int64(p.index.Len())*indexBytes +
+		int64(p.used())*cellBytes + int64(len(p.slots))*96
+}
+
+// used is the number of cells.
+func (p *part) used() (n int) {
+	for i := range p.slots {
+		n += p.slots[i].table.used
+	}
+	return n
+}
+
+// usedMemory is measured at the last housekeeping.
+func (s *Store) usedMemory() int64 { return s.memory.Load() }
+
+// evict lets clean keys leave memory until about excess bytes are free: the data file
+// has them. Slots are taken at random; in each, what was not accessed for longest goes
+// first, down to half.
+func (s *Store) evict(excess int64) {
+	const tries = 4 * Slots
+	for range tries {
+		if excess <= 0 || s.quit.Err() != nil {
+			return
+		}
+		sh := s.shards[rand.IntN(len(s.shards))]
+		i := rand.IntN(s.slotsPerShard)
+		for db := range s.options.Databases {
+			excess -= s.evictSlot(sh, db, i)
+		}
+	}
+}
+
+func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	p := sh.parts[db]
+	if p == nil {
+		return 0
+	}
+	sl := &p.slots[i]
+	if sl.inflight || sl.table.used == 0 {
+		return 0
+	}
+	var clean []cell
+	var oldest, newest uint32 = 1<<32 - 1, 0
+	sl.table.walk(func(c *cell) {
+		if !c.is(cellDirty) && *p.flags(*c)&flagDisk != 0 || c.is(cellTomb) && !c.is(cellDirty) {
+			clean = append(clean, *c)
+			a := p.item(*c).Access()
+			oldest, newest = min(oldest, a), max(newest, a)
+		}
+	})
+	for _, c := range clean {
+		if p.item(c).Access() <= oldest+(newest-oldest)/2 {
+			freed += s.evictCell(p, sl, c)
+		}
+	}
+	return freed
+}
+
+func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {
+	freed = int64(p.size(c)) + cellBytes
+	name := p.name(c)
+	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
+	if !c.is(cellTomb) {
+		if d := p.deadline(c); d != 0 {
+			p.setIndex(p.id(sl, c), d, 0)
+			s.window.leave(d, diskKey(nil, p.space, k))
+			freed += indexBytes
+		}
+		if !sl.partial {
+			sl.partial = true
+			s.partials.Add(1)
+		}
+		s.stats.Evictions.Add(1)
+	}
+	p.drop(sl, p.find(sl, k))
+	return freed
+}
+
+// counters are what INFO shows of the store.
+type counters struct {
+	Expired        atomic.Int64
+	Evictions      atomic.Int64 // keys that left memory; nothing is lost
+	Loads          atomic.Int64 // reads of the data file
+	LoadErrors     atomic.Int64
+	BadDeadlines   atomic.Int64
+	ClockSteps     atomic.Int64
+	CheckpointKeys atomic.Int64
+}
+
+// Stats is a reading of the store's counters.
+type Stats struct {
+	Memory         int64 // bytes of keys, tables and indexes in memory
+	Dirty          int64 // bytes that the data file does not have yet
+	Resident       int64 // keys in memory
+	PartialSlots   int64 // slots with keys that are only on disk
+	Expired        int64 // since the start
+	Evictions      int64
+	Loads          int64
+	LoadErrors     int64
+	BadDeadlines   int64
+	ClockSteps     int64
+	Checkpoints    int64
+	CheckpointKeys int64
+	LogBytes       int64 // that recovery would replay
+	LogEnd         uint64
+	LogDurable     uint64
+	DataBytes      int64 // size of the data file
+	DataFree       int64 // of it, reusable
+	FreeSpace      uint64
+	Lateness       LatenessStats
+}
+
+// LatenessStats is how late expired keys were removed, in ms.
+type LatenessStats struct{ P50, P99, Max, Count int64 }
+
+// Stats reads the counters. It locks shard after shard, briefly.
+func (s *Store) Stats() Stats {
+	st := Stats{
+		PartialSlots:   s.partials.Load(),
+		Expired:        s.stats.Expired.Load(),
+		Evictions:      s.stats.Evictions.Load(),
+		Loads:          s.stats.Loads.Load(),
+		LoadErrors:     s.stats.LoadErrors.Load(),
+		BadDeadlines:   s.stats.BadDeadlines.Load(),
+		ClockSteps:     s.stats.ClockSteps.Load(),
+		Checkpoints:    s.checkpointer.finished.Load(),
+		CheckpointKeys: s.stats.CheckpointKeys.Load(),
+		LogBytes:       s.log.Size(),
+		LogEnd:         s.log.End(),
+		LogDurable:     s.log.Durable(),
+	}
+	st.Memory, st.Dirty = s.measure()
+	for _, sh := range s.shards {
+		sh.mu.Lock()
+		for _, p := range sh.parts {
+			if p != nil {
+				st.Resident += int64(p.used())
+			}
+		}
+		sh.mu.Unlock()
+	}
+	bs := s.db.Stats()
+	st.DataBytes, st.DataFree = dataSize(s.db), int64(bs.FreeAlloc)
+	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)
+	l := s.lateness.Snapshot()
+	st.Lateness = LatenessStats{int64(l.P50), int64(l.P99), int64(l.Max), int64(l.Count)}
+	return st
+}
+
+// AverageTTL is the mean time to live of a sample of a database's keys, in ms.
+func (s *Store) AverageTTL(db int) int64 {
+	var sum, n int64
+	now := s.now()
+	for _, sh := range s.shards {
+		sh.mu.Lock()
+		if p := sh.parts[db]; p != nil {
+			for i := range 64 {
+				sl := &p.slots[(i*len(p.slots))/64]
+				seen := 0
+				sl.table.walkBucket(0, func(c *cell) {
+					if seen < 16 && !c.is(cellTomb) {
+						seen++
+						if d := p.deadline(*c); d > now {
+							sum, n = sum+d-now, n+1
+						}
+					}
+				})
+			}
+		}
+		sh.mu.Unlock()
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / n
+}

@@ -1,0 +1,94 @@
+package storage
+
+import (
+	"strconv"
+
+	"keyp/storage/object"
+)
+
+// Item is a live key as a transaction or a walk sees it. It is valid until the
+// transaction's next mutation or End, or until the walk's visitor returns.
+type Item struct {
+	b block
+	o *Object
+}
+
+func (p *part) item(c cell) Item {
+	if c.is(cellObj) {
+		return Item{o: p.objects.at(c.ref())}
+	}
+	return Item{b: p.slabs.at(c.ref())}
+}
+
+// Type is the value's type.
+func (it Item) Type() object.Type {
+	if it.o != nil {
+		return it.o.val.Type()
+	}
+	return object.TypeString
+}
+
+// Key is the key's name.
+func (it Item) Key() []byte {
+	if it.o != nil {
+		return it.o.key
+	}
+	return it.b.key()
+}
+
+// String is the value of a string, ErrWrongType for any other type.
+func (it Item) String() ([]byte, error) {
+	if it.o == nil {
+		return it.b.value(), nil
+	}
+	if s, ok := it.o.val.(*object.String); ok {
+		return s.Data, nil
+	}
+	return nil, ErrWrongType
+}
+
+// Deadline is in Unix milliseconds, 0 for none.
+func (it Item) Deadline() int64 {
+	if it.o != nil {
+		return it.o.deadline
+	}
+	return it.b.deadline()
+}
+
+// Access is the Unix second of the last access that was marked.
+func (it Item) Access() uint32 {
+	if it.o != nil {
+		return it.o.access
+	}
+	return it.b.access()
+}
+
+// Memory is about what the key takes, in bytes, its place in the table included.
+func (it Item) Memory() int {
+	const cells = 11 // a cell at the usual load
+	if it.o != nil {
+		return it.o.bytes() + cells
+	}
+	return cap(it.b) + cells
+}
+
+// embeddedLimit is up to where Redis calls a string embstr.
+const embeddedLimit = 44
+
+// Encoding is the name that OBJECT ENCODING gives for the value.
+func (it Item) Encoding() string {
+	value, err := it.String()
+	if err != nil {
+		return ""
+	}
+	if it.o != nil || it.b[offFlags]&flagRaw != 0 {
+		return "raw"
+	}
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && strconv.FormatInt(n, 10) == string(value) {
+		return "int"
+	}
+	if len(value) <= embeddedLimit {
+		return "embstr"
+	}
+	return "raw"
+}

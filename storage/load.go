@@ -1,0 +1,249 @@
+package storage
+
+import (
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// loads is the queue of keys that sessions wait for.
+type loads struct {
+	queue chan load
+}
+
+type load struct {
+	keys []Key
+	done func(error)
+}
+
+const loadWorkers = 4
+
+func (l *loads) init() { l.queue = make(chan load, 1024) }
+
+// Load brings keys into memory, or the knowledge that they do not exist, and then
+// calls done, on another goroutine. The error is about the data file: a record that is
+// corrupt is never served. Names are copied. After Close done gets ErrClosed.
+func (s *Store) Load(keys []Key, done func(error)) {
+	req := load{make([]Key, len(keys)), done}
+	for i, k := range keys {
+		k.Name = append([]byte(nil), k.Name...)
+		req.keys[i] = k
+	}
+	select {
+	case s.loads.queue <- req:
+	default:
+		go s.load(req)
+	}
+}
+
+func (s *Store) loadLoop() {
+	for {
+		select {
+		case req := <-s.loads.queue:
+			s.load(req)
+		case <-s.quit.Done():
+			for {
+				select {
+				case req := <-s.loads.queue:
+					req.done(ErrClosed)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *Store) load(req load) {
+	var err error
+	for _, k := range req.keys {
+		if err = s.loadKey(k); err != nil {
+			s.stats.LoadErrors.Add(1)
+			s.options.Logger.Error("a key could not be read from the data file", "key", clip(k.Name), "error", err)
+			break
+		}
+	}
+	req.done(err)
+}
+
+// loadTries is how often a read is done again because the slot lost a cell meanwhile.
+const loadTries = 100
+
+func (s *Store) loadKey(k Key) error {
+	sh := s.shards[s.shardOf(k.Slot)]
+	for range loadTries {
+		sh.mu.Lock()
+		p := sh.parts[k.DB]
+		if s.resident(k) {
+			sh.mu.Unlock()
+			return nil
+		}
+		sl := p.slot(k)
+		epoch := sl.epoch
+		sh.mu.Unlock()
+
+		got, found, err := s.readKey(p.space, k)
+		if err != nil {
+			return err
+		}
+		s.stats.Loads.Add(1)
+
+		sh.mu.Lock()
+		fresh := sh.parts[k.DB] == p && sl.epoch == epoch
+		if fresh && p.find(sl, k) == nil {
+			if found {
+				p.admit(sl, k, got)
+			} else {
+				p.absent(sl, k, 0)
+			}
+		}
+		sh.mu.Unlock()
+		if fresh {
+			s.wake(got.deadline)
+			return nil
+		}
+	}
+	return fmt.Errorf("storage: key %q changes too often to be read", clip(k.Name))
+}
+
+func (s *Store) readKey(space uint32, k Key) (got resident, found bool, err error) {
+	at := diskKey(make([]byte, 0, 64), space, k)
+	err = s.view(func(tx *bolt.Tx) error {
+		record := tx.Bucket(bucketValues).Get(at)
+		if record == nil {
+			return nil
+		}
+		im, err := parseImage(at, record)
+		if err != nil {
+			return err
+		}
+		found = true
+		s.reportBadTime(&im)
+		got, err = im.resident(tx)
+		return err
+	})
+	return got, found, err
+}
+
+// loadAll fills memory after a restart, slot by slot, while the server serves: up to
+// the budget, in short read transactions.
+func (s *Store) loadAll() {
+	began := s.clock.Mono()
+	loaded := 0
+	for _, sh := range s.shards {
+		for db := range s.options.Databases {
+			for i := range s.slotsPerShard {
+				if s.quit.Err() != nil || s.overBudget(loadShare) {
+					return
+				}
+				n, err := s.loadSlot(sh, db, i)
+				if err != nil {
+					s.stats.LoadErrors.Add(1)
+					s.options.Logger.Error("a slot could not be loaded; its intact keys are read one by one", "db", db, "slot", sh.num*s.slotsPerShard+i, "error", err)
+				}
+				loaded += n
+			}
+		}
+	}
+	if loaded > 0 {
+		s.options.Logger.Info("all keys are in memory", "loaded", loaded, "took", (s.clock.Mono() - began).Round(time.Millisecond))
+	}
+}
+
+// loadShare is the part of MaxMemory that the loader fills.
+const loadShare = 0.9
+
+func (s *Store) overBudget(share float64) bool {
+	limit := s.maxMemory.Load()
+	return limit > 0 && float64(s.usedMemory()) > share*float64(limit)
+}
+
+// loadSlot brings a whole slot into memory and verifies its count and digest.
+func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
+	for range loadTries {
+		sh.mu.Lock()
+		p := sh.parts[db]
+		if p == nil || !p.slots[i].partial {
+			sh.mu.Unlock()
+			return 0, nil
+		}
+		sl := &p.slots[i]
+		epoch, inflight := sl.epoch, sl.inflight
+		want := diskSlot{sl.onDisk, sl.digest}
+		sh.mu.Unlock()
+		if inflight { // what is read may be older than what is being committed
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		keys, got, err := s.readSlot(p.space, sl.num)
+		if err != nil {
+			return 0, err
+		}
+		sh.mu.Lock()
+		if sh.parts[db] != p || sl.epoch != epoch || sl.inflight || (diskSlot{sl.onDisk, sl.digest}) != want {
+			sh.mu.Unlock()
+			continue
+		}
+		if got != want {
+			sh.mu.Unlock()
+			return 0, fmt.Errorf("%w: slot %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, sl.num, got.keys, got.digest, want.keys, want.digest)
+		}
+		p.complete(sl, db, keys)
+		s.wake(sh.nextDue.Load())
+		sh.mu.Unlock()
+		return len(keys), nil
+	}
+	return 0, nil
+}
+
+type slotKeyValue struct {
+	k   Key
+	got resident
+}
+
+func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, sum diskSlot, err error) {
+	prefix := slotKey(nil, space, slot)
+	err = s.view(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketValues).Cursor()
+		for at, record := c.Seek(prefix); len(at) > prefixLen && string(at[:6]) == string(prefix); at, record = c.Next() {
+			im, err := parseImage(at, record)
+			if err != nil {
+				return err
+			}
+			got, err := im.resident(tx)
+			if err != nil {
+				return err
+			}
+			s.reportBadTime(&im)
+			name := append([]byte(nil), im.name...)
+			keys = append(keys, slotKeyValue{Key{Slot: slot, Hash: s.hash(name), Name: name}, got})
+			sum.keys++
+			sum.digest ^= digestOf(record)
+		}
+		return nil
+	})
+	return keys, sum, err
+}
+
+// complete puts a slot's keys into memory; what memory knows already is newer. From
+// then on a miss in the slot is an answer.
+func (p *part) complete(sl *slot, db int, keys []slotKeyValue) {
+	for _, kv := range keys {
+		kv.k.DB = db
+		if p.find(sl, kv.k) == nil {
+			p.admit(sl, kv.k, kv.got)
+		}
+	}
+	var idle []cell // clean tombstones say nothing that a complete slot does not
+	sl.table.walk(func(c *cell) {
+		if c.is(cellTomb) && !c.is(cellDirty) {
+			idle = append(idle, *c)
+		}
+	})
+	for _, c := range idle {
+		p.drop(sl, p.find(sl, Key{Hash: p.shard.store.hash(p.name(c)), Name: p.name(c)}))
+	}
+	sl.partial = false
+	p.shard.store.partials.Add(-1)
+}

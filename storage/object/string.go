@@ -1,0 +1,97 @@
+package object
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// ChunkSize is the length of a large string's elements on disk: element i holds the
+// bytes from i*ChunkSize on. A change to a byte range dirties only its chunks.
+const ChunkSize = 16 << 10
+
+var errBadChunk = errors.New("object: string chunk with a bad number or length")
+
+// String is a string value too large for the slabs. In memory it is one piece; as
+// elements it is its chunks.
+type String struct {
+	Data []byte
+}
+
+// Type is TypeString.
+func (s *String) Type() Type { return TypeString }
+
+// Put writes one chunk; the string grows to hold it.
+func (s *String) Put(elem, val []byte, _ int64) error {
+	if len(elem) != 8 || len(val) > ChunkSize {
+		return errBadChunk
+	}
+	n := binary.BigEndian.Uint64(elem)
+	if n > 1<<40/ChunkSize {
+		return errBadChunk
+	}
+	s.WriteAt(int(n)*ChunkSize, val)
+	return nil
+}
+
+// Remove cuts the string where chunk elem begins: chunks go from the end only.
+func (s *String) Remove(elem []byte) {
+	if len(elem) != 8 {
+		return
+	}
+	if off := int(binary.BigEndian.Uint64(elem)) * ChunkSize; off < len(s.Data) {
+		s.Data = s.Data[:off]
+	}
+}
+
+// Element gives chunk elem.
+func (s *String) Element(elem []byte) ([]byte, int64, bool) {
+	if len(elem) != 8 {
+		return nil, 0, false
+	}
+	off := int(binary.BigEndian.Uint64(elem)) * ChunkSize
+	if off < 0 || off >= len(s.Data) {
+		return nil, 0, false
+	}
+	return s.Data[off:min(off+ChunkSize, len(s.Data))], 0, true
+}
+
+// Walk visits the chunks in order.
+func (s *String) Walk(fn func(elem, val []byte, deadline int64) bool) {
+	var elem [8]byte
+	for off := 0; off < len(s.Data); off += ChunkSize {
+		binary.BigEndian.PutUint64(elem[:], uint64(off/ChunkSize))
+		if !fn(elem[:], s.Data[off:min(off+ChunkSize, len(s.Data))], 0) {
+			return
+		}
+	}
+}
+
+// Len is the number of chunks.
+func (s *String) Len() int { return (len(s.Data) + ChunkSize - 1) / ChunkSize }
+
+// Bytes is the memory taken.
+func (s *String) Bytes() int { return cap(s.Data) + 24 }
+
+// WriteAt writes data at off; a gap before it is filled with zeros.
+func (s *String) WriteAt(off int, data []byte) {
+	end := off + len(data)
+	if end > cap(s.Data) {
+		grown := make([]byte, max(len(s.Data), end), max(end, cap(s.Data)+cap(s.Data)/2))
+		copy(grown, s.Data)
+		s.Data = grown
+	} else if end > len(s.Data) {
+		old := len(s.Data)
+		s.Data = s.Data[:end]
+		clear(s.Data[old:min(max(off, old), end)])
+	}
+	copy(s.Data[off:], data)
+}
+
+// Chunks gives the element keys that the range [off, off+n) touches.
+func Chunks(off, n int, fn func(elem []byte)) {
+	var elem [8]byte
+	for c := off / ChunkSize; c*ChunkSize < off+n; c++ {
+		binary.BigEndian.PutUint64(elem[:], uint64(c))
+		fn(elem[:])
+	}
+}

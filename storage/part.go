@@ -1,0 +1,253 @@
+package storage
+
+import (
+	"bytes"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// shard is a run of slots of all databases under one lock.
+type shard struct {
+	mu    sync.Mutex
+	store *Store
+	num   int
+	parts []*part // by database number; nil until the database has a key here
+
+	// logged is the instant through which the log says that everything due is gone,
+	// and loggedLSN when that is durable.
+	logged    int64
+	loggedLSN uint64
+	// flushLSN is when the last FLUSHDB or SWAPDB is durable: any miss may show it.
+	flushLSN uint64
+	// nextDue is at most the earliest deadline of any part, so that the reaper need
+	// not take the lock to know when to come.
+	nextDue atomic.Int64
+}
+
+const never = math.MaxInt64
+
+// part is what one database has in one shard: a table per slot, the memory behind
+// them, and the expiration index.
+type part struct {
+	space   uint32 // id of the keyspace, which the database number maps to
+	shard   *shard
+	first   uint16 // first slot
+	slots   []slot
+	slabs   slabs
+	objects objects
+	index   *ttl.Index
+
+	keys    int64 // live keys, those that are only on disk included
+	expires int64 // of them, with a deadline
+	dirty   int64 // bytes that the data file does not have yet, about
+	counted bool  // counts stand in the present transaction's list
+	dead    bool  // the database was emptied: nothing refers to this keyspace
+}
+
+// slot is one hash slot of one database.
+type slot struct {
+	table      table
+	dirty      int32  // cells with cellDirty
+	num        uint16 // the slot's number
+	lastDelete uint64 // LSN of the newest removal: what a miss depends on
+	epoch      uint32 // rises when a cell leaves, so that a copy read from disk before is known stale
+	partial    bool   // keys may be on disk that are not in the table
+	inflight   bool   // a checkpoint has copied cells and not committed yet: nothing may be evicted
+	onDisk     int64  // keys in the data file, as of the last commit
+	digest     uint64 // of the slot's records in the data file
+}
+
+func newPart(sh *shard, space uint32, slots int) *part {
+	p := &part{space: space, shard: sh, first: uint16(sh.num * slots), slots: make([]slot, slots), slabs: newSlabs(), index: ttl.NewIndex()}
+	for i := range p.slots {
+		p.slots[i].num = p.first + uint16(i)
+	}
+	return p
+}
+
+func (p *part) slot(k Key) *slot { return &p.slots[k.Slot-p.first] }
+
+// find gives the cell of a key, live, expired or tombstone; nil if memory knows none.
+func (p *part) find(sl *slot, k Key) *cell {
+	c, _ := sl.table.find(k.Hash, func(c cell) bool { return bytes.Equal(p.name(c), k.Name) })
+	return c
+}
+
+func (p *part) name(c cell) []byte {
+	if c.is(cellObj) {
+		return p.objects.at(c.ref()).key
+	}
+	return p.slabs.at(c.ref()).key()
+}
+
+// The header fields of a key, wherever it stands.
+
+func (p *part) deadline(c cell) int64 { return p.item(c).Deadline() }
+
+func (p *part) created(c cell) uint32 {
+	if c.is(cellObj) {
+		return p.objects.at(c.ref()).created
+	}
+	return p.slabs.at(c.ref()).created()
+}
+
+func (p *part) access(c cell) uint32 { return p.item(c).Access() }
+
+func (p *part) lsn(c cell) uint64 {
+	if c.is(cellObj) {
+		return p.objects.at(c.ref()).lsn
+	}
+	return p.slabs.at(c.ref()).lsn()
+}
+
+func (p *part) flags(c cell) *byte {
+	if c.is(cellObj) {
+		return &p.objects.at(c.ref()).flags
+	}
+	return &p.slabs.at(c.ref())[offFlags]
+}
+
+func (p *part) size(c cell) int {
+	if c.is(cellObj) {
+		return p.objects.at(c.ref()).bytes()
+	}
+	return cap(p.slabs.at(c.ref()))
+}
+
+// id names a cell's key in the index. It changes when the key moves in memory.
+func (p *part) id(sl *slot, c cell) uint64 {
+	return uint64(sl.num)<<33 | uint64(c.ref()) | uint64(c&cellObj)
+}
+
+// setIndex moves a key's entry in the expiration index; 0 is no deadline.
+func (p *part) setIndex(id uint64, old, new int64) {
+	if old == new {
+		return
+	}
+	p.index.Set(id, old, new)
+	if new != 0 && new < p.shard.nextDue.Load() {
+		p.shard.nextDue.Store(new)
+		p.shard.store.wake(new)
+	}
+}
+
+// markDirty says that the data file does not show the cell's state.
+func (p *part) markDirty(sl *slot, c *cell) {
+	if !c.is(cellDirty) {
+		*c |= cellDirty
+		sl.dirty++
+		p.dirty += int64(p.size(*c))
+	}
+}
+
+// free gives back the memory behind a cell.
+func (p *part) free(c cell) {
+	if c.is(cellObj) {
+		p.objects.remove(c.ref())
+	} else {
+		p.slabs.release(c.ref())
+	}
+}
+
+// drop takes a cell out of the table: nothing is known of the key in memory any more.
+func (p *part) drop(sl *slot, c *cell) {
+	if c.is(cellDirty) {
+		sl.dirty--
+		p.dirty -= int64(p.size(*c))
+	}
+	p.free(*c)
+	sl.table.remove(c)
+	sl.epoch++
+}
+
+// bury makes a key a tombstone, or drops it when no copy of it can be on disk. The
+// caller has taken it out of the index and the counts.
+func (p *part) bury(sl *slot, c *cell) {
+	if *p.flags(*c)&flagDisk == 0 {
+		p.drop(sl, c)
+		return
+	}
+	old := *c
+	name := p.name(old)
+	p.dirtyOff(sl, c)
+	if len(name) <= maxSlabKey {
+		ref, b := p.slabs.alloc(blockHeader + len(name))
+		b.setKey(name)
+		b.setValue(nil)
+		b[offFlags] = *p.flags(old) & (flagDisk | flagMoved)
+		*c = newCell(uint64(old), ref, cellTomb)
+	} else {
+		ref := p.objects.add(&Object{key: name, flags: *p.flags(old) & (flagDisk | flagMoved)})
+		*c = newCell(uint64(old), ref, cellTomb|cellObj)
+	}
+	p.free(old)
+	p.markDirty(sl, c)
+}
+
+// dirtyOff takes the cell out of the dirty counts before its memory changes.
+func (p *part) dirtyOff(sl *slot, c *cell) {
+	if c.is(cellDirty) {
+		*c &^= cellDirty
+		sl.dirty--
+		p.dirty -= int64(p.size(*c))
+	}
+}
+
+// Object is a key that is not in a slab: a large string or a collection.
+type Object struct {
+	key      []byte
+	val      object.Value // nil in a tombstone
+	deadline int64
+	lsn      uint64
+	created  uint32
+	access   uint32
+	flags    byte
+	// gen is the key's generation: it rises when the key is created or overwritten.
+	gen uint64
+	// sid names the value's elements on disk, 0 while it stands inline.
+	sid uint64
+	// linked: the copy on disk under this key is not the one that names sid, since
+	// the value came here by RENAME.
+	linked bool
+	// changed are the elements that the data file does not show, where sid is not 0.
+	changed map[string]struct{}
+}
+
+func (o *Object) bytes() int {
+	n := len(o.key) + 120
+	if o.val != nil {
+		n += o.val.Bytes()
+	}
+	return n
+}
+
+// objects numbers Go objects, so that a cell can name them as it names blocks.
+type objects struct {
+	list  []*Object
+	holes []uint32
+	bytes int64
+}
+
+func (s *objects) at(ref uint32) *Object { return s.list[ref] }
+
+func (s *objects) add(o *Object) uint32 {
+	s.bytes += int64(o.bytes())
+	if n := len(s.holes); n > 0 {
+		ref := s.holes[n-1]
+		s.holes = s.holes[:n-1]
+		s.list[ref] = o
+		return ref
+	}
+	s.list = append(s.list, o)
+	return uint32(len(s.list) - 1)
+}
+
+func (s *objects) remove(ref uint32) {
+	s.bytes -= int64(s.list[ref].bytes())
+	s.list[ref] = nil
+	s.holes = append(s.holes, ref)
+}

@@ -1,0 +1,373 @@
+package storage
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/ttl"
+)
+
+// The reaper removes keys at their deadline: those in memory from the shards' indexes,
+// those that are only on disk from the window.
+
+// source is a shard as the reaper sees it.
+type source struct {
+	sh *shard
+	t  *Txn
+}
+
+// NextDeadline is at most the shard's earliest deadline.
+func (r *source) NextDeadline() (int64, bool) {
+	due := r.sh.nextDue.Load()
+	return due, due != never
+}
+
+// ReapDue removes keys due by now for about budget.
+func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
+	s := r.sh.store
+	s.lock(r.t, 1<<r.sh.num)
+	r.t.now = now
+	began := s.clock.Mono()
+	var last int64
+	for ; n%16 != 15 || s.clock.Mono()-began < budget; n++ {
+		p, db, due, ok := r.sh.firstDue(now)
+		if !ok {
+			break
+		}
+		sl, c, k := p.byID(due.ID)
+		k.DB = db
+		last = due.Deadline
+		r.t.expire(p, sl, c, k)
+	}
+	if _, _, _, more = r.sh.firstDue(now); more {
+		r.t.through = last
+	}
+	r.sh.setNextDue()
+	r.t.End()
+	if n > 0 && !more {
+		s.log.CommitAsync()
+	}
+	return n, more
+}
+
+// firstDue is the earliest entry of all databases that is due.
+func (sh *shard) firstDue(now int64) (p *part, db int, due ttl.Entry, ok bool) {
+	for i, q := range sh.parts {
+		if q == nil {
+			continue
+		}
+		if e, have := q.index.First(); have && e.Deadline <= now && (!ok || e.Deadline < due.Deadline) {
+			p, db, due, ok = q, i, e, true
+		}
+	}
+	return p, db, due, ok
+}
+
+func (sh *shard) setNextDue() {
+	next := int64(never)
+	for _, p := range sh.parts {
+		if p != nil {
+			if d, ok := p.index.Next(); ok {
+				next = min(next, d)
+			}
+		}
+	}
+	sh.nextDue.Store(next)
+}
+
+func (s *Store) startReaper() {
+	var sources []ttl.Source
+	for _, sh := range s.shards {
+		sources = append(sources, &source{sh, s.NewTxn()})
+	}
+	sources = append(sources, &s.window)
+	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{OnJump: s.clockJumped})
+}
+
+// wake tells the reaper of a deadline that may be earlier than what it sleeps for.
+func (s *Store) wake(deadline int64) {
+	if deadline != 0 && s.reaper != nil {
+		s.reaper.Wake(deadline)
+	}
+}
+
+// SetActiveExpire turns the reaper off and on (DEBUG SET-ACTIVE-EXPIRE). Keys expire
+// for readers all the same.
+func (s *Store) SetActiveExpire(on bool) { s.reaper.Pause(!on) }
+
+// Reap removes everything that is due, and returns how much that was.
+func (s *Store) Reap() (n int) {
+	now := s.now()
+	for _, sh := range s.shards {
+		src := &source{sh, s.NewTxn()}
+		for more := true; more; {
+			var k int
+			k, more = src.ReapDue(now, time.Millisecond)
+			n += k
+		}
+	}
+	for more := true; more; {
+		var k int
+		k, more = s.window.ReapDue(now, time.Millisecond)
+		n += k
+	}
+	return n
+}
+
+// stepTolerance is a backward step of the wall clock that is waited out, in ms.
+const stepTolerance = 1000
+
+// clockStepped handles a wall clock that went back. Until everything that was due at
+// the newest instant is removed time stands still, so nothing that was seen expired
+// returns; then time follows the clock.
+func (s *Store) clockStepped(wall, last int64) {
+	if last-wall < stepTolerance || !s.stepped.CompareAndSwap(false, true) {
+		return
+	}
+	s.stats.ClockSteps.Add(1)
+	s.options.Logger.Warn("the wall clock stepped back", "ms", last-wall)
+	s.background.Add(1)
+	go func() {
+		defer s.background.Done()
+		s.Reap()
+		t := s.NewTxn()
+		s.BeginAll(t)
+		for _, sh := range s.shards { // in the log before anything new is set
+			t.buf = appendRecord(t.buf, recReaped, uint64(sh.num), uint64(last))
+			sh.logged = 0
+		}
+		s.instant.Store(s.clock.Now())
+		s.stepped.Store(false)
+		t.End()
+	}()
+}
+
+// clockJumped notes a jump that the reaper saw. A step back is handled by whoever asks
+// for the time first.
+func (s *Store) clockJumped(ms int64) {
+	if ms > 0 {
+		s.stats.ClockSteps.Add(1)
+		s.options.Logger.Warn("the wall clock stepped forward", "ms", ms)
+	} else {
+		s.now()
+	}
+}
+
+func (s *Store) observeLateness(ms int64) { s.lateness.Observe(ms) }
+
+// window has the deadlines of keys that are only on disk, up to an end: a view on the
+// ttl bucket that moves forward as time goes.
+type window struct {
+	s    *Store
+	t    *Txn
+	mu   sync.Mutex
+	idx  *ttl.Window
+	end  int64 // deadlines from here on are not in idx
+	next atomic.Int64
+
+	refilling bool
+	evicted   []ttl.WindowEntry // while refilling: from end on
+}
+
+// windowSize is how many deadlines are read at once; the window is cut when evictions
+// make it twice as large.
+const windowSize = 64 << 10
+
+func (w *window) init(s *Store) {
+	w.s, w.t, w.idx = s, s.NewTxn(), ttl.NewWindow()
+	w.next.Store(0) // the first look reads the bucket
+}
+
+// NextDeadline is when the window has to be looked at: its earliest deadline or its end.
+func (w *window) NextDeadline() (int64, bool) {
+	if w.s.partials.Load() == 0 {
+		return 0, false
+	}
+	return w.next.Load(), true
+}
+
+// ReapDue removes keys that are due and only on disk.
+func (w *window) ReapDue(now int64, budget time.Duration) (n int, more bool) {
+	began := w.s.clock.Mono()
+	for w.s.clock.Mono()-began < budget || n == 0 {
+		due, ok, refill := w.pop(now)
+		if refill {
+			if !w.refill() {
+				return n, false
+			}
+			continue
+		}
+		if !ok {
+			return n, false
+		}
+		if w.expire(due, now) {
+			n++
+		}
+	}
+	return n, true
+}
+
+// pop takes the earliest entry if it is due, or says that the window's end is.
+func (w *window) pop(now int64) (due ttl.WindowEntry, ok, refill bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.s.partials.Load() == 0 {
+		w.idx.Clear()
+		return due, false, false
+	}
+	due, ok = w.idx.PopDue(now)
+	refill = !ok && w.end <= now
+	w.setNext()
+	return due, ok, refill
+}
+
+func (w *window) setNext() {
+	next := w.end
+	if d, ok := w.idx.Next(); ok {
+		next = min(next, d)
+	}
+	w.next.Store(next)
+}
+
+// expire removes one key unless memory knows better.
+func (w *window) expire(due ttl.WindowEntry, now int64) bool {
+	s := w.s
+	var space uint32
+	var k Key
+	err := s.view(func(tx *bolt.Tx) (err error) {
+		space, k, err = s.keyOnDisk(tx, []byte(due.ID))
+		return err
+	})
+	if err != nil {
+		s.options.Logger.Error("a key that is due could not be read", "error", err)
+		return false
+	}
+	sh := s.shards[s.shardOf(k.Slot)]
+	s.lock(w.t, 1<<sh.num)
+	defer w.t.End()
+	w.t.now = now
+	p := s.partOf(space, sh)
+	if p == nil {
+		return false
+	}
+	sl := p.slot(k)
+	if !sl.partial || p.find(sl, k) != nil {
+		return false
+	}
+	k.DB = s.dbOf(space)
+	p.tombstone(sl, k)
+	p.keys--
+	p.expires--
+	w.t.counted(p)
+	w.t.gone = append(w.t.gone, sl)
+	w.t.late |= 1 << sh.num
+	w.t.through = due.Deadline
+	s.observeLateness(now - due.Deadline)
+	s.stats.Expired.Add(1)
+	w.t.Notify(k, Expired)
+	return true
+}
+
+func (s *Store) dbOf(space uint32) int {
+	for db, id := range s.spaces {
+		if id == space {
+			return db
+		}
+	}
+	return -1
+}
+
+// refill reads the next stretch of the ttl bucket; false when it could not.
+func (w *window) refill() bool {
+	w.mu.Lock()
+	from := w.end
+	w.refilling = true
+	w.mu.Unlock()
+
+	entries, end, err := w.read(from)
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range append(entries, w.evicted...) {
+		if e.Deadline < end && !w.idx.Has(e.ID, e.Deadline) {
+			w.idx.Set(e.ID, 0, e.Deadline)
+		}
+	}
+	w.refilling, w.evicted = false, nil
+	if err != nil {
+		w.s.options.Logger.Error("deadlines could not be read from the data file", "error", err)
+		end = w.s.now() + 1000
+	}
+	w.end = end
+	w.setNext()
+	return err == nil
+}
+
+// read gives the entries of the ttl bucket from a deadline on, and the deadline up to
+// which they are all: at least a minute ahead where the bucket ends.
+func (w *window) read(from int64) (entries []ttl.WindowEntry, end int64, err error) {
+	const ahead = 60_000
+	err = w.s.view(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketTTL).Cursor()
+		for at, v := c.Seek(binary.BigEndian.AppendUint64(nil, uint64(from))); at != nil; at, v = c.Next() {
+			deadline, on, ok := parseTTL(at, v)
+			if !ok {
+				w.s.stats.BadDeadlines.Add(1)
+				w.s.options.Logger.Error("an entry of the ttl bucket is corrupt and ignored", "entry", at[:min(len(at), 64)])
+				continue
+			}
+			if len(entries) >= windowSize && deadline != entries[len(entries)-1].Deadline {
+				end = deadline
+				return nil
+			}
+			entries = append(entries, ttl.WindowEntry{Deadline: deadline, ID: string(on)})
+		}
+		end = w.s.now() + ahead
+		if n := len(entries); n > 0 {
+			end = max(end, entries[n-1].Deadline+1)
+		}
+		return nil
+	})
+	return entries, end, err
+}
+
+// leave notes the deadline of a key that leaves memory; on is its name on disk.
+func (w *window) leave(deadline int64, on []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case deadline < w.end:
+		id := string(on)
+		if !w.idx.Has(id, deadline) {
+			w.idx.Set(id, 0, deadline)
+			w.setNext()
+		}
+		if w.idx.Len() > 2*windowSize {
+			w.cut()
+		}
+	case w.refilling:
+		w.evicted = append(w.evicted, ttl.WindowEntry{Deadline: deadline, ID: string(on)})
+	}
+}
+
+// cut drops the later half: the ttl bucket has it.
+func (w *window) cut() {
+	var keep []ttl.WindowEntry
+	w.idx.Walk(0, func(e ttl.WindowEntry) bool {
+		if len(keep) >= windowSize && e.Deadline != keep[len(keep)-1].Deadline {
+			return false
+		}
+		keep = append(keep, e)
+		return true
+	})
+	w.idx.Clear()
+	for _, e := range keep {
+		w.idx.Set(e.ID, 0, e.Deadline)
+	}
+	w.end = keep[len(keep)-1].Deadline + 1
+	w.setNext()
+}

@@ -1,0 +1,102 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// A batch is what one transaction logs: records one after another, physical and
+// idempotent, so that replaying any suffix of the log over a newer state converges.
+// Integers are unsigned varints; bytes are a length and that many bytes.
+//
+//	put      1 space key deadline [created] value         the whole of a small string key
+//	large    2 space key gen deadline [created] type      a new value without elements
+//	element  3 space key gen elem deadline value          one element's value
+//	remove   4 space key gen elem                         one element less
+//	range    5 space key gen offset value                 bytes of a large string
+//	cut      6 space key gen length                       a large string ends here
+//	delete   7 space key                                  the key is gone
+//	deadline 8 space key deadline [created]               0: none
+//	reaped   9 shard W                                    all of the shard due by W is gone
+//	counts  10 space shard keys expires                   live keys, with a deadline
+//	link    11 space key space key gen                    the second becomes the first
+//	flush   12 db space                                   the database starts over
+//	swap    13 db db
+//
+// space is the keyspace's id; created, a Unix second, is there when deadline is not 0.
+const (
+	recPut = 1 + iota
+	recLarge
+	recElement
+	recRemove
+	recRange
+	recCut
+	recDelete
+	recDeadline
+	recReaped
+	recCounts
+	recLink
+	recFlush
+	recSwap
+)
+
+var errBadRecord = errors.New("storage: a log record does not parse")
+
+// recordCost is about what replaying a record costs, in microseconds: those that change
+// a key instead of stating it may have to read it from the data file.
+var recordCost = [...]int64{recPut: 1, recLarge: 2, recElement: 1, recRemove: 1, recRange: 10, recCut: 10, recDelete: 1, recDeadline: 5, recLink: 10}
+
+func appendRecord(dst []byte, tag byte, ints ...uint64) []byte {
+	dst = append(dst, tag)
+	for _, v := range ints {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	return dst
+}
+
+func appendBytes(dst, b []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+func appendDeadline(dst []byte, deadline int64, created uint32) []byte {
+	dst = binary.AppendUvarint(dst, uint64(deadline))
+	if deadline != 0 {
+		dst = binary.AppendUvarint(dst, uint64(created))
+	}
+	return dst
+}
+
+// fields reads a record; after the first bad field everything reads as zero and bad
+// is set.
+type fields struct {
+	rest []byte
+	bad  bool
+}
+
+func (f *fields) int() uint64 {
+	v, n := binary.Uvarint(f.rest)
+	if n <= 0 {
+		f.bad, f.rest = true, nil
+		return 0
+	}
+	f.rest = f.rest[n:]
+	return v
+}
+
+func (f *fields) bytes() []byte {
+	n := f.int()
+	if n > uint64(len(f.rest)) {
+		f.bad, f.rest = true, nil
+		return nil
+	}
+	b := f.rest[:n:n]
+	f.rest = f.rest[n:]
+	return b
+}
+
+func (f *fields) deadline() (deadline int64, created uint32) {
+	if deadline = int64(f.int()); deadline != 0 {
+		created = uint32(f.int())
+	}
+	return deadline, created
+}

@@ -1,0 +1,395 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/object"
+)
+
+// replay puts the log's batches into memory. It runs alone, before anything else may
+// touch the store, so it takes no lock. Records that state a key whole need nothing
+// else; one that changes a key which memory does not have reads it from the data file
+// first.
+type replay struct {
+	s       *Store
+	counts  map[countKey]partCounts
+	floor   []int64 // per shard: the newest "reaped through"
+	batches int64
+	key     []byte // scratch
+}
+
+type countKey struct {
+	space uint32
+	shard int
+}
+
+func newReplay(s *Store, st state) *replay {
+	r := &replay{s: s, counts: map[countKey]partCounts{}, floor: make([]int64, len(s.shards))}
+	for _, c := range st.counts {
+		r.counts[countKey{c.space, c.shard}] = c
+	}
+	return r
+}
+
+// adopt takes over the state of the data file: the databases' keyspaces, and which
+// slots have keys on disk.
+func (s *Store) adopt(st state) error {
+	if len(st.spaces) > len(s.shards[0].parts) {
+		return fmt.Errorf("storage: the data has %d databases, the configuration allows %d", len(st.spaces), s.options.Databases)
+	}
+	s.spaces, s.nextSpace = st.spaces, st.nextSpace
+	for len(s.spaces) < s.options.Databases {
+		s.spaces = append(s.spaces, s.nextSpace)
+		s.nextSpace++
+	}
+	s.generation.Store(st.generation)
+	return s.db.View(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketSlots).ForEach(func(k, v []byte) error {
+			f := parseSlotKey(k)
+			d := parseSlot(v)
+			if !f.ok || len(v) != 16 {
+				return fmt.Errorf("%w: slot entry %x", ErrCorrupt, k)
+			}
+			if d.keys == 0 {
+				return nil
+			}
+			if p := s.partOf(f.space, s.shards[s.shardOf(f.slot)]); p != nil {
+				sl := &p.slots[f.slot-p.first]
+				sl.onDisk, sl.digest, sl.partial = d.keys, d.digest, true
+				s.partials.Add(1)
+			}
+			return nil
+		})
+	})
+}
+
+// batch replays one batch.
+func (r *replay) batch(_ uint64, batch []byte) error {
+	r.batches++
+	f := fields{rest: batch}
+	for len(f.rest) > 0 {
+		tag := f.rest[0]
+		f.rest = f.rest[1:]
+		if err := r.record(tag, &f); err != nil {
+			return err
+		}
+		if f.bad {
+			return fmt.Errorf("%w (tag %d)", errBadRecord, tag)
+		}
+		if int(tag) < len(recordCost) {
+			r.s.replayCost.Add(recordCost[tag])
+		}
+	}
+	return nil
+}
+
+func (r *replay) record(tag byte, f *fields) error {
+	switch tag {
+	case recReaped:
+		r.reaped(int(f.int()), int64(f.int()), f)
+	case recCounts:
+		c := partCounts{uint32(f.int()), int(f.int()), int64(f.int()), int64(f.int())}
+		r.counts[countKey{c.space, c.shard}] = c
+	case recFlush:
+		db, id := int(f.int()), uint32(f.int())
+		if f.bad || db >= len(r.s.spaces) {
+			return errBadRecord
+		}
+		r.s.flush(db, id)
+	case recSwap:
+		a, b := int(f.int()), int(f.int())
+		if f.bad || a >= len(r.s.spaces) || b >= len(r.s.spaces) {
+			return errBadRecord
+		}
+		r.s.swap(a, b)
+	case recPut, recLarge, recElement, recRemove, recRange, recCut, recDelete, recDeadline, recLink:
+		p, k := r.target(f)
+		return r.keyRecord(tag, p, k, f)
+	default:
+		return fmt.Errorf("%w: unknown tag %d", errBadRecord, tag)
+	}
+	return nil
+}
+
+// target reads a record's keyspace and key. p is nil when the keyspace was emptied
+// since, as the log's rest will tell.
+func (r *replay) target(f *fields) (p *part, k Key) {
+	space, name := uint32(f.int()), f.bytes()
+	k = r.s.Key(0, name)
+	return r.s.partOf(space, r.s.shards[r.s.shardOf(k.Slot)]), k
+}
+
+func (r *replay) reaped(shard int, through int64, f *fields) {
+	if f.bad || shard >= len(r.s.shards) {
+		f.bad = true
+		return
+	}
+	sh := r.s.shards[shard]
+	r.floor[shard] = max(r.floor[shard], through)
+	sh.logged = max(sh.logged, through)
+	for _, p := range sh.parts {
+		if p == nil {
+			continue
+		}
+		for {
+			due, ok := p.index.PopDue(through)
+			if !ok {
+				break
+			}
+			sl, c, _ := p.byID(due.ID)
+			r.s.dropped(p, *c)
+			p.bury(sl, c)
+		}
+	}
+}
+
+// keyRecord applies a record about one key. The record is read to its end even where
+// p is nil.
+func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
+	switch tag {
+	case recPut:
+		deadline, created := f.deadline()
+		value := f.bytes()
+		if p == nil || f.bad {
+			return nil
+		}
+		return r.put(p, k, value, deadline, created)
+	case recLarge:
+		o := &Object{gen: f.int()}
+		var deadline int64
+		deadline, o.created = f.deadline()
+		if len(f.rest) == 0 {
+			f.bad = true
+			return nil
+		}
+		o.val = object.New(object.Type(f.rest[0]))
+		f.rest = f.rest[1:]
+		if o.val == nil {
+			return errBadRecord
+		}
+		r.sawGeneration(o.gen)
+		if p != nil && !f.bad {
+			o.key = append([]byte(nil), k.Name...)
+			sl := p.slot(k)
+			c := p.putObject(nil, sl, p.find(sl, k), k, o, deadline)
+			p.setHeader(*c, deadline, o.created, r.access())
+			r.mayBeOnDisk(p, sl, c)
+		}
+	case recElement:
+		gen, elem, deadline, val := f.int(), f.bytes(), int64(f.int()), f.bytes()
+		return r.change(p, k, gen, f, func(o *Object) error {
+			o.dirtyElement(elem)
+			return o.val.Put(elem, val, deadline)
+		})
+	case recRemove:
+		gen, elem := f.int(), f.bytes()
+		return r.change(p, k, gen, f, func(o *Object) error {
+			o.dirtyElement(elem)
+			o.val.Remove(elem)
+			return nil
+		})
+	case recRange:
+		gen, off, data := f.int(), int(f.int()), f.bytes()
+		return r.change(p, k, gen, f, func(o *Object) error {
+			str, ok := o.val.(*object.String)
+			if !ok {
+				return errBadRecord
+			}
+			was := len(str.Data)
+			str.WriteAt(off, data)
+			o.dirtyRange(off, len(data), was)
+			return nil
+		})
+	case recDelete:
+		if p != nil && !f.bad {
+			r.delete(p, k)
+		}
+	case recDeadline:
+		deadline, created := f.deadline()
+		if p == nil || f.bad {
+			return nil
+		}
+		sl, c, err := r.have(p, k)
+		if err == nil && exists(c) {
+			p.setDeadline(nil, sl, c, deadline, created)
+		}
+		return err
+	case recLink:
+		return r.link(p, k, f)
+	}
+	return nil
+}
+
+// access is the access time of replayed keys: when they were replayed.
+func (r *replay) access() uint32 { return uint32(r.s.clock.Now() / 1000) }
+
+func (r *replay) sawGeneration(gen uint64) {
+	if gen > r.s.generation.Load() {
+		r.s.generation.Store(gen)
+	}
+}
+
+// mayBeOnDisk marks a key of a slot that has keys on disk: replay does not look.
+func (r *replay) mayBeOnDisk(p *part, sl *slot, c *cell) {
+	if sl.partial {
+		*p.flags(*c) |= flagDisk
+	}
+}
+
+func (r *replay) put(p *part, k Key, value []byte, deadline int64, created uint32) error {
+	if !isSmall(k.Name, value) {
+		return errBadRecord
+	}
+	sl := p.slot(k)
+	c := p.putSmall(nil, sl, p.find(sl, k), k, value, deadline)
+	p.setHeader(*c, deadline, created, r.access())
+	r.mayBeOnDisk(p, sl, c)
+	return nil
+}
+
+// delete makes a key a tombstone, also one that memory does not know: the data file
+// may have it.
+func (r *replay) delete(p *part, k Key) {
+	sl := p.slot(k)
+	c := p.find(sl, k)
+	if exists(c) {
+		p.unindex(sl, c)
+		r.s.dropped(p, *c)
+		p.bury(sl, c)
+		return
+	}
+	if c == nil && sl.partial {
+		p.tombstone(sl, k)
+	}
+}
+
+// have finds a key, reading it from the data file where memory does not know it.
+func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
+	sl := p.slot(k)
+	c := p.find(sl, k)
+	if c != nil || !sl.partial {
+		return sl, c, nil
+	}
+	err := r.s.view(func(tx *bolt.Tx) error {
+		r.key = diskKey(r.key[:0], p.space, k)
+		record := tx.Bucket(bucketValues).Get(r.key)
+		if record == nil {
+			return nil
+		}
+		im, err := parseImage(r.key, record)
+		if err != nil {
+			return fmt.Errorf("%w: key %q", err, clip(k.Name))
+		}
+		got, err := im.resident(tx)
+		if err != nil {
+			return fmt.Errorf("%w: key %q", err, clip(k.Name))
+		}
+		c = p.admit(sl, k, got)
+		r.s.reportBadTime(&im)
+		return nil
+	})
+	return sl, c, err
+}
+
+// change applies fn to a key's object if it still has the generation of the record:
+// an older one was overwritten since, as the data file or the log's rest tells.
+func (r *replay) change(p *part, k Key, gen uint64, f *fields, fn func(*Object) error) error {
+	r.sawGeneration(gen)
+	if p == nil || f.bad {
+		return nil
+	}
+	sl, c, err := r.have(p, k)
+	if err != nil || !exists(c) || !c.is(cellObj) {
+		return err
+	}
+	o := p.objectOf(*c)
+	if o.gen != gen {
+		return nil
+	}
+	p.dirtyOff(sl, c)
+	p.objects.bytes -= int64(o.bytes())
+	err = fn(o)
+	p.objects.bytes += int64(o.bytes())
+	p.markDirty(sl, c)
+	return err
+}
+
+func (r *replay) link(p *part, from Key, f *fields) error {
+	q, to := r.target(f)
+	gen := f.int()
+	if f.bad {
+		return nil
+	}
+	r.sawGeneration(gen)
+	if p == nil || q == nil {
+		if p != nil {
+			r.delete(p, from)
+		}
+		return nil
+	}
+	_, c, err := r.have(p, from)
+	if err != nil || !exists(c) || !c.is(cellObj) {
+		return err // the data file is newer: a later record removes or replaces from
+	}
+	nc := relink(nil, p, q, from, to, gen)
+	r.mayBeOnDisk(q, q.slot(to), nc)
+	return nil
+}
+
+// finish puts the counts in place and removes what the log says is reaped but only
+// the data file still has.
+func (r *replay) finish() error {
+	for _, sh := range r.s.shards {
+		for _, p := range sh.parts {
+			if p != nil {
+				p.keys, p.expires = 0, 0
+			}
+		}
+	}
+	for _, c := range r.counts {
+		if c.shard >= len(r.s.shards) {
+			return errors.Join(errBadRecord, errors.New("storage: the number of shards differs from the log's"))
+		}
+		if p := r.s.partOf(c.space, r.s.shards[c.shard]); p != nil {
+			p.keys, p.expires = c.keys, c.expires
+		}
+	}
+	return r.removeReaped()
+}
+
+func (r *replay) removeReaped() error {
+	var through int64
+	for _, w := range r.floor {
+		through = max(through, w)
+	}
+	if through == 0 || r.s.partials.Load() == 0 {
+		return nil
+	}
+	return r.s.view(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketTTL).Cursor()
+		for at, v := c.First(); at != nil; at, v = c.Next() {
+			deadline, on, ok := parseTTL(at, v)
+			if !ok {
+				continue // the window logs it
+			}
+			if deadline > through {
+				return nil
+			}
+			space, k, err := r.s.keyOnDisk(tx, on)
+			if err != nil {
+				return err
+			}
+			p := r.s.partOf(space, r.s.shards[r.s.shardOf(k.Slot)])
+			if p == nil || deadline > r.floor[p.shard.num] {
+				continue
+			}
+			if sl := p.slot(k); p.find(sl, k) == nil {
+				p.tombstone(sl, k)
+			}
+		}
+		return nil
+	})
+}

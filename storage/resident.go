@@ -1,0 +1,149 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/object"
+)
+
+// resident is a key read from the data file, ready to be put into memory.
+type resident struct {
+	small    []byte  // the value, where it fits a slab block
+	object   *Object // otherwise
+	deadline int64
+	created  uint32
+	badTime  bool
+}
+
+// resident makes an image a key for memory. The bytes are copied out of the file.
+func (m *image) resident(tx *bolt.Tx) (resident, error) {
+	got := resident{deadline: m.deadline, created: m.created, badTime: m.badTime}
+	if m.typ == object.TypeString && m.inline && isSmall(m.name, m.payload) {
+		got.small = append([]byte{}, m.payload...)
+		return got, nil
+	}
+	v, err := m.value(tx)
+	if err != nil {
+		return got, err
+	}
+	got.object = &Object{key: append([]byte(nil), m.name...), val: v, gen: m.gen, sid: m.sid}
+	return got, nil
+}
+
+// admit puts a key that the data file has into the table, clean; one whose deadline
+// was damaged is dirty, so that it is written again without one.
+func (p *part) admit(sl *slot, k Key, got resident) *cell {
+	var c cell
+	if got.object != nil {
+		c = newCell(k.Hash, p.objects.add(got.object), cellObj)
+	} else {
+		ref, b := p.slabs.alloc(blockHeader + len(k.Name) + len(got.small))
+		b.setKey(k.Name)
+		b.setValue(got.small)
+		c = newCell(k.Hash, ref, 0)
+	}
+	p.setHeader(c, got.deadline, got.created, uint32(p.shard.store.clock.Now()/1000))
+	*p.flags(c) |= flagDisk
+	at := sl.table.insert(k.Hash, c)
+	p.setIndex(p.id(sl, *at), 0, got.deadline)
+	if got.badTime {
+		p.markDirty(sl, at)
+	}
+	return at
+}
+
+// tombstone says of a key that memory does not know that it is gone from the data
+// file, or will be with the next checkpoint.
+func (p *part) tombstone(sl *slot, k Key) {
+	p.markDirty(sl, p.absent(sl, k, flagDisk))
+}
+
+// absent says of a key that memory does not know that it does not exist. Flags 0:
+// nor does the data file have it.
+func (p *part) absent(sl *slot, k Key, flags byte) *cell {
+	if len(k.Name) > maxSlabKey {
+		ref := p.objects.add(&Object{key: append([]byte(nil), k.Name...), flags: flags})
+		return sl.table.insert(k.Hash, newCell(k.Hash, ref, cellTomb|cellObj))
+	}
+	ref, b := p.slabs.alloc(blockHeader + len(k.Name))
+	b.setKey(k.Name)
+	b.setValue(nil)
+	b[offFlags] = flags
+	return sl.table.insert(k.Hash, newCell(k.Hash, ref, cellTomb))
+}
+
+// byID finds the cell that the index knows by id.
+func (p *part) byID(id uint64) (*slot, *cell, Key) {
+	c := newCell(0, uint32(id), cell(id)&cellObj)
+	name := p.name(c)
+	k := Key{Slot: uint16(id >> 33), Hash: p.shard.store.hash(name), Name: name}
+	sl := &p.slots[k.Slot-p.first]
+	return sl, p.find(sl, k), k
+}
+
+// view runs fn in a read transaction. A fault or a panic on a damaged page is an
+// error: the file is mapped, so a bad sector shows as a fault.
+func (s *Store) view(fn func(*bolt.Tx) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
+		}
+	}()
+	return s.db.View(fn)
+}
+
+// keyOnDisk resolves a name of the data file.
+func (s *Store) keyOnDisk(tx *bolt.Tx, on []byte) (space uint32, k Key, err error) {
+	space = binary.BigEndian.Uint32(on)
+	k.Slot = binary.BigEndian.Uint16(on[4:])
+	k.Name = on[prefixLen+1:]
+	if on[prefixLen] == 1 {
+		im, err := parseImage(on, tx.Bucket(bucketValues).Get(on))
+		if err != nil {
+			return space, k, fmt.Errorf("%w: key with digest %x", err, on[prefixLen+1:])
+		}
+		k.Name = im.name
+	}
+	k.Name = append([]byte(nil), k.Name...)
+	k.Hash = s.hash(k.Name)
+	if k.Slot >= Slots {
+		return space, k, ErrCorrupt
+	}
+	return space, k, nil
+}
+
+type slotName struct {
+	space uint32
+	slot  uint16
+	ok    bool
+}
+
+func parseSlotKey(b []byte) slotName {
+	if len(b) != 6 {
+		return slotName{}
+	}
+	n := slotName{binary.BigEndian.Uint32(b), binary.BigEndian.Uint16(b[4:]), true}
+	n.ok = n.slot < Slots
+	return n
+}
+
+// reportBadTime logs and counts a damaged deadline. The key is persistent from now on.
+func (s *Store) reportBadTime(m *image) {
+	if m.badTime {
+		s.stats.BadDeadlines.Add(1)
+		s.options.Logger.Error("the deadline of a key is corrupt on disk; the key is now persistent", "key", clip(m.name))
+	}
+}
+
+// clip is a key for a message.
+func clip(name []byte) string {
+	if len(name) > 64 {
+		return string(name[:64]) + "…"
+	}
+	return string(name)
+}

@@ -1,0 +1,227 @@
+package storage
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/object"
+)
+
+// A SCAN cursor is a position in the keyspace: slot and hash prefix of what comes
+// next. It needs no state in the server, survives restarts, and is the same for keys
+// in memory and on disk, which both stand in this order. A key that exists from start
+// to end of an iteration keeps its position, so it is visited at least once.
+//
+//	cursor = slot << 29 | hash prefix, and 0 for start and end
+const scanEnd = uint64(Slots) << hashBits
+
+// found is a key of a scan step.
+type found struct {
+	prefix uint32
+	item   Item
+}
+
+// Scan visits the live keys of a database from cursor on, about count of them, and
+// returns where to go on, 0 at the end. It looks at a bounded number of keys. Visit
+// runs under a shard's lock: it must be quick, and must not keep the item. Scan may
+// read the data file; the error is about that.
+func (s *Store) Scan(db int, cursor uint64, count int, visit func(Item)) (next uint64, err error) {
+	if cursor >= scanEnd {
+		return 0, nil
+	}
+	for n := 0; n < max(count, 1); {
+		slot, from := int(cursor>>hashBits), uint32(cursor&(1<<hashBits-1))
+		sh := s.shards[s.shardOf(uint16(slot))]
+		sh.mu.Lock()
+		p := sh.parts[db]
+		if p == nil {
+			sh.mu.Unlock()
+			cursor = uint64((sh.num+1)*s.slotsPerShard) << hashBits
+		} else if sl := &p.slots[slot-int(p.first)]; !sl.partial {
+			var k int
+			k, cursor = s.scanMemory(p, sl, from, count-n, visit)
+			n += k
+			sh.mu.Unlock()
+		} else {
+			sh.mu.Unlock()
+			var k int
+			if k, cursor, err = s.scanDisk(sh, p, sl, db, from, count-n, visit); err != nil {
+				return 0, err
+			}
+			n += k
+		}
+		if cursor >= scanEnd {
+			return 0, nil
+		}
+	}
+	return cursor, nil
+}
+
+func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }
+
+// scanMemory visits keys of one bucket of a slot whose keys are all in memory.
+func (s *Store) scanMemory(p *part, sl *slot, from uint32, count int, visit func(Item)) (n int, next uint64) {
+	now := s.now()
+	var keys []found
+	after, done := sl.table.walkBucket(from, func(c *cell) {
+		if it, ok := p.liveItem(*c, now); ok {
+			keys = append(keys, found{c.prefix(), it})
+		}
+	})
+	n, cut := visitSome(keys, count, visit)
+	switch {
+	case n < len(keys):
+		return n, position(sl.num, cut)
+	case done:
+		return n, position(sl.num+1, 0)
+	default:
+		return n, position(sl.num, after)
+	}
+}
+
+func (p *part) liveItem(c cell, now int64) (Item, bool) {
+	if c.is(cellTomb) {
+		return Item{}, false
+	}
+	it := p.item(c)
+	d := it.Deadline()
+	return it, d == 0 || d > now
+}
+
+// visitSome visits keys in order, at least count of them and never a part of those
+// with one prefix; cut is the prefix of the first not visited.
+func visitSome(keys []found, count int, visit func(Item)) (n int, cut uint32) {
+	slices.SortFunc(keys, func(a, b found) int { return cmp.Compare(a.prefix, b.prefix) })
+	for n = 0; n < len(keys); n++ {
+		if n >= count && keys[n].prefix != keys[n-1].prefix {
+			return n, keys[n].prefix
+		}
+		visit(keys[n].item)
+	}
+	return n, 0
+}
+
+// scanDisk visits keys of a slot that are in memory or on disk: it reads a stretch of
+// the data file, and then, if the slot lost no key meanwhile, puts over it what memory
+// knows of that stretch.
+func (s *Store) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
+	for try := 0; ; try++ {
+		sh.mu.Lock()
+		epoch := sl.epoch
+		if try < 3 { // then the lock is kept: this ends
+			sh.mu.Unlock()
+		}
+		onDisk, upTo, err := s.readStretch(p.space, sl.num, from, count)
+		if try < 3 {
+			sh.mu.Lock()
+		}
+		if err != nil {
+			sh.mu.Unlock()
+			return 0, 0, err
+		}
+		if sh.parts[db] != p {
+			sh.mu.Unlock()
+			return 0, uint64((sh.num+1)*s.slotsPerShard) << hashBits, nil
+		}
+		if sl.epoch != epoch {
+			sh.mu.Unlock()
+			continue
+		}
+		n, next = s.mergeStretch(p, sl, from, upTo, onDisk, visit)
+		sh.mu.Unlock()
+		return n, next, nil
+	}
+}
+
+// stretchEnd is one past the last hash prefix.
+const stretchEnd = 1 << hashBits
+
+// readStretch reads the keys of a slot from a prefix on, at least count or all, and
+// the prefix up to which they are all that the file has.
+func (s *Store) readStretch(space uint32, slot uint16, from uint32, count int) (keys []found, upTo uint32, err error) {
+	start := binary.BigEndian.AppendUint32(slotKey(nil, space, slot), from<<(32-hashBits))
+	upTo = stretchEnd
+	err = s.view(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketValues).Cursor()
+		for at, record := c.Seek(start); hasPrefix(at, start[:6]); at, record = c.Next() {
+			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashBits)
+			if len(keys) >= count && prefix != keys[len(keys)-1].prefix {
+				upTo = prefix
+				return nil
+			}
+			im, err := parseImage(at, record)
+			if err != nil {
+				return err
+			}
+			o := &Object{key: append([]byte(nil), im.name...), val: object.New(im.typ), deadline: im.deadline, created: im.created}
+			keys = append(keys, found{prefix, Item{o: o}})
+		}
+		return nil
+	})
+	return keys, upTo, err
+}
+
+func (s *Store) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found, visit func(Item)) (n int, next uint64) {
+	now := s.now()
+	for done := false; !done && from < upTo; {
+		from, done = sl.table.walkBucket(from, func(c *cell) {
+			if it, ok := p.liveItem(*c, now); ok && c.prefix() < upTo {
+				visit(it)
+				n++
+			}
+		})
+	}
+	for _, f := range onDisk {
+		k := Key{Slot: sl.num, Hash: s.hash(f.item.Key()), Name: f.item.Key()}
+		if d := f.item.Deadline(); (d == 0 || d > now) && p.find(sl, k) == nil {
+			visit(f.item)
+			n++
+		}
+	}
+	if upTo == stretchEnd {
+		return n, position(sl.num+1, 0)
+	}
+	return n, position(sl.num, upTo)
+}
+
+// Walk visits every live key of a database until visit returns false; what comes and
+// goes meanwhile may be missed or visited. Errors and visit as for Scan.
+func (s *Store) Walk(db int, visit func(Item) bool) error {
+	const step = 512
+	on := true
+	for cursor := uint64(0); on; {
+		next, err := s.Scan(db, cursor, step, func(it Item) { on = on && visit(it) })
+		if err != nil || next == 0 {
+			return err
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// RandomKey gives a live key chosen at random, ok false when there is none.
+func (s *Store) RandomKey(db int) (key []byte, ok bool, err error) {
+	const sample = 16
+	start := rand.Uint64N(scanEnd)
+	var keys [][]byte
+	for _, from := range []uint64{start, 0} {
+		cursor := from
+		for {
+			cursor, err = s.Scan(db, cursor, sample, func(it Item) { keys = append(keys, append([]byte(nil), it.Key()...)) })
+			if err != nil {
+				return nil, false, err
+			}
+			if len(keys) > 0 {
+				return keys[rand.IntN(len(keys))], true, nil
+			}
+			if cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil, false, nil
+}

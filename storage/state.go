@@ -1,0 +1,163 @@
+package storage
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// state is what the meta bucket says of the moment the newest finished checkpoint
+// rotated the log: replay starts from it with segment first.
+type state struct {
+	first      uint64 // log segment
+	generation uint64
+	nextSpace  uint32
+	spaces     []uint32     // by database number
+	counts     []partCounts // of parts that are not empty
+}
+
+type partCounts struct {
+	space         uint32
+	shard         int
+	keys, expires int64
+}
+
+func (st *state) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, st.first)
+	dst = binary.AppendUvarint(dst, st.generation)
+	dst = binary.AppendUvarint(dst, uint64(st.nextSpace))
+	dst = binary.AppendUvarint(dst, uint64(len(st.spaces)))
+	for _, sp := range st.spaces {
+		dst = binary.AppendUvarint(dst, uint64(sp))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(st.counts)))
+	for _, c := range st.counts {
+		for _, v := range []uint64{uint64(c.space), uint64(c.shard), uint64(c.keys), uint64(c.expires)} {
+			dst = binary.AppendUvarint(dst, v)
+		}
+	}
+	return dst
+}
+
+func parseState(b []byte) (st state, err error) {
+	f := fields{rest: b}
+	st.first, st.generation, st.nextSpace = f.int(), f.int(), uint32(f.int())
+	for n := f.int(); n > 0 && !f.bad; n-- {
+		st.spaces = append(st.spaces, uint32(f.int()))
+	}
+	for n := f.int(); n > 0 && !f.bad; n-- {
+		st.counts = append(st.counts, partCounts{uint32(f.int()), int(f.int()), int64(f.int()), int64(f.int())})
+	}
+	if f.bad {
+		return st, fmt.Errorf("%w: the meta bucket's state does not parse", ErrCorrupt)
+	}
+	return st, nil
+}
+
+const dataFile = "keyp.db"
+
+// openData opens or makes the data file.
+func (s *Store) openData() (st state, err error) {
+	path := filepath.Join(s.options.Dir, dataFile)
+	s.db, err = bolt.Open(path, 0o600, &bolt.Options{
+		Timeout:         openTimeout,
+		FreelistType:    bolt.FreelistMapType,
+		InitialMmapSize: s.options.InitialMmap,
+		PageSize:        pageSize,
+	})
+	if err != nil {
+		if errors.Is(err, bolterrors.ErrTimeout) {
+			return st, fmt.Errorf("%w: %s", ErrLocked, path)
+		}
+		return st, fmt.Errorf("storage: %s: %w", path, err)
+	}
+	fresh := false
+	err = s.db.View(func(tx *bolt.Tx) error {
+		meta := tx.Bucket(bucketMeta)
+		if fresh = meta == nil; fresh {
+			return nil
+		}
+		return s.readMeta(meta, &st)
+	})
+	if err == nil && fresh {
+		st, err = s.makeData()
+	}
+	if err != nil {
+		return st, errors.Join(err, s.db.Close())
+	}
+	return st, nil
+}
+
+func (s *Store) readMeta(meta *bolt.Bucket, st *state) (err error) {
+	if v := meta.Get(metaFormat); len(v) != 1 || v[0] != formatVersion {
+		return fmt.Errorf("%w: %v, this version reads %d", ErrFormat, v, formatVersion)
+	}
+	seed := meta.Get(metaSeed)
+	if len(seed) != 16 {
+		return fmt.Errorf("%w: the meta bucket has no seed", ErrCorrupt)
+	}
+	s.seed = [2]uint64{binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:])}
+	*st, err = parseState(meta.Get(metaState))
+	return err
+}
+
+// makeData writes the first transaction of a new data file.
+func (s *Store) makeData() (st state, err error) {
+	var seed [16]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		return st, err
+	}
+	s.seed = [2]uint64{binary.BigEndian.Uint64(seed[:]), binary.BigEndian.Uint64(seed[8:])}
+	for i := range s.options.Databases {
+		st.spaces = append(st.spaces, uint32(i+1))
+	}
+	st.nextSpace = uint32(len(st.spaces) + 1)
+	err = s.db.Update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		meta := tx.Bucket(bucketMeta)
+		return errors.Join(meta.Put(metaFormat, []byte{formatVersion}), meta.Put(metaSeed, seed[:]), meta.Put(metaState, st.append(nil)))
+	})
+	if err == nil {
+		err = syncDir(s.options.Dir)
+	}
+	return st, err
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// current is the state as the held shards have it; all of them are held.
+func (s *Store) current() state {
+	st := state{generation: s.generation.Load(), nextSpace: s.nextSpace, spaces: append([]uint32(nil), s.spaces...)}
+	for _, sh := range s.shards {
+		for _, p := range sh.parts {
+			if p != nil && p.keys|p.expires != 0 {
+				st.counts = append(st.counts, partCounts{p.space, sh.num, p.keys, p.expires})
+			}
+		}
+	}
+	return st
+}
+
+// dataSize is the length of the data file.
+func dataSize(db *bolt.DB) (n int64) {
+	if info, err := os.Stat(db.Path()); err == nil {
+		n = info.Size()
+	}
+	return n
+}

@@ -1,0 +1,402 @@
+// Package storage keeps the keys: in memory while they are used, in the log from the
+// moment they change, in the data file where they rest.
+//
+// # Shape
+//
+// The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all
+// databases, is a shard with one lock. What a database has in a shard is a part: a
+// table per slot, slabs for small strings, Go objects for the rest, and the expiration
+// index. A Txn holds the shards of its keys, changes parts and records each change;
+// its End appends the batch to the log (storage/wal). A checkpoint writes what has
+// changed to the data file (bbolt, disk.go) and lets the log's older segments go.
+//
+// # Invariants
+//
+//   - Memory equals the log: a batch that replays from the newest checkpoint gives the
+//     same keys, values and deadlines.
+//   - A cell without cellDirty shows what the data file has, or will have once the
+//     checkpoint in flight commits. Only such cells leave memory.
+//   - In a slot that is not partial, a key that is not in the table does not exist. In
+//     a partial one it may be on disk.
+//   - A key that was removed while the data file may have a copy (flagDisk) stays as a
+//     tombstone until a checkpoint has committed its removal.
+//   - Nothing reaches the data file before the log is durable that far.
+//   - The expiration index has exactly the live keys in memory that have a deadline;
+//     the window has every key with a deadline before its end that is only on disk.
+//
+// Lock order: checkpointMu, windowMu, then shards by number, then the log's own.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/internal/clock"
+	"keyp/internal/vfs"
+	"keyp/storage/wal"
+	"keyp/ttl"
+)
+
+// Errors of opening a store.
+var (
+	// ErrLocked says that another process has the data directory open.
+	ErrLocked = errors.New("storage: another process uses the data directory")
+	// ErrClosed is given by calls on a store that is closed or closing.
+	ErrClosed = errors.New("storage: closed")
+)
+
+// Defaults of Options.
+const (
+	DefaultDatabases       = 16
+	DefaultShards          = 16
+	DefaultCheckpointBytes = 256 << 20
+	DefaultDiskReserve     = 64 << 20
+	// DefaultInitialMmap is address space, not memory: growing a mapping waits for
+	// all readers.
+	DefaultInitialMmap = 16 << 30
+
+	pageSize = 8 << 10
+)
+
+// Options are a store's settings. Dir and Clock are required.
+type Options struct {
+	FS     vfs.FS // for the log; vfs.OS if nil
+	Dir    string
+	Clock  clock.Clock
+	Logger *slog.Logger
+
+	Databases int
+	Shards    int // a power of two up to 64
+
+	Sync        wal.Policy
+	SegmentSize int64
+	// CheckpointBytes is the size of the log at which a checkpoint starts.
+	CheckpointBytes int64
+	// MaxMemory bounds what keys, index and buffers take; over it, keys that the data
+	// file has leave memory. 0: no bound.
+	MaxMemory int64
+	// DiskReserve is the free space below which growth is refused.
+	DiskReserve uint64
+	InitialMmap int
+	// NoBackground starts no goroutine: tests run checkpoints and reaping themselves.
+	NoBackground bool
+
+	// OnEvent hears of changes whose class SetEvents enabled. It is called by
+	// whoever made the change and must return at once.
+	OnEvent func(Happened)
+	// OnDurable is told that more of the log is durable.
+	OnDurable func(lsn uint64)
+	// OnFail is told of the failure that ends the store: from then on nothing
+	// becomes durable.
+	OnFail func(error)
+}
+
+func (o *Options) complete() error {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	setDefault(&o.Databases, DefaultDatabases)
+	setDefault(&o.Shards, DefaultShards)
+	setDefault(&o.CheckpointBytes, DefaultCheckpointBytes)
+	setDefault(&o.DiskReserve, DefaultDiskReserve)
+	setDefault(&o.InitialMmap, DefaultInitialMmap)
+	if o.Shards&(o.Shards-1) != 0 || o.Shards > 64 || o.Shards < 1 {
+		return fmt.Errorf("storage: %d shards: not a power of two up to 64", o.Shards)
+	}
+	return nil
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}
+
+// Store is an open store. Its methods may be called by several goroutines.
+type Store struct {
+	options Options
+	clock   clock.Clock
+	lock_   io.Closer
+	log     *wal.Log
+	db      *bolt.DB
+	seed    [2]uint64
+
+	shards        []*shard
+	slotsPerShard int
+	spaces        []uint32 // keyspace id by database number; changes under all shards
+	nextSpace     uint32   // likewise
+	generation    atomic.Uint64
+
+	instant    atomic.Int64 // the newest instant given out
+	stepped    atomic.Bool  // the wall clock is behind it
+	replayCost atomic.Int64 // of the log since the last checkpoint
+	eventMask  atomic.Uint32
+	memory     atomic.Int64 // as of the last housekeeping
+	maxMemory  atomic.Int64
+	lowSpace   atomic.Bool
+
+	checkpointMu sync.Mutex
+	checkpointer checkpointer
+	garbage      garbage
+	window       window
+	loads        loads
+	reaper       *ttl.Reaper
+	lateness     ttl.Lateness
+	stats        counters
+	partials     atomic.Int64 // partial slots
+
+	quit       context.Context
+	stop       context.CancelFunc
+	background sync.WaitGroup
+	failed     atomic.Pointer[error]
+}
+
+// Recovered says what Open found.
+type Recovered struct {
+	Keys, Deadlines int64
+	Batches         int64 // replayed from the log
+	Took            time.Duration
+}
+
+// Open opens the store in o.Dir, which is made if missing, and recovers it: the state
+// of the last checkpoint and the log since. It does not read the keys that rest in the
+// data file, so it takes no longer for more of them.
+func Open(o Options) (*Store, Recovered, error) {
+	if err := o.complete(); err != nil {
+		return nil, Recovered{}, err
+	}
+	began := o.Clock.Mono()
+	s := &Store{options: o, clock: o.Clock, slotsPerShard: Slots / o.Shards}
+	s.quit, s.stop = context.WithCancel(context.Background())
+	s.maxMemory.Store(o.MaxMemory)
+	for i := range o.Shards {
+		sh := &shard{num: i, store: s, parts: make([]*part, o.Databases)}
+		sh.nextDue.Store(never)
+		s.shards = append(s.shards, sh)
+	}
+	s.window.init(s)
+	s.loads.init()
+	s.checkpointer.kick = make(chan struct{}, 1)
+	rec, err := s.recover()
+	if err != nil {
+		return nil, Recovered{}, errors.Join(err, s.release())
+	}
+	rec.Took = o.Clock.Mono() - began
+	s.startReaper()
+	if !o.NoBackground {
+		s.startBackground()
+	}
+	return s, rec, nil
+}
+
+func (s *Store) recover() (rec Recovered, err error) {
+	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
+		return rec, err
+	}
+	if err := s.checkWritable(); err != nil {
+		return rec, err
+	}
+	st, err := s.openData()
+	if err != nil {
+		return rec, err
+	}
+	if err := s.adopt(st); err != nil {
+		return rec, err
+	}
+	r := newReplay(s, st)
+	s.log, err = wal.Open(wal.Options{
+		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, "wal"), Clock: s.clock, Logger: s.options.Logger,
+		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize,
+		OnDurable: s.options.OnDurable, OnFail: s.fail,
+	}, st.first, r.batch)
+	if err != nil {
+		return rec, err
+	}
+	if err := r.finish(); err != nil {
+		return rec, err
+	}
+	for db := range s.options.Databases {
+		keys, expires := s.Count(db)
+		rec.Keys, rec.Deadlines = rec.Keys+keys, rec.Deadlines+expires
+	}
+	rec.Batches = r.batches
+	return rec, nil
+}
+
+// checkWritable takes the directory's lock, which also shows that it can be written.
+func (s *Store) checkWritable() (err error) {
+	s.lock_, err = vfs.OS.Lock(filepath.Join(s.options.Dir, "keyp.lock"))
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("%w: %s", ErrLocked, s.options.Dir)
+	}
+	return err
+}
+
+// Close ends the store: a last checkpoint when save is true, the log synced, the files
+// closed. No transaction may be under way or come later.
+func (s *Store) Close(save bool) error {
+	s.stop()
+	s.background.Wait()
+	var err error
+	if save && s.Err() == nil {
+		err = s.Checkpoint()
+	}
+	return errors.Join(err, s.log.Close(), s.release())
+}
+
+// release closes what is open.
+func (s *Store) release() (err error) {
+	s.stop()
+	if s.db != nil {
+		err = s.db.Close()
+	}
+	if s.lock_ != nil {
+		err = errors.Join(err, s.lock_.Close())
+	}
+	return err
+}
+
+// fail notes the failure that ends the store.
+func (s *Store) fail(err error) {
+	if s.failed.CompareAndSwap(nil, &err) {
+		s.options.Logger.Error("the store has failed and accepts no more writes", "error", err)
+		if s.options.OnFail != nil {
+			s.options.OnFail(err)
+		}
+	}
+}
+
+// Err is the failure that ended the store, or nil.
+func (s *Store) Err() error {
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return s.log.Err()
+}
+
+// Log is the store's log, for whoever commits it.
+func (s *Store) Log() *wal.Log { return s.log }
+
+// Databases is how many there are.
+func (s *Store) Databases() int { return s.options.Databases }
+
+// SetEvents says which classes of events OnEvent hears.
+func (s *Store) SetEvents(mask EventClass) { s.eventMask.Store(uint32(mask)) }
+
+// SetMaxMemory changes MaxMemory.
+func (s *Store) SetMaxMemory(n int64) { s.maxMemory.Store(n) }
+
+// SetSync changes when writes may be acknowledged.
+func (s *Store) SetSync(p wal.Policy) { s.log.SetPolicy(p) }
+
+// Count is how many keys a database has, and how many of them have a deadline. Keys
+// whose deadline has come count until they are removed. It reads no disk.
+func (s *Store) Count(db int) (keys, expires int64) {
+	for _, sh := range s.shards {
+		sh.mu.Lock()
+		if p := sh.parts[db]; p != nil {
+			keys, expires = keys+p.keys, expires+p.expires
+		}
+		sh.mu.Unlock()
+	}
+	return keys, expires
+}
+
+// part is the part a key belongs to; its shard is held. nil: the database is empty
+// there.
+func (s *Store) part(k Key) *part { return s.shards[s.shardOf(k.Slot)].parts[k.DB] }
+
+// partOf gives the part of a keyspace in a shard, made if missing; nil when no
+// database has that keyspace any more.
+func (s *Store) partOf(space uint32, sh *shard) *part {
+	for db, id := range s.spaces {
+		if id == space {
+			if sh.parts[db] == nil {
+				sh.parts[db] = newPart(sh, space, s.slotsPerShard)
+			}
+			return sh.parts[db]
+		}
+	}
+	return nil
+}
+
+// now is the present instant. It never runs backwards: when the wall clock steps back
+// time stands still until everything due so far is removed (reap.go), then it follows.
+func (s *Store) now() int64 {
+	wall := s.clock.Now()
+	for {
+		last := s.instant.Load()
+		if wall <= last {
+			if wall < last && !s.stepped.Load() {
+				s.clockStepped(wall, last)
+			}
+			return last
+		}
+		if s.instant.CompareAndSwap(last, wall) {
+			return wall
+		}
+	}
+}
+
+// FlushDB empties a database: it becomes a new keyspace, and the old one is garbage.
+// It needs BeginAll.
+func (t *Txn) FlushDB(db int) {
+	s := t.s
+	id := s.nextSpace
+	t.buf = appendRecord(t.buf, recFlush, uint64(db), uint64(id))
+	s.flush(db, id)
+	t.flushed()
+}
+
+// SwapDB exchanges two databases. It needs BeginAll.
+func (t *Txn) SwapDB(a, b int) {
+	t.buf = appendRecord(t.buf, recSwap, uint64(a), uint64(b))
+	t.s.swap(a, b)
+	t.flushed()
+}
+
+func (s *Store) flush(db int, id uint32) {
+	s.garbage.space(s.spaces[db])
+	s.spaces[db] = id
+	s.nextSpace = max(s.nextSpace, id+1)
+	for _, sh := range s.shards {
+		sh.forget(db)
+	}
+}
+
+func (s *Store) swap(a, b int) {
+	s.spaces[a], s.spaces[b] = s.spaces[b], s.spaces[a]
+	for _, sh := range s.shards {
+		sh.parts[a], sh.parts[b] = sh.parts[b], sh.parts[a]
+	}
+}
+
+// forget drops a part whole: its memory goes with it.
+func (sh *shard) forget(db int) {
+	if p := sh.parts[db]; p != nil {
+		for i := range p.slots {
+			if p.slots[i].partial {
+				sh.store.partials.Add(-1)
+			}
+		}
+		p.dead = true
+		sh.parts[db] = nil
+	}
+}
+
+// flushed makes every later miss depend on this transaction.
+func (t *Txn) flushed() { t.flush = true }

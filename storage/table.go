@@ -1,0 +1,198 @@
+package storage
+
+import "math/bits"
+
+// A slot's table maps key hashes to where the keys stand. It is a directory of
+// buckets, as in extendible hashing: a bucket is an open-addressed array of cells that
+// grows to bucketCells and then splits by the next bit of the hash, so no operation
+// ever rehashes a large table, and walking it bucket by bucket goes in hash order.
+//
+//	cell  63         35  34   33    32  31        0
+//	     ┌─────────────┬────┬─────┬────┬──────────┐
+//	     │ hash, 29 bit│tomb│dirty│obj │ ref      │   0 is an empty cell: ref+1 is stored
+//	     └─────────────┴────┴─────┴────┴──────────┘
+//
+// obj: ref is an index of the part's objects instead of a slab block. dirty: the data
+// file does not show this state yet. tomb: the key does not exist, but a copy of it is
+// in the data file until the next checkpoint.
+type cell uint64
+
+const (
+	cellObj   cell = 1 << 32
+	cellDirty cell = 1 << 33
+	cellTomb  cell = 1 << 34
+
+	hashBits    = 29
+	hashShift   = 64 - hashBits
+	bucketCells = 1024
+	firstCells  = 8
+)
+
+func newCell(hash uint64, ref uint32, flags cell) cell {
+	return cell(hash&^(1<<hashShift-1)) | flags | cell(ref+1)
+}
+
+func (c cell) ref() uint32       { return uint32(c) - 1 }
+func (c cell) is(flag cell) bool { return c&flag != 0 }
+
+// prefix is the part of the key's hash that the cell keeps.
+func (c cell) prefix() uint32 { return uint32(c >> hashShift) }
+
+type bucket struct {
+	cells []cell
+	used  int
+	depth uint8 // leading hash bits that all cells of this bucket share
+}
+
+type table struct {
+	dir   []*bucket // 1<<depth entries; a bucket of lesser depth stands in several
+	depth uint8
+	used  int
+}
+
+func (t *table) bucket(hash uint64) *bucket {
+	if len(t.dir) == 0 {
+		return nil
+	}
+	return t.dir[hash>>(64-t.depth)] // a shift by 64 gives 0
+}
+
+// home is where a hash belongs in the bucket: the bits behind the shared ones, so
+// that cells lie in hash order but for displacement.
+func (b *bucket) home(hash uint64) int {
+	k := bits.TrailingZeros(uint(len(b.cells)))
+	return int(hash >> hashShift << (hashShift + b.depth) >> (64 - k))
+}
+
+// find gives the cell of a key for which same says yes among those with its hash.
+func (t *table) find(hash uint64, same func(cell) bool) (*cell, bool) {
+	b := t.bucket(hash)
+	if b == nil {
+		return nil, false
+	}
+	mask := len(b.cells) - 1
+	for i := b.home(hash); b.cells[i] != 0; i = (i + 1) & mask {
+		if uint64(b.cells[i])>>hashShift == hash>>hashShift && same(b.cells[i]) {
+			return &b.cells[i], true
+		}
+	}
+	return nil, false
+}
+
+// insert adds a cell whose key is not in the table, and returns where it stands until
+// the next insert or remove.
+func (t *table) insert(hash uint64, c cell) *cell {
+	if len(t.dir) == 0 {
+		t.dir = []*bucket{{cells: make([]cell, firstCells)}}
+	}
+	b := t.bucket(hash)
+	for (b.used+1)*4 > len(b.cells)*3 {
+		t.grow(b, hash)
+		b = t.bucket(hash)
+	}
+	t.used++
+	return b.put(c)
+}
+
+func (b *bucket) put(c cell) *cell {
+	mask := len(b.cells) - 1
+	i := b.home(uint64(c))
+	for b.cells[i] != 0 {
+		i = (i + 1) & mask
+	}
+	b.cells[i] = c
+	b.used++
+	return &b.cells[i]
+}
+
+// grow makes room in b, the bucket of hash: twice the cells, or a split in two.
+func (t *table) grow(b *bucket, hash uint64) {
+	if len(b.cells) < bucketCells || int(b.depth)+bits.TrailingZeros(uint(bucketCells)) >= hashBits {
+		b.rebuild(len(b.cells) * 2)
+		return
+	}
+	if b.depth == t.depth {
+		dir := make([]*bucket, 2*len(t.dir))
+		for i, e := range t.dir {
+			dir[2*i], dir[2*i+1] = e, e
+		}
+		t.dir, t.depth = dir, t.depth+1
+	}
+	old := *b
+	halves := [2]*bucket{}
+	for i := range halves {
+		halves[i] = &bucket{cells: make([]cell, bucketCells), depth: old.depth + 1}
+	}
+	for _, c := range old.cells {
+		if c != 0 {
+			halves[uint64(c)>>(63-old.depth)&1].put(c)
+		}
+	}
+	span := 1 << (t.depth - old.depth)
+	first := int(hash>>(64-t.depth)) &^ (span - 1)
+	for i := range span {
+		t.dir[first+i] = halves[i*2/span]
+	}
+}
+
+func (b *bucket) rebuild(size int) {
+	old := b.cells
+	b.cells, b.used = make([]cell, size), 0
+	for _, c := range old {
+		if c != 0 {
+			b.put(c)
+		}
+	}
+}
+
+// remove takes away the cell at, which find or walk gave. Cells behind it move up, so
+// no trace is left.
+func (t *table) remove(at *cell) {
+	b := t.bucket(uint64(*at))
+	mask := len(b.cells) - 1
+	hole := b.home(uint64(*at))
+	for &b.cells[hole] != at {
+		hole = (hole + 1) & mask
+	}
+	for i := (hole + 1) & mask; b.cells[i] != 0; i = (i + 1) & mask {
+		if home := b.home(uint64(b.cells[i])); (i-home)&mask >= (i-hole)&mask {
+			b.cells[hole] = b.cells[i]
+			hole = i
+		}
+	}
+	b.cells[hole] = 0
+	b.used--
+	t.used--
+	if len(b.cells) > firstCells && b.used*8 < len(b.cells) {
+		b.rebuild(len(b.cells) / 2)
+	}
+}
+
+// walkBucket visits the cells of the bucket in which hash prefix from lies, from that
+// prefix on and in no order, and tells where the following bucket begins (done: there
+// is none). The visitor may change a cell's flags and ref but not insert or remove.
+func (t *table) walkBucket(from uint32, visit func(*cell)) (next uint32, done bool) {
+	if len(t.dir) == 0 {
+		return 0, true
+	}
+	at := int(uint64(from) << hashShift >> (64 - t.depth))
+	b := t.dir[at]
+	for i := range b.cells {
+		if b.cells[i] != 0 && b.cells[i].prefix() >= from {
+			visit(&b.cells[i])
+		}
+	}
+	span := 1 << (t.depth - b.depth)
+	at = at&^(span-1) + span
+	if at == len(t.dir) {
+		return 0, true
+	}
+	return uint32(uint64(at) << (64 - t.depth) >> hashShift), false
+}
+
+// walk visits all cells.
+func (t *table) walk(visit func(*cell)) {
+	for from, done := uint32(0), false; !done; {
+		from, done = t.walkBucket(from, visit)
+	}
+}
