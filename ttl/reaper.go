@@ -1,0 +1,264 @@
+package ttl
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"keyp/internal/clock"
+)
+
+// Source is a part of the keyspace with deadlines of its own: a shard, or the
+// keys that are only on disk.
+type Source interface {
+	// NextDeadline is the earliest deadline, ok false if there is none. The reaper
+	// calls it without any lock and often, so it must be an atomic load.
+	NextDeadline() (ms int64, ok bool)
+
+	// ReapDue removes keys that are expired at now, in order, and takes about
+	// budget over it; it takes its locks itself. now may be older than the
+	// source's present instant, never newer than the clock. n is how many keys went.
+	// more says that budget ran out before the due keys did, and that there was
+	// headway: a source that got nowhere (say, the disk is full) returns 0 and
+	// false and is asked again later.
+	ReapDue(now int64, budget time.Duration) (n int, more bool)
+}
+
+// The reaper's times.
+const (
+	// DefaultBudget is how long one batch may hold a shard's lock.
+	DefaultBudget = 100 * time.Microsecond
+
+	// A source that is due but gets nowhere rests this long, and doubles it up to
+	// the limit each further time. In milliseconds.
+	minRest, maxRest int64 = 1, 128
+
+	// The wall and the monotonic clock may differ by jumpLimit plus a thousandth of
+	// the time between two looks before it counts as a jump: clocks are slewed by
+	// up to half a thousandth. In milliseconds.
+	jumpLimit int64 = 500
+
+	// A look at both clocks that took longer than this says nothing about a jump.
+	maxLook = 100 * time.Millisecond
+)
+
+// Values of Reaper.target that are no deadline.
+const (
+	awake int64 = math.MinInt64 // the reaper looks at all sources before it sleeps
+	never int64 = math.MaxInt64 // it sleeps until woken
+)
+
+// Reaper removes keys when they expire: it sleeps until the earliest deadline of
+// all sources, then has them remove what is due, one bounded batch after the
+// other and each source in its turn, and sleeps again.
+//
+// No deadline is missed: whoever sets one first lets NextDeadline show it and then
+// calls Wake; the reaper first publishes until when it will sleep and then looks
+// at every NextDeadline once more. One of the two sees the other.
+type Reaper struct {
+	clock   clock.Clock
+	sources []Source
+	budget  time.Duration
+	onJump  func(ms int64)
+
+	target atomic.Int64  // when the present sleep ends in Unix milliseconds, or awake, or never
+	wake   chan struct{} // one token: sleep no longer
+	paused atomic.Bool
+
+	// Of the goroutine in Run alone.
+	rests    []rest
+	turn     int // the source that begins the next round
+	lastWall int64
+	lastMono time.Duration
+
+	removed, batches, jumps atomic.Int64
+}
+
+// rest keeps a source that got nowhere from being asked again at once.
+type rest struct{ until, length int64 }
+
+// ReaperOptions may be left zero.
+type ReaperOptions struct {
+	Budget time.Duration  // of one batch; DefaultBudget if 0
+	OnJump func(ms int64) // told when the wall clock jumped, and how far forward (or back: negative)
+}
+
+// ReaperStats are totals since the start.
+type ReaperStats struct {
+	Removed int64 // keys
+	Batches int64 // calls of ReapDue
+	Jumps   int64 // of the wall clock
+}
+
+// NewReaper returns a reaper of sources; Run starts it. It keeps sources.
+func NewReaper(c clock.Clock, sources []Source, o ReaperOptions) *Reaper {
+	if o.Budget == 0 {
+		o.Budget = DefaultBudget
+	}
+	r := &Reaper{
+		clock:    c,
+		sources:  sources,
+		budget:   o.Budget,
+		onJump:   o.OnJump,
+		wake:     make(chan struct{}, 1),
+		rests:    make([]rest, len(sources)),
+		lastWall: c.Now(),
+		lastMono: c.Mono(),
+	}
+	r.target.Store(awake)
+	return r
+}
+
+// Wake says that a source now has this deadline, and shows it in NextDeadline.
+// Unless it is earlier than the end of the present sleep this is one atomic load;
+// it never blocks and may be called under a shard's lock.
+func (r *Reaper) Wake(deadline int64) {
+	for {
+		target := r.target.Load()
+		if deadline >= target {
+			return
+		}
+		if r.target.CompareAndSwap(target, awake) { // one waker is enough
+			r.interrupt()
+			return
+		}
+	}
+}
+
+// Pause stops the removal of due keys, after the batch that may be running, or
+// takes it up again. Paused or not, an expired key does not exist for readers.
+func (r *Reaper) Pause(paused bool) {
+	r.paused.Store(paused)
+	r.interrupt()
+}
+
+// Stats may be called at any time.
+func (r *Reaper) Stats() ReaperStats {
+	return ReaperStats{Removed: r.removed.Load(), Batches: r.batches.Load(), Jumps: r.jumps.Load()}
+}
+
+// Run removes due keys until ctx is done; it then returns after at most one
+// batch. It must not be called twice.
+func (r *Reaper) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.target.Store(awake)
+		now := r.look()
+		if r.paused.Load() || !r.round(ctx, now) {
+			r.sleep(ctx)
+		}
+	}
+}
+
+func (r *Reaper) interrupt() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // a token is there already
+	}
+}
+
+// round gives each source that is due at now one batch, and reports whether any
+// was. Each round begins one source further on.
+func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
+	n := len(r.sources)
+	for k := range n {
+		i := (r.turn + k) % n
+		if r.due(i) > now {
+			continue
+		}
+		if ctx.Err() != nil || r.paused.Load() {
+			break
+		}
+		worked = true
+		r.batch(i)
+		runtime.Gosched() // whoever waits for the lock or the processor comes first
+	}
+	r.turn++
+	return worked
+}
+
+// batch has source i remove what is due. The clock is read again for each, since
+// a round over many sources takes milliseconds.
+func (r *Reaper) batch(i int) {
+	now := r.clock.Now()
+	n, more := r.sources[i].ReapDue(now, r.budget)
+	r.removed.Add(int64(n))
+	r.batches.Add(1)
+	if n > 0 || more || r.due(i) > now {
+		r.rests[i] = rest{}
+		return
+	}
+	length := min(max(minRest, 2*r.rests[i].length), maxRest)
+	r.rests[i] = rest{until: now + length, length: length}
+}
+
+// due is when source i wants to be asked next, or never.
+func (r *Reaper) due(i int) int64 {
+	ms, ok := r.sources[i].NextDeadline()
+	if !ok {
+		return never
+	}
+	return max(ms, r.rests[i].until)
+}
+
+// earliest is when the first source wants to be asked, or never.
+func (r *Reaper) earliest() int64 {
+	first := never
+	for i := range r.sources {
+		first = min(first, r.due(i))
+	}
+	return first
+}
+
+// sleep waits until the earliest deadline, unless one comes that is earlier still,
+// or until it is told to look again. It may also return early for no reason.
+func (r *Reaper) sleep(ctx context.Context) {
+	if r.paused.Load() {
+		// The token of Pause(false) comes after it has cleared paused.
+		select {
+		case <-ctx.Done():
+		case <-r.wake:
+		}
+		return
+	}
+	target := r.earliest()
+	r.target.Store(target)
+	if r.earliest() < target {
+		return
+	}
+	var reached <-chan struct{}
+	if target != never {
+		var stop func()
+		reached, stop = r.clock.Until(target)
+		defer stop()
+	}
+	select {
+	case <-ctx.Done():
+	case <-r.wake:
+	case <-reached:
+	}
+}
+
+// look reads the wall clock and compares how far it and the monotonic clock went
+// since the last look. Deadlines need no correction after a jump: they are
+// absolute, and so is now.
+func (r *Reaper) look() (now int64) {
+	before := r.clock.Mono()
+	now = r.clock.Now()
+	mono := r.clock.Mono()
+	if mono-before > maxLook {
+		return now
+	}
+	elapsed := (mono - r.lastMono).Milliseconds()
+	jump := now - r.lastWall - elapsed
+	r.lastWall, r.lastMono = now, mono
+	if limit := jumpLimit + elapsed/1000; jump > limit || jump < -limit {
+		clear(r.rests) // they are wall clock times of before the jump
+		r.jumps.Add(1)
+		if r.onJump != nil {
+			r.onJump(jump)
+		}
+	}
+	return now
+}
