@@ -46,7 +46,7 @@ func Deadline(now, n int64, unit Unit, base Base) (int64, error) {
 	n *= int64(unit)
 	if base == FromNow {
 		sum := n + now
-		if (sum > n) != (now > 0) && now != 0 {
+		if (sum > n) != (now > 0) {
 			return None, invalid(base)
 		}
 		n = sum

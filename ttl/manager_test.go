@@ -472,10 +472,16 @@ func TestManagerPassesErrorsOn(t *testing.T) {
 }
 
 // quietKeys does nothing, so that only the Manager can allocate.
-type quietKeys struct{ deadline int64 }
+type quietKeys struct {
+	deadline int64
+	lookups  int
+}
 
-func (*quietKeys) Now() int64                                    { return startOfTime }
-func (k *quietKeys) Deadline([]byte) (int64, bool, error)        { return k.deadline, true, nil }
+func (*quietKeys) Now() int64 { return startOfTime }
+func (k *quietKeys) Deadline([]byte) (int64, bool, error) {
+	k.lookups++
+	return k.deadline, true, nil
+}
 func (k *quietKeys) SetDeadline(_ []byte, d int64) (bool, error) { k.deadline = d; return true, nil }
 func (*quietKeys) Reap(int64) (int, error)                       { return 0, nil }
 func (*quietKeys) Restore() (int, error)                         { return 0, nil }
@@ -496,5 +502,17 @@ func TestManagerDoesNotAllocate(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Without a condition the store's own step is enough, so that Expire is atomic
+// over a store without transactions too.
+func TestExpireWithoutConditionDoesNotLook(t *testing.T) {
+	keys := &quietKeys{}
+	if n, err := NewManager(keys).Expire([]byte("k"), startOfTime+5, 0); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if keys.lookups != 0 || keys.deadline != startOfTime+5 {
+		t.Errorf("%d look-ups, deadline %d", keys.lookups, keys.deadline)
 	}
 }

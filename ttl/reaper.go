@@ -144,8 +144,7 @@ func (r *Reaper) Stats() ReaperStats {
 func (r *Reaper) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.target.Store(awake)
-		now := r.look()
-		if r.paused.Load() || !r.round(ctx, now) {
+		if now := r.look(); !r.round(ctx, now) {
 			r.sleep(ctx)
 		}
 	}
@@ -158,8 +157,9 @@ func (r *Reaper) interrupt() {
 	}
 }
 
-// round gives each source that is due at now one batch, and reports whether any
-// was. Each round begins one source further on.
+// round gives each source that is due at now one batch, unless it is told to stop
+// or to pause, and reports whether any had one. Each round begins one source
+// further on.
 func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 	n := len(r.sources)
 	for k := range n {

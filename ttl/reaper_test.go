@@ -326,6 +326,53 @@ func TestReaperTakesTurns(t *testing.T) {
 	}
 }
 
+// A pause takes effect after the batch that runs, also in the middle of a round.
+func TestReaperPauseBetweenBatches(t *testing.T) {
+	s := newStage(t, 3)
+	defer s.stop()
+	for i, sh := range s.shards {
+		sh.onAsk = func() { s.reaper.Pause(true) }
+		s.set(i, 1, None, startOfTime+1)
+	}
+	s.asleep(startOfTime + 1)
+	s.advance(1)
+	s.remaining(2)
+	s.pass()
+	s.remaining(2)
+}
+
+// unseen gets its first deadline in the worst moment: when the reaper has looked
+// at it, and has not yet published until when it will sleep.
+type unseen struct {
+	reaper *Reaper
+	looks  int
+}
+
+func (u *unseen) NextDeadline() (int64, bool) {
+	const lookBeforeSleep = 2 // the first is for the round
+	if u.looks++; u.looks == lookBeforeSleep {
+		u.reaper.Wake(startOfTime + 5)
+	}
+	return startOfTime + 5, u.looks > lookBeforeSleep
+}
+
+func (*unseen) ReapDue(int64, time.Duration) (int, bool) { return 0, false }
+
+func TestReaperMissesNoDeadline(t *testing.T) {
+	u := &unseen{}
+	r := NewReaper(clock.NewFake(startOfTime), []Source{u}, ReaperOptions{})
+	u.reaper = r
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { r.Run(ctx); close(done) }()
+	defer func() { cancel(); <-done }()
+	for deadline := time.Now().Add(10 * time.Second); r.target.Load() != startOfTime+5; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("it sleeps until %d", r.target.Load())
+		}
+	}
+}
+
 // A source that gets nowhere neither holds up the others nor keeps the reaper busy.
 func TestReaperStuckSource(t *testing.T) {
 	s := newStage(t, 2)
