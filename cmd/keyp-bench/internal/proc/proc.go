@@ -1,5 +1,6 @@
 // Package proc runs the servers that are measured: each in a temporary directory
-// and on a free loopback port of its own, ended by its process id, never by name.
+// and on a free loopback port of its own, ended by its process id, never by name. A
+// wrapper script must exec the server, or only the wrapper is ended.
 //
 //	keyp-bench-123456/      removed by Close
 //	    data/               {dir}, kept over Start … Stop … Start
@@ -34,6 +35,9 @@ const (
 	askPatience = 5 * time.Second
 	// askEvery is the pause between attempts to reach a starting server.
 	askEvery = time.Millisecond
+	// exitGrace is how long after an error a server's end still explains it: its
+	// sockets close before the process is gone.
+	exitGrace = 300 * time.Millisecond
 	// tailBytes is how much of what a server printed an error message shows.
 	tailBytes = 2000
 )
@@ -172,10 +176,12 @@ func (s *Server) exit() error {
 // and that it ended by itself, if it did.
 func (s *Server) WithLog(err error) error {
 	if s.exited != nil && !errors.Is(err, ErrExited) {
+		timer := time.NewTimer(exitGrace)
+		defer timer.Stop()
 		select {
 		case <-s.exited:
 			err = fmt.Errorf("%w (%w)", err, s.exit())
-		default:
+		case <-timer.C:
 		}
 	}
 	tail := s.tail()

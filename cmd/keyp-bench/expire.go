@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"keyp/cmd/keyp-bench/internal/load"
+	"keyp/cmd/keyp-bench/internal/wire"
+	"keyp/internal/clock"
+)
+
+const (
+	// burstBystanders is how many keys without a deadline the GETs read.
+	burstBystanders = 10_000
+	// burstClients and burstPipeline load the keys that will expire.
+	burstClients  = 50
+	burstPipeline = 16
+	// burstEarly is how long before the instant everything must be in place.
+	burstEarly = 300 // ms
+	// burstWindow is the shortest time over which GETs are measured, since a
+	// server may be done before many are answered.
+	burstWindow = 100 // ms
+	// burstAttempts bounds how often a later instant is tried when loading takes
+	// too long for the first.
+	burstAttempts = 4
+)
+
+// expireBurst makes many keys expire at one instant.
+//
+//	load …… T-300 ms: GETs begin …… T: recorded from here …… DBSIZE is back: end
+//
+// It fails when a key is gone before the instant or readable after it.
+func (b *bench) expireBurst(ctx context.Context, s shape, t *target, round int) ([]reading, error) {
+	bystanders := load.NewData(min(b.keys, burstBystanders), b.size)
+	if err := b.preload(ctx, t, bystanders); err != nil {
+		return nil, err
+	}
+	client, err := wire.Dial(ctx, t.addr, b.timeout)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	baseline, err := client.Int("DBSIZE")
+	if err != nil {
+		return nil, err
+	}
+	instant, err := b.loadBurst(ctx, t, client, baseline)
+	if err != nil {
+		return nil, err
+	}
+	memory := t.rssAnon()
+
+	defer b.progress.watch("waiting for the instant and the end", nil)()
+	if err := pause(ctx, instant-burstEarly); err != nil {
+		return nil, err
+	}
+	monoInstant := clock.System.Mono() + time.Duration(instant-clock.System.Now())*time.Millisecond
+	getCtx, endGets := context.WithCancel(ctx)
+	defer endGets()
+	type outcome struct {
+		result *load.Result
+		err    error
+	}
+	gets := make(chan outcome, 1)
+	go func() {
+		result, err := load.Run(getCtx, load.Options{
+			Addr: t.addr, Clients: b.clients, Threads: b.threads, Source: load.Get(bystanders),
+			RecordFrom: monoInstant, Timeout: b.timeout, Duration: 2*b.timeout + time.Hour,
+		})
+		gets <- outcome{result, err}
+	}()
+	gone, goneErr := b.waitGone(ctx, client, baseline, instant, monoInstant)
+	if goneErr == nil {
+		goneErr = pause(ctx, instant+burstWindow)
+	}
+	endGets()
+	got := <-gets
+	if errors.Is(got.err, context.Canceled) {
+		got.err = nil
+	}
+	if err := errors.Join(goneErr, got.err); err != nil {
+		return nil, err
+	}
+	b.report.addFailure(s, t.name, round, got.result.Errors, got.result.First)
+
+	readings := []reading{
+		{"all gone after", "ms", millis(gone)},
+		{"GET p50 meanwhile", "ms", millis(got.result.Latency.Quantile(0.5))},
+		{"GET p99 meanwhile", "ms", millis(got.result.Latency.Quantile(0.99))},
+		{"GET max meanwhile", "ms", millis(got.result.Latency.Max())},
+		{"GETs per second meanwhile", "1/s", got.result.OpsPerSec()},
+	}
+	if memory > 0 {
+		readings = append(readings, reading{"RssAnon before", "MiB", mebibytes(memory)})
+	}
+	return readings, nil
+}
+
+// loadBurst writes the keys and returns the instant at which all expire, in Unix
+// milliseconds. When loading takes longer than the time it guessed, it lets those
+// keys go and tries again with a later instant.
+func (b *bench) loadBurst(ctx context.Context, t *target, client *wire.Client, baseline int64) (int64, error) {
+	data := load.NewData(b.ttlKeys, b.size)
+	lead := 2*burstEarly + int64(b.ttlKeys)/50
+	for range burstAttempts {
+		instant := clock.System.Now() + lead
+		err := b.fill(ctx, "loading keys that expire", load.Options{
+			Addr: t.addr, Clients: burstClients, Pipeline: burstPipeline,
+			Requests: int64(data.Keys), Source: load.SetPXAT(data, instant),
+		})
+		if err != nil {
+			return 0, err
+		}
+		if clock.System.Now() < instant-burstEarly {
+			return instant, nil
+		}
+		if err := pause(ctx, instant); err != nil {
+			return 0, err
+		}
+		if _, err := b.untilBack(ctx, client, baseline); err != nil {
+			return 0, err
+		}
+		lead *= 3
+	}
+	return 0, fmt.Errorf("loading %d keys takes longer than %d ms; try fewer --ttl-keys", b.ttlKeys, lead/3)
+}
+
+// waitGone watches DBSIZE from before the instant until it is back at baseline
+// and returns how long after the instant that was, to about a millisecond and
+// never below one.
+func (b *bench) waitGone(ctx context.Context, client *wire.Client, baseline, instant int64,
+	monoInstant time.Duration) (time.Duration, error) {
+	full := baseline + int64(b.ttlKeys)
+	for clock.System.Now() < instant {
+		size, err := client.Int("DBSIZE")
+		if err != nil {
+			return 0, err
+		}
+		// The clock is read after the reply: only then was the reply before the instant.
+		if now := clock.System.Now(); now < instant && size != full {
+			return 0, fmt.Errorf("%w: DBSIZE is %d, not %d, %d ms before the keys expire", errWrong, size, full, instant-now)
+		}
+		if err := pause(ctx, min(clock.System.Now()+10, instant)); err != nil {
+			return 0, err
+		}
+	}
+	// Redis takes a key for expired when the deadline is past, not when it is
+	// reached. The last key written is the last that a sweep in order would reach.
+	if err := pause(ctx, instant+1); err != nil {
+		return 0, err
+	}
+	key := load.Key(load.TTLPrefix, b.ttlKeys-1)
+	reply, err := client.Do("GET", key)
+	if err != nil {
+		return 0, err
+	}
+	if !reply.Null {
+		return 0, fmt.Errorf("%w: GET %s after its deadline gave %v", errWrong, key, reply)
+	}
+	back, err := b.untilBack(ctx, client, baseline)
+	return max(back-monoInstant, 0), err
+}
+
+// untilBack asks DBSIZE about every millisecond until it is at most baseline and
+// returns the time of that reply, on the monotonic clock.
+func (b *bench) untilBack(ctx context.Context, client *wire.Client, baseline int64) (time.Duration, error) {
+	until := clock.System.Mono() + b.timeout
+	for {
+		size, err := client.Int("DBSIZE")
+		now := clock.System.Mono()
+		if err != nil {
+			return 0, err
+		}
+		if size <= baseline {
+			return now, nil
+		}
+		if now > until {
+			return 0, fmt.Errorf("%w: %d keys still count %v after they expired", errWrong, size-baseline, b.timeout)
+		}
+		if err := pause(ctx, clock.System.Now()+1); err != nil {
+			return 0, err
+		}
+	}
+}

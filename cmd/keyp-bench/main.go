@@ -1,0 +1,68 @@
+// Keyp-bench runs Keyp and another Redis server side by side, under a load of its
+// own, and prints how they compare. See --help, and internal/load for how it
+// measures.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	exitOK     = 0
+	exitFailed = 1 // a server failed, a reply was wrong, or it was interrupted
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run is the whole program. Results go to stdout, everything else to stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cfg, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage())
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "keyp-bench: %v\nTry keyp-bench --help.\n", err)
+		return exitUsage
+	}
+	b := &bench{config: cfg, progress: newProgress(stderr, cfg.quiet), report: newReport(cfg)}
+	runErr := b.run(ctx)
+	b.progress.clear()
+
+	// What was measured before a failure is worth showing, except as JSON: a
+	// reader of that must not take half a run for a whole one.
+	if cfg.json {
+		if runErr == nil {
+			err = b.report.writeJSON(stdout)
+		}
+	} else {
+		err = b.report.writeTable(stdout)
+	}
+	status := exitOK
+	for _, failure := range b.report.Failures {
+		fmt.Fprintf(stderr, "keyp-bench: %v\n", failure)
+		status = exitFailed
+	}
+	if runErr != nil && ctx.Err() != nil {
+		runErr = fmt.Errorf("interrupted: %w", runErr)
+	}
+	if err := errors.Join(runErr, err); err != nil {
+		fmt.Fprintf(stderr, "keyp-bench: %v\n", err)
+		status = exitFailed
+	}
+	return status
+}

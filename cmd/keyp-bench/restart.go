@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"keyp/cmd/keyp-bench/internal/load"
+	"keyp/cmd/keyp-bench/internal/wire"
+	"keyp/internal/clock"
+)
+
+const (
+	// restartLife is how far away the keys' deadlines are: far enough to be there
+	// after any restart.
+	restartLife = 24 * 60 * 60 * 1000 // ms
+	// restartSample is how many keys are read back after a restart.
+	restartSample = 1000
+)
+
+// restart measures how soon a server is back: after kill -9 in the midst of
+// writes, and after a clean stop. Each time it reads keys back, with their
+// deadlines: an acknowledged write that is missing fails the run.
+func (b *bench) restart(ctx context.Context, _ shape, t *target, round int) ([]reading, error) {
+	data := load.NewData(b.ttlKeys, b.size)
+	deadline := clock.System.Now() + restartLife
+	err := b.fill(ctx, "loading keys with a deadline", load.Options{
+		Addr: t.addr, Clients: burstClients, Pipeline: burstPipeline,
+		Requests: int64(data.Keys), Source: load.SetPXAT(data, deadline),
+	})
+	if err != nil {
+		return nil, err
+	}
+	loaded := t.rssAnon()
+
+	if err := b.killUnderLoad(ctx, t); err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(uint64(round), 4))
+	afterKill, err := b.comeBack(ctx, t, data, deadline, rng)
+	if err != nil {
+		return nil, fmt.Errorf("after kill -9: %w", err)
+	}
+	back := t.rssAnon()
+
+	endWatch := b.progress.watch("stopping", nil)
+	began := clock.System.Mono()
+	err = t.server.Stop(syscall.SIGTERM, b.timeout)
+	stop := clock.System.Mono() - began
+	endWatch()
+	if err != nil {
+		return nil, err
+	}
+	afterStop, err := b.comeBack(ctx, t, data, deadline, rng)
+	if err != nil {
+		return nil, fmt.Errorf("after a clean stop: %w", err)
+	}
+	readings := []reading{
+		{"kill -9: start to first right GET", "ms", millis(afterKill)},
+		{"clean stop", "ms", millis(stop)},
+		{"clean stop: start to first right GET", "ms", millis(afterStop)},
+	}
+	if loaded > 0 {
+		readings = append(readings, reading{"RssAnon after loading", "MiB", mebibytes(loaded)})
+	}
+	if back > 0 {
+		readings = append(readings, reading{"RssAnon after kill -9 and start", "MiB", mebibytes(back)})
+	}
+	return readings, nil
+}
+
+// killUnderLoad lets SET EX run for the length of a measurement and kills the
+// server while they do.
+func (b *bench) killUnderLoad(ctx context.Context, t *target) error {
+	defer b.progress.watch("kill -9 under load", nil)()
+	loadCtx, endLoad := context.WithCancel(ctx)
+	defer endLoad()
+	type outcome struct {
+		result *load.Result
+		err    error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := load.Run(loadCtx, load.Options{
+			Addr: t.addr, Clients: b.clients, Threads: b.threads, Duration: b.timeout + time.Hour,
+			Source: load.SetEX(load.NewData(b.keys, b.size)), Timeout: b.timeout,
+		})
+		ended <- outcome{result, err}
+	}()
+	const usual = 1000 * time.Millisecond
+	length := usual
+	if b.duration > 0 {
+		length = min(b.duration, usual)
+	}
+	waitErr := pause(ctx, clock.System.Now()+length.Milliseconds())
+	if waitErr == nil {
+		waitErr = t.server.Stop(syscall.SIGKILL, b.timeout)
+	}
+	if waitErr != nil {
+		endLoad()
+		<-ended
+		return waitErr
+	}
+	got := <-ended
+	if got.err == nil {
+		return errors.New("the load ended before the server was killed")
+	}
+	if !errors.Is(got.err, load.ErrClosed) {
+		return got.err
+	}
+	if got.result.Errors > 0 {
+		return fmt.Errorf("%w to %d requests under load, the first: %w", errWrong, got.result.Errors, got.result.First)
+	}
+	return nil
+}
+
+// comeBack starts the server again and returns how long that took: from before
+// its start to the first right answer to a GET of a random key. Then it reads
+// more keys and their deadlines.
+func (b *bench) comeBack(ctx context.Context, t *target, data *load.Data, deadline int64, rng *rand.Rand) (time.Duration, error) {
+	defer b.progress.watch("starting again", nil)()
+	var took time.Duration
+	began := clock.System.Mono()
+	if err := t.server.Start(); err != nil {
+		return 0, err
+	}
+	err := t.server.Poll(ctx, b.timeout, func(client *wire.Client) (bool, error) {
+		key := rng.Uint64N(data.Keys)
+		reply, err := client.Do("GET", load.Key(load.TTLPrefix, key))
+		if err != nil || reply.Kind == wire.Error && bytes.HasPrefix(reply.Text, []byte("LOADING")) {
+			return false, nil
+		}
+		took = clock.System.Mono() - began
+		return true, rightValue(data, key, reply)
+	})
+	if err != nil {
+		return 0, err
+	}
+	client, err := wire.Dial(ctx, t.addr, b.timeout)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	for range restartSample {
+		key := rng.Uint64N(data.Keys)
+		reply, err := client.Do("GET", load.Key(load.TTLPrefix, key))
+		if err == nil {
+			err = rightValue(data, key, reply)
+		}
+		if err != nil {
+			return 0, err
+		}
+		got, err := client.Int("PEXPIRETIME", load.Key(load.TTLPrefix, key))
+		if err != nil {
+			return 0, err
+		}
+		if got != deadline {
+			return 0, fmt.Errorf("%w: key %d expires at %d, not at %d", errWrong, key, got, deadline)
+		}
+	}
+	return took, nil
+}
+
+// rightValue says whether a reply is the value of a key that must be there.
+func rightValue(data *load.Data, key uint64, reply wire.Reply) error {
+	if reply.Kind == wire.Bulk && !reply.Null && bytes.Equal(reply.Text, data.Value(key)) {
+		return nil
+	}
+	return fmt.Errorf("%w: GET %s gave %v, not its value", errWrong, load.Key(load.TTLPrefix, key), reply)
+}
