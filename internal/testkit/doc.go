@@ -1,0 +1,19 @@
+// Package testkit runs real servers for tests: Keyp, built from the tree that the test
+// stands in, and the redis-server that is compared with. Only tests import it.
+//
+// # Invariants
+//
+//   - A server belongs to the test that started it: it is ended by its process id when
+//     that test ends, and on Linux by the kernel when the test process dies.
+//   - Keyp is built with -race when the test runs with -race, and a race in the server
+//     fails the test.
+//   - A server that ends by itself, or not when it is told to, fails the test; what it
+//     printed is shown.
+//   - go test's cache knows Keyp's sources: a cached "ok" stands for this Keyp.
+//
+// # Environment
+//
+//	KEYP_BIN              a keyp to run instead of building one
+//	KEYP_REQUIRE_REDIS=1  tests that need redis-server or redis-cli fail without
+//	                      them, instead of being skipped
+package testkit

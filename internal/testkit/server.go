@@ -1,0 +1,423 @@
+package testkit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// patience bounds a start, a stop, a reply: far beyond what they take, on a busy
+	// machine with -race too.
+	patience = 60 * time.Second
+	// pollEvery is the pause between looks at something that is awaited.
+	pollEvery = 2 * time.Millisecond
+	// tailBytes is how much of what a server printed a failure shows.
+	tailBytes = 8 << 10
+)
+
+// Options are how to run a server.
+type Options struct {
+	// Dir is the data directory; empty: a fresh one, removed after the test.
+	Dir string
+	// Args are further flags.
+	Args []string
+	// Env are further environment variables, NAME=VALUE.
+	Env []string
+}
+
+// Server is a place for one server: an address and a data directory. The process in it
+// comes and goes. Its methods fail the test when something goes wrong, and are called
+// from the test's goroutine unless they say otherwise.
+type Server struct {
+	t       testing.TB
+	name    string
+	program string
+	args    func(s *Server) []string
+	o       Options
+	port    int
+
+	output output
+	cmd    *exec.Cmd     // nil: no process
+	exited chan struct{} // closed once cmd has ended
+	result error         // of cmd, after exited
+}
+
+// Keyp starts a keyp with further flags and waits until it answers.
+func Keyp(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := NewKeyp(t, Options{Args: args})
+	s.Start()
+	return s
+}
+
+// NewKeyp prepares a keyp that does not run yet.
+func NewKeyp(t testing.TB, o Options) *Server {
+	t.Helper()
+	return prepare(t, "keyp", Binary(t), o, func(s *Server) []string {
+		return append([]string{"--port", strconv.Itoa(s.port), "--dir", s.o.Dir}, s.o.Args...)
+	})
+}
+
+// Redis starts a real redis-server, which saves nothing unless args say otherwise, and
+// waits until it answers. Without one installed the test is skipped, or fails when
+// KEYP_REQUIRE_REDIS is 1.
+func Redis(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := prepare(t, "redis-server", Program(t, "redis-server"), Options{Args: args}, func(s *Server) []string {
+		return append([]string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.o.Dir,
+			"--save", "", "--appendonly", "no"}, s.o.Args...)
+	})
+	s.Start()
+	return s
+}
+
+// Program finds one of Redis's programs. Without it the test is skipped, or fails when
+// KEYP_REQUIRE_REDIS is 1.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	if os.Getenv("KEYP_REQUIRE_REDIS") == "1" {
+		t.Fatalf("%s is not installed, and KEYP_REQUIRE_REDIS=1 asks for it", name)
+	}
+	t.Skipf("SKIPPED: %s is not installed, so nothing is compared with Redis here", name)
+	return ""
+}
+
+func prepare(t testing.TB, name, program string, o Options, args func(*Server) []string) *Server {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	s := &Server{t: t, name: name, program: program, args: args, o: o, port: freePort(t)}
+	t.Cleanup(func() {
+		if s.Running() {
+			_ = s.end(syscall.SIGKILL) // says only that it was killed
+		} else if s.cmd != nil {
+			t.Errorf("%s ended by itself: %v", s.name, s.result)
+		}
+		if s.raced() {
+			t.Errorf("%s has a data race", s.name)
+		}
+		if t.Failed() {
+			t.Logf("%s printed:\n%s", s.name, s.output.tail())
+		}
+	})
+	return s
+}
+
+// freePort gives a loopback port that is free now. It is below those that systems give
+// to outgoing connections, so that it is still free when the server restarts.
+func freePort(t testing.TB) int {
+	t.Helper()
+	const low, high = 20000, 32000
+	for range 100 {
+		port := low + rand.IntN(high-low)
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
+	}
+	t.Fatalf("no free port from %d to %d", low, high)
+	return 0
+}
+
+// Addr is where the server listens: host:port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.Port()) }
+
+// Port is its port.
+func (s *Server) Port() string { return strconv.Itoa(s.port) }
+
+// Dir is its data directory.
+func (s *Server) Dir() string { return s.o.Dir }
+
+// Pid is the process id of the server, 0 when none runs.
+func (s *Server) Pid() int {
+	if s.cmd == nil {
+		return 0
+	}
+	return s.cmd.Process.Pid
+}
+
+// Log is all that the server has printed, over restarts too. Any goroutine may ask.
+func (s *Server) Log() string { return s.output.text() }
+
+// SetArgs replaces the further flags from the next start on.
+func (s *Server) SetArgs(args ...string) { s.o.Args = args }
+
+// Start runs the server and waits until it answers PING with PONG.
+func (s *Server) Start() {
+	s.t.Helper()
+	for try := 0; ; try++ {
+		from := s.output.size()
+		s.launch()
+		err := s.ready()
+		if err == nil {
+			return
+		}
+		// Between the look at the port and its use somebody else may have taken it.
+		taken := strings.Contains(s.output.text()[from:], "ddress already in use")
+		if !taken || try == 10 {
+			s.t.Fatalf("%s: %v", s.name, err)
+		}
+		s.port = freePort(s.t)
+	}
+}
+
+// launch runs the process and returns at once.
+func (s *Server) launch() {
+	s.t.Helper()
+	if s.cmd != nil {
+		s.t.Fatalf("%s runs already", s.name)
+	}
+	cmd := exec.Command(s.program, s.args(s)...)
+	cmd.Env = append(os.Environ(), s.o.Env...)
+	cmd.Stdout, cmd.Stderr = &s.output, &s.output
+	if err := start(cmd); err != nil {
+		s.t.Fatalf("start %s: %v", s.program, err)
+	}
+	exited := make(chan struct{})
+	s.cmd, s.exited = cmd, exited
+	go func() {
+		s.result = cmd.Wait()
+		close(exited)
+	}()
+}
+
+// ready waits for PONG. An error means that there is no process any more.
+func (s *Server) ready() error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(pollEvery) {
+		pong := s.ping()
+		select {
+		case <-s.exited:
+			s.cmd = nil
+			return fmt.Errorf("ended by itself (%v) instead of serving", s.result)
+		default:
+		}
+		if pong {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			_ = s.end(syscall.SIGKILL) // says only that it was killed
+			return fmt.Errorf("not ready after %v", patience)
+		}
+	}
+}
+
+// ping says whether this very process, and not another one on its port, answers PING.
+// When it wants a password first, that has to do.
+func (s *Server) ping() bool {
+	conn, err := net.DialTimeout("tcp", s.Addr(), patience)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return false
+	}
+	if _, err := conn.Write([]byte("PING\r\nINFO server\r\nQUIT\r\n")); err != nil {
+		return false
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return false
+	}
+	return bytes.HasPrefix(answer, []byte("-NOAUTH")) || bytes.HasPrefix(answer, []byte("+PONG\r\n")) &&
+		bytes.Contains(answer, fmt.Appendf(nil, "\r\nprocess_id:%d\r\n", s.Pid()))
+}
+
+// Refuses runs the server and waits for its end, which is expected: it gives the exit
+// status and what this process printed.
+func (s *Server) Refuses() (status int, printed string) {
+	s.t.Helper()
+	from := s.output.size()
+	s.launch()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.exited:
+	case <-timer.C:
+		_ = s.end(syscall.SIGKILL) // says only that it was killed
+		s.t.Fatalf("%s did not refuse to start within %v", s.name, patience)
+	}
+	status = s.cmd.ProcessState.ExitCode()
+	s.cmd = nil
+	return status, s.output.text()[from:]
+}
+
+// Running says whether the process has been started and has not ended.
+func (s *Server) Running() bool {
+	if s.cmd == nil {
+		return false
+	}
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Exited is closed when the process of the last start has ended. Any goroutine may
+// wait for it.
+func (s *Server) Exited() <-chan struct{} { return s.exited }
+
+// Kill ends the process as kill -9 does.
+func (s *Server) Kill() {
+	s.t.Helper()
+	s.mustRun()
+	_ = s.end(syscall.SIGKILL) // says only that it was killed
+}
+
+// Stop ends the process with SIGTERM and waits; a status other than 0 fails the test.
+func (s *Server) Stop() {
+	s.t.Helper()
+	s.mustRun()
+	if err := s.end(syscall.SIGTERM); err != nil {
+		s.t.Fatalf("%s after SIGTERM: %v", s.name, err)
+	}
+}
+
+// Restart is Stop and Start.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.Start()
+}
+
+func (s *Server) mustRun() {
+	s.t.Helper()
+	if s.cmd == nil {
+		s.t.Fatalf("%s does not run", s.name)
+	}
+	select {
+	case <-s.exited:
+		s.cmd = nil
+		s.t.Fatalf("%s ended by itself: %v", s.name, s.result)
+	default:
+	}
+}
+
+// end sends sig and waits for the end of the process. The error is the process's, or
+// says that it had to be killed.
+func (s *Server) end(sig syscall.Signal) error {
+	cmd := s.cmd
+	s.cmd = nil
+	if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %v: %w", sig, err)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.exited:
+		return s.result
+	case <-timer.C:
+	}
+	// The stacks say what it waits for.
+	_ = cmd.Process.Signal(syscall.SIGQUIT) // it may end just now
+	select {
+	case <-s.exited:
+	case <-time.After(time.Second):
+		_ = cmd.Process.Kill() // likewise
+		<-s.exited
+	}
+	return fmt.Errorf("did not end within %v of %v", patience, sig)
+}
+
+// raced says whether the race detector has spoken.
+func (s *Server) raced() bool { return strings.Contains(s.output.text(), "WARNING: DATA RACE") }
+
+// Client gives a go-redis client that speaks RESP2 or RESP3 (proto 2 or 3), closed
+// after the test. It never sends a command a second time, and its deadlines are long.
+func (s *Server) Client(proto int) *redis.Client {
+	return s.ClientDB(proto, 0)
+}
+
+// ClientDB is Client on another database.
+func (s *Server) ClientDB(proto, db int) *redis.Client {
+	c := redis.NewClient(&redis.Options{
+		Addr: s.Addr(), Protocol: proto, DB: db, MaxRetries: -1,
+		DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
+	})
+	s.t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
+	return c
+}
+
+// Dial gives a raw connection, closed after the test. All that is done with it must be
+// done within a minute.
+func (s *Server) Dial() net.Conn {
+	s.t.Helper()
+	conn, err := net.DialTimeout("tcp", s.Addr(), patience)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() }) // the test may have closed it
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
+}
+
+// Eventually asks done every few milliseconds until it says yes; the test fails when
+// it has not after limit.
+func Eventually(t testing.TB, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !done(); time.Sleep(pollEvery) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// output collects what a process prints.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+func (o *output) size() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Len()
+}
+
+// tail is the end of the text.
+func (o *output) tail() string {
+	text := o.text()
+	if len(text) > tailBytes {
+		return "…" + text[len(text)-tailBytes:]
+	}
+	return text
+}

@@ -1,0 +1,4 @@
+// Tiny is a program that is quick to build.
+package main
+
+func main() {}
