@@ -51,7 +51,7 @@ type entry struct {
 	rec   []byte // nil: the key is gone
 	gone  []byte // its name then
 	moved bool
-	sid   uint64
+	id    uint64 // the value's, if its elements stand by themselves
 	// deadline and created are the record's.
 	deadline int64
 	created  uint32
@@ -153,23 +153,17 @@ func (s *Store) checkpoint() error {
 	if err := s.log.WaitDurable(context.Background(), end); err != nil {
 		return err
 	}
-	spaces, sids := s.garbage.take()
+	items := s.garbage.take()
 	err = s.db.Update(func(tx *bolt.Tx) error {
-		g := tx.Bucket(bucketGarbage)
-		for _, space := range spaces {
-			if err := g.Put(binary.BigEndian.AppendUint32([]byte{'s'}, space), nil); err != nil {
-				return err
-			}
-		}
-		for _, sid := range sids {
-			if err := g.Put(binary.BigEndian.AppendUint64([]byte{'e'}, sid), nil); err != nil {
+		for _, item := range items {
+			if err := tx.Bucket(bucketGarbage).Put(item, nil); err != nil {
 				return err
 			}
 		}
 		return tx.Bucket(bucketMeta).Put(metaState, st.append(nil))
 	})
 	if err != nil {
-		s.garbage.restore(spaces, sids)
+		s.garbage.add(items...)
 		return err
 	}
 	s.replayCost.Add(-cost)
@@ -251,35 +245,35 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) {
 	switch {
 	case o == nil:
 		im.payload = p.slabs.at(c.ref()).value()
-	case o.sid == 0 && o.val.Bytes() <= inlineMax:
-		im.gen, im.payload = o.gen, appendInline(nil, o.val)
+	case !o.stored && o.val.Bytes() <= inlineMax:
+		im.id, im.payload = o.id, appendInline(nil, o.val)
 	default:
 		s.copyElements(b, o, e)
-		im.gen, im.sid, im.inline = o.gen, o.sid, false
+		im.id, im.inline = o.id, false
 		im.payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
 	}
-	e.sid, e.deadline, e.created = im.sid, im.deadline, im.created
+	e.id, e.deadline, e.created = im.stored(), im.deadline, im.created
 	var scratch [maxBlock + 64]byte
 	e.rec = b.arena.take(im.append(scratch[:0], e.at))
 }
 
 // copyElements copies what changed of a value whose elements stand by themselves; all
-// of it the first time, when it gets its storage id.
+// of it the first time.
 func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) {
 	put := func(elem, val []byte, deadline int64) bool {
-		at := b.arena.take(append(binary.BigEndian.AppendUint64(nil, o.sid), elem...))
+		at := b.arena.take(append(binary.BigEndian.AppendUint64(nil, o.id), elem...))
 		e.elements = append(e.elements, element{at, b.arena.take(appendElement(nil, at, deadline, val))})
 		return true
 	}
-	if o.sid == 0 {
-		o.sid, o.linked = o.gen, false
+	if !o.stored {
+		o.stored = true
 		o.val.Walk(put)
 	} else {
 		for elem := range o.changed {
 			if val, deadline, ok := o.val.Element([]byte(elem)); ok {
 				put([]byte(elem), val, deadline)
 			} else {
-				e.elements = append(e.elements, element{at: b.arena.take(append(binary.BigEndian.AppendUint64(nil, o.sid), elem...))})
+				e.elements = append(e.elements, element{at: b.arena.take(append(binary.BigEndian.AppendUint64(nil, o.id), elem...))})
 			}
 		}
 	}
@@ -301,7 +295,7 @@ func (s *Store) commitBatch(b *cpBatch) error {
 		s.uncopy(b)
 		return err
 	}
-	s.settle(b, w.after)
+	s.settle(b, &w)
 	s.stats.CheckpointKeys.Add(int64(len(b.entries)))
 	*b = cpBatch{}
 	s.pace(s.clock.Mono() - began)
@@ -320,7 +314,12 @@ func (s *Store) pace(worked time.Duration) {
 }
 
 // settle notes in memory that a batch is on disk.
-func (s *Store) settle(b *cpBatch, after map[*slot]slotAfter) {
+func (s *Store) settle(b *cpBatch, w *batchWriter) {
+	for _, m := range w.settled {
+		m.p.shard.mu.Lock()
+		delete(m.p.moved, m.id)
+		m.p.shard.mu.Unlock()
+	}
 	for _, e := range b.entries {
 		if e.rec != nil {
 			continue
@@ -335,7 +334,7 @@ func (s *Store) settle(b *cpBatch, after map[*slot]slotAfter) {
 	for _, sl := range b.slots {
 		sh := s.shards[s.shardOf(sl.num)]
 		sh.mu.Lock()
-		if d, ok := after[sl]; ok {
+		if d, ok := w.after[sl]; ok {
 			sl.onDisk, sl.digest = d.keys, d.digest
 		}
 		sl.inflight = false
@@ -358,7 +357,7 @@ func (s *Store) uncopy(b *cpBatch) {
 				if e.moved {
 					*e.p.flags(*c) |= flagMoved
 				}
-				if o := e.p.objectOf(*c); o != nil && o.sid == e.sid {
+				if o := e.p.objectOf(*c); o != nil && o.id == e.id {
 					for _, el := range e.elements {
 						o.dirtyElement(el.at[8:])
 					}
@@ -381,7 +380,14 @@ type batchWriter struct {
 	s     *Store
 	after map[*slot]slotAfter
 	ttl   []ttlChange
-	drops []uint64 // storage ids that became garbage
+	drops []uint64 // values whose elements became garbage
+	// settled are values that moved away, and that no record of the part names now.
+	settled []movedValue
+}
+
+type movedValue struct {
+	p  *part
+	id uint64
 }
 
 // slotAfter is what a slot has on disk after the batch.
@@ -397,7 +403,7 @@ type ttlChange struct {
 
 func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) error {
 	clear(w.after)
-	w.ttl, w.drops = nil, nil
+	w.ttl, w.drops, w.settled = nil, nil, nil
 	values := tx.Bucket(bucketValues)
 	for i := range b.entries {
 		if err := w.entry(values, &b.entries[i], &b.arena); err != nil {
@@ -419,8 +425,8 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) error {
 		}
 	}
 	g := tx.Bucket(bucketGarbage)
-	for _, sid := range w.drops {
-		if err := g.Put(binary.BigEndian.AppendUint64([]byte{'e'}, sid), nil); err != nil {
+	for _, id := range w.drops {
+		if err := g.Put(garbageValue(id), nil); err != nil {
 			return err
 		}
 	}
@@ -441,8 +447,12 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, a *arena) error {
 			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", clip(e.at[prefixLen+1:]))
 		}
 	}
-	if old.sid != 0 && old.sid != e.sid && !e.moved {
-		w.drops = append(w.drops, old.sid)
+	if id := old.stored(); id != 0 && id != e.id {
+		if e.moved {
+			w.settled = append(w.settled, movedValue{e.p, id})
+		} else {
+			w.drops = append(w.drops, id)
+		}
 	}
 	if old.deadline != 0 && (e.rec == nil || old.deadline != e.deadline) {
 		w.ttl = append(w.ttl, ttlChange{at: a.take(ttlKey(nil, old.deadline, e.at))})

@@ -17,26 +17,26 @@ import (
 // The data file is where state rests. Its buckets:
 //
 //	values    space slot hash name → record            in slot order, so a slot is one range
-//	elements  storage id, element → check, deadline, value
+//	elements  id, element → check, deadline, value      id is the value's (Object.id)
 //	ttl       deadline space slot hash name → check, created     in deadline order
 //	slots     space slot → keys, digest                changed with the slot's records
 //	meta      format, seed, state
-//	garbage   'e' storage id or 's' space → nothing    what is left to delete
+//	garbage   what is left to delete (garbage.go)
 //
 // A name is a byte 0 and the key, or a byte 1 and the SHA-256 of a key too long for
 // bbolt; the record then holds the key. hash is the leading 32 bits of the key's hash.
 // Integers in keys are big-endian.
 //
 //	record  0       4       8      9
-//	       ┌───────┬───────┬──────┬─────┬─────┬──────────┬─────────┬──────────────┬────────┐
-//	       │ check │ check │ kind │ gen │ sid │ deadline │ created │ [key]        │ payload│
-//	       │ value │ time  │      │     │     │          │         │ if name is 1 │        │
-//	       └───────┴───────┴──────┴─────┴─────┴──────────┴─────────┴──────────────┴────────┘
+//	       ┌───────┬───────┬──────┬───────────┬──────────┬─────────┬──────────────┬────────┐
+//	       │ check │ check │ kind │ id        │ deadline │ created │ [key]        │ payload│
+//	       │ value │ time  │      │           │          │         │ if name is 1 │        │
+//	       └───────┴───────┴──────┴───────────┴──────────┴─────────┴──────────────┴────────┘
 //
 // check value is a CRC-32C over the file's key and all of the record but the deadline;
 // check time covers key and deadline, so a damaged deadline costs the deadline alone.
 // The low bits of kind are the type; inlineBit says that the payload is the value
-// itself, as bytes (string) or as elements, and not under the storage id.
+// itself, as bytes (string) or as elements; else it is the number of elements.
 var (
 	bucketValues   = []byte("values")
 	bucketElements = []byte("elements")
@@ -98,8 +98,7 @@ func ttlKey(dst []byte, deadline int64, diskKey []byte) []byte {
 type image struct {
 	typ      object.Type
 	inline   bool
-	gen      uint64
-	sid      uint64
+	id       uint64
 	deadline int64
 	created  uint32
 	name     []byte // the key
@@ -116,8 +115,7 @@ func (m *image) append(dst, at []byte) []byte {
 		kind |= inlineBit
 	}
 	dst = append(dst, kind)
-	dst = binary.AppendUvarint(dst, m.gen)
-	dst = binary.AppendUvarint(dst, m.sid)
+	dst = binary.AppendUvarint(dst, m.id)
 	from := len(dst)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(m.deadline))
 	dst = binary.BigEndian.AppendUint32(dst, m.created)
@@ -142,11 +140,11 @@ func checks(at, head, times, tail []byte) (value, time uint32) {
 // fails its check is ErrCorrupt.
 func parseImage(at, record []byte) (image, error) {
 	var m image
-	if len(record) < 8+1+1+1+12 || len(at) <= prefixLen {
+	if len(record) < 8+1+1+12 || len(at) <= prefixLen {
 		return m, ErrCorrupt
 	}
 	f := fields{rest: record[9:]}
-	m.gen, m.sid = f.int(), f.int()
+	m.id = f.int()
 	if f.bad || len(f.rest) < 12 {
 		return m, ErrCorrupt
 	}
@@ -178,32 +176,45 @@ func parseImage(at, record []byte) (image, error) {
 // missing or foreign record.
 func digestOf(record []byte) uint64 { return binary.LittleEndian.Uint64(record) }
 
-// value makes the Go value of an image: nil, with the bytes, for a small string.
-func (m *image) value(tx *bolt.Tx) (object.Value, error) {
-	v := object.New(m.typ)
+// stored is the value id if the record's elements stand under it, else 0.
+func (m *image) stored() uint64 {
 	if m.inline {
-		if s, ok := v.(*object.String); ok {
-			s.Data = append([]byte(nil), m.payload...)
-			return v, nil
-		}
-		return v, eachInline(m.payload, v.Put)
+		return 0
 	}
-	prefix := binary.BigEndian.AppendUint64(nil, m.sid)
+	return m.id
+}
+
+// value makes the Go value of an image.
+func (m *image) value(tx *bolt.Tx) (object.Value, error) {
+	if !m.inline {
+		v, err := readElements(tx, m.typ, m.id)
+		want := fields{rest: m.payload}
+		if err == nil && (int(want.int()) != v.Len() || want.bad) {
+			err = fmt.Errorf("%w: value %d has %d elements", ErrCorrupt, m.id, v.Len())
+		}
+		return v, err
+	}
+	v := object.New(m.typ)
+	if s, ok := v.(*object.String); ok {
+		s.Data = append([]byte(nil), m.payload...)
+		return v, nil
+	}
+	return v, eachInline(m.payload, v.Put)
+}
+
+// readElements makes a value of the elements that stand under its id.
+func readElements(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
+	v := object.New(typ)
+	prefix := binary.BigEndian.AppendUint64(nil, id)
 	c := tx.Bucket(bucketElements).Cursor()
-	n := 0
-	for k, rec := c.Seek(prefix); len(k) > 8 && string(k[:8]) == string(prefix); k, rec = c.Next() {
+	for k, rec := c.Seek(prefix); hasPrefix(k, prefix); k, rec = c.Next() {
 		deadline, val, err := parseElement(k, rec)
 		if err == nil {
 			err = v.Put(k[8:], val, deadline)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: element of storage id %d", ErrCorrupt, m.sid)
+			return nil, fmt.Errorf("%w: element of value %d", ErrCorrupt, id)
 		}
-		n++
-	}
-	want := fields{rest: m.payload}
-	if int(want.int()) != n || want.bad {
-		return nil, fmt.Errorf("%w: storage id %d has %d elements", ErrCorrupt, m.sid, n)
 	}
 	return v, nil
 }

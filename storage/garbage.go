@@ -7,46 +7,54 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// garbage collects what is to be deleted from the data file: the keyspaces of emptied
-// databases, and elements under storage ids that no record names. A checkpoint writes
-// the list to the garbage bucket; replay makes the same list again.
+// garbage collects what is to be deleted from the data file. A checkpoint writes the
+// list to the garbage bucket; replay makes the same list again. Items:
+//
+//	'e' id         the elements of a value that no record names
+//	's' space      all of a keyspace: its database was emptied
+//	'k' space id   but not this value's elements: it belongs to another key now
 type garbage struct {
-	mu     sync.Mutex
-	spaces []uint32
-	sids   []uint64
+	mu    sync.Mutex
+	items [][]byte
 }
 
-func (g *garbage) space(id uint32) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.spaces = append(g.spaces, id)
+func garbageValue(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, id) }
+
+func garbageKeep(space uint32, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32([]byte{'k'}, space), id)
 }
 
-func (g *garbage) sid(id uint64) {
+func (g *garbage) add(items ...[]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sids = append(g.sids, id)
+	g.items = append(g.items, items...)
 }
 
-func (g *garbage) take() (spaces []uint32, sids []uint64) {
+func (g *garbage) take() [][]byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	spaces, sids = g.spaces, g.sids
-	g.spaces, g.sids = nil, nil
-	return spaces, sids
+	items := g.items
+	g.items = nil
+	return items
 }
 
-func (g *garbage) restore(spaces []uint32, sids []uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.spaces, g.sids = append(g.spaces, spaces...), append(g.sids, sids...)
+// dropSpace makes a keyspace garbage; parts are what memory has of it.
+func (s *Store) dropSpace(space uint32, db int) {
+	s.garbage.add(binary.BigEndian.AppendUint32([]byte{'s'}, space))
+	for _, sh := range s.shards {
+		if p := sh.parts[db]; p != nil {
+			for id := range p.moved {
+				s.garbage.add(garbageKeep(space, id))
+			}
+		}
+	}
 }
 
 // dropped is told of every live value that leaves memory for good. Elements on disk
 // that the record under the value's own key does not name would be forgotten.
 func (s *Store) dropped(p *part, c cell) {
-	if o := p.objectOf(c); o != nil && o.sid != 0 && o.linked {
-		s.garbage.sid(o.sid)
+	if o := p.objectOf(c); o != nil && o.stored && o.linked {
+		s.garbage.add(garbageValue(o.id))
 	}
 }
 
@@ -73,7 +81,10 @@ func (s *Store) collectGarbage() error {
 
 func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
 	g := tx.Bucket(bucketGarbage)
-	item, _ := g.Cursor().First()
+	item, _ := g.Cursor().First() // 'k' comes after 'e' and before 's', so it is looked up, not met
+	if item != nil && item[0] == 'k' {
+		item, _ = g.Cursor().Seek([]byte{'s'})
+	}
 	if item == nil {
 		return false, nil
 	}
@@ -111,8 +122,8 @@ func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) 
 				return false, err
 			}
 		}
-		if im.sid != 0 {
-			if err := g.Put(binary.BigEndian.AppendUint64([]byte{'e'}, im.sid), nil); err != nil {
+		if id := im.stored(); id != 0 && !hasKey(g, garbageKeep(binary.BigEndian.Uint32(prefix), id)) {
+			if err := g.Put(garbageValue(id), nil); err != nil {
 				return false, err
 			}
 		}
@@ -125,7 +136,15 @@ func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) 
 	if left {
 		return true, nil
 	}
-	return deleteRange(tx.Bucket(bucketSlots), prefix)
+	if left, err = deleteRange(tx.Bucket(bucketSlots), prefix); left || err != nil {
+		return left, err
+	}
+	return deleteRange(g, append([]byte{'k'}, prefix...))
+}
+
+func hasKey(b *bolt.Bucket, key []byte) bool {
+	k, _ := b.Cursor().Seek(key)
+	return string(k) == string(key)
 }
 
 // deleteRange deletes keys with a prefix, up to garbageStep of them.

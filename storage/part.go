@@ -44,8 +44,11 @@ type part struct {
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
 	dirty   int64 // bytes that the data file does not have yet, about
-	counted bool  // counts stand in the present transaction's list
-	dead    bool  // the database was emptied: nothing refers to this keyspace
+	// moved are values whose elements a record of this part still names on disk
+	// although they belong to another key now.
+	moved   map[uint64]struct{}
+	counted bool // counts stand in the present transaction's list
+	dead    bool // the database was emptied: nothing refers to this keyspace
 }
 
 // slot is one hash slot of one database.
@@ -206,14 +209,16 @@ type Object struct {
 	created  uint32
 	access   uint32
 	flags    byte
-	// gen is the key's generation: it rises when the key is created or overwritten.
-	gen uint64
-	// sid names the value's elements on disk, 0 while it stands inline.
-	sid uint64
-	// linked: the copy on disk under this key is not the one that names sid, since
+	// id is the value's generation: a number from a persisted counter that a key's
+	// value gets when it is created or overwritten, keeps through RENAME, and that is
+	// never given again.
+	id uint64
+	// stored: the value's elements stand on disk under id, not inline in its record.
+	stored bool
+	// linked: the record on disk under this key is not the one that names id, since
 	// the value came here by RENAME.
 	linked bool
-	// changed are the elements that the data file does not show, where sid is not 0.
+	// changed are the elements that the data file does not show, if stored.
 	changed map[string]struct{}
 }
 

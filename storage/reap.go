@@ -157,7 +157,13 @@ func (s *Store) clockJumped(ms int64) {
 	}
 }
 
-func (s *Store) observeLateness(ms int64) { s.lateness.Observe(ms) }
+// observeLateness counts how late a key goes; one whose time came while the store was
+// closed says nothing about the reaper.
+func (s *Store) observeLateness(deadline, now int64) {
+	if deadline >= s.opened {
+		s.lateness.Observe(now - deadline)
+	}
+}
 
 // window has the deadlines of keys that are only on disk, up to an end: a view on the
 // ttl bucket that moves forward as time goes.
@@ -266,7 +272,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64) bool {
 	w.t.gone = append(w.t.gone, sl)
 	w.t.late |= 1 << sh.num
 	w.t.through = due.Deadline
-	s.observeLateness(now - due.Deadline)
+	s.observeLateness(due.Deadline, now)
 	s.stats.Expired.Add(1)
 	w.t.Notify(k, Expired)
 	return true

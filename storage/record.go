@@ -3,6 +3,8 @@ package storage
 import (
 	"encoding/binary"
 	"errors"
+
+	"keyp/storage/object"
 )
 
 // A batch is what one transaction logs: records one after another, physical and
@@ -10,27 +12,27 @@ import (
 // Integers are unsigned varints; bytes are a length and that many bytes.
 //
 //	put      1 space key deadline [created] value         the whole of a small string key
-//	large    2 space key gen deadline [created] type      a new value without elements
-//	element  3 space key gen elem deadline value          one element's value
-//	remove   4 space key gen elem                         one element less
-//	range    5 space key gen offset value                 bytes of a large string
-//	cut      6 space key gen length                       a large string ends here
+//	large    2 space key id deadline [created] type       a new value without elements
+//	element  3 space key id type elem deadline value      one element's value
+//	remove   4 space key id type elem                    one element less
+//	range    5 space key id offset value                  bytes of a large string
 //	delete   7 space key                                  the key is gone
 //	deadline 8 space key deadline [created]               0: none
 //	reaped   9 shard W                                    all of the shard due by W is gone
 //	counts  10 space shard keys expires                   live keys, with a deadline
-//	link    11 space key space key gen                    the second becomes the first
+//	link    11 space key space key id type deadline [created]  the value id moves to the second
 //	flush   12 db space                                   the database starts over
 //	swap    13 db db
 //
-// space is the keyspace's id; created, a Unix second, is there when deadline is not 0.
+// space is the keyspace's id; id is the value's (Object.id); created, a Unix second, is
+// there when deadline is not 0. Numbers are never reused; 6 is free.
 const (
 	recPut = 1 + iota
 	recLarge
 	recElement
 	recRemove
 	recRange
-	recCut
+	_
 	recDelete
 	recDeadline
 	recReaped
@@ -44,7 +46,7 @@ var errBadRecord = errors.New("storage: a log record does not parse")
 
 // recordCost is about what replaying a record costs, in microseconds: those that change
 // a key instead of stating it may have to read it from the data file.
-var recordCost = [...]int64{recPut: 1, recLarge: 2, recElement: 1, recRemove: 1, recRange: 10, recCut: 10, recDelete: 1, recDeadline: 5, recLink: 10}
+var recordCost = [...]int64{recPut: 1, recLarge: 2, recElement: 1, recRemove: 1, recRange: 10, recDelete: 1, recDeadline: 5, recLink: 10}
 
 func appendRecord(dst []byte, tag byte, ints ...uint64) []byte {
 	dst = append(dst, tag)
@@ -99,4 +101,15 @@ func (f *fields) deadline() (deadline int64, created uint32) {
 		created = uint32(f.int())
 	}
 	return deadline, created
+}
+
+// typ reads a type that this version knows.
+func (f *fields) typ() object.Type {
+	if len(f.rest) == 0 || object.New(object.Type(f.rest[0])) == nil {
+		f.bad, f.rest = true, nil
+		return object.None
+	}
+	typ := object.Type(f.rest[0])
+	f.rest = f.rest[1:]
+	return typ
 }

@@ -19,6 +19,9 @@ type replay struct {
 	floor   []int64 // per shard: the newest "reaped through"
 	batches int64
 	key     []byte // scratch
+	// orphans are values whose records name a key that does not have them (any more)
+	// in the data file: a link may give them another.
+	orphans map[uint64]*Object
 }
 
 type countKey struct {
@@ -27,7 +30,7 @@ type countKey struct {
 }
 
 func newReplay(s *Store, st state) *replay {
-	r := &replay{s: s, counts: map[countKey]partCounts{}, floor: make([]int64, len(s.shards))}
+	r := &replay{s: s, counts: map[countKey]partCounts{}, orphans: map[uint64]*Object{}, floor: make([]int64, len(s.shards))}
 	for _, c := range st.counts {
 		r.counts[countKey{c.space, c.shard}] = c
 	}
@@ -105,7 +108,7 @@ func (r *replay) record(tag byte, f *fields) error {
 			return errBadRecord
 		}
 		r.s.swap(a, b)
-	case recPut, recLarge, recElement, recRemove, recRange, recCut, recDelete, recDeadline, recLink:
+	case recPut, recLarge, recElement, recRemove, recRange, recDelete, recDeadline, recLink:
 		p, k := r.target(f)
 		return r.keyRecord(tag, p, k, f)
 	default:
@@ -158,19 +161,15 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 		}
 		return r.put(p, k, value, deadline, created)
 	case recLarge:
-		o := &Object{gen: f.int()}
+		o := &Object{id: f.int()}
 		var deadline int64
 		deadline, o.created = f.deadline()
-		if len(f.rest) == 0 {
-			f.bad = true
+		typ := f.typ()
+		if f.bad {
 			return nil
 		}
-		o.val = object.New(object.Type(f.rest[0]))
-		f.rest = f.rest[1:]
-		if o.val == nil {
-			return errBadRecord
-		}
-		r.sawGeneration(o.gen)
+		o.val = object.New(typ)
+		r.sawID(o.id)
 		if p != nil && !f.bad {
 			o.key = append([]byte(nil), k.Name...)
 			sl := p.slot(k)
@@ -179,21 +178,21 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 			r.mayBeOnDisk(p, sl, c)
 		}
 	case recElement:
-		gen, elem, deadline, val := f.int(), f.bytes(), int64(f.int()), f.bytes()
-		return r.change(p, k, gen, f, func(o *Object) error {
+		id, typ, elem, deadline, val := f.int(), f.typ(), f.bytes(), int64(f.int()), f.bytes()
+		return r.change(p, k, id, typ, f, func(o *Object) error {
 			o.dirtyElement(elem)
 			return o.val.Put(elem, val, deadline)
 		})
 	case recRemove:
-		gen, elem := f.int(), f.bytes()
-		return r.change(p, k, gen, f, func(o *Object) error {
+		id, typ, elem := f.int(), f.typ(), f.bytes()
+		return r.change(p, k, id, typ, f, func(o *Object) error {
 			o.dirtyElement(elem)
 			o.val.Remove(elem)
 			return nil
 		})
 	case recRange:
-		gen, off, data := f.int(), int(f.int()), f.bytes()
-		return r.change(p, k, gen, f, func(o *Object) error {
+		id, off, data := f.int(), int(f.int()), f.bytes()
+		return r.change(p, k, id, object.TypeString, f, func(o *Object) error {
 			str, ok := o.val.(*object.String)
 			if !ok {
 				return errBadRecord
@@ -226,9 +225,9 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 // access is the access time of replayed keys: when they were replayed.
 func (r *replay) access() uint32 { return uint32(r.s.clock.Now() / 1000) }
 
-func (r *replay) sawGeneration(gen uint64) {
-	if gen > r.s.generation.Load() {
-		r.s.generation.Store(gen)
+func (r *replay) sawID(id uint64) {
+	if id > r.s.generation.Load() {
+		r.s.generation.Store(id)
 	}
 }
 
@@ -294,48 +293,96 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	return sl, c, err
 }
 
-// change applies fn to a key's object if it still has the generation of the record:
-// an older one was overwritten since, as the data file or the log's rest tells.
-func (r *replay) change(p *part, k Key, gen uint64, f *fields, fn func(*Object) error) error {
-	r.sawGeneration(gen)
+// change applies fn to the value id, which is key k's, or was when the record was
+// written.
+func (r *replay) change(p *part, k Key, id uint64, typ object.Type, f *fields, fn func(*Object) error) error {
+	r.sawID(id)
 	if p == nil || f.bad {
 		return nil
 	}
 	sl, c, err := r.have(p, k)
-	if err != nil || !exists(c) || !c.is(cellObj) {
+	if err != nil {
 		return err
 	}
-	o := p.objectOf(*c)
-	if o.gen != gen {
-		return nil
+	if o := p.valueOf(c, id); o != nil {
+		p.dirtyOff(sl, c)
+		p.objects.bytes -= int64(o.bytes())
+		err = fn(o)
+		p.objects.bytes += int64(o.bytes())
+		p.markDirty(sl, c)
+		return err
 	}
-	p.dirtyOff(sl, c)
-	p.objects.bytes -= int64(o.bytes())
-	err = fn(o)
-	p.objects.bytes += int64(o.bytes())
-	p.markDirty(sl, c)
-	return err
+	o, err := r.orphan(id, typ)
+	if o == nil || err != nil {
+		return err
+	}
+	return fn(o)
 }
 
+// valueOf is the object of a live cell if it is value id.
+func (p *part) valueOf(c *cell, id uint64) *Object {
+	if exists(c) {
+		if o := p.objectOf(*c); o != nil && o.id == id {
+			return o
+		}
+	}
+	return nil
+}
+
+// orphan is a value that no key has at present, with the elements that the data file
+// has under its id; nil if there are none, because it was deleted later.
+func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
+	if o := r.orphans[id]; o != nil {
+		return o, nil
+	}
+	var o *Object
+	err := r.s.view(func(tx *bolt.Tx) error {
+		v, err := readElements(tx, typ, id)
+		if err == nil && v.Len() > 0 {
+			o = &Object{id: id, stored: true, val: v}
+		}
+		return err
+	})
+	if o != nil {
+		r.orphans[id] = o
+	}
+	return o, err
+}
+
+// link gives the value of a record to another key. The key that had it may have
+// nothing on disk any more, or something newer.
 func (r *replay) link(p *part, from Key, f *fields) error {
 	q, to := r.target(f)
-	gen := f.int()
+	id, typ := f.int(), f.typ()
+	deadline, created := f.deadline()
 	if f.bad {
 		return nil
 	}
-	r.sawGeneration(gen)
-	if p == nil || q == nil {
-		if p != nil {
-			r.delete(p, from)
+	r.sawID(id)
+	var o *Object
+	if p != nil {
+		_, c, err := r.have(p, from)
+		if err != nil {
+			return err
 		}
+		if p.valueOf(c, id) != nil {
+			o = p.unlink(nil, from)
+		}
+	}
+	if o == nil {
+		var err error
+		if o, err = r.orphan(id, typ); o == nil || err != nil {
+			return err
+		}
+		delete(r.orphans, id)
+	}
+	if q == nil {
 		return nil
 	}
-	_, c, err := r.have(p, from)
-	if err != nil || !exists(c) || !c.is(cellObj) {
-		return err // the data file is newer: a later record removes or replaces from
-	}
-	nc := relink(nil, p, q, from, to, gen)
-	r.mayBeOnDisk(q, q.slot(to), nc)
+	o.created = created
+	c := q.adopt(nil, to, o, deadline)
+	q.setHeader(*c, deadline, created, r.access())
+	r.mayBeOnDisk(q, q.slot(to), c)
 	return nil
 }
 

@@ -30,7 +30,7 @@ func (m *image) resident(tx *bolt.Tx) (resident, error) {
 	if err != nil {
 		return got, err
 	}
-	got.object = &Object{key: append([]byte(nil), m.name...), val: v, gen: m.gen, sid: m.sid}
+	got.object = &Object{key: append([]byte(nil), m.name...), val: v, id: m.id, stored: !m.inline}
 	return got, nil
 }
 

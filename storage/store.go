@@ -141,6 +141,7 @@ type Store struct {
 	nextSpace     uint32   // likewise
 	generation    atomic.Uint64
 
+	opened     int64        // Unix ms
 	instant    atomic.Int64 // the newest instant given out
 	stepped    atomic.Bool  // the wall clock is behind it
 	replayCost atomic.Int64 // of the log since the last checkpoint
@@ -180,7 +181,7 @@ func Open(o Options) (*Store, Recovered, error) {
 		return nil, Recovered{}, err
 	}
 	began := o.Clock.Mono()
-	s := &Store{options: o, clock: o.Clock, slotsPerShard: Slots / o.Shards}
+	s := &Store{options: o, clock: o.Clock, opened: o.Clock.Now(), slotsPerShard: Slots / o.Shards}
 	s.quit, s.stop = context.WithCancel(context.Background())
 	s.maxMemory.Store(o.MaxMemory)
 	for i := range o.Shards {
@@ -370,7 +371,7 @@ func (t *Txn) SwapDB(a, b int) {
 }
 
 func (s *Store) flush(db int, id uint32) {
-	s.garbage.space(s.spaces[db])
+	s.dropSpace(s.spaces[db], db)
 	s.spaces[db] = id
 	s.nextSpace = max(s.nextSpace, id+1)
 	for _, sh := range s.shards {

@@ -215,7 +215,7 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 // expire removes a key whose deadline has come. No record names it: the batch says
 // that all of the shard that was due by now is gone.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
-	t.s.observeLateness(t.now - p.deadline(*c))
+	t.s.observeLateness(p.deadline(*c), t.now)
 	t.remove(p, sl, c)
 	t.late |= 1 << p.shard.num
 	t.Notify(k, Expired)
@@ -311,7 +311,7 @@ func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 		t.buf = appendBytes(t.buf, value)
 		c = p.putSmall(t, sl, c, k, value, deadline)
 	} else {
-		o := &Object{key: append([]byte(nil), k.Name...), val: &object.String{Data: append([]byte(nil), value...)}, gen: t.s.generation.Add(1)}
+		o := &Object{key: append([]byte(nil), k.Name...), val: &object.String{Data: append([]byte(nil), value...)}, id: t.s.generation.Add(1)}
 		c = p.putObject(t, sl, c, k, o, deadline)
 		t.logObject(p, o, deadline, created)
 	}
@@ -329,7 +329,7 @@ func (t *Txn) createdAt(deadline int64) uint32 {
 // logObject records a whole new value.
 func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
 	t.keyRecord(recLarge, p, o.key)
-	t.buf = binary.AppendUvarint(t.buf, o.gen)
+	t.buf = binary.AppendUvarint(t.buf, o.id)
 	t.buf = appendDeadline(t.buf, deadline, created)
 	t.buf = append(t.buf, byte(o.val.Type()))
 	o.val.Walk(func(elem, val []byte, d int64) bool {
@@ -340,7 +340,7 @@ func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
 
 func (t *Txn) element(p *part, o *Object, elem, val []byte, deadline int64) {
 	t.keyRecord(recElement, p, o.key)
-	t.buf = binary.AppendUvarint(t.buf, o.gen)
+	t.buf = append(binary.AppendUvarint(t.buf, o.id), byte(o.val.Type()))
 	t.buf = appendBytes(t.buf, elem)
 	t.buf = binary.AppendUvarint(t.buf, uint64(deadline))
 	t.buf = appendBytes(t.buf, val)
@@ -502,7 +502,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			o.dirtyRange(off, len(data), len(old))
 			p.markDirty(sl, c)
 			t.keyRecord(recRange, p, k.Name)
-			t.buf = binary.AppendUvarint(t.buf, o.gen)
+			t.buf = binary.AppendUvarint(t.buf, o.id)
 			t.buf = binary.AppendUvarint(t.buf, uint64(off))
 			t.buf = appendBytes(t.buf, data)
 			o.access = uint32(t.now / 1000)
@@ -541,7 +541,7 @@ func (o *Object) dirtyRange(off, n, was int) {
 // dirtyElement notes a changed element; a value that stands inline, or nowhere yet, is
 // written whole anyway.
 func (o *Object) dirtyElement(elem []byte) {
-	if o.sid == 0 {
+	if !o.stored {
 		return
 	}
 	if o.changed == nil {
@@ -559,11 +559,15 @@ func (t *Txn) Rename(from, to Key) bool {
 		return false
 	}
 	deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
-	if p.objectOf(*c) != nil {
+	if o := p.objectOf(*c); o != nil && o.stored {
 		t.link(from, to)
 		return true
 	}
-	value := append([]byte(nil), p.slabs.at(c.ref()).value()...)
+	value, err := p.item(*c).String()
+	if err != nil {
+		return false
+	}
+	value = append([]byte(nil), value...)
 	t.Delete(from, Event{})
 	t.set(to, value, deadline, created, access)
 	return true
@@ -585,23 +589,28 @@ func (t *Txn) Copy(from, to Key) bool {
 	return true
 }
 
-// link moves an object to another name without its data: what stands on disk under its
-// storage id stays where it is.
+// link moves a value to another name without its data: its elements stay on disk under
+// its id. The record says all that the elements do not, so it replays also where the
+// data file is newer and has nothing under the old name any more.
 func (t *Txn) link(from, to Key) {
 	q, _, _ := t.live(to, true)
-	p := q.shard.store.part(from)
-	gen := t.s.generation.Add(1)
+	p := t.s.part(from)
+	c := p.find(p.slot(from), from)
+	o := p.objectOf(*c)
 	t.keyRecord(recLink, p, from.Name)
 	t.buf = binary.AppendUvarint(t.buf, uint64(q.space))
 	t.buf = appendBytes(t.buf, to.Name)
-	t.buf = binary.AppendUvarint(t.buf, gen)
-	c := relink(t, p, q, from, to, gen)
+	t.buf = binary.AppendUvarint(t.buf, o.id)
+	t.buf = append(t.buf, byte(o.val.Type()))
+	t.buf = appendDeadline(t.buf, o.deadline, o.created)
+	moved := p.unlink(t, from)
 	t.gone = append(t.gone, p.slot(from))
-	t.wrotePut(q, *c)
+	t.wrotePut(q, *q.adopt(t, to, moved, o.deadline))
 }
 
-// relink is the change in memory of link; replay has no transaction. From is live.
-func relink(t *Txn, p, q *part, from, to Key, gen uint64) *cell {
+// unlink takes a value away from its key, which is gone then. The record that names the
+// value's elements stays on disk until the next checkpoint, as one that was moved.
+func (p *part) unlink(t *Txn, from Key) *Object {
 	sl := p.slot(from)
 	c := p.find(sl, from)
 	_, deadline := p.unindex(sl, c)
@@ -612,13 +621,28 @@ func relink(t *Txn, p, q *part, from, to Key, gen uint64) *cell {
 	if t != nil {
 		t.counted(p)
 	}
-	o := p.objectOf(*c)
-	moved := *o // the old name's cell keeps o, to be buried as any other
-	o.flags |= flagMoved
+	o := p.objectOf(*c) // the cell keeps o, to be buried as any other
+	moved := *o
+	if !o.linked {
+		o.flags |= flagMoved
+		p.noteMoved(o.id)
+	}
 	p.bury(sl, c)
-	moved.key, moved.gen, moved.flags, moved.linked = append([]byte(nil), to.Name...), gen, 0, true
-	ql := q.slot(to)
-	return q.putObject(t, ql, q.find(ql, to), to, &moved, deadline)
+	return &moved
+}
+
+func (p *part) noteMoved(id uint64) {
+	if p.moved == nil {
+		p.moved = map[uint64]struct{}{}
+	}
+	p.moved[id] = struct{}{}
+}
+
+// adopt gives a value that came from elsewhere to a key.
+func (p *part) adopt(t *Txn, to Key, o *Object, deadline int64) *cell {
+	o.key, o.flags, o.linked = append([]byte(nil), to.Name...), 0, true
+	sl := p.slot(to)
+	return p.putObject(t, sl, p.find(sl, to), to, o, deadline)
 }
 
 // Len is the number of keys of a database; it needs BeginAll to be exact beside

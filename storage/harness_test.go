@@ -1,0 +1,208 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sort"
+	"strings"
+	"testing"
+
+	"keyp/internal/clock"
+	"keyp/internal/vfs"
+	"keyp/storage/wal"
+)
+
+// harness drives a store beside a map that says what it must hold.
+type harness struct {
+	t         testing.TB
+	dir       string
+	fs        *vfs.Mem
+	clock     *clock.Fake
+	s         *Store
+	txn       *Txn
+	model     model
+	committed model   // the state at the last commit
+	recent    []model // states since then, oldest first
+	events    []Happened
+	limit     int64
+}
+
+type name struct {
+	db  int
+	key string
+}
+
+type value struct {
+	data     string
+	deadline int64
+}
+
+type model map[name]value
+
+func (m model) clone() model {
+	c := make(model, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// live are the keys that exist at now.
+func (m model) live(now int64) model {
+	c := model{}
+	for k, v := range m {
+		if v.deadline == 0 || v.deadline > now {
+			c[k] = v
+		}
+	}
+	return c
+}
+
+func (m model) String() string {
+	var lines []string
+	for k, v := range m {
+		lines = append(lines, fmt.Sprintf("%d/%.20q=%.20q(%d)@%d", k.db, k.key, v.data, len(v.data), v.deadline))
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}
+
+func newHarness(t testing.TB) *harness {
+	h := &harness{t: t, dir: t.TempDir(), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}}
+	h.open()
+	return h
+}
+
+func (h *harness) open() {
+	s, _, err := Open(Options{
+		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
+		Databases: 3, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
+		NoBackground: true, DiskReserve: 1,
+		OnEvent: func(e Happened) {
+			e.Key = bytes.Clone(e.Key)
+			h.events = append(h.events, e)
+		},
+	})
+	if err != nil {
+		h.t.Fatalf("open: %v", err)
+	}
+	h.s, h.txn = s, s.NewTxn()
+	s.SetEvents(1<<32 - 1)
+}
+
+// do runs fn in a transaction with keys, loading them first where needed.
+func (h *harness) do(fn func(*Txn), keys ...Key) {
+	for !h.s.Begin(h.txn, keys) {
+		h.load(keys)
+	}
+	fn(h.txn)
+	h.txn.End()
+	h.changed()
+}
+
+func (h *harness) doAll(fn func(*Txn)) {
+	h.s.BeginAll(h.txn)
+	fn(h.txn)
+	h.txn.End()
+	h.changed()
+}
+
+func (h *harness) load(keys []Key) {
+	var got error
+	h.s.load(load{keys, func(err error) { got = err }})
+	if got != nil {
+		h.t.Fatalf("load: %v", got)
+	}
+}
+
+func (h *harness) changed() { h.recent = append(h.recent, h.model.clone()) }
+
+func (h *harness) commit() {
+	if err := h.s.Log().Commit(); err != nil {
+		h.t.Fatalf("commit: %v", err)
+	}
+	h.committed, h.recent = h.model.clone(), nil
+}
+
+// state reads all that the store holds, by look-ups.
+func (h *harness) state(names map[name]bool) model {
+	got := model{}
+	for n := range names {
+		k := h.s.Key(n.db, []byte(n.key))
+		for !h.s.Begin(h.txn, []Key{k}) {
+			h.load([]Key{k})
+		}
+		if it, ok := h.txn.Get(k); ok {
+			data, err := it.String()
+			if err != nil {
+				h.t.Fatalf("%q: %v", n.key, err)
+			}
+			got[n] = value{string(data), it.Deadline()}
+		}
+		h.txn.End()
+	}
+	return got
+}
+
+func same(a, b model) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || w != v {
+			return false
+		}
+	}
+	return true
+}
+
+// verify compares the store with the model and proves its invariants.
+func (h *harness) verify(names map[name]bool) {
+	h.t.Helper()
+	if got, want := h.state(names), h.model.live(h.clock.Now()); !same(got, want) {
+		h.t.Fatalf("the store has\n%v\nand must have\n%v", got, want)
+	}
+	h.check()
+}
+
+func (h *harness) check() {
+	h.t.Helper()
+	if err := h.s.Check(); err != nil {
+		h.t.Fatalf("check: %v", err)
+	}
+}
+
+func (h *harness) reopen() {
+	if err := h.s.Close(true); err != nil {
+		h.t.Fatalf("close: %v", err)
+	}
+	h.open()
+	h.commit()
+}
+
+// crash ends the store as a power cut would, and finds which of the states since the
+// last commit survived.
+func (h *harness) crash(rng *rand.Rand, names map[name]bool) {
+	h.t.Helper()
+	candidates := append([]model{h.model, h.committed}, h.recent...)
+	h.s.stop()
+	h.s.background.Wait()
+	crashed := h.fs.Crash(rng)
+	if err := h.s.release(); err != nil {
+		h.t.Fatalf("release: %v", err)
+	}
+	h.fs = crashed
+	h.open()
+	got := h.state(names)
+	for _, c := range candidates {
+		if same(got, c.live(h.clock.Now())) {
+			h.model = c.clone()
+			h.commit()
+			h.check()
+			return
+		}
+	}
+	h.t.Fatalf("after the crash the store has\n%v\nand must have\n%v", got, h.model.live(h.clock.Now()))
+}

@@ -1,0 +1,293 @@
+package storage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"keyp/storage/object"
+)
+
+// TestModel runs random operations on the store and on a map, with checkpoints,
+// evictions, loads, clock steps, clean restarts and crashes between them, and compares
+// all keys, values and deadlines.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHarness(t)
+		h.t = failer{t, rt}
+		m := &machine{h: h, rt: rt, names: map[name]bool{}, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
+		for key := range 12 {
+			for db := range 3 {
+				m.names[name{db, keyName(key)}] = true
+			}
+		}
+		defer func() { h.s.Close(false) }()
+		rt.Repeat(map[string]func(*rapid.T){
+			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
+			"rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
+			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "evict": m.evict,
+			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "commit": func(*rapid.T) { h.commit() },
+			"reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
+			"": func(*rapid.T) { h.verify(m.names) },
+		})
+	})
+}
+
+// failer fails the rapid run, so that it shrinks, and is the test for everything else.
+type failer struct {
+	testing.TB
+	rt *rapid.T
+}
+
+func (f failer) Fatalf(format string, args ...any) { f.rt.Fatalf(format, args...) }
+
+// keyName gives keys of several kinds: some share a slot, one is longer than a slab
+// block takes, one longer than bbolt does.
+func keyName(n int) string {
+	switch {
+	case n < 6:
+		return fmt.Sprintf("{tag}%d", n)
+	case n == 6:
+		return strings.Repeat("long", 2000)
+	case n == 7:
+		return strings.Repeat("longer", 8000)
+	default:
+		return fmt.Sprintf("key%d", n)
+	}
+}
+
+type machine struct {
+	h     *harness
+	rt    *rapid.T
+	names map[name]bool
+	rng   *rand.Rand
+}
+
+func (m *machine) name(rt *rapid.T, label string) name {
+	return name{rapid.IntRange(0, 2).Draw(rt, label+"DB"), keyName(rapid.IntRange(0, 11).Draw(rt, label))}
+}
+
+func (m *machine) key(n name) Key { return m.h.s.Key(n.db, []byte(n.key)) }
+
+// get is the model's live value.
+func (m *machine) get(n name) (value, bool) {
+	v, ok := m.h.model[n]
+	return v, ok && (v.deadline == 0 || v.deadline > m.h.clock.Now())
+}
+
+func (m *machine) drawDeadline(rt *rapid.T) int64 {
+	if rapid.Bool().Draw(rt, "persistent") {
+		return 0
+	}
+	return m.h.clock.Now() + rapid.Int64Range(1, 5000).Draw(rt, "ttl")
+}
+
+func (m *machine) data(rt *rapid.T) string {
+	size := rapid.SampledFrom([]int{0, 1, 20, 100, 300, 4000, 5000, 9000, 40000}).Draw(rt, "size")
+	return strings.Repeat(string(rune('a'+rapid.IntRange(0, 25).Draw(rt, "letter"))), size)
+}
+
+func (m *machine) set(rt *rapid.T) {
+	n, data, deadline := m.name(rt, "key"), m.data(rt), m.drawDeadline(rt)
+	m.h.model[n] = value{data, deadline}
+	m.h.do(func(t *Txn) { t.SetString(m.key(n), []byte(data), deadline, Event{EventString, "set"}) }, m.key(n))
+}
+
+func (m *machine) writeRange(rt *rapid.T) {
+	n, data := m.name(rt, "key"), m.data(rt)
+	off := rapid.IntRange(0, 20000).Draw(rt, "offset")
+	v, ok := m.get(n)
+	if !ok {
+		v = value{}
+	}
+	old := []byte(v.data)
+	if need := off + len(data); need > len(old) {
+		old = append(old, make([]byte, need-len(old))...)
+	}
+	copy(old[off:], data)
+	m.h.model[n] = value{string(old), v.deadline}
+	m.h.do(func(t *Txn) {
+		if got := t.WriteRange(m.key(n), off, []byte(data), Event{EventString, "setrange"}); got != len(old) {
+			rt.Fatalf("WriteRange gave %d, want %d", got, len(old))
+		}
+	}, m.key(n))
+}
+
+func (m *machine) deadline(rt *rapid.T) {
+	n, deadline := m.name(rt, "key"), m.drawDeadline(rt)
+	v, ok := m.get(n)
+	if ok {
+		m.h.model[n] = value{v.data, deadline}
+	}
+	m.h.do(func(t *Txn) {
+		if got := t.SetDeadline(m.key(n), deadline, Event{EventGeneric, "expire"}); got != ok {
+			rt.Fatalf("SetDeadline gave %t, want %t", got, ok)
+		}
+	}, m.key(n))
+}
+
+func (m *machine) delete(rt *rapid.T) {
+	n := m.name(rt, "key")
+	_, ok := m.get(n)
+	delete(m.h.model, n)
+	m.h.do(func(t *Txn) {
+		if got := t.Delete(m.key(n), Deleted); got != ok {
+			rt.Fatalf("Delete gave %t, want %t", got, ok)
+		}
+	}, m.key(n))
+}
+
+func (m *machine) rename(rt *rapid.T) {
+	from, to := m.name(rt, "from"), m.name(rt, "to")
+	if from == to {
+		return
+	}
+	v, ok := m.get(from)
+	if ok {
+		delete(m.h.model, from)
+		m.h.model[to] = v
+	}
+	m.h.do(func(t *Txn) {
+		if got := t.Rename(m.key(from), m.key(to)); got != ok {
+			rt.Fatalf("Rename gave %t, want %t", got, ok)
+		}
+	}, m.key(from), m.key(to))
+}
+
+func (m *machine) copy(rt *rapid.T) {
+	from, to := m.name(rt, "from"), m.name(rt, "to")
+	if from == to {
+		return
+	}
+	v, ok := m.get(from)
+	if ok {
+		m.h.model[to] = v
+	}
+	m.h.do(func(t *Txn) {
+		if got := t.Copy(m.key(from), m.key(to)); got != ok {
+			rt.Fatalf("Copy gave %t, want %t", got, ok)
+		}
+	}, m.key(from), m.key(to))
+}
+
+func (m *machine) flush(rt *rapid.T) {
+	db := rapid.IntRange(0, 2).Draw(rt, "db")
+	for n := range m.h.model {
+		if n.db == db {
+			delete(m.h.model, n)
+		}
+	}
+	m.h.doAll(func(t *Txn) { t.FlushDB(db) })
+}
+
+func (m *machine) swap(rt *rapid.T) {
+	a, b := rapid.IntRange(0, 2).Draw(rt, "a"), rapid.IntRange(0, 2).Draw(rt, "b")
+	swapped := model{}
+	for n, v := range m.h.model {
+		switch n.db {
+		case a:
+			n.db = b
+		case b:
+			n.db = a
+		}
+		swapped[n] = v
+	}
+	m.h.model = swapped
+	m.h.doAll(func(t *Txn) { t.SwapDB(a, b) })
+}
+
+func (m *machine) advance(rt *rapid.T) {
+	m.h.clock.Advance(time.Duration(rapid.IntRange(1, 3000).Draw(rt, "ms")) * time.Millisecond)
+}
+
+// stepBack moves the wall clock back; what was expired stays gone.
+func (m *machine) stepBack(rt *rapid.T) {
+	h := m.h
+	h.s.now()
+	h.model = h.model.live(h.clock.Now())
+	h.changed()
+	h.clock.Set(h.clock.Now() - rapid.Int64Range(1500, 6000).Draw(rt, "ms"))
+	h.s.now() // sees the step
+	h.s.background.Wait()
+	if got := h.s.now(); got != h.clock.Now() {
+		rt.Fatalf("time is %d after the step, the clock says %d", got, h.clock.Now())
+	}
+	h.commit()
+}
+
+func (m *machine) reap(rt *rapid.T) {
+	h := m.h
+	h.s.Reap()
+	h.model = h.model.live(h.clock.Now())
+	h.changed()
+	var total int64
+	for db := range 3 {
+		keys, _ := h.s.Count(db)
+		total += keys
+	}
+	if total != int64(len(h.model)) {
+		rt.Fatalf("the databases count %d keys after reaping, want %d", total, len(h.model))
+	}
+}
+
+func (m *machine) evict(*rapid.T) {
+	s := m.h.s
+	for _, sh := range s.shards {
+		for db := range sh.parts {
+			for i := range s.slotsPerShard {
+				s.evictSlot(sh, db, i)
+			}
+		}
+	}
+}
+
+func (m *machine) loadAll(*rapid.T) { m.h.s.loadAll() }
+
+func (m *machine) checkpoint(*rapid.T) {
+	if err := m.h.s.Checkpoint(); err != nil {
+		m.h.t.Fatalf("checkpoint: %v", err)
+	}
+	m.h.commit()
+}
+
+// interrupted is a checkpoint that wrote some parts and never finished.
+func (m *machine) interrupted(rt *rapid.T) {
+	s := m.h.s
+	if _, _, _, err := s.rotate(); err != nil {
+		m.h.t.Fatalf("rotate: %v", err)
+	}
+	for _, sh := range s.shards {
+		for db := range sh.parts {
+			if rapid.Bool().Draw(rt, "part") {
+				if err := s.checkpointPart(sh, db); err != nil {
+					m.h.t.Fatalf("checkpoint: %v", err)
+				}
+			}
+		}
+	}
+}
+
+// TestStringElements proves the contract of object.Value for large strings: all
+// elements put into a new value give the same value.
+func TestStringElements(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var a, b object.String
+		for range rapid.IntRange(1, 5).Draw(rt, "writes") {
+			off := rapid.IntRange(0, 50000).Draw(rt, "offset")
+			a.WriteAt(off, []byte(strings.Repeat("x", rapid.IntRange(0, 30000).Draw(rt, "size"))))
+		}
+		a.Walk(func(elem, val []byte, deadline int64) bool {
+			if err := b.Put(elem, val, deadline); err != nil {
+				rt.Fatal(err)
+			}
+			return true
+		})
+		if string(a.Data) != string(b.Data) {
+			rt.Fatalf("%d bytes became %d", len(a.Data), len(b.Data))
+		}
+	})
+}
