@@ -17,8 +17,10 @@ const (
 	// burstClients and burstPipeline load the keys that will expire.
 	burstClients  = 50
 	burstPipeline = 16
-	// burstEarly is how long before the instant everything must be in place.
-	burstEarly = 300 // ms
+	// burstEarlyBase, and a part for each connection, is how long before the instant the
+	// keys must be in place and the GETs begin.
+	burstEarlyBase      = 300 // ms
+	burstEarlyPerClient = 0.2 // ms
 	// burstWindow is the shortest time over which GETs are measured, since a
 	// server may be done before many are answered.
 	burstWindow = 100 // ms
@@ -53,44 +55,41 @@ func (b *bench) expireBurst(ctx context.Context, s shape, t *target, round int) 
 	memory := t.rssAnon()
 
 	defer b.progress.watch("waiting for the instant and the end", nil)()
-	if err := pause(ctx, instant-burstEarly); err != nil {
+	if err := pause(ctx, instant-b.burstEarly()); err != nil {
 		return nil, err
 	}
 	monoInstant := clock.System.Mono() + time.Duration(instant-clock.System.Now())*time.Millisecond
-	getCtx, endGets := context.WithCancel(ctx)
-	defer endGets()
-	type outcome struct {
-		result *load.Result
-		err    error
-	}
-	gets := make(chan outcome, 1)
-	go func() {
-		result, err := load.Run(getCtx, load.Options{
-			Addr: t.addr, Clients: b.clients, Threads: b.threads, Source: load.Get(bystanders),
-			RecordFrom: monoInstant, Timeout: b.timeout, Duration: 2*b.timeout + time.Hour,
-		})
-		gets <- outcome{result, err}
-	}()
-	gone, goneErr := b.waitGone(ctx, client, baseline, instant, monoInstant)
-	if goneErr == nil {
-		goneErr = pause(ctx, instant+burstWindow)
-	}
-	endGets()
-	got := <-gets
-	if errors.Is(got.err, context.Canceled) {
-		got.err = nil
-	}
-	if err := errors.Join(goneErr, got.err); err != nil {
+	gets := background(ctx, load.Options{
+		Addr: t.addr, Clients: b.clients, Threads: b.threads, Source: load.Get(bystanders),
+		RecordFrom: monoInstant, Timeout: b.timeout,
+	})
+	defer gets.end()
+	if err := gets.underWay(ctx); err != nil {
 		return nil, err
 	}
-	b.report.addFailure(s, t.name, round, got.result.Errors, got.result.First)
+	if late := clock.System.Now() - instant; late >= 0 {
+		return nil, fmt.Errorf("%d connections were ready %d ms after the keys expired; try fewer --clients", b.clients, late)
+	}
+	gone, err := b.waitGone(ctx, client, baseline, instant, monoInstant)
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, instant+burstWindow); err != nil {
+		return nil, err
+	}
+	gets.end()
+	result, err := gets.wait()
+	if !errors.Is(err, context.Canceled) || ctx.Err() != nil {
+		return nil, err // it has no other end, so there is one
+	}
+	b.report.addFailure(s, t.name, round, result.Errors, result.First)
 
 	readings := []reading{
 		{"all gone after", "ms", millis(gone)},
-		{"GET p50 meanwhile", "ms", millis(got.result.Latency.Quantile(0.5))},
-		{"GET p99 meanwhile", "ms", millis(got.result.Latency.Quantile(0.99))},
-		{"GET max meanwhile", "ms", millis(got.result.Latency.Max())},
-		{"GETs per second meanwhile", "1/s", got.result.OpsPerSec()},
+		{"GET p50 meanwhile", "ms", millis(result.Latency.Quantile(0.5))},
+		{"GET p99 meanwhile", "ms", millis(result.Latency.Quantile(0.99))},
+		{"GET max meanwhile", "ms", millis(result.Latency.Max())},
+		{"GETs per second meanwhile", "1/s", result.OpsPerSec()},
 	}
 	if memory > 0 {
 		readings = append(readings, reading{"RssAnon before", "MiB", mebibytes(memory)})
@@ -98,12 +97,17 @@ func (b *bench) expireBurst(ctx context.Context, s shape, t *target, round int) 
 	return readings, nil
 }
 
+// burstEarly is the constant with its part for each connection, in milliseconds.
+func (b *bench) burstEarly() int64 {
+	return burstEarlyBase + int64(burstEarlyPerClient*float64(b.clients))
+}
+
 // loadBurst writes the keys and returns the instant at which all expire, in Unix
 // milliseconds. When loading takes longer than the time it guessed, it lets those
 // keys go and tries again with a later instant.
 func (b *bench) loadBurst(ctx context.Context, t *target, client *wire.Client, baseline int64) (int64, error) {
 	data := load.NewData(b.ttlKeys, b.size)
-	lead := 2*burstEarly + int64(b.ttlKeys)/50
+	lead := 2*b.burstEarly() + int64(b.ttlKeys)/50
 	for range burstAttempts {
 		instant := clock.System.Now() + lead
 		err := b.fill(ctx, "loading keys that expire", load.Options{
@@ -113,7 +117,7 @@ func (b *bench) loadBurst(ctx context.Context, t *target, client *wire.Client, b
 		if err != nil {
 			return 0, err
 		}
-		if clock.System.Now() < instant-burstEarly {
+		if clock.System.Now() < instant-b.burstEarly() {
 			return instant, nil
 		}
 		if err := pause(ctx, instant); err != nil {

@@ -77,43 +77,31 @@ func (b *bench) restart(ctx context.Context, _ shape, t *target, round int) ([]r
 // server while they do.
 func (b *bench) killUnderLoad(ctx context.Context, t *target) error {
 	defer b.progress.watch("kill -9 under load", nil)()
-	loadCtx, endLoad := context.WithCancel(ctx)
-	defer endLoad()
-	type outcome struct {
-		result *load.Result
-		err    error
+	bg := background(ctx, load.Options{
+		Addr: t.addr, Clients: b.clients, Threads: b.threads,
+		Source: load.SetEX(load.NewData(b.keys, b.size)), Timeout: b.timeout,
+	})
+	defer bg.end()
+	if err := bg.underWay(ctx); err != nil {
+		return err
 	}
-	ended := make(chan outcome, 1)
-	go func() {
-		result, err := load.Run(loadCtx, load.Options{
-			Addr: t.addr, Clients: b.clients, Threads: b.threads, Duration: b.timeout + time.Hour,
-			Source: load.SetEX(load.NewData(b.keys, b.size)), Timeout: b.timeout,
-		})
-		ended <- outcome{result, err}
-	}()
 	const usual = 1000 * time.Millisecond
 	length := usual
 	if b.duration > 0 {
 		length = min(b.duration, usual)
 	}
-	waitErr := pause(ctx, clock.System.Now()+length.Milliseconds())
-	if waitErr == nil {
-		waitErr = t.server.Stop(syscall.SIGKILL, b.timeout)
+	if err := pause(ctx, clock.System.Now()+length.Milliseconds()); err != nil {
+		return err
 	}
-	if waitErr != nil {
-		endLoad()
-		<-ended
-		return waitErr
+	if err := t.server.Stop(syscall.SIGKILL, b.timeout); err != nil {
+		return err
 	}
-	got := <-ended
-	if got.err == nil {
-		return errors.New("the load ended before the server was killed")
+	result, err := bg.wait()
+	if !errors.Is(err, load.ErrClosed) {
+		return err // it has no other end, so there is one
 	}
-	if !errors.Is(got.err, load.ErrClosed) {
-		return got.err
-	}
-	if got.result.Errors > 0 {
-		return fmt.Errorf("%w to %d requests under load, the first: %w", errWrong, got.result.Errors, got.result.First)
+	if result.Errors > 0 {
+		return fmt.Errorf("%w to %d requests under load, the first: %w", errWrong, result.Errors, result.First)
 	}
 	return nil
 }

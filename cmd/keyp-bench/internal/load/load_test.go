@@ -267,7 +267,7 @@ func TestNothingListens(t *testing.T) {
 
 func TestSilentServer(t *testing.T) {
 	addr := startRaw(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
-	o := Options{Addr: addr, Clients: 2, Requests: 10, Source: Set(NewData(10, 10)), Timeout: 100 * time.Millisecond}
+	o := Options{Addr: addr, Clients: 2, Requests: 10, Source: Set(NewData(10, 10)), Timeout: 500 * time.Millisecond}
 	if _, err := Run(context.Background(), o); !errors.Is(err, ErrSilent) {
 		t.Fatalf("%v, want ErrSilent", err)
 	}
@@ -294,7 +294,7 @@ func TestReplyWithoutRequest(t *testing.T) {
 
 func TestDurationAndRecordFrom(t *testing.T) {
 	addr := startMap(t, nil)
-	const whole, before = 200 * time.Millisecond, 100 * time.Millisecond
+	const whole, before = 600 * time.Millisecond, 300 * time.Millisecond
 	o := Options{
 		Addr: addr, Clients: 2, Duration: whole, Source: Set(NewData(10, 10)), Timeout: patience,
 		RecordFrom: clock.System.Mono() + before, Done: new(atomic.Int64),
