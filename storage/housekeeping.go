@@ -261,30 +261,19 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// AverageTTL is the mean time to live of a sample of a database's keys, in ms.
+// AverageTTL is the mean time to live of a database's keys in memory that have a
+// deadline, in ms; 0 if none has.
 func (s *Store) AverageTTL(db int) int64 {
 	var sum, n int64
-	now := s.now()
 	for _, sh := range s.shards {
 		sh.mu.Lock()
 		if p := sh.parts[db]; p != nil {
-			for i := range 64 {
-				sl := &p.slots[(i*len(p.slots))/64]
-				seen := 0
-				sl.table.walkBucket(0, func(c *cell) {
-					if seen < 16 && !c.is(cellTomb) {
-						seen++
-						if d := p.deadline(*c); d > now {
-							sum, n = sum+d-now, n+1
-						}
-					}
-				})
-			}
+			sum, n = sum+p.sum, n+int64(p.index.Len())
 		}
 		sh.mu.Unlock()
 	}
 	if n == 0 {
 		return 0
 	}
-	return sum / n
+	return max(sum/n-(s.now()-s.opened), 0)
 }

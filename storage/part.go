@@ -40,6 +40,7 @@ type part struct {
 	slabs   slabs
 	objects objects
 	index   *ttl.Index
+	sum     int64 // of the indexed deadlines, each as spanOf has it
 
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
@@ -132,10 +133,20 @@ func (p *part) setIndex(id uint64, old, new int64) {
 		return
 	}
 	p.index.Set(id, old, new)
+	p.sum += p.shard.store.spanOf(new) - p.shard.store.spanOf(old)
 	if new != 0 && new < p.shard.nextDue.Load() {
 		p.shard.nextDue.Store(new)
 		p.shard.store.wake(new)
 	}
+}
+
+// spanOf is how long after the opening of the store a deadline is, in ms, and at most
+// some 35 years: small enough to be summed over all keys. 0 for no deadline.
+func (s *Store) spanOf(deadline int64) int64 {
+	if deadline == 0 {
+		return 0
+	}
+	return min(max(deadline-s.opened, -1<<40), 1<<40)
 }
 
 // markDirty says that the data file does not show the cell's state.

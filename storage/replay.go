@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -37,10 +36,16 @@ func newReplay(s *Store, st state) *replay {
 	return r
 }
 
-// adopt takes over the state of the data file: the databases' keyspaces, and which
-// slots have keys on disk.
+// adopt takes over the state of the data file: the shards, the databases' keyspaces,
+// and which slots have keys on disk.
 func (s *Store) adopt(st state) error {
-	if len(st.spaces) > len(s.shards[0].parts) {
+	s.slotsPerShard = Slots / st.shards
+	for i := range st.shards {
+		sh := &shard{num: i, store: s, parts: make([]*part, s.options.Databases)}
+		sh.nextDue.Store(never)
+		s.shards = append(s.shards, sh)
+	}
+	if len(st.spaces) > s.options.Databases {
 		return fmt.Errorf("storage: the data has %d databases, the configuration allows %d", len(st.spaces), s.options.Databases)
 	}
 	s.spaces, s.nextSpace = st.spaces, st.nextSpace
@@ -132,17 +137,17 @@ func (r *replay) reaped(shard int, through int64, f *fields) {
 	}
 	sh := r.s.shards[shard]
 	r.floor[shard] = max(r.floor[shard], through)
-	sh.logged = max(sh.logged, through)
 	for _, p := range sh.parts {
 		if p == nil {
 			continue
 		}
 		for {
-			due, ok := p.index.PopDue(through)
-			if !ok {
+			due, ok := p.index.First()
+			if !ok || due.Deadline > through {
 				break
 			}
 			sl, c, _ := p.byID(due.ID)
+			p.unindex(sl, c)
 			r.s.dropped(p, *c)
 			p.bury(sl, c)
 		}
@@ -398,7 +403,7 @@ func (r *replay) finish() error {
 	}
 	for _, c := range r.counts {
 		if c.shard >= len(r.s.shards) {
-			return errors.Join(errBadRecord, errors.New("storage: the number of shards differs from the log's"))
+			return fmt.Errorf("%w: counts of shard %d", errBadRecord, c.shard)
 		}
 		if p := r.s.partOf(c.space, r.s.shards[c.shard]); p != nil {
 			p.keys, p.expires = c.keys, c.expires

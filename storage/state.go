@@ -18,6 +18,7 @@ type state struct {
 	first      uint64 // log segment
 	generation uint64
 	nextSpace  uint32
+	shards     int          // fixed when the data directory is made: the log's records name them
 	spaces     []uint32     // by database number
 	counts     []partCounts // of parts that are not empty
 }
@@ -32,6 +33,7 @@ func (st *state) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, st.first)
 	dst = binary.AppendUvarint(dst, st.generation)
 	dst = binary.AppendUvarint(dst, uint64(st.nextSpace))
+	dst = binary.AppendUvarint(dst, uint64(st.shards))
 	dst = binary.AppendUvarint(dst, uint64(len(st.spaces)))
 	for _, sp := range st.spaces {
 		dst = binary.AppendUvarint(dst, uint64(sp))
@@ -47,14 +49,14 @@ func (st *state) append(dst []byte) []byte {
 
 func parseState(b []byte) (st state, err error) {
 	f := fields{rest: b}
-	st.first, st.generation, st.nextSpace = f.int(), f.int(), uint32(f.int())
+	st.first, st.generation, st.nextSpace, st.shards = f.int(), f.int(), uint32(f.int()), int(f.int())
 	for n := f.int(); n > 0 && !f.bad; n-- {
 		st.spaces = append(st.spaces, uint32(f.int()))
 	}
 	for n := f.int(); n > 0 && !f.bad; n-- {
 		st.counts = append(st.counts, partCounts{uint32(f.int()), int(f.int()), int64(f.int()), int64(f.int())})
 	}
-	if f.bad {
+	if f.bad || !validShards(st.shards) {
 		return st, fmt.Errorf("%w: the meta bucket's state does not parse", ErrCorrupt)
 	}
 	return st, nil
@@ -114,6 +116,7 @@ func (s *Store) makeData() (st state, err error) {
 		return st, err
 	}
 	s.seed = [2]uint64{binary.BigEndian.Uint64(seed[:]), binary.BigEndian.Uint64(seed[8:])}
+	st.shards = s.options.Shards
 	for i := range s.options.Databases {
 		st.spaces = append(st.spaces, uint32(i+1))
 	}
@@ -143,7 +146,7 @@ func syncDir(dir string) error {
 
 // current is the state as the held shards have it; all of them are held.
 func (s *Store) current() state {
-	st := state{generation: s.generation.Load(), nextSpace: s.nextSpace, spaces: append([]uint32(nil), s.spaces...)}
+	st := state{generation: s.generation.Load(), nextSpace: s.nextSpace, shards: len(s.shards), spaces: append([]uint32(nil), s.spaces...)}
 	for _, sh := range s.shards {
 		for _, p := range sh.parts {
 			if p != nil && p.keys|p.expires != 0 {

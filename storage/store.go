@@ -76,7 +76,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	Databases int
-	Shards    int // a power of two up to 64
+	Shards    int // of a new data directory, which keeps it: a power of two up to 64
 
 	Sync        wal.Policy
 	SegmentSize int64
@@ -113,11 +113,13 @@ func (o *Options) complete() error {
 	setDefault(&o.CheckpointBytes, DefaultCheckpointBytes)
 	setDefault(&o.DiskReserve, DefaultDiskReserve)
 	setDefault(&o.InitialMmap, DefaultInitialMmap)
-	if o.Shards&(o.Shards-1) != 0 || o.Shards > 64 || o.Shards < 1 {
+	if !validShards(o.Shards) {
 		return fmt.Errorf("storage: %d shards: not a power of two up to 64", o.Shards)
 	}
 	return nil
 }
+
+func validShards(n int) bool { return n >= 1 && n <= 64 && n&(n-1) == 0 }
 
 func setDefault[T comparable](v *T, to T) {
 	var zero T
@@ -181,14 +183,9 @@ func Open(o Options) (*Store, Recovered, error) {
 		return nil, Recovered{}, err
 	}
 	began := o.Clock.Mono()
-	s := &Store{options: o, clock: o.Clock, opened: o.Clock.Now(), slotsPerShard: Slots / o.Shards}
+	s := &Store{options: o, clock: o.Clock, opened: o.Clock.Now()}
 	s.quit, s.stop = context.WithCancel(context.Background())
 	s.maxMemory.Store(o.MaxMemory)
-	for i := range o.Shards {
-		sh := &shard{num: i, store: s, parts: make([]*part, o.Databases)}
-		sh.nextDue.Store(never)
-		s.shards = append(s.shards, sh)
-	}
 	s.window.init(s)
 	s.loads.init()
 	s.checkpointer.kick = make(chan struct{}, 1)

@@ -1,0 +1,170 @@
+package storage
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/storage/wal"
+)
+
+// TestBesideBackground runs writers with everything in the background going: reaper,
+// loaders, checkpoints, eviction down to a memory limit far below the data, SCAN. Each
+// writer owns its keys and knows what they hold; at the end and after a restart all
+// must be as it says.
+func TestBesideBackground(t *testing.T) {
+	dir := t.TempDir()
+	options := Options{
+		Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 2, Shards: 4,
+		SegmentSize: 256 << 10, CheckpointBytes: 256 << 10, MaxMemory: 3 << 20, InitialMmap: 1 << 20, DiskReserve: 1,
+		Sync: wal.Always,
+	}
+	s, _, err := Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers, ops, keys = 6, 4000, 1500
+	owned := make([]map[string]value, writers)
+	var wg sync.WaitGroup
+	for w := range writers {
+		owned[w] = map[string]value{}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			write(t, s, w, ops, keys, owned[w])
+		}()
+	}
+	stop := make(chan struct{})
+	scanned := make(chan struct{})
+	go func() {
+		defer close(scanned)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if err := s.Walk(0, func(Item) bool { return true }); err != nil {
+					t.Errorf("walk: %v", err)
+				}
+			}
+		}
+	}()
+	wg.Wait()
+	close(stop)
+	<-scanned
+	if s.Stats().Evictions == 0 || s.Stats().Loads == 0 || s.Stats().Checkpoints == 0 {
+		t.Errorf("nothing was evicted, loaded or checkpointed: %+v", s.Stats())
+	}
+	compare(t, s, owned)
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	if s, _, err = Open(options); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, s, owned)
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin starts a transaction, loading what it needs.
+func begin(s *Store, txn *Txn, keys ...Key) error {
+	for !s.Begin(txn, keys) {
+		done := make(chan error)
+		s.Load(keys, func(err error) { done <- err })
+		if err := <-done; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(t *testing.T, s *Store, w, ops, keys int, own map[string]value) {
+	txn := s.NewTxn()
+	rng := rand.New(rand.NewPCG(uint64(w), 7))
+	for op := range ops {
+		key := fmt.Sprintf("w%d:%d", w, rng.IntN(keys))
+		k := s.Key(0, []byte(key))
+		if err := begin(s, txn, k); err != nil {
+			t.Errorf("begin: %v", err)
+			return
+		}
+		was, had := own[key]
+		had = had && (was.deadline == 0 || was.deadline > txn.Now())
+		switch it, ok := txn.Get(k); {
+		case ok != had:
+			t.Errorf("%s: found %t, want %t", key, ok, had)
+		case ok:
+			if got, _ := it.String(); string(got) != was.data || it.Deadline() != was.deadline {
+				t.Errorf("%s: has %d bytes until %d, want %d until %d", key, len(got), it.Deadline(), len(was.data), was.deadline)
+			}
+		}
+		switch op % 5 {
+		case 0, 1, 2:
+			v := value{data: string(make([]byte, rng.IntN(3000)))}
+			if rng.IntN(3) == 0 {
+				v.deadline = txn.Now() + rng.Int64N(300) + 1
+			}
+			txn.SetString(k, []byte(v.data), v.deadline, Event{EventString, "set"})
+			own[key] = v
+		case 3:
+			txn.Delete(k, Deleted)
+			delete(own, key)
+		case 4:
+			if txn.SetDeadline(k, txn.Now()+100, Event{EventGeneric, "expire"}) {
+				own[key] = value{was.data, txn.Now() + 100}
+			}
+		}
+		txn.End()
+		if op%64 == 0 {
+			if err := s.Log().Commit(); err != nil {
+				t.Errorf("commit: %v", err)
+			}
+		}
+	}
+}
+
+func compare(t *testing.T, s *Store, owned []map[string]value) {
+	t.Helper()
+	txn := s.NewTxn()
+	for _, own := range owned {
+		for key, want := range own {
+			k := s.Key(0, []byte(key))
+			if err := begin(s, txn, k); err != nil {
+				t.Fatal(err)
+			}
+			it, ok := txn.Get(k)
+			if live := want.deadline == 0 || want.deadline > txn.Now(); ok != live {
+				t.Errorf("%s: found %t, want %t", key, ok, live)
+			} else if ok {
+				if got, _ := it.String(); string(got) != want.data || it.Deadline() != want.deadline {
+					t.Errorf("%s differs", key)
+				}
+			}
+			txn.End()
+		}
+	}
+	var live int64
+	now := time.Now().UnixMilli()
+	for _, own := range owned {
+		for _, v := range own {
+			if v.deadline == 0 || v.deadline > now+1000 {
+				live++
+			}
+		}
+	}
+	if keys, _ := s.Count(0); keys < live {
+		t.Errorf("DBSIZE is %d with at least %d keys", keys, live)
+	}
+}
