@@ -41,7 +41,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	name, args := "keyp", []string{"build"}
+	name, args := "keyp", []string{"build", "-buildvcs=false"}
 	if Race {
 		name, args = "keyp-race", append(args, "-race")
 	}

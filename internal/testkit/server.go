@@ -356,7 +356,7 @@ func (s *Server) Client(proto int) *redis.Client {
 // ClientDB is Client on another database.
 func (s *Server) ClientDB(proto, db int) *redis.Client {
 	c := redis.NewClient(&redis.Options{
-		Addr: s.Addr(), Protocol: proto, DB: db, MaxRetries: -1,
+		Addr: s.Addr(), Protocol: proto, DB: db, MaxRetries: -1, DialerRetries: 1,
 		DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 	})
 	s.t.Cleanup(func() { _ = c.Close() }) // the test may have closed it

@@ -1,0 +1,86 @@
+# Keyp's tasks; `make help` lists them. Works with GNU make 3.81 and later.
+#
+# Variables, as in `make torture KILLS=1000`:
+#   TESTFLAGS   further flags of go test (-run, -v, -count=1 …)
+#   KILLS       kill -9 rounds of the restart tests under `make torture`
+#   CHECKS      cases of each property under `make torture`
+#   FUZZTIME    time for each fuzz target
+#   BENCHFLAGS  further flags of keyp-bench, see bin/keyp-bench --help
+#   PEER        the server that `make bench` compares with
+# and the environment variables of internal/testkit/doc.go.
+
+TESTFLAGS  =
+KILLS      = 500
+CHECKS     = 2000
+FUZZTIME   = 30s
+BENCHFLAGS =
+PEER       = redis-server --port {port} --dir {dir} --appendonly yes --appendfsync always --save ''
+
+GO        = go
+TIMEOUT   = 9m
+PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+# A checkout that belongs to somebody else, as in containers, has no readable history.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+# The race detector needs a C compiler; without one the tests run without it, and
+# say so.
+RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1; then echo -race; \
+	else echo "make: no C compiler, so the tests run WITHOUT the race detector" >&2; fi)
+
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+.PHONY: build test unit lint fmt-check vet staticcheck cross redis torture fuzz bench clean help
+
+build: ## build bin/keyp and bin/keyp-bench
+	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
+
+test: lint cross redis unit ## all checks: lint, cross-compile, tests with the race detector (what .ci/run does)
+
+unit: ## the tests alone, without what `make test` does before them
+	$(GO) test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+
+lint: fmt-check vet staticcheck ## formatting, go vet, staticcheck
+
+fmt-check:
+	@echo 'gofmt -l .'
+	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
+	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
+
+vet:
+	$(GO) vet ./...
+
+staticcheck:
+	$(GO) tool staticcheck ./...
+
+cross: ## compile everything, tests too, for each platform
+	@for platform in $(PLATFORMS); do \
+		echo "GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build ./... && go vet ./..."; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build ./... || exit 1; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) vet ./... || exit 1; \
+	done
+
+redis: ## see to it that redis-server and redis-cli are there to compare with
+	@.ci/redis
+
+torture: redis ## long crash runs: the storage model, the log, kills of the real server
+	$(GO) test $(RACE) -count=1 -timeout 3h -run 'Model|Crash|Recover|Durable' $(TESTFLAGS) ./storage ./storage/wal -rapid.checks=$(CHECKS)
+	KEYP_KILLS=$(KILLS) KEYP_DIFF_CASES=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/e2e/...
+
+fuzz: ## every fuzz target for FUZZTIME
+	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . | sed -E 's|^(.*)/[^/]*:func ([A-Za-z0-9_]*).*|\1 \2|' | sort -u | \
+	while read -r package target; do \
+		echo "$(GO) test -run '^$$' -fuzz '^$$target$$' -fuzztime $(FUZZTIME) $$package"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package </dev/null || exit 1; \
+	done
+
+bench: build ## Keyp beside redis-server with appendfsync always
+	@if command -v redis-server >/dev/null 2>&1; then peer="$(PEER)"; \
+	else peer=; echo "redis-server is not installed: Keyp is measured alone"; fi; \
+	bin/keyp-bench --keyp "bin/keyp --port {port} --dir {dir} --appendfsync always" $${peer:+--peer "$$peer"} $(BENCHFLAGS)
+
+clean: ## remove what was built
+	rm -rf bin
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
