@@ -139,10 +139,19 @@ func (s *Store) LastCheckpoint() (at int64, err error) {
 }
 
 func (s *Store) checkpoint() error {
-	st, end, cost, err := s.rotate()
+	m, err := s.rotate()
 	if err != nil {
 		return err
 	}
+	if err := s.checkpointSince(m); err != nil {
+		s.garbage.add(m.garbage...)
+		return err
+	}
+	return s.collectGarbage()
+}
+
+// checkpointSince writes all that was dirty at the mark, and then the mark.
+func (s *Store) checkpointSince(m mark) error {
 	for _, sh := range s.shards {
 		for db := range s.options.Databases {
 			if err := s.checkpointPart(sh, db); err != nil {
@@ -150,37 +159,43 @@ func (s *Store) checkpoint() error {
 			}
 		}
 	}
-	if err := s.log.WaitDurable(context.Background(), end); err != nil {
+	if err := s.log.WaitDurable(context.Background(), m.end); err != nil {
 		return err
 	}
-	items := s.garbage.take()
-	err = s.db.Update(func(tx *bolt.Tx) error {
-		for _, item := range items {
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		for _, item := range m.garbage {
 			if err := tx.Bucket(bucketGarbage).Put(item, nil); err != nil {
 				return err
 			}
 		}
-		return tx.Bucket(bucketMeta).Put(metaState, st.append(nil))
+		return tx.Bucket(bucketMeta).Put(metaState, m.state.append(nil))
 	})
 	if err != nil {
-		s.garbage.add(items...)
 		return err
 	}
-	s.replayCost.Add(-cost)
-	if err := s.log.Release(st.first); err != nil {
-		return err
-	}
-	return s.collectGarbage()
+	s.replayCost.Add(-m.cost)
+	return s.log.Release(m.state.first)
 }
 
-// rotate starts a new log segment and gives the state as of it.
-func (s *Store) rotate() (st state, end uint64, cost int64, err error) {
+// mark is the moment a checkpoint rotated the log.
+type mark struct {
+	state   state
+	end     uint64   // LSN of the last batch before it
+	cost    int64    // what replaying those batches would cost
+	garbage [][]byte // made by them: it may only be deleted once they are durable
+}
+
+// rotate starts a new log segment and notes the moment.
+func (s *Store) rotate() (m mark, err error) {
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer s.unlock(t)
-	st, cost = s.current(), s.replayCost.Load()
-	st.first, err = s.log.Rotate(nil)
-	return st, s.log.End(), cost, err
+	m.state, m.cost = s.current(), s.replayCost.Load()
+	if m.state.first, err = s.log.Rotate(nil); err != nil {
+		return m, err
+	}
+	m.end, m.garbage = s.log.End(), s.garbage.take()
+	return m, nil
 }
 
 // checkpointPart writes the dirty keys of one database in one shard.

@@ -190,6 +190,7 @@ func (h *harness) crash(rng *rand.Rand, names map[name]bool) {
 	h.s.stop()
 	h.s.background.Wait()
 	crashed := h.fs.Crash(rng)
+	_ = h.s.log.Close() // what it writes now goes nowhere
 	if err := h.s.release(); err != nil {
 		h.t.Fatalf("release: %v", err)
 	}

@@ -257,9 +257,11 @@ func (m *machine) checkpoint(*rapid.T) {
 // interrupted is a checkpoint that wrote some parts and never finished.
 func (m *machine) interrupted(rt *rapid.T) {
 	s := m.h.s
-	if _, _, _, err := s.rotate(); err != nil {
+	moment, err := s.rotate()
+	if err != nil {
 		m.h.t.Fatalf("rotate: %v", err)
 	}
+	defer s.garbage.add(moment.garbage...)
 	for _, sh := range s.shards {
 		for db := range sh.parts {
 			if rapid.Bool().Draw(rt, "part") {

@@ -21,6 +21,14 @@ type replay struct {
 	// orphans are values whose records name a key that does not have them (any more)
 	// in the data file: a link may give them another.
 	orphans map[uint64]*Object
+	// later are slots on disk of keyspaces that the log is yet to make: the
+	// checkpoint that wrote them did not finish.
+	later map[uint32][]laterSlot
+}
+
+type laterSlot struct {
+	slot uint16
+	diskSlot
 }
 
 type countKey struct {
@@ -29,7 +37,7 @@ type countKey struct {
 }
 
 func newReplay(s *Store, st state) *replay {
-	r := &replay{s: s, counts: map[countKey]partCounts{}, orphans: map[uint64]*Object{}, floor: make([]int64, len(s.shards))}
+	r := &replay{s: s, later: map[uint32][]laterSlot{}, counts: map[countKey]partCounts{}, orphans: map[uint64]*Object{}, floor: make([]int64, st.shards)}
 	for _, c := range st.counts {
 		r.counts[countKey{c.space, c.shard}] = c
 	}
@@ -38,7 +46,8 @@ func newReplay(s *Store, st state) *replay {
 
 // adopt takes over the state of the data file: the shards, the databases' keyspaces,
 // and which slots have keys on disk.
-func (s *Store) adopt(st state) error {
+func (r *replay) adopt(st state) error {
+	s := r.s
 	s.slotsPerShard = Slots / st.shards
 	for i := range st.shards {
 		sh := &shard{num: i, store: s, parts: make([]*part, s.options.Databases)}
@@ -64,14 +73,25 @@ func (s *Store) adopt(st state) error {
 			if d.keys == 0 {
 				return nil
 			}
-			if p := s.partOf(f.space, s.shards[s.shardOf(f.slot)]); p != nil {
-				sl := &p.slots[f.slot-p.first]
-				sl.onDisk, sl.digest, sl.partial = d.keys, d.digest, true
-				s.partials.Add(1)
+			if !r.onDisk(f.space, f.slot, d) {
+				r.later[f.space] = append(r.later[f.space], laterSlot{f.slot, d})
 			}
 			return nil
 		})
 	})
+}
+
+// onDisk notes that a slot has keys in the data file; false if no database has the
+// keyspace.
+func (r *replay) onDisk(space uint32, slot uint16, d diskSlot) bool {
+	p := r.s.partOf(space, r.s.shards[r.s.shardOf(slot)])
+	if p == nil {
+		return false
+	}
+	sl := &p.slots[slot-p.first]
+	sl.onDisk, sl.digest, sl.partial = d.keys, d.digest, true
+	r.s.partials.Add(1)
+	return true
 }
 
 // batch replays one batch.
@@ -107,6 +127,10 @@ func (r *replay) record(tag byte, f *fields) error {
 			return errBadRecord
 		}
 		r.s.flush(db, id)
+		for _, l := range r.later[id] {
+			r.onDisk(id, l.slot, l.diskSlot)
+		}
+		delete(r.later, id)
 	case recSwap:
 		a, b := int(f.int()), int(f.int())
 		if f.bad || a >= len(r.s.spaces) || b >= len(r.s.spaces) {

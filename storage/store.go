@@ -212,10 +212,10 @@ func (s *Store) recover() (rec Recovered, err error) {
 	if err != nil {
 		return rec, err
 	}
-	if err := s.adopt(st); err != nil {
+	r := newReplay(s, st)
+	if err := r.adopt(st); err != nil {
 		return rec, err
 	}
-	r := newReplay(s, st)
 	s.log, err = wal.Open(wal.Options{
 		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, "wal"), Clock: s.clock, Logger: s.options.Logger,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize,
@@ -303,13 +303,20 @@ func (s *Store) SetSync(p wal.Policy) { s.log.SetPolicy(p) }
 
 // Count is how many keys a database has, and how many of them have a deadline. Keys
 // whose deadline has come count until they are removed. It reads no disk.
-func (s *Store) Count(db int) (keys, expires int64) {
+func (s *Store) Count(db int) (keys, expires int64) { return s.count(db, 0) }
+
+// count is Count for a caller that holds some shards.
+func (s *Store) count(db int, held uint64) (keys, expires int64) {
 	for _, sh := range s.shards {
-		sh.mu.Lock()
+		if held&(1<<sh.num) == 0 {
+			sh.mu.Lock()
+		}
 		if p := sh.parts[db]; p != nil {
 			keys, expires = keys+p.keys, expires+p.expires
 		}
-		sh.mu.Unlock()
+		if held&(1<<sh.num) == 0 {
+			sh.mu.Unlock()
+		}
 	}
 	return keys, expires
 }

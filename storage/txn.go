@@ -645,9 +645,8 @@ func (p *part) adopt(t *Txn, to Key, o *Object, deadline int64) *cell {
 	return p.putObject(t, sl, p.find(sl, to), to, o, deadline)
 }
 
-// Len is the number of keys of a database; it needs BeginAll to be exact beside
-// others, and no lock to be right alone.
+// Len is the number of keys of a database.
 func (t *Txn) Len(db int) int64 {
-	keys, _ := t.s.Count(db)
+	keys, _ := t.s.count(db, t.mask)
 	return keys
 }

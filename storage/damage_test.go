@@ -1,0 +1,216 @@
+package storage
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// alter changes the record of a key in the data file, behind the store's back.
+func (h *harness) alter(k Key, change func(record []byte) []byte) {
+	h.t.Helper()
+	at := diskKey(nil, h.s.spaces[k.DB], k)
+	err := h.s.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketValues)
+		record := append([]byte(nil), b.Get(at)...)
+		if len(record) == 0 {
+			h.t.Fatal("the key is not on disk")
+		}
+		if record = change(record); record == nil {
+			return b.Delete(at)
+		}
+		return b.Put(at, record)
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// stored makes a key that is only on disk.
+func stored(t *testing.T, key, data string, ttl int64) (*harness, Key) {
+	h := newHarness(t)
+	t.Cleanup(func() { h.s.Close(false) })
+	k := h.s.Key(0, []byte(key))
+	h.do(func(x *Txn) { x.SetString(k, []byte(data), h.clock.Now()+ttl, Event{}) }, k)
+	h.reopen()
+	return h, h.s.Key(0, []byte(key))
+}
+
+func TestCorruptDeadlineMakesTheKeyPersistent(t *testing.T) {
+	h, k := stored(t, "k", "v", 5000)
+	h.alter(k, func(r []byte) []byte {
+		r[len(r)-2] ^= 1 // the record ends: deadline, created, payload of 1 byte
+		return r
+	})
+	h.load([]Key{k})
+	h.clock.Advance(time.Hour)
+	h.s.Begin(h.txn, []Key{k})
+	it, ok := h.txn.Get(k)
+	if !ok || it.Deadline() != 0 {
+		t.Fatalf("the key is there: %t, with deadline %d; want it persistent", ok, it.Deadline())
+	}
+	if v, _ := it.String(); string(v) != "v" {
+		t.Fatalf("value %q", v)
+	}
+	h.txn.End()
+	if n := h.s.Stats().BadDeadlines; n != 1 {
+		t.Errorf("%d bad deadlines counted, want 1", n)
+	}
+	h.reopen() // writes it again
+	h.load([]Key{h.s.Key(0, []byte("k"))})
+	if n := h.s.Stats().BadDeadlines; n != 0 {
+		t.Errorf("the damage is still there after a checkpoint")
+	}
+}
+
+func TestCorruptRecordIsNeverServed(t *testing.T) {
+	for name, size := range map[string]int{"small": 10, "inline": 6000, "elements": 50000} {
+		t.Run(name, func(t *testing.T) {
+			h, k := stored(t, "k", strings.Repeat("v", size), 5000)
+			if size > inlineMax {
+				err := h.s.db.Update(func(tx *bolt.Tx) error {
+					b := tx.Bucket(bucketElements)
+					at, rec := b.Cursor().First()
+					rec = append([]byte(nil), rec...)
+					rec[len(rec)/2] ^= 0x10
+					return b.Put(at, rec)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				h.alter(k, func(r []byte) []byte { r[len(r)-1] ^= 0x10; return r })
+			}
+			var got error
+			h.s.load(load{[]Key{k}, func(err error) { got = err }})
+			if !errors.Is(got, ErrCorrupt) {
+				t.Fatalf("loading gave %v, want ErrCorrupt", got)
+			}
+			if h.s.Begin(h.txn, []Key{k}) {
+				t.Fatal("the key counts as resident")
+			}
+			if err := h.s.Check(); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("Check gave %v, want ErrCorrupt", err)
+			}
+		})
+	}
+}
+
+func TestMissingRecordIsFoundByTheDigest(t *testing.T) {
+	h, k := stored(t, "{tag}1", "v", 5000)
+	h.alter(k, func([]byte) []byte { return nil })
+	sh := h.s.shards[h.s.shardOf(k.Slot)]
+	if _, err := h.s.loadSlot(sh, 0, int(k.Slot)%h.s.slotsPerShard); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("loading the slot gave %v, want ErrCorrupt", err)
+	}
+	if !sh.parts[0].slots[int(k.Slot)%h.s.slotsPerShard].partial {
+		t.Fatal("the damaged slot counts as complete")
+	}
+}
+
+func TestFullDiskRefusesGrowthAndHeals(t *testing.T) {
+	h := newHarness(t)
+	defer func() { h.s.Close(false) }()
+	h.s.options.DiskReserve = 1 << 20
+	h.fs.SetFree(1 << 30)
+	h.s.keepHouse()
+	if h.s.Full() {
+		t.Fatal("full with a gigabyte free")
+	}
+	h.fs.SetFree(1000)
+	h.s.keepHouse()
+	if !h.s.Full() {
+		t.Fatal("not full with a kilobyte free")
+	}
+	h.fs.SetFree(1 << 30)
+	h.s.keepHouse()
+	for end := time.Now().Add(10 * time.Second); h.s.Full() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // the log looks for room every 100 ms
+	}
+	if h.s.Full() {
+		t.Fatal("still full after room came back")
+	}
+}
+
+// TestExpiredKeyStaysGone is the sequence in which a replay that ignores order, or a
+// reaper that logs nothing, brings the first value back.
+func TestExpiredKeyStaysGone(t *testing.T) {
+	h := newHarness(t)
+	defer func() { h.s.Close(false) }()
+	k := h.s.Key(0, []byte("k"))
+	h.do(func(x *Txn) { x.SetString(k, []byte("a"), 0, Event{}) }, k)
+	if err := h.s.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	h.do(func(x *Txn) { x.SetString(k, []byte("b"), h.clock.Now()+5, Event{}) }, k)
+	h.clock.Advance(6 * time.Millisecond)
+	if n := h.s.Reap(); n != 1 {
+		t.Fatalf("reaped %d keys, want 1", n)
+	}
+	h.commit()
+	h.clock.Set(h.clock.Now() - 3600_000) // over the restart the clock steps back
+	h.s.stop()
+	h.s.background.Wait()
+	crashed := h.fs
+	if err := h.s.release(); err != nil {
+		t.Fatal(err)
+	}
+	h.fs = crashed
+	h.open()
+	if got := h.state(map[name]bool{{0, "k"}: true}); len(got) != 0 {
+		t.Fatalf("k is back: %v", got)
+	}
+	h.check()
+}
+
+// TestScanSeesEveryKeyThatStays runs whole iterations while other keys come, go, leave
+// memory and come back.
+func TestScanSeesEveryKeyThatStays(t *testing.T) {
+	h := newHarness(t)
+	defer func() { h.s.Close(false) }()
+	m := &machine{h: h}
+	stay := map[string]bool{}
+	set := func(key string) {
+		k := h.s.Key(0, []byte(key))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+	}
+	for i := range 3000 {
+		key := "{one}" + string(rune('a'+i%26)) + strings.Repeat("k", i%7) + time.Duration(i).String()
+		if i%3 == 0 {
+			key = key[5:] // other slots
+		}
+		stay[key] = true
+		set(key)
+	}
+	for round := range 6 {
+		seen, steps := map[string]bool{}, 0
+		for cursor := uint64(0); ; steps++ {
+			n := 0
+			next, err := h.s.Scan(0, cursor, 10, func(it Item) { seen[string(it.Key())] = true; n++ })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n > 200 {
+				t.Fatalf("one step visited %d keys", n)
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+			set("{one}new" + time.Duration(steps).String())
+			if steps%50 == 25 && round > 1 {
+				if err := h.s.Checkpoint(); err != nil {
+					t.Fatal(err)
+				}
+				m.evict(nil)
+			}
+		}
+		for key := range stay {
+			if !seen[key] {
+				t.Fatalf("round %d: %q was not visited", round, key)
+			}
+		}
+	}
+}
