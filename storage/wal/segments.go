@@ -118,6 +118,15 @@ func (l *Log) makeSegment(number uint64) (vfs.File, error) {
 		l.spares = l.spares[:n-1]
 		return l.named(f)
 	}
+	// Trying for room that is not there would take the last of it from others, each
+	// time, and wear the disk.
+	free, err := fsys.Free(l.o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if free < uint64(l.o.SegmentSize) {
+		return nil, fmt.Errorf("%d bytes free, %d needed: %w", free, l.o.SegmentSize, syscall.ENOSPC)
+	}
 	tmp := l.o.path(tmpName)
 	f, err := fsys.Create(tmp)
 	if err != nil {

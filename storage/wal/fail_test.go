@@ -1,0 +1,242 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/vfs"
+)
+
+func TestFailureIsFinal(t *testing.T) {
+	for _, op := range []vfs.Op{vfs.OpWrite, vfs.OpSync} {
+		t.Run(op.String(), func(t *testing.T) {
+			mem := vfs.NewMem()
+			var failing atomic.Bool
+			fsys := vfs.Inject(mem, func(o vfs.Op, name string, _ int64, _ int) error {
+				if o == op && failing.CompareAndSwap(true, false) { // once: a retry would succeed
+					if op == vfs.OpWrite {
+						return &vfs.ShortWrite{N: 60, Err: syscall.EIO}
+					}
+					return syscall.EIO
+				}
+				return nil
+			})
+			o := options(fsys)
+			failed := make(chan error, 2)
+			o.OnFail = func(err error) { failed <- err }
+			l, _ := opened(t, o, 0)
+			l.Append([]byte("kept"))
+			must(t, l.Commit())
+			durable := l.Durable()
+			eventually(t, "the next segment", l.prepared)
+			failing.Store(true)
+			lost := l.Append([]byte("lost"))
+			if err := l.Commit(); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("Commit: %v", err)
+			}
+			if err := <-failed; !errors.Is(err, syscall.EIO) || err.Error() != l.Err().Error() {
+				t.Fatalf("OnFail got %v, Err gives %v", err, l.Err())
+			}
+			l.Append([]byte("after"))
+			if err := l.Commit(); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("second Commit: %v", err)
+			}
+			if err := l.WaitDurable(context.Background(), lost); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("WaitDurable: %v", err)
+			}
+			if _, err := l.Rotate(nil); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("Rotate: %v", err)
+			}
+			if l.Durable() != durable {
+				t.Fatal("Durable moved over a failure")
+			}
+			if err := l.Close(); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("Close: %v", err)
+			}
+			batches := reopened(t, options(mem), 0)
+			if len(batches) == 0 || batches[0] != "kept" || len(batches) > 2 {
+				t.Fatalf("recovered %q", batches)
+			}
+		})
+	}
+}
+
+func TestFailedPreparationIsFatal(t *testing.T) {
+	var failing atomic.Bool
+	fsys := vfs.Inject(vfs.NewMem(), func(op vfs.Op, name string, _ int64, _ int) error {
+		if op == vfs.OpSyncDir && failing.Load() {
+			return syscall.ENOSPC // of a sync, not even this one may be tried again
+		}
+		return nil
+	})
+	l, _ := opened(t, options(fsys), 0)
+	eventually(t, "the next segment", l.prepared)
+	failing.Store(true)
+	l.Append([]byte("a"))
+	must(t, l.Commit())
+	eventually(t, "the failure", func() bool { return l.Err() != nil })
+	if l.Close() == nil {
+		t.Fatal("Close of a failed log gave no error")
+	}
+}
+
+// TestShortagesPass: running out of descriptors, or of room in the middle of making a
+// segment, is waited out wherever it strikes.
+func TestShortagesPass(t *testing.T) {
+	for _, test := range []struct {
+		op   vfs.Op
+		name string // a part of
+		err  error
+	}{
+		{vfs.OpCreate, "", syscall.EMFILE},
+		{vfs.OpOpen, "spare-", syscall.ENFILE},
+		{vfs.OpSyncDir, "", syscall.EMFILE},
+		{vfs.OpWrite, tmpName, &vfs.ShortWrite{N: 1000, Err: syscall.ENOSPC}},
+		{vfs.OpSync, tmpName, syscall.EDQUOT}, // of a file that nobody uses yet
+	} {
+		t.Run(fmt.Sprintf("%v %v", test.op, test.name), func(t *testing.T) {
+			// An open file keeps the name it was made under, so nothing but the making
+			// of the next segment may touch one while failing is set.
+			var failing, holding atomic.Bool
+			goOn := make(chan struct{})
+			o := options(vfs.Inject(vfs.NewMem(), func(op vfs.Op, name string, _ int64, _ int) error {
+				if op == vfs.OpFree && holding.Load() {
+					<-goOn
+				}
+				if op == test.op && strings.Contains(name, test.name) && failing.Load() {
+					return test.err
+				}
+				return nil
+			}))
+			l, _ := opened(t, o, 0)
+			l.Append(make([]byte, 2*testSegment))
+			must(t, l.Commit())
+			if test.op == vfs.OpOpen { // there has to be a spare
+				n, err := l.Rotate(nil)
+				must(t, err)
+				must(t, l.WaitDurable(context.Background(), l.End()))
+				eventually(t, "the next segment", l.prepared)
+				must(t, l.Release(n))
+			}
+			eventually(t, "the next segment", l.prepared)
+			if test.op == vfs.OpOpen {
+				failing.Store(true)
+			}
+			holding.Store(true)
+			_, err := l.Rotate([]byte("head"))
+			must(t, err)
+			must(t, l.Commit())
+			failing.Store(true)
+			holding.Store(false)
+			close(goOn)
+			eventually(t, "the log to be full", l.Full)
+			failing.Store(false)
+			eventually(t, "the next segment", func() bool { return l.prepared() && !l.Full() })
+			must(t, l.Err())
+			must(t, l.Close())
+		})
+	}
+}
+
+func TestNoRoom(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	fake := clock.NewFake(0)
+	o.Clock = fake
+	l, _ := opened(t, o, 0)
+	l.Append([]byte("first"))
+	must(t, l.Commit())
+	eventually(t, "the next segment", l.prepared)
+	mem.SetFree(100)
+	want := []string{"first"}
+
+	// One more segment is ready; entering it shows that there is no other.
+	batch := strings.Repeat("y", testSegment/2)
+	for !l.Full() {
+		l.Append([]byte(batch))
+		want = append(want, batch)
+		must(t, l.Commit())
+		eventually(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
+	}
+	// What is left of it still takes commits, the rest waits.
+	lsn := l.Append([]byte("small"))
+	must(t, l.Commit())
+	want = append(want, "small")
+	for range 4 {
+		lsn = l.Append([]byte(batch))
+		want = append(want, batch)
+	}
+	l.CommitAsync()
+	committed := make(chan error, 1)
+	go func() { committed <- l.Commit() }()
+	tries := l.tries(t, fake)
+	if l.Durable() >= lsn || len(committed) > 0 || l.Err() != nil || tries == 0 {
+		t.Fatalf("without room: durable %d of %d, err %v", l.Durable(), lsn, l.Err())
+	}
+	mem.SetFree(1 << 30)
+	eventually(t, "room again", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() })
+	must(t, <-committed)
+	if l.Durable() < lsn {
+		t.Fatal("Commit returned early")
+	}
+	must(t, l.Close())
+	o.Clock = clock.System
+	sameBatches(t, reopened(t, o, 0), want...)
+}
+
+// tries lets the log look for room three more times and counts.
+func (l *Log) tries(t *testing.T, fake *clock.Fake) int {
+	n := 0
+	for range 3 {
+		fake.Advance(retryRoom * time.Millisecond)
+		if l.Full() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestCloseWithoutRoom(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	l, _ := opened(t, o, 0)
+	mem.SetFree(0)
+	lsn := l.Append(make([]byte, 5*testSegment))
+	l.CommitAsync()
+	eventually(t, "the log to be full", l.Full)
+	if err := l.Close(); !errors.Is(err, ErrNoRoom) {
+		t.Fatalf("Close: %v", err)
+	}
+	if l.Durable() >= lsn {
+		t.Fatal("durable without room")
+	}
+	// Restarting on the full disk still works: reads need no log.
+	l, batches := opened(t, o, 0)
+	sameBatches(t, batches)
+	must(t, l.Close())
+}
+
+func TestReleaseHealsFull(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	o.Clock = clock.NewFake(0) // no retry by time
+	l, _ := opened(t, o, 0)
+	l.Append(make([]byte, 3*testSegment))
+	must(t, l.Commit())
+	eventually(t, "the next segment", l.prepared)
+	mem.SetFree(0)
+	n, err := l.Rotate([]byte("head"))
+	must(t, err)
+	must(t, l.WaitDurable(context.Background(), l.End()))
+	eventually(t, "the log to be full", l.Full)
+	must(t, l.Release(n))
+	eventually(t, "room from the released segments", func() bool { return !l.Full() })
+	must(t, l.Close())
+}
