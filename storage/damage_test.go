@@ -166,6 +166,34 @@ func TestExpiredKeyStaysGone(t *testing.T) {
 	h.check()
 }
 
+// TestStaleWindowEntryKillsNothing: a key leaves memory, comes back, gets a later
+// deadline and leaves again; at the first deadline it must stay.
+func TestStaleWindowEntryKillsNothing(t *testing.T) {
+	h := newHarness(t)
+	defer func() { h.s.Close(false) }()
+	m := &machine{h: h}
+	k := h.s.Key(0, []byte("k"))
+	for _, ttl := range []int64{1000, 50_000} {
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+ttl, Event{}) }, k)
+		if err := h.s.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		h.s.Reap() // the window reads ahead
+		m.evict(nil)
+	}
+	for _, step := range []struct {
+		after time.Duration
+		keys  int64
+	}{{2 * time.Second, 1}, {60 * time.Second, 0}} {
+		h.clock.Advance(step.after)
+		h.s.Reap()
+		if keys, _ := h.s.Count(0); keys != step.keys {
+			t.Fatalf("%d keys after %v more, want %d", keys, step.after, step.keys)
+		}
+		h.check()
+	}
+}
+
 // TestScanSeesEveryKeyThatStays runs whole iterations while other keys come, go, leave
 // memory and come back.
 func TestScanSeesEveryKeyThatStays(t *testing.T) {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"encoding/binary"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,41 +240,67 @@ func (w *window) setNext() {
 	w.next.Store(next)
 }
 
-// expire removes one key unless memory knows better.
+// expire removes one key, unless memory knows better or the data file has another
+// deadline for it by now: an entry stays in the window when its key changes.
 func (w *window) expire(due ttl.WindowEntry, now int64) bool {
 	s := w.s
-	var space uint32
-	var k Key
-	err := s.view(func(tx *bolt.Tx) (err error) {
-		space, k, err = s.keyOnDisk(tx, []byte(due.ID))
-		return err
-	})
-	if err != nil {
-		s.options.Logger.Error("a key that is due could not be read", "error", err)
-		return false
+	on := []byte(due.ID)
+	space, slot := binary.BigEndian.Uint32(on), binary.BigEndian.Uint16(on[4:])
+	sh := s.shards[s.shardOf(slot)]
+	for range loadTries {
+		sh.mu.Lock()
+		p := s.partOf(space, sh)
+		if p == nil {
+			sh.mu.Unlock()
+			return false
+		}
+		sl := &p.slots[slot-p.first]
+		epoch := sl.epoch
+		sh.mu.Unlock()
+		var k Key
+		current := false
+		err := s.view(func(tx *bolt.Tx) (err error) {
+			im, err := parseImage(on, tx.Bucket(bucketValues).Get(on))
+			if current = err == nil && im.deadline == due.Deadline; current {
+				_, k, err = s.keyOnDisk(tx, on)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			s.options.Logger.Error("a key that is due could not be read", "error", err)
+			return false
+		}
+		if !current {
+			return false
+		}
+		s.lock(w.t, 1<<sh.num)
+		if sl.epoch != epoch || p.dead {
+			s.unlock(w.t)
+			continue
+		}
+		w.t.now = now
+		gone := w.bury(p, sl, k, due.Deadline)
+		w.t.End()
+		return gone
 	}
-	sh := s.shards[s.shardOf(k.Slot)]
-	s.lock(w.t, 1<<sh.num)
-	defer w.t.End()
-	w.t.now = now
-	p := s.partOf(space, sh)
-	if p == nil {
-		return false
-	}
-	sl := p.slot(k)
+	return false
+}
+
+// bury makes a key that only the data file has a tombstone.
+func (w *window) bury(p *part, sl *slot, k Key, deadline int64) bool {
 	if !sl.partial || p.find(sl, k) != nil {
 		return false
 	}
-	k.DB = s.dbOf(space)
+	k.DB = w.s.dbOf(p.space)
 	p.tombstone(sl, k)
 	p.keys--
 	p.expires--
 	w.t.counted(p)
 	w.t.gone = append(w.t.gone, sl)
-	w.t.late |= 1 << sh.num
-	w.t.through = due.Deadline
-	s.observeLateness(due.Deadline, now)
-	s.stats.Expired.Add(1)
+	w.t.late |= 1 << p.shard.num
+	w.t.through = deadline
+	w.s.observeLateness(deadline, w.t.now)
+	w.s.stats.Expired.Add(1)
 	w.t.Notify(k, Expired)
 	return true
 }
