@@ -12,7 +12,8 @@ const Version = "0.1.0"
 const usageHead = `Keyp %s: a durable Redis-protocol store for data with a time to live.
 
 Usage:
-  keyp [FILE | -] [--OPTION VALUE...]...
+  keyp [FILE | -] [--OPTION VALUE...]...    run the server
+  keyp check DIR                            verify a data directory
   keyp -h | --help
   keyp -v | --version
 
@@ -64,7 +65,7 @@ func (o *option) usage(b *strings.Builder) {
 	if o.def != "" {
 		text += " [" + o.def + "]"
 	}
-	head := fmt.Sprintf("  --%-33s%s ", o.name, mark)
+	head := fmt.Sprintf(" %s --%-33s ", mark, o.name)
 	writeWrapped(b, text, head, strings.Repeat(" ", len(head)))
 }
 

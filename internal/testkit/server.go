@@ -298,6 +298,26 @@ func (s *Server) Stop() {
 	}
 }
 
+// Wait waits until the process, told to by a command, ends; a status other than 0 fails
+// the test.
+func (s *Server) Wait() {
+	s.t.Helper()
+	if s.cmd == nil {
+		s.t.Fatalf("%s does not run", s.name)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.exited:
+		s.cmd = nil
+		if s.result != nil {
+			s.t.Fatalf("%s: %v", s.name, s.result)
+		}
+	case <-timer.C:
+		s.t.Fatalf("%s did not end within %v", s.name, patience)
+	}
+}
+
 // Restart is Stop and Start.
 func (s *Server) Restart() {
 	s.t.Helper()

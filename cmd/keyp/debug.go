@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"time"
+)
+
+// serveDebug serves Go's profiles on a loopback address; an empty one serves nothing.
+// Profiles show keys and values, so other addresses are refused.
+func serveDebug(addr string, logger *slog.Logger) (stop func() error, err error) {
+	if addr == "" {
+		return func() error { return nil }, nil
+	}
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil || !at.Addr().IsLoopback() {
+		return nil, fmt.Errorf("debug-addr %q is not a loopback address with a port, such as 127.0.0.1:6060", addr)
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on debug-addr: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("profiles are not served any more", "error", err)
+		}
+	}()
+	logger.Info("serving profiles", "url", "http://"+listener.Addr().String()+"/debug/pprof/")
+	return srv.Close, nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"keyp/internal/config"
+)
+
+// ownFiles is how many files the server needs for itself: log segments, data file,
+// listeners and reserve.
+const ownFiles = 64
+
+// fitFiles raises the limit of open files to what maxclients needs. Where the system
+// does not allow that, maxclients goes down to what it does allow, as with Redis; later
+// CONFIG SET maxclients fails instead.
+func fitFiles(cfg *config.Config, logger *slog.Logger) error {
+	clients := cfg.Int("maxclients")
+	allowed, err := raiseFiles(uint64(clients) + ownFiles)
+	if err != nil {
+		return fmt.Errorf("cannot read the limit of open files: %w", err)
+	}
+	if allowed <= ownFiles {
+		return fmt.Errorf("the limit of open files is %d: that is too low, see ulimit -n", allowed)
+	}
+	if room := int64(min(allowed, 1<<32) - ownFiles); room < clients {
+		logger.Warn("maxclients is lowered, since the system allows no more open files", "maxclients", room, "files", allowed)
+		if err := cfg.Set(config.Pair{Name: "maxclients", Value: strconv.FormatInt(room, 10)}); err != nil {
+			return err
+		}
+	}
+	cfg.OnChange("maxclients", func() error {
+		clients := cfg.Int("maxclients")
+		allowed, err := raiseFiles(uint64(clients) + ownFiles)
+		if err != nil || allowed < uint64(clients)+ownFiles {
+			return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", int64(min(allowed, 1<<32))-ownFiles) //lint:ignore ST1005 Redis's text
+		}
+		return nil
+	})
+	return nil
+}
+
+// raiseFiles gives the limit of open files after an attempt to have at least want.
+func raiseFiles(want uint64) (allowed uint64, err error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, err
+	}
+	if limit.Cur >= want {
+		return limit.Cur, nil
+	}
+	// Beyond the hard limit only a privileged process may go; up to it everybody.
+	for _, try := range []unix.Rlimit{{Cur: want, Max: max(want, limit.Max)}, {Cur: min(want, limit.Max), Max: limit.Max}} {
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &try) == nil {
+			return try.Cur, nil
+		}
+	}
+	return limit.Cur, nil
+}

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/config"
+	"keyp/internal/testkit"
+)
+
+// runKeyp runs keyp to its end, which must come by itself.
+func runKeyp(t *testing.T, stdin string, env []string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, testkit.Binary(t), args...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), env...)
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("keyp %q does not end; it printed %s", args, errs.String())
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	for _, arg := range []string{"--help", "-h"} {
+		status, out, errs := runKeyp(t, "", nil, arg)
+		if status != 0 || errs != "" || !strings.Contains(out, "Usage:") || !strings.Contains(out, "--maxmemory ") {
+			t.Errorf("%s: status %d, printed %q, %q", arg, status, out, errs)
+		}
+	}
+	for _, arg := range []string{"--version", "-v"} {
+		status, out, errs := runKeyp(t, "", nil, arg)
+		if want := "Keyp server v=" + config.Version + "\n"; status != 0 || errs != "" || out != want {
+			t.Errorf("%s: status %d, printed %q, %q", arg, status, out, errs)
+		}
+	}
+}
+
+// A mistake is one line on standard error and status 1.
+func TestMistakes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a-file")
+	if err := os.WriteFile(file, []byte("port 0\nmaxmemory much\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().String()[len("127.0.0.1:"):]
+	running := testkit.Keyp(t)
+	tests := []struct {
+		name, stdin string
+		env, args   []string
+		want        string
+	}{
+		{name: "unknown option", args: []string{"--prot", "1"}, want: "keyp: --prot: unknown option (see keyp --help)"},
+		{name: "bad value", args: []string{"--port", "many"}, want: "keyp: --port: argument couldn't be parsed into an integer"},
+		{name: "bad value in a file", args: []string{file}, want: "keyp: " + file + ":2: maxmemory: argument must be a memory value"},
+		{name: "bad value on standard input", args: []string{"-"}, stdin: "hz x\n", want: "keyp: standard input:1: hz: argument couldn't be parsed into an integer"},
+		{name: "bad value in the environment", env: []string{"KEYP_TIMEOUT=x"}, want: "keyp: KEYP_TIMEOUT: argument couldn't be parsed into an integer"},
+		{name: "no such file", args: []string{file + "x"}, want: "keyp: can't read the configuration: open " + file + "x: no such file or directory"},
+		{name: "shards", args: []string{"--shards", "3"}, want: "keyp: cannot open the data in ./keyp-data: storage: 3 shards: not a power of two up to 64"},
+		{name: "port in use", args: []string{"--port", port}, want: "keyp: cannot listen on 127.0.0.1:" + port + ": the address is in use"},
+		{name: "directory held", args: []string{"--port", "0", "--dir", running.Dir()}, want: "keyp: cannot open the data in " + running.Dir() + ": storage: another process uses the data directory"},
+		{name: "directory not writable", args: []string{"--port", "0", "--dir", filepath.Join(file, "data")}, want: "keyp: cannot open the data in " + filepath.Join(file, "data") + ": mkdir"},
+		{name: "nothing to listen on", args: []string{"--port", "0"}, want: "keyp: nothing to listen on"},
+		{name: "log file", args: []string{"--logfile", filepath.Join(file, "log")}, want: "keyp: cannot open the log file: open"},
+		{name: "debug address", args: []string{"--debug-addr", "0.0.0.0:1"}, want: `keyp: debug-addr "0.0.0.0:1" is not a loopback address`},
+		{name: "debug address in use", args: []string{"--debug-addr", "127.0.0.1:" + port}, want: "keyp: cannot listen on debug-addr: "},
+		{name: "check without a directory", args: []string{"check"}, want: "keyp: usage: keyp check DIR"},
+		{name: "check of nothing", args: []string{"check", file + "x"}, want: "keyp: stat " + file + "x: no such file or directory"},
+		{name: "check while it is held", args: []string{"check", running.Dir()}, want: "keyp: " + running.Dir() + ": storage: another process"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			status, out, errs := runKeyp(t, tt.stdin, tt.env, tt.args...)
+			if status != 1 || out != "" {
+				t.Errorf("status %d, printed %q", status, out)
+			}
+			if strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, tt.want) {
+				t.Errorf("said %q, want one line that begins with %q", errs, tt.want)
+			}
+		})
+	}
+}
+
+// process is a keyp with an address of its own. testkit's servers end only when the
+// test says so and take no file in front of their flags; this one is freer.
+type process struct {
+	*exec.Cmd
+	port  string
+	ended chan error
+}
+
+// startKeyp runs keyp on a free port in dir, behind the arguments given, until it
+// answers. It is killed when the test ends, should it still run.
+func startKeyp(t *testing.T, dir string, args ...string) *process {
+	t.Helper()
+	var said bytes.Buffer
+	return startLogging(t, &said, dir, args...)
+}
+
+// startLogging is startKeyp with a place for what is logged.
+func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *process {
+	t.Helper()
+	p := &process{port: freePort(t), ended: make(chan error, 1)}
+	p.Cmd = exec.Command(testkit.Binary(t), append(args, "--port", p.port, "--dir", dir)...)
+	p.Env = append(os.Environ(), "KEYP_MAXCLIENTS=50")
+	p.Stderr = log
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.ended <- p.Wait() }()
+	t.Cleanup(func() { _ = p.Process.Kill() }) // says only that it has ended already
+	c := p.client(t)
+	testkit.Eventually(t, time.Minute, "keyp answers", func() bool {
+		select {
+		case err := <-p.ended:
+			t.Fatalf("keyp ended: %v, it said %v", err, log)
+		default:
+		}
+		return c.Ping(context.Background()).Err() == nil
+	})
+	return p
+}
+
+func (p *process) client(t *testing.T) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + p.port})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// status waits for the end.
+func (p *process) status(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-p.ended:
+		return p.ProcessState.ExitCode()
+	case <-time.After(time.Minute):
+		t.Fatal("keyp does not end")
+		return 0
+	}
+}
+
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()[len("127.0.0.1:"):]
+}
+
+// A life of a server: configured by file, environment and flags, it says that it is
+// ready, follows CONFIG SET and REWRITE, stops at SIGTERM, and finds everything again.
+func TestLife(t *testing.T) {
+	dir := t.TempDir()
+	file, pid, log, data := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "pid"), filepath.Join(dir, "log"), filepath.Join(dir, "data")
+	if err := os.WriteFile(file, []byte("# mine\ntimeout 100\nhash-max-listpack-entries 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startKeyp(t, data, file, "--pidfile", pid, "--logfile", log)
+	ctx, c := context.Background(), p.client(t)
+	for _, cmd := range []redis.Cmder{
+		c.Set(ctx, "k", "v", time.Hour), c.Set(ctx, "forever", "v", 0), c.ConfigSet(ctx, "timeout", "200"), c.ConfigRewrite(ctx),
+	} {
+		if cmd.Err() != nil {
+			t.Fatal(cmd)
+		}
+	}
+	if got := c.ConfigGet(ctx, "maxclients").Val()["maxclients"]; got != "50" {
+		t.Errorf("maxclients is %q", got)
+	}
+	if text, err := os.ReadFile(pid); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(p.Process.Pid) {
+		t.Errorf("pidfile: %q, %v", text, err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), "# mine\ntimeout 200\n") {
+		t.Errorf("the rewritten file: %q, %v", text, err)
+	}
+	first := p.port
+	p.signal(t, syscall.SIGTERM)
+	if status := p.status(t); status != 0 {
+		t.Errorf("SIGTERM: status %d", status)
+	}
+	if _, err := os.Stat(pid); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the pidfile is still there: %v", err)
+	}
+	status, out, errs := runKeyp(t, "", nil, "check", data)
+	if want := data + " is sound: 2 keys, 1 with a deadline"; status != 0 || !strings.HasPrefix(out, want) {
+		t.Errorf("check: status %d, %q, %q", status, out, errs)
+	}
+	p = startKeyp(t, data, file)
+	c = p.client(t)
+	if ttl := c.TTL(ctx, "k").Val(); ttl < 50*time.Minute || ttl > time.Hour {
+		t.Errorf("after the restart k lives for %v", ttl)
+	}
+	if got := c.ConfigGet(ctx, "timeout").Val()["timeout"]; got != "200" {
+		t.Errorf("timeout is %q", got)
+	}
+	said, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"msg=ready version=" + config.Version + " listen=127.0.0.1:" + first, "msg=ready version=" + config.Version + " listen=127.0.0.1:" + p.port,
+		"keys=0 deadlines=0", "keys=2 deadlines=1", "msg=stopping", "msg=stopped",
+		"options without effect, since they only tune Redis's own machinery: hash-max-listpack-entries",
+	} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("the log does not say %q:\n%s", want, said)
+		}
+	}
+}
+
+// SHUTDOWN ends the server with status 0, and the data is there again.
+func TestShutdownCommand(t *testing.T) {
+	data := t.TempDir()
+	ctx := context.Background()
+	for i, how := range []string{"SAVE", "NOSAVE", "NOW"} {
+		p := startKeyp(t, data)
+		c := p.client(t)
+		if n := c.DBSize(ctx).Val(); n != int64(i) {
+			t.Errorf("before SHUTDOWN %s there are %d keys, want %d", how, n, i)
+		}
+		if err := c.Set(ctx, how, "v", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		var refused redis.Error
+		if err := c.Do(ctx, "SHUTDOWN", how).Err(); errors.As(err, &refused) {
+			t.Errorf("SHUTDOWN %s: %v", how, err)
+		}
+		if status := p.status(t); status != 0 {
+			t.Errorf("SHUTDOWN %s: status %d", how, status)
+		}
+	}
+}
+
+// A server whose log nobody reads any more, and whose terminal is gone, serves on.
+func TestLogReaderGone(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startLogging(t, w, t.TempDir())
+	if err := errors.Join(w.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c := p.client(t)
+	for range 3 { // each is logged
+		if err := c.Do(context.Background(), "DEBUG", "PANIC").Err(); err == nil || err.Error() != "ERR internal error" {
+			t.Fatalf("DEBUG PANIC: %v", err)
+		}
+	}
+	p.signal(t, syscall.SIGHUP)
+	if err := c.Set(context.Background(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(t, syscall.SIGTERM)
+	if status := p.status(t); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// A second signal ends a server that is still stopping, with status 1.
+func TestSecondSignal(t *testing.T) {
+	p := startKeyp(t, t.TempDir())
+	conn, err := net.Dial("tcp", "127.0.0.1:"+p.port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	// A command that takes long holds the clean stop up. Both are in one packet, so
+	// that the second one runs before the first one's reply is here.
+	if _, err := conn.Write([]byte("PING\r\nDEBUG SLEEP 600\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, len("+PONG\r\n"))); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(t, syscall.SIGINT)
+	testkit.Eventually(t, time.Minute, "keyp stops listening", func() bool {
+		probe, err := net.Dial("tcp", "127.0.0.1:"+p.port)
+		if err == nil {
+			probe.Close()
+		}
+		return err != nil
+	})
+	p.signal(t, syscall.SIGTERM)
+	if status := p.status(t); status != 1 {
+		t.Errorf("status %d", status)
+	}
+}

@@ -1,0 +1,56 @@
+// Command keyp is the server; its subcommands work on data directories.
+//
+//	keyp [FILE | -] [--OPTION VALUE...]...    run the server (serve.go)
+//	keyp check DIR                            verify a data directory (check.go)
+//
+// Any mistake or failure is one line on standard error and exit status 1.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"keyp/internal/config"
+)
+
+// subcommand is a tool beside the server. run gets the arguments after the name.
+type subcommand struct {
+	name string
+	run  func(args []string, out io.Writer) error
+}
+
+// subcommands, each in a file of its own. A configuration file of such a name is
+// given as ./name.
+var subcommands = []subcommand{
+	{"check", check},
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		// Joined errors stand on lines of their own.
+		fmt.Fprintln(os.Stderr, "keyp:", strings.ReplaceAll(err.Error(), "\n", "; "))
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	for _, s := range subcommands {
+		if len(args) > 0 && args[0] == s.name {
+			return s.run(args[1:], os.Stdout)
+		}
+	}
+	cfg, err := config.Load(args, os.Environ(), os.Stdin)
+	switch {
+	case errors.Is(err, config.ErrHelp):
+		return config.Usage(os.Stdout)
+	case errors.Is(err, config.ErrVersion):
+		_, err := fmt.Println("Keyp server v=" + config.Version)
+		return err
+	case err != nil:
+		return err
+	}
+	return serve(cfg)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/server"
+	"keyp/storage"
+)
+
+// serve runs the server until a signal or SHUTDOWN.
+func serve(cfg *config.Config) (err error) {
+	logger, closeLog, err := openLog(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	for _, text := range cfg.Warnings() {
+		logger.Warn(text)
+	}
+	if err := fitFiles(cfg, logger); err != nil {
+		return err
+	}
+	stopDebug, err := serveDebug(cfg.String("debug-addr"), logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopDebug()) }()
+
+	var bell server.Bell
+	store, found, err := storage.Open(storage.Options{
+		Dir: cfg.String("dir"), Clock: clock.System, Logger: logger,
+		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
+		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
+		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"),
+		OnDurable: bell.Durable, OnFail: bell.Fail,
+	})
+	if err != nil {
+		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
+	}
+	shared := commands.NewServer(store, cfg, logger, clock.System)
+	srv, err := server.New(server.Options{Config: cfg, Commands: shared, Log: logger, Clock: clock.System, Bell: &bell})
+	if err != nil {
+		return errors.Join(err, store.Close(false))
+	}
+	removePID, err := writePID(cfg.String("pidfile"))
+	if err != nil {
+		return errors.Join(err, store.Close(false))
+	}
+	defer func() { err = errors.Join(err, removePID()) }()
+
+	// Neither a terminal that goes away nor a log reader that does ends the server.
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	ctx, stop := stopOnSignal(logger)
+	defer stop()
+	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "), "dir", cfg.String("dir"),
+		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
+	if err := srv.Run(ctx); err != nil {
+		return errors.Join(fmt.Errorf("the server had to stop: %w", err), store.Close(false))
+	}
+	if err := store.Close(srv.SaveAtExit()); err != nil {
+		return fmt.Errorf("closing the data: %w", err)
+	}
+	logger.Info("stopped")
+	return nil
+}
+
+// stopOnSignal ends the context at SIGINT or SIGTERM. A second signal ends the process
+// at once, with status 1: what was acknowledged is in the log all the same.
+func stopOnSignal(logger *slog.Logger) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for s := range signals {
+			if ctx.Err() != nil {
+				logger.Warn("stopping at once", "signal", s.String())
+				os.Exit(1)
+			}
+			logger.Info("stopping", "signal", s.String())
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}
+}
+
+// writePID writes the process id to path, if there is one, and gives what removes it.
+func writePID(path string) (remove func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
+		return nil, fmt.Errorf("cannot write the pidfile: %w", err)
+	}
+	return func() error { return os.Remove(path) }, nil
+}

@@ -1,0 +1,61 @@
+package commands
+
+// ReplyMode is CLIENT REPLY's setting.
+type ReplyMode uint8
+
+// The reply modes. ReplySkipNext becomes ReplySkip for one command, then ReplyOn.
+const (
+	ReplyOn ReplyMode = iota
+	ReplyOff
+	ReplySkip
+	ReplySkipNext
+)
+
+// Client is what the server knows of one connection. It belongs to the event loop:
+// only code that runs there touches it.
+type Client struct {
+	ID            uint64
+	Conn          Conn
+	Addr, LAddr   string
+	FD            int
+	Created       int64 // Unix ms
+	LastActive    int64 // Unix ms of the last command
+	Name          string
+	LibName       string
+	LibVer        string
+	User          string
+	DB            int
+	Proto         int // 2 or 3
+	Authenticated bool
+	Reply         ReplyMode
+	NoEvict       bool
+	NoTouch       bool
+	Last          *Spec  // the last command
+	Commands      uint64 // commands run
+	NetIn, NetOut uint64 // bytes
+	Closing       bool   // close once the output is out; nothing more is run
+}
+
+// Conn is what commands may ask of a connection.
+type Conn interface {
+	// QueryBuffer is the unparsed input and the free room of its buffer, in bytes.
+	QueryBuffer() (used, free int)
+	// OutputBuffer is the output that has not left yet, in bytes.
+	OutputBuffer() int
+	// Memory is what the connection takes, in bytes.
+	Memory() int
+	// Parked says whether the connection waits for a blocking command, and Unblock
+	// ends that wait: with an -UNBLOCKED error, or as if the time were up.
+	Blocked() bool
+	Unblock(withError bool) bool
+	// Kill closes the connection: at once, or when it is the caller's own, after its
+	// reply.
+	Kill()
+}
+
+// Reset puts a client back to what a new connection has (RESET); authenticated says
+// whether the server asks no password.
+func (c *Client) Reset(authenticated bool) {
+	c.Name, c.User, c.DB, c.Proto, c.Authenticated = "", "default", 0, 2, authenticated
+	c.Reply, c.NoEvict, c.NoTouch = ReplyOn, false, false
+}

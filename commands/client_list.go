@@ -1,0 +1,268 @@
+package commands
+
+import (
+	"math"
+	"sort"
+	"strconv"
+)
+
+// clientType is a kind of connection as CLIENT LIST and KILL name it.
+type clientType uint8
+
+const (
+	typeNormal clientType = iota
+	typeMaster
+	typeReplica
+	typePubSub
+)
+
+// clientType takes the name of a kind of connection.
+func (a *Cursor) clientType() clientType {
+	name := a.Bytes()
+	for i, names := range [][]string{{"NORMAL"}, {"MASTER"}, {"REPLICA", "SLAVE"}, {"PUBSUB"}} {
+		for _, n := range names {
+			if isWord(name, n) {
+				return clientType(i)
+			}
+		}
+	}
+	a.Fail(Error("ERR Unknown client type '" + clip(name, 128) + "'"))
+	return typeNormal
+}
+
+// kind is the kind of a connection. There are neither replicas nor subscribers yet.
+func (c *Client) kind() clientType { return typeNormal }
+
+func clientList(c *Ctx) error {
+	wanted := func(*Client) bool { return true }
+	a := c.Cursor(2)
+	switch {
+	case !a.More():
+	case a.Len() == 2 && a.Word("TYPE"):
+		kind := a.clientType()
+		wanted = func(other *Client) bool { return other.kind() == kind }
+	case a.Len() >= 2 && a.Word("ID"):
+		ids := map[uint64]bool{}
+		for a.More() {
+			id, ok := ParseInt(a.Bytes())
+			if !ok {
+				return errListID
+			}
+			ids[uint64(id)] = true
+		}
+		wanted = func(other *Client) bool { return ids[other.ID] }
+	default:
+		return ErrSyntax
+	}
+	if a.Err() != nil {
+		return a.Err()
+	}
+	var text []byte
+	for _, other := range c.Server.clientsByID() {
+		if wanted(other) {
+			text = c.appendClient(text, other)
+		}
+	}
+	c.Out.Verbatim("txt", string(text))
+	return nil
+}
+
+// clientsByID gives the connections, the oldest first.
+func (s *Server) clientsByID() []*Client {
+	list := make([]*Client, 0, len(s.Clients))
+	for _, other := range s.Clients {
+		list = append(list, other)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].ID < list[j].ID })
+	return list
+}
+
+// appendClient writes a connection's line of CLIENT LIST.
+func (c *Ctx) appendClient(b []byte, other *Client) []byte {
+	now := c.Txn.Now()
+	field := func(name, value string) {
+		if len(b) > 0 && b[len(b)-1] != '\n' {
+			b = append(b, ' ')
+		}
+		b = append(append(append(b, name...), '='), value...)
+	}
+	number := func(name string, n int64) { field(name, strconv.FormatInt(n, 10)) }
+	var used, free, output, memory int
+	if other.Conn != nil {
+		used, free = other.Conn.QueryBuffer()
+		output, memory = other.Conn.OutputBuffer(), other.Conn.Memory()
+	}
+	last, idle, args := other.Last, max(now-other.LastActive, 0), 0
+	if other == c.Client {
+		last, idle = c.Spec, 0
+		for _, arg := range c.Args {
+			args += len(arg)
+		}
+	}
+	field("id", strconv.FormatUint(other.ID, 10))
+	field("addr", other.Addr)
+	field("laddr", other.LAddr)
+	number("fd", int64(other.FD))
+	field("name", other.Name)
+	number("age", max(now-other.Created, 0)/1000)
+	number("idle", idle/1000)
+	field("flags", other.flags())
+	number("db", int64(other.DB))
+	number("sub", 0)
+	number("psub", 0)
+	number("ssub", 0)
+	number("multi", -1)
+	number("watch", 0)
+	number("qbuf", int64(used))
+	number("qbuf-free", int64(free))
+	number("argv-mem", int64(args))
+	number("multi-mem", 0)
+	number("rbs", 0)
+	number("rbp", 0)
+	number("obl", int64(output))
+	number("oll", 0)
+	number("omem", int64(output))
+	number("tot-mem", int64(memory))
+	events := "r"
+	if output > 0 {
+		events = "rw"
+	}
+	field("events", events)
+	if last == nil {
+		field("cmd", "NULL")
+	} else {
+		field("cmd", last.full)
+	}
+	field("user", other.User)
+	number("redir", -1)
+	number("resp", int64(other.Proto))
+	field("lib-name", other.LibName)
+	field("lib-ver", other.LibVer)
+	number("tot-net-in", int64(other.NetIn))
+	number("tot-net-out", int64(other.NetOut))
+	number("tot-cmds", int64(other.Commands))
+	return append(b, '\n')
+}
+
+// flags are the letters of CLIENT LIST; N stands for none.
+func (c *Client) flags() string {
+	var b []byte
+	if c.Conn != nil && c.Conn.Blocked() {
+		b = append(b, 'b')
+	}
+	if c.Closing {
+		b = append(b, 'c')
+	}
+	if len(c.Addr) > 0 && c.Addr[0] == '/' {
+		b = append(b, 'U')
+	}
+	if c.NoEvict {
+		b = append(b, 'e')
+	}
+	if c.NoTouch {
+		b = append(b, 'T')
+	}
+	if b == nil {
+		return "N"
+	}
+	return string(b)
+}
+
+// killFilter is what CLIENT KILL's options ask for. A zero field asks for nothing.
+type killFilter struct {
+	id          uint64
+	addr, laddr []byte
+	typed       bool
+	kind        clientType
+	maxAge      int64 // seconds
+	includeMe   bool
+}
+
+func clientKill(c *Ctx) error {
+	if len(c.Args) == 3 {
+		for _, other := range c.Server.clientsByID() {
+			if other.Addr == string(c.Arg(2)) {
+				c.kill(other)
+				c.Out.OK()
+				return nil
+			}
+		}
+		return errNoClient
+	}
+	f, err := c.killFilter()
+	if err != nil {
+		return err
+	}
+	killed := int64(0)
+	for _, other := range c.Server.clientsByID() {
+		if f.fits(c, other) {
+			c.kill(other)
+			killed++
+		}
+	}
+	c.Out.Int(killed)
+	return nil
+}
+
+func (c *Ctx) killFilter() (f killFilter, err error) {
+	a := c.Cursor(2)
+	if a.Len()%2 != 0 {
+		return f, ErrSyntax
+	}
+	for a.More() {
+		switch {
+		case a.Word("ID"):
+			n, ok := ParseInt(a.Bytes())
+			if !ok || n < 1 {
+				return f, errClientID
+			}
+			f.id = uint64(n)
+		case a.Word("MAXAGE"):
+			n, ok := ParseInt(a.Bytes())
+			if !ok {
+				return f, errMaxAge
+			}
+			if n <= 0 {
+				return f, errMaxAgeRange
+			}
+			f.maxAge = min(n, math.MaxInt64/1000)
+		case a.Word("TYPE"):
+			f.typed, f.kind = true, a.clientType()
+		case a.Word("ADDR"):
+			f.addr = a.Bytes()
+		case a.Word("LADDR"):
+			f.laddr = a.Bytes()
+		case a.Word("USER"):
+			if user := a.Bytes(); string(user) != defaultUser {
+				return f, Error("ERR No such user '" + clip(user, 128) + "'")
+			}
+		case a.Word("SKIPME"):
+			f.includeMe = a.Word("NO")
+			if !f.includeMe && !a.Word("YES") {
+				return f, ErrSyntax
+			}
+		default:
+			return f, ErrSyntax
+		}
+	}
+	return f, a.Err()
+}
+
+func (f *killFilter) fits(c *Ctx, other *Client) bool {
+	return (f.includeMe || other != c.Client) &&
+		(f.id == 0 || f.id == other.ID) &&
+		(f.addr == nil || string(f.addr) == other.Addr) &&
+		(f.laddr == nil || string(f.laddr) == other.LAddr) &&
+		(!f.typed || f.kind == other.kind()) &&
+		(f.maxAge == 0 || c.Txn.Now()-other.Created >= f.maxAge*1000)
+}
+
+// kill closes a connection; the caller's own after its reply.
+func (c *Ctx) kill(other *Client) {
+	if other == c.Client {
+		other.Closing = true
+	}
+	if other.Conn != nil {
+		other.Conn.Kill()
+	}
+}

@@ -1,0 +1,268 @@
+package commands
+
+import (
+	"slices"
+	"strings"
+)
+
+// The errors of COMMAND.
+const (
+	errBadCommand Error = "ERR Invalid command specified"
+	errBadArgs    Error = "ERR Invalid number of arguments specified for command"
+	errNoKeyArgs  Error = "ERR The command has no key arguments"
+)
+
+var commandCommands = []Spec{{
+	Name: "COMMAND", Group: ServerGroup, Since: "2.8.13", Arity: -1, Flags: Loading | Stale,
+	Summary: "Describes all commands.", Complexity: "O(N) where N is the total number of commands",
+	Run: func(c *Ctx) error { c.describeAll(); return nil },
+	Sub: []Spec{
+		{
+			Name: "COUNT", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: Loading | Stale,
+			Summary: "Counts the commands.", Complexity: "O(1)",
+			Run: func(c *Ctx) error { c.Out.Int(int64(len(c.Server.Table.All()))); return nil },
+		},
+		{
+			Name: "INFO", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: Loading | Stale,
+			Summary: "Describes commands.", Complexity: "O(N) where N is the number of commands to look up",
+			History: [][2]string{{"7.0.0", "Allowed to be called with no argument to get info on all commands."}},
+			Args:    []Arg{stringArg("command-name").opt().many()},
+			Run:     commandInfo,
+		},
+		{
+			Name: "DOCS", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale,
+			Summary: "Gives the documentation of commands.", Complexity: "O(N) where N is the number of commands to look up",
+			Args: []Arg{stringArg("command-name").opt().many()},
+			Run:  commandDocs,
+		},
+		{
+			Name: "LIST", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale,
+			Summary: "Lists the names of commands.", Complexity: "O(N) where N is the total number of commands",
+			Args: []Arg{oneOf("filterby",
+				stringArg("module-name").after("MODULE"), stringArg("category").after("ACLCAT"), patternArg("pattern").after("PATTERN"),
+			).after("FILTERBY").opt()},
+			Run: commandList,
+		},
+		{
+			Name: "GETKEYS", Group: ServerGroup, Since: "2.8.13", Arity: -3, Flags: Loading | Stale,
+			Summary: "Finds the keys in a command.", Complexity: "O(N) where N is the number of arguments to the command",
+			Args: []Arg{stringArg("command"), stringArg("arg").opt().many()},
+			Run:  func(c *Ctx) error { return commandGetKeys(c, false) },
+		},
+		{
+			Name: "GETKEYSANDFLAGS", Group: ServerGroup, Since: "7.0.0", Arity: -3, Flags: Loading | Stale,
+			Summary: "Finds the keys in a command, and what it does with them.", Complexity: "O(N) where N is the number of arguments to the command",
+			Args: []Arg{stringArg("command"), stringArg("arg").opt().many()},
+			Run:  func(c *Ctx) error { return commandGetKeys(c, true) },
+		},
+		helpFor("COMMAND", ServerGroup, "5.0.0", Loading|Stale,
+			"(no subcommand)", "    Descriptions of all commands.",
+			"COUNT", "    How many commands there are.",
+			"DOCS [<command-name> ...]", "    Documentation of these commands (default: of all).",
+			"GETKEYS <full-command>", "    The keys in a command.",
+			"GETKEYSANDFLAGS <full-command>", "    The keys in a command, and what it does with them.",
+			"INFO [<command-name> ...]", "    Descriptions of these commands (default: of all).",
+			"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]", "    The names of commands."),
+	},
+}}
+
+func (c *Ctx) describeAll() {
+	all := c.Server.Table.All()
+	c.Out.Array(len(all))
+	for _, spec := range all {
+		c.describe(spec)
+	}
+}
+
+// commandInfo gives null for a name that is none; a subcommand's is "config|get".
+func commandInfo(c *Ctx) error {
+	if len(c.Args) == 2 {
+		c.describeAll()
+		return nil
+	}
+	c.Out.Array(len(c.Args) - 2)
+	for _, name := range c.Args[2:] {
+		if spec := c.Server.Table.byFullName(name); spec != nil {
+			c.describe(spec)
+		} else {
+			c.Out.Null()
+		}
+	}
+	return nil
+}
+
+// byFullName finds "get" or "config|get", in any case.
+func (t *Table) byFullName(name []byte) *Spec {
+	container, sub, found := strings.Cut(string(name), "|")
+	spec := t.Lookup([]byte(container))
+	if spec != nil && found {
+		return spec.sub([]byte(sub))
+	}
+	return spec
+}
+
+// describe writes a command as COMMAND does.
+func (c *Ctx) describe(spec *Spec) {
+	first, last, step := spec.keyRange()
+	c.Out.Array(10)
+	c.Out.BulkString(spec.full)
+	c.Out.Int(int64(spec.Arity))
+	c.statuses(spec.flagNames())
+	c.Out.Int(int64(first))
+	c.Out.Int(int64(last))
+	c.Out.Int(int64(step))
+	c.statuses(spec.categories())
+	c.Out.Set(0) // tips
+	keys := spec.shownKeys()
+	c.Out.Set(len(keys))
+	for _, ks := range keys {
+		c.describeKeys(ks)
+	}
+	c.Out.Set(len(spec.Sub))
+	for i := range spec.Sub {
+		c.describe(&spec.Sub[i])
+	}
+}
+
+// shownKeys are the key specifications without those that stand for the same arguments
+// once more, in another database (MOVE): these only say what to lock.
+func (s *Spec) shownKeys() []*KeySpec {
+	var list []*KeySpec
+	for i := range s.Keys {
+		ks := &s.Keys[i]
+		if !slices.ContainsFunc(list, func(other *KeySpec) bool { return other.Begin == ks.Begin && other.Last == ks.Last }) {
+			list = append(list, ks)
+		}
+	}
+	return list
+}
+
+// statuses writes a set of status replies.
+func (c *Ctx) statuses(words []string) {
+	c.Out.Set(len(words))
+	for _, word := range words {
+		c.Out.Simple(word)
+	}
+}
+
+func (c *Ctx) describeKeys(ks *KeySpec) {
+	c.Out.Map(3)
+	c.Out.BulkString("flags")
+	c.statuses(ks.Flags.names())
+	c.Out.BulkString("begin_search")
+	c.Out.Map(2)
+	c.Out.BulkString("type")
+	c.Out.BulkString("index")
+	c.Out.BulkString("spec")
+	c.Out.Map(1)
+	c.Out.BulkString("index")
+	c.Out.Int(int64(ks.Begin))
+	c.Out.BulkString("find_keys")
+	c.Out.Map(2)
+	c.Out.BulkString("type")
+	c.Out.BulkString("range")
+	c.Out.BulkString("spec")
+	c.Out.Map(3)
+	c.Out.BulkString("lastkey")
+	c.Out.Int(int64(ks.Last))
+	c.Out.BulkString("keystep")
+	c.Out.Int(int64(max(ks.Step, 1)))
+	c.Out.BulkString("limit")
+	c.Out.Int(0)
+}
+
+// keyRange is the older way to say where keys stand: from first to last (negative:
+// from the end), every step. Several specifications are one range when each begins
+// where the one before ends.
+func (s *Spec) keyRange() (first, last, step int) {
+	for _, ks := range s.shownKeys() {
+		if ks.Flags&NotKey != 0 {
+			continue
+		}
+		end := ks.Begin + ks.Last
+		if ks.Last < 0 {
+			end = ks.Last
+		}
+		switch {
+		case first == 0:
+			first, last, step = ks.Begin, end, max(ks.Step, 1)
+		case ks.Begin == last+1 && step == max(ks.Step, 1):
+			last = end
+		}
+	}
+	return first, last, step
+}
+
+// commandGetKeys finds the keys as the declaration says, which is how they are found
+// for locking too.
+func commandGetKeys(c *Ctx, withFlags bool) error {
+	args := c.Args[2:]
+	spec := c.Server.Table.Lookup(args[0])
+	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
+		spec = spec.sub(args[1])
+	}
+	if spec == nil {
+		return errBadCommand
+	}
+	if len(spec.Keys) == 0 {
+		return errNoKeyArgs
+	}
+	if n := len(args); spec.Arity >= 0 && n != spec.Arity || n < -spec.Arity {
+		return errBadArgs
+	}
+	mark, n := c.Out.ArrayLater(), 0
+	for _, ks := range spec.shownKeys() {
+		if ks.Flags&NotKey != 0 {
+			continue
+		}
+		first, last, step := ks.span(len(args))
+		for at := first; at <= last; at += step {
+			n++
+			if withFlags {
+				c.Out.Array(2)
+			}
+			c.Out.Bulk(args[at])
+			if withFlags {
+				c.statuses(ks.Flags.names())
+			}
+		}
+	}
+	c.Out.SetLen(mark, n)
+	return nil
+}
+
+// commandList gives every name, subcommands included, that passes the filter.
+func commandList(c *Ctx) error {
+	keep := func(*Spec) bool { return true }
+	if len(c.Args) > 2 {
+		if len(c.Args) != 5 || !isWord(c.Arg(2), "FILTERBY") {
+			return ErrSyntax
+		}
+		value := []byte(strings.ToLower(string(c.Arg(4))))
+		switch kind := c.Arg(3); {
+		case isWord(kind, "MODULE"):
+			keep = func(*Spec) bool { return false } // there are no modules
+		case isWord(kind, "ACLCAT"):
+			keep = func(spec *Spec) bool { return slices.Contains(spec.categories(), "@"+string(value)) }
+		case isWord(kind, "PATTERN"):
+			keep = func(spec *Spec) bool { return globMatch(value, []byte(spec.full)) }
+		default:
+			return ErrSyntax
+		}
+	}
+	mark, n := c.Out.ArrayLater(), 0
+	for _, spec := range c.Server.Table.All() {
+		if keep(spec) {
+			n++
+			c.Out.BulkString(spec.full)
+		}
+		for i := range spec.Sub {
+			if sub := &spec.Sub[i]; keep(sub) {
+				n++
+				c.Out.BulkString(sub.full)
+			}
+		}
+	}
+	c.Out.SetLen(mark, n)
+	return nil
+}

@@ -1,0 +1,113 @@
+package commands
+
+// commandDocs leaves out names that are none. A subcommand may be named: "config|get".
+func commandDocs(c *Ctx) error {
+	specs := c.Server.Table.All()
+	if len(c.Args) > 2 {
+		specs = nil
+		for _, name := range c.Args[2:] {
+			if spec := c.Server.Table.byFullName(name); spec != nil {
+				specs = append(specs, spec)
+			}
+		}
+	}
+	c.Out.Map(len(specs))
+	for _, spec := range specs {
+		c.document(spec)
+	}
+	return nil
+}
+
+// document writes a command's name and its documentation.
+func (c *Ctx) document(spec *Spec) {
+	c.Out.BulkString(spec.full)
+	mark, n := c.Out.MapLater(), 0
+	text := func(name, value string) {
+		if value != "" {
+			n++
+			c.Out.BulkString(name)
+			c.Out.BulkString(value)
+		}
+	}
+	text("summary", spec.Summary)
+	text("since", spec.Since)
+	text("group", string(spec.Group))
+	text("complexity", spec.Complexity)
+	if len(spec.History) > 0 {
+		n++
+		c.Out.BulkString("history")
+		c.Out.Set(len(spec.History))
+		for _, h := range spec.History {
+			c.Out.Array(2)
+			c.Out.BulkString(h[0])
+			c.Out.BulkString(h[1])
+		}
+	}
+	if len(spec.Args) > 0 {
+		n++
+		c.Out.BulkString("arguments")
+		keys := 0
+		c.documentArgs(spec, spec.Args, &keys)
+	}
+	if len(spec.Sub) > 0 {
+		n++
+		c.Out.BulkString("subcommands")
+		c.Out.Map(len(spec.Sub))
+		for i := range spec.Sub {
+			c.document(&spec.Sub[i])
+		}
+	}
+	c.Out.SetLen(mark, n)
+}
+
+// documentArgs writes arguments. The n-th argument that is a key belongs to the n-th
+// key specification, or to the last one when it stands for several.
+func (c *Ctx) documentArgs(spec *Spec, args []Arg, keys *int) {
+	c.Out.Array(len(args))
+	for i := range args {
+		a := &args[i]
+		mark, n := c.Out.MapLater(), 0
+		text := func(name, value string) {
+			if value != "" {
+				n++
+				c.Out.BulkString(name)
+				c.Out.BulkString(value)
+			}
+		}
+		text("name", a.Name)
+		text("type", string(a.Type))
+		if a.Type != ArgOneOf && a.Type != ArgBlock {
+			text("display_text", a.Name)
+		}
+		if a.Type == ArgKey {
+			n++
+			c.Out.BulkString("key_spec_index")
+			c.Out.Int(int64(max(min(*keys, len(spec.Keys)-1), 0)))
+			*keys++
+		}
+		text("token", a.Token)
+		text("since", a.Since)
+		if flags := a.flagNames(); len(flags) > 0 {
+			n++
+			c.Out.BulkString("flags")
+			c.statuses(flags)
+		}
+		if len(a.Args) > 0 {
+			n++
+			c.Out.BulkString("arguments")
+			c.documentArgs(spec, a.Args, keys)
+		}
+		c.Out.SetLen(mark, n)
+	}
+}
+
+func (a *Arg) flagNames() []string {
+	var flags []string
+	if a.Optional {
+		flags = append(flags, "optional")
+	}
+	if a.Multiple {
+		flags = append(flags, "multiple")
+	}
+	return flags
+}

@@ -1,0 +1,101 @@
+package commands
+
+// What COMMAND and the ACL say of a command, derived from its flags and group.
+
+// flagWords are the flags that Redis has a name for, in Redis's order.
+var flagWords = []struct {
+	flag Flags
+	word string
+}{
+	{Write, "write"},
+	{ReadOnly, "readonly"},
+	{DenyOOM, "denyoom"},
+	{Admin, "admin"},
+	{PubSubFlag, "pubsub"},
+	{NoScript, "noscript"},
+	{Blocking, "blocking"},
+	{Loading, "loading"},
+	{Stale, "stale"},
+	{SkipMonitor, "skip_monitor"},
+	{SkipSlowlog, "skip_slowlog"},
+	{Asking, "asking"},
+	{Fast, "fast"},
+	{NoAuth, "no_auth"},
+	{MayReplicate, "may_replicate"},
+	{NoMulti, "no_multi"},
+	{AllowBusy, "allow_busy"},
+}
+
+func (s *Spec) flagNames() []string {
+	var words []string
+	for _, f := range flagWords {
+		if s.Is(f.flag) {
+			words = append(words, f.word)
+		}
+	}
+	return words
+}
+
+// groupCategories are the ACL categories that a group stands for.
+var groupCategories = map[Group]string{
+	Generic: "@keyspace", StringGroup: "@string", ListGroup: "@list", HashGroup: "@hash", SetGroup: "@set",
+	SortedSet: "@sortedset", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting",
+}
+
+// categories are the ACL categories, in Redis's order. A command of the server that
+// works on keys (FLUSHALL, DBSIZE) belongs to @keyspace; one of the generic group
+// that reads and writes none (WAIT) does not. A container has none of its group's:
+// its subcommands have.
+func (s *Spec) categories() []string {
+	var list []string
+	data := s.Is(Write) || s.Is(ReadOnly)
+	group := groupCategories[s.Group]
+	switch {
+	case s.Run == nil, s.Group == Generic && !data && s.parent == nil:
+		group = ""
+	case s.Group == ServerGroup && data && s.parent == nil:
+		group = "@keyspace"
+	}
+	add := func(on bool, word string) {
+		if on {
+			list = append(list, word)
+		}
+	}
+	add(group == "@keyspace", group)
+	add(s.Is(ReadOnly), "@read")
+	add(s.Is(Write), "@write")
+	switch group {
+	case "@set", "@sortedset", "@list", "@hash", "@string", "@pubsub":
+		add(true, group)
+	}
+	add(s.Is(Admin), "@admin")
+	add(s.Is(Fast), "@fast")
+	add(!s.Is(Fast), "@slow")
+	add(s.Is(Blocking), "@blocking")
+	add(s.Is(Admin) || s.Is(Dangerous), "@dangerous")
+	switch group {
+	case "@connection", "@transaction", "@scripting":
+		add(true, group)
+	}
+	return list
+}
+
+// keyFlagWords are the key flags in Redis's order.
+var keyFlagWords = []struct {
+	flag KeyFlags
+	word string
+}{
+	{RO, "RO"}, {RW, "RW"}, {OW, "OW"}, {RM, "RM"},
+	{Access, "access"}, {Update, "update"}, {Insert, "insert"}, {Delete, "delete"},
+	{NotKey, "not_key"}, {Incomplete, "incomplete"}, {VariableFlags, "variable_flags"},
+}
+
+func (f KeyFlags) names() []string {
+	var words []string
+	for _, k := range keyFlagWords {
+		if f&k.flag != 0 {
+			words = append(words, k.word)
+		}
+	}
+	return words
+}

@@ -1,0 +1,94 @@
+package commands
+
+import (
+	"errors"
+	"strings"
+
+	"keyp/internal/config"
+)
+
+const configFlags = Admin | NoScript | Loading | Stale
+
+var configCommands = []Spec{{
+	Name: "CONFIG", Group: ServerGroup, Since: "2.0.0", Arity: -2,
+	Summary: "Reads and changes the configuration.", Complexity: "Depends on subcommand.",
+	Sub: []Spec{
+		{
+			Name: "GET", Group: ServerGroup, Since: "2.0.0", Arity: -3, Flags: configFlags,
+			Summary: "Gives the options that match.", Complexity: "O(N) when N is the number of configuration parameters provided",
+			History: [][2]string{{"7.0.0", "Added the ability to pass multiple pattern parameters in one call"}},
+			Args:    []Arg{stringArg("parameter").many()},
+			Run:     configGet,
+		},
+		{
+			Name: "SET", Group: ServerGroup, Since: "2.0.0", Arity: -4, Flags: configFlags,
+			Summary: "Changes options, all or none.", Complexity: "O(N) when N is the number of configuration parameters provided",
+			History: [][2]string{{"7.0.0", "Added the ability to set multiple parameters in one call."}},
+			Args:    []Arg{block("data", stringArg("parameter"), stringArg("value")).many()},
+			Run:     configSet,
+		},
+		{
+			Name: "REWRITE", Group: ServerGroup, Since: "2.8.0", Arity: 2, Flags: configFlags | Slow,
+			Summary: "Puts the present options into the configuration file.", Complexity: "O(1)",
+			Run: configRewrite,
+		},
+		{
+			Name: "RESETSTAT", Group: ServerGroup, Since: "2.0.0", Arity: 2, Flags: configFlags,
+			Summary: "Zeroes the counters of INFO.", Complexity: "O(1)",
+			Run: func(c *Ctx) error { c.Server.Stats.reset(); c.Out.OK(); return nil },
+		},
+		helpFor("CONFIG", ServerGroup, "5.0.0", Loading|Stale,
+			"GET <pattern>", "    Options that match the glob-style pattern, with their values.",
+			"SET <directive> <value>", "    Changes an option.",
+			"RESETSTAT", "    Zeroes the counters of INFO.",
+			"REWRITE", "    Puts the present options into the configuration file."),
+	},
+}}
+
+// configGet gives each option once, however many patterns match it.
+func configGet(c *Ctx) error {
+	patterns := make([][]byte, 0, len(c.Args)-2)
+	for _, arg := range c.Args[2:] {
+		patterns = append(patterns, []byte(strings.ToLower(string(arg))))
+	}
+	found := c.Server.Config.Match(func(name string) bool {
+		for _, p := range patterns {
+			if globMatch(p, []byte(name)) {
+				return true
+			}
+		}
+		return false
+	})
+	c.Out.Map(len(found))
+	for _, pair := range found {
+		c.Out.BulkString(pair.Name)
+		c.Out.BulkString(pair.Value)
+	}
+	return nil
+}
+
+func configSet(c *Ctx) error {
+	if len(c.Args)%2 != 0 {
+		return errArity(c.Spec.full)
+	}
+	var pairs []config.Pair
+	for args := c.Args[2:]; len(args) > 0; args = args[2:] {
+		pairs = append(pairs, config.Pair{Name: string(args[0]), Value: string(args[1])})
+	}
+	if err := c.Server.Config.Set(pairs...); err != nil {
+		return Error("ERR " + err.Error())
+	}
+	c.Out.OK()
+	return nil
+}
+
+func configRewrite(c *Ctx) error {
+	switch err := c.Server.Config.Rewrite(); {
+	case errors.Is(err, config.ErrNoFile):
+		return Error("ERR " + err.Error())
+	case err != nil:
+		return Error("ERR Rewriting config file: " + err.Error())
+	}
+	c.Out.OK()
+	return nil
+}

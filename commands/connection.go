@@ -1,0 +1,215 @@
+package commands
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+)
+
+// The errors of connection commands.
+const (
+	errWrongPass  Error = "WRONGPASS invalid username-password pair or user is disabled."
+	errNoPassword Error = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errHelloAuth  Error = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errHelloProto Error = "ERR Protocol version is not an integer or out of range"
+	errClientName Error = "ERR Client names cannot contain spaces, newlines or special characters."
+)
+
+// defaultUser is the only user: requirepass is its password.
+const defaultUser = "default"
+
+const connectionFlags = NoScript | Loading | Stale | Fast | NoAuth | AllowBusy
+
+var connectionCommands = []Spec{
+	{
+		Name: "PING", Group: Connection, Since: "1.0.0", Arity: -1, Flags: Fast,
+		Summary: "Answers PONG, or the message.", Complexity: "O(1)",
+		Args: []Arg{stringArg("message").opt()},
+		Run:  ping,
+	},
+	{
+		Name: "ECHO", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast,
+		Summary: "Answers the message.", Complexity: "O(1)",
+		Args: []Arg{stringArg("message")},
+		Run:  func(c *Ctx) error { c.Out.Bulk(c.Arg(1)); return nil },
+	},
+	{
+		Name: "AUTH", Group: Connection, Since: "1.0.0", Arity: -2, Flags: connectionFlags,
+		Summary: "Authenticates the connection.", Complexity: "O(N) where N is the number of passwords defined for the user",
+		History: [][2]string{{"6.0.0", "Added ACL style (username and password)."}},
+		Args:    []Arg{stringArg("username").opt().since("6.0.0"), stringArg("password")},
+		Run:     auth,
+	},
+	{
+		Name: "HELLO", Group: Connection, Since: "6.0.0", Arity: -1, Flags: connectionFlags,
+		Summary: "Greets the server and chooses the protocol version.", Complexity: "O(1)",
+		History: [][2]string{{"6.2.0", "`protover` made optional; when called without arguments the command reports the current connection's context."}},
+		Args: []Arg{block("arguments",
+			intArg("protover"),
+			block("auth", stringArg("username"), stringArg("password")).after("AUTH").opt(),
+			stringArg("clientname").after("SETNAME").opt(),
+		).opt()},
+		Run: hello,
+	},
+	{
+		Name: "SELECT", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast,
+		Summary: "Changes the connection's database.", Complexity: "O(1)",
+		Args: []Arg{intArg("index")},
+		Run:  selectDB,
+	},
+	{
+		Name: "QUIT", Group: Connection, Since: "1.0.0", Arity: -1, Flags: connectionFlags,
+		Summary: "Closes the connection.", Complexity: "O(1)",
+		Run: func(c *Ctx) error { c.Client.Closing = true; c.Out.OK(); return nil },
+	},
+	{
+		Name: "RESET", Group: Connection, Since: "6.2.0", Arity: 1, Flags: connectionFlags,
+		Summary: "Puts the connection back to how it began.", Complexity: "O(1)",
+		Run: reset,
+	},
+}
+
+func ping(c *Ctx) error {
+	switch len(c.Args) {
+	case 1:
+		c.Out.Simple("PONG")
+	case 2:
+		c.Out.Bulk(c.Arg(1))
+	default:
+		return errArity(c.Spec.full)
+	}
+	return nil
+}
+
+func auth(c *Ctx) error {
+	user, password := []byte(defaultUser), c.Arg(1)
+	switch len(c.Args) {
+	case 2:
+		if c.Server.Open() {
+			return errNoPassword
+		}
+	case 3:
+		user, password = c.Arg(1), c.Arg(2)
+	default:
+		return ErrSyntax
+	}
+	if !c.Server.accepts(user, password) {
+		return errWrongPass
+	}
+	c.Client.User, c.Client.Authenticated = defaultUser, true
+	c.Out.OK()
+	return nil
+}
+
+// Open says whether clients need no password.
+func (s *Server) Open() bool { return s.Config.String("requirepass") == "" }
+
+// accepts checks a password in a time that says nothing of it. Without requirepass
+// the default user has any password.
+func (s *Server) accepts(user, password []byte) bool {
+	want := s.Config.String("requirepass")
+	wantHash, hash := sha256.Sum256([]byte(want)), sha256.Sum256(password)
+	same := subtle.ConstantTimeCompare(wantHash[:], hash[:]) == 1
+	return string(user) == defaultUser && (same || want == "")
+}
+
+// hello changes nothing unless all its arguments are good. Like Redis it answers in
+// the protocol it switches to.
+func hello(c *Ctx) error {
+	proto := c.Client.Proto
+	var user, password, name []byte
+	authenticate, rename := false, false
+	a := c.Cursor(1)
+	if a.More() {
+		n, ok := ParseInt(a.Bytes())
+		if !ok {
+			return errHelloProto
+		}
+		if n != 2 && n != 3 {
+			return ErrNoProto
+		}
+		proto = int(n)
+	}
+	for a.More() {
+		switch {
+		case a.Len() >= 3 && a.Word("AUTH"):
+			user, password, authenticate = a.Bytes(), a.Bytes(), true
+		case a.Len() >= 2 && a.Word("SETNAME"):
+			name, rename = a.Bytes(), true
+			if !validAttribute(name) {
+				return errClientName
+			}
+		default:
+			return Error("ERR Syntax error in HELLO option '" + clip(a.Bytes(), 128) + "'")
+		}
+	}
+	if authenticate {
+		if !c.Server.accepts(user, password) {
+			return errWrongPass
+		}
+		c.Client.User, c.Client.Authenticated = defaultUser, true
+	}
+	if !c.Client.Authenticated {
+		return errHelloAuth
+	}
+	if rename {
+		c.Client.Name = string(name)
+	}
+	c.Client.Proto, c.Out.Proto = proto, proto
+	c.Out.Map(7)
+	c.Out.BulkString("server")
+	c.Out.BulkString("redis")
+	c.Out.BulkString("version")
+	c.Out.BulkString(RedisVersion)
+	c.Out.BulkString("proto")
+	c.Out.Int(int64(proto))
+	c.Out.BulkString("id")
+	c.Out.Int(int64(c.Client.ID))
+	c.Out.BulkString("mode")
+	c.Out.BulkString("standalone")
+	c.Out.BulkString("role")
+	c.Out.BulkString("master")
+	c.Out.BulkString("modules")
+	c.Out.Array(0)
+	return nil
+}
+
+// validAttribute says whether a client's name or the like can stand in CLIENT LIST: no
+// spaces, no control characters, ASCII only.
+func validAttribute(b []byte) bool {
+	for _, ch := range b {
+		if ch < '!' || ch > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func selectDB(c *Ctx) error {
+	n, ok := ParseInt(c.Arg(1))
+	if !ok {
+		return ErrNotInteger
+	}
+	if n < 0 || n >= int64(c.Server.Store.Databases()) {
+		return ErrDBIndex
+	}
+	c.Client.DB = int(n)
+	c.Out.OK()
+	return nil
+}
+
+func reset(c *Ctx) error {
+	c.Client.Reset(c.Server.Open())
+	c.Out.Proto = c.Client.Proto
+	c.Out.Simple("RESET")
+	return nil
+}
+
+// onOff reads a last argument that is ON or OFF.
+func (a *Cursor) onOff() bool {
+	word := strings.ToUpper(string(a.Bytes()))
+	if word != "ON" && word != "OFF" {
+		a.Fail(ErrSyntax)
+	}
+	return word == "ON"
+}

@@ -1,0 +1,345 @@
+package commands
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeHost notes what commands ask of the running server.
+type fakeHost struct {
+	pausedUntil int64
+	pausedAll   bool
+	unpaused    int
+	stopped     string
+}
+
+func (f *fakeHost) Pause(until int64, all bool) { f.pausedUntil, f.pausedAll = until, all }
+func (f *fakeHost) Unpause()                    { f.unpaused++ }
+func (f *fakeHost) Shutdown(save bool) {
+	f.stopped = "nosave"
+	if save {
+		f.stopped = "save"
+	}
+}
+func (f *fakeHost) Port() int           { return 6379 }
+func (f *fakeHost) Listeners() []string { return []string{"127.0.0.1:6379", "/run/keyp.sock"} }
+
+// fakeConn is a connection that remembers its end.
+type fakeConn struct {
+	killed, blocked bool
+	unblocked       string
+}
+
+func (f *fakeConn) QueryBuffer() (used, free int) { return 26, 20448 }
+func (f *fakeConn) OutputBuffer() int             { return 0 }
+func (f *fakeConn) Memory() int                   { return 1000 }
+func (f *fakeConn) Blocked() bool                 { return f.blocked }
+func (f *fakeConn) Kill()                         { f.killed = true }
+func (f *fakeConn) Unblock(withError bool) bool {
+	f.unblocked = "timeout"
+	if withError {
+		f.unblocked = "error"
+	}
+	return true
+}
+
+// hosted is a harness whose server has a host and two connections: the harness's own,
+// 1, and another, 2.
+func hosted(t *testing.T) (h *harness, host *fakeHost, own, other *fakeConn) {
+	h = newHarness(t)
+	host, own, other = &fakeHost{}, &fakeConn{}, &fakeConn{}
+	h.server.Host = host
+	h.client.Conn, h.client.Addr, h.client.LAddr, h.client.Created = own, "127.0.0.1:1001", "127.0.0.1:6379", epoch
+	h.server.Clients[1] = h.client
+	h.server.Clients[2] = &Client{
+		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, User: "default", Proto: 3, DB: 3,
+		Created: epoch - 90_000, LastActive: epoch - 30_000, Name: "worker", Authenticated: true,
+	}
+	return h, host, own, other
+}
+
+func TestConnectionCommands(t *testing.T) {
+	h, _, _, _ := hosted(t)
+	h.run(`
+		PING -> +PONG
+		ping hello -> "hello"
+		PING a b -> -ERR wrong number of arguments for 'ping' command
+		ECHO "a b" -> "a b"
+		ECHO -> -ERR wrong number of arguments for 'echo' command
+		SELECT 15 -> +OK
+		SELECT 16 -> -ERR DB index is out of range
+		SELECT -1 -> -ERR DB index is out of range
+		SELECT x -> -ERR value is not an integer or out of range
+		SET k v -> +OK
+		SELECT 0 -> +OK
+		GET k -> nil
+		HELLO -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
+		HELLO 3 SETNAME joe -> {"server": "redis", "version": "7.4.0", "proto": 3, "id": 1, "mode": "standalone", "role": "master", "modules": []}
+		CLIENT GETNAME -> "joe"
+		GET k -> null
+		HELLO 4 -> -NOPROTO unsupported protocol version
+		HELLO x -> -ERR Protocol version is not an integer or out of range
+		HELLO 2 FOO -> -ERR Syntax error in HELLO option 'FOO'
+		HELLO 2 AUTH a -> -ERR Syntax error in HELLO option 'AUTH'
+		HELLO 2 SETNAME -> -ERR Syntax error in HELLO option 'SETNAME'
+		HELLO 2 AUTH a b -> -WRONGPASS invalid username-password pair or user is disabled.
+		HELLO 2 SETNAME "a b" -> -ERR Client names cannot contain spaces, newlines or special characters.
+		# none of them changed the protocol
+		GET k -> null
+		HELLO 2 AUTH default any SETNAME jim -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
+		SELECT 3 -> +OK
+		CLIENT NO-TOUCH ON -> +OK
+		HELLO 3 -> {"server": "redis", "version": "7.4.0", "proto": 3, "id": 1, "mode": "standalone", "role": "master", "modules": []}
+		RESET -> +RESET
+		CLIENT GETNAME -> nil
+	`)
+	if h.client.DB != 0 || h.client.Proto != 2 || h.client.NoTouch {
+		t.Errorf("after RESET: %+v", h.client)
+	}
+	h.run(`QUIT -> +OK`)
+	if !h.client.Closing {
+		t.Error("QUIT does not close")
+	}
+}
+
+func TestAuth(t *testing.T) {
+	h, _, _, _ := hosted(t)
+	h.run(`
+		AUTH x -> -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?
+		AUTH default x -> +OK
+		AUTH foo x -> -WRONGPASS invalid username-password pair or user is disabled.
+		AUTH a b c -> -ERR syntax error
+		AUTH -> -ERR wrong number of arguments for 'auth' command
+		CONFIG SET requirepass secret -> +OK
+		PING -> +PONG
+		RESET -> +RESET
+		PING -> -NOAUTH Authentication required.
+		GET k -> -NOAUTH Authentication required.
+		CONFIG FOO -> -NOAUTH Authentication required.
+		HELLO -> -NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time
+		AUTH wrong -> -WRONGPASS invalid username-password pair or user is disabled.
+		AUTH secre -> -WRONGPASS invalid username-password pair or user is disabled.
+		AUTH foo secret -> -WRONGPASS invalid username-password pair or user is disabled.
+		PING -> -NOAUTH Authentication required.
+		AUTH secret -> +OK
+		PING -> +PONG
+		RESET -> +RESET
+		AUTH default secret -> +OK
+		RESET -> +RESET
+		HELLO 2 AUTH default wrong -> -WRONGPASS invalid username-password pair or user is disabled.
+		PING -> -NOAUTH Authentication required.
+		HELLO 2 AUTH default secret -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
+	`)
+	// A client that waits for its password needs none when there is none any more.
+	h.server.Clients[2].Authenticated = false
+	h.run(`CONFIG SET requirepass "" -> +OK`)
+	if !h.server.Clients[2].Authenticated {
+		t.Error("a client stays out although there is no password")
+	}
+}
+
+func TestClientCommands(t *testing.T) {
+	h, host, _, other := hosted(t)
+	h.run(`
+		CLIENT -> -ERR wrong number of arguments for 'client' command
+		CLIENT FOO -> -ERR unknown subcommand 'FOO'. Try CLIENT HELP.
+		CLIENT ID -> 1
+		CLIENT SETNAME joe -> +OK
+		CLIENT GETNAME -> "joe"
+		CLIENT SETNAME "a b" -> -ERR Client names cannot contain spaces, newlines or special characters.
+		CLIENT SETNAME "" -> +OK
+		CLIENT GETNAME -> nil
+		CLIENT SETINFO LIB-NAME go-redis -> +OK
+		CLIENT SETINFO lib-ver 9.1 -> +OK
+		CLIENT SETINFO lib-ver "a b" -> -ERR lib-ver cannot contain spaces, newlines or special characters.
+		CLIENT SETINFO foo x -> -ERR Unrecognized option 'foo'
+		CLIENT INFO -> "id=1 addr=127.0.0.1:1001 laddr=127.0.0.1:6379 fd=0 name= age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=26 qbuf-free=20448 argv-mem=10 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=1000 events=r cmd=client|info user=default redir=-1 resp=2 lib-name=go-redis lib-ver=9.1 tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
+		CLIENT LIST ID 2 -> "id=2 addr=127.0.0.1:1002 laddr=127.0.0.1:6379 fd=9 name=worker age=90 idle=30 flags=N db=3 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=26 qbuf-free=20448 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=1000 events=r cmd=NULL user=default redir=-1 resp=3 lib-name= lib-ver= tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
+		CLIENT LIST ID 7 -> ""
+		CLIENT LIST ID x -> -ERR Invalid client ID
+		CLIENT LIST TYPE master -> ""
+		CLIENT LIST TYPE foo -> -ERR Unknown client type 'foo'
+		CLIENT LIST FOO -> -ERR syntax error
+		CLIENT REPLY FOO -> -ERR syntax error
+		CLIENT REPLY ON -> +OK
+		CLIENT NO-EVICT ON -> +OK
+		CLIENT NO-EVICT maybe -> -ERR syntax error
+		CLIENT NO-TOUCH off -> +OK
+		CLIENT GETREDIR -> -1
+		CLIENT TRACKINGINFO -> ["flags", ["off"], "redirect", -1, "prefixes", []]
+		CLIENT PAUSE x -> -ERR timeout is not an integer or out of range
+		CLIENT PAUSE -1 -> -ERR timeout is negative
+		CLIENT PAUSE 9223372036854775807 -> -ERR timeout is not an integer or out of range
+		CLIENT PAUSE 1 FOO -> -ERR CLIENT PAUSE mode must be WRITE or ALL
+		CLIENT PAUSE 1000 WRITE -> +OK
+	`)
+	if host.pausedUntil != epoch+1000 || host.pausedAll {
+		t.Errorf("paused until %d, all %v", host.pausedUntil, host.pausedAll)
+	}
+	h.run(`
+		CLIENT PAUSE 5 -> +OK
+		CLIENT UNPAUSE -> +OK
+		CLIENT UNBLOCK x -> -ERR value is not an integer or out of range
+		CLIENT UNBLOCK 1 foo -> -ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR
+		CLIENT UNBLOCK 2 -> 0
+		CLIENT UNBLOCK 99 -> 0
+	`)
+	if !host.pausedAll || host.unpaused != 1 || other.unblocked != "" {
+		t.Errorf("%+v, unblocked %q", host, other.unblocked)
+	}
+	other.blocked = true
+	h.run(`CLIENT UNBLOCK 2 ERROR -> 1`)
+	if other.unblocked != "error" {
+		t.Errorf("unblocked with %q", other.unblocked)
+	}
+	h.run(`
+		proto 3
+		CLIENT TRACKINGINFO -> {"flags": ~["off"], "redirect": -1, "prefixes": []}
+		CLIENT LIST TYPE replica -> =txt:""
+	`)
+}
+
+// CLIENT REPLY changes what happens to replies and has none itself, unless ON.
+func TestClientReply(t *testing.T) {
+	h, _, _, _ := hosted(t)
+	for _, step := range []struct {
+		arg  string
+		want ReplyMode
+	}{{"SKIP", ReplySkipNext}, {"OFF", ReplyOff}, {"SKIP", ReplyOff}} {
+		reply := h.raw([]byte("CLIENT"), []byte("REPLY"), []byte(step.arg))
+		if len(reply) != 0 || h.client.Reply != step.want {
+			t.Errorf("%s: reply %q, mode %d, want %d", step.arg, reply, h.client.Reply, step.want)
+		}
+	}
+	h.run(`CLIENT REPLY ON -> +OK`)
+	if h.client.Reply != ReplyOn {
+		t.Errorf("mode %d", h.client.Reply)
+	}
+}
+
+func TestClientKill(t *testing.T) {
+	tests := []struct {
+		step       string
+		own, other bool // killed
+	}{
+		{`CLIENT KILL 127.0.0.1:9 -> -ERR No such client`, false, false},
+		{`CLIENT KILL 127.0.0.1:1002 -> +OK`, false, true},
+		{`CLIENT KILL 127.0.0.1:1001 -> +OK`, true, false},
+		{`CLIENT KILL ID 2 -> 1`, false, true},
+		{`CLIENT KILL ID 1 -> 0`, false, false},
+		{`CLIENT KILL ID 1 SKIPME no -> 1`, true, false},
+		{`CLIENT KILL ID 0 -> -ERR client-id should be greater than 0`, false, false},
+		{`CLIENT KILL ID x -> -ERR client-id should be greater than 0`, false, false},
+		{`CLIENT KILL SKIPME maybe -> -ERR syntax error`, false, false},
+		{`CLIENT KILL SKIPME yes -> 1`, false, true},
+		{`CLIENT KILL ID 2 FOO -> -ERR syntax error`, false, false},
+		{`CLIENT KILL FOO 1 -> -ERR syntax error`, false, false},
+		{`CLIENT KILL TYPE foo -> -ERR Unknown client type 'foo'`, false, false},
+		{`CLIENT KILL TYPE pubsub -> 0`, false, false},
+		{`CLIENT KILL TYPE normal -> 1`, false, true},
+		{`CLIENT KILL USER foo -> -ERR No such user 'foo'`, false, false},
+		{`CLIENT KILL USER default SKIPME no -> 2`, true, true},
+		{`CLIENT KILL LADDR 127.0.0.1:6379 -> 1`, false, true},
+		{`CLIENT KILL ADDR 127.0.0.1:1002 ID 3 -> 0`, false, false},
+		{`CLIENT KILL MAXAGE 90 SKIPME no -> 1`, false, true},
+		{`CLIENT KILL MAXAGE 91 -> 0`, false, false},
+		{`CLIENT KILL MAXAGE 0 -> -ERR maxage should be greater than 0`, false, false},
+		{`CLIENT KILL MAXAGE x -> -ERR maxage is not an integer or out of range`, false, false},
+	}
+	for _, tt := range tests {
+		h, _, own, other := hosted(t)
+		h.run(tt.step)
+		if own.killed != tt.own || other.killed != tt.other {
+			t.Errorf("%s: own connection killed %v, the other %v", tt.step, own.killed, other.killed)
+		}
+	}
+}
+
+func TestShutdownAndSave(t *testing.T) {
+	h, host, _, _ := hosted(t)
+	h.run(`
+		SHUTDOWN FOO -> -ERR syntax error
+		SHUTDOWN SAVE NOSAVE -> -ERR syntax error
+		SHUTDOWN ABORT NOW -> -ERR syntax error
+		SHUTDOWN ABORT -> -ERR No shutdown in progress.
+		BGSAVE FOO -> -ERR syntax error
+		LASTSAVE -> 1700000000
+		SET k v -> +OK
+		advance 90s
+		SAVE -> +OK
+		LASTSAVE -> 1700000090
+		BGSAVE SCHEDULE -> +Background saving started
+		reopen
+		GET k -> "v"
+	`)
+	if host.stopped != "" {
+		t.Errorf("stopped with %q by an invalid command", host.stopped)
+	}
+	h.server.Host = host
+	for args, want := range map[string]string{"NOSAVE": "nosave", "SAVE": "save", "NOW": "save"} {
+		if reply := h.raw([]byte("SHUTDOWN"), []byte(args)); len(reply) != 0 || host.stopped != want {
+			t.Errorf("SHUTDOWN %s: reply %q, stopped with %q, want %q", args, reply, host.stopped, want)
+		}
+	}
+}
+
+func TestServerCommands(t *testing.T) {
+	h, _, _, _ := hosted(t)
+	h.run(`
+		advance 1234ms
+		TIME -> ["1700000001", "234000"]
+		ROLE -> ["master", 0, []]
+		WAIT 0 0 -> 0
+		WAIT x 0 -> -ERR value is not an integer or out of range
+		WAIT 1 x -> -ERR timeout is not an integer or out of range
+		WAIT 1 -1 -> -ERR timeout is negative
+		MEMORY USAGE k -> nil
+		SET k v -> +OK
+		MEMORY USAGE k SAMPLES -1 -> -ERR syntax error
+		MEMORY USAGE k SAMPLES x -> -ERR value is not an integer or out of range
+		MEMORY USAGE k SAMPLES -> -ERR syntax error
+		MEMORY USAGE k FOO 1 -> -ERR syntax error
+		MEMORY PURGE -> +OK
+		MEMORY DOCTOR -> "No problem with memory was found.\n"
+		DEBUG FOO -> -ERR unknown subcommand 'FOO'. Try DEBUG HELP.
+		DEBUG PANIC -> -ERR internal error
+		DEBUG OBJECT none -> -ERR no such key
+		DEBUG SLEEP x -> -ERR value is not a valid float
+		DEBUG SLEEP 0 -> +OK
+		DEBUG SET-ACTIVE-EXPIRE x -> -ERR value is not an integer or out of range
+		DEBUG SET-ACTIVE-EXPIRE 0 -> +OK
+		PING -> +PONG
+	`)
+	small, err1 := strconv.Atoi(h.do("MEMORY", "USAGE", "k"))
+	h.do("SET", "large", strings.Repeat("x", 100_000))
+	large, err2 := strconv.Atoi(h.do("MEMORY", "USAGE", "large"))
+	if err1 != nil || err2 != nil || small < 2 || small > 500 || large < 100_000 || large > 200_000 {
+		t.Errorf("sizes %d and %d, %v %v", small, large, err1, err2)
+	}
+	h.client.Addr = "10.0.0.1:5"
+	h.run(`DEBUG PANIC -> ` + "-" + string(errDebug))
+}
+
+// DEBUG SLEEP ends when its time is over and not before.
+func TestDebugSleep(t *testing.T) {
+	h, _, _, _ := hosted(t)
+	done := make(chan string, 1)
+	go func() { done <- h.do("DEBUG", "SLEEP", "2.5") }()
+	deadline := time.Now().Add(20 * time.Second)
+	for moved := time.Duration(0); ; moved += 100 * time.Millisecond {
+		select {
+		case reply := <-done:
+			if reply != "+OK" || moved < 2500*time.Millisecond {
+				t.Errorf("reply %s after %v", reply, moved)
+			}
+			return
+		case <-time.After(time.Millisecond):
+			h.clock.Advance(100 * time.Millisecond)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("DEBUG SLEEP does not end")
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package commands
+
+import (
+	"math"
+	"strconv"
+
+	"keyp/server/resp"
+	"keyp/storage"
+)
+
+var counterCommands = []Spec{
+	{
+		Name: "INCR", Group: StringGroup, Since: "1.0.0",
+		Summary:    "Adds one to the integer that a key holds, 0 if the key is missing.",
+		Complexity: "O(1)",
+		Arity:      2, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Update)},
+		Args: []Arg{keyArg("key")},
+		Run:  func(c *Ctx) error { return addInt(c, 1) },
+	},
+	{
+		Name: "INCRBY", Group: StringGroup, Since: "1.0.0",
+		Summary:    "Adds a number to the integer that a key holds, 0 if the key is missing.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Update)},
+		Args: []Arg{keyArg("key"), intArg("increment")},
+		Run:  runIncrBy,
+	},
+	{
+		Name: "INCRBYFLOAT", Group: StringGroup, Since: "2.6.0",
+		Summary:    "Adds a floating point number to the number that a key holds, 0 if the key is missing.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Update)},
+		Args: []Arg{keyArg("key"), doubleArg("increment")},
+		Run:  runIncrByFloat,
+	},
+	{
+		Name: "DECR", Group: StringGroup, Since: "1.0.0",
+		Summary:    "Takes one from the integer that a key holds, 0 if the key is missing.",
+		Complexity: "O(1)",
+		Arity:      2, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Update)},
+		Args: []Arg{keyArg("key")},
+		Run:  func(c *Ctx) error { return addInt(c, -1) },
+	},
+	{
+		Name: "DECRBY", Group: StringGroup, Since: "1.0.0",
+		Summary:    "Takes a number from the integer that a key holds, 0 if the key is missing.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Update)},
+		Args: []Arg{keyArg("key"), intArg("decrement")},
+		Run:  runDecrBy,
+	},
+}
+
+var (
+	eventIncrBy      = storage.Event{Class: storage.EventString, Name: "incrby"}
+	eventIncrByFloat = storage.Event{Class: storage.EventString, Name: "incrbyfloat"}
+)
+
+func runIncrBy(c *Ctx) error {
+	by, ok := ParseInt(c.Arg(2))
+	if !ok {
+		return ErrNotInteger
+	}
+	return addInt(c, by)
+}
+
+func runDecrBy(c *Ctx) error {
+	by, ok := ParseInt(c.Arg(2))
+	if !ok {
+		return ErrNotInteger
+	}
+	if by == math.MinInt64 { // has no opposite
+		return ErrDecrOverflow
+	}
+	return addInt(c, -by)
+}
+
+// addInt adds to the command's key, whose deadline stays.
+func addInt(c *Ctx, by int64) error {
+	k := c.Keys[0]
+	var n, deadline int64
+	if item, ok := c.Txn.Get(k); ok {
+		value, err := item.String()
+		if err != nil {
+			return err
+		}
+		if n, ok = ParseInt(value); !ok {
+			return ErrNotInteger
+		}
+		deadline = item.Deadline()
+	}
+	sum := n + by
+	if (sum > n) != (by > 0) && by != 0 {
+		return ErrOverflow
+	}
+	var digits [20]byte
+	c.Txn.SetString(k, strconv.AppendInt(digits[:0], sum, 10), deadline, eventIncrBy)
+	c.Out.Int(sum)
+	return nil
+}
+
+// runIncrByFloat looks at the key before the increment, as Redis does.
+func runIncrByFloat(c *Ctx) error {
+	k := c.Keys[0]
+	var n resp.LongDouble
+	var deadline int64
+	if item, ok := c.Txn.Get(k); ok {
+		value, err := item.String()
+		if err != nil {
+			return err
+		}
+		if n, ok = resp.ParseLongDouble(value); !ok {
+			return ErrNotFloat
+		}
+		deadline = item.Deadline()
+	}
+	by, ok := resp.ParseLongDouble(c.Arg(2))
+	if !ok {
+		return ErrNotFloat
+	}
+	sum, ok := n.Add(by)
+	if !ok {
+		return ErrNaN
+	}
+	text := sum.Append(nil)
+	c.Txn.SetString(k, text, deadline, eventIncrByFloat)
+	c.Out.Bulk(text)
+	return nil
+}

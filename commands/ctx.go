@@ -1,0 +1,38 @@
+package commands
+
+import (
+	"keyp/server/resp"
+	"keyp/storage"
+)
+
+// Ctx is what a handler works with. One is reused for all commands of a loop.
+type Ctx struct {
+	Spec   *Spec
+	Args   [][]byte // the whole command, name included; valid until the handler returns
+	Client *Client
+	Server *Server
+	Out    *resp.Writer
+	Keys   []storage.Key // the declared keys, in the order of the arguments
+	Txn    *storage.Txn  // holds the locks of Keys; nil in Slow commands
+	// LSN is what the reply depends on: it may leave once the log is durable that
+	// far. Set from Txn; a Slow handler sets it by itself.
+	LSN uint64
+}
+
+// Arg is argument i; the name is argument 0.
+func (c *Ctx) Arg(i int) []byte { return c.Args[i] }
+
+// Cursor reads arguments from number i on.
+func (c *Ctx) Cursor(i int) Cursor { return Cursor{args: c.Args[i:]} }
+
+// String gives the value of a declared key that must be a string or missing: the
+// bytes are valid until the transaction changes something. A missing or expired key
+// gives ok=false, another type ErrWrongType.
+func (c *Ctx) String(k storage.Key) (value []byte, ok bool, err error) {
+	item, ok := c.Txn.Get(k)
+	if !ok {
+		return nil, false, nil
+	}
+	value, err = item.String()
+	return value, err == nil, err
+}

@@ -1,0 +1,162 @@
+package commands
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+// Cursor reads arguments one after another. The first failure sticks: everything
+// after it reads as zero, and Err tells.
+type Cursor struct {
+	args [][]byte
+	err  error
+}
+
+// More says whether an argument is left and nothing has failed.
+func (a *Cursor) More() bool { return a.err == nil && len(a.args) > 0 }
+
+// Len is the number of arguments left.
+func (a *Cursor) Len() int { return len(a.args) }
+
+// Err is the first failure.
+func (a *Cursor) Err() error { return a.err }
+
+// Fail makes err the cursor's failure unless there is one already.
+func (a *Cursor) Fail(err error) {
+	if a.err == nil {
+		a.err = err
+	}
+}
+
+// Bytes takes the next argument; a missing one is a syntax error.
+func (a *Cursor) Bytes() []byte {
+	if a.err != nil {
+		return nil
+	}
+	if len(a.args) == 0 {
+		a.err = ErrSyntax
+		return nil
+	}
+	b := a.args[0]
+	a.args = a.args[1:]
+	return b
+}
+
+// Word takes the next argument if it is this word, in any case.
+func (a *Cursor) Word(word string) bool {
+	if !a.More() || !isWord(a.args[0], word) {
+		return false
+	}
+	a.args = a.args[1:]
+	return true
+}
+
+// Int takes a 64-bit integer; anything else is ErrNotInteger.
+func (a *Cursor) Int() int64 {
+	b := a.Bytes()
+	if a.err != nil {
+		return 0
+	}
+	n, ok := ParseInt(b)
+	if !ok {
+		a.err = ErrNotInteger
+	}
+	return n
+}
+
+// Int32 takes an integer of 32 bits, such as a database number.
+func (a *Cursor) Int32() int {
+	n := a.Int()
+	if n != int64(int32(n)) {
+		a.Fail(ErrNotInt32)
+		return 0
+	}
+	return int(n)
+}
+
+// Float takes a finite or infinite number; anything else, NaN included, is
+// ErrNotFloat.
+func (a *Cursor) Float() float64 {
+	b := a.Bytes()
+	if a.err != nil {
+		return 0
+	}
+	f, ok := ParseFloat(b)
+	if !ok {
+		a.err = ErrNotFloat
+	}
+	return f
+}
+
+// isWord compares without regard to case; word is in upper case.
+func isWord(b []byte, word string) bool {
+	if len(b) != len(word) {
+		return false
+	}
+	for i := range b {
+		c := b[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// ParseInt reads an integer as Redis does: decimal, an optional minus, no plus, no
+// spaces, no leading zeros, no -0.
+func ParseInt(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 20 {
+		return 0, false
+	}
+	digits, negative := b, b[0] == '-'
+	if negative {
+		digits = b[1:]
+	}
+	if len(digits) == 0 || digits[0] == '0' && (len(digits) > 1 || negative) {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range digits {
+		if c < '0' || c > '9' || n > (math.MaxUint64-9)/10 {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	if negative {
+		return -int64(n), n <= 1<<63
+	}
+	return int64(n), n <= math.MaxInt64
+}
+
+// ParseUint reads a 64-bit number without a sign, such as SCAN's cursor.
+func ParseUint(b []byte) (uint64, bool) {
+	var n uint64
+	for _, c := range b {
+		if c < '0' || c > '9' || n > math.MaxUint64/10 {
+			return 0, false
+		}
+		d := uint64(c - '0')
+		if n *= 10; n > math.MaxUint64-d {
+			return 0, false
+		}
+		n += d
+	}
+	return n, len(b) > 0
+}
+
+// ParseFloat reads a number as Redis's string to double does: no surrounding spaces,
+// no NaN, out of range is an error; hexadecimal and inf are accepted.
+func ParseFloat(b []byte) (float64, bool) {
+	if len(b) == 0 || bytes.IndexByte(b, '_') >= 0 {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || math.IsNaN(f) {
+		return 0, false
+	}
+	return f, true
+}

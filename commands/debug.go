@@ -1,0 +1,122 @@
+package commands
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	errDebug     Error = `ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.`
+	errSleepTime Error = "ERR value is not a valid float"
+)
+
+const debugFlags = Admin | NoScript | Loading | Stale
+
+var debugCommands = []Spec{{
+	Name: "DEBUG", Group: ServerGroup, Since: "1.0.0", Arity: -2, Flags: debugFlags,
+	Summary: "Helps to test the server and its clients.", Complexity: "Depends on subcommand.",
+	Sub: []Spec{
+		{
+			Name: "SLEEP", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags | Slow,
+			Summary: "Holds this connection up; others go on.", Complexity: "O(1)",
+			Args: []Arg{doubleArg("seconds")},
+			Run:  debugging(debugSleep),
+		},
+		{
+			Name: "SET-ACTIVE-EXPIRE", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags,
+			Summary: "Turns the removal of expired keys off or on; they are not seen in either case.", Complexity: "O(1)",
+			Args: []Arg{intArg("enabled")},
+			Run:  debugging(debugActiveExpire),
+		},
+		{
+			Name: "OBJECT", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags,
+			Summary: "Describes how a key's value is kept.", Complexity: "O(1)",
+			Keys: []KeySpec{Key(2, RO)},
+			Args: []Arg{keyArg("key")},
+			Run:  debugging(debugObject),
+		},
+		{
+			Name: "PANIC", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags,
+			Summary: "Fails within the command: an internal error, which only its client sees.", Complexity: "O(1)",
+			Run: debugging(func(*Ctx) error { panic("asked for by DEBUG PANIC") }),
+		},
+		helpFor("DEBUG", ServerGroup, "1.0.0", debugFlags,
+			"OBJECT <key>", "    How the key's value is kept.",
+			"PANIC", "    Fails within the command: its client gets an error, others notice nothing.",
+			"SET-ACTIVE-EXPIRE <0|1>", "    Whether expired keys are removed by themselves. They are never seen.",
+			"SLEEP <seconds>", "    Holds this connection up. Others go on, unlike with Redis."),
+	},
+}}
+
+// debugging lets a handler run for those whom enable-debug-command allows.
+func debugging(run func(*Ctx) error) func(*Ctx) error {
+	return func(c *Ctx) error {
+		switch c.Server.Config.String("enable-debug-command") {
+		case "yes":
+		case "local":
+			if !c.Client.local() {
+				return errDebug
+			}
+		default:
+			return errDebug
+		}
+		return run(c)
+	}
+}
+
+// local says whether the client is on this machine, as far as its address tells.
+func (c *Client) local() bool {
+	return strings.HasPrefix(c.Addr, "127.") || strings.HasPrefix(c.Addr, "[::1]:") || strings.HasPrefix(c.Addr, "/")
+}
+
+// maxSleep bounds DEBUG SLEEP, which occupies an executor.
+const maxSleep = time.Hour
+
+func debugSleep(c *Ctx) error {
+	seconds, ok := ParseFloat(c.Arg(2))
+	if !ok {
+		return errSleepTime
+	}
+	length := maxSleep
+	if seconds < maxSleep.Seconds() {
+		length = time.Duration(math.Max(seconds, 0) * float64(time.Second))
+	}
+	clk := c.Server.Clock
+	for began := clk.Mono(); ; {
+		left := length - (clk.Mono() - began)
+		if left <= 0 {
+			break
+		}
+		// The wall clock may jump, so it is looked at again after a second at most.
+		reached, stop := clk.Until(clk.Now() + max(1, min(left, time.Second).Milliseconds()))
+		<-reached
+		stop()
+	}
+	c.Out.OK()
+	return nil
+}
+
+func debugActiveExpire(c *Ctx) error {
+	n, ok := ParseInt(c.Arg(2))
+	if !ok {
+		return ErrNotInteger
+	}
+	c.Server.Store.SetActiveExpire(n != 0)
+	c.Out.OK()
+	return nil
+}
+
+func debugObject(c *Ctx) error {
+	item, ok := c.Txn.Peek(c.Keys[0])
+	if !ok {
+		return ErrNoSuchKey
+	}
+	idle := max(c.Txn.Now()/1000-int64(item.Access()), 0)
+	c.Out.Simple("Value at:0x0 refcount:1 encoding:" + item.Encoding() +
+		" serializedlength:" + strconv.Itoa(item.Memory()) +
+		" lru:" + strconv.FormatUint(uint64(item.Access())&(1<<24-1), 10) +
+		" lru_seconds_idle:" + strconv.FormatInt(idle, 10))
+	return nil
+}

@@ -1,0 +1,153 @@
+package commands
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"keyp/storage"
+)
+
+// Outcome is what became of a command.
+type Outcome uint8
+
+const (
+	// Done: the reply is in c.Out and c.LSN says what it depends on.
+	Done Outcome = iota
+	// NeedKeys: nothing ran, since some of c.Keys are not in memory. The session
+	// parks, Store.Load brings them, and Dispatch runs again.
+	NeedKeys
+	// NeedExecutor: nothing ran. RunSlow is to be called on another goroutine with a
+	// Ctx of its own and copied arguments, while the session parks.
+	NeedExecutor
+	// Held: nothing ran, since CLIENT PAUSE holds the command back.
+	Held
+)
+
+// Pause says what CLIENT PAUSE holds back at present.
+type Pause uint8
+
+// The kinds of pause.
+const (
+	PauseNone Pause = iota
+	PauseWrite
+	PauseAll
+)
+
+// Dispatch runs the command in c.Args for c.Client with c.Txn, which must be idle, and
+// leaves c.Txn idle. Args is not empty.
+func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
+	c.Server, c.LSN, c.Keys = s, 0, c.Keys[:0]
+	spec, err := s.resolve(c)
+	c.Spec = spec
+	if err != nil {
+		s.Stats.Errors.Add(1)
+		c.Out.Error(string(err.(Error)))
+		return Done
+	}
+	if pause != PauseNone && !spec.Is(DuringPause) && (pause == PauseAll || spec.Is(Write)) {
+		return Held
+	}
+	if spec.Is(DenyOOM) && s.Store.Full() {
+		s.Stats.Errors.Add(1)
+		c.Out.Error(string(ErrDiskFull))
+		return Done
+	}
+	if spec.Is(Slow) {
+		return NeedExecutor
+	}
+	if spec.Keys != nil {
+		c.Keys = s.keys(spec, c, c.Keys)
+	}
+	switch {
+	case spec.Is(Global):
+		s.Store.BeginAll(c.Txn)
+	case !s.Store.Begin(c.Txn, c.Keys):
+		return NeedKeys
+	}
+	c.Txn.NoTouch = c.Client.NoTouch && !isWord(c.Args[0], "TOUCH")
+	s.run(c)
+	c.LSN = max(c.LSN, c.Txn.End())
+	return Done
+}
+
+// RunSlow runs a Slow command; c is not shared and c.Txn is nil.
+func (s *Server) RunSlow(c *Ctx) {
+	c.Server = s
+	s.run(c)
+}
+
+// run calls the handler. A panic costs this command alone: its half-written reply is
+// taken back, what it had recorded is sealed as it is, so memory still equals the log.
+func (s *Server) run(c *Ctx) {
+	mark := c.Out.Len()
+	defer func() {
+		if p := recover(); p != nil {
+			s.Stats.Panics.Add(1)
+			s.Log.Error("internal error", "command", c.Spec.full, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			c.Out.Truncate(mark)
+			c.reply(ErrInternal)
+		}
+	}()
+	if err := c.Spec.Run(c); err != nil {
+		s.Stats.Errors.Add(1)
+		c.Out.Truncate(mark)
+		c.reply(err)
+	}
+}
+
+// resolve finds the declaration and checks what can be checked without data.
+func (s *Server) resolve(c *Ctx) (*Spec, error) {
+	spec := s.Table.Lookup(c.Args[0])
+	if spec == nil {
+		return nil, errUnknown(c.Args)
+	}
+	if len(spec.Sub) > 0 && len(c.Args) > 1 {
+		sub := spec.sub(c.Args[1])
+		if sub == nil {
+			if !c.Client.Authenticated {
+				return spec, ErrNoAuth
+			}
+			return spec, errSubcommand(spec.Name, c.Args[1])
+		}
+		spec = sub
+	}
+	if n := len(c.Args); spec.Arity >= 0 && n != spec.Arity || n < -spec.Arity || spec.Run == nil {
+		return spec, errArity(spec.full)
+	}
+	if !c.Client.Authenticated && !spec.Is(NoAuth) {
+		return spec, ErrNoAuth
+	}
+	return spec, nil
+}
+
+// keys gives the declared keys of a command, as spec.Keys describes them.
+func (s *Server) keys(spec *Spec, c *Ctx, keys []storage.Key) []storage.Key {
+	for i := range spec.Keys {
+		ks := &spec.Keys[i]
+		if ks.Flags&NotKey != 0 {
+			continue
+		}
+		db := c.Client.DB
+		if ks.DB != nil {
+			other, ok := ks.DB(c.Args, db)
+			if !ok || !s.database(other) {
+				other = db
+			}
+			db = other
+		}
+		first, last, step := ks.span(len(c.Args))
+		for at := first; at <= last; at += step {
+			keys = append(keys, s.Store.Key(db, c.Args[at]))
+		}
+	}
+	return keys
+}
+
+// span gives the first and last argument that is a key, for a call of n arguments.
+func (ks *KeySpec) span(n int) (first, last, step int) {
+	first, last, step = ks.Begin, ks.Begin+ks.Last, max(ks.Step, 1)
+	if ks.Last < 0 {
+		last = n + ks.Last
+	}
+	return first, min(last, n-1), step
+}

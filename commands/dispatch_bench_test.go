@@ -1,0 +1,76 @@
+package commands
+
+import (
+	"fmt"
+	"testing"
+)
+
+// hotCommands are what a loaded server does most.
+var hotCommands = []struct {
+	name string
+	args []string
+}{
+	{"GET", []string{"GET", "key"}},
+	{"GET missing", []string{"GET", "none"}},
+	{"SET", []string{"SET", "key", "a value of some twenty bytes"}},
+	{"SET EX", []string{"SET", "key", "a value of some twenty bytes", "EX", "100"}},
+	{"INCR", []string{"INCR", "counter"}},
+	{"EXPIRE", []string{"EXPIRE", "key", "100"}},
+	{"TTL", []string{"TTL", "key"}},
+	{"DEL missing", []string{"DEL", "none"}},
+}
+
+// hot prepares a store for hotCommands and gives a function that runs one.
+func hot(tb testing.TB) (run func(args [][]byte)) {
+	h := newHarness(tb)
+	h.store.SetEvents(0) // as in a server that nobody listens to
+	h.do("SET", "key", "a value of some twenty bytes", "EX", "1000")
+	h.do("SET", "counter", "1000000")
+	c := &h.ctx
+	return func(args [][]byte) {
+		c.Args = args
+		c.Out.Truncate(0)
+		if h.server.Dispatch(c, PauseNone) != Done {
+			tb.Fatalf("%q did not run", args)
+		}
+	}
+}
+
+// The way of a command from its arguments to its reply allocates nothing: the log's
+// buffer, which grows until it is written, is the only memory that is taken, and not
+// for each command.
+func TestHotCommandsDoNotAllocate(t *testing.T) {
+	run := hot(t)
+	for _, c := range hotCommands {
+		args := byteArgs(c.args...)
+		if n := testing.AllocsPerRun(2000, func() { run(args) }); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+}
+
+func BenchmarkDispatch(b *testing.B) {
+	for _, c := range hotCommands {
+		b.Run(c.name, func(b *testing.B) {
+			run := hot(b)
+			args := byteArgs(c.args...)
+			b.ReportAllocs()
+			for b.Loop() {
+				run(args)
+			}
+		})
+	}
+}
+
+func BenchmarkGlob(b *testing.B) {
+	s := []byte("session:0123456789abcdef:profile")
+	for _, pattern := range []string{"session:*", "*:profile", "session:*[0-9a-f]*:prof?le", "*z*"} {
+		b.Run(fmt.Sprintf("%q", pattern), func(b *testing.B) {
+			p := []byte(pattern)
+			b.ReportAllocs()
+			for b.Loop() {
+				globMatch(p, s)
+			}
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package commands
+
+import (
+	"errors"
+	"strings"
+
+	"keyp/storage"
+	"keyp/ttl"
+)
+
+// Error is an error that a client sees, code and text as Redis words them.
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
+// The errors that several commands share.
+const (
+	ErrSyntax       Error = "ERR syntax error"
+	ErrWrongType    Error = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	ErrNotInteger   Error = "ERR value is not an integer or out of range"
+	ErrNotInt32     Error = "ERR value is out of range, value must between -2147483648 and 2147483647"
+	ErrNotFloat     Error = "ERR value is not a valid float"
+	ErrNoSuchKey    Error = "ERR no such key"
+	ErrDBIndex      Error = "ERR DB index is out of range"
+	ErrSameObject   Error = "ERR source and destination objects are the same"
+	ErrOverflow     Error = "ERR increment or decrement would overflow"
+	ErrDecrOverflow Error = "ERR decrement would overflow"
+	ErrNaN          Error = "ERR increment would produce NaN or Infinity"
+	ErrOffset       Error = "ERR offset is out of range"
+	ErrTooLong      Error = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	ErrLCSType      Error = "ERR The specified keys must contain string values"
+	ErrLCSBoth      Error = "ERR If you want both the length and indexes, please just use IDX."
+	ErrLCSMemory    Error = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
+	ErrDBFirst      Error = "ERR invalid first DB index"
+	ErrDBSecond     Error = "ERR invalid second DB index"
+	ErrNoLFU        Error = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+	ErrLFU          Error = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+	ErrNoFrequency  Error = "ERR access frequency is not tracked by this server"
+	ErrNoAuth       Error = "NOAUTH Authentication required."
+	ErrInternal     Error = "ERR internal error"
+	ErrDiskFull     Error = "MISCONF Errors writing to the disk: no space is left. Commands that may grow the data are refused until there is room again; reads and deletions go on."
+	ErrStopping     Error = "ERR the server is shutting down"
+	ErrCursor       Error = "ERR invalid cursor"
+	ErrNoProto      Error = "NOPROTO unsupported protocol version"
+	ErrIntRange     Error = "ERR value is out of range"
+	ErrIntPositive  Error = "ERR value is out of range, must be positive"
+)
+
+// reply maps any error to what the client is told. It is the only such place.
+func (c *Ctx) reply(err error) {
+	var text Error
+	switch {
+	case errors.As(err, &text):
+	case errors.Is(err, ttl.ErrInvalidTTL), errors.Is(err, ttl.ErrInvalidTimestamp):
+		text = Error("ERR invalid expire time in '" + c.Spec.full + "' command")
+	case errors.Is(err, ttl.ErrConditionNX), errors.Is(err, ttl.ErrConditionGTLT):
+		text = Error("ERR " + err.Error())
+	case errors.Is(err, storage.ErrWrongType):
+		text = ErrWrongType
+	default:
+		c.Server.Log.Error("command failed", "command", c.Spec.full, "error", err)
+		text = ErrInternal
+	}
+	c.Out.Error(string(text))
+}
+
+func errArity(name string) Error {
+	return Error("ERR wrong number of arguments for '" + name + "' command")
+}
+
+func errUnknown(args [][]byte) Error {
+	var b strings.Builder
+	b.WriteString("ERR unknown command '")
+	b.WriteString(clip(args[0], 128))
+	b.WriteString("', with args beginning with: ")
+	for n, arg := range args[1:] {
+		if b.Len() > 300 || n > 20 {
+			break
+		}
+		b.WriteString("'" + clip(arg, 128) + "' ")
+	}
+	return Error(b.String())
+}
+
+func errOption(word []byte) Error { return Error("ERR Unsupported option " + clip(word, 128)) }
+
+func errSubcommand(container string, sub []byte) Error {
+	return Error("ERR unknown subcommand '" + clip(sub, 128) + "'. Try " + container + " HELP.")
+}
+
+func clip(b []byte, n int) string { return string(b[:min(len(b), n)]) }

@@ -1,0 +1,105 @@
+package commands
+
+var flushCommands = []Spec{
+	{
+		Name: "DBSIZE", Group: ServerGroup, Since: "1.0.0",
+		Summary:    "Counts the keys of the database.",
+		Complexity: "O(1)",
+		Arity:      1, Flags: ReadOnly | Fast,
+		Run: runDBSize,
+	},
+	{
+		Name: "FLUSHDB", Group: ServerGroup, Since: "1.0.0",
+		Summary:    "Deletes all keys of the database.",
+		Complexity: "O(1); memory and disk space are given back later.",
+		History:    flushHistory,
+		Arity:      -1, Flags: Write | Dangerous | Global,
+		Args: flushArgs,
+		Run:  runFlushDB,
+	},
+	{
+		Name: "FLUSHALL", Group: ServerGroup, Since: "1.0.0",
+		Summary:    "Deletes all keys of all databases.",
+		Complexity: "O(1); memory and disk space are given back later.",
+		History:    flushHistory,
+		Arity:      -1, Flags: Write | Dangerous | Global,
+		Args: flushArgs,
+		Run:  runFlushAll,
+	},
+	{
+		Name: "SWAPDB", Group: ServerGroup, Since: "4.0.0",
+		Summary:    "Swaps two databases, so that every client of one sees the other.",
+		Complexity: "O(N) in the clients that watch or wait for keys of either.",
+		Arity:      3, Flags: Write | Fast | Dangerous | Global,
+		Args: []Arg{intArg("index1"), intArg("index2")},
+		Run:  runSwapDB,
+	},
+}
+
+var (
+	flushHistory = [][2]string{
+		{"4.0.0", "Added the `ASYNC` flushing mode modifier."},
+		{"6.2.0", "Added the `SYNC` flushing mode modifier."},
+	}
+	flushArgs = []Arg{oneOf("flush-type", word("ASYNC").since("4.0.0"), word("SYNC").since("6.2.0")).opt()}
+)
+
+func runDBSize(c *Ctx) error {
+	c.Out.Int(c.Txn.Len(c.Client.DB))
+	c.shows()
+	return nil
+}
+
+// parseFlush accepts ASYNC or SYNC; they mean the same here, as no key is visited.
+func parseFlush(a Cursor) error {
+	if a.More() && !a.Word("ASYNC") && !a.Word("SYNC") || a.More() {
+		return ErrSyntax
+	}
+	return nil
+}
+
+func runFlushDB(c *Ctx) error {
+	if err := parseFlush(c.Cursor(1)); err != nil {
+		return err
+	}
+	c.Txn.FlushDB(c.Client.DB)
+	c.Out.OK()
+	return nil
+}
+
+func runFlushAll(c *Ctx) error {
+	if err := parseFlush(c.Cursor(1)); err != nil {
+		return err
+	}
+	for db := range c.Server.Store.Databases() {
+		c.Txn.FlushDB(db)
+	}
+	c.Out.OK()
+	return nil
+}
+
+func runSwapDB(c *Ctx) error {
+	a, ok := parseDB(c.Arg(1))
+	if !ok {
+		return ErrDBFirst
+	}
+	b, ok := parseDB(c.Arg(2))
+	if !ok {
+		return ErrDBSecond
+	}
+	if !c.Server.database(a) || !c.Server.database(b) {
+		return ErrDBIndex
+	}
+	if a != b {
+		c.Txn.SwapDB(a, b)
+	}
+	c.Out.OK()
+	return nil
+}
+
+// parseDB reads a database number, which may still be of no database.
+func parseDB(arg []byte) (db int, ok bool) {
+	a := Cursor{args: [][]byte{arg}}
+	db = a.Int32()
+	return db, a.Err() == nil
+}

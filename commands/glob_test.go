@@ -1,0 +1,164 @@
+package commands
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"", "", true},
+		{"", "a", false},
+		{"*", "", true},
+		{"**", "", true},
+		{"?", "", false},
+		{"*", "anything at all", true},
+		{"h?llo", "hello", true},
+		{"h?llo", "hllo", false},
+		{"h*llo", "heeeello", true},
+		{"h*llo", "hllo", true},
+		{"h*llo", "hll", false},
+		{"h[ae]llo", "hallo", true},
+		{"h[ae]llo", "hillo", false},
+		{"h[^e]llo", "hallo", true},
+		{"h[^e]llo", "hello", false},
+		{"h[a-b]llo", "hbllo", true},
+		{"h[b-a]llo", "hallo", true},
+		{"h[a-b]llo", "hcllo", false},
+		{`h\*llo`, "h*llo", true},
+		{`h\*llo`, "hello", false},
+		{`h\?`, "h?", true},
+		{`a\`, `a\`, true},
+		{`\a`, `a`, true},
+		{`[\]]`, "]", true},
+		{`[a\-z]`, "-", true},
+		{`[a\-z]`, "m", false},
+		{"[]", "a", false},
+		{"[]a", "a", false},
+		{"[^]", "a", true},
+		{"[^]", "", false},
+		{"[abc", "b", true},
+		{"[abc", "d", false},
+		{"[a-]", "_", true}, // from a down to ]
+		{"[a-]", "b", false},
+		{"[a-]b", "_b", false}, // the set is not closed, so b belongs to it
+		{"[", "[", false},
+		{"[^", "x", true},
+		{`[\`, `\`, true},
+		{"[--0]", ".", true},
+		{"*[0-9]*", "abc7def", true},
+		{"*?", "a", true},
+		{"*?", "", false},
+		{"a*b*c", "aXXbYYc", true},
+		{"a*b*c", "aXXbYY", false},
+		{"*ab", "aab", true},
+		{"\x00*\xff", "\x00\x01\xff", true},
+		{"user:[0-9]*:{tag}", "user:12:{tag}", true},
+	} {
+		if got := globMatch([]byte(c.pattern), []byte(c.s)); got != c.want {
+			t.Errorf("globMatch(%q, %q) = %v, want %v", c.pattern, c.s, got, c.want)
+		}
+	}
+}
+
+// A pattern with many stars must not take exponential time: recursion over the stars
+// would need about 30000^20 steps here and never come back.
+func TestGlobStarsAreCheap(t *testing.T) {
+	s := []byte(strings.Repeat("a", 30000))
+	if globMatch([]byte(strings.Repeat("a*", 20)+"b"), s) {
+		t.Error("matched a string without b")
+	}
+	if !globMatch([]byte(strings.Repeat("a*", 20)), s) {
+		t.Error("did not match")
+	}
+}
+
+// globReference follows the definition: an element at a time, trying every length for
+// a star.
+func globReference(pattern, s []byte) bool {
+	switch {
+	case len(pattern) == 0:
+		return len(s) == 0
+	case pattern[0] == '*':
+		for n := range len(s) + 1 {
+			if globReference(pattern[1:], s[n:]) {
+				return true
+			}
+		}
+		return false
+	case len(s) == 0:
+		return false
+	}
+	set, rest := referenceElement(pattern)
+	return set[s[0]] && globReference(rest, s[1:])
+}
+
+// referenceElement gives the bytes that the first element stands for, and what
+// follows it.
+func referenceElement(pattern []byte) (set [256]bool, rest []byte) {
+	first, rest := pattern[0], pattern[1:]
+	switch {
+	case first == '?':
+		for i := range set {
+			set[i] = true
+		}
+		return set, rest
+	case first == '\\' && len(rest) > 0:
+		set[rest[0]] = true
+		return set, rest[1:]
+	case first != '[':
+		set[first] = true
+		return set, rest
+	}
+	inverse := len(rest) > 0 && rest[0] == '^'
+	if inverse {
+		rest = rest[1:]
+	}
+	for len(rest) > 0 && rest[0] != ']' {
+		switch {
+		case rest[0] == '\\' && len(rest) > 1:
+			set[rest[1]] = true
+			rest = rest[2:]
+		case len(rest) > 2 && rest[1] == '-':
+			from, to := int(rest[0]), int(rest[2])
+			if from > to {
+				from, to = to, from
+			}
+			for b := from; b <= to; b++ {
+				set[b] = true
+			}
+			rest = rest[3:]
+		default:
+			set[rest[0]] = true
+			rest = rest[1:]
+		}
+	}
+	if len(rest) > 0 {
+		rest = rest[1:]
+	}
+	if inverse {
+		for i := range set {
+			set[i] = !set[i]
+		}
+	}
+	return set, rest
+}
+
+func FuzzGlob(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"a*b?c", "axxbyc"}, {"[a-]", "_"}, {"[^]", "q"}, {`\`, `\`}, {"**a**", "bab"}, {`[\`, `\`}, {"*[^a]*b", "ccb"},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]))
+	}
+	f.Fuzz(func(t *testing.T, pattern, s []byte) {
+		if len(pattern) > 12 || len(s) > 12 { // the reference is exponential
+			return
+		}
+		if got, want := globMatch(pattern, s), globReference(pattern, s); got != want {
+			t.Errorf("globMatch(%q, %q) = %v, want %v", pattern, s, got, want)
+		}
+	})
+}

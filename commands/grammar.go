@@ -1,0 +1,42 @@
+package commands
+
+import "strings"
+
+// Constructors for the argument grammar of a declaration, so that it reads like a
+// synopsis: Args{keyArg("key"), intArg("seconds"), oneOf("condition", word("NX"), …).opt()}.
+
+func keyArg(name string) Arg     { return Arg{Name: name, Type: ArgKey} }
+func stringArg(name string) Arg  { return Arg{Name: name, Type: ArgString} }
+func intArg(name string) Arg     { return Arg{Name: name, Type: ArgInteger} }
+func doubleArg(name string) Arg  { return Arg{Name: name, Type: ArgDouble} }
+func patternArg(name string) Arg { return Arg{Name: name, Type: ArgPattern} }
+func unixArg(name string) Arg    { return Arg{Name: name, Type: ArgUnix} }
+
+// word is an argument that is the word itself.
+func word(token string) Arg {
+	return Arg{Name: strings.ToLower(token), Type: ArgToken, Token: token}
+}
+
+func oneOf(name string, args ...Arg) Arg { return Arg{Name: name, Type: ArgOneOf, Args: args} }
+func block(name string, args ...Arg) Arg { return Arg{Name: name, Type: ArgBlock, Args: args} }
+
+// after is the argument with a word in front of it.
+func (a Arg) after(token string) Arg {
+	a.Token = token
+	return a
+}
+
+func (a Arg) opt() Arg {
+	a.Optional = true
+	return a
+}
+
+func (a Arg) many() Arg {
+	a.Multiple = true
+	return a
+}
+
+func (a Arg) since(version string) Arg {
+	a.Since = version
+	return a
+}

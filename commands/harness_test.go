@@ -1,0 +1,297 @@
+package commands
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/server/resp"
+	"keyp/storage"
+	"keyp/storage/wal"
+)
+
+// tb is what the harness needs of a *testing.T, *testing.B or *rapid.T.
+type tb interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// epoch is when a harness's clock starts: 2023-11-14 22:13:20, in Unix ms.
+const epoch int64 = 1_700_000_000_000
+
+// harness is a server without sockets over a store in a directory, with one client
+// and a clock that only tests move.
+type harness struct {
+	t      tb
+	dir    string
+	save   bool // restarts end with a checkpoint; without, the log is replayed
+	clock  *clock.Fake
+	store  *storage.Store
+	server *Server
+	client *Client
+	ctx    Ctx
+
+	mu     sync.Mutex // for events: the reaper raises them too
+	events []string   // raised since last asked for: "name:key", "name:key@db" outside database 0
+}
+
+// newHarness opens a store of its own, which is checked and closed when the test ends.
+func newHarness(t testing.TB) *harness {
+	t.Helper()
+	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true}
+	h.open()
+	t.Cleanup(func() {
+		h.t = t
+		h.close()
+	})
+	return h
+}
+
+func (h *harness) open() {
+	h.t.Helper()
+	store, _, err := storage.Open(storage.Options{
+		Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Databases: 16, Shards: 4, Sync: wal.No, SegmentSize: 1 << 20, InitialMmap: 64 << 20,
+		OnEvent: h.hear,
+	})
+	if err != nil {
+		h.t.Fatalf("open: %v", err)
+	}
+	// Keys then expire when a command comes upon them, and not a moment later beside
+	// it: events are in order. Tests of the reaper turn it on again.
+	store.SetActiveExpire(false)
+	h.store = store
+	cfg := config.New()
+	h.server = NewServer(store, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)), h.clock)
+	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventExpired)
+	h.client = &Client{ID: 1, Proto: 2, Authenticated: true, User: "default"}
+	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
+}
+
+func (h *harness) close() {
+	h.t.Helper()
+	if err := h.store.Check(); err != nil {
+		h.t.Errorf("check: %v", err)
+	}
+	if err := h.store.Close(h.save); err != nil {
+		h.t.Errorf("close: %v", err)
+	}
+}
+
+// reopen is a restart: what the client had selected stays.
+func (h *harness) reopen() {
+	h.t.Helper()
+	db, proto := h.client.DB, h.client.Proto
+	h.close()
+	h.open()
+	h.client.DB, h.client.Proto = db, proto
+}
+
+func (h *harness) hear(e storage.Happened) {
+	text := e.Name + ":" + string(e.Key)
+	if e.DB != 0 {
+		text += "@" + strconv.Itoa(e.DB)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, text)
+}
+
+// heard gives the events since the last call, in order.
+func (h *harness) heard() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text := strings.Join(h.events, " ")
+	h.events = nil
+	return text
+}
+
+// raw runs a command as a session would and gives the reply's bytes.
+func (h *harness) raw(args ...[]byte) []byte {
+	h.t.Helper()
+	c := &h.ctx
+	c.Args, c.Out.Proto = args, h.client.Proto
+	c.Out.Truncate(0)
+	for range 3 {
+		switch out := h.server.Dispatch(c, PauseNone); out {
+		case Done:
+			if c.LSN > h.store.Log().End() {
+				h.t.Errorf("%q: the reply waits for %d, the log ends at %d", args, c.LSN, h.store.Log().End())
+			}
+			return c.Out.Buf
+		case NeedKeys:
+			loaded := make(chan error, 1)
+			h.store.Load(c.Keys, func(err error) { loaded <- err })
+			select {
+			case err := <-loaded:
+				if err != nil {
+					h.t.Fatalf("%q: load: %v", args, err)
+				}
+			case <-time.After(20 * time.Second):
+				h.t.Fatalf("%q: the load does not end", args)
+			}
+		case NeedExecutor:
+			client := *h.client
+			slow := Ctx{Spec: c.Spec, Args: args, Client: &client, Out: c.Out}
+			h.server.RunSlow(&slow)
+			return c.Out.Buf
+		default:
+			h.t.Fatalf("%q: outcome %v", args, out)
+		}
+	}
+	h.t.Fatalf("%q: its keys were loaded twice and are still missing", args)
+	return nil
+}
+
+// do runs a command and gives the reply as the tables write it.
+func (h *harness) do(args ...string) string {
+	h.t.Helper()
+	list := make([][]byte, len(args))
+	for i, arg := range args {
+		list[i] = []byte(arg)
+	}
+	text, rest := render(h.raw(list...))
+	if len(rest) > 0 {
+		h.t.Errorf("%q: the reply has something behind it: %q", args, rest)
+	}
+	return text
+}
+
+// run goes through a table, one step a line:
+//
+//	SET k v EX 5 -> +OK     a command (quoted as in redis.conf) and its reply as render gives it
+//	events -> set:k         what was raised since the last such line
+//	advance 5s              the clock moves
+//	reopen                  the server restarts
+//	proto 3 / select 1      what the client chose; a restart leaves it
+//	config name value       CONFIG SET
+//	# …                     a comment
+func (h *harness) run(table string) {
+	h.t.Helper()
+	for n, line := range strings.Split(table, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		step, want, isCommand := strings.Cut(line+" ", " -> ")
+		words, ok := resp.SplitArgs([]byte(step))
+		if !ok {
+			h.t.Fatalf("line %d: %s: unbalanced quotes", n+1, line)
+		}
+		args := make([]string, len(words))
+		for i := range words {
+			args[i] = string(words[i])
+		}
+		switch {
+		case isCommand && args[0] == "events":
+			if got := h.heard(); got != strings.TrimSpace(want) {
+				h.t.Errorf("line %d: events: %s, want %s", n+1, got, want)
+			}
+		case isCommand:
+			if got := h.do(args...); got != strings.TrimSpace(want) {
+				h.t.Errorf("line %d: %s\n  reply %s\n  want  %s", n+1, step, got, want)
+			}
+		default:
+			if err := h.step(args); err != nil {
+				h.t.Fatalf("line %d: %s: %v", n+1, line, err)
+			}
+		}
+	}
+}
+
+func (h *harness) step(args []string) error {
+	h.t.Helper()
+	switch {
+	case len(args) == 1 && args[0] == "reopen":
+		h.reopen()
+	case len(args) == 2 && args[0] == "advance":
+		d, err := time.ParseDuration(args[1])
+		if err != nil {
+			return err
+		}
+		h.clock.Advance(d)
+	case len(args) == 2 && args[0] == "proto":
+		h.client.Proto, _ = strconv.Atoi(args[1])
+	case len(args) == 2 && args[0] == "select":
+		h.client.DB, _ = strconv.Atoi(args[1])
+	case len(args) == 3 && args[0] == "config":
+		return h.server.Config.Set(config.Pair{Name: args[1], Value: args[2]})
+	default:
+		return fmt.Errorf("no such step")
+	}
+	return nil
+}
+
+// table runs one in a store of its own; one that restarts twice, since what comes back
+// from the data file and what comes back from the log are two ways.
+func table(t *testing.T, steps string) {
+	t.Helper()
+	newHarness(t).run(steps)
+	if strings.Contains(steps, "reopen\n") {
+		h := newHarness(t)
+		h.save = false
+		h.run(steps)
+	}
+}
+
+// render gives the first reply in b as text, and what follows it:
+//
+//	+OK  -ERR …  7  "bulk"  nil (RESP2 null)  nilarray  null (RESP3)  [a, b]
+//	{k: v}  ~[set]  >[push]  ,1.5  #t  (12345678901234567890  =txt:"verbatim"
+func render(b []byte) (text string, rest []byte) {
+	line, rest, ok := bytes.Cut(b, []byte("\r\n"))
+	if !ok || len(line) == 0 {
+		return fmt.Sprintf("no reply: %q", b), nil
+	}
+	body := string(line[1:])
+	n, _ := strconv.Atoi(body)
+	switch line[0] {
+	case '+', '-', ',', '#', '(':
+		return string(line), rest
+	case ':':
+		return body, rest
+	case '_':
+		return "null", rest
+	case '$', '=':
+		if n < 0 {
+			return "nil", rest
+		}
+		if len(rest) < n+2 {
+			return fmt.Sprintf("cut short: %q", b), nil
+		}
+		data := string(rest[:n])
+		if line[0] == '=' {
+			return "=" + data[:4] + strconv.Quote(data[4:]), rest[n+2:]
+		}
+		return strconv.Quote(data), rest[n+2:]
+	case '*', '~', '>':
+		if n < 0 {
+			return "nilarray", rest
+		}
+		items := make([]string, n)
+		for i := range items {
+			items[i], rest = render(rest)
+		}
+		prefix := strings.TrimPrefix(string(line[0]), "*")
+		return prefix + "[" + strings.Join(items, ", ") + "]", rest
+	case '%':
+		pairs := make([]string, n)
+		for i := range pairs {
+			var key string
+			key, rest = render(rest)
+			pairs[i], rest = render(rest)
+			pairs[i] = key + ": " + pairs[i]
+		}
+		return "{" + strings.Join(pairs, ", ") + "}", rest
+	}
+	return fmt.Sprintf("no reply: %q", b), nil
+}

@@ -1,0 +1,381 @@
+package commands
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"keyp/internal/config"
+	"keyp/storage"
+)
+
+var infoCommands = []Spec{{
+	Name: "INFO", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Loading | Stale | Dangerous,
+	Summary: "Tells about the server.", Complexity: "O(1)",
+	History: [][2]string{{"7.0.0", "Added support for taking multiple section arguments."}},
+	Args:    []Arg{stringArg("section").opt().many()},
+	Run:     info,
+}}
+
+// infoSection is a part of INFO.
+type infoSection struct {
+	name  string // as it is asked for
+	title string
+	extra bool // only when asked for by name, all or everything
+	write func(*Ctx, *infoText)
+}
+
+// infoSections in the order of the reply. They differ from Redis's in that memory,
+// persistence and expiry speak of Keyp's own machinery where Redis's does not exist.
+var infoSections = []infoSection{
+	{name: "server", title: "Server", write: infoServer},
+	{name: "clients", title: "Clients", write: infoClients},
+	{name: "memory", title: "Memory", write: infoMemory},
+	{name: "persistence", title: "Persistence", write: infoPersistence},
+	{name: "expiry", title: "Expiry", write: infoExpiry},
+	{name: "stats", title: "Stats", write: infoStats},
+	{name: "replication", title: "Replication", write: infoReplication},
+	{name: "cpu", title: "CPU", write: infoCPU},
+	{name: "modules", title: "Modules", write: func(*Ctx, *infoText) {}},
+	{name: "commandstats", title: "Commandstats", extra: true, write: infoCommandStats},
+	{name: "errorstats", title: "Errorstats", write: infoErrorStats},
+	{name: "latencystats", title: "Latencystats", extra: true, write: infoLatencyStats},
+	{name: "cluster", title: "Cluster", write: func(_ *Ctx, b *infoText) { b.int("cluster_enabled", 0) }},
+	{name: "keyspace", title: "Keyspace", write: infoKeyspace},
+}
+
+func info(c *Ctx) error {
+	names := make([]string, 0, len(c.Args))
+	for _, arg := range c.Args[1:] {
+		names = append(names, strings.ToLower(string(arg)))
+	}
+	if len(names) == 0 {
+		names = []string{"default"}
+	}
+	var b infoText
+	for i := range infoSections {
+		if section := &infoSections[i]; section.asked(names) {
+			if b.Len() > 0 {
+				b.WriteString("\r\n")
+			}
+			b.WriteString("# " + section.title + "\r\n")
+			section.write(c, &b)
+		}
+	}
+	c.Out.Verbatim("txt", b.String())
+	return nil
+}
+
+// asked says whether one of the names, in lower case, includes the section.
+func (section *infoSection) asked(names []string) bool {
+	for _, name := range names {
+		switch name {
+		case section.name, "everything":
+			return true
+		case "all":
+			if section.name != "modules" {
+				return true
+			}
+		case "default":
+			if !section.extra {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// infoText collects INFO's lines.
+type infoText struct {
+	strings.Builder
+	read *storage.Stats
+}
+
+// store gives the store's counters, which are read once for all sections: that locks
+// every shard.
+func (b *infoText) store(c *Ctx) *storage.Stats {
+	if b.read == nil {
+		st := c.Server.Store.Stats()
+		b.read = &st
+	}
+	return b.read
+}
+
+func (b *infoText) field(name, value string) { b.WriteString(name + ":" + value + "\r\n") }
+
+func (b *infoText) int(name string, n int64) { b.field(name, strconv.FormatInt(n, 10)) }
+
+func (b *infoText) flag(name string, on bool) {
+	n := int64(0)
+	if on {
+		n = 1
+	}
+	b.int(name, n)
+}
+
+// bytes writes a size twice, the second time for people.
+func (b *infoText) bytes(name string, n int64) {
+	b.int(name, n)
+	b.field(name+"_human", human(n))
+}
+
+func (b *infoText) float(name string, f float64, digits int, unit string) {
+	b.field(name, strconv.FormatFloat(f, 'f', digits, 64)+unit)
+}
+
+func infoServer(c *Ctx, b *infoText) {
+	s := c.Server
+	now := c.Txn.Now()
+	uptime := max(now-s.Started, 0) / 1000
+	b.field("redis_version", RedisVersion)
+	b.field("keyp_version", config.Version)
+	b.field("redis_git_sha1", "00000000")
+	b.int("redis_git_dirty", 0)
+	b.field("redis_build_id", "0")
+	b.field("redis_mode", "standalone")
+	b.field("os", osName())
+	b.int("arch_bits", strconv.IntSize)
+	b.field("go_version", runtime.Version())
+	b.int("process_id", int64(os.Getpid()))
+	b.field("process_supervised", "no")
+	b.field("run_id", s.RunID)
+	port := 0
+	if s.Host != nil {
+		port = s.Host.Port()
+	}
+	b.int("tcp_port", int64(port))
+	b.int("server_time_usec", now*1000)
+	b.int("uptime_in_seconds", uptime)
+	b.int("uptime_in_days", uptime/86400)
+	b.int("hz", s.Config.Int("hz"))
+	b.int("configured_hz", s.Config.Int("hz"))
+	b.int("lru_clock", now/1000&(1<<24-1))
+	executable, err := os.Executable()
+	if err != nil {
+		executable = os.Args[0]
+	}
+	b.field("executable", executable)
+	b.field("config_file", s.Config.Path())
+	b.int("io_threads_active", 0)
+	if s.Host != nil {
+		for i, at := range s.Host.Listeners() {
+			kind := "tcp"
+			if strings.HasPrefix(at, "/") {
+				kind = "unix"
+			}
+			b.field(fmt.Sprintf("listener%d", i), "name="+kind+",bind="+at)
+		}
+	}
+}
+
+func infoClients(c *Ctx, b *infoText) {
+	var blocked, input, output int64
+	for _, other := range c.Server.Clients {
+		if other.Conn == nil {
+			continue
+		}
+		if other.Conn.Blocked() {
+			blocked++
+		}
+		used, free := other.Conn.QueryBuffer()
+		input, output = max(input, int64(used+free)), max(output, int64(other.Conn.OutputBuffer()))
+	}
+	b.int("connected_clients", int64(len(c.Server.Clients)))
+	b.int("cluster_connections", 0)
+	b.int("maxclients", c.Server.Config.Int("maxclients"))
+	b.int("client_recent_max_input_buffer", input)
+	b.int("client_recent_max_output_buffer", output)
+	b.int("blocked_clients", blocked)
+	b.int("tracking_clients", 0)
+	b.int("pubsub_clients", 0)
+	b.int("watching_clients", 0)
+	b.int("clients_in_timeout_table", 0)
+	b.int("peak_clients", c.Server.Stats.PeakClients.Load())
+}
+
+func infoMemory(c *Ctx, b *infoText) {
+	st := b.store(c)
+	m := c.Server.memoryUse(st)
+	limit := c.Server.Config.Int("maxmemory")
+	b.bytes("used_memory", m.Used)
+	b.bytes("used_memory_rss", m.resident)
+	b.bytes("used_memory_peak", m.peak)
+	b.float("used_memory_peak_perc", 100*ratio(m.Used, m.peak), 2, "%")
+	b.int("used_memory_overhead", m.overhead())
+	b.int("used_memory_startup", 0)
+	b.int("used_memory_dataset", m.dataset)
+	b.float("used_memory_dataset_perc", 100*ratio(m.dataset, m.Used), 2, "%")
+	b.int("used_memory_dirty", m.dirty)
+	b.int("resident_keys", st.Resident)
+	b.int("partial_slots", st.PartialSlots)
+	b.int("allocator_allocated", m.Heap)
+	b.int("allocator_active", m.Used)
+	b.int("allocator_resident", m.Mapped)
+	b.bytes("total_system_memory", systemMemory())
+	b.int("used_memory_lua", 0)
+	b.int("used_memory_scripts", 0)
+	b.int("number_of_cached_scripts", 0)
+	b.bytes("maxmemory", limit)
+	b.field("maxmemory_policy", c.Server.Config.String("maxmemory-policy"))
+	b.float("mem_fragmentation_ratio", m.fragmentation(), 2, "")
+	b.int("mem_fragmentation_bytes", m.resident-m.Used)
+	b.int("mem_not_counted_for_evict", 0)
+	b.int("mem_clients_slaves", 0)
+	b.int("mem_clients_normal", m.clients)
+	b.field("mem_allocator", "go")
+	b.int("gc_cycles", m.Collect)
+	b.int("active_defrag_running", 0)
+	b.int("lazyfree_pending_objects", 0)
+}
+
+func infoPersistence(c *Ctx, b *infoText) {
+	store := c.Server.Store
+	st := b.store(c)
+	_, failed := store.LastCheckpoint()
+	status := "ok"
+	if failed != nil {
+		status = "err"
+	}
+	logStatus := "ok"
+	if store.Err() != nil {
+		logStatus = "err"
+	}
+	b.int("loading", 0)
+	b.int("async_loading", 0)
+	b.flag("rdb_bgsave_in_progress", store.Checkpointing())
+	b.int("rdb_last_save_time", c.Server.lastSave()/1000)
+	b.field("rdb_last_bgsave_status", status)
+	b.int("rdb_saves", st.Checkpoints)
+	b.int("aof_enabled", 1)
+	b.int("aof_rewrite_in_progress", 0)
+	b.int("aof_rewrite_scheduled", 0)
+	b.field("aof_last_bgrewrite_status", status)
+	b.field("aof_last_write_status", logStatus)
+	b.int("aof_current_size", st.LogBytes)
+	b.int("aof_pending_bio_fsync", 0)
+	b.field("appendfsync", c.Server.Config.String("appendfsync"))
+	b.int("log_end", int64(st.LogEnd))
+	b.int("log_durable", int64(st.LogDurable))
+	b.int("log_sync_usec", store.Log().SyncCost().Microseconds())
+	b.int("checkpoint_keys_written", st.CheckpointKeys)
+	b.int("data_file_bytes", st.DataBytes)
+	b.int("data_file_free_bytes", st.DataFree)
+	b.int("disk_free_bytes", int64(st.FreeSpace))
+	b.flag("disk_full", store.Full())
+	b.int("keys_loaded", st.Loads)
+	b.int("key_load_errors", st.LoadErrors)
+}
+
+// infoExpiry is Keyp's own: how late expired keys were removed, and what it met.
+func infoExpiry(c *Ctx, b *infoText) {
+	st := b.store(c)
+	b.int("expire_lateness_p50_ms", st.Lateness.P50)
+	b.int("expire_lateness_p99_ms", st.Lateness.P99)
+	b.int("expire_lateness_max_ms", st.Lateness.Max)
+	b.int("expire_lateness_samples", st.Lateness.Count)
+	b.int("clock_steps", st.ClockSteps)
+	b.int("bad_deadlines", st.BadDeadlines)
+}
+
+func infoStats(c *Ctx, b *infoText) {
+	n := &c.Server.Stats
+	st := b.store(c)
+	kbps := func(bytes int64) float64 { return float64(bytes) / 1024 }
+	b.int("total_connections_received", n.Connections.Load())
+	b.int("total_commands_processed", n.Commands.Load())
+	b.int("instantaneous_ops_per_sec", n.OpsPerSec.Load())
+	b.int("total_net_input_bytes", n.NetIn.Load())
+	b.int("total_net_output_bytes", n.NetOut.Load())
+	b.float("instantaneous_input_kbps", kbps(n.InBytesPerSec.Load()), 2, "")
+	b.float("instantaneous_output_kbps", kbps(n.OutBytesPerSec.Load()), 2, "")
+	b.int("rejected_connections", n.Rejected.Load())
+	b.int("sync_full", 0)
+	b.int("sync_partial_ok", 0)
+	b.int("sync_partial_err", 0)
+	b.int("expired_keys", st.Expired)
+	b.float("expired_stale_perc", 0, 2, "")
+	b.int("expired_time_cap_reached_count", 0)
+	b.int("evicted_keys", st.Evictions)
+	b.int("evicted_clients", 0)
+	b.int("keyspace_hits", n.Hits.Load())
+	b.int("keyspace_misses", n.Misses.Load())
+	b.int("pubsub_channels", 0)
+	b.int("pubsub_patterns", 0)
+	b.int("pubsubshard_channels", 0)
+	b.int("latest_fork_usec", 0)
+	b.int("total_forks", 0)
+	b.int("tracking_total_keys", 0)
+	b.int("unexpected_error_replies", 0)
+	b.int("total_error_replies", n.Errors.Load())
+	b.int("internal_errors", n.Panics.Load())
+	b.int("client_query_buffer_limit_disconnections", n.QueryBufferLimit.Load())
+	b.int("client_output_buffer_limit_disconnections", n.OutputBufferLimit.Load())
+}
+
+func infoReplication(c *Ctx, b *infoText) {
+	b.field("role", "master")
+	b.int("connected_slaves", 0)
+	b.field("master_failover_state", "no-failover")
+	b.field("master_replid", c.Server.RunID)
+	b.field("master_replid2", strings.Repeat("0", 40))
+	b.int("master_repl_offset", 0)
+	b.int("second_repl_offset", -1)
+	b.int("repl_backlog_active", 0)
+	b.int("repl_backlog_size", c.Server.Config.Int("repl-backlog-size"))
+	b.int("repl_backlog_first_byte_offset", 0)
+	b.int("repl_backlog_histlen", 0)
+}
+
+func infoCPU(_ *Ctx, b *infoText) {
+	system, user := cpuTime(unix.RUSAGE_SELF)
+	b.float("used_cpu_sys", system.Seconds(), 6, "")
+	b.float("used_cpu_user", user.Seconds(), 6, "")
+	system, user = cpuTime(unix.RUSAGE_CHILDREN)
+	b.float("used_cpu_sys_children", system.Seconds(), 6, "")
+	b.float("used_cpu_user_children", user.Seconds(), 6, "")
+}
+
+func infoCommandStats(c *Ctx, b *infoText) {
+	for _, use := range c.Server.Stats.PerCommand.used() {
+		calls, micros := use.calls.Load(), use.nanos.Load()/1000
+		b.field("cmdstat_"+use.spec.full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			calls, micros, ratio(micros, calls), use.rejected.Load(), use.failed.Load()))
+	}
+}
+
+func infoErrorStats(c *Ctx, b *infoText) {
+	for _, e := range c.Server.Stats.PerError.list() {
+		b.field("errorstat_"+e.code, "count="+strconv.FormatInt(e.count, 10))
+	}
+}
+
+func infoLatencyStats(c *Ctx, b *infoText) {
+	percentiles := c.Server.Config.Words("latency-tracking-info-percentiles")
+	for _, use := range c.Server.Stats.PerCommand.used() {
+		counts, total := use.latency.snapshot()
+		if total == 0 {
+			continue
+		}
+		var parts []string
+		for _, text := range percentiles {
+			p, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				continue // the configuration has only numbers
+			}
+			parts = append(parts, fmt.Sprintf("p%s=%.3f", strconv.FormatFloat(p, 'g', -1, 64), float64(percentile(counts, total, p))/1000))
+		}
+		b.field("latency_percentiles_usec_"+use.spec.full, strings.Join(parts, ","))
+	}
+}
+
+func infoKeyspace(c *Ctx, b *infoText) {
+	for db := range c.Server.Store.Databases() {
+		if keys, expires := c.Server.Store.Count(db); keys > 0 {
+			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", keys, expires, c.Server.Store.AverageTTL(db)))
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package commands
+
+import (
+	"slices"
+
+	"keyp/storage"
+)
+
+// keyCommands are the commands that work on keys of any type, a file for each kind.
+var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands, objectCommands)
+
+var existenceCommands = []Spec{
+	{
+		Name: "DEL", Group: Generic, Since: "1.0.0",
+		Summary:    "Deletes keys.",
+		Complexity: "O(N) in the number of keys, and in the elements of large values.",
+		Arity:      -2, Flags: Write,
+		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  runDel,
+	},
+	{
+		Name: "UNLINK", Group: Generic, Since: "4.0.0",
+		Summary:    "Deletes keys; the memory of large values is given back later.",
+		Complexity: "O(1) for each key.",
+		Arity:      -2, Flags: Write | Fast,
+		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  runDel,
+	},
+	{
+		Name: "EXISTS", Group: Generic, Since: "1.0.0",
+		Summary:    "Counts the keys that exist; one that is named twice counts twice.",
+		Complexity: "O(N) in the number of keys.",
+		History:    [][2]string{{"3.0.3", "Accepts multiple `key` arguments."}},
+		Arity:      -2, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{KeysFrom(1, 1, RO)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  func(c *Ctx) error { return countKeys(c, c.peek) },
+	},
+	{
+		Name: "TYPE", Group: Generic, Since: "1.0.0",
+		Summary:    "Replies the type of a key's value, or none.",
+		Complexity: "O(1)",
+		Arity:      2, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO)},
+		Args: []Arg{keyArg("key")},
+		Run:  runType,
+	},
+	{
+		Name: "TOUCH", Group: Generic, Since: "3.2.1",
+		Summary:    "Marks keys as accessed and counts those that exist.",
+		Complexity: "O(N) in the number of keys.",
+		Arity:      -2, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{KeysFrom(1, 1, RO)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  func(c *Ctx) error { return countKeys(c, c.read) },
+	},
+}
+
+func runDel(c *Ctx) error {
+	var n int64
+	for _, k := range c.Keys {
+		if c.Txn.Delete(k, storage.Deleted) {
+			n++
+		}
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+// countKeys replies how many of the command's keys there are for look.
+func countKeys(c *Ctx, look func(storage.Key) (storage.Item, bool)) error {
+	var n int64
+	for _, k := range c.Keys {
+		if _, ok := look(k); ok {
+			n++
+		}
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+func runType(c *Ctx) error {
+	item, ok := c.peek(c.Keys[0])
+	if !ok {
+		c.Out.Simple("none")
+		return nil
+	}
+	c.Out.Simple(item.Type().String())
+	return nil
+}

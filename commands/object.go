@@ -1,0 +1,105 @@
+package commands
+
+import (
+	"strings"
+
+	"keyp/storage"
+)
+
+var objectCommands = []Spec{
+	{
+		Name: "OBJECT", Group: Generic, Since: "2.2.3",
+		Summary:    "Tells how a value is kept.",
+		Complexity: "Depends on the subcommand.",
+		Arity:      -2,
+		Sub: []Spec{
+			{
+				Name: "ENCODING", Group: Generic, Since: "2.2.3",
+				Summary:    "Replies the name of a value's encoding.",
+				Complexity: "O(1)",
+				Arity:      3, Flags: ReadOnly,
+				Keys: []KeySpec{Key(2, RO)},
+				Args: []Arg{keyArg("key")},
+				Run:  ofObject(objectEncoding),
+			},
+			{
+				Name: "FREQ", Group: Generic, Since: "4.0.0",
+				Summary:    "Replies how often a key is accessed, on a logarithmic scale.",
+				Complexity: "O(1)",
+				Arity:      3, Flags: ReadOnly,
+				Keys: []KeySpec{Key(2, RO)},
+				Args: []Arg{keyArg("key")},
+				Run:  ofObject(objectFreq),
+			},
+			helpFor("OBJECT", Generic, "6.2.0", Loading|Stale,
+				"ENCODING <key>",
+				"    Reply the name of the value's encoding.",
+				"FREQ <key>",
+				"    Reply how often the key is accessed, on a logarithmic scale.",
+				"IDLETIME <key>",
+				"    Reply for how many seconds the key has not been accessed.",
+				"REFCOUNT <key>",
+				"    Reply by how many keys the value is shared.",
+			),
+			{
+				Name: "IDLETIME", Group: Generic, Since: "2.2.3",
+				Summary:    "Replies for how many seconds a key has not been accessed.",
+				Complexity: "O(1)",
+				Arity:      3, Flags: ReadOnly,
+				Keys: []KeySpec{Key(2, RO)},
+				Args: []Arg{keyArg("key")},
+				Run:  ofObject(objectIdle),
+			},
+			{
+				Name: "REFCOUNT", Group: Generic, Since: "2.2.3",
+				Summary:    "Replies by how many keys a value is shared; here always 1.",
+				Complexity: "O(1)",
+				Arity:      3, Flags: ReadOnly,
+				Keys: []KeySpec{Key(2, RO)},
+				Args: []Arg{keyArg("key")},
+				Run:  ofObject(objectRefs),
+			},
+		},
+	},
+}
+
+// ofObject is a subcommand about an existing key, which it must not mark as accessed;
+// a missing or expired key is null.
+func ofObject(reply func(*Ctx, storage.Item) error) func(*Ctx) error {
+	return func(c *Ctx) error {
+		item, ok := c.Txn.Peek(c.Keys[0])
+		if !ok {
+			c.Out.Null()
+			return nil
+		}
+		return reply(c, item)
+	}
+}
+
+func objectEncoding(c *Ctx, item storage.Item) error {
+	c.Out.BulkString(item.Encoding())
+	return nil
+}
+
+// lfu says whether maxmemory-policy asks for access frequencies.
+func (s *Server) lfu() bool { return strings.HasSuffix(s.Config.String("maxmemory-policy"), "-lfu") }
+
+func objectFreq(c *Ctx, _ storage.Item) error {
+	if !c.Server.lfu() {
+		return ErrNoLFU
+	}
+	return ErrNoFrequency
+}
+
+func objectIdle(c *Ctx, item storage.Item) error {
+	if c.Server.lfu() {
+		return ErrLFU
+	}
+	c.Out.Int(max(c.Txn.Now()/1000-int64(item.Access()), 0))
+	return nil
+}
+
+func objectRefs(c *Ctx, _ storage.Item) error {
+	c.Out.Int(1)
+	return nil
+}

@@ -1,0 +1,189 @@
+package commands
+
+import (
+	"bytes"
+	"math"
+
+	"keyp/storage"
+)
+
+var renameCommands = []Spec{
+	{
+		Name: "RENAME", Group: Generic, Since: "1.0.0",
+		Summary:    "Gives a key another name, with its time to live; a key of that name is replaced.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: Write,
+		Keys: []KeySpec{Key(1, RW|Access|Delete), Key(2, OW|Update)},
+		Args: []Arg{keyArg("key"), keyArg("newkey")},
+		Run:  runRename,
+	},
+	{
+		Name: "RENAMENX", Group: Generic, Since: "1.0.0",
+		Summary:    "Gives a key another name unless a key of that name exists.",
+		Complexity: "O(1)",
+		History:    [][2]string{{"3.2.0", "The command no longer returns an error when source and destination names are the same."}},
+		Arity:      3, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Delete), Key(2, OW|Insert)},
+		Args: []Arg{keyArg("key"), keyArg("newkey")},
+		Run:  runRenameNX,
+	},
+	{
+		Name: "COPY", Group: Generic, Since: "6.2.0",
+		Summary:    "Copies a key's value and time to live to another key.",
+		Complexity: "O(N) in the elements of a collection, O(1) for strings.",
+		Arity:      -3, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, RO|Access), {Flags: OW | Update, Begin: 2, DB: copyTarget}},
+		Args: []Arg{
+			keyArg("source"), keyArg("destination"),
+			intArg("destination-db").after("DB").opt(),
+			word("REPLACE").opt(),
+		},
+		Run: runCopy,
+	},
+	{
+		Name: "MOVE", Group: Generic, Since: "1.0.0",
+		Summary:    "Moves a key to another database unless it exists there.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Update), {Flags: OW | Insert, Begin: 1, DB: moveTarget}},
+		Args: []Arg{keyArg("key"), intArg("db")},
+		Run:  runMove,
+	},
+}
+
+var (
+	eventRenameFrom = storage.Event{Class: storage.EventGeneric, Name: "rename_from"}
+	eventRenameTo   = storage.Event{Class: storage.EventGeneric, Name: "rename_to"}
+	eventCopyTo     = storage.Event{Class: storage.EventGeneric, Name: "copy_to"}
+	eventMoveFrom   = storage.Event{Class: storage.EventGeneric, Name: "move_from"}
+	eventMoveTo     = storage.Event{Class: storage.EventGeneric, Name: "move_to"}
+)
+
+func runRename(c *Ctx) error {
+	if err := rename(c); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func runRenameNX(c *Ctx) error {
+	if _, ok := c.Txn.Get(c.Keys[0]); !ok {
+		return ErrNoSuchKey
+	}
+	if _, taken := c.Txn.Peek(c.Keys[1]); taken { // also when both names are the same
+		c.Out.Int(0)
+		return nil
+	}
+	if err := rename(c); err != nil {
+		return err
+	}
+	c.Out.Int(1)
+	return nil
+}
+
+// rename moves the command's first key to its second; ErrNoSuchKey if it is missing.
+func rename(c *Ctx) error {
+	from, to := c.Keys[0], c.Keys[1]
+	if bytes.Equal(from.Name, to.Name) {
+		if _, ok := c.Txn.Get(from); !ok {
+			return ErrNoSuchKey
+		}
+		return nil
+	}
+	if !c.Txn.Rename(from, to) {
+		return ErrNoSuchKey
+	}
+	c.Txn.Notify(from, eventRenameFrom)
+	c.Txn.Notify(to, eventRenameTo)
+	return nil
+}
+
+// copyOptions is what follows COPY's keys.
+type copyOptions struct {
+	db      int
+	replace bool
+}
+
+// parseCopy reads COPY's options for a client in database db, of so many.
+func parseCopy(a Cursor, db, databases int) (copyOptions, error) {
+	o := copyOptions{db: db}
+	for a.More() {
+		switch {
+		case a.Word("REPLACE"):
+			o.replace = true
+		case a.Word("DB"):
+			if o.db = a.Int32(); o.db < 0 || o.db >= databases {
+				a.Fail(ErrDBIndex)
+			}
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	return o, a.Err()
+}
+
+// copyTarget gives the database of COPY's second key; the caller knows how many there
+// are.
+func copyTarget(args [][]byte, current int) (int, bool) {
+	o, err := parseCopy(Cursor{args: args[3:]}, current, math.MaxInt)
+	return o.db, err == nil
+}
+
+func runCopy(c *Ctx) error {
+	o, err := parseCopy(c.Cursor(3), c.Client.DB, c.Server.Store.Databases())
+	if err != nil {
+		return err
+	}
+	from, to := c.Keys[0], c.Keys[1]
+	if from.DB == to.DB && bytes.Equal(from.Name, to.Name) {
+		return ErrSameObject
+	}
+	if _, ok := c.read(from); !ok {
+		c.Out.Int(0)
+		return nil
+	}
+	if _, taken := c.Txn.Peek(to); taken && !o.replace {
+		c.Out.Int(0)
+		return nil
+	}
+	if !c.Txn.Copy(from, to) {
+		return ErrInternal
+	}
+	c.Txn.Notify(to, eventCopyTo)
+	c.Out.Int(1)
+	return nil
+}
+
+// moveTarget gives the database that MOVE moves to.
+func moveTarget(args [][]byte, _ int) (int, bool) {
+	a := Cursor{args: args[2:]}
+	db := a.Int32()
+	return db, a.Err() == nil
+}
+
+func runMove(c *Ctx) error {
+	a := c.Cursor(2)
+	db := a.Int32()
+	if err := a.Err(); err != nil {
+		return err
+	}
+	if !c.Server.database(db) {
+		return ErrDBIndex
+	}
+	from, to := c.Keys[0], c.Keys[1]
+	if from.DB == to.DB {
+		return ErrSameObject
+	}
+	if _, taken := c.Txn.Peek(to); taken || !c.Txn.Rename(from, to) {
+		c.Out.Int(0)
+		return nil
+	}
+	c.Txn.Notify(from, eventMoveFrom)
+	c.Txn.Notify(to, eventMoveTo)
+	c.Out.Int(1)
+	return nil
+}
+
+// database says whether a database of that number exists.
+func (s *Server) database(n int) bool { return n >= 0 && n < s.Store.Databases() }

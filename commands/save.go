@@ -1,0 +1,116 @@
+package commands
+
+// Redis's words for a snapshot stand for a checkpoint here: what is in the log goes to
+// the data file. Nothing depends on it for durability.
+
+const (
+	errSaving    Error = "ERR Background save already in progress"
+	errRewriting Error = "ERR Background append only file rewriting already in progress"
+)
+
+var saveCommands = []Spec{
+	{
+		Name: "SAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript | NoMulti | Slow,
+		Summary: "Makes a checkpoint and waits for it.", Complexity: "O(N) where N is the number of keys changed since the last checkpoint",
+		Run: save,
+	},
+	{
+		Name: "BGSAVE", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Admin | NoScript,
+		Summary: "Starts a checkpoint.", Complexity: "O(1)",
+		History: [][2]string{{"3.2.2", "Added the `SCHEDULE` option."}},
+		Args:    []Arg{word("SCHEDULE").opt().since("3.2.2")},
+		Run:     bgsave,
+	},
+	{
+		Name: "BGREWRITEAOF", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript,
+		Summary: "Starts a checkpoint, which lets old log go.", Complexity: "O(1)",
+		Run: bgrewriteaof,
+	},
+	{
+		Name: "LASTSAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Loading | Stale | Fast | Dangerous,
+		Summary: "Gives the Unix time of the last checkpoint.", Complexity: "O(1)",
+		Run: func(c *Ctx) error { c.Out.Int(c.Server.lastSave() / 1000); return nil },
+	},
+}
+
+func save(c *Ctx) error {
+	if err := c.Server.Store.Checkpoint(); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func bgsave(c *Ctx) error {
+	if len(c.Args) > 2 || len(c.Args) == 2 && !isWord(c.Arg(1), "SCHEDULE") {
+		return ErrSyntax
+	}
+	if !c.Server.Store.StartCheckpoint() {
+		return errSaving
+	}
+	c.Out.Simple("Background saving started")
+	return nil
+}
+
+func bgrewriteaof(c *Ctx) error {
+	if !c.Server.Store.StartCheckpoint() {
+		return errRewriting
+	}
+	c.Out.Simple("Background append only file rewriting started")
+	return nil
+}
+
+// lastSave is the Unix ms of the last checkpoint, of the start when there was none
+// since.
+func (s *Server) lastSave() int64 {
+	at, _ := s.Store.LastCheckpoint()
+	if at == 0 {
+		return s.Started
+	}
+	return at
+}
+
+const errNoShutdown Error = "ERR No shutdown in progress."
+
+var shutdownCommands = []Spec{{
+	Name: "SHUTDOWN", Group: ServerGroup, Since: "1.0.0", Arity: -1,
+	Flags:   Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | DuringPause,
+	Summary: "Stops the server.", Complexity: "O(N) when saving, where N is the number of keys changed since the last checkpoint, otherwise O(1)",
+	History: [][2]string{{"7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers."}},
+	Args: []Arg{
+		oneOf("save-selector", word("NOSAVE"), word("SAVE")).opt(),
+		word("NOW").opt().since("7.0.0"), word("FORCE").opt().since("7.0.0"), word("ABORT").opt().since("7.0.0"),
+	},
+	Run: shutdown,
+}}
+
+// shutdown makes no reply: the connection's end is the answer. NOW and FORCE change
+// nothing, since there are no replicas to wait for and nothing is lost without a
+// checkpoint; for the same reason a stop is too short to be aborted.
+func shutdown(c *Ctx) error {
+	var nosave, save, other, abort bool
+	a := c.Cursor(1)
+	for a.More() {
+		switch {
+		case a.Word("NOSAVE"):
+			nosave = true
+		case a.Word("SAVE"):
+			save = true
+		case a.Word("NOW"), a.Word("FORCE"):
+			other = true
+		case a.Word("ABORT"):
+			abort = true
+		default:
+			return ErrSyntax
+		}
+	}
+	if nosave && save || abort && (nosave || save || other) {
+		return ErrSyntax
+	}
+	if abort {
+		return errNoShutdown
+	}
+	c.Server.Log.Info("shutdown asked for by a client", "client", c.Client.ID, "address", c.Client.Addr)
+	c.Server.Host.Shutdown(!nosave)
+	return nil
+}

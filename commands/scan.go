@@ -1,0 +1,149 @@
+package commands
+
+import (
+	"math"
+	"strings"
+
+	"keyp/storage"
+)
+
+var scanCommands = []Spec{
+	{
+		Name: "KEYS", Group: Generic, Since: "1.0.0",
+		Summary:    "Replies the names of all keys that match a pattern.",
+		Complexity: "O(N) in the number of keys of the database.",
+		Arity:      2, Flags: ReadOnly | Dangerous | Slow,
+		Args: []Arg{patternArg("pattern")},
+		Run:  runKeys,
+	},
+	{
+		Name: "SCAN", Group: Generic, Since: "2.8.0",
+		Summary:    "Goes on with a walk over the names of all keys.",
+		Complexity: "O(1) for a call, O(N) in the number of keys for a whole walk.",
+		History:    [][2]string{{"6.0.0", "Added the `TYPE` subcommand."}},
+		Arity:      -2, Flags: ReadOnly | Slow,
+		Args: []Arg{
+			intArg("cursor"),
+			patternArg("pattern").after("MATCH").opt(),
+			intArg("count").after("COUNT").opt(),
+			stringArg("type").after("TYPE").opt().since("6.0.0"),
+		},
+		Run: runScan,
+	},
+	{
+		Name: "RANDOMKEY", Group: Generic, Since: "1.0.0",
+		Summary:    "Replies the name of some key, chosen at random.",
+		Complexity: "O(1)",
+		Arity:      1, Flags: ReadOnly | Slow,
+		Run: runRandomKey,
+	},
+}
+
+// shows makes a reply that no look-up of the transaction accounts for (what a walk saw,
+// a count of keys) depend on all that is in the log by now.
+func (c *Ctx) shows() { c.LSN = c.Server.Store.Log().End() }
+
+func runKeys(c *Ctx) error {
+	pattern := c.Arg(1)
+	mark, n := c.Out.ArrayLater(), 0
+	err := c.Server.Store.Walk(c.Client.DB, func(item storage.Item) bool {
+		if key := item.Key(); globMatch(pattern, key) {
+			c.Out.Bulk(key)
+			n++
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	c.Out.SetLen(mark, n)
+	c.shows()
+	return nil
+}
+
+// scanOptions is what follows SCAN's cursor.
+type scanOptions struct {
+	match []byte // nil: all
+	count int
+	typ   string // "": all
+}
+
+// Bounds of COUNT: what it is when not given, and the most that one call visits.
+const (
+	scanCount    = 10
+	scanCountMax = math.MaxInt32
+)
+
+func parseScan(a Cursor) (scanOptions, error) {
+	o := scanOptions{count: scanCount}
+	for a.More() {
+		switch {
+		case a.Word("COUNT"):
+			n := a.Int()
+			if n < 1 {
+				a.Fail(ErrSyntax)
+			}
+			o.count = int(min(n, scanCountMax))
+		case a.Word("MATCH"):
+			if o.match = a.Bytes(); globAll(o.match) {
+				o.match = nil
+			}
+		case a.Word("TYPE"):
+			o.typ = strings.ToLower(string(a.Bytes()))
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	return o, a.Err()
+}
+
+// takes says whether the walk shows a key. A type that does not exist has no keys.
+func (o *scanOptions) takes(item storage.Item) bool {
+	return (o.match == nil || globMatch(o.match, item.Key())) && (o.typ == "" || item.Type().String() == o.typ)
+}
+
+func runScan(c *Ctx) error {
+	cursor, ok := ParseUint(c.Arg(1))
+	if !ok {
+		return ErrCursor
+	}
+	o, err := parseScan(c.Cursor(2))
+	if err != nil {
+		return err
+	}
+	var names []byte // one after another; the cursor's reply comes before theirs
+	var ends []int
+	next, err := c.Server.Store.Scan(c.Client.DB, cursor, o.count, func(item storage.Item) {
+		if o.takes(item) {
+			names = append(names, item.Key()...)
+			ends = append(ends, len(names))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	c.Out.Array(2)
+	c.Out.BulkUint(next)
+	c.Out.Array(len(ends))
+	from := 0
+	for _, end := range ends {
+		c.Out.Bulk(names[from:end])
+		from = end
+	}
+	c.shows()
+	return nil
+}
+
+func runRandomKey(c *Ctx) error {
+	key, ok, err := c.Server.Store.RandomKey(c.Client.DB)
+	switch {
+	case err != nil:
+		return err
+	case ok:
+		c.Out.Bulk(key)
+	default:
+		c.Out.Null()
+	}
+	c.shows()
+	return nil
+}

@@ -1,0 +1,117 @@
+package commands
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"sync/atomic"
+
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/storage"
+	"keyp/storage/wal"
+)
+
+// RedisVersion is the version of Redis that clients are told, by HELLO and INFO: they
+// choose by it which commands and options to use.
+const RedisVersion = "7.4.0"
+
+// Server is what all commands share. Clients and everything reached through them
+// belong to the event loop; Slow handlers must not touch them.
+type Server struct {
+	Store   *storage.Store
+	Config  *config.Config
+	Table   *Table
+	Log     *slog.Logger
+	Clock   clock.Clock
+	Host    Host
+	Stats   Stats
+	Slowlog Slowlog
+	Latency Latency
+	RunID   string
+	Started int64 // Unix ms
+
+	Clients map[uint64]*Client
+
+	tracking atomic.Bool // latency-tracking
+}
+
+// NewServer puts together what commands share; Host is set by the event loop. From
+// then on CONFIG SET takes effect on the store and the monitors.
+func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk clock.Clock) *Server {
+	s := &Server{
+		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
+		RunID: newRunID(), Started: clk.Now(), Clients: map[uint64]*Client{},
+	}
+	s.followConfig()
+	return s
+}
+
+// followConfig has options that CONFIG SET changes take effect. What the store was
+// opened with (appendfsync, maxmemory) is left as it is until then.
+func (s *Server) followConfig() {
+	cfg, store := s.Config, s.Store
+	on := func(apply func(), names ...string) {
+		for _, name := range names {
+			cfg.OnChange(name, func() error { apply(); return nil })
+		}
+	}
+	monitors := func() {
+		s.Slowlog.configure(cfg.Int("slowlog-log-slower-than"), cfg.Int("slowlog-max-len"))
+		s.Latency.threshold.Store(cfg.Int("latency-monitor-threshold"))
+		s.tracking.Store(cfg.Bool("latency-tracking"))
+	}
+	events := func() { store.SetEvents(storage.EventClass(cfg.Int("notify-keyspace-events"))) }
+	monitors()
+	events()
+	on(monitors, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold", "latency-tracking")
+	on(events, "notify-keyspace-events")
+	on(func() { store.SetMaxMemory(cfg.Int("maxmemory")) }, "maxmemory")
+	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
+	on(s.passwordChanged, "requirepass")
+}
+
+// passwordChanged lets everybody in when there is no password any more. Those who are
+// in stay in when there is another one, as with Redis. CONFIG SET runs on the event
+// loop, which Clients belongs to.
+func (s *Server) passwordChanged() {
+	if !s.Open() {
+		return
+	}
+	for _, c := range s.Clients {
+		c.Authenticated = true
+	}
+}
+
+// SyncPolicy is appendfsync as the log has it.
+func SyncPolicy(cfg *config.Config) wal.Policy {
+	switch cfg.String("appendfsync") {
+	case "everysec":
+		return wal.EverySec
+	case "no":
+		return wal.No
+	default:
+		return wal.Always
+	}
+}
+
+// newRunID names one run of the server: 40 hexadecimal digits.
+func newRunID() string {
+	var id [20]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+// Host is what commands may ask of the running server.
+type Host interface {
+	// Pause holds back commands (all, or those that may write) until the instant in
+	// Unix ms; a longer pause of the same kind stands. Unpause ends it.
+	Pause(until int64, all bool)
+	Unpause()
+	// Shutdown begins a clean stop: no new connections, replies out, log durable, a
+	// last checkpoint unless save is false, exit 0.
+	Shutdown(save bool)
+	// Port and Listeners tell where the server listens.
+	Port() int
+	Listeners() []string
+}

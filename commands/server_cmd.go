@@ -1,0 +1,100 @@
+package commands
+
+import (
+	"slices"
+	"strings"
+
+	"keyp/internal/config"
+)
+
+// serverCommands joins the families that only the server itself is about.
+var serverCommands = slices.Concat(
+	infoCommands, saveCommands, shutdownCommands, debugCommands, memoryCommands, latencyCommands, slowlogCommands,
+	[]Spec{
+		{
+			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1, Flags: Loading | Stale | Fast,
+			Summary: "Gives the server's time.", Complexity: "O(1)",
+			Run: serverTime,
+		},
+		{
+			Name: "ROLE", Group: ServerGroup, Since: "2.8.12", Arity: 1, Flags: NoScript | Loading | Stale | Fast | Dangerous,
+			Summary: "Gives the server's part in replication.", Complexity: "O(1)",
+			Run: role,
+		},
+		{
+			Name: "WAIT", Group: Generic, Since: "3.0.0", Arity: 3, Flags: NoScript,
+			Summary: "Gives the number of replicas that have the connection's writes: 0, at once.", Complexity: "O(1)",
+			Args: []Arg{intArg("numreplicas"), intArg("timeout")},
+			Run:  wait,
+		},
+		{
+			Name: "LOLWUT", Group: ServerGroup, Since: "5.0.0", Arity: -1, Flags: ReadOnly | Fast,
+			Summary: "Draws something.", Complexity: "O(1)",
+			Args: []Arg{intArg("version").after("VERSION").opt()},
+			Run:  lolwut,
+		},
+	},
+)
+
+// serverTime has the resolution of deadlines, milliseconds.
+func serverTime(c *Ctx) error {
+	now := c.Txn.Now()
+	c.Out.Array(2)
+	c.Out.BulkInt(now / 1000)
+	c.Out.BulkInt(now % 1000 * 1000)
+	return nil
+}
+
+func role(c *Ctx) error {
+	c.Out.Array(3)
+	c.Out.BulkString("master")
+	c.Out.Int(0)
+	c.Out.Array(0)
+	return nil
+}
+
+// wait does not wait: without replicas only the timeout could end it.
+func wait(c *Ctx) error {
+	a := c.Cursor(1)
+	a.Int()
+	if a.Err() != nil {
+		return a.Err()
+	}
+	ms, ok := ParseInt(a.Bytes())
+	if !ok {
+		return errTimeout
+	}
+	if ms < 0 {
+		return errTimeoutSign
+	}
+	c.Out.Int(0)
+	return nil
+}
+
+// lolwut draws an hourglass, the time in it being what is left of the present minute.
+func lolwut(c *Ctx) error {
+	const rows = 6
+	sand := int(c.Txn.Now() / 1000 % 60 * rows / 60) // rows that have run through
+	var b strings.Builder
+	b.WriteString("  " + strings.Repeat("_", 2*rows+1) + "\n")
+	for row := range 2 * rows {
+		// The upper half narrows downwards, the lower half is its mirror image.
+		half, mark := row, byte('.')
+		if row >= rows {
+			half = 2*rows - 1 - row
+		}
+		full := row < rows && row >= sand || row >= 2*rows-sand
+		if !full {
+			mark = ' '
+		}
+		inside := strings.Repeat(string(mark), 2*(rows-half)-1)
+		left, right := `\`, `/`
+		if row >= rows {
+			left, right = right, left
+		}
+		b.WriteString("  " + strings.Repeat(" ", half) + left + inside + right + "\n")
+	}
+	b.WriteString("  " + strings.Repeat("-", 2*rows+1) + "\n\nKeyp ver. " + config.Version + "\n")
+	c.Out.Verbatim("txt", b.String())
+	return nil
+}

@@ -1,0 +1,204 @@
+package commands
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Slowlog keeps the latest commands that took long. The zero value records nothing
+// until configure is called.
+type Slowlog struct {
+	limit atomic.Int64 // slowlog-log-slower-than and one, in µs: 0 is not configured
+	mu    sync.Mutex
+	max   int
+	next  int64       // id of the next entry
+	ring  []slowEntry // the oldest first
+	bytes int         // of the entries' arguments
+}
+
+type slowEntry struct {
+	id    int64
+	at    int64 // Unix ms
+	took  time.Duration
+	args  []string
+	addr  string
+	name  string
+	bytes int
+}
+
+const (
+	slowlogArgs = 32  // arguments kept of a command
+	slowlogText = 128 // bytes kept of an argument
+	// slowlogMemory bounds what entries take, whatever slowlog-max-len is.
+	slowlogMemory = 64 << 20
+)
+
+// configure takes the values of slowlog-log-slower-than (µs, negative: nothing) and
+// slowlog-max-len.
+func (l *Slowlog) configure(slowerThan, maxLen int64) {
+	l.limit.Store(max(slowerThan, -1) + 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.max = int(min(maxLen, math.MaxInt32))
+	l.trim()
+}
+
+// threshold is the shortest time that is recorded.
+func (l *Slowlog) threshold() time.Duration {
+	limit := l.limit.Load()
+	if limit <= 0 || limit > int64(math.MaxInt64/time.Microsecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(limit-1) * time.Microsecond
+}
+
+func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
+	e := slowEntry{at: now, took: took, args: slowArgs(c), addr: c.Client.Addr, name: c.Client.Name}
+	for _, arg := range e.args {
+		e.bytes += len(arg)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.id = l.next
+	l.next++
+	l.ring = append(l.ring, e)
+	l.bytes += e.bytes
+	l.trim()
+}
+
+// trim drops the oldest entries over the limits; mu is held.
+func (l *Slowlog) trim() {
+	for len(l.ring) > 0 && (len(l.ring) > l.max || l.bytes > slowlogMemory) {
+		l.bytes -= l.ring[0].bytes
+		l.ring[0] = slowEntry{} // the array behind the slice would keep the strings
+		l.ring = l.ring[1:]
+	}
+}
+
+// slowArgs copies what is kept of a command's arguments, without its secrets.
+func slowArgs(c *Ctx) []string {
+	n := len(c.Args)
+	kept := n
+	if n > slowlogArgs {
+		kept = slowlogArgs - 1
+	}
+	args := make([]string, 0, min(n, slowlogArgs))
+	for i, arg := range c.Args[:kept] {
+		switch {
+		case secret(c, i):
+			args = append(args, "(redacted)")
+		case len(arg) > slowlogText:
+			args = append(args, fmt.Sprintf("%s... (%d more bytes)", arg[:slowlogText], len(arg)-slowlogText))
+		default:
+			args = append(args, string(arg))
+		}
+	}
+	if kept < n {
+		args = append(args, fmt.Sprintf("... (%d more arguments)", n-kept))
+	}
+	return args
+}
+
+// secret says whether argument i may be a password: all that AUTH has, what follows
+// AUTH in HELLO, and the value of CONFIG SET requirepass or masterauth.
+func secret(c *Ctx, i int) bool {
+	switch c.Spec.full {
+	case "auth":
+		return i >= 1
+	case "hello":
+		return i >= 2 && isWord(c.Args[i-1], "AUTH") || i >= 3 && isWord(c.Args[i-2], "AUTH")
+	case "config|set":
+		return i >= 3 && i%2 == 1 && (isWord(c.Args[i-1], "REQUIREPASS") || isWord(c.Args[i-1], "MASTERAUTH"))
+	}
+	return false
+}
+
+// latest gives up to n entries, the newest first; n < 0 gives all.
+func (l *Slowlog) latest(n int64) []slowEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < 0 || n > int64(len(l.ring)) {
+		n = int64(len(l.ring))
+	}
+	list := make([]slowEntry, 0, n)
+	for i := len(l.ring) - 1; len(list) < int(n); i-- {
+		list = append(list, l.ring[i])
+	}
+	return list
+}
+
+func (l *Slowlog) length() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ring)
+}
+
+func (l *Slowlog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ring, l.bytes = nil, 0
+}
+
+var slowlogCommands = []Spec{{
+	Name: "SLOWLOG", Group: ServerGroup, Since: "2.2.12", Arity: -2,
+	Summary: "Shows commands that took long.", Complexity: "Depends on subcommand.",
+	Sub: []Spec{
+		{
+			Name: "GET", Group: ServerGroup, Since: "2.2.12", Arity: -2, Flags: Admin | Loading | Stale,
+			Summary: "Gives the latest entries.", Complexity: "O(N) where N is the number of entries returned",
+			History: [][2]string{{"4.0.0", "Added client IP address, port and name to the reply."}},
+			Args:    []Arg{intArg("count").opt()},
+			Run:     slowlogGet,
+		},
+		{
+			Name: "LEN", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale,
+			Summary: "Counts the entries.", Complexity: "O(1)",
+			Run: func(c *Ctx) error { c.Out.Int(int64(c.Server.Slowlog.length())); return nil },
+		},
+		{
+			Name: "RESET", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale,
+			Summary: "Removes all entries.", Complexity: "O(N) where N is the number of entries",
+			Run: func(c *Ctx) error { c.Server.Slowlog.reset(); c.Out.OK(); return nil },
+		},
+		helpFor("SLOWLOG", ServerGroup, "6.2.0", Loading|Stale,
+			"GET [<count>]", "    Entries of slow commands, the newest first (default: 10, -1: all). Each has",
+			"    id, Unix time, duration in microseconds, arguments, client address and name.",
+			"LEN", "    The number of entries.",
+			"RESET", "    Removes all entries."),
+	},
+}}
+
+func slowlogGet(c *Ctx) error {
+	count := int64(10)
+	if len(c.Args) > 3 {
+		return errArity(c.Spec.full)
+	}
+	if len(c.Args) == 3 {
+		n, ok := ParseInt(c.Arg(2))
+		if !ok {
+			return ErrNotInteger
+		}
+		if n < -1 {
+			return Error("ERR count should be greater than or equal to -1")
+		}
+		count = n
+	}
+	entries := c.Server.Slowlog.latest(count)
+	c.Out.Array(len(entries))
+	for _, e := range entries {
+		c.Out.Array(6)
+		c.Out.Int(e.id)
+		c.Out.Int(e.at / 1000)
+		c.Out.Int(e.took.Microseconds())
+		c.Out.Array(len(e.args))
+		for _, arg := range e.args {
+			c.Out.BulkString(arg)
+		}
+		c.Out.BulkString(e.addr)
+		c.Out.BulkString(e.name)
+	}
+	return nil
+}

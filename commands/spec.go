@@ -1,0 +1,134 @@
+package commands
+
+// Spec declares a command. It is the only place that says so.
+type Spec struct {
+	Name       string // upper case; a subcommand's own name without the container's
+	Group      Group
+	Since      string // Redis version
+	Summary    string
+	Complexity string
+	History    [][2]string // version, change
+	Arity      int         // counting the name(s); negative: at least that many
+	Flags      Flags
+	Keys       []KeySpec // where keys stand; nil: none
+	Args       []Arg
+	Run        func(*Ctx) error
+	Sub        []Spec // subcommands of a container, which then has no Run
+
+	parent *Spec
+	full   string // "client|list", lower case, as COMMAND and errors name it
+}
+
+// Group is the family in COMMAND DOCS.
+type Group string
+
+// The groups.
+const (
+	Generic      Group = "generic"
+	StringGroup  Group = "string"
+	Connection   Group = "connection"
+	ServerGroup  Group = "server"
+	ListGroup    Group = "list"
+	HashGroup    Group = "hash"
+	SetGroup     Group = "set"
+	SortedSet    Group = "sorted-set"
+	Transactions Group = "transactions"
+	PubSub       Group = "pubsub"
+	Scripting    Group = "scripting"
+)
+
+// Flags say how a command is run and what COMMAND tells of it.
+type Flags uint32
+
+// The flags; those without a Redis name are ours.
+const (
+	Write Flags = 1 << iota
+	ReadOnly
+	DenyOOM // may grow: refused when the disk is full
+	Admin
+	PubSubFlag
+	NoScript
+	Blocking
+	Loading
+	Stale
+	SkipMonitor
+	SkipSlowlog
+	Asking
+	Fast
+	NoAuth
+	MayReplicate
+	AllowBusy
+	NoMulti
+	Dangerous // ACL category that no other flag implies
+
+	Global      // locks the whole keyspace (FLUSHALL, SWAPDB)
+	Slow        // runs on an executor, without locks
+	DuringPause // runs although CLIENT PAUSE holds everything else
+)
+
+// KeySpec says where keys stand among the arguments, as in COMMAND's key
+// specifications: from Begin (1 is the first argument), to Last (negative: counted
+// from the end, -1 the last argument), every Step.
+type KeySpec struct {
+	Flags KeyFlags
+	Begin int
+	Last  int // relative to Begin when positive or zero; -1: to the end, -2: to the last but one
+	Step  int // 0 counts as 1
+	// DB gives the database of the keys when it is not the client's own, from the
+	// command's arguments (COPY … DB n, MOVE). ok is false where the arguments do not
+	// say a valid one; the handler reports that.
+	DB func(args [][]byte, current int) (db int, ok bool)
+}
+
+// KeyFlags are the key specification flags of COMMAND INFO.
+type KeyFlags uint16
+
+// The key flags.
+const (
+	RO KeyFlags = 1 << iota
+	RW
+	OW
+	RM
+	Access
+	Update
+	Insert
+	Delete
+	NotKey
+	Incomplete
+	VariableFlags
+)
+
+// Key declares one key at argument n.
+func Key(n int, flags KeyFlags) KeySpec { return KeySpec{Flags: flags, Begin: n} }
+
+// KeysFrom declares keys from argument n to the end, every step.
+func KeysFrom(n, step int, flags KeyFlags) KeySpec {
+	return KeySpec{Flags: flags, Begin: n, Last: -1, Step: step}
+}
+
+// ArgType is an argument's type in COMMAND DOCS.
+type ArgType string
+
+// The argument types.
+const (
+	ArgString  ArgType = "string"
+	ArgInteger ArgType = "integer"
+	ArgDouble  ArgType = "double"
+	ArgKey     ArgType = "key"
+	ArgPattern ArgType = "pattern"
+	ArgUnix    ArgType = "unix-time"
+	ArgToken   ArgType = "pure-token"
+	ArgOneOf   ArgType = "oneof"
+	ArgBlock   ArgType = "block"
+)
+
+// Arg is one argument of a command's grammar.
+type Arg struct {
+	Name     string
+	Type     ArgType
+	Token    string // the word in front of it, or the word itself for ArgToken
+	Optional bool
+	Multiple bool
+	Since    string
+	Args     []Arg // of ArgOneOf and ArgBlock
+}

@@ -1,0 +1,195 @@
+package commands
+
+import (
+	"bytes"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Stats are the counters of INFO. CONFIG RESETSTAT zeroes them.
+type Stats struct {
+	Connections       atomic.Int64
+	Rejected          atomic.Int64 // connections over maxclients
+	Commands          atomic.Int64
+	NetIn, NetOut     atomic.Int64 // bytes
+	Hits, Misses      atomic.Int64
+	Errors            atomic.Int64 // error replies
+	Panics            atomic.Int64
+	QueryBufferLimit  atomic.Int64 // clients cut at their query buffer limit
+	OutputBufferLimit atomic.Int64
+	PeakClients       atomic.Int64
+	OpsPerSec         atomic.Int64 // written by the server's clockwork, as the next two
+	InBytesPerSec     atomic.Int64
+	OutBytesPerSec    atomic.Int64
+	PeakMemory        atomic.Int64
+
+	PerCommand CommandStats
+	PerError   ErrorStats
+}
+
+// reset zeroes what CONFIG RESETSTAT does: counters, not readings.
+func (s *Stats) reset() {
+	for _, n := range []*atomic.Int64{
+		&s.Connections, &s.Rejected, &s.Commands, &s.NetIn, &s.NetOut, &s.Hits, &s.Misses, &s.Errors, &s.Panics,
+		&s.QueryBufferLimit, &s.OutputBufferLimit, &s.PeakMemory,
+	} {
+		n.Store(0)
+	}
+	s.PerCommand.reset()
+	s.PerError.reset()
+}
+
+// Observe books one command after its reply was written: c as it was run, its reply
+// from start on in c.Out, and the time it took. The server calls it once for each
+// command, on any goroutine; a command below all thresholds costs no allocation.
+func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
+	s.Stats.Commands.Add(1)
+	failed := c.Out.Len() > start && c.Out.Buf[start] == '-'
+	if failed {
+		s.Stats.PerError.add(c.Out.Buf[start+1:])
+	}
+	if c.Spec == nil {
+		return
+	}
+	stat := s.Stats.PerCommand.of(c.Spec)
+	if failed && c.refused() {
+		stat.rejected.Add(1)
+		return
+	}
+	if failed {
+		stat.failed.Add(1)
+	}
+	stat.calls.Add(1)
+	stat.nanos.Add(int64(took))
+	if s.tracking.Load() {
+		stat.latency.add(took)
+	}
+	if took >= s.Slowlog.threshold() && !c.Spec.Is(SkipSlowlog) {
+		s.Slowlog.add(c, took, s.Clock.Now())
+	}
+	if limit := s.Latency.threshold.Load(); limit > 0 && took >= time.Duration(limit)*time.Millisecond {
+		event := "command"
+		if c.Spec.Is(Fast) {
+			event = "fast-command"
+		}
+		s.Latency.Add(event, took, s.Clock.Now())
+	}
+}
+
+// refused says whether an error came before the handler: what Dispatch checks.
+func (c *Ctx) refused() bool {
+	n := len(c.Args)
+	return c.Spec.Run == nil || c.Spec.Arity >= 0 && n != c.Spec.Arity || n < -c.Spec.Arity ||
+		!c.Client.Authenticated && !c.Spec.Is(NoAuth) || c.Spec.Is(DenyOOM) && c.Server.Store.Full()
+}
+
+// CommandStats count calls of each command.
+type CommandStats struct {
+	mu sync.Mutex
+	by atomic.Pointer[map[*Spec]*commandStat] // the map is replaced, never changed
+}
+
+type commandStat struct {
+	calls, nanos     atomic.Int64
+	rejected, failed atomic.Int64
+	latency          histogram
+}
+
+// of gives a command's counters, made at its first call.
+func (cs *CommandStats) of(spec *Spec) *commandStat {
+	if by := cs.by.Load(); by != nil {
+		if stat := (*by)[spec]; stat != nil {
+			return stat
+		}
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	grown := map[*Spec]*commandStat{}
+	if by := cs.by.Load(); by != nil {
+		if stat := (*by)[spec]; stat != nil {
+			return stat
+		}
+		for k, v := range *by {
+			grown[k] = v
+		}
+	}
+	stat := &commandStat{}
+	grown[spec] = stat
+	cs.by.Store(&grown)
+	return stat
+}
+
+func (cs *CommandStats) reset() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.by.Store(nil)
+}
+
+// commandUse is a command with its counters.
+type commandUse struct {
+	spec *Spec
+	*commandStat
+}
+
+// used gives the commands that have counters, by name.
+func (cs *CommandStats) used() []commandUse {
+	by := cs.by.Load()
+	if by == nil {
+		return nil
+	}
+	var list []commandUse
+	for spec, stat := range *by {
+		list = append(list, commandUse{spec, stat})
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].spec.full < list[j].spec.full })
+	return list
+}
+
+// ErrorStats count error replies by their code. Codes come from the server's own
+// texts, so there are few; maxErrorCodes bounds them should a script make up more.
+type ErrorStats struct {
+	mu sync.Mutex
+	by map[string]int64
+}
+
+const maxErrorCodes = 128
+
+func (es *ErrorStats) add(reply []byte) {
+	end := bytes.IndexAny(reply, " \r\n")
+	if end < 0 {
+		end = len(reply)
+	}
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if es.by == nil {
+		es.by = map[string]int64{}
+	}
+	if _, known := es.by[string(reply[:end])]; known || len(es.by) < maxErrorCodes {
+		es.by[string(reply[:end])]++
+	}
+}
+
+func (es *ErrorStats) reset() {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	es.by = nil
+}
+
+// errorCount is an error code with its replies.
+type errorCount struct {
+	code  string
+	count int64
+}
+
+func (es *ErrorStats) list() []errorCount {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	var list []errorCount
+	for code, n := range es.by {
+		list = append(list, errorCount{code, n})
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].code < list[j].code })
+	return list
+}

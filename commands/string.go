@@ -1,0 +1,282 @@
+package commands
+
+import (
+	"bytes"
+	"slices"
+
+	"keyp/ttl"
+)
+
+// stringCommands are the commands of strings, a file for each kind.
+var stringCommands = slices.Concat(setCommands, getCommands, counterCommands, rangeCommands, lcsCommands)
+
+var setCommands = []Spec{
+	{
+		Name: "SET", Group: StringGroup, Since: "1.0.0",
+		Summary:    "Stores a string under a key, whatever the key held before, with conditions and a time to live if asked.",
+		Complexity: "O(1)",
+		History: [][2]string{
+			{"2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."},
+			{"6.0.0", "Added the `KEEPTTL` option."},
+			{"6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."},
+			{"7.0.0", "Allowed the `NX` and `GET` options to be used together."},
+			{"8.4.0", "Added the `IFEQ` and `IFNE` options."},
+		},
+		Arity: -3, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, RW|Access|Update|VariableFlags)},
+		Args: []Arg{
+			keyArg("key"), stringArg("value"),
+			oneOf("condition",
+				word("NX"), word("XX"),
+				stringArg("ifeq-value").after("IFEQ").since("8.4.0"),
+				stringArg("ifne-value").after("IFNE").since("8.4.0"),
+			).opt().since("2.6.12"),
+			word("GET").opt().since("6.2.0"),
+			expiryArgs(word("KEEPTTL").since("6.0.0"), "2.6.12", "2.6.12", "6.2.0", "6.2.0"),
+		},
+		Run: runSet,
+	},
+	{
+		Name: "SETNX", Group: StringGroup, Since: "1.0.0",
+		Summary:    "Stores a string under a key that does not exist yet.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, OW|Insert)},
+		Args: []Arg{keyArg("key"), stringArg("value")},
+		Run:  runSetNX,
+	},
+	{
+		Name: "SETEX", Group: StringGroup, Since: "2.0.0",
+		Summary:    "Stores a string with a time to live in seconds.",
+		Complexity: "O(1)",
+		Arity:      4, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, OW|Update)},
+		Args: []Arg{keyArg("key"), intArg("seconds"), stringArg("value")},
+		Run:  setFor(ttl.Seconds),
+	},
+	{
+		Name: "PSETEX", Group: StringGroup, Since: "2.6.0",
+		Summary:    "Stores a string with a time to live in milliseconds.",
+		Complexity: "O(1)",
+		Arity:      4, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, OW|Update)},
+		Args: []Arg{keyArg("key"), intArg("milliseconds"), stringArg("value")},
+		Run:  setFor(ttl.Milliseconds),
+	},
+	{
+		Name: "GETSET", Group: StringGroup, Since: "1.0.0",
+		Summary:    "Stores a string, without a time to live, and replies what the key held.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Update)},
+		Args: []Arg{keyArg("key"), stringArg("value")},
+		Run:  runGetSet,
+	},
+	{
+		Name: "MSET", Group: StringGroup, Since: "1.0.1",
+		Summary:    "Stores several strings at once.",
+		Complexity: "O(N) in the number of keys.",
+		Arity:      -3, Flags: Write | DenyOOM,
+		Keys: []KeySpec{KeysFrom(1, 2, OW|Update)},
+		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
+		Run:  runMSet,
+	},
+	{
+		Name: "MSETNX", Group: StringGroup, Since: "1.0.1",
+		Summary:    "Stores several strings at once, if none of the keys exists.",
+		Complexity: "O(N) in the number of keys.",
+		Arity:      -3, Flags: Write | DenyOOM,
+		Keys: []KeySpec{KeysFrom(1, 2, OW|Insert)},
+		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
+		Run:  runMSetNX,
+	},
+}
+
+// setCondition is the option of SET that decides whether it stores.
+type setCondition uint8
+
+const (
+	setAlways     setCondition = iota
+	setIfMissing               // NX
+	setIfExists                // XX
+	setIfEqual                 // IFEQ: the key exists and holds this value (from here on the value matters)
+	setIfNotEqual              // IFNE: it does not, or there is no key
+)
+
+// setOptions is what follows SET's value.
+type setOptions struct {
+	condition setCondition
+	match     []byte // of setIfEqual and setIfNotEqual
+	get, keep bool
+	expiry    expiry
+}
+
+// parseSet reads SET's options. Repeating one is allowed, as in Redis.
+func parseSet(a Cursor) (setOptions, error) {
+	var o setOptions
+	for a.More() {
+		switch {
+		case a.Word("NX"):
+			o.only(setIfMissing, &a)
+		case a.Word("XX"):
+			o.only(setIfExists, &a)
+		case a.Word("IFEQ"):
+			o.only(setIfEqual, &a)
+			o.match = a.Bytes()
+		case a.Word("IFNE"):
+			o.only(setIfNotEqual, &a)
+			o.match = a.Bytes()
+		case a.Word("GET"):
+			o.get = true
+		case a.Word("KEEPTTL"):
+			o.keep = true
+			if o.expiry.set {
+				a.Fail(ErrSyntax)
+			}
+		case o.expiry.option(&a, o.keep):
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	return o, a.Err()
+}
+
+// only sets the condition; two different ones are a syntax error.
+func (o *setOptions) only(condition setCondition, a *Cursor) {
+	if o.condition != setAlways && o.condition != condition {
+		a.Fail(ErrSyntax)
+	}
+	o.condition = condition
+}
+
+// holds says whether the condition lets SET store over what is there.
+func (o *setOptions) holds(old []byte, exists bool) bool {
+	switch o.condition {
+	case setIfMissing:
+		return !exists
+	case setIfExists:
+		return exists
+	case setIfEqual:
+		return exists && bytes.Equal(old, o.match)
+	case setIfNotEqual:
+		return !exists || !bytes.Equal(old, o.match)
+	}
+	return true
+}
+
+func runSet(c *Ctx) error {
+	if len(c.Args) == 3 {
+		c.Txn.SetString(c.Keys[0], c.Arg(2), ttl.None, eventSet)
+		c.Out.OK()
+		return nil
+	}
+	o, err := parseSet(c.Cursor(3))
+	if err != nil {
+		return err
+	}
+	deadline, err := o.expiry.deadline(c.Txn.Now())
+	if err != nil {
+		return err
+	}
+	return setWith(c, &o, deadline)
+}
+
+// setWith is SET with options. The old value is read only where an option needs it,
+// so that only then another type is an error.
+func setWith(c *Ctx, o *setOptions, deadline int64) error {
+	k := c.Keys[0]
+	look := c.Txn.Peek
+	if o.get {
+		look = c.read
+	}
+	item, exists := look(k)
+	var old []byte
+	if exists && (o.get || o.condition >= setIfEqual) {
+		var err error
+		if old, err = item.String(); err != nil {
+			return err
+		}
+	}
+	holds := o.holds(old, exists)
+	switch {
+	case o.get && exists:
+		c.Out.Bulk(old)
+	case o.get || !holds:
+		c.Out.Null()
+	default:
+		c.Out.OK()
+	}
+	switch {
+	case !holds:
+	case o.keep && exists:
+		c.Txn.SetString(k, c.Arg(2), item.Deadline(), eventSet)
+	default:
+		c.store(k, c.Arg(2), deadline)
+	}
+	return nil
+}
+
+func runSetNX(c *Ctx) error {
+	k := c.Keys[0]
+	if _, exists := c.Txn.Peek(k); exists {
+		c.Out.Int(0)
+		return nil
+	}
+	c.Txn.SetString(k, c.Arg(2), ttl.None, eventSet)
+	c.Out.Int(1)
+	return nil
+}
+
+// setFor is SETEX or PSETEX.
+func setFor(unit ttl.Unit) func(*Ctx) error {
+	return func(c *Ctx) error {
+		e := expiry{set: true, arg: c.Arg(2), unit: unit, base: ttl.FromNow}
+		deadline, err := e.deadline(c.Txn.Now())
+		if err != nil {
+			return err
+		}
+		c.store(c.Keys[0], c.Arg(3), deadline)
+		c.Out.OK()
+		return nil
+	}
+}
+
+func runGetSet(c *Ctx) error {
+	if err := replyString(c); err != nil {
+		return err
+	}
+	c.Txn.SetString(c.Keys[0], c.Arg(2), ttl.None, eventSet)
+	return nil
+}
+
+func runMSet(c *Ctx) error {
+	if len(c.Args)%2 == 0 {
+		return errArity(c.Spec.full)
+	}
+	storeAll(c)
+	c.Out.OK()
+	return nil
+}
+
+func runMSetNX(c *Ctx) error {
+	if len(c.Args)%2 == 0 {
+		return errArity(c.Spec.full)
+	}
+	for _, k := range c.Keys {
+		if _, exists := c.Txn.Peek(k); exists {
+			c.Out.Int(0)
+			return nil
+		}
+	}
+	storeAll(c)
+	c.Out.Int(1)
+	return nil
+}
+
+// storeAll stores the pairs of MSET and MSETNX; of a key that is named twice the last
+// value stays.
+func storeAll(c *Ctx) {
+	for i, k := range c.Keys {
+		c.Txn.SetString(k, c.Arg(2*i+2), ttl.None, eventSet)
+	}
+}

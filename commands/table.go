@@ -1,0 +1,77 @@
+package commands
+
+import "strings"
+
+// families lists every family once.
+var families = [][]Spec{
+	connectionCommands,
+	clientCommands,
+	stringCommands,
+	keyCommands,
+	expireCommands,
+	serverCommands,
+	configCommands,
+	commandCommands,
+}
+
+// Table finds declarations by name.
+type Table struct {
+	byName map[string]*Spec // lower and upper case
+	all    []*Spec
+}
+
+// NewTable builds the table from the families.
+func NewTable() *Table {
+	t := &Table{byName: map[string]*Spec{}}
+	for _, family := range families {
+		for i := range family {
+			spec := family[i]
+			t.add(&spec)
+		}
+	}
+	return t
+}
+
+func (t *Table) add(spec *Spec) {
+	spec.full = strings.ToLower(spec.Name)
+	subs := spec.Sub
+	spec.Sub = make([]Spec, len(subs))
+	for i := range subs {
+		sub := subs[i]
+		sub.parent, sub.full = spec, spec.full+"|"+strings.ToLower(sub.Name)
+		spec.Sub[i] = sub
+	}
+	t.byName[spec.full] = spec
+	t.byName[spec.Name] = spec
+	t.all = append(t.all, spec)
+}
+
+// All gives every top-level command.
+func (t *Table) All() []*Spec { return t.all }
+
+// Lookup finds a command by its name in any case; nil if there is none.
+func (t *Table) Lookup(name []byte) *Spec {
+	if spec, ok := t.byName[string(name)]; ok {
+		return spec
+	}
+	if len(name) > 64 {
+		return nil
+	}
+	return t.byName[strings.ToLower(string(name))]
+}
+
+// Sub finds a container's subcommand; nil if there is none.
+func (s *Spec) sub(name []byte) *Spec {
+	for i := range s.Sub {
+		if isWord(name, s.Sub[i].Name) {
+			return &s.Sub[i]
+		}
+	}
+	return nil
+}
+
+// FullName is the command's name as COMMAND gives it: "get", "client|list".
+func (s *Spec) FullName() string { return s.full }
+
+// Is says whether the command has all of the flags.
+func (s *Spec) Is(f Flags) bool { return s.Flags&f == f }

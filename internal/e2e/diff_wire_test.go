@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// failer is what helpers need of a *testing.T or a *rapid.T.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// replyPatience is how long any single reply may take; a server that needs longer hangs.
+const replyPatience = 20 * time.Second
+
+// reply is one reply: its exact bytes, and what they say.
+type reply struct {
+	raw   string
+	kind  byte   // the first byte: + - : $ * and RESP3's _ # , ( = ! % ~ >
+	text  string // of a scalar
+	null  bool   // $-1, *-1 or _
+	items []reply
+}
+
+// isError says whether the reply is an error.
+func (r reply) isError() bool { return r.kind == '-' || r.kind == '!' }
+
+// number is an integer reply; ok is false for any other.
+func (r reply) number() (n int64, ok bool) {
+	if r.kind != ':' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(r.text, 10, 64)
+	return n, err == nil
+}
+
+// texts gives the texts of an array's items.
+func (r reply) texts() []string {
+	list := make([]string, len(r.items))
+	for i, item := range r.items {
+		list[i] = item.text
+	}
+	return list
+}
+
+// fields gives a map reply, which is a flat array in RESP2, by the text of its keys.
+func (r reply) fields() map[string]reply {
+	m := make(map[string]reply, len(r.items)/2)
+	for i := 0; i+1 < len(r.items); i += 2 {
+		m[r.items[i].text] = r.items[i+1]
+	}
+	return m
+}
+
+// unordered is the reply's bytes with its items sorted, for sets and maps whose order
+// means nothing; size is how many items belong together (2 for a map).
+func (r reply) unordered(size int) string {
+	var groups []string
+	for group := range slices.Chunk(r.items, size) {
+		var b strings.Builder
+		for _, item := range group {
+			b.WriteString(item.raw)
+		}
+		groups = append(groups, b.String())
+	}
+	slices.Sort(groups)
+	return fmt.Sprintf("%c%d %q", r.kind, len(r.items), groups)
+}
+
+// wire is a raw connection: what is sent and what comes back is not interpreted.
+type wire struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func dialWire(addr string) (*wire, error) {
+	conn, err := net.DialTimeout("tcp", addr, replyPatience)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{Conn: conn, in: bufio.NewReader(conn)}, nil
+}
+
+// encode writes a command as clients do.
+func encode(args ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	return b.String()
+}
+
+func (w *wire) send(raw string) error {
+	if err := w.SetWriteDeadline(time.Now().Add(replyPatience)); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, raw)
+	return err
+}
+
+// receive reads one reply.
+func (w *wire) receive() (reply, error) {
+	if err := w.SetReadDeadline(time.Now().Add(replyPatience)); err != nil {
+		return reply{}, err
+	}
+	return readReply(w.in)
+}
+
+// do sends one command and gives its reply.
+func (w *wire) do(args ...string) (reply, error) {
+	if err := w.send(encode(args...)); err != nil {
+		return reply{}, err
+	}
+	return w.receive()
+}
+
+// rest is all that still comes until the server closes; a reset counts as closing,
+// since a server that closes with unread input causes one.
+func (w *wire) rest() (string, error) {
+	if err := w.SetReadDeadline(time.Now().Add(replyPatience)); err != nil {
+		return "", err
+	}
+	all, err := io.ReadAll(w.in)
+	if err != nil && isReset(err) {
+		err = nil
+	}
+	return string(all), err
+}
+
+// isReset says whether the other side closed while we were still writing.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// errNotReply is returned for bytes that are no reply.
+var errNotReply = errors.New("not a reply")
+
+func readReply(in *bufio.Reader) (reply, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return reply{}, err
+	}
+	if len(line) < 3 || !strings.HasSuffix(line, "\r\n") {
+		return reply{}, fmt.Errorf("%w: %q", errNotReply, line)
+	}
+	r := reply{raw: line, kind: line[0], text: line[1 : len(line)-2]}
+	switch r.kind {
+	case '+', '-', ':', ',', '#', '(':
+		return r, nil
+	case '_':
+		r.null = true
+		return r, nil
+	}
+	n, err := strconv.Atoi(r.text)
+	if err != nil || n < -1 {
+		return reply{}, fmt.Errorf("%w: %q", errNotReply, line)
+	}
+	if n < 0 {
+		r.null, r.text = true, ""
+		return r, nil
+	}
+	switch r.kind {
+	case '$', '=', '!':
+		return r, r.readBulk(in, n)
+	case '*', '~', '>':
+		return r, r.readItems(in, n)
+	case '%':
+		return r, r.readItems(in, 2*n)
+	}
+	return reply{}, fmt.Errorf("%w: %q", errNotReply, line)
+}
+
+func (r *reply) readBulk(in *bufio.Reader, n int) error {
+	body := make([]byte, n+2)
+	if _, err := io.ReadFull(in, body); err != nil {
+		return err
+	}
+	if string(body[n:]) != "\r\n" {
+		return fmt.Errorf("%w: %d bytes do not end with a new line", errNotReply, n)
+	}
+	r.raw += string(body)
+	r.text = string(body[:n])
+	return nil
+}
+
+func (r *reply) readItems(in *bufio.Reader, n int) error {
+	r.text = ""
+	var raw strings.Builder
+	raw.WriteString(r.raw)
+	for range n {
+		item, err := readReply(in)
+		if err != nil {
+			return err
+		}
+		raw.WriteString(item.raw)
+		r.items = append(r.items, item)
+	}
+	r.raw = raw.String()
+	return nil
+}

@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+// The suite runs every step against Keyp and, as a check on the suite itself, against
+// a real redis-server, over RESP2 and RESP3 each: what it demands is what Redis does.
+
+// feature is one sub-test of a family. It starts with all databases empty.
+type feature struct {
+	name string
+	run  func(t *testing.T, s subject)
+	// newer says since which version Redis does this, for steps that redis-server
+	// 7.0.15 can't take. Empty: it can.
+	newer string
+}
+
+// subject is a server under test and a client of it.
+type subject struct {
+	*redis.Client
+	server *testkit.Server
+	proto  int
+	keyp   bool
+}
+
+// family runs its features against every server and protocol.
+func family(t *testing.T, features []feature) {
+	servers := []struct {
+		name  string
+		keyp  bool
+		start func(testing.TB, ...string) *testkit.Server
+	}{
+		{"keyp", true, testkit.Keyp},
+		{"redis-server", false, func(t testing.TB, args ...string) *testkit.Server {
+			return testkit.Redis(t, append(args, "--enable-debug-command", "yes")...)
+		}},
+	}
+	for _, server := range servers {
+		t.Run(server.name, func(t *testing.T) {
+			running := server.start(t)
+			for _, proto := range []int{2, 3} {
+				t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
+					s := subject{running.Client(proto), running, proto, server.keyp}
+					s.AddHook(recorder{s.keyp})
+					for _, f := range features {
+						if f.newer != "" && !s.keyp {
+							continue
+						}
+						is(t, "OK")(s.FlushAll(ctx).Result())
+						t.Run(f.name, func(t *testing.T) { f.run(t, s) })
+					}
+				})
+			}
+			running.Stop()
+		})
+	}
+}
+
+// ctx is the context of every call: the client's own deadlines bound them.
+var ctx = context.Background()
+
+// is checks a typed result: is(t, "OK")(c.Set(…).Result()).
+func is[T any](t *testing.T, want T) func(T, error) {
+	t.Helper()
+	return func(got T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("error %v, want %v", err, want)
+		} else if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %#v, want %#v", got, want)
+		}
+	}
+}
+
+// expires checks that a key's time to live is what was set a moment ago.
+func expires(t *testing.T, s subject, key string, want time.Duration) {
+	t.Helper()
+	const moment = 4 * time.Second // on a busy machine
+	if got, err := s.PTTL(ctx, key).Result(); err != nil || got > want || got < want-moment {
+		t.Errorf("%s expires in %v, %v, want %v", key, got, err, want)
+	}
+}
+
+// persists checks that a key exists and has no deadline.
+func persists(t *testing.T, s subject, key string) {
+	t.Helper()
+	const noDeadline = time.Duration(-1) // as go-redis gives it
+	is(t, noDeadline)(s.PTTL(ctx, key).Result())
+}
+
+// gone checks that a key does not exist.
+func gone(t *testing.T, s subject, key string) {
+	t.Helper()
+	missing(t, s.Get(ctx, key))
+	is(t, int64(0))(s.Exists(ctx, key).Result())
+	is(t, time.Duration(-2))(s.PTTL(ctx, key).Result())
+}
+
+// fails checks that a command is refused with exactly this text.
+func fails(t *testing.T, want string, cmd redis.Cmder) {
+	t.Helper()
+	if err := cmd.Err(); err == nil || err.Error() != want {
+		t.Errorf("%v: error %v, want %s", cmd.Args(), err, want)
+	}
+}
+
+// missing checks for a null reply.
+func missing(t *testing.T, cmd redis.Cmder) {
+	t.Helper()
+	if err := cmd.Err(); !errors.Is(err, redis.Nil) {
+		t.Errorf("%v: %v, want a null reply", cmd.Args(), err)
+	}
+}
+
+// do sends any command and gives its reply as go-redis decodes it.
+func (s subject) do(words ...any) (any, error) { return s.Do(ctx, words...).Result() }
+
+// sent is every command, with its subcommand, that a suite has sent to Keyp.
+var sent struct {
+	sync.Mutex
+	names map[string]bool
+}
+
+// recorder notes what a client sends.
+type recorder struct{ on bool }
+
+func (r recorder) note(cmd redis.Cmder) {
+	if !r.on {
+		return
+	}
+	sent.Lock()
+	defer sent.Unlock()
+	if sent.names == nil {
+		sent.names = map[string]bool{}
+	}
+	args := cmd.Args()
+	name := strings.ToLower(fmt.Sprint(args[0]))
+	sent.names[name] = true
+	if len(args) > 1 {
+		sent.names[name+"|"+strings.ToLower(fmt.Sprint(args[1]))] = true
+	}
+}
+
+func (r recorder) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (r recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.note(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (r recorder) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			r.note(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestGoRedisEveryCommand comes after the families of this suite, in the order of the files,
+// and checks that they have sent every command that the server has.
+func TestGoRedisEveryCommand(t *testing.T) {
+	if len(sent.names) == 0 {
+		t.Skip("the suite has not run before this test")
+	}
+	list, err := testkit.Keyp(t).Client(3).CommandList(ctx, nil).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range list {
+		if !sent.names[name] {
+			t.Errorf("the go-redis suite never sends %s", name)
+		}
+	}
+}

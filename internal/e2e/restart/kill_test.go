@@ -1,0 +1,205 @@
+package restart
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+const (
+	// writers is how many connections write at the same time, each to its own keys.
+	writers = 5
+	// killsByDefault is how many rounds all runs have together; KEYP_KILLS changes it.
+	killsByDefault = 24
+)
+
+// runs are the servers that are killed: with which options, and their share of the rounds.
+var runs = []struct {
+	name  string
+	share int // of 24
+	args  []string
+}{
+	// Tiny bounds make rotations, checkpoints and the recycling of segments frequent.
+	{"busy", 9, []string{"--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"}},
+	// Memory for nearly nothing makes most keys come and go.
+	{"evicting", 5, []string{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--maxmemory", "1mb", "--shards", "4"}},
+	{"defaults", 4, nil},
+	{"everysec", 3, []string{"--appendfsync", "everysec", "--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb"}},
+	{"no", 3, []string{"--appendfsync", "no", "--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb"}},
+}
+
+// TestKills has writers at work while the server is killed or stopped at random moments,
+// also in the middle of a checkpoint, and compares every key, value and deadline with
+// what was acknowledged.
+func TestKills(t *testing.T) {
+	kills := killsByDefault
+	if text := os.Getenv("KEYP_KILLS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("KEYP_KILLS=%s is not a number above 0", text)
+		}
+		kills = n
+	}
+	seed := rand.Uint64()
+	if text := os.Getenv("KEYP_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("KEYP_SEED=%s is not a number", text)
+		}
+		seed = n
+	}
+	for i, run := range runs {
+		t.Run(run.name, func(t *testing.T) {
+			t.Parallel()
+			t.Logf("KEYP_SEED=%d", seed)
+			k := newKiller(t, rand.New(rand.NewPCG(seed, uint64(i))), run.args)
+			for round := range (kills*run.share + killsByDefault - 1) / killsByDefault {
+				k.round(round, round%4 == 3)
+			}
+			k.round(-1, true)
+			k.server.Stop()
+			k.check()
+			t.Logf("%d commands; of %d under way when the server ended %d had happened", k.sent, k.underWay, k.happened)
+			if k.sent == 0 {
+				t.Error("nothing was written")
+			}
+		})
+	}
+}
+
+// killer is one server with its writers.
+type killer struct {
+	t       *testing.T
+	rng     *rand.Rand
+	server  *testkit.Server
+	writers []*writer
+	// answered counts the replies that writers have got.
+	answered atomic.Int64
+	// For the log: what was sent, and how often commands under way had happened.
+	sent, underWay, happened int
+}
+
+func newKiller(t *testing.T, rng *rand.Rand, args []string) *killer {
+	k := &killer{t: t, rng: rng, server: testkit.Keyp(t, args...)}
+	for id := range writers {
+		k.writers = append(k.writers, &writer{id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), state: state{}, answered: &k.answered})
+	}
+	return k
+}
+
+// round writes for a moment, stops or kills the server, starts it again and compares.
+func (k *killer) round(round int, stop bool) {
+	var all sync.WaitGroup
+	for _, w := range k.writers {
+		all.Go(func() { w.run(k.server) })
+	}
+	var least map[name]int64
+	all.Go(func() { least = k.watch() })
+	if k.rng.IntN(2) == 0 {
+		all.Go(k.checkpoint)
+	}
+	k.letThemWork()
+	if stop {
+		k.server.Stop()
+	} else {
+		k.server.Kill()
+	}
+	all.Wait()
+	for _, w := range k.writers {
+		if w.failure != nil {
+			k.t.Fatalf("round %d, writer %d: %v", round, w.id, w.failure)
+		}
+	}
+	if round%5 == 1 {
+		k.check()
+	}
+	k.server.Start()
+	k.compare(round, least)
+}
+
+// letThemWork returns after a random number of replies, or a random time if that comes
+// first: the machine may be slow.
+func (k *killer) letThemWork() {
+	enough := k.answered.Load() + int64(k.rng.IntN(1500))
+	deadline := time.Now().Add(time.Duration(100+k.rng.IntN(900)) * time.Millisecond)
+	for k.answered.Load() < enough && time.Now().Before(deadline) {
+		time.Sleep(time.Duration(k.rng.IntN(2000)) * time.Microsecond)
+	}
+}
+
+// watch reads the counters until the server is gone, and gives their highest values:
+// what somebody has seen must not be lost, acknowledged to its writer or not.
+func (k *killer) watch() map[name]int64 {
+	ctx := context.Background()
+	c := k.server.Client(3)
+	defer c.Close()
+	least := map[name]int64{}
+	for {
+		for _, w := range k.writers {
+			n, err := c.Get(ctx, w.counter().key).Int64()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return least
+			}
+			least[w.counter()] = n
+		}
+	}
+}
+
+// checkpoint asks for one checkpoint after the other until the server is gone.
+func (k *killer) checkpoint() {
+	ctx := context.Background()
+	c := k.server.Client(2)
+	defer c.Close()
+	for {
+		var refused redis.Error
+		if err := c.Do(ctx, "BGSAVE").Err(); err != nil && !errors.As(err, &refused) {
+			return
+		}
+	}
+}
+
+// compare holds everything that the server shows against the writers' states.
+func (k *killer) compare(round int, least map[name]int64) {
+	k.t.Helper()
+	var known []name
+	for _, w := range k.writers {
+		names := w.keys()
+		known = append(known, names...)
+		shown, at := look(k.t, k.server, names)
+		if n := shown[w.counter()]; n.data != "" || least[w.counter()] > 0 {
+			if high, err := strconv.ParseInt(n.data, 10, 64); err != nil || high < least[w.counter()] {
+				k.t.Errorf("round %d: a client has seen %d in %v, which now is %v", round, least[w.counter()], w.counter(), n)
+			}
+		}
+		done, problems := w.state.settle(w.pending, w.at, shown, at)
+		for _, text := range problems {
+			k.t.Errorf("round %d: %s", round, text)
+		}
+		k.sent, k.underWay, k.happened = k.sent+w.sent, k.underWay+len(w.pending), k.happened+done
+	}
+	checkNames(k.t, k.server, known)
+	if k.t.Failed() {
+		k.t.FailNow()
+	}
+}
+
+// check has keyp itself look whether log, data file, memory and index agree.
+func (k *killer) check() {
+	k.t.Helper()
+	output, err := exec.Command(testkit.Binary(k.t), "check", k.server.Dir()).CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "is sound") {
+		k.t.Fatalf("keyp check: %v\n%s", err, output)
+	}
+}

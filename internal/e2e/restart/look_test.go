@@ -1,0 +1,109 @@
+package restart
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+// look reads keys with their deadlines, and says when it did.
+func look(t testing.TB, server *testkit.Server, names []name) (map[name]seen, span) {
+	t.Helper()
+	ctx := context.Background()
+	shown := map[name]seen{}
+	at := span{from: time.Now().UnixMilli()}
+	for db := range databases {
+		c := server.ClientDB(3, db)
+		type replies struct {
+			data     *redis.StringCmd
+			deadline *redis.DurationCmd
+		}
+		asked := map[name]replies{}
+		pipe := c.Pipeline()
+		for _, n := range names {
+			if n.db == db {
+				asked[n] = replies{pipe.Get(ctx, n.key), pipe.PExpireTime(ctx, n.key)}
+			}
+		}
+		_, _ = pipe.Exec(ctx) // each reply has its own error
+		for n, r := range asked {
+			shown[n] = see(t, n, r.data, r.deadline)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at.to = time.Now().UnixMilli()
+	return shown, at
+}
+
+// see makes one finding of a GET and a PEXPIRETIME. The key may expire between them.
+func see(t testing.TB, n name, data *redis.StringCmd, deadline *redis.DurationCmd) seen {
+	t.Helper()
+	text, err := data.Result()
+	missing := errors.Is(err, redis.Nil)
+	if err != nil && !missing {
+		t.Fatalf("GET %v: %v", n, err)
+	}
+	at, err := deadline.Result()
+	switch {
+	case err != nil:
+		t.Fatalf("PEXPIRETIME %v: %v", n, err)
+	case at == -2:
+		return seen{}
+	case missing:
+		t.Errorf("%v: GET finds nothing, PEXPIRETIME then gives %d", n, at)
+	case at == -1:
+		return seen{there: true, data: text}
+	}
+	return seen{true, text, at.Milliseconds()}
+}
+
+// checkNames fails when the server has keys beyond the known ones, or counts its keys
+// wrongly for longer than the removal of what expires may take.
+func checkNames(t testing.TB, server *testkit.Server, known []name) {
+	t.Helper()
+	ctx := context.Background()
+	expected := map[name]bool{}
+	for _, n := range known {
+		expected[n] = true
+	}
+	for db := range databases {
+		c := server.ClientDB(2, db)
+		keys, err := c.Keys(ctx, "*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			if !expected[name{db, key}] {
+				t.Errorf("there is a key that nobody wrote: %v", name{db, key})
+			}
+		}
+		testkit.Eventually(t, 10*time.Second, "DBSIZE equals the number of KEYS", func() bool {
+			keys, err := c.Keys(ctx, "*").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			size, err := c.DBSize(ctx).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(size) == len(keys)
+		})
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Connections break here on purpose: go-redis need not say so.
+func init() { redis.SetLogger(quiet{}) }
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}

@@ -1,0 +1,38 @@
+package server
+
+import "unsafe"
+
+// What commands may ask of a connection (commands.Conn). Only the loop calls these.
+
+// QueryBuffer is the input that has not been run and the free room behind it.
+func (s *session) QueryBuffer() (used, free int) {
+	if s.reader == nil {
+		return 0, 0
+	}
+	used = s.reader.Buffered()
+	return used, max(0, s.room-used)
+}
+
+// OutputBuffer is the output that has not left.
+func (s *session) OutputBuffer() int { return s.out.pending() }
+
+// Memory is what the connection takes, its share of pools left out.
+func (s *session) Memory() int {
+	return int(unsafe.Sizeof(*s)) + len(s.client.Addr) + len(s.client.Name) + len(s.client.LibName) +
+		len(s.client.LibVer) + s.room + s.out.memory()
+}
+
+// Blocked says whether a blocking command waits; there is none yet.
+func (s *session) Blocked() bool { return false }
+
+// Unblock ends such a wait.
+func (s *session) Unblock(bool) bool { return false }
+
+// Kill closes the connection: at once, or after its reply when it is the caller's.
+func (s *session) Kill() {
+	if s == s.loop.current {
+		s.client.Closing = true
+		return
+	}
+	s.loop.close(s)
+}

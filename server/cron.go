@@ -1,0 +1,159 @@
+package server
+
+import (
+	"math"
+	"time"
+
+	"keyp/commands"
+	"keyp/internal/config"
+	"keyp/server/resp"
+)
+
+// calmInput is how long an incomplete command may rest before its reader's buffer is
+// cut to what it holds.
+const calmInput = time.Second
+
+// tick is the housekeeping of every cronTime.
+func (l *loop) tick() {
+	l.timers.set(&l.cron, l.mono+cronTime)
+	stats := &l.srv.Stats
+	ops, in, out := l.rates.sample(l.mono, stats.Commands.Load(), stats.NetIn.Load(), stats.NetOut.Load())
+	stats.OpsPerSec.Store(ops)
+	stats.InBytesPerSec.Store(in)
+	stats.OutBytesPerSec.Store(out)
+	if used := commands.UsedMemory(); used > stats.PeakMemory.Load() {
+		stats.PeakMemory.Store(used)
+	}
+	l.sweep()
+}
+
+// sweep looks at a part of the sessions, all of them about once a second: it gives
+// back the room behind incomplete commands and cuts those over their soft limit.
+func (l *loop) sweep() {
+	n := len(l.sessions)
+	for range n/int(time.Second/cronTime) + 1 {
+		if n == 0 {
+			return
+		}
+		l.swept = (l.swept + 1) % n
+		s := l.sessions[l.swept]
+		if s == nil || s.lingering {
+			continue
+		}
+		if s.reader != nil && s.parked == parkNone && !s.queued && l.wall-s.client.LastActive > calmInput.Milliseconds() {
+			s.reader.Release()
+			s.room = s.reader.Buffered()
+		}
+		l.checkSoftLimit(s)
+	}
+}
+
+// checkSoftLimit cuts a session whose output has been over the soft limit for too
+// long.
+func (l *loop) checkSoftLimit(s *session) {
+	limit := &l.settings.output
+	switch {
+	case limit.soft == 0 || s.out.pending() <= limit.soft:
+		s.softSince = 0
+	case s.softSince == 0:
+		s.softSince = max(l.mono, 1)
+	case l.mono-s.softSince > limit.patience:
+		l.cutOutput(s)
+	}
+}
+
+// watchSettings reads the settings now and after each change.
+func (l *loop) watchSettings() {
+	for _, name := range []string{
+		"proto-max-bulk-len", "client-query-buffer-limit", "client-output-buffer-limit", "timeout",
+	} {
+		l.o.Config.OnChange(name, func() error {
+			l.stale.Store(true)
+			l.box.wake()
+			return nil
+		})
+	}
+	l.readSettings()
+}
+
+func (l *loop) readSettings() {
+	cfg := l.o.Config
+	st := &l.settings
+	st.limits = resp.DefaultLimits
+	st.limits.MaxBulk = cfg.Int("proto-max-bulk-len")
+	st.guest = st.limits
+	st.guest.Unauthenticated = true
+	st.queryBuffer = int(min(cfg.Int("client-query-buffer-limit"), math.MaxInt))
+	normal := cfg.OutputLimit(config.ClassNormal)
+	st.output = outputLimit{
+		hard:     int(min(normal.Hard, math.MaxInt)),
+		soft:     int(min(normal.Soft, math.MaxInt)),
+		patience: time.Duration(normal.Seconds) * time.Second,
+	}
+	idle := time.Duration(cfg.Int("timeout")) * time.Second
+	if idle == st.idle {
+		return
+	}
+	st.idle = idle
+	for _, s := range l.sessions {
+		if s != nil && !s.lingering {
+			l.armIdle(s)
+		}
+	}
+}
+
+// armIdle sets the timer that ends a session which has sent nothing for too long. It
+// is not moved with every command: when it fires early, it is set for the rest.
+func (l *loop) armIdle(s *session) {
+	if l.settings.idle == 0 {
+		l.timers.stop(s.idle)
+		return
+	}
+	if s.idle == nil {
+		s.idle = &timer{run: func() { l.checkIdle(s) }}
+	}
+	l.timers.set(s.idle, l.mono+l.idleLeft(s))
+}
+
+// idleLeft is how long a session may stay silent from now on; it may be below zero.
+func (l *loop) idleLeft(s *session) time.Duration {
+	return l.settings.idle - time.Duration(l.wall-s.client.LastActive)*time.Millisecond
+}
+
+func (l *loop) checkIdle(s *session) {
+	left := l.idleLeft(s)
+	if left > 0 || s.parked != parkNone {
+		l.timers.set(s.idle, l.mono+max(left, cronTime))
+		return
+	}
+	l.o.Log.Debug("closing an idle client", "client", s.client.ID, "address", s.client.Addr)
+	l.close(s)
+}
+
+// rates are averages over the last samples.
+type rates struct {
+	ring [16]rateSample
+	n    int // samples taken
+}
+
+type rateSample struct {
+	at           time.Duration
+	ops, in, out int64
+}
+
+// sample takes the counters' present values and gives their growth per second. A
+// counter that was set back counts as standing still.
+func (r *rates) sample(now time.Duration, ops, in, out int64) (opsPS, inPS, outPS int64) {
+	oldest := r.ring[r.n%len(r.ring)]
+	if r.n < len(r.ring) {
+		oldest = r.ring[0]
+	}
+	r.ring[r.n%len(r.ring)] = rateSample{now, ops, in, out}
+	r.n++
+	span := (now - oldest.at).Seconds()
+	if r.n == 1 || span <= 0 {
+		return 0, 0, 0
+	}
+	per := func(growth int64) int64 { return max(0, int64(float64(growth)/span)) }
+	return per(ops - oldest.ops), per(in - oldest.in), per(out - oldest.out)
+}

@@ -1,0 +1,41 @@
+// Package server is the event loop: it accepts connections, parses what they send,
+// runs the commands, makes their effects durable once per pass, and writes the
+// replies. One goroutine, locked to its thread, does all of it; a connection costs a
+// small struct and no goroutine.
+//
+// # The pass
+//
+//	wait for sockets        at most until the next timer; not at all while work is left
+//	  │
+//	take in                 readiness, accepted connections, messages of other goroutines
+//	  │
+//	serve each ready one    read, parse, run; bounded, the rest in the next pass
+//	  │
+//	commit once             inline while syncs are fast, else on the log's own goroutine
+//	  │
+//	write                   of each touched session the part whose LSNs are durable
+//
+// # Invariants
+//
+//   - Everything reached from the loop (sessions, clients, timers) belongs to its
+//     goroutine. Others post a function to the mailbox and wake the loop.
+//   - No byte leaves before the state that it shows is durable: a session's output
+//     remembers from which byte on which LSN is needed, and the order is kept.
+//   - Sockets are watched edge-triggered, so a session remembers that it may be
+//     readable until a read has said otherwise. A session that can go on is in the
+//     run queue; one that cannot (parked, over its output limit, waiting for input)
+//     is not, and whatever ends that state puts it back.
+//   - A session reads from its socket only when its reader holds no complete command.
+//     So unparsed input is one incomplete command and one read, however long the
+//     pipeline is; the rest stays with the client.
+//   - While a session is parked (its keys are being loaded, an executor works for it,
+//     CLIENT PAUSE holds it) its reader is not touched, so its arguments stay valid.
+//   - A closed descriptor is given back to the system at the end of the pass, when no
+//     event of this pass can name it any more. Late results find the session by
+//     pointer and see that it is closed; a session is never used twice.
+//
+// # Memory
+//
+// A connection holds a reader only while a command is incomplete or parked, and an
+// output buffer only while something is to be sent; both come from pools of the loop.
+package server

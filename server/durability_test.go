@@ -1,0 +1,274 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keyp/internal/vfs"
+	"keyp/storage"
+)
+
+// disk is a file system whose syncs can be made slow, held back or fail.
+type disk struct {
+	delay atomic.Int64
+	gate  atomic.Pointer[chan struct{}]
+	fail  atomic.Bool
+}
+
+var errDisk = errors.New("the disk is gone")
+
+func (d *disk) use(o *storage.Options) {
+	o.FS = vfs.Inject(vfs.OS, func(op vfs.Op, _ string, _ int64, _ int) error {
+		if op != vfs.OpSync {
+			return nil
+		}
+		time.Sleep(time.Duration(d.delay.Load()))
+		if gate := d.gate.Load(); gate != nil {
+			<-*gate
+		}
+		if d.fail.Load() {
+			return errDisk
+		}
+		return nil
+	})
+}
+
+// slowDisk has the server find syncs slow, so that it no longer waits for them.
+func slowDisk(t *testing.T, ts *testServer, d *disk) {
+	t.Helper()
+	d.delay.Store(int64(3 * time.Millisecond))
+	c := ts.dial()
+	eventually(t, "syncs are slow", func() bool {
+		c.do("INCR warm")
+		return ts.store.Log().SyncCost() > slowSync
+	})
+}
+
+// TestNothingUndurableLeaves holds a sync back: the write's reply waits, and so does
+// whatever shows it, while reads of durable keys go on.
+func TestNothingUndurableLeaves(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	reader, seer, c := ts.dial(), ts.dial(), ts.dial()
+	reader.do("SET clean 1")
+	slowDisk(t, ts, d)
+	gate := make(chan struct{})
+	d.gate.Store(&gate)
+
+	c.send("GET clean\nSET a 1\nGET clean\n")
+	c.expect("1") // before the write in order, and clean
+	eventually(t, "the write has run", func() (ran bool) {
+		ts.onLoop(func(l *loop) { ran = len(l.waiting) == 1 })
+		return ran
+	})
+	seer.send("GET a\n")
+	eventually(t, "the reader of a waits too", func() (waits bool) {
+		ts.onLoop(func(l *loop) { waits = len(l.waiting) == 2 })
+		return waits
+	})
+	for range 20 {
+		if got := reader.do("GET clean"); got != "1" {
+			t.Fatal(got)
+		}
+	}
+	if n := c.r.Buffered() + seer.r.Buffered(); n > 0 {
+		t.Fatalf("%d bytes left before they were durable", n)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := c.r.Peek(1); err == nil {
+		t.Fatalf("%q left before it was durable", b)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	d.gate.Store(nil)
+	close(gate)
+	c.r.Reset(c.Conn)
+	c.expect("+OK", "1")
+	seer.expect("1")
+}
+
+// TestManyClientsOnSlowDisk: every reply arrives, in order.
+func TestManyClientsOnSlowDisk(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	slowDisk(t, ts, d)
+	var list []*client
+	for range 20 {
+		list = append(list, ts.dial())
+	}
+	for range 20 {
+		for _, c := range list {
+			c.send("SET own 1\nGET clean\nINCR n\nGET own\n")
+		}
+		for _, c := range list {
+			c.expect("+OK", "$-1")
+			if got := c.reply(); got[0] != ':' {
+				t.Fatal(got)
+			}
+			c.expect("1")
+		}
+	}
+	if got := list[0].do("GET n"); got != "400" {
+		t.Fatalf("n is %s", got)
+	}
+}
+
+// TestFailedLogStopsTheServer: a write whose sync fails is never acknowledged.
+func TestFailedLogStopsTheServer(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		d := &disk{}
+		ts := start(t, d.use)
+		if slow {
+			slowDisk(t, ts, d)
+		}
+		c := ts.dial()
+		c.do("SET a 1")
+		d.fail.Store(true)
+		c.send("SET a 2\nGET a\n")
+		if got := c.reply(); got[0] != '(' {
+			t.Fatalf("slow %v: a write that is not durable was answered: %q", slow, got)
+		}
+		select {
+		case err := <-ts.done:
+			if !errors.Is(err, errDisk) {
+				t.Fatalf("slow %v: Run gave %v", slow, err)
+			}
+		case <-time.After(patience):
+			t.Fatalf("slow %v: the server goes on", slow)
+		}
+	}
+}
+
+// TestCleanStop: what runs is answered, what is held runs, and what was acknowledged
+// is there afterwards.
+func TestCleanStop(t *testing.T) {
+	dir := t.TempDir()
+	ts, err := prepareServer(t, dir, []string{"127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { ts.done <- ts.Run(ctx) }()
+	slow, held, c := ts.dial(), ts.dial(), ts.dial()
+	slow.send("SET a 1\nDEBUG SLEEP 0.3\n")
+	slow.expect("+OK")
+	c.do("CLIENT PAUSE 100000 WRITE")
+	held.send("SET b 2\n")
+	eventually(t, "a command runs and one is held", func() (both bool) {
+		ts.onLoop(func(l *loop) { both = l.exec.jobs == 1 && len(l.held) == 1 })
+		return both
+	})
+	c.send("SHUTDOWN NOSAVE\n")
+	slow.expect("+OK", "(eof)")
+	held.expect("+OK", "(eof)")
+	c.expect("(eof)")
+	if err := <-ts.done; err != nil {
+		t.Fatal(err)
+	}
+	if ts.SaveAtExit() {
+		t.Error("NOSAVE is not remembered")
+	}
+	if err := ts.store.Close(ts.SaveAtExit()); err != nil {
+		t.Fatal(err)
+	}
+
+	again, err := prepareServer(t, dir, []string{"127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.run()
+	after := again.dial()
+	after.send("GET a\nGET b\n")
+	after.expect("1", "2")
+}
+
+// TestStopIsBounded: a client that takes nothing cannot keep the server from stopping.
+func TestStopIsBounded(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.raw(multibulk("SET", "k", strings.Repeat("x", 16<<20)))
+	c.expect("+OK")
+	c.raw(multibulk("GET", "k"))
+	eventually(t, "the reply is stuck", func() (stuck bool) {
+		ts.onLoop(func(l *loop) {
+			for _, s := range l.sessions {
+				stuck = stuck || s != nil && s.full
+			}
+		})
+		return stuck
+	})
+	ts.stop()
+	select {
+	case err := <-ts.done:
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts.done <- nil
+	case <-time.After(stopTime + patience):
+		t.Fatal("the server does not stop")
+	}
+}
+
+// TestKeysAreLoaded reads keys that only the data file has, in pipelines that must
+// keep their order.
+func TestKeysAreLoaded(t *testing.T) {
+	dir := t.TempDir()
+	fill := func(o *storage.Options) { o.SegmentSize = 1 << 20 }
+	ts, err := prepareServer(t, dir, []string{"127.0.0.1:0"}, fill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ts.done <- ts.Run(ctx) }()
+	c := ts.dial()
+	const n = 2000
+	for i := range n {
+		c.raw(multibulk("SET", key(i), "value of "+key(i)))
+	}
+	for range n {
+		c.expect("+OK")
+	}
+	cancel()
+	if err := <-ts.done; err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.store.Close(true); err != nil {
+		t.Fatal(err)
+	}
+
+	// Over its budget the store loads nothing by itself, so every key parks.
+	again, err := prepareServer(t, dir, []string{"127.0.0.1:0"}, fill,
+		func(o *storage.Options) { o.MaxMemory = 1 }, "maxmemory=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.run()
+	list := []*client{again.dial(), again.dial(), again.dial()}
+	for _, c := range list {
+		go func() {
+			for i := range n {
+				c.raw(multibulk("GET", key(i)) + multibulk("STRLEN", key(i)) + "PING\r\n")
+			}
+		}()
+	}
+	for _, c := range list {
+		for i := range n {
+			want := "value of " + key(i)
+			c.expect(want, ":"+strconv.Itoa(len(want)), "+PONG")
+		}
+	}
+	if again.store.Stats().Loads == 0 {
+		t.Fatal("no key was loaded: the test shows nothing")
+	}
+}
+
+func key(i int) string { return "key:" + strconv.Itoa(i) }

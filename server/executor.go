@@ -1,0 +1,134 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/server/resp"
+)
+
+// maxWorkers is how many Slow commands run at a time; more wait for their turn.
+const maxWorkers = 4
+
+// executor runs Slow commands beside the loop. A session has one job at most, so
+// there are never more jobs than sessions.
+type executor struct {
+	post  func(func()) // to the loop
+	clock clock.Clock
+
+	mu      sync.Mutex
+	more    sync.Cond
+	queue   []*job
+	workers int
+	idle    int
+	stopped bool
+	jobs    int // not yet taken back by the loop; belongs to the loop
+}
+
+// job is a command with all that it may touch: copies, since the session goes on to
+// belong to the loop.
+type job struct {
+	s      *session
+	ctx    commands.Ctx
+	client commands.Client
+	out    resp.Writer
+	took   time.Duration
+}
+
+// run has a worker run the session's parked command. The loop calls it.
+func (e *executor) run(l *loop, s *session, spec *commands.Spec) {
+	j := &job{s: s, client: s.client}
+	j.client.Conn = nil // it belongs to the loop
+	j.out.Proto = s.client.Proto
+	j.ctx = commands.Ctx{
+		Spec: spec, Args: copyArgs(s.args), Client: &j.client, Server: l.srv, Out: &j.out,
+	}
+	e.jobs++
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.more.L = &e.mu
+	e.queue = append(e.queue, j)
+	if e.idle > 0 {
+		e.more.Signal()
+		return
+	}
+	if e.workers < maxWorkers {
+		e.workers++
+		go e.work(l)
+	}
+}
+
+// work is a worker's goroutine.
+func (e *executor) work(l *loop) {
+	for {
+		j := e.take()
+		if j == nil {
+			return
+		}
+		began := e.clock.Mono()
+		l.srv.RunSlow(&j.ctx)
+		j.took = e.clock.Mono() - began
+		e.post(func() { l.executed(j) })
+	}
+}
+
+// take waits for a job; nil means that the executor has stopped.
+func (e *executor) take() *job {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle++
+	defer func() { e.idle-- }()
+	for len(e.queue) == 0 && !e.stopped {
+		e.more.Wait()
+	}
+	if e.stopped {
+		return nil
+	}
+	j := e.queue[0]
+	e.queue[0] = nil
+	e.queue = e.queue[1:]
+	return j
+}
+
+// stop lets the workers end; what they run at present ends by itself.
+func (e *executor) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped, e.queue = true, nil
+	if e.more.L != nil {
+		e.more.Broadcast()
+	}
+}
+
+// executed takes a job's reply into its session and lets that go on.
+func (l *loop) executed(j *job) {
+	l.exec.jobs--
+	s := j.s
+	if s.closed {
+		return
+	}
+	l.guard(s, func(s *session) {
+		l.srv.Observe(&j.ctx, 0, j.took)
+		mark := s.out.add(j.out.Buf, &l.buffers)
+		l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
+		l.unpark(s)
+	})
+}
+
+// copyArgs copies arguments into memory of their own.
+func copyArgs(args [][]byte) [][]byte {
+	size := 0
+	for _, arg := range args {
+		size += len(arg)
+	}
+	all := make([]byte, 0, size)
+	copied := make([][]byte, len(args))
+	for i, arg := range args {
+		at := len(all)
+		all = append(all, arg...)
+		copied[i] = all[at:len(all):len(all)]
+	}
+	return copied
+}

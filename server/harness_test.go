@@ -1,0 +1,329 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/storage"
+)
+
+// patience bounds every wait of the tests.
+const patience = 20 * time.Second
+
+// testServer is a server on a real store, with everything that is logged.
+type testServer struct {
+	*Server
+	t     testing.TB
+	store *storage.Store
+	cmds  *commands.Server
+	cfg   *config.Config
+	log   *syncBuffer
+	bell  *Bell
+	done  chan error
+	stop  context.CancelFunc
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// setting is an option for start: "name=value" for the configuration, or a function
+// that changes the parts before the server is made.
+type setting any
+
+// prepareServer makes a store and a server that does not run yet.
+func prepareServer(t testing.TB, dir string, listen []string, settings ...setting) (*testServer, error) {
+	ts := &testServer{t: t, log: &syncBuffer{}, bell: &Bell{}, done: make(chan error, 1)}
+	log := slog.New(slog.NewTextHandler(ts.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	args := []string{"--dir", dir}
+	storeOptions := storage.Options{
+		Dir: dir, Clock: clock.System, Logger: log, OnDurable: ts.bell.Durable, OnFail: ts.bell.Fail,
+	}
+	for _, s := range settings {
+		switch s := s.(type) {
+		case string:
+			name, value, _ := strings.Cut(s, "=")
+			args = append(args, "--"+name, value)
+		case func(*storage.Options):
+			s(&storeOptions)
+		}
+	}
+	res, err := config.Load(args, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	ts.cfg = res
+	if ts.store, _, err = storage.Open(storeOptions); err != nil {
+		return nil, err
+	}
+	ts.cmds = commands.NewServer(ts.store, ts.cfg, log, storeOptions.Clock)
+	for _, s := range settings {
+		if fn, ok := s.(func(*commands.Server)); ok {
+			fn(ts.cmds)
+		}
+	}
+	ts.Server, err = New(Options{
+		Config: ts.cfg, Commands: ts.cmds, Log: log, Clock: storeOptions.Clock, Bell: ts.bell, Listen: listen,
+	})
+	if err != nil {
+		return nil, firstError(err, ts.store.Close(false))
+	}
+	for _, s := range settings {
+		if fn, ok := s.(func(*loop)); ok {
+			fn(ts.loop)
+		}
+	}
+	return ts, nil
+}
+
+// start runs a server on a free loopback port until the test ends.
+func start(t testing.TB, settings ...setting) *testServer {
+	t.Helper()
+	small := func(o *storage.Options) { o.SegmentSize = 1 << 20 } // quicker to prepare
+	ts, err := prepareServer(t, t.TempDir(), []string{"127.0.0.1:0"}, append([]setting{small}, settings...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.run()
+	return ts
+}
+
+func (ts *testServer) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ts.stop = cancel
+	ended := make(chan struct{})
+	go func() {
+		ts.done <- ts.Run(ctx)
+		close(ended)
+	}()
+	ts.t.Cleanup(func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			ts.t.Error("the server does not stop")
+			return
+		}
+		if err := ts.store.Close(false); err != nil && ts.store.Err() == nil {
+			ts.t.Errorf("close: %v", err)
+		}
+		if ts.t.Failed() {
+			log := ts.log.String()
+			ts.t.Logf("server log:\n%s", log[max(0, len(log)-8000):])
+		}
+	})
+}
+
+// onLoop has fn run on the loop and waits for it.
+func (ts *testServer) onLoop(fn func(*loop)) {
+	ts.t.Helper()
+	done := make(chan struct{})
+	ts.loop.box.post(func() {
+		defer close(done)
+		fn(ts.loop)
+	})
+	select {
+	case <-done:
+	case <-time.After(patience):
+		ts.t.Fatal("the loop does not answer")
+	}
+}
+
+// eventually polls until ok says so.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// client is a raw connection.
+type client struct {
+	net.Conn
+	t testing.TB
+	r *bufio.Reader
+}
+
+func (ts *testServer) dial() *client {
+	ts.t.Helper()
+	return dial(ts.t, "tcp", ts.Addrs()[0])
+}
+
+func dial(t testing.TB, network, addr string) *client {
+	t.Helper()
+	c, err := net.DialTimeout(network, addr, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return &client{Conn: c, t: t, r: bufio.NewReaderSize(c, 1<<16)}
+}
+
+// send writes text as it is; "\n" is written as CRLF, for readable inline commands.
+func (c *client) send(text string) {
+	c.t.Helper()
+	c.raw(strings.ReplaceAll(text, "\n", "\r\n"))
+}
+
+func (c *client) raw(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.t.Fatalf("write: %v", err)
+	}
+}
+
+// reply reads one reply and gives it in short: lines joined by spaces, "(eof)" at the
+// end of the connection.
+func (c *client) reply() string {
+	c.t.Helper()
+	text, err := readReply(c.r)
+	if err == io.EOF {
+		return "(eof)"
+	}
+	if err != nil {
+		return "(" + err.Error() + ")"
+	}
+	return text
+}
+
+func readReply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	n, _ := strconv.Atoi(line[1:])
+	switch line[0] {
+	case '$', '=':
+		if n < 0 {
+			return line, nil
+		}
+		b := make([]byte, n+2)
+		if _, err := io.ReadFull(r, b); err != nil {
+			return "", err
+		}
+		return string(b[:n]), nil
+	case '*', '~', '>', '%':
+		if line[0] == '%' {
+			n *= 2
+		}
+		parts := []string{line}
+		for range n {
+			part, err := readReply(r)
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, part)
+		}
+		return strings.Join(parts, " "), nil
+	}
+	return line, nil
+}
+
+// expect reads one reply per want and compares.
+func (c *client) expect(wants ...string) {
+	c.t.Helper()
+	for i, want := range wants {
+		if got := c.reply(); got != want {
+			c.t.Fatalf("reply %d: got %.200q, want %.200q", i, got, want)
+		}
+	}
+}
+
+// do sends an inline command and gives its reply.
+func (c *client) do(command string) string {
+	c.t.Helper()
+	c.send(command + "\n")
+	return c.reply()
+}
+
+// multibulk encodes a command.
+func multibulk(args ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	return b.String()
+}
+
+// TestMain lets the test binary be a server of its own process: for tests that change
+// the process's limits, and for measuring by hand:
+//
+//	KEYP_TEST_SERVER=directory KEYP_TEST_PORT=16300 ./server.test
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("KEYP_TEST_SERVER"); dir != "" {
+		if err := serveProcess(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func serveProcess(dir string) error {
+	port := os.Getenv("KEYP_TEST_PORT")
+	if port == "" {
+		port = "0"
+	}
+	var settings []setting
+	for _, word := range strings.Fields(os.Getenv("KEYP_TEST_SETTINGS")) {
+		settings = append(settings, word)
+	}
+	ts, err := prepareServer(nil, filepath.Clean(dir), []string{"127.0.0.1:" + port}, settings...)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(os.Getenv("KEYP_TEST_FILES")); err == nil {
+		limit := syscall.Rlimit{Cur: uint64(n), Max: uint64(n)}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			return err
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	startProfile()
+	fmt.Println("listening", ts.Addrs()[0])
+	err = ts.Run(ctx)
+	stopProfile()
+	fmt.Fprint(os.Stderr, ts.log.String())
+	return firstError(err, ts.store.Close(ts.SaveAtExit()))
+}

@@ -1,0 +1,290 @@
+package server
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/commands"
+)
+
+// TestLargeReplyBeforeClose asks for 64 MB and ends its side at once.
+func TestLargeReplyBeforeClose(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	large := strings.Repeat("0123456789abcdef", 4<<20)
+	c.raw(multibulk("SET", "large", large) + multibulk("GET", "large") + "QUIT\r\n")
+	c.expect("+OK", large, "+OK", "(eof)")
+
+	ts.onLoop(func(l *loop) {
+		if size := l.buffers.size; size > pooledOutput {
+			t.Errorf("the pool keeps %d bytes", size)
+		}
+	})
+}
+
+// TestClientThatNeverReads sends far more than it takes replies for. What it costs is
+// bounded, others go on, and it gets every reply when it reads at last.
+func TestClientThatNeverReads(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	const commandCount = 100_000
+	value := strings.Repeat("v", 1000)
+	c.raw(multibulk("SET", "k", value))
+	c.expect("+OK")
+	base := heapInUse()
+	sent := make(chan error, 1)
+	go func() { // 100 MB of replies, and 100 MB of commands
+		get := multibulk("ECHO", value)
+		var err error
+		for i := 0; i < commandCount && err == nil; i++ {
+			_, err = io.WriteString(c, get)
+		}
+		sent <- err
+	}()
+	var held *session
+	eventually(t, "the server stops reading", func() (stalled bool) {
+		ts.onLoop(func(l *loop) {
+			for _, s := range l.sessions {
+				if s != nil && s.stalled && s.full {
+					held, stalled = s, true
+				}
+			}
+		})
+		return stalled
+	})
+	select {
+	case err := <-sent:
+		t.Fatalf("everything was taken in: %v", err)
+	default:
+	}
+	ts.onLoop(func(*loop) {
+		if out := held.out.pending(); out > outputPause+64<<10 {
+			t.Errorf("%d bytes of output wait", out)
+		}
+		if in, _ := held.QueryBuffer(); in > turnBytes {
+			t.Errorf("%d bytes of input wait", in)
+		}
+		if total := held.Memory(); total > 4<<20 {
+			t.Errorf("the connection takes %d bytes", total)
+		}
+	})
+	if grown := heapInUse() - base; grown > 16<<20 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+	if got := ts.dial().do("PING"); got != "+PONG" {
+		t.Fatalf("another client got %q", got)
+	}
+	for range commandCount {
+		c.expect(value)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestQueryBufferLimit(t *testing.T) {
+	ts := start(t, "client-query-buffer-limit=1mb")
+	c := ts.dial()
+	go func() { _, _ = io.WriteString(c, "*2\r\n$4\r\nECHO\r\n$9000000\r\n"+strings.Repeat("x", 3<<20)) }()
+	if got := c.reply(); got[0] != '(' {
+		t.Fatalf("got %.100q", got)
+	}
+	if n := ts.cmds.Stats.QueryBufferLimit.Load(); n != 1 {
+		t.Fatalf("%d clients counted", n)
+	}
+	if got := ts.dial().do("ECHO hi"); got != "hi" {
+		t.Fatal(got)
+	}
+}
+
+func TestOutputBufferHardLimit(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.raw(multibulk("SET", "k", strings.Repeat("x", 200_000)))
+	c.expect("+OK")
+	c.raw(multibulk("CONFIG", "SET", "client-output-buffer-limit", "normal 100000 0 0"))
+	c.expect("+OK")
+	eventually(t, "the limit is read", func() (known bool) {
+		ts.onLoop(func(l *loop) { known = l.settings.output.hard == 100_000 })
+		return known
+	})
+	c.raw(multibulk("GET", "k"))
+	if got := c.reply(); got[0] != '(' {
+		t.Fatalf("got %.100q", got)
+	}
+	if n := ts.cmds.Stats.OutputBufferLimit.Load(); n != 1 {
+		t.Fatalf("%d clients counted", n)
+	}
+}
+
+func TestOutputBufferSoftLimit(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.raw(multibulk("SET", "k", strings.Repeat("x", 16<<20)))
+	c.expect("+OK")
+	if got := ts.dial(); got.do(`CONFIG SET client-output-buffer-limit "normal 0 1000 0"`) != "+OK" {
+		t.Fatal("CONFIG SET")
+	}
+	c.raw(multibulk("GET", "k"))
+	eventually(t, "the client is cut", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
+}
+
+func TestMaxClients(t *testing.T) {
+	ts := start(t, "maxclients=3")
+	var list []*client
+	for range 3 {
+		c := ts.dial()
+		c.do("PING")
+		list = append(list, c)
+	}
+	ts.dial().expect("-ERR max number of clients reached", "(eof)")
+	if got := list[0].do("PING"); got != "+PONG" {
+		t.Fatal(got)
+	}
+	if err := list[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "there is room again", func() bool { return ts.dial().do("PING") == "+PONG" })
+	if ts.cmds.Stats.Rejected.Load() == 0 {
+		t.Fatal("no rejected connection was counted")
+	}
+}
+
+func TestIdleTimeout(t *testing.T) {
+	ts := start(t)
+	c, busy := ts.dial(), ts.dial()
+	c.do("PING")
+	if got := busy.do("CONFIG SET timeout 1"); got != "+OK" {
+		t.Fatal(got)
+	}
+	ended := make(chan string, 1)
+	go func() { ended <- c.reply() }()
+	deadline := time.Now().Add(patience)
+	for {
+		if got := busy.do("PING"); got != "+PONG" {
+			t.Fatalf("a busy client got %q", got)
+		}
+		select {
+		case got := <-ended:
+			if got != "(eof)" {
+				t.Fatalf("the idle client got %q", got)
+			}
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the idle client is not closed")
+		}
+	}
+}
+
+// TestFairness has one client with an endless pipeline beside others, which must not
+// wait for its end.
+func TestFairness(t *testing.T) {
+	ts := start(t)
+	greedy := ts.dial()
+	go func() {
+		lot := strings.Repeat("SET a 1\r\n", 50_000)
+		for {
+			if _, err := io.WriteString(greedy, lot); err != nil {
+				return
+			}
+		}
+	}()
+	go func() { _, _ = io.Copy(io.Discard, greedy) }()
+	c := ts.dial()
+	for range 100 {
+		if got := c.do("INCR n"); got[0] != ':' {
+			t.Fatal(got)
+		}
+	}
+	if err := greedy.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIdleConnectionIsSmall bounds what a connection costs that has been used and is
+// now silent, be it between commands or within one.
+func TestIdleConnectionIsSmall(t *testing.T) {
+	ts := start(t)
+	const n = 300
+	base := heapInUse()
+	var list []*client
+	for i := range n {
+		c := ts.dial()
+		c.raw(multibulk("SET", "k"+strconv.Itoa(i), "v") + "*2\r\n$4\r\nECHO\r\n$2\r\n"[:i%3*9])
+		c.expect("+OK")
+		c.r = nil // the test's own buffer is no part of the measure
+		list = append(list, c)
+	}
+	eventually(t, "buffers are given back", func() bool {
+		most := 0
+		ts.onLoop(func(l *loop) {
+			for _, s := range l.sessions {
+				if s != nil {
+					most = max(most, s.Memory())
+				}
+			}
+		})
+		return most < 1024
+	})
+	if per := (heapInUse() - base) / n; per > 4096 { // with the client's end and its goroutine-free conn
+		t.Errorf("%d bytes of heap for a connection, both ends together", per)
+	}
+	runtime.KeepAlive(list)
+}
+
+// TestNoAllocationPerCommand runs commands through the loop's own code.
+func TestNoAllocationPerCommand(t *testing.T) {
+	if os.Getenv("KEYP_RACE") != "" {
+		t.Skip("the race detector allocates")
+	}
+	ts, err := prepareServer(t, t.TempDir(), []string{"127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ts.loop
+	s := &session{loop: l, fd: -1}
+	s.client = commands.Client{ID: 1, Conn: s, Authenticated: true, Proto: 2}
+	input := strings.Repeat(multibulk("SET", "key", "value")+multibulk("GET", "key")+multibulk("GET", "nokey"), 5)
+	round := func() {
+		l.pass++
+		s.reader = l.readers.get()
+		room := s.reader.Space(len(input))
+		s.reader.Advance(copy(room, input))
+		left := turnCommands
+		l.guard(s, func(s *session) { l.runHeld(s, &left) })
+		if left != turnCommands-15 {
+			t.Fatalf("%d commands ran", turnCommands-left)
+		}
+		if err := l.log.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		l.durable = l.log.Durable()
+		if len(s.out.ready(l.durable)) != s.out.pending() {
+			t.Fatal("replies are held back after a commit")
+		}
+		s.out.drop(&l.buffers)
+		l.readers.put(s.reader, 0)
+	}
+	round()
+	if n := testing.AllocsPerRun(200, round); n > 1 {
+		t.Errorf("%v allocations for 15 commands", n)
+	}
+	l.end()
+	if err := ts.store.Close(false); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,296 @@
+package server
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"keyp/commands"
+	"keyp/server/resp"
+)
+
+const (
+	// stopTime bounds a clean stop: replies that have not left by then are lost.
+	stopTime = 5 * time.Second
+	// cronTime is the period of the loop's housekeeping.
+	cronTime = 100 * time.Millisecond
+)
+
+// loop is the event loop. All fields belong to its goroutine, but for box.
+type loop struct {
+	o    *Options
+	srv  *commands.Server
+	log  journal
+	box  mailbox
+	poll *poller
+
+	listeners []*listener
+	reserve   int        // a descriptor to give up when there are no more; -1: none
+	starved   bool       // the last accept failed for want of descriptors, and was logged
+	refill    timer      // accepts again after that
+	sessions  []*session // by descriptor
+	count     int        // sessions, those that linger included
+	nextID    uint64
+
+	queue, spare []*session // can go on in the next pass
+	touched      []*session // have something to send or to settle in this pass
+	waiting      []*session // have output that is not durable
+	graves       []int      // descriptors to close at the end of the pass
+
+	ctx      commands.Ctx
+	settings settings
+	stale    atomic.Bool // settings are to be read again
+	current  *session    // whose command runs
+	inStore  bool        // a command runs: a panic that gets out of it is the store's
+	buffers  bufferPool
+	readers  readerPool
+	exec     executor
+
+	pass      uint64        // number of the present pass
+	wall      int64         // Unix ms at its beginning
+	mono      time.Duration // the newest reading of Mono
+	durable   uint64        // the log's Durable, as last looked at
+	requested uint64        // the log's End when a commit was last asked for
+	busy      bool          // the pass left work that need not wait for a socket
+
+	timers     timers
+	cron       timer
+	rates      rates
+	pause      commands.Pause
+	pauseEnd   int64 // Unix ms
+	pauseTimer timer
+	held       []*session // parked by the pause
+	released   []*session // no longer, and to run next
+	swept      int        // the descriptor that sweep looked at last
+	stopping   bool
+	stopTimer  timer
+	giveUp     bool // the stop has taken too long
+	fatal      error
+}
+
+// settings are the options that the loop needs often.
+type settings struct {
+	limits, guest resp.Limits // after and before authentication
+	queryBuffer   int
+	output        outputLimit
+	idle          time.Duration // 0: never too long
+}
+
+// outputLimit is client-output-buffer-limit of normal clients.
+type outputLimit struct {
+	hard, soft int
+	patience   time.Duration
+}
+
+func newLoop(o *Options, listeners []*listener) (*loop, error) {
+	poll, err := newPoller()
+	if err != nil {
+		return nil, fmt.Errorf("cannot wait for sockets: %w", err)
+	}
+	l := &loop{o: o, srv: o.Commands, log: o.Commands.Store.Log(), poll: poll, listeners: listeners}
+	l.box.poll = poll
+	for _, ln := range listeners {
+		if err := poll.add(ln.fd); err != nil {
+			return nil, firstError(fmt.Errorf("cannot watch %s: %w", ln.addr, err), poll.close())
+		}
+	}
+	l.reserve = openReserve()
+	l.exec.post = l.box.post
+	l.exec.clock = o.Clock
+	l.ctx.Txn = o.Commands.Store.NewTxn()
+	l.cron.run = l.tick
+	l.refill.run = l.acceptAgain
+	l.stopTimer.run = func() { l.giveUp = true }
+	l.watchSettings()
+	l.wall, l.mono = o.Clock.Now(), o.Clock.Mono()
+	l.durable = l.log.Durable()
+	l.timers.set(&l.cron, l.mono+cronTime)
+	return l, nil
+}
+
+// run is the loop's goroutine.
+func (l *loop) run() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer l.end()
+	for l.fatal == nil {
+		n, err := l.poll.wait(l.timeout())
+		if err != nil {
+			return fmt.Errorf("waiting for sockets: %w", err)
+		}
+		l.begin()
+		l.takeIn(n)
+		l.timers.fire(l.mono)
+		l.runReleased()
+		l.serveReady()
+		l.commit()
+		l.write()
+		l.bury()
+		if l.stopping && l.fatal == nil && (l.giveUp || l.quiet()) {
+			return l.finish()
+		}
+	}
+	return l.fatal
+}
+
+// timeout is how long the pass may wait for sockets.
+func (l *loop) timeout() time.Duration {
+	if l.busy || len(l.queue) > 0 {
+		return 0
+	}
+	wait, ok := l.timers.next(l.o.Clock.Mono())
+	if !ok {
+		return -1
+	}
+	return wait
+}
+
+// begin starts a pass.
+func (l *loop) begin() {
+	l.pass++
+	l.busy = false
+	l.wall, l.mono = l.o.Clock.Now(), l.o.Clock.Mono()
+	if l.stale.Swap(false) {
+		l.readSettings()
+	}
+	if l.pause != commands.PauseNone && l.wall >= l.pauseEnd {
+		l.unhold()
+	}
+}
+
+// takeIn notes what the n events say, and runs what others have posted.
+func (l *loop) takeIn(n int) {
+	for i := range n {
+		fd, ready := l.poll.at(i)
+		if fd < 0 {
+			continue
+		}
+		if fd < len(l.sessions) && l.sessions[fd] != nil {
+			l.event(l.sessions[fd], ready)
+			continue
+		}
+		for _, ln := range l.listeners {
+			if ln.fd == fd {
+				ln.ready = true
+			}
+		}
+	}
+	l.acceptAll()
+	for _, fn := range l.box.take() {
+		fn()
+	}
+}
+
+// event notes what a session's socket is ready for.
+func (l *loop) event(s *session, ready readiness) {
+	if ready&readyRead != 0 {
+		s.readable = true
+	}
+	if ready&readyEOF != 0 {
+		s.readToEnd = true
+	}
+	if ready&readyDead != 0 && s.stalled {
+		l.close(s) // it waits for room that will not come
+		return
+	}
+	if ready&readyWrite != 0 && s.full {
+		s.full = false
+		l.touch(s)
+	}
+	if s.canGoOn() {
+		l.enqueue(s)
+	}
+}
+
+// serveReady gives every session in the queue its turn. Those that get into the queue
+// meanwhile have theirs in the next pass.
+func (l *loop) serveReady() {
+	turn := l.queue
+	l.queue = l.spare[:0]
+	for _, s := range turn {
+		s.queued = false
+		if !s.closed && l.fatal == nil {
+			l.guard(s, l.serve)
+		}
+	}
+	clear(turn)
+	l.spare = turn[:0]
+}
+
+// guard runs a part of the loop for one session; a panic costs that session alone.
+// A panic that gets out of the store is another thing: what it held and had half
+// done is unknown, so the server stops, and a restart recovers what is durable.
+func (l *loop) guard(s *session, fn func(*session)) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		l.o.Log.Error("internal error", "client", s.client.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		l.srv.Stats.Panics.Add(1)
+		if l.inStore {
+			l.fatal = fmt.Errorf("internal error in the store: %v", p)
+		}
+		l.current, l.inStore = nil, false
+		l.close(s)
+	}()
+	fn(s)
+}
+
+// enqueue gives a session a turn in the next serveReady.
+func (l *loop) enqueue(s *session) {
+	if !s.queued && !s.closed {
+		s.queued = true
+		l.queue = append(l.queue, s)
+	}
+}
+
+// touch has a session looked at when replies are written in this pass.
+func (l *loop) touch(s *session) {
+	if !s.touched && !s.closed {
+		s.touched = true
+		l.touched = append(l.touched, s)
+	}
+}
+
+// bury closes the descriptors of sessions that ended. Only now may their numbers be
+// used again: no event of this pass is left that could name them.
+func (l *loop) bury() {
+	for _, fd := range l.graves {
+		if err := unix.Close(fd); err != nil {
+			l.o.Log.Debug("closing a connection", "error", err)
+		}
+	}
+	if len(l.graves) > 0 && l.starved {
+		l.acceptAgain()
+	}
+	l.graves = l.graves[:0]
+}
+
+// end frees what the loop has. Sessions are cut.
+func (l *loop) end() {
+	if l.o.Bell != nil {
+		l.o.Bell.box.Store(nil)
+	}
+	l.exec.stop()
+	l.closeListeners()
+	for _, s := range l.sessions {
+		if s != nil {
+			l.close(s)
+		}
+	}
+	l.bury()
+	if l.reserve >= 0 {
+		if err := unix.Close(l.reserve); err != nil {
+			l.o.Log.Debug("closing the reserve descriptor", "error", err)
+		}
+	}
+	l.box.close()
+	if err := l.poll.close(); err != nil {
+		l.o.Log.Error("closing the poller", "error", err)
+	}
+}

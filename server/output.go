@@ -1,0 +1,117 @@
+package server
+
+import (
+	"keyp/server/resp"
+)
+
+// wait says that the output from a position on shows state of an LSN.
+type wait struct {
+	from uint64 // position in the connection's output
+	lsn  uint64
+	pass uint64 // the pass that wrote it
+}
+
+// output is what a session has yet to send, in order:
+//
+//	base        base+sent                                  base+len(w.Buf)
+//	 │ sent bytes  │  may leave  │ needs waits[0].lsn │ needs waits[1].lsn │
+//	                             └ waits[0].from      └ waits[1].from
+//
+// Positions count all bytes that the connection ever wrote, so moving the buffer
+// changes none. The LSNs of waits rise strictly: a reply that needs less than one
+// before it needs no entry, as it cannot leave earlier anyway.
+type output struct {
+	w     resp.Writer
+	base  uint64
+	sent  int
+	waits []wait
+}
+
+// pending is the number of bytes that have not left.
+func (o *output) pending() int { return len(o.w.Buf) - o.sent }
+
+// hold says that the output from buffer offset `from` on depends on lsn. All holds of
+// one pass are one entry, since one commit serves them: it keeps the list short.
+func (o *output) hold(from int, lsn, pass uint64) {
+	if n := len(o.waits); n > 0 {
+		last := &o.waits[n-1]
+		if lsn <= last.lsn {
+			return
+		}
+		if last.pass == pass {
+			last.lsn = lsn
+			return
+		}
+	}
+	o.waits = append(o.waits, wait{from: o.base + uint64(from), lsn: lsn, pass: pass})
+}
+
+// ready gives the bytes that may leave when the log is durable to an LSN.
+func (o *output) ready(durable uint64) []byte {
+	done := 0
+	for done < len(o.waits) && o.waits[done].lsn <= durable {
+		done++
+	}
+	if done > 0 {
+		o.waits = o.waits[:copy(o.waits, o.waits[done:])]
+	}
+	end := len(o.w.Buf)
+	if len(o.waits) > 0 {
+		end = int(o.waits[0].from - o.base)
+	}
+	return o.w.Buf[o.sent:end]
+}
+
+// advance notes that n bytes have left, and gives the buffer back when all have.
+func (o *output) advance(n int, pool *bufferPool) {
+	o.sent += n
+	if o.sent == len(o.w.Buf) {
+		o.drop(pool)
+	}
+}
+
+// begin makes the buffer ready for more replies: there is one, and what has left
+// takes no more than half of it.
+func (o *output) begin(pool *bufferPool) {
+	switch {
+	case o.w.Buf == nil:
+		o.w.Buf = pool.get()
+	case o.sent > 0 && o.sent >= len(o.w.Buf)/2:
+		rest := o.w.Buf[o.sent:]
+		o.base += uint64(o.sent)
+		o.sent = 0
+		if cap(o.w.Buf) > pooledLargest && len(rest) <= pooledBuffer {
+			o.w.Buf = append(pool.get(), rest...)
+			return
+		}
+		o.w.Buf = o.w.Buf[:copy(o.w.Buf, rest)]
+	}
+}
+
+// add appends a reply that was written elsewhere, and takes its buffer over when
+// that saves copying something large. It returns the reply's place in the buffer.
+func (o *output) add(reply []byte, pool *bufferPool) (mark int) {
+	if len(reply) > pooledBuffer && o.pending() == 0 {
+		o.drop(pool)
+		o.w.Buf = reply
+		return 0
+	}
+	o.begin(pool)
+	mark = len(o.w.Buf)
+	o.w.Buf = append(o.w.Buf, reply...)
+	return mark
+}
+
+// drop forgets all that has not left, and the buffer.
+func (o *output) drop(pool *bufferPool) {
+	o.base += uint64(len(o.w.Buf))
+	pool.put(o.w.Buf)
+	o.w.Buf, o.sent = nil, 0
+	o.waits = o.waits[:0]
+	if cap(o.waits) > 16 {
+		o.waits = nil
+	}
+}
+
+// memory is what the output takes, in bytes.
+func (o *output) memory() int { return cap(o.w.Buf) + cap(o.waits)*24 }

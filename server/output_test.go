@@ -1,0 +1,169 @@
+package server
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestOutputNeverShowsTheUndurable writes replies with and without LSNs in passes, and
+// takes out what may leave: always exactly the longest prefix of replies whose LSNs,
+// and those of all before them, are durable; at the granularity of a pass.
+func TestOutputNeverShowsTheUndurable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type reply struct {
+			end  int // position in all that was written
+			lsn  uint64
+			pass uint64
+		}
+		var (
+			pool    bufferPool
+			o       output
+			replies []reply
+			written []byte
+			sent    []byte
+			lsn     uint64
+			durable uint64
+			pass    uint64
+		)
+		write := func() {
+			o.begin(&pool)
+			mark := o.w.Len()
+			text := bytes.Repeat([]byte{byte('a' + len(replies)%26)}, rapid.SampledFrom([]int{1, 5, 300, 20_000}).Draw(t, "size"))
+			o.w.Buf = append(o.w.Buf, text...)
+			written = append(written, text...)
+			r := reply{end: len(written), pass: pass}
+			switch rapid.IntRange(0, 2).Draw(t, "kind") {
+			case 0:
+				lsn++
+				r.lsn = lsn
+			case 1:
+				r.lsn = uint64(rapid.IntRange(0, int(lsn)).Draw(t, "seen"))
+			}
+			if r.lsn > durable {
+				o.hold(mark, r.lsn, pass)
+			}
+			replies = append(replies, r)
+		}
+		// allowed is how much of all that was written may have left.
+		allowed := func() (most int) {
+			for _, r := range replies {
+				if r.lsn > durable {
+					break
+				}
+				most = r.end
+			}
+			return most
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"write":   func(*rapid.T) { write() },
+			"pass":    func(*rapid.T) { pass++ },
+			"durable": func(t *rapid.T) { durable = uint64(rapid.IntRange(int(durable), int(lsn)).Draw(t, "to")) },
+			"send": func(t *rapid.T) {
+				ready := o.ready(durable)
+				n := rapid.IntRange(0, len(ready)).Draw(t, "taken")
+				sent = append(sent, ready[:n]...)
+				o.advance(n, &pool)
+			},
+			"": func(t *rapid.T) {
+				if len(sent)+len(o.ready(durable)) > allowed() {
+					t.Fatalf("%d bytes may leave, %d are durable", len(sent)+len(o.ready(durable)), allowed())
+				}
+				if len(sent)+o.pending() != len(written) {
+					t.Fatalf("%d sent and %d pending of %d", len(sent), o.pending(), len(written))
+				}
+			},
+		})
+		durable = lsn
+		sent = append(sent, o.ready(durable)...)
+		if !bytes.Equal(sent, written) {
+			t.Fatal("what left is not what was written")
+		}
+	})
+}
+
+func TestOutputGivesLargeBuffersBack(t *testing.T) {
+	var pool bufferPool
+	var o output
+	o.begin(&pool)
+	o.w.Buf = append(o.w.Buf, make([]byte, 8<<20)...)
+	o.advance(8<<20-10, &pool)
+	o.begin(&pool)
+	if o.pending() != 10 || o.memory() > 2*pooledLargest {
+		t.Fatalf("%d bytes pending in %d", o.pending(), o.memory())
+	}
+	o.advance(10, &pool)
+	if o.memory() != 0 || len(pool.free) != 1 {
+		t.Fatalf("empty, it takes %d bytes; %d buffers in the pool", o.memory(), len(pool.free))
+	}
+}
+
+// TestTimersFireInOrder compares the timers with a plain list.
+func TestTimersFireInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var ts timers
+		var fired []int
+		all := make([]*timer, 8)
+		set := map[int]time.Duration{}
+		for i := range all {
+			all[i] = &timer{run: func() { fired = append(fired, i) }}
+		}
+		var now time.Duration
+		t.Repeat(map[string]func(*rapid.T){
+			"set": func(t *rapid.T) {
+				i := rapid.IntRange(0, len(all)-1).Draw(t, "timer")
+				set[i] = now + time.Duration(rapid.IntRange(-2, 20).Draw(t, "in"))
+				ts.set(all[i], set[i])
+			},
+			"stop": func(t *rapid.T) {
+				i := rapid.IntRange(0, len(all)-1).Draw(t, "timer")
+				ts.stop(all[i])
+				delete(set, i)
+			},
+			"advance": func(t *rapid.T) {
+				now += time.Duration(rapid.IntRange(0, 5).Draw(t, "by"))
+				fired = fired[:0]
+				ts.fire(now)
+				for n, i := range fired {
+					at, ok := set[i]
+					if !ok || at > now {
+						t.Fatalf("timer %d fired at %v, set %v %v", i, now, at, ok)
+					}
+					if n > 0 && set[fired[n-1]] > at {
+						t.Fatalf("out of order: %v", fired)
+					}
+				}
+				for _, i := range fired {
+					delete(set, i)
+				}
+			},
+			"": func(t *rapid.T) {
+				want, any := time.Duration(0), false
+				for _, at := range set {
+					if left := max(0, at-now); !any || left < want {
+						want, any = left, true
+					}
+				}
+				if got, ok := ts.next(now); ok != any || got != want {
+					t.Fatalf("next is %v %v, want %v %v", got, ok, want, any)
+				}
+			},
+		})
+	})
+}
+
+// TestTimerSetAgainWhileItRuns must not run for ever within one call.
+func TestTimerSetAgainWhileItRuns(t *testing.T) {
+	var ts timers
+	runs := 0
+	var again timer
+	again.run = func() { runs++; ts.set(&again, 0) }
+	ts.set(&again, 0)
+	ts.fire(10)
+	ts.fire(10)
+	if runs != 2 {
+		t.Fatalf("%d runs in two calls", runs)
+	}
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/config"
+)
+
+// Options are what a server is made of. Config, Commands and Clock are required.
+type Options struct {
+	Config   *config.Config
+	Commands *commands.Server // its Host is set by New
+	Log      *slog.Logger     // slog.Default() if nil
+	Clock    clock.Clock
+	// Bell is the one that the store's OnDurable and OnFail ring.
+	Bell *Bell
+	// Listen are addresses (127.0.0.1:0) to listen on instead of bind and port.
+	Listen []string
+}
+
+// Bell is how the store reaches a server, which is made after it: its methods serve
+// as storage.Options.OnDurable and OnFail. The zero value is ready; they do nothing
+// before New and after Run.
+type Bell struct{ box atomic.Pointer[mailbox] }
+
+// Durable tells the server that more of the log is durable.
+func (b *Bell) Durable(uint64) {
+	if m := b.box.Load(); m != nil {
+		m.wake()
+	}
+}
+
+// Fail tells the server that nothing becomes durable any more: it asks the store why,
+// and stops.
+func (b *Bell) Fail(error) { b.Durable(0) }
+
+// journal is what the loop needs of the store's log.
+type journal interface {
+	Commit() error
+	CommitAsync()
+	SyncCost() time.Duration
+	End() uint64
+	Durable() uint64
+	Full() bool
+}
+
+// Server is a bound server. It implements commands.Host.
+type Server struct {
+	o    Options
+	loop *loop
+	save atomic.Bool
+}
+
+// New binds the addresses, so that one in use shows here, and prepares the loop.
+// Connections wait until Run.
+func New(o Options) (*Server, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Server{o: o}
+	s.save.Store(true)
+	listeners, err := listen(&s.o)
+	if err != nil {
+		return nil, err
+	}
+	s.loop, err = newLoop(&s.o, listeners)
+	if err != nil {
+		for _, l := range listeners {
+			err = errors.Join(err, l.close())
+		}
+		return nil, err
+	}
+	if o.Bell != nil {
+		o.Bell.box.Store(&s.loop.box)
+	}
+	o.Commands.Host = s
+	return s, nil
+}
+
+// Run serves until ctx ends or SHUTDOWN: then nothing new is taken, what runs is
+// answered, replies leave (for 5 seconds at most) and the log is committed. The
+// caller closes the store. An error says that the server could not go on, because
+// the log or the poller failed; nothing that is not durable has been sent.
+func (s *Server) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { s.loop.box.post(s.loop.stop) })
+	defer stop()
+	return s.loop.run()
+}
+
+// SaveAtExit says whether the store is to be closed with a last checkpoint: yes,
+// unless SHUTDOWN NOSAVE said otherwise.
+func (s *Server) SaveAtExit() bool { return s.save.Load() }
+
+// Addrs are the addresses that the server listens on, TCP first: "127.0.0.1:6379",
+// "[::1]:6379", "/run/keyp.sock".
+func (s *Server) Addrs() []string {
+	var list []string
+	for _, l := range s.loop.listeners {
+		list = append(list, l.addr)
+	}
+	return list
+}
+
+// Listeners is Addrs, for INFO.
+func (s *Server) Listeners() []string { return s.Addrs() }
+
+// Port is the first TCP port; 0 if there is none.
+func (s *Server) Port() int {
+	for _, l := range s.loop.listeners {
+		if !l.unix {
+			return l.port
+		}
+	}
+	return 0
+}
+
+// Shutdown begins a clean stop, from any goroutine.
+func (s *Server) Shutdown(save bool) {
+	s.save.Store(save)
+	s.loop.box.post(s.loop.stop)
+}
+
+// Pause is CLIENT PAUSE; a later end and a wider kind stand. Only the loop calls it.
+func (s *Server) Pause(until int64, all bool) {
+	kind := commands.PauseWrite
+	if all {
+		kind = commands.PauseAll
+	}
+	s.loop.hold(kind, until)
+}
+
+// Unpause is CLIENT UNPAUSE. Only the loop calls it.
+func (s *Server) Unpause() { s.loop.unhold() }

@@ -1,0 +1,343 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"keyp/commands"
+	"keyp/server/resp"
+)
+
+const (
+	// readSize is the room for one read, in bytes, unless an argument of known
+	// length is arriving.
+	readSize = 16 << 10
+	// largeRead bounds the room for one read while a long argument arrives.
+	largeRead = 1 << 20
+	// turnBytes and turnCommands bound what a session may read and run in a pass.
+	turnBytes    = 64 << 10
+	turnCommands = 1024
+	// outputPause is the output in bytes over which a session's commands wait until
+	// the client has taken some of it.
+	outputPause = 1 << 20
+	// loadTries bounds how often the keys of a command are loaded again because they
+	// left memory before it could run.
+	loadTries = 100
+)
+
+// park says why a session stands still.
+type park uint8
+
+const (
+	parkNone park = iota
+	parkKeys      // its command's keys are being loaded
+	parkSlow      // an executor runs its command
+	parkHeld      // CLIENT PAUSE
+)
+
+// session is one connection. It implements commands.Conn.
+type session struct {
+	client commands.Client
+	loop   *loop
+	fd     int
+	reader *resp.Reader // nil while no input is held
+	room   int          // bytes of the reader's buffer when it was last looked at
+	out    output
+	args   [][]byte // of the parked command, in the reader's buffer
+	tries  int      // loads for the parked command
+	idle   *timer
+	// softSince is when the output passed its soft limit; 0: it is below.
+	softSince time.Duration
+
+	parked    park
+	queued    bool // in loop.queue
+	touched   bool // in loop.touched
+	inWaiting bool // in loop.waiting
+	readable  bool // no read has said yet that there is nothing
+	readToEnd bool // the end of input is near: short reads do not mean that there is no more
+	eof       bool // the client has ended its side
+	full      bool // the socket takes no more
+	watched   bool // for room to write
+	stalled   bool // over outputPause; goes on when output has left
+	lingering bool // only waits for the client to see the end
+	closed    bool
+	unix      bool
+}
+
+// mayRun says whether commands may be run.
+func (s *session) mayRun() bool {
+	return !s.closed && !s.client.Closing && !s.lingering && s.parked == parkNone && !s.stalled && !s.loop.stopping
+}
+
+// canGoOn says whether a turn would find something to do.
+func (s *session) canGoOn() bool {
+	if s.lingering {
+		return s.readable
+	}
+	return s.mayRun() && (s.readable && !s.eof || s.reader != nil && s.reader.Buffered() > 0)
+}
+
+// serve is a session's turn: run what is held, read more, run that, within bounds.
+func (l *loop) serve(s *session) {
+	if s.lingering {
+		l.discard(s)
+		return
+	}
+	l.touch(s)
+	budget, left := turnBytes, turnCommands
+	l.mono = l.o.Clock.Mono()
+	for s.mayRun() {
+		if !l.runHeld(s, &left) {
+			break
+		}
+		if !s.readable || s.eof || budget <= 0 {
+			break
+		}
+		n := l.read(s)
+		budget -= n
+		if n == 0 {
+			break
+		}
+	}
+	if s.reader != nil && s.parked == parkNone && !s.closed && s.reader.Buffered() == 0 {
+		l.readers.put(s.reader, s.room)
+		s.reader, s.room = nil, 0
+	}
+	if left <= 0 && s.canGoOn() || s.mayRun() && s.readable && !s.eof {
+		l.enqueue(s)
+	}
+}
+
+// runHeld runs the complete commands that the reader holds. It reports whether more
+// input is what the session needs.
+func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
+	if s.reader == nil {
+		return true
+	}
+	for s.mayRun() {
+		if *left <= 0 {
+			return false
+		}
+		limits := &l.settings.limits
+		if !s.client.Authenticated {
+			limits = &l.settings.guest
+		}
+		args, err := s.reader.Next(limits)
+		if err != nil {
+			l.protocolError(s, err)
+			return false
+		}
+		if args == nil {
+			if s.reader.Buffered() > l.settings.queryBuffer {
+				l.cutInput(s)
+				return false
+			}
+			return true
+		}
+		*left--
+		l.runCommand(s, args)
+		if s.out.pending() > outputPause {
+			s.stalled = true
+		}
+	}
+	return false
+}
+
+// protocolError answers what cannot be parsed, behind the replies before it, and ends
+// the connection.
+func (l *loop) protocolError(s *session, err error) {
+	s.out.begin(&l.buffers)
+	s.out.w.Error("ERR " + err.Error())
+	l.srv.Stats.Errors.Add(1)
+	l.o.Log.Debug("protocol error", "client", s.client.ID, "address", s.client.Addr, "error", err)
+	s.client.Closing = true
+}
+
+// cutInput ends a connection whose command is longer than client-query-buffer-limit.
+func (l *loop) cutInput(s *session) {
+	l.srv.Stats.QueryBufferLimit.Add(1)
+	l.o.Log.Warn("closing a client that reached client-query-buffer-limit",
+		"client", s.client.ID, "address", s.client.Addr, "bytes", s.reader.Buffered())
+	l.close(s)
+}
+
+// read takes in what one read gives, and returns how much that was.
+func (l *loop) read(s *session) int {
+	if s.reader == nil {
+		s.reader = l.readers.get()
+	}
+	size := readSize
+	if need := s.reader.Need(); need > size {
+		size = min(need, largeRead)
+	}
+	space := s.reader.Space(size)
+	s.room = s.reader.Buffered() + len(space)
+	n, err := readSocket(s.fd, space)
+	switch {
+	case n > 0:
+		s.reader.Advance(n)
+		s.readable = n == len(space) || s.readToEnd
+		s.client.NetIn += uint64(n)
+		l.srv.Stats.NetIn.Add(int64(n))
+		return n
+	case err == nil:
+		s.readable, s.eof = false, true
+	case errors.Is(err, unix.EAGAIN):
+		s.readable = false
+	default:
+		l.close(s) // the connection is gone, and with it all that was to be sent
+	}
+	return 0
+}
+
+// readSocket is read(2) of a non-blocking socket.
+func readSocket(fd int, p []byte) (int, error) {
+	for {
+		n, err := unix.Read(fd, p)
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+// runCommand runs a command, for the first time or again after it was parked.
+func (l *loop) runCommand(s *session, args [][]byte) {
+	c := &l.ctx
+	s.out.begin(&l.buffers)
+	s.out.w.Proto = s.client.Proto
+	mark := s.out.w.Len()
+	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
+	l.current, l.inStore = s, true
+	outcome := l.srv.Dispatch(c, l.pause)
+	l.current, l.inStore = nil, false
+	switch outcome {
+	case commands.Done:
+		s.tries = 0
+		now := l.o.Clock.Mono()
+		took := now - l.mono
+		l.mono = now
+		l.srv.Observe(c, mark, took)
+		l.settle(s, c.Spec, mark, c.LSN)
+	case commands.NeedKeys:
+		l.load(s, args)
+	case commands.NeedExecutor:
+		s.parked, s.args = parkSlow, args
+		l.exec.run(l, s, c.Spec)
+	case commands.Held:
+		s.parked, s.args = parkHeld, args
+		l.held = append(l.held, s)
+	}
+}
+
+// settle takes in a reply that begins at mark of the session's output: what it
+// depends on, and whether the client wants it.
+func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
+	if s.closed {
+		return
+	}
+	s.client.Last, s.client.LastActive = spec, l.wall
+	s.client.Commands++
+	switch s.client.Reply {
+	case commands.ReplyOff:
+		s.out.w.Truncate(mark)
+	case commands.ReplySkip:
+		s.out.w.Truncate(mark)
+		s.client.Reply = commands.ReplyOn
+	case commands.ReplySkipNext:
+		s.client.Reply = commands.ReplySkip
+	}
+	if lsn > l.durable {
+		s.out.hold(mark, lsn, l.pass)
+	}
+	if hard := l.settings.output.hard; hard > 0 && s.out.pending() > hard {
+		l.cutOutput(s)
+	}
+}
+
+// cutOutput ends a connection that passed client-output-buffer-limit.
+func (l *loop) cutOutput(s *session) {
+	l.srv.Stats.OutputBufferLimit.Add(1)
+	l.o.Log.Warn("closing a client that reached client-output-buffer-limit",
+		"client", s.client.ID, "address", s.client.Addr, "bytes", s.out.pending())
+	l.close(s)
+}
+
+// load parks a session until the keys of its command are in memory.
+func (l *loop) load(s *session, args [][]byte) {
+	s.tries++
+	if s.tries > loadTries {
+		l.o.Log.Error("keys leave memory before their command can run", "client", s.client.ID)
+		l.failCommand(s)
+		return
+	}
+	s.parked, s.args = parkKeys, args
+	l.srv.Store.Load(l.ctx.Keys, func(err error) {
+		l.box.post(func() { l.loaded(s, err) })
+	})
+}
+
+// loaded goes on with a command whose keys have been loaded.
+func (l *loop) loaded(s *session, err error) {
+	if s.closed {
+		return
+	}
+	l.guard(s, func(s *session) {
+		if err == nil {
+			l.resume(s)
+			return
+		}
+		l.o.Log.Error("keys cannot be read", "client", s.client.ID, "error", err)
+		l.failCommand(s)
+		l.unpark(s)
+	})
+}
+
+// failCommand answers a command that cannot be run.
+func (l *loop) failCommand(s *session) {
+	s.tries = 0
+	l.srv.Stats.Errors.Add(1)
+	s.out.begin(&l.buffers)
+	mark := s.out.w.Len()
+	s.out.w.Error(string(commands.ErrInternal))
+	l.settle(s, s.client.Last, mark, 0)
+}
+
+// resume runs the parked command again, and lets the session go on unless it parks
+// again.
+func (l *loop) resume(s *session) {
+	args := s.args
+	s.parked = parkNone
+	l.mono = l.o.Clock.Mono()
+	l.runCommand(s, args)
+	if s.parked == parkNone {
+		l.unpark(s)
+	}
+}
+
+// unpark lets a session go on behind its parked command.
+func (l *loop) unpark(s *session) {
+	s.parked, s.args, s.tries = parkNone, nil, 0
+	if s.out.pending() > outputPause {
+		s.stalled = true
+	}
+	l.touch(s)
+	l.enqueue(s)
+}
+
+// close ends a session at once: nothing more is sent. Its descriptor is closed at the
+// end of the pass.
+func (l *loop) close(s *session) {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	delete(l.srv.Clients, s.client.ID)
+	l.timers.stop(s.idle)
+	s.out.drop(&l.buffers)
+	s.reader = nil
+	l.sessions[s.fd] = nil
+	l.graves = append(l.graves, s.fd)
+	l.count--
+}

@@ -1,0 +1,307 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPipelinesOfAnyDepth(t *testing.T) {
+	ts := start(t)
+	for _, depth := range []int{1, 2, 16, 1000, 50_000} {
+		c := ts.dial()
+		var b strings.Builder
+		for i := range depth {
+			b.WriteString(multibulk("SET", "k"+strconv.Itoa(i), strconv.Itoa(i)))
+			b.WriteString(multibulk("GET", "k"+strconv.Itoa(i)))
+		}
+		go func() { _, _ = io.WriteString(c, b.String()) }()
+		for i := range depth {
+			c.expect("+OK", strconv.Itoa(i))
+		}
+	}
+}
+
+func TestCommandsCutAnywhere(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	text := multibulk("SET", "key", "a value\r\n with $5 in it") + "GET key\r\n" + multibulk("PING")
+	for i := range len(text) {
+		c.raw(text[i : i+1])
+	}
+	c.expect("+OK", "a value\r\n with $5 in it", "+PONG")
+	for range 50 {
+		at := rand.IntN(len(text))
+		c.raw(text[:at])
+		c.raw(text[at:])
+		c.expect("+OK", "a value\r\n with $5 in it", "+PONG")
+	}
+}
+
+func TestClientsInterleaved(t *testing.T) {
+	ts := start(t)
+	a, b := ts.dial(), ts.dial()
+	a.send("SELECT 1\nSET k from-a\n")
+	b.raw("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$6\r\nfro")
+	a.expect("+OK", "+OK")
+	a.send("GET k\n")
+	b.raw("m-b\r\nGET k\r\n")
+	b.expect("+OK", "from-b")
+	a.expect("from-a")
+}
+
+func TestHalfCloseGetsAllReplies(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	const n = 20_000
+	text := strings.Repeat("INCR n\r\n", n) + "DEBUG SLEEP 0.05\r\nGET n\r\nSET unfinished"
+	sent := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(c, text)
+		if err == nil {
+			err = c.Conn.(*net.TCPConn).CloseWrite()
+		}
+		sent <- err
+	}()
+	for i := range n {
+		c.expect(":" + strconv.Itoa(i+1))
+	}
+	c.expect("+OK", strconv.Itoa(n), "(eof)")
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestQuitAnswersWhatCameBefore(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.send("SET a 1\nGET a\nQUIT\nSET a 2\n")
+	c.expect("+OK", "1", "+OK", "(eof)")
+	if got := ts.dial().do("GET a"); got != "1" {
+		t.Fatalf("a command behind QUIT ran: a is %q", got)
+	}
+}
+
+func TestProtocolErrors(t *testing.T) {
+	for _, test := range []struct{ input, want string }{
+		{"*1\r\n$-2\r\n", "-ERR Protocol error: invalid bulk length"},
+		{"*1\r\n$99999999999999\r\n", "-ERR Protocol error: invalid bulk length"},
+		{"*99999999999\r\n", "-ERR Protocol error: invalid multibulk length"},
+		{"*1\r\n:1\r\n", "-ERR Protocol error: expected '$', got ':'"},
+		{"SET \"a\r\n", "-ERR Protocol error: unbalanced quotes in request"},
+		{strings.Repeat("x", 70_000), "-ERR Protocol error: too big inline request"},
+	} {
+		t.Run(test.want, func(t *testing.T) {
+			ts := start(t)
+			other, c := ts.dial(), ts.dial()
+			other.raw("*2\r\n$4\r\nECHO\r\n$2\r\nh")
+			// Unread input behind the error must not take the replies away.
+			c.send("SET before 1\n")
+			c.raw(test.input + strings.Repeat("y", 200_000))
+			c.expect("+OK", test.want, "(eof)")
+			other.raw("i\r\n")
+			other.expect("hi")
+		})
+	}
+}
+
+func TestEmptyCommandsAreIgnored(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.raw("*-1\r\n*0\r\n\r\nPING\r\n")
+	c.expect("+PONG")
+}
+
+func TestUnauthenticatedLimits(t *testing.T) {
+	ts := start(t, "requirepass=secret")
+	c := ts.dial()
+	c.raw("*11\r\n")
+	c.expect("-ERR Protocol error: unauthenticated multibulk length", "(eof)")
+	c = ts.dial()
+	c.raw("*2\r\n$3\r\nGET\r\n$20000\r\n")
+	c.expect("-ERR Protocol error: unauthenticated bulk length", "(eof)")
+	c = ts.dial()
+	long := strings.Repeat("v", 20_000)
+	c.raw("GET a\r\nAUTH secret\r\n" + multibulk("SET", "a", long) + "GET a\r\n")
+	c.expect("-NOAUTH Authentication required.", "+OK", "+OK", long)
+}
+
+func TestReplyModes(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.send("CLIENT REPLY OFF\nSET a 1\nNOSUCH\nDEBUG SLEEP 0\nCLIENT REPLY ON\nGET a\n")
+	c.expect("+OK", "1")
+	c.send("CLIENT REPLY SKIP\nSET a 2\nGET a\nCLIENT REPLY SKIP\nKEYS *\nGET a\n")
+	c.expect("2", "2")
+}
+
+func TestRESP3(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.send("GET missing\nHELLO 3\nGET missing\nRANDOMKEY\n")
+	c.expect("$-1")
+	if got := c.reply(); !strings.HasPrefix(got, "%") || !strings.Contains(got, "proto :3") {
+		t.Fatalf("HELLO 3 answered %q", got)
+	}
+	c.expect("_", "_")
+}
+
+func TestPanicInHandlerCostsItsCommandAlone(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.send("SET a 1\nDEBUG PANIC\nGET a\n")
+	c.expect("+OK", "-ERR internal error", "1")
+	if n := ts.cmds.Stats.Panics.Load(); n != 1 {
+		t.Fatalf("%d panics counted", n)
+	}
+}
+
+// TestPanicOfSessionCostsItAlone makes the loop's own code fail for one session.
+func TestPanicOfSessionCostsItAlone(t *testing.T) {
+	ts := start(t)
+	a, b := ts.dial(), ts.dial()
+	a.do("PING")
+	b.do("PING")
+	ts.onLoop(func(l *loop) {
+		for _, s := range l.sessions {
+			if s != nil && s.client.Addr == a.LocalAddr().String() {
+				l.guard(s, func(*session) { panic("in a test") })
+			}
+		}
+	})
+	a.expect("(eof)")
+	if got := b.do("PING"); got != "+PONG" {
+		t.Fatalf("another client got %q", got)
+	}
+	if !strings.Contains(ts.log.String(), "in a test") {
+		t.Fatal("the panic is not in the log")
+	}
+}
+
+func TestSlowCommandsKeepTheirPlace(t *testing.T) {
+	ts := start(t)
+	c, other := ts.dial(), ts.dial()
+	c.send("SET a 1\nDEBUG SLEEP 0.2\nGET a\nKEYS *\nSET a 2\nDEBUG PANIC\nRANDOMKEY\n")
+	c.expect("+OK")
+	began := time.Now()
+	if got := other.do("PING"); got != "+PONG" {
+		t.Fatalf("beside a slow command: %q", got)
+	}
+	if took := time.Since(began); took > 150*time.Millisecond {
+		t.Fatalf("a slow command held another client up for %v", took)
+	}
+	c.expect("+OK", "1", "*1 a", "+OK", "-ERR internal error", "a")
+}
+
+func TestMoreSlowCommandsThanWorkers(t *testing.T) {
+	ts := start(t)
+	var clients []*client
+	for range 5 * maxWorkers {
+		c := ts.dial()
+		c.send("DEBUG SLEEP 0.01\nKEYS *\nPING\n")
+		clients = append(clients, c)
+	}
+	for _, c := range clients {
+		c.expect("+OK", "*0", "+PONG")
+	}
+	ts.onLoop(func(l *loop) {
+		if l.exec.workers > maxWorkers || l.exec.jobs != 0 {
+			t.Errorf("%d workers, %d jobs", l.exec.workers, l.exec.jobs)
+		}
+	})
+}
+
+func TestSlowCommandOfClosedClient(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.send("DEBUG SLEEP 0.1\nSET late 1\n")
+	eventually(t, "the command runs", func() (runs bool) {
+		ts.onLoop(func(l *loop) { runs = l.exec.jobs == 1 })
+		return runs
+	})
+	if got := ts.dial().do("CLIENT KILL ADDR " + c.LocalAddr().String()); got != ":1" {
+		t.Fatalf("CLIENT KILL: %q", got)
+	}
+	c.expect("(eof)")
+	fresh := ts.dial() // may well have the same descriptor
+	eventually(t, "the command ends", func() (ended bool) {
+		ts.onLoop(func(l *loop) { ended = l.exec.jobs == 0 })
+		return ended
+	})
+	fresh.send("GET late\n")
+	fresh.expect("$-1")
+}
+
+func TestClientPause(t *testing.T) {
+	ts := start(t)
+	a, b := ts.dial(), ts.dial()
+	if got := a.do("CLIENT PAUSE 100000 WRITE"); got != "+OK" {
+		t.Fatal(got)
+	}
+	b.send("GET a\nSET a 1\nGET a\n")
+	b.expect("$-1")
+	eventually(t, "the write is held", func() (held bool) {
+		ts.onLoop(func(l *loop) { held = len(l.held) == 1 })
+		return held
+	})
+	if got := a.do("GET a"); got != "$-1" {
+		t.Fatalf("a held write shows: %q", got)
+	}
+	a.send("CLIENT UNPAUSE\nGET a\n")
+	b.expect("+OK", "1")
+	a.expect("+OK")
+
+	if got := a.do("CLIENT PAUSE 150 ALL"); got[0] == '-' {
+		t.Fatal(got)
+	}
+	began := time.Now()
+	if got := b.do("PING"); got != "+PONG" {
+		t.Fatal(got)
+	}
+	if took := time.Since(began); took < 100*time.Millisecond || took > 5*time.Second {
+		t.Fatalf("a pause of 150 ms took %v", took)
+	}
+}
+
+func TestKillOfPausedClient(t *testing.T) {
+	ts := start(t)
+	a, b := ts.dial(), ts.dial()
+	a.do("CLIENT PAUSE 100000 WRITE")
+	b.send("SET a 1\n")
+	eventually(t, "the write is held", func() (held bool) {
+		ts.onLoop(func(l *loop) { held = len(l.held) == 1 })
+		return held
+	})
+	a.do("CLIENT KILL ADDR " + b.LocalAddr().String())
+	b.expect("(eof)")
+	a.do("CLIENT UNPAUSE")
+	if got := a.do("GET a"); got != "$-1" {
+		t.Fatalf("the command of a closed client ran: %q", got)
+	}
+}
+
+// TestReusedDescriptor has clients come and go quickly while their slow replies are
+// under way: nobody may get what was meant for another.
+func TestReusedDescriptor(t *testing.T) {
+	ts := start(t)
+	for i := range 200 {
+		c := ts.dial()
+		c.send(fmt.Sprintf("SET k%d %d\nKEYS k%d\n", i, i, i))
+		if i%2 == 0 {
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		c.expect("+OK", fmt.Sprintf("*1 k%d", i))
+	}
+	eventually(t, "all jobs are back", func() (done bool) {
+		ts.onLoop(func(l *loop) { done = l.exec.jobs == 0 })
+		return done
+	})
+}

@@ -1,0 +1,23 @@
+package server
+
+import "golang.org/x/sys/unix"
+
+// newSocket gives a non-blocking stream socket that child processes do not inherit.
+func newSocket(family int) (int, error) {
+	return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+}
+
+// acceptSocket takes a waiting connection, non-blocking and not inherited.
+func acceptSocket(fd int) (int, unix.Sockaddr, error) {
+	return unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+}
+
+// setKeepalive has the kernel probe a silent peer after so many seconds, and give it
+// up after three probes without an answer.
+func setKeepalive(fd, seconds int) error {
+	return firstError(
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, seconds),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, max(seconds/3, 1)),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3))
+}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// slowSync is the cost of a commit from which on the loop does not wait for it.
+	slowSync = 200 * time.Microsecond
+	// lingerTime bounds the wait for a client to take its last reply.
+	lingerTime = time.Second
+)
+
+// commit makes durable what has been recorded, if anything has: by this pass or,
+// since it was last asked for, by others. Slow syncs go on while the loop runs; then
+// the Bell starts the pass that sends what waits.
+func (l *loop) commit() {
+	if l.fatal != nil {
+		return
+	}
+	if end := l.log.End(); end > l.requested {
+		if l.log.SyncCost() > slowSync || l.log.Full() {
+			l.log.CommitAsync()
+		} else if err := l.log.Commit(); err != nil {
+			l.fail(err)
+			return
+		}
+		l.requested = end
+	}
+	if err := l.srv.Store.Err(); err != nil {
+		l.fail(err)
+	}
+}
+
+// fail ends the server at the end of the pass; nothing more is sent.
+func (l *loop) fail(err error) {
+	if l.fatal == nil {
+		l.fatal = err
+	}
+}
+
+// write sends what may leave: of the sessions that have new output, and of those whose
+// output has become durable.
+func (l *loop) write() {
+	if l.fatal != nil {
+		return
+	}
+	if durable := l.log.Durable(); durable > l.durable {
+		l.durable = durable
+		kept := l.waiting[:0]
+		for _, s := range l.waiting {
+			if s.closed || s.out.waits[0].lsn <= durable {
+				s.inWaiting = false
+				l.touch(s)
+				continue
+			}
+			kept = append(kept, s)
+		}
+		clear(l.waiting[len(kept):])
+		l.waiting = kept
+	}
+	for _, s := range l.touched {
+		s.touched = false
+		if !s.closed {
+			l.guard(s, l.flush)
+		}
+	}
+	clear(l.touched)
+	l.touched = l.touched[:0]
+}
+
+// flush sends what a session may send and the socket takes, and ends the session when
+// it is done.
+func (l *loop) flush(s *session) {
+	ready := s.out.ready(l.durable)
+	if len(ready) > 0 && !s.full {
+		n, err := writeSocket(s.fd, ready)
+		if err != nil {
+			l.close(s) // the client is gone, or cannot be reached
+			return
+		}
+		s.client.NetOut += uint64(n)
+		l.srv.Stats.NetOut.Add(int64(n))
+		if !l.watchRoom(s, n < len(ready)) {
+			return
+		}
+		s.out.advance(n, &l.buffers)
+	} else if s.out.pending() == 0 {
+		s.out.drop(&l.buffers) // replies that the client did not want
+	}
+	if len(s.out.waits) > 0 && !s.inWaiting {
+		s.inWaiting = true
+		l.waiting = append(l.waiting, s)
+	}
+	if s.stalled && s.out.pending() <= outputPause/2 {
+		s.stalled = false
+		if s.canGoOn() {
+			l.enqueue(s)
+		}
+	}
+	if s.out.pending() == 0 && (s.client.Closing || s.eof && s.parked == parkNone) {
+		l.sayGoodbye(s)
+	}
+}
+
+// watchRoom notes whether the socket takes no more, and has the poller tell when it
+// does again. It reports false when the session had to be closed.
+func (l *loop) watchRoom(s *session, full bool) bool {
+	if full == s.watched {
+		s.full = full
+		return true
+	}
+	if err := l.poll.watchWrite(s.fd, full); err != nil {
+		l.o.Log.Error("watching a connection", "client", s.client.ID, "error", err)
+		l.close(s)
+		return false
+	}
+	s.full, s.watched = full, full
+	return true
+}
+
+// writeSocket is write(2) of a non-blocking socket; one that takes nothing gives 0.
+func writeSocket(fd int, p []byte) (int, error) {
+	for {
+		n, err := unix.Write(fd, p)
+		switch {
+		case err == nil:
+			return n, nil
+		case errors.Is(err, unix.EAGAIN):
+			return 0, nil
+		case !errors.Is(err, unix.EINTR):
+			return 0, err
+		}
+	}
+}
+
+// sayGoodbye ends a session whose output is out. Closing a socket with unread input
+// resets the connection, and that can take the last replies away from the client; so
+// such a session ends its own side and waits a little for the client to do the same.
+func (l *loop) sayGoodbye(s *session) {
+	if s.eof {
+		l.close(s)
+		return
+	}
+	if err := unix.Shutdown(s.fd, unix.SHUT_WR); err != nil {
+		l.close(s)
+		return
+	}
+	delete(l.srv.Clients, s.client.ID)
+	s.lingering, s.readable, s.reader = true, true, nil
+	if s.idle == nil {
+		s.idle = &timer{}
+	}
+	s.idle.run = func() { l.close(s) }
+	l.timers.set(s.idle, l.mono+lingerTime)
+	l.enqueue(s)
+}
+
+// discard reads what a lingering session's client still sends, until it ends.
+func (l *loop) discard(s *session) {
+	var waste [4 << 10]byte
+	for range turnBytes / len(waste) {
+		n, err := readSocket(s.fd, waste[:])
+		if errors.Is(err, unix.EAGAIN) {
+			s.readable = false
+			return
+		}
+		if err != nil || n == 0 {
+			l.close(s)
+			return
+		}
+	}
+	l.enqueue(s)
+}
