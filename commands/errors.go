@@ -1,8 +1,8 @@
 package commands
 
 import (
+	"bytes"
 	"errors"
-	"strings"
 
 	"keyp/storage"
 	"keyp/ttl"
@@ -68,18 +68,17 @@ func errArity(name string) Error {
 	return Error("ERR wrong number of arguments for '" + name + "' command")
 }
 
+// errUnknown quotes 128 bytes of the name and as much of the arguments.
 func errUnknown(args [][]byte) Error {
-	var b strings.Builder
-	b.WriteString("ERR unknown command '")
-	b.WriteString(clip(args[0], 128))
-	b.WriteString("', with args beginning with: ")
-	for n, arg := range args[1:] {
-		if b.Len() > 300 || n > 20 {
+	const most = 128
+	var quoted string
+	for _, arg := range args[1:] {
+		if len(quoted) >= most {
 			break
 		}
-		b.WriteString("'" + clip(arg, 128) + "' ")
+		quoted += "'" + clip(arg, most-len(quoted)) + "' "
 	}
-	return Error(b.String())
+	return Error("ERR unknown command '" + clip(args[0], most) + "', with args beginning with: " + quoted)
 }
 
 func errOption(word []byte) Error { return Error("ERR Unsupported option " + clip(word, 128)) }
@@ -88,4 +87,12 @@ func errSubcommand(container string, sub []byte) Error {
 	return Error("ERR unknown subcommand '" + clip(sub, 128) + "'. Try " + container + " HELP.")
 }
 
-func clip(b []byte, n int) string { return string(b[:min(len(b), n)]) }
+// clip is what an error quotes of a client's own text: at most n bytes, and in Redis,
+// which writes a C string, nothing from a NUL on.
+func clip(b []byte, n int) string {
+	b = b[:min(len(b), n)]
+	if nul := bytes.IndexByte(b, 0); nul >= 0 {
+		b = b[:nul]
+	}
+	return string(b)
+}
