@@ -45,16 +45,17 @@ type bucket struct {
 }
 
 type table struct {
+	only  bucket    // the one bucket while dir is nil, in place to save two cache misses
 	dir   []*bucket // 1<<depth entries; a bucket of lesser depth stands in several
 	depth uint8
 	used  int
 }
 
 func (t *table) bucket(hash uint64) *bucket {
-	if len(t.dir) == 0 {
-		return nil
+	if t.dir == nil {
+		return &t.only
 	}
-	return t.dir[hash>>(64-t.depth)] // a shift by 64 gives 0
+	return t.dir[hash>>(64-t.depth)]
 }
 
 // home is where a hash belongs in the bucket: the bits behind the shared ones, so
@@ -67,7 +68,7 @@ func (b *bucket) home(hash uint64) int {
 // find gives the cell of a key for which same says yes among those with its hash.
 func (t *table) find(hash uint64, same func(cell) bool) (*cell, bool) {
 	b := t.bucket(hash)
-	if b == nil {
+	if b.used == 0 {
 		return nil, false
 	}
 	mask := len(b.cells) - 1
@@ -82,9 +83,6 @@ func (t *table) find(hash uint64, same func(cell) bool) (*cell, bool) {
 // insert adds a cell whose key is not in the table, and returns where it stands until
 // the next insert or remove.
 func (t *table) insert(hash uint64, c cell) *cell {
-	if len(t.dir) == 0 {
-		t.dir = []*bucket{{cells: make([]cell, firstCells)}}
-	}
 	b := t.bucket(hash)
 	for (b.used+1)*4 > len(b.cells)*3 {
 		t.grow(b, hash)
@@ -107,18 +105,25 @@ func (b *bucket) put(c cell) *cell {
 
 // grow makes room in b, the bucket of hash: twice the cells, or a split in two.
 func (t *table) grow(b *bucket, hash uint64) {
+	if len(b.cells) == 0 {
+		b.cells = make([]cell, firstCells)
+		return
+	}
 	if len(b.cells) < bucketCells || int(b.depth)+bits.TrailingZeros(uint(bucketCells)) >= hashBits {
 		b.rebuild(len(b.cells) * 2)
 		return
 	}
-	if b.depth == t.depth {
+	old := *b
+	switch {
+	case t.dir == nil:
+		t.dir, t.depth, t.only = make([]*bucket, 2), 1, bucket{}
+	case b.depth == t.depth:
 		dir := make([]*bucket, 2*len(t.dir))
 		for i, e := range t.dir {
 			dir[2*i], dir[2*i+1] = e, e
 		}
 		t.dir, t.depth = dir, t.depth+1
 	}
-	old := *b
 	halves := [2]*bucket{}
 	for i := range halves {
 		halves[i] = &bucket{cells: make([]cell, bucketCells), depth: old.depth + 1}
@@ -172,18 +177,17 @@ func (t *table) remove(at *cell) {
 // prefix on and in no order, and tells where the following bucket begins (done: there
 // is none). The visitor may change a cell's flags and ref but not insert or remove.
 func (t *table) walkBucket(from uint32, visit func(*cell)) (next uint32, done bool) {
-	if len(t.dir) == 0 {
-		return 0, true
-	}
-	at := int(uint64(from) << hashShift >> (64 - t.depth))
-	b := t.dir[at]
+	b := t.bucket(uint64(from) << hashShift)
 	for i := range b.cells {
 		if b.cells[i] != 0 && b.cells[i].prefix() >= from {
 			visit(&b.cells[i])
 		}
 	}
+	if t.dir == nil {
+		return 0, true
+	}
 	span := 1 << (t.depth - b.depth)
-	at = at&^(span-1) + span
+	at := int(uint64(from)<<hashShift>>(64-t.depth))&^(span-1) + span
 	if at == len(t.dir) {
 		return 0, true
 	}
