@@ -21,8 +21,9 @@ import (
 const (
 	// writers is how many connections write at the same time, each to its own keys.
 	writers = 5
-	// killsByDefault is how many rounds all runs have together; KEYP_KILLS changes it.
-	killsByDefault = 24
+	// roundsByDefault is how many rounds all runs have together; KEYP_KILLS changes it.
+	// Three of four end with a kill.
+	roundsByDefault = 24
 )
 
 // runs are the servers that are killed: with which options, and their share of the rounds.
@@ -44,13 +45,13 @@ var runs = []struct {
 // also in the middle of a checkpoint, and compares every key, value and deadline with
 // what was acknowledged.
 func TestKills(t *testing.T) {
-	kills := killsByDefault
+	rounds := roundsByDefault
 	if text := os.Getenv("KEYP_KILLS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
 			t.Fatalf("KEYP_KILLS=%s is not a number above 0", text)
 		}
-		kills = n
+		rounds = n
 	}
 	seed := rand.Uint64()
 	if text := os.Getenv("KEYP_SEED"); text != "" {
@@ -65,7 +66,7 @@ func TestKills(t *testing.T) {
 			t.Parallel()
 			t.Logf("KEYP_SEED=%d", seed)
 			k := newKiller(t, rand.New(rand.NewPCG(seed, uint64(i))), run.args)
-			for round := range (kills*run.share + killsByDefault - 1) / killsByDefault {
+			for round := range (rounds*run.share + roundsByDefault - 1) / roundsByDefault {
 				k.round(round, round%4 == 3)
 			}
 			k.round(-1, true)
