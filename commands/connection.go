@@ -186,14 +186,15 @@ func validAttribute(b []byte) bool {
 }
 
 func selectDB(c *Ctx) error {
-	n, ok := ParseInt(c.Arg(1))
-	if !ok {
-		return ErrNotInteger
-	}
-	if n < 0 || n >= int64(c.Server.Store.Databases()) {
+	a := c.Cursor(1)
+	n := a.Int32()
+	switch {
+	case a.Err() != nil:
+		return a.Err()
+	case !c.Server.database(n):
 		return ErrDBIndex
 	}
-	c.Client.DB = int(n)
+	c.Client.DB = n
 	c.Out.OK()
 	return nil
 }

@@ -72,6 +72,7 @@ func TestConnectionCommands(t *testing.T) {
 		SELECT 16 -> -ERR DB index is out of range
 		SELECT -1 -> -ERR DB index is out of range
 		SELECT x -> -ERR value is not an integer or out of range
+		SELECT 2147483648 -> -ERR value is out of range, value must between -2147483648 and 2147483647
 		SET k v -> +OK
 		SELECT 0 -> +OK
 		GET k -> nil
