@@ -1,0 +1,275 @@
+package layout
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rules say what the packages import, of this module and of others, in program code.
+// Imports point one way: cmd → server → commands → storage → ttl, wal, object. A package
+// that is not here gets its rule with its first file; one under a folder that ends in
+// /... has the folder's.
+//
+// Tests may also import what the imported packages import, and what testsMayUse says.
+var rules = map[string][]string{
+	"cmd/keyp":           {"server", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
+	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "golang.org/x/sys/unix"},
+
+	"server":      {"server/resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
+	"server/resp": {"github.com/tidwall/redcon"},
+
+	"commands": {"server/resp", "storage", "ttl", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
+
+	"storage": {"storage/wal", "storage/object", "ttl", "internal/clock", "internal/vfs",
+		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "github.com/dchest/siphash"},
+	"storage/wal":    {"internal/clock", "internal/vfs"},
+	"storage/object": {},
+
+	"ttl": {"internal/clock", "github.com/google/btree"},
+
+	"internal/clock":   {},
+	"internal/vfs":     {"golang.org/x/sys/unix"},
+	"internal/config":  {"server/resp"},
+	"internal/testkit": {"github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
+	"internal/layout":  {},
+	"internal/e2e/...": {},
+
+	// What a user of Keyp writes: a client library and nothing of ours.
+	"docs/examples/...": {"github.com/redis/go-redis/v9"},
+}
+
+// testsMayUse is for tests alone, testkit included.
+var testsMayUse = []string{"internal/testkit", "github.com/redis/go-redis/v9", "pgregory.net/rapid", "github.com/tidwall/redcon", "golang.org/x/sys/unix"}
+
+// exceptions are single files that may break a rule, with the reason.
+var exceptions = map[string]string{
+	"commands/server.go imports storage/wal": "it translates appendfsync into the Policy that storage.Options take; the log itself it never touches",
+}
+
+// file is a Go file of the module.
+type file struct {
+	path   string // with slashes, from the module's root
+	syntax *ast.File
+	lines  *token.FileSet
+}
+
+func (f file) dir() string { return strings.TrimSuffix(f.path, "/"+filepath.Base(f.path)) }
+func (f file) test() bool  { return strings.HasSuffix(f.path, "_test.go") }
+
+// TestImports holds every import against the rules.
+func TestImports(t *testing.T) {
+	used := map[string]bool{}
+	for _, f := range module(t) {
+		for _, problem := range importProblems(f) {
+			if exceptions[problem] == "" {
+				t.Error(problem)
+			}
+			used[problem] = true
+		}
+	}
+	for problem := range exceptions {
+		if !used[problem] {
+			t.Errorf("nobody needs the exception any more: %s", problem)
+		}
+	}
+}
+
+// importProblems gives "FILE imports PACKAGE" for each import that no rule allows.
+func importProblems(f file) (problems []string) {
+	dir, found := ruleOf(f.dir())
+	if !found {
+		return []string{fmt.Sprintf("%s: there is no rule for this folder in internal/layout", f.path)}
+	}
+	allowed := rules[dir]
+	if f.test() {
+		allowed = slices.Concat(closure(dir), testsMayUse, []string{f.dir()})
+	}
+	for _, spec := range f.syntax.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return []string{fmt.Sprintf("%s: import %s: %v", f.path, spec.Path.Value, err)}
+		}
+		path, own := strings.CutPrefix(path, "keyp/")
+		first, _, _ := strings.Cut(path, "/")
+		standard := !own && !strings.Contains(first, ".")
+		ok := slices.ContainsFunc(allowed, func(rule string) bool { return covers(rule, path) })
+		if !standard && !ok {
+			problems = append(problems, fmt.Sprintf("%s imports %s", f.path, path))
+		}
+	}
+	return problems
+}
+
+// ruleOf gives the key of a folder's rule.
+func ruleOf(dir string) (key string, found bool) {
+	for key := range rules {
+		if covers(key, dir) {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// covers says whether a rule, which may end in /..., is about a package.
+func covers(rule, path string) bool {
+	folder, tree := strings.CutSuffix(rule, "/...")
+	return path == folder || tree && strings.HasPrefix(path, folder+"/")
+}
+
+// closure is all that may be imported by a package or by what it imports.
+func closure(rule string) []string {
+	seen := map[string]bool{}
+	var walk func(string)
+	walk = func(rule string) {
+		if !seen[rule] {
+			seen[rule] = true
+			for _, next := range rules[rule] {
+				walk(next)
+			}
+		}
+	}
+	walk(rule)
+	return slices.Collect(maps.Keys(seen))
+}
+
+// TestRulesPointDown proves that the rules themselves have no cycle.
+func TestRulesPointDown(t *testing.T) {
+	for rule, imports := range rules {
+		for _, next := range imports {
+			if next != rule && slices.Contains(closure(next), rule) {
+				t.Errorf("%s and %s may import each other", rule, next)
+			}
+		}
+	}
+}
+
+// mayReadTime are the folders whose program code may ask the system for the time: the
+// clock itself, what runs real processes for tests, and commands that a person waits for.
+var mayReadTime = []string{"internal/clock", "internal/testkit", "cmd/...", "docs/examples/..."}
+
+// TestTime finds code that asks the system for the time beside internal/clock, so that
+// the tests' clock would not rule it. Pacing by time.After or time.NewTicker is no
+// reading: nothing is decided by it.
+func TestTime(t *testing.T) {
+	for _, f := range module(t) {
+		if f.test() || slices.ContainsFunc(mayReadTime, func(rule string) bool { return covers(rule, f.dir()) }) {
+			continue
+		}
+		for _, problem := range timeProblems(f) {
+			t.Error(problem)
+		}
+	}
+}
+
+func timeProblems(f file) (problems []string) {
+	ast.Inspect(f.syntax, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			pkg, ok := selector.X.(*ast.Ident)
+			if ok && pkg.Name == "time" && slices.Contains([]string{"Now", "Since", "Until"}, selector.Sel.Name) {
+				problems = append(problems, fmt.Sprintf("%v: time.%s; take the time from internal/clock", f.lines.Position(selector.Pos()), selector.Sel.Name))
+			}
+		}
+		return true
+	})
+	for _, spec := range f.syntax.Imports {
+		if spec.Path.Value == `"time"` && spec.Name != nil {
+			problems = append(problems, fmt.Sprintf("%s: time is imported under another name", f.path))
+		}
+	}
+	return problems
+}
+
+// TestDocumented finds packages without a package comment.
+func TestDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	for _, f := range module(t) {
+		if !f.test() {
+			documented[f.dir()] = documented[f.dir()] || f.syntax.Doc != nil
+		}
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("%s has no package comment", dir)
+		}
+	}
+}
+
+// TestRulesBite gives each check something to find.
+func TestRulesBite(t *testing.T) {
+	tests := []struct {
+		path, source string
+		imports      int // import problems
+		times        int
+	}{
+		{"ttl/a.go", `import ("fmt"; "keyp/internal/clock"; "github.com/google/btree")`, 0, 0},
+		{"ttl/a.go", `import "keyp/storage"`, 1, 0},
+		{"ttl/a_test.go", `import ("keyp/storage"; "keyp/internal/clock"; "pgregory.net/rapid")`, 1, 0},
+		{"commands/a.go", `import "keyp/storage/wal"`, 1, 0},
+		{"commands/a_test.go", `import ("keyp/storage/wal"; "keyp/commands")`, 0, 0},
+		{"storage/a.go", `import ("keyp/commands"; "keyp/internal/testkit")`, 2, 0},
+		{"storage/a_test.go", `import ("keyp/server"; "keyp/internal/testkit")`, 1, 0},
+		{"cmd/keyp-bench/internal/load/a.go", `import ("keyp/cmd/keyp-bench/internal/hist"; "keyp/storage")`, 1, 0},
+		{"elsewhere/a.go", ``, 1, 0},
+		{"server/a.go", `import "go.etcd.io/bbolt"`, 1, 0},
+		{"storage/a.go", `import "time"; var a = time.Now(); var b = time.Since(a); var c = time.After(time.Second)`, 0, 2},
+		{"storage/a.go", `import t "time"; var a = t.Now()`, 0, 1},
+	}
+	for _, tt := range tests {
+		lines := token.NewFileSet()
+		syntax, err := parser.ParseFile(lines, tt.path, "package p; "+tt.source, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := file{tt.path, syntax, lines}
+		if got := importProblems(f); len(got) != tt.imports {
+			t.Errorf("%s with %s: %q, want %d", tt.path, tt.source, got, tt.imports)
+		}
+		if got := timeProblems(f); len(got) != tt.times {
+			t.Errorf("%s with %s: %q, want %d", tt.path, tt.source, got, tt.times)
+		}
+	}
+}
+
+// module parses every Go file of the module, for all platforms.
+func module(t *testing.T) []file {
+	t.Helper()
+	root := os.DirFS("../..")
+	lines := token.NewFileSet()
+	var files []file
+	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() && path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+			return fs.SkipDir
+		}
+		if entry.IsDir() || filepath.Ext(name) != ".go" {
+			return nil
+		}
+		source, err := fs.ReadFile(root, path)
+		if err != nil {
+			return err
+		}
+		syntax, err := parser.ParseFile(lines, path, source, parser.ParseComments)
+		files = append(files, file{path, syntax, lines})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 50 {
+		t.Fatalf("only %d files found", len(files))
+	}
+	return files
+}
