@@ -276,7 +276,7 @@ func TestPropertyRoundTrip(t *testing.T) {
 				model[key] = entry{value, expireIn(t, h, key, value)}
 			}
 		}
-		for range rapid.IntRange(1, 2).Draw(t, "restarts") {
+		for range rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "restarts") {
 			advance(h, anyWait.Draw(t, "wait"))
 			h.save = rapid.Bool().Draw(t, "checkpoint")
 			h.reopen()
