@@ -66,6 +66,9 @@ func (s *Server) followConfig() {
 	events()
 	on(monitors, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold", "latency-tracking")
 	on(events, "notify-keyspace-events")
+	reserve := func() { store.SetDiskReserve(uint64(cfg.Int("disk-reserve"))) }
+	reserve()
+	on(reserve, "disk-reserve")
 	on(func() { store.SetMaxMemory(cfg.Int("maxmemory")) }, "maxmemory")
 	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
 	on(s.passwordChanged, "requirepass")

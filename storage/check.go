@@ -118,8 +118,13 @@ func (c *partCheck) run() {
 	if c.disk == nil {
 		c.disk = &onFile{}
 	}
+	cells := 0
 	for i := range c.p.slots {
 		c.slot(&c.p.slots[i])
+		cells += c.p.slots[i].table.used
+	}
+	if cells != c.p.cells {
+		c.fail("shard %d counts %d cells and has %d", c.p.shard.num, c.p.cells, cells)
 	}
 	for at, im := range c.disk.records { // keys that are only on disk
 		n := parseSlotKey([]byte(at)[:6])

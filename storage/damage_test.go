@@ -114,7 +114,7 @@ func TestMissingRecordIsFoundByTheDigest(t *testing.T) {
 func TestFullDiskRefusesGrowthAndHeals(t *testing.T) {
 	h := newHarness(t)
 	defer func() { h.s.Close(false) }()
-	h.s.options.DiskReserve = 1 << 20
+	h.s.SetDiskReserve(1 << 20)
 	h.fs.SetFree(1 << 30)
 	h.s.keepHouse()
 	if h.s.Full() {

@@ -82,7 +82,7 @@ func (s *Store) keepHouse() {
 // spaceIsLow says whether less than the reserve is free.
 func (s *Store) spaceIsLow() bool {
 	free, err := s.options.FS.Free(s.options.Dir)
-	return err == nil && free < s.options.DiskReserve
+	return err == nil && free < s.diskReserve.Load()
 }
 
 // Full says whether growth is to be refused because the disk is full. It turns false
@@ -111,15 +111,7 @@ const (
 
 func (p *part) memory() int64 {
 	return p.slabs.live + p.objects.bytes + int64(p.index.Len())*indexBytes +
-		int64(p.used())*cellBytes + int64(len(p.slots))*96
-}
-
-// used is the number of cells.
-func (p *part) used() (n int) {
-	for i := range p.slots {
-		n += p.slots[i].table.used
-	}
-	return n
+		int64(p.cells)*cellBytes + int64(len(p.slots))*96
 }
 
 // usedMemory is measured at the last housekeeping.
@@ -248,7 +240,7 @@ func (s *Store) Stats() Stats {
 		sh.mu.Lock()
 		for _, p := range sh.parts {
 			if p != nil {
-				st.Resident += int64(p.used())
+				st.Resident += int64(p.cells)
 			}
 		}
 		sh.mu.Unlock()

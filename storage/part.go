@@ -44,6 +44,7 @@ type part struct {
 
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
+	cells   int   // in all tables, tombstones included
 	dirty   int64 // bytes that the data file does not have yet, about
 	// moved are values whose elements a record of this part still names on disk
 	// although they belong to another key now.
@@ -167,6 +168,12 @@ func (p *part) free(c cell) {
 	}
 }
 
+// insert adds a cell for a key that the table does not have.
+func (p *part) insert(sl *slot, hash uint64, c cell) *cell {
+	p.cells++
+	return sl.table.insert(hash, c)
+}
+
 // drop takes a cell out of the table: nothing is known of the key in memory any more.
 func (p *part) drop(sl *slot, c *cell) {
 	if c.is(cellDirty) {
@@ -175,6 +182,7 @@ func (p *part) drop(sl *slot, c *cell) {
 	}
 	p.free(*c)
 	sl.table.remove(c)
+	p.cells--
 	sl.epoch++
 }
 

@@ -48,7 +48,7 @@ func (p *part) admit(sl *slot, k Key, got resident) *cell {
 	}
 	p.setHeader(c, got.deadline, got.created, uint32(p.shard.store.clock.Now()/1000))
 	*p.flags(c) |= flagDisk
-	at := sl.table.insert(k.Hash, c)
+	at := p.insert(sl, k.Hash, c)
 	p.setIndex(p.id(sl, *at), 0, got.deadline)
 	if got.badTime {
 		p.markDirty(sl, at)
@@ -67,13 +67,13 @@ func (p *part) tombstone(sl *slot, k Key) {
 func (p *part) absent(sl *slot, k Key, flags byte) *cell {
 	if len(k.Name) > maxSlabKey {
 		ref := p.objects.add(&Object{key: append([]byte(nil), k.Name...), flags: flags})
-		return sl.table.insert(k.Hash, newCell(k.Hash, ref, cellTomb|cellObj))
+		return p.insert(sl, k.Hash, newCell(k.Hash, ref, cellTomb|cellObj))
 	}
 	ref, b := p.slabs.alloc(blockHeader + len(k.Name))
 	b.setKey(k.Name)
 	b.setValue(nil)
 	b[offFlags] = flags
-	return sl.table.insert(k.Hash, newCell(k.Hash, ref, cellTomb))
+	return p.insert(sl, k.Hash, newCell(k.Hash, ref, cellTomb))
 }
 
 // byID finds the cell that the index knows by id.

@@ -150,7 +150,9 @@ type Store struct {
 	eventMask  atomic.Uint32
 	memory     atomic.Int64 // as of the last housekeeping
 	maxMemory  atomic.Int64
-	lowSpace   atomic.Bool
+	// diskReserve is the free space below which growth is refused.
+	diskReserve atomic.Uint64
+	lowSpace    atomic.Bool
 
 	checkpointMu sync.Mutex
 	checkpointer checkpointer
@@ -186,6 +188,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s := &Store{options: o, clock: o.Clock, opened: o.Clock.Now()}
 	s.quit, s.stop = context.WithCancel(context.Background())
 	s.maxMemory.Store(o.MaxMemory)
+	s.diskReserve.Store(o.DiskReserve)
 	s.window.init(s)
 	s.loads.init()
 	s.checkpointer.kick = make(chan struct{}, 1)
@@ -297,6 +300,9 @@ func (s *Store) SetEvents(mask EventClass) { s.eventMask.Store(uint32(mask)) }
 
 // SetMaxMemory changes MaxMemory.
 func (s *Store) SetMaxMemory(n int64) { s.maxMemory.Store(n) }
+
+// SetDiskReserve changes DiskReserve; 0 is none.
+func (s *Store) SetDiskReserve(n uint64) { s.diskReserve.Store(n) }
 
 // SetSync changes when writes may be acknowledged.
 func (s *Store) SetSync(p wal.Policy) { s.log.SetPolicy(p) }

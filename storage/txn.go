@@ -413,7 +413,7 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 	existed, old := p.unindex(sl, c)
 	p.recounted(t, existed, old, deadline)
 	if c == nil {
-		c = sl.table.insert(k.Hash, with)
+		c = p.insert(sl, k.Hash, with)
 	} else {
 		*p.flags(with) |= *p.flags(*c) & (flagDisk | flagMoved)
 		if existed {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,6 +66,7 @@ func serve(cfg *config.Config) (err error) {
 	defer stop()
 	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "), "dir", cfg.String("dir"),
 		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
+	go debug.FreeOSMemory() // what recovery needed is garbage now
 	if err := srv.Run(ctx); err != nil {
 		return errors.Join(fmt.Errorf("the server had to stop: %w", err), store.Close(false))
 	}

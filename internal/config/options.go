@@ -52,11 +52,13 @@ var options = []option{
 		help: "size of one log file"},
 	{name: "checkpoint-log-size", group: groupData, kind: kindBytes, def: "256mb", min: mb, fixed: true,
 		help: "size of the log at which a checkpoint starts, which bounds the time of a restart"},
+	{name: "disk-reserve", group: groupData, kind: kindBytes, def: "64mb",
+		help: "free disk space below which commands that may grow the data are refused"},
 
 	{name: "maxmemory", group: groupMemory, kind: kindBytes, def: "0",
 		help: "bound of the memory for data; 0: none. Data beyond it rests on disk"},
 	{name: "maxmemory-policy", group: groupMemory, kind: kindEnum, def: "noeviction", enum: policies,
-		help: "what to delete at maxmemory; noeviction: nothing, it stays on disk"},
+		help: "accepted for OBJECT FREQ and IDLETIME; whatever it is, keys above maxmemory rest on disk and none is deleted"},
 
 	{name: "maxclients", group: groupClients, kind: kindInt, def: "10000", min: 1, max: maxUint32,
 		help: "connections at a time"},
