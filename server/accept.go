@@ -15,8 +15,7 @@ const (
 	acceptTurn = 64
 	// acceptPause is how long nothing is accepted after descriptors ran out.
 	acceptPause = 100 * time.Millisecond
-	// refusedTurn bounds the connections that are refused then, one after another on
-	// the reserve descriptor.
+	// refusedTurn bounds the connections of a listener that are refused then in a pass.
 	refusedTurn = 16
 )
 
@@ -27,19 +26,40 @@ const (
 		"both in the configuration file, on the command line, or with CONFIG SET from this machine.\r\n"
 )
 
-// openReserve opens a descriptor whose only use is to be given up: when there are no
-// more, that lets waiting clients be told so instead of hanging.
-func openReserve() int {
-	fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1
+// reserve are descriptors whose only use is to be given up. When there are no more to
+// be had, that leaves the store some to go on with, and lets waiting clients be told
+// instead of hanging. Nobody is admitted until all of them have been taken back.
+type reserve struct{ fds []int }
+
+// reserved is how many descriptors are held back.
+const reserved = 8
+
+// take opens what is missing and shows that there is one more for a client. It gives
+// all up when that is not possible.
+func (r *reserve) take() bool {
+	for len(r.fds) <= reserved {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			r.release()
+			return false
+		}
+		r.fds = append(r.fds, fd)
 	}
-	return fd
+	_ = unix.Close(r.fds[reserved])
+	r.fds = r.fds[:reserved]
+	return true
+}
+
+func (r *reserve) release() {
+	for _, fd := range r.fds {
+		_ = unix.Close(fd) // /dev/null has nothing to lose
+	}
+	r.fds = r.fds[:0]
 }
 
 // acceptAll takes waiting connections of all listeners that are ready.
 func (l *loop) acceptAll() {
-	if l.stopping || l.starved && l.refill.index > 0 {
+	if l.stopping || l.starved {
 		return
 	}
 	for _, ln := range l.listeners {
@@ -52,63 +72,54 @@ func (l *loop) acceptAll() {
 	}
 }
 
-// accept takes one connection; it reports false when descriptors have run out.
+// accept takes one connection; it reports false when that is not possible at present.
 func (l *loop) accept(ln *listener) bool {
 	fd, peer, err := acceptSocket(ln.fd)
 	switch {
 	case err == nil:
-		l.starved = false
 		l.admit(ln, fd, peer)
 	case errors.Is(err, unix.EAGAIN):
 		ln.ready = false
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
-		if !l.starved {
-			l.o.Log.Warn("no descriptors left for new connections; refusing them until some close", "error", err)
-		}
-		l.starved = true
-		l.refuse(ln)
-		l.timers.set(&l.refill, l.mono+acceptPause)
-		return false
 	case errors.Is(err, unix.ECONNABORTED), errors.Is(err, unix.EINTR), errors.Is(err, unix.EPROTO):
 		// it went away while it waited
 	default:
-		ln.ready = false
-		l.o.Log.Error("accepting connections", "address", ln.addr, "error", err)
+		l.o.Log.Warn("no new connections can be accepted; refusing them until that changes", "address", ln.addr, "error", err)
 		l.starved = true
+		l.reserve.release()
+		l.refuseWaiting()
 		l.timers.set(&l.refill, l.mono+acceptPause)
 		return false
 	}
 	return true
 }
 
-// acceptAgain ends the pause that want of descriptors began.
+// acceptAgain ends the state of want, or puts its end off.
 func (l *loop) acceptAgain() {
 	l.timers.stop(&l.refill)
-	if l.reserve < 0 {
-		l.reserve = openReserve()
+	if l.stopping {
+		return
 	}
+	if !l.reserve.take() {
+		l.refuseWaiting()
+		l.timers.set(&l.refill, l.mono+acceptPause)
+		return
+	}
+	l.starved, l.busy = false, true
 	for _, ln := range l.listeners {
 		ln.ready = true
 	}
-	l.busy = true
 }
 
-// refuse tells some of those who wait that there is no room, with the reserve
-// descriptor's number.
-func (l *loop) refuse(ln *listener) {
-	for n := 0; n < refusedTurn && l.reserve >= 0; n++ {
-		if unix.Close(l.reserve) != nil {
-			l.reserve = -1
-			return
-		}
-		fd, _, err := acceptSocket(ln.fd)
-		if err == nil {
+// refuseWaiting tells some of those who wait that there is no room.
+func (l *loop) refuseWaiting() {
+	for _, ln := range l.listeners {
+		for range refusedTurn {
+			fd, _, err := acceptSocket(ln.fd)
+			if err != nil {
+				break
+			}
 			l.turnAway(fd, tooManyClients)
 			l.srv.Stats.Rejected.Add(1)
-		}
-		l.reserve = openReserve()
-		if err != nil {
-			return
 		}
 	}
 }

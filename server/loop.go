@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -29,9 +30,9 @@ type loop struct {
 	poll *poller
 
 	listeners []*listener
-	reserve   int        // a descriptor to give up when there are no more; -1: none
-	starved   bool       // the last accept failed for want of descriptors, and was logged
-	refill    timer      // accepts again after that
+	reserve   reserve
+	starved   bool       // no descriptors are left: the reserve is given up, nobody admitted
+	refill    timer      // tries to end that
 	sessions  []*session // by descriptor
 	count     int        // sessions, those that linger included
 	nextID    uint64
@@ -98,7 +99,9 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 			return nil, firstError(fmt.Errorf("cannot watch %s: %w", ln.addr, err), poll.close())
 		}
 	}
-	l.reserve = openReserve()
+	if !l.reserve.take() {
+		return nil, firstError(errors.New("the limit of open files is too low (ulimit -n)"), poll.close())
+	}
 	l.exec.post = l.box.post
 	l.exec.clock = o.Clock
 	l.ctx.Txn = o.Commands.Store.NewTxn()
@@ -284,11 +287,7 @@ func (l *loop) end() {
 		}
 	}
 	l.bury()
-	if l.reserve >= 0 {
-		if err := unix.Close(l.reserve); err != nil {
-			l.o.Log.Debug("closing the reserve descriptor", "error", err)
-		}
-	}
+	l.reserve.release()
 	l.box.close()
 	if err := l.poll.close(); err != nil {
 		l.o.Log.Error("closing the poller", "error", err)
