@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+// TestFullDisk fills a small file system until writes are refused, sees that reads and
+// deletions go on, makes room, and sees that writes do; a kill in between loses
+// nothing that was acknowledged.
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t, "96m")
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 24<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := testkit.NewKeyp(t, testkit.Options{Dir: filepath.Join(dir, "data"), Args: []string{
+		"--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb", "--disk-reserve", "8mb"}})
+	s.Start()
+	c := s.Client(3)
+	ctx := context.Background()
+	value := bytes.Repeat([]byte("v"), 20_000)
+	acknowledged := 0
+	var refused error
+	for ; acknowledged < 20_000; acknowledged++ {
+		if refused = c.Set(ctx, fmt.Sprint("k", acknowledged), value, time.Hour).Err(); refused != nil {
+			break
+		}
+	}
+	if refused == nil || !strings.HasPrefix(refused.Error(), "MISCONF ") {
+		t.Fatalf("after %d writes: %v, want MISCONF", acknowledged, refused)
+	}
+	t.Logf("refused after %d writes", acknowledged)
+	usable(t, c)
+
+	s.Kill()
+	s.Start()
+	c = s.Client(3)
+	for i := range acknowledged {
+		if i == 1 || i == 2 {
+			continue // usable has deleted and changed them
+		}
+		if got, err := c.Get(ctx, fmt.Sprint("k", i)).Bytes(); err != nil || !bytes.Equal(got, value) {
+			t.Fatalf("k%d: %d bytes, %v", i, len(got), err)
+		}
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	healed(t, c)
+	s.Stop()
+}
+
+// TestDiskReserve is the same refusal and healing by the option.
+func TestDiskReserve(t *testing.T) {
+	s := testkit.Keyp(t)
+	c := s.Client(2)
+	ctx := context.Background()
+	for _, key := range []string{"k0", "k1", "k2"} {
+		if err := c.Set(ctx, key, "v", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reserve := func(n string) {
+		if err := c.ConfigSet(ctx, "disk-reserve", n).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reserve("1000000gb")
+	testkit.Eventually(t, 30*time.Second, "writes to be refused", func() bool {
+		err := c.Set(ctx, "x", "v", 0).Err()
+		return err != nil && strings.HasPrefix(err.Error(), "MISCONF ")
+	})
+	usable(t, c)
+	reserve("0")
+	healed(t, c)
+}
+
+// usable checks what must work while the disk is full.
+func usable(t *testing.T, c *redis.Client) {
+	t.Helper()
+	ctx := context.Background()
+	if err := c.Get(ctx, "k0").Err(); err != nil {
+		t.Errorf("GET: %v", err)
+	}
+	if n, err := c.Del(ctx, "k1").Result(); n != 1 || err != nil {
+		t.Errorf("DEL: %d, %v", n, err)
+	}
+	if err := c.Get(ctx, "k1").Err(); !errors.Is(err, redis.Nil) {
+		t.Errorf("GET after DEL: %v", err)
+	}
+	if ok, err := c.Expire(ctx, "k2", 30*time.Minute).Result(); !ok || err != nil {
+		t.Errorf("EXPIRE: %t, %v", ok, err)
+	}
+}
+
+func healed(t *testing.T, c *redis.Client) {
+	t.Helper()
+	testkit.Eventually(t, 30*time.Second, "writes to be taken again", func() bool {
+		return c.Set(context.Background(), "again", "v", 0).Err() == nil
+	})
+}
+
+// smallDisk mounts a file system in memory; the test is skipped where that is not
+// allowed.
+func smallDisk(t *testing.T, size string) string {
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "keyp-test", dir).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: no small file system can be mounted here (needs root on Linux): %s", bytes.TrimSpace(out))
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %s", out)
+		}
+	})
+	return dir
+}
