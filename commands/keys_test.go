@@ -175,6 +175,16 @@ func TestObject(t *testing.T) {
 		OBJECT ENCODING k -> "embstr"
 		SET k 123456789012345678901234567890123456789012345 -> +OK
 		OBJECT ENCODING k -> "raw"
+		SETRANGE part 1 x -> 2
+		OBJECT ENCODING part -> "raw"
+		COPY part copied -> 1
+		OBJECT ENCODING copied -> "raw"
+		RENAME copied renamed -> +OK
+		OBJECT ENCODING renamed -> "raw"
+		MOVE renamed 1 -> 1
+		COPY part renamed -> 1
+		SET renamed short -> +OK
+		OBJECT ENCODING renamed -> "embstr"
 		OBJECT REFCOUNT k -> 1
 		OBJECT IDLETIME k -> 0
 		advance 7s

@@ -519,8 +519,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 		deadline = p.deadline(*c)
 	}
 	t.SetString(k, value, deadline, ev)
-	p, _, c = t.live(k, false)
-	*p.flags(*c) |= flagRaw
+	t.mark(k, flagRaw)
 	return len(value)
 }
 
@@ -568,8 +567,10 @@ func (t *Txn) Rename(from, to Key) bool {
 		return false
 	}
 	value = append([]byte(nil), value...)
+	raw := *p.flags(*c) & flagRaw
 	t.Delete(from, Event{})
 	t.set(to, value, deadline, created, access)
+	t.mark(to, raw)
 	return true
 }
 
@@ -585,8 +586,16 @@ func (t *Txn) Copy(from, to Key) bool {
 	if err != nil {
 		return false
 	}
+	raw := *p.flags(*c) & flagRaw
 	t.set(to, append([]byte(nil), value...), deadline, created, access)
+	t.mark(to, raw)
 	return true
+}
+
+// mark adds flags to a live key.
+func (t *Txn) mark(k Key, flags byte) {
+	p, _, c := t.live(k, false)
+	*p.flags(*c) |= flags
 }
 
 // link moves a value to another name without its data: its elements stay on disk under
