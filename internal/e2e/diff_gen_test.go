@@ -1,11 +1,10 @@
 package e2e
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // step is one command of a generated case, sent on one of the connections.
@@ -20,7 +19,7 @@ type step struct {
 const symbol = "\x02"
 
 // near is the most, in milliseconds, that a near deadline is ahead.
-const near = 30
+const near = 10
 
 // resolve gives the arguments as they are sent. Durations differ with every step of a
 // case by far more than the servers can be apart, so that GT and LT decide alike.
@@ -63,14 +62,21 @@ var timeUnits = []timeUnit{{"EX", false, false}, {"PX", true, false}, {"EXAT", f
 
 // gen draws the parts of commands. wait is set when a near deadline was drawn.
 type gen struct {
-	*rapid.T
+	*rand.Rand
 	absolute bool // deadlines are Unix times only, so that both servers have the same ones
 	wait     bool
 }
 
-func (g *gen) from(list ...string) string { return rapid.SampledFrom(list).Draw(g.T, "") }
+// from draws one of the list.
+func (g *gen) from(list ...string) string { return list[g.IntN(len(list))] }
 
-func (g *gen) chance(percent int) bool { return rapid.IntRange(0, 99).Draw(g.T, "") < percent }
+// one draws one of the list.
+func one[T any](g *gen, list ...T) T { return list[g.IntN(len(list))] }
+
+func (g *gen) chance(percent int) bool { return g.IntN(100) < percent }
+
+// between draws a number, both ends included, as text.
+func (g *gen) between(low, high int) string { return strconv.Itoa(low + g.IntN(high-low+1)) }
 
 // key draws one of few, so that steps meet on the same keys.
 func (g *gen) key() string {
@@ -78,7 +84,7 @@ func (g *gen) key() string {
 }
 
 func (g *gen) keys(most int) []string {
-	list := make([]string, rapid.IntRange(1, most).Draw(g.T, ""))
+	list := make([]string, 1+g.IntN(most))
 	for i := range list {
 		list[i] = g.key()
 	}
@@ -93,14 +99,14 @@ var oddNumbers = []string{
 	"5\x00", "--5", "-", "+",
 }
 
-func (g *gen) odd() string { return rapid.SampledFrom(oddNumbers).Draw(g.T, "") }
+func (g *gen) odd() string { return g.from(oddNumbers...) }
 
 // integer is mostly a small number.
 func (g *gen) integer() string {
 	if g.chance(15) {
 		return g.odd()
 	}
-	return strconv.Itoa(rapid.IntRange(-20, 100).Draw(g.T, ""))
+	return g.between(-20, 100)
 }
 
 // index is an offset into a string, sometimes far outside.
@@ -111,7 +117,7 @@ func (g *gen) index() string {
 	case g.chance(15):
 		return g.from("1048575", "1048576", "1048577", "-1048577", "536870911", "536870912", "4294967295", "-4294967296")
 	}
-	return strconv.Itoa(rapid.IntRange(-12, 12).Draw(g.T, ""))
+	return g.between(-12, 12)
 }
 
 func (g *gen) float() string {
@@ -122,7 +128,7 @@ func (g *gen) float() string {
 		return g.from("1e400", "-1e400", "1e4931", "1e4932", "1e-4950", "1e308", "1.7e308", "0.1", "3.0e3", "-0.0", "0x1p3", "infinity",
 			"123456789012345678901234567890", "0.00000000000000000001", "1.23456789012345678901", "5e", "1e+2", "+1.5", " 1.5", "1.5 ")
 	}
-	return strconv.FormatFloat(rapid.Float64Range(-1000, 1000).Draw(g.T, ""), 'f', rapid.IntRange(0, 20).Draw(g.T, ""), 64)
+	return strconv.FormatFloat(2000*g.Float64()-1000, 'f', g.IntN(21), 64)
 }
 
 func (g *gen) value() string {
@@ -132,11 +138,15 @@ func (g *gen) value() string {
 	case g.chance(15):
 		return g.float()
 	case g.chance(10):
-		return strings.Repeat("v", rapid.SampledFrom([]int{31, 32, 39, 40, 43, 44, 45, 63, 64, 65, 255, 256, 5000}).Draw(g.T, ""))
+		return strings.Repeat("v", one(g, 31, 32, 39, 40, 43, 44, 45, 63, 64, 65, 255, 256, 5000))
 	case g.chance(10):
 		return g.from("", "\x00", "\r\n", "\xff\xfe", "日本語")
 	}
-	return rapid.StringOfN(rapid.RuneFrom([]rune("abcab ")), 0, 12, -1).Draw(g.T, "")
+	var b strings.Builder
+	for range g.IntN(13) {
+		b.WriteByte("abcab "[g.IntN(6)])
+	}
+	return b.String()
 }
 
 func (g *gen) db() string {
@@ -158,17 +168,17 @@ func (g *gen) time(u timeUnit) string {
 		switch {
 		case u.millis && g.chance(25):
 			g.wait = true
-			return symbol + "at-ms " + strconv.Itoa(rapid.IntRange(1, near).Draw(g.T, ""))
+			return symbol + "at-ms " + g.between(1, near)
 		case g.chance(20):
 			return g.from("1", "1000000000", symbol+"at-s -10")
 		case u.millis:
-			return symbol + "at-ms " + strconv.Itoa(rapid.IntRange(100_000, 10_000_000).Draw(g.T, ""))
+			return symbol + "at-ms " + g.between(100_000, 10_000_000)
 		}
-		return symbol + "at-s " + strconv.Itoa(rapid.IntRange(100, 10_000).Draw(g.T, ""))
+		return symbol + "at-s " + g.between(100, 10_000)
 	}
 	if u.millis && g.chance(25) {
 		g.wait = true
-		return strconv.Itoa(rapid.IntRange(1, near).Draw(g.T, ""))
+		return g.between(1, near)
 	}
 	kind := "for-s "
 	if u.millis {
@@ -180,9 +190,9 @@ func (g *gen) time(u timeUnit) string {
 // unit draws one that the case allows.
 func (g *gen) unit() timeUnit {
 	if g.absolute {
-		return rapid.SampledFrom(timeUnits[2:]).Draw(g.T, "")
+		return one(g, timeUnits[2:]...)
 	}
-	return rapid.SampledFrom(timeUnits).Draw(g.T, "")
+	return one(g, timeUnits...)
 }
 
 // relative gives a command that counts from now, or its absolute sister where the case
@@ -204,7 +214,7 @@ func (g *gen) command() []string {
 	for _, c := range generators {
 		total += c.weight
 	}
-	n := rapid.IntRange(0, total-1).Draw(g.T, "")
+	n := g.IntN(total)
 	for _, c := range generators {
 		if n -= c.weight; n < 0 {
 			return g.disturb(c.draw(g))
@@ -221,8 +231,8 @@ func (g *gen) disturb(args []string) []string {
 	if !g.chance(8) || len(args) < 2 {
 		return args
 	}
-	at := rapid.IntRange(1, len(args)-1).Draw(g.T, "")
-	switch rapid.IntRange(0, 3).Draw(g.T, "") {
+	at := 1 + g.IntN(len(args)-1)
+	switch g.IntN(4) {
 	case 0: // one too few
 		return append(args[:at:at], args[at+1:]...)
 	case 1: // one twice

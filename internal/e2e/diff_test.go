@@ -1,23 +1,25 @@
 package e2e
 
 import (
-	"flag"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // The differential run: generated commands go to Keyp and to redis-server in
 // lockstep, over RESP2 and RESP3 connections that share the data, and every reply is
 // compared byte for byte. What depends on the time or on chance is compared within
-// bounds; what is meant to differ stands in known.
+// bounds; what is meant to differ stands in known. A case that fails is shortened
+// before it is shown.
 //
-// KEYP_DIFF_CASES sets how many cases are run.
+//	KEYP_DIFF_CASES   how many cases are run
+//	KEYP_DIFF_SEED    the first case's seed, to see one again
 
 const (
 	diffCases = 150
@@ -31,84 +33,112 @@ const (
 	bulkLimit = 1 << 20
 )
 
-// diffCase is what rapid draws and shrinks.
+// diffCase is a sequence of commands for two empty servers.
 type diffCase struct {
 	absolute bool
 	steps    []step
 }
 
-var drawCase = rapid.Custom(func(t *rapid.T) diffCase {
-	c := diffCase{absolute: rapid.Bool().Draw(t, "absolute")}
-	one := rapid.Custom(func(t *rapid.T) step {
-		g := &gen{T: t, absolute: c.absolute}
-		s := step{conn: rapid.IntRange(0, 1).Draw(t, "conn"), args: g.command()}
-		s.wait = g.wait
-		return s
-	})
-	c.steps = rapid.SliceOfN(one, 1, diffSteps).Draw(t, "steps")
+func drawCase(seed uint64) diffCase {
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, 0))}
+	g.absolute = g.chance(50)
+	c := diffCase{absolute: g.absolute}
+	for range diffSteps {
+		s := step{conn: g.IntN(2), args: g.command()}
+		s.wait, g.wait = g.wait, false
+		c.steps = append(c.steps, s)
+	}
 	return c
-})
+}
 
 func TestDiffCommands(t *testing.T) {
 	s := bothServers(t, "--proto-max-bulk-len", strconv.Itoa(bulkLimit))
-	setChecks(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		c := drawCase.Draw(rt, "case")
-		run := newDiffRun(rt, s, c.absolute)
-		defer run.close()
-		for i, step := range c.steps {
-			run.step(i, step)
+	cases, first := environ(t, "KEYP_DIFF_CASES", diffCases), environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	for i := range cases {
+		c := drawCase(first + i)
+		if _, err := s.runCase(c); err != nil {
+			c, history, err := shorten(c, err, s.runCase)
+			t.Fatalf("KEYP_DIFF_SEED=%d, %d steps:\n%s\n%v", first+i, len(c.steps), strings.Join(history, "\n"), err)
 		}
-		run.compareAll()
-	})
+	}
 }
 
-// setChecks sets rapid's number of cases for this test.
-func setChecks(t *testing.T) {
+// environ is a number from the environment.
+func environ(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
-	checks := strconv.Itoa(diffCases)
-	if more := os.Getenv("KEYP_DIFF_CASES"); more != "" {
-		checks = more
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
 	}
-	const name = "rapid.checks"
-	before := flag.Lookup(name).Value.String()
-	if err := flag.Set(name, checks); err != nil {
-		t.Fatalf("KEYP_DIFF_CASES=%s: %v", checks, err)
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
 	}
-	t.Cleanup(func() {
-		if err := flag.Set(name, before); err != nil {
-			t.Error(err)
-		}
-	})
+	return n
 }
 
-// diffRun is one case: a RESP2 and a RESP3 connection to each server, which are empty.
-type diffRun struct {
-	t        failer
-	log      func(format string, args ...any)
-	absolute bool
-	conns    [2]pair
+// shorten leaves out of a failing case what is not needed for it to fail, and gives
+// what then happens.
+func shorten(c diffCase, err error, run func(diffCase) ([]string, error)) (diffCase, []string, error) {
+	end := time.Now().Add(30 * time.Second)
+	var history []string
+	for size := len(c.steps); size >= 1; size /= 2 {
+		for at := 0; at < len(c.steps) && time.Now().Before(end); {
+			shorter := diffCase{c.absolute, slices.Concat(c.steps[:at], c.steps[min(at+size, len(c.steps)):])}
+			if steps, failure := run(shorter); failure != nil {
+				c, history, err = shorter, steps, failure
+			} else {
+				at += size
+			}
+		}
+	}
+	return c, history, err
 }
 
 // pair is a connection to each server.
 type pair struct{ keyp, redis *wire }
 
-func newDiffRun(t *rapid.T, s *both, absolute bool) *diffRun {
-	r := &diffRun{t: t, log: t.Logf, absolute: absolute}
+// diffRun is one case under way: a RESP2 and a RESP3 connection to each server.
+type diffRun struct {
+	absolute bool
+	conns    [2]pair
+	history  []string
+}
+
+// runCase gives what was done and replied, and how the servers differ.
+func (s *both) runCase(c diffCase) (history []string, err error) {
+	r := &diffRun{absolute: c.absolute}
+	defer r.close()
+	if err := r.open(s); err != nil {
+		return nil, err
+	}
+	for i, step := range c.steps {
+		if err := r.step(i, step); err != nil {
+			return r.history, err
+		}
+	}
+	return r.history, r.compareAll()
+}
+
+func (r *diffRun) open(s *both) error {
 	for i := range r.conns {
 		for side, server := range map[**wire]string{&r.conns[i].keyp: s.keypServer.Addr(), &r.conns[i].redis: s.redisServer.Addr()} {
 			conn, err := dialWire(server)
 			if err != nil {
-				t.Fatalf("connect: %v", err)
+				return err
 			}
 			*side = conn
 		}
 	}
 	for _, c := range []*wire{r.conns[1].keyp, r.conns[1].redis} {
-		s.mustDo(t, c, "HELLO", "3")
-		s.mustDo(t, c, "FLUSHALL")
+		if hello, err := c.do("HELLO", "3"); err != nil || hello.kind != '%' {
+			return fmt.Errorf("HELLO 3: %s, %w", brief(hello.raw), err)
+		}
+		if flushed, err := c.do("FLUSHALL"); err != nil || flushed.text != "OK" {
+			return fmt.Errorf("FLUSHALL: %s, %w", brief(flushed.raw), err)
+		}
 	}
-	return r
+	return nil
 }
 
 func (r *diffRun) close() {
@@ -121,65 +151,61 @@ func (r *diffRun) close() {
 	}
 }
 
-// both sends a command to both servers, then reads both replies.
-func (r *diffRun) both(p pair, args ...string) (keyp, redis reply) {
-	r.t.Helper()
+// ask sends a command to both servers, then reads both replies.
+func (p pair) ask(args ...string) (keyp, redis reply, err error) {
 	raw := encode(args...)
-	for _, c := range []*wire{p.keyp, p.redis} {
-		if err := c.send(raw); err != nil {
-			r.t.Fatalf("%q: send: %v", args, err)
-		}
+	if err := errors.Join(p.keyp.send(raw), p.redis.send(raw)); err != nil {
+		return keyp, redis, fmt.Errorf("%q: send: %w", args, err)
 	}
-	keyp, err := p.keyp.receive()
-	if err != nil {
-		r.t.Fatalf("%q: keyp: %v", args, err)
+	if keyp, err = p.keyp.receive(); err != nil {
+		return keyp, redis, fmt.Errorf("%q: keyp: %w", args, err)
 	}
-	redis, err = p.redis.receive()
-	if err != nil {
-		r.t.Fatalf("%q: redis: %v", args, err)
+	if redis, err = p.redis.receive(); err != nil {
+		return keyp, redis, fmt.Errorf("%q: redis: %w", args, err)
 	}
-	return keyp, redis
+	return keyp, redis, nil
 }
 
-func (r *diffRun) step(index int, s step) {
-	r.t.Helper()
+func (r *diffRun) step(index int, s step) error {
 	p := r.conns[s.conn]
 	args := s.resolve(index, time.Now())
 	if strings.EqualFold(args[0], "DBSIZE") {
-		r.dropExpired(p)
+		if err := p.dropExpired(); err != nil {
+			return err
+		}
 	}
-	keyp, redis := r.both(p, args...)
+	keyp, redis, err := p.ask(args...)
+	if err != nil {
+		return err
+	}
 	if s.wait {
 		time.Sleep((near + margin) * time.Millisecond)
 	}
 	if strings.EqualFold(args[0], "SCAN") && !keyp.isError() && !redis.isError() {
-		keyp, redis = r.walk(p.keyp, args, keyp), r.walk(p.redis, args, redis)
+		if keyp, err = walk(p.keyp, args, keyp); err != nil {
+			return err
+		}
+		if redis, err = walk(p.redis, args, redis); err != nil {
+			return err
+		}
 	}
-	r.log("%d RESP%d %q: %s", index, s.conn+2, args, brief(redis.raw))
-	if reason := knownDifference(args, keyp, redis); reason != "" {
-		return
-	}
-	if !r.same(p, args, keyp, redis) {
-		r.t.Fatalf("step %d, RESP%d: %q\nkeyp  %s\nredis %s", index, s.conn+2, args, brief(keyp.raw), brief(redis.raw))
-	}
+	r.history = append(r.history, fmt.Sprintf("%d RESP%d %q: %s", index, s.conn+2, args, brief(redis.raw)))
+	return r.compare(p, args, keyp, redis)
 }
 
 // dropExpired makes Redis remove its expired keys, which DBSIZE counts otherwise.
-func (r *diffRun) dropExpired(p pair) {
-	r.t.Helper()
-	if _, err := p.redis.do("SCAN", "0", "COUNT", "100000"); err != nil {
-		r.t.Fatalf("SCAN: %v", err)
-	}
+func (p pair) dropExpired() error {
+	_, err := p.redis.do("SCAN", "0", "COUNT", "100000")
+	return err
 }
 
 // walk goes on with a SCAN to its end and gives all keys, each once, as one reply.
-func (r *diffRun) walk(c *wire, args []string, first reply) reply {
-	r.t.Helper()
+func walk(c *wire, args []string, page reply) (reply, error) {
 	all := map[string]reply{}
 	next := slices.Clone(args)
-	for page, round := first, 0; ; round++ {
+	for round := 0; ; round++ {
 		if len(page.items) != 2 || round > 1000 {
-			r.t.Fatalf("%q: round %d: %s", next, round, brief(page.raw))
+			return reply{}, fmt.Errorf("%q: round %d: %s", next, round, brief(page.raw))
 		}
 		for _, key := range page.items[1].items {
 			all[key.text] = key
@@ -189,7 +215,7 @@ func (r *diffRun) walk(c *wire, args []string, first reply) reply {
 		}
 		var err error
 		if page, err = c.do(next...); err != nil {
-			r.t.Fatalf("%q: %v", next, err)
+			return reply{}, err
 		}
 	}
 	keys := reply{kind: '*'}
@@ -197,74 +223,95 @@ func (r *diffRun) walk(c *wire, args []string, first reply) reply {
 		keys.items = append(keys.items, key)
 	}
 	keys.raw = keys.unordered(1)
-	return keys
+	return keys, nil
 }
 
-// same compares the replies to a command.
-func (r *diffRun) same(p pair, args []string, keyp, redis reply) bool {
-	r.t.Helper()
-	if keyp.raw == redis.raw {
-		return true
+// compare says how the replies to a command differ, if they may not.
+func (r *diffRun) compare(p pair, args []string, keyp, redis reply) error {
+	if keyp.raw == redis.raw || knownDifference(args, keyp, redis) != "" {
+		return nil
 	}
+	alike, err := r.alike(p, args, keyp, redis)
+	if err == nil && !alike {
+		err = fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(keyp.raw), brief(redis.raw))
+	}
+	return err
+}
+
+// alike compares replies that depend on the time or on chance.
+func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) {
 	k, integer := keyp.number()
 	other, bothIntegers := redis.number()
-	closeBy := integer && bothIntegers && k > 0 && other > 0
+	integer = integer && bothIntegers
+	positive := integer && k > 0 && other > 0
 	switch strings.ToUpper(args[0]) {
 	case "KEYS":
-		return keyp.kind == '*' && keyp.unordered(1) == redis.unordered(1)
+		return keyp.kind == '*' && keyp.unordered(1) == redis.unordered(1), nil
 	case "TTL":
-		return closeBy && within(k, other, 1+apart/1000)
+		return positive && within(k, other, 1+apart/1000), nil
 	case "PTTL":
-		return closeBy && within(k, other, apart)
+		return positive && within(k, other, apart), nil
 	case "EXPIRETIME":
-		return !r.absolute && closeBy && within(k, other, 1+apart/1000)
+		return !r.absolute && positive && within(k, other, 1+apart/1000), nil
 	case "PEXPIRETIME":
-		return !r.absolute && closeBy && within(k, other, apart)
+		return !r.absolute && positive && within(k, other, apart), nil
 	case "OBJECT": // IDLETIME in seconds
-		return integer && bothIntegers && within(k, other, 1+apart/1000)
+		return integer && within(k, other, 1+apart/1000), nil
 	case "RANDOMKEY":
-		return r.isKey(p.keyp, keyp) && r.isKey(p.redis, redis)
+		return p.areKeys(keyp, redis)
 	}
-	return false
+	return false, nil
 }
 
 func within(a, b, most int64) bool { return a-b <= most && b-a <= most }
 
-// isKey says whether a reply is the name of a key.
-func (r *diffRun) isKey(c *wire, name reply) bool {
-	r.t.Helper()
-	exists, err := c.do("EXISTS", name.text)
-	if err != nil {
-		r.t.Fatalf("EXISTS: %v", err)
+// areKeys says whether both replies are names of keys.
+func (p pair) areKeys(keyp, redis reply) (bool, error) {
+	ours, theirs, err := p.ask("EXISTS", keyp.text, redis.text)
+	if err != nil || keyp.null || redis.null {
+		return false, err
 	}
-	n, ok := exists.number()
-	return ok && n == 1 && !name.null
+	return ours.raw == ":2\r\n" && theirs.raw == ours.raw, nil
 }
 
 // compareAll compares everything that is there: names, values, encodings, deadlines.
-func (r *diffRun) compareAll() {
-	r.t.Helper()
+func (r *diffRun) compareAll() error {
 	p := r.conns[1]
 	for db := range 16 {
-		r.agree(p, "SELECT", strconv.Itoa(db))
-		keys := r.agree(p, "KEYS", "*")
-		for _, key := range keys.texts() {
-			r.agree(p, "GET", key)
-			r.agree(p, "PEXPIRETIME", key)
-			r.agree(p, "OBJECT", "ENCODING", key)
+		if _, err := r.agree(p, "SELECT", strconv.Itoa(db)); err != nil {
+			return err
 		}
-		r.dropExpired(p)
-		r.agree(p, "DBSIZE")
+		keys, err := r.agree(p, "KEYS", "*")
+		if err != nil {
+			return err
+		}
+		for _, key := range keys.texts() {
+			for _, command := range [][]string{{"GET"}, {"PEXPIRETIME"}, {"OBJECT", "ENCODING"}} {
+				if _, err := r.agree(p, append(command, key)...); err != nil {
+					return err
+				}
+			}
+		}
+		if err := p.dropExpired(); err != nil {
+			return err
+		}
+		if _, err := r.agree(p, "DBSIZE"); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-func (r *diffRun) agree(p pair, args ...string) reply {
-	r.t.Helper()
-	keyp, redis := r.both(p, args...)
-	if !r.same(p, args, keyp, redis) && knownDifference(args, keyp, redis) == "" {
-		r.t.Fatalf("at the end: %q\nkeyp  %s\nredis %s", args, brief(keyp.raw), brief(redis.raw))
+// agree asks both, gives what Redis replies, and fails when they differ.
+func (r *diffRun) agree(p pair, args ...string) (reply, error) {
+	keyp, redis, err := p.ask(args...)
+	if err == nil {
+		err = r.compare(p, args, keyp, redis)
 	}
-	return redis
+	if err != nil {
+		return redis, fmt.Errorf("at the end: %w", err)
+	}
+	return redis, nil
 }
 
 // brief is a text for a message.
