@@ -135,6 +135,34 @@ func TestFullDiskRefusesGrowthAndHeals(t *testing.T) {
 	}
 }
 
+// TestWritersAreSlowedDown: a log that checkpoints cannot keep short delays commits, and
+// a checkpoint ends that.
+func TestWritersAreSlowedDown(t *testing.T) {
+	h := newHarness(t)
+	defer func() { h.s.Close(false) }()
+	h.s.options.CheckpointBytes = 10_000
+	k := h.s.Key(0, []byte("k"))
+	var last time.Duration
+	for n := range 6 {
+		for range 10 {
+			h.do(func(x *Txn) { x.SetString(k, make([]byte, 1000), 0, Event{}) }, k)
+		}
+		h.commit()
+		h.s.keepHouse()
+		d := h.s.Delay()
+		if d < last || d > maxDelay || (d > 0) != (h.s.log.Size() > 20_000) {
+			t.Fatalf("after %d0 kB the delay is %v, before it was %v", n+1, d, last)
+		}
+		last = d
+	}
+	if err := h.s.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if h.s.keepHouse(); h.s.Delay() != 0 {
+		t.Fatalf("after a checkpoint the delay is %v", h.s.Delay())
+	}
+}
+
 // TestExpiredKeyStaysGone is the sequence in which a replay that ignores order, or a
 // reaper that logs nothing, brings the first value back.
 func TestExpiredKeyStaysGone(t *testing.T) {

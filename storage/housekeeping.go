@@ -65,8 +65,7 @@ func (s *Store) keepHouse() {
 	used, dirty := s.measure()
 	s.memory.Store(used)
 	limit := s.maxMemory.Load()
-	long := s.log.Size() > 2*s.options.CheckpointBytes
-	s.checkpointer.hurry.Store(long)
+	s.slowDown(used, limit)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		time.Duration(s.replayCost.Load())*time.Microsecond > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
@@ -78,6 +77,26 @@ func (s *Store) keepHouse() {
 		s.evict(used - limit)
 	}
 }
+
+// maxDelay bounds what slowing down adds to a commit.
+const maxDelay = 4 * time.Millisecond
+
+// slowDown keeps writers from outrunning the checkpoints: when the log is twice as long
+// as it should be, or memory is a tenth over its bound because keys that are not on disk
+// yet cannot leave it, checkpoints stop resting and commits are delayed, the more the
+// further it is.
+func (s *Store) slowDown(used, limit int64) {
+	over := float64(s.log.Size())/float64(2*s.options.CheckpointBytes) - 1
+	if limit > 0 {
+		over = max(over, float64(used)/float64(limit)-1.1)
+	}
+	s.checkpointer.hurry.Store(over > 0)
+	s.delay.Store(int64(max(0, min(over, 1)*float64(maxDelay))))
+}
+
+// Delay is how long whoever commits should wait after it, so that checkpoints keep up;
+// 0 nearly always.
+func (s *Store) Delay() time.Duration { return time.Duration(s.delay.Load()) }
 
 // spaceIsLow says whether less than the reserve is free.
 func (s *Store) spaceIsLow() bool {

@@ -153,6 +153,7 @@ type Store struct {
 	// diskReserve is the free space below which growth is refused.
 	diskReserve atomic.Uint64
 	lowSpace    atomic.Bool
+	delay       atomic.Int64 // nanoseconds
 
 	checkpointMu sync.Mutex
 	checkpointer checkpointer
