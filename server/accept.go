@@ -148,7 +148,7 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 	}
 	s := &session{loop: l, fd: fd, unix: ln.unix, readable: true}
 	if err := l.prepare(s); err != nil {
-		l.o.Log.Warn("a connection cannot be set up", "error", err)
+		l.o.Log.Debug("a connection went away before it was set up", "error", err)
 		l.turnAway(fd, "")
 		return
 	}

@@ -9,10 +9,6 @@ import (
 	"keyp/server/resp"
 )
 
-// calmInput is how long an incomplete command may rest before its reader's buffer is
-// cut to what it holds.
-const calmInput = time.Second
-
 // tick is the housekeeping of every cronTime.
 func (l *loop) tick() {
 	l.timers.set(&l.cron, l.mono+cronTime)
@@ -28,7 +24,8 @@ func (l *loop) tick() {
 }
 
 // sweep looks at a part of the sessions, all of them about once a second: it gives
-// back the room behind incomplete commands and cuts those over their soft limit.
+// back the room behind incomplete commands that have not grown since, and cuts the
+// sessions over their soft limit.
 func (l *loop) sweep() {
 	n := len(l.sessions)
 	for range n/int(time.Second/cronTime) + 1 {
@@ -40,10 +37,11 @@ func (l *loop) sweep() {
 		if s == nil || s.lingering {
 			continue
 		}
-		if s.reader != nil && s.parked == parkNone && !s.queued && l.wall-s.client.LastActive > calmInput.Milliseconds() {
+		if s.reader != nil && s.parked == parkNone && !s.queued && s.seenIn == s.client.NetIn {
 			s.reader.Release()
 			s.room = s.reader.Buffered()
 		}
+		s.seenIn = s.client.NetIn
 		l.checkSoftLimit(s)
 	}
 }

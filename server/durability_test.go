@@ -100,6 +100,7 @@ func TestManyClientsOnSlowDisk(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)
 	slowDisk(t, ts, d)
+	ts.onLoop(withoutCron)
 	var list []*client
 	for range 20 {
 		list = append(list, ts.dial())

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -155,6 +156,10 @@ func listenTCP(a netip.AddrPort, backlog int) (*listener, error) {
 }
 
 func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
+	path, err := filepath.Abs(path) // clients are shown by it, and an absolute one tells more
+	if err != nil {
+		return nil, err
+	}
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func (l *loop) run() error {
 
 // timeout is how long the pass may wait for sockets.
 func (l *loop) timeout() time.Duration {
-	if l.busy || len(l.queue) > 0 {
+	if l.busy || len(l.queue) > 0 || !l.box.rest() || l.stale.Load() {
 		return 0
 	}
 	wait, ok := l.timers.next(l.o.Clock.Mono())
@@ -154,6 +154,7 @@ func (l *loop) timeout() time.Duration {
 
 // begin starts a pass.
 func (l *loop) begin() {
+	l.box.rise()
 	l.pass++
 	l.busy = false
 	l.wall, l.mono = l.o.Clock.Now(), l.o.Clock.Mono()

@@ -5,15 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// mailbox carries functions from other goroutines to the loop, and wakes it. After
-// close it swallows them: whatever finishes late finds nobody, and no write goes to
-// a descriptor whose number may have a new owner.
+// mailbox carries functions from other goroutines to the loop, and wakes it. A loop
+// that is awake costs its wakers no system call: it looks again before it sleeps.
+//
+//	waker                         loop
+//	rung = true                   asleep = true
+//	if asleep, clear it: write    if not rung: sleep
+//
+// Whichever comes first, one of the two sees the other's. After close it swallows
+// everything: what finishes late finds nobody, and no write goes to a descriptor whose
+// number may have a new owner.
 type mailbox struct {
-	poll   *poller
-	woken  atomic.Bool // a wake-up is under way, so no further one is needed
-	mu     sync.Mutex
-	posts  []func()
-	closed bool
+	poll    *poller
+	rung    atomic.Bool // something has changed since rise
+	asleep  atomic.Bool // the loop sleeps or is about to
+	pending atomic.Bool // posts is not empty
+	mu      sync.Mutex
+	posts   []func()
+	closed  bool
 }
 
 // post has fn called on the loop.
@@ -21,6 +30,7 @@ func (m *mailbox) post(fn func()) {
 	m.mu.Lock()
 	if !m.closed {
 		m.posts = append(m.posts, fn)
+		m.pending.Store(true)
 	}
 	m.mu.Unlock()
 	m.wake()
@@ -28,7 +38,8 @@ func (m *mailbox) post(fn func()) {
 
 // wake makes the loop do a pass.
 func (m *mailbox) wake() {
-	if m.woken.Swap(true) {
+	m.rung.Store(true)
+	if !m.asleep.Swap(false) {
 		return
 	}
 	m.mu.Lock()
@@ -38,15 +49,35 @@ func (m *mailbox) wake() {
 	}
 }
 
-// take gives what was posted. A post from here on wakes the loop again.
+// rest says whether the loop may sleep; from then on wake writes.
+func (m *mailbox) rest() bool {
+	m.asleep.Store(true)
+	if m.rung.Load() || m.pending.Load() {
+		m.asleep.Store(false)
+		return false
+	}
+	return true
+}
+
+// rise begins a pass, which looks at everything that rings told of.
+func (m *mailbox) rise() {
+	m.asleep.Store(false)
+	m.rung.Store(false)
+}
+
+// quiet forgets rings that told of the log, which the loop looks at next by itself.
+func (m *mailbox) quiet() { m.rung.Store(false) }
+
+// take gives what was posted.
 func (m *mailbox) take() []func() {
-	if !m.woken.Swap(false) {
+	if !m.pending.Load() {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	posts := m.posts
 	m.posts = nil
+	m.pending.Store(false)
 	return posts
 }
 

@@ -50,6 +50,8 @@ type session struct {
 	idle   *timer
 	// softSince is when the output passed its soft limit; 0: it is below.
 	softSince time.Duration
+	// seenIn is client.NetIn when sweep last came by.
+	seenIn uint64
 
 	parked    park
 	queued    bool // in loop.queue
@@ -180,6 +182,7 @@ func (l *loop) read(s *session) int {
 		s.reader.Advance(n)
 		s.readable = n == len(space) || s.readToEnd
 		s.client.NetIn += uint64(n)
+		s.client.LastActive = l.wall
 		l.srv.Stats.NetIn.Add(int64(n))
 		return n
 	case err == nil:
@@ -237,7 +240,7 @@ func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
 	if s.closed {
 		return
 	}
-	s.client.Last, s.client.LastActive = spec, l.wall
+	s.client.Last = spec
 	s.client.Commands++
 	switch s.client.Reply {
 	case commands.ReplyOff:

@@ -21,14 +21,18 @@ func (l *loop) commit() {
 	if l.fatal != nil {
 		return
 	}
-	if end := l.log.End(); end > l.requested {
-		if l.log.SyncCost() > slowSync || l.log.Full() {
-			l.log.CommitAsync()
-		} else if err := l.log.Commit(); err != nil {
+	switch end := l.log.End(); {
+	case end <= l.requested:
+	case l.log.SyncCost() > slowSync || l.log.Full():
+		l.requested = end
+		l.log.CommitAsync()
+	default:
+		l.requested = end
+		if err := l.log.Commit(); err != nil {
 			l.fail(err)
 			return
 		}
-		l.requested = end
+		l.box.quiet() // the Bell rang for what is looked at below and in write
 	}
 	if err := l.srv.Store.Err(); err != nil {
 		l.fail(err)
@@ -83,6 +87,7 @@ func (l *loop) flush(s *session) {
 			return
 		}
 		s.client.NetOut += uint64(n)
+		s.client.LastActive = l.wall
 		l.srv.Stats.NetOut.Add(int64(n))
 		if !l.watchRoom(s, n < len(ready)) {
 			return
