@@ -148,10 +148,14 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 }
 
 // protocolError answers what cannot be parsed, behind the replies before it, and ends
-// the connection.
+// the connection. The reader goes with it: its error is final, so it must not serve
+// another connection.
 func (l *loop) protocolError(s *session, err error) {
-	s.out.begin(&l.buffers)
-	s.out.w.Error("ERR " + err.Error())
+	if s.client.Reply == commands.ReplyOn {
+		s.out.begin(&l.buffers)
+		s.out.w.Error("ERR " + err.Error())
+	}
+	s.reader, s.room = nil, 0
 	l.srv.Stats.Errors.Add(1)
 	l.o.Log.Debug("protocol error", "client", s.client.ID, "address", s.client.Addr, "error", err)
 	s.client.Closing = true

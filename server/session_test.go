@@ -110,6 +110,32 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
+// TestProtocolErrorStaysWithItsClient: who comes next meets nothing of it, also when
+// the error is in the last byte that was sent.
+func TestProtocolErrorStaysWithItsClient(t *testing.T) {
+	ts := start(t)
+	for _, input := range []string{"ECHO \"a\r\n", "*1\r\n$-2\r\n", "*1\r\n:\r\n", "*x\r\n", strings.Repeat("x", 70_000)} {
+		c := ts.dial()
+		c.raw(input)
+		if got := c.reply(); !strings.HasPrefix(got, "-ERR Protocol error: ") {
+			t.Fatalf("%.20q: %q", input, got)
+		}
+		c.expect("(eof)")
+		for range pooledReaders + 1 {
+			if got := ts.dial().do("PING"); got != "+PONG" {
+				t.Fatalf("after %.20q another client's PING gets %q", input, got)
+			}
+		}
+	}
+}
+
+func TestProtocolErrorWithRepliesOff(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.raw("CLIENT REPLY OFF\r\nNOSUCH\r\n*1\r\n$-2\r\n")
+	c.expect("(eof)")
+}
+
 func TestEmptyCommandsAreIgnored(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
