@@ -41,7 +41,13 @@ func (s *Store) Scan(db int, cursor uint64, count int, visit func(Item)) (next u
 		if p == nil {
 			sh.mu.Unlock()
 			cursor = uint64((sh.num+1)*s.slotsPerShard) << hashBits
-		} else if sl := &p.slots[slot-int(p.first)]; !sl.partial {
+		} else if sl := p.occupied(slot); sl == nil {
+			sh.mu.Unlock()
+			cursor = uint64((sh.num+1)*s.slotsPerShard) << hashBits
+		} else if int(sl.num) != slot {
+			sh.mu.Unlock()
+			cursor = position(sl.num, 0)
+		} else if !sl.partial {
 			var k int
 			k, cursor = s.scanMemory(p, sl, from, count-n, visit)
 			n += k
@@ -59,6 +65,16 @@ func (s *Store) Scan(db int, cursor uint64, count int, visit func(Item)) (next u
 		}
 	}
 	return cursor, nil
+}
+
+// occupied is the first slot from number on that may have keys; nil if none has.
+func (p *part) occupied(number int) *slot {
+	for i := number - int(p.first); i < len(p.slots); i++ {
+		if sl := &p.slots[i]; sl.partial || sl.table.used > 0 {
+			return sl
+		}
+	}
+	return nil
 }
 
 func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }

@@ -305,6 +305,9 @@ func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
 
 func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 	p, sl, c := t.live(k, true)
+	if exists(c) && deadline != 0 && p.deadline(*c) == deadline {
+		created = p.created(*c) // the deadline was kept
+	}
 	if isSmall(k.Name, value) {
 		t.keyRecord(recPut, p, k.Name)
 		t.buf = appendDeadline(t.buf, deadline, created)
