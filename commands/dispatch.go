@@ -40,6 +40,10 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	spec, err := s.resolve(c)
 	c.Spec = spec
 	if err != nil {
+		if spec == nil && isHTTP(c.Args[0]) {
+			s.hangUp(c.Client)
+			return Done
+		}
 		s.Stats.Errors.Add(1)
 		c.Out.Error(string(err.(Error)))
 		return Done
@@ -118,6 +122,20 @@ func (s *Server) resolve(c *Ctx) (*Spec, error) {
 		return spec, ErrNoAuth
 	}
 	return spec, nil
+}
+
+// isHTTP says whether a name that is no command is how an HTTP request goes on.
+func isHTTP(name []byte) bool { return isWord(name, "POST") || isWord(name, "HOST:") }
+
+// hangUp ends a connection that speaks HTTP, without an answer: a web page can make
+// its visitor's browser send requests here, with commands in their bodies.
+func (s *Server) hangUp(c *Client) {
+	c.Closing = true
+	const minute = 60_000
+	now, last := s.Clock.Now(), s.hungUp.Load()
+	if now-last >= minute && s.hungUp.CompareAndSwap(last, now) {
+		s.Log.Warn("a client speaks HTTP: perhaps an attack through a browser; its connection is ended", "client", c.ID, "address", c.Addr)
+	}
 }
 
 // keys gives the declared keys of a command, as spec.Keys describes them.

@@ -33,7 +33,8 @@ type Server struct {
 
 	Clients map[uint64]*Client
 
-	tracking atomic.Bool // latency-tracking
+	tracking atomic.Bool  // latency-tracking
+	hungUp   atomic.Int64 // Unix ms when hangUp last wrote to the log
 }
 
 // NewServer puts together what commands share; Host is set by the event loop. From

@@ -136,6 +136,27 @@ func TestProtocolErrorWithRepliesOff(t *testing.T) {
 	c.expect("(eof)")
 }
 
+// TestHTTPIsHungUp: the body of a request that a browser was made to send is not run.
+func TestHTTPIsHungUp(t *testing.T) {
+	ts := start(t)
+	for _, request := range []string{
+		"POST / HTTP/1.1\nHost: localhost\n\nSET a 1\n", "post x\nSET a 1\n", "host: x\nSET a 1\n",
+	} {
+		c := ts.dial()
+		c.send(request)
+		c.expect("(eof)")
+	}
+	c := ts.dial()
+	c.send("GET / HTTP/1.1\nHost: localhost\n\nSET a 1\n")
+	c.expect("-ERR wrong number of arguments for 'get' command", "(eof)")
+	if got := ts.dial().do("EXISTS a"); got != ":0" {
+		t.Fatalf("a request's body ran: EXISTS a is %q", got)
+	}
+	if n := strings.Count(ts.log.String(), "speaks HTTP"); n != 1 {
+		t.Fatalf("%d lines in the log", n)
+	}
+}
+
 func TestEmptyCommandsAreIgnored(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
