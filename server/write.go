@@ -37,6 +37,9 @@ func (l *loop) commit() {
 	if err := l.srv.Store.Err(); err != nil {
 		l.fail(err)
 	}
+	if d := l.srv.Store.Delay(); d > 0 {
+		time.Sleep(d) // checkpoints have to keep up with the writers
+	}
 }
 
 // fail ends the server at the end of the pass; nothing more is sent.
