@@ -139,7 +139,7 @@ func goneForEvery(t *testing.T, c subject) {
 		"GET":         func(k string) { missing(t, c.Get(ctx, k)) },
 		"GETEX":       func(k string) { missing(t, c.GetEx(ctx, k, time.Hour)) },
 		"GETDEL":      func(k string) { missing(t, c.GetDel(ctx, k)) },
-		"GETSET":      func(k string) { missing(t, c.GetSet(ctx, k, "new")) },
+		"GETSET":      func(k string) { missing(t, c.Do(ctx, "GETSET", k, "new")) },
 		"MGET":        func(k string) { is(t, []any{nil})(c.MGet(ctx, k).Result()) },
 		"EXISTS":      func(k string) { is(t, int64(0))(c.Exists(ctx, k).Result()) },
 		"TYPE":        func(k string) { is(t, "none")(c.Type(ctx, k).Result()) },
