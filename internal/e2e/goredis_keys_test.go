@@ -127,11 +127,16 @@ func keysByPattern(t *testing.T, c subject) {
 
 func scanKeys(t *testing.T, c subject) {
 	var want []string
-	for i := range 1000 {
-		key := fmt.Sprintf("user:%d", i)
-		is(t, "OK")(c.Set(ctx, key, i, 0).Result())
-		is(t, "OK")(c.Set(ctx, "other:"+key, i, 0).Result())
-		want = append(want, key)
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range 1000 {
+			key := fmt.Sprintf("user:%d", i)
+			p.MSet(ctx, key, i, "other:"+key, i)
+			want = append(want, key)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	slices.Sort(want)
 	for _, count := range []int64{0, 1, 7, 5000} {
