@@ -1,0 +1,183 @@
+package commands
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var updatePage = flag.Bool("update", false, "write the generated part of the page anew instead of comparing it")
+
+const (
+	commandsPage = "../docs/commands.md"
+	updateHow    = "go test ./commands -run TestCommandsPage -update"
+	// generatedMark ends the part of the page that is written by hand.
+	generatedMark = "<!-- From here on generated: " + updateHow + " -->\n"
+)
+
+// pageGroups are the page's headings in its order.
+var pageGroups = []struct {
+	group Group
+	title string
+}{
+	{StringGroup, "Strings"},
+	{Generic, "Keys and deadlines"},
+	{HashGroup, "Hashes"},
+	{ListGroup, "Lists"},
+	{SetGroup, "Sets"},
+	{SortedSet, "Sorted sets"},
+	{Transactions, "Transactions"},
+	{PubSub, "Publish and subscribe"},
+	{Scripting, "Scripts"},
+	{Connection, "Connections"},
+	{ServerGroup, "Server"},
+}
+
+// TestCommandsPage: the page says of every command what its declaration says.
+func TestCommandsPage(t *testing.T) {
+	have, err := os.ReadFile(commandsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, found := strings.Cut(string(have), generatedMark)
+	if !found {
+		t.Fatalf("%s has no line %q", commandsPage, generatedMark)
+	}
+	want := head + generatedMark + renderCommands(t, NewTable().All())
+	if want == string(have) {
+		return
+	}
+	if !*updatePage {
+		t.Fatalf("%s is not what the declarations say; run %s\n%s", commandsPage, updateHow, firstDifference(string(have), want))
+	}
+	if err := os.WriteFile(commandsPage, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// firstDifference shows the first line that is not as wanted.
+func firstDifference(have, want string) string {
+	old, now := strings.Split(have, "\n"), strings.Split(want, "\n")
+	for i, line := range now {
+		if i == len(old) || old[i] != line {
+			return fmt.Sprintf("line %d should be\n%s", i+1, line)
+		}
+	}
+	return fmt.Sprintf("it should end after line %d", len(now))
+}
+
+// renderCommands gives a table for each group that has commands.
+func renderCommands(t *testing.T, specs []*Spec) string {
+	t.Helper()
+	groups := map[Group][]*Spec{}
+	for _, spec := range specs {
+		if spec.Run != nil {
+			groups[spec.Group] = append(groups[spec.Group], spec)
+		}
+		for i := range spec.Sub {
+			if sub := &spec.Sub[i]; sub.Name != "HELP" {
+				groups[sub.Group] = append(groups[sub.Group], sub)
+			}
+		}
+	}
+	var b strings.Builder
+	for _, g := range pageGroups {
+		list := groups[g.group]
+		delete(groups, g.group)
+		if len(list) == 0 {
+			continue
+		}
+		slices.SortFunc(list, func(x, y *Spec) int { return cmp.Compare(x.full, y.full) })
+		fmt.Fprintf(&b, "\n## %s\n\n| command | what it does | complexity | since |\n|---|---|---|---|\n", g.title)
+		for _, spec := range list {
+			cells := []string{"`" + synopsis(spec) + "`", spec.Summary, strings.TrimSuffix(spec.Complexity, "."), spec.Since}
+			for i, cell := range cells {
+				cells[i] = strings.ReplaceAll(cell, "|", `\|`)
+			}
+			b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+		}
+	}
+	for group := range groups {
+		t.Errorf("the page has no heading for group %q", group)
+	}
+	return b.String()
+}
+
+// synopsis is a command with its arguments as one types them: optional ones in square
+// brackets, alternatives apart by bars, dots for more of the same.
+func synopsis(spec *Spec) string {
+	words := []string{spec.Name}
+	if spec.parent != nil {
+		words = []string{spec.parent.Name, spec.Name}
+	}
+	for i := range spec.Args {
+		words = append(words, spec.Args[i].synopsis())
+	}
+	return strings.Join(words, " ")
+}
+
+func (a *Arg) synopsis() string {
+	var parts []string
+	for _, part := range a.Args {
+		// An alternative that is optional says nothing: one takes another one.
+		part.Optional = part.Optional && a.Type != ArgOneOf
+		parts = append(parts, part.synopsis())
+	}
+	var text string
+	switch a.Type {
+	case ArgToken:
+		text = a.Token
+	case ArgOneOf:
+		text = strings.Join(parts, " | ")
+		// Square brackets around an optional argument hold alternatives together as well.
+		if !a.Optional || a.Multiple || a.Token != "" {
+			text = "<" + text + ">"
+		}
+	case ArgBlock:
+		text = strings.Join(parts, " ")
+	default:
+		text = a.Name
+	}
+	switch {
+	case a.Multiple && a.Type == ArgOneOf: // often too long to be said twice
+		text += " ..."
+	case a.Multiple:
+		text += " [" + text + " ...]"
+	}
+	if a.Token != "" && a.Type != ArgToken {
+		text = a.Token + " " + text
+	}
+	if a.Optional {
+		text = "[" + text + "]"
+	}
+	return text
+}
+
+func TestSynopsis(t *testing.T) {
+	tests := []struct {
+		arg  Arg
+		want string
+	}{
+		{keyArg("key"), "key"},
+		{keyArg("key").many(), "key [key ...]"},
+		{keyArg("key").many().opt(), "[key [key ...]]"},
+		{intArg("count").after("COUNT").opt(), "[COUNT count]"},
+		{intArg("id").after("ID").many().opt(), "[ID id [id ...]]"},
+		{word("GET").opt(), "[GET]"},
+		{oneOf("mode", word("ON"), word("OFF")), "<ON | OFF>"},
+		{oneOf("mode", word("ON"), intArg("n").after("IN")).opt(), "[ON | IN n]"},
+		{oneOf("skipme", word("YES"), word("NO")).after("SKIPME").opt(), "[SKIPME <YES | NO>]"},
+		{oneOf("filter", intArg("id").after("ID").opt(), stringArg("addr").after("ADDR").opt()).many(), "<ID id | ADDR addr> ..."},
+		{block("pair", keyArg("key"), stringArg("value")).many(), "key value [key value ...]"},
+		{block("auth", stringArg("user"), stringArg("password")).after("AUTH").opt(), "[AUTH user password]"},
+	}
+	for _, tt := range tests {
+		if got := tt.arg.synopsis(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.arg.Name, got, tt.want)
+		}
+	}
+}
