@@ -18,6 +18,7 @@ PEER       = redis-server --port {port} --dir {dir} --appendonly yes --appendfsy
 
 GO        = go
 TIMEOUT   = 9m
+QUICK     = -gcflags=all=-N -l
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
 # A checkout that belongs to somebody else, as in containers, has no readable history.
@@ -53,13 +54,16 @@ vet:
 staticcheck:
 	$(GO) tool staticcheck ./...
 
+# Nobody runs what this compiles, so it need not be optimized.
 cross: ## compile everything for each platform, and the tests for another system than this one
-	@for platform in $(PLATFORMS); do \
+	@host="$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)"; \
+	for platform in $(PLATFORMS); do \
+		if [ "$$platform" = "$$host" ]; then flags=; else flags='$(QUICK)'; fi; \
 		echo "GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build ./..."; \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build ./... || exit 1; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $${flags:+"$$flags"} ./... || exit 1; \
 	done
 	@other=darwin; if [ "$$($(GO) env GOHOSTOS)" = darwin ]; then other=linux; fi; \
-	echo "GOOS=$$other GOARCH=arm64 $(GO) vet ./..."; GOOS=$$other GOARCH=arm64 $(GO) vet ./...
+	echo "GOOS=$$other GOARCH=arm64 $(GO) vet ./..."; GOOS=$$other GOARCH=arm64 $(GO) vet '$(QUICK)' ./...
 
 redis: ## see to it that redis-server and redis-cli are there to compare with
 	@.ci/redis
