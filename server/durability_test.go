@@ -248,7 +248,7 @@ func TestKeysAreLoaded(t *testing.T) {
 
 	// Over its budget the store loads nothing by itself, so every key parks.
 	again, err := prepareServer(t, dir, []string{"127.0.0.1:0"}, fill,
-		func(o *storage.Options) { o.MaxMemory = 1 }, "maxmemory=1")
+		func(o *storage.Options) { o.MaxMemory = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,7 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 		return nil, err
 	}
 	ts.cfg = res
+	storeOptions.Sync = commands.SyncPolicy(res)
 	if ts.store, _, err = storage.Open(storeOptions); err != nil {
 		return nil, err
 	}
