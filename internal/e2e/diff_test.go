@@ -22,7 +22,7 @@ import (
 //	KEYP_DIFF_SEED    the first case's seed, to see one again
 
 const (
-	diffCases = 150
+	diffCases = 120
 	diffSteps = 60
 	// apart is how much later than the other a server may count from, in ms.
 	apart = 5000

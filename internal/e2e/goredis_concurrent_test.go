@@ -17,6 +17,14 @@ import (
 // workers is how many clients work at once in these tests.
 const workers = 16
 
+// often is how often they do something; with -race all goes several times slower.
+func often(n int) int {
+	if testkit.Race {
+		return n / 3
+	}
+	return n
+}
+
 func TestGoRedisConcurrency(t *testing.T) {
 	family(t, []feature{
 		{name: "INCR totals", run: incrTotals},
@@ -44,7 +52,7 @@ func together(t *testing.T, s subject, fn func(worker int, c *redis.Conn)) {
 }
 
 func incrTotals(t *testing.T, s subject) {
-	const rounds = 60
+	rounds := often(60)
 	together(t, s, func(worker int, c *redis.Conn) {
 		for range rounds {
 			for _, cmd := range []redis.Cmder{
@@ -61,7 +69,7 @@ func incrTotals(t *testing.T, s subject) {
 	is(t, fmt.Sprint(workers*rounds))(s.Get(ctx, "one").Result())
 	is(t, fmt.Sprint(workers*(workers-1)/2*rounds))(s.Get(ctx, "many").Result())
 	is(t, fmt.Sprint(-2*workers*rounds))(s.Get(ctx, "down").Result())
-	is(t, fmt.Sprint(workers*rounds/2))(s.Get(ctx, "halves").Result())
+	is(t, fmt.Sprint(float64(workers*rounds)/2))(s.Get(ctx, "halves").Result())
 	for worker := range workers {
 		is(t, fmt.Sprint(rounds))(s.Get(ctx, fmt.Sprint("own:", worker)).Result())
 	}
@@ -118,7 +126,7 @@ func oneTaker(t *testing.T, s subject) {
 }
 
 func appendPieces(t *testing.T, s subject) {
-	const rounds = 50
+	rounds := often(50)
 	together(t, s, func(worker int, c *redis.Conn) {
 		for range rounds {
 			if err := c.Append(ctx, "log", string(rune('a'+worker))).Err(); err != nil {
@@ -140,7 +148,7 @@ func msetIsWhole(t *testing.T, s subject) {
 	keys := []string{"x", "y", "z"} // in different slots, so in different shards
 	is(t, "OK")(s.MSet(ctx, "x", "0", "y", "0", "z", "0").Result())
 	together(t, s, func(worker int, c *redis.Conn) {
-		for round := range 100 {
+		for round := range often(100) {
 			if worker%2 == 0 {
 				value := fmt.Sprint(worker*1000 + round)
 				if err := c.MSet(ctx, "x", value, "y", value, "z", value).Err(); err != nil {
@@ -159,11 +167,11 @@ func msetIsWhole(t *testing.T, s subject) {
 
 func pipelines(t *testing.T, s subject) {
 	together(t, s, func(worker int, c *redis.Conn) {
-		for round := range 10 {
+		for round := range often(10) {
 			checkPipeline(t, c, fmt.Sprintf("%d:%d:", worker, round))
 		}
 	})
-	is(t, fmt.Sprint(workers*10*100))(s.Get(ctx, "shared").Result())
+	is(t, fmt.Sprint(workers*often(10)*100))(s.Get(ctx, "shared").Result())
 }
 
 // checkPipeline sends 300 commands at once and checks that the replies are in order,
@@ -261,7 +269,7 @@ func renameChain(t *testing.T, s subject) {
 	is(t, "OK")(s.Set(ctx, "place:0", "the one", 0).Result())
 	var moved atomic.Int64
 	together(t, s, func(worker int, c *redis.Conn) {
-		for i := range 80 {
+		for i := range often(80) {
 			from, to := fmt.Sprint("place:", (worker+i)%places), fmt.Sprint("place:", (worker+i+1)%places)
 			switch err := c.Rename(ctx, from, to).Err(); {
 			case err == nil:

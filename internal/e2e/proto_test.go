@@ -141,34 +141,42 @@ func TestProtoUnauthenticatedLikeRedis(t *testing.T) {
 	}
 }
 
-// way is how an input is sent.
+// way is how an input is sent. Quiet is how long a server says nothing that waits.
 type way struct {
 	name string
-	talk func(addr, input string) (string, error)
+	talk func(addr, input string, quiet time.Duration) (string, error)
 }
 
 // allWays: at once and then closing our direction; likewise, but in small pieces; and
 // with the connection left open.
 var allWays = []way{
-	{"then closed", func(addr, input string) (string, error) { return halfClose(addr, input, len(input)) }},
-	{"in pieces", func(addr, input string) (string, error) { return halfClose(addr, input, 1+len(input)/50) }},
+	{"then closed", func(addr, input string, _ time.Duration) (string, error) { return halfClose(addr, input, len(input)) }},
+	{"in pieces", func(addr, input string, _ time.Duration) (string, error) {
+		return halfClose(addr, input, 1+len(input)/50)
+	}},
 	{"left open", leaveOpen},
 }
 
 func compareProto(t *testing.T, s *both, name, input string, ways []way) {
 	t.Helper()
 	for _, way := range ways {
-		var answers [2]string
-		var errs [2]error
-		var wg sync.WaitGroup
-		for i, addr := range []string{s.keypServer.Addr(), s.redisServer.Addr()} {
-			wg.Go(func() { answers[i], errs[i] = way.talk(addr, input) })
+		// A busy machine may make a server seem to wait that does not: then once more.
+		var keyp, redis string
+		for _, quiet := range []time.Duration{250 * time.Millisecond, 5 * time.Second} {
+			var errs [2]error
+			var wg sync.WaitGroup
+			wg.Go(func() { keyp, errs[0] = way.talk(s.keypServer.Addr(), input, quiet) })
+			wg.Go(func() { redis, errs[1] = way.talk(s.redisServer.Addr(), input, quiet) })
+			wg.Wait()
+			if err := errors.Join(errs[:]...); err != nil {
+				t.Fatalf("%s, %s: %v", name, way.name, err)
+			}
+			if keyp == redis || !strings.HasSuffix(keyp, "waits") && !strings.HasSuffix(redis, "waits") {
+				break
+			}
 		}
-		wg.Wait()
-		if err := errors.Join(errs[:]...); err != nil {
-			t.Errorf("%s, %s: %v", name, way.name, err)
-		} else if answers[0] != answers[1] {
-			t.Errorf("%s, %s: %s\nkeyp  %s\nredis %s", name, way.name, brief(input), brief(answers[0]), brief(answers[1]))
+		if keyp != redis {
+			t.Errorf("%s, %s: %s\nkeyp  %s\nredis %s", name, way.name, brief(input), brief(keyp), brief(redis))
 		}
 	}
 }
@@ -196,7 +204,7 @@ func halfClose(addr, input string, piece int) (string, error) {
 
 // leaveOpen sends an input and then asks something else: the answer says whether the
 // server has closed, goes on, or waits for the rest of a command.
-func leaveOpen(addr, input string) (string, error) {
+func leaveOpen(addr, input string, quiet time.Duration) (string, error) {
 	c, err := dialWire(addr)
 	if err != nil {
 		return "", err
@@ -210,7 +218,6 @@ func leaveOpen(addr, input string) (string, error) {
 		return "", err
 	}
 	var all strings.Builder
-	quiet := 250 * time.Millisecond // after which a server that says nothing waits
 	for {
 		if err := c.SetReadDeadline(time.Now().Add(quiet)); err != nil {
 			return "", err
