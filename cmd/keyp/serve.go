@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"keyp/commands"
 	"keyp/internal/clock"
@@ -68,13 +69,29 @@ func serve(cfg *config.Config) (err error) {
 		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
 	go debug.FreeOSMemory() // what recovery needed is garbage now
 	if err := srv.Run(ctx); err != nil {
-		return errors.Join(fmt.Errorf("the server had to stop: %w", err), store.Close(false))
+		return errors.Join(fmt.Errorf("the server had to stop: %w", err), closeFailed(store))
 	}
 	if err := store.Close(srv.SaveAtExit()); err != nil {
 		return fmt.Errorf("closing the data: %w", err)
 	}
 	logger.Info("stopped")
 	return nil
+}
+
+// failedCloseTime bounds closing a store after a failure.
+const failedCloseTime = 10 * time.Second
+
+// closeFailed closes the store of a server that failed. What failed may have left locks
+// held, so this does not wait for ever; everything acknowledged is in the log.
+func closeFailed(store *storage.Store) error {
+	closed := make(chan error, 1)
+	go func() { closed <- store.Close(false) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(failedCloseTime):
+		return errors.New("the data could not be closed in time")
+	}
 }
 
 // stopOnSignal ends the context at SIGINT or SIGTERM. A second signal ends the process
