@@ -26,7 +26,6 @@ type harness struct {
 	committed model   // the state at the last commit
 	recent    []model // states since then, oldest first
 	events    []Happened
-	limit     int64
 }
 
 type name struct {
