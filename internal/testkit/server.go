@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -191,7 +192,7 @@ func (s *Server) launch() {
 		s.t.Fatalf("%s runs already", s.name)
 	}
 	cmd := exec.Command(s.program, s.args(s)...)
-	cmd.Env = append(os.Environ(), s.o.Env...)
+	cmd.Env = append(environment(), s.o.Env...)
 	cmd.Stdout, cmd.Stderr = &s.output, &s.output
 	if err := start(cmd); err != nil {
 		s.t.Fatalf("start %s: %v", s.program, err)
@@ -202,6 +203,11 @@ func (s *Server) launch() {
 		s.result = cmd.Wait()
 		close(exited)
 	}()
+}
+
+// environment is this process's, without what Keyp would take for its options.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(text string) bool { return strings.HasPrefix(text, "KEYP_") })
 }
 
 // ready waits for PONG. An error means that there is no process any more.
