@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyp/internal/testkit"
 )
 
 // The differential run: generated commands go to Keyp and to redis-server in
@@ -18,7 +20,7 @@ import (
 // bounds; what is meant to differ stands in known. A case that fails is shortened
 // before it is shown.
 //
-//	KEYP_DIFF_CASES   how many cases are run
+//	KEYP_DIFF_CASES   how many cases are run: all in memory, a sixth from disk, a tenth over restarts
 //	KEYP_DIFF_SEED    the first case's seed, to see one again
 
 const (
@@ -29,13 +31,17 @@ const (
 	// margin is how long after a deadline both servers are asked again, in ms: Redis
 	// keeps a key through the whole millisecond of its deadline.
 	margin = 3
+	// killEvery is how many steps there are between kills, where there are any.
+	killEvery = 20
 	// bulkLimit is proto-max-bulk-len: as low as Redis lets it be.
 	bulkLimit = 1 << 20
 )
 
-// diffCase is a sequence of commands for two empty servers.
+// diffCase is a sequence of commands for two empty servers. Keyp loses what is only in
+// memory wherever kills says so.
 type diffCase struct {
 	absolute bool
+	kills    bool
 	steps    []step
 }
 
@@ -52,10 +58,39 @@ func drawCase(seed uint64) diffCase {
 }
 
 func TestDiffCommands(t *testing.T) {
-	s := bothServers(t, "--proto-max-bulk-len", strconv.Itoa(bulkLimit))
-	cases, first := environ(t, "KEYP_DIFF_CASES", diffCases), environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
+	s.runCases(t, environ(t, "KEYP_DIFF_CASES", diffCases), false)
+}
+
+// TestDiffCommandsFromDisk: with hardly any memory, keys are read from disk for every
+// command, and all replies are the same.
+func TestDiffCommandsFromDisk(t *testing.T) {
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
+	s.reloads = true
+	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--maxmemory", "1000")...)
+	s.runCases(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/6), false)
+	if loads := s.keypServer.Client(3).InfoMap(ctx, "persistence").Val()["Persistence"]["keys_loaded"]; len(loads) < 3 {
+		t.Errorf("only %s keys were loaded", loads)
+	}
+}
+
+// TestDiffCommandsOverRestarts: the same when Keyp is killed and started again between
+// commands.
+func TestDiffCommandsOverRestarts(t *testing.T) {
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
+	s.reloads = true
+	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--wal-segment-size", "1mb")...)
+	s.runCases(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/10), true)
+}
+
+var bulkFlag = []string{"--proto-max-bulk-len", strconv.Itoa(bulkLimit)}
+
+func (s *both) runCases(t *testing.T, cases uint64, kills bool) {
+	t.Helper()
+	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
 	for i := range cases {
 		c := drawCase(first + i)
+		c.kills = kills
 		if _, err := s.runCase(c); err != nil {
 			c, history, err := shorten(c, err, s.runCase)
 			t.Fatalf("KEYP_DIFF_SEED=%d, %d steps:\n%s\n%v", first+i, len(c.steps), strings.Join(history, "\n"), err)
@@ -84,7 +119,7 @@ func shorten(c diffCase, err error, run func(diffCase) ([]string, error)) (diffC
 	var history []string
 	for size := len(c.steps); size >= 1; size /= 2 {
 		for at := 0; at < len(c.steps) && time.Now().Before(end); {
-			shorter := diffCase{c.absolute, slices.Concat(c.steps[:at], c.steps[min(at+size, len(c.steps)):])}
+			shorter := diffCase{c.absolute, c.kills, slices.Concat(c.steps[:at], c.steps[min(at+size, len(c.steps)):])}
 			if steps, failure := run(shorter); failure != nil {
 				c, history, err = shorter, steps, failure
 			} else {
@@ -101,18 +136,28 @@ type pair struct{ keyp, redis *wire }
 // diffRun is one case under way: a RESP2 and a RESP3 connection to each server.
 type diffRun struct {
 	absolute bool
+	reloaded bool // Keyp may have lost what it keeps only in memory
 	conns    [2]pair
 	history  []string
 }
 
 // runCase gives what was done and replied, and how the servers differ.
 func (s *both) runCase(c diffCase) (history []string, err error) {
-	r := &diffRun{absolute: c.absolute}
+	r := &diffRun{absolute: c.absolute, reloaded: s.reloads}
 	defer r.close()
 	if err := r.open(s); err != nil {
 		return nil, err
 	}
+	keyp, redis, err := r.conns[1].ask("FLUSHALL")
+	if err != nil || keyp.text != "OK" || redis.text != "OK" {
+		return nil, fmt.Errorf("FLUSHALL: %s, %s, %w", keyp.text, redis.text, err)
+	}
 	for i, step := range c.steps {
+		if c.kills && i%killEvery == killEvery-1 {
+			if err := r.restart(s); err != nil {
+				return r.history, err
+			}
+		}
 		if err := r.step(i, step); err != nil {
 			return r.history, err
 		}
@@ -120,6 +165,16 @@ func (s *both) runCase(c diffCase) (history []string, err error) {
 	return r.history, r.compareAll()
 }
 
+// restart kills Keyp and connects anew, to both.
+func (r *diffRun) restart(s *both) error {
+	r.close()
+	s.keypServer.Kill()
+	s.keypServer.Start()
+	r.history = append(r.history, "keyp is killed and started")
+	return r.open(s)
+}
+
+// open connects to both servers.
 func (r *diffRun) open(s *both) error {
 	for i := range r.conns {
 		for side, server := range map[**wire]string{&r.conns[i].keyp: s.keypServer.Addr(), &r.conns[i].redis: s.redisServer.Addr()} {
@@ -133,9 +188,6 @@ func (r *diffRun) open(s *both) error {
 	for _, c := range []*wire{r.conns[1].keyp, r.conns[1].redis} {
 		if hello, err := c.do("HELLO", "3"); err != nil || hello.kind != '%' {
 			return fmt.Errorf("HELLO 3: %s, %w", brief(hello.raw), err)
-		}
-		if flushed, err := c.do("FLUSHALL"); err != nil || flushed.text != "OK" {
-			return fmt.Errorf("FLUSHALL: %s, %w", brief(flushed.raw), err)
 		}
 	}
 	return nil
@@ -255,7 +307,11 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 		return !r.absolute && positive && within(k, other, 1+apart/1000), nil
 	case "PEXPIRETIME":
 		return !r.absolute && positive && within(k, other, apart), nil
-	case "OBJECT": // IDLETIME in seconds; in Redis small integers share a value, idle since the start
+	case "OBJECT":
+		if redis.text == "raw" {
+			return r.reloaded && (keyp.text == "embstr" || keyp.text == "int"), nil // as with Redis after a restart
+		}
+		// IDLETIME in seconds; in Redis small integers share a value, idle since the start.
 		return integer && k >= 0 && k <= other+1+apart/1000, nil
 	case "RANDOMKEY":
 		return p.areKeys(keyp, redis)
