@@ -180,7 +180,6 @@ func TestDiffConfigGet(t *testing.T) {
 type both struct {
 	keypServer, redisServer *testkit.Server
 	keyp, redis             *wire
-	reloads                 bool // Keyp's keys leave memory and come back
 }
 
 // bothServers starts the two with the same flags.

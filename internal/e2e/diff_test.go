@@ -20,7 +20,7 @@ import (
 // bounds; what is meant to differ stands in known. A case that fails is shortened
 // before it is shown.
 //
-//	KEYP_DIFF_CASES   how many cases are run: all in memory, a sixth from disk, a tenth over restarts
+//	KEYP_DIFF_CASES   how many cases are run in memory; a fifteenth of it from disk, a tenth over restarts
 //	KEYP_DIFF_SEED    the first case's seed, to see one again
 
 const (
@@ -31,17 +31,15 @@ const (
 	// margin is how long after a deadline both servers are asked again, in ms: Redis
 	// keeps a key through the whole millisecond of its deadline.
 	margin = 3
-	// killEvery is how many steps there are between kills, where there are any.
-	killEvery = 20
+	// loseEvery is how many steps there are between losses of memory.
+	loseEvery = 15
 	// bulkLimit is proto-max-bulk-len: as low as Redis lets it be.
 	bulkLimit = 1 << 20
 )
 
-// diffCase is a sequence of commands for two empty servers. Keyp loses what is only in
-// memory wherever kills says so.
+// diffCase is a sequence of commands for two empty servers.
 type diffCase struct {
 	absolute bool
-	kills    bool
 	steps    []step
 }
 
@@ -59,40 +57,37 @@ func drawCase(seed uint64) diffCase {
 
 func TestDiffCommands(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
-	s.runCases(t, environ(t, "KEYP_DIFF_CASES", diffCases), false)
+	s.runCases(t, environ(t, "KEYP_DIFF_CASES", diffCases), nil)
 }
 
-// TestDiffCommandsFromDisk: with hardly any memory, keys are read from disk for every
-// command, and all replies are the same.
+// TestDiffCommandsFromDisk: with no memory allowed, keys leave it again and again and
+// are read from disk, and all replies are the same.
 func TestDiffCommandsFromDisk(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
-	s.reloads = true
-	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--maxmemory", "1000")...)
-	s.runCases(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/6), false)
-	if loads := s.keypServer.Client(3).InfoMap(ctx, "persistence").Val()["Persistence"]["keys_loaded"]; len(loads) < 3 {
-		t.Errorf("only %s keys were loaded", loads)
-	}
+	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--maxmemory", "1")...)
+	s.runCases(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/15), func(r *diffRun) error { return r.unload(t) })
 }
 
 // TestDiffCommandsOverRestarts: the same when Keyp is killed and started again between
 // commands.
 func TestDiffCommandsOverRestarts(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
-	s.reloads = true
 	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--wal-segment-size", "1mb")...)
-	s.runCases(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/10), true)
+	s.runCases(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/10), func(r *diffRun) error { return r.restart(s) })
 }
 
 var bulkFlag = []string{"--proto-max-bulk-len", strconv.Itoa(bulkLimit)}
 
-func (s *both) runCases(t *testing.T, cases uint64, kills bool) {
+// runCases runs generated cases. Between, if there is one, makes Keyp lose what it has
+// in memory, every so many steps.
+func (s *both) runCases(t *testing.T, cases uint64, between func(*diffRun) error) {
 	t.Helper()
 	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	run := func(c diffCase) ([]string, error) { return s.runCase(c, between) }
 	for i := range cases {
 		c := drawCase(first + i)
-		c.kills = kills
-		if _, err := s.runCase(c); err != nil {
-			c, history, err := shorten(c, err, s.runCase)
+		if _, err := run(c); err != nil {
+			c, history, err := shorten(c, err, run)
 			t.Fatalf("KEYP_DIFF_SEED=%d, %d steps:\n%s\n%v", first+i, len(c.steps), strings.Join(history, "\n"), err)
 		}
 	}
@@ -119,7 +114,7 @@ func shorten(c diffCase, err error, run func(diffCase) ([]string, error)) (diffC
 	var history []string
 	for size := len(c.steps); size >= 1; size /= 2 {
 		for at := 0; at < len(c.steps) && time.Now().Before(end); {
-			shorter := diffCase{c.absolute, c.kills, slices.Concat(c.steps[:at], c.steps[min(at+size, len(c.steps)):])}
+			shorter := diffCase{c.absolute, slices.Concat(c.steps[:at], c.steps[min(at+size, len(c.steps)):])}
 			if steps, failure := run(shorter); failure != nil {
 				c, history, err = shorter, steps, failure
 			} else {
@@ -142,8 +137,8 @@ type diffRun struct {
 }
 
 // runCase gives what was done and replied, and how the servers differ.
-func (s *both) runCase(c diffCase) (history []string, err error) {
-	r := &diffRun{absolute: c.absolute, reloaded: s.reloads}
+func (s *both) runCase(c diffCase, between func(*diffRun) error) (history []string, err error) {
+	r := &diffRun{absolute: c.absolute, reloaded: between != nil}
 	defer r.close()
 	if err := r.open(s); err != nil {
 		return nil, err
@@ -153,8 +148,8 @@ func (s *both) runCase(c diffCase) (history []string, err error) {
 		return nil, fmt.Errorf("FLUSHALL: %s, %s, %w", keyp.text, redis.text, err)
 	}
 	for i, step := range c.steps {
-		if c.kills && i%killEvery == killEvery-1 {
-			if err := r.restart(s); err != nil {
+		if between != nil && i%loseEvery == loseEvery-1 {
+			if err := between(r); err != nil {
 				return r.history, err
 			}
 		}
@@ -163,6 +158,20 @@ func (s *both) runCase(c diffCase) (history []string, err error) {
 		}
 	}
 	return r.history, r.compareAll()
+}
+
+// unload waits until all of Keyp's keys are on disk only.
+func (r *diffRun) unload(t *testing.T) error {
+	c := r.conns[0].keyp
+	if saved, err := c.do("SAVE"); err != nil || saved.text != "OK" {
+		return fmt.Errorf("SAVE: %s, %w", brief(saved.raw), err)
+	}
+	testkit.Eventually(t, 20*time.Second, "all keys leave memory", func() bool {
+		info, err := c.do("INFO", "memory")
+		return err == nil && strings.Contains(info.text, "\nresident_keys:0\r\n")
+	})
+	r.history = append(r.history, "all keys leave keyp's memory")
+	return nil
 }
 
 // restart kills Keyp and connects anew, to both.
