@@ -152,11 +152,9 @@ func (s *Store) checkpoint() error {
 
 // checkpointSince writes all that was dirty at the mark, and then the mark.
 func (s *Store) checkpointSince(m mark) error {
-	for _, sh := range s.shards {
-		for db := range s.options.Databases {
-			if err := s.checkpointPart(sh, db); err != nil {
-				return err
-			}
+	for _, p := range m.parts {
+		if err := s.checkpointPart(p); err != nil {
+			return err
 		}
 	}
 	if err := s.log.WaitDurable(context.Background(), m.end); err != nil {
@@ -183,6 +181,9 @@ type mark struct {
 	end     uint64   // LSN of the last batch before it
 	cost    int64    // what replaying those batches would cost
 	garbage [][]byte // made by them: it may only be deleted once they are durable
+	// parts have the keys of that moment, whatever SWAPDB makes of their databases
+	// while the checkpoint goes from one to the next.
+	parts []*part
 }
 
 // rotate starts a new log segment and notes the moment.
@@ -195,15 +196,25 @@ func (s *Store) rotate() (m mark, err error) {
 		return m, err
 	}
 	m.end, m.garbage = s.log.End(), s.garbage.take()
+	for _, sh := range s.shards {
+		// What the old segments say is reaped goes with them; the tombstones of that
+		// are on disk by then, those of later removals are not.
+		sh.logged = 0
+		for _, p := range sh.parts {
+			if p != nil {
+				m.parts = append(m.parts, p)
+			}
+		}
+	}
 	return m, nil
 }
 
-// checkpointPart writes the dirty keys of one database in one shard.
-func (s *Store) checkpointPart(sh *shard, db int) error {
+// checkpointPart writes the dirty keys of one part.
+func (s *Store) checkpointPart(p *part) error {
 	var b cpBatch
-	for i := range s.slotsPerShard {
+	for i := range p.slots {
 		for from, done := uint32(0), false; !done; {
-			from, done = s.copySlot(&b, sh, db, i, from)
+			from, done = s.copySlot(&b, p, &p.slots[i], from)
 			if b.arena.bytes >= batchBytes {
 				if err := s.commitBatch(&b); err != nil {
 					return err
@@ -215,14 +226,12 @@ func (s *Store) checkpointPart(sh *shard, db int) error {
 }
 
 // copySlot copies the dirty cells of one bucket of a slot's table.
-func (s *Store) copySlot(b *cpBatch, sh *shard, db, i int, from uint32) (next uint32, done bool) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	p := sh.parts[db]
-	if p == nil || p.slots[i].dirty == 0 {
+func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
+	p.shard.mu.Lock()
+	defer p.shard.mu.Unlock()
+	if p.dead || sl.dirty == 0 {
 		return 0, true
 	}
-	sl := &p.slots[i]
 	if !sl.inflight {
 		sl.inflight = true
 		b.slots = append(b.slots, sl)

@@ -30,7 +30,7 @@ func TestModel(t *testing.T) {
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
 			"rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
 			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "evict": m.evict,
-			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "commit": func(*rapid.T) { h.commit() },
+			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed, "commit": func(*rapid.T) { h.commit() },
 			"reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
 			"": func(*rapid.T) { h.verify(m.names) },
 		})
@@ -256,21 +256,47 @@ func (m *machine) checkpoint(*rapid.T) {
 
 // interrupted is a checkpoint that wrote some parts and never finished.
 func (m *machine) interrupted(rt *rapid.T) {
-	s := m.h.s
-	moment, err := s.rotate()
+	moment := m.rotate()
+	defer m.h.s.garbage.add(moment.garbage...)
+	for _, p := range moment.parts {
+		if rapid.Bool().Draw(rt, "part") {
+			m.checkpointPart(p)
+		}
+	}
+}
+
+func (m *machine) rotate() mark {
+	moment, err := m.h.s.rotate()
 	if err != nil {
 		m.h.t.Fatalf("rotate: %v", err)
 	}
-	defer s.garbage.add(moment.garbage...)
-	for _, sh := range s.shards {
-		for db := range sh.parts {
-			if rapid.Bool().Draw(rt, "part") {
-				if err := s.checkpointPart(sh, db); err != nil {
-					m.h.t.Fatalf("checkpoint: %v", err)
-				}
-			}
-		}
+	return moment
+}
+
+func (m *machine) checkpointPart(p *part) {
+	if err := m.h.s.checkpointPart(p); err != nil {
+		m.h.t.Fatalf("checkpoint: %v", err)
 	}
+}
+
+// disturbed is a checkpoint beside which other things happen: after each part that it
+// writes, an operation, drawn as any other.
+func (m *machine) disturbed(rt *rapid.T) {
+	moment := m.rotate()
+	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.evict}
+	parts := moment.parts
+	moment.parts = nil
+	for _, p := range parts {
+		m.checkpointPart(p)
+		beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt)
+	}
+	if err := m.h.s.checkpointSince(moment); err != nil {
+		m.h.t.Fatalf("checkpoint: %v", err)
+	}
+	if err := m.h.s.collectGarbage(); err != nil {
+		m.h.t.Fatalf("garbage: %v", err)
+	}
+	m.h.commit()
 }
 
 // TestStringElements proves the contract of object.Value for large strings: all

@@ -349,6 +349,13 @@ func (t *Txn) element(p *part, o *Object, elem, val []byte, deadline int64) {
 	t.buf = appendBytes(t.buf, val)
 }
 
+// removed records that an element is gone.
+func (t *Txn) removed(p *part, o *Object, elem []byte) {
+	t.keyRecord(recRemove, p, o.key)
+	t.buf = append(binary.AppendUvarint(t.buf, o.id), byte(o.val.Type()))
+	t.buf = appendBytes(t.buf, elem)
+}
+
 // isSmall says whether a string key stands in a slab block.
 func isSmall(key, value []byte) bool {
 	return len(key) <= maxSlabKey && blockHeader+len(key)+len(value) <= maxBlock
@@ -603,7 +610,9 @@ func (t *Txn) mark(k Key, flags byte) {
 
 // link moves a value to another name without its data: its elements stay on disk under
 // its id. The record says all that the elements do not, so it replays also where the
-// data file is newer and has nothing under the old name any more.
+// data file is newer and has nothing under the old name any more. Elements that the file
+// does not show yet follow it: the records that changed them may stand before the
+// rotation of a checkpoint that has been at the new name already and will let them go.
 func (t *Txn) link(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)
@@ -617,7 +626,14 @@ func (t *Txn) link(from, to Key) {
 	t.buf = appendDeadline(t.buf, o.deadline, o.created)
 	moved := p.unlink(t, from)
 	t.gone = append(t.gone, p.slot(from))
-	t.wrotePut(q, *q.adopt(t, to, moved, o.deadline))
+	t.wrotePut(q, *q.adopt(t, to, moved, moved.deadline))
+	for elem := range moved.changed {
+		if val, deadline, ok := moved.val.Element([]byte(elem)); ok {
+			t.element(q, moved, []byte(elem), val, deadline)
+		} else {
+			t.removed(q, moved, []byte(elem))
+		}
+	}
 }
 
 // unlink takes a value away from its key, which is gone then. The record that names the
