@@ -65,7 +65,7 @@ func TestDiffCommands(t *testing.T) {
 func TestDiffCommandsFromDisk(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
 	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--maxmemory", "1")...)
-	s.runCases(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/15), func(r *diffRun) error { return r.unload(t) })
+	s.runCases(t, max(1, uint64(often(int(environ(t, "KEYP_DIFF_CASES", diffCases)/15)))), func(r *diffRun) error { return r.unload(t) })
 }
 
 // TestDiffCommandsOverRestarts: the same when Keyp is killed and started again between
