@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -75,6 +77,35 @@ func TestBesideBackground(t *testing.T) {
 	}
 	if err := s.Close(true); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestKillsDoNotPileUpSegments: a store that is killed again and again with hardly
+// anything in its log keeps few segments.
+func TestKillsDoNotPileUpSegments(t *testing.T) {
+	dir := t.TempDir()
+	for range 12 {
+		s, _, err := Open(Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), SegmentSize: 64 << 10, InitialMmap: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(10 * time.Second); s.Stats().LogBytes > 200 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // the checkpoint of the start lets the old segments go
+		}
+		txn, k := s.NewTxn(), s.Key(0, []byte("k"))
+		s.Begin(txn, []Key{k})
+		txn.SetString(k, []byte("v"), 0, Event{EventString, "set"})
+		txn.End()
+		if err := s.Close(false); err != nil { // without a checkpoint, as a kill leaves it
+			t.Fatal(err)
+		}
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "wal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) > 2+wal.DefaultSpares+2 {
+		t.Errorf("%d files in the log's directory after 12 starts", len(files))
 	}
 }
 

@@ -201,6 +201,9 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.startReaper()
 	if !o.NoBackground {
 		s.startBackground()
+		if rec.Batches > 0 {
+			s.StartCheckpoint() // each start opens a new log segment: kill after kill must not pile them up
+		}
 	}
 	return s, rec, nil
 }
