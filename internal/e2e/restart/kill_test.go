@@ -3,6 +3,7 @@ package restart
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -88,6 +89,7 @@ type killer struct {
 	writers []*writer
 	// answered counts the replies that writers have got.
 	answered atomic.Int64
+	ends     []string // when the server ended
 	// For the log: what was sent, and how often commands under way had happened.
 	sent, underWay, happened int
 }
@@ -95,7 +97,7 @@ type killer struct {
 func newKiller(t *testing.T, rng *rand.Rand, args []string) *killer {
 	k := &killer{t: t, rng: rng, server: testkit.Keyp(t, args...)}
 	for id := range writers {
-		k.writers = append(k.writers, &writer{id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), state: state{}, answered: &k.answered})
+		k.writers = append(k.writers, &writer{id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), state: state{}, answered: &k.answered, history: map[name][]string{}})
 	}
 	return k
 }
@@ -117,6 +119,7 @@ func (k *killer) round(round int, stop bool) {
 	} else {
 		k.server.Kill()
 	}
+	k.ends = append(k.ends, fmt.Sprintf("%s stop=%v", time.Now().Format("15:04:05.000"), stop))
 	all.Wait()
 	for _, w := range k.writers {
 		if w.failure != nil {
@@ -185,14 +188,17 @@ func (k *killer) compare(round int, least map[name]int64) {
 			}
 		}
 		done, problems := w.state.settle(w.pending, w.at, shown, at)
-		for _, text := range problems {
-			k.t.Errorf("round %d: %s", round, text)
+		for _, p := range problems {
+			k.t.Errorf("round %d: %s", round, p.text)
+			for _, n := range p.names {
+				k.t.Logf("%v: the last commands were\n\t%s", n, strings.Join(w.history[n], "\n\t"))
+			}
 		}
 		k.sent, k.underWay, k.happened = k.sent+w.sent, k.underWay+len(w.pending), k.happened+done
 	}
 	checkNames(k.t, k.server, known)
 	if k.t.Failed() {
-		k.t.FailNow()
+		k.t.Fatalf("the server ended at %q", k.ends[max(0, len(k.ends)-4):])
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 // look reads keys with their deadlines, and says when it did.
 func look(t testing.TB, server *testkit.Server, names []name) (map[name]seen, span) {
 	t.Helper()
-	ctx := context.Background()
 	shown := map[name]seen{}
 	at := span{from: time.Now().UnixMilli()}
 	for db := range databases {
@@ -68,7 +67,6 @@ func see(t testing.TB, n name, data *redis.StringCmd, deadline *redis.DurationCm
 // wrongly for longer than the removal of what expires may take.
 func checkNames(t testing.TB, server *testkit.Server, known []name) {
 	t.Helper()
-	ctx := context.Background()
 	expected := map[name]bool{}
 	for _, n := range known {
 		expected[n] = true
@@ -84,19 +82,30 @@ func checkNames(t testing.TB, server *testkit.Server, known []name) {
 				t.Errorf("there is a key that nobody wrote: %v", name{db, key})
 			}
 		}
-		testkit.Eventually(t, 10*time.Second, "DBSIZE equals the number of KEYS", func() bool {
-			keys, err := c.Keys(ctx, "*").Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			size, err := c.DBSize(ctx).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return int(size) == len(keys)
-		})
+		checkSize(t, c)
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// checkSize waits until DBSIZE counts what KEYS shows.
+func checkSize(t testing.TB, c *redis.Client) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		keys, err := c.Keys(ctx, "*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := c.DBSize(ctx).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int(size) == len(keys) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v: DBSIZE is %d, but there are %d KEYS", c, size, len(keys))
 		}
 	}
 }

@@ -2,6 +2,8 @@ package restart
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -308,7 +310,7 @@ func (s state) matches(n name, k seen, at span) bool {
 // settle makes the state of one writer what the server shows after a restart, of all of
 // the writer's names. The commands that were under way may have happened up to any one of
 // them, each whole; done is how many have. What fits none of these cases is a problem.
-func (s state) settle(pending []op, at span, shown map[name]seen, look span) (done int, problems []string) {
+func (s state) settle(pending []op, at span, shown map[name]seen, look span) (done int, problems []problem) {
 	touched := map[name]bool{}
 	for _, o := range pending {
 		for _, n := range o.touched {
@@ -317,13 +319,13 @@ func (s state) settle(pending []op, at span, shown map[name]seen, look span) (do
 	}
 	for n, k := range shown {
 		if !touched[n] && !s.matches(n, k, look) {
-			problems = append(problems, fmt.Sprintf("%v is %v, not %v", n, k, s[n]))
+			problems = append(problems, problem{fmt.Sprintf("%v is %v, not %v", n, k, s[n]), []name{n}})
 		}
 	}
 	candidate := s.overlay(touched)
 	for ; !candidate.fits(touched, shown, look); done++ {
 		if done == len(pending) {
-			problems = append(problems, s.explain(touched, pending, shown))
+			problems = append(problems, problem{s.explain(touched, pending, shown), slices.Collect(maps.Keys(touched))})
 			break
 		}
 		pending[done].apply(candidate, at)
@@ -332,6 +334,12 @@ func (s state) settle(pending []op, at span, shown map[name]seen, look span) (do
 		s.put(n, entry{k.data, k.deadline, k.deadline}, k.there)
 	}
 	return done, problems
+}
+
+// problem is what the server shows against the model, about these keys.
+type problem struct {
+	text  string
+	names []name
 }
 
 func (s state) fits(names map[name]bool, shown map[name]seen, look span) bool {

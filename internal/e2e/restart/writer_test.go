@@ -35,6 +35,8 @@ type writer struct {
 	// What was sent and not wholly answered, in order, and when.
 	pending []op
 	at      span
+	// history has the latest commands about each key, for the message when it is wrong.
+	history map[name][]string
 	// failure is a reply that is not the model's.
 	failure error
 }
@@ -189,11 +191,22 @@ func (w *writer) send(client *redis.Client, ops []op) {
 			return
 		}
 		w.answered.Add(1)
+		w.note(ops[i])
 		want := ops[i].apply(w.state, w.at)
 		if _, any := want.(whatever); !any && got != want {
 			w.failure = fmt.Errorf("%.200q: reply %.200v, want %.200v", ops[i].args, got, want)
 			return
 		}
+	}
+}
+
+// note adds a command to the history of its keys.
+func (w *writer) note(o op) {
+	const kept = 12
+	text := fmt.Sprintf("%s db %d %.60q", time.Now().Format("15:04:05.000"), o.touched[0].db, o.args)
+	for _, n := range o.touched {
+		h := append(w.history[n], text)
+		w.history[n] = h[max(0, len(h)-kept):]
 	}
 }
 
