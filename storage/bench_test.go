@@ -1,0 +1,169 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/storage/wal"
+)
+
+// benchValue is the size that the comparisons with Redis use.
+const benchValue = 100
+
+// benchStore opens a store on the machine's disk and clock, without anything that
+// runs by itself.
+func benchStore(b *testing.B, dir string) *Store {
+	s, _, err := Open(Options{
+		Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler),
+		Sync: wal.No, NoBackground: true, CheckpointBytes: 1 << 40,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// benchKeys makes n keys.
+func benchKeys(s *Store, n int) []Key {
+	keys := make([]Key, n)
+	for i := range keys {
+		keys[i] = s.Key(0, fmt.Appendf(nil, "key:%012d", i))
+	}
+	return keys
+}
+
+// fill sets all keys, in random order, with a deadline an hour away when ttl is set,
+// and makes that durable from time to time.
+func fill(b *testing.B, s *Store, keys []Key, ttl bool) {
+	t, value := s.NewTxn(), make([]byte, benchValue)
+	order := rand.Perm(len(keys))
+	for n, i := range order {
+		binary.LittleEndian.PutUint64(value, rand.Uint64())
+		benchSet(b, s, t, keys[i:i+1], value, ttl)
+		if n%1000 == 999 {
+			commit(b, s)
+		}
+	}
+	commit(b, s)
+}
+
+func benchSet(b *testing.B, s *Store, t *Txn, key []Key, value []byte, ttl bool) {
+	if !s.Begin(t, key) {
+		b.Fatal("the key is not in memory")
+	}
+	var deadline int64
+	if ttl {
+		deadline = t.Now() + time.Hour.Milliseconds()
+	}
+	t.SetString(key[0], value, deadline, Event{})
+	t.End()
+}
+
+func commit(b *testing.B, s *Store) {
+	if err := s.log.Commit(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// closeBench ends a store and leaves the log as a crash would.
+func closeBench(b *testing.B, s *Store) {
+	if err := s.Close(false); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSet overwrites random keys of 1M and commits every 50.
+func BenchmarkSet(b *testing.B) {
+	for _, ttl := range []bool{false, true} {
+		b.Run(fmt.Sprintf("ttl=%v", ttl), func(b *testing.B) {
+			s := benchStore(b, b.TempDir())
+			keys := benchKeys(s, 1_000_000)
+			fill(b, s, keys, ttl)
+			t, value := s.NewTxn(), make([]byte, benchValue)
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				i := rand.IntN(len(keys))
+				benchSet(b, s, t, keys[i:i+1], value, ttl)
+				if n%50 == 49 {
+					commit(b, s)
+				}
+			}
+			b.StopTimer()
+			closeBench(b, s)
+		})
+	}
+}
+
+// BenchmarkGet reads random keys of 1M.
+func BenchmarkGet(b *testing.B) {
+	s := benchStore(b, b.TempDir())
+	keys := benchKeys(s, 1_000_000)
+	fill(b, s, keys, true)
+	t := s.NewTxn()
+	b.ReportAllocs()
+	for b.Loop() {
+		i := rand.IntN(len(keys))
+		if !s.Begin(t, keys[i:i+1]) {
+			b.Fatal("the key is not in memory")
+		}
+		if _, ok := t.Get(keys[i]); !ok {
+			b.Fatal("a key is missing")
+		}
+		t.End()
+	}
+	b.StopTimer()
+	closeBench(b, s)
+}
+
+// BenchmarkCheckpoint writes changed keys of 1M: a tenth of them, and all.
+func BenchmarkCheckpoint(b *testing.B) {
+	for _, changed := range []int{100_000, 1_000_000} {
+		for _, ttl := range []bool{false, true} {
+			b.Run(fmt.Sprintf("keys=%d/ttl=%v", changed, ttl), func(b *testing.B) { benchCheckpoint(b, changed, ttl) })
+		}
+	}
+}
+
+func benchCheckpoint(b *testing.B, changed int, ttl bool) {
+	s := benchStore(b, b.TempDir())
+	s.checkpointer.hurry.Store(true)
+	keys := benchKeys(s, 1_000_000)
+	fill(b, s, keys, ttl)
+	if err := s.Checkpoint(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		fill(b, s, keys[:changed], ttl)
+		b.StartTimer()
+		if err := s.Checkpoint(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	closeBench(b, s)
+}
+
+// BenchmarkRecovery opens a store whose log has 1M records of as many keys.
+func BenchmarkRecovery(b *testing.B) {
+	for _, ttl := range []bool{false, true} {
+		b.Run(fmt.Sprintf("ttl=%v", ttl), func(b *testing.B) {
+			dir := b.TempDir()
+			s := benchStore(b, dir)
+			fill(b, s, benchKeys(s, 1_000_000), ttl)
+			closeBench(b, s)
+			for b.Loop() {
+				s := benchStore(b, dir)
+				b.StopTimer()
+				closeBench(b, s)
+				b.StartTimer()
+			}
+		})
+	}
+}
