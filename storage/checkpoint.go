@@ -68,23 +68,51 @@ type cpBatch struct {
 	slots   []*slot
 	arena   arena
 	lsn     uint64
+	scratch []byte
 }
 
-// arena hands out byte slices that stay where they are.
-type arena struct {
-	chunk []byte
-	bytes int
+// reset empties the batch and keeps its memory for the next one.
+func (b *cpBatch) reset() {
+	clear(b.entries)
+	clear(b.slots)
+	b.entries, b.slots, b.lsn = b.entries[:0], b.slots[:0], 0
+	b.arena.reset()
 }
+
+// arena hands out byte slices that stay where they are until it is reset.
+type arena struct {
+	chunks [][]byte // of arenaChunk bytes or more each, filled in order
+	at     int      // the chunk being filled
+	bytes  int
+}
+
+const arenaChunk = 1 << 20
 
 // take copies b into the arena.
 func (a *arena) take(b []byte) []byte {
-	if len(b) > cap(a.chunk)-len(a.chunk) {
-		a.chunk = make([]byte, 0, max(256<<10, len(b)))
+	for a.at < len(a.chunks) && len(b) > cap(a.chunks[a.at])-len(a.chunks[a.at]) {
+		a.at++
 	}
-	from := len(a.chunk)
-	a.chunk = append(a.chunk, b...)
+	if a.at == len(a.chunks) {
+		a.chunks = append(a.chunks, make([]byte, 0, max(arenaChunk, len(b))))
+	}
+	c := &a.chunks[a.at]
+	from := len(*c)
+	*c = append(*c, b...)
 	a.bytes += len(b)
-	return a.chunk[from:len(a.chunk):len(a.chunk)]
+	return (*c)[from:len(*c):len(*c)]
+}
+
+// reset makes the arena's memory free for other slices.
+func (a *arena) reset() {
+	kept := a.chunks[:0]
+	for _, c := range a.chunks {
+		if cap(c) == arenaChunk {
+			kept = append(kept, c[:0])
+		}
+	}
+	clear(a.chunks[len(kept):])
+	*a = arena{chunks: kept}
 }
 
 // Checkpoint runs a checkpoint, after the one under way if there is one, and returns
@@ -152,8 +180,9 @@ func (s *Store) checkpoint() error {
 
 // checkpointSince writes all that was dirty at the mark, and then the mark.
 func (s *Store) checkpointSince(m mark) error {
+	var b cpBatch
 	for _, p := range m.parts {
-		if err := s.checkpointPart(p); err != nil {
+		if err := s.checkpointPart(&b, p); err != nil {
 			return err
 		}
 	}
@@ -210,19 +239,18 @@ func (s *Store) rotate() (m mark, err error) {
 }
 
 // checkpointPart writes the dirty keys of one part.
-func (s *Store) checkpointPart(p *part) error {
-	var b cpBatch
+func (s *Store) checkpointPart(b *cpBatch, p *part) error {
 	for i := range p.slots {
 		for from, done := uint32(0), false; !done; {
-			from, done = s.copySlot(&b, p, &p.slots[i], from)
+			from, done = s.copySlot(b, p, &p.slots[i], from)
 			if b.arena.bytes >= batchBytes {
-				if err := s.commitBatch(&b); err != nil {
+				if err := s.commitBatch(b); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	return s.commitBatch(&b)
+	return s.commitBatch(b)
 }
 
 // copySlot copies the dirty cells of one bucket of a slot's table.
@@ -248,8 +276,8 @@ func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint3
 func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 	name := p.name(*c)
 	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
-	var scratch [256]byte
-	e := entry{p: p, sl: sl, at: b.arena.take(diskKey(scratch[:0], p.space, k))}
+	b.scratch = diskKey(b.scratch[:0], p.space, k)
+	e := entry{p: p, sl: sl, at: b.arena.take(b.scratch)}
 	flags := p.flags(*c)
 	e.moved = *flags&flagMoved != 0
 	*flags = *flags&^flagMoved | flagDisk
@@ -277,8 +305,8 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) {
 		im.payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
 	}
 	e.id, e.deadline, e.created = im.stored(), im.deadline, im.created
-	var scratch [maxBlock + 64]byte
-	e.rec = b.arena.take(im.append(scratch[:0], e.at))
+	b.scratch = im.append(b.scratch[:0], e.at)
+	e.rec = b.arena.take(b.scratch)
 }
 
 // copyElements copies what changed of a value whose elements stand by themselves; all
@@ -321,7 +349,7 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	}
 	s.settle(b, &w)
 	s.stats.CheckpointKeys.Add(int64(len(b.entries)))
-	*b = cpBatch{}
+	b.reset()
 	s.pace(s.clock.Mono() - began)
 	return nil
 }

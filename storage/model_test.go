@@ -274,7 +274,7 @@ func (m *machine) rotate() mark {
 }
 
 func (m *machine) checkpointPart(p *part) {
-	if err := m.h.s.checkpointPart(p); err != nil {
+	if err := m.h.s.checkpointPart(new(cpBatch), p); err != nil {
 		m.h.t.Fatalf("checkpoint: %v", err)
 	}
 }
