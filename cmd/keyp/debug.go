@@ -9,6 +9,10 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"keyp/internal/vfs"
 )
 
 // serveDebug serves Go's profiles on a loopback address; an empty one serves nothing.
@@ -39,4 +43,26 @@ func serveDebug(addr string, logger *slog.Logger) (stop func() error, err error)
 	}()
 	logger.Info("serving profiles", "url", "http://"+listener.Addr().String()+"/debug/pprof/")
 	return srv.Close, nil
+}
+
+// logFiles gives the file system of the log: the real one, or with a delay, in
+// microseconds, the real one on a disk whose syncs take that much longer.
+func logFiles(delay int64) vfs.FS {
+	if delay == 0 {
+		return vfs.OS
+	}
+	return vfs.Slow(vfs.OS, func() { blockThread(time.Duration(delay) * time.Microsecond) })
+}
+
+// blockThread waits within a system call, as a sync does: unlike time.Sleep it hands the
+// processor on only once the scheduler notices.
+func blockThread(d time.Duration) {
+	end := time.Now().Add(d)
+	for left := d; left > 0; left = time.Until(end) {
+		wait := unix.NsecToTimeval(left.Nanoseconds())
+		// A signal ends the wait early; any other error would be one of the arguments.
+		if _, err := unix.Select(0, nil, nil, nil, &wait); err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }

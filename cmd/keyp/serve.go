@@ -41,7 +41,7 @@ func serve(cfg *config.Config) (err error) {
 
 	var bell server.Bell
 	store, found, err := storage.Open(storage.Options{
-		Dir: cfg.String("dir"), Clock: clock.System, Logger: logger,
+		Dir: cfg.String("dir"), FS: logFiles(cfg.Int("debug-sync-delay")), Clock: clock.System, Logger: logger,
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"),

@@ -98,6 +98,8 @@ var options = []option{
 		help: "who may call DEBUG: no (nobody), local (this machine), yes (everybody)"},
 	{name: "debug-addr", group: groupWatch, kind: kindString, fixed: true,
 		help: "serve Go's profiles (net/http/pprof) on this loopback address; empty: off"},
+	{name: "debug-sync-delay", group: groupWatch, kind: kindInt, def: "0", max: 60_000_000, fixed: true,
+		help: "for measurements: microseconds that each sync of the log takes longer; 0: none"},
 
 	// What Redis lets one turn on and Keyp does in one way only.
 	{name: "appendonly", group: groupCompat, kind: kindBool, def: "yes", only: "yes", tolerate: true,

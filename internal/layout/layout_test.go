@@ -22,7 +22,7 @@ import (
 //
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
-	"cmd/keyp":           {"server", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
+	"cmd/keyp":           {"server", "commands", "storage", "internal/clock", "internal/config", "internal/vfs", "golang.org/x/sys/unix"},
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "golang.org/x/sys/unix"},
 
 	"server":      {"server/resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
