@@ -1,14 +1,6 @@
-// Package object holds the value types. For the log and for the disk every value is
-// a set of elements; a type implements Value and needs no other storage code: replay,
-// checkpoint, load and eviction are written against this contract alone.
-//
-//	type        element key              element value
-//	string      chunk number, 8 bytes BE  up to ChunkSize bytes (only when too large to stand inline)
-//	hash        field                    value
-//	set         member                   (empty)
-//	sorted set  member                   score, 8 bytes
-//	list        sequence number          value
 package object
+
+import "errors"
 
 // Type names a value's type on disk and in the log. Numbers are never reused.
 type Type uint8
@@ -17,6 +9,10 @@ type Type uint8
 const (
 	None Type = iota
 	TypeString
+	TypeHash
+	TypeList
+	TypeSet
+	TypeZSet
 )
 
 // String is the name that TYPE replies.
@@ -24,6 +20,14 @@ func (t Type) String() string {
 	switch t {
 	case TypeString:
 		return "string"
+	case TypeHash:
+		return "hash"
+	case TypeList:
+		return "list"
+	case TypeSet:
+		return "set"
+	case TypeZSet:
+		return "zset"
 	default:
 		return "none"
 	}
@@ -35,26 +39,41 @@ type Value interface {
 	Type() Type
 
 	// Put sets an element, as replay or a load from disk found it. The slices
-	// belong to the caller.
+	// belong to the caller and are not parts of the value.
 	Put(elem, val []byte, deadline int64) error
 	// Remove takes an element away; a missing one is no error.
 	Remove(elem []byte)
 	// Element gives an element's present value; ok is false where there is none.
 	// val is valid until the value changes.
 	Element(elem []byte) (val []byte, deadline int64, ok bool)
-	// Walk visits all elements until fn returns false.
+	// Walk visits all elements until fn returns false. Put into an empty value in
+	// this order they give an equal one.
 	Walk(fn func(elem, val []byte, deadline int64) bool)
 
 	// Len is the number of elements, Bytes the memory the value takes.
 	Len() int
 	Bytes() int
+
+	// Earliest is the first deadline of an element, 0 if none has one: when the key
+	// must be looked at.
+	Earliest() int64
+	// LenAt is the number of elements that are not due at now, an instant in Unix
+	// milliseconds: an element is gone from the first millisecond of its deadline on.
+	LenAt(now int64) int
+	// Due takes away at most limit elements that are due at now, the earliest first,
+	// and tells how many they were. fn sees each before it goes.
+	Due(now int64, limit int, fn func(elem, val []byte)) int
 }
+
+var errBadElement = errors.New("object: an element that its type does not have")
 
 // New returns an empty value of type t, or nil for a type that is not known.
 func New(t Type) Value {
 	switch t {
 	case TypeString:
 		return &String{}
+	case TypeHash:
+		return &Hash{}
 	default:
 		return nil
 	}

@@ -95,3 +95,12 @@ func Chunks(off, n int, fn func(elem []byte)) {
 		fn(elem[:])
 	}
 }
+
+// Earliest is 0: chunks have no deadlines.
+func (s *String) Earliest() int64 { return 0 }
+
+// LenAt is Len.
+func (s *String) LenAt(int64) int { return s.Len() }
+
+// Due removes nothing.
+func (s *String) Due(int64, int, func(elem, val []byte)) int { return 0 }

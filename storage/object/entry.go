@@ -1,0 +1,111 @@
+package object
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math"
+)
+
+// An element of a hash, set or sorted set stands in memory as an entry, in the packed
+// form and in the arena of the large form alike:
+//
+//	┌─────────────────────┬──────────────┬──────────┬─────┬───────┐
+//	│key len<<2|flags     │value len     │deadline  │ key │ value │
+//	└─────────────────────┴──────────────┴──────────┴─────┴───────┘
+//	 uvarint               uvarint        8 bytes LE, only with flagTimed
+//
+// A sorted set's value is the score as 8 bytes; a set's is empty.
+type entry struct {
+	key, val []byte
+	deadline int64 // Unix milliseconds, 0 for none
+	size     int   // bytes of the entry
+}
+
+const (
+	// flagGone marks what is left in an arena of an element that went away.
+	flagGone = 1 << iota
+	flagTimed
+)
+
+// entryAt reads the entry at the head of b.
+func entryAt(b []byte) entry {
+	head, vlen, n := uint64(b[0]), uint64(b[1]), 2
+	if head|vlen >= 0x80 {
+		head, n = binary.Uvarint(b)
+		v, m := binary.Uvarint(b[n:])
+		vlen, n = v, n+m
+	}
+	var e entry
+	if head&flagTimed != 0 {
+		e.deadline = int64(binary.LittleEndian.Uint64(b[n:]))
+		n += 8
+	}
+	k := n + int(head>>2)
+	e.size = k + int(vlen)
+	e.key, e.val = b[n:k:k], b[k:e.size:e.size]
+	return e
+}
+
+func entrySize(key, val []byte, deadline int64) int {
+	n := uvarintLen(uint64(len(key))<<2) + uvarintLen(uint64(len(val))) + len(key) + len(val)
+	if deadline != 0 {
+		n += 8
+	}
+	return n
+}
+
+// putEntry writes an entry of entrySize bytes into b.
+func putEntry(b, key, val []byte, deadline int64) {
+	head := uint64(len(key)) << 2
+	if deadline != 0 {
+		head |= flagTimed
+	}
+	n := binary.PutUvarint(b, head)
+	n += binary.PutUvarint(b[n:], uint64(len(val)))
+	if deadline != 0 {
+		binary.LittleEndian.PutUint64(b[n:], uint64(deadline))
+		n += 8
+	}
+	n += copy(b[n:], key)
+	copy(b[n:], val)
+}
+
+func uvarintLen(v uint64) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
+}
+
+// seed keeps clients from choosing elements that collide. It lasts as long as the
+// process, so that a cursor outlives a value's way to disk and back.
+var seed = maphash.MakeSeed()
+
+func hashOf(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) }
+
+// Scores as elements have them: the bits of the float64, big-endian. Negative zero
+// becomes zero, as in Redis's small sorted sets; a score is never NaN.
+
+// AppendScore appends a score as an element's value.
+func AppendScore(dst []byte, score float64) []byte {
+	return binary.BigEndian.AppendUint64(dst, math.Float64bits(score+0))
+}
+
+func scoreOf(val []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(val)) }
+
+// scoreKey maps scores to integers of the same order.
+func scoreKey(score float64) uint64 {
+	if b := math.Float64bits(score); b>>63 == 0 {
+		return b | 1<<63
+	} else {
+		return ^b
+	}
+}
+
+func keyScore(key uint64) float64 {
+	if key>>63 != 0 {
+		return math.Float64frombits(key &^ (1 << 63))
+	}
+	return math.Float64frombits(^key)
+}

@@ -1,0 +1,200 @@
+package object
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// index maps hashes of elements to their positions: extendible hashing, so that it
+// grows a bucket at a time however many elements there are. A bucket is an
+// open-addressed array whose cells lie in hash order but for displacement, and buckets
+// follow each other in hash order, so a hash is a cursor through all elements: it does
+// not matter what comes and goes meanwhile, nor where.
+//
+//	cell  63        32  31       0
+//	     ┌─────────────┬──────────┐
+//	     │ hash        │ pos + 1  │   0 is an empty cell
+//	     └─────────────┴──────────┘
+type index struct {
+	dir     []*hashBucket // 1<<depth entries; a bucket of lesser depth stands in several
+	depth   uint8
+	buckets int
+	cells   int // in all buckets
+	n       int
+}
+
+type hashBucket struct {
+	cells []uint64
+	used  int
+	depth uint8 // leading hash bits that all cells of this bucket share
+}
+
+const (
+	bucketCells = 1024
+	firstCells  = 16
+)
+
+func hashCell(hash, pos uint32) uint64 { return uint64(hash)<<32 | uint64(pos+1) }
+func cellHash(c uint64) uint32         { return uint32(c >> 32) }
+func cellPos(c uint64) uint32          { return uint32(c) - 1 }
+
+func newIndex() index {
+	b := &hashBucket{cells: make([]uint64, firstCells)}
+	return index{dir: []*hashBucket{b}, buckets: 1, cells: firstCells}
+}
+
+// bytes is the memory that the index takes beside itself.
+func (x *index) bytes() int {
+	return x.cells*8 + x.buckets*int(unsafe.Sizeof(hashBucket{})) + cap(x.dir)*8
+}
+
+func (x *index) bucket(hash uint32) *hashBucket { return x.dir[uint64(hash)>>(32-x.depth)] }
+
+func (b *hashBucket) home(hash uint32) int {
+	k := bits.TrailingZeros(uint(len(b.cells)))
+	return int(uint64(hash<<b.depth) >> (32 - k))
+}
+
+// find gives the position for which same says yes among those with this hash.
+func (x *index) find(hash uint32, same func(pos uint32) bool) (pos uint32, ok bool) {
+	b := x.bucket(hash)
+	mask := len(b.cells) - 1
+	for i := b.home(hash); b.cells[i] != 0; i = (i + 1) & mask {
+		if c := b.cells[i]; cellHash(c) == hash && same(cellPos(c)) {
+			return cellPos(c), true
+		}
+	}
+	return 0, false
+}
+
+func (x *index) insert(hash, pos uint32) {
+	b := x.bucket(hash)
+	for (b.used+1)*4 > len(b.cells)*3 {
+		x.grow(b, hash)
+		b = x.bucket(hash)
+	}
+	b.put(hashCell(hash, pos))
+	x.n++
+}
+
+func (b *hashBucket) put(c uint64) {
+	mask := len(b.cells) - 1
+	i := b.home(cellHash(c))
+	for b.cells[i] != 0 {
+		i = (i + 1) & mask
+	}
+	b.cells[i] = c
+	b.used++
+}
+
+// grow makes room in b, the bucket of hash: twice the cells, or a split in two.
+func (x *index) grow(b *hashBucket, hash uint32) {
+	if len(b.cells) < bucketCells || b.depth >= 32-10 {
+		x.resize(b, len(b.cells)*2)
+		return
+	}
+	if b.depth == x.depth {
+		dir := make([]*hashBucket, 2*len(x.dir))
+		for i, e := range x.dir {
+			dir[2*i], dir[2*i+1] = e, e
+		}
+		x.dir, x.depth = dir, x.depth+1
+	}
+	var halves [2]*hashBucket
+	for i := range halves {
+		halves[i] = &hashBucket{cells: make([]uint64, bucketCells), depth: b.depth + 1}
+	}
+	for _, c := range b.cells {
+		if c != 0 {
+			halves[c>>(63-b.depth)&1].put(c)
+		}
+	}
+	span := 1 << (x.depth - b.depth)
+	first := int(uint64(hash)>>(32-x.depth)) &^ (span - 1)
+	for i := range span {
+		x.dir[first+i] = halves[i*2/span]
+	}
+	x.buckets++
+	x.cells += 2*bucketCells - len(b.cells)
+}
+
+func (x *index) resize(b *hashBucket, size int) {
+	old := b.cells
+	b.cells, b.used = make([]uint64, size), 0
+	for _, c := range old {
+		if c != 0 {
+			b.put(c)
+		}
+	}
+	x.cells += size - len(old)
+}
+
+// locate gives the cell of a position that is in the index.
+func (b *hashBucket) locate(hash, pos uint32) int {
+	i, mask := b.home(hash), len(b.cells)-1
+	for c := hashCell(hash, pos); b.cells[i] != c; {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// rename gives an element another position.
+func (x *index) rename(hash, from, to uint32) {
+	b := x.bucket(hash)
+	b.cells[b.locate(hash, from)] = hashCell(hash, to)
+}
+
+// remove takes a position away. Cells behind it move up, so no trace is left.
+func (x *index) remove(hash, pos uint32) {
+	b := x.bucket(hash)
+	mask := len(b.cells) - 1
+	hole := b.locate(hash, pos)
+	for i := (hole + 1) & mask; b.cells[i] != 0; i = (i + 1) & mask {
+		if home := b.home(cellHash(b.cells[i])); (i-home)&mask >= (i-hole)&mask {
+			b.cells[hole] = b.cells[i]
+			hole = i
+		}
+	}
+	b.cells[hole] = 0
+	b.used--
+	x.n--
+	if len(b.cells) > firstCells && b.used*8 < len(b.cells) {
+		x.resize(b, len(b.cells)/2)
+	}
+}
+
+// scan visits the positions of all hashes from from up to the next that it returns,
+// about count of them; 0: there are no more. It takes at most about ten buckets per
+// count where it finds nothing.
+func (x *index) scan(from uint32, count int, visit func(pos uint32)) (next uint32) {
+	seen := 0
+	for range 10 * max(count, 1) {
+		b := x.bucket(from)
+		size := uint64(1) << (32 - b.depth)
+		end := (uint64(from)/size + 1) * size
+		to := min(end, uint64(from)+1+size/uint64(max(b.used, 1))*uint64(max(count-seen, 1)))
+		seen += b.visit(uint64(from), to, visit)
+		if from = uint32(to); from == 0 || seen >= count {
+			return from
+		}
+	}
+	return from
+}
+
+// visit visits what has a hash from from up to before to, which are in this bucket. It
+// stands between the homes of the two, or behind that up to the first empty cell.
+func (b *hashBucket) visit(from, to uint64, visit func(pos uint32)) (seen int) {
+	mask := len(b.cells) - 1
+	first, last := b.home(uint32(from)), b.home(uint32(to-1))
+	for n := range b.cells {
+		c := b.cells[(first+n)&mask]
+		if c == 0 && first+n > last {
+			return seen
+		}
+		if h := c >> 32; c != 0 && h >= from && h < to {
+			visit(cellPos(c))
+			seen++
+		}
+	}
+	return seen
+}

@@ -1,0 +1,47 @@
+package object
+
+import "sync/atomic"
+
+// Limits say how large a value may be in its small form, which is one packed piece of
+// memory that is searched from its front. They are Redis's, with its defaults. A value
+// that passes a limit takes its large form; hashes, sets and sorted sets keep that until
+// they are loaded anew, lists return when they have shrunk to half of the limit.
+type Limits struct {
+	HashEntries, HashValue int // fields, bytes of a field or value
+	SetInts                int // members of a set of integers
+	SetEntries, SetValue   int // members, bytes of a member
+	ZSetEntries, ZSetValue int // members, bytes of a member
+	// ListSize is a number of elements, or -1 to -5 for 4, 8, 16, 32 or 64 KiB.
+	ListSize int
+}
+
+// DefaultLimits are those of a Redis that nobody configured.
+var DefaultLimits = Limits{
+	HashEntries: 512, HashValue: 64,
+	SetInts:    512,
+	SetEntries: 128, SetValue: 64,
+	ZSetEntries: 128, ZSetValue: 64,
+	ListSize: -2,
+}
+
+var limits atomic.Pointer[Limits]
+
+func init() { SetLimits(DefaultLimits) }
+
+// SetLimits changes the limits for all changes of values from now on. It may be called
+// while values are in use.
+func SetLimits(l Limits) { limits.Store(&l) }
+
+// CurrentLimits are the limits in force.
+func CurrentLimits() Limits { return *limits.Load() }
+
+// listSafety bounds the bytes of a piece of a list whose limit counts elements.
+const listSafety = 8 << 10
+
+// listFits tells whether n elements in size bytes may stand in one piece.
+func (l *Limits) listFits(n, size int) bool {
+	if l.ListSize >= 0 {
+		return n <= l.ListSize && size <= listSafety
+	}
+	return size <= 2<<10<<min(-l.ListSize, 5)
+}

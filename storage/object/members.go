@@ -1,0 +1,252 @@
+package object
+
+import (
+	"bytes"
+	"math"
+	"unsafe"
+)
+
+// members is what hashes, sets and sorted sets have in common: elements with a key, a
+// value and perhaps a deadline, in the small form or in the large one.
+//
+// The order of the small form is Redis's: sorted sets by score and member; hashes and
+// sets as their elements came, but those with a deadline first, by deadline. The order
+// of the large form is none.
+type members struct {
+	small packed
+	big   *dict // if not nil there is no small form any more
+}
+
+// rule is what the types differ in.
+type rule struct {
+	scored  bool // ordered by score
+	entries int  // how many elements the small form may have
+	size    int  // how long keys and values may be in it
+}
+
+// Len is the number of elements, those included that are due and not yet removed.
+func (m *members) Len() int {
+	if m.big != nil {
+		return m.big.len()
+	}
+	return m.small.len()
+}
+
+// Bytes is the memory taken.
+func (m *members) Bytes() int {
+	n := int(unsafe.Sizeof(*m)) + cap(m.small)
+	if m.big != nil {
+		n += m.big.bytes()
+	}
+	return n
+}
+
+// get finds an element.
+func (m *members) get(key []byte) (e entry, ok bool) {
+	if m.big != nil {
+		pos, ok := m.big.find(key)
+		if !ok {
+			return entry{}, false
+		}
+		return m.big.entry(pos), true
+	}
+	_, e, ok = m.small.find(key)
+	return e, ok
+}
+
+// Element gives an element's value and deadline; ok is false where there is none.
+func (m *members) Element(elem []byte) (val []byte, deadline int64, ok bool) {
+	e, ok := m.get(elem)
+	return e.val, e.deadline, ok
+}
+
+// put sets an element and tells whether it is new.
+func (m *members) put(r rule, key, val []byte, deadline int64) (created bool) {
+	if m.big != nil {
+		return m.big.put(key, val, deadline)
+	}
+	off, e, ok := m.small.find(key)
+	if len(key) > r.size || len(val) > r.size || !ok && m.small.len() >= r.entries {
+		m.grow(r)
+		return m.big.put(key, val, deadline)
+	}
+	if ok {
+		same := e.deadline == deadline
+		if r.scored {
+			same = bytes.Equal(e.val, val)
+		}
+		if same {
+			m.small.replace(off, e, val, deadline)
+			return false
+		}
+		m.small.remove(off, e.size)
+	}
+	m.small.insert(m.place(r, key, val, deadline), key, val, deadline)
+	return !ok
+}
+
+// place is where in the small form a new element belongs.
+func (m *members) place(r rule, key, val []byte, deadline int64) (off int) {
+	switch {
+	case r.scored:
+		off, _ = m.small.seek(lessThan(scoreOf(val), key))
+	case deadline != 0:
+		off, _ = m.small.seek(func(e entry) bool { return e.deadline != 0 && e.deadline <= deadline })
+	default:
+		off = max(len(m.small), packedHead)
+	}
+	return off
+}
+
+// lessThan holds for the elements of a sorted set that stand before (score, member).
+func lessThan(score float64, member []byte) func(e entry) bool {
+	return func(e entry) bool {
+		s := scoreOf(e.val)
+		return s < score || s == score && bytes.Compare(e.key, member) < 0
+	}
+}
+
+// grow gives the value its large form.
+func (m *members) grow(r rule) {
+	m.big = newDict(r.scored)
+	m.small.walk(func(elem, val []byte, deadline int64) bool {
+		m.big.put(elem, val, deadline)
+		return true
+	})
+	m.small = nil
+}
+
+// reserve gives the value its large form if n elements more would.
+func (m *members) reserve(r rule, n int) {
+	if m.big == nil && n > r.entries {
+		m.grow(r)
+	}
+}
+
+// delete takes an element away and tells whether there was one.
+func (m *members) delete(key []byte) bool {
+	if m.big != nil {
+		pos, ok := m.big.find(key)
+		if ok {
+			m.big.remove(pos)
+		}
+		return ok
+	}
+	off, e, ok := m.small.find(key)
+	if ok {
+		m.small.remove(off, e.size)
+	}
+	return ok
+}
+
+// Remove takes an element away; a missing one is no error.
+func (m *members) Remove(elem []byte) { m.delete(elem) }
+
+// at is the element number i in an order that lasts until the next change.
+func (m *members) at(i int) entry {
+	if m.big != nil {
+		return m.big.entry(uint32(i))
+	}
+	return entryAt(m.small[m.small.at(i):])
+}
+
+// Walk visits all elements until fn returns false.
+func (m *members) Walk(fn func(elem, val []byte, deadline int64) bool) {
+	if m.big == nil {
+		m.small.walk(fn)
+		return
+	}
+	for pos := range m.big.len() {
+		if e := m.big.entry(uint32(pos)); !fn(e.key, e.val, e.deadline) {
+			return
+		}
+	}
+}
+
+// Scan visits about count elements from cursor on, 0 being the begin, and gives the
+// cursor to go on from; 0: that was all. A small value comes as a whole.
+//
+// The cursor is a hash, and the elements come in the order of their hashes. So an
+// element that is there all the time is visited, and once, whatever else comes and goes,
+// even if the value leaves memory and is loaded again: its hash does not change while
+// the process lives.
+func (m *members) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+	if m.big == nil {
+		m.small.walk(func(elem, val []byte, deadline int64) bool {
+			fn(elem, val, deadline)
+			return true
+		})
+		return 0
+	}
+	return uint64(m.big.index.scan(uint32(cursor), count, func(pos uint32) {
+		e := m.big.entry(pos)
+		fn(e.key, e.val, e.deadline)
+	}))
+}
+
+// Earliest is the first deadline of an element, 0 if none has one.
+func (m *members) Earliest() int64 {
+	if m.big != nil {
+		return m.big.earliest()
+	}
+	_, e, _ := m.firstDue(math.MaxInt64)
+	return e.deadline
+}
+
+// firstDue finds, in the small form, the element with the first deadline up to now.
+func (m *members) firstDue(now int64) (off int, first entry, ok bool) {
+	if !m.small.has(flagEx) {
+		return 0, entry{}, false
+	}
+	for at := packedHead; at < len(m.small); {
+		e := entryAt(m.small[at:])
+		if e.deadline != 0 && e.deadline <= now && (!ok || e.deadline < first.deadline) {
+			off, first, ok = at, e, true
+		}
+		at += e.size
+	}
+	return off, first, ok
+}
+
+// LenAt is the number of elements whose deadline, if any, is after now.
+func (m *members) LenAt(now int64) int {
+	if m.big != nil {
+		return m.big.len() - m.big.dueBy(now)
+	}
+	n := m.small.len()
+	if m.small.has(flagEx) {
+		m.small.walk(func(_, _ []byte, deadline int64) bool {
+			if deadline != 0 && deadline <= now {
+				n--
+			}
+			return true
+		})
+	}
+	return n
+}
+
+// Due takes away at most limit elements whose deadline is now or before, the earliest
+// first, after it has shown each to fn, and tells how many they were.
+func (m *members) Due(now int64, limit int, fn func(elem, val []byte)) int {
+	for n := range limit {
+		if m.big != nil {
+			if at := m.big.earliest(); at == 0 || at > now {
+				return n
+			}
+			var p path
+			m.big.due.seekRank(&p, 0)
+			_, pos, _ := p.entry()
+			e := m.big.entry(pos)
+			fn(e.key, e.val)
+			m.big.remove(pos)
+			continue
+		}
+		off, e, ok := m.firstDue(now)
+		if !ok {
+			return n
+		}
+		fn(e.key, e.val)
+		m.small.remove(off, e.size)
+	}
+	return limit
+}

@@ -1,0 +1,160 @@
+package object
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+)
+
+// packed is the small form of hashes, sets and sorted sets: one piece of memory, which
+// is searched from its front.
+//
+//	┌───────┬──────────┬───────┬───────┬─
+//	│ flags │ count    │ entry │ entry │ …
+//	└───────┴──────────┴───────┴───────┴─
+//	 1 byte  4 bytes LE
+//
+// A set of integers has the same head and, instead of entries, its members (ints.go).
+// nil is an empty one.
+type packed []byte
+
+const packedHead = 5
+
+const (
+	// flagEx: an element has or had a deadline; OBJECT ENCODING tells.
+	flagEx = 1 << iota
+	// flagInts: the members of a set of integers follow, each of 2, 4 or 8 bytes.
+	flagInts2
+	flagInts4
+	flagInts8
+	flagInts = flagInts2 | flagInts4 | flagInts8
+)
+
+func (p packed) len() int {
+	if p == nil {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint32(p[1:]))
+}
+
+func (p packed) has(flag byte) bool { return p != nil && p[0]&flag != 0 }
+
+func (p packed) addLen(n int) {
+	binary.LittleEndian.PutUint32(p[1:], uint32(p.len()+n))
+}
+
+// find gives the offset of an element's entry.
+func (p packed) find(key []byte) (off int, e entry, ok bool) {
+	for off = packedHead; off < len(p); off += e.size {
+		// The usual entry, of short key and value without a deadline, is passed with a
+		// look at two bytes.
+		if klen, vlen := p[off], p[off+1]; klen|vlen < 0x80 && klen&flagTimed == 0 && int(klen>>2) != len(key) {
+			e.size = 2 + int(klen>>2) + int(vlen)
+			continue
+		}
+		if e = entryAt(p[off:]); bytes.Equal(e.key, key) {
+			return off, e, true
+		}
+	}
+	return 0, entry{}, false
+}
+
+// seek gives the offset and the rank of the first entry for which before is false.
+func (p packed) seek(before func(e entry) bool) (off, rank int) {
+	for off = packedHead; off < len(p); rank++ {
+		e := entryAt(p[off:])
+		if !before(e) {
+			return off, rank
+		}
+		off += e.size
+	}
+	return max(len(p), packedHead), rank
+}
+
+// splice puts size bytes, not yet filled, in the place of the cut ones at off.
+func (p *packed) splice(off, cut, size int) {
+	if *p == nil {
+		*p = resize(nil, packedHead+size)
+		clear((*p)[:packedHead])
+		return
+	}
+	old := len(*p)
+	if size <= cut {
+		copy((*p)[off+size:], (*p)[off+cut:])
+		*p = (*p)[:old+size-cut]
+		if cap(*p) > 64 && len(*p) < cap(*p)/2 {
+			*p = append(packed(nil), *p...)
+		}
+		return
+	}
+	*p = resize(*p, old+size-cut)
+	copy((*p)[off+size:], (*p)[off+cut:old])
+}
+
+// resize gives b another length, n. Where that takes new memory there is little of it to
+// spare, since small values are many: none to a few hundred bytes, an eighth above.
+func resize(b []byte, n int) []byte {
+	if n <= cap(b) {
+		return b[:n]
+	}
+	spare := 0
+	if n >= 512 {
+		spare = n / 8
+	}
+	grown := slices.Grow([]byte(nil), n+spare)[:n]
+	copy(grown, b)
+	return grown
+}
+
+func (p *packed) insert(off int, key, val []byte, deadline int64) {
+	size := entrySize(key, val, deadline)
+	p.splice(off, 0, size)
+	putEntry((*p)[off:], key, val, deadline)
+	p.addLen(1)
+	if deadline != 0 {
+		(*p)[0] |= flagEx
+	}
+}
+
+// replace gives the entry at off another value, in its place.
+func (p *packed) replace(off int, old entry, val []byte, deadline int64) {
+	size := entrySize(old.key, val, deadline)
+	if size-len(val) != old.size-len(old.val) {
+		// More than the value changes its length.
+		key := bytes.Clone(old.key)
+		p.splice(off, old.size, size)
+		putEntry((*p)[off:], key, val, deadline)
+	} else {
+		at := old.size - len(old.val)
+		p.splice(off+at, len(old.val), len(val))
+		putEntry((*p)[off:], (*p)[off+at-len(old.key):off+at], val, deadline)
+	}
+	if deadline != 0 {
+		(*p)[0] |= flagEx
+	}
+}
+
+func (p *packed) remove(off, size int) {
+	p.addLen(-1)
+	p.splice(off, size, 0)
+}
+
+// at is the offset of the entry number i.
+func (p packed) at(i int) int {
+	off := packedHead
+	for ; i > 0; i-- {
+		off += entryAt(p[off:]).size
+	}
+	return off
+}
+
+func (p packed) walk(fn func(elem, val []byte, deadline int64) bool) bool {
+	for off := packedHead; off < len(p); {
+		e := entryAt(p[off:])
+		if !fn(e.key, e.val, e.deadline) {
+			return false
+		}
+		off += e.size
+	}
+	return true
+}
