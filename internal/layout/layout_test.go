@@ -40,6 +40,7 @@ var rules = map[string][]string{
 	"internal/clock":   {},
 	"internal/vfs":     {"golang.org/x/sys/unix"},
 	"internal/config":  {"server/resp"},
+	"internal/rdb":     {"server/resp"},
 	"internal/testkit": {"github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
 	"internal/layout":  {},
 	"internal/e2e/...": {},

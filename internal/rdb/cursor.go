@@ -1,0 +1,165 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"strconv"
+)
+
+// maxString is the longest string that is unpacked: what a client may send at most
+// (proto-max-bulk-len), so no value has a longer one.
+const maxString = 512 << 20
+
+// The forms of a length, by its two highest bits, and those of strings in form special.
+const (
+	form6 = iota
+	form14
+	formWide
+	formSpecial
+
+	lengthIs32 = 0x80
+	lengthIs64 = 0x81
+
+	specialInt8  = 0xc0
+	specialInt16 = 0xc1
+	specialInt32 = 0xc2
+	specialLZF   = 0xc3
+)
+
+// cursor reads a payload from its front. The first thing that is wrong makes it bad: it
+// has nothing left then, and all that it gives is empty. So only those who are about to
+// use what they read need to look.
+type cursor struct {
+	rest []byte
+	bad  bool
+
+	// room is where strings stand that don't stand in the payload as they are. It is
+	// used anew for each element.
+	room []byte
+	// blobRoom is the same for packed values, used anew for each.
+	blobRoom []byte
+}
+
+func (c *cursor) fail() { c.bad, c.rest = true, nil }
+
+// take gives the next n bytes, in the payload itself.
+func (c *cursor) take(n uint64) []byte {
+	if n > uint64(len(c.rest)) {
+		c.fail()
+		return nil
+	}
+	b := c.rest[:n:n]
+	c.rest = c.rest[n:]
+	return b
+}
+
+// byte gives the next byte, 0 if there is none.
+func (c *cursor) byte() byte {
+	if b := c.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// uint gives a number of size bytes, least significant first. size is at most 8.
+func (c *cursor) uint(size uint64) (n uint64) {
+	for i, b := range c.take(size) {
+		n |= uint64(b) << (8 * i)
+	}
+	return n
+}
+
+// length gives a length, or any number that is written as one.
+func (c *cursor) length() uint64 {
+	b := c.byte()
+	switch b >> 6 {
+	case form6:
+		return uint64(b)
+	case form14:
+		return uint64(b&0x3f)<<8 | uint64(c.byte())
+	}
+	switch b {
+	case lengthIs32:
+		if b := c.take(4); b != nil {
+			return uint64(binary.BigEndian.Uint32(b))
+		}
+	case lengthIs64:
+		if b := c.take(8); b != nil {
+			return binary.BigEndian.Uint64(b)
+		}
+	default:
+		c.fail()
+	}
+	return 0
+}
+
+// count gives how many things follow, each of which takes at least min bytes.
+func (c *cursor) count(min uint64) uint64 {
+	n := c.length()
+	if n == 0 || n > uint64(len(c.rest))/min {
+		c.fail()
+		return 0
+	}
+	return n
+}
+
+// string gives a string, in the payload or in the room.
+func (c *cursor) string() []byte {
+	if len(c.rest) == 0 || c.rest[0]>>6 != formSpecial {
+		return c.take(c.length())
+	}
+	switch c.byte() {
+	case specialInt8:
+		return c.digits(int64(int8(c.uint(1))))
+	case specialInt16:
+		return c.digits(int64(int16(c.uint(2))))
+	case specialInt32:
+		return c.digits(int64(int32(c.uint(4))))
+	case specialLZF:
+		return c.unpacked()
+	}
+	c.fail()
+	return nil
+}
+
+// digits writes n in the room.
+func (c *cursor) digits(n int64) []byte {
+	start := len(c.room)
+	c.room = strconv.AppendInt(c.room, n, 10)
+	return c.room[start:len(c.room):len(c.room)]
+}
+
+// unpacked unpacks an LZF string into the room.
+func (c *cursor) unpacked() []byte {
+	packedLen, size := c.length(), c.length()
+	packed := c.take(packedLen)
+	if size > maxString || size > uint64(len(packed))*lzfExpansion {
+		c.fail()
+		return nil
+	}
+	start := len(c.room)
+	room, ok := unpack(grow(c.room, int(size)), packed, int(size))
+	if !ok {
+		c.fail()
+		return nil
+	}
+	c.room = room
+	return room[start:len(room):len(room)]
+}
+
+// grow makes room for exactly n more bytes, without reserve: a payload that holds one
+// large string shall cost its size.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	return append(make([]byte, 0, len(b)+n), b...)
+}
+
+// blob gives a string that outlives the elements in it, until the next blob: what holds
+// a packed value.
+func (c *cursor) blob() []byte {
+	c.room, c.blobRoom = c.blobRoom[:0], c.room
+	b := c.string()
+	c.room, c.blobRoom = c.blobRoom, c.room
+	return b
+}

@@ -1,0 +1,273 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+
+	"keyp/server/resp"
+)
+
+// Collections up to these sizes are written as Redis keeps them in memory by default.
+// A Redis with other limits converts them when it loads them.
+const (
+	packedHashFields  = 512
+	packedZSetMembers = 128
+	packedBytes       = 64 // of each field, value and member
+	intsetMembers     = 512
+
+	// A node of a list ends where it may become larger than this, at entryReserve
+	// bytes an entry beside its content.
+	nodeBytes    = 8 << 10
+	entryReserve = 8
+
+	// packAbove is from which length on Redis packs strings, and packGain how much
+	// shorter they must become.
+	packAbove = 20
+	packGain  = 4
+)
+
+// Encode gives the payload of DUMP. Redis 7.0 and all later ones restore it, those from
+// 7.4 on if a field of a hash has a deadline. A collection that has no elements gives a
+// payload that nobody restores.
+func Encode(v Value) []byte {
+	w := &writer{}
+	version := uint16(version7_0)
+	switch v.Type {
+	case String:
+		w.kind(kindString)
+		w.string(v.Str)
+	case List:
+		w.list(v)
+	case Set:
+		w.set(v)
+	case ZSet:
+		w.zset(v)
+	case Hash:
+		if s := survey(v); s.firstDeadline != 0 {
+			version = version7_4
+			w.timedHash(v, s)
+		} else {
+			w.hash(v, s)
+		}
+	default:
+		panic("rdb: a value without a type")
+	}
+	return seal(w.b, version)
+}
+
+// summary is what decides about a collection's encoding.
+type summary struct {
+	count         int
+	longest       int   // bytes of the longest name or value
+	firstDeadline int64 // 0: nobody has one
+	integers      bool  // there are names, and every one is an integer
+}
+
+func survey(v Value) summary {
+	var s summary
+	for e := range v.Elements {
+		if s.count == 0 || s.integers {
+			_, s.integers = integer(e.Name)
+		}
+		s.count++
+		s.longest = max(s.longest, len(e.Name), len(e.Value))
+		if e.Deadline != 0 && (s.firstDeadline == 0 || e.Deadline < s.firstDeadline) {
+			s.firstDeadline = e.Deadline
+		}
+	}
+	return s
+}
+
+// integer reads s if it is what an int64 is written as: "7" and "-7", not "+7" or "07".
+func integer(s []byte) (n int64, ok bool) {
+	if len(s) == 0 || len(s) > len("-9223372036854775808") {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(s), 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	var canonical [20]byte
+	return n, string(strconv.AppendInt(canonical[:0], n, 10)) == string(s)
+}
+
+// writer appends a value to b.
+type writer struct {
+	b      []byte
+	packer *packer // when something was to be packed
+}
+
+func (w *writer) kind(kind byte) { w.b = append(w.b, kind) }
+
+func (w *writer) length(n uint64) {
+	switch {
+	case n < 1<<6:
+		w.b = append(w.b, byte(n))
+	case n < 1<<14:
+		w.b = append(w.b, form14<<6|byte(n>>8), byte(n))
+	case n <= math.MaxUint32:
+		w.b = binary.BigEndian.AppendUint32(append(w.b, lengthIs32), uint32(n))
+	default:
+		w.b = binary.BigEndian.AppendUint64(append(w.b, lengthIs64), n)
+	}
+}
+
+// string writes s in the shortest of its forms that Redis would take.
+func (w *writer) string(s []byte) {
+	if n, ok := integer(s); ok && n >= math.MinInt32 && n <= math.MaxInt32 {
+		switch {
+		case n == int64(int8(n)):
+			w.b = append(w.b, specialInt8, byte(n))
+		case n == int64(int16(n)):
+			w.b = binary.LittleEndian.AppendUint16(append(w.b, specialInt16), uint16(n))
+		default:
+			w.b = binary.LittleEndian.AppendUint32(append(w.b, specialInt32), uint32(n))
+		}
+		return
+	}
+	if len(s) > packAbove && uint64(len(s)) <= maxString && w.packed(s) {
+		return
+	}
+	w.length(uint64(len(s)))
+	w.b = append(w.b, s...)
+}
+
+// packed writes s packed, or nothing if it does not become shorter.
+func (w *writer) packed(s []byte) bool {
+	if w.packer == nil {
+		w.packer = &packer{}
+	}
+	packed, ok := w.packer.pack(nil, s, len(s)-packGain)
+	if !ok {
+		return false
+	}
+	w.b = append(w.b, specialLZF)
+	w.length(uint64(len(packed)))
+	w.length(uint64(len(s)))
+	w.b = append(w.b, packed...)
+	return true
+}
+
+// list writes nodes of listpacks. Long elements have one of their own, as with Redis
+// 7.0; later ones load that too.
+func (w *writer) list(v Value) {
+	w.kind(kindListListpacks)
+	var nodes writer
+	count := uint64(0)
+	flush := func(p *packWriter) {
+		if p.count > 0 {
+			nodes.length(nodePacked)
+			nodes.string(p.end())
+			count++
+		}
+	}
+	p := newPack()
+	for e := range v.Elements {
+		if len(p.b)+1+len(e.Name)+entryReserve > nodeBytes {
+			flush(p)
+			p = newPack()
+		}
+		p.add(e.Name)
+	}
+	flush(p)
+	w.length(count)
+	w.b = append(w.b, nodes.b...)
+}
+
+func (w *writer) set(v Value) {
+	s := survey(v)
+	if s.integers && s.count <= intsetMembers {
+		w.kind(kindSetIntset)
+		w.string(intsetOf(v))
+		return
+	}
+	w.kind(kindSet)
+	w.length(uint64(s.count))
+	for e := range v.Elements {
+		w.string(e.Name)
+	}
+}
+
+// intsetOf gives the members as an intset. All are integers.
+func intsetOf(v Value) []byte {
+	var numbers []int64
+	for e := range v.Elements {
+		n, _ := integer(e.Name)
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	width := 2
+	for _, n := range []int64{numbers[0], numbers[len(numbers)-1]} {
+		switch {
+		case n != int64(int32(n)):
+			width = 8
+		case n != int64(int16(n)):
+			width = max(width, 4)
+		}
+	}
+	b := binary.LittleEndian.AppendUint32(nil, uint32(width))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(numbers)))
+	for _, n := range numbers {
+		var number [8]byte
+		binary.LittleEndian.PutUint64(number[:], uint64(n))
+		b = append(b, number[:width]...)
+	}
+	return b
+}
+
+func (w *writer) zset(v Value) {
+	s := survey(v)
+	if s.count <= packedZSetMembers && s.longest <= packedBytes {
+		p := newPack()
+		for e := range v.Elements {
+			p.add(e.Name)
+			p.add(resp.AppendDouble(nil, e.Score))
+		}
+		w.kind(kindZSetListpack)
+		w.string(p.end())
+		return
+	}
+	w.kind(kindZSet)
+	w.length(uint64(s.count))
+	for e := range v.Elements {
+		w.string(e.Name)
+		w.b = binary.LittleEndian.AppendUint64(w.b, math.Float64bits(e.Score))
+	}
+}
+
+func (w *writer) hash(v Value, s summary) {
+	if s.count <= packedHashFields && s.longest <= packedBytes {
+		p := newPack()
+		for e := range v.Elements {
+			p.add(e.Name)
+			p.add(e.Value)
+		}
+		w.kind(kindHashListpack)
+		w.string(p.end())
+		return
+	}
+	w.kind(kindHash)
+	w.length(uint64(s.count))
+	for e := range v.Elements {
+		w.string(e.Name)
+		w.string(e.Value)
+	}
+}
+
+// timedHash writes a hash with deadlines. Redis packs it itself when it is small.
+func (w *writer) timedHash(v Value, s summary) {
+	w.kind(kindHashTimed)
+	w.b = binary.LittleEndian.AppendUint64(w.b, uint64(s.firstDeadline))
+	w.length(uint64(s.count))
+	for e := range v.Elements {
+		if e.Deadline == 0 {
+			w.length(0)
+		} else {
+			w.length(uint64(e.Deadline-s.firstDeadline) + 1)
+		}
+		w.string(e.Name)
+		w.string(e.Value)
+	}
+}

@@ -1,0 +1,54 @@
+package rdb
+
+import (
+	"errors"
+	"iter"
+)
+
+// What Decode refuses.
+var (
+	// ErrPayload is a payload that is too short, too new, or has a wrong checksum.
+	ErrPayload = errors.New("rdb: payload version or checksum are wrong")
+	// ErrFormat is a payload that is as it was written, and still is no value.
+	ErrFormat = errors.New("rdb: bad data format")
+	// ErrUnsupportedType is a value of a type that is known but not read: a stream.
+	ErrUnsupportedType = errors.New("rdb: values of this type are not read")
+)
+
+// Type is what a value is, whatever its encoding.
+type Type uint8
+
+// The types.
+const (
+	String Type = iota + 1
+	List
+	Set
+	ZSet
+	Hash
+)
+
+// Value is one value, on its way into a payload or out of it.
+type Value struct {
+	Type Type
+	// Str is a String's content, nil for collections.
+	Str []byte
+	// Len is how many elements a collection has, at least 1; Encode counts by itself.
+	Len int
+	// Elements walks a collection, as often as asked: a List from its head, a ZSet by
+	// score and member when Encode takes it and in any order when Decode gives it, the
+	// others in any order. Nil for a String.
+	Elements iter.Seq[Element]
+}
+
+// Element is one element of a collection. The slices are valid until the next one.
+type Element struct {
+	// Name is a list's element, a set's or sorted set's member, a hash's field.
+	Name []byte
+	// Value is a hash's value.
+	Value []byte
+	// Score is a sorted set's; never NaN.
+	Score float64
+	// Deadline is that of a hash's field in Unix milliseconds, 0 for none. Decode
+	// knows no time: what it gives may have passed.
+	Deadline int64
+}
