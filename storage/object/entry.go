@@ -102,10 +102,3 @@ func scoreKey(score float64) uint64 {
 		return ^b
 	}
 }
-
-func keyScore(key uint64) float64 {
-	if key>>63 != 0 {
-		return math.Float64frombits(key &^ (1 << 63))
-	}
-	return math.Float64frombits(^key)
-}

@@ -122,7 +122,7 @@ func (m *machine) reput(rt *rapid.T) {
 	if !maps.Equal(contents(rt, twin), m.model) {
 		rt.Fatal("Walk and Put give another value")
 	}
-	if isSmall(m.v) && !slices.Equal(order(m.v), order(twin)) {
+	if isSmall(m.v) && !beginsWithInts(m.v) && !slices.Equal(order(m.v), order(twin)) {
 		rt.Fatalf("Walk and Put give another order: %q, %q", order(m.v), order(twin))
 	}
 }
@@ -130,6 +130,17 @@ func (m *machine) reput(rt *rapid.T) {
 func isSmall(v Value) bool {
 	e := v.(interface{ Encoding() string }).Encoding()
 	return e != "hashtable" && e != "skiplist"
+}
+
+// beginsWithInts: such a set, made anew, first is one of integers, which sorts them.
+func beginsWithInts(v Value) bool {
+	s, ok := v.(*Set)
+	if !ok || s.ints() || s.Len() == 0 {
+		return false
+	}
+	first, _ := s.At(0)
+	_, ok = parseInt(first)
+	return ok
 }
 
 func order(v Value) (elems []string) {
@@ -218,7 +229,7 @@ func checkScan(rt *rapid.T, m *machine) {
 }
 
 // checkDict proves that the parts of a large value agree.
-func checkDict(rt *rapid.T, d *dict) {
+func checkDict(rt rapid.TB, d *dict) {
 	if d == nil {
 		return
 	}
@@ -255,7 +266,7 @@ func checkDict(rt *rapid.T, d *dict) {
 	checkArena(rt, &d.arena, live)
 }
 
-func checkArena(rt *rapid.T, a *arena, live map[ref]bool) {
+func checkArena(rt rapid.TB, a *arena, live map[ref]bool) {
 	held := 0
 	for n, b := range a.blocks {
 		held += cap(b.mem)
@@ -287,18 +298,18 @@ func TestScanMissesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := New(TypeHash)
 		stay := map[string]bool{}
-		for i := range rapid.IntRange(0, 3000).Draw(rt, "stay") {
+		for i := range rapid.IntRange(0, 1000).Draw(rt, "stay") {
 			stay[fmt.Sprint("stay", i)] = true
 		}
 		other := func(i int) []byte { return []byte(fmt.Sprint("other", i)) }
-		others := rapid.IntRange(0, 3000).Draw(rt, "others")
+		others := rapid.IntRange(0, 1000).Draw(rt, "others")
 		for i := range others {
 			_ = v.Put(other(i), nil, 0)
 		}
 		for elem := range stay {
 			_ = v.Put([]byte(elem), nil, 0)
 		}
-		count := rapid.IntRange(1, 300).Draw(rt, "count")
+		count := rapid.IntRange(5, 300).Draw(rt, "count")
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
 			cursor = v.(scanner).Scan(cursor, count, func(elem, _ []byte, _ int64) { delete(stay, string(elem)) })
 			n := rapid.IntRange(0, 200).Draw(rt, "changes")
@@ -405,7 +416,7 @@ func TestLargeHash(t *testing.T) {
 			h.Set(key(i), bytes.Repeat([]byte{'w'}, i%60), 0)
 		}
 	}
-	rapid.Check(t, func(rt *rapid.T) { checkDict(rt, h.big) })
+	checkDict(t, h.big)
 	if h.Bytes() > full*3/2 {
 		t.Errorf("%d bytes after replacing half of %d", h.Bytes(), full)
 	}
@@ -422,19 +433,34 @@ func TestLargeHash(t *testing.T) {
 // TestNoAllocation: looking an element up costs no memory.
 func TestNoAllocation(t *testing.T) {
 	for _, n := range []int{10, 1000} {
-		h := &Hash{}
+		h, ints, s, z := &Hash{}, &Set{}, &Set{}, &ZSet{}
+		s.Add([]byte("word"), 0)
 		for i := range n {
-			h.Set([]byte(fmt.Sprint(i)), []byte("value"), 0)
+			key := []byte(fmt.Sprint(i))
+			h.Set(key, []byte("value"), 0)
+			ints.Add(key, 0)
+			s.Add(key, 0)
+			z.Set(key, float64(i), 0)
 		}
 		key := []byte("7")
-		if allocs := testing.AllocsPerRun(100, func() { h.Get(key) }); allocs != 0 {
-			t.Errorf("Get in a hash of %d: %v allocations", n, allocs)
+		look := func() {
+			h.Get(key)
+			ints.Has(key)
+			s.Has(key)
+			z.Score(key)
+			z.Rank(key)
+			z.RankOfScore(5, true)
+			h.LenAt(5)
+			h.Earliest()
+		}
+		if allocs := testing.AllocsPerRun(100, look); allocs != 0 {
+			t.Errorf("with %d elements: %v allocations", n, allocs)
 		}
 	}
 }
 
-// FuzzHashPut: any bytes are good fields and values.
-func FuzzHashPut(f *testing.F) {
+// FuzzPut: any bytes are good fields, values and members.
+func FuzzPut(f *testing.F) {
 	f.Add([]byte("field"), []byte("value"), int64(5))
 	f.Fuzz(func(t *testing.T, elem, val []byte, deadline int64) {
 		deadline = max(deadline, 0)
@@ -452,6 +478,13 @@ func FuzzHashPut(f *testing.F) {
 			got, at, ok := h.Get(elem)
 			if !ok || !bytes.Equal(got, val) || at != deadline {
 				t.Fatalf("%q=%q at %d became %q at %d, %v", elem, val, deadline, got, at, ok)
+			}
+			s := &Set{}
+			s.Reserve(n, elem)
+			s.Add([]byte("5"), 0)
+			_ = s.Put(elem, nil, deadline)
+			if at, ok := s.Has(elem); !ok || at != deadline {
+				t.Fatalf("%q at %d became %d, %v", elem, deadline, at, ok)
 			}
 		}
 	})

@@ -47,7 +47,7 @@ type Value interface {
 	// val is valid until the value changes.
 	Element(elem []byte) (val []byte, deadline int64, ok bool)
 	// Walk visits all elements until fn returns false. Put into an empty value in
-	// this order they give an equal one.
+	// this order they give an equal one; where order means anything it is the same.
 	Walk(fn func(elem, val []byte, deadline int64) bool)
 
 	// Len is the number of elements, Bytes the memory the value takes.
@@ -74,6 +74,10 @@ func New(t Type) Value {
 		return &String{}
 	case TypeHash:
 		return &Hash{}
+	case TypeSet:
+		return &Set{}
+	case TypeZSet:
+		return &ZSet{}
 	default:
 		return nil
 	}

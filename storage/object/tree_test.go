@@ -130,7 +130,7 @@ func walkTree(rt *rapid.T, tr *tree, model []treeEntry) {
 }
 
 // checkTree proves what the head comment says of nodes.
-func checkTree(rt *rapid.T, tr *tree) {
+func checkTree(rt rapid.TB, tr *tree) {
 	nodes, branches, depth := 0, 0, -1
 	var visit func(nd *node, level int)
 	visit = func(nd *node, level int) {

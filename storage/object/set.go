@@ -1,0 +1,173 @@
+package object
+
+// Set is a set: element keys are members, which may have deadlines. A small set of
+// integers without deadlines holds them sorted (ints.go), any other small one as they
+// came. Slices that it gives are valid until it changes, and must not be handed back.
+type Set struct{ members }
+
+func setRule() rule {
+	l := limits.Load()
+	return rule{entries: l.SetEntries, size: l.SetValue}
+}
+
+// Type is TypeSet.
+func (s *Set) Type() Type { return TypeSet }
+
+// Put adds a member, as replay or a load from disk found it.
+func (s *Set) Put(elem, val []byte, deadline int64) error {
+	if len(val) != 0 {
+		return errBadElement
+	}
+	s.Add(elem, deadline)
+	return nil
+}
+
+func (s *Set) ints() bool { return s.small.has(flagInts) }
+
+// Add gives the set a member with a deadline, 0 for none, and tells whether it is new.
+func (s *Set) Add(member []byte, deadline int64) (created bool) {
+	if s.big == nil && (s.small == nil || s.ints()) {
+		if v, ok := parseInt(member); ok && deadline == 0 {
+			return s.addInt(v)
+		}
+		s.spell()
+	}
+	return s.put(setRule(), member, nil, deadline)
+}
+
+func (s *Set) addInt(v int64) bool {
+	i, ok := s.small.findInt(v)
+	if ok {
+		return false
+	}
+	s.small.insertInt(i, v)
+	if s.small.len() > limits.Load().SetInts {
+		s.enlarge()
+	}
+	return true
+}
+
+// enlarge gives a set of integers the large form, even if it could be another small set.
+func (s *Set) enlarge() {
+	s.spell()
+	if s.big == nil {
+		s.grow(setRule())
+	}
+}
+
+// spell turns integers into members as clients know them: in the small form if there is
+// room for one more, as Redis has it, else in the large one.
+func (s *Set) spell() {
+	old := s.small
+	if old == nil {
+		return
+	}
+	s.small = nil
+	r := setRule()
+	s.reserve(r, old.len()+1)
+	var buf [20]byte
+	for i := range old.len() {
+		s.put(r, old.appendInt(buf[:0], i), nil, 0)
+	}
+}
+
+// Element gives a member's deadline; ok is false where there is none.
+func (s *Set) Element(elem []byte) (val []byte, deadline int64, ok bool) {
+	if s.ints() {
+		v, isInt := parseInt(elem)
+		if isInt {
+			_, ok = s.small.findInt(v)
+		}
+		return nil, 0, ok
+	}
+	return s.members.Element(elem)
+}
+
+// Has tells whether the set has a member, and the member's deadline, 0 for none.
+func (s *Set) Has(member []byte) (deadline int64, ok bool) {
+	_, deadline, ok = s.Element(member)
+	return deadline, ok
+}
+
+// Delete takes a member away and tells whether there was one.
+func (s *Set) Delete(member []byte) bool {
+	if !s.ints() {
+		return s.delete(member)
+	}
+	v, ok := parseInt(member)
+	if !ok {
+		return false
+	}
+	i, ok := s.small.findInt(v)
+	if ok {
+		s.small.removeInt(i)
+	}
+	return ok
+}
+
+// Remove takes a member away; a missing one is no error.
+func (s *Set) Remove(elem []byte) { s.Delete(elem) }
+
+// At is the member number i, below Len, in an order that lasts until the next change: a
+// random number gives a random member.
+func (s *Set) At(i int) (member []byte, deadline int64) {
+	if s.ints() {
+		return s.small.appendInt(nil, i), 0
+	}
+	e := s.at(i)
+	return e.key, e.deadline
+}
+
+// Walk visits all members until fn returns false.
+func (s *Set) Walk(fn func(elem, val []byte, deadline int64) bool) {
+	if !s.ints() {
+		s.members.Walk(fn)
+		return
+	}
+	var buf [20]byte
+	for i := range s.small.len() {
+		if !fn(s.small.appendInt(buf[:0], i), nil, 0) {
+			return
+		}
+	}
+}
+
+// Scan visits members as members.Scan says.
+func (s *Set) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+	if !s.ints() {
+		return s.members.Scan(cursor, count, fn)
+	}
+	s.Walk(func(elem, val []byte, deadline int64) bool {
+		fn(elem, val, deadline)
+		return true
+	})
+	return 0
+}
+
+// Reserve says that a command is about to add n members, of which first is one. Redis
+// makes the set a large one at once if they are too many for a small one, new or not.
+func (s *Set) Reserve(n int, first []byte) {
+	ints := s.ints()
+	if s.small == nil {
+		_, ints = parseInt(first)
+	}
+	switch {
+	case s.big != nil || ints && n <= limits.Load().SetInts:
+	case ints:
+		s.enlarge()
+	default:
+		s.reserve(setRule(), n)
+	}
+}
+
+// Encoding is what OBJECT ENCODING replies.
+func (s *Set) Encoding() string {
+	switch {
+	case s.big != nil:
+		return "hashtable"
+	case s.ints():
+		return "intset"
+	default:
+		return "listpack"
+	}
+}

@@ -1,0 +1,183 @@
+package object
+
+import (
+	"bytes"
+	"math"
+	"slices"
+)
+
+// ZSet is a sorted set: element keys are members, element values their scores, and both
+// may have deadlines. Members are ranked from 0 by score and then by their bytes.
+// Slices that it gives are valid until it changes, and must not be handed back to it.
+//
+// Ranks count all members, also those that are due and were not removed yet.
+type ZSet struct{ members }
+
+func zsetRule() rule {
+	l := limits.Load()
+	return rule{scored: true, entries: l.ZSetEntries, size: l.ZSetValue}
+}
+
+// Type is TypeZSet.
+func (z *ZSet) Type() Type { return TypeZSet }
+
+// Put sets a member's score, as replay or a load from disk found it.
+func (z *ZSet) Put(elem, val []byte, deadline int64) error {
+	if len(val) != 8 || math.IsNaN(scoreOf(val)) {
+		return errBadElement
+	}
+	z.Set(elem, scoreOf(val), deadline)
+	return nil
+}
+
+// Set gives a member a score, which is not NaN, and a deadline, 0 for none, and tells
+// whether it is new. The score -0 becomes 0.
+func (z *ZSet) Set(member []byte, score float64, deadline int64) (created bool) {
+	var val [8]byte
+	return z.put(zsetRule(), member, AppendScore(val[:0], score), deadline)
+}
+
+// Score gives a member's score and deadline; ok is false where there is no such member.
+func (z *ZSet) Score(member []byte) (score float64, deadline int64, ok bool) {
+	e, ok := z.get(member)
+	if !ok {
+		return 0, 0, false
+	}
+	return scoreOf(e.val), e.deadline, true
+}
+
+// Delete takes a member away and tells whether there was one.
+func (z *ZSet) Delete(member []byte) bool { return z.delete(member) }
+
+// Rank is the number of members before this one; ok is false where there is none.
+func (z *ZSet) Rank(member []byte) (rank int, ok bool) {
+	e, ok := z.get(member)
+	if !ok {
+		return 0, false
+	}
+	if z.big != nil {
+		var p path
+		return z.big.seekScore(&p, scoreKey(scoreOf(e.val)), member), true
+	}
+	_, rank = z.small.seek(lessThan(scoreOf(e.val), member))
+	return rank, true
+}
+
+// RankOfScore is the number of members whose score is below score, or with above not
+// above it. So [RankOfScore(min, false), RankOfScore(max, true)) are the ranks of the
+// scores from min to max, both included.
+func (z *ZSet) RankOfScore(score float64, above bool) int {
+	if z.big == nil {
+		_, rank := z.small.seek(func(e entry) bool {
+			s := scoreOf(e.val)
+			return s < score || above && s == score
+		})
+		return rank
+	}
+	var p path
+	want := scoreKey(score + 0)
+	return z.big.scores.seek(&p, func(key uint64, _ uint32) bool { return key < want || above && key == want })
+}
+
+// RankOfLex is the number of members below member, or with above not above it, in a
+// sorted set whose scores are all the same. Otherwise it is the rank of one place where
+// the order of members changes sides.
+func (z *ZSet) RankOfLex(member []byte, above bool) int {
+	before := func(e entry) bool {
+		c := bytes.Compare(e.key, member)
+		return c < 0 || above && c == 0
+	}
+	if z.big == nil {
+		_, rank := z.small.seek(before)
+		return rank
+	}
+	var p path
+	return z.big.scores.seek(&p, func(_ uint64, pos uint32) bool { return before(z.big.entry(pos)) })
+}
+
+// At is the member of a rank below Len.
+func (z *ZSet) At(rank int) (member []byte, score float64, deadline int64) {
+	z.Range(rank, rank+1, false, func(m []byte, s float64, d int64) bool {
+		member, score, deadline = m, s, d
+		return true
+	})
+	return member, score, deadline
+}
+
+// Range visits the members of the ranks from from up to, and not with, to, in reverse the
+// last one first, until fn returns false. Ranks that do not exist are passed over.
+func (z *ZSet) Range(from, to int, reverse bool, fn func(member []byte, score float64, deadline int64) bool) {
+	z.each(from, to, reverse, func(e entry) bool { return fn(e.key, scoreOf(e.val), e.deadline) })
+}
+
+// Walk visits all members in order until fn returns false.
+func (z *ZSet) Walk(fn func(elem, val []byte, deadline int64) bool) {
+	z.each(0, z.Len(), false, func(e entry) bool { return fn(e.key, e.val, e.deadline) })
+}
+
+func (z *ZSet) each(from, to int, reverse bool, fn func(e entry) bool) {
+	from, to = max(from, 0), min(to, z.Len())
+	switch {
+	case from >= to:
+	case z.big != nil:
+		z.eachBig(from, to, reverse, fn)
+	default:
+		z.eachSmall(from, to, reverse, fn)
+	}
+}
+
+func (z *ZSet) eachBig(from, to int, reverse bool, fn func(e entry) bool) {
+	var p path
+	if reverse {
+		z.big.scores.seekRank(&p, to-1)
+	} else {
+		z.big.scores.seekRank(&p, from)
+	}
+	for range to - from {
+		_, pos, _ := p.entry()
+		if !fn(z.big.entry(pos)) {
+			return
+		}
+		if reverse {
+			p.prev()
+		} else {
+			p.next()
+		}
+	}
+}
+
+func (z *ZSet) eachSmall(from, to int, reverse bool, fn func(e entry) bool) {
+	off := z.small.at(from)
+	var starts []int // of the entries, for the way back
+	for range to - from {
+		e := entryAt(z.small[off:])
+		if reverse {
+			starts = append(starts, off)
+		} else if !fn(e) {
+			return
+		}
+		off += e.size
+	}
+	for _, off := range slices.Backward(starts) {
+		if !fn(entryAt(z.small[off:])) {
+			return
+		}
+	}
+}
+
+// Reserve says that a command is about to add n members, of which the longest has size
+// bytes. Redis makes the sorted set a large one at once if they are too many or too long
+// for a small one, new or not.
+func (z *ZSet) Reserve(n, size int) {
+	if r := zsetRule(); z.big == nil && (n > r.entries || size > r.size) {
+		z.grow(r)
+	}
+}
+
+// Encoding is what OBJECT ENCODING replies.
+func (z *ZSet) Encoding() string {
+	if z.big != nil {
+		return "skiplist"
+	}
+	return "listpack"
+}
