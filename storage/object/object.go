@@ -74,6 +74,8 @@ func New(t Type) Value {
 		return &String{}
 	case TypeHash:
 		return &Hash{}
+	case TypeList:
+		return &List{}
 	case TypeSet:
 		return &Set{}
 	case TypeZSet:

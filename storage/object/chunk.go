@@ -1,0 +1,294 @@
+package object
+
+import "encoding/binary"
+
+// A chunk is a run of a list's elements in one piece of memory:
+//
+//	┌────────┬────────┬────────┬────────┐
+//	│ number │ length │ bytes  │ size   │ …
+//	└────────┴────────┴────────┴────────┘
+//	 8 bytes  uvarint           uvarint, written backwards
+//
+// size is what stands before it, so that a chunk is walked from either end. The number
+// is there only if the chunk is loose; in a tight one, as pushes leave it, elements have
+// the numbers first, first+numberStep, first+2*numberStep, …
+type chunk struct {
+	mem   []byte
+	lo    uint32 // where the first element begins: pops and pushes at the head move it
+	n     int32
+	loose bool
+	first int64 // number of the first element
+	pos   int64 // of the first element: indexes count from that of the list's first chunk
+}
+
+// numberStep is the distance between neighbours that were pushed: a gap of so many takes
+// sixteen insertions at one place at the least, and the numbers on either side last for
+// 2^47 pushes.
+const numberStep = 1 << 16
+
+func (c *chunk) size() int { return len(c.mem) - int(c.lo) }
+
+// plain is the size without numbers.
+func (c *chunk) plain() int {
+	if c.loose {
+		return c.size() - 8*int(c.n)
+	}
+	return c.size()
+}
+
+// read gives the element at off and where the next one begins. number is right only in
+// a loose chunk.
+func (c *chunk) read(off int) (number int64, val []byte, next int) {
+	if c.loose {
+		number = int64(binary.LittleEndian.Uint64(c.mem[off:]))
+		off += 8
+	}
+	length, n := uint64(c.mem[off]), 1
+	if length >= 0x80 {
+		length, n = binary.Uvarint(c.mem[off:])
+	}
+	from := off + n
+	to := from + int(length)
+	size := n + int(length)
+	if c.loose {
+		size += 8
+	}
+	return number, c.mem[from:to:to], to + uvarintLen(uint64(size))
+}
+
+// before gives where the element begins that ends at end.
+func (c *chunk) before(end int) int {
+	size, shift := 0, 0
+	for {
+		end--
+		b := c.mem[end]
+		size |= int(b&0x7f) << shift
+		if b < 0x80 {
+			return end - size
+		}
+		shift += 7
+	}
+}
+
+// offset is where element i begins, with n for i the end.
+func (c *chunk) offset(i int) int {
+	if i <= int(c.n)/2 {
+		off := int(c.lo)
+		for ; i > 0; i-- {
+			_, _, off = c.read(off)
+		}
+		return off
+	}
+	off := len(c.mem)
+	for i = int(c.n) - i; i > 0; i-- {
+		off = c.before(off)
+	}
+	return off
+}
+
+// number is that of element i, which stands at off.
+func (c *chunk) number(i, off int) int64 {
+	if !c.loose {
+		return c.first + int64(i)*numberStep
+	}
+	return int64(binary.LittleEndian.Uint64(c.mem[off:]))
+}
+
+// last is the number of the last element.
+func (c *chunk) last() int64 {
+	if !c.loose {
+		return c.first + int64(c.n-1)*numberStep
+	}
+	return c.number(0, c.before(len(c.mem)))
+}
+
+// room is the size of an element.
+func (c *chunk) room(val []byte) int {
+	n := uvarintLen(uint64(len(val))) + len(val)
+	if c.loose {
+		n += 8
+	}
+	return n + uvarintLen(uint64(n))
+}
+
+// write puts an element at off, where there is room for it.
+func (c *chunk) write(off int, number int64, val []byte) {
+	from := off
+	if c.loose {
+		binary.LittleEndian.PutUint64(c.mem[off:], uint64(number))
+		off += 8
+	}
+	off += binary.PutUvarint(c.mem[off:], uint64(len(val)))
+	off += copy(c.mem[off:], val)
+	size := off - from
+	end := off + uvarintLen(uint64(size))
+	for end--; end > off; end-- {
+		c.mem[end] = byte(size)&0x7f | 0x80
+		size >>= 7
+	}
+	c.mem[end] = byte(size)
+}
+
+// splice puts size bytes, not yet filled, in the place of the cut ones at off, and gives
+// the offset where they stand. What is before off stays, and what is behind the cut.
+func (c *chunk) splice(off, cut, size int) int {
+	grow, at := size-cut, off-int(c.lo)
+	old := len(c.mem)
+	switch {
+	case at == 0 && grow <= off: // the head moves
+		c.lo = uint32(off - grow)
+	case grow <= 0:
+		copy(c.mem[off+size:], c.mem[off+cut:])
+		c.mem = c.mem[:old+grow]
+	case at == 0 && c.n > 0: // the head moves to new memory, with room for more of the kind
+		spare := 0
+		if c.size() >= 512 {
+			spare = c.size() / 8
+		}
+		grown := resize(nil, spare+grow+c.size())
+		copy(grown[spare+grow:], c.mem[off:])
+		c.mem, c.lo = grown, uint32(spare)
+	case old+grow > cap(c.mem) && c.lo > 0: // new memory, without the hole at the head
+		live := c.mem[c.lo:]
+		c.mem = resize(live[:len(live):len(live)], len(live)+grow)
+		c.lo = 0
+		copy(c.mem[at+size:], live[at+cut:])
+	default:
+		c.mem = resize(c.mem, old+grow)
+		copy(c.mem[off+size:], c.mem[off+cut:old])
+	}
+	c.shrink()
+	return int(c.lo) + at
+}
+
+// shrink gives memory back when less than half is in use.
+func (c *chunk) shrink() {
+	if cap(c.mem) > 64 && c.size() < cap(c.mem)/2 {
+		c.mem = append([]byte(nil), c.mem[c.lo:]...)
+		c.lo = 0
+	}
+}
+
+// insert puts an element before element i.
+func (c *chunk) insert(i int, number int64, val []byte) {
+	switch {
+	case c.n == 0:
+		c.loose, c.first = false, number
+	case !c.loose && number != c.first+int64(i)*numberStep && (i > 0 || number != c.first-numberStep),
+		!c.loose && i > 0 && i < int(c.n):
+		c.loosen()
+	}
+	off := c.splice(c.offset(i), 0, c.room(val))
+	c.write(off, number, val)
+	if i == 0 {
+		c.first = number
+	}
+	c.n++
+}
+
+// loosen writes the elements' numbers out, so that they may be any.
+func (c *chunk) loosen() {
+	if c.loose {
+		return
+	}
+	wide := chunk{loose: true, first: c.first, pos: c.pos}
+	wide.mem = make([]byte, 0, c.size()+9*int(c.n))
+	off := int(c.lo)
+	for i := range int(c.n) {
+		_, val, next := c.read(off)
+		wide.append(c.number(i, off), val)
+		off = next
+	}
+	*c = wide
+}
+
+// append adds an element at the end of a loose chunk.
+func (c *chunk) append(number int64, val []byte) {
+	off, room := len(c.mem), c.room(val)
+	c.mem = resize(c.mem, off+room)
+	c.write(off, number, val)
+	c.n++
+}
+
+// set gives element i another value.
+func (c *chunk) set(i int, val []byte) {
+	off := c.offset(i)
+	number := c.number(i, off)
+	_, _, next := c.read(off)
+	off = c.splice(off, next-off, c.room(val))
+	c.write(off, number, val)
+}
+
+// cut takes the elements from i up to j away.
+func (c *chunk) cut(i, j int) {
+	if i >= j {
+		return
+	}
+	if !c.loose && i > 0 && j < int(c.n) {
+		c.loosen()
+	}
+	from, to := c.offset(i), c.offset(j)
+	if i == 0 && j < int(c.n) {
+		c.first = c.number(j, to)
+	}
+	c.n -= int32(j - i)
+	c.splice(from, to-from, 0)
+}
+
+// drop takes the elements of ascending indexes away; start is the index of the first.
+func (c *chunk) drop(indexes []int, start int) {
+	n := len(indexes)
+	if indexes[n-1]-indexes[0] == n-1 {
+		c.cut(indexes[0]-start, indexes[0]-start+n)
+		return
+	}
+	c.loosen()
+	old := *c
+	c.mem, c.lo, c.n = make([]byte, 0, old.size()), 0, 0
+	off := int(old.lo)
+	for i := range int(old.n) {
+		number, val, next := old.read(off)
+		off = next
+		if len(indexes) > 0 && i == indexes[0]-start {
+			indexes = indexes[1:]
+			continue
+		}
+		if c.n == 0 {
+			c.first = number
+		}
+		c.append(number, val)
+	}
+	c.shrink()
+}
+
+// split moves the elements from i on to a chunk of their own.
+func (c *chunk) split(i int) *chunk {
+	off := c.offset(i)
+	right := &chunk{loose: c.loose, first: c.number(i, off), n: c.n - int32(i), pos: c.pos + int64(i)}
+	right.mem = append(right.mem, c.mem[off:]...)
+	c.n = int32(i)
+	c.mem = c.mem[:off]
+	c.shrink()
+	return right
+}
+
+// join adds the elements of right, which follow.
+func (c *chunk) join(right *chunk) {
+	if !c.loose && (right.loose || right.first != c.last()+numberStep) {
+		c.loosen()
+	}
+	off := int(right.lo)
+	for i := range int(right.n) {
+		_, val, next := right.read(off)
+		c.append(right.number(i, off), val)
+		off = next
+	}
+}
+
+// renumber gives element i, of a loose chunk, another number.
+func (c *chunk) renumber(i, off int, number int64) {
+	binary.LittleEndian.PutUint64(c.mem[off:], uint64(number))
+	if i == 0 {
+		c.first = number
+	}
+}

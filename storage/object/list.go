@@ -1,0 +1,554 @@
+package object
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"sort"
+	"unsafe"
+)
+
+// List is a list: element keys are numbers that ascend along the list. A push takes the
+// next number, numberStep further on, an insertion one between its neighbours', and a
+// removal leaves a gap; so a change touches one element, but for an insertion where
+// there is no number left: then a few neighbours are renumbered.
+//
+// A small list is one chunk, a large one a sequence of them. Indexes count from 0 at the
+// head. Slices that it gives are valid until it changes, and must not be handed back to
+// it. Elements have no deadlines.
+type List struct {
+	one  chunk
+	many *chunks // if not nil, one is not in use
+}
+
+// chunks are those of a large list, none of them empty. The index of a chunk's first
+// element is its pos less the pos of the first chunk: so at either end chunks and
+// elements come and go without a change to the others.
+type chunks struct {
+	all  []*chunk
+	head int // the list begins at all[head]
+	held int // bytes of memory behind the chunks
+	size int // bytes of elements in them, without their numbers
+}
+
+// What a chunk of a large list may hold, unless it is one element.
+const (
+	chunkElems = 128
+	chunkBytes = 8 << 10
+)
+
+// ListKey is the element key of a number: in the order of numbers, also as bytes.
+func ListKey(number int64) (key [8]byte) {
+	binary.BigEndian.PutUint64(key[:], uint64(number)^1<<63)
+	return key
+}
+
+func listNumber(elem []byte) int64 { return int64(binary.BigEndian.Uint64(elem) ^ 1<<63) }
+
+// Type is TypeList.
+func (l *List) Type() Type { return TypeList }
+
+// Encoding is what OBJECT ENCODING replies.
+func (l *List) Encoding() string {
+	if l.many != nil {
+		return "quicklist"
+	}
+	return "listpack"
+}
+
+// Len is the number of elements.
+func (l *List) Len() int {
+	if l.many == nil {
+		return int(l.one.n)
+	}
+	first, last := l.chunk(0), l.chunk(l.chunks()-1)
+	return int(last.pos-first.pos) + int(last.n)
+}
+
+// Bytes is the memory taken.
+func (l *List) Bytes() int {
+	n := int(unsafe.Sizeof(*l)) + cap(l.one.mem)
+	if m := l.many; m != nil {
+		n += int(unsafe.Sizeof(*m)) + cap(m.all)*8 + len(m.all)*int(unsafe.Sizeof(chunk{})) + m.held
+	}
+	return n
+}
+
+// chunks is the number of chunks.
+func (l *List) chunks() int {
+	if l.many == nil {
+		return 1
+	}
+	return len(l.many.all) - l.many.head
+}
+
+func (l *List) chunk(ci int) *chunk {
+	if l.many == nil {
+		return &l.one
+	}
+	return l.many.all[l.many.head+ci]
+}
+
+// find gives the chunk of the element at an index, and its number in the chunk. The
+// index Len is behind the last element of the last chunk.
+func (l *List) find(index int) (ci, i int) {
+	n := l.chunks()
+	base := l.chunk(0).pos
+	pos := base + int64(index)
+	switch {
+	case index < int(l.chunk(0).n):
+		return 0, index
+	case pos >= l.chunk(n-1).pos:
+		ci = n - 1
+	default:
+		ci = sort.Search(n, func(ci int) bool { return l.chunk(ci).pos > pos }) - 1
+	}
+	return ci, int(pos - l.chunk(ci).pos)
+}
+
+// findNumber gives the place of the first element whose number is not below number, and
+// whether it has that one.
+func (l *List) findNumber(number int64) (ci, i int, ok bool) {
+	n := l.chunks()
+	ci = max(sort.Search(n, func(ci int) bool { return l.chunk(ci).first > number })-1, 0)
+	c := l.chunk(ci)
+	if c.n == 0 || number > c.last() {
+		return ci, int(c.n), false
+	}
+	if !c.loose {
+		far := uint64(max(number, c.first)) - uint64(c.first)
+		i = int((far + numberStep - 1) / numberStep)
+		return ci, i, number == c.first+int64(i)*numberStep
+	}
+	for off := int(c.lo); ; i++ {
+		if at := c.number(i, off); at >= number {
+			return ci, i, at == number
+		}
+		_, _, off = c.read(off)
+	}
+}
+
+// change lets fn change a chunk and follows its memory.
+func (l *List) change(c *chunk, fn func()) {
+	if l.many == nil {
+		fn()
+		return
+	}
+	held, size := cap(c.mem), c.plain()
+	fn()
+	l.many.held += cap(c.mem) - held
+	l.many.size += c.plain() - size
+}
+
+// shift makes the chunks behind ci begin by elements later than they did.
+func (l *List) shift(ci, by int) {
+	n := l.chunks()
+	if ci < n/2 {
+		for j := range ci + 1 {
+			l.chunk(j).pos -= int64(by)
+		}
+		return
+	}
+	for j := ci + 1; j < n; j++ {
+		l.chunk(j).pos += int64(by)
+	}
+}
+
+// grow gives the list its large form.
+func (l *List) grow() {
+	c := l.one
+	c.pos = 0
+	l.many = &chunks{all: []*chunk{&c}, held: cap(c.mem), size: c.plain()}
+	l.one = chunk{}
+}
+
+// addChunk puts a chunk before the chunk ci.
+func (l *List) addChunk(ci int, c *chunk) {
+	m := l.many
+	m.held += cap(c.mem)
+	m.size += c.plain()
+	if ci == 0 {
+		if m.head == 0 {
+			room := len(m.all)/2 + 2
+			all := make([]*chunk, room+len(m.all), room+len(m.all)*3/2)
+			copy(all[room:], m.all)
+			m.all, m.head = all, room
+		}
+		m.head--
+		m.all[m.head] = c
+		return
+	}
+	m.all = append(m.all, nil)
+	at := m.head + ci
+	copy(m.all[at+1:], m.all[at:])
+	m.all[at] = c
+}
+
+// dropChunks takes the chunks from a up to b away.
+func (l *List) dropChunks(a, b int) {
+	m := l.many
+	for ci := a; ci < b; ci++ {
+		m.held -= cap(l.chunk(ci).mem)
+		m.size -= l.chunk(ci).plain()
+	}
+	if a == 0 {
+		clear(m.all[m.head : m.head+b])
+		m.head += b
+	} else {
+		n := copy(m.all[m.head+a:], m.all[m.head+b:])
+		clear(m.all[m.head+a+n:])
+		m.all = m.all[:m.head+a+n]
+	}
+	if live := len(m.all) - m.head; cap(m.all) > 64 && live < cap(m.all)/4 {
+		m.all = append(make([]*chunk, 0, 2*live), m.all[m.head:]...)
+		m.head = 0
+	}
+}
+
+// insert puts an element with a number that fits there at an index.
+func (l *List) insert(index int, number int64, val []byte) {
+	if l.many == nil {
+		if l.one.n == 0 || limits.Load().listFits(int(l.one.n)+1, l.one.plain()+len(val)+listHead) {
+			l.one.insert(index, number, val)
+			if l.one.n > 1 || limits.Load().listFits(1, l.one.plain()+listHead) {
+				return
+			}
+			l.grow() // one element that is too large alone
+			return
+		}
+		l.grow()
+	}
+	ci, i := l.find(index)
+	c := l.chunk(ci)
+	for c.n > 0 && (int(c.n) >= chunkElems || c.size()+c.room(val) > chunkBytes) {
+		switch {
+		case index == l.Len():
+			l.addChunk(ci+1, &chunk{pos: c.pos + int64(c.n)})
+			ci, i = ci+1, 0
+		case i == 0:
+			l.addChunk(ci, &chunk{pos: c.pos})
+		default:
+			l.split(ci, max(int(c.n)/2, 1))
+			ci, i = l.find(index)
+		}
+		c = l.chunk(ci)
+	}
+	l.change(c, func() { c.insert(i, number, val) })
+	l.shift(ci, 1)
+}
+
+// listHead is what a small list of Redis takes beside its elements.
+const listHead = 7
+
+// split gives the elements of a chunk from i on a chunk of their own.
+func (l *List) split(ci, i int) {
+	c := l.chunk(ci)
+	var right *chunk
+	l.change(c, func() { right = c.split(i) })
+	l.addChunk(ci+1, right)
+}
+
+// cut takes the elements from i up to j of a chunk away.
+func (l *List) cut(ci, i, j int) {
+	c := l.chunk(ci)
+	l.change(c, func() { c.cut(i, j) })
+	l.shift(ci, i-j)
+	l.tidy(ci)
+}
+
+// tidy follows up a removal from a chunk: an empty one goes, one with little in it joins
+// a neighbour, and a list with little in it becomes small.
+func (l *List) tidy(ci int) {
+	if l.many == nil {
+		return
+	}
+	if n := l.Len(); n == 0 {
+		*l = List{}
+		return
+	} else if limits.Load().listFits(2*n, 2*l.many.size) {
+		l.shrink()
+		return
+	}
+	if l.chunk(ci).n == 0 {
+		l.dropChunks(ci, ci+1)
+		return
+	}
+	for _, left := range [2]int{ci - 1, ci} {
+		if left < 0 || left+1 >= l.chunks() {
+			continue
+		}
+		a, b := l.chunk(left), l.chunk(left+1)
+		if a.n+b.n <= chunkElems/2 && a.size()+b.size() <= chunkBytes/2 {
+			l.change(a, func() { a.join(b) })
+			l.dropChunks(left+1, left+2)
+			return
+		}
+	}
+}
+
+// shrink gives the list its small form.
+func (l *List) shrink() {
+	all := l.many.all[l.many.head:]
+	for len(all) > 1 && all[0].n == 0 {
+		all = all[1:]
+	}
+	c := *all[0]
+	for _, right := range all[1:] {
+		if right.n > 0 {
+			c.join(right)
+		}
+	}
+	l.one, l.many = c, nil
+}
+
+// Put sets the element with a number, as replay or a load from disk found it.
+func (l *List) Put(elem, val []byte, _ int64) error {
+	if len(elem) != 8 {
+		return errBadElement
+	}
+	number := listNumber(elem)
+	ci, i, ok := l.findNumber(number)
+	index := int(l.chunk(ci).pos-l.chunk(0).pos) + i
+	if ok {
+		l.Set(index, val)
+	} else {
+		l.insert(index, number, val)
+	}
+	return nil
+}
+
+// Remove takes an element away; a missing one is no error.
+func (l *List) Remove(elem []byte) {
+	if len(elem) == 8 {
+		if ci, i, ok := l.findNumber(listNumber(elem)); ok {
+			l.cut(ci, i, i+1)
+		}
+	}
+}
+
+// Element gives the value of a number; ok is false where there is none.
+func (l *List) Element(elem []byte) (val []byte, deadline int64, ok bool) {
+	if len(elem) != 8 {
+		return nil, 0, false
+	}
+	ci, i, ok := l.findNumber(listNumber(elem))
+	if !ok {
+		return nil, 0, false
+	}
+	c := l.chunk(ci)
+	_, val, _ = c.read(c.offset(i))
+	return val, 0, true
+}
+
+// Walk visits all elements from the head until fn returns false.
+func (l *List) Walk(fn func(elem, val []byte, deadline int64) bool) {
+	var key [8]byte
+	l.Each(0, false, func(_ int, number int64, val []byte) bool {
+		key = ListKey(number)
+		return fn(key[:], val, 0)
+	})
+}
+
+// Earliest is 0: elements have no deadlines.
+func (l *List) Earliest() int64 { return 0 }
+
+// LenAt is Len.
+func (l *List) LenAt(int64) int { return l.Len() }
+
+// Due removes nothing.
+func (l *List) Due(int64, int, func(elem, val []byte)) int { return 0 }
+
+// At is the element at an index from 0 up to, and not with, Len, and its number.
+func (l *List) At(index int) (number int64, val []byte) {
+	ci, i := l.find(index)
+	c := l.chunk(ci)
+	off := c.offset(i)
+	_, val, _ = c.read(off)
+	return c.number(i, off), val
+}
+
+// Each visits the elements from an index on towards the tail, or in reverse towards the
+// head, until fn returns false.
+func (l *List) Each(index int, reverse bool, fn func(index int, number int64, val []byte) bool) {
+	if index < 0 || index >= l.Len() {
+		return
+	}
+	ci, i := l.find(index)
+	off := l.chunk(ci).offset(i)
+	for {
+		c := l.chunk(ci)
+		_, val, next := c.read(off)
+		if !fn(index, c.number(i, off), val) {
+			return
+		}
+		switch {
+		case reverse && i > 0:
+			i, off = i-1, c.before(off)
+		case reverse:
+			if ci--; ci < 0 {
+				return
+			}
+			c = l.chunk(ci)
+			i, off = int(c.n)-1, c.before(len(c.mem))
+		case i+1 < int(c.n):
+			i, off = i+1, next
+		default:
+			if ci++; ci >= l.chunks() {
+				return
+			}
+			i, off = 0, int(l.chunk(ci).lo)
+		}
+		if index++; reverse {
+			index -= 2
+		}
+	}
+}
+
+// Set gives the element at an index another value, and tells its number.
+func (l *List) Set(index int, val []byte) (number int64) {
+	ci, i := l.find(index)
+	c := l.chunk(ci)
+	number = c.number(i, c.offset(i))
+	l.change(c, func() { c.set(i, val) })
+	switch {
+	case l.many != nil && c.size() > chunkBytes && c.n > 1:
+		l.split(ci, int(c.n)/2)
+	case l.many != nil:
+		l.tidy(ci)
+	case !limits.Load().listFits(int(c.n), c.plain()+listHead):
+		l.grow()
+	}
+	return number
+}
+
+// RemoveRange takes the elements of the indexes from from up to, and not with, to away,
+// and shows the number of each to fn first.
+func (l *List) RemoveRange(from, to int, fn func(number int64)) {
+	from, to = max(from, 0), min(to, l.Len())
+	if from >= to {
+		return
+	}
+	left := to - from
+	l.Each(from, false, func(_ int, number int64, _ []byte) bool {
+		fn(number)
+		left--
+		return left > 0
+	})
+	first, i := l.find(from)
+	last, j := l.find(to - 1)
+	if first == last {
+		l.cut(first, i, j+1)
+		return
+	}
+	for ci := first; ci <= last; ci++ {
+		c := l.chunk(ci)
+		end := int(c.n)
+		if ci == last {
+			end = j + 1
+		}
+		l.change(c, func() { c.cut(i, end) })
+		i = 0
+	}
+	l.settle()
+}
+
+// RemoveEqual takes the first count elements that equal val away, with a negative count
+// the last, with 0 all, and shows the number of each to fn first. It tells how many they
+// were.
+func (l *List) RemoveEqual(val []byte, count int, fn func(number int64)) int {
+	want, from := count, 0
+	switch {
+	case count == 0:
+		want = math.MaxInt
+	case count < 0:
+		want, from = -max(count, -math.MaxInt), l.Len()-1
+	}
+	var found []int
+	l.Each(from, count < 0, func(index int, number int64, v []byte) bool {
+		if bytes.Equal(v, val) {
+			found = append(found, index)
+			fn(number)
+		}
+		return len(found) < want
+	})
+	if count < 0 {
+		slices.Reverse(found)
+	}
+	if len(found) == 1 {
+		ci, i := l.find(found[0])
+		l.cut(ci, i, i+1)
+		return 1
+	}
+	l.drop(found)
+	return len(found)
+}
+
+// drop takes elements away whose indexes ascend.
+func (l *List) drop(indexes []int) {
+	if len(indexes) == 0 {
+		return
+	}
+	base := l.chunk(0).pos
+	for len(indexes) > 0 {
+		ci, _ := l.find(indexes[0])
+		c := l.chunk(ci)
+		start := int(c.pos - base)
+		n := sort.SearchInts(indexes, start+int(c.n))
+		l.change(c, func() { c.drop(indexes[:n], start) })
+		indexes = indexes[n:]
+		if l.many == nil {
+			return
+		}
+	}
+	l.settle()
+}
+
+// settle follows up removals from any chunks: like tidy, but with a look at all chunks.
+func (l *List) settle() {
+	m := l.many
+	live := m.all[m.head:]
+	kept := live[:0]
+	var pos int64
+	for _, c := range live {
+		if n := len(kept); n > 0 && kept[n-1].n+c.n <= chunkElems/2 && kept[n-1].size()+c.size() <= chunkBytes/2 {
+			l.change(kept[n-1], func() { kept[n-1].join(c) })
+		} else if c.n > 0 {
+			c.pos = pos
+			kept = append(kept, c)
+			pos += int64(c.n)
+			continue
+		}
+		m.held -= cap(c.mem)
+		m.size -= c.plain()
+		pos += int64(c.n)
+	}
+	clear(live[len(kept):])
+	m.all = m.all[:m.head+len(kept)]
+	if len(kept) == 0 {
+		*l = List{}
+		return
+	}
+	l.tidy(0)
+}
+
+// Positions gives the indexes of the elements that equal val: of the matches, from the
+// one of a rank on (1 the first, -1 the last, and so on in that direction), count of
+// them, or all if count is 0. It compares at most maxlen elements, or all if that is 0.
+func (l *List) Positions(val []byte, rank, count, maxlen int) (indexes []int) {
+	from, skip := 0, rank-1
+	if rank < 0 {
+		from, skip = l.Len()-1, -(rank + 1)
+	}
+	compared := 0
+	l.Each(from, rank < 0, func(index int, _ int64, v []byte) bool {
+		if bytes.Equal(v, val) {
+			if skip--; skip < 0 {
+				indexes = append(indexes, index)
+			}
+		}
+		compared++
+		return (count == 0 || len(indexes) < count) && compared != maxlen
+	})
+	return indexes
+}
