@@ -40,6 +40,8 @@ const (
 	// batchBytes bounds a bbolt transaction of a checkpoint. Each touches many pages,
 	// so a few large ones beat many small ones.
 	batchBytes = 32 << 20
+	// fillPercent is how full bbolt leaves the pages it splits.
+	fillPercent = 0.8
 )
 
 // entry is a dirty key as it was copied. The names and records are in the batch's
@@ -77,6 +79,15 @@ func (b *cpBatch) reset() {
 	clear(b.slots)
 	b.entries, b.slots, b.lsn = b.entries[:0], b.slots[:0], 0
 	b.arena.reset()
+}
+
+// sort puts the entries in the order of the data file. Slots are in order already.
+func (b *cpBatch) sort() {
+	for from, to := 0, 0; from < len(b.entries); from = to {
+		for to = from + 1; to < len(b.entries) && b.entries[to].sl == b.entries[from].sl; to++ {
+		}
+		slices.SortFunc(b.entries[from:to], func(x, y entry) int { return bytes.Compare(x.at, y.at) })
+	}
 }
 
 // arena hands out byte slices that stay where they are until it is reset.
@@ -341,7 +352,7 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	if err := s.log.WaitDurable(context.Background(), b.lsn); err != nil {
 		return err
 	}
-	slices.SortFunc(b.entries, func(x, y entry) int { return bytes.Compare(x.at, y.at) })
+	b.sort()
 	w := batchWriter{s: s, after: map[*slot]slotAfter{}}
 	if err := s.db.Update(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
 		s.uncopy(b)
@@ -457,6 +468,7 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) error {
 	clear(w.after)
 	w.ttl, w.drops, w.settled = nil, nil, nil
 	values := tx.Bucket(bucketValues)
+	values.FillPercent = fillPercent
 	for i := range b.entries {
 		if err := w.entry(values, &b.entries[i], &b.arena); err != nil {
 			return err
@@ -538,6 +550,7 @@ func (w *batchWriter) elements(bucket *bolt.Bucket, b *cpBatch) error {
 // putAll applies changes in key order, which is how bbolt likes them.
 func putAll(bucket *bolt.Bucket, changes []ttlChange) error {
 	slices.SortFunc(changes, func(x, y ttlChange) int { return bytes.Compare(x.at, y.at) })
+	bucket.FillPercent = fillPercent
 	for _, c := range changes {
 		var err error
 		if c.rec == nil {

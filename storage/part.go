@@ -3,7 +3,6 @@ package storage
 import (
 	"bytes"
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"keyp/storage/object"
@@ -12,7 +11,7 @@ import (
 
 // shard is a run of slots of all databases under one lock.
 type shard struct {
-	mu    sync.Mutex
+	mu    shardLock
 	store *Store
 	num   int
 	parts []*part // by database number; nil until the database has a key here

@@ -74,7 +74,7 @@ func (s *Store) shardOf(slot uint16) int { return int(slot) / s.slotsPerShard }
 func (s *Store) lock(t *Txn, mask uint64) {
 	t.mask = mask
 	for m := mask; m != 0; m &= m - 1 {
-		s.shards[bits.TrailingZeros64(m)].mu.Lock()
+		s.shards[bits.TrailingZeros64(m)].mu.lockFirst()
 	}
 }
 

@@ -1,0 +1,54 @@
+package storage
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// shardLock is a mutex that commands get before background work. With a plain mutex a
+// checkpoint that copies slot after slot takes the lock again before a command that
+// waits has woken up, for a millisecond each time, until the mutex turns fair.
+type shardLock struct {
+	mu      sync.Mutex
+	waiting atomic.Int32 // commands that want the lock
+}
+
+const (
+	// lockSpins bounds how often a command tries before it sleeps: background work
+	// holds a lock for microseconds, and waking up takes longer than that.
+	lockSpins = 2000
+	// politeTries bounds how long background work stands back.
+	politeTries = 100
+	politeRest  = 20 * time.Microsecond
+)
+
+// lockFirst takes the lock for a command.
+func (l *shardLock) lockFirst() {
+	if l.mu.TryLock() {
+		return
+	}
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
+	for range lockSpins {
+		if l.mu.TryLock() {
+			return
+		}
+	}
+	l.mu.Lock()
+}
+
+// Lock takes the lock for background work, after the commands that want it.
+func (l *shardLock) Lock() {
+	for i := 0; i < politeTries && l.waiting.Load() > 0; i++ {
+		if i < politeTries/10 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(politeRest)
+		}
+	}
+	l.mu.Lock()
+}
+
+func (l *shardLock) Unlock() { l.mu.Unlock() }
