@@ -148,11 +148,6 @@ func (c *chunk) splice(off, cut, size int) int {
 		grown := resize(nil, spare+grow+c.size())
 		copy(grown[spare+grow:], c.mem[off:])
 		c.mem, c.lo = grown, uint32(spare)
-	case old+grow > cap(c.mem) && c.lo > 0: // new memory, without the hole at the head
-		live := c.mem[c.lo:]
-		c.mem = resize(live[:len(live):len(live)], len(live)+grow)
-		c.lo = 0
-		copy(c.mem[at+size:], live[at+cut:])
 	default:
 		c.mem = resize(c.mem, old+grow)
 		copy(c.mem[off+size:], c.mem[off+cut:old])

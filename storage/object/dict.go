@@ -65,6 +65,7 @@ func (d *dict) put(key, val []byte, deadline int64) (created bool) {
 	return true
 }
 
+// update gives an element another value, which may be its own, and another deadline.
 func (d *dict) update(pos uint32, val []byte, deadline int64) {
 	r := *d.dense.at(pos)
 	old := d.entry(pos)

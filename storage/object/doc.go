@@ -33,5 +33,5 @@
 // is due at once, LenAt still counts exactly, and every visit tells the deadline.
 //
 // A value is used by one goroutine at a time. Slices that it gives are valid until it
-// changes and must not be handed back to it.
+// changes and must not be handed back to it, but to look something up or to delete it.
 package object

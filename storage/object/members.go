@@ -82,6 +82,9 @@ func (m *members) put(r rule, key, val []byte, deadline int64) (created bool) {
 		m.small.remove(off, e.size)
 	}
 	m.small.insert(m.place(r, key, val, deadline), key, val, deadline)
+	if r.scored {
+		m.small[0] |= flagScored
+	}
 	return !ok
 }
 
@@ -135,6 +138,22 @@ func (m *members) delete(key []byte) bool {
 	off, e, ok := m.small.find(key)
 	if ok {
 		m.small.remove(off, e.size)
+	}
+	return ok
+}
+
+// setDeadline gives an element another deadline, 0 for none; false if there is none.
+func (m *members) setDeadline(r rule, elem []byte, deadline int64) bool {
+	if m.big != nil {
+		pos, ok := m.big.find(elem)
+		if ok {
+			m.big.update(pos, m.big.entry(pos).val, deadline)
+		}
+		return ok
+	}
+	_, e, ok := m.small.find(elem)
+	if ok {
+		m.put(r, bytes.Clone(e.key), bytes.Clone(e.val), deadline)
 	}
 	return ok
 }
@@ -203,6 +222,9 @@ func (m *members) firstDue(now int64) (off int, first entry, ok bool) {
 		if e.deadline != 0 && e.deadline <= now && (!ok || e.deadline < first.deadline) {
 			off, first, ok = at, e, true
 		}
+		if !m.small.has(flagScored) {
+			break // the first entry has the first deadline
+		}
 		at += e.size
 	}
 	return off, first, ok
@@ -216,10 +238,11 @@ func (m *members) LenAt(now int64) int {
 	n := m.small.len()
 	if m.small.has(flagEx) {
 		m.small.walk(func(_, _ []byte, deadline int64) bool {
-			if deadline != 0 && deadline <= now {
+			due := deadline != 0 && deadline <= now
+			if due {
 				n--
 			}
-			return true
+			return due || m.small.has(flagScored)
 		})
 	}
 	return n

@@ -51,6 +51,21 @@ func (m *machine) remove(rt *rapid.T) {
 	delete(m.model, elem)
 }
 
+// expire gives an element that may be there another deadline.
+func (m *machine) expire(rt *rapid.T) {
+	elem, deadline := m.keys.Draw(rt, "elem"), deadlines.Draw(rt, "deadline")
+	if len(m.model) > 0 && rapid.Bool().Draw(rt, "one that is there") {
+		elem = rapid.SampledFrom(slices.Sorted(maps.Keys(m.model))).Draw(rt, "elem")
+	}
+	e, had := m.model[elem]
+	if m.v.(interface{ SetDeadline([]byte, int64) bool }).SetDeadline([]byte(elem), deadline) != had {
+		rt.Fatalf("SetDeadline(%q) is wrong about what was there: %v", elem, had)
+	}
+	if had {
+		m.model[elem] = modelElement{e.val, deadline}
+	}
+}
+
 // due removes what is due, and sees the earliest first.
 func (m *machine) due(rt *rapid.T) {
 	now, limit := rapid.Int64Range(0, 35).Draw(rt, "now"), rapid.IntRange(0, 20).Draw(rt, "limit")
@@ -165,7 +180,7 @@ func contents(rt *rapid.T, v Value) map[string]modelElement {
 
 func (m *machine) run(rt *rapid.T) {
 	rt.Repeat(map[string]func(*rapid.T){
-		"put": m.put, "put more": m.put, "and more": m.put, "remove": m.remove, "due": m.due, "": m.agree,
+		"put": m.put, "put more": m.put, "and more": m.put, "remove": m.remove, "expire": m.expire, "due": m.due, "": m.agree,
 	})
 }
 
@@ -423,6 +438,9 @@ func TestLargeHash(t *testing.T) {
 	for i := n - 1; i >= 10; i-- {
 		if !h.Delete(key(i * 7919 % n)) {
 			t.Fatalf("field %d was not there", i*7919%n)
+		}
+		if i == n/5 && h.Bytes() > full/2 {
+			t.Errorf("a fifth of %d bytes takes %d", full, h.Bytes())
 		}
 	}
 	if h.Len() != 10 || h.Bytes() > full/10 {

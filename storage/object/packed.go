@@ -23,6 +23,8 @@ const packedHead = 5
 const (
 	// flagEx: an element has or had a deadline; OBJECT ENCODING tells.
 	flagEx = 1 << iota
+	// flagScored: the entries are in order of score, so deadlines may be anywhere.
+	flagScored
 	// flagInts: the members of a set of integers follow, each of 2, 4 or 8 bytes.
 	flagInts2
 	flagInts4
@@ -47,10 +49,12 @@ func (p packed) addLen(n int) {
 func (p packed) find(key []byte) (off int, e entry, ok bool) {
 	for off = packedHead; off < len(p); off += e.size {
 		// The usual entry, of short key and value without a deadline, is passed with a
-		// look at two bytes.
-		if klen, vlen := p[off], p[off+1]; klen|vlen < 0x80 && klen&flagTimed == 0 && int(klen>>2) != len(key) {
-			e.size = 2 + int(klen>>2) + int(vlen)
-			continue
+		// look at its two lengths and, of a key as long as this one, at the last byte.
+		if head, vlen := p[off], p[off+1]; head|vlen < 0x80 && head&flagTimed == 0 {
+			klen := int(head >> 2)
+			if e.size = 2 + klen + int(vlen); klen != len(key) || klen > 0 && p[off+1+klen] != key[klen-1] {
+				continue
+			}
 		}
 		if e = entryAt(p[off:]); bytes.Equal(e.key, key) {
 			return off, e, true

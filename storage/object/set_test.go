@@ -41,7 +41,7 @@ func TestSetModel(t *testing.T) {
 			"remove": m.remove, "due": m.due, "": m.agree,
 		}
 		if rapid.Bool().Draw(rt, "deadlines") {
-			actions["put"] = m.put
+			actions["put"], actions["expire"] = m.put, m.expire
 		}
 		m.check = func(rt *rapid.T) {
 			checkAt(rt, m, func(i int) []byte { member, _ := s.At(i); return member })

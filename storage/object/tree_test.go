@@ -181,3 +181,23 @@ func TestTreeFill(t *testing.T) {
 		}
 	}
 }
+
+// TestTreeShrink: what is left of a tree does not keep its nodes.
+func TestTreeShrink(t *testing.T) {
+	var tr tree
+	const n, left = 20000, 1000
+	for i := range n {
+		var p path
+		tr.seek(&p, func(uint64, uint32) bool { return true })
+		tr.insert(&p, uint64(i), 0)
+	}
+	for tr.n > left {
+		var p path
+		tr.seekRank(&p, tr.n*7919%104729%tr.n)
+		tr.remove(&p)
+	}
+	checkTree(t, &tr)
+	if tr.nodes > left/nodeCap*6 {
+		t.Errorf("%d nodes for %d entries", tr.nodes, left)
+	}
+}
