@@ -20,6 +20,14 @@ type garbage struct {
 
 func garbageValue(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, id) }
 
+func garbageSpace(space uint32) []byte { return binary.BigEndian.AppendUint32([]byte{'s'}, space) }
+
+// isGarbage says whether a keyspace waits to be deleted. While that goes on its slots
+// claim records that are gone already.
+func isGarbage(tx *bolt.Tx, space uint32) bool {
+	return hasKey(tx.Bucket(bucketGarbage), garbageSpace(space))
+}
+
 func garbageKeep(space uint32, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32([]byte{'k'}, space), id)
 }
@@ -40,7 +48,7 @@ func (g *garbage) take() [][]byte {
 
 // dropSpace makes a keyspace garbage; parts are what memory has of it.
 func (s *Store) dropSpace(space uint32, db int) {
-	s.garbage.add(binary.BigEndian.AppendUint32([]byte{'s'}, space))
+	s.garbage.add(garbageSpace(space))
 	for _, sh := range s.shards {
 		if p := sh.parts[db]; p != nil {
 			for id := range p.moved {
