@@ -186,14 +186,14 @@ func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {
 	name := p.name(c)
 	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
 	if !c.is(cellTomb) {
+		if !sl.partial {
+			sl.partial = true
+			s.partials.Add(1) // before the window gets the key: it drops all when nothing is partial
+		}
 		if d := p.deadline(c); d != 0 {
 			p.setIndex(p.id(sl, c), d, 0)
 			s.window.leave(d, diskKey(nil, p.space, k))
 			freed += indexBytes
-		}
-		if !sl.partial {
-			sl.partial = true
-			s.partials.Add(1)
 		}
 		s.stats.Evictions.Add(1)
 	}
