@@ -18,6 +18,7 @@ func (s *Store) startBackground() {
 	s.goBackground(s.loadAll)
 	s.goBackground(s.checkpointLoop)
 	s.goBackground(s.housekeeping)
+	s.goBackground(s.compactLoop)
 }
 
 func (s *Store) goBackground(run func()) {
@@ -264,8 +265,7 @@ func (s *Store) Stats() Stats {
 		}
 		sh.mu.Unlock()
 	}
-	bs := s.db.Stats()
-	st.DataBytes, st.DataFree = dataSize(s.db), int64(bs.FreeAlloc)
+	st.DataBytes, st.DataFree = s.dataUse()
 	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)
 	l := s.lateness.Snapshot()
 	st.Lateness = LatenessStats{int64(l.P50), int64(l.P99), int64(l.Max), int64(l.Count)}

@@ -30,7 +30,8 @@ func TestModel(t *testing.T) {
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
 			"rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
 			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "evict": m.evict,
-			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed, "commit": func(*rapid.T) { h.commit() },
+			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
+			"commit": func(*rapid.T) { h.commit() }, "compact": m.compact,
 			"reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
 			"": func(*rapid.T) { h.verify(m.names) },
 		})

@@ -85,16 +85,24 @@ func (p *part) byID(id uint64) (*slot, *cell, Key) {
 	return sl, p.find(sl, k), k
 }
 
-// view runs fn in a read transaction. A fault or a panic on a damaged page is an
+// view runs fn in a read transaction of the data file. fn must not call it again: a
+// compaction that is about to replace the file would stop both.
+func (s *Store) view(fn func(*bolt.Tx) error) error {
+	s.dbMu.RLock()
+	defer s.dbMu.RUnlock()
+	return guarded(s.db, fn)
+}
+
+// guarded runs fn in a read transaction. A fault or a panic on a damaged page is an
 // error: the file is mapped, so a bad sector shows as a fault.
-func (s *Store) view(fn func(*bolt.Tx) error) (err error) {
+func guarded(db *bolt.DB, fn func(*bolt.Tx) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
 		}
 	}()
-	return s.db.View(fn)
+	return db.View(fn)
 }
 
 // keyOnDisk resolves a name of the data file.

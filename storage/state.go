@@ -66,18 +66,12 @@ const dataFile = "keyp.db"
 
 // openData opens or makes the data file.
 func (s *Store) openData() (st state, err error) {
-	path := filepath.Join(s.options.Dir, dataFile)
-	s.db, err = bolt.Open(path, 0o600, &bolt.Options{
-		Timeout:         openTimeout,
-		FreelistType:    bolt.FreelistMapType,
-		InitialMmapSize: s.options.InitialMmap,
-		PageSize:        pageSize,
-	})
-	if err != nil {
-		if errors.Is(err, bolterrors.ErrTimeout) {
-			return st, fmt.Errorf("%w: %s", ErrLocked, path)
-		}
-		return st, fmt.Errorf("storage: %s: %w", path, err)
+	// A compaction that was cut short leaves its copy.
+	if err := removeFile(filepath.Join(s.options.Dir, compactFile)); err != nil {
+		return st, err
+	}
+	if s.db, err = s.openBolt(filepath.Join(s.options.Dir, dataFile)); err != nil {
+		return st, err
 	}
 	fresh := false
 	err = s.db.View(func(tx *bolt.Tx) error {
@@ -94,6 +88,31 @@ func (s *Store) openData() (st state, err error) {
 		return st, errors.Join(err, s.db.Close())
 	}
 	return st, nil
+}
+
+// openBolt opens or makes a file of bbolt.
+func (s *Store) openBolt(path string) (*bolt.DB, error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{
+		Timeout:         openTimeout,
+		FreelistType:    bolt.FreelistMapType,
+		InitialMmapSize: s.options.InitialMmap,
+		PageSize:        pageSize,
+	})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storage: %s: %w", path, err)
+	}
+	// bbolt counts the unused pages when a writing transaction ends.
+	tx, err := db.Begin(true)
+	if err == nil {
+		err = tx.Rollback()
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 func (s *Store) readMeta(meta *bolt.Bucket, st *state) (err error) {
@@ -157,10 +176,13 @@ func (s *Store) current() state {
 	return st
 }
 
-// dataSize is the length of the data file.
-func dataSize(db *bolt.DB) (n int64) {
-	if info, err := os.Stat(db.Path()); err == nil {
-		n = info.Size()
+// dataUse is the length of the data file (0 if it cannot be looked at), and how much of
+// it is unused, as of the last transaction.
+func (s *Store) dataUse() (size, unused int64) {
+	s.dbMu.RLock()
+	defer s.dbMu.RUnlock()
+	if info, err := os.Stat(s.db.Path()); err == nil {
+		size = info.Size()
 	}
-	return n
+	return size, int64(s.db.Stats().FreeAlloc)
 }

@@ -24,7 +24,7 @@
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.
 //
-// Lock order: checkpointMu, windowMu, then shards by number, then the log's own.
+// Lock order: checkpointMu, windowMu, then shards by number, dbMu, then the log's own.
 package storage
 
 import (
@@ -134,7 +134,8 @@ type Store struct {
 	clock   clock.Clock
 	lock_   io.Closer
 	log     *wal.Log
-	db      *bolt.DB
+	db      *bolt.DB // changes under checkpointMu and dbMu; either is enough to use it
+	dbMu    sync.RWMutex
 	seed    [2]uint64
 
 	shards        []*shard
@@ -157,6 +158,7 @@ type Store struct {
 
 	checkpointMu sync.Mutex
 	checkpointer checkpointer
+	onCompact    func(compactStep) error // of tests
 	garbage      garbage
 	window       window
 	loads        loads

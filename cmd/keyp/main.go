@@ -2,6 +2,7 @@
 //
 //	keyp [FILE | -] [--OPTION VALUE...]...    run the server (serve.go)
 //	keyp check DIR                            verify a data directory (check.go)
+//	keyp compact DIR                          shorten its data file (compact.go)
 //
 // Any mistake or failure is one line on standard error and exit status 1.
 package main
@@ -26,6 +27,7 @@ type subcommand struct {
 // given as ./name.
 var subcommands = []subcommand{
 	{"check", check},
+	{"compact", compact},
 }
 
 func main() {

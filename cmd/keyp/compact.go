@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/storage"
+)
+
+// compact makes the data file of a directory that no server uses as short as its content
+// allows. A running server does that by itself when most of the file is unused.
+func compact(args []string, out io.Writer) (err error) {
+	if len(args) != 1 {
+		return errors.New("usage: keyp compact DIR")
+	}
+	dir := args[0]
+	if _, err := os.Stat(dir); err != nil {
+		return err
+	}
+	began := time.Now()
+	store, found, err := storage.Open(storage.Options{
+		Dir: dir, Clock: clock.System, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		NoBackground: true,
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, store.Close(false)) }()
+	store.SetDiskReserve(0) // it is for clients
+	// What was removed since the last checkpoint still stands in the file.
+	if err := store.Checkpoint(); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	before, after, err := store.Compact()
+	if err != nil {
+		return fmt.Errorf("%s keeps its data file as it is: %w", dir, err)
+	}
+	_, err = fmt.Fprintf(out, "%s is compact: %d keys, the data file had %d bytes and has %d, done in %v\n",
+		dir, found.Keys, before, after, time.Since(began).Round(time.Millisecond))
+	return err
+}

@@ -1,0 +1,356 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// The data file keeps the pages that it does not need any more for later use, and never
+// gets shorter. Compaction copies it into a new file, which then takes its place:
+//
+//  1. Copy every bucket in key order to keyp.db.compact, in transactions of bounded size,
+//     each synced, with nearly full pages.
+//  2. Prove that the copy is sound and has as many entries.
+//  3. Rename it to keyp.db, sync the directory, read from it from then on, and close the
+//     old file once its last reader is done.
+//
+// It holds checkpointMu, so nobody writes to either file but the copy itself: old and new
+// one say the same, with the same first log segment, until the new one's name is synced.
+// So a crash may leave either of them as keyp.db, and it does not matter which: before the
+// sync of the directory no checkpoint can have released a log segment that the old one
+// needs. A copy that was not finished never has the name, and the next start removes it.
+//
+// Reads and writes of keys go on meanwhile. Checkpoints wait, which is why a compaction
+// gives up when the log or memory gets so full that writers would be slowed down.
+const (
+	compactFile = dataFile + ".compact"
+	// compactFill leaves room for a few more entries on each page; full ones would all be
+	// split by the next checkpoint.
+	compactFill = 0.9
+	// compactGrowth is by how much the copy grows ahead; bbolt's usual 16 MB would stay.
+	compactGrowth = 1 << 20
+
+	// A running store looks each compactInterval whether its data file is worth a
+	// compaction, and rests compactRest after each attempt.
+	compactInterval = time.Minute
+	compactRest     = 10 * time.Minute
+	compactMin      = 256 << 20
+	// staleBytes of keys in memory that the data file does not show are worth a
+	// checkpoint when the log is far shorter than that: keys that expired.
+	staleBytes = 32 << 20
+)
+
+// errCompactStopped says why a compaction was given up. The data file is as it was.
+var errCompactStopped = errors.New("storage: the compaction was given up")
+
+// compactStep names the moments of a compaction at which a test may look or interrupt.
+type compactStep string
+
+// Compact makes the data file as short as its content allows, and returns its length in
+// bytes before and after; equal if there was nothing to gain. Keys are served meanwhile,
+// checkpoints wait. On any error but one the old file stays in use; a directory that
+// cannot be synced after the renaming ends the store.
+func (s *Store) Compact() (before, after int64, err error) {
+	s.checkpointMu.Lock()
+	defer s.checkpointMu.Unlock()
+	if err := s.Err(); err != nil {
+		return 0, 0, err
+	}
+	before, unused := s.dataUse()
+	if room, err := s.options.FS.Free(s.options.Dir); err == nil && room < uint64(before-unused) {
+		return before, before, fmt.Errorf("%w: the copy may take %d bytes, and the disk has %d: %w", errCompactStopped, before-unused, room, syscall.ENOSPC)
+	}
+	path := filepath.Join(s.options.Dir, compactFile)
+	if err := removeFile(path); err != nil {
+		return before, before, err
+	}
+	after, err = s.compactInto(path)
+	if err == nil && after < before {
+		err = s.compactAt("proven")
+	}
+	if err != nil || after >= before {
+		return before, before, errors.Join(err, removeFile(path))
+	}
+	return before, after, s.replaceData(path)
+}
+
+// compactInto writes a compact copy of the data file and gives its length.
+func (s *Store) compactInto(path string) (size int64, err error) {
+	to, err := s.openBolt(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	to.AllocSize, to.NoSync = compactGrowth, s.db.NoSync
+	c := compaction{s: s, to: to, began: s.clock.Mono(), entries: map[string]int{}}
+	if err := s.view(c.copy); err != nil {
+		return 0, err
+	}
+	if err := guarded(to, c.prove); err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// replaceData lets the file at path take the place of the data file.
+func (s *Store) replaceData(path string) error {
+	to := filepath.Join(s.options.Dir, dataFile)
+	if err := os.Rename(path, to); err != nil {
+		return errors.Join(err, removeFile(path))
+	}
+	db, err := s.reopenData(to)
+	if err != nil {
+		// Nobody knows which file a restart will find. Both are good as long as no
+		// checkpoint writes to one and releases what the other needs.
+		err = fmt.Errorf("storage: the compacted data file: %w", err)
+		s.fail(err)
+		return errors.Join(err, s.db.Close())
+	}
+	s.dbMu.Lock() // waits for the readers of the old file
+	old := s.db
+	s.db = db
+	s.dbMu.Unlock()
+	return errors.Join(s.compactAt("replaced"), old.Close())
+}
+
+func (s *Store) reopenData(path string) (*bolt.DB, error) {
+	if err := s.compactAt("renamed"); err != nil {
+		return nil, err
+	}
+	if err := syncDir(s.options.Dir); err != nil {
+		return nil, err
+	}
+	db, err := s.openBolt(path)
+	if err != nil {
+		return nil, err
+	}
+	db.NoSync = s.db.NoSync
+	return db, nil
+}
+
+func (s *Store) compactAt(step compactStep) error {
+	if s.onCompact == nil {
+		return nil
+	}
+	return s.onCompact(step)
+}
+
+// removeFile removes a file that may be missing.
+func removeFile(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// compaction is one under way.
+type compaction struct {
+	s       *Store
+	to      *bolt.DB
+	began   time.Duration  // the present stretch of work
+	entries map[string]int // copied, by bucket
+}
+
+// at ends a stretch of work: it rests as a checkpoint does, and says when to give up.
+func (c *compaction) at(step compactStep) error {
+	s := c.s
+	if err := s.compactAt(step); err != nil {
+		return err
+	}
+	s.pace(s.clock.Mono() - c.began)
+	c.began = s.clock.Mono()
+	switch {
+	case s.quit.Err() != nil:
+		return fmt.Errorf("%w: %w", errCompactStopped, ErrClosed)
+	case s.checkpointer.hurry.Load():
+		return fmt.Errorf("%w: checkpoints cannot wait", errCompactStopped)
+	case s.spaceIsLow():
+		return fmt.Errorf("%w: the disk is nearly full: %w", errCompactStopped, syscall.ENOSPC)
+	}
+	return nil
+}
+
+func (c *compaction) copy(from *bolt.Tx) error {
+	return from.ForEach(func(name []byte, b *bolt.Bucket) error {
+		cur := b.Cursor()
+		k, v := cur.First()
+		for more := true; more; more = k != nil {
+			err := c.to.Update(func(tx *bolt.Tx) error {
+				dst, err := tx.CreateBucketIfNotExists(name)
+				if err != nil {
+					return err
+				}
+				dst.FillPercent = compactFill
+				for size := 0; k != nil && size < batchBytes; k, v = cur.Next() {
+					if v == nil {
+						return fmt.Errorf("%w: bucket %s has a bucket %x", ErrFormat, name, k)
+					}
+					if err := dst.Put(k, v); err != nil {
+						return err
+					}
+					size += len(k) + len(v)
+					c.entries[string(name)]++
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if err := c.at("batch"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// proveStep is after how many entries a proof rests.
+const proveStep = 50_000
+
+// prove reads the new file: it has every entry that was copied, all checksums hold, each
+// slot has the number of keys and the digest that it claims, and records and ttl have the
+// same deadlines. Check compares with memory too, but takes memory for all keys at once.
+func (c *compaction) prove(tx *bolt.Tx) error {
+	p := proof{c: c, tx: tx, seed: maphash.MakeSeed(), slots: map[string]diskSlot{}}
+	err := errors.Join(
+		p.each(bucketValues, p.value), p.each(bucketElements, p.element), p.each(bucketTTL, p.ttl),
+		p.each(bucketSlots, p.slot), p.each(bucketMeta, nil), p.each(bucketGarbage, nil))
+	if err != nil {
+		return err
+	}
+	if len(p.slots) != 0 {
+		return fmt.Errorf("%w: %d slots have records and no entry", ErrCorrupt, len(p.slots))
+	}
+	if p.deadlines != 0 {
+		return fmt.Errorf("%w: ttl has other deadlines than the records", ErrCorrupt)
+	}
+	return nil
+}
+
+// proof is what a reading of a data file has found so far.
+type proof struct {
+	c         *compaction
+	tx        *bolt.Tx
+	seed      maphash.Seed
+	slots     map[string]diskSlot // by the records, of slots whose entry was not met
+	deadlines uint64              // exclusive or over the hashes of the records' and the ttl bucket's
+}
+
+// each calls fn for the entries of a bucket and names one that it does not like.
+func (p *proof) each(name []byte, fn func(at, v []byte) bool) error {
+	n := 0
+	err := p.tx.Bucket(name).ForEach(func(at, v []byte) error {
+		if n++; n%proveStep == 0 {
+			if err := p.c.at("proving"); err != nil {
+				return err
+			}
+		}
+		if fn != nil && !fn(at, v) {
+			return fmt.Errorf("%w: entry %x of bucket %s", ErrCorrupt, at[:min(len(at), 64)], name)
+		}
+		return nil
+	})
+	if want := p.c.entries[string(name)]; err == nil && n != want {
+		err = fmt.Errorf("%w: %d entries were copied to bucket %s, and it has %d", ErrCorrupt, want, name, n)
+	}
+	return err
+}
+
+func (p *proof) value(at, record []byte) bool {
+	im, err := parseImage(at, record)
+	if err != nil || im.badTime {
+		return false
+	}
+	d := p.slots[string(at[:6])]
+	p.slots[string(at[:6])] = diskSlot{d.keys + 1, d.digest ^ digestOf(record)}
+	if im.deadline != 0 {
+		p.deadlines ^= maphash.Bytes(p.seed, ttlKey(nil, im.deadline, at))
+	}
+	return true
+}
+
+func (p *proof) element(at, record []byte) bool {
+	_, _, err := parseElement(at, record)
+	return err == nil
+}
+
+func (p *proof) ttl(at, v []byte) bool {
+	_, _, ok := parseTTL(at, v)
+	p.deadlines ^= maphash.Bytes(p.seed, at)
+	return ok
+}
+
+// slot compares a slot's entry with its records. Those of a keyspace that is garbage go
+// before the entry does.
+func (p *proof) slot(at, v []byte) bool {
+	n := parseSlotKey(at)
+	sound := p.slots[string(at)] == parseSlot(v) || n.ok && isGarbage(p.tx, n.space)
+	delete(p.slots, string(at))
+	return n.ok && sound
+}
+
+// compactLoop keeps the data file of a running store in proportion to its content.
+func (s *Store) compactLoop() {
+	tick := time.NewTicker(compactInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.quit.Done():
+			return
+		}
+		if s.stale() && !s.spaceIsLow() {
+			s.StartCheckpoint()
+		}
+		if size, unused := s.dataUse(); s.worthCompacting(size, unused) {
+			s.compactAndTell()
+			tick.Reset(compactRest)
+		} else {
+			tick.Reset(compactInterval)
+		}
+	}
+}
+
+// stale says whether memory has much that the data file does not show, and the log does
+// not have: expired keys cost it nothing, so its length does not ask for the checkpoint
+// that removes them from the file, and their tombstones from memory.
+func (s *Store) stale() bool {
+	_, dirty := s.measure()
+	return dirty > staleBytes && dirty > 4*s.log.Size()
+}
+
+// worthCompacting says whether most of the data file is unused, and the copy leaves room
+// for the log to grow until the next checkpoint, which has to wait.
+func (s *Store) worthCompacting(size, unused int64) bool {
+	if size < compactMin || unused < size/2 {
+		return false
+	}
+	room, err := s.options.FS.Free(s.options.Dir)
+	return err == nil && room > uint64(size-unused)+uint64(2*s.options.CheckpointBytes)+s.diskReserve.Load()
+}
+
+func (s *Store) compactAndTell() {
+	began := s.clock.Mono()
+	before, after, err := s.Compact()
+	took := (s.clock.Mono() - began).Round(time.Millisecond)
+	switch {
+	case errors.Is(err, errCompactStopped):
+		s.options.Logger.Info("the data file was not compacted; it is as it was", "reason", err, "took", took)
+	case err != nil:
+		s.options.Logger.Error("the data file could not be compacted", "error", err, "took", took)
+	default:
+		s.options.Logger.Info("the data file was compacted", "before", before, "after", after, "took", took)
+	}
+}
