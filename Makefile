@@ -79,10 +79,10 @@ fuzz: ## every fuzz target for FUZZTIME
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package </dev/null || exit 1; \
 	done
 
-bench: build ## Keyp beside redis-server with appendfsync always
+bench: build ## Keyp beside redis-server with appendfsync always; BENCHFLAGS="--workload all" for everything
 	@if command -v redis-server >/dev/null 2>&1; then peer="$(PEER)"; \
 	else peer=; echo "redis-server is not installed: Keyp is measured alone"; fi; \
-	bin/keyp-bench --keyp "bin/keyp --port {port} --dir {dir} --appendfsync always" $${peer:+--peer "$$peer"} $(BENCHFLAGS)
+	bin/keyp-bench --keyp "bin/keyp --port {port} --dir {dir} --appendfsync always" --compact "bin/keyp compact {dir}" $${peer:+--peer "$$peer"} $(BENCHFLAGS)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -4,29 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
-
-	"keyp/cmd/keyp-bench/internal/load"
-	"keyp/cmd/keyp-bench/internal/proc"
-	"keyp/internal/clock"
 )
 
-// Shape of the connections that load keys before a measurement.
-const (
-	preloadClients  = 8
-	preloadPipeline = 8
+var (
+	// errWrong marks what a server got wrong while it stays measurable: the run notes
+	// it as a failure and goes on with the next line.
+	errWrong = errors.New("wrong answer")
+	// errSkip marks what can't be measured on this machine; the run says so and goes on.
+	errSkip = errors.New("skipped")
 )
-
-// errWrong marks what a server got wrong while it stays measurable: the run notes
-// it as a failure and goes on with the next line.
-var errWrong = errors.New("wrong answer")
 
 // bench is one run of the program.
 type bench struct {
 	config
 	progress *progress
 	report   *report
+	slowSync slowSync
 }
 
 // shape is one line of the comparison: a workload with its numbers filled in.
@@ -34,6 +28,8 @@ type shape struct {
 	workload
 	pipeline int
 	clients  int
+	keys     uint64        // of a procedure its own, of a stream --keys
+	duration time.Duration // of one measurement
 }
 
 func (s shape) String() string {
@@ -47,192 +43,107 @@ func (s shape) String() string {
 func (c config) shapes() []shape {
 	var all []shape
 	for _, w := range c.workloads {
-		clients := c.clients
+		s := shape{workload: w, pipeline: 1, clients: c.clients, keys: c.keys, duration: c.duration}
 		if w.clients != nil {
-			clients = w.clients(c)
+			s.clients = w.clients(c)
 		}
-		pipelines := []int{1}
-		if w.pipelined {
-			pipelines = c.pipelines
+		if w.keys > 0 {
+			s.keys = w.keys
+			if c.ttlKeys > 0 {
+				s.keys = c.ttlKeys
+			}
 		}
-		for _, p := range pipelines {
-			all = append(all, shape{w, p, clients})
+		if w.length > 0 {
+			s.duration = w.length
+			if c.length > 0 {
+				s.duration = c.length
+			}
+		}
+		if !w.pipelined {
+			all = append(all, s)
+			continue
+		}
+		for _, s.pipeline = range c.pipelines {
+			all = append(all, s)
 		}
 	}
 	return all
 }
 
+// rounds is how often a line is measured.
+func (b *bench) roundsOf(s shape) int {
+	if s.once {
+		return 1
+	}
+	return b.rounds
+}
+
 // run measures everything. Wrong replies go into the report and the run goes on;
 // a server that fails, and the end of ctx, end it.
-func (b *bench) run(ctx context.Context) error {
+func (b *bench) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, b.slowSync.close()) }()
 	shapes := b.shapes()
-	b.progress.total = len(shapes) * b.rounds * len(b.sides)
 	for _, s := range shapes {
-		for round := range b.rounds {
-			for i, side := range b.sides {
-				b.progress.begin(fmt.Sprintf("%s, %s, round %d/%d", s, side.name, round+1, b.rounds))
-				if err := b.measure(ctx, s, i, round); err != nil {
-					return fmt.Errorf("%s, %s: %w", s, side.name, err)
-				}
+		sides := len(b.sides)
+		if s.keypOnly {
+			sides = 1
+		}
+		b.progress.total += b.roundsOf(s) * sides
+	}
+	for len(shapes) > 0 {
+		if shapes[0].procedure != nil {
+			if err := b.procedure(ctx, shapes[0]); err != nil {
+				return err
 			}
+			shapes = shapes[1:]
+			continue
 		}
-	}
-	return nil
-}
-
-// measure does one round of one line with one server.
-func (b *bench) measure(ctx context.Context, s shape, side, round int) (err error) {
-	t, err := b.open(ctx, b.sides[side])
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.close()) }()
-	var readings []reading
-	var m measurement
-	if s.procedure != nil {
-		readings, err = s.procedure(b, ctx, s, t, round)
-	} else {
-		m, err = b.stream(ctx, s, t, round)
-	}
-	switch {
-	case errors.Is(err, errWrong):
-		b.report.addFailure(s, t.name, round, 1, err)
-		return nil
-	case err != nil:
-		return t.explain(ctx, err)
-	case s.procedure != nil:
-		b.report.addReadings(s, side, readings)
-	default:
-		b.report.addMeasurement(s, side, m)
-	}
-	return nil
-}
-
-// stream measures a workload that is a stream of requests.
-func (b *bench) stream(ctx context.Context, s shape, t *target, round int) (measurement, error) {
-	data := load.NewData(b.keys, b.size)
-	if s.preload {
-		if err := b.preload(ctx, t, data); err != nil {
-			return measurement{}, err
+		n := 1
+		for n < len(shapes) && shapes[n].procedure == nil && shapes[n].group == shapes[0].group {
+			n++
 		}
-	}
-	done := new(atomic.Int64)
-	began := clock.System.Mono()
-	defer b.progress.watch("measuring", func() float64 {
-		var part float64
-		if b.requests > 0 {
-			part = float64(done.Load()) / float64(b.requests)
-		}
-		if b.duration > 0 {
-			part = max(part, float64(clock.System.Mono()-began)/float64(b.duration))
-		}
-		return part
-	})()
-	result, err := load.Run(ctx, load.Options{
-		Addr: t.addr, Clients: s.clients, Pipeline: s.pipeline, Threads: b.threads,
-		Requests: b.requests, Duration: b.duration, Source: s.source(data), Timeout: b.timeout, Done: done,
-	})
-	if err != nil {
-		return measurement{}, err
-	}
-	b.report.addFailure(s, t.name, round, result.Errors, result.First)
-	return measurementOf(result, t.rssAnon()), nil
-}
-
-// preload writes every key of data. A refusal ends the measurement, which would
-// be of something else.
-func (b *bench) preload(ctx context.Context, t *target, data *load.Data) error {
-	return b.fill(ctx, "loading keys", load.Options{
-		Addr: t.addr, Clients: preloadClients, Pipeline: preloadPipeline,
-		Requests: load.PreloadRequests(data), Source: load.Preload(data),
-	})
-}
-
-// fill runs a load that must be complete and without any error.
-func (b *bench) fill(ctx context.Context, doing string, o load.Options) error {
-	o.Done, o.Timeout = new(atomic.Int64), b.timeout
-	defer b.progress.watch(doing, func() float64 { return float64(o.Done.Load()) / float64(o.Requests) })()
-	result, err := load.Run(ctx, o)
-	if err == nil && result.Errors > 0 {
-		err = fmt.Errorf("%w to %d of %d requests, the first: %w", errWrong, result.Errors, result.Requests, result.First)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
-}
-
-// target is the server of one measurement.
-type target struct {
-	side
-	addr   string
-	server *proc.Server // nil when it runs already
-}
-
-// open starts the side's server, or takes the one that runs.
-func (b *bench) open(ctx context.Context, s side) (*target, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if s.addr != "" {
-		return &target{side: s, addr: s.addr}, nil
-	}
-	server, err := proc.New(s.command, b.dir)
-	if err != nil {
-		return nil, err
-	}
-	defer b.progress.watch("starting", nil)()
-	err = server.Start()
-	if err == nil {
-		err = server.Ready(ctx, b.timeout)
-	}
-	if err != nil {
-		return nil, errors.Join(err, server.Close())
-	}
-	return &target{side: s, addr: server.Addr(), server: server}, nil
-}
-
-func (t *target) close() error {
-	if t.server == nil {
-		return nil
-	}
-	return t.server.Close()
-}
-
-// rssAnon is the server's anonymous memory in bytes, 0 when it can't be read.
-func (t *target) rssAnon() int64 {
-	if t.server == nil {
-		return 0
-	}
-	return t.server.RSSAnon()
-}
-
-// explain adds what the server printed to an error, unless the user ended the run.
-func (t *target) explain(ctx context.Context, err error) error {
-	if t.server == nil || ctx.Err() != nil || errors.Is(err, proc.ErrExited) {
-		return err
-	}
-	return t.server.WithLog(err)
-}
-
-// pause waits until the wall clock shows ms, or ctx ends.
-func pause(ctx context.Context, ms int64) error {
-	for clock.System.Now() < ms {
-		reached, release := clock.System.Until(ms)
-		select {
-		case <-reached:
-		case <-ctx.Done():
-		}
-		release()
-		if err := ctx.Err(); err != nil {
+		if err := b.streams(ctx, shapes[:n]); err != nil {
 			return err
 		}
+		shapes = shapes[n:]
 	}
 	return nil
 }
 
-// millis is a duration as a figure for a reading.
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// procedure measures all rounds of a procedure.
+func (b *bench) procedure(ctx context.Context, s shape) error {
+	for round := range b.roundsOf(s) {
+		for _, side := range b.order(round) {
+			if s.keypOnly && side > 0 {
+				continue
+			}
+			name := b.sides[side].name
+			b.progress.begin(fmt.Sprintf("%s, %s, round %d/%d", s, name, round+1, b.roundsOf(s)))
+			readings, err := b.measure(ctx, s, side, round)
+			switch {
+			case errors.Is(err, errSkip):
+				b.report.addSkip(s, name, err)
+			case errors.Is(err, errWrong):
+				b.report.addFailure(s, name, round, 1, err)
+			case err != nil:
+				return fmt.Errorf("%s: %w", s, err)
+			}
+			b.report.addReadings(s, side, readings)
+		}
+	}
+	return nil
+}
 
-// mebibytes is a size as a figure for a reading.
-func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
+// measure does one round of a procedure with one server.
+func (b *bench) measure(ctx context.Context, s shape, side, round int) (readings []reading, err error) {
+	t, err := b.open(ctx, s, b.sides[side])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.sides[side].name, err)
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	readings, err = s.procedure(b, ctx, s, t, round)
+	if err != nil && !errors.Is(err, errWrong) {
+		err = t.explain(ctx, err)
+	}
+	return readings, err
+}

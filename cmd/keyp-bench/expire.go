@@ -21,9 +21,9 @@ const (
 	// keys must be in place and the GETs begin.
 	burstEarlyBase      = 300 // ms
 	burstEarlyPerClient = 0.2 // ms
-	// burstWindow is the shortest time over which GETs are measured, since a
-	// server may be done before many are answered.
-	burstWindow = 100 // ms
+	// burstRate is how many GETs a second all connections send: some tenth of what
+	// either server answers, so that their latency is that of the server alone.
+	burstRate = 10_000
 	// burstAttempts bounds how often a later instant is tried when loading takes
 	// too long for the first.
 	burstAttempts = 4
@@ -34,9 +34,9 @@ const (
 //	load …… T-300 ms: GETs begin …… T: recorded from here …… DBSIZE is back: end
 //
 // It fails when a key is gone before the instant or readable after it.
-func (b *bench) expireBurst(ctx context.Context, s shape, t *target, round int) ([]reading, error) {
+func expireBurst(b *bench, ctx context.Context, s shape, t *target, round int) ([]reading, error) {
 	bystanders := load.NewData(min(b.keys, burstBystanders), b.size)
-	if err := b.preload(ctx, t, bystanders); err != nil {
+	if err := b.preload(ctx, t, bystanders.Keys); err != nil {
 		return nil, err
 	}
 	client, err := wire.Dial(ctx, t.addr, b.timeout)
@@ -48,7 +48,7 @@ func (b *bench) expireBurst(ctx context.Context, s shape, t *target, round int) 
 	if err != nil {
 		return nil, err
 	}
-	instant, err := b.loadBurst(ctx, t, client, baseline)
+	instant, err := b.loadBurst(ctx, t, s.keys, client, baseline)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (b *bench) expireBurst(ctx context.Context, s shape, t *target, round int) 
 	}
 	monoInstant := clock.System.Mono() + time.Duration(instant-clock.System.Now())*time.Millisecond
 	gets := background(ctx, load.Options{
-		Addr: t.addr, Clients: b.clients, Threads: b.threads, Source: load.Get(bystanders),
+		Addr: t.addr, Clients: b.clients, Threads: b.threads, Rate: burstRate, Source: load.Get(bystanders),
 		RecordFrom: monoInstant, Timeout: b.timeout,
 	})
 	defer gets.end()
@@ -70,11 +70,11 @@ func (b *bench) expireBurst(ctx context.Context, s shape, t *target, round int) 
 	if late := clock.System.Now() - instant; late >= 0 {
 		return nil, fmt.Errorf("%d connections were ready %d ms after the keys expired; try fewer --clients", b.clients, late)
 	}
-	gone, err := b.waitGone(ctx, client, baseline, instant, monoInstant)
+	gone, err := b.waitGone(ctx, client, s.keys, baseline, instant, monoInstant)
 	if err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, instant+burstWindow); err != nil {
+	if err := pause(ctx, instant+s.duration.Milliseconds()); err != nil {
 		return nil, err
 	}
 	gets.end()
@@ -89,7 +89,6 @@ func (b *bench) expireBurst(ctx context.Context, s shape, t *target, round int) 
 		{"GET p50 meanwhile", "ms", millis(result.Latency.Quantile(0.5))},
 		{"GET p99 meanwhile", "ms", millis(result.Latency.Quantile(0.99))},
 		{"GET max meanwhile", "ms", millis(result.Latency.Max())},
-		{"GETs per second meanwhile", "1/s", result.OpsPerSec()},
 	}
 	if memory > 0 {
 		readings = append(readings, reading{"RssAnon before", "MiB", mebibytes(memory)})
@@ -105,16 +104,12 @@ func (b *bench) burstEarly() int64 {
 // loadBurst writes the keys and returns the instant at which all expire, in Unix
 // milliseconds. When loading takes longer than the time it guessed, it lets those
 // keys go and tries again with a later instant.
-func (b *bench) loadBurst(ctx context.Context, t *target, client *wire.Client, baseline int64) (int64, error) {
-	data := load.NewData(b.ttlKeys, b.size)
-	lead := 2*b.burstEarly() + int64(b.ttlKeys)/50
+func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, client *wire.Client, baseline int64) (int64, error) {
+	data := load.NewData(keys, b.size)
+	lead := 2*b.burstEarly() + int64(keys)/50
 	for range burstAttempts {
 		instant := clock.System.Now() + lead
-		err := b.fill(ctx, "loading keys that expire", load.Options{
-			Addr: t.addr, Clients: burstClients, Pipeline: burstPipeline,
-			Requests: int64(data.Keys), Source: load.SetPXAT(data, instant),
-		})
-		if err != nil {
+		if err := b.preloadTTL(ctx, t, data, instant); err != nil {
 			return 0, err
 		}
 		if clock.System.Now() < instant-b.burstEarly() {
@@ -128,15 +123,15 @@ func (b *bench) loadBurst(ctx context.Context, t *target, client *wire.Client, b
 		}
 		lead *= 3
 	}
-	return 0, fmt.Errorf("loading %d keys takes longer than %d ms; try fewer --ttl-keys", b.ttlKeys, lead/3)
+	return 0, fmt.Errorf("loading %d keys takes longer than %d ms; try fewer --ttl-keys", keys, lead/3)
 }
 
 // waitGone watches DBSIZE from before the instant until it is back at baseline
 // and returns how long after the instant that was, to about a millisecond and
 // never below one.
-func (b *bench) waitGone(ctx context.Context, client *wire.Client, baseline, instant int64,
+func (b *bench) waitGone(ctx context.Context, client *wire.Client, keys uint64, baseline, instant int64,
 	monoInstant time.Duration) (time.Duration, error) {
-	full := baseline + int64(b.ttlKeys)
+	full := baseline + int64(keys)
 	for clock.System.Now() < instant {
 		size, err := client.Int("DBSIZE")
 		if err != nil {
@@ -155,7 +150,7 @@ func (b *bench) waitGone(ctx context.Context, client *wire.Client, baseline, ins
 	if err := pause(ctx, instant+1); err != nil {
 		return 0, err
 	}
-	key := load.Key(load.TTLPrefix, b.ttlKeys-1)
+	key := load.Key(load.TTLPrefix, keys-1)
 	reply, err := client.Do("GET", key)
 	if err != nil {
 		return 0, err

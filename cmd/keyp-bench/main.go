@@ -1,6 +1,6 @@
-// Keyp-bench runs Keyp and another Redis server side by side, under a load of its
-// own, and prints how they compare. See --help, and internal/load for how it
-// measures.
+// Keyp-bench runs Keyp and another Redis server side by side, under the load of
+// redis-benchmark or its own, and prints how they compare. See --help, and
+// internal/load for how the own load measures.
 package main
 
 import (
@@ -39,6 +39,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "keyp-bench: %v\nTry keyp-bench --help.\n", err)
 		return exitUsage
 	}
+	if cfg.noRedisBenchmark {
+		fmt.Fprintln(stderr, "keyp-bench: redis-benchmark is not installed: the load is keyp-bench's own")
+	}
 	b := &bench{config: cfg, progress: newProgress(stderr, cfg.quiet), report: newReport(cfg)}
 	runErr := b.run(ctx)
 	b.progress.clear()
@@ -51,6 +54,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	} else {
 		err = b.report.writeTable(stdout)
+	}
+	for _, skipped := range b.report.Skipped {
+		fmt.Fprintf(stderr, "keyp-bench: %s\n", skipped)
 	}
 	status := exitOK
 	for _, failure := range b.report.Failures {

@@ -18,12 +18,21 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidwall/redcon"
+
+	"keyp/cmd/keyp-bench/internal/redisbench"
+	"keyp/internal/testkit"
 )
 
 const (
 	redisDurable = `redis-server --port {port} --bind 127.0.0.1 --dir {dir} --appendonly yes --appendfsync always --save ''`
 	redisForgets = `redis-server --port {port} --bind 127.0.0.1 --dir {dir} --appendonly no --save ''`
 )
+
+// keyp is the command that runs Keyp as this tree has it.
+func keyp(t *testing.T) string {
+	t.Helper()
+	return "'" + testkit.Binary(t) + "' --port {port} --bind 127.0.0.1 --dir {dir}"
+}
 
 func needRedis(t *testing.T) {
 	t.Helper()
@@ -51,12 +60,12 @@ func TestHelp(t *testing.T) {
 		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
 	for _, w := range allWorkloads {
-		if !strings.Contains(stdout, "\n  "+w.name+" ") {
+		if w.group == types && !strings.Contains(stdout, w.name) || w.group != types && !strings.Contains(stdout, "\n  "+w.name+" ") {
 			t.Errorf("help does not tell about workload %s", w.name)
 		}
 	}
 	for name := range quickValues {
-		if !strings.Contains(stdout, "--"+name) {
+		if !strings.Contains(stdout, "-"+name+" ") {
 			t.Errorf("help does not tell about --%s", name)
 		}
 	}
@@ -90,8 +99,12 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"--keyp", "x", "--timeout", "0s"}, "--timeout"},
 		{[]string{"--keyp", "x", "--dir", "/no/such/directory"}, "--dir"},
 		{[]string{"--keyp", "x", "--nonsense"}, "nonsense"},
+		{[]string{"--keyp", "x", "--length", "-1s"}, "--length"},
+		{[]string{"--keyp", "x", "--load", "both"}, `"both"`},
+		{[]string{"--keyp", "x", "--slow-keyp", "'x"}, "unfinished quote"},
+		{[]string{"--keyp", "x", "--load", "own", "--workload", "types"}, "lpush"},
 		{[]string{"--addr", "x:1", "--workload", "restart"}, "restart"},
-		{[]string{"--keyp", "x", "--peer-addr", "x:1", "--workload", "all"}, "restart"},
+		{[]string{"--keyp", "x", "--peer-addr", "x:1", "--workload", "slow"}, "sustained"},
 	}
 	for _, tt := range tests {
 		var stdout, stderr bytes.Buffer
@@ -130,26 +143,56 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Everything, against the real thing on both sides.
-func TestRedisAgainstRedis(t *testing.T) {
-	needRedis(t)
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--json", "--workload", "all",
-		"--pipeline", "4", "--many-clients", "30", "--duration", "30ms", "--keys", "1000", "--ttl-keys", "1000",
-		"--rounds", "2", "--keyp", redisDurable, "--peer", redisDurable)
-	if status != exitOK {
-		t.Fatalf("status %d, stderr:\n%s", status, stderr)
+// All that Keyp has, beside Redis where there is one: with the own load, and what
+// redis-benchmark can do with that.
+func TestEverything(t *testing.T) {
+	_, noBenchmark := exec.LookPath(redisbench.Program)
+	_, noRedis := exec.LookPath("redis-server")
+	for loadName, workloads := range map[string]string{"own": "standard,slow", redisbench.Program: "standard,tail,slow-disk"} {
+		t.Run(loadName, func(t *testing.T) {
+			if loadName == redisbench.Program && noBenchmark != nil {
+				t.Skip("redis-benchmark is not installed: its load is not tested")
+			}
+			args := []string{"--quick", "--json", "--load", loadName, "--workload", workloads, "--pipeline", "4",
+				"-n", "1000", "--many-clients", "30", "--keys", "1000", "--ttl-keys", "1000", "--rounds", "2", "--keyp", keyp(t)}
+			if noRedis == nil {
+				args = append(args, "--peer", redisDurable)
+			} else {
+				t.Log("redis-server is not installed: Keyp is measured alone")
+			}
+			status, stdout, stderr := runBench(t, t.Context(), args...)
+			if status != exitOK {
+				t.Fatalf("status %d, stderr:\n%s", status, stderr)
+			}
+			if !strings.Contains(stderr, "] standard, keyp: starting") {
+				t.Errorf("progress: %q", stderr)
+			}
+			checkEverything(t, stdout, workloads, noRedis == nil)
+		})
 	}
+}
+
+// checkEverything checks the JSON document of a run of two rounds, and its tables.
+func checkEverything(t *testing.T, document, workloads string, withPeer bool) {
+	t.Helper()
 	var got report
-	decoder := json.NewDecoder(strings.NewReader(stdout))
+	decoder := json.NewDecoder(strings.NewReader(document))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&got); err != nil {
-		t.Fatalf("%v in:\n%s", err, stdout)
+		t.Fatalf("%v in:\n%s", err, document)
 	}
-	if len(got.Throughput) != len(groupNames(standard)) {
-		t.Errorf("%d lines of throughput, want %d", len(got.Throughput), len(groupNames(standard)))
+	if want := len(named(standard)) + 1; len(got.Throughput) != want {
+		t.Errorf("%d lines of throughput, want %d", len(got.Throughput), want)
 	}
 	for _, line := range got.Throughput {
-		for _, s := range []*streamResult{line.Keyp, line.Peer} {
+		sides := []*streamResult{line.Keyp}
+		if withPeer {
+			sides = append(sides, line.Peer)
+			if line.Ratio <= 0 || len(line.Ratios) != 2 {
+				t.Errorf("%s: ratio %v, of the rounds %v", line.Workload, line.Ratio, line.Ratios)
+			}
+		}
+		for _, s := range sides {
 			if s == nil || len(s.Rounds) != 2 {
 				t.Fatalf("%s: not two rounds: %+v", line.Workload, s)
 			}
@@ -159,31 +202,54 @@ func TestRedisAgainstRedis(t *testing.T) {
 				t.Errorf("%s: %+v", line.Workload, m)
 			}
 		}
-		if line.Ratio <= 0 {
-			t.Errorf("%s: ratio %v", line.Workload, line.Ratio)
-		}
 	}
 	seen := map[string]int{}
 	for _, line := range got.Readings {
 		seen[line.Workload]++
-		if line.Keyp == nil || line.Peer == nil || len(line.Keyp.Rounds) != 2 || line.Keyp.Median <= 0 || line.Ratio <= 0 {
-			t.Errorf("%s, %s: %+v, %+v, ratio %v", line.Workload, line.Name, line.Keyp, line.Peer, line.Ratio)
+		if line.Keyp == nil || line.Keyp.Median < 0 || line.Keys != 1000 {
+			t.Errorf("%s, %s: %+v, %d keys", line.Workload, line.Name, line.Keyp, line.Keys)
 		}
 	}
-	if seen["expire-burst"] < 5 || seen["restart"] < 3 {
-		t.Errorf("readings: %v", seen)
+	wanted, err := chosen(workloads)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !strings.Contains(stderr, "[1/40] set, pipeline 4, keyp, round 1/2: ") {
-		t.Errorf("progress: %q", stderr)
+	for _, w := range wanted {
+		if w.procedure == nil {
+			continue
+		}
+		if seen[w.name] == 0 {
+			t.Errorf("%s has no readings", w.name)
+		}
+		for _, line := range got.Readings {
+			peers := withPeer && !w.keypOnly && len(got.Skipped) == 0
+			if line.Workload == w.name && peers != (line.Peer != nil) {
+				t.Errorf("%s, %s: peer %+v", line.Workload, line.Name, line.Peer)
+			}
+		}
 	}
-
 	var table bytes.Buffer
 	if err := got.writeTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\nset ", "\nmany ", "\nrestart: clean stop ", "\nexpire-burst: all gone after "} {
+	for _, want := range []string{"\n| set ", "\n| many ", "| slow-disk, 1000 keys: GET beside it: p99 ", "\n- Keyp: Keyp "} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table has no line %q:\n%s", want, table.String())
+		}
+	}
+}
+
+// Tests of redis-benchmark that the server has no command for are failures of their own.
+func TestTypes(t *testing.T) {
+	needRedis(t)
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "set,sadd,lrange_100", "--pipeline", "4",
+		"--addr", startFake(t, nil), "--peer", redisDurable)
+	if status != exitFailed || !strings.Contains(stderr, "sadd, pipeline 4, keyp, round 1: ") || !strings.Contains(stderr, "unknown command 'SADD'") {
+		t.Fatalf("status %d, stderr:\n%s", status, stderr)
+	}
+	for _, want := range []string{"\n| set ", "\n| sadd ", "\n| lrange_100 "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the table has no line %q:\n%s", want, stdout)
 		}
 	}
 }
@@ -201,10 +267,10 @@ func TestServerThatFailsToStart(t *testing.T) {
 
 // runUntilMeasuring runs SETs for longer than any test may take, calls then when
 // the measurement begins, and returns how the run ended.
-func runUntilMeasuring(t *testing.T, ctx context.Context, command string, then func(dir string)) error {
+func runUntilMeasuring(t *testing.T, ctx context.Context, load, command string, then func(dir string)) error {
 	t.Helper()
 	dir := t.TempDir()
-	cfg, err := parse([]string{"--workload", "set", "--duration", "1h", "--dir", dir, "--keyp", command})
+	cfg, err := parse([]string{"--load", load, "--workload", "set", "--duration", "1h", "--dir", dir, "--keyp", command})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,43 +291,50 @@ func runUntilMeasuring(t *testing.T, ctx context.Context, command string, then f
 
 func TestServerThatDies(t *testing.T) {
 	needRedis(t)
-	err := runUntilMeasuring(t, t.Context(), redisForgets+" --pidfile {dir}/pid", func(dir string) {
-		files, err := filepath.Glob(filepath.Join(dir, "*", "data", "pid"))
-		if err != nil || len(files) != 1 {
-			t.Errorf("process id files: %q, %v", files, err)
-			return
+	for _, load := range []string{"own", redisbench.Program} {
+		err := runUntilMeasuring(t, t.Context(), load, redisForgets+" --pidfile {dir}/pid", func(dir string) { killByFile(t, dir) })
+		if err == nil {
+			t.Fatal("the run passed")
 		}
-		text, err := os.ReadFile(files[0])
-		if err != nil {
-			t.Error(err)
-			return
+		for _, want := range []string{"set, pipeline 1: keyp: ", "signal: killed", "Ready to accept connections"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the error does not say %q: %v", load, want, err)
+			}
 		}
-		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		if err != nil || pid <= 1 {
-			t.Errorf("process id %q", text)
-			return
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-	})
-	if err == nil {
-		t.Fatal("the run passed")
 	}
-	for _, want := range []string{"set, pipeline 1, keyp: ", "signal: killed", "Ready to accept connections"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not say %q: %v", want, err)
-		}
+}
+
+// killByFile kills the server whose process id is in a file pid of its directory.
+func killByFile(t *testing.T, dir string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "data", "pid"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("process id files: %q, %v", files, err)
+		return
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 {
+		t.Errorf("process id %q", text)
+		return
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
 	}
 }
 
 func TestInterrupt(t *testing.T) {
 	needRedis(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	err := runUntilMeasuring(t, ctx, redisForgets, func(string) { cancel() })
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("run = %v, want the context's end", err)
+	for _, load := range []string{"own", redisbench.Program} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err := runUntilMeasuring(t, ctx, load, redisForgets, func(string) { cancel() })
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s: run = %v, want the context's end", load, err)
+		}
 	}
 }
 
@@ -286,7 +359,7 @@ func (w *watchedBuffer) Write(p []byte) (int, error) {
 // A server without a log loses its keys: the run must not pass.
 func TestRestartNoticesLostKeys(t *testing.T) {
 	needRedis(t)
-	status, _, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "restart,set", "--pipeline", "1",
+	status, _, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--load", "own", "--workload", "restart,set", "--pipeline", "1",
 		"--keyp", redisForgets)
 	if status != exitFailed || !strings.Contains(stderr, "after kill -9") || !strings.Contains(stderr, "not its value") {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
@@ -306,7 +379,7 @@ func startFake(t *testing.T, answer func(conn redcon.Conn, name string) bool) st
 	server := redcon.NewServer(listener.Addr().String(), func(conn redcon.Conn, cmd redcon.Command) {
 		mu.Lock()
 		defer mu.Unlock()
-		name := string(cmd.Args[0])
+		name := strings.ToUpper(string(cmd.Args[0]))
 		switch {
 		case answer != nil && answer(conn, name):
 		case name == "GET":
@@ -325,6 +398,10 @@ func startFake(t *testing.T, answer func(conn redcon.Conn, name string) bool) st
 			conn.WriteString("OK")
 		case name == "DBSIZE":
 			conn.WriteInt(len(values))
+		case name == "INFO":
+			conn.WriteBulkString("")
+		default:
+			conn.WriteError("ERR unknown command '" + name + "'")
 		}
 	}, nil, nil)
 	served := make(chan struct{})
@@ -347,7 +424,7 @@ func TestErrorReplyIsReported(t *testing.T) {
 		}
 		return name == "SET"
 	})
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--workload", "set,mset",
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--load", "own", "--workload", "set,get",
 		"--pipeline", "1", "--addr", addr)
 	if status != exitFailed || !strings.Contains(stderr, "OOM no more") {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
@@ -375,12 +452,9 @@ func TestLoadingThatFailsIsReported(t *testing.T) {
 	})
 	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--workload", "get,set",
 		"--pipeline", "1", "--addr", addr)
-	if status != exitFailed || !strings.Contains(stderr, "get, pipeline 1, keyp, round 1") ||
-		!strings.Contains(stderr, "unknown command 'MSET'") {
+	if status != exitFailed || !strings.Contains(stderr, "standard, keyp: loading keys: ") ||
+		!strings.Contains(stderr, "unknown command 'MSET'") || stdout != "" {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
-	}
-	if !strings.Contains(stdout, "\nset ") || strings.Contains(stdout, "\nget ") {
-		t.Errorf("the table should have set and not get:\n%s", stdout)
 	}
 }
 

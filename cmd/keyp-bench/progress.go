@@ -26,7 +26,7 @@ type progress struct {
 
 	mu      sync.Mutex
 	step    int
-	title   string
+	doing   string
 	shown   bool // a line stands on the terminal
 	printed time.Duration
 }
@@ -49,7 +49,14 @@ func (p *progress) begin(title string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.step++
-	p.title = title
+	p.doing = title
+}
+
+// title names what is done between two steps.
+func (p *progress) title(title string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doing = title
 }
 
 // watch shows what the step does, and which part of that (0 to 1) is done where
@@ -86,7 +93,7 @@ func (p *progress) show(doing string, part func() float64) {
 		return
 	}
 	p.printed = now
-	line := fmt.Sprintf("[%d/%d] %s: %s", p.step, p.total, p.title, doing)
+	line := fmt.Sprintf("[%d/%d] %s: %s", p.step, p.total, p.doing, doing)
 	if part != nil {
 		line += fmt.Sprintf(" %.0f%%", 100*min(max(part(), 0), 1))
 	}

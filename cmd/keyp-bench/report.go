@@ -4,15 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 
-	"keyp/cmd/keyp-bench/internal/load"
+	"keyp/cmd/keyp-bench/internal/redisbench"
 	"keyp/internal/clock"
 )
 
 // formatVersion is raised when the JSON document changes for its readers.
-const formatVersion = 1
+const formatVersion = 2
 
 // report gathers what was measured. Its exported fields are the JSON document.
 type report struct {
@@ -23,27 +22,24 @@ type report struct {
 	Throughput []*throughput   `json:"throughput"`
 	Readings   []*readingsLine `json:"readings"`
 	Failures   []failure       `json:"failures"`
-}
-
-type machine struct {
-	OS   string `json:"os"`
-	Arch string `json:"arch"`
-	CPUs int    `json:"cpus"`
-	Go   string `json:"go"`
+	Skipped    []string        `json:"skipped"` // what could not be measured here
 }
 
 // settings are those of the flags that shape the figures.
 type settings struct {
-	Keyp       string  `json:"keyp"`
-	Peer       string  `json:"peer,omitempty"`
-	Rounds     int     `json:"rounds"`
-	Requests   int64   `json:"requests,omitempty"`
-	DurationMS float64 `json:"duration_ms,omitempty"`
-	Threads    int     `json:"threads"`
-	Keys       uint64  `json:"keys"`
-	Size       int     `json:"size_bytes"`
-	TTLKeys    uint64  `json:"ttl_keys"`
-	Quick      bool    `json:"quick"`
+	CommandLine []string `json:"command_line"`
+	Keyp        string   `json:"keyp"`
+	KeypProduct string   `json:"keyp_product,omitempty"` // name and version as INFO says
+	Peer        string   `json:"peer,omitempty"`
+	PeerProduct string   `json:"peer_product,omitempty"`
+	Load        string   `json:"load"` // of streams: redis-benchmark or own
+	Rounds      int      `json:"rounds"`
+	Requests    int64    `json:"requests,omitempty"`
+	DurationMS  float64  `json:"duration_ms,omitempty"`
+	Threads     int      `json:"threads"`
+	Keys        uint64   `json:"keys"`
+	Size        int      `json:"size_bytes"`
+	Quick       bool     `json:"quick"`
 }
 
 // measurement is one round of a stream of requests, or what rounds come to.
@@ -59,20 +55,8 @@ type measurement struct {
 	Busy float64 `json:"generator_busy"`
 	// RSSAnon is the server's memory in bytes after the round, 0 for unknown.
 	RSSAnon int64 `json:"rss_anon_bytes,omitempty"`
-}
 
-func measurementOf(r *load.Result, rssAnon int64) measurement {
-	return measurement{
-		OpsPerSec: r.OpsPerSec(),
-		P50:       millis(r.Latency.Quantile(0.5)),
-		P99:       millis(r.Latency.Quantile(0.99)),
-		P999:      millis(r.Latency.Quantile(0.999)),
-		Max:       millis(r.Latency.Max()),
-		Requests:  r.Requests,
-		Errors:    r.Errors,
-		Busy:      r.Busy,
-		RSSAnon:   rssAnon,
-	}
+	first error // of the errors
 }
 
 // streamResult is one server's side of a line.
@@ -88,7 +72,8 @@ type throughput struct {
 	Clients  int           `json:"clients"`
 	Keyp     *streamResult `json:"keyp"`
 	Peer     *streamResult `json:"peer,omitempty"`
-	Ratio    float64       `json:"ratio,omitempty"` // of ops per second, keyp / peer
+	Ratio    float64       `json:"ratio,omitempty"`  // of ops per second, keyp / peer
+	Ratios   []float64     `json:"ratios,omitempty"` // of the single rounds
 }
 
 // figures is one server's side of a reading.
@@ -99,12 +84,14 @@ type figures struct {
 
 // readingsLine is one line of the comparison of readings.
 type readingsLine struct {
-	Workload string   `json:"workload"`
-	Name     string   `json:"name"`
-	Unit     string   `json:"unit"`
-	Keyp     *figures `json:"keyp,omitempty"`
-	Peer     *figures `json:"peer,omitempty"`
-	Ratio    float64  `json:"ratio,omitempty"` // keyp / peer
+	Workload string    `json:"workload"`
+	Keys     uint64    `json:"keys"`
+	Name     string    `json:"name"`
+	Unit     string    `json:"unit"`
+	Keyp     *figures  `json:"keyp,omitempty"`
+	Peer     *figures  `json:"peer,omitempty"`
+	Ratio    float64   `json:"ratio,omitempty"`  // keyp / peer
+	Ratios   []float64 `json:"ratios,omitempty"` // of the single rounds
 }
 
 // failure is a round in which something was wrong.
@@ -126,13 +113,17 @@ func newReport(c config) *report {
 	r := &report{
 		Format:  formatVersion,
 		Began:   clock.System.Now(),
-		Machine: machine{runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()},
+		Machine: thisMachine(),
 		Settings: settings{
+			CommandLine: c.commandLine, Load: "own",
 			Rounds: c.rounds, Requests: c.requests, DurationMS: millis(c.duration), Threads: c.threads,
-			Keys: c.keys, Size: c.size, TTLKeys: c.ttlKeys, Quick: c.quick,
+			Keys: c.keys, Size: c.size, Quick: c.quick,
 		},
 		// Empty rather than null in JSON.
-		Throughput: []*throughput{}, Readings: []*readingsLine{}, Failures: []failure{},
+		Throughput: []*throughput{}, Readings: []*readingsLine{}, Failures: []failure{}, Skipped: []string{},
+	}
+	if c.redisBenchmark {
+		r.Settings.Load = redisbench.Program
 	}
 	for i, s := range c.sides {
 		what := &r.Settings.Keyp
@@ -163,7 +154,16 @@ func (r *report) addMeasurement(s shape, side int, m measurement) {
 	(*at).Result = summary((*at).Rounds)
 	if line.Keyp != nil && line.Peer != nil {
 		line.Ratio = ratio(line.Keyp.Result.OpsPerSec, line.Peer.Result.OpsPerSec)
+		line.Ratios = ratios(rates(line.Keyp), rates(line.Peer))
 	}
+}
+
+func rates(s *streamResult) []float64 {
+	var all []float64
+	for _, m := range s.Rounds {
+		all = append(all, m.OpsPerSec)
+	}
+	return all
 }
 
 func summary(rounds []measurement) measurement {
@@ -196,7 +196,7 @@ func (r *report) addReadings(s shape, side int, readings []reading) {
 		i := slices.IndexFunc(r.Readings, func(l *readingsLine) bool { return l.Workload == s.name && l.Name == got.name })
 		if i < 0 {
 			i = len(r.Readings)
-			r.Readings = append(r.Readings, &readingsLine{Workload: s.name, Name: got.name, Unit: got.unit})
+			r.Readings = append(r.Readings, &readingsLine{Workload: s.name, Keys: s.keys, Name: got.name, Unit: got.unit})
 		}
 		line := r.Readings[i]
 		at := &line.Keyp
@@ -210,6 +210,7 @@ func (r *report) addReadings(s shape, side int, readings []reading) {
 		(*at).Median = median((*at).Rounds)
 		if line.Keyp != nil && line.Peer != nil {
 			line.Ratio = ratio(line.Keyp.Median, line.Peer.Median)
+			line.Ratios = ratios(line.Keyp.Rounds, line.Peer.Rounds)
 		}
 	}
 }
@@ -218,6 +219,23 @@ func (r *report) addReadings(s shape, side int, readings []reading) {
 func (r *report) addFailure(s shape, side string, round int, count int64, first error) {
 	if count > 0 {
 		r.Failures = append(r.Failures, failure{s.name, s.pipeline, side, round + 1, count, first.Error()})
+	}
+}
+
+// addSkip notes what can't be measured here, once.
+func (r *report) addSkip(s shape, side string, why error) {
+	text := fmt.Sprintf("%s, %s: %v", s, side, why)
+	if !slices.Contains(r.Skipped, text) {
+		r.Skipped = append(r.Skipped, text)
+	}
+}
+
+// addProduct notes how a side's server calls itself.
+func (r *report) addProduct(side, product string) {
+	if side == "keyp" {
+		r.Settings.KeypProduct = product
+	} else {
+		r.Settings.PeerProduct = product
 	}
 }
 
@@ -240,6 +258,15 @@ func ratio(a, b float64) float64 {
 		return 0
 	}
 	return a / b
+}
+
+// ratios are those of the rounds that both have.
+func ratios(a, b []float64) []float64 {
+	var all []float64
+	for i := range min(len(a), len(b)) {
+		all = append(all, ratio(a[i], b[i]))
+	}
+	return all
 }
 
 func (r *report) writeJSON(w io.Writer) error {

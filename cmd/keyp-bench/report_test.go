@@ -21,19 +21,24 @@ func TestMedian(t *testing.T) {
 }
 
 func sampleReport(peer bool) *report {
-	c := config{sides: []side{{name: "keyp", command: "keyp"}}, ttlKeys: 5}
+	c := config{sides: []side{{name: "keyp", command: "keyp --dir {dir}"}}, keys: 7, size: 100, rounds: 3, commandLine: []string{"--keyp", "it's me"}}
 	if peer {
 		c.sides = append(c.sides, side{name: "peer", addr: "localhost:1"})
 	}
 	r := newReport(c)
-	set := shape{workload{name: "set"}, 16, 50}
+	r.Machine = machine{OS: "linux", Arch: "amd64", Kernel: "6.1", CPUs: 2, CPU: "Fast", Memory: 3 << 30}
+	r.addProduct("keyp", "Keyp 1.2")
+	if peer {
+		r.addProduct("peer", "Redis 7.0")
+	}
+	set := shape{workload: workload{name: "set"}, pipeline: 16, clients: 50}
 	for i := range c.sides {
 		for _, ops := range []float64{100, 300, 200} {
 			r.addMeasurement(set, i, measurement{
 				OpsPerSec: ops * float64(i+1), P50: 0.25, P99: 1, P999: 20, Max: ops * 10, Busy: 0.5 + float64(i)*0.46, Requests: 7,
 			})
 		}
-		r.addReadings(shape{workload: workload{name: "restart"}}, i, []reading{{"clean stop", "ms", float64(30 + 10*i)}})
+		r.addReadings(shape{workload: workload{name: "restart"}, keys: 5}, i, []reading{{"clean stop", "ms", float64(30 + 10*i)}})
 	}
 	return r
 }
@@ -44,13 +49,21 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-                                                              keyp latency, ms           peer latency, ms
-workload  clients  pipeline  keyp ops/s  peer ops/s  ratio    p50    p99  p99.9   max    p50    p99  p99.9   max
-set            50        16         200        400*   0.50  0.250  1.000   20.0  3000  0.250  1.000   20.0  3000
-* The generator was on the CPU for up to 96% of the time: the server may be faster than this.
+- Machine: 2 CPUs (Fast), 3 GiB, linux/amd64 6.1
+- Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
+- Peer: Redis 7.0, ` + "`localhost:1`" + `
+- Load: own, 7 random keys, values of 100 bytes, rounds: 3
+- Command line: ` + "`keyp-bench --keyp 'it'\\''s me'`" + `
 
-5 keys with a deadline  unit  keyp  peer  ratio
-restart: clean stop       ms  30.0  40.0   0.75
+| workload | connections | pipeline | Keyp, op/s | Redis, op/s | ratio |    rounds | Keyp p50 / p99 / p99.9 / max, ms | Redis p50 / p99 / p99.9 / max, ms |
+|----------|------------:|---------:|-----------:|------------:|------:|----------:|---------------------------------:|----------------------------------:|
+| set      |          50 |       16 |        200 |       400\* |  0.50 | 0.50-0.50 |      0.250 / 1.000 / 20.0 / 3000 |       0.250 / 1.000 / 20.0 / 3000 |
+
+\* The generator was on the CPU for up to 96% of the time: the server may be faster than this.
+
+| measurement                 | unit | Keyp | Redis | ratio | rounds |
+|-----------------------------|-----:|-----:|------:|------:|-------:|
+| restart, 5 keys: clean stop |   ms | 30.0 |  40.0 |  0.75 |      - |
 `
 	if got := "\n" + b.String(); got != want {
 		t.Errorf("got:%s\nwant:%s", got, want)
@@ -60,12 +73,18 @@ restart: clean stop       ms  30.0  40.0   0.75
 		t.Fatal(err)
 	}
 	want = `
-                                           keyp latency, ms
-workload  clients  pipeline  keyp ops/s    p50    p99  p99.9   max
-set            50        16         200  0.250  1.000   20.0  3000
+- Machine: 2 CPUs (Fast), 3 GiB, linux/amd64 6.1
+- Keyp: Keyp 1.2, ` + "`keyp --dir {dir}`" + `
+- Load: own, 7 random keys, values of 100 bytes, rounds: 3
+- Command line: ` + "`keyp-bench --keyp 'it'\\''s me'`" + `
 
-5 keys with a deadline  unit  keyp
-restart: clean stop       ms  30.0
+| workload | connections | pipeline | Keyp, op/s | Keyp p50 / p99 / p99.9 / max, ms |
+|----------|------------:|---------:|-----------:|---------------------------------:|
+| set      |          50 |       16 |        200 |      0.250 / 1.000 / 20.0 / 3000 |
+
+| measurement                 | unit | Keyp |
+|-----------------------------|-----:|-----:|
+| restart, 5 keys: clean stop |   ms | 30.0 |
 `
 	if got := "\n" + b.String(); got != want {
 		t.Errorf("got:%s\nwant:%s", got, want)

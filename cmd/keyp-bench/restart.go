@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	// restartLife is how far away the keys' deadlines are: far enough to be there
-	// after any restart.
-	restartLife = 24 * 60 * 60 * 1000 // ms
+	// farAway is a life of keys that are to be there after everything.
+	farAway = 24 * 60 * 60 * 1000 // ms
 	// restartSample is how many keys are read back after a restart.
 	restartSample = 1000
 )
@@ -25,14 +24,10 @@ const (
 // restart measures how soon a server is back: after kill -9 in the midst of
 // writes, and after a clean stop. Each time it reads keys back, with their
 // deadlines: an acknowledged write that is missing fails the run.
-func (b *bench) restart(ctx context.Context, _ shape, t *target, round int) ([]reading, error) {
-	data := load.NewData(b.ttlKeys, b.size)
-	deadline := clock.System.Now() + restartLife
-	err := b.fill(ctx, "loading keys with a deadline", load.Options{
-		Addr: t.addr, Clients: burstClients, Pipeline: burstPipeline,
-		Requests: int64(data.Keys), Source: load.SetPXAT(data, deadline),
-	})
-	if err != nil {
+func restart(b *bench, ctx context.Context, s shape, t *target, round int) ([]reading, error) {
+	data := load.NewData(s.keys, b.size)
+	deadline := clock.System.Now() + farAway
+	if err := b.preloadTTL(ctx, t, data, deadline); err != nil {
 		return nil, err
 	}
 	loaded := t.rssAnon()

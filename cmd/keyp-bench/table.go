@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,81 +13,118 @@ import (
 // limits the rate.
 const busyLimit = 0.95
 
-// table lays out text in columns: the first aligned left, all others right.
-type table struct {
-	rows  [][]string
-	heads map[int]string // titles above the header row, by the column they begin at
-}
+// table lays out text as a Markdown table: the first column aligned left, all others
+// right.
+type table struct{ rows [][]string }
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// write prints the table with two blanks between columns.
+// write prints the table with columns padded to their widths.
 func (t *table) write(b *strings.Builder) {
-	var widths []int
+	widths := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
 		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell), 2)
 		}
 	}
-	if len(t.heads) > 0 {
-		var line strings.Builder
-		column := 0
-		for i, width := range widths {
-			if head, ok := t.heads[i]; ok {
-				// Above the first character of the header cell that it stands on.
-				at := column + width - utf8.RuneCountInString(t.rows[0][i])
-				line.WriteString(strings.Repeat(" ", max(at-utf8.RuneCountInString(line.String()), 0)) + head)
-			}
-			column += width + 2
-		}
-		b.WriteString(line.String() + "\n")
-	}
-	for _, row := range t.rows {
-		var line strings.Builder
+	for n, row := range t.rows {
 		for i, cell := range row {
 			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			if i == 0 {
-				line.WriteString(cell + gap)
+				b.WriteString("| " + cell + gap + " |")
 			} else {
-				line.WriteString("  " + gap + cell)
+				b.WriteString(" " + gap + cell + " |")
 			}
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		b.WriteByte('\n')
+		if n > 0 {
+			continue
+		}
+		for i, width := range widths {
+			if i == 0 {
+				b.WriteString("|" + strings.Repeat("-", width+2) + "|")
+			} else {
+				b.WriteString(strings.Repeat("-", width+1) + ":|")
+			}
+		}
+		b.WriteByte('\n')
 	}
 }
 
 // writeTable prints the report for people. A report without any line prints nothing.
 func (r *report) writeTable(w io.Writer) error {
+	if len(r.Throughput)+len(r.Readings) == 0 {
+		return nil
+	}
 	var b strings.Builder
+	r.head(&b)
 	if len(r.Throughput) > 0 {
+		b.WriteByte('\n')
 		r.throughputTable(&b)
 	}
 	if len(r.Readings) > 0 {
-		if b.Len() > 0 {
-			b.WriteByte('\n')
-		}
+		b.WriteByte('\n')
 		r.readingsTable(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// head says what was measured where and how.
+func (r *report) head(b *strings.Builder) {
+	s := r.Settings
+	fmt.Fprintf(b, "- Machine: %s\n", r.Machine)
+	server := func(name, product, command string) {
+		if command != "" {
+			fmt.Fprintf(b, "- %s: %s, `%s`\n", name, product, command)
+		}
+	}
+	server("Keyp", or(s.KeypProduct, "unknown"), s.Keyp)
+	server("Peer", or(s.PeerProduct, "unknown"), s.Peer)
+	var words []string
+	for _, word := range s.CommandLine {
+		if word == "" || strings.ContainsAny(word, " '\"\\$") {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, word)
+	}
+	fmt.Fprintf(b, "- Load: %s, %d random keys, values of %d bytes, rounds: %d\n", s.Load, s.Keys, s.Size, s.Rounds)
+	fmt.Fprintf(b, "- Command line: `keyp-bench %s`\n", strings.Join(words, " "))
+	if s.Quick {
+		b.WriteString("- A smoke run: the figures mean little\n")
+	}
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// peerTitle is what the columns of the other server are called.
+func (r *report) peerTitle() string {
+	name, _, _ := strings.Cut(r.Settings.PeerProduct, " ")
+	own, _, _ := strings.Cut(r.Settings.KeypProduct, " ")
+	if name == "" || name == own {
+		return "peer"
+	}
+	return name
+}
+
 func (r *report) throughputTable(b *strings.Builder) {
+	peer := r.peerTitle()
 	withPeer := r.Settings.Peer != ""
-	head := []string{"workload", "clients", "pipeline", "keyp ops/s"}
-	latency := []string{"p50", "p99", "p99.9", "max"}
+	const latency = " p50 / p99 / p99.9 / max, ms"
+	head := []string{"workload", "connections", "pipeline", "Keyp, op/s"}
 	if withPeer {
-		head = append(head, "peer ops/s", "ratio")
+		head = append(head, peer+", op/s", "ratio", "rounds")
 	}
-	t := table{heads: map[int]string{len(head): "keyp latency, ms"}}
-	head = append(head, latency...)
+	head = append(head, "Keyp"+latency)
 	if withPeer {
-		t.heads[len(head)] = "peer latency, ms"
-		head = append(head, latency...)
+		head = append(head, peer+latency)
 	}
+	var t table
 	t.row(head...)
 	busy := 0.0
 	rate := func(s *streamResult) string {
@@ -96,40 +134,40 @@ func (r *report) throughputTable(b *strings.Builder) {
 		text := strconv.FormatFloat(s.Result.OpsPerSec, 'f', 0, 64)
 		if s.Result.Busy >= busyLimit {
 			busy = max(busy, s.Result.Busy)
-			text += "*"
+			text += "\\*"
 		}
 		return text
 	}
-	times := func(s *streamResult) []string {
+	times := func(s *streamResult) string {
 		if s == nil {
-			return []string{"-", "-", "-", "-"}
+			return "-"
 		}
 		m := s.Result
-		return []string{figure(m.P50), figure(m.P99), figure(m.P999), figure(m.Max)}
+		return strings.Join([]string{figure(m.P50), figure(m.P99), figure(m.P999), figure(m.Max)}, " / ")
 	}
 	for _, line := range r.Throughput {
 		cells := []string{line.Workload, strconv.Itoa(line.Clients), strconv.Itoa(line.Pipeline), rate(line.Keyp)}
 		if withPeer {
-			cells = append(cells, rate(line.Peer), ratioText(line.Ratio))
+			cells = append(cells, rate(line.Peer), ratioText(line.Ratio), spread(line.Ratios))
 		}
-		cells = append(cells, times(line.Keyp)...)
+		cells = append(cells, times(line.Keyp))
 		if withPeer {
-			cells = append(cells, times(line.Peer)...)
+			cells = append(cells, times(line.Peer))
 		}
 		t.row(cells...)
 	}
 	t.write(b)
 	if busy > 0 {
-		fmt.Fprintf(b, "* The generator was on the CPU for up to %.0f%% of the time: the server may be faster than this.\n", 100*busy)
+		fmt.Fprintf(b, "\n\\* The generator was on the CPU for up to %.0f%% of the time: the server may be faster than this.\n", 100*busy)
 	}
 }
 
 func (r *report) readingsTable(b *strings.Builder) {
 	withPeer := r.Settings.Peer != ""
 	var t table
-	head := []string{fmt.Sprintf("%d keys with a deadline", r.Settings.TTLKeys), "unit", "keyp"}
+	head := []string{"measurement", "unit", "Keyp"}
 	if withPeer {
-		head = append(head, "peer", "ratio")
+		head = append(head, r.peerTitle(), "ratio", "rounds")
 	}
 	t.row(head...)
 	value := func(f *figures) string {
@@ -139,9 +177,9 @@ func (r *report) readingsTable(b *strings.Builder) {
 		return figure(f.Median)
 	}
 	for _, line := range r.Readings {
-		cells := []string{line.Workload + ": " + line.Name, line.Unit, value(line.Keyp)}
+		cells := []string{fmt.Sprintf("%s, %d keys: %s", line.Workload, line.Keys, line.Name), line.Unit, value(line.Keyp)}
 		if withPeer {
-			cells = append(cells, value(line.Peer), ratioText(line.Ratio))
+			cells = append(cells, value(line.Peer), ratioText(line.Ratio), spread(line.Ratios))
 		}
 		t.row(cells...)
 	}
@@ -151,6 +189,8 @@ func (r *report) readingsTable(b *strings.Builder) {
 // figure shows three or four digits of what matters.
 func figure(v float64) string {
 	switch {
+	case v == 0:
+		return "0"
 	case v < 10:
 		return strconv.FormatFloat(v, 'f', 3, 64)
 	case v < 1000:
@@ -164,4 +204,12 @@ func ratioText(r float64) string {
 		return "-"
 	}
 	return strconv.FormatFloat(r, 'f', 2, 64)
+}
+
+// spread is the least and the greatest of the rounds' ratios.
+func spread(ratios []float64) string {
+	if len(ratios) < 2 {
+		return "-"
+	}
+	return ratioText(slices.Min(ratios)) + "-" + ratioText(slices.Max(ratios))
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"keyp/cmd/keyp-bench/internal/load"
+	"keyp/cmd/keyp-bench/internal/proc"
 )
 
 // group is the set of workloads that a collective name stands for.
@@ -14,8 +16,12 @@ type group int
 
 const (
 	standard group = iota
-	ttl
+	types
+	slow
 )
+
+// groupNames are the collective names, by group.
+var groupNames = [...]string{"standard", "types", "slow"}
 
 // workload is one thing to measure: a stream of requests, whose rate and latency
 // are compared, or a procedure with readings of its own.
@@ -25,14 +31,28 @@ type workload struct {
 	group   group
 
 	// Of a stream of requests.
-	source    func(*load.Data) func(thread int) load.Source
-	preload   bool             // the keys must be there first
+	requests
 	pipelined bool             // measured at each --pipeline, otherwise at 1
 	clients   func(config) int // nil: --clients
 
-	// Of a procedure.
-	procedure func(b *bench, ctx context.Context, s shape, t *target, round int) ([]reading, error)
-	starts    bool // the procedure starts and ends its servers
+	// Of a procedure. Each measurement has a server of its own.
+	procedure procedure
+	variant   func(*bench, side) (proc.Extra, error) // how the server is started, unless as it is
+	keys      uint64                                 // unless --ttl-keys says otherwise
+	starts    bool                                   // it needs servers that it can start and end
+	keypOnly  bool
+	once      bool // one round will do: sizes don't vary as times do
+
+	length time.Duration // unless --length says otherwise; 0 of a stream: --duration
+}
+
+// procedure measures one round with a fresh server.
+type procedure func(b *bench, ctx context.Context, s shape, t *target, round int) ([]reading, error)
+
+// requests are what a stream sends, as each load generator has it.
+type requests struct {
+	bench []string                                      // arguments of redis-benchmark
+	own   func(*load.Data) func(thread int) load.Source // nil: only redis-benchmark knows it
 }
 
 // reading is one figure of a procedure.
@@ -42,35 +62,87 @@ type reading struct {
 	value float64
 }
 
-// allWorkloads is the one list of workloads.
-var allWorkloads = []workload{
-	{name: "set", summary: "SET of random keys", source: load.Set, pipelined: true},
-	{name: "setex", summary: "SET … EX with one hour to one day", source: load.SetEX, pipelined: true},
-	{name: "get", summary: "GET of random keys that are all there", source: load.Get, preload: true, pipelined: true},
-	{name: "incr", summary: "INCR of random counters", source: load.Incr, pipelined: true},
+// Requests that several workloads send.
+var (
+	setRequests = requests{[]string{"-t", "set"}, load.Set}
+	getRequests = requests{[]string{"-t", "get"}, load.Get}
+	// The value's size is put in for VALUE.
+	setEXRequests = requests{[]string{"SET", "key:__rand_int__", valueWord, "EX", "3600"}, load.SetEX}
+	getTTL        = requests{[]string{"GET", load.TTLPrefix + "__rand_int__"}, load.GetTTL}
+)
+
+// valueWord in the arguments of redis-benchmark stands for a value of --size bytes, which
+// it makes itself for its own tests only.
+const valueWord = "VALUE"
+
+// allWorkloads is the one list of workloads, in the order in which they are measured.
+var allWorkloads = append(append([]workload{
+	{name: "set", summary: "SET of random keys", requests: setRequests, pipelined: true},
+	{name: "get", summary: "GET of random keys that are all there", requests: getRequests, pipelined: true},
+	{name: "incr", summary: "INCR of random counters", requests: requests{[]string{"-t", "incr"}, load.Incr}, pipelined: true},
+	{name: "setex", summary: "SET … EX of random keys, one hour (own load: to one day)", requests: setEXRequests, pipelined: true},
+	{name: "one", summary: "SET from one connection", requests: setRequests, clients: func(config) int { return 1 }},
 	{
-		name: "mset", summary: fmt.Sprintf("MSET of %d random keys; a request is one MSET", load.MSetKeys),
-		source: load.MSet, pipelined: true,
-	},
-	{name: "mixed", summary: "80% GET, 20% SET", source: load.Mixed, preload: true, pipelined: true},
-	{name: "one", summary: "SET from one connection", source: load.Set, clients: func(config) int { return 1 }},
-	{
-		name: "many", summary: "SET from --many-clients connections", source: load.Set,
+		name: "many", summary: "SET from --many-clients connections", requests: setRequests,
 		clients: func(c config) int { return c.manyClients },
 	},
+}, typeWorkloads("lpush", "rpush", "lpop", "rpop", "sadd", "hset", "spop", "zadd", "zpopmin",
+	"lrange_100", "lrange_300", "lrange_500", "lrange_600")...), slowWorkloads...)
+
+// typeWorkloads are redis-benchmark's own tests, by name.
+func typeWorkloads(names ...string) []workload {
+	var all []workload
+	for _, name := range names {
+		all = append(all, workload{
+			name: name, group: types, pipelined: true,
+			summary: "redis-benchmark's test", requests: requests{bench: []string{"-t", name}},
+		})
+	}
+	return all
+}
+
+var slowWorkloads = []workload{
 	{
-		name: "expire-burst", group: ttl, procedure: (*bench).expireBurst,
-		summary: "--ttl-keys keys expire at one instant: how long until DBSIZE no longer counts them, " +
-			"and the latency of GETs on --clients connections meanwhile",
+		name: "tail", group: slow, length: time.Minute, requests: setRequests,
+		summary: "SET of random keys for --length (a minute): its latencies",
 	},
 	{
-		name: "restart", group: ttl, procedure: (*bench).restart, starts: true,
-		summary: "--ttl-keys keys with a deadline; kill -9 under a load of SET EX, and a clean stop (SIGTERM): " +
+		name: "sustained", group: slow, procedure: sustained, length: 3 * time.Minute, keys: 5_000_000, starts: true,
+		summary: "SET at pipeline 16 of --ttl-keys random keys (5M) for --length (3m): the rate, its slowest second, and the files",
+	},
+	{
+		name: "slow-disk", group: slow, procedure: slowDisk, length: 10 * time.Second, keys: 1_000_000,
+		variant: onSlowDisk, starts: true,
+		summary: fmt.Sprintf("each sync takes %v longer: SET at pipeline %d, and GET on %d other connections beside it; "+
+			"of --ttl-keys keys (1M), each for --length (10s)", slowSyncDelay, slowPipeline, slowReaders),
+	},
+	{
+		name: "restart", group: slow, procedure: restart, keys: 3_000_000, starts: true,
+		summary: "--ttl-keys keys (3M) with a deadline; kill -9 under a load of SET EX, and a clean stop (SIGTERM): " +
 			"how long from the new start to the first right GET; and memory",
+	},
+	{
+		name: "expire-burst", group: slow, procedure: expireBurst, keys: 1_000_000, length: time.Second,
+		summary: "--ttl-keys keys (1M) expire at one instant: how long until DBSIZE no longer counts them, " +
+			fmt.Sprintf("and the latency of %d GETs a second on --clients connections meanwhile, for --length (1s) at least", burstRate),
+	},
+	{
+		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, keys: 10_000_000, length: 10 * time.Second,
+		variant: withinBudget, starts: true,
+		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --bounded-keyp: memory after loading, then GET of random ones for --length (10s)",
+	},
+	{
+		name: "memory", group: slow, procedure: memory, keys: 3_000_000, starts: true, once: true,
+		summary: "--ttl-keys keys (3M) with a deadline, all in memory: what each costs",
+	},
+	{
+		name: "reuse", group: slow, procedure: reuse, keys: 10_000_000, starts: true, once: true, keypOnly: true,
+		summary: "--ttl-keys keys (10M) are inserted and expire, twice: the size of Keyp's files after each, and after --compact",
 	},
 }
 
-func groupNames(g group) []string {
+// named gives the names of the workloads of a group.
+func named(g group) []string {
 	var names []string
 	for _, w := range allWorkloads {
 		if w.group == g {
@@ -80,15 +152,15 @@ func groupNames(g group) []string {
 	return names
 }
 
-// chosen gives the workloads of a list of names, each once, in the list's order.
+// chosen gives the workloads of a list of names, each once, in the order of allWorkloads
+// within a name.
 func chosen(list string) ([]workload, error) {
 	var picked []workload
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		found := false
 		for _, w := range allWorkloads {
-			if name != w.name && name != "all" && !(name == "standard" && w.group == standard) &&
-				!(name == "ttl" && w.group == ttl) {
+			if name != w.name && name != "all" && name != groupNames[w.group] {
 				continue
 			}
 			found = true
@@ -97,8 +169,12 @@ func chosen(list string) ([]workload, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("--workload: %q is none of %s, standard, ttl, all", name,
-				strings.Join(append(groupNames(standard), groupNames(ttl)...), ", "))
+			var known []string
+			for g := range groupNames {
+				known = append(known, named(group(g))...)
+			}
+			return nil, fmt.Errorf("--workload: %q is none of %s, %s, all", name,
+				strings.Join(known, ", "), strings.Join(groupNames[:], ", "))
 		}
 	}
 	return picked, nil

@@ -102,16 +102,15 @@ func TestEveryRequestIsAnsweredOnceAndRight(t *testing.T) {
 		{"get", Get(data), 2003},
 		{"set", Set(data), 2003},
 		{"setex", SetEX(data), 2003},
-		{"mixed", Mixed(data), 2003},
 		{"incr", Incr(data), 2003},
-		{"mset", MSet(data), 503},
 		{"pxat", SetPXAT(data, clock.System.Now()+1e6), 503},
-		{"get again", Get(data), 2003},
+		{"get of these", GetTTL(data), 2003},
 	}
 	shapes := []Options{
 		{Clients: 1, Pipeline: 1, Threads: 1},
 		{Clients: 7, Pipeline: 16, Threads: 3},
 		{Clients: 2, Pipeline: 5000, Threads: 8},
+		{Clients: 5, Pipeline: 2, Threads: 2, Rate: 20_000},
 	}
 	for i, shape := range shapes {
 		for _, kind := range kinds {
@@ -142,7 +141,7 @@ func TestEveryRequestIsAnsweredOnceAndRight(t *testing.T) {
 func TestLargeValues(t *testing.T) {
 	addr := startMap(t, nil)
 	data := NewData(8, 3<<20)
-	for i, source := range []func(int) Source{Preload(data), Set(data), Mixed(data)} {
+	for i, source := range []func(int) Source{Preload(data), Set(data), Get(data)} {
 		requests := int64(16)
 		if i == 0 {
 			requests = PreloadRequests(data)
@@ -197,9 +196,9 @@ func TestWrongRepliesAreCounted(t *testing.T) {
 		{"number for a status", SetEX(data), func(c redcon.Conn) { c.WriteInt(1) }, ":1"},
 		{"missing key", Get(data), func(c redcon.Conn) { c.WriteNull() }, "null"},
 		{"wrong value", Get(data), func(c redcon.Conn) { c.WriteBulkString("xxxxxxxxxx") }, "xxxxxxxxxx"},
-		{"status for a value", Mixed(data), func(c redcon.Conn) { c.WriteString("FINE") }, "FINE"},
+		{"status for a value", Get(data), func(c redcon.Conn) { c.WriteString("FINE") }, "FINE"},
 		{"text for a number", Incr(data), func(c redcon.Conn) { c.WriteBulkString("1") }, `$"1"`},
-		{"null for a status", MSet(data), func(c redcon.Conn) { c.WriteNull() }, "null"},
+		{"null for a status", Set(data), func(c redcon.Conn) { c.WriteNull() }, "null"},
 	}
 	for _, tt := range tests {
 		n := 0
@@ -308,6 +307,33 @@ func TestDurationAndRecordFrom(t *testing.T) {
 	if result.Elapsed > took-before || result.Requests >= o.Done.Load() {
 		t.Fatalf("recorded %d of %d requests in %v of %v, want those after %v",
 			result.Requests, o.Done.Load(), result.Elapsed, took, before)
+	}
+}
+
+// A stall is in the latency of every request whose time came during it, and no more
+// requests are sent than the rate allows.
+func TestRate(t *testing.T) {
+	const stall, rate, requests = 300 * time.Millisecond, 1000, 600
+	stalled := false
+	addr := startMap(t, func(redcon.Conn, redcon.Command) bool {
+		if !stalled {
+			stalled = true
+			time.Sleep(stall)
+		}
+		return false
+	})
+	result, err := Run(context.Background(), Options{
+		Addr: addr, Clients: 10, Requests: requests, Rate: rate, Source: Set(NewData(10, 10)), Timeout: patience,
+	})
+	if err != nil || result.Errors != 0 || result.Requests != requests {
+		t.Fatalf("%v, %d requests, %d errors", err, result.Requests, result.Errors)
+	}
+	if least := requests * time.Second / rate * 9 / 10; result.Elapsed < least {
+		t.Errorf("the requests took %v, at their rate they take %v", result.Elapsed, least)
+	}
+	// In a closed loop it would be that of ten, one in sixty.
+	if got := result.Latency.Quantile(0.75); got < stall/4 {
+		t.Errorf("a stall of %v over half of the requests, and a quarter of them took less than %v", stall, got)
 	}
 }
 

@@ -19,9 +19,6 @@ const (
 	keyDigits     = 12
 )
 
-// MSetKeys is how many keys one MSET of the load carries.
-const MSetKeys = 10
-
 // preloadKeys is how many keys one MSET of Preload carries.
 const preloadKeys = 50
 
@@ -150,35 +147,18 @@ func SetEX(d *Data) func(int) Source {
 }
 
 // Get reads random keys, which must all be there: see Preload.
-func Get(d *Data) func(int) Source {
-	return func(thread int) Source {
-		rng := threadRand(thread)
-		return source{func(b []byte) ([]byte, uint64) {
-			key := rng.Uint64N(d.Keys)
-			return appendGet(b, KeyPrefix, key), key
-		}, wantValue(d)}
-	}
-}
+func Get(d *Data) func(int) Source { return get(d, KeyPrefix) }
 
-// Mixed reads random keys four times in five and writes one otherwise. The keys
-// must all be there.
-func Mixed(d *Data) func(int) Source {
-	const isSet = 1 << 63
+// GetTTL reads random keys of the TTL family, which must all be there: see SetPXAT.
+func GetTTL(d *Data) func(int) Source { return get(d, TTLPrefix) }
+
+func get(d *Data, prefix string) func(int) Source {
 	return func(thread int) Source {
 		rng := threadRand(thread)
-		ok, value := wantOK("SET"), wantValue(d)
 		return source{func(b []byte) ([]byte, uint64) {
 			key := rng.Uint64N(d.Keys)
-			if rng.Uint32N(5) == 0 {
-				return appendSet(b, d, KeyPrefix, key, 0), key | isSet
-			}
-			return appendGet(b, KeyPrefix, key), key
-		}, func(reply wire.Reply, token uint64) error {
-			if token&isSet != 0 {
-				return ok(reply, token&^isSet)
-			}
-			return value(reply, token)
-		}}
+			return appendGet(b, prefix, key), key
+		}, wantValue(d)}
 	}
 }
 
@@ -196,24 +176,6 @@ func Incr(d *Data) func(int) Source {
 			}
 			return errReply("INCR", key, reply, "a positive number")
 		}}
-	}
-}
-
-// MSet writes MSetKeys random keys at a time.
-func MSet(d *Data) func(int) Source {
-	return func(thread int) Source {
-		rng := threadRand(thread)
-		return source{func(b []byte) ([]byte, uint64) {
-			b = wire.AppendArray(b, 1+2*MSetKeys)
-			b = append(b, "$4\r\nMSET\r\n"...)
-			var key uint64
-			for range MSetKeys {
-				key = rng.Uint64N(d.Keys)
-				b = appendKey(b, KeyPrefix, key)
-				b = wire.AppendArg(b, d.Value(key))
-			}
-			return b, key
-		}, wantOK("MSET")}
 	}
 }
 
@@ -241,14 +203,20 @@ func PreloadRequests(d *Data) int64 { return int64((d.Keys + preloadKeys - 1) / 
 
 // SetPXAT writes every key of the TTL family once, with a deadline in Unix
 // milliseconds. It takes d.Keys requests.
-func SetPXAT(d *Data, deadline int64) func(int) Source {
+func SetPXAT(d *Data, deadline int64) func(int) Source { return setAll(d, "PXAT", deadline) }
+
+// SetPX writes every key of the TTL family once, with a life in milliseconds. It takes
+// d.Keys requests.
+func SetPX(d *Data, life int64) func(int) Source { return setAll(d, "PX", life) }
+
+func setAll(d *Data, option string, ms int64) func(int) Source {
 	var next atomic.Uint64
 	return func(int) Source {
 		return source{func(b []byte) ([]byte, uint64) {
 			key := next.Add(1) - 1
 			b = appendSet(b, d, TTLPrefix, key, 2)
-			b = append(b, "$4\r\nPXAT\r\n"...)
-			return wire.AppendInt(b, deadline), key
-		}, wantOK("SET PXAT")}
+			b = wire.AppendArg(b, option)
+			return wire.AppendInt(b, ms), key
+		}, wantOK("SET " + option)}
 	}
 }

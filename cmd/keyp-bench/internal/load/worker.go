@@ -42,7 +42,11 @@ type conn struct {
 	tokens []uint64
 	next   int // index in tokens of the next reply
 	sentAt time.Duration
+	due    time.Duration // with a rate: when the next batch is to be sent
 }
+
+// idle says that nothing is under way.
+func (c *conn) idle() bool { return c.next == len(c.tokens) }
 
 // connect adds a connection. The descriptor is taken from the net package, so
 // that name resolution and timeouts are its own, and then out of the runtime's
@@ -93,17 +97,24 @@ func (w *worker) loop() error {
 	now := clock.System.Mono()
 	w.active = len(w.conns)
 	for i := range w.conns {
-		if err := w.send(i, now); err != nil {
-			return err
-		}
+		// Spread over the interval, so that the rate is even.
+		w.conns[i].due = now + w.interval*time.Duration(i)/time.Duration(len(w.conns))
+	}
+	if err := w.sendDue(now); err != nil {
+		return err
 	}
 	heard := now
 	for w.active > 0 && !w.stop.Load() {
-		ready, err := unix.Poll(w.fds, int(pollWait/time.Millisecond))
+		ready, err := unix.Poll(w.fds, int(w.wait(now)/time.Millisecond))
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("poll: %w", err)
 		}
 		now = clock.System.Mono()
+		if w.interval > 0 {
+			if err := w.sendDue(now); err != nil {
+				return err
+			}
+		}
 		if ready <= 0 {
 			if now-heard > w.Timeout {
 				return fmt.Errorf("%w for %v", ErrSilent, w.Timeout)
@@ -124,6 +135,34 @@ func (w *worker) loop() error {
 	return nil
 }
 
+// sendDue starts the next batch of every idle connection whose time has come.
+func (w *worker) sendDue(now time.Duration) error {
+	for i := range w.conns {
+		c := &w.conns[i]
+		if w.fds[i].Fd < 0 || !c.idle() || c.due > now {
+			continue
+		}
+		if err := w.send(i, now, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait is how long to wait for replies: until the next batch is due, in whole
+// milliseconds since poll knows no less.
+func (w *worker) wait(now time.Duration) time.Duration {
+	wait := pollWait
+	if w.interval > 0 {
+		for i := range w.conns {
+			if w.conns[i].idle() && w.fds[i].Fd >= 0 {
+				wait = min(wait, w.conns[i].due-now)
+			}
+		}
+	}
+	return max(wait, time.Millisecond)
+}
+
 // handle serves one connection that poll named.
 func (w *worker) handle(i int, events int16) error {
 	c := &w.conns[i]
@@ -139,14 +178,20 @@ func (w *worker) handle(i int, events int16) error {
 	if err != nil {
 		return err
 	}
-	if c.next < len(c.tokens) {
+	switch {
+	case !c.idle():
 		return nil
+	case w.interval == 0:
+		return w.send(i, now, now)
+	case c.due <= now: // while the connection waited, and its user with it
+		return w.send(i, now, c.due)
 	}
-	return w.send(i, now)
+	return nil
 }
 
-// send starts the next batch, or retires the connection when the run is over.
-func (w *worker) send(i int, now time.Duration) error {
+// send starts the next batch, whose latency counts from since, or retires the
+// connection when the run is over.
+func (w *worker) send(i int, now, since time.Duration) error {
 	c := &w.conns[i]
 	n := 0
 	if now < w.deadline {
@@ -164,7 +209,8 @@ func (w *worker) send(i int, now time.Duration) error {
 		c.buf, token = w.source.Next(c.buf)
 		c.tokens = append(c.tokens, token)
 	}
-	c.out, c.sentAt = c.buf, now
+	c.out, c.sentAt = c.buf, since
+	c.due += w.interval
 	return w.flush(i)
 }
 

@@ -47,15 +47,22 @@ const (
 type Server struct {
 	base   string
 	argv   []string
+	env    []string
 	addr   string
 	cmd    *exec.Cmd
 	exited chan struct{} // closed once cmd has ended
 	result error         // of cmd, after exited
 }
 
+// Extra is what one measurement adds to a server's command line and environment.
+type Extra struct {
+	Args []string
+	Env  []string // NAME=value
+}
+
 // New makes the directory, under parent, and picks a free port. Command is a
 // command line in which {port} and {dir} are replaced.
-func New(command, parent string) (*Server, error) {
+func New(command, parent string, extra Extra) (*Server, error) {
 	words, err := Split(command)
 	if err != nil {
 		return nil, err
@@ -77,7 +84,8 @@ func New(command, parent string) (*Server, error) {
 	}
 	return &Server{
 		base: base,
-		argv: Fill(words, strconv.Itoa(port), data),
+		argv: append(Fill(words, strconv.Itoa(port), data), extra.Args...),
+		env:  extra.Env,
 		addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
 	}, nil
 }
@@ -94,6 +102,9 @@ func freePort() (int, error) {
 // Addr is where the server listens.
 func (s *Server) Addr() string { return s.addr }
 
+// Dir is the directory that the server got for {dir}.
+func (s *Server) Dir() string { return filepath.Join(s.base, "data") }
+
 // Start runs the process and returns at once; see Ready. The server gets a
 // process group of its own: Ctrl-C is for this program, which then stops it.
 func (s *Server) Start() error {
@@ -104,6 +115,7 @@ func (s *Server) Start() error {
 	defer log.Close()
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", s.argv[0], err)
@@ -116,6 +128,9 @@ func (s *Server) Start() error {
 	}()
 	return nil
 }
+
+// Exited is closed when the process that Start ran has ended.
+func (s *Server) Exited() <-chan struct{} { return s.exited }
 
 // Ready waits until the server answers PING with PONG. Its errors show the end
 // of what the server printed.

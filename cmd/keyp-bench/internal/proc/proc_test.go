@@ -73,7 +73,7 @@ func TestParseRSSAnon(t *testing.T) {
 
 func newServer(t *testing.T, command string) *Server {
 	t.Helper()
-	s, err := New(command, t.TempDir())
+	s, err := New(command, t.TempDir(), Extra{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,11 +90,11 @@ func newServer(t *testing.T, command string) *Server {
 
 func TestNewRefuses(t *testing.T) {
 	for _, command := range []string{"", "  ", "'x"} {
-		if _, err := New(command, t.TempDir()); err == nil {
+		if _, err := New(command, t.TempDir(), Extra{}); err == nil {
 			t.Errorf("New(%q) succeeded", command)
 		}
 	}
-	if _, err := New("x", filepath.Join(t.TempDir(), "missing")); err == nil {
+	if _, err := New("x", filepath.Join(t.TempDir(), "missing"), Extra{}); err == nil {
 		t.Error("New in a directory that is not there succeeded")
 	}
 }
@@ -135,6 +135,23 @@ func TestServerThatNeverListens(t *testing.T) {
 	cancel()
 	if err := s.Ready(ctx, patience); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Ready = %v, want the context's error", err)
+	}
+}
+
+func TestExtra(t *testing.T) {
+	s, err := New(`sh -c 'echo "$1 $EXTRA $2"; exit 3' sh {port}`, t.TempDir(), Extra{Args: []string{"a b"}, Env: []string{"EXTRA=c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(s.Addr())
+	if err := s.Ready(context.Background(), patience); err == nil || !strings.Contains(err.Error(), port+" c a b\n") {
+		t.Errorf("the server was started otherwise: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
