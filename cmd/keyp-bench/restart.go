@@ -32,7 +32,7 @@ func restart(b *bench, ctx context.Context, s shape, t *target, round int) ([]re
 	}
 	loaded := t.rssAnon()
 
-	if err := b.killUnderLoad(ctx, t); err != nil {
+	if err := b.killUnderLoad(ctx, s, t); err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(uint64(round), 4))
@@ -68,9 +68,9 @@ func restart(b *bench, ctx context.Context, s shape, t *target, round int) ([]re
 	return readings, nil
 }
 
-// killUnderLoad lets SET EX run for the length of a measurement and kills the
-// server while they do.
-func (b *bench) killUnderLoad(ctx context.Context, t *target) error {
+// killUnderLoad lets SET EX run for the duration of s and kills the server while they
+// do.
+func (b *bench) killUnderLoad(ctx context.Context, s shape, t *target) error {
 	defer b.progress.watch("kill -9 under load", nil)()
 	bg := background(ctx, load.Options{
 		Addr: t.addr, Clients: b.clients, Threads: b.threads,
@@ -80,12 +80,7 @@ func (b *bench) killUnderLoad(ctx context.Context, t *target) error {
 	if err := bg.underWay(ctx); err != nil {
 		return err
 	}
-	const usual = 1000 * time.Millisecond
-	length := usual
-	if b.duration > 0 {
-		length = min(b.duration, usual)
-	}
-	if err := pause(ctx, clock.System.Now()+length.Milliseconds()); err != nil {
+	if err := pause(ctx, clock.System.Now()+s.duration.Milliseconds()); err != nil {
 		return err
 	}
 	if err := t.server.Stop(syscall.SIGKILL, b.timeout); err != nil {

@@ -117,8 +117,8 @@ var slowWorkloads = []workload{
 			"of --ttl-keys keys (1M), each for --length (10s)", slowSyncDelay, slowPipeline, slowReaders),
 	},
 	{
-		name: "restart", group: slow, procedure: restart, keys: 3_000_000, starts: true,
-		summary: "--ttl-keys keys (3M) with a deadline; kill -9 under a load of SET EX, and a clean stop (SIGTERM): " +
+		name: "restart", group: slow, procedure: restart, keys: 3_000_000, length: time.Second, starts: true,
+		summary: "--ttl-keys keys (3M) with a deadline; kill -9 after --length (1s) of SET EX and amidst it, and a clean stop (SIGTERM): " +
 			"how long from the new start to the first right GET; and memory",
 	},
 	{
@@ -132,8 +132,8 @@ var slowWorkloads = []workload{
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --bounded-keyp: memory after loading, then GET of random ones for --length (10s)",
 	},
 	{
-		name: "memory", group: slow, procedure: memory, keys: 3_000_000, starts: true, once: true,
-		summary: "--ttl-keys keys (3M) with a deadline, all in memory: what each costs",
+		name: "memory", group: slow, procedure: memory, keys: 3_000_000, length: 10 * time.Second, starts: true, once: true,
+		summary: "--ttl-keys keys (3M) with a deadline, all in memory: what each costs, at once and after --length (10s) of rest",
 	},
 	{
 		name: "reuse", group: slow, procedure: reuse, keys: 10_000_000, starts: true, once: true, keypOnly: true,

@@ -29,8 +29,8 @@ import (
 var ErrExited = errors.New("the server exited")
 
 const (
-	// stopPatience is how long Close lets a server end in good order.
-	stopPatience = 20 * time.Second
+	// killPatience is how long the end of a killed server may take.
+	killPatience = 20 * time.Second
 	// askPatience bounds one PING.
 	askPatience = 5 * time.Second
 	// askEvery is the pause between attempts to reach a starting server.
@@ -249,9 +249,10 @@ func (s *Server) Stop(sig syscall.Signal, patience time.Duration) error {
 	return s.WithLog(fmt.Errorf("did not end within %v of %v and was killed", patience, sig))
 }
 
-// Close stops the server and removes its directory.
+// Close kills the server and removes its directory: a clean stop would only save, for
+// seconds or minutes, what is thrown away.
 func (s *Server) Close() error {
-	return errors.Join(s.Stop(syscall.SIGTERM, stopPatience), os.RemoveAll(s.base))
+	return errors.Join(s.Stop(syscall.SIGKILL, killPatience), os.RemoveAll(s.base))
 }
 
 // RSSAnon is the process's anonymous resident memory in bytes, 0 where the
