@@ -15,15 +15,16 @@ const (
 )
 
 // commit makes durable what has been recorded, if anything has: by this pass or,
-// since it was last asked for, by others. Slow syncs go on while the loop runs; then
-// the Bell starts the pass that sends what waits.
+// since it was last asked for, by others. Slow syncs, as those are beside a checkpoint
+// that is being written out, go on while the loop runs; then the Bell starts the pass
+// that sends what waits.
 func (l *loop) commit() {
 	if l.fatal != nil {
 		return
 	}
 	switch end := l.log.End(); {
 	case end <= l.requested:
-	case l.log.SyncCost() > slowSync || l.log.Full():
+	case l.log.SyncCost() > slowSync || l.srv.Store.DiskBusy() || l.log.Full():
 		l.requested = end
 		l.log.CommitAsync()
 	default:

@@ -33,6 +33,7 @@ type checkpointer struct {
 	lastErr  atomic.Pointer[error]
 	kick     chan struct{}
 	hurry    atomic.Bool // no pacing: the log is long, or the server stops
+	syncing  atomic.Bool // pages go to disk
 	finished atomic.Int64
 }
 
@@ -200,7 +201,7 @@ func (s *Store) checkpointSince(m mark) error {
 	if err := s.log.WaitDurable(context.Background(), m.end); err != nil {
 		return err
 	}
-	err := s.db.Update(func(tx *bolt.Tx) error {
+	err := s.update(func(tx *bolt.Tx) error {
 		for _, item := range m.garbage {
 			if err := tx.Bucket(bucketGarbage).Put(item, nil); err != nil {
 				return err
@@ -354,7 +355,7 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	}
 	b.sort()
 	w := batchWriter{s: s, after: map[*slot]slotAfter{}}
-	if err := s.db.Update(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
+	if err := s.update(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
 		s.uncopy(b)
 		return err
 	}
@@ -364,6 +365,20 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	s.pace(s.clock.Mono() - began)
 	return nil
 }
+
+// update runs fn in a write transaction of the data file.
+func (s *Store) update(fn func(*bolt.Tx) error) error {
+	defer s.checkpointer.syncing.Store(false)
+	return s.db.Update(func(tx *bolt.Tx) error {
+		err := fn(tx)
+		s.checkpointer.syncing.Store(true)
+		return err
+	})
+}
+
+// DiskBusy says that the data file is being written out: until that is done, a sync of
+// the log takes longer.
+func (s *Store) DiskBusy() bool { return s.checkpointer.syncing.Load() }
 
 // pace rests as long as the work took.
 func (s *Store) pace(worked time.Duration) {

@@ -73,7 +73,7 @@ const garbageStep = 5000
 func (s *Store) collectGarbage() error {
 	for more := true; more && s.quit.Err() == nil; {
 		began := s.clock.Mono()
-		err := s.db.Update(func(tx *bolt.Tx) (err error) {
+		err := s.update(func(tx *bolt.Tx) (err error) {
 			more, err = s.collectSome(tx)
 			return err
 		})
