@@ -160,23 +160,32 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	c.Out.BulkString("find_keys")
 	c.Out.Map(2)
 	c.Out.BulkString("type")
-	c.Out.BulkString("range")
+	find := []struct {
+		name  string
+		value int
+	}{{"lastkey", ks.Last}, {"keystep", max(ks.Step, 1)}, {"limit", 0}}
+	kind := "range"
+	if ks.Num {
+		kind = "keynum"
+		find[0].name, find[0].value = "keynumidx", 0
+		find[1].name, find[1].value = "firstkey", 1
+		find[2].name, find[2].value = "keystep", 1
+	}
+	c.Out.BulkString(kind)
 	c.Out.BulkString("spec")
-	c.Out.Map(3)
-	c.Out.BulkString("lastkey")
-	c.Out.Int(int64(ks.Last))
-	c.Out.BulkString("keystep")
-	c.Out.Int(int64(max(ks.Step, 1)))
-	c.Out.BulkString("limit")
-	c.Out.Int(0)
+	c.Out.Map(len(find))
+	for _, f := range find {
+		c.Out.BulkString(f.name)
+		c.Out.Int(int64(f.value))
+	}
 }
 
 // keyRange is the older way to say where keys stand: from first to last (negative:
 // from the end), every step. Several specifications are one range when each begins
-// where the one before ends.
+// where the one before ends. What a number of keys is before cannot be told so.
 func (s *Spec) keyRange() (first, last, step int) {
 	for _, ks := range s.shownKeys() {
-		if ks.Flags&NotKey != 0 {
+		if ks.Flags&NotKey != 0 || ks.Num {
 			continue
 		}
 		end := ks.Begin + ks.Last
@@ -215,7 +224,10 @@ func commandGetKeys(c *Ctx, withFlags bool) error {
 		if ks.Flags&NotKey != 0 {
 			continue
 		}
-		first, last, step := ks.span(len(args))
+		if count, ok := ParseInt(args[ks.Begin]); ks.Num && (!ok || count < 1 || count > int64(len(args)-ks.Begin-1)) {
+			return errBadArgs
+		}
+		first, last, step := ks.span(args)
 		for at := first; at <= last; at += step {
 			n++
 			if withFlags {

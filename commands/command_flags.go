@@ -1,5 +1,7 @@
 package commands
 
+import "slices"
+
 // What COMMAND and the ACL say of a command, derived from its flags and group.
 
 // flagWords are the flags that Redis has a name for, in Redis's order.
@@ -32,6 +34,9 @@ func (s *Spec) flagNames() []string {
 		if s.Is(f.flag) {
 			words = append(words, f.word)
 		}
+	}
+	if slices.ContainsFunc(s.Keys, func(ks KeySpec) bool { return ks.Num }) {
+		words = append(words, "movablekeys")
 	}
 	return words
 }

@@ -153,7 +153,7 @@ func (s *Server) keys(spec *Spec, c *Ctx, keys []storage.Key) []storage.Key {
 			}
 			db = other
 		}
-		first, last, step := ks.span(len(c.Args))
+		first, last, step := ks.span(c.Args)
 		for at := first; at <= last; at += step {
 			keys = append(keys, s.Store.Key(db, c.Args[at]))
 		}
@@ -161,10 +161,16 @@ func (s *Server) keys(spec *Spec, c *Ctx, keys []storage.Key) []storage.Key {
 	return keys
 }
 
-// span gives the first and last argument that is a key, for a call of n arguments.
-func (ks *KeySpec) span(n int) (first, last, step int) {
+// span gives the first and last argument that is a key. Where the number of keys is
+// none, or larger than the arguments there are, it is as many as there are.
+func (ks *KeySpec) span(args [][]byte) (first, last, step int) {
+	n := len(args)
 	first, last, step = ks.Begin, ks.Begin+ks.Last, max(ks.Step, 1)
-	if ks.Last < 0 {
+	switch {
+	case ks.Num && n > ks.Begin:
+		count, _ := ParseInt(args[ks.Begin])
+		return ks.Begin + 1, ks.Begin + int(min(max(count, 0), int64(n-ks.Begin-1))), 1
+	case ks.Last < 0:
 		last = n + ks.Last
 	}
 	return first, min(last, n-1), step

@@ -74,6 +74,9 @@ type KeySpec struct {
 	Begin int
 	Last  int // relative to Begin when positive or zero; -1: to the end, -2: to the last but one
 	Step  int // 0 counts as 1
+	// Num says that argument Begin is the number of keys, which follow it (ZUNION).
+	// The handler reports a number that is none.
+	Num bool
 	// DB gives the database of the keys when it is not the client's own, from the
 	// command's arguments (COPY … DB n, MOVE). ok is false where the arguments do not
 	// say a valid one; the handler reports that.
@@ -100,6 +103,9 @@ const (
 
 // Key declares one key at argument n.
 func Key(n int, flags KeyFlags) KeySpec { return KeySpec{Flags: flags, Begin: n} }
+
+// NumKeys declares the keys behind argument n, which says how many they are.
+func NumKeys(n int, flags KeyFlags) KeySpec { return KeySpec{Flags: flags, Begin: n, Num: true} }
 
 // KeysFrom declares keys from argument n to the end, every step.
 func KeysFrom(n, step int, flags KeyFlags) KeySpec {
