@@ -350,14 +350,14 @@ func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 func TestCompactionBesideEverything(t *testing.T) {
 	options := Options{
 		Dir: t.TempDir(), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 2, Shards: 4,
-		SegmentSize: 256 << 10, CheckpointBytes: 2 << 20, MaxMemory: 5 << 20, InitialMmap: 1 << 20, DiskReserve: 1,
+		SegmentSize: 256 << 10, CheckpointBytes: 16 << 20, MaxMemory: 5 << 20, InitialMmap: 1 << 20, DiskReserve: 1,
 		Sync: wal.Always,
 	}
 	s, _, err := Open(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const writers, ops, keys, rounds = 4, 2000, 1500, 20
+	const writers, ops, keys, rounds = 4, 2000, 1500, 60
 	var replaced atomic.Int32
 	s.onCompact = func(step compactStep) error {
 		s.checkpointer.hurry.Store(false) // it would give up nearly each time
