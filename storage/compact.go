@@ -44,8 +44,10 @@ const (
 	compactRest     = 10 * time.Minute
 	compactMin      = 256 << 20
 	// staleBytes of keys in memory that the data file does not show are worth a
-	// checkpoint when the log is far shorter than that: keys that expired.
+	// checkpoint when the log will not ask for one soon: it grew by less than quietBytes
+	// since the last look.
 	staleBytes = 32 << 20
+	quietBytes = 1 << 20
 )
 
 // errCompactStopped says why a compaction was given up. The data file is as it was.
@@ -163,14 +165,17 @@ type compaction struct {
 	entries map[string]int // copied, by bucket
 }
 
-// at ends a stretch of work: it rests as a checkpoint does, and says when to give up.
+// at ends a stretch of work: beside clients it rests as a checkpoint does, and it says when
+// to give up.
 func (c *compaction) at(step compactStep) error {
 	s := c.s
+	if !s.options.NoBackground {
+		s.pace(s.clock.Mono() - c.began)
+		c.began = s.clock.Mono()
+	}
 	if err := s.compactAt(step); err != nil {
 		return err
 	}
-	s.pace(s.clock.Mono() - c.began)
-	c.began = s.clock.Mono()
 	switch {
 	case s.quit.Err() != nil:
 		return fmt.Errorf("%w: %w", errCompactStopped, ErrClosed)
@@ -305,15 +310,17 @@ func (p *proof) slot(at, v []byte) bool {
 func (s *Store) compactLoop() {
 	tick := time.NewTicker(compactInterval)
 	defer tick.Stop()
-	for {
+	for was := s.log.End(); ; {
 		select {
 		case <-tick.C:
 		case <-s.quit.Done():
 			return
 		}
-		if s.stale() && !s.spaceIsLow() {
+		end := s.log.End()
+		if s.stale(end-was) && !s.spaceIsLow() {
 			s.StartCheckpoint()
 		}
+		was = end
 		if size, unused := s.dataUse(); s.worthCompacting(size, unused) {
 			s.compactAndTell()
 			tick.Reset(compactRest)
@@ -323,12 +330,13 @@ func (s *Store) compactLoop() {
 	}
 }
 
-// stale says whether memory has much that the data file does not show, and the log does
-// not have: expired keys cost it nothing, so its length does not ask for the checkpoint
-// that removes them from the file, and their tombstones from memory.
-func (s *Store) stale() bool {
+// stale says whether memory has much that the data file does not show, and the log grows
+// too little for its length to ask for the checkpoint that changes that; grown is by how
+// much, since the last look. Expired keys cost the log nothing, and stay in the file, and
+// as tombstones in memory, until then.
+func (s *Store) stale(grown uint64) bool {
 	_, dirty := s.measure()
-	return dirty > staleBytes && dirty > 4*s.log.Size()
+	return dirty > staleBytes && (grown < quietBytes || dirty > 4*s.log.Size())
 }
 
 // worthCompacting says whether most of the data file is unused, and the copy leaves room

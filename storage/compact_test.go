@@ -489,26 +489,26 @@ func TestWorthCompacting(t *testing.T) {
 func TestExpiredKeysAskForACheckpoint(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })
+	const busy = quietBytes
+	stale := func(when string, grown uint64, want bool) {
+		t.Helper()
+		if got := h.s.stale(grown); got != want {
+			t.Errorf("%s, with %d bytes of log since: stale %t", when, grown, got)
+		}
+	}
 	for i := range staleBytes / 10_000 * 3 / 2 {
 		k := h.s.Key(0, fmt.Appendf(nil, "%010000d", i))
 		h.do(func(x *Txn) { x.SetString(k, nil, h.clock.Now()+1000, Event{EventString, "set"}) }, k)
 	}
 	h.commit()
-	if h.s.stale() {
-		t.Error("stale, though the log is as long as what was written")
-	}
+	stale("written", busy, false)
+	stale("written", 0, true)
 	h.saved()
-	if h.s.stale() {
-		t.Error("stale after a checkpoint")
-	}
+	stale("saved", 0, false)
 	h.clock.Advance(time.Minute)
 	h.s.Reap()
 	h.commit()
-	if !h.s.stale() {
-		t.Error("not stale, though all keys on file are gone")
-	}
+	stale("expired", busy, true)
 	h.saved()
-	if h.s.stale() {
-		t.Error("stale after a checkpoint of the removals")
-	}
+	stale("saved without the expired keys", 0, false)
 }

@@ -12,6 +12,10 @@ import (
 	"keyp/storage"
 )
 
+// checkpointRoom is the free space that a checkpoint may need for the log's segments and
+// the data file.
+const checkpointRoom = 512 << 20
+
 // compact makes the data file of a directory that no server uses as short as its content
 // allows. A running server does that by itself when most of the file is unused.
 func compact(args []string, out io.Writer) (err error) {
@@ -32,9 +36,12 @@ func compact(args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close(false)) }()
 	store.SetDiskReserve(0) // it is for clients
-	// What was removed since the last checkpoint still stands in the file.
-	if err := store.Checkpoint(); err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+	// What was removed since the last checkpoint still stands in the file. On a full disk
+	// that has to stay so: the log would wait for room.
+	if found.Batches > 0 && store.Stats().FreeSpace > checkpointRoom {
+		if err := store.Checkpoint(); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
 	}
 	before, after, err := store.Compact()
 	if err != nil {
