@@ -70,6 +70,7 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	}
 	c.Txn.NoTouch = c.Client.NoTouch && !isWord(c.Args[0], "TOUCH")
 	s.run(c)
+	c.Txn.Settle()
 	c.LSN = max(c.LSN, c.Txn.End())
 	return Done
 }

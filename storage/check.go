@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/object"
 )
 
 // Check proves that memory, index, counts and data file agree, and returns all that
@@ -64,7 +66,9 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 			must(fmt.Errorf("%w: record %x", ErrCorrupt, at))
 			return nil
 		}
-		if _, err := im.resident(tx); err != nil {
+		whole := im
+		whole.partial = true // a checkpoint that did not finish may have left it behind
+		if _, err := whole.resident(tx); err != nil {
 			must(err)
 		}
 		n := parseSlotKey(at[:6])
@@ -202,11 +206,17 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	deadline := p.deadline(cl)
 	if deadline != 0 {
 		c.expires++
+	}
+	due := deadline
+	if o := p.objectOf(cl); o != nil {
+		due = earlier(due, o.val.Earliest())
+	}
+	if due != 0 {
 		c.indexed++
-		if !p.index.Has(p.id(sl, cl), deadline) {
-			c.fail("key %q with deadline %d is not in the index", clip(name), deadline)
+		if !p.index.Has(p.id(sl, cl), due) {
+			c.fail("key %q that is due at %d is not in the index", clip(name), due)
 		}
-		if p.shard.nextDue.Load() > deadline {
+		if p.shard.nextDue.Load() > due {
 			c.fail("key %q is due before the reaper comes", clip(name))
 		}
 	}
@@ -224,7 +234,14 @@ func (c *partCheck) clean(cl cell, im image, stored bool) {
 	}
 	got, err := im.resident(c.tx)
 	if err != nil {
-		return // reported by readAll
+		c.fail("key %q is clean and cannot be read: %v", clip(name), err)
+		return
+	}
+	if o := c.p.objectOf(cl); o != nil {
+		if got.object == nil || !sameValue(o.val, got.object.val) {
+			c.fail("key %q is clean and has other elements on disk", clip(name))
+		}
+		return
 	}
 	value, err := c.p.item(cl).String()
 	if err != nil {
@@ -237,4 +254,15 @@ func (c *partCheck) clean(cl cell, im image, stored bool) {
 	if !bytes.Equal(value, onDisk) {
 		c.fail("key %q is clean and has another value on disk", clip(name))
 	}
+}
+
+// sameValue compares all elements.
+func sameValue(a, b object.Value) bool {
+	same := a.Type() == b.Type() && a.Len() == b.Len()
+	a.Walk(func(elem, val []byte, deadline int64) bool {
+		other, d, ok := b.Element(elem)
+		same = same && ok && d == deadline && bytes.Equal(val, other)
+		return same
+	})
+	return same
 }

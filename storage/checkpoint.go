@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -35,6 +36,41 @@ type checkpointer struct {
 	hurry    atomic.Bool // no pacing: the log is long, or the server stops
 	syncing  atomic.Bool // pages go to disk
 	finished atomic.Int64
+
+	mu      sync.Mutex
+	active  bool
+	movedIn []arrival
+}
+
+// arrival is a key that a value was moved to by RENAME while a checkpoint was under way.
+// The records that made the value may stand in segments that the checkpoint lets go, and
+// it may have passed the key, so it looks again before it finishes.
+type arrival struct {
+	p   *part
+	key string
+}
+
+func (c *checkpointer) arrived(p *part, o *Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active {
+		c.movedIn = append(c.movedIn, arrival{p, o.key})
+	}
+}
+
+// listen starts a new list of arrivals, or ends it.
+func (c *checkpointer) listen(active bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active, c.movedIn = active, nil
+}
+
+func (c *checkpointer) takeArrivals() []arrival {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.movedIn
+	c.movedIn = nil
+	return list
 }
 
 const (
@@ -198,6 +234,9 @@ func (s *Store) checkpointSince(m mark) error {
 			return err
 		}
 	}
+	if err := s.checkpointArrivals(&b); err != nil {
+		return err
+	}
 	if err := s.log.WaitDurable(context.Background(), m.end); err != nil {
 		return err
 	}
@@ -237,6 +276,7 @@ func (s *Store) rotate() (m mark, err error) {
 		return m, err
 	}
 	m.end, m.garbage = s.log.End(), s.garbage.take()
+	s.checkpointer.listen(true)
 	for _, sh := range s.shards {
 		// What the old segments say is reaped goes with them; the tombstones of that
 		// are on disk by then, those of later removals are not.
@@ -265,6 +305,42 @@ func (s *Store) checkpointPart(b *cpBatch, p *part) error {
 	return s.commitBatch(b)
 }
 
+// checkpointArrivals writes what was moved to other keys meanwhile.
+func (s *Store) checkpointArrivals(b *cpBatch) error {
+	defer s.checkpointer.listen(false)
+	for list := s.checkpointer.takeArrivals(); len(list) > 0; list = s.checkpointer.takeArrivals() {
+		for _, a := range list {
+			s.copyArrival(b, a)
+			if err := s.commitBatch(b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) copyArrival(b *cpBatch, a arrival) {
+	a.p.shard.mu.Lock()
+	defer a.p.shard.mu.Unlock()
+	k := s.Key(0, []byte(a.key))
+	sl := a.p.slot(k)
+	c := a.p.find(sl, k)
+	if a.p.dead || c == nil || !c.is(cellDirty) {
+		return
+	}
+	b.use(sl)
+	s.copyCell(b, a.p, sl, c)
+}
+
+// use notes that the batch has keys of a slot, which is held: nothing of it may leave
+// memory before the batch is on disk.
+func (b *cpBatch) use(sl *slot) {
+	if !sl.inflight {
+		sl.inflight = true
+		b.slots = append(b.slots, sl)
+	}
+}
+
 // copySlot copies the dirty cells of one bucket of a slot's table.
 func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
 	p.shard.mu.Lock()
@@ -272,10 +348,7 @@ func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint3
 	if p.dead || sl.dirty == 0 {
 		return 0, true
 	}
-	if !sl.inflight {
-		sl.inflight = true
-		b.slots = append(b.slots, sl)
-	}
+	b.use(sl)
 	next, done = sl.table.walkBucket(from, func(c *cell) {
 		if c.is(cellDirty) {
 			s.copyCell(b, p, sl, c)
@@ -309,8 +382,9 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) {
 	switch {
 	case o == nil:
 		im.payload = p.slabs.at(c.ref()).value()
-	case !o.stored && o.val.Bytes() <= inlineMax:
+	case !o.is(stateStored) && o.val.Bytes() <= inlineMax:
 		im.id, im.payload = o.id, appendInline(nil, o.val)
+		o.state |= stateInline
 	default:
 		s.copyElements(b, o, e)
 		im.id, im.inline = o.id, false
@@ -329,11 +403,11 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) {
 		e.elements = append(e.elements, element{at, b.arena.take(appendElement(nil, at, deadline, val))})
 		return true
 	}
-	if !o.stored {
-		o.stored = true
+	if !o.is(stateStored) {
+		o.state = o.state&^stateInline | stateStored
 		o.val.Walk(put)
-	} else {
-		for elem := range o.changed {
+	} else if o.side != nil {
+		for elem := range o.side.changed {
 			if val, deadline, ok := o.val.Element([]byte(elem)); ok {
 				put([]byte(elem), val, deadline)
 			} else {
@@ -341,7 +415,14 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) {
 			}
 		}
 	}
-	o.changed, o.linked = nil, false
+	if o.side != nil {
+		o.side.unsaved = unsaved{}
+		o.lean()
+	}
+	if o.is(stateLinked) {
+		delete(e.p.linked, o.id)
+	}
+	o.state &^= stateLinked | stateReplayed
 }
 
 // commitBatch writes a batch to the data file and empties it.
@@ -437,7 +518,7 @@ func (s *Store) uncopy(b *cpBatch) {
 				}
 				if o := e.p.objectOf(*c); o != nil && o.id == e.id {
 					for _, el := range e.elements {
-						o.dirtyElement(el.at[8:])
+						o.change(el.at[8:])
 					}
 				}
 				e.p.markDirty(e.sl, c)
@@ -527,7 +608,7 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, a *arena) error {
 		}
 	}
 	if id := old.stored(); id != 0 && id != e.id {
-		if e.moved {
+		if e.moved && e.p.hasMoved(id) {
 			w.settled = append(w.settled, movedValue{e.p, id})
 		} else {
 			w.drops = append(w.drops, id)

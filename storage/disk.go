@@ -104,6 +104,9 @@ type image struct {
 	name     []byte // the key
 	payload  []byte
 	badTime  bool // the deadline failed its check and was taken as none
+	// partial: the elements on disk are not all, or not all as they are in the value,
+	// and the log has what is missing.
+	partial bool
 }
 
 // append encodes the record for disk key at.
@@ -189,7 +192,7 @@ func (m *image) value(tx *bolt.Tx) (object.Value, error) {
 	if !m.inline {
 		v, err := readElements(tx, m.typ, m.id)
 		want := fields{rest: m.payload}
-		if err == nil && (int(want.int()) != v.Len() || want.bad) {
+		if err == nil && !m.partial && (int(want.int()) != v.Len() || want.bad) {
 			err = fmt.Errorf("%w: value %d has %d elements", ErrCorrupt, m.id, v.Len())
 		}
 		return v, err

@@ -33,6 +33,8 @@ var (
 	Expired = Event{EventExpired, "expired"}
 	Evicted = Event{EventEvicted, "evicted"}
 	Deleted = Event{EventGeneric, "del"}
+	// FieldExpired: fields of a hash are gone, one event for those of a batch.
+	FieldExpired = Event{EventHash, "hexpired"}
 )
 
 // Happened is an event with its key. LSN is when it becomes durable: under

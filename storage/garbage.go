@@ -54,6 +54,9 @@ func (s *Store) dropSpace(space uint32, db int) {
 			for id := range p.moved {
 				s.garbage.add(garbageKeep(space, id))
 			}
+			for id := range p.linked {
+				s.garbage.add(garbageValue(id))
+			}
 		}
 	}
 }
@@ -61,8 +64,9 @@ func (s *Store) dropSpace(space uint32, db int) {
 // dropped is told of every live value that leaves memory for good. Elements on disk
 // that the record under the value's own key does not name would be forgotten.
 func (s *Store) dropped(p *part, c cell) {
-	if o := p.objectOf(c); o != nil && o.stored && o.linked {
+	if o := p.objectOf(c); o != nil && o.is(stateLinked) {
 		s.garbage.add(garbageValue(o.id))
+		delete(p.linked, o.id)
 	}
 }
 

@@ -191,7 +191,7 @@ func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {
 			sl.partial = true
 			s.partials.Add(1) // before the window gets the key: it drops all when nothing is partial
 		}
-		if d := p.deadline(c); d != 0 {
+		if d := p.due(c); d != 0 {
 			p.setIndex(p.id(sl, c), d, 0)
 			s.window.leave(d, diskKey(nil, p.space, k))
 			freed += indexBytes
@@ -204,36 +204,40 @@ func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {
 
 // counters are what INFO shows of the store.
 type counters struct {
-	Expired        atomic.Int64
-	Evictions      atomic.Int64 // keys that left memory; nothing is lost
-	Loads          atomic.Int64 // reads of the data file
-	LoadErrors     atomic.Int64
-	BadDeadlines   atomic.Int64
-	ClockSteps     atomic.Int64
-	CheckpointKeys atomic.Int64
+	Expired atomic.Int64
+	// ExpiredElements of collections; the keys they were of are not counted.
+	ExpiredElements atomic.Int64
+	Evictions       atomic.Int64 // keys that left memory; nothing is lost
+	Loads           atomic.Int64 // reads of the data file
+	LoadErrors      atomic.Int64
+	BadDeadlines    atomic.Int64
+	ClockSteps      atomic.Int64
+	CheckpointKeys  atomic.Int64
 }
 
 // Stats is a reading of the store's counters.
 type Stats struct {
-	Memory         int64 // bytes of keys, tables and indexes in memory
-	Dirty          int64 // bytes that the data file does not have yet
-	Resident       int64 // keys in memory
-	PartialSlots   int64 // slots with keys that are only on disk
-	Expired        int64 // since the start
-	Evictions      int64
-	Loads          int64
-	LoadErrors     int64
-	BadDeadlines   int64
-	ClockSteps     int64
-	Checkpoints    int64
-	CheckpointKeys int64
-	LogBytes       int64 // that recovery would replay
-	LogEnd         uint64
-	LogDurable     uint64
-	DataBytes      int64 // size of the data file
-	DataFree       int64 // of it, reusable
-	FreeSpace      uint64
-	Lateness       LatenessStats
+	Memory       int64 // bytes of keys, tables and indexes in memory
+	Dirty        int64 // bytes that the data file does not have yet
+	Resident     int64 // keys in memory
+	PartialSlots int64 // slots with keys that are only on disk
+	Expired      int64 // since the start
+	// ExpiredElements are elements of collections that expired by themselves.
+	ExpiredElements int64
+	Evictions       int64
+	Loads           int64
+	LoadErrors      int64
+	BadDeadlines    int64
+	ClockSteps      int64
+	Checkpoints     int64
+	CheckpointKeys  int64
+	LogBytes        int64 // that recovery would replay
+	LogEnd          uint64
+	LogDurable      uint64
+	DataBytes       int64 // size of the data file
+	DataFree        int64 // of it, reusable
+	FreeSpace       uint64
+	Lateness        LatenessStats
 }
 
 // LatenessStats is how late expired keys were removed, in ms.
@@ -242,18 +246,19 @@ type LatenessStats struct{ P50, P99, Max, Count int64 }
 // Stats reads the counters. It locks shard after shard, briefly.
 func (s *Store) Stats() Stats {
 	st := Stats{
-		PartialSlots:   s.partials.Load(),
-		Expired:        s.stats.Expired.Load(),
-		Evictions:      s.stats.Evictions.Load(),
-		Loads:          s.stats.Loads.Load(),
-		LoadErrors:     s.stats.LoadErrors.Load(),
-		BadDeadlines:   s.stats.BadDeadlines.Load(),
-		ClockSteps:     s.stats.ClockSteps.Load(),
-		Checkpoints:    s.checkpointer.finished.Load(),
-		CheckpointKeys: s.stats.CheckpointKeys.Load(),
-		LogBytes:       s.log.Size(),
-		LogEnd:         s.log.End(),
-		LogDurable:     s.log.Durable(),
+		PartialSlots:    s.partials.Load(),
+		Expired:         s.stats.Expired.Load(),
+		ExpiredElements: s.stats.ExpiredElements.Load(),
+		Evictions:       s.stats.Evictions.Load(),
+		Loads:           s.stats.Loads.Load(),
+		LoadErrors:      s.stats.LoadErrors.Load(),
+		BadDeadlines:    s.stats.BadDeadlines.Load(),
+		ClockSteps:      s.stats.ClockSteps.Load(),
+		Checkpoints:     s.checkpointer.finished.Load(),
+		CheckpointKeys:  s.stats.CheckpointKeys.Load(),
+		LogBytes:        s.log.Size(),
+		LogEnd:          s.log.End(),
+		LogDurable:      s.log.Durable(),
 	}
 	st.Memory, st.Dirty = s.measure()
 	for _, sh := range s.shards {

@@ -31,7 +31,7 @@ func (it Item) Type() object.Type {
 // Key is the key's name.
 func (it Item) Key() []byte {
 	if it.o != nil {
-		return it.o.key
+		return it.o.name()
 	}
 	return it.b.key()
 }
@@ -77,6 +77,11 @@ const embeddedLimit = 44
 
 // Encoding is the name that OBJECT ENCODING gives for the value.
 func (it Item) Encoding() string {
+	if it.o != nil {
+		if v, ok := it.o.val.(interface{ Encoding() string }); ok {
+			return v.Encoding()
+		}
+	}
 	value, err := it.String()
 	if err != nil {
 		return ""
@@ -91,4 +96,14 @@ func (it Item) Encoding() string {
 		return "embstr"
 	}
 	return "raw"
+}
+
+// Value is the value of a collection or of a large string, for reading only; nil for a
+// small string, which String gives. Elements whose deadline has come are not in it in a
+// transaction; elsewhere they may be.
+func (it Item) Value() object.Value {
+	if it.o == nil {
+		return nil
+	}
+	return it.o.val
 }

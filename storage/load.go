@@ -77,6 +77,7 @@ func (s *Store) loadKey(k Key) error {
 		p := sh.parts[k.DB]
 		if s.resident(k) {
 			sh.mu.Unlock()
+			s.shedAll(k)
 			return nil
 		}
 		sl := p.slot(k)

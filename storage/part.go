@@ -5,7 +5,6 @@ import (
 	"math"
 	"sync/atomic"
 
-	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -47,7 +46,10 @@ type part struct {
 	dirty   int64 // bytes that the data file does not have yet, about
 	// moved are values whose elements a record of this part still names on disk
 	// although they belong to another key now.
-	moved   map[uint64]struct{}
+	moved idSet
+	// linked are values whose elements stand on disk although no record of the part
+	// names them yet.
+	linked  idSet
 	counted bool // counts stand in the present transaction's list
 	dead    bool // the database was emptied: nothing refers to this keyspace
 }
@@ -83,7 +85,7 @@ func (p *part) find(sl *slot, k Key) *cell {
 
 func (p *part) name(c cell) []byte {
 	if c.is(cellObj) {
-		return p.objects.at(c.ref()).key
+		return p.objects.at(c.ref()).name()
 	}
 	return p.slabs.at(c.ref()).key()
 }
@@ -91,6 +93,15 @@ func (p *part) name(c cell) []byte {
 // The header fields of a key, wherever it stands.
 
 func (p *part) deadline(c cell) int64 { return p.item(c).Deadline() }
+
+// due is when the key has to be looked at, which is where it stands in the index: its
+// deadline, or before it the first deadline of an element.
+func (p *part) due(c cell) int64 {
+	if c.is(cellObj) {
+		return p.objects.at(c.ref()).due()
+	}
+	return p.slabs.at(c.ref()).deadline()
+}
 
 func (p *part) created(c cell) uint32 {
 	if c.is(cellObj) {
@@ -202,7 +213,7 @@ func (p *part) bury(sl *slot, c *cell) {
 		b[offFlags] = *p.flags(old) & (flagDisk | flagMoved)
 		*c = newCell(uint64(old), ref, cellTomb)
 	} else {
-		ref := p.objects.add(&Object{key: name, flags: *p.flags(old) & (flagDisk | flagMoved)})
+		ref := p.objects.add(&Object{key: string(name), flags: *p.flags(old) & (flagDisk | flagMoved)})
 		*c = newCell(uint64(old), ref, cellTomb|cellObj)
 	}
 	p.free(old)
@@ -218,59 +229,20 @@ func (p *part) dirtyOff(sl *slot, c *cell) {
 	}
 }
 
-// Object is a key that is not in a slab: a large string or a collection.
-type Object struct {
-	key      []byte
-	val      object.Value // nil in a tombstone
-	deadline int64
-	lsn      uint64
-	created  uint32
-	access   uint32
-	flags    byte
-	// id is the value's generation: a number from a persisted counter that a key's
-	// value gets when it is created or overwritten, keeps through RENAME, and that is
-	// never given again.
-	id uint64
-	// stored: the value's elements stand on disk under id, not inline in its record.
-	stored bool
-	// linked: the record on disk under this key is not the one that names id, since
-	// the value came here by RENAME.
-	linked bool
-	// changed are the elements that the data file does not show, if stored.
-	changed map[string]struct{}
-}
+// idSet is a set of value ids, usually empty.
+type idSet map[uint64]struct{}
 
-func (o *Object) bytes() int {
-	n := len(o.key) + 120
-	if o.val != nil {
-		n += o.val.Bytes()
+func (s *idSet) add(id uint64) {
+	if *s == nil {
+		*s = idSet{}
 	}
-	return n
+	(*s)[id] = struct{}{}
 }
 
-// objects numbers Go objects, so that a cell can name them as it names blocks.
-type objects struct {
-	list  []*Object
-	holes []uint32
-	bytes int64
-}
-
-func (s *objects) at(ref uint32) *Object { return s.list[ref] }
-
-func (s *objects) add(o *Object) uint32 {
-	s.bytes += int64(o.bytes())
-	if n := len(s.holes); n > 0 {
-		ref := s.holes[n-1]
-		s.holes = s.holes[:n-1]
-		s.list[ref] = o
-		return ref
-	}
-	s.list = append(s.list, o)
-	return uint32(len(s.list) - 1)
-}
-
-func (s *objects) remove(ref uint32) {
-	s.bytes -= int64(s.list[ref].bytes())
-	s.list[ref] = nil
-	s.holes = append(s.holes, ref)
+// hasMoved says whether a value moved away from a key of the part.
+func (p *part) hasMoved(id uint64) bool {
+	p.shard.mu.Lock()
+	defer p.shard.mu.Unlock()
+	_, ok := p.moved[id]
+	return ok
 }

@@ -27,22 +27,28 @@ func (r *source) NextDeadline() (int64, bool) {
 	return due, due != never
 }
 
-// ReapDue removes keys due by now for about budget.
+// ReapDue removes keys and elements due by now for about budget.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	s := r.sh.store
 	s.lock(r.t, 1<<r.sh.num)
 	r.t.now = now
 	began := s.clock.Mono()
 	var last int64
-	for ; n%16 != 15 || s.clock.Mono()-began < budget; n++ {
+	for looks := 1; looks%16 != 0 || s.clock.Mono()-began < budget; looks++ {
 		p, db, due, ok := r.sh.firstDue(now)
 		if !ok {
 			break
 		}
 		sl, c, k := p.byID(due.ID)
 		k.DB = db
-		last = due.Deadline
-		r.t.expire(p, sl, c, k)
+		if d := p.deadline(*c); d == due.Deadline {
+			last = d
+			r.t.expire(p, sl, c, k)
+			n++
+		} else {
+			n += r.t.shed(p, sl, c, k, shedStep)
+			looks |= 15 // that took as long as a few keys
+		}
 	}
 	if _, _, _, more = r.sh.firstDue(now); more {
 		r.t.through = last
@@ -54,6 +60,9 @@ func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	}
 	return n, more
 }
+
+// shedStep is how many elements of a key the reaper removes before it looks at the time.
+const shedStep = 64
 
 // firstDue is the earliest entry of all databases that is due.
 func (sh *shard) firstDue(now int64) (p *part, db int, due ttl.Entry, ok bool) {

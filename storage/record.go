@@ -23,9 +23,12 @@ import (
 //	link    11 space key space key id type deadline [created]  the value id moves to the second
 //	flush   12 db space                                   the database starts over
 //	swap    13 db db
+//	more    14 elem deadline value                        as element ┐ of the value that the
+//	less    15 elem                                       as remove  ┘ record before is about
 //
 // space is the keyspace's id; id is the value's (Object.id); created, a Unix second, is
-// there when deadline is not 0. Numbers are never reused; 6 is free.
+// there when deadline is not 0. Before more and less stand large, element, remove, more
+// or less, in the same batch. Numbers are never reused; 6 is free.
 const (
 	recPut = 1 + iota
 	recLarge
@@ -40,13 +43,15 @@ const (
 	recLink
 	recFlush
 	recSwap
+	recMore
+	recLess
 )
 
 var errBadRecord = errors.New("storage: a log record does not parse")
 
 // recordCost is about what replaying a record costs, in microseconds: those that change
 // a key instead of stating it may have to read it from the data file.
-var recordCost = [...]int64{recPut: 1, recLarge: 2, recElement: 1, recRemove: 1, recRange: 10, recDelete: 1, recDeadline: 5, recLink: 10}
+var recordCost = [...]int64{recPut: 1, recLarge: 2, recElement: 1, recRemove: 1, recRange: 10, recDelete: 1, recDeadline: 5, recLink: 10, recMore: 1, recLess: 1}
 
 func appendRecord(dst []byte, tag byte, ints ...uint64) []byte {
 	dst = append(dst, tag)

@@ -6,6 +6,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // replay puts the log's batches into memory. It runs alone, before anything else may
@@ -18,12 +19,20 @@ type replay struct {
 	floor   []int64 // per shard: the newest "reaped through"
 	batches int64
 	key     []byte // scratch
+	about   subject
 	// orphans are values whose records name a key that does not have them (any more)
 	// in the data file: a link may give them another.
 	orphans map[uint64]*Object
 	// later are slots on disk of keyspaces that the log is yet to make: the
 	// checkpoint that wrote them did not finish.
 	later map[uint32][]laterSlot
+}
+
+// subject is the value that the last record was about, if it was about an element.
+type subject struct {
+	p *part // nil: no key has it
+	k Key
+	o *Object // nil: the value is no more
 }
 
 type laterSlot struct {
@@ -100,8 +109,12 @@ func (r *replay) batch(_ uint64, batch []byte) error {
 		r.batches++
 	}
 	f := fields{rest: batch}
+	defer r.settle()
 	for len(f.rest) > 0 {
 		tag := f.rest[0]
+		if tag != recMore && tag != recLess {
+			r.settle()
+		}
 		f.rest = f.rest[1:]
 		if err := r.record(tag, &f); err != nil {
 			return err
@@ -142,6 +155,8 @@ func (r *replay) record(tag byte, f *fields) error {
 	case recPut, recLarge, recElement, recRemove, recRange, recDelete, recDeadline, recLink:
 		p, k := r.target(f)
 		return r.keyRecord(tag, p, k, f)
+	case recMore, recLess:
+		return r.elementOf(tag == recMore, f)
 	default:
 		return fmt.Errorf("%w: unknown tag %d", errBadRecord, tag)
 	}
@@ -167,12 +182,18 @@ func (r *replay) reaped(shard int, through int64, f *fields) {
 		if p == nil {
 			continue
 		}
-		for {
-			due, ok := p.index.First()
-			if !ok || due.Deadline > through {
-				break
+		var due []uint64
+		p.index.Walk(0, func(e ttl.Entry) bool {
+			if e.Deadline <= through {
+				due = append(due, e.ID)
 			}
-			sl, c, _ := p.byID(due.ID)
+			return e.Deadline <= through
+		})
+		for _, id := range due {
+			sl, c, _ := p.byID(id)
+			if d := p.deadline(*c); d == 0 || d > through {
+				continue // elements are due: records name those that went
+			}
 			p.unindex(sl, c)
 			r.s.dropped(p, *c)
 			p.bury(sl, c)
@@ -192,7 +213,7 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 		}
 		return r.put(p, k, value, deadline, created)
 	case recLarge:
-		o := &Object{id: f.int()}
+		o := &Object{id: f.int(), state: stateReplayed}
 		var deadline int64
 		deadline, o.created = f.deadline()
 		typ := f.typ()
@@ -202,37 +223,31 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 		o.val = object.New(typ)
 		r.sawID(o.id)
 		if p != nil && !f.bad {
-			o.key = append([]byte(nil), k.Name...)
+			o.key = string(k.Name)
 			sl := p.slot(k)
 			c := p.putObject(nil, sl, p.find(sl, k), k, o, deadline)
 			p.setHeader(*c, deadline, o.created, r.access())
 			r.mayBeOnDisk(p, sl, c)
+			r.about = subject{p, k, o}
 		}
-	case recElement:
-		id, typ, elem, deadline, val := f.int(), f.typ(), f.bytes(), int64(f.int()), f.bytes()
-		return r.change(p, k, id, typ, f, func(o *Object) error {
-			o.dirtyElement(elem)
-			return o.val.Put(elem, val, deadline)
-		})
-	case recRemove:
-		id, typ, elem := f.int(), f.typ(), f.bytes()
-		return r.change(p, k, id, typ, f, func(o *Object) error {
-			o.dirtyElement(elem)
-			o.val.Remove(elem)
-			return nil
-		})
+	case recElement, recRemove:
+		id, typ := f.int(), f.typ()
+		if err := r.find(p, k, id, typ, f); err != nil {
+			return err
+		}
+		return r.elementOf(tag == recElement, f)
 	case recRange:
 		id, off, data := f.int(), int(f.int()), f.bytes()
-		return r.change(p, k, id, object.TypeString, f, func(o *Object) error {
-			str, ok := o.val.(*object.String)
-			if !ok {
-				return errBadRecord
-			}
-			was := len(str.Data)
-			str.WriteAt(off, data)
-			o.dirtyRange(off, len(data), was)
-			return nil
-		})
+		if err := r.find(p, k, id, object.TypeString, f); err != nil || r.about.o == nil {
+			return err
+		}
+		str, ok := r.about.o.val.(*object.String)
+		if !ok {
+			return errBadRecord
+		}
+		was := len(str.Data)
+		str.WriteAt(off, data)
+		r.about.o.changeRange(off, len(data), was)
 	case recDelete:
 		if p != nil && !f.bad {
 			r.delete(p, k)
@@ -313,6 +328,7 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 		if err != nil {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
+		im.partial = true // the log will make it whole
 		got, err := im.resident(tx)
 		if err != nil {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
@@ -324,30 +340,55 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	return sl, c, err
 }
 
-// change applies fn to the value id, which is key k's, or was when the record was
-// written.
-func (r *replay) change(p *part, k Key, id uint64, typ object.Type, f *fields, fn func(*Object) error) error {
+// find makes the value id the subject. It is key k's, or was when the record was written.
+func (r *replay) find(p *part, k Key, id uint64, typ object.Type, f *fields) error {
 	r.sawID(id)
 	if p == nil || f.bad {
 		return nil
 	}
-	sl, c, err := r.have(p, k)
+	_, c, err := r.have(p, k)
 	if err != nil {
 		return err
 	}
 	if o := p.valueOf(c, id); o != nil {
-		p.dirtyOff(sl, c)
-		p.objects.bytes -= int64(o.bytes())
-		err = fn(o)
-		p.objects.bytes += int64(o.bytes())
-		p.markDirty(sl, c)
-		return err
+		r.about = subject{p, k, o}
+		return nil
 	}
 	o, err := r.orphan(id, typ)
-	if o == nil || err != nil {
-		return err
+	r.about.o = o
+	return err
+}
+
+// elementOf reads the rest of a record about an element, which is put or removed, and
+// applies it to the subject.
+func (r *replay) elementOf(put bool, f *fields) error {
+	elem := f.bytes()
+	var deadline int64
+	var val []byte
+	if put {
+		deadline, val = int64(f.int()), f.bytes()
 	}
-	return fn(o)
+	o := r.about.o
+	if o == nil || f.bad {
+		return nil
+	}
+	o.change(elem)
+	if put {
+		return o.val.Put(elem, val, deadline)
+	}
+	o.val.Remove(elem)
+	return nil
+}
+
+// settle takes the changed subject into the counts and the index.
+func (r *replay) settle() {
+	if p := r.about.p; p != nil {
+		sl := p.slot(r.about.k)
+		if c := p.find(sl, r.about.k); c != nil && p.objectOf(*c) == r.about.o {
+			p.recount(sl, c, r.about.o)
+		}
+	}
+	r.about = subject{}
 }
 
 // valueOf is the object of a live cell if it is value id.
@@ -370,7 +411,7 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	err := r.s.view(func(tx *bolt.Tx) error {
 		v, err := readElements(tx, typ, id)
 		if err == nil && v.Len() > 0 {
-			o = &Object{id: id, stored: true, val: v}
+			o = &Object{id: id, state: stateStored, val: v}
 		}
 		return err
 	})

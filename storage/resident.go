@@ -30,7 +30,10 @@ func (m *image) resident(tx *bolt.Tx) (resident, error) {
 	if err != nil {
 		return got, err
 	}
-	got.object = &Object{key: append([]byte(nil), m.name...), val: v, id: m.id, stored: !m.inline}
+	got.object = &Object{key: string(m.name), val: v, deadline: m.deadline, id: m.id, state: stateInline}
+	if !m.inline {
+		got.object.state = stateStored
+	}
 	return got, nil
 }
 
@@ -49,7 +52,7 @@ func (p *part) admit(sl *slot, k Key, got resident) *cell {
 	p.setHeader(c, got.deadline, got.created, uint32(p.shard.store.clock.Now()/1000))
 	*p.flags(c) |= flagDisk
 	at := p.insert(sl, k.Hash, c)
-	p.setIndex(p.id(sl, *at), 0, got.deadline)
+	p.setIndex(p.id(sl, *at), 0, p.due(*at))
 	if got.badTime {
 		p.markDirty(sl, at)
 	}
@@ -66,7 +69,7 @@ func (p *part) tombstone(sl *slot, k Key) {
 // nor does the data file have it.
 func (p *part) absent(sl *slot, k Key, flags byte) *cell {
 	if len(k.Name) > maxSlabKey {
-		ref := p.objects.add(&Object{key: append([]byte(nil), k.Name...), flags: flags})
+		ref := p.objects.add(&Object{key: string(k.Name), flags: flags})
 		return p.insert(sl, k.Hash, newCell(k.Hash, ref, cellTomb|cellObj))
 	}
 	ref, b := p.slabs.alloc(blockHeader + len(k.Name))

@@ -173,7 +173,7 @@ func (s *Store) readStretch(space uint32, slot uint16, from uint32, count int) (
 			if err != nil {
 				return err
 			}
-			o := &Object{key: append([]byte(nil), im.name...), val: object.New(im.typ), deadline: im.deadline, created: im.created}
+			o := &Object{key: string(im.name), val: object.New(im.typ), deadline: im.deadline, created: im.created}
 			keys = append(keys, found{prefix, Item{o: o}})
 		}
 		return nil

@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/bits"
 
 	"keyp/storage/object"
@@ -25,11 +26,15 @@ type Txn struct {
 	buf    []byte // the batch so far
 	seen   uint64 // the newest LSN that a look-up showed
 	cost   int64  // what replaying the batch costs
-	wrote  []touched
-	gone   []*slot // slots that lost a key
-	counts []*part // parts whose counts changed
-	late   uint64  // shards in which a key was seen expired
-	flush  bool    // databases were emptied or exchanged
+	logged uint64 // the value that the last record is about, if it is about an element
+	opened []opened
+	// scratch is for an element's value while the value it is of changes.
+	scratch []byte
+	wrote   []touched
+	gone    []*slot // slots that lost a key
+	counts  []*part // parts whose counts changed
+	late    uint64  // shards in which a key was seen expired
+	flush   bool    // databases were emptied or exchanged
 	// through is the deadline up to which late shards are reaped, 0 for now.
 	through int64
 	events  []Happened
@@ -45,21 +50,22 @@ type touched struct {
 func (s *Store) NewTxn() *Txn { return &Txn{s: s} }
 
 // Begin locks the shards of keys, in index order, and takes the instant. It returns
-// false, with nothing locked, when a key is not in memory but may be on disk: the
-// caller has it loaded (Store.Load) and comes again.
+// false, with nothing locked, when a key is not in memory but may be on disk, or so much
+// of it is due that removing it takes long: the caller has it loaded (Store.Load) and
+// comes again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
 	var mask uint64
 	for i := range keys {
 		mask |= 1 << s.shardOf(keys[i].Slot)
 	}
 	s.lock(t, mask)
+	t.now = s.now()
 	for i := range keys {
-		if !s.resident(keys[i]) {
+		if !s.resident(keys[i]) || s.overdue(keys[i], t.now) {
 			s.unlock(t)
 			return false
 		}
 	}
-	t.now = s.now()
 	return true
 }
 
@@ -103,6 +109,7 @@ func (t *Txn) Now() int64 { return t.now }
 // the transaction showed or did depends on: under appendfsync always a reply may leave
 // once the log is durable that far.
 func (t *Txn) End() uint64 {
+	t.Settle()
 	through := t.now
 	if t.through != 0 {
 		through = t.through
@@ -164,7 +171,7 @@ const maxKept = 1 << 20
 
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
-	t.seen, t.late, t.cost, t.through, t.NoTouch, t.flush = 0, 0, 0, 0, false, false
+	t.seen, t.late, t.cost, t.logged, t.through, t.NoTouch, t.flush = 0, 0, 0, 0, 0, false, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}
@@ -201,8 +208,12 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 		t.seen = max(t.seen, sl.lastDelete, sh.flushLSN)
 		return p, sl, c
 	}
-	if d := p.deadline(*c); d != 0 && d <= t.now {
-		t.expire(p, sl, c, k)
+	if due := p.due(*c); due != 0 && due <= t.now {
+		if d := p.deadline(*c); d != 0 && d <= t.now {
+			t.expire(p, sl, c, k)
+		} else {
+			t.shed(p, sl, c, k, math.MaxInt)
+		}
 		return p, sl, p.find(sl, k)
 	}
 	t.seen = max(t.seen, p.lsn(*c))
@@ -224,8 +235,7 @@ func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 
 // remove takes a live key out of index, counts and table.
 func (t *Txn) remove(p *part, sl *slot, c *cell) {
-	if d := p.deadline(*c); d != 0 {
-		p.setIndex(p.id(sl, *c), d, 0)
+	if _, d := p.unindex(sl, c); d != 0 {
 		p.expires--
 	}
 	p.keys--
@@ -268,6 +278,7 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 }
 
 func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
+	t.logged = 0
 	t.buf = appendBytes(appendRecord(t.buf, tag, uint64(p.space)), key)
 	t.cost += recordCost[tag]
 }
@@ -314,7 +325,7 @@ func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 		t.buf = appendBytes(t.buf, value)
 		c = p.putSmall(t, sl, c, k, value, deadline)
 	} else {
-		o := &Object{key: append([]byte(nil), k.Name...), val: &object.String{Data: append([]byte(nil), value...)}, id: t.s.generation.Add(1)}
+		o := t.newObject(k, &object.String{Data: append([]byte(nil), value...)})
 		c = p.putObject(t, sl, c, k, o, deadline)
 		t.logObject(p, o, deadline, created)
 	}
@@ -329,30 +340,47 @@ func (t *Txn) createdAt(deadline int64) uint32 {
 	return uint32(t.now / 1000)
 }
 
+// newObject makes a value, of a new generation, for a key to adopt.
+func (t *Txn) newObject(k Key, v object.Value) *Object {
+	return &Object{key: string(k.Name), val: v, id: t.s.generation.Add(1)}
+}
+
 // logObject records a whole new value.
 func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
-	t.keyRecord(recLarge, p, o.key)
+	t.keyRecord(recLarge, p, o.name())
 	t.buf = binary.AppendUvarint(t.buf, o.id)
 	t.buf = appendDeadline(t.buf, deadline, created)
 	t.buf = append(t.buf, byte(o.val.Type()))
+	t.logged = o.id
 	o.val.Walk(func(elem, val []byte, d int64) bool {
 		t.element(p, o, elem, val, d)
 		return true
 	})
 }
 
+// element records an element's value.
 func (t *Txn) element(p *part, o *Object, elem, val []byte, deadline int64) {
-	t.keyRecord(recElement, p, o.key)
-	t.buf = append(binary.AppendUvarint(t.buf, o.id), byte(o.val.Type()))
-	t.buf = appendBytes(t.buf, elem)
+	t.elementRecord(recElement, recMore, p, o, elem)
 	t.buf = binary.AppendUvarint(t.buf, uint64(deadline))
 	t.buf = appendBytes(t.buf, val)
 }
 
 // removed records that an element is gone.
 func (t *Txn) removed(p *part, o *Object, elem []byte) {
-	t.keyRecord(recRemove, p, o.key)
-	t.buf = append(binary.AppendUvarint(t.buf, o.id), byte(o.val.Type()))
+	t.elementRecord(recRemove, recLess, p, o, elem)
+}
+
+// elementRecord begins a record about an element: a short one if the record before it
+// in the batch is about the same value.
+func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
+	if t.logged == o.id {
+		t.buf = append(t.buf, short)
+		t.cost += recordCost[short]
+	} else {
+		t.keyRecord(tag, p, o.name())
+		t.buf = append(binary.AppendUvarint(t.buf, o.id), byte(o.val.Type()))
+		t.logged = o.id
+	}
 	t.buf = appendBytes(t.buf, elem)
 }
 
@@ -388,10 +416,8 @@ func (p *part) unindex(sl *slot, c *cell) (existed bool, deadline int64) {
 	if !exists(c) {
 		return false, 0
 	}
-	if deadline = p.deadline(*c); deadline != 0 {
-		p.setIndex(p.id(sl, *c), deadline, 0)
-	}
-	return true, deadline
+	p.setIndex(p.id(sl, *c), p.due(*c), 0)
+	return true, p.deadline(*c)
 }
 
 // putSmall makes a key's cell hold a block with the value: in place where it fits.
@@ -414,6 +440,7 @@ func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline
 }
 
 func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline int64) *cell {
+	o.deadline = deadline
 	return p.replace(t, sl, c, k, newCell(k.Hash, p.objects.add(o), cellObj), deadline)
 }
 
@@ -434,6 +461,9 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 		*c = with
 	}
 	p.markDirty(sl, c)
+	if o := p.objectOf(*c); o != nil {
+		deadline = o.due()
+	}
 	p.setIndex(p.id(sl, *c), 0, deadline)
 	return c
 }
@@ -470,17 +500,16 @@ func (t *Txn) SetDeadline(k Key, deadline int64, ev Event) bool {
 }
 
 func (p *part) setDeadline(t *Txn, sl *slot, c *cell, deadline int64, created uint32) {
-	old := p.deadline(*c)
-	p.recounted(t, true, old, deadline)
-	p.setIndex(p.id(sl, *c), old, deadline)
-	if c.is(cellObj) {
-		o := p.objects.at(c.ref())
+	was := p.due(*c)
+	p.recounted(t, true, p.deadline(*c), deadline)
+	if o := p.objectOf(*c); o != nil {
 		o.deadline, o.created = deadline, created
 	} else {
 		b := p.slabs.at(c.ref())
 		b.setDeadline(deadline)
 		b.setCreated(created)
 	}
+	p.setIndex(p.id(sl, *c), was, p.due(*c))
 	p.markDirty(sl, c)
 }
 
@@ -505,12 +534,9 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 	if exists(c) {
 		old, _ = p.item(*c).String()
 		if o := p.objectOf(*c); o != nil {
-			p.dirtyOff(sl, c)
-			p.objects.bytes -= int64(o.bytes())
 			o.val.(*object.String).WriteAt(off, data)
-			p.objects.bytes += int64(o.bytes())
-			o.dirtyRange(off, len(data), len(old))
-			p.markDirty(sl, c)
+			o.changeRange(off, len(data), len(old))
+			p.recount(sl, c, o)
 			t.keyRecord(recRange, p, k.Name)
 			t.buf = binary.AppendUvarint(t.buf, o.id)
 			t.buf = binary.AppendUvarint(t.buf, uint64(off))
@@ -539,138 +565,6 @@ func (p *part) objectOf(c cell) *Object {
 		return p.objects.at(c.ref())
 	}
 	return nil
-}
-
-// dirtyRange notes which chunks a write touched; was is the length before it.
-func (o *Object) dirtyRange(off, n, was int) {
-	from := min(off, was)
-	object.Chunks(from, off+n-from, func(elem []byte) { o.dirtyElement(elem) })
-}
-
-// dirtyElement notes a changed element; a value that stands inline, or nowhere yet, is
-// written whole anyway.
-func (o *Object) dirtyElement(elem []byte) {
-	if !o.stored {
-		return
-	}
-	if o.changed == nil {
-		o.changed = map[string]struct{}{}
-	}
-	o.changed[string(elem)] = struct{}{}
-}
-
-// Rename moves a key's value and deadline to another name, which loses what it held.
-// It returns false, and changes nothing, for a missing or expired key. From and to
-// are different keys; they may be of different databases. It raises no event.
-func (t *Txn) Rename(from, to Key) bool {
-	p, _, c := t.live(from, false)
-	if !exists(c) {
-		return false
-	}
-	deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
-	if o := p.objectOf(*c); o != nil && o.stored {
-		t.link(from, to)
-		return true
-	}
-	value, err := p.item(*c).String()
-	if err != nil {
-		return false
-	}
-	value = append([]byte(nil), value...)
-	raw := *p.flags(*c) & flagRaw
-	t.Delete(from, Event{})
-	t.set(to, value, deadline, created, access)
-	t.mark(to, raw)
-	return true
-}
-
-// Copy gives another name the same value and deadline; what it held is lost. It
-// returns false for a missing or expired key. It raises no event.
-func (t *Txn) Copy(from, to Key) bool {
-	p, _, c := t.live(from, false)
-	if !exists(c) {
-		return false
-	}
-	deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
-	value, err := p.item(*c).String()
-	if err != nil {
-		return false
-	}
-	raw := *p.flags(*c) & flagRaw
-	t.set(to, append([]byte(nil), value...), deadline, created, access)
-	t.mark(to, raw)
-	return true
-}
-
-// mark adds flags to a live key.
-func (t *Txn) mark(k Key, flags byte) {
-	p, _, c := t.live(k, false)
-	*p.flags(*c) |= flags
-}
-
-// link moves a value to another name without its data: its elements stay on disk under
-// its id. The record says all that the elements do not, so it replays also where the
-// data file is newer and has nothing under the old name any more. Elements that the file
-// does not show yet follow it: the records that changed them may stand before the
-// rotation of a checkpoint that has been at the new name already and will let them go.
-func (t *Txn) link(from, to Key) {
-	q, _, _ := t.live(to, true)
-	p := t.s.part(from)
-	c := p.find(p.slot(from), from)
-	o := p.objectOf(*c)
-	t.keyRecord(recLink, p, from.Name)
-	t.buf = binary.AppendUvarint(t.buf, uint64(q.space))
-	t.buf = appendBytes(t.buf, to.Name)
-	t.buf = binary.AppendUvarint(t.buf, o.id)
-	t.buf = append(t.buf, byte(o.val.Type()))
-	t.buf = appendDeadline(t.buf, o.deadline, o.created)
-	moved := p.unlink(t, from)
-	t.gone = append(t.gone, p.slot(from))
-	t.wrotePut(q, *q.adopt(t, to, moved, moved.deadline))
-	for elem := range moved.changed {
-		if val, deadline, ok := moved.val.Element([]byte(elem)); ok {
-			t.element(q, moved, []byte(elem), val, deadline)
-		} else {
-			t.removed(q, moved, []byte(elem))
-		}
-	}
-}
-
-// unlink takes a value away from its key, which is gone then. The record that names the
-// value's elements stays on disk until the next checkpoint, as one that was moved.
-func (p *part) unlink(t *Txn, from Key) *Object {
-	sl := p.slot(from)
-	c := p.find(sl, from)
-	_, deadline := p.unindex(sl, c)
-	p.keys--
-	if deadline != 0 {
-		p.expires--
-	}
-	if t != nil {
-		t.counted(p)
-	}
-	o := p.objectOf(*c) // the cell keeps o, to be buried as any other
-	moved := *o
-	if !o.linked {
-		o.flags |= flagMoved
-		p.noteMoved(o.id)
-	}
-	p.bury(sl, c)
-	return &moved
-}
-
-func (p *part) noteMoved(id uint64) {
-	if p.moved == nil {
-		p.moved = map[uint64]struct{}{}
-	}
-	p.moved[id] = struct{}{}
-}
-
-// adopt gives a value that came from elsewhere to a key.
-func (p *part) adopt(t *Txn, to Key, o *Object, deadline int64) *cell {
-	o.key, o.flags, o.linked = append([]byte(nil), to.Name...), 0, true
-	sl := p.slot(to)
-	return p.putObject(t, sl, p.find(sl, to), to, o, deadline)
 }
 
 // Len is the number of keys of a database.

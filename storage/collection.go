@@ -1,0 +1,439 @@
+package storage
+
+import (
+	"keyp/storage/object"
+)
+
+// handle is a key's collection within a transaction. A missing or expired key has an
+// empty one; the first element makes the key. Several handles may be open at once, on one
+// key or many. What is changed through them is settled when the command ends.
+type handle struct {
+	t   *Txn
+	k   Key
+	o   *Object // nil: there was no key
+	typ object.Type
+}
+
+// opened is a value that the present command has changed.
+type opened struct {
+	k    Key // its name is the object's
+	o    *Object
+	made bool // there was no key before
+}
+
+// open finds a collection and marks it as accessed. ErrWrongType: the key has another
+// type.
+func (t *Txn) open(k Key, typ object.Type) (handle, error) {
+	h := handle{t: t, k: k, typ: typ}
+	p, _, c := t.live(k, false)
+	if !exists(c) {
+		return h, nil
+	}
+	o := p.objectOf(*c)
+	if o == nil || o.val.Type() != typ {
+		return h, ErrWrongType
+	}
+	h.o = o
+	if !t.NoTouch {
+		o.access = uint32(t.now / 1000)
+	}
+	return h, nil
+}
+
+// object is the present value, nil if there is none: another handle, or another operation
+// on the key, may have made or replaced it.
+func (h *handle) object() *Object {
+	if h.o == nil || h.o.is(stateGone) {
+		h.o = nil
+		if p, _, c := h.t.live(h.k, false); exists(c) {
+			if o := p.objectOf(*c); o != nil && o.val.Type() == h.typ {
+				h.o = o
+			}
+		}
+	}
+	return h.o
+}
+
+// Exists says whether the key holds an element.
+func (h *handle) Exists() bool {
+	o := h.object()
+	return o != nil && o.val.Len() > 0
+}
+
+// change gives the object, made if missing, as one that this command changes.
+func (h *handle) change() *Object {
+	o, made := h.object(), false
+	if o == nil {
+		o, made = h.t.create(h.k, object.New(h.typ)), true
+		h.o = o
+	}
+	if !o.is(stateOpen) {
+		o.state |= stateOpen
+		k := h.k
+		k.Name = o.name()
+		h.t.opened = append(h.t.opened, opened{k, o, made})
+	}
+	return o
+}
+
+// create makes a key with a value that is still empty.
+func (t *Txn) create(k Key, v object.Value) *Object {
+	p, sl, c := t.live(k, true)
+	o := t.newObject(k, v)
+	c = p.putObject(t, sl, c, k, o, 0)
+	p.setHeader(*c, 0, 0, uint32(t.now/1000))
+	t.logObject(p, o, 0, 0)
+	return o
+}
+
+// put records an element that the value has now.
+func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
+	h.t.element(h.t.s.part(h.k), o, elem, val, deadline)
+	o.change(elem)
+}
+
+// gone records that an element goes.
+func (h *handle) gone(elem []byte) {
+	o := h.change()
+	h.t.removed(h.t.s.part(h.k), o, elem)
+	o.change(elem)
+}
+
+// Settle ends a command: what it changed of collections becomes part of the counts and of
+// the expiration index, and keys that lost their last element are deleted, with the event
+// Deleted. End settles what is left.
+func (t *Txn) Settle() {
+	for i := 0; i < len(t.opened); i++ {
+		t.settle(t.opened[i])
+	}
+	clear(t.opened)
+	t.opened = t.opened[:0]
+}
+
+func (t *Txn) settle(w opened) {
+	p := t.s.part(w.k)
+	if w.o.is(stateGone) || p == nil {
+		return
+	}
+	sl := p.slot(w.k)
+	c := p.find(sl, w.k)
+	if c == nil || p.objectOf(*c) != w.o {
+		return
+	}
+	w.o.state &^= stateOpen
+	p.recount(sl, c, w.o)
+	t.wrotePut(p, *c)
+	if w.o.val.Len() == 0 {
+		ev := Deleted
+		if w.made {
+			ev = Event{}
+		}
+		t.Delete(w.k, ev)
+	}
+}
+
+// Hash is a key's hash within a transaction.
+type Hash struct{ handle }
+
+// Hash opens a key's hash. ErrWrongType: the key has another type.
+func (t *Txn) Hash(k Key) (Hash, error) {
+	h, err := t.open(k, object.TypeHash)
+	return Hash{h}, err
+}
+
+var noHash = &object.Hash{}
+
+// Value is the hash, for reading only and until the next change.
+func (h *Hash) Value() *object.Hash {
+	if o := h.object(); o != nil {
+		return o.val.(*object.Hash)
+	}
+	return noHash
+}
+
+// Reserve says that the command is about to set n fields (object.Hash.Reserve).
+func (h *Hash) Reserve(n int) { h.change().val.(*object.Hash).Reserve(n) }
+
+// Set gives a field a value and a deadline, 0 for none, and tells whether it is new.
+func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
+	o := h.change()
+	created = o.val.(*object.Hash).Set(field, val, deadline)
+	h.put(o, field, val, deadline)
+	return created
+}
+
+// Delete takes a field away and tells whether there was one.
+func (h *Hash) Delete(field []byte) bool {
+	v := h.Value()
+	if _, _, ok := v.Get(field); !ok {
+		return false
+	}
+	h.gone(field)
+	return v.Delete(field)
+}
+
+// SetDeadline gives a field a deadline, or takes it away with 0; false if there is no
+// such field.
+func (h *Hash) SetDeadline(field []byte, deadline int64) bool {
+	val, _, ok := h.Value().Get(field)
+	if ok {
+		h.t.scratch = append(h.t.scratch[:0], val...)
+		h.Set(field, h.t.scratch, deadline)
+	}
+	return ok
+}
+
+// Set is a key's set within a transaction.
+type Set struct{ handle }
+
+// Set opens a key's set. ErrWrongType: the key has another type.
+func (t *Txn) Set(k Key) (Set, error) {
+	h, err := t.open(k, object.TypeSet)
+	return Set{h}, err
+}
+
+var noSet = &object.Set{}
+
+// Value is the set, for reading only and until the next change.
+func (s *Set) Value() *object.Set {
+	if o := s.object(); o != nil {
+		return o.val.(*object.Set)
+	}
+	return noSet
+}
+
+// Reserve says that the command is about to add n members (object.Set.Reserve).
+func (s *Set) Reserve(n int, first []byte) { s.change().val.(*object.Set).Reserve(n, first) }
+
+// Add adds a member without a deadline and tells whether it is new; one that is there
+// stays as it is.
+func (s *Set) Add(member []byte) bool {
+	if _, ok := s.Value().Has(member); ok {
+		return false
+	}
+	s.add(member, 0)
+	return true
+}
+
+func (s *Set) add(member []byte, deadline int64) {
+	o := s.change()
+	o.val.(*object.Set).Add(member, deadline)
+	s.put(o, member, nil, deadline)
+}
+
+// Remove takes a member away and tells whether there was one.
+func (s *Set) Remove(member []byte) bool {
+	v := s.Value()
+	if _, ok := v.Has(member); !ok {
+		return false
+	}
+	s.gone(member)
+	return v.Delete(member)
+}
+
+// SetDeadline gives a member a deadline, or takes it away with 0; false if there is no
+// such member.
+func (s *Set) SetDeadline(member []byte, deadline int64) bool {
+	_, ok := s.Value().Has(member)
+	if ok {
+		s.add(member, deadline)
+	}
+	return ok
+}
+
+// ZSet is a key's sorted set within a transaction.
+type ZSet struct{ handle }
+
+// ZSet opens a key's sorted set. ErrWrongType: the key has another type.
+func (t *Txn) ZSet(k Key) (ZSet, error) {
+	h, err := t.open(k, object.TypeZSet)
+	return ZSet{h}, err
+}
+
+var noZSet = &object.ZSet{}
+
+// Value is the sorted set, for reading only and until the next change.
+func (z *ZSet) Value() *object.ZSet {
+	if o := z.object(); o != nil {
+		return o.val.(*object.ZSet)
+	}
+	return noZSet
+}
+
+// Reserve says that the command is about to add n members, the longest of size bytes
+// (object.ZSet.Reserve).
+func (z *ZSet) Reserve(n, size int) { z.change().val.(*object.ZSet).Reserve(n, size) }
+
+// Set gives a member a score, which is not NaN, and tells whether it is new. Its deadline
+// stays.
+func (z *ZSet) Set(member []byte, score float64) (created bool) {
+	old, deadline, ok := z.Value().Score(member)
+	if !ok || old != score {
+		z.set(member, score, deadline)
+	}
+	return !ok
+}
+
+func (z *ZSet) set(member []byte, score float64, deadline int64) {
+	o := z.change()
+	o.val.(*object.ZSet).Set(member, score, deadline)
+	var val [8]byte
+	z.put(o, member, object.AppendScore(val[:0], score), deadline)
+}
+
+// Remove takes a member away and tells whether there was one.
+func (z *ZSet) Remove(member []byte) bool {
+	v := z.Value()
+	if _, _, ok := v.Score(member); !ok {
+		return false
+	}
+	z.gone(member)
+	return v.Delete(member)
+}
+
+// SetDeadline gives a member a deadline, or takes it away with 0; false if there is no
+// such member.
+func (z *ZSet) SetDeadline(member []byte, deadline int64) bool {
+	score, _, ok := z.Value().Score(member)
+	if ok {
+		z.set(member, score, deadline)
+	}
+	return ok
+}
+
+// List is a key's list within a transaction.
+type List struct{ handle }
+
+// List opens a key's list. ErrWrongType: the key has another type.
+func (t *Txn) List(k Key) (List, error) {
+	h, err := t.open(k, object.TypeList)
+	return List{h}, err
+}
+
+var noList = &object.List{}
+
+// Value is the list, for reading only and until the next change.
+func (l *List) Value() *object.List {
+	if o := l.object(); o != nil {
+		return o.val.(*object.List)
+	}
+	return noList
+}
+
+// PushFront adds an element at the head.
+func (l *List) PushFront(val []byte) {
+	o := l.change()
+	number, moved := o.val.(*object.List).PushFront(val)
+	l.pushed(o, number, moved, val)
+}
+
+// PushBack adds an element at the tail.
+func (l *List) PushBack(val []byte) {
+	o := l.change()
+	number, moved := o.val.(*object.List).PushBack(val)
+	l.pushed(o, number, moved, val)
+}
+
+// Insert puts an element before the one at an index, or at the tail if that is Len.
+func (l *List) Insert(index int, val []byte) {
+	o := l.change()
+	number, moved := o.val.(*object.List).Insert(index, val)
+	l.pushed(o, number, moved, val)
+}
+
+// pushed records a new element, and those that have other numbers for it. Numbers that
+// are given up and given out again meet, so all go before any comes.
+func (l *List) pushed(o *Object, number int64, moved []object.Move, val []byte) {
+	for _, m := range moved {
+		key := object.ListKey(m.From)
+		l.gone(key[:])
+	}
+	for _, m := range moved {
+		key := object.ListKey(m.To)
+		if val, _, ok := o.val.Element(key[:]); ok {
+			l.put(o, key[:], val, 0)
+		}
+	}
+	key := object.ListKey(number)
+	l.put(o, key[:], val, 0)
+}
+
+// SetAt gives the element at an index, which there is, another value.
+func (l *List) SetAt(index int, val []byte) {
+	o := l.change()
+	key := object.ListKey(o.val.(*object.List).Set(index, val))
+	l.put(o, key[:], val, 0)
+}
+
+// RemoveRange takes the elements of the indexes from from up to, and not with, to away.
+func (l *List) RemoveRange(from, to int) {
+	l.Value().RemoveRange(from, to, l.goneNumber)
+}
+
+// RemoveEqual takes the first count elements that equal val away, with a negative count
+// the last, with 0 all, and tells how many they were.
+func (l *List) RemoveEqual(val []byte, count int) int {
+	return l.Value().RemoveEqual(val, count, l.goneNumber)
+}
+
+func (l *List) goneNumber(number int64) {
+	key := object.ListKey(number)
+	l.gone(key[:])
+}
+
+// maxShed is how many elements that are due a command removes on its way.
+const maxShed = 1000
+
+// overdue says whether more elements of a key are due than a command is to remove; its
+// shard is held.
+func (s *Store) overdue(k Key, now int64) bool {
+	sh := s.shards[s.shardOf(k.Slot)]
+	p := sh.parts[k.DB]
+	if sh.nextDue.Load() > now || p == nil {
+		return false
+	}
+	c := p.find(p.slot(k), k)
+	if !exists(c) {
+		return false
+	}
+	o := p.objectOf(*c)
+	return o != nil && o.side != nil && o.side.due != 0 && o.side.due <= now && o.val.Len()-o.val.LenAt(now) > maxShed
+}
+
+// shed removes elements that are due, at most limit of them, and the key with the last.
+// The records name each.
+func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
+	o := p.objectOf(*c)
+	n = o.val.Due(t.now, limit, func(elem, _ []byte) {
+		t.removed(p, o, elem)
+		o.change(elem)
+	})
+	t.s.stats.ExpiredElements.Add(int64(n))
+	p.recount(sl, c, o)
+	t.wrotePut(p, *c)
+	if n > 0 && o.val.Type() == object.TypeHash {
+		t.Notify(k, FieldExpired)
+	}
+	if o.val.Len() == 0 {
+		t.keyRecord(recDelete, p, o.name())
+		t.remove(p, sl, c)
+		t.Notify(k, Deleted)
+	}
+	return n
+}
+
+// shedAll removes what is due of a key's elements, in steps between which commands may
+// have the shard.
+func (s *Store) shedAll(k Key) {
+	t := s.NewTxn()
+	for more := true; more && s.quit.Err() == nil; {
+		s.lock(t, 1<<s.shardOf(k.Slot))
+		t.now = s.now()
+		if more = s.overdue(k, t.now); more {
+			p := s.part(k)
+			sl := p.slot(k)
+			t.shed(p, sl, p.find(sl, k), k, maxShed/4)
+		}
+		t.End()
+	}
+}

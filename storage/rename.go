@@ -1,0 +1,160 @@
+package storage
+
+import (
+	"encoding/binary"
+
+	"keyp/storage/object"
+)
+
+// Rename moves a key's value and deadline to another name, which loses what it held.
+// It returns false, and changes nothing, for a missing or expired key. From and to
+// are different keys; they may be of different databases. It raises no event.
+func (t *Txn) Rename(from, to Key) bool {
+	t.Settle()
+	p, _, c := t.live(from, false)
+	if !exists(c) {
+		return false
+	}
+	switch o := p.objectOf(*c); {
+	case o == nil:
+		deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
+		value := append([]byte(nil), p.slabs.at(c.ref()).value()...)
+		raw := *p.flags(*c) & flagRaw
+		t.Delete(from, Event{})
+		t.set(to, value, deadline, created, access)
+		t.mark(to, raw)
+	case o.is(stateInline):
+		t.carry(from, to)
+	default:
+		t.link(from, to)
+	}
+	return true
+}
+
+// Copy gives another name the same value and deadline; what it held is lost. It
+// returns false for a missing or expired key. It raises no event.
+func (t *Txn) Copy(from, to Key) bool {
+	t.Settle()
+	p, _, c := t.live(from, false)
+	if !exists(c) {
+		return false
+	}
+	deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
+	raw := *p.flags(*c) & flagRaw
+	if value, err := p.item(*c).String(); err == nil {
+		t.set(to, append([]byte(nil), value...), deadline, created, access)
+	} else {
+		v := object.New(p.objectOf(*c).val.Type())
+		p.objectOf(*c).val.Walk(func(elem, val []byte, d int64) bool {
+			_ = v.Put(elem, val, d) // what a value has, another of its type takes
+			return true
+		})
+		t.install(to, v, deadline, created, access)
+	}
+	t.mark(to, raw)
+	return true
+}
+
+// Replace makes key hold a value that was built aside, which is the store's from then on,
+// with deadline (Unix ms, 0 for none). What the key held is lost; an empty value deletes
+// the key, and raises Deleted if there was one.
+func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
+	t.Settle()
+	if s, ok := v.(*object.String); ok {
+		t.SetString(k, s.Data, deadline, ev)
+		return
+	}
+	if v.Len() == 0 {
+		t.Delete(k, Deleted)
+		return
+	}
+	t.install(k, v, deadline, t.createdAt(deadline), uint32(t.now/1000))
+	t.Notify(k, ev)
+}
+
+// install makes a collection a key's new value.
+func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uint32) {
+	p, sl, c := t.live(k, true)
+	o := t.newObject(k, v)
+	c = p.putObject(t, sl, c, k, o, deadline)
+	p.setHeader(*c, deadline, created, access)
+	t.logObject(p, o, deadline, created)
+	t.wrotePut(p, *c)
+}
+
+// mark adds flags to a live key.
+func (t *Txn) mark(k Key, flags byte) {
+	p, _, c := t.live(k, false)
+	*p.flags(*c) |= flags
+}
+
+// carry moves a value to another name with its data, as a new generation: the record
+// under the old name, which goes, may be the only place where the data stands.
+func (t *Txn) carry(from, to Key) {
+	q, _, _ := t.live(to, true)
+	p := t.s.part(from)
+	t.keyRecord(recDelete, p, from.Name)
+	moved := p.unlink(t, from)
+	t.gone = append(t.gone, p.slot(from))
+	moved.id, moved.state, moved.side = t.s.generation.Add(1), 0, nil
+	t.wrotePut(q, *q.adopt(t, to, moved, moved.deadline))
+	t.logObject(q, moved, moved.deadline, moved.created)
+}
+
+// link moves a value to another name without its data: that stands in the log since the
+// last checkpoint, or on disk under its id. The record says all that the elements do not,
+// so it replays also where the data file is newer and has nothing under the old name any
+// more. The records that made the value may stand before the rotation of a checkpoint
+// that has been at the new name already; so that one comes again.
+func (t *Txn) link(from, to Key) {
+	q, _, _ := t.live(to, true)
+	p := t.s.part(from)
+	o := p.objectOf(*p.find(p.slot(from), from))
+	t.keyRecord(recLink, p, from.Name)
+	t.buf = binary.AppendUvarint(t.buf, uint64(q.space))
+	t.buf = appendBytes(t.buf, to.Name)
+	t.buf = binary.AppendUvarint(t.buf, o.id)
+	t.buf = append(t.buf, byte(o.val.Type()))
+	t.buf = appendDeadline(t.buf, o.deadline, o.created)
+	moved := p.unlink(t, from)
+	t.gone = append(t.gone, p.slot(from))
+	t.wrotePut(q, *q.adopt(t, to, moved, moved.deadline))
+	t.s.checkpointer.arrived(q, moved)
+}
+
+// unlink takes a value away from its key, which is gone then. The record that names the
+// value's elements stays on disk until the next checkpoint, as one that was moved.
+func (p *part) unlink(t *Txn, from Key) *Object {
+	sl := p.slot(from)
+	c := p.find(sl, from)
+	_, deadline := p.unindex(sl, c)
+	p.keys--
+	if deadline != 0 {
+		p.expires--
+	}
+	if t != nil {
+		t.counted(p)
+	}
+	o := p.objectOf(*c) // the cell keeps o, to be buried as any other
+	moved := *o
+	switch {
+	case o.is(stateLinked):
+		delete(p.linked, o.id)
+	case o.is(stateStored | stateReplayed):
+		o.flags |= flagMoved
+		p.moved.add(o.id)
+	}
+	p.bury(sl, c)
+	return &moved
+}
+
+// adopt gives a value that came from elsewhere to a key.
+func (p *part) adopt(t *Txn, to Key, o *Object, deadline int64) *cell {
+	o.key, o.flags = string(to.Name), 0
+	if o.is(stateStored | stateReplayed) {
+		o.state |= stateLinked
+		p.linked.add(o.id)
+	}
+	sl := p.slot(to)
+	return p.putObject(t, sl, p.find(sl, to), to, o, deadline)
+}
