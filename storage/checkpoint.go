@@ -29,7 +29,7 @@ import (
 // records are idempotent and carry generations. It is paced to half duty, so that the
 // server keeps its latency.
 type checkpointer struct {
-	running  atomic.Bool
+	wanted   atomic.Int32 // checkpoints under way or about to start
 	last     atomic.Int64 // Unix ms of the last one that finished
 	lastErr  atomic.Pointer[error]
 	kick     chan struct{}
@@ -168,8 +168,8 @@ func (a *arena) reset() {
 func (s *Store) Checkpoint() error {
 	s.checkpointMu.Lock()
 	defer s.checkpointMu.Unlock()
-	s.checkpointer.running.Store(true)
-	defer s.checkpointer.running.Store(false)
+	s.checkpointer.wanted.Add(1)
+	defer s.checkpointer.wanted.Add(-1)
 	err := s.checkpoint()
 	s.checkpointer.lastErr.Store(&err)
 	if err != nil {
@@ -192,18 +192,15 @@ func outOfSpace(err error) bool {
 
 // StartCheckpoint asks for one in the background; false when one is under way.
 func (s *Store) StartCheckpoint() bool {
-	if s.checkpointer.running.Load() {
+	if !s.checkpointer.wanted.CompareAndSwap(0, 1) {
 		return false
 	}
-	select {
-	case s.checkpointer.kick <- struct{}{}:
-	default:
-	}
+	s.checkpointer.kick <- struct{}{} // there is room: the one asked for before has ended
 	return true
 }
 
-// Checkpointing says whether one is under way.
-func (s *Store) Checkpointing() bool { return s.checkpointer.running.Load() }
+// Checkpointing says whether one is under way or about to start.
+func (s *Store) Checkpointing() bool { return s.checkpointer.wanted.Load() > 0 }
 
 // LastCheckpoint is when the last one finished, in Unix ms (0: none since the start),
 // and the error of the last one tried.

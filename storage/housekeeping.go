@@ -34,6 +34,7 @@ func (s *Store) checkpointLoop() {
 		select {
 		case <-s.checkpointer.kick:
 			_ = s.Checkpoint() // it has logged its error, and Err tells of a fatal one
+			s.checkpointer.wanted.Add(-1)
 		case <-s.quit.Done():
 			return
 		}
