@@ -41,6 +41,7 @@ const (
 	ErrDiskFull     Error = "MISCONF Errors writing to the disk: no space is left. Commands that may grow the data are refused until there is room again; reads and deletions go on."
 	ErrStopping     Error = "ERR the server is shutting down"
 	ErrCursor       Error = "ERR invalid cursor"
+	ErrNoValues     Error = "ERR NOVALUES option can only be used in HSCAN"
 	ErrNoProto      Error = "NOPROTO unsupported protocol version"
 	ErrIntRange     Error = "ERR value is out of range"
 	ErrIntPositive  Error = "ERR value is out of range, must be positive"

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"keyp/storage"
+	"keyp/storage/object"
 )
 
 var scanCommands = []Spec{
@@ -61,11 +62,12 @@ func runKeys(c *Ctx) error {
 	return nil
 }
 
-// scanOptions is what follows SCAN's cursor.
+// scanOptions is what follows the cursor of SCAN and its kin.
 type scanOptions struct {
-	match []byte // nil: all
-	count int
-	typ   string // "": all
+	match    []byte // nil: all
+	count    int
+	typ      string // "": all
+	noValues bool
 }
 
 // Bounds of COUNT: what it is when not given, and the most that one call visits.
@@ -74,7 +76,8 @@ const (
 	scanCountMax = math.MaxInt32
 )
 
-func parseScan(a Cursor) (scanOptions, error) {
+// parseScan reads the options of SCAN, or of the scan of a collection of type of.
+func parseScan(a Cursor, of object.Type) (scanOptions, error) {
 	o := scanOptions{count: scanCount}
 	for a.More() {
 		switch {
@@ -88,8 +91,13 @@ func parseScan(a Cursor) (scanOptions, error) {
 			if o.match = a.Bytes(); globAll(o.match) {
 				o.match = nil
 			}
-		case a.Word("TYPE"):
+		case of == object.None && a.Word("TYPE"):
 			o.typ = strings.ToLower(string(a.Bytes()))
+		case a.Word("NOVALUES"):
+			o.noValues = true
+			if of != object.TypeHash {
+				a.Fail(ErrNoValues)
+			}
 		default:
 			a.Fail(ErrSyntax)
 		}
@@ -99,15 +107,18 @@ func parseScan(a Cursor) (scanOptions, error) {
 
 // takes says whether the walk shows a key. A type that does not exist has no keys.
 func (o *scanOptions) takes(item storage.Item) bool {
-	return (o.match == nil || globMatch(o.match, item.Key())) && (o.typ == "" || item.Type().String() == o.typ)
+	return o.matches(item.Key()) && (o.typ == "" || item.Type().String() == o.typ)
 }
+
+// matches says whether MATCH lets a name or an element pass.
+func (o *scanOptions) matches(name []byte) bool { return o.match == nil || globMatch(o.match, name) }
 
 func runScan(c *Ctx) error {
 	cursor, ok := ParseUint(c.Arg(1))
 	if !ok {
 		return ErrCursor
 	}
-	o, err := parseScan(c.Cursor(2))
+	o, err := parseScan(c.Cursor(2), object.None)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"keyp/storage/object"
 )
 
 func TestParseScan(t *testing.T) {
@@ -24,8 +26,9 @@ func TestParseScan(t *testing.T) {
 		{[]string{"MATCH"}, "ERR syntax error"},
 		{[]string{"TYPE"}, "ERR syntax error"},
 		{[]string{"LIMIT", "1"}, "ERR syntax error"},
+		{[]string{"NOVALUES"}, "ERR NOVALUES option can only be used in HSCAN"},
 	} {
-		o, err := parseScan(cursor(c.args...))
+		o, err := parseScan(cursor(c.args...), object.None)
 		got := fmt.Sprintf("%q %d %q", o.match, o.count, o.typ)
 		if err != nil {
 			got = err.Error()

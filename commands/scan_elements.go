@@ -1,0 +1,69 @@
+package commands
+
+import (
+	"slices"
+
+	"keyp/server/resp"
+	"keyp/storage/object"
+)
+
+// elementScanner is a collection that can be walked in steps: see object.Hash.Scan.
+type elementScanner interface {
+	Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64)
+}
+
+// scanElements is HSCAN, SSCAN and ZSCAN: of is the type that their keys hold, value
+// writes what belongs to an element, and is nil where nothing does. For a missing or
+// expired key the options are not looked at, as in Redis.
+func scanElements(of object.Type, value func(out *resp.Writer, val []byte)) func(*Ctx) error {
+	return func(c *Ctx) error {
+		cursor, ok := ParseUint(c.Arg(2))
+		if !ok {
+			return ErrCursor
+		}
+		item, ok := c.read(c.Keys[0])
+		if !ok {
+			c.Out.Array(2)
+			c.Out.BulkUint(0)
+			c.Out.Array(0)
+			return nil
+		}
+		if item.Type() != of {
+			return ErrWrongType
+		}
+		o, err := parseScan(c.Cursor(3), of)
+		if err != nil {
+			return err
+		}
+		value := value
+		if o.noValues {
+			value = nil
+		}
+		replyScan(c.Out, item.Value().(elementScanner), cursor, &o, value)
+		return nil
+	}
+}
+
+// replyScan writes one step of a walk: the cursor to go on from and the elements.
+func replyScan(out *resp.Writer, v elementScanner, cursor uint64, o *scanOptions, value func(out *resp.Writer, val []byte)) {
+	out.Array(2)
+	start, n := out.Len(), 0
+	mark := out.ArrayLater()
+	next := v.Scan(cursor, o.count, func(elem, val []byte, _ int64) {
+		if !o.matches(elem) {
+			return
+		}
+		out.Bulk(elem)
+		n++
+		if value != nil {
+			value(out, val)
+			n++
+		}
+	})
+	out.SetLen(mark, n)
+	// The cursor comes first and is known last.
+	var room [32]byte
+	first := resp.Writer{Buf: room[:0]}
+	first.BulkUint(next)
+	out.Buf = slices.Insert(out.Buf, start, first.Buf...)
+}
