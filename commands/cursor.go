@@ -75,6 +75,30 @@ func (a *Cursor) Int32() int {
 	return int(n)
 }
 
+// IntFrom takes an integer of at least low; anything else is err.
+func (a *Cursor) IntFrom(low int64, err error) int64 {
+	b := a.Bytes()
+	if a.err != nil {
+		return 0
+	}
+	n, ok := ParseInt(b)
+	if !ok || n < low {
+		a.err = err
+	}
+	return n
+}
+
+// Skip passes n arguments; fewer are a syntax error.
+func (a *Cursor) Skip(n int64) {
+	switch {
+	case a.err != nil:
+	case n > int64(len(a.args)):
+		a.err = ErrSyntax
+	default:
+		a.args = a.args[n:]
+	}
+}
+
 // Float takes a finite or infinite number; anything else, NaN included, is
 // ErrNotFloat.
 func (a *Cursor) Float() float64 {

@@ -72,7 +72,7 @@ func (h *harness) open() {
 	h.store = store
 	cfg := config.New()
 	h.server = NewServer(store, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)), h.clock)
-	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventExpired)
+	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventExpired)
 	h.client = &Client{ID: 1, Proto: 2, Authenticated: true, User: "default"}
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
 }

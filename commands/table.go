@@ -7,6 +7,7 @@ var families = [][]Spec{
 	connectionCommands,
 	clientCommands,
 	stringCommands,
+	listCommands,
 	keyCommands,
 	expireCommands,
 	serverCommands,

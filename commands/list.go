@@ -1,0 +1,245 @@
+package commands
+
+import (
+	"slices"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// listCommands are the commands of lists, a file for each kind. All of them take a
+// missing or expired key for an empty list, unless they say otherwise, and fail with
+// ErrWrongType on another type.
+var listCommands = slices.Concat(listEndCommands, listElementCommands, listRangeCommands, listMoveCommands)
+
+var listEndCommands = []Spec{
+	{
+		Name: "LPUSH", Group: ListGroup, Since: "1.0.0",
+		Summary:    "Adds elements at the head of a list, one after another, so that the last comes first.",
+		Complexity: "O(N) in the number of elements added.",
+		History:    [][2]string{{"2.4.0", "Accepts multiple `element` arguments."}},
+		Arity:      -3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Insert)},
+		Args: pushArgs,
+		Run:  push(head, false),
+	},
+	{
+		Name: "RPUSH", Group: ListGroup, Since: "1.0.0",
+		Summary:    "Adds elements at the tail of a list.",
+		Complexity: "O(N) in the number of elements added.",
+		History:    [][2]string{{"2.4.0", "Accepts multiple `element` arguments."}},
+		Arity:      -3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Insert)},
+		Args: pushArgs,
+		Run:  push(tail, false),
+	},
+	{
+		Name: "LPUSHX", Group: ListGroup, Since: "2.2.0",
+		Summary:    "Adds elements at the head of a list that exists.",
+		Complexity: "O(N) in the number of elements added.",
+		History:    [][2]string{{"4.0.0", "Accepts multiple `element` arguments."}},
+		Arity:      -3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Insert)},
+		Args: pushArgs,
+		Run:  push(head, true),
+	},
+	{
+		Name: "RPUSHX", Group: ListGroup, Since: "2.2.0",
+		Summary:    "Adds elements at the tail of a list that exists.",
+		Complexity: "O(N) in the number of elements added.",
+		History:    [][2]string{{"4.0.0", "Accepts multiple `element` arguments."}},
+		Arity:      -3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Insert)},
+		Args: pushArgs,
+		Run:  push(tail, true),
+	},
+	{
+		Name: "LPOP", Group: ListGroup, Since: "1.0.0",
+		Summary:    "Takes the first elements of a list, which is deleted with its last one.",
+		Complexity: "O(N) in the number of elements taken.",
+		History:    [][2]string{{"6.2.0", "Added the `count` argument."}},
+		Arity:      -2, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Delete)},
+		Args: popArgs,
+		Run:  pop(head),
+	},
+	{
+		Name: "RPOP", Group: ListGroup, Since: "1.0.0",
+		Summary:    "Takes the last elements of a list, which is deleted with its last one.",
+		Complexity: "O(N) in the number of elements taken.",
+		History:    [][2]string{{"6.2.0", "Added the `count` argument."}},
+		Arity:      -2, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Delete)},
+		Args: popArgs,
+		Run:  pop(tail),
+	},
+	{
+		Name: "LLEN", Group: ListGroup, Since: "1.0.0",
+		Summary:    "Replies how long a list is.",
+		Complexity: "O(1)",
+		Arity:      2, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO)},
+		Args: []Arg{keyArg("key")},
+		Run:  runLLen,
+	},
+}
+
+var (
+	pushArgs = []Arg{keyArg("key"), stringArg("element").many()}
+	popArgs  = []Arg{keyArg("key"), intArg("count").opt().since("6.2.0")}
+)
+
+// listEnd is an end of a list: what it is called, and what happens there.
+type listEnd struct {
+	word         string
+	pushed, took storage.Event
+	push         func(l *storage.List, val []byte)
+	// first is the index of the n elements at this end, of a list that long.
+	first func(length, n int) int
+	// reverse says that elements are taken from the back.
+	reverse bool
+}
+
+var (
+	head = &listEnd{
+		word:   "LEFT",
+		pushed: listEvent("lpush"), took: listEvent("lpop"),
+		push:  (*storage.List).PushFront,
+		first: func(int, int) int { return 0 },
+	}
+	tail = &listEnd{
+		word:   "RIGHT",
+		pushed: listEvent("rpush"), took: listEvent("rpop"),
+		push:    (*storage.List).PushBack,
+		first:   func(length, n int) int { return length - n },
+		reverse: true,
+	}
+)
+
+func listEvent(name string) storage.Event { return storage.Event{Class: storage.EventList, Name: name} }
+
+// listEnd takes LEFT or RIGHT; anything else is ErrSyntax.
+func (a *Cursor) listEnd() *listEnd {
+	switch {
+	case a.Word(head.word):
+		return head
+	case a.Word(tail.word):
+		return tail
+	}
+	a.Fail(ErrSyntax)
+	return nil
+}
+
+// readList opens a list for a command that reads; it is empty for a missing or expired
+// key.
+func (c *Ctx) readList(k storage.Key) (*object.List, error) {
+	l, err := c.Txn.List(k)
+	c.count(k, err != nil || l.Exists())
+	return l.Value(), err
+}
+
+// push adds the arguments behind the key, and replies how long the list then is: 0 for a
+// missing key that must exist.
+func push(end *listEnd, mustExist bool) func(*Ctx) error {
+	return func(c *Ctx) error {
+		k := c.Keys[0]
+		l, err := c.Txn.List(k)
+		if err != nil {
+			return err
+		}
+		if mustExist && !l.Exists() {
+			c.Out.Int(0)
+			return nil
+		}
+		for _, val := range c.Args[2:] {
+			end.push(&l, val)
+		}
+		c.Txn.Notify(k, end.pushed)
+		c.Out.Int(int64(l.Value().Len()))
+		return nil
+	}
+}
+
+// pop replies an element, or as an array so many as are asked for; null for a missing
+// key.
+func pop(end *listEnd) func(*Ctx) error {
+	return func(c *Ctx) error {
+		if len(c.Args) > 3 {
+			return errArity(c.Spec.full)
+		}
+		if len(c.Args) == 2 {
+			return popOne(c, end)
+		}
+		a := c.Cursor(2)
+		count := a.IntFrom(0, ErrIntPositive)
+		if err := a.Err(); err != nil {
+			return err
+		}
+		l, err := c.Txn.List(c.Keys[0])
+		switch {
+		case err != nil:
+			return err
+		case !l.Exists():
+			c.Out.NullArray()
+		default:
+			c.take(&l, c.Keys[0], end, count)
+		}
+		return nil
+	}
+}
+
+func popOne(c *Ctx, end *listEnd) error {
+	l, err := c.Txn.List(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	if !l.Exists() {
+		c.Out.Null()
+		return nil
+	}
+	at := end.first(l.Value().Len(), 1)
+	_, val := l.Value().At(at)
+	c.Out.Bulk(val)
+	l.RemoveRange(at, at+1)
+	c.Txn.Notify(c.Keys[0], end.took)
+	return nil
+}
+
+// take removes up to count elements from an end of the list in k, and replies them as an
+// array in the order in which they went.
+func (c *Ctx) take(l *storage.List, k storage.Key, end *listEnd, count int64) {
+	length := l.Value().Len()
+	n := int(min(count, int64(length)))
+	at := end.first(length, n)
+	from := at
+	if end.reverse {
+		from = length - 1
+	}
+	c.elements(l.Value(), from, n, end.reverse)
+	if n > 0 {
+		l.RemoveRange(at, at+n)
+		c.Txn.Notify(k, end.took)
+	}
+}
+
+// elements replies n elements of a list, which has them, from an index on.
+func (c *Ctx) elements(l *object.List, from, n int, reverse bool) {
+	c.Out.Array(n)
+	if n == 0 {
+		return
+	}
+	l.Each(from, reverse, func(_ int, _ int64, val []byte) bool {
+		c.Out.Bulk(val)
+		n--
+		return n > 0
+	})
+}
+
+func runLLen(c *Ctx) error {
+	l, err := c.readList(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(l.Len()))
+	return nil
+}

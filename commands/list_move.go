@@ -1,0 +1,123 @@
+package commands
+
+import "slices"
+
+var listMoveCommands = []Spec{
+	{
+		Name: "RPOPLPUSH", Group: ListGroup, Since: "1.2.0",
+		Summary:    "Moves the last element of a list to the head of another, or of the same one.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: Write | DenyOOM,
+		Keys: moveKeys,
+		Args: []Arg{keyArg("source"), keyArg("destination")},
+		Run:  func(c *Ctx) error { return moveElement(c, tail, head) },
+	},
+	{
+		Name: "LMOVE", Group: ListGroup, Since: "6.2.0",
+		Summary:    "Moves an element from an end of a list to an end of another, or of the same one.",
+		Complexity: "O(1)",
+		Arity:      5, Flags: Write | DenyOOM,
+		Keys: moveKeys,
+		Args: []Arg{
+			keyArg("source"), keyArg("destination"),
+			oneOf("wherefrom", word("LEFT"), word("RIGHT")), oneOf("whereto", word("LEFT"), word("RIGHT")),
+		},
+		Run: runLMove,
+	},
+	{
+		Name: "LMPOP", Group: ListGroup, Since: "7.0.0",
+		Summary:    "Takes elements from an end of the first list, of those named, that is not empty.",
+		Complexity: "O(N + M) for N keys and M elements taken.",
+		Arity:      -4, Flags: Write,
+		Keys: []KeySpec{NumKeys(1, RW|Access|Delete)},
+		Args: []Arg{
+			intArg("numkeys"), keyArg("key").many(),
+			oneOf("where", word("LEFT"), word("RIGHT")),
+			intArg("count").after("COUNT").opt(),
+		},
+		Run: runLMPop,
+	},
+}
+
+var moveKeys = []KeySpec{Key(1, RW|Access|Delete), Key(2, RW|Insert)}
+
+func runLMove(c *Ctx) error {
+	a := c.Cursor(3)
+	from, to := a.listEnd(), a.listEnd()
+	if err := a.Err(); err != nil {
+		return err
+	}
+	return moveElement(c, from, to)
+}
+
+// moveElement replies the element, null if the source is missing: then the destination
+// is not looked at.
+func moveElement(c *Ctx, from, to *listEnd) error {
+	src, err := c.Txn.List(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	if !src.Exists() {
+		c.Out.Null()
+		return nil
+	}
+	dst, err := c.Txn.List(c.Keys[1])
+	if err != nil {
+		return err
+	}
+	at := from.first(src.Value().Len(), 1)
+	_, val := src.Value().At(at)
+	val = slices.Clone(val)
+	src.RemoveRange(at, at+1)
+	to.push(&dst, val)
+	c.Txn.Notify(c.Keys[1], to.pushed)
+	c.Txn.Notify(c.Keys[0], from.took)
+	c.Out.Bulk(val)
+	return nil
+}
+
+// The errors of commands that name so many keys and take so many elements.
+const (
+	errNumKeys  Error = "ERR numkeys should be greater than 0"
+	errPopCount Error = "ERR count should be greater than 0"
+)
+
+// mpopOptions is what stands around the keys of LMPOP.
+type mpopOptions struct {
+	end   *listEnd
+	count int64
+}
+
+func parseMPop(a Cursor) (mpopOptions, error) {
+	a.Skip(a.IntFrom(1, errNumKeys))
+	o := mpopOptions{end: a.listEnd(), count: 1}
+	for given := false; a.More(); given = true {
+		if given || a.Len() == 1 || !a.Word("COUNT") {
+			a.Fail(ErrSyntax)
+		}
+		o.count = a.IntFrom(1, errPopCount)
+	}
+	return o, a.Err()
+}
+
+// runLMPop replies the key that had elements and what was taken, or null.
+func runLMPop(c *Ctx) error {
+	o, err := parseMPop(c.Cursor(1))
+	if err != nil {
+		return err
+	}
+	for _, k := range c.Keys {
+		l, err := c.Txn.List(k)
+		if err != nil {
+			return err
+		}
+		if l.Exists() {
+			c.Out.Array(2)
+			c.Out.Bulk(k.Name)
+			c.take(&l, k, o.end, o.count)
+			return nil
+		}
+	}
+	c.Out.NullArray()
+	return nil
+}
