@@ -58,6 +58,8 @@ func newHarness(t testing.TB) *harness {
 
 func (h *harness) open() {
 	h.t.Helper()
+	cfg := config.New()
+	SetValueLimits(cfg)
 	store, _, err := storage.Open(storage.Options{
 		Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Databases: 16, Shards: 4, Sync: wal.No, SegmentSize: 1 << 20, InitialMmap: 64 << 20,
@@ -70,7 +72,6 @@ func (h *harness) open() {
 	// it: events are in order. Tests of the reaper turn it on again.
 	store.SetActiveExpire(false)
 	h.store = store
-	cfg := config.New()
 	h.server = NewServer(store, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)), h.clock)
 	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventExpired)
 	h.client = &Client{ID: 1, Proto: 2, Authenticated: true, User: "default"}

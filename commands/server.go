@@ -9,6 +9,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/config"
 	"keyp/storage"
+	"keyp/storage/object"
 	"keyp/storage/wal"
 )
 
@@ -49,7 +50,7 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 }
 
 // followConfig has options that CONFIG SET changes take effect. What the store was
-// opened with (appendfsync, maxmemory) is left as it is until then.
+// opened with (appendfsync, maxmemory, the limits of small values) is left as it is until then.
 func (s *Server) followConfig() {
 	cfg, store := s.Config, s.Store
 	on := func(apply func(), names ...string) {
@@ -72,6 +73,8 @@ func (s *Server) followConfig() {
 	on(reserve, "disk-reserve")
 	on(func() { store.SetMaxMemory(cfg.Int("maxmemory")) }, "maxmemory")
 	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
+	on(func() { SetValueLimits(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value", "list-max-listpack-size",
+		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value", "zset-max-listpack-entries", "zset-max-listpack-value")
 	on(s.passwordChanged, "requirepass")
 }
 
@@ -97,6 +100,19 @@ func SyncPolicy(cfg *config.Config) wal.Policy {
 	default:
 		return wal.Always
 	}
+}
+
+// SetValueLimits has the options take effect that say how large a value may be in its
+// small form. They are the whole process's, and hold for what changes from then on.
+func SetValueLimits(cfg *config.Config) {
+	n := func(name string) int { return int(cfg.Int(name)) }
+	object.SetLimits(object.Limits{
+		HashEntries: n("hash-max-listpack-entries"), HashValue: n("hash-max-listpack-value"),
+		SetInts:    n("set-max-intset-entries"),
+		SetEntries: n("set-max-listpack-entries"), SetValue: n("set-max-listpack-value"),
+		ZSetEntries: n("zset-max-listpack-entries"), ZSetValue: n("zset-max-listpack-value"),
+		ListSize: n("list-max-listpack-size"),
+	})
 }
 
 // newRunID names one run of the server: 40 hexadecimal digits.

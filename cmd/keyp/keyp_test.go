@@ -185,7 +185,7 @@ func freePort(t *testing.T) string {
 func TestLife(t *testing.T) {
 	dir := t.TempDir()
 	file, pid, log, data := filepath.Join(dir, "keyp.conf"), filepath.Join(dir, "pid"), filepath.Join(dir, "log"), filepath.Join(dir, "data")
-	if err := os.WriteFile(file, []byte("# mine\ntimeout 100\nhash-max-listpack-entries 7\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("# mine\ntimeout 100\nactiverehashing no\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := startKeyp(t, data, file, "--pidfile", pid, "--logfile", log)
@@ -233,7 +233,7 @@ func TestLife(t *testing.T) {
 	for _, want := range []string{
 		"msg=ready version=" + config.Version + " listen=127.0.0.1:" + first, "msg=ready version=" + config.Version + " listen=127.0.0.1:" + p.port,
 		"keys=0 deadlines=0", "keys=2 deadlines=1", "msg=stopping", "msg=stopped",
-		"options without effect, since they only tune Redis's own machinery: hash-max-listpack-entries",
+		"options without effect, since they only tune Redis's own machinery: activerehashing",
 	} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("the log does not say %q:\n%s", want, said)

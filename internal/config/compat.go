@@ -1,20 +1,10 @@
 package config
 
-import "strings"
-
-// compat are options that only tune Redis's own machinery (encodings, snapshots,
+// compat are options that only tune Redis's own machinery (memory, snapshots,
 // replication and cluster details). A redis.conf that has them works, CONFIG GET
 // shows them and CONFIG SET changes them, and nothing else comes of it.
 var compat = []option{
-	tuneInt("hash-max-listpack-entries", "hash-max-ziplist-entries", "512"),
-	tuneInt("hash-max-listpack-value", "hash-max-ziplist-value", "64"),
-	tuneInt("list-max-listpack-size", "list-max-ziplist-size", "-2"),
-	tuneInt("list-compress-depth", "", "0"),
-	tuneInt("set-max-intset-entries", "", "512"),
-	tuneInt("set-max-listpack-entries", "", "128"),
-	tuneInt("set-max-listpack-value", "", "64"),
-	tuneInt("zset-max-listpack-entries", "zset-max-ziplist-entries", "128"),
-	tuneInt("zset-max-listpack-value", "zset-max-ziplist-value", "64"),
+	{name: "list-compress-depth", group: groupCompat, kind: kindInt, def: "0", max: maxInt32},
 	tuneInt("hll-sparse-max-bytes", "", "3000"),
 	tuneBytes("stream-node-max-bytes", "4096"),
 	tuneInt("stream-node-max-entries", "", "100"),
@@ -125,12 +115,7 @@ var compat = []option{
 }
 
 func tuneInt(name, alias, def string) option {
-	// Negative numbers mean something to list-max-listpack-size only.
-	o := option{name: name, alias: alias, group: groupCompat, kind: kindInt, def: def}
-	if strings.HasPrefix(def, "-") {
-		o.min = -maxInt32
-	}
-	return o
+	return option{name: name, alias: alias, group: groupCompat, kind: kindInt, def: def}
 }
 
 func tuneBool(name, alias, def string) option {

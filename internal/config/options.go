@@ -5,6 +5,7 @@ const (
 	groupNetwork = "Network"
 	groupData    = "Data and durability"
 	groupMemory  = "Memory"
+	groupValues  = "Small values"
 	groupClients = "Clients"
 	groupExpiry  = "Keys and events"
 	groupLog     = "Logging"
@@ -16,6 +17,7 @@ const (
 var policies = []string{"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"}
 
 const (
+	minInt32  = -1 << 31
 	maxInt32  = 1<<31 - 1
 	maxUint32 = 1<<32 - 1
 	mb        = 1 << 20
@@ -59,6 +61,23 @@ var options = []option{
 		help: "bound of the memory for data; 0: none. Data beyond it rests on disk"},
 	{name: "maxmemory-policy", group: groupMemory, kind: kindEnum, def: "noeviction", enum: policies,
 		help: "accepted for OBJECT FREQ and IDLETIME; whatever it is, keys above maxmemory rest on disk and none is deleted"},
+
+	{name: "hash-max-listpack-entries", alias: "hash-max-ziplist-entries", group: groupValues, kind: kindInt, def: "512",
+		help: "fields of a hash in its small form"},
+	{name: "hash-max-listpack-value", alias: "hash-max-ziplist-value", group: groupValues, kind: kindBytes, def: "64",
+		help: "bytes of a field or value in it"},
+	{name: "list-max-listpack-size", alias: "list-max-ziplist-size", group: groupValues, kind: kindInt, def: "-2", min: minInt32, max: maxInt32,
+		help: "elements of a list in its small form; -1 to -5: 4, 8, 16, 32 or 64 KiB"},
+	{name: "set-max-intset-entries", group: groupValues, kind: kindInt, def: "512",
+		help: "members of a set of integers in its small form"},
+	{name: "set-max-listpack-entries", group: groupValues, kind: kindInt, def: "128",
+		help: "members of another set in its small form"},
+	{name: "set-max-listpack-value", group: groupValues, kind: kindBytes, def: "64",
+		help: "bytes of a member in it"},
+	{name: "zset-max-listpack-entries", alias: "zset-max-ziplist-entries", group: groupValues, kind: kindInt, def: "128",
+		help: "members of a sorted set in its small form"},
+	{name: "zset-max-listpack-value", alias: "zset-max-ziplist-value", group: groupValues, kind: kindBytes, def: "64",
+		help: "bytes of a member in it"},
 
 	{name: "maxclients", group: groupClients, kind: kindInt, def: "10000", min: 1, max: maxUint32,
 		help: "connections at a time"},

@@ -11,7 +11,8 @@ type Limits struct {
 	SetInts                int // members of a set of integers
 	SetEntries, SetValue   int // members, bytes of a member
 	ZSetEntries, ZSetValue int // members, bytes of a member
-	// ListSize is a number of elements, or -1 to -5 for 4, 8, 16, 32 or 64 KiB.
+	// ListSize is a number of elements, 0 counting as 1, or -1 to -5 (and whatever is
+	// below) for 4, 8, 16, 32 or 64 KiB.
 	ListSize int
 }
 
@@ -41,7 +42,7 @@ const listSafety = 8 << 10
 // listFits tells whether n elements in size bytes may stand in one piece.
 func (l *Limits) listFits(n, size int) bool {
 	if l.ListSize >= 0 {
-		return n <= l.ListSize && size <= listSafety
+		return n <= max(l.ListSize, 1) && size <= listSafety
 	}
 	return size <= 2<<10<<min(-l.ListSize, 5)
 }
