@@ -137,6 +137,9 @@ func isDigit(c byte, base int) bool {
 	return c >= '0' && c <= '9' || base == 16 && c >= 'a' && c <= 'f'
 }
 
+// IsInf says whether x is an infinity.
+func (x LongDouble) IsInf() bool { return x.f.IsInf() }
+
 // Add gives x + y, and reports false when the result is not a finite number.
 func (x LongDouble) Add(y LongDouble) (LongDouble, bool) {
 	var sum LongDouble

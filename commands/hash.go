@@ -1,0 +1,135 @@
+package commands
+
+import (
+	"slices"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// hashCommands are the commands of hashes, a file for each kind. All of them take a
+// missing or expired key for an empty hash and a field whose deadline has come for a
+// missing one, and fail with ErrWrongType on another type.
+var hashCommands = slices.Concat(hashSetCommands, hashReadCommands, hashCounterCommands)
+
+var hashSetCommands = []Spec{
+	{
+		Name: "HSET", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Sets fields of a hash, which lose their deadlines, and replies how many are new.",
+		Complexity: "O(N) in the number of fields set.",
+		History:    [][2]string{{"4.0.0", "Accepts multiple `field` and `value` arguments."}},
+		Arity:      -4, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: hashSetArgs,
+		Run: func(c *Ctx) error {
+			created, err := setFields(c)
+			c.Out.Int(int64(created))
+			return err
+		},
+	},
+	{
+		Name: "HMSET", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Sets fields of a hash, as HSET does, and replies OK.",
+		Complexity: "O(N) in the number of fields set.",
+		Arity:      -4, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: hashSetArgs,
+		Run: func(c *Ctx) error {
+			_, err := setFields(c)
+			c.Out.OK()
+			return err
+		},
+	},
+	{
+		Name: "HSETNX", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Sets a field of a hash that does not exist yet.",
+		Complexity: "O(1)",
+		Arity:      4, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Insert)},
+		Args: []Arg{keyArg("key"), stringArg("field"), stringArg("value")},
+		Run:  runHSetNX,
+	},
+	{
+		Name: "HDEL", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Deletes fields of a hash, which is deleted with its last one, and replies how many there were.",
+		Complexity: "O(N) in the number of fields named.",
+		History:    [][2]string{{"2.4.0", "Accepts multiple `field` arguments."}},
+		Arity:      -3, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Delete)},
+		Args: []Arg{keyArg("key"), stringArg("field").many()},
+		Run:  runHDel,
+	},
+}
+
+var hashSetArgs = []Arg{keyArg("key"), block("data", stringArg("field"), stringArg("value")).many()}
+
+var (
+	eventHSet = hashEvent("hset")
+	eventHDel = hashEvent("hdel")
+)
+
+func hashEvent(name string) storage.Event { return storage.Event{Class: storage.EventHash, Name: name} }
+
+// readHash opens a hash for a command that reads; it is empty for a missing or expired
+// key.
+func (c *Ctx) readHash(k storage.Key) (*object.Hash, error) {
+	h, err := c.Txn.Hash(k)
+	c.count(k, err != nil || h.Exists())
+	return h.Value(), err
+}
+
+// setFields is HSET and HMSET.
+func setFields(c *Ctx) (created int, err error) {
+	pairs := c.Args[2:]
+	if len(pairs)%2 != 0 {
+		return 0, errArity(c.Spec.full)
+	}
+	k := c.Keys[0]
+	h, err := c.Txn.Hash(k)
+	if err != nil {
+		return 0, err
+	}
+	h.Reserve(len(pairs) / 2)
+	for i := 0; i < len(pairs); i += 2 {
+		if h.Set(pairs[i], pairs[i+1], 0) {
+			created++
+		}
+	}
+	c.Txn.Notify(k, eventHSet)
+	return created, nil
+}
+
+func runHSetNX(c *Ctx) error {
+	k := c.Keys[0]
+	h, err := c.Txn.Hash(k)
+	if err != nil {
+		return err
+	}
+	if _, _, ok := h.Value().Get(c.Arg(2)); ok {
+		c.Out.Int(0)
+		return nil
+	}
+	h.Set(c.Arg(2), c.Arg(3), 0)
+	c.Txn.Notify(k, eventHSet)
+	c.Out.Int(1)
+	return nil
+}
+
+func runHDel(c *Ctx) error {
+	k := c.Keys[0]
+	h, err := c.Txn.Hash(k)
+	if err != nil {
+		return err
+	}
+	deleted := 0
+	for _, field := range c.Args[2:] {
+		if h.Delete(field) {
+			deleted++
+		}
+	}
+	if deleted > 0 {
+		c.Txn.Notify(k, eventHDel)
+	}
+	c.Out.Int(int64(deleted))
+	return nil
+}

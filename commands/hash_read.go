@@ -1,0 +1,191 @@
+package commands
+
+import (
+	"keyp/server/resp"
+	"keyp/storage/object"
+)
+
+var hashReadCommands = []Spec{
+	{
+		Name: "HGET", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Replies the value of a field of a hash.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: hashFieldArgs,
+		Run:  runHGet,
+	},
+	{
+		Name: "HMGET", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Replies the values of several fields of a hash.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("field").many()},
+		Run:  runHMGet,
+	},
+	{
+		Name: "HGETALL", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Replies all fields of a hash with their values.",
+		Complexity: "O(N) in the number of fields.",
+		Arity:      2, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key")},
+		Run:  runHGetAll,
+	},
+	{
+		Name: "HKEYS", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Replies all fields of a hash.",
+		Complexity: "O(N) in the number of fields.",
+		Arity:      2, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key")},
+		Run:  listFields(func(field, _ []byte) []byte { return field }),
+	},
+	{
+		Name: "HVALS", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Replies the values of all fields of a hash.",
+		Complexity: "O(N) in the number of fields.",
+		Arity:      2, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key")},
+		Run:  listFields(func(_, val []byte) []byte { return val }),
+	},
+	{
+		Name: "HLEN", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Replies the number of fields of a hash.",
+		Complexity: "O(1)",
+		Arity:      2, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO)},
+		Args: []Arg{keyArg("key")},
+		Run:  runHLen,
+	},
+	{
+		Name: "HSTRLEN", Group: HashGroup, Since: "3.2.0",
+		Summary:    "Replies how many bytes the value of a field of a hash has, 0 for a missing field.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO)},
+		Args: hashFieldArgs,
+		Run:  runHStrLen,
+	},
+	{
+		Name: "HEXISTS", Group: HashGroup, Since: "2.0.0",
+		Summary:    "Tells whether a hash has a field.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO)},
+		Args: hashFieldArgs,
+		Run:  runHExists,
+	},
+	{
+		Name: "HSCAN", Group: HashGroup, Since: "2.8.0",
+		Summary:    "Goes on with a walk over the fields of a hash.",
+		Complexity: "O(1) for a call, O(N) in the number of fields for a whole walk.",
+		Arity:      -3, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{
+			keyArg("key"), intArg("cursor"),
+			patternArg("pattern").after("MATCH").opt(),
+			intArg("count").after("COUNT").opt(),
+			word("NOVALUES").opt(),
+		},
+		Run: scanElements(object.TypeHash, (*resp.Writer).Bulk),
+	},
+}
+
+var hashFieldArgs = []Arg{keyArg("key"), stringArg("field")}
+
+// replyField writes a field's value, or null.
+func replyField(out *resp.Writer, h *object.Hash, field []byte) (ok bool) {
+	val, _, ok := h.Get(field)
+	if ok {
+		out.Bulk(val)
+	} else {
+		out.Null()
+	}
+	return ok
+}
+
+func runHGet(c *Ctx) error {
+	h, err := c.readHash(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	replyField(c.Out, h, c.Arg(2))
+	return nil
+}
+
+func runHMGet(c *Ctx) error {
+	h, err := c.readHash(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(c.Args) - 2)
+	for _, field := range c.Args[2:] {
+		replyField(c.Out, h, field)
+	}
+	return nil
+}
+
+func runHGetAll(c *Ctx) error {
+	h, err := c.readHash(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	c.Out.Map(h.Len())
+	h.Walk(func(field, val []byte, _ int64) bool {
+		c.Out.Bulk(field)
+		c.Out.Bulk(val)
+		return true
+	})
+	return nil
+}
+
+// listFields is HKEYS and HVALS, which reply a part of each field.
+func listFields(part func(field, val []byte) []byte) func(*Ctx) error {
+	return func(c *Ctx) error {
+		h, err := c.readHash(c.Keys[0])
+		if err != nil {
+			return err
+		}
+		c.Out.Array(h.Len())
+		h.Walk(func(field, val []byte, _ int64) bool {
+			c.Out.Bulk(part(field, val))
+			return true
+		})
+		return nil
+	}
+}
+
+func runHLen(c *Ctx) error {
+	h, err := c.readHash(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(h.Len()))
+	return nil
+}
+
+func runHStrLen(c *Ctx) error {
+	h, err := c.readHash(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	val, _, _ := h.Get(c.Arg(2))
+	c.Out.Int(int64(len(val)))
+	return nil
+}
+
+func runHExists(c *Ctx) error {
+	h, err := c.readHash(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	if _, _, ok := h.Get(c.Arg(2)); ok {
+		n = 1
+	}
+	c.Out.Int(n)
+	return nil
+}
