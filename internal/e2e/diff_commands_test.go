@@ -1,11 +1,26 @@
 package e2e
 
-// generators draw the commands that are compared, with their weights: writes that
-// leave something for the others to meet come often.
-var generators = []struct {
+import "slices"
+
+// generator draws a command that is compared. One with more weight is drawn more often:
+// writes that leave something for the others to meet are.
+type generator struct {
 	weight int
 	draw   func(g *gen) []string
-}{
+}
+
+// generators are those of all families.
+var generators = slices.Concat(keyGenerators, listGenerators)
+
+// wholeValues give the commands by which the values of all keys are compared in the end.
+var wholeValues = slices.Concat(stringValues, listValues)
+
+var stringValues = []func(key string) []string{
+	func(key string) []string { return []string{"GET", key} },
+}
+
+// keyGenerators are those of strings and of keys of any type.
+var keyGenerators = []generator{
 	{20, drawSet},
 	{8, func(g *gen) []string { return []string{"GET", g.key()} }},
 	{3, func(g *gen) []string { return []string{"GETSET", g.key(), g.value()} }},
