@@ -1,6 +1,9 @@
 package commands
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestExistence(t *testing.T) {
 	table(t, `
@@ -293,4 +296,23 @@ func TestSwapDB(t *testing.T) {
 		SWAPDB -1 0 -> -ERR DB index is out of range
 		SWAPDB 1 -> -ERR wrong number of arguments for 'swapdb' command
 	`)
+}
+
+// A long name changes nothing: such a key is kept in another way, whatever it holds.
+func TestEncodingOfLongNames(t *testing.T) {
+	table(t, strings.ReplaceAll(`
+		SET LONG short -> +OK
+		OBJECT ENCODING LONG -> "embstr"
+		SET LONG 12 -> +OK
+		OBJECT ENCODING LONG -> "int"
+		APPEND LONG 3 -> 3
+		OBJECT ENCODING LONG -> "raw"
+		RENAME LONG k -> +OK
+		OBJECT ENCODING k -> "raw"
+		RENAME k LONG -> +OK
+		OBJECT ENCODING LONG -> "raw"
+		SET LONG 7 -> +OK
+		RENAME LONG k -> +OK
+		OBJECT ENCODING k -> "int"
+	`, "LONG", strings.Repeat("n", 5000)))
 }

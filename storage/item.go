@@ -86,7 +86,7 @@ func (it Item) Encoding() string {
 	if err != nil {
 		return ""
 	}
-	if it.o != nil || it.b[offFlags]&flagRaw != 0 {
+	if it.flags()&flagRaw != 0 {
 		return "raw"
 	}
 	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && strconv.FormatInt(n, 10) == string(value) {
@@ -96,6 +96,13 @@ func (it Item) Encoding() string {
 		return "embstr"
 	}
 	return "raw"
+}
+
+func (it Item) flags() byte {
+	if it.o != nil {
+		return it.o.flags
+	}
+	return it.b[offFlags]
 }
 
 // Value is the value of a collection or of a large string, for reading only; nil for a

@@ -150,7 +150,7 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 
 // adopt gives a value that came from elsewhere to a key.
 func (p *part) adopt(t *Txn, to Key, o *Object, deadline int64) *cell {
-	o.key, o.flags = string(to.Name), 0
+	o.key, o.flags = string(to.Name), o.flags&flagRaw
 	if o.is(stateStored | stateReplayed) {
 		o.state |= stateLinked
 		p.linked.add(o.id)

@@ -542,6 +542,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			t.buf = binary.AppendUvarint(t.buf, uint64(off))
 			t.buf = appendBytes(t.buf, data)
 			o.access = uint32(t.now / 1000)
+			o.flags |= flagRaw
 			t.wrotePut(p, *c)
 			t.Notify(k, ev)
 			return len(o.val.(*object.String).Data)
