@@ -54,7 +54,7 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 		}
 		return disk[space]
 	}
-	deadlines := map[string]bool{}
+	due := map[string]times{}
 	must := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
@@ -76,19 +76,19 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 		f.records[string(at)] = im
 		d := f.slots[n.slot]
 		f.slots[n.slot] = diskSlot{d.keys + 1, d.digest ^ digestOf(record)}
-		if im.deadline != 0 {
-			deadlines[string(ttlKey(nil, im.deadline, at))] = true
+		if d := im.due(); d != 0 {
+			due[string(ttlKey(nil, d, at))] = im.times
 		}
 		return nil
 	}))
 	must(tx.Bucket(bucketTTL).ForEach(func(at, v []byte) error {
-		if _, _, ok := parseTTL(at, v); !ok || !deadlines[string(at)] {
+		if want, ok := due[string(at)]; !ok || !bytes.Equal(v, want.entry(at)) {
 			must(fmt.Errorf("ttl entry %x has no record", at))
 		}
-		delete(deadlines, string(at))
+		delete(due, string(at))
 		return nil
 	}))
-	for at := range deadlines {
+	for at := range due {
 		must(fmt.Errorf("record %x has no ttl entry", at[8:]))
 	}
 	must(tx.Bucket(bucketSlots).ForEach(func(at, v []byte) error {
@@ -146,7 +146,14 @@ func (c *partCheck) run() {
 		c.keys++
 		if im.deadline != 0 {
 			c.expires++
-			c.inWindow(im.deadline, at, im.name)
+		}
+		if due := im.due(); due != 0 {
+			c.inWindow(due, at, im.name)
+		}
+		if got, err := im.resident(c.tx); err != nil {
+			c.fail("key %q is only on disk and cannot be read: %v", clip(im.name), err)
+		} else if got.object != nil && got.object.val.Earliest() != im.first {
+			c.fail("key %q says on disk that an element is due at %d, which is at %d", clip(im.name), im.first, got.object.val.Earliest())
 		}
 	}
 	if c.keys != c.p.keys || c.expires != c.p.expires {
@@ -238,6 +245,9 @@ func (c *partCheck) clean(cl cell, im image, stored bool) {
 		return
 	}
 	if o := c.p.objectOf(cl); o != nil {
+		if im.first != o.val.Earliest() {
+			c.fail("key %q is clean and has an element due at %d, on disk at %d", clip(name), o.val.Earliest(), im.first)
+		}
 		if got.object == nil || !sameValue(o.val, got.object.val) {
 			c.fail("key %q is clean and has other elements on disk", clip(name))
 		}

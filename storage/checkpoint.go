@@ -91,9 +91,8 @@ type entry struct {
 	gone  []byte // its name then
 	moved bool
 	id    uint64 // the value's, if its elements stand by themselves
-	// deadline and created are the record's.
-	deadline int64
-	created  uint32
+	times        // the record's
+
 	elements []element
 }
 
@@ -374,8 +373,11 @@ func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 }
 
 func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) {
-	im := image{typ: p.item(c).Type(), inline: true, deadline: p.deadline(c), created: p.created(c), name: p.name(c)}
+	im := image{typ: p.item(c).Type(), inline: true, times: times{deadline: p.deadline(c), created: p.created(c)}, name: p.name(c)}
 	o := p.objectOf(c)
+	if o != nil {
+		im.first = o.val.Earliest()
+	}
 	switch {
 	case o == nil:
 		im.payload = p.slabs.at(c.ref()).value()
@@ -387,7 +389,7 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) {
 		im.id, im.inline = o.id, false
 		im.payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
 	}
-	e.id, e.deadline, e.created = im.stored(), im.deadline, im.created
+	e.id, e.times = im.stored(), im.times
 	b.scratch = im.append(b.scratch[:0], e.at)
 	e.rec = b.arena.take(b.scratch)
 }
@@ -611,8 +613,8 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, a *arena) error {
 			w.drops = append(w.drops, id)
 		}
 	}
-	if old.deadline != 0 && (e.rec == nil || old.deadline != e.deadline) {
-		w.ttl = append(w.ttl, ttlChange{at: a.take(ttlKey(nil, old.deadline, e.at))})
+	if old.due() != 0 && (e.rec == nil || old.due() != e.due()) {
+		w.ttl = append(w.ttl, ttlChange{at: a.take(ttlKey(nil, old.due(), e.at))})
 	}
 	var err error
 	if e.rec == nil {
@@ -621,9 +623,9 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, a *arena) error {
 		d.keys++
 		d.digest ^= digestOf(e.rec)
 		err = values.Put(e.at, e.rec)
-		if e.deadline != 0 && (e.deadline != old.deadline || e.created != old.created) {
-			at := a.take(ttlKey(nil, e.deadline, e.at))
-			w.ttl = append(w.ttl, ttlChange{at, a.take(appendCreated(nil, at, e.created))})
+		if e.due() != 0 && !e.sameEntry(old.times) {
+			at := a.take(ttlKey(nil, e.due(), e.at))
+			w.ttl = append(w.ttl, ttlChange{at, a.take(e.entry(at))})
 		}
 	}
 	w.after[e.sl] = d

@@ -280,8 +280,8 @@ func (p *proof) value(at, record []byte) bool {
 	}
 	d := p.slots[string(at[:6])]
 	p.slots[string(at[:6])] = diskSlot{d.keys + 1, d.digest ^ digestOf(record)}
-	if im.deadline != 0 {
-		p.deadlines ^= maphash.Bytes(p.seed, ttlKey(nil, im.deadline, at))
+	if due := im.due(); due != 0 {
+		p.deadlines ^= maphash.Bytes(p.seed, ttlKey(nil, due, at))
 	}
 	return true
 }
@@ -292,7 +292,7 @@ func (p *proof) element(at, record []byte) bool {
 }
 
 func (p *proof) ttl(at, v []byte) bool {
-	_, _, ok := parseTTL(at, v)
+	_, ok := parseTTL(at, v)
 	p.deadlines ^= maphash.Bytes(p.seed, at)
 	return ok
 }

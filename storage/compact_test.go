@@ -38,7 +38,7 @@ func filled(t *testing.T) (*harness, map[name]bool) {
 	names := map[name]bool{}
 	set := func(n name, data string, deadline int64) {
 		names[n] = true
-		h.model[n] = value{data, deadline}
+		h.model[n] = value{data: data, deadline: deadline}
 		k := h.s.Key(n.db, []byte(n.key))
 		h.do(func(x *Txn) { x.SetString(k, []byte(data), deadline, Event{EventString, "set"}) }, k)
 	}

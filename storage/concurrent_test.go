@@ -154,7 +154,7 @@ func write(t *testing.T, s *Store, w, ops, keys int, own map[string]value) {
 			delete(own, key)
 		case 4:
 			if txn.SetDeadline(k, txn.Now()+100, Event{EventGeneric, "expire"}) {
-				own[key] = value{was.data, txn.Now() + 100}
+				own[key] = value{data: was.data, deadline: txn.Now() + 100}
 			}
 		}
 		txn.End()

@@ -18,7 +18,7 @@ import (
 //
 //	values    space slot hash name → record            in slot order, so a slot is one range
 //	elements  id, element → check, deadline, value      id is the value's (Object.id)
-//	ttl       deadline space slot hash name → check, created     in deadline order
+//	ttl       due space slot hash name → check, [created]        in order of time
 //	slots     space slot → keys, digest                changed with the slot's records
 //	meta      format, seed, state
 //	garbage   what is left to delete (garbage.go)
@@ -28,15 +28,19 @@ import (
 // Integers in keys are big-endian.
 //
 //	record  0       4       8      9
-//	       ┌───────┬───────┬──────┬───────────┬──────────┬─────────┬──────────────┬────────┐
-//	       │ check │ check │ kind │ id        │ deadline │ created │ [key]        │ payload│
-//	       │ value │ time  │      │           │          │         │ if name is 1 │        │
-//	       └───────┴───────┴──────┴───────────┴──────────┴─────────┴──────────────┴────────┘
+//	       ┌───────┬───────┬──────┬──────┬──────────┬─────────┬───────────┬──────────────┬────────┐
+//	       │ check │ check │ kind │ id   │ deadline │ created │ [first]   │ [key]        │ payload│
+//	       │ value │ time  │      │      │          │         │ if timed  │ if name is 1 │        │
+//	       └───────┴───────┴──────┴──────┴──────────┴─────────┴───────────┴──────────────┴────────┘
 //
-// check value is a CRC-32C over the file's key and all of the record but the deadline;
-// check time covers key and deadline, so a damaged deadline costs the deadline alone.
+// check value is a CRC-32C over the file's key and all of the record but the times;
+// check time covers key and times, so a damaged deadline costs the deadline alone.
 // The low bits of kind are the type; inlineBit says that the payload is the value
-// itself, as bytes (string) or as elements; else it is the number of elements.
+// itself, as bytes (string) or as elements; else it is the number of elements. timedBit
+// says that elements have deadlines, of which first is the earliest.
+//
+// A key stands in ttl when it is due, once: at its deadline, or at the first deadline of
+// an element if that is earlier; created is there in the former case only.
 var (
 	bucketValues   = []byte("values")
 	bucketElements = []byte("elements")
@@ -53,6 +57,7 @@ var (
 const (
 	formatVersion = 1
 	inlineBit     = 0x80
+	timedBit      = 0x40
 
 	prefixLen = 4 + 2 + 4
 	// longName is from where a key stands under its digest: bbolt's limit is 32 KB.
@@ -96,17 +101,40 @@ func ttlKey(dst []byte, deadline int64, diskKey []byte) []byte {
 
 // image is a key as the data file has it.
 type image struct {
-	typ      object.Type
-	inline   bool
-	id       uint64
-	deadline int64
-	created  uint32
-	name     []byte // the key
-	payload  []byte
-	badTime  bool // the deadline failed its check and was taken as none
+	typ    object.Type
+	inline bool
+	id     uint64
+	times
+	name    []byte // the key
+	payload []byte
+	badTime bool // the deadline failed its check and was taken as none
 	// partial: the elements on disk are not all, or not all as they are in the value,
 	// and the log has what is missing.
 	partial bool
+}
+
+// times are what a record says of when its key is due.
+type times struct {
+	deadline int64 // the key's, 0 for none
+	created  uint32
+	first    int64 // the first of an element, 0 for none
+}
+
+// due is where the record's key stands in ttl, 0 for nowhere.
+func (t times) due() int64 { return earlier(t.deadline, t.first) }
+
+// entry is the value of the key's entry in ttl, which stands at at.
+func (t times) entry(at []byte) []byte {
+	if t.due() != t.deadline {
+		return appendCreated(nil, at)
+	}
+	return appendCreated(nil, at, t.created)
+}
+
+// sameEntry says whether the key's entry in ttl is the same for both.
+func (t times) sameEntry(o times) bool {
+	return t.due() == o.due() && (t.due() == t.deadline) == (o.due() == o.deadline) &&
+		(t.due() != t.deadline || t.created == o.created)
 }
 
 // append encodes the record for disk key at.
@@ -117,11 +145,17 @@ func (m *image) append(dst, at []byte) []byte {
 	if m.inline {
 		kind |= inlineBit
 	}
+	if m.first != 0 {
+		kind |= timedBit
+	}
 	dst = append(dst, kind)
 	dst = binary.AppendUvarint(dst, m.id)
 	from := len(dst)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(m.deadline))
 	dst = binary.BigEndian.AppendUint32(dst, m.created)
+	if m.first != 0 {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(m.first))
+	}
 	to := len(dst)
 	if at[prefixLen] == 1 {
 		dst = appendBytes(dst, m.name)
@@ -148,22 +182,30 @@ func parseImage(at, record []byte) (image, error) {
 	}
 	f := fields{rest: record[9:]}
 	m.id = f.int()
-	if f.bad || len(f.rest) < 12 {
+	timed := record[8]&timedBit != 0
+	size := 12
+	if timed {
+		size += 8
+	}
+	if f.bad || len(f.rest) < size {
 		return m, ErrCorrupt
 	}
 	from := len(record) - len(f.rest)
-	valueCheck, timeCheck := checks(at, record[8:from], record[from:from+12], record[from+12:])
+	valueCheck, timeCheck := checks(at, record[8:from], record[from:from+size], record[from+size:])
 	if valueCheck != binary.LittleEndian.Uint32(record) {
 		return m, ErrCorrupt
 	}
-	m.typ, m.inline = object.Type(record[8]&^inlineBit), record[8]&inlineBit != 0
+	m.typ, m.inline = object.Type(record[8]&^(inlineBit|timedBit)), record[8]&inlineBit != 0
 	if timeCheck == binary.LittleEndian.Uint32(record[4:]) {
 		m.deadline = int64(binary.BigEndian.Uint64(f.rest))
 		m.created = binary.BigEndian.Uint32(f.rest[8:])
+		if timed {
+			m.first = int64(binary.BigEndian.Uint64(f.rest[12:]))
+		}
 	} else {
 		m.badTime = true
 	}
-	f.rest = f.rest[12:]
+	f.rest = f.rest[size:]
 	m.name = at[prefixLen+1:]
 	if at[prefixLen] == 1 {
 		m.name = f.bytes()
@@ -205,21 +247,59 @@ func (m *image) value(tx *bolt.Tx) (object.Value, error) {
 	return v, eachInline(m.payload, v.Put)
 }
 
+// live says whether there is something of the key at an instant, in Unix milliseconds.
+func (m *image) live(tx *bolt.Tx, now int64) (bool, error) {
+	if m.deadline != 0 && m.deadline <= now {
+		return false, nil
+	}
+	if m.first == 0 || m.first > now {
+		return true, nil
+	}
+	alive := false
+	see := func(_, _ []byte, deadline int64) error {
+		if alive = deadline == 0 || deadline > now; alive {
+			return errEnough
+		}
+		return nil
+	}
+	var err error
+	if m.inline {
+		err = eachInline(m.payload, see)
+	} else {
+		err = eachElement(tx, m.id, see)
+	}
+	if alive {
+		err = nil
+	}
+	return alive, err
+}
+
+// errEnough ends a walk.
+var errEnough = errors.New("enough")
+
 // readElements makes a value of the elements that stand under its id.
 func readElements(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
 	v := object.New(typ)
+	if err := eachElement(tx, id, v.Put); err != nil {
+		return nil, fmt.Errorf("%w: element of value %d", ErrCorrupt, id)
+	}
+	return v, nil
+}
+
+// eachElement visits the elements that stand under an id.
+func eachElement(tx *bolt.Tx, id uint64, fn func(elem, val []byte, deadline int64) error) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	c := tx.Bucket(bucketElements).Cursor()
 	for k, rec := c.Seek(prefix); hasPrefix(k, prefix); k, rec = c.Next() {
 		deadline, val, err := parseElement(k, rec)
 		if err == nil {
-			err = v.Put(k[8:], val, deadline)
+			err = fn(k[8:], val, deadline)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: element of value %d", ErrCorrupt, id)
+			return err
 		}
 	}
-	return v, nil
+	return nil
 }
 
 // appendInline encodes a small collection as the payload of its record.
@@ -276,22 +356,30 @@ func parseElement(at, record []byte) (deadline int64, val []byte, err error) {
 	return deadline, f.rest, nil
 }
 
-// appendCreated encodes a ttl entry's value: check, created.
-func appendCreated(dst, at []byte, created uint32) []byte {
+// appendCreated encodes a ttl entry's value: check, created if it is about a key.
+func appendCreated(dst, at []byte, created ...uint32) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
-	dst = binary.BigEndian.AppendUint32(dst, created)
+	for _, c := range created {
+		dst = binary.BigEndian.AppendUint32(dst, c)
+	}
 	binary.LittleEndian.PutUint32(dst[start:], crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, dst[start+4:]))
 	return dst
 }
 
-// parseTTL reads an entry of the ttl bucket.
-func parseTTL(at, record []byte) (deadline int64, diskKey []byte, ok bool) {
-	if len(at) <= 8+prefixLen || len(record) != 8 ||
+// ttlEntry is an entry of the ttl bucket.
+type ttlEntry struct {
+	due     int64
+	on      []byte // where the key stands in values
+	element bool   // it is the first of the key's elements that is due, not the key
+}
+
+func parseTTL(at, record []byte) (e ttlEntry, ok bool) {
+	if len(at) <= 8+prefixLen || len(record) != 8 && len(record) != 4 ||
 		crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, record[4:]) != binary.LittleEndian.Uint32(record) {
-		return 0, nil, false
+		return e, false
 	}
-	return int64(binary.BigEndian.Uint64(at)), at[8:], true
+	return ttlEntry{int64(binary.BigEndian.Uint64(at)), at[8:], len(record) == 4}, true
 }
 
 // diskSlot is a slot's entry in slots.

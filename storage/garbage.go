@@ -129,8 +129,8 @@ func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) 
 		if err != nil {
 			continue // nothing it names can be trusted
 		}
-		if im.deadline != 0 {
-			if err := ttls.Delete(ttlKey(nil, im.deadline, at)); err != nil {
+		if due := im.due(); due != 0 {
+			if err := ttls.Delete(ttlKey(nil, due, at)); err != nil {
 				return false, err
 			}
 		}

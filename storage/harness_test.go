@@ -36,6 +36,7 @@ type name struct {
 type value struct {
 	data     string
 	deadline int64
+	coll     *content // of a collection
 }
 
 type model map[name]value
@@ -52,9 +53,15 @@ func (m model) clone() model {
 func (m model) live(now int64) model {
 	c := model{}
 	for k, v := range m {
-		if v.deadline == 0 || v.deadline > now {
-			c[k] = v
+		if v.deadline != 0 && v.deadline <= now {
+			continue
 		}
+		if v.coll != nil {
+			if v.coll = v.coll.live(now); len(v.coll.elems) == 0 {
+				continue
+			}
+		}
+		c[k] = v
 	}
 	return c
 }
@@ -62,7 +69,7 @@ func (m model) live(now int64) model {
 func (m model) String() string {
 	var lines []string
 	for k, v := range m {
-		lines = append(lines, fmt.Sprintf("%d/%.20q=%.20q(%d)@%d", k.db, k.key, v.data, len(v.data), v.deadline))
+		lines = append(lines, fmt.Sprintf("%d/%.20q=%.20q(%d)%v@%d", k.db, k.key, v.data, len(v.data), v.coll, v.deadline))
 	}
 	sort.Strings(lines)
 	return strings.Join(lines, "\n")
@@ -135,11 +142,13 @@ func (h *harness) state(names map[name]bool) model {
 			h.load([]Key{k})
 		}
 		if it, ok := h.txn.Get(k); ok {
-			data, err := it.String()
-			if err != nil {
-				h.t.Fatalf("%q: %v", n.key, err)
+			v := value{deadline: it.Deadline()}
+			if data, err := it.String(); err == nil {
+				v.data = string(data)
+			} else {
+				v.coll = contentOf(it.Value())
 			}
-			got[n] = value{string(data), it.Deadline()}
+			got[n] = v
 		}
 		h.txn.End()
 	}
@@ -151,7 +160,7 @@ func same(a, b model) bool {
 		return false
 	}
 	for k, v := range a {
-		if w, ok := b[k]; !ok || w != v {
+		if w, ok := b[k]; !ok || w.data != v.data || w.deadline != v.deadline || !w.coll.equal(v.coll) {
 			return false
 		}
 	}

@@ -59,12 +59,16 @@ func (s *Store) load(req load) {
 	var err error
 	for _, k := range req.keys {
 		if err = s.loadKey(k); err != nil {
-			s.stats.LoadErrors.Add(1)
-			s.options.Logger.Error("a key could not be read from the data file", "key", clip(k.Name), "error", err)
+			s.loadFailed(k, err)
 			break
 		}
 	}
 	req.done(err)
+}
+
+func (s *Store) loadFailed(k Key, err error) {
+	s.stats.LoadErrors.Add(1)
+	s.options.Logger.Error("a key could not be read from the data file", "key", clip(k.Name), "error", err)
 }
 
 // loadTries is how often a read is done again because the slot lost a cell meanwhile.
@@ -101,7 +105,6 @@ func (s *Store) loadKey(k Key) error {
 		}
 		sh.mu.Unlock()
 		if fresh {
-			s.wake(got.deadline)
 			return nil
 		}
 	}

@@ -28,6 +28,7 @@ func TestModel(t *testing.T) {
 		defer func() { h.s.Close(false) }()
 		rt.Repeat(map[string]func(*rapid.T){
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
+			"elements": m.elements, "fill": m.fill, "thin": m.thin, "replace": m.replace,
 			"rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
 			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "evict": m.evict,
 			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
@@ -76,8 +77,9 @@ func (m *machine) key(n name) Key { return m.h.s.Key(n.db, []byte(n.key)) }
 
 // get is the model's live value.
 func (m *machine) get(n name) (value, bool) {
-	v, ok := m.h.model[n]
-	return v, ok && (v.deadline == 0 || v.deadline > m.h.clock.Now())
+	v, ok := model{n: m.h.model[n]}.live(m.h.clock.Now())[n]
+	_, known := m.h.model[n]
+	return v, ok && known
 }
 
 func (m *machine) drawDeadline(rt *rapid.T) int64 {
@@ -94,7 +96,7 @@ func (m *machine) data(rt *rapid.T) string {
 
 func (m *machine) set(rt *rapid.T) {
 	n, data, deadline := m.name(rt, "key"), m.data(rt), m.drawDeadline(rt)
-	m.h.model[n] = value{data, deadline}
+	m.h.model[n] = value{data: data, deadline: deadline}
 	m.h.do(func(t *Txn) { t.SetString(m.key(n), []byte(data), deadline, Event{EventString, "set"}) }, m.key(n))
 }
 
@@ -105,12 +107,15 @@ func (m *machine) writeRange(rt *rapid.T) {
 	if !ok {
 		v = value{}
 	}
+	if v.coll != nil {
+		return
+	}
 	old := []byte(v.data)
 	if need := off + len(data); need > len(old) {
 		old = append(old, make([]byte, need-len(old))...)
 	}
 	copy(old[off:], data)
-	m.h.model[n] = value{string(old), v.deadline}
+	m.h.model[n] = value{data: string(old), deadline: v.deadline}
 	m.h.do(func(t *Txn) {
 		if got := t.WriteRange(m.key(n), off, []byte(data), Event{EventString, "setrange"}); got != len(old) {
 			rt.Fatalf("WriteRange gave %d, want %d", got, len(old))
@@ -122,7 +127,7 @@ func (m *machine) deadline(rt *rapid.T) {
 	n, deadline := m.name(rt, "key"), m.drawDeadline(rt)
 	v, ok := m.get(n)
 	if ok {
-		m.h.model[n] = value{v.data, deadline}
+		m.h.model[n] = value{data: v.data, deadline: deadline, coll: v.coll}
 	}
 	m.h.do(func(t *Txn) {
 		if got := t.SetDeadline(m.key(n), deadline, Event{EventGeneric, "expire"}); got != ok {
@@ -284,7 +289,7 @@ func (m *machine) checkpointPart(p *part) {
 // writes, an operation, drawn as any other.
 func (m *machine) disturbed(rt *rapid.T) {
 	moment := m.rotate()
-	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.evict}
+	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.evict}
 	parts := moment.parts
 	moment.parts = nil
 	for _, p := range parts {

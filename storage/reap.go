@@ -112,6 +112,11 @@ func (s *Store) SetActiveExpire(on bool) { s.reaper.Pause(!on) }
 // Reap removes everything that is due, and returns how much that was.
 func (s *Store) Reap() (n int) {
 	now := s.now()
+	for more := true; more; { // first, since it brings keys into memory
+		var k int
+		k, more = s.window.reapDue(now, time.Millisecond, true)
+		n += k
+	}
 	for _, sh := range s.shards {
 		src := &source{sh, s.NewTxn()}
 		for more := true; more; {
@@ -119,11 +124,6 @@ func (s *Store) Reap() (n int) {
 			k, more = src.ReapDue(now, time.Millisecond)
 			n += k
 		}
-	}
-	for more := true; more; {
-		var k int
-		k, more = s.window.ReapDue(now, time.Millisecond)
-		n += k
 	}
 	return n
 }
@@ -206,10 +206,16 @@ func (w *window) NextDeadline() (int64, bool) {
 	return w.next.Load(), true
 }
 
-// ReapDue removes keys that are due and only on disk.
+// ReapDue removes keys that are due and only on disk. Those of which elements are due it
+// has loaded: they are the shards' then.
 func (w *window) ReapDue(now int64, budget time.Duration) (n int, more bool) {
+	return w.reapDue(now, budget, false)
+}
+
+// reapDue is ReapDue; wait says whether it is to wait for loading large values.
+func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	began := w.s.clock.Mono()
-	for w.s.clock.Mono()-began < budget || n == 0 {
+	for looks := 0; looks == 0 || w.s.clock.Mono()-began < budget; {
 		due, ok, refill := w.pop(now)
 		if refill {
 			if !w.refill() {
@@ -220,9 +226,10 @@ func (w *window) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 		if !ok {
 			return n, false
 		}
-		if w.expire(due, now) {
+		if w.expire(due, now, wait) {
 			n++
 		}
+		looks++
 	}
 	return n, true
 }
@@ -251,7 +258,7 @@ func (w *window) setNext() {
 
 // expire removes one key, unless memory knows better or the data file has another
 // deadline for it by now: an entry stays in the window when its key changes.
-func (w *window) expire(due ttl.WindowEntry, now int64) bool {
+func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) bool {
 	s := w.s
 	on := []byte(due.ID)
 	space, slot := binary.BigEndian.Uint32(on), binary.BigEndian.Uint16(on[4:])
@@ -267,10 +274,12 @@ func (w *window) expire(due ttl.WindowEntry, now int64) bool {
 		epoch := sl.epoch
 		sh.mu.Unlock()
 		var k Key
-		current := false
+		var at times
+		current, inline := false, false
 		err := s.view(func(tx *bolt.Tx) (err error) {
 			im, err := parseImage(on, tx.Bucket(bucketValues).Get(on))
-			if current = err == nil && im.deadline == due.Deadline; current {
+			if current = err == nil && im.due() == due.Deadline; current {
+				at, inline = im.times, im.inline
 				_, k, err = s.keyOnDisk(tx, on)
 			}
 			return err
@@ -282,17 +291,44 @@ func (w *window) expire(due ttl.WindowEntry, now int64) bool {
 		if !current {
 			return false
 		}
+		if at.deadline == 0 || at.deadline > now {
+			if inline || wait {
+				s.bring(space, k)
+			} else {
+				s.goBackground(func() { s.bring(space, k) })
+			}
+			return false
+		}
 		s.lock(w.t, 1<<sh.num)
 		if sl.epoch != epoch || p.dead {
 			s.unlock(w.t)
 			continue
 		}
 		w.t.now = now
-		gone := w.bury(p, sl, k, due.Deadline)
+		gone := w.bury(p, sl, k, at.deadline)
 		w.t.End()
 		return gone
 	}
 	return false
+}
+
+// bring loads a key of a keyspace, whichever database that is by then.
+func (s *Store) bring(space uint32, k Key) {
+	sh := s.shards[s.shardOf(k.Slot)]
+	for range loadTries {
+		sh.mu.Lock()
+		p := s.partOf(space, sh)
+		known := p == nil || p.find(p.slot(k), k) != nil
+		k.DB = s.dbOf(space)
+		sh.mu.Unlock()
+		if known {
+			return
+		}
+		if err := s.loadKey(k); err != nil {
+			s.loadFailed(k, err)
+			return
+		}
+	}
 }
 
 // bury makes a key that only the data file has a tombstone.
@@ -356,17 +392,17 @@ func (w *window) read(from int64) (entries []ttl.WindowEntry, end int64, err err
 	err = w.s.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketTTL).Cursor()
 		for at, v := c.Seek(binary.BigEndian.AppendUint64(nil, uint64(from))); at != nil; at, v = c.Next() {
-			deadline, on, ok := parseTTL(at, v)
+			e, ok := parseTTL(at, v)
 			if !ok {
 				w.s.stats.BadDeadlines.Add(1)
 				w.s.options.Logger.Error("an entry of the ttl bucket is corrupt and ignored", "entry", at[:min(len(at), 64)])
 				continue
 			}
-			if len(entries) >= windowSize && deadline != entries[len(entries)-1].Deadline {
-				end = deadline
+			if len(entries) >= windowSize && e.due != entries[len(entries)-1].Deadline {
+				end = e.due
 				return nil
 			}
-			entries = append(entries, ttl.WindowEntry{Deadline: deadline, ID: string(on)})
+			entries = append(entries, ttl.WindowEntry{Deadline: e.due, ID: string(e.on)})
 		}
 		end = w.s.now() + ahead
 		if n := len(entries); n > 0 {

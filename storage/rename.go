@@ -15,10 +15,12 @@ func (t *Txn) Rename(from, to Key) bool {
 	if !exists(c) {
 		return false
 	}
-	switch o := p.objectOf(*c); {
-	case o == nil:
+	o := p.objectOf(*c)
+	value, err := p.item(*c).String()
+	switch {
+	case o == nil || err == nil && isSmall(to.Name, value):
 		deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
-		value := append([]byte(nil), p.slabs.at(c.ref()).value()...)
+		value = append([]byte(nil), value...)
 		raw := *p.flags(*c) & flagRaw
 		t.Delete(from, Event{})
 		t.set(to, value, deadline, created, access)

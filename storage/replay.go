@@ -490,19 +490,26 @@ func (r *replay) removeReaped() error {
 	return r.s.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketTTL).Cursor()
 		for at, v := c.First(); at != nil; at, v = c.Next() {
-			deadline, on, ok := parseTTL(at, v)
+			e, ok := parseTTL(at, v)
 			if !ok {
 				continue // the window logs it
 			}
-			if deadline > through {
+			if e.due > through {
 				return nil
 			}
-			space, k, err := r.s.keyOnDisk(tx, on)
+			space, k, err := r.s.keyOnDisk(tx, e.on)
 			if err != nil {
 				return err
 			}
+			if e.element { // records name those that went, but the key may be due, too
+				im, err := parseImage(e.on, tx.Bucket(bucketValues).Get(e.on))
+				if err != nil || im.deadline == 0 {
+					continue // the window logs an error
+				}
+				e.due = im.deadline
+			}
 			p := r.s.partOf(space, r.s.shards[r.s.shardOf(k.Slot)])
-			if p == nil || deadline > r.floor[p.shard.num] {
+			if p == nil || e.due > r.floor[p.shard.num] {
 				continue
 			}
 			if sl := p.slot(k); p.find(sl, k) == nil {

@@ -104,8 +104,13 @@ func (p *part) liveItem(c cell, now int64) (Item, bool) {
 		return Item{}, false
 	}
 	it := p.item(c)
-	d := it.Deadline()
-	return it, d == 0 || d > now
+	if d := it.Deadline(); d != 0 && d <= now {
+		return it, false
+	}
+	if o := it.o; o != nil && o.side != nil && o.side.due != 0 && o.side.due <= now {
+		return it, o.val.LenAt(now) > 0
+	}
+	return it, true
 }
 
 // visitSome visits keys in order, at least count of them and never a part of those
@@ -161,6 +166,7 @@ const stretchEnd = 1 << hashBits
 func (s *Store) readStretch(space uint32, slot uint16, from uint32, count int) (keys []found, upTo uint32, err error) {
 	start := binary.BigEndian.AppendUint32(slotKey(nil, space, slot), from<<(32-hashBits))
 	upTo = stretchEnd
+	now := s.now()
 	err = s.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketValues).Cursor()
 		for at, record := c.Seek(start); hasPrefix(at, start[:6]); at, record = c.Next() {
@@ -172,6 +178,12 @@ func (s *Store) readStretch(space uint32, slot uint16, from uint32, count int) (
 			im, err := parseImage(at, record)
 			if err != nil {
 				return err
+			}
+			if live, err := im.live(tx, now); !live || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
 			}
 			o := &Object{key: string(im.name), val: object.New(im.typ), deadline: im.deadline, created: im.created}
 			keys = append(keys, found{prefix, Item{o: o}})

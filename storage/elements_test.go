@@ -1,0 +1,125 @@
+package storage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// fields makes a hash of n fields with a deadline in ttl ms, and one that stays.
+func (h *harness) fields(k Key, n int, ttl int64) {
+	h.t.Helper()
+	h.hash(k, func(_ *Txn, v *Hash) {
+		for i := range n {
+			v.Set(fmt.Appendf(nil, "field%d", i), []byte("value"), h.clock.Now()+ttl)
+		}
+		v.Set([]byte("stays"), []byte("value"), 0)
+	})
+}
+
+func (h *harness) scan() (names []string) {
+	h.t.Helper()
+	if err := h.s.Walk(0, func(it Item) bool { names = append(names, string(it.Key())); return true }); err != nil {
+		h.t.Fatalf("walk: %v", err)
+	}
+	return names
+}
+
+// TestElementsOnDiskExpire: elements of keys that are only on disk go at their deadline,
+// without anybody asking, small values and large ones alike; the count of keys with a
+// deadline does not include these keys.
+func TestElementsOnDiskExpire(t *testing.T) {
+	for _, n := range []int{3, 3000} {
+		h := newHarness(t)
+		k := h.s.Key(0, []byte("k"))
+		h.fields(k, n, 100)
+		h.reopen()
+		h.check()
+		if keys, expires := h.s.Count(0); keys != 1 || expires != 0 {
+			t.Fatalf("%d keys, %d with a deadline; want 1 and 0", keys, expires)
+		}
+		h.clock.Advance(100 * time.Millisecond)
+		h.eventNames()
+		h.s.Reap()
+		if got := h.eventNames(); len(got) == 0 || got[0] != FieldExpired.Name {
+			t.Fatalf("events %v", got)
+		}
+		if got := h.s.Stats().ExpiredElements; got != int64(n) {
+			t.Fatalf("%d elements expired, want %d", got, n)
+		}
+		h.commit()
+		h.check()
+		h.reopen()
+		h.hash(k, func(_ *Txn, v *Hash) {
+			if v.Value().Len() != 1 {
+				t.Fatalf("%d fields are left", v.Value().Len())
+			}
+		})
+		h.check()
+		_ = h.s.Close(false)
+	}
+}
+
+// TestKeyOnDiskGoesWithItsElements: a key of which every element is due is not listed,
+// and gone for good once it was reaped.
+func TestKeyOnDiskGoesWithItsElements(t *testing.T) {
+	for _, n := range []int{3, 3000} {
+		h := newHarness(t)
+		k := h.s.Key(0, []byte("k"))
+		h.fields(k, n, 100)
+		h.hash(k, func(_ *Txn, v *Hash) { v.SetDeadline([]byte("stays"), h.clock.Now()+100) })
+		h.reopen()
+		if got := h.scan(); len(got) != 1 {
+			t.Fatalf("the scan shows %v before the deadline", got)
+		}
+		h.clock.Advance(100 * time.Millisecond)
+		if got := h.scan(); len(got) != 0 {
+			t.Fatalf("the scan shows %v after the deadline", got)
+		}
+		h.load([]Key{k})
+		if got := h.scan(); len(got) != 0 {
+			t.Fatalf("the scan shows %v in memory after the deadline", got)
+		}
+		h.s.Reap()
+		if keys, _ := h.s.Count(0); keys != 0 {
+			t.Fatalf("%d keys are left", keys)
+		}
+		h.commit()
+		h.reopen()
+		if got := h.scan(); len(got) != 0 {
+			t.Fatalf("the scan shows %v after the restart", got)
+		}
+		h.check()
+		_ = h.s.Close(false)
+	}
+}
+
+// TestKeyDeadlineAfterElements: a key that stands in the ttl bucket with an element goes
+// whole at its own deadline, also when the log is all that tells.
+func TestKeyDeadlineAfterElements(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		h := newHarness(t)
+		k := h.s.Key(0, []byte("k"))
+		h.fields(k, 3, 100)
+		h.do(func(x *Txn) { x.SetDeadline(k, h.clock.Now()+200, Event{}) }, k)
+		h.reopen()
+		h.clock.Advance(200 * time.Millisecond)
+		h.eventNames()
+		h.s.Reap()
+		if got := h.eventNames(); len(got) != 1 || got[0] != Expired.Name {
+			t.Fatalf("events %v", got)
+		}
+		h.model = model{}
+		h.commit()
+		if crash { // and the clock is behind
+			h.clock.Set(h.clock.Now() - 150)
+			h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{{0, "k"}: true})
+		}
+		if keys, expires := h.s.Count(0); keys != 0 || expires != 0 {
+			t.Fatalf("%d keys, %d with a deadline are left", keys, expires)
+		}
+		h.check()
+		_ = h.s.Close(false)
+	}
+}

@@ -1,0 +1,350 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"keyp/storage/object"
+)
+
+// content is what a collection of the model holds. It does not change: who changes a
+// collection makes another.
+type content struct {
+	typ   object.Type
+	elems []elem // of a list in its order, else in the order of keys
+}
+
+// elem is an element. Those of a list have no key.
+type elem struct {
+	key, val string
+	deadline int64
+}
+
+func contentOf(v object.Value) *content {
+	c := &content{typ: v.Type()}
+	v.Walk(func(key, val []byte, deadline int64) bool {
+		e := elem{string(key), string(val), deadline}
+		if c.typ == object.TypeList {
+			e.key = ""
+		}
+		c.elems = append(c.elems, e)
+		return true
+	})
+	c.sort()
+	return c
+}
+
+func (c *content) sort() {
+	if c.typ != object.TypeList {
+		slices.SortFunc(c.elems, func(a, b elem) int { return strings.Compare(a.key, b.key) })
+	}
+}
+
+func (c *content) clone() *content { return &content{c.typ, slices.Clone(c.elems)} }
+
+func (c *content) live(now int64) *content {
+	return &content{c.typ, slices.DeleteFunc(slices.Clone(c.elems), func(e elem) bool { return e.deadline != 0 && e.deadline <= now })}
+}
+
+func (c *content) equal(o *content) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	return c.typ == o.typ && slices.Equal(c.elems, o.elems)
+}
+
+func (c *content) String() string {
+	if c == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v of %d:", c.typ, len(c.elems))
+	for _, e := range c.elems[:min(len(c.elems), 12)] {
+		fmt.Fprintf(&b, " %.8q=%.8q@%d", e.key, e.val, e.deadline)
+	}
+	return b.String()
+}
+
+func (c *content) find(key string) int {
+	return slices.IndexFunc(c.elems, func(e elem) bool { return e.key == key })
+}
+
+// put sets an element, where it is new at its place, and tells whether it is new.
+func (c *content) put(e elem) (created bool) {
+	at, ok := slices.BinarySearchFunc(c.elems, e.key, func(a elem, key string) int { return strings.Compare(a.key, key) })
+	if ok {
+		c.elems[at] = e
+	} else {
+		c.elems = slices.Insert(c.elems, at, e)
+	}
+	return !ok
+}
+
+// editor changes a collection of the store and its content in the model alike.
+type editor struct {
+	m  *machine
+	rt *rapid.T
+	t  *Txn
+	k  Key
+	c  *content
+}
+
+func (e *editor) must(what string, got, want any) {
+	if got != want {
+		e.rt.Fatalf("%s of a %v gave %v, want %v", what, e.c.typ, got, want)
+	}
+}
+
+func (e *editor) opened(err error) {
+	if err != nil {
+		e.rt.Fatalf("a %v does not open: %v", e.c.typ, err)
+	}
+}
+
+// put sets an element of a hash, set or sorted set; score is what a sorted set takes of
+// val.
+func (e *editor) put(key, val string, deadline int64) {
+	now := elem{key: key, deadline: deadline}
+	at := e.c.find(key)
+	switch e.c.typ {
+	case object.TypeHash:
+		h, err := e.t.Hash(e.k)
+		e.opened(err)
+		now.val = val
+		e.must("Set", h.Set([]byte(key), []byte(val), deadline), e.c.put(now))
+	case object.TypeSet:
+		s, err := e.t.Set(e.k)
+		e.opened(err)
+		e.must("Add", s.Add([]byte(key)), at < 0)
+		s.SetDeadline([]byte(key), deadline)
+		e.c.put(now)
+	case object.TypeZSet:
+		z, err := e.t.ZSet(e.k)
+		e.opened(err)
+		score := float64(len(val))
+		e.must("Set", z.Set([]byte(key), score), at < 0)
+		z.SetDeadline([]byte(key), deadline)
+		now.val = string(object.AppendScore(nil, score))
+		e.c.put(now)
+	case object.TypeList:
+		l, err := e.t.List(e.k)
+		e.opened(err)
+		l.PushBack([]byte(val))
+		e.c.elems = append(e.c.elems, elem{val: val})
+	}
+}
+
+func (e *editor) remove(key string) {
+	at := e.c.find(key)
+	var got bool
+	switch e.c.typ {
+	case object.TypeHash:
+		h, err := e.t.Hash(e.k)
+		e.opened(err)
+		got = h.Delete([]byte(key))
+	case object.TypeSet:
+		s, err := e.t.Set(e.k)
+		e.opened(err)
+		got = s.Remove([]byte(key))
+	case object.TypeZSet:
+		z, err := e.t.ZSet(e.k)
+		e.opened(err)
+		got = z.Remove([]byte(key))
+	}
+	e.must("removal", got, at >= 0)
+	if at >= 0 {
+		e.c.elems = slices.Delete(e.c.elems, at, at+1)
+	}
+}
+
+func (e *editor) setDeadline(key string, deadline int64) {
+	at := e.c.find(key)
+	var got bool
+	switch e.c.typ {
+	case object.TypeHash:
+		h, err := e.t.Hash(e.k)
+		e.opened(err)
+		got = h.SetDeadline([]byte(key), deadline)
+	case object.TypeSet:
+		s, err := e.t.Set(e.k)
+		e.opened(err)
+		got = s.SetDeadline([]byte(key), deadline)
+	case object.TypeZSet:
+		z, err := e.t.ZSet(e.k)
+		e.opened(err)
+		got = z.SetDeadline([]byte(key), deadline)
+	}
+	e.must("SetDeadline", got, at >= 0)
+	if at >= 0 {
+		e.c.elems[at].deadline = deadline
+	}
+}
+
+// list does something to a list.
+func (e *editor) list() {
+	l, err := e.t.List(e.k)
+	e.opened(err)
+	val := rapid.SampledFrom([]string{"a", "b", "", strings.Repeat("long", 100)}).Draw(e.rt, "val")
+	elems, n := &e.c.elems, len(e.c.elems)
+	draw := func(label string, to int) int { return rapid.IntRange(0, to).Draw(e.rt, label) }
+	switch op := draw("op", 6); {
+	case op == 0:
+		l.PushFront([]byte(val))
+		*elems = slices.Insert(*elems, 0, elem{val: val})
+	case op == 1 || n == 0:
+		l.PushBack([]byte(val))
+		*elems = append(*elems, elem{val: val})
+	case op <= 3:
+		at := draw("index", n)
+		for range draw("times", 30) { // in one place: numbers run out
+			l.Insert(at, []byte(val))
+			*elems = slices.Insert(*elems, at, elem{val: val})
+		}
+	case op == 4:
+		at := draw("index", n-1)
+		l.SetAt(at, []byte(val))
+		(*elems)[at].val = val
+	case op == 5:
+		from := draw("from", n)
+		to := min(n, from+draw("length", n/2+1))
+		l.RemoveRange(from, to)
+		*elems = slices.Delete(*elems, from, to)
+	default:
+		count := rapid.IntRange(-2, 2).Draw(e.rt, "count")
+		kept, gone := removeEqual(*elems, val, count)
+		e.must("RemoveEqual", l.RemoveEqual([]byte(val), count), gone)
+		*elems = kept
+	}
+}
+
+func removeEqual(elems []elem, val string, count int) (kept []elem, gone int) {
+	kept = slices.Clone(elems)
+	if count < 0 {
+		slices.Reverse(kept)
+	}
+	limit := max(count, -count)
+	kept = slices.DeleteFunc(kept, func(e elem) bool {
+		if e.val != val || limit != 0 && gone == limit {
+			return false
+		}
+		gone++
+		return true
+	})
+	if count < 0 {
+		slices.Reverse(kept)
+	}
+	return kept, gone
+}
+
+// edit opens a key as a collection, of a drawn type if it is new, and changes it. A
+// string stays as it is.
+func (m *machine) edit(rt *rapid.T, fn func(*editor)) {
+	n := m.name(rt, "key")
+	v, ok := m.get(n)
+	if ok && v.coll == nil {
+		m.h.do(func(t *Txn) {
+			if _, err := t.Hash(m.key(n)); err != ErrWrongType {
+				rt.Fatalf("a string opens as a hash: %v", err)
+			}
+		}, m.key(n))
+		return
+	}
+	if !ok {
+		v = value{coll: &content{typ: rapid.SampledFrom([]object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList}).Draw(rt, "type")}}
+	}
+	c := v.coll.clone()
+	// The model gets its new state before the transaction ends, and a copy of it.
+	m.h.do(func(t *Txn) {
+		fn(&editor{m, rt, t, m.key(n), c})
+		if v.coll = c; len(c.elems) == 0 {
+			delete(m.h.model, n)
+		} else {
+			m.h.model[n] = v
+		}
+	}, m.key(n))
+}
+
+func (m *machine) elemDeadline(rt *rapid.T) int64 {
+	if rapid.IntRange(0, 2).Draw(rt, "timed") > 0 {
+		return 0
+	}
+	return m.drawDeadline(rt)
+}
+
+// elements changes a few elements.
+func (m *machine) elements(rt *rapid.T) {
+	m.edit(rt, func(e *editor) {
+		for range rapid.IntRange(1, 5).Draw(rt, "changes") {
+			key := fmt.Sprintf("e%d", rapid.IntRange(0, 300).Draw(rt, "elem"))
+			if e.c.typ == object.TypeList {
+				e.list()
+				continue
+			}
+			switch rapid.IntRange(0, 3).Draw(rt, "op") {
+			case 0, 1:
+				e.put(key, strings.Repeat("v", rapid.SampledFrom([]int{0, 1, 50, 70}).Draw(rt, "size")), m.elemDeadline(rt))
+			case 2:
+				e.remove(key)
+			case 3:
+				e.setDeadline(key, m.elemDeadline(rt))
+			}
+		}
+	})
+}
+
+// fill puts many elements, so that the value stands on disk by element.
+func (m *machine) fill(rt *rapid.T) {
+	m.edit(rt, func(e *editor) {
+		from := rapid.IntRange(0, 100).Draw(rt, "from")
+		val := strings.Repeat(string(rune('a'+rapid.IntRange(0, 25).Draw(rt, "letter"))), 50)
+		deadline := m.elemDeadline(rt)
+		for i := range rapid.SampledFrom([]int{20, 200}).Draw(rt, "elements") {
+			e.put(fmt.Sprintf("e%d", from+i), val, deadline)
+		}
+	})
+}
+
+// thin removes many elements.
+func (m *machine) thin(rt *rapid.T) {
+	m.edit(rt, func(e *editor) {
+		if e.c.typ == object.TypeList {
+			e.list()
+			return
+		}
+		from := rapid.IntRange(0, 100).Draw(rt, "from")
+		for i := range 200 {
+			e.remove(fmt.Sprintf("e%d", from+i))
+		}
+	})
+}
+
+// replace installs a value that was built aside.
+func (m *machine) replace(rt *rapid.T) {
+	n, deadline := m.name(rt, "key"), m.drawDeadline(rt)
+	typ := rapid.SampledFrom([]object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList}).Draw(rt, "type")
+	v := object.New(typ)
+	for i := range rapid.SampledFrom([]int{0, 1, 10, 300}).Draw(rt, "elements") {
+		key, val := fmt.Appendf(nil, "e%d", i), []byte(strings.Repeat("r", 30))
+		switch typ {
+		case object.TypeList:
+			number := object.ListKey(int64(i))
+			key = number[:]
+		case object.TypeSet:
+			val = nil
+		case object.TypeZSet:
+			val = object.AppendScore(nil, float64(i))
+		}
+		if err := v.Put(key, val, 0); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	if c := contentOf(v); len(c.elems) == 0 {
+		delete(m.h.model, n)
+	} else {
+		m.h.model[n] = value{deadline: deadline, coll: c}
+	}
+	m.h.do(func(t *Txn) { t.Replace(m.key(n), v, deadline, Event{EventGeneric, "restore"}) }, m.key(n))
+}
