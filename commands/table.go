@@ -9,6 +9,7 @@ var families = [][]Spec{
 	stringCommands,
 	listCommands,
 	hashCommands,
+	setTypeCommands,
 	keyCommands,
 	expireCommands,
 	serverCommands,

@@ -1,0 +1,234 @@
+package commands
+
+import (
+	"slices"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// setTypeCommands are the commands of sets, a file for each kind; setCommands are those
+// that set strings.
+var setTypeCommands = slices.Concat(setMemberCommands, setRandomCommands, setAlgebraCommands)
+
+var setMemberCommands = []Spec{
+	{
+		Name: "SADD", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Adds members to a set and counts those that are new. A member that is there keeps its deadline.",
+		Complexity: "O(N) in the number of members given.",
+		History:    severalMembers,
+		Arity:      -3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Insert)},
+		Args: []Arg{keyArg("key"), stringArg("member").many()},
+		Run:  runSAdd,
+	},
+	{
+		Name: "SREM", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Takes members out of a set and counts those that were there.",
+		Complexity: "O(N) in the number of members given.",
+		History:    severalMembers,
+		Arity:      -3, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Delete)},
+		Args: []Arg{keyArg("key"), stringArg("member").many()},
+		Run:  runSRem,
+	},
+	{
+		Name: "SMOVE", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Moves a member from one set to another. It has no deadline there, unless the other set had it already.",
+		Complexity: "O(1)",
+		Arity:      4, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Delete), Key(2, RW|Insert)},
+		Args: []Arg{keyArg("source"), keyArg("destination"), stringArg("member")},
+		Run:  runSMove,
+	},
+	{
+		Name: "SISMEMBER", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Tells whether a set has a member.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO)},
+		Args: []Arg{keyArg("key"), stringArg("member")},
+		Run:  runSIsMember,
+	},
+	{
+		Name: "SMISMEMBER", Group: SetGroup, Since: "6.2.0",
+		Summary:    "Tells of several members whether a set has them.",
+		Complexity: "O(N) in the number of members given.",
+		Arity:      -3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("member").many()},
+		Run:  runSMIsMember,
+	},
+	{
+		Name: "SCARD", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Replies how many members a set has.",
+		Complexity: "O(1)",
+		Arity:      2, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO)},
+		Args: []Arg{keyArg("key")},
+		Run:  runSCard,
+	},
+	{
+		Name: "SMEMBERS", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Replies all members of a set.",
+		Complexity: "O(N) in the members of the set.",
+		Arity:      2, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key")},
+		Run:  runSMembers,
+	},
+	{
+		Name: "SSCAN", Group: SetGroup, Since: "2.8.0",
+		Summary:    "Goes on with a walk over the members of a set.",
+		Complexity: "O(1) for a call, O(N) in the members of the set for a whole walk.",
+		Arity:      -3, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{
+			keyArg("key"),
+			intArg("cursor"),
+			patternArg("pattern").after("MATCH").opt(),
+			intArg("count").after("COUNT").opt(),
+		},
+		Run: scanElements(object.TypeSet, nil),
+	},
+}
+
+var severalMembers = [][2]string{{"2.4.0", "Accepts multiple `member` arguments."}}
+
+var (
+	eventSAdd = storage.Event{Class: storage.EventSet, Name: "sadd"}
+	eventSRem = storage.Event{Class: storage.EventSet, Name: "srem"}
+)
+
+// readSet is read for a key that must hold a set or be missing: an empty one for a missing
+// or expired key, storage.ErrWrongType for another type.
+func (c *Ctx) readSet(k storage.Key) (*object.Set, error) {
+	s, err := c.Txn.Set(k)
+	c.count(k, err != nil || s.Exists())
+	return s.Value(), err
+}
+
+func runSAdd(c *Ctx) error {
+	s, err := c.Txn.Set(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	members := c.Args[2:]
+	if l := object.CurrentLimits(); len(members) > min(l.SetEntries, l.SetInts) {
+		s.Reserve(len(members), members[0])
+	}
+	var n int64
+	for _, m := range members {
+		if s.Add(m) {
+			n++
+		}
+	}
+	if n > 0 {
+		c.Txn.Notify(c.Keys[0], eventSAdd)
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+func runSRem(c *Ctx) error {
+	s, err := c.Txn.Set(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	var n int64
+	for _, m := range c.Args[2:] {
+		if s.Remove(m) {
+			n++
+		}
+	}
+	if n > 0 {
+		c.Txn.Notify(c.Keys[0], eventSRem)
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+// runSMove looks at the destination's type only where there is a source, as Redis does.
+func runSMove(c *Ctx) error {
+	from, to, member := c.Keys[0], c.Keys[1], c.Arg(3)
+	source, err := c.Txn.Set(from)
+	if err == nil && !source.Exists() {
+		c.Out.Int(0)
+		return nil
+	}
+	target, targetErr := c.Txn.Set(to)
+	switch {
+	case err != nil:
+		return err
+	case targetErr != nil:
+		return targetErr
+	case string(c.Arg(1)) == string(c.Arg(2)):
+		_, ok := source.Value().Has(member)
+		c.bit(ok)
+		return nil
+	case !source.Remove(member):
+		c.Out.Int(0)
+		return nil
+	}
+	c.Txn.Notify(from, eventSRem)
+	c.Txn.Settle() // a source that is empty now goes before the destination hears of the member
+	if target.Add(member) {
+		c.Txn.Notify(to, eventSAdd)
+	}
+	c.Out.Int(1)
+	return nil
+}
+
+// bit replies 1 or 0.
+func (c *Ctx) bit(on bool) {
+	if on {
+		c.Out.Int(1)
+	} else {
+		c.Out.Int(0)
+	}
+}
+
+func runSIsMember(c *Ctx) error {
+	s, err := c.readSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	_, ok := s.Has(c.Arg(2))
+	c.bit(ok)
+	return nil
+}
+
+func runSMIsMember(c *Ctx) error {
+	s, err := c.readSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	members := c.Args[2:]
+	c.Out.Array(len(members))
+	for _, m := range members {
+		_, ok := s.Has(m)
+		c.bit(ok)
+	}
+	return nil
+}
+
+func runSCard(c *Ctx) error {
+	s, err := c.readSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(s.Len()))
+	return nil
+}
+
+func runSMembers(c *Ctx) error {
+	s, err := c.readSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	c.Out.Set(s.Len())
+	for m := range membersOf(s) {
+		c.Out.Bulk(m)
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package commands
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+var setAlgebraCommands = []Spec{
+	{
+		Name: "SINTER", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Replies the members that all of several sets have.",
+		Complexity: "O(N*M) at worst, N members in the smallest of M sets.",
+		Arity:      -2, Flags: ReadOnly,
+		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  replySets(intersection),
+	},
+	{
+		Name: "SINTERCARD", Group: SetGroup, Since: "7.0.0",
+		Summary:    "Counts the members that all of several sets have, up to a limit.",
+		Complexity: "O(N*M) at worst, N members in the smallest of M sets.",
+		Arity:      -3, Flags: ReadOnly,
+		Keys: []KeySpec{NumKeys(1, RO|Access)},
+		Args: []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Run:  runSInterCard,
+	},
+	{
+		Name: "SINTERSTORE", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Stores the members that all of several sets have, and replies how many they are.",
+		Complexity: "O(N*M) at worst, N members in the smallest of M sets.",
+		Arity:      -3, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, RW|Update), KeysFrom(2, 1, RO|Access)},
+		Args: []Arg{keyArg("destination"), keyArg("key").many()},
+		Run:  storeSets(intersection, storage.Event{Class: storage.EventSet, Name: "sinterstore"}),
+	},
+	{
+		Name: "SUNION", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Replies the members that any of several sets has.",
+		Complexity: "O(N) in the members of all sets.",
+		Arity:      -2, Flags: ReadOnly,
+		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  replySets(union),
+	},
+	{
+		Name: "SUNIONSTORE", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Stores the members that any of several sets has, and replies how many they are.",
+		Complexity: "O(N) in the members of all sets.",
+		Arity:      -3, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, OW|Update), KeysFrom(2, 1, RO|Access)},
+		Args: []Arg{keyArg("destination"), keyArg("key").many()},
+		Run:  storeSets(concatenation, storage.Event{Class: storage.EventSet, Name: "sunionstore"}),
+	},
+	{
+		Name: "SDIFF", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Replies the members of a set that none of several others has.",
+		Complexity: "O(N) in the members of all sets.",
+		Arity:      -2, Flags: ReadOnly,
+		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  replySets(difference),
+	},
+	{
+		Name: "SDIFFSTORE", Group: SetGroup, Since: "1.0.0",
+		Summary:    "Stores the members of a set that none of several others has, and replies how many they are.",
+		Complexity: "O(N) in the members of all sets.",
+		Arity:      -3, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, OW|Update), KeysFrom(2, 1, RO|Access)},
+		Args: []Arg{keyArg("destination"), keyArg("key").many()},
+		Run:  storeSets(difference, storage.Event{Class: storage.EventSet, Name: "sdiffstore"}),
+	},
+}
+
+// membersOf visits a set's members; each is valid until the next.
+func membersOf(s *object.Set) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		s.Walk(func(m, _ []byte, _ int64) bool { return yield(m) })
+	}
+}
+
+// readSets is readSet for several keys, of which none may hold another type.
+func (c *Ctx) readSets(keys []storage.Key) ([]*object.Set, error) {
+	sets := make([]*object.Set, len(keys))
+	for i, k := range keys {
+		var err error
+		if sets[i], err = c.readSet(k); err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
+}
+
+// setOperation makes the members of one set out of several, of which there is at least
+// one. It copies as few of them as it can; each is valid until the next.
+type setOperation func(sets []*object.Set) iter.Seq[[]byte]
+
+// replySets replies what comes out for the command's keys.
+func replySets(of setOperation) func(*Ctx) error {
+	return func(c *Ctx) error {
+		sets, err := c.readSets(c.Keys)
+		if err != nil {
+			return err
+		}
+		mark, n := c.Out.SetLater(), 0
+		for m := range of(sets) {
+			c.Out.Bulk(m)
+			n++
+		}
+		c.Out.SetLen(mark, n)
+		return nil
+	}
+}
+
+// storeSets makes the command's first key a set of what comes out for the others, or
+// deletes it when that is nothing. Members have no deadlines there. The operation may
+// give a member more than once.
+func storeSets(of setOperation, ev storage.Event) func(*Ctx) error {
+	return func(c *Ctx) error {
+		sets, err := c.readSets(c.Keys[1:])
+		if err != nil {
+			return err
+		}
+		result := &object.Set{}
+		for m := range of(sets) {
+			result.Add(m, ttl.None)
+		}
+		n := result.Len()
+		c.Txn.Replace(c.Keys[0], result, ttl.None, ev)
+		c.Out.Int(int64(n))
+		return nil
+	}
+}
+
+// The errors of SINTERCARD.
+const (
+	errManyKeys Error = "ERR Number of keys can't be greater than number of args"
+	errLimit    Error = "ERR LIMIT can't be negative"
+)
+
+func runSInterCard(c *Ctx) error {
+	a := c.Cursor(1)
+	numkeys := a.IntFrom(1, errNumKeys)
+	if a.Err() == nil && numkeys > int64(a.Len()) {
+		a.Fail(errManyKeys)
+	}
+	a.Skip(numkeys)
+	limit := int64(0)
+	for a.More() {
+		if !a.Word("LIMIT") {
+			a.Fail(ErrSyntax)
+		}
+		limit = a.IntFrom(0, errLimit)
+	}
+	if err := a.Err(); err != nil {
+		return err
+	}
+	sets, err := c.readSets(c.Keys)
+	if err != nil {
+		return err
+	}
+	var n int64
+	for range intersection(sets) {
+		if n++; n == limit {
+			break
+		}
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+// intersection looks the members of the smallest set up in the others, the smaller ones
+// first.
+func intersection(sets []*object.Set) iter.Seq[[]byte] {
+	sets = slices.Clone(sets)
+	slices.SortStableFunc(sets, func(a, b *object.Set) int { return cmp.Compare(a.Len(), b.Len()) })
+	return func(yield func([]byte) bool) {
+		for m := range membersOf(sets[0]) {
+			if inAll(sets[1:], m) && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+func inAll(sets []*object.Set, m []byte) bool {
+	for _, s := range sets {
+		if _, ok := s.Has(m); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func inAny(sets []*object.Set, m []byte) bool {
+	for _, s := range sets {
+		if _, ok := s.Has(m); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// concatenation gives all members of one set after another, so some more than once.
+func concatenation(sets []*object.Set) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, s := range sets {
+			for m := range membersOf(s) {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// union gives the first set as it is, then of the others what was not there yet. Sets of
+// integers come sorted, as Redis gives them.
+func union(sets []*object.Set) iter.Seq[[]byte] {
+	if !slices.ContainsFunc(sets, func(s *object.Set) bool { return s.Len() > 0 && s.Encoding() != "intset" }) {
+		all := &object.Set{}
+		for m := range concatenation(sets) {
+			all.Add(m, ttl.None)
+		}
+		return membersOf(all)
+	}
+	return func(yield func([]byte) bool) {
+		seen := []*object.Set{sets[0], {}} // the second: what the sets between first and last add
+		for i, s := range sets {
+			for m := range membersOf(s) {
+				again := i > 0 && inAny(seen, m)
+				if !again && i > 0 && i < len(sets)-1 {
+					seen[1].Add(m, ttl.None)
+				}
+				if !again && !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// difference looks the members of the first set up in the others, which become one set
+// before that if it is less work.
+func difference(sets []*object.Set) iter.Seq[[]byte] {
+	first, others := sets[0], sets[1:]
+	total := 0
+	for _, s := range others {
+		total += s.Len()
+	}
+	if len(others) > 1 && first.Len()*len(others)/2 > total {
+		all := &object.Set{}
+		for m := range concatenation(others) {
+			all.Add(m, ttl.None)
+		}
+		others = []*object.Set{all}
+	}
+	return func(yield func([]byte) bool) {
+		for m := range membersOf(first) {
+			if !inAny(others, m) && !yield(m) {
+				return
+			}
+		}
+	}
+}
