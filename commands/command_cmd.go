@@ -8,7 +8,8 @@ import (
 // The errors of COMMAND.
 const (
 	errBadCommand Error = "ERR Invalid command specified"
-	errBadArgs    Error = "ERR Invalid number of arguments specified for command"
+	errBadCount   Error = "ERR Invalid number of arguments specified for command"
+	errBadArgs    Error = "ERR Invalid arguments specified for command"
 	errNoKeyArgs  Error = "ERR The command has no key arguments"
 )
 
@@ -169,7 +170,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 		kind = "keynum"
 		find[0].name, find[0].value = "keynumidx", 0
 		find[1].name, find[1].value = "firstkey", 1
-		find[2].name, find[2].value = "keystep", 1
+		find[2].name, find[2].value = "keystep", max(ks.Step, 1)
 	}
 	c.Out.BulkString(kind)
 	c.Out.BulkString("spec")
@@ -217,14 +218,14 @@ func commandGetKeys(c *Ctx, withFlags bool) error {
 		return errNoKeyArgs
 	}
 	if n := len(args); spec.Arity >= 0 && n != spec.Arity || n < -spec.Arity {
-		return errBadArgs
+		return errBadCount
 	}
 	mark, n := c.Out.ArrayLater(), 0
 	for _, ks := range spec.shownKeys() {
 		if ks.Flags&NotKey != 0 {
 			continue
 		}
-		if count, ok := ParseInt(args[ks.Begin]); ks.Num && (!ok || count < 1 || count > int64(len(args)-ks.Begin-1)) {
+		if count, ok := ParseInt(args[ks.Begin]); ks.Num && (!ok || count < 1 || count > int64(len(args)-ks.Begin-1)/int64(max(ks.Step, 1))) {
 			return errBadArgs
 		}
 		first, last, step := ks.span(args)

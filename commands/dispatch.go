@@ -170,7 +170,8 @@ func (ks *KeySpec) span(args [][]byte) (first, last, step int) {
 	switch {
 	case ks.Num && n > ks.Begin:
 		count, _ := ParseInt(args[ks.Begin])
-		return ks.Begin + 1, ks.Begin + int(min(max(count, 0), int64(n-ks.Begin-1))), 1
+		count = min(max(count, 0), int64((n-ks.Begin-1)/step))
+		return ks.Begin + 1, ks.Begin + int(count)*step, step
 	case ks.Last < 0:
 		last = n + ks.Last
 	}

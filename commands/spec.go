@@ -74,8 +74,8 @@ type KeySpec struct {
 	Begin int
 	Last  int // relative to Begin when positive or zero; -1: to the end, -2: to the last but one
 	Step  int // 0 counts as 1
-	// Num says that argument Begin is the number of keys, which follow it (ZUNION).
-	// The handler reports a number that is none.
+	// Num says that argument Begin is the number of keys, which follow it (ZUNION), every
+	// Step. The handler reports a number that is none.
 	Num bool
 	// DB gives the database of the keys when it is not the client's own, from the
 	// command's arguments (COPY … DB n, MOVE). ok is false where the arguments do not

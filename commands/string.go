@@ -1,26 +1,25 @@
 package commands
 
 import (
-	"bytes"
 	"slices"
 
 	"keyp/ttl"
 )
 
 // stringCommands are the commands of strings, a file for each kind.
-var stringCommands = slices.Concat(setCommands, getCommands, counterCommands, rangeCommands, lcsCommands)
+var stringCommands = slices.Concat(setCommands, msetexCommands, getCommands, compareCommands, counterCommands, rangeCommands, lcsCommands)
 
 var setCommands = []Spec{
 	{
 		Name: "SET", Group: StringGroup, Since: "1.0.0",
 		Summary:    "Stores a string under a key, whatever the key held before, with conditions and a time to live if asked.",
-		Complexity: "O(1)",
+		Complexity: "O(1); with `IFDEQ` and `IFDNE` O(N) in the length of the string.",
 		History: [][2]string{
 			{"2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."},
 			{"6.0.0", "Added the `KEEPTTL` option."},
 			{"6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."},
 			{"7.0.0", "Allowed the `NX` and `GET` options to be used together."},
-			{"8.4.0", "Added the `IFEQ` and `IFNE` options."},
+			{"8.4.0", "Added the `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE` options."},
 		},
 		Arity: -3, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, RW|Access|Update|VariableFlags)},
@@ -30,6 +29,8 @@ var setCommands = []Spec{
 				word("NX"), word("XX"),
 				stringArg("ifeq-value").after("IFEQ").since("8.4.0"),
 				stringArg("ifne-value").after("IFNE").since("8.4.0"),
+				stringArg("ifdeq-digest").after("IFDEQ").since("8.4.0"),
+				stringArg("ifdne-digest").after("IFDNE").since("8.4.0"),
 			).opt().since("2.6.12"),
 			word("GET").opt().since("6.2.0"),
 			expiryArgs(word("KEEPTTL").since("6.0.0"), "2.6.12", "2.6.12", "6.2.0", "6.2.0"),
@@ -92,21 +93,9 @@ var setCommands = []Spec{
 	},
 }
 
-// setCondition is the option of SET that decides whether it stores.
-type setCondition uint8
-
-const (
-	setAlways     setCondition = iota
-	setIfMissing               // NX
-	setIfExists                // XX
-	setIfEqual                 // IFEQ: the key exists and holds this value (from here on the value matters)
-	setIfNotEqual              // IFNE: it does not, or there is no key
-)
-
 // setOptions is what follows SET's value.
 type setOptions struct {
-	condition setCondition
-	match     []byte // of setIfEqual and setIfNotEqual
+	condition stringCondition
 	get, keep bool
 	expiry    expiry
 }
@@ -116,16 +105,7 @@ func parseSet(a Cursor) (setOptions, error) {
 	var o setOptions
 	for a.More() {
 		switch {
-		case a.Word("NX"):
-			o.only(setIfMissing, &a)
-		case a.Word("XX"):
-			o.only(setIfExists, &a)
-		case a.Word("IFEQ"):
-			o.only(setIfEqual, &a)
-			o.match = a.Bytes()
-		case a.Word("IFNE"):
-			o.only(setIfNotEqual, &a)
-			o.match = a.Bytes()
+		case o.condition.option(&a):
 		case a.Word("GET"):
 			o.get = true
 		case a.Word("KEEPTTL"):
@@ -139,29 +119,6 @@ func parseSet(a Cursor) (setOptions, error) {
 		}
 	}
 	return o, a.Err()
-}
-
-// only sets the condition; two different ones are a syntax error.
-func (o *setOptions) only(condition setCondition, a *Cursor) {
-	if o.condition != setAlways && o.condition != condition {
-		a.Fail(ErrSyntax)
-	}
-	o.condition = condition
-}
-
-// holds says whether the condition lets SET store over what is there.
-func (o *setOptions) holds(old []byte, exists bool) bool {
-	switch o.condition {
-	case setIfMissing:
-		return !exists
-	case setIfExists:
-		return exists
-	case setIfEqual:
-		return exists && bytes.Equal(old, o.match)
-	case setIfNotEqual:
-		return !exists || !bytes.Equal(old, o.match)
-	}
-	return true
 }
 
 func runSet(c *Ctx) error {
@@ -191,13 +148,16 @@ func setWith(c *Ctx, o *setOptions, deadline int64) error {
 	}
 	item, exists := look(k)
 	var old []byte
-	if exists && (o.get || o.condition >= setIfEqual) {
+	if exists && (o.get || o.condition.comparing()) {
 		var err error
 		if old, err = item.String(); err != nil {
 			return err
 		}
 	}
-	holds := o.holds(old, exists)
+	holds, err := o.condition.holds(old, exists)
+	if err != nil {
+		return err
+	}
 	switch {
 	case o.get && exists:
 		c.Out.Bulk(old)
@@ -206,12 +166,8 @@ func setWith(c *Ctx, o *setOptions, deadline int64) error {
 	default:
 		c.Out.OK()
 	}
-	switch {
-	case !holds:
-	case o.keep && exists:
-		c.Txn.SetString(k, c.Arg(2), item.Deadline(), eventSet)
-	default:
-		c.store(k, c.Arg(2), deadline)
+	if holds {
+		c.storeKeeping(k, c.Arg(2), deadline, o.keep)
 	}
 	return nil
 }

@@ -89,3 +89,12 @@ func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
 		c.Txn.Notify(k, eventExpire)
 	}
 }
+
+// storeKeeping is store, but with keep an existing key's deadline stays.
+func (c *Ctx) storeKeeping(k storage.Key, value []byte, deadline int64, keep bool) {
+	if item, exists := c.Txn.Peek(k); keep && exists {
+		c.Txn.SetString(k, value, item.Deadline(), eventSet)
+		return
+	}
+	c.store(k, value, deadline)
+}

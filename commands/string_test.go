@@ -27,6 +27,11 @@ func TestParseSet(t *testing.T) {
 		{[]string{"NX", "XX"}, "ERR syntax error"},
 		{[]string{"IFEQ", "a"}, "3 a get=false keep=false none"},
 		{[]string{"IFNE", "GET"}, "4 GET get=false keep=false none"},
+		{[]string{"ifdeq", "x"}, "5 x get=false keep=false none"},
+		{[]string{"IFDNE", "x"}, "6 x get=false keep=false none"},
+		{[]string{"IFDEQ", "a", "IFDNE", "a"}, "ERR syntax error"},
+		{[]string{"IFEQ", "a", "IFEQ", "b"}, "3 b get=false keep=false none"},
+		{[]string{"IFDEQ"}, "ERR syntax error"},
 		{[]string{"IFEQ"}, "ERR syntax error"},
 		{[]string{"IFEQ", "a", "IFNE", "b"}, "ERR syntax error"},
 		{[]string{"NX", "IFEQ", "a"}, "ERR syntax error"},
@@ -48,7 +53,7 @@ func TestParseSet(t *testing.T) {
 		{[]string{""}, "ERR syntax error"},
 	} {
 		o, err := parseSet(cursor(c.args...))
-		got := fmt.Sprintf("%d %s get=%v keep=%v %s", o.condition, o.match, o.get, o.keep, showExpiry(&o.expiry))
+		got := fmt.Sprintf("%d %s get=%v keep=%v %s", o.condition.when, o.condition.match, o.get, o.keep, showExpiry(&o.expiry))
 		if err != nil {
 			got = err.Error()
 		}

@@ -12,7 +12,10 @@ import (
 var ownDocs = map[string]string{
 	"client|setinfo":          "from 7.2",
 	"client|no-touch":         "from 7.2",
-	"set":                     "IFEQ and IFNE, from 8.4",
+	"set":                     "IFEQ, IFNE, IFDEQ and IFDNE, from 8.4",
+	"digest":                  "from 8.4",
+	"delex":                   "from 8.4",
+	"msetex":                  "from 8.4",
 	"client|kill":             "MAXAGE, from 7.4",
 	"command|getkeys":         "7.0.15 forgets the arguments",
 	"command|getkeysandflags": "7.0.15 forgets the arguments",
