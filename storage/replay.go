@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"runtime"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -9,20 +10,29 @@ import (
 	"keyp/ttl"
 )
 
-// replay puts the log's batches into memory. It runs alone, before anything else may
-// touch the store, so it takes no lock. Records that state a key whole need nothing
+// replay puts the log's batches into memory: of their records those of its own shards.
+// Several replays read the same batches side by side (feed.go), before anything else
+// may touch the store, so they take no lock. Records that state a key whole need nothing
 // else; one that changes a key which memory does not have reads it from the data file
 // first.
 type replay struct {
-	s       *Store
-	counts  map[countKey]partCounts
-	floor   []int64 // per shard: the newest "reaped through"
-	batches int64
-	key     []byte // scratch
-	about   subject
+	*recovering
+	num    int // which of the replays
+	counts map[countKey]partCounts
+	cost   int64
+	key    []byte // scratch
+	about  subject
 	// orphans are values whose records name a key that does not have them (any more)
 	// in the data file: a link may give them another.
 	orphans map[uint64]*Object
+}
+
+// recovering is what the replays share.
+type recovering struct {
+	s       *Store
+	replays []*replay
+	meeting meeting
+	floor   []int64 // per shard, its replay's: the newest "reaped through"
 	// later are slots on disk of keyspaces that the log is yet to make: the
 	// checkpoint that wrote them did not finish.
 	later map[uint32][]laterSlot
@@ -45,17 +55,25 @@ type countKey struct {
 	shard int
 }
 
-func newReplay(s *Store, st state) *replay {
-	r := &replay{s: s, later: map[uint32][]laterSlot{}, counts: map[countKey]partCounts{}, orphans: map[uint64]*Object{}, floor: make([]int64, st.shards)}
-	for _, c := range st.counts {
-		r.counts[countKey{c.space, c.shard}] = c
+// newRecovering takes over the state of the data file, and makes a replay per processor.
+func newRecovering(s *Store, st state) (*recovering, error) {
+	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.shards)}
+	for i := range min(runtime.GOMAXPROCS(0), st.shards) {
+		r.replays = append(r.replays, &replay{recovering: r, num: i, counts: map[countKey]partCounts{}, orphans: map[uint64]*Object{}})
 	}
-	return r
+	r.meeting.init(len(r.replays))
+	for _, c := range st.counts {
+		r.of(c.shard).counts[countKey{c.space, c.shard}] = c
+	}
+	return r, r.adopt(st)
 }
+
+// of is the replay that a shard belongs to.
+func (r *recovering) of(shard int) *replay { return r.replays[shard%len(r.replays)] }
 
 // adopt takes over the state of the data file: the shards, the databases' keyspaces,
 // and which slots have keys on disk.
-func (r *replay) adopt(st state) error {
+func (r *recovering) adopt(st state) error {
 	s := r.s
 	s.slotsPerShard = Slots / st.shards
 	for i := range st.shards {
@@ -92,7 +110,7 @@ func (r *replay) adopt(st state) error {
 
 // onDisk notes that a slot has keys in the data file; false if no database has the
 // keyspace.
-func (r *replay) onDisk(space uint32, slot uint16, d diskSlot) bool {
+func (r *recovering) onDisk(space uint32, slot uint16, d diskSlot) bool {
 	p := r.s.partOf(space, r.s.shards[r.s.shardOf(slot)])
 	if p == nil {
 		return false
@@ -103,59 +121,71 @@ func (r *replay) onDisk(space uint32, slot uint16, d diskSlot) bool {
 	return true
 }
 
-// batch replays one batch.
-func (r *replay) batch(_ uint64, batch []byte) error {
-	if len(batch) > 0 { // a checkpoint's rotation leaves an empty one
-		r.batches++
-	}
+// batch replays one batch. With an error comes the offset of the record that it is about.
+func (r *replay) batch(batch []byte) (at int, err error) {
 	f := fields{rest: batch}
 	defer r.settle()
 	for len(f.rest) > 0 {
+		at = len(batch) - len(f.rest)
 		tag := f.rest[0]
 		if tag != recMore && tag != recLess {
 			r.settle()
 		}
 		f.rest = f.rest[1:]
 		if err := r.record(tag, &f); err != nil {
-			return err
+			return at, err
 		}
 		if f.bad {
-			return fmt.Errorf("%w (tag %d)", errBadRecord, tag)
-		}
-		if int(tag) < len(recordCost) {
-			r.s.replayCost.Add(recordCost[tag])
+			return at, fmt.Errorf("%w (tag %d)", errBadRecord, tag)
 		}
 	}
-	return nil
+	return 0, nil
 }
 
+// record applies a record, if it concerns a shard of this replay. It is read to its end
+// all the same.
 func (r *replay) record(tag byte, f *fields) error {
 	switch tag {
 	case recReaped:
-		r.reaped(int(f.int()), int64(f.int()), f)
+		shard, through := int(f.int()), int64(f.int())
+		if f.bad || shard >= len(r.s.shards) {
+			return errBadRecord
+		}
+		if r.of(shard) == r {
+			r.reaped(shard, through)
+		}
 	case recCounts:
 		c := partCounts{uint32(f.int()), int(f.int()), int64(f.int()), int64(f.int())}
-		r.counts[countKey{c.space, c.shard}] = c
+		if f.bad || c.shard >= len(r.s.shards) {
+			return errBadRecord
+		}
+		if r.of(c.shard) == r {
+			r.counts[countKey{c.space, c.shard}] = c
+		}
 	case recFlush:
 		db, id := int(f.int()), uint32(f.int())
 		if f.bad || db >= len(r.s.spaces) {
 			return errBadRecord
 		}
-		r.s.flush(db, id)
-		for _, l := range r.later[id] {
-			r.onDisk(id, l.slot, l.diskSlot)
-		}
-		delete(r.later, id)
+		return r.meeting.alone(func() error { return r.flush(db, id) })
 	case recSwap:
 		a, b := int(f.int()), int(f.int())
 		if f.bad || a >= len(r.s.spaces) || b >= len(r.s.spaces) {
 			return errBadRecord
 		}
-		r.s.swap(a, b)
-	case recPut, recLarge, recElement, recRemove, recRange, recDelete, recDeadline, recLink:
-		p, k := r.target(f)
+		return r.meeting.alone(func() error { r.s.swap(a, b); return nil })
+	case recLink:
+		return r.link(f)
+	case recPut, recLarge, recElement, recRemove, recRange, recDelete, recDeadline:
+		p, k, own := r.target(f)
+		if own {
+			r.cost += recordCost[tag]
+		}
 		return r.keyRecord(tag, p, k, f)
 	case recMore, recLess:
+		if r.about.o != nil {
+			r.cost += recordCost[tag]
+		}
 		return r.elementOf(tag == recMore, f)
 	default:
 		return fmt.Errorf("%w: unknown tag %d", errBadRecord, tag)
@@ -163,19 +193,31 @@ func (r *replay) record(tag byte, f *fields) error {
 	return nil
 }
 
-// target reads a record's keyspace and key. p is nil when the keyspace was emptied
-// since, as the log's rest will tell.
-func (r *replay) target(f *fields) (p *part, k Key) {
+// target reads a record's keyspace and key. own says that the key is in a shard of this
+// replay. p is nil when it is not, and when the keyspace was emptied since, as the log's
+// rest will tell.
+func (r *replay) target(f *fields) (p *part, k Key, own bool) {
 	space, name := uint32(f.int()), f.bytes()
-	k = r.s.Key(0, name)
-	return r.s.partOf(space, r.s.shards[r.s.shardOf(k.Slot)]), k
+	slot := Slot(name)
+	sh := r.s.shards[r.s.shardOf(slot)]
+	if r.of(sh.num) != r {
+		return nil, Key{}, false
+	}
+	k = Key{Slot: slot, Hash: r.s.hash(name), Name: name}
+	return r.s.partOf(space, sh), k, true
 }
 
-func (r *replay) reaped(shard int, through int64, f *fields) {
-	if f.bad || shard >= len(r.s.shards) {
-		f.bad = true
-		return
+// flush runs alone.
+func (r *replay) flush(db int, id uint32) error {
+	r.s.flush(db, id)
+	for _, l := range r.later[id] {
+		r.onDisk(id, l.slot, l.diskSlot)
 	}
+	delete(r.later, id)
+	return nil
+}
+
+func (r *replay) reaped(shard int, through int64) {
 	sh := r.s.shards[shard]
 	r.floor[shard] = max(r.floor[shard], through)
 	for _, p := range sh.parts {
@@ -262,18 +304,16 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 			p.setDeadline(nil, sl, c, deadline, created)
 		}
 		return err
-	case recLink:
-		return r.link(p, k, f)
 	}
 	return nil
 }
 
-// access is the access time of replayed keys: when they were replayed.
-func (r *replay) access() uint32 { return uint32(r.s.clock.Now() / 1000) }
+// access is the access time of replayed keys: when their replay began.
+func (r *replay) access() uint32 { return uint32(r.s.opened / 1000) }
 
 func (r *replay) sawID(id uint64) {
-	if id > r.s.generation.Load() {
-		r.s.generation.Store(id)
+	for old := r.s.generation.Load(); id > old && !r.s.generation.CompareAndSwap(old, id); {
+		old = r.s.generation.Load()
 	}
 }
 
@@ -421,46 +461,69 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	return o, err
 }
 
-// link gives the value of a record to another key. The key that had it may have
-// nothing on disk any more, or something newer.
-func (r *replay) link(p *part, from Key, f *fields) error {
-	q, to := r.target(f)
-	id, typ := f.int(), f.typ()
-	deadline, created := f.deadline()
+// moved is what a link record says: the value id goes from one key to another.
+type moved struct {
+	from, to           Key
+	fromSpace, toSpace uint32
+	id                 uint64
+	typ                object.Type
+	deadline           int64
+	created            uint32
+}
+
+// link reads a link. Its keys may be in the shards of two replays, so it is applied alone.
+func (r *replay) link(f *fields) error {
+	var m moved
+	m.fromSpace, m.from = uint32(f.int()), r.s.Key(0, f.bytes())
+	m.toSpace, m.to = uint32(f.int()), r.s.Key(0, f.bytes())
+	m.id, m.typ = f.int(), f.typ()
+	m.deadline, m.created = f.deadline()
 	if f.bad {
-		return nil
+		return errBadRecord
 	}
-	r.sawID(id)
+	return r.meeting.alone(func() error {
+		from := r.s.shards[r.s.shardOf(m.from.Slot)]
+		owner := r.of(from.num)
+		owner.cost += recordCost[recLink]
+		return owner.move(r.s.partOf(m.fromSpace, from), &m)
+	})
+}
+
+// move gives the value of a record to another key. The key that had it may have
+// nothing on disk any more, or something newer.
+func (r *replay) move(p *part, m *moved) error {
+	r.sawID(m.id)
 	var o *Object
 	if p != nil {
-		_, c, err := r.have(p, from)
+		_, c, err := r.have(p, m.from)
 		if err != nil {
 			return err
 		}
-		if p.valueOf(c, id) != nil {
-			o = p.unlink(nil, from)
+		if p.valueOf(c, m.id) != nil {
+			o = p.unlink(nil, m.from)
 		}
 	}
 	if o == nil {
 		var err error
-		if o, err = r.orphan(id, typ); o == nil || err != nil {
+		if o, err = r.orphan(m.id, m.typ); o == nil || err != nil {
 			return err
 		}
-		delete(r.orphans, id)
+		delete(r.orphans, m.id)
 	}
+	q := r.s.partOf(m.toSpace, r.s.shards[r.s.shardOf(m.to.Slot)])
 	if q == nil {
 		return nil
 	}
-	o.created = created
-	c := q.adopt(nil, to, o, deadline)
-	q.setHeader(*c, deadline, created, r.access())
-	r.mayBeOnDisk(q, q.slot(to), c)
+	o.created = m.created
+	c := q.adopt(nil, m.to, o, m.deadline)
+	q.setHeader(*c, m.deadline, m.created, r.access())
+	r.mayBeOnDisk(q, q.slot(m.to), c)
 	return nil
 }
 
 // finish puts the counts in place and removes what the log says is reaped but only
 // the data file still has.
-func (r *replay) finish() error {
+func (r *recovering) finish() error {
 	for _, sh := range r.s.shards {
 		for _, p := range sh.parts {
 			if p != nil {
@@ -468,18 +531,21 @@ func (r *replay) finish() error {
 			}
 		}
 	}
-	for _, c := range r.counts {
-		if c.shard >= len(r.s.shards) {
-			return fmt.Errorf("%w: counts of shard %d", errBadRecord, c.shard)
-		}
-		if p := r.s.partOf(c.space, r.s.shards[c.shard]); p != nil {
-			p.keys, p.expires = c.keys, c.expires
+	for _, one := range r.replays {
+		r.s.replayCost.Add(one.cost)
+		for _, c := range one.counts {
+			if c.shard >= len(r.s.shards) {
+				return fmt.Errorf("%w: counts of shard %d", errBadRecord, c.shard)
+			}
+			if p := r.s.partOf(c.space, r.s.shards[c.shard]); p != nil {
+				p.keys, p.expires = c.keys, c.expires
+			}
 		}
 	}
 	return r.removeReaped()
 }
 
-func (r *replay) removeReaped() error {
+func (r *recovering) removeReaped() error {
 	var through int64
 	for _, w := range r.floor {
 		through = max(through, w)

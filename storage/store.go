@@ -217,31 +217,50 @@ func (s *Store) recover() (rec Recovered, err error) {
 	if err := s.checkWritable(); err != nil {
 		return rec, err
 	}
+	phase := s.stopwatch()
 	st, err := s.openData()
 	if err != nil {
 		return rec, err
 	}
-	r := newReplay(s, st)
-	if err := r.adopt(st); err != nil {
-		return rec, err
-	}
-	s.log, err = wal.Open(wal.Options{
-		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, "wal"), Clock: s.clock, Logger: s.options.Logger,
-		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize,
-		OnDurable: s.options.OnDurable, OnFail: s.fail,
-	}, st.first, r.batch)
+	data := phase()
+	r, err := newRecovering(s, st)
 	if err != nil {
 		return rec, err
 	}
+	slots := phase()
+	replays := newFeed(r)
+	s.log, err = wal.Open(wal.Options{
+		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, "wal"), Clock: s.clock, Logger: s.options.Logger,
+		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Replayed: replays.end,
+		OnDurable: s.options.OnDurable, OnFail: s.fail,
+	}, st.first, replays.batch)
+	if bad := replays.end(); bad != nil {
+		return rec, bad // stands before whatever else is wrong with the log
+	}
+	if err != nil {
+		return rec, err
+	}
+	log := phase()
 	if err := r.finish(); err != nil {
 		return rec, err
 	}
+	s.options.Logger.Debug("recovered", "data file", data, "slots", slots, "log", log, "counts", phase())
 	for db := range s.options.Databases {
 		keys, expires := s.Count(db)
 		rec.Keys, rec.Deadlines = rec.Keys+keys, rec.Deadlines+expires
 	}
-	rec.Batches = r.batches
+	rec.Batches = replays.batches
 	return rec, nil
+}
+
+// stopwatch gives a function that tells the time since its last call.
+func (s *Store) stopwatch() func() time.Duration {
+	last := s.clock.Mono()
+	return func() time.Duration {
+		now := s.clock.Mono()
+		defer func() { last = now }()
+		return now - last
+	}
 }
 
 // checkWritable takes the directory's lock, which also shows that it can be written.

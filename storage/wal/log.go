@@ -55,6 +55,9 @@ type Options struct {
 	SegmentSize int64
 	// Spares is how many released segments are kept; DefaultSpares if 0.
 	Spares int
+	// Replayed, if set, is called when Open has handed out all batches, before it
+	// changes anything; an error ends Open.
+	Replayed func() error
 	// OnDurable is told each new value of Durable by whoever brought it about, be it
 	// a Commit or a goroutine of the log, and outside of all locks. Two calls may
 	// arrive in the wrong order: a smaller lsn than before means nothing.
@@ -138,6 +141,11 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 	r, err := scan(&o, first, replay)
 	if err != nil {
 		return nil, err
+	}
+	if o.Replayed != nil {
+		if err := o.Replayed(); err != nil {
+			return nil, err
+		}
 	}
 	kept, err := r.cut()
 	if err != nil {

@@ -23,7 +23,7 @@ type recovery struct {
 	mark   uint64 // of the log
 	bound  uint64 // bytes in all files; a batch that is larger cannot be whole
 
-	buf []byte // the segment being read, all of it
+	buf []byte // for what is read of a segment
 
 	pos     uint64 // everything before it verifies
 	seen    uint64 // end of the last group whose header verifies, in the segment of pos
@@ -60,17 +60,19 @@ func scan(o *Options, first uint64, replay func(lsn uint64, batch []byte) error)
 		return r, err
 	}
 	for i := 0; ; i++ { // ends: limit leads to a next segment in use, or nowhere
-		data, err := r.load(i)
+		r.badIn, r.seen = i, r.pos
+		limit := r.limit(i)
+		err := r.with(r.files[i].path, func(file file) error {
+			w := window{file: file, bytes: r.buf[:0]}
+			err := r.segment(i, &w, limit)
+			r.buf = w.bytes
+			return err
+		})
 		if err != nil {
 			return r, err
 		}
-		r.badIn, r.seen = i, r.pos
-		limit := r.limit(i)
-		if err := r.segment(i, data, limit); err != nil {
-			return r, err
-		}
 		if r.pos != limit {
-			return r, r.lookOn(i, data)
+			return r, r.lookOn(i)
 		}
 	}
 }
@@ -147,15 +149,16 @@ func (r *recovery) with(path string, use func(file) error) error {
 	return nil
 }
 
-// load reads all of files[i]. The bytes are valid until the next load.
-func (r *recovery) load(i int) ([]byte, error) {
+// load reads files[i] from offset from on. The bytes are valid until the next load.
+func (r *recovery) load(i int, from int64) ([]byte, error) {
 	f := &r.files[i]
 	err := r.with(f.path, func(file file) error {
-		if int64(cap(r.buf)) < f.size {
-			r.buf = make([]byte, f.size)
+		size := max(f.size-from, 0)
+		if int64(cap(r.buf)) < size {
+			r.buf = make([]byte, size)
 		}
-		r.buf = r.buf[:f.size]
-		n, err := file.ReadAt(r.buf, 0)
+		r.buf = r.buf[:size]
+		n, err := file.ReadAt(r.buf, from)
 		r.buf = r.buf[:n]
 		if err == io.EOF {
 			return nil
@@ -163,6 +166,38 @@ func (r *recovery) load(i int) ([]byte, error) {
 		return err
 	})
 	return r.buf, err
+}
+
+// window is a part of a segment file in memory. It moves forward through the file, so
+// that what has been read is handed on while the rest is still on the disk.
+type window struct {
+	file  file
+	start int64 // offset of bytes in the file
+	bytes []byte
+}
+
+// readAhead is how much a window reads at once, at least.
+const readAhead = 1 << 20
+
+// at gives the bytes from offset on: n of them, or more, or fewer at the end of the file.
+// They are valid until the next call, and offset must not be smaller in it.
+func (w *window) at(offset int64, n int) ([]byte, error) {
+	if have := w.start + int64(len(w.bytes)); offset+int64(n) <= have {
+		return w.bytes[offset-w.start:], nil
+	} else if offset < have {
+		w.bytes = append(w.bytes[:0], w.bytes[offset-w.start:]...)
+	} else {
+		w.bytes = w.bytes[:0]
+	}
+	w.start = offset
+	was := len(w.bytes)
+	w.bytes = slices.Grow(w.bytes, max(n-was, readAhead))
+	got, err := w.file.ReadAt(w.bytes[was:was+max(n-was, readAhead)], offset+int64(was))
+	w.bytes = w.bytes[:was+got]
+	if err == io.EOF {
+		err = nil
+	}
+	return w.bytes, err
 }
 
 // begins settles where the log starts. fresh means that there is nothing to read.
@@ -184,7 +219,7 @@ func (r *recovery) begins() (fresh bool, err error) {
 	}
 	// Nothing was ever recorded about this log, so perhaps nothing ever got through.
 	// The mark to look for is in any later segment, or in the first group itself.
-	data, err := r.load(0)
+	data, err := r.load(0, 0)
 	if err != nil {
 		return false, err
 	}
@@ -193,7 +228,7 @@ func (r *recovery) begins() (fresh bool, err error) {
 	} else if len(data) >= headerSize+groupHeaderSize {
 		r.mark = le.Uint64(data[headerSize:])
 	}
-	if err := r.lookOn(-1, nil); err != nil {
+	if err := r.lookOn(-1); err != nil {
 		return false, err
 	}
 	r.mark = rand.Uint64()
@@ -212,32 +247,50 @@ func (r *recovery) limit(i int) uint64 {
 
 // segment reads files[i] from r.pos up to limit or to the first thing that does not
 // verify, which r.pos then is.
-func (r *recovery) segment(i int, data []byte, limit uint64) error {
+func (r *recovery) segment(i int, w *window, limit uint64) error {
 	f := &r.files[i]
-	at := func(p uint64) []byte { return data[min(f.offset(p), int64(len(data))):] }
 	for r.pos < limit {
-		g, ok := parseGroup(at(r.pos))
-		if !ok || !f.has(g) || g.lsn != r.pos || g.length > len(at(r.pos))-groupHeaderSize {
+		data, err := w.at(f.offset(r.pos), groupHeaderSize)
+		if err != nil {
+			return err
+		}
+		g, ok := parseGroup(data)
+		if !ok || !f.has(g) || g.lsn != r.pos || int64(g.length) > f.size-f.offset(r.pos)-groupHeaderSize {
 			return nil
 		}
 		r.pos += groupHeaderSize
-		end := r.pos + uint64(g.length)
-		r.seen = end
+		r.seen = r.pos + uint64(g.length)
 		if g.length == 0 && !r.linked {
 			r.whole, r.wholeIn = r.pos, i
 		}
-		for r.pos < min(end, limit) {
-			fr, ok := parseFrame(at(r.pos)[:end-r.pos], f.salt, r.pos)
-			if !ok || !r.fits(fr) {
-				return nil
-			}
-			r.pos += fr.size()
-			if err := r.accept(fr, i); err != nil {
-				return err
-			}
+		if data, err = w.at(f.offset(r.pos), g.length); err != nil {
+			return err
+		}
+		if len(data) < g.length {
+			return nil // the file has become shorter
+		}
+		if whole, err := r.group(i, data[:g.length], limit); !whole || err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// group reads the frames that stand from r.pos on, which are all of data, up to limit.
+// whole tells that each of them verifies.
+func (r *recovery) group(i int, data []byte, limit uint64) (whole bool, err error) {
+	for len(data) > 0 && r.pos < limit {
+		fr, ok := parseFrame(data, r.files[i].salt, r.pos)
+		if !ok || !r.fits(fr) {
+			return false, nil
+		}
+		data = data[fr.size():]
+		r.pos += fr.size()
+		if err := r.accept(fr, i); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // has tells whether g was written in this life of the segment.
@@ -285,20 +338,24 @@ func (r *recovery) accept(fr frame, i int) error {
 		return nil
 	}
 	if err := r.replay(r.pos, batch); err != nil {
-		return fmt.Errorf("wal: replay of the batch before position %d: %w", r.pos, err)
+		return fmt.Errorf("replay of the batch before position %d: %w", r.pos, err)
 	}
 	return nil
 }
 
-// lookOn searches what follows r.pos, in files[i] (whose bytes are data; i = -1 for
-// none) and in all segments after it, for a proof that something at r.pos was durable once.
-func (r *recovery) lookOn(i int, data []byte) error {
+// lookOn searches what follows r.pos, in files[i] (-1 for none) and in all segments after
+// it, for a proof that something at r.pos was durable once.
+func (r *recovery) lookOn(i int) error {
 	r.partial = nil
 	var claim uint64
-	if data != nil {
+	if i >= 0 {
 		f := &r.files[i]
-		from := min(f.offset(r.pos), int64(len(data)))
-		r.groups(data[from:], func(g group, off int) {
+		from := f.offset(r.pos)
+		data, err := r.load(i, from)
+		if err != nil {
+			return err
+		}
+		r.groups(data, func(g group, off int) {
 			if f.has(g) && f.offset(g.lsn) == from+int64(off) {
 				claim = max(claim, g.durable)
 				r.seen = max(r.seen, g.lsn+groupHeaderSize+uint64(g.length))
@@ -332,7 +389,7 @@ func (r *recovery) lookOn(i int, data []byte) error {
 // to have started at r.pos.
 func (r *recovery) claims(j int) (claim uint64, startsHere bool, err error) {
 	f := &r.files[j]
-	data, err := r.load(j)
+	data, err := r.load(j, 0)
 	if err != nil {
 		return 0, false, err
 	}

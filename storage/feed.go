@@ -1,0 +1,214 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// feed hands the log's batches to the replays, each on a goroutine of its own. Every
+// replay reads every batch, in the log's order, and applies the records of its own
+// shards; so records of one shard are applied in order, and nothing needs to be taken
+// apart twice by different code. Records that concern more than one shard are applied by
+// one replay while the others wait at the same record (meeting).
+//
+// What a damaged record gives does not depend on who is faster: the error of the first
+// one in the log counts, and no replay stops before it has come that far.
+type feed struct {
+	r       *recovering
+	batches int64
+	filling *stretch
+	idle    chan *stretch
+	queues  []chan *stretch
+	running sync.WaitGroup
+	ended   bool
+
+	mu       sync.Mutex
+	failed   failure
+	failedAt atomic.Uint64 // failed.lsn, or the largest number
+}
+
+// stretch is a run of whole batches.
+type stretch struct {
+	bytes   []byte
+	batches []batchEnd
+	readers atomic.Int32 // that have not finished with it
+}
+
+type batchEnd struct {
+	lsn uint64
+	end int // in bytes
+}
+
+// failure is the first place in the log that could not be replayed.
+type failure struct {
+	lsn uint64 // of the batch
+	at  int    // in the batch
+	err error  // nil: none
+}
+
+// before says whether f is about an earlier record than g.
+func (f failure) before(g failure) bool { return f.lsn < g.lsn || f.lsn == g.lsn && f.at < g.at }
+
+const (
+	// stretchBytes is the usual size of a stretch: one fits a core's cache.
+	stretchBytes = 256 << 10
+	// stretches bounds what is read ahead of the replays.
+	stretches = 8
+)
+
+func newFeed(r *recovering) *feed {
+	f := &feed{r: r, idle: make(chan *stretch, stretches)}
+	f.failedAt.Store(math.MaxUint64)
+	for range stretches {
+		f.idle <- &stretch{}
+	}
+	for _, one := range r.replays {
+		queue := make(chan *stretch, stretches)
+		f.queues = append(f.queues, queue)
+		f.running.Add(1)
+		go func() {
+			defer f.running.Done()
+			f.run(one, queue)
+		}()
+	}
+	return f
+}
+
+// batch takes a batch, whose bytes it copies. Errors are for end to tell.
+func (f *feed) batch(lsn uint64, batch []byte) error {
+	if len(batch) == 0 { // of a checkpoint's rotation
+		return nil
+	}
+	f.batches++
+	if f.filling != nil && len(f.filling.bytes)+len(batch) > stretchBytes {
+		f.send()
+	}
+	if f.filling == nil {
+		f.filling = <-f.idle
+	}
+	st := f.filling
+	st.bytes = append(st.bytes, batch...)
+	st.batches = append(st.batches, batchEnd{lsn, len(st.bytes)})
+	return nil
+}
+
+func (f *feed) send() {
+	f.filling.readers.Store(int32(len(f.queues)))
+	for _, queue := range f.queues {
+		queue <- f.filling
+	}
+	f.filling = nil
+}
+
+// end waits until all is replayed and gives the error of the first record that could
+// not be.
+func (f *feed) end() error {
+	if !f.ended {
+		f.ended = true
+		if f.filling != nil {
+			f.send()
+		}
+		for _, queue := range f.queues {
+			close(queue)
+		}
+		f.running.Wait()
+	}
+	if f.failed.err != nil {
+		return fmt.Errorf("replay of the batch before position %d: %w", f.failed.lsn, f.failed.err)
+	}
+	return nil
+}
+
+// run is one replay. After a failure it takes the rest without looking at it, so that
+// the others go on.
+func (f *feed) run(r *replay, queue chan *stretch) {
+	for st := range queue {
+		from := 0
+		for _, b := range st.batches {
+			if b.lsn > f.failedAt.Load() {
+				break
+			}
+			if at, err := r.batch(st.bytes[from:b.end]); err != nil {
+				f.fail(failure{b.lsn, at, err})
+				break
+			}
+			from = b.end
+		}
+		if st.readers.Add(-1) == 0 {
+			st.reuse()
+			f.idle <- st
+		}
+	}
+}
+
+// reuse empties a stretch; what a large batch made large is left to the collector.
+func (st *stretch) reuse() {
+	st.batches = st.batches[:0]
+	if st.bytes = st.bytes[:0]; cap(st.bytes) > 2*stretchBytes {
+		st.bytes = nil
+	}
+}
+
+func (f *feed) fail(at failure) {
+	f.mu.Lock()
+	if !errors.Is(at.err, errCalledOff) && (f.failed.err == nil || at.before(f.failed)) {
+		f.failed = at
+		f.failedAt.Store(at.lsn)
+	}
+	f.mu.Unlock()
+	f.r.meeting.callOff()
+}
+
+// errCalledOff says that another replay failed before the record of a meeting.
+var errCalledOff = errors.New("storage: another replay has failed")
+
+// meeting is where the replays wait for each other.
+type meeting struct {
+	mu      sync.Mutex
+	over    *sync.Cond // round or off changed
+	all     int
+	arrived int
+	round   int
+	off     bool
+}
+
+func (m *meeting) init(all int) {
+	m.all = all
+	m.over = sync.NewCond(&m.mu)
+}
+
+// alone is called by every replay at the same record. It runs fn once, when all have
+// arrived, and returns when that is done. Whoever ran it gets its error. When a replay
+// has failed it gives errCalledOff: that failure was before this record, since all come
+// to every meeting.
+func (m *meeting) alone(fn func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.off {
+		return errCalledOff
+	}
+	if m.arrived++; m.arrived < m.all {
+		for round := m.round; m.round == round; m.over.Wait() {
+			if m.off {
+				return errCalledOff
+			}
+		}
+		return nil
+	}
+	m.arrived = 0
+	m.round++
+	err := fn() // with the lock held: the others wait for it anyway
+	m.over.Broadcast()
+	return err
+}
+
+// callOff ends this meeting and all later ones.
+func (m *meeting) callOff() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.off = true
+	m.over.Broadcast()
+}
