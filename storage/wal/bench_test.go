@@ -12,7 +12,7 @@ import (
 
 // appendOnly is a log without files, whose tail is emptied now and then.
 func appendOnly() (l *Log, drop func()) {
-	l = &Log{tail: newTail(1, 1, firstLSN, DefaultSegmentSize)}
+	l = &Log{tail: newTail(1, 1, firstLSN, DefaultSegmentSize, DefaultSegmentSize)}
 	return l, func() {
 		l.mu.Lock()
 		l.tail.give(l.tail.take())

@@ -127,7 +127,7 @@ func (l *Log) enter(id identity, always bool) error {
 	}
 	l.segMu.Lock()
 	l.unsynced = append(l.unsynced, *s)
-	l.live = append(l.live, liveSegment{identity: id, size: l.o.SegmentSize})
+	l.live = append(l.live, liveSegment{identity: id, size: s.size})
 	l.segMu.Unlock()
 	l.cur = s.file
 	return nil
@@ -239,6 +239,7 @@ func (l *Log) syncLoop() {
 // openSegment is a segment file that is open for writing.
 type openSegment struct {
 	number uint64
+	size   int64
 	file   vfs.File
 }
 

@@ -131,10 +131,10 @@ func TestSeedTellsPlacesApart(t *testing.T) {
 }
 
 // TestTailLayout checks where batches are put: contiguous positions, no segment over
-// its capacity, every batch whole.
+// its size, every batch whole.
 func TestTailLayout(t *testing.T) {
-	const capacity = 600
-	tl := newTail(1, 3, 5000, capacity)
+	const first, usual = headerSize + 200, headerSize + 600
+	tl := newTail(1, 3, 5000, first, usual)
 	for size := range 900 {
 		tl.add(make([]byte, size))
 		if size%7 == 0 {
@@ -156,7 +156,11 @@ func TestTailLayout(t *testing.T) {
 		if c.number != number-1 {
 			t.Fatalf("chunk in segment %d, want %d", c.number, number-1)
 		}
-		if c.offset()+int64(len(c.buf)) > headerSize+capacity {
+		size := int64(usual)
+		if c.number == 3 {
+			size = first
+		}
+		if c.offset()+int64(len(c.buf)) > size {
 			t.Fatalf("segment %d overflows", c.number)
 		}
 		pos += groupHeaderSize

@@ -39,6 +39,9 @@ func (p Policy) String() string {
 const (
 	// DefaultSegmentSize is the size of a segment file in bytes.
 	DefaultSegmentSize = 64 << 20
+	// firstSize is the size of the first segment when Open has to fill it with zeros,
+	// so that a start does not wait for more.
+	firstSize = 4 << 20
 	// DefaultSpares is how many released segments are kept for use as new ones.
 	DefaultSpares = 4
 )
@@ -154,7 +157,6 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 	number, start := r.resume()
 	l := &Log{
 		o:           o,
-		tail:        newTail(r.mark, number, start, uint64(o.SegmentSize-headerSize)),
 		live:        r.live(),
 		next:        number,
 		kickWrite:   make(chan struct{}, 1),
@@ -170,15 +172,25 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 	if err := l.collectSpares(r); err != nil {
 		return nil, err
 	}
+	size := o.SegmentSize
 	if kept != "" {
 		f, err := o.FS.Open(kept)
 		if err != nil {
 			return nil, fmt.Errorf("wal: %w", err)
 		}
-		l.ready, l.next = &openSegment{number: number, file: f}, number+1
-	} else if _, err := l.prepareNext(); err != nil {
-		return nil, err
+		l.ready, l.next = &openSegment{number: number, size: size, file: f}, number+1
+	} else {
+		if len(l.spares) == 0 {
+			size = min(size, firstSize)
+		}
+		if _, err := l.prepareNext(size); err != nil {
+			return nil, err
+		}
+		if l.ready == nil {
+			size = o.SegmentSize // no room; prepareLoop tries again
+		}
 	}
+	l.tail = newTail(r.mark, number, start, size, o.SegmentSize)
 	l.background.Add(3)
 	go l.writeLoop()
 	go l.syncLoop()

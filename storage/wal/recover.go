@@ -93,7 +93,7 @@ func (r *recovery) list() error {
 		if !segment && !spare {
 			continue
 		}
-		if err := r.open(&f); err != nil {
+		if err := r.open(&f, segment); err != nil {
 			return err
 		}
 		switch {
@@ -109,11 +109,11 @@ func (r *recovery) list() error {
 	return nil // names are sorted, and so are the fixed-width numbers in them
 }
 
-// open reads the size and the header of f. The sync makes sure that what is read and
-// replayed now is on disk before anything claims so.
-func (r *recovery) open(f *segmentFile) error {
+// open reads the size of f, and if it is a segment that is needed the header. The sync
+// makes sure that what is read and replayed now is on disk before anything claims so.
+func (r *recovery) open(f *segmentFile, segment bool) error {
 	return r.with(f.path, func(file file) (err error) {
-		if f.size, err = file.Size(); err != nil {
+		if f.size, err = file.Size(); err != nil || !segment || f.number < r.need {
 			return err
 		}
 		if err := errors.Join(file.Sync(), file.Reread()); err != nil {

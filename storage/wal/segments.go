@@ -47,7 +47,7 @@ func (l *Log) takeReady() (*openSegment, error) {
 func (l *Log) prepareLoop() {
 	defer l.background.Done()
 	for {
-		retry, err := l.prepareNext()
+		retry, err := l.prepareNext(l.o.SegmentSize)
 		if err != nil {
 			if !errors.Is(err, ErrClosed) {
 				l.fail(err)
@@ -73,16 +73,16 @@ func (l *Log) prepareLoop() {
 	}
 }
 
-// prepareNext makes the next segment ready unless one is. Lack of room makes the log
-// Full and asks for another try; any other error is fatal.
-func (l *Log) prepareNext() (retry bool, err error) {
+// prepareNext makes the next segment ready unless one is; a new file gets size bytes.
+// Lack of room makes the log Full and asks for another try; any other error is fatal.
+func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	l.segMu.Lock()
 	number, done := l.next, l.ready != nil
 	l.segMu.Unlock()
 	if done || l.Err() != nil {
 		return false, nil
 	}
-	f, err := l.makeSegment(number)
+	f, err := l.makeSegment(number, size)
 	if err != nil && !noRoom(err) {
 		return false, fmt.Errorf("prepare %s: %w", segmentName(number), err)
 	}
@@ -96,14 +96,15 @@ func (l *Log) prepareNext() (retry bool, err error) {
 	defer l.segMu.Unlock()
 	l.full.Store(err != nil)
 	if err == nil {
-		l.ready, l.next = &openSegment{number: number, file: f}, number+1
+		l.ready, l.next = &openSegment{number: number, size: size, file: f}, number+1
 	}
 	l.room.Broadcast()
 	return err != nil, nil
 }
 
-// makeSegment gives a file of the right size under its final name, both durable.
-func (l *Log) makeSegment(number uint64) (vfs.File, error) {
+// makeSegment gives a file under its final name, both durable: a spare, or a new file of
+// size bytes.
+func (l *Log) makeSegment(number uint64, size int64) (vfs.File, error) {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
 	fsys, name := l.o.FS, l.o.path(segmentName(number))
@@ -124,15 +125,15 @@ func (l *Log) makeSegment(number uint64) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if free < uint64(l.o.SegmentSize) {
-		return nil, fmt.Errorf("%d bytes free, %d needed: %w", free, l.o.SegmentSize, syscall.ENOSPC)
+	if free < uint64(size) {
+		return nil, fmt.Errorf("%d bytes free, %d needed: %w", free, size, syscall.ENOSPC)
 	}
 	tmp := l.o.path(tmpName)
 	f, err := fsys.Create(tmp)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.fill(f); err != nil {
+	if err := l.fill(f, size); err != nil {
 		// The file was never in use, so a failed sync of it loses nothing.
 		return nil, errors.Join(err, f.Close(), fsys.Remove(tmp))
 	}
@@ -156,15 +157,15 @@ func (l *Log) named(f vfs.File) (vfs.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// fill writes zeros up to the segment size and syncs them.
-func (l *Log) fill(f vfs.File) error {
-	block := make([]byte, min(fillPiece, l.o.SegmentSize))
-	for off := int64(0); off < l.o.SegmentSize; {
-		n := min(int64(len(block)), l.o.SegmentSize-off)
+// fill writes zeros up to size and syncs them.
+func (l *Log) fill(f vfs.File, size int64) error {
+	block := make([]byte, min(fillPiece, size))
+	for off := int64(0); off < size; {
+		n := min(int64(len(block)), size-off)
 		if _, err := f.WriteAt(block[:n], off); err != nil {
 			return err
 		}
-		if off += n; off%fillSync == 0 && off < l.o.SegmentSize {
+		if off += n; off%fillSync == 0 && off < size {
 			if err := f.Sync(); err != nil {
 				return err
 			}

@@ -47,22 +47,26 @@ type tail struct {
 	seg      identity
 	fresh    bool   // no group has been laid out in seg yet
 	end      uint64 // position after the last byte laid out
-	capacity uint64 // bytes of stream in one segment
+	capacity uint64 // bytes of stream in seg
+	usual    uint64 // likewise in the segments after it
 	chunks   []chunk
 	idle     []chunk  // the other list, for take to swap in
 	buffers  [][]byte // empty, to be used again
 }
 
-// newTail goes on at position start with segment number.
-func newTail(mark, number, start, capacity uint64) *tail {
-	t := &tail{mark: mark, capacity: capacity, end: start}
+// newTail goes on at position start with segment number, of size bytes; those after it
+// have usual bytes.
+func newTail(mark, number, start uint64, size, usual int64) *tail {
+	t := &tail{mark: mark, usual: uint64(usual - headerSize), end: start}
 	t.turn(number)
+	t.capacity = uint64(size - headerSize)
 	return t
 }
 
 // turn makes number the segment that is being filled.
 func (t *tail) turn(number uint64) {
 	t.seg = identity{number: number, start: t.end, salt: rand.Uint64()}
+	t.capacity = t.usual
 	t.fresh = true
 }
 

@@ -185,6 +185,31 @@ func TestRotateAndRelease(t *testing.T) {
 	}
 }
 
+// TestFirstSegmentIsSmall: a log that starts without spares fills a small file only, and
+// goes on in files of the usual size.
+func TestFirstSegmentIsSmall(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	o.SegmentSize = 2 * firstSize
+	l, _ := opened(t, o, 0)
+	var want []string
+	for i := range 7 {
+		want = append(want, strings.Repeat(string(rune('a'+i)), firstSize/2))
+		l.Append([]byte(want[i]))
+		must(t, l.Commit())
+	}
+	for i, size := range []int64{firstSize, o.SegmentSize} {
+		f, err := mem.Open(o.path(segmentName(uint64(i + 1))))
+		must(t, err)
+		if got, err := f.Size(); got != size || err != nil {
+			t.Errorf("segment %d has %d bytes (%v), want %d", i+1, got, err, size)
+		}
+		must(t, f.Close())
+	}
+	must(t, l.Close())
+	sameBatches(t, reopened(t, o, 0), want...)
+}
+
 func TestRotateKeepsOrderWithoutIO(t *testing.T) {
 	var calls atomic.Int64
 	o := options(vfs.Inject(vfs.NewMem(), func(vfs.Op, string, int64, int) error { calls.Add(1); return nil }))

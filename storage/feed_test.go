@@ -1,0 +1,123 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"keyp/storage/wal"
+)
+
+// keysOfReplays gives two keys that different replays are about, whatever their number.
+func keysOfReplays(t *testing.T, s *Store) (a, b Key) {
+	a = s.Key(0, []byte("a"))
+	for i := range 1000 {
+		b = s.Key(0, fmt.Appendf(nil, "b%d", i))
+		if s.shardOf(b.Slot)^s.shardOf(a.Slot) == 1 {
+			return a, b
+		}
+	}
+	t.Fatal("no key of the neighbouring shard")
+	return a, b
+}
+
+// tooLarge is a record that parses and cannot be applied: only the replay that the key
+// belongs to finds out.
+func tooLarge(s *Store, k Key) []byte {
+	rec := appendBytes(appendRecord(nil, recPut, uint64(s.spaces[0])), k.Name)
+	rec = appendDeadline(rec, 0, 0)
+	return appendBytes(rec, make([]byte, 1<<20))
+}
+
+// TestFirstBadRecordIsReported: however far the replays have come, the error is about the
+// first record of the log that cannot be applied, also when all of them must meet after it.
+func TestFirstBadRecordIsReported(t *testing.T) {
+	for _, meet := range []bool{false, true} {
+		for _, order := range []string{"ab", "ba"} {
+			t.Run(fmt.Sprintf("%s,meet=%t", order, meet), func(t *testing.T) {
+				h := newHarness(t)
+				var at []uint64
+				for _, which := range order {
+					for range 300 {
+						h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("x")), []byte("y"), 0, Event{}) }, h.s.Key(0, []byte("x")))
+					}
+					a, b := keysOfReplays(t, h.s)
+					if which == 'b' {
+						a = b
+					}
+					at = append(at, h.s.Log().Append(tooLarge(h.s, a)))
+					if meet {
+						h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
+						h.doAll(func(x *Txn) { x.FlushDB(2) })
+					}
+				}
+				h.commit()
+				if err := h.s.Close(false); err != nil {
+					t.Fatal(err)
+				}
+				_, _, err := Open(Options{FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
+					Databases: 3, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, NoBackground: true})
+				if !errors.Is(err, errBadRecord) || !strings.Contains(err.Error(), fmt.Sprintf("position %d:", at[0])) {
+					t.Fatalf("opened with: %v; want the record before position %d", err, at[0])
+				}
+			})
+		}
+	}
+}
+
+// TestRecordsOfManyShards: what moves between shards, and what concerns them all, takes
+// its place among the records of each.
+func TestRecordsOfManyShards(t *testing.T) {
+	h := newHarness(t)
+	t.Cleanup(func() { h.s.Close(false) })
+	a, b := keysOfReplays(t, h.s)
+	large := strings.Repeat("v", inlineMax+1)
+	set := func(k Key, v string) {
+		h.do(func(x *Txn) { x.SetString(k, []byte(v), 0, Event{}) }, k)
+	}
+	for i := range 500 {
+		n := string(binary.AppendUvarint(nil, uint64(i)))
+		set(a, large+n)
+		set(b, n)
+		h.do(func(x *Txn) { x.Rename(a, b) }, a, b)
+		if i%5 == 4 {
+			h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
+		}
+		if i%7 == 6 {
+			h.doAll(func(x *Txn) { x.FlushDB(0) })
+		}
+	}
+	set(a, large)
+	h.do(func(x *Txn) { x.Rename(a, b) }, a, b)
+	h.commit()
+	want := map[int]string{0: large}
+	k := h.s.Key(1, b.Name)
+	h.do(func(x *Txn) {
+		if it, ok := x.Get(k); ok {
+			v, err := it.String()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[1] = string(v)
+		}
+	}, k)
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	for db := range 2 {
+		k := h.s.Key(db, b.Name)
+		h.do(func(x *Txn) {
+			it, ok := x.Get(k)
+			if ok != (want[db] != "") {
+				t.Errorf("database %d: key is there: %t", db, ok)
+			} else if v, _ := it.String(); ok && string(v) != want[db] {
+				t.Errorf("database %d has %d bytes, want %d", db, len(v), len(want[db]))
+			}
+		}, k)
+	}
+	h.check()
+}
