@@ -58,6 +58,12 @@ func (c *checkpointer) arrived(p *part, o *Object) {
 	}
 }
 
+func (c *checkpointer) listening() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.active
+}
+
 // listen starts a new list of arrivals, or ends it.
 func (c *checkpointer) listen(active bool) {
 	c.mu.Lock()
@@ -381,7 +387,7 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) {
 	switch {
 	case o == nil:
 		im.payload = p.slabs.at(c.ref()).value()
-	case !o.is(stateStored) && o.val.Bytes() <= inlineMax:
+	case !o.is(stateStored|stateLinked) && o.val.Bytes() <= inlineMax:
 		im.id, im.payload = o.id, appendInline(nil, o.val)
 		o.state |= stateInline
 	default:

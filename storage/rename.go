@@ -107,11 +107,15 @@ func (t *Txn) carry(from, to Key) {
 // last checkpoint, or on disk under its id. The record says all that the elements do not,
 // so it replays also where the data file is newer and has nothing under the old name any
 // more. The records that made the value may stand before the rotation of a checkpoint
-// that has been at the new name already; so that one comes again.
+// that has been at the new name already; so that one comes again, and puts the elements
+// where the record leads to: under the id, not inline.
 func (t *Txn) link(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)
 	o := p.objectOf(*p.find(p.slot(from), from))
+	if t.s.checkpointer.listening() {
+		o.state |= stateReplayed
+	}
 	t.keyRecord(recLink, p, from.Name)
 	t.buf = binary.AppendUvarint(t.buf, uint64(q.space))
 	t.buf = appendBytes(t.buf, to.Name)

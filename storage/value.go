@@ -43,7 +43,7 @@ const (
 	// since the value came here by RENAME.
 	stateLinked
 	// stateReplayed: elements may stand on disk under id, and a record may name it, as
-	// a checkpoint left them that did not finish.
+	// a checkpoint left them that did not finish, or is about to.
 	stateReplayed
 	// stateOpen: the present transaction has changed the value and not settled it.
 	stateOpen
