@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -182,7 +183,8 @@ func TestExpiredKeyStaysGone(t *testing.T) {
 	h.clock.Set(h.clock.Now() - 3600_000) // over the restart the clock steps back
 	h.s.stop()
 	h.s.background.Wait()
-	crashed := h.fs
+	crashed := h.fs.Crash(rand.New(rand.NewPCG(1, 1)))
+	_ = h.s.log.Close() // what it writes now goes nowhere
 	if err := h.s.release(); err != nil {
 		t.Fatal(err)
 	}
