@@ -12,6 +12,7 @@ import (
 
 	"keyp/commands"
 	"keyp/server/resp"
+	"keyp/storage"
 )
 
 const (
@@ -43,6 +44,7 @@ type loop struct {
 	graves       []int      // descriptors to close at the end of the pass
 
 	ctx      commands.Ctx
+	ahead    [][]byte // the keys of commands to come (prefetch)
 	settings settings
 	stale    atomic.Bool // settings are to be read again
 	current  *session    // whose command runs
@@ -104,6 +106,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	}
 	l.exec.post = l.box.post
 	l.exec.clock = o.Clock
+	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Commands.Store.NewTxn()
 	l.cron.run = l.tick
 	l.refill.run = l.acceptAgain

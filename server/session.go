@@ -8,6 +8,7 @@ import (
 
 	"keyp/commands"
 	"keyp/server/resp"
+	"keyp/storage"
 )
 
 const (
@@ -118,9 +119,12 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 	if s.reader == nil {
 		return true
 	}
-	for s.mayRun() {
+	for ran := 0; s.mayRun(); ran++ {
 		if *left <= 0 {
 			return false
+		}
+		if ran%storage.PrefetchKeys == 1 {
+			l.prefetch(s)
 		}
 		limits := &l.settings.limits
 		if !s.client.Authenticated {
@@ -145,6 +149,13 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 		}
 	}
 	return false
+}
+
+// prefetch warms the keys of the commands that s has sent behind the present one.
+func (l *loop) prefetch(s *session) {
+	if l.ahead = s.reader.Ahead(l.ahead[:0]); len(l.ahead) > 0 {
+		l.srv.Store.Prefetch(s.client.DB, l.ahead)
+	}
 }
 
 // protocolError answers what cannot be parsed, behind the replies before it, and ends

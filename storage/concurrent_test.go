@@ -15,7 +15,8 @@ import (
 )
 
 // TestBesideBackground runs writers with everything in the background going: reaper,
-// loaders, checkpoints, eviction down to a memory limit far below the data, SCAN. Each
+// loaders, checkpoints, eviction down to a memory limit far below the data, SCAN,
+// prefetching. Each
 // writer owns its keys and knows what they hold; at the end and after a restart all
 // must be as it says.
 func TestBesideBackground(t *testing.T) {
@@ -49,6 +50,9 @@ func TestBesideBackground(t *testing.T) {
 			case <-stop:
 				return
 			default:
+				for i := range keys {
+					s.Prefetch(i%options.Databases, [][]byte{fmt.Appendf(nil, "w%d:%d", i%writers, i), []byte("none")})
+				}
 				if err := s.Walk(0, func(Item) bool { return true }); err != nil {
 					t.Errorf("walk: %v", err)
 				}

@@ -253,18 +253,71 @@ const canonicalDigits = 10
 // number without sign or leading zero, two bytes of line end. It leaves anything
 // else, also a line that is incomplete, to line.
 func (r *Reader) canonical() (n int64, ok bool) {
-	b := r.buf[r.pos+1 : min(r.end, r.pos+1+canonicalDigits+2)]
+	n, size, ok := canonicalLength(r.buf[r.pos+1 : r.end])
+	r.examined += int64(size)
+	if ok {
+		r.pos += size + 2
+	}
+	return n, ok
+}
+
+// canonicalLength is the number of a length line behind its type, and how many bytes
+// were looked at: when ok, all but the last of the line's end.
+func canonicalLength(b []byte) (n int64, size int, ok bool) {
+	b = b[:min(len(b), canonicalDigits+2)]
 	i := 0
 	for i < len(b) && b[i]-'0' <= 9 {
 		n = n*10 + int64(b[i]-'0')
 		i++
 	}
-	r.examined += int64(i + 1)
-	if i == 0 || i+1 >= len(b) || b[i] != '\r' || i > 1 && b[0] == '0' {
-		return 0, false
+	return n, i + 1, i > 0 && i+1 < len(b) && b[i] == '\r' && (i == 1 || b[0] != '0')
+}
+
+// aheadArgs is how many arguments Ahead steps over in search of the next command.
+const aheadArgs = 8
+
+// Ahead appends, as far as names has room, the first argument behind the name of each
+// of the commands that follow: most likely the keys they ask for. It is a hint. It
+// consumes nothing, and ends at what is incomplete, unusual or long. The slices are as
+// short-lived as those of Next.
+func (r *Reader) Ahead(names [][]byte) [][]byte {
+	if r.left > 0 {
+		return names
 	}
-	r.pos += i + 3
-	return n, true
+	b := r.buf[r.pos:r.end]
+	for len(names) < cap(names) {
+		args, rest, ok := lengthLine(b, '*')
+		if !ok {
+			return names
+		}
+		for i := range min(args, aheadArgs) {
+			n, from, ok := lengthLine(rest, '$')
+			if !ok || n+2 > int64(len(from)) {
+				return names
+			}
+			if i == 1 {
+				names = append(names, from[:n:n])
+			}
+			rest = from[n+2:]
+		}
+		if args > aheadArgs {
+			return names
+		}
+		b = rest
+	}
+	return names
+}
+
+// lengthLine takes a canonical length line of the given type off b.
+func lengthLine(b []byte, kind byte) (n int64, rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != kind {
+		return 0, b, false
+	}
+	n, size, ok := canonicalLength(b[1:])
+	if !ok {
+		return 0, b, false
+	}
+	return n, b[size+2:], true
 }
 
 // line returns the line at pos without its end and steps over it: a '\n', or a '\r'

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -293,6 +294,55 @@ func TestReaderAnyCut(t *testing.T) {
 		}
 		if r.Buffered() != 0 || r.Need() != 0 {
 			t.Fatalf("%d bytes left over, %d needed", r.Buffered(), r.Need())
+		}
+	})
+}
+
+// TestAhead: what the hint gives are the second arguments of the commands that Next
+// gives afterwards, with none left out as long as all are in the usual form and short.
+func TestAhead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		commands := rapid.SliceOfN(rapid.SliceOfN(arguments, 1, 12), 1, 12).Draw(t, "commands")
+		var input strings.Builder
+		usual := len(commands)
+		for i, c := range commands {
+			if rapid.IntRange(0, 9).Draw(t, "form") == 0 {
+				input.WriteString("\r\n")
+				usual = min(usual, i)
+			}
+			if len(c) > aheadArgs {
+				usual = min(usual, i+1)
+			}
+			input.WriteString(multibulk(c...))
+		}
+		sent := input.String()
+		cut := rapid.IntRange(0, len(sent)).Draw(t, "cut")
+		var r Reader
+		r.Advance(copy(r.Space(len(sent)), sent[:cut]))
+		var hints []string
+		for _, name := range r.Ahead(make([][]byte, 0, rapid.IntRange(0, 20).Draw(t, "room"))) {
+			hints = append(hints, string(name))
+		}
+		if again := r.Ahead(make([][]byte, 0, 20)); len(again) < len(hints) {
+			t.Fatalf("%d hints, and then %d", len(hints), len(again))
+		}
+		all := r.Ahead(make([][]byte, 0, 20))
+		r.Advance(copy(r.Space(len(sent)), sent[cut:]))
+		var want []string
+		for i := 0; ; i++ {
+			args, err := r.Next(nil)
+			if err != nil || args == nil {
+				break
+			}
+			if len(args) > 1 {
+				want = append(want, string(args[1]))
+				if cut == len(sent) && i < usual && len(all) < len(want) {
+					t.Fatalf("no hint of %q, command %d", args[1], i)
+				}
+			}
+		}
+		if len(hints) > len(want) || !slices.Equal(hints, want[:len(hints)]) {
+			t.Fatalf("hints %q of %q", hints, want)
 		}
 	})
 }

@@ -1,0 +1,82 @@
+package storage
+
+import "math/bits"
+
+// PrefetchKeys is the most keys that Prefetch takes at once.
+const PrefetchKeys = 16
+
+const cacheLine = 64
+
+// place is what Prefetch knows of a key after a step.
+type place struct {
+	p    *part
+	sl   *slot
+	hash uint64
+}
+
+// Prefetch reads what look-ups of these names in a database will read, step by step for
+// all of them together. With millions of keys each step of a look-up waits for memory;
+// here the processor waits for all keys at once. It changes nothing, ignores names
+// beyond PrefetchKeys, and passes over shards that others have locked.
+func (s *Store) Prefetch(db int, names [][]byte) {
+	var keys [PrefetchKeys]Key
+	names = names[:min(len(names), PrefetchKeys)]
+	wanted := uint64(0)
+	for i, name := range names {
+		keys[i] = s.Key(db, name)
+		wanted |= 1 << s.shardOf(keys[i].Slot)
+	}
+	locked := uint64(0)
+	for m := wanted; m != 0; m &= m - 1 {
+		if i := bits.TrailingZeros64(m); s.shards[i].mu.mu.TryLock() {
+			locked |= 1 << i
+		}
+	}
+	s.touch(keys[:len(names)], locked)
+	for m := locked; m != 0; m &= m - 1 {
+		s.shards[bits.TrailingZeros64(m)].mu.Unlock()
+	}
+}
+
+// touch reads along the look-ups of keys in locked shards. The sum is there so that the
+// compiler keeps the reads.
+//
+//go:noinline
+func (s *Store) touch(keys []Key, locked uint64) (sum uint64) {
+	var places [PrefetchKeys]place
+	n := 0
+	for i := range keys {
+		shard := s.shardOf(keys[i].Slot)
+		if locked>>shard&1 == 0 {
+			continue
+		}
+		if p := s.shards[shard].parts[keys[i].DB]; p != nil {
+			places[n] = place{p, p.slot(keys[i]), keys[i].Hash}
+			n++
+		}
+	}
+	for i := range places[:n] {
+		sl := places[i].sl
+		sum += uint64(sl.table.used) + sl.lastDelete // both lines of the slot
+	}
+	for i := range places[:n] {
+		if b := places[i].sl.table.bucket(places[i].hash); b.used > 0 {
+			sum += uint64(b.cells[b.home(places[i].hash)])
+		}
+	}
+	for i := range places[:n] {
+		at := &places[i]
+		c, _ := at.sl.table.find(at.hash, func(cell) bool { return true })
+		switch {
+		case c == nil:
+		case c.is(cellObj):
+			sum += uint64(at.p.objects.at(c.ref()).access)
+		default:
+			b := at.p.slabs.at(c.ref())
+			for from := 0; from < min(len(b), 4*cacheLine); from += cacheLine {
+				sum += uint64(b[from])
+			}
+		}
+	}
+	return sum
+}
