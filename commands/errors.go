@@ -54,7 +54,7 @@ func (c *Ctx) reply(err error) {
 	case errors.As(err, &text):
 	case errors.Is(err, ttl.ErrInvalidTTL), errors.Is(err, ttl.ErrInvalidTimestamp):
 		text = Error("ERR invalid expire time in '" + c.Spec.full + "' command")
-	case errors.Is(err, ttl.ErrConditionNX), errors.Is(err, ttl.ErrConditionGTLT):
+	case errors.Is(err, ttl.ErrNegative), errors.Is(err, ttl.ErrConditionNX), errors.Is(err, ttl.ErrConditionGTLT):
 		text = Error("ERR " + err.Error())
 	case errors.Is(err, storage.ErrWrongType):
 		text = ErrWrongType

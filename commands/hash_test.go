@@ -159,6 +159,9 @@ func TestHashScan(t *testing.T) {
 var hashCalls = []string{
 	"HSET k f v", "HMSET k f v", "HSETNX k f v", "HGET k f", "HMGET k f", "HGETALL k", "HKEYS k", "HVALS k",
 	"HLEN k", "HSTRLEN k f", "HEXISTS k f", "HDEL k f", "HINCRBY k f 1", "HINCRBYFLOAT k f 1", "HSCAN k 0",
+	"HEXPIRE k 1 FIELDS 1 f", "HPEXPIRE k 1 FIELDS 1 f", "HEXPIREAT k 1 FIELDS 1 f", "HPEXPIREAT k 1 FIELDS 1 f",
+	"HTTL k FIELDS 1 f", "HPTTL k FIELDS 1 f", "HEXPIRETIME k FIELDS 1 f", "HPEXPIRETIME k FIELDS 1 f",
+	"HPERSIST k FIELDS 1 f", "HGETEX k FIELDS 1 f", "HSETEX k FIELDS 1 f v", "HGETDEL k FIELDS 1 f",
 }
 
 func TestHashWrongType(t *testing.T) {

@@ -67,6 +67,23 @@ func FutureDeadline(now, n int64, unit Unit, base Base) (int64, error) {
 	return Deadline(now, n, unit, base)
 }
 
+// MaxField is the last deadline that a field of a hash may have, in the year 4199.
+const MaxField int64 = 1<<46 - 1
+
+// FieldDeadline is Deadline for fields of hashes, where a negative n is
+// ErrNegative, and a deadline after MaxField ErrInvalidTTL or ErrInvalidTimestamp.
+// It may lie in the past.
+func FieldDeadline(now, n int64, unit Unit, base Base) (int64, error) {
+	if n < 0 {
+		return None, ErrNegative
+	}
+	deadline, err := Deadline(now, n, unit, base)
+	if err == nil && deadline > MaxField {
+		return None, invalid(base)
+	}
+	return deadline, err
+}
+
 func invalid(base Base) error {
 	if base == Absolute {
 		return ErrInvalidTimestamp
@@ -113,6 +130,15 @@ func ExpireTimeMS(deadline, now int64) int64 {
 // nearest second, half a second upwards.
 func ExpireTimeSeconds(deadline, now int64) int64 {
 	return roundToSeconds(ExpireTimeMS(deadline, now))
+}
+
+// CeilSeconds turns an answer in milliseconds into one in seconds, upwards: that is
+// what is told of fields. Persistent and Missing stay what they are.
+func CeilSeconds(ms int64) int64 {
+	if ms < 0 {
+		return ms
+	}
+	return (ms + 999) / 1000
 }
 
 // roundToSeconds leaves Persistent and Missing alone. Adding half a second first

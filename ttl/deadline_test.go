@@ -140,3 +140,44 @@ func TestQueries(t *testing.T) {
 		}
 	}
 }
+
+// The bounds are those of Redis 8 for HEXPIRE and its kin.
+func TestFieldDeadline(t *testing.T) {
+	const now = 1_700_000_000_000
+	for _, c := range []struct {
+		n    int64
+		unit Unit
+		base Base
+		want int64
+		err  error
+	}{
+		{10, Seconds, FromNow, now + 10_000, nil},
+		{10, Milliseconds, FromNow, now + 10, nil},
+		{0, Seconds, FromNow, now, nil},
+		{0, Milliseconds, Absolute, past, nil},
+		{1, Seconds, Absolute, 1000, nil},
+		{-1, Seconds, FromNow, 0, ErrNegative},
+		{-1, Milliseconds, Absolute, 0, ErrNegative},
+		{MaxField, Milliseconds, Absolute, MaxField, nil},
+		{MaxField + 1, Milliseconds, Absolute, 0, ErrInvalidTimestamp},
+		{MaxField - now, Milliseconds, FromNow, MaxField, nil},
+		{MaxField - now + 1, Milliseconds, FromNow, 0, ErrInvalidTTL},
+		{MaxField / 1000, Seconds, Absolute, MaxField / 1000 * 1000, nil},
+		{MaxField/1000 + 1, Seconds, Absolute, 0, ErrInvalidTimestamp},
+		{math.MaxInt64, Milliseconds, FromNow, 0, ErrInvalidTTL},
+		{math.MaxInt64, Seconds, Absolute, 0, ErrInvalidTimestamp},
+	} {
+		got, err := FieldDeadline(now, c.n, c.unit, c.base)
+		if got != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%d of %d from %d: %d, %v; want %d, %v", c.n, c.unit, c.base, got, err, c.want, c.err)
+		}
+	}
+}
+
+func TestCeilSeconds(t *testing.T) {
+	for ms, want := range map[int64]int64{Missing: Missing, Persistent: Persistent, 0: 0, 1: 1, 999: 1, 1000: 1, 1001: 2, MaxField: 70368744178} {
+		if got := CeilSeconds(ms); got != want {
+			t.Errorf("%d ms: %d, want %d", ms, got, want)
+		}
+	}
+}

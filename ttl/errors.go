@@ -16,6 +16,10 @@ var (
 	// too (errors.Is), because clients are told the same.
 	ErrInvalidTimestamp = fmt.Errorf("invalid timestamp: %w", ErrInvalidTTL)
 
+	// ErrNegative is a negative time where there is none in the past. The text is
+	// Redis's.
+	ErrNegative = errors.New("invalid expire time, must be >= 0")
+
 	// ErrConditionNX is NX together with XX, GT or LT. The text is Redis's.
 	ErrConditionNX = errors.New("NX and XX, GT or LT options at the same time are not compatible")
 

@@ -1,0 +1,319 @@
+package commands
+
+import (
+	"math/bits"
+
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+var hashDeadlineCommands = []Spec{
+	{
+		Name: "HEXPIRE", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Sets the time to live of fields of a hash in seconds.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -6, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{keyArg("key"), intArg("seconds"), fieldCondition, fieldsArg},
+		Run:  expireFields(ttl.Seconds, ttl.FromNow),
+	},
+	{
+		Name: "HPEXPIRE", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Sets the time to live of fields of a hash in milliseconds.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -6, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{keyArg("key"), intArg("milliseconds"), fieldCondition, fieldsArg},
+		Run:  expireFields(ttl.Milliseconds, ttl.FromNow),
+	},
+	{
+		Name: "HEXPIREAT", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Sets the deadline of fields of a hash, as a Unix time in seconds.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -6, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{keyArg("key"), unixArg("unix-time-seconds"), fieldCondition, fieldsArg},
+		Run:  expireFields(ttl.Seconds, ttl.Absolute),
+	},
+	{
+		Name: "HPEXPIREAT", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Sets the deadline of fields of a hash, as a Unix time in milliseconds.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -6, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{keyArg("key"), unixArg("unix-time-milliseconds"), fieldCondition, fieldsArg},
+		Run:  expireFields(ttl.Milliseconds, ttl.Absolute),
+	},
+	{
+		Name: "HTTL", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Replies the time to live of fields of a hash in seconds, -1 without one, -2 for a missing field.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -5, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), fieldsArg},
+		Run: tellFields(func(deadline, now int64) int64 {
+			return ttl.CeilSeconds(ttl.RemainingMS(deadline, now))
+		}),
+	},
+	{
+		Name: "HPTTL", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Replies the time to live of fields of a hash in milliseconds, -1 without one, -2 for a missing field.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -5, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), fieldsArg},
+		Run:  tellFields(ttl.RemainingMS),
+	},
+	{
+		Name: "HEXPIRETIME", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Replies the deadline of fields of a hash as a Unix time in seconds, -1 without one, -2 for a missing field.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -5, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), fieldsArg},
+		Run: tellFields(func(deadline, now int64) int64 {
+			return ttl.CeilSeconds(ttl.ExpireTimeMS(deadline, now))
+		}),
+	},
+	{
+		Name: "HPEXPIRETIME", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Replies the deadline of fields of a hash as a Unix time in milliseconds, -1 without one, -2 for a missing field.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -5, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), fieldsArg},
+		Run:  tellFields(ttl.ExpireTimeMS),
+	},
+	{
+		Name: "HPERSIST", Group: HashGroup, Since: "7.4.0",
+		Summary:    "Takes away the deadlines of fields of a hash.",
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -5, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{keyArg("key"), fieldsArg},
+		Run:  runHPersist,
+	},
+}
+
+var (
+	fieldCondition = oneOf("condition", word("NX"), word("XX"), word("GT"), word("LT")).opt()
+	fieldsArg      = block("fields", intArg("numfields"), stringArg("field").many()).after("FIELDS")
+)
+
+var (
+	eventHExpire  = hashEvent("hexpire")
+	eventHPersist = hashEvent("hpersist")
+)
+
+const (
+	errFieldsPlace    Error = "ERR Mandatory argument FIELDS is missing or not at the right position"
+	errFieldsPositive Error = "ERR Number of fields must be a positive integer"
+	errFieldsMatch    Error = "ERR The `numfields` parameter must match the number of arguments"
+	errFieldsTwice    Error = "ERR FIELDS keyword specified multiple times"
+	errFieldsMissing  Error = "ERR missing FIELDS argument"
+	errFieldsFew      Error = "ERR FIELDS requires at least numfields and one field argument"
+	errNumFields      Error = "ERR Parameter `numFields` should be greater than 0"
+	errArguments      Error = "ERR wrong number of arguments"
+	errConditions     Error = "ERR Multiple condition flags specified"
+)
+
+func errArgument(arg []byte) Error { return Error("ERR unknown argument: " + clip(arg, 128)) }
+
+// What HEXPIRE and its kin reply for a field, and HPERSIST but for the middle two.
+const (
+	fieldMissing = -2
+	fieldNoTTL   = -1 // HPERSIST: there was no deadline
+	fieldRefused = 0  // the condition said no
+	fieldChanged = 1
+	fieldDeleted = 2 // the deadline had passed already
+)
+
+// onlyFields reads FIELDS, a number and as many fields, where nothing else may stand.
+func onlyFields(a Cursor) ([][]byte, error) {
+	if !a.Word("FIELDS") {
+		return nil, errFieldsPlace
+	}
+	if n := a.IntFrom(1, errFieldsPositive); n != int64(a.Len()) {
+		a.Fail(errFieldsMatch)
+	}
+	return a.args, a.Err()
+}
+
+// fieldsErrors are what a list of fields among options may be wrong in: there is none,
+// its number is none, or it is shorter than that.
+type fieldsErrors struct{ none, number, short error }
+
+// fields takes a number and as many fields, of width arguments each, which follow the
+// word FIELDS.
+func (a *Cursor) fields(width int, wrong *fieldsErrors) [][]byte {
+	if a.Len() < 1+width {
+		a.Fail(wrong.none)
+	}
+	n := a.IntFrom(1, wrong.number)
+	switch {
+	case n > maxFields:
+		a.Fail(wrong.number)
+	case n*int64(width) > int64(a.Len()):
+		a.Fail(wrong.short)
+	}
+	if a.err != nil {
+		return nil
+	}
+	list := a.args[:n*int64(width)]
+	a.args = a.args[len(list):]
+	return list
+}
+
+// maxFields is the largest number that is read as one of fields.
+const maxFields = 1<<31 - 1
+
+// parseFieldExpiry reads what follows the time of HEXPIRE and its kin, in any order.
+func parseFieldExpiry(a Cursor) (cond ttl.Condition, fields [][]byte, err error) {
+	for a.More() {
+		switch {
+		case a.Word("FIELDS"):
+			if fields != nil {
+				a.Fail(errFieldsTwice)
+			}
+			fields = a.fields(1, &fieldsErrors{errFieldsFew, errNumFields, errArguments})
+		case a.Word("NX"):
+			cond |= ttl.NX
+		case a.Word("XX"):
+			cond |= ttl.XX
+		case a.Word("GT"):
+			cond |= ttl.GT
+		case a.Word("LT"):
+			cond |= ttl.LT
+		default:
+			a.Fail(errArgument(a.Bytes()))
+		}
+	}
+	if fields == nil {
+		a.Fail(errFieldsMissing)
+	}
+	if bits.OnesCount8(uint8(cond)) > 1 {
+		a.Fail(errConditions)
+	}
+	return cond, fields, a.Err()
+}
+
+// expireFields is HEXPIRE and its kin. A deadline that has passed deletes the fields.
+func expireFields(unit ttl.Unit, base ttl.Base) func(*Ctx) error {
+	return func(c *Ctx) error {
+		k := c.Keys[0]
+		h, err := c.Txn.Hash(k)
+		if err != nil {
+			return err
+		}
+		n, ok := ParseInt(c.Arg(2))
+		if !ok {
+			return ErrNotInteger
+		}
+		deadline, err := ttl.FieldDeadline(c.Txn.Now(), n, unit, base)
+		if err != nil {
+			return err
+		}
+		cond, fields, err := parseFieldExpiry(c.Cursor(3))
+		if err != nil {
+			return err
+		}
+		changed := false
+		c.Out.Array(len(fields))
+		for _, field := range fields {
+			code := expireField(c, &h, field, deadline, cond)
+			changed = changed || code > fieldRefused
+			c.Out.Int(code)
+		}
+		if changed {
+			c.Txn.Notify(k, c.fieldEvent(deadline))
+		}
+		return nil
+	}
+}
+
+// fieldEvent is the event of fields that are given a deadline, or deleted because it has
+// passed.
+func (c *Ctx) fieldEvent(deadline int64) storage.Event {
+	if ttl.Expired(deadline, c.Txn.Now()) {
+		return eventHDel
+	}
+	return eventHExpire
+}
+
+func expireField(c *Ctx, h *storage.Hash, field []byte, deadline int64, cond ttl.Condition) int64 {
+	_, old, ok := h.Value().Get(field)
+	switch {
+	case !ok:
+		return fieldMissing
+	case !cond.Allows(old, deadline):
+		return fieldRefused
+	case ttl.Expired(deadline, c.Txn.Now()):
+		h.Delete(field)
+		return fieldDeleted
+	}
+	h.SetDeadline(field, deadline)
+	return fieldChanged
+}
+
+// tellFields is HTTL and its kin.
+func tellFields(answer func(deadline, now int64) int64) func(*Ctx) error {
+	return func(c *Ctx) error {
+		h, err := c.readHash(c.Keys[0])
+		if err != nil {
+			return err
+		}
+		fields, err := onlyFields(c.Cursor(2))
+		if err != nil {
+			return err
+		}
+		c.Out.Array(len(fields))
+		for _, field := range fields {
+			c.Out.Int(tellField(h, field, c.Txn.Now(), answer))
+		}
+		return nil
+	}
+}
+
+func tellField(h *object.Hash, field []byte, now int64, answer func(deadline, now int64) int64) int64 {
+	_, deadline, ok := h.Get(field)
+	if !ok {
+		return ttl.Missing
+	}
+	return answer(deadline, now)
+}
+
+func runHPersist(c *Ctx) error {
+	k := c.Keys[0]
+	h, err := c.Txn.Hash(k)
+	if err != nil {
+		return err
+	}
+	fields, err := onlyFields(c.Cursor(2))
+	if err != nil {
+		return err
+	}
+	changed := false
+	c.Out.Array(len(fields))
+	for _, field := range fields {
+		code := persistField(&h, field)
+		changed = changed || code == fieldChanged
+		c.Out.Int(code)
+	}
+	if changed {
+		c.Txn.Notify(k, eventHPersist)
+	}
+	return nil
+}
+
+func persistField(h *storage.Hash, field []byte) int64 {
+	_, deadline, ok := h.Value().Get(field)
+	switch {
+	case !ok:
+		return fieldMissing
+	case deadline == ttl.None:
+		return fieldNoTTL
+	}
+	h.SetDeadline(field, ttl.None)
+	return fieldChanged
+}
