@@ -46,12 +46,7 @@ func (t *Txn) Copy(from, to Key) bool {
 	if value, err := p.item(*c).String(); err == nil {
 		t.set(to, append([]byte(nil), value...), deadline, created, access)
 	} else {
-		v := object.New(p.objectOf(*c).val.Type())
-		p.objectOf(*c).val.Walk(func(elem, val []byte, d int64) bool {
-			_ = v.Put(elem, val, d) // what a value has, another of its type takes
-			return true
-		})
-		t.install(to, v, deadline, created, access)
+		t.install(to, p.objectOf(*c).val.Clone(), deadline, created, access)
 	}
 	t.mark(to, raw)
 	return true

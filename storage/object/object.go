@@ -50,6 +50,9 @@ type Value interface {
 	// this order they give an equal one; where order means anything it is the same.
 	Walk(fn func(elem, val []byte, deadline int64) bool)
 
+	// Clone gives a copy that shares no memory with the value.
+	Clone() Value
+
 	// Len is the number of elements, Bytes the memory the value takes.
 	Len() int
 	Bytes() int

@@ -1,0 +1,50 @@
+package object
+
+import "slices"
+
+// A clone is in the same form as the value it was made from, whatever the limits are now,
+// and shares no memory with it.
+
+// Clone gives a copy.
+func (s *String) Clone() Value { return &String{Data: slices.Clone(s.Data)} }
+
+// Clone gives a copy.
+func (h *Hash) Clone() Value { return &Hash{h.clone()} }
+
+// Clone gives a copy.
+func (s *Set) Clone() Value { return &Set{s.clone()} }
+
+// Clone gives a copy.
+func (z *ZSet) Clone() Value { return &ZSet{z.clone()} }
+
+func (m *members) clone() members {
+	if m.big == nil {
+		return members{small: slices.Clone(m.small)}
+	}
+	big := newDict(m.big.scores != nil)
+	m.Walk(func(elem, val []byte, deadline int64) bool {
+		big.put(elem, val, deadline)
+		return true
+	})
+	return members{big: big}
+}
+
+// Clone gives a copy, in which elements have the same numbers.
+func (l *List) Clone() Value {
+	if l.many == nil {
+		return &List{one: l.one.clone()}
+	}
+	c := &chunks{size: l.many.size}
+	for _, from := range l.many.all[l.many.head:] {
+		to := from.clone()
+		c.all = append(c.all, &to)
+		c.held += cap(to.mem)
+	}
+	return &List{many: c}
+}
+
+func (c *chunk) clone() chunk {
+	to := *c
+	to.mem = slices.Clone(c.mem)
+	return to
+}

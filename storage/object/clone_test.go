@@ -1,0 +1,99 @@
+package object
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// elements writes a value's elements in its own order.
+func elements(v Value) []string {
+	var list []string
+	v.Walk(func(elem, val []byte, deadline int64) bool {
+		list = append(list, fmt.Sprintf("%x=%x@%d", elem, val, deadline))
+		return true
+	})
+	return list
+}
+
+// TestClone: a clone has the form and the elements of its origin, also where the limits
+// would have another form now, and neither sees what becomes of the other.
+func TestClone(t *testing.T) {
+	defer SetLimits(DefaultLimits)
+	values := map[string]func(n int) Value{
+		"hash": func(n int) Value {
+			h := &Hash{}
+			for i := range n {
+				h.Set(fmt.Append(nil, "f", i), fmt.Append(nil, i), int64(i%3)*1000)
+			}
+			return h
+		},
+		"integers": func(n int) Value {
+			s := &Set{}
+			for i := range n {
+				s.Add(fmt.Append(nil, i*7), 0)
+			}
+			return s
+		},
+		"set": func(n int) Value {
+			s := &Set{}
+			for i := range n {
+				s.Add(fmt.Append(nil, "m", i), int64(i%2))
+			}
+			return s
+		},
+		"zset": func(n int) Value {
+			z := &ZSet{}
+			for i := range n {
+				z.Set(fmt.Append(nil, "m", i), float64(i*37%n), int64(i%4))
+			}
+			return z
+		},
+		"list": func(n int) Value {
+			l := &List{}
+			for i := range n {
+				l.PushBack(fmt.Append(nil, "back", i))
+				l.PushFront(fmt.Append(nil, "front", i))
+				l.Insert(1, fmt.Append(nil, "inserted", i))
+			}
+			return l
+		},
+		"string": func(n int) Value { return &String{Data: []byte(strings.Repeat("s", n*1000))} },
+	}
+	type encoded interface{ Encoding() string }
+	for name, build := range values {
+		for _, n := range []int{1, 50, 5000} {
+			SetLimits(DefaultLimits)
+			v := build(n)
+			before := elements(v)
+			SetLimits(Limits{ListSize: 1})
+			c := v.Clone()
+			if got := elements(c); !slices.Equal(got, before) || c.Len() != v.Len() || c.Earliest() != v.Earliest() {
+				t.Fatalf("%s of %d: the clone has other elements", name, n)
+			}
+			if e, ok := v.(encoded); ok && e.Encoding() != c.(encoded).Encoding() {
+				t.Errorf("%s of %d: the clone of a %s is a %s", name, n, e.Encoding(), c.(encoded).Encoding())
+			}
+			if l, ok := c.(*List); ok {
+				checkList(t, l)
+			}
+			SetLimits(DefaultLimits)
+			var keys [][]byte
+			c.Walk(func(elem, _ []byte, _ int64) bool { keys = append(keys, slices.Clone(elem)); return len(keys) < 20 })
+			for _, k := range slices.Backward(keys) {
+				c.Remove(k)
+			}
+			if got := elements(v); !slices.Equal(got, before) {
+				t.Errorf("%s of %d: the value changed with its clone", name, n)
+			}
+			c = v.Clone()
+			for _, k := range slices.Backward(keys) {
+				v.Remove(k)
+			}
+			if got := elements(c); !slices.Equal(got, before) {
+				t.Errorf("%s of %d: the clone changed with its value", name, n)
+			}
+		}
+	}
+}
