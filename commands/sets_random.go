@@ -178,15 +178,17 @@ func randomMembers(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	reply := func(i int) {
+		m, _ := s.At(i)
+		c.Out.Bulk(m)
+	}
 	if count < 0 && s.Len() > 0 {
-		return repeatedMembers(c, s, -count)
+		c.Out.Array(int(-count))
+		return drawAgain(c, s.Len(), -count, reply)
 	}
 	n := int(max(0, min(count, int64(s.Len()))))
 	c.Out.Array(n)
-	sample(s.Len(), n, func(i int) {
-		m, _ := s.At(i)
-		c.Out.Bulk(m)
-	})
+	sample(s.Len(), n, reply)
 	return nil
 }
 
@@ -199,13 +201,12 @@ const (
 	errDrawn      Error = "ERR the reply would be too long"
 )
 
-// repeatedMembers replies random members, count of them and any as often as it comes up.
-func repeatedMembers(c *Ctx, s *object.Set, count int64) error {
+// drawAgain replies count of n elements, each of them random and any as often as it comes
+// up.
+func drawAgain(c *Ctx, n int, count int64, reply func(i int)) error {
 	start := c.Out.Len()
-	c.Out.Array(int(count))
 	for range count {
-		m, _ := s.At(rand.IntN(s.Len()))
-		c.Out.Bulk(m)
+		reply(rand.IntN(n))
 		if c.Out.Len()-start > maxDrawn {
 			return errDrawn
 		}
