@@ -7,7 +7,7 @@ import (
 )
 
 // expireCommands are the commands that set, ask and clear deadlines.
-var expireCommands = slices.Concat(deadlineCommands, ttlCommands)
+var expireCommands = slices.Concat(deadlineCommands, ttlCommands, memberDeadlineCommands)
 
 var deadlineCommands = []Spec{
 	{

@@ -143,7 +143,7 @@ func TestExpireConditions(t *testing.T) {
 		EXPIRE none 1.5 -> -ERR value is not an integer or out of range
 		EXPIRE k -> -ERR wrong number of arguments for 'expire' command
 		TTL -> -ERR wrong number of arguments for 'ttl' command
-		TTL k x -> -ERR wrong number of arguments for 'ttl' command
+		TTL k x y -> -ERR wrong number of arguments for 'ttl' command
 		TTL k -> 5
 	`)
 }

@@ -5,22 +5,22 @@ import "keyp/ttl"
 var ttlCommands = []Spec{
 	{
 		Name: "TTL", Group: Generic, Since: "1.0.0",
-		Summary:    "Replies a key's time to live in seconds, -1 without one, -2 for a missing key.",
+		Summary:    "Replies the time to live of a key, or of a member, in seconds, -1 without one, -2 where there is none.",
 		Complexity: "O(1)",
 		History:    ttlHistory,
-		Arity:      2, Flags: ReadOnly | Fast,
+		Arity:      -2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key")},
+		Args: keyOrMember,
 		Run:  tell(ttl.Manager.GetTTL),
 	},
 	{
 		Name: "PTTL", Group: Generic, Since: "2.6.0",
-		Summary:    "Replies a key's time to live in milliseconds, -1 without one, -2 for a missing key.",
+		Summary:    "Replies the time to live of a key, or of a member, in milliseconds, -1 without one, -2 where there is none.",
 		Complexity: "O(1)",
 		History:    ttlHistory,
-		Arity:      2, Flags: ReadOnly | Fast,
+		Arity:      -2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key")},
+		Args: keyOrMember,
 		Run:  tell(ttl.Manager.GetPTTL),
 	},
 	{
@@ -43,21 +43,42 @@ var ttlCommands = []Spec{
 	},
 	{
 		Name: "PERSIST", Group: Generic, Since: "2.2.0",
-		Summary:    "Takes away a key's deadline.",
-		Complexity: "O(log N) in the keys with a deadline.",
-		Arity:      2, Flags: Write | Fast,
+		Summary:    "Takes away the deadline of a key, or of a member.",
+		Complexity: "O(log N) in the keys or members with a deadline.",
+		Arity:      -2, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key")},
+		Args: keyOrMember,
 		Run:  runPersist,
 	},
 }
 
-var ttlHistory = [][2]string{{"2.8.0", "Added the -2 reply."}}
+var (
+	ttlHistory = [][2]string{{"2.8.0", "Added the -2 reply."}}
+	// The member is not Redis's: KeyDB's commands take one.
+	keyOrMember = []Arg{keyArg("key"), stringArg("member").opt()}
+)
+
+// named gives what the command is about, a key or one of its members, and the manager of
+// its deadline.
+func (c *Ctx) named() (ttl.Manager, []byte, error) {
+	switch len(c.Args) {
+	case 2:
+		return c.deadlines(), c.Arg(1), nil
+	case 3:
+		return c.memberDeadlines(), c.Arg(2), nil
+	default:
+		return ttl.Manager{}, nil, errArity(c.Spec.full)
+	}
+}
 
 // tell is TTL and its kin.
 func tell(ask func(ttl.Manager, []byte) (int64, error)) func(*Ctx) error {
 	return func(c *Ctx) error {
-		n, err := ask(c.deadlines(), c.Arg(1))
+		m, name, err := c.named()
+		if err != nil {
+			return err
+		}
+		n, err := ask(m, name)
 		if err != nil {
 			return err
 		}
@@ -68,7 +89,11 @@ func tell(ask func(ttl.Manager, []byte) (int64, error)) func(*Ctx) error {
 
 // runPersist replies 1 when there was a deadline to take away.
 func runPersist(c *Ctx) error {
-	done, err := c.deadlines().Persist(c.Arg(1))
+	m, name, err := c.named()
+	if err != nil {
+		return err
+	}
+	done, err := m.Persist(name)
 	if err != nil {
 		return err
 	}

@@ -411,8 +411,8 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	t.s.stats.ExpiredElements.Add(int64(n))
 	p.recount(sl, c, o)
 	t.wrotePut(p, *c)
-	if n > 0 && o.val.Type() == object.TypeHash {
-		t.Notify(k, FieldExpired)
+	if n > 0 {
+		t.Notify(k, elementsExpired(o.val.Type()))
 	}
 	if o.val.Len() == 0 {
 		t.keyRecord(recDelete, p, o.name())

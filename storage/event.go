@@ -1,5 +1,7 @@
 package storage
 
+import "keyp/storage/object"
+
 // EventClass is a bit of notify-keyspace-events; several may be set in a mask.
 type EventClass uint32
 
@@ -36,6 +38,19 @@ var (
 	// FieldExpired: fields of a hash are gone, one event for those of a batch.
 	FieldExpired = Event{EventHash, "hexpired"}
 )
+
+// elementsExpired is what is raised once for a batch of elements of a value that reached
+// their deadlines. For hashes this is Redis's, for sets KeyDB's.
+func elementsExpired(t object.Type) Event {
+	switch t {
+	case object.TypeHash:
+		return FieldExpired
+	case object.TypeSet:
+		return Event{EventSet, "srem"}
+	default:
+		return Event{EventZSet, "zrem"}
+	}
+}
 
 // Happened is an event with its key. LSN is when it becomes durable: under
 // appendfsync always nobody may hear of it before.
