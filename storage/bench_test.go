@@ -17,9 +17,11 @@ const benchValue = 100
 
 // benchStore opens a store on the machine's disk and clock, without anything that
 // runs by itself.
-func benchStore(b *testing.B, dir string) *Store {
+func benchStore(b *testing.B, dir string) *Store { return benchStoreAt(b, dir, clock.System) }
+
+func benchStoreAt(b *testing.B, dir string, at clock.Clock) *Store {
 	s, _, err := Open(Options{
-		Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler),
+		Dir: dir, Clock: at, Logger: slog.New(slog.DiscardHandler),
 		Sync: wal.No, NoBackground: true, CheckpointBytes: 1 << 40,
 	})
 	if err != nil {
@@ -148,6 +150,38 @@ func benchCheckpoint(b *testing.B, changed int, ttl bool) {
 	}
 	b.StopTimer()
 	closeBench(b, s)
+}
+
+// BenchmarkReap removes keys that are due all at once, in memory only and with a copy in
+// the data file.
+func BenchmarkReap(b *testing.B) {
+	const count = 200_000
+	for _, saved := range []bool{false, true} {
+		b.Run(fmt.Sprintf("saved=%v", saved), func(b *testing.B) {
+			now := clock.NewFake(time.Now().UnixMilli())
+			s := benchStoreAt(b, b.TempDir(), now)
+			s.SetActiveExpire(false)
+			s.checkpointer.hurry.Store(true)
+			keys := benchKeys(s, count)
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				fill(b, s, keys, true)
+				if saved {
+					if err := s.Checkpoint(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				now.Advance(2 * time.Hour)
+				b.StartTimer()
+				if n := s.Reap(); n != count {
+					b.Fatalf("%d keys were removed", n)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/count, "ns/key")
+			closeBench(b, s)
+		})
+	}
 }
 
 // BenchmarkRecovery opens a store whose log has 1M records of as many keys.
