@@ -242,11 +242,11 @@ func (r *diffRun) step(index int, s step) error {
 	if s.wait {
 		time.Sleep((near + margin) * time.Millisecond)
 	}
-	if strings.EqualFold(args[0], "SCAN") && !keyp.isError() && !redis.isError() {
-		if keyp, err = walk(p.keyp, args, keyp); err != nil {
+	if w, ok := walks[strings.ToUpper(args[0])]; ok && !keyp.isError() && !redis.isError() {
+		if keyp, err = w.finish(p.keyp, args, keyp); err != nil {
 			return err
 		}
-		if redis, err = walk(p.redis, args, redis); err != nil {
+		if redis, err = w.finish(p.redis, args, redis); err != nil {
 			return err
 		}
 	}
@@ -260,18 +260,25 @@ func (p pair) dropExpired() error {
 	return err
 }
 
-// walk goes on with a SCAN to its end and gives all keys, each once, as one reply.
-func walk(c *wire, args []string, page reply) (reply, error) {
-	all := map[string]reply{}
+// walk is a command that visits all of something in steps: which argument is its cursor,
+// and how many items of a reply belong together.
+type walk struct{ cursor, size int }
+
+var walks = map[string]walk{"SCAN": {1, 1}, "HSCAN": {2, 2}, "SSCAN": {2, 1}, "ZSCAN": {2, 2}}
+
+// finish goes on with a walk to its end and gives all that it visits, each once and in no
+// order, as one reply.
+func (w walk) finish(c *wire, args []string, page reply) (reply, error) {
+	all := map[string][]reply{}
 	next := slices.Clone(args)
 	for round := 0; ; round++ {
-		if len(page.items) != 2 || round > 1000 {
+		if len(page.items) != 2 || len(page.items[1].items)%w.size != 0 || round > 10_000 {
 			return reply{}, fmt.Errorf("%q: round %d: %s", next, round, brief(page.raw))
 		}
-		for _, key := range page.items[1].items {
-			all[key.text] = key
+		for item := range slices.Chunk(page.items[1].items, w.size) {
+			all[item[0].text] = item
 		}
-		if next[1] = page.items[0].text; next[1] == "0" {
+		if next[w.cursor] = page.items[0].text; next[w.cursor] == "0" {
 			break
 		}
 		var err error
@@ -279,12 +286,12 @@ func walk(c *wire, args []string, page reply) (reply, error) {
 			return reply{}, err
 		}
 	}
-	keys := reply{kind: '*'}
-	for _, key := range all {
-		keys.items = append(keys.items, key)
+	whole := reply{kind: '*'}
+	for _, item := range all {
+		whole.items = append(whole.items, item...)
 	}
-	keys.raw = keys.unordered(1)
-	return keys, nil
+	whole.raw = whole.unordered(w.size)
+	return whole, nil
 }
 
 // compare says how the replies to a command differ, if they may not.
@@ -316,7 +323,12 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 		return !r.absolute && positive && within(k, other, 1+apart/1000), nil
 	case "PEXPIRETIME":
 		return !r.absolute && positive && within(k, other, apart), nil
+	case "HGETALL", "HKEYS", "HVALS", "HRANDFIELD":
+		return r.alikeHash(p, args, keyp, redis)
 	case "OBJECT":
+		if redis.text == "hashtable" {
+			return r.reloaded && keyp.text == "listpack", nil // as with Redis after a restart
+		}
 		if redis.text == "raw" {
 			return r.reloaded && (keyp.text == "embstr" || keyp.text == "int"), nil // as with Redis after a restart
 		}
@@ -414,7 +426,8 @@ var known = []difference{
 	{
 		reason: "an empty cursor is none: so says Redis from 7.4 on",
 		applies: func(name string, args []string, keyp, redis reply) bool {
-			return name == "SCAN" && len(args) > 1 && args[1] == "" && keyp.text == "ERR invalid cursor"
+			w, ok := walks[name]
+			return ok && len(args) > w.cursor && args[w.cursor] == "" && keyp.text == "ERR invalid cursor"
 		},
 	},
 }
