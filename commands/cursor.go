@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"strconv"
 )
@@ -173,14 +174,45 @@ func ParseUint(b []byte) (uint64, bool) {
 }
 
 // ParseFloat reads a number as Redis's string to double does: no surrounding spaces,
-// no NaN, out of range is an error; hexadecimal and inf are accepted.
+// no NaN; too large or too small for a double is an error, hexadecimal and inf are not.
 func ParseFloat(b []byte) (float64, bool) {
-	if len(b) == 0 || bytes.IndexByte(b, '_') >= 0 {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(string(b), 64)
-	if err != nil || math.IsNaN(f) {
+	f, err := parseDouble(b)
+	if err != nil || f == 0 && bytes.ContainsAny(mantissa(b), "123456789abcdefABCDEF") {
 		return 0, false
 	}
 	return f, true
+}
+
+// mantissa is what stands before a number's exponent, without the sign of hexadecimal.
+func mantissa(b []byte) []byte {
+	exponent := "eE"
+	if _, hex, ok := bytes.Cut(b, []byte("0x")); ok {
+		b, exponent = hex, "pP"
+	} else if _, hex, ok := bytes.Cut(b, []byte("0X")); ok {
+		b, exponent = hex, "pP"
+	}
+	if i := bytes.IndexAny(b, exponent); i >= 0 {
+		b = b[:i]
+	}
+	return b
+}
+
+// parseDouble reads all of b as C does: strconv.ErrRange comes with an infinite number,
+// one that is too small is 0. NaN is an error.
+func parseDouble(b []byte) (float64, error) {
+	if len(b) == 0 || bytes.IndexByte(b, '_') >= 0 {
+		return 0, strconv.ErrSyntax
+	}
+	text := string(b)
+	if bytes.ContainsAny(b, "xX") && !bytes.ContainsAny(b, "pP") {
+		text += "p0" // which Go asks for
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	switch {
+	case math.IsNaN(f), errors.Is(err, strconv.ErrSyntax):
+		return 0, strconv.ErrSyntax
+	case err != nil:
+		return f, strconv.ErrRange
+	}
+	return f, nil
 }

@@ -8,6 +8,7 @@ var families = [][]Spec{
 	clientCommands,
 	stringCommands,
 	listCommands,
+	zsetCommands,
 	hashCommands,
 	setTypeCommands,
 	keyCommands,

@@ -113,7 +113,7 @@ func (d *dict) remove(pos uint32) {
 		}
 		if d.scores != nil {
 			var p path
-			d.seekScore(&p, scoreKey(scoreOf(moved.val)), moved.key)
+			d.seekScore(&p, scoreKey(ScoreOf(moved.val)), moved.key)
 			p.setPos(pos)
 		}
 		*d.dense.at(pos) = *d.dense.at(last)
@@ -169,7 +169,7 @@ func (d *dict) seekScore(p *path, score uint64, member []byte) (rank int) {
 
 func (d *dict) insertScore(pos uint32, e entry) {
 	var p path
-	key := scoreKey(scoreOf(e.val))
+	key := scoreKey(ScoreOf(e.val))
 	d.seekScore(&p, key, e.key)
 	d.scores.insert(&p, key, pos)
 }
@@ -177,7 +177,7 @@ func (d *dict) insertScore(pos uint32, e entry) {
 func (d *dict) removeScore(pos uint32, e entry) {
 	if d.scores != nil {
 		var p path
-		d.seekScore(&p, scoreKey(scoreOf(e.val)), e.key)
+		d.seekScore(&p, scoreKey(ScoreOf(e.val)), e.key)
 		d.scores.remove(&p)
 	}
 }

@@ -92,7 +92,8 @@ func AppendScore(dst []byte, score float64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.Float64bits(score+0))
 }
 
-func scoreOf(val []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(val)) }
+// ScoreOf is the score that an element value of a sorted set says.
+func ScoreOf(val []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(val)) }
 
 // scoreKey maps scores to integers of the same order.
 func scoreKey(score float64) uint64 {

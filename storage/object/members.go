@@ -92,7 +92,7 @@ func (m *members) put(r rule, key, val []byte, deadline int64) (created bool) {
 func (m *members) place(r rule, key, val []byte, deadline int64) (off int) {
 	switch {
 	case r.scored:
-		off, _ = m.small.seek(lessThan(scoreOf(val), key))
+		off, _ = m.small.seek(lessThan(ScoreOf(val), key))
 	case deadline != 0:
 		off, _ = m.small.seek(func(e entry) bool { return e.deadline != 0 && e.deadline <= deadline })
 	default:
@@ -104,7 +104,7 @@ func (m *members) place(r rule, key, val []byte, deadline int64) (off int) {
 // lessThan holds for the elements of a sorted set that stand before (score, member).
 func lessThan(score float64, member []byte) func(e entry) bool {
 	return func(e entry) bool {
-		s := scoreOf(e.val)
+		s := ScoreOf(e.val)
 		return s < score || s == score && bytes.Compare(e.key, member) < 0
 	}
 }

@@ -23,10 +23,10 @@ func (z *ZSet) Type() Type { return TypeZSet }
 
 // Put sets a member's score, as replay or a load from disk found it.
 func (z *ZSet) Put(elem, val []byte, deadline int64) error {
-	if len(val) != 8 || math.IsNaN(scoreOf(val)) {
+	if len(val) != 8 || math.IsNaN(ScoreOf(val)) {
 		return errBadElement
 	}
-	z.Set(elem, scoreOf(val), deadline)
+	z.Set(elem, ScoreOf(val), deadline)
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (z *ZSet) Score(member []byte) (score float64, deadline int64, ok bool) {
 	if !ok {
 		return 0, 0, false
 	}
-	return scoreOf(e.val), e.deadline, true
+	return ScoreOf(e.val), e.deadline, true
 }
 
 // SetDeadline gives a member another deadline, 0 for none; false if there is no such member.
@@ -62,9 +62,9 @@ func (z *ZSet) Rank(member []byte) (rank int, ok bool) {
 	}
 	if z.big != nil {
 		var p path
-		return z.big.seekScore(&p, scoreKey(scoreOf(e.val)), member), true
+		return z.big.seekScore(&p, scoreKey(ScoreOf(e.val)), member), true
 	}
-	_, rank = z.small.seek(lessThan(scoreOf(e.val), member))
+	_, rank = z.small.seek(lessThan(ScoreOf(e.val), member))
 	return rank, true
 }
 
@@ -74,7 +74,7 @@ func (z *ZSet) Rank(member []byte) (rank int, ok bool) {
 func (z *ZSet) RankOfScore(score float64, above bool) int {
 	if z.big == nil {
 		_, rank := z.small.seek(func(e entry) bool {
-			s := scoreOf(e.val)
+			s := ScoreOf(e.val)
 			return s < score || above && s == score
 		})
 		return rank
@@ -112,7 +112,7 @@ func (z *ZSet) At(rank int) (member []byte, score float64, deadline int64) {
 // Range visits the members of the ranks from from up to, and not with, to, in reverse the
 // last one first, until fn returns false. Ranks that do not exist are passed over.
 func (z *ZSet) Range(from, to int, reverse bool, fn func(member []byte, score float64, deadline int64) bool) {
-	z.each(from, to, reverse, func(e entry) bool { return fn(e.key, scoreOf(e.val), e.deadline) })
+	z.each(from, to, reverse, func(e entry) bool { return fn(e.key, ScoreOf(e.val), e.deadline) })
 }
 
 // Walk visits all members in order until fn returns false.

@@ -43,7 +43,7 @@ func TestZSetModel(t *testing.T) {
 
 func sortedModel(model map[string]modelElement) (list []ranked) {
 	for member, e := range model {
-		list = append(list, ranked{member, scoreOf([]byte(e.val))})
+		list = append(list, ranked{member, ScoreOf([]byte(e.val))})
 	}
 	slices.SortFunc(list, compareRanked)
 	return list

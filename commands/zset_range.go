@@ -1,0 +1,255 @@
+package commands
+
+import (
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+var zrangeCommands = []Spec{
+	{
+		Name: "ZRANGE", Group: SortedSet, Since: "1.2.0",
+		Summary:    "Replies the members of a sorted set in a range of ranks, scores or bytes.",
+		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
+		History:    [][2]string{{"6.2.0", "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options."}},
+		Arity:      -4, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{
+			keyArg("key"), stringArg("start"), stringArg("stop"),
+			zrangeBy.since("6.2.0"), word("REV").opt().since("6.2.0"), zrangeLimit.since("6.2.0"), withScores,
+		},
+		Run: func(c *Ctx) error { return zrange(c, zrangeOptions{}) },
+	},
+	{
+		Name: "ZRANGESTORE", Group: SortedSet, Since: "6.2.0",
+		Summary:    "Stores the members of a sorted set in a range of ranks, scores or bytes under another key.",
+		Complexity: "O(log N + M), N being the size of the sorted set and M the members stored.",
+		Arity:      -5, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, OW|Update), Key(2, RO|Access)},
+		Args: []Arg{keyArg("dst"), keyArg("src"), stringArg("min"), stringArg("max"), zrangeBy, word("REV").opt(), zrangeLimit},
+		Run:  runZRangeStore,
+	},
+}
+
+// zrangeOldCommands are what ZRANGE's options do, under names of their own.
+var zrangeOldCommands = []Spec{
+	{
+		Name: "ZREVRANGE", Group: SortedSet, Since: "1.2.0",
+		Summary:    "Replies the members of a sorted set in a range of ranks, counted from the highest.",
+		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
+		Arity:      -4, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), intArg("start"), intArg("stop"), withScores},
+		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byRank, fixed: true, reverse: true}) },
+	},
+	{
+		Name: "ZRANGEBYSCORE", Group: SortedSet, Since: "1.0.5",
+		Summary:    "Replies the members of a sorted set with scores in a range.",
+		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
+		History:    [][2]string{{"2.0.0", "Added the `WITHSCORES` modifier."}},
+		Arity:      -4, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), doubleArg("min"), doubleArg("max"), withScores.since("2.0.0"), zrangeLimit},
+		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byScore, fixed: true}) },
+	},
+	{
+		Name: "ZREVRANGEBYSCORE", Group: SortedSet, Since: "2.2.0",
+		Summary:    "Replies the members of a sorted set with scores in a range, the highest first.",
+		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
+		History:    [][2]string{{"2.1.6", "`min` and `max` can be exclusive."}},
+		Arity:      -4, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), doubleArg("max"), doubleArg("min"), withScores, zrangeLimit},
+		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byScore, fixed: true, reverse: true}) },
+	},
+	{
+		Name: "ZRANGEBYLEX", Group: SortedSet, Since: "2.8.9",
+		Summary:    "Replies the members of a sorted set in a range of their bytes.",
+		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
+		Arity:      -4, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("min"), stringArg("max"), zrangeLimit},
+		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byLex, fixed: true}) },
+	},
+	{
+		Name: "ZREVRANGEBYLEX", Group: SortedSet, Since: "2.8.9",
+		Summary:    "Replies the members of a sorted set in a range of their bytes, the highest first.",
+		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
+		Arity:      -4, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("max"), stringArg("min"), zrangeLimit},
+		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byLex, fixed: true, reverse: true}) },
+	},
+}
+
+var (
+	zrangeBy    = oneOf("sortby", word("BYSCORE"), word("BYLEX")).opt()
+	zrangeLimit = block("limit", intArg("offset"), intArg("count")).after("LIMIT").opt()
+	withScores  = word("WITHSCORES").opt()
+
+	eventZRangeStore = storage.Event{Class: storage.EventZSet, Name: "zrangestore"}
+)
+
+// The errors of ZRANGE and its kin.
+const (
+	errRankLimit Error = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
+	errLexScores Error = "ERR syntax error, WITHSCORES not supported in combination with BYLEX"
+)
+
+// zrangeOptions are what follows the range, or what the command's name says.
+type zrangeOptions struct {
+	by            zrangeKind
+	fixed         bool // the name says all: BYSCORE, BYLEX and REV are no options
+	store         bool // nor is WITHSCORES
+	reverse       bool
+	scores        bool
+	offset, count int64
+}
+
+// zrangeKind is what the ends of a range are.
+type zrangeKind uint8
+
+const (
+	byRank zrangeKind = iota
+	byScore
+	byLex
+)
+
+var zrangeParsers = [...]parseSpan{byRank: parseRanks, byScore: parseScores, byLex: parseLex}
+
+func (o *zrangeOptions) parse(a Cursor) error {
+	o.count = -1
+	auto := !o.fixed
+	for a.More() {
+		switch {
+		case !o.store && a.Word("WITHSCORES"):
+			o.scores = true
+		case a.Len() > 2 && a.Word("LIMIT"):
+			o.offset, o.count = a.Int(), a.Int()
+		case !o.fixed && !o.reverse && a.Word("REV"):
+			o.reverse = true
+		case auto && a.Word("BYLEX"):
+			o.by, auto = byLex, false
+		case auto && a.Word("BYSCORE"):
+			o.by, auto = byScore, false
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	switch {
+	case a.Err() != nil:
+		return a.Err()
+	case o.count != -1 && o.by == byRank:
+		return errRankLimit
+	case o.scores && o.by == byLex:
+		return errLexScores
+	}
+	return nil
+}
+
+// span reads the range; in reverse, one of scores or bytes begins with its upper end.
+func (o *zrangeOptions) span(low, high []byte) (span, error) {
+	if o.reverse && o.by != byRank {
+		low, high = high, low
+	}
+	return zrangeParsers[o.by](low, high)
+}
+
+// ranks are those that the range and LIMIT leave, counted from the lowest member.
+func (o *zrangeOptions) ranks(s span, z *object.ZSet) (from, to int) {
+	from, to = s.ranks(z)
+	if o.reverse && o.by == byRank {
+		from, to = z.Len()-to, z.Len()-from
+	}
+	n := int64(max(to-from, 0))
+	if o.offset < 0 || o.offset >= n {
+		return 0, 0
+	}
+	n -= o.offset
+	if o.count >= 0 {
+		n = min(n, o.count)
+	}
+	if o.reverse {
+		to -= int(o.offset)
+		return to - int(n), to
+	}
+	from += int(o.offset)
+	return from, from + int(n)
+}
+
+func zrange(c *Ctx, o zrangeOptions) error {
+	if err := o.parse(c.Cursor(4)); err != nil {
+		return err
+	}
+	s, err := o.span(c.Arg(2), c.Arg(3))
+	if err != nil {
+		return err
+	}
+	z, err := c.readZSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	from, to := o.ranks(s, z)
+	replyMembers(c, z, from, to, o.reverse, o.scores)
+	return nil
+}
+
+// replyMembers writes the members of the ranks from from up to, and not with, to, with
+// reverse the last one first: with scores in RESP2 as a flat array, in RESP3 as pairs.
+func replyMembers(c *Ctx, z *object.ZSet, from, to int, reverse, scores bool) {
+	c.memberArray(to-from, scores)
+	z.Range(from, to, reverse, func(member []byte, score float64, _ int64) bool {
+		c.member(member, score, scores)
+		return true
+	})
+}
+
+// memberArray announces n members, with or without scores.
+func (c *Ctx) memberArray(n int, scores bool) {
+	if scores && c.Out.Proto < 3 {
+		n *= 2
+	}
+	c.Out.Array(n)
+}
+
+// member writes one that memberArray has announced.
+func (c *Ctx) member(member []byte, score float64, scores bool) {
+	if scores && c.Out.Proto >= 3 {
+		c.Out.Array(2)
+	}
+	c.Out.Bulk(member)
+	if scores {
+		c.Out.Double(score)
+	}
+}
+
+func runZRangeStore(c *Ctx) error {
+	o := zrangeOptions{store: true}
+	if err := o.parse(c.Cursor(5)); err != nil {
+		return err
+	}
+	s, err := o.span(c.Arg(3), c.Arg(4))
+	if err != nil {
+		return err
+	}
+	z, err := c.readZSet(c.Keys[1])
+	if err != nil {
+		return err
+	}
+	from, to := o.ranks(s, z)
+	stored := &object.ZSet{}
+	stored.Reserve(to-from, 0)
+	z.Range(from, to, false, func(member []byte, score float64, _ int64) bool {
+		stored.Set(member, score, 0)
+		return true
+	})
+	c.storeZSet(stored, eventZRangeStore)
+	return nil
+}
+
+// storeZSet makes the first key hold a sorted set, or deletes it if that is empty, and
+// replies its size. Neither the key nor its members have a deadline then.
+func (c *Ctx) storeZSet(z *object.ZSet, ev storage.Event) {
+	n := z.Len()
+	c.Txn.Replace(c.Keys[0], z, 0, ev)
+	c.Out.Int(int64(n))
+}

@@ -1,0 +1,73 @@
+package commands
+
+import "keyp/storage"
+
+// zsetRemoveRangeCommands remove parts of sorted sets.
+var zsetRemoveRangeCommands = []Spec{
+	{
+		Name: "ZREMRANGEBYRANK", Group: SortedSet, Since: "2.0.0",
+		Summary:    "Removes the members of a sorted set in a range of ranks.",
+		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
+		Arity:      4, Flags: Write,
+		Keys: []KeySpec{Key(1, RW|Delete)},
+		Args: []Arg{keyArg("key"), intArg("start"), intArg("stop")},
+		Run:  removeRange(parseRanks, "zremrangebyrank"),
+	},
+	{
+		Name: "ZREMRANGEBYSCORE", Group: SortedSet, Since: "1.2.0",
+		Summary:    "Removes the members of a sorted set with scores in a range.",
+		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
+		Arity:      4, Flags: Write,
+		Keys: []KeySpec{Key(1, RW|Delete)},
+		Args: []Arg{keyArg("key"), doubleArg("min"), doubleArg("max")},
+		Run:  removeRange(parseScores, "zremrangebyscore"),
+	},
+	{
+		Name: "ZREMRANGEBYLEX", Group: SortedSet, Since: "2.8.9",
+		Summary:    "Removes the members of a sorted set in a range of their bytes.",
+		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
+		Arity:      4, Flags: Write,
+		Keys: []KeySpec{Key(1, RW|Delete)},
+		Args: []Arg{keyArg("key"), stringArg("min"), stringArg("max")},
+		Run:  removeRange(parseLex, "zremrangebylex"),
+	},
+}
+
+func removeRange(parse parseSpan, event string) func(*Ctx) error {
+	ev := storage.Event{Class: storage.EventZSet, Name: event}
+	return func(c *Ctx) error {
+		s, err := parse(c.Arg(2), c.Arg(3))
+		if err != nil {
+			return err
+		}
+		z, err := c.Txn.ZSet(c.Keys[0])
+		if err != nil {
+			return err
+		}
+		from, to := s.ranks(z.Value())
+		n := max(to-from, 0)
+		c.removeRanks(&z, from, n, ev)
+		c.Out.Int(int64(n))
+		return nil
+	}
+}
+
+// removeRanks removes the n members from rank from on and raises the event. A whole sorted
+// set goes as a key: in the log that is one record, not one for each member.
+func (c *Ctx) removeRanks(z *storage.ZSet, from, n int, ev storage.Event) {
+	if n == 0 {
+		return
+	}
+	k := c.Keys[0]
+	c.Txn.Notify(k, ev)
+	if n == z.Value().Len() {
+		c.Txn.Delete(k, storage.Deleted)
+		return
+	}
+	var name []byte
+	for range n {
+		member, _, _ := z.Value().At(from)
+		name = append(name[:0], member...)
+		z.Remove(name)
+	}
+}

@@ -1,0 +1,169 @@
+package commands
+
+import "keyp/storage/object"
+
+// zsetScoreCommands reply scores and counts.
+var zsetScoreCommands = []Spec{
+	{
+		Name: "ZCARD", Group: SortedSet, Since: "1.2.0",
+		Summary:    "Counts the members of a sorted set.",
+		Complexity: "O(1)",
+		Arity:      2, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO)},
+		Args: []Arg{keyArg("key")},
+		Run:  runZCard,
+	},
+	{
+		Name: "ZSCORE", Group: SortedSet, Since: "1.2.0",
+		Summary:    "Replies the score of a member of a sorted set.",
+		Complexity: "O(1)",
+		Arity:      3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("member")},
+		Run:  runZScore,
+	},
+	{
+		Name: "ZMSCORE", Group: SortedSet, Since: "6.2.0",
+		Summary:    "Replies the scores of members of a sorted set.",
+		Complexity: "O(N) in the members asked for.",
+		Arity:      -3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("member").many()},
+		Run:  runZMScore,
+	},
+	{
+		Name: "ZCOUNT", Group: SortedSet, Since: "2.0.0",
+		Summary:    "Counts the members of a sorted set with scores in a range.",
+		Complexity: "O(log N) in the size of the sorted set.",
+		Arity:      4, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), doubleArg("min"), doubleArg("max")},
+		Run:  func(c *Ctx) error { return countSpan(c, parseScores) },
+	},
+	{
+		Name: "ZLEXCOUNT", Group: SortedSet, Since: "2.8.9",
+		Summary:    "Counts the members of a sorted set in a range of their bytes.",
+		Complexity: "O(log N) in the size of the sorted set.",
+		Arity:      4, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("min"), stringArg("max")},
+		Run:  func(c *Ctx) error { return countSpan(c, parseLex) },
+	},
+}
+
+// zsetRankCommands reply where members stand.
+var zsetRankCommands = []Spec{
+	{
+		Name: "ZRANK", Group: SortedSet, Since: "2.0.0",
+		Summary:    "Replies how many members of a sorted set stand before one.",
+		Complexity: "O(log N) in the size of the sorted set.",
+		History:    rankHistory,
+		Arity:      -3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("member"), word("WITHSCORE").opt()},
+		Run:  func(c *Ctx) error { return zrank(c, false) },
+	},
+	{
+		Name: "ZREVRANK", Group: SortedSet, Since: "2.0.0",
+		Summary:    "Replies how many members of a sorted set stand behind one.",
+		Complexity: "O(log N) in the size of the sorted set.",
+		History:    rankHistory,
+		Arity:      -3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("member"), word("WITHSCORE").opt()},
+		Run:  func(c *Ctx) error { return zrank(c, true) },
+	},
+}
+
+var rankHistory = [][2]string{{"7.2.0", "Added the optional `WITHSCORE` argument."}}
+
+func runZCard(c *Ctx) error {
+	z, err := c.readZSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(z.Len()))
+	return nil
+}
+
+func runZScore(c *Ctx) error {
+	z, err := c.readZSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	c.score(z, c.Arg(2))
+	return nil
+}
+
+func runZMScore(c *Ctx) error {
+	z, err := c.readZSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	members := c.Args[2:]
+	c.Out.Array(len(members))
+	for _, member := range members {
+		c.score(z, member)
+	}
+	return nil
+}
+
+// score writes a member's score, or null if there is no such member.
+func (c *Ctx) score(z *object.ZSet, member []byte) {
+	if score, _, ok := z.Score(member); ok {
+		c.Out.Double(score)
+		return
+	}
+	c.Out.Null()
+}
+
+// countSpan replies how many members there are from argument 2 to argument 3.
+func countSpan(c *Ctx, parse parseSpan) error {
+	s, err := parse(c.Arg(2), c.Arg(3))
+	if err != nil {
+		return err
+	}
+	z, err := c.readZSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	from, to := s.ranks(z)
+	c.Out.Int(int64(max(to-from, 0)))
+	return nil
+}
+
+// zrank is ZRANK, and with reverse ZREVRANK.
+func zrank(c *Ctx, reverse bool) error {
+	if len(c.Args) > 4 {
+		return errArity(c.Spec.full)
+	}
+	a := c.Cursor(3)
+	withScore := a.Word("WITHSCORE")
+	if a.More() {
+		return ErrSyntax
+	}
+	z, err := c.readZSet(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	rank, ok := z.Rank(c.Arg(2))
+	switch {
+	case !ok && withScore:
+		c.Out.NullArray()
+		return nil
+	case !ok:
+		c.Out.Null()
+		return nil
+	}
+	if reverse {
+		rank = z.Len() - 1 - rank
+	}
+	if withScore {
+		c.Out.Array(2)
+	}
+	c.Out.Int(int64(rank))
+	if withScore {
+		c.score(z, c.Arg(2))
+	}
+	return nil
+}
