@@ -34,6 +34,8 @@ const (
 	kindHashPackTimed  = 25
 	kindStream4        = 26
 	kindStream5        = 27
+	kindSetTimed       = 224
+	kindZSetTimed      = 225
 )
 
 // The containers of a list's nodes.
@@ -51,6 +53,7 @@ var types = map[byte]Type{
 	kindSet: Set, kindSetIntset: Set, kindSetListpack: Set,
 	kindZSetText: ZSet, kindZSet: ZSet, kindZSetZiplist: ZSet, kindZSetListpack: ZSet,
 	kindHash: Hash, kindHashZipmap: Hash, kindHashZiplist: Hash, kindHashListpack: Hash,
+	kindSetTimed: Set, kindZSetTimed: ZSet,
 	kindHashTimed0: Hash, kindHashPackTimed0: Hash, kindHashTimed: Hash, kindHashPackTimed: Hash,
 }
 
@@ -153,9 +156,13 @@ func walk(kind byte, body []byte, visit func(Element) bool) bool {
 	case kindListListpacks:
 		w.nodes()
 	case kindHashTimed0:
-		w.timed(0)
+		w.timed(3, 0, w.withValue)
 	case kindHashTimed:
-		w.timed(w.firstDeadline() - 1)
+		w.timed(3, w.firstDeadline()-1, w.withValue)
+	case kindSetTimed:
+		w.timed(2, w.firstDeadline()-1, func(*Element) {})
+	case kindZSetTimed:
+		w.timed(10, w.firstDeadline()-1, w.withScore)
 	case kindHashPackTimed:
 		w.firstDeadline() // the fields' own are absolute
 		w.each(openListpack(&w.cursor), 3)
@@ -307,7 +314,7 @@ func (w *walker) score(text []byte) float64 {
 	return f
 }
 
-// firstDeadline reads the earliest deadline of a hash's fields.
+// firstDeadline reads the earliest deadline of the elements.
 func (w *walker) firstDeadline() uint64 {
 	var first uint64
 	if b := w.take(8); b != nil {
@@ -319,10 +326,14 @@ func (w *walker) firstDeadline() uint64 {
 	return first
 }
 
-// timed reads a count and fields with their deadlines: 0 for none, otherwise so many
-// milliseconds after origin, which is one before the first, so that none is 0.
-func (w *walker) timed(origin uint64) {
-	for n := w.count(3); n > 0 && w.going(); n-- {
+func (w *walker) withValue(e *Element) { e.Value = w.string() }
+func (w *walker) withScore(e *Element) { e.Score = w.scoreBinary() }
+
+// timed reads a count and elements of at least min bytes with their deadlines: 0 for none,
+// otherwise so many milliseconds after origin, which is one before the first, so that none
+// is 0. rest reads what follows the name.
+func (w *walker) timed(min uint64, origin uint64, rest func(*Element)) {
+	for n := w.count(min); n > 0 && w.going(); n-- {
 		deadline := w.length()
 		if deadline > maxDeadline+1 {
 			w.fail()
@@ -334,7 +345,7 @@ func (w *walker) timed(origin uint64) {
 		}
 		e := Element{Deadline: int64(deadline)}
 		e.Name = w.string()
-		e.Value = w.string()
+		rest(&e)
 		w.give(e)
 	}
 }

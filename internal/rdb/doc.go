@@ -11,7 +11,7 @@
 //
 // The checksum is CRC-64/Jones (reflected, starts at 0). A version above Newest is
 // refused, as Redis refuses what is newer than itself. Encode writes version 10 (Redis
-// 7.0) unless a field of a hash has a deadline, which needs version 12 (Redis 7.4).
+// 7.0) unless an element has a deadline, which needs version 12 (Redis 7.4).
 //
 // # Lengths and strings
 //
@@ -48,6 +48,11 @@
 //	23 hash                   listpack of field, value, deadline; before 7.4.0
 //	24 hash                   first deadline, count, (deadline - first + 1 or 0, field, value)
 //	25 hash                   first deadline, listpack of field, value, deadline
+//	224 set                   first deadline, count, (deadline as in 24, member)
+//	225 sorted set            first deadline, count, (deadline as in 24, member, score as in 5)
+//
+// The last two are Keyp's own: Redis has no deadlines there, and refuses them as a bad
+// data format, which is better than members that would live for ever.
 //
 // Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;
 // listpack.go and oldpack.go draw them. Streams (15, 19, 21, 26, 27) are not read yet.

@@ -29,7 +29,8 @@ const (
 )
 
 // Encode gives the payload of DUMP. Redis 7.0 and all later ones restore it, those from
-// 7.4 on if a field of a hash has a deadline. A collection that has no elements gives a
+// 7.4 on if a field of a hash has a deadline, none if a member of a set or sorted set has
+// one. A collection that has no elements gives a
 // payload that nobody restores.
 func Encode(v Value) []byte {
 	w := &writer{}
@@ -40,15 +41,17 @@ func Encode(v Value) []byte {
 		w.string(v.Str)
 	case List:
 		w.list(v)
-	case Set:
-		w.set(v)
-	case ZSet:
-		w.zset(v)
-	case Hash:
-		if s := survey(v); s.firstDeadline != 0 {
+	case Set, ZSet, Hash:
+		s := survey(v)
+		switch {
+		case s.firstDeadline != 0:
 			version = version7_4
-			w.timedHash(v, s)
-		} else {
+			w.timed(v, s)
+		case v.Type == Set:
+			w.set(v, s)
+		case v.Type == ZSet:
+			w.zset(v, s)
+		default:
 			w.hash(v, s)
 		}
 	default:
@@ -176,8 +179,7 @@ func (w *writer) list(v Value) {
 	w.b = append(w.b, nodes.b...)
 }
 
-func (w *writer) set(v Value) {
-	s := survey(v)
+func (w *writer) set(v Value, s summary) {
 	if s.integers && s.count <= intsetMembers {
 		w.kind(kindSetIntset)
 		w.string(intsetOf(v))
@@ -217,8 +219,7 @@ func intsetOf(v Value) []byte {
 	return b
 }
 
-func (w *writer) zset(v Value) {
-	s := survey(v)
+func (w *writer) zset(v Value, s summary) {
 	if s.count <= packedZSetMembers && s.longest <= packedBytes {
 		p := newPack()
 		for e := range v.Elements {
@@ -256,9 +257,10 @@ func (w *writer) hash(v Value, s summary) {
 	}
 }
 
-// timedHash writes a hash with deadlines. Redis packs it itself when it is small.
-func (w *writer) timedHash(v Value, s summary) {
-	w.kind(kindHashTimed)
+// timed writes a collection whose elements have deadlines. Redis packs a small hash
+// itself.
+func (w *writer) timed(v Value, s summary) {
+	w.kind(map[Type]byte{Hash: kindHashTimed, Set: kindSetTimed, ZSet: kindZSetTimed}[v.Type])
 	w.b = binary.LittleEndian.AppendUint64(w.b, uint64(s.firstDeadline))
 	w.length(uint64(s.count))
 	for e := range v.Elements {
@@ -268,6 +270,11 @@ func (w *writer) timedHash(v Value, s summary) {
 			w.length(uint64(e.Deadline-s.firstDeadline) + 1)
 		}
 		w.string(e.Name)
-		w.string(e.Value)
+		switch v.Type {
+		case Hash:
+			w.string(e.Value)
+		case ZSet:
+			w.b = binary.LittleEndian.AppendUint64(w.b, math.Float64bits(e.Score))
+		}
 	}
 }

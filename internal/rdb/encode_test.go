@@ -40,9 +40,9 @@ func values() *rapid.Generator[Value] {
 				}
 			case Hash:
 				e.Value = text.Draw(t, "value")
-				if timed {
-					e.Deadline = rapid.SampledFrom([]int64{0, 1, 5, 1_800_000_000_000, maxDeadline}).Draw(t, "deadline")
-				}
+			}
+			if timed && kind != List {
+				e.Deadline = rapid.SampledFrom([]int64{0, 1, 5, 1_800_000_000_000, maxDeadline}).Draw(t, "deadline")
 			}
 			elements = append(elements, e)
 		}
@@ -86,6 +86,8 @@ func TestEncodeVersion(t *testing.T) {
 		{"string", str("a"), 10, kindString},
 		{"hash", collection(Hash, field("a", "1")), 10, kindHashListpack},
 		{"hash with a deadline", collection(Hash, field("a", "1"), timedField("b", "2", 9)), 12, kindHashTimed},
+		{"set with a deadline", collection(Set, names("1")[0], timedField("b", "", 9)), 12, kindSetTimed},
+		{"sorted set with a deadline", collection(ZSet, timedMember("a", 1, 9)), 12, kindZSetTimed},
 	}
 	for _, tt := range tests {
 		p := Encode(tt.value)

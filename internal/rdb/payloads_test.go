@@ -312,6 +312,17 @@ func timedPayloads() []payload {
 		bad("hash/listpack deadline too late", kindHashPackTimed0, lp(3, txt("a"), ent(1), ent(0xf4, le64(1<<48)))),
 		bad("hash/listpack deadlines twice the same", kindHashPackTimed0, lp(6, txt("a"), ent(1), ent(0), txt("a"), ent(2), ent(0))),
 		bad("hash/listpack deadlines empty", kindHashPackTimed0, lp(0)),
+
+		good("set/deadlines", collection(Set, timedField("a", "", first), names("b")[0]), kindSetTimed, le64(first), 2, 1, 1, "a", 0, 1, "b"),
+		bad("set/deadline too late", kindSetTimed, le64(1<<48-1), 1, 2, 1, "a"),
+		bad("set/deadlines twice the same", kindSetTimed, le64(first), 2, 1, 1, "a", 0, 1, "a"),
+		bad("set/deadlines short", kindSetTimed, le64(first), 2, 1, 1, "a"),
+		bad("set/deadlines 2^64-1 members", kindSetTimed, le64(first), 0x81, be64(1<<64-1), 1, 1, "a"),
+		bad("set/deadlines empty", kindSetTimed, le64(first), 0),
+		good("zset/deadlines", collection(ZSet, timedMember("a", 1.5, first+2), scored(2, "b")), kindZSetTimed, le64(first), 2, 3, 1, "a", f64(1.5), 0, 1, "b", f64(2)),
+		bad("zset/deadlines NaN", kindZSetTimed, le64(first), 1, 1, 1, "a", f64(math.NaN())),
+		bad("zset/deadlines short score", kindZSetTimed, le64(first), 1, 1, 1, "a", "1234567"),
+		bad("zset/deadlines twice the same", kindZSetTimed, le64(first), 2, 1, 1, "a", f64(1), 0, 1, "a", f64(2)),
 	}
 	for i := range all {
 		all[i].newer = true

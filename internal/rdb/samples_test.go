@@ -33,6 +33,10 @@ func scored(score float64, name string) Element { return Element{Name: []byte(na
 
 func field(name, value string) Element { return Element{Name: []byte(name), Value: []byte(value)} }
 
+func timedMember(name string, score float64, deadline int64) Element {
+	return Element{Name: []byte(name), Score: score, Deadline: deadline}
+}
+
 func timedField(name, value string, deadline int64) Element {
 	return Element{Name: []byte(name), Value: []byte(value), Deadline: deadline}
 }

@@ -48,7 +48,7 @@ type Element struct {
 	Value []byte
 	// Score is a sorted set's; never NaN.
 	Score float64
-	// Deadline is that of a hash's field in Unix milliseconds, 0 for none. Decode
-	// knows no time: what it gives may have passed.
+	// Deadline is that of a hash's field, or of a set's or sorted set's member, in Unix
+	// milliseconds, 0 for none. Decode knows no time: what it gives may have passed.
 	Deadline int64
 }
