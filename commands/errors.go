@@ -44,6 +44,9 @@ const (
 	ErrNoValues     Error = "ERR NOVALUES option can only be used in HSCAN"
 	ErrNoProto      Error = "NOPROTO unsupported protocol version"
 	ErrIntRange     Error = "ERR value is out of range"
+	ErrBusyKey      Error = "BUSYKEY Target key name already exists."
+	ErrPayload      Error = "ERR DUMP payload version or checksum are wrong"
+	ErrDataFormat   Error = "ERR Bad data format"
 	ErrIntPositive  Error = "ERR value is out of range, must be positive"
 )
 

@@ -103,7 +103,7 @@ func expireIn(t *rapid.T, h *harness, key, value string) (deadline int64) {
 	return now + n*int64(w.unit)
 }
 
-func must(t *rapid.T, h *harness, want string, args ...string) {
+func must(t tb, h *harness, want string, args ...string) {
 	t.Helper()
 	if got := h.do(args...); got != want {
 		t.Fatalf("%.80q: %.100s, want %.100s", args, got, want)

@@ -482,6 +482,20 @@ func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
 	b[offFlags] &^= flagRaw
 }
 
+// SetAccess says when a key was accessed last, in Unix seconds, in place of now. Nothing
+// happens for a missing or expired key. It is not logged, as no access is.
+func (t *Txn) SetAccess(k Key, second int64) {
+	item, ok := t.Peek(k)
+	second = max(0, min(second, math.MaxUint32))
+	switch {
+	case !ok:
+	case item.o != nil:
+		item.o.access = uint32(second)
+	default:
+		item.b.setAccess(uint32(second))
+	}
+}
+
 // SetDeadline gives a key a deadline (Unix ms), or takes it away with 0. It returns
 // false for a missing or expired key. A deadline that has passed is the caller's to
 // handle, by Delete.

@@ -28,7 +28,7 @@ var rules = map[string][]string{
 	"server":      {"server/resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 	"server/resp": {"github.com/tidwall/redcon"},
 
-	"commands": {"server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+	"commands": {"server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	"storage": {"storage/wal", "storage/object", "ttl", "internal/clock", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "github.com/dchest/siphash"},

@@ -51,8 +51,8 @@
 //	224 set                   first deadline, count, (deadline as in 24, member)
 //	225 sorted set            first deadline, count, (deadline as in 24, member, score as in 5)
 //
-// The last two are Keyp's own: Redis has no deadlines there, and refuses them as a bad
-// data format, which is better than members that would live for ever.
+// The last two are Keyp's own: Redis has no deadlines there and refuses them, which is
+// better than members that would live for ever.
 //
 // Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;
 // listpack.go and oldpack.go draw them. Streams (15, 19, 21, 26, 27) are not read yet.

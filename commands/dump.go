@@ -1,0 +1,216 @@
+package commands
+
+import (
+	"errors"
+
+	"keyp/internal/rdb"
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+var dumpCommands = []Spec{
+	{
+		Name: "DUMP", Group: Generic, Since: "2.6.0",
+		Summary:    "Replies a key's value as RESTORE takes it, here or in Redis.",
+		Complexity: "O(N) in the size of the value.",
+		Arity:      2, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key")},
+		Run:  runDump,
+	},
+	{
+		Name: "RESTORE", Group: Generic, Since: "2.6.0",
+		Summary:    "Creates a key from what DUMP replied, here or in Redis.",
+		Complexity: "O(N) in the size of the value, O(N*log(N)) for sorted sets.",
+		History: [][2]string{
+			{"3.0.0", "Added the `REPLACE` modifier."},
+			{"5.0.0", "Added the `ABSTTL` modifier."},
+			{"5.0.0", "Added the `IDLETIME` and `FREQ` options."},
+		},
+		Arity: -4, Flags: Write | DenyOOM | Dangerous,
+		Keys: []KeySpec{Key(1, OW|Update)},
+		Args: []Arg{
+			keyArg("key"), intArg("ttl"), stringArg("serialized-value"),
+			word("REPLACE").opt().since("3.0.0"),
+			word("ABSTTL").opt().since("5.0.0"),
+			intArg("seconds").after("IDLETIME").opt().since("5.0.0"),
+			intArg("frequency").after("FREQ").opt().since("5.0.0"),
+		},
+		Run: runRestore,
+	},
+}
+
+var eventRestore = storage.Event{Class: storage.EventGeneric, Name: "restore"}
+
+// The errors of RESTORE's numbers.
+const (
+	errRestoreTTL  Error = "ERR Invalid TTL value, must be >= 0"
+	errRestoreIdle Error = "ERR Invalid IDLETIME value, must be >= 0"
+	errRestoreFreq Error = "ERR Invalid FREQ value, must be >= 0 and <= 255"
+)
+
+func runDump(c *Ctx) error {
+	item, ok := c.read(c.Keys[0])
+	if !ok {
+		c.Out.Null()
+		return nil
+	}
+	v, err := dumped(item)
+	if err != nil {
+		return err
+	}
+	c.Out.Bulk(rdb.Encode(v))
+	return nil
+}
+
+// dumped shows a value as package rdb has values, without a copy.
+func dumped(item storage.Item) (rdb.Value, error) {
+	v := rdb.Value{}
+	switch of := item.Value().(type) {
+	case *object.Hash:
+		v.Type = rdb.Hash
+		v.Elements = func(yield func(rdb.Element) bool) {
+			of.Walk(func(field, val []byte, deadline int64) bool {
+				return yield(rdb.Element{Name: field, Value: val, Deadline: deadline})
+			})
+		}
+	case *object.Set:
+		v.Type = rdb.Set
+		v.Elements = func(yield func(rdb.Element) bool) {
+			of.Walk(func(member, _ []byte, deadline int64) bool {
+				return yield(rdb.Element{Name: member, Deadline: deadline})
+			})
+		}
+	case *object.ZSet:
+		v.Type = rdb.ZSet
+		v.Elements = func(yield func(rdb.Element) bool) {
+			of.Range(0, of.Len(), false, func(member []byte, score float64, deadline int64) bool {
+				return yield(rdb.Element{Name: member, Score: score, Deadline: deadline})
+			})
+		}
+	case *object.List:
+		v.Type = rdb.List
+		v.Elements = func(yield func(rdb.Element) bool) {
+			of.Each(0, false, func(_ int, _ int64, val []byte) bool {
+				return yield(rdb.Element{Name: val})
+			})
+		}
+	default:
+		var err error
+		v.Type = rdb.String
+		v.Str, err = item.String()
+		return v, err
+	}
+	return v, nil
+}
+
+// restoreOptions is what follows RESTORE's payload. Options may be repeated.
+type restoreOptions struct {
+	replace, absolute bool
+	idle, freq        int64 // -1: not given
+}
+
+func parseRestore(a Cursor) (restoreOptions, error) {
+	o := restoreOptions{idle: -1, freq: -1}
+	for a.More() {
+		switch {
+		case a.Word("REPLACE"):
+			o.replace = true
+		case a.Word("ABSTTL"):
+			o.absolute = true
+		case a.Len() > 1 && o.freq < 0 && a.Word("IDLETIME"):
+			if o.idle = a.Int(); o.idle < 0 {
+				a.Fail(errRestoreIdle)
+			}
+		case a.Len() > 1 && o.idle < 0 && a.Word("FREQ"):
+			if o.freq = a.Int(); o.freq < 0 || o.freq > 255 {
+				a.Fail(errRestoreFreq)
+			}
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	return o, a.Err()
+}
+
+// deadline reads RESTORE's time to live, 0 for none.
+func (o *restoreOptions) deadline(arg []byte, now int64) (int64, error) {
+	n, ok := ParseInt(arg)
+	switch {
+	case !ok:
+		return 0, ErrNotInteger
+	case n < 0:
+		return 0, errRestoreTTL
+	case n == 0:
+		return ttl.None, nil
+	case o.absolute:
+		return n, nil
+	default:
+		return ttl.Deadline(now, n, ttl.Milliseconds, ttl.FromNow)
+	}
+}
+
+// runRestore looks at the key before the payload, and stores nothing when the deadline
+// has passed, as Redis does. Elements whose own deadline has passed are left out.
+func runRestore(c *Ctx) error {
+	o, err := parseRestore(c.Cursor(4))
+	if err != nil {
+		return err
+	}
+	k, now := c.Keys[0], c.Txn.Now()
+	if _, exists := c.Txn.Peek(k); exists && !o.replace {
+		return ErrBusyKey
+	}
+	deadline, err := o.deadline(c.Arg(2), now)
+	if err != nil {
+		return err
+	}
+	v, err := rdb.Decode(c.Arg(3))
+	switch {
+	case errors.Is(err, rdb.ErrPayload):
+		return ErrPayload
+	case err != nil: // also a type that is not there yet
+		return ErrDataFormat
+	case ttl.Expired(deadline, now):
+		c.Txn.Delete(k, storage.Deleted)
+	case v.Type == rdb.String:
+		if !c.Server.fits(0, int64(len(v.Str))) {
+			return ErrTooLong
+		}
+		c.Txn.SetString(k, v.Str, deadline, eventRestore)
+	default:
+		c.Txn.Replace(k, built(v, now), deadline, eventRestore)
+	}
+	if o.idle >= 0 {
+		c.Txn.SetAccess(k, now/1000-o.idle)
+	}
+	c.Out.OK()
+	return nil
+}
+
+// built makes an object of a collection, without the elements that are due at now.
+func built(v rdb.Value, now int64) object.Value {
+	var to object.Value
+	var add func(e rdb.Element)
+	switch v.Type {
+	case rdb.Hash:
+		h := &object.Hash{}
+		to, add = h, func(e rdb.Element) { h.Set(e.Name, e.Value, e.Deadline) }
+	case rdb.Set:
+		s := &object.Set{}
+		to, add = s, func(e rdb.Element) { s.Add(e.Name, e.Deadline) }
+	case rdb.ZSet:
+		z := &object.ZSet{}
+		to, add = z, func(e rdb.Element) { z.Set(e.Name, e.Score, e.Deadline) }
+	default:
+		l := &object.List{}
+		to, add = l, func(e rdb.Element) { l.PushBack(e.Name) }
+	}
+	for e := range v.Elements {
+		if !ttl.Expired(e.Deadline, now) {
+			add(e)
+		}
+	}
+	return to
+}
