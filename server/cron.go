@@ -20,6 +20,9 @@ func (l *loop) tick() {
 	if used := commands.UsedMemory(); used > stats.PeakMemory.Load() {
 		stats.PeakMemory.Store(used)
 	}
+	if l.log.End() > l.log.Durable() {
+		l.log.CommitAsync() // what no reply depends on
+	}
 	l.sweep()
 }
 

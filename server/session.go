@@ -252,6 +252,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 // settle takes in a reply that begins at mark of the session's output: what it
 // depends on, and whether the client wants it.
 func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
+	l.owed = max(l.owed, lsn)
 	if s.closed {
 		return
 	}

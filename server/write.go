@@ -14,16 +14,17 @@ const (
 	lingerTime = time.Second
 )
 
-// commit makes durable what has been recorded, if anything has: by this pass or,
-// since it was last asked for, by others. Slow syncs, as those are beside a checkpoint
-// that is being written out, go on while the loop runs; then the Bell starts the pass
-// that sends what waits.
+// commit makes durable what this pass has recorded, or has shown and others recorded.
+// Slow syncs, as those are beside a checkpoint that is being written out, go on while the
+// loop runs; then the Bell starts the pass that sends what waits. What nobody here waits
+// for, as the records of a million keys that expire, is left to whoever made it: reads
+// are not to wait for it.
 func (l *loop) commit() {
 	if l.fatal != nil {
 		return
 	}
 	switch end := l.log.End(); {
-	case end <= l.requested:
+	case l.owed <= max(l.requested, l.log.Durable()):
 	case l.log.SyncCost() > slowSync || l.srv.Store.DiskBusy() || l.log.Full():
 		l.requested = end
 		l.log.CommitAsync()

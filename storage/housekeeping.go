@@ -11,7 +11,10 @@ import (
 // startBackground starts what runs beside the transactions: reaper, loaders,
 // checkpointer, housekeeping.
 func (s *Store) startBackground() {
-	s.goBackground(func() { s.reaper.Run(s.quit) })
+	s.goBackground(func() {
+		standBack()
+		s.reaper.Run(s.quit)
+	})
 	for range loadWorkers {
 		s.goBackground(s.loadLoop)
 	}

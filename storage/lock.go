@@ -41,7 +41,7 @@ func (l *shardLock) lockFirst() {
 
 // Lock takes the lock for background work, after the commands that want it.
 func (l *shardLock) Lock() {
-	for i := 0; i < politeTries && l.waiting.Load() > 0; i++ {
+	for i := 0; i < politeTries && l.wanted(); i++ {
 		if i < politeTries/10 {
 			runtime.Gosched()
 		} else {
@@ -50,5 +50,8 @@ func (l *shardLock) Lock() {
 	}
 	l.mu.Lock()
 }
+
+// wanted says that a command waits for the lock, so whoever holds it had better be brief.
+func (l *shardLock) wanted() bool { return l.waiting.Load() > 0 }
 
 func (l *shardLock) Unlock() { l.mu.Unlock() }

@@ -27,14 +27,15 @@ func (r *source) NextDeadline() (int64, bool) {
 	return due, due != never
 }
 
-// ReapDue removes keys and elements due by now for about budget.
+// ReapDue removes keys and elements due by now for about budget, or until a command
+// wants the shard.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	s := r.sh.store
-	s.lock(r.t, 1<<r.sh.num)
+	s.lockBehind(r.t, r.sh)
 	r.t.now = now
 	began := s.clock.Mono()
 	var last int64
-	for looks := 1; looks%16 != 0 || s.clock.Mono()-began < budget; looks++ {
+	for looks := 1; looks%16 != 0 || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
 		p, db, due, ok := r.sh.firstDue(now)
 		if !ok {
 			break
@@ -215,6 +216,11 @@ func (w *window) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 // reapDue is ReapDue; wait says whether it is to wait for loading large values.
 func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	began := w.s.clock.Mono()
+	defer func() {
+		if n > 0 && !more {
+			w.s.log.CommitAsync()
+		}
+	}()
 	for looks := 0; looks == 0 || w.s.clock.Mono()-began < budget; {
 		due, ok, refill := w.pop(now)
 		if refill {
@@ -299,7 +305,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) bool {
 			}
 			return false
 		}
-		s.lock(w.t, 1<<sh.num)
+		s.lockBehind(w.t, sh)
 		if sl.epoch != epoch || p.dead {
 			s.unlock(w.t)
 			continue

@@ -84,6 +84,13 @@ func (s *Store) lock(t *Txn, mask uint64) {
 	}
 }
 
+// lockBehind takes one shard for a transaction of the background, after the commands that
+// want it.
+func (s *Store) lockBehind(t *Txn, sh *shard) {
+	t.mask = 1 << sh.num
+	sh.mu.Lock()
+}
+
 func (s *Store) unlock(t *Txn) {
 	for m := t.mask; m != 0; m &= m - 1 {
 		s.shards[bits.TrailingZeros64(m)].mu.Unlock()
