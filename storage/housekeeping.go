@@ -11,6 +11,8 @@ import (
 // startBackground starts what runs beside the transactions: reaper, loaders,
 // checkpointer, housekeeping.
 func (s *Store) startBackground() {
+	used, _ := s.measure() // of what recovery brought: the loader goes by it
+	s.memory.Store(used)
 	s.goBackground(func() {
 		standBack()
 		s.reaper.Run(s.quit)
