@@ -62,13 +62,7 @@ func scan(o *Options, first uint64, replay func(lsn uint64, batch []byte) error)
 	for i := 0; ; i++ { // ends: limit leads to a next segment in use, or nowhere
 		r.badIn, r.seen = i, r.pos
 		limit := r.limit(i)
-		err := r.with(r.files[i].path, func(file file) error {
-			w := window{file: file, bytes: r.buf[:0]}
-			err := r.segment(i, &w, limit)
-			r.buf = w.bytes
-			return err
-		})
-		if err != nil {
+		if err := r.look(&r.files[i], func(w *window) error { return r.segment(i, w, limit) }); err != nil {
 			return r, err
 		}
 		if r.pos != limit {
@@ -149,23 +143,13 @@ func (r *recovery) with(path string, use func(file) error) error {
 	return nil
 }
 
-// load reads files[i] from offset from on. The bytes are valid until the next load.
-func (r *recovery) load(i int, from int64) ([]byte, error) {
-	f := &r.files[i]
-	err := r.with(f.path, func(file file) error {
-		size := max(f.size-from, 0)
-		if int64(cap(r.buf)) < size {
-			r.buf = make([]byte, size)
-		}
-		r.buf = r.buf[:size]
-		n, err := file.ReadAt(r.buf, from)
-		r.buf = r.buf[:n]
-		if err == io.EOF {
-			return nil
-		}
-		return err
+// look opens f to be read through a window.
+func (r *recovery) look(f *segmentFile, use func(*window) error) error {
+	return r.with(f.path, func(file file) error {
+		w := window{file: file, bytes: r.buf[:0]}
+		defer func() { r.buf = w.bytes }()
+		return use(&w)
 	})
-	return r.buf, err
 }
 
 // window is a part of a segment file in memory. It moves forward through the file, so
@@ -219,20 +203,25 @@ func (r *recovery) begins() (fresh bool, err error) {
 	}
 	// Nothing was ever recorded about this log, so perhaps nothing ever got through.
 	// The mark to look for is in any later segment, or in the first group itself.
-	data, err := r.load(0, 0)
-	if err != nil {
-		return false, err
-	}
 	if i := slices.IndexFunc(r.files, func(f segmentFile) bool { return f.used }); i >= 0 {
 		r.mark = r.files[i].mark
-	} else if len(data) >= headerSize+groupHeaderSize {
-		r.mark = le.Uint64(data[headerSize:])
+	} else if err := r.look(&r.files[0], r.readMark); err != nil {
+		return false, err
 	}
 	if err := r.lookOn(-1); err != nil {
 		return false, err
 	}
 	r.mark = rand.Uint64()
 	return true, nil
+}
+
+// readMark takes the mark from the first group of a segment.
+func (r *recovery) readMark(w *window) error {
+	data, err := w.at(headerSize, groupHeaderSize)
+	if len(data) >= groupHeaderSize {
+		r.mark = le.Uint64(data)
+	}
+	return err
 }
 
 // limit is where files[i] ends because the next segment starts there.
@@ -350,17 +339,15 @@ func (r *recovery) lookOn(i int) error {
 	var claim uint64
 	if i >= 0 {
 		f := &r.files[i]
-		from := f.offset(r.pos)
-		data, err := r.load(i, from)
-		if err != nil {
-			return err
-		}
-		r.groups(data, func(g group, off int) {
-			if f.has(g) && f.offset(g.lsn) == from+int64(off) {
+		err := r.groups(f, f.offset(r.pos), func(g group, off int64) {
+			if f.has(g) && f.offset(g.lsn) == off {
 				claim = max(claim, g.durable)
 				r.seen = max(r.seen, g.lsn+groupHeaderSize+uint64(g.length))
 			}
 		})
+		if err != nil {
+			return err
+		}
 	}
 	badHeader := false
 	for j := i + 1; j < len(r.files); j++ {
@@ -389,16 +376,12 @@ func (r *recovery) lookOn(i int) error {
 // to have started at r.pos.
 func (r *recovery) claims(j int) (claim uint64, startsHere bool, err error) {
 	f := &r.files[j]
-	data, err := r.load(j, 0)
-	if err != nil {
-		return 0, false, err
-	}
 	if f.used {
 		claim = f.durable
 	}
-	r.groups(data, func(g group, off int) {
+	err = r.groups(f, 0, func(g group, off int64) {
 		switch {
-		case f.used && f.has(g) && f.offset(g.lsn) == int64(off):
+		case f.used && f.has(g) && f.offset(g.lsn) == off:
 			claim = max(claim, g.durable)
 		case !f.used && g.number == f.number && g.lsn >= r.pos:
 			f.traces = true
@@ -406,22 +389,35 @@ func (r *recovery) claims(j int) (claim uint64, startsHere bool, err error) {
 			startsHere = startsHere || g.lsn-r.pos == uint64(off-headerSize)
 		}
 	})
-	return claim, startsHere, nil
+	return claim, startsHere, err
 }
 
-// groups calls found for each group of this log in data, of whatever life of the file.
-func (r *recovery) groups(data []byte, found func(g group, off int)) {
+// groups calls found for each group of this log in f from offset from on, of whatever
+// life of the file.
+func (r *recovery) groups(f *segmentFile, from int64, found func(g group, off int64)) error {
 	mark := le.AppendUint64(nil, r.mark)
-	for off := 0; ; off++ {
-		n := bytes.Index(data[off:], mark)
-		if n < 0 {
-			return
+	return r.look(f, func(w *window) error {
+		for {
+			data, err := w.at(from, readAhead)
+			if err != nil {
+				return err
+			}
+			for off := 0; ; off++ {
+				n := bytes.Index(data[off:], mark)
+				if n < 0 {
+					break
+				}
+				off += n
+				if g, ok := parseGroup(data[off:]); ok {
+					found(g, from+int64(off))
+				}
+			}
+			if len(data) < readAhead {
+				return nil
+			}
+			from += int64(len(data) - (groupHeaderSize - 1)) // the last header may go on
 		}
-		off += n
-		if g, ok := parseGroup(data[off:]); ok {
-			found(g, off)
-		}
-	}
+	})
 }
 
 // corrupt reports files[i] at offset.

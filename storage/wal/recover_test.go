@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -452,4 +453,37 @@ func FuzzRecover(f *testing.F) {
 		must(t, l.Close())
 		sameBatches(t, reopened(t, o, 0), append(batches, "more")...)
 	})
+}
+
+// TestGroupsAcrossReads: a group's header is found wherever it stands in the pieces in
+// which a file is read.
+func TestGroupsAcrossReads(t *testing.T) {
+	mem := vfs.NewMem()
+	must(t, mem.MkdirAll("/log"))
+	want := []int64{headerSize}
+	for i := range int64(groupHeaderSize + 2) { // each as much further into the next piece
+		want = append(want, (i+1)*readAhead-groupHeaderSize+i)
+	}
+	want = append(want, want[len(want)-1]+readAhead/2)
+	f, err := mem.Create("/log/x")
+	must(t, err)
+	for _, off := range want {
+		b := make([]byte, groupHeaderSize)
+		putGroup(b, group{mark: 77, identity: identity{number: 1}, lsn: uint64(off), durable: 1})
+		_, err := f.WriteAt(b, off)
+		must(t, err)
+	}
+	must(t, f.Close())
+	o := options(mem)
+	r := &recovery{o: &o, mark: 77}
+	var got []int64
+	must(t, r.groups(&segmentFile{path: "/log/x"}, 0, func(g group, off int64) {
+		if g.lsn != uint64(off) {
+			t.Errorf("the group of offset %d was found at %d", g.lsn, off)
+		}
+		got = append(got, off)
+	}))
+	if !slices.Equal(got, want) {
+		t.Errorf("found groups at %v, want %v", got, want)
+	}
 }
