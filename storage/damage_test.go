@@ -164,6 +164,45 @@ func TestWritersAreSlowedDown(t *testing.T) {
 	}
 }
 
+// TestLongReplayIsBounded: a log that would take long to replay asks for a checkpoint, and
+// one that would take much longer delays commits, whatever its size. A restart knows what
+// it replayed.
+func TestLongReplayIsBounded(t *testing.T) {
+	h := newHarness(t)
+	defer func() { h.s.Close(false) }()
+	k := h.s.Key(0, []byte("k"))
+	processors := int64(replaysOf(len(h.s.shards)))
+	for _, c := range []struct {
+		budgets     float64
+		due, delays bool
+	}{{0.9, false, false}, {1.1, true, false}, {1.9, true, false}, {2.1, true, true}} {
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		h.commit()
+		h.s.replayCost.Store(int64(c.budgets*float64(replayBudget)) * processors)
+		h.s.keepHouse()
+		due := len(h.s.checkpointer.kick) > 0
+		if due != c.due || (h.s.Delay() > 0) != c.delays {
+			t.Errorf("at %v times the budget a checkpoint is due: %t, commits wait %v; want %t, %t", c.budgets, due, h.s.Delay(), c.due, c.delays)
+		}
+	}
+	if err := h.s.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if h.s.keepHouse(); h.s.replayTime() != 0 || h.s.Delay() != 0 {
+		t.Errorf("after a checkpoint the log takes %v to replay, commits wait %v", h.s.replayTime(), h.s.Delay())
+	}
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+	h.commit()
+	want := h.s.replayCost.Load()
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	if got := h.s.replayCost.Load(); got != want || want == 0 {
+		t.Errorf("after the restart the log costs %d ns, before it %d", got, want)
+	}
+}
+
 // TestExpiredKeyStaysGone is the sequence in which a replay that ignores order, or a
 // reaper that logs nothing, brings the first value back.
 func TestExpiredKeyStaysGone(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 type feed struct {
 	r       *recovering
 	batches int64
+	bytes   int64 // in them
 	filling *stretch
 	idle    chan *stretch
 	queues  []chan *stretch
@@ -83,6 +84,7 @@ func (f *feed) batch(lsn uint64, batch []byte) error {
 		return nil
 	}
 	f.batches++
+	f.bytes += int64(len(batch))
 	if f.filling != nil && len(f.filling.bytes)+len(batch) > stretchBytes {
 		f.send()
 	}

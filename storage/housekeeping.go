@@ -48,9 +48,10 @@ func (s *Store) checkpointLoop() {
 
 const (
 	houseInterval = 100 * time.Millisecond
-	// replayBudget is how long the log may take to replay, by recordCost, before a
-	// checkpoint starts.
-	replayBudget = 2 * time.Second
+	// replayBudget is how long the log may take to replay, as replayTime has it, before a
+	// checkpoint starts. While that is under way the log goes on growing, under a heavy
+	// load to nearly twice as much; so a restart takes two seconds at the worst moment.
+	replayBudget = time.Second
 	// dirtyShare is the part of MaxMemory that may be dirty before one starts.
 	dirtyShare = 0.25
 )
@@ -74,7 +75,7 @@ func (s *Store) keepHouse() {
 	limit := s.maxMemory.Load()
 	s.slowDown(used, limit)
 	due := s.log.Size() > s.options.CheckpointBytes ||
-		time.Duration(s.replayCost.Load())*time.Microsecond > replayBudget ||
+		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
 	if due && !s.spaceIsLow() {
 		s.StartCheckpoint()
@@ -89,11 +90,11 @@ func (s *Store) keepHouse() {
 const maxDelay = 4 * time.Millisecond
 
 // slowDown keeps writers from outrunning the checkpoints: when the log is twice as long
-// as it should be, or memory is a tenth over its bound because keys that are not on disk
+// as it should be, by its size or by its time to replay, or memory is a tenth over its bound because keys that are not on disk
 // yet cannot leave it, checkpoints stop resting and commits are delayed, the more the
 // further it is.
 func (s *Store) slowDown(used, limit int64) {
-	over := float64(s.log.Size())/float64(2*s.options.CheckpointBytes) - 1
+	over := max(float64(s.log.Size())/float64(2*s.options.CheckpointBytes), float64(s.replayTime())/float64(2*replayBudget)) - 1
 	if limit > 0 {
 		over = max(over, float64(used)/float64(limit)-1.1)
 	}

@@ -49,9 +49,13 @@ const (
 
 var errBadRecord = errors.New("storage: a log record does not parse")
 
-// recordCost is about what replaying a record costs, in microseconds: those that change
-// a key instead of stating it may have to read it from the data file.
-var recordCost = [...]int64{recPut: 1, recLarge: 2, recElement: 1, recRemove: 1, recRange: 10, recDelete: 1, recDeadline: 5, recLink: 10, recMore: 1, recLess: 1}
+// recordCost is about what replaying a record costs a processor, in nanoseconds: those
+// that change a key instead of stating it may have to read it from the data file. To it
+// comes byteCost for each byte of a batch.
+var recordCost = [...]int64{recPut: 900, recLarge: 2000, recElement: 1000, recRemove: 1000, recRange: 10_000, recDelete: 900,
+	recDeadline: 5000, recLink: 10_000, recMore: 300, recLess: 300}
+
+const byteCost = 1
 
 func appendRecord(dst []byte, tag byte, ints ...uint64) []byte {
 	dst = append(dst, tag)

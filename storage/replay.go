@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"runtime"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -55,10 +56,10 @@ type countKey struct {
 	shard int
 }
 
-// newRecovering takes over the state of the data file, and makes a replay per processor.
+// newRecovering takes over the state of the data file, and makes the replays.
 func newRecovering(s *Store, st state) (*recovering, error) {
 	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.shards)}
-	for i := range min(runtime.GOMAXPROCS(0), st.shards) {
+	for i := range replaysOf(st.shards) {
 		r.replays = append(r.replays, &replay{recovering: r, num: i, counts: map[countKey]partCounts{}, orphans: map[uint64]*Object{}})
 	}
 	r.meeting.init(len(r.replays))
@@ -66,6 +67,17 @@ func newRecovering(s *Store, st state) (*recovering, error) {
 		r.of(c.shard).counts[countKey{c.space, c.shard}] = c
 	}
 	return r, r.adopt(st)
+}
+
+// maxReplays is from where more of them would gain little, since each reads every record.
+const maxReplays = 4
+
+// replaysOf is how many replays there are for so many shards.
+func replaysOf(shards int) int { return min(runtime.GOMAXPROCS(0), shards, maxReplays) }
+
+// replayTime is about how long the log would take to replay.
+func (s *Store) replayTime() time.Duration {
+	return time.Duration(s.replayCost.Load()) / time.Duration(replaysOf(len(s.shards)))
 }
 
 // of is the replay that a shard belongs to.

@@ -59,7 +59,7 @@ var (
 const (
 	DefaultDatabases       = 16
 	DefaultShards          = 16
-	DefaultCheckpointBytes = 256 << 20
+	DefaultCheckpointBytes = 512 << 20
 	DefaultDiskReserve     = 64 << 20
 	// DefaultInitialMmap is address space, not memory: growing a mapping waits for
 	// all readers.
@@ -80,7 +80,8 @@ type Options struct {
 
 	Sync        wal.Policy
 	SegmentSize int64
-	// CheckpointBytes is the size of the log at which a checkpoint starts.
+	// CheckpointBytes is the size of the log at which a checkpoint starts, if it would not
+	// take too long to replay before (replayBudget).
 	CheckpointBytes int64
 	// MaxMemory bounds what keys, index and buffers take; over it, keys that the data
 	// file has leave memory. 0: no bound.
@@ -147,7 +148,7 @@ type Store struct {
 	opened     int64        // Unix ms
 	instant    atomic.Int64 // the newest instant given out
 	stepped    atomic.Bool  // the wall clock is behind it
-	replayCost atomic.Int64 // of the log since the last checkpoint
+	replayCost atomic.Int64 // of the log since the last checkpoint, in ns of one processor
 	eventMask  atomic.Uint32
 	memory     atomic.Int64 // as of the last housekeeping
 	maxMemory  atomic.Int64
@@ -241,6 +242,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 		return rec, err
 	}
 	log := phase()
+	s.replayCost.Add(replays.bytes * byteCost)
 	if err := r.finish(); err != nil {
 		return rec, err
 	}

@@ -130,7 +130,7 @@ func (t *Txn) End() uint64 {
 	lsn := t.seen
 	if len(t.buf) > 0 {
 		lsn = t.s.log.Append(t.buf)
-		t.s.replayCost.Add(t.cost)
+		t.s.replayCost.Add(t.cost + int64(len(t.buf))*byteCost)
 		t.stamp(lsn)
 	}
 	t.s.unlock(t)

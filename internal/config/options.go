@@ -52,7 +52,7 @@ var options = []option{
 		help: "parts of the keyspace with a lock each, a power of two"},
 	{name: "wal-segment-size", group: groupData, kind: kindBytes, def: "64mb", min: 64 << 10, max: 4 << 30, fixed: true,
 		help: "size of one log file"},
-	{name: "checkpoint-log-size", group: groupData, kind: kindBytes, def: "256mb", min: mb, fixed: true,
+	{name: "checkpoint-log-size", group: groupData, kind: kindBytes, def: "512mb", min: mb, fixed: true,
 		help: "size of the log at which a checkpoint starts, which bounds the time of a restart"},
 	{name: "disk-reserve", group: groupData, kind: kindBytes, def: "64mb",
 		help: "free disk space below which commands that may grow the data are refused"},
