@@ -89,17 +89,18 @@ func (s *Store) keepHouse() {
 // maxDelay bounds what slowing down adds to a commit.
 const maxDelay = 4 * time.Millisecond
 
-// slowDown keeps writers from outrunning the checkpoints: when the log is twice as long
-// as it should be, by its size or by its time to replay, or memory is a tenth over its bound because keys that are not on disk
-// yet cannot leave it, checkpoints stop resting and commits are delayed, the more the
-// further it is.
+// slowDown keeps writers from outrunning the checkpoints. When the log is half as long
+// again as it should be, by its size or by its time to replay, checkpoints stop resting;
+// from twice as long on, commits are delayed, the more the longer it is. Memory counts
+// from a tenth over its bound, because keys that are not on disk yet cannot leave it.
 func (s *Store) slowDown(used, limit int64) {
-	over := max(float64(s.log.Size())/float64(2*s.options.CheckpointBytes), float64(s.replayTime())/float64(2*replayBudget)) - 1
+	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
+	over := max(2*(length-2), 0)
 	if limit > 0 {
 		over = max(over, float64(used)/float64(limit)-1.1)
 	}
-	s.checkpointer.hurry.Store(over > 0)
-	s.delay.Store(int64(max(0, min(over, 1)*float64(maxDelay))))
+	s.checkpointer.hurry.Store(length > 1.5 || over > 0)
+	s.delay.Store(int64(min(over, 1) * float64(maxDelay)))
 }
 
 // Delay is how long whoever commits should wait after it, so that checkpoints keep up;
