@@ -8,6 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // Check proves that memory, index, counts and data file agree, and returns all that
@@ -170,7 +171,7 @@ func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
 	w := &c.s.window
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if deadline < w.end && deadline > c.s.now() && !w.idx.Has(at, deadline) {
+	if (ttl.WindowEntry{Deadline: deadline, ID: at}).Before(w.end) && deadline > c.s.now() && !w.idx.Has(at, deadline) {
 		c.fail("key %q is only on disk and not in the window", clip(name))
 	}
 }

@@ -94,6 +94,7 @@ func (h *harness) open() {
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
 	}
+	s.window.size = 8  // it is read and cut often
 	s.db.NoSync = true // the kernel keeps what a test's crash could take from the file
 	h.s, h.txn = s, s.NewTxn()
 	s.SetEvents(1<<32 - 1)

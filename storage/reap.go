@@ -181,9 +181,12 @@ func (s *Store) observeLateness(deadline, now int64) {
 type window struct {
 	s    *Store
 	t    *Txn
+	size int // see windowSize
 	mu   sync.Mutex
 	idx  *ttl.Window
-	end  int64 // deadlines from here on are not in idx
+	// end is the first place of the bucket that idx does not show. It may lie amid keys
+	// of one deadline: they may be more than memory has room for.
+	end  ttl.WindowEntry
 	next atomic.Int64
 
 	refilling bool
@@ -195,7 +198,7 @@ type window struct {
 const windowSize = 64 << 10
 
 func (w *window) init(s *Store) {
-	w.s, w.t, w.idx = s, s.NewTxn(), ttl.NewWindow()
+	w.s, w.t, w.idx, w.size = s, s.NewTxn(), ttl.NewWindow(), windowSize
 	w.next.Store(0) // the first look reads the bucket
 }
 
@@ -249,13 +252,13 @@ func (w *window) pop(now int64) (due ttl.WindowEntry, ok, refill bool) {
 		return due, false, false
 	}
 	due, ok = w.idx.PopDue(now)
-	refill = !ok && w.end <= now
+	refill = !ok && w.end.Deadline <= now
 	w.setNext()
 	return due, ok, refill
 }
 
 func (w *window) setNext() {
-	next := w.end
+	next := w.end.Deadline
 	if d, ok := w.idx.Next(); ok {
 		next = min(next, d)
 	}
@@ -377,42 +380,43 @@ func (w *window) refill() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range append(entries, w.evicted...) {
-		if e.Deadline < end && !w.idx.Has(e.ID, e.Deadline) {
+		if e.Before(end) && !w.idx.Has(e.ID, e.Deadline) {
 			w.idx.Set(e.ID, 0, e.Deadline)
 		}
 	}
 	w.refilling, w.evicted = false, nil
 	if err != nil {
 		w.s.options.Logger.Error("deadlines could not be read from the data file", "error", err)
-		end = w.s.now() + 1000
+		end = from // it is asked again after a rest
 	}
 	w.end = end
 	w.setNext()
 	return err == nil
 }
 
-// read gives the entries of the ttl bucket from a deadline on, and the deadline up to
-// which they are all: at least a minute ahead where the bucket ends.
-func (w *window) read(from int64) (entries []ttl.WindowEntry, end int64, err error) {
+// read gives the entries of the ttl bucket from a place on, and the place up to which
+// they are all: at least a minute ahead where the bucket ends.
+func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.WindowEntry, err error) {
 	const ahead = 60_000
 	err = w.s.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketTTL).Cursor()
-		for at, v := c.Seek(binary.BigEndian.AppendUint64(nil, uint64(from))); at != nil; at, v = c.Next() {
+		for at, v := c.Seek(ttlKey(nil, from.Deadline, []byte(from.ID))); at != nil; at, v = c.Next() {
 			e, ok := parseTTL(at, v)
 			if !ok {
 				w.s.stats.BadDeadlines.Add(1)
 				w.s.options.Logger.Error("an entry of the ttl bucket is corrupt and ignored", "entry", at[:min(len(at), 64)])
 				continue
 			}
-			if len(entries) >= windowSize && e.due != entries[len(entries)-1].Deadline {
-				end = e.due
+			entry := ttl.WindowEntry{Deadline: e.due, ID: string(e.on)}
+			if len(entries) >= w.size {
+				end = entry
 				return nil
 			}
-			entries = append(entries, ttl.WindowEntry{Deadline: e.due, ID: string(e.on)})
+			entries = append(entries, entry)
 		}
-		end = w.s.now() + ahead
+		end.Deadline = w.s.now() + ahead
 		if n := len(entries); n > 0 {
-			end = max(end, entries[n-1].Deadline+1)
+			end.Deadline = max(end.Deadline, entries[n-1].Deadline+1)
 		}
 		return nil
 	})
@@ -423,18 +427,18 @@ func (w *window) read(from int64) (entries []ttl.WindowEntry, end int64, err err
 func (w *window) leave(deadline int64, on []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	e := ttl.WindowEntry{Deadline: deadline, ID: string(on)}
 	switch {
-	case deadline < w.end:
-		id := string(on)
-		if !w.idx.Has(id, deadline) {
-			w.idx.Set(id, 0, deadline)
+	case e.Before(w.end):
+		if !w.idx.Has(e.ID, deadline) {
+			w.idx.Set(e.ID, 0, deadline)
 			w.setNext()
 		}
-		if w.idx.Len() > 2*windowSize {
+		if w.idx.Len() > 2*w.size {
 			w.cut()
 		}
 	case w.refilling:
-		w.evicted = append(w.evicted, ttl.WindowEntry{Deadline: deadline, ID: string(on)})
+		w.evicted = append(w.evicted, e)
 	}
 }
 
@@ -442,7 +446,8 @@ func (w *window) leave(deadline int64, on []byte) {
 func (w *window) cut() {
 	var keep []ttl.WindowEntry
 	w.idx.Walk(0, func(e ttl.WindowEntry) bool {
-		if len(keep) >= windowSize && e.Deadline != keep[len(keep)-1].Deadline {
+		if len(keep) == w.size {
+			w.end = e
 			return false
 		}
 		keep = append(keep, e)
@@ -452,6 +457,5 @@ func (w *window) cut() {
 	for _, e := range keep {
 		w.idx.Set(e.ID, 0, e.Deadline)
 	}
-	w.end = keep[len(keep)-1].Deadline + 1
 	w.setNext()
 }

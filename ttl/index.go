@@ -49,10 +49,11 @@ func NewIndex() *Index { return newIndex[uint64]() }
 func NewWindow() *Window { return newIndex[string]() }
 
 func newIndex[K cmp.Ordered]() *IndexOf[K] {
-	return &IndexOf[K]{tree: btree.NewG(degree, EntryOf[K].before)}
+	return &IndexOf[K]{tree: btree.NewG(degree, EntryOf[K].Before)}
 }
 
-func (e EntryOf[K]) before(o EntryOf[K]) bool {
+// Before says whether e stands before o in an index.
+func (e EntryOf[K]) Before(o EntryOf[K]) bool {
 	if e.Deadline != o.Deadline {
 		return e.Deadline < o.Deadline
 	}
@@ -74,7 +75,7 @@ func (x *IndexOf[K]) Set(id K, old, new int64) {
 	if new != None {
 		e := EntryOf[K]{new, id}
 		x.tree.ReplaceOrInsert(e)
-		if x.tree.Len() == 1 || e.before(x.first) {
+		if x.tree.Len() == 1 || e.Before(x.first) {
 			// Earlier than the first, or than the first that has just gone:
 			// nothing can lie between.
 			x.setFirst(e)

@@ -14,7 +14,7 @@ const million = 1 << 20
 
 // indexOfDegree is NewIndex with another degree, to measure the choice.
 func indexOfDegree(d int) *Index {
-	return &Index{tree: btree.NewG(d, Entry.before)}
+	return &Index{tree: btree.NewG(d, Entry.Before)}
 }
 
 // filled returns an index with n random deadlines and the deadline of each id.

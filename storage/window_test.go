@@ -1,0 +1,44 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestWindowOfOneDeadline: of keys that share a deadline the window holds no more than of
+// others, and it misses none.
+func TestWindowOfOneDeadline(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	deadline := h.clock.Now() + 1000
+	const n = 500
+	for i := range n {
+		k := h.s.Key(i%3, fmt.Appendf(nil, "k%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, Event{EventString, "set"}) }, k)
+		if i == n/2 {
+			h.s.Reap() // the window looks ahead, past the deadline
+		}
+	}
+	h.commit()
+	h.saved()
+	for range 20 { // slots are taken at random
+		h.s.evict(1 << 30)
+	}
+	if st := h.s.Stats(); st.Evictions != n || st.Resident != 0 {
+		t.Fatalf("%d of %d left memory, %d are there", st.Evictions, n, st.Resident)
+	}
+	if held := h.s.window.idx.Len(); held > 2*h.s.window.size {
+		t.Errorf("the window holds %d deadlines, more than %d", held, 2*h.s.window.size)
+	}
+	h.check()
+	h.clock.Advance(time.Second - time.Millisecond)
+	if gone := h.s.Reap(); gone != 0 {
+		t.Errorf("%d keys went before their deadline", gone)
+	}
+	h.clock.Advance(time.Millisecond)
+	if gone := h.s.Reap(); gone != n {
+		t.Errorf("%d of %d keys went at their deadline", gone, n)
+	}
+	h.check()
+}
