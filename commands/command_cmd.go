@@ -131,7 +131,7 @@ func (s *Spec) shownKeys() []*KeySpec {
 	var list []*KeySpec
 	for i := range s.Keys {
 		ks := &s.Keys[i]
-		if !slices.ContainsFunc(list, func(other *KeySpec) bool { return other.Begin == ks.Begin && other.Last == ks.Last }) {
+		if ks.DB == nil || !slices.ContainsFunc(list, func(other *KeySpec) bool { return other.Begin == ks.Begin && other.Last == ks.Last }) {
 			list = append(list, ks)
 		}
 	}
@@ -150,6 +150,17 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	c.Out.Map(3)
 	c.Out.BulkString("flags")
 	c.statuses(ks.Flags.names())
+	if ks.Find != nil {
+		for _, part := range []string{"begin_search", "find_keys"} {
+			c.Out.BulkString(part)
+			c.Out.Map(2)
+			c.Out.BulkString("type")
+			c.Out.BulkString("unknown")
+			c.Out.BulkString("spec")
+			c.Out.Map(0)
+		}
+		return
+	}
 	c.Out.BulkString("begin_search")
 	c.Out.Map(2)
 	c.Out.BulkString("type")
@@ -186,7 +197,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 // where the one before ends. What a number of keys is before cannot be told so.
 func (s *Spec) keyRange() (first, last, step int) {
 	for _, ks := range s.shownKeys() {
-		if ks.Flags&NotKey != 0 || ks.Num {
+		if ks.Flags&NotKey != 0 || ks.Num || ks.Find != nil {
 			continue
 		}
 		end := ks.Begin + ks.Last

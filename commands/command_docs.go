@@ -79,11 +79,14 @@ func (c *Ctx) documentArgs(spec *Spec, args []Arg, keys *int) {
 		if a.Type != ArgOneOf && a.Type != ArgBlock {
 			text("display_text", a.Name)
 		}
-		if a.Type == ArgKey {
+		if of := a.KeySpec; of > 0 || a.Type == ArgKey {
+			if of == 0 {
+				*keys++
+				of = max(min(*keys, len(spec.Keys)), 1)
+			}
 			n++
 			c.Out.BulkString("key_spec_index")
-			c.Out.Int(int64(max(min(*keys, len(spec.Keys)-1), 0)))
-			*keys++
+			c.Out.Int(int64(of - 1))
 		}
 		text("token", a.Token)
 		text("since", a.Since)
@@ -108,6 +111,9 @@ func (a *Arg) flagNames() []string {
 	}
 	if a.Multiple {
 		flags = append(flags, "multiple")
+	}
+	if a.Repeats {
+		flags = append(flags, "multiple_token")
 	}
 	return flags
 }

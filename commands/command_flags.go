@@ -35,7 +35,7 @@ func (s *Spec) flagNames() []string {
 			words = append(words, f.word)
 		}
 	}
-	if slices.ContainsFunc(s.Keys, func(ks KeySpec) bool { return ks.Num }) {
+	if slices.ContainsFunc(s.Keys, func(ks KeySpec) bool { return ks.Num || ks.Find != nil }) {
 		words = append(words, "movablekeys")
 	}
 	return words
@@ -50,13 +50,13 @@ var groupCategories = map[Group]string{
 // categories are the ACL categories, in Redis's order. A command of the server that
 // works on keys (FLUSHALL, DBSIZE) belongs to @keyspace; one of the generic group
 // that reads and writes none (WAIT) does not. A container has none of its group's:
-// its subcommands have.
+// its subcommands have. Categories, where declared, stand for the group.
 func (s *Spec) categories() []string {
 	var list []string
 	data := s.Is(Write) || s.Is(ReadOnly)
 	group := groupCategories[s.Group]
 	switch {
-	case s.Run == nil, s.Group == Generic && !data && s.parent == nil:
+	case s.Categories != nil, s.Run == nil, s.Group == Generic && !data && s.parent == nil:
 		group = ""
 	case s.Group == ServerGroup && data && s.parent == nil:
 		group = "@keyspace"
@@ -72,6 +72,9 @@ func (s *Spec) categories() []string {
 	switch group {
 	case "@set", "@sortedset", "@list", "@hash", "@string", "@pubsub":
 		add(true, group)
+	}
+	for _, other := range s.Categories {
+		add(true, groupCategories[other])
 	}
 	add(s.Is(Admin), "@admin")
 	add(s.Is(Fast), "@fast")

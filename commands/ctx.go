@@ -14,6 +14,9 @@ type Ctx struct {
 	Out    *resp.Writer
 	Keys   []storage.Key // the declared keys, in the order of the arguments
 	Txn    *storage.Txn  // holds the locks of Keys; nil in Slow commands
+	// Final says that the command can't be run again for the sake of keys that are not
+	// in memory: a handler that comes upon such keys reads them while it holds the locks.
+	Final bool
 	// LSN is what the reply depends on: it may leave once the log is durable that
 	// far. Set from Txn; a Slow handler sets it by itself.
 	LSN uint64

@@ -13,8 +13,8 @@ type Outcome uint8
 const (
 	// Done: the reply is in c.Out and c.LSN says what it depends on.
 	Done Outcome = iota
-	// NeedKeys: nothing ran, since some of c.Keys are not in memory. The session
-	// parks, Store.Load brings them, and Dispatch runs again.
+	// NeedKeys: nothing ran, or nothing came of it, since some of c.Keys are not in
+	// memory. The session parks, Store.Load brings them, and Dispatch runs again.
 	NeedKeys
 	// NeedExecutor: nothing ran. RunSlow is to be called on another goroutine with a
 	// Ctx of its own and copied arguments, while the session parks.
@@ -63,15 +63,18 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 		c.Keys = s.keys(spec, c, c.Keys)
 	}
 	switch {
-	case spec.Is(Global):
+	case spec.Is(Global), spec.Roams != nil && spec.Roams(c.Args):
 		s.Store.BeginAll(c.Txn)
 	case !s.Store.Begin(c.Txn, c.Keys):
 		return NeedKeys
 	}
 	c.Txn.NoTouch = c.Client.NoTouch && !isWord(c.Args[0], "TOUCH")
-	s.run(c)
+	done := s.run(c)
 	c.Txn.Settle()
 	c.LSN = max(c.LSN, c.Txn.End())
+	if !done {
+		return NeedKeys
+	}
 	return Done
 }
 
@@ -83,7 +86,8 @@ func (s *Server) RunSlow(c *Ctx) {
 
 // run calls the handler. A panic costs this command alone: its half-written reply is
 // taken back, what it had recorded is sealed as it is, so memory still equals the log.
-func (s *Server) run(c *Ctx) {
+// It returns false if the handler gave up for want of c.Keys.
+func (s *Server) run(c *Ctx) (done bool) {
 	mark := c.Out.Len()
 	defer func() {
 		if p := recover(); p != nil {
@@ -91,13 +95,18 @@ func (s *Server) run(c *Ctx) {
 			s.Log.Error("internal error", "command", c.Spec.full, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			c.Out.Truncate(mark)
 			c.reply(ErrInternal)
+			done = true
 		}
 	}()
 	if err := c.Spec.Run(c); err != nil {
-		s.Stats.Errors.Add(1)
 		c.Out.Truncate(mark)
+		if err == errNeedKeys {
+			return false
+		}
+		s.Stats.Errors.Add(1)
 		c.reply(err)
 	}
+	return true
 }
 
 // resolve finds the declaration and checks what can be checked without data.
@@ -168,6 +177,9 @@ func (ks *KeySpec) span(args [][]byte) (first, last, step int) {
 	n := len(args)
 	first, last, step = ks.Begin, ks.Begin+ks.Last, max(ks.Step, 1)
 	switch {
+	case ks.Find != nil:
+		first, last = ks.Find(args)
+		return first, last, 1
 	case ks.Num && n > ks.Begin:
 		count, _ := ParseInt(args[ks.Begin])
 		count = min(max(count, 0), int64((n-ks.Begin-1)/step))

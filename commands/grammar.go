@@ -36,6 +36,18 @@ func (a Arg) many() Arg {
 	return a
 }
 
+// manyTimes is many, each with the word in front of it.
+func (a Arg) manyTimes() Arg {
+	a.Multiple, a.Repeats = true, true
+	return a
+}
+
+// of says which key specification the argument belongs to, counted from 1.
+func (a Arg) of(keySpec int) Arg {
+	a.KeySpec = keySpec
+	return a
+}
+
 func (a Arg) since(version string) Arg {
 	a.Since = version
 	return a

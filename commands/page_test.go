@@ -142,15 +142,19 @@ func (a *Arg) synopsis() string {
 	default:
 		text = a.Name
 	}
+	word := ""
+	if a.Token != "" && a.Type != ArgToken {
+		word = a.Token + " "
+	}
 	switch {
+	case a.Repeats:
+		text += " [" + word + text + " ...]"
 	case a.Multiple && a.Type == ArgOneOf: // often too long to be said twice
 		text += " ..."
 	case a.Multiple:
 		text += " [" + text + " ...]"
 	}
-	if a.Token != "" && a.Type != ArgToken {
-		text = a.Token + " " + text
-	}
+	text = word + text
 	if a.Optional {
 		text = "[" + text + "]"
 	}
@@ -163,6 +167,7 @@ func TestSynopsis(t *testing.T) {
 		want string
 	}{
 		{keyArg("key"), "key"},
+		{patternArg("p").after("GET").opt().manyTimes(), "[GET p [GET p ...]]"},
 		{keyArg("key").many(), "key [key ...]"},
 		{keyArg("key").many().opt(), "[key [key ...]]"},
 		{intArg("count").after("COUNT").opt(), "[COUNT count]"},

@@ -12,6 +12,12 @@ type Spec struct {
 	Flags      Flags
 	Keys       []KeySpec // where keys stand; nil: none
 	Args       []Arg
+	// Roams says of a call that its handler comes upon keys which the arguments do not
+	// name (SORT … BY): then it has the whole keyspace locked, and brings what it needs
+	// into memory (Ctx.bring). nil: of none.
+	Roams func(args [][]byte) bool
+	// Categories are the groups whose ACL categories the command has; nil: its own.
+	Categories []Group
 	Run        func(*Ctx) error
 	Sub        []Spec // subcommands of a container, which then has no Run
 
@@ -81,6 +87,10 @@ type KeySpec struct {
 	// command's arguments (COPY … DB n, MOVE). ok is false where the arguments do not
 	// say a valid one; the handler reports that.
 	DB func(args [][]byte, current int) (db int, ok bool)
+	// Find gives the first and last argument that is a key where no position says it
+	// (SORT … STORE); last is before first if there is none. COMMAND calls such a
+	// specification unknown.
+	Find func(args [][]byte) (first, last int)
 }
 
 // KeyFlags are the key specification flags of COMMAND INFO.
@@ -135,6 +145,10 @@ type Arg struct {
 	Token    string // the word in front of it, or the word itself for ArgToken
 	Optional bool
 	Multiple bool
+	Repeats  bool // with Multiple: the word in front of it is repeated too
 	Since    string
-	Args     []Arg // of ArgOneOf and ArgBlock
+	// KeySpec is the number, from 1, of the key specification that an argument belongs
+	// to. 0: a key belongs to the next one, anything else to none.
+	KeySpec int
+	Args    []Arg // of ArgOneOf and ArgBlock
 }

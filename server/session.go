@@ -26,6 +26,9 @@ const (
 	// loadTries bounds how often the keys of a command are loaded again because they
 	// left memory before it could run.
 	loadTries = 100
+	// lateTries is how often keys that a command finds as it goes are loaded before it
+	// reads them while it keeps others waiting.
+	lateTries = 6
 )
 
 // park says why a session stands still.
@@ -227,6 +230,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	s.out.w.Proto = s.client.Proto
 	mark := s.out.w.Len()
 	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
+	c.Final = s.tries >= lateTries
 	l.current, l.inStore = s, true
 	outcome := l.srv.Dispatch(c, l.pause)
 	l.current, l.inStore = nil, false

@@ -97,11 +97,7 @@ func (s *Store) loadKey(k Key) error {
 		sh.mu.Lock()
 		fresh := sh.parts[k.DB] == p && sl.epoch == epoch
 		if fresh && p.find(sl, k) == nil {
-			if found {
-				p.admit(sl, k, got)
-			} else {
-				p.absent(sl, k, 0)
-			}
+			p.learn(k, got, found)
 		}
 		sh.mu.Unlock()
 		if fresh {
@@ -109,6 +105,37 @@ func (s *Store) loadKey(k Key) error {
 		}
 	}
 	return fmt.Errorf("storage: key %q changes too often to be read", clip(k.Name))
+}
+
+// Resident says whether memory knows all about a key of a shard that the transaction
+// holds, as Begin demands of the keys it is given.
+func (t *Txn) Resident(k Key) bool { return t.s.resident(k) && !t.s.overdue(k, t.now) }
+
+// Bring reads a key into memory while the transaction holds its shard, and others wait. It
+// is for commands that find their keys late and can't begin anew. The error is as Load's.
+func (t *Txn) Bring(k Key) error {
+	s := t.s
+	if s.resident(k) {
+		return nil
+	}
+	p := s.part(k)
+	got, found, err := s.readKey(p.space, k)
+	if err != nil {
+		s.loadFailed(k, err)
+		return err
+	}
+	s.stats.Loads.Add(1)
+	p.learn(k, got, found)
+	return nil
+}
+
+// learn puts into memory what the data file has of a key that memory does not know.
+func (p *part) learn(k Key, got resident, found bool) {
+	if sl := p.slot(k); found {
+		p.admit(sl, k, got)
+	} else {
+		p.absent(sl, k, 0)
+	}
 }
 
 func (s *Store) readKey(space uint32, k Key) (got resident, found bool, err error) {

@@ -1,0 +1,463 @@
+package commands
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+var sortCommands = []Spec{
+	{
+		Name: "SORT", Group: Generic, Since: "1.0.0",
+		Summary:    "Replies the elements of a list, set or sorted set in order, or values that belong to them, or stores these as a list.",
+		Complexity: "O(N + N*log(N) + M) for N elements of which M are replied; O(N + M) with a BY that has no asterisk.",
+		Arity:      -2, Flags: Write | DenyOOM | Dangerous,
+		Categories: sortCategories,
+		Keys: []KeySpec{
+			Key(1, RO|Access),
+			{Flags: RO | Access, Find: noArgument},
+			{Flags: OW | Update, Find: sortTarget},
+		},
+		Args:  append(slices.Clip(sortArgs), keyArg("destination").after("STORE").opt().of(3)),
+		Roams: sortRoams,
+		Run:   runSort,
+	},
+	{
+		Name: "SORT_RO", Group: Generic, Since: "7.0.0",
+		Summary:    "Replies the elements of a list, set or sorted set in order, or values that belong to them.",
+		Complexity: "O(N + N*log(N) + M) for N elements of which M are replied; O(N + M) with a BY that has no asterisk.",
+		Arity:      -2, Flags: ReadOnly | Dangerous,
+		Categories: sortCategories,
+		Keys:       []KeySpec{Key(1, RO|Access), {Flags: RO | Access, Find: noArgument}},
+		Args:       sortArgs,
+		Roams:      sortRoams,
+		Run:        runSort,
+	},
+}
+
+var (
+	sortCategories = []Group{SetGroup, SortedSet, ListGroup}
+	sortArgs       = []Arg{
+		keyArg("key"),
+		patternArg("by-pattern").after("BY").opt().of(2),
+		block("limit", intArg("offset"), intArg("count")).after("LIMIT").opt(),
+		patternArg("get-pattern").after("GET").opt().manyTimes().of(2),
+		oneOf("order", word("ASC"), word("DESC")).opt(),
+		Arg{Name: "sorting", Type: ArgToken, Token: "ALPHA", Optional: true},
+	}
+	eventSortStore = listEvent("sortstore")
+)
+
+// errScores is what a number is that is none.
+const errScores Error = "ERR One or more scores can't be converted into double"
+
+// noArgument is the KeySpec.Find of keys that no argument names.
+func noArgument([][]byte) (first, last int) { return 0, -1 }
+
+// sortTarget finds the last key behind STORE.
+func sortTarget(args [][]byte) (first, last int) {
+	first, last = noArgument(nil)
+	for i := 2; i < len(args); i++ {
+		switch {
+		case isWord(args[i], "LIMIT"):
+			i += 2
+		case isWord(args[i], "BY"), isWord(args[i], "GET"):
+			i++
+		case isWord(args[i], "STORE") && i+1 < len(args):
+			i++
+			first, last = i, i
+		}
+	}
+	return first, last
+}
+
+// sortRoams says whether a pattern leads to other keys.
+func sortRoams(args [][]byte) bool {
+	o, _ := parseSort(Cursor{args: args[2:]}, true) // the handler reports what is wrong
+	return o.by.roams() || slices.ContainsFunc(o.get, pattern.roams)
+}
+
+// pattern says where a value stands that belongs to an element: under the key that has
+// the element in the place of the pattern's first '*', a string, or a field of a hash.
+type pattern struct {
+	text          []byte // nil: there is no pattern
+	star          bool
+	before, after []byte // the '*'
+	field         []byte // behind "->"; nil: the value is a string
+}
+
+func parsePattern(text []byte) pattern {
+	p := pattern{text: text}
+	if p.before, p.after, p.star = bytes.Cut(text, []byte("*")); !p.star {
+		return p
+	}
+	if name, field, ok := bytes.Cut(p.after, []byte("->")); ok && len(field) > 0 {
+		p.after, p.field = name, field
+	}
+	return p
+}
+
+// roams says whether the pattern leads to other keys. One without a '*' leads nowhere.
+func (p pattern) roams() bool { return p.star }
+
+// self says whether the pattern stands for the element itself.
+func (p pattern) self() bool { return string(p.text) == "#" }
+
+// sortOptions is what follows SORT's key.
+type sortOptions struct {
+	desc, alpha   bool
+	offset, count int64 // count is negative for all
+	by            pattern
+	get           []pattern
+	target        bool // the key is the command's second
+}
+
+func parseSort(a Cursor, mayStore bool) (sortOptions, error) {
+	o := sortOptions{count: -1}
+	for a.More() {
+		left := a.Len() - 1
+		switch {
+		case a.Word("ASC"):
+			o.desc = false
+		case a.Word("DESC"):
+			o.desc = true
+		case a.Word("ALPHA"):
+			o.alpha = true
+		case left >= 2 && a.Word("LIMIT"):
+			o.offset, o.count = a.Int(), a.Int()
+		case left >= 1 && mayStore && a.Word("STORE"):
+			a.Bytes()
+			o.target = true
+		case left >= 1 && a.Word("BY"):
+			o.by = parsePattern(a.Bytes())
+		case left >= 1 && a.Word("GET"):
+			o.get = append(o.get, parsePattern(a.Bytes()))
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	return o, a.Err()
+}
+
+// limits gives the elements from first up to, and not with, end that are wanted of n.
+func (o *sortOptions) limits(n int) (first, end int) {
+	start, count := min(max(o.offset, 0), int64(n)), min(o.count, int64(n))
+	if count < 0 {
+		return int(start), n
+	}
+	return int(start), int(min(start+count, int64(n)))
+}
+
+// sortItem is an element, and what it is sorted by.
+type sortItem struct {
+	elem  []byte
+	score float64
+	by    []byte // with BY and ALPHA; nil where there is no value
+}
+
+// sorting is a SORT under way. What it looks up it counts only when it is sure not to
+// begin anew.
+type sorting struct {
+	*Ctx
+	sortOptions
+	items  []sortItem    // in the end those to reply
+	absent []storage.Key // not in memory
+	err    error         // of the data file
+	hits   int64
+	missed []storage.Key
+	name   []byte // of the key to look up
+	texts  []byte // copies of elements, values and names
+}
+
+func runSort(c *Ctx) error {
+	o, err := parseSort(c.Cursor(2), c.Spec.Is(Write))
+	if err != nil {
+		return err
+	}
+	if err := c.bring(c.Keys); err != nil {
+		return err
+	}
+	s := &sorting{Ctx: c, sortOptions: o, texts: []byte{}}
+	err = s.run()
+	if err != errNeedKeys {
+		c.Server.Stats.Hits.Add(s.hits)
+		for _, k := range s.missed {
+			c.count(k, false)
+		}
+	}
+	return err
+}
+
+func (s *sorting) run() error {
+	ordered, err := s.load()
+	if err != nil {
+		return err
+	}
+	if !ordered {
+		if err := s.scores(); err != nil {
+			return err
+		}
+		s.sort()
+		first, end := s.limits(len(s.items))
+		s.items = s.items[first:end]
+	}
+	if s.target {
+		return s.storeResult()
+	}
+	return s.reply()
+}
+
+// load takes in the elements. Where a BY without '*' asks for no order they come in their
+// own, with DESC from the last one on, cut to the limits already.
+func (s *sorting) load() (ordered bool, err error) {
+	item, ok := s.Txn.Get(s.Keys[0])
+	if !ok {
+		s.missed = append(s.missed, s.Keys[0])
+		return true, nil
+	}
+	s.hits++
+	ordered = s.by.text != nil && !s.by.star
+	switch v := item.Value().(type) {
+	case *object.List:
+		s.loadList(v, ordered)
+	case *object.ZSet:
+		s.loadZSet(v, ordered)
+	case *object.Set:
+		if ordered && s.target { // a set's own order is none to keep
+			ordered, s.alpha, s.by = false, true, pattern{}
+		}
+		s.loadSet(v, ordered)
+	default:
+		return false, ErrWrongType
+	}
+	return ordered, nil
+}
+
+func (s *sorting) loadList(l *object.List, ordered bool) {
+	first, end, from, reverse := 0, l.Len(), 0, false
+	if ordered {
+		first, end = s.limits(l.Len())
+		from, reverse = first, s.desc
+	}
+	if first == end {
+		return
+	}
+	if reverse {
+		from = l.Len() - 1 - first
+	}
+	s.items = make([]sortItem, 0, end-first)
+	l.Each(from, reverse, func(_ int, _ int64, val []byte) bool {
+		s.items = append(s.items, sortItem{elem: val})
+		return len(s.items) < end-first
+	})
+}
+
+func (s *sorting) loadZSet(z *object.ZSet, ordered bool) {
+	first, end, reverse := 0, z.Len(), false
+	if ordered {
+		first, end = s.limits(z.Len())
+		if reverse = s.desc; reverse {
+			first, end = z.Len()-end, z.Len()-first
+		}
+	}
+	s.items = make([]sortItem, 0, end-first)
+	z.Range(first, end, reverse, func(member []byte, _ float64, _ int64) bool {
+		s.items = append(s.items, sortItem{elem: member})
+		return true
+	})
+}
+
+func (s *sorting) loadSet(v *object.Set, ordered bool) {
+	first, end := 0, v.Len()
+	if ordered {
+		first, end = s.limits(v.Len())
+	}
+	spelled := v.Encoding() == "intset" // each member then stands in the same memory
+	s.items = make([]sortItem, 0, end-first)
+	i := 0
+	v.Walk(func(member, _ []byte, _ int64) bool {
+		if i >= end {
+			return false
+		}
+		if i++; i > first {
+			if spelled {
+				member = s.keep(member)
+			}
+			s.items = append(s.items, sortItem{elem: member})
+		}
+		return true
+	})
+}
+
+// keep copies a text for the time of the command. It is not nil.
+func (s *sorting) keep(text []byte) []byte {
+	at := len(s.texts)
+	s.texts = append(s.texts, text...)
+	return s.texts[at:len(s.texts):len(s.texts)]
+}
+
+// value looks up what belongs to an element: ok is false where there is nothing, or a key
+// of another type, or one that is not in memory, which is noted. The bytes are valid until
+// the next call.
+func (s *sorting) value(p *pattern, elem []byte) (val []byte, ok bool) {
+	if p.self() {
+		return elem, true
+	}
+	if !p.star {
+		return nil, false
+	}
+	s.name = append(append(append(s.name[:0], p.before...), elem...), p.after...)
+	k := s.Server.Store.Key(s.Keys[0].DB, s.name)
+	if !s.Txn.Resident(k) && !s.bringLate(k) {
+		return nil, false
+	}
+	item, found := s.Txn.Get(k)
+	if !found {
+		k.Name = s.keep(s.name)
+		s.missed = append(s.missed, k)
+		return nil, false
+	}
+	s.hits++
+	if p.field == nil {
+		val, err := item.String()
+		return val, err == nil
+	}
+	h, isHash := item.Value().(*object.Hash)
+	if !isHash {
+		return nil, false
+	}
+	val, _, ok = h.Get(p.field)
+	return val, ok
+}
+
+// bringLate notes a key that is not in memory, or has it read if there is no other way.
+func (s *sorting) bringLate(k storage.Key) bool {
+	if s.Final {
+		if s.err == nil {
+			s.err = s.Txn.Bring(k)
+		}
+		return s.err == nil
+	}
+	k.Name = s.keep(k.Name)
+	s.absent = append(s.absent, k)
+	return false
+}
+
+// complete fails when something that was looked up could not be seen.
+func (s *sorting) complete() error {
+	if len(s.absent) > 0 {
+		s.Keys = s.absent
+		return errNeedKeys
+	}
+	return s.err
+}
+
+// scores looks up what the elements are sorted by. One without a value counts as 0.
+func (s *sorting) scores() error {
+	if s.alpha && !s.by.star {
+		return nil
+	}
+	valid := true
+	for i := range s.items {
+		item := &s.items[i]
+		val, ok := item.elem, true
+		if s.by.star {
+			val, ok = s.value(&s.by, item.elem)
+		}
+		switch {
+		case !ok:
+		case s.alpha:
+			item.by = s.keep(val)
+		case len(val) > 0: // an empty one is 0
+			item.score, ok = ParseFloat(val)
+			valid = valid && ok
+		}
+	}
+	if err := s.complete(); err != nil {
+		return err
+	}
+	if !valid {
+		return errScores
+	}
+	return nil
+}
+
+// sort puts the elements in order. Those with the same number are in the order of their
+// bytes; those with the same text stay as they came.
+func (s *sorting) sort() {
+	var compare func(a, b *sortItem) int
+	switch {
+	case !s.alpha:
+		compare = func(a, b *sortItem) int {
+			if order := cmp.Compare(a.score, b.score); order != 0 {
+				return order
+			}
+			return bytes.Compare(a.elem, b.elem)
+		}
+	case s.by.star:
+		compare = func(a, b *sortItem) int {
+			switch {
+			case a.by == nil && b.by != nil:
+				return -1
+			case a.by != nil && b.by == nil:
+				return 1
+			}
+			return bytes.Compare(a.by, b.by)
+		}
+	default:
+		compare = func(a, b *sortItem) int { return bytes.Compare(a.elem, b.elem) }
+	}
+	sign := 1
+	if s.desc {
+		sign = -1
+	}
+	order := func(a, b sortItem) int { return sign * compare(&a, &b) }
+	if s.alpha && s.by.star {
+		slices.SortStableFunc(s.items, order)
+	} else {
+		slices.SortFunc(s.items, order) // what is equal looks the same
+	}
+}
+
+// reply writes the elements, or for each what the GET patterns lead to, null for nothing.
+func (s *sorting) reply() error {
+	s.Out.Array(len(s.items) * max(len(s.get), 1))
+	for i := range s.items {
+		if len(s.get) == 0 {
+			s.Out.Bulk(s.items[i].elem)
+		}
+		for j := range s.get {
+			if val, ok := s.value(&s.get[j], s.items[i].elem); ok {
+				s.Out.Bulk(val)
+			} else {
+				s.Out.Null()
+			}
+		}
+	}
+	return s.complete()
+}
+
+// storeResult makes the target a list of what reply would write, with empty elements for
+// nulls, and replies its length. The target is deleted if that is 0.
+func (s *sorting) storeResult() error {
+	l := &object.List{}
+	for i := range s.items {
+		if len(s.get) == 0 {
+			l.PushBack(s.items[i].elem)
+		}
+		for j := range s.get {
+			val, _ := s.value(&s.get[j], s.items[i].elem)
+			l.PushBack(val)
+		}
+	}
+	if err := s.complete(); err != nil {
+		return err
+	}
+	n := l.Len()
+	s.Txn.Replace(s.Keys[1], l, 0, eventSortStore)
+	s.Out.Int(int64(n))
+	return nil
+}
