@@ -154,7 +154,7 @@ func (d *memberDeadlines) open(k storage.Key) (set func([]byte, int64) bool, rem
 		return s.SetDeadline, s.Remove, eventSRem, err
 	case object.TypeZSet:
 		z, err := d.Txn.ZSet(k)
-		return z.SetDeadline, z.Remove, storage.Event{Class: storage.EventZSet, Name: "zrem"}, err
+		return z.SetDeadline, z.Remove, eventZRem, err
 	default:
 		return nil, nil, storage.Event{}, errMemberType
 	}

@@ -86,11 +86,7 @@ func TestExpireMemberOfOtherTypes(t *testing.T) {
 }
 
 func TestExpireMemberOfSortedSet(t *testing.T) {
-	h := newHarness(t)
-	if h.server.Table.Lookup([]byte("ZADD")) == nil {
-		t.Skip("no sorted sets yet")
-	}
-	h.run(`
+	table(t, `
 		ZADD z 1 a 2 b 3 c -> 3
 		EXPIREMEMBER z a 10 -> 1
 		EXPIREMEMBER z c 500 ms -> 1

@@ -63,12 +63,10 @@ func popCount(c *Ctx) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax
 	}
-	count, ok := ParseInt(c.Arg(2))
-	if !ok {
-		return ErrNotInteger
-	}
-	if count < 0 {
-		return ErrIntPositive
+	a := c.Cursor(2)
+	count := a.IntFrom(0, ErrIntPositive)
+	if err := a.Err(); err != nil {
+		return err
 	}
 	k := c.Keys[0]
 	s, err := c.Txn.Set(k)

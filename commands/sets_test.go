@@ -212,7 +212,7 @@ func TestSPop(t *testing.T) {
 		EXISTS s -> 0
 		events -> sadd:s spop:s del:s
 		SPOP s -1 -> -ERR value is out of range, must be positive
-		SPOP s x -> -ERR value is not an integer or out of range
+		SPOP s x -> -ERR value is out of range, must be positive
 		SPOP s 1 2 -> -ERR syntax error
 		SET str v -> +OK
 		SPOP str -> -WRONGTYPE Operation against a key holding the wrong kind of value

@@ -18,7 +18,7 @@ var hashGenerators = []generator{
 	{6, func(g *gen) []string { return []string{"HINCRBYFLOAT", g.hash(), g.field(), g.float()} }},
 	{5, drawHRandField},
 	{4, drawHScan},
-	{6, drawOnHash},
+	{6, func(g *gen) []string { return drawOn(g, g.hash) }},
 }
 
 var hashValues = []func(key string) []string{
@@ -104,22 +104,22 @@ func drawHScan(g *gen) []string {
 	return append(args, g.shuffle(options)...)
 }
 
-// drawOnHash is a command of keys of any type.
-func drawOnHash(g *gen) []string {
+// drawOn is a command of keys of any type.
+func drawOn(g *gen, key func() string) []string {
 	switch g.IntN(6) {
 	case 0:
-		return []string{"RENAME", g.hash(), g.hash()}
+		return []string{"RENAME", key(), key()}
 	case 1:
-		return []string{"COPY", g.hash(), g.hash(), "REPLACE"}
+		return []string{"COPY", key(), key(), "REPLACE"}
 	case 2:
-		return []string{"DEL", g.hash()}
+		return []string{"DEL", key()}
 	case 3:
 		name, unit := g.relative("PEXPIRE", "PEXPIREAT", true)
-		return []string{name, g.hash(), g.time(unit)}
+		return []string{name, key(), g.time(unit)}
 	case 4:
-		return []string{"OBJECT", "ENCODING", g.hash()}
+		return []string{"OBJECT", "ENCODING", key()}
 	}
-	return []string{g.from("PERSIST", "TYPE", "PTTL"), g.hash()}
+	return []string{g.from("PERSIST", "TYPE", "PTTL"), key()}
 }
 
 // alikeHash compares replies that list a hash's fields: the order of a large hash means

@@ -325,6 +325,10 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 		return !r.absolute && positive && within(k, other, apart), nil
 	case "HGETALL", "HKEYS", "HVALS", "HRANDFIELD":
 		return r.alikeHash(p, args, keyp, redis)
+	case "SMEMBERS", "SINTER", "SUNION", "SDIFF", "SPOP", "SRANDMEMBER":
+		return r.alikeSet(p, args, keyp, redis)
+	case "DUMP":
+		return p.alikeDump(keyp, redis)
 	case "OBJECT":
 		if redis.text == "hashtable" {
 			return r.reloaded && keyp.text == "listpack", nil // as with Redis after a restart
@@ -421,6 +425,18 @@ var known = []difference{
 		reason: "a small list is a listpack from 7.2 on",
 		applies: func(name string, args []string, keyp, redis reply) bool {
 			return name == "OBJECT" && keyp.text == "listpack" && redis.text == "quicklist"
+		},
+	},
+	{
+		reason: "a small set is a listpack from 7.2 on, and what is left of a large one may become small again",
+		applies: func(name string, args []string, keyp, redis reply) bool {
+			return name == "OBJECT" && (keyp.text == "listpack" || keyp.text == "intset") && redis.text == "hashtable"
+		},
+	},
+	{
+		reason: "TTL, PTTL and PERSIST take a member, as with KeyDB",
+		applies: func(name string, args []string, keyp, redis reply) bool {
+			return (name == "TTL" || name == "PTTL" || name == "PERSIST") && len(args) == 3 && strings.Contains(redis.text, "wrong number")
 		},
 	},
 	{
