@@ -172,6 +172,7 @@ func (h *harness) do(args ...string) string {
 // run goes through a table, one step a line:
 //
 //	SET k v EX 5 -> +OK     a command (quoted as in redis.conf) and its reply as render gives it
+//	does SET k v            a command with any reply but an error
 //	events -> set:k         what was raised since the last such line
 //	advance 5s              the clock moves
 //	reopen                  the server restarts
@@ -216,6 +217,10 @@ func (h *harness) step(args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "reopen":
 		h.reopen()
+	case len(args) > 1 && args[0] == "does":
+		if reply := h.do(args[1:]...); reply[0] == '-' {
+			return fmt.Errorf("reply %s", reply)
+		}
 	case len(args) == 2 && args[0] == "advance":
 		d, err := time.ParseDuration(args[1])
 		if err != nil {

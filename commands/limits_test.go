@@ -43,3 +43,72 @@ func TestValueLimits(t *testing.T) {
 		t.Errorf("the options' defaults are %+v", got)
 	}
 }
+
+// TestEncodingLimits: the form of a value follows the limits as they are when it changes;
+// COPY keeps it whatever they are.
+func TestEncodingLimits(t *testing.T) {
+	t.Cleanup(func() { object.SetLimits(object.DefaultLimits) })
+	table(t, `
+		CONFIG SET hash-max-listpack-entries 2 hash-max-listpack-value 5 -> +OK
+		HSET h a 1 b 2 -> 2
+		OBJECT ENCODING h -> "listpack"
+		COPY h small -> 1
+		HSET h c 3 -> 1
+		OBJECT ENCODING h -> "hashtable"
+		HDEL h a b -> 2
+		OBJECT ENCODING h -> "hashtable"
+		COPY h large -> 1
+		RENAME h h2 -> +OK
+		OBJECT ENCODING h2 -> "hashtable"
+		OBJECT ENCODING large -> "hashtable"
+		HSET v a 12345 -> 1
+		OBJECT ENCODING v -> "listpack"
+		HSET v a 123456 -> 0
+		OBJECT ENCODING v -> "hashtable"
+		CONFIG SET hash-max-ziplist-entries 0 -> +OK
+		OBJECT ENCODING small -> "listpack"
+		COPY small small2 -> 1
+		OBJECT ENCODING small2 -> "listpack"
+		HSET small a 2 -> 0
+		HSET new a 1 -> 1
+		OBJECT ENCODING new -> "hashtable"
+
+		CONFIG SET set-max-intset-entries 3 set-max-listpack-entries 4 set-max-listpack-value 3 -> +OK
+		SADD i 1 2 3 -> 3
+		OBJECT ENCODING i -> "intset"
+		SADD i 4 -> 1
+		OBJECT ENCODING i -> "hashtable"
+		SADD s a b c 1 -> 4
+		OBJECT ENCODING s -> "listpack"
+		COPY s s2 -> 1
+		SADD s d -> 1
+		OBJECT ENCODING s -> "hashtable"
+		OBJECT ENCODING s2 -> "listpack"
+		SADD s2 long -> 1
+		OBJECT ENCODING s2 -> "hashtable"
+
+		CONFIG SET zset-max-listpack-entries 2 zset-max-listpack-value 3 -> +OK
+		ZADD z 1 a 2 b -> 2
+		OBJECT ENCODING z -> "listpack"
+		ZADD z 3 c -> 1
+		OBJECT ENCODING z -> "skiplist"
+		ZREM z b c -> 2
+		COPY z z2 -> 1
+		OBJECT ENCODING z2 -> "skiplist"
+		ZADD y 1 long -> 1
+		OBJECT ENCODING y -> "skiplist"
+
+		CONFIG SET list-max-listpack-size 3 -> +OK
+		RPUSH l 1 2 3 -> 3
+		OBJECT ENCODING l -> "listpack"
+		RPUSH l 4 -> 4
+		OBJECT ENCODING l -> "quicklist"
+		COPY l l2 -> 1
+		OBJECT ENCODING l2 -> "quicklist"
+		CONFIG SET list-max-listpack-size 0 -> +OK
+		RPUSH m 1 -> 1
+		OBJECT ENCODING m -> "listpack"
+		RPUSH m 2 -> 2
+		OBJECT ENCODING m -> "quicklist"
+	`)
+}

@@ -21,7 +21,7 @@ type members struct {
 type rule struct {
 	scored  bool // ordered by score
 	entries int  // how many elements the small form may have
-	size    int  // how long keys and values may be in it
+	size    int  // how long keys, and values that are no scores, may be in it
 }
 
 // Len is the number of elements, those included that are due and not yet removed.
@@ -66,7 +66,7 @@ func (m *members) put(r rule, key, val []byte, deadline int64) (created bool) {
 		return m.big.put(key, val, deadline)
 	}
 	off, e, ok := m.small.find(key)
-	if len(key) > r.size || len(val) > r.size || !ok && m.small.len() >= r.entries {
+	if len(key) > r.size || !r.scored && len(val) > r.size || !ok && m.small.len() >= r.entries {
 		m.grow(r)
 		return m.big.put(key, val, deadline)
 	}
