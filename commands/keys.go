@@ -7,7 +7,7 @@ import (
 )
 
 // keyCommands are the commands that work on keys of any type, a file for each kind.
-var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands, objectCommands, dumpCommands)
+var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands, objectCommands, dumpCommands, sortCommands)
 
 var existenceCommands = []Spec{
 	{
