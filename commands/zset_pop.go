@@ -54,12 +54,9 @@ func zpop(c *Ctx, end popEnd) error {
 	}
 	count, pairs := int64(1), false
 	if len(c.Args) == 3 {
-		var ok bool
-		if count, ok = ParseInt(c.Arg(2)); !ok {
-			return ErrNotInteger
-		}
-		if count < 0 {
-			return ErrIntPositive
+		a := c.Cursor(2)
+		if count = a.IntFrom(0, ErrIntPositive); a.Err() != nil {
+			return a.Err()
 		}
 		pairs = c.Out.Proto >= 3
 	}

@@ -143,6 +143,9 @@ func (o *zrangeOptions) parse(a Cursor) error {
 	case o.scores && o.by == byLex:
 		return errLexScores
 	}
+	if o.by == byRank {
+		o.offset = 0 // LIMIT n -1 is let through, and means nothing
+	}
 	return nil
 }
 

@@ -194,6 +194,7 @@ func TestZRange(t *testing.T) {
 		ZREVRANGE z -1 -1 WITHSCORES -> ["a", "1"]
 		ZREVRANGE z -2 -1 -> ["b", "a"]
 		ZRANGE z 0 -1 LIMIT 0 -1 -> ["a", "b", "c", "d"]
+		ZRANGE z 0 -1 LIMIT 2 -1 -> ["a", "b", "c", "d"]
 		ZRANGE z 0 -1 LIMIT 1 2 -> -ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX
 		ZREVRANGE z 0 -1 LIMIT 0 1 -> -ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX
 		ZREVRANGE z 0 -1 REV -> -ERR syntax error
@@ -326,7 +327,7 @@ func TestZPop(t *testing.T) {
 		ZPOPMIN z 0 -> []
 		events -> zpopmin:z zpopmax:z
 		ZPOPMIN z -1 -> -ERR value is out of range, must be positive
-		ZPOPMIN z x -> -ERR value is not an integer or out of range
+		ZPOPMIN z x -> -ERR value is out of range, must be positive
 		ZPOPMAX z 1 2 -> -ERR syntax error
 		ZPOPMIN none -> []
 		ZPOPMIN none 3 -> []

@@ -329,8 +329,11 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 		return r.alikeSet(p, args, keyp, redis)
 	case "DUMP":
 		return p.alikeDump(keyp, redis)
+	case "ZADD", "ZINCRBY", "ZSCORE", "ZMSCORE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZPOPMIN", "ZPOPMAX",
+		"ZMPOP", "ZUNION", "ZINTER", "ZDIFF", "ZSCAN", "ZRANDMEMBER":
+		return p.alikeZSet(args, keyp, redis)
 	case "OBJECT":
-		if redis.text == "hashtable" {
+		if redis.text == "hashtable" || redis.text == "skiplist" {
 			return r.reloaded && keyp.text == "listpack", nil // as with Redis after a restart
 		}
 		if redis.text == "raw" {
@@ -437,6 +440,12 @@ var known = []difference{
 		reason: "TTL, PTTL and PERSIST take a member, as with KeyDB",
 		applies: func(name string, args []string, keyp, redis reply) bool {
 			return (name == "TTL" || name == "PTTL" || name == "PERSIST") && len(args) == 3 && strings.Contains(redis.text, "wrong number")
+		},
+	},
+	{
+		reason: "ZRANK and ZREVRANK take WITHSCORE from 7.2 on",
+		applies: func(name string, args []string, keyp, redis reply) bool {
+			return (name == "ZRANK" || name == "ZREVRANK") && len(args) == 4 && keyp.text == "ERR syntax error"
 		},
 	},
 	{
