@@ -3,7 +3,6 @@ package storage
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,6 +39,15 @@ type checkpointer struct {
 	mu      sync.Mutex
 	active  bool
 	movedIn []arrival
+
+	// Bounds: of a batch in bytes, and of a portion of a value in elements and bytes.
+	batchBytes, portion, portionBytes int
+	onPortion                         func() error // of tests: before each portion but the first
+}
+
+func (c *checkpointer) init() {
+	c.kick = make(chan struct{}, 1)
+	c.batchBytes, c.portion, c.portionBytes = batchBytes, portionSize, portionBytes
 }
 
 // arrival is a key that a value was moved to by RENAME while a checkpoint was under way.
@@ -83,6 +91,10 @@ const (
 	// batchBytes bounds a bbolt transaction of a checkpoint. Each touches many pages,
 	// so a few large ones beat many small ones.
 	batchBytes = 32 << 20
+	// portionSize and portionBytes bound what is copied of a value in one hold of its
+	// shard's lock: some 100 us.
+	portionSize  = 256
+	portionBytes = 256 << 10
 	// fillPercent is how full bbolt leaves the pages it splits.
 	fillPercent = 0.8
 )
@@ -110,6 +122,7 @@ type element struct {
 type cpBatch struct {
 	entries []entry
 	slots   []*slot
+	rest    []portions // what copyRest is to go on with
 	arena   arena
 	lsn     uint64
 	scratch []byte
@@ -123,12 +136,13 @@ func (b *cpBatch) reset() {
 	b.arena.reset()
 }
 
-// sort puts the entries in the order of the data file. Slots are in order already.
+// sort puts the entries in the order of the data file, and those of one key in that of
+// their making. Slots are in order already.
 func (b *cpBatch) sort() {
 	for from, to := 0, 0; from < len(b.entries); from = to {
 		for to = from + 1; to < len(b.entries) && b.entries[to].sl == b.entries[from].sl; to++ {
 		}
-		slices.SortFunc(b.entries[from:to], func(x, y entry) int { return bytes.Compare(x.at, y.at) })
+		slices.SortStableFunc(b.entries[from:to], func(x, y entry) int { return bytes.Compare(x.at, y.at) })
 	}
 }
 
@@ -297,10 +311,8 @@ func (s *Store) checkpointPart(b *cpBatch, p *part) error {
 	for i := range p.slots {
 		for from, done := uint32(0), false; !done; {
 			from, done = s.copySlot(b, p, &p.slots[i], from)
-			if b.arena.bytes >= batchBytes {
-				if err := s.commitBatch(b); err != nil {
-					return err
-				}
+			if err := s.copyRest(b); err != nil {
+				return err
 			}
 		}
 	}
@@ -313,25 +325,12 @@ func (s *Store) checkpointArrivals(b *cpBatch) error {
 	for list := s.checkpointer.takeArrivals(); len(list) > 0; list = s.checkpointer.takeArrivals() {
 		for _, a := range list {
 			s.copyArrival(b, a)
-			if err := s.commitBatch(b); err != nil {
+			if err := errors.Join(s.copyRest(b), s.commitBatch(b)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func (s *Store) copyArrival(b *cpBatch, a arrival) {
-	a.p.shard.mu.Lock()
-	defer a.p.shard.mu.Unlock()
-	k := s.Key(0, []byte(a.key))
-	sl := a.p.slot(k)
-	c := a.p.find(sl, k)
-	if a.p.dead || c == nil || !c.is(cellDirty) {
-		return
-	}
-	b.use(sl)
-	s.copyCell(b, a.p, sl, c)
 }
 
 // use notes that the batch has keys of a slot, which is held: nothing of it may leave
@@ -341,93 +340,6 @@ func (b *cpBatch) use(sl *slot) {
 		sl.inflight = true
 		b.slots = append(b.slots, sl)
 	}
-}
-
-// copySlot copies the dirty cells of one bucket of a slot's table.
-func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
-	p.shard.mu.Lock()
-	defer p.shard.mu.Unlock()
-	if p.dead || sl.dirty == 0 {
-		return 0, true
-	}
-	b.use(sl)
-	next, done = sl.table.walkBucket(from, func(c *cell) {
-		if c.is(cellDirty) {
-			s.copyCell(b, p, sl, c)
-		}
-	})
-	return next, done
-}
-
-// copyCell copies a dirty cell's state and makes it clean.
-func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
-	name := p.name(*c)
-	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
-	b.scratch = diskKey(b.scratch[:0], p.space, k)
-	e := entry{p: p, sl: sl, at: b.arena.take(b.scratch)}
-	flags := p.flags(*c)
-	e.moved = *flags&flagMoved != 0
-	*flags = *flags&^flagMoved | flagDisk
-	b.lsn = max(b.lsn, p.lsn(*c), sl.lastDelete)
-	if !c.is(cellTomb) {
-		s.copyValue(b, p, *c, &e)
-	} else {
-		e.gone = b.arena.take(name)
-	}
-	p.dirtyOff(sl, c)
-	b.entries = append(b.entries, e)
-}
-
-func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) {
-	im := image{typ: p.item(c).Type(), inline: true, times: times{deadline: p.deadline(c), created: p.created(c)}, name: p.name(c)}
-	o := p.objectOf(c)
-	if o != nil {
-		im.first = o.val.Earliest()
-	}
-	switch {
-	case o == nil:
-		im.payload = p.slabs.at(c.ref()).value()
-	case !o.is(stateStored|stateLinked) && o.val.Bytes() <= inlineMax:
-		im.id, im.payload = o.id, appendInline(nil, o.val)
-		o.state |= stateInline
-	default:
-		s.copyElements(b, o, e)
-		im.id, im.inline = o.id, false
-		im.payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
-	}
-	e.id, e.times = im.stored(), im.times
-	b.scratch = im.append(b.scratch[:0], e.at)
-	e.rec = b.arena.take(b.scratch)
-}
-
-// copyElements copies what changed of a value whose elements stand by themselves; all
-// of it the first time.
-func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) {
-	put := func(elem, val []byte, deadline int64) bool {
-		at := b.arena.take(append(binary.BigEndian.AppendUint64(nil, o.id), elem...))
-		e.elements = append(e.elements, element{at, b.arena.take(appendElement(nil, at, deadline, val))})
-		return true
-	}
-	if !o.is(stateStored) {
-		o.state = o.state&^stateInline | stateStored
-		o.val.Walk(put)
-	} else if o.side != nil {
-		for elem := range o.side.changed {
-			if val, deadline, ok := o.val.Element([]byte(elem)); ok {
-				put([]byte(elem), val, deadline)
-			} else {
-				e.elements = append(e.elements, element{at: b.arena.take(append(binary.BigEndian.AppendUint64(nil, o.id), elem...))})
-			}
-		}
-	}
-	if o.side != nil {
-		o.side.unsaved = unsaved{}
-		o.lean()
-	}
-	if o.is(stateLinked) {
-		delete(e.p.linked, o.id)
-	}
-	o.state &^= stateLinked | stateReplayed
 }
 
 // commitBatch writes a batch to the data file and empties it.
@@ -501,39 +413,6 @@ func (s *Store) settle(b *cpBatch, w *batchWriter) {
 		if d, ok := w.after[sl]; ok {
 			sl.onDisk, sl.digest = d.keys, d.digest
 		}
-		sl.inflight = false
-		sh.mu.Unlock()
-	}
-}
-
-// uncopy makes the keys of a batch that could not be written dirty again.
-func (s *Store) uncopy(b *cpBatch) {
-	for _, e := range b.entries {
-		e.p.shard.mu.Lock()
-		for from, done := uint32(0), false; !done; {
-			from, done = e.sl.table.walkBucket(from, func(c *cell) {
-				var scratch [256]byte
-				name := e.p.name(*c)
-				k := Key{Slot: e.sl.num, Hash: s.hash(name), Name: name}
-				if !bytes.Equal(diskKey(scratch[:0], e.p.space, k), e.at) {
-					return
-				}
-				if e.moved {
-					*e.p.flags(*c) |= flagMoved
-				}
-				if o := e.p.objectOf(*c); o != nil && o.id == e.id {
-					for _, el := range e.elements {
-						o.change(el.at[8:])
-					}
-				}
-				e.p.markDirty(e.sl, c)
-			})
-		}
-		e.p.shard.mu.Unlock()
-	}
-	for _, sl := range b.slots {
-		sh := s.shards[s.shardOf(sl.num)]
-		sh.mu.Lock()
 		sl.inflight = false
 		sh.mu.Unlock()
 	}
@@ -648,9 +527,10 @@ func (w *batchWriter) elements(bucket *bolt.Bucket, b *cpBatch) error {
 	return putAll(bucket, changes)
 }
 
-// putAll applies changes in key order, which is how bbolt likes them.
+// putAll applies changes in key order, which is how bbolt likes them, and those of one key
+// as they came.
 func putAll(bucket *bolt.Bucket, changes []ttlChange) error {
-	slices.SortFunc(changes, func(x, y ttlChange) int { return bytes.Compare(x.at, y.at) })
+	slices.SortStableFunc(changes, func(x, y ttlChange) int { return bytes.Compare(x.at, y.at) })
 	bucket.FillPercent = fillPercent
 	for _, c := range changes {
 		var err error

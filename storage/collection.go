@@ -88,7 +88,11 @@ func (t *Txn) create(k Key, v object.Value) *Object {
 
 // put records an element that the value has now.
 func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
-	h.t.element(h.t.s.part(h.k), o, elem, val, deadline)
+	p := h.t.s.part(h.k)
+	if h.t.regenerate(p, o) {
+		return
+	}
+	h.t.element(p, o, elem, val, deadline)
 	o.change(elem)
 }
 

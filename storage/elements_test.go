@@ -123,3 +123,37 @@ func TestKeyDeadlineAfterElements(t *testing.T) {
 		_ = h.s.Close(false)
 	}
 }
+
+// TestElementsLeftBehind: a checkpoint that did not finish wrote elements, which went
+// before the next one.
+func TestElementsLeftBehind(t *testing.T) {
+	h := newHarness(t)
+	k := h.s.Key(0, []byte("k"))
+	h.fields(k, 3000, 1000)
+	h.commit()
+	m, err := h.s.rotate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range m.parts {
+		if err := h.s.checkpointPart(new(cpBatch), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := name{0, "k"}
+	h.model = h.state(map[name]bool{n: true})
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{n: true})
+	h.hash(k, func(_ *Txn, v *Hash) {
+		for i := range 1000 {
+			v.Delete(fmt.Appendf(nil, "field%d", i))
+		}
+	})
+	h.reopen()
+	h.hash(k, func(_ *Txn, v *Hash) {
+		if v.Value().Len() != 2001 {
+			t.Fatalf("%d fields are left", v.Value().Len())
+		}
+	})
+	h.check()
+	_ = h.s.Close(false)
+}

@@ -26,6 +26,9 @@ type harness struct {
 	committed model   // the state at the last commit
 	recent    []model // states since then, oldest first
 	events    []Happened
+	// portions makes checkpoints write in small batches, and copy large values in
+	// portions of a few elements.
+	portions bool
 }
 
 type name struct {
@@ -95,6 +98,9 @@ func (h *harness) open() {
 		h.t.Fatalf("open: %v", err)
 	}
 	s.window.size = 8  // it is read and cut often
+	if h.portions {
+		s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
+	}
 	s.db.NoSync = true // the kernel keeps what a test's crash could take from the file
 	h.s, h.txn = s, s.NewTxn()
 	s.SetEvents(1<<32 - 1)

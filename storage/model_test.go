@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -19,6 +20,8 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t)
 		h.t = failer{t, rt}
+		h.portions = rapid.Bool().Draw(rt, "portions")
+		h.reopen()
 		m := &machine{h: h, rt: rt, names: map[name]bool{}, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
 		for key := range 12 {
 			for db := range 3 {
@@ -264,12 +267,28 @@ func (m *machine) checkpoint(*rapid.T) {
 func (m *machine) interrupted(rt *rapid.T) {
 	moment := m.rotate()
 	defer m.h.s.garbage.add(moment.garbage...)
+	c := &m.h.s.checkpointer
+	c.onPortion = func() error {
+		if rapid.IntRange(0, 9).Draw(rt, "ends") == 0 {
+			return errInterrupted
+		}
+		return nil
+	}
+	defer func() { c.onPortion = nil }()
 	for _, p := range moment.parts {
-		if rapid.Bool().Draw(rt, "part") {
-			m.checkpointPart(p)
+		if !rapid.Bool().Draw(rt, "part") {
+			continue
+		}
+		if err := m.h.s.checkpointPart(new(cpBatch), p); err == errInterrupted {
+			c.listen(false)
+			return
+		} else if err != nil {
+			m.h.t.Fatalf("checkpoint: %v", err)
 		}
 	}
 }
+
+var errInterrupted = errors.New("interrupted")
 
 func (m *machine) rotate() mark {
 	moment, err := m.h.s.rotate()
@@ -286,15 +305,23 @@ func (m *machine) checkpointPart(p *part) {
 }
 
 // disturbed is a checkpoint beside which other things happen: after each part that it
-// writes, an operation, drawn as any other.
+// writes, and between portions of large values, an operation, drawn as any other.
 func (m *machine) disturbed(rt *rapid.T) {
 	moment := m.rotate()
 	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.evict}
 	parts := moment.parts
 	moment.parts = nil
+	disturb := func() { beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt) }
+	m.h.s.checkpointer.onPortion = func() error {
+		if rapid.IntRange(0, 4).Draw(rt, "between") == 0 {
+			disturb()
+		}
+		return nil
+	}
+	defer func() { m.h.s.checkpointer.onPortion = nil }()
 	for _, p := range parts {
 		m.checkpointPart(p)
-		beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt)
+		disturb()
 	}
 	if err := m.h.s.checkpointSince(moment); err != nil {
 		m.h.t.Fatalf("checkpoint: %v", err)

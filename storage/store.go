@@ -195,7 +195,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.diskReserve.Store(o.DiskReserve)
 	s.window.init(s)
 	s.loads.init()
-	s.checkpointer.kick = make(chan struct{}, 1)
+	s.checkpointer.init()
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())

@@ -365,6 +365,19 @@ func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
 	})
 }
 
+// regenerate states a value anew, as a new generation, if it stands inline on disk and has
+// grown too large for that. So the log alone makes it, and a checkpoint may write its
+// elements little by little over the record that has the small value.
+func (t *Txn) regenerate(p *part, o *Object) bool {
+	if !o.is(stateInline) || o.val.Bytes() <= inlineMax {
+		return false
+	}
+	o.id = t.s.generation.Add(1)
+	o.state &^= stateInline | stateReplayed
+	t.logObject(p, o, o.deadline, o.created)
+	return true
+}
+
 // element records an element's value.
 func (t *Txn) element(p *part, o *Object, elem, val []byte, deadline int64) {
 	t.elementRecord(recElement, recMore, p, o, elem)
@@ -558,10 +571,12 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			o.val.(*object.String).WriteAt(off, data)
 			o.changeRange(off, len(data), len(old))
 			p.recount(sl, c, o)
-			t.keyRecord(recRange, p, k.Name)
-			t.buf = binary.AppendUvarint(t.buf, o.id)
-			t.buf = binary.AppendUvarint(t.buf, uint64(off))
-			t.buf = appendBytes(t.buf, data)
+			if !t.regenerate(p, o) {
+				t.keyRecord(recRange, p, k.Name)
+				t.buf = binary.AppendUvarint(t.buf, o.id)
+				t.buf = binary.AppendUvarint(t.buf, uint64(off))
+				t.buf = appendBytes(t.buf, data)
+			}
 			o.access = uint32(t.now / 1000)
 			o.flags |= flagRaw
 			t.wrotePut(p, *c)

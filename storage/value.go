@@ -36,8 +36,8 @@ const (
 	// stateStored: the value's elements stand on disk under id, not inline in its
 	// record, or some of them do and the rest will.
 	stateStored = 1 << iota
-	// stateInline: the value, or what it was before it grew, stands inline in the
-	// record under its key, and perhaps nowhere else.
+	// stateInline: the value, as it is or was, stands inline in the record under its
+	// key, and perhaps nowhere else.
 	stateInline
 	// stateLinked: the record on disk under this key is not the one that names id,
 	// since the value came here by RENAME.
@@ -65,12 +65,39 @@ type unsaved struct {
 	// rest: all elements from cursor on, in the order of Scan.
 	rest   bool
 	cursor uint64
-	// changed are elements that differ; frozen are those among them that a checkpoint
-	// is copying.
+	// changed and frozen are elements that differ, the latter those of them that the
+	// checkpoint under way is to copy; or, if one failed, an earlier one was.
 	changed, frozen map[string]struct{}
 }
 
 func (u *unsaved) any() bool { return u.rest || len(u.changed) > 0 || len(u.frozen) > 0 }
+
+// inline says whether the value stands, or is to stand, inline in its record. A value does
+// not grow out of that: regenerate makes it another one. One that came by RENAME stands
+// where its log record leads to, under the id.
+func (o *Object) inline() bool {
+	return !o.is(stateStored|stateLinked) && (o.is(stateInline) || o.val.Bytes() <= inlineMax)
+}
+
+// stale says whether elements on disk under the value's id are none of its own: those of
+// a checkpoint that did not finish, from before the log stated the value whole.
+func (o *Object) stale() bool { return o.is(stateReplayed) && !o.is(stateStored) }
+
+// freeze makes what has changed until now a checkpoint's to copy.
+func (o *Object) freeze() {
+	if o.side == nil {
+		return
+	}
+	u := &o.side.unsaved
+	if len(u.frozen) == 0 {
+		u.frozen, u.changed = u.changed, nil
+		return
+	}
+	for elem := range u.changed {
+		u.frozen[elem] = struct{}{}
+	}
+	u.changed = nil
+}
 
 // more gives the object its side.
 func (o *Object) more() *side {

@@ -350,6 +350,25 @@ func (l *List) Walk(fn func(elem, val []byte, deadline int64) bool) {
 	})
 }
 
+// Scan visits about count elements from cursor on, which is an element key as a number.
+func (l *List) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+	if l.Len() == 0 {
+		return 0
+	}
+	ci, i, _ := l.findNumber(int64(cursor ^ 1<<63))
+	index := int(l.chunk(ci).pos-l.chunk(0).pos) + i
+	l.Each(index, false, func(_ int, number int64, val []byte) bool {
+		key := ListKey(number)
+		if count--; count < 0 {
+			next = binary.BigEndian.Uint64(key[:])
+			return false
+		}
+		fn(key[:], val, 0)
+		return true
+	})
+	return next
+}
+
 // Earliest is 0: elements have no deadlines.
 func (l *List) Earliest() int64 { return 0 }
 

@@ -53,6 +53,11 @@ type Value interface {
 	// Clone gives a copy that shares no memory with the value.
 	Clone() Value
 
+	// Scan visits about count elements from cursor on, 0 being the begin, and gives the
+	// cursor to go on from; 0: that was all. An element that is there all the time is
+	// visited once, whatever else comes and goes meanwhile.
+	Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64)
+
 	// Len is the number of elements, Bytes the memory the value takes.
 	Len() int
 	Bytes() int

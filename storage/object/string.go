@@ -66,6 +66,21 @@ func (s *String) Walk(fn func(elem, val []byte, deadline int64) bool) {
 	}
 }
 
+// Scan visits count chunks from number cursor on.
+func (s *String) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+	n := uint64(s.Len())
+	end := min(cursor+uint64(count), n)
+	for ; cursor < end; cursor++ {
+		elem := binary.BigEndian.AppendUint64(nil, cursor)
+		val, _, _ := s.Element(elem)
+		fn(elem, val, 0)
+	}
+	if end == n {
+		return 0
+	}
+	return end
+}
+
 // Len is the number of chunks.
 func (s *String) Len() int { return (len(s.Data) + ChunkSize - 1) / ChunkSize }
 

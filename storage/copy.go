@@ -1,0 +1,278 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A checkpoint copies what is dirty in steps, each of which holds the shard's lock for
+// microseconds. A collection whose elements stand by themselves is copied in portions,
+// over several batches if it is large. Its record comes with the first and again with
+// each: until the last is on disk the file has the value in part, under a record that
+// counts wrongly, and if the server ends there the log has what is missing, since
+//
+//   - a new value is in the log whole: none becomes one that stands by element but by a
+//     record that states it (see regenerate), and
+//   - of any other the log has each change since the last checkpoint that finished.
+//
+// So what replay finds in the file is a start, and the log makes it exact. Elements that
+// such a checkpoint left of a value which the log states whole are of no use: they are
+// deleted before the value is copied again.
+
+func (s *Store) copyArrival(b *cpBatch, a arrival) {
+	a.p.shard.mu.Lock()
+	defer a.p.shard.mu.Unlock()
+	k := s.Key(0, []byte(a.key))
+	sl := a.p.slot(k)
+	c := a.p.find(sl, k)
+	if a.p.dead || c == nil || !c.is(cellDirty) {
+		return
+	}
+	b.use(sl)
+	s.copyCell(b, a.p, sl, c)
+}
+
+// copySlot copies the dirty cells of one bucket of a slot's table.
+func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
+	p.shard.mu.Lock()
+	defer p.shard.mu.Unlock()
+	if p.dead || sl.dirty == 0 {
+		return 0, true
+	}
+	b.use(sl)
+	next, done = sl.table.walkBucket(from, func(c *cell) {
+		if c.is(cellDirty) {
+			s.copyCell(b, p, sl, c)
+		}
+	})
+	return next, done
+}
+
+// copyCell copies a dirty cell's state and makes it clean; of a large value a portion, or
+// nothing yet: then it notes that there is more to copy.
+func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
+	if o := p.objectOf(*c); o != nil && !c.is(cellTomb) && !o.inline() {
+		o.freeze()
+		if more := (portions{p: p, sl: sl, o: o, stale: o.stale()}); more.stale || s.copyState(b, p, sl, c) {
+			b.rest = append(b.rest, more)
+		}
+		return
+	}
+	s.copyState(b, p, sl, c)
+}
+
+// copyState copies a cell's state, and says whether there is more of the value: then the
+// cell stays dirty.
+func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
+	name := p.name(*c)
+	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
+	b.scratch = diskKey(b.scratch[:0], p.space, k)
+	e := entry{p: p, sl: sl, at: b.arena.take(b.scratch)}
+	flags := p.flags(*c)
+	e.moved = *flags&flagMoved != 0
+	*flags = *flags&^flagMoved | flagDisk
+	b.lsn = max(b.lsn, p.lsn(*c), sl.lastDelete)
+	changed := false // since the pass came to the key
+	if !c.is(cellTomb) {
+		more, changed = s.copyValue(b, p, *c, &e)
+	} else {
+		e.gone = b.arena.take(name)
+	}
+	if !more && !changed {
+		p.dirtyOff(sl, c)
+	}
+	b.entries = append(b.entries, e)
+	return more
+}
+
+func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed bool) {
+	im := image{typ: p.item(c).Type(), inline: true, times: times{deadline: p.deadline(c), created: p.created(c)}, name: p.name(c)}
+	o := p.objectOf(c)
+	if o != nil {
+		im.first = o.val.Earliest()
+	}
+	switch {
+	case o == nil:
+		im.payload = p.slabs.at(c.ref()).value()
+	case o.inline():
+		im.id, im.payload = o.id, appendInline(nil, o.val)
+		o.state = o.state&^stateReplayed | stateInline
+	default:
+		more = s.copyElements(b, o, e)
+		changed = o.side != nil && o.side.any()
+		im.id, im.inline = o.id, false
+		im.payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
+	}
+	e.id, e.times = im.stored(), im.times
+	b.scratch = im.append(b.scratch[:0], e.at)
+	e.rec = b.arena.take(b.scratch)
+	return more, changed
+}
+
+// copyElements copies a portion of what changed of a value whose elements stand by
+// themselves, of all of it the first time, and says whether there is more.
+func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
+	if !o.is(stateStored) {
+		o.state |= stateStored
+		o.more().unsaved = unsaved{rest: true}
+	}
+	if o.is(stateLinked) {
+		delete(e.p.linked, o.id)
+	}
+	o.state &^= stateLinked | stateReplayed
+	if o.side == nil {
+		return false
+	}
+	at := func(elem []byte) []byte {
+		b.scratch = append(binary.BigEndian.AppendUint64(b.scratch[:0], o.id), elem...)
+		return b.arena.take(b.scratch)
+	}
+	put := func(elem, val []byte, deadline int64) {
+		at := at(elem)
+		b.scratch = appendElement(b.scratch[:0], at, deadline, val)
+		e.elements = append(e.elements, element{at, b.arena.take(b.scratch)})
+	}
+	u, limit := &o.side.unsaved, b.arena.bytes+s.checkpointer.portionBytes
+	if u.rest {
+		each := max(o.val.Bytes()/max(o.val.Len(), 1), 1)
+		u.cursor = o.val.Scan(u.cursor, max(1, min(s.checkpointer.portion, s.checkpointer.portionBytes/each)), put)
+		u.rest = u.cursor != 0
+	} else {
+		for elem := range u.frozen {
+			if len(e.elements) >= s.checkpointer.portion || b.arena.bytes >= limit {
+				break
+			}
+			if val, deadline, ok := o.val.Element([]byte(elem)); ok {
+				put([]byte(elem), val, deadline)
+			} else {
+				e.elements = append(e.elements, element{at: at([]byte(elem))})
+			}
+			delete(u.frozen, elem)
+		}
+	}
+	if more = u.rest || len(u.frozen) > 0; !more {
+		u.frozen = nil
+		o.lean()
+	}
+	return more
+}
+
+// portions is a value of which there is more to copy.
+type portions struct {
+	p     *part
+	sl    *slot
+	o     *Object
+	stale bool // elements on disk have to go first
+}
+
+// copyRest copies the rest of values that the batch has a part of, and writes the batch
+// when that makes it too large.
+func (s *Store) copyRest(b *cpBatch) error {
+	for len(b.rest) > 0 {
+		n := len(b.rest) - 1
+		r := b.rest[n]
+		b.rest[n] = portions{}
+		b.rest = b.rest[:n]
+		if r.stale {
+			if err := s.wipe(r.o.id); err != nil {
+				s.uncopy(b)
+				return err
+			}
+		}
+		for more := true; more; {
+			if err := s.portionDone(b); err != nil {
+				return err
+			}
+			more = s.copyPortion(b, r)
+		}
+	}
+	if b.arena.bytes >= s.checkpointer.batchBytes {
+		return s.commitBatch(b)
+	}
+	return nil
+}
+
+func (s *Store) portionDone(b *cpBatch) error {
+	if s.checkpointer.onPortion != nil {
+		if err := s.checkpointer.onPortion(); err != nil {
+			s.uncopy(b)
+			return err
+		}
+	}
+	if b.arena.bytes >= s.checkpointer.batchBytes {
+		return s.commitBatch(b)
+	}
+	return nil
+}
+
+// copyPortion copies the next portion of a value, if it still is its key's: what became
+// of it since the checkpoint began is in the part of the log that stays.
+func (s *Store) copyPortion(b *cpBatch, r portions) (more bool) {
+	r.p.shard.mu.Lock()
+	defer r.p.shard.mu.Unlock()
+	if r.p.dead || r.o.is(stateGone) {
+		return false
+	}
+	name := r.o.name()
+	c := r.p.find(r.sl, Key{Slot: r.sl.num, Hash: s.hash(name), Name: name})
+	if c == nil || r.p.objectOf(*c) != r.o {
+		return false
+	}
+	b.use(r.sl)
+	return s.copyState(b, r.p, r.sl, c)
+}
+
+// wipe deletes the elements that stand on disk under an id, in bounded transactions.
+func (s *Store) wipe(id uint64) error {
+	prefix := binary.BigEndian.AppendUint64(nil, id)
+	left := false
+	err := s.view(func(tx *bolt.Tx) error {
+		k, _ := tx.Bucket(bucketElements).Cursor().Seek(prefix)
+		left = hasPrefix(k, prefix)
+		return nil
+	})
+	for left && err == nil {
+		began := s.clock.Mono()
+		err = s.update(func(tx *bolt.Tx) (err error) {
+			left, err = deleteRange(tx.Bucket(bucketElements), prefix)
+			return err
+		})
+		s.pace(s.clock.Mono() - began)
+	}
+	return err
+}
+
+// uncopy makes the keys of a batch that could not be written dirty again.
+func (s *Store) uncopy(b *cpBatch) {
+	for _, e := range b.entries {
+		e.p.shard.mu.Lock()
+		for from, done := uint32(0), false; !done; {
+			from, done = e.sl.table.walkBucket(from, func(c *cell) {
+				var scratch [256]byte
+				name := e.p.name(*c)
+				k := Key{Slot: e.sl.num, Hash: s.hash(name), Name: name}
+				if !bytes.Equal(diskKey(scratch[:0], e.p.space, k), e.at) {
+					return
+				}
+				if e.moved {
+					*e.p.flags(*c) |= flagMoved
+				}
+				if o := e.p.objectOf(*c); o != nil && o.id == e.id {
+					for _, el := range e.elements {
+						o.change(el.at[8:])
+					}
+				}
+				e.p.markDirty(e.sl, c)
+			})
+		}
+		e.p.shard.mu.Unlock()
+	}
+	for _, sl := range b.slots {
+		sh := s.shards[s.shardOf(sl.num)]
+		sh.mu.Lock()
+		sl.inflight = false
+		sh.mu.Unlock()
+	}
+}
