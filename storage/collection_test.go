@@ -21,17 +21,6 @@ func (h *harness) hash(k Key, fn func(*Txn, *Hash)) {
 	}, k)
 }
 
-func (h *harness) list(k Key, fn func(*Txn, *List)) {
-	h.t.Helper()
-	h.do(func(t *Txn) {
-		v, err := t.List(k)
-		if err != nil {
-			h.t.Fatalf("List: %v", err)
-		}
-		fn(t, &v)
-	}, k)
-}
-
 func (h *harness) eventNames() (names []string) {
 	for _, e := range h.events {
 		names = append(names, e.Name)

@@ -97,7 +97,7 @@ func (h *harness) open() {
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
 	}
-	s.window.size = 8  // it is read and cut often
+	s.window.size = 8 // it is read and cut often
 	if h.portions {
 		s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
 	}
@@ -181,6 +181,13 @@ func (h *harness) verify(names map[name]bool) {
 		h.t.Fatalf("the store has\n%v\nand must have\n%v", got, want)
 	}
 	h.check()
+	if live := h.model.live(h.clock.Now()); len(live) < len(h.model) {
+		// The look-ups removed what was due, key by key. A crash between two such batches
+		// leaves the counts with keys that the first of them says are reaped.
+		h.model = live
+		h.changed()
+		h.commit()
+	}
 }
 
 func (h *harness) check() {
