@@ -2,6 +2,7 @@ package storage
 
 import (
 	"math/rand/v2"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -81,9 +82,31 @@ func (s *Store) keepHouse() {
 		s.StartCheckpoint()
 	}
 	s.lowSpace.Store(s.spaceIsLow())
-	if limit > 0 && used > limit {
-		s.evict(used - limit)
+	if limit > 0 {
+		if over := used + min(s.overhead.measure(used), limit/overheadShare) - limit; over > 0 {
+			s.evict(over)
+		}
 	}
+}
+
+// overheadShare bounds the part of MaxMemory that keys leave to other uses.
+const overheadShare = 4
+
+// overhead is the memory that the store's accounts do not show: pages and batches of a
+// checkpoint, holes between blocks, buffers of clients.
+type overhead struct {
+	cycles uint64 // of the collector, which measures what is live
+	bytes  int64
+}
+
+// measure gives the overhead as of the last collection; used is what the accounts show.
+func (o *overhead) measure(used int64) int64 {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(samples)
+	if cycles := samples[1].Value.Uint64(); cycles != o.cycles {
+		o.cycles, o.bytes = cycles, max(0, int64(samples[0].Value.Uint64())-used)
+	}
+	return o.bytes
 }
 
 // maxDelay bounds what slowing down adds to a commit.

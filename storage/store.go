@@ -162,6 +162,7 @@ type Store struct {
 	onCompact    func(compactStep) error // of tests
 	garbage      garbage
 	window       window
+	overhead     overhead // of housekeeping alone
 	loads        loads
 	reaper       *ttl.Reaper
 	lateness     ttl.Lateness

@@ -40,6 +40,8 @@ func serve(cfg *config.Config) (err error) {
 	defer func() { err = errors.Join(err, stopDebug()) }()
 
 	commands.SetValueLimits(cfg) // before any value is read
+	defer tuneCollector(cfg)()
+
 	var bell server.Bell
 	store, found, err := storage.Open(storage.Options{
 		Dir: cfg.String("dir"), FS: logFiles(cfg.Int("debug-sync-delay")), Clock: clock.System, Logger: logger,
