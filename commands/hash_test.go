@@ -260,3 +260,22 @@ func TestHashStatistics(t *testing.T) {
 		t.Errorf("%d hits and %d misses", hits, misses)
 	}
 }
+
+// As TestHotCommandsDoNotAllocate, for a small hash and for a large one.
+func TestHotHashCommandsDoNotAllocate(t *testing.T) {
+	for _, size := range []int{10, 1000} {
+		run := hot(t)
+		for i := range size {
+			run(byteArgs("HSET", "h", fmt.Sprint("f", i), "1000000"))
+		}
+		for _, call := range []string{
+			"HGET h f7", "HGET h none", "HGET none f", "HMGET h f1 f2 f3", "HEXISTS h f7", "HSET h f7 1000001",
+			"HINCRBY h f5 1", "HEXPIRE h 100 FIELDS 1 f3", "HTTL h FIELDS 1 f3", "HDEL h none", "HSETNX h f7 v",
+		} {
+			args := byteArgs(strings.Fields(call)...)
+			if n := testing.AllocsPerRun(2000, func() { run(args) }); n != 0 {
+				t.Errorf("%d fields, %s: %v allocations", size, call, n)
+			}
+		}
+	}
+}
