@@ -296,6 +296,7 @@ func infoStats(c *Ctx, b *infoText) {
 	b.int("sync_full", 0)
 	b.int("sync_partial_ok", 0)
 	b.int("sync_partial_err", 0)
+	b.int("expired_subkeys", st.ExpiredElements)
 	b.int("expired_keys", st.Expired)
 	b.float("expired_stale_perc", 0, 2, "")
 	b.int("expired_time_cap_reached_count", 0)
