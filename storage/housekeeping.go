@@ -109,21 +109,27 @@ func (o *overhead) measure(used int64) int64 {
 	return o.bytes
 }
 
-// maxDelay bounds what slowing down adds to a commit.
-const maxDelay = 4 * time.Millisecond
+const (
+	// usualDelay is what slowing down adds to a commit where it is to have an effect.
+	usualDelay = 4 * time.Millisecond
+	// maxDelay is for when that was not enough. Reads wait as well.
+	maxDelay = 4 * usualDelay
+)
 
 // slowDown keeps writers from outrunning the checkpoints. When the log is half as long
 // again as it should be, by its size or by its time to replay, checkpoints stop resting;
-// from twice as long on, commits are delayed, the more the longer it is. Memory counts
-// from a tenth over its bound, because keys that are not on disk yet cannot leave it.
+// from twice as long on, commits are delayed, more and more, so that it hardly gets three
+// times as long: that is what a restart may take. Memory counts from a tenth over its
+// bound, because keys that are not on disk yet cannot leave it.
 func (s *Store) slowDown(used, limit int64) {
 	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
-	over := max(2*(length-2), 0)
+	over := min(2*max(length-2, 0), 2)
+	over *= over
 	if limit > 0 {
-		over = max(over, float64(used)/float64(limit)-1.1)
+		over = max(over, min(float64(used)/float64(limit)-1.1, 1))
 	}
 	s.checkpointer.hurry.Store(length > 1.5 || over > 0)
-	s.delay.Store(int64(min(over, 1) * float64(maxDelay)))
+	s.delay.Store(int64(over * float64(usualDelay)))
 }
 
 // Delay is how long whoever commits should wait after it, so that checkpoints keep up;

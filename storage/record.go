@@ -52,7 +52,7 @@ var errBadRecord = errors.New("storage: a log record does not parse")
 // recordCost is about what replaying a record costs a processor, in nanoseconds: those
 // that change a key instead of stating it may have to read it from the data file. To it
 // comes byteCost for each byte of a batch.
-var recordCost = [...]int64{recPut: 900, recLarge: 2000, recElement: 1000, recRemove: 1000, recRange: 10_000, recDelete: 900,
+var recordCost = [...]int64{recPut: 1000, recLarge: 2000, recElement: 1000, recRemove: 1000, recRange: 10_000, recDelete: 1000,
 	recDeadline: 5000, recLink: 10_000, recMore: 300, recLess: 300}
 
 const byteCost = 1
