@@ -115,8 +115,9 @@ type entry struct {
 }
 
 type element struct {
-	at  []byte
-	rec []byte // nil: the element is gone
+	name []byte
+	at   []byte
+	rec  []byte // nil: the element is gone
 }
 
 type cpBatch struct {
@@ -521,7 +522,7 @@ func (w *batchWriter) elements(bucket *bolt.Bucket, b *cpBatch) error {
 	var changes []ttlChange
 	for i := range b.entries {
 		for _, el := range b.entries[i].elements {
-			changes = append(changes, ttlChange(el))
+			changes = append(changes, ttlChange{el.at, el.rec})
 		}
 	}
 	return putAll(bucket, changes)

@@ -287,7 +287,7 @@ func (p *proof) value(at, record []byte) bool {
 }
 
 func (p *proof) element(at, record []byte) bool {
-	_, _, err := parseElement(at, record)
+	_, _, _, err := parseElement(at, record)
 	return err == nil
 }
 

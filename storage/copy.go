@@ -125,14 +125,11 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 	if o.side == nil {
 		return false
 	}
-	at := func(elem []byte) []byte {
-		b.scratch = append(binary.BigEndian.AppendUint64(b.scratch[:0], o.id), elem...)
-		return b.arena.take(b.scratch)
-	}
 	put := func(elem, val []byte, deadline int64) {
-		at := at(elem)
-		b.scratch = appendElement(b.scratch[:0], at, deadline, val)
-		e.elements = append(e.elements, element{at, b.arena.take(b.scratch)})
+		el := b.element(o.id, elem)
+		b.scratch = appendElement(b.scratch[:0], el.at, elem, deadline, val)
+		el.rec = b.arena.take(b.scratch)
+		e.elements = append(e.elements, el)
 	}
 	u, limit := &o.side.unsaved, b.arena.bytes+s.checkpointer.portionBytes
 	if u.rest {
@@ -147,7 +144,7 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 			if val, deadline, ok := o.val.Element([]byte(elem)); ok {
 				put([]byte(elem), val, deadline)
 			} else {
-				e.elements = append(e.elements, element{at: at([]byte(elem))})
+				e.elements = append(e.elements, b.element(o.id, []byte(elem)))
 			}
 			delete(u.frozen, elem)
 		}
@@ -157,6 +154,16 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 		o.lean()
 	}
 	return more
+}
+
+// element names an element, which as a rule is part of where it stands.
+func (b *cpBatch) element(id uint64, elem []byte) element {
+	b.scratch = elementKey(b.scratch[:0], id, elem)
+	at := b.arena.take(b.scratch)
+	if len(elem) > longName {
+		return element{name: b.arena.take(elem), at: at}
+	}
+	return element{name: at[8:], at: at}
 }
 
 // portions is a value of which there is more to copy.
@@ -261,7 +268,7 @@ func (s *Store) uncopy(b *cpBatch) {
 				}
 				if o := e.p.objectOf(*c); o != nil && o.id == e.id {
 					for _, el := range e.elements {
-						o.change(el.at[8:])
+						o.change(el.name)
 					}
 				}
 				e.p.markDirty(e.sl, c)

@@ -24,7 +24,8 @@ import (
 //	garbage   what is left to delete (garbage.go)
 //
 // A name is a byte 0 and the key, or a byte 1 and the SHA-256 of a key too long for
-// bbolt; the record then holds the key. hash is the leading 32 bits of the key's hash.
+// bbolt; the record then holds the key. An element too long for bbolt stands under its
+// head and the SHA-256 of it, and its tail before its value. hash is the leading 32 bits of the key's hash.
 // Integers in keys are big-endian.
 //
 //	record  0       4       8      9
@@ -291,9 +292,9 @@ func eachElement(tx *bolt.Tx, id uint64, fn func(elem, val []byte, deadline int6
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	c := tx.Bucket(bucketElements).Cursor()
 	for k, rec := c.Seek(prefix); hasPrefix(k, prefix); k, rec = c.Next() {
-		deadline, val, err := parseElement(k, rec)
+		elem, deadline, val, err := parseElement(k, rec)
 		if err == nil {
-			err = fn(k[8:], val, deadline)
+			err = fn(elem, val, deadline)
 		}
 		if err != nil {
 			return err
@@ -330,30 +331,47 @@ func eachInline(payload []byte, put func(elem, val []byte, deadline int64) error
 	return nil
 }
 
-// appendElement encodes an element's value: check, deadline, value.
-func appendElement(dst, at []byte, deadline int64, val []byte) []byte {
+// elementKey appends where an element of the value with an id stands in elements.
+func elementKey(dst []byte, id uint64, elem []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, id)
+	if len(elem) <= longName {
+		return append(dst, elem...)
+	}
+	sum := sha256.Sum256(elem)
+	return append(append(dst, elem[:longName]...), sum[:]...)
+}
+
+// appendElement encodes an element's value for disk key at: check, deadline, the tail of
+// a long element, value.
+func appendElement(dst, at, elem []byte, deadline int64, val []byte) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.AppendUvarint(dst, uint64(deadline))
+	if len(elem) > longName {
+		dst = appendBytes(dst, elem[longName:])
+	}
 	dst = append(dst, val...)
 	sum := crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, dst[start+4:])
 	binary.LittleEndian.PutUint32(dst[start:], sum)
 	return dst
 }
 
-func parseElement(at, record []byte) (deadline int64, val []byte, err error) {
-	if len(record) < 5 {
-		return 0, nil, ErrCorrupt
+func parseElement(at, record []byte) (elem []byte, deadline int64, val []byte, err error) {
+	if len(record) < 5 || len(at) < 8 {
+		return nil, 0, nil, ErrCorrupt
 	}
 	if crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, record[4:]) != binary.LittleEndian.Uint32(record) {
-		return 0, nil, ErrCorrupt
+		return nil, 0, nil, ErrCorrupt
 	}
 	f := fields{rest: record[4:]}
 	deadline = int64(f.int())
-	if f.bad {
-		return 0, nil, ErrCorrupt
+	if elem = at[8:]; len(elem) > longName {
+		elem = append(elem[:longName:longName], f.bytes()...)
 	}
-	return deadline, f.rest, nil
+	if f.bad {
+		return nil, 0, nil, ErrCorrupt
+	}
+	return elem, deadline, f.rest, nil
 }
 
 // appendCreated encodes a ttl entry's value: check, created if it is about a key.

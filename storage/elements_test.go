@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -156,4 +157,63 @@ func TestElementsLeftBehind(t *testing.T) {
 	})
 	h.check()
 	_ = h.s.Close(false)
+}
+
+// TestLongElements: elements that are too long for keys of the data file, and differ only
+// at their end, come back from it, change and go like any others.
+func TestLongElements(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	k, l := h.s.Key(0, []byte("k")), h.s.Key(0, []byte("l"))
+	field := func(n int, end string) []byte { return []byte(strings.Repeat("x", n-len(end)) + end) }
+	sizes := []int{longName - 1, longName, longName + 1, longName + 32, 40_000, 1_000_000}
+	h.hash(k, func(_ *Txn, v *Hash) {
+		for _, n := range sizes {
+			v.Set(field(n, "a"), []byte("1"), 0)
+			v.Set(field(n, "b"), []byte("2"), h.clock.Now()+1000)
+			v.Set(field(n, "c"), []byte("3"), 0)
+		}
+	})
+	h.do(func(tx *Txn) {
+		s, err := tx.Set(l)
+		if err != nil || !s.Add(field(40_000, "")) {
+			t.Fatal(err)
+		}
+	}, l)
+	h.reopen()
+	h.check()
+	h.hash(k, func(_ *Txn, v *Hash) {
+		for _, n := range sizes {
+			if !v.Delete(field(n, "a")) || v.Set(field(n, "c"), []byte("4"), 0) {
+				t.Fatalf("the fields of %d bytes did not come back", n)
+			}
+		}
+	})
+	h.reopen()
+	h.check()
+	h.hash(k, func(_ *Txn, v *Hash) {
+		if v.Value().Len() != 2*len(sizes) {
+			t.Fatalf("%d fields are left", v.Value().Len())
+		}
+		for _, n := range sizes {
+			val, _, ok := v.Value().Get(field(n, "c"))
+			if _, deadline, timed := v.Value().Get(field(n, "b")); !ok || string(val) != "4" || !timed || deadline == 0 {
+				t.Fatalf("a field of %d bytes: %q, deadline %d", n, val, deadline)
+			}
+		}
+	})
+	h.clock.Advance(time.Second)
+	h.s.Reap()
+	h.reopen()
+	h.check()
+	h.hash(k, func(_ *Txn, v *Hash) {
+		if v.Value().Len() != len(sizes) {
+			t.Fatalf("%d fields outlive those that were due", v.Value().Len())
+		}
+	})
+	h.do(func(tx *Txn) {
+		if s, err := tx.Set(l); err != nil || s.Value().Len() != 1 {
+			t.Fatalf("the set has %d members, %v", s.Value().Len(), err)
+		}
+	}, l)
 }
