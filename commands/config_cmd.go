@@ -69,7 +69,7 @@ func configGet(c *Ctx) error {
 
 func configSet(c *Ctx) error {
 	if len(c.Args)%2 != 0 {
-		return errArity(c.Spec.full)
+		return ErrSyntax
 	}
 	var pairs []config.Pair
 	for args := c.Args[2:]; len(args) > 0; args = args[2:] {

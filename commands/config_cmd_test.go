@@ -19,7 +19,7 @@ func TestConfigCommands(t *testing.T) {
 		CONFIG GET nothing -> []
 		CONFIG GET -> -ERR wrong number of arguments for 'config|get' command
 		CONFIG SET a -> -ERR wrong number of arguments for 'config|set' command
-		CONFIG SET a b c -> -ERR wrong number of arguments for 'config|set' command
+		CONFIG SET a b c -> -ERR syntax error
 		CONFIG SET foo bar -> -ERR Unknown option or number of arguments for CONFIG SET - 'foo'
 		CONFIG SET port 1 -> -ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config
 		CONFIG SET maxmemory 1zb -> -ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value

@@ -64,6 +64,7 @@ var timeUnits = []timeUnit{{"EX", false, false}, {"PX", true, false}, {"EXAT", f
 type gen struct {
 	*rand.Rand
 	absolute bool // deadlines are Unix times only, so that both servers have the same ones
+	few      bool // all types meet on few keys
 	wait     bool
 }
 
@@ -80,6 +81,9 @@ func (g *gen) between(low, high int) string { return strconv.Itoa(low + g.IntN(h
 
 // key draws one of few, so that steps meet on the same keys.
 func (g *gen) key() string {
+	if g.few {
+		return g.from("a", "b", "c")
+	}
 	return g.from("a", "a", "a", "b", "b", "{a}x", "", "k\x00\r\n\xff", "long:"+strings.Repeat("k", 300))
 }
 
@@ -210,12 +214,16 @@ func (g *gen) pattern() string {
 
 // command draws one.
 func (g *gen) command() []string {
+	pool := generators
+	if g.few {
+		pool = mixedGenerators
+	}
 	var total int
-	for _, c := range generators {
+	for _, c := range pool {
 		total += c.weight
 	}
 	n := g.IntN(total)
-	for _, c := range generators {
+	for _, c := range pool {
 		if n -= c.weight; n < 0 {
 			return g.disturb(c.draw(g))
 		}

@@ -27,7 +27,7 @@ var hashValues = []func(key string) []string{
 
 // hash draws a key that is mostly a hash's.
 func (g *gen) hash() string {
-	if g.chance(12) {
+	if g.few || g.chance(12) {
 		return g.key()
 	}
 	return g.from("h", "h", "h", "g")

@@ -32,7 +32,7 @@ var listValues = []func(key string) []string{
 
 // list draws a key that is mostly a list's.
 func (g *gen) list() string {
-	if g.chance(15) {
+	if g.few || g.chance(15) {
 		return g.key()
 	}
 	return g.from("l", "l", "m")

@@ -34,7 +34,7 @@ var setValues = []func(key string) []string{
 
 // set draws a key that is mostly a set's.
 func (g *gen) set() string {
-	if g.chance(8) {
+	if g.few || g.chance(8) {
 		return g.key()
 	}
 	return g.from("s", "s", "s", "t", "u", "v")

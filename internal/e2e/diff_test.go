@@ -43,8 +43,8 @@ type diffCase struct {
 	steps    []step
 }
 
-func drawCase(seed uint64) diffCase {
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, 0))}
+func drawCase(seed uint64, few bool) diffCase {
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, 0)), few: few}
 	g.absolute = g.chance(50)
 	c := diffCase{absolute: g.absolute}
 	for range diffSteps {
@@ -82,10 +82,16 @@ var bulkFlag = []string{"--proto-max-bulk-len", strconv.Itoa(bulkLimit)}
 // in memory, every so many steps.
 func (s *both) runCases(t *testing.T, cases uint64, between func(*diffRun) error) {
 	t.Helper()
+	s.run(t, cases, false, between)
+}
+
+// run is runCases; few says that all types meet on few keys.
+func (s *both) run(t *testing.T, cases uint64, few bool, between func(*diffRun) error) {
+	t.Helper()
 	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
 	run := func(c diffCase) ([]string, error) { return s.runCase(c, between) }
 	for i := range cases {
-		c := drawCase(first + i)
+		c := drawCase(first+i, few)
 		if _, err := run(c); err != nil {
 			c, history, err := shorten(c, err, run)
 			t.Fatalf("KEYP_DIFF_SEED=%d, %d steps:\n%s\n%v", first+i, len(c.steps), strings.Join(history, "\n"), err)
@@ -143,9 +149,11 @@ func (s *both) runCase(c diffCase, between func(*diffRun) error) (history []stri
 	if err := r.open(s); err != nil {
 		return nil, err
 	}
-	keyp, redis, err := r.conns[1].ask("FLUSHALL")
-	if err != nil || keyp.text != "OK" || redis.text != "OK" {
-		return nil, fmt.Errorf("FLUSHALL: %s, %s, %w", keyp.text, redis.text, err)
+	for _, clean := range [][]string{{"FLUSHALL"}, usualLimits} {
+		keyp, redis, err := r.conns[1].ask(clean...)
+		if err != nil || keyp.text != "OK" || redis.text != "OK" {
+			return nil, fmt.Errorf("%s: %s, %s, %w", clean[0], keyp.text, redis.text, err)
+		}
 	}
 	for i, step := range c.steps {
 		if between != nil && i%loseEvery == loseEvery-1 {

@@ -66,7 +66,13 @@ func (m *members) put(r rule, key, val []byte, deadline int64) (created bool) {
 		return m.big.put(key, val, deadline)
 	}
 	off, e, ok := m.small.find(key)
-	if len(key) > r.size || !r.scored && len(val) > r.size || !ok && m.small.len() >= r.entries {
+	room := r.entries
+	if ok && r.scored { // Redis looks at the length of hashes also when a field changes
+		room = math.MaxInt
+	} else if !ok {
+		room--
+	}
+	if len(key) > r.size || !r.scored && len(val) > r.size || m.small.len() > room {
 		m.grow(r)
 		return m.big.put(key, val, deadline)
 	}

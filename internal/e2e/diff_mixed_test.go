@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"keyp/internal/testkit"
+)
+
+// mixedGenerators are those of all families and some more, for cases in which all types
+// meet on few keys: commands of one type on another, types that SET, RENAME, COPY and DEL
+// change, values that pass limits which change meanwhile.
+var mixedGenerators = slices.Concat(generators, []generator{
+	{30, func(g *gen) []string { return append([]string{"DEL"}, g.keys(2)...) }},
+	{8, drawSomeZSet},
+	{6, func(g *gen) []string { return append([]string{"ZREM", g.key()}, g.members(3)...) }},
+	{5, func(g *gen) []string { return []string{"ZRANGE", g.key(), g.index(), g.index(), "WITHSCORES"} }},
+	{3, func(g *gen) []string { return []string{g.from("ZPOPMIN", "ZPOPMAX"), g.key(), g.between(0, 3)} }},
+	{3, func(g *gen) []string { return []string{g.from("ZCARD", "LLEN", "HLEN", "SCARD", "STRLEN"), g.key()} }},
+	{4, func(g *gen) []string {
+		return []string{g.from("ZUNIONSTORE", "ZINTERSTORE", "ZDIFFSTORE"), g.key(), "2", g.key(), g.key()}
+	}},
+	{10, func(g *gen) []string { return []string{"OBJECT", "ENCODING", g.key()} }},
+	{5, func(g *gen) []string { return []string{"TYPE", g.key()} }},
+	{6, drawLimit},
+	{5, drawGrowing},
+})
+
+// usualLimits puts the limits that drawLimit changes back.
+var usualLimits = []string{"CONFIG", "SET", "hash-max-listpack-entries", "512", "hash-max-listpack-value", "64",
+	"zset-max-listpack-entries", "128", "zset-max-listpack-value", "64", "set-max-intset-entries", "512"}
+
+func drawSomeZSet(g *gen) []string {
+	args := []string{"ZADD", g.key()}
+	for _, m := range g.members(5) {
+		args = append(args, g.between(-3, 3), m)
+	}
+	return args
+}
+
+// lowLimits are more than a command of few elements has, since newer versions judge a new
+// value by the number of elements that the command names, the same ones or not.
+var lowLimits = []string{"8", "10", "16", "128"}
+
+// drawLimit changes where small values end.
+func drawLimit(g *gen) []string {
+	return one(g,
+		[]string{"CONFIG", "SET", g.from("hash-max-listpack-entries", "hash-max-ziplist-entries"), g.from(lowLimits...)},
+		[]string{"CONFIG", "SET", g.from("zset-max-listpack-entries", "zset-max-ziplist-entries"), g.from(lowLimits...)},
+		[]string{"CONFIG", "SET", "set-max-intset-entries", g.from(lowLimits...)},
+		[]string{"CONFIG", "SET", g.from("hash-max-listpack-value", "zset-max-ziplist-value"), g.from("5", "64")},
+	)
+}
+
+// drawGrowing adds a few elements, new ones mostly.
+func drawGrowing(g *gen) []string {
+	name := g.from("HSET", "SADD", "ZADD", "RPUSH")
+	args := []string{name, g.key()}
+	for range 6 {
+		element := strconv.Itoa(g.IntN(40))
+		switch name {
+		case "HSET":
+			args = append(args, element, g.between(0, 9))
+		case "ZADD":
+			args = append(args, g.between(0, 9), element)
+		default:
+			args = append(args, element)
+		}
+	}
+	return args
+}
+
+// TestDiffMixedTypes: see mixedGenerators.
+func TestDiffMixedTypes(t *testing.T) {
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
+	s.run(t, environ(t, "KEYP_DIFF_CASES", diffCases), true, nil)
+}
+
+// TestDiffMixedTypesOverRestarts: the same when Keyp is killed and started again between
+// commands. Limits are given again then, so that they stay the same.
+func TestDiffMixedTypesOverRestarts(t *testing.T) {
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
+	s.run(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/10), true, func(r *diffRun) error {
+		limits, err := r.conns[0].redis.do("CONFIG", "GET", "*-max-*")
+		if err != nil {
+			return err
+		}
+		if err := r.restart(s); err != nil {
+			return err
+		}
+		for option := range slices.Chunk(limits.texts(), 2) {
+			if strings.Contains(option[0], "-max-listpack-") || strings.Contains(option[0], "-max-intset-") {
+				if set, err := r.conns[0].keyp.do("CONFIG", "SET", option[0], option[1]); err != nil || set.text != "OK" {
+					return fmt.Errorf("CONFIG SET %q: %s, %w", option, brief(set.raw), err)
+				}
+			}
+		}
+		return nil
+	})
+}
