@@ -2,6 +2,7 @@ package storage
 
 import (
 	"math/rand/v2"
+	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ func (s *Store) checkpointLoop() {
 		case <-s.checkpointer.kick:
 			_ = s.Checkpoint() // it has logged its error, and Err tells of a fatal one
 			s.checkpointer.wanted.Add(-1)
+			debug.FreeOSMemory() // its batches and pages are garbage, a hundred MB and more
 		case <-s.quit.Done():
 			return
 		}
