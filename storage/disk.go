@@ -234,9 +234,8 @@ func (m *image) stored() uint64 {
 func (m *image) value(tx *bolt.Tx) (object.Value, error) {
 	if !m.inline {
 		v, err := readElements(tx, m.typ, m.id)
-		want := fields{rest: m.payload}
-		if err == nil && !m.partial && (int(want.int()) != v.Len() || want.bad) {
-			err = fmt.Errorf("%w: value %d has %d elements", ErrCorrupt, m.id, v.Len())
+		if err == nil && !m.partial {
+			err = m.counts(v)
 		}
 		return v, err
 	}
@@ -246,6 +245,24 @@ func (m *image) value(tx *bolt.Tx) (object.Value, error) {
 		return v, nil
 	}
 	return v, eachInline(m.payload, v.Put)
+}
+
+// elements is how many the record of a value that stands by element says it has, -1 if
+// that is damaged.
+func (m *image) elements() int {
+	want := fields{rest: m.payload}
+	if n := want.int(); !want.bad {
+		return int(n)
+	}
+	return -1
+}
+
+// counts checks that a value is whole.
+func (m *image) counts(v object.Value) error {
+	if m.elements() != v.Len() {
+		return fmt.Errorf("%w: value %d has %d elements", ErrCorrupt, m.id, v.Len())
+	}
+	return nil
 }
 
 // live says whether there is something of the key at an instant, in Unix milliseconds.
@@ -267,7 +284,7 @@ func (m *image) live(tx *bolt.Tx, now int64) (bool, error) {
 	if m.inline {
 		err = eachInline(m.payload, see)
 	} else {
-		err = eachElement(tx, m.id, see)
+		err = eachElement(tx, m.id, nil, see)
 	}
 	if alive {
 		err = nil
@@ -281,17 +298,19 @@ var errEnough = errors.New("enough")
 // readElements makes a value of the elements that stand under its id.
 func readElements(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
 	v := object.New(typ)
-	if err := eachElement(tx, id, v.Put); err != nil {
-		return nil, fmt.Errorf("%w: element of value %d", ErrCorrupt, id)
+	if err := eachElement(tx, id, nil, v.Put); err != nil {
+		return nil, badElement(id)
 	}
 	return v, nil
 }
 
-// eachElement visits the elements that stand under an id.
-func eachElement(tx *bolt.Tx, id uint64, fn func(elem, val []byte, deadline int64) error) error {
+func badElement(id uint64) error { return fmt.Errorf("%w: element of value %d", ErrCorrupt, id) }
+
+// eachElement visits the elements that stand under an id, from one on, nil being the first.
+func eachElement(tx *bolt.Tx, id uint64, from []byte, fn func(elem, val []byte, deadline int64) error) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	c := tx.Bucket(bucketElements).Cursor()
-	for k, rec := c.Seek(prefix); hasPrefix(k, prefix); k, rec = c.Next() {
+	for k, rec := c.Seek(elementKey(nil, id, from)); hasPrefix(k, prefix); k, rec = c.Next() {
 		elem, deadline, val, err := parseElement(k, rec)
 		if err == nil {
 			err = fn(elem, val, deadline)

@@ -100,6 +100,7 @@ func (h *harness) open() {
 	s.window.size = 8 // it is read and cut often
 	if h.portions {
 		s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
+		s.loads.stretch, s.loads.stretchTime = 30, 0
 	}
 	s.db.NoSync = true // the kernel keeps what a test's crash could take from the file
 	h.s, h.txn = s, s.NewTxn()

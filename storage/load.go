@@ -1,15 +1,23 @@
 package storage
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/object"
 )
 
 // loads is the queue of keys that sessions wait for.
 type loads struct {
 	queue chan load
+	// stretch is how many elements are read in one transaction at least, stretchTime how
+	// long it goes on with that.
+	stretch     int
+	stretchTime time.Duration
+	onStretch   func() // of tests: after each stretch
 }
 
 type load struct {
@@ -19,7 +27,15 @@ type load struct {
 
 const loadWorkers = 4
 
-func (l *loads) init() { l.queue = make(chan load, 1024) }
+const (
+	stretchSize = 1024
+	stretchTime = 5 * time.Millisecond
+)
+
+func (l *loads) init() {
+	l.queue = make(chan load, 1024)
+	l.stretch, l.stretchTime = stretchSize, stretchTime
+}
 
 // Load brings keys into memory, or the knowledge that they do not exist, and then
 // calls done, on another goroutine. The error is about the data file: a record that is
@@ -89,19 +105,17 @@ func (s *Store) loadKey(k Key) error {
 		sh.mu.Unlock()
 
 		got, found, err := s.readKey(p.space, k)
-		if err != nil {
-			return err
-		}
 		s.stats.Loads.Add(1)
 
 		sh.mu.Lock()
 		fresh := sh.parts[k.DB] == p && sl.epoch == epoch
-		if fresh && p.find(sl, k) == nil {
+		if fresh && p.find(sl, k) == nil && err == nil {
 			p.learn(k, got, found)
 		}
+		fresh = fresh && (err == nil || p.find(sl, k) == nil)
 		sh.mu.Unlock()
 		if fresh {
-			return nil
+			return err
 		}
 	}
 	return fmt.Errorf("storage: key %q changes too often to be read", clip(k.Name))
@@ -138,8 +152,12 @@ func (p *part) learn(k Key, got resident, found bool) {
 	}
 }
 
+// readKey reads a key from the data file, a large value in stretches. What it gives is of
+// no use if the slot's epoch has changed meanwhile, an error included: the value may have
+// come into memory by other ways, been changed there and written again, or be garbage.
 func (s *Store) readKey(space uint32, k Key) (got resident, found bool, err error) {
 	at := diskKey(make([]byte, 0, 64), space, k)
+	var large image
 	err = s.view(func(tx *bolt.Tx) error {
 		record := tx.Bucket(bucketValues).Get(at)
 		if record == nil {
@@ -151,10 +169,54 @@ func (s *Store) readKey(space uint32, k Key) (got resident, found bool, err erro
 		}
 		found = true
 		s.reportBadTime(&im)
-		got, err = im.resident(tx)
-		return err
+		if im.inline || im.elements() <= s.loads.stretch {
+			got, err = im.resident(tx)
+			return err
+		}
+		large = im
+		large.name, large.payload = k.Name, bytes.Clone(im.payload)
+		return nil
 	})
+	if err == nil && large.typ != object.None {
+		got, err = s.readLarge(&large)
+	}
 	return got, found, err
+}
+
+// readLarge reads a value that stands by element, in short read transactions: a long one
+// would keep the pages that checkpoints free meanwhile from being used again.
+func (s *Store) readLarge(im *image) (resident, error) {
+	got := resident{deadline: im.deadline, created: im.created, badTime: im.badTime}
+	v := object.New(im.typ)
+	var from []byte
+	for more := true; more; {
+		if s.quit.Err() != nil {
+			return got, ErrClosed
+		}
+		more = false
+		n, began := 0, s.clock.Mono()
+		err := s.view(func(tx *bolt.Tx) error {
+			err := eachElement(tx, im.id, from, func(elem, val []byte, deadline int64) error {
+				if n++; n > s.loads.stretch && s.clock.Mono()-began >= s.loads.stretchTime {
+					from, more = bytes.Clone(elem), true
+					return errEnough
+				}
+				return v.Put(elem, val, deadline)
+			})
+			if err != nil && !more {
+				return badElement(im.id)
+			}
+			return nil
+		})
+		if err != nil {
+			return got, err
+		}
+		if s.loads.onStretch != nil {
+			s.loads.onStretch()
+		}
+	}
+	got.object = im.object(v)
+	return got, im.counts(v)
 }
 
 // loadAll fills memory after a restart, slot by slot, while the server serves: up to
@@ -207,12 +269,18 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		keys, got, err := s.readSlot(p.space, sl.num)
+		keys, large, got, err := s.readSlot(p.space, sl.num)
+		for i := range large {
+			large[i].DB = db
+			if err == nil {
+				err = s.loadKey(large[i])
+			}
+		}
 		if err != nil {
 			return 0, err
 		}
 		sh.mu.Lock()
-		if sh.parts[db] != p || sl.epoch != epoch || sl.inflight || (diskSlot{sl.onDisk, sl.digest}) != want {
+		if sh.parts[db] != p || sl.epoch != epoch || sl.inflight || (diskSlot{sl.onDisk, sl.digest}) != want || !p.knows(sl, large) {
 			sh.mu.Unlock()
 			continue
 		}
@@ -223,9 +291,18 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 		p.complete(sl, db, keys)
 		s.wake(sh.nextDue.Load())
 		sh.mu.Unlock()
-		return len(keys), nil
+		return len(keys) + len(large), nil
 	}
 	return 0, nil
+}
+
+func (p *part) knows(sl *slot, keys []Key) bool {
+	for _, k := range keys {
+		if p.find(sl, k) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 type slotKeyValue struct {
@@ -233,7 +310,9 @@ type slotKeyValue struct {
 	got resident
 }
 
-func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, sum diskSlot, err error) {
+// readSlot reads a slot's records; of keys whose values stand by element the names only.
+// A record of such a value may count wrongly (copy.go): but then memory has the key.
+func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large []Key, sum diskSlot, err error) {
 	prefix := slotKey(nil, space, slot)
 	err = s.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketValues).Cursor()
@@ -242,19 +321,23 @@ func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, sum di
 			if err != nil {
 				return err
 			}
+			sum.keys++
+			sum.digest ^= digestOf(record)
+			k := Key{Slot: slot, Name: bytes.Clone(im.name)}
+			if k.Hash = s.hash(k.Name); !im.inline {
+				large = append(large, k)
+				continue
+			}
 			got, err := im.resident(tx)
 			if err != nil {
 				return err
 			}
 			s.reportBadTime(&im)
-			name := append([]byte(nil), im.name...)
-			keys = append(keys, slotKeyValue{Key{Slot: slot, Hash: s.hash(name), Name: name}, got})
-			sum.keys++
-			sum.digest ^= digestOf(record)
+			keys = append(keys, slotKeyValue{k, got})
 		}
 		return nil
 	})
-	return keys, sum, err
+	return keys, large, sum, err
 }
 
 // complete puts a slot's keys into memory; what memory knows already is newer. From

@@ -27,14 +27,19 @@ func (m *image) resident(tx *bolt.Tx) (resident, error) {
 		return got, nil
 	}
 	v, err := m.value(tx)
-	if err != nil {
-		return got, err
+	if err == nil {
+		got.object = m.object(v)
 	}
-	got.object = &Object{key: string(m.name), val: v, deadline: m.deadline, id: m.id, state: stateInline}
+	return got, err
+}
+
+// object makes an image and its value a key's object.
+func (m *image) object(v object.Value) *Object {
+	o := &Object{key: string(m.name), val: v, deadline: m.deadline, id: m.id, state: stateInline}
 	if !m.inline {
-		got.object.state = stateStored
+		o.state = stateStored
 	}
-	return got, nil
+	return o
 }
 
 // admit puts a key that the data file has into the table, clean; one whose deadline

@@ -1,0 +1,92 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestLoadInStretches: a large value is read in several transactions, between which the
+// rest goes on. What becomes of the key meanwhile is what the load gives.
+func TestLoadInStretches(t *testing.T) {
+	k := Key{}
+	evict := func(h *harness) { (&machine{h: h}).evict(nil) }
+	for name, c := range map[string]struct {
+		meanwhile func(h *harness)
+		fields    int
+	}{
+		"nothing": {func(*harness) {}, 2001},
+		"flush":   {func(h *harness) { h.doAll(func(x *Txn) { x.FlushDB(0) }); h.s.Checkpoint() }, 0},
+		"swap":    {func(h *harness) { h.doAll(func(x *Txn) { x.SwapDB(0, 1) }) }, 0},
+		"change": {func(h *harness) {
+			h.load([]Key{k})
+			h.hash(k, func(_ *Txn, v *Hash) {
+				for i := range 500 {
+					v.Delete(fmt.Appendf(nil, "field%d", i))
+				}
+			})
+			if err := h.s.Checkpoint(); err != nil {
+				t.Fatal(err)
+			}
+			evict(h)
+		}, 1501},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			h.portions = true
+			h.reopen()
+			k = h.s.Key(0, []byte("k"))
+			h.fields(k, 2000, 100_000)
+			h.reopen()
+			stretches := 0
+			h.s.loads.onStretch = func() {
+				if stretches++; stretches == 5 {
+					c.meanwhile(h)
+				}
+			}
+			h.load([]Key{k})
+			if stretches < 5 {
+				t.Errorf("%d stretches", stretches)
+			}
+			h.s.loads.onStretch = nil
+			h.hash(k, func(_ *Txn, v *Hash) {
+				if n := v.Value().Len(); n != c.fields {
+					t.Errorf("%d fields are there, want %d", n, c.fields)
+				}
+			})
+			h.check()
+			_ = h.s.Close(false)
+		})
+	}
+}
+
+// TestLoadSlotInFlux: a record that a checkpoint left counting wrongly does not keep the
+// rest of its slot from memory.
+func TestLoadSlotInFlux(t *testing.T) {
+	h := newHarness(t)
+	h.portions = true
+	h.reopen()
+	k, beside := h.s.Key(0, []byte("{1}large")), h.s.Key(0, []byte("{1}small"))
+	h.do(func(x *Txn) { x.SetString(beside, []byte("v"), 0, Event{}) }, beside)
+	h.fields(k, 2000, 100_000)
+	h.commit()
+	portions := 0
+	h.s.checkpointer.onPortion = func() error {
+		if portions++; portions == 20 {
+			return errInterrupted
+		}
+		return nil
+	}
+	if err := h.s.Checkpoint(); err != errInterrupted {
+		t.Fatal(err)
+	}
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	h.s.loadAll()
+	if st := h.s.Stats(); st.PartialSlots != 0 || st.LoadErrors != 0 {
+		t.Fatalf("%d slots are partial, %d errors", st.PartialSlots, st.LoadErrors)
+	}
+	h.check()
+	_ = h.s.Close(false)
+}
