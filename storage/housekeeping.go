@@ -106,7 +106,7 @@ func (o *overhead) measure(used int64) int64 {
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(samples)
 	if cycles := samples[1].Value.Uint64(); cycles != o.cycles {
-		o.cycles, o.bytes = cycles, max(0, int64(samples[0].Value.Uint64())-used)
+		o.cycles, o.bytes = cycles, max(0, int64(samples[0].Value.Uint64())+pages.bytes()-used)
 	}
 	return o.bytes
 }

@@ -70,7 +70,7 @@ func (b block) setValue(val []byte) {
 }
 
 // slabs allocates blocks. A chunk serves one size class; a chunk without a live block
-// is given back. Blocks are named by ref: chunk index and granule within it, so that
+// is given back (pages.go). Blocks are named by ref: chunk index and granule within it, so that
 // nothing outside needs a pointer.
 type slabs struct {
 	chunks  []chunk
@@ -88,7 +88,8 @@ const (
 )
 
 type chunk struct {
-	mem        []byte
+	mem        []byte // of page
+	page       *page
 	next, prev int32 // in the class's list of chunks with room
 	class      uint8
 	listed     bool
@@ -182,6 +183,7 @@ func (s *slabs) release(ref uint32) {
 			s.unlist(at)
 		}
 		s.held -= chunkSize
+		c.page.free()
 		*c = chunk{}
 		s.holes = append(s.holes, at)
 	case !c.listed:
@@ -198,10 +200,21 @@ func (s *slabs) addChunk(class uint8) int32 {
 		at = int32(len(s.chunks))
 		s.chunks = append(s.chunks, chunk{})
 	}
-	s.chunks[at] = chunk{mem: make([]byte, chunkSize), class: class}
+	pg := pages.take()
+	s.chunks[at] = chunk{mem: pg.mem, page: pg, class: class}
 	s.held += chunkSize
 	s.list(at)
 	return at
+}
+
+// drop gives all memory back. No block is used any more.
+func (s *slabs) drop() {
+	for i := range s.chunks {
+		if pg := s.chunks[i].page; pg != nil {
+			pg.free()
+		}
+	}
+	*s = newSlabs()
 }
 
 func (s *slabs) list(at int32) {

@@ -433,6 +433,7 @@ func (sh *shard) forget(db int) {
 			}
 		}
 		p.dead = true
+		p.slabs.drop()
 		sh.parts[db] = nil
 	}
 }

@@ -65,6 +65,7 @@ func TestSlabs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSlabs()
 		model := map[uint32]string{}
+		defer s.drop()
 		for range rapid.IntRange(1, 30).Draw(rt, "bursts") {
 			size := rapid.IntRange(0, maxBlock-blockHeader-3).Draw(rt, "size")
 			if len(model) > 0 && rapid.Bool().Draw(rt, "free") {

@@ -1,0 +1,105 @@
+package storage
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Chunks of slabs stand outside the collector's heap. In it, a gigabyte of keys would
+// let the heap grow by another gigabyte before each collection; what the collector knows
+// here is an index and some buffers.
+
+const (
+	// regionSize is what is asked of the system at once.
+	regionSize = 4 << 20
+	// sparePages are given to the next that need some without asking the system.
+	sparePages = 64
+)
+
+// page is the memory of one chunk. It goes back to the pool by free, or when nothing
+// refers to the page any more: the store was closed.
+type page struct {
+	mem     []byte
+	cleanup runtime.Cleanup
+}
+
+// pages is the pool of the process, whose memory is never unmapped: a page that is not in
+// use costs nothing but its address.
+var pages pagePool
+
+type pagePool struct {
+	mu    sync.Mutex
+	spare [][]byte // as they were left
+	clean [][]byte // without memory behind them
+	taken int64    // bytes outside the heap that are in use
+}
+
+// take gives a page of chunkSize bytes with anything in them.
+func (p *pagePool) take() *page {
+	if pagesOnHeap {
+		return &page{mem: make([]byte, chunkSize)}
+	}
+	pg := &page{mem: p.next()}
+	pg.cleanup = runtime.AddCleanup(pg, p.put, pg.mem)
+	return pg
+}
+
+func (p *pagePool) next() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.spare) == 0 && len(p.clean) == 0 {
+		p.grow()
+	}
+	from := &p.clean
+	if len(p.spare) > 0 {
+		from = &p.spare
+	}
+	last := len(*from) - 1
+	mem := (*from)[last]
+	(*from)[last] = nil
+	*from = (*from)[:last]
+	p.taken += chunkSize
+	return mem
+}
+
+func (p *pagePool) grow() {
+	region, err := unix.Mmap(-1, 0, regionSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		// As the runtime does when its heap cannot grow.
+		panic(fmt.Sprintf("storage: out of memory: %v", err))
+	}
+	for at := regionSize; at > 0; at -= chunkSize {
+		p.clean = append(p.clean, region[at-chunkSize:at:at])
+	}
+}
+
+func (p *pagePool) put(mem []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken -= chunkSize
+	if len(p.spare) < sparePages {
+		p.spare = append(p.spare, mem)
+		return
+	}
+	_ = unix.Madvise(mem, unix.MADV_DONTNEED) // else it merely stays
+	p.clean = append(p.clean, mem)
+}
+
+// bytes is what is in use outside the heap.
+func (p *pagePool) bytes() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}
+
+// free gives the memory back. Nothing may refer to it.
+func (pg *page) free() {
+	if !pagesOnHeap {
+		pg.cleanup.Stop()
+		pages.put(pg.mem)
+	}
+	pg.mem = nil
+}

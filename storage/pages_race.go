@@ -1,0 +1,6 @@
+//go:build race
+
+package storage
+
+// pagesOnHeap: the race detector sees the heap alone.
+const pagesOnHeap = true
