@@ -92,7 +92,7 @@ func (s *Store) compactInto(path string) (size int64, err error) {
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	to.AllocSize, to.NoSync = compactGrowth, s.db.NoSync
-	c := compaction{s: s, to: to, began: s.clock.Mono(), entries: map[string]int{}}
+	c := compaction{s: s, to: to, began: work(), entries: map[string]int{}}
 	if err := s.view(c.copy); err != nil {
 		return 0, err
 	}
@@ -170,8 +170,8 @@ type compaction struct {
 func (c *compaction) at(step compactStep) error {
 	s := c.s
 	if !s.options.NoBackground {
-		s.pace(s.clock.Mono() - c.began)
-		c.began = s.clock.Mono()
+		s.pace(c.began)
+		c.began = work()
 	}
 	if err := s.compactAt(step); err != nil {
 		return err

@@ -241,12 +241,12 @@ func (s *Store) wipe(id uint64) error {
 		return nil
 	})
 	for left && err == nil {
-		began := s.clock.Mono()
+		began := work()
 		err = s.update(func(tx *bolt.Tx) (err error) {
 			left, err = deleteRange(tx.Bucket(bucketElements), prefix)
 			return err
 		})
-		s.pace(s.clock.Mono() - began)
+		s.pace(began)
 	}
 	return err
 }

@@ -76,7 +76,7 @@ const garbageStep = 5000
 // collectGarbage deletes what the garbage bucket names, in bounded transactions.
 func (s *Store) collectGarbage() error {
 	for more := true; more && s.quit.Err() == nil; {
-		began := s.clock.Mono()
+		began := work()
 		err := s.update(func(tx *bolt.Tx) (err error) {
 			more, err = s.collectSome(tx)
 			return err
@@ -85,7 +85,7 @@ func (s *Store) collectGarbage() error {
 			return err
 		}
 		if more {
-			s.pace(s.clock.Mono() - began)
+			s.pace(began)
 		}
 	}
 	return nil
