@@ -129,9 +129,12 @@ func (f *feed) end() error {
 func (f *feed) run(r *replay, queue chan *stretch) {
 	for st := range queue {
 		from := 0
-		for _, b := range st.batches {
+		for i, b := range st.batches {
 			if b.lsn > f.failedAt.Load() {
 				break
+			}
+			if window := PrefetchKeys * len(f.queues); i%window == 0 {
+				r.prefetch(st.bytes[from:], from, st.batches[i:min(i+window, len(st.batches))])
 			}
 			if at, err := r.batch(st.bytes[from:b.end]); err != nil {
 				f.fail(failure{b.lsn, at, err})

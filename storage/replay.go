@@ -2,7 +2,9 @@ package storage
 
 import (
 	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -152,6 +154,32 @@ func (r *replay) batch(batch []byte) (at int, err error) {
 		}
 	}
 	return 0, nil
+}
+
+// prefetch reads what the first record of each batch will need, as Prefetch does, if the
+// record is about a key of this replay. The batches stand in bytes, which start at offset
+// from of what their ends count.
+func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
+	var keys [PrefetchKeys]Key
+	n, at := 0, 0
+	for _, b := range batches {
+		f := fields{rest: bytes[at : b.end-from]}
+		at = b.end - from
+		if tag := f.rest[0]; tag != recPut && tag != recElement && tag != recRemove && tag != recDelete && tag != recDeadline {
+			continue
+		}
+		f.rest = f.rest[1:]
+		space, name := uint32(f.int()), f.bytes()
+		slot := Slot(name)
+		if r.of(r.s.shardOf(slot)) != r {
+			continue
+		}
+		if db := slices.Index(r.s.spaces, space); db >= 0 && n < len(keys) {
+			keys[n] = Key{DB: db, Slot: slot, Hash: r.s.hash(name), Name: name}
+			n++
+		}
+	}
+	r.s.touch(keys[:n], math.MaxUint64)
 }
 
 // record applies a record, if it concerns a shard of this replay. It is read to its end
