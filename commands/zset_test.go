@@ -704,18 +704,58 @@ func checkZSet(h *harness, t *rapid.T, model zmodel, m string, s float64, text s
 	}
 }
 
-// A range costs a few allocations, however long the sorted set is and whatever stands
-// before the range.
-func TestZRangeAllocations(t *testing.T) {
-	h := newHarness(t)
+// hotZSet prepares a large sorted set, and commands on it that a busy server runs.
+func hotZSet(tb testing.TB) (run func(args [][]byte), list [][]string) {
+	h := newHarness(tb)
+	h.store.SetEvents(0) // as in a server that nobody listens to
 	args := []string{"ZADD", "z"}
 	for i := range 20_000 {
 		args = append(args, strconv.Itoa(i), "m"+strconv.Itoa(i))
 	}
 	h.do(args...)
-	middle := [][]byte{[]byte("ZRANGE"), []byte("z"), []byte("10000"), []byte("10009"), []byte("WITHSCORES")}
-	h.raw(middle...)
-	if n := testing.AllocsPerRun(100, func() { h.raw(middle...) }); n > 6 {
-		t.Errorf("ZRANGE of ten members makes %v allocations", n)
+	c := &h.ctx
+	run = func(args [][]byte) {
+		c.Args = args
+		c.Out.Truncate(0)
+		if h.server.Dispatch(c, PauseNone) != Done {
+			tb.Fatalf("%q did not run", args)
+		}
+	}
+	return run, [][]string{
+		{"ZADD", "z", "7.5", "m10000"},
+		{"ZADD", "z", "XX", "GT", "CH", "7", "m10"},
+		{"ZINCRBY", "z", "0.25", "m777"},
+		{"ZSCORE", "z", "m5000"},
+		{"ZRANK", "z", "m5000"},
+		{"ZCARD", "z"},
+		{"ZCOUNT", "z", "(1000", "+inf"},
+		{"ZRANGE", "z", "10000", "10009", "WITHSCORES"},
+		{"ZRANGEBYSCORE", "z", "-inf", "+inf", "LIMIT", "5000", "10"},
+		{"ZREMRANGEBYSCORE", "z", "-inf", "-1"},
+	}
+}
+
+// What these commands take of memory does not depend on how long the sorted set is or
+// where in it they look.
+func TestHotZSetCommandsAllocateLittle(t *testing.T) {
+	run, list := hotZSet(t)
+	for _, words := range list {
+		args := byteArgs(words...)
+		if n := testing.AllocsPerRun(1000, func() { run(args) }); n > 2 {
+			t.Errorf("%q: %v allocations", words, n)
+		}
+	}
+}
+
+func BenchmarkZSetDispatch(b *testing.B) {
+	run, list := hotZSet(b)
+	for _, words := range list {
+		b.Run(strings.Join(words, " "), func(b *testing.B) {
+			args := byteArgs(words...)
+			b.ReportAllocs()
+			for b.Loop() {
+				run(args)
+			}
+		})
 	}
 }
