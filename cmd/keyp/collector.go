@@ -1,10 +1,13 @@
 package main
 
 import (
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"keyp/internal/config"
 )
 
 const (
@@ -19,27 +22,36 @@ const (
 	// collector does not look into, so that collecting more often than Go does by
 	// itself costs little.
 	leastPercent = 20
+	// minMargin is how much more than maxmemory the process may take at least, in bytes;
+	// of a large maxmemory it is marginPercent.
+	minMargin     = 192 << 20
+	marginPercent = 30
 )
 
-// tuneCollector keeps the garbage in memory in proportion to the live data, until stop
-// is called. GOGC in the environment says that its user does that.
-func tuneCollector() (stop func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
+// tuneCollector keeps the garbage in memory in proportion to the live data, and the
+// process near maxmemory, until stop is called. GOGC and GOMEMLIMIT in the environment say
+// that its user does the one or the other.
+func tuneCollector(cfg *config.Config) (stop func()) {
+	percent := os.Getenv("GOGC") == ""
+	limit := os.Getenv("GOMEMLIMIT") == ""
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(tuneInterval)
 		defer tick.Stop()
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		now := 100 // Go's own
+		now, bound := 100, int64(math.MaxInt64) // Go's own
 		for {
+			// Each change stops the world for a moment.
 			metrics.Read(live)
 			want := roomPercent(int64(live[0].Value.Uint64()))
-			if want*10 < now*9 || want*10 > now*11 { // each change stops the world for a moment
+			if percent && (want*10 < now*9 || want*10 > now*11) {
 				debug.SetGCPercent(want)
 				now = want
+			}
+			if to := memoryLimit(cfg.Int("maxmemory")); limit && to != bound {
+				debug.SetMemoryLimit(to)
+				bound = to
 			}
 			select {
 			case <-tick.C:
@@ -54,4 +66,14 @@ func tuneCollector() (stop func()) {
 // roomPercent is how much garbage there may be beside live bytes, as GOGC has it.
 func roomPercent(live int64) int {
 	return int(min(max(leastPercent, minRoom*100/max(live, 1)), maxPercent))
+}
+
+// memoryLimit is what the process may take before its garbage is collected all the time,
+// in bytes; maxmemory 0 gives no limit.
+func memoryLimit(maxmemory int64) int64 {
+	if maxmemory == 0 {
+		return math.MaxInt64
+	}
+	margin := max(maxmemory/100*marginPercent, minMargin)
+	return min(maxmemory, math.MaxInt64-margin) + margin
 }

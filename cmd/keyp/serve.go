@@ -40,7 +40,7 @@ func serve(cfg *config.Config) (err error) {
 	defer func() { err = errors.Join(err, stopDebug()) }()
 
 	commands.SetValueLimits(cfg) // before any value is read
-	defer tuneCollector()()
+	defer tuneCollector(cfg)()
 
 	var bell server.Bell
 	store, found, err := storage.Open(storage.Options{
