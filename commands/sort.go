@@ -3,6 +3,8 @@ package commands
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
+	"math"
 	"slices"
 
 	"keyp/storage"
@@ -151,11 +153,16 @@ func (o *sortOptions) limits(n int) (first, end int) {
 	return int(start), int(min(start+count, int64(n)))
 }
 
-// sortItem is an element, and what it is sorted by.
-type sortItem struct {
-	elem  []byte
-	score float64
-	by    []byte // with BY and ALPHA; nil where there is no value
+// sortItem is an element, and with ALPHA the text that it is sorted by; nil where BY leads
+// to none.
+type sortItem struct{ elem, by []byte }
+
+// sortRank stands for an item while a million of them are moved about: small, without
+// pointers, and mostly enough to tell which of two comes first. Ranks are in the order of
+// their items, or the same.
+type sortRank struct {
+	rank uint64
+	item int32
 }
 
 // sorting is a SORT under way. What it looks up it counts only when it is sure not to
@@ -163,7 +170,8 @@ type sortItem struct {
 type sorting struct {
 	*Ctx
 	sortOptions
-	items  []sortItem    // in the end those to reply
+	items  []sortItem // in the end those to reply
+	ranks  []sortRank
 	absent []storage.Key // not in memory
 	err    error         // of the data file
 	hits   int64
@@ -201,8 +209,6 @@ func (s *sorting) run() error {
 			return err
 		}
 		s.sort()
-		first, end := s.limits(len(s.items))
-		s.items = s.items[first:end]
 	}
 	if s.target {
 		return s.storeResult()
@@ -355,26 +361,33 @@ func (s *sorting) complete() error {
 	return s.err
 }
 
-// scores looks up what the elements are sorted by. One without a value counts as 0.
+// scores looks up what the elements are sorted by. One without a value counts as 0, or
+// with ALPHA comes before all that have one.
 func (s *sorting) scores() error {
-	if s.alpha && !s.by.star {
-		return nil
-	}
+	s.ranks = make([]sortRank, len(s.items))
 	valid := true
 	for i := range s.items {
 		item := &s.items[i]
 		val, ok := item.elem, true
 		if s.by.star {
-			val, ok = s.value(&s.by, item.elem)
+			if val, ok = s.value(&s.by, item.elem); ok && s.alpha {
+				val = s.keep(val)
+			}
 		}
+		var rank uint64
 		switch {
-		case !ok:
-		case s.alpha:
-			item.by = s.keep(val)
-		case len(val) > 0: // an empty one is 0
-			item.score, ok = ParseFloat(val)
-			valid = valid && ok
+		case s.alpha && ok:
+			item.by = val
+			rank = textRank(val)
+		case !s.alpha:
+			var score float64
+			if ok && len(val) > 0 { // an empty one is 0
+				score, ok = ParseFloat(val)
+				valid = valid && ok
+			}
+			rank = floatRank(score)
 		}
+		s.ranks[i] = sortRank{rank, int32(i)}
 	}
 	if err := s.complete(); err != nil {
 		return err
@@ -385,41 +398,62 @@ func (s *sorting) scores() error {
 	return nil
 }
 
-// sort puts the elements in order. Those with the same number are in the order of their
-// bytes; those with the same text stay as they came.
-func (s *sorting) sort() {
-	var compare func(a, b *sortItem) int
-	switch {
-	case !s.alpha:
-		compare = func(a, b *sortItem) int {
-			if order := cmp.Compare(a.score, b.score); order != 0 {
-				return order
-			}
-			return bytes.Compare(a.elem, b.elem)
-		}
-	case s.by.star:
-		compare = func(a, b *sortItem) int {
-			switch {
-			case a.by == nil && b.by != nil:
-				return -1
-			case a.by != nil && b.by == nil:
-				return 1
-			}
-			return bytes.Compare(a.by, b.by)
-		}
-	default:
-		compare = func(a, b *sortItem) int { return bytes.Compare(a.elem, b.elem) }
+// floatRank orders as the numbers do.
+func floatRank(f float64) uint64 {
+	const sign = 1 << 63
+	if f == 0 {
+		f = 0 // and not -0
 	}
+	bits := math.Float64bits(f)
+	if bits&sign != 0 {
+		return ^bits
+	}
+	return bits | sign
+}
+
+// textRank orders as the texts do, as far as their first eight bytes tell.
+func textRank(text []byte) uint64 {
+	var first [8]byte
+	copy(first[:], text)
+	return binary.BigEndian.Uint64(first[:])
+}
+
+// sort puts the elements in order, and keeps those within the limits. Those with the same
+// number are in the order of their bytes; those with the same text stay as they came.
+func (s *sorting) sort() {
 	sign := 1
 	if s.desc {
 		sign = -1
 	}
-	order := func(a, b sortItem) int { return sign * compare(&a, &b) }
-	if s.alpha && s.by.star {
-		slices.SortStableFunc(s.items, order)
-	} else {
-		slices.SortFunc(s.items, order) // what is equal looks the same
+	slices.SortFunc(s.ranks, func(a, b sortRank) int {
+		order := cmp.Compare(a.rank, b.rank)
+		if order == 0 {
+			order = s.compare(&s.items[a.item], &s.items[b.item])
+		}
+		if order == 0 {
+			return int(a.item - b.item)
+		}
+		return sign * order
+	})
+	first, end := s.limits(len(s.items))
+	sorted := make([]sortItem, end-first)
+	for i := range sorted {
+		sorted[i] = s.items[s.ranks[first+i].item]
 	}
+	s.items = sorted
+}
+
+// compare orders items of the same rank.
+func (s *sorting) compare(a, b *sortItem) int {
+	switch {
+	case !s.alpha:
+		return bytes.Compare(a.elem, b.elem)
+	case a.by == nil && b.by != nil:
+		return -1
+	case a.by != nil && b.by == nil:
+		return 1
+	}
+	return bytes.Compare(a.by, b.by)
 }
 
 // reply writes the elements, or for each what the GET patterns lead to, null for nothing.

@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -314,4 +316,18 @@ func TestSortSorts(t *testing.T) {
 		want = want[:min(count, len(want))]
 		must(rt, h, array(want), args...)
 	})
+}
+
+func TestRanks(t *testing.T) {
+	numbers := []float64{math.Inf(-1), -1e300, -2, -1.5, -5e-324, 0, 5e-324, 1, 1.5, 2, 1e300, math.Inf(1)}
+	if !slices.IsSortedFunc(numbers, func(a, b float64) int { return cmp.Compare(floatRank(a), floatRank(b)) }) {
+		t.Error("the ranks of numbers are not in their order")
+	}
+	if floatRank(math.Copysign(0, -1)) != floatRank(0) {
+		t.Error("-0 is not 0")
+	}
+	texts := []string{"", "\x00", "a", "ab", "abcdefgh", "abcdefghi", "b", "\xff"}
+	if !slices.IsSortedFunc(texts, func(a, b string) int { return cmp.Compare(textRank([]byte(a)), textRank([]byte(b))) }) {
+		t.Error("the ranks of texts are not in their order")
+	}
 }
