@@ -300,6 +300,9 @@ type seen struct {
 // matches says whether a key that was looked at in a span of time can be what the model
 // has of it. It is strict: a deadline that has come before the look hides the key.
 func (s state) matches(n name, k seen, at span) bool {
+	if strings.Contains(n.key, ":x:") {
+		return s.matchesFields(n, k, at)
+	}
 	e, ok := s[n]
 	if !k.there {
 		return !ok || e.lo != 0 && e.lo <= at.to

@@ -21,6 +21,8 @@ const (
 	// maxValue is the largest value that is set at once, maxLength what a value may
 	// grow to.
 	maxValue, maxLength = 100_000, 150_000
+	// collectionKeys is how many keys each type of collection has in a database.
+	collectionKeys = 5
 )
 
 // writer sends commands about its own keys, one or one pipeline at a time.
@@ -43,7 +45,9 @@ type writer struct {
 
 // keys gives the names of all keys that the writer may use, in every database:
 // s: strings, with far deadlines or none; n: numbers, likewise; v: strings with near
-// deadlines, which are only ever overwritten and deleted; c: a counter that only grows.
+// deadlines, which are only ever overwritten and deleted; c: a counter that only grows;
+// h, l, t, z: hashes, lists, sets and sorted sets, the elements of hashes with far deadlines
+// or none; x: hashes whose fields have near ones.
 func (w *writer) keys() []name {
 	var names []name
 	for db := range databases {
@@ -52,6 +56,11 @@ func (w *writer) keys() []name {
 		}
 		for i := range 5 {
 			names = append(names, w.name(db, "n", i), w.name(db, "v", i))
+		}
+		for i := range collectionKeys {
+			for _, kind := range []string{"h", "l", "t", "z", "x"} {
+				names = append(names, w.name(db, kind, i))
+			}
 		}
 	}
 	return append(names, w.counter())
@@ -153,6 +162,8 @@ func (w *writer) next(db int) op {
 	}
 }
 
+func now() int64 { return time.Now().UnixMilli() }
+
 // run sends commands until the server is gone or a reply is wrong.
 func (w *writer) run(server *testkit.Server) {
 	var clients [databases]*redis.Client
@@ -164,7 +175,11 @@ func (w *writer) run(server *testkit.Server) {
 		db := w.rng.IntN(databases)
 		var ops []op
 		for range 1 + max(0, w.rng.IntN(12)-6) {
-			ops = append(ops, w.next(db))
+			if w.rng.IntN(3) == 0 {
+				ops = append(ops, w.collection(db))
+			} else {
+				ops = append(ops, w.next(db))
+			}
 		}
 		if db == 0 {
 			ops = append(ops, incrBy(w.counter(), 1))
