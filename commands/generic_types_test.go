@@ -422,3 +422,27 @@ func TestCollectionMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestExpiredCounts: a command that comes upon a key whose time has come leaves the counts
+// of others right over a crash, in its own database and in another.
+func TestExpiredCounts(t *testing.T) {
+	h := newHarness(t)
+	h.save = false
+	h.run(`
+		SET {a}1 v PX 10 -> +OK
+		SET {a}2 v PX 10 -> +OK
+		SET {a}3 v -> +OK
+		select 1
+		SET {a}1 v PX 10 -> +OK
+		HSET {a}h f v -> 1
+		advance 10ms
+		EXISTS {a}1 -> 0
+		reopen
+		EXISTS {a}1 -> 0
+		HGET {a}h f -> "v"
+		select 0
+		EXISTS {a}1 -> 0
+		EXISTS {a}2 -> 0
+		DBSIZE -> 1
+	`)
+}

@@ -45,6 +45,7 @@ func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 		if d := p.deadline(*c); d == due.Deadline {
 			last = d
 			r.t.expire(p, sl, c, k)
+			r.t.late |= 1 << r.sh.num // no record names the key: one says that all due by now is gone
 			n++
 		} else {
 			n += r.t.shed(p, sl, c, k, shedStep)

@@ -33,7 +33,7 @@ type Txn struct {
 	wrote   []touched
 	gone    []*slot // slots that lost a key
 	counts  []*part // parts whose counts changed
-	late    uint64  // shards in which a key was seen expired
+	late    uint64  // shards of which the reaper removed what was due
 	flush   bool    // databases were emptied or exchanged
 	// through is the deadline up to which late shards are reaped, 0 for now.
 	through int64
@@ -217,6 +217,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	}
 	if due := p.due(*c); due != 0 && due <= t.now {
 		if d := p.deadline(*c); d != 0 && d <= t.now {
+			t.keyRecord(recDelete, p, k.Name)
 			t.expire(p, sl, c, k)
 		} else {
 			t.shed(p, sl, c, k, math.MaxInt)
@@ -230,12 +231,12 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 // exists says whether the cell that live returned is a key.
 func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 
-// expire removes a key whose deadline has come. No record names it: the batch says
-// that all of the shard that was due by now is gone.
+// expire removes a key whose deadline has come, and leaves the record to the caller. A
+// command that comes upon one names it: to say instead that all due by now is gone would be
+// to say it of keys that are still there and counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	t.s.observeLateness(p.deadline(*c), t.now)
 	t.remove(p, sl, c)
-	t.late |= 1 << p.shard.num
 	t.Notify(k, Expired)
 	t.s.stats.Expired.Add(1)
 }
