@@ -111,6 +111,11 @@ func (c *chunk) room(val []byte) int {
 	return n + uvarintLen(uint64(n))
 }
 
+// full says whether the chunk of a large list has no room for another element.
+func (c *chunk) full(val []byte) bool {
+	return int(c.n) >= chunkElems || c.size()+c.room(val) > chunkBytes
+}
+
 // write puts an element at off, where there is room for it.
 func (c *chunk) write(off int, number int64, val []byte) {
 	from := off
@@ -197,7 +202,7 @@ func (c *chunk) loosen() {
 	*c = wide
 }
 
-// append adds an element at the end of a loose chunk.
+// append adds an element at the end; of a tight chunk the number is the next one.
 func (c *chunk) append(number int64, val []byte) {
 	off, room := len(c.mem), c.room(val)
 	c.mem = resize(c.mem, off+room)

@@ -32,7 +32,8 @@ type chunks struct {
 	size int // bytes of elements in them, without their numbers
 }
 
-// What a chunk of a large list may hold, unless it is one element.
+// What a chunk of a large list may hold, unless it is one element. Numbers that are
+// written out later are not counted.
 const (
 	chunkElems = 128
 	chunkBytes = 8 << 10
@@ -157,10 +158,22 @@ func (l *List) shift(ci, by int) {
 
 // grow gives the list its large form.
 func (l *List) grow() {
-	c := l.one
-	c.pos = 0
-	l.many = &chunks{all: []*chunk{&c}, held: cap(c.mem), size: c.plain()}
-	l.one = chunk{}
+	old := l.one
+	l.one, l.many = chunk{}, &chunks{}
+	var c *chunk
+	for i, off := 0, int(old.lo); i < int(old.n); i++ {
+		_, val, next := old.read(off)
+		number := old.number(i, off)
+		if c == nil || c.full(val) {
+			if c != nil {
+				l.addChunk(l.chunks(), c)
+			}
+			c = &chunk{loose: old.loose, first: number, pos: int64(i)}
+		}
+		c.append(number, val)
+		off = next
+	}
+	l.addChunk(l.chunks(), c)
 }
 
 // addChunk puts a chunk before the chunk ci.
@@ -221,7 +234,7 @@ func (l *List) insert(index int, number int64, val []byte) {
 	}
 	ci, i := l.find(index)
 	c := l.chunk(ci)
-	for c.n > 0 && (int(c.n) >= chunkElems || c.size()+c.room(val) > chunkBytes) {
+	for c.n > 0 && c.full(val) {
 		switch {
 		case index == l.Len():
 			l.addChunk(ci+1, &chunk{pos: c.pos + int64(c.n)})
@@ -432,13 +445,25 @@ func (l *List) Set(index int, val []byte) (number int64) {
 	l.change(c, func() { c.set(i, val) })
 	switch {
 	case l.many != nil && c.size() > chunkBytes && c.n > 1:
-		l.split(ci, int(c.n)/2)
+		l.part(ci, i)
 	case l.many != nil:
 		l.tidy(ci)
 	case !limits.Load().listFits(int(c.n), c.plain()+listHead):
 		l.grow()
 	}
 	return number
+}
+
+// part splits a chunk that became too large by its element i. Without that element each
+// side of it is small enough; with it the left one may be, or else it is alone.
+func (l *List) part(ci, i int) {
+	c := l.chunk(ci)
+	if i+1 < int(c.n) {
+		l.split(ci, i+1)
+	}
+	if i > 0 && c.size() > chunkBytes {
+		l.split(ci, i)
+	}
 }
 
 // RemoveRange takes the elements of the indexes from from up to, and not with, to away,

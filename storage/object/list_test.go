@@ -248,7 +248,7 @@ func checkList(rt rapid.TB, l *List) {
 		if off != len(c.mem) {
 			rt.Fatalf("the elements end at %d of %d", off, len(c.mem))
 		}
-		if l.many != nil && c.n > 2 && c.size() > 2*chunkBytes {
+		if l.many != nil && c.n > 1 && (c.n > chunkElems || c.size() > chunkBytes+8*int(c.n)) {
 			rt.Fatalf("a chunk of %d elements in %d bytes", c.n, c.size())
 		}
 	}
@@ -353,5 +353,39 @@ func TestListForms(t *testing.T) {
 	}
 	if err := big.Put([]byte("1234567"), nil, 0); err == nil {
 		t.Error("a key of 7 bytes is taken")
+	}
+}
+
+// TestListChunks: whatever grows, elements or their number, a chunk of a large list stays
+// small unless it is one element: what a change costs depends on that.
+func TestListChunks(t *testing.T) {
+	large := []byte(strings.Repeat("y", 2*chunkBytes))
+	for _, at := range [][]int{{0, 1}, {6, 7}, {126, 127}, {60, 61, 63}, {199, 198}, {130, 129, 128, 127, 126}} {
+		var l List
+		for i := range 200 {
+			l.PushBack(fmt.Appendf(nil, "element %d of the list, which has some bytes", i))
+		}
+		if l.Encoding() != "quicklist" {
+			t.Fatal("200 elements: " + l.Encoding())
+		}
+		for _, i := range at {
+			l.Set(i, large)
+			checkList(t, &l)
+		}
+	}
+	for _, change := range []func(*List){
+		func(l *List) { l.Set(700, large) },
+		func(l *List) { l.PushFront(large) },
+		func(l *List) { l.Insert(700, large) },
+	} {
+		var l List
+		for range 1500 {
+			l.PushBack([]byte("xyz"))
+		}
+		if l.Encoding() != "listpack" {
+			t.Fatal("1500 elements of 5 bytes: " + l.Encoding())
+		}
+		change(&l)
+		checkList(t, &l)
 	}
 }
