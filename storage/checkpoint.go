@@ -256,11 +256,14 @@ func (s *Store) checkpointSince(m mark) error {
 	if err := s.checkpointArrivals(&b); err != nil {
 		return err
 	}
-	if err := s.log.WaitDurable(context.Background(), m.end); err != nil {
+	garbage := append(m.garbage, s.garbage.keeps()...)
+	// Not only as far as the mark: nothing was written of a keyspace that was emptied
+	// since, so the log must have that before it loses what the keyspace had.
+	if err := s.log.WaitDurable(context.Background(), s.log.End()); err != nil {
 		return err
 	}
 	err := s.update(func(tx *bolt.Tx) error {
-		for _, item := range m.garbage {
+		for _, item := range garbage {
 			if err := tx.Bucket(bucketGarbage).Put(item, nil); err != nil {
 				return err
 			}
@@ -277,7 +280,6 @@ func (s *Store) checkpointSince(m mark) error {
 // mark is the moment a checkpoint rotated the log.
 type mark struct {
 	state   state
-	end     uint64   // LSN of the last batch before it
 	cost    int64    // what replaying those batches would cost
 	garbage [][]byte // made by them: it may only be deleted once they are durable
 	// parts have the keys of that moment, whatever SWAPDB makes of their databases
@@ -294,7 +296,7 @@ func (s *Store) rotate() (m mark, err error) {
 	if m.state.first, err = s.log.Rotate(nil); err != nil {
 		return m, err
 	}
-	m.end, m.garbage = s.log.End(), s.garbage.take()
+	m.garbage = s.garbage.take()
 	s.checkpointer.listen(true)
 	for _, sh := range s.shards {
 		// What the old segments say is reaped goes with them; the tombstones of that

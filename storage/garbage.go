@@ -46,6 +46,21 @@ func (g *garbage) take() [][]byte {
 	return items
 }
 
+// keeps are the items 'k', for a checkpoint to write that did not take them: of keyspaces
+// that were emptied since it began. The log that it releases may have the only records
+// that say the values moved, while the record under their old key, which it did not come
+// to delete any more, still names them.
+func (g *garbage) keeps() (items [][]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, item := range g.items {
+		if item[0] == 'k' {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
 // dropSpace makes a keyspace garbage; parts are what memory has of it.
 func (s *Store) dropSpace(space uint32, db int) {
 	s.garbage.add(garbageSpace(space))

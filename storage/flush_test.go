@@ -1,0 +1,62 @@
+package storage
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// TestFlushDuringCheckpoint: a database is emptied between a checkpoint's rotation and the
+// moment when it comes to the database. What the log said of that before the rotation is
+// gone with the checkpoint: that a value had moved away, which must stay, or that keys
+// were there, of which a crash must find all or the flush.
+func TestFlushDuringCheckpoint(t *testing.T) {
+	for seed := range uint64(8) {
+		h := newHarness(t)
+		t.Cleanup(func() { h.s.Close(false) })
+		names := map[name]bool{{0, "from"}: true, {1, "to"}: true}
+		for i := range 9 {
+			names[name{0, keyName(i)}] = true
+		}
+		from, to := h.s.Key(0, []byte("from")), h.s.Key(1, []byte("to"))
+		large := strings.Repeat("v", inlineMax+1)
+		set := func(n name, v string) {
+			k := h.s.Key(n.db, []byte(n.key))
+			h.model[n] = value{data: v}
+			h.do(func(x *Txn) { x.SetString(k, []byte(v), 0, Event{}) }, k)
+		}
+		checkpoint := func() {
+			if err := h.s.Checkpoint(); err != nil {
+				t.Fatal(err)
+			}
+			h.check()
+		}
+		set(name{0, "from"}, large)
+		checkpoint()
+		delete(h.model, name{0, "from"})
+		h.model[name{1, "to"}] = value{data: large}
+		h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
+		h.commit()
+		for n := range names {
+			if n.db == 0 && n.key != "from" {
+				set(n, "not on disk")
+			}
+		}
+		h.commit()
+		moment, err := h.s.rotate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.commit()
+		h.model = model{{1, "to"}: value{data: large}}
+		h.doAll(func(x *Txn) { x.FlushDB(0) })
+		if err := h.s.checkpointSince(moment); err != nil {
+			t.Fatal(err)
+		}
+		h.crash(rand.New(rand.NewPCG(1, seed)), names)
+		h.verify(names)
+		checkpoint()
+		h.reopen()
+		h.verify(names)
+	}
+}
