@@ -98,6 +98,7 @@ func (h *harness) open() {
 		h.t.Fatalf("open: %v", err)
 	}
 	s.window.size = 8 // it is read and cut often
+	s.reapLooks = 1
 	if h.portions {
 		s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
 		s.loads.stretch, s.loads.stretchTime = 30, 0

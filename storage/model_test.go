@@ -33,7 +33,7 @@ func TestModel(t *testing.T) {
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
 			"elements": m.elements, "fill": m.fill, "thin": m.thin, "replace": m.replace,
 			"rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
-			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "evict": m.evict,
+			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict,
 			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
 			"commit": func(*rapid.T) { h.commit() }, "compact": m.compact,
 			"reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
@@ -88,6 +88,9 @@ func (m *machine) get(n name) (value, bool) {
 func (m *machine) drawDeadline(rt *rapid.T) int64 {
 	if rapid.Bool().Draw(rt, "persistent") {
 		return 0
+	}
+	if rapid.Bool().Draw(rt, "shared") { // by many keys
+		return m.h.clock.Now()/2000*2000 + rapid.SampledFrom([]int64{2000, 4000}).Draw(rt, "instant")
 	}
 	return m.h.clock.Now() + rapid.Int64Range(1, 5000).Draw(rt, "ttl")
 }
@@ -243,6 +246,18 @@ func (m *machine) reap(rt *rapid.T) {
 	}
 }
 
+// reapOne has one shard, or the window, remove one key or a few elements, so that others
+// that are due stay.
+func (m *machine) reapOne(rt *rapid.T) {
+	s := m.h.s
+	if i := rapid.IntRange(0, len(s.shards)).Draw(rt, "source"); i < len(s.shards) {
+		(&source{sh: s.shards[i], t: s.NewTxn()}).ReapDue(s.now(), 0)
+	} else {
+		s.window.reapDue(s.now(), 0, true)
+	}
+	m.h.changed()
+}
+
 func (m *machine) evict(*rapid.T) {
 	s := m.h.s
 	for _, sh := range s.shards {
@@ -308,7 +323,7 @@ func (m *machine) checkpointPart(p *part) {
 // writes, and between portions of large values, an operation, drawn as any other.
 func (m *machine) disturbed(rt *rapid.T) {
 	moment := m.rotate()
-	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.evict}
+	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict}
 	parts := moment.parts
 	moment.parts = nil
 	disturb := func() { beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt) }

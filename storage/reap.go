@@ -17,8 +17,9 @@ import (
 
 // source is a shard as the reaper sees it.
 type source struct {
-	sh *shard
-	t  *Txn
+	sh    *shard
+	t     *Txn
+	names []byte // records of the keys that went last, as far as they may have to be named
 }
 
 // NextDeadline is at most the shard's earliest deadline.
@@ -28,14 +29,21 @@ func (r *source) NextDeadline() (int64, bool) {
 }
 
 // ReapDue removes keys and elements due by now for about budget, or until a command
-// wants the shard.
+// wants the shard. Of most keys no record speaks: one says that all of the shard that was
+// due by an instant is gone. That may not be said of a key that is still counted, be it
+// only on disk, since replay would remove it and leave the counts. Keys that go while
+// such a key is as late as they are named.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	s := r.sh.store
 	s.lockBehind(r.t, r.sh)
 	r.t.now = now
 	began := s.clock.Mono()
-	var last int64
-	for looks := 1; looks%16 != 0 || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
+	through, last := s.window.clear(now), int64(0)
+	r.names = r.names[:0]
+	for looks := 0; looks < s.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
+		if looks >= s.reapLooks {
+			looks = 0
+		}
 		p, db, due, ok := r.sh.firstDue(now)
 		if !ok {
 			break
@@ -43,17 +51,27 @@ func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 		sl, c, k := p.byID(due.ID)
 		k.DB = db
 		if d := p.deadline(*c); d == due.Deadline {
+			if d != last && last <= through {
+				r.names = r.names[:0]
+			}
 			last = d
+			r.names = appendBytes(appendRecord(r.names, recDelete, uint64(p.space)), k.Name)
 			r.t.expire(p, sl, c, k)
-			r.t.late |= 1 << r.sh.num // no record names the key: one says that all due by now is gone
 			n++
 		} else {
 			n += r.t.shed(p, sl, c, k, shedStep)
-			looks |= 15 // that took as long as a few keys
+			looks = s.reapLooks // that took as long as a few keys
 		}
 	}
-	if _, _, _, more = r.sh.firstDue(now); more {
-		r.t.through = last
+	_, _, next, more := r.sh.firstDue(now)
+	if more {
+		through = min(through, next.Deadline-1)
+	}
+	if through < last {
+		r.t.buf = append(r.t.buf, r.names...)
+	}
+	if n > 0 {
+		r.sh.logReaped(r.t, through)
 	}
 	r.sh.setNextDue()
 	r.t.End()
@@ -62,6 +80,9 @@ func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	}
 	return n, more
 }
+
+// reapLooks is how many keys the reaper removes before it looks at the time.
+const reapLooks = 16
 
 // shedStep is how many elements of a key the reaper removes before it looks at the time.
 const shedStep = 64
@@ -94,7 +115,7 @@ func (sh *shard) setNextDue() {
 func (s *Store) startReaper() {
 	var sources []ttl.Source
 	for _, sh := range s.shards {
-		sources = append(sources, &source{sh, s.NewTxn()})
+		sources = append(sources, &source{sh: sh, t: s.NewTxn()})
 	}
 	sources = append(sources, &s.window)
 	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{OnJump: s.clockJumped})
@@ -120,7 +141,7 @@ func (s *Store) Reap() (n int) {
 		n += k
 	}
 	for _, sh := range s.shards {
-		src := &source{sh, s.NewTxn()}
+		src := &source{sh: sh, t: s.NewTxn()}
 		for more := true; more; {
 			var k int
 			k, more = src.ReapDue(now, time.Millisecond)
@@ -190,6 +211,9 @@ type window struct {
 	end  ttl.WindowEntry
 	next atomic.Int64
 
+	turn  sync.Mutex // of who reaps
+	going int64      // deadline of the key that is about to go, 0 for none
+
 	refilling bool
 	evicted   []ttl.WindowEntry // while refilling: from end on
 }
@@ -219,6 +243,8 @@ func (w *window) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 
 // reapDue is ReapDue; wait says whether it is to wait for loading large values.
 func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
 	began := w.s.clock.Mono()
 	defer func() {
 		if n > 0 && !more {
@@ -239,6 +265,10 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		if w.expire(due, now, wait) {
 			n++
 		}
+		w.mu.Lock()
+		w.going = 0
+		w.setNext()
+		w.mu.Unlock()
 		looks++
 	}
 	return n, true
@@ -252,7 +282,9 @@ func (w *window) pop(now int64) (due ttl.WindowEntry, ok, refill bool) {
 		w.idx.Clear()
 		return due, false, false
 	}
-	due, ok = w.idx.PopDue(now)
+	if due, ok = w.idx.PopDue(now); ok {
+		w.going = due.Deadline
+	}
 	refill = !ok && w.end.Deadline <= now
 	w.setNext()
 	return due, ok, refill
@@ -263,7 +295,18 @@ func (w *window) setNext() {
 	if d, ok := w.idx.Next(); ok {
 		next = min(next, d)
 	}
+	if w.going != 0 {
+		next = min(next, w.going)
+	}
 	w.next.Store(next)
+}
+
+// clear is the instant, now or earlier, by which no key is due that is only on disk.
+func (w *window) clear(now int64) int64 {
+	if next, ok := w.NextDeadline(); ok {
+		return min(now, next-1)
+	}
+	return now
 }
 
 // expire removes one key, unless memory knows better or the data file has another
@@ -347,13 +390,12 @@ func (w *window) bury(p *part, sl *slot, k Key, deadline int64) bool {
 		return false
 	}
 	k.DB = w.s.dbOf(p.space)
+	w.t.keyRecord(recDelete, p, k.Name)
 	p.tombstone(sl, k)
 	p.keys--
 	p.expires--
 	w.t.counted(p)
 	w.t.gone = append(w.t.gone, sl)
-	w.t.late |= 1 << p.shard.num
-	w.t.through = deadline
 	w.s.observeLateness(deadline, w.t.now)
 	w.s.stats.Expired.Add(1)
 	w.t.Notify(k, Expired)

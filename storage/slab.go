@@ -210,11 +210,12 @@ func (s *slabs) addChunk(class uint8) int32 {
 // drop gives all memory back. No block is used any more.
 func (s *slabs) drop() {
 	for i := range s.chunks {
-		if pg := s.chunks[i].page; pg != nil {
-			pg.free()
+		if c := &s.chunks[i]; c.page != nil {
+			c.page.free()
+			c.mem, c.page = nil, nil
 		}
 	}
-	*s = newSlabs()
+	s.live, s.held = 0, 0
 }
 
 func (s *slabs) list(at int32) {

@@ -159,6 +159,7 @@ type Store struct {
 
 	checkpointMu sync.Mutex
 	checkpointer checkpointer
+	reapLooks    int                     // see the constant
 	onCompact    func(compactStep) error // of tests
 	garbage      garbage
 	window       window
@@ -194,6 +195,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.quit, s.stop = context.WithCancel(context.Background())
 	s.maxMemory.Store(o.MaxMemory)
 	s.diskReserve.Store(o.DiskReserve)
+	s.reapLooks = reapLooks
 	s.window.init(s)
 	s.loads.init()
 	s.checkpointer.init()
@@ -431,6 +433,7 @@ func (sh *shard) forget(db int) {
 			if p.slots[i].partial {
 				sh.store.partials.Add(-1)
 			}
+			p.slots[i].table = table{} // a checkpoint may still look keys up
 		}
 		p.dead = true
 		p.slabs.drop()

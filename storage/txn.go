@@ -33,10 +33,8 @@ type Txn struct {
 	wrote   []touched
 	gone    []*slot // slots that lost a key
 	counts  []*part // parts whose counts changed
-	late    uint64  // shards of which the reaper removed what was due
+	reaped  *shard  // of which the batch says that what was due is gone
 	flush   bool    // databases were emptied or exchanged
-	// through is the deadline up to which late shards are reaped, 0 for now.
-	through int64
 	events  []Happened
 }
 
@@ -117,13 +115,6 @@ func (t *Txn) Now() int64 { return t.now }
 // once the log is durable that far.
 func (t *Txn) End() uint64 {
 	t.Settle()
-	through := t.now
-	if t.through != 0 {
-		through = t.through
-	}
-	for m := t.late; m != 0; m &= m - 1 {
-		t.s.shards[bits.TrailingZeros64(m)].logReaped(t, through)
-	}
 	for _, p := range t.counts {
 		p.logCounts(t)
 	}
@@ -155,8 +146,8 @@ func (t *Txn) stamp(lsn uint64) {
 	for _, sl := range t.gone {
 		sl.lastDelete = lsn
 	}
-	for m := t.late; m != 0; m &= m - 1 {
-		t.s.shards[bits.TrailingZeros64(m)].loggedLSN = lsn
+	if t.reaped != nil {
+		t.reaped.loggedLSN = lsn
 	}
 	if t.flush {
 		for _, sh := range t.s.shards {
@@ -178,7 +169,7 @@ const maxKept = 1 << 20
 
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
-	t.seen, t.late, t.cost, t.logged, t.through, t.NoTouch, t.flush = 0, 0, 0, 0, 0, false, false
+	t.seen, t.reaped, t.cost, t.logged, t.NoTouch, t.flush = 0, nil, 0, 0, false, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}
@@ -268,9 +259,9 @@ func (p *part) logCounts(t *Txn) {
 	}
 }
 
-// logReaped records that everything of the shard due by through is gone. Replay
-// removes it in order, so nothing that was seen expired returns, whatever the wall
-// clock does over a restart.
+// logReaped records that everything of the shard due by through is gone, of which nothing
+// is counted any more. Replay removes it in order, so nothing that was seen expired
+// returns, whatever the wall clock does over a restart.
 func (sh *shard) logReaped(t *Txn, through int64) {
 	if through <= sh.logged {
 		t.seen = max(t.seen, sh.loggedLSN)
@@ -281,7 +272,7 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 		}
 		return
 	}
-	sh.logged = through
+	sh.logged, t.reaped = through, sh
 	t.buf = appendRecord(t.buf, recReaped, uint64(sh.num), uint64(through))
 }
 
