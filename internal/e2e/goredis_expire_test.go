@@ -125,7 +125,10 @@ func expireErrors(t *testing.T, c subject) {
 		{"PEXPIRE k 9223372036854775807", "ERR invalid expire time in 'pexpire' command"},
 		{"EXPIREAT k 9223372036854775807", "ERR invalid expire time in 'expireat' command"},
 		{"TTL", "ERR wrong number of arguments for 'ttl' command"},
-		{"PERSIST k x", "ERR wrong number of arguments for 'persist' command"},
+		{"TTL k x y", "ERR wrong number of arguments for 'ttl' command"},
+		{"PTTL k x y", "ERR wrong number of arguments for 'pttl' command"},
+		{"PERSIST", "ERR wrong number of arguments for 'persist' command"},
+		{"PERSIST k x y", "ERR wrong number of arguments for 'persist' command"},
 	} {
 		fails(t, tt.want, c.Do(ctx, words(tt.args)...))
 	}
