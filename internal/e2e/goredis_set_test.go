@@ -17,8 +17,6 @@ func TestGoRedisSets(t *testing.T) {
 		{name: "errors", run: setTypeErrors},
 		{name: "EXPIREMEMBER", run: expireMember, newer: "KeyDB's"},
 		{name: "EXPIREMEMBER of other types", run: expireMemberOfOthers, newer: "KeyDB's"},
-		{name: "DUMP and RESTORE", run: dumpAndRestore},
-		{name: "DUMP of members with deadlines", run: dumpMembers, newer: "Keyp's own"},
 	})
 }
 
@@ -218,44 +216,4 @@ func expireMemberOfOthers(t *testing.T, c subject) {
 	is(t, int64(0))(c.Exists(ctx, "z").Result())
 	is(t, "OK")(c.Set(ctx, "str", "v", 0).Result())
 	fails(t, "ERR object type is unsupported", c.Do(ctx, "EXPIREMEMBER", "str", "v", 1))
-}
-
-func dumpAndRestore(t *testing.T, c subject) {
-	missing(t, c.Dump(ctx, "none"))
-	is(t, "OK")(c.Set(ctx, "str", "v", 0).Result())
-	is(t, int64(3))(c.SAdd(ctx, "set", "a", "1", "b").Result())
-	is(t, int64(3))(c.RPush(ctx, "list", "a", "1", "b").Result())
-	is(t, int64(1))(c.HSet(ctx, "hash", "f", "v").Result())
-	for _, key := range []string{"str", "set", "list", "hash"} {
-		payload, err := c.Dump(ctx, key).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		is(t, "OK")(c.Restore(ctx, key+"2", time.Hour, payload).Result())
-		expires(t, c, key+"2", time.Hour)
-		fails(t, "BUSYKEY Target key name already exists.", c.Restore(ctx, key+"2", 0, payload))
-		is(t, "OK")(c.RestoreReplace(ctx, key+"2", 0, payload).Result())
-		persists(t, c, key+"2")
-		is(t, c.Type(ctx, key).Val())(c.Type(ctx, key+"2").Result())
-	}
-	is(t, "v")(c.Get(ctx, "str2").Result())
-	hasMembers(t, c, "set2", "1", "a", "b")
-	is(t, []string{"a", "1", "b"})(c.LRange(ctx, "list2", 0, -1).Result())
-	is(t, map[string]string{"f": "v"})(c.HGetAll(ctx, "hash2").Result())
-	fails(t, "ERR DUMP payload version or checksum are wrong", c.Restore(ctx, "k", 0, "not a payload"))
-	fails(t, "ERR Invalid TTL value, must be >= 0", c.Do(ctx, "RESTORE", "k", -1, "x"))
-}
-
-func dumpMembers(t *testing.T, c subject) {
-	is(t, int64(2))(c.SAdd(ctx, "s", "a", "b").Result())
-	is[any](t, int64(1))(c.do("EXPIREMEMBER", "s", "a", 1000))
-	payload, err := c.Dump(ctx, "s").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	is(t, "OK")(c.Restore(ctx, "s2", 0, payload).Result())
-	if got, err := c.Do(ctx, "TTL", "s2", "a").Int(); err != nil || got < 990 || got > 1000 {
-		t.Errorf("TTL s2 a: %d, %v", got, err)
-	}
-	is[any](t, int64(-1))(c.do("TTL", "s2", "b"))
 }

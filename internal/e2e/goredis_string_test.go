@@ -14,6 +14,9 @@ func TestGoRedisStrings(t *testing.T) {
 		{name: "SET options", run: setOptions},
 		{name: "SET errors", run: setErrors},
 		{name: "SET IFEQ and IFNE", run: setIfEqual, newer: "8.4"},
+		{name: "DIGEST, SET IFDEQ and IFDNE", run: setIfDigest, newer: "8.4"},
+		{name: "DELEX", run: delEx, newer: "8.4"},
+		{name: "MSETEX", run: mSetEx, newer: "8.4"},
 		{name: "binary and large", run: binaryAndLarge},
 		{name: "GETEX and GETDEL", run: getExAndGetDel},
 		{name: "many keys", run: manyKeys},
@@ -124,6 +127,76 @@ func setIfEqual(t *testing.T, c subject) {
 	missing(t, c.SetIFNE(ctx, "k", "newer", "new", 0))
 	is(t, "new")(c.SetIFEQGet(ctx, "k", "newer", "new", 0).Result())
 	is(t, "newer")(c.Get(ctx, "k").Result())
+}
+
+// helloDigest is the XXH3 of "hello", as in Redis's documentation of DIGEST.
+const helloDigest = 0x9555e8555c62dcfd
+
+func setIfDigest(t *testing.T, c subject) {
+	missing(t, c.Digest(ctx, "k"))
+	missing(t, c.SetIFDEQ(ctx, "k", "new", helloDigest, 0))
+	is(t, int64(0))(c.Exists(ctx, "k").Result())
+	is(t, "OK")(c.SetIFDNE(ctx, "k", "hello", 1, 0).Result())
+	is(t, uint64(helloDigest))(c.Digest(ctx, "k").Result())
+	missing(t, c.SetIFDNE(ctx, "k", "new", helloDigest, 0))
+	missing(t, c.SetIFDEQ(ctx, "k", "new", 1, 0))
+	is(t, "hello")(c.SetIFDEQGet(ctx, "k", "new", helloDigest, time.Minute).Result())
+	expires(t, c, "k", time.Minute)
+	is(t, "new")(c.SetIFDNEGet(ctx, "k", "newer", helloDigest, 0).Result())
+	is(t, "newer")(c.Get(ctx, "k").Result())
+	persists(t, c, "k")
+	fails(t, "ERR must be exactly 16 hexadecimal characters", c.Do(ctx, "SET", "k", "v", "IFDEQ", "1"))
+	is(t, int64(1))(c.RPush(ctx, "l", "a").Result())
+	fails(t, "WRONGTYPE Operation against a key holding the wrong kind of value", c.Digest(ctx, "l"))
+}
+
+func delEx(t *testing.T, c subject) {
+	is(t, int64(0))(c.DelExArgs(ctx, "k", redis.DelExArgs{Mode: "IFEQ", MatchValue: "hello"}).Result())
+	for _, hold := range []redis.DelExArgs{
+		{Mode: "IFEQ", MatchValue: "other"}, {Mode: "IFNE", MatchValue: "hello"},
+		{Mode: "IFDEQ", MatchDigest: 1}, {Mode: "IFDNE", MatchDigest: helloDigest},
+	} {
+		is(t, "OK")(c.Set(ctx, "k", "hello", 0).Result())
+		is(t, int64(0))(c.DelExArgs(ctx, "k", hold).Result())
+		is(t, "hello")(c.Get(ctx, "k").Result())
+	}
+	for _, met := range []redis.DelExArgs{
+		{}, {Mode: "IFEQ", MatchValue: "hello"}, {Mode: "IFNE", MatchValue: "other"},
+		{Mode: "IFDEQ", MatchDigest: helloDigest}, {Mode: "IFDNE", MatchDigest: 1},
+	} {
+		is(t, "OK")(c.Set(ctx, "k", "hello", time.Minute).Result())
+		is(t, int64(1))(c.DelExArgs(ctx, "k", met).Result())
+		gone(t, c, "k")
+	}
+	is(t, int64(1))(c.RPush(ctx, "l", "a").Result())
+	fails(t, "ERR Key should be of string type if conditions are specified",
+		c.DelExArgs(ctx, "l", redis.DelExArgs{Mode: "IFEQ", MatchValue: "a"}))
+	is(t, int64(1))(c.DelExArgs(ctx, "l", redis.DelExArgs{}).Result())
+}
+
+func mSetEx(t *testing.T, c subject) {
+	within := func(mode redis.ExpirationMode, value int64) redis.MSetEXArgs {
+		return redis.MSetEXArgs{Expiration: &redis.ExpirationOption{Mode: mode, Value: value}}
+	}
+	is(t, int64(1))(c.MSetEX(ctx, within(redis.EX, 60), "a", "1", "b", "2").Result())
+	is(t, []any{"1", "2"})(c.MGet(ctx, "a", "b").Result())
+	expires(t, c, "a", time.Minute)
+	expires(t, c, "b", time.Minute)
+	is(t, int64(0))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.NX}, "new", "3", "a", "3").Result())
+	is(t, int64(0))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.XX}, "new", "3", "a", "3").Result())
+	is(t, []any{"1", nil})(c.MGet(ctx, "a", "new").Result())
+	is(t, int64(1))(c.MSetEX(ctx, within(redis.KEEPTTL, 0), "a", "3", "new", "3").Result())
+	expires(t, c, "a", time.Minute)
+	persists(t, c, "new")
+	at := time.Now().Add(time.Hour)
+	is(t, int64(1))(c.MSetEX(ctx, within(redis.PXAT, at.UnixMilli()), "a", "4").Result())
+	is[any](t, at.UnixMilli())(c.do("PEXPIRETIME", "a"))
+	is(t, int64(1))(c.MSetEX(ctx, redis.MSetEXArgs{Condition: redis.XX}, "a", "5", "b", "5").Result())
+	persists(t, c, "a")
+	is(t, int64(1))(c.MSetEX(ctx, within(redis.EXAT, 1), "a", "6").Result())
+	gone(t, c, "a")
+	fails(t, "ERR invalid expire time in 'msetex' command", c.MSetEX(ctx, within(redis.PX, 0), "a", "7"))
+	fails(t, "ERR wrong number of key-value pairs", c.Do(ctx, "MSETEX", 2, "a", "1", "b"))
 }
 
 func binaryAndLarge(t *testing.T, c subject) {
