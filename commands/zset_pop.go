@@ -79,21 +79,19 @@ func (c *Ctx) popMembers(k storage.Key, z *storage.ZSet, n int, end popEnd, pair
 	if n == 0 {
 		return
 	}
-	var name []byte
-	for range n {
-		rank := 0
-		if end.highest {
-			rank = z.Value().Len() - 1
-		}
-		member, score, _ := z.Value().At(rank)
+	from := 0
+	if end.highest {
+		from = z.Value().Len() - n
+	}
+	z.Value().Range(from, from+n, end.highest, func(member []byte, score float64, _ int64) bool {
 		if pairs {
 			c.Out.Array(2)
 		}
 		c.Out.Bulk(member)
 		c.Out.Double(score)
-		name = append(name[:0], member...)
-		z.Remove(name)
-	}
+		return true
+	})
+	z.RemoveRange(from, from+n)
 	c.Txn.Notify(k, end.event)
 }
 

@@ -64,10 +64,5 @@ func (c *Ctx) removeRanks(z *storage.ZSet, from, n int, ev storage.Event) {
 		c.Txn.Delete(k, storage.Deleted)
 		return
 	}
-	var name []byte
-	for range n {
-		member, _, _ := z.Value().At(from)
-		name = append(name[:0], member...)
-		z.Remove(name)
-	}
+	z.RemoveRange(from, from+n)
 }

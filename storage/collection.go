@@ -295,6 +295,9 @@ func (z *ZSet) Remove(member []byte) bool {
 	return v.Delete(member)
 }
 
+// RemoveRange takes the members of the ranks from from up to, and not with, to away.
+func (z *ZSet) RemoveRange(from, to int) { z.Value().RemoveRange(from, to, z.gone) }
+
 // SetDeadline gives a member a deadline, or takes it away with 0; false if there is no
 // such member.
 func (z *ZSet) SetDeadline(member []byte, deadline int64) bool {

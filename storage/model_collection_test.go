@@ -160,6 +160,18 @@ func (e *editor) remove(key string) {
 	}
 }
 
+// removeRange removes members of a sorted set by their ranks.
+func (e *editor) removeRange(from, to int) {
+	z, err := e.t.ZSet(e.k)
+	e.opened(err)
+	z.Value().Range(from, to, false, func(member []byte, _ float64, _ int64) bool {
+		at := e.c.find(string(member))
+		e.c.elems = slices.Delete(e.c.elems, at, at+1)
+		return true
+	})
+	z.RemoveRange(from, to)
+}
+
 func (e *editor) setDeadline(key string, deadline int64) {
 	at := e.c.find(key)
 	var got bool
@@ -315,6 +327,10 @@ func (m *machine) thin(rt *rapid.T) {
 			return
 		}
 		from := rapid.IntRange(0, 100).Draw(rt, "from")
+		if e.c.typ == object.TypeZSet {
+			e.removeRange(from, from+200)
+			return
+		}
 		for i := range 200 {
 			e.remove(fmt.Sprintf("e%d", from+i))
 		}

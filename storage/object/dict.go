@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"slices"
 	"unsafe"
 )
 
@@ -99,9 +100,34 @@ func (d *dict) update(pos uint32, val []byte, deadline int64) {
 // remove takes the element pos away; the last one takes its pos. What entry gave of the
 // element stays readable until the next change.
 func (d *dict) remove(pos uint32) {
+	d.removeScore(pos, d.entry(pos))
+	d.take(pos)
+}
+
+// removeRanks takes the members of the ranks from from up to, and not with, to away,
+// after it has shown each to fn. They go from the end of dense on, so that none moves that
+// is itself to go.
+func (d *dict) removeRanks(from, to int, fn func(e entry)) {
+	gone := make([]uint32, 0, to-from)
+	var p path
+	d.scores.seekRank(&p, from)
+	for range to - from {
+		_, pos, _ := p.entry()
+		fn(d.entry(pos))
+		gone = append(gone, pos)
+		p.next()
+	}
+	d.scores.removeRange(from, to)
+	slices.Sort(gone)
+	for _, pos := range slices.Backward(gone) {
+		d.take(pos)
+	}
+}
+
+// take is remove for an element that scores does not have.
+func (d *dict) take(pos uint32) {
 	e := d.entry(pos)
 	d.removeDue(pos, e.deadline)
-	d.removeScore(pos, e)
 	d.index.remove(hashOf(e.key), pos)
 	r := *d.dense.at(pos)
 	if last := uint32(d.dense.n - 1); last != pos {

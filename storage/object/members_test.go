@@ -29,7 +29,8 @@ type machine struct {
 	model map[string]modelElement
 	keys  *rapid.Generator[string]
 	vals  *rapid.Generator[string]
-	check func(rt *rapid.T) // the type's own properties
+	check func(rt *rapid.T)         // the type's own properties
+	more  map[string]func(*rapid.T) // operations beside those of all types
 }
 
 var deadlines = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, 30))
@@ -179,9 +180,11 @@ func contents(rt *rapid.T, v Value) map[string]modelElement {
 }
 
 func (m *machine) run(rt *rapid.T) {
-	rt.Repeat(map[string]func(*rapid.T){
+	actions := map[string]func(*rapid.T){
 		"put": m.put, "put more": m.put, "and more": m.put, "remove": m.remove, "expire": m.expire, "due": m.due, "": m.agree,
-	})
+	}
+	maps.Copy(actions, m.more)
+	rt.Repeat(actions)
 }
 
 var (

@@ -1,6 +1,9 @@
 package object
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // tree is an ordered sequence of entries (key, pos) as a counted B+tree: it finds an
 // entry by its rank and the rank of an entry in O(log n). The order is the user's: keys
@@ -247,7 +250,7 @@ func (nd *node) refresh(i int) {
 func (t *tree) remove(p *path) {
 	p.entry() // from behind the end of a node to the next
 	last := &p.steps[p.depth-1]
-	last.nd.cut(last.i)
+	last.nd.cut(last.i, last.i+1)
 	for level := p.depth - 2; level >= 0; level-- {
 		s := &p.steps[level]
 		t.mend(s.nd, s.i)
@@ -259,16 +262,17 @@ func (t *tree) remove(p *path) {
 	t.n--
 }
 
-func (nd *node) cut(i int) {
+// cut takes what stands in nd from i up to j away.
+func (nd *node) cut(i, j int) {
 	n := int(nd.n)
-	copy(nd.key[i:], nd.key[i+1:n])
-	copy(nd.pos[i:], nd.pos[i+1:n])
+	copy(nd.key[i:], nd.key[j:n])
+	copy(nd.pos[i:], nd.pos[j:n])
+	nd.n -= int32(j - i)
 	if nd.kids != nil {
-		copy(nd.kids.child[i:], nd.kids.child[i+1:n])
-		copy(nd.kids.count[i:], nd.kids.count[i+1:n])
-		nd.kids.child[n-1] = nil
+		copy(nd.kids.child[i:], nd.kids.child[j:n])
+		copy(nd.kids.count[i:], nd.kids.count[j:n])
+		clear(nd.kids.child[nd.n:n])
 	}
-	nd.n--
 }
 
 // mend follows up a removal below child i of nd: an empty child goes, and one that is
@@ -277,7 +281,7 @@ func (t *tree) mend(nd *node, i int) {
 	c := nd.kids.child[i]
 	if c.n == 0 {
 		t.freeNode(c)
-		nd.cut(i)
+		nd.cut(i, i+1)
 		return
 	}
 	nd.refresh(i)
@@ -292,11 +296,74 @@ func (t *tree) mend(nd *node, i int) {
 		if a.n+b.n <= nodeCap*3/4 {
 			a.move(b, 0)
 			t.freeNode(b)
-			nd.cut(left + 1)
+			nd.cut(left+1, left+2)
 			nd.refresh(left)
 			return
 		}
 	}
+}
+
+// removeRange takes the entries of the ranks from from up to, and not with, to away: all
+// of them there are.
+func (t *tree) removeRange(from, to int) {
+	if from >= to {
+		return
+	}
+	if to-from == t.n {
+		*t = tree{}
+		return
+	}
+	t.cutRange(t.root, from, to)
+	for t.root.kids != nil && t.root.n == 1 {
+		t.freeNode(t.root)
+		t.root = t.root.kids.child[0]
+	}
+	t.n -= to - from
+}
+
+// cutRange takes entries below nd away, of which some are left.
+func (t *tree) cutRange(nd *node, from, to int) {
+	if nd.kids == nil {
+		nd.cut(from, to)
+		return
+	}
+	whole, end := 0, 0 // children that go
+	var parts [2]int   // children of which some is left
+	left, rank := parts[:0], 0
+	for i := range int(nd.n) {
+		n := int(nd.kids.count[i])
+		a, b := max(from-rank, 0), min(to-rank, n)
+		rank += n
+		switch {
+		case a >= b:
+		case b-a < n:
+			t.cutRange(nd.kids.child[i], a, b)
+			left = append(left, i)
+		default:
+			t.freeTree(nd.kids.child[i])
+			if end == 0 {
+				whole = i
+			}
+			end = i + 1
+		}
+	}
+	nd.cut(whole, end)
+	for _, i := range slices.Backward(left) {
+		if i >= end {
+			i -= end - whole
+		}
+		t.mend(nd, i)
+	}
+}
+
+// freeTree frees all nodes from nd down.
+func (t *tree) freeTree(nd *node) {
+	if nd.kids != nil {
+		for _, c := range nd.kids.child[:nd.n] {
+			t.freeTree(c)
+		}
+	}
+	t.freeNode(nd)
 }
 
 // setPos changes the pos of the entry that p leads to; the order must stay.

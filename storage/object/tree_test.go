@@ -67,6 +67,12 @@ func TestTreeModel(t *testing.T) {
 					at += by
 				}
 			},
+			"remove range": func(rt *rapid.T) {
+				from := rapid.IntRange(0, len(model)).Draw(rt, "from")
+				to := min(len(model), from+rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 3000)).Draw(rt, "n"))
+				tr.removeRange(from, to)
+				model = slices.Delete(model, from, to)
+			},
 			"rename": func(rt *rapid.T) {
 				// The last of a key may become greater without leaving its place.
 				if len(model) == 0 {

@@ -54,6 +54,24 @@ func (z *ZSet) SetDeadline(member []byte, deadline int64) bool {
 // Delete takes a member away and tells whether there was one.
 func (z *ZSet) Delete(member []byte) bool { return z.delete(member) }
 
+// RemoveRange takes the members of the ranks from from up to, and not with, to away, and
+// shows each to fn first. Ranks that do not exist are passed over.
+func (z *ZSet) RemoveRange(from, to int, fn func(member []byte)) {
+	from, to = max(from, 0), min(to, z.Len())
+	switch {
+	case from >= to:
+	case z.big != nil:
+		z.big.removeRanks(from, to, func(e entry) { fn(e.key) })
+	default:
+		off := z.small.at(from)
+		for range to - from {
+			e := entryAt(z.small[off:])
+			fn(e.key)
+			z.small.remove(off, e.size)
+		}
+	}
+}
+
 // Rank is the number of members before this one; ok is false where there is none.
 func (z *ZSet) Rank(member []byte) (rank int, ok bool) {
 	e, ok := z.get(member)

@@ -37,6 +37,21 @@ func TestZSetModel(t *testing.T) {
 			checkScan(rt, m)
 			checkDict(rt, z.big)
 		}
+		m.more = map[string]func(*rapid.T){"remove range": func(rt *rapid.T) {
+			from := rapid.IntRange(-1, z.Len()).Draw(rt, "from")
+			to := from + rapid.IntRange(-1, 30).Draw(rt, "n")
+			want := rangeOf(z, from, to, false)
+			z.RemoveRange(from, to, func(member []byte) {
+				if len(want) == 0 || string(member) != want[0].member {
+					rt.Fatalf("RemoveRange(%d, %d) shows %q before %v", from, to, member, want)
+				}
+				delete(m.model, string(member))
+				want = want[1:]
+			})
+			if len(want) > 0 {
+				rt.Fatalf("RemoveRange(%d, %d) leaves %v", from, to, want)
+			}
+		}}
 		m.run(rt)
 	})
 }
