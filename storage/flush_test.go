@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestFlushDuringCheckpoint: a database is emptied between a checkpoint's rotation and the
+// TestFlushAheadOfCheckpoint: a database is emptied between a checkpoint's rotation and the
 // moment when it comes to the database. What the log said of that before the rotation is
 // gone with the checkpoint: that a value had moved away, which must stay, or that keys
 // were there, of which a crash must find all or the flush.
-func TestFlushDuringCheckpoint(t *testing.T) {
+func TestFlushAheadOfCheckpoint(t *testing.T) {
 	for seed := range uint64(8) {
 		h := newHarness(t)
 		t.Cleanup(func() { h.s.Close(false) })
