@@ -75,28 +75,16 @@ func randomScored(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	reply := func(rank int) {
+		member, score, _ := z.At(rank)
+		c.member(member, score, scores)
+	}
 	if count < 0 && z.Len() > 0 {
-		return repeatedScored(c, z, -count, scores)
+		c.memberArray(int(-count), scores)
+		return drawAgain(c, z.Len(), -count, reply)
 	}
 	n := int(max(0, min(count, int64(z.Len()))))
 	c.memberArray(n, scores)
-	sample(z.Len(), n, func(rank int) {
-		member, score, _ := z.At(rank)
-		c.member(member, score, scores)
-	})
-	return nil
-}
-
-// repeatedScored replies count members, each any of them.
-func repeatedScored(c *Ctx, z *object.ZSet, count int64, scores bool) error {
-	start := c.Out.Len()
-	c.memberArray(int(count), scores)
-	for range count {
-		member, score, _ := z.At(rand.IntN(z.Len()))
-		c.member(member, score, scores)
-		if c.Out.Len()-start > maxDrawn {
-			return errDrawn
-		}
-	}
+	sample(z.Len(), n, reply)
 	return nil
 }
