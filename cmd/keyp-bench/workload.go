@@ -127,6 +127,11 @@ var slowWorkloads = []workload{
 			fmt.Sprintf("and the latency of %d GETs a second on --clients connections meanwhile, for --length (1s) at least", burstRate),
 	},
 	{
+		name: "large", group: slow, procedure: large, keys: 1_000_000, starts: true, once: true,
+		summary: fmt.Sprintf("a hash, a set, a sorted set and a list of --ttl-keys elements (1M): a command on one element, beside "+
+			"collections of %d, and GETs at %d a second beside a checkpoint, DEL and expiry of all", largeSmall, burstRate),
+	},
+	{
 		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, keys: 10_000_000, length: 10 * time.Second,
 		variant: withinBudget, starts: true,
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --bounded-keyp: memory after loading, then GET of random ones for --length (10s)",
