@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/binary"
 	"sync"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -85,15 +86,22 @@ func (s *Store) dropped(p *part, c cell) {
 	}
 }
 
-// garbageStep is how many records are deleted in one transaction.
-const garbageStep = 5000
+const (
+	// garbageStep is how many records of an item are deleted in one transaction.
+	garbageStep = 5000
+	// garbageTime is when a transaction takes no further item: most items are small,
+	// as those of emptied databases that had nothing, and each commit syncs twice.
+	garbageTime = 2 * time.Millisecond
+)
 
 // collectGarbage deletes what the garbage bucket names, in bounded transactions.
 func (s *Store) collectGarbage() error {
 	for more := true; more && s.quit.Err() == nil; {
 		began := work()
 		err := s.update(func(tx *bolt.Tx) (err error) {
-			more, err = s.collectSome(tx)
+			for next := true; next; next = more && err == nil && work()-began < garbageTime {
+				more, err = s.collectSome(tx)
+			}
 			return err
 		})
 		if err != nil {
@@ -106,6 +114,7 @@ func (s *Store) collectGarbage() error {
 	return nil
 }
 
+// collectSome deletes an item, or garbageStep records of it, and says whether there was one.
 func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
 	g := tx.Bucket(bucketGarbage)
 	item, _ := g.Cursor().First() // 'k' comes after 'e' and before 's', so it is looked up, not met
