@@ -45,7 +45,7 @@ type onFile struct {
 }
 
 // readAll reads the data file and checks it by itself: checksums, slot counts and
-// digests, and that values and ttl agree.
+// digests, and that values and ttl agree, what is pending of ttl included.
 func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 	var errs []error
 	disk := map[uint32]*onFile{}
@@ -82,13 +82,25 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 		}
 		return nil
 	}))
-	must(tx.Bucket(bucketTTL).ForEach(func(at, v []byte) error {
+	entry := func(at, v []byte) {
 		if want, ok := due[string(at)]; !ok || !bytes.Equal(v, want.entry(at)) {
 			must(fmt.Errorf("ttl entry %x has no record", at))
 		}
 		delete(due, string(at))
+	}
+	pending, err := pendingEntries(tx)
+	must(err)
+	must(tx.Bucket(bucketTTL).ForEach(func(at, v []byte) error {
+		if _, ok := pending[string(at)]; !ok {
+			entry(at, v)
+		}
 		return nil
 	}))
+	for at, v := range pending {
+		if v != nil {
+			entry([]byte(at), v)
+		}
+	}
 	for at := range due {
 		must(fmt.Errorf("record %x has no ttl entry", at[8:]))
 	}
@@ -100,6 +112,25 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 		return nil
 	}))
 	return disk, errs
+}
+
+// pendingEntries are the entries that ttl will have, or not have (nil), when what is
+// pending is made.
+func pendingEntries(tx *bolt.Tx) (map[string][]byte, error) {
+	var d dueMoves
+	if err := d.read(tx); err != nil {
+		return nil, err
+	}
+	d.sort()
+	entries := make(map[string][]byte, len(d.moves))
+	for _, m := range d.moves {
+		at := ttlKey(nil, m.due, d.on(m))
+		entries[string(at)] = nil
+		if m.put {
+			entries[string(at)] = d.record(m, at)
+		}
+	}
+	return entries, d.damaged
 }
 
 // partCheck checks a part against the data file.

@@ -22,7 +22,8 @@ import (
 //  1. Rotate the log and note the state of that moment, with all shards held.
 //  2. Slot by slot, copy dirty cells under the shard's lock for microseconds at a time;
 //     wait until the log is durable as far as the copies show; write them in one bbolt
-//     transaction of bounded size. Changes made meanwhile are dirty again.
+//     transaction of bounded size. Changes made meanwhile are dirty again. What changes in
+//     the bucket ttl is kept for a while, to be sorted (pending.go).
 //  3. Record the noted state, with the rotation's segment as the first one needed, and
 //     release older segments.
 //
@@ -45,11 +46,20 @@ type checkpointer struct {
 	// Bounds: of a batch in bytes, and of a portion of a value in elements and bytes.
 	batchBytes, portion, portionBytes int
 	onPortion                         func() error // of tests: before each portion but the first
+
+	// What is in the bucket pending, under checkpointMu: its length, and the slots that
+	// wait for it to be empty.
+	pending int
+	awaited []*slot
+	// Bounds: of pending in bytes, and of changes in a transaction that makes them.
+	pendingBytes, pendingStep int
+	onPending                 func() error // of tests: before each such transaction
 }
 
 func (c *checkpointer) init() {
 	c.kick = make(chan struct{}, 1)
 	c.batchBytes, c.portion, c.portionBytes = batchBytes, portionSize, portionBytes
+	c.pendingBytes, c.pendingStep = pendingBytes, pendingStep
 }
 
 // arrival is a key that a value was moved to by RENAME while a checkpoint was under way.
@@ -129,6 +139,7 @@ type cpBatch struct {
 	arena   arena
 	lsn     uint64
 	scratch []byte
+	due     dueChanges
 }
 
 // reset empties the batch and keeps its memory for the next one.
@@ -195,17 +206,23 @@ func (s *Store) Checkpoint() error {
 	err := s.checkpoint()
 	s.checkpointer.lastErr.Store(&err)
 	if err != nil {
-		if outOfSpace(err) {
-			s.lowSpace.Store(true)
-			s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
-			return err
-		}
-		s.fail(fmt.Errorf("storage: checkpoint: %w", err))
+		s.notWritten(err)
 		return err
 	}
 	s.checkpointer.last.Store(s.clock.Now())
 	s.checkpointer.finished.Add(1)
 	return nil
+}
+
+// notWritten is told of an error of writing to the data file. All but a full disk end the
+// store.
+func (s *Store) notWritten(err error) {
+	if outOfSpace(err) {
+		s.lowSpace.Store(true)
+		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
+		return
+	}
+	s.fail(fmt.Errorf("storage: checkpoint: %w", err))
 }
 
 func outOfSpace(err error) bool {
@@ -256,6 +273,9 @@ func (s *Store) checkpointSince(m mark) error {
 	if err := s.checkpointArrivals(&b); err != nil {
 		return err
 	}
+	if err := s.makePending(); err != nil {
+		return err
+	}
 	garbage := append(m.garbage, s.garbage.keeps()...)
 	// Not only as far as the mark: nothing was written of a keyspace that was emptied
 	// since, so the log must have that before it loses what the keyspace had.
@@ -287,8 +307,12 @@ type mark struct {
 	parts []*part
 }
 
-// rotate starts a new log segment and notes the moment.
+// rotate starts a new log segment and notes the moment. What a checkpoint that did not
+// finish has left pending is made before.
 func (s *Store) rotate() (m mark, err error) {
+	if err := s.makePending(); err != nil {
+		return m, err
+	}
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer s.unlock(t)
@@ -366,6 +390,9 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	s.stats.CheckpointKeys.Add(int64(len(b.entries)))
 	b.reset()
 	s.pace(began)
+	if s.checkpointer.pending >= s.pendingLimit() {
+		return s.makePending()
+	}
 	return nil
 }
 
@@ -421,18 +448,23 @@ func (s *Store) settle(b *cpBatch, w *batchWriter) {
 		sh.mu.Lock()
 		if d, ok := w.after[sl]; ok {
 			sl.onDisk, sl.digest = d.keys, d.digest
+			if d.due && !sl.awaiting {
+				sl.awaiting = true
+				s.checkpointer.awaited = append(s.checkpointer.awaited, sl)
+			}
 		}
 		sl.inflight = false
 		sh.mu.Unlock()
 	}
+	s.checkpointer.pending += w.pending
 }
 
 // batchWriter writes a batch in one bbolt transaction.
 type batchWriter struct {
-	s     *Store
-	after map[*slot]slotAfter
-	ttl   []ttlChange
-	drops []uint64 // values whose elements became garbage
+	s       *Store
+	after   map[*slot]slotAfter
+	pending int      // bytes of changes of ttl
+	drops   []uint64 // values whose elements became garbage
 	// settled are values that moved away, and that no record of the part names now.
 	settled []movedValue
 }
@@ -446,27 +478,24 @@ type movedValue struct {
 type slotAfter struct {
 	diskSlot
 	space uint32
+	due   bool // entries of ttl are to change
 }
 
-type ttlChange struct {
-	at  []byte
-	rec []byte // nil: remove
-}
-
-func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) error {
+func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	clear(w.after)
-	w.ttl, w.drops, w.settled = nil, nil, nil
+	b.due.reset()
+	w.drops, w.settled = nil, nil
 	values := tx.Bucket(bucketValues)
 	values.FillPercent = fillPercent
 	for i := range b.entries {
-		if err := w.entry(values, &b.entries[i], &b.arena); err != nil {
+		if err := w.entry(values, &b.entries[i], &b.due); err != nil {
 			return err
 		}
 	}
-	if err := w.elements(tx.Bucket(bucketElements), b); err != nil {
+	if err := putElements(tx.Bucket(bucketElements), b); err != nil {
 		return err
 	}
-	if err := putAll(tx.Bucket(bucketTTL), w.ttl); err != nil {
+	if w.pending, err = b.due.write(tx); err != nil {
 		return err
 	}
 	slots := tx.Bucket(bucketSlots)
@@ -486,10 +515,10 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) error {
 	return nil
 }
 
-func (w *batchWriter) entry(values *bolt.Bucket, e *entry, a *arena) error {
+func (w *batchWriter) entry(values *bolt.Bucket, e *entry, due *dueChanges) error {
 	d, ok := w.after[e.sl]
 	if !ok {
-		d = slotAfter{diskSlot{e.sl.onDisk, e.sl.digest}, e.p.space}
+		d = slotAfter{diskSlot: diskSlot{e.sl.onDisk, e.sl.digest}, space: e.p.space}
 	}
 	var old image
 	if was := values.Get(e.at); was != nil {
@@ -507,9 +536,7 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, a *arena) error {
 			w.drops = append(w.drops, id)
 		}
 	}
-	if old.due() != 0 && (e.rec == nil || old.due() != e.due()) {
-		w.ttl = append(w.ttl, ttlChange{at: a.take(ttlKey(nil, old.due(), e.at))})
-	}
+	d.due = due.add(e.at, old.times, e.times) || d.due
 	var err error
 	if e.rec == nil {
 		err = values.Delete(e.at)
@@ -517,29 +544,19 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, a *arena) error {
 		d.keys++
 		d.digest ^= digestOf(e.rec)
 		err = values.Put(e.at, e.rec)
-		if e.due() != 0 && !e.sameEntry(old.times) {
-			at := a.take(ttlKey(nil, e.due(), e.at))
-			w.ttl = append(w.ttl, ttlChange{at, a.take(e.entry(at))})
-		}
 	}
 	w.after[e.sl] = d
 	return err
 }
 
-func (w *batchWriter) elements(bucket *bolt.Bucket, b *cpBatch) error {
-	var changes []ttlChange
+// putElements applies changes in key order, which is how bbolt likes them, and those of
+// one element as they came.
+func putElements(bucket *bolt.Bucket, b *cpBatch) error {
+	var changes []element
 	for i := range b.entries {
-		for _, el := range b.entries[i].elements {
-			changes = append(changes, ttlChange{el.at, el.rec})
-		}
+		changes = append(changes, b.entries[i].elements...)
 	}
-	return putAll(bucket, changes)
-}
-
-// putAll applies changes in key order, which is how bbolt likes them, and those of one key
-// as they came.
-func putAll(bucket *bolt.Bucket, changes []ttlChange) error {
-	slices.SortStableFunc(changes, func(x, y ttlChange) int { return bytes.Compare(x.at, y.at) })
+	slices.SortStableFunc(changes, func(x, y element) int { return bytes.Compare(x.at, y.at) })
 	bucket.FillPercent = fillPercent
 	for _, c := range changes {
 		var err error

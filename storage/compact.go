@@ -16,7 +16,7 @@ import (
 // The data file keeps the pages that it does not need any more for later use, and never
 // gets shorter. Compaction copies it into a new file, which then takes its place:
 //
-//  1. Copy every bucket in key order to keyp.db.compact, in transactions of bounded size,
+//  1. Make what is pending of ttl (pending.go). Copy every bucket in key order to keyp.db.compact, in transactions of bounded size,
 //     each synced, with nearly full pages.
 //  2. Prove that the copy is sound and has as many entries.
 //  3. Rename it to keyp.db, sync the directory, read from it from then on, and close the
@@ -64,6 +64,10 @@ func (s *Store) Compact() (before, after int64, err error) {
 	s.checkpointMu.Lock()
 	defer s.checkpointMu.Unlock()
 	if err := s.Err(); err != nil {
+		return 0, 0, err
+	}
+	if err := s.makePending(); err != nil {
+		s.notWritten(err)
 		return 0, 0, err
 	}
 	before, unused := s.dataUse()
@@ -231,7 +235,7 @@ func (c *compaction) prove(tx *bolt.Tx) error {
 	p := proof{c: c, tx: tx, seed: maphash.MakeSeed(), slots: map[string]diskSlot{}}
 	err := errors.Join(
 		p.each(bucketValues, p.value), p.each(bucketElements, p.element), p.each(bucketTTL, p.ttl),
-		p.each(bucketSlots, p.slot), p.each(bucketMeta, nil), p.each(bucketGarbage, nil))
+		p.each(bucketSlots, p.slot), p.each(bucketMeta, nil), p.each(bucketGarbage, nil), p.each(bucketPending, nil))
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 //	slots     space slot → keys, digest                changed with the slot's records
 //	meta      format, seed, state
 //	garbage   what is left to delete (garbage.go)
+//	pending   number → changes of ttl that are to be made (pending.go)
 //
 // A name is a byte 0 and the key, or a byte 1 and the SHA-256 of a key too long for
 // bbolt; the record then holds the key. An element too long for bbolt stands under its
@@ -49,6 +50,7 @@ var (
 	bucketSlots    = []byte("slots")
 	bucketMeta     = []byte("meta")
 	bucketGarbage  = []byte("garbage")
+	bucketPending  = []byte("pending")
 
 	metaFormat = []byte("format")
 	metaSeed   = []byte("seed")
@@ -56,7 +58,7 @@ var (
 )
 
 const (
-	formatVersion = 1
+	formatVersion = 2 // 1: without pending
 	inlineBit     = 0x80
 	timedBit      = 0x40
 

@@ -26,8 +26,8 @@ type harness struct {
 	committed model   // the state at the last commit
 	recent    []model // states since then, oldest first
 	events    []Happened
-	// portions makes checkpoints write in small batches, and copy large values in
-	// portions of a few elements.
+	// portions makes checkpoints write in small batches, copy large values in portions of
+	// a few elements, and change ttl a few entries at a time.
 	portions bool
 }
 
@@ -101,6 +101,7 @@ func (h *harness) open() {
 	s.reapLooks = 1
 	if h.portions {
 		s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
+		s.checkpointer.pendingBytes, s.checkpointer.pendingStep = 300, 3
 		s.loads.stretch, s.loads.stretchTime = 30, 0
 	}
 	s.db.NoSync = true // the kernel keeps what a test's crash could take from the file

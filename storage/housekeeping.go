@@ -201,7 +201,7 @@ func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
 		return 0
 	}
 	sl := &p.slots[i]
-	if sl.inflight || sl.table.used == 0 {
+	if sl.inflight || sl.awaiting || sl.table.used == 0 {
 		return 0
 	}
 	var clean []cell

@@ -289,7 +289,8 @@ func (m *machine) interrupted(rt *rapid.T) {
 		}
 		return nil
 	}
-	defer func() { c.onPortion = nil }()
+	c.onPending = c.onPortion
+	defer func() { c.onPortion, c.onPending = nil, nil }()
 	for _, p := range moment.parts {
 		if !rapid.Bool().Draw(rt, "part") {
 			continue
@@ -299,6 +300,11 @@ func (m *machine) interrupted(rt *rapid.T) {
 			return
 		} else if err != nil {
 			m.h.t.Fatalf("checkpoint: %v", err)
+		}
+	}
+	if rapid.Bool().Draw(rt, "pending") {
+		if err := m.h.s.makePending(); err != nil && err != errInterrupted {
+			m.h.t.Fatalf("pending: %v", err)
 		}
 	}
 }
@@ -320,7 +326,8 @@ func (m *machine) checkpointPart(p *part) {
 }
 
 // disturbed is a checkpoint beside which other things happen: after each part that it
-// writes, and between portions of large values, an operation, drawn as any other.
+// writes, between portions of large values and between transactions that change ttl, an
+// operation, drawn as any other.
 func (m *machine) disturbed(rt *rapid.T) {
 	moment := m.rotate()
 	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict}
@@ -333,7 +340,8 @@ func (m *machine) disturbed(rt *rapid.T) {
 		}
 		return nil
 	}
-	defer func() { m.h.s.checkpointer.onPortion = nil }()
+	m.h.s.checkpointer.onPending = m.h.s.checkpointer.onPortion
+	defer func() { m.h.s.checkpointer.onPortion, m.h.s.checkpointer.onPending = nil, nil }()
 	for _, p := range parts {
 		m.checkpointPart(p)
 		disturb()

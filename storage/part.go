@@ -63,6 +63,7 @@ type slot struct {
 	epoch      uint32 // rises when a cell leaves, so that a copy read from disk before is known stale
 	partial    bool   // keys may be on disk that are not in the table
 	inflight   bool   // a checkpoint has copied cells and not committed yet: nothing may be evicted
+	awaiting   bool   // changes of ttl are pending: nothing may be evicted
 	onDisk     int64  // keys in the data file, as of the last commit
 	digest     uint64 // of the slot's records in the data file
 }

@@ -603,6 +603,9 @@ func (r *recovering) removeReaped() error {
 			if e.due > through {
 				return nil
 			}
+			if r.s.checkpointer.pending > 0 && !current(tx, e) {
+				continue
+			}
 			space, k, err := r.s.keyOnDisk(tx, e.on)
 			if err != nil {
 				return err
@@ -624,4 +627,11 @@ func (r *recovering) removeReaped() error {
 		}
 		return nil
 	})
+}
+
+// current says whether an entry of ttl is what the key's record says: while changes of ttl
+// are pending it may be an entry that goes.
+func current(tx *bolt.Tx, e ttlEntry) bool {
+	im, err := parseImage(e.on, tx.Bucket(bucketValues).Get(e.on))
+	return err == nil && im.due() == e.due
 }

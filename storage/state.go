@@ -81,6 +81,9 @@ func (s *Store) openData() (st state, err error) {
 		}
 		return s.readMeta(meta, &st)
 	})
+	if err == nil && !fresh {
+		err = s.upgradeData()
+	}
 	if err == nil && fresh {
 		st, err = s.makeData()
 	}
@@ -116,8 +119,8 @@ func (s *Store) openBolt(path string) (*bolt.DB, error) {
 }
 
 func (s *Store) readMeta(meta *bolt.Bucket, st *state) (err error) {
-	if v := meta.Get(metaFormat); len(v) != 1 || v[0] != formatVersion {
-		return fmt.Errorf("%w: %v, this version reads %d", ErrFormat, v, formatVersion)
+	if v := meta.Get(metaFormat); len(v) != 1 || v[0] < 1 || v[0] > formatVersion {
+		return fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat, v, formatVersion)
 	}
 	seed := meta.Get(metaSeed)
 	if len(seed) != 16 {
@@ -126,6 +129,24 @@ func (s *Store) readMeta(meta *bolt.Bucket, st *state) (err error) {
 	s.seed = [2]uint64{binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:])}
 	*st, err = parseState(meta.Get(metaState))
 	return err
+}
+
+// upgradeData makes a file of format 1 one of format 2, and notes what is pending.
+func (s *Store) upgradeData() error {
+	old := false
+	err := s.db.View(func(tx *bolt.Tx) error {
+		if old = tx.Bucket(bucketPending) == nil; !old {
+			s.checkpointer.pending = pendingIn(tx)
+		}
+		return nil
+	})
+	if err != nil || !old {
+		return err
+	}
+	return s.db.Update(func(tx *bolt.Tx) error {
+		_, err := tx.CreateBucket(bucketPending)
+		return errors.Join(err, tx.Bucket(bucketMeta).Put(metaFormat, []byte{formatVersion}))
+	})
 }
 
 // makeData writes the first transaction of a new data file.
@@ -141,7 +162,7 @@ func (s *Store) makeData() (st state, err error) {
 	}
 	st.nextSpace = uint32(len(st.spaces) + 1)
 	err = s.db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage} {
+		for _, name := range [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}

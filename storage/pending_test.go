@@ -1,0 +1,390 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+)
+
+// pendingHarness has keys with deadlines in the data file, most of them only there; some
+// have expired since, and all others have been changed in one way or another.
+func pendingHarness(t *testing.T) (*harness, *machine, map[name]bool) {
+	h := newHarness(t)
+	h.portions = true
+	h.reopen()
+	m := &machine{h: h, names: map[name]bool{}}
+	for i := range 80 {
+		n := name{i % 2, fmt.Sprintf("key%d", i)}
+		if i < 8 {
+			n.key = keyName(i)
+		}
+		m.names[n] = true
+		m.put(n, "old", h.clock.Now()+int64(i)*100+1)
+	}
+	h.saved()
+	h.s.Reap() // the window reads ahead
+	m.evict(nil)
+	h.clock.Advance(2 * time.Second)
+	h.s.Reap()
+	h.model = h.model.live(h.clock.Now())
+	for n := range h.model {
+		m.change(n)
+	}
+	h.changed()
+	h.commit()
+	return h, m, m.names
+}
+
+func (m *machine) put(n name, data string, deadline int64) {
+	m.h.model[n] = value{data: data, deadline: deadline}
+	m.h.do(func(x *Txn) { x.SetString(m.key(n), []byte(data), deadline, Event{}) }, m.key(n))
+}
+
+// change does something to a key, which depends on its deadline.
+func (m *machine) change(n name) {
+	h, k, v := m.h, m.key(n), m.h.model[n]
+	switch v.deadline / 100 % 6 {
+	case 0:
+		m.put(n, "new", h.clock.Now()+v.deadline%5000+3333)
+	case 1:
+		delete(h.model, n)
+		h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
+	case 2:
+		h.model[n] = value{data: v.data}
+		h.do(func(x *Txn) { x.SetDeadline(k, 0, Event{}) }, k)
+	case 3:
+		h.model[n] = value{data: v.data, deadline: v.deadline + 150}
+		h.do(func(x *Txn) { x.SetDeadline(k, v.deadline+150, Event{}) }, k)
+	case 4:
+		to := name{n.db, n.key + "+"}
+		if len(n.key) > 1000 {
+			return
+		}
+		m.names[to] = true
+		delete(h.model, n)
+		h.model[to] = v
+		h.do(func(x *Txn) { x.Rename(k, m.key(to)) }, k, m.key(to))
+	case 5: // only when it was set changes
+		h.do(func(x *Txn) { x.SetDeadline(k, v.deadline, Event{}) }, k)
+	}
+}
+
+// interrupt lets a checkpoint end before its n-th transaction that changes ttl.
+func (h *harness) interrupt(n int) {
+	h.t.Helper()
+	h.s.checkpointer.onPending = func() error {
+		if n--; n < 0 {
+			return errInterrupted
+		}
+		return nil
+	}
+	if err := h.s.Checkpoint(); err != errInterrupted {
+		h.t.Fatalf("the checkpoint ended with %v", err)
+	}
+	if h.s.checkpointer.pending == 0 {
+		h.t.Fatal("nothing is pending")
+	}
+}
+
+// live lets half a minute go by and proves that keys are counted as long as they live.
+func (m *machine) live() {
+	h := m.h
+	h.t.Helper()
+	for range 60 {
+		h.clock.Advance(500 * time.Millisecond)
+		h.s.Reap()
+		h.model = h.model.live(h.clock.Now())
+		var total int64
+		for db := range 3 {
+			keys, _ := h.s.Count(db)
+			total += keys
+		}
+		if total != int64(len(h.model)) {
+			h.t.Fatalf("%d keys are counted, %d live", total, len(h.model))
+		}
+	}
+	h.verify(m.names)
+}
+
+// TestCrashWithPendingDeadlines: a crash comes before changes of ttl were made, or amid
+// them. The keys are changed once more, and leave memory after the next checkpoint; each
+// goes at its deadline.
+func TestCrashWithPendingDeadlines(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		for after := range 24 {
+			h, m, names := pendingHarness(t)
+			if after >= 12 {
+				h.s.checkpointer.pendingBytes = pendingBytes // nothing is made before the end
+			}
+			h.interrupt(after % 12)
+			h.crash(rand.New(rand.NewPCG(1, 1)), names)
+			if h.s.checkpointer.pending == 0 {
+				t.Fatal("nothing is pending after the crash")
+			}
+			m.evict(nil)
+			h.s.Reap()
+			if changed {
+				for n := range h.model {
+					m.change(n)
+				}
+			}
+			h.verify(names)
+			h.saved()
+			m.evict(nil)
+			if n := h.s.Stats().Resident; n != 0 {
+				t.Fatalf("%d keys are in memory", n)
+			}
+			m.live()
+			_ = h.s.Close(false)
+		}
+	}
+}
+
+// TestCrashesWithPendingDeadlines: one crash after another before they are made.
+func TestCrashesWithPendingDeadlines(t *testing.T) {
+	h, m, names := pendingHarness(t)
+	for after := range 5 {
+		h.interrupt(after)
+		h.crash(rand.New(rand.NewPCG(1, uint64(after))), names)
+		h.clock.Advance(300 * time.Millisecond)
+		h.verify(names)
+		for n := range h.model {
+			m.change(n)
+		}
+		h.commit()
+	}
+	h.saved()
+	m.evict(nil)
+	m.live()
+	_ = h.s.Close(false)
+}
+
+// TestPendingDeadlinesStayInMemory: what a checkpoint has written leaves memory only when
+// its deadline is in ttl too.
+func TestPendingDeadlinesStayInMemory(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		h, m, names := pendingHarness(t)
+		h.s.checkpointer.pendingBytes = pendingBytes // nothing is made before the end
+		if crash {
+			h.interrupt(0)
+			h.crash(rand.New(rand.NewPCG(1, 1)), names)
+			h.s.checkpointer.pendingBytes = pendingBytes
+		}
+		was := h.s.Stats()
+		seen := 0
+		h.s.checkpointer.onPending = func() error {
+			seen++
+			m.evict(nil)
+			if n := h.s.Stats().Evictions - was.Evictions; seen == 1 && n != 0 {
+				t.Errorf("%d keys left memory", n)
+			}
+			h.clock.Advance(100 * time.Millisecond)
+			h.s.Reap()
+			return nil
+		}
+		h.saved()
+		if seen < 2 {
+			t.Fatalf("ttl was changed in %d transactions", seen)
+		}
+		m.evict(nil)
+		m.live()
+		_ = h.s.Close(false)
+	}
+}
+
+// TestPendingChanges makes random changes of few entries, all in the order of ttl, some of
+// them twice because a crash came amid them, and compares ttl with a map.
+func TestPendingChanges(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	keys := [][]byte{diskKey(nil, 7, h.s.Key(0, []byte("a"))), diskKey(nil, 7, h.s.Key(0, []byte("b"))), diskKey(nil, 3, h.s.Key(0, []byte("a")))}
+	rapid.Check(t, func(rt *rapid.T) {
+		ttl := map[string]times{}
+		step := rapid.IntRange(1, 5).Draw(rt, "step")
+		for range rapid.IntRange(1, 4).Draw(rt, "rounds") {
+			err := h.s.db.Update(func(tx *bolt.Tx) error {
+				for range rapid.IntRange(0, 3).Draw(rt, "batches") {
+					var d dueChanges
+					for range rapid.IntRange(0, 6).Draw(rt, "changes") {
+						at := rapid.SampledFrom(keys).Draw(rt, "key")
+						to := times{rapid.Int64Range(0, 3).Draw(rt, "deadline"), rapid.Uint32Range(1, 2).Draw(rt, "created"), rapid.Int64Range(0, 3).Draw(rt, "first")}
+						d.add(at, ttl[string(at)], to)
+						ttl[string(at)] = to
+					}
+					if _, err := d.write(tx); err != nil {
+						return err
+					}
+				}
+				var m dueMoves
+				if err := m.read(tx); err != nil {
+					return err
+				}
+				m.sort()
+				for _, end := range []int{rapid.IntRange(0, len(m.moves)).Draw(rt, "crash"), len(m.moves)} {
+					for next := 0; next < end; {
+						var err error
+						if next, err = m.some(tx, next, min(step, end-next)); err != nil {
+							return err
+						}
+					}
+				}
+				return emptyPending(tx)
+			})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			want := map[string]string{}
+			for at, due := range ttl {
+				if due.due() != 0 {
+					at := ttlKey(nil, due.due(), []byte(at))
+					want[string(at)] = string(due.entry(at))
+				}
+			}
+			got := map[string]string{}
+			_ = h.s.view(func(tx *bolt.Tx) error {
+				return tx.Bucket(bucketTTL).ForEach(func(k, v []byte) error { got[string(k)] = string(v); return nil })
+			})
+			if !maps.Equal(got, want) {
+				rt.Fatalf("ttl has %x, and must have %x", got, want)
+			}
+		}
+		if err := h.s.db.Update(func(tx *bolt.Tx) error {
+			err := tx.DeleteBucket(bucketTTL)
+			_, made := tx.CreateBucket(bucketTTL)
+			return errors.Join(err, made)
+		}); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// TestFlushWithPendingDeadlines: a database is emptied and filled again while changes of
+// ttl are pending, and after a crash with such changes.
+func TestFlushWithPendingDeadlines(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		h, m, names := pendingHarness(t)
+		flush := func() {
+			for n := range h.model {
+				if n.db == 0 {
+					delete(h.model, n)
+				}
+			}
+			h.doAll(func(x *Txn) { x.FlushDB(0) })
+			for i := range 20 {
+				m.put(name{0, keyName(i % 12)}, "after", h.clock.Now()+int64(i)*50+1)
+			}
+			for i := range 12 {
+				names[name{0, keyName(i)}] = true
+			}
+		}
+		if crash {
+			h.interrupt(3)
+			h.crash(rand.New(rand.NewPCG(1, 1)), names)
+			flush()
+		} else {
+			n := 0
+			h.s.checkpointer.onPending = func() error {
+				if n++; n == 3 {
+					flush()
+				}
+				return nil
+			}
+		}
+		h.saved()
+		h.verify(names)
+		h.saved()
+		m.evict(nil)
+		m.live()
+		h.saved()
+		left := 0
+		err := h.s.view(func(tx *bolt.Tx) error { left = tx.Bucket(bucketTTL).Stats().KeyN; return nil })
+		if _, expires := h.s.Count(1); err != nil || left != int(expires) {
+			t.Errorf("ttl has %d entries for %d keys, %v", left, expires, err)
+		}
+		_ = h.s.Close(false)
+	}
+}
+
+// TestCompactionWithPendingDeadlines: they are made before the file is copied.
+func TestCompactionWithPendingDeadlines(t *testing.T) {
+	h, m, names := pendingHarness(t)
+	h.interrupt(2)
+	h.crash(rand.New(rand.NewPCG(1, 1)), names)
+	if _, _, err := h.s.Compact(); err != nil || h.s.checkpointer.pending != 0 {
+		t.Fatalf("%d bytes are pending, %v", h.s.checkpointer.pending, err)
+	}
+	h.verify(names)
+	h.crash(rand.New(rand.NewPCG(1, 2)), names)
+	h.saved()
+	m.evict(nil)
+	m.live()
+	_ = h.s.Close(false)
+}
+
+// TestDamagedPendingDeadlines: the check tells, the next checkpoint goes on without them,
+// and no key outlives its deadline for whoever asks for it.
+func TestDamagedPendingDeadlines(t *testing.T) {
+	h, m, names := pendingHarness(t)
+	h.interrupt(0)
+	h.crash(rand.New(rand.NewPCG(1, 1)), names)
+	err := h.s.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketPending)
+		at, v := b.Cursor().First()
+		v = bytes.Clone(v)
+		v[len(v)-1] ^= 1
+		return b.Put(bytes.Clone(at), v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.s.Check(); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("the check says %v", err)
+	}
+	h.saved()
+	if n := h.s.Stats().BadDeadlines; n != 1 {
+		t.Errorf("%d damages were counted", n)
+	}
+	m.evict(nil)
+	for range 5 {
+		h.clock.Advance(3 * time.Second)
+		if got, want := h.state(names), h.model.live(h.clock.Now()); !same(got, want) {
+			t.Fatalf("the store has\n%v\nand must have\n%v", got, want)
+		}
+	}
+	_ = h.s.Close(false)
+}
+
+// TestFormats: a file of the first format is taken over, one of a later version refused.
+func TestFormats(t *testing.T) {
+	h, m, names := pendingHarness(t)
+	h.saved()
+	alter := func(fn func(tx *bolt.Tx) error) {
+		if err := h.s.db.Update(fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alter(func(tx *bolt.Tx) error {
+		return errors.Join(tx.DeleteBucket(bucketPending), tx.Bucket(bucketMeta).Put(metaFormat, []byte{1}))
+	})
+	h.crash(rand.New(rand.NewPCG(1, 1)), names)
+	h.verify(names)
+	h.saved()
+	m.live()
+	alter(func(tx *bolt.Tx) error {
+		if v := tx.Bucket(bucketMeta).Get(metaFormat); !bytes.Equal(v, []byte{formatVersion}) {
+			t.Errorf("the file has format %v", v)
+		}
+		return tx.Bucket(bucketMeta).Put(metaFormat, []byte{formatVersion + 1})
+	})
+	_ = h.s.Close(false)
+	if _, _, err := Open(Options{FS: h.fs, Dir: h.dir, Clock: h.clock, NoBackground: true}); !errors.Is(err, ErrFormat) {
+		t.Errorf("opening the file gave %v", err)
+	}
+}
