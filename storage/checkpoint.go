@@ -276,10 +276,11 @@ func (s *Store) checkpointSince(m mark) error {
 	if err := s.makePending(); err != nil {
 		return err
 	}
-	garbage := append(m.garbage, s.garbage.keeps()...)
+	more, end := s.sinceMark()
+	garbage := append(m.garbage, more...)
 	// Not only as far as the mark: nothing was written of a keyspace that was emptied
 	// since, so the log must have that before it loses what the keyspace had.
-	if err := s.log.WaitDurable(context.Background(), s.log.End()); err != nil {
+	if err := s.log.WaitDurable(context.Background(), end); err != nil {
 		return err
 	}
 	err := s.update(func(tx *bolt.Tx) error {
