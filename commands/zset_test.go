@@ -640,13 +640,13 @@ func (m zmodel) sorted() (members []string) {
 // TestZSetLikeModel: after any commands, over restarts and whether the sorted set is
 // small or large, ranges, ranks and counts are those of the model.
 func TestZSetLikeModel(t *testing.T) {
+	h := newHarness(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		h := newHarness(t)
 		h.t = rt
+		must(rt, h, "+OK", "FLUSHALL")
 		h.save = rapid.Bool().Draw(rt, "save")
-		if rapid.Bool().Draw(rt, "large") {
-			h.run("config zset-max-listpack-entries 4")
-		}
+		small := rapid.SampledFrom([]string{"128", "4"}).Draw(rt, "small")
+		h.run("config zset-max-listpack-entries " + small)
 		model := zmodel{}
 		member := rapid.SampledFrom(strings.Fields("a b c d e f g h i j k"))
 		score := rapid.SampledFrom([]float64{-1, 0, 0.1, 1, 2, 1e300, math.Inf(1), math.Inf(-1)})
@@ -674,11 +674,11 @@ func TestZSetLikeModel(t *testing.T) {
 				}
 			case 6:
 				h.reopen()
+				h.run("config zset-max-listpack-entries " + small)
 			default:
 				checkZSet(h, rt, model, m, s, text)
 			}
 		}
-		h.t = rt
 		checkZSet(h, rt, model, "a", 0, "0")
 	})
 }
