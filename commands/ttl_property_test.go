@@ -319,7 +319,7 @@ func invalid(t *rapid.T, key string) (args []string, want string) {
 	default:
 		name := rapid.SampledFrom([]string{"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "PERSIST"}).Draw(t, "query")
 		lower := map[string]string{"TTL": "ttl", "PTTL": "pttl", "EXPIRETIME": "expiretime", "PEXPIRETIME": "pexpiretime", "PERSIST": "persist"}[name]
-		return []string{name, key, "extra"}, fmt.Sprintf("-ERR wrong number of arguments for '%s' command", lower)
+		return []string{name, key, "member", "extra"}, fmt.Sprintf("-ERR wrong number of arguments for '%s' command", lower)
 	}
 }
 
