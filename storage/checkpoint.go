@@ -276,11 +276,10 @@ func (s *Store) checkpointSince(m mark) error {
 	if err := s.makePending(); err != nil {
 		return err
 	}
-	more, end := s.sinceMark()
-	garbage := append(m.garbage, more...)
+	garbage := append(m.garbage, s.garbage.keeps()...)
 	// Not only as far as the mark: nothing was written of a keyspace that was emptied
 	// since, so the log must have that before it loses what the keyspace had.
-	if err := s.log.WaitDurable(context.Background(), end); err != nil {
+	if err := s.log.WaitDurable(context.Background(), s.log.End()); err != nil {
 		return err
 	}
 	err := s.update(func(tx *bolt.Tx) error {

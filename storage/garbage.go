@@ -47,24 +47,19 @@ func (g *garbage) take() [][]byte {
 	return items
 }
 
-// sinceMark is what a checkpoint that is about to finish writes beside the garbage of its
-// mark, and the end of the log that has the reason for it. The log that the checkpoint
-// releases may have the only record that a value moved. So replay would not know that a
-// value has elements on disk which went since, nor that one does not belong any more to
-// the record under its old key, which was not deleted if its keyspace was emptied. A
-// keyspace itself waits for a mark at which it is gone: until then its slots are read.
-func (s *Store) sinceMark() (items [][]byte, end uint64) {
-	t := s.NewTxn()
-	s.BeginAll(t) // so that the log has what the items come from
-	defer s.unlock(t)
-	s.garbage.mu.Lock()
-	defer s.garbage.mu.Unlock()
-	for _, item := range s.garbage.items {
-		if item[0] != 's' {
+// keeps are the items 'k', for a checkpoint to write that did not take them: of keyspaces
+// that were emptied since it began. The log that it releases may have the only records
+// that say the values moved, while the record under their old key, which it did not come
+// to delete any more, still names them.
+func (g *garbage) keeps() (items [][]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, item := range g.items {
+		if item[0] == 'k' {
 			items = append(items, item)
 		}
 	}
-	return items, s.log.End()
+	return items
 }
 
 // dropSpace makes a keyspace garbage; parts are what memory has of it.
