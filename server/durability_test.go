@@ -231,7 +231,7 @@ func TestKeysAreLoaded(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ts.done <- ts.Run(ctx) }()
 	c := ts.dial()
-	const n = 2000
+	const n = 600
 	for i := range n {
 		c.raw(multibulk("SET", key(i), "value of "+key(i)))
 	}
