@@ -429,7 +429,7 @@ func (s *Store) pace(began time.Duration) {
 func (s *Store) settle(b *cpBatch, w *batchWriter) {
 	for _, m := range w.settled {
 		m.p.shard.mu.Lock()
-		delete(m.p.moved, m.id)
+		m.p.moved.take(m.id)
 		m.p.shard.mu.Unlock()
 	}
 	for _, e := range b.entries {

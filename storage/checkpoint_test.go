@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -41,13 +42,7 @@ func TestFlushDuringCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b cpBatch
-	for _, p := range m.parts {
-		for i := range p.slots {
-			for from, done := uint32(0), false; !done; {
-				from, done = h.s.copySlot(&b, p, &p.slots[i], from)
-			}
-		}
-	}
+	h.copySlot(&b, keys[0])
 	h.doAll(func(x *Txn) { x.FlushDB(0) })
 	if err := h.s.commitBatch(&b); err != nil {
 		t.Fatal(err)
@@ -62,4 +57,73 @@ func TestFlushDuringCheckpoint(t *testing.T) {
 	if n, _ := h.s.Count(0); n != 0 {
 		t.Fatalf("%d keys after FLUSHDB", n)
 	}
+}
+
+// copySlot has a checkpoint come to a key's slot.
+func (h *harness) copySlot(b *cpBatch, k Key) {
+	p := h.s.part(k)
+	for from, done := uint32(0), false; !done; {
+		from, done = h.s.copySlot(b, p, p.slot(k), from)
+	}
+}
+
+// TestTwoRecordsOfOneValue: a value is renamed twice while a checkpoint runs, so that two
+// records in the data file name it, and neither is its own. The elements stay when the
+// checkpoint and the next one, or after a crash that one alone, take these records away.
+func TestTwoRecordsOfOneValue(t *testing.T) {
+	for _, first := range []string{"", "a", "b", "ab"} { // the slots it comes to between
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("first=%s,crash=%v", first, crash), func(t *testing.T) { renameTwice(t, first, crash) })
+		}
+	}
+}
+
+func renameTwice(t *testing.T, first string, crash bool) {
+	h := newHarness(t)
+	defer func() { h.s.Close(false) }()
+	a, b, c := h.s.Key(0, []byte("a")), h.s.Key(0, []byte("b")), h.s.Key(0, []byte("c"))
+	for i := 0; b.Slot == a.Slot || h.s.shardOf(a.Slot) != h.s.shardOf(b.Slot); i++ { // another slot, the same part
+		b = h.s.Key(0, fmt.Appendf(nil, "b%d", i))
+	}
+	h.do(func(x *Txn) { x.SetString(a, make([]byte, 20_000), 0, Event{}) }, a)
+	h.do(func(x *Txn) { x.SetString(b, []byte("old"), 0, Event{}) }, b)
+	h.saved()
+	m, err := h.s.rotate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	come := func(k Key) {
+		var batch cpBatch
+		h.copySlot(&batch, k)
+		if err := h.s.commitBatch(&batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.do(func(x *Txn) { x.Rename(a, b) }, a, b)
+	h.commit()
+	for _, k := range first {
+		come(map[rune]Key{'a': a, 'b': b}[k])
+	}
+	h.do(func(x *Txn) { x.Rename(b, c) }, b, c)
+	h.commit()
+	if crash {
+		h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+	} else {
+		come(a)
+		if err := h.s.checkpointSince(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.saved()
+	h.check()
+	h.reopen()
+	h.do(func(x *Txn) {
+		it, ok := x.Get(c)
+		if !ok {
+			t.Fatal("the value is gone")
+		}
+		if v, err := it.String(); err != nil || len(v) != 20_000 {
+			t.Fatalf("%d bytes, %v", len(v), err)
+		}
+	}, c)
 }

@@ -45,7 +45,8 @@ type part struct {
 	cells   int   // in all tables, tombstones included
 	dirty   int64 // bytes that the data file does not have yet, about
 	// moved are values whose elements a record of this part still names on disk
-	// although they belong to another key now.
+	// although they belong to another key now, once for each such record: a checkpoint
+	// beside which a value is renamed again and again leaves several.
 	moved idSet
 	// linked are values whose elements stand on disk although no record of the part
 	// names them yet.
@@ -230,20 +231,26 @@ func (p *part) dirtyOff(sl *slot, c *cell) {
 	}
 }
 
-// idSet is a set of value ids, usually empty.
-type idSet map[uint64]struct{}
+// idSet is a multiset of value ids, usually empty.
+type idSet map[uint64]int
 
 func (s *idSet) add(id uint64) {
 	if *s == nil {
 		*s = idSet{}
 	}
-	(*s)[id] = struct{}{}
+	(*s)[id]++
+}
+
+// take takes an id away once.
+func (s idSet) take(id uint64) {
+	if s[id]--; s[id] <= 0 {
+		delete(s, id)
+	}
 }
 
 // hasMoved says whether a value moved away from a key of the part.
 func (p *part) hasMoved(id uint64) bool {
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
-	_, ok := p.moved[id]
-	return ok
+	return p.moved[id] > 0
 }

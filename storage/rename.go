@@ -138,10 +138,10 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 	}
 	o := p.objectOf(*c) // the cell keeps o, to be buried as any other
 	moved := *o
-	switch {
-	case o.is(stateLinked):
+	if o.is(stateLinked) {
 		delete(p.linked, o.id)
-	case o.is(stateStored | stateReplayed):
+	}
+	if o.is(stateReplayed) || o.is(stateStored) && !o.is(stateLinked) {
 		o.flags |= flagMoved
 		p.moved.add(o.id)
 	}

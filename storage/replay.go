@@ -555,6 +555,7 @@ func (r *replay) move(p *part, m *moved) error {
 		return nil
 	}
 	o.created = m.created
+	o.state |= stateReplayed // a checkpoint that did not finish may have been at the new key
 	c := q.adopt(nil, m.to, o, m.deadline)
 	q.setHeader(*c, m.deadline, m.created, r.access())
 	r.mayBeOnDisk(q, q.slot(m.to), c)
