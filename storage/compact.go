@@ -336,7 +336,7 @@ func (s *Store) compactLoop() {
 
 // stale says whether memory has much that the data file does not show, and the log grows
 // too little for its length to ask for the checkpoint that changes that; grown is by how
-// much, since the last look. Expired keys cost the log nothing, and stay in the file, and
+// much, since the last look. Most expired keys cost the log nothing, and stay in the file, and
 // as tombstones in memory, until then.
 func (s *Store) stale(grown uint64) bool {
 	_, dirty := s.measure()
