@@ -18,14 +18,17 @@ func (c *Ctx) deadlines() ttl.Manager { return ttl.NewManager((*deadlines)(c)) }
 
 func (d *deadlines) Now() int64 { return d.Txn.Now() }
 
-// Deadline looks the key up as its command does: one that asks counts a hit or a miss
-// and is no access, one that writes the other way round.
-func (d *deadlines) Deadline([]byte) (deadline int64, exists bool, err error) {
-	look := (*Ctx)(d).peek
-	if d.Spec.Is(Write) {
-		look = d.Txn.Get
+// subject looks the command's first key up: a command that asks for a deadline counts a
+// hit or a miss and is no access, one that writes the other way round.
+func (c *Ctx) subject() (storage.Item, bool) {
+	if c.Spec.Is(Write) {
+		return c.Txn.Get(c.Keys[0])
 	}
-	item, ok := look(d.Keys[0])
+	return c.peek(c.Keys[0])
+}
+
+func (d *deadlines) Deadline([]byte) (deadline int64, exists bool, err error) {
+	item, ok := (*Ctx)(d).subject()
 	if !ok {
 		return ttl.None, false, nil
 	}

@@ -96,13 +96,8 @@ func (c *Ctx) memberDeadlines() ttl.Manager { return ttl.NewManager((*memberDead
 
 func (d *memberDeadlines) Now() int64 { return d.Txn.Now() }
 
-// Deadline looks the key up as deadlines.Deadline does.
 func (d *memberDeadlines) Deadline(member []byte) (deadline int64, exists bool, err error) {
-	look := (*Ctx)(d).peek
-	if d.Spec.Is(Write) {
-		look = d.Txn.Get
-	}
-	item, ok := look(d.Keys[0])
+	item, ok := (*Ctx)(d).subject()
 	if !ok {
 		return ttl.None, false, nil
 	}

@@ -201,8 +201,7 @@ func parseFieldExpiry(a Cursor) (cond ttl.Condition, fields [][]byte, err error)
 // expireFields is HEXPIRE and its kin. A deadline that has passed deletes the fields.
 func expireFields(unit ttl.Unit, base ttl.Base) func(*Ctx) error {
 	return func(c *Ctx) error {
-		k := c.Keys[0]
-		h, err := c.Txn.Hash(k)
+		h, err := c.Txn.Hash(c.Keys[0])
 		if err != nil {
 			return err
 		}
@@ -218,17 +217,25 @@ func expireFields(unit ttl.Unit, base ttl.Base) func(*Ctx) error {
 		if err != nil {
 			return err
 		}
-		changed := false
-		c.Out.Array(len(fields))
-		for _, field := range fields {
+		c.answerFields(fields, c.fieldEvent(deadline), func(field []byte) (changed bool) {
 			code := expireField(c, &h, field, deadline, cond)
-			changed = changed || code > fieldRefused
 			c.Out.Int(code)
-		}
-		if changed {
-			c.Txn.Notify(k, c.fieldEvent(deadline))
-		}
+			return code > fieldRefused
+		})
 		return nil
+	}
+}
+
+// answerFields replies an array of what answer replies for each field, which tells whether
+// it has changed the field, and raises ev for the command's first key if one has.
+func (c *Ctx) answerFields(fields [][]byte, ev storage.Event, answer func(field []byte) (changed bool)) {
+	changed := false
+	c.Out.Array(len(fields))
+	for _, field := range fields {
+		changed = answer(field) || changed
+	}
+	if changed {
+		c.Txn.Notify(c.Keys[0], ev)
 	}
 }
 
@@ -284,8 +291,7 @@ func tellField(h *object.Hash, field []byte, now int64, answer func(deadline, no
 }
 
 func runHPersist(c *Ctx) error {
-	k := c.Keys[0]
-	h, err := c.Txn.Hash(k)
+	h, err := c.Txn.Hash(c.Keys[0])
 	if err != nil {
 		return err
 	}
@@ -293,16 +299,11 @@ func runHPersist(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	changed := false
-	c.Out.Array(len(fields))
-	for _, field := range fields {
+	c.answerFields(fields, eventHPersist, func(field []byte) (changed bool) {
 		code := persistField(&h, field)
-		changed = changed || code == fieldChanged
 		c.Out.Int(code)
-	}
-	if changed {
-		c.Txn.Notify(k, eventHPersist)
-	}
+		return code == fieldChanged
+	})
 	return nil
 }
 

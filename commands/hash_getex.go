@@ -154,28 +154,24 @@ func runHGetEx(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	k := c.Keys[0]
-	h, err := c.Txn.Hash(k)
+	h, err := c.Txn.Hash(c.Keys[0])
 	if err != nil {
 		return err
 	}
-	changed := false
-	c.Out.Array(len(o.fields))
-	for _, field := range o.fields {
+	ev := eventHPersist
+	if o.timed {
+		ev = c.fieldEvent(o.deadline)
+	}
+	c.answerFields(o.fields, ev, func(field []byte) (changed bool) {
 		switch found := replyField(c.Out, h.Value(), field); {
 		case found && o.other:
-			changed = persistField(&h, field) == fieldChanged || changed
+			return persistField(&h, field) == fieldChanged
 		case found && o.timed:
 			expireField(c, &h, field, o.deadline, 0)
-			changed = true
+			return true
 		}
-	}
-	switch {
-	case changed && o.other:
-		c.Txn.Notify(k, eventHPersist)
-	case changed:
-		c.Txn.Notify(k, c.fieldEvent(o.deadline))
-	}
+		return false
+	})
 	return nil
 }
 
@@ -238,8 +234,7 @@ func (o *fieldOptions) deleteInstead(c *Ctx, k storage.Key, h *storage.Hash) {
 }
 
 func runHGetDel(c *Ctx) error {
-	k := c.Keys[0]
-	h, err := c.Txn.Hash(k)
+	h, err := c.Txn.Hash(c.Keys[0])
 	if err != nil {
 		return err
 	}
@@ -247,16 +242,8 @@ func runHGetDel(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	deleted := false
-	c.Out.Array(len(fields))
-	for _, field := range fields {
-		if replyField(c.Out, h.Value(), field) {
-			h.Delete(field)
-			deleted = true
-		}
-	}
-	if deleted {
-		c.Txn.Notify(k, eventHDel)
-	}
+	c.answerFields(fields, eventHDel, func(field []byte) (changed bool) {
+		return replyField(c.Out, h.Value(), field) && h.Delete(field)
+	})
 	return nil
 }

@@ -24,15 +24,18 @@ const (
 	politeRest  = 20 * time.Microsecond
 )
 
+// tryLock takes the lock if it is free.
+func (l *shardLock) tryLock() bool { return l.mu.TryLock() }
+
 // lockFirst takes the lock for a command.
 func (l *shardLock) lockFirst() {
-	if l.mu.TryLock() {
+	if l.tryLock() {
 		return
 	}
 	l.waiting.Add(1)
 	defer l.waiting.Add(-1)
 	for range lockSpins {
-		if l.mu.TryLock() {
+		if l.tryLock() {
 			return
 		}
 	}

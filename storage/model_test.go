@@ -258,8 +258,11 @@ func (m *machine) reapOne(rt *rapid.T) {
 	m.h.changed()
 }
 
-func (m *machine) evict(*rapid.T) {
-	s := m.h.s
+func (m *machine) evict(*rapid.T) { m.h.evict() }
+
+// evict takes all clean keys out of memory.
+func (h *harness) evict() {
+	s := h.s
 	for _, sh := range s.shards {
 		for db := range sh.parts {
 			for i := range s.slotsPerShard {

@@ -28,7 +28,7 @@ func (s *Store) Prefetch(db int, names [][]byte) {
 	}
 	locked := uint64(0)
 	for m := wanted; m != 0; m &= m - 1 {
-		if i := bits.TrailingZeros64(m); s.shards[i].mu.mu.TryLock() {
+		if i := bits.TrailingZeros64(m); s.shards[i].mu.tryLock() {
 			locked |= 1 << i
 		}
 	}

@@ -40,11 +40,7 @@ func TestHalfReapedCounts(t *testing.T) {
 			}
 			set(true)
 			h.saved()
-			for _, sh := range h.s.shards {
-				for i := range h.s.slotsPerShard {
-					h.s.evictSlot(sh, 0, i)
-				}
-			}
+			h.evict()
 			set(false)
 			h.commit()
 			h.clock.Advance(time.Second)
