@@ -112,6 +112,7 @@ func (t *Txn) link(from, to Key) {
 		o.state |= stateReplayed
 	}
 	t.keyRecord(recLink, p, from.Name)
+	t.changing(q.space, to.Name)
 	t.buf = binary.AppendUvarint(t.buf, uint64(q.space))
 	t.buf = appendBytes(t.buf, to.Name)
 	t.buf = binary.AppendUvarint(t.buf, o.id)

@@ -152,6 +152,7 @@ type Store struct {
 	stepped    atomic.Bool  // the wall clock is behind it
 	replayCost atomic.Int64 // of the log since the last checkpoint, in ns of one processor
 	eventMask  atomic.Uint32
+	observer   atomic.Pointer[func([]Change)]
 	memory     atomic.Int64 // as of the last housekeeping
 	maxMemory  atomic.Int64
 	// diskReserve is the free space below which growth is refused.
@@ -402,6 +403,7 @@ func (t *Txn) FlushDB(db int) {
 	id := s.nextSpace
 	t.buf = appendRecord(t.buf, recFlush, uint64(db), uint64(id))
 	s.flush(db, id)
+	t.changingAll(db)
 	t.flushed()
 }
 
@@ -409,6 +411,8 @@ func (t *Txn) FlushDB(db int) {
 func (t *Txn) SwapDB(a, b int) {
 	t.buf = appendRecord(t.buf, recSwap, uint64(a), uint64(b))
 	t.s.swap(a, b)
+	t.changingAll(a)
+	t.changingAll(b)
 	t.flushed()
 }
 

@@ -36,6 +36,7 @@ type Txn struct {
 	reaped  *shard  // of which the batch says that what was due is gone
 	flush   bool    // databases were emptied or exchanged
 	events  []Happened
+	changes []Change // for the observer
 }
 
 // touched is a key that the batch's LSN has to be noted for.
@@ -123,6 +124,9 @@ func (t *Txn) End() uint64 {
 		lsn = t.s.log.Append(t.buf)
 		t.s.replayCost.Add(t.cost + int64(len(t.buf))*byteCost)
 		t.stamp(lsn)
+	}
+	if len(t.changes) > 0 {
+		t.tell(lsn)
 	}
 	t.s.unlock(t)
 	if len(t.events) > 0 {
@@ -227,6 +231,7 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 // to say it of keys that are still there and counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	t.s.observeLateness(p.deadline(*c), t.now)
+	t.changing(p.space, k.Name)
 	t.remove(p, sl, c)
 	t.Notify(k, Expired)
 	t.s.stats.Expired.Add(1)
@@ -278,6 +283,7 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 
 func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
 	t.logged = 0
+	t.changing(p.space, key)
 	t.buf = appendBytes(appendRecord(t.buf, tag, uint64(p.space)), key)
 	t.cost += recordCost[tag]
 }

@@ -1,0 +1,59 @@
+package storage
+
+// Change is a key whose value or deadline changed, or that is gone: removed, expired,
+// renamed. It says nothing of how; who wants to know looks the key up. A key may be told
+// of although nothing came of it, and several times.
+type Change struct {
+	DB int
+	// Key is valid during the call only. nil stands for all keys of the database, which was
+	// emptied or exchanged.
+	Key []byte
+	LSN uint64 // the log position with which the change is durable
+}
+
+// Observe has fn told of all that changes from then on, or nobody with nil. It is called at
+// the end of each transaction that changed something, by the goroutine that ran it and while
+// the shards are still held: whoever locks one of the keys afterwards comes after fn. So it
+// must be quick and must not call the store.
+func (s *Store) Observe(fn func([]Change)) {
+	if fn == nil {
+		s.observer.Store(nil)
+		return
+	}
+	s.observer.Store(&fn)
+}
+
+// changing notes that a key of a keyspace changes.
+func (t *Txn) changing(space uint32, key []byte) {
+	if t.s.observer.Load() == nil {
+		return
+	}
+	if n := len(t.changes); n > 0 && string(t.changes[n-1].Key) == string(key) && t.s.spaces[t.changes[n-1].DB] == space {
+		return // records of one value follow each other
+	}
+	if db := t.s.dbOf(space); db >= 0 {
+		t.changes = append(t.changes, Change{DB: db, Key: append([]byte{}, key...)})
+	}
+}
+
+// changingAll notes that a database was emptied or exchanged.
+func (t *Txn) changingAll(db int) {
+	if t.s.observer.Load() != nil {
+		t.changes = append(t.changes, Change{DB: db})
+	}
+}
+
+// tell tells the observer what changed; lsn is the transaction's.
+func (t *Txn) tell(lsn uint64) {
+	if fn := t.s.observer.Load(); fn != nil {
+		for i := range t.changes {
+			t.changes[i].LSN = lsn
+		}
+		(*fn)(t.changes)
+	}
+	clear(t.changes)
+	t.changes = t.changes[:0]
+	if cap(t.changes) > maxKept/64 {
+		t.changes = nil
+	}
+}

@@ -1,0 +1,68 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestObserve says which keys the observer hears of, once for each command, and that it
+// hears while they are still held.
+func TestObserve(t *testing.T) {
+	h := newHarness(t)
+	defer h.s.Close(false)
+	a, b, l := h.s.Key(0, []byte("a")), h.s.Key(1, []byte("b")), h.s.Key(0, []byte("l"))
+	var heard []string
+	h.s.Observe(func(changes []Change) {
+		for _, c := range changes {
+			heard = append(heard, fmt.Sprintf("%d/%s", c.DB, c.Key))
+			if c.LSN == 0 || c.LSN != h.s.log.End() {
+				t.Errorf("%d/%s at %d, the log ends at %d", c.DB, c.Key, c.LSN, h.s.log.End())
+			}
+			if c.Key != nil && h.s.shards[h.s.shardOf(h.s.Key(0, c.Key).Slot)].mu.tryLock() {
+				t.Errorf("%d/%s: nobody holds it", c.DB, c.Key)
+			}
+		}
+	})
+	for _, c := range []struct {
+		what string
+		do   func(*Txn)
+		want string
+	}{
+		{"a look-up", func(x *Txn) { x.Get(a) }, "[]"},
+		{"SET", func(x *Txn) { x.SetString(a, []byte("1"), 0, Event{}) }, "[0/a]"},
+		{"a deadline", func(x *Txn) { x.SetDeadline(a, h.clock.Now()+10, Event{}) }, "[0/a]"},
+		{"a move", func(x *Txn) { x.Rename(a, b) }, "[0/a 1/b]"},
+		{"two elements", func(x *Txn) {
+			list, _ := x.List(l)
+			list.PushBack([]byte("x"))
+			list.PushBack([]byte("y"))
+		}, "[0/l]"},
+		{"removing what is not there", func(x *Txn) { x.Delete(a, Event{}) }, "[]"},
+		{"a look-up after the deadline", func(x *Txn) { h.clock.Advance(20 * time.Millisecond); x.now = h.clock.Now(); x.Get(b) }, "[1/b]"},
+	} {
+		heard = nil
+		h.do(c.do, a, b, l)
+		if got := fmt.Sprint(heard); got != c.want {
+			t.Errorf("%s: heard %s, want %s", c.what, got, c.want)
+		}
+	}
+	heard = nil
+	h.do(func(x *Txn) { x.SetString(b, []byte("1"), h.clock.Now()+10, Event{}) }, b)
+	h.clock.Advance(20 * time.Millisecond)
+	h.s.Reap()
+	x := h.s.NewTxn()
+	h.s.BeginAll(x)
+	x.FlushDB(0)
+	x.SwapDB(0, 2)
+	x.End()
+	if got := fmt.Sprint(heard); got != "[1/b 1/b 0/ 0/ 2/]" {
+		t.Errorf("a key that was reaped, FLUSHDB and SWAPDB: heard %s", got)
+	}
+	h.s.Observe(nil)
+	heard = nil
+	h.do(func(x *Txn) { x.SetString(a, []byte("1"), 0, Event{}) }, a)
+	if heard != nil {
+		t.Errorf("heard %s, though nobody is to", heard)
+	}
+}
