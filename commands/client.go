@@ -44,6 +44,11 @@ type Conn interface {
 	OutputBuffer() int
 	// Memory is what the connection takes, in bytes.
 	Memory() int
+	// Push sends a message that answers no command: encoded for the client's protocol, and
+	// never changed afterwards. It leaves when the log is durable to lsn, and behind the
+	// reply of the command that the client has running. A connection that is about to end
+	// swallows it, one that passes its output limit is cut.
+	Push(lsn uint64, message []byte)
 	// Parked says whether the connection waits for a blocking command, and Unblock
 	// ends that wait: with an -UNBLOCKED error, or as if the time were up.
 	Blocked() bool

@@ -16,6 +16,7 @@ type fakeHost struct {
 }
 
 func (f *fakeHost) Pause(until int64, all bool) { f.pausedUntil, f.pausedAll = until, all }
+func (f *fakeHost) Post(fn func())              { fn() }
 func (f *fakeHost) Unpause()                    { f.unpaused++ }
 func (f *fakeHost) Shutdown(save bool) {
 	f.stopped = "nosave"
@@ -30,6 +31,7 @@ func (f *fakeHost) Listeners() []string { return []string{"127.0.0.1:6379", "/ru
 type fakeConn struct {
 	killed, blocked bool
 	unblocked       string
+	pushed          []string
 }
 
 func (f *fakeConn) QueryBuffer() (used, free int) { return 26, 20448 }
@@ -37,6 +39,7 @@ func (f *fakeConn) OutputBuffer() int             { return 0 }
 func (f *fakeConn) Memory() int                   { return 1000 }
 func (f *fakeConn) Blocked() bool                 { return f.blocked }
 func (f *fakeConn) Kill()                         { f.killed = true }
+func (f *fakeConn) Push(_ uint64, message []byte) { f.pushed = append(f.pushed, string(message)) }
 func (f *fakeConn) Unblock(withError bool) bool {
 	f.unblocked = "timeout"
 	if withError {

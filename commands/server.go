@@ -78,6 +78,12 @@ func (s *Server) followConfig() {
 	on(s.passwordChanged, "requirepass")
 }
 
+// Gone takes a connection that ended, or only waits for its client to see that, out of
+// all that names it. It may be called twice.
+func (s *Server) Gone(c *Client) {
+	delete(s.Clients, c.ID)
+}
+
 // passwordChanged lets everybody in when there is no password any more. Those who are
 // in stay in when there is another one, as with Redis. CONFIG SET runs on the event
 // loop, which Clients belongs to.
@@ -131,6 +137,8 @@ type Host interface {
 	// Shutdown begins a clean stop: no new connections, replies out, log durable, a
 	// last checkpoint unless save is false, exit 0.
 	Shutdown(save bool)
+	// Post has fn run on the event loop soon. Any goroutine may call it.
+	Post(fn func())
 	// Port and Listeners tell where the server listens.
 	Port() int
 	Listeners() []string

@@ -22,6 +22,18 @@ func (s *session) Memory() int {
 		len(s.client.LibVer) + s.room + s.out.memory()
 }
 
+// Push sends a message that answers no command.
+func (s *session) Push(lsn uint64, bytes []byte) {
+	l := s.loop
+	switch {
+	case s.closed || s.lingering || s.cut || s.client.Closing:
+	case s == l.current:
+		l.behind = append(l.behind, message{lsn, bytes})
+	default:
+		l.push(s, message{lsn, bytes})
+	}
+}
+
 // Blocked says whether a blocking command waits; there is none yet.
 func (s *session) Blocked() bool { return false }
 

@@ -48,6 +48,7 @@ type loop struct {
 	settings settings
 	stale    atomic.Bool // settings are to be read again
 	current  *session    // whose command runs
+	behind   []message   // pushed to it meanwhile
 	inStore  bool        // a command runs: a panic that gets out of it is the store's
 	buffers  bufferPool
 	readers  readerPool
@@ -244,6 +245,8 @@ func (l *loop) guard(s *session, fn func(*session)) {
 			l.fatal = fmt.Errorf("internal error in the store: %v", p)
 		}
 		l.current, l.inStore = nil, false
+		clear(l.behind)
+		l.behind = l.behind[:0]
 		l.close(s)
 	}()
 	fn(s)

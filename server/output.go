@@ -113,5 +113,43 @@ func (o *output) drop(pool *bufferPool) {
 	}
 }
 
+// message is output that answers no command, and the LSN that it depends on.
+type message struct {
+	lsn   uint64
+	bytes []byte
+}
+
+// push appends a message to a session's output. One that is too slow for what it is sent
+// takes no more and is cut at the end of the pass: whoever sends goes through a list that
+// closing changes.
+func (l *loop) push(s *session, m message) {
+	s.out.begin(&l.buffers)
+	mark := s.out.w.Len()
+	s.out.w.Buf = append(s.out.w.Buf, m.bytes...)
+	if m.lsn > l.durable {
+		l.owed = max(l.owed, m.lsn)
+		s.out.hold(mark, m.lsn, l.pass)
+	}
+	s.cut = l.overLimit(s)
+	l.touch(s)
+}
+
+// pushBehind sends what was pushed to s while its command ran, behind the reply.
+func (l *loop) pushBehind(s *session) {
+	for _, m := range l.behind {
+		if !s.closed && !s.cut {
+			l.push(s, m)
+		}
+	}
+	clear(l.behind)
+	l.behind = l.behind[:0]
+}
+
+// overLimit says whether a session's output has passed its hard limit.
+func (l *loop) overLimit(s *session) bool {
+	hard := l.settings.output.hard
+	return hard > 0 && s.out.pending() > hard
+}
+
 // memory is what the output takes, in bytes.
 func (o *output) memory() int { return cap(o.w.Buf) + cap(o.waits)*24 }

@@ -68,13 +68,14 @@ type session struct {
 	watched   bool // for room to write
 	stalled   bool // over outputPause; goes on when output has left
 	lingering bool // only waits for the client to see the end
+	cut       bool // over its output limit: closed at the end of the pass
 	closed    bool
 	unix      bool
 }
 
 // mayRun says whether commands may be run.
 func (s *session) mayRun() bool {
-	return !s.closed && !s.client.Closing && !s.lingering && s.parked == parkNone && !s.stalled && !s.loop.stopping
+	return !s.closed && !s.cut && !s.client.Closing && !s.lingering && s.parked == parkNone && !s.stalled && !s.loop.stopping
 }
 
 // canGoOn says whether a turn would find something to do.
@@ -251,6 +252,9 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		s.parked, s.args = parkHeld, args
 		l.held = append(l.held, s)
 	}
+	if len(l.behind) > 0 {
+		l.pushBehind(s)
+	}
 }
 
 // settle takes in a reply that begins at mark of the session's output: what it
@@ -274,7 +278,7 @@ func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
 	if lsn > l.durable {
 		s.out.hold(mark, lsn, l.pass)
 	}
-	if hard := l.settings.output.hard; hard > 0 && s.out.pending() > hard {
+	if l.overLimit(s) {
 		l.cutOutput(s)
 	}
 }
@@ -356,7 +360,7 @@ func (l *loop) close(s *session) {
 		return
 	}
 	s.closed = true
-	delete(l.srv.Clients, s.client.ID)
+	l.srv.Gone(&s.client)
 	l.timers.stop(s.idle)
 	s.out.drop(&l.buffers)
 	s.reader = nil

@@ -84,6 +84,10 @@ func (l *loop) write() {
 // flush sends what a session may send and the socket takes, and ends the session when
 // it is done.
 func (l *loop) flush(s *session) {
+	if s.cut {
+		l.cutOutput(s)
+		return
+	}
 	ready := s.out.ready(l.durable)
 	if len(ready) > 0 && !s.full {
 		n, err := writeSocket(s.fd, ready)
@@ -159,7 +163,7 @@ func (l *loop) sayGoodbye(s *session) {
 		l.close(s)
 		return
 	}
-	delete(l.srv.Clients, s.client.ID)
+	l.srv.Gone(&s.client)
 	s.lingering, s.readable, s.reader = true, true, nil
 	if s.idle == nil {
 		s.idle = &timer{}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const hello = "*1\r\n$5\r\nhello\r\n"
+
+// sessionOf gives the session that a client's connection is.
+func (ts *testServer) sessionOf(c *client) (found *session) {
+	ts.t.Helper()
+	id := c.do("CLIENT ID")[1:]
+	ts.onLoop(func(l *loop) {
+		for _, s := range l.sessions {
+			if s != nil && strconv.FormatUint(s.client.ID, 10) == id {
+				found = s
+			}
+		}
+	})
+	if found == nil {
+		ts.t.Fatal("the client has no session")
+	}
+	return found
+}
+
+func TestPushFromAnywhere(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	s := ts.sessionOf(c)
+	for range 100 {
+		ts.Post(func() { s.Push(0, []byte(hello)) })
+		c.expect("*1 hello")
+	}
+}
+
+// TestPushComesBehindTheReply: to the client whose command makes the message.
+func TestPushComesBehindTheReply(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	s := ts.sessionOf(c)
+	ts.onLoop(func(l *loop) {
+		l.o.Config.OnChange("slowlog-max-len", func() error {
+			s.Push(0, []byte(hello))
+			s.Push(0, []byte(hello))
+			return nil
+		})
+	})
+	c.send("CONFIG SET slowlog-max-len 7\nGET none\nCONFIG SET slowlog-max-len 8\n")
+	c.expect("+OK", "*1 hello", "*1 hello", "$-1", "+OK", "*1 hello", "*1 hello")
+}
+
+// TestPushWaitsForTheLog: it leaves when the log is durable to its LSN, and without a
+// command that would have the log committed.
+func TestPushWaitsForTheLog(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	c, writer := ts.dial(), ts.dial()
+	s := ts.sessionOf(c)
+	slowDisk(t, ts, d)
+	gate := make(chan struct{})
+	d.gate.Store(&gate)
+	writer.send("SET a 1\n")
+	eventually(t, "the write has run", func() (ran bool) {
+		ts.onLoop(func(l *loop) {
+			if ran = l.log.End() > l.log.Durable(); ran {
+				s.Push(0, []byte(hello))
+				s.Push(l.log.End(), []byte(hello))
+				s.Push(0, []byte(hello))
+			}
+		})
+		return ran
+	})
+	c.expect("*1 hello")
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := c.r.Peek(1); err == nil {
+		t.Fatalf("%q left before it was durable", b)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	d.gate.Store(nil)
+	close(gate)
+	c.r.Reset(c.Conn)
+	c.expect("*1 hello", "*1 hello")
+	writer.expect("+OK")
+}
+
+// TestPushToParked: a client whose command is held back hears all the same.
+func TestPushToParked(t *testing.T) {
+	ts := start(t)
+	c, other := ts.dial(), ts.dial()
+	s := ts.sessionOf(c)
+	other.do("CLIENT PAUSE 100000 WRITE")
+	c.send("SET a 1\n")
+	eventually(t, "the write is held", func() (held bool) {
+		ts.onLoop(func(*loop) { held = s.parked == parkHeld })
+		return held
+	})
+	ts.Post(func() { s.Push(0, []byte(hello)) })
+	c.expect("*1 hello")
+	other.do("CLIENT UNPAUSE")
+	c.expect("+OK")
+}
+
+// TestPushToTheGone: what is closed, about to end or cut swallows it.
+func TestPushToTheGone(t *testing.T) {
+	ts := start(t)
+	for _, end := range []func(*loop, *session){
+		func(l *loop, s *session) { l.close(s) },
+		func(_ *loop, s *session) { s.client.Closing = true },
+		func(_ *loop, s *session) { s.cut = true },
+	} {
+		s := ts.sessionOf(ts.dial())
+		ts.onLoop(func(l *loop) {
+			end(l, s)
+			s.Push(1<<40, []byte(hello))
+			if s.out.pending() > 0 || l.owed >= 1<<40 {
+				t.Error("a message for a connection that is about to end was taken")
+			}
+			l.close(s)
+		})
+	}
+}
+
+// TestPushOverTheLimitCuts: the list of who is connected stays as it is while somebody
+// goes through it, and memory is bounded.
+func TestPushOverTheLimitCuts(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	if got := c.do(`CONFIG SET client-output-buffer-limit "normal 100000 0 0"`); got != "+OK" {
+		t.Fatal(got)
+	}
+	s := ts.sessionOf(c)
+	message := []byte("$10000\r\n" + strings.Repeat("x", 10000) + "\r\n")
+	ts.onLoop(func(l *loop) {
+		for range 1000 {
+			s.Push(0, message)
+		}
+		if s.closed || s.out.pending() > 120_000 {
+			t.Errorf("closed %v with %d bytes pending", s.closed, s.out.pending())
+		}
+	})
+	eventually(t, "the client is cut", func() (closed bool) {
+		ts.onLoop(func(*loop) { closed = s.closed })
+		return closed
+	})
+	if n := ts.cmds.Stats.OutputBufferLimit.Load(); n != 1 {
+		t.Fatalf("%d clients cut", n)
+	}
+}
