@@ -34,6 +34,8 @@ type Client struct {
 	Commands      uint64 // commands run
 	NetIn, NetOut uint64 // bytes
 	Closing       bool   // close once the output is out; nothing more is run
+
+	watching *watching // by WATCH; nil: nothing
 }
 
 // Conn is what commands may ask of a connection.

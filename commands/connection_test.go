@@ -18,6 +18,7 @@ type fakeHost struct {
 func (f *fakeHost) Pause(until int64, all bool) { f.pausedUntil, f.pausedAll = until, all }
 func (f *fakeHost) Post(fn func())              { fn() }
 func (f *fakeHost) Unpause()                    { f.unpaused++ }
+func (f *fakeHost) Wake()                       {}
 func (f *fakeHost) Shutdown(save bool) {
 	f.stopped = "nosave"
 	if save {

@@ -91,6 +91,9 @@ func runSwapDB(c *Ctx) error {
 		return ErrDBIndex
 	}
 	if a != b {
+		if err := c.Server.Changes.swapping(c.Txn, a, b); err != nil {
+			return err
+		}
 		c.Txn.SwapDB(a, b)
 	}
 	c.Out.OK()

@@ -29,6 +29,7 @@ type Server struct {
 	Stats   Stats
 	Slowlog Slowlog
 	Latency Latency
+	Changes Changes
 	RunID   string
 	Started int64 // Unix ms
 
@@ -45,8 +46,16 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), Clients: map[uint64]*Client{},
 	}
+	s.Changes.store, s.Changes.wake = store, s.wake
 	s.followConfig()
 	return s
+}
+
+// wake makes the loop do a pass.
+func (s *Server) wake() {
+	if s.Host != nil {
+		s.Host.Wake()
+	}
 }
 
 // followConfig has options that CONFIG SET changes take effect. What the store was
@@ -82,6 +91,7 @@ func (s *Server) followConfig() {
 // all that names it. It may be called twice.
 func (s *Server) Gone(c *Client) {
 	delete(s.Clients, c.ID)
+	s.Changes.unwatch(c)
 }
 
 // passwordChanged lets everybody in when there is no password any more. Those who are
@@ -139,6 +149,8 @@ type Host interface {
 	Shutdown(save bool)
 	// Post has fn run on the event loop soon. Any goroutine may call it.
 	Post(fn func())
+	// Wake makes the loop do a pass, from any goroutine.
+	Wake()
 	// Port and Listeners tell where the server listens.
 	Port() int
 	Listeners() []string

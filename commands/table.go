@@ -16,6 +16,7 @@ var families = [][]Spec{
 	serverCommands,
 	configCommands,
 	commandCommands,
+	watchCommands,
 }
 
 // Table finds declarations by name.

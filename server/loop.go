@@ -192,6 +192,7 @@ func (l *loop) takeIn(n int) {
 	for _, fn := range l.box.take() {
 		fn()
 	}
+	l.srv.Changes.Deliver()
 }
 
 // event notes what a session's socket is ready for.

@@ -129,6 +129,9 @@ func (s *Server) Shutdown(save bool) {
 // Post has fn run on the loop, from any goroutine. After Run it is swallowed.
 func (s *Server) Post(fn func()) { s.loop.box.post(fn) }
 
+// Wake makes the loop do a pass, from any goroutine.
+func (s *Server) Wake() { s.loop.box.wake() }
+
 // Pause is CLIENT PAUSE; a later end and a wider kind stand. Only the loop calls it.
 func (s *Server) Pause(until int64, all bool) {
 	kind := commands.PauseWrite

@@ -243,6 +243,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		l.mono = now
 		l.srv.Observe(c, mark, took)
 		l.settle(s, c.Spec, mark, c.LSN)
+		l.srv.Changes.Deliver()
 	case commands.NeedKeys:
 		l.load(s, args)
 	case commands.NeedExecutor:

@@ -43,6 +43,17 @@ func (t *Txn) changingAll(db int) {
 	}
 }
 
+// Changed says whether the transaction has changed a key that it holds, or removed it because
+// it was due. It knows only while there is an observer.
+func (t *Txn) Changed(k Key) bool {
+	for i := range t.changes {
+		if c := &t.changes[i]; c.DB == k.DB && (c.Key == nil || string(c.Key) == string(k.Name)) {
+			return true
+		}
+	}
+	return false
+}
+
 // tell tells the observer what changed; lsn is the transaction's.
 func (t *Txn) tell(lsn uint64) {
 	if fn := t.s.observer.Load(); fn != nil {

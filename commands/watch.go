@@ -1,0 +1,215 @@
+package commands
+
+import (
+	"slices"
+
+	"keyp/storage"
+)
+
+var watchCommands = []Spec{
+	{
+		Name: "WATCH", Group: Transactions, Since: "2.2.0",
+		Summary:    "Has the next EXEC run only if none of the keys changed until then.",
+		Complexity: "O(1) for each key.",
+		Arity:      -2, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
+		Keys: []KeySpec{KeysFrom(1, 1, RO)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  runWatch,
+	},
+	{
+		Name: "UNWATCH", Group: Transactions, Since: "2.2.0",
+		Summary:    "Forgets the keys that the connection watches.",
+		Complexity: "O(N) in the number of keys that are watched.",
+		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
+		Run: func(c *Ctx) error { c.Server.Changes.unwatch(c.Client); c.Out.OK(); return nil },
+	},
+}
+
+func runWatch(c *Ctx) error {
+	for _, k := range c.Keys {
+		c.Server.Changes.watch(c.Client, c.Txn, k)
+	}
+	c.Out.OK()
+	return nil
+}
+
+// watching is what a client watches. Changes.mu guards it.
+type watching struct {
+	keys []*watch
+	// dirty says that one of the keys changed; no more of them is known then.
+	dirty bool
+}
+
+// watch is one client's watch of one key.
+type watch struct {
+	by   *watching
+	key  string
+	db   int
+	live bool // the key existed when the watch began
+	// begun is false until the end of the transaction that began the watch and that found
+	// the key expired: that it went is then no change.
+	begun bool
+}
+
+// watchedKeys are the watches by database and key.
+type watchedKeys map[int]map[string][]*watch
+
+// watch begins to watch a key that txn holds. That a key has expired before is no change;
+// nothing happens for a key that the client watches already.
+func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if client.watching == nil {
+		client.watching = &watching{}
+	}
+	by := client.watching
+	if by.dirty || slices.ContainsFunc(by.keys, func(w *watch) bool { return w.db == k.DB && w.key == string(k.Name) }) {
+		return
+	}
+	w := &watch{by: by, key: string(k.Name), db: k.DB}
+	by.keys = append(by.keys, w)
+	if c.watched == nil {
+		c.watched = watchedKeys{}
+	}
+	c.watched.add(w)
+	c.listen() // before the look at the key, which may remove it
+	_, w.live = txn.Peek(k)
+	w.begun = !txn.Changed(k)
+}
+
+// unwatch forgets what a client watches.
+func (c *Changes) unwatch(client *Client) {
+	if client.watching == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched.drop(client.watching)
+	client.watching = nil
+	c.listen()
+}
+
+// unchanged says that no key which the client watches has changed. txn holds all of them, so
+// that it stays true until the transaction ends.
+func (c *Changes) unchanged(client *Client, txn *storage.Txn) bool {
+	if client.watching == nil {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range client.watching.keys {
+		k := c.store.Key(w.db, []byte(w.key))
+		if txn.Peek(k); txn.Changed(k) { // it has expired
+			return false
+		}
+	}
+	return !client.watching.dirty
+}
+
+// watchedBy adds the keys that a client watches to keys.
+func (c *Changes) watchedBy(client *Client, keys []storage.Key) []storage.Key {
+	if client.watching == nil {
+		return keys
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range client.watching.keys {
+		keys = append(keys, c.store.Key(w.db, []byte(w.key)))
+	}
+	return keys
+}
+
+// watches tells how many keys a client watches, and whether one of them has changed.
+func (c *Changes) watches(client *Client) (keys int, dirty bool) {
+	if client.watching == nil {
+		return 0, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(client.watching.keys), client.watching.dirty
+}
+
+// swapping marks those whose key appears in the database that takes the place of its own.
+// Keys that go with theirs are changed like those of FLUSHDB. txn holds everything. An error
+// is of the data file.
+func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for db, other := range map[int]int{a: b, b: a} {
+		for name, list := range c.watched[db] {
+			k := c.store.Key(other, []byte(name))
+			if err := txn.Bring(k); err != nil {
+				return err
+			}
+			if _, ok := txn.Peek(k); ok {
+				c.watched.touch(slices.Clone(list))
+			}
+		}
+	}
+	return nil
+}
+
+func (ws watchedKeys) add(w *watch) {
+	if ws[w.db] == nil {
+		ws[w.db] = map[string][]*watch{}
+	}
+	ws[w.db][w.key] = append(ws[w.db][w.key], w)
+}
+
+// drop forgets all that somebody watches.
+func (ws watchedKeys) drop(by *watching) {
+	for _, w := range by.keys {
+		keys := ws[w.db]
+		keys[w.key] = slices.DeleteFunc(keys[w.key], func(o *watch) bool { return o == w })
+		if len(keys[w.key]) == 0 {
+			delete(keys, w.key)
+		}
+		if len(keys) == 0 {
+			delete(ws, w.db)
+		}
+	}
+	by.keys = nil
+}
+
+// touch says that the key of some watches changed: for those who watch it nothing else
+// matters until EXEC.
+func (ws watchedKeys) touch(list []*watch) {
+	for _, w := range list {
+		w.by.dirty = true
+		ws.drop(w.by)
+	}
+}
+
+// changed marks those who watch what a transaction changed. A database that was emptied has
+// changed for them where the key was there: a watch that is left has seen no change since it
+// began.
+func (ws watchedKeys) changed(changes []storage.Change) {
+	if len(ws) == 0 {
+		return
+	}
+	var hit, own []*watch
+	for _, change := range changes {
+		keys := ws[change.DB]
+		if change.Key != nil {
+			hit = append(hit, keys[string(change.Key)]...)
+			continue
+		}
+		for _, list := range keys {
+			for _, w := range list {
+				if w.live {
+					hit = append(hit, w)
+				}
+			}
+		}
+	}
+	hit = slices.DeleteFunc(hit, func(w *watch) bool {
+		if !w.begun {
+			own = append(own, w)
+		}
+		return !w.begun
+	})
+	for _, w := range own {
+		w.begun = true
+	}
+	ws.touch(hit)
+}
