@@ -31,7 +31,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test unit lint fmt-check vet staticcheck cross redis torture fuzz bench clean help
+.PHONY: build test unit lint fmt-check vet staticcheck cross redis torture test-go-redis fuzz bench clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -72,6 +72,9 @@ torture: redis ## long crash runs: the storage model, the log, kills of the real
 	$(GO) test $(RACE) -count=1 -timeout 3h -run 'Model|Crash|Recover|Durable' $(TESTFLAGS) ./storage ./storage/wal -rapid.checks=$(CHECKS)
 	KEYP_KILLS=$(KILLS) KEYP_DIFF_CASES=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/e2e/...
 
+test-go-redis: ## go-redis's own tests against Keyp on port 6379, which must be free
+	KEYP_UPSTREAM=1 $(GO) test -count=1 -v -timeout 15m $(TESTFLAGS) ./internal/e2e/upstream
+
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . | sed -E 's|^(.*)/[^/]*:func ([A-Za-z0-9_]*).*|\1 \2|' | sort -u | \
 	while read -r package target; do \
@@ -88,4 +91,4 @@ clean: ## remove what was built
 	rm -rf bin
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

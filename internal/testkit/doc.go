@@ -16,4 +16,5 @@
 //	KEYP_BIN              a keyp to run instead of building one
 //	KEYP_REQUIRE_REDIS=1  tests that need redis-server or redis-cli fail without
 //	                      them, instead of being skipped
+//	KEYP_UPSTREAM=1       go-redis's own tests run (internal/e2e/upstream)
 package testkit

@@ -34,6 +34,10 @@ const (
 type Options struct {
 	// Dir is the data directory; empty: a fresh one, removed after the test.
 	Dir string
+	// Port is where to listen; 0: a free one.
+	Port int
+	// Config is a file of options, which CONFIG REWRITE changes; empty: none.
+	Config string
 	// Args are further flags.
 	Args []string
 	// Env are further environment variables, NAME=VALUE.
@@ -69,7 +73,11 @@ func Keyp(t testing.TB, args ...string) *Server {
 func NewKeyp(t testing.TB, o Options) *Server {
 	t.Helper()
 	return prepare(t, "keyp", Binary(t), o, func(s *Server) []string {
-		return append([]string{"--port", strconv.Itoa(s.port), "--dir", s.o.Dir}, s.o.Args...)
+		args := []string{"--port", strconv.Itoa(s.port), "--dir", s.o.Dir}
+		if s.o.Config != "" {
+			args = append([]string{s.o.Config}, args...)
+		}
+		return append(args, s.o.Args...)
 	})
 }
 
@@ -106,7 +114,10 @@ func prepare(t testing.TB, name, program string, o Options, args func(*Server) [
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	s := &Server{t: t, name: name, program: program, args: args, o: o, port: freePort(t)}
+	s := &Server{t: t, name: name, program: program, args: args, o: o, port: o.Port}
+	if s.port == 0 {
+		s.port = freePort(t)
+	}
 	t.Cleanup(func() {
 		if s.Running() {
 			_ = s.end(syscall.SIGKILL) // says only that it was killed
@@ -178,7 +189,7 @@ func (s *Server) Start() {
 		}
 		// Between the look at the port and its use somebody else may have taken it.
 		taken := strings.Contains(s.output.text()[from:], "ddress already in use")
-		if !taken || try == 10 {
+		if !taken || s.o.Port != 0 || try == 10 {
 			s.t.Fatalf("%s: %v", s.name, err)
 		}
 		s.port = freePort(s.t)
