@@ -214,16 +214,6 @@ func (l *loop) read(s *session) int {
 	return 0
 }
 
-// readSocket is read(2) of a non-blocking socket.
-func readSocket(fd int, p []byte) (int, error) {
-	for {
-		n, err := unix.Read(fd, p)
-		if err != unix.EINTR {
-			return max(n, 0), err
-		}
-	}
-}
-
 // runCommand runs a command, for the first time or again after it was parked.
 func (l *loop) runCommand(s *session, args [][]byte) {
 	c := &l.ctx

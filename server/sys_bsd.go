@@ -38,3 +38,8 @@ func prepare(fd int) (int, error) {
 	}
 	return fd, nil
 }
+
+// receive and send are read(2) and write(2); an error is a unix.Errno.
+func receive(fd int, p []byte) (int, error) { return unix.Read(fd, p) }
+
+func send(fd int, p []byte) (int, error) { return unix.Write(fd, p) }

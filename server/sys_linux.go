@@ -1,6 +1,10 @@
 package server
 
-import "golang.org/x/sys/unix"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // newSocket gives a non-blocking stream socket that child processes do not inherit.
 func newSocket(family int) (int, error) {
@@ -20,4 +24,22 @@ func setKeepalive(fd, seconds int) error {
 		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, seconds),
 		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, max(seconds/3, 1)),
 		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3))
+}
+
+// receive and send are recv(2) and send(2). They never block, so the scheduler need not know
+// of them. An error is a unix.Errno; p is not empty.
+func receive(fd int, p []byte) (int, error) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(n), nil
+}
+
+func send(fd int, p []byte) (int, error) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(n), nil
 }

@@ -136,21 +136,6 @@ func (l *loop) watchRoom(s *session, full bool) bool {
 	return true
 }
 
-// writeSocket is write(2) of a non-blocking socket; one that takes nothing gives 0.
-func writeSocket(fd int, p []byte) (int, error) {
-	for {
-		n, err := unix.Write(fd, p)
-		switch {
-		case err == nil:
-			return n, nil
-		case errors.Is(err, unix.EAGAIN):
-			return 0, nil
-		case !errors.Is(err, unix.EINTR):
-			return 0, err
-		}
-	}
-}
-
 // sayGoodbye ends a session whose output is out. Closing a socket with unread input
 // resets the connection, and that can take the last replies away from the client; so
 // such a session ends its own side and waits a little for the client to do the same.
