@@ -30,6 +30,7 @@ type Client struct {
 	Reply         ReplyMode
 	NoEvict       bool
 	NoTouch       bool
+	Monitor       bool   // is shown all commands
 	Last          *Spec  // the last command
 	Commands      uint64 // commands run
 	NetIn, NetOut uint64 // bytes

@@ -147,6 +147,9 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 // flags are the letters of CLIENT LIST; N stands for none.
 func (c *Client) flags() string {
 	var b []byte
+	if c.Monitor {
+		b = append(b, 'O')
+	}
 	if c.Conn != nil && c.Conn.Blocked() {
 		b = append(b, 'b')
 	}

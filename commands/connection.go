@@ -201,6 +201,7 @@ func selectDB(c *Ctx) error {
 
 func reset(c *Ctx) error {
 	c.Server.Changes.unwatch(c.Client)
+	c.Server.endMonitor(c.Client)
 	c.Client.Reset(c.Server.Open())
 	c.Out.Proto = c.Client.Proto
 	c.Out.Simple("RESET")

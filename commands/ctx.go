@@ -20,6 +20,21 @@ type Ctx struct {
 	// LSN is what the reply depends on: it may leave once the log is durable that
 	// far. Set from Txn; a Slow handler sets it by itself.
 	LSN uint64
+
+	emitted []func(lsn uint64)
+}
+
+// Emit has fn called on the event loop right after the command, once its LSN is known: for
+// what it does for others than its client.
+func (c *Ctx) Emit(fn func(lsn uint64)) { c.emitted = append(c.emitted, fn) }
+
+// RunEmitted calls what was given to Emit. The event loop does so after each command.
+func (c *Ctx) RunEmitted() {
+	for _, fn := range c.emitted {
+		fn(c.LSN)
+	}
+	clear(c.emitted)
+	c.emitted = c.emitted[:0]
 }
 
 // Arg is argument i; the name is argument 0.

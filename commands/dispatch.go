@@ -48,7 +48,12 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 		c.Out.Error(string(err.(Error)))
 		return Done
 	}
-	if pause != PauseNone && !spec.Is(DuringPause) && (pause == PauseAll || spec.Is(Write)) {
+	if c.Client.Monitor && spec.Flags&(Write|ReadOnly|MayReplicate) != 0 {
+		s.Stats.Errors.Add(1)
+		c.Out.Error(string(errMonitorData))
+		return Done
+	}
+	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || spec.Is(Write)) {
 		return Held
 	}
 	if spec.Is(DenyOOM) && s.Store.Full() {
@@ -106,6 +111,7 @@ func (s *Server) run(c *Ctx) (done bool) {
 		s.Stats.Errors.Add(1)
 		c.reply(err)
 	}
+	s.feedMonitors(c)
 	return true
 }
 

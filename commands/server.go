@@ -35,6 +35,9 @@ type Server struct {
 
 	Clients map[uint64]*Client
 
+	monitors  []*Client   // see MONITOR; belongs to the event loop
+	monitored atomic.Bool // there are some
+
 	tracking atomic.Bool  // latency-tracking
 	hungUp   atomic.Int64 // Unix ms when hangUp last wrote to the log
 }
@@ -92,6 +95,7 @@ func (s *Server) followConfig() {
 func (s *Server) Gone(c *Client) {
 	delete(s.Clients, c.ID)
 	s.Changes.unwatch(c)
+	s.endMonitor(c)
 }
 
 // passwordChanged lets everybody in when there is no password any more. Those who are

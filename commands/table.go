@@ -14,6 +14,7 @@ var families = [][]Spec{
 	keyCommands,
 	expireCommands,
 	serverCommands,
+	monitorCommands,
 	configCommands,
 	commandCommands,
 	watchCommands,

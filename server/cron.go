@@ -123,7 +123,7 @@ func (l *loop) idleLeft(s *session) time.Duration {
 
 func (l *loop) checkIdle(s *session) {
 	left := l.idleLeft(s)
-	if left > 0 || s.parked != parkNone {
+	if left > 0 || s.parked != parkNone || s.client.Monitor {
 		l.timers.set(s.idle, l.mono+max(left, cronTime))
 		return
 	}

@@ -107,12 +107,14 @@ func (l *loop) executed(j *job) {
 	l.exec.jobs--
 	s := j.s
 	if s.closed {
+		j.ctx.RunEmitted()
 		return
 	}
 	l.guard(s, func(s *session) {
 		l.srv.Observe(&j.ctx, 0, j.took)
 		mark := s.out.add(j.out.Buf, &l.buffers)
 		l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
+		j.ctx.RunEmitted()
 		l.unpark(s)
 	})
 }

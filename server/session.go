@@ -233,6 +233,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		l.mono = now
 		l.srv.Observe(c, mark, took)
 		l.settle(s, c.Spec, mark, c.LSN)
+		c.RunEmitted()
 		l.srv.Changes.Deliver()
 	case commands.NeedKeys:
 		l.load(s, args)

@@ -1,0 +1,97 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	errMonitorNested Error = "ERR MONITOR isn't allowed for DENY BLOCKING client"
+	errMonitorData   Error = "ERR Replica can't interact with the keyspace"
+)
+
+var monitorCommands = []Spec{{
+	Name: "MONITOR", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript | Loading | Stale,
+	Summary: "Shows every command that the server runs, as it runs.", Complexity: "O(1)",
+	Run: monitor,
+}}
+
+// monitor answers only once: a second MONITOR gets no reply, as in Redis.
+func monitor(c *Ctx) error {
+	if c.Client.Monitor {
+		return nil
+	}
+	s := c.Server
+	c.Client.Monitor = true
+	s.monitors = append(s.monitors, c.Client)
+	s.monitored.Store(true)
+	c.Out.OK()
+	return nil
+}
+
+// endMonitor ends what MONITOR began. Only the loop calls it.
+func (s *Server) endMonitor(c *Client) {
+	if c.Monitor {
+		c.Monitor = false
+		s.monitors = slices.DeleteFunc(s.monitors, func(other *Client) bool { return other == c })
+		s.monitored.Store(len(s.monitors) > 0)
+	}
+}
+
+// feedMonitors shows a command to those who monitor, once what it did is durable: nobody
+// is to see a command that a crash undid. Commands of administration are not shown.
+func (s *Server) feedMonitors(c *Ctx) {
+	if !s.monitored.Load() || c.Spec.Is(Admin) || c.Spec.Is(SkipMonitor) {
+		return
+	}
+	line := monitorLine(c, s.Clock.Now())
+	c.Emit(func(lsn uint64) {
+		for _, other := range s.monitors {
+			if other.Conn != nil && other.Reply != ReplyOff {
+				other.Conn.Push(lsn, line)
+			}
+		}
+	})
+}
+
+// monitorLine is a command as MONITOR shows it; now is in Unix ms.
+func monitorLine(c *Ctx, now int64) []byte {
+	from := c.Client.Addr
+	if strings.HasPrefix(from, "/") {
+		from = "unix:" + strings.TrimSuffix(from, ":0")
+	}
+	line := fmt.Appendf(nil, "+%d.%06d [%d %s]", now/1000, now%1000*1000, c.Client.DB, from)
+	for i, arg := range c.Args {
+		line = append(line, ' ')
+		if secret(c, i) {
+			arg = []byte("(redacted)")
+		}
+		line = appendQuoted(line, arg)
+	}
+	return append(line, '\r', '\n')
+}
+
+// appendQuoted writes text as a C string in ASCII.
+func appendQuoted(b, text []byte) []byte {
+	const escapes = "\n\r\t\a\b"
+	b = append(b, '"')
+	for _, ch := range text {
+		switch at := strings.IndexByte(escapes, ch); {
+		case ch == '\\' || ch == '"':
+			b = append(b, '\\', ch)
+		case at >= 0:
+			b = append(b, '\\', "nrtab"[at])
+		case ch < ' ' || ch > '~':
+			b = append(b, '\\', 'x')
+			if ch < 16 {
+				b = append(b, '0')
+			}
+			b = strconv.AppendUint(b, uint64(ch), 16)
+		default:
+			b = append(b, ch)
+		}
+	}
+	return append(b, '"')
+}

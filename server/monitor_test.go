@@ -1,0 +1,89 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// shown reads n lines of MONITOR and gives the commands.
+func (c *client) shown(n int) (commands []string) {
+	c.t.Helper()
+	for range n {
+		line := c.reply()
+		_, command, found := strings.Cut(line, "] ")
+		if line[0] != '+' || !found {
+			c.t.Fatalf("%q is not a command that was run", line)
+		}
+		commands = append(commands, command)
+	}
+	return commands
+}
+
+// TestMonitorShowsAll: the commands of all connections in the order they ran, its own behind
+// their replies, and what the executor ran.
+func TestMonitorShowsAll(t *testing.T) {
+	ts := start(t)
+	m, a, b := ts.dial(), ts.dial(), ts.dial()
+	m.send("MONITOR\nPING\n")
+	m.expect("+OK", "+PONG")
+	if got := m.shown(1)[0]; got != `"PING"` {
+		t.Errorf("shown %s", got)
+	}
+	var want []string
+	for i := range 100 {
+		for _, c := range []*client{a, b} {
+			command := fmt.Sprintf("INCRBY n %d", i)
+			c.do(command)
+			want = append(want, fmt.Sprintf(`"INCRBY" "n" "%d"`, i))
+		}
+	}
+	a.do("KEYS *")
+	want = append(want, `"KEYS" "*"`)
+	if got := m.shown(len(want)); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("shown %v", got)
+	}
+	m.send("RESET\nGET n\n")
+	m.expect("+RESET", "9900")
+}
+
+// TestMonitorIsNotIdle: it is silent for as long as it likes.
+func TestMonitorIsNotIdle(t *testing.T) {
+	ts := start(t)
+	m := ts.dial()
+	m.do("MONITOR")
+	s := ts.sessionOf(m)
+	ts.onLoop(func(l *loop) {
+		l.settings.idle = 1
+		s.client.LastActive -= 1000
+		l.armIdle(s)
+		l.checkIdle(s)
+		if s.closed {
+			t.Error("a monitor was closed as idle")
+		}
+		l.settings.idle = 0
+	})
+}
+
+// TestMonitorWaitsForTheLog: a command that a crash may undo is not shown.
+func TestMonitorWaitsForTheLog(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	m, writer := ts.dial(), ts.dial()
+	s := ts.sessionOf(m)
+	slowDisk(t, ts, d)
+	m.do("MONITOR")
+	gate := make(chan struct{})
+	d.gate.Store(&gate)
+	writer.send("SET a 1\n")
+	eventually(t, "the command waits", func() (waits bool) {
+		ts.onLoop(func(l *loop) { waits = len(s.out.waits) > 0 && len(s.out.ready(l.durable)) == 0 })
+		return waits
+	})
+	d.gate.Store(nil)
+	close(gate)
+	if got := m.shown(1)[0]; got != `"SET" "a" "1"` {
+		t.Errorf("shown %s", got)
+	}
+	writer.expect("+OK")
+}
