@@ -40,13 +40,13 @@ func (w *Writer) Error(text string) {
 }
 
 // Int writes an integer.
-func (w *Writer) Int(n int64) { w.Buf = redcon.AppendInt(w.Buf, n) }
+func (w *Writer) Int(n int64) { w.Buf = appendHeader(w.Buf, ':', n) }
 
 // Bulk writes a binary-safe string; nil is the empty string, see Null.
-func (w *Writer) Bulk(b []byte) { w.Buf = redcon.AppendBulk(w.Buf, b) }
+func (w *Writer) Bulk(b []byte) { w.Buf = appendBulk(w.Buf, b) }
 
 // BulkString writes a binary-safe string.
-func (w *Writer) BulkString(s string) { w.Buf = redcon.AppendBulkString(w.Buf, s) }
+func (w *Writer) BulkString(s string) { w.Buf = appendBulk(w.Buf, s) }
 
 // BulkInt writes a number's decimal digits as a bulk string: a counter's value, a
 // list of deadlines as HGETALL would show it.
@@ -81,7 +81,7 @@ func (w *Writer) NullArray() {
 }
 
 // Array announces n replies that follow.
-func (w *Writer) Array(n int) { w.Buf = appendHeader(w.Buf, '*', n) }
+func (w *Writer) Array(n int) { w.Buf = appendHeader(w.Buf, '*', int64(n)) }
 
 // Map announces n pairs; 2n replies follow, key and value in turn.
 func (w *Writer) Map(n int) { w.aggregate('%', n) }
@@ -101,12 +101,26 @@ func (w *Writer) aggregate(kind byte, n int) {
 		}
 		kind = '*'
 	}
-	w.Buf = appendHeader(w.Buf, kind, n)
+	w.Buf = appendHeader(w.Buf, kind, int64(n))
 }
 
-func appendHeader(b []byte, kind byte, n int) []byte {
-	b = append(b, kind)
-	b = strconv.AppendInt(b, int64(n), 10)
+// appendHeader writes a type, a number and the end of a line. Lengths and counts have few
+// digits, which are written here: a range of a list has hundreds of headers.
+func appendHeader(b []byte, kind byte, n int64) []byte {
+	switch u := uint64(n); {
+	case u < 10:
+		return append(b, kind, '0'+byte(u), '\r', '\n')
+	case u < 100:
+		return append(b, kind, '0'+byte(u/10), '0'+byte(u%10), '\r', '\n')
+	case u < 1000:
+		return append(b, kind, '0'+byte(u/100), '0'+byte(u/10%10), '0'+byte(u%10), '\r', '\n')
+	}
+	b = strconv.AppendInt(append(b, kind), n, 10)
+	return append(b, '\r', '\n')
+}
+
+func appendBulk[T []byte | string](b []byte, v T) []byte {
+	b = append(appendHeader(b, '$', int64(len(v))), v...)
 	return append(b, '\r', '\n')
 }
 
@@ -151,7 +165,7 @@ func (w *Writer) BigNumber(digits string) {
 // letters: "txt" or "mkd".
 func (w *Writer) Verbatim(format, text string) {
 	if w.resp3() {
-		w.Buf = appendHeader(w.Buf, '=', len(format)+1+len(text))
+		w.Buf = appendHeader(w.Buf, '=', int64(len(format)+1+len(text)))
 		w.Buf = append(w.Buf, format...)
 		w.Buf = append(w.Buf, ':')
 		w.Buf = append(w.Buf, text...)

@@ -209,3 +209,21 @@ func TestDoubleReadsBack(t *testing.T) {
 		}
 	})
 }
+
+// TestHeaders: the numbers in headers are redcon's, whatever their length.
+func TestHeaders(t *testing.T) {
+	for n := int64(1); n > 0 && n < math.MaxInt64/10; n *= 10 {
+		for _, n := range []int64{n - 1, n, n + 1, -n} {
+			if got, want := written(2, func(w *Writer) { w.Int(n) }), string(redcon.AppendInt(nil, n)); got != want {
+				t.Errorf("Int(%d) = %q, want %q", n, got, want)
+			}
+			if n < 0 || n > 100_000 {
+				continue
+			}
+			value := strings.Repeat("v", int(n))
+			if got, want := written(2, func(w *Writer) { w.BulkString(value) }), string(redcon.AppendBulkString(nil, value)); got != want {
+				t.Errorf("a bulk of %d bytes begins with %.10q, want %.10q", n, got, want)
+			}
+		}
+	}
+}
