@@ -95,6 +95,39 @@ func TestNothingUndurableLeaves(t *testing.T) {
 	seer.expect("1")
 }
 
+// TestLongRepliesLeaveEarly: amid a turn, but no earlier than the log allows.
+func TestLongRepliesLeaveEarly(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	c := ts.dial()
+	long := strings.Repeat("v", earlyOutput)
+	c.raw(multibulk("SET", "long", long))
+	c.expect("+OK")
+
+	c.send("GET long\nGET long\nCLIENT INFO\n")
+	c.expect(long, long)
+	_, info, _ := strings.Cut(c.reply(), " omem=")
+	if held, err := strconv.Atoi(strings.Fields(info)[0]); err != nil || held >= 2*earlyOutput {
+		t.Errorf("%d bytes were held (%v) behind two replies of %d", held, err, earlyOutput)
+	}
+
+	slowDisk(t, ts, d)
+	gate := make(chan struct{})
+	d.gate.Store(&gate)
+	c.send("GET long\nINCR n\nGET long\nGET long\n")
+	c.expect(long)
+	eventually(t, "the rest has run", func() (ran bool) {
+		ts.onLoop(func(l *loop) { ran = len(l.waiting) == 1 && l.waiting[0].out.pending() > 2*earlyOutput })
+		return ran
+	})
+	if n := c.r.Buffered(); n > 0 {
+		t.Errorf("%d bytes left before they were durable", n)
+	}
+	d.gate.Store(nil)
+	close(gate)
+	c.expect(":1", long, long)
+}
+
 // TestManyClientsOnSlowDisk: every reply arrives, in order.
 func TestManyClientsOnSlowDisk(t *testing.T) {
 	d := &disk{}

@@ -23,6 +23,8 @@ const (
 	// outputPause is the output in bytes over which a session's commands wait until
 	// the client has taken some of it.
 	outputPause = 1 << 20
+	// earlyOutput is the output in bytes that is sent before the turn ends, if it may leave.
+	earlyOutput = 64 << 10
 	// loadTries bounds how often the keys of a command are loaded again because they
 	// left memory before it could run.
 	loadTries = 100
@@ -148,8 +150,9 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 		}
 		*left--
 		l.runCommand(s, args)
-		if s.out.pending() > outputPause {
-			s.stalled = true
+		if s.out.pending() >= earlyOutput {
+			l.sendEarly(s)
+			s.stalled = s.out.pending() > outputPause
 		}
 	}
 	return false

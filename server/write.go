@@ -88,20 +88,10 @@ func (l *loop) flush(s *session) {
 		l.cutOutput(s)
 		return
 	}
-	ready := s.out.ready(l.durable)
-	if len(ready) > 0 && !s.full {
-		n, err := writeSocket(s.fd, ready)
-		if err != nil {
-			l.close(s) // the client is gone, or cannot be reached
+	if ready := s.out.ready(l.durable); len(ready) > 0 && !s.full {
+		if !l.send(s, ready) {
 			return
 		}
-		s.client.NetOut += uint64(n)
-		s.client.LastActive = l.wall
-		l.srv.Stats.NetOut.Add(int64(n))
-		if !l.watchRoom(s, n < len(ready)) {
-			return
-		}
-		s.out.advance(n, &l.buffers)
 	} else if s.out.pending() == 0 {
 		s.out.drop(&l.buffers) // replies that the client did not want
 	}
@@ -117,6 +107,36 @@ func (l *loop) flush(s *session) {
 	}
 	if s.out.pending() == 0 && (s.client.Closing || s.eof && s.parked == parkNone) {
 		l.sayGoodbye(s)
+	}
+}
+
+// send writes the part of a session's output that may leave. It reports false when the
+// session had to be closed.
+func (l *loop) send(s *session, ready []byte) bool {
+	n, err := writeSocket(s.fd, ready)
+	if err != nil {
+		l.close(s) // the client is gone, or cannot be reached
+		return false
+	}
+	s.client.NetOut += uint64(n)
+	s.client.LastActive = l.wall
+	l.srv.Stats.NetOut.Add(int64(n))
+	if !l.watchRoom(s, n < len(ready)) {
+		return false
+	}
+	s.out.advance(n, &l.buffers)
+	return true
+}
+
+// sendEarly sends long replies amid a session's turn: while they are in the processor's
+// cache, and in one buffer for all sessions instead of a long one for each.
+func (l *loop) sendEarly(s *session) {
+	if s.full || s.closed || s.cut {
+		return
+	}
+	if ready := s.out.ready(l.durable); len(ready) >= earlyOutput {
+		l.send(s, ready)
+		l.mono = l.o.Clock.Mono() // no command took that time
 	}
 }
 
