@@ -38,17 +38,20 @@ var clientCommands = []Spec{{
 			Name: "SETNAME", Group: Connection, Since: "2.6.9", Arity: 3, Flags: clientFlags,
 			Summary: "Names the connection.", Complexity: "O(1)",
 			Args: []Arg{stringArg("connection-name")},
+			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  clientSetName,
 		},
 		{
 			Name: "SETINFO", Group: Connection, Since: "7.2.0", Arity: 4, Flags: clientFlags,
 			Summary: "Tells the client library and its version.", Complexity: "O(1)",
 			Args: []Arg{oneOf("attr", stringArg("libname").after("LIB-NAME"), stringArg("libver").after("LIB-VER"))},
+			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  clientSetInfo,
 		},
 		{
 			Name: "INFO", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientFlags,
 			Summary: "Describes the connection.", Complexity: "O(1)",
+			Tips: []string{tipRandom},
 			Run: func(c *Ctx) error {
 				c.Out.Verbatim("txt", string(c.appendClient(nil, c.Client)))
 				return nil
@@ -68,6 +71,7 @@ var clientCommands = []Spec{{
 				{"7.4.0", "Added `watch` field."},
 			},
 			Args: []Arg{clientTypeArg("client-type").after("TYPE").opt().since("5.0.0"), intArg("client-id").after("ID").opt().many().since("6.2.0")},
+			Tips: []string{tipRandom},
 			Run:  clientList,
 		},
 		{

@@ -16,7 +16,8 @@ const (
 var commandCommands = []Spec{{
 	Name: "COMMAND", Group: ServerGroup, Since: "2.8.13", Arity: -1, Flags: Loading | Stale,
 	Summary: "Describes all commands.", Complexity: "O(N) where N is the total number of commands",
-	Run: func(c *Ctx) error { c.describeAll(); return nil },
+	Tips: []string{tipRandomOrder},
+	Run:  func(c *Ctx) error { c.describeAll(); return nil },
 	Sub: []Spec{
 		{
 			Name: "COUNT", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: Loading | Stale,
@@ -28,12 +29,14 @@ var commandCommands = []Spec{{
 			Summary: "Describes commands.", Complexity: "O(N) where N is the number of commands to look up",
 			History: [][2]string{{"7.0.0", "Allowed to be called with no argument to get info on all commands."}},
 			Args:    []Arg{stringArg("command-name").opt().many()},
+			Tips:    []string{tipRandomOrder},
 			Run:     commandInfo,
 		},
 		{
 			Name: "DOCS", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale,
 			Summary: "Gives the documentation of commands.", Complexity: "O(N) where N is the number of commands to look up",
 			Args: []Arg{stringArg("command-name").opt().many()},
+			Tips: []string{tipRandomOrder},
 			Run:  commandDocs,
 		},
 		{
@@ -42,7 +45,8 @@ var commandCommands = []Spec{{
 			Args: []Arg{oneOf("filterby",
 				stringArg("module-name").after("MODULE"), stringArg("category").after("ACLCAT"), patternArg("pattern").after("PATTERN"),
 			).after("FILTERBY").opt()},
-			Run: commandList,
+			Tips: []string{tipRandomOrder},
+			Run:  commandList,
 		},
 		{
 			Name: "GETKEYS", Group: ServerGroup, Since: "2.8.13", Arity: -3, Flags: Loading | Stale,
@@ -113,7 +117,10 @@ func (c *Ctx) describe(spec *Spec) {
 	c.Out.Int(int64(last))
 	c.Out.Int(int64(step))
 	c.statuses(spec.categories())
-	c.Out.Set(0) // tips
+	c.Out.Set(len(spec.Tips))
+	for _, tip := range spec.Tips {
+		c.Out.BulkString(tip)
+	}
 	keys := spec.shownKeys()
 	c.Out.Set(len(keys))
 	for _, ks := range keys {
@@ -218,17 +225,14 @@ func (s *Spec) keyRange() (first, last, step int) {
 // for locking too.
 func commandGetKeys(c *Ctx, withFlags bool) error {
 	args := c.Args[2:]
-	spec := c.Server.Table.Lookup(args[0])
-	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
-		spec = spec.sub(args[1])
-	}
+	spec := c.Server.Table.of(args)
 	if spec == nil {
 		return errBadCommand
 	}
 	if len(spec.Keys) == 0 {
 		return errNoKeyArgs
 	}
-	if n := len(args); spec.Arity >= 0 && n != spec.Arity || n < -spec.Arity {
+	if !spec.takes(len(args)) {
 		return errBadCount
 	}
 	mark, n := c.Out.ArrayLater(), 0
@@ -274,6 +278,12 @@ func commandList(c *Ctx) error {
 			return ErrSyntax
 		}
 	}
+	c.listCommands(keep)
+	return nil
+}
+
+// listCommands writes the names of the commands and subcommands to keep.
+func (c *Ctx) listCommands(keep func(*Spec) bool) {
 	mark, n := c.Out.ArrayLater(), 0
 	for _, spec := range c.Server.Table.All() {
 		if keep(spec) {
@@ -288,5 +298,4 @@ func commandList(c *Ctx) error {
 		}
 	}
 	c.Out.SetLen(mark, n)
-	return nil
 }

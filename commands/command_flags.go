@@ -24,6 +24,7 @@ var flagWords = []struct {
 	{Fast, "fast"},
 	{NoAuth, "no_auth"},
 	{MayReplicate, "may_replicate"},
+	{NoAsyncLoading, "no_async_loading"},
 	{NoMulti, "no_multi"},
 	{AllowBusy, "allow_busy"},
 }

@@ -25,6 +25,7 @@ var configCommands = []Spec{{
 			Summary: "Changes options, all or none.", Complexity: "O(N) when N is the number of configuration parameters provided",
 			History: [][2]string{{"7.0.0", "Added the ability to set multiple parameters in one call."}},
 			Args:    []Arg{block("data", stringArg("parameter"), stringArg("value")).many()},
+			Tips:    []string{tipAllNodes, tipAllSucceeded},
 			Run:     configSet,
 		},
 		{

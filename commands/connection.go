@@ -25,6 +25,7 @@ var connectionCommands = []Spec{
 		Name: "PING", Group: Connection, Since: "1.0.0", Arity: -1, Flags: Fast,
 		Summary: "Answers PONG, or the message.", Complexity: "O(1)",
 		Args: []Arg{stringArg("message").opt()},
+		Tips: []string{tipAllShards, tipAllSucceeded},
 		Run:  ping,
 	},
 	{

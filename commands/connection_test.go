@@ -300,6 +300,23 @@ func TestServerCommands(t *testing.T) {
 		WAIT x 0 -> -ERR value is not an integer or out of range
 		WAIT 1 x -> -ERR timeout is not an integer or out of range
 		WAIT 1 -1 -> -ERR timeout is negative
+		WAITAOF 2 0 0 -> -ERR value is out of range, must be between 0 and 1
+		WAITAOF x 0 0 -> -ERR value is not an integer or out of range
+		WAITAOF 0 -1 0 -> -ERR value is out of range, must be positive
+		WAITAOF 1 0 x -> -ERR timeout is not an integer or out of range
+		WAITAOF 1 0 -1 -> -ERR timeout is negative
+		SET k v -> +OK
+		WAITAOF 1 0 0 -> [1, 0]
+		WAITAOF 1 3 60000 -> [1, 0]
+		WAITAOF 0 0 0 -> [1, 0]
+		DEL k -> 1
+		REPLICAOF no one -> +OK
+		SLAVEOF NO ONE -> +OK
+		REPLICAOF localhost 8888 -> -ERR this server has no replication: it can't be a replica
+		MODULE LIST -> []
+		MODULE LOADEX /nowhere.so CONFIG a b ARGS c -> -ERR Error loading the extension. Please check the server logs.
+		MODULE LOAD /nowhere.so -> -ERR Error loading the extension. Please check the server logs.
+		MODULE UNLOAD x -> -ERR Error unloading module: no such module with that name
 		MEMORY USAGE k -> nil
 		SET k v -> +OK
 		MEMORY USAGE k SAMPLES -1 -> -ERR syntax error
@@ -311,6 +328,8 @@ func TestServerCommands(t *testing.T) {
 		DEBUG FOO -> -ERR unknown subcommand 'FOO'. Try DEBUG HELP.
 		DEBUG PANIC -> -ERR internal error
 		DEBUG OBJECT none -> -ERR no such key
+		SET k bar -> +OK
+		DEBUG OBJECT k -> +Value at:0x0 refcount:1 encoding:embstr serializedlength:4 lru:5501185 lru_seconds_idle:0
 		DEBUG SLEEP x -> -ERR value is not a valid float
 		DEBUG SLEEP 0 -> +OK
 		DEBUG SET-ACTIVE-EXPIRE x -> -ERR value is not an integer or out of range

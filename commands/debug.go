@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"keyp/internal/rdb"
 )
 
 const (
@@ -113,9 +115,13 @@ func debugObject(c *Ctx) error {
 	if !ok {
 		return ErrNoSuchKey
 	}
+	v, err := dumped(item)
+	if err != nil {
+		return err
+	}
 	idle := max(c.Txn.Now()/1000-int64(item.Access()), 0)
 	c.Out.Simple("Value at:0x0 refcount:1 encoding:" + item.Encoding() +
-		" serializedlength:" + strconv.Itoa(item.Memory()) +
+		" serializedlength:" + strconv.Itoa(rdb.Length(v)) +
 		" lru:" + strconv.FormatUint(uint64(item.Access())&(1<<24-1), 10) +
 		" lru_seconds_idle:" + strconv.FormatInt(idle, 10))
 	return nil

@@ -17,6 +17,7 @@ var dumpCommands = []Spec{
 		Arity:      2, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
+		Tips: []string{tipRandom},
 		Run:  runDump,
 	},
 	{

@@ -6,7 +6,8 @@ var flushCommands = []Spec{
 		Summary:    "Counts the keys of the database.",
 		Complexity: "O(1)",
 		Arity:      1, Flags: ReadOnly | Fast,
-		Run: runDBSize,
+		Tips: []string{tipAllShards, tipSum},
+		Run:  runDBSize,
 	},
 	{
 		Name: "FLUSHDB", Group: ServerGroup, Since: "1.0.0",
@@ -15,6 +16,7 @@ var flushCommands = []Spec{
 		History:    flushHistory,
 		Arity:      -1, Flags: Write | Dangerous | Global,
 		Args: flushArgs,
+		Tips: []string{tipAllShards, tipAllSucceeded},
 		Run:  runFlushDB,
 	},
 	{
@@ -24,6 +26,7 @@ var flushCommands = []Spec{
 		History:    flushHistory,
 		Arity:      -1, Flags: Write | Dangerous | Global,
 		Args: flushArgs,
+		Tips: []string{tipAllShards, tipAllSucceeded},
 		Run:  runFlushAll,
 	},
 	{

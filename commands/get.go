@@ -37,6 +37,7 @@ var getCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipMultiShard},
 		Run:  runMGet,
 	},
 }

@@ -12,6 +12,7 @@ var hashRandomCommands = []Spec{{
 	Arity:      -2, Flags: ReadOnly,
 	Keys: []KeySpec{Key(1, RO|Access)},
 	Args: []Arg{keyArg("key"), block("options", intArg("count"), word("WITHVALUES").opt()).opt()},
+	Tips: []string{tipRandom},
 	Run:  runHRandField,
 }}
 

@@ -31,6 +31,7 @@ var hashReadCommands = []Spec{
 		Arity:      2, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
+		Tips: []string{tipRandomOrder},
 		Run:  runHGetAll,
 	},
 	{
@@ -40,6 +41,7 @@ var hashReadCommands = []Spec{
 		Arity:      2, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
+		Tips: []string{tipRandomOrder},
 		Run:  listFields(func(field, _ []byte) []byte { return field }),
 	},
 	{
@@ -49,6 +51,7 @@ var hashReadCommands = []Spec{
 		Arity:      2, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
+		Tips: []string{tipRandomOrder},
 		Run:  listFields(func(_, val []byte) []byte { return val }),
 	},
 	{
@@ -90,7 +93,8 @@ var hashReadCommands = []Spec{
 			intArg("count").after("COUNT").opt(),
 			word("NOVALUES").opt(),
 		},
-		Run: scanElements(object.TypeHash, (*resp.Writer).Bulk),
+		Tips: []string{tipRandom},
+		Run:  scanElements(object.TypeHash, (*resp.Writer).Bulk),
 	},
 }
 

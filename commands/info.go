@@ -18,6 +18,7 @@ var infoCommands = []Spec{{
 	Summary: "Tells about the server.", Complexity: "O(1)",
 	History: [][2]string{{"7.0.0", "Added support for taking multiple section arguments."}},
 	Args:    []Arg{stringArg("section").opt().many()},
+	Tips:    []string{tipRandom, tipAllShards, tipSpecialReply},
 	Run:     info,
 }}
 

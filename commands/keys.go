@@ -17,6 +17,7 @@ var existenceCommands = []Spec{
 		Arity:      -2, Flags: Write,
 		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
 		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipMultiShard, tipSum},
 		Run:  runDel,
 	},
 	{
@@ -26,6 +27,7 @@ var existenceCommands = []Spec{
 		Arity:      -2, Flags: Write | Fast,
 		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
 		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipMultiShard, tipSum},
 		Run:  runDel,
 	},
 	{
@@ -36,6 +38,7 @@ var existenceCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{KeysFrom(1, 1, RO)},
 		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipMultiShard, tipSum},
 		Run:  func(c *Ctx) error { return countKeys(c, c.peek) },
 	},
 	{
@@ -54,6 +57,7 @@ var existenceCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{KeysFrom(1, 1, RO)},
 		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipMultiShard, tipSum},
 		Run:  func(c *Ctx) error { return countKeys(c, c.read) },
 	},
 }

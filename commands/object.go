@@ -20,6 +20,7 @@ var objectCommands = []Spec{
 				Arity:      3, Flags: ReadOnly,
 				Keys: []KeySpec{Key(2, RO)},
 				Args: []Arg{keyArg("key")},
+				Tips: []string{tipRandom},
 				Run:  ofObject(objectEncoding),
 			},
 			{
@@ -29,6 +30,7 @@ var objectCommands = []Spec{
 				Arity:      3, Flags: ReadOnly,
 				Keys: []KeySpec{Key(2, RO)},
 				Args: []Arg{keyArg("key")},
+				Tips: []string{tipRandom},
 				Run:  ofObject(objectFreq),
 			},
 			helpFor("OBJECT", Generic, "6.2.0", Loading|Stale,
@@ -48,6 +50,7 @@ var objectCommands = []Spec{
 				Arity:      3, Flags: ReadOnly,
 				Keys: []KeySpec{Key(2, RO)},
 				Args: []Arg{keyArg("key")},
+				Tips: []string{tipRandom},
 				Run:  ofObject(objectIdle),
 			},
 			{
@@ -57,6 +60,7 @@ var objectCommands = []Spec{
 				Arity:      3, Flags: ReadOnly,
 				Keys: []KeySpec{Key(2, RO)},
 				Args: []Arg{keyArg("key")},
+				Tips: []string{tipRandom},
 				Run:  ofObject(objectRefs),
 			},
 		},

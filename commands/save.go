@@ -10,26 +10,27 @@ const (
 
 var saveCommands = []Spec{
 	{
-		Name: "SAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript | NoMulti | Slow,
+		Name: "SAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript | NoAsyncLoading | NoMulti | Slow,
 		Summary: "Makes a checkpoint and waits for it.", Complexity: "O(N) where N is the number of keys changed since the last checkpoint",
 		Run: save,
 	},
 	{
-		Name: "BGSAVE", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Admin | NoScript,
+		Name: "BGSAVE", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Admin | NoScript | NoAsyncLoading,
 		Summary: "Starts a checkpoint.", Complexity: "O(1)",
 		History: [][2]string{{"3.2.2", "Added the `SCHEDULE` option."}},
 		Args:    []Arg{word("SCHEDULE").opt().since("3.2.2")},
 		Run:     bgsave,
 	},
 	{
-		Name: "BGREWRITEAOF", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript,
+		Name: "BGREWRITEAOF", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Admin | NoScript | NoAsyncLoading,
 		Summary: "Starts a checkpoint, which lets old log go.", Complexity: "O(1)",
 		Run: bgrewriteaof,
 	},
 	{
 		Name: "LASTSAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Loading | Stale | Fast | Dangerous,
 		Summary: "Gives the Unix time of the last checkpoint.", Complexity: "O(1)",
-		Run: func(c *Ctx) error { c.Out.Int(c.Server.lastSave() / 1000); return nil },
+		Tips: []string{tipRandom},
+		Run:  func(c *Ctx) error { c.Out.Int(c.Server.lastSave() / 1000); return nil },
 	},
 }
 

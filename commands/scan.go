@@ -15,6 +15,7 @@ var scanCommands = []Spec{
 		Complexity: "O(N) in the number of keys of the database.",
 		Arity:      2, Flags: ReadOnly | Dangerous | Slow,
 		Args: []Arg{patternArg("pattern")},
+		Tips: []string{tipAllShards, tipRandomOrder},
 		Run:  runKeys,
 	},
 	{
@@ -29,14 +30,16 @@ var scanCommands = []Spec{
 			intArg("count").after("COUNT").opt(),
 			stringArg("type").after("TYPE").opt().since("6.0.0"),
 		},
-		Run: runScan,
+		Tips: []string{tipRandom, tipSpecial},
+		Run:  runScan,
 	},
 	{
 		Name: "RANDOMKEY", Group: Generic, Since: "1.0.0",
 		Summary:    "Replies the name of some key, chosen at random.",
 		Complexity: "O(1)",
 		Arity:      1, Flags: ReadOnly | Slow,
-		Run: runRandomKey,
+		Tips: []string{tipAllShards, tipRandom},
+		Run:  runRandomKey,
 	},
 }
 

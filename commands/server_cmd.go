@@ -9,23 +9,13 @@ import (
 
 // serverCommands joins the families that only the server itself is about.
 var serverCommands = slices.Concat(
-	infoCommands, saveCommands, shutdownCommands, debugCommands, memoryCommands, latencyCommands, slowlogCommands,
+	infoCommands, replicaCommands, aclCommands, moduleCommands, saveCommands, shutdownCommands, debugCommands, memoryCommands, latencyCommands, slowlogCommands,
 	[]Spec{
 		{
 			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1, Flags: Loading | Stale | Fast,
 			Summary: "Gives the server's time.", Complexity: "O(1)",
-			Run: serverTime,
-		},
-		{
-			Name: "ROLE", Group: ServerGroup, Since: "2.8.12", Arity: 1, Flags: NoScript | Loading | Stale | Fast | Dangerous,
-			Summary: "Gives the server's part in replication.", Complexity: "O(1)",
-			Run: role,
-		},
-		{
-			Name: "WAIT", Group: Generic, Since: "3.0.0", Arity: 3, Flags: NoScript,
-			Summary: "Gives the number of replicas that have the connection's writes: 0, at once.", Complexity: "O(1)",
-			Args: []Arg{intArg("numreplicas"), intArg("timeout")},
-			Run:  wait,
+			Tips: []string{tipRandom},
+			Run:  serverTime,
 		},
 		{
 			Name: "LOLWUT", Group: ServerGroup, Since: "5.0.0", Arity: -1, Flags: ReadOnly | Fast,
@@ -42,32 +32,6 @@ func serverTime(c *Ctx) error {
 	c.Out.Array(2)
 	c.Out.BulkInt(now / 1000)
 	c.Out.BulkInt(now % 1000 * 1000)
-	return nil
-}
-
-func role(c *Ctx) error {
-	c.Out.Array(3)
-	c.Out.BulkString("master")
-	c.Out.Int(0)
-	c.Out.Array(0)
-	return nil
-}
-
-// wait does not wait: without replicas only the timeout could end it.
-func wait(c *Ctx) error {
-	a := c.Cursor(1)
-	a.Int()
-	if a.Err() != nil {
-		return a.Err()
-	}
-	ms, ok := ParseInt(a.Bytes())
-	if !ok {
-		return errTimeout
-	}
-	if ms < 0 {
-		return errTimeoutSign
-	}
-	c.Out.Int(0)
 	return nil
 }
 

@@ -75,6 +75,7 @@ var setMemberCommands = []Spec{
 		Arity:      2, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
+		Tips: []string{tipRandomOrder},
 		Run:  runSMembers,
 	},
 	{
@@ -89,7 +90,8 @@ var setMemberCommands = []Spec{
 			patternArg("pattern").after("MATCH").opt(),
 			intArg("count").after("COUNT").opt(),
 		},
-		Run: scanElements(object.TypeSet, nil),
+		Tips: []string{tipRandom},
+		Run:  scanElements(object.TypeSet, nil),
 	},
 }
 

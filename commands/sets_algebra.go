@@ -18,6 +18,7 @@ var setAlgebraCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly,
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipRandomOrder},
 		Run:  replySets(intersection),
 	},
 	{
@@ -45,6 +46,7 @@ var setAlgebraCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly,
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipRandomOrder},
 		Run:  replySets(union),
 	},
 	{
@@ -63,6 +65,7 @@ var setAlgebraCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly,
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipRandomOrder},
 		Run:  replySets(difference),
 	},
 	{

@@ -17,6 +17,7 @@ var setRandomCommands = []Spec{
 		Arity:      -2, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Access|Delete)},
 		Args: []Arg{keyArg("key"), intArg("count").opt().since("3.2.0")},
+		Tips: []string{tipRandom},
 		Run:  runSPop,
 	},
 	{
@@ -27,6 +28,7 @@ var setRandomCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), intArg("count").opt().since("2.6.0")},
+		Tips: []string{tipRandom},
 		Run:  runSRandMember,
 	},
 }

@@ -12,6 +12,7 @@ type Spec struct {
 	Flags      Flags
 	Keys       []KeySpec // where keys stand; nil: none
 	Args       []Arg
+	Tips       []string // what COMMAND tells clients beyond that
 	// Roams says of a call that its handler comes upon keys which the arguments do not
 	// name (SORT … BY): then it has the whole keyspace locked, and brings what it needs
 	// into memory (Ctx.bring). nil: of none.
@@ -63,6 +64,7 @@ const (
 	Fast
 	NoAuth
 	MayReplicate
+	NoAsyncLoading
 	AllowBusy
 	NoMulti
 	Dangerous // ACL category that no other flag implies
@@ -70,6 +72,21 @@ const (
 	Global      // locks the whole keyspace (FLUSHALL, SWAPDB)
 	Slow        // runs on an executor, without locks
 	DuringPause // runs although CLIENT PAUSE holds everything else
+)
+
+// Tips: what a reply is like, and how clients of a cluster send a command to many servers
+// and make one reply of theirs.
+const (
+	tipRandom       = "nondeterministic_output"
+	tipRandomOrder  = "nondeterministic_output_order"
+	tipAllNodes     = "request_policy:all_nodes"
+	tipAllShards    = "request_policy:all_shards"
+	tipMultiShard   = "request_policy:multi_shard"
+	tipSpecial      = "request_policy:special"
+	tipAllSucceeded = "response_policy:all_succeeded"
+	tipSum          = "response_policy:agg_sum"
+	tipMin          = "response_policy:agg_min"
+	tipSpecialReply = "response_policy:special"
 )
 
 // KeySpec says where keys stand among the arguments, as in COMMAND's key

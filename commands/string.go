@@ -80,6 +80,7 @@ var setCommands = []Spec{
 		Arity:      -3, Flags: Write | DenyOOM,
 		Keys: []KeySpec{KeysFrom(1, 2, OW|Update)},
 		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
+		Tips: []string{tipMultiShard, tipAllSucceeded},
 		Run:  runMSet,
 	},
 	{
@@ -89,6 +90,7 @@ var setCommands = []Spec{
 		Arity:      -3, Flags: Write | DenyOOM,
 		Keys: []KeySpec{KeysFrom(1, 2, OW|Insert)},
 		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
+		Tips: []string{tipMultiShard, tipMin},
 		Run:  runMSetNX,
 	},
 }

@@ -66,6 +66,19 @@ func (t *Table) Lookup(name []byte) *Spec {
 	return t.byName[strings.ToLower(string(name))]
 }
 
+// of finds the declaration of a call, which for a container is its subcommand's; nil if
+// there is none.
+func (t *Table) of(args [][]byte) *Spec {
+	spec := t.Lookup(args[0])
+	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
+		spec = spec.sub(args[1])
+	}
+	return spec
+}
+
+// takes says whether a call may have n arguments, its names included.
+func (s *Spec) takes(n int) bool { return n == s.Arity || s.Arity < 0 && n >= -s.Arity }
+
 // Sub finds a container's subcommand; nil if there is none.
 func (s *Spec) sub(name []byte) *Spec {
 	for i := range s.Sub {

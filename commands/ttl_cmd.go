@@ -11,6 +11,7 @@ var ttlCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: keyOrMember,
+		Tips: []string{tipRandom},
 		Run:  tell(ttl.Manager.GetTTL),
 	},
 	{
@@ -21,6 +22,7 @@ var ttlCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: keyOrMember,
+		Tips: []string{tipRandom},
 		Run:  tell(ttl.Manager.GetPTTL),
 	},
 	{

@@ -17,6 +17,7 @@ var zsetWalkCommands = []Spec{
 		Arity:      -2, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), block("options", intArg("count"), withScores).opt()},
+		Tips: []string{tipRandom},
 		Run:  runZRandMember,
 	},
 	{
@@ -26,6 +27,7 @@ var zsetWalkCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), intArg("cursor"), patternArg("pattern").after("MATCH").opt(), intArg("count").after("COUNT").opt()},
+		Tips: []string{tipRandom},
 		Run:  scanElements(object.TypeZSet, writeScore),
 	},
 }

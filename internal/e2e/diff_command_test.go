@@ -44,6 +44,7 @@ var ownDocs = map[string]string{
 	"zunionstore":             "likewise",
 	"zinter":                  "likewise",
 	"zinterstore":             "likewise",
+	"waitaof":                 "from 7.2",
 	"debug|help":              "Redis documents nothing of DEBUG",
 	"debug|sleep":             "likewise",
 	"debug|set-active-expire": "likewise",

@@ -33,6 +33,18 @@ const (
 // one. A collection that has no elements gives a
 // payload that nobody restores.
 func Encode(v Value) []byte {
+	w, version := encode(v)
+	return seal(w.b, version)
+}
+
+// Length is how long the value alone is in its payload, without its type, the version and the
+// checksum: DEBUG OBJECT's serializedlength.
+func Length(v Value) int {
+	w, _ := encode(v)
+	return len(w.b) - 1
+}
+
+func encode(v Value) (*writer, uint16) {
 	w := &writer{}
 	version := uint16(version7_0)
 	switch v.Type {
@@ -57,7 +69,7 @@ func Encode(v Value) []byte {
 	default:
 		panic("rdb: a value without a type")
 	}
-	return seal(w.b, version)
+	return w, version
 }
 
 // summary is what decides about a collection's encoding.

@@ -1,0 +1,155 @@
+package commands
+
+import (
+	"context"
+	"errors"
+)
+
+// What there is of replication's commands for a server that has no replicas and is none.
+
+const (
+	errNoReplication Error = "ERR this server has no replication: it can't be a replica"
+	errLocalRange    Error = "ERR value is out of range, must be between 0 and 1"
+)
+
+const replicaFlags = Admin | NoScript | Stale | NoAsyncLoading
+
+var replicaArgs = []Arg{oneOf("args",
+	block("host-port", stringArg("host"), intArg("port")),
+	block("no-one", word("NO"), word("ONE")),
+)}
+
+var replicaCommands = []Spec{
+	{
+		Name: "ROLE", Group: ServerGroup, Since: "2.8.12", Arity: 1, Flags: NoScript | Loading | Stale | Fast | Dangerous,
+		Summary: "Gives the server's part in replication.", Complexity: "O(1)",
+		Run: role,
+	},
+	{
+		Name: "REPLICAOF", Group: ServerGroup, Since: "5.0.0", Arity: 3, Flags: replicaFlags,
+		Summary: "Accepts NO ONE, which the server follows anyway; there is no replication.", Complexity: "O(1)",
+		Args: replicaArgs,
+		Run:  replicaOf,
+	},
+	{
+		Name: "SLAVEOF", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: replicaFlags,
+		Summary: "An older name of REPLICAOF.", Complexity: "O(1)",
+		Args: replicaArgs,
+		Run:  replicaOf,
+	},
+	{
+		Name: "WAIT", Group: Generic, Since: "3.0.0", Arity: 3, Flags: Blocking,
+		Summary: "Gives the number of replicas that have the connection's writes: 0, at once.", Complexity: "O(1)",
+		Categories: []Group{Connection},
+		Args:       []Arg{intArg("numreplicas"), intArg("timeout")},
+		Tips:       []string{tipAllShards, tipMin},
+		Run:        wait,
+	},
+	{
+		Name: "WAITAOF", Group: Generic, Since: "7.2.0", Arity: 4, Flags: Blocking | Slow,
+		Summary: "Waits until the connection's writes are on disk, whatever appendfsync says; no replica has them.", Complexity: "O(1)",
+		Categories: []Group{Connection},
+		Args:       []Arg{intArg("numlocal"), intArg("numreplicas"), intArg("timeout")},
+		Tips:       []string{tipAllShards, tipMin},
+		Run:        waitAOF,
+	},
+}
+
+func role(c *Ctx) error {
+	c.Out.Array(3)
+	c.Out.BulkString("master")
+	c.Out.Int(0)
+	c.Out.Array(0)
+	return nil
+}
+
+func replicaOf(c *Ctx) error {
+	if !isWord(c.Arg(1), "NO") || !isWord(c.Arg(2), "ONE") {
+		return errNoReplication
+	}
+	c.Out.OK()
+	return nil
+}
+
+// timeout reads how long a command waits, in milliseconds; 0 is without end.
+func (a *Cursor) timeout() int64 {
+	b := a.Bytes()
+	if a.Err() != nil {
+		return 0
+	}
+	ms, ok := ParseInt(b)
+	switch {
+	case !ok:
+		a.Fail(errTimeout)
+	case ms < 0:
+		a.Fail(errTimeoutSign)
+	}
+	return ms
+}
+
+// wait does not wait: without replicas only the timeout could end it.
+func wait(c *Ctx) error {
+	a := c.Cursor(1)
+	a.Int()
+	a.timeout()
+	if a.Err() != nil {
+		return a.Err()
+	}
+	c.Out.Int(0)
+	return nil
+}
+
+// waitAOF waits for the log alone, and not for replicas, of which there are none. All that
+// the connection wrote before is in the log's buffer by now.
+func waitAOF(c *Ctx) error {
+	a := c.Cursor(1)
+	local := a.Int()
+	if a.Err() == nil && (local < 0 || local > 1) {
+		return errLocalRange
+	}
+	replicas := a.Int()
+	if a.Err() == nil && replicas < 0 {
+		return ErrIntPositive
+	}
+	ms := a.timeout()
+	if a.Err() != nil {
+		return a.Err()
+	}
+	log := c.Server.Store.Log()
+	lsn := log.End()
+	if local > 0 {
+		if err := c.waitDurable(lsn, ms); err != nil {
+			return err
+		}
+	}
+	c.Out.Array(2)
+	if log.Synced() >= lsn {
+		c.Out.Int(1)
+	} else {
+		c.Out.Int(0)
+	}
+	c.Out.Int(0)
+	return nil
+}
+
+// waitDurable waits until the log is on disk up to lsn or ms milliseconds have passed; 0 of
+// them is without end. The log's failure is the error.
+func (c *Ctx) waitDurable(lsn uint64, ms int64) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if ms > 0 {
+		reached, stop := c.Server.Clock.Until(c.Server.Clock.Now() + ms)
+		defer stop()
+		go func() {
+			select {
+			case <-reached:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	if err := c.Server.Store.Log().WaitDurable(ctx, lsn); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
