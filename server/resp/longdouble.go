@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -148,6 +149,21 @@ func (x LongDouble) Add(y LongDouble) (LongDouble, bool) {
 	}
 	sum.f.SetPrec(longDoubleBits).Add(&x.f, &y.f)
 	return sum, sum.f.MantExp(nil) <= longDoubleMaxExp
+}
+
+// Milliseconds gives x, which is in seconds, in milliseconds, rounded up. It reports false
+// when that is more than an int64 can hold; less than it can hold is the least one.
+func (x LongDouble) Milliseconds() (int64, bool) {
+	var ms, most big.Float
+	ms.SetPrec(longDoubleBits).Mul(&x.f, big.NewFloat(1000))
+	if ms.Cmp(most.SetInt64(math.MaxInt64)) > 0 {
+		return 0, false
+	}
+	n, rounding := ms.Int64()
+	if rounding == big.Below {
+		n++
+	}
+	return n, true
 }
 
 // Append appends x with at most 17 decimals, rounded, without zeros at their end
