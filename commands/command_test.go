@@ -92,6 +92,8 @@ var differs = map[string]string{
 	"wait":     "it may stand in a script, from 7.2",
 	"debug":    "its subcommands are declared",
 	"zrank":    "WITHSCORE, from 7.2", "zrevrank": "likewise",
+	"blpop": "scripts may run it, from 7.2", "brpop": "likewise", "blmove": "likewise", "brpoplpush": "likewise",
+	"bzpopmin": "likewise", "bzpopmax": "likewise",
 	"command|getkeys": "7.0.15 asks for an argument behind the command's name", "command|getkeysandflags": "likewise",
 }
 

@@ -17,6 +17,13 @@ type Ctx struct {
 	// Final says that the command can't be run again for the sake of keys that are not
 	// in memory: a handler that comes upon such keys reads them while it holds the locks.
 	Final bool
+	// Nested says that the command runs inside EXEC or a script: it can't wait.
+	Nested bool
+	// Again says that the command has waited (Blocked) and runs once more: those who MONITOR
+	// have seen it.
+	Again bool
+	// Wait is what a command with the outcome Blocked waits for.
+	Wait Wait
 	// LSN is what the reply depends on: it may leave once the log is durable that
 	// far. Set from Txn; a Slow handler sets it by itself.
 	LSN uint64

@@ -21,6 +21,10 @@ const (
 	NeedExecutor
 	// Held: nothing ran, since CLIENT PAUSE holds the command back.
 	Held
+	// Blocked: nothing came of it, the command waits for what c.Wait says. The session
+	// parks until Dispatch, which runs again when one of the keys has changed, says
+	// something else, or until the time is up (GiveUp).
+	Blocked
 )
 
 // Pause says what CLIENT PAUSE holds back at present.
@@ -74,13 +78,10 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 		return NeedKeys
 	}
 	c.Txn.NoTouch = c.Client.NoTouch && !isWord(c.Args[0], "TOUCH")
-	done := s.run(c)
+	outcome := s.run(c)
 	c.Txn.Settle()
 	c.LSN = max(c.LSN, c.Txn.End())
-	if !done {
-		return NeedKeys
-	}
-	return Done
+	return outcome
 }
 
 // RunSlow runs a Slow command; c is not shared and c.Txn is nil.
@@ -91,8 +92,8 @@ func (s *Server) RunSlow(c *Ctx) {
 
 // run calls the handler. A panic costs this command alone: its half-written reply is
 // taken back, what it had recorded is sealed as it is, so memory still equals the log.
-// It returns false if the handler gave up for want of c.Keys.
-func (s *Server) run(c *Ctx) (done bool) {
+// The outcome is Done, NeedKeys if the handler gave up for want of c.Keys, or Blocked.
+func (s *Server) run(c *Ctx) (outcome Outcome) {
 	mark := c.Out.Len()
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,19 +101,25 @@ func (s *Server) run(c *Ctx) (done bool) {
 			s.Log.Error("internal error", "command", c.Spec.full, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			c.Out.Truncate(mark)
 			c.reply(ErrInternal)
-			done = true
+			outcome = Done
 		}
 	}()
 	if err := c.Spec.Run(c); err != nil {
 		c.Out.Truncate(mark)
-		if err == errNeedKeys {
-			return false
+		switch err {
+		case errNeedKeys:
+			return NeedKeys
+		case errBlocked:
+			outcome = Blocked
+		default:
+			s.Stats.Errors.Add(1)
+			c.reply(err)
 		}
-		s.Stats.Errors.Add(1)
-		c.reply(err)
 	}
-	s.feedMonitors(c)
-	return true
+	if !c.Again {
+		s.feedMonitors(c)
+	}
+	return outcome
 }
 
 // resolve finds the declaration and checks what can be checked without data.

@@ -147,6 +147,8 @@ func (h *harness) raw(args ...[]byte) []byte {
 			slow := Ctx{Spec: c.Spec, Args: args, Client: &client, Out: c.Out}
 			h.server.RunSlow(&slow)
 			return c.Out.Buf
+		case Blocked:
+			return []byte("+(blocked)\r\n")
 		default:
 			h.t.Fatalf("%q: outcome %v", args, out)
 		}

@@ -174,6 +174,7 @@ func infoServer(c *Ctx, b *infoText) {
 }
 
 func infoClients(c *Ctx, b *infoText) {
+	waiters := &c.Server.Waiters
 	var blocked, input, output int64
 	for _, other := range c.Server.Clients {
 		if other.Conn == nil {
@@ -194,7 +195,9 @@ func infoClients(c *Ctx, b *infoText) {
 	b.int("tracking_clients", 0)
 	b.int("pubsub_clients", 0)
 	b.int("watching_clients", 0)
-	b.int("clients_in_timeout_table", 0)
+	b.int("clients_in_timeout_table", waiters.timed.Load())
+	b.int("total_blocking_keys", waiters.awaited.Load())
+	b.int("total_blocking_keys_on_nokey", 0)
 	b.int("peak_clients", c.Server.Stats.PeakClients.Load())
 }
 

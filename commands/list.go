@@ -10,7 +10,7 @@ import (
 // listCommands are the commands of lists, a file for each kind. All of them take a
 // missing or expired key for an empty list, unless they say otherwise, and fail with
 // ErrWrongType on another type.
-var listCommands = slices.Concat(listEndCommands, listElementCommands, listRangeCommands, listMoveCommands)
+var listCommands = slices.Concat(listEndCommands, listElementCommands, listRangeCommands, listMoveCommands, listBlockCommands)
 
 var listEndCommands = []Spec{
 	{
@@ -197,12 +197,17 @@ func popOne(c *Ctx, end *listEnd) error {
 		c.Out.Null()
 		return nil
 	}
+	c.takeOne(&l, c.Keys[0], end)
+	return nil
+}
+
+// takeOne removes the element at an end of the list in k, which has one, and replies it.
+func (c *Ctx) takeOne(l *storage.List, k storage.Key, end *listEnd) {
 	at := end.first(l.Value().Len(), 1)
 	_, val := l.Value().At(at)
 	c.Out.Bulk(val)
 	l.RemoveRange(at, at+1)
-	c.Txn.Notify(c.Keys[0], end.took)
-	return nil
+	c.Txn.Notify(k, end.took)
 }
 
 // take removes up to count elements from an end of the list in k, and replies them as an

@@ -10,7 +10,7 @@ var listMoveCommands = []Spec{
 		Arity:      3, Flags: Write | DenyOOM,
 		Keys: moveKeys,
 		Args: []Arg{keyArg("source"), keyArg("destination")},
-		Run:  func(c *Ctx) error { return moveElement(c, tail, head) },
+		Run:  func(c *Ctx) error { return moveOrNull(c, tail, head) },
 	},
 	{
 		Name: "LMOVE", Group: ListGroup, Since: "6.2.0",
@@ -47,23 +47,27 @@ func runLMove(c *Ctx) error {
 	if err := a.Err(); err != nil {
 		return err
 	}
-	return moveElement(c, from, to)
+	return moveOrNull(c, from, to)
 }
 
-// moveElement replies the element, null if the source is missing: then the destination
-// is not looked at.
-func moveElement(c *Ctx, from, to *listEnd) error {
-	src, err := c.Txn.List(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	if !src.Exists() {
+func moveOrNull(c *Ctx, from, to *listEnd) error {
+	moved, err := moveElement(c, from, to)
+	if err == nil && !moved {
 		c.Out.Null()
-		return nil
+	}
+	return err
+}
+
+// moveElement replies the element that it moved; nothing if the source is missing, and
+// then the destination is not looked at.
+func moveElement(c *Ctx, from, to *listEnd) (moved bool, err error) {
+	src, err := c.Txn.List(c.Keys[0])
+	if err != nil || !src.Exists() {
+		return false, err
 	}
 	dst, err := c.Txn.List(c.Keys[1])
 	if err != nil {
-		return err
+		return false, err
 	}
 	at := from.first(src.Value().Len(), 1)
 	_, val := src.Value().At(at)
@@ -73,7 +77,7 @@ func moveElement(c *Ctx, from, to *listEnd) error {
 	c.Txn.Notify(c.Keys[1], to.pushed)
 	c.Txn.Notify(c.Keys[0], from.took)
 	c.Out.Bulk(val)
-	return nil
+	return true, nil
 }
 
 // The errors of commands that name so many keys and take so many elements.
@@ -82,7 +86,7 @@ const (
 	errPopCount Error = "ERR count should be greater than 0"
 )
 
-// mpopOptions is what stands around the keys of LMPOP.
+// mpopOptions is what stands around the keys of LMPOP and BLMPOP.
 type mpopOptions struct {
 	end   *listEnd
 	count int64
@@ -106,18 +110,27 @@ func runLMPop(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	found, err := c.popFirstList(o)
+	if err == nil && !found {
+		c.Out.NullArray()
+	}
+	return err
+}
+
+// popFirstList takes elements from the first of the command's keys that has any, and
+// replies the key and the elements; nothing if none has.
+func (c *Ctx) popFirstList(o mpopOptions) (found bool, err error) {
 	for _, k := range c.Keys {
 		l, err := c.Txn.List(k)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if l.Exists() {
 			c.Out.Array(2)
 			c.Out.Bulk(k.Name)
 			c.take(&l, k, o.end, o.count)
-			return nil
+			return true, nil
 		}
 	}
-	c.Out.NullArray()
-	return nil
+	return false, nil
 }

@@ -30,6 +30,7 @@ type Server struct {
 	Slowlog Slowlog
 	Latency Latency
 	Changes Changes
+	Waiters Waiters
 	RunID   string
 	Started int64 // Unix ms
 
@@ -49,7 +50,8 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), Clients: map[uint64]*Client{},
 	}
-	s.Changes.store, s.Changes.wake = store, s.wake
+	s.Changes.store, s.Changes.waiters, s.Changes.wake = store, &s.Waiters, s.wake
+	s.Waiters.server = s
 	s.followConfig()
 	return s
 }

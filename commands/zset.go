@@ -11,7 +11,7 @@ import (
 // zsetCommands are the commands of sorted sets, a file for each kind. Scores are written
 // as Writer.Double has them.
 var zsetCommands = slices.Concat(zsetMemberCommands, zsetScoreCommands, zsetRankCommands, zrangeCommands,
-	zrangeOldCommands, zsetRemoveRangeCommands, zsetPopCommands, zsetWalkCommands, zsetCombineCommands)
+	zrangeOldCommands, zsetRemoveRangeCommands, zsetPopCommands, zsetBlockCommands, zsetWalkCommands, zsetCombineCommands)
 
 var zsetMemberCommands = []Spec{
 	{

@@ -95,42 +95,61 @@ func (c *Ctx) popMembers(k storage.Key, z *storage.ZSet, n int, end popEnd, pair
 	c.Txn.Notify(k, end.event)
 }
 
-func runZMPop(c *Ctx) error {
-	a := c.Cursor(1)
+// zmpopOptions is what stands around the keys of ZMPOP and BZMPOP.
+type zmpopOptions struct {
+	end   popEnd
+	count int64
+}
+
+func parseZMPop(a Cursor) (zmpopOptions, error) {
 	a.Skip(a.IntFrom(1, errNumKeys))
-	end := popLowest
+	o := zmpopOptions{end: popLowest, count: 1}
 	switch {
 	case a.Word("MIN"):
 	case a.Word("MAX"):
-		end = popHighest
+		o.end = popHighest
 	default:
 		a.Fail(ErrSyntax)
 	}
-	count := int64(1)
 	for given := false; a.More(); given = true {
-		if given || a.Len() < 2 || !a.Word("COUNT") {
-			return ErrSyntax
+		if given || a.Len() == 1 || !a.Word("COUNT") {
+			a.Fail(ErrSyntax)
 		}
-		count = a.IntFrom(1, errPopCount)
+		o.count = a.IntFrom(1, errPopCount)
 	}
-	if a.Err() != nil {
-		return a.Err()
+	return o, a.Err()
+}
+
+// runZMPop replies the key that had members and what was taken, or null.
+func runZMPop(c *Ctx) error {
+	o, err := parseZMPop(c.Cursor(1))
+	if err != nil {
+		return err
 	}
+	found, err := c.popFirstZSet(o)
+	if err == nil && !found {
+		c.Out.NullArray()
+	}
+	return err
+}
+
+// popFirstZSet takes members from the first of the command's keys that has any, and
+// replies the key and the members; nothing if none has.
+func (c *Ctx) popFirstZSet(o zmpopOptions) (found bool, err error) {
 	for _, k := range c.Keys {
 		z, err := c.Txn.ZSet(k)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !z.Exists() {
 			continue
 		}
-		n := int(min(count, int64(z.Value().Len())))
+		n := int(min(o.count, int64(z.Value().Len())))
 		c.Out.Array(2)
 		c.Out.Bulk(k.Name)
 		c.Out.Array(n)
-		c.popMembers(k, &z, n, end, true)
-		return nil
+		c.popMembers(k, &z, n, o.end, true)
+		return true, nil
 	}
-	c.Out.NullArray()
-	return nil
+	return false, nil
 }

@@ -34,11 +34,17 @@ func (s *session) Push(lsn uint64, bytes []byte) {
 	}
 }
 
-// Blocked says whether a blocking command waits; there is none yet.
-func (s *session) Blocked() bool { return false }
+// Blocked says whether a blocking command waits, or CLIENT PAUSE holds a command back.
+func (s *session) Blocked() bool { return s.blocked != nil || s.parked == parkHeld }
 
-// Unblock ends such a wait.
-func (s *session) Unblock(bool) bool { return false }
+// Unblock ends the wait of a blocking command.
+func (s *session) Unblock(withError bool) bool {
+	if s.blocked == nil || s.blocked.over {
+		return false
+	}
+	s.loop.unblock(s, withError)
+	return true
+}
 
 // Kill closes the connection: at once, or after its reply when it is the caller's.
 func (s *session) Kill() {

@@ -192,7 +192,7 @@ func (l *loop) takeIn(n int) {
 	for _, fn := range l.box.take() {
 		fn()
 	}
-	l.srv.Changes.Deliver()
+	l.deliver()
 }
 
 // event notes what a session's socket is ready for.
@@ -210,6 +210,10 @@ func (l *loop) event(s *session, ready readiness) {
 	if ready&readyWrite != 0 && s.full {
 		s.full = false
 		l.touch(s)
+	}
+	if s.parked == parkBlocked && ready&(readyEOF|readyDead) != 0 {
+		l.hangUp(s)
+		return
 	}
 	if s.canGoOn() {
 		l.enqueue(s)

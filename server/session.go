@@ -37,10 +37,11 @@ const (
 type park uint8
 
 const (
-	parkNone park = iota
-	parkKeys      // its command's keys are being loaded
-	parkSlow      // an executor runs its command
-	parkHeld      // CLIENT PAUSE
+	parkNone    park = iota
+	parkKeys         // its command's keys are being loaded
+	parkSlow         // an executor runs its command
+	parkHeld         // CLIENT PAUSE
+	parkBlocked      // its command waits for a key
 )
 
 // session is one connection. It implements commands.Conn.
@@ -53,7 +54,9 @@ type session struct {
 	out    output
 	args   [][]byte // of the parked command, in the reader's buffer
 	tries  int      // loads for the parked command
-	idle   *timer
+	// blocked is the wait of a blocking command; nil: there is none.
+	blocked *blocked
+	idle    *timer
 	// softSince is when the output passed its soft limit; 0: it is below.
 	softSince time.Duration
 	// seenIn is client.NetIn when sweep last came by.
@@ -224,7 +227,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	s.out.w.Proto = s.client.Proto
 	mark := s.out.w.Len()
 	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
-	c.Final = s.tries >= lateTries
+	c.Final, c.Again = s.tries >= lateTries, s.blocked != nil
 	l.current, l.inStore = s, true
 	outcome := l.srv.Dispatch(c, l.pause)
 	l.current, l.inStore = nil, false
@@ -236,8 +239,8 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		l.mono = now
 		l.srv.Observe(c, mark, took)
 		l.settle(s, c.Spec, mark, c.LSN)
+		l.leave(s)
 		c.RunEmitted()
-		l.srv.Changes.Deliver()
 	case commands.NeedKeys:
 		l.load(s, args)
 	case commands.NeedExecutor:
@@ -246,10 +249,14 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	case commands.Held:
 		s.parked, s.args = parkHeld, args
 		l.held = append(l.held, s)
+	case commands.Blocked:
+		c.RunEmitted()
+		l.block(s, args)
 	}
 	if len(l.behind) > 0 {
 		l.pushBehind(s)
 	}
+	l.deliver()
 }
 
 // settle takes in a reply that begins at mark of the session's output: what it
@@ -319,6 +326,7 @@ func (l *loop) loaded(s *session, err error) {
 // failCommand answers a command that cannot be run.
 func (l *loop) failCommand(s *session) {
 	s.tries = 0
+	l.leave(s)
 	l.srv.Stats.Errors.Add(1)
 	s.out.begin(&l.buffers)
 	mark := s.out.w.Len()
@@ -355,6 +363,7 @@ func (l *loop) close(s *session) {
 		return
 	}
 	s.closed = true
+	l.leave(s)
 	l.srv.Gone(&s.client)
 	l.timers.stop(s.idle)
 	s.out.drop(&l.buffers)

@@ -40,7 +40,7 @@ func (l *loop) unhold() {
 	l.released = append(l.released, l.held...)
 	clear(l.held)
 	l.held = l.held[:0]
-	l.busy = l.busy || len(l.released) > 0
+	l.busy = true
 }
 
 // runReleased runs the held commands of sessions whose pause is over.
@@ -63,6 +63,11 @@ func (l *loop) stop() {
 	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+stopTime)
 	l.closeListeners()
 	l.unhold()
+	for _, s := range l.sessions {
+		if s != nil && s.parked == parkBlocked {
+			l.hangUp(s)
+		}
+	}
 }
 
 // quiet says whether everything that was begun is answered and the answers are out.

@@ -168,6 +168,7 @@ func (l *loop) sayGoodbye(s *session) {
 		l.close(s)
 		return
 	}
+	l.leave(s)
 	l.srv.Gone(&s.client)
 	s.lingering, s.readable, s.reader = true, true, nil
 	if s.idle == nil {

@@ -1,0 +1,85 @@
+package commands
+
+import (
+	"errors"
+
+	"keyp/server/resp"
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// Wait is what a blocking command that found nothing waits for.
+type Wait struct {
+	// Keys are the keys that may come to hold something, any of them. Their names are parts
+	// of the command's arguments.
+	Keys []storage.Key
+	// Type is what a key has to hold to be of use; what is of another type is left alone.
+	Type object.Type
+	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
+	Timeout int64
+}
+
+// The errors of blocking commands. errTimeoutSign is another one.
+const (
+	errTimeoutFloat Error = "ERR timeout is not a float or out of range"
+	errTimeoutRange Error = "ERR timeout is out of range"
+	errUnblocked    Error = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
+)
+
+// errBlocked ends a handler that waits: c.Wait says for what.
+var errBlocked = errors.New("commands: the command waits")
+
+// block ends a handler that found nothing to take. Nothing may have been changed or
+// replied: the command runs anew, from its begin, each time that one of the keys changes.
+// In a transaction or a script, where nobody could come to change one, the time is up at
+// once.
+func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
+	if c.Nested {
+		c.Out.NullArray()
+		return nil
+	}
+	c.Wait = Wait{keys, typ, timeout}
+	return errBlocked
+}
+
+// GiveUp replies to a blocking command whose wait is over: that the time is up, or that
+// CLIENT UNBLOCK … ERROR said so.
+func (c *Ctx) GiveUp(withError bool) {
+	if !withError {
+		c.Out.NullArray()
+		return
+	}
+	c.Server.Stats.Errors.Add(1)
+	c.Out.Error(string(errUnblocked))
+}
+
+// seconds takes a timeout in seconds, as a double, and gives milliseconds, rounded up; 0 is for ever.
+// One that ends later than any clock can tell is an error; now is in Unix milliseconds.
+func (a *Cursor) seconds(now int64) int64 {
+	b := a.Bytes()
+	if a.err != nil {
+		return 0
+	}
+	timeout, ok := resp.ParseLongDouble(b)
+	if !ok {
+		a.err = errTimeoutFloat
+		return 0
+	}
+	ms, ok := timeout.Milliseconds()
+	switch {
+	case !ok:
+		a.err = errTimeoutRange
+	case ms < 0:
+		a.err = errTimeoutSign
+	case ms > 0 && now+ms < 0:
+		a.err = errTimeoutRange
+	}
+	return ms
+}
+
+// lastTimeout is the timeout that stands behind all other arguments.
+func (c *Ctx) lastTimeout() (ms int64, err error) {
+	a := c.Cursor(len(c.Args) - 1)
+	ms = a.seconds(c.Txn.Now())
+	return ms, a.Err()
+}

@@ -1,0 +1,263 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// With something to take a blocking command is like any other, and so is what it logs.
+func TestBlockingPops(t *testing.T) {
+	table(t, `
+		RPUSH l a b c d e f -> 6
+		does ZADD z 1 a 2 b 3 c 4 d 5 e
+		events -> rpush:l zadd:z
+		BLPOP no l 0 -> ["l", "a"]
+		BRPOP l no 0.1 -> ["l", "f"]
+		BLMPOP 0 2 no l LEFT -> ["l", ["b"]]
+		BLMPOP 1e3 1 l RIGHT COUNT 2 -> ["l", ["e", "d"]]
+		BZPOPMIN no z 0 -> ["z", "a", "1"]
+		BZPOPMAX z 0 -> ["z", "e", "5"]
+		BZMPOP 0 2 no z MIN -> ["z", [["b", "2"]]]
+		events -> lpop:l rpop:l lpop:l rpop:l zpopmin:z zpopmax:z zpopmin:z
+		proto 3
+		BZPOPMIN z 0 -> ["z", "c", ,3]
+		BZMPOP 0 1 z MAX COUNT 5 -> ["z", [["d", ,4]]]
+		reopen
+		EXISTS z -> 0
+		BLMOVE l m LEFT RIGHT 0 -> "c"
+		EXISTS l -> 0
+		BRPOPLPUSH m m 0 -> "c"
+		reopen
+		LRANGE m 0 -1 -> ["c"]
+	`)
+}
+
+// With nothing to take it waits, unless it is nested.
+func TestBlockingOnNothing(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		SET s x -> +OK
+		RPUSH l a -> 1
+		does ZADD z 1 a
+		BLPOP k 0 -> +(blocked)
+		BLPOP s 0 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		BLPOP k s 0 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		BLPOP l s 0 -> ["l", "a"]
+		RPUSH l a -> 1
+		BRPOP z 0 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		BLMPOP 0 1 s LEFT -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		BZPOPMIN l 0 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		BZMPOP 0 1 l MAX -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		BLMOVE s k LEFT LEFT 0 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		# the destination matters once there is a source
+		BLMOVE k s LEFT LEFT 0 -> +(blocked)
+		BLMOVE l s LEFT LEFT 0 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		BRPOPLPUSH l z 0 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		LLEN l -> 1
+		# a key that has expired holds nothing
+		PEXPIRE l 100 -> 1
+		advance 100ms
+		BLPOP l 0 -> +(blocked)
+	`)
+	c := &h.ctx
+	for _, w := range []struct {
+		command string
+		want    string
+	}{
+		{"BLPOP a b 0.0015", "[a b] list 2"},
+		{"BLPOP a 0", "[a] list 0"},
+		{"BLMOVE a b LEFT LEFT 1", "[a] list 1000"},
+		{"BRPOPLPUSH a b 1", "[a] list 1000"},
+		{"BLMPOP 3 2 a b LEFT", "[a b] list 3000"},
+		{"BZPOPMAX a b 2", "[a b] zset 2000"},
+		{"BZMPOP 0.5 1 a MIN", "[a] zset 500"},
+	} {
+		if got := h.do(strings.Fields(w.command)...); got != "+(blocked)" {
+			t.Errorf("%s: %s", w.command, got)
+		}
+		var names []string
+		for _, k := range c.Wait.Keys {
+			names = append(names, string(k.Name))
+		}
+		if got := fmt.Sprint(names, " ", c.Wait.Type, " ", c.Wait.Timeout); got != w.want {
+			t.Errorf("%s waits for %s, want %s", w.command, got, w.want)
+		}
+		if c.Out.Len() != 0 {
+			t.Errorf("%s leaves %q", w.command, c.Out.Buf)
+		}
+	}
+	c.Nested = true
+	h.run(`
+		BLPOP a b 0 -> nilarray
+		BRPOP a 100 -> nilarray
+		BLMPOP 0 1 a LEFT -> nilarray
+		BLMOVE a b LEFT LEFT 0 -> nil
+		BRPOPLPUSH a b 0 -> nil
+		BZPOPMIN a 0 -> nilarray
+		BZMPOP 0 1 a MIN -> nilarray
+		proto 3
+		BLPOP a b 0 -> null
+		BLMOVE a b LEFT LEFT 0 -> null
+	`)
+	c.Nested = false
+}
+
+func TestBlockingArguments(t *testing.T) {
+	table(t, `
+		BLPOP k -> -ERR wrong number of arguments for 'blpop' command
+		BLPOP k x -> -ERR timeout is not a float or out of range
+		BLPOP k "" -> -ERR timeout is not a float or out of range
+		BLPOP k " 1" -> -ERR timeout is not a float or out of range
+		BLPOP k nan -> -ERR timeout is not a float or out of range
+		BLPOP k 1e5000 -> -ERR timeout is not a float or out of range
+		BLPOP k -1 -> -ERR timeout is negative
+		BLPOP k -inf -> -ERR timeout is negative
+		BLPOP k inf -> -ERR timeout is out of range
+		BLPOP k 1e400 -> -ERR timeout is out of range
+		BLPOP k 9223372036854775807 -> -ERR timeout is out of range
+		BLPOP k 9223372036854775.807 -> -ERR timeout is out of range
+		BLPOP k 9223372036000000 -> -ERR timeout is out of range
+		BLPOP k 9223370000000000 -> +(blocked)
+		BLPOP k -0.0001 -> +(blocked)
+		BLPOP k 1e-4000 -> +(blocked)
+		BLPOP k 0x1p-3 -> +(blocked)
+		BLMOVE k l LEFT UP x -> -ERR syntax error
+		BLMOVE k l LEFT RIGHT x -> -ERR timeout is not a float or out of range
+		BLMPOP x 0 k UP -> -ERR timeout is not a float or out of range
+		BLMPOP 1 0 k UP -> -ERR numkeys should be greater than 0
+		BLMPOP 1 2 k LEFT -> -ERR syntax error
+		BLMPOP 1 1 k UP -> -ERR syntax error
+		BLMPOP 1 1 k LEFT COUNT -> -ERR syntax error
+		BLMPOP 1 1 k LEFT COUNT 0 -> -ERR count should be greater than 0
+		BZMPOP x 0 k UP -> -ERR timeout is not a float or out of range
+		BZMPOP 1 x k MIN -> -ERR numkeys should be greater than 0
+		BZMPOP 1 1 k LEFT -> -ERR syntax error
+		BZMPOP 1 1 k MIN COUNT 1 COUNT 1 -> -ERR syntax error
+		BZPOPMIN k x -> -ERR timeout is not a float or out of range
+		EXISTS k -> 0
+	`)
+}
+
+// standIn is what waits in the tests of Waiters: it takes the value away when it runs.
+type standIn struct {
+	name   string
+	waiter *Waiter
+	busy   bool // it can't run
+}
+
+// TestWaiters: the first of a key's line comes first, one for each value; a line for
+// another type stays where it is, and so does whoever stands behind one that is busy.
+func TestWaiters(t *testing.T) {
+	h := newHarness(t)
+	ws := &h.server.Waiters
+	var served []string
+	by := map[*Client]*standIn{}
+	wait := func(name string, typ object.Type, keys ...string) *standIn {
+		s := &standIn{name: name}
+		w := Wait{Type: typ}
+		for _, key := range keys {
+			w.Keys = append(w.Keys, h.store.Key(0, []byte(key)))
+		}
+		c := &Client{Name: name}
+		by[c] = s
+		s.waiter = ws.Add(c, w)
+		return s
+	}
+	again := func(c *Client) {
+		s := by[c]
+		if s.busy {
+			return
+		}
+		served = append(served, s.name)
+		ws.Remove(s.waiter)
+		if strings.HasPrefix(s.name, "taker") {
+			h.do("DEL", "a", "b")
+		}
+	}
+	serve := func(want string) {
+		t.Helper()
+		served = nil
+		h.server.Changes.Deliver()
+		ws.Serve(h.store.NewTxn(), again)
+		if got := strings.Join(served, " "); got != want {
+			t.Errorf("served %q, want %q", got, want)
+		}
+	}
+	wait("taker 1", object.TypeList, "a", "a", "b", "a")
+	wait("zset", object.TypeZSet, "a")
+	wait("taker 2", object.TypeList, "b", "a")
+	peek := wait("peek", object.TypeList, "a")
+	if ws.clients.Load() != 4 || ws.awaited.Load() != 2 || ws.timed.Load() != 0 {
+		t.Errorf("%d wait for %d keys", ws.clients.Load(), ws.awaited.Load())
+	}
+	h.do("SET", "b", "x")
+	serve("")
+	h.do("RENAME", "b", "a")
+	serve("")
+	h.do("DEL", "a")
+	h.do("RPUSH", "other", "x")
+	h.do("RPUSH", "b", "x")
+	serve("taker 1")
+	h.do("RPUSH", "b", "x")
+	h.do("RPUSH", "a", "x")
+	serve("taker 2")
+	peek.busy = true
+	wait("last", object.TypeList, "a")
+	h.do("RPUSH", "a", "x")
+	serve("")
+	peek.busy = false
+	ws.LookAgain(peek.waiter)
+	serve("peek last")
+	h.do("DEL", "a")
+	h.do("ZADD", "c", "1", "x")
+	h.do("RENAME", "c", "a")
+	serve("zset")
+	if ws.clients.Load() != 0 || ws.awaited.Load() != 0 || len(ws.keys[0]) != 0 {
+		t.Errorf("%d wait for %d keys", ws.clients.Load(), ws.awaited.Load())
+	}
+	// Databases that change places.
+	wait("in 0", object.TypeList, "k")
+	h.run(`
+		select 3
+		RPUSH k x -> 1
+		select 0
+	`)
+	serve("")
+	h.do("SWAPDB", "0", "3")
+	serve("in 0")
+}
+
+// A push that serves one of a thousand waiters costs no more than with two.
+func TestWaitersCost(t *testing.T) {
+	h := newHarness(t)
+	ws := &h.server.Waiters
+	txn := h.store.NewTxn()
+	waiters := map[*Client]*Waiter{}
+	key := h.store.Key(0, []byte("k"))
+	add := func() {
+		c := &Client{}
+		waiters[c] = ws.Add(c, Wait{Keys: []storage.Key{key}, Type: object.TypeList})
+	}
+	for range 1000 {
+		add()
+	}
+	ran := 0
+	again := func(c *Client) {
+		ran++
+		ws.Remove(waiters[c])
+		delete(waiters, c)
+		h.do("LPOP", "k")
+	}
+	for range 1000 {
+		h.do("RPUSH", "k", "x")
+		h.server.Changes.Deliver()
+		ws.Serve(txn, again)
+	}
+	if ran != 1000 || ws.clients.Load() != 0 {
+		t.Errorf("%d pushes ran %d commands, %d wait", 1000, ran, ws.clients.Load())
+	}
+}

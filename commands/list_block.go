@@ -1,0 +1,133 @@
+package commands
+
+import (
+	"keyp/storage/object"
+)
+
+// The commands of lists that wait while there is nothing to take. They are woken by
+// whatever makes a list of one of their keys.
+var listBlockCommands = []Spec{
+	{
+		Name: "BLPOP", Group: ListGroup, Since: "2.0.0",
+		Summary:    "Takes the first element of the first list, of those named, that is not empty, or waits for one.",
+		Complexity: "O(N) in the number of keys.",
+		History:    [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}},
+		Arity:      -3, Flags: Write | Blocking,
+		Keys: blockingKeys,
+		Args: []Arg{keyArg("key").many(), doubleArg("timeout")},
+		Run:  blockingPop(head),
+	},
+	{
+		Name: "BRPOP", Group: ListGroup, Since: "2.0.0",
+		Summary:    "Takes the last element of the first list, of those named, that is not empty, or waits for one.",
+		Complexity: "O(N) in the number of keys.",
+		History:    [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}},
+		Arity:      -3, Flags: Write | Blocking,
+		Keys: blockingKeys,
+		Args: []Arg{keyArg("key").many(), doubleArg("timeout")},
+		Run:  blockingPop(tail),
+	},
+	{
+		Name: "BRPOPLPUSH", Group: ListGroup, Since: "2.2.0",
+		Summary:    "Moves the last element of a list to the head of another, or waits for one.",
+		Complexity: "O(1)",
+		History:    [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}},
+		Arity:      4, Flags: Write | DenyOOM | Blocking,
+		Keys: moveKeys,
+		Args: []Arg{keyArg("source"), keyArg("destination"), doubleArg("timeout")},
+		Run:  func(c *Ctx) error { return blockingMove(c, tail, head) },
+	},
+	{
+		Name: "BLMOVE", Group: ListGroup, Since: "6.2.0",
+		Summary:    "Moves an element from an end of a list to an end of another, or waits for one.",
+		Complexity: "O(1)",
+		Arity:      6, Flags: Write | DenyOOM | Blocking,
+		Keys: moveKeys,
+		Args: []Arg{
+			keyArg("source"), keyArg("destination"),
+			oneOf("wherefrom", word("LEFT"), word("RIGHT")), oneOf("whereto", word("LEFT"), word("RIGHT")),
+			doubleArg("timeout"),
+		},
+		Run: runBLMove,
+	},
+	{
+		Name: "BLMPOP", Group: ListGroup, Since: "7.0.0",
+		Summary:    "Takes elements from an end of the first list, of those named, that is not empty, or waits for some.",
+		Complexity: "O(N + M) for N keys and M elements taken.",
+		Arity:      -5, Flags: Write | Blocking,
+		Keys: []KeySpec{NumKeys(2, RW|Access|Delete)},
+		Args: []Arg{
+			doubleArg("timeout"), intArg("numkeys"), keyArg("key").many(),
+			oneOf("where", word("LEFT"), word("RIGHT")),
+			intArg("count").after("COUNT").opt(),
+		},
+		Run: runBLMPop,
+	},
+}
+
+// blockingKeys are all arguments but the last, which is the timeout.
+var blockingKeys = []KeySpec{{Flags: RW | Access | Delete, Begin: 1, Last: -2}}
+
+// blockingPop replies the key that had an element, and the element; a null array when the
+// time is up.
+func blockingPop(end *listEnd) func(*Ctx) error {
+	return func(c *Ctx) error {
+		timeout, err := c.lastTimeout()
+		if err != nil {
+			return err
+		}
+		for _, k := range c.Keys {
+			l, err := c.Txn.List(k)
+			if err != nil {
+				return err
+			}
+			if l.Exists() {
+				c.Out.Array(2)
+				c.Out.Bulk(k.Name)
+				c.takeOne(&l, k, end)
+				return nil
+			}
+		}
+		return c.block(c.Keys, object.TypeList, timeout)
+	}
+}
+
+func runBLMove(c *Ctx) error {
+	a := c.Cursor(3)
+	from, to := a.listEnd(), a.listEnd()
+	if err := a.Err(); err != nil {
+		return err
+	}
+	return blockingMove(c, from, to)
+}
+
+// blockingMove is moveElement for a source that may have yet to come.
+func blockingMove(c *Ctx, from, to *listEnd) error {
+	timeout, err := c.lastTimeout()
+	if err != nil {
+		return err
+	}
+	moved, err := moveElement(c, from, to)
+	switch {
+	case err != nil || moved:
+		return err
+	case c.Nested:
+		c.Out.Null()
+		return nil
+	}
+	return c.block(c.Keys[:1], object.TypeList, timeout)
+}
+
+func runBLMPop(c *Ctx) error {
+	a := c.Cursor(1)
+	timeout := a.seconds(c.Txn.Now())
+	o, err := parseMPop(a)
+	if err != nil {
+		return err
+	}
+	found, err := c.popFirstList(o)
+	if err != nil || found {
+		return err
+	}
+	return c.block(c.Keys, object.TypeList, timeout)
+}

@@ -1,0 +1,223 @@
+package commands
+
+import (
+	"bytes"
+	"sync/atomic"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// Waiters are the clients whose blocking command waits for keys. They belong to the event
+// loop; the numbers may be read anywhere.
+//
+// Each key has a line of waiters for each type, in the order in which they came. A key of
+// which a change tells is ready: it is looked at once the command that changed it has
+// ended, and the first of the line that is for the type it holds runs its command again,
+// and the next one, until the key holds nothing for anybody. Ready keys come in the order
+// in which they changed; what a served command changes comes behind those. A waiter leaves
+// its lines when its command has a reply, and only then: whoever has to read keys from
+// disk first keeps its place, and those behind it wait.
+type Waiters struct {
+	server  *Server
+	keys    map[int]map[string]*awaited // by database and name
+	ready   []*awaited
+	serving bool
+
+	clients, timed, awaited atomic.Int64 // clients, those with a timeout, and keys
+}
+
+// Waiter is one waiting client.
+type Waiter struct {
+	Client *Client
+	typ    object.Type
+	timed  bool
+	places []place
+}
+
+// awaited is a key that is waited for.
+type awaited struct {
+	key    storage.Key
+	lines  [object.TypeZSet + 1]line // by type
+	places int                       // in all lines
+	ready  bool                      // in Waiters.ready
+}
+
+// line is a key's waiters for one type, the first comer first.
+type line struct{ first, last *place }
+
+// place is where a waiter stands in a line.
+type place struct {
+	by         *Waiter
+	at         *awaited
+	prev, next *place
+}
+
+// Add has a client wait, behind all who wait already. A key that is named twice counts
+// once.
+func (ws *Waiters) Add(c *Client, wait Wait) *Waiter {
+	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, places: make([]place, 0, len(wait.Keys))}
+	for _, k := range wait.Keys {
+		a := ws.await(k)
+		l := &a.lines[w.typ]
+		if l.last != nil && l.last.by == w {
+			continue
+		}
+		w.places = append(w.places, place{by: w, at: a, prev: l.last})
+		p := &w.places[len(w.places)-1] // places does not grow: it has room for all keys
+		if l.last == nil {
+			l.first = p
+		} else {
+			l.last.next = p
+		}
+		l.last = p
+		a.places++
+	}
+	ws.count(w, 1)
+	return w
+}
+
+// await gives the entry of a key, a new one if nobody waits for it yet.
+func (ws *Waiters) await(k storage.Key) *awaited {
+	names := ws.keys[k.DB]
+	if names == nil {
+		if ws.keys == nil {
+			ws.keys = map[int]map[string]*awaited{}
+		}
+		names = map[string]*awaited{}
+		ws.keys[k.DB] = names
+	}
+	a := names[string(k.Name)]
+	if a == nil {
+		k.Name = bytes.Clone(k.Name)
+		a = &awaited{key: k}
+		names[string(k.Name)] = a
+		ws.awaited.Add(1)
+	}
+	return a
+}
+
+// Remove takes a waiter out of all lines.
+func (ws *Waiters) Remove(w *Waiter) {
+	for i := range w.places {
+		p := &w.places[i]
+		l := &p.at.lines[w.typ]
+		if p.prev == nil {
+			l.first = p.next
+		} else {
+			p.prev.next = p.next
+		}
+		if p.next == nil {
+			l.last = p.prev
+		} else {
+			p.next.prev = p.prev
+		}
+		if p.at.places--; p.at.places == 0 {
+			delete(ws.keys[p.at.key.DB], string(p.at.key.Name))
+			ws.awaited.Add(-1)
+		}
+	}
+	w.places = nil
+	ws.count(w, -1)
+}
+
+func (ws *Waiters) count(w *Waiter, by int) {
+	ws.clients.Add(int64(by))
+	if w.timed {
+		ws.timed.Add(int64(by))
+	}
+	ws.server.Changes.Want(by)
+}
+
+// changed notes that a key changed, if anybody waits for it.
+func (ws *Waiters) changed(change storage.Change) {
+	names := ws.keys[change.DB]
+	if change.Key != nil {
+		if a := names[string(change.Key)]; a != nil {
+			ws.makeReady(a)
+		}
+		return
+	}
+	for _, a := range names {
+		ws.makeReady(a)
+	}
+}
+
+// LookAgain has all keys of a waiter looked at again: it held up those behind it.
+func (ws *Waiters) LookAgain(w *Waiter) {
+	for i := range w.places {
+		ws.makeReady(w.places[i].at)
+	}
+}
+
+func (ws *Waiters) makeReady(a *awaited) {
+	if !a.ready {
+		a.ready = true
+		ws.ready = append(ws.ready, a)
+	}
+}
+
+// Serve looks at the keys that are ready. again runs a client's command once more, unless
+// it is running already (it has keys read from disk), and removes the waiter when there is
+// a reply. The transaction is idle, and again may use it. What again changes is served
+// too, by this call.
+func (ws *Waiters) Serve(t *storage.Txn, again func(*Client)) {
+	if ws.serving || len(ws.ready) == 0 {
+		return
+	}
+	ws.serving = true
+	defer func() { ws.serving = false }()
+	for i := 0; i < len(ws.ready); i++ {
+		ws.ready[i].ready = false
+		ws.serve(ws.ready[i], t, again)
+	}
+	clear(ws.ready)
+	if ws.ready = ws.ready[:0]; cap(ws.ready) > maxReadyKept {
+		ws.ready = nil
+	}
+}
+
+// maxReadyKept bounds the room for ready keys that is kept between uses.
+const maxReadyKept = 1024
+
+// serve has those who wait for a key run again, until the first of the line stays where
+// it is.
+func (ws *Waiters) serve(a *awaited, t *storage.Txn, again func(*Client)) {
+	for a.places > 0 {
+		typ, known := ws.server.typeOf(a.key, t)
+		if !known {
+			// Their commands say what they need read, and look again when it is there.
+			for i := range a.lines {
+				if first := a.lines[i].first; first != nil {
+					again(first.by.Client)
+				}
+			}
+			return
+		}
+		first := a.lines[typ].first
+		if first == nil {
+			return
+		}
+		again(first.by.Client)
+		if a.lines[typ].first == first {
+			return
+		}
+	}
+}
+
+// Waiting says whether ready keys are left to be served.
+func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
+
+// typeOf gives the type of what a key holds, None for a missing or expired one. It is not
+// known while the key is only on disk.
+func (s *Server) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, known bool) {
+	keys := [...]storage.Key{k}
+	if !s.Store.Begin(t, keys[:]) {
+		return object.None, false
+	}
+	if item, ok := t.Peek(k); ok {
+		typ = item.Type()
+	}
+	t.End()
+	return typ, true
+}

@@ -1,0 +1,397 @@
+package server
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"keyp/internal/clock"
+	"keyp/storage"
+)
+
+// waitBlocked waits until n sessions wait with a blocking command.
+func waitBlocked(ts *testServer, n int) {
+	ts.t.Helper()
+	eventually(ts.t, fmt.Sprint(n, " sessions wait"), func() bool { return ts.blocked() == n })
+}
+
+func (ts *testServer) blocked() (n int) {
+	ts.t.Helper()
+	ts.onLoop(func(l *loop) {
+		for _, s := range l.sessions {
+			if s != nil && s.blocked != nil {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// blocks sends a command that has to wait, and waits until it does.
+func (c *client) blocks(ts *testServer, command string) *client {
+	c.t.Helper()
+	before := ts.blocked()
+	c.send(command + "\n")
+	waitBlocked(ts, before+1)
+	return c
+}
+
+func (ts *testServer) blocks(command string) *client {
+	ts.t.Helper()
+	return ts.dial().blocks(ts, command)
+}
+
+// silent says that no reply is there; all that came before on the loop has left.
+func (c *client) silent(ts *testServer) {
+	c.t.Helper()
+	ts.onLoop(func(*loop) {})
+	ts.dial().do("PING")
+	c.quiet()
+}
+
+// quiet says that no reply comes for a moment.
+func (c *client) quiet() {
+	c.t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		c.t.Fatal(err)
+	}
+	if b, err := c.r.Peek(1); err == nil {
+		c.t.Fatalf("%q comes too early", b)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Everybody gets what is there, in the order in which they came.
+func TestBlockedInOrder(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	first := ts.blocks("BLPOP a b 0")
+	second := ts.blocks("BRPOP b a 0")
+	third := ts.blocks("BLMPOP 0 2 b c LEFT COUNT 2")
+	members := ts.blocks("BZPOPMIN b 0")
+	if info := c.do("INFO clients"); !strings.Contains(info, "\nblocked_clients:4\r\n") ||
+		!strings.Contains(info, "\ntotal_blocking_keys:3\r\n") || !strings.Contains(info, "\nclients_in_timeout_table:0\r\n") {
+		t.Errorf("INFO:\n%s", info)
+	}
+	if list := c.do("CLIENT LIST"); strings.Count(list, " flags=b ") != 4 || !strings.Contains(list, " cmd=bzpopmin ") {
+		t.Errorf("CLIENT LIST:\n%s", list)
+	}
+	c.send("RPUSH b 1 2 3 4 5\nLLEN b\n")
+	c.expect(":5", ":1")
+	first.expect("*2 b 1")
+	second.expect("*2 b 5")
+	third.expect("*2 b *2 2 3")
+	c.do("DEL b")
+	c.do("ZADD b 1 one 2 two")
+	members.expect("*3 b one 1")
+
+	// What a waiter moves wakes the next one, and nobody comes twice.
+	first.blocks(ts, "BLMOVE x y LEFT RIGHT 0")
+	second.blocks(ts, "BRPOPLPUSH y x 0")
+	third.blocks(ts, "BLPOP z y 0")
+	c.send("LPUSH x v\nEXISTS x y\n")
+	c.expect(":1", ":1")
+	first.expect("v")
+	second.expect("v")
+	third.silent(ts)
+	c.do("RENAME x y")
+	third.expect("*2 y v")
+	waitBlocked(ts, 0)
+	if stat := c.do("INFO commandstats"); !strings.Contains(stat, "cmdstat_blpop:calls=2,") {
+		t.Errorf("commandstats:\n%s", stat)
+	}
+}
+
+// Whatever makes a list or a sorted set wakes those who wait for one.
+func TestBlockedAreWoken(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	dump := func() string {
+		c.do("RPUSH d v")
+		return c.do("DUMP d")
+	}()
+	for _, w := range []struct{ waits, wakes, want string }{
+		{"BLPOP k 0", "LPUSH k v", "*2 k v"},
+		{"BLPOP k 0", "RPUSH l v; RPUSHX l w; RENAME l k", "*2 k v"},
+		{"BLPOP k 0", "RPUSH l v; RENAMENX l k", "*2 k v"},
+		{"BLPOP k 0", "RPUSH l v; COPY l k", "*2 k v"},
+		{"BLPOP k 0", "RPUSH l v; LMOVE l k LEFT LEFT", "*2 k v"},
+		{"BLPOP k 0", "RPUSH l v; RPOPLPUSH l k", "*2 k v"},
+		{"BLPOP k 0", "RPUSH l v; SORT l ALPHA STORE k", "*2 k v"},
+		{"BLPOP k 0", "RPUSH l v; SORT l BY nosort GET # STORE k", "*2 k v"},
+		{"BLPOP k 0", "RESTORE k 0 dump", "*2 k v"},
+		{"BLPOP k 0", "SELECT 1; RPUSH k v; MOVE k 0; SELECT 0", "*2 k v"},
+		{"BLPOP k 0", "SELECT 1; RPUSH k v; SELECT 0; SWAPDB 0 1", "*2 k v"},
+		{"BLPOP k 0", "SET k x; SADD s v; RPUSH l v; COPY s k REPLACE; SORT s ALPHA STORE k", "*2 k v"},
+		{"BLPOP k 0", "ZADD k 1 x; LPUSH l v; COPY l k REPLACE", "*2 k v"},
+		{"BLPOP k 0", "RPUSH k a v; LTRIM k 1 -1", "*2 k a"},
+		{"BLMPOP 0 1 k RIGHT COUNT 3", "RPUSH k a b; LINSERT k BEFORE a x", "*2 k *2 b a"},
+		{"BZPOPMAX k 0", "ZADD k 1 a 2 b", "*3 k b 2"},
+		{"BZPOPMIN k 0", "ZINCRBY k 2 a", "*3 k a 2"},
+		{"BZPOPMIN k 0", "ZADD z 1 a; ZADD y 2 a; ZUNIONSTORE k 2 z y", "*3 k a 3"},
+		{"BZPOPMIN k 0", "ZADD z 1 a; ZRANGESTORE k z 0 -1", "*3 k a 1"},
+		{"BZMPOP 0 2 j k MIN COUNT 2", "ZADD z 1 a 2 b; ZDIFFSTORE k 2 z none", "*2 k *2 *2 a 1 *2 b 2"},
+		{"BZPOPMIN k 0", "SADD s a; ZINTERSTORE k 1 s", "*3 k a 1"},
+		{"BZPOPMIN k 0", "ZADD z 1 a; RENAME z k", "*3 k a 1"},
+		{"BLMOVE k l LEFT RIGHT 0", "LPUSH k v", "v"},
+		{"BRPOPLPUSH k l 0", "SET l x; LPUSH k v", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+		{"BLPOP j k 0", "SET j x; LPUSH k v", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+	} {
+		c.do("FLUSHALL")
+		waiter := ts.blocks(w.waits)
+		for _, command := range strings.Split(w.wakes, "; ") {
+			args := strings.Fields(command)
+			if args[len(args)-1] == "dump" {
+				args[len(args)-1] = dump
+			}
+			c.raw(multibulk(args...))
+			if got := c.reply(); got[0] == '-' {
+				t.Fatalf("%s: %s", command, got)
+			}
+		}
+		if got := waiter.reply(); got != w.want {
+			t.Errorf("%s, %s: %q, want %q", w.waits, w.wakes, got, w.want)
+		}
+	}
+	waitBlocked(ts, 0)
+}
+
+// The time is up to the millisecond, and not before.
+func TestBlockedTimeout(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, func(o *storage.Options) { o.Clock = clk })
+	two, three := ts.dial(), ts.dial()
+	three.do("HELLO 3")
+	for _, w := range []struct {
+		command string
+		ms      int
+	}{
+		{"BLPOP a b 0.25", 250}, {"BLMOVE a b LEFT LEFT 1.0001", 1001}, {"BRPOPLPUSH a b 1e-9", 1},
+		{"BZPOPMIN a 3600", 3_600_000}, {"BLMPOP 0.5 1 a LEFT", 500}, {"BZMPOP 0.5 1 a MIN", 500},
+	} {
+		two.blocks(ts, w.command)
+		three.blocks(ts, w.command)
+		clk.Advance(time.Duration(w.ms)*time.Millisecond - 1)
+		two.silent(ts)
+		clk.Advance(1)
+		ts.onLoop(func(*loop) {})
+		two.expect("*-1")
+		three.expect("_")
+	}
+	// For ever is for ever, and much longer than that is nearly as long.
+	two.blocks(ts, "BLPOP a 0")
+	three.blocks(ts, "BLPOP a 9e15")
+	clk.Advance(80 * 365 * 24 * time.Hour)
+	two.silent(ts)
+	three.silent(ts)
+	ts.dial().do("RPUSH a x y")
+	two.expect("*2 a x")
+	three.expect("*2 a y")
+	if stats := two.do("INFO commandstats"); !strings.Contains(stats, "cmdstat_blpop:calls=4,") {
+		t.Errorf("commandstats:\n%s", stats)
+	}
+	if stats := two.do("INFO clients"); !strings.Contains(stats, "\nclients_in_timeout_table:0\r\n") {
+		t.Errorf("clients:\n%s", stats)
+	}
+}
+
+// Later commands of the connection wait for their turn, and so do the replies.
+func TestBlockedPipeline(t *testing.T) {
+	ts := start(t)
+	c, w := ts.dial(), ts.dial()
+	w.send("RPUSH own 1\nBLPOP own 0\nBLPOP k 0\nSET after 1\nBLPOP k 0\nGET after\n")
+	w.expect(":1", "*2 own 1")
+	waitBlocked(ts, 1)
+	if got := c.do("EXISTS after"); got != ":0" {
+		t.Errorf("a command behind a blocking one has run: %s", got)
+	}
+	c.send("RPUSH k a b\nEXISTS after\n")
+	c.expect(":2")
+	c.reply()
+	w.expect("*2 k a", "+OK", "*2 k b", "1")
+}
+
+func TestClientUnblock(t *testing.T) {
+	ts := start(t)
+	c, w := ts.dial(), ts.dial()
+	w.do("HELLO 3")
+	id := strings.TrimPrefix(w.do("CLIENT ID"), ":")
+	if got := c.do("CLIENT UNBLOCK " + id); got != ":0" {
+		t.Errorf("one that does not wait: %s", got)
+	}
+	for unblock, want := range map[string]string{
+		"": "_", " TIMEOUT": "_", " ERROR": "-UNBLOCKED client unblocked via CLIENT UNBLOCK",
+	} {
+		w.blocks(ts, "BLPOP k 0")
+		c.send("CLIENT UNBLOCK " + id + unblock + "\nRPUSH k v\nLPOP k\n")
+		c.expect(":1", ":1", "v")
+		w.expect(want)
+		if got := w.do("PING"); got != "+PONG" {
+			t.Error(got)
+		}
+	}
+	// One that CLIENT PAUSE holds back is none that waits.
+	c.do("CLIENT PAUSE 100000 WRITE")
+	w.send("BLPOP k 0.001\n")
+	eventually(t, "it is held", func() bool { return strings.Contains(c.do("INFO clients"), "\nblocked_clients:1\r\n") })
+	if got := c.do("CLIENT UNBLOCK " + id); got != ":0" {
+		t.Errorf("one that is held back: %s", got)
+	}
+	c.do("CLIENT UNPAUSE")
+	w.expect("_")
+	if stats := c.do("INFO errorstats"); !strings.Contains(stats, "errorstat_UNBLOCKED:count=1") {
+		t.Errorf("errorstats:\n%s", stats)
+	}
+}
+
+// Those whose client goes, or is killed, take nothing; what they were sent before they get.
+func TestBlockedGone(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	killed, half, late, closed, stays := ts.dial(), ts.dial(), ts.dial(), ts.dial(), ts.dial()
+	id := strings.TrimPrefix(killed.do("CLIENT ID"), ":")
+	for _, w := range []*client{killed, half, closed, stays} {
+		w.send("ECHO before\n")
+		w.expect("before")
+		w.blocks(ts, "BLPOP k 0")
+	}
+	if got := c.do("CLIENT KILL ID " + id); got != ":1" {
+		t.Error(got)
+	}
+	killed.expect("(eof)")
+	shut(half)
+	half.expect("(eof)")
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitBlocked(ts, 1)
+	late.send("ECHO before\nBLPOP k 0\nSET not 1\n")
+	shut(late)
+	late.expect("before", "(eof)")
+	c.do("RPUSH k v")
+	stays.expect("*2 k v")
+	if got := c.do("EXISTS k not"); got != ":0" {
+		t.Errorf("%s keys are left", got)
+	}
+	eventually(t, "all are gone", func() bool {
+		return strings.Contains(c.do("INFO clients"), "connected_clients:2\r\n")
+	})
+}
+
+// shut ends the client's side of a connection.
+func shut(c *client) {
+	c.t.Helper()
+	if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// While CLIENT PAUSE holds commands back nobody is served, but time goes on.
+func TestBlockedInPause(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, func(o *storage.Options) { o.Clock = clk })
+	c, pusher := ts.dial(), ts.dial()
+	w, timed := ts.blocks("BLPOP k 0"), ts.blocks("BLPOP k 5")
+	c.do("CLIENT PAUSE 10000")
+	pusher.send("RPUSH k v\n")
+	w.quiet()
+	clk.Advance(5 * time.Second)
+	ts.onLoop(func(*loop) {})
+	timed.expect("*-1")
+	clk.Advance(5 * time.Second)
+	ts.onLoop(func(*loop) {})
+	pusher.expect(":1")
+	w.expect("*2 k v")
+}
+
+// The option timeout does not end those who wait.
+func TestBlockedIsNotIdle(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, "timeout=10", func(o *storage.Options) { o.Clock = clk })
+	w, idle := ts.blocks("BLPOP k 0"), ts.dial()
+	idle.do("PING")
+	for range 5 {
+		clk.Advance(10 * time.Second)
+		ts.onLoop(func(*loop) {})
+	}
+	idle.expect("(eof)")
+	ts.dial().do("RPUSH k v")
+	w.expect("*2 k v")
+}
+
+// What a waiter takes leaves no sooner than the log is durable to it.
+func TestBlockedWaitForTheDisk(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	slowDisk(t, ts, d)
+	gate := make(chan struct{})
+	w, c := ts.blocks("BLPOP k 0"), ts.dial()
+	d.gate.Store(&gate)
+	c.send("RPUSH k v\n")
+	waitBlocked(ts, 0)
+	w.quiet()
+	c.quiet()
+	d.gate.Store(nil)
+	close(gate)
+	c.r.Reset(c.Conn)
+	w.r.Reset(w.Conn)
+	c.expect(":1")
+	w.expect("*2 k v")
+}
+
+// A stop does not wait for what may never come.
+func TestStopWithBlocked(t *testing.T) {
+	ts := start(t)
+	w := ts.blocks("BLPOP k 0")
+	ts.stop()
+	w.expect("(eof)")
+}
+
+// A thousand waiters cost no goroutine, whether they wait for one key or for a thousand,
+// and each gets what is meant for it.
+func TestThousandBlocked(t *testing.T) {
+	const n = 1000
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 3*n {
+		t.Skip("too few descriptors")
+	}
+	ts := start(t)
+	c := ts.dial()
+	for _, same := range []bool{true, false} {
+		waiters := make([]*client, n)
+		before := runtime.NumGoroutine()
+		key := func(i int) string {
+			if same {
+				return "k"
+			}
+			return fmt.Sprint("k", i)
+		}
+		for i := range waiters {
+			waiters[i] = ts.dial()
+			waiters[i].send("BLPOP " + key(i) + " 100\n")
+			if same {
+				waitBlocked(ts, i+1)
+			}
+		}
+		waitBlocked(ts, n)
+		if now := runtime.NumGoroutine(); now > before+20 {
+			t.Errorf("%d goroutines, %d before", now, before)
+		}
+		var pushes strings.Builder
+		for i := range waiters {
+			fmt.Fprintf(&pushes, "RPUSH %s %d\n", key(i), i)
+		}
+		c.send(pushes.String())
+		for i, w := range waiters {
+			c.expect(":1")
+			w.expect(fmt.Sprint("*2 ", key(i), " ", i))
+		}
+	}
+	waitBlocked(ts, 0)
+}
