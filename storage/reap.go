@@ -41,12 +41,15 @@ func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	through, last := s.window.clear(now), int64(0)
 	r.names = r.names[:0]
 	for looks := 0; looks < s.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
-		if looks >= s.reapLooks {
-			looks = 0
-		}
 		p, db, due, ok := r.sh.firstDue(now)
 		if !ok {
 			break
+		}
+		if looks >= s.reapLooks {
+			looks = 0
+		}
+		if looks == 0 {
+			p.warm(s.reapLooks)
 		}
 		sl, c, k := p.byID(due.ID)
 		k.DB = db
@@ -79,6 +82,22 @@ func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 		s.log.CommitAsync()
 	}
 	return n, more
+}
+
+// warm reads the blocks of the keys that are due next, so that the processor waits for all of
+// them at once. The sum is there so that the compiler keeps the reads.
+//
+//go:noinline
+func (p *part) warm(keys int) (sum byte) {
+	p.index.Walk(0, func(e ttl.Entry) bool {
+		if c := newCell(0, uint32(e.ID), cell(e.ID)&cellObj); !c.is(cellObj) {
+			b := p.slabs.at(c.ref())
+			sum += b[0] + b[min(len(b)-1, cacheLine)]
+		}
+		keys--
+		return keys > 0
+	})
+	return sum
 }
 
 // reapLooks is how many keys the reaper removes before it looks at the time.
