@@ -186,6 +186,9 @@ func runRestore(c *Ctx) error {
 	if o.idle >= 0 {
 		c.Txn.SetAccess(k, now/1000-o.idle)
 	}
+	if o.freq >= 0 {
+		c.Txn.SetCount(k, int(o.freq))
+	}
 	c.Out.OK()
 	return nil
 }

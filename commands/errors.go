@@ -35,7 +35,6 @@ const (
 	ErrDBSecond     Error = "ERR invalid second DB index"
 	ErrNoLFU        Error = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
 	ErrLFU          Error = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
-	ErrNoFrequency  Error = "ERR access frequency is not tracked by this server"
 	ErrNoAuth       Error = "NOAUTH Authentication required."
 	ErrInternal     Error = "ERR internal error"
 	ErrDiskFull     Error = "MISCONF Errors writing to the disk: no space is left. Commands that may grow the data are refused until there is room again; reads and deletions go on."

@@ -204,7 +204,6 @@ func TestObject(t *testing.T) {
 		OBJECT IDLETIME k -> 0
 		OBJECT FREQ k -> -ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.
 		config maxmemory-policy allkeys-lfu
-		OBJECT FREQ k -> -ERR access frequency is not tracked by this server
 		OBJECT IDLETIME k -> -ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.
 		OBJECT -> -ERR wrong number of arguments for 'object' command
 		OBJECT ENCODING -> -ERR wrong number of arguments for 'object|encoding' command

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"strings"
-
 	"keyp/storage"
 )
 
@@ -85,18 +83,17 @@ func objectEncoding(c *Ctx, item storage.Item) error {
 	return nil
 }
 
-// lfu says whether maxmemory-policy asks for access frequencies.
-func (s *Server) lfu() bool { return strings.HasSuffix(s.Config.String("maxmemory-policy"), "-lfu") }
-
-func objectFreq(c *Ctx, _ storage.Item) error {
-	if !c.Server.lfu() {
+func objectFreq(c *Ctx, item storage.Item) error {
+	count, ok := c.Txn.Frequency(item)
+	if !ok {
 		return ErrNoLFU
 	}
-	return ErrNoFrequency
+	c.Out.Int(int64(count))
+	return nil
 }
 
 func objectIdle(c *Ctx, item storage.Item) error {
-	if c.Server.lfu() {
+	if _, counted := c.Txn.Frequency(item); counted {
 		return ErrLFU
 	}
 	c.Out.Int(max(c.Txn.Now()/1000-int64(item.Access()), 0))

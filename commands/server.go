@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 
 	"keyp/internal/clock"
@@ -86,6 +87,7 @@ func (s *Server) followConfig() {
 	reserve()
 	on(reserve, "disk-reserve")
 	on(func() { store.SetMaxMemory(cfg.Int("maxmemory")) }, "maxmemory")
+	on(func() { store.SetFrequency(Frequency(cfg)) }, "maxmemory-policy", "lfu-log-factor", "lfu-decay-time")
 	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
 	on(func() { SetValueLimits(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value", "list-max-listpack-size",
 		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value", "zset-max-listpack-entries", "zset-max-listpack-value")
@@ -122,6 +124,14 @@ func SyncPolicy(cfg *config.Config) wal.Policy {
 	default:
 		return wal.Always
 	}
+}
+
+// Frequency is how accesses are counted under an LFU maxmemory-policy; nil under any other.
+func Frequency(cfg *config.Config) *storage.Frequency {
+	if !strings.HasSuffix(cfg.String("maxmemory-policy"), "-lfu") {
+		return nil
+	}
+	return &storage.Frequency{LogFactor: cfg.Int("lfu-log-factor"), Decay: cfg.Int("lfu-decay-time")}
 }
 
 // SetValueLimits has the options take effect that say how large a value may be in its

@@ -35,7 +35,7 @@ func (t *Txn) open(k Key, typ object.Type) (handle, error) {
 	}
 	h.o = o
 	if !t.NoTouch {
-		o.access = uint32(t.now / 1000)
+		o.access = t.s.accessed(o.access, t.now)
 	}
 	return h, nil
 }
@@ -81,7 +81,7 @@ func (t *Txn) create(k Key, v object.Value) *Object {
 	p, sl, c := t.live(k, true)
 	o := t.newObject(k, v)
 	c = p.putObject(t, sl, c, k, o, 0)
-	p.setHeader(*c, 0, 0, uint32(t.now/1000))
+	p.setHeader(*c, 0, 0, t.s.firstAccess(t.now))
 	t.logObject(p, o, 0, 0)
 	return o
 }

@@ -204,17 +204,18 @@ func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
 	if sl.inflight || sl.awaiting || sl.table.used == 0 {
 		return 0
 	}
+	now := s.now()
 	var clean []cell
 	var oldest, newest uint32 = 1<<32 - 1, 0
 	sl.table.walk(func(c *cell) {
 		if !c.is(cellDirty) && *p.flags(*c)&flagDisk != 0 || c.is(cellTomb) && !c.is(cellDirty) {
 			clean = append(clean, *c)
-			a := p.item(*c).Access()
+			a := s.warmth(p.item(*c).Access(), now)
 			oldest, newest = min(oldest, a), max(newest, a)
 		}
 	})
 	for _, c := range clean {
-		if p.item(c).Access() <= oldest+(newest-oldest)/2 {
+		if s.warmth(p.item(c).Access(), now) <= oldest+(newest-oldest)/2 {
 			freed += s.evictCell(p, sl, c)
 		}
 	}

@@ -55,12 +55,21 @@ func (it Item) Deadline() int64 {
 	return it.b.deadline()
 }
 
-// Access is the Unix second of the last access that was marked.
+// Access is the Unix second of the last access that was marked, unless accesses are counted
+// (Frequency).
 func (it Item) Access() uint32 {
 	if it.o != nil {
 		return it.o.access
 	}
 	return it.b.access()
+}
+
+func (it Item) setAccess(word uint32) {
+	if it.o != nil {
+		it.o.access = word
+	} else if it.b.access() != word { // a write would take the cache line from others
+		it.b.setAccess(word)
+	}
 }
 
 // Memory is about what the key takes, in bytes, its place in the table included.

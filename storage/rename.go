@@ -65,7 +65,7 @@ func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 		t.Delete(k, Deleted)
 		return
 	}
-	t.install(k, v, deadline, t.createdAt(deadline), uint32(t.now/1000))
+	t.install(k, v, deadline, t.createdAt(deadline), t.s.firstAccess(t.now))
 	t.Notify(k, ev)
 }
 

@@ -349,7 +349,7 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 }
 
 // access is the access time of replayed keys: when their replay began.
-func (r *replay) access() uint32 { return uint32(r.s.opened / 1000) }
+func (r *replay) access() uint32 { return r.s.firstAccess(r.s.opened) }
 
 func (r *replay) sawID(id uint64) {
 	for old := r.s.generation.Load(); id > old && !r.s.generation.CompareAndSwap(old, id); {

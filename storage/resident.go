@@ -54,7 +54,7 @@ func (p *part) admit(sl *slot, k Key, got resident) *cell {
 		b.setValue(got.small)
 		c = newCell(k.Hash, ref, 0)
 	}
-	p.setHeader(c, got.deadline, got.created, uint32(p.shard.store.clock.Now()/1000))
+	p.setHeader(c, got.deadline, got.created, p.shard.store.firstAccess(p.shard.store.clock.Now()))
 	*p.flags(c) |= flagDisk
 	at := p.insert(sl, k.Hash, c)
 	p.setIndex(p.id(sl, *at), 0, p.due(*at))

@@ -88,6 +88,8 @@ type Options struct {
 	// MaxMemory bounds what keys, index and buffers take; over it, keys that the data
 	// file has leave memory. 0: no bound.
 	MaxMemory int64
+	// Frequency has accesses counted, and not only their times kept; nil: it has not.
+	Frequency *Frequency
 	// DiskReserve is the free space below which growth is refused.
 	DiskReserve uint64
 	InitialMmap int
@@ -155,6 +157,7 @@ type Store struct {
 	observer   atomic.Pointer[func([]Change)]
 	memory     atomic.Int64 // as of the last housekeeping
 	maxMemory  atomic.Int64
+	frequency  atomic.Pointer[Frequency]
 	// diskReserve is the free space below which growth is refused.
 	diskReserve atomic.Uint64
 	lowSpace    atomic.Bool
@@ -197,6 +200,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s := &Store{options: o, clock: o.Clock, opened: o.Clock.Now()}
 	s.quit, s.stop = context.WithCancel(context.Background())
 	s.maxMemory.Store(o.MaxMemory)
+	s.frequency.Store(o.Frequency)
 	s.diskReserve.Store(o.DiskReserve)
 	s.reapLooks = reapLooks
 	s.window.init(s)

@@ -294,11 +294,7 @@ func (t *Txn) wrotePut(p *part, c cell) { t.wrote = append(t.wrote, touched{p, c
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.Peek(k)
 	if ok && !t.NoTouch {
-		if now := uint32(t.now / 1000); item.o != nil {
-			item.o.access = now
-		} else if item.b.access() != now {
-			item.b.setAccess(now)
-		}
+		item.setAccess(t.s.accessed(item.Access(), t.now))
 	}
 	return item, ok
 }
@@ -315,12 +311,18 @@ func (t *Txn) Peek(k Key) (Item, bool) {
 // SetString makes key hold value, whatever it held before, with deadline (Unix ms, 0
 // for none). The value is copied.
 func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
-	t.set(k, value, deadline, t.createdAt(deadline), uint32(t.now/1000))
+	t.set(k, value, deadline, t.createdAt(deadline), accessNow)
 	t.Notify(k, ev)
 }
 
+// accessNow stands for the access word of a key that is written now.
+const accessNow uint32 = math.MaxUint32
+
 func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 	p, sl, c := t.live(k, true)
+	if access == accessNow {
+		access = t.written(p, c)
+	}
 	if exists(c) && deadline != 0 && p.deadline(*c) == deadline {
 		created = p.created(*c) // the deadline was kept
 	}
@@ -336,6 +338,14 @@ func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 	}
 	p.setHeader(*c, deadline, created, access)
 	t.wrotePut(p, *c)
+}
+
+// written is the access word of a key that a command writes.
+func (t *Txn) written(p *part, c *cell) uint32 {
+	if t.s.frequency.Load() == nil || !exists(c) {
+		return t.s.firstAccess(t.now)
+	}
+	return t.s.accessed(p.access(*c), t.now)
 }
 
 func (t *Txn) createdAt(deadline int64) uint32 {
@@ -501,16 +511,11 @@ func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
 }
 
 // SetAccess says when a key was accessed last, in Unix seconds, in place of now. Nothing
-// happens for a missing or expired key. It is not logged, as no access is.
+// happens for a missing or expired key, or where accesses are counted. It is not logged, as
+// no access is.
 func (t *Txn) SetAccess(k Key, second int64) {
-	item, ok := t.Peek(k)
-	second = max(0, min(second, math.MaxUint32))
-	switch {
-	case !ok:
-	case item.o != nil:
-		item.o.access = uint32(second)
-	default:
-		item.b.setAccess(uint32(second))
+	if item, ok := t.Peek(k); ok && t.s.frequency.Load() == nil {
+		item.setAccess(uint32(max(0, min(second, math.MaxUint32))))
 	}
 }
 
@@ -575,7 +580,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 				t.buf = binary.AppendUvarint(t.buf, uint64(off))
 				t.buf = appendBytes(t.buf, data)
 			}
-			o.access = uint32(t.now / 1000)
+			o.access = t.s.accessed(o.access, t.now)
 			o.flags |= flagRaw
 			t.wrotePut(p, *c)
 			t.Notify(k, ev)

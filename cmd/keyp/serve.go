@@ -47,7 +47,7 @@ func serve(cfg *config.Config) (err error) {
 		Dir: cfg.String("dir"), FS: logFiles(cfg.Int("debug-sync-delay")), Clock: clock.System, Logger: logger,
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
-		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"),
+		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
 		OnDurable: bell.Durable, OnFail: bell.Fail,
 	})
 	if err != nil {

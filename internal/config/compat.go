@@ -27,8 +27,6 @@ var compat = []option{
 	tuneInt("maxmemory-samples", "", "5"),
 	tuneInt("maxmemory-eviction-tenacity", "", "10"),
 	tuneText("maxmemory-clients", "0"),
-	tuneInt("lfu-log-factor", "", "10"),
-	tuneInt("lfu-decay-time", "", "1"),
 	tuneInt("io-threads", "", "1"),
 	tuneBool("io-threads-do-reads", "", "no"),
 	tuneBool("jemalloc-bg-thread", "", "yes"),

@@ -60,7 +60,11 @@ var options = []option{
 	{name: "maxmemory", group: groupMemory, kind: kindBytes, def: "0",
 		help: "bound of the memory for data; 0: none. Data beyond it rests on disk"},
 	{name: "maxmemory-policy", group: groupMemory, kind: kindEnum, def: "noeviction", enum: policies,
-		help: "accepted for OBJECT FREQ and IDLETIME; whatever it is, keys above maxmemory rest on disk and none is deleted"},
+		help: "…-lfu: what was used least often leaves memory first, not what was not used for longest. No policy deletes keys"},
+	{name: "lfu-log-factor", group: groupMemory, kind: kindInt, def: "10", max: maxInt32,
+		help: "under such a policy, how many more uses each further count of OBJECT FREQ takes"},
+	{name: "lfu-decay-time", group: groupMemory, kind: kindInt, def: "1", max: maxInt32,
+		help: "minutes without use that cost a count; 0: none do"},
 
 	{name: "hash-max-listpack-entries", alias: "hash-max-ziplist-entries", group: groupValues, kind: kindInt, def: "512",
 		help: "fields of a hash in its small form"},
