@@ -30,11 +30,12 @@ type Client struct {
 	Reply         ReplyMode
 	NoEvict       bool
 	NoTouch       bool
-	Monitor       bool   // is shown all commands
-	Last          *Spec  // the last command
-	Commands      uint64 // commands run
-	NetIn, NetOut uint64 // bytes
-	Closing       bool   // close once the output is out; nothing more is run
+	Monitor       bool        // is shown all commands
+	Last          *Spec       // the last command
+	Commands      uint64      // commands run
+	NetIn, NetOut uint64      // bytes
+	Closing       bool        // close once the output is out; nothing more is run
+	subscriber    *Subscriber // nil: it never had a subscription
 
 	watching *watching // by WATCH; nil: nothing
 }

@@ -30,8 +30,13 @@ func (a *Cursor) clientType() clientType {
 	return typeNormal
 }
 
-// kind is the kind of a connection. There are neither replicas nor subscribers yet.
-func (c *Client) kind() clientType { return typeNormal }
+// kind is the kind of a connection. There are no replicas yet.
+func (c *Client) kind() clientType {
+	if c.Subscribed() {
+		return typePubSub
+	}
+	return typeNormal
+}
 
 func clientList(c *Ctx) error {
 	wanted := func(*Client) bool { return true }
@@ -108,9 +113,10 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	number("idle", idle/1000)
 	field("flags", other.flags())
 	number("db", int64(other.DB))
-	number("sub", 0)
-	number("psub", 0)
-	number("ssub", 0)
+	subscriptions := c.Server.PubSub.subscriptions(other)
+	number("sub", int64(subscriptions[Channel]))
+	number("psub", int64(subscriptions[Pattern]))
+	number("ssub", int64(subscriptions[ShardChannel]))
 	number("multi", -1)
 	number("watch", 0)
 	number("qbuf", int64(used))
@@ -149,6 +155,9 @@ func (c *Client) flags() string {
 	var b []byte
 	if c.Monitor {
 		b = append(b, 'O')
+	}
+	if c.Subscribed() {
+		b = append(b, 'P')
 	}
 	if c.Conn != nil && c.Conn.Blocked() {
 		b = append(b, 'b')

@@ -204,7 +204,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 // where the one before ends. What a number of keys is before cannot be told so.
 func (s *Spec) keyRange() (first, last, step int) {
 	for _, ks := range s.shownKeys() {
-		if ks.Flags&NotKey != 0 || ks.Num || ks.Find != nil {
+		if ks.Num || ks.Find != nil {
 			continue
 		}
 		end := ks.Begin + ks.Last

@@ -22,7 +22,7 @@ const connectionFlags = NoScript | Loading | Stale | Fast | NoAuth | AllowBusy
 
 var connectionCommands = []Spec{
 	{
-		Name: "PING", Group: Connection, Since: "1.0.0", Arity: -1, Flags: Fast,
+		Name: "PING", Group: Connection, Since: "1.0.0", Arity: -1, Flags: Fast | InSubscription,
 		Summary: "Answers PONG, or the message.", Complexity: "O(1)",
 		Args: []Arg{stringArg("message").opt()},
 		Tips: []string{tipAllShards, tipAllSucceeded},
@@ -59,25 +59,34 @@ var connectionCommands = []Spec{
 		Run:  selectDB,
 	},
 	{
-		Name: "QUIT", Group: Connection, Since: "1.0.0", Arity: -1, Flags: connectionFlags,
+		Name: "QUIT", Group: Connection, Since: "1.0.0", Arity: -1, Flags: connectionFlags | InSubscription,
 		Summary: "Closes the connection.", Complexity: "O(1)",
 		Run: func(c *Ctx) error { c.Client.Closing = true; c.Out.OK(); return nil },
 	},
 	{
-		Name: "RESET", Group: Connection, Since: "6.2.0", Arity: 1, Flags: connectionFlags,
+		Name: "RESET", Group: Connection, Since: "6.2.0", Arity: 1, Flags: connectionFlags | InSubscription,
 		Summary: "Puts the connection back to how it began.", Complexity: "O(1)",
 		Run: reset,
 	},
 }
 
+// ping answers in the form of a message to a RESP2 client that has subscriptions.
 func ping(c *Ctx) error {
-	switch len(c.Args) {
-	case 1:
-		c.Out.Simple("PONG")
-	case 2:
-		c.Out.Bulk(c.Arg(1))
-	default:
+	switch n := len(c.Args); {
+	case n > 2:
 		return errArity(c.Spec.full)
+	case c.Client.Proto == 2 && c.Client.Subscribed():
+		c.Out.Array(2)
+		c.Out.BulkString("pong")
+		if n == 2 {
+			c.Out.Bulk(c.Arg(1))
+		} else {
+			c.Out.BulkString("")
+		}
+	case n == 1:
+		c.Out.Simple("PONG")
+	default:
+		c.Out.Bulk(c.Arg(1))
 	}
 	return nil
 }
@@ -201,6 +210,7 @@ func selectDB(c *Ctx) error {
 }
 
 func reset(c *Ctx) error {
+	c.Server.PubSub.gone(c.Client)
 	c.Server.Changes.unwatch(c.Client)
 	c.Server.endMonitor(c.Client)
 	c.Client.Reset(c.Server.Open())

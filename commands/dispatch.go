@@ -144,6 +144,9 @@ func (s *Server) resolve(c *Ctx) (*Spec, error) {
 	if !c.Client.Authenticated && !spec.Is(NoAuth) {
 		return spec, ErrNoAuth
 	}
+	if c.restricted(spec) {
+		return spec, errRestricted(spec.full)
+	}
 	return spec, nil
 }
 

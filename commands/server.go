@@ -30,6 +30,7 @@ type Server struct {
 	Stats   Stats
 	Slowlog Slowlog
 	Latency Latency
+	PubSub  Subscriptions
 	Changes Changes
 	Waiters Waiters
 	RunID   string
@@ -98,6 +99,7 @@ func (s *Server) followConfig() {
 // all that names it. It may be called twice.
 func (s *Server) Gone(c *Client) {
 	delete(s.Clients, c.ID)
+	s.PubSub.gone(c)
 	s.Changes.unwatch(c)
 	s.endMonitor(c)
 }

@@ -72,6 +72,9 @@ const (
 	Global      // locks the whole keyspace (FLUSHALL, SWAPDB)
 	Slow        // runs on an executor, without locks
 	DuringPause // runs although CLIENT PAUSE holds everything else
+
+	InSubscription // a RESP2 client that has subscriptions may use it
+	Pushes         // its reply consists of push messages, which CLIENT REPLY does not hold back
 )
 
 // Tips: what a reply is like, and how clients of a cluster send a command to many servers

@@ -82,7 +82,7 @@ func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
 func (c *Ctx) refused() bool {
 	n := len(c.Args)
 	return c.Spec.Run == nil || c.Spec.Arity >= 0 && n != c.Spec.Arity || n < -c.Spec.Arity ||
-		!c.Client.Authenticated && !c.Spec.Is(NoAuth) || c.Spec.Is(DenyOOM) && c.Server.Store.Full()
+		!c.Client.Authenticated && !c.Spec.Is(NoAuth) || c.restricted(c.Spec) || c.Spec.Is(DenyOOM) && c.Server.Store.Full()
 }
 
 // CommandStats count calls of each command.

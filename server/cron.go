@@ -52,7 +52,7 @@ func (l *loop) sweep() {
 // checkSoftLimit cuts a session whose output has been over the soft limit for too
 // long.
 func (l *loop) checkSoftLimit(s *session) {
-	limit := &l.settings.output
+	limit := l.outputLimit(s)
 	switch {
 	case limit.soft == 0 || s.out.pending() <= limit.soft:
 		s.softSince = 0
@@ -85,12 +85,7 @@ func (l *loop) readSettings() {
 	st.guest = st.limits
 	st.guest.Unauthenticated = true
 	st.queryBuffer = int(min(cfg.Int("client-query-buffer-limit"), math.MaxInt))
-	normal := cfg.OutputLimit(config.ClassNormal)
-	st.output = outputLimit{
-		hard:     int(min(normal.Hard, math.MaxInt)),
-		soft:     int(min(normal.Soft, math.MaxInt)),
-		patience: time.Duration(normal.Seconds) * time.Second,
-	}
+	st.normal, st.pubsub = readOutputLimit(cfg, config.ClassNormal), readOutputLimit(cfg, config.ClassPubSub)
 	idle := time.Duration(cfg.Int("timeout")) * time.Second
 	if idle == st.idle {
 		return
@@ -101,6 +96,24 @@ func (l *loop) readSettings() {
 			l.armIdle(s)
 		}
 	}
+}
+
+func readOutputLimit(cfg *config.Config, class int) outputLimit {
+	limit := cfg.OutputLimit(class)
+	return outputLimit{
+		hard:     int(min(limit.Hard, math.MaxInt)),
+		soft:     int(min(limit.Soft, math.MaxInt)),
+		patience: time.Duration(limit.Seconds) * time.Second,
+	}
+}
+
+// outputLimit is the limit for a session's output: one that has subscriptions is of class
+// pubsub.
+func (l *loop) outputLimit(s *session) *outputLimit {
+	if s.client.Subscribed() {
+		return &l.settings.pubsub
+	}
+	return &l.settings.normal
 }
 
 // armIdle sets the timer that ends a session which has sent nothing for too long. It
@@ -123,7 +136,7 @@ func (l *loop) idleLeft(s *session) time.Duration {
 
 func (l *loop) checkIdle(s *session) {
 	left := l.idleLeft(s)
-	if left > 0 || s.parked != parkNone || s.client.Monitor {
+	if left > 0 || s.parked != parkNone || s.client.Monitor || s.client.Subscribed() {
 		l.timers.set(s.idle, l.mono+max(left, cronTime))
 		return
 	}

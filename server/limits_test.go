@@ -116,7 +116,7 @@ func TestOutputBufferHardLimit(t *testing.T) {
 	c.raw(multibulk("CONFIG", "SET", "client-output-buffer-limit", "normal 100000 0 0"))
 	c.expect("+OK")
 	eventually(t, "the limit is read", func() (known bool) {
-		ts.onLoop(func(l *loop) { known = l.settings.output.hard == 100_000 })
+		ts.onLoop(func(l *loop) { known = l.settings.normal.hard == 100_000 })
 		return known
 	})
 	c.raw(multibulk("GET", "k"))

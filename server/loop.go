@@ -81,11 +81,12 @@ type loop struct {
 type settings struct {
 	limits, guest resp.Limits // after and before authentication
 	queryBuffer   int
-	output        outputLimit
+	normal        outputLimit
+	pubsub        outputLimit
 	idle          time.Duration // 0: never too long
 }
 
-// outputLimit is client-output-buffer-limit of normal clients.
+// outputLimit is client-output-buffer-limit of one class of clients.
 type outputLimit struct {
 	hard, soft int
 	patience   time.Duration

@@ -147,7 +147,7 @@ func (l *loop) pushBehind(s *session) {
 
 // overLimit says whether a session's output has passed its hard limit.
 func (l *loop) overLimit(s *session) bool {
-	hard := l.settings.output.hard
+	hard := l.outputLimit(s).hard
 	return hard > 0 && s.out.pending() > hard
 }
 

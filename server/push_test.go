@@ -1,7 +1,6 @@
 package server
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,17 +11,16 @@ const hello = "*1\r\n$5\r\nhello\r\n"
 // sessionOf gives the session that a client's connection is.
 func (ts *testServer) sessionOf(c *client) (found *session) {
 	ts.t.Helper()
-	id := c.do("CLIENT ID")[1:]
-	ts.onLoop(func(l *loop) {
-		for _, s := range l.sessions {
-			if s != nil && strconv.FormatUint(s.client.ID, 10) == id {
-				found = s
+	eventually(ts.t, "the client has a session", func() bool {
+		ts.onLoop(func(l *loop) {
+			for _, s := range l.sessions {
+				if s != nil && s.client.Addr == c.LocalAddr().String() {
+					found = s
+				}
 			}
-		}
+		})
+		return found != nil
 	})
-	if found == nil {
-		ts.t.Fatal("the client has no session")
-	}
 	return found
 }
 

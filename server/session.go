@@ -268,11 +268,12 @@ func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
 	}
 	s.client.Last = spec
 	s.client.Commands++
+	push := spec != nil && spec.Is(commands.Pushes) && s.out.w.Len() > mark && s.out.w.Buf[mark] != '-'
+	if reply := s.client.Reply; !push && (reply == commands.ReplyOff || reply == commands.ReplySkip) {
+		s.out.w.Truncate(mark)
+	}
 	switch s.client.Reply {
-	case commands.ReplyOff:
-		s.out.w.Truncate(mark)
 	case commands.ReplySkip:
-		s.out.w.Truncate(mark)
 		s.client.Reply = commands.ReplyOn
 	case commands.ReplySkipNext:
 		s.client.Reply = commands.ReplySkip

@@ -1,0 +1,294 @@
+package commands
+
+import (
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"keyp/server/resp"
+)
+
+// Topic is what a client can subscribe to.
+type Topic uint8
+
+// The topics. Shard channels are channels with names of their own.
+const (
+	Channel Topic = iota
+	Pattern
+	ShardChannel
+	topics
+)
+
+// Subscriptions knows who listens to what. Its methods may be called from any goroutine: a script
+// publishes from the executor's.
+type Subscriptions struct {
+	mu       sync.Mutex
+	audience [topics]map[string]*audience
+	patterns []*audience // those of the patterns, to be walked
+	clients  int         // that have subscriptions
+
+	listened atomic.Bool // somebody listens to a channel or pattern: keyspace events are worth making
+}
+
+// audience is who listens to one name.
+type audience struct {
+	name    []byte
+	members []*Subscriber
+	at      int // place in Subscriptions.patterns
+}
+
+// Subscriber is a client as Subscriptions sees it. It outlives subscriptions, not the client.
+type Subscriber struct {
+	id     uint64
+	client *Client // nil until the loop has looked it up, if it subscribed elsewhere
+	// places are where it stands among an audience's members, by name. With number they
+	// belong to Subscriptions.mu; number may be read without.
+	places [topics]map[string]int
+	number atomic.Int64
+}
+
+// Subscribed says whether the client has subscriptions: that restricts it in RESP2.
+func (c *Client) Subscribed() bool { return c.subscriber != nil && c.subscriber.number.Load() > 0 }
+
+// subscribe adds a subscription, and says how many the client then has that count
+// together: of shard channels, or of channels and patterns.
+func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.subscriber == nil {
+		c.subscriber = &Subscriber{id: c.ID}
+		if c.Conn != nil {
+			c.subscriber.client = c
+		}
+	}
+	s := c.subscriber
+	if _, there := s.places[topic][string(name)]; there {
+		return s.count(topic)
+	}
+	a := p.audience[topic][string(name)]
+	if a == nil {
+		a = p.open(topic, name)
+	}
+	if s.places[topic] == nil {
+		s.places[topic] = map[string]int{}
+	}
+	s.places[topic][string(a.name)] = len(a.members)
+	a.members = append(a.members, s)
+	if s.number.Add(1) == 1 {
+		p.clients++
+	}
+	return s.count(topic)
+}
+
+// open makes the audience of a name that nobody listened to.
+func (p *Subscriptions) open(topic Topic, name []byte) *audience {
+	a := &audience{name: append([]byte{}, name...), at: len(p.patterns)}
+	if p.audience[topic] == nil {
+		p.audience[topic] = map[string]*audience{}
+	}
+	p.audience[topic][string(name)] = a
+	if topic == Pattern {
+		p.patterns = append(p.patterns, a)
+	}
+	p.listened.Store(len(p.audience[Channel])+len(p.patterns) > 0)
+	return a
+}
+
+// unsubscribe takes a subscription away, if there is one; it counts as subscribe does.
+func (p *Subscriptions) unsubscribe(c *Client, topic Topic, name []byte) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := c.subscriber
+	if s == nil {
+		return 0
+	}
+	if at, there := s.places[topic][string(name)]; there {
+		p.leave(s, topic, string(name), at)
+	}
+	return s.count(topic)
+}
+
+// leave takes a member out of an audience; the last one takes its place.
+func (p *Subscriptions) leave(s *Subscriber, topic Topic, name string, at int) {
+	a := p.audience[topic][name]
+	last := len(a.members) - 1
+	moved := a.members[last]
+	a.members[at], a.members[last] = moved, nil
+	a.members = a.members[:last]
+	moved.places[topic][name] = at
+	delete(s.places[topic], name)
+	if s.number.Add(-1) == 0 {
+		p.clients--
+	}
+	if last > 0 {
+		if cap(a.members) > 64 && last < cap(a.members)/4 {
+			a.members = append(make([]*Subscriber, 0, 2*last), a.members...)
+		}
+		return
+	}
+	delete(p.audience[topic], name)
+	if topic == Pattern {
+		last := len(p.patterns) - 1
+		p.patterns[last].at = a.at
+		p.patterns[a.at], p.patterns[last] = p.patterns[last], nil
+		p.patterns = p.patterns[:last]
+	}
+	p.listened.Store(len(p.audience[Channel])+len(p.patterns) > 0)
+}
+
+// gone ends all subscriptions of a client.
+func (p *Subscriptions) gone(c *Client) {
+	if c.subscriber == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for topic, places := range c.subscriber.places {
+		for name, at := range places {
+			p.leave(c.subscriber, Topic(topic), name, at)
+		}
+	}
+	c.subscriber = nil
+}
+
+// count is what a confirmation tells.
+func (s *Subscriber) count(topic Topic) int {
+	if topic == ShardChannel {
+		return len(s.places[ShardChannel])
+	}
+	return len(s.places[Channel]) + len(s.places[Pattern])
+}
+
+// subscriptions are how many of each topic a client has.
+func (p *Subscriptions) subscriptions(c *Client) (n [topics]int) {
+	if c.subscriber == nil {
+		return n
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for topic, places := range c.subscriber.places {
+		n[topic] = len(places)
+	}
+	return n
+}
+
+// names gives what a client listens to, in order.
+func (p *Subscriptions) names(c *Client, topic Topic) []string {
+	if c.subscriber == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]string, 0, len(c.subscriber.places[topic]))
+	for name := range c.subscriber.places[topic] {
+		list = append(list, name)
+	}
+	sort.Strings(list)
+	return list
+}
+
+// active gives the names that somebody listens to, those that match pattern unless it is
+// nil, in order.
+func (p *Subscriptions) active(topic Topic, pattern []byte) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []string
+	for name, a := range p.audience[topic] {
+		if pattern == nil || globMatch(pattern, a.name) {
+			list = append(list, name)
+		}
+	}
+	sort.Strings(list)
+	return list
+}
+
+// listeners is how many clients listen to a name.
+func (p *Subscriptions) listeners(topic Topic, name []byte) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.audience[topic][string(name)]; a != nil {
+		return len(a.members)
+	}
+	return 0
+}
+
+// counts are how many names of each topic somebody listens to, and how many clients have
+// subscriptions.
+func (p *Subscriptions) counts() (n [topics]int, clients int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for topic := range p.audience {
+		n[topic] = len(p.audience[topic])
+	}
+	return n, p.clients
+}
+
+// delivery is a message's way to those who listen to one name.
+type delivery struct {
+	pattern []byte // nil: they listen to the channel itself
+	to      []*Subscriber
+}
+
+// receivers gives who hears of a channel (or shard channel) at this moment, the channel's own
+// listeners first, and how often it is heard: a client hears it once for the channel and once
+// for each of its patterns that match.
+func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.audience[topic][string(channel)]; a != nil {
+		list = append(list, delivery{to: append([]*Subscriber(nil), a.members...)})
+		n = len(a.members)
+	}
+	if topic == ShardChannel {
+		return list, n
+	}
+	for _, a := range p.patterns {
+		if globMatch(a.name, channel) {
+			list = append(list, delivery{pattern: a.name, to: append([]*Subscriber(nil), a.members...)})
+			n += len(a.members)
+		}
+	}
+	return list, n
+}
+
+// publish sends a message to whom receivers gave, to leave when the log is durable to lsn.
+// It is encoded once for each protocol and pattern. Only the loop may call it.
+func (s *Server) publish(list []delivery, topic Topic, channel, message []byte, lsn uint64) {
+	for _, d := range list {
+		var encoded [2][]byte
+		for _, to := range d.to {
+			if to.client == nil {
+				to.client = s.Clients[to.id]
+			}
+			c := to.client
+			if c == nil || c.Conn == nil {
+				continue // it went away
+			}
+			as := &encoded[c.Proto-2]
+			if *as == nil {
+				*as = encodeMessage(c.Proto, topic, d.pattern, channel, message)
+			}
+			c.Conn.Push(lsn, *as)
+		}
+	}
+}
+
+func encodeMessage(proto int, topic Topic, pattern, channel, message []byte) []byte {
+	const overhead = 64
+	w := resp.Writer{Proto: proto, Buf: make([]byte, 0, overhead+len(pattern)+len(channel)+len(message))}
+	switch {
+	case pattern != nil:
+		w.Push(4)
+		w.BulkString("pmessage")
+		w.Bulk(pattern)
+	case topic == ShardChannel:
+		w.Push(3)
+		w.BulkString("smessage")
+	default:
+		w.Push(3)
+		w.BulkString("message")
+	}
+	w.Bulk(channel)
+	w.Bulk(message)
+	return w.Buf
+}
