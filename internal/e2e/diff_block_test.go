@@ -1,0 +1,358 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/internal/testkit"
+)
+
+// The differential run of blocking commands: several connections wait on both servers,
+// others push, and after each step the same connections wait on both, the others have had
+// the same replies.
+//
+// Redis 7.0.15 serves a waiter from the key that changed; from 7.2 on, and here, its
+// command runs again from its begin. So those who name several keys name such as never
+// hold another type, and no step makes two keys ready.
+
+const (
+	blockWaiters = 6 // the last two speak RESP3
+	blockSteps   = 80
+)
+
+func TestDiffBlocking(t *testing.T) {
+	s := bothServers(t)
+	s.runBlocking(t, nil)
+}
+
+// TestDiffBlockingFromDisk: the same while keys leave memory as soon as they can.
+func TestDiffBlockingFromDisk(t *testing.T) {
+	s := &both{redisServer: testkit.Redis(t), keypServer: testkit.Keyp(t, "--maxmemory", "1")}
+	s.keyp, s.redis = s.dial(t)
+	s.runBlocking(t, func() {
+		s.mustDo(t, s.keyp, "SAVE")
+		testkit.Eventually(t, 20*time.Second, "all keys leave memory", func() bool {
+			return strings.Contains(s.mustDo(t, s.keyp, "INFO", "memory").text, "\nresident_keys:0\r\n")
+		})
+	})
+}
+
+// runBlocking runs cases; between, if there is one, every so many steps.
+func (s *both) runBlocking(t *testing.T, between func()) {
+	cases := max(1, uint64(often(int(environ(t, "KEYP_DIFF_CASES", diffCases)/6))))
+	if between != nil {
+		cases = max(1, cases/4)
+	}
+	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	for i := range cases {
+		g := &gen{Rand: rand.New(rand.NewPCG(first+i, 0))}
+		r := newBlockRun(t, s)
+		for step := range blockSteps {
+			if between != nil && step%loseEvery == loseEvery-1 {
+				between()
+			}
+			if err := r.step(g); err != nil {
+				t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(r.history, "\n"), err)
+			}
+		}
+		if err := r.end(); err != nil {
+			t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(r.history, "\n"), err)
+		}
+	}
+}
+
+// blockRun is one case under way.
+type blockRun struct {
+	control pair
+	waiters []*blockWaiter
+	history []string
+}
+
+// blockWaiter is a connection that may wait.
+type blockWaiter struct {
+	pair
+	number int
+	ids    [2]string // on keyp and on redis
+	owed   int       // replies to what was sent
+}
+
+func (w *blockWaiter) sides() [2]*wire { return [2]*wire{w.keyp, w.redis} }
+
+func newBlockRun(t *testing.T, s *both) *blockRun {
+	r := &blockRun{control: pair{s.keyp, s.redis}}
+	for _, c := range s.sides() {
+		s.mustDo(t, c, "FLUSHALL")
+	}
+	for i := range blockWaiters {
+		w := &blockWaiter{number: i}
+		w.keyp, w.redis = s.dial(t)
+		for side, c := range w.sides() {
+			w.ids[side] = s.mustDo(t, c, "CLIENT", "ID").text
+			if i >= blockWaiters-2 {
+				s.mustDo(t, c, "HELLO", "3")
+			}
+		}
+		r.waiters = append(r.waiters, w)
+	}
+	return r
+}
+
+// step has a connection wait, or changes something.
+func (r *blockRun) step(g *gen) error {
+	w := r.waiters[g.IntN(len(r.waiters))]
+	switch {
+	case w.owed > 0 && g.chance(10):
+		return r.unblock(w, g.from("", "TIMEOUT", "ERROR"))
+	case w.owed > 0 || g.chance(40):
+		return r.change(drawWaking(g))
+	case g.chance(8): // nobody else changes anything before the time is up
+		return r.wait(w, drawBlocking(g, g.from("0.001", "0.01", "1e-5")), nil, true)
+	}
+	var behind []string
+	if g.chance(25) {
+		behind = []string{g.from("LLEN", "EXISTS", "LPOP"), g.from(blockLists...)}
+	}
+	return r.wait(w, drawBlocking(g, g.from("0", "100", "1e3")), behind, false)
+}
+
+// wait sends a blocking command, and perhaps one behind it, and waits until it has replied
+// or waits on both servers.
+func (r *blockRun) wait(w *blockWaiter, args, behind []string, brief bool) error {
+	r.history = append(r.history, fmt.Sprintf("%d: %q %q", w.number, args, behind))
+	raw := encode(args...)
+	w.owed = 1
+	if behind != nil {
+		raw += encode(behind...)
+		w.owed = 2
+	}
+	for side, c := range w.sides() {
+		if err := c.send(raw); err != nil {
+			return err
+		}
+		for !brief {
+			replied, err := c.ready()
+			if err != nil {
+				return err
+			}
+			waits, err := r.waits(w, side)
+			if err != nil {
+				return err
+			}
+			if replied || waits {
+				break
+			}
+		}
+	}
+	if brief {
+		return r.receive(w)
+	}
+	return r.settle()
+}
+
+// ready says whether a reply is there.
+func (w *wire) ready() (bool, error) {
+	if err := w.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		return false, err
+	}
+	_, err := w.in.Peek(1)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// waits says whether a connection waits on a server.
+func (r *blockRun) waits(w *blockWaiter, side int) (bool, error) {
+	c := [2]*wire{r.control.keyp, r.control.redis}[side]
+	list, err := c.do("CLIENT", "LIST", "ID", w.ids[side])
+	_, flags, _ := strings.Cut(list.text, " flags=")
+	flags, _, _ = strings.Cut(flags, " ")
+	return strings.Contains(flags, "b"), err
+}
+
+// change sends a command that may wake somebody.
+func (r *blockRun) change(args []string) error {
+	keyp, redis, err := r.control.ask(args...)
+	r.history = append(r.history, fmt.Sprintf("%q: %s", args, brief(redis.raw)))
+	if err != nil {
+		return err
+	}
+	if keyp.raw != redis.raw {
+		return fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(keyp.raw), brief(redis.raw))
+	}
+	return r.settle()
+}
+
+func (r *blockRun) unblock(w *blockWaiter, how string) error {
+	for side, c := range []*wire{r.control.keyp, r.control.redis} {
+		args := []string{"CLIENT", "UNBLOCK", w.ids[side]}
+		if how != "" {
+			args = append(args, how)
+		}
+		if reply, err := c.do(args...); err != nil || reply.raw != ":1\r\n" {
+			return fmt.Errorf("%q: %s, %w", args, brief(reply.raw), err)
+		}
+	}
+	r.history = append(r.history, fmt.Sprintf("%d is unblocked %s", w.number, how))
+	return r.settle()
+}
+
+// settle sees who still waits, and takes the replies of those who don't.
+func (r *blockRun) settle() error {
+	for _, w := range r.waiters {
+		if w.owed == 0 {
+			continue
+		}
+		var waits [2]bool
+		for side := range waits {
+			var err error
+			if waits[side], err = r.waits(w, side); err != nil {
+				return err
+			}
+			if waits[side] && side == 0 { // keyp may be reading its keys from disk for it
+				if replied, err := w.keyp.ready(); err != nil {
+					return err
+				} else if replied {
+					waits[side] = false
+				}
+			}
+		}
+		if waits[0] != waits[1] {
+			return fmt.Errorf("%d waits with keyp: %v, with redis: %v", w.number, waits[0], waits[1])
+		}
+		if !waits[0] {
+			if err := r.receive(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// receive takes all replies that a connection is owed.
+func (r *blockRun) receive(w *blockWaiter) error {
+	for ; w.owed > 0; w.owed-- {
+		keyp, err := w.keyp.receive()
+		if err != nil {
+			return fmt.Errorf("%d, keyp: %w", w.number, err)
+		}
+		redis, err := w.redis.receive()
+		if err != nil {
+			return fmt.Errorf("%d, redis: %w", w.number, err)
+		}
+		r.history = append(r.history, fmt.Sprintf("%d gets %s", w.number, brief(redis.raw)))
+		if keyp.raw != redis.raw {
+			return fmt.Errorf("%d\nkeyp  %s\nredis %s", w.number, brief(keyp.raw), brief(redis.raw))
+		}
+	}
+	return nil
+}
+
+// end compares what is left, and lets the connections go.
+func (r *blockRun) end() error {
+	for _, key := range append(append([]string{"m"}, blockLists...), blockZSets...) {
+		for _, args := range [][]string{{"TYPE", key}, {"LRANGE", key, "0", "-1"}, {"ZRANGE", key, "0", "-1", "WITHSCORES"}} {
+			if err := r.change(args); err != nil {
+				return err
+			}
+		}
+	}
+	var err error
+	for _, w := range r.waiters {
+		err = errors.Join(err, w.keyp.Close(), w.redis.Close())
+	}
+	return err
+}
+
+var (
+	blockLists = []string{"l0", "l1", "l2", "l3"}
+	blockZSets = []string{"z0", "z1", "z2"}
+)
+
+// drawBlocking draws a command that waits while there is nothing to take. Keys of lists
+// hold lists or nothing, those of sorted sets likewise, and m anything.
+func drawBlocking(g *gen, timeout string) []string {
+	some := func(names []string) []string {
+		if g.chance(25) {
+			return []string{"m"}
+		}
+		list := make([]string, 1+g.IntN(3))
+		for i := range list {
+			list[i] = g.from(names...)
+		}
+		return list
+	}
+	end := func() string { return g.from("LEFT", "RIGHT") }
+	numbered := func(name string, keys []string, end string) []string {
+		args := append(append([]string{name, timeout, fmt.Sprint(len(keys))}, keys...), end)
+		if g.chance(50) {
+			args = append(args, "COUNT", g.between(1, 3))
+		}
+		return args
+	}
+	source := g.from(g.from(blockLists...), g.from(blockLists...), "m")
+	destination := g.from(g.from(blockLists...), g.from(blockLists...), "m")
+	switch g.IntN(8) {
+	case 0, 1:
+		return append(append([]string{g.from("BLPOP", "BRPOP")}, some(blockLists)...), timeout)
+	case 2:
+		return append(append([]string{g.from("BZPOPMIN", "BZPOPMAX")}, some(blockZSets)...), timeout)
+	case 3:
+		return numbered("BLMPOP", some(blockLists), end())
+	case 4:
+		return numbered("BZMPOP", some(blockZSets), g.from("MIN", "MAX"))
+	case 5:
+		return []string{"BRPOPLPUSH", source, destination, timeout}
+	default:
+		return []string{"BLMOVE", source, destination, end(), end(), timeout}
+	}
+}
+
+// drawWaking draws a command that makes one key ready at most.
+func drawWaking(g *gen) []string {
+	list, zset := g.from(blockLists...), g.from(blockZSets...)
+	values := func() (some []string) {
+		for range 1 + g.IntN(3) {
+			some = append(some, "v"+g.between(0, 99))
+		}
+		return some
+	}
+	scored := func(key string) []string {
+		args := []string{"ZADD", key}
+		for _, v := range values() {
+			args = append(args, g.between(0, 9), v)
+		}
+		return args
+	}
+	switch g.IntN(16) {
+	case 0, 1, 2, 3:
+		return append([]string{g.from("LPUSH", "RPUSH"), list}, values()...)
+	case 4, 5:
+		return scored(zset)
+	case 6:
+		return append([]string{g.from("LPUSH", "RPUSH"), "m"}, values()...)
+	case 7:
+		return scored("m")
+	case 8:
+		return one(g, []string{"SET", "m", "x"}, []string{"DEL", "m"}, []string{"DEL", "m"}, []string{"PEXPIREAT", "m", "1"})
+	case 9:
+		return []string{g.from("LPOP", "RPOP"), list}
+	case 10:
+		return []string{g.from("RENAME", "COPY", "RENAMENX", "RPOPLPUSH"), list, g.from(blockLists...)}
+	case 11:
+		return []string{g.from("ZUNIONSTORE", "ZINTERSTORE", "ZDIFFSTORE"), zset, "1", g.from(blockZSets...)}
+	case 12:
+		return []string{"SORT", list, "ALPHA", "STORE", g.from(blockLists...)}
+	case 13:
+		return []string{"ZRANGESTORE", zset, g.from(blockZSets...), "0", g.between(0, 2)}
+	case 14:
+		return []string{"LTRIM", list, g.between(0, 1), g.between(0, 3)}
+	default:
+		return []string{"ZPOPMIN", zset}
+	}
+}
