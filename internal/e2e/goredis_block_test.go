@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+func TestGoRedisBlocking(t *testing.T) {
+	family(t, []feature{
+		{name: "with something there", run: blockNothing},
+		{name: "lists", run: blockOnLists},
+		{name: "sorted sets", run: blockOnZSets},
+		{name: "moves", run: blockMoves},
+		{name: "timeouts", run: blockTimeouts},
+		{name: "CLIENT UNBLOCK", run: blockUnblock},
+		{name: "in order", run: blockOrder},
+		{name: "a queue of many hands", run: blockQueue},
+		{name: "errors", run: blockErrors},
+		{name: "timeouts out of range", newer: "7.2", run: func(t *testing.T, c subject) {
+			for _, timeout := range []string{"inf", "1e16", "9223372036000000"} {
+				fails(t, "ERR timeout is out of range", c.Do(ctx, "BRPOP", "k", timeout))
+			}
+		}},
+	})
+}
+
+// waiting waits until so many connections wait.
+func (s subject) waiting(t *testing.T, n int) {
+	t.Helper()
+	testkit.Eventually(t, 20*time.Second, fmt.Sprint(n, " connections wait"), func() bool {
+		info, err := s.Info(ctx, "clients").Result()
+		return err == nil && strings.Contains(info, fmt.Sprintf("\nblocked_clients:%d\r\n", n))
+	})
+}
+
+// later runs a call that waits beside the test, and gives what waits for its end.
+func later[T any](t *testing.T, s subject, call func(c *redis.Conn) (T, error)) func() (T, error) {
+	t.Helper()
+	c := s.conn(t)
+	var got T
+	var err error
+	var wg sync.WaitGroup
+	wg.Go(func() { got, err = call(c) })
+	return func() (T, error) {
+		wg.Wait()
+		return got, err
+	}
+}
+
+func blockNothing(t *testing.T, c subject) {
+	is(t, int64(7))(c.RPush(ctx, "l", 1, 2, 3, 4, 5, 6, 7).Result())
+	is(t, []string{"l", "1"})(c.BLPop(ctx, 0, "none", "l").Result())
+	is(t, []string{"l", "7"})(c.BRPop(ctx, time.Second, "l").Result())
+	is(t, "2")(c.BLMove(ctx, "l", "m", "LEFT", "RIGHT", 0).Result())
+	is[any](t, "6")(c.do("BRPOPLPUSH", "l", "m", 0))
+	key, values, err := c.BLMPop(ctx, 0, "LEFT", 2, "none", "l").Result()
+	if key != "l" || !slices.Equal(values, []string{"3", "4"}) || err != nil {
+		t.Errorf("BLMPOP: %s %v %v", key, values, err)
+	}
+	is(t, []string{"6", "2"})(c.LRange(ctx, "m", 0, -1).Result())
+	c.ZAdd(ctx, "z", redis.Z{Score: 1, Member: "a"}, redis.Z{Score: 2.5, Member: "b"}, redis.Z{Score: 3, Member: "c"}, redis.Z{Score: 4, Member: "d"})
+	is(t, &redis.ZWithKey{Key: "z", Z: redis.Z{Score: 1, Member: "a"}})(c.BZPopMin(ctx, 0, "none", "z").Result())
+	is(t, &redis.ZWithKey{Key: "z", Z: redis.Z{Score: 4, Member: "d"}})(c.BZPopMax(ctx, time.Second, "z").Result())
+	key, members, err := c.BZMPop(ctx, 0, "MAX", 5, "none", "z").Result()
+	if key != "z" || !slices.Equal(members, []redis.Z{{Score: 3, Member: "c"}, {Score: 2.5, Member: "b"}}) || err != nil {
+		t.Errorf("BZMPOP: %s %v %v", key, members, err)
+	}
+	gone(t, c, "z")
+}
+
+func blockOnLists(t *testing.T, c subject) {
+	first := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "a", "b").Result() })
+	c.waiting(t, 1)
+	second := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BRPop(ctx, time.Minute, "b").Result() })
+	c.waiting(t, 2)
+	is(t, int64(3))(c.RPush(ctx, "b", "x", "y", "z").Result())
+	is(t, []string{"b", "x"})(first())
+	is(t, []string{"b", "z"})(second())
+	is(t, []string{"y"})(c.LRange(ctx, "b", 0, -1).Result())
+	third := later(t, c, func(c *redis.Conn) (string, error) {
+		key, values, err := c.BLMPop(ctx, 0, "RIGHT", 2, "a").Result()
+		return fmt.Sprint(key, values), err
+	})
+	c.waiting(t, 1)
+	is(t, "OK")(c.Rename(ctx, "b", "a").Result())
+	is(t, "a[y]")(third())
+	gone(t, c, "a")
+}
+
+func blockOnZSets(t *testing.T, c subject) {
+	first := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) { return c.BZPopMin(ctx, 0, "z", "y").Result() })
+	c.waiting(t, 1)
+	second := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) { return c.BZPopMax(ctx, 0, "y").Result() })
+	c.waiting(t, 2)
+	third := later(t, c, func(c *redis.Conn) (string, error) {
+		key, members, err := c.BZMPop(ctx, 0, "MIN", 2, "y").Result()
+		return fmt.Sprint(key, members), err
+	})
+	c.waiting(t, 3)
+	list := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "y").Result() })
+	c.waiting(t, 4)
+	c.ZAdd(ctx, "y", redis.Z{Score: 1, Member: "a"}, redis.Z{Score: 2, Member: "b"}, redis.Z{Score: 3, Member: "c"})
+	is(t, &redis.ZWithKey{Key: "y", Z: redis.Z{Score: 1, Member: "a"}})(first())
+	is(t, &redis.ZWithKey{Key: "y", Z: redis.Z{Score: 3, Member: "c"}})(second())
+	is(t, "y[{2 b}]")(third())
+	is(t, int64(1))(c.LPush(ctx, "y", "v").Result())
+	is(t, []string{"y", "v"})(list())
+}
+
+func blockMoves(t *testing.T, c subject) {
+	first := later(t, c, func(c *redis.Conn) (string, error) { return c.BLMove(ctx, "a", "b", "LEFT", "RIGHT", 0).Result() })
+	c.waiting(t, 1)
+	second := later(t, c, func(c *redis.Conn) (string, error) { return c.Do(ctx, "BRPOPLPUSH", "b", "c", 0).Text() })
+	c.waiting(t, 2)
+	third := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "c").Result() })
+	c.waiting(t, 3)
+	is(t, int64(2))(c.RPush(ctx, "a", "v", "w").Result())
+	is(t, "v")(first())
+	is(t, "v")(second())
+	is(t, []string{"c", "v"})(third())
+	is(t, int64(1))(c.Exists(ctx, "a", "b", "c").Result())
+}
+
+func blockTimeouts(t *testing.T, c subject) {
+	began := time.Now()
+	missing(t, c.BLPop(ctx, time.Second, "k"))
+	if took := time.Since(began); took < 900*time.Millisecond {
+		t.Errorf("BLPOP waits %v, not a second", took)
+	}
+	began = time.Now()
+	if _, err := c.do("BLPOP", "k", "0.05"); err != redis.Nil {
+		t.Errorf("BLPOP: %v", err)
+	}
+	if took := time.Since(began); took < 45*time.Millisecond {
+		t.Errorf("BLPOP waits %v, not 50 ms", took)
+	}
+	for _, args := range [][]any{
+		{"BRPOP", "k", "0.01"}, {"BLMOVE", "k", "l", "LEFT", "LEFT", "0.01"}, {"BRPOPLPUSH", "k", "l", "0.01"},
+		{"BLMPOP", "0.01", "1", "k", "LEFT"}, {"BZPOPMIN", "k", "0.01"}, {"BZPOPMAX", "k", "0.01"}, {"BZMPOP", "0.01", "1", "k", "MAX"},
+	} {
+		if got, err := c.do(args...); err != redis.Nil {
+			t.Errorf("%v: %v, %v", args, got, err)
+		}
+	}
+	is(t, int64(0))(c.Exists(ctx, "k", "l").Result())
+}
+
+func blockUnblock(t *testing.T, c subject) {
+	for _, how := range []string{"TIMEOUT", "ERROR"} {
+		ids := make(chan int64, 1)
+		wait := later(t, c, func(c *redis.Conn) ([]string, error) {
+			ids <- c.ClientID(ctx).Val()
+			return c.BLPop(ctx, 0, "k").Result()
+		})
+		id := <-ids
+		c.waiting(t, 1)
+		if how == "TIMEOUT" {
+			is(t, int64(1))(c.ClientUnblock(ctx, id).Result())
+		} else {
+			is(t, int64(1))(c.ClientUnblockWithError(ctx, id).Result())
+		}
+		_, err := wait()
+		if how == "TIMEOUT" && err != redis.Nil || how == "ERROR" && (err == nil || err.Error() != "UNBLOCKED client unblocked via CLIENT UNBLOCK") {
+			t.Errorf("%s: %v", how, err)
+		}
+		is(t, int64(0))(c.ClientUnblock(ctx, id).Result())
+	}
+}
+
+// blockOrder: the first to come is the first to be served.
+func blockOrder(t *testing.T, c subject) {
+	const n = 20
+	var waits []func() ([]string, error)
+	for i := range n {
+		waits = append(waits, later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "k", fmt.Sprint("k", i)).Result() }))
+		c.waiting(t, i+1)
+	}
+	pipe := c.Pipeline()
+	for i := range n {
+		pipe.RPush(ctx, "k", i)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, wait := range waits {
+		is(t, []string{"k", fmt.Sprint(i)})(wait())
+	}
+}
+
+// blockQueue: whatever is pushed is taken, once.
+func blockQueue(t *testing.T, c subject) {
+	items := often(100)
+	var mu sync.Mutex
+	taken := map[string]int{}
+	together(t, c, func(worker int, conn *redis.Conn) {
+		for i := range items {
+			if worker%2 == 0 {
+				if err := conn.LPush(ctx, fmt.Sprint("q", i%3), fmt.Sprint(worker, ":", i)).Err(); err != nil {
+					t.Error(err)
+				}
+				continue
+			}
+			got, err := conn.BRPop(ctx, 20*time.Second, "q0", "q1", "q2").Result()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			taken[got[1]]++
+			mu.Unlock()
+		}
+	})
+	for item, times := range taken {
+		if times != 1 {
+			t.Errorf("%s is taken %d times", item, times)
+		}
+	}
+	if len(taken) != items*workers/2 {
+		t.Errorf("%d of %d are taken", len(taken), items*workers/2)
+	}
+}
+
+func blockErrors(t *testing.T, c subject) {
+	const wrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	is(t, "OK")(c.Set(ctx, "s", "x", 0).Result())
+	is(t, int64(1))(c.LPush(ctx, "l", "x").Result())
+	fails(t, wrongType, c.BLPop(ctx, 0, "none", "s"))
+	fails(t, wrongType, c.BLMove(ctx, "l", "s", "LEFT", "LEFT", 0))
+	fails(t, wrongType, c.Do(ctx, "BRPOPLPUSH", "s", "l", 0))
+	fails(t, wrongType, c.BZPopMin(ctx, 0, "l"))
+	fails(t, wrongType, c.BLMPop(ctx, 0, "LEFT", 1, "s"))
+	fails(t, wrongType, c.BZMPop(ctx, 0, "MIN", 1, "s"))
+	fails(t, "ERR timeout is not a float or out of range", c.Do(ctx, "BLPOP", "k", "soon"))
+	fails(t, "ERR timeout is negative", c.Do(ctx, "BRPOP", "k", "-1"))
+	fails(t, "ERR numkeys should be greater than 0", c.Do(ctx, "BLMPOP", "0", "0", "k", "LEFT"))
+	fails(t, "ERR count should be greater than 0", c.Do(ctx, "BZMPOP", "0", "1", "k", "MIN", "COUNT", "0"))
+	fails(t, "ERR syntax error", c.Do(ctx, "BLMOVE", "k", "l", "LEFT", "UP", "0"))
+}
