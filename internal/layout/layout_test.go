@@ -28,7 +28,9 @@ var rules = map[string][]string{
 	"server":      {"server/resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 	"server/resp": {"github.com/tidwall/redcon"},
 
-	"commands": {"server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+	"scripting": {"server/resp", "github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse"},
+
+	"commands": {"scripting", "server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	"storage": {"storage/wal", "storage/object", "ttl", "internal/clock", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "github.com/dchest/siphash", "golang.org/x/sys/unix"},

@@ -1,0 +1,83 @@
+package scripting
+
+import (
+	"math"
+	"math/bits"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+func (st *state) openBit() {
+	functions := map[string]lua.LGFunction{"tohex": bitToHex}
+	for name, fn := range map[string]func(a uint32) uint32{
+		"tobit": func(a uint32) uint32 { return a },
+		"bnot":  func(a uint32) uint32 { return ^a },
+		"bswap": bits.ReverseBytes32,
+	} {
+		functions[name] = func(L *lua.LState) int { return pushBits(L, fn(argBits(L, name, 1))) }
+	}
+	for name, fn := range map[string]func(a, b uint32) uint32{
+		"band": func(a, b uint32) uint32 { return a & b },
+		"bor":  func(a, b uint32) uint32 { return a | b },
+		"bxor": func(a, b uint32) uint32 { return a ^ b },
+	} {
+		functions[name] = func(L *lua.LState) int {
+			result := argBits(L, name, 1)
+			for i := 2; i <= L.GetTop(); i++ {
+				result = fn(result, argBits(L, name, i))
+			}
+			return pushBits(L, result)
+		}
+	}
+	for name, fn := range map[string]func(a uint32, n int) uint32{
+		"lshift":  func(a uint32, n int) uint32 { return a << n },
+		"rshift":  func(a uint32, n int) uint32 { return a >> n },
+		"arshift": func(a uint32, n int) uint32 { return uint32(int32(a) >> n) },
+		"rol":     bits.RotateLeft32,
+		"ror":     func(a uint32, n int) uint32 { return bits.RotateLeft32(a, -n) },
+	} {
+		functions[name] = func(L *lua.LState) int {
+			return pushBits(L, fn(argBits(L, name, 1), int(argBits(L, name, 2)&31)))
+		}
+	}
+	st.library("bit", functions)
+}
+
+// argBits is a number's value modulo 2^32, rounded to an integer.
+func argBits(L *lua.LState, name string, n int) uint32 {
+	f := math.RoundToEven(argNumber(L, name, n))
+	if math.Abs(f) < 1<<51 {
+		return uint32(int64(f))
+	}
+	const toBit = 1<<52 + 1<<51 // what BitOp adds: the low bits of the sum are the number
+	return uint32(math.Float64bits(f + toBit))
+}
+
+// pushBits pushes a result, which is signed.
+func pushBits(L *lua.LState, v uint32) int {
+	L.Push(lua.LNumber(int32(v)))
+	return 1
+}
+
+func bitToHex(L *lua.LState) int {
+	v := argBits(L, "tohex", 1)
+	n := int32(8)
+	if L.Get(2) != lua.LNil {
+		n = int32(argBits(L, "tohex", 2))
+	}
+	digits := hexDigits
+	if n < 0 {
+		n = -n
+		digits = "0123456789ABCDEF"
+	}
+	if n > 8 || n < 0 {
+		n = 8
+	}
+	b := make([]byte, n)
+	for i := n - 1; i >= 0; i-- {
+		b[i] = digits[v&15]
+		v >>= 4
+	}
+	L.Push(lua.LString(b))
+	return 1
+}
