@@ -42,8 +42,8 @@ type Host interface {
 
 // The reasons for which a script is ended.
 var (
-	ErrKilled         = errors.New("Script killed by user with SCRIPT KILL...")
-	ErrFunctionKilled = errors.New("Script killed by user with FUNCTION KILL.")
+	ErrKilled         = errors.New("Script killed by user with SCRIPT KILL...") //lint:ignore ST1005 Redis words it like that
+	ErrFunctionKilled = errors.New("Script killed by user with FUNCTION KILL.") //lint:ignore ST1005 Redis words it like that
 	ErrMemory         = errors.New("not enough memory")
 	ErrStopping       = errors.New("the server is shutting down")
 )

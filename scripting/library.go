@@ -60,7 +60,7 @@ func (e *Engine) Load(source string) (*Library, error) {
 		return nil, errors.New("Error registering functions: " + loadFault(fault))
 	}
 	if len(lib.Functions) == 0 {
-		return nil, errors.New("No functions registered")
+		return nil, errors.New("No functions registered") //lint:ignore ST1005 Redis words it like that
 	}
 	return lib, nil
 }
