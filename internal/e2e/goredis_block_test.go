@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +26,8 @@ func TestGoRedisBlocking(t *testing.T) {
 		{name: "CLIENT UNBLOCK", run: blockUnblock},
 		{name: "in order", run: blockOrder},
 		{name: "a queue of many hands", run: blockQueue},
+		{name: "whatever makes the key", run: blockWakers},
+		{name: "contexts", run: blockContexts},
 		{name: "errors", run: blockErrors},
 		{name: "timeouts out of range", newer: "7.2", run: func(t *testing.T, c subject) {
 			for _, timeout := range []string{"inf", "1e16", "9223372036000000"} {
@@ -243,4 +248,69 @@ func blockErrors(t *testing.T, c subject) {
 	fails(t, "ERR numkeys should be greater than 0", c.Do(ctx, "BLMPOP", "0", "0", "k", "LEFT"))
 	fails(t, "ERR count should be greater than 0", c.Do(ctx, "BZMPOP", "0", "1", "k", "MIN", "COUNT", "0"))
 	fails(t, "ERR syntax error", c.Do(ctx, "BLMOVE", "k", "l", "LEFT", "UP", "0"))
+}
+
+func blockWakers(t *testing.T, c subject) {
+	for _, way := range []struct {
+		name string
+		make func()
+	}{
+		{"LPUSH", func() { is(t, int64(1))(c.LPush(ctx, "l", "v").Result()) }},
+		{"RENAME", func() {
+			is(t, int64(1))(c.LPush(ctx, "other", "v").Result())
+			is(t, "OK")(c.Rename(ctx, "other", "l").Result())
+		}},
+		{"COPY", func() {
+			is(t, int64(1))(c.LPush(ctx, "other", "v").Result())
+			is(t, int64(1))(c.Copy(ctx, "other", "l", 0, false).Result())
+		}},
+		{"MOVE", func() {
+			is(t, int64(1))(c.other(1).LPush(ctx, "l", "v").Result())
+			is(t, true)(c.other(1).Move(ctx, "l", 0).Result())
+		}},
+		{"LMOVE", func() {
+			is(t, int64(1))(c.LPush(ctx, "another", "v").Result())
+			is(t, "v")(c.LMove(ctx, "another", "l", "LEFT", "LEFT").Result())
+		}},
+		{"SORT STORE", func() {
+			is(t, int64(1))(c.SAdd(ctx, "set", "v").Result())
+			is(t, int64(1))(c.SortStore(ctx, "set", "l", &redis.Sort{Alpha: true}).Result())
+		}},
+		{"RESTORE", func() {
+			is(t, int64(1))(c.LPush(ctx, "dumped", "v").Result())
+			is(t, "OK")(c.Restore(ctx, "l", 0, c.Dump(ctx, "dumped").Val()).Result())
+		}},
+	} {
+		l := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "l").Result() })
+		c.waiting(t, 1)
+		is(t, "OK")(c.Set(ctx, "unrelated", way.name, 0).Result())
+		way.make()
+		if got, err := l(); err != nil || fmt.Sprint(got) != "[l v]" {
+			t.Errorf("%s: %v, %v", way.name, got, err)
+		}
+		gone(t, c, "l")
+	}
+	// A key of another type does not end the wait.
+	l := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "l").Result() })
+	c.waiting(t, 1)
+	is(t, int64(1))(c.SAdd(ctx, "l", "member").Result())
+	is(t, int64(1))(c.Del(ctx, "l").Result())
+	is(t, int64(1))(c.RPush(ctx, "l", "v").Result())
+	is(t, []string{"l", "v"})(l())
+}
+
+// blockContexts: a client that has given up takes nothing away from the others.
+func blockContexts(t *testing.T, s subject) {
+	options := *s.Options()
+	options.ContextTimeoutEnabled = true
+	c := redis.NewClient(&options)
+	defer c.Close()
+	hurried, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if err := c.BLPop(hurried, 0, "l").Err(); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("BLPOP after the context's end: %v", err)
+	}
+	s.waiting(t, 0)
+	is(t, int64(1))(s.RPush(ctx, "l", "v").Result())
+	is(t, []string{"l", "v"})(s.BLPop(ctx, 0, "l").Result())
 }

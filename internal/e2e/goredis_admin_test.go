@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestGoRedisAdmin(t *testing.T) {
+	family(t, []feature{
+		{name: "ACL", run: aclOfOneUser},
+		{name: "modules", run: noModules},
+		{name: "replication", run: noReplication},
+		{name: "WAITAOF", run: waitAOF, newer: "7.2"},
+		{name: "OBJECT FREQ", run: objectFreq},
+	})
+}
+
+func aclOfOneUser(t *testing.T, c subject) {
+	is[any](t, "default")(c.do("ACL", "WHOAMI"))
+	is(t, []string{"default"})(c.ACLUsers(ctx).Result())
+	is(t, "OK")(c.ACLDryRun(ctx, "default", "get", "k").Result())
+	fails(t, "ERR User 'alice' not found", c.ACLDryRun(ctx, "alice", "get", "k"))
+	is(t, int64(0))(c.ACLDelUser(ctx, "alice").Result())
+	fails(t, "ERR The 'default' user cannot be removed", c.ACLDelUser(ctx, "default"))
+	if list, err := c.ACLList(ctx).Result(); err != nil || len(list) != 1 || !strings.HasPrefix(list[0], "user default on nopass ") {
+		t.Errorf("ACL LIST: %q, %v", list, err)
+	}
+	if user, err := c.do("ACL", "GETUSER", "default"); err != nil || !strings.Contains(fmt.Sprint(user), "+@all") {
+		t.Errorf("ACL GETUSER: %v, %v", user, err)
+	}
+	if names, err := c.ACLCatArgs(ctx, nil).Result(); err != nil || len(names) != 21 {
+		t.Errorf("ACL CAT: %q, %v", names, err)
+	}
+	if secret, err := c.ACLGenPass(ctx, 128).Result(); err != nil || len(secret) != 32 {
+		t.Errorf("ACL GENPASS: %q, %v", secret, err)
+	}
+	for _, sub := range []string{"LOAD", "SAVE"} {
+		if err := c.Do(ctx, "ACL", sub).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR This Redis instance is not configured to use an ACL file.") {
+			t.Errorf("ACL %s: %v", sub, err)
+		}
+	}
+	if err := c.ACLSetUser(ctx, "default", "nosuchrule").Err(); err == nil {
+		t.Error("ACL SETUSER takes any rule")
+	}
+	is[any](t, "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("ACL", "HELP")))
+}
+
+// first is the first item of a list.
+func first(list any, err error) (any, error) {
+	if items, ok := list.([]any); ok && len(items) > 0 {
+		return items[0], err
+	}
+	return list, err
+}
+
+func noModules(t *testing.T, c subject) {
+	is[any](t, []any{})(c.do("MODULE", "LIST"))
+	for _, line := range []string{"MODULE LOAD /nowhere.so", "MODULE LOADEX /nowhere.so", "MODULE UNLOAD nosuch"} {
+		var words []any
+		for word := range strings.FieldsSeq(line) {
+			words = append(words, word)
+		}
+		if err := c.Do(ctx, words...).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	is[any](t, "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("MODULE", "HELP")))
+}
+
+func noReplication(t *testing.T, c subject) {
+	is(t, "OK")(c.ReplicaOf(ctx, "NO", "ONE").Result())
+	is(t, "OK")(c.SlaveOf(ctx, "no", "one").Result())
+	is[any](t, "master")(first(c.do("ROLE")))
+}
+
+func waitAOF(t *testing.T, c subject) {
+	conn := c.conn(t)
+	is(t, "OK")(conn.Set(ctx, "k", "v", 0).Result())
+	is[any](t, []any{int64(1), int64(0)})(conn.Do(ctx, "WAITAOF", 1, 0, 0).Result())
+	is(t, "OK")(c.ConfigSet(ctx, "appendfsync", "no").Result())
+	is(t, "OK")(conn.Set(ctx, "k", "w", 0).Result())
+	is[any](t, []any{int64(1), int64(0)})(conn.Do(ctx, "WAITAOF", 1, 0, 0).Result())
+	is(t, "OK")(c.ConfigSet(ctx, "appendfsync", "always").Result())
+	fails(t, "ERR value is out of range, must be between 0 and 1", conn.Do(ctx, "WAITAOF", 2, 0, 0))
+}
+
+func objectFreq(t *testing.T, c subject) {
+	is(t, "OK")(c.ConfigSet(ctx, "maxmemory-policy", "allkeys-lfu").Result())
+	is(t, "OK")(c.Set(ctx, "k", "v", 0).Result())
+	is(t, int64(5))(c.ObjectFreq(ctx, "k").Result())
+	is(t, "v")(c.Get(ctx, "k").Result())
+	is(t, int64(6))(c.ObjectFreq(ctx, "k").Result())
+	missing(t, c.ObjectFreq(ctx, "none"))
+	is(t, "OK")(c.ConfigSet(ctx, "maxmemory-policy", "noeviction").Result())
+}
