@@ -556,7 +556,9 @@ func putElements(bucket *bolt.Bucket, b *cpBatch) error {
 	for i := range b.entries {
 		changes = append(changes, b.entries[i].elements...)
 	}
-	slices.SortStableFunc(changes, func(x, y element) int { return bytes.Compare(x.at, y.at) })
+	if order := func(x, y element) int { return bytes.Compare(x.at, y.at) }; !slices.IsSortedFunc(changes, order) {
+		slices.SortStableFunc(changes, order)
+	}
 	bucket.FillPercent = fillPercent
 	for _, c := range changes {
 		var err error

@@ -137,20 +137,16 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 		u.cursor = o.val.Scan(u.cursor, max(1, min(s.checkpointer.portion, s.checkpointer.portionBytes/each)), put)
 		u.rest = u.cursor != 0
 	} else {
-		for elem := range u.frozen {
-			if len(e.elements) >= s.checkpointer.portion || b.arena.bytes >= limit {
-				break
-			}
-			if val, deadline, ok := o.val.Element([]byte(elem)); ok {
-				put([]byte(elem), val, deadline)
+		u.frozen.take(o.val, func(elem, val []byte, deadline int64, ok bool) bool {
+			if ok {
+				put(elem, val, deadline)
 			} else {
-				e.elements = append(e.elements, b.element(o.id, []byte(elem)))
+				e.elements = append(e.elements, b.element(o.id, elem))
 			}
-			delete(u.frozen, elem)
-		}
+			return len(e.elements) < s.checkpointer.portion && b.arena.bytes < limit
+		})
 	}
-	if more = u.rest || len(u.frozen) > 0; !more {
-		u.frozen = nil
+	if more = u.rest || u.frozen.any(); !more {
 		o.lean()
 	}
 	return more

@@ -67,10 +67,10 @@ type unsaved struct {
 	cursor uint64
 	// changed and frozen are elements that differ, the latter those of them that the
 	// checkpoint under way is to copy; or, if one failed, an earlier one was.
-	changed, frozen map[string]struct{}
+	changed, frozen marks
 }
 
-func (u *unsaved) any() bool { return u.rest || len(u.changed) > 0 || len(u.frozen) > 0 }
+func (u *unsaved) any() bool { return u.rest || u.changed.any() || u.frozen.any() }
 
 // inline says whether the value stands, or is to stand, inline in its record. A value does
 // not grow out of that: regenerate makes it another one. One that came by RENAME stands
@@ -89,14 +89,8 @@ func (o *Object) freeze() {
 		return
 	}
 	u := &o.side.unsaved
-	if len(u.frozen) == 0 {
-		u.frozen, u.changed = u.changed, nil
-		return
-	}
-	for elem := range u.changed {
-		u.frozen[elem] = struct{}{}
-	}
-	u.changed = nil
+	u.frozen.merge(u.changed)
+	u.changed = marks{}
 }
 
 // more gives the object its side.
@@ -175,11 +169,7 @@ func (o *Object) change(elem []byte) {
 	if !o.is(stateStored) {
 		return
 	}
-	s := o.more()
-	if s.changed == nil {
-		s.changed = map[string]struct{}{}
-	}
-	s.changed[string(elem)] = struct{}{}
+	o.more().changed.add(o.val.Type(), elem)
 }
 
 // changeRange notes which chunks of a string a write touched; was is the length before.

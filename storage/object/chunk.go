@@ -11,7 +11,7 @@ import "encoding/binary"
 //
 // size is what stands before it, so that a chunk is walked from either end. The number
 // is there only if the chunk is loose; in a tight one, as pushes leave it, elements have
-// the numbers first, first+numberStep, first+2*numberStep, …
+// the numbers first, first+NumberStep, first+2*NumberStep, …
 type chunk struct {
 	mem   []byte
 	lo    uint32 // where the first element begins: pops and pushes at the head move it
@@ -21,10 +21,10 @@ type chunk struct {
 	pos   int64 // of the first element: indexes count from that of the list's first chunk
 }
 
-// numberStep is the distance between neighbours that were pushed: a gap of so many takes
+// NumberStep is the distance between neighbours that were pushed: a gap of so many takes
 // sixteen insertions at one place at the least, and the numbers on either side last for
 // 2^47 pushes.
-const numberStep = 1 << 16
+const NumberStep = 1 << 16
 
 func (c *chunk) size() int { return len(c.mem) - int(c.lo) }
 
@@ -89,7 +89,7 @@ func (c *chunk) offset(i int) int {
 // number is that of element i, which stands at off.
 func (c *chunk) number(i, off int) int64 {
 	if !c.loose {
-		return c.first + int64(i)*numberStep
+		return c.first + int64(i)*NumberStep
 	}
 	return int64(binary.LittleEndian.Uint64(c.mem[off:]))
 }
@@ -97,7 +97,7 @@ func (c *chunk) number(i, off int) int64 {
 // last is the number of the last element.
 func (c *chunk) last() int64 {
 	if !c.loose {
-		return c.first + int64(c.n-1)*numberStep
+		return c.first + int64(c.n-1)*NumberStep
 	}
 	return c.number(0, c.before(len(c.mem)))
 }
@@ -174,7 +174,7 @@ func (c *chunk) insert(i int, number int64, val []byte) {
 	switch {
 	case c.n == 0:
 		c.loose, c.first = false, number
-	case !c.loose && number != c.first+int64(i)*numberStep && (i > 0 || number != c.first-numberStep),
+	case !c.loose && number != c.first+int64(i)*NumberStep && (i > 0 || number != c.first-NumberStep),
 		!c.loose && i > 0 && i < int(c.n):
 		c.loosen()
 	}
@@ -274,7 +274,7 @@ func (c *chunk) split(i int) *chunk {
 
 // join adds the elements of right, which follow.
 func (c *chunk) join(right *chunk) {
-	if !c.loose && (right.loose || right.first != c.last()+numberStep) {
+	if !c.loose && (right.loose || right.first != c.last()+NumberStep) {
 		c.loosen()
 	}
 	off := int(right.lo)

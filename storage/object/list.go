@@ -10,7 +10,7 @@ import (
 )
 
 // List is a list: element keys are numbers that ascend along the list. A push takes the
-// next number, numberStep further on, an insertion one between its neighbours', and a
+// next number, NumberStep further on, an insertion one between its neighbours', and a
 // removal leaves a gap; so a change touches one element, but for an insertion where
 // there is no number left: then a few neighbours are renumbered.
 //
@@ -45,7 +45,8 @@ func ListKey(number int64) (key [8]byte) {
 	return key
 }
 
-func listNumber(elem []byte) int64 { return int64(binary.BigEndian.Uint64(elem) ^ 1<<63) }
+// ListNumber is the number that an element key of 8 bytes stands for.
+func ListNumber(elem []byte) int64 { return int64(binary.BigEndian.Uint64(elem) ^ 1<<63) }
 
 // Type is TypeList.
 func (l *List) Type() Type { return TypeList }
@@ -119,8 +120,8 @@ func (l *List) findNumber(number int64) (ci, i int, ok bool) {
 	}
 	if !c.loose {
 		far := uint64(max(number, c.first)) - uint64(c.first)
-		i = int((far + numberStep - 1) / numberStep)
-		return ci, i, number == c.first+int64(i)*numberStep
+		i = int((far + NumberStep - 1) / NumberStep)
+		return ci, i, number == c.first+int64(i)*NumberStep
 	}
 	for off := int(c.lo); ; i++ {
 		if at := c.number(i, off); at >= number {
@@ -320,7 +321,7 @@ func (l *List) Put(elem, val []byte, _ int64) error {
 	if len(elem) != 8 {
 		return errBadElement
 	}
-	number := listNumber(elem)
+	number := ListNumber(elem)
 	ci, i, ok := l.findNumber(number)
 	index := int(l.chunk(ci).pos-l.chunk(0).pos) + i
 	if ok {
@@ -334,7 +335,7 @@ func (l *List) Put(elem, val []byte, _ int64) error {
 // Remove takes an element away; a missing one is no error.
 func (l *List) Remove(elem []byte) {
 	if len(elem) == 8 {
-		if ci, i, ok := l.findNumber(listNumber(elem)); ok {
+		if ci, i, ok := l.findNumber(ListNumber(elem)); ok {
 			l.cut(ci, i, i+1)
 		}
 	}
@@ -345,7 +346,7 @@ func (l *List) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	if len(elem) != 8 {
 		return nil, 0, false
 	}
-	ci, i, ok := l.findNumber(listNumber(elem))
+	ci, i, ok := l.findNumber(ListNumber(elem))
 	if !ok {
 		return nil, 0, false
 	}
@@ -365,12 +366,7 @@ func (l *List) Walk(fn func(elem, val []byte, deadline int64) bool) {
 
 // Scan visits about count elements from cursor on, which is an element key as a number.
 func (l *List) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
-	if l.Len() == 0 {
-		return 0
-	}
-	ci, i, _ := l.findNumber(int64(cursor ^ 1<<63))
-	index := int(l.chunk(ci).pos-l.chunk(0).pos) + i
-	l.Each(index, false, func(_ int, number int64, val []byte) bool {
+	l.From(int64(cursor^1<<63), func(number int64, val []byte) bool {
 		key := ListKey(number)
 		if count--; count < 0 {
 			next = binary.BigEndian.Uint64(key[:])
@@ -380,6 +376,14 @@ func (l *List) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline
 		return true
 	})
 	return next
+}
+
+// From visits the elements from the first on whose number is not below number, until fn
+// returns false.
+func (l *List) From(number int64, fn func(number int64, val []byte) bool) {
+	ci, i, _ := l.findNumber(number)
+	index := int(l.chunk(ci).pos-l.chunk(0).pos) + i
+	l.Each(index, false, func(_ int, number int64, val []byte) bool { return fn(number, val) })
 }
 
 // Earliest is 0: elements have no deadlines.

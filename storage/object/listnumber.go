@@ -9,10 +9,10 @@ type Move struct{ From, To int64 }
 // that have new numbers, which comes to pass when the numbers are at an end.
 func (l *List) PushFront(val []byte) (number int64, moved []Move) {
 	if l.Len() > 0 {
-		if l.chunk(0).first < math.MinInt64+numberStep {
+		if l.chunk(0).first < math.MinInt64+NumberStep {
 			moved = l.renumber(0, l.Len())
 		}
-		number = l.chunk(0).first - numberStep
+		number = l.chunk(0).first - NumberStep
 	}
 	l.insert(0, number, val)
 	return number, moved
@@ -22,10 +22,10 @@ func (l *List) PushFront(val []byte) (number int64, moved []Move) {
 func (l *List) PushBack(val []byte) (number int64, moved []Move) {
 	n := l.Len()
 	if n > 0 {
-		if l.chunk(l.chunks()-1).last() > math.MaxInt64-numberStep {
+		if l.chunk(l.chunks()-1).last() > math.MaxInt64-NumberStep {
 			moved = l.renumber(0, n)
 		}
-		number = l.chunk(l.chunks()-1).last() + numberStep
+		number = l.chunk(l.chunks()-1).last() + NumberStep
 	}
 	l.insert(n, number, val)
 	return number, moved
@@ -70,10 +70,10 @@ func (l *List) spread(index int) []Move {
 // be, as distances from the least number.
 func (l *List) bounds(from, to int) (lo, hi uint64) {
 	if from == 0 && to == l.Len() {
-		half := uint64(to+1) * numberStep / 2
+		half := uint64(to+1) * NumberStep / 2
 		return 1<<63 - half, 1<<63 + half
 	}
-	span := uint64(to-from+1) * numberStep
+	span := uint64(to-from+1) * NumberStep
 	at := func(index int) uint64 { n, _ := l.At(index); return uint64(n) ^ 1<<63 }
 	if from > 0 {
 		lo = at(from - 1)

@@ -1,0 +1,138 @@
+package storage
+
+import (
+	"slices"
+	"sort"
+
+	"keyp/storage/object"
+)
+
+// marks names elements of a value. Those of a list have numbers, and the ends of a queue
+// touch one after another: they are runs, so that a million pushes or pops take no more
+// memory and time than one.
+type marks struct {
+	names map[string]struct{}
+	runs  []run // ascending, each from behind the last number of the one before
+}
+
+// run is n numbers of a list's elements, each object.NumberStep behind the one before.
+type run struct {
+	first int64
+	n     int
+}
+
+// maxRuns bounds the runs: what would make more of them, as changes anywhere in a list
+// do, has names.
+const maxRuns = 64
+
+func (m *marks) any() bool { return len(m.names) > 0 || len(m.runs) > 0 }
+
+// add notes an element of a value of a type.
+func (m *marks) add(typ object.Type, elem []byte) {
+	if typ == object.TypeList && m.addNumber(object.ListNumber(elem)) {
+		return
+	}
+	if m.names == nil {
+		m.names = map[string]struct{}{}
+	}
+	m.names[string(elem)] = struct{}{}
+}
+
+// addNumber reports whether the number is in a run now.
+func (m *marks) addNumber(number int64) bool {
+	next := sort.Search(len(m.runs), func(i int) bool { return m.runs[i].first > number })
+	joins := next < len(m.runs) && uint64(m.runs[next].first)-uint64(number) == object.NumberStep
+	if next > 0 {
+		r := &m.runs[next-1]
+		switch far := uint64(number) - uint64(r.first); {
+		case far%object.NumberStep == 0 && far/object.NumberStep < uint64(r.n):
+			return true
+		case far == uint64(r.n)*object.NumberStep:
+			r.n++
+			if joins {
+				r.n += m.runs[next].n
+				m.runs = slices.Delete(m.runs, next, next+1)
+			}
+			return true
+		case far < uint64(r.n)*object.NumberStep:
+			return false // inserted between two of the run
+		}
+	}
+	switch {
+	case joins:
+		m.runs[next].first = number
+		m.runs[next].n++
+	case len(m.runs) < maxRuns:
+		m.runs = slices.Insert(m.runs, next, run{number, 1})
+	default:
+		return false
+	}
+	return true
+}
+
+// merge adds what others names.
+func (m *marks) merge(other marks) {
+	if !m.any() {
+		*m = other
+		return
+	}
+	for elem := range other.names {
+		m.add(object.None, []byte(elem))
+	}
+	for _, r := range other.runs {
+		for ; r.n > 0; r.n-- {
+			key := object.ListKey(r.first)
+			m.add(object.TypeList, key[:])
+			r.first += object.NumberStep
+		}
+	}
+}
+
+// take visits elements of v that m names, with ok the present value and deadline, and
+// forgets them, until fn returns false.
+func (m *marks) take(v object.Value, fn func(elem, val []byte, deadline int64, ok bool) bool) {
+	for len(m.runs) > 0 {
+		r := &m.runs[0]
+		more := r.take(v.(*object.List), fn)
+		if r.n == 0 {
+			m.runs = m.runs[1:]
+		}
+		if !more {
+			return
+		}
+	}
+	for elem := range m.names {
+		val, deadline, ok := v.Element([]byte(elem))
+		more := fn([]byte(elem), val, deadline, ok)
+		delete(m.names, elem)
+		if !more {
+			return
+		}
+	}
+	*m = marks{}
+}
+
+// take is that of marks; it returns what fn returned last.
+func (r *run) take(l *object.List, fn func(elem, val []byte, deadline int64, ok bool) bool) bool {
+	more := true
+	var key [8]byte
+	visit := func(val []byte, ok bool) {
+		key = object.ListKey(r.first)
+		more = fn(key[:], val, 0, ok)
+		r.first += object.NumberStep
+		r.n--
+	}
+	l.From(r.first, func(number int64, val []byte) bool {
+		for more && r.n > 0 && r.first < number {
+			visit(nil, false)
+		}
+		if more && r.n > 0 && r.first == number {
+			visit(val, true)
+		}
+		return more && r.n > 0
+	})
+	for more && r.n > 0 {
+		visit(nil, false)
+	}
+	return more
+}

@@ -1,0 +1,104 @@
+package storage
+
+import (
+	"maps"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"keyp/storage/object"
+)
+
+// TestMarksModel: marks are a set of elements, whatever of it is runs; taken in portions,
+// each is visited with what the list has of it then.
+func TestMarksModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var l object.List
+		var m, other marks
+		want := map[int64]bool{}
+		base := rapid.SampledFrom([]int64{0, -3 * object.NumberStep, math.MinInt64, math.MaxInt64 - 20*object.NumberStep}).Draw(rt, "base")
+		number := rapid.Custom(func(rt *rapid.T) int64 {
+			at := base + rapid.Int64Range(0, 20).Draw(rt, "step")*object.NumberStep
+			return at + rapid.SampledFrom([]int64{0, 0, 0, 0, 7}).Draw(rt, "off")
+		})
+		mark := func(m *marks, n int64) {
+			key := object.ListKey(n)
+			m.add(object.TypeList, key[:])
+			want[n] = true
+		}
+		for _, n := range rapid.SliceOfN(number, 0, 60).Draw(rt, "marked") {
+			mark(&m, n)
+		}
+		for _, n := range rapid.SliceOfN(number, 0, 20).Draw(rt, "marked elsewhere") {
+			mark(&other, n)
+		}
+		m.merge(other)
+		if m.any() != (len(want) > 0) {
+			rt.Fatalf("any is %v of %d", m.any(), len(want))
+		}
+		for i, r := range m.runs {
+			if r.n < 1 {
+				rt.Fatalf("the runs are %v", m.runs)
+			}
+			if i == 0 {
+				continue
+			}
+			before := m.runs[i-1]
+			if last := before.first + int64(before.n-1)*object.NumberStep; r.first <= last || r.first == last+object.NumberStep {
+				rt.Fatalf("the runs are %v", m.runs)
+			}
+		}
+		in := map[int64]bool{}
+		for _, n := range rapid.SliceOfN(number, 0, 40).Draw(rt, "in the list") {
+			key := object.ListKey(n)
+			_ = l.Put(key[:], key[:], 0)
+			in[n] = true
+		}
+		got := map[int64]bool{}
+		for m.any() {
+			left := rapid.IntRange(1, 10).Draw(rt, "portion")
+			m.take(&l, func(elem, val []byte, _ int64, ok bool) bool {
+				n := object.ListNumber(elem)
+				if ok != in[n] || ok && object.ListNumber(val) != n {
+					rt.Fatalf("element %d is %x, %v", n, val, ok)
+				}
+				got[n] = true
+				left--
+				if left < 0 {
+					rt.Fatal("the visit went on")
+				}
+				return left > 0
+			})
+		}
+		if !maps.Equal(got, want) {
+			rt.Fatalf("visited %v, marked %v", got, want)
+		}
+	})
+}
+
+// TestMarksOfAQueue: what goes through a queue is one run or two, however much it is.
+func TestMarksOfAQueue(t *testing.T) {
+	var m marks
+	for i := range int64(100_000) {
+		for _, n := range []int64{i, i - 500} {
+			key := object.ListKey(n * object.NumberStep)
+			m.add(object.TypeList, key[:])
+		}
+	}
+	if len(m.runs) != 1 || m.runs[0].n != 100_500 || m.names != nil {
+		t.Errorf("%d runs, %d names", len(m.runs), len(m.names))
+	}
+}
+
+// TestMarksAnywhere: changes all over a list do not make ever more runs.
+func TestMarksAnywhere(t *testing.T) {
+	var m marks
+	for i := range int64(1000) {
+		key := object.ListKey(2 * i * object.NumberStep)
+		m.add(object.TypeList, key[:])
+	}
+	if len(m.runs)+len(m.names) != 1000 || len(m.runs) > maxRuns {
+		t.Errorf("%d runs, %d names", len(m.runs), len(m.names))
+	}
+}
