@@ -14,9 +14,10 @@ import (
 // Who has to know before the next transaction touches the key, as WATCH has, is told at
 // once, while the key is still held. All others are told by the loop: Deliver.
 type Changes struct {
-	store   *storage.Store
-	waiters *Waiters // of blocking commands
-	wake    func()   // has the loop call Deliver
+	store    *storage.Store
+	waiters  *Waiters // of blocking commands
+	tracking *Tracking
+	wake     func() // has the loop call Deliver
 
 	mu      sync.Mutex
 	wanted  int              // who waits for Deliver
@@ -78,6 +79,7 @@ func (c *Changes) Deliver() {
 	c.queue = nil
 	c.waiting.Store(false)
 	c.mu.Unlock()
+	c.tracking.changed(changes)
 	for _, change := range changes {
 		c.waiters.changed(change)
 	}

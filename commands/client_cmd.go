@@ -133,18 +133,36 @@ var clientCommands = []Spec{{
 			Run:  clientUnblock,
 		},
 		{
+			Name: "TRACKING", Group: Connection, Since: "6.0.0", Arity: -3, Flags: clientFlags,
+			Summary: "Has the connection told when keys change that it has read.", Complexity: "O(1). Some options may introduce additional complexity.",
+			Args: []Arg{
+				oneOf("status", word("ON"), word("OFF")),
+				intArg("client-id").after("REDIRECT").opt(),
+				stringArg("prefix").after("PREFIX").opt().manyTimes(),
+				word("BCAST").opt(), word("OPTIN").opt(), word("OPTOUT").opt(), word("NOLOOP").opt(),
+			},
+			Run: clientTracking,
+		},
+		{
+			Name: "CACHING", Group: Connection, Since: "6.0.0", Arity: 3, Flags: clientFlags,
+			Summary: "Says whether the connection is told of what the next command reads.", Complexity: "O(1)",
+			Args: []Arg{oneOf("mode", word("YES"), word("NO"))},
+			Run:  clientCaching,
+		},
+		{
 			Name: "GETREDIR", Group: Connection, Since: "6.0.0", Arity: 2, Flags: clientFlags,
-			Summary: "Gives the connection that invalidations go to: -1, since there is no tracking.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Out.Int(-1); return nil },
+			Summary: "Gives the connection that invalidations go to: 0 its own, -1 without tracking.", Complexity: "O(1)",
+			Run: func(c *Ctx) error { c.Out.Int(c.Server.Tracking.redirection(c.Client.ID)); return nil },
 		},
 		{
 			Name: "TRACKINGINFO", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientFlags,
-			Summary: "Tells that tracking is off.", Complexity: "O(1)",
+			Summary: "Tells how the connection tracks.", Complexity: "O(1)",
 			Run: clientTrackingInfo,
 		},
 		helpFor("CLIENT", Connection, "5.0.0", Loading|Stale,
+			"CACHING (YES|NO)", "    Whether changes of what the next command reads are told, with OPTIN or OPTOUT.",
 			"GETNAME", "    The connection's name.",
-			"GETREDIR", "    Where invalidations go (tracking is off).",
+			"GETREDIR", "    The id of the connection that invalidations go to; 0: its own, -1: tracking is off.",
 			"ID", "    The connection's id.",
 			"INFO", "    A description of the connection.",
 			"KILL <ip:port>", "    Closes the connection from this address.",
@@ -159,7 +177,9 @@ var clientCommands = []Spec{{
 			"REPLY (ON|OFF|SKIP)", "    Turns replies on or off, or leaves out the next one.",
 			"SETINFO <option> <value>", "    Tells LIB-NAME or LIB-VER.",
 			"SETNAME <name>", "    Names the connection.",
-			"TRACKINGINFO", "    The state of tracking (off).",
+			"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]", "         [OPTIN] [OPTOUT] [NOLOOP]",
+			"    Tells the connection, or the one with this id, when keys change that it has read.",
+			"TRACKINGINFO", "    How the connection tracks.",
 			"UNBLOCK <clientid> [TIMEOUT|ERROR]", "    Ends a blocking command.",
 			"UNPAUSE", "    Ends the pause."),
 	},
@@ -289,17 +309,5 @@ func clientUnblock(c *Ctx) error {
 		return nil
 	}
 	c.Out.Int(0)
-	return nil
-}
-
-func clientTrackingInfo(c *Ctx) error {
-	c.Out.Map(3)
-	c.Out.BulkString("flags")
-	c.Out.Set(1)
-	c.Out.BulkString("off")
-	c.Out.BulkString("redirect")
-	c.Out.Int(-1)
-	c.Out.BulkString("prefixes")
-	c.Out.Array(0)
 	return nil
 }

@@ -111,7 +111,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	field("name", other.Name)
 	number("age", max(now-other.Created, 0)/1000)
 	number("idle", idle/1000)
-	field("flags", other.flags())
+	field("flags", other.flags(&c.Server.Tracking))
 	number("db", int64(other.DB))
 	subscriptions := c.Server.PubSub.subscriptions(other)
 	number("sub", int64(subscriptions[Channel]))
@@ -140,7 +140,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 		field("cmd", last.full)
 	}
 	field("user", other.User)
-	number("redir", -1)
+	number("redir", c.Server.Tracking.redirection(other.ID))
 	number("resp", int64(other.Proto))
 	field("lib-name", other.LibName)
 	field("lib-ver", other.LibVer)
@@ -151,7 +151,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 }
 
 // flags are the letters of CLIENT LIST; N stands for none.
-func (c *Client) flags() string {
+func (c *Client) flags(t *Tracking) string {
 	var b []byte
 	if c.Monitor {
 		b = append(b, 'O')
@@ -161,6 +161,15 @@ func (c *Client) flags() string {
 	}
 	if c.Conn != nil && c.Conn.Blocked() {
 		b = append(b, 'b')
+	}
+	if tr, on := t.of(c.ID); on {
+		b = append(b, 't')
+		if tr.mode.is(trackBroken) {
+			b = append(b, 'R')
+		}
+		if tr.mode.is(trackBcast) {
+			b = append(b, 'B')
+		}
 	}
 	if c.Closing {
 		b = append(b, 'c')

@@ -213,6 +213,7 @@ func reset(c *Ctx) error {
 	c.Server.PubSub.gone(c.Client)
 	c.Server.Changes.unwatch(c.Client)
 	c.Server.endMonitor(c.Client)
+	c.Server.Tracking.end(c.Client.ID)
 	c.Client.Reset(c.Server.Open())
 	c.Out.Proto = c.Client.Proto
 	c.Out.Simple("RESET")

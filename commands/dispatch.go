@@ -90,10 +90,20 @@ func (s *Server) RunSlow(c *Ctx) {
 	s.run(c)
 }
 
-// run calls the handler. A panic costs this command alone: its half-written reply is
-// taken back, what it had recorded is sealed as it is, so memory still equals the log.
+// run calls the handler, and takes in what it changed and read.
 // The outcome is Done, NeedKeys if the handler gave up for want of c.Keys, or Blocked.
-func (s *Server) run(c *Ctx) (outcome Outcome) {
+func (s *Server) run(c *Ctx) Outcome {
+	if c.Txn != nil {
+		c.Txn.By = c.Client.ID
+	}
+	outcome := s.handle(c)
+	s.Tracking.ran(c, outcome == Done)
+	return outcome
+}
+
+// handle calls the handler. A panic costs this command alone: its half-written reply is
+// taken back, what it had recorded is sealed as it is, so memory still equals the log.
+func (s *Server) handle(c *Ctx) (outcome Outcome) {
 	mark := c.Out.Len()
 	defer func() {
 		if p := recover(); p != nil {

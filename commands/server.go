@@ -21,28 +21,29 @@ const RedisVersion = "7.4.0"
 // Server is what all commands share. Clients and everything reached through them
 // belong to the event loop; Slow handlers must not touch them.
 type Server struct {
-	Store   *storage.Store
-	Config  *config.Config
-	Table   *Table
-	Log     *slog.Logger
-	Clock   clock.Clock
-	Host    Host
-	Stats   Stats
-	Slowlog Slowlog
-	Latency Latency
-	PubSub  Subscriptions
-	Changes Changes
-	Waiters Waiters
-	RunID   string
-	Started int64 // Unix ms
+	Store    *storage.Store
+	Config   *config.Config
+	Table    *Table
+	Log      *slog.Logger
+	Clock    clock.Clock
+	Host     Host
+	Stats    Stats
+	Slowlog  Slowlog
+	Latency  Latency
+	PubSub   Subscriptions
+	Changes  Changes
+	Waiters  Waiters
+	Tracking Tracking
+	RunID    string
+	Started  int64 // Unix ms
 
 	Clients map[uint64]*Client
 
 	monitors  []*Client   // see MONITOR; belongs to the event loop
 	monitored atomic.Bool // there are some
 
-	tracking atomic.Bool  // latency-tracking
-	hungUp   atomic.Int64 // Unix ms when hangUp last wrote to the log
+	histograms atomic.Bool  // latency-tracking
+	hungUp     atomic.Int64 // Unix ms when hangUp last wrote to the log
 }
 
 // NewServer puts together what commands share; Host is set by the event loop. From
@@ -52,7 +53,8 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), Clients: map[uint64]*Client{},
 	}
-	s.Changes.store, s.Changes.waiters, s.Changes.wake = store, &s.Waiters, s.wake
+	s.Changes.store, s.Changes.waiters, s.Changes.tracking, s.Changes.wake = store, &s.Waiters, &s.Tracking, s.wake
+	s.Tracking.init(s)
 	s.Waiters.server = s
 	s.followConfig()
 	return s
@@ -77,12 +79,15 @@ func (s *Server) followConfig() {
 	monitors := func() {
 		s.Slowlog.configure(cfg.Int("slowlog-log-slower-than"), cfg.Int("slowlog-max-len"))
 		s.Latency.threshold.Store(cfg.Int("latency-monitor-threshold"))
-		s.tracking.Store(cfg.Bool("latency-tracking"))
+		s.histograms.Store(cfg.Bool("latency-tracking"))
 	}
 	events := func() { store.SetEvents(storage.EventClass(cfg.Int("notify-keyspace-events"))) }
 	monitors()
 	events()
 	on(monitors, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold", "latency-tracking")
+	tracked := func() { s.Tracking.max.Store(cfg.Int("tracking-table-max-keys")) }
+	tracked()
+	on(tracked, "tracking-table-max-keys")
 	on(events, "notify-keyspace-events")
 	reserve := func() { store.SetDiskReserve(uint64(cfg.Int("disk-reserve"))) }
 	reserve()
@@ -102,6 +107,7 @@ func (s *Server) Gone(c *Client) {
 	s.PubSub.gone(c)
 	s.Changes.unwatch(c)
 	s.endMonitor(c)
+	s.Tracking.end(c.ID)
 }
 
 // passwordChanged lets everybody in when there is no password any more. Those who are

@@ -63,7 +63,7 @@ func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
 	}
 	stat.calls.Add(1)
 	stat.nanos.Add(int64(took))
-	if s.tracking.Load() {
+	if s.histograms.Load() {
 		stat.latency.add(took)
 	}
 	if took >= s.Slowlog.threshold() && !c.Spec.Is(SkipSlowlog) {

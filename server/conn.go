@@ -29,6 +29,8 @@ func (s *session) Push(lsn uint64, bytes []byte) {
 	case s.closed || s.lingering || s.cut || s.client.Closing:
 	case s == l.current:
 		l.behind = append(l.behind, message{lsn, bytes})
+	case s.parked == parkSlow:
+		l.keep(s, message{lsn, bytes})
 	default:
 		l.push(s, message{lsn, bytes})
 	}

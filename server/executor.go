@@ -115,6 +115,7 @@ func (l *loop) executed(j *job) {
 		mark := s.out.add(j.out.Buf, &l.buffers)
 		l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
 		j.ctx.RunEmitted()
+		l.pushKept(s)
 		l.unpark(s)
 	})
 }

@@ -46,10 +46,11 @@ type loop struct {
 	ctx      commands.Ctx
 	ahead    [][]byte // the keys of commands to come (prefetch)
 	settings settings
-	stale    atomic.Bool // settings are to be read again
-	current  *session    // whose command runs
-	behind   []message   // pushed to it meanwhile
-	inStore  bool        // a command runs: a panic that gets out of it is the store's
+	stale    atomic.Bool        // settings are to be read again
+	current  *session           // whose command runs
+	behind   []message          // pushed to it meanwhile
+	kept     map[*session]*kept // pushed to those whose command the executor runs
+	inStore  bool               // a command runs: a panic that gets out of it is the store's
 	buffers  bufferPool
 	readers  readerPool
 	exec     executor
@@ -97,7 +98,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot wait for sockets: %w", err)
 	}
-	l := &loop{o: o, srv: o.Commands, log: o.Commands.Store.Log(), poll: poll, listeners: listeners}
+	l := &loop{o: o, srv: o.Commands, log: o.Commands.Store.Log(), poll: poll, listeners: listeners, kept: map[*session]*kept{}}
 	l.box.poll = poll
 	for _, ln := range listeners {
 		if err := poll.add(ln.fd); err != nil {
@@ -136,6 +137,7 @@ func (l *loop) run() error {
 		l.timers.fire(l.mono)
 		l.runReleased()
 		l.serveReady()
+		l.srv.Tracking.Broadcast()
 		l.commit()
 		l.write()
 		l.bury()

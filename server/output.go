@@ -145,6 +145,43 @@ func (l *loop) pushBehind(s *session) {
 	l.behind = l.behind[:0]
 }
 
+// kept are messages for a session that come behind the reply to what the executor runs for
+// it. So a client that caches what it reads never hears of a change before it has read.
+type kept struct {
+	messages []message
+	bytes    int
+}
+
+// keep keeps a message until then, within the bound of what may wait for the client.
+func (l *loop) keep(s *session, m message) {
+	k := l.kept[s]
+	if k == nil {
+		k = &kept{}
+		l.kept[s] = k
+	}
+	k.messages = append(k.messages, m)
+	k.bytes += len(m.bytes)
+	if hard := l.outputLimit(s).hard; hard > 0 && s.out.pending()+k.bytes > hard {
+		s.cut = true
+		delete(l.kept, s)
+		l.touch(s)
+	}
+}
+
+// pushKept sends what was kept, behind the reply.
+func (l *loop) pushKept(s *session) {
+	k := l.kept[s]
+	if k == nil {
+		return
+	}
+	delete(l.kept, s)
+	for _, m := range k.messages {
+		if !s.closed && !s.cut {
+			l.push(s, m)
+		}
+	}
+}
+
 // overLimit says whether a session's output has passed its hard limit.
 func (l *loop) overLimit(s *session) bool {
 	hard := l.outputLimit(s).hard

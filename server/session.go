@@ -242,6 +242,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		l.leave(s)
 		c.RunEmitted()
 	case commands.NeedKeys:
+		c.RunEmitted()
 		l.load(s, args)
 	case commands.NeedExecutor:
 		s.parked, s.args = parkSlow, args
@@ -367,6 +368,7 @@ func (l *loop) close(s *session) {
 	l.leave(s)
 	l.srv.Gone(&s.client)
 	l.timers.stop(s.idle)
+	delete(l.kept, s)
 	s.out.drop(&l.buffers)
 	s.reader = nil
 	l.sessions[s.fd] = nil

@@ -9,6 +9,8 @@ type Change struct {
 	// emptied or exchanged.
 	Key []byte
 	LSN uint64 // the log position with which the change is durable
+	By  uint64 // Txn.By of the transaction that made it
+	Due bool   // the key, or elements of it, had reached their deadline: nobody's doing
 }
 
 // Observe has fn told of all that changes from then on, or nobody with nil. It is called at
@@ -28,19 +30,30 @@ func (t *Txn) changing(space uint32, key []byte) {
 	if t.s.observer.Load() == nil {
 		return
 	}
-	if n := len(t.changes); n > 0 && string(t.changes[n-1].Key) == string(key) && t.s.spaces[t.changes[n-1].DB] == space {
-		return // records of one value follow each other
+	if n := len(t.changes); n > t.taken {
+		if last := &t.changes[n-1]; string(last.Key) == string(key) && t.s.spaces[last.DB] == space && last.Due == t.shedding {
+			return // records of one value follow each other
+		}
 	}
 	if db := t.s.dbOf(space); db >= 0 {
-		t.changes = append(t.changes, Change{DB: db, Key: append([]byte{}, key...)})
+		t.changes = append(t.changes, Change{DB: db, Key: append([]byte{}, key...), By: t.By, Due: t.shedding})
 	}
 }
 
 // changingAll notes that a database was emptied or exchanged.
 func (t *Txn) changingAll(db int) {
 	if t.s.observer.Load() != nil {
-		t.changes = append(t.changes, Change{DB: db})
+		t.changes = append(t.changes, Change{DB: db, By: t.By})
 	}
+}
+
+// News are the changes since it was called last, for who wants to know before the
+// transaction ends: their LSN is not known yet. They are valid until the transaction goes
+// on, and End tells of them all the same.
+func (t *Txn) News() []Change {
+	news := t.changes[t.taken:]
+	t.taken = len(t.changes)
+	return news
 }
 
 // Changed says whether the transaction has changed a key that it holds, or removed it because
@@ -63,7 +76,7 @@ func (t *Txn) tell(lsn uint64) {
 		(*fn)(t.changes)
 	}
 	clear(t.changes)
-	t.changes = t.changes[:0]
+	t.changes, t.taken = t.changes[:0], 0
 	if cap(t.changes) > maxKept/64 {
 		t.changes = nil
 	}

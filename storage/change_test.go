@@ -66,3 +66,42 @@ func TestObserve(t *testing.T) {
 		t.Errorf("heard %s, though nobody is to", heard)
 	}
 }
+
+// TestChangeSaysWhose says for whom a transaction makes a change, and that what is due goes
+// for nobody; News gives each change once, however often the key changes.
+func TestChangeSaysWhose(t *testing.T) {
+	h := newHarness(t)
+	defer h.s.Close(false)
+	a, b := h.s.Key(0, []byte("a")), h.s.Key(0, []byte("b"))
+	var heard []string
+	text := func(c Change) string { return fmt.Sprintf("%s by %d due %v", c.Key, c.By, c.Due) }
+	h.s.Observe(func(changes []Change) {
+		for _, c := range changes {
+			heard = append(heard, text(c))
+		}
+	})
+	h.do(func(x *Txn) { x.SetString(a, []byte("1"), h.clock.Now()+10, Event{}) }, a)
+	h.clock.Advance(20 * time.Millisecond)
+	h.do(func(x *Txn) {
+		x.By = 7
+		x.Get(a)
+		x.SetString(a, []byte("2"), 0, Event{})
+		x.SetString(a, []byte("3"), 0, Event{})
+		if news := x.News(); len(news) != 2 || text(news[0]) != "a by 7 due true" || text(news[1]) != "a by 7 due false" {
+			t.Errorf("news %v", news)
+		}
+		if news := x.News(); len(news) != 0 {
+			t.Errorf("the same news again: %v", news)
+		}
+		x.SetString(a, []byte("4"), 0, Event{})
+		x.Delete(b, Event{})
+		if news := x.News(); len(news) != 1 || text(news[0]) != "a by 7 due false" {
+			t.Errorf("news %v", news)
+		}
+	}, a, b)
+	h.do(func(x *Txn) { x.Delete(a, Event{}) }, a)
+	want := "[a by 0 due false a by 7 due true a by 7 due false a by 7 due false a by 0 due false]"
+	if got := fmt.Sprint(heard); got != want {
+		t.Errorf("heard %s, want %s", got, want)
+	}
+}

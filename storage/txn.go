@@ -19,6 +19,8 @@ var ErrWrongType = errors.New("storage: the key holds another type")
 type Txn struct {
 	// NoTouch leaves access times alone.
 	NoTouch bool
+	// By says for whom the transaction runs, until its end: Change tells. 0: for nobody.
+	By uint64
 
 	s      *Store
 	mask   uint64 // shards held
@@ -37,6 +39,9 @@ type Txn struct {
 	flush   bool    // databases were emptied or exchanged
 	events  []Happened
 	changes []Change // for the observer
+	taken   int      // of changes: by News
+	// shedding says that what changes at present does so because it is due.
+	shedding bool
 }
 
 // touched is a key that the batch's LSN has to be noted for.
@@ -174,6 +179,7 @@ const maxKept = 1 << 20
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
 	t.seen, t.reaped, t.cost, t.logged, t.NoTouch, t.flush = 0, nil, 0, 0, false, false
+	t.By, t.shedding = 0, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}
@@ -211,12 +217,14 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 		return p, sl, c
 	}
 	if due := p.due(*c); due != 0 && due <= t.now {
+		t.shedding = true
 		if d := p.deadline(*c); d != 0 && d <= t.now {
 			t.keyRecord(recDelete, p, k.Name)
 			t.expire(p, sl, c, k)
 		} else {
 			t.shed(p, sl, c, k, math.MaxInt)
 		}
+		t.shedding = false
 		return p, sl, p.find(sl, k)
 	}
 	t.seen = max(t.seen, p.lsn(*c))

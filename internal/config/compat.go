@@ -93,7 +93,6 @@ var compat = []option{
 
 	tuneText("acl-pubsub-default", "resetchannels"),
 	tuneInt("acllog-max-len", "", "128"),
-	tuneInt("tracking-table-max-keys", "", "1000000"),
 	tuneText("supervised", "no"),
 	tuneText("syslog-ident", "keyp"),
 	tuneText("syslog-facility", "local0"),

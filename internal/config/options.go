@@ -95,6 +95,9 @@ var options = []option{
 		def:  "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
 		help: "CLASS HARD SOFT SECONDS: output that may wait for a client of class normal, replica or pubsub"},
 
+	{name: "tracking-table-max-keys", group: groupClients, kind: kindInt, def: "1000000",
+		help: "keys remembered for CLIENT TRACKING; 0: no bound"},
+
 	{name: "notify-keyspace-events", group: groupExpiry, kind: kindCustom, parse: readEvents, lines: quotedLine,
 		help: "events to publish: letters of Ag$lshzxeKEtmdn"},
 	{name: "busy-reply-threshold", alias: "lua-time-limit", group: groupExpiry, kind: kindInt, def: "5000",

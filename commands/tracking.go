@@ -1,0 +1,391 @@
+package commands
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"keyp/server/resp"
+	"keyp/storage"
+)
+
+// Tracking tells clients which of the keys in their own caches have changed (CLIENT
+// TRACKING). It remembers which client has read which key, by the key's name alone, as Redis
+// does: a key of the same name in another database counts as the same. Clients that ask for
+// all keys with some prefix (BCAST) are told without that, once in each pass of the loop.
+//
+// No client is left with an old value:
+//
+//   - What a command reads is remembered before its transaction ends, so whoever changes the
+//     key afterwards finds it remembered.
+//   - What a command changes is taken out of the table as it ends, before what it reads goes
+//     in: within EXEC or a script only what changes after a read ends what was read. What
+//     nobody's command changes (the reaper) comes by way of Changes.
+//   - The message goes behind the reply of the command that its client has running, and
+//     leaves when the change is durable.
+//
+// Any goroutine may run a command, so mu guards all. Messages are sent by the loop.
+type Tracking struct {
+	server *Server
+	active atomic.Bool // somebody tracks
+	max    atomic.Int64
+
+	mu       sync.Mutex
+	trackers map[uint64]*tracker // by the client's id
+	keys     map[string]readers  // who may have the key in its cache
+	items    int                 // of all keys together
+	prefixes []*prefix           // sorted
+	pending  bool                // some prefix has keys that are not told yet
+}
+
+// trackMode are CLIENT TRACKING's options and state.
+type trackMode uint8
+
+const (
+	trackBcast trackMode = 1 << iota
+	trackOptIn
+	trackOptOut
+	trackNoLoop
+	trackCaching // CLIENT CACHING was the last command
+	trackBroken  // the client that messages are to go to is gone
+)
+
+// is says whether any of these is on.
+func (m trackMode) is(any trackMode) bool { return m&any != 0 }
+
+// tracker is a client that tracks.
+type tracker struct {
+	mode     trackMode
+	redirect uint64   // the client that messages go to; 0: itself
+	prefixes []string // of BCAST, sorted
+}
+
+// prefix is what clients with BCAST ask for.
+type prefix struct {
+	text    string
+	clients map[uint64]bool
+	// keys changed since the last Broadcast, each by the client that changed it last.
+	keys map[string]uint64
+	lsn  uint64 // with which all of that is durable
+}
+
+// hit is a key of which somebody is to be told; everybody of all keys, if all is set.
+type hit struct {
+	key     string
+	all     bool
+	by      uint64 // the client that changed it; 0: nobody
+	readers readers
+}
+
+// evictTurn bounds how many keys leave a table that is too large with one command.
+const evictTurn = 100
+
+func (t *Tracking) init(s *Server) {
+	t.server, t.trackers, t.keys = s, map[uint64]*tracker{}, map[string]readers{}
+}
+
+// ran takes in what a command changed and read. It is called before the transaction ends;
+// done is false if the command is going to run again.
+func (t *Tracking) ran(c *Ctx, done bool) {
+	if !t.active.Load() || c.Txn == nil {
+		return
+	}
+	c.Txn.Settle()
+	news := c.Txn.News()
+	t.mu.Lock()
+	hits := t.take(nil, news)
+	if tr := t.trackers[c.Client.ID]; tr != nil && done {
+		if c.Spec.Is(ReadOnly) && c.Spec.Group != Scripting {
+			hits = t.remember(hits, c.Client.ID, tr, c.Keys)
+		}
+		if !c.Spec.isClient() {
+			tr.mode &^= trackCaching
+		}
+	}
+	t.mu.Unlock()
+	if told := hits; len(told) > 0 {
+		c.Emit(func(lsn uint64) { t.send(told, lsn) })
+	}
+}
+
+// isClient says whether the command is CLIENT, after which CLIENT CACHING still holds.
+func (s *Spec) isClient() bool { return s.parent != nil && s.parent.Name == "CLIENT" }
+
+// changed takes in what nobody's command changed.
+func (t *Tracking) changed(changes []storage.Change) {
+	if !t.active.Load() {
+		return
+	}
+	for i := range changes {
+		if changes[i].By != 0 {
+			continue // ran has seen it
+		}
+		t.mu.Lock()
+		hits := t.take(nil, changes[i:i+1])
+		t.mu.Unlock()
+		t.send(hits, changes[i].LSN)
+	}
+}
+
+// take takes changed keys out of the table and adds them to hits, if somebody is to be told.
+// A client with NOLOOP stays there with what it changes by itself.
+func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
+	for i := range changes {
+		c := &changes[i]
+		if c.Key == nil {
+			if n := len(hits); n == 0 || !hits[n-1].all {
+				hits = append(hits, hit{all: true})
+			}
+			clear(t.keys)
+			t.items = 0
+			continue
+		}
+		known, ok := t.keys[string(c.Key)]
+		if !ok && !t.broadcasts(c.Key) {
+			continue
+		}
+		h := hit{key: string(c.Key), by: c.By, readers: known}
+		if c.Due {
+			h.by = 0
+		}
+		t.forget(h.key)
+		if tr := t.trackers[h.by]; tr != nil && tr.mode.is(trackNoLoop) && h.readers.has(h.by) {
+			t.note(h.key, h.by)
+		}
+		hits = append(hits, h)
+	}
+	return hits
+}
+
+// remember notes that a client has read keys. Where the table is full others leave it, which
+// are hits then: their readers cannot be told later.
+func (t *Tracking) remember(hits []hit, id uint64, tr *tracker, keys []storage.Key) []hit {
+	caching := tr.mode.is(trackCaching)
+	if tr.mode.is(trackBcast) || tr.mode.is(trackOptIn) && !caching || tr.mode.is(trackOptOut) && caching {
+		return hits
+	}
+	for _, k := range keys {
+		if !t.keys[string(k.Name)].has(id) {
+			t.note(string(k.Name), id)
+		}
+	}
+	limit := t.max.Load()
+	for n := 0; limit > 0 && int64(len(t.keys)) > limit && n < evictTurn+len(keys); n++ {
+		for key, r := range t.keys { // one of them, whichever
+			hits = append(hits, hit{key: key, readers: r})
+			t.forget(key)
+			break
+		}
+	}
+	return hits
+}
+
+// note adds a client to a key's readers.
+func (t *Tracking) note(key string, id uint64) {
+	r := t.keys[key]
+	if r.add(id) {
+		t.keys[key] = r
+		t.items++
+	}
+}
+
+// forget takes a key out of the table.
+func (t *Tracking) forget(key string) {
+	t.items -= t.keys[key].len()
+	delete(t.keys, key)
+}
+
+// broadcasts says whether a client asks for all keys with a prefix that the key has.
+func (t *Tracking) broadcasts(key []byte) bool {
+	return slices.ContainsFunc(t.prefixes, func(p *prefix) bool { return bytes.HasPrefix(key, []byte(p.text)) })
+}
+
+// send tells those whom hits concern, when the log is durable to lsn. The loop calls it.
+func (t *Tracking) send(hits []hit, lsn uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range hits {
+		h := &hits[i]
+		m := &invalidation{lsn: lsn}
+		if h.all {
+			for id, tr := range t.trackers {
+				t.tell(id, tr, m)
+			}
+			continue
+		}
+		m.keys = []string{h.key}
+		for id := range h.readers.all {
+			tr := t.trackers[id]
+			if tr == nil || tr.mode.is(trackBcast) || id == h.by && tr.mode.is(trackNoLoop) {
+				continue
+			}
+			t.tell(id, tr, m)
+		}
+		for _, p := range t.prefixes {
+			if strings.HasPrefix(h.key, p.text) {
+				p.keys[h.key] = h.by
+				p.lsn = max(p.lsn, lsn)
+				t.pending = true
+			}
+		}
+	}
+}
+
+// Broadcast tells the clients with BCAST what changed since it was called last. The loop
+// calls it in each pass.
+func (t *Tracking) Broadcast() {
+	if !t.active.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.pending {
+		return
+	}
+	t.pending = false
+	for _, p := range t.prefixes {
+		if len(p.keys) == 0 {
+			continue
+		}
+		common := &invalidation{lsn: p.lsn, keys: slices.Sorted(maps.Keys(p.keys))}
+		for id := range p.clients {
+			tr, m := t.trackers[id], common
+			if tr.mode.is(trackNoLoop) {
+				others := slices.DeleteFunc(slices.Clone(m.keys), func(key string) bool { return p.keys[key] == id })
+				m = &invalidation{lsn: p.lsn, keys: others}
+			}
+			if len(m.keys) > 0 {
+				t.tell(id, tr, m)
+			}
+		}
+		p.keys, p.lsn = map[string]uint64{}, 0
+	}
+}
+
+// tell sends a message to a client that tracks, or to the one that it named.
+func (t *Tracking) tell(id uint64, tr *tracker, m *invalidation) {
+	to := t.server.Clients[id]
+	if to == nil || to.Conn == nil {
+		return
+	}
+	if tr.redirect != 0 {
+		other := t.server.Clients[tr.redirect]
+		if other == nil || other.Conn == nil {
+			tr.mode |= trackBroken
+			if to.Proto >= 3 {
+				to.Conn.Push(m.lsn, redirectBroken(tr.redirect))
+			}
+			return
+		}
+		to = other
+	}
+	switch {
+	case to.Proto >= 3:
+		to.Conn.Push(m.lsn, m.push())
+	case tr.redirect != 0 && to.Subscribed():
+		to.Conn.Push(m.lsn, m.message())
+	}
+}
+
+// invalidation is a message: these keys have changed, or with none any may have.
+type invalidation struct {
+	lsn                      uint64
+	keys                     []string
+	encodedPush, encodedText []byte
+}
+
+// push is the message in RESP3.
+func (m *invalidation) push() []byte {
+	if m.encodedPush == nil {
+		w := resp.Writer{Proto: 3}
+		w.Push(2)
+		w.BulkString("invalidate")
+		m.encodedPush = m.appendKeys(&w)
+	}
+	return m.encodedPush
+}
+
+// message is the message in RESP2: one of a channel.
+func (m *invalidation) message() []byte {
+	if m.encodedText == nil {
+		w := resp.Writer{Proto: 2}
+		w.Array(3)
+		w.BulkString("message")
+		w.BulkString("__redis__:invalidate")
+		m.encodedText = m.appendKeys(&w)
+	}
+	return m.encodedText
+}
+
+func (m *invalidation) appendKeys(w *resp.Writer) []byte {
+	if len(m.keys) == 0 {
+		w.Null()
+		return w.Buf
+	}
+	w.Array(len(m.keys))
+	for _, key := range m.keys {
+		w.BulkString(key)
+	}
+	return w.Buf
+}
+
+// redirectBroken tells a client that the one its messages are to go to is gone.
+func redirectBroken(id uint64) []byte {
+	w := resp.Writer{Proto: 3}
+	w.Push(2)
+	w.BulkString("tracking-redir-broken")
+	w.Int(int64(id))
+	return w.Buf
+}
+
+// readers are ids of clients. Most keys have few.
+type readers struct {
+	few  []uint64
+	many map[uint64]struct{} // instead, from fewReaders on
+}
+
+const fewReaders = 16
+
+func (r readers) len() int { return len(r.few) + len(r.many) }
+
+func (r readers) has(id uint64) bool {
+	_, ok := r.many[id]
+	return ok || slices.Contains(r.few, id)
+}
+
+// add reports whether the id is new.
+func (r *readers) add(id uint64) bool {
+	if r.has(id) {
+		return false
+	}
+	switch {
+	case r.many != nil:
+		r.many[id] = struct{}{}
+	case len(r.few) < fewReaders:
+		r.few = append(r.few, id)
+	default:
+		r.many = make(map[uint64]struct{}, 2*fewReaders)
+		for _, other := range r.few {
+			r.many[other] = struct{}{}
+		}
+		r.many[id], r.few = struct{}{}, nil
+	}
+	return true
+}
+
+// all gives each id.
+func (r readers) all(yield func(uint64) bool) {
+	for _, id := range r.few {
+		if !yield(id) {
+			return
+		}
+	}
+	for id := range r.many {
+		if !yield(id) {
+			return
+		}
+	}
+}

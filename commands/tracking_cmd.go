@@ -1,0 +1,277 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The errors of CLIENT TRACKING and CACHING.
+const (
+	errTrackTwice    Error = "ERR A client can only redirect to a single other client"
+	errTrackNobody   Error = "ERR The client ID you want redirect to does not exist"
+	errTrackPrefix   Error = "ERR PREFIX option requires BCAST mode to be enabled"
+	errTrackSwitch   Error = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
+	errTrackBcastOpt Error = "ERR OPTIN and OPTOUT are not compatible with BCAST"
+	errTrackOpts     Error = "ERR You can't use both OPTIN and OPTOUT"
+	errTrackOpt      Error = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
+	errCachingOff    Error = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+	errCachingYes    Error = "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."
+	errCachingNo     Error = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
+)
+
+func clientTracking(c *Ctx) error {
+	t, id := &c.Server.Tracking, c.Client.ID
+	asked, err := c.trackOptions()
+	if err != nil {
+		return err
+	}
+	switch {
+	case isWord(c.Arg(2), "ON"):
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if err := t.trackers[id].mayBecome(asked); err != nil {
+			return err
+		}
+		t.begin(id, asked)
+	case isWord(c.Arg(2), "OFF"):
+		t.end(id)
+	default:
+		return ErrSyntax
+	}
+	c.Out.OK()
+	return nil
+}
+
+// trackOptions reads what stands behind ON or OFF. Prefixes are in the order given.
+func (c *Ctx) trackOptions() (asked tracker, err error) {
+	a := c.Cursor(3)
+	for a.More() {
+		switch {
+		case a.Len() >= 2 && a.Word("REDIRECT"):
+			if asked.redirect != 0 {
+				return asked, errTrackTwice
+			}
+			asked.redirect = uint64(a.Int())
+			if a.Err() == nil && c.Server.Clients[asked.redirect] == nil {
+				return asked, errTrackNobody
+			}
+		case a.Len() >= 2 && a.Word("PREFIX"):
+			asked.prefixes = append(asked.prefixes, string(a.Bytes()))
+		case a.Word("BCAST"):
+			asked.mode |= trackBcast
+		case a.Word("OPTIN"):
+			asked.mode |= trackOptIn
+		case a.Word("OPTOUT"):
+			asked.mode |= trackOptOut
+		case a.Word("NOLOOP"):
+			asked.mode |= trackNoLoop
+		default:
+			return asked, ErrSyntax
+		}
+	}
+	return asked, a.Err()
+}
+
+// mayBecome says why a client that tracks as tr, or does not when it is nil, cannot do as
+// asked.
+func (tr *tracker) mayBecome(asked tracker) error {
+	var old trackMode
+	if tr != nil {
+		old = tr.mode
+	}
+	switch {
+	case !asked.mode.is(trackBcast) && len(asked.prefixes) > 0:
+		return errTrackPrefix
+	case tr != nil && old.is(trackBcast) != asked.mode.is(trackBcast):
+		return errTrackSwitch
+	case asked.mode.is(trackBcast) && asked.mode.is(trackOptIn|trackOptOut):
+		return errTrackBcastOpt
+	case asked.mode.is(trackOptIn) && asked.mode.is(trackOptOut):
+		return errTrackOpts
+	case asked.mode.is(trackOptIn) && old.is(trackOptOut), asked.mode.is(trackOptOut) && old.is(trackOptIn):
+		return errTrackOpt
+	}
+	for i, p := range asked.prefixes {
+		if tr != nil {
+			if other, found := overlapping(tr.prefixes, p); found {
+				return errPrefixes(p, "an existing", other)
+			}
+		}
+		if other, found := overlapping(asked.prefixes[i+1:], p); found {
+			return errPrefixes(p, "another provided", other)
+		}
+	}
+	return nil
+}
+
+// overlapping finds one of list that begins with p or is what p begins with.
+func overlapping(list []string, p string) (other string, found bool) {
+	for _, other := range list {
+		if strings.HasPrefix(other, p) || strings.HasPrefix(p, other) {
+			return other, true
+		}
+	}
+	return "", false
+}
+
+func errPrefixes(p, which, other string) Error {
+	return Error(fmt.Sprintf("ERR Prefix '%s' overlaps with %s prefix '%s'. Prefixes for a single client must not overlap.",
+		clip([]byte(p), len(p)), which, clip([]byte(other), len(other))))
+}
+
+// begin has a client track, or track in another way: prefixes are added to those it has. mu
+// is held.
+func (t *Tracking) begin(id uint64, asked tracker) {
+	tr := t.trackers[id]
+	if tr == nil {
+		tr = &tracker{}
+		t.trackers[id] = tr
+		if !t.active.Swap(true) {
+			t.server.Changes.Want(1)
+		}
+	}
+	tr.mode, tr.redirect = asked.mode|tr.mode&trackCaching, asked.redirect
+	if !asked.mode.is(trackBcast) {
+		return
+	}
+	if len(asked.prefixes) == 0 {
+		asked.prefixes = []string{""}
+	}
+	for _, text := range asked.prefixes {
+		if at, found := slices.BinarySearch(tr.prefixes, text); !found {
+			tr.prefixes = slices.Insert(tr.prefixes, at, text)
+		}
+		t.prefix(text).clients[id] = true
+	}
+}
+
+// prefix finds or makes a prefix. mu is held.
+func (t *Tracking) prefix(text string) *prefix {
+	at, found := t.findPrefix(text)
+	if !found {
+		t.prefixes = slices.Insert(t.prefixes, at, &prefix{text: text, clients: map[uint64]bool{}, keys: map[string]uint64{}})
+	}
+	return t.prefixes[at]
+}
+
+func (t *Tracking) findPrefix(text string) (at int, found bool) {
+	return slices.BinarySearchFunc(t.prefixes, text, func(p *prefix, text string) int { return strings.Compare(p.text, text) })
+}
+
+// end ends a client's tracking, if it tracks. What it has read stays in the table until it
+// changes, or until nobody tracks.
+func (t *Tracking) end(id uint64) {
+	if !t.active.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tr := t.trackers[id]
+	if tr == nil {
+		return
+	}
+	delete(t.trackers, id)
+	for _, text := range tr.prefixes {
+		at, _ := t.findPrefix(text)
+		delete(t.prefixes[at].clients, id)
+		if len(t.prefixes[at].clients) == 0 {
+			t.prefixes = slices.Delete(t.prefixes, at, at+1)
+		}
+	}
+	if len(t.trackers) == 0 {
+		t.keys, t.items = map[string]readers{}, 0
+		t.active.Store(false)
+		t.server.Changes.Want(-1)
+	}
+}
+
+// of gives how a client tracks.
+func (t *Tracking) of(id uint64) (tr tracker, on bool) {
+	if !t.active.Load() {
+		return tr, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if found := t.trackers[id]; found != nil {
+		return *found, true
+	}
+	return tr, false
+}
+
+// trackingTotals are INFO's figures.
+type trackingTotals struct{ clients, keys, items, prefixes int64 }
+
+func (t *Tracking) totals() trackingTotals {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return trackingTotals{int64(len(t.trackers)), int64(len(t.keys)), int64(t.items), int64(len(t.prefixes))}
+}
+
+func clientCaching(c *Ctx) error {
+	t := &c.Server.Tracking
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tr := t.trackers[c.Client.ID]
+	switch {
+	case tr == nil:
+		return errCachingOff
+	case isWord(c.Arg(2), "YES"):
+		if !tr.mode.is(trackOptIn) {
+			return errCachingYes
+		}
+	case isWord(c.Arg(2), "NO"):
+		if !tr.mode.is(trackOptOut) {
+			return errCachingNo
+		}
+	default:
+		return ErrSyntax
+	}
+	tr.mode |= trackCaching
+	c.Out.OK()
+	return nil
+}
+
+// redirection is where a client's messages go: -1 without tracking, 0 to itself.
+func (t *Tracking) redirection(id uint64) int64 {
+	tr, on := t.of(id)
+	if !on {
+		return -1
+	}
+	return int64(tr.redirect)
+}
+
+func clientTrackingInfo(c *Ctx) error {
+	tr, on := c.Server.Tracking.of(c.Client.ID)
+	flags := []string{"off"}
+	if on {
+		flags[0] = "on"
+	}
+	for _, f := range []struct {
+		mode trackMode
+		word string
+	}{
+		{trackBcast, "bcast"},
+		{trackOptIn, "optin"}, {trackOptIn | trackCaching, "caching-yes"},
+		{trackOptOut, "optout"}, {trackOptOut | trackCaching, "caching-no"},
+		{trackNoLoop, "noloop"}, {trackBroken, "broken_redirect"},
+	} {
+		if tr.mode&f.mode == f.mode {
+			flags = append(flags, f.word)
+		}
+	}
+	c.Out.Map(3)
+	c.Out.BulkString("flags")
+	c.Out.Set(len(flags))
+	for _, word := range flags {
+		c.Out.BulkString(word)
+	}
+	c.Out.BulkString("redirect")
+	c.Out.Int(c.Server.Tracking.redirection(c.Client.ID))
+	c.Out.BulkString("prefixes")
+	c.Out.Array(len(tr.prefixes))
+	for _, p := range tr.prefixes {
+		c.Out.BulkString(p)
+	}
+	return nil
+}

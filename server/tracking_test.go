@@ -1,0 +1,120 @@
+package server
+
+import (
+	"strings"
+	"testing"
+)
+
+// tracks makes a connection in RESP3 that tracks with these options.
+func (ts *testServer) tracks(options string) *client {
+	ts.t.Helper()
+	c := ts.dial()
+	c.do("HELLO 3")
+	if got := c.do("CLIENT TRACKING ON " + options); got != "+OK" {
+		ts.t.Fatal(got)
+	}
+	return c
+}
+
+// TestTrackingTells: of what others change, of what the client changes by itself behind the
+// reply, and of what expires with nobody's doing.
+func TestTrackingTells(t *testing.T) {
+	ts := start(t)
+	a, all, b := ts.tracks(""), ts.tracks("BCAST"), ts.dial()
+	b.do("MSET k 1 l 1")
+	all.expect(">2 invalidate *2 k l")
+	a.send("GET k\nSET k 2\nGET k\nMULTIPLY\n")
+	a.expect("1", "+OK", ">2 invalidate *1 k", "2", "-ERR unknown command 'MULTIPLY', with args beginning with: ")
+	all.expect(">2 invalidate *1 k")
+	b.do("SET k 3")
+	a.expect(">2 invalidate *1 k")
+	all.expect(">2 invalidate *1 k")
+	b.do("SET short 1 PX 30")
+	all.expect(">2 invalidate *1 short")
+	a.do("GET short")
+	a.expect(">2 invalidate *1 short")
+	all.expect(">2 invalidate *1 short")
+	b.do("FLUSHALL")
+	a.expect(">2 invalidate _")
+	all.expect(">2 invalidate _")
+}
+
+// TestTrackingBehindTheExecutor: what changes while the executor runs a client's command is
+// told behind the reply, which may show what was there before.
+func TestTrackingBehindTheExecutor(t *testing.T) {
+	ts := start(t)
+	a, b := ts.tracks(""), ts.dial()
+	s := ts.sessionOf(a)
+	a.do("GET k")
+	a.send("DEBUG SLEEP 0.2\nGET k\n")
+	eventually(t, "the command runs", func() (runs bool) {
+		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
+		return runs
+	})
+	b.do("SET k 1")
+	a.expect("+OK", ">2 invalidate *1 k", "1")
+	ts.onLoop(func(l *loop) {
+		if len(l.kept) > 0 {
+			t.Error("messages are kept for nobody")
+		}
+	})
+}
+
+// TestTrackingKeepsLittle: what is kept for a client counts as its output.
+func TestTrackingKeepsLittle(t *testing.T) {
+	ts := start(t)
+	b := ts.dial()
+	if got := b.do(`CONFIG SET client-output-buffer-limit "normal 100000 0 0"`); got != "+OK" {
+		t.Fatal(got)
+	}
+	a := ts.tracks("BCAST")
+	s := ts.sessionOf(a)
+	a.send("DEBUG SLEEP 0.3\n")
+	eventually(t, "the command runs", func() (runs bool) {
+		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
+		return runs
+	})
+	for range 20 {
+		b.do("SET " + strings.Repeat("k", 10000) + " v")
+	}
+	eventually(t, "the client is cut", func() (cut bool) {
+		ts.onLoop(func(l *loop) { cut = s.closed && len(l.kept) == 0 })
+		return cut
+	})
+}
+
+// TestTrackingWaitsForTheLog: that a key has changed is told when no crash can undo it, and
+// so is, to the client that changed it, what stands behind its reply.
+func TestTrackingWaitsForTheLog(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	a, b := ts.tracks(""), ts.dial()
+	s := ts.sessionOf(a)
+	a.do("GET k")
+	slowDisk(t, ts, d)
+	gate := make(chan struct{})
+	d.gate.Store(&gate)
+	b.send("SET k 1\n")
+	eventually(t, "the message waits", func() (waits bool) {
+		ts.onLoop(func(l *loop) { waits = len(s.out.waits) > 0 && len(s.out.ready(l.durable)) == 0 })
+		return waits
+	})
+	d.gate.Store(nil)
+	close(gate)
+	a.expect(">2 invalidate *1 k")
+	b.expect("+OK")
+}
+
+// TestTrackingEnds: with the connection, and with RESET.
+func TestTrackingEnds(t *testing.T) {
+	ts := start(t)
+	a, b, c := ts.tracks(""), ts.tracks("BCAST PREFIX x"), ts.dial()
+	c.do("HELLO 3")
+	a.do("GET k")
+	_ = b.Close()
+	a.send("RESET\n")
+	a.expect("+RESET")
+	eventually(t, "nobody tracks", func() bool { return strings.Contains(c.do("INFO clients"), "tracking_clients:0") })
+	c.do("SET k 1")
+	a.do("PING")
+}
