@@ -149,6 +149,15 @@ type standIn struct {
 	busy   bool // it can't run
 }
 
+// standIns run as again says.
+type standIns struct {
+	again func(*Client)
+	loads []func(bool)
+}
+
+func (s *standIns) Again(w *Waiter)                     { s.again(w.Client) }
+func (s *standIns) Load(_ storage.Key, done func(bool)) { s.loads = append(s.loads, done) }
+
 // TestWaiters: the first of a key's line comes first, one for each value; a line for
 // another type stays where it is, and so does whoever stands behind one that is busy.
 func TestWaiters(t *testing.T) {
@@ -167,7 +176,7 @@ func TestWaiters(t *testing.T) {
 		s.waiter = ws.Add(c, w)
 		return s
 	}
-	again := func(c *Client) {
+	host := &standIns{again: func(c *Client) {
 		s := by[c]
 		if s.busy {
 			return
@@ -177,12 +186,12 @@ func TestWaiters(t *testing.T) {
 		if strings.HasPrefix(s.name, "taker") {
 			h.do("DEL", "a", "b")
 		}
-	}
+	}}
 	serve := func(want string) {
 		t.Helper()
 		served = nil
 		h.server.Changes.Deliver()
-		ws.Serve(h.store.NewTxn(), again)
+		ws.Serve(h.store.NewTxn(), host)
 		if got := strings.Join(served, " "); got != want {
 			t.Errorf("served %q, want %q", got, want)
 		}
@@ -246,16 +255,16 @@ func TestWaitersCost(t *testing.T) {
 		add()
 	}
 	ran := 0
-	again := func(c *Client) {
+	host := &standIns{again: func(c *Client) {
 		ran++
 		ws.Remove(waiters[c])
 		delete(waiters, c)
 		h.do("LPOP", "k")
-	}
+	}}
 	for range 1000 {
 		h.do("RPUSH", "k", "x")
 		h.server.Changes.Deliver()
-		ws.Serve(txn, again)
+		ws.Serve(txn, host)
 	}
 	if ran != 1000 || ws.clients.Load() != 0 {
 		t.Errorf("%d pushes ran %d commands, %d wait", 1000, ran, ws.clients.Load())

@@ -16,7 +16,7 @@ import (
 // ended, and the first of the line that is for the type it holds runs its command again,
 // and the next one, until the key holds nothing for anybody. Ready keys come in the order
 // in which they changed; what a served command changes comes behind those. A waiter leaves
-// its lines when its command has a reply, and only then: whoever has to read keys from
+// its lines when its command has a reply, and only then: whoever has other keys read from
 // disk first keeps its place, and those behind it wait.
 type Waiters struct {
 	server  *Server
@@ -25,6 +25,16 @@ type Waiters struct {
 	serving bool
 
 	clients, timed, awaited atomic.Int64 // clients, those with a timeout, and keys
+}
+
+// WaiterHost is the event loop, as Waiters need it.
+type WaiterHost interface {
+	// Again runs a waiter's command once more, unless keys are being read from disk for it,
+	// and removes the waiter when there is a reply.
+	Again(w *Waiter)
+	// Load reads a key from disk and then calls done on the loop, with false if it can't be
+	// read: those who wait for it go on waiting.
+	Load(k storage.Key, done func(read bool))
 }
 
 // Waiter is one waiting client.
@@ -41,6 +51,7 @@ type awaited struct {
 	lines  [object.TypeZSet + 1]line // by type
 	places int                       // in all lines
 	ready  bool                      // in Waiters.ready
+	loads  bool                      // being read from disk
 }
 
 // line is a key's waiters for one type, the first comer first.
@@ -143,7 +154,8 @@ func (ws *Waiters) changed(change storage.Change) {
 	}
 }
 
-// LookAgain has all keys of a waiter looked at again: it held up those behind it.
+// LookAgain has all keys of a waiter looked at again: it could not run, and so held up
+// those behind it.
 func (ws *Waiters) LookAgain(w *Waiter) {
 	for i := range w.places {
 		ws.makeReady(w.places[i].at)
@@ -157,19 +169,17 @@ func (ws *Waiters) makeReady(a *awaited) {
 	}
 }
 
-// Serve looks at the keys that are ready. again runs a client's command once more, unless
-// it is running already (it has keys read from disk), and removes the waiter when there is
-// a reply. The transaction is idle, and again may use it. What again changes is served
-// too, by this call.
-func (ws *Waiters) Serve(t *storage.Txn, again func(*Client)) {
-	if ws.serving || len(ws.ready) == 0 {
+// Serve looks at the keys that are ready. The transaction is idle, and whatever Again does
+// may use it. What that changes is served too, by this call.
+func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
+	if ws.serving {
 		return
 	}
 	ws.serving = true
 	defer func() { ws.serving = false }()
 	for i := 0; i < len(ws.ready); i++ {
 		ws.ready[i].ready = false
-		ws.serve(ws.ready[i], t, again)
+		ws.serve(ws.ready[i], t, host)
 	}
 	clear(ws.ready)
 	if ws.ready = ws.ready[:0]; cap(ws.ready) > maxReadyKept {
@@ -182,26 +192,34 @@ const maxReadyKept = 1024
 
 // serve has those who wait for a key run again, until the first of the line stays where
 // it is.
-func (ws *Waiters) serve(a *awaited, t *storage.Txn, again func(*Client)) {
+func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 	for a.places > 0 {
 		typ, known := ws.server.typeOf(a.key, t)
 		if !known {
-			// Their commands say what they need read, and look again when it is there.
-			for i := range a.lines {
-				if first := a.lines[i].first; first != nil {
-					again(first.by.Client)
-				}
-			}
+			ws.load(a, host)
 			return
 		}
 		first := a.lines[typ].first
 		if first == nil {
 			return
 		}
-		again(first.by.Client)
+		host.Again(first.by)
 		if a.lines[typ].first == first {
 			return
 		}
+	}
+}
+
+// load has a key read from disk and then looked at again.
+func (ws *Waiters) load(a *awaited, host WaiterHost) {
+	if !a.loads {
+		a.loads = true
+		host.Load(a.key, func(read bool) {
+			a.loads = false
+			if read {
+				ws.makeReady(a)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyp/commands"
+	"keyp/storage"
 )
 
 // maxWait bounds the timer of a blocking command, in milliseconds, where it would
@@ -15,34 +16,24 @@ const maxWait = 1 << 42
 // blocked is what a session knows of its blocking command while that has no reply.
 //
 // The session is parked (parkBlocked) in its places of commands.Waiters and reads nothing
-// from its client. When one of its keys is ready its command runs again, and may have keys
-// read from disk first; meanwhile it is parked for that instead, and keeps its places.
+// from its client. When one of its keys is ready its command runs again. If that needs keys
+// which are only on disk, they are read, and its turn comes again; it may end meanwhile.
 type blocked struct {
 	waiter *commands.Waiter
 	spec   *commands.Spec
 	timer  timer // not set without a timeout
-	// over and unblocked say that the wait has ended while the command could not be
-	// answered: it is unless it finds something now.
-	over, unblocked bool
-	// skipped says that the session could not run its command when it was its turn, so that
-	// those behind it in its lines wait for it.
-	skipped bool
+	loads  bool  // keys are being read for it
 }
 
 // block parks a session whose command waits; it may have waited before.
 func (l *loop) block(s *session, args [][]byte) {
 	s.tries, s.client.Last = 0, l.ctx.Spec
-	switch b := s.blocked; {
+	switch {
 	case l.stopping || s.eof || s.readToEnd:
 		l.hangUp(s)
 		return
-	case b != nil && b.over:
-		s.args = args
-		l.endWait(s, b.unblocked)
-		return
-	case b != nil:
+	case s.blocked != nil:
 		s.parked, s.args = parkBlocked, args
-		l.letPass(b)
 		return
 	}
 	if s.reader != nil && s.reader.Buffered() == 0 {
@@ -54,23 +45,14 @@ func (l *loop) block(s *session, args [][]byte) {
 	b := &blocked{waiter: l.srv.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec}
 	s.parked, s.args, s.blocked = parkBlocked, args, b
 	if wait.Timeout > 0 {
-		b.timer.run = func() { l.unblock(s, false) }
+		b.timer.run = func() { l.endWait(s, false) }
 		l.timers.set(&b.timer, l.o.Clock.Mono()+time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
 	}
 	wait.Keys = nil // their names are the client's
 }
 
-// unblock ends a session's wait as if the time were up, or with an error.
-func (l *loop) unblock(s *session, withError bool) {
-	if s.parked == parkBlocked {
-		l.endWait(s, withError)
-		return
-	}
-	s.blocked.over, s.blocked.unblocked = true, withError
-}
-
-// endWait answers a blocking command that found nothing. Another session's command may be
-// running.
+// endWait answers a blocking command that found nothing: that the time is up, or that CLIENT
+// UNBLOCK … ERROR said so. Another session's command may be running.
 func (l *loop) endWait(s *session, withError bool) {
 	s.out.begin(&l.buffers)
 	s.out.w.Proto = s.client.Proto
@@ -100,18 +82,12 @@ func (l *loop) leave(s *session) {
 		return
 	}
 	s.blocked = nil
-	l.letPass(b)
-	l.srv.Waiters.Remove(b.waiter)
-	l.timers.stop(&b.timer)
-}
-
-// letPass has the keys looked at again for those that a session held up.
-func (l *loop) letPass(b *blocked) {
-	if b.skipped {
-		b.skipped = false
+	if b.loads { // it held up those behind it
 		l.srv.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
+	l.srv.Waiters.Remove(b.waiter)
+	l.timers.stop(&b.timer)
 }
 
 // deliver tells those who wait for changes what has changed, and serves those whose
@@ -123,21 +99,49 @@ func (l *loop) deliver() {
 		return
 	}
 	defer func() {
-		if p := recover(); p != nil { // of the store: again has its own guard
+		if p := recover(); p != nil { // of the store: Again has its own guard
 			l.o.Log.Error("internal error", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			l.fatal = fmt.Errorf("internal error in the store: %v", p)
 		}
 	}()
-	l.srv.Waiters.Serve(l.ctx.Txn, l.again)
+	l.srv.Waiters.Serve(l.ctx.Txn, l)
 }
 
-// again runs the command of a client that waits, if it stands still.
-func (l *loop) again(c *commands.Client) {
-	s := c.Conn.(*session)
-	if s.parked == parkBlocked && l.fatal == nil {
+// Again runs the command of a session that waits, unless keys are being read for it.
+func (l *loop) Again(w *commands.Waiter) {
+	if s := w.Client.Conn.(*session); !s.blocked.loads && l.fatal == nil {
 		l.guard(s, l.resume)
 	}
-	if s.blocked != nil && s.parked != parkBlocked {
-		s.blocked.skipped = true
+}
+
+// Load reads a key for Waiters.
+func (l *loop) Load(k storage.Key, done func(read bool)) {
+	l.srv.Store.Load([]storage.Key{k}, func(err error) {
+		l.box.post(func() {
+			done(err == nil) // the store has told of an error
+			l.deliver()
+		})
+	})
+}
+
+// loadAgain reads keys that a session's command needs when its turn has come.
+func (l *loop) loadAgain(s *session) {
+	b := s.blocked
+	b.loads, s.parked = true, parkBlocked
+	l.srv.Store.Load(l.ctx.Keys, func(err error) {
+		l.box.post(func() { l.loadedAgain(s, b, err) })
+	})
+}
+
+// loadedAgain has a session's turn come again; the key that made it ready may have changed.
+func (l *loop) loadedAgain(s *session, b *blocked, err error) {
+	if s.blocked != b {
+		return // it has an answer, or is closed
 	}
+	b.loads = false
+	l.srv.Waiters.LookAgain(b.waiter)
+	if err != nil {
+		l.guard(s, func(s *session) { l.loadFailed(s, err) })
+	}
+	l.deliver()
 }

@@ -395,3 +395,120 @@ func TestThousandBlocked(t *testing.T) {
 	}
 	waitBlocked(ts, 0)
 }
+
+// One whose keys have to be read from disk keeps its turn: those behind it wait, and are
+// served after it.
+func TestBlockedKeysAreLoaded(t *testing.T) {
+	ts := start(t, func(o *storage.Options) { o.MaxMemory = 1 })
+	c := ts.dial()
+	unload := func() {
+		t.Helper()
+		c.do("SAVE")
+		eventually(t, "all keys leave memory", func() bool {
+			return strings.Contains(c.do("INFO memory"), "\nresident_keys:0\r\n")
+		})
+	}
+	for range 5 {
+		c.do("FLUSHALL")
+		c.do("RPUSH to old")
+		c.do("SELECT 1")
+		c.do("RPUSH from a b")
+		c.do("SELECT 0")
+		unload()
+		waiters := []*client{
+			ts.blocks("BLMOVE from to LEFT RIGHT 0"), ts.blocks("BLPOP from 0"),
+			ts.blocks("BLMOVE from to LEFT RIGHT 0"), ts.blocks("BZPOPMIN from 0"), ts.blocks("BLPOP from 0"),
+		}
+		unload()
+		loads := ts.store.Stats().Loads
+		c.do("RPUSH from x y")
+		waiters[0].expect("x")
+		waiters[1].expect("*2 from y")
+		if ts.store.Stats().Loads == loads {
+			t.Error("nothing was loaded: the test shows nothing")
+		}
+		unload()
+		c.do("SWAPDB 0 1") // what they get is only on disk
+		waiters[2].expect("a")
+		waiters[4].expect("*2 from b")
+		if got := c.do("LRANGE to 0 -1"); got != "*1 a" {
+			t.Errorf("to is %s", got)
+		}
+		c.do("ZADD from 1 m")
+		waiters[3].expect("*3 from m 1")
+		waitBlocked(ts, 0)
+	}
+}
+
+// onSession has fn run on the loop with the session of a client.
+func (ts *testServer) onSession(id string, fn func(*loop, *session)) {
+	ts.t.Helper()
+	ts.onLoop(func(l *loop) {
+		for _, s := range l.sessions {
+			if s != nil && fmt.Sprint(s.client.ID) == id {
+				fn(l, s)
+				return
+			}
+		}
+		ts.t.Errorf("there is no client %s", id)
+	})
+}
+
+// What ends while keys are read from disk for it ends at once, and lets others pass.
+func TestBlockedEndsWhileLoading(t *testing.T) {
+	ts := start(t)
+	next, c := ts.dial(), ts.dial()
+	for _, end := range []struct{ how, want string }{
+		{"KILL ID ", "(eof)"},
+		{"UNBLOCK ", "*-1"},
+		{"UNBLOCK ERROR ", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"},
+	} {
+		w := ts.dial()
+		id := strings.TrimPrefix(w.do("CLIENT ID"), ":")
+		w.blocks(ts, "BLPOP k 0")
+		next.blocks(ts, "BLPOP k 0")
+		late := func() {} // the load's end
+		ts.onSession(id, func(l *loop, s *session) {
+			b := s.blocked
+			b.loads, late = true, func() { l.loadedAgain(s, b, nil) }
+		})
+		c.do("RPUSH k v")
+		next.silent(ts)
+		command := "CLIENT " + end.how + id
+		if what, ok := strings.CutSuffix(end.how, "ERROR "); ok {
+			command = "CLIENT " + what + id + " ERROR"
+		}
+		if got := c.do(command); got != ":1" {
+			t.Fatalf("%s: %s", command, got)
+		}
+		w.expect(end.want)
+		next.expect("*2 k v")
+		if end.how[0] == 'U' {
+			w.blocks(ts, "BLPOP k 0")
+		}
+		ts.onLoop(func(*loop) { late() })
+		if end.how[0] == 'U' {
+			w.silent(ts)
+			c.do("RPUSH k v")
+			w.expect("*2 k v")
+		}
+	}
+	// One that goes on gets what there is, if it is still there.
+	w := ts.dial()
+	id := strings.TrimPrefix(w.do("CLIENT ID"), ":")
+	w.blocks(ts, "BLPOP k 0")
+	next.blocks(ts, "BLPOP k 0")
+	for _, commands := range []string{"RPUSH k v; DEL k", "RPUSH k v; DEL k; SET k x", "SET k y; DEL k; RPUSH k a b"} {
+		ts.onSession(id, func(_ *loop, s *session) { s.blocked.loads = true })
+		for _, command := range strings.Split(commands, "; ") {
+			c.do(command)
+		}
+		next.silent(ts)
+		ts.onSession(id, func(l *loop, s *session) { l.loadedAgain(s, s.blocked, nil) })
+		if !strings.HasSuffix(commands, "b") {
+			w.silent(ts)
+		}
+	}
+	w.expect("*2 k a")
+	next.expect("*2 k b")
+}

@@ -41,10 +41,10 @@ func (s *session) Blocked() bool { return s.blocked != nil || s.parked == parkHe
 
 // Unblock ends the wait of a blocking command.
 func (s *session) Unblock(withError bool) bool {
-	if s.blocked == nil || s.blocked.over {
+	if s.blocked == nil {
 		return false
 	}
-	s.loop.unblock(s, withError)
+	s.loop.endWait(s, withError)
 	return true
 }
 

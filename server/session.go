@@ -304,6 +304,10 @@ func (l *loop) load(s *session, args [][]byte) {
 		return
 	}
 	s.parked, s.args = parkKeys, args
+	if s.blocked != nil {
+		l.loadAgain(s)
+		return
+	}
 	l.srv.Store.Load(l.ctx.Keys, func(err error) {
 		l.box.post(func() { l.loaded(s, err) })
 	})
@@ -319,10 +323,15 @@ func (l *loop) loaded(s *session, err error) {
 			l.resume(s)
 			return
 		}
-		l.o.Log.Error("keys cannot be read", "client", s.client.ID, "error", err)
-		l.failCommand(s)
-		l.unpark(s)
+		l.loadFailed(s, err)
 	})
+}
+
+// loadFailed answers a command whose keys cannot be read.
+func (l *loop) loadFailed(s *session, err error) {
+	l.o.Log.Error("keys cannot be read", "client", s.client.ID, "error", err)
+	l.failCommand(s)
+	l.unpark(s)
 }
 
 // failCommand answers a command that cannot be run.
