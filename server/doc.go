@@ -29,7 +29,8 @@
 //     So unparsed input is one incomplete command and one read, however long the
 //     pipeline is; the rest stays with the client.
 //   - While a session is parked (its keys are being loaded, an executor works for it,
-//     CLIENT PAUSE holds it) its reader is not touched, so its arguments stay valid.
+//     CLIENT PAUSE holds it) its reader is not touched, so its arguments stay valid. One
+//     whose command waits for a key (blocked.go) may have none: its arguments are copies.
 //   - A closed descriptor is given back to the system at the end of the pass, when no
 //     event of this pass can name it any more. Late results find the session by
 //     pointer and see that it is closed; a session is never used twice.
