@@ -42,12 +42,26 @@ func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint3
 		return 0, true
 	}
 	b.use(sl)
+	sl.warm(p, from)
 	next, done = sl.table.walkBucket(from, func(c *cell) {
 		if c.is(cellDirty) {
 			s.copyCell(b, p, sl, c)
 		}
 	})
 	return next, done
+}
+
+// warm reads what is dirty of a bucket, so that the processor waits for all of it at once; the
+// sum is there so that the compiler keeps the reads.
+//
+//go:noinline
+func (sl *slot) warm(p *part, from uint32) (sum uint64) {
+	sl.table.walkBucket(from, func(c *cell) {
+		if c.is(cellDirty) {
+			sum += p.fetch(*c)
+		}
+	})
+	return sum
 }
 
 // copyCell copies a dirty cell's state and makes it clean; of a large value a portion, or

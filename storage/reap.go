@@ -84,16 +84,13 @@ func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return n, more
 }
 
-// warm reads the blocks of the keys that are due next, so that the processor waits for all of
-// them at once. The sum is there so that the compiler keeps the reads.
+// warm reads what is due next, so that the processor waits for all of it at once; the sum is
+// there so that the compiler keeps the reads.
 //
 //go:noinline
-func (p *part) warm(keys int) (sum byte) {
+func (p *part) warm(keys int) (sum uint64) {
 	p.index.Walk(0, func(e ttl.Entry) bool {
-		if c := newCell(0, uint32(e.ID), cell(e.ID)&cellObj); !c.is(cellObj) {
-			b := p.slabs.at(c.ref())
-			sum += b[0] + b[min(len(b)-1, cacheLine)]
-		}
+		sum += p.fetch(newCell(0, uint32(e.ID), cell(e.ID)&cellObj))
 		keys--
 		return keys > 0
 	})
