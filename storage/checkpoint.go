@@ -153,10 +153,19 @@ func (b *cpBatch) reset() {
 // sort puts the entries in the order of the data file, and those of one key in that of
 // their making. Slots are in order already.
 func (b *cpBatch) sort() {
+	for run := range b.runs {
+		slices.SortStableFunc(run, func(x, y entry) int { return bytes.Compare(x.at, y.at) })
+	}
+}
+
+// runs gives the entries by slot, as far as those of one stand together.
+func (b *cpBatch) runs(yield func([]entry) bool) {
 	for from, to := 0, 0; from < len(b.entries); from = to {
 		for to = from + 1; to < len(b.entries) && b.entries[to].sl == b.entries[from].sl; to++ {
 		}
-		slices.SortStableFunc(b.entries[from:to], func(x, y entry) int { return bytes.Compare(x.at, y.at) })
+		if !yield(b.entries[from:to]) {
+			return
+		}
 	}
 }
 
@@ -463,6 +472,7 @@ func (s *Store) settle(b *cpBatch, w *batchWriter) {
 type batchWriter struct {
 	s       *Store
 	after   map[*slot]slotAfter
+	found   [][]byte // of a run: the records that it replaces
 	pending int      // bytes of changes of ttl
 	drops   []uint64 // values whose elements became garbage
 	// settled are values that moved away, and that no record of the part names now.
@@ -487,8 +497,8 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	w.drops, w.settled = nil, nil
 	values := tx.Bucket(bucketValues)
 	values.FillPercent = fillPercent
-	for i := range b.entries {
-		if err := w.entry(values, &b.entries[i], &b.due); err != nil {
+	for run := range b.runs {
+		if err := w.run(values, run, &b.due); err != nil {
 			return err
 		}
 	}
@@ -515,13 +525,50 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	return nil
 }
 
-func (w *batchWriter) entry(values *bolt.Bucket, e *entry, due *dueChanges) error {
-	d, ok := w.after[e.sl]
+// run writes entries of one slot, sorted. What stands there already is read first, along the
+// bucket's pages: that spares each entry a look-up from the root.
+func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) error {
+	sl := run[0].sl
+	d, ok := w.after[sl]
 	if !ok {
-		d = slotAfter{diskSlot: diskSlot{e.sl.onDisk, e.sl.digest}, space: e.p.space}
+		d = slotAfter{diskSlot: diskSlot{sl.onDisk, sl.digest}, space: run[0].p.space}
 	}
+	w.found = w.found[:0]
+	c := values.Cursor()
+	key, val := c.Seek(run[0].at)
+	for i := range run {
+		for steps := 0; key != nil && bytes.Compare(key, run[i].at) < 0; steps++ {
+			if steps == nearEntries {
+				key, val = c.Seek(run[i].at)
+				break
+			}
+			key, val = c.Next()
+		}
+		if bytes.Equal(key, run[i].at) {
+			w.found = append(w.found, val)
+		} else {
+			w.found = append(w.found, nil)
+		}
+	}
+	for i := range run {
+		was := w.found[i]
+		if i > 0 && bytes.Equal(run[i].at, run[i-1].at) { // the same key again
+			was = values.Get(run[i].at)
+		}
+		if err := w.entry(values, &run[i], was, &d, due); err != nil {
+			return err
+		}
+	}
+	w.after[sl] = d
+	return nil
+}
+
+// nearEntries is how many records a run passes over on the way to the next one it wants.
+const nearEntries = 8
+
+func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAfter, due *dueChanges) error {
 	var old image
-	if was := values.Get(e.at); was != nil {
+	if was != nil {
 		d.keys--
 		d.digest ^= digestOf(was)
 		var err error
@@ -545,7 +592,6 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, due *dueChanges) erro
 		d.digest ^= digestOf(e.rec)
 		err = values.Put(e.at, e.rec)
 	}
-	w.after[e.sl] = d
 	return err
 }
 
