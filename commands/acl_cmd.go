@@ -153,7 +153,7 @@ func aclDryRun(c *Ctx) error {
 		return Error("ERR User '" + clip(c.Arg(2), 128) + "' not found")
 	}
 	call := c.Args[3:]
-	spec := c.Server.Table.of(call)
+	spec := c.Server.Table.Of(call)
 	if spec == nil {
 		return Error("ERR Command '" + clip(call[0], 128) + "' not found")
 	}

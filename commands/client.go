@@ -37,7 +37,8 @@ type Client struct {
 	Closing       bool        // close once the output is out; nothing more is run
 	subscriber    *Subscriber // nil: it never had a subscription
 
-	watching *watching // by WATCH; nil: nothing
+	queue    *queue    // since MULTI; nil: no transaction
+	watching *watching // by WATCH; Changes.mu guards it
 }
 
 // Conn is what commands may ask of a connection.

@@ -111,18 +111,19 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	field("name", other.Name)
 	number("age", max(now-other.Created, 0)/1000)
 	number("idle", idle/1000)
-	field("flags", other.flags(&c.Server.Tracking))
+	watches, changed := c.Server.Changes.watches(other)
+	field("flags", other.flags(&c.Server.Tracking, changed))
 	number("db", int64(other.DB))
 	subscriptions := c.Server.PubSub.subscriptions(other)
 	number("sub", int64(subscriptions[Channel]))
 	number("psub", int64(subscriptions[Pattern]))
 	number("ssub", int64(subscriptions[ShardChannel]))
-	number("multi", -1)
-	number("watch", 0)
+	number("multi", int64(other.multi()))
+	number("watch", int64(watches))
 	number("qbuf", int64(used))
 	number("qbuf-free", int64(free))
 	number("argv-mem", int64(args))
-	number("multi-mem", 0)
+	number("multi-mem", int64(other.Queued()))
 	number("rbs", 0)
 	number("rbp", 0)
 	number("obl", int64(output))
@@ -150,14 +151,26 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	return append(b, '\n')
 }
 
-// flags are the letters of CLIENT LIST; N stands for none.
-func (c *Client) flags(t *Tracking) string {
+// multi is how many commands the client's transaction has; -1: there is none.
+func (c *Client) multi() int {
+	if c.queue == nil {
+		return -1
+	}
+	return len(c.queue.commands)
+}
+
+// flags are the letters of CLIENT LIST; N stands for none. changed says that a key it watches
+// has changed.
+func (c *Client) flags(t *Tracking, changed bool) string {
 	var b []byte
 	if c.Monitor {
 		b = append(b, 'O')
 	}
 	if c.Subscribed() {
 		b = append(b, 'P')
+	}
+	if c.queue != nil {
+		b = append(b, 'x')
 	}
 	if c.Conn != nil && c.Conn.Blocked() {
 		b = append(b, 'b')
@@ -170,6 +183,9 @@ func (c *Client) flags(t *Tracking) string {
 		if tr.mode.is(trackBcast) {
 			b = append(b, 'B')
 		}
+	}
+	if changed {
+		b = append(b, 'd')
 	}
 	if c.Closing {
 		b = append(b, 'c')

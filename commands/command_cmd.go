@@ -225,7 +225,7 @@ func (s *Spec) keyRange() (first, last, step int) {
 // for locking too.
 func commandGetKeys(c *Ctx, withFlags bool) error {
 	args := c.Args[2:]
-	spec := c.Server.Table.of(args)
+	spec := c.Server.Table.Of(args)
 	if spec == nil {
 		return errBadCommand
 	}

@@ -29,7 +29,7 @@ var connectionCommands = []Spec{
 		Run:  ping,
 	},
 	{
-		Name: "ECHO", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast,
+		Name: "ECHO", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast | Apart,
 		Summary: "Answers the message.", Complexity: "O(1)",
 		Args: []Arg{stringArg("message")},
 		Run:  func(c *Ctx) error { c.Out.Bulk(c.Arg(1)); return nil },
@@ -59,12 +59,12 @@ var connectionCommands = []Spec{
 		Run:  selectDB,
 	},
 	{
-		Name: "QUIT", Group: Connection, Since: "1.0.0", Arity: -1, Flags: connectionFlags | InSubscription,
+		Name: "QUIT", Group: Connection, Since: "1.0.0", Arity: -1, Flags: connectionFlags | InSubscription | Unqueued,
 		Summary: "Closes the connection.", Complexity: "O(1)",
 		Run: func(c *Ctx) error { c.Client.Closing = true; c.Out.OK(); return nil },
 	},
 	{
-		Name: "RESET", Group: Connection, Since: "6.2.0", Arity: 1, Flags: connectionFlags | InSubscription,
+		Name: "RESET", Group: Connection, Since: "6.2.0", Arity: 1, Flags: connectionFlags | InSubscription | Unqueued,
 		Summary: "Puts the connection back to how it began.", Complexity: "O(1)",
 		Run: reset,
 	},
@@ -211,7 +211,7 @@ func selectDB(c *Ctx) error {
 
 func reset(c *Ctx) error {
 	c.Server.PubSub.gone(c.Client)
-	c.Server.Changes.unwatch(c.Client)
+	c.Server.discard(c.Client)
 	c.Server.endMonitor(c.Client)
 	c.Server.Tracking.end(c.Client.ID)
 	c.Client.Reset(c.Server.Open())

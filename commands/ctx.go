@@ -17,8 +17,11 @@ type Ctx struct {
 	// Final says that the command can't be run again for the sake of keys that are not
 	// in memory: a handler that comes upon such keys reads them while it holds the locks.
 	Final bool
-	// Nested says that the command runs inside EXEC or a script: it can't wait.
+	// Nested says that the command is part of EXEC or of a script: it must not wait, and a
+	// blocking one answers as if its time were up.
 	Nested bool
+	// Alone says that the command is an exclusive job: its transaction holds the keyspace.
+	Alone bool
 	// Again says that the command has waited (Blocked) and runs once more: those who MONITOR
 	// have seen it.
 	Again bool
@@ -28,21 +31,21 @@ type Ctx struct {
 	// far. Set from Txn; a Slow handler sets it by itself.
 	LSN uint64
 
+	met     fate
+	queue   *queue            // what EXEC runs
+	parent  *Ctx              // of a nested command
+	child   *Ctx              // is used again for each nested command
+	onLoop  func(func()) bool // of an exclusive job
 	emitted []func(lsn uint64)
 }
 
-// Emit has fn called on the event loop right after the command, once its LSN is known: for
-// what it does for others than its client.
-func (c *Ctx) Emit(fn func(lsn uint64)) { c.emitted = append(c.emitted, fn) }
+// fate is what became of a command that did not run.
+type fate uint8
 
-// RunEmitted calls what was given to Emit. The event loop does so after each command.
-func (c *Ctx) RunEmitted() {
-	for _, fn := range c.emitted {
-		fn(c.LSN)
-	}
-	clear(c.emitted)
-	c.emitted = c.emitted[:0]
-}
+const (
+	refused fate = iota + 1 // by a check
+	put                     // into the queue, for EXEC
+)
 
 // Arg is argument i; the name is argument 0.
 func (c *Ctx) Arg(i int) []byte { return c.Args[i] }

@@ -25,6 +25,9 @@ const (
 	// parks until Dispatch, which runs again when one of the keys has changed, says
 	// something else, or until the time is up (GiveUp).
 	Blocked
+	// NeedExclusive: nothing ran. Take is to be called for a Ctx of its own, and RunExclusive
+	// on another goroutine, while the session parks and no other command runs.
+	NeedExclusive
 )
 
 // Pause says what CLIENT PAUSE holds back at present.
@@ -43,45 +46,103 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	c.Server, c.LSN, c.Keys = s, 0, c.Keys[:0]
 	spec, err := s.resolve(c)
 	c.Spec = spec
+	c.queue, c.emitted, c.met = nil, c.emitted[:0], 0
 	if err != nil {
 		if spec == nil && isHTTP(c.Args[0]) {
 			s.hangUp(c.Client)
 			return Done
 		}
-		s.Stats.Errors.Add(1)
-		c.Out.Error(string(err.(Error)))
-		return Done
+		return s.refuse(c, err.(Error))
 	}
 	if c.Client.Monitor && spec.Flags&(Write|ReadOnly|MayReplicate) != 0 {
-		s.Stats.Errors.Add(1)
-		c.Out.Error(string(errMonitorData))
-		return Done
+		return s.refuse(c, errMonitorData)
 	}
-	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || spec.Is(Write)) {
+	flags := c.flags()
+	if c.Client.queue != nil && spec.Is(NoMulti) {
+		return s.refuse(c, errNotInMulti)
+	}
+	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || flags&Write != 0) {
 		return Held
 	}
-	if spec.Is(DenyOOM) && s.Store.Full() {
-		s.Stats.Errors.Add(1)
-		c.Out.Error(string(ErrDiskFull))
+	if flags&DenyOOM != 0 && s.Store.Full() {
+		return s.refuse(c, ErrDiskFull)
+	}
+	if s.Busy != "" && !spec.Is(AllowBusy) {
+		return s.refuse(c, s.Busy)
+	}
+	if c.Client.queue != nil && !spec.Is(Unqueued) {
+		c.Client.queue.add(spec, c.Args)
+		c.met = put
+		c.Out.Simple("QUEUED")
 		return Done
 	}
+	return s.start(c)
+}
+
+// start runs a command that has passed all checks, or says what it needs for that.
+func (s *Server) start(c *Ctx) Outcome {
+	spec := c.Spec
 	if spec.Is(Slow) {
 		return NeedExecutor
 	}
-	if spec.Keys != nil {
-		c.Keys = s.keys(spec, c, c.Keys)
+	switch {
+	case spec.Keys != nil:
+		c.Keys = s.keys(spec, c.Args, c.Client.DB, c.Keys)
+	case spec.Is(execs):
+		c.Keys = s.keysOfQueue(c, c.Keys)
 	}
 	switch {
 	case spec.Is(Global), spec.Roams != nil && spec.Roams(c.Args):
 		s.Store.BeginAll(c.Txn)
 	case !s.Store.Begin(c.Txn, c.Keys):
-		return NeedKeys
+		if !c.Final || !c.needsAll() {
+			return NeedKeys
+		}
+		return NeedExclusive // which reads them while it holds the locks
+	case c.needsAll():
+		c.Txn.End() // its keys are in memory, most likely for long enough
+		return NeedExclusive
 	}
-	c.Txn.NoTouch = c.Client.NoTouch && !isWord(c.Args[0], "TOUCH")
+	c.Take()
+	c.Txn.NoTouch = c.noTouch()
 	outcome := s.run(c)
 	c.Txn.Settle()
 	c.LSN = max(c.LSN, c.Txn.End())
 	return outcome
+}
+
+// flags are the command's, and for EXEC also those of what it runs.
+func (c *Ctx) flags() Flags {
+	if c.Spec.Is(execs) && c.Client.queue != nil {
+		return c.Spec.Flags | c.Client.queue.flags
+	}
+	return c.Spec.Flags
+}
+
+// needsAll says that the command is an exclusive job.
+func (c *Ctx) needsAll() bool {
+	q := c.Client.queue
+	return c.Spec.Alone || c.Spec.Is(execs) && q != nil && q.alone && !q.failed
+}
+
+// Take gives the command what it takes from its client, which belongs to the loop: EXEC the
+// transaction.
+func (c *Ctx) Take() {
+	if c.Spec.Is(execs) {
+		c.queue, c.Client.queue = c.Client.queue, nil
+	}
+}
+
+// RunExclusive runs an exclusive job, with a transaction of its own that has the whole
+// keyspace locked. onLoop runs what belongs to the loop there, and returns when it has; false
+// says that there is no loop any more. RunEmitted is to be called on the loop afterwards.
+func (s *Server) RunExclusive(c *Ctx, onLoop func(func()) bool) {
+	c.Server, c.Final, c.Alone, c.onLoop = s, true, true, onLoop
+	s.Store.BeginAll(c.Txn)
+	c.Txn.NoTouch = c.noTouch()
+	s.run(c)
+	c.Txn.Settle()
+	c.LSN = max(c.LSN, c.Txn.End())
 }
 
 // RunSlow runs a Slow command; c is not shared and c.Txn is nil.
@@ -175,23 +236,23 @@ func (s *Server) hangUp(c *Client) {
 }
 
 // keys gives the declared keys of a command, as spec.Keys describes them.
-func (s *Server) keys(spec *Spec, c *Ctx, keys []storage.Key) []storage.Key {
+func (s *Server) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) []storage.Key {
 	for i := range spec.Keys {
 		ks := &spec.Keys[i]
 		if ks.Flags&NotKey != 0 {
 			continue
 		}
-		db := c.Client.DB
+		db := current
 		if ks.DB != nil {
-			other, ok := ks.DB(c.Args, db)
+			other, ok := ks.DB(args, db)
 			if !ok || !s.database(other) {
 				other = db
 			}
 			db = other
 		}
-		first, last, step := ks.span(c.Args)
+		first, last, step := ks.span(args)
 		for at := first; at <= last; at += step {
-			keys = append(keys, s.Store.Key(db, c.Args[at]))
+			keys = append(keys, s.Store.Key(db, args[at]))
 		}
 	}
 	return keys

@@ -5,7 +5,7 @@ var flushCommands = []Spec{
 		Name: "DBSIZE", Group: ServerGroup, Since: "1.0.0",
 		Summary:    "Counts the keys of the database.",
 		Complexity: "O(1)",
-		Arity:      1, Flags: ReadOnly | Fast,
+		Arity:      1, Flags: ReadOnly | Fast | Whole | Apart,
 		Tips: []string{tipAllShards, tipSum},
 		Run:  runDBSize,
 	},
@@ -48,7 +48,8 @@ var (
 )
 
 func runDBSize(c *Ctx) error {
-	c.Out.Int(c.Txn.Len(c.Client.DB))
+	keys, _ := c.view().Count(c.Client.DB)
+	c.Out.Int(keys)
 	c.shows()
 	return nil
 }

@@ -149,6 +149,12 @@ func (h *harness) raw(args ...[]byte) []byte {
 			return c.Out.Buf
 		case Blocked:
 			return []byte("+(blocked)\r\n")
+		case NeedExclusive:
+			alone := Ctx{Spec: c.Spec, Args: args, Client: h.client, Out: c.Out, Txn: h.store.NewTxn()}
+			alone.Take()
+			h.server.RunExclusive(&alone, func(fn func()) bool { fn(); return true })
+			alone.RunEmitted()
+			return c.Out.Buf
 		default:
 			h.t.Fatalf("%q: outcome %v", args, out)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 var infoCommands = []Spec{{
-	Name: "INFO", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Loading | Stale | Dangerous,
+	Name: "INFO", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Loading | Stale | Dangerous | Whole,
 	Summary: "Tells about the server.", Complexity: "O(1)",
 	History: [][2]string{{"7.0.0", "Added support for taking multiple section arguments."}},
 	Args:    []Arg{stringArg("section").opt().many()},
@@ -100,7 +100,7 @@ type infoText struct {
 // every shard.
 func (b *infoText) store(c *Ctx) *storage.Stats {
 	if b.read == nil {
-		st := c.Server.Store.Stats()
+		st := c.view().Stats()
 		b.read = &st
 	}
 	return b.read
@@ -175,13 +175,16 @@ func infoServer(c *Ctx, b *infoText) {
 
 func infoClients(c *Ctx, b *infoText) {
 	waiters := &c.Server.Waiters
-	var blocked, input, output int64
+	var blocked, watching, input, output int64
 	for _, other := range c.Server.Clients {
 		if other.Conn == nil {
 			continue
 		}
 		if other.Conn.Blocked() {
 			blocked++
+		}
+		if keys, _ := c.Server.Changes.watches(other); keys > 0 {
+			watching++
 		}
 		used, free := other.Conn.QueryBuffer()
 		input, output = max(input, int64(used+free)), max(output, int64(other.Conn.OutputBuffer()))
@@ -195,7 +198,7 @@ func infoClients(c *Ctx, b *infoText) {
 	b.int("tracking_clients", c.Server.Tracking.totals().clients)
 	_, subscribers := c.Server.PubSub.counts()
 	b.int("pubsub_clients", int64(subscribers))
-	b.int("watching_clients", 0)
+	b.int("watching_clients", watching)
 	b.int("clients_in_timeout_table", waiters.timed.Load())
 	b.int("total_blocking_keys", waiters.awaited.Load())
 	b.int("total_blocking_keys_on_nokey", 0)
@@ -204,7 +207,7 @@ func infoClients(c *Ctx, b *infoText) {
 
 func infoMemory(c *Ctx, b *infoText) {
 	st := b.store(c)
-	m := c.Server.memoryUse(st)
+	m := c.memoryUse(st)
 	limit := c.Server.Config.Int("maxmemory")
 	b.bytes("used_memory", m.Used)
 	b.bytes("used_memory_rss", m.resident)
@@ -384,8 +387,8 @@ func infoLatencyStats(c *Ctx, b *infoText) {
 
 func infoKeyspace(c *Ctx, b *infoText) {
 	for db := range c.Server.Store.Databases() {
-		if keys, expires := c.Server.Store.Count(db); keys > 0 {
-			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", keys, expires, c.Server.Store.AverageTTL(db)))
+		if keys, expires := c.view().Count(db); keys > 0 {
+			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", keys, expires, c.view().AverageTTL(db)))
 		}
 	}
 }

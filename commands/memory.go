@@ -21,13 +21,13 @@ var memoryCommands = []Spec{{
 			Run:  memoryUsage,
 		},
 		{
-			Name: "STATS", Group: ServerGroup, Since: "4.0.0", Arity: 2,
+			Name: "STATS", Group: ServerGroup, Since: "4.0.0", Arity: 2, Flags: Whole,
 			Summary: "Gives what the server uses its memory for.", Complexity: "O(1)",
 			Tips: []string{tipRandom, tipAllShards, tipSpecialReply},
 			Run:  memoryStats,
 		},
 		{
-			Name: "DOCTOR", Group: ServerGroup, Since: "4.0.0", Arity: 2,
+			Name: "DOCTOR", Group: ServerGroup, Since: "4.0.0", Arity: 2, Flags: Whole,
 			Summary: "Looks for problems with memory.", Complexity: "O(1)",
 			Tips: []string{tipRandom, tipAllShards, tipSpecialReply},
 			Run:  memoryDoctor,
@@ -86,7 +86,8 @@ type memoryUse struct {
 	keys           int64
 }
 
-func (s *Server) memoryUse(st *storage.Stats) memoryUse {
+func (c *Ctx) memoryUse(st *storage.Stats) memoryUse {
+	s := c.Server
 	m := memoryUse{processMemory: readMemory(), resident: residentSize(), dataset: st.Memory, dirty: st.Dirty}
 	m.peak = max(s.Stats.PeakMemory.Load(), m.Used)
 	s.Stats.PeakMemory.Store(m.peak)
@@ -96,7 +97,7 @@ func (s *Server) memoryUse(st *storage.Stats) memoryUse {
 		}
 	}
 	for db := range s.Store.Databases() {
-		keys, _ := s.Store.Count(db)
+		keys, _ := c.view().Count(db)
 		m.keys += keys
 	}
 	return m
@@ -117,8 +118,8 @@ func ratio(a, b int64) float64 {
 
 // memoryStats counts databases only in keys.count; Redis has a field for each.
 func memoryStats(c *Ctx) error {
-	st := c.Server.Store.Stats()
-	m := c.Server.memoryUse(&st)
+	st := c.view().Stats()
+	m := c.memoryUse(&st)
 	ints := []struct {
 		name string
 		n    int64
@@ -167,8 +168,8 @@ func memoryStats(c *Ctx) error {
 }
 
 func memoryDoctor(c *Ctx) error {
-	st := c.Server.Store.Stats()
-	m := c.Server.memoryUse(&st)
+	st := c.view().Stats()
+	m := c.memoryUse(&st)
 	limit := c.Server.Config.Int("maxmemory")
 	var found []string
 	if limit > 0 && m.dataset > limit {

@@ -50,7 +50,7 @@ func (c *Ctx) shows() { c.LSN = c.Server.Store.Log().End() }
 func runKeys(c *Ctx) error {
 	pattern := c.Arg(1)
 	mark, n := c.Out.ArrayLater(), 0
-	err := c.Server.Store.Walk(c.Client.DB, func(item storage.Item) bool {
+	err := c.view().Walk(c.Client.DB, func(item storage.Item) bool {
 		if key := item.Key(); globMatch(pattern, key) {
 			c.Out.Bulk(key)
 			n++
@@ -127,7 +127,7 @@ func runScan(c *Ctx) error {
 	}
 	var names []byte // one after another; the cursor's reply comes before theirs
 	var ends []int
-	next, err := c.Server.Store.Scan(c.Client.DB, cursor, o.count, func(item storage.Item) {
+	next, err := c.view().Scan(c.Client.DB, cursor, o.count, func(item storage.Item) {
 		if o.takes(item) {
 			names = append(names, item.Key()...)
 			ends = append(ends, len(names))
@@ -149,7 +149,7 @@ func runScan(c *Ctx) error {
 }
 
 func runRandomKey(c *Ctx) error {
-	key, ok, err := c.Server.Store.RandomKey(c.Client.DB)
+	key, ok, err := c.view().RandomKey(c.Client.DB)
 	switch {
 	case err != nil:
 		return err

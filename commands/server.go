@@ -38,12 +38,16 @@ type Server struct {
 	Started  int64 // Unix ms
 
 	Clients map[uint64]*Client
+	// Busy is what commands without AllowBusy are told while a script runs for too long; it
+	// belongs to the loop.
+	Busy Error
 
 	monitors  []*Client   // see MONITOR; belongs to the event loop
 	monitored atomic.Bool // there are some
 
-	histograms atomic.Bool  // latency-tracking
-	hungUp     atomic.Int64 // Unix ms when hangUp last wrote to the log
+	script     atomic.Pointer[running] // that runs at present, if any
+	histograms atomic.Bool             // latency-tracking
+	hungUp     atomic.Int64            // Unix ms when hangUp last wrote to the log
 }
 
 // NewServer puts together what commands share; Host is set by the event loop. From
@@ -105,7 +109,7 @@ func (s *Server) followConfig() {
 func (s *Server) Gone(c *Client) {
 	delete(s.Clients, c.ID)
 	s.PubSub.gone(c)
-	s.Changes.unwatch(c)
+	s.discard(c)
 	s.endMonitor(c)
 	s.Tracking.end(c.ID)
 }

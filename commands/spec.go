@@ -17,6 +17,9 @@ type Spec struct {
 	// name (SORT … BY): then it has the whole keyspace locked, and brings what it needs
 	// into memory (Ctx.bring). nil: of none.
 	Roams func(args [][]byte) bool
+	// Alone says that the command runs as an exclusive job, beside the loop and with the
+	// whole keyspace locked.
+	Alone bool
 	// Categories are the groups whose ACL categories the command has; nil: its own.
 	Categories []Group
 	Run        func(*Ctx) error
@@ -69,9 +72,13 @@ const (
 	NoMulti
 	Dangerous // ACL category that no other flag implies
 
+	Unqueued    // runs at once between MULTI and EXEC
+	Whole       // looks at the whole keyspace
+	Apart       // has no keys, but touches nothing that belongs to the loop either
 	Global      // locks the whole keyspace (FLUSHALL, SWAPDB)
 	Slow        // runs on an executor, without locks
 	DuringPause // runs although CLIENT PAUSE holds everything else
+	execs       // runs what MULTI has queued
 
 	InSubscription // a RESP2 client that has subscriptions may use it
 	Pushes         // its reply consists of push messages, which CLIENT REPLY does not hold back

@@ -45,6 +45,9 @@ func (s *Stats) reset() {
 // from start on in c.Out, and the time it took. The server calls it once for each
 // command, on any goroutine; a command below all thresholds costs no allocation.
 func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
+	if c.met == put {
+		return // it counts when EXEC runs it
+	}
 	s.Stats.Commands.Add(1)
 	failed := c.Out.Len() > start && c.Out.Buf[start] == '-'
 	if failed {
@@ -54,7 +57,7 @@ func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
 		return
 	}
 	stat := s.Stats.PerCommand.of(c.Spec)
-	if failed && c.refused() {
+	if c.met == refused {
 		stat.rejected.Add(1)
 		return
 	}
@@ -76,13 +79,6 @@ func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
 		}
 		s.Latency.Add(event, took, s.Clock.Now())
 	}
-}
-
-// refused says whether an error came before the handler: what Dispatch checks.
-func (c *Ctx) refused() bool {
-	n := len(c.Args)
-	return c.Spec.Run == nil || c.Spec.Arity >= 0 && n != c.Spec.Arity || n < -c.Spec.Arity ||
-		!c.Client.Authenticated && !c.Spec.Is(NoAuth) || c.restricted(c.Spec) || c.Spec.Is(DenyOOM) && c.Server.Store.Full()
 }
 
 // CommandStats count calls of each command.

@@ -18,6 +18,7 @@ var families = [][]Spec{
 	configCommands,
 	commandCommands,
 	pubsubCommands,
+	multiCommands,
 	watchCommands,
 }
 
@@ -67,9 +68,9 @@ func (t *Table) Lookup(name []byte) *Spec {
 	return t.byName[strings.ToLower(string(name))]
 }
 
-// of finds the declaration of a call, which for a container is its subcommand's; nil if
+// Of finds the declaration of a call, which for a container is its subcommand's; nil if
 // there is none.
-func (t *Table) of(args [][]byte) *Spec {
+func (t *Table) Of(args [][]byte) *Spec {
 	spec := t.Lookup(args[0])
 	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
 		spec = spec.sub(args[1])

@@ -11,7 +11,7 @@ var watchCommands = []Spec{
 		Name: "WATCH", Group: Transactions, Since: "2.2.0",
 		Summary:    "Has the next EXEC run only if none of the keys changed until then.",
 		Complexity: "O(1) for each key.",
-		Arity:      -2, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
+		Arity:      -2, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued,
 		Keys: []KeySpec{KeysFrom(1, 1, RO)},
 		Args: []Arg{keyArg("key").many()},
 		Run:  runWatch,
@@ -26,6 +26,9 @@ var watchCommands = []Spec{
 }
 
 func runWatch(c *Ctx) error {
+	if c.Client.queue != nil {
+		return errWatchInMulti
+	}
 	for _, k := range c.Keys {
 		c.Server.Changes.watch(c.Client, c.Txn, k)
 	}
@@ -79,40 +82,43 @@ func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 
 // unwatch forgets what a client watches.
 func (c *Changes) unwatch(client *Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if client.watching == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.watched.drop(client.watching)
 	client.watching = nil
 	c.listen()
 }
 
 // unchanged says that no key which the client watches has changed. txn holds all of them, so
-// that it stays true until the transaction ends.
-func (c *Changes) unchanged(client *Client, txn *storage.Txn) bool {
-	if client.watching == nil {
-		return true
-	}
+// that it stays true until the transaction ends. An error is of the data file.
+func (c *Changes) unchanged(client *Client, txn *storage.Txn) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if client.watching == nil {
+		return true, nil
+	}
 	for _, w := range client.watching.keys {
 		k := c.store.Key(w.db, []byte(w.key))
+		if err := txn.Bring(k); err != nil {
+			return false, err
+		}
 		if txn.Peek(k); txn.Changed(k) { // it has expired
-			return false
+			return false, nil
 		}
 	}
-	return !client.watching.dirty
+	return !client.watching.dirty, nil
 }
 
 // watchedBy adds the keys that a client watches to keys.
 func (c *Changes) watchedBy(client *Client, keys []storage.Key) []storage.Key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if client.watching == nil {
 		return keys
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, w := range client.watching.keys {
 		keys = append(keys, c.store.Key(w.db, []byte(w.key)))
 	}
@@ -121,11 +127,11 @@ func (c *Changes) watchedBy(client *Client, keys []storage.Key) []storage.Key {
 
 // watches tells how many keys a client watches, and whether one of them has changed.
 func (c *Changes) watches(client *Client) (keys int, dirty bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if client.watching == nil {
 		return 0, false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return len(client.watching.keys), client.watching.dirty
 }
 

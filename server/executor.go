@@ -35,6 +35,7 @@ type job struct {
 	client commands.Client
 	out    resp.Writer
 	took   time.Duration
+	behind []message // pushed to the session meanwhile, of an exclusive job
 }
 
 // run has a worker run the session's parked command. The loop calls it.
@@ -43,7 +44,7 @@ func (e *executor) run(l *loop, s *session, spec *commands.Spec) {
 	j.client.Conn = nil // it belongs to the loop
 	j.out.Proto = s.client.Proto
 	j.ctx = commands.Ctx{
-		Spec: spec, Args: copyArgs(s.args), Client: &j.client, Server: l.srv, Out: &j.out,
+		Spec: spec, Args: commands.CopyArgs(s.args), Client: &j.client, Server: l.srv, Out: &j.out,
 	}
 	e.jobs++
 	e.mu.Lock()
@@ -118,20 +119,4 @@ func (l *loop) executed(j *job) {
 		l.pushKept(s)
 		l.unpark(s)
 	})
-}
-
-// copyArgs copies arguments into memory of their own.
-func copyArgs(args [][]byte) [][]byte {
-	size := 0
-	for _, arg := range args {
-		size += len(arg)
-	}
-	all := make([]byte, 0, size)
-	copied := make([][]byte, len(args))
-	for i, arg := range args {
-		at := len(all)
-		all = append(all, arg...)
-		copied[i] = all[at:len(all):len(all)]
-	}
-	return copied
 }

@@ -54,6 +54,7 @@ type loop struct {
 	buffers  bufferPool
 	readers  readerPool
 	exec     executor
+	alone    exclusive
 
 	pass      uint64        // number of the present pass
 	wall      int64         // Unix ms at its beginning
@@ -109,6 +110,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 		return nil, firstError(errors.New("the limit of open files is too low (ulimit -n)"), poll.close())
 	}
 	l.exec.post = l.box.post
+	l.alone.gone = make(chan struct{})
 	l.exec.clock = o.Clock
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Commands.Store.NewTxn()
@@ -296,6 +298,7 @@ func (l *loop) end() {
 		l.o.Bell.box.Store(nil)
 	}
 	l.exec.stop()
+	close(l.alone.gone)
 	l.closeListeners()
 	for _, s := range l.sessions {
 		if s != nil {

@@ -42,6 +42,7 @@ const (
 	parkSlow         // an executor runs its command
 	parkHeld         // CLIENT PAUSE
 	parkBlocked      // its command waits for a key
+	parkAlone        // its command waits for the end of an exclusive job
 )
 
 // session is one connection. It implements commands.Conn.
@@ -153,6 +154,10 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 		}
 		*left--
 		l.runCommand(s, args)
+		if s.client.Queued() > 0 && s.client.Queued()+s.reader.Buffered() > l.settings.queryBuffer {
+			l.cutInput(s)
+			return false
+		}
 		if s.out.pending() >= earlyOutput {
 			l.sendEarly(s)
 			s.stalled = s.out.pending() > outputPause
@@ -222,6 +227,11 @@ func (l *loop) read(s *session) int {
 
 // runCommand runs a command, for the first time or again after it was parked.
 func (l *loop) runCommand(s *session, args [][]byte) {
+	if l.alone.job != nil && l.mustWait(args) {
+		s.parked, s.args = parkAlone, args
+		l.alone.waiting = append(l.alone.waiting, s)
+		return
+	}
 	c := &l.ctx
 	s.out.begin(&l.buffers)
 	s.out.w.Proto = s.client.Proto
@@ -247,6 +257,9 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	case commands.NeedExecutor:
 		s.parked, s.args = parkSlow, args
 		l.exec.run(l, s, c.Spec)
+	case commands.NeedExclusive:
+		s.parked, s.args = parkSlow, args
+		l.runAlone(s)
 	case commands.Held:
 		s.parked, s.args = parkHeld, args
 		l.held = append(l.held, s)

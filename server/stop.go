@@ -86,6 +86,9 @@ func (l *loop) quiet() bool {
 // finish ends a clean stop with a last commit. While the log has no room that could
 // wait for ever; then closing the store tells.
 func (l *loop) finish() error {
+	if l.alone.job != nil {
+		return errors.New("a script or transaction has not ended: nothing of it is kept")
+	}
 	if l.giveUp {
 		l.o.Log.Warn("some replies could not be sent before the stop", "bound", stopTime)
 	}

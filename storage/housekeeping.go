@@ -149,16 +149,16 @@ func (s *Store) spaceIsLow() bool {
 func (s *Store) Full() bool { return s.lowSpace.Load() || s.log.Full() }
 
 // measure sums what memory is used for, and how much of it is dirty.
-func (s *Store) measure() (used, dirty int64) {
-	for _, sh := range s.shards {
-		sh.mu.Lock()
+func (v View) measure() (used, dirty int64) {
+	for _, sh := range v.s.shards {
+		v.lock(sh)
 		for _, p := range sh.parts {
 			if p != nil {
 				used += p.memory()
 				dirty += p.dirty
 			}
 		}
-		sh.mu.Unlock()
+		v.unlock(sh)
 	}
 	return used, dirty
 }
@@ -283,8 +283,9 @@ type Stats struct {
 // LatenessStats is how late expired keys were removed, in ms.
 type LatenessStats struct{ P50, P99, Max, Count int64 }
 
-// Stats reads the counters. It locks shard after shard, briefly.
-func (s *Store) Stats() Stats {
+// Stats reads the counters.
+func (v View) Stats() Stats {
+	s := v.s
 	st := Stats{
 		PartialSlots:    s.partials.Load(),
 		Expired:         s.stats.Expired.Load(),
@@ -300,15 +301,15 @@ func (s *Store) Stats() Stats {
 		LogEnd:          s.log.End(),
 		LogDurable:      s.log.Durable(),
 	}
-	st.Memory, st.Dirty = s.measure()
+	st.Memory, st.Dirty = v.measure()
 	for _, sh := range s.shards {
-		sh.mu.Lock()
+		v.lock(sh)
 		for _, p := range sh.parts {
 			if p != nil {
 				st.Resident += int64(p.cells)
 			}
 		}
-		sh.mu.Unlock()
+		v.unlock(sh)
 	}
 	st.DataBytes, st.DataFree = s.dataUse()
 	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)
@@ -319,17 +320,17 @@ func (s *Store) Stats() Stats {
 
 // AverageTTL is the mean time to live of a database's keys in memory that have a
 // deadline, in ms; 0 if none has.
-func (s *Store) AverageTTL(db int) int64 {
+func (v View) AverageTTL(db int) int64 {
 	var sum, n int64
-	for _, sh := range s.shards {
-		sh.mu.Lock()
+	for _, sh := range v.s.shards {
+		v.lock(sh)
 		if p := sh.parts[db]; p != nil {
 			sum, n = sum+p.sum, n+int64(p.index.Len())
 		}
-		sh.mu.Unlock()
+		v.unlock(sh)
 	}
 	if n == 0 {
 		return 0
 	}
-	return max(sum/n-(s.now()-s.opened), 0)
+	return max(sum/n-(v.now()-v.s.opened), 0)
 }

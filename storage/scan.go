@@ -25,37 +25,68 @@ type found struct {
 	item   Item
 }
 
+// View is the whole keyspace as somebody looks at it: from outside, where shard after shard
+// is locked (Store.View), or from within a transaction that holds all of them (Txn.View) and
+// sees what that has done.
+type View struct {
+	s *Store
+	t *Txn // nil: from outside
+}
+
+// View looks at the keyspace as the transaction has it, at its instant. It needs BeginAll.
+func (t *Txn) View() View { return View{s: t.s, t: t} }
+
+func (v View) lock(sh *shard) {
+	if v.t == nil {
+		sh.mu.Lock()
+	}
+}
+
+func (v View) unlock(sh *shard) {
+	if v.t == nil {
+		sh.mu.Unlock()
+	}
+}
+
+func (v View) now() int64 {
+	if v.t != nil {
+		return v.t.now
+	}
+	return v.s.now()
+}
+
 // Scan visits the live keys of a database from cursor on, about count of them, and
 // returns where to go on, 0 at the end. It looks at a bounded number of keys. Visit
 // runs under a shard's lock: it must be quick, and must not keep the item. Scan may
 // read the data file; the error is about that.
-func (s *Store) Scan(db int, cursor uint64, count int, visit func(Item)) (next uint64, err error) {
+func (v View) Scan(db int, cursor uint64, count int, visit func(Item)) (next uint64, err error) {
 	if cursor >= scanEnd {
 		return 0, nil
 	}
+	s := v.s
 	for n := 0; n < max(count, 1); {
 		slot, from := int(cursor>>hashBits), uint32(cursor&(1<<hashBits-1))
 		sh := s.shards[s.shardOf(uint16(slot))]
-		sh.mu.Lock()
+		v.lock(sh)
 		p := sh.parts[db]
 		if p == nil {
-			sh.mu.Unlock()
+			v.unlock(sh)
 			cursor = uint64((sh.num+1)*s.slotsPerShard) << hashBits
 		} else if sl := p.occupied(slot); sl == nil {
-			sh.mu.Unlock()
+			v.unlock(sh)
 			cursor = uint64((sh.num+1)*s.slotsPerShard) << hashBits
 		} else if int(sl.num) != slot {
-			sh.mu.Unlock()
+			v.unlock(sh)
 			cursor = position(sl.num, 0)
 		} else if !sl.partial {
 			var k int
-			k, cursor = s.scanMemory(p, sl, from, count-n, visit)
+			k, cursor = v.scanMemory(p, sl, from, count-n, visit)
 			n += k
-			sh.mu.Unlock()
+			v.unlock(sh)
 		} else {
-			sh.mu.Unlock()
+			v.unlock(sh)
 			var k int
-			if k, cursor, err = s.scanDisk(sh, p, sl, db, from, count-n, visit); err != nil {
+			if k, cursor, err = v.scanDisk(sh, p, sl, db, from, count-n, visit); err != nil {
 				return 0, err
 			}
 			n += k
@@ -80,8 +111,8 @@ func (p *part) occupied(number int) *slot {
 func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }
 
 // scanMemory visits keys of one bucket of a slot whose keys are all in memory.
-func (s *Store) scanMemory(p *part, sl *slot, from uint32, count int, visit func(Item)) (n int, next uint64) {
-	now := s.now()
+func (v View) scanMemory(p *part, sl *slot, from uint32, count int, visit func(Item)) (n int, next uint64) {
+	now := v.now()
 	var keys []found
 	after, done := sl.table.walkBucket(from, func(c *cell) {
 		if it, ok := p.liveItem(*c, now); ok {
@@ -129,31 +160,31 @@ func visitSome(keys []found, count int, visit func(Item)) (n int, cut uint32) {
 // scanDisk visits keys of a slot that are in memory or on disk: it reads a stretch of
 // the data file, and then, if the slot lost no key meanwhile, puts over it what memory
 // knows of that stretch.
-func (s *Store) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
+func (v View) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
 	for try := 0; ; try++ {
-		sh.mu.Lock()
+		v.lock(sh)
 		epoch := sl.epoch
 		if try < 3 { // then the lock is kept: this ends
-			sh.mu.Unlock()
+			v.unlock(sh)
 		}
-		onDisk, upTo, err := s.readStretch(p.space, sl.num, from, count)
+		onDisk, upTo, err := v.readStretch(p.space, sl.num, from, count)
 		if try < 3 {
-			sh.mu.Lock()
+			v.lock(sh)
 		}
 		if err != nil {
-			sh.mu.Unlock()
+			v.unlock(sh)
 			return 0, 0, err
 		}
 		if sh.parts[db] != p {
-			sh.mu.Unlock()
-			return 0, uint64((sh.num+1)*s.slotsPerShard) << hashBits, nil
+			v.unlock(sh)
+			return 0, uint64((sh.num+1)*v.s.slotsPerShard) << hashBits, nil
 		}
 		if sl.epoch != epoch {
-			sh.mu.Unlock()
+			v.unlock(sh)
 			continue
 		}
-		n, next = s.mergeStretch(p, sl, from, upTo, onDisk, visit)
-		sh.mu.Unlock()
+		n, next = v.mergeStretch(p, sl, from, upTo, onDisk, visit)
+		v.unlock(sh)
 		return n, next, nil
 	}
 }
@@ -163,11 +194,11 @@ const stretchEnd = 1 << hashBits
 
 // readStretch reads the keys of a slot from a prefix on, at least count or all, and
 // the prefix up to which they are all that the file has.
-func (s *Store) readStretch(space uint32, slot uint16, from uint32, count int) (keys []found, upTo uint32, err error) {
+func (v View) readStretch(space uint32, slot uint16, from uint32, count int) (keys []found, upTo uint32, err error) {
 	start := binary.BigEndian.AppendUint32(slotKey(nil, space, slot), from<<(32-hashBits))
 	upTo = stretchEnd
-	now := s.now()
-	err = s.view(func(tx *bolt.Tx) error {
+	now := v.now()
+	err = v.s.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketValues).Cursor()
 		for at, record := c.Seek(start); hasPrefix(at, start[:6]); at, record = c.Next() {
 			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashBits)
@@ -193,8 +224,8 @@ func (s *Store) readStretch(space uint32, slot uint16, from uint32, count int) (
 	return keys, upTo, err
 }
 
-func (s *Store) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found, visit func(Item)) (n int, next uint64) {
-	now := s.now()
+func (v View) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found, visit func(Item)) (n int, next uint64) {
+	now := v.now()
 	for done := false; !done && from < upTo; {
 		from, done = sl.table.walkBucket(from, func(c *cell) {
 			if it, ok := p.liveItem(*c, now); ok && c.prefix() < upTo {
@@ -204,7 +235,7 @@ func (s *Store) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []foun
 		})
 	}
 	for _, f := range onDisk {
-		k := Key{Slot: sl.num, Hash: s.hash(f.item.Key()), Name: f.item.Key()}
+		k := Key{Slot: sl.num, Hash: v.s.hash(f.item.Key()), Name: f.item.Key()}
 		if d := f.item.Deadline(); (d == 0 || d > now) && p.find(sl, k) == nil {
 			visit(f.item)
 			n++
@@ -218,11 +249,11 @@ func (s *Store) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []foun
 
 // Walk visits every live key of a database until visit returns false; what comes and
 // goes meanwhile may be missed or visited. Errors and visit as for Scan.
-func (s *Store) Walk(db int, visit func(Item) bool) error {
+func (v View) Walk(db int, visit func(Item) bool) error {
 	const step = 512
 	on := true
 	for cursor := uint64(0); on; {
-		next, err := s.Scan(db, cursor, step, func(it Item) { on = on && visit(it) })
+		next, err := v.Scan(db, cursor, step, func(it Item) { on = on && visit(it) })
 		if err != nil || next == 0 {
 			return err
 		}
@@ -232,14 +263,14 @@ func (s *Store) Walk(db int, visit func(Item) bool) error {
 }
 
 // RandomKey gives a live key chosen at random, ok false when there is none.
-func (s *Store) RandomKey(db int) (key []byte, ok bool, err error) {
+func (v View) RandomKey(db int) (key []byte, ok bool, err error) {
 	const sample = 16
 	start := rand.Uint64N(scanEnd)
 	var keys [][]byte
 	for _, from := range []uint64{start, 0} {
 		cursor := from
 		for {
-			cursor, err = s.Scan(db, cursor, sample, func(it Item) { keys = append(keys, append([]byte(nil), it.Key()...)) })
+			cursor, err = v.Scan(db, cursor, sample, func(it Item) { keys = append(keys, append([]byte(nil), it.Key()...)) })
 			if err != nil {
 				return nil, false, err
 			}

@@ -135,6 +135,7 @@ func setDefault[T comparable](v *T, to T) {
 
 // Store is an open store. Its methods may be called by several goroutines.
 type Store struct {
+	View    // from outside any transaction
 	options Options
 	clock   clock.Clock
 	lock_   io.Closer
@@ -198,6 +199,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	}
 	began := o.Clock.Mono()
 	s := &Store{options: o, clock: o.Clock, opened: o.Clock.Now()}
+	s.View = View{s: s}
 	s.quit, s.stop = context.WithCancel(context.Background())
 	s.maxMemory.Store(o.MaxMemory)
 	s.frequency.Store(o.Frequency)
@@ -346,20 +348,13 @@ func (s *Store) SetSync(p wal.Policy) { s.log.SetPolicy(p) }
 
 // Count is how many keys a database has, and how many of them have a deadline. Keys
 // whose deadline has come count until they are removed. It reads no disk.
-func (s *Store) Count(db int) (keys, expires int64) { return s.count(db, 0) }
-
-// count is Count for a caller that holds some shards.
-func (s *Store) count(db int, held uint64) (keys, expires int64) {
-	for _, sh := range s.shards {
-		if held&(1<<sh.num) == 0 {
-			sh.mu.Lock()
-		}
+func (v View) Count(db int) (keys, expires int64) {
+	for _, sh := range v.s.shards {
+		v.lock(sh)
 		if p := sh.parts[db]; p != nil {
 			keys, expires = keys+p.keys, expires+p.expires
 		}
-		if held&(1<<sh.num) == 0 {
-			sh.mu.Unlock()
-		}
+		v.unlock(sh)
 	}
 	return keys, expires
 }

@@ -614,9 +614,3 @@ func (p *part) objectOf(c cell) *Object {
 	}
 	return nil
 }
-
-// Len is the number of keys of a database.
-func (t *Txn) Len(db int) int64 {
-	keys, _ := t.s.count(db, t.mask)
-	return keys
-}

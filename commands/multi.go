@@ -1,0 +1,178 @@
+package commands
+
+import (
+	"strings"
+
+	"keyp/storage"
+)
+
+// The errors of transactions.
+const (
+	errNestedMulti    Error = "ERR MULTI calls can not be nested"
+	errExecNoMulti    Error = "ERR EXEC without MULTI"
+	errDiscardNoMulti Error = "ERR DISCARD without MULTI"
+	errWatchInMulti   Error = "ERR WATCH inside MULTI is not allowed"
+	errNotInMulti     Error = "ERR Command not allowed inside a transaction"
+	errExecAbort      Error = "EXECABORT Transaction discarded because of previous errors."
+)
+
+var multiCommands = []Spec{
+	{
+		Name: "MULTI", Group: Transactions, Since: "1.2.0",
+		Summary:    "Begins a transaction: the commands that follow are queued.",
+		Complexity: "O(1)",
+		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued,
+		Run: runMulti,
+	},
+	{
+		Name: "EXEC", Group: Transactions, Since: "1.2.0",
+		Summary:    "Runs the commands of the transaction, all of them or, if a watched key has changed, none.",
+		Complexity: "Depends on the commands of the transaction.",
+		Arity:      1, Flags: NoScript | Loading | Stale | SkipSlowlog | Unqueued | execs,
+		Run: runExec,
+	},
+	{
+		Name: "DISCARD", Group: Transactions, Since: "2.0.0",
+		Summary:    "Drops the transaction, and forgets the watched keys.",
+		Complexity: "O(N) in the number of queued commands.",
+		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued,
+		Run: runDiscard,
+	},
+}
+
+// queue is what a client has sent since MULTI. Only the loop adds to it; the goroutine that
+// runs EXEC has taken it from the client.
+type queue struct {
+	commands []queued
+	bytes    int   // of all arguments
+	flags    Flags // of all commands together
+	alone    bool  // a command needs more than its keys
+	failed   bool  // a command was refused: EXEC runs none
+}
+
+type queued struct {
+	spec *Spec
+	args [][]byte
+}
+
+// Queued is how many bytes of arguments wait for EXEC.
+func (c *Client) Queued() int {
+	if c.queue == nil {
+		return 0
+	}
+	return c.queue.bytes
+}
+
+// add queues a command, with arguments of its own.
+func (q *queue) add(spec *Spec, args [][]byte) {
+	q.bytes += argBytes(args)
+	q.commands = append(q.commands, queued{spec, CopyArgs(args)})
+	q.flags |= spec.Flags
+	q.alone = q.alone || spec.exclusive(args)
+}
+
+func argBytes(args [][]byte) (n int) {
+	for _, arg := range args {
+		n += len(arg)
+	}
+	return n
+}
+
+// CopyArgs copies arguments into memory of their own.
+func CopyArgs(args [][]byte) [][]byte {
+	all := make([]byte, 0, argBytes(args))
+	copied := make([][]byte, len(args))
+	for i, arg := range args {
+		at := len(all)
+		all = append(all, arg...)
+		copied[i] = all[at:len(all):len(all)]
+	}
+	return copied
+}
+
+// discard ends a client's transaction, if there is one, and its watches.
+func (s *Server) discard(c *Client) {
+	c.queue = nil
+	s.Changes.unwatch(c)
+}
+
+// refuse answers a command that is not run. A transaction that it was meant for fails; EXEC
+// itself ends it at once.
+func (s *Server) refuse(c *Ctx, err Error) Outcome {
+	s.Stats.Errors.Add(1)
+	c.met = refused
+	if c.Client.queue != nil {
+		c.Client.queue.failed = true
+	}
+	if c.Spec != nil && c.Spec.Is(execs) {
+		s.discard(c.Client)
+		err = Error("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(string(err), "ERR "))
+	}
+	c.Out.Error(string(err))
+	return Done
+}
+
+// keysOfQueue gives the keys of the queued commands and those that are watched. SELECT is
+// followed as it will be when it runs.
+func (s *Server) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
+	q := c.Client.queue
+	if q == nil || q.failed {
+		return keys
+	}
+	db := c.Client.DB
+	for i := range q.commands {
+		spec, args := q.commands[i].spec, q.commands[i].args
+		if spec.Name == "SELECT" && spec.parent == nil {
+			if n, ok := parseDB(args[1]); ok && s.database(n) {
+				db = n
+			}
+		}
+		if spec.Keys != nil {
+			keys = s.keys(spec, args, db, keys)
+		}
+	}
+	return s.Changes.watchedBy(c.Client, keys)
+}
+
+func runMulti(c *Ctx) error {
+	if c.Client.queue != nil {
+		return errNestedMulti
+	}
+	c.Client.queue = &queue{}
+	c.Out.OK()
+	return nil
+}
+
+func runDiscard(c *Ctx) error {
+	if c.Client.queue == nil {
+		return errDiscardNoMulti
+	}
+	c.Server.discard(c.Client)
+	c.Out.OK()
+	return nil
+}
+
+// runExec runs what was queued. Errors of the commands are among the replies; the others run
+// all the same.
+func runExec(c *Ctx) error {
+	q := c.queue
+	if q == nil {
+		return errExecNoMulti
+	}
+	same, err := c.Server.Changes.unchanged(c.Client, c.Txn)
+	c.Server.Changes.unwatch(c.Client)
+	switch {
+	case q.failed:
+		return errExecAbort
+	case err != nil:
+		return err
+	case !same:
+		c.Out.NullArray()
+		return nil
+	}
+	c.Out.Array(len(q.commands))
+	for i := range q.commands {
+		c.Call(q.commands[i].spec, c.Client, q.commands[i].args, c.Out)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package commands
+
+import (
+	"time"
+
+	"keyp/server/resp"
+	"keyp/storage"
+)
+
+// A command that runs inside another one, EXEC or a script, is part of its transaction: same
+// instant, same batch of the log. Where the keys are known beforehand and in memory, EXEC
+// runs on the loop like any command, with all of them locked. Otherwise, and for scripts, it
+// is an exclusive job: it runs beside the loop with the whole keyspace locked, so that the
+// loop can tell others that they have to wait.
+//
+// What belongs to the loop (clients, subscriptions, the configuration's effects) a command of
+// an exclusive job reaches only on the loop: Call hands it over and waits.
+
+// Call runs a command inside the transaction that c has, for client, and writes its reply,
+// errors included, to out. The command is resolved and checked; that its keys are not in
+// memory costs a read of the data file while others wait.
+func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) {
+	if c.child == nil {
+		c.child = &Ctx{}
+	}
+	n := c.child
+	*n = Ctx{
+		Spec: spec, Args: args, Client: client, Server: c.Server, Out: out, Keys: n.Keys[:0], Txn: c.Txn,
+		Final: true, Nested: true, parent: c, child: n.child, onLoop: c.onLoop,
+	}
+	began, mark := c.Server.Clock.Mono(), out.Len()
+	if n.onLoop == nil || spec.apart() {
+		n.callNow()
+	} else if !n.onLoop(n.callNow) {
+		n.reply(ErrStopping)
+	}
+	c.LSN = max(c.LSN, n.LSN)
+	c.Server.Observe(n, mark, c.Server.Clock.Mono()-began)
+}
+
+func (c *Ctx) callNow() {
+	s := c.Server
+	if c.Spec.Keys != nil {
+		c.Keys = s.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
+	}
+	if err := c.bring(c.Keys); err != nil {
+		s.Stats.Errors.Add(1)
+		c.reply(err)
+		return
+	}
+	c.Txn.NoTouch = c.noTouch()
+	s.run(c)
+	c.Txn.Settle()
+}
+
+// apart says that a command touches nothing of the loop's: an exclusive job runs it where it
+// is.
+func (s *Spec) apart() bool {
+	return s.Keys != nil || s.Roams != nil || s.Is(Slow) || s.Is(Global) || s.Is(Apart)
+}
+
+// exclusive says of a call that it needs more than its keys, and so an exclusive job when it
+// is part of EXEC.
+func (s *Spec) exclusive(args [][]byte) bool {
+	return s.Flags&(Slow|Global|Whole) != 0 || s.Alone || s.Roams != nil && s.Roams(args)
+}
+
+// TooLong gives the error of a server whose script has run for busy-reply-threshold, and "" for
+// any other, with the time until that may be so.
+func (s *Server) TooLong() (busy Error, left time.Duration) {
+	limit := time.Duration(s.Config.Int("busy-reply-threshold")) * time.Millisecond
+	script := s.script.Load()
+	if script == nil {
+		return "", limit
+	}
+	left = limit - (s.Clock.Mono() - script.began)
+	if limit > 0 && left <= 0 {
+		return script.busy, 0
+	}
+	return "", left
+}
+
+// running is a script that runs.
+type running struct {
+	began time.Duration // a reading of Mono
+	busy  Error         // what others are told when it takes too long
+}
+
+// scripting notes that a script begins; the function that it returns, that it has ended. Others
+// are told busy once it has run for too long.
+func (s *Server) scripting(busy Error) (ended func()) {
+	outer := s.script.Load()
+	s.script.Store(&running{began: s.Clock.Mono(), busy: busy})
+	return func() { s.script.Store(outer) }
+}
+
+// noTouch says whether the command leaves access times alone.
+func (c *Ctx) noTouch() bool { return c.Client.NoTouch && !isWord(c.Args[0], "TOUCH") }
+
+// view is the whole keyspace as the command sees it.
+func (c *Ctx) view() storage.View {
+	if c.onLoop != nil || c.Alone {
+		return c.Txn.View()
+	}
+	return c.Server.Store.View
+}
+
+// Emit has fn called on the event loop right after the command, or the EXEC or script that it
+// is part of, once its LSN is known: for what it does for others than its client.
+func (c *Ctx) Emit(fn func(lsn uint64)) {
+	for c.parent != nil {
+		c = c.parent
+	}
+	c.emitted = append(c.emitted, fn)
+}
+
+// RunEmitted calls what was given to Emit. The event loop does so after each command.
+func (c *Ctx) RunEmitted() {
+	for _, fn := range c.emitted {
+		fn(c.LSN)
+	}
+	clear(c.emitted)
+	c.emitted = c.emitted[:0]
+}
