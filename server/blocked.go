@@ -37,7 +37,7 @@ func (l *loop) block(s *session, args [][]byte) {
 		return
 	}
 	if s.reader != nil && s.reader.Buffered() == 0 {
-		args = copyArgs(args)
+		args = commands.CopyArgs(args)
 		l.readers.put(s.reader, s.room)
 		s.reader, s.room = nil, 0
 	}
@@ -92,10 +92,10 @@ func (l *loop) leave(s *session) {
 
 // deliver tells those who wait for changes what has changed, and serves those whose
 // blocking command waits for that. It comes after each command and before the next one.
-// While CLIENT PAUSE holds commands back nobody is served.
+// While CLIENT PAUSE or an exclusive job holds commands back nobody is served.
 func (l *loop) deliver() {
 	l.srv.Changes.Deliver()
-	if !l.srv.Waiters.Waiting() || l.pause != commands.PauseNone || l.fatal != nil {
+	if !l.srv.Waiters.Waiting() || l.pause != commands.PauseNone || l.alone.job != nil || l.fatal != nil {
 		return
 	}
 	defer func() {

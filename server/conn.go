@@ -27,10 +27,10 @@ func (s *session) Push(lsn uint64, bytes []byte) {
 	l := s.loop
 	switch {
 	case s.closed || s.lingering || s.cut || s.client.Closing:
-	case s == l.current:
-		l.behind = append(l.behind, message{lsn, bytes})
 	case s.parked == parkSlow:
 		l.keep(s, message{lsn, bytes})
+	case s == l.current:
+		l.behind = append(l.behind, message{lsn, bytes})
 	default:
 		l.push(s, message{lsn, bytes})
 	}

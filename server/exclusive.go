@@ -86,9 +86,6 @@ func (l *loop) lend(j *job, fn func()) bool {
 		l.current = j.s
 		fn()
 		l.current = nil
-		j.behind = append(j.behind, l.behind...)
-		clear(l.behind)
-		l.behind = l.behind[:0]
 	})
 	select {
 	case <-done:
@@ -104,24 +101,9 @@ func (l *loop) endAlone(j *job) {
 	x.job = nil
 	l.srv.Busy = ""
 	l.timers.stop(&x.timer)
-	l.exec.jobs--
 	l.owed = max(l.owed, j.ctx.LSN)
-	s := j.s
-	l.guard(s, func(s *session) {
-		l.srv.Observe(&j.ctx, 0, j.took)
-		if !s.closed {
-			mark := s.out.add(j.out.Buf, &l.buffers)
-			l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
-		}
-		for _, m := range j.behind {
-			l.push(s, m)
-		}
-		j.ctx.RunEmitted()
-		l.srv.Changes.Deliver()
-		if !s.closed {
-			l.unpark(s)
-		}
-	})
+	l.executed(j)
+	l.deliver()
 	l.runWaiting()
 }
 

@@ -35,7 +35,6 @@ type job struct {
 	client commands.Client
 	out    resp.Writer
 	took   time.Duration
-	behind []message // pushed to the session meanwhile, of an exclusive job
 }
 
 // run has a worker run the session's parked command. The loop calls it.
