@@ -35,7 +35,7 @@ func (t *Txn) changing(space uint32, key []byte) {
 			return // records of one value follow each other
 		}
 	}
-	if db := t.s.dbOf(space); db >= 0 {
+	if db := t.s.dbOf(space); db >= 0 && db < t.s.options.Databases {
 		t.changes = append(t.changes, Change{DB: db, Key: append([]byte{}, key...), By: t.By, Due: t.shedding})
 	}
 }

@@ -28,7 +28,8 @@ type harness struct {
 	events    []Happened
 	// portions makes checkpoints write in small batches, copy large values in portions of
 	// a few elements, and change ttl a few entries at a time.
-	portions bool
+	portions  bool
+	databases int
 }
 
 type name struct {
@@ -79,7 +80,7 @@ func (m model) String() string {
 }
 
 func newHarness(t testing.TB) *harness {
-	h := &harness{t: t, dir: t.TempDir(), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}}
+	h := &harness{t: t, dir: t.TempDir(), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
 	h.open()
 	return h
 }
@@ -87,7 +88,7 @@ func newHarness(t testing.TB) *harness {
 func (h *harness) open() {
 	s, _, err := Open(Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
-		Databases: 3, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
+		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1,
 		OnEvent: func(e Happened) {
 			e.Key = bytes.Clone(e.Key)

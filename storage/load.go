@@ -225,7 +225,7 @@ func (s *Store) loadAll() {
 	began := s.clock.Mono()
 	loaded := 0
 	for _, sh := range s.shards {
-		for db := range s.options.Databases {
+		for db := range s.options.Databases + 1 {
 			for i := range s.slotsPerShard {
 				if s.quit.Err() != nil || s.overBudget(loadShare) {
 					return

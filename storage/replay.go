@@ -91,7 +91,7 @@ func (r *recovering) adopt(st state) error {
 	s := r.s
 	s.slotsPerShard = Slots / st.shards
 	for i := range st.shards {
-		sh := &shard{num: i, store: s, parts: make([]*part, s.options.Databases)}
+		sh := &shard{num: i, store: s, parts: make([]*part, s.options.Databases+1)}
 		sh.nextDue.Store(never)
 		s.shards = append(s.shards, sh)
 	}
@@ -103,6 +103,7 @@ func (r *recovering) adopt(st state) error {
 		s.spaces = append(s.spaces, s.nextSpace)
 		s.nextSpace++
 	}
+	s.spaces = append(s.spaces, systemSpace)
 	s.generation.Store(st.generation)
 	return s.db.View(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketSlots).ForEach(func(k, v []byte) error {
@@ -204,13 +205,13 @@ func (r *replay) record(tag byte, f *fields) error {
 		}
 	case recFlush:
 		db, id := int(f.int()), uint32(f.int())
-		if f.bad || db >= len(r.s.spaces) {
+		if f.bad || db >= r.s.options.Databases {
 			return errBadRecord
 		}
 		return r.meeting.alone(func() error { return r.flush(db, id) })
 	case recSwap:
 		a, b := int(f.int()), int(f.int())
-		if f.bad || a >= len(r.s.spaces) || b >= len(r.s.spaces) {
+		if f.bad || a >= r.s.options.Databases || b >= r.s.options.Databases {
 			return errBadRecord
 		}
 		return r.meeting.alone(func() error { r.s.swap(a, b); return nil })

@@ -186,7 +186,7 @@ func syncDir(dir string) error {
 
 // current is the state as the held shards have it; all of them are held.
 func (s *Store) current() state {
-	st := state{generation: s.generation.Load(), nextSpace: s.nextSpace, shards: len(s.shards), spaces: append([]uint32(nil), s.spaces...)}
+	st := state{generation: s.generation.Load(), nextSpace: s.nextSpace, shards: len(s.shards), spaces: append([]uint32(nil), s.spaces[:s.options.Databases]...)}
 	for _, sh := range s.shards {
 		for _, p := range sh.parts {
 			if p != nil && p.keys|p.expires != 0 {

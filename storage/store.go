@@ -146,7 +146,7 @@ type Store struct {
 
 	shards        []*shard
 	slotsPerShard int
-	spaces        []uint32 // keyspace id by database number; changes under all shards
+	spaces        []uint32 // keyspace id by database number, the system's last; changes under all shards
 	nextSpace     uint32   // likewise
 	generation    atomic.Uint64
 

@@ -190,7 +190,7 @@ func (t *Txn) reset() {
 
 // Notify raises an event that goes with a change made by other means.
 func (t *Txn) Notify(k Key, ev Event) {
-	if t.s.options.OnEvent == nil || EventClass(t.s.eventMask.Load())&ev.Class == 0 {
+	if t.s.options.OnEvent == nil || k.DB == t.s.options.Databases || EventClass(t.s.eventMask.Load())&ev.Class == 0 {
 		return
 	}
 	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
