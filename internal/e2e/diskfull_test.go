@@ -21,9 +21,9 @@ import (
 // deletions go on, makes room, and sees that writes do; a kill in between loses
 // nothing that was acknowledged.
 func TestFullDisk(t *testing.T) {
-	dir := smallDisk(t, "96m")
+	dir := smallDisk(t, "128m")
 	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 24<<20), 0o600); err != nil {
+	if err := os.WriteFile(ballast, make([]byte, 56<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := testkit.NewKeyp(t, testkit.Options{Dir: filepath.Join(dir, "data"), Args: []string{

@@ -1,0 +1,319 @@
+package restart
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+const (
+	accounts = 40
+	// opening is what each account begins with.
+	opening = 1000
+	// padding are keys that take memory, so that those of accounts leave it.
+	padding = 300
+	// maxNote is the largest note that comes with a transfer: its batch then takes many
+	// frames of the log, and more than one of small segments.
+	maxNote = 200_000
+)
+
+// TestTransfers kills the server while money moves between accounts, in transactions of all
+// kinds. After each restart a transfer is there with all that belongs to it, or not at all,
+// and every acknowledged one is there.
+func TestTransfers(t *testing.T) {
+	for i, run := range runs {
+		t.Run(run.name, func(t *testing.T) {
+			t.Parallel()
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), run.args)
+			for round := range max(2, run.share/2) {
+				b.round(round)
+			}
+			b.server.Stop()
+			for way, n := range b.done {
+				t.Logf("%s: %d transfers", way, n.Load())
+				if n.Load() == 0 {
+					t.Errorf("nothing was done by %s", way)
+				}
+			}
+		})
+	}
+}
+
+// bank is a server with tellers, each of whom has a ledger of his own: the list that every
+// transfer adds a line to, on database 1. Balances are strings and, once more, fields of the
+// hash "balances"; the note of a teller's last transfer is a string.
+type bank struct {
+	t       *testing.T
+	rng     *rand.Rand
+	server  *testkit.Server
+	tellers []*teller
+	done    map[string]*atomic.Int64 // by way
+}
+
+type teller struct {
+	b   *bank
+	id  int
+	rng *rand.Rand
+	// acked transfers, numbered from 1; one more may have been sent.
+	acked   int
+	failure error
+}
+
+// ways are how a transfer is made.
+var ways = map[string]func(*teller, *redis.Conn, transfer) error{
+	"MULTI": (*teller).byMulti,
+	"WATCH": (*teller).byWatch,
+}
+
+// transfer is one line of a ledger.
+type transfer struct {
+	number, from, to, amount int
+	note                     string // its number, again and again
+}
+
+func (x transfer) String() string {
+	return fmt.Sprintf("%d %d %d %d", x.number, x.from, x.to, x.amount)
+}
+
+func newBank(t *testing.T, rng *rand.Rand, args []string) *bank {
+	b := &bank{t: t, rng: rng, server: testkit.Keyp(t, args...), done: map[string]*atomic.Int64{}}
+	for way := range ways {
+		b.done[way] = &atomic.Int64{}
+	}
+	for id := range writers {
+		b.tellers = append(b.tellers, &teller{b: b, id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0))})
+	}
+	c := b.server.Client(3)
+	defer c.Close()
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range accounts {
+			p.Set(ctx, account(i), opening, 0)
+			p.HSet(ctx, "balances", account(i), opening)
+		}
+		for i := range padding {
+			p.Set(ctx, fmt.Sprint("padding:", i), strings.Repeat("x", 4000), 0)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func account(i int) string { return fmt.Sprint("account:", i) }
+
+func (w *teller) ledger() string { return fmt.Sprint("ledger:", w.id) }
+func (w *teller) note() string   { return fmt.Sprint("note:", w.id) }
+
+// round has the tellers at work until the server is killed, and audits what it shows after
+// its restart.
+func (b *bank) round(round int) {
+	var all sync.WaitGroup
+	for _, w := range b.tellers {
+		all.Go(w.work)
+	}
+	all.Go(b.supervise)
+	if b.rng.IntN(2) == 0 {
+		all.Go(b.checkpoint)
+	}
+	time.Sleep(time.Duration(100+b.rng.IntN(600)) * time.Millisecond)
+	b.server.Kill()
+	all.Wait()
+	for _, w := range b.tellers {
+		if w.failure != nil {
+			b.t.Fatalf("round %d, teller %d: %v", round, w.id, w.failure)
+		}
+	}
+	b.server.Start()
+	b.audit(round)
+	if b.t.Failed() {
+		b.t.Fatalf("in round %d", round)
+	}
+}
+
+// supervise sums up until the server is gone: nobody sees half a transfer.
+func (b *bank) supervise() {
+	c := b.server.Client(3)
+	defer c.Close()
+	names := make([]string, accounts)
+	for i := range names {
+		names[i] = account(i)
+	}
+	for {
+		balances, err := c.MGet(ctx, names...).Result()
+		if err != nil {
+			return
+		}
+		sum := 0
+		for _, text := range balances {
+			n, err := strconv.Atoi(fmt.Sprint(text))
+			if err != nil {
+				b.t.Errorf("a balance of %v", text)
+			}
+			sum += n
+		}
+		if sum != accounts*opening {
+			b.t.Errorf("a client has seen %d in all accounts, not %d", sum, accounts*opening)
+			return
+		}
+	}
+}
+
+// checkpoint asks for one checkpoint after the other until the server is gone.
+func (b *bank) checkpoint() {
+	c := b.server.Client(2)
+	defer c.Close()
+	for {
+		var refused redis.Error
+		if err := c.Do(ctx, "BGSAVE").Err(); err != nil && !errors.As(err, &refused) {
+			return
+		}
+	}
+}
+
+// work makes transfers until the server is gone. An error that the server replies is a
+// failure.
+func (w *teller) work() {
+	client := w.b.server.Client(2 + w.rng.IntN(2))
+	defer client.Close()
+	c := client.Conn()
+	defer c.Close()
+	names := make([]string, 0, len(ways))
+	for way := range ways {
+		names = append(names, way)
+	}
+	for {
+		x := w.next()
+		way := names[w.rng.IntN(len(names))]
+		err := ways[way](w, c, x)
+		var refused redis.Error
+		switch {
+		case errors.As(err, &refused):
+			w.failure = fmt.Errorf("%v by %s: %w", x, way, err)
+			return
+		case err != nil:
+			return // the server is gone
+		}
+		w.acked = x.number
+		w.b.done[way].Add(1)
+	}
+}
+
+func (w *teller) next() transfer {
+	x := transfer{number: w.acked + 1, from: w.rng.IntN(accounts), amount: 1 + w.rng.IntN(100)}
+	x.to = (x.from + 1 + w.rng.IntN(accounts-1)) % accounts
+	size := []int{0, 10, 100, 1000, 10_000, maxNote}[w.rng.IntN(6)]
+	if size == maxNote && w.rng.IntN(4) > 0 {
+		size = 20
+	}
+	unit := fmt.Sprint(x.number, ";")
+	x.note = strings.Repeat(unit, size/len(unit)+1)
+	return x
+}
+
+// book queues what all ways have in common.
+func (w *teller) book(p redis.Pipeliner, x transfer) {
+	p.HIncrBy(ctx, "balances", account(x.from), int64(-x.amount))
+	p.HIncrBy(ctx, "balances", account(x.to), int64(x.amount))
+	p.Set(ctx, w.note(), x.note, 0)
+	p.Do(ctx, "SELECT", 1)
+	p.RPush(ctx, w.ledger(), x.String())
+	p.Do(ctx, "SELECT", 0)
+}
+
+func (w *teller) byMulti(c *redis.Conn, x transfer) error {
+	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.DecrBy(ctx, account(x.from), int64(x.amount))
+		p.IncrBy(ctx, account(x.to), int64(x.amount))
+		w.book(p, x)
+		return nil
+	})
+	return err
+}
+
+// byWatch reads the balances, which nobody may change before they are written, and begins
+// anew when somebody has.
+func (w *teller) byWatch(c *redis.Conn, x transfer) error {
+	for {
+		if err := c.Do(ctx, "WATCH", account(x.from), account(x.to)).Err(); err != nil {
+			return err
+		}
+		from, err := c.Get(ctx, account(x.from)).Int()
+		if err != nil {
+			return err
+		}
+		to, err := c.Get(ctx, account(x.to)).Int()
+		if err != nil {
+			return err
+		}
+		_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Set(ctx, account(x.from), from-x.amount, 0)
+			p.Set(ctx, account(x.to), to+x.amount, 0)
+			w.book(p, x)
+			return nil
+		})
+		if !errors.Is(err, redis.TxFailedErr) {
+			return err
+		}
+	}
+}
+
+// audit adds up all ledgers and holds the balances and notes against them.
+func (b *bank) audit(round int) {
+	b.t.Helper()
+	var want [accounts]int
+	for i := range want {
+		want[i] = opening
+	}
+	c, ledgers := b.server.Client(3), b.server.ClientDB(3, 1)
+	defer c.Close()
+	defer ledgers.Close()
+	for _, w := range b.tellers {
+		lines, err := ledgers.LRange(ctx, w.ledger(), 0, -1).Result()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if len(lines) != w.acked && len(lines) != w.acked+1 {
+			b.t.Errorf("round %d: teller %d has %d lines after %d acknowledged transfers", round, w.id, len(lines), w.acked)
+		}
+		for i, line := range lines {
+			var x transfer
+			if _, err := fmt.Sscan(line, &x.number, &x.from, &x.to, &x.amount); err != nil || x.number != i+1 {
+				b.t.Fatalf("round %d: line %d of teller %d is %q", round, i+1, w.id, line)
+			}
+			want[x.from] -= x.amount
+			want[x.to] += x.amount
+		}
+		w.acked = len(lines)
+		note, err := c.Get(ctx, w.note()).Result()
+		if err != nil && (!errors.Is(err, redis.Nil) || len(lines) > 0) {
+			b.t.Fatal(err)
+		}
+		if unit := fmt.Sprint(len(lines), ";"); len(lines) > 0 && strings.Trim(strings.ReplaceAll(note, unit, ""), " ") != "" || len(lines) > 0 && note == "" {
+			b.t.Errorf("round %d: teller %d has %d lines, the note begins %.20q", round, w.id, len(lines), note)
+		}
+	}
+	all, err := c.HGetAll(ctx, "balances").Result()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for i, n := range want {
+		text, err := c.Get(ctx, account(i)).Result()
+		if err != nil || text != strconv.Itoa(n) || all[account(i)] != text {
+			b.t.Errorf("round %d: account %d has %q, %v, and %q in the hash; the ledgers say %d", round, i, text, err, all[account(i)], n)
+		}
+	}
+}
