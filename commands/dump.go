@@ -160,7 +160,8 @@ func runRestore(c *Ctx) error {
 		return err
 	}
 	k, now := c.Keys[0], c.Txn.Now()
-	if _, exists := c.Txn.Peek(k); exists && !o.replace {
+	_, replaced := c.Txn.Peek(k)
+	if replaced && !o.replace {
 		return ErrBusyKey
 	}
 	deadline, err := o.deadline(c.Arg(2), now)
@@ -179,8 +180,10 @@ func runRestore(c *Ctx) error {
 		if !c.Server.fits(0, int64(len(v.Str))) {
 			return ErrTooLong
 		}
+		c.anew(k, replaced)
 		c.Txn.SetString(k, v.Str, deadline, eventRestore)
 	default:
+		c.anew(k, replaced)
 		c.Txn.Replace(k, built(v, now), deadline, eventRestore)
 	}
 	if o.idle >= 0 {
@@ -191,6 +194,14 @@ func runRestore(c *Ctx) error {
 	}
 	c.Out.OK()
 	return nil
+}
+
+// anew tells of a new key, as for Redis one that RESTORE replaces is; a key that was not
+// there before is told of when it is made.
+func (c *Ctx) anew(k storage.Key, replaced bool) {
+	if replaced {
+		c.Txn.Notify(k, storage.New)
+	}
 }
 
 // built makes an object of a collection, without the elements that are due at now.

@@ -64,7 +64,7 @@ func (h *harness) open() {
 	store, _, err := storage.Open(storage.Options{
 		Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Databases: 16, Shards: 4, Sync: wal.No, SegmentSize: 1 << 20, InitialMmap: 64 << 20,
-		OnEvent: h.hear, NoBackground: h.bare,
+		NoBackground: h.bare,
 	})
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
@@ -74,6 +74,7 @@ func (h *harness) open() {
 	store.SetActiveExpire(false)
 	h.store = store
 	h.server = NewServer(store, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)), h.clock)
+	store.Listen(h.hear)
 	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventExpired)
 	h.client = &Client{ID: 1, Proto: 2, Authenticated: true, User: "default"}
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}

@@ -50,12 +50,9 @@ func parseLCS(a Cursor) (lcsOptions, error) {
 }
 
 func runLCS(c *Ctx) error {
-	a, _, err := c.readString(c.Keys[0])
-	if err != nil {
-		return ErrLCSType
-	}
-	b, _, err := c.readString(c.Keys[1])
-	if err != nil {
+	a, _, errA := c.readString(c.Keys[0])
+	b, _, errB := c.readString(c.Keys[1])
+	if errA != nil || errB != nil {
 		return ErrLCSType
 	}
 	o, err := parseLCS(c.Cursor(3))

@@ -27,7 +27,8 @@ type Subscriptions struct {
 	patterns []*audience // those of the patterns, to be walked
 	clients  int         // that have subscriptions
 
-	listened atomic.Bool // somebody listens to a channel or pattern: keyspace events are worth making
+	listened atomic.Bool // somebody listens to a channel or pattern
+	turned   func()      // told when listened changes; nil: nobody
 }
 
 // audience is who listens to one name.
@@ -90,8 +91,16 @@ func (p *Subscriptions) open(topic Topic, name []byte) *audience {
 	if topic == Pattern {
 		p.patterns = append(p.patterns, a)
 	}
-	p.listened.Store(len(p.audience[Channel])+len(p.patterns) > 0)
+	p.turn()
 	return a
+}
+
+// turn notes whether anybody listens, which is what keyspace events are made for.
+func (p *Subscriptions) turn() {
+	listened := len(p.audience[Channel])+len(p.patterns) > 0
+	if p.listened.Swap(listened) != listened && p.turned != nil {
+		p.turned()
+	}
 }
 
 // unsubscribe takes a subscription away, if there is one; it counts as subscribe does.
@@ -133,7 +142,7 @@ func (p *Subscriptions) leave(s *Subscriber, topic Topic, name string, at int) {
 		p.patterns[a.at], p.patterns[last] = p.patterns[last], nil
 		p.patterns = p.patterns[:last]
 	}
-	p.listened.Store(len(p.audience[Channel])+len(p.patterns) > 0)
+	p.turn()
 }
 
 // gone ends all subscriptions of a client.

@@ -32,6 +32,7 @@ type Server struct {
 	Latency  Latency
 	PubSub   Subscriptions
 	Changes  Changes
+	Events   Events
 	Waiters  Waiters
 	Tracking Tracking
 	RunID    string
@@ -60,6 +61,9 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 	s.Changes.store, s.Changes.waiters, s.Changes.tracking, s.Changes.wake = store, &s.Waiters, &s.Tracking, s.wake
 	s.Tracking.init(s)
 	s.Waiters.server = s
+	s.Events.server = s
+	s.PubSub.turned = s.Events.enable
+	store.Listen(s.Events.hear)
 	s.followConfig()
 	return s
 }
@@ -85,14 +89,13 @@ func (s *Server) followConfig() {
 		s.Latency.threshold.Store(cfg.Int("latency-monitor-threshold"))
 		s.histograms.Store(cfg.Bool("latency-tracking"))
 	}
-	events := func() { store.SetEvents(storage.EventClass(cfg.Int("notify-keyspace-events"))) }
 	monitors()
-	events()
+	s.Events.enable()
 	on(monitors, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold", "latency-tracking")
 	tracked := func() { s.Tracking.max.Store(cfg.Int("tracking-table-max-keys")) }
 	tracked()
 	on(tracked, "tracking-table-max-keys")
-	on(events, "notify-keyspace-events")
+	on(s.Events.enable, "notify-keyspace-events")
 	reserve := func() { store.SetDiskReserve(uint64(cfg.Int("disk-reserve"))) }
 	reserve()
 	on(reserve, "disk-reserve")

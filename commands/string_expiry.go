@@ -77,6 +77,9 @@ var eventSet = storage.Event{Class: storage.EventString, Name: "set"}
 // have heard if the key had lived for no time at all.
 func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
 	if ttl.Expired(deadline, c.Txn.Now()) {
+		if _, exists := c.Txn.Peek(k); !exists {
+			c.Txn.Notify(k, storage.New)
+		}
 		c.Txn.Notify(k, eventSet)
 		c.Txn.Notify(k, eventExpire)
 		if !c.Txn.Delete(k, storage.Expired) {

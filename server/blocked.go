@@ -90,10 +90,11 @@ func (l *loop) leave(s *session) {
 	l.timers.stop(&b.timer)
 }
 
-// deliver tells those who wait for changes what has changed, and serves those whose
-// blocking command waits for that. It comes after each command and before the next one.
-// While CLIENT PAUSE or an exclusive job holds commands back nobody is served.
+// deliver publishes what happened to keys, tells those who wait for changes what has changed,
+// and serves those whose blocking command waits for that. It comes after each command and
+// before the next one. While CLIENT PAUSE or an exclusive job holds commands back nobody is served.
 func (l *loop) deliver() {
+	l.srv.Events.Deliver()
 	l.srv.Changes.Deliver()
 	if !l.srv.Waiters.Waiting() || l.pause != commands.PauseNone || l.alone.job != nil || l.fatal != nil {
 		return

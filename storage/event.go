@@ -35,6 +35,8 @@ var (
 	Expired = Event{EventExpired, "expired"}
 	Evicted = Event{EventEvicted, "evicted"}
 	Deleted = Event{EventGeneric, "del"}
+	// New: there is a key that was not there, told before the event of what made it.
+	New = Event{EventNew, "new"}
 	// FieldExpired: fields of a hash are gone, one event for those of a batch.
 	FieldExpired = Event{EventHash, "hexpired"}
 )
@@ -57,6 +59,6 @@ func elementsExpired(t object.Type) Event {
 type Happened struct {
 	Event
 	DB  int
-	Key []byte // valid during the call only
+	Key []byte // not to be changed
 	LSN uint64
 }

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -90,10 +89,6 @@ func (h *harness) open() {
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1,
-		OnEvent: func(e Happened) {
-			e.Key = bytes.Clone(e.Key)
-			h.events = append(h.events, e)
-		},
 	})
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
@@ -107,7 +102,8 @@ func (h *harness) open() {
 	}
 	s.db.NoSync = true // the kernel keeps what a test's crash could take from the file
 	h.s, h.txn = s, s.NewTxn()
-	s.SetEvents(1<<32 - 1)
+	s.Listen(func(e Happened) { h.events = append(h.events, e) })
+	s.SetEvents(^EventNew)
 }
 
 // do runs fn in a transaction with keys, loading them first where needed.

@@ -17,6 +17,7 @@ func (s *Store) startBackground() {
 	s.memory.Store(used)
 	s.goBackground(func() {
 		standBack()
+		s.holdReaper()
 		s.reaper.Run(s.quit)
 	})
 	for range loadWorkers {

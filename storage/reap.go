@@ -137,6 +137,23 @@ func (s *Store) startReaper() {
 	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{OnJump: s.clockJumped})
 }
 
+// holdReaper waits for ReapDelay.
+func (s *Store) holdReaper() {
+	began := s.clock.Mono()
+	for s.quit.Err() == nil {
+		left := s.options.ReapDelay - (s.clock.Mono() - began)
+		if left <= 0 {
+			return
+		}
+		reached, stop := s.clock.Until(s.clock.Now() + max(1, left.Milliseconds()))
+		select {
+		case <-reached:
+		case <-s.quit.Done():
+		}
+		stop()
+	}
+}
+
 // wake tells the reaper of a deadline that may be earlier than what it sleeps for.
 func (s *Store) wake(deadline int64) {
 	if deadline != 0 && s.reaper != nil {
@@ -207,9 +224,9 @@ func (s *Store) clockJumped(ms int64) {
 }
 
 // observeLateness counts how late a key goes; one whose time came while the store was
-// closed says nothing about the reaper.
+// closed, or the reaper waited for ReapDelay, says nothing about it.
 func (s *Store) observeLateness(deadline, now int64) {
-	if deadline >= s.opened {
+	if deadline >= s.reapFrom {
 		s.lateness.Observe(now - deadline)
 	}
 }

@@ -8,13 +8,14 @@ import (
 
 // Rename moves a key's value and deadline to another name, which loses what it held.
 // It returns false, and changes nothing, for a missing or expired key. From and to
-// are different keys; they may be of different databases. It raises no event.
+// are different keys; they may be of different databases. It raises no event but New.
 func (t *Txn) Rename(from, to Key) bool {
 	t.Settle()
-	p, _, c := t.live(from, false)
-	if !exists(c) {
+	if _, _, c := t.live(from, false); !exists(c) {
 		return false
 	}
+	t.anew(to)
+	p, _, c := t.live(from, false)
 	o := p.objectOf(*c)
 	value, err := p.item(*c).String()
 	switch {
@@ -34,13 +35,14 @@ func (t *Txn) Rename(from, to Key) bool {
 }
 
 // Copy gives another name the same value and deadline; what it held is lost. It
-// returns false for a missing or expired key. It raises no event.
+// returns false for a missing or expired key. It raises no event but New.
 func (t *Txn) Copy(from, to Key) bool {
 	t.Settle()
-	p, _, c := t.live(from, false)
-	if !exists(c) {
+	if _, _, c := t.live(from, false); !exists(c) {
 		return false
 	}
+	t.anew(to)
+	p, _, c := t.live(from, false)
 	deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
 	raw := *p.flags(*c) & flagRaw
 	if value, err := p.item(*c).String(); err == nil {
@@ -50,6 +52,14 @@ func (t *Txn) Copy(from, to Key) bool {
 	}
 	t.mark(to, raw)
 	return true
+}
+
+// anew raises New for a key that is about to be there a second time: for Redis, RENAME and
+// COPY delete it first. Where there is none yet, making it raises the event.
+func (t *Txn) anew(k Key) {
+	if _, _, c := t.live(k, false); exists(c) {
+		t.Notify(k, New)
+	}
 }
 
 // Replace makes key hold a value that was built aside, which is the store's from then on,

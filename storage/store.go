@@ -96,9 +96,10 @@ type Options struct {
 	// NoBackground starts no goroutine: tests run checkpoints and reaping themselves.
 	NoBackground bool
 
-	// OnEvent hears of changes whose class SetEvents enabled. It is called by
-	// whoever made the change and must return at once.
-	OnEvent func(Happened)
+	// ReapDelay is how long after Open keys that are due begin to be removed, so that there
+	// can be somebody who listens to their events. Nobody sees them meanwhile.
+	ReapDelay time.Duration
+
 	// OnDurable is told that more of the log is durable.
 	OnDurable func(lsn uint64)
 	// OnFail is told of the failure that ends the store: from then on nothing
@@ -151,10 +152,12 @@ type Store struct {
 	generation    atomic.Uint64
 
 	opened     int64        // Unix ms
+	reapFrom   int64        // the reaper answers for deadlines from then on, Unix ms
 	instant    atomic.Int64 // the newest instant given out
 	stepped    atomic.Bool  // the wall clock is behind it
 	replayCost atomic.Int64 // of the log since the last checkpoint, in ns of one processor
 	eventMask  atomic.Uint32
+	onEvent    atomic.Pointer[func(Happened)]
 	observer   atomic.Pointer[func([]Change)]
 	memory     atomic.Int64 // as of the last housekeeping
 	maxMemory  atomic.Int64
@@ -213,6 +216,10 @@ func Open(o Options) (*Store, Recovered, error) {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	rec.Took = o.Clock.Mono() - began
+	s.reapFrom = s.opened
+	if o.ReapDelay > 0 {
+		s.reapFrom = o.Clock.Now() + o.ReapDelay.Milliseconds()
+	}
 	s.startReaper()
 	if !o.NoBackground {
 		s.startBackground()
@@ -334,7 +341,13 @@ func (s *Store) Log() *wal.Log { return s.log }
 // Databases is how many there are.
 func (s *Store) Databases() int { return s.options.Databases }
 
-// SetEvents says which classes of events OnEvent hears.
+// Listen has fn told of the events whose class SetEvents enables, before or afterwards. It is
+// called by the goroutine that made the change, and while the shards are still held, so that
+// events of a key come in the order of its changes: it must be quick and must not call the
+// store.
+func (s *Store) Listen(fn func(Happened)) { s.onEvent.Store(&fn) }
+
+// SetEvents says which classes of events Listen's function hears.
 func (s *Store) SetEvents(mask EventClass) { s.eventMask.Store(uint32(mask)) }
 
 // SetMaxMemory changes MaxMemory.

@@ -133,10 +133,10 @@ func (t *Txn) End() uint64 {
 	if len(t.changes) > 0 {
 		t.tell(lsn)
 	}
-	t.s.unlock(t)
 	if len(t.events) > 0 {
 		t.raise(lsn)
 	}
+	t.s.unlock(t)
 	t.reset()
 	return lsn
 }
@@ -166,11 +166,16 @@ func (t *Txn) stamp(lsn uint64) {
 }
 
 func (t *Txn) raise(lsn uint64) {
+	fn := *t.s.onEvent.Load()
 	for i := range t.events {
 		t.events[i].LSN = lsn
-		t.s.options.OnEvent(t.events[i])
+		fn(t.events[i])
 	}
+	clear(t.events)
 	t.events = t.events[:0]
+	if cap(t.events) > maxKept/64 {
+		t.events = nil
+	}
 }
 
 // maxKept bounds what a transaction's buffers keep between uses.
@@ -190,7 +195,7 @@ func (t *Txn) reset() {
 
 // Notify raises an event that goes with a change made by other means.
 func (t *Txn) Notify(k Key, ev Event) {
-	if t.s.options.OnEvent == nil || k.DB == t.s.options.Databases || EventClass(t.s.eventMask.Load())&ev.Class == 0 {
+	if t.s.onEvent.Load() == nil || k.DB == t.s.options.Databases || EventClass(t.s.eventMask.Load())&ev.Class == 0 {
 		return
 	}
 	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
@@ -485,6 +490,9 @@ func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline i
 func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int64) *cell {
 	existed, old := p.unindex(sl, c)
 	p.recounted(t, existed, old, deadline)
+	if t != nil && !existed {
+		t.Notify(k, New)
+	}
 	if c == nil {
 		c = p.insert(sl, k.Hash, with)
 	} else {

@@ -48,6 +48,7 @@ func serve(cfg *config.Config) (err error) {
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
+		ReapDelay: commands.ExpiredEventsDelay(cfg),
 		OnDurable: bell.Durable, OnFail: bell.Fail,
 	})
 	if err != nil {

@@ -100,6 +100,8 @@ var options = []option{
 
 	{name: "notify-keyspace-events", group: groupExpiry, kind: kindCustom, parse: readEvents, lines: quotedLine,
 		help: "events to publish: letters of Ag$lshzxeKEtmdn"},
+	{name: "expired-events-delay", group: groupExpiry, kind: kindInt, def: "1000", min: 0, max: 60_000, fixed: true,
+		help: "milliseconds after a start before keys that expired meanwhile are removed and their events published, so that clients are back; none without notify-keyspace-events"},
 	{name: "busy-reply-threshold", alias: "lua-time-limit", group: groupExpiry, kind: kindInt, def: "5000",
 		help: "milliseconds after which a script makes others hear -BUSY"},
 

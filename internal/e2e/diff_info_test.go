@@ -180,6 +180,7 @@ func TestDiffConfigGet(t *testing.T) {
 type both struct {
 	keypServer, redisServer *testkit.Server
 	keyp, redis             *wire
+	listens                 bool // events are compared too
 }
 
 // bothServers starts the two with the same flags.

@@ -140,6 +140,7 @@ type diffRun struct {
 	reloaded bool // Keyp may have lost what it keeps only in memory
 	conns    [2]pair
 	history  []string
+	ears     *ears // nil: events are not compared
 }
 
 // runCase gives what was done and replied, and how the servers differ.
@@ -155,6 +156,12 @@ func (s *both) runCase(c diffCase, between func(*diffRun) error) (history []stri
 			return nil, fmt.Errorf("%s: %s, %s, %w", clean[0], keyp.text, redis.text, err)
 		}
 	}
+	if s.listens {
+		if err := r.listen(); err != nil {
+			return nil, err
+		}
+		defer r.ears.close()
+	}
 	for i, step := range c.steps {
 		if between != nil && i%loseEvery == loseEvery-1 {
 			if err := between(r); err != nil {
@@ -165,7 +172,10 @@ func (s *both) runCase(c diffCase, between func(*diffRun) error) (history []stri
 			return r.history, err
 		}
 	}
-	return r.history, r.compareAll()
+	if err := r.compareAll(); err != nil || r.ears == nil {
+		return r.history, err
+	}
+	return r.history, r.compareExpired()
 }
 
 // unload waits until all of Keyp's keys are on disk only.
@@ -251,6 +261,11 @@ func (r *diffRun) step(index int, s step) error {
 	if s.wait {
 		time.Sleep((near + margin) * time.Millisecond)
 	}
+	if r.ears != nil { // a command that replaces a key that is due would take its expiry away
+		if err := p.dropExpired(); err != nil {
+			return err
+		}
+	}
 	if w, ok := walks[strings.ToUpper(args[0])]; ok && !keyp.isError() && !redis.isError() {
 		if keyp, err = w.finish(p.keyp, args, keyp); err != nil {
 			return err
@@ -260,7 +275,18 @@ func (r *diffRun) step(index int, s step) error {
 		}
 	}
 	r.history = append(r.history, fmt.Sprintf("%d RESP%d %q: %s", index, s.conn+2, args, brief(redis.raw)))
-	return r.compare(p, args, keyp, redis)
+	if r.ears == nil {
+		return r.compare(p, args, keyp, redis)
+	}
+	if knownDifference(args, keyp, redis) == "" {
+		if err := r.compareEvents(args); err != nil {
+			return err
+		}
+	}
+	if err := r.compare(p, args, keyp, redis); err != nil {
+		return err
+	}
+	return r.ears.forget(r)
 }
 
 // dropExpired makes Redis remove its expired keys, which DBSIZE counts otherwise.

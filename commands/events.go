@@ -1,0 +1,116 @@
+package commands
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyp/internal/config"
+	"keyp/storage"
+)
+
+// Events brings keyspace events from the store, where any goroutine may raise them (a command
+// on the loop, a script, the reaper), to those who listen. The store raises only those that
+// notify-keyspace-events asks for, and none while nobody is subscribed to anything.
+//
+//	__keyspace@<db>__:<key>     the event's name      with K
+//	__keyevent@<db>__:<event>   the key               with E
+//
+// An event leaves when the change that it tells of is durable. Those of one key come in the
+// order of its changes.
+type Events struct {
+	server *Server
+
+	mu      sync.Mutex
+	classes storage.EventClass // of notify-keyspace-events; K and E say where events go
+	queue   []storage.Happened // not delivered yet
+	waiting atomic.Bool        // queue is not empty
+
+	// The loop's alone, for reuse.
+	spare   []storage.Happened
+	channel []byte
+}
+
+// maxSpareEvents bounds what room for events is kept between uses.
+const maxSpareEvents = 1024
+
+// ExpiredEventsDelay is how long the store is to leave expired keys alone when it is opened,
+// so that clients are back when their events are published; none if there are no events.
+func ExpiredEventsDelay(cfg *config.Config) time.Duration {
+	if eventClasses(cfg) == 0 {
+		return 0
+	}
+	return time.Duration(cfg.Int("expired-events-delay")) * time.Millisecond
+}
+
+// eventClasses are the classes to be raised; without K and E there is nowhere to publish.
+func eventClasses(cfg *config.Config) storage.EventClass {
+	classes := storage.EventClass(cfg.Int("notify-keyspace-events"))
+	if classes&(storage.EventKeyspace|storage.EventKeyevent) == 0 {
+		return 0
+	}
+	return classes
+}
+
+// enable tells the store which events are wanted, after the option or the subscriptions have
+// changed. Any goroutine may call it.
+func (e *Events) enable() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.classes = eventClasses(e.server.Config)
+	if e.server.PubSub.listened.Load() {
+		e.server.Store.SetEvents(e.classes)
+	} else {
+		e.server.Store.SetEvents(0)
+	}
+}
+
+// hear takes in what happened to a key whose shard is still held.
+func (e *Events) hear(happened storage.Happened) {
+	e.mu.Lock()
+	e.queue = append(e.queue, happened)
+	first := !e.waiting.Swap(true)
+	e.mu.Unlock()
+	if first {
+		e.server.wake()
+	}
+}
+
+// Deliver publishes what came in. The loop calls it after each command, so that the events
+// come before the next one's, and in each pass, for those that others raised.
+func (e *Events) Deliver() {
+	if !e.waiting.Load() {
+		return
+	}
+	e.mu.Lock()
+	queue, classes := e.queue, e.classes
+	e.queue, e.spare = e.spare, nil
+	e.waiting.Store(false)
+	e.mu.Unlock()
+	for i := range queue {
+		e.publish(&queue[i], classes)
+	}
+	if clear(queue); cap(queue) <= maxSpareEvents {
+		e.spare = queue[:0]
+	}
+}
+
+func (e *Events) publish(h *storage.Happened, classes storage.EventClass) {
+	if classes&storage.EventKeyspace != 0 {
+		e.send("__keyspace@", h.DB, h.Key, []byte(h.Name), h.LSN)
+	}
+	if classes&storage.EventKeyevent != 0 {
+		e.send("__keyevent@", h.DB, []byte(h.Name), h.Key, h.LSN)
+	}
+}
+
+func (e *Events) send(prefix string, db int, name, message []byte, lsn uint64) {
+	b := append(e.channel[:0], prefix...)
+	b = strconv.AppendInt(b, int64(db), 10)
+	b = append(append(b, "__:"...), name...)
+	e.channel = b
+	if list, n := e.server.PubSub.receivers(Channel, b); n > 0 {
+		e.server.publish(list, Channel, b, message, lsn)
+	}
+}

@@ -1,0 +1,91 @@
+package storage
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"keyp/storage/object"
+)
+
+// TestNewKeys: a key that was not there is told of before what made it, whatever way it comes;
+// one that is renamed or copied onto another counts as new too.
+func TestNewKeys(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	h.s.SetEvents(^EventClass(0))
+	a, b := h.s.Key(0, []byte("a")), h.s.Key(1, []byte("b"))
+	set := Event{EventString, "set"}
+	for _, step := range []struct {
+		fn   func(*Txn)
+		want []string
+	}{
+		{func(x *Txn) { x.SetString(a, []byte("1"), 0, set) }, []string{"new", "set"}},
+		{func(x *Txn) { x.SetString(a, []byte("2"), 0, set) }, []string{"set"}},
+		{func(x *Txn) { x.SetString(a, make([]byte, 5000), 0, set) }, []string{"set"}},
+		{func(x *Txn) { x.Copy(a, b) }, []string{"new"}},
+		{func(x *Txn) { x.Copy(a, b) }, []string{"new"}},
+		{func(x *Txn) { x.Rename(a, b) }, []string{"new"}},
+		{func(x *Txn) { x.Rename(a, b) }, nil},
+		{func(x *Txn) { x.Rename(b, a) }, []string{"new"}},
+		{func(x *Txn) {
+			v := &object.Set{}
+			v.Add([]byte("m"), 0)
+			x.Replace(a, v, 0, Event{EventSet, "sadd"})
+		}, []string{"sadd"}},
+		{func(x *Txn) { x.Delete(a, Deleted) }, []string{"del"}},
+		{func(x *Txn) {
+			s, err := x.Hash(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Set([]byte("f"), []byte("v"), 0)
+			x.Notify(a, Event{EventHash, "hset"})
+		}, []string{"new", "hset"}},
+	} {
+		h.do(step.fn, a, b)
+		if got := h.eventNames(); !slices.Equal(got, step.want) {
+			t.Errorf("events %v, want %v", got, step.want)
+		}
+	}
+}
+
+// TestReapDelay: what was due when the store was opened is removed, and its event raised, only
+// when the delay is over; readers see none of it meanwhile. The histogram of lateness does not
+// count it.
+func TestReapDelay(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	k := h.s.Key(0, []byte("k"))
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+100, Event{}) }, k)
+	h.s.reapFrom = h.clock.Now() + 1000
+	h.s.options.ReapDelay = time.Second
+	ended := make(chan struct{})
+	go func() {
+		h.s.holdReaper()
+		close(ended)
+	}()
+	for range 9 {
+		h.clock.Advance(100 * time.Millisecond)
+		select {
+		case <-ended:
+			t.Fatal("the reaper did not wait")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	h.eventNames()
+	for waiting := true; waiting; { // it may have begun to wait after the first steps
+		h.clock.Advance(100 * time.Millisecond)
+		select {
+		case <-ended:
+			waiting = false
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if h.s.Reap(); !slices.Equal(h.eventNames(), []string{"expired"}) {
+		t.Error("no event, or not the one")
+	}
+	if n := h.s.Stats().Lateness.Count; n != 0 {
+		t.Errorf("%d keys counted as late", n)
+	}
+}
