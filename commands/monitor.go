@@ -20,6 +20,9 @@ var monitorCommands = []Spec{{
 
 // monitor answers only once: a second MONITOR gets no reply, as in Redis.
 func monitor(c *Ctx) error {
+	if c.Nested {
+		return errMonitorNested
+	}
 	if c.Client.Monitor {
 		return nil
 	}

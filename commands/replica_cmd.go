@@ -117,7 +117,7 @@ func waitAOF(c *Ctx) error {
 	}
 	log := c.Server.Store.Log()
 	lsn := log.End()
-	if local > 0 {
+	if local > 0 && !c.Nested {
 		if err := c.waitDurable(lsn, ms); err != nil {
 			return err
 		}

@@ -1,0 +1,247 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keyp/commands"
+	"keyp/server/resp"
+)
+
+// callOf makes a valid call of a command out of its grammar, without what may be left out.
+func callOf(spec *commands.Spec) []string {
+	words := strings.Split(spec.FullName(), "|")
+	var add func(args []commands.Arg)
+	add = func(args []commands.Arg) {
+		for _, arg := range args {
+			if arg.Optional && len(words) >= max(spec.Arity, -spec.Arity) {
+				continue
+			}
+			if arg.Token != "" {
+				words = append(words, arg.Token)
+			}
+			switch arg.Type {
+			case commands.ArgToken:
+			case commands.ArgBlock:
+				add(arg.Args)
+			case commands.ArgOneOf:
+				add(arg.Args[:1])
+			case commands.ArgKey:
+				words = append(words, fmt.Sprint("key", len(words)))
+			case commands.ArgString, commands.ArgPattern:
+				words = append(words, "x")
+			case commands.ArgDouble: // of DEBUG SLEEP, too
+				words = append(words, "0")
+			default:
+				words = append(words, "1")
+			}
+		}
+	}
+	add(spec.Args)
+	for len(words) < max(spec.Arity, -spec.Arity) {
+		words = append(words, "1")
+	}
+	return words
+}
+
+// queueable are the commands that MULTI queues.
+func queueable(t *commands.Table) (list []*commands.Spec) {
+	for _, spec := range t.All() {
+		for i := range spec.Sub {
+			list = append(list, &spec.Sub[i])
+		}
+		if spec.Run != nil {
+			list = append(list, spec)
+		}
+	}
+	kept := list[:0]
+	for _, spec := range list {
+		if !spec.Is(commands.Unqueued) && !spec.Is(commands.NoMulti) {
+			kept = append(kept, spec)
+		}
+	}
+	return kept
+}
+
+// TestEveryCommandInExec runs each command inside EXEC, with its keys alone locked and as part
+// of an exclusive job, beside clients that use the same keys, look at all clients and change
+// databases: none may hang, fail within or race.
+func TestEveryCommandInExec(t *testing.T) {
+	ts := start(t, "enable-debug-command=yes")
+	stop := make(chan struct{})
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer close(stop)
+	for _, commands := range []string{"CLIENT LIST", "INFO everything", "SET key1 1", "DEL key1 key2 key3", "DBSIZE", "WATCH key1", "KEYS *", "CLIENT UNPAUSE"} {
+		c := ts.dial()
+		if err := c.SetDeadline(time.Now().Add(5 * patience)); err != nil {
+			t.Fatal(err)
+		}
+		beside.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				if _, err := fmt.Fprintf(c, "%s\r\n", commands); err != nil {
+					return
+				}
+				if _, err := readReply(c.r); err != nil {
+					t.Errorf("beside, %s: %v", commands, err)
+					return
+				}
+			}
+		})
+	}
+	for _, spec := range queueable(ts.cmds.Table) {
+		call := callOf(spec)
+		if call[0] == "debug" && call[1] == "panic" {
+			continue
+		}
+		for _, with := range []string{"PING", "RANDOMKEY"} {
+			c := ts.dial()
+			c.send("HELLO 3\n")
+			c.reply()
+			c.raw("MULTI\r\n" + multibulk(call...) + with + "\r\n")
+			c.expect("+OK", "+QUEUED", "+QUEUED")
+			c.send("EXEC\n")
+			if got := c.reply(); strings.Contains(got, "-ERR internal error") || !strings.HasPrefix(got, "*2 ") && spec.Flags&commands.Pushes == 0 && call[0] != "client" {
+				t.Errorf("%q with %s: %.200q", call, with, got)
+			}
+			_ = c.Close()
+		}
+	}
+	ts.onLoop(func(l *loop) {
+		if l.alone.job != nil || len(l.alone.waiting) > 0 {
+			t.Error("a job has not ended")
+		}
+	})
+}
+
+// hog is a command, in the place of LOLWUT, that holds the keyspace until it is told to let go.
+type hog struct {
+	runs, end chan struct{}
+}
+
+// use makes the command one of the server's: it appends to key log, waits, and tells whether a
+// command that belongs to the loop answered it.
+func (h *hog) use(s *commands.Server) {
+	h.runs, h.end = make(chan struct{}, 1), make(chan struct{})
+	spec := s.Table.Lookup([]byte("LOLWUT"))
+	spec.Alone = true
+	spec.Run = func(c *commands.Ctx) error {
+		appends, ping := s.Table.Lookup([]byte("APPEND")), s.Table.Lookup([]byte("PING"))
+		out := resp.Writer{Proto: 2}
+		c.Call(appends, c.Client, [][]byte{[]byte("APPEND"), []byte("log"), []byte("hog")}, &out)
+		h.runs <- struct{}{}
+		<-h.end
+		c.Call(ping, c.Client, [][]byte{[]byte("PING")}, c.Out)
+		return nil
+	}
+}
+
+// parked waits until n sessions wait for the end of the job.
+func (ts *testServer) parked(n int) {
+	ts.t.Helper()
+	eventually(ts.t, fmt.Sprintf("%d sessions wait", n), func() (ok bool) {
+		ts.onLoop(func(l *loop) { ok = len(l.alone.waiting) == n })
+		return ok
+	})
+}
+
+// TestExclusive: beside an exclusive job commands wait, and go on in the order in which they
+// came, those of further jobs included; what needs no keyspace is answered at once.
+func TestExclusive(t *testing.T) {
+	h := &hog{}
+	ts := start(t, h.use)
+	a, b, c, d := ts.dial(), ts.dial(), ts.dial(), ts.dial()
+	d.do("GET log") // it has been read before: the hog does not wait for it
+	a.send("LOLWUT\nAPPEND log a\n")
+	<-h.runs
+	b.send("APPEND log b\n")
+	ts.parked(1)
+	c.send("MULTI\nAPPEND log c\nKEYS l*\nEXEC\n")
+	c.expect("+OK")
+	ts.parked(2)
+	d.send("WATCH log\n")
+	ts.parked(3)
+	e := ts.dial()
+	e.send("LOLWUT\n")
+	ts.parked(4)
+	f := ts.dial()
+	f.send("GET log\n")
+	ts.parked(5)
+	h.end <- struct{}{}
+	a.expect("+PONG")
+	b.expect(":4")
+	<-h.runs // the second one: behind b, before the end of f
+	c.expect("+QUEUED")
+	ts.onLoop(func(l *loop) {
+		if l.alone.job == nil {
+			t.Error("no job runs")
+		}
+	})
+	h.end <- struct{}{}
+	e.expect("+PONG")
+	c.expect("+QUEUED")
+	d.expect("+OK")
+	a.reply()
+	c.reply()
+	if got := f.reply(); !strings.HasPrefix(got, "hogbhog") {
+		t.Errorf("f sees %q", got)
+	}
+	if got := f.do("GET log"); len(got) != len("hogbhogac") || strings.Count(got, "hog") != 2 {
+		t.Errorf("at the end the log is %q", got)
+	}
+}
+
+// TestExclusiveGone: a job whose client leaves runs to its end.
+func TestExclusiveGone(t *testing.T) {
+	h := &hog{}
+	ts := start(t, h.use)
+	a, b := ts.dial(), ts.dial()
+	s := ts.sessionOf(a)
+	a.send("LOLWUT\n")
+	<-h.runs
+	b.send("GET log\n")
+	ts.parked(1)
+	c := ts.dial()
+	c.send("GET log\n")
+	ts.parked(2)
+	_ = a.Close()
+	_ = c.Close()
+	ts.onLoop(func(l *loop) { l.close(s) })
+	h.end <- struct{}{}
+	b.expect("hog")
+}
+
+// TestExclusiveStop: a clean stop waits for a job, for some time.
+func TestExclusiveStop(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		h := &hog{}
+		ts := start(t, h.use)
+		a := ts.dial()
+		a.send("LOLWUT\n")
+		<-h.runs
+		ts.stop()
+		eventually(t, "the server begins to stop", func() (stopping bool) {
+			ts.onLoop(func(l *loop) { stopping = l.stopping })
+			return stopping
+		})
+		if !patient {
+			ts.onLoop(func(l *loop) { l.giveUp, l.busy = true, true })
+			if err := <-ts.done; err == nil {
+				t.Error("it stops as if the job had ended")
+			}
+			ts.done <- nil
+		}
+		h.end <- struct{}{}
+		if patient {
+			a.expect("+PONG")
+		}
+	}
+}
