@@ -100,7 +100,8 @@ func wait(c *Ctx) error {
 }
 
 // waitAOF waits for the log alone, and not for replicas, of which there are none. All that
-// the connection wrote before is in the log's buffer by now.
+// the connection wrote before is in the log's buffer by now. Within EXEC or a script it tells
+// at once what is so.
 func waitAOF(c *Ctx) error {
 	a := c.Cursor(1)
 	local := a.Int()

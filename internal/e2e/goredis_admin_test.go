@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestGoRedisAdmin(t *testing.T) {
@@ -82,6 +84,14 @@ func waitAOF(t *testing.T, c subject) {
 	is(t, "OK")(conn.Set(ctx, "k", "w", 0).Result())
 	is[any](t, []any{int64(1), int64(0)})(conn.Do(ctx, "WAITAOF", 1, 0, 0).Result())
 	is(t, "OK")(c.ConfigSet(ctx, "appendfsync", "always").Result())
+	var nested *redis.Cmd
+	if _, err := conn.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.Set(ctx, "k", "x", 0)
+		nested = p.Do(ctx, "WAITAOF", 1, 0, 0)
+		return nil
+	}); err != nil || len(nested.Val().([]any)) != 2 {
+		t.Errorf("WAITAOF in EXEC: %v, %v", nested, err)
+	}
 	fails(t, "ERR value is out of range, must be between 0 and 1", conn.Do(ctx, "WAITAOF", 2, 0, 0))
 }
 
