@@ -209,7 +209,7 @@ func (s *Server) resolve(c *Ctx) (*Spec, error) {
 		}
 		spec = sub
 	}
-	if n := len(c.Args); spec.Arity >= 0 && n != spec.Arity || n < -spec.Arity || spec.Run == nil {
+	if !spec.takes(len(c.Args)) || spec.Run == nil {
 		return spec, errArity(spec.full)
 	}
 	if !c.Client.Authenticated && !spec.Is(NoAuth) {
