@@ -230,7 +230,10 @@ func (l *loop) event(s *session, ready readiness) {
 func (l *loop) serveReady() {
 	turn := l.queue
 	l.queue = l.spare[:0]
-	for _, s := range turn {
+	for i, s := range turn {
+		if i%storage.PrefetchKeys == 0 {
+			l.lookAhead(turn[i:min(i+storage.PrefetchKeys, len(turn))])
+		}
 		s.queued = false
 		if !s.closed && l.fatal == nil {
 			l.guard(s, l.serve)

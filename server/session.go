@@ -173,6 +173,33 @@ func (l *loop) prefetch(s *session) {
 	}
 }
 
+// lookAhead reads what sessions have sent that are about to have their turns, and warms
+// the keys of their first commands, all at once.
+func (l *loop) lookAhead(group []*session) {
+	if len(group) == 1 {
+		return
+	}
+	l.ahead = l.ahead[:0]
+	db := group[0].client.DB
+	for _, s := range group {
+		if s.reader == nil && !s.lingering && s.canGoOn() && s.client.DB == db {
+			l.guard(s, l.readFirst)
+		}
+	}
+	if len(l.ahead) > 1 {
+		l.srv.Store.Prefetch(db, l.ahead)
+	}
+}
+
+// readFirst reads from a session and adds the key of its first command to l.ahead, which
+// has room.
+func (l *loop) readFirst(s *session) {
+	if l.read(s) > 0 {
+		n := len(l.ahead)
+		l.ahead = l.ahead[:len(s.reader.Ahead(l.ahead[:n:n+1]))]
+	}
+}
+
 // protocolError answers what cannot be parsed, behind the replies before it, and ends
 // the connection. The reader goes with it: its error is final, so it must not serve
 // another connection.

@@ -55,6 +55,55 @@ func TestClientsInterleaved(t *testing.T) {
 	a.expect("from-a")
 }
 
+// TestOnePass: what many clients have sent is read before any of it runs. That shows in no
+// reply, whatever their databases, and whatever becomes of one by another's command.
+func TestOnePass(t *testing.T) {
+	ts := start(t)
+	var list []*client
+	for i := range 40 {
+		c := ts.dial()
+		c.do("SELECT " + strconv.Itoa(i%3))
+		list = append(list, c)
+	}
+	victim := ts.dial()
+	id := victim.do("CLIENT ID")[1:]
+	list[39].do("CLIENT SETNAME last")
+	ready, release := make(chan struct{}), make(chan struct{})
+	go ts.onLoop(func(*loop) {
+		close(ready)
+		<-release
+	})
+	<-ready
+	for i, c := range list {
+		switch i {
+		case 5:
+			c.send("CLIENT KILL ID " + id + "\n")
+		case 20:
+			c.send("INCR own20\n*nonsense\n")
+		default:
+			c.send(fmt.Sprintf("INCR own%d\nGET own%d\n", i, i))
+		}
+	}
+	victim.send("SET victim lives\n")
+	if err := list[7].Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	for i, c := range list {
+		c.expect(":1")
+		switch i {
+		case 5:
+		case 20:
+			c.expect("-ERR Protocol error: invalid multibulk length")
+		default:
+			c.expect("1")
+		}
+	}
+	if got := victim.reply(); got != "+OK" && got[0] != '(' {
+		t.Error(got)
+	}
+}
+
 func TestHalfCloseGetsAllReplies(t *testing.T) {
 	ts := start(t)
 	c := ts.dial()
