@@ -25,6 +25,7 @@ var flagWords = []struct {
 	{NoAuth, "no_auth"},
 	{MayReplicate, "may_replicate"},
 	{NoAsyncLoading, "no_async_loading"},
+	{NoMandatoryKeys, "no_mandatory_keys"},
 	{NoMulti, "no_multi"},
 	{AllowBusy, "allow_busy"},
 }
@@ -68,7 +69,7 @@ func (s *Spec) categories() []string {
 		}
 	}
 	add(group == "@keyspace", group)
-	add(s.Is(ReadOnly), "@read")
+	add(s.Is(ReadOnly) && s.Group != Scripting, "@read")
 	add(s.Is(Write), "@write")
 	switch group {
 	case "@set", "@sortedset", "@list", "@hash", "@string", "@pubsub":

@@ -32,6 +32,7 @@ type Ctx struct {
 	LSN uint64
 
 	met     fate
+	counted bool              // the error that is replied has been counted
 	queue   *queue            // what EXEC runs
 	parent  *Ctx              // of a nested command
 	child   *Ctx              // is used again for each nested command

@@ -46,7 +46,7 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	c.Server, c.LSN, c.Keys = s, 0, c.Keys[:0]
 	spec, err := s.resolve(c)
 	c.Spec = spec
-	c.queue, c.emitted, c.met = nil, c.emitted[:0], 0
+	c.queue, c.emitted, c.met, c.counted = nil, c.emitted[:0], 0, false
 	if err != nil {
 		if spec == nil && isHTTP(c.Args[0]) {
 			s.hangUp(c.Client)

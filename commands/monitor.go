@@ -46,7 +46,16 @@ func (s *Server) endMonitor(c *Client) {
 // feedMonitors shows a command to those who monitor, once what it did is durable: nobody
 // is to see a command that a crash undid. Commands of administration are not shown.
 func (s *Server) feedMonitors(c *Ctx) {
-	if !s.monitored.Load() || c.Spec.Is(Admin) || c.Spec.Is(SkipMonitor) {
+	if !c.Spec.Is(Admin) && !c.Spec.Is(SkipMonitor) {
+		c.showMonitors()
+	}
+}
+
+// showMonitors is feedMonitors for a command that says itself when: a script comes before
+// what it calls.
+func (c *Ctx) showMonitors() {
+	s := c.Server
+	if !s.monitored.Load() {
 		return
 	}
 	line := monitorLine(c, s.Clock.Now())

@@ -33,6 +33,7 @@ type Server struct {
 	PubSub   Subscriptions
 	Changes  Changes
 	Events   Events
+	Scripts  Scripts
 	Waiters  Waiters
 	Tracking Tracking
 	RunID    string
@@ -64,6 +65,7 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 	s.Events.server = s
 	s.PubSub.turned = s.Events.enable
 	store.Listen(s.Events.hear)
+	s.Scripts.engine = s.newEngine()
 	s.followConfig()
 	return s
 }

@@ -70,6 +70,7 @@ const (
 	NoAsyncLoading
 	AllowBusy
 	NoMulti
+	NoMandatoryKeys
 	Dangerous // ACL category that no other flag implies
 
 	Unqueued    // runs at once between MULTI and EXEC

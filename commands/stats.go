@@ -50,7 +50,7 @@ func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
 	}
 	s.Stats.Commands.Add(1)
 	failed := c.Out.Len() > start && c.Out.Buf[start] == '-'
-	if failed {
+	if failed && !c.counted {
 		s.Stats.PerError.add(c.Out.Buf[start+1:])
 	}
 	if c.Spec == nil {

@@ -17,6 +17,7 @@ var families = [][]Spec{
 	monitorCommands,
 	configCommands,
 	commandCommands,
+	scriptCommands,
 	pubsubCommands,
 	multiCommands,
 	watchCommands,

@@ -284,7 +284,7 @@ redis.register_function{function_name='ro', callback=function() return redis.cal
 		`redis.register_function('f', function() end) redis.register_function('f', function() end)`: `Error registering functions: ERR Function already exists in the library`,
 		`redis.call('get')`: `Error registering functions: ERR redis.call/pcall can only be called inside a script invocation`,
 		`foo = 1`:           `Error registering functions: ERR user_function:1: Attempt to modify a readonly table`,
-		`while true do end`: `FUNCTION LOAD timeout`,
+		`while true do end`: `Error registering functions: ERR FUNCTION LOAD timeout`,
 	} {
 		if _, err := e.Load(source); err == nil || err.Error() != want {
 			t.Errorf("%s\n got %v\nwant %s", source, err, want)

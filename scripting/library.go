@@ -54,7 +54,7 @@ func (e *Engine) Load(source string) (*Library, error) {
 	timer.Stop()
 	st.loading = nil
 	if why := st.interrupt.Err(); why != nil {
-		return nil, why
+		return nil, errors.New("Error registering functions: ERR " + why.Error())
 	}
 	if th == nil {
 		return nil, errors.New("Error registering functions: " + loadFault(fault))

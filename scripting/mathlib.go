@@ -28,7 +28,8 @@ func (st *state) openMath() {
 		"atan2": math.Atan2, "fmod": math.Mod, "mod": math.Mod, "pow": power,
 	} {
 		functions[name] = func(L *lua.LState) int {
-			L.Push(lua.LNumber(fn(argNumber(L, name, 1), argNumber(L, name, 2))))
+			b := argNumber(L, name, 2) // looked at first, as Redis's compiler has it
+			L.Push(lua.LNumber(fn(argNumber(L, name, 1), b)))
 			return 1
 		}
 	}

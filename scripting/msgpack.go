@@ -248,8 +248,6 @@ func (u *unpacker) value() lua.LValue {
 		size := 1 << (c - 0xd0)
 		shift := 64 - 8*size
 		return lua.LNumber(int64(u.uint(size)<<shift) >> shift)
-	case 0xc4, 0xc5, 0xc6:
-		return lua.LString(u.take(int(u.uint(1 << (c - 0xc4)))))
 	case 0xd9, 0xda, 0xdb:
 		return lua.LString(u.take(int(u.uint(1 << (c - 0xd9)))))
 	case 0xdc, 0xdd:

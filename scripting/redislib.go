@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"keyp/server/resp"
 )
 
 // Redis's log levels.
@@ -73,13 +75,13 @@ func commandArgs(L *lua.LState) (args [][]byte, problem string) {
 // appendArg writes a number as a command's argument: a whole one as such, any other with
 // as few digits as say it exactly.
 func appendArg(b []byte, f float64) []byte {
-	if f == math.Trunc(f) && math.Abs(f) <= math.MaxInt64/2 {
+	switch {
+	case f == math.Trunc(f) && math.Abs(f) <= math.MaxInt64/2:
 		return strconv.AppendInt(b, int64(f), 10)
-	}
-	if math.IsNaN(f) || math.IsInf(f, 0) {
+	case math.IsNaN(f):
 		return append(b, special(f)...)
 	}
-	return strconv.AppendFloat(b, f, 'g', 17, 64)
+	return resp.AppendDouble(b, f)
 }
 
 // redisCall is redis.call, which raises an error reply, and redis.pcall, which gives it.

@@ -1,0 +1,15 @@
+package commands
+
+// infoScripts is what INFO's memory section says of scripts. The interpreters' memory is an
+// estimate; that of sources is exact.
+func infoScripts(c *Ctx, b *infoText) {
+	scripts := &c.Server.Scripts
+	n, sources, _ := scripts.sizes()
+	vm := scripts.engine.Memory()
+	b.bytes("used_memory_lua", vm)
+	b.int("used_memory_vm_eval", vm)
+	b.int("used_memory_scripts_eval", sources)
+	b.int("number_of_cached_scripts", int64(n))
+	b.bytes("used_memory_vm_total", vm)
+	b.bytes("used_memory_scripts", sources)
+}

@@ -1,0 +1,185 @@
+package commands
+
+import (
+	"sync"
+	"time"
+
+	"keyp/scripting"
+	"keyp/server/resp"
+)
+
+// The errors of scripts.
+const (
+	errNoScript       Error = "NOSCRIPT No matching script. Please use EVAL."
+	errNotBusy        Error = "NOTBUSY No scripts in execution right now."
+	errUnkillable     Error = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
+	errBusyScript     Error = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	errBusyFunction   Error = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+	errNegativeKeys   Error = "ERR Number of keys can't be negative"
+	errWritesReadOnly Error = "ERR Can not execute a script with write flag using *_ro command."
+
+	errScriptUnknown Error = "ERR Unknown Redis command called from script"
+	errScriptArity   Error = "ERR Wrong number of args calling Redis command from script"
+	errScriptRefused Error = "ERR This Redis command is not allowed from script"
+	errScriptWrite   Error = "ERR Write commands are not allowed from read-only scripts."
+)
+
+// scriptRun is a script or function that runs: an exclusive job's handler, or part of EXEC.
+type scriptRun struct {
+	scripting.Run
+	c        *Ctx
+	client   Client // whose commands the script's are: SELECT is its own affair
+	readOnly bool
+	function bool
+	command  [][]byte
+	began    time.Duration // a reading of Mono
+	own      bool          // an error was not that of a command
+
+	mu     sync.Mutex
+	wrote  bool // it can't be killed any more
+	killed bool
+}
+
+// newScriptRun prepares a run for keys and arguments from argument 2 on, which is the number
+// of keys. ro says that the command is the read-only one.
+func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro bool) (*scriptRun, error) {
+	if strict && ro && flags&noWrites == 0 {
+		return nil, errWritesReadOnly
+	}
+	r := &scriptRun{c: c, command: c.Args, began: c.Server.Clock.Mono(), readOnly: ro || flags&noWrites != 0}
+	r.Host, r.Name = r, name
+	r.Keys, r.Args = c.Args[3:3+keys], c.Args[3+keys:]
+	from := c.Client
+	r.client = Client{
+		ID: from.ID, Addr: "lua", User: from.User, Name: from.Name, DB: from.DB, Proto: 2,
+		Authenticated: true, NoTouch: from.NoTouch,
+	}
+	return r, nil
+}
+
+// numKeys reads argument 2, the number of keys that follow it; notNumber is the error for
+// what is none.
+func numKeys(c *Ctx, notNumber Error) (int, error) {
+	n, ok := ParseInt(c.Args[2])
+	switch {
+	case !ok:
+		return 0, notNumber
+	case n > int64(len(c.Args)-3):
+		return 0, errManyKeys
+	case n < 0:
+		return 0, errNegativeKeys
+	}
+	return int(n), nil
+}
+
+// run has the engine do its work as the script that runs at present. Others are told busy
+// when it takes too long.
+func (r *scriptRun) run(busy Error, work func()) {
+	s := r.c.Server
+	ended := s.scripting(busy)
+	outer := s.Scripts.current.Swap(r)
+	defer func() {
+		s.Scripts.current.Store(outer)
+		ended()
+	}()
+	mark := r.c.Out.Len()
+	work()
+	r.c.counted = r.c.Out.Buf[mark] == '-' && !r.own
+}
+
+// Call runs a command of the script's.
+func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
+	s := r.c.Server
+	spec, err := s.resolveScripted(args)
+	switch {
+	case err != nil:
+	case spec.Is(NoScript):
+		err = errScriptRefused
+	case spec.Is(Write) && r.readOnly:
+		err = errScriptWrite
+	case spec.Is(DenyOOM) && s.Store.Full():
+		err = ErrDiskFull
+	case spec.Is(Write) && !r.write():
+		err = ErrStopping // it is being killed: the reply is of no account
+	}
+	if err != nil {
+		s.Stats.Errors.Add(1)
+		s.Stats.PerError.add([]byte(err.(Error)))
+		out.Error(string(err.(Error)))
+		return
+	}
+	r.client.Proto = out.Proto
+	r.c.Call(spec, &r.client, args, out)
+}
+
+// resolveScripted is resolve for a command that a script calls.
+func (s *Server) resolveScripted(args [][]byte) (*Spec, error) {
+	spec := s.Table.Lookup(args[0])
+	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
+		spec = spec.sub(args[1])
+	}
+	if spec == nil {
+		return nil, errScriptUnknown
+	}
+	if !spec.takes(len(args)) || spec.Run == nil {
+		return nil, errScriptArity
+	}
+	return spec, nil
+}
+
+// Allowed is redis.acl_check_cmd: everybody may do everything.
+func (r *scriptRun) Allowed(args [][]byte) (allowed, known bool) {
+	spec := r.c.Server.Table.Lookup(args[0])
+	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
+		spec = spec.sub(args[1])
+	}
+	return spec != nil, spec != nil
+}
+
+// CountError counts an error reply. By its code it is counted with the script's reply.
+func (r *scriptRun) CountError() {
+	r.c.Server.Stats.Errors.Add(1)
+	r.own = true
+}
+
+// write notes that the script is about to write. It returns false if it has been killed.
+func (r *scriptRun) write() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wrote = r.wrote || !r.killed
+	return !r.killed
+}
+
+// kill ends the script, unless it has written.
+func (r *scriptRun) kill(why error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wrote {
+		return errUnkillable
+	}
+	r.killed = true
+	r.Kill(why)
+	return nil
+}
+
+// killScript is SCRIPT KILL and FUNCTION KILL, each of which ends its own kind.
+func killScript(c *Ctx, function bool) error {
+	r := c.Server.Scripts.current.Load()
+	switch {
+	case r == nil:
+		return errNotBusy
+	case r.function && !function:
+		return errBusyFunction
+	case !r.function && function:
+		return errBusyScript
+	}
+	why := scripting.ErrKilled
+	if function {
+		why = scripting.ErrFunctionKilled
+	}
+	if err := r.kill(why); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}

@@ -1,0 +1,184 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/scripting"
+	"keyp/server/resp"
+)
+
+func TestEval(t *testing.T) {
+	table(t, `
+		EVAL "return 1" 0 -> 1
+		EVAL "return redis.call('SET', KEYS[1], ARGV[1])" 1 k v -> +OK
+		events -> set:k
+		GET k -> "v"
+		EVAL "return {KEYS[1], KEYS[2], ARGV[1]}" 2 a b c -> ["a", "b", "c"]
+		EVAL "return 1" x -> -ERR value is not an integer or out of range
+		EVAL "return 1" 2 a -> -ERR Number of keys can't be greater than number of args
+		EVAL "return 1" -1 -> -ERR Number of keys can't be negative
+		EVAL "return 1" -> -ERR wrong number of arguments for 'eval' command
+		EVAL "x x" 0 -> -ERR Error compiling script (new function): user_script:1: '=' expected near 'x'
+		EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0 -> 1
+		EVALSHA E0E1F9FABFC9D4800C877A703B823AC0578FF8DB 0 -> 1
+		EVALSHA ffffffffffffffffffffffffffffffffffffffff 0 -> -NOSCRIPT No matching script. Please use EVAL.
+		EVALSHA x 0 -> -NOSCRIPT No matching script. Please use EVAL.
+
+		# what a script may not do
+		EVAL "return redis.call('NOSUCH')" 0 -> -ERR Unknown Redis command called from script script: 7ae0187b9ac91447963709e3bfd83c5935fec648, on @user_script:1.
+		EVAL "return redis.pcall('GET')" 0 -> -ERR Wrong number of args calling Redis command from script
+		EVAL "return redis.pcall('EVAL', 'return 1', 0)" 0 -> -ERR This Redis command is not allowed from script
+		EVAL "return redis.pcall('MULTI')" 0 -> -ERR This Redis command is not allowed from script
+		EVAL "return redis.pcall('BLPOP', 'l', 0)" 0 -> nil
+		EVAL_RO "return redis.pcall('SET', KEYS[1], 1)" 1 k -> -ERR Write commands are not allowed from read-only scripts.
+		EVAL_RO "return redis.pcall('GET', KEYS[1])" 1 k -> "v"
+		EVAL "#!lua flags=no-writes\nreturn redis.pcall('SET', KEYS[1], 1)" 1 k -> -ERR Write commands are not allowed from read-only scripts.
+		EVAL "#!lua flags=no-writes,allow-stale\nreturn redis.call('GET', KEYS[1])" 1 k -> "v"
+		EVAL_RO "#!lua\nreturn 1" 0 -> -ERR Can not execute a script with write flag using *_ro command.
+		EVAL "#!lua\nerror('x')" 0 -> -ERR user_script:2: x script: f0363b84b71234131413165ce8dee0dbb5f9ce96, on @user_script:2.
+		EVAL "#!lua" 0 -> -ERR Invalid script shebang
+		EVAL "#!py\n" 0 -> -ERR Unexpected engine in script shebang: #!py
+		EVAL "#!lua x=1\n" 0 -> -ERR Unknown lua shebang option: x=1
+		EVAL "#!lua flags=foo\n" 0 -> -ERR Unexpected flag in script shebang: foo
+
+		# SELECT is the script's own affair; RESP3 comes by setresp
+		EVAL "redis.call('SELECT', 1) redis.call('SET', 'other', 1) return redis.call('GET', 'k')" 0 -> nil
+		GET k -> "v"
+		EXISTS other -> 0
+		HSET h f v -> 1
+		proto 3
+		EVAL "return redis.call('HGETALL', 'h')" 0 -> ["f", "v"]
+		EVAL "redis.setresp(3) return redis.call('HGETALL', 'h')" 0 -> {"f": "v"}
+
+		# a script is not undone when it fails, and is part of EXEC
+		EVAL "redis.call('SET', 'k', 'w') redis.call('INCR', 'k')" 0 -> -ERR value is not an integer or out of range script: 861eec405cb9d8a1446f8b1fee9b4c397a8ce5cf, on @user_script:1.
+		GET k -> "w"
+		MULTI -> +OK
+		SET n 1 -> +QUEUED
+		EVAL "return redis.call('INCR', KEYS[1])" 1 n -> +QUEUED
+		EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0 -> +QUEUED
+		EXEC -> [+OK, 2, 1]
+		reopen
+		GET n -> "2"
+		EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0 -> -NOSCRIPT No matching script. Please use EVAL.
+	`)
+}
+
+// TestScriptTime: the clock stands still in a script, also for deadlines.
+func TestScriptTime(t *testing.T) {
+	h := newHarness(t)
+	h.do("SET", "k", "v", "PX", "10")
+	h.server.Stats.reset()
+	script := `local a = redis.call('TIME') for i = 1, 10 do redis.call('PING') end local b = redis.call('TIME')
+		return {a[1] == b[1] and a[2] == b[2], redis.call('PTTL', 'k')}`
+	if got := h.do("EVAL", script, "0"); got != "[1, 10]" {
+		t.Errorf("reply %s", got)
+	}
+}
+
+func TestScriptCommands(t *testing.T) {
+	table(t, `
+		SCRIPT LOAD "return 5" -> "4ca238f611c9d0ae4e9a75a5dbac22aedc379801"
+		SCRIPT EXISTS 4ca238f611c9d0ae4e9a75a5dbac22aedc379801 ffff 4CA238F611C9D0AE4E9A75A5DBAC22AEDC379801 -> [1, 0, 1]
+		EVALSHA 4ca238f611c9d0ae4e9a75a5dbac22aedc379801 0 -> 5
+		EVALSHA_RO 4ca238f611c9d0ae4e9a75a5dbac22aedc379801 0 -> 5
+		SCRIPT LOAD "x x" -> -ERR Error compiling script (new function): user_script:1: '=' expected near 'x'
+		SCRIPT LOAD -> -ERR wrong number of arguments for 'script|load' command
+		SCRIPT FLUSH x -> -ERR SCRIPT FLUSH only support SYNC|ASYNC option
+		SCRIPT EXISTS 4ca238f611c9d0ae4e9a75a5dbac22aedc379801 -> [1]
+		SCRIPT FLUSH ASYNC -> +OK
+		SCRIPT EXISTS 4ca238f611c9d0ae4e9a75a5dbac22aedc379801 -> [0]
+		SCRIPT KILL -> -NOTBUSY No scripts in execution right now.
+		SCRIPT DEBUG NO -> +OK
+		SCRIPT DEBUG maybe -> -ERR Use SCRIPT DEBUG YES/SYNC/NO
+		SCRIPT NOSUCH -> -ERR unknown subcommand 'NOSUCH'. Try SCRIPT HELP.
+		EVAL "return redis.pcall('SCRIPT', 'LOAD', 'x')" 0 -> -ERR This Redis command is not allowed from script
+	`)
+}
+
+// TestScriptCache: scripts that were only run make room for others, those that were loaded stay.
+func TestScriptCache(t *testing.T) {
+	h := newHarness(t)
+	source := func(i int) string { return fmt.Sprintf("return %d", i) }
+	loaded := h.do("SCRIPT", "LOAD", source(-1))
+	first := h.do("EVAL", source(0), "0")
+	again := h.do("EVAL", source(1), "0")
+	for i := 2; i < maxEvaluated+3; i++ {
+		h.do("EVAL", source(1), "0") // keeps being used
+		h.do("EVAL", source(i), "0")
+	}
+	n, bytes, evicted := h.server.Scripts.sizes()
+	if first != "0" || again != "1" || n != maxEvaluated+1 || evicted != 3 {
+		t.Errorf("%d scripts, %d evicted", n, evicted)
+	}
+	for source, want := range map[string]string{source(-1): "[1]", source(0): "[0]", source(1): "[1]", source(2): "[0]"} {
+		if got := h.do("SCRIPT", "EXISTS", scripting.SHA1(source)); got != want {
+			t.Errorf("SCRIPT EXISTS of %s: %s, want %s (loaded: %s)", source, got, want, loaded)
+		}
+	}
+	h.do("SCRIPT", "LOAD", source(1))
+	h.do("SCRIPT", "FLUSH")
+	if n, after, _ := h.server.Scripts.sizes(); n != 0 || after != 0 || bytes == 0 {
+		t.Errorf("after a flush %d scripts of %d bytes", n, after)
+	}
+}
+
+// TestScriptFromDisk: a script finds keys that are only on disk and that it has not declared.
+func TestScriptFromDisk(t *testing.T) {
+	h := newHarness(t)
+	h.bare = true
+	h.do("SET", "a", "1")
+	h.do("RPUSH", "l", "x", "y")
+	h.reopen()
+	got := h.do("EVAL", "return {redis.call('INCR', 'a'), redis.call('LRANGE', 'l', 0, -1), redis.call('DBSIZE')}", "0")
+	if got != `[2, ["x", "y"], 2]` {
+		t.Errorf("reply %s", got)
+	}
+}
+
+// TestScriptKill ends scripts from beside, as the event loop does, but none that has written.
+func TestScriptKill(t *testing.T) {
+	h := newHarness(t)
+	replies := make(chan string, 1)
+	killWhen := func(ready func(*scriptRun) bool) {
+		for {
+			if r := h.server.Scripts.current.Load(); r != nil && ready(r) {
+				replies <- fmt.Sprint(killScript(&Ctx{Server: h.server, Out: &resp.Writer{Proto: 2}}, false))
+				return
+			}
+			time.Sleep(time.Millisecond) // paces the looks, nothing is decided by it
+		}
+	}
+	go killWhen(func(*scriptRun) bool { return true })
+	got := h.do("EVAL", "while true do pcall(function() while true do end end) end", "0")
+	if said := <-replies; !strings.HasPrefix(got, "-ERR Script killed by user with SCRIPT KILL...") || said != "<nil>" {
+		t.Errorf("reply %s, kill said %s", got, said)
+	}
+	go killWhen(func(r *scriptRun) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.wrote
+	})
+	got = h.do("EVAL", "redis.call('SET', 'k', 1) local n = 0 while redis.call('EXISTS', 'stop') == 0 and n < 1e5 do n = n + 1 end return n", "0")
+	if said := <-replies; got != "100000" || said != string(errUnkillable) {
+		t.Errorf("reply %s, kill said %s", got, said)
+	}
+}
+
+// TestScriptStats: what a script calls counts like any command; errors count once.
+func TestScriptStats(t *testing.T) {
+	h := newHarness(t)
+	h.do("RPUSH", "l", "x")
+	h.do("CONFIG", "RESETSTAT")
+	h.do("EVAL", "redis.call('SET', 'k', 1) redis.pcall('INCR', 'l') return redis.call('INCR', 'l')", "0")
+	stat := h.server.Stats.PerCommand.of(h.server.Table.Lookup([]byte("incr")))
+	if calls, failed := stat.calls.Load(), stat.failed.Load(); calls != 2 || failed != 2 {
+		t.Errorf("INCR was called %d times and failed %d times", calls, failed)
+	}
+	if n := h.server.Stats.Errors.Load(); n != 2 {
+		t.Errorf("%d errors", n)
+	}
+}

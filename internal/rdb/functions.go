@@ -1,0 +1,44 @@
+package rdb
+
+// kindLibrary is what a library of functions stands behind, in a payload of FUNCTION DUMP;
+// kindOldLibrary is that of releases before 7.0.
+const (
+	kindLibrary    = 245
+	kindOldLibrary = 246
+)
+
+// EncodeLibraries gives the payload of FUNCTION DUMP for the sources of libraries.
+func EncodeLibraries(sources []string) []byte {
+	w := &writer{}
+	for _, source := range sources {
+		w.kind(kindLibrary)
+		w.string([]byte(source))
+	}
+	return seal(w.b, version7_0)
+}
+
+// DecodeLibraries gives the sources in a payload of FUNCTION DUMP, or ErrPayload for one whose
+// checksum is wrong. problem says what else is wrong with it, as FUNCTION RESTORE tells it.
+func DecodeLibraries(payload []byte) (sources []string, problem string, err error) {
+	body, err := open(payload)
+	if err != nil {
+		return nil, "", err
+	}
+	c := cursor{rest: body}
+	for len(c.rest) > 0 {
+		switch c.byte() {
+		case kindLibrary:
+		case kindOldLibrary:
+			return nil, "Pre-GA function format not supported", nil
+		default:
+			return nil, "given type is not a function", nil
+		}
+		c.room = c.room[:0]
+		source := c.string()
+		if c.bad {
+			return nil, "failed loading the given functions payload", nil
+		}
+		sources = append(sources, string(source))
+	}
+	return sources, "", nil
+}
