@@ -71,8 +71,7 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 		return s.refuse(c, s.Busy)
 	}
 	if c.Client.queue != nil && !spec.Is(Unqueued) {
-		c.Client.queue.add(spec, c.Args)
-		c.met = put
+		s.enqueue(c)
 		c.Out.Simple("QUEUED")
 		return Done
 	}

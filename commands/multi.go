@@ -63,6 +63,14 @@ func (c *Client) Queued() int {
 	return c.queue.bytes
 }
 
+// enqueue keeps a command for EXEC, unless that will run none.
+func (s *Server) enqueue(c *Ctx) {
+	c.met = put
+	if _, changed := s.Changes.watches(c.Client); !changed && !c.Client.queue.failed {
+		c.Client.queue.add(c.Spec, c.Args)
+	}
+}
+
 // add queues a command, with arguments of its own.
 func (q *queue) add(spec *Spec, args [][]byte) {
 	q.bytes += argBytes(args)

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/internal/testkit"
+)
+
+// The differential run of transactions: several connections queue, watch, run and discard
+// between each other's writes, on both servers alike. Every reply is compared byte for byte,
+// and what CLIENT INFO says of the transaction.
+
+const (
+	multiConns = 4 // the last one speaks RESP3
+	multiSteps = 120
+	lentTime   = 100 // how long a key lives, in ms, that is watched meanwhile
+)
+
+func TestDiffMulti(t *testing.T) {
+	s := bothServers(t)
+	s.runMulti(t, nil)
+}
+
+// TestDiffMultiFromDisk: the same while keys leave memory as soon as they can.
+func TestDiffMultiFromDisk(t *testing.T) {
+	s := &both{redisServer: testkit.Redis(t), keypServer: testkit.Keyp(t, "--maxmemory", "1")}
+	s.keyp, s.redis = s.dial(t)
+	s.runMulti(t, func() {
+		s.mustDo(t, s.keyp, "SAVE")
+		testkit.Eventually(t, 20*time.Second, "all keys leave memory", func() bool {
+			return strings.Contains(s.mustDo(t, s.keyp, "INFO", "memory").text, "\nresident_keys:0\r\n")
+		})
+	})
+}
+
+// runMulti runs cases; between, if there is one, every so many steps.
+func (s *both) runMulti(t *testing.T, between func()) {
+	cases := max(1, uint64(often(int(environ(t, "KEYP_DIFF_CASES", diffCases)/4))))
+	if between != nil {
+		cases = max(1, cases/8)
+	}
+	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	for i := range cases {
+		if history, err := s.multiCase(t, first+i, between); err != nil {
+			t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(history, "\n"), err)
+		}
+	}
+}
+
+func (s *both) multiCase(t *testing.T, seed uint64, between func()) (history []string, err error) {
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, 0))}
+	for _, c := range s.sides() {
+		s.mustDo(t, c, "FLUSHALL")
+	}
+	var conns [multiConns]pair
+	for i := range conns {
+		conns[i].keyp, conns[i].redis = s.dial(t)
+		defer conns[i].keyp.Close()
+		defer conns[i].redis.Close()
+		if i == multiConns-1 {
+			if _, _, err := conns[i].ask("HELLO", "3"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for step := range multiSteps {
+		if between != nil && step%loseEvery == loseEvery-1 {
+			between()
+		}
+		n := g.IntN(multiConns)
+		args, lent := drawMulti(g), false
+		if lent = args == nil; lent {
+			args = []string{"WATCH", g.from("a", "l")}
+			if _, _, err := (pair{s.keyp, s.redis}).ask("SET", args[1], "lent", "PX", fmt.Sprint(lentTime)); err != nil {
+				return history, err
+			}
+		}
+		keyp, redis, err := conns[n].ask(args...)
+		history = append(history, fmt.Sprintf("%d: %q: %s", n, args, brief(redis.raw)))
+		if err != nil {
+			return history, err
+		}
+		if keyp.raw != redis.raw {
+			return history, fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(keyp.raw), brief(redis.raw))
+		}
+		if lent {
+			history = append(history, args[1]+" has expired")
+			time.Sleep((lentTime + margin) * time.Millisecond)
+		}
+		if slices.Contains(args, "PX") || args[0] == "EXEC" && redis.kind == '*' && len(redis.items) > 0 {
+			time.Sleep((near + margin) * time.Millisecond)
+		}
+		if g.chance(20) {
+			keyp, redis, err := (pair{s.keyp, s.redis}).ask("CLIENT", "LIST")
+			if err != nil {
+				return history, err
+			}
+			if ours, theirs := multiState(keyp.text), multiState(redis.text); ours != theirs {
+				return history, fmt.Errorf("CLIENT LIST\nkeyp  %s\nredis %s", ours, theirs)
+			}
+		}
+	}
+	return history, nil
+}
+
+// multiState is what CLIENT LIST says of all connections' transactions, but not that a watched
+// key has changed: that one has expired Redis sees only when somebody asks for it, and until
+// then it queues what will not run.
+func multiState(list string) string {
+	var b strings.Builder
+	for _, field := range strings.Fields(list) {
+		name, value, _ := strings.Cut(field, "=")
+		switch name {
+		case "flags":
+			b.WriteString(strings.Trim(value, "dN") + " ")
+		case "db":
+			b.WriteString(value + ", ")
+		}
+	}
+	return b.String()
+}
+
+// drawMulti draws what a connection does; nil is to watch a key that expires after that.
+func drawMulti(g *gen) []string {
+	key := func() string { return g.from("a", "b", "c", "l", "h") }
+	switch n := g.IntN(100); {
+	case n < 14:
+		return []string{"MULTI"}
+	case n < 30:
+		return []string{"EXEC"}
+	case n < 33:
+		return []string{"DISCARD"}
+	case n < 42:
+		return append([]string{"WATCH"}, one(g, []string{key()}, []string{key(), key()})...)
+	case n < 44:
+		return []string{"UNWATCH"}
+	case n < 47:
+		return one(g, []string{"NOSUCH", "x"}, []string{"GET"}, []string{"EXEC", "x"}, []string{"MULTI", "x"},
+			[]string{"CONFIG", "NOSUCH"}, []string{"SAVE"}, []string{"WATCH"}, []string{"DISCARD", "x"}, []string{"SHUTDOWN", "x", "y"})
+	case n < 50:
+		return []string{"SELECT", g.from("0", "0", "1", "99", "x")}
+	case n < 52:
+		return one(g, []string{"FLUSHDB"}, []string{"FLUSHALL"}, []string{"SWAPDB", "0", "1"}, []string{"SWAPDB", "1", "2"})
+	case n < 53:
+		return nil
+	case n < 60:
+		return []string{"SET", key(), "short", "PX", fmt.Sprint(near)}
+	default:
+		return one(g,
+			[]string{"SET", key(), g.between(1, 9)}, []string{"GET", key()}, []string{"INCR", key()}, []string{"APPEND", key(), "x"},
+			[]string{"DEL", key(), key()}, []string{"RENAME", key(), key()}, []string{"COPY", key(), key(), "DB", g.from("0", "1")},
+			[]string{"MOVE", key(), g.from("0", "1")}, []string{"EXISTS", key(), key()}, []string{"TYPE", key()},
+			[]string{"RPUSH", "l", "1", "2"}, []string{"LPOP", "l"}, []string{"LRANGE", "l", "0", "-1"}, []string{"HSET", "h", "f", "v"},
+			[]string{"HGETALL", "h"}, []string{"EXPIRE", key(), "0"}, []string{"EXPIRE", key(), "100"}, []string{"PERSIST", key()},
+			[]string{"PING"}, []string{"ECHO", "x"}, []string{"GETDEL", key()}, []string{"MSET", key(), "1", key(), "2"},
+			[]string{"BLPOP", "l", "nolist", "0.01"}, []string{"SORT", "l", "BY", "nosort", "GET", "#"})
+	}
+}
