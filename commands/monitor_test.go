@@ -65,6 +65,15 @@ func TestMonitor(t *testing.T) {
 	run("MONITOR -> +OK")
 	as(me)
 	run("PING -> +PONG", `+1700000001.234000 [0 unix:/run/keyp.sock] "PING"`)
+	// Of a transaction the commands as they run, and EXEC behind them.
+	h.client.Addr = "127.0.0.1:1001"
+	for _, line := range []string{"MULTI -> +OK", "SET a 3 -> +QUEUED", "MONITOR -> +QUEUED", "CONFIG GET save -> +QUEUED", "GET a -> +QUEUED"} {
+		run(line, map[bool][]string{true: {`+1700000001.234000 [0 127.0.0.1:1001] "MULTI"`}}[strings.HasPrefix(line, "MULTI")]...)
+	}
+	run(`EXEC -> [+OK, -ERR MONITOR isn't allowed for DENY BLOCKING client, ["save", ""], "3"]`,
+		`+1700000001.234000 [0 127.0.0.1:1001] "SET" "a" "3"`,
+		`+1700000001.234000 [0 127.0.0.1:1001] "GET" "a"`,
+		`+1700000001.234000 [0 127.0.0.1:1001] "EXEC"`)
 	gone := h.server.Clients[2]
 	h.server.Gone(gone)
 	h.server.Gone(gone)

@@ -101,7 +101,7 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 		if c.Spec.Is(ReadOnly) && c.Spec.Group != Scripting {
 			hits = t.remember(hits, c.Client.ID, tr, c.Keys)
 		}
-		if !c.Spec.isClient() {
+		if c.endsCaching() {
 			tr.mode &^= trackCaching
 		}
 	}
@@ -111,8 +111,14 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	}
 }
 
-// isClient says whether the command is CLIENT, after which CLIENT CACHING still holds.
-func (s *Spec) isClient() bool { return s.parent != nil && s.parent.Name == "CLIENT" }
+// endsCaching says whether the command is the one that CLIENT CACHING was about: any but
+// CLIENT, and of a transaction EXEC.
+func (c *Ctx) endsCaching() bool {
+	if c.Nested || c.Spec.parent != nil && c.Spec.parent.Name == "CLIENT" {
+		return false
+	}
+	return c.Alone || c.Client.queue == nil // of an exclusive job the queue belongs to the loop
+}
 
 // changed takes in what nobody's command changed.
 func (t *Tracking) changed(changes []storage.Change) {

@@ -13,7 +13,7 @@ const (
 	errTrackPrefix   Error = "ERR PREFIX option requires BCAST mode to be enabled"
 	errTrackSwitch   Error = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
 	errTrackBcastOpt Error = "ERR OPTIN and OPTOUT are not compatible with BCAST"
-	errTrackOpts     Error = "ERR You can't use both OPTIN and OPTOUT"
+	errTrackOpts     Error = "ERR You can't specify both OPTIN mode and OPTOUT mode"
 	errTrackOpt      Error = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
 	errCachingOff    Error = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
 	errCachingYes    Error = "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."

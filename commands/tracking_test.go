@@ -217,6 +217,74 @@ func TestTrackingOptions(t *testing.T) {
 	`)
 }
 
+// TestTrackingTransactions: what is read within EXEC is remembered, and the order of reads and
+// changes within it is that of the commands.
+func TestTrackingTransactions(t *testing.T) {
+	newCachers(t).play(`
+		a: CLIENT TRACKING on -> +OK
+		a: does MULTI
+		a: does SET k 1
+		a: does GET k
+		a: does GET l
+		a: EXEC -> [+OK, "1", null]
+		a hears
+		b: does MULTI
+		b: does SET k 2
+		b: does SET k 3
+		b: does DEL l
+		b: EXEC -> [+OK, +OK, 0]
+		a hears [k]]
+		# Read, then changed.
+		a: does MULTI
+		a: does GET k
+		a: does SET k 4
+		a: does GET l
+		a: EXEC -> ["3", +OK, null]
+		a hears [k]]
+		# One that comes to nothing.
+		b: does MULTI
+		b: does SET l 1
+		b: SET l -> -ERR wrong number of arguments for 'set' command
+		b: EXEC -> -EXECABORT Transaction discarded because of previous errors.
+		a hears
+		b: does MULTI
+		b: does FLUSHDB
+		b: does FLUSHALL
+		b: does EXEC
+		a hears null] null]
+
+		# NOLOOP: its own read after its own change still counts.
+		a: CLIENT TRACKING on NOLOOP -> +OK
+		a: does MULTI
+		a: does SET k 5
+		a: does GET k
+		a: does EXEC
+		b: SET k 6 -> +OK
+		a hears [k]]
+
+		# CLIENT CACHING says it for the whole transaction, or for what follows in it.
+		a: CLIENT TRACKING off -> +OK
+		a: CLIENT TRACKING on OPTIN -> +OK
+		a: CLIENT CACHING YES -> +OK
+		a: does MULTI
+		a: does GET k
+		a: does GET l
+		a: does EXEC
+		a: GET m -> null
+		b: does MSET k 1 l 1 m 1
+		a hears [k]] [l]]
+		a: does MULTI
+		a: does GET k
+		a: does CLIENT CACHING YES
+		a: does GET l
+		a: does GET m
+		a: does EXEC
+		a: GET k -> "1"
+		b: does MSET k 1 l 1 m 1
+		a hears [l]] [m]]
+	`)
+}
+
 func TestTrackingErrors(t *testing.T) {
 	newCachers(t).play(`
 		a: CLIENT TRACKING -> -ERR wrong number of arguments for 'client|tracking' command
@@ -233,7 +301,7 @@ func TestTrackingErrors(t *testing.T) {
 		a: CLIENT TRACKING on PREFIX -> -ERR syntax error
 		a: CLIENT TRACKING on BCAST OPTIN -> -ERR OPTIN and OPTOUT are not compatible with BCAST
 		a: CLIENT TRACKING on BCAST OPTOUT -> -ERR OPTIN and OPTOUT are not compatible with BCAST
-		a: CLIENT TRACKING on OPTIN OPTOUT -> -ERR You can't use both OPTIN and OPTOUT
+		a: CLIENT TRACKING on OPTIN OPTOUT -> -ERR You can't specify both OPTIN mode and OPTOUT mode
 		a: CLIENT TRACKING on BCAST PREFIX ab PREFIX c PREFIX abc -> -ERR Prefix 'ab' overlaps with another provided prefix 'abc'. Prefixes for a single client must not overlap.
 		a: CLIENT TRACKING on BCAST PREFIX a PREFIX a -> -ERR Prefix 'a' overlaps with another provided prefix 'a'. Prefixes for a single client must not overlap.
 		a: CLIENT TRACKINGINFO -> {"flags": ~["off"], "redirect": -1, "prefixes": []}

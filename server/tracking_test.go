@@ -60,6 +60,27 @@ func TestTrackingBehindTheExecutor(t *testing.T) {
 	})
 }
 
+// TestTrackingExclusive: the same for an EXEC that runs beside the loop, and within it.
+func TestTrackingExclusive(t *testing.T) {
+	ts := start(t)
+	a, b := ts.tracks(""), ts.dial()
+	b.do("MSET k 1 l 1")
+	s := ts.sessionOf(a)
+	a.send("MULTI\nKEYS *\nDEBUG SLEEP 0.2\nGET k\nSET l 2\nGET short\nSET short 1 PX 1\nEXEC\n")
+	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
+	eventually(t, "the transaction runs", func() (runs bool) {
+		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
+		return runs
+	})
+	b.send("SET k 2\n")
+	got := a.reply()
+	if !strings.HasPrefix(got, "*6 *2 ") || !strings.HasSuffix(got, " +OK 1 +OK _ +OK") {
+		t.Errorf("EXEC replies %s", got)
+	}
+	a.expect(">2 invalidate *1 short", ">2 invalidate *1 k")
+	b.expect("+OK")
+}
+
 // TestTrackingKeepsLittle: what is kept for a client counts as its output.
 func TestTrackingKeepsLittle(t *testing.T) {
 	ts := start(t)

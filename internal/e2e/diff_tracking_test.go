@@ -1,0 +1,368 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"keyp/internal/testkit"
+)
+
+// The differential run of client-side caching and MONITOR: several connections read, write
+// and track in every way, and after each command both servers have sent the same to all of
+// them. Where Keyp tells more than Redis does (docs/compatibility.md) no step goes: a key
+// that its own client changes under NOLOOP, SWAPDB, deadlines.
+
+// trackSteps is how many commands a case has.
+const trackSteps = 120
+
+func TestDiffTracking(t *testing.T) {
+	s := bothServers(t)
+	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	for i := range max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/8) {
+		r := newTrackRun(t, s, &gen{Rand: rand.New(rand.NewPCG(first+i, 0))})
+		for range trackSteps {
+			if err := r.step(); err != nil {
+				t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(r.history, "\n"), err)
+			}
+		}
+		r.end()
+	}
+}
+
+// trackRun is one case under way.
+type trackRun struct {
+	*gen
+	clients []*trackClient
+	always  *trackClient
+	history []string
+}
+
+// trackClient is a connection to each server, with its ids there.
+type trackClient struct {
+	pair
+	ids        [2]string
+	proto      int
+	subscribed bool
+	noLoop     bool      // ever
+	early      [2]string // messages that stood before the reply
+}
+
+func newTrackRun(t *testing.T, s *both, g *gen) *trackRun {
+	t.Helper()
+	r := &trackRun{gen: g}
+	for n := range 5 {
+		c := &trackClient{proto: 3}
+		c.keyp, c.redis = s.dial(t)
+		if n == 4 {
+			c.proto = 2
+		}
+		for side, w := range c.sides() {
+			s.mustDo(t, w, "HELLO", fmt.Sprint(c.proto))
+			c.ids[side] = s.mustDo(t, w, "CLIENT", "ID").text
+		}
+		r.clients = append(r.clients, c)
+	}
+	for _, w := range r.clients[0].sides() {
+		s.mustDo(t, w, "FLUSHALL")
+	}
+	c := &trackClient{} // while somebody tracks, what one who stopped had read stays known
+	c.keyp, c.redis = s.dial(t)
+	for _, w := range c.sides() {
+		s.mustDo(t, w, "CLIENT", "TRACKING", "ON")
+	}
+	r.always = c
+	return r
+}
+
+func (c *trackClient) sides() []*wire { return []*wire{c.keyp, c.redis} }
+
+func (r *trackRun) end() {
+	for _, c := range append(r.clients, r.always) {
+		c.keyp.Close()
+		c.redis.Close()
+	}
+}
+
+func (r *trackRun) step() error {
+	n := r.IntN(len(r.clients))
+	c := r.clients[n]
+	if c.subscribed {
+		return nil // it only listens
+	}
+	if c.proto == 2 && r.chance(15) { // before 7.2 messages stand amid the replies of RESP3
+		return r.transaction(n)
+	}
+	if err := r.do(n, r.draw(c)); err != nil {
+		return err
+	}
+	return r.listen()
+}
+
+// transaction has a client run some commands with EXEC.
+func (r *trackRun) transaction(n int) error {
+	list := [][]string{{"MULTI"}}
+	for range 1 + r.IntN(5) {
+		args := r.draw(r.clients[n])
+		if args[0] == "CLIENT" && args[1] != "CACHING" {
+			args = []string{"GET", "a"} // EXEC's reply has no ids, and what holds at its end is what counts
+		}
+		list = append(list, args)
+	}
+	for _, args := range append(list, []string{r.from("EXEC", "EXEC", "EXEC", "DISCARD")}) {
+		if err := r.do(n, args); err != nil {
+			return err
+		}
+	}
+	return r.listen()
+}
+
+// do sends a command to both servers and compares the replies.
+func (r *trackRun) do(n int, args []string) error {
+	c := r.clients[n]
+	r.history = append(r.history, fmt.Sprintf("%d: %q", n, args))
+	var replies [2]reply
+	for side, w := range c.sides() {
+		mine := slices.Clone(args)
+		for i, arg := range mine {
+			if strings.HasPrefix(arg, "id:") {
+				mine[i] = r.clients[arg[3]-'0'].ids[side]
+			}
+		}
+		if err := w.send(encode(mine...)); err != nil {
+			return err
+		}
+		for replies[side].raw == "" || replies[side].kind == '>' {
+			c.early[side] += replies[side].raw // before 7.2 messages stand before the reply
+			reply, err := w.receive()
+			if err != nil {
+				return err
+			}
+			replies[side] = reply
+		}
+	}
+	if args[0] == "CLIENT" {
+		for side := range replies {
+			replies[side].raw = r.unnumbered(replies[side].raw, side)
+		}
+	}
+	if replies[0].raw != replies[1].raw {
+		return fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(replies[0].raw), brief(replies[1].raw))
+	}
+	return nil
+}
+
+// listen compares what has been sent to all.
+func (r *trackRun) listen() error {
+	for n, c := range r.clients {
+		var sent [2]string
+		for side, w := range c.sides() {
+			text, err := pushed(w, c.subscribed)
+			if err != nil {
+				return err
+			}
+			text, c.early[side] = c.early[side]+text, ""
+			// The null of a flush is that of the protocol which the tracking client speaks.
+			text = strings.ReplaceAll(text, "invalidate\r\n$-1\r\n", "invalidate\r\n_\r\n")
+			sent[side] = r.unnumbered(text, side)
+		}
+		if sent[0] != sent[1] {
+			return fmt.Errorf("%d is sent\nkeyp  %q\nredis %q", n, sent[0], sent[1])
+		}
+		if sent[0] != "" {
+			r.history = append(r.history, fmt.Sprintf("%d is sent %q", n, sent[0]))
+		}
+	}
+	return nil
+}
+
+// unnumbered is text with names of clients instead of their ids.
+func (r *trackRun) unnumbered(text string, side int) string {
+	for n, c := range r.clients {
+		text = strings.ReplaceAll(text, ":"+c.ids[side]+"\r\n", fmt.Sprintf(":(client %d)\r\n", n))
+	}
+	return text
+}
+
+// pushed gives the messages that are there, up to the reply to a PING.
+func pushed(w *wire, subscribed bool) (string, error) {
+	if err := w.send(encode("PING", "end")); err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for {
+		r, err := w.receive()
+		if err != nil {
+			return "", err
+		}
+		if r.text == "end" || subscribed && len(r.items) == 2 && r.items[1].text == "end" {
+			return all.String(), nil
+		}
+		all.WriteString(r.raw)
+	}
+}
+
+// draw gives a command. "id:N" stands for a client's id.
+func (r *trackRun) draw(c *trackClient) []string {
+	key := func() string { return r.from("a", "aa", "ab", "b", "bb", "c", "user:1", "user:2") }
+	switch r.IntN(20) {
+	case 0, 1, 2:
+		return r.drawTracking(c)
+	case 3:
+		return []string{"CLIENT", "CACHING", r.from("YES", "NO", "maybe")}
+	case 4:
+		return []string{"CLIENT", r.from("TRACKINGINFO", "GETREDIR")}
+	case 5, 6:
+		return []string{"GET", key()}
+	case 7, 8:
+		return []string{"MGET", key(), key(), key()}
+	case 9:
+		return []string{r.from("STRLEN", "TYPE", "LRANGE", "SCARD"), key()}
+	case 10:
+		return []string{"SINTER", key(), key()}
+	case 11:
+		if r.chance(20) {
+			return []string{r.from("FLUSHALL", "FLUSHDB")}
+		}
+		return []string{"EXISTS", key(), key()}
+	case 12:
+		return []string{"RPUSH", "list", "x"}
+	}
+	if c.noLoop {
+		return []string{"GET", key()}
+	}
+	switch r.IntN(6) {
+	case 0:
+		return []string{"MSET", key(), "1", key(), "2"}
+	case 1:
+		return []string{"DEL", key(), key()}
+	case 2:
+		return []string{"RENAME", key(), "renamed"}
+	case 3:
+		return []string{"INCR", key()}
+	default:
+		return []string{"SET", key(), "v"}
+	}
+}
+
+func (r *trackRun) drawTracking(c *trackClient) []string {
+	if r.chance(30) {
+		return []string{"CLIENT", "TRACKING", "OFF"}
+	}
+	args := []string{"CLIENT", "TRACKING", "ON"}
+	for range r.IntN(4) {
+		switch r.IntN(8) {
+		case 0, 1:
+			args = append(args, "BCAST")
+		case 2, 3:
+			args = append(args, "PREFIX", r.from("a", "aa", "b", "user:", "user:1", ""))
+		case 4:
+			args = append(args, r.from("OPTIN", "OPTOUT"))
+		case 5:
+			args = append(args, "NOLOOP")
+			c.noLoop = true
+		case 6:
+			args = append(args, "REDIRECT", r.from("id:0", "id:1", "id:4", "0", "-1", "x", "123456789"))
+		default:
+			args = append(args, r.from("foo", "REDIRECT", "PREFIX"))
+		}
+	}
+	return args
+}
+
+// TestDiffTrackingRedirect: to a subscriber of RESP2, which goes.
+func TestDiffTrackingRedirect(t *testing.T) {
+	s := bothServers(t)
+	r := newTrackRun(t, s, &gen{Rand: rand.New(rand.NewPCG(1, 1))})
+	last := r.clients[4]
+	last.subscribed = true
+	for side, w := range last.sides() {
+		s.mustDo(t, w, "SUBSCRIBE", "__redis__:invalidate")
+		for n, c := range r.clients[:2] {
+			args := []string{"CLIENT", "TRACKING", "ON", "REDIRECT", last.ids[side]}
+			if n == 1 {
+				args = append(args, "BCAST", "PREFIX", "k")
+			}
+			s.mustDo(t, c.sides()[side], args...)
+		}
+	}
+	both := func(n int, args ...string) {
+		t.Helper()
+		for _, w := range r.clients[n].sides() {
+			s.mustDo(t, w, args...)
+		}
+		r.history = append(r.history, fmt.Sprintf("%d: %q", n, args))
+		if err := r.listen(); err != nil {
+			t.Errorf("%s\n%v", strings.Join(r.history, "\n"), err)
+		}
+	}
+	both(0, "MGET", "k1", "k2", "x")
+	both(2, "MSET", "k1", "1", "k2", "2", "x", "3")
+	both(0, "GET", "k1")
+	both(0, "SET", "k1", "2")
+	both(2, "FLUSHALL")
+	both(0, "GET", "k1")
+	last.keyp.Close()
+	last.redis.Close()
+	r.clients = r.clients[:4]
+	for side, w := range r.clients[2].sides() {
+		testkit.Eventually(t, replyPatience, "the subscriber is gone", func() bool {
+			return !strings.Contains(s.mustDo(t, w, "CLIENT", "LIST").text, "id="+last.ids[side]+" ")
+		})
+	}
+	r.clients = append(r.clients, &trackClient{ids: last.ids})
+	r.clients[4].keyp, r.clients[4].redis = s.dial(t)
+	both(2, "SET", "k1", "1")
+	both(0, "CLIENT", "TRACKINGINFO")
+	both(1, "CLIENT", "TRACKINGINFO")
+}
+
+// TestDiffMonitor: what MONITOR shows of each command, but for the time and the port.
+func TestDiffMonitor(t *testing.T) {
+	s := bothServers(t)
+	m := pair{}
+	m.keyp, m.redis = s.dial(t)
+	c := pair{}
+	c.keyp, c.redis = s.dial(t)
+	for _, w := range []*wire{m.keyp, m.redis} {
+		if r := s.mustDo(t, w, "MONITOR"); r.text != "OK" {
+			t.Fatal(r.raw)
+		}
+	}
+	show := func(w *wire) (list []string) {
+		text, err := pushed(w, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text) {
+			from, command, _ := strings.Cut(strings.TrimSpace(line), "] ")
+			_, db, _ := strings.Cut(from, "[")
+			db, _, _ = strings.Cut(db, " ")
+			if command != `"PING" "end"` {
+				list = append(list, db+" "+command)
+			}
+		}
+		return list
+	}
+	for _, args := range [][]string{
+		{"SET", "k", "a\x00\x01\"\\\n\r\t\a\b~\x7f\xff é"}, {"set", "n", "12"}, {"GET"}, {"INCR", "k"}, {"INCRBY", "n", "x"}, {"NONE", "a"},
+		{"SELECT", "3"}, {"LPUSH", "l", "x"}, {"BLPOP", "l", "0"}, {"BLPOP", "l", "0.01"}, {"SELECT", "0"}, {"SELECT", "99"},
+		{"AUTH", "a"}, {"AUTH", "a", "b"}, {"HELLO", "3", "AUTH", "default", "pw", "SETNAME", "n"}, {"HELLO", "2", "SETNAME", "n"}, {"HELLO", "9"},
+		{"CONFIG", "GET", "save"}, {"CLIENT", "LIST"}, {"CLIENT", "GETNAME"}, {"CLIENT", "ID"}, {"CLIENT", "NONE"}, {"SLOWLOG", "LEN"}, {"INFO", "cpu"}, {"COMMAND", "COUNT"},
+		{"KEYS", "*"}, {"SCAN", "0"}, {"RANDOMKEY"}, {"DBSIZE"}, {"ECHO", ""}, {"TIME"}, {"LASTSAVE"}, {"ROLE"}, {"OBJECT", "ENCODING", "n"}, {"FLUSHALL"},
+		{"MULTI"}, {"SET", "k", "1"}, {"BLPOP", "l", "0"}, {"CONFIG", "GET", "save"}, {"MONITOR"}, {"GET"}, {"EXEC"},
+		{"MULTI"}, {"SET", "k", "1"}, {"SELECT", "1"}, {"BLPOP", "l", "0"}, {"CONFIG", "GET", "save"}, {"MONITOR"}, {"KEYS", "*"}, {"EXEC"},
+		{"MULTI"}, {"GET", "k"}, {"DISCARD"}, {"WATCH", "k"}, {"UNWATCH"}, {"RESET"}, {"PING"}, {"MONITOR", "x"},
+	} {
+		for _, w := range []*wire{c.keyp, c.redis} {
+			if _, err := w.do(args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if keyp, redis := show(m.keyp), show(m.redis); !slices.Equal(keyp, redis) {
+			t.Errorf("%q shows\nkeyp  %q\nredis %q", args, keyp, redis)
+		}
+	}
+}
