@@ -64,16 +64,12 @@ type place struct {
 	prev, next *place
 }
 
-// Add has a client wait, behind all who wait already. A key that is named twice counts
-// once.
+// Add has a client wait, behind all who wait already.
 func (ws *Waiters) Add(c *Client, wait Wait) *Waiter {
 	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, places: make([]place, 0, len(wait.Keys))}
 	for _, k := range wait.Keys {
 		a := ws.await(k)
 		l := &a.lines[w.typ]
-		if l.last != nil && l.last.by == w {
-			continue
-		}
 		w.places = append(w.places, place{by: w, at: a, prev: l.last})
 		p := &w.places[len(w.places)-1] // places does not grow: it has room for all keys
 		if l.last == nil {

@@ -145,4 +145,7 @@ func (l *loop) loadedAgain(s *session, b *blocked, err error) {
 		l.guard(s, func(s *session) { l.loadFailed(s, err) })
 	}
 	l.deliver()
+	if s.blocked == b && !b.loads {
+		s.tries = 0 // there was nothing for it any more
+	}
 }

@@ -184,6 +184,13 @@ func TestBlockedTimeout(t *testing.T) {
 		two.expect("*-1")
 		three.expect("_")
 	}
+	// One that was served in time is let alone afterwards.
+	two.blocks(ts, "BLPOP a 1")
+	ts.dial().do("RPUSH a v")
+	two.expect("*2 a v")
+	clk.Advance(time.Second)
+	ts.onLoop(func(*loop) {})
+	two.silent(ts)
 	// For ever is for ever, and much longer than that is nearly as long.
 	two.blocks(ts, "BLPOP a 0")
 	three.blocks(ts, "BLPOP a 9e15")
@@ -193,7 +200,7 @@ func TestBlockedTimeout(t *testing.T) {
 	ts.dial().do("RPUSH a x y")
 	two.expect("*2 a x")
 	three.expect("*2 a y")
-	if stats := two.do("INFO commandstats"); !strings.Contains(stats, "cmdstat_blpop:calls=4,") {
+	if stats := two.do("INFO commandstats"); !strings.Contains(stats, "cmdstat_blpop:calls=5,") {
 		t.Errorf("commandstats:\n%s", stats)
 	}
 	if stats := two.do("INFO clients"); !strings.Contains(stats, "\nclients_in_timeout_table:0\r\n") {
@@ -419,6 +426,13 @@ func TestBlockedKeysAreLoaded(t *testing.T) {
 			ts.blocks("BLMOVE from to LEFT RIGHT 0"), ts.blocks("BLPOP from 0"),
 			ts.blocks("BLMOVE from to LEFT RIGHT 0"), ts.blocks("BZPOPMIN from 0"), ts.blocks("BLPOP from 0"),
 		}
+		ts.onLoop(func(l *loop) {
+			for _, s := range l.sessions {
+				if s != nil && s.blocked != nil && s.tries != 0 {
+					t.Errorf("%d loads of the past count", s.tries)
+				}
+			}
+		})
 		unload()
 		loads := ts.store.Stats().Loads
 		c.do("RPUSH from x y")
@@ -434,7 +448,12 @@ func TestBlockedKeysAreLoaded(t *testing.T) {
 		if got := c.do("LRANGE to 0 -1"); got != "*1 a" {
 			t.Errorf("to is %s", got)
 		}
+		c.do("SELECT 1")
+		c.do("DEL from")
 		c.do("ZADD from 1 m")
+		c.do("SELECT 0")
+		unload()
+		c.do("SWAPDB 0 1")
 		waiters[3].expect("*3 from m 1")
 		waitBlocked(ts, 0)
 	}
