@@ -162,6 +162,22 @@ func TestBlockedAreWoken(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
+// Those who MONITOR see a command when it comes, and once.
+func TestBlockedAndMonitor(t *testing.T) {
+	ts := start(t)
+	m := ts.dial()
+	m.do("MONITOR")
+	w := ts.blocks("BLPOP k 0")
+	ts.dial().do("RPUSH k v")
+	w.expect("*2 k v")
+	w.do("PING")
+	for _, want := range []string{`"BLPOP" "k" "0"`, `"RPUSH" "k" "v"`, `"PING"`} {
+		if got := m.reply(); !strings.HasSuffix(got, want) {
+			t.Errorf("MONITOR shows %s, want %s", got, want)
+		}
+	}
+}
+
 // The time is up to the millisecond, and not before.
 func TestBlockedTimeout(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)

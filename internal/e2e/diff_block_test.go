@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,8 @@ func (r *blockRun) step(g *gen) error {
 	switch {
 	case w.owed > 0 && g.chance(10):
 		return r.unblock(w, g.from("", "TIMEOUT", "ERROR"))
+	case g.chance(10):
+		return r.exec(drawTransaction(g))
 	case w.owed > 0 || g.chance(40):
 		return r.change(drawWaking(g))
 	case g.chance(8): // nobody else changes anything before the time is up
@@ -177,6 +180,21 @@ func (r *blockRun) waits(w *blockWaiter, side int) (bool, error) {
 
 // change sends a command that may wake somebody.
 func (r *blockRun) change(args []string) error {
+	return errors.Join(r.agree(args), r.settle())
+}
+
+// exec runs commands as a transaction, of which those who wait see the end alone.
+func (r *blockRun) exec(commands [][]string) error {
+	for _, args := range slices.Concat([][]string{{"MULTI"}}, commands, [][]string{{"EXEC"}}) {
+		if err := r.agree(args); err != nil {
+			return err
+		}
+	}
+	return r.settle()
+}
+
+// agree sends a command to both.
+func (r *blockRun) agree(args []string) error {
 	keyp, redis, err := r.control.ask(args...)
 	r.history = append(r.history, fmt.Sprintf("%q: %s", args, brief(redis.raw)))
 	if err != nil {
@@ -185,7 +203,7 @@ func (r *blockRun) change(args []string) error {
 	if keyp.raw != redis.raw {
 		return fmt.Errorf("%q\nkeyp  %s\nredis %s", args, brief(keyp.raw), brief(redis.raw))
 	}
-	return r.settle()
+	return nil
 }
 
 func (r *blockRun) unblock(w *blockWaiter, how string) error {
@@ -317,6 +335,33 @@ func drawBlocking(g *gen, timeout string) []string {
 	default:
 		return []string{"BLMOVE", source, destination, end(), end(), timeout}
 	}
+}
+
+// drawTransaction draws a transaction that makes one key ready at most: it comes to be and
+// goes and comes again, and a blocking command does not wait.
+func drawTransaction(g *gen) [][]string {
+	key := g.from(append([]string{"m", "m"}, blockLists...)...)
+	commands := [][]string{}
+	for range 1 + g.IntN(5) {
+		switch g.IntN(7) {
+		case 0, 1, 2:
+			commands = append(commands, []string{g.from("LPUSH", "RPUSH"), key, "v" + g.between(0, 99)})
+		case 3:
+			commands = append(commands, []string{g.from("LPOP", "DEL"), key})
+		case 4:
+			commands = append(commands, one(g,
+				[]string{"BLPOP", key, "0"}, []string{"BLMOVE", key, key, "LEFT", "RIGHT", "0"},
+				[]string{"BRPOPLPUSH", key, key, "1"}, []string{"BLMPOP", "0", "1", key, "LEFT"},
+				[]string{"BZPOPMIN", "m", "0"}, []string{"BZMPOP", "0", "1", "m", "MAX"}))
+		case 5:
+			commands = append(commands, []string{"DBSIZE"}) // which needs the whole keyspace
+		default:
+			if key == "m" {
+				commands = append(commands, []string{"DEL", key}, []string{"ZADD", key, "1", "a", "2", "b"})
+			}
+		}
+	}
+	return commands
 }
 
 // drawWaking draws a command that makes one key ready at most.

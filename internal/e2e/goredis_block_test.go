@@ -23,6 +23,7 @@ func TestGoRedisBlocking(t *testing.T) {
 		{name: "sorted sets", run: blockOnZSets},
 		{name: "moves", run: blockMoves},
 		{name: "timeouts", run: blockTimeouts},
+		{name: "transactions", run: blockTransactions},
 		{name: "CLIENT UNBLOCK", run: blockUnblock},
 		{name: "in order", run: blockOrder},
 		{name: "a queue of many hands", run: blockQueue},
@@ -156,6 +157,55 @@ func blockTimeouts(t *testing.T, c subject) {
 		}
 	}
 	is(t, int64(0))(c.Exists(ctx, "k", "l").Result())
+}
+
+// blockTransactions: who waits sees the end of a transaction, and within one nobody waits.
+func blockTransactions(t *testing.T, c subject) {
+	first := later(t, c, func(c *redis.Conn) ([]string, error) { return c.BLPop(ctx, 0, "a").Result() })
+	c.waiting(t, 1)
+	second := later(t, c, func(c *redis.Conn) (*redis.ZWithKey, error) { return c.BZPopMin(ctx, 0, "z").Result() })
+	c.waiting(t, 2)
+	if _, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.ZAdd(ctx, "z", redis.Z{Score: 1, Member: "m"})
+		p.Del(ctx, "z")
+		p.RPush(ctx, "a", "x")
+		p.LPop(ctx, "a")
+		p.RPush(ctx, "a", "y", "z")
+		p.LPush(ctx, "a", "first")
+		p.DBSize(ctx)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	is(t, []string{"a", "first"})(first())
+	is(t, []string{"y", "z"})(c.LRange(ctx, "a", 0, -1).Result())
+	c.waiting(t, 1)
+	is(t, int64(1))(c.ZAdd(ctx, "z", redis.Z{Score: 2, Member: "m"}).Result())
+	is(t, &redis.ZWithKey{Key: "z", Z: redis.Z{Score: 2, Member: "m"}})(second())
+
+	var taken *redis.StringSliceCmd
+	var nothing *redis.StringSliceCmd
+	var moved *redis.StringCmd
+	if _, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		taken, nothing = p.BLPop(ctx, 0, "none", "a"), p.BRPop(ctx, 0, "none")
+		moved = p.BLMove(ctx, "none", "a", "LEFT", "LEFT", 0)
+		return nil
+	}); err != redis.Nil {
+		t.Fatal(err)
+	}
+	is(t, []string{"a", "y"})(taken.Result())
+	missing(t, nothing)
+	missing(t, moved)
+
+	// What a waiter takes is a change to those who watch the key.
+	move := later(t, c, func(c *redis.Conn) (string, error) { return c.BLMove(ctx, "from", "to", "LEFT", "LEFT", 0).Result() })
+	c.waiting(t, 1)
+	watches := c.conn(t)
+	is[any](t, "OK")(watches.Do(ctx, "WATCH", "to").Result())
+	is(t, int64(1))(c.RPush(ctx, "from", "v").Result())
+	is(t, "v")(move())
+	is[any](t, "OK")(watches.Do(ctx, "MULTI").Result())
+	missing(t, watches.Do(ctx, "EXEC"))
 }
 
 func blockUnblock(t *testing.T, c subject) {
