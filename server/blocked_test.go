@@ -140,6 +140,11 @@ func TestBlockedAreWoken(t *testing.T) {
 		{"BZPOPMIN k 0", "SADD s a; ZINTERSTORE k 1 s", "*3 k a 1"},
 		{"BZPOPMIN k 0", "ZADD z 1 a; RENAME z k", "*3 k a 1"},
 		{"BLMOVE k l LEFT RIGHT 0", "LPUSH k v", "v"},
+		{"BLPOP k 0", "MULTI; RPUSH k a; DEL k; RPUSH k v w; EXEC", "*2 k v"},
+		{"BLPOP k 0", "MULTI; DBSIZE; RPUSH k v; EXEC", "*2 k v"}, // with the whole keyspace
+		{"BLPOP k 0", "EVAL redis.call('set','k','x')redis.call('del','k')redis.call('rpush','k','v') 0", "*2 k v"},
+		{"BZPOPMIN k 0", "EVAL redis.call('rpush','k','x');redis.call('del','k');redis.call('zadd','k',1,'v') 1 k", "*3 k v 1"},
+		{"BRPOP k 0", "EVAL assert(redis.call('blpop','k',0)==false);redis.call('rpush','k','v','w');redis.call('blpop','k',0) 0", "*2 k w"},
 		{"BRPOPLPUSH k l 0", "SET l x; LPUSH k v", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
 		{"BLPOP j k 0", "SET j x; LPUSH k v", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
 	} {
