@@ -13,6 +13,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/config"
+	"keyp/internal/vfs"
 	"keyp/server/resp"
 	"keyp/storage"
 	"keyp/storage/wal"
@@ -33,8 +34,10 @@ const epoch int64 = 1_700_000_000_000
 type harness struct {
 	t      tb
 	dir    string
-	save   bool // restarts end with a checkpoint; without, the log is replayed
-	bare   bool // nothing runs beside the commands: keys stay on disk until they are brought
+	save   bool       // restarts end with a checkpoint; without, the log is replayed
+	bare   bool       // nothing runs beside the commands: keys stay on disk until they are brought
+	fs     vfs.FS     // of the log, if not the system's
+	sync   wal.Policy // when its writes are durable
 	clock  *clock.Fake
 	store  *storage.Store
 	server *Server
@@ -48,7 +51,7 @@ type harness struct {
 // newHarness opens a store of its own, which is checked and closed when the test ends.
 func newHarness(t testing.TB) *harness {
 	t.Helper()
-	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true}
+	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true, sync: wal.No}
 	h.open()
 	t.Cleanup(func() {
 		h.t = t
@@ -62,8 +65,8 @@ func (h *harness) open() {
 	cfg := config.New()
 	SetValueLimits(cfg)
 	store, _, err := storage.Open(storage.Options{
-		Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Databases: 16, Shards: 4, Sync: wal.No, SegmentSize: 1 << 20, InitialMmap: 64 << 20,
+		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: 1 << 20, InitialMmap: 64 << 20,
 		NoBackground: h.bare,
 	})
 	if err != nil {

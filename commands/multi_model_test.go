@@ -1,0 +1,171 @@
+package commands
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"keyp/internal/vfs"
+	"keyp/storage/wal"
+)
+
+// execCalls are commands whose replies depend on nothing but the data.
+var execCalls = []string{
+	"SET a 1", "SET b x PX 700", "SET {a}c y", "GET a", "GET b", "GETDEL {a}c", "INCR a", "APPEND b z", "DEL a l", "MSET a 5 b 6 c 7",
+	"RPUSH l 1 2 3", "LPOP l", "LRANGE l 0 -1", "LMOVE l m LEFT RIGHT", "HSET h f 1 g 2", "HDEL h f", "HGET h g",
+	"HPEXPIRE h 300 FIELDS 1 g", "SADD s 1 2", "SREM s 1 2", "SCARD s", "ZADD z 1 m 2 n", "ZPOPMIN z", "ZRANGE z 0 -1",
+	"RENAME a b", "RENAME l a", "COPY b c", "MOVE b 1", "EXPIRE a 1", "PERSIST a", "PTTL a", "PTTL b", "EXISTS a b c l h s z m", "TYPE a",
+	"SELECT 1", "SELECT 0", "SELECT 99", "BLPOP l nolist 0", "LPUSH b 1", "EXPIRE nokey 5",
+	"SORT l", "SORT s ALPHA", "SORT l BY w*", // from here on such as need an exclusive job
+	"DBSIZE", "KEYS a", "SCAN 0 COUNT 100 MATCH b", "FLUSHDB", "SWAPDB 0 1",
+}
+
+// dump gives all that a store holds, but for what has expired.
+func (h *harness) dumpAll() string {
+	h.t.Helper()
+	mine := h.client.DB
+	defer func() { h.client.DB = mine }()
+	var b strings.Builder
+	for db := range 2 {
+		h.client.DB = db
+		for _, key := range []string{"a", "b", "c", "{a}c", "l", "m", "h", "s", "z"} {
+			fmt.Fprintln(&b, db, key, h.do("PEXPIRETIME", key), h.do("DUMP", key), h.do("HPEXPIRETIME", key, "FIELDS", "1", "g"))
+		}
+	}
+	return b.String()
+}
+
+// TestExecIsSequence: EXEC does and replies what its commands do and reply one after another,
+// over restarts too; when a watched key has changed it does nothing.
+func TestExecIsSequence(t *testing.T) {
+	together, apart := newHarness(t), newHarness(t)
+	rapid.Check(t, func(t *rapid.T) {
+		for _, h := range []*harness{together, apart} {
+			h.t = t
+			h.client.DB = 0
+			h.do("FLUSHALL")
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "transactions") {
+			calls := rapid.SliceOfN(rapid.SampledFrom(execCalls), 0, 8).Draw(t, "calls")
+			watched := rapid.SampledFrom([]string{"", "", "nobody", "somebody"}).Draw(t, "watched")
+			if watched != "" {
+				together.do("WATCH", "a", "h")
+			}
+			if watched == "somebody" {
+				together.second("SET", "a", "other")
+				apart.second("SET", "a", "other")
+			}
+			together.do("MULTI")
+			var want []string
+			for _, call := range calls {
+				words := strings.Fields(call)
+				if got := together.do(words...); got != "+QUEUED" {
+					t.Fatalf("%s: %s", call, got)
+				}
+				if watched != "somebody" {
+					if words[0] == "BLPOP" {
+						words[len(words)-1] = "0.001"
+						if reply := apart.do(words...); reply == "+(blocked)" {
+							want = append(want, "nilarray")
+						} else {
+							want = append(want, reply)
+						}
+						continue
+					}
+					want = append(want, apart.do(words...))
+				}
+			}
+			expected := "[" + strings.Join(want, ", ") + "]"
+			if watched == "somebody" {
+				expected = "nilarray"
+			}
+			if got := together.do("EXEC"); got != expected {
+				t.Fatalf("%q:\n got  %s\n want %s", calls, got, expected)
+			}
+			restart := rapid.IntRange(0, 19).Draw(t, "restart")
+			pause := rapid.SampledFrom([]int{0, 0, 100, 800}).Draw(t, "pause")
+			for _, h := range []*harness{together, apart} {
+				if h.step([]string{"advance", strconv.Itoa(pause) + "ms"}); restart < 2 {
+					h.save = restart == 0
+					h.reopen()
+				}
+			}
+			if got, want := together.dumpAll(), apart.dumpAll(); got != want {
+				t.Fatalf("%q: what is there\n%s\nand should be\n%s", calls, got, want)
+			}
+		}
+	})
+}
+
+// TestExecAndCrash: after a crash there is all of what a transaction did, or nothing, and all
+// of those that were durable.
+func TestExecAndCrash(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	h := newHarness(t)
+	h.close()
+	fs := vfs.NewMem()
+	h.fs, h.bare, h.sync = fs, true, wal.Always
+	h.open()
+	var states []string // after each transaction since the last commit
+	state := func() string {
+		var b strings.Builder
+		for i := range 30 {
+			fmt.Fprintf(&b, "%s %s ", h.do("GET", fmt.Sprint("k", i)), h.do("LRANGE", fmt.Sprint("l", i), "0", "-1"))
+		}
+		return b.String()
+	}
+	states = append(states, state())
+	lost := 0
+	for round := range 60 {
+		for n := range rng.IntN(6) + 1 {
+			h.do("MULTI")
+			for range rng.IntN(12) {
+				i := fmt.Sprint(rng.IntN(30))
+				one := [][]string{
+					{"SET", "k" + i, fmt.Sprint(round, ".", n)}, {"DEL", "k" + i, "l" + i}, {"RPUSH", "l" + i, fmt.Sprint(round), fmt.Sprint(n)},
+					{"APPEND", "k" + i, strings.Repeat("x", rng.IntN(3000))}, {"RENAME", "l" + i, "l" + fmt.Sprint(rng.IntN(30))},
+					{"DBSIZE"}, {"LPOP", "l" + i},
+				}[rng.IntN(7)]
+				h.do(one...)
+			}
+			if got := h.do("EXEC"); got[0] != '[' {
+				t.Fatal(got)
+			}
+			states = append(states, state())
+			if rng.IntN(3) == 0 {
+				if err := h.store.Log().Commit(); err != nil {
+					t.Fatal(err)
+				}
+				states = states[len(states)-1:]
+			}
+		}
+		fs = fs.Crash(rng)
+		if err := h.store.Close(false); err != nil {
+			t.Fatal(err)
+		}
+		h.fs = fs
+		h.open()
+		got := state()
+		at := -1
+		for i, want := range states {
+			if got == want {
+				at = i
+			}
+		}
+		if at < 0 {
+			t.Fatalf("round %d: after the crash there is\n%s\nwhich no transaction left; the last was\n%s", round, got, states[len(states)-1])
+		}
+		lost += len(states) - 1 - at
+		states = []string{got}
+		if err := h.store.Log().Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lost == 0 {
+		t.Error("no crash lost a transaction that was not durable: this shows nothing")
+	}
+}
