@@ -17,6 +17,7 @@ type chunk struct {
 	lo    uint32 // where the first element begins: pops and pushes at the head move it
 	n     int32
 	loose bool
+	roomy bool  // of a large list: memory grows by doubling
 	first int64 // number of the first element
 	pos   int64 // of the first element: indexes count from that of the list's first chunk
 }
@@ -146,24 +147,37 @@ func (c *chunk) splice(off, cut, size int) int {
 		copy(c.mem[off+size:], c.mem[off+cut:])
 		c.mem = c.mem[:old+grow]
 	case at == 0 && c.n > 0: // the head moves to new memory, with room for more of the kind
-		spare := 0
-		if c.size() >= 512 {
-			spare = c.size() / 8
-		}
-		grown := resize(nil, spare+grow+c.size())
+		spare := c.spare(grow + c.size())
+		grown := resize(nil, spare+grow+c.size(), 0)
 		copy(grown[spare+grow:], c.mem[off:])
 		c.mem, c.lo = grown, uint32(spare)
 	default:
-		c.mem = resize(c.mem, old+grow)
+		c.mem = resize(c.mem, old+grow, c.spare(old+grow))
 		copy(c.mem[off+size:], c.mem[off+cut:old])
 	}
-	c.shrink()
+	if grow < 0 {
+		c.shrink()
+	}
 	return int(c.lo) + at
 }
 
-// shrink gives memory back when less than half is in use.
+// spare is the room for more that new memory for n bytes is to have. What is pushed to a
+// large list fills its chunk up.
+func (c *chunk) spare(n int) int {
+	if !c.roomy {
+		return spare(n)
+	}
+	return max(0, min(n, chunkBytes-n, (chunkElems-int(c.n))*n/(int(c.n)+1)))
+}
+
+// shrink gives memory back when less than half is in use, or a quarter where it grows by
+// doubling.
 func (c *chunk) shrink() {
-	if cap(c.mem) > 64 && c.size() < cap(c.mem)/2 {
+	least := cap(c.mem) / 2
+	if c.roomy {
+		least /= 2
+	}
+	if cap(c.mem) > 64 && c.size() < least {
 		c.mem = append([]byte(nil), c.mem[c.lo:]...)
 		c.lo = 0
 	}
@@ -191,7 +205,7 @@ func (c *chunk) loosen() {
 	if c.loose {
 		return
 	}
-	wide := chunk{loose: true, first: c.first, pos: c.pos}
+	wide := chunk{roomy: c.roomy, loose: true, first: c.first, pos: c.pos}
 	wide.mem = make([]byte, 0, c.size()+9*int(c.n))
 	off := int(c.lo)
 	for i := range int(c.n) {
@@ -205,7 +219,7 @@ func (c *chunk) loosen() {
 // append adds an element at the end; of a tight chunk the number is the next one.
 func (c *chunk) append(number int64, val []byte) {
 	off, room := len(c.mem), c.room(val)
-	c.mem = resize(c.mem, off+room)
+	c.mem = resize(c.mem, off+room, c.spare(off+room))
 	c.write(off, number, val)
 	c.n++
 }
@@ -264,7 +278,7 @@ func (c *chunk) drop(indexes []int, start int) {
 // split moves the elements from i on to a chunk of their own.
 func (c *chunk) split(i int) *chunk {
 	off := c.offset(i)
-	right := &chunk{loose: c.loose, first: c.number(i, off), n: c.n - int32(i), pos: c.pos + int64(i)}
+	right := &chunk{roomy: c.roomy, loose: c.loose, first: c.number(i, off), n: c.n - int32(i), pos: c.pos + int64(i)}
 	right.mem = append(right.mem, c.mem[off:]...)
 	c.n = int32(i)
 	c.mem = c.mem[:off]

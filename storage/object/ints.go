@@ -100,7 +100,7 @@ func (p packed) findInt(v int64) (i int, ok bool) {
 func (p *packed) insertInt(i int, v int64) {
 	need, flag := widthOf(v)
 	if *p == nil {
-		*p = resize(nil, packedHead)
+		*p = resize(nil, packedHead, 0)
 		clear(*p)
 		(*p)[0] = flag
 	}
@@ -117,7 +117,7 @@ func (p *packed) insertInt(i int, v int64) {
 func (p *packed) widen(width int, flag byte) {
 	narrow := (*p)[0]
 	n := p.len()
-	*p = resize(*p, packedHead+n*width)
+	*p = resize(*p, packedHead+n*width, spare(packedHead+n*width))
 	for i := n - 1; i >= 0; i-- {
 		(*p)[0] = narrow
 		v := p.int(i)

@@ -169,7 +169,7 @@ func (l *List) grow() {
 			if c != nil {
 				l.addChunk(l.chunks(), c)
 			}
-			c = &chunk{loose: old.loose, first: number, pos: int64(i)}
+			c = &chunk{roomy: true, loose: old.loose, first: number, pos: int64(i)}
 		}
 		c.append(number, val)
 		off = next
@@ -238,10 +238,10 @@ func (l *List) insert(index int, number int64, val []byte) {
 	for c.n > 0 && c.full(val) {
 		switch {
 		case index == l.Len():
-			l.addChunk(ci+1, &chunk{pos: c.pos + int64(c.n)})
+			l.addChunk(ci+1, &chunk{roomy: true, pos: c.pos + int64(c.n)})
 			ci, i = ci+1, 0
 		case i == 0:
-			l.addChunk(ci, &chunk{pos: c.pos})
+			l.addChunk(ci, &chunk{roomy: true, pos: c.pos})
 		default:
 			l.split(ci, max(int(c.n)/2, 1))
 			ci, i = l.find(index)
@@ -313,6 +313,8 @@ func (l *List) shrink() {
 			c.join(right)
 		}
 	}
+	c.roomy = false
+	c.shrink()
 	l.one, l.many = c, nil
 }
 

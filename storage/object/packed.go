@@ -78,7 +78,7 @@ func (p packed) seek(before func(e entry) bool) (off, rank int) {
 // splice puts size bytes, not yet filled, in the place of the cut ones at off.
 func (p *packed) splice(off, cut, size int) {
 	if *p == nil {
-		*p = resize(nil, packedHead+size)
+		*p = resize(nil, packedHead+size, spare(packedHead+size))
 		clear((*p)[:packedHead])
 		return
 	}
@@ -91,23 +91,27 @@ func (p *packed) splice(off, cut, size int) {
 		}
 		return
 	}
-	*p = resize(*p, old+size-cut)
+	*p = resize(*p, old+size-cut, spare(old+size-cut))
 	copy((*p)[off+size:], (*p)[off+cut:old])
 }
 
-// resize gives b another length, n. Where that takes new memory there is little of it to
-// spare, since small values are many: none to a few hundred bytes, an eighth above.
-func resize(b []byte, n int) []byte {
+// resize gives b another length, n. New memory has room for spare bytes more.
+func resize(b []byte, n, spare int) []byte {
 	if n <= cap(b) {
 		return b[:n]
-	}
-	spare := 0
-	if n >= 512 {
-		spare = n / 8
 	}
 	grown := slices.Grow([]byte(nil), n+spare)[:n]
 	copy(grown, b)
 	return grown
+}
+
+// spare is the room for more that new memory for n bytes has. It is little, since small
+// values are many: none to a few hundred bytes, an eighth above.
+func spare(n int) int {
+	if n < 512 {
+		return 0
+	}
+	return n / 8
 }
 
 func (p *packed) insert(off int, key, val []byte, deadline int64) {
