@@ -551,4 +551,15 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 	}
 	w.expect("*2 k a")
 	next.expect("*2 k b")
+	// One whose keys can't be read has an error, and holds up nobody.
+	w.blocks(ts, "BLPOP k 0")
+	next.blocks(ts, "BLPOP k 0")
+	ts.onSession(id, func(_ *loop, s *session) { s.blocked.loads = true })
+	c.do("RPUSH k v")
+	ts.onSession(id, func(l *loop, s *session) { l.loadedAgain(s, s.blocked, storage.ErrCorrupt) })
+	w.expect("-ERR internal error")
+	next.expect("*2 k v")
+	if got := w.do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
 }
