@@ -9,7 +9,7 @@ import (
 	"keyp/scripting"
 )
 
-// Scripts are the scripts that the server knows, and the one that
+// Scripts are the scripts and function libraries that the server knows, and the one that
 // runs at present. A script is known from the first time that it runs or is loaded, until
 // SCRIPT FLUSH, the server's end, or, if only EVAL named it, until maxEvaluated others have.
 type Scripts struct {
@@ -21,6 +21,8 @@ type Scripts struct {
 	evaluated list.List          // of *script: those that only EVAL named, the last used at the end
 	bytes     int64              // of all sources
 	evicted   int64
+
+	functions functionLibraries
 }
 
 // maxEvaluated is how many scripts are kept that were not loaded.

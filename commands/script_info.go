@@ -1,5 +1,7 @@
 package commands
 
+import "keyp/scripting"
+
 // infoScripts is what INFO's memory section says of scripts. The interpreters' memory is an
 // estimate; that of sources is exact.
 func infoScripts(c *Ctx, b *infoText) {
@@ -10,6 +12,12 @@ func infoScripts(c *Ctx, b *infoText) {
 	b.int("used_memory_vm_eval", vm)
 	b.int("used_memory_scripts_eval", sources)
 	b.int("number_of_cached_scripts", int64(n))
-	b.bytes("used_memory_vm_total", vm)
-	b.bytes("used_memory_scripts", sources)
+	libraries, functions, bytes := scripts.functions.sizes()
+	libraryVM := int64(libraries) * scripting.StateBytes
+	b.int("number_of_functions", int64(functions))
+	b.int("number_of_libraries", int64(libraries))
+	b.int("used_memory_vm_functions", libraryVM)
+	b.bytes("used_memory_vm_total", vm+libraryVM)
+	b.int("used_memory_functions", bytes)
+	b.bytes("used_memory_scripts", sources+bytes)
 }

@@ -66,6 +66,7 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 	s.PubSub.turned = s.Events.enable
 	store.Listen(s.Events.hear)
 	s.Scripts.engine = s.newEngine()
+	s.loadLibraries()
 	s.followConfig()
 	return s
 }

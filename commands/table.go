@@ -18,6 +18,7 @@ var families = [][]Spec{
 	configCommands,
 	commandCommands,
 	scriptCommands,
+	functionCommands,
 	pubsubCommands,
 	multiCommands,
 	watchCommands,

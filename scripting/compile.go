@@ -27,7 +27,7 @@ func compile(source, name string) (proto *lua.FunctionProto, err error) {
 	}
 	program, err := parse.Parse(strings.NewReader(source), name)
 	if err != nil {
-		return nil, syntaxError(err, name)
+		return nil, syntaxError(err, source, name)
 	}
 	if err := rewrite(program); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func compile(source, name string) (proto *lua.FunctionProto, err error) {
 }
 
 // syntaxError words what the parser reports as Lua does.
-func syntaxError(err error, name string) error {
+func syntaxError(err error, source, name string) error {
 	var e *parse.Error
 	if !errors.As(err, &e) {
 		return errors.New(name + ": " + err.Error())
@@ -59,13 +59,11 @@ func syntaxError(err error, name string) error {
 	}
 	if line <= 0 || near == "" {
 		near = "<eof>"
-	} else {
-		near = "'" + near + "'"
 	}
-	if near == "<eof>" {
-		near = "'<eof>'"
+	if line <= 0 {
+		line = strings.Count(source, "\n") + 1
 	}
-	return errors.New(name + ":" + strconv.Itoa(max(line, 1)) + ": " + message + " near " + near)
+	return errors.New(name + ":" + strconv.Itoa(line) + ": " + message + " near '" + near + "'")
 }
 
 // compileError takes the line of what the compiler reports to its place.

@@ -30,15 +30,13 @@ type Library struct {
 	seen map[string]*Function
 }
 
-// loadTime bounds how long a library may take to load.
-const loadTime = 500 * time.Millisecond
-
 // FunctionFlags are the flags that a function may have.
 var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"}
 
 // Load runs a library's program, without its shebang line, which registers its functions.
-// The error's text is what a client is told, without a code.
-func (e *Engine) Load(source string) (*Library, error) {
+// The error's text is what a client is told, without a code. It may take most; 0: however long
+// it takes.
+func (e *Engine) Load(source string, most time.Duration) (*Library, error) {
 	proto, err := compile(source, functionChunk)
 	if err != nil {
 		return nil, errors.New("Error compiling function: " + err.Error())
@@ -49,9 +47,11 @@ func (e *Engine) Load(source string) (*Library, error) {
 	st.loading = lib
 	fn := st.L.NewFunctionFromProto(proto)
 	fn.Env = st.env
-	timer := time.AfterFunc(loadTime, func() { st.interrupt.end(errors.New("FUNCTION LOAD timeout")) })
+	if most > 0 {
+		timer := time.AfterFunc(most, func() { st.interrupt.end(errors.New("FUNCTION LOAD timeout")) })
+		defer timer.Stop()
+	}
 	th, fault := st.protected(st.L, fn, nil, st.raise)
-	timer.Stop()
 	st.loading = nil
 	if why := st.interrupt.Err(); why != nil {
 		return nil, errors.New("Error registering functions: ERR " + why.Error())

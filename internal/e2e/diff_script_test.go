@@ -190,3 +190,77 @@ func (g *scriptGen) expr(depth int) string {
 		return fmt.Sprintf("(function() local t = %s if type(t) == 'table' then return t[1], #t end return t end)()", x)
 	}
 }
+
+// functionSteps are commands about functions, sent to both servers in turn.
+var functionSteps = [][]string{
+	{"FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f1', function(k, a) return {k, a} end)"},
+	{"FCALL", "f1", "1", "k", "a"}, {"FCALL", "f1", "0"}, {"FCALL_RO", "f1", "0"}, {"FCALL", "F1", "0"}, {"FCALL", "f1", "x"},
+	{"FCALL", "f1", "2", "k"}, {"FCALL", "f1", "-1"}, {"FCALL", "f1"}, {"FCALL", "nosuch", "x"},
+	{"FUNCTION", "LOAD", "#!lua name=lib\nx"}, {"FUNCTION", "LOAD", "x"}, {"FUNCTION", "LOAD", "#!lua"}, {"FUNCTION", "LOAD", "#!lua\n"},
+	{"FUNCTION", "LOAD", "#!lua name=a-b\nx"}, {"FUNCTION", "LOAD", "#!py name=ab\nx"}, {"FUNCTION", "LOAD", "#!lua name=ab foo=1\nx"},
+	{"FUNCTION", "LOAD", "#!lua name=ab name=c\nx"}, {"FUNCTION", "LOAD", "#!lua name=ab\nreturn 1"}, {"FUNCTION", "LOAD", "REPLACE"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f1', function() end)"}, {"FUNCTION", "LOAD", "foo", "#!lua name=lib\nx"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f9', 1)"}, {"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x'}"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('f-9', function() end)"}, {"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function()"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{callback=function() end}"}, {"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('a')"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, flags={'nosuch'}}"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, flags='x'}"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function{function_name='x', callback=function() end, other=1}"},
+	{"FUNCTION", "LOAD", "#!lua name=ab\nredis.register_function('e', function() error('boom') end)"}, {"FCALL", "e", "0"},
+	{"FUNCTION", "LOAD", "REPLACE", "#!lua name=ab\nredis.register_function('e', function() return redis.call('nosuch') end)"}, {"FCALL", "e", "0"},
+	{"FUNCTION", "LOAD", "REPLACE", "#!lua name=ab\nredis.register_function('e', function() return foo end)"}, {"FCALL", "e", "0"},
+	{"FUNCTION", "LOAD", "REPLACE", "#!lua name=ab\nredis.register_function{function_name='e', callback=function() return redis.call('set', 'a', 'b') end, flags={'no-writes'}}"},
+	{"FCALL", "e", "0"}, {"FCALL_RO", "e", "0"}, {"FUNCTION", "LIST", "LIBRARYNAME", "A*"}, {"FUNCTION", "LIST", "LIBRARYNAME", "ab", "WITHCODE"},
+	{"FUNCTION", "LIST", "foo"}, {"FUNCTION", "LIST", "LIBRARYNAME"}, {"FUNCTION", "STATS"}, {"FUNCTION", "KILL"}, {"FUNCTION", "FLUSH", "x"},
+	{"FUNCTION", "DELETE", "nosuch"}, {"FUNCTION", "RESTORE", "x"}, {"FUNCTION", "RESTORE", "x", "y"}, {"FUNCTION", "RESTORE", "x", "APPEND", "y"},
+	{"FUNCTION", "NOSUCH"}, {"SCRIPT", "NOSUCH"}, {"SCRIPT", "KILL"}, {"SCRIPT", "FLUSH", "x"}, {"SCRIPT", "DEBUG", "x"}, {"SCRIPT", "LOAD", "return 7"},
+	{"SCRIPT", "EXISTS", "ffff", "6e5b9d4a1c2f"}, {"EVALSHA", "ffff", "0"}, {"EVAL", "return 1", "x"}, {"EVAL", "return 1", "2", "a"}, {"EVAL", "return 1", "-1"},
+	{"EVAL_RO", "#!lua\nreturn 1", "0"}, {"EVAL_RO", "return redis.call('set', 'a', 'b')", "0"}, {"EVAL", "#!lua", "0"}, {"EVAL", "#!py\n", "0"},
+	{"EVAL", "#!lua x=1\n", "0"}, {"EVAL", "#!lua flags=foo\n", "0"}, {"EVAL", "#!lua flags=no-writes\nreturn redis.call('set', 'a', 'b')", "0"},
+}
+
+// TestDiffFunctions compares the replies of commands about functions and scripts, and takes
+// what FUNCTION DUMP gives from each server to the other.
+func TestDiffFunctions(t *testing.T) {
+	s := bothServers(t)
+	keyp, redis := scriptConns(t, s.keypServer), scriptConns(t, s.redisServer)
+	ask := func(w *wire, args ...string) string {
+		t.Helper()
+		r, err := w.do(args...)
+		if err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		return r.raw
+	}
+	for i := range keyp {
+		ask(keyp[i], "FUNCTION", "FLUSH")
+		ask(redis[i], "FUNCTION", "FLUSH")
+		for _, step := range functionSteps {
+			if got, want := ask(keyp[i], step...), ask(redis[i], step...); got != want {
+				t.Errorf("%q, RESP%d\nKeyp  %.300q\nRedis %.300q", step, i+2, got, want)
+			}
+		}
+	}
+	for _, way := range []struct {
+		name     string
+		from, to *wire
+	}{{"from Keyp to Redis", keyp[0], redis[0]}, {"from Redis to Keyp", redis[0], keyp[0]}} {
+		ask(way.from, "FUNCTION", "FLUSH")
+		ask(way.to, "FUNCTION", "FLUSH")
+		ask(way.from, "FUNCTION", "LOAD", "#!lua name=one\nredis.register_function('f1', function() return 'one' end) -- "+strings.Repeat("long ", 300))
+		ask(way.from, "FUNCTION", "LOAD", "#!lua name=two\nredis.register_function{function_name='f2', callback=function() return 'two' end, flags={'no-writes'}}")
+		dump, err := way.from.do("FUNCTION", "DUMP")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ask(way.to, "FUNCTION", "RESTORE", dump.text); got != "+OK\r\n" {
+			t.Errorf("%s: %q", way.name, got)
+		}
+		if got := ask(way.to, "FCALL", "f1", "0") + ask(way.to, "FCALL_RO", "f2", "0"); got != "$3\r\none\r\n$3\r\ntwo\r\n" {
+			t.Errorf("%s: %q", way.name, got)
+		}
+		if got, want := ask(way.to, "FUNCTION", "RESTORE", dump.text), "-ERR Library "; !strings.HasPrefix(got, want) {
+			t.Errorf("%s again: %q", way.name, got)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package commands
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"keyp/scripting"
+)
+
+// functionLibraries are the libraries of functions. What they are after a restart stands in
+// the store: who changes them changes both, while it holds the whole keyspace.
+type functionLibraries struct {
+	mu        sync.Mutex
+	libraries map[string]*library
+	functions map[string]*function // by name in lower case
+}
+
+// library is a loaded library. It never changes.
+type library struct {
+	name   string
+	source string // as it was loaded, with its first line
+	loaded *scripting.Library
+}
+
+// function is one of a library's functions.
+type function struct {
+	*scripting.Function
+	library *library
+	flags   scriptFlags
+}
+
+// parseLibrary splits a library's source into what its first line says and the program, which
+// begins with the line's end.
+func parseLibrary(source string) (name, program string, err error) {
+	if !strings.HasPrefix(source, "#!") {
+		return "", "", Error("ERR Missing library metadata")
+	}
+	line, _, ok := strings.Cut(source, "\n")
+	words := strings.Fields(line)
+	if !ok || len(words) == 0 {
+		return "", "", Error("ERR Invalid library metadata")
+	}
+	named := false
+	for _, word := range words[1:] {
+		const prefix = "name="
+		switch {
+		case len(word) < len(prefix) || !strings.EqualFold(word[:len(prefix)], prefix):
+			return "", "", Error("ERR Invalid metadata value given: " + word)
+		case named:
+			return "", "", Error("ERR Invalid metadata value, name argument was given multiple times")
+		}
+		name, named = word[len(prefix):], true
+	}
+	engine := strings.TrimPrefix(words[0], "#!")
+	switch {
+	case !named:
+		return "", "", Error("ERR Library name was not given")
+	case !scripting.ValidName(name):
+		return "", "", Error("ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long")
+	case !strings.EqualFold(engine, "lua"):
+		return "", "", Error("ERR Engine '" + engine + "' not found")
+	}
+	return name, source[len(line):], nil
+}
+
+// loadLibrary makes a library of its source, which says its name, in most at most; 0: however
+// long it takes.
+func (s *Scripts) loadLibrary(source string, most time.Duration) (*library, error) {
+	name, program, err := parseLibrary(source)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := s.engine.Load(program, most)
+	if err != nil {
+		return nil, Error("ERR " + err.Error())
+	}
+	return &library{name: name, source: source, loaded: loaded}, nil
+}
+
+// list gives the libraries in the order of their names.
+func (f *functionLibraries) list() []*library {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := make([]*library, 0, len(f.libraries))
+	for _, lib := range f.libraries {
+		list = append(list, lib)
+	}
+	slices.SortFunc(list, func(a, b *library) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// function gives a function by its name, in any case; nil if there is none.
+func (f *functionLibraries) function(name []byte) *function {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.functions[strings.ToLower(string(name))]
+}
+
+// library gives a library by its name; nil if there is none.
+func (f *functionLibraries) library(name string) *library {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.libraries[name]
+}
+
+// sizes gives the number of libraries, of functions, and the bytes of all sources.
+func (f *functionLibraries) sizes() (libraries, functions int, bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, lib := range f.libraries {
+		bytes += int64(len(lib.source))
+	}
+	return len(f.libraries), len(f.functions), bytes
+}
+
+// with gives what the libraries would be with others added, without a change. Those of the
+// same name are replaced or refused; two functions of one name are always refused.
+func (f *functionLibraries) with(added []*library, replace bool) (next map[string]*library, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next = map[string]*library{}
+	for name, lib := range f.libraries {
+		next[name] = lib
+	}
+	fresh := map[string]bool{}
+	for _, lib := range added {
+		if next[lib.name] != nil && (!replace || fresh[lib.name]) {
+			return nil, Error("ERR Library " + lib.name + " already exists")
+		}
+		next[lib.name], fresh[lib.name] = lib, true
+	}
+	owner := map[string]*library{}
+	for _, lib := range next {
+		for _, fn := range lib.loaded.Functions {
+			name := strings.ToLower(fn.Name)
+			if owner[name] != nil {
+				return nil, Error("ERR Function " + fn.Name + " already exists")
+			}
+			owner[name] = lib
+		}
+	}
+	return next, nil
+}
+
+// set makes these the libraries.
+func (f *functionLibraries) set(libraries map[string]*library) {
+	functions := map[string]*function{}
+	for _, lib := range libraries {
+		for _, fn := range lib.loaded.Functions {
+			of := &function{Function: fn, library: lib}
+			for _, flag := range fn.Flags {
+				of.flags |= parseFlag(flag)
+			}
+			functions[strings.ToLower(fn.Name)] = of
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.libraries, f.functions = libraries, functions
+}

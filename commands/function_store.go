@@ -1,0 +1,89 @@
+package commands
+
+import (
+	"strings"
+
+	"keyp/storage"
+	"keyp/ttl"
+)
+
+// Libraries of functions stand in the store's system database, each under its name with this
+// in front of it, as the source that was loaded.
+const libraryKey = "function:"
+
+// keepLibrary has a library outlast restarts, as part of the command's transaction.
+func (c *Ctx) keepLibrary(lib *library) error {
+	k := c.Server.Store.SystemKey(libraryKey + lib.name)
+	if err := c.bring([]storage.Key{k}); err != nil {
+		return err
+	}
+	c.Txn.SetString(k, []byte(lib.source), ttl.None, storage.Event{})
+	return nil
+}
+
+// forgetLibrary is the opposite of keepLibrary.
+func (c *Ctx) forgetLibrary(lib *library) error {
+	k := c.Server.Store.SystemKey(libraryKey + lib.name)
+	if err := c.bring([]storage.Key{k}); err != nil {
+		return err
+	}
+	c.Txn.Delete(k, storage.Event{})
+	return nil
+}
+
+// loadLibraries loads what keepLibrary has kept, when the server starts. A library that does
+// not load any more stays in the store, and the log says why.
+func (s *Server) loadLibraries() {
+	sources, err := s.keptLibraries()
+	if err != nil {
+		s.Log.Error("libraries of functions cannot be read", "error", err)
+	}
+	var libraries []*library
+	for _, source := range sources {
+		lib, err := s.Scripts.loadLibrary(source, 0)
+		if err != nil {
+			s.Log.Error("a library of functions does not load", "error", err)
+			continue
+		}
+		libraries = append(libraries, lib)
+	}
+	next, err := s.Scripts.functions.with(libraries, false)
+	if err != nil {
+		s.Log.Error("libraries of functions do not go together", "error", err)
+		return
+	}
+	s.Scripts.functions.set(next)
+}
+
+// keptLibraries gives the sources of the libraries that are kept.
+func (s *Server) keptLibraries() (sources []string, err error) {
+	var names []string
+	err = s.Store.WalkSystem(func(item storage.Item) bool {
+		if name := string(item.Key()); strings.HasPrefix(name, libraryKey) {
+			names = append(names, name)
+		}
+		return true
+	})
+	if len(names) == 0 {
+		return nil, err
+	}
+	txn := s.Store.NewTxn()
+	s.Store.BeginAll(txn)
+	defer txn.End()
+	for _, name := range names {
+		k := s.Store.SystemKey(name)
+		if err := txn.Bring(k); err != nil {
+			return sources, err
+		}
+		item, ok := txn.Get(k)
+		if !ok {
+			continue
+		}
+		source, err := item.String()
+		if err != nil {
+			return sources, err
+		}
+		sources = append(sources, string(source))
+	}
+	return sources, err
+}
