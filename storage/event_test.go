@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -87,5 +88,31 @@ func TestReapDelay(t *testing.T) {
 	}
 	if n := h.s.Stats().Lateness.Count; n != 0 {
 		t.Errorf("%d keys counted as late", n)
+	}
+}
+
+// TestExpiredNames: the names stand in blocks that go with the keys, some of them with all the
+// memory around them.
+func TestExpiredNames(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	const keys = 12_000
+	for i := range keys {
+		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
+		h.do(func(x *Txn) { x.SetString(k, make([]byte, 900), h.clock.Now()+10_000, Event{}) }, k)
+	}
+	h.clock.Advance(10 * time.Second)
+	h.eventNames()
+	h.s.Reap()
+	seen := map[string]bool{}
+	for _, e := range h.events {
+		if e.Name == "expired" {
+			seen[string(e.Key)] = true
+		}
+	}
+	for i := range keys {
+		if name := fmt.Sprintf("k%d", i); !seen[name] {
+			t.Fatalf("%s is not told of; %d events, %d names", name, len(h.events), len(seen))
+		}
 	}
 }

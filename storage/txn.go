@@ -245,8 +245,8 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	t.s.observeLateness(p.deadline(*c), t.now)
 	t.changing(p.space, k.Name)
+	t.Notify(k, Expired) // before the block goes that the reaper's name stands in
 	t.remove(p, sl, c)
-	t.Notify(k, Expired)
 	t.s.stats.Expired.Add(1)
 }
 
