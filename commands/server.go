@@ -110,6 +110,9 @@ func (s *Server) followConfig() {
 	on(s.passwordChanged, "requirepass")
 }
 
+// Undelivered says whether there are events or changes that the loop has not passed on.
+func (s *Server) Undelivered() bool { return s.Events.waiting.Load() || s.Changes.waiting.Load() }
+
 // Gone takes a connection that ended, or only waits for its client to see that, out of
 // all that names it. It may be called twice.
 func (s *Server) Gone(c *Client) {

@@ -150,3 +150,24 @@ func TestEventsAreNotMadeForNobody(t *testing.T) {
 		}
 	})
 }
+
+// TestEventsAreNotForgotten: a ring may be taken for the log's, so what was raised amid a pass
+// keeps the loop from sleeping by itself.
+func TestEventsAreNotForgotten(t *testing.T) {
+	ts := start(t, "notify-keyspace-events=KEA")
+	ts.listen(2)
+	ts.onLoop(func(l *loop) {
+		txn := ts.store.NewTxn()
+		k := ts.store.Key(0, []byte("a"))
+		if !ts.store.Begin(txn, []storage.Key{k}) {
+			t.Error("the key is not in memory")
+			return
+		}
+		txn.SetString(k, []byte("v"), 0, storage.Event{Class: storage.EventString, Name: "set"})
+		txn.End()
+		l.box.quiet()
+		if wait := l.timeout(); wait != 0 {
+			t.Errorf("the loop sleeps for %v", wait)
+		}
+	})
+}

@@ -152,7 +152,7 @@ func (l *loop) run() error {
 
 // timeout is how long the pass may wait for sockets.
 func (l *loop) timeout() time.Duration {
-	if l.busy || len(l.queue) > 0 || !l.box.rest() || l.stale.Load() {
+	if l.busy || len(l.queue) > 0 || !l.box.rest() || l.stale.Load() || l.srv.Undelivered() {
 		return 0
 	}
 	wait, ok := l.timers.next(l.o.Clock.Mono())
