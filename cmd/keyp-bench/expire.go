@@ -48,7 +48,7 @@ func expireBurst(b *bench, ctx context.Context, s shape, t *target, round int) (
 	if err != nil {
 		return nil, err
 	}
-	instant, err := b.loadBurst(ctx, t, s.keys, client, baseline)
+	instant, err := b.loadBurst(ctx, t, s.keys, 0, client, baseline)
 	if err != nil {
 		return nil, err
 	}
@@ -101,21 +101,21 @@ func (b *bench) burstEarly() int64 {
 	return burstEarlyBase + int64(burstEarlyPerClient*float64(b.clients))
 }
 
-// loadBurst writes the keys and returns the instant at which all expire, in Unix
-// milliseconds. When loading takes longer than the time it guessed, it lets those
+// loadBurst writes the keys and returns the instant at which they begin to expire, in Unix
+// milliseconds; all have over milliseconds later. When loading takes longer than the time it guessed, it lets those
 // keys go and tries again with a later instant.
-func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, client *wire.Client, baseline int64) (int64, error) {
+func (b *bench) loadBurst(ctx context.Context, t *target, keys uint64, over int64, client *wire.Client, baseline int64) (int64, error) {
 	data := load.NewData(keys, b.size)
 	lead := 2*b.burstEarly() + int64(keys)/50
 	for range burstAttempts {
 		instant := clock.System.Now() + lead
-		if err := b.preloadTTL(ctx, t, data, instant); err != nil {
+		if err := b.preloadDeadlines(ctx, t, data, load.Deadlines{Keys: keys, From: instant, Over: over}); err != nil {
 			return 0, err
 		}
 		if clock.System.Now() < instant-b.burstEarly() {
 			return instant, nil
 		}
-		if err := pause(ctx, instant); err != nil {
+		if err := pause(ctx, instant+over); err != nil {
 			return 0, err
 		}
 		if _, err := b.untilBack(ctx, client, baseline); err != nil {

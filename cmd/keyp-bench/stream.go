@@ -239,11 +239,16 @@ func (b *bench) preload(ctx context.Context, t *target, n uint64) error {
 	})
 }
 
-// preloadTTL writes the keys ttl:0 to n-1, each with one deadline in Unix milliseconds.
+// preloadTTL writes the keys ttl:0 to n-1, all with one deadline in Unix milliseconds.
 func (b *bench) preloadTTL(ctx context.Context, t *target, data *load.Data, deadline int64) error {
+	return b.preloadDeadlines(ctx, t, data, load.Deadlines{Keys: data.Keys, From: deadline})
+}
+
+// preloadDeadlines writes the keys ttl:0 to n-1, each with its deadline.
+func (b *bench) preloadDeadlines(ctx context.Context, t *target, data *load.Data, deadlines load.Deadlines) error {
 	return b.fill(ctx, "loading keys with a deadline", load.Options{
 		Addr: t.addr, Clients: burstClients, Pipeline: burstPipeline,
-		Requests: int64(data.Keys), Source: load.SetPXAT(data, deadline),
+		Requests: int64(data.Keys), Source: load.SetPXAT(data, deadlines),
 	})
 }
 

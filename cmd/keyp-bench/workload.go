@@ -127,6 +127,10 @@ var slowWorkloads = []workload{
 			fmt.Sprintf("and the latency of %d GETs a second on --clients connections meanwhile, for --length (1s) at least", burstRate),
 	},
 	{
+		name: "expire-events", group: slow, procedure: expireEvents, keys: 100_000, length: 10 * time.Second,
+		summary: "--ttl-keys keys (100k) expire spread over --length (10s): how late their expired events reach a subscriber",
+	},
+	{
 		name: "large", group: slow, procedure: large, keys: 1_000_000, starts: true, once: true,
 		summary: fmt.Sprintf("a hash, a set, a sorted set and a list of --ttl-keys elements (1M): a command on one element, beside "+
 			"collections of %d, and GETs at %d a second beside a checkpoint, DEL and expiry of all", largeSmall, burstRate),

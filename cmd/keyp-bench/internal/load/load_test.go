@@ -103,7 +103,7 @@ func TestEveryRequestIsAnsweredOnceAndRight(t *testing.T) {
 		{"set", Set(data), 2003},
 		{"setex", SetEX(data), 2003},
 		{"incr", Incr(data), 2003},
-		{"pxat", SetPXAT(data, clock.System.Now()+1e6), 503},
+		{"pxat", SetPXAT(data, Deadlines{Keys: 503, From: clock.System.Now() + 1e6, Over: 100}), 503},
 		{"get of these", GetTTL(data), 2003},
 	}
 	shapes := []Options{

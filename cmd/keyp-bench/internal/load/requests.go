@@ -201,22 +201,37 @@ func Preload(d *Data) func(int) Source {
 // PreloadRequests is the number of requests after which Preload is done.
 func PreloadRequests(d *Data) int64 { return int64((d.Keys + preloadKeys - 1) / preloadKeys) }
 
-// SetPXAT writes every key of the TTL family once, with a deadline in Unix
-// milliseconds. It takes d.Keys requests.
-func SetPXAT(d *Data, deadline int64) func(int) Source { return setAll(d, "PXAT", deadline) }
+// Deadlines gives keys deadlines from From to From+Over, in Unix milliseconds, evenly and in
+// an order of their own.
+type Deadlines struct {
+	Keys       uint64
+	From, Over int64
+}
+
+// At is a key's deadline.
+func (d Deadlines) At(key uint64) int64 {
+	const stride = 999_999_937 // prime: keys that are written one after the other are far apart
+	return d.From + int64(key*stride%d.Keys*uint64(d.Over)/d.Keys)
+}
+
+// SetPXAT writes every key of the TTL family once, with its deadline. It takes d.Keys
+// requests.
+func SetPXAT(d *Data, deadlines Deadlines) func(int) Source { return setAll(d, "PXAT", deadlines.At) }
 
 // SetPX writes every key of the TTL family once, with a life in milliseconds. It takes
 // d.Keys requests.
-func SetPX(d *Data, life int64) func(int) Source { return setAll(d, "PX", life) }
+func SetPX(d *Data, life int64) func(int) Source {
+	return setAll(d, "PX", func(uint64) int64 { return life })
+}
 
-func setAll(d *Data, option string, ms int64) func(int) Source {
+func setAll(d *Data, option string, ms func(key uint64) int64) func(int) Source {
 	var next atomic.Uint64
 	return func(int) Source {
 		return source{func(b []byte) ([]byte, uint64) {
 			key := next.Add(1) - 1
 			b = appendSet(b, d, TTLPrefix, key, 2)
 			b = wire.AppendArg(b, option)
-			return wire.AppendInt(b, ms), key
+			return wire.AppendInt(b, ms(key)), key
 		}, wantOK("SET " + option)}
 	}
 }

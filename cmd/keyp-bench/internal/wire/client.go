@@ -16,6 +16,7 @@ type Client struct {
 	timeout time.Duration
 	out, in []byte
 	pending int // bytes of in that hold an answer already given out
+	parts   []Reply
 }
 
 // Dial connects to a server. Each later question must be answered within timeout.
@@ -33,31 +34,64 @@ func (c *Client) Close() error { return c.conn.Close() }
 
 // Do sends a command and returns its reply; an error reply is a reply. The reply
 // is valid until the next question. After an error the client is of no more use.
-func (c *Client) Do(args ...string) (Reply, error) {
+func (c *Client) Do(args ...string) (reply Reply, err error) {
+	if err := c.Send(args...); err != nil {
+		return Reply{}, err
+	}
+	err = c.next(func(b []byte) (n int, err error) {
+		reply, n, err = Scan(b)
+		return n, err
+	})
+	return reply, err
+}
+
+// Send sends a command that is answered by messages: see Receive.
+func (c *Client) Send(args ...string) error {
 	c.out = AppendCommand(c.out[:0], args...)
-	if err := c.conn.SetDeadline(time.UnixMilli(clock.System.Now()).Add(c.timeout)); err != nil {
-		return Reply{}, err
+	if err := c.patience(); err != nil {
+		return err
 	}
-	if _, err := c.conn.Write(c.out); err != nil {
-		return Reply{}, err
+	_, err := c.conn.Write(c.out)
+	return err
+}
+
+// Receive waits for the next message, for the timeout at most, and gives its parts. They are
+// valid until the next call.
+func (c *Client) Receive() (parts []Reply, err error) {
+	if err := c.patience(); err != nil {
+		return nil, err
 	}
+	err = c.next(func(b []byte) (n int, err error) {
+		c.parts, n, err = ScanArray(c.parts[:0], b)
+		return n, err
+	})
+	return c.parts, err
+}
+
+// patience is for what comes next.
+func (c *Client) patience() error {
+	return c.conn.SetDeadline(time.UnixMilli(clock.System.Now()).Add(c.timeout))
+}
+
+// next reads until scan finds what it looks for, which has n bytes.
+func (c *Client) next(scan func(b []byte) (n int, err error)) error {
 	c.in = append(c.in[:0], c.in[c.pending:]...)
 	c.pending = 0
 	for {
-		reply, n, err := Scan(c.in)
+		n, err := scan(c.in)
 		if err != nil {
-			return Reply{}, err
+			return err
 		}
 		if n > 0 {
 			c.pending = n
-			return reply, nil
+			return nil
 		}
 		if len(c.in) == cap(c.in) {
 			c.in = append(c.in, 0)[:len(c.in)]
 		}
 		m, err := c.conn.Read(c.in[len(c.in):cap(c.in)])
 		if err != nil {
-			return Reply{}, err
+			return err
 		}
 		c.in = c.in[:len(c.in)+m]
 	}

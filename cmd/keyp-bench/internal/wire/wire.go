@@ -50,6 +50,29 @@ func (r Reply) String() string {
 	return fmt.Sprintf("%c%s", r.Kind, r.Text)
 }
 
+// ScanArray reads an array of scalars from the start of b, appends them to parts, and returns
+// its length in bytes as Scan does.
+func ScanArray(parts []Reply, b []byte) ([]Reply, int, error) {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		return parts, 0, nil
+	}
+	count, ok := parseInt(bytes.TrimSuffix(b[1:end], []byte("\r")))
+	if b[0] != '*' || !ok || count < 0 {
+		return parts, 0, fmt.Errorf("%w: %q", ErrProtocol, b[:min(end+1, 80)])
+	}
+	at := end + 1
+	for range count {
+		part, n, err := Scan(b[at:])
+		if n == 0 || err != nil {
+			return parts, 0, err
+		}
+		parts = append(parts, part)
+		at += n
+	}
+	return parts, at, nil
+}
+
 // Scan reads one reply from the start of b and returns its length in bytes, 0
 // when b holds only a part of it. Aggregates are refused with ErrProtocol: no
 // command that is sent here answers with one.
