@@ -245,3 +245,60 @@ func TestExclusiveStop(t *testing.T) {
 		}
 	}
 }
+
+// TestBusy: while a script runs for too long the others are refused, also those that waited
+// before, but for what ends it and what needs no keyspace.
+func TestBusy(t *testing.T) {
+	const busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	ts := start(t, "busy-reply-threshold=50")
+	a, b, c := ts.dial(), ts.dial(), ts.dial()
+	c.do("WATCH k")
+	a.raw(multibulk("EVAL", "redis.call('GET', 'k') while true do end", "0") + "PING\r\n")
+	eventually(t, "the script runs", func() (runs bool) {
+		ts.onLoop(func(l *loop) { runs = l.alone.job != nil })
+		return runs
+	})
+	b.send("GET k\nPING\nMULTI\nGET k\nEXEC\nEXEC\nMULTI\nNOSUCH\nDISCARD\nWATCH k\n")
+	b.expect("-"+busy, "-"+busy, "+OK", "-"+busy, "-EXECABORT Transaction discarded because of: "+busy,
+		"-EXECABORT Transaction discarded because of: "+busy, "+OK", "-ERR unknown command 'NOSUCH', with args beginning with: ", "+OK")
+	c.send("UNWATCH\nDBSIZE\nINFO\nSCRIPT KILL\n")
+	c.expect("+OK", "-"+busy, "-"+busy, "+OK")
+	if got := a.reply(); !strings.HasPrefix(got, "-ERR Error running script") && !strings.Contains(got, "killed by user") {
+		t.Errorf("the script's client hears %q", got)
+	}
+	a.expect("+PONG")
+	b.expect("+OK")
+	if got := c.do("GET k"); got != "$-1" {
+		t.Errorf("behind the script: %q", got)
+	}
+}
+
+// TestBusyTransaction: a transaction that takes long has others wait, a script in it that does
+// has them refused.
+func TestBusyTransaction(t *testing.T) {
+	ts := start(t, "busy-reply-threshold=20", "enable-debug-command=yes")
+	a, b := ts.dial(), ts.dial()
+	a.send("MULTI\nDEBUG SLEEP 0.2\nSET k 1\nEXEC\n")
+	a.expect("+OK", "+QUEUED", "+QUEUED")
+	eventually(t, "the transaction runs", func() (runs bool) {
+		ts.onLoop(func(l *loop) { runs = l.alone.job != nil })
+		return runs
+	})
+	b.send("GET k\n")
+	b.expect("1")
+	a.expect("*2 +OK +OK")
+	a.send("MULTI\nSET k 2\n")
+	a.raw(multibulk("EVAL", "while true do end", "0"))
+	a.send("SET l 3\nEXEC\n")
+	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED")
+	eventually(t, "others are refused", func() bool { return strings.HasPrefix(b.do("GET k"), "-BUSY") })
+	if got := b.do("SCRIPT KILL"); got != "+OK" {
+		t.Errorf("SCRIPT KILL: %q", got)
+	}
+	if got := a.reply(); !strings.HasPrefix(got, "*3 +OK -ERR") || !strings.HasSuffix(got, "+OK") {
+		t.Errorf("EXEC gives %q", got)
+	}
+	if got := b.do("MGET k l"); got != "*2 2 3" {
+		t.Errorf("behind it there is %q", got)
+	}
+}
