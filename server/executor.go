@@ -108,6 +108,7 @@ func (l *loop) executed(j *job) {
 	s := j.s
 	if s.closed {
 		j.ctx.RunEmitted()
+		l.srv.Gone(&s.client) // a transaction may have it subscribe, or track
 		return
 	}
 	l.guard(s, func(s *session) {

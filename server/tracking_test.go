@@ -81,6 +81,27 @@ func TestTrackingExclusive(t *testing.T) {
 	b.expect("+OK")
 }
 
+// TestTrackingOfTheGone: a transaction that outlives its client leaves nothing behind.
+func TestTrackingOfTheGone(t *testing.T) {
+	ts := start(t)
+	a, b := ts.dial(), ts.dial()
+	s := ts.sessionOf(a)
+	a.send("MULTI\nKEYS *\nDEBUG SLEEP 0.2\nCLIENT TRACKING ON\nSUBSCRIBE c\nEXEC\n")
+	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
+	eventually(t, "the transaction runs", func() (runs bool) {
+		ts.onLoop(func(l *loop) {
+			if runs = s.parked == parkSlow; runs {
+				l.close(s)
+			}
+		})
+		return runs
+	})
+	b.do("SET k 1") // waits for its end
+	if info := b.do("INFO clients"); !strings.Contains(info, "tracking_clients:0\r\npubsub_clients:0\r\n") {
+		t.Error(info)
+	}
+}
+
 // TestTrackingKeepsLittle: what is kept for a client counts as its output.
 func TestTrackingKeepsLittle(t *testing.T) {
 	ts := start(t)
