@@ -46,14 +46,7 @@ var runs = []struct {
 // also in the middle of a checkpoint, and compares every key, value and deadline with
 // what was acknowledged.
 func TestKills(t *testing.T) {
-	rounds := roundsByDefault
-	if text := os.Getenv("KEYP_KILLS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("KEYP_KILLS=%s is not a number above 0", text)
-		}
-		rounds = n
-	}
+	rounds := allRounds(t)
 	seed := rand.Uint64()
 	if text := os.Getenv("KEYP_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
@@ -79,6 +72,20 @@ func TestKills(t *testing.T) {
 			}
 		})
 	}
+}
+
+// allRounds is how many rounds all runs have together.
+func allRounds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("KEYP_KILLS")
+	if text == "" {
+		return roundsByDefault
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("KEYP_KILLS=%s is not a number above 0", text)
+	}
+	return n
 }
 
 // killer is one server with its writers.

@@ -37,7 +37,7 @@ func TestTransfers(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), run.args)
-			for round := range max(2, run.share/2) {
+			for round := range max(2, allRounds(t)*run.share/roundsByDefault/2) {
 				b.round(round)
 			}
 			b.server.Stop()
@@ -75,6 +75,8 @@ type teller struct {
 var ways = map[string]func(*teller, *redis.Conn, transfer) error{
 	"MULTI": (*teller).byMulti,
 	"WATCH": (*teller).byWatch,
+	"EVAL":  (*teller).byScript,
+	"FCALL": (*teller).byFunction,
 }
 
 // transfer is one line of a ledger.
@@ -102,6 +104,7 @@ func newBank(t *testing.T, rng *rand.Rand, args []string) *bank {
 			p.Set(ctx, account(i), opening, 0)
 			p.HSet(ctx, "balances", account(i), opening)
 		}
+		p.FunctionLoad(ctx, transferLibrary)
 		for i := range padding {
 			p.Set(ctx, fmt.Sprint("padding:", i), strings.Repeat("x", 4000), 0)
 		}
@@ -269,6 +272,37 @@ func (w *teller) byWatch(c *redis.Conn, x transfer) error {
 			return err
 		}
 	}
+}
+
+// transferBody is a transfer in Lua, but for the names of its arguments.
+const transferBody = `
+	local from, to = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
+	redis.call('SET', KEYS[1], from - ARGV[1])
+	redis.call('INCRBY', KEYS[2], ARGV[1])
+	redis.call('HINCRBY', KEYS[3], KEYS[1], -ARGV[1])
+	redis.call('HINCRBY', KEYS[3], KEYS[2], ARGV[1])
+	redis.call('SET', KEYS[4], ARGV[2])
+	redis.call('SELECT', 1)
+	redis.call('RPUSH', KEYS[5], ARGV[3])
+	redis.call('SELECT', 0)
+	return redis.status_reply('DONE')`
+
+var transferScript = redis.NewScript(transferBody)
+
+const transferLibrary = "#!lua name=bank\nredis.register_function('transfer', function(KEYS, ARGV)" + transferBody + "\nend)"
+
+func (w *teller) byScript(c *redis.Conn, x transfer) error {
+	keys, args := w.scriptArguments(x)
+	return transferScript.Run(ctx, c, keys, args...).Err()
+}
+
+func (w *teller) byFunction(c *redis.Conn, x transfer) error {
+	keys, args := w.scriptArguments(x)
+	return c.FCall(ctx, "transfer", keys, args...).Err()
+}
+
+func (w *teller) scriptArguments(x transfer) (keys []string, args []any) {
+	return []string{account(x.from), account(x.to), "balances", w.note(), w.ledger()}, []any{x.amount, x.note, x.String()}
 }
 
 // audit adds up all ledgers and holds the balances and notes against them.

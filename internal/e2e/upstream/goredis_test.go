@@ -113,7 +113,8 @@ func runSuite(t *testing.T, binary, dir string) []spec {
 	defer cancel()
 	report := filepath.Join(t.TempDir(), "report.json")
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestGinkgoSuite$", "-test.timeout", "0",
-		"-ginkgo.focus", focus, "-ginkgo.skip", skip, "-ginkgo.no-color", "-ginkgo.json-report", report)
+		"-ginkgo.focus", focus, "-ginkgo.skip", skip, "-ginkgo.no-color",
+		"-ginkgo.flake-attempts", "3", "-ginkgo.json-report", report) // some are about milliseconds
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "RE_CLUSTER=true", "RCE_DOCKER=false", "REDIS_VERSION=7.4")
 	output, err := cmd.CombinedOutput()
@@ -190,6 +191,9 @@ func judge(t *testing.T, ran []spec, expected []*expectation) {
 		switch {
 		case s.State == "passed":
 			passed++
+			if s.NumAttempts > 1 {
+				t.Logf("passed when tried again: %s", s.name())
+			}
 		case s.State == "skipped" && !strings.Contains(s.Failure.Message, "unavailable"):
 			skipped++
 		default:
