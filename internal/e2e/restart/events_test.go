@@ -1,0 +1,99 @@
+package restart
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+// TestEventsOfKeysThatExpireMeanwhile: what expires while the server is down is published when
+// it is back, once clients had time to subscribe again, and never a second time. The option is
+// one that CONFIG SET and CONFIG REWRITE have kept.
+func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
+	for name, end := range map[string]func(testing.TB, *testkit.Server){"kill": kill, "stop": stop} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "keyp.conf")
+			if err := os.WriteFile(file, []byte("expired-events-delay 2000\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := testkit.NewKeyp(t, testkit.Options{Config: file, Args: small})
+			s.Start()
+			c := s.Client(2)
+			run(t, c, "CONFIG SET notify-keyspace-events Exh")
+			run(t, c, "CONFIG REWRITE")
+			const keys = 200
+			deadline := time.Now().Add(500 * time.Millisecond).UnixMilli()
+			for i := range keys {
+				do(t, c, "SET", fmt.Sprint("k", i), "v", "PXAT", deadline+int64(i)/10)
+			}
+			run(t, c, "HSET h f 1 g 2")
+			do(t, c, "HPEXPIREAT", "h", deadline, "FIELDS", 1, "f")
+			if late := time.Now().UnixMilli() - deadline; late >= 0 {
+				t.Skipf("the machine is too slow: the keys were written %d ms after their deadline", late)
+			}
+			end(t, s)
+			time.Sleep(time.Until(time.UnixMilli(deadline + keys/10 + 1)))
+
+			s.Start()
+			p := listen(t, s)
+			if got := run(t, s.Client(3), "GET k7"); got != nil {
+				t.Errorf("k7 is %v after its deadline", got)
+			}
+			seen := map[string]int{}
+			for range keys + 1 {
+				seen[next(t, p)]++
+			}
+			if seen["hexpired h"] != 1 {
+				t.Error("the hash's event is missing")
+			}
+			for i := range keys {
+				if n := seen[fmt.Sprint("expired k", i)]; n != 1 {
+					t.Errorf("k%d was told of %d times", i, n)
+				}
+			}
+
+			end(t, s)
+			s.Start()
+			p = listen(t, s)
+			run(t, s.Client(2), "SET marker v PX 1")
+			if got := next(t, p); got != "expired marker" {
+				t.Errorf("%s is told of again", got)
+			}
+			if got := run(t, s.Client(2), "HGETALL h"); fmt.Sprint(got) != "[g 2]" {
+				t.Errorf("the hash is %v", got)
+			}
+		})
+	}
+}
+
+// listen subscribes to all events, which are on already.
+func listen(t *testing.T, s *testkit.Server) *redis.PubSub {
+	t.Helper()
+	p := s.Client(2).PSubscribe(ctx, "__keyevent@0__:*")
+	t.Cleanup(func() { _ = p.Close() })
+	if _, err := p.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// next is the next event: its name and the key.
+func next(t *testing.T, p *redis.PubSub) string {
+	t.Helper()
+	message, err := p.ReceiveTimeout(ctx, 20*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, ok := message.(*redis.Message)
+	if !ok {
+		t.Fatalf("heard %v", message)
+	}
+	return strings.TrimPrefix(event.Channel, "__keyevent@0__:") + " " + event.Payload
+}
