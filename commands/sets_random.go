@@ -57,7 +57,7 @@ func runSPop(c *Ctx) error {
 func popRandom(c *Ctx, s *storage.Set, v *object.Set) {
 	m, _ := v.At(rand.IntN(v.Len()))
 	c.Out.Bulk(m)
-	s.Remove(m)
+	s.Drop(m)
 }
 
 // popCount is SPOP with a count.

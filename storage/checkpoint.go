@@ -594,28 +594,3 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAf
 	}
 	return err
 }
-
-// putElements applies changes in key order, which is how bbolt likes them, and those of
-// one element as they came.
-func putElements(bucket *bolt.Bucket, b *cpBatch) error {
-	var changes []element
-	for i := range b.entries {
-		changes = append(changes, b.entries[i].elements...)
-	}
-	if order := func(x, y element) int { return bytes.Compare(x.at, y.at) }; !slices.IsSortedFunc(changes, order) {
-		slices.SortStableFunc(changes, order)
-	}
-	bucket.FillPercent = fillPercent
-	for _, c := range changes {
-		var err error
-		if c.rec == nil {
-			err = bucket.Delete(c.at)
-		} else {
-			err = bucket.Put(c.at, c.rec)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -227,12 +227,17 @@ func (s *Set) add(member []byte, deadline int64) {
 
 // Remove takes a member away and tells whether there was one.
 func (s *Set) Remove(member []byte) bool {
-	v := s.Value()
-	if _, ok := v.Has(member); !ok {
+	if _, ok := s.Value().Has(member); !ok {
 		return false
 	}
+	s.Drop(member)
+	return true
+}
+
+// Drop is Remove of a member that is there.
+func (s *Set) Drop(member []byte) {
 	s.gone(member)
-	return v.Delete(member)
+	s.Value().Delete(member)
 }
 
 // SetDeadline gives a member a deadline, or takes it away with 0; false if there is no

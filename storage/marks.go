@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"hash/maphash"
 	"slices"
 	"sort"
 
@@ -11,7 +12,7 @@ import (
 // touch one after another: they are runs, so that a million pushes or pops take no more
 // memory and time than one.
 type marks struct {
-	names map[string]struct{}
+	names names
 	runs  []run // ascending, each from behind the last number of the one before
 }
 
@@ -25,18 +26,17 @@ type run struct {
 // do, has names.
 const maxRuns = 64
 
-func (m *marks) any() bool { return len(m.names) > 0 || len(m.runs) > 0 }
+func (m *marks) any() bool { return m.names.len() > 0 || len(m.runs) > 0 }
 
 // add notes an element of a value of a type.
 func (m *marks) add(typ object.Type, elem []byte) {
 	if typ == object.TypeList && m.addNumber(object.ListNumber(elem)) {
 		return
 	}
-	if m.names == nil {
-		m.names = map[string]struct{}{}
-	}
-	m.names[string(elem)] = struct{}{}
+	m.names.add(maphash.Bytes(nameSeed, elem), elem)
 }
+
+var nameSeed = maphash.MakeSeed()
 
 // addNumber reports whether the number is in a run now.
 func (m *marks) addNumber(number int64) bool {
@@ -76,9 +76,10 @@ func (m *marks) merge(other marks) {
 		*m = other
 		return
 	}
-	for elem := range other.names {
-		m.add(object.None, []byte(elem))
-	}
+	other.names.take(func(elem []byte) bool {
+		m.add(object.None, elem)
+		return true
+	})
 	for _, r := range other.runs {
 		for ; r.n > 0; r.n-- {
 			key := object.ListKey(r.first)
@@ -101,15 +102,15 @@ func (m *marks) take(v object.Value, fn func(elem, val []byte, deadline int64, o
 			return
 		}
 	}
-	for elem := range m.names {
-		val, deadline, ok := v.Element([]byte(elem))
-		more := fn([]byte(elem), val, deadline, ok)
-		delete(m.names, elem)
-		if !more {
-			return
-		}
+	more := true
+	m.names.take(func(elem []byte) bool {
+		val, deadline, ok := v.Element(elem)
+		more = fn(elem, val, deadline, ok)
+		return more
+	})
+	if more {
+		*m = marks{}
 	}
-	*m = marks{}
 }
 
 // take is that of marks; it returns what fn returned last.

@@ -3,6 +3,7 @@ package storage
 import (
 	"maps"
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -86,8 +87,8 @@ func TestMarksOfAQueue(t *testing.T) {
 			m.add(object.TypeList, key[:])
 		}
 	}
-	if len(m.runs) != 1 || m.runs[0].n != 100_500 || m.names != nil {
-		t.Errorf("%d runs, %d names", len(m.runs), len(m.names))
+	if len(m.runs) != 1 || m.runs[0].n != 100_500 || m.names.len() != 0 {
+		t.Errorf("%d runs, %d names", len(m.runs), m.names.len())
 	}
 }
 
@@ -98,7 +99,42 @@ func TestMarksAnywhere(t *testing.T) {
 		key := object.ListKey(2 * i * object.NumberStep)
 		m.add(object.TypeList, key[:])
 	}
-	if len(m.runs)+len(m.names) != 1000 || len(m.runs) > maxRuns {
-		t.Errorf("%d runs, %d names", len(m.runs), len(m.names))
+	if len(m.runs)+m.names.len() != 1000 || len(m.runs) > maxRuns {
+		t.Errorf("%d runs, %d names", len(m.runs), m.names.len())
 	}
+}
+
+// TestNamesModel: names are a set, whatever their lengths and whichever have the same hash.
+func TestNamesModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var n names
+		want := map[string]bool{}
+		name := rapid.OneOf(rapid.StringMatching(`[ab]{0,4}`), rapid.Just(strings.Repeat("long", leastText)), rapid.Just(strings.Repeat("x", mostText+1)))
+		for _, s := range rapid.SliceOf(name).Draw(rt, "names") {
+			n.add(uint64(len(s)), []byte(s))
+			want[s] = true
+		}
+		if n.len() != len(want) {
+			rt.Fatalf("%d names, want %d", n.len(), len(want))
+		}
+		var kept [][]byte
+		for n.len() > 0 {
+			left := rapid.IntRange(1, 5).Draw(rt, "portion")
+			n.take(func(name []byte) bool {
+				kept = append(kept, name)
+				left--
+				return left > 0
+			})
+			if left < 0 {
+				rt.Fatal("the visit went on")
+			}
+		}
+		got := map[string]bool{}
+		for _, name := range kept {
+			got[string(name)] = true
+		}
+		if len(kept) != len(want) || !maps.Equal(got, want) {
+			rt.Fatalf("visited %d names, want %d", len(kept), len(want))
+		}
+	})
 }

@@ -1,0 +1,76 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// names is a set of elements' names. Of a large value there may be millions between two
+// checkpoints, so they are nothing that the collector has to look at: a map of numbers,
+// and the names one after another in pieces of memory.
+type names struct {
+	at   map[uint64]uint64 // where in text the name with a hash stands
+	text [][]byte          // names, each behind its length
+	// odd are names whose hash another name has.
+	odd map[string]struct{}
+}
+
+// A piece of text has room for so many bytes, the first for the fewest, or for one name.
+const (
+	leastText = 64
+	mostText  = 64 << 10
+)
+
+func (n *names) len() int { return len(n.at) + len(n.odd) }
+
+// add adds a name, of which hash is the same whenever the name is.
+func (n *names) add(hash uint64, name []byte) {
+	if at, ok := n.at[hash]; ok {
+		if !bytes.Equal(n.name(at), name) {
+			if n.odd == nil {
+				n.odd = map[string]struct{}{}
+			}
+			n.odd[string(name)] = struct{}{}
+		}
+		return
+	}
+	if n.at == nil {
+		n.at = map[uint64]uint64{}
+	}
+	last := len(n.text) - 1
+	if size := binary.MaxVarintLen32 + len(name); last < 0 || cap(n.text[last])-len(n.text[last]) < size {
+		room := leastText
+		if last >= 0 {
+			room = min(2*cap(n.text[last]), mostText)
+		}
+		n.text = append(n.text, make([]byte, 0, max(room, size)))
+		last++
+	}
+	n.at[hash] = uint64(last)<<32 | uint64(len(n.text[last]))
+	n.text[last] = appendBytes(n.text[last], name)
+}
+
+// name is the one that stands at a place.
+func (n *names) name(at uint64) []byte {
+	b := n.text[at>>32][uint32(at):]
+	size, head := binary.Uvarint(b)
+	return b[head : head+int(size)]
+}
+
+// take visits names and forgets them, until fn returns false. They stay as they are.
+func (n *names) take(fn func(name []byte) bool) {
+	for hash, at := range n.at {
+		more := fn(n.name(at))
+		delete(n.at, hash)
+		if !more {
+			return
+		}
+	}
+	for name := range n.odd {
+		more := fn([]byte(name))
+		delete(n.odd, name)
+		if !more {
+			return
+		}
+	}
+}
