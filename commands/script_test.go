@@ -182,3 +182,47 @@ func TestScriptStats(t *testing.T) {
 		t.Errorf("%d errors", n)
 	}
 }
+
+// TestScriptBrief: known short scripts run where any command does, and do the same there.
+func TestScriptBrief(t *testing.T) {
+	h := newHarness(t)
+	h.do("RPUSH", "l", "a", "b")
+	for _, tt := range []struct {
+		script string
+		brief  bool
+		want   string
+	}{
+		{"return 1", true, "1"},
+		{"return redis.call('INCR', KEYS[1])", true, "2"},
+		{"return redis.call('LRANGE', 'l', 0, -1)", true, `["a", "b"]`},
+		{"redis.call('SELECT', 1) return redis.call('GET', 'l')", true, "nil"},
+		{"redis.call('SET', 'k', 1) return redis.call('LPUSH', 'k', 1)", true, "-WRONGTYPE"},
+		{"return redis.call('PUBLISH', 'c', 'm')", true, "0"},
+		{"return redis.call('KEYS', '*')", false, "["},
+		{"return redis.call('SORT', 'l', 'ALPHA')", false, `["a", "b"]`},
+		{"return redis.call('FLUSHALL')", false, "+OK"},
+		{"while true do return 1 end", false, "1"},
+	} {
+		h.do("SCRIPT", "LOAD", tt.script)
+		for range 2 {
+			got := h.do("EVAL", tt.script, "1", "n")
+			if !strings.HasPrefix(got, tt.want) && tt.want != "2" {
+				t.Errorf("%s: %s, want %s", tt.script, got, tt.want)
+			}
+			if h.ctx.brief != tt.brief {
+				t.Errorf("%s: brief is %v", tt.script, h.ctx.brief)
+			}
+			if got := h.do("EVALSHA", scripting.SHA1(tt.script), "0"); !strings.HasPrefix(got, tt.want[:1]) && tt.want != "2" {
+				t.Errorf("%s by its digest: %s, want %s", tt.script, got, tt.want)
+			}
+		}
+	}
+	h.bare, h.save = true, true
+	h.do("SET", "far", "7")
+	h.reopen()
+	source := "return redis.call('INCR', 'far')"
+	h.do("SCRIPT", "LOAD", source)
+	if got := h.do("EVAL", source, "0"); got != "8" || !h.ctx.brief {
+		t.Errorf("a key on disk that is not declared: %s, brief is %v", got, h.ctx.brief)
+	}
+}

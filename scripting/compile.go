@@ -16,27 +16,34 @@ const (
 )
 
 // compile compiles a program. The error's text is as Lua words it: "name:LINE: what".
-func compile(source, name string) (proto *lua.FunctionProto, err error) {
+func compile(source, name string) (*lua.FunctionProto, error) {
+	script, err := compileScript(source, name)
+	return script.proto, err
+}
+
+// compileScript is compile for a script, which it also looks through (brief.go).
+func compileScript(source, name string) (script Script, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			proto, err = nil, errors.New(name+":1: program is too large")
+			script, err = Script{}, errors.New(name+":1: program is too large")
 		}
 	}()
 	if strings.HasPrefix(source, "\x1b") {
-		return nil, errors.New(name + ": bad header in precompiled chunk")
+		return Script{}, errors.New(name + ": bad header in precompiled chunk")
 	}
 	program, err := parse.Parse(strings.NewReader(source), name)
 	if err != nil {
-		return nil, syntaxError(err, source, name)
+		return Script{}, syntaxError(err, source, name)
 	}
 	if err := rewrite(program); err != nil {
-		return nil, err
+		return Script{}, err
 	}
-	proto, err = lua.Compile(program, name)
+	script.commands, script.brief = brief(program)
+	script.proto, err = lua.Compile(program, name)
 	if err != nil {
-		return nil, compileError(err, name)
+		return Script{}, compileError(err, name)
 	}
-	return proto, nil
+	return script, nil
 }
 
 // syntaxError words what the parser reports as Lua does.
