@@ -243,6 +243,14 @@ func TestBlockedPipeline(t *testing.T) {
 	c.expect(":2")
 	c.reply()
 	w.expect("*2 k a", "+OK", "*2 k b", "1")
+	// What comes while it waits.
+	w.blocks(ts, "BLPOP k 0")
+	w.send("PING\nBLPOP k 0\n")
+	w.silent(ts)
+	c.send("RPUSH k c\nRPUSH k d\n")
+	c.expect(":1")
+	c.reply()
+	w.expect("*2 k c", "+PONG", "*2 k d")
 }
 
 func TestClientUnblock(t *testing.T) {
@@ -336,6 +344,21 @@ func TestBlockedInPause(t *testing.T) {
 	ts.onLoop(func(*loop) {})
 	pusher.expect(":1")
 	w.expect("*2 k v")
+
+	// What was there when the pause began may have expired when it ends.
+	w.blocks(ts, "BLPOP k l 0")
+	for _, command := range []string{"MULTI", "RPUSH k v", "PEXPIRE k 100", "RPUSH l w", "CLIENT PAUSE 1000"} {
+		c.do(command)
+	}
+	if got := c.do("EXEC"); got != "*4 :1 :1 :1 +OK" {
+		t.Error(got)
+	}
+	w.quiet()
+	clk.Advance(time.Second)
+	ts.onLoop(func(*loop) {})
+	w.expect("*2 l w")
+	w.blocks(ts, "BLPOP k 0")
+	w.silent(ts)
 }
 
 // The option timeout does not end those who wait.
