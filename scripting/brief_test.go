@@ -9,13 +9,13 @@ import (
 func TestBrief(t *testing.T) {
 	for source, want := range map[string]string{
 		`return 1`: "", `return redis.call("GET", KEYS[1])`: "get",
-		`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`: "get del",
+		`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`:               "get del",
 		`local n = redis.call("incr", KEYS[1]) if n == 1 then redis.pcall("expire", KEYS[1], ARGV[1]) end return n .. ""`: "incr expire",
-		`local r = {} for i = 1, #KEYS do r[#r + 1] = redis.call("get", KEYS[i]) end return r`:                             "get",
-		`for i, k in ipairs(KEYS) do redis.call("set", k, ARGV[i]) end return redis.status_reply("OK")`:                     "set",
-		`for i = 1, 10 do redis.call("incr", KEYS[1]) end`:                                                                   "incr",
-		`return redis.call("mget", unpack(KEYS))`:                                                                            "mget",
-		`local s = ARGV[1]:lower() return cjson.encode({s, tonumber(ARGV[2]), math.floor(1.5), cjson.null})`:                "",
+		`local r = {} for i = 1, #KEYS do r[#r + 1] = redis.call("get", KEYS[i]) end return r`:                            "get",
+		`for i, k in ipairs(KEYS) do redis.call("set", k, ARGV[i]) end return redis.status_reply("OK")`:                   "set",
+		`for i = 1, 10 do redis.call("incr", KEYS[1]) end`:                                                                "incr",
+		`return redis.call("mget", unpack(KEYS))`:                                                                         "mget",
+		`local s = ARGV[1]:lower() return cjson.encode({s, tonumber(ARGV[2]), math.floor(1.5), cjson.null})`:              "",
 	} {
 		script, err := Compile(source)
 		if err != nil {
