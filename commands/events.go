@@ -25,11 +25,13 @@ type Events struct {
 	mu      sync.Mutex
 	classes storage.EventClass // of notify-keyspace-events; K and E say where events go
 	queue   []storage.Happened // not delivered yet
-	waiting atomic.Bool        // queue is not empty
+	waiting atomic.Bool        // there is something to deliver
 
-	// The loop's alone, for reuse.
-	spare   []storage.Happened
-	channel []byte
+	// The loop's alone.
+	batch      []storage.Happened // being delivered
+	next       int                // in batch
+	publishing storage.EventClass // classes, when batch was taken
+	channel    []byte             // for reuse
 }
 
 // maxSpareEvents bounds what room for events is kept between uses.
@@ -77,30 +79,43 @@ func (e *Events) hear(happened storage.Happened) {
 	}
 }
 
-// Deliver publishes what came in. The loop calls it after each command, so that the events
-// come before the next one's, and in each pass, for those that others raised.
-func (e *Events) Deliver() {
+// Deliver publishes what came in, at most so many events. The loop calls it after each command,
+// so that the command's come before those of the next one, and in each pass, for those that
+// others raised. What is left it publishes in the passes to come, between which clients are
+// served: a million keys may expire at once.
+func (e *Events) Deliver(most int) {
 	if !e.waiting.Load() {
 		return
 	}
-	e.mu.Lock()
-	queue, classes := e.queue, e.classes
-	e.queue, e.spare = e.spare, nil
-	e.waiting.Store(false)
-	e.mu.Unlock()
-	for i := range queue {
-		e.publish(&queue[i], classes)
-	}
-	if clear(queue); cap(queue) <= maxSpareEvents {
-		e.spare = queue[:0]
+	for range most {
+		if e.next == len(e.batch) && !e.take() {
+			return
+		}
+		e.publish(&e.batch[e.next])
+		e.batch[e.next] = storage.Happened{}
+		e.next++
 	}
 }
 
-func (e *Events) publish(h *storage.Happened, classes storage.EventClass) {
-	if classes&storage.EventKeyspace != 0 {
+// take takes over what came in since the last time, if anything did.
+func (e *Events) take() bool {
+	spare := e.batch[:0]
+	if cap(spare) > maxSpareEvents {
+		spare = nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.batch, e.queue, e.next = e.queue, spare, 0
+	e.publishing = e.classes
+	e.waiting.Store(len(e.batch) > 0)
+	return len(e.batch) > 0
+}
+
+func (e *Events) publish(h *storage.Happened) {
+	if e.publishing&storage.EventKeyspace != 0 {
 		e.send("__keyspace@", h.DB, h.Key, []byte(h.Name), h.LSN)
 	}
-	if classes&storage.EventKeyevent != 0 {
+	if e.publishing&storage.EventKeyevent != 0 {
 		e.send("__keyevent@", h.DB, []byte(h.Name), h.Key, h.LSN)
 	}
 }

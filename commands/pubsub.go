@@ -40,8 +40,7 @@ type audience struct {
 
 // Subscriber is a client as Subscriptions sees it. It outlives subscriptions, not the client.
 type Subscriber struct {
-	id     uint64
-	client *Client // nil until the loop has looked it up, if it subscribed elsewhere
+	client *Client
 	// places are where it stands among an audience's members, by name. With number they
 	// belong to Subscriptions.mu; number may be read without.
 	places [topics]map[string]int
@@ -57,10 +56,7 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.subscriber == nil {
-		c.subscriber = &Subscriber{id: c.ID}
-		if c.Conn != nil {
-			c.subscriber.client = c
-		}
+		c.subscriber = &Subscriber{client: c}
 	}
 	s := c.subscriber
 	if _, there := s.places[topic][string(name)]; there {
@@ -266,12 +262,9 @@ func (s *Server) publish(list []delivery, topic Topic, channel, message []byte, 
 	for _, d := range list {
 		var encoded [2][]byte
 		for _, to := range d.to {
-			if to.client == nil {
-				to.client = s.Clients[to.id]
-			}
 			c := to.client
-			if c == nil || c.Conn == nil {
-				continue // it went away
+			if c.Conn == nil {
+				continue
 			}
 			as := &encoded[c.Proto-2]
 			if *as == nil {

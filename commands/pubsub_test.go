@@ -258,7 +258,7 @@ func TestSubscriptionsModel(t *testing.T) {
 						total := 0
 						for _, d := range list {
 							for _, to := range d.to {
-								who := fmt.Sprint(to.id)
+								who := fmt.Sprint(to.client.ID)
 								if d.pattern != nil {
 									who += " by " + string(d.pattern)
 								}

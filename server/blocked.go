@@ -90,11 +90,18 @@ func (l *loop) leave(s *session) {
 	l.timers.stop(&b.timer)
 }
 
+// eventsAtOnce and eventsInPass bound how many events are published after a command, and before
+// those of a pass.
+const (
+	eventsAtOnce = 64
+	eventsInPass = 1024
+)
+
 // deliver publishes what happened to keys, tells those who wait for changes what has changed,
 // and serves those whose blocking command waits for that. It comes after each command and
 // before the next one. While CLIENT PAUSE or an exclusive job holds commands back nobody is served.
 func (l *loop) deliver() {
-	l.srv.Events.Deliver()
+	l.srv.Events.Deliver(eventsAtOnce)
 	l.srv.Changes.Deliver()
 	if !l.srv.Waiters.Waiting() || l.pause != commands.PauseNone || l.alone.job != nil || l.fatal != nil {
 		return

@@ -197,6 +197,7 @@ func (l *loop) takeIn(n int) {
 	for _, fn := range l.box.take() {
 		fn()
 	}
+	l.srv.Events.Deliver(eventsInPass)
 	l.deliver()
 }
 
