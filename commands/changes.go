@@ -21,6 +21,7 @@ type Changes struct {
 
 	mu      sync.Mutex
 	wanted  int              // who waits for Deliver
+	unowned int              // who waits for it to tell only what nobody's command changes
 	watched watchedKeys      // by WATCH
 	told    bool             // the store tells what changes
 	queue   []storage.Change // not delivered yet
@@ -36,9 +37,18 @@ func (c *Changes) Want(by int) {
 	c.listen()
 }
 
+// WantUnowned is Want for who needs only what nobody's command changes: what the reaper
+// removes. Any goroutine may call it.
+func (c *Changes) WantUnowned(by int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unowned += by
+	c.listen()
+}
+
 // listen has the store tell what changes while somebody wants to know.
 func (c *Changes) listen() {
-	switch want := c.wanted > 0 || len(c.watched) > 0; {
+	switch want := c.wanted > 0 || c.unowned > 0 || len(c.watched) > 0; {
 	case want == c.told:
 	case want:
 		c.store.Observe(c.heard)
@@ -55,17 +65,19 @@ func (c *Changes) heard(changes []storage.Change) {
 	defer c.mu.Unlock()
 	c.watched.changed(changes)
 	c.listen() // the last watched key may be gone
-	if c.wanted == 0 {
-		return
-	}
 	for _, change := range changes {
+		if c.wanted == 0 && (c.unowned == 0 || change.By != 0) {
+			continue
+		}
 		if change.Key != nil {
 			change.Key = append([]byte{}, change.Key...)
 		}
 		c.queue = append(c.queue, change)
 	}
-	c.waiting.Store(true)
-	c.wake()
+	if len(c.queue) > 0 {
+		c.waiting.Store(true)
+		c.wake()
+	}
 }
 
 // Deliver hands what came in to those who wait for it. The loop calls it after each command,

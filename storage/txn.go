@@ -39,6 +39,7 @@ type Txn struct {
 	flush   bool    // databases were emptied or exchanged
 	events  []Happened
 	changes []Change // for the observer
+	changed []byte   // the names of their keys
 	taken   int      // of changes: by News
 	// shedding says that what changes at present does so because it is due.
 	shedding bool
