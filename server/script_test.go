@@ -1,0 +1,144 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// busyServer is one whose scripts make others hear -BUSY after a moment.
+func busyServer(t *testing.T) *testServer {
+	t.Helper()
+	return start(t, "busy-reply-threshold=20")
+}
+
+// waitBusy asks until the server is busy, and gives what it says then.
+func waitBusy(t *testing.T, c *client) string {
+	t.Helper()
+	for range 5000 {
+		c.send("GET k\n")
+		if got := c.reply(); strings.HasPrefix(got, "-BUSY") {
+			return got
+		}
+	}
+	t.Fatal("the server is never busy")
+	return ""
+}
+
+const busyScript = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+
+// TestScriptBusy: while a script runs for too long others are told so and can kill it; then all
+// goes on.
+func TestScriptBusy(t *testing.T) {
+	ts := busyServer(t)
+	script, other := ts.dial(), ts.dial()
+	script.raw(multibulk("EVAL", "while true do end", "0"))
+	if got := waitBusy(t, other); got != busyScript {
+		t.Errorf("others hear %s", got)
+	}
+	waiting := ts.dial()
+	waiting.send("PING\n")
+	waiting.expect(busyScript)
+	other.send("FUNCTION KILL\n")
+	other.expect(busyScript)
+	other.send("FUNCTION STATS\n")
+	other.expect(busyScript)
+	other.send("SCRIPT KILL\n")
+	other.expect("+OK")
+	if got := script.reply(); !strings.HasPrefix(got, "-ERR Script killed by user with SCRIPT KILL...") {
+		t.Errorf("the script replies %s", got)
+	}
+	other.send("SET k v\nGET k\nSCRIPT KILL\n")
+	other.expect("+OK", "v", "-NOTBUSY No scripts in execution right now.")
+}
+
+// TestScriptUnkillable: a script that has written goes on to its end.
+func TestScriptUnkillable(t *testing.T) {
+	ts := busyServer(t)
+	script, other := ts.dial(), ts.dial()
+	script.raw(multibulk("EVAL", "redis.call('SET', 'k', 'v') local t = redis.call('TIME') local n = 0 while n < 1e6 do n = n + 1 end return n", "0"))
+	waitBusy(t, other)
+	other.send("SCRIPT KILL\n")
+	got := other.reply()
+	if !strings.HasPrefix(got, "-UNKILLABLE ") && !strings.HasPrefix(got, "-NOTBUSY ") {
+		t.Errorf("SCRIPT KILL: %s", got)
+	}
+	script.expect(":1000000")
+	other.send("GET k\n")
+	other.expect("v")
+}
+
+// TestFunctionKill: the same for a function.
+func TestFunctionKill(t *testing.T) {
+	ts := busyServer(t)
+	script, other := ts.dial(), ts.dial()
+	script.raw(multibulk("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() while true do end end)"))
+	script.expect("lib")
+	script.send("FCALL f 0\n")
+	want := "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+	if got := waitBusy(t, other); got != want {
+		t.Errorf("others hear %s", got)
+	}
+	other.send("SCRIPT KILL\n")
+	other.expect(want)
+	other.send("FUNCTION STATS\n")
+	if got := other.reply(); !strings.Contains(got, "running_script *6 name f command *3 FCALL f 0 duration_ms :") {
+		t.Errorf("FUNCTION STATS: %s", got)
+	}
+	other.send("FUNCTION KILL\n")
+	other.expect("+OK")
+	if got := script.reply(); !strings.HasPrefix(got, "-ERR Script killed by user with FUNCTION KILL.") {
+		t.Errorf("the function replies %s", got)
+	}
+	script.send("FCALL f x\n")
+	script.expect("-ERR Bad number of keys provided")
+}
+
+// TestScriptsBeside runs scripts, brief ones and others, of many connections at once, with
+// pipelines: each is atomic, and replies come in order.
+func TestScriptsBeside(t *testing.T) {
+	ts := start(t)
+	const connections, rounds = 8, 40
+	brief := "local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n)"
+	long := "local function f() local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n) end return f()"
+	done := make(chan string, connections)
+	for i := range connections {
+		c := ts.dial()
+		go func() {
+			input := ""
+			for n := range rounds {
+				source := brief
+				if (n+i)%2 == 0 {
+					source = long
+				}
+				input += multibulk("EVAL", source, "2", "n", "copy") + multibulk("GET", "n")
+			}
+			if err := c.SetDeadline(time.Now().Add(5 * patience)); err != nil {
+				done <- err.Error()
+				return
+			}
+			if _, err := c.Write([]byte(input)); err != nil {
+				done <- err.Error()
+				return
+			}
+			for range rounds {
+				for _, want := range []string{":1", ""} {
+					got, err := readReply(c.r)
+					if err != nil || want != "" && got != want {
+						done <- "reply " + got
+						return
+					}
+				}
+			}
+			done <- ""
+		}()
+	}
+	for range connections {
+		if problem := <-done; problem != "" {
+			t.Error(problem)
+		}
+	}
+	c := ts.dial()
+	c.send("GET n\n")
+	c.expect("320")
+}
