@@ -289,10 +289,25 @@ func (r *diffRun) step(index int, s step) error {
 	return r.ears.forget(r)
 }
 
-// dropExpired makes Redis remove its expired keys, which DBSIZE counts otherwise.
+// dropExpired makes Redis remove its expired keys, which DBSIZE counts otherwise, and waits
+// until Keyp has, which takes a while on a busy machine.
 func (p pair) dropExpired() error {
-	_, err := p.redis.do("SCAN", "0", "COUNT", "100000")
-	return err
+	if _, err := p.redis.do("SCAN", "0", "COUNT", "100000"); err != nil {
+		return err
+	}
+	for end := time.Now().Add(replyPatience); ; time.Sleep(time.Millisecond) {
+		keys, err := p.keyp.do("KEYS", "*")
+		if err != nil {
+			return err
+		}
+		size, err := p.keyp.do("DBSIZE")
+		if err != nil {
+			return err
+		}
+		if n, _ := size.number(); int(n) == len(keys.items) || time.Now().After(end) {
+			return nil
+		}
+	}
 }
 
 // walk is a command that visits all of something in steps: which argument is its cursor,
