@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The differential run of publish and subscribe: several connections of both protocols
+// subscribe, publish and do other things, and after each command all of them have received
+// the same from both servers. In no order stand what a client hears by several patterns, and
+// what UNSUBSCRIBE without arguments tells; and 7.0.15 sends a client its own message before
+// the reply, later versions behind it.
+
+// pubsubSteps is how many commands a case has.
+const pubsubSteps = 150
+
+func TestDiffPubSub(t *testing.T) {
+	s := bothServers(t)
+	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	for i := range max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/8) {
+		r := &pubsubRun{gen: &gen{Rand: rand.New(rand.NewPCG(first+i, 0))}}
+		for range 5 {
+			var p pair
+			p.keyp, p.redis = s.dial(t)
+			r.conns = append(r.conns, p)
+		}
+		for range pubsubSteps {
+			if err := r.step(); err != nil {
+				t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(r.history, "\n"), err)
+			}
+		}
+		for _, p := range r.conns {
+			if _, _, err := p.ask("RESET"); err != nil { // closing takes effect some time later
+				t.Fatal(err)
+			}
+			_, _ = p.keyp.Close(), p.redis.Close()
+		}
+	}
+}
+
+// pubsubRun is one case under way.
+type pubsubRun struct {
+	*gen
+	conns   []pair
+	history []string
+}
+
+// step has one connection send a command, or a transaction, and compares what all receive.
+func (r *pubsubRun) step() error {
+	on := r.IntN(len(r.conns))
+	commands := [][]string{r.command()}
+	if r.chance(8) {
+		commands = [][]string{{"MULTI"}, r.quiet(), r.quiet(), {"EXEC"}}
+	}
+	mark := fmt.Sprint("mark ", len(r.history))
+	for _, args := range commands {
+		r.history = append(r.history, fmt.Sprintf("connection %d: %q", on, args))
+		raw := encode(args...)
+		for _, w := range []*wire{r.conns[on].keyp, r.conns[on].redis} {
+			if err := w.send(raw); err != nil {
+				return err
+			}
+		}
+	}
+	// What others are sent is sent before the answer to the one who has caused it.
+	order := append([]pair{r.conns[on]}, r.conns...)
+	for n, p := range order {
+		keyp, err := receivedUntil(p.keyp, fmt.Sprint(mark, n))
+		if err != nil {
+			return fmt.Errorf("keyp: %w", err)
+		}
+		redis, err := receivedUntil(p.redis, fmt.Sprint(mark, n))
+		if err != nil {
+			return fmt.Errorf("redis: %w", err)
+		}
+		if !slices.Equal(keyp, redis) {
+			return fmt.Errorf("a connection is sent\nkeyp  %q\nredis %q", keyp, redis)
+		}
+	}
+	return nil
+}
+
+// names are few, so that what is published meets those who listen. None is empty,
+// which for Redis no pattern matches.
+func (r *pubsubRun) names(most int) []string {
+	list := make([]string, r.IntN(most+1))
+	for i := range list {
+		list[i] = r.from("a", "b", "ab", "news.1", "news.2", "\r\n\x00")
+	}
+	return list
+}
+
+func (r *pubsubRun) patterns(most int) []string {
+	list := make([]string, r.IntN(most+1))
+	for i := range list {
+		list[i] = r.from("*", "a*", "?", "[ab]", "news.*", "[^a]*", "", "a")
+	}
+	return list
+}
+
+// command draws one.
+func (r *pubsubRun) command() []string {
+	with := func(name string, args []string) []string { return append([]string{name}, args...) }
+	switch r.IntN(20) {
+	case 0, 1:
+		return with(r.from("SUBSCRIBE", "ssubscribe", "SSUBSCRIBE"), r.names(3))
+	case 2, 3:
+		return with("PSUBSCRIBE", r.patterns(3))
+	case 4:
+		return with(r.from("UNSUBSCRIBE", "SUNSUBSCRIBE"), r.names(3))
+	case 5:
+		return with("PUNSUBSCRIBE", r.patterns(3))
+	case 6, 7, 8, 9, 10:
+		return []string{r.from("PUBLISH", "PUBLISH", "SPUBLISH"), r.from("a", "b", "ab", "news.1", "\r\n\x00"), r.value()}
+	case 11:
+		return with("PUBSUB", with(r.from("NUMSUB", "SHARDNUMSUB"), r.names(3)))
+	case 12:
+		return r.one([]string{"PUBSUB", "NUMPAT"}, []string{"PUBSUB", "CHANNELS"}, []string{"PUBSUB", "CHANNELS", "*a*"},
+			[]string{"PUBSUB", "SHARDCHANNELS", "*"}, []string{"PUBSUB", "NOSUCH"}, []string{"PUBSUB"}, []string{"PUBSUB", "CHANNELS", "a", "b"},
+			[]string{"PUBSUB", "NUMPAT", "a"})
+	case 13:
+		return []string{"HELLO", r.from("2", "3", "3")}
+	case 14:
+		return []string{"RESET"}
+	}
+	return r.quiet()
+}
+
+// quiet draws a command that has no effect on who hears what but for its own client.
+func (r *pubsubRun) quiet() []string {
+	return r.one([]string{"PING"}, []string{"PING", "x"}, []string{"GET", "k"}, []string{"PING", "x", "y"}, []string{"PUBLISH", "a"},
+		[]string{"SUBSCRIBE", "a", "b"}, []string{"UNSUBSCRIBE", "a"}, []string{"NOSUCH"}, []string{"CLIENT", "GETNAME"}, []string{"get"})
+}
+
+// one draws one of the list.
+func (r *pubsubRun) one(list ...[]string) []string { return list[r.IntN(len(list))] }
+
+// receivedUntil is what a connection has been sent up to the answer to PING with mark, in
+// order but for what stands in none.
+func receivedUntil(w *wire, mark string) ([]string, error) {
+	if err := w.send(encode("PING", mark)); err != nil {
+		return nil, err
+	}
+	var list []string
+	for {
+		got, err := w.receive()
+		if err != nil {
+			return nil, err
+		}
+		if got.text == mark || len(got.items) == 2 && got.items[1].text == mark {
+			break
+		}
+		if (got.kind == '*' || got.kind == '%') && len(got.items) > 0 && got.items[0].text == "server" {
+			continue // HELLO tells versions and ids
+		}
+		if len(got.items) == 3 && strings.HasSuffix(got.items[0].text, "unsubscribe") {
+			list = append(list, got.items[0].raw+got.items[1].raw, got.items[2].raw) // a name, and some count
+			continue
+		}
+		if len(got.items) > 0 && got.kind == '*' && !strings.Contains(got.items[0].text, "message") && len(got.items[0].items) == 0 {
+			got.raw = got.unordered(1) // PUBSUB CHANNELS
+		}
+		list = append(list, got.raw)
+	}
+	slices.Sort(list)
+	return list, nil
+}
