@@ -2,7 +2,9 @@ package server
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"keyp/commands"
@@ -10,59 +12,156 @@ import (
 )
 
 // exclusive is where commands run that need the whole keyspace for long: scripts, and EXEC
-// when it does more than use its keys. One runs at a time, on a goroutine of its own. The loop
-// goes on meanwhile, but no command does that could need the keyspace: its session is parked,
-// and goes on in its turn when the job has ended. Once a script has run for too long, such
-// commands are refused instead. All of it belongs to the loop, but for gone.
+// when it does more than use its keys. One runs at a time. Most are brief, and handing one to
+// another goroutine costs more than it takes; so it begins on the loop's own goroutine, in its
+// session's turn. When it takes longer than hereTime, that goroutine stays with it, and another
+// one is the loop from then on (takeOver).
+//
+// The loop then goes on beside the job, but no command does that could need the keyspace: its
+// session is parked, and goes on in its turn when the job has ended. Once a script has run for
+// too long, such commands are refused instead.
+//
+// All of it belongs to the loop, but for gone, and what mu guards.
 type exclusive struct {
 	job     *job       // that runs; nil: none
 	waiting []*session // for its end, in the order in which they came
 	txn     *storage.Txn
 	timer   timer
-	work    chan *job     // to the goroutine, which starts with the first job
+	work    chan *job     // to a goroutine of its own, for jobs that do not begin in a turn
 	gone    chan struct{} // closed when the loop has ended
+
+	mu    sync.Mutex
+	here  *job          // that runs on the loop's goroutine
+	armed bool          // a watcher looks after it
+	arm   chan struct{} // has the watcher begin
 }
+
+const (
+	// hereTime is how often the watcher looks: a job that it finds twice has the loop move.
+	hereTime = 2 * time.Millisecond
+	// hereIdle is how often it looks in vain before it rests.
+	hereIdle = 50
+)
 
 // runAlone has the session's parked command run as an exclusive job.
 func (l *loop) runAlone(s *session) {
 	x := &l.alone
 	if x.work == nil {
-		x.work, x.txn = make(chan *job), l.srv.Store.NewTxn()
+		x.work, x.txn, x.arm = make(chan *job), l.srv.Store.NewTxn(), make(chan struct{})
 		x.timer.run = l.watchScript
 		go l.workAlone()
+		go l.watchHere()
 	}
 	j := &job{s: s}
 	j.out.Proto = s.client.Proto
 	j.ctx = commands.Ctx{
-		Spec: l.ctx.Spec, Args: commands.CopyArgs(s.args), Client: &s.client, Server: l.srv, Out: &j.out, Txn: x.txn,
+		Spec: l.ctx.Spec, Args: s.args, Client: &s.client, Server: l.srv, Out: &j.out, Txn: x.txn,
 	}
 	j.ctx.Take()
 	l.exec.jobs++
 	x.job = j
+	if l.serving {
+		l.runHere(j)
+		return
+	}
 	l.watchScript()
 	x.work <- j
 }
 
-// workAlone is the goroutine that runs exclusive jobs.
+// runHere runs a job on the loop's goroutine, unless it takes too long: then this goroutine is
+// the loop's no more when it has ended, and ends too.
+func (l *loop) runHere(j *job) {
+	x := &l.alone
+	x.mu.Lock()
+	x.here = j
+	wake := !x.armed
+	x.armed = true
+	x.mu.Unlock()
+	if wake {
+		x.arm <- struct{}{}
+	}
+	err := l.doAlone(j)
+	x.mu.Lock()
+	x.here = nil
+	moved := j.moved
+	x.mu.Unlock()
+	if moved {
+		l.postEnd(j, err)
+		runtime.Goexit()
+	}
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	l.endAlone(j)
+	l.mono = l.o.Clock.Mono()
+}
+
+// watchHere is the goroutine that looks after jobs on the loop's goroutine.
+func (l *loop) watchHere() {
+	x := &l.alone
+	for {
+		select {
+		case <-x.arm:
+		case <-x.gone:
+			return
+		}
+		var seen *job
+		for idle := 0; idle < hereIdle; {
+			time.Sleep(hereTime)
+			x.mu.Lock()
+			switch {
+			case x.here == nil:
+				if idle++; idle == hereIdle {
+					x.armed = false
+				}
+			case x.here == seen:
+				x.here = nil
+				seen.moved = true
+				go l.cycle(true)
+			default:
+				seen, idle = x.here, 0
+			}
+			x.mu.Unlock()
+		}
+	}
+}
+
+// takeOver makes the loop that of the present goroutine, in the midst of a session's turn: the
+// others have theirs in the next pass.
+func (l *loop) takeOver() {
+	l.serving = false
+	for _, s := range l.turn {
+		s.queued = false
+		l.enqueue(s)
+	}
+	l.turn, l.busy = nil, true
+	l.spare = nil // queue has its memory
+	l.watchScript()
+}
+
+// workAlone is the goroutine that runs jobs which do not begin in a turn.
 func (l *loop) workAlone() {
 	for {
-		var j *job
 		select {
-		case j = <-l.alone.work:
+		case j := <-l.alone.work:
+			j.moved = true
+			l.postEnd(j, l.doAlone(j))
 		case <-l.alone.gone:
 			return
 		}
-		began := l.o.Clock.Mono()
-		err := l.doAlone(j)
-		j.took = l.o.Clock.Mono() - began
-		l.box.post(func() {
-			if err != nil {
-				l.fail(err)
-				return
-			}
-			l.endAlone(j)
-		})
 	}
+}
+
+// postEnd tells the loop that a job has ended beside it.
+func (l *loop) postEnd(j *job, err error) {
+	l.box.post(func() {
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		l.endAlone(j)
+	})
 }
 
 // doAlone runs a job. A panic that gets out of it is the store's, of which nothing is known
@@ -74,23 +173,36 @@ func (l *loop) doAlone(j *job) (err error) {
 			err = fmt.Errorf("internal error in the store: %v", p)
 		}
 	}()
+	began := l.o.Clock.Mono()
 	l.srv.RunExclusive(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
+	j.took = l.o.Clock.Mono() - began
 	return nil
 }
 
 // lend runs a part of an exclusive job on the loop. It returns false when the loop has ended.
 func (l *loop) lend(j *job, fn func()) bool {
-	done := make(chan struct{})
-	l.box.post(func() {
-		defer close(done)
+	part := func() {
 		l.current = j.s
 		fn()
 		l.current = nil
+	}
+	x := &l.alone
+	x.mu.Lock()
+	if !j.moved {
+		defer x.mu.Unlock() // no takeOver meanwhile
+		part()
+		return true
+	}
+	x.mu.Unlock()
+	done := make(chan struct{})
+	l.box.post(func() {
+		defer close(done)
+		part()
 	})
 	select {
 	case <-done:
 		return true
-	case <-l.alone.gone:
+	case <-x.gone:
 		return false
 	}
 }
@@ -104,24 +216,21 @@ func (l *loop) endAlone(j *job) {
 	l.owed = max(l.owed, j.ctx.LSN)
 	l.executed(j)
 	l.deliver()
-	l.runWaiting()
+	l.release()
 }
 
-// runWaiting lets the sessions go on that wait for the end of an exclusive job, until one of
-// them begins another.
-func (l *loop) runWaiting() {
+// release gives the sessions that wait for the end of an exclusive job their turns, before all
+// others: their commands run then, or wait again.
+func (l *loop) release() {
 	x := &l.alone
-	for len(x.waiting) > 0 && (x.job == nil || l.srv.Busy != "") {
-		s := x.waiting[0]
-		x.waiting[0] = nil
-		x.waiting = x.waiting[1:]
-		if !s.closed && s.parked == parkAlone && l.fatal == nil {
-			l.guard(s, l.resume)
-		}
-	}
 	if len(x.waiting) == 0 {
-		x.waiting = nil
+		return
 	}
+	for _, s := range x.waiting {
+		s.queued = true
+	}
+	l.queue = append(x.waiting, l.queue...)
+	x.waiting = nil
 }
 
 // mustWait says whether a command has to wait for the end of an exclusive job. Those that
@@ -150,7 +259,7 @@ func (l *loop) watchScript() {
 	busy, left := l.srv.TooLong()
 	if busy != "" {
 		l.srv.Busy = busy
-		l.runWaiting()
+		l.release()
 		return
 	}
 	l.timers.set(&x.timer, l.o.Clock.Mono()+max(left, time.Millisecond))

@@ -35,6 +35,7 @@ type job struct {
 	client commands.Client
 	out    resp.Writer
 	took   time.Duration
+	moved  bool // an exclusive job that does not run on the loop's goroutine; alone.mu guards it
 }
 
 // run has a worker run the session's parked command. The loop calls it.
@@ -117,6 +118,10 @@ func (l *loop) executed(j *job) {
 		l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
 		j.ctx.RunEmitted()
 		l.pushKept(s)
+		if l.serving { // its turn goes on
+			s.parked, s.args, s.tries = parkNone, nil, 0
+			return
+		}
 		l.unpark(s)
 	})
 }

@@ -39,6 +39,9 @@ type loop struct {
 	nextID    uint64
 
 	queue, spare []*session // can go on in the next pass
+	turn         []*session // have yet to have their turns in this pass
+	serving      bool       // one of them has its turn
+	ended        chan error // run's answer
 	touched      []*session // have something to send or to settle in this pass
 	waiting      []*session // have output that is not durable
 	graves       []int      // descriptors to close at the end of the pass
@@ -110,7 +113,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 		return nil, firstError(errors.New("the limit of open files is too low (ulimit -n)"), poll.close())
 	}
 	l.exec.post = l.box.post
-	l.alone.gone = make(chan struct{})
+	l.alone.gone, l.ended = make(chan struct{}), make(chan error, 1)
 	l.exec.clock = o.Clock
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Commands.Store.NewTxn()
@@ -124,11 +127,26 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	return l, nil
 }
 
-// run is the loop's goroutine.
+// run runs the loop until it ends.
 func (l *loop) run() error {
+	go l.cycle(false)
+	return <-l.ended
+}
+
+// cycle is the loop's goroutine. over says that it takes the loop over from another one, which
+// stays with an exclusive job.
+func (l *loop) cycle(over bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer l.end()
+	if over {
+		l.takeOver()
+	}
+	err := l.passes()
+	l.end()
+	l.ended <- err
+}
+
+func (l *loop) passes() error {
 	for l.fatal == nil {
 		n, err := l.poll.wait(l.timeout())
 		if err != nil {
@@ -237,9 +255,12 @@ func (l *loop) serveReady() {
 		}
 		s.queued = false
 		if !s.closed && l.fatal == nil {
+			l.turn, l.serving = turn[i+1:], true
 			l.guard(s, l.serve)
+			l.serving = false
 		}
 	}
+	l.turn = nil
 	clear(turn)
 	l.spare = turn[:0]
 }

@@ -101,6 +101,9 @@ func (l *loop) serve(s *session) {
 	l.touch(s)
 	budget, left := turnBytes, turnCommands
 	l.mono = l.o.Clock.Mono()
+	if s.parked == parkAlone { // released
+		l.resume(s)
+	}
 	for s.mayRun() {
 		if !l.runHeld(s, &left) {
 			break
