@@ -175,7 +175,7 @@ func infoServer(c *Ctx, b *infoText) {
 
 func infoClients(c *Ctx, b *infoText) {
 	waiters := &c.Server.Waiters
-	var blocked, watching, input, output int64
+	var blocked, watching, watched, input, output int64
 	for _, other := range c.Server.Clients {
 		if other.Conn == nil {
 			continue
@@ -184,7 +184,7 @@ func infoClients(c *Ctx, b *infoText) {
 			blocked++
 		}
 		if keys, _ := c.Server.Changes.watches(other); keys > 0 {
-			watching++
+			watching, watched = watching+1, watched+int64(keys)
 		}
 		used, free := other.Conn.QueryBuffer()
 		input, output = max(input, int64(used+free)), max(output, int64(other.Conn.OutputBuffer()))
@@ -200,6 +200,7 @@ func infoClients(c *Ctx, b *infoText) {
 	b.int("pubsub_clients", int64(subscribers))
 	b.int("watching_clients", watching)
 	b.int("clients_in_timeout_table", waiters.timed.Load())
+	b.int("total_watched_keys", watched)
 	b.int("total_blocking_keys", waiters.awaited.Load())
 	b.int("total_blocking_keys_on_nokey", 0)
 	b.int("peak_clients", c.Server.Stats.PeakClients.Load())

@@ -162,6 +162,15 @@ func (r *scriptRun) kill(why error) error {
 	return nil
 }
 
+// StopScript ends the script that runs, unless it has written: the server is to stop.
+func (s *Server) StopScript() {
+	if r := s.Scripts.current.Load(); r != nil {
+		if err := r.kill(scripting.ErrKilled); err != nil {
+			s.Log.Warn("a script that has written keeps the server from stopping", "error", err)
+		}
+	}
+}
+
 // killScript is SCRIPT KILL and FUNCTION KILL, each of which ends its own kind.
 func killScript(c *Ctx, function bool) error {
 	r := c.Server.Scripts.current.Load()

@@ -60,6 +60,9 @@ func (l *loop) stop() {
 		return
 	}
 	l.stopping = true
+	if l.srv.Busy != "" {
+		l.srv.StopScript()
+	}
 	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+stopTime)
 	l.closeListeners()
 	l.unhold()
