@@ -103,8 +103,18 @@ func argNumber(L *lua.LState, fn string, n int) float64 {
 	return f
 }
 
-// argInt is a whole number; what is out of range for 32 bits is cut as far as it needs to be.
-func argInt(L *lua.LState, fn string, n int) int { return int(toInt(argNumber(L, fn, n))) }
+// argInt is a whole number of 32 bits, as C cuts a larger one.
+func argInt(L *lua.LState, fn string, n int) int { return int(int32(toInt(argNumber(L, fn, n)))) }
+
+// argLong is argInt with 64 bits: a position in a string.
+func argLong(L *lua.LState, fn string, n int) int { return int(toInt(argNumber(L, fn, n))) }
+
+func optLong(L *lua.LState, fn string, n, other int) int {
+	if L.Get(n) == lua.LNil {
+		return other
+	}
+	return argLong(L, fn, n)
+}
 
 func optInt(L *lua.LState, fn string, n, other int) int {
 	if L.Get(n) == lua.LNil {

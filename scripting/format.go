@@ -108,11 +108,7 @@ func (st *state) formatArg(L *lua.LState, out []byte, v verb, arg int) []byte {
 	case 'd', 'i':
 		return fmt.Appendf(out, v.spec('d'), toInt(argNumber(L, "format", arg)))
 	case 'o', 'u', 'x', 'X':
-		f := argNumber(L, "format", arg)
-		n := uint64(toInt(f))
-		if f >= math.MaxInt64 {
-			n = uint64(f)
-		}
+		n := toUint(argNumber(L, "format", arg))
 		letter := v.letter
 		if letter == 'u' {
 			letter = 'd'

@@ -102,3 +102,12 @@ func toInt(f float64) int64 {
 	}
 	return math.MinInt64
 }
+
+// toUint is C's conversion of a double to an unsigned integer, as x86 does it.
+func toUint(f float64) uint64 {
+	const half = 1 << 63
+	if f >= half {
+		return uint64(toInt(f-half)) ^ half
+	}
+	return uint64(toInt(f))
+}

@@ -25,8 +25,8 @@ func within(i, length int) int {
 
 func stringByte(L *lua.LState) int {
 	s := argString(L, "byte", 1)
-	first := within(optInt(L, "byte", 2, 1), len(s))
-	last := min(within(optInt(L, "byte", 3, first), len(s)), len(s))
+	first := within(optLong(L, "byte", 2, 1), len(s))
+	last := min(within(optLong(L, "byte", 3, first), len(s)), len(s))
 	first = max(first, 1)
 	if first > last {
 		return 0
@@ -115,8 +115,8 @@ func stringReverse(L *lua.LState) int {
 
 func stringSub(L *lua.LState) int {
 	s := argString(L, "sub", 1)
-	first := max(within(argInt(L, "sub", 2), len(s)), 1)
-	last := min(within(optInt(L, "sub", 3, -1), len(s)), len(s))
+	first := max(within(argLong(L, "sub", 2), len(s)), 1)
+	last := min(within(optLong(L, "sub", 3, -1), len(s)), len(s))
 	if first > last {
 		L.Push(lua.LString(""))
 		return 1
@@ -134,7 +134,7 @@ const patternBytes = "^$*+?.([%-"
 // search is string.find and string.match.
 func search(L *lua.LState, name string, find bool) int {
 	s, p := argString(L, name, 1), argString(L, name, 2)
-	from := max(within(optInt(L, name, 3, 1), len(s))-1, 0)
+	from := max(within(optLong(L, name, 3, 1), len(s))-1, 0)
 	from = min(from, len(s))
 	if find && (lua.LVAsBool(L.Get(4)) || !strings.ContainsAny(p, patternBytes)) {
 		at := strings.Index(s[from:], p)

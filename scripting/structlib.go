@@ -164,11 +164,7 @@ func packNumber(L *lua.LState, n int) float64 {
 }
 
 func (f *structFormat) appendInt(out []byte, v float64, size int) []byte {
-	n := uint64(toInt(v))
-	if v >= math.MaxInt64 {
-		n = uint64(v)
-	}
-	return f.appendBits(out, n, size)
+	return f.appendBits(out, toUint(v), size)
 }
 
 // appendBits writes the low bytes of n, and zeros for those above the eighth.
@@ -201,7 +197,7 @@ func (f *structFormat) bits(s string) uint64 {
 func structUnpack(L *lua.LState) int {
 	f := newStructFormat(L, "unpack")
 	data := argString(L, "unpack", 2)
-	at := optInt(L, "unpack", 3, 1) - 1
+	at := optLong(L, "unpack", 3, 1) - 1
 	if at < 0 {
 		argError(L, "unpack", 3, "offset must be 1 or greater")
 	}

@@ -16,8 +16,8 @@ func (st *state) openTable() {
 }
 
 func (st *state) tableConcat(L *lua.LState) int {
+	separator := optString(L, "concat", 2, "") // looked at first, as Lua does
 	t := st.shown(argTable(L, "concat", 1))
-	separator := optString(L, "concat", 2, "")
 	first := optInt(L, "concat", 3, 1)
 	last := optInt(L, "concat", 4, t.Len())
 	var out []byte
