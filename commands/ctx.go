@@ -32,8 +32,6 @@ type Ctx struct {
 	LSN uint64
 
 	met     fate
-	script  *script           // that Brief has found
-	brief   bool              // runs on the loop although it is Alone
 	counted bool              // the error that is replied has been counted
 	queue   *queue            // what EXEC runs
 	parent  *Ctx              // of a nested command

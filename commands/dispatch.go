@@ -46,7 +46,7 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	c.Server, c.LSN, c.Keys = s, 0, c.Keys[:0]
 	spec, err := s.resolve(c)
 	c.Spec = spec
-	c.queue, c.emitted, c.met, c.counted, c.script, c.brief = nil, c.emitted[:0], 0, false, nil, false
+	c.queue, c.emitted, c.met, c.counted = nil, c.emitted[:0], 0, false
 	if err != nil {
 		if spec == nil && isHTTP(c.Args[0]) {
 			s.hangUp(c.Client)
@@ -100,10 +100,7 @@ func (s *Server) start(c *Ctx) Outcome {
 		return NeedExclusive // which reads them while it holds the locks
 	case c.needsAll():
 		c.Txn.End() // its keys are in memory, most likely for long enough
-		if c.brief = spec.Brief != nil && spec.Brief(c); !c.brief {
-			return NeedExclusive
-		}
-		s.Store.BeginAll(c.Txn)
+		return NeedExclusive
 	}
 	c.Take()
 	c.Txn.NoTouch = c.noTouch()

@@ -17,7 +17,7 @@ var scriptCommands = []Spec{
 		Name: "EVAL", Group: Scripting, Since: "2.6.0",
 		Summary:    "Runs a Lua script.",
 		Complexity: "Depends on the script that is executed.",
-		Arity:      -3, Flags: evalFlags, Alone: true, Brief: briefEval,
+		Arity:      -3, Flags: evalFlags, Alone: true,
 		Keys: evalKeys, Args: evalArgs("script"),
 		Run: func(c *Ctx) error { return eval(c, false) },
 	},
@@ -25,7 +25,7 @@ var scriptCommands = []Spec{
 		Name: "EVALSHA", Group: Scripting, Since: "2.6.0",
 		Summary:    "Runs a Lua script that the server knows by its SHA1 digest.",
 		Complexity: "Depends on the script that is executed.",
-		Arity:      -3, Flags: evalFlags, Alone: true, Brief: briefSHA,
+		Arity:      -3, Flags: evalFlags, Alone: true,
 		Keys: evalKeys, Args: evalArgs("sha1"),
 		Run: func(c *Ctx) error { return evalSHA(c, false) },
 	},
@@ -33,7 +33,7 @@ var scriptCommands = []Spec{
 		Name: "EVAL_RO", Group: Scripting, Since: "7.0.0",
 		Summary:    "Runs a Lua script that may not write.",
 		Complexity: "Depends on the script that is executed.",
-		Arity:      -3, Flags: evalFlags | ReadOnly, Alone: true, Brief: briefEval,
+		Arity:      -3, Flags: evalFlags | ReadOnly, Alone: true,
 		Keys: evalROKeys, Args: evalArgs("script"),
 		Run: func(c *Ctx) error { return eval(c, true) },
 	},
@@ -41,7 +41,7 @@ var scriptCommands = []Spec{
 		Name: "EVALSHA_RO", Group: Scripting, Since: "7.0.0",
 		Summary:    "Runs a Lua script that may not write and that the server knows by its SHA1 digest.",
 		Complexity: "Depends on the script that is executed.",
-		Arity:      -3, Flags: evalFlags | ReadOnly, Alone: true, Brief: briefSHA,
+		Arity:      -3, Flags: evalFlags | ReadOnly, Alone: true,
 		Keys: evalROKeys, Args: evalArgs("sha1"),
 		Run: func(c *Ctx) error { return evalSHA(c, true) },
 	},
@@ -98,11 +98,9 @@ func eval(c *Ctx, ro bool) error {
 	if err != nil {
 		return err
 	}
-	script := c.script
-	if script == nil {
-		if script, err = c.Server.Scripts.add(string(c.Args[1]), false); err != nil {
-			return err
-		}
+	script, err := c.Server.Scripts.add(string(c.Args[1]), false)
+	if err != nil {
+		return err
 	}
 	return runScript(c, script, keys, ro)
 }
@@ -113,29 +111,11 @@ func evalSHA(c *Ctx, ro bool) error {
 	if err != nil {
 		return err
 	}
-	script := c.script
-	if script == nil {
-		script = c.Server.Scripts.find(string(c.Args[1]))
-	}
+	script := c.Server.Scripts.find(string(c.Args[1]))
 	if script == nil {
 		return errNoScript
 	}
 	return runScript(c, script, keys, ro)
-}
-
-// briefArgs bounds the arguments of a brief call: its script may loop over them.
-const briefArgs = 256
-
-// briefEval says whether EVAL names a known script that is brief.
-func briefEval(c *Ctx) bool {
-	c.script = c.Server.Scripts.find(scripting.SHA1(string(c.Args[1])))
-	return c.script != nil && c.script.brief && len(c.Args) <= briefArgs
-}
-
-// briefSHA says whether EVALSHA names a script that is brief, or none.
-func briefSHA(c *Ctx) bool {
-	c.script = c.Server.Scripts.find(string(c.Args[1]))
-	return c.script == nil || c.script.brief && len(c.Args) <= briefArgs
 }
 
 func runScript(c *Ctx, script *script, keys int, ro bool) error {
@@ -143,7 +123,6 @@ func runScript(c *Ctx, script *script, keys int, ro bool) error {
 	if err != nil {
 		return err
 	}
-	r.Brief = c.brief
 	r.run(errBusyScript, func() { c.Server.Scripts.engine.Eval(script.compiled, &r.Run, c.Out) })
 	return nil
 }

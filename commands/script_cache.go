@@ -14,7 +14,6 @@ import (
 // SCRIPT FLUSH, the server's end, or, if only EVAL named it, until maxEvaluated others have.
 type Scripts struct {
 	engine  *scripting.Engine
-	table   *Table
 	current atomic.Pointer[scriptRun] // nil: none
 
 	mu        sync.Mutex
@@ -36,7 +35,6 @@ type script struct {
 	compiled *scripting.Script
 	flags    scriptFlags
 	strict   bool          // it says its flags
-	brief    bool          // it is, and so is all that it calls
 	node     *list.Element // in Scripts.evaluated
 }
 
@@ -125,8 +123,6 @@ func (s *Scripts) add(source string, loaded bool) (*script, error) {
 		if found, err = compileScript(sha, source); err != nil {
 			return nil, err
 		}
-		commands, brief := found.compiled.Brief()
-		found.brief = brief && s.plain(commands)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,17 +145,6 @@ func (s *Scripts) add(source string, loaded bool) (*script, error) {
 		s.evicted++
 	}
 	return found, nil
-}
-
-// plain says whether all commands of these names need nothing but their keys.
-func (s *Scripts) plain(commands []string) bool {
-	for _, name := range commands {
-		spec := s.table.Lookup([]byte(name))
-		if spec == nil || spec.Run == nil || spec.Roams != nil || spec.exclusive(nil) {
-			return false
-		}
-	}
-	return true
 }
 
 func (s *Scripts) flush() {

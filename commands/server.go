@@ -65,7 +65,7 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 	s.Events.server = s
 	s.PubSub.turned = s.Events.enable
 	store.Listen(s.Events.hear)
-	s.Scripts.engine, s.Scripts.table = s.newEngine(), s.Table
+	s.Scripts.engine = s.newEngine()
 	s.loadLibraries()
 	s.followConfig()
 	return s

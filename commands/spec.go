@@ -20,9 +20,6 @@ type Spec struct {
 	// Alone says that the command runs as an exclusive job, beside the loop and with the
 	// whole keyspace locked.
 	Alone bool
-	// Brief says of a call of such a command that it is so short that the loop itself may
-	// run it, with the whole keyspace locked. nil: of none.
-	Brief func(c *Ctx) bool
 	// Categories are the groups whose ACL categories the command has; nil: its own.
 	Categories []Group
 	Run        func(*Ctx) error

@@ -16,34 +16,27 @@ const (
 )
 
 // compile compiles a program. The error's text is as Lua words it: "name:LINE: what".
-func compile(source, name string) (*lua.FunctionProto, error) {
-	script, err := compileScript(source, name)
-	return script.proto, err
-}
-
-// compileScript is compile for a script, which it also looks through (brief.go).
-func compileScript(source, name string) (script Script, err error) {
+func compile(source, name string) (proto *lua.FunctionProto, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			script, err = Script{}, errors.New(name+":1: program is too large")
+			proto, err = nil, errors.New(name+":1: program is too large")
 		}
 	}()
 	if strings.HasPrefix(source, "\x1b") {
-		return Script{}, errors.New(name + ": bad header in precompiled chunk")
+		return nil, errors.New(name + ": bad header in precompiled chunk")
 	}
 	program, err := parse.Parse(strings.NewReader(source), name)
 	if err != nil {
-		return Script{}, syntaxError(err, source, name)
+		return nil, syntaxError(err, source, name)
 	}
 	if err := rewrite(program); err != nil {
-		return Script{}, err
+		return nil, err
 	}
-	script.commands, script.brief = brief(program)
-	script.proto, err = lua.Compile(program, name)
+	proto, err = lua.Compile(program, name)
 	if err != nil {
-		return Script{}, compileError(err, name)
+		return nil, compileError(err, name)
 	}
-	return script, nil
+	return proto, nil
 }
 
 // syntaxError words what the parser reports as Lua does.

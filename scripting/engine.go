@@ -78,24 +78,17 @@ func New(o Options) *Engine {
 
 // Script is a compiled EVAL script. It never changes.
 type Script struct {
-	proto    *lua.FunctionProto
-	commands []string
-	brief    bool
+	proto *lua.FunctionProto
 }
-
-// Brief says whether the script's text bounds how long it takes beside what it calls, and gives
-// the names of all commands that it may call, in lower case, when it does. Loops over arguments
-// count: their number is the caller's to bound.
-func (s *Script) Brief() (commands []string, ok bool) { return s.commands, s.brief }
 
 // Compile compiles an EVAL script's program, without its shebang line. The error's text is
 // Lua's, "user_script:1: …".
 func Compile(source string) (*Script, error) {
-	script, err := compileScript(source, chunkName)
+	proto, err := compile(source, chunkName)
 	if err != nil {
 		return nil, err
 	}
-	return &script, nil
+	return &Script{proto}, nil
 }
 
 // Run is one execution of a script or function.
@@ -104,8 +97,6 @@ type Run struct {
 	Name string // in errors: the script's SHA1, the function's name
 	Keys [][]byte
 	Args [][]byte
-	// Brief says that the script is, and need not be watched: it can't be killed.
-	Brief bool
 
 	mu     sync.Mutex
 	active *interrupt // of the state that runs it; nil: before and after
@@ -236,9 +227,6 @@ func (r *Run) begin(st *state) error {
 	}
 	r.active = st.interrupt
 	st.random = st.engine.lastRandom()
-	if r.Brief {
-		return nil
-	}
 	limit := uint64(st.engine.o.Memory)
 	r.timer = time.AfterFunc(watchEvery, func() { r.watch(limit) })
 	return nil
@@ -248,9 +236,7 @@ func (r *Run) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.active = nil
-	if r.timer != nil {
-		r.timer.Stop()
-	}
+	r.timer.Stop()
 }
 
 // watch ends the script when the heap has grown by more than limit since the first look.

@@ -70,11 +70,7 @@ func (st *state) release(th *lua.LState) {
 // anything is unwound; nil: nothing is done to it.
 func (st *state) protected(L *lua.LState, fn lua.LValue, args []lua.LValue, raise func(*lua.LState)) (th *lua.LState, fault lua.LValue) {
 	th = st.thread()
-	if st.run != nil && st.run.Brief {
-		th.RemoveContext() // the interpreter is faster without
-	} else {
-		th.SetContext(st.interrupt)
-	}
+	th.SetContext(st.interrupt)
 	th.Panic = raise
 	if raise == nil {
 		th.Panic = throw

@@ -94,22 +94,22 @@ func TestFunctionKill(t *testing.T) {
 	script.expect("-ERR Bad number of keys provided")
 }
 
-// TestScriptsBeside runs scripts, brief ones and others, of many connections at once, with
+// TestScriptsBeside runs scripts of many connections at once, with
 // pipelines: each is atomic, and replies come in order.
 func TestScriptsBeside(t *testing.T) {
 	ts := start(t)
 	const connections, rounds = 8, 40
-	brief := "local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n)"
-	long := "local function f() local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n) end return f()"
+	plain := "local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n)"
+	calling := "local function f() local n = redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], n) return redis.call('GET', KEYS[2]) == tostring(n) end return f()"
 	done := make(chan string, connections)
 	for i := range connections {
 		c := ts.dial()
 		go func() {
 			input := ""
 			for n := range rounds {
-				source := brief
+				source := plain
 				if (n+i)%2 == 0 {
-					source = long
+					source = calling
 				}
 				input += multibulk("EVAL", source, "2", "n", "copy") + multibulk("GET", "n")
 			}
