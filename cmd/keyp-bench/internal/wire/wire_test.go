@@ -118,3 +118,22 @@ func TestClient(t *testing.T) {
 		}
 	}
 }
+
+// TestScanArray: cut anywhere it is incomplete, whole it gives its parts and its length.
+func TestScanArray(t *testing.T) {
+	const whole = "*3\r\n$7\r\nmessage\r\n$-1\r\n:12\r\n"
+	for cut := range len(whole) {
+		if _, n, err := ScanArray(nil, []byte(whole[:cut])); n != 0 || err != nil {
+			t.Fatalf("%q: %d, %v", whole[:cut], n, err)
+		}
+	}
+	parts, n, err := ScanArray(nil, []byte(whole+"+more"))
+	if err != nil || n != len(whole) || len(parts) != 3 || string(parts[0].Text) != "message" || !parts[1].Null || parts[2].Int != 12 {
+		t.Errorf("%v, %d, %v", parts, n, err)
+	}
+	for _, wrong := range []string{"+OK\r\n", "*x\r\n", "*-1\r\n", "*1\r\n*1\r\n"} {
+		if _, _, err := ScanArray(nil, []byte(wrong)); !errors.Is(err, ErrProtocol) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
