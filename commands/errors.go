@@ -90,6 +90,11 @@ func errSubcommand(container string, sub []byte) Error {
 	return Error("ERR unknown subcommand '" + clip(sub, 128) + "'. Try " + container + " HELP.")
 }
 
+// errSubcommandArgs is what Redis says where a subcommand counts its arguments by itself.
+func errSubcommandArgs(container string, sub []byte) Error {
+	return Error("ERR unknown subcommand or wrong number of arguments for '" + clip(sub, 128) + "'. Try " + container + " HELP.")
+}
+
 // clip is what an error quotes of a client's own text: at most n bytes, and in Redis,
 // which writes a C string, nothing from a NUL on.
 func clip(b []byte, n int) string {

@@ -283,7 +283,7 @@ func functionDump(c *Ctx) error {
 
 func functionRestore(c *Ctx) error {
 	if len(c.Args) > 4 {
-		return Error("ERR unknown subcommand or wrong number of arguments for '" + clip(c.Args[1], 128) + "'. Try FUNCTION HELP.")
+		return errSubcommandArgs("FUNCTION", c.Args[1])
 	}
 	flush, replace := false, false
 	if len(c.Args) == 4 {

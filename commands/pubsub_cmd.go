@@ -183,7 +183,7 @@ func (c *Ctx) publish(topic Topic) error {
 
 func (c *Ctx) activeChannels(topic Topic) error {
 	if len(c.Args) > 3 {
-		return errPubSubSyntax(c.Args[1])
+		return errSubcommandArgs("PUBSUB", c.Args[1])
 	}
 	var pattern []byte
 	if len(c.Args) == 3 {
@@ -195,11 +195,6 @@ func (c *Ctx) activeChannels(topic Topic) error {
 		c.Out.BulkString(name)
 	}
 	return nil
-}
-
-// errPubSubSyntax is what Redis says of arguments too many for a subcommand.
-func errPubSubSyntax(sub []byte) Error {
-	return Error("ERR unknown subcommand or wrong number of arguments for '" + clip(sub, 128) + "'. Try PUBSUB HELP.")
 }
 
 func (c *Ctx) countListeners(topic Topic) error {

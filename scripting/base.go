@@ -541,6 +541,9 @@ func (st *state) coResume(L *lua.LState, resume lua.LGFunction) int {
 	st.nested++
 	n := resume(L)
 	st.nested, st.L.G.CurrentThread = depth, current
+	if st.inHost {
+		panic("scripting: the host panicked in a coroutine") // whose end has hidden that
+	}
 	return n
 }
 

@@ -181,9 +181,10 @@ func (st *state) execute(r *Run, fn *lua.LFunction, args []lua.LValue, out *resp
 		st.run = nil
 		return
 	}
+	defer r.end() // also when the host panics
 	th, fault := st.protected(st.L, fn, args, st.raise)
-	why := st.interrupt.Err()
 	r.end()
+	why := st.interrupt.Err()
 	st.engine.keepRandom(st.random)
 	if why != nil {
 		st.broken = true

@@ -314,3 +314,26 @@ func BenchmarkTenCalls(b *testing.B) {
 func BenchmarkLoop(b *testing.B) {
 	benchmark(b, `local s = 0 for i = 1, 10000 do s = s + i % 7 end return s`)
 }
+
+// TestHostPanics: a panic of the host's gets out of the script, whatever that catches, and the
+// engine goes on.
+func TestHostPanics(t *testing.T) {
+	e := testEngine(0)
+	for _, source := range []string{
+		`redis.call("x")`, `pcall(redis.call, "x")`, `pcall(function() redis.pcall("x") end)`,
+		`local f = coroutine.wrap(function() redis.call("x") end) pcall(f) return 1`,
+		`local co = coroutine.create(function() redis.call("x") end) coroutine.resume(co) return 1`,
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: the panic is lost", source)
+				}
+			}()
+			eval(t, e, &host{on: func() { panic("of the host") }}, source, 2)
+		}()
+		if got := eval(t, e, &host{}, `return 1`, 2); got != ":1\r\n" {
+			t.Errorf("after %s: %q", source, got)
+		}
+	}
+}
