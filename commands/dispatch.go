@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"keyp/server/resp"
 	"keyp/storage"
 )
 
@@ -25,8 +26,8 @@ const (
 	// parks until Dispatch, which runs again when one of the keys has changed, says
 	// something else, or until the time is up (GiveUp).
 	Blocked
-	// NeedExclusive: nothing ran. Take is to be called for a Ctx of its own, and RunExclusive
-	// on another goroutine, while the session parks and no other command runs.
+	// NeedExclusive: nothing ran. The session parks, and RunExclusive is to be called for a Ctx
+	// of its own (Renew) while no other command runs.
 	NeedExclusive
 )
 
@@ -102,7 +103,7 @@ func (s *Server) start(c *Ctx) Outcome {
 		c.Txn.End() // its keys are in memory, most likely for long enough
 		return NeedExclusive
 	}
-	c.Take()
+	c.takeQueue()
 	c.Txn.NoTouch = c.noTouch()
 	outcome := s.run(c)
 	c.Txn.Settle()
@@ -124,9 +125,19 @@ func (c *Ctx) needsAll() bool {
 	return c.Spec.Alone || c.Spec.Is(execs) && q != nil && q.alone && !q.failed
 }
 
-// Take gives the command what it takes from its client, which belongs to the loop: EXEC the
+// Renew makes c the context of an exclusive job, for the call in from, which Dispatch has found
+// to need one. c may have been used before.
+func (c *Ctx) Renew(from *Ctx, args [][]byte, out *resp.Writer, txn *storage.Txn) {
+	*c = Ctx{
+		Spec: from.Spec, Args: args, Client: from.Client, Server: from.Server, Out: out, Txn: txn,
+		child: c.child, emitted: c.emitted[:0],
+	}
+	c.takeQueue()
+}
+
+// takeQueue gives the command what it takes from its client, which belongs to the loop: EXEC the
 // transaction.
-func (c *Ctx) Take() {
+func (c *Ctx) takeQueue() {
 	if c.Spec.Is(execs) {
 		c.queue, c.Client.queue = c.Client.queue, nil
 	}

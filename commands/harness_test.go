@@ -154,8 +154,8 @@ func (h *harness) raw(args ...[]byte) []byte {
 		case Blocked:
 			return []byte("+(blocked)\r\n")
 		case NeedExclusive:
-			alone := Ctx{Spec: c.Spec, Args: args, Client: h.client, Out: c.Out, Txn: h.store.NewTxn()}
-			alone.Take()
+			var alone Ctx
+			alone.Renew(c, args, c.Out, h.store.NewTxn())
 			h.server.RunExclusive(&alone, func(fn func()) bool { fn(); return true })
 			alone.RunEmitted()
 			return c.Out.Buf

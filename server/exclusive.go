@@ -25,6 +25,7 @@ import (
 type exclusive struct {
 	job     *job       // that runs; nil: none
 	waiting []*session // for its end, in the order in which they came
+	next    *job       // to be used again
 	txn     *storage.Txn
 	timer   timer
 	work    chan *job     // to a goroutine of its own, for jobs that do not begin in a turn
@@ -32,6 +33,7 @@ type exclusive struct {
 
 	mu    sync.Mutex
 	here  *job          // that runs on the loop's goroutine
+	count int           // of such jobs
 	armed bool          // a watcher looks after it
 	arm   chan struct{} // has the watcher begin
 }
@@ -52,12 +54,13 @@ func (l *loop) runAlone(s *session) {
 		go l.workAlone()
 		go l.watchHere()
 	}
-	j := &job{s: s}
-	j.out.Proto = s.client.Proto
-	j.ctx = commands.Ctx{
-		Spec: l.ctx.Spec, Args: s.args, Client: &s.client, Server: l.srv, Out: &j.out, Txn: x.txn,
+	j := x.next
+	if x.next = nil; j == nil {
+		j = &job{}
 	}
-	j.ctx.Take()
+	j.s = s
+	j.out.Proto = s.client.Proto
+	j.ctx.Renew(&l.ctx, s.args, &j.out, x.txn)
 	l.exec.jobs++
 	x.job = j
 	if l.serving {
@@ -74,6 +77,7 @@ func (l *loop) runHere(j *job) {
 	x := &l.alone
 	x.mu.Lock()
 	x.here = j
+	x.count++
 	wake := !x.armed
 	x.armed = true
 	x.mu.Unlock()
@@ -95,6 +99,11 @@ func (l *loop) runHere(j *job) {
 	}
 	l.endAlone(j)
 	l.mono = l.o.Clock.Mono()
+	if j.s = nil; len(j.out.Buf) > pooledBuffer {
+		j.out.Buf = nil // the session may have taken it
+	}
+	j.out.Truncate(0)
+	x.next = j
 }
 
 // watchHere is the goroutine that looks after jobs on the loop's goroutine.
@@ -106,7 +115,7 @@ func (l *loop) watchHere() {
 		case <-x.gone:
 			return
 		}
-		var seen *job
+		seen := 0
 		for idle := 0; idle < hereIdle; {
 			time.Sleep(hereTime)
 			x.mu.Lock()
@@ -115,12 +124,12 @@ func (l *loop) watchHere() {
 				if idle++; idle == hereIdle {
 					x.armed = false
 				}
-			case x.here == seen:
+			case x.count == seen:
+				x.here.moved = true
 				x.here = nil
-				seen.moved = true
 				go l.cycle(true)
 			default:
-				seen, idle = x.here, 0
+				seen, idle = x.count, 0
 			}
 			x.mu.Unlock()
 		}
