@@ -86,7 +86,9 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 				h.alter(k, func(r []byte) []byte { r[len(r)-1] ^= 0x10; return r })
 			}
 			var got error
-			h.s.load(load{[]Key{k}, func(err error) { got = err }})
+			for _, slow := range h.s.loadBatch([]load{{[]Key{k}, func(err error) { got = err }}}) {
+				h.s.load(slow)
+			}
 			if !errors.Is(got, ErrCorrupt) {
 				t.Fatalf("loading gave %v, want ErrCorrupt", got)
 			}

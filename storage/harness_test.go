@@ -125,7 +125,9 @@ func (h *harness) doAll(fn func(*Txn)) {
 
 func (h *harness) load(keys []Key) {
 	var got error
-	h.s.load(load{keys, func(err error) { got = err }})
+	for _, slow := range h.s.loadBatch([]load{{keys, func(err error) { got = err }}}) {
+		h.s.load(slow)
+	}
 	if got != nil {
 		h.t.Fatalf("load: %v", got)
 	}

@@ -90,3 +90,50 @@ func TestLoadSlotInFlux(t *testing.T) {
 	h.check()
 	_ = h.s.Close(false)
 }
+
+// TestLoadsAtOnce: many requests at once are all answered, those of one batch with a large
+// value or a damaged one among them; and none after Close waits for ever.
+func TestLoadsAtOnce(t *testing.T) {
+	h := newHarness(t)
+	large := h.s.Key(0, []byte("large"))
+	h.fields(large, 2000, 100_000)
+	wants := [][]Key{{large}}
+	for i := range 500 {
+		k, missing := h.s.Key(0, fmt.Appendf(nil, "k%d", i)), h.s.Key(i%2, fmt.Appendf(nil, "none%d", i))
+		h.do(func(x *Txn) { x.SetString(k, k.Name, 0, Event{}) }, k)
+		wants = append(wants, []Key{k}, []Key{missing}, []Key{k, missing, large})
+	}
+	h.reopen()
+	h.evict()
+	for range loadWorkers {
+		h.s.goBackground(h.s.loadLoop)
+	}
+	done := make(chan error, len(wants))
+	for _, keys := range wants {
+		h.s.Load(keys, func(err error) { done <- err })
+	}
+	for range wants {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, keys := range wants {
+		if !h.s.Begin(h.txn, keys) {
+			t.Fatalf("%q is not in memory", keys[0].Name)
+		}
+		for _, k := range keys {
+			if _, ok := h.txn.Peek(k); ok != (k.Name[0] != 'n') {
+				t.Errorf("%q is there: %v", k.Name, ok)
+			}
+		}
+		h.txn.End()
+	}
+	h.check()
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	h.s.Load([]Key{large}, func(err error) { done <- err })
+	if err := <-done; err != ErrClosed {
+		t.Errorf("after Close a load gives %v", err)
+	}
+}

@@ -209,7 +209,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.diskReserve.Store(o.DiskReserve)
 	s.reapLooks = reapLooks
 	s.window.init(s)
-	s.loads.init()
+	s.loads.init(s.quit)
 	s.checkpointer.init()
 	rec, err := s.recover()
 	if err != nil {

@@ -1,0 +1,244 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// loads is the queue of keys that sessions wait for. A worker takes several requests at a
+// time, whose keys it reads in one transaction; another one is woken only for what is more
+// than those at it will take next. So while many wait, few threads have to be woken.
+type loads struct {
+	mu     sync.Mutex
+	more   sync.Cond
+	queue  []load
+	idle   int // workers that wait
+	busy   int // workers that take from the queue, or are about to
+	closed bool
+
+	// stretch is how many elements are read in one transaction at least, stretchTime how
+	// long it goes on with that.
+	stretch     int
+	stretchTime time.Duration
+	onStretch   func() // of tests: after each stretch
+}
+
+type load struct {
+	keys []Key
+	done func(error)
+}
+
+const (
+	loadWorkers = 4
+	// loadBatch is how many requests a worker takes at a time.
+	loadBatch = 8
+
+	stretchSize = 1024
+	stretchTime = 5 * time.Millisecond
+)
+
+func (l *loads) init(quit context.Context) {
+	l.more.L = &l.mu
+	l.stretch, l.stretchTime = stretchSize, stretchTime
+	context.AfterFunc(quit, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.closed = true
+		l.more.Broadcast()
+	})
+}
+
+// Load brings keys into memory, or the knowledge that they do not exist, and then
+// calls done, on another goroutine. The error is about the data file: a record that is
+// corrupt is never served. Names are copied. After Close done gets ErrClosed.
+func (s *Store) Load(keys []Key, done func(error)) {
+	req := load{make([]Key, len(keys)), done}
+	for i, k := range keys {
+		k.Name = append([]byte(nil), k.Name...)
+		req.keys[i] = k
+	}
+	l := &s.loads
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		go done(ErrClosed)
+		return
+	}
+	l.queue = append(l.queue, req)
+	l.call()
+}
+
+// call wakes a worker if the queue is longer than those at it will take next.
+func (l *loads) call() {
+	if l.idle > 0 && len(l.queue) > l.busy*loadBatch {
+		l.idle--
+		l.busy++
+		l.more.Signal()
+	}
+}
+
+// take waits for requests; none mean that the store closes, and what is left in the queue
+// is answered. It is called by a worker that counts as busy.
+func (l *loads) take(batch []load) []load {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) == 0 && !l.closed {
+		l.busy--
+		l.idle++
+		l.more.Wait()
+	}
+	if l.closed {
+		for _, req := range l.queue {
+			go req.done(ErrClosed)
+		}
+		l.queue = nil
+		return nil
+	}
+	n := min(len(l.queue), loadBatch)
+	batch = append(batch, l.queue[:n]...)
+	left := copy(l.queue, l.queue[n:])
+	clear(l.queue[left:])
+	l.queue = l.queue[:left]
+	return batch
+}
+
+// turn notes that a worker begins or ends to be busy.
+func (l *loads) turn(by int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy += by
+	l.call()
+}
+
+func (s *Store) loadLoop() {
+	s.loads.turn(1)
+	for {
+		batch := s.loads.take(nil)
+		if batch == nil {
+			return
+		}
+		slow := s.loadBatch(batch)
+		if len(slow) == 0 {
+			continue
+		}
+		s.loads.turn(-1) // others are not to wait for a large value
+		for _, req := range slow {
+			s.load(req)
+		}
+		s.loads.turn(1)
+	}
+}
+
+// load brings the keys of a request one by one.
+func (s *Store) load(req load) {
+	var err error
+	for _, k := range req.keys {
+		if err = s.loadKey(k); err != nil {
+			s.loadFailed(k, err)
+			break
+		}
+	}
+	req.done(err)
+}
+
+func (s *Store) loadFailed(k Key, err error) {
+	s.stats.LoadErrors.Add(1)
+	s.options.Logger.Error("a key could not be read from the data file", "key", clip(k.Name), "error", err)
+}
+
+// cold is a key of a batch that was not in memory when that was looked at.
+type cold struct {
+	k     Key
+	req   int // whose key it is
+	p     *part
+	epoch uint32
+	at    []byte
+	found bool
+	read  bool // got is what the file has, if found
+	got   resident
+}
+
+// loadBatch brings the keys of requests in one transaction, as far as that is soon done,
+// and returns the requests that it is not done with: whatever is large, due, or in any way
+// amiss is left to load.
+func (s *Store) loadBatch(batch []load) (slow []load) {
+	undone := make([]bool, len(batch))
+	var keys []cold
+	for i, req := range batch {
+		for _, k := range req.keys {
+			sh := s.shards[s.shardOf(k.Slot)]
+			sh.mu.Lock()
+			if !s.resident(k) {
+				p := sh.parts[k.DB]
+				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch, at: diskKey(nil, p.space, k)})
+			} else if s.overdue(k, s.now()) {
+				undone[i] = true
+			}
+			sh.mu.Unlock()
+		}
+	}
+	if len(keys) > 0 {
+		s.readBatch(keys)
+	}
+	for i := range keys {
+		if c := &keys[i]; !c.read || !s.learnCold(c) {
+			undone[c.req] = true
+		}
+	}
+	for i, req := range batch {
+		if undone[i] {
+			slow = append(slow, req)
+		} else {
+			req.done(nil)
+		}
+	}
+	return slow
+}
+
+// readBatch reads what the file has of keys; of some it may not, and says so in read.
+func (s *Store) readBatch(keys []cold) {
+	err := s.view(func(tx *bolt.Tx) error {
+		cursor := tx.Bucket(bucketValues).Cursor()
+		for i := range keys {
+			c := &keys[i]
+			at, record := cursor.Seek(c.at)
+			if !bytes.Equal(at, c.at) {
+				c.read = true
+				continue
+			}
+			im, err := parseImage(c.at, record)
+			if err != nil || !im.inline {
+				continue
+			}
+			if c.got, err = im.resident(tx); err == nil {
+				s.reportBadTime(&im)
+				c.found, c.read = true, true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		for i := range keys {
+			keys[i].read = false
+		}
+	}
+	s.stats.Loads.Add(int64(len(keys)))
+}
+
+// learnCold puts what was read of a key into memory, unless what was read may be old.
+func (s *Store) learnCold(c *cold) bool {
+	sh := c.p.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.parts[c.k.DB] != c.p || c.p.slot(c.k).epoch != c.epoch {
+		return false
+	}
+	if c.p.find(c.p.slot(c.k), c.k) == nil {
+		c.p.learn(c.k, c.got, c.found)
+	}
+	return true
+}
