@@ -14,7 +14,7 @@ const (
 	// pooledReaders and pooledInput bound the readers that wait, in number and in
 	// bytes of buffer. Sessions take turns with the same one, unless they keep theirs
 	// because a command is incomplete.
-	pooledReaders = 16
+	pooledReaders = 32
 	pooledInput   = 256 << 10
 )
 
