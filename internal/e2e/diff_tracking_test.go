@@ -46,8 +46,8 @@ type trackClient struct {
 	ids        [2]string
 	proto      int
 	subscribed bool
-	noLoop     bool      // ever
-	early      [2]string // messages that stood before the reply
+	noLoop     bool        // ever
+	early      [2][]string // messages that stood before the reply
 }
 
 func newTrackRun(t *testing.T, s *both, g *gen) *trackRun {
@@ -92,6 +92,15 @@ func (r *trackRun) step() error {
 	if c.subscribed {
 		return nil // it only listens
 	}
+	if c.proto == 2 && !c.noLoop && r.chance(15) {
+		// Each read is of all keys: before 7.2 it counts as one of all that the script declares.
+		script := "local all = {redis.call('get', KEYS[1]), redis.call('mget', KEYS[2], KEYS[1])} " +
+			r.from("", "redis.call('set', KEYS[2], 'v') ", "redis.call('del', KEYS[1], KEYS[2]) all[1] = redis.call('exists', KEYS[1], KEYS[2]) ") + "return all"
+		if err := r.do(n, []string{r.from("EVAL", "EVAL_RO"), script, "2", r.from("a", "aa", "b"), r.from("ab", "bb", "c")}); err != nil {
+			return err
+		}
+		return r.listen()
+	}
 	if c.proto == 2 && r.chance(15) { // before 7.2 messages stand amid the replies of RESP3
 		return r.transaction(n)
 	}
@@ -135,7 +144,9 @@ func (r *trackRun) do(n int, args []string) error {
 			return err
 		}
 		for replies[side].raw == "" || replies[side].kind == '>' {
-			c.early[side] += replies[side].raw // before 7.2 messages stand before the reply
+			if replies[side].raw != "" {
+				c.early[side] = append(c.early[side], replies[side].raw) // before 7.2 messages stand before the reply
+			}
 			reply, err := w.receive()
 			if err != nil {
 				return err
@@ -159,14 +170,18 @@ func (r *trackRun) listen() error {
 	for n, c := range r.clients {
 		var sent [2]string
 		for side, w := range c.sides() {
-			text, err := pushed(w, c.subscribed)
+			list, err := pushed(w, c.subscribed)
 			if err != nil {
 				return err
 			}
-			text, c.early[side] = c.early[side]+text, ""
-			// The null of a flush is that of the protocol which the tracking client speaks.
-			text = strings.ReplaceAll(text, "invalidate\r\n$-1\r\n", "invalidate\r\n_\r\n")
-			sent[side] = r.unnumbered(text, side)
+			list, c.early[side] = append(c.early[side], list...), nil
+			for i := range list {
+				// The null of a flush is that of the protocol which the tracking client speaks.
+				list[i] = strings.ReplaceAll(r.unnumbered(list[i], side), "invalidate\r\n$-1\r\n", "invalidate\r\n_\r\n")
+			}
+			// Of one command's messages those to whom the client has named come later in Redis.
+			slices.Sort(list)
+			sent[side] = strings.Join(list, "")
 		}
 		if sent[0] != sent[1] {
 			return fmt.Errorf("%d is sent\nkeyp  %q\nredis %q", n, sent[0], sent[1])
@@ -187,20 +202,16 @@ func (r *trackRun) unnumbered(text string, side int) string {
 }
 
 // pushed gives the messages that are there, up to the reply to a PING.
-func pushed(w *wire, subscribed bool) (string, error) {
+func pushed(w *wire, subscribed bool) (list []string, err error) {
 	if err := w.send(encode("PING", "end")); err != nil {
-		return "", err
+		return nil, err
 	}
-	var all strings.Builder
 	for {
 		r, err := w.receive()
-		if err != nil {
-			return "", err
+		if err != nil || r.text == "end" || subscribed && len(r.items) == 2 && r.items[1].text == "end" {
+			return list, err
 		}
-		if r.text == "end" || subscribed && len(r.items) == 2 && r.items[1].text == "end" {
-			return all.String(), nil
-		}
-		all.WriteString(r.raw)
+		list = append(list, r.raw)
 	}
 }
 
@@ -332,11 +343,11 @@ func TestDiffMonitor(t *testing.T) {
 		}
 	}
 	show := func(w *wire) (list []string) {
-		text, err := pushed(w, false)
+		lines, err := pushed(w, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(text) {
+		for _, line := range lines {
 			from, command, _ := strings.Cut(strings.TrimSpace(line), "] ")
 			_, db, _ := strings.Cut(from, "[")
 			db, _, _ = strings.Cut(db, " ")
@@ -354,6 +365,12 @@ func TestDiffMonitor(t *testing.T) {
 		{"KEYS", "*"}, {"SCAN", "0"}, {"RANDOMKEY"}, {"DBSIZE"}, {"ECHO", ""}, {"TIME"}, {"LASTSAVE"}, {"ROLE"}, {"OBJECT", "ENCODING", "n"}, {"FLUSHALL"},
 		{"MULTI"}, {"SET", "k", "1"}, {"BLPOP", "l", "0"}, {"CONFIG", "GET", "save"}, {"MONITOR"}, {"GET"}, {"EXEC"},
 		{"MULTI"}, {"SET", "k", "1"}, {"SELECT", "1"}, {"BLPOP", "l", "0"}, {"CONFIG", "GET", "save"}, {"MONITOR"}, {"KEYS", "*"}, {"EXEC"},
+		{"EVAL", "redis.call('set', KEYS[1], 'x') redis.pcall('incr', KEYS[1]) redis.call('select', 3) return redis.call('get', 'k')", "1", "k"},
+		{"EVAL", "return redis.call('none')", "0"}, {"EVAL", "return", "x"}, {"EVAL_RO", "return redis.call('get', 'k')", "0"},
+		{"EVALSHA", strings.Repeat("f", 40), "0"}, {"SCRIPT", "LOAD", "return redis.call('ping')"}, {"EVALSHA", "f0f2b7d5a7e6e5ab9b6f0a1d4a0b3b3f9a8e9a6d", "0"},
+		{"FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(keys) return redis.call('get', keys[1]) end)"},
+		{"FCALL", "f", "1", "k"}, {"FCALL", "g", "0"}, {"FUNCTION", "LIST"}, {"FUNCTION", "FLUSH"}, {"SCRIPT", "FLUSH"},
+		{"MULTI"}, {"SET", "k", "1"}, {"EVAL", "return redis.call('get', 'k')", "0"}, {"GET", "k"}, {"EXEC"},
 		{"MULTI"}, {"GET", "k"}, {"DISCARD"}, {"WATCH", "k"}, {"UNWATCH"}, {"RESET"}, {"PING"}, {"MONITOR", "x"},
 	} {
 		for _, w := range []*wire{c.keyp, c.redis} {
