@@ -182,8 +182,8 @@ func TestBounds(t *testing.T) {
 		{"unpack", `return unpack({}, 1, 1e8)`, "too many results to unpack"},
 		{"deep JSON", `cjson.decode_max_depth(2^31-1) return cjson.decode(("["):rep(5e6))`, "nested data structures"},
 		{"deep MessagePack", `return cmsgpack.unpack(("\145"):rep(5e6))`, "Bad data format"},
-		{"deep program", `return loadstring("return " .. ("("):rep(1e5) .. "1" .. (")"):rep(1e5))`, ""},
-		{"deep program of tables", `return select(2, loadstring("return " .. ("{"):rep(1e5) .. ("}"):rep(1e5)))`, "too many syntax levels"},
+		{"deep program", `return loadstring("return " .. ("("):rep(1e4) .. "1" .. (")"):rep(1e4))`, ""},
+		{"deep program of tables", `return select(2, loadstring("return " .. ("{"):rep(1e4) .. ("}"):rep(1e4)))`, "too many syntax levels"},
 	}
 	for _, tt := range tests {
 		got := eval(t, e, h, tt.script, 2)
