@@ -126,7 +126,7 @@ func (t *Txn) settle(w opened) {
 	}
 	w.o.state &^= stateOpen
 	p.recount(sl, c, w.o)
-	t.wrotePut(p, *c)
+	t.wrotePut(p, sl, *c)
 	if w.o.val.Len() == 0 {
 		ev := Deleted
 		if w.made {
@@ -422,7 +422,7 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	})
 	t.s.stats.ExpiredElements.Add(int64(n))
 	p.recount(sl, c, o)
-	t.wrotePut(p, *c)
+	t.wrotePut(p, sl, *c)
 	if n > 0 {
 		t.Notify(k, elementsExpired(o.val.Type()))
 	}

@@ -86,7 +86,7 @@ func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uin
 	c = p.putObject(t, sl, c, k, o, deadline)
 	p.setHeader(*c, deadline, created, access)
 	t.logObject(p, o, deadline, created)
-	t.wrotePut(p, *c)
+	t.wrotePut(p, sl, *c)
 }
 
 // mark adds flags to a live key.
@@ -104,7 +104,7 @@ func (t *Txn) carry(from, to Key) {
 	moved := p.unlink(t, from)
 	t.gone = append(t.gone, p.slot(from))
 	moved.id, moved.state, moved.side = t.s.generation.Add(1), 0, nil
-	t.wrotePut(q, *q.adopt(t, to, moved, moved.deadline))
+	t.wrotePut(q, q.slot(to), *q.adopt(t, to, moved, moved.deadline))
 	t.logObject(q, moved, moved.deadline, moved.created)
 }
 
@@ -130,7 +130,7 @@ func (t *Txn) link(from, to Key) {
 	t.buf = appendDeadline(t.buf, o.deadline, o.created)
 	moved := p.unlink(t, from)
 	t.gone = append(t.gone, p.slot(from))
-	t.wrotePut(q, *q.adopt(t, to, moved, moved.deadline))
+	t.wrotePut(q, q.slot(to), *q.adopt(t, to, moved, moved.deadline))
 	t.s.checkpointer.arrived(q, moved)
 }
 

@@ -78,6 +78,7 @@ type slabs struct {
 	partial [len(classes)]int32 // per class: first chunk with room, or -1
 	live    int64               // bytes in live blocks
 	held    int64               // bytes in chunks
+	emptied uint32              // how many chunks have lost their last block: others may be there now
 }
 
 const (
@@ -186,6 +187,7 @@ func (s *slabs) release(ref uint32) {
 		c.page.free()
 		*c = chunk{}
 		s.holes = append(s.holes, at)
+		s.emptied++
 	case !c.listed:
 		s.list(at)
 	}

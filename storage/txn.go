@@ -47,8 +47,22 @@ type Txn struct {
 
 // touched is a key that the batch's LSN has to be noted for.
 type touched struct {
-	p *part
-	c cell
+	p       *part
+	sl      *slot
+	c       cell
+	emptied uint32 // slabs.emptied when the key was written
+}
+
+// stale says that the key has been removed or moved in memory since, and its place may be in
+// the midst of something else.
+func (w *touched) stale() bool {
+	if w.emptied == w.p.slabs.emptied {
+		return false
+	}
+	c, _ := w.sl.table.find(uint64(w.c), func(c cell) bool {
+		return c.ref() == w.c.ref() && c.is(cellObj) == w.c.is(cellObj)
+	})
+	return c == nil
 }
 
 // NewTxn makes a transaction for a goroutine to reuse.
@@ -144,12 +158,13 @@ func (t *Txn) End() uint64 {
 
 // stamp notes the batch's LSN wherever a later look-up will want it.
 func (t *Txn) stamp(lsn uint64) {
-	for _, w := range t.wrote {
+	for i := range t.wrote {
+		w := &t.wrote[i]
 		if w.c.is(cellObj) {
 			if o := w.p.objects.at(w.c.ref()); o != nil {
 				o.lsn = lsn
 			}
-		} else if w.p.slabs.chunks[w.c.ref()>>chunkBits].mem != nil { // nil: removed again by this transaction
+		} else if !w.stale() && w.p.slabs.chunks[w.c.ref()>>chunkBits].mem != nil { // nil: removed again by this transaction
 			w.p.slabs.at(w.c.ref()).setLSN(lsn)
 		}
 	}
@@ -302,7 +317,9 @@ func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
 	t.cost += recordCost[tag]
 }
 
-func (t *Txn) wrotePut(p *part, c cell) { t.wrote = append(t.wrote, touched{p, c}) }
+func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
+	t.wrote = append(t.wrote, touched{p, sl, c, p.slabs.emptied})
+}
 
 // Get finds a live key and marks it as accessed. A missing or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
@@ -351,7 +368,7 @@ func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 		t.logObject(p, o, deadline, created)
 	}
 	p.setHeader(*c, deadline, created, access)
-	t.wrotePut(p, *c)
+	t.wrotePut(p, sl, *c)
 }
 
 // written is the access word of a key that a command writes.
@@ -548,7 +565,7 @@ func (t *Txn) SetDeadline(k Key, deadline int64, ev Event) bool {
 	p.setDeadline(t, sl, c, deadline, created)
 	t.keyRecord(recDeadline, p, k.Name)
 	t.buf = appendDeadline(t.buf, deadline, created)
-	t.wrotePut(p, *c)
+	t.wrotePut(p, sl, *c)
 	t.Notify(k, ev)
 	return true
 }
@@ -599,7 +616,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			}
 			o.access = t.s.accessed(o.access, t.now)
 			o.flags |= flagRaw
-			t.wrotePut(p, *c)
+			t.wrotePut(p, sl, *c)
 			t.Notify(k, ev)
 			return len(o.val.(*object.String).Data)
 		}

@@ -1,0 +1,48 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
+
+// TestStampAfterMoves: a transaction that writes many keys, which then move or go so that the
+// chunks of their blocks serve blocks of other sizes, notes its LSN only where the keys are.
+func TestStampAfterMoves(t *testing.T) {
+	h := newHarness(t)
+	const keys, rounds = 8, 6
+	h.doAll(func(x *Txn) {
+		for round := range rounds {
+			for i := range keys * 60 {
+				h.put(x, fmt.Sprint("k", i), 20+round*37)
+			}
+			for i := range keys * 60 {
+				x.Delete(h.s.Key(0, fmt.Append(nil, "k", i)), Deleted)
+			}
+		}
+		for i := range keys * 60 {
+			h.put(x, fmt.Sprint("last", i), 900)
+		}
+	})
+	h.doAll(func(x *Txn) {
+		for i := range keys * 60 {
+			item, ok := x.Get(h.s.Key(0, fmt.Append(nil, "last", i)))
+			if value, err := item.String(); !ok || err != nil || !bytes.Equal(value, bytes.Repeat([]byte("x"), 900)) {
+				t.Fatalf("last%d: %q, %v", i, value, err)
+			}
+			if item.b.lsn() == 0 {
+				t.Fatalf("last%d has no LSN", i)
+			}
+		}
+	})
+	if err := h.s.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *harness) put(x *Txn, key string, size int) {
+	x.SetString(h.s.Key(0, []byte(key)), bytes.Repeat([]byte("x"), size), 0, Event{})
+}
