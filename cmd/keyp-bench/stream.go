@@ -96,6 +96,9 @@ func (b *bench) stream(ctx context.Context, s shape, targets []*target) error {
 		for _, side := range b.order(round) {
 			b.progress.begin(fmt.Sprintf("%s, %s, round %d/%d", s, targets[side].name, round+1, b.rounds))
 			err := attempt(side, round, func(t *target) error {
+				if err := b.refill(ctx, s, t, size); err != nil {
+					return err
+				}
 				m, err := b.load(ctx, s, t, size)
 				if err == nil {
 					b.report.addFailure(s, t.name, round, m.Errors, m.first)
@@ -114,8 +117,23 @@ func (b *bench) stream(ctx context.Context, s shape, targets []*target) error {
 // probe finds the rate of a stream, roughly.
 func (b *bench) probe(ctx context.Context, s shape, t *target) (float64, error) {
 	n := min(max(probePerClient*s.clients, probeLeast), probeMost) * s.pipeline
-	m, err := b.load(ctx, s, t, runSize{requests: int64(n), duration: s.duration})
+	size := runSize{requests: int64(n), duration: s.duration}
+	if err := b.refill(ctx, s, t, size); err != nil {
+		return 0, err
+	}
+	m, err := b.load(ctx, s, t, size)
 	return m.OpsPerSec, err
+}
+
+// refill puts in place what a load of that size takes away, so that it never finds nothing.
+func (b *bench) refill(ctx context.Context, s shape, t *target, size runSize) error {
+	if s.fill.test == "" || size.requests == 0 {
+		return nil
+	}
+	s.bench, s.pipeline = []string{"-t", s.fill.test}, burstPipeline
+	size.requests *= s.fill.times
+	_, err := b.loadRedisBenchmark(ctx, s, t, size)
+	return err
 }
 
 // loadFor runs one stream for its duration, or -n requests.

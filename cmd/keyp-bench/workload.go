@@ -32,6 +32,7 @@ type workload struct {
 
 	// Of a stream of requests.
 	requests
+	fill      fill             // before each measurement
 	pipelined bool             // measured at each --pipeline, otherwise at 1
 	clients   func(config) int // nil: --clients
 
@@ -95,10 +96,19 @@ func typeWorkloads(names ...string) []workload {
 	for _, name := range names {
 		all = append(all, workload{
 			name: name, group: types, pipelined: true,
-			summary: "redis-benchmark's test", requests: requests{bench: []string{"-t", name}},
+			summary: "redis-benchmark's test", requests: requests{bench: []string{"-t", name}}, fill: fills[name],
 		})
 	}
 	return all
+}
+
+// fills say what puts in place what a test of redis-benchmark takes away: which test, and
+// how many requests for one that takes. Members are random, so some come twice.
+var fills = map[string]fill{"lpop": {"lpush", 1}, "rpop": {"lpush", 1}, "spop": {"sadd", 2}, "zpopmin": {"zadd", 2}}
+
+type fill struct {
+	test  string
+	times int64
 }
 
 var slowWorkloads = []workload{
