@@ -313,15 +313,18 @@ func TestRandomMembersProperty(t *testing.T) {
 
 // replied gives the items of a flat reply as render writes it.
 func replied(text string) []string {
-	text = strings.Trim(strings.TrimPrefix(text, "~"), "[]")
-	if text == "" {
-		return nil
-	}
-	items := strings.Split(text, ", ")
-	for i := range items {
-		if s, err := strconv.Unquote(items[i]); err == nil {
-			items[i] = s
+	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "~"), "["), "]")
+	var items []string
+	for text != "" {
+		item, err := strconv.QuotedPrefix(text) // a string may have a comma in it
+		if err != nil {
+			item, _, _ = strings.Cut(text, ", ")
 		}
+		text = strings.TrimPrefix(text[len(item):], ", ")
+		if s, err := strconv.Unquote(item); err == nil {
+			item = s
+		}
+		items = append(items, item)
 	}
 	return items
 }
