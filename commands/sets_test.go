@@ -311,16 +311,16 @@ func TestRandomMembersProperty(t *testing.T) {
 	})
 }
 
-// replied gives the items of a flat reply as render writes it.
+// replied gives the items of a reply as render writes it, without what nests them.
 func replied(text string) []string {
-	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "~"), "["), "]")
+	const frame = "~[], "
 	var items []string
-	for text != "" {
-		item, err := strconv.QuotedPrefix(text) // a string may have a comma in it
+	for text = strings.TrimLeft(text, frame); text != ""; text = strings.TrimLeft(text, frame) {
+		item, err := strconv.QuotedPrefix(text) // a string may have any of them in it
 		if err != nil {
-			item, _, _ = strings.Cut(text, ", ")
+			item = text[:strings.IndexAny(text+"]", frame)]
 		}
-		text = strings.TrimPrefix(text[len(item):], ", ")
+		text = text[len(item):]
 		if s, err := strconv.Unquote(item); err == nil {
 			item = s
 		}
