@@ -211,6 +211,12 @@ func (s *Store) copyRest(b *cpBatch) error {
 	return nil
 }
 
+// portionShare is the part of a batch's bytes that one with portions has at most. Its elements
+// stand side by side on disk, and bbolt keeps what it puts between two keys in one slice until
+// the commit: as that grows to megabytes the runtime copies it without interruption, and a
+// collection that begins has everybody wait.
+const portionShare = 8
+
 func (s *Store) portionDone(b *cpBatch) error {
 	if s.checkpointer.onPortion != nil {
 		if err := s.checkpointer.onPortion(); err != nil {
@@ -218,7 +224,7 @@ func (s *Store) portionDone(b *cpBatch) error {
 			return err
 		}
 	}
-	if b.arena.bytes >= s.checkpointer.batchBytes {
+	if b.arena.bytes >= s.checkpointer.batchBytes/portionShare {
 		return s.commitBatch(b)
 	}
 	return nil
