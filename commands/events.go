@@ -112,6 +112,10 @@ func (e *Events) take() bool {
 }
 
 func (e *Events) publish(h *storage.Happened) {
+	if h.Tell != nil {
+		h.Tell(h.LSN)
+		return
+	}
 	if e.publishing&storage.EventKeyspace != 0 {
 		e.send("__keyspace@", h.DB, h.Key, []byte(h.Name), h.LSN)
 	}

@@ -175,7 +175,12 @@ func (c *Ctx) publish(topic Topic) error {
 	list, n := c.Server.PubSub.receivers(topic, c.Arg(1))
 	if n > 0 {
 		channel, message := bytes.Clone(c.Arg(1)), bytes.Clone(c.Arg(2))
-		c.Emit(func(lsn uint64) { c.Server.publish(list, topic, channel, message, lsn) })
+		publish := func(lsn uint64) { c.Server.publish(list, topic, channel, message, lsn) }
+		if c.parent == nil {
+			c.Emit(publish)
+		} else { // among what the commands around it raise
+			c.Txn.Among(publish)
+		}
 	}
 	c.Out.Int(int64(n))
 	return nil

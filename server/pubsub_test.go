@@ -188,22 +188,30 @@ func TestSubscribersAreNotIdle(t *testing.T) {
 	})
 }
 
-// TestScriptsPublish: from their own goroutine, while others come and go; what they publish
-// and the events of what they write come when they have ended.
+// TestScriptsPublish: while others come and go, some for so long that the loop moves to another
+// goroutine. What scripts publish comes in its place among the events of what they write.
 func TestScriptsPublish(t *testing.T) {
 	ts := start(t, "notify-keyspace-events=E$")
 	l, c, other := ts.dial(), ts.dial(), ts.dial()
 	l.send("SUBSCRIBE a __keyevent@0__:set\n")
 	l.expect("*3 subscribe a :1", "*3 subscribe __keyevent@0__:set :2")
 	const rounds = 100
-	script := multibulk("EVAL", "redis.call('SET', 'k', ARGV[1]); return redis.call('PUBLISH', 'a', ARGV[1])", "0", "x")
-	for range rounds {
-		c.raw(script)
+	const script = `redis.call('SET', 'k', ARGV[1])
+		local n = redis.call('PUBLISH', 'a', ARGV[1])
+		redis.call('SET', 'l', ARGV[1])
+		for i = 1, tonumber(ARGV[2]) do end
+		return n`
+	for i := range rounds {
+		turns := "0"
+		if i%10 == 0 {
+			turns = "500000"
+		}
+		c.raw(multibulk("EVAL", script, "0", "x", turns))
 		other.send("SUBSCRIBE b\nPSUBSCRIBE b*\nUNSUBSCRIBE\nPUNSUBSCRIBE\n")
 	}
 	for range rounds {
 		c.expect(":1")
-		l.expect("*3 message a x", "*3 message __keyevent@0__:set k")
+		l.expect("*3 message __keyevent@0__:set k", "*3 message a x", "*3 message __keyevent@0__:set l")
 		other.expect("*3 subscribe b :1", "*3 psubscribe b* :2", "*3 unsubscribe b :1", "*3 punsubscribe b* :0")
 	}
 }

@@ -56,9 +56,13 @@ func elementsExpired(t object.Type) Event {
 
 // Happened is an event with its key. LSN is when it becomes durable: under
 // appendfsync always nobody may hear of it before.
+//
+// One with Tell is no event: Tell is what the transaction was asked to have done between its
+// events (see Among).
 type Happened struct {
 	Event
-	DB  int
-	Key []byte // not to be changed
-	LSN uint64
+	DB   int
+	Key  []byte // not to be changed
+	LSN  uint64
+	Tell func(lsn uint64)
 }

@@ -217,6 +217,12 @@ func (t *Txn) Notify(k Key, ev Event) {
 	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
 }
 
+// Among has tell handed on in its place among the events that the transaction raises, also
+// when none are wanted. Somebody has to listen to the store.
+func (t *Txn) Among(tell func(lsn uint64)) {
+	t.events = append(t.events, Happened{Tell: tell})
+}
+
 // live finds a key that exists at the transaction's instant. One whose deadline has
 // come is removed on the way (lazy expiration); p is nil only when the database has no
 // key in the shard and create is false.
