@@ -64,31 +64,19 @@ func runGetDel(c *Ctx) error {
 	return nil
 }
 
-// getExOptions is what follows GETEX's key.
-type getExOptions struct {
-	persist bool
-	expiry  expiry
-}
-
-func parseGetEx(a Cursor) (getExOptions, error) {
-	var o getExOptions
+// parseGetEx reads what follows GETEX's key.
+func parseGetEx(a Cursor) (expiry, error) {
+	var e expiry
 	for a.More() {
-		switch {
-		case a.Word("PERSIST"):
-			o.persist = true
-			if o.expiry.set {
-				a.Fail(ErrSyntax)
-			}
-		case o.expiry.option(&a, o.persist):
-		default:
+		if !e.option(&a, "PERSIST") {
 			a.Fail(ErrSyntax)
 		}
 	}
-	return o, a.Err()
+	return e, a.Err()
 }
 
 func runGetEx(c *Ctx) error {
-	o, err := parseGetEx(c.Cursor(2))
+	e, err := parseGetEx(c.Cursor(2))
 	if err != nil {
 		return err
 	}
@@ -102,12 +90,12 @@ func runGetEx(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	deadline, err := o.expiry.deadline(c.Txn.Now())
+	deadline, err := e.deadline(c.Txn.Now())
 	if err != nil {
 		return err
 	}
 	c.Out.Bulk(value)
-	if o.expiry.set || o.persist { // PERSIST leaves deadline at none
+	if e.set || e.other { // PERSIST leaves deadline at none
 		c.setDeadline(k, deadline)
 	}
 	return nil

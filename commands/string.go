@@ -98,8 +98,8 @@ var setCommands = []Spec{
 // setOptions is what follows SET's value.
 type setOptions struct {
 	condition stringCondition
-	get, keep bool
-	expiry    expiry
+	get       bool
+	expiry    expiry // or KEEPTTL
 }
 
 // parseSet reads SET's options. Repeating one is allowed, as in Redis.
@@ -110,12 +110,7 @@ func parseSet(a Cursor) (setOptions, error) {
 		case o.condition.option(&a):
 		case a.Word("GET"):
 			o.get = true
-		case a.Word("KEEPTTL"):
-			o.keep = true
-			if o.expiry.set {
-				a.Fail(ErrSyntax)
-			}
-		case o.expiry.option(&a, o.keep):
+		case o.expiry.option(&a, "KEEPTTL"):
 		default:
 			a.Fail(ErrSyntax)
 		}
@@ -169,7 +164,7 @@ func setWith(c *Ctx, o *setOptions, deadline int64) error {
 		c.Out.OK()
 	}
 	if holds {
-		c.storeKeeping(k, c.Arg(2), deadline, o.keep)
+		c.storeKeeping(k, c.Arg(2), deadline, o.expiry.other)
 	}
 	return nil
 }

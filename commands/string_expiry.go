@@ -34,25 +34,33 @@ func expiryArgs(other Arg, since ...string) Arg {
 // expiry is one of these options as it was given; the zero value is none. The number
 // is read only when it is used, because a syntax error further on comes first.
 type expiry struct {
-	set  bool
-	arg  []byte
-	unit ttl.Unit
-	base ttl.Base
+	set   bool
+	arg   []byte
+	unit  ttl.Unit
+	base  ttl.Base
+	other bool // the word that excludes them is there: KEEPTTL, or PERSIST
 }
 
-// option takes an expiry option from a, if the next argument is one. An option may be
-// repeated, and then the last one counts; two different ones are a syntax error, and
-// so is any beside one that excludes them.
-func (e *expiry) option(a *Cursor, excluded bool) bool {
+// option takes an expiry option from a, or the word that excludes them, if the next argument
+// is one. An option may be repeated, and then the last one counts; two different ones are a
+// syntax error, and so is any beside that word.
+func (e *expiry) option(a *Cursor, other string) bool {
+	if a.Word(other) {
+		e.other = true
+		if e.set {
+			a.Fail(ErrSyntax)
+		}
+		return true
+	}
 	for i := range expiryOptions {
 		o := &expiryOptions[i]
 		if !a.Word(o.word) {
 			continue
 		}
-		if excluded || e.set && (e.unit != o.unit || e.base != o.base) {
+		if e.other || e.set && (e.unit != o.unit || e.base != o.base) {
 			a.Fail(ErrSyntax)
 		}
-		*e = expiry{set: true, arg: a.Bytes(), unit: o.unit, base: o.base}
+		e.set, e.arg, e.unit, e.base = true, a.Bytes(), o.unit, o.base
 		return true
 	}
 	return false

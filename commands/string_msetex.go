@@ -25,8 +25,7 @@ const (
 // msetexOptions is what follows MSETEX's pairs.
 type msetexOptions struct {
 	condition stringCondition // none, NX or XX
-	keep      bool
-	expiry    expiry
+	expiry    expiry          // or KEEPTTL
 }
 
 func parseMSetEx(a Cursor) (msetexOptions, error) {
@@ -37,12 +36,7 @@ func parseMSetEx(a Cursor) (msetexOptions, error) {
 			o.condition.only(ifMissing, &a)
 		case a.Word("XX"):
 			o.condition.only(ifExists, &a)
-		case a.Word("KEEPTTL"):
-			o.keep = true
-			if o.expiry.set {
-				a.Fail(ErrSyntax)
-			}
-		case o.expiry.option(&a, o.keep):
+		case o.expiry.option(&a, "KEEPTTL"):
 		default:
 			a.Fail(ErrSyntax)
 		}
@@ -76,7 +70,7 @@ func runMSetEx(c *Ctx) error {
 		}
 	}
 	for i, k := range c.Keys {
-		c.storeKeeping(k, c.Arg(2*i+3), deadline, o.keep)
+		c.storeKeeping(k, c.Arg(2*i+3), deadline, o.expiry.other)
 	}
 	c.Out.Int(1)
 	return nil

@@ -53,7 +53,7 @@ func TestParseSet(t *testing.T) {
 		{[]string{""}, "ERR syntax error"},
 	} {
 		o, err := parseSet(cursor(c.args...))
-		got := fmt.Sprintf("%d %s get=%v keep=%v %s", o.condition.when, o.condition.match, o.get, o.keep, showExpiry(&o.expiry))
+		got := fmt.Sprintf("%d %s get=%v keep=%v %s", o.condition.when, o.condition.match, o.get, o.expiry.other, showExpiry(&o.expiry))
 		if err != nil {
 			got = err.Error()
 		}
@@ -90,7 +90,7 @@ func TestParseGetEx(t *testing.T) {
 		{[]string{"PX"}, "ERR syntax error"},
 	} {
 		o, err := parseGetEx(cursor(c.args...))
-		got := fmt.Sprintf("persist=%v %s", o.persist, showExpiry(&o.expiry))
+		got := fmt.Sprintf("persist=%v %s", o.other, showExpiry(&o))
 		if err != nil {
 			got = err.Error()
 		}
