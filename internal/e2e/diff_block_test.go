@@ -3,14 +3,11 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"keyp/internal/testkit"
 )
 
 // The differential run of blocking commands: several connections wait on both servers,
@@ -33,38 +30,28 @@ func TestDiffBlocking(t *testing.T) {
 
 // TestDiffBlockingFromDisk: the same while keys leave memory as soon as they can.
 func TestDiffBlockingFromDisk(t *testing.T) {
-	s := &both{redisServer: testkit.Redis(t), keypServer: testkit.Keyp(t, "--maxmemory", "1")}
-	s.keyp, s.redis = s.dial(t)
-	s.runBlocking(t, func() {
-		s.mustDo(t, s.keyp, "SAVE")
-		testkit.Eventually(t, 20*time.Second, "all keys leave memory", func() bool {
-			return strings.Contains(s.mustDo(t, s.keyp, "INFO", "memory").text, "\nresident_keys:0\r\n")
-		})
-	})
+	s := forgetful(t)
+	s.runBlocking(t, func() { s.unload(t) })
 }
 
 // runBlocking runs cases; between, if there is one, every so many steps.
 func (s *both) runBlocking(t *testing.T, between func()) {
-	cases := max(1, uint64(often(int(environ(t, "KEYP_DIFF_CASES", diffCases)/6))))
+	cases := diffShare(t, 6)
 	if between != nil {
 		cases = max(1, cases/6)
 	}
-	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
-	for i := range cases {
-		g := &gen{Rand: rand.New(rand.NewPCG(first+i, 0))}
-		r := newBlockRun(t, s)
+	diffSeeds(t, cases, func(seed uint64) ([]string, error) {
+		g, r := seeded(seed), newBlockRun(t, s)
 		for step := range blockSteps {
 			if between != nil && step%loseEvery == loseEvery-1 {
 				between()
 			}
 			if err := r.step(g); err != nil {
-				t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(r.history, "\n"), err)
+				return r.history, err
 			}
 		}
-		if err := r.end(); err != nil {
-			t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(r.history, "\n"), err)
-		}
-	}
+		return r.history, r.end()
+	})
 }
 
 // blockRun is one case under way.
@@ -82,10 +69,8 @@ type blockWaiter struct {
 	owed   int       // replies to what was sent
 }
 
-func (w *blockWaiter) sides() [2]*wire { return [2]*wire{w.keyp, w.redis} }
-
 func newBlockRun(t *testing.T, s *both) *blockRun {
-	r := &blockRun{control: pair{s.keyp, s.redis}}
+	r := &blockRun{control: s.pair}
 	for _, c := range s.sides() {
 		s.mustDo(t, c, "FLUSHALL")
 	}

@@ -188,7 +188,7 @@ func TestDiffGetKeys(t *testing.T) {
 		}
 		for _, form := range forms {
 			args := append([]string{"COMMAND", form}, call...)
-			keyp, redis, err := pair{s.keyp, s.redis}.ask(args...)
+			keyp, redis, err := s.ask(args...)
 			if err != nil {
 				t.Fatal(err)
 			}

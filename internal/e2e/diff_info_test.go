@@ -179,8 +179,8 @@ func TestDiffConfigGet(t *testing.T) {
 // both is a Keyp and a redis-server, with one connection to each.
 type both struct {
 	keypServer, redisServer *testkit.Server
-	keyp, redis             *wire
-	listens                 bool // events are compared too
+	pair
+	listens bool // events are compared too
 }
 
 // bothServers starts the two with the same flags.
@@ -206,8 +206,6 @@ func (s *both) dial(t *testing.T) (keyp, redis *wire) {
 	}
 	return conns[0], conns[1]
 }
-
-func (s *both) sides() []*wire { return []*wire{s.keyp, s.redis} }
 
 // mustDo sends a command that must not fail.
 func (s *both) mustDo(t failer, c *wire, args ...string) reply {

@@ -2,13 +2,10 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"keyp/internal/testkit"
 )
 
 // The differential run of transactions: several connections queue, watch, run and discard
@@ -28,32 +25,20 @@ func TestDiffMulti(t *testing.T) {
 
 // TestDiffMultiFromDisk: the same while keys leave memory as soon as they can.
 func TestDiffMultiFromDisk(t *testing.T) {
-	s := &both{redisServer: testkit.Redis(t), keypServer: testkit.Keyp(t, "--maxmemory", "1")}
-	s.keyp, s.redis = s.dial(t)
-	s.runMulti(t, func() {
-		s.mustDo(t, s.keyp, "SAVE")
-		testkit.Eventually(t, 20*time.Second, "all keys leave memory", func() bool {
-			return strings.Contains(s.mustDo(t, s.keyp, "INFO", "memory").text, "\nresident_keys:0\r\n")
-		})
-	})
+	s := forgetful(t)
+	s.runMulti(t, func() { s.unload(t) })
 }
 
 // runMulti runs cases; between, if there is one, every so many steps.
 func (s *both) runMulti(t *testing.T, between func()) {
-	cases := max(1, uint64(often(int(environ(t, "KEYP_DIFF_CASES", diffCases)/4))))
+	cases := diffShare(t, 4)
 	if between != nil {
 		cases = max(1, cases/8)
 	}
-	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
-	for i := range cases {
-		if history, err := s.multiCase(t, first+i, between); err != nil {
-			t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(history, "\n"), err)
-		}
-	}
+	diffSeeds(t, cases, func(seed uint64) ([]string, error) { return s.multiCase(t, seeded(seed), between) })
 }
 
-func (s *both) multiCase(t *testing.T, seed uint64, between func()) (history []string, err error) {
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, 0))}
+func (s *both) multiCase(t *testing.T, g *gen, between func()) (history []string, err error) {
 	for _, c := range s.sides() {
 		s.mustDo(t, c, "FLUSHALL")
 	}
@@ -76,7 +61,7 @@ func (s *both) multiCase(t *testing.T, seed uint64, between func()) (history []s
 		args, lent := drawMulti(g), false
 		if lent = args == nil; lent {
 			args = []string{"WATCH", g.from("a", "l")}
-			if _, _, err := (pair{s.keyp, s.redis}).ask("SET", args[1], "lent", "PX", fmt.Sprint(lentTime)); err != nil {
+			if _, _, err := s.ask("SET", args[1], "lent", "PX", fmt.Sprint(lentTime)); err != nil {
 				return history, err
 			}
 		}
@@ -90,9 +75,10 @@ func (s *both) multiCase(t *testing.T, seed uint64, between func()) (history []s
 		}
 		if lent {
 			history = append(history, args[1]+" has expired")
-			time.Sleep((lentTime + margin) * time.Millisecond)
+			time.Sleep((lentTime + margin) * time.Millisecond) // the real servers' clocks decide
 		}
 		if slices.Contains(args, "PX") || args[0] == "EXEC" && redis.kind == '*' && len(redis.items) > 0 {
+			// until the key has expired on both, or they would not agree on whether it has
 			time.Sleep((near + margin) * time.Millisecond)
 		}
 		if g.chance(20) {

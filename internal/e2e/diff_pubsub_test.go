@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +18,8 @@ const pubsubSteps = 150
 
 func TestDiffPubSub(t *testing.T) {
 	s := bothServers(t)
-	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
-	for i := range max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/8) {
-		r := &pubsubRun{gen: &gen{Rand: rand.New(rand.NewPCG(first+i, 0))}}
+	diffSeeds(t, diffShare(t, 3), func(seed uint64) ([]string, error) {
+		r := &pubsubRun{gen: seeded(seed)}
 		for range 5 {
 			var p pair
 			p.keyp, p.redis = s.dial(t)
@@ -29,16 +27,17 @@ func TestDiffPubSub(t *testing.T) {
 		}
 		for range pubsubSteps {
 			if err := r.step(); err != nil {
-				t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(r.history, "\n"), err)
+				return r.history, err
 			}
 		}
 		for _, p := range r.conns {
 			if _, _, err := p.ask("RESET"); err != nil { // closing takes effect some time later
-				t.Fatal(err)
+				return r.history, err
 			}
 			_, _ = p.keyp.Close(), p.redis.Close()
 		}
-	}
+		return nil, nil
+	})
 }
 
 // pubsubRun is one case under way.

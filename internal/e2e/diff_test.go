@@ -20,7 +20,7 @@ import (
 // bounds; what is meant to differ stands in known. A case that fails is shortened
 // before it is shown.
 //
-//	KEYP_DIFF_CASES   how many cases are run in memory; a fifteenth of it from disk, a tenth over restarts
+//	KEYP_DIFF_CASES   how many cases of commands are run in memory; a share of it of the other runs
 //	KEYP_DIFF_SEED    the first case's seed, to see one again
 
 const (
@@ -60,12 +60,32 @@ func TestDiffCommands(t *testing.T) {
 	s.runCases(t, environ(t, "KEYP_DIFF_CASES", diffCases), nil)
 }
 
+// forgetful is both servers, Keyp with so little memory that keys leave it as soon as they can.
+func forgetful(t *testing.T) *both {
+	t.Helper()
+	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, append(bulkFlag, "--maxmemory", "1")...)}
+	s.keyp, s.redis = s.dial(t)
+	return s
+}
+
+// unload waits until all keys have left the memory of a forgetful Keyp.
+func (s *both) unload(t *testing.T) {
+	t.Helper()
+	s.mustDo(t, s.keyp, "SAVE")
+	testkit.Eventually(t, 20*time.Second, "all keys leave memory", func() bool {
+		return strings.Contains(s.mustDo(t, s.keyp, "INFO", "memory").text, "\nresident_keys:0\r\n")
+	})
+}
+
 // TestDiffCommandsFromDisk: with no memory allowed, keys leave it again and again and
 // are read from disk, and all replies are the same.
 func TestDiffCommandsFromDisk(t *testing.T) {
-	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
-	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--maxmemory", "1")...)
-	s.runCases(t, max(1, uint64(often(int(environ(t, "KEYP_DIFF_CASES", diffCases)/15)))), func(r *diffRun) error { return r.unload(t) })
+	s := forgetful(t)
+	s.runCases(t, diffShare(t, 15), func(r *diffRun) error {
+		s.unload(t)
+		r.history = append(r.history, "all keys leave keyp's memory")
+		return nil
+	})
 }
 
 // TestDiffCommandsOverRestarts: the same when Keyp is killed and started again between
@@ -73,7 +93,7 @@ func TestDiffCommandsFromDisk(t *testing.T) {
 func TestDiffCommandsOverRestarts(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
 	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--wal-segment-size", "1mb")...)
-	s.runCases(t, max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/10), func(r *diffRun) error { return r.restart(s) })
+	s.runCases(t, diffShare(t, 4), func(r *diffRun) error { return r.restart(s) })
 }
 
 var bulkFlag = []string{"--proto-max-bulk-len", strconv.Itoa(bulkLimit)}
@@ -88,16 +108,36 @@ func (s *both) runCases(t *testing.T, cases uint64, between func(*diffRun) error
 // run is runCases; few says that all types meet on few keys.
 func (s *both) run(t *testing.T, cases uint64, few bool, between func(*diffRun) error) {
 	t.Helper()
-	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
 	run := func(c diffCase) ([]string, error) { return s.runCase(c, between) }
-	for i := range cases {
-		c := drawCase(first+i, few)
+	diffSeeds(t, cases, func(seed uint64) (history []string, err error) {
+		c := drawCase(seed, few)
 		if _, err := run(c); err != nil {
-			c, history, err := shorten(c, err, run)
-			t.Fatalf("KEYP_DIFF_SEED=%d, %d steps:\n%s\n%v", first+i, len(c.steps), strings.Join(history, "\n"), err)
+			_, history, err = shorten(c, err, run)
+			return history, err
+		}
+		return nil, nil
+	})
+}
+
+// diffShare is one of so many parts of the cases to run, and at least one case.
+func diffShare(t *testing.T, parts uint64) uint64 {
+	t.Helper()
+	return max(1, uint64(often(int(environ(t, "KEYP_DIFF_CASES", diffCases)/parts))))
+}
+
+// diffSeeds runs cases by their seeds. One that fails gives what it did until then.
+func diffSeeds(t *testing.T, cases uint64, run func(seed uint64) (history []string, err error)) {
+	t.Helper()
+	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	for i := range cases {
+		if history, err := run(first + i); err != nil {
+			t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(history, "\n"), err)
 		}
 	}
 }
+
+// seeded draws what a case does.
+func seeded(seed uint64) *gen { return &gen{Rand: rand.New(rand.NewPCG(seed, 0))} }
 
 // environ is a number from the environment.
 func environ(t *testing.T, name string, otherwise uint64) uint64 {
@@ -133,6 +173,8 @@ func shorten(c diffCase, err error, run func(diffCase) ([]string, error)) (diffC
 
 // pair is a connection to each server.
 type pair struct{ keyp, redis *wire }
+
+func (p *pair) sides() [2]*wire { return [2]*wire{p.keyp, p.redis} }
 
 // diffRun is one case under way: a RESP2 and a RESP3 connection to each server.
 type diffRun struct {
@@ -176,20 +218,6 @@ func (s *both) runCase(c diffCase, between func(*diffRun) error) (history []stri
 		return r.history, err
 	}
 	return r.history, r.compareExpired()
-}
-
-// unload waits until all of Keyp's keys are on disk only.
-func (r *diffRun) unload(t *testing.T) error {
-	c := r.conns[0].keyp
-	if saved, err := c.do("SAVE"); err != nil || saved.text != "OK" {
-		return fmt.Errorf("SAVE: %s, %w", brief(saved.raw), err)
-	}
-	testkit.Eventually(t, 20*time.Second, "all keys leave memory", func() bool {
-		info, err := c.do("INFO", "memory")
-		return err == nil && strings.Contains(info.text, "\nresident_keys:0\r\n")
-	})
-	r.history = append(r.history, "all keys leave keyp's memory")
-	return nil
 }
 
 // restart kills Keyp and connects anew, to both.

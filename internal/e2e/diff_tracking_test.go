@@ -20,16 +20,16 @@ const trackSteps = 120
 
 func TestDiffTracking(t *testing.T) {
 	s := bothServers(t)
-	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
-	for i := range max(1, environ(t, "KEYP_DIFF_CASES", diffCases)/8) {
-		r := newTrackRun(t, s, &gen{Rand: rand.New(rand.NewPCG(first+i, 0))})
+	diffSeeds(t, diffShare(t, 3), func(seed uint64) ([]string, error) {
+		r := newTrackRun(t, s, seeded(seed))
+		defer r.end()
 		for range trackSteps {
 			if err := r.step(); err != nil {
-				t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(r.history, "\n"), err)
+				return r.history, err
 			}
 		}
-		r.end()
-	}
+		return nil, nil
+	})
 }
 
 // trackRun is one case under way.
@@ -76,8 +76,6 @@ func newTrackRun(t *testing.T, s *both, g *gen) *trackRun {
 	r.always = c
 	return r
 }
-
-func (c *trackClient) sides() []*wire { return []*wire{c.keyp, c.redis} }
 
 func (r *trackRun) end() {
 	for _, c := range append(r.clients, r.always) {
