@@ -53,20 +53,6 @@ func (c *client) silent(ts *testServer) {
 	c.quiet()
 }
 
-// quiet says that no reply comes for a moment.
-func (c *client) quiet() {
-	c.t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
-		c.t.Fatal(err)
-	}
-	if b, err := c.r.Peek(1); err == nil {
-		c.t.Fatalf("%q comes too early", b)
-	}
-	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // Everybody gets what is there, in the order in which they came.
 func TestBlockedInOrder(t *testing.T) {
 	ts := start(t)
@@ -381,17 +367,13 @@ func TestBlockedWaitForTheDisk(t *testing.T) {
 	d := &disk{}
 	ts := start(t, d.use)
 	slowDisk(t, ts, d)
-	gate := make(chan struct{})
 	w, c := ts.blocks("BLPOP k 0"), ts.dial()
-	d.gate.Store(&gate)
+	release := d.hold()
 	c.send("RPUSH k v\n")
 	waitBlocked(ts, 0)
 	w.quiet()
 	c.quiet()
-	d.gate.Store(nil)
-	close(gate)
-	c.r.Reset(c.Conn)
-	w.r.Reset(w.Conn)
+	release()
 	c.expect(":1")
 	w.expect("*2 k v")
 }

@@ -62,8 +62,7 @@ func TestEventsWaitForTheLog(t *testing.T) {
 	l, writer := ts.listen(2), ts.dial()
 	slowDisk(t, ts, d)
 	l.dropUntil("end", func() { ts.dial().do("PUBLISH __key-end end") })
-	gate := make(chan struct{})
-	d.gate.Store(&gate)
+	release := d.hold()
 	reader := ts.dial()
 	if got := reader.do("GET none"); got != "$-1" {
 		t.Fatal(got)
@@ -74,18 +73,8 @@ func TestEventsWaitForTheLog(t *testing.T) {
 		ts.onLoop(func(l *loop) { ran = l.log.End() > l.log.Durable() })
 		return ran
 	})
-	if err := l.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := l.r.Peek(1); err == nil {
-		t.Fatalf("%q left before it was durable", b)
-	}
-	if err := l.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	d.gate.Store(nil)
-	close(gate)
-	l.r.Reset(l.Conn)
+	l.quiet()
+	release()
 	l.expect("*4 pmessage __key* __keyevent@0__:set a")
 	writer.expect("+OK")
 }

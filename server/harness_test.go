@@ -275,6 +275,20 @@ func (c *client) do(command string) string {
 	return c.reply()
 }
 
+// quiet says that no reply comes for a moment.
+func (c *client) quiet() {
+	c.t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+		c.t.Fatal(err)
+	}
+	if b, err := c.r.Peek(1); err == nil {
+		c.t.Fatalf("%q comes too early", b)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // multibulk encodes a command.
 func multibulk(args ...string) string {
 	var b strings.Builder

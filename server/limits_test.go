@@ -288,3 +288,18 @@ func TestNoAllocationPerCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// mayRest says that a client is not closed as idle, however long it is silent.
+func (ts *testServer) mayRest(c *client) {
+	ts.t.Helper()
+	s := ts.sessionOf(c)
+	ts.onLoop(func(l *loop) {
+		l.settings.idle = 1
+		s.client.LastActive -= 1000
+		l.armIdle(s)
+		if l.checkIdle(s); s.closed {
+			ts.t.Error("it was closed as idle")
+		}
+		l.settings.idle = 0
+	})
+}

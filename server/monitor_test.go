@@ -52,17 +52,7 @@ func TestMonitorIsNotIdle(t *testing.T) {
 	ts := start(t)
 	m := ts.dial()
 	m.do("MONITOR")
-	s := ts.sessionOf(m)
-	ts.onLoop(func(l *loop) {
-		l.settings.idle = 1
-		s.client.LastActive -= 1000
-		l.armIdle(s)
-		l.checkIdle(s)
-		if s.closed {
-			t.Error("a monitor was closed as idle")
-		}
-		l.settings.idle = 0
-	})
+	ts.mayRest(m)
 }
 
 // TestMonitorWaitsForTheLog: a command that a crash may undo is not shown.
@@ -73,15 +63,13 @@ func TestMonitorWaitsForTheLog(t *testing.T) {
 	s := ts.sessionOf(m)
 	slowDisk(t, ts, d)
 	m.do("MONITOR")
-	gate := make(chan struct{})
-	d.gate.Store(&gate)
+	release := d.hold()
 	writer.send("SET a 1\n")
 	eventually(t, "the command waits", func() (waits bool) {
 		ts.onLoop(func(l *loop) { waits = len(s.out.waits) > 0 && len(s.out.ready(l.durable)) == 0 })
 		return waits
 	})
-	d.gate.Store(nil)
-	close(gate)
+	release()
 	if got := m.shown(1)[0]; got != `"SET" "a" "1"` {
 		t.Errorf("shown %s", got)
 	}

@@ -134,15 +134,13 @@ func TestTrackingWaitsForTheLog(t *testing.T) {
 	s := ts.sessionOf(a)
 	a.do("GET k")
 	slowDisk(t, ts, d)
-	gate := make(chan struct{})
-	d.gate.Store(&gate)
+	release := d.hold()
 	b.send("SET k 1\n")
 	eventually(t, "the message waits", func() (waits bool) {
 		ts.onLoop(func(l *loop) { waits = len(s.out.waits) > 0 && len(s.out.ready(l.durable)) == 0 })
 		return waits
 	})
-	d.gate.Store(nil)
-	close(gate)
+	release()
 	a.expect(">2 invalidate *1 k")
 	b.expect("+OK")
 }
