@@ -66,3 +66,31 @@ type Happened struct {
 	LSN  uint64
 	Tell func(lsn uint64)
 }
+
+// Notify raises an event that goes with a change made by other means.
+func (t *Txn) Notify(k Key, ev Event) {
+	if t.s.onEvent.Load() == nil || k.DB == t.s.options.Databases || EventClass(t.s.eventMask.Load())&ev.Class == 0 {
+		return
+	}
+	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
+}
+
+// Among has tell handed on in its place among the events that the transaction raises, also
+// when none are wanted. Somebody has to listen to the store.
+func (t *Txn) Among(tell func(lsn uint64)) {
+	t.events = append(t.events, Happened{Tell: tell})
+}
+
+// raise hands on what happened, with the LSN of the transaction that ends.
+func (t *Txn) raise(lsn uint64) {
+	fn := *t.s.onEvent.Load()
+	for i := range t.events {
+		t.events[i].LSN = lsn
+		fn(t.events[i])
+	}
+	clear(t.events)
+	t.events = t.events[:0]
+	if cap(t.events) > maxKept/64 {
+		t.events = nil
+	}
+}
