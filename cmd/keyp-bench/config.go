@@ -279,6 +279,7 @@ Flags:
 	fmt.Fprintf(&b, "  %-18s %s\n", groupNames[standard], wrap(strings.Join(named(standard), ", "), 21))
 	fmt.Fprintf(&b, "  %-18s %s\n", groupNames[types], wrap("redis-benchmark's tests "+strings.Join(named(types), ", "), 21))
 	fmt.Fprintf(&b, "  %-18s %s\n", groupNames[slow], wrap(strings.Join(named(slow), ", "), 21))
+	fmt.Fprintf(&b, "  %-18s %s\n", groupNames[abusive], wrap(strings.Join(named(abusive), ", "), 21))
 	fmt.Fprintf(&b, "  %-18s %s\n", "all", "all of these")
 	b.WriteString(`
 Output: tables in Markdown on stdout. Rates, quantiles and readings are medians

@@ -482,3 +482,24 @@ func TestExpireBurstNoticesWrongExpiry(t *testing.T) {
 		}
 	}
 }
+
+// What GETs notice of an abuse is measured for each, and that none of it is refused.
+func TestAbuse(t *testing.T) {
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--ttl-keys", "200",
+		"--workload", "abuse-read,abuse-input", "--keyp", keyp(t))
+	if status != exitOK {
+		t.Fatalf("status %d, stderr:\n%s", status, stderr)
+	}
+	var got report
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := 3 * (len(readAbuses) + len(inputAbuses)); len(got.Readings) != want {
+		t.Errorf("%d readings, want %d", len(got.Readings), want)
+	}
+	for _, line := range got.Readings {
+		if strings.HasSuffix(line.Name, "GET max") && (line.Keyp == nil || line.Keyp.Median <= 0) {
+			t.Errorf("%s: %+v", line.Name, line.Keyp)
+		}
+	}
+}

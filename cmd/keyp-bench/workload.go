@@ -18,10 +18,11 @@ const (
 	standard group = iota
 	types
 	slow
+	abusive
 )
 
 // groupNames are the collective names, by group.
-var groupNames = [...]string{"standard", "types", "slow"}
+var groupNames = [...]string{"standard", "types", "slow", "abuse"}
 
 // workload is one thing to measure: a stream of requests, whose rate and latency
 // are compared, or a procedure with readings of its own.
@@ -88,7 +89,7 @@ var allWorkloads = append(append([]workload{
 		clients: func(c config) int { return c.manyClients },
 	},
 }, typeWorkloads("lpush", "rpush", "lpop", "rpop", "sadd", "hset", "spop", "zadd", "zpopmin",
-	"lrange_100", "lrange_300", "lrange_500", "lrange_600")...), slowWorkloads...)
+	"lrange_100", "lrange_300", "lrange_500", "lrange_600")...), append(slowWorkloads, abuseWorkloads...)...)
 
 // typeWorkloads are redis-benchmark's own tests, by name.
 func typeWorkloads(names ...string) []workload {
@@ -158,6 +159,23 @@ var slowWorkloads = []workload{
 		name: "reuse", group: slow, procedure: reuse, keys: 10_000_000, starts: true, once: true, keypOnly: true,
 		summary: "--ttl-keys keys (10M) are inserted and expire, twice: the size of Keyp's files after each, and after --compact",
 	},
+}
+
+// abuseWorkloads measure what other clients notice of one that asks too much.
+var abuseWorkloads = []workload{
+	abuseWorkload("abuse-read", "commands that read very much, over collections of --ttl-keys elements (1M)", readAbuses),
+	abuseWorkload("abuse-write", "commands that change very much", writeAbuses),
+	abuseWorkload("abuse-string", "strings of hundreds of MiB", stringAbuses),
+	abuseWorkload("abuse-input", "deep pipelines, incomplete commands, and thousands of connections", inputAbuses),
+	abuseWorkload("abuse-output", "clients that do not read, and subscribe to very much", outputAbuses),
+	abuseWorkload("abuse-script", "scripts that do not end", scriptAbuses),
+}
+
+func abuseWorkload(name, summary string, list []abuse) workload {
+	return workload{
+		name: name, group: abusive, procedure: abuses(list), keys: 1_000_000, starts: true, once: true,
+		summary: summary + fmt.Sprintf(": the latency of %d GETs a second beside each, and the server's memory", abuseRate),
+	}
 }
 
 // named gives the names of the workloads of a group.

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"keyp/cmd/keyp-bench/internal/load"
+	"keyp/cmd/keyp-bench/internal/wire"
+	"keyp/internal/clock"
+)
+
+const (
+	// abuseRate is how many GETs a second run beside an abuse, on abuseClients connections:
+	// little, so that their latency is what the abuse makes of it.
+	abuseRate    = 5_000
+	abuseClients = 20
+	// abuseLead is the time in ms for which GETs run before they are recorded, and after the
+	// abuse has ended.
+	abuseLead = 150
+	// abuseSample is how often, in ms, the server's memory is looked at.
+	abuseSample = 10
+)
+
+// abuse is one way to ask too much of a server.
+type abuse struct {
+	name    string
+	prepare func(a *abuser) error // before anything is measured; nil: nothing
+	do      func(a *abuser) error
+	times   int // that it is done; 0: once
+}
+
+// abuser is the client that does it.
+type abuser struct {
+	ctx   context.Context
+	b     *bench
+	t     *target
+	n     int // elements of a large value
+	main  *rawConn
+	extra []net.Conn // closed when the abuse has ended
+}
+
+// abuses makes a procedure of a list of abuses: of each, what GETs notice of it that others
+// send meanwhile, and what memory the server takes more for it.
+func abuses(list []abuse) procedure {
+	return func(b *bench, ctx context.Context, s shape, t *target, round int) (readings []reading, err error) {
+		ctx, release := t.while(ctx)
+		defer release()
+		if err := b.preload(ctx, t, s.keys); err != nil {
+			return nil, err
+		}
+		a := &abuser{ctx: ctx, b: b, t: t, n: int(s.keys)}
+		bystanders := load.NewData(min(s.keys, burstBystanders), b.size)
+		for _, what := range list {
+			more, err := a.measure(s, what, bystanders, round)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", what.name, err)
+			}
+			readings = append(readings, more...)
+		}
+		return readings, nil
+	}
+}
+
+// measure does one abuse beside GETs.
+func (a *abuser) measure(s shape, what abuse, bystanders *load.Data, round int) (readings []reading, err error) {
+	defer a.b.progress.watch(what.name, nil)()
+	if a.main, err = a.dial(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		a.main.conn.Close()
+		for _, conn := range a.extra {
+			conn.Close()
+		}
+		a.extra = nil
+	}()
+	if what.prepare != nil {
+		if err := what.prepare(a); err != nil {
+			return nil, fmt.Errorf("preparing: %w", err)
+		}
+	}
+	if err := a.b.settle(a.ctx, []*target{a.t}); err != nil {
+		return nil, err
+	}
+	lead := int64(abuseLead)
+	if a.b.quick {
+		lead /= 10
+	}
+	gets := background(a.ctx, load.Options{
+		Addr: a.t.addr, Clients: abuseClients, Threads: a.b.threads, Rate: abuseRate, Source: load.Get(bystanders),
+		RecordFrom: clock.System.Mono() + time.Millisecond*time.Duration(lead), Timeout: a.b.timeout,
+	})
+	defer gets.end()
+	if err := errors.Join(gets.underWay(a.ctx), pause(a.ctx, clock.System.Now()+lead)); err != nil {
+		return nil, err
+	}
+	memory := a.watchMemory()
+	for range max(what.times, 1) {
+		if err := what.do(a); err != nil {
+			memory()
+			return nil, err
+		}
+	}
+	err = pause(a.ctx, clock.System.Now()+lead)
+	grown := memory()
+	gets.end()
+	result, loadErr := gets.wait()
+	if err != nil || !errors.Is(loadErr, context.Canceled) {
+		return nil, errors.Join(err, loadErr)
+	}
+	a.b.report.addFailure(s, a.t.name, round, result.Errors, result.First)
+	return []reading{
+		{what.name + ": GET p99", "ms", millis(result.Latency.Quantile(0.99))},
+		{what.name + ": GET max", "ms", millis(result.Latency.Max())},
+		{what.name + ": memory", "MiB", mebibytes(grown)},
+	}, nil
+}
+
+// watchMemory looks at the server's memory until the function that it returns is called,
+// which gives by how much it has grown at the most.
+func (a *abuser) watchMemory() (ended func() int64) {
+	before, largest := a.t.rssAnon(), int64(0)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			largest = max(largest, a.t.rssAnon())
+			select {
+			case <-stop:
+				return
+			case <-time.After(abuseSample * time.Millisecond):
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		<-stopped
+		return max(0, largest-before)
+	}
+}
+
+// rawConn is a connection that looks at no more of its replies than where they end.
+type rawConn struct {
+	conn    net.Conn
+	timeout time.Duration
+	in      []byte
+}
+
+func (a *abuser) dial() (*rawConn, error) {
+	d := net.Dialer{Timeout: a.b.timeout}
+	conn, err := d.DialContext(a.ctx, "tcp", a.t.addr)
+	if err != nil {
+		return nil, err
+	}
+	return &rawConn{conn: conn, timeout: a.b.timeout, in: make([]byte, 256<<10)}, nil
+}
+
+// open makes a connection that stays until the abuse has ended.
+func (a *abuser) open() (*rawConn, error) {
+	c, err := a.dial()
+	if err == nil {
+		a.extra = append(a.extra, c.conn)
+	}
+	return c, err
+}
+
+// endOfReplies is echoed behind what is asked.
+const endOfReplies = "abuse-ends-here"
+
+// ask sends commands as they stand in requests, and reads until all are answered. The first
+// reply may be an error, which it returns.
+func (c *rawConn) ask(requests []byte) error {
+	if err := c.conn.SetDeadline(time.UnixMilli(clock.System.Now()).Add(c.timeout)); err != nil {
+		return err
+	}
+	var writing sync.WaitGroup
+	var failed error
+	writing.Go(func() {
+		if _, failed = c.conn.Write(requests); failed == nil {
+			_, failed = c.conn.Write(wire.AppendCommand(nil, "ECHO", endOfReplies))
+		}
+	})
+	end := wire.AppendArg(nil, endOfReplies)
+	var tail []byte
+	var refused error
+	for first := true; ; first = false {
+		n, err := c.conn.Read(c.in)
+		if err != nil {
+			c.conn.Close()
+			writing.Wait()
+			return errors.Join(err, failed)
+		}
+		if first && c.in[0] == '-' {
+			line, _, _ := bytes.Cut(c.in[:n], []byte("\r\n"))
+			refused = fmt.Errorf("%w: %s", errWrong, line)
+		}
+		tail = append(tail, c.in[max(0, n-len(end)):n]...)
+		tail = tail[max(0, len(tail)-len(end)):]
+		if bytes.Equal(tail, end) {
+			writing.Wait()
+			return errors.Join(refused, failed)
+		}
+	}
+}
+
+// run sends one command.
+func (a *abuser) run(args ...string) error { return a.main.ask(wire.AppendCommand(nil, args...)) }
+
+// command is an abuse's step that is one command.
+func command(args ...string) func(*abuser) error {
+	return func(a *abuser) error { return a.run(args...) }
+}
+
+// steps does one thing after the other.
+func steps(all ...func(*abuser) error) func(*abuser) error {
+	return func(a *abuser) error {
+		for _, step := range all {
+			if err := step(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"keyp/cmd/keyp-bench/internal/wire"
+	"keyp/internal/clock"
+)
+
+const mebi = 1 << 20
+
+// fillLarge makes collections of a.n elements, named as collectionKind names them.
+func fillLarge(kinds ...string) func(*abuser) error {
+	return func(a *abuser) error {
+		for _, k := range collectionKinds {
+			if !slices.Contains(kinds, k.name) {
+				continue
+			}
+			if err := a.fillOne(k, a.large(k.name), 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// large is the key of the collection of a kind.
+func (a *abuser) large(kind string) string { return "large:" + kind }
+
+// fillOne makes a collection of a.n elements, the numbers from first on.
+func (a *abuser) fillOne(k collectionKind, key string, first int) error {
+	if err := a.run("DEL", key); err != nil {
+		return err
+	}
+	var requests []byte
+	for n := 0; n < a.n; n += largeFill {
+		args := append(slices.Clone(k.fill), key)
+		for i := n; i < min(n+largeFill, a.n); i++ {
+			args = k.many(args, first+i)
+		}
+		requests = wire.AppendCommand(requests, args...)
+		if len(requests) >= mebi || n+largeFill >= a.n {
+			if err := a.main.ask(requests); err != nil {
+				return err
+			}
+			requests = requests[:0]
+		}
+	}
+	return nil
+}
+
+// filled is a second collection of a kind, half of whose elements the first one has.
+func filled(kind string) func(*abuser) error {
+	return func(a *abuser) error {
+		for _, k := range collectionKinds {
+			if k.name == kind {
+				return a.fillOne(k, a.large(kind)+":2", a.n/2)
+			}
+		}
+		return fmt.Errorf("no kind %q", kind)
+	}
+}
+
+// repeated is a request n times.
+func repeated(n func(a *abuser) int, args ...string) func(*abuser) error {
+	return func(a *abuser) error {
+		one := wire.AppendCommand(nil, args...)
+		return a.main.ask([]byte(strings.Repeat(string(one), n(a))))
+	}
+}
+
+// manyArgs is a command with n numbered arguments, each behind prefix.
+func manyArgs(n func(a *abuser) int, prefix string, args ...string) func(*abuser) error {
+	return func(a *abuser) error {
+		b := wire.AppendArray(nil, len(args)+n(a))
+		for _, arg := range args {
+			b = wire.AppendArg(b, arg)
+		}
+		for i := range n(a) {
+			b = wire.AppendArg(b, prefix+strconv.Itoa(i))
+		}
+		return a.main.ask(b)
+	}
+}
+
+func elements(a *abuser) int { return a.n }
+
+// part is so many of each hundred elements.
+func part(percent int) func(*abuser) int { return func(a *abuser) int { return a.n * percent / 100 } }
+
+// bytesOf is a size that goes with the number of elements: mib MiB for a million.
+func bytesOf(a *abuser, mib int) int { return max(1024, mib*a.n/1_000_000*mebi) }
+
+// readAbuses read very much with one command.
+var readAbuses = []abuse{
+	{name: "KEYS *", do: command("KEYS", "*"), times: 2},
+	{name: "KEYS with a bomb of stars", do: command("KEYS", strings.Repeat("*a", 500)+"b"), times: 2},
+	{name: "SMEMBERS", prepare: fillLarge("set"), do: command("SMEMBERS", "large:set"), times: 2},
+	{name: "HGETALL", prepare: fillLarge("hash"), do: command("HGETALL", "large:hash"), times: 2},
+	{name: "LRANGE 0 -1", prepare: fillLarge("list"), do: command("LRANGE", "large:list", "0", "-1"), times: 2},
+	{name: "ZRANGE 0 -1", prepare: fillLarge("sorted set"), do: command("ZRANGE", "large:sorted set", "0", "-1", "WITHSCORES"), times: 2},
+	{name: "SORT", do: command("SORT", "large:list", "ALPHA")},
+	{name: "SORT BY", do: command("SORT", "large:list", "ALPHA", "BY", "x:*", "LIMIT", "0", "10")},
+	{name: "SUNION", prepare: filled("set"), do: command("SUNION", "large:set", "large:set:2")},
+	{name: "SINTERCARD", do: command("SINTERCARD", "2", "large:set", "large:set:2")},
+	{name: "SDIFF", do: command("SDIFF", "large:set", "large:set:2")},
+	{name: "ZUNION", prepare: filled("sorted set"), do: command("ZUNION", "2", "large:sorted set", "large:sorted set:2", "WITHSCORES")},
+	{name: "LPOS of what is not there", do: command("LPOS", "large:list", "nothing"), times: 5},
+	{name: "SRANDMEMBER of all", do: func(a *abuser) error { return a.run("SRANDMEMBER", "large:set", strconv.Itoa(-a.n)) }},
+	{name: "DUMP", do: command("DUMP", "large:hash")},
+	{name: "MGET of 100k keys", do: manyArgs(part(10), "key:", "MGET")},
+	{name: "EXISTS of 1M keys", do: manyArgs(elements, "none:", "EXISTS")},
+}
+
+// writeAbuses change very much with one command.
+var writeAbuses = []abuse{
+	{
+		name: "SUNIONSTORE", prepare: steps(fillLarge("set"), filled("set")),
+		do: command("SUNIONSTORE", "stored", "large:set", "large:set:2"),
+	},
+	{name: "SORT … STORE", prepare: fillLarge("list"), do: command("SORT", "large:list", "ALPHA", "STORE", "stored")},
+	{
+		name: "ZUNIONSTORE", prepare: steps(fillLarge("sorted set"), filled("sorted set")),
+		do: command("ZUNIONSTORE", "stored", "2", "large:sorted set", "large:sorted set:2"),
+	},
+	{name: "ZRANGESTORE", do: command("ZRANGESTORE", "stored", "large:sorted set", "0", "-1")},
+	{name: "COPY", do: command("COPY", "large:set", "copied", "REPLACE")},
+	{name: "RENAME", do: command("RENAME", "copied", "renamed")},
+	{name: "RPUSH of 100k", do: manyArgs(part(10), "element:", "RPUSH", "pushed")},
+	{name: "MSET of 100k keys", do: manyArgs(part(20), "set:", "MSET")},
+	{name: "LREM of what is not there", do: command("LREM", "large:list", "0", "nothing"), times: 3},
+	{name: "LTRIM to one", do: command("LTRIM", "large:list", "0", "0")},
+	{name: "ZREMRANGEBYRANK of all but one", do: command("ZREMRANGEBYRANK", "large:sorted set:2", "1", "-1")},
+	{name: "DEL of a hash", prepare: fillLarge("hash"), do: command("DEL", "large:hash")},
+	{name: "DEL of 100k keys", do: manyArgs(part(10), "set:", "DEL")},
+	{name: "MULTI of 100k commands", do: func(a *abuser) error {
+		b := wire.AppendCommand(nil, "MULTI")
+		for i := range a.n / 10 {
+			b = wire.AppendCommand(b, "SET", "multi:"+strconv.Itoa(i), "x")
+		}
+		return a.main.ask(wire.AppendCommand(b, "EXEC"))
+	}},
+	{name: "WATCH of 100k keys", do: manyArgs(part(10), "watched:", "WATCH")},
+	{name: "FLUSHDB", prepare: command("SELECT", "1"), do: steps(manyArgs(part(20), "flushed:", "MSET"), command("FLUSHDB"))},
+}
+
+// stringAbuses are about strings of hundreds of MiB.
+var stringAbuses = []abuse{
+	{name: "SET of 256 MiB", do: func(a *abuser) error { return a.run("SET", "string", strings.Repeat("x", bytesOf(a, 256))) }},
+	{name: "GET of 256 MiB", do: command("GET", "string"), times: 2},
+	{name: "SETRANGE to 512 MiB", do: func(a *abuser) error { return a.run("SETRANGE", "ranged", strconv.Itoa(bytesOf(a, 512)-1), "x") }},
+	{name: "APPEND to 256 MiB", do: command("APPEND", "string", "x")},
+	{name: "COPY of 256 MiB", do: command("COPY", "string", "copied", "REPLACE")},
+	{name: "DUMP of 256 MiB", do: command("DUMP", "string")},
+	{name: "GETRANGE of 256 MiB", do: command("GETRANGE", "string", "0", "-1")},
+	{name: "MGET of one of 1 MiB 200 times", prepare: setString("one", 1), do: func(a *abuser) error {
+		return a.run(append([]string{"MGET"}, slices.Repeat([]string{"one"}, max(1, 200*a.n/1_000_000))...)...)
+	}},
+	{name: "LCS of 10 KB", prepare: func(a *abuser) error {
+		size := max(10, 10_000*a.n/1_000_000)
+		return a.run("MSET", "left", strings.Repeat("ab", size/2), "right", strings.Repeat("ba", size/2))
+	}, do: command("LCS", "left", "right"), times: 3},
+	{name: "DEL of 256 MiB", do: command("DEL", "string", "copied", "ranged")},
+}
+
+func setString(key string, mib int) func(*abuser) error {
+	return func(a *abuser) error { return a.run("SET", key, strings.Repeat("x", bytesOf(a, mib))) }
+}
+
+// inputAbuses are pipelines and commands that do not end.
+var inputAbuses = []abuse{
+	{name: "1M GETs at once", do: repeated(elements, "GET", "key:0")},
+	{name: "1M SETs at once", do: repeated(elements, "SET", "piped", "x")},
+	{name: "INFO 5000 times at once", do: repeated(part(1), "INFO", "everything")},
+	{name: "half-sent commands on 2000 connections", do: manyConns(2000, "*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$100000\r\n"+strings.Repeat("x", 20_000))},
+	{name: "promised arguments on 2000 connections", do: manyConns(2000, "*1000000000\r\n$3\r\nSET\r\n$536870912\r\n")},
+	{name: "byte by byte on 200 connections", do: func(a *abuser) error {
+		if err := manyConns(200, "*3\r\n")(a); err != nil {
+			return err
+		}
+		for _, b := range []byte("$3\r\nSET\r\n$4\r\nslow\r\n$50\r\n" + strings.Repeat("x", 50)) {
+			for _, conn := range a.extra {
+				if _, err := conn.Write([]byte{b}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}},
+	{name: "8000 idle connections", do: manyConns(8000, "")},
+	{name: "CLIENT LIST with 8000 clients", prepare: manyConns(8000, ""), do: command("CLIENT", "LIST"), times: 5},
+	{name: "5000 connections come and go", do: func(a *abuser) error {
+		for range a.scaled(5000) {
+			c, err := a.dial()
+			if err != nil {
+				return err
+			}
+			if err := c.conn.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+}
+
+// scaled is a number for a million elements, less for less.
+func (a *abuser) scaled(n int) int { return max(1, min(n, n*a.n/1_000_000)) }
+
+// manyConns opens connections that send something, and no more.
+func manyConns(n int, text string) func(*abuser) error {
+	return func(a *abuser) error {
+		for range a.scaled(n) {
+			c, err := a.open()
+			if err != nil {
+				return err
+			}
+			if _, err := c.conn.Write([]byte(text)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// unreadTime is how long in ms a client writes that reads nothing.
+const unreadTime = 2000
+
+// unread has a client of its own send first, and never read; for a while it sends more as long
+// as the server takes it, and so does another client, which reads.
+func unread(first, more, others []byte) func(*abuser) error {
+	return func(a *abuser) error {
+		deaf, err := a.open()
+		if err != nil {
+			return err
+		}
+		if _, err := deaf.conn.Write(first); err != nil {
+			return err
+		}
+		until := clock.System.Now() + unreadTime
+		if a.b.quick {
+			until -= unreadTime * 9 / 10
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			send(deaf.conn, more, until)
+		}()
+		for len(others) > 0 && clock.System.Now() < until {
+			if err := a.main.ask(others); err != nil {
+				<-ended
+				return err
+			}
+		}
+		<-ended
+		return nil
+	}
+}
+
+// send writes until then, or until the connection ends: the server may cut it.
+func send(conn net.Conn, more []byte, until int64) {
+	if len(more) == 0 || conn.SetWriteDeadline(time.UnixMilli(until)) != nil {
+		return
+	}
+	for clock.System.Now() < until {
+		if _, err := conn.Write(more); err != nil {
+			return
+		}
+	}
+}
+
+func pipeline(n int, args ...string) []byte {
+	return []byte(strings.Repeat(string(wire.AppendCommand(nil, args...)), n))
+}
+
+// outputAbuses are clients that do not read.
+var outputAbuses = []abuse{
+	{name: "GETs of 1 MiB unread", prepare: setString("one", 1), do: unread(nil, pipeline(1000, "GET", "one"), nil)},
+	{name: "GETs of 100 B unread", do: unread(nil, pipeline(10_000, "GET", "key:0"), nil)},
+	{
+		name: "MONITOR unread", do: unread(wire.AppendCommand(nil, "MONITOR"), nil,
+			pipeline(10, "SET", "shown", strings.Repeat("x", 100_000))),
+	},
+	{
+		name: "CLIENT TRACKING unread",
+		do: unread(wire.AppendCommand(wire.AppendCommand(nil, "HELLO", "3"), "CLIENT", "TRACKING", "ON", "BCAST"), nil,
+			pipeline(1000, "SET", strings.Repeat("long", 1000), "x")),
+	},
+	{
+		name: "SUBSCRIBE unread", do: unread(wire.AppendCommand(nil, "SUBSCRIBE", "news"), nil,
+			pipeline(10, "PUBLISH", "news", strings.Repeat("x", 100_000))),
+	},
+	{
+		name:    "100k patterns",
+		prepare: func(a *abuser) error { return a.subscribe("PSUBSCRIBE", "*pattern", a.scaled(100_000)) },
+		do:      repeated(func(*abuser) int { return 100 }, "PUBLISH", "news", "x"),
+	},
+	{name: "SUBSCRIBE to 1M channels", do: func(a *abuser) error { return a.subscribe("SUBSCRIBE", "channel", a.n) }},
+}
+
+// subscribe has a connection of its own subscribe to n channels.
+func (a *abuser) subscribe(command, prefix string, n int) error {
+	c, err := a.open()
+	if err != nil {
+		return err
+	}
+	if err := c.ask(wire.AppendCommand(nil, "HELLO", "3")); err != nil {
+		return err
+	}
+	b := wire.AppendArray(nil, n+1)
+	b = wire.AppendArg(b, command)
+	for i := range n {
+		b = wire.AppendArg(b, prefix+strconv.Itoa(i))
+	}
+	return c.ask(b)
+}
+
+// scriptAbuses are scripts that never end; they are ended before others are told -BUSY.
+var scriptAbuses = []abuse{
+	{name: "a script that allocates", do: refusable(command("EVAL", "local t = {} for i = 1, 1e9 do t[i] = 'x' .. i end", "0"))},
+	{name: "a script that makes one long string", do: refusable(command("EVAL", "local s = 'x' while true do s = s .. s end", "0"))},
+	{name: "a pattern that matches slowly", do: killed(command("EVAL", "return string.find(string.rep('a', 10000), string.rep('a*', 50) .. 'b')", "0"))},
+	{name: "a script that loops", do: killed(command("EVAL", "while true do end", "0"))},
+}
+
+// refusable does something that may be refused.
+func refusable(do func(*abuser) error) func(*abuser) error {
+	return func(a *abuser) error {
+		err := do(a)
+		if err != nil && strings.Contains(err.Error(), errWrong.Error()) {
+			return nil
+		}
+		return err
+	}
+}
+
+// killed does what is ended by SCRIPT KILL after a second.
+func killed(do func(*abuser) error) func(*abuser) error {
+	return func(a *abuser) error {
+		killer, err := a.open()
+		if err != nil {
+			return err
+		}
+		ended := make(chan error)
+		go func() {
+			err := pause(a.ctx, clock.System.Now()+1000)
+			if err == nil {
+				err = refusable(func(*abuser) error { return killer.ask(wire.AppendCommand(nil, "SCRIPT", "KILL")) })(a)
+			}
+			ended <- err
+		}()
+		err = refusable(do)(a)
+		if killErr := <-ended; err == nil {
+			err = killErr
+		}
+		return err
+	}
+}
