@@ -3,6 +3,7 @@ module keyp
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.0.3
 	github.com/dchest/siphash v1.2.3
 	github.com/google/btree v1.1.3
 	github.com/redis/go-redis/v9 v9.23.0

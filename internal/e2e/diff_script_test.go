@@ -122,10 +122,10 @@ func scriptConns(t *testing.T, s *testkit.Server) [2]*wire {
 // and library calls of all sorts, errors among them.
 func TestDiffRandomScripts(t *testing.T) {
 	s := bothServers(t)
-	n := environ(t, "KEYP_DIFF_CASES", diffCases)
+	n := testkit.Number(t, "KEYP_DIFF_CASES", diffCases)
 	var scripts []string
 	for seed := range n * 4 {
-		g := &scriptGen{rand.New(rand.NewPCG(environ(t, "KEYP_DIFF_SEED", 1)+seed, 7))}
+		g := &scriptGen{rand.New(rand.NewPCG(testkit.Number(t, "KEYP_DIFF_SEED", 1)+seed, 7))}
 		var b bytes.Buffer
 		fmt.Fprintf(&b, "local a, b, c = %s, %s, %s ", g.value(2), g.value(2), g.value(2))
 		for range g.IntN(3) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +56,7 @@ func drawCase(seed uint64, few bool) diffCase {
 
 func TestDiffCommands(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
-	s.runCases(t, environ(t, "KEYP_DIFF_CASES", diffCases), nil)
+	s.runCases(t, testkit.Number(t, "KEYP_DIFF_CASES", diffCases), nil)
 }
 
 // forgetful is both servers, Keyp with so little memory that keys leave it as soon as they can.
@@ -122,13 +121,13 @@ func (s *both) run(t *testing.T, cases uint64, few bool, between func(*diffRun) 
 // diffShare is one of so many parts of the cases to run, and at least one case.
 func diffShare(t *testing.T, parts uint64) uint64 {
 	t.Helper()
-	return max(1, uint64(often(int(environ(t, "KEYP_DIFF_CASES", diffCases)/parts))))
+	return max(1, uint64(often(int(testkit.Number(t, "KEYP_DIFF_CASES", diffCases)/parts))))
 }
 
 // diffSeeds runs cases by their seeds. One that fails gives what it did until then.
 func diffSeeds(t *testing.T, cases uint64, run func(seed uint64) (history []string, err error)) {
 	t.Helper()
-	first := environ(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	first := testkit.Number(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
 	for i := range cases {
 		if history, err := run(first + i); err != nil {
 			t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(history, "\n"), err)
@@ -138,20 +137,6 @@ func diffSeeds(t *testing.T, cases uint64, run func(seed uint64) (history []stri
 
 // seeded draws what a case does.
 func seeded(seed uint64) *gen { return &gen{Rand: rand.New(rand.NewPCG(seed, 0))} }
-
-// environ is a number from the environment.
-func environ(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
 
 // shorten leaves out of a failing case what is not needed for it to fail, and gives
 // what then happens.

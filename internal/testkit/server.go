@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -413,6 +414,19 @@ func (s *Server) Dial() net.Conn {
 		s.t.Fatal(err)
 	}
 	return conn
+}
+
+// SaveUntilGone asks for one checkpoint after the other until the server is gone. Any
+// goroutine may call it.
+func (s *Server) SaveUntilGone() {
+	c := s.Client(2)
+	defer c.Close()
+	for {
+		var refused redis.Error
+		if err := c.Do(context.Background(), "BGSAVE").Err(); err != nil && !errors.As(err, &refused) {
+			return
+		}
+	}
 }
 
 // Eventually asks done every few milliseconds until it says yes; the test fails when

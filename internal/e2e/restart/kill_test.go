@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -47,18 +46,10 @@ var runs = []struct {
 // what was acknowledged.
 func TestKills(t *testing.T) {
 	rounds := allRounds(t)
-	seed := rand.Uint64()
-	if text := os.Getenv("KEYP_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("KEYP_SEED=%s is not a number", text)
-		}
-		seed = n
-	}
+	seed := testkit.Seed(t)
 	for i, run := range runs {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
-			t.Logf("KEYP_SEED=%d", seed)
 			k := newKiller(t, rand.New(rand.NewPCG(seed, uint64(i))), run.args)
 			for round := range (rounds*run.share + roundsByDefault - 1) / roundsByDefault {
 				k.round(round, round%4 == 3)
@@ -77,15 +68,7 @@ func TestKills(t *testing.T) {
 // allRounds is how many rounds all runs have together.
 func allRounds(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv("KEYP_KILLS")
-	if text == "" {
-		return roundsByDefault
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("KEYP_KILLS=%s is not a number above 0", text)
-	}
-	return n
+	return int(testkit.Number(t, "KEYP_KILLS", roundsByDefault))
 }
 
 // killer is one server with its writers.
@@ -118,7 +101,7 @@ func (k *killer) round(round int, stop bool) {
 	var least map[name]int64
 	all.Go(func() { least = k.watch() })
 	if k.rng.IntN(2) == 0 {
-		all.Go(k.checkpoint)
+		all.Go(k.server.SaveUntilGone)
 	}
 	k.letThemWork()
 	if stop {
@@ -164,19 +147,6 @@ func (k *killer) watch() map[name]int64 {
 				return least
 			}
 			least[w.counter()] = n
-		}
-	}
-}
-
-// checkpoint asks for one checkpoint after the other until the server is gone.
-func (k *killer) checkpoint() {
-	ctx := context.Background()
-	c := k.server.Client(2)
-	defer c.Close()
-	for {
-		var refused redis.Error
-		if err := c.Do(ctx, "BGSAVE").Err(); err != nil && !errors.As(err, &refused) {
-			return
 		}
 	}
 }

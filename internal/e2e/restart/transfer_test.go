@@ -31,11 +31,10 @@ const (
 // kinds. After each restart a transfer is there with all that belongs to it, or not at all,
 // and every acknowledged one is there.
 func TestTransfers(t *testing.T) {
+	seed := testkit.Seed(t)
 	for i, run := range runs {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
 			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), run.args)
 			for round := range max(2, allRounds(t)*run.share/roundsByDefault/2) {
 				b.round(round)
@@ -130,7 +129,7 @@ func (b *bank) round(round int) {
 	}
 	all.Go(b.supervise)
 	if b.rng.IntN(2) == 0 {
-		all.Go(b.checkpoint)
+		all.Go(b.server.SaveUntilGone)
 	}
 	time.Sleep(time.Duration(100+b.rng.IntN(600)) * time.Millisecond)
 	b.server.Kill()
@@ -170,18 +169,6 @@ func (b *bank) supervise() {
 		}
 		if sum != accounts*opening {
 			b.t.Errorf("a client has seen %d in all accounts, not %d", sum, accounts*opening)
-			return
-		}
-	}
-}
-
-// checkpoint asks for one checkpoint after the other until the server is gone.
-func (b *bank) checkpoint() {
-	c := b.server.Client(2)
-	defer c.Close()
-	for {
-		var refused redis.Error
-		if err := c.Do(ctx, "BGSAVE").Err(); err != nil && !errors.As(err, &refused) {
 			return
 		}
 	}

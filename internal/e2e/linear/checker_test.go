@@ -1,0 +1,76 @@
+package linear
+
+import (
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// TestChecker proves that what must not happen is found, and what may is not.
+func TestChecker(t *testing.T) {
+	const ms = 1_000_000
+	// op runs from from to to, in ms of both clocks; without replies it is lost.
+	op := func(from, to int64, way string, commands []command, replies ...any) porcupine.Operation {
+		return porcupine.Operation{
+			Input:  call{way: way, commands: commands, from: from, to: to},
+			Output: outcome{lost: replies == nil, replies: replies},
+			Call:   from * ms, Return: to * ms,
+		}
+	}
+	one := func(verb, data string, ttl int64) []command { return []command{{verb: verb, data: data, ttl: ttl}} }
+	get, incr, del, when := one("GET", "", 0), one("INCR", "", 0), one("DEL", "", 0), one("PEXPIRETIME", "", 0)
+	set := func(value string) []command { return one("SET", value, 0) }
+	both := func(verb, a, b string) []command {
+		return []command{{verb: verb, data: a}, {verb: verb, key: 1, data: b}}
+	}
+	type history []porcupine.Operation
+	for _, tt := range []struct {
+		name string
+		ok   bool
+		history
+	}{
+		{"one after the other", true, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", get, "a"), op(5, 6, "", del, int64(1)), op(7, 8, "", get, nil)}},
+		{"at the same time", true, history{op(1, 9, "", set("a"), "OK"), op(2, 3, "", get, nil), op(4, 5, "", get, "a")}},
+		{"acknowledged and lost", false, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", get, nil)}},
+		{"an older value", false, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", set("b"), "OK"), op(5, 6, "", get, "a")}},
+		{"seen and lost", false, history{op(1, 9, "", set("a"), "OK"), op(2, 3, "", get, "a"), op(4, 5, "", get, nil)}},
+		{"two first increments", false, history{op(1, 9, "", incr, int64(1)), op(1, 9, "", incr, int64(1))}},
+		{"two winners of SETNX", false, history{op(1, 9, "", one("SETNX", "a", 0), int64(1)), op(1, 9, "", one("SETNX", "b", 0), int64(1))}},
+		{"no number", true, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", incr, errNotInteger)}},
+		{"deleted twice", false, history{op(1, 2, "", set("a"), "OK"), op(3, 9, "", del, int64(1)), op(3, 9, "", del, int64(1))}},
+
+		{"under way and there", true, history{op(1, 9, "", set("a")), op(10, 11, "", get, "a")}},
+		{"under way and not there", true, history{op(1, 9, "", set("a")), op(10, 11, "", get, nil)}},
+		{"under way and there too late", false, history{op(1, 9, "", set("a")), op(10, 11, "", get, nil), op(12, 13, "", get, "a")}},
+		{"under way, seen, and lost", false, history{op(1, 9, "", set("a")), op(2, 3, "", get, "a"), op(10, 11, "", get, nil)}},
+		{"under way and done twice", false, history{op(1, 9, "", incr), op(10, 11, "", get, "2")}},
+
+		{"EXEC whole", true, history{op(1, 9, "EXEC", both("SET", "a", "b")), op(10, 11, "EXEC", both("GET", "", ""), "a", "b")}},
+		{"half an EXEC", false, history{op(1, 9, "EXEC", both("SET", "a", "b")), op(10, 11, "EXEC", both("GET", "", ""), "a", nil)}},
+		{"half an EXEC, seen by one key", false, history{op(1, 9, "EXEC", both("SET", "a", "b"), "OK", "OK"),
+			op(2, 3, "", both("GET", "", "")[1:], "b"), op(4, 5, "", get, nil)}},
+		{"between an EXEC", false, history{op(1, 9, "EXEC", append(incr, incr...), int64(1), int64(2)), op(2, 8, "", get, "1")}},
+
+		{"expired", true, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(11, 12, "", get, nil)}},
+		{"expired too early", false, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(9, 10, "", get, nil)}},
+		{"there at its deadline", false, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(12, 13, "", get, "a")}},
+		{"seen expired and back", false, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(11, 11, "", get, nil), op(11, 11, "", when, int64(12)),
+			op(12, 12, "", get, "a")}},
+		{"a deadline that moved", false, history{op(1, 5, "", one("SET", "a", 10), "OK"), op(6, 7, "", when, int64(12)), op(8, 9, "", when, int64(13))}},
+		{"a deadline that moved, unseen", false, history{op(1, 5, "", one("SET", "a", 10), "OK"), op(6, 7, "", when, int64(12)), op(12, 12, "", get, "a")}},
+		{"a deadline that nobody set", false, history{op(1, 2, "", set("a"), "OK"), op(6, 7, "", when, int64(12))}},
+		{"PEXPIRE forgotten", false, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", one("PEXPIRE", "", 1000), int64(1)), op(5, 6, "", when, int64(-1))}},
+		{"PEXPIRE under way and done", true, history{op(1, 2, "", set("a"), "OK"), op(3, 20, "", one("PEXPIRE", "", 5)), op(21, 22, "", get, nil)}},
+		{"PEXPIRE under way, and gone too late", false, history{op(1, 2, "", set("a"), "OK"), op(3, 20, "", one("PEXPIRE", "", 5)), op(25, 26, "", get, "a"),
+			op(27, 28, "", get, nil)}},
+		{"PERSIST forgotten", false, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(3, 4, "", one("PERSIST", "", 0), int64(1)), op(20, 21, "", get, nil)}},
+		{"two keys, one instant", false, history{op(1, 1, "", one("SET", "a", 10), "OK"), op(2, 2, "", []command{{verb: "SET", key: 1, data: "b", ttl: 20}}, "OK"),
+			op(5, 30, "EXEC", both("GET", "", ""), "a", nil)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if ok := porcupine.CheckOperations(model, tt.history); ok != tt.ok {
+				t.Errorf("linearizable: %v", ok)
+			}
+		})
+	}
+}

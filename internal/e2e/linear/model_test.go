@@ -1,0 +1,248 @@
+package linear
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// The model of one group of keys. Operations never touch keys of two groups, so a history
+// is linearizable if that of each group is.
+//
+// Deadlines. An operation runs at one instant of the wall clock, of which is known that it
+// lies between its request and its reply. So the model has bounds: of that instant, and of
+// the deadline that it sets. Each reply that depends on them makes them narrower, and one
+// that no value between them explains is refused. This never refuses what is right; what it
+// lets through is wrong by less than an operation took.
+//
+// Lost operations, whose connection broke when the server was killed, have taken effect
+// before the end of the process or never will: the model goes on with both. Their end is
+// that of the process and not, as is usual, the end of the history: so one that appears
+// only after the restart, when others have seen that it had not happened, is refused too.
+
+const groupKeys = 3
+
+// cell is a key. A deadline lies from lo to hi, in Unix ms; 0: there is none.
+type cell struct {
+	there  bool
+	data   string
+	lo, hi int64
+}
+
+// state is a group. All that happens from now on happens at or after the instant now.
+type state struct {
+	cells [groupKeys]cell
+	now   int64
+}
+
+// command is one command of an operation.
+type command struct {
+	verb string
+	key  int    // within the group
+	data string // of SET and SETNX
+	ttl  int64  // ms, of SET, 0: none, and of PEXPIRE
+}
+
+// call is an operation: a command, or several as one transaction or script. It ran, if it
+// did, from from to to, in Unix ms.
+type call struct {
+	group    int
+	way      string // "", "EXEC", "EVAL"
+	commands []command
+	from, to int64
+}
+
+// outcome has the replies of an operation's commands: int64, string, nil, or the text of
+// an error. It has none when it is lost.
+type outcome struct {
+	lost    bool
+	replies []any
+}
+
+const errNotInteger = "ERR value is not an integer or out of range"
+
+var model = (&porcupine.NondeterministicModel{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		var parts [][]porcupine.Operation
+		for _, o := range history {
+			group := o.Input.(call).group
+			for len(parts) <= group {
+				parts = append(parts, nil)
+			}
+			parts[group] = append(parts[group], o)
+		}
+		return slices.DeleteFunc(parts, func(p []porcupine.Operation) bool { return len(p) == 0 })
+	},
+	Init:  func() []any { return []any{state{}} },
+	Equal: func(a, b any) bool { return a == b },
+	Step: func(s, input, output any) (next []any) {
+		for _, n := range s.(state).after(input.(call), output.(outcome)) {
+			next = append(next, n)
+		}
+		return next
+	},
+	DescribeOperation: func(input, output any) string { return describe(input.(call), output.(outcome)) },
+	DescribeState:     func(s any) string { return fmt.Sprintf("%+v", s) },
+}).ToModel()
+
+func describe(c call, o outcome) string {
+	var b strings.Builder
+	b.WriteString(c.way)
+	for i, cmd := range c.commands {
+		fmt.Fprintf(&b, " %s k%d %s", cmd.verb, cmd.key, cmd.data)
+		if cmd.ttl != 0 {
+			fmt.Fprintf(&b, " %dms", cmd.ttl)
+		}
+		if !o.lost {
+			fmt.Fprintf(&b, " → %v;", o.replies[i])
+		}
+	}
+	if o.lost {
+		b.WriteString(" → lost")
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// after gives the states that an operation with this outcome can lead to, none if it
+// cannot have had it.
+func (s state) after(c call, o outcome) (next []state) {
+	if o.lost {
+		next = append(next, s)
+	}
+	for _, b := range begin(s, c) {
+		if b.run(c.commands, o) {
+			b.state.now = b.from
+			if !slices.Contains(next, b.state) {
+				next = append(next, b.state)
+			}
+		}
+	}
+	return next
+}
+
+// branch is a state in which an operation runs, at an instant from from to to.
+type branch struct {
+	state
+	from, to int64
+}
+
+// begin decides, for the keys that an operation touches, which have expired: where bounds
+// leave that open there is a branch for either.
+func begin(s state, c call) []branch {
+	branches := []branch{{s, max(c.from, s.now), c.to}}
+	for key := range groupKeys {
+		if !slices.ContainsFunc(c.commands, func(cmd command) bool { return cmd.key == key }) {
+			continue
+		}
+		var decided []branch
+		for _, b := range branches {
+			k := b.cells[key]
+			if k.lo == 0 {
+				decided = append(decided, b)
+				continue
+			}
+			live, gone := b, b
+			gone.from = max(b.from, k.lo)
+			gone.cells[key] = cell{}
+			live.to = min(b.to, k.hi-1)
+			live.cells[key].lo = max(k.lo, b.from+1)
+			decided = append(decided, live, gone)
+		}
+		branches = decided
+	}
+	return slices.DeleteFunc(branches, func(b branch) bool { return b.from > b.to })
+}
+
+// run applies the commands and says whether the replies are right.
+func (b *branch) run(commands []command, o outcome) bool {
+	for i, cmd := range commands {
+		k := &b.cells[cmd.key]
+		if cmd.verb == "PEXPIRETIME" && k.lo != 0 {
+			if !o.lost && !b.learn(k, o.replies[i]) {
+				return false
+			}
+			continue
+		}
+		if want := b.apply(k, cmd); !o.lost && o.replies[i] != want {
+			return false
+		}
+	}
+	return true
+}
+
+// learn takes the deadline of a live key from a reply.
+func (b *branch) learn(k *cell, reply any) bool {
+	deadline, ok := reply.(int64)
+	if !ok || deadline < k.lo || deadline > k.hi {
+		return false
+	}
+	k.lo, k.hi = deadline, deadline
+	b.to = min(b.to, deadline-1)
+	return b.from <= b.to
+}
+
+// apply runs a command on a key that has not expired, and gives its reply.
+func (b *branch) apply(k *cell, cmd command) any {
+	switch cmd.verb {
+	case "GET":
+		if !k.there {
+			return nil
+		}
+		return k.data
+	case "SET":
+		*k = cell{there: true, data: cmd.data}
+		if cmd.ttl != 0 {
+			k.lo, k.hi = b.from+cmd.ttl, b.to+cmd.ttl
+		}
+		return "OK"
+	case "SETNX":
+		if k.there {
+			return int64(0)
+		}
+		*k = cell{there: true, data: cmd.data}
+		return int64(1)
+	case "INCR":
+		n := int64(0)
+		if k.there {
+			var err error
+			if n, err = strconv.ParseInt(k.data, 10, 64); err != nil {
+				return errNotInteger
+			}
+		}
+		k.there, k.data = true, strconv.FormatInt(n+1, 10)
+		return n + 1
+	case "PEXPIRETIME": // of a key without a deadline: see run
+		if !k.there {
+			return int64(-2)
+		}
+		return int64(-1)
+	}
+	return b.applyToPresent(k, cmd)
+}
+
+// applyToPresent is for commands that reply 1 where they have done something, else 0.
+func (b *branch) applyToPresent(k *cell, cmd command) any {
+	done := k.there
+	switch cmd.verb {
+	case "DEL":
+		*k = cell{}
+	case "PEXPIRE":
+		if done && cmd.ttl <= 0 {
+			*k = cell{}
+		} else if done {
+			k.lo, k.hi = b.from+cmd.ttl, b.to+cmd.ttl
+		}
+	case "PERSIST":
+		done = k.lo != 0
+		k.lo, k.hi = 0, 0
+	default:
+		panic("no such command: " + cmd.verb)
+	}
+	if done {
+		return int64(1)
+	}
+	return int64(0)
+}
