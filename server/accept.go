@@ -83,7 +83,7 @@ func (l *loop) accept(ln *listener) bool {
 	case errors.Is(err, unix.ECONNABORTED), errors.Is(err, unix.EINTR), errors.Is(err, unix.EPROTO):
 		// it went away while it waited
 	default:
-		l.o.Log.Warn("no new connections can be accepted; refusing them until that changes", "address", ln.addr, "error", err)
+		l.complain("no new connections can be accepted; refusing them until that changes", "address", ln.addr, "error", err)
 		l.starved = true
 		l.reserve.release()
 		l.refuseWaiting()
@@ -139,10 +139,12 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 	switch {
 	case int64(l.count) >= l.o.Config.Int("maxclients"):
 		stats.Rejected.Add(1)
+		l.complain("refusing a client: there are maxclients connections", "address", from)
 		l.turnAway(fd, tooManyClients)
 		return
 	case !ln.unix && !from.Addr().Unmap().IsLoopback() && l.open() && l.o.Config.Bool("protected-mode"):
 		stats.Rejected.Add(1)
+		l.complain("refusing a client: protected-mode is on and no password is set", "address", from)
 		l.turnAway(fd, denied)
 		return
 	}

@@ -46,18 +46,20 @@ type loop struct {
 	waiting      []*session // have output that is not durable
 	graves       []int      // descriptors to close at the end of the pass
 
-	ctx      commands.Ctx
-	ahead    [][]byte // the keys of commands to come (prefetch)
-	settings settings
-	stale    atomic.Bool        // settings are to be read again
-	current  *session           // whose command runs
-	behind   []message          // pushed to it meanwhile
-	kept     map[*session]*kept // pushed to those whose command the executor runs
-	inStore  bool               // a command runs: a panic that gets out of it is the store's
-	buffers  bufferPool
-	readers  readerPool
-	exec     executor
-	alone    exclusive
+	ctx        commands.Ctx
+	ahead      [][]byte // the keys of commands to come (prefetch)
+	settings   settings
+	stale      atomic.Bool        // settings are to be read again
+	current    *session           // whose command runs
+	behind     []message          // pushed to it meanwhile
+	kept       map[*session]*kept // pushed to those whose command the executor runs
+	complaints complaints
+	pushMost   int  // see defaultPushMost
+	inStore    bool // a command runs: a panic that gets out of it is the store's
+	buffers    bufferPool
+	readers    readerPool
+	exec       executor
+	alone      exclusive
 
 	pass      uint64        // number of the present pass
 	wall      int64         // Unix ms at its beginning
@@ -102,7 +104,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot wait for sockets: %w", err)
 	}
-	l := &loop{o: o, srv: o.Commands, log: o.Commands.Store.Log(), poll: poll, listeners: listeners, kept: map[*session]*kept{}}
+	l := &loop{o: o, srv: o.Commands, log: o.Commands.Store.Log(), poll: poll, listeners: listeners, kept: map[*session]*kept{}, complaints: complaints{}, pushMost: defaultPushMost}
 	l.box.poll = poll
 	for _, ln := range listeners {
 		if err := poll.add(ln.fd); err != nil {

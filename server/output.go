@@ -25,10 +25,18 @@ type output struct {
 	base  uint64
 	sent  int
 	waits []wait
+	// replied is where the newest reply ends: what is behind it has been pushed.
+	replied uint64
 }
 
 // pending is the number of bytes that have not left.
 func (o *output) pending() int { return len(o.w.Buf) - o.sent }
+
+// end is the position behind all that was written.
+func (o *output) end() uint64 { return o.base + uint64(len(o.w.Buf)) }
+
+// pushed is the number of bytes that have not left and answer no command.
+func (o *output) pushed() int { return int(o.end() - max(o.replied, o.base+uint64(o.sent))) }
 
 // hold says that the output from buffer offset `from` on depends on lsn. All holds of
 // one pass are one entry, since one commit serves them: it keeps the list short.
@@ -130,9 +138,14 @@ func (l *loop) push(s *session, m message) {
 		l.owed = max(l.owed, m.lsn)
 		s.out.hold(mark, m.lsn, l.pass)
 	}
-	s.cut = l.overLimit(s)
+	s.cut = l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed() > l.pushMost
 	l.touch(s)
 }
+
+// defaultPushMost bounds the messages in bytes that wait for a client to which no hard limit
+// applies. Replies can wait for whoever asked for them, since its further commands do; but
+// nothing ever holds back what MONITOR and CLIENT TRACKING have others send.
+const defaultPushMost = 64 << 20
 
 // pushBehind sends what was pushed to s while its command ran, behind the reply.
 func (l *loop) pushBehind(s *session) {
@@ -161,7 +174,8 @@ func (l *loop) keep(s *session, m message) {
 	}
 	k.messages = append(k.messages, m)
 	k.bytes += len(m.bytes)
-	if hard := l.outputLimit(s).hard; hard > 0 && s.out.pending()+k.bytes > hard {
+	hard := l.outputLimit(s).hard
+	if hard > 0 && s.out.pending()+k.bytes > hard || hard == 0 && k.bytes > l.pushMost {
 		s.cut = true
 		delete(l.kept, s)
 		l.touch(s)

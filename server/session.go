@@ -220,7 +220,7 @@ func (l *loop) protocolError(s *session, err error) {
 // cutInput ends a connection whose command is longer than client-query-buffer-limit.
 func (l *loop) cutInput(s *session) {
 	l.srv.Stats.QueryBufferLimit.Add(1)
-	l.o.Log.Warn("closing a client that reached client-query-buffer-limit",
+	l.complain("closing a client that reached client-query-buffer-limit",
 		"client", s.client.ID, "address", s.client.Addr, "bytes", s.reader.Buffered())
 	l.close(s)
 }
@@ -325,6 +325,7 @@ func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
 	if lsn > l.durable {
 		s.out.hold(mark, lsn, l.pass)
 	}
+	s.out.replied = s.out.end()
 	if l.overLimit(s) {
 		l.cutOutput(s)
 	}
@@ -333,7 +334,7 @@ func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
 // cutOutput ends a connection that passed client-output-buffer-limit.
 func (l *loop) cutOutput(s *session) {
 	l.srv.Stats.OutputBufferLimit.Add(1)
-	l.o.Log.Warn("closing a client that reached client-output-buffer-limit",
+	l.complain("closing a client that reached client-output-buffer-limit",
 		"client", s.client.ID, "address", s.client.Addr, "bytes", s.out.pending())
 	l.close(s)
 }

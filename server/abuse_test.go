@@ -1,0 +1,60 @@
+package server
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDeafMonitorIsCut although no limit is set for its class; a client that waits for as
+// much of its own replies is not.
+func TestDeafMonitorIsCut(t *testing.T) {
+	const pushMost = 1 << 20
+	ts := start(t, func(l *loop) { l.pushMost = pushMost })
+	p, deaf, asks := ts.dial(), ts.dial(), ts.dial()
+	value := strings.Repeat("x", pushMost+pushMost/4)
+	p.raw(multibulk("SET", "k", value))
+	p.expect("+OK")
+	if got := deaf.do("MONITOR"); got != "+OK" {
+		t.Fatal(got)
+	}
+	asks.raw(multibulk("GET", "k"))
+	s, line := ts.sessionOf(deaf), []byte(value[:pushMost/8])
+	ts.onLoop(func(*loop) {
+		for n := range 16 {
+			s.Push(0, line)
+			if waits := s.out.pushed(); s.cut != (waits > pushMost) || waits > pushMost+len(line) {
+				t.Errorf("%d bytes wait for it after message %d, cut: %v", waits, n, s.cut)
+			}
+		}
+	})
+	eventually(t, "it is closed", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
+	if got := asks.reply(); len(got) < len(value) {
+		t.Errorf("%d bytes of a reply", len(got))
+	}
+}
+
+// TestComplaintsAreFew: clients do not fill the log, and it says how many were left out.
+func TestComplaintsAreFew(t *testing.T) {
+	ts := start(t)
+	const many = 1000
+	ts.onLoop(func(l *loop) {
+		for range many {
+			l.complain("too much", "client", 1)
+		}
+	})
+	if n := strings.Count(ts.log.String(), "too much"); n != complaintBurst {
+		t.Errorf("%d complaints", n)
+	}
+	ts.onLoop(func(l *loop) {
+		l.mono += complaintPause
+		l.complain("too much")
+		l.complain("too much")
+	})
+	log := ts.log.String()
+	if n := strings.Count(log, "too much"); n != complaintBurst+1 {
+		t.Errorf("%d complaints later", n)
+	}
+	if !strings.Contains(log, `"more like it"=990`) {
+		t.Errorf("the log does not say how many were left out")
+	}
+}
