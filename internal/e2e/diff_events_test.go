@@ -21,8 +21,8 @@ const allEvents = "KEAmn"
 // TestDiffEvents: the events of commands on keys and types.
 func TestDiffEvents(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...), listens: true}
-	s.run(t, testkit.Number(t, "KEYP_DIFF_CASES", diffCases)/2, false, nil)
-	s.run(t, testkit.Number(t, "KEYP_DIFF_CASES", diffCases)/2, true, nil)
+	s.run(t, diffShare(t, 2), false, nil)
+	s.run(t, diffShare(t, 2), true, nil)
 }
 
 // ears are a subscriber to each server, and the events that were set aside.

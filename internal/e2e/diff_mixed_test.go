@@ -83,7 +83,7 @@ func TestDiffMixedTypes(t *testing.T) {
 // commands. Limits are given again then, so that they stay the same.
 func TestDiffMixedTypesOverRestarts(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
-	s.run(t, diffShare(t, 4), true, func(r *diffRun) error {
+	s.run(t, diffShare(t, 6), true, func(r *diffRun) error {
 		limits, err := r.conns[0].redis.do("CONFIG", "GET", "*-max-*")
 		if err != nil {
 			return err
