@@ -149,6 +149,29 @@ func BenchmarkLook(b *testing.B) {
 	})
 }
 
+// BenchmarkPop empties a sorted set from its lowest rank, with scores that differ and with one
+// for all, where only names tell members apart.
+func BenchmarkPop(b *testing.B) {
+	for name, score := range map[string]func(i int) float64{
+		"scores":   func(i int) float64 { return float64(uint32(i) * 2246822519) },
+		"no-score": func(int) float64 { return 0 },
+	} {
+		b.Run(name, func(b *testing.B) {
+			z := &ZSet{}
+			for b.Loop() {
+				if z.Len() == 0 {
+					b.StopTimer()
+					for i := range million {
+						z.Set(benchKey(nil, i), score(i), 0)
+					}
+					b.StartTimer()
+				}
+				z.RemoveRange(0, 1, func([]byte) {})
+			}
+		})
+	}
+}
+
 // BenchmarkStall tells the longest of a million insertions.
 func BenchmarkStall(b *testing.B) {
 	for _, typ := range benchTypes {

@@ -2,7 +2,6 @@ package object
 
 import (
 	"bytes"
-	"slices"
 	"unsafe"
 )
 
@@ -13,11 +12,17 @@ import (
 //	(deadline, pos) in due, of the elements that have a deadline
 //	(score, key, as pos) in scores, if the value is a sorted set
 //
-// pos numbers the elements from 0 without gaps. When one goes, the last takes its pos;
-// so pos is good to draw an element by, and not a cursor: that is the hash.
+// pos numbers the elements from 0. When one goes, the last takes its pos, so there are no
+// gaps: pos is good to draw an element by, and not a cursor: that is the hash.
+//
+// Sorted sets draw by rank, and to give an element another pos costs them a look-up in
+// scores by its name, which is most of what taking the lowest away would cost. So there pos
+// stays, and what goes leaves a hole for the next that comes; only while there are far more
+// holes than elements does the end of dense move into them (tighten).
 type dict struct {
 	index  index
 	dense  pages
+	holes  holes
 	arena  arena
 	due    tree
 	scores *tree // nil but in sorted sets
@@ -31,7 +36,7 @@ func newDict(scored bool) *dict {
 	return d
 }
 
-func (d *dict) len() int { return d.dense.n }
+func (d *dict) len() int { return d.dense.n - d.holes.n }
 
 func (d *dict) bytes() int {
 	n := int(unsafe.Sizeof(*d)) + d.index.bytes() + d.dense.bytes() + d.arena.bytes() + d.due.bytes()
@@ -57,10 +62,16 @@ func (d *dict) put(key, val []byte, deadline int64) (created bool) {
 		d.update(pos, val, deadline)
 		return false
 	}
-	pos = uint32(d.dense.n)
 	r, mem := d.arena.alloc(entrySize(key, val, deadline))
 	putEntry(mem, key, val, deadline)
-	d.dense.push(r)
+	if d.holes.n > 0 {
+		pos = d.holes.first
+		d.fill(pos)
+		*d.dense.at(pos) = r
+	} else {
+		pos = uint32(d.dense.n)
+		d.dense.push(r)
+	}
 	d.index.insert(hash, pos)
 	d.enter(pos, entryAt(mem))
 	return true
@@ -97,16 +108,16 @@ func (d *dict) update(pos uint32, val []byte, deadline int64) {
 	}
 }
 
-// remove takes the element pos away; the last one takes its pos. What entry gave of the
-// element stays readable until the next change.
+// remove takes the element pos away. What entry gave of the element stays readable until
+// the next change.
 func (d *dict) remove(pos uint32) {
 	d.removeScore(pos, d.entry(pos))
 	d.take(pos)
+	d.tighten(1)
 }
 
 // removeRanks takes the members of the ranks from from up to, and not with, to away,
-// after it has shown each to fn. They go from the end of dense on, so that none moves that
-// is itself to go.
+// after it has shown each to fn.
 func (d *dict) removeRanks(from, to int, fn func(e entry)) {
 	gone := make([]uint32, 0, to-from)
 	var p path
@@ -118,10 +129,10 @@ func (d *dict) removeRanks(from, to int, fn func(e entry)) {
 		p.next()
 	}
 	d.scores.removeRange(from, to)
-	slices.Sort(gone)
-	for _, pos := range slices.Backward(gone) {
+	for _, pos := range gone {
 		d.take(pos)
 	}
+	d.tighten(len(gone))
 }
 
 // take is remove for an element that scores does not have.
@@ -130,22 +141,115 @@ func (d *dict) take(pos uint32) {
 	d.removeDue(pos, e.deadline)
 	d.index.remove(hashOf(e.key), pos)
 	r := *d.dense.at(pos)
-	if last := uint32(d.dense.n - 1); last != pos {
-		moved := d.entry(last)
-		d.index.rename(hashOf(moved.key), last, pos)
-		if moved.deadline != 0 {
-			d.removeDue(last, moved.deadline)
-			d.insertDue(pos, moved.deadline)
-		}
-		if d.scores != nil {
-			var p path
-			d.seekScore(&p, scoreKey(ScoreOf(moved.val)), moved.key)
-			p.setPos(pos)
-		}
-		*d.dense.at(pos) = *d.dense.at(last)
+	if d.scores != nil {
+		d.dig(pos)
+	} else {
+		d.moveLast(pos)
+		d.dense.pop()
 	}
-	d.dense.pop()
 	d.free(r, e.size)
+}
+
+// moveLast gives the last element the place of one that is gone.
+func (d *dict) moveLast(pos uint32) {
+	last := uint32(d.dense.n - 1)
+	if last == pos {
+		return
+	}
+	moved := d.entry(last)
+	d.index.rename(hashOf(moved.key), last, pos)
+	if moved.deadline != 0 {
+		d.removeDue(last, moved.deadline)
+		d.insertDue(pos, moved.deadline)
+	}
+	if d.scores != nil {
+		var p path
+		d.seekScore(&p, scoreKey(ScoreOf(moved.val)), moved.key)
+		p.setPos(pos)
+	}
+	*d.dense.at(pos) = *d.dense.at(last)
+}
+
+// holesPerElement bounds the holes, with some that never matter.
+const (
+	holesPerElement = 3
+	holesAtLeast    = 8
+)
+
+// tighten follows up the removal of n elements: while there are too many holes, the last
+// places of dense go, what stands there moving into a hole. As each removal makes room for
+// four places, and one of them holds an element at most, its cost does not depend on how many
+// elements there are.
+func (d *dict) tighten(n int) {
+	for range (holesPerElement + 1) * n {
+		if d.holes.n <= holesPerElement*d.len()+holesAtLeast {
+			return
+		}
+		last := uint32(d.dense.n - 1)
+		if d.isHole(last) {
+			d.fill(last)
+		} else {
+			pos := d.holes.first
+			d.fill(pos)
+			d.moveLast(pos)
+		}
+		d.dense.pop()
+	}
+}
+
+// holes are the places in dense that no element has, a ring without an end to it: each is
+//
+//	63   62      31 30       0
+//	┌───┬──────────┬──────────┐
+//	│ 1 │ before   │ after    │   the places of its neighbours
+//	└───┴──────────┴──────────┘
+type holes struct {
+	first uint32
+	n     int
+}
+
+const (
+	holeMark = 1 << 63
+	holeBits = 31
+	holeMask = 1<<holeBits - 1
+)
+
+func hole(before, after uint32) ref { return holeMark | ref(before)<<holeBits | ref(after) }
+
+func (d *dict) isHole(pos uint32) bool { return *d.dense.at(pos)&holeMark != 0 }
+
+func (d *dict) neighbours(pos uint32) (before, after uint32) {
+	r := *d.dense.at(pos)
+	return uint32(r >> holeBits & holeMask), uint32(r & holeMask)
+}
+
+// link makes two holes neighbours.
+func (d *dict) link(before, after uint32) {
+	a, _ := d.neighbours(before)
+	*d.dense.at(before) = hole(a, after)
+	_, b := d.neighbours(after)
+	*d.dense.at(after) = hole(before, b)
+}
+
+// dig makes a hole, the first.
+func (d *dict) dig(pos uint32) {
+	*d.dense.at(pos) = hole(pos, pos)
+	if d.holes.n > 0 {
+		last, _ := d.neighbours(d.holes.first)
+		first := d.holes.first
+		d.link(last, pos)
+		d.link(pos, first)
+	}
+	d.holes.first = pos
+	d.holes.n++
+}
+
+// fill takes a hole out of the ring.
+func (d *dict) fill(pos uint32) {
+	before, after := d.neighbours(pos)
+	d.link(before, after)
+	d.holes.first = after
+	d.holes.n--
 }
 
 // free gives an entry's memory back and follows the entries that move for it.

@@ -167,7 +167,8 @@ func (m *members) setDeadline(r rule, elem []byte, deadline int64) bool {
 // Remove takes an element away; a missing one is no error.
 func (m *members) Remove(elem []byte) { m.delete(elem) }
 
-// at is the element number i in an order that lasts until the next change.
+// at is the element number i in an order that lasts until the next change. Sorted sets have
+// ranks instead.
 func (m *members) at(i int) entry {
 	if m.big != nil {
 		return m.big.entry(uint32(i))
@@ -181,7 +182,10 @@ func (m *members) Walk(fn func(elem, val []byte, deadline int64) bool) {
 		m.small.walk(fn)
 		return
 	}
-	for pos := range m.big.len() {
+	for pos := range m.big.dense.n {
+		if m.big.isHole(uint32(pos)) {
+			continue
+		}
 		if e := m.big.entry(uint32(pos)); !fn(e.key, e.val, e.deadline) {
 			return
 		}

@@ -252,7 +252,19 @@ func checkDict(rt rapid.TB, d *dict) {
 		return
 	}
 	live, timed := map[ref]bool{}, 0
-	for pos := range uint32(d.len()) {
+	holes := 0
+	for pos := range uint32(d.dense.n) {
+		if d.isHole(pos) {
+			holes++
+			before, after := d.neighbours(pos)
+			if _, at := d.neighbours(before); at != pos {
+				rt.Fatalf("hole %d is behind %d, which is before %d", pos, before, at)
+			}
+			if at, _ := d.neighbours(after); at != pos {
+				rt.Fatalf("hole %d is before %d, which is behind %d", pos, after, at)
+			}
+			continue
+		}
 		e := d.entry(pos)
 		live[*d.dense.at(pos)] = true
 		if at, ok := d.find(e.key); !ok || at != pos {
@@ -261,6 +273,9 @@ func checkDict(rt rapid.TB, d *dict) {
 		if e.deadline != 0 {
 			timed++
 		}
+	}
+	if holes != d.holes.n || holes > 0 && (d.scores == nil || !d.isHole(d.holes.first)) || holes > holesPerElement*d.len()+holesAtLeast {
+		rt.Fatalf("%d holes, %d counted, with %d elements", holes, d.holes.n, d.len())
 	}
 	if d.index.n != d.len() || d.due.n != timed || d.scores != nil && d.scores.n != d.len() {
 		rt.Fatalf("%d elements, %d in the index, %d of %d deadlines", d.len(), d.index.n, d.due.n, timed)
