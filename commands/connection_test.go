@@ -25,8 +25,10 @@ func (f *fakeHost) Shutdown(save bool) {
 		f.stopped = "save"
 	}
 }
-func (f *fakeHost) Port() int           { return 6379 }
-func (f *fakeHost) Listeners() []string { return []string{"127.0.0.1:6379", "/run/keyp.sock"} }
+func (f *fakeHost) Port() int { return 6379 }
+func (f *fakeHost) Listeners() []Listener {
+	return []Listener{{"tcp", "127.0.0.1:6379"}, {"unix", "/run/keyp.sock"}}
+}
 
 // fakeConn is a connection that remembers its end.
 type fakeConn struct {

@@ -164,11 +164,7 @@ func infoServer(c *Ctx, b *infoText) {
 	b.int("io_threads_active", 0)
 	if s.Host != nil {
 		for i, at := range s.Host.Listeners() {
-			kind := "tcp"
-			if strings.HasPrefix(at, "/") {
-				kind = "unix"
-			}
-			b.field(fmt.Sprintf("listener%d", i), "name="+kind+",bind="+at)
+			b.field(fmt.Sprintf("listener%d", i), "name="+at.Kind+",bind="+at.Addr)
 		}
 	}
 }

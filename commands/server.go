@@ -190,5 +190,11 @@ type Host interface {
 	Wake()
 	// Port and Listeners tell where the server listens.
 	Port() int
-	Listeners() []string
+	Listeners() []Listener
+}
+
+// Listener is a place where the server takes connections.
+type Listener struct {
+	Kind string // tcp, tls or unix
+	Addr string // "127.0.0.1:6379", "[::1]:6379", "/run/keyp.sock"
 }

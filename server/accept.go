@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"time"
 
@@ -118,15 +119,18 @@ func (l *loop) refuseWaiting() {
 			if err != nil {
 				break
 			}
-			l.turnAway(fd, tooManyClients)
+			l.turnAway(ln, fd, tooManyClients)
 			l.srv.Stats.Rejected.Add(1)
 		}
 	}
 }
 
-// turnAway says why and closes. What does not fit a new socket's buffer is lost.
-func (l *loop) turnAway(fd int, why string) {
-	_, _ = unix.Write(fd, []byte(why)) // the peer may be gone already
+// turnAway says why and closes. What does not fit a new socket's buffer is lost. Before
+// a TLS handshake nothing can be said.
+func (l *loop) turnAway(ln *listener, fd int, why string) {
+	if !ln.tls {
+		_, _ = unix.Write(fd, []byte(why)) // the peer may be gone already
+	}
 	if err := unix.Close(fd); err != nil {
 		l.o.Log.Debug("closing a refused connection", "error", err)
 	}
@@ -140,18 +144,18 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 	case int64(l.count) >= l.o.Config.Int("maxclients"):
 		stats.Rejected.Add(1)
 		l.complain("refusing a client: there are maxclients connections", "address", from)
-		l.turnAway(fd, tooManyClients)
+		l.turnAway(ln, fd, tooManyClients)
 		return
-	case !ln.unix && !from.Addr().Unmap().IsLoopback() && l.open() && l.o.Config.Bool("protected-mode"):
+	case !ln.unix && !ln.tls && l.protects(from):
 		stats.Rejected.Add(1)
 		l.complain("refusing a client: protected-mode is on and no password is set", "address", from)
-		l.turnAway(fd, denied)
+		l.turnAway(ln, fd, denied)
 		return
 	}
 	s := &session{loop: l, fd: fd, unix: ln.unix, readable: true}
 	if err := l.prepare(s); err != nil {
 		l.o.Log.Debug("a connection went away before it was set up", "error", err)
-		l.turnAway(fd, "")
+		l.turnAway(ln, fd, "")
 		return
 	}
 	l.nextID++
@@ -175,8 +179,17 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 	if n := int64(len(l.srv.Clients)); n > stats.PeakClients.Load() {
 		stats.PeakClients.Store(n)
 	}
+	if ln.tls {
+		l.greet(s)
+		return
+	}
 	l.armIdle(s)
 	l.enqueue(s)
+}
+
+// protects says whether protected mode keeps a TCP peer out.
+func (l *loop) protects(from netip.AddrPort) bool {
+	return !from.Addr().Unmap().IsLoopback() && l.open() && l.o.Config.Bool("protected-mode")
 }
 
 // sameText gives known when both texts are equal, so that they share their memory.

@@ -92,7 +92,7 @@ func (l *loop) readSettings() {
 	}
 	st.idle = idle
 	for _, s := range l.sessions {
-		if s != nil && !s.lingering {
+		if s != nil && !s.lingering && s.parked != parkGreeting {
 			l.armIdle(s)
 		}
 	}

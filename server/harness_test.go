@@ -61,11 +61,18 @@ func (s *syncBuffer) String() string {
 // that changes the parts before the server is made.
 type setting any
 
+// withTLS is a setting: the server has a TLS listener too, with these arguments.
+type withTLS struct {
+	host string
+	args []string
+}
+
 // prepareServer makes a store and a server that does not run yet.
 func prepareServer(t testing.TB, dir string, listen []string, settings ...setting) (*testServer, error) {
 	ts := &testServer{t: t, log: &syncBuffer{}, bell: &Bell{}, done: make(chan error, 1)}
 	log := slog.New(slog.NewTextHandler(ts.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	args := []string{"--dir", dir}
+	var listenTLS []string
 	storeOptions := storage.Options{
 		Dir: dir, Clock: clock.System, Logger: log, OnDurable: ts.bell.Durable, OnFail: ts.bell.Fail,
 	}
@@ -76,6 +83,8 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 			args = append(args, "--"+name, value)
 		case func(*storage.Options):
 			s(&storeOptions)
+		case withTLS:
+			args, listenTLS = append(args, s.args...), []string{s.host + ":0"}
 		}
 	}
 	res, err := config.Load(args, nil, nil)
@@ -94,7 +103,7 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 		}
 	}
 	ts.Server, err = New(Options{
-		Config: ts.cfg, Commands: ts.cmds, Log: log, Clock: storeOptions.Clock, Bell: ts.bell, Listen: listen,
+		Config: ts.cfg, Commands: ts.cmds, Log: log, Clock: storeOptions.Clock, Bell: ts.bell, Listen: listen, ListenTLS: listenTLS,
 	})
 	if err != nil {
 		return nil, firstError(err, ts.store.Close(false))

@@ -19,6 +19,7 @@ type listener struct {
 	fd   int
 	addr string // "127.0.0.1:6379", "[::1]:6379", or the path of a Unix socket
 	unix bool
+	tls  bool
 	port int // 0 for a Unix socket
 	// ready: accept has not said yet that nobody waits. The socket is watched
 	// edge-triggered, so this must be remembered.
@@ -45,6 +46,7 @@ func listen(o *Options) (ls []*listener, err error) {
 		l, err := listenTCP(a.AddrPort, backlog)
 		switch {
 		case err == nil:
+			l.tls = a.tls
 			ls = append(ls, l)
 		case a.optional && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)):
 			o.Log.Info("not listening: this machine has no such address", "address", a.String())
@@ -60,7 +62,7 @@ func listen(o *Options) (ls []*listener, err error) {
 		ls = append(ls, l)
 	}
 	if len(ls) == 0 {
-		return nil, errors.New("nothing to listen on: port is 0, or no bind address is available, and there is no unixsocket")
+		return nil, errors.New("nothing to listen on: port and tls-port are 0, or no bind address is available, and there is no unixsocket")
 	}
 	return ls, nil
 }
@@ -76,20 +78,35 @@ func listenError(where string, err error) error {
 type address struct {
 	netip.AddrPort
 	optional bool
+	tls      bool
 }
 
-// addresses reads Options.Listen, or else bind and port as redis.conf has them: "*"
-// and "::*" are all addresses, and a minus in front makes one optional.
+// addresses reads Options.Listen and ListenTLS, or else bind, port and tls-port as
+// redis.conf has them: "*" and "::*" are all addresses, and a minus in front makes one
+// optional.
 func addresses(o *Options) (list []address, err error) {
-	for _, text := range o.Listen {
+	plain, err := addressesOf(o, o.Listen, "port")
+	if err != nil {
+		return nil, err
+	}
+	secure, err := addressesOf(o, o.ListenTLS, "tls-port")
+	for i := range secure {
+		secure[i].tls = true
+	}
+	return append(plain, secure...), err
+}
+
+// addressesOf gives the texts' addresses, or if there are none those of bind with a port.
+func addressesOf(o *Options, texts []string, option string) (list []address, err error) {
+	for _, text := range texts {
 		a, err := netip.ParseAddrPort(text)
 		if err != nil {
 			return nil, fmt.Errorf("cannot listen on %q: %w", text, err)
 		}
 		list = append(list, address{AddrPort: a})
 	}
-	port := uint16(o.Config.Int("port"))
-	if len(list) > 0 || port == 0 {
+	port := uint16(o.Config.Int(option))
+	if len(list) > 0 || port == 0 || len(o.Listen)+len(o.ListenTLS) > 0 {
 		return list, nil
 	}
 	for _, word := range o.Config.Words("bind") {
@@ -101,7 +118,7 @@ func addresses(o *Options) (list []address, err error) {
 			}
 			return nil, fmt.Errorf("cannot listen on %q: %w", host, err)
 		}
-		list = append(list, address{netip.AddrPortFrom(ip, port), optional})
+		list = append(list, address{AddrPort: netip.AddrPortFrom(ip, port), optional: optional})
 	}
 	return list, nil
 }

@@ -59,6 +59,7 @@ type loop struct {
 	buffers    bufferPool
 	readers    readerPool
 	exec       executor
+	tls        tlsFront
 	alone      exclusive
 
 	pass      uint64        // number of the present pass
@@ -113,6 +114,13 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	}
 	if !l.reserve.take() {
 		return nil, firstError(errors.New("the limit of open files is too low (ulimit -n)"), poll.close())
+	}
+	for _, ln := range listeners {
+		if ln.tls && l.tls.turn == nil {
+			if err := l.tls.setUp(o); err != nil {
+				return nil, firstError(err, poll.close())
+			}
+		}
 	}
 	l.exec.post = l.box.post
 	l.alone.gone, l.ended = make(chan struct{}), make(chan error, 1)
@@ -228,6 +236,10 @@ func (l *loop) event(s *session, ready readiness) {
 	}
 	if ready&readyEOF != 0 {
 		s.readToEnd = true
+	}
+	if s.parked == parkGreeting {
+		l.shake(s)
+		return
 	}
 	if ready&readyDead != 0 && s.stalled {
 		l.close(s) // it waits for room that will not come

@@ -20,8 +20,9 @@ type Options struct {
 	Clock    clock.Clock
 	// Bell is the one that the store's OnDurable and OnFail ring.
 	Bell *Bell
-	// Listen are addresses (127.0.0.1:0) to listen on instead of bind and port.
-	Listen []string
+	// Listen and ListenTLS are addresses (127.0.0.1:0) to listen on instead of bind with
+	// port and tls-port.
+	Listen, ListenTLS []string
 }
 
 // Bell is how the store reaches a server, which is made after it: its methods serve
@@ -107,10 +108,23 @@ func (s *Server) Addrs() []string {
 	return list
 }
 
-// Listeners is Addrs, for INFO.
-func (s *Server) Listeners() []string { return s.Addrs() }
+// Listeners are Addrs, for INFO.
+func (s *Server) Listeners() []commands.Listener {
+	var list []commands.Listener
+	for _, l := range s.loop.listeners {
+		kind := "tcp"
+		switch {
+		case l.unix:
+			kind = "unix"
+		case l.tls:
+			kind = "tls"
+		}
+		list = append(list, commands.Listener{Kind: kind, Addr: l.addr})
+	}
+	return list
+}
 
-// Port is the first TCP port; 0 if there is none.
+// Port is the first TCP port, with TLS if there is none without; 0 if there is none.
 func (s *Server) Port() int {
 	for _, l := range s.loop.listeners {
 		if !l.unix {

@@ -37,12 +37,13 @@ const (
 type park uint8
 
 const (
-	parkNone    park = iota
-	parkKeys         // its command's keys are being loaded
-	parkSlow         // an executor runs its command
-	parkHeld         // CLIENT PAUSE
-	parkBlocked      // its command waits for a key
-	parkAlone        // its command waits for the end of an exclusive job
+	parkNone     park = iota
+	parkKeys          // its command's keys are being loaded
+	parkSlow          // an executor runs its command
+	parkHeld          // CLIENT PAUSE
+	parkBlocked       // its command waits for a key
+	parkAlone         // its command waits for the end of an exclusive job
+	parkGreeting      // its TLS handshake is under way
 )
 
 // session is one connection. It implements commands.Conn.
@@ -50,6 +51,7 @@ type session struct {
 	client commands.Client
 	loop   *loop
 	fd     int
+	tls    *secure      // nil: a plain connection
 	reader *resp.Reader // nil while no input is held
 	room   int          // bytes of the reader's buffer when it was last looked at
 	out    output
@@ -236,11 +238,11 @@ func (l *loop) read(s *session) int {
 	}
 	space := s.reader.Space(size)
 	s.room = s.reader.Buffered() + len(space)
-	n, err := readSocket(s.fd, space)
+	n, more, err := s.receive(space)
 	switch {
 	case n > 0:
 		s.reader.Advance(n)
-		s.readable = n == len(space) || s.readToEnd
+		s.readable = more
 		s.client.NetIn += uint64(n)
 		s.client.LastActive = l.wall
 		l.srv.Stats.NetIn.Add(int64(n))
@@ -418,6 +420,9 @@ func (l *loop) close(s *session) {
 		return
 	}
 	s.closed = true
+	if s.tls != nil {
+		l.endTLS(s)
+	}
 	l.leave(s)
 	l.srv.Gone(&s.client)
 	l.timers.stop(s.idle)

@@ -31,3 +31,22 @@ func writeSocket(fd int, p []byte) (int, error) {
 		}
 	}
 }
+
+// receive reads from a session's connection, as readSocket does; more says that another
+// read may give more.
+func (s *session) receive(p []byte) (n int, more bool, err error) {
+	if s.tls != nil {
+		return s.tls.read(p, s.readToEnd)
+	}
+	n, err = readSocket(s.fd, p)
+	return n, n == len(p) || s.readToEnd, err
+}
+
+// transmit sends the begin of p, n bytes of it; full says that the rest waits for room.
+func (s *session) transmit(p []byte, pool *bufferPool) (n int, full bool, err error) {
+	if s.tls != nil {
+		return s.tls.write(p, pool)
+	}
+	n, err = writeSocket(s.fd, p)
+	return n, n < len(p), err
+}

@@ -67,8 +67,12 @@ func (l *loop) stop() {
 	l.closeListeners()
 	l.unhold()
 	for _, s := range l.sessions {
-		if s != nil && s.parked == parkBlocked {
+		switch {
+		case s == nil:
+		case s.parked == parkBlocked:
 			l.hangUp(s)
+		case s.parked == parkGreeting:
+			l.close(s)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (l *loop) flush(s *session) {
 		l.cutOutput(s)
 		return
 	}
-	if ready := s.out.ready(l.durable); len(ready) > 0 && !s.full {
+	if ready := s.out.ready(l.durable); (len(ready) > 0 || s.tls != nil && s.tls.unsent()) && !s.full {
 		if !l.send(s, ready) {
 			return
 		}
@@ -113,7 +113,7 @@ func (l *loop) flush(s *session) {
 // send writes the part of a session's output that may leave. It reports false when the
 // session had to be closed.
 func (l *loop) send(s *session, ready []byte) bool {
-	n, err := writeSocket(s.fd, ready)
+	n, full, err := s.transmit(ready, &l.buffers)
 	if err != nil {
 		l.close(s) // the client is gone, or cannot be reached
 		return false
@@ -121,7 +121,7 @@ func (l *loop) send(s *session, ready []byte) bool {
 	s.client.NetOut += uint64(n)
 	s.client.LastActive = l.wall
 	l.srv.Stats.NetOut.Add(int64(n))
-	if !l.watchRoom(s, n < len(ready)) {
+	if !l.watchRoom(s, full) {
 		return false
 	}
 	s.out.advance(n, &l.buffers)
@@ -141,9 +141,10 @@ func (l *loop) sendEarly(s *session) {
 }
 
 // watchRoom notes whether the socket takes no more, and has the poller tell when it
-// does again. It reports false when the session had to be closed.
+// does again. With TLS it may have room at once, when its turn was over: so that is asked
+// for each time. It reports false when the session had to be closed.
 func (l *loop) watchRoom(s *session, full bool) bool {
-	if full == s.watched {
+	if full == s.watched && (!full || s.tls == nil) {
 		s.full = full
 		return true
 	}
@@ -164,6 +165,14 @@ func (l *loop) sayGoodbye(s *session) {
 		l.close(s)
 		return
 	}
+	if s.tls != nil {
+		s.tls.end(&l.buffers)
+	}
+	l.linger(s)
+}
+
+// linger ends the server's side of a connection.
+func (l *loop) linger(s *session) {
 	if err := unix.Shutdown(s.fd, unix.SHUT_WR); err != nil {
 		l.close(s)
 		return

@@ -104,11 +104,13 @@ var compat = []option{
 	tuneText("shutdown-on-sigterm", "default"),
 	tuneText("enable-module-command", "no"),
 	tuneText("enable-protected-configs", "no"),
-	tuneText("tls-cert-file", ""),
-	tuneText("tls-key-file", ""),
-	tuneText("tls-ca-cert-file", ""),
-	tuneText("tls-ca-cert-dir", ""),
-	tuneText("tls-auth-clients", "yes"),
+	tuneText("tls-client-cert-file", ""),
+	tuneText("tls-client-key-file", ""),
+	tuneText("tls-client-key-file-pass", ""),
+	tuneText("tls-dh-params-file", ""),
+	tuneBool("tls-prefer-server-ciphers", "", "no"),
+	tuneInt("tls-session-cache-size", "", "20480"),
+	tuneInt("tls-session-cache-timeout", "", "300"),
 }
 
 func tuneInt(name, alias, def string) option {

@@ -34,7 +34,7 @@ Examples:
 func Usage(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, usageHead, Version)
-	for _, group := range []string{groupNetwork, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch} {
+	for _, group := range []string{groupNetwork, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch} {
 		fmt.Fprintf(&b, "\n%s:\n", group)
 		for i := range options {
 			if o := &options[i]; o.group == group {

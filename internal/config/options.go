@@ -3,6 +3,7 @@ package config
 // The headings of --help.
 const (
 	groupNetwork = "Network"
+	groupTLS     = "TLS"
 	groupData    = "Data and durability"
 	groupMemory  = "Memory"
 	groupValues  = "Small values"
@@ -41,6 +42,29 @@ var options = []option{
 		help: "connections waiting to be accepted"},
 	{name: "tcp-keepalive", group: groupNetwork, kind: kindInt, def: "300", max: maxInt32,
 		help: "seconds between probes of silent peers; 0: none"},
+
+	{name: "tls-port", group: groupTLS, kind: kindInt, def: "0", max: 65535, fixed: true,
+		help: "TCP port for TLS; 0: none"},
+	{name: "tls-cert-file", group: groupTLS, kind: kindString,
+		help: "the server's certificate, with those that lead to its authority behind it, in PEM form"},
+	{name: "tls-key-file", group: groupTLS, kind: kindString,
+		help: "its private key, in PEM form"},
+	{name: "tls-key-file-pass", group: groupTLS, kind: kindString,
+		help: "password of that key; empty: it has none"},
+	{name: "tls-ca-cert-file", group: groupTLS, kind: kindString,
+		help: "authorities whose certificates clients may show, in PEM form"},
+	{name: "tls-ca-cert-dir", group: groupTLS, kind: kindString,
+		help: "directory of such files, all of which are read"},
+	{name: "tls-auth-clients", group: groupTLS, kind: kindEnum, def: "yes", enum: []string{"no", "yes", "optional"},
+		help: "whether clients need a certificate: no, yes, optional (a wrong one is refused)"},
+	{name: "tls-protocols", group: groupTLS, kind: kindString,
+		help: "TLSv1.2, TLSv1.3 or both; empty: both. Older ones are not served"},
+	{name: "tls-ciphers", group: groupTLS, kind: kindString,
+		help: "ciphers of TLS 1.2 by their names with : between them; DEFAULT: all safe ones, !NAME: without it; empty: DEFAULT"},
+	{name: "tls-ciphersuites", group: groupTLS, kind: kindString,
+		help: "ciphers of TLS 1.3; a list must name all three, since none can be left out"},
+	{name: "tls-session-caching", group: groupTLS, kind: kindBool, def: "yes",
+		help: "let clients resume sessions, by tickets; the server keeps none"},
 
 	{name: "dir", group: groupData, kind: kindString, def: "./keyp-data", fixed: true,
 		help: "data directory; made if missing"},
@@ -140,8 +164,10 @@ var options = []option{
 		why: "cluster mode is not supported"},
 	{name: "replicaof", alias: "slaveof", group: groupCompat, kind: kindWords, only: "", fixed: true,
 		why: "replication is not supported"},
-	{name: "tls-port", group: groupCompat, kind: kindInt, def: "0", only: "0", fixed: true,
-		why: "TLS is not supported"},
+	{name: "tls-replication", group: groupCompat, kind: kindBool, def: "no", only: "no",
+		why: "replication is not supported"},
+	{name: "tls-cluster", group: groupCompat, kind: kindBool, def: "no", only: "no",
+		why: "cluster mode is not supported"},
 	{name: "aclfile", group: groupCompat, kind: kindString, only: "", fixed: true,
 		why: "ACL files are not supported"},
 }

@@ -1,0 +1,248 @@
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"keyp/internal/config"
+)
+
+// tlsFront is what TLS connections are made with. It belongs to the loop, but for config,
+// which CONFIG SET renews.
+type tlsFront struct {
+	config atomic.Pointer[tls.Config]
+	turn   chan struct{} // see greeting
+}
+
+// errUpdateTLS is CONFIG SET's error; the log says more. The text is Redis's.
+var errUpdateTLS = errors.New("Unable to update TLS configuration. Check server logs.") //lint:ignore ST1005 Redis's text
+
+// tlsOptions are those whose change makes the configuration anew.
+var tlsOptions = []string{
+	"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir", "tls-auth-clients",
+	"tls-protocols", "tls-ciphers", "tls-ciphersuites", "tls-session-caching",
+}
+
+// setUp reads the configuration, now and after each change of an option; new connections
+// have the new one. Files are read then only, so CONFIG SET with the same names renews a
+// certificate.
+func (f *tlsFront) setUp(o *Options) error {
+	f.turn = make(chan struct{}, greeters())
+	made, err := newTLSConfig(o.Config)
+	if err != nil {
+		return fmt.Errorf("cannot serve TLS: %w", err)
+	}
+	f.config.Store(made)
+	for _, name := range tlsOptions {
+		o.Config.OnChange(name, func() error {
+			made, err := newTLSConfig(o.Config)
+			if err != nil {
+				o.Log.Warn("the TLS configuration stays as it was", "error", err)
+				return errUpdateTLS
+			}
+			f.config.Store(made)
+			return nil
+		})
+	}
+	return nil
+}
+
+// newTLSConfig makes a configuration of the options. Its errors name the option.
+func newTLSConfig(cfg *config.Config) (*tls.Config, error) {
+	made := &tls.Config{
+		SessionTicketsDisabled: !cfg.Bool("tls-session-caching"),
+		// Small first records are for pages that show before they are whole.
+		DynamicRecordSizingDisabled: true,
+	}
+	var err error
+	if made.MinVersion, made.MaxVersion, err = tlsVersions(cfg.String("tls-protocols")); err != nil {
+		return nil, fmt.Errorf("tls-protocols: %w", err)
+	}
+	if made.CipherSuites, err = tlsCiphers(cfg.String("tls-ciphers")); err != nil {
+		return nil, fmt.Errorf("tls-ciphers: %w", err)
+	}
+	if err := checkSuites(cfg.String("tls-ciphersuites")); err != nil {
+		return nil, fmt.Errorf("tls-ciphersuites: %w", err)
+	}
+	certificate, err := loadCertificate(cfg.String("tls-cert-file"), cfg.String("tls-key-file"), cfg.String("tls-key-file-pass"))
+	if err != nil {
+		return nil, err
+	}
+	made.Certificates = []tls.Certificate{certificate}
+	switch cfg.String("tls-auth-clients") {
+	case "no":
+		return made, nil
+	case "yes":
+		made.ClientAuth = tls.RequireAndVerifyClientCert
+	case "optional":
+		made.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	made.ClientCAs, err = loadAuthorities(cfg.String("tls-ca-cert-file"), cfg.String("tls-ca-cert-dir"))
+	return made, err
+}
+
+// loadCertificate reads a certificate, with those that lead to its authority behind it,
+// and its key.
+func loadCertificate(certFile, keyFile, pass string) (none tls.Certificate, err error) {
+	if certFile == "" {
+		return none, errors.New("no tls-cert-file is configured")
+	}
+	if keyFile == "" {
+		return none, errors.New("no tls-key-file is configured")
+	}
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		return none, fmt.Errorf("tls-cert-file: %w", err)
+	}
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		return none, fmt.Errorf("tls-key-file: %w", err)
+	}
+	if key, err = plainKey(key, pass); err != nil {
+		return none, fmt.Errorf("tls-key-file: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return none, fmt.Errorf("tls-cert-file and tls-key-file: %w", err)
+	}
+	return pair, nil
+}
+
+// loadAuthorities reads the certificates that those of clients must lead to: of one file,
+// and of every file in dir. There has to be at least one.
+func loadAuthorities(file, dir string) (*x509.CertPool, error) {
+	if file == "" && dir == "" {
+		return nil, errors.New("either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is not no")
+	}
+	pool := x509.NewCertPool()
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("tls-ca-cert-file: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("tls-ca-cert-file: %s holds no certificate", file)
+		}
+	}
+	if dir == "" {
+		return pool, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("tls-ca-cert-dir: %w", err)
+	}
+	found := false
+	for _, entry := range entries {
+		name := filepath.Join(dir, entry.Name())
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("tls-ca-cert-dir: %w", err)
+		}
+		found = pool.AppendCertsFromPEM(text) || found
+	}
+	if !found {
+		return nil, fmt.Errorf("tls-ca-cert-dir: no file in %s holds a certificate", dir)
+	}
+	return pool, nil
+}
+
+// tlsVersions reads tls-protocols; empty is 1.2 and 1.3.
+func tlsVersions(text string) (lowest, highest uint16, err error) {
+	for _, word := range strings.Fields(strings.ToLower(text)) {
+		var version uint16
+		switch word {
+		case "tlsv1.2":
+			version = tls.VersionTLS12
+		case "tlsv1.3":
+			version = tls.VersionTLS13
+		case "tlsv1", "tlsv1.1":
+			return 0, 0, fmt.Errorf("%s is not served, since it is not safe", word)
+		default:
+			return 0, 0, fmt.Errorf("%q is none of TLSv1.2, TLSv1.3", word)
+		}
+		if lowest == 0 || version < lowest {
+			lowest = version
+		}
+		highest = max(highest, version)
+	}
+	if lowest == 0 {
+		return tls.VersionTLS12, tls.VersionTLS13, nil
+	}
+	return lowest, highest, nil
+}
+
+// neverOffered are words of OpenSSL's cipher lists for what crypto/tls does not have, so
+// that to take it away changes nothing.
+var neverOffered = strings.Fields("aNULL eNULL NULL MD5 RC4 DES 3DES EXPORT EXP LOW MEDIUM PSK SRP DSS aDSS ADH AECDH DH DHE kDHE CAMELLIA SEED IDEA ARIA SSLv2 SSLv3")
+
+// tlsCiphers reads tls-ciphers, which are those of TLS 1.2: names of OpenSSL or of IANA,
+// with ":" between them, or DEFAULT, HIGH or ALL for all that crypto/tls holds for safe;
+// "!" takes away. nil is crypto/tls's own choice.
+func tlsCiphers(text string) ([]uint16, error) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(":, ", r) })
+	var chosen, removed []uint16
+	for _, word := range words {
+		name, takesAway := strings.CutPrefix(word, "!")
+		known := suitesNamed(name)
+		switch {
+		case takesAway && slices.Contains(neverOffered, name):
+		case known == nil:
+			return nil, fmt.Errorf("%q is not supported", word)
+		case takesAway:
+			removed = append(removed, known...)
+		default:
+			chosen = append(chosen, known...)
+		}
+	}
+	if len(words) == 0 {
+		return nil, nil
+	}
+	chosen = slices.DeleteFunc(chosen, func(id uint16) bool { return slices.Contains(removed, id) })
+	if len(chosen) == 0 {
+		return nil, errors.New("nothing is left of the list")
+	}
+	return chosen, nil
+}
+
+// suitesNamed gives the suites of TLS 1.2 that a word of tls-ciphers stands for.
+func suitesNamed(name string) (ids []uint16) {
+	for _, suite := range tls.CipherSuites() {
+		if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
+			continue
+		}
+		if slices.Contains([]string{"DEFAULT", "HIGH", "ALL", suite.Name, openSSLName(suite.Name)}, name) {
+			ids = append(ids, suite.ID)
+		}
+	}
+	return ids
+}
+
+// openSSLName turns TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 into ECDHE-RSA-AES128-GCM-SHA256.
+func openSSLName(name string) string {
+	name = strings.NewReplacer("TLS_", "", "_WITH", "", "AES_", "AES", "POLY1305_SHA256", "POLY1305", "_CBC_SHA", "_SHA").Replace(name)
+	return strings.ReplaceAll(name, "_", "-")
+}
+
+// checkSuites refuses a choice among the suites of TLS 1.3: crypto/tls has them all, always.
+func checkSuites(text string) error {
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(":, ", r) })
+	if len(words) == 0 {
+		return nil
+	}
+	for _, suite := range tls.CipherSuites() {
+		if slices.Contains(suite.SupportedVersions, tls.VersionTLS13) && !slices.Contains(words, suite.Name) {
+			return fmt.Errorf("TLS 1.3 comes with all its suites, so %s can't be left out", suite.Name)
+		}
+	}
+	return nil
+}
