@@ -408,11 +408,18 @@ func (s *Store) commitBatch(b *cpBatch) error {
 // update runs fn in a write transaction of the data file.
 func (s *Store) update(fn func(*bolt.Tx) error) error {
 	defer s.checkpointer.syncing.Store(false)
-	return s.db.Update(func(tx *bolt.Tx) error {
+	if err := s.step(StepWrite); err != nil {
+		return err
+	}
+	err := s.db.Update(func(tx *bolt.Tx) error {
 		err := fn(tx)
 		s.checkpointer.syncing.Store(true)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return s.step(StepWritten)
 }
 
 // DiskBusy says that the data file is being written out: until that is done, a sync of
@@ -425,8 +432,8 @@ func work() time.Duration { return clock.System.Mono() }
 
 // pace rests as long as the work took that began then.
 func (s *Store) pace(began time.Duration) {
-	if s.checkpointer.hurry.Load() || s.quit.Err() != nil {
-		return
+	if s.options.NoBackground || s.checkpointer.hurry.Load() || s.quit.Err() != nil {
+		return // or there is nobody to make room for
 	}
 	select {
 	case <-time.After(work() - began):

@@ -147,10 +147,12 @@ func (s *Store) reopenData(path string) (*bolt.DB, error) {
 }
 
 func (s *Store) compactAt(step compactStep) error {
-	if s.onCompact == nil {
-		return nil
+	if s.onCompact != nil {
+		if err := s.onCompact(step); err != nil {
+			return err
+		}
 	}
-	return s.onCompact(step)
+	return s.step(Step(step))
 }
 
 // removeFile removes a file that may be missing.
@@ -173,10 +175,8 @@ type compaction struct {
 // to give up.
 func (c *compaction) at(step compactStep) error {
 	s := c.s
-	if !s.options.NoBackground {
-		s.pace(c.began)
-		c.began = work()
-	}
+	s.pace(c.began)
+	c.began = work()
 	if err := s.compactAt(step); err != nil {
 		return err
 	}

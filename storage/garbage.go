@@ -99,7 +99,7 @@ func (s *Store) collectGarbage() error {
 	for more := true; more && s.quit.Err() == nil; {
 		began := work()
 		err := s.update(func(tx *bolt.Tx) (err error) {
-			for next := true; next; next = more && err == nil && work()-began < garbageTime {
+			for next := true; next; next = more && err == nil && work()-began < s.garbageTime {
 				more, err = s.collectSome(tx)
 			}
 			return err

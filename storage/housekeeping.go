@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"math/rand/v2"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
@@ -186,8 +185,8 @@ func (s *Store) evict(excess int64) {
 		if excess <= 0 || s.quit.Err() != nil {
 			return
 		}
-		sh := s.shards[rand.IntN(len(s.shards))]
-		i := rand.IntN(s.slotsPerShard)
+		r := s.options.Random() % Slots
+		sh, i := s.shards[s.shardOf(uint16(r))], int(r)%s.slotsPerShard
 		for db := range s.options.Databases {
 			excess -= s.evictSlot(sh, db, i)
 		}

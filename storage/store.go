@@ -35,6 +35,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -93,8 +94,14 @@ type Options struct {
 	// DiskReserve is the free space below which growth is refused.
 	DiskReserve uint64
 	InitialMmap int
-	// NoBackground starts no goroutine: tests run checkpoints and reaping themselves.
+	// NoBackground starts no goroutine: tests run checkpoints and reaping themselves (see
+	// Manual).
 	NoBackground bool
+	// OnStep is for tests: it is told of each Step, by the goroutine that comes to it and
+	// while no shard is held. An error ends what is under way there.
+	OnStep func(Step) error
+	// Random gives the numbers that a store draws for itself; rand.Uint64 if nil.
+	Random func() uint64
 
 	// ReapDelay is how long after Open keys that are due begin to be removed, so that there
 	// can be somebody who listens to their events. Nobody sees them meanwhile.
@@ -113,6 +120,9 @@ func (o *Options) complete() error {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
 	}
 	setDefault(&o.Databases, DefaultDatabases)
 	setDefault(&o.Shards, DefaultShards)
@@ -172,6 +182,7 @@ type Store struct {
 	reapLooks    int                     // see the constant
 	onCompact    func(compactStep) error // of tests
 	garbage      garbage
+	garbageTime  time.Duration // see the constant
 	window       window
 	overhead     overhead // of housekeeping alone
 	loads        loads
@@ -207,7 +218,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.maxMemory.Store(o.MaxMemory)
 	s.frequency.Store(o.Frequency)
 	s.diskReserve.Store(o.DiskReserve)
-	s.reapLooks = reapLooks
+	s.reapLooks, s.garbageTime = reapLooks, garbageTime
 	s.window.init(s)
 	s.loads.init(s.quit)
 	s.checkpointer.init()
@@ -252,7 +263,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 	s.log, err = wal.Open(wal.Options{
 		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, "wal"), Clock: s.clock, Logger: s.options.Logger,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Replayed: replays.end,
-		OnDurable: s.options.OnDurable, OnFail: s.fail,
+		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
 	}, st.first, replays.batch)
 	if bad := replays.end(); bad != nil {
 		return rec, bad // stands before whatever else is wrong with the log

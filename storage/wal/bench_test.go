@@ -3,6 +3,7 @@ package wal
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 
 // appendOnly is a log without files, whose tail is emptied now and then.
 func appendOnly() (l *Log, drop func()) {
-	l = &Log{tail: newTail(1, 1, firstLSN, DefaultSegmentSize, DefaultSegmentSize)}
+	l = &Log{tail: newTail(1, 1, firstLSN, DefaultSegmentSize, DefaultSegmentSize, rand.Uint64)}
 	return l, func() {
 		l.mu.Lock()
 		l.tail.give(l.tail.take())

@@ -43,6 +43,9 @@ func (l *Log) commit(lsn uint64) error {
 	if advanced {
 		l.tellDurable()
 	}
+	if err == nil && l.o.NoBackground {
+		err = l.prepareNow()
+	}
 	return err
 }
 
@@ -117,6 +120,11 @@ func (l *Log) enter(id identity, always bool) error {
 		}
 	} else if l.cur != nil {
 		kick(l.kickSync)
+	}
+	if l.o.NoBackground {
+		if err := l.prepareNow(); err != nil {
+			return err
+		}
 	}
 	s, err := l.takeReady()
 	if err != nil {

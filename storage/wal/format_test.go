@@ -3,6 +3,7 @@ package wal
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -134,7 +135,7 @@ func TestSeedTellsPlacesApart(t *testing.T) {
 // its size, every batch whole.
 func TestTailLayout(t *testing.T) {
 	const first, usual = headerSize + 200, headerSize + 600
-	tl := newTail(1, 3, 5000, first, usual)
+	tl := newTail(1, 3, 5000, first, usual, rand.Uint64)
 	for size := range 900 {
 		tl.add(make([]byte, size))
 		if size%7 == 0 {

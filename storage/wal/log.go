@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,13 @@ type Options struct {
 	OnDurable func(lsn uint64)
 	// OnFail is told the first fatal failure, once, on a goroutine of its own.
 	OnFail func(error)
+	// NoBackground starts no goroutine, for tests that choose the order of all that
+	// happens: whoever commits or waits also syncs and prepares the next segment, and ends
+	// the log when there is no room for one. CommitAsync does nothing.
+	NoBackground bool
+	// Random gives the numbers that tell logs and lives of segments apart; rand.Uint64 if
+	// nil.
+	Random func() uint64
 }
 
 func (o *Options) complete() error {
@@ -83,6 +91,13 @@ func (o *Options) complete() error {
 		return fmt.Errorf("wal: segment size %d is not in %d..%d", o.SegmentSize, minSegmentSize, 1<<31)
 	}
 	return nil
+}
+
+func (o *Options) random() uint64 {
+	if o.Random != nil {
+		return o.Random()
+	}
+	return rand.Uint64()
 }
 
 func (o *Options) path(name string) string { return filepath.Join(o.Dir, name) }
@@ -190,11 +205,13 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 			size = o.SegmentSize // no room; prepareLoop tries again
 		}
 	}
-	l.tail = newTail(r.mark, number, start, size, o.SegmentSize)
-	l.background.Add(3)
-	go l.writeLoop()
-	go l.syncLoop()
-	go l.prepareLoop()
+	l.tail = newTail(r.mark, number, start, size, o.SegmentSize, o.random)
+	if !o.NoBackground {
+		l.background.Add(3)
+		go l.writeLoop()
+		go l.syncLoop()
+		go l.prepareLoop()
+	}
 	return l, nil
 }
 
@@ -296,6 +313,12 @@ func (l *Log) WaitDurable(ctx context.Context, lsn uint64) error {
 		}
 		if err := l.Err(); err != nil {
 			return err
+		}
+		if l.o.NoBackground {
+			if err := errors.Join(l.commit(l.End()), l.sync()); err != nil {
+				return err
+			}
+			continue
 		}
 		raise(&l.wanted, lsn)
 		kick(l.kickWrite)

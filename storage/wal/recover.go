@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 )
@@ -188,7 +187,7 @@ func (w *window) at(offset int64, n int) ([]byte, error) {
 func (r *recovery) begins() (fresh bool, err error) {
 	r.pos, r.whole = firstLSN, firstLSN
 	if len(r.files) == 0 && len(r.stale) == 0 {
-		r.mark = rand.Uint64()
+		r.mark = r.o.random()
 		return true, nil
 	}
 	if len(r.files) == 0 || r.files[0].number != r.need {
@@ -211,7 +210,7 @@ func (r *recovery) begins() (fresh bool, err error) {
 	if err := r.lookOn(-1); err != nil {
 		return false, err
 	}
-	r.mark = rand.Uint64()
+	r.mark = r.o.random()
 	return true, nil
 }
 

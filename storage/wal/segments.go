@@ -29,7 +29,7 @@ func (l *Log) takeReady() (*openSegment, error) {
 		if err := l.Err(); err != nil {
 			return nil, err
 		}
-		if l.closing && l.full.Load() {
+		if (l.closing || l.o.NoBackground) && l.full.Load() {
 			// What was taken from the tail is lost, so this log is over.
 			err := ErrNoRoom
 			l.err.CompareAndSwap(nil, &err)
@@ -71,6 +71,14 @@ func (l *Log) prepareLoop() {
 			return
 		}
 	}
+}
+
+// prepareNow does what prepareLoop does, in a log without goroutines.
+func (l *Log) prepareNow() error {
+	if _, err := l.prepareNext(l.o.SegmentSize); err != nil {
+		return l.fail(err)
+	}
+	return nil
 }
 
 // prepareNext makes the next segment ready unless one is; a new file gets size bytes.

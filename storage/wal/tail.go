@@ -1,7 +1,5 @@
 package wal
 
-import "math/rand/v2"
-
 const (
 	// chunkTarget closes a chunk, so that a large batch lies in memory in pieces that
 	// are written and let go one after the other.
@@ -52,12 +50,13 @@ type tail struct {
 	chunks   []chunk
 	idle     []chunk  // the other list, for take to swap in
 	buffers  [][]byte // empty, to be used again
+	random   func() uint64
 }
 
 // newTail goes on at position start with segment number, of size bytes; those after it
 // have usual bytes.
-func newTail(mark, number, start uint64, size, usual int64) *tail {
-	t := &tail{mark: mark, usual: uint64(usual - headerSize), end: start}
+func newTail(mark, number, start uint64, size, usual int64, random func() uint64) *tail {
+	t := &tail{mark: mark, random: random, usual: uint64(usual - headerSize), end: start}
 	t.turn(number)
 	t.capacity = uint64(size - headerSize)
 	return t
@@ -65,7 +64,7 @@ func newTail(mark, number, start uint64, size, usual int64) *tail {
 
 // turn makes number the segment that is being filled.
 func (t *tail) turn(number uint64) {
-	t.seg = identity{number: number, start: t.end, salt: rand.Uint64()}
+	t.seg = identity{number: number, start: t.end, salt: t.random()}
 	t.capacity = t.usual
 	t.fresh = true
 }

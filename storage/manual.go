@@ -1,0 +1,73 @@
+package storage
+
+// Step is a moment that a test may want to look at or interrupt.
+type Step string
+
+// Steps of writing to the data file. Those of a compaction are its compactSteps.
+const (
+	StepWrite   Step = "write"   // a transaction is about to be written
+	StepWritten Step = "written" // it is on disk
+	StepMade    Step = "made"    // a new data file is complete, under another name
+	StepNamed   Step = "named"   // it has its name, which may not be durable yet
+)
+
+func (s *Store) step(step Step) error {
+	if s.options.OnStep == nil {
+		return nil
+	}
+	return s.options.OnStep(step)
+}
+
+// Manual does, when it is told to, what goroutines do in a store that was opened without
+// NoBackground. Beside it there are Reap, Checkpoint and Compact. It is for tests whose
+// order of events is theirs to choose.
+type Manual struct{ s *Store }
+
+// Manual is for a store with NoBackground.
+func (s *Store) Manual() Manual { return Manual{s} }
+
+// Small makes what is done in bounded pieces be done in tiny ones, so that there are many
+// moments between them.
+func (m Manual) Small() {
+	s := m.s
+	s.window.size = 8 // it is read and cut often
+	s.reapLooks, s.garbageTime = 1, 0
+	s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
+	s.checkpointer.pendingBytes, s.checkpointer.pendingStep = 300, 3
+	s.loads.stretch, s.loads.stretchTime = 30, 0
+}
+
+// Serve reads the keys that Load was asked for.
+func (m Manual) Serve() {
+	l := &m.s.loads
+	l.mu.Lock()
+	batch := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	for _, slow := range m.s.loadBatch(batch) {
+		m.s.load(slow)
+	}
+}
+
+// Fill brings all keys into memory, as the loader does after a start.
+func (m Manual) Fill() { m.s.loadAll() }
+
+// Evict lets clean keys leave memory, of one slot in oneIn that has keys.
+func (m Manual) Evict(oneIn uint64) {
+	for _, sh := range m.s.shards {
+		for db, p := range sh.parts[:m.s.options.Databases] {
+			for i := 0; p != nil && i < len(p.slots); i++ {
+				if p.slots[i].table.used > 0 && m.s.options.Random()%oneIn == 0 {
+					m.s.evictSlot(sh, db, i)
+				}
+			}
+		}
+	}
+}
+
+// Settle waits until a step back of the wall clock is dealt with: the time is the clock's
+// again, unless that stands a second or less behind.
+func (m Manual) Settle() {
+	m.s.now()
+	m.s.background.Wait()
+}
