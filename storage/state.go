@@ -1,10 +1,10 @@
 package storage
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -62,30 +62,37 @@ func parseState(b []byte) (st state, err error) {
 	return st, nil
 }
 
-const dataFile = "keyp.db"
+const (
+	dataFile = "keyp.db"
+	newFile  = dataFile + ".new"
+)
 
 // openData opens or makes the data file.
 func (s *Store) openData() (st state, err error) {
-	// A compaction that was cut short leaves its copy.
-	if err := removeFile(filepath.Join(s.options.Dir, compactFile)); err != nil {
+	path := filepath.Join(s.options.Dir, dataFile)
+	// What was cut short leaves its file: a compaction, or the making of the data file.
+	for _, name := range []string{compactFile, newFile} {
+		if err := removeFile(filepath.Join(s.options.Dir, name)); err != nil {
+			return st, err
+		}
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := s.makeData(path); err != nil {
+			return st, err
+		}
+	}
+	if s.db, err = s.openBolt(path); err != nil {
 		return st, err
 	}
-	if s.db, err = s.openBolt(filepath.Join(s.options.Dir, dataFile)); err != nil {
-		return st, err
-	}
-	fresh := false
 	err = s.db.View(func(tx *bolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
-		if fresh = meta == nil; fresh {
-			return nil
+		if meta == nil {
+			return fmt.Errorf("%w: the data file has no bucket meta", ErrCorrupt)
 		}
 		return s.readMeta(meta, &st)
 	})
-	if err == nil && !fresh {
+	if err == nil {
 		err = s.upgradeData()
-	}
-	if err == nil && fresh {
-		st, err = s.makeData()
 	}
 	if err != nil {
 		return st, errors.Join(err, s.db.Close())
@@ -143,37 +150,49 @@ func (s *Store) upgradeData() error {
 	if err != nil || !old {
 		return err
 	}
-	return s.db.Update(func(tx *bolt.Tx) error {
+	return s.update(func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucket(bucketPending)
 		return errors.Join(err, tx.Bucket(bucketMeta).Put(metaFormat, []byte{formatVersion}))
 	})
 }
 
-// makeData writes the first transaction of a new data file.
-func (s *Store) makeData() (st state, err error) {
-	var seed [16]byte
-	if _, err := rand.Read(seed[:]); err != nil {
-		return st, err
+// makeData makes a new data file at path. It has another name until it is whole: a crash
+// would leave half of one, which is not told from a damaged one.
+func (s *Store) makeData(path string) (err error) {
+	made := filepath.Join(s.options.Dir, newFile)
+	db, err := s.openBolt(made)
+	if err != nil {
+		return err
 	}
-	s.seed = [2]uint64{binary.BigEndian.Uint64(seed[:]), binary.BigEndian.Uint64(seed[8:])}
-	st.shards = s.options.Shards
+	if err := errors.Join(db.Update(s.makeBuckets), db.Close()); err != nil {
+		return err
+	}
+	if err := s.step(StepMade); err != nil {
+		return err
+	}
+	if err := os.Rename(made, path); err != nil {
+		return err
+	}
+	if err := s.step(StepNamed); err != nil {
+		return err
+	}
+	return syncDir(s.options.Dir)
+}
+
+// makeBuckets is the first transaction of a data file.
+func (s *Store) makeBuckets(tx *bolt.Tx) error {
+	for _, name := range [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending} {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	st := state{shards: s.options.Shards, nextSpace: uint32(s.options.Databases + 1)}
 	for i := range s.options.Databases {
 		st.spaces = append(st.spaces, uint32(i+1))
 	}
-	st.nextSpace = uint32(len(st.spaces) + 1)
-	err = s.db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
-		}
-		meta := tx.Bucket(bucketMeta)
-		return errors.Join(meta.Put(metaFormat, []byte{formatVersion}), meta.Put(metaSeed, seed[:]), meta.Put(metaState, st.append(nil)))
-	})
-	if err == nil {
-		err = syncDir(s.options.Dir)
-	}
-	return st, err
+	seed := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.options.Random()), s.options.Random())
+	meta := tx.Bucket(bucketMeta)
+	return errors.Join(meta.Put(metaFormat, []byte{formatVersion}), meta.Put(metaSeed, seed), meta.Put(metaState, st.append(nil)))
 }
 
 func syncDir(dir string) error {

@@ -1,0 +1,46 @@
+package storage
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"keyp/internal/clock"
+	"keyp/internal/vfs"
+)
+
+// TestCrashWhileMade interrupts the making of a data file: the next start begins anew.
+func TestCrashWhileMade(t *testing.T) {
+	for _, at := range []Step{StepMade, StepNamed} {
+		t.Run(string(at), func(t *testing.T) {
+			o := Options{FS: vfs.NewMem(), Dir: t.TempDir(), Clock: clock.NewFake(1), NoBackground: true, InitialMmap: 1 << 20}
+			cut := errors.New("cut")
+			o.OnStep = func(step Step) error {
+				if step != at {
+					return nil
+				}
+				return cut
+			}
+			if _, _, err := Open(o); !errors.Is(err, cut) {
+				t.Fatalf("open: %v", err)
+			}
+			if at == StepMade { // of what was not synced nothing may be left but the length
+				if err := os.WriteFile(filepath.Join(o.Dir, newFile), make([]byte, 4*pageSize), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o.OnStep = nil
+			s, _, err := Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.Check(), s.Close(true)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(o.Dir, newFile)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the half file: %v", err)
+			}
+		})
+	}
+}
