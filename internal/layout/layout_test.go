@@ -46,6 +46,7 @@ var rules = map[string][]string{
 	"internal/testkit": {"github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
 	"internal/layout":  {},
 	"internal/e2e/...": {},
+	"internal/torture": {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
 
 	// What a user of Keyp writes: a client library and nothing of ours.
 	"docs/examples/...": {"github.com/redis/go-redis/v9"},

@@ -1,0 +1,157 @@
+package torture
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// content is all that a Keyp has: of each database, and of the system's, all keys.
+type content map[name]value
+
+type name struct {
+	db  int
+	key string
+}
+
+type value struct {
+	typ      object.Type
+	deadline int64 // Unix ms, 0 for none
+	elems    []elem
+}
+
+// elem is an element; of a list its value alone, of a string the bytes.
+type elem struct {
+	key, val string
+	deadline int64
+}
+
+// read gives the content at the Keyp's instant.
+func (k *keyp) read() (content, error) {
+	c := content{}
+	txn := k.store.NewTxn()
+	for db := range databases + 1 {
+		var names []string
+		visit := func(it storage.Item) bool {
+			names = append(names, string(it.Key()))
+			return true
+		}
+		walk := func() error { return k.store.Walk(db, visit) }
+		if db == databases {
+			walk = func() error { return k.store.WalkSystem(visit) }
+		}
+		if err := walk(); err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			key := k.store.Key(db, []byte(n))
+			for !k.store.Begin(txn, []storage.Key{key}) {
+				k.load([]storage.Key{key})
+			}
+			if it, ok := txn.Get(key); ok {
+				c[name{db, n}] = valueOf(it)
+			}
+			txn.End()
+		}
+	}
+	return c, nil
+}
+
+func valueOf(it storage.Item) value {
+	v := value{typ: it.Type(), deadline: it.Deadline()}
+	if data, err := it.String(); err == nil {
+		v.elems = []elem{{val: string(data)}}
+		return v
+	}
+	it.Value().Walk(func(key, val []byte, deadline int64) bool {
+		e := elem{string(key), string(val), deadline}
+		if v.typ == object.TypeList {
+			e.key = ""
+		}
+		v.elems = append(v.elems, e)
+		return true
+	})
+	if v.typ != object.TypeList {
+		slices.SortFunc(v.elems, func(a, b elem) int { return cmp.Compare(a.key, b.key) })
+	}
+	return v
+}
+
+// at is the content without what is gone at an instant.
+func (c content) at(now int64) content {
+	live := func(deadline int64) bool { return deadline == 0 || deadline > now }
+	left := content{}
+	for n, v := range c {
+		if !live(v.deadline) {
+			continue
+		}
+		if slices.ContainsFunc(v.elems, func(e elem) bool { return !live(e.deadline) }) {
+			v.elems = slices.DeleteFunc(slices.Clone(v.elems), func(e elem) bool { return !live(e.deadline) })
+		}
+		if len(v.elems) > 0 {
+			left[n] = v
+		}
+	}
+	return left
+}
+
+// difference says where c is not as want, "" if it is.
+func (c content) difference(want content) string {
+	var lines []string
+	for n, v := range c {
+		if w, ok := want[n]; !ok {
+			lines = append(lines, fmt.Sprintf("%d %.30q: has %v, must not be there", n.db, n.key, v))
+		} else if v.typ != w.typ || v.deadline != w.deadline || !slices.Equal(v.elems, w.elems) {
+			lines = append(lines, fmt.Sprintf("%d %.30q: has %v, must have %v%s", n.db, n.key, v, w, v.first(w)))
+		}
+	}
+	for n, w := range want {
+		if _, ok := c[n]; !ok {
+			lines = append(lines, fmt.Sprintf("%d %.30q: is missing, must have %v", n.db, n.key, w))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// same says whether c is as want.
+func (c content) same(want content) bool {
+	if len(c) != len(want) {
+		return false
+	}
+	for n, v := range c {
+		if w, ok := want[n]; !ok || v.typ != w.typ || v.deadline != w.deadline || !slices.Equal(v.elems, w.elems) {
+			return false
+		}
+	}
+	return true
+}
+
+// first shows the first element that differs.
+func (v value) first(w value) string {
+	for i := range max(len(v.elems), len(w.elems)) {
+		switch {
+		case i >= len(v.elems):
+			return fmt.Sprintf("; first missing %.40q=%.40q@%d", w.elems[i].key, w.elems[i].val, w.elems[i].deadline)
+		case i >= len(w.elems):
+			return fmt.Sprintf("; first too many %.40q=%.40q@%d", v.elems[i].key, v.elems[i].val, v.elems[i].deadline)
+		case v.elems[i] != w.elems[i]:
+			return fmt.Sprintf("; first other %.40q=%.40q@%d, must be %.40q=%.40q@%d", v.elems[i].key, v.elems[i].val,
+				v.elems[i].deadline, w.elems[i].key, w.elems[i].val, w.elems[i].deadline)
+		}
+	}
+	return ""
+}
+
+func (v value) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v of %d@%d", v.typ, len(v.elems), v.deadline)
+	for _, e := range v.elems[:min(len(v.elems), 6)] {
+		fmt.Fprintf(&b, " %.12q=%.20q@%d", e.key, e.val, e.deadline)
+	}
+	return b.String()
+}

@@ -1,0 +1,41 @@
+// Package torture holds the tests that crash a whole Keyp, from commands to replies, at
+// moments drawn at random, and look at what comes back.
+//
+// # A history
+//
+// A history is a sequence of operations drawn from a seed: commands of all families on few
+// keys, in transactions, scripts and functions; steps of the clock, forward and back;
+// commits, reaping, eviction, checkpoints with operations amid them, compactions, restarts.
+// One goroutine does it all, in an order that the seed decides (storage.Manual), so a seed
+// gives the same history again. Only where bbolt puts its pages goes by Go's maps.
+//
+// The twin is a second Keyp that gets the same commands at the same instants, and never
+// crashes, checkpoints or evicts. It follows behind: what is acknowledged it has to have run
+// before the states that may be found are compared with it, one operation after the other.
+//
+// # What a crash leaves
+//
+// A crash comes at a moment: before any call of the log's file system, before or within a
+// transaction of the data file, and around the renaming of files.
+//
+//   - The log stands on vfs.Mem, which keeps any subset of the sectors, sizes and names that
+//     were not synced.
+//   - The data file is bbolt's, a plain file, so what a crash leaves of it is made of its bytes
+//     before and after the transaction. bbolt grows the file and syncs that, writes data pages
+//     in place of unused ones, syncs, writes one of two meta pages, and syncs. So the file is
+//     as before, or longer with zeros, or has any of the pages that differ, whole or by
+//     sectors, under the meta pages of before; or it has them all and the sectors of the new
+//     meta page or not.
+//   - A file that is renamed is there under either name until its directory is synced.
+//
+// Log and data file are of the same moment. Recovery is crashed too, again and again.
+//
+// # What must come back
+//
+//   - The content after one of the operations issued, with all of its databases, values,
+//     elements, deadlines and libraries of functions: that is each operation, transaction or
+//     script whole or not at all, and none without those before it.
+//   - Not from before the last write that was acknowledged, nor before the last one that an
+//     acknowledged read may have seen.
+//   - Nothing that had expired, and Store.Check finds nothing.
+package torture

@@ -1,0 +1,347 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// templates are the commands that histories have, with what is drawn:
+//
+//	%s %h %l %t %z   a key for a string, hash, list, set or sorted set, now and then another
+//	%k               any key
+//	%v %V            a value; a large one
+//	%f               a field or member
+//	%i %x            a small integer; a number
+//	%p %q            a time to live in ms; in s
+//	%P %Q            a Unix time in ms; in s
+//	%d               a database
+//	%b               the name of a library
+//	{ … }            once to five times, < … > often, and # how often the next such is
+//	[ … ]            or not
+var templates = parse(`
+	9 SET %s %v
+	2 SET %s %V
+	4 SET %s %v PX %p
+	1 SET %s %v KEEPTTL
+	1 SET %s %v NX PXAT %P
+	1 GETEX %s PX %p
+	1 GETDEL %s
+	1 GETSET %s %v
+	2 APPEND %s %v
+	2 INCR %s
+	1 INCRBYFLOAT %s %x
+	2 SETRANGE %s %i %v
+	1 MSET { %s %v }
+	1 MSETNX { %s %v }
+	1 MSETEX # { %s %v } PX %p
+	3 GET %s
+	1 STRLEN %s
+
+	6 HSET %h { %f %v }
+	2 HSET %h < %f %v >
+	1 HSET %h %f %V
+	2 HDEL %h { %f }
+	1 HINCRBY %h %f %i
+	1 HSETNX %h %f %v
+	4 HPEXPIRE %h %p FIELDS # { %f }
+	1 HPEXPIREAT %h %P FIELDS # { %f }
+	1 HPEXPIRE %h %p FIELDS # < %f >
+	1 HPERSIST %h FIELDS # { %f }
+	1 HGETEX %h PX %p FIELDS # { %f }
+	2 HSETEX %h PX %p FIELDS # { %f %v }
+	1 HSETEX %h KEEPTTL FIELDS # { %f %v }
+	1 HGETDEL %h FIELDS # { %f }
+	2 HGET %h %f
+	1 HPTTL %h FIELDS # { %f }
+	1 HLEN %h
+
+	4 RPUSH %l { %v }
+	2 LPUSH %l { %v }
+	2 RPUSH %l < %v >
+	2 LPOP %l [ %i ]
+	1 RPOP %l [ %i ]
+	1 LSET %l %i %v
+	1 LINSERT %l BEFORE %f %v
+	1 LREM %l %i %f
+	1 LTRIM %l %i -%i
+	1 LMOVE %l %l LEFT RIGHT
+	1 LMPOP # { %l } RIGHT COUNT 3
+	1 RPOPLPUSH %l %l
+	2 LRANGE %l 0 %i
+	1 LINDEX %l %i
+
+	4 SADD %t { %f }
+	2 SADD %t < %f >
+	1 SADD %t { %i }
+	2 SREM %t { %f }
+	1 SMOVE %t %t %f
+	2 SPOP %t
+	1 SPOP %t %i
+	1 SUNIONSTORE %t { %t }
+	1 SDIFFSTORE %t { %t }
+	1 SINTERSTORE %t %t %t
+	3 EXPIREMEMBER %t %f %p ms
+	1 PEXPIREMEMBERAT %t %f %P
+	1 PERSIST %t %f
+	2 SISMEMBER %t %f
+	1 SCARD %t
+
+	4 ZADD %z { %x %f }
+	2 ZADD %z < %x %f >
+	1 ZADD %z GT CH { %x %f }
+	1 ZINCRBY %z %x %f
+	2 ZREM %z { %f }
+	2 ZPOPMIN %z [ %i ]
+	1 ZPOPMAX %z
+	1 ZREMRANGEBYRANK %z 0 %i
+	1 ZREMRANGEBYSCORE %z 0 %x
+	1 ZUNIONSTORE %z # { %z } AGGREGATE MAX
+	1 ZRANGESTORE %z %z 0 %i
+	3 EXPIREMEMBER %z %f %p ms
+	1 PEXPIREMEMBERAT %z %f %P
+	2 ZSCORE %z %f
+	1 ZRANGE %z 0 %i WITHSCORES
+
+	4 DEL { %k }
+	2 UNLINK %k
+	6 RENAME %k %k
+	1 RENAMENX %k %k
+	3 COPY %k %k REPLACE
+	2 COPY %k %k DB %d REPLACE
+	3 MOVE %k %d
+	4 PEXPIRE %k %p
+	1 EXPIRE %k %q NX
+	1 PEXPIRE %k %p GT
+	2 PEXPIREAT %k %P
+	1 EXPIREAT %k %Q LT
+	2 PERSIST %k
+	1 SORT %l ALPHA STORE %l
+	2 EXISTS { %k }
+	1 TYPE %k
+	1 PTTL %k
+	1 SWAPDB %d %d
+	1 FLUSHDB
+	1 FUNCTION LOAD REPLACE %b
+	1 FUNCTION DELETE lib%i
+`)
+
+// rare are drawn once in some hundred commands.
+var rare = parse(`
+	1 FLUSHALL
+	1 FUNCTION FLUSH
+	2 SAVE
+	2 DBSIZE
+`)
+
+// runner is a script that runs the commands that its arguments spell out, each with its length
+// before it.
+const runner = `local i = 1
+while i <= #ARGV do
+  local n, call = tonumber(ARGV[i]), {}
+  for j = 1, n do call[j] = ARGV[i + j] end
+  redis.pcall(unpack(call))
+  i = i + n + 1
+end
+return redis.status_reply('OK')`
+
+func library(n int, version int) string {
+	return fmt.Sprintf("#!lua name=lib%d\n-- %d\nredis.register_function('run%d', function(KEYS, ARGV)\n%s\nend)", n, version, n, runner)
+}
+
+type template struct {
+	weight int
+	words  []string
+}
+
+func parse(text string) (list []template) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		weight, err := strconv.Atoi(words[0])
+		if err != nil {
+			panic(line)
+		}
+		list = append(list, template{weight, words[1:]})
+	}
+	return list
+}
+
+// draw makes commands.
+type draw struct {
+	rng *rand.Rand
+	now func() int64
+}
+
+func (d *draw) of(list []template) []string {
+	sum := 0
+	for _, t := range list {
+		sum += t.weight
+	}
+	n := d.rng.IntN(sum)
+	for _, t := range list {
+		if n -= t.weight; n < 0 {
+			return d.fill(nil, t.words)
+		}
+	}
+	panic("unreachable")
+}
+
+// command is one that may stand in a transaction or a script.
+func (d *draw) command() []string {
+	for {
+		if c := d.of(templates); c[0] != "SPOP" { // whose choice only its own reply tells
+			return c
+		}
+	}
+}
+
+// fill appends words with what is drawn.
+func (d *draw) fill(args, words []string) []string {
+	counts := -1 // where the number of repetitions is to stand
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch w {
+		case "#":
+			counts = len(args)
+			args = append(args, "")
+		case "{", "<", "[":
+			end := i + 1
+			for !strings.Contains("}>]", words[end]) {
+				end++
+			}
+			n := 1 + d.rng.IntN(5)
+			switch w {
+			case "<":
+				n = 20 + d.rng.IntN(150)
+			case "[":
+				n = d.rng.IntN(2)
+			}
+			for range n {
+				args = d.fill(args, words[i+1:end])
+			}
+			if counts >= 0 {
+				args[counts], counts = strconv.Itoa(n), -1
+			}
+			i = end
+		default:
+			args = append(args, d.word(w))
+		}
+	}
+	return args
+}
+
+func (d *draw) word(w string) string {
+	negative := strings.HasPrefix(w, "-%")
+	if w = strings.TrimPrefix(w, "-"); negative {
+		return "-" + d.word(w)
+	}
+	rng := d.rng
+	if rest, ok := strings.CutPrefix(w, "lib%"); ok {
+		return "lib" + d.word("%"+rest)
+	}
+	if len(w) != 2 || w[0] != '%' {
+		return w
+	}
+	switch w[1] {
+	case 's', 'h', 'l', 't', 'z':
+		if rng.IntN(25) != 0 {
+			return d.key(w[1])
+		}
+		return d.key("shltz"[rng.IntN(5)])
+	case 'k':
+		return d.key("shltz"[rng.IntN(5)])
+	case 'v':
+		return d.value()
+	case 'V':
+		return strings.Repeat(d.value()+"|", 1+rng.IntN(400)) + strings.Repeat("x", rng.IntN(12<<10))
+	case 'f':
+		if rng.IntN(300) == 0 {
+			return "far" + strings.Repeat("f", 17<<10) // longer than bbolt takes as a key
+		}
+		return "f" + strconv.Itoa(int(rng.ExpFloat64()*30))
+	case 'i':
+		return strconv.Itoa(rng.IntN(8))
+	case 'x':
+		return strconv.FormatFloat(float64(rng.IntN(1000))/8, 'g', -1, 64)
+	case 'p':
+		return strconv.Itoa(d.ttl())
+	case 'q':
+		return strconv.Itoa(1 + rng.IntN(20))
+	case 'P':
+		return strconv.FormatInt(d.now()+int64(d.ttl())-int64(rng.IntN(200)), 10)
+	case 'Q':
+		return strconv.FormatInt(d.now()/1000+int64(rng.IntN(20)), 10)
+	case 'd':
+		return strconv.Itoa(rng.IntN(databases))
+	case 'b':
+		return library(rng.IntN(4), rng.IntN(1000))
+	}
+	panic(w)
+}
+
+// key is one of few; the longest stands on disk under its digest.
+func (d *draw) key(kind byte) string {
+	switch d.rng.IntN(40) {
+	case 0:
+		return string(kind) + strings.Repeat("long", 5<<10)
+	case 1, 2:
+		return string(kind) + "{tag}"
+	}
+	return string(kind) + strconv.Itoa(d.rng.IntN(4))
+}
+
+func (d *draw) ttl() int {
+	if d.rng.IntN(12) == 0 {
+		return 1_000_000 + d.rng.IntN(1_000_000)
+	}
+	return 1 + int(d.rng.ExpFloat64()*3000)
+}
+
+func (d *draw) value() string {
+	switch d.rng.IntN(8) {
+	case 0:
+		return strconv.Itoa(d.rng.IntN(100000))
+	case 1:
+		return strings.Repeat("v", d.rng.IntN(400)) + strconv.Itoa(d.rng.IntN(1000))
+	case 2:
+		return d.word("%f")
+	case 3:
+		return ""
+	}
+	return "v" + strconv.Itoa(d.rng.IntN(1000000))
+}
+
+// commands is what one operation runs: a command, a transaction or a script.
+func (d *draw) commands() (list [][]string) {
+	switch n := d.rng.IntN(100); {
+	case n < 80:
+		return [][]string{d.of(templates)}
+	case n < 88:
+		list = append(list, []string{"MULTI"})
+		for range 1 + d.rng.IntN(6) {
+			list = append(list, d.command())
+		}
+		return append(list, []string{"EXEC"})
+	case n < 94:
+		return [][]string{append([]string{"EVAL", runner, "0"}, d.spelled()...)}
+	case n < 98:
+		return [][]string{append([]string{"FCALL", "run" + strconv.Itoa(d.rng.IntN(4)), "0"}, d.spelled()...)}
+	case n < 99:
+		return [][]string{d.of(rare)}
+	}
+	// What is likely in none of the databases.
+	return [][]string{{"DEL", "nobody" + strconv.Itoa(d.rng.IntN(100))}}
+}
+
+// spelled is commands for runner.
+func (d *draw) spelled() (args []string) {
+	for range 1 + d.rng.IntN(5) {
+		c := d.command()
+		args = append(append(args, strconv.Itoa(len(c))), c...)
+	}
+	return args
+}

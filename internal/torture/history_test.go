@@ -1,0 +1,454 @@
+package torture
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/vfs"
+	"keyp/storage"
+)
+
+// epoch is when a history's clock starts, in Unix ms.
+const epoch int64 = 1_700_000_000_000
+
+// op is an operation as it was issued.
+type op struct {
+	at       int64 // the clock's reading
+	from     int64 // the clock was set back from that to at, and there is nothing else; or 0
+	db       int
+	commands [][][]byte
+	replies  [][]byte
+	wrote    bool
+	end      uint64 // where the log ended afterwards
+}
+
+// history is one that goes on, and ends with the first thing that is wrong.
+type history struct {
+	seed  uint64
+	rng   *rand.Rand
+	draw  draw
+	dir   string
+	disk  *disk
+	clock *clock.Fake
+	k     *keyp
+	twin  *keyp
+	ops   []op // that the twin has not run
+	// newest is the newest instant since the clock was last set back and that was durable.
+	newest int64
+	amid   bool // a checkpoint or compaction is under way, between two steps of it
+	over   bool // the clock went back while the machine was off
+
+	crashes, issued, recoveries int
+	sum                         uint64 // of all that was replied and recovered
+	trace                       []string
+}
+
+// failure is what is wrong, as a panic carries it.
+type failure struct{ text string }
+
+func (h *history) fail(format string, args ...any) {
+	panic(failure{fmt.Sprintf(format, args...)})
+}
+
+func (h *history) note(format string, args ...any) {
+	if len(h.trace) >= 2000 {
+		h.trace = append(h.trace[:0], h.trace[1000:]...)
+	}
+	h.trace = append(h.trace, fmt.Sprintf("%d ", h.clock.Now()-epoch)+fmt.Sprintf(format, args...))
+}
+
+func (h *history) must(err error, what string) {
+	if err != nil && !h.disk.off() {
+		h.fail("%s: %v", what, err)
+	}
+}
+
+// newHistory begins one in a directory of its own.
+func newHistory(seed uint64, dir string) *history {
+	h := &history{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), dir: dir, clock: clock.NewFake(epoch), newest: epoch}
+	h.draw = draw{rng: h.rng, now: h.clock.Now}
+	for _, sub := range []string{"keyp", "twin"} {
+		h.must2(os.MkdirAll(filepath.Join(dir, sub), 0o700))
+	}
+	h.disk = newDisk(rand.New(rand.NewPCG(seed, 2)), filepath.Join(dir, "keyp"))
+	numbers := rand.New(rand.NewPCG(seed, 3))
+	twin, err := open(storage.Options{FS: vfs.NewMem(), Dir: filepath.Join(dir, "twin"), SegmentSize: 1 << 20, Random: numbers.Uint64}, clock.NewFake(epoch))
+	h.must2(err)
+	h.twin = twin
+	return h
+}
+
+func (h *history) must2(err error) {
+	if err != nil {
+		h.fail("%v", err)
+	}
+}
+
+// open starts the Keyp on what its disk has.
+func (h *history) open() error {
+	numbers := rand.New(rand.NewPCG(h.seed, uint64(4+h.recoveries)))
+	h.recoveries++
+	h.disk.durable = nil
+	k, err := open(storage.Options{
+		FS: h.disk.fs(), Dir: h.disk.dir, SegmentSize: 32 << 10, OnStep: h.step, Random: numbers.Uint64,
+	}, h.clock)
+	if err != nil {
+		return err
+	}
+	h.k = k
+	h.disk.durable = k.store.Log().Durable
+	return nil
+}
+
+// close ends the Keyp without care, as far as it still runs.
+func (h *history) close() {
+	if h.k != nil {
+		_ = h.k.store.Close(false) // the disk is off
+		h.k = nil
+	}
+}
+
+// run goes on until the machine has crashed a number of times, or time is up.
+func (h *history) run(crashes int, until func() bool) {
+	h.disk.left = h.moment()
+	if err := h.open(); err != nil && !h.disk.off() {
+		h.fail("first start: %v", err)
+	}
+	for h.crashes < crashes && !h.over && !until() {
+		for !h.disk.off() {
+			h.act()
+		}
+		h.crash()
+	}
+	if !h.over {
+		h.disk.left = 0
+		h.reopen(h.rng.IntN(2) == 0)
+	}
+	h.close()
+}
+
+// moment draws when the next crash comes.
+func (h *history) moment() int {
+	scale := []float64{4, 40, 150}[h.rng.IntN(3)]
+	return 1 + int(h.rng.ExpFloat64()*scale)
+}
+
+// act does something.
+func (h *history) act() {
+	switch n := h.rng.IntN(200); {
+	case n < 150:
+		h.issue()
+	case n < 172:
+		h.commit()
+	case n < 178:
+		h.pass()
+	case n < 179:
+		h.stepBack()
+	case n < 184:
+		n := h.k.store.Reap()
+		h.note("reap %d", n)
+	case n < 190:
+		h.note("evict")
+		h.k.store.Manual().Evict(1 + h.rng.Uint64N(4))
+	case n < 192:
+		h.note("fill")
+		h.k.store.Manual().Fill()
+	case n < 197:
+		h.between("checkpoint", h.k.store.Checkpoint)
+	case n < 198:
+		h.between("compaction", func() error {
+			_, _, err := h.k.store.Compact()
+			return err
+		})
+	default:
+		if !h.amid {
+			h.reopen(n == 198)
+		}
+	}
+}
+
+// between does what has steps, amid which others act.
+func (h *history) between(what string, do func() error) {
+	if h.amid {
+		return
+	}
+	h.note("%s", what)
+	h.amid = true
+	err := do()
+	h.amid = false
+	h.must(err, what)
+	h.note("end of %s", what)
+}
+
+// step is told of each step of what the store does with its data file.
+func (h *history) step(step storage.Step) error {
+	if err := h.disk.step(step); err != nil {
+		return err
+	}
+	if h.amid && h.k != nil && h.rng.IntN(3) == 0 {
+		h.note("at step %s", step)
+		for range 1 + h.rng.IntN(5) {
+			if !h.disk.off() {
+				h.act()
+			}
+		}
+	}
+	if h.disk.off() {
+		return errPower
+	}
+	return nil
+}
+
+// issue runs one operation.
+func (h *history) issue() {
+	o := op{at: h.clock.Now()}
+	if h.rng.IntN(4) == 0 {
+		o.db = h.rng.IntN(databases)
+	}
+	list := h.draw.commands()
+	if h.amid && list[0][0] == "SAVE" {
+		return
+	}
+	log := h.k.store.Log()
+	h.k.client.DB = o.db
+	before := log.End()
+	for _, c := range list {
+		args := make([][]byte, len(c))
+		for i := range c {
+			args[i] = []byte(c[i])
+		}
+		h.note("%d: %s", o.db, brief(args))
+		reply, _ := h.k.do(args)
+		o.commands, o.replies = append(o.commands, args), append(o.replies, reply)
+	}
+	if h.disk.off() && list[0][0] == "SAVE" {
+		return
+	}
+	o.end = log.End()
+	o.wrote = o.end != before
+	h.ops = append(h.ops, o)
+	h.issued++
+	h.took(o.replies...)
+}
+
+// brief is a command as the trace has it.
+func brief(args [][]byte) string {
+	var b strings.Builder
+	for _, arg := range args[:min(len(args), 40)] {
+		if len(arg) > 24 {
+			fmt.Fprintf(&b, " %.16q(%d)", arg, len(arg))
+		} else {
+			fmt.Fprintf(&b, " %q", arg)
+		}
+	}
+	if len(args) > 40 {
+		fmt.Fprintf(&b, " … (%d)", len(args))
+	}
+	return b.String()
+}
+
+// took adds to the sum.
+func (h *history) took(list ...[]byte) {
+	f := fnv.New64a()
+	fmt.Fprintf(f, "%d %d", h.sum, h.disk.moments)
+	for _, b := range list {
+		f.Write(b)
+	}
+	h.sum = f.Sum64()
+}
+
+func (h *history) commit() {
+	h.note("commit")
+	h.must(h.k.store.Log().Commit(), "commit")
+}
+
+// pass lets time go by.
+func (h *history) pass() {
+	d := time.Duration(h.rng.ExpFloat64()*800) * time.Millisecond
+	if h.rng.IntN(30) == 0 {
+		d = time.Hour
+	}
+	h.clock.Advance(d)
+	h.newest = max(h.newest, h.clock.Now())
+}
+
+// stepBack sets the wall clock back and waits until the store follows it.
+func (h *history) stepBack() {
+	h.commit()
+	if h.disk.off() {
+		return
+	}
+	from := h.clock.Now()
+	h.k.store.Manual().Settle() // it knows of that instant
+	to := from - 1000 - int64(h.rng.IntN(5000))
+	h.note("the clock steps to %d", to-epoch)
+	h.clock.Set(to)
+	h.k.store.Manual().Settle()
+	log := h.k.store.Log()
+	h.ops = append(h.ops, op{at: to, from: from, wrote: true, end: log.End()})
+	h.commit()
+	if !h.disk.off() {
+		h.newest = to
+	}
+}
+
+// reopen is a restart without a crash, unless one comes amid it.
+func (h *history) reopen(save bool) {
+	h.note("restart, save %v", save)
+	err := h.k.store.Close(save)
+	if h.disk.off() {
+		return // k is closed, and once more does no harm
+	}
+	h.must(err, "close")
+	h.disk.data = h.disk.read(dataName)
+	h.k = nil
+	if err := h.open(); err != nil {
+		h.must(err, "restart")
+		return
+	}
+	left := h.disk.left
+	h.disk.left = 0
+	h.find(len(h.ops), len(h.ops))
+	h.disk.left = left
+}
+
+// acknowledged is how many of the operations must be there when the log was durable to lsn.
+func (h *history) acknowledged(lsn uint64) (n int) {
+	for i, o := range h.ops {
+		if o.wrote && o.end <= lsn {
+			n = i + 1
+		}
+	}
+	return n
+}
+
+// crash takes the machine up again after a crash, which may come again, and finds out what is
+// there.
+func (h *history) crash() {
+	least := h.acknowledged(h.disk.after.durable)
+	for h.disk.off() {
+		h.crashes++
+		h.note("crash %d: %s; %d of %d must be there", h.crashes, h.disk.after.at, least, len(h.ops))
+		h.close()
+		h.must2(h.disk.restart())
+		if h.rng.IntN(3) == 0 {
+			h.pass()
+		}
+		if h.rng.IntN(150) == 0 {
+			h.clock.Set(h.clock.Now() - int64(h.rng.IntN(5000)))
+		}
+		if h.rng.IntN(3) == 0 {
+			h.disk.left = 1 + int(h.rng.ExpFloat64()*12)
+		}
+		if err := h.open(); err != nil && !h.disk.off() {
+			h.fail("recovery: %v", err)
+		}
+	}
+	h.disk.left = 0
+	h.find(least, len(h.ops))
+	h.disk.left = h.moment()
+}
+
+// find compares the Keyp with the twin after least to most of the operations, and drops the
+// operations that did not survive.
+func (h *history) find(least, most int) {
+	asOf := max(h.clock.Now(), h.newest)
+	got := h.read(h.k).at(asOf)
+	for n := range h.ops[:least] {
+		h.repeat(&h.ops[n])
+	}
+	n, nearest := least, ""
+	for {
+		want := h.read(h.twin).at(asOf)
+		if got.same(want) {
+			break
+		}
+		if n == most {
+			h.fail("what came back is not the content after any of the operations %d to %d; after the first of these it had to be\n%s\nafter the last\n%s",
+				least, most, nearest, got.difference(want))
+		}
+		if n == least {
+			nearest = got.difference(want)
+		}
+		h.repeat(&h.ops[n])
+		n++
+	}
+	h.note("found %d of %d", n, len(h.ops))
+	h.ops = h.ops[:0]
+	h.took([]byte(fmt.Sprint(n)))
+	if h.over = h.clock.Now() < h.newest; h.over {
+		return
+	}
+	h.newest = h.clock.Now()
+	h.twin.clock.Set(h.newest)
+	h.must2(h.twin.store.Log().Commit())
+	h.commit()
+	if err := h.k.store.Check(); err != nil {
+		h.fail("check: %v", err)
+	}
+}
+
+func (h *history) read(k *keyp) content {
+	c, err := k.read()
+	if err != nil {
+		h.fail("reading: %v", err)
+	}
+	return c
+}
+
+// repeat has the twin run an operation.
+func (h *history) repeat(o *op) {
+	if o.from != 0 {
+		h.twin.clock.Set(o.from)
+		h.twin.store.Manual().Settle()
+	}
+	h.twin.clock.Set(o.at)
+	h.twin.store.Manual().Settle()
+	h.twin.client.DB = o.db
+	for i, c := range o.commands {
+		reply, _ := h.twin.do(instead(c, o.replies[i]))
+		if got := o.replies[i]; !sameReply(c, got, reply) {
+			h.fail("%d: %s\nreply %.500q\ntwin  %.500q", o.db, brief(c), got, reply)
+		}
+	}
+}
+
+// instead is what the twin runs in place of a command: what the dice say is known by now.
+func instead(c [][]byte, reply []byte) [][]byte {
+	switch string(c[0]) {
+	case "SAVE":
+		return [][]byte{[]byte("PING")}
+	case "SPOP":
+		args := [][]byte{[]byte("SREM"), c[1], []byte("")}
+		lines := bytes.Split(reply, []byte("\r\n"))
+		for i, line := range lines {
+			if len(line) > 0 && line[0] == '$' && line[1] != '-' {
+				args = append(args, lines[i+1])
+			}
+		}
+		return args
+	}
+	return c
+}
+
+// sameReply compares replies, but for the order of their parts: that of sets is no matter.
+func sameReply(c [][]byte, a, b []byte) bool {
+	if name := string(c[0]); bytes.Equal(a, b) || name == "SPOP" || name == "SAVE" || name == "DBSIZE" {
+		return true
+	}
+	return slices.Equal(sorted(a), sorted(b))
+}
+
+func sorted(reply []byte) []string {
+	lines := strings.Split(string(reply), "\r\n")
+	slices.Sort(lines)
+	return lines
+}

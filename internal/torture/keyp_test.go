@@ -1,0 +1,81 @@
+package torture
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/server/resp"
+	"keyp/storage"
+)
+
+const databases = 3
+
+// keyp is a server without sockets or goroutines.
+type keyp struct {
+	clock  *clock.Fake
+	store  *storage.Store
+	server *commands.Server
+	client *commands.Client
+	ctx    commands.Ctx
+}
+
+// open starts a Keyp; o has what concerns its disk.
+func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
+	o.Clock, o.Logger = clk, slog.New(slog.DiscardHandler)
+	o.Databases, o.Shards, o.InitialMmap = databases, 4, 256<<10
+	o.NoBackground, o.DiskReserve = true, 1
+	store, _, err := storage.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	store.Manual().Small()
+	k := &keyp{clock: clk, store: store}
+	k.server = commands.NewServer(store, config.New(), o.Logger, clk)
+	k.client = &commands.Client{ID: 1, Proto: 2, Authenticated: true, User: "default"}
+	k.ctx = commands.Ctx{Client: k.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
+	return k, nil
+}
+
+// do runs a command and gives its reply and what that depends on.
+func (k *keyp) do(args [][]byte) (reply []byte, lsn uint64) {
+	c := &k.ctx
+	c.Args = args
+	c.Out.Truncate(0)
+	for try := range 6 {
+		c.Final = try == 5
+		switch out := k.server.Dispatch(c, commands.PauseNone); out {
+		case commands.Done:
+			c.RunEmitted()
+			return slices.Clone(c.Out.Buf), c.LSN
+		case commands.NeedKeys:
+			k.load(c.Keys)
+		case commands.NeedExecutor:
+			client := *k.client
+			slow := commands.Ctx{Spec: c.Spec, Args: args, Client: &client, Out: c.Out}
+			k.server.RunSlow(&slow)
+			return slices.Clone(c.Out.Buf), slow.LSN
+		case commands.NeedExclusive:
+			var alone commands.Ctx
+			alone.Renew(c, args, c.Out, k.store.NewTxn())
+			k.server.RunExclusive(&alone, func(fn func()) bool { fn(); return true })
+			alone.RunEmitted()
+			return slices.Clone(c.Out.Buf), alone.LSN
+		default:
+			panic(fmt.Sprintf("%.80q: outcome %v", args, out))
+		}
+	}
+	panic(fmt.Sprintf("%.80q: its keys were loaded again and again and are still missing", args))
+}
+
+func (k *keyp) load(keys []storage.Key) {
+	var failed error
+	k.store.Load(keys, func(err error) { failed = err })
+	k.store.Manual().Serve()
+	if failed != nil {
+		panic(fmt.Sprintf("load: %v", failed))
+	}
+}

@@ -1,0 +1,115 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// perHistory is how many crashes a history has.
+	perHistory = 25
+	// short is how long the test runs when nobody asks for more.
+	short = 2 * time.Second
+)
+
+// TestTorture runs histories until KEYP_TORTURE (a duration) has passed, or one alone with
+// KEYP_TORTURE_SEED; KEYP_TORTURE_TRACE prints what it does.
+func TestTorture(t *testing.T) {
+	budget := short
+	if v := os.Getenv("KEYP_TORTURE"); v != "" {
+		var err error
+		if budget, err = time.ParseDuration(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	if v := os.Getenv("KEYP_TORTURE_SEED"); v != "" {
+		seed, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := torture(t, seed, perHistory, func() bool { return false })
+		if os.Getenv("KEYP_TORTURE_TRACE") != "" {
+			t.Log(strings.Join(h.trace, "\n"))
+		}
+		return
+	}
+	seed := rand.Uint64() >> 32
+	t.Logf("first seed %d", seed)
+	up := func() bool { return time.Since(began) > budget }
+	histories, crashes, recoveries, issued := 0, 0, 0, 0
+	for ; !up() && !t.Failed(); seed++ {
+		h := torture(t, seed, perHistory, up)
+		histories++
+		crashes, recoveries, issued = crashes+h.crashes, recoveries+h.recoveries, issued+h.issued
+	}
+	t.Logf("%d histories, %d operations, %d crashes, %d starts in %v, last seed %d", histories, issued, crashes, recoveries, time.Since(began).Round(time.Millisecond), seed-1)
+}
+
+// torture runs the history of a seed, and fails the test when it fails.
+func torture(t *testing.T, seed uint64, crashes int, until func() bool) (h *history) {
+	t.Helper()
+	dir, err := os.MkdirTemp(ram(), "keyp-torture")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		text := fmt.Sprint(p)
+		f, ok := p.(failure)
+		if ok {
+			text = f.text
+		}
+		last := 60
+		if os.Getenv("KEYP_TORTURE_TRACE") != "" {
+			last = len(h.trace)
+		}
+		t.Errorf("seed %d, after %d crashes: %s\nbefore that:\n%s", seed, h.crashes, text, strings.Join(h.trace[max(0, len(h.trace)-last):], "\n"))
+		if !ok {
+			panic(p)
+		}
+	}()
+	h = newHistory(seed, dir)
+	h.run(crashes, until)
+	if err := h.twin.store.Close(false); err != nil {
+		h.fail("the twin: %v", err)
+	}
+	return h
+}
+
+// ram is a directory in memory if there is one, else "" for the usual place of temporary
+// files.
+func ram() string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err == nil && info.IsDir() {
+		return shm
+	}
+	return ""
+}
+
+// TestSeedsReproduce runs a history twice.
+func TestSeedsReproduce(t *testing.T) {
+	never := func() bool { return false }
+	a, b := torture(t, 1, 5, never), torture(t, 1, 5, never)
+	if a.sum != b.sum || a.crashes != b.crashes {
+		for i := range min(len(a.trace), len(b.trace)) {
+			if a.trace[i] != b.trace[i] {
+				t.Fatalf("step %d is %s, and then %s", i, a.trace[i], b.trace[i])
+			}
+		}
+		t.Fatalf("%d crashes, %x; and then %d, %x", a.crashes, a.sum, b.crashes, b.sum)
+	}
+}
