@@ -15,7 +15,7 @@ type Ctx struct {
 	Keys   []storage.Key // the declared keys, in the order of the arguments
 	Txn    *storage.Txn  // holds the locks of Keys; nil in Slow commands
 	// Final says that the command can't be run again for the sake of keys that are not
-	// in memory: a handler that comes upon such keys reads them while it holds the locks.
+	// in memory: they are read while the locks are held, also those that a handler comes upon.
 	Final bool
 	// Nested says that the command is part of EXEC or of a script: it must not wait, and a
 	// blocking one answers as if its time were up.

@@ -95,10 +95,14 @@ func (s *Server) start(c *Ctx) Outcome {
 	case spec.Is(Global), spec.Roams != nil && spec.Roams(c.Args):
 		s.Store.BeginAll(c.Txn)
 	case !s.Store.Begin(c.Txn, c.Keys):
-		if !c.Final || !c.needsAll() {
+		switch {
+		case !c.Final:
 			return NeedKeys
+		case c.needsAll():
+			return NeedExclusive // which reads them while it holds the locks
+		case s.Store.BeginBringing(c.Txn, c.Keys) != nil:
+			return NeedKeys // whoever loads them meets the error, too
 		}
-		return NeedExclusive // which reads them while it holds the locks
 	case c.needsAll():
 		c.Txn.End() // its keys are in memory, most likely for long enough
 		return NeedExclusive

@@ -73,12 +73,7 @@ func (s *Store) NewTxn() *Txn { return &Txn{s: s} }
 // of it is due that removing it takes long: the caller has it loaded (Store.Load) and
 // comes again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
-	var mask uint64
-	for i := range keys {
-		mask |= 1 << s.shardOf(keys[i].Slot)
-	}
-	s.lock(t, mask)
-	t.now = s.now()
+	s.lockKeys(t, keys)
 	for i := range keys {
 		if !s.resident(keys[i]) || s.overdue(keys[i], t.now) {
 			s.unlock(t)
@@ -88,6 +83,20 @@ func (s *Store) Begin(t *Txn, keys []Key) bool {
 	return true
 }
 
+// BeginBringing is Begin for keys that leave memory again and again before their command
+// can run: what is only on disk is read while the shards are held, and others wait. With
+// an error, which is as Load's, nothing is locked.
+func (s *Store) BeginBringing(t *Txn, keys []Key) error {
+	s.lockKeys(t, keys)
+	for i := range keys {
+		if err := t.Bring(keys[i]); err != nil {
+			s.unlock(t)
+			return err
+		}
+	}
+	return nil
+}
+
 // BeginAll locks the whole keyspace.
 func (s *Store) BeginAll(t *Txn) {
 	s.lock(t, 1<<len(s.shards)-1)
@@ -95,6 +104,16 @@ func (s *Store) BeginAll(t *Txn) {
 }
 
 func (s *Store) shardOf(slot uint16) int { return int(slot) / s.slotsPerShard }
+
+// lockKeys locks the shards of keys and takes the instant.
+func (s *Store) lockKeys(t *Txn, keys []Key) {
+	var mask uint64
+	for i := range keys {
+		mask |= 1 << s.shardOf(keys[i].Slot)
+	}
+	s.lock(t, mask)
+	t.now = s.now()
+}
 
 func (s *Store) lock(t *Txn, mask uint64) {
 	t.mask = mask

@@ -1,0 +1,43 @@
+package commands
+
+import (
+	"strings"
+	"testing"
+)
+
+// A command whose keys leave memory again and again runs in the end: once it is Final they
+// are read while it has them locked.
+func TestFinalBringsKeys(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		MSET a 1 b 2 -> +OK
+		HSET h f v -> 1
+	`)
+	h.bare = true
+	for _, tt := range []struct{ args, reply string }{
+		{"MGET a none b", "*3\r\n$1\r\n1\r\n$-1\r\n$1\r\n2\r\n"},
+		{"HGET h f", "$1\r\nv\r\n"},
+		{"EXEC", "*2\r\n$1\r\n1\r\n:1\r\n"},
+	} {
+		h.reopen()
+		if tt.args == "EXEC" {
+			h.run(`
+				MULTI -> +OK
+				GET a -> +QUEUED
+				HDEL h f -> +QUEUED
+			`)
+		}
+		c := &h.ctx
+		c.Args = byteArgs(strings.Fields(tt.args)...)
+		for _, final := range []bool{false, true} {
+			c.Final = final
+			c.Out.Truncate(0)
+			if outcome := h.server.Dispatch(c, PauseNone); (outcome == Done) != final {
+				t.Fatalf("%s, final %v: outcome %d", tt.args, final, outcome)
+			}
+		}
+		if got := string(c.Out.Buf); got != tt.reply {
+			t.Errorf("%s: %q", tt.args, got)
+		}
+	}
+}
