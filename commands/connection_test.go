@@ -334,6 +334,9 @@ func TestServerCommands(t *testing.T) {
 		DEBUG OBJECT k -> +Value at:0x0 refcount:1 encoding:embstr serializedlength:4 lru:5501185 lru_seconds_idle:0
 		DEBUG SLEEP x -> -ERR value is not a valid float
 		DEBUG SLEEP 0 -> +OK
+		DEBUG CLOCK-OFFSET x -> -ERR value is not an integer or out of range
+		DEBUG CLOCK-OFFSET 400000000000 -> -ERR value is not an integer or out of range
+		DEBUG CLOCK-OFFSET 1 -> -ERR this clock can't be shifted
 		DEBUG SET-ACTIVE-EXPIRE x -> -ERR value is not an integer or out of range
 		DEBUG SET-ACTIVE-EXPIRE 0 -> +OK
 		PING -> +PONG

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"keyp/internal/clock"
 	"keyp/internal/rdb"
 )
 
 const (
-	errDebug     Error = `ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.`
-	errSleepTime Error = "ERR value is not a valid float"
+	errDebug       Error = `ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.`
+	errSleepTime   Error = "ERR value is not a valid float"
+	errClockOffset Error = "ERR this clock can't be shifted"
 )
 
 const debugFlags = Admin | NoScript | Loading | Stale
@@ -20,6 +22,12 @@ var debugCommands = []Spec{{
 	Name: "DEBUG", Group: ServerGroup, Since: "1.0.0", Arity: -2, Flags: debugFlags,
 	Summary: "Helps to test the server and its clients.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
+		{
+			Name: "CLOCK-OFFSET", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags,
+			Summary: "Steps the server's clock: how far it is ahead of the machine's.", Complexity: "O(1)",
+			Args: []Arg{intArg("milliseconds")},
+			Run:  debugging(debugClockOffset),
+		},
 		{
 			Name: "SLEEP", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags | Slow,
 			Summary: "Holds this connection up; others go on.", Complexity: "O(1)",
@@ -45,6 +53,7 @@ var debugCommands = []Spec{{
 			Run: debugging(func(*Ctx) error { panic("asked for by DEBUG PANIC") }),
 		},
 		helpFor("DEBUG", ServerGroup, "1.0.0", debugFlags,
+			"CLOCK-OFFSET <milliseconds>", "    Makes the server's clock differ by that from the machine's, at once.",
 			"OBJECT <key>", "    How the key's value is kept.",
 			"PANIC", "    Fails within the command: its client gets an error, others notice nothing.",
 			"SET-ACTIVE-EXPIRE <0|1>", "    Whether expired keys are removed by themselves. They are never seen.",
@@ -73,6 +82,9 @@ func (c *Client) local() bool {
 	return strings.HasPrefix(c.Addr, "127.") || strings.HasPrefix(c.Addr, "[::1]:") || strings.HasPrefix(c.Addr, "/")
 }
 
+// maxClockOffset bounds DEBUG CLOCK-OFFSET, in ms: ten years, as for debug-clock-offset.
+const maxClockOffset = 10 * 365 * 24 * 3600 * 1000
+
 // maxSleep bounds DEBUG SLEEP, which occupies an executor.
 const maxSleep = time.Hour
 
@@ -96,6 +108,22 @@ func debugSleep(c *Ctx) error {
 		<-reached
 		stop()
 	}
+	c.Out.OK()
+	return nil
+}
+
+// debugClockOffset steps the wall clock as an operator of the machine would, for tests of
+// the whole server.
+func debugClockOffset(c *Ctx) error {
+	ms, ok := ParseInt(c.Arg(2))
+	if !ok || ms < -maxClockOffset || ms > maxClockOffset {
+		return ErrNotInteger
+	}
+	machine, ok := c.Server.Clock.(*clock.Machine)
+	if !ok {
+		return errClockOffset
+	}
+	machine.Shift(ms)
 	c.Out.OK()
 	return nil
 }

@@ -42,9 +42,11 @@ func serve(cfg *config.Config) (err error) {
 	commands.SetValueLimits(cfg) // before any value is read
 	defer tuneCollector(cfg)()
 
+	machine := &clock.Machine{}
+	machine.Shift(cfg.Int("debug-clock-offset"))
 	var bell server.Bell
 	store, found, err := storage.Open(storage.Options{
-		Dir: cfg.String("dir"), FS: logFiles(cfg.Int("debug-sync-delay")), Clock: clock.System, Logger: logger,
+		Dir: cfg.String("dir"), FS: logFiles(cfg.Int("debug-sync-delay")), Clock: machine, Logger: logger,
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
@@ -54,8 +56,8 @@ func serve(cfg *config.Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
-	shared := commands.NewServer(store, cfg, logger, clock.System)
-	srv, err := server.New(server.Options{Config: cfg, Commands: shared, Log: logger, Clock: clock.System, Bell: &bell})
+	shared := commands.NewServer(store, cfg, logger, machine)
+	srv, err := server.New(server.Options{Config: cfg, Commands: shared, Log: logger, Clock: machine, Bell: &bell})
 	if err != nil {
 		return errors.Join(err, store.Close(false))
 	}

@@ -7,6 +7,7 @@ package clock
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,22 +25,32 @@ type Clock interface {
 }
 
 // System is the machine's clock.
-var System Clock = system{}
+var System Clock = &Machine{}
 
-type system struct{}
+// Machine is the machine's clock plus an offset of its wall time, which is 0 unless a test
+// of the whole server shifts it.
+type Machine struct{ offset atomic.Int64 }
 
 var start = time.Now()
 
-func (system) Now() int64          { return time.Now().UnixMilli() }
-func (system) Mono() time.Duration { return time.Since(start) }
+// Shift makes the wall clock differ from the machine's by ms from now on: it steps, as an
+// operator would have it do. Sleepers notice within a second.
+func (m *Machine) Shift(ms int64) { m.offset.Store(ms) }
+
+// Now is the machine's wall clock plus the offset.
+func (m *Machine) Now() int64 { return time.Now().UnixMilli() + m.offset.Load() }
+
+// Mono is the time since the start of the process; no shift changes it.
+func (m *Machine) Mono() time.Duration { return time.Since(start) }
 
 // maxSleep bounds a timer, because timers follow the monotonic clock while
 // deadlines follow the wall clock: a forward step is seen within this time.
 const maxSleep = time.Second
 
-func (s system) Until(ms int64) (<-chan struct{}, func()) {
+// Until is closed when ms has come, or after a second.
+func (m *Machine) Until(ms int64) (<-chan struct{}, func()) {
 	done := make(chan struct{})
-	wait := time.Until(time.UnixMilli(ms))
+	wait := time.Until(time.UnixMilli(ms - m.offset.Load()))
 	if wait <= 0 {
 		close(done)
 		return done, func() {}

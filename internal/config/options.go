@@ -22,6 +22,8 @@ const (
 	maxInt32  = 1<<31 - 1
 	maxUint32 = 1<<32 - 1
 	mb        = 1 << 20
+
+	maxClockOffset = 10 * 365 * 24 * 3600 * 1000 // ms
 )
 
 // options are those that Keyp acts on.
@@ -152,6 +154,8 @@ var options = []option{
 		help: "serve Go's profiles (net/http/pprof) on this loopback address; empty: off"},
 	{name: "debug-sync-delay", group: groupWatch, kind: kindInt, def: "0", max: 60_000_000, fixed: true,
 		help: "for measurements: microseconds that each sync of the log takes longer; 0: none"},
+	{name: "debug-clock-offset", group: groupWatch, kind: kindInt, def: "0", min: -maxClockOffset, max: maxClockOffset, fixed: true,
+		help: "for tests: milliseconds that the server's clock is ahead of the machine's at the start; DEBUG CLOCK-OFFSET changes it"},
 
 	// What Redis lets one turn on and Keyp does in one way only.
 	{name: "appendonly", group: groupCompat, kind: kindBool, def: "yes", only: "yes", tolerate: true,

@@ -46,6 +46,7 @@ var ownDocs = map[string]string{
 	"zinterstore":             "likewise",
 	"waitaof":                 "from 7.2",
 	"debug|help":              "Redis documents nothing of DEBUG",
+	"debug|clock-offset":      "likewise",
 	"debug|sleep":             "likewise",
 	"debug|set-active-expire": "likewise",
 	"debug|object":            "likewise",

@@ -56,7 +56,7 @@ func TestKills(t *testing.T) {
 			}
 			k.round(-1, true)
 			k.server.Stop()
-			k.check()
+			checkSound(t, k.server)
 			t.Logf("%d commands; of %d under way when the server ended %d had happened", k.sent, k.underWay, k.happened)
 			if k.sent == 0 {
 				t.Error("nothing was written")
@@ -117,7 +117,7 @@ func (k *killer) round(round int, stop bool) {
 		}
 	}
 	if round%5 == 1 {
-		k.check()
+		checkSound(k.t, k.server)
 	}
 	k.server.Start()
 	k.compare(round, least)
@@ -179,11 +179,12 @@ func (k *killer) compare(round int, least map[name]int64) {
 	}
 }
 
-// check has keyp itself look whether log, data file, memory and index agree.
-func (k *killer) check() {
-	k.t.Helper()
-	output, err := exec.Command(testkit.Binary(k.t), "check", k.server.Dir()).CombinedOutput()
+// checkSound has keyp itself look whether log, data file, memory and index agree. No server
+// may run.
+func checkSound(t testing.TB, s *testkit.Server) {
+	t.Helper()
+	output, err := exec.Command(testkit.Binary(t), "check", s.Dir()).CombinedOutput()
 	if err != nil || !strings.Contains(string(output), "is sound") {
-		k.t.Fatalf("keyp check: %v\n%s", err, output)
+		t.Fatalf("keyp check: %v\n%s", err, output)
 	}
 }

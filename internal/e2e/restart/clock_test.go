@@ -1,0 +1,244 @@
+package restart
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+// TestClockSteps has the server's clock step by hours either way, while it runs and over
+// restarts, and looks at keys and fields of hashes after each step: what a look or an event
+// has shown as expired stays gone, what has not come to its deadline is there, and no deadline
+// moves.
+func TestClockSteps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
+	steps := max(8, testkit.Number(t, "KEYP_KILLS", 0)/5)
+	// With little memory most keys and deadlines are on disk only.
+	args := []string{"--maxmemory", []string{"0", "1mb"}[rng.IntN(2)], "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--notify-keyspace-events", "Exh"}
+	c := &clockRun{t: t, rng: rng, args: args, server: testkit.Keyp(t, args...), keys: map[string]*dueKey{}, heard: map[string]bool{}}
+	c.listen()
+	for range steps {
+		c.settle()
+		c.write(50)
+		if rng.IntN(3) == 0 {
+			c.look()
+		}
+		if rng.IntN(3) == 0 {
+			run(t, c.server.Client(2), "SAVE")
+		}
+		c.step()
+		if rng.IntN(3) > 0 {
+			c.look()
+		}
+	}
+	c.look()
+	checkSize(t, c.server.Client(2))
+	c.server.Stop()
+	checkSound(t, c.server)
+	t.Logf("%d steps, %d restarts, %d keys and fields, of which %d were seen gone and %d told of", steps, c.restarts, len(c.keys), c.seenGone, len(c.heard))
+	if c.seenGone == 0 || len(c.heard) == 0 {
+		t.Error("nothing has expired")
+	}
+}
+
+// dueValue is what all keys and fields of TestClockSteps have.
+var dueValue = strings.Repeat("v", 1000)
+
+// dueKey is a key, or a field of a hash of its own; its name is used once.
+type dueKey struct {
+	deadline int64 // 0: none
+	high     int64 // the latest that the server's clock can have shown since
+	gone     bool  // somebody has seen it
+}
+
+type clockRun struct {
+	t      *testing.T
+	rng    *rand.Rand
+	args   []string
+	server *testkit.Server
+	offset int64 // of the server's clock
+	keys   map[string]*dueKey
+
+	mu    sync.Mutex
+	heard map[string]bool // names that events told of
+
+	restarts, seenGone int
+}
+
+// now is what the server's clock shows, give or take the time of a request.
+func (c *clockRun) now() int64 { return time.Now().UnixMilli() + c.offset }
+
+// listen collects events until the server ends.
+func (c *clockRun) listen() {
+	p := c.server.Client(2).PSubscribe(ctx, "__keyevent@0__:*")
+	if _, err := p.Receive(ctx); err != nil {
+		c.t.Fatal(err)
+	}
+	go func() {
+		defer p.Close()
+		for {
+			message, err := p.ReceiveMessage(ctx)
+			if err != nil {
+				return
+			}
+			if strings.HasSuffix(message.Channel, "expired") {
+				c.mu.Lock()
+				c.heard[message.Payload] = true
+				c.mu.Unlock()
+			}
+		}
+	}()
+}
+
+// settle waits until the server's time follows its clock again.
+func (c *clockRun) settle() {
+	client := c.server.Client(3)
+	defer client.Close()
+	testkit.Eventually(c.t, 30*time.Second, "the server's time follows its clock", func() bool {
+		at, err := client.Time(ctx).Result()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return at.UnixMilli() <= c.now()
+	})
+}
+
+// write adds keys whose deadlines are near, hours away, or none.
+func (c *clockRun) write(n int) {
+	pipe := c.server.Client(3).Pipeline()
+	for range n {
+		k, name := &dueKey{high: c.now()}, fmt.Sprint("k", len(c.keys))
+		switch c.rng.IntN(5) {
+		case 0:
+		case 1:
+			k.deadline = c.now() + 100 + c.rng.Int64N(400)
+		default:
+			k.deadline = c.now() + 100 + c.rng.Int64N(3*hour*1000)
+		}
+		switch {
+		case k.deadline == 0:
+			pipe.Set(ctx, name, dueValue, 0)
+		case c.rng.IntN(3) == 0:
+			name = fmt.Sprint("h", len(c.keys))
+			pipe.HSet(ctx, name, "f", dueValue)
+			pipe.Do(ctx, "HPEXPIREAT", name, k.deadline, "FIELDS", 1, "f")
+		default:
+			pipe.Do(ctx, "SET", name, dueValue, "PXAT", k.deadline)
+		}
+		c.keys[name] = k
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// step sets the clock, by a command or over a restart.
+func (c *clockRun) step() {
+	offset := (c.rng.Int64N(5) - 2) * hour * 1000
+	set := func() {
+		c.risen()
+		c.offset = offset
+	}
+	if c.rng.IntN(2) == 0 {
+		do(c.t, c.server.Client(2), "DEBUG", "CLOCK-OFFSET", offset)
+		set()
+		time.Sleep(time.Duration(c.rng.IntN(30)) * time.Millisecond) // so that the reaper is at any point
+		return
+	}
+	if c.rng.IntN(3) == 0 {
+		c.server.Stop()
+	} else {
+		c.server.Kill()
+	}
+	set()
+	if c.rng.IntN(3) == 0 {
+		checkSound(c.t, c.server)
+	}
+	c.server.SetArgs(append(c.args, "--debug-clock-offset", fmt.Sprint(c.offset))...)
+	c.server.Start()
+	c.listen()
+	c.restarts++
+}
+
+// risen notes how far the clock has come.
+func (c *clockRun) risen() {
+	for _, k := range c.keys {
+		k.high = max(k.high, c.now())
+	}
+}
+
+// look holds every key and field against what is known of it.
+func (c *clockRun) look() {
+	c.t.Helper()
+	c.mu.Lock()
+	for name := range c.heard {
+		c.keys[name].gone = true
+	}
+	c.mu.Unlock()
+	from := c.now()
+	found := c.read()
+	c.risen()
+	for name, k := range c.keys {
+		deadline, there := found[name]
+		switch {
+		case there && k.gone:
+			c.t.Errorf("%s was seen to be gone, and is back", name)
+		case there && deadline != k.deadline:
+			c.t.Errorf("%s is due at %d, not %d", name, deadline, k.deadline)
+		case there && k.deadline != 0 && k.deadline <= from:
+			c.t.Errorf("%s is there %d ms after its deadline", name, from-k.deadline)
+		case !there && !k.gone && (k.deadline == 0 || k.deadline > k.high):
+			c.t.Errorf("%s is gone, %d ms before its deadline of %d", name, k.deadline-k.high, k.deadline)
+		}
+		if !there && !k.gone {
+			k.gone = true
+			c.seenGone++
+		}
+	}
+	if c.t.Failed() {
+		c.t.FailNow()
+	}
+}
+
+// read gives the deadlines of all that is there: -1 as 0.
+func (c *clockRun) read() map[string]int64 {
+	values, deadlines := map[string]*redis.Cmd{}, map[string]*redis.Cmd{}
+	pipe := c.server.Client(3).TxPipeline() // at one instant
+	for name := range c.keys {
+		if name[0] == 'h' {
+			values[name] = pipe.Do(ctx, "HGET", name, "f")
+			deadlines[name] = pipe.Do(ctx, "HPEXPIRETIME", name, "FIELDS", 1, "f")
+		} else {
+			values[name] = pipe.Do(ctx, "GET", name)
+			deadlines[name] = pipe.Do(ctx, "PEXPIRETIME", name)
+		}
+	}
+	_, _ = pipe.Exec(ctx) // each reply has its own error
+	found := map[string]int64{}
+	for name := range c.keys {
+		value, err := values[name].Result()
+		if err == redis.Nil {
+			continue
+		}
+		if err != nil || value != dueValue {
+			c.t.Fatalf("%s is %.20v, %v", name, value, err)
+		}
+		reply, err := deadlines[name].Result()
+		if list, ok := reply.([]any); ok {
+			reply = list[0]
+		}
+		deadline, ok := reply.(int64)
+		if err != nil || !ok {
+			c.t.Fatalf("the deadline of %s is %v, %v", name, reply, err)
+		}
+		found[name] = max(deadline, 0)
+	}
+	return found
+}
