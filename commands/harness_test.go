@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,6 +36,8 @@ type harness struct {
 	t      tb
 	dir    string
 	save   bool       // restarts end with a checkpoint; without, the log is replayed
+	log    io.Writer  // what the server logs; nil: nowhere
+	giveUp bool       // a command that waits is told at once that its time is up
 	bare   bool       // nothing runs beside the commands: keys stay on disk until they are brought
 	fs     vfs.FS     // of the log, if not the system's
 	sync   wal.Policy // when its writes are durable
@@ -64,8 +67,9 @@ func (h *harness) open() {
 	h.t.Helper()
 	cfg := config.New()
 	SetValueLimits(cfg)
+	log := slog.New(slog.NewTextHandler(cmp.Or(h.log, io.Discard), nil))
 	store, _, err := storage.Open(storage.Options{
-		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: log,
 		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: 1 << 20, InitialMmap: 64 << 20,
 		NoBackground: h.bare,
 	})
@@ -76,7 +80,7 @@ func (h *harness) open() {
 	// it: events are in order. Tests of the reaper turn it on again.
 	store.SetActiveExpire(false)
 	h.store = store
-	h.server = NewServer(store, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)), h.clock)
+	h.server = NewServer(store, cfg, log, h.clock)
 	store.Listen(h.hear)
 	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventExpired)
 	h.client = &Client{ID: 1, Proto: 2, Authenticated: true, User: "default"}
@@ -152,6 +156,10 @@ func (h *harness) raw(args ...[]byte) []byte {
 			h.server.RunSlow(&slow)
 			return c.Out.Buf
 		case Blocked:
+			if h.giveUp {
+				c.GiveUp(false)
+				return c.Out.Buf
+			}
 			return []byte("+(blocked)\r\n")
 		case NeedExclusive:
 			var alone Ctx

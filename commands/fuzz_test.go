@@ -1,0 +1,267 @@
+package commands
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime/metrics"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/internal/testkit"
+	"keyp/storage/wal"
+)
+
+// fuzzed is a server with keys of every type, and a client that sends it anything.
+type fuzzed struct {
+	*harness
+	maker
+	t    *testing.T
+	logs bytes.Buffer
+	host *fakeHost
+	sent []string // for the report
+}
+
+// The bounds of one command on keys as small as these: seconds of processor time, and bytes
+// that it may allocate, for what proto-max-bulk-len and maxDrawn let it make.
+const (
+	fuzzSeconds = 2
+	fuzzBytes   = 48 << 20
+	fuzzCalls   = 24 // commands of one run
+)
+
+func newFuzzed(t *testing.T, data []byte) *fuzzed {
+	f := &fuzzed{t: t, host: &fakeHost{}}
+	f.harness = &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), sync: wal.No, log: &f.logs, giveUp: true}
+	f.open()
+	t.Cleanup(f.close)
+	f.dice = dice{data}
+	f.specs = runnable(f.server.Table)
+	f.options = f.server.Config.Match(func(name string) bool { return !keptOptions[name] })
+	f.connect()
+	for _, line := range strings.Split(strings.TrimSpace(fuzzStore), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			if got := f.all(line); strings.HasPrefix(got, "-") {
+				t.Fatalf("%s: %s", line, got)
+			}
+		}
+	}
+	f.dumps = map[string]string{
+		"serialized-value": f.dump(f.from([]string{"h", "s", "l", "ht", "st", "zt", "z", "ints"})),
+	}
+	f.clock.Advance(200 * time.Millisecond) // what is due is due
+	return f
+}
+
+// fuzzStore makes the keys that the calls name.
+const fuzzStore = `
+	CONFIG SET proto-max-bulk-len 1mb hash-max-listpack-entries 4 set-max-listpack-entries 4 set-max-intset-entries 6 zset-max-listpack-entries 4 list-max-listpack-size 4
+	SET s "hello world"
+	SET n 10
+	SET f 3.5
+	SET soon v PX 5000
+	SET due v PX 100
+	SET w_1 3
+	SET w_2 1
+	HSET h a 1 b 2 n 10
+	HSET hl a 1 b 2 c 3 d 4 e 5 f hello
+	HSET ht a 1 b 2 c 3
+	HPEXPIRE ht 100 FIELDS 1 a
+	HPEXPIRE ht 5000 FIELDS 1 b
+	SADD set a b c
+	SADD st a b 1
+	EXPIREMEMBER st a 1
+	SADD ints 1 2 3
+	ZADD z 1 a 2 b 2 c
+	ZADD zl 0 a 0 b 0 c 0 d 0 e
+	ZADD zt 1 a 2 b
+	EXPIREMEMBER zt a 1
+	RPUSH l 1 2 3
+	RPUSH ll a b c 1 2 hello 3 a b
+	SCRIPT LOAD "return 1"
+	FUNCTION LOAD "#!lua name=lib\nredis.register_function('f',function(k,a) return a end)"
+`
+
+// connect makes the client a new one, and another beside it that listens to things.
+func (f *fuzzed) connect() {
+	for _, c := range f.server.Clients {
+		f.server.Gone(c)
+	}
+	f.server.Host = f.host
+	f.client = &Client{
+		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", User: "default", Proto: 2 + f.dice.n(2),
+		Created: epoch, Authenticated: true,
+	}
+	f.ctx.Client = f.client
+	f.server.Clients[1] = f.client
+	f.server.Clients[2] = &Client{
+		ID: 2, Conn: &fakeConn{}, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", User: "default", Proto: 3, Created: epoch, Authenticated: true,
+	}
+}
+
+// step does one thing that a client, the clock or a restart may do.
+func (f *fuzzed) step() {
+	switch f.dice.n(16) {
+	case 0:
+		f.clock.Advance(time.Duration(1+f.dice.n(6000)) * time.Millisecond)
+	case 1, 2:
+		f.transaction()
+	case 3, 4:
+		f.send(append([]string{"EVAL", "return redis." + f.from([]string{"pcall", "call"}) + "(unpack(ARGV))", "0"}, f.call()...))
+	case 5:
+		if f.one(4) {
+			f.save = f.one(2)
+			f.reopen()
+			f.connect()
+		}
+	default:
+		f.send(f.call())
+	}
+	if conn := f.client.Conn.(*fakeConn); conn.killed || f.client.Closing || f.one(24) {
+		f.connect()
+	}
+}
+
+func (f *fuzzed) transaction() {
+	f.send([]string{"MULTI"})
+	for range f.dice.n(5) {
+		f.send(f.call())
+	}
+	f.send([]string{f.from([]string{"EXEC", "EXEC", "EXEC", "DISCARD"})})
+}
+
+// send runs one command, and checks what is so of every command.
+func (f *fuzzed) send(args []string) {
+	list := make([][]byte, len(args))
+	for i, arg := range args {
+		list[i] = []byte(arg)
+	}
+	f.sent = append(f.sent, fmt.Sprintf("%.300q", args))
+	before, proto := used(), f.client.Proto
+	f.ctx.Spec = nil
+	reply := bytes.Clone(f.raw(list...))
+	f.server.Observe(&f.ctx, 0, time.Millisecond)
+	f.ctx.RunEmitted()
+	after := used()
+	if took := after.cpu - before.cpu; took > fuzzSeconds*time.Second {
+		f.fail("takes %v of processor time", took)
+	}
+	if took := after.heap - before.heap; took > fuzzBytes {
+		f.fail("allocates %d MB", took>>20)
+	}
+	if f.client.Proto != proto || f.hello() {
+		proto = 0
+	}
+	f.checkReplies(reply, proto)
+	for _, c := range f.server.Clients {
+		f.checkPushed(c)
+	}
+	if f.server.Stats.Panics.Load() > 0 || bytes.Contains(reply, []byte(ErrInternal)) {
+		f.fail("fails within: %s", f.logs.String())
+	}
+}
+
+// hello says whether the latest calls have a part in which the protocol may change within
+// the reply.
+func (f *fuzzed) hello() bool {
+	for _, line := range f.sent[max(0, len(f.sent)-6):] {
+		if line = strings.ToLower(line); strings.Contains(line, `"hello"`) || strings.Contains(line, `"reset"`) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkReplies: one reply, whole and right, unless the command is declared to give others.
+func (f *fuzzed) checkReplies(reply []byte, proto int) {
+	least, most := 1, 1
+	switch spec := f.ctx.Spec; {
+	case spec == nil:
+	case spec.Is(Pushes):
+		most = 1 << 20 // each channel is confirmed
+	case spec.full == "client|reply", spec.full == "shutdown":
+		least = 0
+	case spec.Is(execs) && f.inTransaction("subscribe", "client|reply", "client\" \"reply"):
+		return // their replies are not one each, as with Redis
+	}
+	n := 0
+	for rest := reply; len(rest) > 0; n++ {
+		var err error
+		if rest, err = testkit.Reply(rest, proto); err != nil {
+			f.fail("replies what is no reply: %v", err)
+		}
+	}
+	if n < least || n > most {
+		f.fail("gives %d replies: %.2000q", n, reply)
+	}
+}
+
+// inTransaction says whether one of the latest commands has one of the texts.
+func (f *fuzzed) inTransaction(texts ...string) bool {
+	for i := len(f.sent) - 2; i >= 0 && !strings.Contains(f.sent[i], `"MULTI"`); i-- {
+		for _, text := range texts {
+			if strings.Contains(strings.ToLower(f.sent[i]), text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkPushed: what a client was sent besides is one message each.
+func (f *fuzzed) checkPushed(c *Client) {
+	conn := c.Conn.(*fakeConn)
+	for _, message := range conn.pushed {
+		if rest, err := testkit.Reply([]byte(message), 0); err != nil || len(rest) > 0 {
+			f.fail("pushes %q: %v", message, err)
+		}
+	}
+	conn.pushed = nil
+}
+
+func (f *fuzzed) fail(format string, args ...any) {
+	f.t.Helper()
+	f.t.Fatalf("%s\nafter\n\t%s", fmt.Sprintf(format, args...), strings.Join(f.sent, "\n\t"))
+}
+
+// usage is what the process has used so far.
+type usage struct {
+	cpu  time.Duration
+	heap uint64 // bytes allocated
+}
+
+func used() usage {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // cannot fail for oneself
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), sample[0].Value.Uint64()}
+}
+
+// FuzzCommands sends calls of every command, made from the declarations, right and wrong
+// ones, to keys of every type: each gets exactly one reply, whole and of its protocol; none
+// fails within, takes seconds or much memory; and the store is sound afterwards.
+func FuzzCommands(f *testing.F) {
+	defer func(was int) { maxDrawn = was }(maxDrawn)
+	maxDrawn = 1 << 20
+	f.Cleanup(func() { SetValueLimits(config.New()) })
+	seeds := rand.NewChaCha8([32]byte{'f', 'u', 'z', 'z'})
+	for range 32 {
+		data := make([]byte, 400)
+		_, _ = seeds.Read(data)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		run := newFuzzed(t, data)
+		for range fuzzCalls {
+			if run.over() {
+				break
+			}
+			run.step()
+		}
+	})
+}
