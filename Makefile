@@ -81,8 +81,8 @@ test-go-redis: ## go-redis's own tests against Keyp on port 6379, which must be 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . | sed -E 's|^(.*)/[^/]*:func ([A-Za-z0-9_]*).*|\1 \2|' | sort -u | \
 	while read -r package target; do \
-		echo "$(GO) test -run '^$$' -fuzz '^$$target$$' -fuzztime $(FUZZTIME) $$package"; \
-		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package </dev/null || exit 1; \
+		echo "$(GO) test -run '^$$' -fuzz '^$$target$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$package"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$package </dev/null || exit 1; \
 	done
 
 bench: build ## Keyp beside redis-server with appendfsync always; BENCHFLAGS="--workload all" for everything

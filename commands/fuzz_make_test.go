@@ -6,37 +6,13 @@ import (
 	"strings"
 
 	"keyp/internal/config"
+	"keyp/internal/testkit"
 )
-
-// dice draws from a fuzzer's bytes, so that what it changes in them changes what is drawn.
-// When they are used up everything drawn is 0.
-type dice struct{ data []byte }
-
-func (d *dice) over() bool { return len(d.data) == 0 }
-
-// n draws a number below most, which is at least 1.
-func (d *dice) n(most int) int {
-	take := 1
-	if most > 256 {
-		take = 2
-	}
-	drawn := 0
-	for range min(take, len(d.data)) {
-		drawn = drawn<<8 | int(d.data[0])
-		d.data = d.data[1:]
-	}
-	return drawn % most
-}
-
-// one says yes one time in most.
-func (d *dice) one(most int) bool { return d.n(most) == most-1 }
-
-func (d *dice) from(list []string) string { return list[d.n(len(list))] }
 
 // maker makes calls from the commands' declarations: mostly right ones, and what is like
 // them and wrong.
 type maker struct {
-	dice
+	testkit.Dice
 	specs   []*Spec           // all that have a handler
 	options []config.Pair     // of CONFIG, with their values at the begin
 	dumps   map[string]string // payloads that RESTORE and FUNCTION RESTORE take
@@ -65,7 +41,7 @@ func runnable(t *Table) (list []*Spec) {
 
 // call makes a call of any command.
 func (m *maker) call() []string {
-	return m.of(m.specs[m.n(len(m.specs))])
+	return m.of(m.specs[m.N(len(m.specs))])
 }
 
 // of makes a call of one command.
@@ -74,12 +50,12 @@ func (m *maker) of(spec *Spec) []string {
 	names := len(args)
 	m.count = 0
 	switch {
-	case m.one(16): // anything, of a length that passes
-		for n := max(spec.Arity, -spec.Arity+m.n(4)); len(args) < n; {
+	case m.One(16): // anything, of a length that passes
+		for n := max(spec.Arity, -spec.Arity+m.N(4)); len(args) < n; {
 			args = append(args, m.anything())
 		}
 	case len(spec.Args) == 0:
-		if m.one(16) {
+		if m.One(16) {
 			args = append(args, m.anything())
 		}
 	default:
@@ -87,7 +63,7 @@ func (m *maker) of(spec *Spec) []string {
 			args = m.arg(args, &spec.Args[i])
 		}
 	}
-	if m.one(6) {
+	if m.One(6) {
 		args = m.spoil(args, names)
 	}
 	if spec.Is(Blocking) && strings.HasPrefix(spec.full, "wait") && len(args) > names {
@@ -101,8 +77,8 @@ func (m *maker) spoil(args []string, names int) []string {
 	if len(args) <= names {
 		return append(args, m.anything())
 	}
-	at := names + m.n(len(args)-names)
-	switch m.n(7) {
+	at := names + m.N(len(args)-names)
+	switch m.N(7) {
 	case 0:
 		return slices.Delete(args, at, at+1)
 	case 1:
@@ -114,7 +90,7 @@ func (m *maker) spoil(args []string, names int) []string {
 	case 4:
 		return append(args, args[names:]...)
 	case 5:
-		other := names + m.n(len(args)-names)
+		other := names + m.N(len(args)-names)
 		args[at], args[other] = args[other], args[at]
 		return args
 	}
@@ -124,20 +100,20 @@ func (m *maker) spoil(args []string, names int) []string {
 
 // arg appends what a declared argument stands for.
 func (m *maker) arg(args []string, a *Arg) []string {
-	if a.Optional && !(a.Multiple && m.count > 0) && m.one(2) {
+	if a.Optional && !(a.Multiple && m.count > 0) && m.One(2) {
 		return args
 	}
 	times := 1
 	if a.Multiple {
-		if times += m.n(3); m.one(64) {
+		if times += m.N(3); m.One(64) {
 			times = 60
 		}
 	}
 	if a.Multiple && m.count > 0 {
-		if a.Optional && m.one(2) {
+		if a.Optional && m.One(2) {
 			times = 0
 		}
-		if !m.one(8) {
+		if !m.One(8) {
 			args[m.count] = strconv.Itoa(times)
 		}
 		m.count = 0
@@ -154,12 +130,12 @@ func (m *maker) arg(args []string, a *Arg) []string {
 func (m *maker) value(args []string, a *Arg) []string {
 	switch a.Type {
 	case ArgToken:
-		if m.one(8) {
+		if m.One(8) {
 			return append(args, strings.ToLower(a.Token))
 		}
 		return append(args, a.Token)
 	case ArgOneOf:
-		return m.arg(args, &a.Args[m.n(len(a.Args))])
+		return m.arg(args, &a.Args[m.N(len(a.Args))])
 	case ArgBlock:
 		for i := range a.Args {
 			args = m.arg(args, &a.Args[i])
@@ -171,8 +147,8 @@ func (m *maker) value(args []string, a *Arg) []string {
 		m.count = len(args)
 		return append(args, m.integer())
 	case "arg": // a command's, where a command stands before it
-		if len(args) > 2 && m.one(2) && (args[0] == "command" || args[0] == "acl") {
-			inner := m.of(m.specs[m.n(len(m.specs))])
+		if len(args) > 2 && m.One(2) && (args[0] == "command" || args[0] == "acl") {
+			inner := m.of(m.specs[m.N(len(m.specs))])
 			return append(append(args[:len(args)-1:len(args)-1], inner...), m.anything())
 		}
 	case "parameter":
@@ -183,79 +159,79 @@ func (m *maker) value(args []string, a *Arg) []string {
 
 // text gives one argument.
 func (m *maker) text(a *Arg) string {
-	if special, ok := specials[a.Name]; ok && !m.one(8) {
-		return m.from(special)
+	if special, ok := specials[a.Name]; ok && !m.One(8) {
+		return m.From(special)
 	}
-	if payload, ok := m.dumps[a.Name]; ok && !m.one(8) {
+	if payload, ok := m.dumps[a.Name]; ok && !m.One(8) {
 		return m.broken(payload)
 	}
 	switch a.Type {
 	case ArgKey:
-		return m.from(fuzzKeys)
+		return m.From(fuzzKeys)
 	case ArgInteger:
 		return m.integer()
 	case ArgDouble:
-		return m.from(doubles)
+		return m.From(doubles)
 	case ArgPattern:
-		return m.from(patterns)
+		return m.From(patterns)
 	case ArgUnix:
-		return m.from(instants)
+		return m.From(instants)
 	}
 	return m.string()
 }
 
 // broken gives a payload as it is, or with a byte of it changed.
 func (m *maker) broken(payload string) string {
-	if !m.one(3) {
+	if !m.One(3) {
 		return payload
 	}
 	b := []byte(payload)
-	b[m.n(len(b))] ^= 1 << m.n(8)
+	b[m.N(len(b))] ^= 1 << m.N(8)
 	return string(b)
 }
 
 func (m *maker) integer() string {
-	if m.one(4) {
-		return m.from(integers)
+	if m.One(4) {
+		return m.From(integers)
 	}
-	return strconv.Itoa(m.n(12) - 3)
+	return strconv.Itoa(m.N(12) - 3)
 }
 
 func (m *maker) string() string {
-	if m.one(32) {
-		return strings.Repeat(m.from(strs), 1+m.n(300))
+	if m.One(32) {
+		return strings.Repeat(m.From(strs), 1+m.N(300))
 	}
-	return m.from(strs)
+	return m.From(strs)
 }
 
 func (m *maker) anything() string {
-	switch m.n(8) {
+	switch m.N(8) {
 	case 0, 1:
-		return m.from(fuzzKeys)
+		return m.From(fuzzKeys)
 	case 2:
 		return m.integer()
 	case 3:
-		return m.from(doubles)
+		return m.From(doubles)
 	case 4:
-		return m.from(patterns)
+		return m.From(patterns)
 	case 5:
-		return m.from(instants)
+		return m.From(instants)
 	case 6:
-		return m.from(words)
+		return m.From(words)
 	}
 	return m.string()
 }
 
 // parameter gives an option's name, and often a value for it.
 func (m *maker) parameter() []string {
-	pair := m.options[m.n(len(m.options))]
-	switch m.n(4) {
+	pair := m.options[m.N(len(m.options))]
+	switch m.N(4) {
 	case 0:
 		return []string{pair.Name, pair.Value}
 	case 1:
 		return []string{pair.Name, m.integer()}
 	case 2:
-		return []string{pair.Name, m.from([]string{"yes", "no", "1mb", "100kb", "-1", "always", "everysec", "allkeys-lru", "volatile-lfu", "KEA", "", "normal 1mb 2mb 3"})}
+		return []string{pair.Name, m.From([]string{"yes", "no", "1mb", "100kb", "-1", "always", "everysec", "allkeys-lru", "volatile-lfu", "KEA", "", "normal 1mb 2mb 3"})}
 	}
 	return []string{pair.Name}
 }

@@ -31,7 +31,7 @@ type fuzzed struct {
 const (
 	fuzzSeconds = 2
 	fuzzBytes   = 48 << 20
-	fuzzCalls   = 24 // commands of one run
+	fuzzCalls   = 64 // commands of one run
 )
 
 func newFuzzed(t *testing.T, data []byte) *fuzzed {
@@ -39,7 +39,7 @@ func newFuzzed(t *testing.T, data []byte) *fuzzed {
 	f.harness = &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), sync: wal.No, log: &f.logs, giveUp: true}
 	f.open()
 	t.Cleanup(f.close)
-	f.dice = dice{data}
+	f.Dice = testkit.Dice{Data: data}
 	f.specs = runnable(f.server.Table)
 	f.options = f.server.Config.Match(func(name string) bool { return !keptOptions[name] })
 	f.connect()
@@ -51,7 +51,7 @@ func newFuzzed(t *testing.T, data []byte) *fuzzed {
 		}
 	}
 	f.dumps = map[string]string{
-		"serialized-value": f.dump(f.from([]string{"h", "s", "l", "ht", "st", "zt", "z", "ints"})),
+		"serialized-value": f.dump(f.From([]string{"h", "s", "l", "ht", "st", "zt", "z", "ints"})),
 	}
 	f.clock.Advance(200 * time.Millisecond) // what is due is due
 	return f
@@ -93,7 +93,7 @@ func (f *fuzzed) connect() {
 	}
 	f.server.Host = f.host
 	f.client = &Client{
-		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", User: "default", Proto: 2 + f.dice.n(2),
+		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", User: "default", Proto: 2 + f.N(2),
 		Created: epoch, Authenticated: true,
 	}
 	f.ctx.Client = f.client
@@ -105,33 +105,33 @@ func (f *fuzzed) connect() {
 
 // step does one thing that a client, the clock or a restart may do.
 func (f *fuzzed) step() {
-	switch f.dice.n(16) {
+	switch f.N(16) {
 	case 0:
-		f.clock.Advance(time.Duration(1+f.dice.n(6000)) * time.Millisecond)
+		f.clock.Advance(time.Duration(1+f.N(6000)) * time.Millisecond)
 	case 1, 2:
 		f.transaction()
 	case 3, 4:
-		f.send(append([]string{"EVAL", "return redis." + f.from([]string{"pcall", "call"}) + "(unpack(ARGV))", "0"}, f.call()...))
+		f.send(append([]string{"EVAL", "return redis." + f.From([]string{"pcall", "call"}) + "(unpack(ARGV))", "0"}, f.call()...))
 	case 5:
-		if f.one(4) {
-			f.save = f.one(2)
+		if f.One(4) {
+			f.save = f.One(2)
 			f.reopen()
 			f.connect()
 		}
 	default:
 		f.send(f.call())
 	}
-	if conn := f.client.Conn.(*fakeConn); conn.killed || f.client.Closing || f.one(24) {
+	if conn := f.client.Conn.(*fakeConn); conn.killed || f.client.Closing || f.One(24) {
 		f.connect()
 	}
 }
 
 func (f *fuzzed) transaction() {
 	f.send([]string{"MULTI"})
-	for range f.dice.n(5) {
+	for range f.N(5) {
 		f.send(f.call())
 	}
-	f.send([]string{f.from([]string{"EXEC", "EXEC", "EXEC", "DISCARD"})})
+	f.send([]string{f.From([]string{"EXEC", "EXEC", "EXEC", "DISCARD"})})
 }
 
 // send runs one command, and checks what is so of every command.
@@ -250,15 +250,15 @@ func FuzzCommands(f *testing.F) {
 	maxDrawn = 1 << 20
 	f.Cleanup(func() { SetValueLimits(config.New()) })
 	seeds := rand.NewChaCha8([32]byte{'f', 'u', 'z', 'z'})
-	for range 32 {
-		data := make([]byte, 400)
+	for range 20 {
+		data := make([]byte, 700)
 		_, _ = seeds.Read(data)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		run := newFuzzed(t, data)
 		for range fuzzCalls {
-			if run.over() {
+			if run.Over() {
 				break
 			}
 			run.step()
