@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -183,7 +185,7 @@ func (f *fuzzed) checkReplies(reply []byte, proto int) {
 	case spec == nil:
 	case spec.Is(Pushes):
 		most = 1 << 20 // each channel is confirmed
-	case spec.full == "client|reply", spec.full == "shutdown":
+	case spec.full == "client|reply", spec.full == "shutdown", spec.full == "monitor": // the second one, as with Redis
 		least = 0
 	case spec.Is(execs) && f.inTransaction("subscribe", "client|reply", "client\" \"reply"):
 		return // their replies are not one each, as with Redis
@@ -242,26 +244,68 @@ func used() usage {
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), sample[0].Value.Uint64()}
 }
 
+// randomRuns is how many runs TestRandomCommands makes, of about 50 commands each.
+var randomRuns = environment("KEYP_RANDOM_RUNS", 12)
+
+// TestRandomCommands makes the runs of FuzzCommands from a seed, which gives many more of
+// them in the same time: KEYP_RANDOM_RUNS says how many, KEYP_RANDOM_SEED which is the first.
+func TestRandomCommands(t *testing.T) {
+	first := environment("KEYP_RANDOM_SEED", rand.Uint64N(1<<40))
+	boundDraws(t)
+	for seed := first; seed < first+randomRuns; seed++ {
+		t.Run(fmt.Sprintf("KEYP_RANDOM_SEED=%d", seed), func(t *testing.T) {
+			data := make([]byte, 700)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			for i := range data {
+				data[i] = byte(rng.Uint32())
+			}
+			runCommands(t, data)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// environment gives a number from the environment.
+func environment(name string, otherwise uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// boundDraws bounds replies that may be of any length, and puts the process's limits back in
+// the end.
+func boundDraws(t testing.TB) {
+	was := maxDrawn
+	maxDrawn = 1 << 20
+	t.Cleanup(func() {
+		maxDrawn = was
+		SetValueLimits(config.New())
+	})
+}
+
+func runCommands(t *testing.T, data []byte) {
+	run := newFuzzed(t, data)
+	for range fuzzCalls {
+		if run.Over() {
+			break
+		}
+		run.step()
+	}
+}
+
 // FuzzCommands sends calls of every command, made from the declarations, right and wrong
 // ones, to keys of every type: each gets exactly one reply, whole and of its protocol; none
 // fails within, takes seconds or much memory; and the store is sound afterwards.
 func FuzzCommands(f *testing.F) {
-	defer func(was int) { maxDrawn = was }(maxDrawn)
-	maxDrawn = 1 << 20
-	f.Cleanup(func() { SetValueLimits(config.New()) })
+	boundDraws(f)
 	seeds := rand.NewChaCha8([32]byte{'f', 'u', 'z', 'z'})
-	for range 20 {
-		data := make([]byte, 700)
+	for range 4 {
+		data := make([]byte, 400)
 		_, _ = seeds.Read(data)
 		f.Add(data)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		run := newFuzzed(t, data)
-		for range fuzzCalls {
-			if run.Over() {
-				break
-			}
-			run.step()
-		}
-	})
+	f.Fuzz(runCommands)
 }
