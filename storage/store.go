@@ -78,6 +78,10 @@ type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
 
+	// LockWait is how long another process may go on having the directory: the kernel takes
+	// its time to free the memory of one that was killed, and only then its locks.
+	LockWait time.Duration
+
 	Databases int
 	Shards    int // of a new data directory, which keeps it: a power of two up to 64
 
@@ -297,11 +301,22 @@ func (s *Store) stopwatch() func() time.Duration {
 
 // checkWritable takes the directory's lock, which also shows that it can be written.
 func (s *Store) checkWritable() (err error) {
-	s.lock_, err = vfs.OS.Lock(filepath.Join(s.options.Dir, "keyp.lock"))
-	if errors.Is(err, vfs.ErrLocked) {
-		return fmt.Errorf("%w: %s", ErrLocked, s.options.Dir)
+	const pause = 20 * time.Millisecond
+	began, told := s.clock.Mono(), false
+	for {
+		s.lock_, err = vfs.OS.Lock(filepath.Join(s.options.Dir, "keyp.lock"))
+		if !errors.Is(err, vfs.ErrLocked) {
+			return err
+		}
+		if s.clock.Mono()-began >= s.options.LockWait {
+			return fmt.Errorf("%w: %s", ErrLocked, s.options.Dir)
+		}
+		if !told {
+			s.options.Logger.Warn("another process uses the data directory; waiting for its end", "dir", s.options.Dir, "longest", s.options.LockWait.String())
+			told = true
+		}
+		time.Sleep(pause)
 	}
-	return err
 }
 
 // Close ends the store: a last checkpoint when save is true, the log synced, the files

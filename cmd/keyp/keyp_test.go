@@ -82,7 +82,6 @@ func TestMistakes(t *testing.T) {
 		{name: "no such file", args: []string{file + "x"}, want: "keyp: can't read the configuration: open " + file + "x: no such file or directory"},
 		{name: "shards", args: []string{"--shards", "3"}, want: "keyp: cannot open the data in ./keyp-data: storage: 3 shards: not a power of two up to 64"},
 		{name: "port in use", args: []string{"--port", port}, want: "keyp: cannot listen on 127.0.0.1:" + port + ": the address is in use"},
-		{name: "directory held", args: []string{"--port", "0", "--dir", running.Dir()}, want: "keyp: cannot open the data in " + running.Dir() + ": storage: another process uses the data directory"},
 		{name: "directory not writable", args: []string{"--port", "0", "--dir", filepath.Join(file, "data")}, want: "keyp: cannot open the data in " + filepath.Join(file, "data") + ": mkdir"},
 		{name: "nothing to listen on", args: []string{"--port", "0"}, want: "keyp: nothing to listen on"},
 		{name: "log file", args: []string{"--logfile", filepath.Join(file, "log")}, want: "keyp: cannot open the log file: open"},

@@ -46,7 +46,7 @@ func serve(cfg *config.Config) (err error) {
 	machine.Shift(cfg.Int("debug-clock-offset"))
 	var bell server.Bell
 	store, found, err := storage.Open(storage.Options{
-		Dir: cfg.String("dir"), FS: logFiles(cfg.Int("debug-sync-delay")), Clock: machine, Logger: logger,
+		Dir: cfg.String("dir"), LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")), Clock: machine, Logger: logger,
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
@@ -83,6 +83,10 @@ func serve(cfg *config.Config) (err error) {
 	logger.Info("stopped")
 	return nil
 }
+
+// lockWait is how long a start waits for the end of the process before it, which takes about
+// half a second for each GB that it had.
+const lockWait = 10 * time.Second
 
 // failedCloseTime bounds closing a store after a failure.
 const failedCloseTime = 10 * time.Second

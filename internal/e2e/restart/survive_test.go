@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,20 +221,35 @@ func TestNothingComesBack(t *testing.T) {
 	s.Stop()
 }
 
-// TestOneProcessPerDirectory starts a second server on a directory in use.
+// TestOneProcessPerDirectory starts a second server on a directory in use, which waits for the
+// end of the first: in vain, and then not.
 func TestOneProcessPerDirectory(t *testing.T) {
+	t.Parallel()
 	first := testkit.Keyp(t, small...)
 	c := first.Client(3)
 	run(t, c, "SET a 1")
 	second := testkit.NewKeyp(t, testkit.Options{Dir: first.Dir(), Args: small})
 	status, printed := second.Refuses()
-	if status != 1 || !strings.Contains(printed, "another process uses the data directory") || !strings.Contains(printed, first.Dir()) ||
-		strings.Count(printed, "\n") != 1 {
+	waits := `level=WARN msg="another process uses the data directory; waiting for its end"`
+	lines := strings.Split(strings.TrimSuffix(printed, "\n"), "\n")
+	if status != 1 || len(lines) != 2 || !strings.Contains(lines[0], waits) ||
+		!strings.HasPrefix(lines[1], "keyp: cannot open the data in "+first.Dir()+": storage: another process uses the data directory: ") {
 		t.Errorf("status %d, printed:\n%s", status, printed)
 	}
 	run(t, c, "SET b 2")
-	first.Kill()
+	printedBefore := len(second.Log())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(second.Log()[printedBefore:], waits); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Error("the second server does not wait")
+				break
+			}
+		}
+		first.Kill()
+	})
 	second.Start()
+	ended.Wait()
 	if got := dump(t, second); !maps.Equal(got, map[string]string{"0 a": "1 -1", "0 b": "2 -1"}) {
 		t.Errorf("the second server has %v", got)
 	}
