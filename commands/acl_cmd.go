@@ -2,19 +2,19 @@ package commands
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"slices"
 	"strings"
 )
 
-// The ACL has one user, default, who may do anything; requirepass is its password.
+// The commands of the ACL; acl_user.go says what there is to it.
 
 const (
 	errGenpass     Error = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
 	errDefaultUser Error = "ERR The 'default' user cannot be removed"
 	errNoACLFile   Error = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration."
-	errOneUser     Error = "ERR there is no user but default, who may do anything: CONFIG SET requirepass sets the password"
+	errACLSave     Error = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
+	errUserName    Error = "ERR Usernames can't contain spaces or null characters"
 )
 
 // aclCategories are in the order in which Redis lists them. Those of types that are not
@@ -31,7 +31,7 @@ const (
 
 var aclCommands = []Spec{{
 	Name: "ACL", Group: ServerGroup, Since: "6.0.0", Arity: -2,
-	Summary: "Is about users, of whom there is one.", Complexity: "Depends on subcommand.",
+	Summary: "Is about users and what they may do.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
 			Name: "CAT", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclFlags,
@@ -41,7 +41,7 @@ var aclCommands = []Spec{{
 		},
 		{
 			Name: "DELUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags,
-			Summary: "Removes no user: there is only default, who stays.", Complexity: "O(1)",
+			Summary: "Removes users and closes their connections.", Complexity: "O(1) amortized time considering the typical user.",
 			Args: []Arg{stringArg("username").many()},
 			Run:  aclDelUser,
 		},
@@ -59,7 +59,7 @@ var aclCommands = []Spec{{
 		},
 		{
 			Name: "GETUSER", Group: ServerGroup, Since: "6.0.0", Arity: 3, Flags: aclAdminFlags,
-			Summary: "Gives a user's rules.", Complexity: "O(1)",
+			Summary: "Gives a user's rules.", Complexity: "O(N). Where N is the number of password, command and pattern rules that the user has.",
 			History: [][2]string{
 				{"6.2.0", "Added Pub/Sub channel patterns."},
 				{"7.0.0", "Added selectors and changed the format of key and channel patterns from a list to their rule representation."},
@@ -69,50 +69,58 @@ var aclCommands = []Spec{{
 		},
 		{
 			Name: "LIST", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
-			Summary: "Gives all users' rules, as in an ACL file.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Out.Array(1); c.Out.BulkString(c.Server.defaultUserRule()); return nil },
+			Summary: "Gives all users' rules, as in an ACL file.", Complexity: "O(N). Where N is the number of configured users.",
+			Run: func(c *Ctx) error { return c.listUsers((*user).line) },
 		},
 		{
 			Name: "LOAD", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
-			Summary: "Fails: there is no ACL file.", Complexity: "O(1)",
-			Run: func(*Ctx) error { return errNoACLFile },
+			Summary: "Puts the users of the ACL file in the place of those who are there.", Complexity: "O(N). Where N is the number of configured users.",
+			Run: aclLoad,
 		},
 		{
-			Name: "SAVE", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
-			Summary: "Fails: there is no ACL file.", Complexity: "O(1)",
-			Run: func(*Ctx) error { return errNoACLFile },
+			Name: "LOG", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclAdminFlags,
+			Summary: "Shows what was refused of late, or forgets it.", Complexity: "O(N) with N being the number of entries shown.",
+			History: [][2]string{{"7.2.0", "Added entry ID, timestamp created, and timestamp last updated."}},
+			Args:    []Arg{oneOf("operation", intArg("count"), word("RESET")).opt()},
+			Run:     aclLog,
+		},
+		{
+			Name: "SAVE", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags | Slow,
+			Summary: "Writes all users to the ACL file.", Complexity: "O(N). Where N is the number of configured users.",
+			Run: aclSave,
 		},
 		{
 			Name: "SETUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags,
-			Summary: "Fails: there is only the user default, with all rights.", Complexity: "O(1)",
+			Summary: "Makes a user, or changes its rules.", Complexity: "O(N). Where N is the number of rules provided.",
 			History: [][2]string{
 				{"6.2.0", "Added Pub/Sub channel patterns."},
 				{"7.0.0", "Added selectors and key based permissions."},
 			},
 			Args: []Arg{stringArg("username"), stringArg("rule").opt().many()},
-			Run:  func(*Ctx) error { return errOneUser },
+			Run:  aclSetUser,
 		},
 		{
 			Name: "USERS", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
-			Summary: "Lists the users.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Out.Array(1); c.Out.BulkString(defaultUser); return nil },
+			Summary: "Lists the users.", Complexity: "O(N). Where N is the number of configured users.",
+			Run: func(c *Ctx) error { return c.listUsers(func(u *user) string { return u.name }) },
 		},
 		{
 			Name: "WHOAMI", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclFlags,
 			Summary: "Gives the connection's user.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Out.BulkString(defaultUser); return nil },
+			Run: func(c *Ctx) error { c.Out.BulkString(c.Client.userName()); return nil },
 		},
 		helpFor("ACL", ServerGroup, "6.0.0", Loading|Stale,
 			"CAT [<category>]", "    The categories, or the commands of one.",
-			"DELUSER <username> [<username> ...]", "    Removes no user: there is only default.",
+			"DELUSER <username> [<username> ...]", "    Removes users and closes their connections.",
 			"DRYRUN <username> <command> [<arg> ...]", "    Whether the user may run the command.",
 			"GENPASS [<bits>]", "    A random password of so many bits (default: 256).",
 			"GETUSER <username>", "    The user's rules.",
-			"LIST", "    All users' rules.",
-			"LOAD", "    Fails: there is no ACL file.",
-			"SAVE", "    Likewise.",
-			"SETUSER <username> <rule> [<rule> ...]", "    Fails: there is only default.",
-			"USERS", "    The users.",
+			"LIST", "    All users' rules, as in the ACL file.",
+			"LOAD", "    Reads the ACL file again.",
+			"LOG [<count> | RESET]", "    What was refused of late.",
+			"SAVE", "    Writes all users to the ACL file.",
+			"SETUSER <username> <attribute> [<attribute> ...]", "    Makes a user, or changes its rules.",
+			"USERS", "    The names of all users.",
 			"WHOAMI", "    This connection's user."),
 	},
 }}
@@ -137,19 +145,107 @@ func aclCat(c *Ctx) error {
 	return nil
 }
 
+// aclDelUser removes all that are named, or none if the default user is among them.
 func aclDelUser(c *Ctx) error {
 	for _, name := range c.Args[2:] {
 		if string(name) == defaultUser {
 			return errDefaultUser
 		}
 	}
-	c.Out.Int(0)
+	removed := int64(0)
+	for _, name := range c.Args[2:] {
+		u := c.Server.users.remove(name)
+		if u == nil {
+			continue
+		}
+		removed++
+		for _, other := range c.Server.clientsByID() {
+			if other.user == u {
+				c.evict(other)
+			}
+		}
+	}
+	c.Out.Int(removed)
 	return nil
 }
 
-// aclDryRun is OK for any command that there is.
+// evict closes the connection of somebody who may not be here any more; until it is closed, it
+// may do nothing.
+func (c *Ctx) evict(other *Client) {
+	other.user, other.Authenticated = c.Server.users.byDefault, false
+	c.kill(other)
+}
+
+// aclSetUser applies all rules or, if one is refused, none.
+func aclSetUser(c *Ctx) error {
+	name := string(c.Arg(2))
+	if hasSpaces(name) {
+		return errUserName
+	}
+	var rules []string
+	for _, arg := range c.Args[3:] {
+		rules = append(rules, string(arg))
+	}
+	rules, unmatched := mergeSelectors(rules)
+	if unmatched != "" {
+		return Error("ERR Unmatched parenthesis in acl selector starting at '" + shown(unmatched) + "'.")
+	}
+	s := c.Server
+	next, before := s.users.noPermissions(), (*permissions)(nil)
+	if u := s.users.find(c.Arg(2)); u != nil {
+		before = u.now.Load()
+		next = before.clone()
+	}
+	for _, rule := range rules {
+		if err := next.apply(&s.users, rule); err != nil {
+			return Error("ERR Error in ACL SETUSER modifier '" + shown(rule) + "': " + err.Error())
+		}
+	}
+	s.users.put(name, next)
+	if before != nil {
+		for _, other := range s.clientsByID() {
+			if other.userName() == name && s.mayNotListen(other, before, next) {
+				c.evict(other)
+			}
+		}
+	}
+	c.Out.OK()
+	return nil
+}
+
+// mayNotListen says whether a client listens to what its user may not listen to any more. What
+// the user can still do need not allow what the client has subscribed to as another one.
+func (s *Server) mayNotListen(c *Client, before, now *permissions) bool {
+	if !c.Subscribed() {
+		return false
+	}
+	var channels [][]byte
+	for _, sel := range now.selectors {
+		if sel.allTopics {
+			return false
+		}
+		channels = append(channels, sel.channels...)
+	}
+	fewer := func(sel *selector) bool {
+		return sel.allTopics || slices.ContainsFunc(sel.channels, func(p []byte) bool { return !channelAmong(channels, p, true) })
+	}
+	if !slices.ContainsFunc(before.selectors, fewer) {
+		return false
+	}
+	for topic := range topics {
+		for _, name := range s.PubSub.names(c, topic) {
+			if !channelAmong(channels, []byte(name), topic == Pattern) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// aclDryRun replies OK, or as a bulk string why the user may not run the command.
 func aclDryRun(c *Ctx) error {
-	if string(c.Arg(2)) != defaultUser {
+	u := c.Server.users.find(c.Arg(2))
+	if u == nil {
 		return Error("ERR User '" + clip(c.Arg(2), 128) + "' not found")
 	}
 	call := c.Args[3:]
@@ -159,6 +255,10 @@ func aclDryRun(c *Ctx) error {
 	}
 	if !spec.takes(len(call)) {
 		return errArity(spec.full)
+	}
+	if d, at := u.now.Load().check(spec, call); d != allowed {
+		c.Out.BulkString(d.complaint(u, spec, call[at], true))
+		return nil
 	}
 	c.Out.OK()
 	return nil
@@ -187,31 +287,24 @@ func aclGenPass(c *Ctx) error {
 	return nil
 }
 
-// passwordHash is how the ACL shows requirepass; false: it is not set.
-func (s *Server) passwordHash() (string, bool) {
-	sum := sha256.Sum256([]byte(s.Config.String("requirepass")))
-	return hex.EncodeToString(sum[:]), !s.Open()
-}
-
-// defaultUserRule is the user's line in an ACL file.
-func (s *Server) defaultUserRule() string {
-	password := "nopass"
-	if hash, set := s.passwordHash(); set {
-		password = "#" + hash
+func (c *Ctx) listUsers(text func(*user) string) error {
+	list := c.Server.users.sorted()
+	c.Out.Array(len(list))
+	for _, u := range list {
+		c.Out.BulkString(text(u))
 	}
-	return "user " + defaultUser + " on " + password + " sanitize-payload ~* &* +@all"
+	return nil
 }
 
 // aclGetUser is null for a user that there is not.
 func aclGetUser(c *Ctx) error {
-	if string(c.Arg(2)) != defaultUser {
+	u := c.Server.users.find(c.Arg(2))
+	if u == nil {
 		c.Out.Null()
 		return nil
 	}
-	flags, passwords := []string{"on", "nopass", "sanitize-payload"}, []string(nil)
-	if hash, set := c.Server.passwordHash(); set {
-		flags, passwords = []string{"on", "sanitize-payload"}, []string{hash}
-	}
+	p := u.now.Load()
+	flags, passwords := p.flags(), p.hashes()
 	c.Out.Map(6)
 	c.Out.BulkString("flags")
 	c.Out.Set(len(flags))
@@ -223,11 +316,23 @@ func aclGetUser(c *Ctx) error {
 	for _, password := range passwords {
 		c.Out.BulkString(password)
 	}
-	for _, rule := range [][2]string{{"commands", "+@all"}, {"keys", "~*"}, {"channels", "&*"}} {
-		c.Out.BulkString(rule[0])
-		c.Out.BulkString(rule[1])
-	}
+	c.describeSelector(p.selectors[0])
 	c.Out.BulkString("selectors")
-	c.Out.Array(0)
+	c.Out.Array(len(p.selectors) - 1)
+	for _, s := range p.selectors[1:] {
+		c.Out.Map(3)
+		c.describeSelector(s)
+	}
 	return nil
+}
+
+// describeSelector writes three pairs of a map.
+func (c *Ctx) describeSelector(s *selector) {
+	for _, part := range []struct {
+		name  string
+		rules []string
+	}{{"commands", s.commandRules()}, {"keys", s.keyRules()}, {"channels", s.channelRules()}} {
+		c.Out.BulkString(part.name)
+		c.Out.BulkString(strings.Join(part.rules, " "))
+	}
 }

@@ -23,7 +23,6 @@ type Client struct {
 	Name          string
 	LibName       string
 	LibVer        string
-	User          string
 	DB            int
 	Proto         int // 2 or 3
 	Authenticated bool
@@ -37,6 +36,7 @@ type Client struct {
 	Closing       bool        // close once the output is out; nothing more is run
 	subscriber    *Subscriber // nil: it never had a subscription
 
+	user     *user     // whose permissions it has
 	queue    *queue    // since MULTI; nil: no transaction
 	watching *watching // by WATCH; Changes.mu guards it
 }
@@ -63,9 +63,15 @@ type Conn interface {
 	Kill()
 }
 
-// Reset puts a client back to what a new connection has (RESET); authenticated says
-// whether the server asks no password.
-func (c *Client) Reset(authenticated bool) {
-	c.Name, c.User, c.DB, c.Proto, c.Authenticated = "", "default", 0, 2, authenticated
+// Reset puts a client back to what a new connection has (RESET).
+func (s *Server) Reset(c *Client) {
+	c.Name, c.user, c.DB, c.Proto, c.Authenticated = "", s.users.byDefault, 0, 2, s.users.open()
 	c.Reply, c.NoEvict, c.NoTouch = ReplyOn, false, false
+}
+
+func (c *Client) userName() string {
+	if c.user == nil {
+		return ""
+	}
+	return c.user.name
 }

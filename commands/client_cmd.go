@@ -53,7 +53,7 @@ var clientCommands = []Spec{{
 			Summary: "Describes the connection.", Complexity: "O(1)",
 			Tips: []string{tipRandom},
 			Run: func(c *Ctx) error {
-				c.Out.Verbatim("txt", string(c.appendClient(nil, c.Client)))
+				c.Out.Verbatim("txt", string(c.appendClient(nil, c.Client, c.Txn.Now())))
 				return nil
 			},
 		},

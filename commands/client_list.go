@@ -65,7 +65,7 @@ func clientList(c *Ctx) error {
 	var text []byte
 	for _, other := range c.Server.clientsByID() {
 		if wanted(other) {
-			text = c.appendClient(text, other)
+			text = c.appendClient(text, other, c.Txn.Now())
 		}
 	}
 	c.Out.Verbatim("txt", string(text))
@@ -82,9 +82,8 @@ func (s *Server) clientsByID() []*Client {
 	return list
 }
 
-// appendClient writes a connection's line of CLIENT LIST.
-func (c *Ctx) appendClient(b []byte, other *Client) []byte {
-	now := c.Txn.Now()
+// appendClient writes a connection's line of CLIENT LIST; now is in Unix ms.
+func (c *Ctx) appendClient(b []byte, other *Client, now int64) []byte {
 	field := func(name, value string) {
 		if len(b) > 0 && b[len(b)-1] != '\n' {
 			b = append(b, ' ')
@@ -140,7 +139,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	} else {
 		field("cmd", last.full)
 	}
-	field("user", other.User)
+	field("user", other.userName())
 	number("redir", c.Server.Tracking.redirection(other.ID))
 	number("resp", int64(other.Proto))
 	field("lib-name", other.LibName)
@@ -209,6 +208,7 @@ func (c *Client) flags(t *Tracking, changed bool) string {
 type killFilter struct {
 	id          uint64
 	addr, laddr []byte
+	user        *user
 	typed       bool
 	kind        clientType
 	maxAge      int64 // seconds
@@ -270,8 +270,9 @@ func (c *Ctx) killFilter() (f killFilter, err error) {
 		case a.Word("LADDR"):
 			f.laddr = a.Bytes()
 		case a.Word("USER"):
-			if user := a.Bytes(); string(user) != defaultUser {
-				return f, Error("ERR No such user '" + clip(user, 128) + "'")
+			name := a.Bytes()
+			if f.user = c.Server.users.find(name); f.user == nil {
+				return f, Error("ERR No such user '" + clip(name, 128) + "'")
 			}
 		case a.Word("SKIPME"):
 			f.includeMe = a.Word("NO")
@@ -290,6 +291,7 @@ func (f *killFilter) fits(c *Ctx, other *Client) bool {
 		(f.id == 0 || f.id == other.ID) &&
 		(f.addr == nil || string(f.addr) == other.Addr) &&
 		(f.laddr == nil || string(f.laddr) == other.LAddr) &&
+		(f.user == nil || f.user == other.user) &&
 		(!f.typed || f.kind == other.kind()) &&
 		(f.maxAge == 0 || c.Txn.Now()-other.Created >= f.maxAge*1000)
 }

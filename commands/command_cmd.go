@@ -251,7 +251,7 @@ func commandGetKeys(c *Ctx, withFlags bool) error {
 			}
 			c.Out.Bulk(args[at])
 			if withFlags {
-				c.statuses(ks.Flags.names())
+				c.statuses(ks.flags(args).names())
 			}
 		}
 	}

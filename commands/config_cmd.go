@@ -84,7 +84,7 @@ func configSet(c *Ctx) error {
 }
 
 func configRewrite(c *Ctx) error {
-	switch err := c.Server.Config.Rewrite(); {
+	switch err := c.Server.Config.Rewrite(c.Server.configUsers()); {
 	case errors.Is(err, config.ErrNoFile):
 		return Error("ERR " + err.Error())
 	case err != nil:

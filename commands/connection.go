@@ -1,10 +1,6 @@
 package commands
 
-import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"strings"
-)
+import "strings"
 
 // The errors of connection commands.
 const (
@@ -14,9 +10,6 @@ const (
 	errHelloProto Error = "ERR Protocol version is not an integer or out of range"
 	errClientName Error = "ERR Client names cannot contain spaces, newlines or special characters."
 )
-
-// defaultUser is the only user: requirepass is its password.
-const defaultUser = "default"
 
 const connectionFlags = NoScript | Loading | Stale | Fast | NoAuth | AllowBusy
 
@@ -103,24 +96,22 @@ func auth(c *Ctx) error {
 	default:
 		return ErrSyntax
 	}
-	if !c.Server.accepts(user, password) {
-		return errWrongPass
+	if err := c.login(user, password); err != nil {
+		return err
 	}
-	c.Client.User, c.Client.Authenticated = defaultUser, true
 	c.Out.OK()
 	return nil
 }
 
-// Open says whether clients need no password.
-func (s *Server) Open() bool { return s.Config.String("requirepass") == "" }
-
-// accepts checks a password in a time that says nothing of it. Without requirepass
-// the default user has any password.
-func (s *Server) accepts(user, password []byte) bool {
-	want := s.Config.String("requirepass")
-	wantHash, hash := sha256.Sum256([]byte(want)), sha256.Sum256(password)
-	same := subtle.ConstantTimeCompare(wantHash[:], hash[:]) == 1
-	return string(user) == defaultUser && (same || want == "")
+// login makes the connection that of another user.
+func (c *Ctx) login(name, password []byte) error {
+	u := c.Server.users.login(name, password)
+	if u == nil {
+		c.Server.logBadLogin(c, name)
+		return errWrongPass
+	}
+	c.Client.user, c.Client.Authenticated = u, true
+	return nil
 }
 
 // hello changes nothing unless all its arguments are good. Like Redis it answers in
@@ -154,12 +145,11 @@ func hello(c *Ctx) error {
 		}
 	}
 	if authenticate {
-		if !c.Server.accepts(user, password) {
-			return errWrongPass
+		if err := c.login(user, password); err != nil {
+			return err
 		}
-		c.Client.User, c.Client.Authenticated = defaultUser, true
 	}
-	if !c.Client.Authenticated {
+	if c.Server.AuthRequired(c.Client) {
 		return errHelloAuth
 	}
 	if rename {
@@ -214,7 +204,7 @@ func reset(c *Ctx) error {
 	c.Server.discard(c.Client)
 	c.Server.endMonitor(c.Client)
 	c.Server.Tracking.end(c.Client.ID)
-	c.Client.Reset(c.Server.Open())
+	c.Server.Reset(c.Client)
 	c.Out.Proto = c.Client.Proto
 	c.Out.Simple("RESET")
 	return nil

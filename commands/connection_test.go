@@ -60,7 +60,7 @@ func hosted(t *testing.T) (h *harness, host *fakeHost, own, other *fakeConn) {
 	h.client.Conn, h.client.Addr, h.client.LAddr, h.client.Created = own, "127.0.0.1:1001", "127.0.0.1:6379", epoch
 	h.server.Clients[1] = h.client
 	h.server.Clients[2] = &Client{
-		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, User: "default", Proto: 3, DB: 3,
+		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, user: h.server.users.byDefault, Proto: 3, DB: 3,
 		Created: epoch - 90_000, LastActive: epoch - 30_000, Name: "worker", Authenticated: true,
 	}
 	return h, host, own, other
@@ -139,11 +139,19 @@ func TestAuth(t *testing.T) {
 		PING -> -NOAUTH Authentication required.
 		HELLO 2 AUTH default secret -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
 	`)
-	// A client that waits for its password needs none when there is none any more.
-	h.server.Clients[2].Authenticated = false
-	h.run(`CONFIG SET requirepass "" -> +OK`)
-	if !h.server.Clients[2].Authenticated {
-		t.Error("a client stays out although there is no password")
+	// A client that waits for its password needs none while there is none.
+	other := h.server.Clients[2]
+	other.Authenticated = false
+	for _, step := range []struct {
+		password string
+		required bool
+	}{{"secret", true}, {"", false}, {"again", true}} {
+		if got := h.do("CONFIG", "SET", "requirepass", step.password); got != "+OK" {
+			t.Fatal(got)
+		}
+		if got := h.server.AuthRequired(other); got != step.required {
+			t.Errorf("requirepass %q: a client that has not authenticated has to: %v", step.password, got)
+		}
 	}
 }
 

@@ -55,13 +55,21 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 		}
 		return s.refuse(c, err.(Error))
 	}
-	if c.Client.Monitor && spec.Flags&(Write|ReadOnly|MayReplicate) != 0 {
-		return s.refuse(c, errMonitorData)
-	}
-	flags := c.flags()
 	if c.Client.queue != nil && spec.Is(NoMulti) {
 		return s.refuse(c, errNotInMulti)
 	}
+	if !c.Client.permissions().free {
+		if err := s.permit(c); err != nil {
+			return s.refuse(c, err.(Error))
+		}
+	}
+	if c.Client.Monitor && spec.Flags&(Write|ReadOnly|MayReplicate) != 0 {
+		return s.refuse(c, errMonitorData)
+	}
+	if c.restricted(spec) {
+		return s.refuse(c, errRestricted(spec.full))
+	}
+	flags := c.flags()
 	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || flags&Write != 0) {
 		return Held
 	}
@@ -216,7 +224,7 @@ func (s *Server) resolve(c *Ctx) (*Spec, error) {
 	if len(spec.Sub) > 0 && len(c.Args) > 1 {
 		sub := spec.sub(c.Args[1])
 		if sub == nil {
-			if !c.Client.Authenticated {
+			if s.AuthRequired(c.Client) {
 				return spec, ErrNoAuth
 			}
 			return spec, errSubcommand(spec.Name, c.Args[1])
@@ -226,11 +234,8 @@ func (s *Server) resolve(c *Ctx) (*Spec, error) {
 	if !spec.takes(len(c.Args)) || spec.Run == nil {
 		return spec, errArity(spec.full)
 	}
-	if !c.Client.Authenticated && !spec.Is(NoAuth) {
+	if s.AuthRequired(c.Client) && !spec.Is(NoAuth) {
 		return spec, ErrNoAuth
-	}
-	if c.restricted(spec) {
-		return spec, errRestricted(spec.full)
 	}
 	return spec, nil
 }

@@ -83,7 +83,8 @@ func (h *harness) open() {
 	h.server = NewServer(store, cfg, log, h.clock)
 	store.Listen(h.hear)
 	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventExpired)
-	h.client = &Client{ID: 1, Proto: 2, Authenticated: true, User: "default"}
+	h.client = &Client{ID: 1}
+	h.server.Reset(h.client)
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
 }
 
@@ -189,6 +190,17 @@ func (h *harness) do(args ...string) string {
 	return text
 }
 
+// runOne runs a command as a table writes it.
+func (h *harness) runOne(command string) string {
+	h.t.Helper()
+	words, ok := resp.SplitArgs([]byte(command))
+	if !ok {
+		h.t.Fatalf("%s: unbalanced quotes", command)
+	}
+	text, _ := render(h.raw(words...))
+	return text
+}
+
 // run goes through a table, one step a line:
 //
 //	SET k v EX 5 -> +OK     a command (quoted as in redis.conf) and its reply as render gives it
@@ -198,6 +210,7 @@ func (h *harness) do(args ...string) string {
 //	reopen                  the server restarts
 //	proto 3 / select 1      what the client chose; a restart leaves it
 //	config name value       CONFIG SET
+//	user name               as if AUTH had been given for an existing user
 //	# …                     a comment
 func (h *harness) run(table string) {
 	h.t.Helper()
@@ -251,6 +264,10 @@ func (h *harness) step(args []string) error {
 		h.client.Proto, _ = strconv.Atoi(args[1])
 	case len(args) == 2 && args[0] == "select":
 		h.client.DB, _ = strconv.Atoi(args[1])
+	case len(args) == 2 && args[0] == "user":
+		if h.client.user = h.server.users.find([]byte(args[1])); h.client.user == nil {
+			return fmt.Errorf("no such user")
+		}
 	case len(args) == 3 && args[0] == "config":
 		return h.server.Config.Set(config.Pair{Name: args[1], Value: args[2]})
 	default:

@@ -324,6 +324,10 @@ func infoStats(c *Ctx, b *infoText) {
 	b.int("internal_errors", n.Panics.Load())
 	b.int("client_query_buffer_limit_disconnections", n.QueryBufferLimit.Load())
 	b.int("client_output_buffer_limit_disconnections", n.OutputBufferLimit.Load())
+	b.int("acl_access_denied_auth", n.Denials[deniedAuth].Load())
+	b.int("acl_access_denied_cmd", n.Denials[deniedCommand].Load())
+	b.int("acl_access_denied_key", n.Denials[deniedKey].Load())
+	b.int("acl_access_denied_channel", n.Denials[deniedChannel].Load())
 }
 
 func infoReplication(c *Ctx, b *infoText) {

@@ -180,7 +180,20 @@ func runExec(c *Ctx) error {
 	}
 	c.Out.Array(len(q.commands))
 	for i := range q.commands {
-		c.Call(q.commands[i].spec, c.Client, q.commands[i].args, c.Out)
+		spec, args := q.commands[i].spec, q.commands[i].args
+		if err := c.permitQueued(spec, args); err != nil {
+			c.refuseQueued(err.(Error))
+			continue
+		}
+		c.Call(spec, c.Client, args, c.Out)
 	}
 	return nil
+}
+
+// refuseQueued answers a command of the transaction that is not run.
+func (c *Ctx) refuseQueued(err Error) {
+	s := c.Server
+	s.Stats.Errors.Add(1)
+	s.Stats.PerError.add([]byte(err))
+	c.Out.Error(string(err))
 }

@@ -38,6 +38,16 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 	c.Server.Observe(n, mark, c.Server.Clock.Mono()-began)
 }
 
+// atLoop runs what belongs to the loop, from a command that may be part of an exclusive job. A
+// loop that has ended has nothing left that it could be about.
+func (c *Ctx) atLoop(fn func()) {
+	if c.onLoop == nil {
+		fn()
+		return
+	}
+	c.onLoop(fn)
+}
+
 func (c *Ctx) callNow() {
 	s := c.Server
 	if c.Spec.Keys != nil {

@@ -11,7 +11,8 @@ const publishFlags = PubSubFlag | Loading | Stale | Fast
 var pubsubCommands = []Spec{
 	{
 		Name: "SUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags,
-		Summary: "Listens to channels.", Complexity: "O(N) where N is the number of channels to subscribe to.",
+		Channels: allChannels,
+		Summary:  "Listens to channels.", Complexity: "O(N) where N is the number of channels to subscribe to.",
 		Args: []Arg{stringArg("channel").many()},
 		Run:  func(c *Ctx) error { return c.subscribe(Channel, "subscribe") },
 	},
@@ -23,7 +24,8 @@ var pubsubCommands = []Spec{
 	},
 	{
 		Name: "PSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags,
-		Summary: "Listens to the channels that match patterns.", Complexity: "O(N) where N is the number of patterns to subscribe to.",
+		Channels: allPatterns,
+		Summary:  "Listens to the channels that match patterns.", Complexity: "O(N) where N is the number of patterns to subscribe to.",
 		Args: []Arg{patternArg("pattern").many()},
 		Run:  func(c *Ctx) error { return c.subscribe(Pattern, "psubscribe") },
 	},
@@ -35,7 +37,8 @@ var pubsubCommands = []Spec{
 	},
 	{
 		Name: "SSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: subscriptionFlags,
-		Summary: "Listens to shard channels.", Complexity: "O(N) where N is the number of shard channels to subscribe to.",
+		Channels: allChannels,
+		Summary:  "Listens to shard channels.", Complexity: "O(N) where N is the number of shard channels to subscribe to.",
 		Keys: []KeySpec{KeysFrom(1, 1, NotKey)}, Args: []Arg{stringArg("shardchannel").many()},
 		Run: func(c *Ctx) error { return c.subscribe(ShardChannel, "ssubscribe") },
 	},
@@ -47,6 +50,7 @@ var pubsubCommands = []Spec{
 	},
 	{
 		Name: "PUBLISH", Group: PubSub, Since: "2.0.0", Arity: 3, Flags: publishFlags,
+		Channels:   firstChannel,
 		Summary:    "Sends a message to those who listen to a channel.",
 		Complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
 		Args:       []Arg{stringArg("channel"), stringArg("message")},
@@ -54,6 +58,7 @@ var pubsubCommands = []Spec{
 	},
 	{
 		Name: "SPUBLISH", Group: PubSub, Since: "7.0.0", Arity: 3, Flags: publishFlags,
+		Channels:   firstChannel,
 		Summary:    "Sends a message to those who listen to a shard channel.",
 		Complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
 		Keys:       []KeySpec{Key(1, NotKey)}, Args: []Arg{stringArg("shardchannel"), stringArg("message")},

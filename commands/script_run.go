@@ -51,7 +51,7 @@ func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro b
 	r.Keys, r.Args = c.Args[3:3+keys], c.Args[3+keys:]
 	from := c.Client
 	r.client = Client{
-		ID: from.ID, Addr: "lua", User: from.User, Name: from.Name, DB: from.DB, Proto: 2,
+		ID: from.ID, Addr: "lua", user: from.user, Name: from.Name, DB: from.DB, Proto: 2,
 		Authenticated: true, NoTouch: from.NoTouch,
 	}
 	return r, nil
@@ -95,6 +95,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	case err != nil:
 	case spec.Is(NoScript):
 		err = errScriptRefused
+	case r.permit(spec, args, &err):
 	case spec.Is(Write) && r.readOnly:
 		err = errScriptWrite
 	case spec.Is(DenyOOM) && s.Store.Full():
@@ -127,13 +128,20 @@ func (s *Server) resolveScripted(args [][]byte) (*Spec, error) {
 	return spec, nil
 }
 
-// Allowed is redis.acl_check_cmd: everybody may do everything.
-func (r *scriptRun) Allowed(args [][]byte) (allowed, known bool) {
-	spec := r.c.Server.Table.Lookup(args[0])
-	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
-		spec = spec.sub(args[1])
+// permit says, with the error, whether the script's user may not run a command.
+func (r *scriptRun) permit(spec *Spec, args [][]byte, err *error) bool {
+	*err = r.c.permitScripted(spec, args)
+	return *err != nil
+}
+
+// Allowed is redis.acl_check_cmd.
+func (r *scriptRun) Allowed(args [][]byte) (may, known bool) {
+	spec := r.c.Server.Table.Of(args)
+	if spec == nil {
+		return false, false
 	}
-	return spec != nil, spec != nil
+	d, _ := r.client.permissions().check(spec, args)
+	return d == allowed, true
 }
 
 // CountError counts an error reply. By its code it is counted with the script's reply.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"keyp/internal/clock"
@@ -44,6 +45,10 @@ type Server struct {
 	// belongs to the loop.
 	Busy Error
 
+	users   users
+	denials denialLog  // belongs to the loop
+	saving  sync.Mutex // one ACL SAVE at a time
+
 	monitors  []*Client   // see MONITOR; belongs to the event loop
 	monitored atomic.Bool // there are some
 
@@ -67,6 +72,8 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 	store.Listen(s.Events.hear)
 	s.Scripts.engine = s.newEngine()
 	s.loadLibraries()
+	s.users.init(s.Table)
+	s.users.setPassword(cfg.String("requirepass"))
 	s.followConfig()
 	return s
 }
@@ -107,7 +114,10 @@ func (s *Server) followConfig() {
 	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
 	on(func() { SetValueLimits(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value", "list-max-listpack-size",
 		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value", "zset-max-listpack-entries", "zset-max-listpack-value")
-	on(s.passwordChanged, "requirepass")
+	on(func() { s.users.setPassword(cfg.String("requirepass")) }, "requirepass")
+	topics := func() { s.users.allTopics.Store(cfg.String("acl-pubsub-default") == "allchannels") }
+	topics()
+	on(topics, "acl-pubsub-default")
 }
 
 // Undelivered says whether there are events or changes that the loop has not passed on.
@@ -121,18 +131,6 @@ func (s *Server) Gone(c *Client) {
 	s.discard(c)
 	s.endMonitor(c)
 	s.Tracking.end(c.ID)
-}
-
-// passwordChanged lets everybody in when there is no password any more. Those who are
-// in stay in when there is another one, as with Redis. CONFIG SET runs on the event
-// loop, which Clients belongs to.
-func (s *Server) passwordChanged() {
-	if !s.Open() {
-		return
-	}
-	for _, c := range s.Clients {
-		c.Authenticated = true
-	}
 }
 
 // SyncPolicy is appendfsync as the log has it.

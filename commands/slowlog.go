@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,16 +103,21 @@ func slowArgs(c *Ctx) []string {
 	return args
 }
 
+// secretOptions are those whose values are not to be seen.
+var secretOptions = []string{"REQUIREPASS", "MASTERAUTH", "MASTERUSER", "TLS-KEY-FILE-PASS", "TLS-CLIENT-KEY-FILE-PASS"}
+
 // secret says whether argument i may be a password: all that AUTH has, what follows
-// AUTH in HELLO, and the value of CONFIG SET requirepass or masterauth.
+// AUTH in HELLO, a user's rules, and the value of a secret option.
 func secret(c *Ctx, i int) bool {
 	switch c.Spec.full {
 	case "auth":
 		return i >= 1
 	case "hello":
 		return i >= 2 && isWord(c.Args[i-1], "AUTH") || i >= 3 && isWord(c.Args[i-2], "AUTH")
+	case "acl|setuser":
+		return i >= 2
 	case "config|set":
-		return i >= 3 && i%2 == 1 && (isWord(c.Args[i-1], "REQUIREPASS") || isWord(c.Args[i-1], "MASTERAUTH"))
+		return i >= 3 && i%2 == 1 && slices.ContainsFunc(secretOptions, func(name string) bool { return isWord(c.Args[i-1], name) })
 	}
 	return false
 }

@@ -53,8 +53,12 @@ var (
 	eventSortStore = listEvent("sortstore")
 )
 
-// errScores is what a number is that is none.
-const errScores Error = "ERR One or more scores can't be converted into double"
+const (
+	// errScores is what a number is that is none.
+	errScores  Error = "ERR One or more scores can't be converted into double"
+	errSortBy  Error = "ERR BY option of SORT denied due to insufficient ACL permissions."
+	errSortGet Error = "ERR GET option of SORT denied due to insufficient ACL permissions."
+)
 
 // noArgument is the KeySpec.Find of keys that no argument names.
 func noArgument([][]byte) (first, last int) { return 0, -1 }
@@ -78,7 +82,7 @@ func sortTarget(args [][]byte) (first, last int) {
 
 // sortRoams says whether a pattern leads to other keys.
 func sortRoams(args [][]byte) bool {
-	o, _ := parseSort(Cursor{args: args[2:]}, true) // the handler reports what is wrong
+	o, _ := parseSort(Cursor{args: args[2:]}, true, true) // the handler reports what is wrong
 	return o.by.roams() || slices.ContainsFunc(o.get, pattern.roams)
 }
 
@@ -117,7 +121,9 @@ type sortOptions struct {
 	target        bool // the key is the command's second
 }
 
-func parseSort(a Cursor, mayStore bool) (sortOptions, error) {
+// parseSort reads what follows the key. readsAll says that the user may read every key: patterns
+// name keys that no check has seen.
+func parseSort(a Cursor, mayStore, readsAll bool) (sortOptions, error) {
 	o := sortOptions{count: -1}
 	for a.More() {
 		left := a.Len() - 1
@@ -134,9 +140,14 @@ func parseSort(a Cursor, mayStore bool) (sortOptions, error) {
 			a.Bytes()
 			o.target = true
 		case left >= 1 && a.Word("BY"):
-			o.by = parsePattern(a.Bytes())
+			if o.by = parsePattern(a.Bytes()); o.by.star && !readsAll {
+				a.Fail(errSortBy)
+			}
 		case left >= 1 && a.Word("GET"):
 			o.get = append(o.get, parsePattern(a.Bytes()))
+			if !readsAll {
+				a.Fail(errSortGet)
+			}
 		default:
 			a.Fail(ErrSyntax)
 		}
@@ -181,7 +192,7 @@ type sorting struct {
 }
 
 func runSort(c *Ctx) error {
-	o, err := parseSort(c.Cursor(2), c.Spec.Is(Write))
+	o, err := parseSort(c.Cursor(2), c.Spec.Is(Write), c.Client.permissions().readsAllKeys(c.Spec, c.Args))
 	if err != nil {
 		return err
 	}

@@ -22,11 +22,15 @@ type Spec struct {
 	Alone bool
 	// Categories are the groups whose ACL categories the command has; nil: its own.
 	Categories []Group
-	Run        func(*Ctx) error
-	Sub        []Spec // subcommands of a container, which then has no Run
+	// Channels says which arguments are channels.
+	Channels channelArgs
+	Run      func(*Ctx) error
+	Sub      []Spec // subcommands of a container, which then has no Run
 
 	parent *Spec
-	full   string // "client|list", lower case, as COMMAND and errors name it
+	full   string     // "client|list", lower case, as COMMAND and errors name it
+	id     int        // its place in Table.specs
+	named  []*KeySpec // the keys that arguments name, each once
 }
 
 // Group is the family in COMMAND DOCS.
@@ -119,6 +123,9 @@ type KeySpec struct {
 	// (SORT … STORE); last is before first if there is none. COMMAND calls such a
 	// specification unknown.
 	Find func(args [][]byte) (first, last int)
+	// Vary gives the flags where they depend on the arguments (SET … GET); Flags are then those
+	// of the worst case.
+	Vary func(args [][]byte) KeyFlags
 }
 
 // KeyFlags are the key specification flags of COMMAND INFO.

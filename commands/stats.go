@@ -24,6 +24,7 @@ type Stats struct {
 	InBytesPerSec     atomic.Int64
 	OutBytesPerSec    atomic.Int64
 	PeakMemory        atomic.Int64
+	Denials           [deniedChannel + 1]atomic.Int64 // by the ACL, for each reason
 
 	PerCommand CommandStats
 	PerError   ErrorStats
@@ -36,6 +37,9 @@ func (s *Stats) reset() {
 		&s.QueryBufferLimit, &s.OutputBufferLimit, &s.PeakMemory,
 	} {
 		n.Store(0)
+	}
+	for i := range s.Denials {
+		s.Denials[i].Store(0)
 	}
 	s.PerCommand.reset()
 	s.PerError.reset()

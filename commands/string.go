@@ -22,7 +22,7 @@ var setCommands = []Spec{
 			{"8.4.0", "Added the `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE` options."},
 		},
 		Arity: -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, RW|Access|Update|VariableFlags)},
+		Keys: []KeySpec{{Begin: 1, Flags: RW | Access | Update | VariableFlags, Vary: setFlags}},
 		Args: []Arg{
 			keyArg("key"), stringArg("value"),
 			oneOf("condition",
@@ -116,6 +116,18 @@ func parseSet(a Cursor) (setOptions, error) {
 		}
 	}
 	return o, a.Err()
+}
+
+// setFlags say that SET reads the key if it replies the value or depends on it.
+func setFlags(args [][]byte) KeyFlags {
+	for _, arg := range args[3:] {
+		for _, word := range []string{"GET", "IFEQ", "IFNE", "IFDEQ", "IFDNE"} {
+			if isWord(arg, word) {
+				return RW | Access | Update
+			}
+		}
+	}
+	return OW | Update
 }
 
 func runSet(c *Ctx) error {

@@ -26,7 +26,7 @@ var compareCommands = []Spec{
 		Summary:    "Deletes a key, if asked only when its string or digest is, or is not, the given one.",
 		Complexity: "O(1); with `IFDEQ` and `IFDNE` O(N) in the length of the string.",
 		Arity:      -2, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Delete|VariableFlags)},
+		Keys: []KeySpec{{Begin: 1, Flags: RW | Delete | VariableFlags, Vary: delExFlags}},
 		Args: []Arg{
 			keyArg("key"),
 			oneOf("condition",
@@ -152,6 +152,14 @@ func runDigest(c *Ctx) error {
 
 // runDelEx deletes a key of any type; with a condition it has to be a string. A missing
 // key is never an error.
+// delExFlags say that DELEX reads the key if it depends on the value.
+func delExFlags(args [][]byte) KeyFlags {
+	if len(args) == 2 {
+		return RM | Delete
+	}
+	return RW | Access | Delete
+}
+
 func runDelEx(c *Ctx) error {
 	k := c.Keys[0]
 	if n := len(c.Args); n != 2 && n != 4 {

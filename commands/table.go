@@ -1,6 +1,9 @@
 package commands
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // families lists every family once.
 var families = [][]Spec{
@@ -28,6 +31,7 @@ var families = [][]Spec{
 type Table struct {
 	byName map[string]*Spec // lower and upper case
 	all    []*Spec
+	specs  []*Spec // with subcommands, by Spec.id
 }
 
 // NewTable builds the table from the families.
@@ -54,6 +58,17 @@ func (t *Table) add(spec *Spec) {
 	t.byName[spec.full] = spec
 	t.byName[spec.Name] = spec
 	t.all = append(t.all, spec)
+	t.number(spec)
+	for i := range spec.Sub {
+		t.number(&spec.Sub[i])
+	}
+}
+
+// number gives a declaration its place among all, and notes what the ACL looks at.
+func (t *Table) number(spec *Spec) {
+	spec.id = len(t.specs)
+	t.specs = append(t.specs, spec)
+	spec.named = slices.DeleteFunc(spec.shownKeys(), func(ks *KeySpec) bool { return ks.Flags&NotKey != 0 })
 }
 
 // All gives every top-level command.

@@ -168,7 +168,7 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 	} else if local, err := unix.Getsockname(fd); err == nil {
 		s.client.LAddr = l.sameText(addrPort(local).String(), ln.addr)
 	}
-	s.client.Reset(l.open())
+	l.srv.Reset(&s.client)
 	if fd >= len(l.sessions) {
 		l.sessions = append(l.sessions, make([]*session, fd+1-len(l.sessions))...)
 	}
@@ -189,7 +189,7 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 
 // protects says whether protected mode keeps a TCP peer out.
 func (l *loop) protects(from netip.AddrPort) bool {
-	return !from.Addr().Unmap().IsLoopback() && l.open() && l.o.Config.Bool("protected-mode")
+	return !from.Addr().Unmap().IsLoopback() && l.srv.Open() && l.o.Config.Bool("protected-mode")
 }
 
 // sameText gives known when both texts are equal, so that they share their memory.
@@ -199,9 +199,6 @@ func (l *loop) sameText(text, known string) string {
 	}
 	return text
 }
-
-// open says whether clients need no password.
-func (l *loop) open() bool { return l.o.Config.String("requirepass") == "" }
 
 func (l *loop) prepare(s *session) error {
 	if !s.unix {

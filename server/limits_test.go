@@ -257,7 +257,8 @@ func TestNoAllocationPerCommand(t *testing.T) {
 	}
 	l := ts.loop
 	s := &session{loop: l, fd: -1}
-	s.client = commands.Client{ID: 1, Conn: s, Authenticated: true, Proto: 2}
+	s.client = commands.Client{ID: 1, Conn: s}
+	l.srv.Reset(&s.client)
 	input := strings.Repeat(multibulk("SET", "key", "value")+multibulk("GET", "key")+multibulk("GET", "nokey"), 5)
 	round := func() {
 		l.pass++

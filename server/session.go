@@ -142,7 +142,7 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 			l.prefetch(s)
 		}
 		limits := &l.settings.limits
-		if !s.client.Authenticated {
+		if l.srv.AuthRequired(&s.client) {
 			limits = &l.settings.guest
 		}
 		args, err := s.reader.Next(limits)

@@ -57,6 +57,9 @@ func serve(cfg *config.Config) (err error) {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
 	shared := commands.NewServer(store, cfg, logger, machine)
+	if err := shared.LoadUsers(); err != nil {
+		return errors.Join(err, store.Close(false))
+	}
 	srv, err := server.New(server.Options{Config: cfg, Commands: shared, Log: logger, Clock: machine, Bell: &bell})
 	if err != nil {
 		return errors.Join(err, store.Close(false))

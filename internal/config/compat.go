@@ -91,8 +91,6 @@ var compat = []option{
 	tuneBool("cluster-require-full-coverage", "", "yes"),
 	tuneBool("cluster-allow-reads-when-down", "", "no"),
 
-	tuneText("acl-pubsub-default", "resetchannels"),
-	tuneInt("acllog-max-len", "", "128"),
 	tuneText("supervised", "no"),
 	tuneText("syslog-ident", "keyp"),
 	tuneText("syslog-facility", "local0"),

@@ -16,6 +16,7 @@ type Config struct {
 
 	mu       sync.Mutex // serialises Set and Rewrite
 	path     string     // the file that was read; empty: none that can be rewritten
+	users    [][]string // the words behind "user", of each such line
 	warnings []string
 }
 
@@ -98,6 +99,10 @@ func (c *Config) Given(name string) bool {
 
 // Warnings are remarks for the log about what was accepted without effect.
 func (c *Config) Warnings() []string { return c.warnings }
+
+// Users are the lines "user NAME RULE…" of the file, or such options of the command line, in
+// their order, without the word user. Each name comes once. What the rules say is not checked.
+func (c *Config) Users() [][]string { return c.users }
 
 // Path is the file that was read, empty if none.
 func (c *Config) Path() string { return c.path }

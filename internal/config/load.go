@@ -106,6 +106,9 @@ func (c *Config) put(source, name string, words []string) error {
 	if why, ok := unsupported[name]; ok {
 		return errors.New(why)
 	}
+	if name == "user" {
+		return c.addUser(words)
+	}
 	s := c.slots[name]
 	if s == nil {
 		return errUnknownOption
@@ -128,6 +131,20 @@ func (c *Config) put(source, name string, words []string) error {
 	}
 	s.given = source
 	s.value.Store(&v)
+	return nil
+}
+
+// addUser takes the words of a line "user NAME RULE…".
+func (c *Config) addUser(words []string) error {
+	if len(words) == 0 {
+		return errWords
+	}
+	for _, other := range c.users {
+		if other[0] == words[0] {
+			return errors.New("Duplicate user found. A user can only be defined once in config files") //lint:ignore ST1005 Redis's text
+		}
+	}
+	c.users = append(c.users, words)
 	return nil
 }
 

@@ -35,7 +35,13 @@ var options = []option{
 	{name: "protected-mode", group: groupNetwork, kind: kindBool, def: "yes",
 		help: "without a password serve this machine only"},
 	{name: "requirepass", group: groupNetwork, kind: kindString,
-		help: "password that clients must give with AUTH"},
+		help: "password of the user default, which clients must give with AUTH"},
+	{name: "aclfile", group: groupNetwork, kind: kindString, fixed: true,
+		help: "file with the users, for ACL LOAD and ACL SAVE; empty: they are lines \"user NAME RULE…\" of the configuration file"},
+	{name: "acl-pubsub-default", group: groupNetwork, kind: kindEnum, def: "resetchannels", enum: []string{"allchannels", "resetchannels"},
+		help: "what a new user may do with channels: everything or nothing"},
+	{name: "acllog-max-len", group: groupNetwork, kind: kindInt, def: "128",
+		help: "refusals that ACL LOG keeps"},
 	{name: "unixsocket", group: groupNetwork, kind: kindString, fixed: true,
 		help: "path of a Unix socket to listen on too"},
 	{name: "unixsocketperm", group: groupNetwork, kind: kindOctal, def: "0", fixed: true,
@@ -172,8 +178,6 @@ var options = []option{
 		why: "replication is not supported"},
 	{name: "tls-cluster", group: groupCompat, kind: kindBool, def: "no", only: "no",
 		why: "cluster mode is not supported"},
-	{name: "aclfile", group: groupCompat, kind: kindString, only: "", fixed: true,
-		why: "ACL files are not supported"},
 }
 
 // unsupported are redis.conf's directives that ask for what Keyp does not have; to
@@ -181,5 +185,4 @@ var options = []option{
 var unsupported = map[string]string{
 	"loadmodule":     "modules are not supported",
 	"rename-command": "renaming commands is not supported",
-	"user":           "ACL users are not supported",
 }

@@ -43,7 +43,7 @@ func TestRewrite(t *testing.T) {
 			if err := c.Set(tt.set...); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Rewrite(); err != nil {
+			if err := c.Rewrite(nil); err != nil {
 				t.Fatal(err)
 			}
 			got, err := os.ReadFile(file)
@@ -58,7 +58,7 @@ func TestRewrite(t *testing.T) {
 			}
 		})
 	}
-	if err := New().Rewrite(); err != ErrNoFile {
+	if err := New().Rewrite(nil); err != ErrNoFile {
 		t.Errorf("without a file: %v", err)
 	}
 }
@@ -83,7 +83,7 @@ func TestRewriteReadsBack(t *testing.T) {
 		); err != nil {
 			rt.Fatal(err)
 		}
-		if err := c.Rewrite(); err != nil {
+		if err := c.Rewrite(nil); err != nil {
 			rt.Fatal(err)
 		}
 		again, err := Load([]string{file}, nil, nil)

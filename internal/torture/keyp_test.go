@@ -35,7 +35,8 @@ func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 	store.Manual().Small()
 	k := &keyp{clock: clk, store: store}
 	k.server = commands.NewServer(store, config.New(), o.Logger, clk)
-	k.client = &commands.Client{ID: 1, Proto: 2, Authenticated: true, User: "default"}
+	k.client = &commands.Client{ID: 1}
+	k.server.Reset(k.client)
 	k.ctx = commands.Ctx{Client: k.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
 	return k, nil
 }

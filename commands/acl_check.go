@@ -1,0 +1,202 @@
+package commands
+
+import "slices"
+
+// denial is why a user may not run a command. A larger one says more.
+type denial uint8
+
+const (
+	allowed denial = iota
+	deniedCommand
+	deniedKey
+	deniedAuth // a wrong password: nothing but the log says so
+	deniedChannel
+)
+
+// reason is the word of ACL LOG.
+func (d denial) reason() string {
+	return [...]string{"", "command", "key", "auth", "channel"}[d]
+}
+
+// channelArgs says which of a command's arguments are channels.
+type channelArgs uint8
+
+const (
+	noChannels channelArgs = iota
+	firstChannel
+	allChannels
+	allPatterns // that a client subscribes to
+)
+
+// check says whether a call is allowed. If no selector lets it pass, at is the argument that
+// the one which came farthest objects to.
+func (p *permissions) check(spec *Spec, args [][]byte) (d denial, at int) {
+	if p.free {
+		return allowed, 0
+	}
+	d = deniedCommand
+	for _, s := range p.selectors {
+		other, where := s.check(spec, args)
+		if other == allowed {
+			return allowed, 0
+		}
+		if other > d || other == d && where > at {
+			d, at = other, where
+		}
+	}
+	return d, at
+}
+
+func (s *selector) check(spec *Spec, args [][]byte) (d denial, at int) {
+	if !s.runs(spec, args) {
+		return deniedCommand, 0
+	}
+	if !s.allKeys {
+		if at := spec.findKey(args, func(name []byte, need keyAccess) bool { return !s.takesKey(name, need) }); at > 0 {
+			return deniedKey, at
+		}
+	}
+	if !s.allTopics {
+		for at, name := range spec.channels(args) {
+			if !s.takesChannel(name, spec.Channels == allPatterns) {
+				return deniedChannel, at + 1
+			}
+		}
+	}
+	return allowed, 0
+}
+
+// channels are a call's channels, of which the first is argument 1.
+func (spec *Spec) channels(args [][]byte) [][]byte {
+	switch spec.Channels {
+	case noChannels:
+		return nil
+	case firstChannel:
+		return args[1:2]
+	}
+	return args[1:]
+}
+
+// findKey gives the first argument that is a key of which is says so, given what the command
+// does with it; 0 if there is none. Where the number of keys is none, no argument is a key:
+// the command fails for that.
+func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bool) int {
+	if slices.ContainsFunc(spec.named, func(ks *KeySpec) bool { return !ks.counts(args) }) {
+		return 0
+	}
+	for _, ks := range spec.named {
+		need := ks.flags(args).access()
+		first, last, step := ks.span(args)
+		for at := first; at <= last; at += step {
+			if is(args[at], need) {
+				return at
+			}
+		}
+	}
+	return 0
+}
+
+// counts says whether the number of keys, where there is one, can be that.
+func (ks *KeySpec) counts(args [][]byte) bool {
+	if !ks.Num {
+		return true
+	}
+	n, ok := ParseInt(args[ks.Begin])
+	return ok && n >= 0 && n <= int64(len(args)-ks.Begin-1)/int64(max(ks.Step, 1))
+}
+
+// flags are the specification's for these arguments.
+func (ks *KeySpec) flags(args [][]byte) KeyFlags {
+	if ks.Vary != nil {
+		return ks.Vary(args)
+	}
+	return ks.Flags
+}
+
+// access is what a user must be allowed to do with such a key.
+func (f KeyFlags) access() (need keyAccess) {
+	if f&Access != 0 {
+		need |= mayRead
+	}
+	if f&(Insert|Update|Delete) != 0 {
+		need |= mayWrite
+	}
+	return need
+}
+
+// readsAllKeys says whether a selector that lets the call pass also lets it read every key.
+func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
+	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
+		d, _ := s.check(spec, args)
+		return d == allowed && s.takesAllKeys(mayRead)
+	})
+}
+
+// complaint is what a client is told of a denial; shown says that it may hear which key or
+// channel it is about.
+func (d denial) complaint(u *user, spec *Spec, arg []byte, shown bool) string {
+	what := "key"
+	switch {
+	case d == deniedCommand:
+		return "User " + u.name + " has no permissions to run the '" + spec.full + "' command"
+	case d == deniedChannel:
+		what = "channel"
+	}
+	if shown {
+		return "User " + u.name + " has no permissions to access the '" + string(arg) + "' " + what
+	}
+	return "No permissions to access a " + what
+}
+
+// permit checks the command that c is about to run or to queue.
+func (s *Server) permit(c *Ctx) error {
+	d, at := c.Client.permissions().check(c.Spec, c.Args)
+	if d == allowed {
+		return nil
+	}
+	s.logDenial(c, d, topLevel, c.Spec, c.Args[at])
+	return Error("NOPERM " + d.complaint(c.Client.user, c.Spec, c.Args[at], false))
+}
+
+// permitQueued checks a command of a transaction once more when EXEC runs it.
+func (c *Ctx) permitQueued(spec *Spec, args [][]byte) error {
+	d, at := c.Client.permissions().check(spec, args)
+	if d == allowed {
+		return nil
+	}
+	c.atLoop(func() { c.Server.logDenial(c, d, inMulti, spec, args[at]) })
+	why := map[denial]string{
+		deniedCommand: "no permission to execute the command or subcommand",
+		deniedKey:     "no permission to touch the specified keys",
+		deniedChannel: "no permission to access one of the channels used as arguments to the command",
+	}[d]
+	return Error("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: " + why)
+}
+
+// permitScripted checks a command that a script calls; c is the script's.
+func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
+	d, at := c.Client.permissions().check(spec, args)
+	if d == allowed {
+		return nil
+	}
+	c.atLoop(func() { c.Server.logDenial(c, d, inScript, spec, args[at]) })
+	return Error("ERR ACL failure in script: " + d.complaint(c.Client.user, spec, args[at], false))
+}
+
+// permissions are those of the connection's user at this moment; a connection without a user
+// has none.
+func (c *Client) permissions() *permissions {
+	if c.user == nil {
+		return &nothing
+	}
+	return c.user.now.Load()
+}
+
+var nothing permissions
+
+// AuthRequired says whether a connection must authenticate before anything else: it has not,
+// and new connections have to.
+func (s *Server) AuthRequired(c *Client) bool { return !c.Authenticated && !s.users.open() }
+
+// Open says whether the default user has no password. Then protected mode keeps strangers out.
+func (s *Server) Open() bool { return s.users.byDefault.now.Load().noPass }

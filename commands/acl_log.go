@@ -1,0 +1,165 @@
+package commands
+
+import "fmt"
+
+// denialContext is where a command was refused.
+type denialContext uint8
+
+const (
+	topLevel denialContext = iota
+	inMulti
+	inScript
+)
+
+func (d denialContext) String() string { return [...]string{"toplevel", "multi", "lua"}[d] }
+
+const (
+	// denialsAlike is how long a refusal counts as one more of its kind, in ms.
+	denialsAlike = 60_000
+	// denialsCompared is how many of the newest entries may take it in.
+	denialsCompared = 10
+	// denialText is how many bytes are kept of a name that a client gave: there may be many
+	// entries, and keys may be long.
+	denialText = 1024
+)
+
+// denialLog is ACL LOG. It belongs to the loop.
+type denialLog struct {
+	entries []denialEntry // the newest first
+	next    int64         // id of the next entry
+}
+
+type denialEntry struct {
+	id               int64
+	count            int64
+	reason           denial
+	context          denialContext
+	object, username string
+	created, updated int64 // Unix ms
+	client           string
+}
+
+// logDenial counts and logs that a command, or a password, was refused. object is what the
+// refusal is about; for a command that is its name. Only the loop may call it.
+func (s *Server) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec, object []byte) {
+	e := denialEntry{reason: reason, context: context, object: string(clipped(object)), username: c.Client.userName()}
+	if reason == deniedCommand {
+		e.object = spec.full
+	}
+	s.addDenial(c, e)
+}
+
+// logBadLogin is logDenial for a wrong name or password.
+func (s *Server) logBadLogin(c *Ctx, name []byte) {
+	e := denialEntry{reason: deniedAuth, object: string(clipped(c.Args[0])), username: string(clipped(name))}
+	if c.Nested {
+		e.context = inMulti
+	}
+	s.addDenial(c, e)
+}
+
+func (s *Server) addDenial(c *Ctx, e denialEntry) {
+	s.Stats.Denials[e.reason].Add(1)
+	limit := int(min(s.Config.Int("acllog-max-len"), 1<<30))
+	now := s.Clock.Now()
+	e.created, e.updated, e.count = now, now, 1
+	e.client = string(clipped(c.appendClient(nil, c.Client, now)))
+	e.client = trimNewline(e.client)
+	s.denials.add(e, limit)
+}
+
+func trimNewline(text string) string {
+	if n := len(text); n > 0 && text[n-1] == '\n' {
+		return text[:n-1]
+	}
+	return text
+}
+
+func clipped(text []byte) []byte {
+	if len(text) <= denialText {
+		return text
+	}
+	return fmt.Appendf(nil, "%s... (%d more bytes)", text[:denialText], len(text)-denialText)
+}
+
+// add makes an entry the newest, or takes it into one of its kind, which then is.
+func (l *denialLog) add(e denialEntry, limit int) {
+	for i := range l.entries[:min(len(l.entries), denialsCompared)] {
+		old := l.entries[i]
+		if !old.alike(&e) {
+			continue
+		}
+		old.count, old.updated, old.client = old.count+1, e.updated, e.client
+		copy(l.entries[1:i+1], l.entries[:i])
+		l.entries[0] = old
+		return
+	}
+	if limit > 0 {
+		e.id = l.next
+		l.next++
+		l.entries = append(l.entries, denialEntry{})
+		copy(l.entries[1:], l.entries)
+		l.entries[0] = e
+	}
+	if len(l.entries) > limit {
+		clear(l.entries[limit:])
+		l.entries = l.entries[:limit]
+	}
+}
+
+func (e *denialEntry) alike(other *denialEntry) bool {
+	age := other.updated - e.updated
+	return e.reason == other.reason && e.context == other.context && e.object == other.object &&
+		e.username == other.username && -denialsAlike <= age && age <= denialsAlike
+}
+
+// aclLog shows the newest entries, 10 of them unless more or fewer are asked for, or drops all.
+func aclLog(c *Ctx) error {
+	count := int64(10)
+	switch len(c.Args) {
+	case 2:
+	case 3:
+		a := c.Cursor(2)
+		if a.Word("RESET") {
+			c.Server.denials.entries = nil
+			c.Out.OK()
+			return nil
+		}
+		if count = max(a.Int(), 0); a.Err() != nil {
+			return a.Err()
+		}
+	default:
+		return errArity(c.Spec.full)
+	}
+	entries := c.Server.denials.entries
+	entries = entries[:min(int64(len(entries)), count)]
+	now := c.Server.Clock.Now()
+	c.Out.Array(len(entries))
+	for i := range entries {
+		c.denial(&entries[i], now)
+	}
+	return nil
+}
+
+func (c *Ctx) denial(e *denialEntry, now int64) {
+	text := func(name, value string) {
+		c.Out.BulkString(name)
+		c.Out.BulkString(value)
+	}
+	number := func(name string, n int64) {
+		c.Out.BulkString(name)
+		c.Out.Int(n)
+	}
+	c.Out.Map(10)
+	number("count", e.count)
+	text("reason", e.reason.reason())
+	text("context", e.context.String())
+	text("object", e.object)
+	text("username", e.username)
+	c.Out.BulkString("age-seconds")
+	c.Out.Double(float64(now-e.updated) / 1000)
+	text("client-info", e.client)
+	number("entry-id", e.id)
+	number("timestamp-created", e.created)
+	number("timestamp-last-updated", e.updated)
+}

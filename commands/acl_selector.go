@@ -1,0 +1,379 @@
+package commands
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+
+	"keyp/server/resp"
+)
+
+// ruleError is why a rule is not taken, in Redis's words.
+type ruleError string
+
+func (e ruleError) Error() string { return string(e) }
+
+const (
+	errRuleSyntax   ruleError = "Syntax error"
+	errRuleCommand  ruleError = "Unknown command or category name in ACL"
+	errRuleKeys     ruleError = "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns"
+	errRuleChannels ruleError = "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels"
+	errRuleNoPass   ruleError = "The password you are trying to remove from the user does not exist"
+	errRuleHash     ruleError = "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+	errRuleFirstArg ruleError = "Allowing first-arg of a subcommand is not supported"
+)
+
+// keyAccess is what a key pattern lets its user do with the keys.
+type keyAccess uint8
+
+const (
+	mayRead keyAccess = 1 << iota
+	mayWrite
+)
+
+type keyPattern struct {
+	text   []byte
+	access keyAccess
+}
+
+func (p keyPattern) String() string {
+	switch p.access {
+	case mayRead:
+		return "%R~" + string(p.text)
+	case mayWrite:
+		return "%W~" + string(p.text)
+	}
+	return "~" + string(p.text)
+}
+
+// selector is one set of permissions: a command must pass all of it. A user has one of its
+// own and may have more, of which one has to let a command pass.
+type selector struct {
+	commands  []uint64         // a bit for each Spec.id
+	firstArgs map[int][]string // by Spec.id: first arguments with which a command is allowed all the same
+	byDefault bool             // rules begins at +@all, not at -@all
+	rules     []string         // what has led from there to commands, without what is of no effect any more
+	allKeys   bool
+	keys      []keyPattern
+	allTopics bool // all channels
+	channels  [][]byte
+}
+
+// newSelector allows nothing, but for all channels if acl-pubsub-default says so.
+func newSelector(t *Table, allTopics bool) *selector {
+	return &selector{commands: make([]uint64, (len(t.specs)+63)/64), allTopics: allTopics}
+}
+
+func (s *selector) clone() *selector {
+	c := *s
+	c.commands, c.rules, c.keys, c.channels = slices.Clone(s.commands), slices.Clone(s.rules), slices.Clone(s.keys), slices.Clone(s.channels)
+	c.firstArgs = maps.Clone(s.firstArgs)
+	for id, list := range c.firstArgs {
+		c.firstArgs[id] = slices.Clone(list)
+	}
+	return &c
+}
+
+// apply changes the permissions as a rule says.
+func (s *selector) apply(t *Table, rule string) error {
+	op := []byte(rule)
+	switch {
+	case isWord(op, "ALLKEYS"), rule == "~*":
+		s.allKeys, s.keys = true, nil
+	case isWord(op, "RESETKEYS"):
+		s.allKeys, s.keys = false, nil
+	case isWord(op, "ALLCHANNELS"), rule == "&*":
+		s.allTopics, s.channels = true, nil
+	case isWord(op, "RESETCHANNELS"):
+		s.allTopics, s.channels = false, nil
+	case isWord(op, "ALLCOMMANDS"), isWord(op, "+@ALL"):
+		s.start(true)
+	case isWord(op, "NOCOMMANDS"), isWord(op, "-@ALL"):
+		s.start(false)
+	case rule[0] == '~', rule[0] == '%':
+		return s.addKeys(rule)
+	case rule[0] == '&':
+		return s.addChannels(rule[1:])
+	case strings.HasPrefix(rule, "+@"), strings.HasPrefix(rule, "-@"):
+		return s.setCategory(t, rule)
+	case rule[0] == '+', rule[0] == '-':
+		return s.setCommand(t, rule)
+	default:
+		return errRuleSyntax
+	}
+	return nil
+}
+
+// start allows all commands, or none.
+func (s *selector) start(all bool) {
+	word := uint64(0)
+	if all {
+		word = ^word
+	}
+	for i := range s.commands {
+		s.commands[i] = word
+	}
+	s.byDefault, s.rules, s.firstArgs = all, nil, nil
+}
+
+// addKeys takes ~pattern, or %R~pattern and its like.
+func (s *selector) addKeys(rule string) error {
+	if s.allKeys {
+		return errRuleKeys
+	}
+	text, access := rule[1:], mayRead|mayWrite
+	if rule[0] == '%' {
+		var letters string
+		letters, text, _ = strings.Cut(text, "~")
+		access = 0
+		for _, letter := range strings.ToUpper(letters) {
+			bit := map[rune]keyAccess{'R': mayRead, 'W': mayWrite}[letter]
+			if bit == 0 || access&bit != 0 {
+				return errRuleSyntax
+			}
+			access |= bit
+		}
+	}
+	if access == 0 || hasSpaces(text) {
+		return errRuleSyntax
+	}
+	for i := range s.keys {
+		if string(s.keys[i].text) == text {
+			s.keys[i].access |= access
+			return nil
+		}
+	}
+	s.keys = append(s.keys, keyPattern{[]byte(text), access})
+	return nil
+}
+
+func (s *selector) addChannels(pattern string) error {
+	switch {
+	case s.allTopics:
+		return errRuleChannels
+	case hasSpaces(pattern):
+		return errRuleSyntax
+	case !channelAmong(s.channels, []byte(pattern), true):
+		s.channels = append(s.channels, []byte(pattern))
+	}
+	return nil
+}
+
+// hasSpaces says whether text cannot stand in a rule.
+func hasSpaces(text string) bool { return strings.ContainsAny(text, " \t\n\v\f\r\x00") }
+
+// setCategory takes +@category and -@category.
+func (s *selector) setCategory(t *Table, rule string) error {
+	category := strings.ToLower(rule[1:])
+	if !slices.Contains(aclCategories, category[1:]) {
+		return errRuleCommand
+	}
+	for _, spec := range t.specs {
+		if slices.Contains(spec.categories(), category) {
+			s.set(spec, rule[0] == '+')
+		}
+	}
+	s.remember(rule[0], category)
+	return nil
+}
+
+// setCommand takes +command, -command, either with |subcommand, and +command|first-argument.
+func (s *selector) setCommand(t *Table, rule string) error {
+	name, allow := rule[1:], rule[0] == '+'
+	at := strings.LastIndexByte(name, '|')
+	if at >= 0 && allow {
+		container := t.byFullName([]byte(name[:at]))
+		switch {
+		case container == nil:
+			return errRuleCommand
+		case container.parent != nil:
+			return errRuleFirstArg
+		case at == len(name)-1, hasSpaces(name):
+			return errRuleSyntax
+		case len(container.Sub) == 0:
+			s.allowFirstArg(container.id, name[at+1:])
+			s.remember('+', strings.ToLower(name))
+			return nil
+		}
+	}
+	spec := t.byFullName([]byte(name))
+	if spec == nil || at >= 0 && spec.parent == nil {
+		return errRuleCommand
+	}
+	s.set(spec, allow)
+	s.remember(rule[0], spec.full)
+	return nil
+}
+
+// set allows or forbids a command, and what a container contains.
+func (s *selector) set(spec *Spec, allow bool) {
+	s.setBit(spec.id, allow)
+	delete(s.firstArgs, spec.id)
+	for i := range spec.Sub {
+		s.setBit(spec.Sub[i].id, allow)
+	}
+}
+
+func (s *selector) setBit(id int, allow bool) {
+	if allow {
+		s.commands[id/64] |= 1 << (id % 64)
+	} else {
+		s.commands[id/64] &^= 1 << (id % 64)
+	}
+}
+
+func (s *selector) bit(id int) bool { return s.commands[id/64]&(1<<(id%64)) != 0 }
+
+func (s *selector) allowFirstArg(id int, arg string) {
+	if slices.ContainsFunc(s.firstArgs[id], func(other string) bool { return strings.EqualFold(other, arg) }) {
+		return
+	}
+	if s.firstArgs == nil {
+		s.firstArgs = map[int][]string{}
+	}
+	s.firstArgs[id] = append(s.firstArgs[id], arg)
+}
+
+// remember notes a rule for commands in place of earlier ones for the same, or for a part of
+// it: the order of the others decides what they come to.
+func (s *selector) remember(sign byte, what string) {
+	s.rules = slices.DeleteFunc(s.rules, func(old string) bool {
+		return old[1:] == what || strings.HasPrefix(old[1:], what+"|")
+	})
+	s.rules = append(s.rules, string(sign)+what)
+}
+
+// commandRules describes the commands.
+func (s *selector) commandRules() []string {
+	first := "-@all"
+	if s.byDefault {
+		first = "+@all"
+	}
+	return append([]string{first}, s.rules...)
+}
+
+func (s *selector) keyRules() []string {
+	if s.allKeys {
+		return []string{"~*"}
+	}
+	list := make([]string, len(s.keys))
+	for i, p := range s.keys {
+		list[i] = p.String()
+	}
+	return list
+}
+
+func (s *selector) channelRules() []string {
+	if s.allTopics {
+		return []string{"&*"}
+	}
+	list := make([]string, len(s.channels))
+	for i, pattern := range s.channels {
+		list[i] = "&" + string(pattern)
+	}
+	return list
+}
+
+// words are the rules that make such a selector of a new one.
+func (s *selector) words() []string {
+	list := s.keyRules()
+	if !s.allTopics {
+		list = append(list, "resetchannels")
+	}
+	return append(append(list, s.channelRules()...), s.commandRules()...)
+}
+
+// all says whether everything is allowed.
+func (s *selector) all(t *Table) bool {
+	for _, spec := range t.specs {
+		if !s.bit(spec.id) {
+			return false
+		}
+	}
+	return s.allKeys && s.allTopics
+}
+
+// parseSelector reads "(rule rule …)".
+func parseSelector(t *Table, text string, allTopics bool) (*selector, error) {
+	rules, ok := resp.SplitArgs([]byte(text[1 : len(text)-1]))
+	if !ok {
+		return nil, errRuleSyntax
+	}
+	s := newSelector(t, allTopics)
+	for _, rule := range rules {
+		if len(rule) == 0 {
+			return nil, errRuleSyntax
+		}
+		if err := s.apply(t, string(rule)); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// text is the selector as parseSelector reads it.
+func (s *selector) text() string {
+	words := s.words()
+	for i, word := range words {
+		if strings.ContainsAny(word, `"'\`) {
+			words[i] = string(appendQuoted(nil, []byte(word)))
+		}
+	}
+	return "(" + strings.Join(words, " ") + ")"
+}
+
+// mergeSelectors joins the arguments of a selector that was not given as one. It fails for a
+// parenthesis that is not closed, which it gives.
+func mergeSelectors(args []string) (merged []string, unmatched string) {
+	open := -1
+	for i, arg := range args {
+		switch {
+		case open < 0 && strings.HasPrefix(arg, "(") && !strings.HasSuffix(arg, ")"):
+			open = i
+		case open < 0:
+			merged = append(merged, arg)
+		case strings.HasSuffix(arg, ")"):
+			merged = append(merged, strings.Join(args[open:i+1], " "))
+			open = -1
+		}
+	}
+	if open >= 0 {
+		return nil, args[open]
+	}
+	return merged, ""
+}
+
+// takesKey says whether the selector lets its user do something with a key.
+func (s *selector) takesKey(name []byte, need keyAccess) bool {
+	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool {
+		return p.access&need == need && globMatch(p.text, name)
+	})
+}
+
+// takesAllKeys says whether it does so with every key.
+func (s *selector) takesAllKeys(need keyAccess) bool {
+	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool { return p.access&need == need && string(p.text) == "*" })
+}
+
+// takesChannel says the same of a channel, or of a pattern to subscribe to: that must be
+// allowed literally.
+func (s *selector) takesChannel(name []byte, literal bool) bool {
+	return s.allTopics || channelAmong(s.channels, name, literal)
+}
+
+func channelAmong(patterns [][]byte, name []byte, literal bool) bool {
+	return slices.ContainsFunc(patterns, func(p []byte) bool {
+		if literal {
+			return bytes.Equal(p, name)
+		}
+		return globMatch(p, name)
+	})
+}
+
+// runs says whether the selector has the command, for some arguments at least.
+func (s *selector) runs(spec *Spec, args [][]byte) bool {
+	return spec.Is(NoAuth) || s.bit(spec.id) || len(args) > 1 && slices.ContainsFunc(s.firstArgs[spec.id], func(first string) bool {
+		return bytes.EqualFold(args[1], []byte(first))
+	})
+}

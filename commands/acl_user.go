@@ -1,0 +1,233 @@
+package commands
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Users: what each may do (acl_selector.go), how a rule changes it (acl_rules.go), how a command
+// is checked (acl_check.go), what was refused (acl_log.go), how users outlive the process
+// (acl_file.go), and the commands for all that (acl_cmd.go).
+//
+// A user's permissions are a value that never changes; changing them puts another one in its
+// place. So a check needs no lock, on any goroutine, and one that is under way sees the old
+// permissions or the new ones. Connections hold on to their user, whatever becomes of its
+// permissions, until it is deleted.
+
+// user is somebody who may authenticate.
+type user struct {
+	name string
+	now  atomic.Pointer[permissions]
+}
+
+// permissions are a user's at one time.
+type permissions struct {
+	free         bool // everything is allowed: no check is needed
+	enabled      bool
+	noPass       bool // any password will do
+	skipSanitize bool
+	passwords    [][sha256.Size]byte // their SHA-256: nothing else is kept of them
+	selectors    []*selector         // the first is the user's own
+}
+
+// defaultUser is the user of every new connection. requirepass is its password.
+const defaultUser = "default"
+
+// users are all users.
+type users struct {
+	table *Table
+	// allTopics is acl-pubsub-default: what a new selector allows of channels.
+	allTopics atomic.Bool
+	byDefault *user // is always there
+
+	mu   sync.RWMutex
+	list map[string]*user
+}
+
+func (us *users) init(table *Table) {
+	us.table = table
+	us.byDefault = &user{name: defaultUser}
+	us.byDefault.now.Store(us.freePermissions())
+	us.list = map[string]*user{defaultUser: us.byDefault}
+}
+
+// noPermissions are those of a new user.
+func (us *users) noPermissions() *permissions {
+	return &permissions{selectors: []*selector{newSelector(us.table, us.allTopics.Load())}}
+}
+
+// freePermissions are those of the default user where nobody says otherwise.
+func (us *users) freePermissions() *permissions {
+	p := us.noPermissions()
+	for _, rule := range []string{"on", "nopass", "~*", "&*", "+@all"} {
+		if err := p.apply(us, rule); err != nil {
+			panic("commands: the rule " + rule + " is refused")
+		}
+	}
+	p.free = true
+	return p
+}
+
+// find gives a user; nil if there is none of that name.
+func (us *users) find(name []byte) *user {
+	us.mu.RLock()
+	defer us.mu.RUnlock()
+	return us.list[string(name)]
+}
+
+// sorted gives all users by name.
+func (us *users) sorted() []*user {
+	us.mu.RLock()
+	defer us.mu.RUnlock()
+	list := make([]*user, 0, len(us.list))
+	for _, u := range us.list {
+		list = append(list, u)
+	}
+	slices.SortFunc(list, func(a, b *user) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// put gives a user, who is made if need be, its permissions.
+func (us *users) put(name string, p *permissions) {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	u := us.list[name]
+	if u == nil {
+		u = &user{name: name}
+		us.list[name] = u
+	}
+	us.give(u, p)
+}
+
+func (us *users) give(u *user, p *permissions) {
+	p.free = slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.all(us.table) })
+	u.now.Store(p)
+}
+
+// remove takes a user out; nil: there is none of that name.
+func (us *users) remove(name []byte) *user {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	u := us.list[string(name)]
+	delete(us.list, string(name))
+	return u
+}
+
+// replace makes these all users. Those who are there already get their new permissions, the
+// default user those of a new server if it is not named. It gives the permissions that there
+// were, by name.
+func (us *users) replace(next map[string]*permissions) (before map[string]*permissions) {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	old := us.list
+	before = map[string]*permissions{}
+	us.list = map[string]*user{defaultUser: us.byDefault}
+	if next[defaultUser] == nil {
+		next[defaultUser] = us.freePermissions()
+	}
+	for name, u := range old {
+		before[name] = u.now.Load()
+	}
+	for name, p := range next {
+		u := old[name]
+		if u == nil {
+			u = &user{name: name}
+		}
+		us.give(u, p)
+		us.list[name] = u
+	}
+	return before
+}
+
+// setPassword makes a password the only one of the default user; an empty one: it needs none.
+func (us *users) setPassword(password string) {
+	p := us.byDefault.now.Load().clone()
+	p.setPassword(password)
+	us.put(defaultUser, p)
+}
+
+func (p *permissions) setPassword(password string) {
+	p.passwords, p.noPass = nil, password == ""
+	if password != "" {
+		p.passwords = [][sha256.Size]byte{sha256.Sum256([]byte(password))}
+	}
+}
+
+// login gives the user of this name and password, and nil if that may not be or is wrong. The
+// time it takes says nothing of the passwords.
+func (us *users) login(name, password []byte) *user {
+	u, hash := us.find(name), sha256.Sum256(password)
+	if u == nil {
+		return nil
+	}
+	p, same := u.now.Load(), 0
+	for i := range p.passwords {
+		same |= subtle.ConstantTimeCompare(p.passwords[i][:], hash[:])
+	}
+	if !p.enabled || !p.noPass && same == 0 {
+		return nil
+	}
+	return u
+}
+
+// open says whether clients need no password.
+func (us *users) open() bool {
+	p := us.byDefault.now.Load()
+	return p.noPass && p.enabled
+}
+
+func (p *permissions) clone() *permissions {
+	c := *p
+	c.passwords = slices.Clone(p.passwords)
+	c.selectors = make([]*selector, len(p.selectors))
+	for i, s := range p.selectors {
+		c.selectors[i] = s.clone()
+	}
+	return &c
+}
+
+// flags are the words of ACL GETUSER.
+func (p *permissions) flags() []string {
+	list := []string{"off"}
+	if p.enabled {
+		list[0] = "on"
+	}
+	if p.noPass {
+		list = append(list, "nopass")
+	}
+	if p.skipSanitize {
+		return append(list, "skip-sanitize-payload")
+	}
+	return append(list, "sanitize-payload")
+}
+
+func (p *permissions) hashes() []string {
+	list := make([]string, len(p.passwords))
+	for i := range p.passwords {
+		list[i] = hex.EncodeToString(p.passwords[i][:])
+	}
+	return list
+}
+
+// words are the rules that give these permissions to a new user.
+func (p *permissions) words() []string {
+	list := p.flags()
+	for _, hash := range p.hashes() {
+		list = append(list, "#"+hash)
+	}
+	list = append(list, p.selectors[0].words()...)
+	for _, s := range p.selectors[1:] {
+		list = append(list, s.text())
+	}
+	return list
+}
+
+// line is a user with its permissions as an ACL file has it, without the line's end.
+func (u *user) line() string {
+	return "user " + u.name + " " + strings.Join(u.now.Load().words(), " ")
+}
