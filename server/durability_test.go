@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/testkit"
 	"keyp/internal/vfs"
 	"keyp/storage"
 )
@@ -62,9 +63,20 @@ func slowDisk(t *testing.T, ts *testServer, d *disk) {
 // TestNothingUndurableLeaves holds a sync back: the write's reply waits, and so does
 // whatever shows it, while reads of durable keys go on.
 func TestNothingUndurableLeaves(t *testing.T) {
-	d := &disk{}
-	ts := start(t, d.use)
-	reader, seer, c := ts.dial(), ts.dial(), ts.dial()
+	t.Run("plain", func(t *testing.T) {
+		d := &disk{}
+		ts := start(t, d.use)
+		nothingUndurableLeaves(t, ts, d, ts.dial)
+	})
+	t.Run("TLS", func(t *testing.T) {
+		d, a := &disk{}, testkit.NewAuthority(t)
+		ts := startTLS(t, a, d.use)
+		nothingUndurableLeaves(t, ts, d, func() *client { return ts.mustDialTLS(a.Trust()) })
+	})
+}
+
+func nothingUndurableLeaves(t *testing.T, ts *testServer, d *disk, dial func() *client) {
+	reader, seer, c := dial(), dial(), dial()
 	reader.do("SET clean 1")
 	slowDisk(t, ts, d)
 	release := d.hold()

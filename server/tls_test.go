@@ -378,3 +378,37 @@ func TestTLSSealedBound(t *testing.T) {
 		}
 	}
 }
+
+// TestTLSPortAlone: with port 0 there is nothing but TLS.
+func TestTLSPortAlone(t *testing.T) {
+	const port = "16351"
+	a := testkit.NewAuthority(t)
+	settings := []setting{"port=0", "tls-port=" + port}
+	args := a.ServerArgs()
+	for ; len(args) > 0; args = args[2:] {
+		settings = append(settings, args[0][2:]+"="+args[1])
+	}
+	ts, err := prepareServer(t, t.TempDir(), nil, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.run()
+	if got := ts.Addrs(); len(got) != 1 || got[0] != "127.0.0.1:"+port || fmt.Sprint(ts.Port()) != port {
+		t.Errorf("listening on %q, port %d", got, ts.Port())
+	}
+	conn, err := tls.Dial("tcp", ts.Addrs()[0], a.Trust())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &client{Conn: conn, t: t, r: bufio.NewReader(conn)}
+	if got := c.do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+	if info := c.do("INFO server"); !strings.Contains(info, "tcp_port:"+port) {
+		t.Error(info)
+	}
+	if _, err := prepareServer(t, t.TempDir(), nil, "port=0", "tls-port=16352"); err == nil || !strings.Contains(err.Error(), "no tls-cert-file") {
+		t.Errorf("without a certificate: %v", err)
+	}
+}

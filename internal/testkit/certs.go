@@ -22,6 +22,7 @@ type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
+	args []string
 	File string // its own certificate, in PEM form
 }
 
@@ -85,12 +86,16 @@ func (a *Authority) Issue(name string) (certFile, keyFile string) {
 	return a.write(name+".cert", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", plain)
 }
 
-// ServerArgs issues a server's certificate and gives the options that have it used; no
-// client needs one.
+// ServerArgs gives the options that have a server use a certificate, the same each time;
+// no client needs one.
 func (a *Authority) ServerArgs() []string {
 	a.t.Helper()
+	if a.args != nil {
+		return a.args
+	}
 	cert, key := a.Issue("server")
-	return []string{"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.File, "--tls-auth-clients", "no"}
+	a.args = []string{"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.File, "--tls-auth-clients", "no"}
+	return a.args
 }
 
 // Trust is a client's configuration that trusts the authority, with a certificate to show

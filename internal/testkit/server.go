@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,9 @@ type Options struct {
 	Dir string
 	// Port is where to listen; 0: a free one.
 	Port int
+	// TLS has the server listen on a second port, with TLS and a certificate of that
+	// authority; nil: it does not.
+	TLS *Authority
 	// Config is a file of options, which CONFIG REWRITE changes; empty: none.
 	Config string
 	// Args are further flags.
@@ -55,6 +59,7 @@ type Server struct {
 	args    func(s *Server) []string
 	o       Options
 	port    int
+	tlsPort int
 
 	output output
 	cmd    *exec.Cmd     // nil: no process
@@ -77,6 +82,9 @@ func NewKeyp(t testing.TB, o Options) *Server {
 		args := []string{"--port", strconv.Itoa(s.port), "--dir", s.o.Dir}
 		if s.o.Config != "" {
 			args = append([]string{s.o.Config}, args...)
+		}
+		if s.o.TLS != nil {
+			args = append(append(args, "--tls-port", strconv.Itoa(s.tlsPort)), s.o.TLS.ServerArgs()...)
 		}
 		return append(args, s.o.Args...)
 	})
@@ -119,6 +127,7 @@ func prepare(t testing.TB, name, program string, o Options, args func(*Server) [
 	if s.port == 0 {
 		s.port = freePort(t)
 	}
+	s.tlsPort = freePort(t)
 	t.Cleanup(func() {
 		if s.Running() {
 			_ = s.end(syscall.SIGKILL) // says only that it was killed
@@ -158,6 +167,9 @@ func freePort(t testing.TB) int {
 // Addr is where the server listens: host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.Port()) }
 
+// TLSAddr is where it listens with TLS, if Options.TLS has it do so: host:port.
+func (s *Server) TLSAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.tlsPort)) }
+
 // Port is its port.
 func (s *Server) Port() string { return strconv.Itoa(s.port) }
 
@@ -193,7 +205,7 @@ func (s *Server) Start() {
 		if !taken || s.o.Port != 0 || try == 10 {
 			s.t.Fatalf("%s: %v", s.name, err)
 		}
-		s.port = freePort(s.t)
+		s.port, s.tlsPort = freePort(s.t), freePort(s.t)
 	}
 }
 
@@ -393,10 +405,18 @@ func (s *Server) Client(proto int) *redis.Client {
 
 // ClientDB is Client on another database.
 func (s *Server) ClientDB(proto, db int) *redis.Client {
-	c := redis.NewClient(&redis.Options{
-		Addr: s.Addr(), Protocol: proto, DB: db, MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
-	})
+	return s.client(&redis.Options{Addr: s.Addr(), Protocol: proto, DB: db})
+}
+
+// ClientTLS is Client over TLS.
+func (s *Server) ClientTLS(proto int, cfg *tls.Config) *redis.Client {
+	return s.client(&redis.Options{Addr: s.TLSAddr(), Protocol: proto, TLSConfig: cfg})
+}
+
+func (s *Server) client(o *redis.Options) *redis.Client {
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+	c := redis.NewClient(o)
 	s.t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
 	return c
 }
