@@ -5,11 +5,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 
 	"keyp/internal/config"
 )
@@ -97,11 +100,11 @@ func loadCertificate(certFile, keyFile, pass string) (none tls.Certificate, err 
 	if keyFile == "" {
 		return none, errors.New("no tls-key-file is configured")
 	}
-	cert, err := os.ReadFile(certFile)
+	cert, err := readPEM(certFile)
 	if err != nil {
 		return none, fmt.Errorf("tls-cert-file: %w", err)
 	}
-	key, err := os.ReadFile(keyFile)
+	key, err := readPEM(keyFile)
 	if err != nil {
 		return none, fmt.Errorf("tls-key-file: %w", err)
 	}
@@ -115,6 +118,28 @@ func loadCertificate(certFile, keyFile, pass string) (none tls.Certificate, err 
 	return pair, nil
 }
 
+// maxPEM bounds a file of certificates or keys, in bytes: a bundle of all public
+// authorities has about 250,000.
+const maxPEM = 4 << 20
+
+// readPEM reads such a file. CONFIG SET may name anything, and the loop waits for it: so
+// it takes no pipe and no device, and nothing endless.
+func readPEM(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxPEM {
+		return nil, fmt.Errorf("%s is not a file of at most %d bytes", name, maxPEM)
+	}
+	return io.ReadAll(io.LimitReader(f, maxPEM))
+}
+
 // loadAuthorities reads the certificates that those of clients must lead to: of one file,
 // and of every file in dir. There has to be at least one.
 func loadAuthorities(file, dir string) (*x509.CertPool, error) {
@@ -123,7 +148,7 @@ func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if file != "" {
-		text, err := os.ReadFile(file)
+		text, err := readPEM(file)
 		if err != nil {
 			return nil, fmt.Errorf("tls-ca-cert-file: %w", err)
 		}
@@ -144,7 +169,7 @@ func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		text, err := os.ReadFile(name)
+		text, err := readPEM(name)
 		if err != nil {
 			return nil, fmt.Errorf("tls-ca-cert-dir: %w", err)
 		}
