@@ -3,7 +3,6 @@ package commands
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,9 +102,6 @@ func slowArgs(c *Ctx) []string {
 	return args
 }
 
-// secretOptions are those whose values are not to be seen.
-var secretOptions = []string{"REQUIREPASS", "MASTERAUTH", "MASTERUSER", "TLS-KEY-FILE-PASS", "TLS-CLIENT-KEY-FILE-PASS"}
-
 // secret says whether argument i may be a password: all that AUTH has, what follows
 // AUTH in HELLO, a user's rules, and the value of a secret option.
 func secret(c *Ctx, i int) bool {
@@ -117,7 +113,7 @@ func secret(c *Ctx, i int) bool {
 	case "acl|setuser":
 		return i >= 2
 	case "config|set":
-		return i >= 3 && i%2 == 1 && slices.ContainsFunc(secretOptions, func(name string) bool { return isWord(c.Args[i-1], name) })
+		return i >= 3 && i%2 == 1 && c.Server.Config.Secret(string(c.Args[i-1]))
 	}
 	return false
 }

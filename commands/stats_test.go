@@ -75,7 +75,7 @@ func TestSlowlog(t *testing.T) {
 	h.observe(10*time.Millisecond, "GET", "slow")
 	h.observe(20*time.Millisecond, "AUTH", "default", "secret")
 	h.observe(20*time.Millisecond, "HELLO", "2", "AUTH", "default", "secret", "SETNAME", "joe")
-	h.observe(20*time.Millisecond, "CONFIG", "SET", "timeout", "1", "requirepass", "secret", "hz", "11")
+	h.observe(20*time.Millisecond, "CONFIG", "SET", "timeout", "1", "requirepass", "secret", "TLS-Key-File-Pass", "secret", "hz", "11")
 	h.observe(20*time.Millisecond, "PING", strings.Repeat("x", 130))
 	h.run(`
 		SLOWLOG LEN -> 5
@@ -87,7 +87,7 @@ func TestSlowlog(t *testing.T) {
 		`[0, 1700000000, 10000, ["GET", "slow"], "127.0.0.1:1001", "joe"]`,
 		`["AUTH", "(redacted)", "(redacted)"]`,
 		`["HELLO", "2", "AUTH", "(redacted)", "(redacted)", "SETNAME", "joe"]`,
-		`["CONFIG", "SET", "timeout", "1", "requirepass", "(redacted)", "hz", "11"]`,
+		`["CONFIG", "SET", "timeout", "1", "requirepass", "(redacted)", "TLS-Key-File-Pass", "(redacted)", "hz", "11"]`,
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %s in\n%s", want, all)

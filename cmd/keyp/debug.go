@@ -16,7 +16,8 @@ import (
 )
 
 // serveDebug serves Go's profiles on a loopback address; an empty one serves nothing.
-// Profiles show keys and values, so other addresses are refused.
+// Profiles show keys and values, so other addresses are refused; the command line, which
+// may have a password, is not among them.
 func serveDebug(addr string, logger *slog.Logger) (stop func() error, err error) {
 	if addr == "" {
 		return func() error { return nil }, nil
@@ -31,7 +32,6 @@ func serveDebug(addr string, logger *slog.Logger) (stop func() error, err error)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)

@@ -120,8 +120,8 @@ func startKeyp(t *testing.T, dir string, args ...string) *process {
 	return startLogging(t, &said, dir, args...)
 }
 
-// startLogging is startKeyp with a place for what is logged.
-func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *process {
+// startProcess runs keyp and does not wait.
+func startProcess(t *testing.T, log io.Writer, dir string, args ...string) *process {
 	t.Helper()
 	p := &process{port: freePort(t), ended: make(chan error, 1)}
 	p.Cmd = exec.Command(testkit.Binary(t), append(args, "--port", p.port, "--dir", dir)...)
@@ -132,6 +132,13 @@ func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *proc
 	}
 	go func() { p.ended <- p.Wait() }()
 	t.Cleanup(func() { _ = p.Process.Kill() }) // says only that it has ended already
+	return p
+}
+
+// startLogging is startKeyp with a place for what is logged.
+func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *process {
+	t.Helper()
+	p := startProcess(t, log, dir, args...)
 	c := p.client(t)
 	testkit.Eventually(t, time.Minute, "keyp answers", func() bool {
 		select {

@@ -56,6 +56,7 @@ func serve(cfg *config.Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
+	warnModes(cfg.String("dir"), logger)
 	shared := commands.NewServer(store, cfg, logger, machine)
 	if err := shared.LoadUsers(); err != nil {
 		return errors.Join(err, store.Close(false))

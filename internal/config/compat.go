@@ -45,12 +45,12 @@ var compat = []option{
 	tuneBool("stop-writes-on-bgsave-error", "", "yes"),
 	tuneBool("rdbcompression", "", "yes"),
 	tuneBool("rdbchecksum", "", "yes"),
-	tuneText("dbfilename", "dump.rdb"),
+	fixedText("dbfilename", "dump.rdb"),
 	tuneBool("rdb-del-sync-files", "", "no"),
 	tuneBool("rdb-save-incremental-fsync", "", "yes"),
 	tuneText("sanitize-dump-payload", "no"),
-	tuneText("appendfilename", "appendonly.aof"),
-	tuneText("appenddirname", "appendonlydir"),
+	fixedText("appendfilename", "appendonly.aof"),
+	fixedText("appenddirname", "appendonlydir"),
 	tuneBool("no-appendfsync-on-rewrite", "", "no"),
 	tuneInt("auto-aof-rewrite-percentage", "", "100"),
 	tuneBytes("auto-aof-rewrite-min-size", "67108864"),
@@ -60,8 +60,8 @@ var compat = []option{
 	tuneBool("aof-rewrite-incremental-fsync", "", "yes"),
 	tuneBool("aof-disable-auto-gc", "", "no"),
 
-	tuneText("masterauth", ""),
-	tuneText("masteruser", ""),
+	secretText("masterauth"),
+	secretText("masteruser"),
 	tuneBool("replica-serve-stale-data", "slave-serve-stale-data", "yes"),
 	tuneBool("replica-read-only", "slave-read-only", "yes"),
 	tuneInt("replica-priority", "slave-priority", "100"),
@@ -100,11 +100,11 @@ var compat = []option{
 	tuneInt("shutdown-timeout", "", "10"),
 	tuneText("shutdown-on-sigint", "default"),
 	tuneText("shutdown-on-sigterm", "default"),
-	tuneText("enable-module-command", "no"),
-	tuneText("enable-protected-configs", "no"),
+	fixedText("enable-module-command", "no"),
+	fixedText("enable-protected-configs", "no"),
 	tuneText("tls-client-cert-file", ""),
 	tuneText("tls-client-key-file", ""),
-	tuneText("tls-client-key-file-pass", ""),
+	secretText("tls-client-key-file-pass"),
 	tuneText("tls-dh-params-file", ""),
 	tuneBool("tls-prefer-server-ciphers", "", "no"),
 	tuneInt("tls-session-cache-size", "", "20480"),
@@ -125,6 +125,16 @@ func tuneBytes(name, def string) option {
 
 func tuneText(name, def string) option {
 	return option{name: name, group: groupCompat, kind: kindString, def: def}
+}
+
+func secretText(name string) option {
+	return option{name: name, group: groupCompat, kind: kindString, secret: true}
+}
+
+// fixedText is a text that says where files are or what is allowed: no client may change
+// what the file says of that.
+func fixedText(name, def string) option {
+	return option{name: name, group: groupCompat, kind: kindString, def: def, fixed: true}
 }
 
 func tuneWords(name, def string) option {

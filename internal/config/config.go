@@ -97,6 +97,13 @@ func (c *Config) Given(name string) bool {
 	return c.slots[name].given != ""
 }
 
+// Secret says whether an option's value is a password. The name may be in any case; one
+// that is no option has none.
+func (c *Config) Secret(name string) bool {
+	s := c.slots[strings.ToLower(name)]
+	return s != nil && s.secret
+}
+
 // Warnings are remarks for the log about what was accepted without effect.
 func (c *Config) Warnings() []string { return c.warnings }
 

@@ -88,7 +88,8 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 		case arg == "-" || !strings.HasPrefix(arg, "-"):
 			files = append(files, arg)
 		default:
-			return nil, nil, fmt.Errorf("unknown argument %q (see keyp --help)", arg)
+			name, _, _ := strings.Cut(arg, "=") // behind it may be a password
+			return nil, nil, fmt.Errorf("unknown argument %q (see keyp --help)", name)
 		}
 	}
 	if len(files) > 2 || len(files) == 2 && (files[0] == "-") == (files[1] == "-") {

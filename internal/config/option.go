@@ -35,6 +35,8 @@ type option struct {
 	max   int64 // 0: no bound
 	enum  []string
 	fixed bool // CONFIG SET may not change it
+	// secret: its value is a password, which no log or list of commands shows.
+	secret bool
 	// only is the one value that is supported, why says why.
 	only string
 	why  string
