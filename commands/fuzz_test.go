@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -203,16 +204,10 @@ func (f *fuzzed) checkReplies(reply []byte, proto int) {
 	}
 }
 
-// inTransaction says whether one of the latest commands has one of the texts.
+// inTransaction says whether one of the commands before EXEC may have one of the texts.
 func (f *fuzzed) inTransaction(texts ...string) bool {
-	for i := len(f.sent) - 2; i >= 0 && !strings.Contains(f.sent[i], `"MULTI"`); i-- {
-		for _, text := range texts {
-			if strings.Contains(strings.ToLower(f.sent[i]), text) {
-				return true
-			}
-		}
-	}
-	return false
+	latest := strings.ToLower(strings.Join(f.sent[max(0, len(f.sent)-12):], "\n"))
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(latest, text) })
 }
 
 // checkPushed: what a client was sent besides is one message each.

@@ -84,12 +84,16 @@ func newHarness(t testing.TB) *harness {
 	return h
 }
 
-func (h *harness) open() {
-	s, _, err := Open(Options{
+func (h *harness) options() Options {
+	return Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1,
-	})
+	}
+}
+
+func (h *harness) open() {
+	s, _, err := Open(h.options())
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
 	}

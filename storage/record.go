@@ -94,6 +94,16 @@ func (f *fields) int() uint64 {
 	return v
 }
 
+// below reads a number that is less than n: of a shard, of a database.
+func (f *fields) below(n int) int {
+	v := f.int()
+	if v >= uint64(n) {
+		f.bad, f.rest = true, nil
+		return 0
+	}
+	return int(v)
+}
+
 func (f *fields) bytes() []byte {
 	n := f.int()
 	if n > uint64(len(f.rest)) {

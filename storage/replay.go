@@ -188,30 +188,24 @@ func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 func (r *replay) record(tag byte, f *fields) error {
 	switch tag {
 	case recReaped:
-		shard, through := int(f.int()), int64(f.int())
-		if f.bad || shard >= len(r.s.shards) {
-			return errBadRecord
-		}
-		if r.of(shard) == r {
+		shard, through := f.below(len(r.s.shards)), int64(f.int())
+		if !f.bad && r.of(shard) == r {
 			r.reaped(shard, through)
 		}
 	case recCounts:
-		c := partCounts{uint32(f.int()), int(f.int()), int64(f.int()), int64(f.int())}
-		if f.bad || c.shard >= len(r.s.shards) {
-			return errBadRecord
-		}
-		if r.of(c.shard) == r {
+		c := partCounts{uint32(f.int()), f.below(len(r.s.shards)), int64(f.int()), int64(f.int())}
+		if !f.bad && r.of(c.shard) == r {
 			r.counts[countKey{c.space, c.shard}] = c
 		}
 	case recFlush:
-		db, id := int(f.int()), uint32(f.int())
-		if f.bad || db >= r.s.options.Databases {
+		db, id := f.below(r.s.options.Databases), uint32(f.int())
+		if f.bad {
 			return errBadRecord
 		}
 		return r.meeting.alone(func() error { return r.flush(db, id) })
 	case recSwap:
-		a, b := int(f.int()), int(f.int())
-		if f.bad || a >= r.s.options.Databases || b >= r.s.options.Databases {
+		a, b := f.below(r.s.options.Databases), f.below(r.s.options.Databases)
+		if f.bad {
 			return errBadRecord
 		}
 		return r.meeting.alone(func() error { r.s.swap(a, b); return nil })
@@ -320,7 +314,7 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 		}
 		return r.elementOf(tag == recElement, f)
 	case recRange:
-		id, off, data := f.int(), int(f.int()), f.bytes()
+		id, off, data := f.int(), f.below(object.MaxString), f.bytes()
 		if err := r.find(p, k, id, object.TypeString, f); err != nil || r.about.o == nil {
 			return err
 		}

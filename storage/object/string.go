@@ -9,6 +9,10 @@ import (
 // bytes from i*ChunkSize on. A change to a byte range dirties only its chunks.
 const ChunkSize = 16 << 10
 
+// MaxString is more bytes than any string has; a record that names a place behind it is
+// damaged.
+const MaxString = 1 << 40
+
 var errBadChunk = errors.New("object: string chunk with a bad number or length")
 
 // String is a string value too large for the slabs. In memory it is one piece; as
@@ -26,7 +30,7 @@ func (s *String) Put(elem, val []byte, _ int64) error {
 		return errBadChunk
 	}
 	n := binary.BigEndian.Uint64(elem)
-	if n > 1<<40/ChunkSize {
+	if n >= MaxString/ChunkSize {
 		return errBadChunk
 	}
 	s.WriteAt(int(n)*ChunkSize, val)
@@ -38,8 +42,8 @@ func (s *String) Remove(elem []byte) {
 	if len(elem) != 8 {
 		return
 	}
-	if off := int(binary.BigEndian.Uint64(elem)) * ChunkSize; off < len(s.Data) {
-		s.Data = s.Data[:off]
+	if n := binary.BigEndian.Uint64(elem); n < uint64(s.Len()) {
+		s.Data = s.Data[:int(n)*ChunkSize]
 	}
 }
 
@@ -48,10 +52,11 @@ func (s *String) Element(elem []byte) ([]byte, int64, bool) {
 	if len(elem) != 8 {
 		return nil, 0, false
 	}
-	off := int(binary.BigEndian.Uint64(elem)) * ChunkSize
-	if off < 0 || off >= len(s.Data) {
+	n := binary.BigEndian.Uint64(elem)
+	if n >= uint64(s.Len()) {
 		return nil, 0, false
 	}
+	off := int(n) * ChunkSize
 	return s.Data[off:min(off+ChunkSize, len(s.Data))], 0, true
 }
 

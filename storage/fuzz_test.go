@@ -1,0 +1,252 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime/metrics"
+	"strings"
+	"testing"
+
+	"keyp/internal/testkit"
+	"keyp/storage/object"
+)
+
+// fuzzKeys are the keys that fillAll makes, and some that it does not.
+var fuzzKeys = []string{"small", "due", "string", "h", "set", "z", "l", "hl", "none", "", "x"}
+
+// fillAll makes keys of every type, in memory and by element on disk.
+func fillAll(h *harness) {
+	key := func(name string) Key { return h.s.Key(0, []byte(name)) }
+	hash, set, zset, list, large := &object.Hash{}, &object.Set{}, &object.ZSet{}, &object.List{}, &object.Hash{}
+	for i := range 3 {
+		name := fmt.Appendf(nil, "e%d", i)
+		hash.Set(name, []byte("v"), int64(i)*1_700_000_000_500)
+		set.Add(name, 0)
+		zset.Set(name, float64(i), 0)
+		list.PushBack(name)
+	}
+	for i := range 40 {
+		large.Set(fmt.Appendf(nil, "e%d", i), []byte(strings.Repeat("v", 300)), 0)
+	}
+	values := map[string]object.Value{"h": hash, "set": set, "z": zset, "l": list, "hl": large}
+	h.doAll(func(x *Txn) {
+		x.SetString(key("small"), []byte("v"), 0, Event{})
+		x.SetString(key("due"), []byte("v"), h.clock.Now()+1000, Event{})
+		x.SetString(key("string"), []byte(strings.Repeat("0123456789", 3000)), 0, Event{})
+		for _, name := range []string{"h", "set", "z", "l", "hl"} {
+			x.Replace(key(name), values[name], 0, Event{})
+		}
+	})
+}
+
+// batchMaker makes batches: records as they are written, with any numbers in them.
+type batchMaker struct {
+	testkit.Dice
+	spaces []uint32
+}
+
+func (m *batchMaker) batch() (b []byte) {
+	for range 1 + m.N(5) {
+		b = m.record(b)
+	}
+	if len(b) > 0 && m.One(8) {
+		b[m.N(len(b))] ^= 1 << m.N(8)
+	}
+	if m.One(8) {
+		b = b[:m.N(len(b)+1)]
+	}
+	return b
+}
+
+// record appends any of the records that record.go draws.
+func (m *batchMaker) record(b []byte) []byte {
+	tag := byte(m.N(recLess + 2))
+	b = append(b, tag)
+	switch tag {
+	case recPut:
+		return appendBytes(m.deadline(m.key(b)), m.text())
+	case recLarge:
+		return append(m.deadline(m.id(m.key(b))), byte(m.N(7)))
+	case recElement:
+		return m.element(append(m.id(m.key(b)), byte(m.N(7))))
+	case recRemove:
+		return appendBytes(append(m.id(m.key(b)), byte(m.N(7))), m.elem())
+	case recRange:
+		return appendBytes(m.offset(m.id(m.key(b))), m.text())
+	case recDelete:
+		return m.key(b)
+	case recDeadline:
+		return m.deadline(m.key(b))
+	case recReaped, recFlush, recSwap:
+		return m.int(m.int(b))
+	case recCounts:
+		return m.int(m.int(m.int(m.space(b))))
+	case recLink:
+		return m.deadline(append(m.id(m.key(m.key(b))), byte(m.N(7))))
+	case recMore:
+		return m.element(b)
+	case recLess:
+		return appendBytes(b, m.elem())
+	}
+	return m.int(b)
+}
+
+// int appends a number, most likely a small one.
+func (m *batchMaker) int(b []byte) []byte {
+	if !m.One(3) {
+		return binary.AppendUvarint(b, uint64(m.N(20)))
+	}
+	edges := []uint64{1_700_000_000_000, 1_700_000_000_500, 1<<48 - 1, 1 << 62, math.MaxInt64, 1 << 63, math.MaxUint64, 65536}
+	return binary.AppendUvarint(b, edges[m.N(len(edges))])
+}
+
+// offset appends a place in a string: near its begin, or where none can have one. What is
+// between would be filled with zeros, as SETRANGE may do.
+func (m *batchMaker) offset(b []byte) []byte {
+	edges := []uint64{0, 5, 29_999, 30_000, 16 << 10, 100_000, object.MaxString, math.MaxInt64, 1 << 63, math.MaxUint64}
+	return binary.AppendUvarint(b, edges[m.N(len(edges))])
+}
+
+func (m *batchMaker) space(b []byte) []byte {
+	if m.One(6) {
+		return m.int(b)
+	}
+	return binary.AppendUvarint(b, uint64(m.spaces[m.N(len(m.spaces))]))
+}
+
+func (m *batchMaker) key(b []byte) []byte { return appendBytes(m.space(b), []byte(m.From(fuzzKeys))) }
+
+// id appends a value's id: most likely one of those that fillAll has made.
+func (m *batchMaker) id(b []byte) []byte {
+	if m.One(6) {
+		return m.int(b)
+	}
+	return binary.AppendUvarint(b, uint64(m.N(10)))
+}
+
+func (m *batchMaker) deadline(b []byte) []byte {
+	if m.One(2) {
+		return append(b, 0)
+	}
+	return m.int(m.int(b))
+}
+
+func (m *batchMaker) element(b []byte) []byte {
+	return appendBytes(m.deadlineOf(appendBytes(b, m.elem())), m.text())
+}
+
+func (m *batchMaker) deadlineOf(b []byte) []byte {
+	if m.One(2) {
+		return append(b, 0)
+	}
+	return m.int(b)
+}
+
+// elem gives an element's name: a field, or the eight bytes that lists and strings have.
+func (m *batchMaker) elem() []byte {
+	if m.One(2) {
+		return []byte(m.From([]string{"e0", "e1", "e2", "new", "", "0"}))
+	}
+	edges := []uint64{0, 1, 2, 3, 100, 1 << 40, math.MaxInt64, 1 << 63, math.MaxUint64, 1<<63 + 1, 1 << 51}
+	return binary.BigEndian.AppendUint64(nil, edges[m.N(len(edges))])
+}
+
+func (m *batchMaker) text() []byte {
+	switch m.N(6) {
+	case 0:
+		return binary.BigEndian.AppendUint64(nil, math.Float64bits([]float64{1, -1, math.Inf(1), math.NaN(), 0}[m.N(5)]))
+	case 1:
+		return []byte(strings.Repeat("x", m.N(5000)))
+	case 2:
+		return []byte("7")
+	}
+	return nil
+}
+
+// heapAllocated is how many bytes the process has allocated so far.
+func heapAllocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// FuzzReplay starts from a log of batches that are whole by their checksums, and of which
+// the records may say anything, or nothing at all: the start succeeds or gives an error; no
+// panic, and no memory but what the records could fill. What has started can be read, checked
+// (whatever that finds), written to the data file, and started from again.
+func FuzzReplay(f *testing.F) {
+	seeds := rand.NewChaCha8([32]byte{'r', 'e', 'p', 'l', 'a', 'y'})
+	for range 10 {
+		data := make([]byte, 300)
+		_, _ = seeds.Read(data)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h := newHarness(t)
+		fillAll(h)
+		m := batchMaker{testkit.Dice{Data: data}, append(h.s.spaces, 0, 99)}
+		if m.One(2) {
+			h.reopen() // so that all is on disk
+		}
+		for !m.Over() {
+			if b := m.batch(); len(b) > 0 {
+				h.s.log.Append(b)
+			}
+		}
+		if err := h.s.Close(false); err != nil {
+			t.Fatal(err)
+		}
+		const most = 64 << 20
+		before := heapAllocated()
+		if err := startAgain(h); err != nil {
+			return
+		}
+		if took := heapAllocated() - before; took > most {
+			t.Fatalf("a start takes %d MB", took>>20)
+		}
+		if s, err := h.start(); err == nil {
+			_ = s.Close(false)
+		}
+	})
+}
+
+// startAgain starts from what is there, and uses it.
+func startAgain(h *harness) error {
+	s, err := h.start()
+	if err != nil {
+		return err
+	}
+	h.s, h.txn = s, s.NewTxn()
+	for _, name := range fuzzKeys {
+		for db := range h.databases {
+			k := h.s.Key(db, []byte(name))
+			for try := 0; !h.s.Begin(h.txn, []Key{k}); try++ {
+				for _, slow := range h.s.loadBatch([]load{{[]Key{k}, func(e error) { err = e }}}) {
+					h.s.load(slow)
+				}
+				if err != nil || try == 100 {
+					break
+				}
+			}
+			if err != nil {
+				err = nil
+				continue
+			}
+			h.txn.Get(k)
+			h.txn.End()
+		}
+	}
+	_ = s.Check() // nonsense may have been recorded, and is found
+	return s.Close(true)
+}
+
+// start opens the store anew.
+func (h *harness) start() (*Store, error) {
+	s, _, err := Open(h.options())
+	if err == nil {
+		s.db.NoSync = true
+	}
+	return s, err
+}
