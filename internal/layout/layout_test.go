@@ -39,14 +39,15 @@ var rules = map[string][]string{
 
 	"ttl": {"internal/clock", "github.com/google/btree"},
 
-	"internal/clock":   {},
-	"internal/vfs":     {"golang.org/x/sys/unix"},
-	"internal/config":  {"server/resp"},
-	"internal/rdb":     {"server/resp"},
-	"internal/testkit": {"github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
-	"internal/layout":  {},
-	"internal/e2e/...": {},
-	"internal/torture": {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
+	"internal/boltfile": {},
+	"internal/clock":    {},
+	"internal/vfs":      {"golang.org/x/sys/unix"},
+	"internal/config":   {"server/resp"},
+	"internal/rdb":      {"server/resp"},
+	"internal/testkit":  {"github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
+	"internal/layout":   {},
+	"internal/e2e/...":  {},
+	"internal/torture":  {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
 
 	// What a user of Keyp writes: a client library and nothing of ours.
 	"docs/examples/...": {"github.com/redis/go-redis/v9"},

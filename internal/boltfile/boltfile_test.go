@@ -1,0 +1,234 @@
+package boltfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const testPage = 8 << 10
+
+var testBuckets = []string{"inline", "large", "small", "wide"}
+
+// makeFile makes a file of several buckets with a history, and gives its bytes and what it
+// holds.
+func makeFile(t *testing.T, rng *rand.Rand) ([]byte, map[string]map[string]string) {
+	path := filepath.Join(t.TempDir(), "file")
+	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: testPage, FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.NoSync, db.AllocSize = true, testPage
+	want := map[string]map[string]string{}
+	for range 12 {
+		err := db.Update(func(tx *bolt.Tx) error {
+			for _, name := range testBuckets {
+				b, err := tx.CreateBucketIfNotExists([]byte(name))
+				if err != nil {
+					return err
+				}
+				if want[name] == nil {
+					want[name] = map[string]string{}
+				}
+				n, keys, size := 300, 4000, 20
+				switch name {
+				case "inline":
+					n, keys = 3, 5
+				case "wide":
+					keys, size = 3000, 3000
+					n = 60
+				case "large":
+					n, keys, size = 5, 40, 30_000
+				}
+				for range n {
+					k := fmt.Sprintf("%0*d", 4+rng.IntN(2)*30, rng.IntN(keys))
+					if rng.IntN(3) == 0 {
+						delete(want[name], k)
+						if err := b.Delete([]byte(k)); err != nil {
+							return err
+						}
+						continue
+					}
+					v := bytes.Repeat([]byte{byte(rng.Uint32())}, rng.IntN(size))
+					want[name][k] = string(v)
+					if err := b.Put([]byte(k), v); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, want
+}
+
+// readAll proves and reads a file whole.
+func readAll(data []byte) (map[string]map[string]string, error) {
+	f, err := Open(bytes.NewReader(data), int64(len(data)), testPage)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Prove(); err != nil {
+		return nil, err
+	}
+	got := map[string]map[string]string{}
+	for _, name := range testBuckets {
+		b, err := f.Bucket([]byte(name))
+		if err != nil {
+			return nil, err
+		}
+		got[name] = map[string]string{}
+		if err := b.Each(nil, nil, func(k, v []byte) error { got[name][string(k)] = string(v); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return got, nil
+}
+
+// differences counts the entries that are not the same in both.
+func differences(a, b map[string]map[string]string) (n int) {
+	for name := range a {
+		for k, v := range a[name] {
+			if w, ok := b[name][k]; !ok || v != w {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func TestReadsWhatBoltWrote(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	data, want := makeFile(t, rng)
+	got, err := readAll(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := differences(want, got) + differences(got, want); n > 0 {
+		t.Fatalf("%d entries differ", n)
+	}
+	f, err := Open(bytes.NewReader(data), int64(len(data)), testPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape, err := f.Prove()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := f.Lost(shape.Used, shape.Free); len(lost) != 0 {
+		t.Errorf("pages %v count as cut off in a sound file", lost)
+	}
+	b, err := f.Bucket([]byte("small"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 { // walks from anywhere give the first key that is not before
+		from := fmt.Sprintf("%04d", rng.IntN(4100))
+		first, least := "", ""
+		err := b.Each([]byte(from), nil, func(k, _ []byte) error { first = string(k); return errEnough })
+		if err != nil && err != errEnough {
+			t.Fatal(err)
+		}
+		for k := range want["small"] {
+			if k >= from && (least == "" || k < least) {
+				least = k
+			}
+		}
+		if first != least {
+			t.Fatalf("from %q the first key is %q, want %q", from, first, least)
+		}
+	}
+}
+
+// TestDamageIsFound: after any flipped bit and any page of zeros the file is refused, or
+// differs in the bytes of one entry, or not at all. Nothing else is missing, nothing panics,
+// and a lenient walk ends too.
+func TestDamageIsFound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	data, want := makeFile(t, rng)
+	refused := 0
+	cases := 1500
+	if testing.Short() {
+		cases = 300
+	}
+	for i := range cases {
+		bad := bytes.Clone(data)
+		place := 2*testPage + rng.IntN(len(bad)-2*testPage)
+		switch {
+		case i%10 == 0:
+			clear(bad[place/testPage*testPage:][:testPage])
+		case i%3 == 0: // headers and elements say most
+			place = place/testPage*testPage + rng.IntN(200)
+			fallthrough
+		default:
+			bad[place] ^= 1 << rng.IntN(8)
+		}
+		got, err := readAll(bad)
+		if err != nil {
+			refused++
+		} else if a, b := differences(want, got), differences(got, want); a > 1 || b > 1 {
+			t.Fatalf("case %d, byte %d (page %d): %d entries are gone or changed, %d new", i, place, place/testPage, a, b)
+		}
+		lenient(t, bad)
+	}
+	if refused < cases/10 {
+		t.Errorf("%d of %d damaged files were refused: that is too few to show anything", refused, cases)
+	}
+}
+
+func lenient(t *testing.T, data []byte) {
+	f, err := Open(bytes.NewReader(data), int64(len(data)), testPage)
+	if err != nil {
+		return
+	}
+	for _, name := range testBuckets {
+		b, err := f.Bucket([]byte(name))
+		if err != nil {
+			continue
+		}
+		if err := b.Each(nil, func(*Damage) {}, func(_, _ []byte) error { return nil }); err != nil {
+			t.Fatalf("a walk that goes on gave %v", err)
+		}
+	}
+}
+
+func TestMetaPages(t *testing.T) {
+	data, _ := makeFile(t, rand.New(rand.NewPCG(5, 6)))
+	for i := range 2 {
+		bad := bytes.Clone(data)
+		clear(bad[i*testPage:][:testPage])
+		metas, err := Metas(bytes.NewReader(bad), testPage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d *Damage
+		if !errors.As(metas[i].Err, &d) || d.Page != uint64(i) || metas[1-i].Err != nil {
+			t.Errorf("with meta page %d zeroed: %v, %v", i, metas[0].Err, metas[1].Err)
+		}
+		if m, err := Newest(metas); err != nil || m != metas[1-i] {
+			t.Errorf("the newest is %+v, %v", m, err)
+		}
+	}
+	if _, err := Open(bytes.NewReader(data), int64(len(data)/2), testPage); err == nil {
+		t.Error("half a file was opened")
+	}
+	if _, err := Open(bytes.NewReader(nil), 0, testPage); err == nil {
+		t.Error("an empty file was opened")
+	}
+}

@@ -1,0 +1,29 @@
+// Package boltfile reads a file of bbolt without trusting a byte of it. bbolt itself maps
+// the file and follows what it finds, so damage makes it fault, panic, or find nothing
+// where there is something. Here pages are read into memory, and everything that a page
+// says is held against what must be true of it:
+//
+//   - a page bears its own number, and has the kind that its place demands;
+//   - keys and values lie one behind the other without a gap, as bbolt writes them, and end
+//     on the last page of those that the page claims;
+//   - keys ascend, the first of a page is the one its parent has for it, and the last comes
+//     before the parent's next one. So a page that says fewer entries than it has, or a
+//     parent that leads astray, is found, and an entry is missing from a walk only if the
+//     walk says so;
+//   - no tree is deeper than maxDepth, so pages that point in circles end.
+//
+// What the bytes of keys and values say is not bbolt's and not checked here: whoever wrote
+// them adds a checksum.
+//
+// The format, in the byte order of the machine (little-endian on all that Keyp runs on):
+//
+//	page     id 8, kind 2, count 2, overflow 4, then elements, then keys and values
+//	branch   element: where its key is 4, length of the key 4, page 8
+//	leaf     element: flags 4, where its key is 4, lengths of key 4 and value 4
+//	meta     magic 4, version 4, page size 4, flags 4, root 8, sequence 8, freelist 8,
+//	         pages 8, transaction 8, FNV-1a of all that 8
+//	bucket   value of an element of the root tree with flag 1: root 8, sequence 8, and if
+//	         root is 0 a leaf page, unnumbered
+//
+// Nothing here writes.
+package boltfile

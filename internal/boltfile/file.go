@@ -1,0 +1,247 @@
+package boltfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+)
+
+const (
+	headerSize  = 16
+	elementSize = 16 // of branch and leaf
+	bucketSize  = 16
+
+	kindBranch   = 0x01
+	kindLeaf     = 0x02
+	kindMeta     = 0x04
+	kindFreelist = 0x10
+
+	metaMagic   = 0xED0CDAED
+	metaVersion = 2
+	metaSize    = 64
+	noFreelist  = ^uint64(0)
+
+	// maxDepth is more than a file of any size has.
+	maxDepth = 24
+)
+
+var le = binary.LittleEndian
+
+// Damage is a page that is not as it must be. It is an error.
+type Damage struct {
+	Page   uint64
+	Offset int64 // in the file, of the page
+	Reason string
+}
+
+func (d *Damage) Error() string {
+	return fmt.Sprintf("page %d (offset %d): %s", d.Page, d.Offset, d.Reason)
+}
+
+// File is a file of bbolt at one of its transactions.
+type File struct {
+	src      io.ReaderAt
+	pageSize int
+	pages    uint64 // in use or free: all that have a number
+	root     uint64 // of the tree of buckets
+	freelist uint64
+}
+
+// Meta is one of the two meta pages.
+type Meta struct {
+	Tx, Root, Freelist, Pages uint64
+	Err                       error // why it is not valid; nothing else is said then
+}
+
+// Metas reads both meta pages. The error is the file's.
+func Metas(src io.ReaderAt, pageSize int) (m [2]Meta, err error) {
+	b := make([]byte, headerSize+metaSize)
+	for i := range m {
+		if _, err := src.ReadAt(b, int64(i*pageSize)); err != nil && !errors.Is(err, io.EOF) {
+			return m, err
+		} else if err != nil {
+			m[i].Err = &Damage{uint64(i), int64(i * pageSize), "the file ends before it"}
+			continue
+		}
+		m[i] = parseMeta(b[headerSize:], i, pageSize)
+	}
+	return m, nil
+}
+
+func parseMeta(b []byte, i, pageSize int) Meta {
+	h := fnv.New64a()
+	_, _ = h.Write(b[:56])
+	bad := ""
+	switch {
+	case le.Uint32(b) != metaMagic || le.Uint32(b[4:]) != metaVersion:
+		bad = "it is no meta page"
+	case le.Uint64(b[56:]) != h.Sum64():
+		bad = "the meta page fails its checksum"
+	case le.Uint32(b[8:]) != uint32(pageSize):
+		bad = fmt.Sprintf("the meta page says that pages have %d bytes", le.Uint32(b[8:]))
+	}
+	if bad != "" {
+		return Meta{Err: &Damage{uint64(i), int64(i * pageSize), bad}}
+	}
+	return Meta{Root: le.Uint64(b[16:]), Freelist: le.Uint64(b[32:]), Pages: le.Uint64(b[40:]), Tx: le.Uint64(b[48:])}
+}
+
+// Newest is the meta page that bbolt goes by; an error if neither is valid.
+func Newest(m [2]Meta) (Meta, error) {
+	switch {
+	case m[0].Err != nil && m[1].Err != nil:
+		return Meta{}, errors.Join(m[0].Err, m[1].Err)
+	case m[0].Err != nil || m[1].Err == nil && m[1].Tx > m[0].Tx:
+		return m[1], nil
+	}
+	return m[0], nil
+}
+
+// Open reads the file of size bytes at its newest transaction, while nobody writes it.
+func Open(src io.ReaderAt, size int64, pageSize int) (*File, error) {
+	metas, err := Metas(src, pageSize)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Newest(metas)
+	if err != nil {
+		return nil, err
+	}
+	f := At(src, pageSize, m.Root, m.Pages)
+	f.freelist = m.Freelist
+	// The comparison is by division since a product could overflow.
+	if m.Pages < 2 || m.Pages > uint64(size)/uint64(pageSize) {
+		return nil, fmt.Errorf("the file has %d bytes, its meta page counts %d pages of %d", size, m.Pages, pageSize)
+	}
+	return f, nil
+}
+
+// At reads a file at a transaction that the caller keeps open: root is the page of the
+// tree of buckets, pages how many have a number.
+func At(src io.ReaderAt, pageSize int, root, pages uint64) *File {
+	return &File{src: src, pageSize: pageSize, root: root, pages: pages, freelist: noFreelist}
+}
+
+// Pages is how many pages have a number.
+func (f *File) Pages() uint64 { return f.pages }
+
+// Offset is where a page begins.
+func (f *File) Offset(page uint64) int64 { return int64(page) * int64(f.pageSize) }
+
+func (f *File) damage(page uint64, format string, args ...any) *Damage {
+	return &Damage{page, f.Offset(page), fmt.Sprintf(format, args...)}
+}
+
+// header is what a page says of itself.
+type header struct {
+	kind     uint16
+	count    int
+	overflow uint64
+}
+
+// read reads a page with those that follow it into buf, and gives what it says of itself.
+func (f *File) read(id uint64, buf []byte) (h header, page []byte, err error) {
+	if id < 2 || id >= f.pages {
+		return h, buf, f.damage(id, "there is no such page among %d", f.pages)
+	}
+	page = slices.Grow(buf[:0], f.pageSize)[:f.pageSize]
+	if err := f.fill(id, page, 0); err != nil {
+		return h, page, err
+	}
+	h = header{le.Uint16(page[8:]), int(le.Uint16(page[10:])), uint64(le.Uint32(page[12:]))}
+	if n := le.Uint64(page); n != id {
+		return h, page, f.damage(id, "it says that it is page %d", n)
+	}
+	if h.overflow >= f.pages-id {
+		return h, page, f.damage(id, "it claims %d further pages, beyond the end", h.overflow)
+	}
+	if h.overflow > 0 {
+		page = slices.Grow(page, int(h.overflow)*f.pageSize)[:(int(h.overflow)+1)*f.pageSize]
+		err = f.fill(id, page, f.pageSize)
+	}
+	return h, page, err
+}
+
+// fill reads a page's bytes from one on.
+func (f *File) fill(id uint64, page []byte, from int) error {
+	if _, err := f.src.ReadAt(page[from:], f.Offset(id)+int64(from)); err != nil {
+		return f.damage(id, "it cannot be read: %v", err)
+	}
+	return nil
+}
+
+// element is one of a page: of a branch, child is set; of a leaf, value.
+type element struct {
+	key, value []byte
+	child      uint64
+	bucket     bool
+}
+
+// parse reads the elements of a page into dst; numbered is false for the page of a bucket
+// that stands in the tree of buckets. With damage come the elements that are sound.
+func (f *File) parse(id uint64, h header, page []byte, numbered bool, dst []element) ([]element, error) {
+	if h.kind != kindBranch && h.kind != kindLeaf {
+		return dst, f.damage(id, "it is of kind %#x, neither branch nor leaf", h.kind)
+	}
+	data := headerSize + h.count*elementSize
+	if data > len(page) {
+		return dst, f.damage(id, "it counts %d elements, for which it has no room", h.count)
+	}
+	var first *Damage
+	bad := func(format string, args ...any) {
+		if first == nil {
+			first = f.damage(id, format, args...)
+		}
+	}
+	for i := range h.count {
+		at := headerSize + i*elementSize
+		e, pos, size, ok := parseElement(h.kind, page, at)
+		if !ok {
+			bad("its element %d leads out of it", i)
+			continue
+		}
+		if pos != data {
+			bad("its element %d begins at %d instead of %d", i, pos, data)
+		}
+		data = pos + size
+		if n := len(dst); n > 0 && string(dst[n-1].key) >= string(e.key) {
+			bad("its element %d is not after the one before it", i)
+		}
+		dst = append(dst, e)
+	}
+	if want := uint64((data+f.pageSize-1)/f.pageSize) - 1; numbered && h.overflow != want {
+		bad("it claims %d further pages and needs %d", h.overflow, want)
+	}
+	if first != nil {
+		return dst, first
+	}
+	return dst, nil
+}
+
+// parseElement reads the element at an offset of a page; pos is where its key is, size how
+// long key and value are.
+func parseElement(kind uint16, page []byte, at int) (e element, pos, size int, ok bool) {
+	var ksize, vsize uint32
+	if kind == kindBranch {
+		pos, ksize, e.child = at+int(le.Uint32(page[at:])), le.Uint32(page[at+4:]), le.Uint64(page[at+8:])
+	} else {
+		pos = at + int(le.Uint32(page[at+4:]))
+		ksize, vsize = le.Uint32(page[at+8:]), le.Uint32(page[at+12:])
+		flags := le.Uint32(page[at:])
+		e.bucket = flags == 1
+		ok = flags > 1
+	}
+	if ok || ksize == 0 || uint64(pos)+uint64(ksize)+uint64(vsize) > uint64(len(page)) {
+		return e, 0, 0, false
+	}
+	value := pos + int(ksize)
+	e.key = page[pos:value:value]
+	size = int(ksize) + int(vsize)
+	if kind == kindLeaf {
+		e.value = page[value : pos+size : pos+size]
+	}
+	return e, pos, size, true
+}

@@ -1,0 +1,191 @@
+package boltfile
+
+import (
+	"bytes"
+	"errors"
+	"sort"
+)
+
+// ErrNoBucket says that the file has no bucket of a name.
+var ErrNoBucket = errors.New("no such bucket")
+
+// Tree is a bucket, or the tree of buckets.
+type Tree struct {
+	f      *File
+	root   uint64
+	inline []byte // the bucket's page, where root is 0
+}
+
+// Buckets is the tree of all buckets, whose values Bucket reads.
+func (f *File) Buckets() Tree { return Tree{f: f, root: f.root} }
+
+// Bucket gives a bucket by name; ErrNoBucket, or damage of the tree of buckets.
+func (f *File) Bucket(name []byte) (t Tree, err error) {
+	err = ErrNoBucket
+	walk := f.Buckets().each(name, true, nil, func(e *element) error {
+		if bytes.Equal(e.key, name) {
+			t, err = f.bucket(e)
+		}
+		return errEnough
+	})
+	if walk != nil && walk != errEnough {
+		return t, walk
+	}
+	return t, err
+}
+
+func (f *File) bucket(e *element) (Tree, error) {
+	if !e.bucket || len(e.value) < bucketSize {
+		return Tree{}, f.damage(f.root, "its entry %q is no bucket", e.key)
+	}
+	t := Tree{f: f, root: le.Uint64(e.value)}
+	if t.root == 0 {
+		t.inline = bytes.Clone(e.value[bucketSize:])
+		if len(t.inline) < headerSize {
+			return Tree{}, f.damage(f.root, "its bucket %q has no page", e.key)
+		}
+	}
+	return t, nil
+}
+
+// errEnough ends a walk.
+var errEnough = errors.New("enough")
+
+// Each calls fn for the entries from a key on, nil being the first, in order, until it
+// gives an error, which Each then gives. The first *Damage ends the walk too, if bad is
+// nil; else bad is told of it, and the walk goes on with what is left: then it may visit
+// entries that are out of place. What fn gets is valid during the call.
+func (t Tree) Each(from []byte, bad func(*Damage), fn func(key, value []byte) error) error {
+	return t.each(from, false, bad, func(e *element) error { return fn(e.key, e.value) })
+}
+
+func (t Tree) each(from []byte, buckets bool, bad func(*Damage), fn func(*element) error) error {
+	w := walk{f: t.f, from: from, buckets: buckets, bad: bad, fn: fn}
+	if t.root != 0 {
+		return w.page(t.root, bound{}, 0)
+	}
+	h := header{le.Uint16(t.inline[8:]), int(le.Uint16(t.inline[10:])), 0}
+	if h.kind != kindLeaf {
+		return w.tell(t.f.damage(t.f.root, "a bucket in it has a page of kind %#x", h.kind))
+	}
+	elements, err := t.f.parse(t.f.root, h, t.inline, false, nil)
+	if err := w.tell(err); err != nil {
+		return err
+	}
+	return w.leaf(t.f.root, elements)
+}
+
+// walk is one under way.
+type walk struct {
+	f       *File
+	from    []byte
+	buckets bool // whether entries are to be buckets
+	bad     func(*Damage)
+	fn      func(*element) error
+	levels  [maxDepth]level
+	seen    map[uint64]bool // pages, while damage does not end the walk
+}
+
+// level is the page of a depth, whose memory serves for all that come there.
+type level struct {
+	page     []byte
+	elements []element
+}
+
+// bound is what the parent says of a page: its first key, and the one that comes after its
+// last; nil where it says nothing.
+type bound struct{ first, end []byte }
+
+// tell passes damage on; what it gives ends the walk.
+func (w *walk) tell(err error) error {
+	var d *Damage
+	if w.bad != nil && errors.As(err, &d) {
+		w.bad(d)
+		return nil
+	}
+	return err
+}
+
+// page walks the tree below a page.
+func (w *walk) page(id uint64, b bound, depth int) error {
+	if depth == maxDepth {
+		return w.tell(w.f.damage(id, "the tree is deeper than %d pages", maxDepth))
+	}
+	if w.bad != nil {
+		if w.seen[id] {
+			return w.tell(w.f.damage(id, "it stands in the tree a second time"))
+		}
+		if w.seen == nil {
+			w.seen = map[uint64]bool{}
+		}
+		w.seen[id] = true
+	}
+	l := &w.levels[depth]
+	h, page, err := w.f.read(id, l.page)
+	l.page = page
+	if err != nil {
+		return w.tell(err)
+	}
+	l.elements, err = w.f.parse(id, h, page, true, l.elements[:0])
+	if err == nil {
+		err = w.f.within(id, h, l.elements, b, depth)
+	}
+	if err := w.tell(err); err != nil {
+		return err
+	}
+	if h.kind == kindLeaf {
+		return w.leaf(id, l.elements)
+	}
+	return w.branch(l.elements, b, depth)
+}
+
+// within holds a page's keys against its parent.
+func (f *File) within(id uint64, h header, elements []element, b bound, depth int) error {
+	switch n := len(elements); {
+	case n == 0 && (depth > 0 || h.kind == kindBranch):
+		return f.damage(id, "it is empty")
+	case n == 0:
+	case b.first != nil && !bytes.Equal(elements[0].key, b.first):
+		return f.damage(id, "it begins with another key than its parent says")
+	case b.end != nil && bytes.Compare(elements[n-1].key, b.end) >= 0:
+		return f.damage(id, "it has keys of the page after it")
+	}
+	return nil
+}
+
+// branch walks the children that can have what is wanted.
+func (w *walk) branch(elements []element, b bound, depth int) error {
+	start := 0
+	if w.bad == nil { // else keys may lead astray
+		start = max(0, sort.Search(len(elements), func(i int) bool { return bytes.Compare(elements[i].key, w.from) > 0 })-1)
+	}
+	for i := start; i < len(elements); i++ {
+		child := bound{elements[i].key, b.end}
+		if i+1 < len(elements) {
+			child.end = elements[i+1].key
+		}
+		if err := w.page(elements[i].child, child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) leaf(id uint64, elements []element) error {
+	for i := range elements {
+		e := &elements[i]
+		if bytes.Compare(e.key, w.from) < 0 {
+			continue
+		}
+		if e.bucket != w.buckets {
+			if err := w.tell(w.f.damage(id, "its element %d is %s", i, map[bool]string{true: "a bucket", false: "no bucket"}[e.bucket])); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.fn(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"unsafe"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/internal/boltfile"
+)
+
+// One damaged bit of the data file must never make a key silently missing, nor bring an old
+// one back, and bbolt verifies nothing. So:
+//
+//   - Before bbolt maps the file, its meta pages and its list of free pages are read
+//     (proveFile): bbolt would give live pages away by a damaged one.
+//   - While the log is replayed, the branch pages are read (boltfile.Prove): no page is
+//     reached that is free or stands elsewhere, so a look-up never ends in an old copy of a
+//     page. That is about a hundredth of the file. Damage ends the start.
+//   - The buckets meta, slots, garbage are read whole at the start, every entry has a
+//     checksum, and damage ends the start: they say what there is to be.
+//   - What a look-up finds is proven by its checksum. That it finds nothing proves nothing,
+//     until the slot is verified: all its pages are sound, all its records verify, and they
+//     are as many, with the digest, as the slot's entry says. That is done once for a slot,
+//     before its first miss is believed and before its first record is written: what is put
+//     into a damaged page may stand where the next look-up finds an older record.
+//   - Whoever reads a range (elements of a value, a stretch of keys, ttl) reads the pages
+//     with the same mistrust (each).
+//   - The end of a checkpoint is committed twice before the log lets its segments go, so
+//     that both meta pages lead to it.
+
+// proveFile looks at the data file before bbolt does. One damaged meta page is no error: the
+// other one is as good (see twice).
+func (s *Store) proveFile(path string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	metas, err := boltfile.Metas(file, pageSize)
+	if err != nil {
+		return err
+	}
+	for _, m := range metas {
+		if m.Err != nil {
+			s.options.Logger.Warn("a meta page of the data file is damaged, the other one is used", "file", path, "error", m.Err)
+		}
+	}
+	f, err := boltfile.Open(file, info.Size(), pageSize)
+	if err == nil {
+		_, err = f.FreeList()
+	}
+	return s.damaged(path, err)
+}
+
+// damaged makes an error of reading the data file one that says so.
+func (s *Store) damaged(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w; `keyp check` tells more, `keyp repair` saves what is left", ErrCorrupt, path, err)
+}
+
+// proveTree proves the shape of all trees of the data file while nobody writes it.
+func (s *Store) proveTree() error {
+	return s.view(func(tx *bolt.Tx) error {
+		f, err := boltfile.Open(mapped(tx), tx.Size(), pageSize)
+		if err == nil {
+			_, err = f.Prove()
+		}
+		return s.damaged(s.db.Path(), err)
+	})
+}
+
+// memory is the data file as bbolt has it mapped, for the time of a transaction. A read may
+// fault, as any of a transaction, so it is for guarded ones.
+type memory []byte
+
+func mapped(tx *bolt.Tx) memory {
+	info := tx.DB().Info()
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&info.Data)), tx.Size())
+}
+
+func (m memory) ReadAt(b []byte, at int64) (int, error) {
+	if at < 0 || at > int64(len(m)) {
+		return 0, io.EOF
+	}
+	if n := copy(b, m[at:]); n < len(b) {
+		return n, io.EOF
+	}
+	return len(b), nil
+}
+
+// each calls fn for the entries of a bucket from a key on, as they were before the
+// transaction changed any. It trusts no page: the first that is damaged is ErrCorrupt, so
+// that no entry is passed over. With bad it tells that of each and goes on.
+func each(tx *bolt.Tx, bucket, from []byte, bad func(error), fn func(k, v []byte) error) error {
+	f := boltfile.At(mapped(tx), pageSize, uint64(tx.Cursor().Bucket().Root()), uint64(tx.Size()/pageSize))
+	tree, err := f.Bucket(bucket)
+	if err == nil {
+		var lenient func(*boltfile.Damage)
+		if bad != nil {
+			lenient = func(d *boltfile.Damage) { bad(fmt.Errorf("%w: bucket %s: %w", ErrCorrupt, bucket, d)) }
+		}
+		err = tree.Each(from, lenient, fn)
+	}
+	var d *boltfile.Damage
+	if errors.As(err, &d) || errors.Is(err, boltfile.ErrNoBucket) {
+		err = fmt.Errorf("%w: bucket %s: %w", ErrCorrupt, bucket, err)
+	}
+	return err
+}
+
+// eachIn is each for the entries whose keys have a prefix.
+func eachIn(tx *bolt.Tx, bucket, prefix []byte, fn func(k, v []byte) error) error {
+	err := each(tx, bucket, prefix, nil, func(k, v []byte) error {
+		if !hasPrefix(k, prefix) {
+			return errEnough
+		}
+		return fn(k, v)
+	})
+	if err == errEnough {
+		return nil
+	}
+	return err
+}
+
+// find looks a record up. That there is none is believed if sure, else once the slot is
+// verified: then an error says that it is damaged.
+func find(tx *bolt.Tx, at []byte, sure bool) (record []byte, err error) {
+	if record = tx.Bucket(bucketValues).Get(at); record == nil && !sure {
+		err = verifySlot(tx, at[:6])
+	}
+	return record, err
+}
+
+// verifySlot proves that the records of a slot are what the slot's entry says.
+func verifySlot(tx *bolt.Tx, slot []byte) error {
+	var got diskSlot
+	err := eachIn(tx, bucketValues, slot, func(at, record []byte) error {
+		if _, err := parseImage(at, record); err != nil {
+			return fmt.Errorf("%w: record %q", err, at)
+		}
+		got.keys++
+		got.digest ^= digestOf(record)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	want, ok := parseSlot(slot, tx.Bucket(bucketSlots).Get(slot))
+	if !ok || got != want {
+		n := parseSlotKey(slot)
+		return fmt.Errorf("%w: slot %d of keyspace %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, n.slot, n.space, got.keys, got.digest, want.keys, want.digest)
+	}
+	return nil
+}
+
+// verify verifies slots of which a batch has records, if nobody has yet.
+func (s *Store) verify(slots []*slot, space func(*slot) uint32) error {
+	var todo []*slot
+	for _, sl := range slots {
+		sh := s.shards[s.shardOf(sl.num)]
+		sh.mu.Lock()
+		if !sl.verified && sl.onDisk > 0 {
+			todo = append(todo, sl)
+		}
+		sh.mu.Unlock()
+	}
+	for _, sl := range todo {
+		err := s.view(func(tx *bolt.Tx) error {
+			err := verifySlot(tx, slotKey(nil, space(sl), sl.num))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		s.verified(sl)
+	}
+	return nil
+}
+
+func (s *Store) verified(sl *slot) {
+	sh := s.shards[s.shardOf(sl.num)]
+	sh.mu.Lock()
+	sl.verified = true
+	sh.mu.Unlock()
+}
+
+// seal appends a checksum of an entry's key and value to the value.
+func seal(key, value []byte) []byte {
+	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+	return binary.LittleEndian.AppendUint32(bytes.Clone(value), sum)
+}
+
+// unseal gives a value without its checksum; false if it fails that.
+func unseal(key, sealed []byte) (value []byte, ok bool) {
+	n := len(sealed) - 4
+	if n < 0 {
+		return nil, false
+	}
+	value = sealed[:n:n]
+	return value, crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value) == binary.LittleEndian.Uint32(sealed[n:])
+}
