@@ -106,8 +106,9 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 	}
 	must(tx.Bucket(bucketSlots).ForEach(func(at, v []byte) error {
 		n := parseSlotKey(at)
-		if f := of(n.space); f.slots[n.slot] != parseSlot(v) && !isGarbage(tx, n.space) {
-			must(fmt.Errorf("slot %d of keyspace %d: says %+v, has %+v", n.slot, n.space, parseSlot(v), f.slots[n.slot]))
+		says, ok := parseSlot(at, v)
+		if f := of(n.space); !ok || f.slots[n.slot] != says && !isGarbage(tx, n.space) {
+			must(fmt.Errorf("slot %d of keyspace %d: says %+v, has %+v", n.slot, n.space, says, f.slots[n.slot]))
 		}
 		return nil
 	}))

@@ -223,12 +223,16 @@ func (s *Store) Checkpoint() error {
 	return nil
 }
 
-// notWritten is told of an error of writing to the data file. All but a full disk end the
-// store.
+// notWritten is told of an error of writing to the data file. All but a full disk and
+// damage, of which nothing was written, end the store.
 func (s *Store) notWritten(err error) {
-	if outOfSpace(err) {
+	switch {
+	case outOfSpace(err):
 		s.lowSpace.Store(true)
 		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
+		return
+	case errors.Is(err, ErrCorrupt):
+		s.options.Logger.Error("the data file is damaged and cannot take a checkpoint; the log keeps everything", "error", err)
 		return
 	}
 	s.fail(fmt.Errorf("storage: checkpoint: %w", err))
@@ -293,18 +297,25 @@ func (s *Store) checkpointSince(m mark) error {
 	}
 	err := s.update(func(tx *bolt.Tx) error {
 		for _, item := range garbage {
-			if err := tx.Bucket(bucketGarbage).Put(item, nil); err != nil {
+			if err := putGarbage(tx, item); err != nil {
 				return err
 			}
 		}
-		return tx.Bucket(bucketMeta).Put(metaState, m.state.append(nil))
+		return putMeta(tx, metaState, m.state.append(nil))
 	})
+	if err == nil {
+		err = s.twice()
+	}
 	if err != nil {
 		return err
 	}
 	s.replayCost.Add(-m.cost)
 	return s.log.Release(m.state.first)
 }
+
+// twice commits what was committed once more: then both meta pages of the data file lead to
+// it, and it does not matter which of them is damaged.
+func (s *Store) twice() error { return s.update(func(*bolt.Tx) error { return nil }) }
 
 // mark is the moment a checkpoint rotated the log.
 type mark struct {
@@ -390,6 +401,10 @@ func (s *Store) commitBatch(b *cpBatch) error {
 		return err
 	}
 	b.sort()
+	if err := s.verifyBatch(b); err != nil {
+		s.uncopy(b)
+		return err
+	}
 	w := batchWriter{s: s, after: map[*slot]slotAfter{}}
 	if err := s.update(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
 		s.uncopy(b)
@@ -411,10 +426,12 @@ func (s *Store) update(fn func(*bolt.Tx) error) error {
 	if err := s.step(StepWrite); err != nil {
 		return err
 	}
-	err := s.db.Update(func(tx *bolt.Tx) error {
-		err := fn(tx)
-		s.checkpointer.syncing.Store(true)
-		return err
+	err := guard(func() error {
+		return s.db.Update(func(tx *bolt.Tx) error {
+			err := fn(tx)
+			s.checkpointer.syncing.Store(true)
+			return err
+		})
 	})
 	if err != nil {
 		return err
@@ -518,14 +535,14 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	slots := tx.Bucket(bucketSlots)
 	for _, sl := range b.slots {
 		if d, ok := w.after[sl]; ok {
-			if err := slots.Put(slotKey(nil, d.space, sl.num), d.append(nil)); err != nil {
+			at := slotKey(nil, d.space, sl.num)
+			if err := slots.Put(at, d.seal(at)); err != nil {
 				return err
 			}
 		}
 	}
-	g := tx.Bucket(bucketGarbage)
 	for _, id := range w.drops {
-		if err := g.Put(garbageValue(id), nil); err != nil {
+		if err := putGarbage(tx, garbageValue(id)); err != nil {
 			return err
 		}
 	}

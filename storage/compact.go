@@ -192,37 +192,53 @@ func (c *compaction) at(step compactStep) error {
 }
 
 func (c *compaction) copy(from *bolt.Tx) error {
-	return from.ForEach(func(name []byte, b *bolt.Bucket) error {
-		cur := b.Cursor()
-		k, v := cur.First()
-		for more := true; more; more = k != nil {
-			err := c.to.Update(func(tx *bolt.Tx) error {
-				dst, err := tx.CreateBucketIfNotExists(name)
-				if err != nil {
-					return err
-				}
-				dst.FillPercent = compactFill
-				for size := 0; k != nil && size < batchBytes; k, v = cur.Next() {
-					if v == nil {
-						return fmt.Errorf("%w: bucket %s has a bucket %x", ErrFormat, name, k)
-					}
-					if err := dst.Put(k, v); err != nil {
-						return err
-					}
-					size += len(k) + len(v)
-					c.entries[string(name)]++
-				}
+	for _, name := range buckets {
+		var batch []copied
+		size := 0
+		err := each(from, name, nil, nil, func(k, v []byte) error {
+			both := append(append(make([]byte, 0, len(k)+len(v)), k...), v...)
+			batch = append(batch, copied{both[:len(k):len(k)], both[len(k):]})
+			if size += len(both); size < batchBytes {
 				return nil
-			})
-			if err != nil {
-				return err
 			}
-			if err := c.at("batch"); err != nil {
+			err := c.put(name, batch)
+			batch, size = batch[:0], 0
+			return err
+		})
+		if err == nil {
+			err = c.put(name, batch) // makes the bucket if there is nothing
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// Both meta pages are to lead to all of it (see twice).
+	return c.to.Update(func(*bolt.Tx) error { return nil })
+}
+
+// copied is an entry on its way to the copy.
+type copied struct{ key, value []byte }
+
+// put adds entries of a bucket to the copy.
+func (c *compaction) put(name []byte, batch []copied) error {
+	err := c.to.Update(func(tx *bolt.Tx) error {
+		dst, err := tx.CreateBucketIfNotExists(name)
+		if err != nil {
+			return err
+		}
+		dst.FillPercent = compactFill
+		for _, e := range batch {
+			if err := dst.Put(e.key, e.value); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	c.entries[string(name)] += len(batch)
+	return c.at("batch")
 }
 
 // proveStep is after how many entries a proof rests.
@@ -305,9 +321,10 @@ func (p *proof) ttl(at, v []byte) bool {
 // before the entry does.
 func (p *proof) slot(at, v []byte) bool {
 	n := parseSlotKey(at)
-	sound := p.slots[string(at)] == parseSlot(v) || n.ok && isGarbage(p.tx, n.space)
+	says, ok := parseSlot(at, v)
+	sound := p.slots[string(at)] == says || n.ok && isGarbage(p.tx, n.space)
 	delete(p.slots, string(at))
-	return n.ok && sound
+	return n.ok && ok && sound
 }
 
 // compactLoop keeps the data file of a running store in proportion to its content.

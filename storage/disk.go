@@ -19,9 +19,9 @@ import (
 //	values    space slot hash name → record            in slot order, so a slot is one range
 //	elements  id, element → check, deadline, value      id is the value's (Object.id)
 //	ttl       due space slot hash name → check, [created]        in order of time
-//	slots     space slot → keys, digest                changed with the slot's records
-//	meta      format, seed, state
-//	garbage   what is left to delete (garbage.go)
+//	slots     space slot → keys, digest, check         changed with the slot's records
+//	meta      format, seed, state                      the last two with a check
+//	garbage   what is left to delete → check           (garbage.go)
 //	pending   number → changes of ttl that are to be made (pending.go)
 //
 // A name is a byte 0 and the key, or a byte 1 and the SHA-256 of a key too long for
@@ -58,7 +58,7 @@ var (
 )
 
 const (
-	formatVersion = 2 // 1: without pending
+	formatVersion = 3 // 1: without pending; 2: without checks in slots, meta and garbage
 	inlineBit     = 0x80
 	timedBit      = 0x40
 
@@ -301,27 +301,33 @@ var errEnough = errors.New("enough")
 func readElements(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
 	v := object.New(typ)
 	if err := eachElement(tx, id, nil, v.Put); err != nil {
-		return nil, badElement(id)
+		return nil, badElement(id, err)
 	}
 	return v, nil
 }
 
-func badElement(id uint64) error { return fmt.Errorf("%w: element of value %d", ErrCorrupt, id) }
+func badElement(id uint64, err error) error {
+	return fmt.Errorf("%w: elements of value %d: %w", ErrCorrupt, id, err)
+}
 
-// eachElement visits the elements that stand under an id, from one on, nil being the first.
+// eachElement visits the elements that stand under an id, from one on, nil being the first,
+// until fn gives an error; errEnough is none.
 func eachElement(tx *bolt.Tx, id uint64, from []byte, fn func(elem, val []byte, deadline int64) error) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
-	c := tx.Bucket(bucketElements).Cursor()
-	for k, rec := c.Seek(elementKey(nil, id, from)); hasPrefix(k, prefix); k, rec = c.Next() {
+	err := each(tx, bucketElements, elementKey(nil, id, from), nil, func(k, rec []byte) error {
+		if !hasPrefix(k, prefix) {
+			return errEnough
+		}
 		elem, deadline, val, err := parseElement(k, rec)
 		if err == nil {
 			err = fn(elem, val, deadline)
 		}
-		if err != nil {
-			return err
-		}
+		return err
+	})
+	if err == errEnough {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // appendInline encodes a small collection as the payload of its record.
@@ -427,13 +433,15 @@ type diskSlot struct {
 	digest uint64
 }
 
-func (d diskSlot) append(dst []byte) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, uint64(d.keys)), d.digest)
+// seal encodes a slot's entry, whose key is at.
+func (d diskSlot) seal(at []byte) []byte {
+	return seal(at, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(d.keys)), d.digest))
 }
 
-func parseSlot(b []byte) diskSlot {
-	if len(b) != 16 {
-		return diskSlot{}
+func parseSlot(at, sealed []byte) (d diskSlot, ok bool) {
+	b, ok := unseal(at, sealed)
+	if !ok || len(b) != 16 {
+		return diskSlot{}, false
 	}
-	return diskSlot{int64(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:])}
+	return diskSlot{int64(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:])}, true
 }

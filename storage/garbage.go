@@ -2,6 +2,7 @@ package storage
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync"
 	"time"
 
@@ -27,6 +28,21 @@ func garbageSpace(space uint32) []byte { return binary.BigEndian.AppendUint32([]
 // claim records that are gone already.
 func isGarbage(tx *bolt.Tx, space uint32) bool {
 	return hasKey(tx.Bucket(bucketGarbage), garbageSpace(space))
+}
+
+// putGarbage writes an item. It has a checksum, as what is deleted by mistake is lost.
+func putGarbage(tx *bolt.Tx, item []byte) error {
+	return tx.Bucket(bucketGarbage).Put(item, seal(item, nil))
+}
+
+// proveGarbage proves that all items are what was written.
+func proveGarbage(tx *bolt.Tx) error {
+	return each(tx, bucketGarbage, nil, nil, func(item, sum []byte) error {
+		if _, ok := unseal(item, sum); !ok {
+			return fmt.Errorf("%w: entry %x of bucket garbage", ErrCorrupt, item)
+		}
+		return nil
+	})
 }
 
 func garbageKeep(space uint32, id uint64) []byte {
@@ -159,7 +175,7 @@ func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) 
 			}
 		}
 		if id := im.stored(); id != 0 && !hasKey(g, garbageKeep(binary.BigEndian.Uint32(prefix), id)) {
-			if err := g.Put(garbageValue(id), nil); err != nil {
+			if err := putGarbage(tx, garbageValue(id)); err != nil {
 				return false, err
 			}
 		}

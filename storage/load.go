@@ -24,16 +24,17 @@ func (s *Store) loadKey(k Key) error {
 			return nil
 		}
 		sl := p.slot(k)
-		epoch := sl.epoch
+		epoch, sure := sl.epoch, sl.verified
 		sh.mu.Unlock()
 
-		got, found, err := s.readKey(p.space, k)
+		got, found, err := s.readKey(p.space, k, sure)
 		s.stats.Loads.Add(1)
 
 		sh.mu.Lock()
 		fresh := sh.parts[k.DB] == p && sl.epoch == epoch
 		if fresh && p.find(sl, k) == nil && err == nil {
 			p.learn(k, got, found)
+			sl.verified = sl.verified || !found
 		}
 		fresh = fresh && (err == nil || p.find(sl, k) == nil)
 		sh.mu.Unlock()
@@ -56,13 +57,15 @@ func (t *Txn) Bring(k Key) error {
 		return nil
 	}
 	p := s.part(k)
-	got, found, err := s.readKey(p.space, k)
+	sl := p.slot(k)
+	got, found, err := s.readKey(p.space, k, sl.verified)
 	if err != nil {
 		s.loadFailed(k, err)
 		return err
 	}
 	s.stats.Loads.Add(1)
 	p.learn(k, got, found)
+	sl.verified = sl.verified || !found
 	return nil
 }
 
@@ -78,13 +81,14 @@ func (p *part) learn(k Key, got resident, found bool) {
 // readKey reads a key from the data file, a large value in stretches. What it gives is of
 // no use if the slot's epoch has changed meanwhile, an error included: the value may have
 // come into memory by other ways, been changed there and written again, or be garbage.
-func (s *Store) readKey(space uint32, k Key) (got resident, found bool, err error) {
+// That the key is not there is believed if sure, or after the slot has been verified.
+func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found bool, err error) {
 	at := diskKey(make([]byte, 0, 64), space, k)
 	var large image
 	err = s.view(func(tx *bolt.Tx) error {
-		record := tx.Bucket(bucketValues).Get(at)
-		if record == nil {
-			return nil
+		record, err := find(tx, at, sure)
+		if record == nil || err != nil {
+			return err
 		}
 		im, err := parseImage(at, record)
 		if err != nil {
@@ -126,8 +130,8 @@ func (s *Store) readLarge(im *image) (resident, error) {
 				}
 				return v.Put(elem, val, deadline)
 			})
-			if err != nil && !more {
-				return badElement(im.id)
+			if err != nil {
+				return badElement(im.id, err)
 			}
 			return nil
 		})
@@ -238,18 +242,17 @@ type slotKeyValue struct {
 func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large []Key, sum diskSlot, err error) {
 	prefix := slotKey(nil, space, slot)
 	err = s.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketValues).Cursor()
-		for at, record := c.Seek(prefix); len(at) > prefixLen && string(at[:6]) == string(prefix); at, record = c.Next() {
+		return eachIn(tx, bucketValues, prefix, func(at, record []byte) error {
 			im, err := parseImage(at, record)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w: record %q", err, at)
 			}
 			sum.keys++
 			sum.digest ^= digestOf(record)
 			k := Key{Slot: slot, Name: bytes.Clone(im.name)}
 			if k.Hash = s.hash(k.Name); !im.inline {
 				large = append(large, k)
-				continue
+				return nil
 			}
 			got, err := im.resident(tx)
 			if err != nil {
@@ -257,8 +260,8 @@ func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large 
 			}
 			s.reportBadTime(&im)
 			keys = append(keys, slotKeyValue{k, got})
-		}
-		return nil
+			return nil
+		})
 	})
 	return keys, large, sum, err
 }
@@ -281,6 +284,6 @@ func (p *part) complete(sl *slot, db int, keys []slotKeyValue) {
 	for _, c := range idle {
 		p.drop(sl, p.find(sl, Key{Hash: p.shard.store.hash(p.name(c)), Name: p.name(c)}))
 	}
-	sl.partial = false
+	sl.partial, sl.verified = false, true
 	p.shard.store.partials.Add(-1)
 }

@@ -156,6 +156,7 @@ type cold struct {
 	req   int // whose key it is
 	p     *part
 	epoch uint32
+	sure  bool // the slot is verified
 	at    []byte
 	found bool
 	read  bool // got is what the file has, if found
@@ -174,7 +175,7 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 			sh.mu.Lock()
 			if !s.resident(k) {
 				p := sh.parts[k.DB]
-				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch, at: diskKey(nil, p.space, k)})
+				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch, sure: p.slot(k).verified, at: diskKey(nil, p.space, k)})
 			} else if s.overdue(k, s.now()) {
 				undone[i] = true
 			}
@@ -207,7 +208,7 @@ func (s *Store) readBatch(keys []cold) {
 			c := &keys[i]
 			at, record := cursor.Seek(c.at)
 			if !bytes.Equal(at, c.at) {
-				c.read = true
+				c.read = c.sure
 				continue
 			}
 			im, err := parseImage(c.at, record)

@@ -65,6 +65,7 @@ type slot struct {
 	partial    bool   // keys may be on disk that are not in the table
 	inflight   bool   // a checkpoint has copied cells and not committed yet: nothing may be evicted
 	awaiting   bool   // changes of ttl are pending: nothing may be evicted
+	verified   bool   // what the data file has was proven to be all of it (proof.go)
 	onDisk     int64  // keys in the data file, as of the last commit
 	digest     uint64 // of the slot's records in the data file
 }

@@ -109,12 +109,13 @@ func (d *dueChanges) write(tx *bolt.Tx) (size int, err error) {
 	return size, nil
 }
 
-// pendingIn is the length of what a data file has in pending.
+// pendingIn is the length of what a data file has in pending; of what is damaged it counts
+// something.
 func pendingIn(tx *bolt.Tx) (size int) {
-	c := tx.Bucket(bucketPending).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	_ = each(tx, bucketPending, nil, func(error) { size++ }, func(_, v []byte) error {
 		size += len(v)
-	}
+		return nil
+	})
 	return size
 }
 
@@ -143,13 +144,16 @@ type dueMove struct {
 // read takes all of pending.
 func (d *dueMoves) read(tx *bolt.Tx) error {
 	d.changes = make([]byte, 0, pendingIn(tx))
-	c := tx.Bucket(bucketPending).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	err := each(tx, bucketPending, nil, func(err error) { d.damaged = err }, func(k, v []byte) error {
 		if len(v) < 4 || crc32.Checksum(v[4:], castagnoli) != binary.LittleEndian.Uint32(v) || !whole(v[4:]) {
 			d.damaged = fmt.Errorf("%w: value %x of bucket pending", ErrCorrupt, k)
-			continue
+			return nil
 		}
 		d.changes = append(d.changes, v[4:]...)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	n := 0
 	for at := 0; at < len(d.changes); at += changeLen(d.changes[at:]) {

@@ -222,6 +222,12 @@ func TestPendingChanges(t *testing.T) {
 						return err
 					}
 				}
+				return nil
+			})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			err = h.s.db.Update(func(tx *bolt.Tx) error {
 				var m dueMoves
 				if err := m.read(tx); err != nil {
 					return err
@@ -371,7 +377,21 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	alter(func(tx *bolt.Tx) error {
-		return errors.Join(tx.DeleteBucket(bucketPending), tx.Bucket(bucketMeta).Put(metaFormat, []byte{1}))
+		err := errors.Join(tx.DeleteBucket(bucketPending), tx.Bucket(bucketMeta).Put(metaFormat, []byte{1}))
+		for _, name := range [][]byte{bucketMeta, bucketSlots, bucketGarbage} {
+			b := tx.Bucket(name)
+			plain := map[string][]byte{}
+			err = errors.Join(err, b.ForEach(func(k, sealed []byte) error {
+				if v, ok := unseal(k, sealed); ok {
+					plain[string(k)] = bytes.Clone(v)
+				}
+				return nil
+			}))
+			for k, v := range plain {
+				err = errors.Join(err, b.Put([]byte(k), v))
+			}
+		}
+		return err
 	})
 	h.crash(rand.New(rand.NewPCG(1, 1)), names)
 	h.verify(names)

@@ -71,7 +71,10 @@ func (s *Store) damaged(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: %w; `keyp check` tells more, `keyp repair` saves what is left", ErrCorrupt, path, err)
+	if !errors.Is(err, ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return fmt.Errorf("%w; the file is %s; `keyp check` tells more, `keyp repair` saves what is left", err, path)
 }
 
 // proveTree proves the shape of all trees of the data file while nobody writes it.
@@ -169,35 +172,26 @@ func verifySlot(tx *bolt.Tx, slot []byte) error {
 	return nil
 }
 
-// verify verifies slots of which a batch has records, if nobody has yet.
-func (s *Store) verify(slots []*slot, space func(*slot) uint32) error {
-	var todo []*slot
-	for _, sl := range slots {
-		sh := s.shards[s.shardOf(sl.num)]
-		sh.mu.Lock()
-		if !sl.verified && sl.onDisk > 0 {
-			todo = append(todo, sl)
+// verifyBatch verifies the slots that a batch is to change, if nobody has yet. A record
+// that is corrupt is no reason not to: the batch may replace it.
+func (s *Store) verifyBatch(b *cpBatch) error {
+	for run := range b.runs {
+		p, sl := run[0].p, run[0].sl
+		p.shard.mu.Lock()
+		sure := sl.verified || sl.onDisk == 0
+		p.shard.mu.Unlock()
+		if sure {
+			continue
 		}
-		sh.mu.Unlock()
-	}
-	for _, sl := range todo {
-		err := s.view(func(tx *bolt.Tx) error {
-			err := verifySlot(tx, slotKey(nil, space(sl), sl.num))
-			return err
-		})
-		if err != nil {
+		err := s.view(func(tx *bolt.Tx) error { return verifySlot(tx, slotKey(nil, p.space, sl.num)) })
+		if bad := (*boltfile.Damage)(nil); errors.As(err, &bad) {
 			return err
 		}
-		s.verified(sl)
+		p.shard.mu.Lock()
+		sl.verified = err == nil
+		p.shard.mu.Unlock()
 	}
 	return nil
-}
-
-func (s *Store) verified(sl *slot) {
-	sh := s.shards[s.shardOf(sl.num)]
-	sh.mu.Lock()
-	sl.verified = true
-	sh.mu.Unlock()
 }
 
 // seal appends a checksum of an entry's key and value to the value.

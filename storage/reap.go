@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -247,6 +249,8 @@ type window struct {
 	turn  sync.Mutex // of who reaps
 	going int64      // deadline of the key that is about to go, 0 for none
 
+	told map[string]bool // damage that was reported
+
 	refilling bool
 	evicted   []ttl.WindowEntry // while refilling: from end on
 }
@@ -256,7 +260,7 @@ type window struct {
 const windowSize = 64 << 10
 
 func (w *window) init(s *Store) {
-	w.s, w.t, w.idx, w.size = s, s.NewTxn(), ttl.NewWindow(), windowSize
+	w.s, w.t, w.idx, w.size, w.told = s, s.NewTxn(), ttl.NewWindow(), windowSize, map[string]bool{}
 	w.next.Store(0) // the first look reads the bucket
 }
 
@@ -475,20 +479,20 @@ func (w *window) refill() bool {
 func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.WindowEntry, err error) {
 	const ahead = 60_000
 	err = w.s.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketTTL).Cursor()
-		for at, v := c.Seek(ttlKey(nil, from.Deadline, []byte(from.ID))); at != nil; at, v = c.Next() {
-			e, ok := parseTTL(at, v)
-			if !ok {
-				w.s.stats.BadDeadlines.Add(1)
-				w.s.options.Logger.Error("an entry of the ttl bucket is corrupt and ignored", "entry", at[:min(len(at), 64)])
-				continue
-			}
+		err := w.entries(tx, ttlKey(nil, from.Deadline, []byte(from.ID)), func(e ttlEntry) error {
 			entry := ttl.WindowEntry{Deadline: e.due, ID: string(e.on)}
 			if len(entries) >= w.size {
 				end = entry
-				return nil
+				return errEnough
 			}
 			entries = append(entries, entry)
+			return nil
+		})
+		if err != nil {
+			if err == errEnough {
+				err = nil
+			}
+			return err
 		}
 		end.Deadline = w.s.now() + ahead
 		if n := len(entries); n > 0 {
@@ -497,6 +501,38 @@ func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.
 		return nil
 	})
 	return entries, end, err
+}
+
+// entries visits the entries of the ttl bucket from a key on, in order. What is damaged is
+// told once and passed over.
+func (w *window) entries(tx *bolt.Tx, from []byte, fn func(ttlEntry) error) error {
+	last := from
+	visit := func(at, v []byte) error {
+		if bytes.Compare(at, last) < 0 {
+			return nil // it was visited
+		}
+		e, ok := parseTTL(at, v)
+		if !ok {
+			w.tell(fmt.Errorf("%w: entry %q", ErrCorrupt, at[:min(len(at), 64)]))
+			return nil
+		}
+		last = append(append(last[:0:0], at...), 0)
+		return fn(e)
+	}
+	err := each(tx, bucketTTL, from, nil, visit)
+	if errors.Is(err, ErrCorrupt) {
+		err = each(tx, bucketTTL, from, w.tell, visit)
+	}
+	return err
+}
+
+// tell reports damage of the ttl bucket, once.
+func (w *window) tell(err error) {
+	if text := err.Error(); !w.told[text] {
+		w.told[text] = true
+		w.s.stats.BadDeadlines.Add(1)
+		w.s.options.Logger.Error("deadlines are damaged on disk and ignored; their keys expire, but may be counted until they are asked for", "error", err)
+	}
 }
 
 // leave notes the deadline of a key that leaves memory; on is its name on disk.

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -105,12 +107,12 @@ func (r *recovering) adopt(st state) error {
 	}
 	s.spaces = append(s.spaces, systemSpace)
 	s.generation.Store(st.generation)
-	return s.db.View(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSlots).ForEach(func(k, v []byte) error {
+	return s.view(func(tx *bolt.Tx) error {
+		return each(tx, bucketSlots, nil, nil, func(k, v []byte) error {
 			f := parseSlotKey(k)
-			d := parseSlot(v)
-			if !f.ok || len(v) != 16 {
-				return fmt.Errorf("%w: slot entry %x", ErrCorrupt, k)
+			d, ok := parseSlot(k, v)
+			if !f.ok || !ok {
+				return fmt.Errorf("%w: entry %x of bucket slots", ErrCorrupt, k)
 			}
 			if d.keys == 0 {
 				return nil
@@ -395,9 +397,10 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	}
 	err := r.s.view(func(tx *bolt.Tx) error {
 		r.key = diskKey(r.key[:0], p.space, k)
-		record := tx.Bucket(bucketValues).Get(r.key)
-		if record == nil {
-			return nil
+		record, err := find(tx, r.key, sl.verified)
+		if record == nil || err != nil {
+			sl.verified = err == nil
+			return err
 		}
 		im, err := parseImage(r.key, record)
 		if err != nil {
@@ -590,39 +593,69 @@ func (r *recovering) removeReaped() error {
 		return nil
 	}
 	return r.s.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketTTL).Cursor()
-		for at, v := c.First(); at != nil; at, v = c.Next() {
+		err := each(tx, bucketTTL, nil, nil, func(at, v []byte) error {
 			e, ok := parseTTL(at, v)
 			if !ok {
-				continue // the window logs it
+				return ErrCorrupt
 			}
 			if e.due > through {
-				return nil
+				return errEnough
 			}
-			if r.s.checkpointer.pending > 0 && !current(tx, e) {
-				continue
-			}
-			space, k, err := r.s.keyOnDisk(tx, e.on)
-			if err != nil {
-				return err
-			}
-			if e.element { // records name those that went, but the key may be due, too
-				im, err := parseImage(e.on, tx.Bucket(bucketValues).Get(e.on))
-				if err != nil || im.deadline == 0 {
-					continue // the window logs an error
-				}
-				e.due = im.deadline
-			}
-			p := r.s.partOf(space, r.s.shards[r.s.shardOf(k.Slot)])
-			if p == nil || e.due > r.floor[p.shard.num] {
-				continue
-			}
-			if sl := p.slot(k); p.find(sl, k) == nil {
-				p.tombstone(sl, k)
-			}
+			return r.removeEntry(tx, e)
+		})
+		if errors.Is(err, ErrCorrupt) {
+			r.s.options.Logger.Error("deadlines are damaged on disk; all keys there are looked at instead", "error", err)
+			err = r.removeRecords(tx)
+		}
+		if err == errEnough {
+			return nil
+		}
+		return err
+	})
+}
+
+// removeEntry removes the key of an entry of ttl if it is reaped.
+func (r *recovering) removeEntry(tx *bolt.Tx, e ttlEntry) error {
+	if r.s.checkpointer.pending > 0 && !current(tx, e) {
+		return nil
+	}
+	space, k, err := r.s.keyOnDisk(tx, e.on)
+	if err != nil {
+		return err
+	}
+	if e.element { // records name those that went, but the key may be due, too
+		im, err := parseImage(e.on, tx.Bucket(bucketValues).Get(e.on))
+		if err != nil || im.deadline == 0 {
+			return nil // the window logs an error
+		}
+		e.due = im.deadline
+	}
+	r.remove(space, k, e.due)
+	return nil
+}
+
+// removeRecords removes the keys that are reaped by their records, for want of a sound ttl.
+// Damaged ones are errors when somebody asks for their keys.
+func (r *recovering) removeRecords(tx *bolt.Tx) error {
+	return each(tx, bucketValues, nil, func(error) {}, func(at, record []byte) error {
+		im, err := parseImage(at, record)
+		if n := parseSlotKey(at[:min(len(at), 6)]); err == nil && n.ok && im.deadline != 0 {
+			name := bytes.Clone(im.name)
+			r.remove(n.space, Key{Slot: n.slot, Hash: r.s.hash(name), Name: name}, im.deadline)
 		}
 		return nil
 	})
+}
+
+// remove makes a key that only the data file has a tombstone if it is reaped.
+func (r *recovering) remove(space uint32, k Key, deadline int64) {
+	p := r.s.partOf(space, r.s.shards[r.s.shardOf(k.Slot)])
+	if p == nil || deadline > r.floor[p.shard.num] {
+		return
+	}
+	if sl := p.slot(k); p.find(sl, k) == nil {
+		p.tombstone(sl, k)
+	}
 }
 
 // current says whether an entry of ttl is what the key's record says: while changes of ttl

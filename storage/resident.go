@@ -101,16 +101,21 @@ func (s *Store) view(fn func(*bolt.Tx) error) error {
 	return guarded(s.db, fn)
 }
 
-// guarded runs fn in a read transaction. A fault or a panic on a damaged page is an
-// error: the file is mapped, so a bad sector shows as a fault.
-func guarded(db *bolt.DB, fn func(*bolt.Tx) error) (err error) {
+// guarded runs fn in a read transaction, guarded as guard does.
+func guarded(db *bolt.DB, fn func(*bolt.Tx) error) error {
+	return guard(func() error { return db.View(fn) })
+}
+
+// guard runs what works with bbolt. A fault or a panic on a damaged page is an error: the
+// file is mapped, so a bad sector shows as a fault. bbolt takes its transaction back then.
+func guard(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
 		}
 	}()
-	return db.View(fn)
+	return fn()
 }
 
 // keyOnDisk resolves a name of the data file.

@@ -199,27 +199,30 @@ func (v View) readStretch(space uint32, slot uint16, from uint32, count int) (ke
 	upTo = stretchEnd
 	now := v.now()
 	err = v.s.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketValues).Cursor()
-		for at, record := c.Seek(start); hasPrefix(at, start[:6]); at, record = c.Next() {
+		err := each(tx, bucketValues, start, nil, func(at, record []byte) error {
+			if !hasPrefix(at, start[:6]) || len(at) < prefixLen {
+				return errEnough
+			}
 			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashBits)
 			if len(keys) >= count && prefix != keys[len(keys)-1].prefix {
 				upTo = prefix
-				return nil
+				return errEnough
 			}
 			im, err := parseImage(at, record)
 			if err != nil {
 				return err
 			}
 			if live, err := im.live(tx, now); !live || err != nil {
-				if err != nil {
-					return err
-				}
-				continue
+				return err
 			}
 			o := &Object{key: string(im.name), val: object.New(im.typ), deadline: im.deadline, created: im.created}
 			keys = append(keys, found{prefix, Item{o: o}})
+			return nil
+		})
+		if err == errEnough {
+			return nil
 		}
-		return nil
+		return err
 	})
 	return keys, upTo, err
 }

@@ -81,16 +81,23 @@ func (s *Store) openData() (st state, err error) {
 			return st, err
 		}
 	}
+	if err := s.proveFile(path); err != nil {
+		return st, err
+	}
 	if s.db, err = s.openBolt(path); err != nil {
 		return st, err
 	}
-	err = s.db.View(func(tx *bolt.Tx) error {
-		meta := tx.Bucket(bucketMeta)
-		if meta == nil {
-			return fmt.Errorf("%w: the data file has no bucket meta", ErrCorrupt)
+	err = s.view(func(tx *bolt.Tx) error {
+		for _, name := range buckets[:len(buckets)-1] { // format 1 has not the last
+			if tx.Bucket(name) == nil {
+				return fmt.Errorf("%w: there is no bucket %s", ErrCorrupt, name)
+			}
 		}
-		return s.readMeta(meta, &st)
+		return s.readMeta(tx, &st)
 	})
+	if errors.Is(err, ErrCorrupt) {
+		err = s.damaged(path, err)
+	}
 	if err == nil {
 		err = s.upgradeData()
 	}
@@ -100,14 +107,28 @@ func (s *Store) openData() (st state, err error) {
 	return st, nil
 }
 
-// openBolt opens or makes a file of bbolt.
-func (s *Store) openBolt(path string) (*bolt.DB, error) {
-	db, err := bolt.Open(path, 0o600, &bolt.Options{
-		Timeout:         openTimeout,
-		FreelistType:    bolt.FreelistMapType,
-		InitialMmapSize: s.options.InitialMmap,
-		PageSize:        pageSize,
+var buckets = [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending}
+
+// openBolt opens or makes a file of bbolt. Damage that bbolt trips over is ErrCorrupt.
+func (s *Store) openBolt(path string) (db *bolt.DB, err error) {
+	var file *os.File
+	open := func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
+		file, err = os.OpenFile(name, flag, mode)
+		return file, err
+	}
+	err = guard(func() (err error) {
+		db, err = bolt.Open(path, 0o600, &bolt.Options{
+			Timeout:         openTimeout,
+			FreelistType:    bolt.FreelistMapType,
+			InitialMmapSize: s.options.InitialMmap,
+			PageSize:        pageSize,
+			OpenFile:        open,
+		})
+		return err
 	})
+	if errors.Is(err, ErrCorrupt) { // it panicked, with the file open and locked
+		return nil, errors.Join(s.damaged(path, err), file.Close())
+	}
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
 	}
@@ -125,35 +146,75 @@ func (s *Store) openBolt(path string) (*bolt.DB, error) {
 	return db, nil
 }
 
-func (s *Store) readMeta(meta *bolt.Bucket, st *state) (err error) {
+// readMeta reads what the meta bucket says, of any format.
+func (s *Store) readMeta(tx *bolt.Tx, st *state) (err error) {
+	meta := tx.Bucket(bucketMeta)
 	if v := meta.Get(metaFormat); len(v) != 1 || v[0] < 1 || v[0] > formatVersion {
 		return fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat, v, formatVersion)
 	}
-	seed := meta.Get(metaSeed)
+	seed, state := meta.Get(metaSeed), meta.Get(metaState)
+	if meta.Get(metaFormat)[0] >= 3 {
+		var ok, also bool
+		seed, ok = unseal(metaSeed, seed)
+		state, also = unseal(metaState, state)
+		if !ok || !also {
+			return fmt.Errorf("%w: the meta bucket", ErrCorrupt)
+		}
+	}
 	if len(seed) != 16 {
 		return fmt.Errorf("%w: the meta bucket has no seed", ErrCorrupt)
 	}
 	s.seed = [2]uint64{binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:])}
-	*st, err = parseState(meta.Get(metaState))
+	*st, err = parseState(state)
 	return err
 }
 
-// upgradeData makes a file of format 1 one of format 2, and notes what is pending.
+func putMeta(tx *bolt.Tx, key, value []byte) error {
+	return tx.Bucket(bucketMeta).Put(key, seal(key, value))
+}
+
+// upgradeData makes a file of an older format one of this, and notes what is pending.
 func (s *Store) upgradeData() error {
-	old := false
-	err := s.db.View(func(tx *bolt.Tx) error {
-		if old = tx.Bucket(bucketPending) == nil; !old {
+	format := byte(0)
+	err := s.view(func(tx *bolt.Tx) error {
+		if format = tx.Bucket(bucketMeta).Get(metaFormat)[0]; format == formatVersion {
 			s.checkpointer.pending = pendingIn(tx)
+			return proveGarbage(tx)
 		}
 		return nil
 	})
-	if err != nil || !old {
+	if err != nil || format == formatVersion {
+		return err
+	}
+	if err := s.proveTree(); err != nil {
 		return err
 	}
 	return s.update(func(tx *bolt.Tx) error {
-		_, err := tx.CreateBucket(bucketPending)
-		return errors.Join(err, tx.Bucket(bucketMeta).Put(metaFormat, []byte{formatVersion}))
+		if _, err := tx.CreateBucketIfNotExists(bucketPending); err != nil {
+			return err
+		}
+		s.checkpointer.pending = pendingIn(tx)
+		meta := tx.Bucket(bucketMeta)
+		err := errors.Join(meta.Put(metaFormat, []byte{formatVersion}),
+			putMeta(tx, metaSeed, meta.Get(metaSeed)), putMeta(tx, metaState, meta.Get(metaState)))
+		for _, name := range [][]byte{bucketSlots, bucketGarbage} {
+			err = errors.Join(err, sealAll(tx.Bucket(name)))
+		}
+		return err
 	})
+}
+
+// sealAll gives all entries of a bucket their checksums.
+func sealAll(b *bolt.Bucket) error {
+	sealed := map[string][]byte{}
+	err := b.ForEach(func(k, v []byte) error {
+		sealed[string(k)] = seal(k, v)
+		return nil
+	})
+	for k, v := range sealed {
+		err = errors.Join(err, b.Put([]byte(k), v))
+	}
+	return err
 }
 
 // makeData makes a new data file at path. It has another name until it is whole: a crash
@@ -164,7 +225,9 @@ func (s *Store) makeData(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(db.Update(s.makeBuckets), db.Close()); err != nil {
+	// Twice, so that both meta pages lead to it (see twice).
+	again := func(*bolt.Tx) error { return nil }
+	if err := errors.Join(db.Update(s.makeBuckets), db.Update(again), db.Close()); err != nil {
 		return err
 	}
 	if err := s.step(StepMade); err != nil {
@@ -181,7 +244,7 @@ func (s *Store) makeData(path string) (err error) {
 
 // makeBuckets is the first transaction of a data file.
 func (s *Store) makeBuckets(tx *bolt.Tx) error {
-	for _, name := range [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending} {
+	for _, name := range buckets {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
@@ -191,8 +254,7 @@ func (s *Store) makeBuckets(tx *bolt.Tx) error {
 		st.spaces = append(st.spaces, uint32(i+1))
 	}
 	seed := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.options.Random()), s.options.Random())
-	meta := tx.Bucket(bucketMeta)
-	return errors.Join(meta.Put(metaFormat, []byte{formatVersion}), meta.Put(metaSeed, seed), meta.Put(metaState, st.append(nil)))
+	return errors.Join(tx.Bucket(bucketMeta).Put(metaFormat, []byte{formatVersion}), putMeta(tx, metaSeed, seed), putMeta(tx, metaState, st.append(nil)))
 }
 
 func syncDir(dir string) error {

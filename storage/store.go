@@ -258,6 +258,10 @@ func (s *Store) recover() (rec Recovered, err error) {
 		return rec, err
 	}
 	data := phase()
+	// What is read meanwhile is of use only if this proves it, which it does beside.
+	proven := make(chan error, 1)
+	go func() { proven <- s.proveTree() }()
+	defer func() { err = errors.Join(<-proven, err) }()
 	r, err := newRecovering(s, st)
 	if err != nil {
 		return rec, err

@@ -32,7 +32,7 @@ var rules = map[string][]string{
 
 	"commands": {"scripting", "server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
-	"storage": {"storage/wal", "storage/object", "ttl", "internal/clock", "internal/vfs",
+	"storage": {"storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "github.com/dchest/siphash", "golang.org/x/sys/unix"},
 	"storage/wal":    {"internal/clock", "internal/vfs"},
 	"storage/object": {},
