@@ -39,15 +39,12 @@ import (
 // other one is as good (see twice).
 func (s *Store) proveFile(path string) error {
 	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
-	if err != nil || info.Size() == 0 {
+	if err != nil {
 		return err
 	}
 	metas, err := boltfile.Metas(file, pageSize)

@@ -109,6 +109,10 @@ func (s *Store) openData() (st state, err error) {
 
 var buckets = [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending}
 
+// freelistType is how bbolt keeps its list of free pages in memory. Which of them it takes is
+// left to chance; a test that needs the same each time has it otherwise.
+var freelistType = bolt.FreelistMapType
+
 // openBolt opens or makes a file of bbolt. Damage that bbolt trips over is ErrCorrupt.
 func (s *Store) openBolt(path string) (db *bolt.DB, err error) {
 	var file *os.File
@@ -119,7 +123,7 @@ func (s *Store) openBolt(path string) (db *bolt.DB, err error) {
 	err = guard(func() (err error) {
 		db, err = bolt.Open(path, 0o600, &bolt.Options{
 			Timeout:         openTimeout,
-			FreelistType:    bolt.FreelistMapType,
+			FreelistType:    freelistType,
 			InitialMmapSize: s.options.InitialMmap,
 			PageSize:        pageSize,
 			OpenFile:        open,
