@@ -2,10 +2,12 @@ package storage
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"keyp/storage/object"
 )
@@ -115,7 +117,10 @@ func guard(fn func() error) (err error) {
 			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
 		}
 	}()
-	return fn()
+	if err = fn(); errors.Is(err, bolterrors.ErrIncompatibleValue) { // an entry says that it is a bucket
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
 }
 
 // keyOnDisk resolves a name of the data file.
