@@ -499,6 +499,9 @@ type batchWriter struct {
 	found   [][]byte // of a run: the records that it replaces
 	pending int      // bytes of changes of ttl
 	drops   []uint64 // values whose elements became garbage
+	// timeless are keys whose records do not say any more when they were due, with when they
+	// are now.
+	timeless map[string]int64
 	// settled are values that moved away, and that no record of the part names now.
 	settled []movedValue
 }
@@ -518,7 +521,7 @@ type slotAfter struct {
 func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	clear(w.after)
 	b.due.reset()
-	w.drops, w.settled = nil, nil
+	w.drops, w.settled, w.timeless = nil, nil, nil
 	values := tx.Bucket(bucketValues)
 	values.FillPercent = fillPercent
 	for run := range b.runs {
@@ -527,6 +530,9 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 		}
 	}
 	if err := putElements(tx.Bucket(bucketElements), b); err != nil {
+		return err
+	}
+	if err := w.forget(tx, b); err != nil {
 		return err
 	}
 	if w.pending, err = b.due.write(tx); err != nil {
@@ -547,6 +553,28 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 		}
 	}
 	return nil
+}
+
+// forget finds what ttl has of keys whose damaged records are replaced, and has it go: an entry
+// of a time that is reaped would remove the key after a restart. It reads all of ttl.
+func (w *batchWriter) forget(tx *bolt.Tx, b *cpBatch) error {
+	if len(w.timeless) == 0 {
+		return nil
+	}
+	return each(tx, bucketTTL, nil, func(error) {}, func(at, v []byte) error {
+		e, ok := parseTTL(at, v)
+		if due, damaged := w.timeless[string(e.on)]; ok && damaged && e.due != due {
+			slot := parseSlotKey(e.on[:6])
+			b.due.add(e.on, times{deadline: e.due}, times{})
+			for sl, after := range w.after {
+				if sl.num == slot.slot && after.space == slot.space {
+					after.due = true
+					w.after[sl] = after
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // run writes entries of one slot, sorted. What stands there already is read first, along the
@@ -598,6 +626,12 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAf
 		var err error
 		if old, err = parseImage(e.at, was); err != nil {
 			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", clip(e.at[prefixLen+1:]))
+		}
+		if err != nil || old.badTime {
+			if w.timeless == nil {
+				w.timeless = map[string]int64{}
+			}
+			w.timeless[string(e.at)] = e.due()
 		}
 	}
 	if id := old.stored(); id != 0 && id != e.id {
