@@ -4,6 +4,7 @@
 #   TESTFLAGS   further flags of go test (-run, -v, -count=1 …)
 #   KILLS       kill -9 rounds of the restart tests under `make torture`
 #   TORTURE     time for the histories of internal/torture under `make torture`
+#   CORRUPT     damaged bits and pages under `make torture`
 #   CHECKS      cases of each property under `make torture`
 #   FUZZTIME    time for each fuzz target
 #   BENCHFLAGS  further flags of keyp-bench, see bin/keyp-bench --help
@@ -13,6 +14,7 @@
 TESTFLAGS  =
 KILLS      = 500
 TORTURE    = 10m
+CORRUPT    = 10000
 CHECKS     = 2000
 FUZZTIME   = 30s
 BENCHFLAGS =
@@ -73,6 +75,7 @@ redis: ## see to it that redis-server and redis-cli are there to compare with
 torture: redis ## long crash runs: the storage model, the log, kills of the real server
 	$(GO) test $(RACE) -count=1 -timeout 3h -run 'Model|Crash|Recover|Durable' $(TESTFLAGS) ./storage ./storage/wal -rapid.checks=$(CHECKS)
 	KEYP_TORTURE=$(TORTURE) $(GO) test -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/torture
+	KEYP_CORRUPT=$(CORRUPT) $(GO) test -count=1 -timeout 3h -v -run 'Corruption|DamageIsFound' $(TESTFLAGS) ./storage ./internal/boltfile
 	KEYP_KILLS=$(KILLS) KEYP_DIFF_CASES=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/e2e/...
 
 test-go-redis: ## go-redis's own tests against Keyp on port 6379, which must be free

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -163,9 +164,9 @@ func TestDamageIsFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	data, want := makeFile(t, rng)
 	refused := 0
-	cases := 1500
-	if testing.Short() {
-		cases = 300
+	cases := 200
+	if n, err := strconv.Atoi(os.Getenv("KEYP_CORRUPT")); err == nil {
+		cases = n
 	}
 	for i := range cases {
 		bad := bytes.Clone(data)
