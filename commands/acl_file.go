@@ -65,7 +65,8 @@ func (us *users) parse(rules []string) (*permissions, error) {
 const errUnchanged = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
 
 // readUsers reads an ACL file: a line for each user, which no empty lines, but nothing else,
-// may be among. Its error is what ACL LOAD replies and says all that is wrong.
+// may be among. The default user is as requirepass makes it if the file does not name it. The
+// error is what ACL LOAD replies and says all that is wrong.
 func (s *Server) readUsers(path string) (map[string]*permissions, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -94,6 +95,9 @@ func (s *Server) readUsers(path string) (map[string]*permissions, error) {
 	}
 	if wrong != "" {
 		return nil, Error("ERR " + wrong + errUnchanged)
+	}
+	if next[defaultUser] == nil {
+		next[defaultUser] = s.plainDefault()
 	}
 	return next, nil
 }

@@ -118,18 +118,13 @@ func (us *users) remove(name []byte) *user {
 	return u
 }
 
-// replace makes these all users. Those who are there already get their new permissions, the
-// default user those of a new server if it is not named. It gives the permissions that there
-// were, by name.
+// replace makes these all users; the default user is among them. Those who are there already
+// get their new permissions. It gives the permissions that there were, by name.
 func (us *users) replace(next map[string]*permissions) (before map[string]*permissions) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
 	old := us.list
-	before = map[string]*permissions{}
-	us.list = map[string]*user{defaultUser: us.byDefault}
-	if next[defaultUser] == nil {
-		next[defaultUser] = us.freePermissions()
-	}
+	before, us.list = map[string]*permissions{}, map[string]*user{}
 	for name, u := range old {
 		before[name] = u.now.Load()
 	}

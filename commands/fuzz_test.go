@@ -95,7 +95,7 @@ func (f *fuzzed) connect() {
 		f.server.Gone(c)
 	}
 	f.server.Host = f.host
-	f.server.users.replace(map[string]*permissions{}) // whatever has become of them
+	f.server.users.replace(map[string]*permissions{defaultUser: f.server.plainDefault()}) // whatever has become of them
 	f.client = &Client{
 		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", user: f.server.users.byDefault, Proto: 2 + f.N(2),
 		Created: epoch, Authenticated: true,

@@ -42,6 +42,7 @@ type harness struct {
 	fs     vfs.FS     // of the log, if not the system's
 	sync   wal.Policy // when its writes are durable
 	clock  *clock.Fake
+	cfg    *config.Config // nil: the default one
 	store  *storage.Store
 	server *Server
 	client *Client
@@ -52,9 +53,12 @@ type harness struct {
 }
 
 // newHarness opens a store of its own, which is checked and closed when the test ends.
-func newHarness(t testing.TB) *harness {
+func newHarness(t testing.TB) *harness { return configured(t, nil) }
+
+// configured is a harness with this configuration, and not the default one. It must not restart.
+func configured(t testing.TB, cfg *config.Config) *harness {
 	t.Helper()
-	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true, sync: wal.No}
+	h := &harness{t: t, dir: t.TempDir(), clock: clock.NewFake(epoch), save: true, sync: wal.No, cfg: cfg}
 	h.open()
 	t.Cleanup(func() {
 		h.t = t
@@ -65,7 +69,10 @@ func newHarness(t testing.TB) *harness {
 
 func (h *harness) open() {
 	h.t.Helper()
-	cfg := config.New()
+	cfg := h.cfg
+	if cfg == nil {
+		cfg = config.New()
+	}
 	SetValueLimits(cfg)
 	log := slog.New(slog.NewTextHandler(cmp.Or(h.log, io.Discard), nil))
 	store, _, err := storage.Open(storage.Options{

@@ -1,0 +1,461 @@
+package commands
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/internal/config"
+)
+
+// What users are for: connections, transactions, the log of refusals, files.
+
+func TestACLTransactions(t *testing.T) {
+	const changed = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: "
+	h := newHarness(t)
+	h.run(`
+		ACL SETUSER alice on +@all ~a* &a* -> +OK
+		user alice
+		MULTI -> +OK
+		SET b 1 -> -NOPERM No permissions to access a key
+		SET a 1 -> +QUEUED
+		EXEC -> -EXECABORT Transaction discarded because of previous errors.
+		MULTI -> +OK
+		SET a 1 -> +QUEUED
+		GET ab -> +QUEUED
+		PUBLISH ab m -> +QUEUED
+		PING -> +QUEUED
+		EVAL "return redis.call('set', KEYS[1], 2)" 1 a -> +QUEUED
+		EVAL "return redis.pcall('set', 'b', 2)" 0 -> +QUEUED
+		INCR a -> +QUEUED
+	`)
+	h.second("ACL", "SETUSER", "alice", "resetkeys", "~a", "resetchannels", "-ping")
+	h.run(`
+		EXEC -> [+OK, ` + changed + `no permission to touch the specified keys, ` + changed + `no permission to access one of the channels used as arguments to the command, ` + changed + `no permission to execute the command or subcommand, +OK, -ERR ACL failure in script: No permissions to access a key, 3]
+		MULTI -> +OK
+		INCR a -> +QUEUED
+	`)
+	h.second("ACL", "SETUSER", "alice", "-exec")
+	h.run(`
+		EXEC -> -EXECABORT Transaction discarded because of: NOPERM User alice has no permissions to run the 'exec' command
+		GET a -> "3"
+		user default
+	`)
+	// The log says where each was refused.
+	log := h.do("ACL", "LOG", "20")
+	for _, want := range []string{
+		`"reason", "key", "context", "toplevel", "object", "b", "username", "alice"`,
+		`"reason", "key", "context", "multi", "object", "ab", "username", "alice"`,
+		`"reason", "channel", "context", "multi", "object", "ab", "username", "alice"`,
+		`"reason", "command", "context", "multi", "object", "ping", "username", "alice"`,
+		`"reason", "key", "context", "lua", "object", "b", "username", "alice"`,
+		`"reason", "command", "context", "toplevel", "object", "exec", "username", "alice"`,
+	} {
+		if strings.Count(log, want) != 1 {
+			t.Errorf("the log has not once: %s\n%s", want, log)
+		}
+	}
+}
+
+func TestACLLog(t *testing.T) {
+	h, _, _, _ := hosted(t)
+	entry := func(count, reason, object, user, age, id, created, updated string) string {
+		return `["count", ` + count + `, "reason", "` + reason + `", "context", "toplevel", "object", "` + object + `", "username", "` + user +
+			`", "age-seconds", "` + age + `", "client-info", …, "entry-id", ` + id + `, "timestamp-created", ` + created + `, "timestamp-last-updated", ` + updated + `]`
+	}
+	log := func(args ...string) string {
+		text := h.do(append([]string{"ACL", "LOG"}, args...)...)
+		parts := strings.Split(text, `"client-info", "`)
+		for i, part := range parts[1:] {
+			info, rest, _ := strings.Cut(part, `"`)
+			if !strings.HasPrefix(info, "id=1 addr=127.0.0.1:1001 ") || strings.Contains(info, `\n`) {
+				t.Errorf("client-info %q", info)
+			}
+			parts[i+1] = "…" + rest
+		}
+		return strings.Join(parts, `"client-info", `)
+	}
+	expect := func(got string, entries ...string) {
+		t.Helper()
+		if want := "[" + strings.Join(entries, ", ") + "]"; got != want {
+			t.Errorf("log\n  %s\nwant\n  %s", got, want)
+		}
+	}
+	expect(log())
+	h.run(`
+		ACL SETUSER alice on >pw +get ~a -> +OK
+		AUTH alice wrong -> -WRONGPASS invalid username-password pair or user is disabled.
+		HELLO 3 AUTH bob x -> -WRONGPASS invalid username-password pair or user is disabled.
+		user alice
+		advance 2s
+		SET a 1 -> -NOPERM User alice has no permissions to run the 'set' command
+		set b 2 -> -NOPERM User alice has no permissions to run the 'set' command
+		GET k -> -NOPERM No permissions to access a key
+		advance 1500ms
+		auth alice wrong -> -WRONGPASS invalid username-password pair or user is disabled.
+		AUTH alice wrong -> -WRONGPASS invalid username-password pair or user is disabled.
+		user default
+	`)
+	authUpper := entry("2", "auth", "AUTH", "alice", "0", "0", "1700000000000", "1700000003500")
+	authLower := entry("1", "auth", "auth", "alice", "0", "4", "1700000003500", "1700000003500")
+	key := entry("1", "key", "k", "alice", "1.5", "3", "1700000002000", "1700000002000")
+	command := entry("2", "command", "set", "alice", "1.5", "2", "1700000002000", "1700000002000")
+	hello := entry("1", "auth", "HELLO", "bob", "3.5", "1", "1700000000000", "1700000000000")
+	expect(log(), authUpper, authLower, key, command, hello)
+	expect(log("2"), authUpper, authLower)
+	expect(log("-1"))
+	h.run(`
+		ACL LOG foo -> -ERR value is not an integer or out of range
+		ACL LOG 1 2 -> -ERR wrong number of arguments for 'acl|log' command
+		config acllog-max-len 3
+		advance 61s
+		user alice
+		GET k -> -NOPERM No permissions to access a key
+		user default
+	`)
+	again := entry("1", "key", "k", "alice", "0", "5", "1700000064500", "1700000064500")
+	late := func(e string) string { return strings.Replace(e, `"age-seconds", "0"`, `"age-seconds", "61"`, 1) }
+	expect(log(), again, late(authUpper), late(authLower))
+	h.run(`
+		config acllog-max-len 0
+		AUTH x y -> -WRONGPASS invalid username-password pair or user is disabled.
+		ACL LOG -> []
+		config acllog-max-len 10
+		AUTH x y -> -WRONGPASS invalid username-password pair or user is disabled.
+		ACL LOG RESET -> +OK
+		ACL LOG -> []
+	`)
+	info := h.do("INFO", "stats")
+	for _, want := range []string{"acl_access_denied_auth:6", "acl_access_denied_cmd:2", "acl_access_denied_key:2", "acl_access_denied_channel:0"} {
+		if !strings.Contains(info, want+`\r\n`) {
+			t.Errorf("INFO lacks %s: %s", want, info)
+		}
+	}
+	// A name that a client makes up does not fill the memory.
+	long := strings.Repeat("x", 100_000)
+	h.do("AUTH", long, "y")
+	if text := h.do("ACL", "LOG"); len(text) > 5000 || !strings.Contains(text, "xxx... (98976 more bytes)") {
+		t.Errorf("the log has %d bytes: %.3000s", len(text), text)
+	}
+}
+
+func TestACLLogin(t *testing.T) {
+	const wrong = "-WRONGPASS invalid username-password pair or user is disabled."
+	h := newHarness(t)
+	h.run(`
+		ACL SETUSER alice on >one >two ~* &* +@all -> +OK
+		ACL SETUSER bob on nopass +@all -> +OK
+		AUTH alice one -> +OK
+		ACL WHOAMI -> "alice"
+		AUTH alice two -> +OK
+		AUTH alice three -> ` + wrong + `
+		AUTH alice "" -> ` + wrong + `
+		AUTH nobody one -> ` + wrong + `
+		ACL WHOAMI -> "alice"
+		AUTH bob whatever -> +OK
+		ACL WHOAMI -> "bob"
+		ACL SETUSER bob off -> +OK
+		ACL WHOAMI -> "bob"
+		AUTH bob whatever -> ` + wrong + `
+		HELLO 2 AUTH alice one SETNAME n -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
+		ACL SETUSER alice <one -> +OK
+		AUTH alice one -> ` + wrong + `
+		RESET -> +RESET
+		ACL WHOAMI -> "default"
+		ACL SETUSER default off -> +OK
+		PING -> +PONG
+		RESET -> +RESET
+		PING -> -NOAUTH Authentication required.
+		AUTH default x -> ` + wrong + `
+		AUTH alice two -> +OK
+		ACL SETUSER default on >pw -> +OK
+		RESET -> +RESET
+		PING -> -NOAUTH Authentication required.
+		AUTH pw -> +OK
+		ACL SETUSER default resetpass -> +OK
+		RESET -> +RESET
+		AUTH pw -> ` + wrong + `
+		AUTH alice two -> +OK
+		CONFIG SET requirepass new -> +OK
+		AUTH new -> +OK
+		CONFIG GET requirepass -> ["requirepass", "new"]
+	`)
+}
+
+// Those who are no more, and those who listen to what they may not listen to any more, are
+// thrown out. Nobody else is.
+func TestACLConnections(t *testing.T) {
+	h, _, own, other := hosted(t)
+	listener := h.server.Clients[2]
+	listen := func(topic Topic, name string) func() {
+		return func() { h.server.PubSub.subscribe(listener, topic, []byte(name)) }
+	}
+	nothing := func() {}
+	for _, tt := range []struct {
+		name, rules, command string
+		before               func()
+		killed               bool
+	}{
+		{"deletion", "on", "ACL DELUSER alice", nothing, true},
+		{"deletion of another", "on", "ACL DELUSER bob", nothing, false},
+		{"new rules", "on", "ACL SETUSER alice off resetpass -@all resetkeys", nothing, false},
+		{"channel kept", "on &a &b", "ACL SETUSER alice resetchannels &a", listen(Channel, "a"), false},
+		{"channel lost", "on &a &b", "ACL SETUSER alice resetchannels &a", listen(Channel, "b"), true},
+		{"channel of another pattern", "on &a*", "ACL SETUSER alice resetchannels &*b", listen(Channel, "ab"), false},
+		{"all channels lost", "on &*", "ACL SETUSER alice resetchannels &a", listen(Channel, "b"), true},
+		{"all channels to those", "on &*", "ACL SETUSER alice resetchannels &a", listen(Channel, "a"), false},
+		{"pattern kept", "on &a* &b", "ACL SETUSER alice resetchannels &a*", listen(Pattern, "a*"), false},
+		{"pattern within a larger one", "on &a* &aa*", "ACL SETUSER alice resetchannels &a*", listen(Pattern, "aa*"), true},
+		{"shard channel lost", "on &a", "ACL SETUSER alice resetchannels", listen(ShardChannel, "a"), true},
+		{"a selector has it", "on &a", "ACL SETUSER alice resetchannels (&a)", listen(Channel, "a"), false},
+		{"more channels", "on &a", "ACL SETUSER alice &b", listen(Channel, "c"), false}, // subscribed as another user
+		{"a refused rule", "on &a", "ACL SETUSER alice resetchannels foo", listen(Channel, "a"), false},
+		{"by user", "on", "CLIENT KILL USER alice", nothing, true},
+		{"by another user", "on", "CLIENT KILL USER default", nothing, false},
+	} {
+		h.describe(strings.Fields(tt.rules)...)
+		h.do("ACL", "SETUSER", "bob")
+		listener.user, listener.Authenticated, other.killed = h.server.users.find([]byte("alice")), true, false
+		tt.before()
+		h.runOne(tt.command)
+		if other.killed != tt.killed {
+			t.Errorf("%s: the connection is closed: %v", tt.name, other.killed)
+		}
+		if tt.name == "deletion" && (listener.user != h.server.users.byDefault || listener.Authenticated) {
+			t.Error("the connection of a user who is no more may go on until it is closed")
+		}
+		h.server.PubSub.gone(listener)
+	}
+	if got := h.do("CLIENT", "KILL", "USER", "nobody"); got != "-ERR No such user 'nobody'" {
+		t.Error(got)
+	}
+	// One's own connection is closed after the reply.
+	h.do("ACL", "SETUSER", "carol", "on", "+@all")
+	h.run("user carol")
+	if got := h.do("ACL", "DELUSER", "carol"); got != "1" || !h.client.Closing || !own.killed {
+		t.Errorf("reply %s, closing %v", got, h.client.Closing)
+	}
+}
+
+// Nothing that is shown to others has a password in it.
+func TestACLSecrets(t *testing.T) {
+	h, _, _, other := hosted(t)
+	h.server.Slowlog.configure(0, 1000)
+	h.server.Clients[2].Monitor = true
+	h.server.monitors = append(h.server.monitors, h.server.Clients[2])
+	h.server.monitored.Store(true)
+	var replies strings.Builder
+	run := func(command string) {
+		replies.WriteString(h.runOne(command) + "\n")
+		h.server.Observe(&h.ctx, 0, time.Second)
+		h.ctx.RunEmitted()
+	}
+	for _, command := range []string{
+		"AUTH SECRET", "AUTH default SECRET", "AUTH default SECRET SECRET", "HELLO 3 AUTH default SECRET", "HELLO 2 SETNAME x AUTH default SECRET",
+		"HELLO 2 AUTH nobody SECRET FOO",
+		"ACL SETUSER alice on >SECRET", "ACL SETUSER alice <SECRETS", "ACL SETUSER alice #SECRET", "ACL SETUSER alice !SECRET",
+		"ACL SETUSER alice ( >SECRET", "ACL SETUSER alice (+get <SECRET)",
+		"CONFIG SET requirepass SECRET", "CONFIG SET masterauth SECRET masteruser SECRET", "CONFIG SET maxclients x requirepass SECRET",
+		"MULTI", "AUTH SECRET", "CONFIG SET requirepass SECRET", "EXEC", "AUTH default SECRET",
+		"ACL LIST", "ACL GETUSER alice", "ACL LOG", "INFO everything", "CLIENT LIST", "SLOWLOG GET -1",
+	} {
+		run(command)
+	}
+	if strings.Contains(replies.String(), "SECRET") {
+		t.Errorf("a reply has the password:\n%s", replies.String())
+	}
+	if shown := strings.Join(other.pushed, ""); strings.Contains(shown, "SECRET") || !strings.Contains(shown, `"AUTH" "(redacted)"`) ||
+		!strings.Contains(shown, `"HELLO" "3" "AUTH" "(redacted)" "(redacted)"`) {
+		t.Errorf("MONITOR shows:\n%s", shown)
+	}
+	slow := h.do("SLOWLOG", "GET", "-1")
+	for _, want := range []string{`["ACL", "SETUSER", "(redacted)", "(redacted)", "(redacted)"]`, `["CONFIG", "SET", "masterauth", "(redacted)", "masteruser", "(redacted)"]`} {
+		if strings.Contains(slow, "SECRET") || !strings.Contains(slow, want) {
+			t.Errorf("SLOWLOG lacks %s, or has the password:\n%s", want, slow)
+		}
+	}
+}
+
+// usersFrom is a server with an ACL file of this content; an empty one: without that file.
+func usersFrom(t *testing.T, content string) (h *harness, path string, err error) {
+	path = filepath.Join(t.TempDir(), "users.acl")
+	if content != "" {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := config.Load([]string{"--aclfile", path}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = configured(t, cfg)
+	return h, path, h.server.LoadUsers()
+}
+
+func TestACLFile(t *testing.T) {
+	const hash = "#c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2"
+	h, path, err := usersFrom(t, "\nuser alice on >foobar ~a* +get\r\n  \nuser bob off (+set ~x\t) ( +del ~y )\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.run(`
+		ACL USERS -> ["alice", "bob", "default"]
+		ACL SAVE -> +OK
+	`)
+	saved := "user alice on sanitize-payload " + hash + " ~a* resetchannels -@all +get\n" +
+		"user bob off sanitize-payload resetchannels -@all (~x resetchannels -@all +set) (~y resetchannels -@all +del)\n" +
+		"user default on nopass sanitize-payload ~* &* +@all\n"
+	check := func() {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil || string(text) != saved {
+			t.Errorf("the file is\n%s\nwant\n%s(%v)", text, saved, err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		if left, _ := filepath.Glob(path + ".*"); left != nil {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	check()
+	conn := &fakeConn{}
+	listener := &Client{ID: 7, Conn: conn, Proto: 3, Authenticated: true, user: h.server.users.find([]byte("alice"))}
+	h.server.Clients[7] = listener
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A file with mistakes changes nothing, and all of them are named.
+	write("user alice on\nusers bob\nuser alice off\nuser carol foo >pw +nosuch\nuser dora (+get\nuser\tx on\nuser")
+	want := "-ERR " + path + ":2 should start with user keyword followed by the username. WARNING: Duplicate user 'alice' found on line 3. " +
+		path + ":4: Syntax error. " + path + ":4: Unknown command or category name in ACL. " + path + ":5: Unmatched parenthesis in selector definition." +
+		path + ":6 should start with user keyword followed by the username. " + path + ":7 should start with user keyword followed by the username. " + errUnchanged
+	if got := h.do("ACL", "LOAD"); got != want {
+		t.Errorf("ACL LOAD\n  %s\nwant\n  %s", got, want)
+	}
+	h.run("ACL SAVE -> +OK")
+	check()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := h.do("ACL", "LOAD"), "-ERR Error loading ACLs, opening file '"+path+"': No such file or directory"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	// Who is still there keeps the connection and has the new rules.
+	write("user alice on nopass +set ~b\n")
+	h.run(`
+		ACL LOAD -> +OK
+		ACL USERS -> ["alice", "default"]
+	`)
+	if conn.killed || listener.user != h.server.users.find([]byte("alice")) || len(listener.permissions().passwords) != 0 {
+		t.Error("a connection is closed, or has its old rules, though its user is still there")
+	}
+	write("user bob on\nuser default on >pw ~* +@all\n")
+	h.run(`
+		ACL LOAD -> +OK
+		PING -> +PONG
+		RESET -> +RESET
+		PING -> -NOAUTH Authentication required.
+		AUTH pw -> +OK
+	`)
+	if !conn.killed {
+		t.Error("a connection outlives its user")
+	}
+}
+
+// A server does not start with users that are not sure to be those that were meant.
+func TestACLStart(t *testing.T) {
+	if _, path, err := usersFrom(t, ""); err == nil || err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
+		t.Errorf("without the file: %v", err)
+	}
+	if _, path, err := usersFrom(t, "user alice >SECRET foo"); err == nil || err.Error() != path+":1: Syntax error. "+errUnchanged {
+		t.Errorf("with a mistake: %v", err)
+	}
+	for _, tt := range []struct{ args, want, users string }{
+		{"--user alice on >pw +get ~a", "", "alice default"},
+		{"--user alice on --user bob (+get ~x) (%R~b +set --aclfile x", "users are defined both in the configuration file and by aclfile; only one of them can say who they are", ""},
+		{"--user alice (%R~b +set", `the user "alice" of the configuration file: unmatched parenthesis in the selector that begins with '(%R~b'`, ""},
+		{"--user alice on <SECRET", `the user "alice" of the configuration file: rule '<(redacted)': ` + string(errRuleNoPass), ""},
+		{"--user alice on +nosuch", `the user "alice" of the configuration file: rule '+nosuch': ` + string(errRuleCommand), ""},
+		{"--user default on >pw +@all --requirepass other", "", "default"},
+	} {
+		cfg, err := config.Load(strings.Fields(tt.args), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := configured(t, cfg)
+		switch err := h.server.LoadUsers(); {
+		case tt.want == "" && err != nil, tt.want != "" && (err == nil || err.Error() != tt.want):
+			t.Errorf("%s: %v", tt.args, err)
+		case err == nil:
+			h.client.Authenticated = true
+			if got := strings.ReplaceAll(strings.Trim(h.do("ACL", "USERS"), "[]"), `"`, ""); got != strings.ReplaceAll(tt.users, " ", ", ") {
+				t.Errorf("%s: users %s", tt.args, got)
+			}
+		}
+	}
+	if _, err := config.Load([]string{"--user", "a", "--user", "a"}, nil, nil); err == nil || !strings.Contains(err.Error(), "Duplicate user found.") {
+		t.Errorf("a user twice: %v", err)
+	}
+}
+
+// CONFIG REWRITE puts the users into the configuration file, from which a server has them again.
+func TestACLConfigRewrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keyp.conf")
+	start := func() *harness {
+		cfg, err := config.Load([]string{path}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := configured(t, cfg)
+		if err := h.server.LoadUsers(); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	file := func(want string) {
+		t.Helper()
+		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("the file is\n%s\nwant\n%s(%v)", text, want, err)
+		}
+	}
+	const first = "# users\nuser alice on nopass ~a +get\nuser bob off\nport 7000\n"
+	if err := os.WriteFile(path, []byte(first), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := start()
+	h.run(`
+		ACL DELUSER bob -> 1
+		ACL SETUSER carol on ">p w" "~q\"'uo\\te#" #c3ab8ff13720e8ad9047dd39466b3c8974e592c2fa383d4a3960714caef0c4f2 "(\"~\\\"x\\xff\" +set)" +select|0 -> +OK
+		CONFIG REWRITE -> +OK
+	`)
+	users := h.do("ACL", "LIST")
+	want := "# users\nuser alice on nopass sanitize-payload ~a resetchannels -@all +get\n"
+	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), want+"user carol on sanitize-payload \"#") || !strings.HasSuffix(string(text), "\nport 7000\n") ||
+		strings.Contains(string(text), "default") || strings.Contains(string(text), "bob") {
+		t.Errorf("the file is\n%s(%v)", text, err)
+	}
+	h = start()
+	if got := h.do("ACL", "LIST"); got != users {
+		t.Errorf("users from the file\n%s\nwant\n%s", got, users)
+	}
+	// The default user stands there only when requirepass does not say all of it.
+	h.run(`
+		ACL DELUSER alice carol -> 2
+		CONFIG SET requirepass pw -> +OK
+		CONFIG REWRITE -> +OK
+	`)
+	file("# users\nport 7000\n# Generated by CONFIG REWRITE\nrequirepass pw\n")
+	h = start()
+	h.run(`
+		AUTH pw -> +OK
+		ACL SETUSER default -@dangerous +config|rewrite -> +OK
+		CONFIG REWRITE -> +OK
+	`)
+	file("# users\nport 7000\n# Generated by CONFIG REWRITE\nrequirepass pw\n" +
+		"user default on sanitize-payload \"#30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4\" ~* &* +@all -@dangerous +config|rewrite\n")
+}
