@@ -8,6 +8,7 @@
 #   CHECKS      cases of each property under `make torture`
 #   FUZZTIME    time for each fuzz target
 #   BENCHFLAGS  further flags of keyp-bench, see bin/keyp-bench --help
+#   VULNDB      a copy of the vulnerability database, for .ci/vulns
 #   PEER        the server that `make bench` compares with
 # and the environment variables of internal/testkit/doc.go.
 
@@ -35,7 +36,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test unit lint fmt-check vet staticcheck cross redis torture test-go-redis fuzz bench clean help
+.PHONY: build test unit lint fmt-check vet staticcheck vulns cross redis torture test-go-redis fuzz bench clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -45,7 +46,7 @@ test: lint cross redis unit ## all checks: lint, cross-compile, tests with the r
 unit: ## the tests alone, without what `make test` does before them
 	$(GO) test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
 
-lint: fmt-check vet staticcheck ## formatting, go vet, staticcheck
+lint: fmt-check vet staticcheck vulns ## formatting, go vet, staticcheck, govulncheck
 
 fmt-check:
 	@echo 'gofmt -l .'
@@ -57,6 +58,9 @@ vet:
 
 staticcheck:
 	$(GO) tool staticcheck ./...
+
+vulns: ## known vulnerabilities, by govulncheck; VULNDB is another place of its database
+	@.ci/vulns
 
 # Nobody runs what this compiles, so it need not be optimized.
 cross: ## compile everything for each platform, and the tests for another system than this one
