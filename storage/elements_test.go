@@ -217,3 +217,47 @@ func TestLongElements(t *testing.T) {
 		}
 	}, l)
 }
+
+// TestDeadlineFromBehindAStep: a checkpoint that did not finish has left a deadline in the data
+// file that is newer than what the log begins with: from after the clock went back, and before
+// the instant by which the log then says that all due keys are gone.
+func TestDeadlineFromBehindAStep(t *testing.T) {
+	for _, lives := range []bool{true, false} {
+		h := newHarness(t)
+		k := h.s.Key(0, []byte("k"))
+		h.fields(k, 3, 0)
+		if !lives { // its deadline is from before the log
+			h.do(func(x *Txn) { x.SetDeadline(k, h.clock.Now()+500, Event{}) }, k)
+		}
+		if err := h.s.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		h.hash(k, func(_ *Txn, v *Hash) { v.Set([]byte("f"), []byte("v"), 0) }) // replay reads the key for that
+		h.clock.Advance(10 * time.Second)
+		h.s.now()
+		h.clock.Set(h.clock.Now() - 9000)
+		h.s.now()
+		h.s.background.Wait()
+		if lives {
+			h.do(func(x *Txn) { x.SetDeadline(k, h.clock.Now()+1000, Event{}) }, k)
+		}
+		h.commit()
+		m, err := h.s.rotate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range m.parts {
+			if err := h.s.checkpointPart(new(cpBatch), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := map[name]bool{{0, "k"}: true}
+		h.model = h.state(n)
+		if want := map[bool]int{true: 1}[lives]; len(h.model) != want {
+			t.Fatalf("before the crash there are %d keys", len(h.model))
+		}
+		h.commit()
+		h.crash(rand.New(rand.NewPCG(1, 1)), n)
+		_ = h.s.Close(false)
+	}
+}

@@ -30,6 +30,16 @@ type replay struct {
 	// orphans are values whose records name a key that does not have them (any more)
 	// in the data file: a link may give them another.
 	orphans map[uint64]*Object
+	// doubts are keys that the log says are reaped by a deadline that no record had stated.
+	doubts []doubt
+}
+
+// doubt is a key that is reaped, unless a later record states its deadline. The data file may
+// be newer than the place that replay is at: then the clock has gone back behind that place,
+// and what the file has was set afterwards.
+type doubt struct {
+	p *part
+	k Key
 }
 
 // recovering is what the replays share.
@@ -269,13 +279,30 @@ func (r *replay) reaped(shard int, through int64) {
 			return e.Deadline <= through
 		})
 		for _, id := range due {
-			sl, c, _ := p.byID(id)
+			sl, c, k := p.byID(id)
 			if d := p.deadline(*c); d == 0 || d > through {
 				continue // elements are due: records name those that went
+			}
+			if *p.flags(*c)&flagUnstated != 0 {
+				k.Name = bytes.Clone(k.Name)
+				r.doubts = append(r.doubts, doubt{p, k})
+				p.setDeadline(nil, sl, c, 0, 0) // so it is looked at once
+				continue
 			}
 			p.unindex(sl, c)
 			r.s.dropped(p, *c)
 			p.bury(sl, c)
+		}
+	}
+}
+
+// settleDoubts removes the keys of which no later record has stated the deadline: that is from
+// before the log, and so is what the log said of it.
+func (r *replay) settleDoubts() {
+	for _, d := range r.doubts {
+		sl := d.p.slot(d.k)
+		if c := d.p.find(sl, d.k); !d.p.dead && exists(c) && *d.p.flags(*c)&flagUnstated != 0 {
+			r.delete(d.p, d.k)
 		}
 	}
 }
@@ -339,6 +366,7 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 		sl, c, err := r.have(p, k)
 		if err == nil && exists(c) {
 			p.setDeadline(nil, sl, c, deadline, created)
+			*p.flags(*c) &^= flagUnstated
 		}
 		return err
 	}
@@ -368,6 +396,7 @@ func (r *replay) put(p *part, k Key, value []byte, deadline int64, created uint3
 	sl := p.slot(k)
 	c := p.putSmall(nil, sl, p.find(sl, k), k, value, deadline)
 	p.setHeader(*c, deadline, created, r.access())
+	*p.flags(*c) &^= flagUnstated
 	r.mayBeOnDisk(p, sl, c)
 	return nil
 }
@@ -412,6 +441,7 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
 		c = p.admit(sl, k, got)
+		*p.flags(*c) |= flagUnstated
 		r.s.reportBadTime(&im)
 		return nil
 	})
@@ -572,6 +602,7 @@ func (r *recovering) finish() error {
 	}
 	for _, one := range r.replays {
 		r.s.replayCost.Add(one.cost)
+		one.settleDoubts()
 		for _, c := range one.counts {
 			if c.shard >= len(r.s.shards) {
 				return fmt.Errorf("%w: counts of shard %d", errBadRecord, c.shard)

@@ -40,6 +40,9 @@ const (
 	// flagRaw: the string was written in part (APPEND, SETRANGE); OBJECT ENCODING
 	// tells.
 	flagRaw
+	// flagUnstated: the deadline is the data file's, and no record that was replayed has
+	// stated it yet. It says nothing after recovery.
+	flagUnstated
 )
 
 func (b block) deadline() int64     { return int64(binary.LittleEndian.Uint64(b[offDeadline:])) }
