@@ -337,6 +337,7 @@ func TestServerCommands(t *testing.T) {
 		MEMORY DOCTOR -> "No problem with memory was found.\n"
 		DEBUG FOO -> -ERR unknown subcommand 'FOO'. Try DEBUG HELP.
 		DEBUG PANIC -> -ERR internal error
+		DEBUG COMPACT -> +OK
 		DEBUG OBJECT none -> -ERR no such key
 		SET k bar -> +OK
 		DEBUG OBJECT k -> +Value at:0x0 refcount:1 encoding:embstr serializedlength:4 lru:5501185 lru_seconds_idle:0

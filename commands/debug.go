@@ -29,6 +29,11 @@ var debugCommands = []Spec{{
 			Run:  debugging(debugClockOffset),
 		},
 		{
+			Name: "COMPACT", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags | Slow,
+			Summary: "Compacts the data file now, while others are served.", Complexity: "O(N) in the size of the data file",
+			Run: debugging(debugCompact),
+		},
+		{
 			Name: "SLEEP", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags | Slow,
 			Summary: "Holds this connection up; others go on.", Complexity: "O(1)",
 			Args: []Arg{doubleArg("seconds")},
@@ -54,6 +59,7 @@ var debugCommands = []Spec{{
 		},
 		helpFor("DEBUG", ServerGroup, "1.0.0", debugFlags,
 			"CLOCK-OFFSET <milliseconds>", "    Makes the server's clock differ by that from the machine's, at once.",
+			"COMPACT", "    Compacts the data file now, as the server does when most of it is unused.",
 			"OBJECT <key>", "    How the key's value is kept.",
 			"PANIC", "    Fails within the command: its client gets an error, others notice nothing.",
 			"SET-ACTIVE-EXPIRE <0|1>", "    Whether expired keys are removed by themselves. They are never seen.",
@@ -124,6 +130,14 @@ func debugClockOffset(c *Ctx) error {
 		return errClockOffset
 	}
 	machine.Shift(ms)
+	c.Out.OK()
+	return nil
+}
+
+func debugCompact(c *Ctx) error {
+	if _, _, err := c.Server.Store.Compact(); err != nil {
+		return Error("ERR " + err.Error())
+	}
 	c.Out.OK()
 	return nil
 }

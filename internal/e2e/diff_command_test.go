@@ -47,6 +47,7 @@ var ownDocs = map[string]string{
 	"waitaof":                 "from 7.2",
 	"debug|help":              "Redis documents nothing of DEBUG",
 	"debug|clock-offset":      "likewise",
+	"debug|compact":           "likewise",
 	"debug|sleep":             "likewise",
 	"debug|set-active-expire": "likewise",
 	"debug|object":            "likewise",

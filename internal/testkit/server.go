@@ -319,6 +319,19 @@ func (s *Server) Kill() {
 	_ = s.end(syscall.SIGKILL) // says only that it was killed
 }
 
+// KillStarting starts the server and ends it as kill -9 does after d, ready or not.
+func (s *Server) KillStarting(d time.Duration) {
+	s.t.Helper()
+	s.launch()
+	select {
+	case <-s.exited:
+		s.cmd = nil
+		s.t.Fatalf("%s ended by itself (%v) instead of serving", s.name, s.result)
+	case <-time.After(d):
+		_ = s.end(syscall.SIGKILL) // says only that it was killed
+	}
+}
+
 // Stop ends the process with SIGTERM and waits; a status other than 0 fails the test.
 func (s *Server) Stop() {
 	s.t.Helper()
@@ -436,14 +449,14 @@ func (s *Server) Dial() net.Conn {
 	return conn
 }
 
-// SaveUntilGone asks for one checkpoint after the other until the server is gone. Any
-// goroutine may call it.
-func (s *Server) SaveUntilGone() {
+// RepeatUntilGone sends a command again and again, whatever it replies, until the server is
+// gone. Any goroutine may call it.
+func (s *Server) RepeatUntilGone(args ...any) {
 	c := s.Client(2)
 	defer c.Close()
 	for {
 		var refused redis.Error
-		if err := c.Do(context.Background(), "BGSAVE").Err(); err != nil && !errors.As(err, &refused) {
+		if err := c.Do(context.Background(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) && !errors.As(err, &refused) {
 			return
 		}
 	}

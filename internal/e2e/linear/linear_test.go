@@ -84,7 +84,7 @@ func record(t *testing.T, rng *rand.Rand, args []string, kills int, total *tally
 			all.Go(func() { c.work(s) })
 		}
 		if rng.IntN(2) == 0 {
-			all.Go(s.SaveUntilGone)
+			all.Go(func() { s.RepeatUntilGone("BGSAVE") })
 		}
 		time.Sleep(time.Duration(50+rng.IntN(400)) * time.Millisecond)
 		s.Kill()

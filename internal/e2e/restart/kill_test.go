@@ -19,11 +19,14 @@ import (
 )
 
 const (
-	// writers is how many connections write at the same time, each to its own keys.
-	writers = 5
+	// fewWriters and manyWriters are how many clients write to a server at the same time, each to
+	// its own keys, in a short and in a long run.
+	fewWriters, manyWriters = 5, 50
 	// roundsByDefault is how many rounds all runs have together; KEYP_KILLS changes it.
 	// Three of four end with a kill.
 	roundsByDefault = 24
+
+	evicting = "evicting"
 )
 
 // runs are the servers that are killed: with which options, and their share of the rounds.
@@ -35,7 +38,7 @@ var runs = []struct {
 	// Tiny bounds make rotations, checkpoints and the recycling of segments frequent.
 	{"busy", 9, []string{"--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"}},
 	// Memory for nearly nothing makes most keys come and go.
-	{"evicting", 5, []string{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--maxmemory", "1mb", "--shards", "4"}},
+	{evicting, 5, []string{"--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--maxmemory", "1mb", "--shards", "4"}},
 	{"defaults", 4, nil},
 	{"everysec", 3, []string{"--appendfsync", "everysec", "--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb"}},
 	{"no", 3, []string{"--appendfsync", "no", "--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb"}},
@@ -50,7 +53,7 @@ func TestKills(t *testing.T) {
 	for i, run := range runs {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
-			k := newKiller(t, rand.New(rand.NewPCG(seed, uint64(i))), run.args)
+			k := newKiller(t, rand.New(rand.NewPCG(seed, uint64(i))), crowd(run.name), run.args)
 			for round := range (rounds*run.share + roundsByDefault - 1) / roundsByDefault {
 				k.round(round, round%4 == 3)
 			}
@@ -84,7 +87,7 @@ type killer struct {
 	sent, underWay, happened int
 }
 
-func newKiller(t *testing.T, rng *rand.Rand, args []string) *killer {
+func newKiller(t *testing.T, rng *rand.Rand, writers int, args []string) *killer {
 	k := &killer{t: t, rng: rng, server: testkit.Keyp(t, args...)}
 	for id := range writers {
 		k.writers = append(k.writers, &writer{id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), state: state{}, answered: &k.answered, history: map[name][]string{}})
@@ -100,9 +103,7 @@ func (k *killer) round(round int, stop bool) {
 	}
 	var least map[name]int64
 	all.Go(func() { least = k.watch() })
-	if k.rng.IntN(2) == 0 {
-		all.Go(k.server.SaveUntilGone)
-	}
+	all.Go(beside(k.rng, k.server))
 	k.letThemWork()
 	if stop {
 		k.server.Stop()
@@ -119,7 +120,7 @@ func (k *killer) round(round int, stop bool) {
 	if round%5 == 1 {
 		checkSound(k.t, k.server)
 	}
-	k.server.Start()
+	startAfterTrouble(k.t, k.rng, k.server)
 	k.compare(round, least)
 }
 

@@ -35,7 +35,7 @@ func TestTransfers(t *testing.T) {
 	for i, run := range runs {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), run.args)
+			b := newBank(t, rand.New(rand.NewPCG(seed, uint64(i))), crowd(run.name), run.args)
 			for round := range max(2, allRounds(t)*run.share/roundsByDefault/2) {
 				b.round(round)
 			}
@@ -88,12 +88,12 @@ func (x transfer) String() string {
 	return fmt.Sprintf("%d %d %d %d", x.number, x.from, x.to, x.amount)
 }
 
-func newBank(t *testing.T, rng *rand.Rand, args []string) *bank {
+func newBank(t *testing.T, rng *rand.Rand, tellers int, args []string) *bank {
 	b := &bank{t: t, rng: rng, server: testkit.Keyp(t, args...), done: map[string]*atomic.Int64{}}
 	for way := range ways {
 		b.done[way] = &atomic.Int64{}
 	}
-	for id := range writers {
+	for id := range tellers {
 		b.tellers = append(b.tellers, &teller{b: b, id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0))})
 	}
 	c := b.server.Client(3)
@@ -128,9 +128,7 @@ func (b *bank) round(round int) {
 		all.Go(w.work)
 	}
 	all.Go(b.supervise)
-	if b.rng.IntN(2) == 0 {
-		all.Go(b.server.SaveUntilGone)
-	}
+	all.Go(beside(b.rng, b.server))
 	time.Sleep(time.Duration(100+b.rng.IntN(600)) * time.Millisecond)
 	b.server.Kill()
 	all.Wait()
@@ -139,7 +137,7 @@ func (b *bank) round(round int) {
 			b.t.Fatalf("round %d, teller %d: %v", round, w.id, w.failure)
 		}
 	}
-	b.server.Start()
+	startAfterTrouble(b.t, b.rng, b.server)
 	b.audit(round)
 	if b.t.Failed() {
 		b.t.Fatalf("in round %d", round)

@@ -1,0 +1,66 @@
+package restart
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/internal/testkit"
+)
+
+// crowd is how many clients write to a server at the same time. One that has memory for nearly
+// nothing takes longer for each command.
+func crowd(run string) int {
+	if os.Getenv("KEYP_KILLS") != "" && run != evicting {
+		return manyWriters
+	}
+	return fewWriters
+}
+
+// beside draws what a server does beside its clients until it ends: one checkpoint after the
+// other, compactions too, or what it does by itself.
+func beside(rng *rand.Rand, s *testkit.Server) func() {
+	switch rng.IntN(4) {
+	case 0:
+		return func() { s.RepeatUntilGone("DEBUG", "COMPACT") } // which waits for what SAVE holds
+	case 1, 2:
+		return func() { s.RepeatUntilGone("BGSAVE") }
+	}
+	return func() {}
+}
+
+// startAfterTrouble starts a server that has ended, often after compactions and starts that are
+// killed at any moment.
+func startAfterTrouble(t testing.TB, rng *rand.Rand, s *testkit.Server) {
+	t.Helper()
+	any := func(ms int) time.Duration { return time.Duration(rng.IntN(1000*ms)) * time.Microsecond }
+	if rng.IntN(4) == 0 {
+		killTool(t, any(60), "compact", s.Dir())
+	}
+	if rng.IntN(3) == 0 {
+		for range 1 + rng.IntN(3) {
+			s.KillStarting(any(40))
+		}
+	}
+	s.Start()
+}
+
+// killTool runs a tool of keyp's that is ended as by kill -9 after d. It may have ended before,
+// but not with an error.
+func killTool(t testing.TB, d time.Duration, args ...string) {
+	t.Helper()
+	cmd := exec.Command(testkit.Binary(t), args...)
+	var printed strings.Builder
+	cmd.Stdout, cmd.Stderr = &printed, &printed
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() }) // it may have ended just now
+	defer timer.Stop()
+	if err := cmd.Wait(); err != nil && cmd.ProcessState.Exited() {
+		t.Fatalf("keyp %s: %v\n%s", strings.Join(args, " "), err, printed.String())
+	}
+}
