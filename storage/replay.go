@@ -480,6 +480,9 @@ func (r *replay) elementOf(put bool, f *fields) error {
 	if o == nil || f.bad {
 		return nil
 	}
+	if !o.val.Type().Names(elem) {
+		return errBadRecord
+	}
 	o.change(elem)
 	if put {
 		return o.val.Put(elem, val, deadline)

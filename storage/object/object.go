@@ -73,6 +73,10 @@ type Value interface {
 	Due(now int64, limit int, fn func(elem, val []byte)) int
 }
 
+// Names says whether a value of the type can have an element of that name: those of lists
+// and strings have numbers of eight bytes.
+func (t Type) Names(elem []byte) bool { return len(elem) == 8 || t != TypeList && t != TypeString }
+
 var errBadElement = errors.New("object: an element that its type does not have")
 
 // New returns an empty value of type t, or nil for a type that is not known.
