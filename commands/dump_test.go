@@ -2,8 +2,10 @@ package commands
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc64"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -250,11 +252,22 @@ func FuzzRestore(f *testing.F) {
 	} {
 		f.Add([]byte(body))
 	}
+	for i, body := range redisPayloads(f) {
+		if i%4 == 0 {
+			f.Add(body)
+		}
+	}
 	h := newHarness(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		h.t = t
 		h.do("FLUSHALL")
 		must(t, h, "+OK", "SET", "k", "old")
+		before := used()
+		defer func() { // three times a value that LZF has made small, and what stands around it
+			if took := used().heap - before.heap; took > 8<<20+uint64(len(body))*5000 {
+				t.Fatalf("%d bytes allocate %d MB", len(body), took>>20)
+			}
+		}()
 		if got := h.do("RESTORE", "k", "0", payload(string(body)), "REPLACE"); got != "+OK" {
 			must(t, h, `"old"`, "GET", "k")
 			return
@@ -269,6 +282,68 @@ func FuzzRestore(f *testing.F) {
 		}
 		if err := h.store.Check(); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// redisPayloads are short payloads that Redis itself has made, of all types, without what
+// payload adds.
+func redisPayloads(t testing.TB) (list [][]byte) {
+	text, err := os.ReadFile("../internal/rdb/testdata/redis-7.0.15.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const trailer = 2 + 8
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) != 2 {
+			continue
+		}
+		if b, err := hex.DecodeString(words[1]); err == nil && len(b) > trailer && len(b) < 500 {
+			list = append(list, b[:len(b)-trailer])
+		}
+	}
+	if len(list) < 10 {
+		t.Fatalf("only %d payloads", len(list))
+	}
+	return list
+}
+
+// FuzzFunctionRestore: FUNCTION RESTORE takes libraries that FUNCTION DUMP gives again, or
+// changes nothing, and ends in its time whatever the libraries do.
+func FuzzFunctionRestore(f *testing.F) {
+	for _, body := range []string{
+		"", "\xf5", "\xf6\x01a", "\xf5\x05#!lua", "\xf5\x40\x51#!lua name=two\nredis.register_function('g', function(keys, args) return args[1] end)",
+		"\xf5\x40\x22#!lua name=two\nwhile true do end\n\n\n", "\xf5\xc3\x06\x80\x1e\x00\x00\x00\x01aa\xe0\x00\x00", "\xf5\xc0\x05", "\x00\x01v",
+		"\xf5\x40\x4d#!lua name=one\nredis.register_function('f', function() return 1 end) -- again   \n\n\n",
+	} {
+		f.Add([]byte(body), uint8(0))
+	}
+	h := newHarness(f)
+	f.Fuzz(func(t *testing.T, body []byte, policy uint8) {
+		h.t = t
+		must(t, h, "+OK", "FUNCTION", "FLUSH")
+		must(t, h, `"one"`, "FUNCTION", "LOAD", "#!lua name=one\nredis.register_function('f', function() return 1 end)")
+		was := h.do("FUNCTION", "DUMP")
+		before := used()
+		how := []string{"APPEND", "REPLACE", "FLUSH"}[policy%3]
+		got := h.do("FUNCTION", "RESTORE", payload(string(body)), how)
+		if took := used().heap - before.heap; took > 600<<20 {
+			t.Fatalf("%d bytes allocate %d MB", len(body), took>>20)
+		}
+		if got != "+OK" {
+			if now := h.do("FUNCTION", "DUMP"); now != was {
+				t.Fatalf("%s, but the libraries changed from %s to %s", got, was, now)
+			}
+			return
+		}
+		raw, err := strconv.Unquote(h.do("FUNCTION", "DUMP"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		must(t, h, "+OK", "FUNCTION", "RESTORE", raw, "FLUSH")
+		if again, _ := strconv.Unquote(h.do("FUNCTION", "DUMP")); again != raw {
+			t.Fatalf("%q, then %q", raw, again)
 		}
 	})
 }
