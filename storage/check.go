@@ -122,16 +122,7 @@ func pendingEntries(tx *bolt.Tx) (map[string][]byte, error) {
 	if err := d.read(tx); err != nil {
 		return nil, err
 	}
-	d.sort()
-	entries := make(map[string][]byte, len(d.moves))
-	for _, m := range d.moves {
-		at := ttlKey(nil, m.due, d.on(m))
-		entries[string(at)] = nil
-		if m.put {
-			entries[string(at)] = d.record(m, at)
-		}
-	}
-	return entries, d.damaged
+	return d.entries(), d.damaged
 }
 
 // partCheck checks a part against the data file.

@@ -24,16 +24,15 @@ import (
 
 // TestCorruption damages a data directory in one place, a bit or a page, and uses the store:
 // whatever it says must be right or an error. Nothing may be missing silently, come back, or
-// end the process. KEYP_CORRUPT is how many cases there are; each is made anew from the number
-// that a failure names, by KEYP_CORRUPT_CASE.
+// end the process. KEYP_CORRUPT is how many cases there are, KEYP_CORRUPT_CASE the number of
+// the first: with the number that a failure names, and no KEYP_CORRUPT, that case is made anew.
 func TestCorruption(t *testing.T) {
-	cases := uint64(60)
-	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT"), 10, 32); err == nil {
-		cases = n
-	}
-	first := uint64(0)
+	first, cases := uint64(0), uint64(60)
 	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT_CASE"), 10, 64); err == nil {
 		first, cases = n, 1
+	}
+	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT"), 10, 32); err == nil {
+		cases = n
 	}
 	freelistType = bolt.FreelistArrayType
 	defer func() { freelistType = bolt.FreelistMapType }()
@@ -43,6 +42,9 @@ func TestCorruption(t *testing.T) {
 	for n := first; n < first+cases; n++ {
 		c := &corruptCase{t: t, n: n, rng: rand.New(rand.NewPCG(n, 20)), dir: filepath.Join(base, "case"), sound: sound, counts: counts}
 		c.run()
+		if (n-first)%500 == 499 {
+			t.Logf("%d cases: %v", n-first+1, counts)
+		}
 		if t.Failed() {
 			t.Fatalf("case %d: %s; run it again with KEYP_CORRUPT_CASE=%d", n, c.damage, n)
 		}
@@ -427,6 +429,9 @@ func (c *corruptCase) run() {
 	c.harm()
 	c.want = c.sound.want.clone()
 	c.clock = clock.NewFake(corruptNow)
+	if c.n%4 == 0 {
+		defer c.inspect()()
+	}
 	if !c.open() {
 		c.counts["refused"]++
 		return
@@ -454,6 +459,19 @@ func (c *corruptCase) run() {
 		c.counts["errors"]++
 	} else {
 		c.counts["unnoticed"]++
+	}
+}
+
+// inspect has Inspect look at the damage, and gives a function that fails if the store noticed
+// damage that Inspect had not.
+func (c *corruptCase) inspect() func() {
+	found := 0
+	_, err := Inspect(Options{Dir: c.dir, Clock: c.clock, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22}, func(Finding) { found++ })
+	c.counts["inspected"]++
+	return func() {
+		if c.errors > 0 && found == 0 && err == nil {
+			c.t.Errorf("the store noticed damage, and Inspect did not")
+		}
 	}
 }
 

@@ -155,6 +155,12 @@ func (d *dueMoves) read(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
+	d.split()
+	return nil
+}
+
+// split makes the moves of the changes.
+func (d *dueMoves) split() {
 	n := 0
 	for at := 0; at < len(d.changes); at += changeLen(d.changes[at:]) {
 		n += 2
@@ -167,7 +173,20 @@ func (d *dueMoves) read(tx *bolt.Tx) error {
 			}
 		}
 	}
-	return nil
+}
+
+// entries are the entries that ttl will have, or not have (nil), when the moves are made.
+func (d *dueMoves) entries() map[string][]byte {
+	d.sort()
+	entries := make(map[string][]byte, len(d.moves))
+	for _, m := range d.moves {
+		at := ttlKey(nil, m.due, d.on(m))
+		entries[string(at)] = nil
+		if m.put {
+			entries[string(at)] = d.record(m, at)
+		}
+	}
+	return entries
 }
 
 // changeLen is how long the change is that b begins with.

@@ -65,21 +65,15 @@ func parseState(b []byte) (st state, err error) {
 const (
 	dataFile = "keyp.db"
 	newFile  = dataFile + ".new"
+	lockFile = "keyp.lock"
+	logDir   = "wal"
 )
 
 // openData opens or makes the data file.
 func (s *Store) openData() (st state, err error) {
 	path := filepath.Join(s.options.Dir, dataFile)
-	// What was cut short leaves its file: a compaction, or the making of the data file.
-	for _, name := range []string{compactFile, newFile} {
-		if err := removeFile(filepath.Join(s.options.Dir, name)); err != nil {
-			return st, err
-		}
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := s.makeData(path); err != nil {
-			return st, err
-		}
+	if err := s.prepareData(path); err != nil {
+		return st, err
 	}
 	if err := s.proveFile(path); err != nil {
 		return st, err
@@ -109,6 +103,23 @@ func (s *Store) openData() (st state, err error) {
 
 var buckets = [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending}
 
+// prepareData makes a data file at path if there is none.
+func (s *Store) prepareData(path string) error {
+	if s.options.readOnly {
+		return nil
+	}
+	// What was cut short leaves its file: a compaction, or the making of the data file.
+	for _, name := range []string{compactFile, newFile} {
+		if err := removeFile(filepath.Join(s.options.Dir, name)); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return s.makeData(path)
+	}
+	return nil
+}
+
 // freelistType is how bbolt keeps its list of free pages in memory. Which of them it takes is
 // left to chance; a test that needs the same each time has it otherwise.
 var freelistType = bolt.FreelistMapType
@@ -127,6 +138,7 @@ func (s *Store) openBolt(path string) (db *bolt.DB, err error) {
 			InitialMmapSize: s.options.InitialMmap,
 			PageSize:        pageSize,
 			OpenFile:        open,
+			ReadOnly:        s.options.readOnly,
 		})
 		return err
 	})
@@ -138,6 +150,9 @@ func (s *Store) openBolt(path string) (db *bolt.DB, err error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("storage: %s: %w", path, err)
+	}
+	if s.options.readOnly {
+		return db, nil
 	}
 	// bbolt counts the unused pages when a writing transaction ends.
 	tx, err := db.Begin(true)
@@ -189,6 +204,9 @@ func (s *Store) upgradeData() error {
 	})
 	if err != nil || format == formatVersion {
 		return err
+	}
+	if s.options.readOnly {
+		return fmt.Errorf("%w: %d; a server makes it %d when it starts, then it can be read", ErrFormat, format, formatVersion)
 	}
 	if err := s.proveTree(); err != nil {
 		return err

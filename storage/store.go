@@ -111,6 +111,9 @@ type Options struct {
 	// can be somebody who listens to their events. Nobody sees them meanwhile.
 	ReapDelay time.Duration
 
+	// readOnly leaves the directory as it is (readonly.go).
+	readOnly bool
+
 	// OnDurable is told that more of the log is durable.
 	OnDurable func(lsn uint64)
 	// OnFail is told of the failure that ends the store: from then on nothing
@@ -246,10 +249,7 @@ func Open(o Options) (*Store, Recovered, error) {
 }
 
 func (s *Store) recover() (rec Recovered, err error) {
-	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
-		return rec, err
-	}
-	if err := s.checkWritable(); err != nil {
+	if err := s.takeDir(); err != nil {
 		return rec, err
 	}
 	phase := s.stopwatch()
@@ -268,11 +268,11 @@ func (s *Store) recover() (rec Recovered, err error) {
 	}
 	slots := phase()
 	replays := newFeed(r)
-	s.log, err = wal.Open(wal.Options{
-		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, "wal"), Clock: s.clock, Logger: s.options.Logger,
-		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Replayed: replays.end,
-		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
-	}, st.first, replays.batch)
+	if s.options.readOnly {
+		err = s.readLog(st.first, replays)
+	} else {
+		err = s.openLog(st.first, replays)
+	}
 	if bad := replays.end(); bad != nil {
 		return rec, bad // stands before whatever else is wrong with the log
 	}
@@ -293,6 +293,16 @@ func (s *Store) recover() (rec Recovered, err error) {
 	return rec, nil
 }
 
+// openLog replays the log and opens it.
+func (s *Store) openLog(first uint64, replays *feed) (err error) {
+	s.log, err = wal.Open(wal.Options{
+		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, logDir), Clock: s.clock, Logger: s.options.Logger,
+		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Replayed: replays.end,
+		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
+	}, first, replays.batch)
+	return err
+}
+
 // stopwatch gives a function that tells the time since its last call.
 func (s *Store) stopwatch() func() time.Duration {
 	last := s.clock.Mono()
@@ -303,12 +313,24 @@ func (s *Store) stopwatch() func() time.Duration {
 	}
 }
 
+// takeDir makes the directory and takes its lock.
+func (s *Store) takeDir() (err error) {
+	if s.options.readOnly {
+		s.lock_, err = lockForReading(s.options.Dir)
+		return err
+	}
+	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
+		return err
+	}
+	return s.checkWritable()
+}
+
 // checkWritable takes the directory's lock, which also shows that it can be written.
 func (s *Store) checkWritable() (err error) {
 	const pause = 20 * time.Millisecond
 	began, told := s.clock.Mono(), false
 	for {
-		s.lock_, err = vfs.OS.Lock(filepath.Join(s.options.Dir, "keyp.lock"))
+		s.lock_, err = vfs.OS.Lock(filepath.Join(s.options.Dir, lockFile))
 		if !errors.Is(err, vfs.ErrLocked) {
 			return err
 		}
