@@ -1,5 +1,7 @@
 package storage
 
+import "keyp/storage/object"
+
 // Step is a moment that a test may want to look at or interrupt.
 type Step string
 
@@ -22,6 +24,10 @@ func (s *Store) step(step Step) error {
 // NoBackground. Beside it there are Reap, Checkpoint and Compact. It is for tests whose
 // order of events is theirs to choose.
 type Manual struct{ s *Store }
+
+// FixHashes has large values, and with them the steps of checkpoints, go in the same order in
+// every process. It is called before a store is opened.
+func FixHashes() { object.FixHashes() }
 
 // Manual is for a store with NoBackground.
 func (s *Store) Manual() Manual { return Manual{s} }
@@ -64,6 +70,9 @@ func (m Manual) Evict(oneIn uint64) {
 		}
 	}
 }
+
+// Room looks whether the disk has room again.
+func (m Manual) Room() { m.s.lowSpace.Store(m.s.spaceIsLow()) }
 
 // Settle waits until a step back of the wall clock is dealt with: the time is the clock's
 // again, unless that stands a second or less behind.

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"hash/maphash"
 	"slices"
 	"sort"
 
@@ -33,10 +32,8 @@ func (m *marks) add(typ object.Type, elem []byte) {
 	if typ == object.TypeList && m.addNumber(object.ListNumber(elem)) {
 		return
 	}
-	m.names.add(maphash.Bytes(nameSeed, elem), elem)
+	m.names.add(object.HashOf(elem), elem)
 }
-
-var nameSeed = maphash.MakeSeed()
 
 // addNumber reports whether the number is in a run now.
 func (m *marks) addNumber(number int64) bool {

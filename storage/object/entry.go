@@ -2,6 +2,7 @@ package object
 
 import (
 	"encoding/binary"
+	"hash/fnv"
 	"hash/maphash"
 	"math"
 )
@@ -82,7 +83,24 @@ func uvarintLen(v uint64) int {
 // process, so that a cursor outlives a value's way to disk and back.
 var seed = maphash.MakeSeed()
 
-func hashOf(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) }
+// fixed is set by FixHashes.
+var fixed bool
+
+// FixHashes makes hashes, and with them the order of elements, the same in every process, which
+// tests need that are to come again from a number. It is called before any value is made.
+func FixHashes() { fixed = true }
+
+// HashOf is what elements are found by.
+func HashOf(key []byte) uint64 {
+	if fixed {
+		f := fnv.New64a()
+		f.Write(key)
+		return f.Sum64()
+	}
+	return maphash.Bytes(seed, key)
+}
+
+func hashOf(key []byte) uint32 { return uint32(HashOf(key)) }
 
 // Scores as elements have them: the bits of the float64, big-endian. Negative zero
 // becomes zero, as in Redis's small sorted sets; a score is never NaN.
