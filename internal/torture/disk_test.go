@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"keyp/internal/vfs"
 	"keyp/storage"
+	"keyp/storage/wal"
 )
 
 // errPower is what everything gets from the crash on: the machine is off, and what the code
@@ -36,17 +38,27 @@ type disk struct {
 	// left is how many moments go by until the next crash; 0: none comes.
 	left    int
 	moments int
-	// durable is how far the log was durable, asked at the crash.
-	durable func() uint64
+	running *wal.Log // asked at the crash for what must be there
+	faults  bool     // errors may come in place of crashes
+	fault   *fault
 	after   *after
+}
+
+// fault is an error that the log's disk gives, once or from then on.
+type fault struct {
+	err  error
+	stay bool
 }
 
 // after is what a crash has left.
 type after struct {
-	at      string
-	log     *vfs.Mem
-	files   map[string][]byte // beside the log
-	durable uint64
+	at     string
+	log    *vfs.Mem
+	files  map[string][]byte // beside the log
+	killed bool              // the power is on: nothing that was written is lost
+	// How far the log was acknowledged, and how far of that it was synced. They differ under a
+	// lax policy alone.
+	written, synced uint64
 }
 
 func newDisk(rng *rand.Rand, dir string) *disk {
@@ -57,15 +69,39 @@ func (d *disk) off() bool { return d.after != nil }
 
 // fs is the log's file system.
 func (d *disk) fs() vfs.FS {
-	return vfs.Inject(d.log, func(op vfs.Op, name string, _ int64, _ int) error {
-		if !d.off() && d.due(1) {
-			d.crash(op.String()+" "+filepath.Base(name), d.data, nil)
-		}
+	return vfs.Inject(d.log, func(op vfs.Op, name string, _ int64, n int) error {
 		if d.off() {
 			return errPower
 		}
-		return nil
+		if d.fault != nil && d.fault.stay && faulty(op) {
+			return d.fault.err
+		}
+		if !d.due(1) {
+			return nil
+		}
+		if d.faults && faulty(op) && d.rng.IntN(4) == 0 {
+			return d.begin(op, n)
+		}
+		d.crash(op.String()+" "+filepath.Base(name), d.data, nil)
+		return errPower
 	})
+}
+
+// faulty says whether an operation may fail.
+func faulty(op vfs.Op) bool {
+	return op != vfs.OpClose && op != vfs.OpSize && op != vfs.OpFree && op != vfs.OpLock
+}
+
+// begin makes an operation fail; a write of n bytes perhaps amid them.
+func (d *disk) begin(op vfs.Op, n int) error {
+	d.fault = &fault{err: syscall.EIO, stay: d.rng.IntN(2) == 0}
+	if d.rng.IntN(3) == 0 && (op == vfs.OpWrite || op == vfs.OpCreate || op == vfs.OpRename) {
+		d.fault.err = syscall.ENOSPC
+	}
+	if op == vfs.OpWrite && d.rng.IntN(2) == 0 {
+		return &vfs.ShortWrite{N: d.rng.IntN(n), Err: d.fault.err}
+	}
+	return d.fault.err
 }
 
 // due counts n moments and says whether the crash is among them.
@@ -78,7 +114,8 @@ func (d *disk) due(n int) bool {
 	return d.left == 0
 }
 
-// crash notes what is left if the power goes now; of the data file data, nil for none.
+// crash notes what is left if the power goes now, or the process is killed; of the data file
+// data, nil for none.
 func (d *disk) crash(at string, data []byte, others map[string][]byte) {
 	files := map[string][]byte{}
 	if data != nil {
@@ -87,9 +124,15 @@ func (d *disk) crash(at string, data []byte, others map[string][]byte) {
 	for name, b := range others {
 		files[name] = b
 	}
-	d.after = &after{at: at, log: d.log.Crash(d.rng), files: files}
-	if d.durable != nil {
-		d.after.durable = d.durable()
+	d.after = &after{at: at, files: files}
+	rng := d.dice()
+	if d.after.killed = d.rng.IntN(4) == 0; d.after.killed {
+		d.after.at, d.after.log = at+" (killed)", d.log
+	} else {
+		d.after.log = d.log.Crash(rng)
+	}
+	if d.running != nil {
+		d.after.written, d.after.synced = d.running.Durable(), min(d.running.Durable(), d.running.Synced())
 	}
 }
 
@@ -108,7 +151,7 @@ func (d *disk) restart() error {
 			}
 		}
 	}
-	d.after = nil
+	d.after, d.fault = nil, nil
 	return nil
 }
 
@@ -151,9 +194,14 @@ func (d *disk) step(step storage.Step) error {
 			d.crash("amid a compaction", d.data, map[string][]byte{compactName: d.torn(nil, d.read(compactName))})
 		}
 	default:
-		if d.due(1) {
-			d.crash(string(step), d.data, nil)
+		if !d.due(1) {
+			return nil
 		}
+		if d.faults && step == storage.StepWrite && d.rng.IntN(3) == 0 {
+			d.fault = &fault{err: []error{syscall.EIO, syscall.ENOSPC}[d.rng.IntN(2)]}
+			return d.fault.err
+		}
+		d.crash(string(step), d.data, nil)
 	}
 	if d.off() {
 		return errPower
@@ -168,6 +216,9 @@ func (d *disk) one(a, b []byte) []byte {
 	return b
 }
 
+// dice is for draws whose number a seed does not decide: that of differing pages is bbolt's.
+func (d *disk) dice() *rand.Rand { return rand.New(rand.NewPCG(d.rng.Uint64(), 0)) }
+
 // torn is what is left of a file when the power goes while a transaction makes now of was.
 func (d *disk) torn(was, now []byte) []byte {
 	if len(now) == 0 {
@@ -175,29 +226,32 @@ func (d *disk) torn(was, now []byte) []byte {
 	}
 	b := make([]byte, len(now))
 	copy(b, was)
-	switch d.rng.IntN(8) {
+	rng := d.dice()
+	switch rng.IntN(8) {
 	case 0: // only the length was synced, or not even that
-		return d.one(slices.Clone(was), b)
+		if rng.IntN(2) == 0 {
+			return slices.Clone(was)
+		}
 	case 1, 2: // all data, and perhaps the meta page
 		copy(b[min(metaArea, len(b)):], now[min(metaArea, len(now)):])
-		d.some(b, now, 0, min(metaArea, len(b)), sector)
+		some(rng, b, now, 0, min(metaArea, len(b)), sector)
 	default:
-		d.some(b, now, min(metaArea, len(b)), len(b), page)
+		some(rng, b, now, min(metaArea, len(b)), len(b), page)
 	}
 	return b
 }
 
 // some copies some of the pieces from lo to hi that differ, pages now and then in part.
-func (d *disk) some(b, now []byte, lo, hi, piece int) {
-	share := d.rng.IntN(5)
+func some(rng *rand.Rand, b, now []byte, lo, hi, piece int) {
+	share := rng.IntN(5)
 	for at := lo; at < hi; at += piece {
 		end := min(at+piece, hi)
 		if bytes.Equal(b[at:end], now[at:end]) {
 			continue
 		}
-		if piece > sector && d.rng.IntN(4) == 0 {
-			d.some(b, now, at, end, sector)
-		} else if d.rng.IntN(4) < share {
+		if piece > sector && rng.IntN(4) == 0 {
+			some(rng, b, now, at, end, sector)
+		} else if rng.IntN(4) < share {
 			copy(b[at:end], now[at:end])
 		}
 	}

@@ -12,7 +12,7 @@ import (
 //	%s %h %l %t %z   a key for a string, hash, list, set or sorted set, now and then another
 //	%k               any key
 //	%v %V            a value; a large one
-//	%f               a field or member
+//	%f %g            a field or member; one of many, of which some make a value large
 //	%i %x            a small integer; a number
 //	%p %q            a time to live in ms; in s
 //	%P %Q            a Unix time in ms; in s
@@ -40,7 +40,8 @@ var templates = parse(`
 	1 STRLEN %s
 
 	6 HSET %h { %f %v }
-	2 HSET %h < %f %v >
+	3 HSET %h < %g %v >
+	1 HPEXPIRE %h %p FIELDS # < %g >
 	1 HSET %h %f %V
 	2 HDEL %h { %f }
 	1 HINCRBY %h %f %i
@@ -59,7 +60,7 @@ var templates = parse(`
 
 	4 RPUSH %l { %v }
 	2 LPUSH %l { %v }
-	2 RPUSH %l < %v >
+	3 RPUSH %l < %g >
 	2 LPOP %l [ %i ]
 	1 RPOP %l [ %i ]
 	1 LSET %l %i %v
@@ -73,12 +74,10 @@ var templates = parse(`
 	1 LINDEX %l %i
 
 	4 SADD %t { %f }
-	2 SADD %t < %f >
+	3 SADD %t < %g >
 	1 SADD %t { %i }
 	2 SREM %t { %f }
 	1 SMOVE %t %t %f
-	2 SPOP %t
-	1 SPOP %t %i
 	1 SUNIONSTORE %t { %t }
 	1 SDIFFSTORE %t { %t }
 	1 SINTERSTORE %t %t %t
@@ -89,7 +88,7 @@ var templates = parse(`
 	1 SCARD %t
 
 	4 ZADD %z { %x %f }
-	2 ZADD %z < %x %f >
+	3 ZADD %z < %x %g >
 	1 ZADD %z GT CH { %x %f }
 	1 ZINCRBY %z %x %f
 	2 ZREM %z { %f }
@@ -106,7 +105,7 @@ var templates = parse(`
 
 	4 DEL { %k }
 	2 UNLINK %k
-	6 RENAME %k %k
+	12 RENAME %k %k
 	1 RENAMENX %k %k
 	3 COPY %k %k REPLACE
 	2 COPY %k %k DB %d REPLACE
@@ -150,6 +149,9 @@ func library(n int, version int) string {
 	return fmt.Sprintf("#!lua name=lib%d\n-- %d\nredis.register_function('run%d', function(KEYS, ARGV)\n%s\nend)", n, version, n, runner)
 }
 
+// pad makes a hundred elements larger than what stands in a record.
+var pad = strings.Repeat("_", 100)
+
 type template struct {
 	weight int
 	words  []string
@@ -191,13 +193,7 @@ func (d *draw) of(list []template) []string {
 }
 
 // command is one that may stand in a transaction or a script.
-func (d *draw) command() []string {
-	for {
-		if c := d.of(templates); c[0] != "SPOP" { // whose choice only its own reply tells
-			return c
-		}
-	}
-}
+func (d *draw) command() []string { return d.of(templates) }
 
 // fill appends words with what is drawn.
 func (d *draw) fill(args, words []string) []string {
@@ -262,7 +258,12 @@ func (d *draw) word(w string) string {
 		if rng.IntN(300) == 0 {
 			return "far" + strings.Repeat("f", 17<<10) // longer than bbolt takes as a key
 		}
+		if rng.IntN(4) == 0 {
+			return d.word("%g")
+		}
 		return "f" + strconv.Itoa(int(rng.ExpFloat64()*30))
+	case 'g':
+		return "g" + strconv.Itoa(rng.IntN(250)) + pad
 	case 'i':
 		return strconv.Itoa(rng.IntN(8))
 	case 'x':
@@ -319,7 +320,7 @@ func (d *draw) value() string {
 func (d *draw) commands() (list [][]string) {
 	switch n := d.rng.IntN(100); {
 	case n < 80:
-		return [][]string{d.of(templates)}
+		return [][]string{d.command()}
 	case n < 88:
 		list = append(list, []string{"MULTI"})
 		for range 1 + d.rng.IntN(6) {

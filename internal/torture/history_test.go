@@ -14,6 +14,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
 	"keyp/storage"
+	"keyp/storage/wal"
 )
 
 // epoch is when a history's clock starts, in Unix ms.
@@ -32,19 +33,22 @@ type op struct {
 
 // history is one that goes on, and ends with the first thing that is wrong.
 type history struct {
-	seed  uint64
-	rng   *rand.Rand
-	draw  draw
-	dir   string
-	disk  *disk
-	clock *clock.Fake
-	k     *keyp
-	twin  *keyp
-	ops   []op // that the twin has not run
+	seed   uint64
+	rng    *rand.Rand
+	draw   draw
+	dir    string
+	policy wal.Policy
+	disk   *disk
+	clock  *clock.Fake
+	k      *keyp
+	twin   *keyp
+	ops    []op // that the twin has not run
 	// newest is the newest instant since the clock was last set back and that was durable.
 	newest int64
-	amid   bool // a checkpoint or compaction is under way, between two steps of it
-	over   bool // the clock went back while the machine was off
+	amid   bool   // a checkpoint or compaction is under way, between two steps of it
+	over   bool   // the clock went back while the machine was off
+	left   int    // how much is done after an error of the disk before the crash
+	ended  uint64 // how far the log was durable when the store failed
 
 	crashes, issued, recoveries int
 	sum                         uint64 // of all that was replied and recovered
@@ -65,9 +69,34 @@ func (h *history) note(format string, args ...any) {
 	h.trace = append(h.trace, fmt.Sprintf("%d ", h.clock.Now()-epoch)+fmt.Sprintf(format, args...))
 }
 
+// must is for what has to succeed while the disk does.
 func (h *history) must(err error, what string) {
-	if err != nil && !h.disk.off() {
+	if err != nil && !h.disk.off() && h.disk.fault == nil {
 		h.fail("%s: %v", what, err)
+	}
+}
+
+// endure sees to it that a store which has failed acknowledges nothing any more, and in the end
+// has it killed or the power cut.
+func (h *history) endure() {
+	if h.disk.off() || h.disk.fault == nil {
+		return
+	}
+	if h.left == 0 {
+		h.note("the disk says: %v (for good: %v)", h.disk.fault.err, h.disk.fault.stay)
+		h.left = 1 + h.rng.IntN(25)
+	}
+	log := h.k.store.Log()
+	switch {
+	case log.Err() == nil:
+	case h.ended == 0:
+		h.note("the log has failed: %v", log.Err())
+		h.ended = log.Durable()
+	case log.Durable() != h.ended:
+		h.fail("a log that has failed acknowledges more: %d, after %d: %v", log.Durable(), h.ended, log.Err())
+	}
+	if h.left--; h.left == 0 {
+		h.disk.crash("after an error of the disk", h.disk.data, nil)
 	}
 }
 
@@ -79,6 +108,10 @@ func newHistory(seed uint64, dir string) *history {
 		h.must2(os.MkdirAll(filepath.Join(dir, sub), 0o700))
 	}
 	h.disk = newDisk(rand.New(rand.NewPCG(seed, 2)), filepath.Join(dir, "keyp"))
+	h.disk.faults = h.rng.IntN(2) == 0
+	if h.rng.IntN(5) == 0 {
+		h.policy = wal.No
+	}
 	numbers := rand.New(rand.NewPCG(seed, 3))
 	twin, err := open(storage.Options{FS: vfs.NewMem(), Dir: filepath.Join(dir, "twin"), SegmentSize: 1 << 20, Random: numbers.Uint64}, clock.NewFake(epoch))
 	h.must2(err)
@@ -96,15 +129,15 @@ func (h *history) must2(err error) {
 func (h *history) open() error {
 	numbers := rand.New(rand.NewPCG(h.seed, uint64(4+h.recoveries)))
 	h.recoveries++
-	h.disk.durable = nil
+	h.disk.running = nil
 	k, err := open(storage.Options{
-		FS: h.disk.fs(), Dir: h.disk.dir, SegmentSize: 32 << 10, OnStep: h.step, Random: numbers.Uint64,
+		FS: h.disk.fs(), Dir: h.disk.dir, Sync: h.policy, SegmentSize: 32 << 10, OnStep: h.step, Random: numbers.Uint64,
 	}, h.clock)
 	if err != nil {
 		return err
 	}
 	h.k = k
-	h.disk.durable = k.store.Log().Durable
+	h.disk.running = k.store.Log()
 	return nil
 }
 
@@ -119,12 +152,14 @@ func (h *history) close() {
 // run goes on until the machine has crashed a number of times, or time is up.
 func (h *history) run(crashes int, until func() bool) {
 	h.disk.left = h.moment()
-	if err := h.open(); err != nil && !h.disk.off() {
-		h.fail("first start: %v", err)
+	h.must(h.open(), "first start")
+	if h.disk.fault != nil && !h.disk.off() {
+		h.disk.crash("after an error amid the first start", h.disk.data, nil)
 	}
 	for h.crashes < crashes && !h.over && !until() {
 		for !h.disk.off() {
 			h.act()
+			h.endure()
 		}
 		h.crash()
 	}
@@ -169,7 +204,7 @@ func (h *history) act() {
 			return err
 		})
 	default:
-		if !h.amid {
+		if !h.amid && h.disk.fault == nil {
 			h.reopen(n == 198)
 		}
 	}
@@ -185,6 +220,7 @@ func (h *history) between(what string, do func() error) {
 	err := do()
 	h.amid = false
 	h.must(err, what)
+	h.k.store.Manual().Room()
 	h.note("end of %s", what)
 }
 
@@ -234,9 +270,25 @@ func (h *history) issue() {
 	}
 	o.end = log.End()
 	o.wrote = o.end != before
+	if h.refused(o) {
+		return
+	}
 	h.ops = append(h.ops, o)
 	h.issued++
 	h.took(o.replies...)
+}
+
+// refused says whether the Keyp refused an operation for lack of room.
+func (h *history) refused(o op) bool {
+	for _, reply := range o.replies {
+		if bytes.HasPrefix(reply, []byte("-MISCONF")) {
+			if o.wrote && len(o.commands) == 1 {
+				h.fail("%s was refused and yet wrote something", brief(o.commands[0]))
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // brief is a command as the trace has it.
@@ -265,9 +317,12 @@ func (h *history) took(list ...[]byte) {
 	h.sum = f.Sum64()
 }
 
-func (h *history) commit() {
+// commit says whether all is acknowledged now.
+func (h *history) commit() bool {
 	h.note("commit")
-	h.must(h.k.store.Log().Commit(), "commit")
+	err := h.k.store.Log().Commit()
+	h.must(err, "commit")
+	return err == nil && !h.disk.off()
 }
 
 // pass lets time go by.
@@ -282,8 +337,7 @@ func (h *history) pass() {
 
 // stepBack sets the wall clock back and waits until the store follows it.
 func (h *history) stepBack() {
-	h.commit()
-	if h.disk.off() {
+	if !h.commit() {
 		return
 	}
 	from := h.clock.Now()
@@ -294,8 +348,7 @@ func (h *history) stepBack() {
 	h.k.store.Manual().Settle()
 	log := h.k.store.Log()
 	h.ops = append(h.ops, op{at: to, from: from, wrote: true, end: log.End()})
-	h.commit()
-	if !h.disk.off() {
+	if h.commit() {
 		h.newest = to
 	}
 }
@@ -304,14 +357,21 @@ func (h *history) stepBack() {
 func (h *history) reopen(save bool) {
 	h.note("restart, save %v", save)
 	err := h.k.store.Close(save)
+	if h.disk.fault != nil && !h.disk.off() {
+		h.disk.crash("after an error amid a stop", h.disk.data, nil)
+	}
 	if h.disk.off() {
 		return // k is closed, and once more does no harm
 	}
 	h.must(err, "close")
 	h.disk.data = h.disk.read(dataName)
 	h.k = nil
-	if err := h.open(); err != nil {
-		h.must(err, "restart")
+	err = h.open()
+	h.must(err, "restart")
+	if h.disk.fault != nil && !h.disk.off() {
+		h.disk.crash("after an error amid a start", h.disk.data, nil)
+	}
+	if h.disk.off() {
 		return
 	}
 	left := h.disk.left
@@ -333,8 +393,12 @@ func (h *history) acknowledged(lsn uint64) (n int) {
 // crash takes the machine up again after a crash, which may come again, and finds out what is
 // there.
 func (h *history) crash() {
-	least := h.acknowledged(h.disk.after.durable)
+	written, synced := h.acknowledged(h.disk.after.written), h.acknowledged(h.disk.after.synced)
+	least := written
 	for h.disk.off() {
+		if !h.disk.after.killed {
+			least = synced
+		}
 		h.crashes++
 		h.note("crash %d: %s; %d of %d must be there", h.crashes, h.disk.after.at, least, len(h.ops))
 		h.close()
@@ -348,10 +412,14 @@ func (h *history) crash() {
 		if h.rng.IntN(3) == 0 {
 			h.disk.left = 1 + int(h.rng.ExpFloat64()*12)
 		}
-		if err := h.open(); err != nil && !h.disk.off() {
-			h.fail("recovery: %v", err)
+		err := h.open()
+		h.must(err, "recovery")
+		if h.disk.fault != nil && !h.disk.off() {
+			h.note("the disk says amid recovery: %v; that gives: %v", h.disk.fault.err, err)
+			h.disk.crash("after an error amid recovery", h.disk.data, nil)
 		}
 	}
+	h.left, h.ended = 0, 0
 	h.disk.left = 0
 	h.find(least, len(h.ops))
 	h.disk.left = h.moment()
@@ -414,37 +482,20 @@ func (h *history) repeat(o *op) {
 	h.twin.store.Manual().Settle()
 	h.twin.client.DB = o.db
 	for i, c := range o.commands {
-		reply, _ := h.twin.do(instead(c, o.replies[i]))
+		if string(c[0]) == "SAVE" {
+			continue
+		}
+		reply, _ := h.twin.do(c)
 		if got := o.replies[i]; !sameReply(c, got, reply) {
 			h.fail("%d: %s\nreply %.500q\ntwin  %.500q", o.db, brief(c), got, reply)
 		}
 	}
 }
 
-// instead is what the twin runs in place of a command: what the dice say is known by now.
-func instead(c [][]byte, reply []byte) [][]byte {
-	switch string(c[0]) {
-	case "SAVE":
-		return [][]byte{[]byte("PING")}
-	case "SPOP":
-		args := [][]byte{[]byte("SREM"), c[1], []byte("")}
-		lines := bytes.Split(reply, []byte("\r\n"))
-		for i, line := range lines {
-			if len(line) > 0 && line[0] == '$' && line[1] != '-' {
-				args = append(args, lines[i+1])
-			}
-		}
-		return args
-	}
-	return c
-}
-
-// sameReply compares replies, but for the order of their parts: that of sets is no matter.
+// sameReply compares replies, but for the order of their parts: that of sets is no matter. How
+// many keys there are is told with those that are due and not removed.
 func sameReply(c [][]byte, a, b []byte) bool {
-	if name := string(c[0]); bytes.Equal(a, b) || name == "SPOP" || name == "SAVE" || name == "DBSIZE" {
-		return true
-	}
-	return slices.Equal(sorted(a), sorted(b))
+	return bytes.Equal(a, b) || string(c[0]) == "DBSIZE" || slices.Equal(sorted(a), sorted(b))
 }
 
 func sorted(reply []byte) []string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyp/storage"
 )
 
 const (
@@ -16,6 +18,11 @@ const (
 	// short is how long the test runs when nobody asks for more.
 	short = 2 * time.Second
 )
+
+func TestMain(m *testing.M) {
+	storage.FixHashes()
+	os.Exit(m.Run())
+}
 
 // TestTorture runs histories until KEYP_TORTURE (a duration) has passed, or one alone with
 // KEYP_TORTURE_SEED; KEYP_TORTURE_TRACE prints what it does.
@@ -73,7 +80,7 @@ func torture(t *testing.T, seed uint64, crashes int, until func() bool) (h *hist
 		if ok {
 			text = f.text
 		}
-		last := 60
+		last := 30
 		if os.Getenv("KEYP_TORTURE_TRACE") != "" {
 			last = len(h.trace)
 		}
