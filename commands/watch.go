@@ -66,7 +66,7 @@ func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 		client.watching = &watching{}
 	}
 	by := client.watching
-	if by.dirty || slices.ContainsFunc(by.keys, func(w *watch) bool { return w.db == k.DB && w.key == string(k.Name) }) {
+	if by.dirty || slices.ContainsFunc(c.watched[k.DB][string(k.Name)], func(w *watch) bool { return w.by == by }) {
 		return
 	}
 	w := &watch{by: by, key: string(k.Name), db: k.DB}

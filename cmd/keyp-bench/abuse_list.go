@@ -145,7 +145,7 @@ var writeAbuses = []abuse{
 		}
 		return a.main.ask(wire.AppendCommand(b, "EXEC"))
 	}},
-	{name: "WATCH of 100k keys", do: manyArgs(part(10), "watched:", "WATCH")},
+	{name: "WATCH of 20k keys", do: manyArgs(part(2), "watched:", "WATCH")},
 	{name: "FLUSHDB", prepare: command("SELECT", "1"), do: steps(manyArgs(part(20), "flushed:", "MSET"), command("FLUSHDB"))},
 }
 
