@@ -25,6 +25,8 @@ type Ctx struct {
 	// Again says that the command has waited (Blocked) and runs once more: those who MONITOR
 	// have seen it.
 	Again bool
+	// Crowded says that nothing more is to run aside at present.
+	Crowded bool
 	// Wait is what a command with the outcome Blocked waits for.
 	Wait Wait
 	// LSN is what the reply depends on: it may leave once the log is durable that

@@ -29,6 +29,12 @@ const (
 	// NeedExclusive: nothing ran. The session parks, and RunExclusive is to be called for a Ctx
 	// of its own (Renew) while no other command runs.
 	NeedExclusive
+	// NeedAside: nothing ran, and c.Txn holds the keys. SetAside is to be called at once, and
+	// RunAside then, on any goroutine, while the session parks.
+	NeedAside
+	// Occupied: nothing ran, since what the command is to change is read by one that runs
+	// aside, or since too many do (c.Crowded). Dispatch is to run again when one has ended.
+	Occupied
 )
 
 // Pause says what CLIENT PAUSE holds back at present.
@@ -115,10 +121,22 @@ func (s *Server) start(c *Ctx) Outcome {
 		c.Txn.End() // its keys are in memory, most likely for long enough
 		return NeedExclusive
 	}
-	c.takeQueue()
 	c.Txn.NoTouch = c.noTouch()
-	outcome := s.run(c)
-	c.Txn.Settle()
+	outcome := NeedAside
+	switch {
+	case s.Holds.Any() && c.flags()&Write != 0 && s.Holds.Meets(c.Txn, c.Keys):
+		outcome = Occupied
+	case !c.runsAside():
+		c.takeQueue()
+		outcome = s.run(c)
+		c.Txn.Settle()
+	}
+	if outcome == NeedAside {
+		if !c.Crowded {
+			return NeedAside
+		}
+		outcome = Occupied
+	}
 	c.LSN = max(c.LSN, c.Txn.End())
 	return outcome
 }
@@ -202,6 +220,8 @@ func (s *Server) handle(c *Ctx) (outcome Outcome) {
 		switch err {
 		case errNeedKeys:
 			return NeedKeys
+		case errLong:
+			return NeedAside
 		case errBlocked:
 			outcome = Blocked
 		default:

@@ -18,6 +18,7 @@ var dumpCommands = []Spec{
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
 		Tips: []string{tipRandom},
+		Long: longValues,
 		Run:  runDump,
 	},
 	{

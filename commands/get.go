@@ -38,6 +38,7 @@ var getCommands = []Spec{
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
 		Tips: []string{tipMultiShard},
+		Long: longValues,
 		Run:  runMGet,
 	},
 }
@@ -48,6 +49,8 @@ func replyString(c *Ctx) error {
 	switch {
 	case err != nil:
 		return err
+	case c.tooLong(len(value), longValue):
+		return errLong
 	case ok:
 		c.Out.Bulk(value)
 	default:

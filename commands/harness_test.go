@@ -175,6 +175,13 @@ func (h *harness) raw(args ...[]byte) []byte {
 			h.server.RunExclusive(&alone, func(fn func()) bool { fn(); return true })
 			alone.RunEmitted()
 			return c.Out.Buf
+		case NeedAside:
+			aside, client := Ctx{}, *h.client
+			h.server.SetAside(c, &aside, &client, c.Out)
+			h.server.RunAside(&aside)
+			h.server.Settled(&aside)
+			aside.RunEmitted()
+			return c.Out.Buf
 		default:
 			h.t.Fatalf("%q: outcome %v", args, out)
 		}

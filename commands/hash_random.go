@@ -13,6 +13,7 @@ var hashRandomCommands = []Spec{{
 	Keys: []KeySpec{Key(1, RO|Access)},
 	Args: []Arg{keyArg("key"), block("options", intArg("count"), word("WITHVALUES").opt()).opt()},
 	Tips: []string{tipRandom},
+	Long: longRandom,
 	Run:  runHRandField,
 }}
 

@@ -32,6 +32,7 @@ var hashReadCommands = []Spec{
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
 		Tips: []string{tipRandomOrder},
+		Long: longValues,
 		Run:  runHGetAll,
 	},
 	{
@@ -42,6 +43,7 @@ var hashReadCommands = []Spec{
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
 		Tips: []string{tipRandomOrder},
+		Long: longValues,
 		Run:  listFields(func(field, _ []byte) []byte { return field }),
 	},
 	{
@@ -52,6 +54,7 @@ var hashReadCommands = []Spec{
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
 		Tips: []string{tipRandomOrder},
+		Long: longValues,
 		Run:  listFields(func(_, val []byte) []byte { return val }),
 	},
 	{
@@ -94,6 +97,7 @@ var hashReadCommands = []Spec{
 			word("NOVALUES").opt(),
 		},
 		Tips: []string{tipRandom},
+		Long: longScan,
 		Run:  scanElements(object.TypeHash, (*resp.Writer).Bulk),
 	},
 }

@@ -15,7 +15,8 @@ var lcsCommands = []Spec{
 			intArg("min-match-len").after("MINMATCHLEN").opt(),
 			word("WITHMATCHLEN").opt(),
 		},
-		Run: runLCS,
+		Long: longProduct,
+		Run:  runLCS,
 	},
 }
 

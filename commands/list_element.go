@@ -51,7 +51,8 @@ var listElementCommands = []Spec{
 			intArg("num-matches").after("COUNT").opt(),
 			intArg("len").after("MAXLEN").opt(),
 		},
-		Run: runLPos,
+		Long: longValues,
+		Run:  runLPos,
 	},
 }
 

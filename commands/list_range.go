@@ -59,6 +59,10 @@ func runLRange(c *Ctx) error {
 		return err
 	}
 	from, n := r.of(l.Len())
+	each := l.Bytes() / max(l.Len(), 1)
+	if c.tooLong(n, longElements) || c.tooLong(n*each, longValue) {
+		return errLong
+	}
 	c.elements(l, from, n, false)
 	return nil
 }

@@ -37,6 +37,7 @@ type Server struct {
 	Scripts  Scripts
 	Waiters  Waiters
 	Tracking Tracking
+	Holds    storage.Holds // of commands that run aside; belongs to the loop
 	RunID    string
 	Started  int64 // Unix ms
 

@@ -76,6 +76,7 @@ var setMemberCommands = []Spec{
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
 		Tips: []string{tipRandomOrder},
+		Long: longValues,
 		Run:  runSMembers,
 	},
 	{
@@ -91,6 +92,7 @@ var setMemberCommands = []Spec{
 			intArg("count").after("COUNT").opt(),
 		},
 		Tips: []string{tipRandom},
+		Long: longScan,
 		Run:  scanElements(object.TypeSet, nil),
 	},
 }

@@ -19,6 +19,7 @@ var setAlgebraCommands = []Spec{
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
 		Tips: []string{tipRandomOrder},
+		Long: longValues,
 		Run:  replySets(intersection),
 	},
 	{
@@ -28,6 +29,7 @@ var setAlgebraCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly,
 		Keys: []KeySpec{NumKeys(1, RO|Access)},
 		Args: []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Long: longValues,
 		Run:  runSInterCard,
 	},
 	{
@@ -47,6 +49,7 @@ var setAlgebraCommands = []Spec{
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
 		Tips: []string{tipRandomOrder},
+		Long: longValues,
 		Run:  replySets(union),
 	},
 	{
@@ -66,6 +69,7 @@ var setAlgebraCommands = []Spec{
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
 		Tips: []string{tipRandomOrder},
+		Long: longValues,
 		Run:  replySets(difference),
 	},
 	{

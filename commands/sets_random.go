@@ -29,6 +29,7 @@ var setRandomCommands = []Spec{
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), intArg("count").opt().since("2.6.0")},
 		Tips: []string{tipRandom},
+		Long: longRandom,
 		Run:  runSRandMember,
 	},
 }

@@ -25,6 +25,7 @@ var sortCommands = []Spec{
 		},
 		Args:  append(slices.Clip(sortArgs), keyArg("destination").after("STORE").opt().of(3)),
 		Roams: sortRoams,
+		Long:  longSort,
 		Run:   runSort,
 	},
 	{
@@ -36,6 +37,7 @@ var sortCommands = []Spec{
 		Keys:       []KeySpec{Key(1, RO|Access), {Flags: RO | Access, Find: noArgument}},
 		Args:       sortArgs,
 		Roams:      sortRoams,
+		Long:       longValues,
 		Run:        runSort,
 	},
 }
@@ -85,6 +87,9 @@ func sortRoams(args [][]byte) bool {
 	o, _ := parseSort(Cursor{args: args[2:]}, true, true) // the handler reports what is wrong
 	return o.by.roams() || slices.ContainsFunc(o.get, pattern.roams)
 }
+
+// longSort is for a SORT that stores nothing.
+func longSort(c *Ctx, largest int) bool { return len(c.Keys) == 1 && longValues(c, largest) }
 
 // pattern says where a value stands that belongs to an element: under the key that has
 // the element in the place of the pattern's first '*', a string, or a field of a hash.

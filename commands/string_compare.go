@@ -19,6 +19,7 @@ var compareCommands = []Spec{
 		Arity:      2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key")},
+		Long: longValues,
 		Run:  runDigest,
 	},
 	{

@@ -98,7 +98,11 @@ func runGetRange(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	c.Out.Bulk(slice(value, start, end))
+	part := slice(value, start, end)
+	if c.tooLong(len(part), longValue) {
+		return errLong
+	}
+	c.Out.Bulk(part)
 	return nil
 }
 

@@ -20,6 +20,7 @@ var zsetCombineCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly,
 		Keys: []KeySpec{NumKeys(1, RO|Access)},
 		Args: []Arg{intArg("numkeys"), keyArg("key").many(), weightsArg, aggregateArg, withScores},
+		Long: longValues,
 		Run:  combineReply(combination{of: zunion, weighted: true}),
 	},
 	{
@@ -40,6 +41,7 @@ var zsetCombineCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly,
 		Keys: []KeySpec{NumKeys(1, RO|Access)},
 		Args: []Arg{intArg("numkeys"), keyArg("key").many(), weightsArg, aggregateArg, withScores},
+		Long: longValues,
 		Run:  combineReply(combination{of: zinter, weighted: true}),
 	},
 	{
@@ -59,6 +61,7 @@ var zsetCombineCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly,
 		Keys: []KeySpec{NumKeys(1, RO|Access)},
 		Args: []Arg{intArg("numkeys"), keyArg("key").many(), withScores},
+		Long: longValues,
 		Run:  combineReply(combination{of: zdiff}),
 	},
 	{
@@ -77,6 +80,7 @@ var zsetCombineCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly,
 		Keys: []KeySpec{NumKeys(1, RO|Access)},
 		Args: []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Long: longValues,
 		Run:  runZInterCard,
 	},
 }

@@ -192,6 +192,9 @@ func zrange(c *Ctx, o zrangeOptions) error {
 		return err
 	}
 	from, to := o.ranks(s, z)
+	if c.tooLong(to-from, longElements) {
+		return errLong
+	}
 	replyMembers(c, z, from, to, o.reverse, o.scores)
 	return nil
 }

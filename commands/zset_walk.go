@@ -18,6 +18,7 @@ var zsetWalkCommands = []Spec{
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), block("options", intArg("count"), withScores).opt()},
 		Tips: []string{tipRandom},
+		Long: longRandom,
 		Run:  runZRandMember,
 	},
 	{
@@ -28,6 +29,7 @@ var zsetWalkCommands = []Spec{
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), intArg("cursor"), patternArg("pattern").after("MATCH").opt(), intArg("count").after("COUNT").opt()},
 		Tips: []string{tipRandom},
+		Long: longScan,
 		Run:  scanElements(object.TypeZSet, writeScore),
 	},
 }

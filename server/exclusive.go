@@ -49,10 +49,9 @@ const (
 func (l *loop) runAlone(s *session) {
 	x := &l.alone
 	if x.work == nil {
-		x.work, x.txn, x.arm = make(chan *job), l.srv.Store.NewTxn(), make(chan struct{})
+		x.work, x.txn = make(chan *job), l.srv.Store.NewTxn()
 		x.timer.run = l.watchScript
 		go l.workAlone()
-		go l.watchHere()
 	}
 	j := x.next
 	if x.next = nil; j == nil {
@@ -75,6 +74,10 @@ func (l *loop) runAlone(s *session) {
 // the loop's no more when it has ended, and ends too.
 func (l *loop) runHere(j *job) {
 	x := &l.alone
+	if x.arm == nil {
+		x.arm = make(chan struct{})
+		go l.watchHere()
+	}
 	x.mu.Lock()
 	x.here = j
 	x.count++
@@ -84,7 +87,7 @@ func (l *loop) runHere(j *job) {
 	if wake {
 		x.arm <- struct{}{}
 	}
-	err := l.doAlone(j)
+	err := l.do(j)
 	x.mu.Lock()
 	x.here = nil
 	moved := j.moved
@@ -97,8 +100,11 @@ func (l *loop) runHere(j *job) {
 		l.fail(err)
 		return
 	}
-	l.endAlone(j)
+	l.end(j)
 	l.mono = l.o.Clock.Mono()
+	if j.aside {
+		return
+	}
 	if j.s = nil; len(j.out.Buf) > pooledBuffer {
 		j.out.Buf = nil // the session may have taken it
 	}
@@ -155,7 +161,7 @@ func (l *loop) workAlone() {
 		select {
 		case j := <-l.alone.work:
 			j.moved = true
-			l.postEnd(j, l.doAlone(j))
+			l.postEnd(j, l.do(j))
 		case <-l.alone.gone:
 			return
 		}
@@ -169,13 +175,13 @@ func (l *loop) postEnd(j *job, err error) {
 			l.fail(err)
 			return
 		}
-		l.endAlone(j)
+		l.end(j)
 	})
 }
 
-// doAlone runs a job. A panic that gets out of it is the store's, of which nothing is known
+// do runs a job. A panic that gets out of it is the store's, of which nothing is known
 // then: the server stops, as guard has it.
-func (l *loop) doAlone(j *job) (err error) {
+func (l *loop) do(j *job) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.o.Log.Error("internal error", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -183,7 +189,11 @@ func (l *loop) doAlone(j *job) (err error) {
 		}
 	}()
 	began := l.o.Clock.Mono()
-	l.srv.RunExclusive(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
+	if j.aside {
+		l.srv.RunAside(&j.ctx)
+	} else {
+		l.srv.RunExclusive(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
+	}
 	j.took = l.o.Clock.Mono() - began
 	return nil
 }
@@ -216,8 +226,12 @@ func (l *loop) lend(j *job, fn func()) bool {
 	}
 }
 
-// endAlone takes a job's reply into its session, and lets those go on that waited.
-func (l *loop) endAlone(j *job) {
+// end takes a job's reply into its session, and lets those go on that waited.
+func (l *loop) end(j *job) {
+	if j.aside {
+		l.endAside(j)
+		return
+	}
 	x := &l.alone
 	x.job = nil
 	l.srv.Busy = ""
@@ -225,21 +239,20 @@ func (l *loop) endAlone(j *job) {
 	l.owed = max(l.owed, j.ctx.LSN)
 	l.executed(j)
 	l.deliver()
-	l.release()
+	l.release(&x.waiting)
 }
 
-// release gives the sessions that wait for the end of an exclusive job their turns, before all
-// others: their commands run then, or wait again.
-func (l *loop) release() {
-	x := &l.alone
-	if len(x.waiting) == 0 {
+// release gives sessions that wait for the end of a job their turns, before all others: their
+// commands run then, or wait again.
+func (l *loop) release(waiting *[]*session) {
+	if len(*waiting) == 0 {
 		return
 	}
-	for _, s := range x.waiting {
+	for _, s := range *waiting {
 		s.queued = true
 	}
-	l.queue = append(x.waiting, l.queue...)
-	x.waiting = nil
+	l.queue = append(*waiting, l.queue...)
+	*waiting = nil
 }
 
 // mustWait says whether a command has to wait for the end of an exclusive job. Those that
@@ -268,7 +281,7 @@ func (l *loop) watchScript() {
 	busy, left := l.srv.TooLong()
 	if busy != "" {
 		l.srv.Busy = busy
-		l.release()
+		l.release(&x.waiting)
 		return
 	}
 	l.timers.set(&x.timer, l.o.Clock.Mono()+max(left, time.Millisecond))

@@ -35,7 +35,8 @@ type job struct {
 	client commands.Client
 	out    resp.Writer
 	took   time.Duration
-	moved  bool // an exclusive job that does not run on the loop's goroutine; alone.mu guards it
+	moved  bool // a job that began, but does not go on, on the loop's goroutine; alone.mu guards it
+	aside  bool // it needs nothing but its keys: see aside
 }
 
 // run has a worker run the session's parked command. The loop calls it.

@@ -284,7 +284,7 @@ func TestNoAllocationPerCommand(t *testing.T) {
 	if n := testing.AllocsPerRun(200, round); n > 0 {
 		t.Errorf("%v allocations for 15 commands", n)
 	}
-	l.end()
+	l.shut()
 	if err := ts.store.Close(false); err != nil {
 		t.Fatal(err)
 	}

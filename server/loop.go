@@ -61,6 +61,7 @@ type loop struct {
 	exec       executor
 	tls        tlsFront
 	alone      exclusive
+	aside      aside
 
 	pass      uint64        // number of the present pass
 	wall      int64         // Unix ms at its beginning
@@ -152,7 +153,7 @@ func (l *loop) cycle(over bool) {
 		l.takeOver()
 	}
 	err := l.passes()
-	l.end()
+	l.shut()
 	l.ended <- err
 }
 
@@ -331,8 +332,8 @@ func (l *loop) bury() {
 	l.graves = l.graves[:0]
 }
 
-// end frees what the loop has. Sessions are cut.
-func (l *loop) end() {
+// shut frees what the loop has. Sessions are cut.
+func (l *loop) shut() {
 	if l.o.Bell != nil {
 		l.o.Bell.box.Store(nil)
 	}

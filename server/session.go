@@ -42,7 +42,7 @@ const (
 	parkSlow          // an executor runs its command
 	parkHeld          // CLIENT PAUSE
 	parkBlocked       // its command waits for a key
-	parkAlone         // its command waits for the end of an exclusive job
+	parkAlone         // its command waits for the end of an exclusive job, or of one aside
 	parkGreeting      // its TLS handshake is under way
 )
 
@@ -269,7 +269,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	s.out.w.Proto = s.client.Proto
 	mark := s.out.w.Len()
 	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
-	c.Final, c.Again = s.tries >= lateTries, s.blocked != nil
+	c.Final, c.Again, c.Crowded = s.tries >= lateTries, s.blocked != nil, l.aside.crowded()
 	l.current, l.inStore = s, true
 	outcome := l.srv.Dispatch(c, l.pause)
 	l.current, l.inStore = nil, false
@@ -290,8 +290,17 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		s.parked, s.args = parkSlow, args
 		l.exec.run(l, s, c.Spec)
 	case commands.NeedExclusive:
+		if l.aside.running > 0 {
+			l.waitAside(s, args)
+			break
+		}
 		s.parked, s.args = parkSlow, args
 		l.runAlone(s)
+	case commands.NeedAside:
+		s.parked, s.args = parkSlow, args
+		l.runAside(s)
+	case commands.Occupied:
+		l.waitAside(s, args)
 	case commands.Held:
 		s.parked, s.args = parkHeld, args
 		l.held = append(l.held, s)

@@ -25,25 +25,21 @@ type opened struct {
 // type.
 func (t *Txn) open(k Key, typ object.Type) (handle, error) {
 	h := handle{t: t, k: k, typ: typ}
-	p, _, c := t.live(k, false)
-	if !exists(c) {
+	item, ok := t.Get(k)
+	if !ok {
 		return h, nil
 	}
-	o := p.objectOf(*c)
-	if o == nil || o.val.Type() != typ {
+	if item.o == nil || item.o.val.Type() != typ {
 		return h, ErrWrongType
 	}
-	h.o = o
-	if !t.NoTouch {
-		o.access = t.s.accessed(o.access, t.now)
-	}
+	h.o = item.o
 	return h, nil
 }
 
 // object is the present value, nil if there is none: another handle, or another operation
 // on the key, may have made or replaced it.
 func (h *handle) object() *Object {
-	if h.o == nil || h.o.is(stateGone) {
+	if h.t.aside == nil && (h.o == nil || h.o.is(stateGone)) {
 		h.o = nil
 		if p, _, c := h.t.live(h.k, false); exists(c) {
 			if o := p.objectOf(*c); o != nil && o.val.Type() == h.typ {

@@ -47,7 +47,9 @@ func (s *Store) loadKey(k Key) error {
 
 // Resident says whether memory knows all about a key of a shard that the transaction
 // holds, as Begin demands of the keys it is given.
-func (t *Txn) Resident(k Key) bool { return t.s.resident(k) && !t.s.overdue(k, t.now) }
+func (t *Txn) Resident(k Key) bool {
+	return t.aside != nil || t.s.resident(k) && !t.s.overdue(k, t.now)
+}
 
 // Bring reads a key into memory while the transaction holds its shard, and others wait. It
 // is for commands that find their keys late and can't begin anew. The error is as Load's.

@@ -43,6 +43,8 @@ type Txn struct {
 	taken   int      // of changes: by News
 	// shedding says that what changes at present does so because it is due.
 	shedding bool
+	// aside is what it reads if it holds no shards.
+	aside *aside
 }
 
 // touched is a key that the batch's LSN has to be noted for.
@@ -322,7 +324,7 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 // Get finds a live key and marks it as accessed. A missing or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.Peek(k)
-	if ok && !t.NoTouch {
+	if ok && !t.NoTouch && t.aside == nil {
 		item.setAccess(t.s.accessed(item.Access(), t.now))
 	}
 	return item, ok
@@ -330,6 +332,9 @@ func (t *Txn) Get(k Key) (Item, bool) {
 
 // Peek is Get without the mark.
 func (t *Txn) Peek(k Key) (Item, bool) {
+	if t.aside != nil {
+		return t.aside.find(k)
+	}
 	p, _, c := t.live(k, false)
 	if !exists(c) {
 		return Item{}, false

@@ -1,0 +1,109 @@
+package commands
+
+import (
+	"errors"
+	"math"
+
+	"keyp/server/resp"
+	"keyp/storage"
+)
+
+// A command that reads much of large values (Spec.Long) runs aside: it takes its keys, releases
+// their shards, and then the loop serves others while it goes on. Whoever would change one of
+// its values waits until it has ended. See storage.Holds.
+
+const (
+	// longValue is from how many bytes on a value takes long to read.
+	longValue = 256 << 10
+	// longCount is from how many elements on a reply takes long to write.
+	longCount = 10_000
+	// longElements is from how many of its elements on a value takes long to read.
+	longElements = 1000
+)
+
+// longValues is for commands that may read all of a value.
+func longValues(_ *Ctx, largest int) bool { return largest >= longValue }
+
+// longScan is for those that give about as many elements as COUNT says.
+func longScan(c *Ctx, largest int) bool {
+	if !longValues(c, largest) {
+		return false
+	}
+	for i := 3; i+1 < len(c.Args); i++ {
+		if n, ok := ParseInt(c.Args[i+1]); ok && isWord(c.Args[i], "COUNT") && n >= longElements {
+			return true
+		}
+	}
+	return false
+}
+
+// longRandom is for those that give as many random elements as the argument behind the key
+// says.
+func longRandom(c *Ctx, largest int) bool {
+	if len(c.Args) < 3 {
+		return false
+	}
+	n, ok := ParseInt(c.Args[2])
+	return ok && largest > 0 && (n >= longCount || n <= -longCount && n > math.MinInt64)
+}
+
+// longProduct is for LCS, which compares all of the one string with all of the other.
+func longProduct(c *Ctx, _ int) bool {
+	product := 1
+	for _, k := range c.Keys {
+		value, _, err := c.String(k)
+		if err != nil {
+			return false
+		}
+		product *= max(len(value), 1)
+	}
+	return product >= longValue
+}
+
+// errLong ends a handler that has found out only now that it is to run aside. It has replied
+// and changed nothing.
+var errLong = errors.New("commands: the command is to run aside")
+
+// tooLong says that a command which has looked one key up, and comes upon so many elements or
+// bytes that they are most or more, is to end with errLong: nothing is in the way of that.
+func (c *Ctx) tooLong(many, most int) bool {
+	if many < most || !c.Spec.Is(ReadOnly) || c.Nested || c.Txn.Aside() {
+		return false
+	}
+	if _, steady := c.Txn.Steady(c.Keys); !steady {
+		return false
+	}
+	c.Server.Stats.Hits.Add(-1) // it is going to look the key up again
+	return true
+}
+
+// runsAside says that a command, whose keys are held, is to run aside.
+func (c *Ctx) runsAside() bool {
+	if c.Spec.Long == nil || len(c.Keys) > longCount {
+		return false
+	}
+	largest, steady := c.Txn.Steady(c.Keys)
+	return steady && c.Spec.Long(c, largest)
+}
+
+// SetAside makes c the context of a command for which Dispatch has said NeedAside with from,
+// and ends the transaction of that.
+func (s *Server) SetAside(from, c *Ctx, client *Client, out *resp.Writer) {
+	s.Tracking.ran(from, true) // before whoever changes what it reads has its turn
+	*c = Ctx{
+		Spec: from.Spec, Args: from.Args, Client: client, Server: s, Out: out, Txn: s.Store.NewTxn(),
+		Keys: append([]storage.Key(nil), from.Keys...), emitted: from.emitted,
+	}
+	from.emitted = nil
+	s.Holds.Take(from.Txn, c.Keys, c.Txn)
+}
+
+// RunAside runs a command that was set aside, on any goroutine. Then Settled is to be called on
+// the loop, and RunEmitted.
+func (s *Server) RunAside(c *Ctx) {
+	s.handle(c)
+	c.LSN = max(c.LSN, c.Txn.End())
+}
+
+// Settled releases what a command aside has held.
+func (s *Server) Settled(c *Ctx) { s.Holds.Release(c.Txn) }

@@ -1,0 +1,53 @@
+package server
+
+import "runtime"
+
+// aside is where commands run that read much of large values (commands.Spec.Long). Such a
+// command holds no shard, so others are served meanwhile. It begins on the loop's goroutine, as
+// most end soon, and like an exclusive job keeps that when it takes longer: another goroutine is
+// the loop from then on.
+//
+// The loop waits for nothing of it. Sessions do: those that are to change one of its values,
+// those with more of its kind than there are processors to spare for, and exclusive jobs, which
+// may change anything. All of it belongs to the loop.
+type aside struct {
+	running int
+	waiting []*session // for the end of one; while there are some nothing more begins
+}
+
+// crowded says that nothing more is to begin. One processor is left to the loop.
+func (a *aside) crowded() bool {
+	return a.running > 0 && (len(a.waiting) > 0 || a.running >= runtime.GOMAXPROCS(0)-1)
+}
+
+// waitAside parks a session until a command that runs aside has ended.
+func (l *loop) waitAside(s *session, args [][]byte) {
+	s.parked, s.args = parkAlone, args
+	l.aside.waiting = append(l.aside.waiting, s)
+}
+
+// runAside has a session's parked command, for which Dispatch has said NeedAside, run aside.
+func (l *loop) runAside(s *session) {
+	j := &job{s: s, client: s.client, aside: true}
+	j.client.Conn = nil // it belongs to the loop
+	j.out.Proto = s.client.Proto
+	l.srv.SetAside(&l.ctx, &j.ctx, &j.client, &j.out)
+	l.exec.jobs++
+	l.aside.running++
+	if l.serving {
+		l.runHere(j)
+		return
+	}
+	j.moved = true
+	go func() { l.postEnd(j, l.do(j)) }()
+}
+
+// endAside takes in the reply of a command that ran aside, and lets those go on that waited.
+func (l *loop) endAside(j *job) {
+	l.aside.running--
+	l.srv.Settled(&j.ctx)
+	l.owed = max(l.owed, j.ctx.LSN)
+	l.executed(j)
+	l.deliver()
+	l.release(&l.aside.waiting)
+}

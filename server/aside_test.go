@@ -1,0 +1,154 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"keyp/commands"
+)
+
+// gated has SUNION run aside, and wait there until the gate opens.
+func gated(gate chan struct{}) func(*commands.Server) {
+	return func(s *commands.Server) {
+		spec := s.Table.Lookup([]byte("SUNION"))
+		run := spec.Run
+		spec.Long = func(*commands.Ctx, int) bool { return true }
+		spec.Run = func(c *commands.Ctx) error {
+			<-gate
+			return run(c)
+		}
+	}
+}
+
+// parks waits until a client's session is parked.
+func (ts *testServer) parks(c *client, why park) {
+	ts.t.Helper()
+	s := ts.sessionOf(c)
+	eventually(ts.t, "the command waits", func() (yes bool) {
+		ts.onLoop(func(*loop) { yes = s.parked == why })
+		return yes
+	})
+}
+
+// TestAside: beside a command that reads for long all others go on but those that would change
+// what it reads, further ones of its kind, and scripts; these have their turns afterwards.
+func TestAside(t *testing.T) {
+	gate := make(chan struct{})
+	ts := start(t, gated(gate))
+	p := ts.dial()
+	p.do("SADD a 1 2")
+	p.do("SADD b 2 3")
+	p.do("SET c x")
+	reader := ts.dial()
+	reader.send("SUNION a b\nEXISTS a\n")
+	ts.parks(reader, parkSlow)
+	if got := p.do("SMISMEMBER a 1 3"); got != "*2 :1 :0" {
+		t.Errorf("read beside it: %s", got)
+	}
+	if got := p.do("APPEND c y"); got != ":2" {
+		t.Errorf("changed beside it: %s", got)
+	}
+	var waiting []*client
+	for _, command := range []string{"SADD a 4", "DEL b", "SUNION a b", "EVAL 'return redis.call(\"GET\", \"c\")' 0"} {
+		c := ts.dial()
+		c.send(command + "\n")
+		ts.parks(c, parkAlone)
+		waiting = append(waiting, c)
+	}
+	if got := p.do("FLUSHALL"); got != "+OK" {
+		t.Errorf("FLUSHALL beside it: %s", got)
+	}
+	p.do("SET c z")
+	close(gate)
+	reader.expect("*3 1 2 3", ":1") // of what it had when it began
+	for i, want := range []string{":1", ":0", "*1 4", "z"} {
+		if got := waiting[i].reply(); got != want {
+			t.Errorf("command %d gives %q, want %q", i, got, want)
+		}
+	}
+	ts.onLoop(func(l *loop) {
+		if l.aside.running > 0 || len(l.aside.waiting) > 0 || l.srv.Holds.Any() {
+			t.Errorf("something is left: %+v", l.aside)
+		}
+	})
+}
+
+// TestAsideGone: a client that goes meanwhile leaves nothing behind.
+func TestAsideGone(t *testing.T) {
+	gate := make(chan struct{})
+	ts := start(t, gated(gate))
+	p, reader, writer := ts.dial(), ts.dial(), ts.dial()
+	p.do("SADD a 1 2")
+	reader.send("SUNION a b\n")
+	ts.parks(reader, parkSlow)
+	writer.send("SET a x\n")
+	ts.parks(writer, parkAlone)
+	id := fmt.Sprint(ts.sessionOf(reader).client.ID)
+	if got := p.do("CLIENT KILL ID " + id); got != ":1" {
+		t.Fatal(got)
+	}
+	close(gate)
+	writer.expect("+OK")
+	if got := p.do("GET a"); got != "x" {
+		t.Error(got)
+	}
+}
+
+// TestAsideSeesOneInstant: lists that grow, are trimmed, replaced and read whole by many clients
+// at once: each reply is what the list was at one instant.
+func TestAsideSeesOneInstant(t *testing.T) {
+	ts := start(t)
+	const rounds, elements = 6, 1200
+	fill := func(c *client, key string, round int) {
+		words := make([]string, elements)
+		for i := range words {
+			words[i] = fmt.Sprint(round*elements + i)
+		}
+		c.do("RPUSH " + key + " " + strings.Join(words, " "))
+	}
+	setUp := ts.dial()
+	fill(setUp, "l", 0)
+	var all sync.WaitGroup
+	for range 2 {
+		reader, script := ts.dial(), ts.dial()
+		all.Go(func() {
+			for range rounds {
+				got := strings.Fields(reader.do("LRANGE l 0 -1"))
+				for i := 2; i < len(got); i++ {
+					var a, b int
+					fmt.Sscan(got[i-1], &a)
+					if fmt.Sscan(got[i], &b); b != a+1 {
+						t.Errorf("%d stands behind %d", b, a)
+						return
+					}
+				}
+				reader.do("SORT l DESC LIMIT 0 1")
+			}
+		})
+		all.Go(func() {
+			for range rounds {
+				if got := script.do("EVAL 'return #redis.call(\"LRANGE\", \"l\", 0, -1) % 100' 0"); got != ":0" {
+					t.Errorf("a script sees %s elements too many", got)
+				}
+			}
+		})
+	}
+	writer := ts.dial()
+	all.Go(func() {
+		for round := 1; round < rounds; round++ {
+			fill(writer, "l", round)
+			switch round % 5 {
+			case 2:
+				writer.do(fmt.Sprintf("LTRIM l %d -1", elements))
+			case 3:
+				writer.do("COPY l m REPLACE")
+				writer.do("RENAME m l")
+			case 4:
+				writer.do("EVAL 'redis.call(\"LTRIM\", \"l\", 100, -1)' 0")
+			}
+		}
+	})
+	all.Wait()
+}
