@@ -2,6 +2,7 @@ package commands
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -329,5 +330,28 @@ func TestRanks(t *testing.T) {
 	texts := []string{"", "\x00", "a", "ab", "abcdefgh", "abcdefghi", "b", "\xff"}
 	if !slices.IsSortedFunc(texts, func(a, b string) int { return cmp.Compare(textRank([]byte(a)), textRank([]byte(b))) }) {
 		t.Error("the ranks of texts are not in their order")
+	}
+}
+
+// A large list is sorted aside, unless other keys are looked up.
+func TestSortLarge(t *testing.T) {
+	h := newHarness(t)
+	for i := range longValue / 100 {
+		h.do("RPUSH", "l", fmt.Sprintf("%0100d", i))
+	}
+	last := fmt.Sprintf("%0100d", longValue/100-1)
+	h.do("SET", "w:"+last, "-1")
+	h.do("SET", "v:"+last, "found")
+	want := `["` + last + `"]`
+	if got := h.do("SORT", "l", "DESC", "LIMIT", "0", "1"); got != want {
+		t.Errorf("SORT gives %s", got)
+	}
+	for _, by := range []string{"SORT", "SORT_RO"} {
+		if got := h.do(by, "l", "BY", "w:*", "LIMIT", "0", "1"); got != want {
+			t.Errorf("%s BY gives %s", by, got)
+		}
+		if got := h.do(by, "l", "BY", "w:*", "LIMIT", "0", "1", "GET", "v:*"); got != `["found"]` {
+			t.Errorf("%s BY and GET gives %s", by, got)
+		}
 	}
 }

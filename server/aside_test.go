@@ -125,6 +125,9 @@ func TestAsideSeesOneInstant(t *testing.T) {
 					}
 				}
 				reader.do("SORT l DESC LIMIT 0 1")
+				if got := reader.do("SORT l BY w:* LIMIT 0 1 GET name"); got != "*1 $-1" && got != "*0" {
+					t.Errorf("SORT BY gives %s", got)
+				}
 			}
 		})
 		all.Go(func() {
