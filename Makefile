@@ -80,7 +80,8 @@ torture: redis ## long crash runs: the storage model, the log, kills of the real
 	$(GO) test $(RACE) -count=1 -timeout 3h -run 'Model|Crash|Recover|Durable' $(TESTFLAGS) ./storage ./storage/wal -rapid.checks=$(CHECKS)
 	KEYP_TORTURE=$(TORTURE) $(GO) test -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/torture
 	KEYP_CORRUPT=$(CORRUPT) $(GO) test -count=1 -timeout 3h -v -run 'Corruption|DamageIsFound' $(TESTFLAGS) ./storage ./internal/boltfile
-	KEYP_KILLS=$(KILLS) KEYP_DIFF_CASES=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/e2e/...
+	KEYP_TLS_LONG=1 $(GO) test $(RACE) -count=1 -timeout 3h -v -run TLSStreams $(TESTFLAGS) ./server
+	KEYP_TLS_LONG=1 KEYP_KILLS=$(KILLS) KEYP_DIFF_CASES=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/e2e/...
 
 test-go-redis: ## go-redis's own tests against Keyp on port 6379, which must be free
 	KEYP_UPSTREAM=1 $(GO) test -count=1 -v -timeout 15m $(TESTFLAGS) ./internal/e2e/upstream
