@@ -1,6 +1,9 @@
 package server
 
 import (
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/storage"
 	"strings"
 	"testing"
 )
@@ -57,4 +60,33 @@ func TestComplaintsAreFew(t *testing.T) {
 	if !strings.Contains(log, `"more like it"=990`) {
 		t.Errorf("the log does not say how many were left out")
 	}
+}
+
+// TestTurnsAreBrief: of a client with many commands that take long a few run in a turn.
+func TestTurnsAreBrief(t *testing.T) {
+	var at *loop
+	ran := map[uint64]int{} // by pass
+	slow := func(s *commands.Server) {
+		spec := s.Table.Lookup([]byte("PING"))
+		run := spec.Run
+		spec.Run = func(c *commands.Ctx) error {
+			ran[at.pass]++
+			s.Clock.(*clock.Fake).Advance(turnTime / 3)
+			return run(c)
+		}
+	}
+	ts := start(t, func(o *storage.Options) { o.Clock = clock.NewFake(1_700_000_000_000) }, slow, func(l *loop) { at = l })
+	c := ts.dial()
+	const sent = 100
+	c.send(strings.Repeat("PING\n", sent))
+	for range sent {
+		c.expect("+PONG")
+	}
+	ts.onLoop(func(*loop) {
+		for pass, n := range ran {
+			if n > 4 {
+				t.Errorf("%d commands ran in pass %d", n, pass)
+			}
+		}
+	})
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -266,6 +267,7 @@ func TestNoAllocationPerCommand(t *testing.T) {
 		room := s.reader.Space(len(input))
 		s.reader.Advance(copy(room, input))
 		left := turnCommands
+		l.turnEnd = math.MaxInt64
 		l.guard(s, func(s *session) { l.runHeld(s, &left) })
 		if left != turnCommands-15 {
 			t.Fatalf("%d commands ran", turnCommands-left)

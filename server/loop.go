@@ -38,13 +38,14 @@ type loop struct {
 	count     int        // sessions, those that linger included
 	nextID    uint64
 
-	queue, spare []*session // can go on in the next pass
-	turn         []*session // have yet to have their turns in this pass
-	serving      bool       // one of them has its turn
-	ended        chan error // run's answer
-	touched      []*session // have something to send or to settle in this pass
-	waiting      []*session // have output that is not durable
-	graves       []int      // descriptors to close at the end of the pass
+	queue, spare []*session    // can go on in the next pass
+	turn         []*session    // have yet to have their turns in this pass
+	serving      bool          // one of them has its turn
+	turnEnd      time.Duration // reading of Mono: see turnTime
+	ended        chan error    // run's answer
+	touched      []*session    // have something to send or to settle in this pass
+	waiting      []*session    // have output that is not durable
+	graves       []int         // descriptors to close at the end of the pass
 
 	ctx        commands.Ctx
 	ahead      [][]byte // the keys of commands to come (prefetch)

@@ -20,6 +20,9 @@ const (
 	// turnBytes and turnCommands bound what a session may read and run in a pass.
 	turnBytes    = 64 << 10
 	turnCommands = 1024
+	// turnTime is for how long commands begin in a turn, whatever it has left: a few of
+	// them may take as long as thousands of others.
+	turnTime = 2 * time.Millisecond
 	// outputPause is the output in bytes over which a session's commands wait until
 	// the client has taken some of it.
 	outputPause = 1 << 20
@@ -103,6 +106,7 @@ func (l *loop) serve(s *session) {
 	l.touch(s)
 	budget, left := turnBytes, turnCommands
 	l.mono = l.o.Clock.Mono()
+	l.turnEnd = l.mono + turnTime
 	if s.parked == parkAlone { // released
 		l.resume(s)
 	}
@@ -159,6 +163,9 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 		}
 		*left--
 		l.runCommand(s, args)
+		if l.mono > l.turnEnd {
+			*left = 0
+		}
 		if s.client.Queued() > 0 && s.client.Queued()+s.reader.Buffered() > l.settings.queryBuffer {
 			l.cutInput(s)
 			return false

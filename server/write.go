@@ -10,6 +10,9 @@ import (
 const (
 	// slowSync is the cost of a commit from which on the loop does not wait for it.
 	slowSync = 200 * time.Microsecond
+	// largeCommit is from how many bytes on the loop does not wait for a commit, however
+	// fast the disk is.
+	largeCommit = 1 << 20
 	// lingerTime bounds the wait for a client to take its last reply.
 	lingerTime = time.Second
 )
@@ -25,7 +28,7 @@ func (l *loop) commit() {
 	}
 	switch end := l.log.End(); {
 	case l.owed <= max(l.requested, l.log.Durable()):
-	case l.log.SyncCost() > slowSync || l.srv.Store.DiskBusy() || l.log.Full():
+	case end-l.log.Durable() > largeCommit || l.log.SyncCost() > slowSync || l.srv.Store.DiskBusy() || l.log.Full():
 		l.requested = end
 		l.log.CommitAsync()
 	default:

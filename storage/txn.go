@@ -414,10 +414,15 @@ func (t *Txn) regenerate(p *part, o *Object) bool {
 	if !o.is(stateInline) || o.val.Bytes() <= inlineMax {
 		return false
 	}
+	t.restate(p, o)
+	return true
+}
+
+// restate makes a value, as it is, a new generation.
+func (t *Txn) restate(p *part, o *Object) {
 	o.id = t.s.generation.Add(1)
 	o.state &^= stateInline | stateReplayed
 	t.logObject(p, o, o.deadline, o.created)
-	return true
 }
 
 // element records an element's value.
@@ -447,8 +452,11 @@ func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 }
 
 // isSmall says whether a string key stands in a slab block.
-func isSmall(key, value []byte) bool {
-	return len(key) <= maxSlabKey && blockHeader+len(key)+len(value) <= maxBlock
+func isSmall(key, value []byte) bool { return fitsBlock(key, len(value)) }
+
+// fitsBlock is isSmall for a value of so many bytes.
+func fitsBlock(key []byte, n int) bool {
+	return len(key) <= maxSlabKey && blockHeader+len(key)+n <= maxBlock
 }
 
 const maxSlabKey = maxBlock - blockHeader
@@ -600,40 +608,55 @@ func (t *Txn) Delete(k Key, ev Event) bool {
 }
 
 // WriteRange writes data at offset off of a string and returns the new length. A
-// missing key becomes a string; the gap before off is filled with zeros; the deadline
-// stays. The key must not hold another type.
+// missing key becomes a string; the gap before off is filled with zeros, which the log need not
+// spell out; the deadline stays. The key must not hold another type.
 func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 	p, sl, c := t.live(k, true)
 	var old []byte
-	if exists(c) {
-		old, _ = p.item(*c).String()
-		if o := p.objectOf(*c); o != nil {
-			o.val.(*object.String).WriteAt(off, data)
-			o.changeRange(off, len(data), len(old))
-			p.recount(sl, c, o)
-			if !t.regenerate(p, o) {
-				t.keyRecord(recRange, p, k.Name)
-				t.buf = binary.AppendUvarint(t.buf, o.id)
-				t.buf = binary.AppendUvarint(t.buf, uint64(off))
-				t.buf = appendBytes(t.buf, data)
-			}
-			o.access = t.s.accessed(o.access, t.now)
-			o.flags |= flagRaw
-			t.wrotePut(p, sl, *c)
-			t.Notify(k, ev)
-			return len(o.val.(*object.String).Data)
-		}
-	}
-	value := make([]byte, max(len(old), off+len(data)))
-	copy(value, old)
-	copy(value[off:], data)
 	var deadline int64
 	if exists(c) {
+		old, _ = p.item(*c).String()
 		deadline = p.deadline(*c)
 	}
-	t.SetString(k, value, deadline, ev)
-	t.mark(k, flagRaw)
-	return len(value)
+	end := max(len(old), off+len(data))
+	if !exists(c) || !c.is(cellObj) {
+		if fitsBlock(k.Name, end) || off <= len(old) {
+			value := make([]byte, end)
+			copy(value, old)
+			copy(value[off:], data)
+			t.SetString(k, value, deadline, ev)
+			t.mark(k, flagRaw)
+			return end
+		}
+		t.install(k, &object.String{Data: append([]byte(nil), old...)}, deadline, t.createdOf(p, c), t.written(p, c))
+		p, sl, c = t.live(k, false)
+	}
+	o := p.objectOf(*c)
+	if o.is(stateInline) && end > inlineMax {
+		t.restate(p, o) // while it is small
+	}
+	o.val.(*object.String).WriteAt(off, data)
+	o.changeRange(off, len(data), len(old))
+	p.recount(sl, c, o)
+	if !t.regenerate(p, o) {
+		t.keyRecord(recRange, p, k.Name)
+		t.buf = binary.AppendUvarint(t.buf, o.id)
+		t.buf = binary.AppendUvarint(t.buf, uint64(off))
+		t.buf = appendBytes(t.buf, data)
+	}
+	o.access = t.s.accessed(o.access, t.now)
+	o.flags |= flagRaw
+	t.wrotePut(p, sl, *c)
+	t.Notify(k, ev)
+	return end
+}
+
+// createdOf is when the deadline of a key was set, 0 for a missing one.
+func (t *Txn) createdOf(p *part, c *cell) uint32 {
+	if !exists(c) {
+		return 0
+	}
+	return p.created(*c)
 }
 
 // objectOf is the cell's object, nil if it is a block.
