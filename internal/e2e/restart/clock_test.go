@@ -20,10 +20,7 @@ import (
 func TestClockSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	steps := max(8, testkit.Number(t, "KEYP_KILLS", 0)/5)
-	// With little memory most keys and deadlines are on disk only.
-	args := []string{"--maxmemory", []string{"0", "1mb"}[rng.IntN(2)], "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--notify-keyspace-events", "Exh"}
-	c := &clockRun{t: t, rng: rng, args: args, server: testkit.Keyp(t, args...), keys: map[string]*dueKey{}, heard: map[string]bool{}}
-	c.listen()
+	c := newClockRun(t, rng)
 	for range steps {
 		c.settle()
 		c.write(50)
@@ -39,13 +36,30 @@ func TestClockSteps(t *testing.T) {
 		}
 	}
 	c.look()
-	checkSize(t, c.server.Client(2))
-	c.server.Stop()
-	checkSound(t, c.server)
-	t.Logf("%d steps, %d restarts, %d keys and fields, of which %d were seen gone and %d told of", steps, c.restarts, len(c.keys), c.seenGone, len(c.heard))
-	if c.seenGone == 0 || len(c.heard) == 0 {
-		t.Error("nothing has expired")
+	c.end()
+}
+
+// TestKillsInMassExpiry kills the server while thousands of keys expire at one instant, which
+// clients see and hear, and starts it again, half of the times with the clock set back.
+func TestKillsInMassExpiry(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
+	rounds, keys := 2, 2000
+	if n := int(testkit.Number(t, "KEYP_KILLS", 0)); n > 0 {
+		rounds, keys = max(2, n/10), 10_000
 	}
+	c := newClockRun(t, rng)
+	for range rounds {
+		c.settle()
+		c.write(50)
+		c.expireAtOnce(keys)
+		c.look()
+		for name, k := range c.keys { // a share is looked at again, after all later kills
+			if k.gone && rng.IntN(10) > 0 {
+				delete(c.keys, name)
+			}
+		}
+	}
+	c.end()
 }
 
 // dueValue is what all keys and fields of TestClockSteps have.
@@ -69,7 +83,30 @@ type clockRun struct {
 	mu    sync.Mutex
 	heard map[string]bool // names that events told of
 
-	restarts, seenGone int
+	// How many names there were, and for the log.
+	named, restarts, seenGone int
+}
+
+func newClockRun(t *testing.T, rng *rand.Rand) *clockRun {
+	// With little memory most keys and deadlines are on disk only.
+	args := []string{"--maxmemory", []string{"0", "1mb"}[rng.IntN(2)], "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--notify-keyspace-events", "Exh"}
+	c := &clockRun{t: t, rng: rng, args: args, server: testkit.Keyp(t, args...), keys: map[string]*dueKey{}, heard: map[string]bool{}}
+	c.listen()
+	return c
+}
+
+// end stops the server, for which all must be sound.
+func (c *clockRun) end() {
+	c.t.Helper()
+	checkSize(c.t, c.server.Client(2))
+	c.server.Stop()
+	checkSound(c.t, c.server)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t.Logf("%d restarts, %d keys and fields, of which %d were seen gone and %d told of", c.restarts, c.named, c.seenGone, len(c.heard))
+	if c.seenGone == 0 || len(c.heard) == 0 {
+		c.t.Error("nothing has expired")
+	}
 }
 
 // now is what the server's clock shows, give or take the time of a request.
@@ -114,7 +151,7 @@ func (c *clockRun) settle() {
 func (c *clockRun) write(n int) {
 	pipe := c.server.Client(3).Pipeline()
 	for range n {
-		k, name := &dueKey{high: c.now()}, fmt.Sprint("k", len(c.keys))
+		k := &dueKey{high: c.now()}
 		switch c.rng.IntN(5) {
 		case 0:
 		case 1:
@@ -122,33 +159,79 @@ func (c *clockRun) write(n int) {
 		default:
 			k.deadline = c.now() + 100 + c.rng.Int64N(3*hour*1000)
 		}
-		switch {
-		case k.deadline == 0:
-			pipe.Set(ctx, name, dueValue, 0)
-		case c.rng.IntN(3) == 0:
-			name = fmt.Sprint("h", len(c.keys))
-			pipe.HSet(ctx, name, "f", dueValue)
-			pipe.Do(ctx, "HPEXPIREAT", name, k.deadline, "FIELDS", 1, "f")
-		default:
-			pipe.Do(ctx, "SET", name, dueValue, "PXAT", k.deadline)
-		}
-		c.keys[name] = k
+		c.send(pipe, k)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
+// send has a key or field written, under a new name.
+func (c *clockRun) send(pipe redis.Pipeliner, k *dueKey) {
+	name := fmt.Sprint("k", c.named)
+	switch {
+	case k.deadline == 0:
+		pipe.Set(ctx, name, dueValue, 0)
+	case c.rng.IntN(3) == 0:
+		name = fmt.Sprint("h", c.named)
+		pipe.HSet(ctx, name, "f", dueValue)
+		pipe.Do(ctx, "HPEXPIREAT", name, k.deadline, "FIELDS", 1, "f")
+	default:
+		pipe.Do(ctx, "SET", name, dueValue, "PXAT", k.deadline)
+	}
+	c.keys[name] = k
+	c.named++
+}
+
+// expireAtOnce has many keys and fields expire at one instant, and the server killed about
+// then.
+func (c *clockRun) expireAtOnce(n int) {
+	instant := c.now() + 300 + int64(n)/10
+	pipe := c.server.Client(3).Pipeline()
+	from := c.named
+	for range n {
+		c.send(pipe, &dueKey{deadline: instant, high: c.now()})
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		c.t.Fatal(err)
+	}
+	time.Sleep(time.Duration(instant-c.now()) * time.Millisecond) // nobody tells when it comes
+	var readers sync.WaitGroup
+	for range 4 {
+		rng := rand.New(rand.NewPCG(c.rng.Uint64(), 0))
+		readers.Go(func() { c.watch(rng, from, n) })
+	}
+	time.Sleep(time.Duration(c.rng.IntN(40_000)) * time.Microsecond)
+	c.server.Kill()
+	readers.Wait()
+	c.restart([]int64{0, -hour * 1000}[c.rng.IntN(2)])
+}
+
+// watch notes what is gone of n keys until the server is.
+func (c *clockRun) watch(rng *rand.Rand, from, n int) {
+	client := c.server.Client(2)
+	defer client.Close()
+	for {
+		name := fmt.Sprint("k", from+rng.IntN(n))
+		err := client.Get(ctx, name).Err()
+		if err != nil && err != redis.Nil {
+			return
+		}
+		c.mu.Lock()
+		if err == redis.Nil && c.keys[name] != nil { // others are fields
+			c.heard[name] = true
+		}
+		c.mu.Unlock()
+	}
+}
+
 // step sets the clock, by a command or over a restart.
 func (c *clockRun) step() {
 	offset := (c.rng.Int64N(5) - 2) * hour * 1000
-	set := func() {
-		c.risen()
-		c.offset = offset
-	}
 	if c.rng.IntN(2) == 0 {
 		do(c.t, c.server.Client(2), "DEBUG", "CLOCK-OFFSET", offset)
-		set()
+		c.risen()
+		c.offset = offset
 		time.Sleep(time.Duration(c.rng.IntN(30)) * time.Millisecond) // so that the reaper is at any point
 		return
 	}
@@ -157,7 +240,13 @@ func (c *clockRun) step() {
 	} else {
 		c.server.Kill()
 	}
-	set()
+	c.restart(offset)
+}
+
+// restart starts the server with another offset.
+func (c *clockRun) restart(offset int64) {
+	c.risen()
+	c.offset = offset
 	if c.rng.IntN(3) == 0 {
 		checkSound(c.t, c.server)
 	}
@@ -179,7 +268,9 @@ func (c *clockRun) look() {
 	c.t.Helper()
 	c.mu.Lock()
 	for name := range c.heard {
-		c.keys[name].gone = true
+		if k := c.keys[name]; k != nil {
+			k.gone = true
+		}
 	}
 	c.mu.Unlock()
 	from := c.now()
