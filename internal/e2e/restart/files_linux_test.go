@@ -1,0 +1,115 @@
+package restart
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"keyp/internal/testkit"
+)
+
+// TestNoFilesLeft takes a server's descriptors away while it needs new files for its log and
+// its checkpoints: once all that it could still open, then by connections that come again and
+// again. Where the log cannot grow writes are refused, and reads go on; nothing acknowledged is
+// lost, and when there are descriptors again all is as before.
+func TestNoFilesLeft(t *testing.T) {
+	s := testkit.Keyp(t, "--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb", "--maxclients", "1000")
+	c := s.Client(3)
+	value, written := strings.Repeat("v", 2000), 0
+	// write writes some segments of the log, and says how many values were taken.
+	write := func(when string) (taken int) {
+		t.Helper()
+		for ; taken < 200; taken++ {
+			if err := c.Set(ctx, fmt.Sprint("key", written), value, 0).Err(); err != nil {
+				if !strings.HasPrefix(err.Error(), "MISCONF ") {
+					t.Fatalf("%s: %v", when, err)
+				}
+				break
+			}
+			written++
+		}
+		if got, err := c.Get(ctx, "key0").Result(); err != nil || got != value {
+			t.Errorf("%s: GET: %d bytes, %v", when, len(got), err)
+		}
+		return taken
+	}
+	writeAll := func(when string) {
+		t.Helper()
+		testkit.Eventually(t, 30*time.Second, when, func() bool { return write(when) == 200 })
+		if err := c.Do(ctx, "SAVE").Err(); err != nil {
+			t.Errorf("%s: SAVE: %v", when, err)
+		}
+	}
+	writeAll("with all descriptors")
+
+	limitFiles(t, s.Pid(), openFiles(t, s.Pid()))
+	if taken := write("without a descriptor more"); taken == 200 || !strings.Contains(s.Log(), "too many open files") {
+		t.Errorf("%d values were taken without a descriptor more", taken)
+	}
+	limitFiles(t, s.Pid(), openFiles(t, s.Pid())+10)
+	served, refused := 0, 0
+	for range 60 {
+		conn := s.Dial()
+		if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+			refused++
+			continue
+		}
+		reply := make([]byte, 5)
+		if n, err := conn.Read(reply); err == nil && string(reply[:n]) == "+PONG" {
+			served++
+		} else {
+			refused++
+		}
+	}
+	if served == 0 || refused == 0 {
+		t.Fatalf("%d connections were served, %d refused", served, refused)
+	}
+	writeAll("while connections are refused")
+
+	limitFiles(t, s.Pid(), 2000)
+	testkit.Eventually(t, 30*time.Second, "connections are accepted again", func() bool {
+		other := s.Client(2)
+		defer other.Close()
+		return other.Ping(ctx).Err() == nil
+	})
+	writeAll("with descriptors again")
+	if !strings.Contains(s.Log(), "no new connections can be accepted") {
+		t.Error("nothing was logged")
+	}
+	s.Kill()
+	checkSound(t, s)
+	s.Start()
+	c = s.Client(3)
+	for i := range written {
+		if got, err := c.Get(ctx, fmt.Sprint("key", i)).Result(); err != nil || got != value {
+			t.Fatalf("key%d of %d: %d bytes, %v", i, written, len(got), err)
+		}
+	}
+	s.Stop()
+}
+
+// openFiles is the number of descriptors of a process.
+func openFiles(t *testing.T, pid int) int {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// limitFiles bounds the descriptors that a process may have from now on.
+func limitFiles(t *testing.T, pid, n int) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: old.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
