@@ -80,7 +80,7 @@ func (s *Store) keepHouse() {
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
-	if due && !s.spaceIsLow() {
+	if due && !s.spaceIsLow() && s.roomRested() {
 		s.StartCheckpoint()
 	}
 	s.lowSpace.Store(s.spaceIsLow())
@@ -89,6 +89,14 @@ func (s *Store) keepHouse() {
 			s.evict(over)
 		}
 	}
+}
+
+// roomRest is how long no checkpoint starts by itself after one that found no room on disk.
+const roomRest = 5 * time.Second
+
+func (s *Store) roomRested() bool {
+	at := s.checkpointer.noRoom.Load()
+	return at == 0 || s.clock.Mono()-time.Duration(at) >= roomRest
 }
 
 // overheadShare bounds the part of MaxMemory that keys leave to other uses.
@@ -129,6 +137,9 @@ func (s *Store) slowDown(used, limit int64) {
 	over *= over
 	if limit > 0 {
 		over = max(over, min(float64(used)/float64(limit)-1.1, 1))
+	}
+	if s.Full() {
+		over = 0 // what grows is refused, and no checkpoint comes soon
 	}
 	s.checkpointer.hurry.Store(length > 1.5 || over > 0)
 	s.delay.Store(int64(over * float64(usualDelay)))

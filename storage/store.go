@@ -351,10 +351,20 @@ func (s *Store) Close(save bool) error {
 	s.stop()
 	s.background.Wait()
 	var err error
-	if save && s.Err() == nil {
-		err = s.Checkpoint()
+	full := s.Full()
+	if save && !full && s.Err() == nil {
+		if err = s.Checkpoint(); outOfSpace(err) {
+			full, err = true, nil
+		}
 	}
-	return errors.Join(err, s.log.Close(), s.release())
+	if save && full {
+		s.options.Logger.Warn("closing without a checkpoint, since the disk is full: the log has everything, and the next start reads it")
+	}
+	closed := s.log.Close()
+	if full && errors.Is(closed, wal.ErrNoRoom) {
+		closed = nil // what could not be written was never acknowledged
+	}
+	return errors.Join(err, closed, s.release())
 }
 
 // release closes what is open.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,19 +17,39 @@ import (
 )
 
 // TestFullDisk fills a small file system until writes are refused, sees that reads and
-// deletions go on, makes room, and sees that writes do; a kill in between loses
-// nothing that was acknowledged.
+// deletions go on, makes room, and sees that writes do; neither a kill in between nor a stop,
+// nor a start while it is full, loses anything that was acknowledged.
 func TestFullDisk(t *testing.T) {
-	dir := smallDisk(t, "128m")
+	for _, tt := range []struct {
+		name  string
+		mount func(t *testing.T, mb int) string
+		// reserve is what is kept free; with 0 the system itself refuses, at any byte.
+		reserve string
+		long    bool
+	}{
+		{"reserve", memoryDisk, "8mb", false},
+		{"to the last byte", memoryDisk, "0", true},
+		{"ext4 with reserve", loopDisk, "8mb", true},
+		{"ext4 to the last byte", loopDisk, "0", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.long && testkit.Number(t, "KEYP_KILLS", 0) == 0 {
+				t.Skip("SKIPPED: make torture runs it")
+			}
+			fillDisk(t, tt.mount(t, 128), tt.reserve)
+		})
+	}
+}
+
+func fillDisk(t *testing.T, dir, reserve string) {
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 56<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := testkit.NewKeyp(t, testkit.Options{Dir: filepath.Join(dir, "data"), Args: []string{
-		"--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb", "--disk-reserve", "8mb"}})
+		"--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb", "--disk-reserve", reserve}})
 	s.Start()
 	c := s.Client(3)
-	ctx := context.Background()
 	value := bytes.Repeat([]byte("v"), 20_000)
 	acknowledged := 0
 	var refused error
@@ -45,29 +64,36 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("refused after %d writes", acknowledged)
 	usable(t, c)
 
-	s.Kill()
-	s.Start()
-	c = s.Client(3)
-	for i := range acknowledged {
-		if i == 1 || i == 2 {
-			continue // usable has deleted and changed them
-		}
-		if got, err := c.Get(ctx, fmt.Sprint("k", i)).Bytes(); err != nil || !bytes.Equal(got, value) {
-			t.Fatalf("k%d: %d bytes, %v", i, len(got), err)
+	for _, end := range []func(){s.Kill, s.Stop, s.Kill} {
+		end()
+		s.Start()
+		c = s.Client(3)
+		for i := range acknowledged {
+			if i == 1 || i == 2 {
+				continue // usable has deleted and changed them
+			}
+			if got, err := c.Get(ctx, fmt.Sprint("k", i)).Bytes(); err != nil || !bytes.Equal(got, value) {
+				t.Fatalf("k%d: %d bytes, %v", i, len(got), err)
+			}
 		}
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
 	healed(t, c)
+	if err := c.Do(ctx, "SAVE").Err(); err != nil {
+		t.Errorf("SAVE on a disk that has room again: %v", err)
+	}
 	s.Stop()
+	if output, err := exec.Command(testkit.Binary(t), "check", s.Dir()).CombinedOutput(); err != nil || !strings.Contains(string(output), "is sound") {
+		t.Errorf("keyp check: %v\n%s", err, output)
+	}
 }
 
 // TestDiskReserve is the same refusal and healing by the option.
 func TestDiskReserve(t *testing.T) {
 	s := testkit.Keyp(t)
 	c := s.Client(2)
-	ctx := context.Background()
 	for _, key := range []string{"k0", "k1", "k2"} {
 		if err := c.Set(ctx, key, "v", 0).Err(); err != nil {
 			t.Fatal(err)
@@ -91,7 +117,6 @@ func TestDiskReserve(t *testing.T) {
 // usable checks what must work while the disk is full.
 func usable(t *testing.T, c *redis.Client) {
 	t.Helper()
-	ctx := context.Background()
 	if err := c.Get(ctx, "k0").Err(); err != nil {
 		t.Errorf("GET: %v", err)
 	}
@@ -109,15 +134,34 @@ func usable(t *testing.T, c *redis.Client) {
 func healed(t *testing.T, c *redis.Client) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, "writes to be taken again", func() bool {
-		return c.Set(context.Background(), "again", "v", 0).Err() == nil
+		return c.Set(ctx, "again", "v", 0).Err() == nil
 	})
 }
 
-// smallDisk mounts a file system in memory; the test is skipped where that is not
-// allowed.
-func smallDisk(t *testing.T, size string) string {
+// memoryDisk mounts a file system in memory; the test is skipped where that is not allowed.
+func memoryDisk(t *testing.T, mb int) string {
+	return mount(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", mb), "keyp-test")
+}
+
+// loopDisk mounts an ext4 file system in a file.
+func loopDisk(t *testing.T, mb int) string {
+	image := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, int64(mb)<<20); err != nil {
+		t.Fatal(err)
+	}
+	// -m 0 keeps no room for root alone, whom the server may run as.
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", image).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: no ext4 file system can be made here: %v %s", err, out)
+	}
+	return mount(t, "-o", "loop", image)
+}
+
+func mount(t *testing.T, args ...string) string {
 	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "keyp-test", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: no small file system can be mounted here (needs root on Linux): %s", bytes.TrimSpace(out))
 	}
 	t.Cleanup(func() {
