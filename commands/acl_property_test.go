@@ -60,6 +60,7 @@ var aclCalls = []aclCall{
 	{text: "subscribe a ab", name: "subscribe", channels: "a ab"},
 	{text: "ssubscribe b", name: "ssubscribe", channels: "b"},
 	{text: "psubscribe a*", name: "psubscribe", patterns: "a*"},
+	{text: "psubscribe ab*", name: "psubscribe", patterns: "ab*"},
 	{text: "psubscribe a b", name: "psubscribe", patterns: "a b"},
 	{text: "unsubscribe a", name: "unsubscribe"},
 }
