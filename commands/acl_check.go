@@ -154,7 +154,11 @@ func (s *Server) permit(c *Ctx) error {
 	if d == allowed {
 		return nil
 	}
-	s.logDenial(c, d, topLevel, c.Spec, c.Args[at])
+	context := topLevel
+	if c.Client.queue != nil {
+		context = inMulti
+	}
+	s.logDenial(c, d, context, c.Spec, c.Args[at])
 	return Error("NOPERM " + d.complaint(c.Client.user, c.Spec, c.Args[at], false))
 }
 

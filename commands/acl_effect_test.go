@@ -46,12 +46,12 @@ func TestACLTransactions(t *testing.T) {
 	// The log says where each was refused.
 	log := h.do("ACL", "LOG", "20")
 	for _, want := range []string{
-		`"reason", "key", "context", "toplevel", "object", "b", "username", "alice"`,
+		`"reason", "key", "context", "multi", "object", "b", "username", "alice"`,
 		`"reason", "key", "context", "multi", "object", "ab", "username", "alice"`,
 		`"reason", "channel", "context", "multi", "object", "ab", "username", "alice"`,
 		`"reason", "command", "context", "multi", "object", "ping", "username", "alice"`,
 		`"reason", "key", "context", "lua", "object", "b", "username", "alice"`,
-		`"reason", "command", "context", "toplevel", "object", "exec", "username", "alice"`,
+		`"reason", "command", "context", "multi", "object", "exec", "username", "alice"`,
 	} {
 		if strings.Count(log, want) != 1 {
 			t.Errorf("the log has not once: %s\n%s", want, log)
