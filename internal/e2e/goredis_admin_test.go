@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -10,42 +9,11 @@ import (
 
 func TestGoRedisAdmin(t *testing.T) {
 	family(t, []feature{
-		{name: "ACL", run: aclOfOneUser},
 		{name: "modules", run: noModules},
 		{name: "replication", run: noReplication},
 		{name: "WAITAOF", run: waitAOF, newer: "7.2"},
 		{name: "OBJECT FREQ", run: objectFreq},
 	})
-}
-
-func aclOfOneUser(t *testing.T, c subject) {
-	is[any](t, "default")(c.do("ACL", "WHOAMI"))
-	is(t, []string{"default"})(c.ACLUsers(ctx).Result())
-	is(t, "OK")(c.ACLDryRun(ctx, "default", "get", "k").Result())
-	fails(t, "ERR User 'alice' not found", c.ACLDryRun(ctx, "alice", "get", "k"))
-	is(t, int64(0))(c.ACLDelUser(ctx, "alice").Result())
-	fails(t, "ERR The 'default' user cannot be removed", c.ACLDelUser(ctx, "default"))
-	if list, err := c.ACLList(ctx).Result(); err != nil || len(list) != 1 || !strings.HasPrefix(list[0], "user default on nopass ") {
-		t.Errorf("ACL LIST: %q, %v", list, err)
-	}
-	if user, err := c.do("ACL", "GETUSER", "default"); err != nil || !strings.Contains(fmt.Sprint(user), "+@all") {
-		t.Errorf("ACL GETUSER: %v, %v", user, err)
-	}
-	if names, err := c.ACLCatArgs(ctx, nil).Result(); err != nil || len(names) != 21 {
-		t.Errorf("ACL CAT: %q, %v", names, err)
-	}
-	if secret, err := c.ACLGenPass(ctx, 128).Result(); err != nil || len(secret) != 32 {
-		t.Errorf("ACL GENPASS: %q, %v", secret, err)
-	}
-	for _, sub := range []string{"LOAD", "SAVE"} {
-		if err := c.Do(ctx, "ACL", sub).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR This Redis instance is not configured to use an ACL file.") {
-			t.Errorf("ACL %s: %v", sub, err)
-		}
-	}
-	if err := c.ACLSetUser(ctx, "default", "nosuchrule").Err(); err == nil {
-		t.Error("ACL SETUSER takes any rule")
-	}
-	is[any](t, "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("ACL", "HELP")))
 }
 
 // first is the first item of a list.
