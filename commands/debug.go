@@ -29,7 +29,8 @@ var debugCommands = []Spec{{
 			Run:  debugging(debugClockOffset),
 		},
 		{
-			Name: "COMPACT", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags | Slow,
+			// NoMulti: it waits for checkpoints, which wait for what a transaction has locked.
+			Name: "COMPACT", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags | NoMulti | Slow,
 			Summary: "Compacts the data file now, while others are served.", Complexity: "O(N) in the size of the data file",
 			Run: debugging(debugCompact),
 		},

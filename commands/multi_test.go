@@ -45,6 +45,7 @@ func TestMulti(t *testing.T) {
 		EXEC -> -EXECABORT Transaction discarded because of previous errors.
 		MULTI -> +OK
 		SAVE -> -ERR Command not allowed inside a transaction
+		DEBUG COMPACT -> -ERR Command not allowed inside a transaction
 		EXEC -> -EXECABORT Transaction discarded because of previous errors.
 		MULTI -> +OK
 		CONFIG NOSUCH -> -ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP.
