@@ -60,3 +60,25 @@ func TestFlushAheadOfCheckpoint(t *testing.T) {
 		h.verify(names)
 	}
 }
+
+// TestSwapIsShown: what a key shows after SWAPDB is lost with that record, so it waits for it.
+func TestSwapIsShown(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	h.do(func(x *Txn) { x.SetString(h.s.Key(1, []byte("k")), []byte("v"), 0, Event{}) }, h.s.Key(1, []byte("k")))
+	h.commit()
+	h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
+	swapped := h.s.Log().End()
+	for db, there := range []bool{true, false} {
+		k := h.s.Key(db, []byte("k"))
+		if !h.s.Begin(h.txn, []Key{k}) {
+			t.Fatal("the key is not in memory")
+		}
+		if _, ok := h.txn.Get(k); ok != there {
+			t.Errorf("database %d has the key: %v", db, ok)
+		}
+		if lsn := h.txn.End(); lsn < swapped {
+			t.Errorf("a look at database %d waits for %d, the exchange is at %d", db, lsn, swapped)
+		}
+	}
+}

@@ -19,7 +19,8 @@ type shard struct {
 	// and loggedLSN when that is durable.
 	logged    int64
 	loggedLSN uint64
-	// flushLSN is when the last FLUSHDB or SWAPDB is durable: any miss may show it.
+	// flushLSN is when the last FLUSHDB or SWAPDB is durable: any miss may show it. A key that
+	// is there shows the latter by its part.
 	flushLSN uint64
 	// nextDue is at most the earliest deadline of any part, so that the reaper need
 	// not take the lock to know when to come.
@@ -53,6 +54,8 @@ type part struct {
 	linked  idSet
 	counted bool // counts stand in the present transaction's list
 	dead    bool // the database was emptied: nothing refers to this keyspace
+	// swapLSN is when the last SWAPDB that moved the part is durable: all of it shows that.
+	swapLSN uint64
 }
 
 // slot is one hash slot of one database.

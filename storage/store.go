@@ -485,6 +485,13 @@ func (t *Txn) FlushDB(db int) {
 func (t *Txn) SwapDB(a, b int) {
 	t.buf = appendRecord(t.buf, recSwap, uint64(a), uint64(b))
 	t.s.swap(a, b)
+	for _, sh := range t.s.shards {
+		for _, p := range []*part{sh.parts[a], sh.parts[b]} {
+			if p != nil {
+				t.swapped = append(t.swapped, p)
+			}
+		}
+	}
 	t.changingAll(a)
 	t.changingAll(b)
 	t.flushed()

@@ -37,6 +37,7 @@ type Txn struct {
 	counts  []*part // parts whose counts changed
 	reaped  *shard  // of which the batch says that what was due is gone
 	flush   bool    // databases were emptied or exchanged
+	swapped []*part // that SWAPDB moved
 	events  []Happened
 	changes []Change // for the observer
 	changed []byte   // the names of their keys
@@ -200,6 +201,9 @@ func (t *Txn) stamp(lsn uint64) {
 			sh.flushLSN = lsn
 		}
 	}
+	for _, p := range t.swapped {
+		p.swapLSN = lsn
+	}
 }
 
 // maxKept bounds what a transaction's buffers keep between uses.
@@ -207,7 +211,7 @@ const maxKept = 1 << 20
 
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
-	t.seen, t.reaped, t.cost, t.logged, t.NoTouch, t.flush = 0, nil, 0, 0, false, false
+	t.seen, t.reaped, t.cost, t.logged, t.NoTouch, t.flush, t.swapped = 0, nil, 0, 0, false, false, nil
 	t.By, t.shedding = 0, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
@@ -248,7 +252,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 		t.shedding = false
 		return p, sl, p.find(sl, k)
 	}
-	t.seen = max(t.seen, p.lsn(*c))
+	t.seen = max(t.seen, p.lsn(*c), p.swapLSN)
 	return p, sl, c
 }
 
