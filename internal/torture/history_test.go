@@ -2,6 +2,7 @@ package torture
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -33,16 +34,17 @@ type op struct {
 
 // history is one that goes on, and ends with the first thing that is wrong.
 type history struct {
-	seed   uint64
-	rng    *rand.Rand
-	draw   draw
-	dir    string
-	policy wal.Policy
-	disk   *disk
-	clock  *clock.Fake
-	k      *keyp
-	twin   *keyp
-	ops    []op // that the twin has not run
+	seed    uint64
+	rng     *rand.Rand
+	draw    draw
+	dir     string
+	policy  wal.Policy
+	disk    *disk
+	clock   *clock.Fake
+	k       *keyp
+	twin    *keyp
+	ops     []op // that the twin has not run
+	changed changes
 	// newest is the newest instant since the clock was last set back and that was durable.
 	newest int64
 	amid   bool   // a checkpoint or compaction is under way, between two steps of it
@@ -137,6 +139,7 @@ func (h *history) open() error {
 		return err
 	}
 	h.k = k
+	h.changed.listen(k.store)
 	h.disk.running = k.store.Log()
 	return nil
 }
@@ -250,19 +253,28 @@ func (h *history) issue() {
 		o.db = h.rng.IntN(databases)
 	}
 	list := h.draw.commands()
-	if h.amid && list[0][0] == "SAVE" {
-		return
+	switch list[0][0] {
+	case "SAVE":
+		if h.amid {
+			return
+		}
+	case "EVAL", "FCALL":
+		if h.k.store.Full() {
+			return // it would not tell which of its commands were refused
+		}
 	}
 	log := h.k.store.Log()
 	h.k.client.DB = o.db
 	before := log.End()
+	var lsn uint64
 	for _, c := range list {
 		args := make([][]byte, len(c))
 		for i := range c {
 			args[i] = []byte(c[i])
 		}
 		h.note("%d: %s", o.db, brief(args))
-		reply, _ := h.k.do(args)
+		var reply []byte
+		reply, lsn = h.k.do(args)
 		o.commands, o.replies = append(o.commands, args), append(o.replies, reply)
 	}
 	if h.disk.off() && list[0][0] == "SAVE" {
@@ -272,6 +284,12 @@ func (h *history) issue() {
 	o.wrote = o.end != before
 	if h.refused(o) {
 		return
+	}
+	h.changed.saw(&o)
+	if h.k.store.Err() == nil {
+		if key, need := h.changed.shown(&o); lsn < need {
+			h.fail("%s waits for %d, and key %.30q was changed at %d", brief(o.commands[0]), lsn, key, need)
+		}
 	}
 	h.ops = append(h.ops, o)
 	h.issued++
@@ -325,6 +343,14 @@ func (h *history) commit() bool {
 	return err == nil && !h.disk.off()
 }
 
+// sync says whether all is on disk now, under any policy.
+func (h *history) sync() bool {
+	log := h.k.store.Log()
+	err := log.WaitDurable(context.Background(), log.End())
+	h.must(err, "sync")
+	return err == nil && !h.disk.off()
+}
+
 // pass lets time go by.
 func (h *history) pass() {
 	d := time.Duration(h.rng.ExpFloat64()*800) * time.Millisecond
@@ -337,7 +363,7 @@ func (h *history) pass() {
 
 // stepBack sets the wall clock back and waits until the store follows it.
 func (h *history) stepBack() {
-	if !h.commit() {
+	if !h.sync() {
 		return
 	}
 	from := h.clock.Now()
@@ -348,7 +374,7 @@ func (h *history) stepBack() {
 	h.k.store.Manual().Settle()
 	log := h.k.store.Log()
 	h.ops = append(h.ops, op{at: to, from: from, wrote: true, end: log.End()})
-	if h.commit() {
+	if h.sync() {
 		h.newest = to
 	}
 }

@@ -1,0 +1,67 @@
+package torture
+
+import (
+	"bytes"
+
+	"keyp/storage"
+)
+
+// changes are the log positions at which keys changed last, by the events of that: what shows a
+// key may leave no earlier than its change is durable.
+type changes struct {
+	log  interface{ Durable() uint64 }
+	keys map[name]uint64
+	all  [databases]uint64 // when databases were emptied or exchanged last
+}
+
+// listen begins anew, for a store that has just started.
+func (c *changes) listen(s *storage.Store) {
+	*c = changes{log: s.Log(), keys: map[name]uint64{}}
+	s.Listen(func(e storage.Happened) {
+		if e.Tell != nil {
+			e.Tell(e.LSN)
+			return
+		}
+		c.keys[name{e.DB, string(e.Key)}] = e.LSN
+	})
+	s.SetEvents(^(storage.EventNew | storage.EventMiss))
+}
+
+// saw takes in what has no events. Of a script it is not known what it did.
+func (c *changes) saw(o *op) {
+	for _, command := range o.commands {
+		switch name := string(command[0]); {
+		case !o.wrote:
+		case name == "FLUSHDB":
+			c.all[o.db] = o.end
+		case name == "FLUSHALL":
+			for db := range databases {
+				c.all[db] = o.end
+			}
+		case name == "SWAPDB" && !bytes.Equal(command[1], command[2]):
+			for _, db := range command[1:] {
+				c.all[int(db[0]-'0')] = o.end
+			}
+		}
+	}
+}
+
+// reads are commands that change nothing, of one key each.
+var reads = map[string]bool{
+	"GET": true, "STRLEN": true, "HGET": true, "HPTTL": true, "HLEN": true, "LRANGE": true, "LINDEX": true, "SISMEMBER": true,
+	"SCARD": true, "ZSCORE": true, "ZRANGE": true, "TYPE": true, "PTTL": true,
+}
+
+// shown is the key that a command has shown, and what its reply has to wait for at least; 0 if
+// that is durable, or it is another kind of command.
+func (c *changes) shown(o *op) (key string, need uint64) {
+	command := o.commands[0]
+	if len(o.commands) > 1 || !reads[string(command[0])] {
+		return "", 0
+	}
+	key = string(command[1])
+	if need = max(c.keys[name{o.db, key}], c.all[o.db]); need <= c.log.Durable() {
+		return "", 0
+	}
+	return key, need
+}
