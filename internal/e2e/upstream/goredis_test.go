@@ -26,11 +26,11 @@ const (
 )
 
 // What is run. Left out are modules, features of Redis 8, and what one server without TLS
-// and users can't be asked.
+// can't be asked.
 const (
-	focus = `Commands |PubSub|Tx|pipelining|ScanIterator`
+	focus = `Commands |ACL|PubSub|Tx|pipelining|ScanIterator`
 	skip  = `RediSearch|Timeseries|TS.|JSON|Probabilistic|Vector|Array Commands|HOTKEYS|HotKeys|` +
-		`Command Tips|ACL|Cluster|Ring|Sentinel|TLS|FT.HYBRID|AutoPipeline`
+		`Command Tips|Cluster|Ring|Sentinel|TLS|FT.HYBRID|AutoPipeline`
 )
 
 // spec is a test in the report, which is of ginkgo's making.
