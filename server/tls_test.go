@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/config"
 	"keyp/internal/testkit"
 )
 
@@ -416,5 +417,67 @@ func TestTLSPortAlone(t *testing.T) {
 	}
 	if _, err := prepareServer(t, t.TempDir(), nil, "port=0", "tls-port=16352"); err == nil || !strings.Contains(err.Error(), "no tls-cert-file") {
 		t.Errorf("without a certificate: %v", err)
+	}
+}
+
+// TestTLSOldVersions: versions before 1.2 are refused, and those that are not configured.
+func TestTLSOldVersions(t *testing.T) {
+	a := testkit.NewAuthority(t)
+	ts := startTLS(t, a, "tls-protocols=TLSv1.3")
+	speaks := func(version uint16) bool {
+		cfg := a.Trust()
+		cfg.MinVersion, cfg.MaxVersion = version, version
+		c, err := ts.dialTLS(cfg)
+		if err != nil && !strings.Contains(err.Error(), "protocol version not supported") {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		return err == nil && c.do("PING") == "+PONG"
+	}
+	for _, only := range []uint16{tls.VersionTLS13, tls.VersionTLS12} {
+		for version := uint16(tls.VersionTLS10); version <= tls.VersionTLS13; version++ {
+			if got := speaks(version); got != (version == only) {
+				t.Errorf("with %s alone, %s is spoken: %v", tls.VersionName(only), tls.VersionName(version), got)
+			}
+		}
+		if err := ts.cfg.Set(config.Pair{Name: "tls-protocols", Value: "TLSv1.2"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTLSResumption: a client may resume its session where tls-session-caching lets it, but
+// not past a change of what is asked of clients.
+func TestTLSResumption(t *testing.T) {
+	a := testkit.NewAuthority(t)
+	cert, key := a.Issue("client")
+	ts := startTLS(t, a, "tls-auth-clients=yes")
+	cfg := a.Trust(cert, key)
+	cfg.ClientSessionCache = tls.NewLRUClientSessionCache(4)
+	// resumes connects, and says whether the session of the last connection went on.
+	resumes := func() bool {
+		c := ts.mustDialTLS(cfg)
+		if got := c.do("PING"); got != "+PONG" { // reads the next ticket too
+			t.Fatal(got)
+		}
+		return c.Conn.(*tls.Conn).ConnectionState().DidResume
+	}
+	set := func(name, value string) {
+		if err := ts.cfg.Set(config.Pair{Name: name, Value: value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first, second := resumes(), resumes(); first || !second {
+		t.Errorf("resumed: first %v, second %v", first, second)
+	}
+	set("tls-ca-cert-file", testkit.NewAuthority(t).File)
+	if c, err := ts.dialTLS(cfg); err == nil {
+		if got := c.do("PING"); got == "+PONG" {
+			t.Error("a session of a client whose authority is trusted no more goes on")
+		}
+	}
+	set("tls-ca-cert-file", a.File)
+	set("tls-session-caching", "no")
+	if first, second := resumes(), resumes(); first || second {
+		t.Errorf("without caching: resumed: first %v, second %v", first, second)
 	}
 }
