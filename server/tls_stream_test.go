@@ -59,7 +59,7 @@ func (r *rough) Write(p []byte) (n int, err error) {
 // have one bit flipped on the way: of what they sent behind it nothing runs. And nothing
 // is left of any of them. KEYP_TLS_LONG=1 has it go on for longer; KEYP_TLS_SEED repeats a run.
 func TestTLSStreams(t *testing.T) {
-	rounds, seed := 12, uint64(time.Now().UnixNano())
+	rounds, seed := 6, uint64(time.Now().UnixNano())
 	if os.Getenv("KEYP_TLS_LONG") == "1" {
 		rounds = 1500
 	}

@@ -73,7 +73,7 @@ func TestTLSServes(t *testing.T) {
 				t.Error(info)
 			}
 			// A pipeline longer than a record, and its replies in order.
-			const n = 5000
+			const n = 2000
 			var b strings.Builder
 			for i := range n {
 				b.WriteString(multibulk("ECHO", fmt.Sprint(i)))
@@ -82,7 +82,7 @@ func TestTLSServes(t *testing.T) {
 			for i := range n {
 				c.expect(fmt.Sprint(i))
 			}
-			big := strings.Repeat("0123456789abcdef", 1<<17) // 2 MB
+			big := strings.Repeat("0123456789abcdef", 1<<16) // 1 MB
 			go c.raw(multibulk("SET", "big", big) + multibulk("GET", "big"))
 			c.expect("+OK", big)
 		})
@@ -118,7 +118,7 @@ func TestTLSSlowReader(t *testing.T) {
 	other.raw(multibulk("SET", "k", value))
 	other.expect("+OK")
 	c := ts.mustDialTLS(a.Trust())
-	const n = 500
+	const n = 120
 	c.raw(strings.Repeat("GET k\r\n", n))
 	eventually(t, "the session stalls", func() bool {
 		stalled := false

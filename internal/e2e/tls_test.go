@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -33,7 +34,7 @@ func bigValue() int {
 	if os.Getenv("KEYP_TLS_LONG") == "1" {
 		return 64 << 20
 	}
-	return 4 << 20
+	return 2 << 20
 }
 
 // TestTLSClient drives go-redis over TLS: single commands, pipelines, transactions,
@@ -56,7 +57,7 @@ func TestTLSClient(t *testing.T) {
 			is(t, int64(len(big)))(s.Client(proto).StrLen(ctx, "big").Result())
 
 			pipe := c.Pipeline()
-			const n = 3000
+			const n = 1000
 			for i := range n {
 				pipe.Set(ctx, "p"+strconv.Itoa(i), i, 0)
 				pipe.Get(ctx, "p"+strconv.Itoa(i))
@@ -149,7 +150,7 @@ func TestTLSRedisCLI(t *testing.T) {
 // TestTLSKills kills the server under clients that write over TLS: what was acknowledged
 // to them is there afterwards. KEYP_TLS_LONG=1 has it killed more often.
 func TestTLSKills(t *testing.T) {
-	rounds := 2
+	rounds := 1
 	if os.Getenv("KEYP_TLS_LONG") == "1" {
 		rounds = 50
 	}
@@ -177,6 +178,9 @@ func TestTLSKills(t *testing.T) {
 		c := s.ClientTLS(3, a.Trust())
 		for i := range writers {
 			n, err := c.Get(ctx, "n"+strconv.Itoa(i)).Int64()
+			if errors.Is(err, redis.Nil) {
+				err = nil // the first one had no reply
+			}
 			// One more may have run whose reply did not arrive.
 			if err != nil || n < acked[i] || n > acked[i]+1 {
 				t.Fatalf("round %d: n%d is %d, %v, acknowledged was %d", round, i, n, err, acked[i])
