@@ -48,6 +48,7 @@ type File struct {
 	pages    uint64 // in use or free: all that have a number
 	root     uint64 // of the tree of buckets
 	freelist uint64
+	salvage  *Salvage // nil but for who saves what is left
 }
 
 // Meta is one of the two meta pages.
@@ -110,6 +111,11 @@ func Open(src io.ReaderAt, size int64, pageSize int) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return OpenAt(src, size, pageSize, m)
+}
+
+// OpenAt is Open at the transaction of a meta page.
+func OpenAt(src io.ReaderAt, size int64, pageSize int, m Meta) (*File, error) {
 	f := At(src, pageSize, m.Root, m.Pages)
 	f.freelist = m.Freelist
 	// The comparison is by division since a product could overflow.

@@ -1,9 +1,6 @@
 package boltfile
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // Set is a set of pages.
 type Set []uint64
@@ -89,10 +86,7 @@ func (f *File) Prove() (Shape, error) {
 	if f.freelist != noFreelist {
 		p.Used.add(f.freelist)
 	}
-	if err := p.use(f.root); err != nil {
-		return p.Shape, err
-	}
-	if err := p.tree(f.root, f.depth(f.root), bound{}); err != nil {
+	if err := p.whole(f.root); err != nil {
 		return p.Shape, err
 	}
 	err = f.Buckets().each(nil, true, nil, func(e *element) error {
@@ -100,10 +94,7 @@ func (f *File) Prove() (Shape, error) {
 		if err != nil || t.root == 0 {
 			return err
 		}
-		if err := p.use(t.root); err != nil {
-			return err
-		}
-		return p.tree(t.root, f.depth(t.root), bound{})
+		return p.whole(t.root)
 	})
 	if err != nil {
 		return p.Shape, err
@@ -129,23 +120,37 @@ func (p *prover) use(id uint64) error {
 	return nil
 }
 
+// whole proves a tree by its root.
+func (p *prover) whole(root uint64) error {
+	if err := p.use(root); err != nil {
+		return err
+	}
+	depth, err := p.f.depth(root)
+	if err != nil {
+		return err
+	}
+	return p.tree(root, depth, bound{})
+}
+
 // depth is how many pages are one below the other, from a page on to a leaf: the same
-// everywhere in a tree of bbolt. Where that cannot be found out it is 1, and whoever reads
-// the page says why.
-func (f *File) depth(id uint64) int {
+// everywhere in a tree of bbolt.
+func (f *File) depth(id uint64) (int, error) {
 	var buf []byte
 	for depth := 1; depth <= maxDepth; depth++ {
 		h, page, err := f.read(id, buf)
-		if err != nil || h.kind != kindBranch {
-			return depth
+		if err != nil || h.kind == kindLeaf {
+			return depth, err
 		}
 		elements, err := f.parse(id, h, page, true, nil)
-		if err != nil || len(elements) == 0 {
-			return depth + 1
+		if err != nil {
+			return depth, err
+		}
+		if len(elements) == 0 {
+			return depth, f.damage(id, "it is empty")
 		}
 		buf, id = page, elements[0].child
 	}
-	return maxDepth
+	return maxDepth, f.damage(id, "the tree is deeper than %d pages", maxDepth)
 }
 
 // tree proves the branches below a page, which is of a tree of a depth.
@@ -203,23 +208,4 @@ func (p *prover) apart(free []uint64) error {
 		}
 	}
 	return nil
-}
-
-// Lost are the pages that are neither in use nor free, nor belong to a large page in use:
-// what damage of a tree has cut off. Of a file with several damages it may give pages that
-// were free. Used and Free must be as a lenient walk and FreeList have them.
-func (f *File) Lost(used, free Set) (lost []uint64) {
-	var head [headerSize]byte
-	for id := uint64(2); id < f.pages; id++ {
-		switch {
-		case free.Has(id):
-		case used.Has(id):
-			if _, err := f.src.ReadAt(head[:], f.Offset(id)); err == nil && le.Uint64(head[:]) == id {
-				id += min(uint64(le.Uint32(head[12:])), f.pages-1-id)
-			}
-		case id != f.freelist:
-			lost = append(lost, id)
-		}
-	}
-	return slices.Clip(lost)
 }

@@ -126,6 +126,9 @@ func (w *walk) page(id uint64, b bound, depth int) error {
 	if err != nil {
 		return w.tell(err)
 	}
+	if s := w.f.salvage; s != nil && !s.come(id, h.overflow) {
+		return w.tell(w.f.damage(id, "a tree leads to it, and it is in the list of free pages"))
+	}
 	l.elements, err = w.f.parse(id, h, page, true, l.elements[:0])
 	if err == nil {
 		err = w.f.within(id, h, l.elements, b, depth)
