@@ -2,9 +2,11 @@
 //
 //	keyp [FILE | -] [--OPTION VALUE...]...    run the server (serve.go)
 //	keyp check DIR                            verify a data directory (check.go)
+//	keyp repair DIR NEWDIR                    save what is left of a damaged one (repair.go)
 //	keyp compact DIR                          shorten its data file (compact.go)
 //
-// Any mistake or failure is one line on standard error and exit status 1.
+// Any mistake or failure is one line on standard error and exit status 1; repair has 2 for
+// those and 1 for having lost something.
 package main
 
 import (
@@ -27,6 +29,7 @@ type subcommand struct {
 // given as ./name.
 var subcommands = []subcommand{
 	{"check", check},
+	{"repair", repair},
 	{"compact", compact},
 }
 
@@ -34,9 +37,21 @@ func main() {
 	if err := run(os.Args[1:]); err != nil {
 		// Joined errors stand on lines of their own.
 		fmt.Fprintln(os.Stderr, "keyp:", strings.ReplaceAll(err.Error(), "\n", "; "))
-		os.Exit(1)
+		status := 1
+		if e := (exit{}); errors.As(err, &e) {
+			status = e.status
+		}
+		os.Exit(status)
 	}
 }
+
+// exit is an error with an exit status of its own.
+type exit struct {
+	status int
+	error
+}
+
+func (e exit) Unwrap() error { return e.error }
 
 func run(args []string) error {
 	for _, s := range subcommands {

@@ -192,15 +192,21 @@ func (f *File) parse(id uint64, h header, page []byte, numbered bool, dst []elem
 	if h.kind != kindBranch && h.kind != kindLeaf {
 		return dst, f.damage(id, "it is of kind %#x, neither branch nor leaf", h.kind)
 	}
-	data := headerSize + h.count*elementSize
-	if data > len(page) {
-		return dst, f.damage(id, "it counts %d elements, for which it has no room", h.count)
-	}
 	var first *Damage
 	bad := func(format string, args ...any) {
 		if first == nil {
 			first = f.damage(id, format, args...)
 		}
+	}
+	if f.salvage != nil && h.count > 0 {
+		if n := f.salvage.count(h.kind, page, h.count); n != h.count {
+			bad("it counts %d elements and has %d", h.count, n)
+			h.count = n
+		}
+	}
+	data := headerSize + h.count*elementSize
+	if data > len(page) {
+		return dst, f.damage(id, "it counts %d elements, for which it has no room", h.count)
 	}
 	for i := range h.count {
 		at := headerSize + i*elementSize

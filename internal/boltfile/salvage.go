@@ -39,6 +39,34 @@ func (s *Salvage) come(id, overflow uint64) bool {
 	}
 }
 
+// mend says whether a page whose header is damaged still shows what it is, and makes the rest
+// of the header such that it can be read.
+func (s *Salvage) mend(h *header, page []byte) bool {
+	if len(page) < s.f.pageSize || h.kind != kindBranch && h.kind != kindLeaf {
+		return false
+	}
+	if h.overflow >= s.f.pages {
+		h.overflow = 0
+	}
+	return true
+}
+
+// count is how many elements a page has, which is where the data of the first begins; n is
+// what the page says.
+func (s *Salvage) count(kind uint16, page []byte, n int) int {
+	if len(page) < headerSize+elementSize {
+		return n
+	}
+	at := int(le.Uint32(page[headerSize:]))
+	if kind == kindLeaf {
+		at = int(le.Uint32(page[headerSize+4:]))
+	}
+	if at <= 0 || at%elementSize != 0 || headerSize+at > len(page) {
+		return n
+	}
+	return at / elementSize
+}
+
 // Rest visits the entries of leaves that are neither free nor were come to, with the page
 // they stand on. Of which bucket they are nobody knows.
 func (s *Salvage) Rest(fn func(page uint64, key, value []byte) error) error {

@@ -123,6 +123,9 @@ func (w *walk) page(id uint64, b bound, depth int) error {
 	l := &w.levels[depth]
 	h, page, err := w.f.read(id, l.page)
 	l.page = page
+	if err != nil && w.f.salvage != nil && w.f.salvage.mend(&h, page) {
+		err = w.tell(err)
+	}
 	if err != nil {
 		return w.tell(err)
 	}

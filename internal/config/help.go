@@ -14,6 +14,7 @@ const usageHead = `Keyp %s: a durable Redis-protocol store for data with a time 
 Usage:
   keyp [FILE | -] [--OPTION VALUE...]...    run the server
   keyp check DIR                            verify a data directory
+  keyp repair DIR NEWDIR                    save what is left of a damaged one
   keyp compact DIR                          give back the unused space of its data file
   keyp -h | --help
   keyp -v | --version

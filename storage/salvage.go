@@ -1,0 +1,383 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/internal/boltfile"
+	"keyp/storage/object"
+)
+
+// salvage makes a data file of the sound entries of a damaged one.
+type salvage struct {
+	old  *dataReader
+	dir  string // of the log
+	tell func(Loss)
+
+	state    state
+	seed     []byte
+	hash     func([]byte) uint64
+	db       *bolt.DB
+	put      []saved
+	size     int
+	elements int64
+	counts   map[uint64]int        // elements by value
+	slots    map[string]diskSlot   // as they are saved
+	missing  map[string]lostRecord // that failed their checksums, by place
+	damaged  bool                  // something of bucket elements may be missing
+}
+
+// saved is an entry on its way to the new file.
+type saved struct{ bucket, key, value []byte }
+
+// lostRecord is a key whose record is damaged.
+type lostRecord struct {
+	space uint32
+	name  []byte
+	what  string
+}
+
+func newSalvage(dir string, tell func(Loss)) *salvage {
+	path := filepath.Join(dir, dataFile)
+	return &salvage{
+		old: &dataReader{path: path, slots: map[string]diskSlot{}, due: map[string]times{}, garbage: map[string]bool{}},
+		dir: filepath.Join(dir, logDir), tell: tell, counts: map[uint64]int{}, slots: map[string]diskSlot{}, missing: map[string]lostRecord{},
+	}
+}
+
+// lost tells of what is not saved, note of what is damaged.
+func (sv *salvage) lost(format string, args ...any) {
+	sv.tell(Loss{What: fmt.Sprintf(format, args...)})
+}
+
+func (sv *salvage) note(format string, args ...any) {
+	sv.tell(Loss{What: "data file: " + fmt.Sprintf(format, args...), Note: true})
+}
+
+// run writes the new file, with the defaults of o where the old one does not say.
+func (sv *salvage) run(path string, o *Options) (err error) {
+	old := sv.old
+	old.found = func(f Finding) { sv.note("%v", f) }
+	if err := old.open(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if old.file != nil {
+		defer func() { _ = old.file.Close() }()
+	}
+	if sv.db, err = bolt.Open(path, 0o600, &bolt.Options{PageSize: pageSize, NoSync: true}); err != nil {
+		return err
+	}
+	for _, name := range buckets {
+		if err := sv.db.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket(name); return err }); err != nil {
+			return errors.Join(err, sv.db.Close())
+		}
+	}
+	err = sv.save(o)
+	return errors.Join(err, sv.db.Sync(), sv.db.Close())
+}
+
+func (sv *salvage) save(o *Options) error {
+	if sv.old.f == nil {
+		sv.lost("all of the data file: it has no meta page that can be used")
+		return errors.Join(sv.meta(o), sv.finish())
+	}
+	if err := sv.chooseMeta(); err != nil {
+		return err
+	}
+	if err := sv.meta(o); err != nil {
+		return err
+	}
+	notes := sv.old.f.Begin()
+	if notes.Blind != nil {
+		sv.note("the list of free pages is damaged, so pages that are cut off cannot be told from old ones: %v", notes.Blind)
+	}
+	// Records come last: whether one is whole its elements say. What is cut off is known when
+	// all trees were walked.
+	for _, name := range buckets {
+		pass := func(_, _ []byte) error { return nil }
+		if bytes.Equal(name, bucketElements) {
+			pass = sv.element
+		}
+		if err := sv.eachOf(name, sv.bad(name), pass); err != nil {
+			return err
+		}
+	}
+	if err := notes.Rest(sv.cutOff(false)); err != nil {
+		return err
+	}
+	if err := sv.eachOf(bucketValues, quiet, sv.record); err != nil {
+		return err
+	}
+	if err := notes.Rest(sv.cutOff(true)); err != nil {
+		return err
+	}
+	return sv.finish()
+}
+
+// chooseMeta takes the other meta page if the newest one leads to nothing that can be read.
+func (sv *salvage) chooseMeta() error {
+	old := sv.old
+	if _, err := old.f.Bucket(bucketMeta); err == nil {
+		return nil
+	}
+	metas, err := boltfile.Metas(old.file, pageSize)
+	if err != nil {
+		return err
+	}
+	info, err := old.file.Stat()
+	if err != nil {
+		return err
+	}
+	for _, m := range metas {
+		if m.Err != nil {
+			continue
+		}
+		f, err := boltfile.OpenAt(old.file, info.Size(), pageSize, m)
+		if err != nil {
+			continue
+		}
+		if _, err := f.Bucket(bucketMeta); err == nil {
+			old.f = f
+			sv.note("the tree of buckets is damaged, and the one before the last transaction is used")
+			return nil
+		}
+	}
+	return nil
+}
+
+// meta reads what the old file says of itself.
+func (sv *salvage) meta(o *Options) error {
+	all := map[string][]byte{}
+	if sv.old.f != nil {
+		sv.old.each(bucketMeta, func(k, v []byte) { all[string(k)] = bytes.Clone(v) })
+	}
+	if v := all[string(metaFormat)]; len(v) == 1 && v[0] < formatVersion {
+		return fmt.Errorf("%w: %d, and this version repairs %d; `keyp check` of the version that wrote it may help", ErrFormat, v[0], formatVersion)
+	}
+	seed, ok := unseal(metaSeed, all[string(metaSeed)])
+	if !ok || len(seed) != 16 {
+		seed = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, o.Random()), o.Random())
+	}
+	s := &Store{seed: [2]uint64{binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:])}}
+	sv.seed, sv.hash = seed, s.hash
+	st, ok := unseal(metaState, all[string(metaState)])
+	if ok {
+		var err error
+		sv.state, err = parseState(st)
+		ok = err == nil
+	}
+	if !ok {
+		sv.state = state{shards: o.Shards, nextSpace: 1, first: lowestSegment(sv.dir)}
+		sv.lost("what the data file says of the last checkpoint: which database a key belongs to is a guess, and the log is applied from its lowest segment on")
+	}
+	return nil
+}
+
+// eachOf visits what can be read of a bucket of the old file.
+func (sv *salvage) eachOf(bucket []byte, bad func(error), fn func(k, v []byte) error) error {
+	tree, err := sv.old.f.Bucket(bucket)
+	if err != nil {
+		bad(err)
+		return nil
+	}
+	return tree.Each(nil, func(d *boltfile.Damage) { bad(d) }, fn)
+}
+
+// quiet is for damage that was told.
+func quiet(error) {}
+
+// bad tells of damage of a bucket.
+func (sv *salvage) bad(bucket []byte) func(error) {
+	return func(err error) {
+		sv.damaged = sv.damaged || bytes.Equal(bucket, bucketElements)
+		if bytes.Equal(bucket, bucketSlots) {
+			sv.lost("how many keys some slots had, so that nobody can say what is missing of them: %v", err)
+			return
+		}
+		sv.note("bucket %s: %v", bucket, err)
+	}
+}
+
+// cutOff takes the records, or else the elements, that no tree leads to.
+func (sv *salvage) cutOff(records bool) func(page uint64, k, v []byte) error {
+	last := uint64(0)
+	return func(page uint64, k, v []byte) error {
+		if page != last && !records {
+			last = page
+			sv.note("page %d is cut off; what is sound of it is saved", page)
+		}
+		if _, err := parseImage(k, v); err == nil {
+			if records {
+				return sv.record(k, v)
+			}
+			return nil
+		}
+		if _, _, _, err := parseElement(k, v); err == nil && !records {
+			return sv.element(k, v)
+		}
+		return nil
+	}
+}
+
+func (sv *salvage) element(at, v []byte) error {
+	_, _, _, err := parseElement(at, v)
+	if err != nil {
+		sv.damaged = true
+		sv.note("an element of the value %x fails its checksum", at[:min(len(at), 8)])
+		return nil
+	}
+	sv.counts[binary.BigEndian.Uint64(at)]++
+	sv.state.generation = max(sv.state.generation, binary.BigEndian.Uint64(at))
+	sv.elements++
+	return sv.write(bucketElements, bytes.Clone(at), bytes.Clone(v))
+}
+
+// record saves a record, with its entry in ttl.
+func (sv *salvage) record(at, v []byte) error {
+	im, err := parseImage(at, v)
+	if err != nil {
+		if len(at) > prefixLen {
+			sv.missing[string(at)] = lostRecord{binary.BigEndian.Uint32(at), bytes.Clone(at[prefixLen+1:]), "its record fails its checksum"}
+		} else {
+			sv.note("an entry of bucket values, %q, is none", at)
+		}
+		return nil
+	}
+	space := binary.BigEndian.Uint32(at)
+	name := bytes.Clone(im.name)
+	if im.badTime {
+		sv.lost("the deadline of key %.100q: it is persistent now", name)
+	}
+	if !im.inline && sv.damaged && im.elements() != sv.counts[im.id] {
+		if im.typ == object.TypeString || sv.counts[im.id] == 0 {
+			sv.missing[string(at)] = lostRecord{space, name, fmt.Sprintf("%d of its %d pieces are left", sv.counts[im.id], im.elements())}
+			return nil
+		}
+		sv.lost("elements of key %.100q: of %d the data file has %d left", name, im.elements(), sv.counts[im.id])
+		im.payload = binary.AppendUvarint(nil, uint64(sv.counts[im.id]))
+	}
+	sv.state.generation = max(sv.state.generation, im.id)
+	sv.state.nextSpace = max(sv.state.nextSpace, space+1)
+	k := Key{Slot: Slot(name), Name: name}
+	k.Hash = sv.hash(name)
+	at = diskKey(nil, space, k)
+	v = im.append(nil, at)
+	d := sv.slots[string(at[:6])]
+	sv.slots[string(at[:6])] = diskSlot{d.keys + 1, d.digest ^ digestOf(v)}
+	if due := im.due(); due != 0 {
+		entry := ttlKey(nil, due, at)
+		if err := sv.write(bucketTTL, entry, im.entry(entry)); err != nil {
+			return err
+		}
+	}
+	return sv.write(bucketValues, at, v)
+}
+
+// finish writes what belongs to the records, and meta.
+func (sv *salvage) finish() error {
+	if sv.old.f != nil {
+		err := sv.eachOf(bucketGarbage, quiet, func(item, sum []byte) error {
+			if _, ok := unseal(item, sum); !ok {
+				sv.note("entry %x of bucket garbage: some space stays in use for nothing", item)
+				return nil
+			}
+			return sv.write(bucketGarbage, bytes.Clone(item), seal(item, nil))
+		})
+		if err == nil {
+			err = sv.eachOf(bucketSlots, quiet, sv.compareSlot)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	spaces := map[uint32]bool{}
+	for at, d := range sv.slots {
+		if space := parseSlotKey([]byte(at)).space; space != systemSpace {
+			spaces[space] = true
+		}
+		if err := sv.write(bucketSlots, []byte(at), d.seal([]byte(at))); err != nil {
+			return err
+		}
+	}
+	if len(sv.state.spaces) == 0 {
+		sv.state.spaces = slices.Sorted(maps.Keys(spaces))
+	}
+	sv.put = append(sv.put, saved{bucketMeta, metaFormat, []byte{formatVersion}}, saved{bucketMeta, metaSeed, seal(metaSeed, sv.seed)},
+		saved{bucketMeta, metaState, seal(metaState, sv.state.append(nil))})
+	return sv.flush()
+}
+
+// compareSlot tells of keys that were there without a trace.
+func (sv *salvage) compareSlot(at, v []byte) error {
+	n := parseSlotKey(at)
+	says, ok := parseSlot(at, v)
+	has := sv.slots[string(at)]
+	if known := has.keys + sv.knownMissing(at); n.ok && ok && known < says.keys {
+		sv.lost("%d of %d keys of slot %d of database %s, whose names are not known, unless the log has them", says.keys-known, says.keys, n.slot, sv.database(n.space))
+	}
+	return nil
+}
+
+func (sv *salvage) knownMissing(slot []byte) (n int64) {
+	for at := range sv.missing {
+		if hasPrefix([]byte(at), slot) {
+			n++
+		}
+	}
+	return n
+}
+
+// database names the database of a keyspace.
+func (sv *salvage) database(space uint32) string {
+	if db := slices.Index(sv.state.spaces, space); db >= 0 {
+		return fmt.Sprint(db)
+	}
+	return fmt.Sprintf("(keyspace %d)", space)
+}
+
+// tellLost tells of the keys whose records are damaged, but of those that the log has.
+func (sv *salvage) tellLost(s *Store) {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	for _, at := range slices.Sorted(maps.Keys(sv.missing)) {
+		m := sv.missing[at]
+		if db := s.dbOf(m.space); db >= 0 {
+			k := s.Key(db, m.name)
+			if p := s.part(k); p != nil && p.find(p.slot(k), k) != nil {
+				continue // also where the log says that it is gone
+			}
+		}
+		sv.lost("key %.100q of database %s: %s", m.name, sv.database(m.space), m.what)
+	}
+}
+
+// write puts an entry into the new file, in transactions of bounded size.
+func (sv *salvage) write(bucket, key, value []byte) error {
+	sv.put = append(sv.put, saved{bucket, key, value})
+	if sv.size += len(key) + len(value); sv.size < batchBytes {
+		return nil
+	}
+	return sv.flush()
+}
+
+func (sv *salvage) flush() error {
+	err := sv.db.Update(func(tx *bolt.Tx) error {
+		for _, e := range sv.put {
+			if err := tx.Bucket(e.bucket).Put(e.key, e.value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	sv.put, sv.size = sv.put[:0], 0
+	return err
+}
