@@ -55,6 +55,9 @@ var (
 	metaFormat = []byte("format")
 	metaSeed   = []byte("seed")
 	metaState  = []byte("state")
+	// metaDoubt is there if changes of ttl were damaged before they were made, so that ttl has
+	// entries which are no key's.
+	metaDoubt = []byte("doubt")
 )
 
 const (

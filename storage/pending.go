@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"slices"
@@ -302,6 +303,10 @@ func (s *Store) makePending() error {
 			}
 			if done = next == len(d.moves); done {
 				err = emptyPending(tx)
+			}
+			if done && d.damaged != nil {
+				s.ttlDoubtful = true
+				err = errors.Join(err, putMeta(tx, metaDoubt, nil))
 			}
 			return err
 		})

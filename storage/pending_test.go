@@ -364,6 +364,41 @@ func TestDamagedPendingDeadlines(t *testing.T) {
 			t.Fatalf("the store has\n%v\nand must have\n%v", got, want)
 		}
 	}
+	h.reopen()
+	if !h.s.ttlDoubtful {
+		t.Error("after a restart ttl counts as sound")
+	}
+	_ = h.s.Close(false)
+}
+
+// TestDoubtfulDeadlines: where ttl has an entry of an earlier time for a key, as damage of
+// pending leaves them, a restart after that time must not take the key for reaped.
+func TestDoubtfulDeadlines(t *testing.T) {
+	h := newHarness(t)
+	k, other := h.s.Key(0, []byte("{tag}stays")), h.s.Key(0, []byte("{tag}goes"))
+	now := h.clock.Now()
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+60_000, Event{}) }, k)
+	h.do(func(x *Txn) { x.SetString(other, []byte("v"), now+1000, Event{}) }, other)
+	h.reopen()
+	err := h.s.db.Update(func(tx *bolt.Tx) error {
+		at := ttlKey(nil, now+500, diskKey(nil, h.s.spaces[0], k))
+		return errors.Join(tx.Bucket(bucketTTL).Put(at, appendCreated(nil, at, 1)), putMeta(tx, metaDoubt, nil))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = h.s.Close(false)
+	h.open()
+	k, other = h.s.Key(0, []byte("{tag}stays")), h.s.Key(0, []byte("{tag}goes"))
+	h.load([]Key{k, other})
+	h.clock.Advance(2 * time.Second)
+	h.s.Reap()
+	h.commit()
+	_ = h.s.Close(false)
+	h.open()
+	if got := h.state(map[name]bool{{0, "{tag}stays"}: true, {0, "{tag}goes"}: true}); len(got) != 1 {
+		t.Errorf("there are %v", got)
+	}
 	_ = h.s.Close(false)
 }
 

@@ -650,7 +650,7 @@ func (r *recovering) removeReaped() error {
 
 // removeEntry removes the key of an entry of ttl if it is reaped.
 func (r *recovering) removeEntry(tx *bolt.Tx, e ttlEntry) error {
-	if r.s.checkpointer.pending > 0 && !current(tx, e) {
+	if (r.s.checkpointer.pending > 0 || r.s.ttlDoubtful) && !current(tx, e) {
 		return nil
 	}
 	space, k, err := r.s.keyOnDisk(tx, e.on)

@@ -184,6 +184,7 @@ func (s *Store) readMeta(tx *bolt.Tx, st *state) (err error) {
 		return fmt.Errorf("%w: the meta bucket has no seed", ErrCorrupt)
 	}
 	s.seed = [2]uint64{binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:])}
+	s.ttlDoubtful = meta.Get(metaDoubt) != nil
 	*st, err = parseState(state)
 	return err
 }

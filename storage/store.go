@@ -188,6 +188,7 @@ type Store struct {
 	checkpointer checkpointer
 	reapLooks    int                     // see the constant
 	onCompact    func(compactStep) error // of tests
+	ttlDoubtful  bool                    // ttl has entries that are no key's; see metaDoubt
 	garbage      garbage
 	garbageTime  time.Duration // see the constant
 	window       window
