@@ -1,7 +1,7 @@
 // Package server is the event loop: it accepts connections, parses what they send,
 // runs the commands, makes their effects durable once per pass, and writes the
 // replies. One goroutine, locked to its thread, does all of it; a connection costs a
-// small struct and no goroutine.
+// small struct and no goroutine, also with TLS (tls.go), but for its handshake (greet.go).
 //
 // # The pass
 //
