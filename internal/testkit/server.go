@@ -319,6 +319,20 @@ func (s *Server) Kill() {
 	_ = s.end(syscall.SIGKILL) // says only that it was killed
 }
 
+// WaitKilled waits until somebody else ends the process as kill -9 does: the kernel.
+func (s *Server) WaitKilled() {
+	s.t.Helper()
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+		s.t.Fatalf("nobody killed %s within %v", s.name, patience)
+	}
+	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		s.t.Fatalf("%s ended by itself: %v", s.name, s.result)
+	}
+	s.cmd = nil
+}
+
 // KillStarting starts the server and ends it as kill -9 does after d, ready or not.
 func (s *Server) KillStarting(d time.Duration) {
 	s.t.Helper()
