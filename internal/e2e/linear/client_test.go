@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,7 +20,9 @@ import (
 var ctx = context.Background()
 
 const (
-	groups  = 2
+	// groups are enough that few operations of one are under way when the server is killed:
+	// the search tries those in all orders, done or not.
+	groups  = 5
 	clients = 16
 )
 
@@ -76,12 +79,17 @@ func (c *client) work(server *testkit.Server) {
 }
 
 // ended tells the history of the operation that was under way when the server ended. One
-// that was sent after that has reached nobody.
+// that was sent after that has reached nobody, and what only reads tells nothing.
 func (c *client) ended(at time.Time) {
-	if c.lost != nil && c.since.Before(at) {
+	if c.lost != nil && c.since.Before(at) && c.lost.writes() {
 		c.rec.add(c.id, *c.lost, outcome{lost: true}, c.since, at)
 	}
 	c.lost = nil
+}
+
+// writes says whether an operation may change something.
+func (c call) writes() bool {
+	return slices.ContainsFunc(c.commands, func(cmd command) bool { return cmd.verb != "GET" && cmd.verb != "PEXPIRETIME" })
 }
 
 func (c *client) draw() call {
