@@ -80,7 +80,7 @@ func (d *disk) fs() vfs.FS {
 			return nil
 		}
 		if d.faults && faulty(op) && d.rng.IntN(4) == 0 {
-			return d.begin(op, n)
+			return d.begin(op, name, n)
 		}
 		d.crash(op.String()+" "+filepath.Base(name), d.data, nil)
 		return errPower
@@ -93,7 +93,10 @@ func faulty(op vfs.Op) bool {
 }
 
 // begin makes an operation fail; a write of n bytes perhaps amid them.
-func (d *disk) begin(op vfs.Op, n int) error {
+func (d *disk) begin(op vfs.Op, name string, n int) error {
+	if op == vfs.OpSync {
+		d.log.FailSync(name, d.dice())
+	}
 	d.fault = &fault{err: syscall.EIO, stay: d.rng.IntN(2) == 0}
 	if d.rng.IntN(3) == 0 && (op == vfs.OpWrite || op == vfs.OpCreate || op == vfs.OpRename) {
 		d.fault.err = syscall.ENOSPC

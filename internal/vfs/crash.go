@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 )
 
@@ -83,6 +84,18 @@ func (n *inode) crash(rng *rand.Rand) []byte {
 		}
 	}
 	return after
+}
+
+// FailSync does to a file what a kernel does whose write to the device has failed: some of what
+// was not synced has arrived, chosen by rng, and the rest is in memory only, until Reread, and
+// counts as written: no later Sync makes it durable.
+func (m *Mem) FailSync(name string, rng *rand.Rand) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := m.files[filepath.Clean(name)]; n != nil && len(n.pending) > 0 {
+		n.durable, n.pending = n.crash(rng), nil
+		n.unread = true
+	}
 }
 
 func (c change) sizeAfter(size int) int {

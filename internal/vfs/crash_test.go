@@ -144,3 +144,30 @@ func TestCrashModel(t *testing.T) {
 		}
 	})
 }
+
+func TestFailedSync(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(50) {
+		m := NewMem()
+		f, err := m.Create("/f")
+		must(t, err)
+		must(t, m.SyncDir("/"))
+		write(t, f, 0, "old")
+		must(t, f.Sync())
+		write(t, f, 0, "new")
+		m.FailSync("/f", rand.New(rand.NewPCG(seed, 4)))
+		if got := content(t, m, "/f"); got != "new" {
+			t.Fatalf("after the failed sync the file reads %q", got)
+		}
+		must(t, f.Sync()) // which has nothing left to write
+		after := content(t, m.Crash(rand.New(rand.NewPCG(seed, 5))), "/f")
+		seen[after] = true
+		must(t, f.Reread())
+		if got := content(t, m, "/f"); got != after {
+			t.Fatalf("the device has %q, and the file reads %q", after, got)
+		}
+	}
+	if !seen["old"] || !seen["new"] || len(seen) != 2 {
+		t.Errorf("crashes left %v", seen)
+	}
+}

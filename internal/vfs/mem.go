@@ -38,6 +38,8 @@ type nameOp struct {
 }
 
 type inode struct {
+	// unread says that a failed sync has left in data what is not in durable or pending.
+	unread  bool
 	data    []byte
 	durable []byte
 	pending []change

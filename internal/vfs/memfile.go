@@ -121,7 +121,19 @@ func (f *memFile) Size() (int64, error) {
 func (f *memFile) Reread() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	return f.check("reread")
+	if err := f.check("reread"); err != nil {
+		return err
+	}
+	if node := f.node; node.unread {
+		data, size := slices.Clone(node.durable), len(node.durable)
+		for _, c := range node.pending {
+			size = c.sizeAfter(size)
+			data = resized(data, size)
+			c.applyTo(data, 0, size)
+		}
+		node.data, node.unread = data, false
+	}
+	return nil
 }
 
 func (f *memFile) Close() error {
