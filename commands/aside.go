@@ -47,6 +47,12 @@ func longRandom(c *Ctx, largest int) bool {
 	return ok && largest > 0 && (n >= longCount || n <= -longCount && n > math.MinInt64)
 }
 
+// longCopy is for COPY, whose second key is only replaced.
+func longCopy(c *Ctx, _ int) bool {
+	from, _ := c.Txn.Steady(c.Keys[:1])
+	return longValues(c, from)
+}
+
 // longProduct is for LCS, which compares all of the one string with all of the other.
 func longProduct(c *Ctx, _ int) bool {
 	product := 1
@@ -89,20 +95,34 @@ func (c *Ctx) runsAside() bool {
 // SetAside makes c the context of a command for which Dispatch has said NeedAside with from,
 // and ends the transaction of that.
 func (s *Server) SetAside(from, c *Ctx, client *Client, out *resp.Writer) {
-	s.Tracking.ran(from, true) // before whoever changes what it reads has its turn
+	if from.Spec.Is(ReadOnly) {
+		s.Tracking.ran(from, true) // before whoever changes what it reads has its turn
+	}
 	*c = Ctx{
 		Spec: from.Spec, Args: from.Args, Client: client, Server: s, Out: out, Txn: s.Store.NewTxn(),
 		Keys: append([]storage.Key(nil), from.Keys...), emitted: from.emitted,
 	}
 	from.emitted = nil
+	c.Txn.By = client.ID
 	s.Holds.Take(from.Txn, c.Keys, c.Txn)
 }
 
 // RunAside runs a command that was set aside, on any goroutine. Then Settled is to be called on
-// the loop, and RunEmitted.
-func (s *Server) RunAside(c *Ctx) {
+// the loop, and RunEmitted. Again says that it has done nothing, since its keys were removed
+// meanwhile or have other values: Dispatch is to run again.
+func (s *Server) RunAside(c *Ctx) (again bool) {
+	mark := c.Out.Len()
 	s.handle(c)
+	if c.Txn.Lost() {
+		c.Out.Truncate(mark)
+		clear(c.emitted)
+		c.emitted = c.emitted[:0]
+		again = true
+	} else if !c.Spec.Is(ReadOnly) {
+		s.Tracking.ran(c, true)
+	}
 	c.LSN = max(c.LSN, c.Txn.End())
+	return again
 }
 
 // Settled releases what a command aside has held.

@@ -178,7 +178,9 @@ func (h *harness) raw(args ...[]byte) []byte {
 		case NeedAside:
 			aside, client := Ctx{}, *h.client
 			h.server.SetAside(c, &aside, &client, c.Out)
-			h.server.RunAside(&aside)
+			if h.server.RunAside(&aside) {
+				h.t.Errorf("%q: its keys have changed", args)
+			}
 			h.server.Settled(&aside)
 			aside.RunEmitted()
 			return c.Out.Buf

@@ -38,7 +38,8 @@ var renameCommands = []Spec{
 			intArg("destination-db").after("DB").opt(),
 			word("REPLACE").opt(),
 		},
-		Run: runCopy,
+		Long: longCopy,
+		Run:  runCopy,
 	},
 	{
 		Name: "MOVE", Group: Generic, Since: "1.0.0",

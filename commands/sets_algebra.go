@@ -39,6 +39,7 @@ var setAlgebraCommands = []Spec{
 		Arity:      -3, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, RW|Update), KeysFrom(2, 1, RO|Access)},
 		Args: []Arg{keyArg("destination"), keyArg("key").many()},
+		Long: longValues,
 		Run:  storeSets(intersection, storage.Event{Class: storage.EventSet, Name: "sinterstore"}),
 	},
 	{
@@ -59,6 +60,7 @@ var setAlgebraCommands = []Spec{
 		Arity:      -3, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, OW|Update), KeysFrom(2, 1, RO|Access)},
 		Args: []Arg{keyArg("destination"), keyArg("key").many()},
+		Long: longValues,
 		Run:  storeSets(concatenation, storage.Event{Class: storage.EventSet, Name: "sunionstore"}),
 	},
 	{
@@ -79,6 +81,7 @@ var setAlgebraCommands = []Spec{
 		Arity:      -3, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, OW|Update), KeysFrom(2, 1, RO|Access)},
 		Args: []Arg{keyArg("destination"), keyArg("key").many()},
+		Long: longValues,
 		Run:  storeSets(difference, storage.Event{Class: storage.EventSet, Name: "sdiffstore"}),
 	},
 }

@@ -88,10 +88,8 @@ func sortRoams(args [][]byte) bool {
 	return o.by.roams() || slices.ContainsFunc(o.get, pattern.roams)
 }
 
-// longSort is for a SORT that stores nothing and looks nothing up.
-func longSort(c *Ctx, largest int) bool {
-	return len(c.Keys) == 1 && longValues(c, largest) && !sortRoams(c.Args)
-}
+// longSort is for a SORT that looks nothing up.
+func longSort(c *Ctx, largest int) bool { return longValues(c, largest) && !sortRoams(c.Args) }
 
 // pattern says where a value stands that belongs to an element: under the key that has
 // the element in the place of the pattern's first '*', a string, or a field of a hash.

@@ -20,8 +20,8 @@ type Spec struct {
 	// Alone says that the command runs as an exclusive job, beside the loop and with the
 	// whole keyspace locked.
 	Alone bool
-	// Long says of a call that it may take long, and then it runs aside: it only reads, and
-	// nothing but its keys. largest is the size of its largest value in bytes. nil: of none.
+	// Long says of a call that it may take long, and then it runs aside: it reads
+	// nothing but its keys, and changes none but by Replace or Copy, once and at its end. largest is the size of its largest value in bytes. nil: of none.
 	Long func(c *Ctx, largest int) bool
 	// Categories are the groups whose ACL categories the command has; nil: its own.
 	Categories []Group

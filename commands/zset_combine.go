@@ -31,6 +31,7 @@ var zsetCombineCommands = []Spec{
 		Arity:      -4, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
 		Args: []Arg{keyArg("destination"), intArg("numkeys"), keyArg("key").many(), weightsArg, aggregateArg},
+		Long: longValues,
 		Run:  combineStore(combination{of: zunion, weighted: true}, "zunionstore"),
 	},
 	{
@@ -52,6 +53,7 @@ var zsetCombineCommands = []Spec{
 		Arity:      -4, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
 		Args: []Arg{keyArg("destination"), intArg("numkeys"), keyArg("key").many(), weightsArg, aggregateArg},
+		Long: longValues,
 		Run:  combineStore(combination{of: zinter, weighted: true}, "zinterstore"),
 	},
 	{
@@ -71,6 +73,7 @@ var zsetCombineCommands = []Spec{
 		Arity:      -4, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
 		Args: []Arg{keyArg("destination"), intArg("numkeys"), keyArg("key").many()},
+		Long: longValues,
 		Run:  combineStore(combination{of: zdiff}, "zdiffstore"),
 	},
 	{

@@ -26,6 +26,7 @@ var zrangeCommands = []Spec{
 		Arity:      -5, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, OW|Update), Key(2, RO|Access)},
 		Args: []Arg{keyArg("dst"), keyArg("src"), stringArg("min"), stringArg("max"), zrangeBy, word("REV").opt(), zrangeLimit},
+		Long: longValues,
 		Run:  runZRangeStore,
 	},
 }

@@ -47,7 +47,13 @@ func (l *loop) endAside(j *job) {
 	l.aside.running--
 	l.srv.Settled(&j.ctx)
 	l.owed = max(l.owed, j.ctx.LSN)
-	l.executed(j)
+	if j.again && !j.s.closed {
+		l.exec.jobs--
+		l.pushKept(j.s)
+		l.waitAside(j.s, j.s.args)
+	} else {
+		l.executed(j)
+	}
 	l.deliver()
 	l.release(&l.aside.waiting)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"keyp/commands"
 )
@@ -146,6 +147,7 @@ func TestAsideSeesOneInstant(t *testing.T) {
 			case 2:
 				writer.do(fmt.Sprintf("LTRIM l %d -1", elements))
 			case 3:
+				writer.do("SORT l STORE l")
 				writer.do("COPY l m REPLACE")
 				writer.do("RENAME m l")
 			case 4:
@@ -154,4 +156,61 @@ func TestAsideSeesOneInstant(t *testing.T) {
 		}
 	})
 	all.Wait()
+}
+
+// TestAsideStoreBeginsAnew: a command that was to store what it has read aside does so only if
+// its keys are still what they were.
+func TestAsideStoreBeginsAnew(t *testing.T) {
+	gate := make(chan struct{})
+	ts := start(t, func(s *commands.Server) {
+		spec := s.Table.Lookup([]byte("SUNIONSTORE"))
+		run := spec.Run
+		spec.Long = func(*commands.Ctx, int) bool { return true }
+		spec.Run = func(c *commands.Ctx) error {
+			<-gate
+			return run(c)
+		}
+	})
+	open := func() {
+		select {
+		case gate <- struct{}{}:
+		case <-time.After(20 * time.Second):
+			t.Error("nobody stands at the gate")
+		}
+	}
+	p, storer := ts.dial(), ts.dial()
+	for _, change := range []struct {
+		command, reply string
+		anew           bool
+	}{
+		{"SET other x", ":3", false},
+		{"FLUSHALL", ":0", true},
+		{"SADD new x", ":4", true},
+		{"SWAPDB 0 1", ":0", true},
+	} {
+		p.do("FLUSHALL")
+		p.do("SADD a 1 2")
+		p.do("SADD b 2 3")
+		p.do("SADD d 9")
+		storer.send("SUNIONSTORE d a b new\n")
+		ts.parks(storer, parkSlow)
+		p.do(change.command)
+		writer := ts.dial()
+		if !change.anew {
+			writer.send("SADD d x\n")
+			ts.parks(writer, parkAlone)
+		}
+		open()
+		if change.anew {
+			open()
+		}
+		storer.expect(change.reply)
+		if !change.anew {
+			writer.expect(":1")
+			change.reply = ":4"
+		}
+		if got := p.do("SCARD d"); got != change.reply {
+			t.Errorf("%s: %s members are left, want %s", change.command, got, change.reply)
+		}
+	}
 }

@@ -190,7 +190,7 @@ func (l *loop) do(j *job) (err error) {
 	}()
 	began := l.o.Clock.Mono()
 	if j.aside {
-		l.srv.RunAside(&j.ctx)
+		j.again = l.srv.RunAside(&j.ctx)
 	} else {
 		l.srv.RunExclusive(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
 	}

@@ -37,6 +37,7 @@ type job struct {
 	took   time.Duration
 	moved  bool // a job that began, but does not go on, on the loop's goroutine; alone.mu guards it
 	aside  bool // it needs nothing but its keys: see aside
+	again  bool // and has to begin anew, since these have changed
 }
 
 // run has a worker run the session's parked command. The loop calls it.

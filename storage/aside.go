@@ -1,6 +1,10 @@
 package storage
 
-import "slices"
+import (
+	"slices"
+
+	"keyp/storage/object"
+)
 
 // A command that reads very much would keep everybody from the shards of its keys for as long
 // as it takes. Instead it takes its keys aside, and releases the shards before it begins:
@@ -23,13 +27,22 @@ func (h *Holds) Any() bool { return len(h.values) > 0 }
 
 // aside is what a transaction has of its keys that holds no shard.
 type aside struct {
-	keys map[asideKey]Item // of a missing key an empty one
-	held []*Object
+	keys map[asideKey]taken
+	back bool // the transaction holds the shards again: see rejoin
+	lost bool // rejoin has failed
 }
 
 type asideKey struct {
 	db   int
 	name string
+}
+
+// taken is a key as it was taken aside.
+type taken struct {
+	key   Key
+	item  Item    // empty for a missing key
+	o     *Object // whose value item has
+	space uint32
 }
 
 // Steady says whether no value of these keys, which the transaction holds, changes by itself,
@@ -72,26 +85,27 @@ func (t *Txn) look(k Key) (*part, *cell) {
 
 // Take ends t and gives to, which is idle, what t has of keys. They are Steady.
 func (h *Holds) Take(t *Txn, keys []Key, to *Txn) {
-	a := &aside{keys: make(map[asideKey]Item, len(keys))}
+	a := &aside{keys: make(map[asideKey]taken, len(keys))}
 	for _, k := range keys {
+		k.Name = slices.Clone(k.Name)
 		at := asideKey{k.DB, string(k.Name)}
 		if _, again := a.keys[at]; again {
 			continue
 		}
 		item, _ := t.Get(k)
+		had := taken{key: k, item: item, o: item.o, space: t.s.spaces[k.DB]}
 		if item.o != nil {
 			if h.values == nil {
 				h.values = map[*Object]int{}
 			}
 			h.values[item.o]++
-			a.held = append(a.held, item.o)
 			seen := *item.o // the store goes on to change what it notes in the other
 			seen.side = nil
-			item.o = &seen
+			had.item.o = &seen
 		} else {
-			item.b = slices.Clone(item.b)
+			had.item.b = slices.Clone(item.b)
 		}
-		a.keys[at] = item
+		a.keys[at] = had
 	}
 	to.now, to.aside = t.now, a
 	to.seen = t.End()
@@ -99,19 +113,130 @@ func (h *Holds) Take(t *Txn, keys []Key, to *Txn) {
 
 // Release ends what Take began: t, which has been ended, holds nothing any more.
 func (h *Holds) Release(t *Txn) {
-	for _, o := range t.aside.held {
-		if h.values[o]--; h.values[o] == 0 {
-			delete(h.values, o)
+	for _, had := range t.aside.keys {
+		if had.o == nil {
+			continue
+		}
+		if h.values[had.o]--; h.values[had.o] == 0 {
+			delete(h.values, had.o)
 		}
 	}
 	t.aside = nil
 }
 
+// A transaction aside may give one key a new value (Replace, Copy). What takes long, making the
+// value and the records that state it, comes first. Then the transaction takes the shards of its
+// keys again, and if they still are as it has seen them, it is as if all had happened at that
+// instant. If not, it has changed nothing, and the command is to begin anew (Lost).
+
+// Lost says that the command's keys have changed since it took them aside, and it has done
+// nothing.
+func (t *Txn) Lost() bool { return t.aside != nil && t.aside.lost }
+
+// rejoin takes the shards of the keys again, until End. It returns false if the keys are not as
+// they were; a small string counts as it is, since nothing is made of it but by being replaced.
+func (t *Txn) rejoin() bool {
+	s, a := t.s, t.aside
+	var mask uint64
+	for _, had := range a.keys {
+		mask |= 1 << s.shardOf(had.key.Slot)
+	}
+	s.lock(t, mask)
+	t.now = s.now()
+	for _, had := range a.keys {
+		if s.spaces[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
+			s.unlock(t)
+			a.lost = true
+			return false
+		}
+	}
+	a.back = true
+	return true
+}
+
+func (t *Txn) unchanged(had taken) bool {
+	p, c := t.look(had.key)
+	there := exists(c) && (p.due(*c) == 0 || p.due(*c) > t.now)
+	switch {
+	case had.o != nil:
+		return there && p.objectOf(*c) == had.o
+	case had.item.b == nil:
+		return !there
+	default:
+		return true
+	}
+}
+
+// statement is a new value with the records that state it.
+type statement struct {
+	o       *Object
+	records []byte
+	cost    int64
+}
+
+// statement makes the records for a key's new value while no shard is held.
+func (t *Txn) statement(k Key, v object.Value, deadline int64, created uint32) statement {
+	o := t.newObject(k, v)
+	t.buf = slices.Grow(t.buf, v.Bytes())
+	t.stateObject(t.aside.keys[asideKey{k.DB, string(k.Name)}].space, o, deadline, created)
+	st := statement{o, t.buf, t.cost}
+	t.buf, t.cost, t.logged = nil, 0, 0
+	return st
+}
+
+// installStated makes a value that has been stated a key's.
+func (t *Txn) installStated(k Key, st statement, deadline int64, created, access uint32) {
+	p, sl, c := t.live(k, true)
+	c = p.putObject(t, sl, c, k, st.o, deadline)
+	p.setHeader(*c, deadline, created, access)
+	t.changing(p.space, k.Name)
+	if len(t.buf) == 0 {
+		t.buf = st.records
+	} else {
+		t.buf = append(t.buf, st.records...)
+	}
+	t.cost += st.cost
+	t.logged = 0
+	t.wrotePut(p, sl, *c)
+}
+
+// replaceAside is Replace for a transaction that is aside.
+func (t *Txn) replaceAside(k Key, v object.Value, deadline int64, ev Event) {
+	if v.Len() == 0 {
+		if t.rejoin() {
+			t.Delete(k, Deleted)
+		}
+		return
+	}
+	created := t.createdAt(deadline)
+	st := t.statement(k, v, deadline, created)
+	if t.rejoin() {
+		t.installStated(k, st, deadline, created, t.s.firstAccess(t.now))
+		t.Notify(k, ev)
+	}
+}
+
+// copyAside is Copy for a transaction that is aside, of a value that is no small string.
+func (t *Txn) copyAside(from, to Key) bool {
+	item, ok := t.Peek(from)
+	if !ok || item.o == nil {
+		return false
+	}
+	o := item.o
+	st := t.statement(to, o.val.Clone(), o.deadline, o.created)
+	if t.rejoin() {
+		t.anew(to)
+		t.installStated(to, st, o.deadline, o.created, o.access)
+		t.mark(to, o.flags&flagRaw)
+	}
+	return true
+}
+
 // Aside says that the transaction holds no shards, but what Holds.Take gave it.
-func (t *Txn) Aside() bool { return t.aside != nil }
+func (t *Txn) Aside() bool { return t.aside != nil && !t.aside.back }
 
 // find gives a key as it was taken aside.
 func (a *aside) find(k Key) (Item, bool) {
-	item := a.keys[asideKey{k.DB, string(k.Name)}]
+	item := a.keys[asideKey{k.DB, string(k.Name)}].item
 	return item, item.o != nil || item.b != nil
 }

@@ -39,7 +39,7 @@ func (t *Txn) open(k Key, typ object.Type) (handle, error) {
 // object is the present value, nil if there is none: another handle, or another operation
 // on the key, may have made or replaced it.
 func (h *handle) object() *Object {
-	if h.t.aside == nil && (h.o == nil || h.o.is(stateGone)) {
+	if !h.t.Aside() && (h.o == nil || h.o.is(stateGone)) {
 		h.o = nil
 		if p, _, c := h.t.live(h.k, false); exists(c) {
 			if o := p.objectOf(*c); o != nil && o.val.Type() == h.typ {

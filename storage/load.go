@@ -48,7 +48,7 @@ func (s *Store) loadKey(k Key) error {
 // Resident says whether memory knows all about a key of a shard that the transaction
 // holds, as Begin demands of the keys it is given.
 func (t *Txn) Resident(k Key) bool {
-	return t.aside != nil || t.s.resident(k) && !t.s.overdue(k, t.now)
+	return t.Aside() || t.s.resident(k) && !t.s.overdue(k, t.now)
 }
 
 // Bring reads a key into memory while the transaction holds its shard, and others wait. It

@@ -38,6 +38,9 @@ func (t *Txn) Rename(from, to Key) bool {
 // returns false for a missing or expired key. It raises no event but New.
 func (t *Txn) Copy(from, to Key) bool {
 	t.Settle()
+	if t.Aside() {
+		return t.copyAside(from, to)
+	}
 	if _, _, c := t.live(from, false); !exists(c) {
 		return false
 	}
@@ -67,6 +70,10 @@ func (t *Txn) anew(k Key) {
 // the key, and raises Deleted if there was one.
 func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 	t.Settle()
+	if t.Aside() {
+		t.replaceAside(k, v, deadline, ev)
+		return
+	}
 	if s, ok := v.(*object.String); ok {
 		t.SetString(k, s.Data, deadline, ev)
 		return

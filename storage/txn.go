@@ -328,7 +328,7 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 // Get finds a live key and marks it as accessed. A missing or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.Peek(k)
-	if ok && !t.NoTouch && t.aside == nil {
+	if ok && !t.NoTouch && !t.Aside() {
 		item.setAccess(t.s.accessed(item.Access(), t.now))
 	}
 	return item, ok
@@ -336,7 +336,7 @@ func (t *Txn) Get(k Key) (Item, bool) {
 
 // Peek is Get without the mark.
 func (t *Txn) Peek(k Key) (Item, bool) {
-	if t.aside != nil {
+	if t.Aside() {
 		return t.aside.find(k)
 	}
 	p, _, c := t.live(k, false)
@@ -400,13 +400,20 @@ func (t *Txn) newObject(k Key, v object.Value) *Object {
 
 // logObject records a whole new value.
 func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
-	t.keyRecord(recLarge, p, o.name())
+	t.changing(p.space, o.name())
+	t.stateObject(p.space, o, deadline, created)
+}
+
+// stateObject is logObject without the change that it is.
+func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint32) {
+	t.buf = appendBytes(appendRecord(t.buf, recLarge, uint64(space)), o.name())
+	t.cost += recordCost[recLarge]
 	t.buf = binary.AppendUvarint(t.buf, o.id)
 	t.buf = appendDeadline(t.buf, deadline, created)
 	t.buf = append(t.buf, byte(o.val.Type()))
 	t.logged = o.id
 	o.val.Walk(func(elem, val []byte, d int64) bool {
-		t.element(p, o, elem, val, d)
+		t.element(nil, o, elem, val, d) // the value stands in the record before
 		return true
 	})
 }
