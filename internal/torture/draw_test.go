@@ -192,8 +192,15 @@ func (d *draw) of(list []template) []string {
 	panic("unreachable")
 }
 
-// command is one that may stand in a transaction or a script.
-func (d *draw) command() []string { return d.of(templates) }
+// command is one that may stand in a transaction or a script. A library is loaded by itself,
+// since it may have to be loaded again (see keyp.do).
+func (d *draw) command() []string {
+	for {
+		if c := d.of(templates); c[0] != "FUNCTION" {
+			return c
+		}
+	}
+}
 
 // fill appends words with what is drawn.
 func (d *draw) fill(args, words []string) []string {
@@ -320,7 +327,7 @@ func (d *draw) value() string {
 func (d *draw) commands() (list [][]string) {
 	switch n := d.rng.IntN(100); {
 	case n < 80:
-		return [][]string{d.command()}
+		return [][]string{d.of(templates)}
 	case n < 88:
 		list = append(list, []string{"MULTI"})
 		for range 1 + d.rng.IntN(6) {
