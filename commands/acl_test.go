@@ -262,3 +262,44 @@ func TestACLChecks(t *testing.T) {
 		}
 	}
 }
+
+// Where the number of keys is none the ACL checks no keys, since such a command fails: all do.
+func TestACLKeyCounts(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		SET a 1 -> +OK
+		FUNCTION LOAD "#!lua name=l\nredis.register_function('x', function(keys) return 1 end)" -> "l"
+	`)
+	checked := 0
+	for _, spec := range h.server.Table.specs {
+		for _, ks := range spec.named {
+			if !ks.Num {
+				continue
+			}
+			checked++
+			for _, count := range []string{"9", "02", "-1", "x", "", " 1", "1.0", "18446744073709551617"} {
+				call := strings.Split(spec.full, "|")
+				for len(call) < ks.Begin {
+					call = append(call, "x")
+				}
+				if spec.full == "eval" || spec.full == "eval_ro" {
+					call[1] = "return 1"
+				}
+				if strings.HasPrefix(spec.full, "b") { // the time to wait
+					call[1] = "0.01"
+				}
+				call = append(call, count, "a", "LEFT")
+				args := byteArgs(call...)
+				if ks.counts(args) {
+					t.Errorf("%q: the number of keys counts", call)
+				}
+				if got := h.do(call...); got[0] != '-' {
+					t.Errorf("%q: %s", call, got)
+				}
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("only %d commands have a number of keys", checked)
+	}
+}
