@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"sort"
+	"sync"
 )
 
 // ErrNoBucket says that the file has no bucket of a name.
@@ -60,7 +61,9 @@ func (t Tree) Each(from []byte, bad func(*Damage), fn func(key, value []byte) er
 }
 
 func (t Tree) each(from []byte, buckets bool, bad func(*Damage), fn func(*element) error) error {
-	w := walk{f: t.f, from: from, buckets: buckets, bad: bad, fn: fn}
+	w := walks.Get().(*walk)
+	defer walks.Put(w)
+	*w = walk{f: t.f, from: from, buckets: buckets, bad: bad, fn: fn, levels: w.levels}
 	if t.root != 0 {
 		return w.page(t.root, bound{}, 0)
 	}
@@ -74,6 +77,9 @@ func (t Tree) each(from []byte, buckets bool, bad func(*Damage), fn func(*elemen
 	}
 	return w.leaf(t.f.root, elements)
 }
+
+// walks have the memory of walks that have ended.
+var walks = sync.Pool{New: func() any { return new(walk) }}
 
 // walk is one under way.
 type walk struct {
