@@ -35,7 +35,7 @@ type checkpointer struct {
 	last     atomic.Int64 // Unix ms of the last one that finished
 	lastErr  atomic.Pointer[error]
 	kick     chan struct{}
-	noRoom   atomic.Int64 // when the last one found no room on disk, a reading of Mono in ns; 0: it did not
+	rest     atomic.Int64 // until then none starts by itself, a reading of Mono in ns; 0: no such time
 	hurry    atomic.Bool  // no pacing: the log is long, or the server stops
 	syncing  atomic.Bool  // pages go to disk
 	finished atomic.Int64
@@ -219,7 +219,7 @@ func (s *Store) Checkpoint() error {
 		s.notWritten(err)
 		return err
 	}
-	s.checkpointer.noRoom.Store(0)
+	s.checkpointer.rest.Store(0)
 	s.checkpointer.last.Store(s.clock.Now())
 	s.checkpointer.finished.Add(1)
 	return nil
@@ -231,10 +231,11 @@ func (s *Store) notWritten(err error) {
 	switch {
 	case outOfSpace(err):
 		s.lowSpace.Store(true)
-		s.checkpointer.noRoom.Store(max(1, int64(s.clock.Mono())))
+		s.rest(roomRest)
 		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
 		return
 	case errors.Is(err, ErrCorrupt):
+		s.rest(damageRest)
 		s.options.Logger.Error("the data file is damaged and cannot take a checkpoint; the log keeps everything", "error", err)
 		return
 	}

@@ -80,7 +80,7 @@ func (s *Store) keepHouse() {
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
-	if due && !s.spaceIsLow() && s.roomRested() {
+	if due && !s.spaceIsLow() && s.rested() {
 		s.StartCheckpoint()
 	}
 	s.lowSpace.Store(s.spaceIsLow())
@@ -91,13 +91,16 @@ func (s *Store) keepHouse() {
 	}
 }
 
-// roomRest is how long no checkpoint starts by itself after one that found no room on disk.
-const roomRest = 5 * time.Second
+// How long no checkpoint starts by itself after one that found no room on disk, or damage: each
+// begins a new segment of the log.
+const (
+	roomRest   = 5 * time.Second
+	damageRest = 10 * time.Minute
+)
 
-func (s *Store) roomRested() bool {
-	at := s.checkpointer.noRoom.Load()
-	return at == 0 || s.clock.Mono()-time.Duration(at) >= roomRest
-}
+func (s *Store) rest(d time.Duration) { s.checkpointer.rest.Store(int64(s.clock.Mono() + d)) }
+
+func (s *Store) rested() bool { return int64(s.clock.Mono()) >= s.checkpointer.rest.Load() }
 
 // overheadShare bounds the part of MaxMemory that keys leave to other uses.
 const overheadShare = 4
