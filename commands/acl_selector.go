@@ -316,7 +316,7 @@ func parseSelector(t *Table, text string, allTopics bool) (*selector, error) {
 func (s *selector) text() string {
 	words := s.words()
 	for i, word := range words {
-		if strings.ContainsAny(word, `"'\`) {
+		if strings.ContainsAny(word, `"'\`) || strings.HasSuffix(word, ")") { // which would end the selector
 			words[i] = string(appendQuoted(nil, []byte(word)))
 		}
 	}
