@@ -16,6 +16,7 @@ type maker struct {
 	specs   []*Spec           // all that have a handler
 	options []config.Pair     // of CONFIG, with their values at the begin
 	dumps   map[string]string // payloads that RESTORE and FUNCTION RESTORE take
+	keys    []string          // those of the type that the command is for; nil: it is for any
 	count   int               // where the number of what follows is to stand in the call; 0: nowhere
 }
 
@@ -48,7 +49,7 @@ func (m *maker) call() []string {
 func (m *maker) of(spec *Spec) []string {
 	args := strings.Split(spec.full, "|")
 	names := len(args)
-	m.count = 0
+	m.count, m.keys = 0, keysOf[spec.Group]
 	switch {
 	case m.One(16): // anything, of a length that passes
 		for n := max(spec.Arity, -spec.Arity+m.N(4)); len(args) < n; {
@@ -167,6 +168,9 @@ func (m *maker) text(a *Arg) string {
 	}
 	switch a.Type {
 	case ArgKey:
+		if m.keys != nil && !m.One(3) {
+			return m.From(m.keys)
+		}
 		return m.From(fuzzKeys)
 	case ArgInteger:
 		return m.integer()
@@ -242,6 +246,10 @@ var keptOptions = map[string]bool{"proto-max-bulk-len": true, "dir": true}
 // What arguments are drawn from. Of each type there is a key, see newFuzzed.
 var (
 	fuzzKeys = []string{"s", "n", "f", "h", "hl", "set", "ints", "z", "zl", "l", "ll", "ht", "st", "zt", "due", "soon", "none", "big", "new", "new2", "", "\x00\xff", "{h}1"}
+
+	keysOf = map[Group][]string{
+		StringGroup: {"s", "n", "f", "soon", "new"}, ListGroup: {"l", "ll", "new"}, HashGroup: {"h", "hl", "ht", "new"}, SetGroup: {"set", "st", "ints", "new"}, SortedSet: {"z", "zl", "zt", "new"},
+	}
 
 	integers = []string{"0", "1", "-1", "10", "100", "1000", "-1000", "100000", "2147483647", "2147483648", "-2147483648", "-2147483649", "4294967296",
 		"9223372036854775807", "-9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551615", "18446744073709551616",

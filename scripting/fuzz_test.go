@@ -32,7 +32,7 @@ func bounded(t *testing.T, e *Engine, source string) {
 	for proto := 2; proto <= 3; proto++ {
 		script, err := Compile(source)
 		if err != nil {
-			if strings.ContainsAny(err.Error(), "\r") {
+			if out := (&resp.Writer{}); err.Error() == "" || !oneError(out, err) {
 				t.Fatalf("%.2000q does not compile: %q", source, err)
 			}
 			break
@@ -55,6 +55,13 @@ func bounded(t *testing.T, e *Engine, source string) {
 	if size := totalMemory(); size > fuzzTotal {
 		t.Fatalf("%.2000q leaves %d MB", source, size>>20)
 	}
+}
+
+// oneError says whether an error makes one whole reply.
+func oneError(out *resp.Writer, err error) bool {
+	out.Error("ERR " + err.Error())
+	rest, wrong := testkit.Reply(out.Buf, 2)
+	return wrong == nil && len(rest) == 0
 }
 
 // fuzzReplies are replies of every type.
