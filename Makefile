@@ -81,6 +81,7 @@ torture: redis ## long crash runs: the storage model, the log, kills of the real
 	KEYP_TORTURE=$(TORTURE) $(GO) test -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/torture
 	KEYP_CORRUPT=$(CORRUPT) $(GO) test -count=1 -timeout 3h -v -run 'Corruption|Repair|DamageIsFound' $(TESTFLAGS) ./storage ./internal/boltfile
 	$(GO) test $(RACE) -count=1 -timeout 3h -run ACLDecisions $(TESTFLAGS) ./commands -rapid.checks=$(CHECKS)
+	KEYP_RANDOM_RUNS=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -run RandomCommands $(TESTFLAGS) ./commands
 	KEYP_TLS_LONG=1 $(GO) test $(RACE) -count=1 -timeout 3h -v -run TLSStreams $(TESTFLAGS) ./server
 	KEYP_TLS_LONG=1 KEYP_KILLS=$(KILLS) KEYP_DIFF_CASES=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/e2e/...
 
