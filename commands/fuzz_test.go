@@ -241,7 +241,7 @@ func used() usage {
 }
 
 // randomRuns is how many runs TestRandomCommands makes, of about 50 commands each.
-var randomRuns = environment("KEYP_RANDOM_RUNS", 12)
+var randomRuns = environment("KEYP_RANDOM_RUNS", 8)
 
 // TestRandomCommands makes the runs of FuzzCommands from a seed, which gives many more of
 // them in the same time: KEYP_RANDOM_RUNS says how many, KEYP_RANDOM_SEED which is the first.

@@ -112,7 +112,7 @@ func FuzzProgram(f *testing.F) {
 		{"return 'a", "\\n", "'"}, {"return ", "--[[", ""}, {"", ";", ""}, {"", "local x = 1 ", ""}, {"", "local function f() ", ""}, {"return {", "1,", "}"}, {"", "x.y=1 ", ""}, {"return 1", " and 1", ""},
 		{"return f(", "f(", ")"}, {"", "repeat ", "until x"}, {"", "for i=1,2 do ", "end"}, {"return 1", "0", ""}, {"return ", "a:b", "()"}, {"return [", "=", "["}, {"return x", " == x", ""}, {"return ", "#", "x"},
 	} {
-		f.Add(nest.before+nest.part+nest.after, uint16(len(nest.before)), uint8(len(nest.part)), uint16(10_000))
+		f.Add(nest.before+nest.part+nest.after, uint16(len(nest.before)), uint8(len(nest.part)), uint16(2000))
 	}
 	e := testEngine(fuzzMemory)
 	f.Fuzz(func(t *testing.T, source string, at uint16, length uint8, times uint16) {
@@ -180,7 +180,7 @@ func (m *exprMaker) expr(depth int) string {
 // error of Lua, and the bounds hold.
 func FuzzLibraries(f *testing.F) {
 	seeds := rand.NewChaCha8([32]byte{'l', 'u', 'a'})
-	for range 60 {
+	for range 30 {
 		data := make([]byte, 80)
 		_, _ = seeds.Read(data)
 		f.Add(data)
