@@ -19,7 +19,7 @@ import (
 // moves.
 func TestClockSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
-	steps := max(8, testkit.Number(t, "KEYP_KILLS", 0)/5)
+	steps := max(6, testkit.Number(t, "KEYP_KILLS", 0)/5)
 	c := newClockRun(t, rng)
 	for range steps {
 		c.settle()

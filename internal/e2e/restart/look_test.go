@@ -106,7 +106,7 @@ func checkSize(t testing.TB, c *redis.Client) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%v: DBSIZE is %d, but there are %d KEYS", c, size, len(keys))
+			t.Fatalf("%v: DBSIZE is %d, but there are %d KEYS; INFO says\n%s", c, size, len(keys), c.Info(ctx, "keyspace", "persistence", "stats").Val())
 		}
 	}
 }
