@@ -533,6 +533,9 @@ func (c *corruptCase) readAll(when string) {
 			c.may(err)
 			continue
 		}
+		if _, known := c.want[n]; c.badTTL && found && !known && got.deadline == 0 && c.expired(n) {
+			c.want[n] = got // it had expired, and the file says so no more
+		}
 		kept := c.want[n]
 		if c.badTTL && found && got.deadline == 0 {
 			kept.deadline = 0
@@ -547,6 +550,13 @@ func (c *corruptCase) readAll(when string) {
 			return
 		}
 	}
+}
+
+// expired says whether a key may be one that had expired when the directory was made, and whose
+// record is still in the file: none that was live.
+func (c *corruptCase) expired(n name) bool {
+	_, was := c.sound.want[n]
+	return !was
 }
 
 // write changes some keys; what an error refuses does not happen.
