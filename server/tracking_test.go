@@ -29,9 +29,9 @@ func TestTrackingTells(t *testing.T) {
 	b.do("SET k 3")
 	a.expect(">2 invalidate *1 k")
 	all.expect(">2 invalidate *1 k")
-	b.do("SET short 1 PX 30")
+	a.send("MULTI\nSET short 1 PX 300\nGET short\nEXEC\n") // so that it is still there when it is read
+	a.expect("+OK", "+QUEUED", "+QUEUED", "*2 +OK 1")
 	all.expect(">2 invalidate *1 short")
-	a.do("GET short")
 	a.expect(">2 invalidate *1 short")
 	all.expect(">2 invalidate *1 short")
 	b.do("FLUSHALL")
