@@ -22,7 +22,7 @@ func TestGoRedisServer(t *testing.T) {
 		{name: "SLOWLOG", run: slowlog},
 		{name: "LATENCY", run: latency},
 		{name: "MEMORY", run: memory},
-		{name: "DEBUG", run: debugSleep},
+		{name: "DEBUG", run: debugCommand},
 		{name: "HELP", run: help},
 	})
 }
@@ -206,7 +206,7 @@ func memory(t *testing.T, c subject) {
 	fails(t, "ERR syntax error", c.Do(ctx, "MEMORY", "USAGE", "k", "NOPE", "1"))
 }
 
-func debugSleep(t *testing.T, c subject) {
+func debugCommand(t *testing.T, c subject) {
 	if lines, err := c.Do(ctx, "DEBUG", "HELP").StringSlice(); err != nil || len(lines) < 4 {
 		t.Errorf("DEBUG HELP: %q, %v", lines, err)
 	}
@@ -222,6 +222,12 @@ func debugSleep(t *testing.T, c subject) {
 		if text, err := c.DebugObject(ctx, "k").Result(); err != nil || !strings.Contains(text, "encoding:embstr") {
 			t.Errorf("DEBUG OBJECT: %q, %v", text, err)
 		}
+		is[any](t, "OK")(c.do("DEBUG", "COMPACT"))
+		is[any](t, "OK")(c.do("SET", "due", "v", "EX", 3600))
+		is[any](t, "OK")(c.do("DEBUG", "CLOCK-OFFSET", 3600_000))
+		is(t, int64(0))(c.Exists(ctx, "due").Result())
+		is[any](t, "OK")(c.do("DEBUG", "CLOCK-OFFSET", 0))
+		is(t, int64(0))(c.Exists(ctx, "due").Result())
 		fails(t, "ERR internal error", c.Do(ctx, "DEBUG", "PANIC"))
 		is(t, "v")(c.Get(ctx, "k").Result())
 	}
