@@ -258,3 +258,115 @@ func (p *part) hasMoved(id uint64) bool {
 	defer p.shard.mu.Unlock()
 	return p.moved[id] > 0
 }
+
+// isSmall says whether a string key stands in a slab block.
+func isSmall(key, value []byte) bool { return fitsBlock(key, len(value)) }
+
+// fitsBlock is isSmall for a value of so many bytes.
+func fitsBlock(key []byte, n int) bool {
+	return len(key) <= maxSlabKey && blockHeader+len(key)+n <= maxBlock
+}
+
+const maxSlabKey = maxBlock - blockHeader
+
+// recounted notes in counts and index that a key now exists with deadline, where old
+// is the deadline it had and existed says whether it was there.
+func (p *part) recounted(t *Txn, existed bool, old, deadline int64) {
+	if existed && (old == 0) == (deadline == 0) {
+		return
+	}
+	if !existed {
+		p.keys++
+	}
+	if old != 0 {
+		p.expires--
+	}
+	if deadline != 0 {
+		p.expires++
+	}
+	if t != nil {
+		t.counted(p)
+	}
+}
+
+// unindex takes what the cell holds out of the index and says what was there.
+func (p *part) unindex(sl *slot, c *cell) (existed bool, deadline int64) {
+	if !exists(c) {
+		return false, 0
+	}
+	p.setIndex(p.id(sl, *c), p.due(*c), 0)
+	return true, p.deadline(*c)
+}
+
+// putSmall makes a key's cell hold a block with the value: in place where it fits.
+func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline int64) *cell {
+	size := blockHeader + len(k.Name) + len(value)
+	if exists(c) && !c.is(cellObj) {
+		if b := p.slabs.at(c.ref()); classOf[(size+granule-1)/granule] == classOf[len(b)/granule] {
+			old := b.deadline()
+			p.setIndex(p.id(sl, *c), old, deadline)
+			p.recounted(t, true, old, deadline)
+			b.setValue(value)
+			p.markDirty(sl, c)
+			return c
+		}
+	}
+	ref, b := p.slabs.alloc(size)
+	b.setKey(k.Name)
+	b.setValue(value)
+	return p.replace(t, sl, c, k, newCell(k.Hash, ref, 0), deadline)
+}
+
+func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline int64) *cell {
+	o.deadline = deadline
+	return p.replace(t, sl, c, k, newCell(k.Hash, p.objects.add(o), cellObj), deadline)
+}
+
+// replace puts a new cell in the place of c, which may be nil, a tombstone or a live
+// key, and keeps counts, index and dirtiness in step. It returns where the cell is.
+func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int64) *cell {
+	existed, old := p.unindex(sl, c)
+	p.recounted(t, existed, old, deadline)
+	if t != nil && !existed {
+		t.Notify(k, New)
+	}
+	if c == nil {
+		c = p.insert(sl, k.Hash, with)
+	} else {
+		*p.flags(with) |= *p.flags(*c) & (flagDisk | flagMoved)
+		if existed {
+			p.shard.store.dropped(p, *c)
+		}
+		p.dirtyOff(sl, c)
+		p.free(*c)
+		*c = with
+	}
+	p.markDirty(sl, c)
+	if o := p.objectOf(*c); o != nil {
+		deadline = o.due()
+	}
+	p.setIndex(p.id(sl, *c), 0, deadline)
+	return c
+}
+
+// setHeader fills in what index and counts already know.
+func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
+	if c.is(cellObj) {
+		o := p.objects.at(c.ref())
+		o.deadline, o.created, o.access = deadline, created, access
+		return
+	}
+	b := p.slabs.at(c.ref())
+	b.setDeadline(deadline)
+	b.setCreated(created)
+	b.setAccess(access)
+	b[offFlags] &^= flagRaw
+}
+
+// objectOf is the cell's object, nil if it is a block.
+func (p *part) objectOf(c cell) *Object {
+	if c.is(cellObj) {
+		return p.objects.at(c.ref())
+	}
+	return nil
+}

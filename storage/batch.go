@@ -1,0 +1,272 @@
+package storage
+
+import (
+	"bytes"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// entry is a dirty key as it was copied. The names and records are in the batch's
+// arena, which bbolt refers to until its transaction ends.
+type entry struct {
+	p     *part
+	sl    *slot
+	at    []byte
+	rec   []byte // nil: the key is gone
+	gone  []byte // its name then
+	moved bool
+	id    uint64 // the value's, if its elements stand by themselves
+	times        // the record's
+
+	elements []element
+}
+
+type element struct {
+	name []byte
+	at   []byte
+	rec  []byte // nil: the element is gone
+}
+
+type cpBatch struct {
+	entries []entry
+	slots   []*slot
+	rest    []portions // what copyRest is to go on with
+	arena   arena
+	lsn     uint64
+	scratch []byte
+	due     dueChanges
+}
+
+// reset empties the batch and keeps its memory for the next one.
+func (b *cpBatch) reset() {
+	clear(b.entries)
+	clear(b.slots)
+	b.entries, b.slots, b.lsn = b.entries[:0], b.slots[:0], 0
+	b.arena.reset()
+}
+
+// sort puts the entries in the order of the data file, and those of one key in that of
+// their making. Slots are in order already.
+func (b *cpBatch) sort() {
+	for run := range b.runs {
+		slices.SortStableFunc(run, func(x, y entry) int { return bytes.Compare(x.at, y.at) })
+	}
+}
+
+// runs gives the entries by slot, as far as those of one stand together.
+func (b *cpBatch) runs(yield func([]entry) bool) {
+	for from, to := 0, 0; from < len(b.entries); from = to {
+		for to = from + 1; to < len(b.entries) && b.entries[to].sl == b.entries[from].sl; to++ {
+		}
+		if !yield(b.entries[from:to]) {
+			return
+		}
+	}
+}
+
+// arena hands out byte slices that stay where they are until it is reset.
+type arena struct {
+	chunks [][]byte // of arenaChunk bytes or more each, filled in order
+	at     int      // the chunk being filled
+	bytes  int
+}
+
+const arenaChunk = 1 << 20
+
+// take copies b into the arena.
+func (a *arena) take(b []byte) []byte {
+	for a.at < len(a.chunks) && len(b) > cap(a.chunks[a.at])-len(a.chunks[a.at]) {
+		a.at++
+	}
+	if a.at == len(a.chunks) {
+		a.chunks = append(a.chunks, make([]byte, 0, max(arenaChunk, len(b))))
+	}
+	c := &a.chunks[a.at]
+	from := len(*c)
+	*c = append(*c, b...)
+	a.bytes += len(b)
+	return (*c)[from:len(*c):len(*c)]
+}
+
+// reset makes the arena's memory free for other slices.
+func (a *arena) reset() {
+	kept := a.chunks[:0]
+	for _, c := range a.chunks {
+		if cap(c) == arenaChunk {
+			kept = append(kept, c[:0])
+		}
+	}
+	clear(a.chunks[len(kept):])
+	*a = arena{chunks: kept}
+}
+
+// use notes that the batch has keys of a slot, which is held: nothing of it may leave
+// memory before the batch is on disk.
+func (b *cpBatch) use(sl *slot) {
+	if !sl.inflight {
+		sl.inflight = true
+		b.slots = append(b.slots, sl)
+	}
+}
+
+// batchWriter writes a batch in one bbolt transaction.
+type batchWriter struct {
+	s       *Store
+	after   map[*slot]slotAfter
+	found   [][]byte // of a run: the records that it replaces
+	pending int      // bytes of changes of ttl
+	drops   []uint64 // values whose elements became garbage
+	// timeless are keys whose records do not say any more when they were due, with when they
+	// are now.
+	timeless map[string]int64
+	// settled are values that moved away, and that no record of the part names now.
+	settled []movedValue
+}
+
+type movedValue struct {
+	p  *part
+	id uint64
+}
+
+// slotAfter is what a slot has on disk after the batch.
+type slotAfter struct {
+	diskSlot
+	space uint32
+	due   bool // entries of ttl are to change
+}
+
+func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
+	clear(w.after)
+	b.due.reset()
+	w.drops, w.settled, w.timeless = nil, nil, nil
+	values := tx.Bucket(bucketValues)
+	values.FillPercent = fillPercent
+	for run := range b.runs {
+		if err := w.run(values, run, &b.due); err != nil {
+			return err
+		}
+	}
+	if err := putElements(tx.Bucket(bucketElements), b); err != nil {
+		return err
+	}
+	if err := w.forget(tx, b); err != nil {
+		return err
+	}
+	if w.pending, err = b.due.write(tx); err != nil {
+		return err
+	}
+	slots := tx.Bucket(bucketSlots)
+	for _, sl := range b.slots {
+		if d, ok := w.after[sl]; ok {
+			at := slotKey(nil, d.space, sl.num)
+			if err := slots.Put(at, d.seal(at)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range w.drops {
+		if err := putGarbage(tx, garbageValue(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget finds what ttl has of keys whose damaged records are replaced, and has it go: an entry
+// of a time that is reaped would remove the key after a restart. It reads all of ttl.
+func (w *batchWriter) forget(tx *bolt.Tx, b *cpBatch) error {
+	if len(w.timeless) == 0 {
+		return nil
+	}
+	return each(tx, bucketTTL, nil, func(error) {}, func(at, v []byte) error {
+		e, ok := parseTTL(at, v)
+		if due, damaged := w.timeless[string(e.on)]; ok && damaged && e.due != due {
+			slot := parseSlotKey(e.on[:6])
+			b.due.add(e.on, times{deadline: e.due}, times{})
+			for sl, after := range w.after {
+				if sl.num == slot.slot && after.space == slot.space {
+					after.due = true
+					w.after[sl] = after
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// run writes entries of one slot, sorted. What stands there already is read first, along the
+// bucket's pages: that spares each entry a look-up from the root.
+func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) error {
+	sl := run[0].sl
+	d, ok := w.after[sl]
+	if !ok {
+		d = slotAfter{diskSlot: diskSlot{sl.onDisk, sl.digest}, space: run[0].p.space}
+	}
+	w.found = w.found[:0]
+	c := values.Cursor()
+	key, val := c.Seek(run[0].at)
+	for i := range run {
+		for steps := 0; key != nil && bytes.Compare(key, run[i].at) < 0; steps++ {
+			if steps == nearEntries {
+				key, val = c.Seek(run[i].at)
+				break
+			}
+			key, val = c.Next()
+		}
+		if bytes.Equal(key, run[i].at) {
+			w.found = append(w.found, val)
+		} else {
+			w.found = append(w.found, nil)
+		}
+	}
+	for i := range run {
+		was := w.found[i]
+		if i > 0 && bytes.Equal(run[i].at, run[i-1].at) { // the same key again
+			was = values.Get(run[i].at)
+		}
+		if err := w.entry(values, &run[i], was, &d, due); err != nil {
+			return err
+		}
+	}
+	w.after[sl] = d
+	return nil
+}
+
+// nearEntries is how many records a run passes over on the way to the next one it wants.
+const nearEntries = 8
+
+func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAfter, due *dueChanges) error {
+	var old image
+	if was != nil {
+		d.keys--
+		d.digest ^= digestOf(was)
+		var err error
+		if old, err = parseImage(e.at, was); err != nil {
+			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", clip(e.at[prefixLen+1:]))
+		}
+		if err != nil || old.badTime {
+			if w.timeless == nil {
+				w.timeless = map[string]int64{}
+			}
+			w.timeless[string(e.at)] = e.due()
+		}
+	}
+	if id := old.stored(); id != 0 && id != e.id {
+		if e.moved && e.p.hasMoved(id) {
+			w.settled = append(w.settled, movedValue{e.p, id})
+		} else {
+			w.drops = append(w.drops, id)
+		}
+	}
+	d.due = due.add(e.at, old.times, e.times) || d.due
+	var err error
+	if e.rec == nil {
+		err = values.Delete(e.at)
+	} else {
+		d.keys++
+		d.digest ^= digestOf(e.rec)
+		err = values.Put(e.at, e.rec)
+	}
+	return err
+}
