@@ -288,3 +288,15 @@ func TestMetaPages(t *testing.T) {
 		t.Error("an empty file was opened")
 	}
 }
+
+// TestLongKeyIsDamage: bbolt takes no key that long, so none can be put elsewhere.
+func TestLongKeyIsDamage(t *testing.T) {
+	page := make([]byte, 10*8192)
+	for size, want := range map[uint32]bool{maxKey: true, maxKey + 1: false} {
+		le.PutUint32(page[headerSize+4:], elementSize)
+		le.PutUint32(page[headerSize+8:], size)
+		if _, _, _, ok := parseElement(kindLeaf, page, headerSize); ok != want {
+			t.Errorf("a key of %d bytes: %v", size, ok)
+		}
+	}
+}

@@ -233,6 +233,9 @@ func (f *File) parse(id uint64, h header, page []byte, numbered bool, dst []elem
 	return dst, nil
 }
 
+// maxKey is the longest key that bbolt takes.
+const maxKey = 32768
+
 // parseElement reads the element at an offset of a page; pos is where its key is, size how
 // long key and value are.
 func parseElement(kind uint16, page []byte, at int) (e element, pos, size int, ok bool) {
@@ -246,7 +249,7 @@ func parseElement(kind uint16, page []byte, at int) (e element, pos, size int, o
 		e.bucket = flags == 1
 		ok = flags > 1
 	}
-	if ok || ksize == 0 || uint64(pos)+uint64(ksize)+uint64(vsize) > uint64(len(page)) {
+	if ok || ksize == 0 || ksize > maxKey || uint64(pos)+uint64(ksize)+uint64(vsize) > uint64(len(page)) {
 		return e, 0, 0, false
 	}
 	value := pos + int(ksize)
