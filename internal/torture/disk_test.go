@@ -48,6 +48,7 @@ type disk struct {
 type fault struct {
 	err  error
 	stay bool
+	sync bool // it has lost what was written and not synced
 }
 
 // after is what a crash has left.
@@ -55,7 +56,7 @@ type after struct {
 	at     string
 	log    *vfs.Mem
 	files  map[string][]byte // beside the log
-	killed bool              // the power is on: nothing that was written is lost
+	killed bool              // the power is on, and no sync has failed: nothing that was written is lost
 	// How far the log was acknowledged, and how far of that it was synced. They differ under a
 	// lax policy alone.
 	written, synced uint64
@@ -97,7 +98,7 @@ func (d *disk) begin(op vfs.Op, name string, n int) error {
 	if op == vfs.OpSync {
 		d.log.FailSync(name, d.dice())
 	}
-	d.fault = &fault{err: syscall.EIO, stay: d.rng.IntN(2) == 0}
+	d.fault = &fault{err: syscall.EIO, stay: d.rng.IntN(2) == 0, sync: op == vfs.OpSync}
 	if d.rng.IntN(3) == 0 && (op == vfs.OpWrite || op == vfs.OpCreate || op == vfs.OpRename) {
 		d.fault.err = syscall.ENOSPC
 	}
@@ -131,6 +132,7 @@ func (d *disk) crash(at string, data []byte, others map[string][]byte) {
 	rng := d.dice()
 	if d.after.killed = d.rng.IntN(4) == 0; d.after.killed {
 		d.after.at, d.after.log = at+" (killed)", d.log
+		d.after.killed = d.fault == nil || !d.fault.sync
 	} else {
 		d.after.log = d.log.Crash(rng)
 	}
