@@ -76,6 +76,15 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 			k.server.RunExclusive(&alone, func(fn func()) bool { fn(); return true })
 			alone.RunEmitted()
 			return slices.Clone(c.Out.Buf), alone.LSN
+		case commands.NeedAside:
+			aside, client := commands.Ctx{}, *k.client
+			k.server.SetAside(c, &aside, &client, c.Out)
+			again := k.server.RunAside(&aside)
+			k.server.Settled(&aside)
+			aside.RunEmitted()
+			if !again {
+				return slices.Clone(c.Out.Buf), aside.LSN
+			}
 		default:
 			panic(fmt.Sprintf("%.80q: outcome %v", args, out))
 		}
