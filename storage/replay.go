@@ -531,6 +531,26 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	return o, err
 }
 
+// overwritten takes away what stood at the new key of a value that was deleted later, before
+// the data file was written: that is older than the record, or a later record says it again.
+func (r *replay) overwritten(m *moved) error {
+	q := r.s.partOf(m.toSpace, r.s.shards[r.s.shardOf(m.to.Slot)])
+	if q == nil {
+		return nil
+	}
+	_, c, err := r.have(q, m.to)
+	if err != nil || !exists(c) {
+		return err
+	}
+	switch o := q.objectOf(*c); {
+	case o == nil:
+		r.delete(q, m.to)
+	case o.id != m.id: // a later link may bring it here
+		r.orphans[o.id] = q.unlink(nil, m.to)
+	}
+	return nil
+}
+
 // moved is what a link record says: the value id goes from one key to another.
 type moved struct {
 	from, to           Key
@@ -575,8 +595,11 @@ func (r *replay) move(p *part, m *moved) error {
 	}
 	if o == nil {
 		var err error
-		if o, err = r.orphan(m.id, m.typ); o == nil || err != nil {
+		if o, err = r.orphan(m.id, m.typ); err != nil {
 			return err
+		}
+		if o == nil {
+			return r.overwritten(m)
 		}
 		delete(r.orphans, m.id)
 	}

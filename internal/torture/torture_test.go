@@ -120,3 +120,12 @@ func TestSeedsReproduce(t *testing.T) {
 		t.Fatalf("%d crashes, %x; and then %d, %x", a.crashes, a.sum, b.crashes, b.sum)
 	}
 }
+
+// TestFoundSeeds runs histories again that have found something.
+func TestFoundSeeds(t *testing.T) {
+	for _, seed := range []uint64{
+		725777502, // a value back over which one was renamed that was reaped, and gone from the data file
+	} {
+		torture(t, seed, perHistory, func() bool { return false })
+	}
+}
