@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"keyp/commands"
 	"keyp/internal/clock"
 	"keyp/internal/config"
+	"keyp/internal/testkit"
 	"keyp/storage"
 )
 
@@ -34,27 +33,10 @@ type testServer struct {
 	store *storage.Store
 	cmds  *commands.Server
 	cfg   *config.Config
-	log   *syncBuffer
+	log   *testkit.Output
 	bell  *Bell
 	done  chan error
 	stop  context.CancelFunc
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // setting is an option for start: "name=value" for the configuration, or a function
@@ -69,7 +51,7 @@ type withTLS struct {
 
 // prepareServer makes a store and a server that does not run yet.
 func prepareServer(t testing.TB, dir string, listen []string, settings ...setting) (*testServer, error) {
-	ts := &testServer{t: t, log: &syncBuffer{}, bell: &Bell{}, done: make(chan error, 1)}
+	ts := &testServer{t: t, log: &testkit.Output{}, bell: &Bell{}, done: make(chan error, 1)}
 	log := slog.New(slog.NewTextHandler(ts.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	args := []string{"--dir", dir}
 	var listenTLS []string

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"keyp/internal/config"
+	"keyp/internal/testkit"
 )
 
 func TestAddressInUse(t *testing.T) {
@@ -189,7 +190,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log syncBuffer
+	var log testkit.Output
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

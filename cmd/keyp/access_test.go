@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,24 +18,6 @@ import (
 
 	"keyp/internal/testkit"
 )
-
-// text is what a process says, which may be read while it does.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (x *text) Write(p []byte) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.Write(p)
-}
-
-func (x *text) String() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.String()
-}
 
 // TestFileModes: whatever the umask is, nobody but the owner can read the data, and a
 // configuration file keeps its mode.
@@ -132,7 +112,7 @@ func TestOpenDirectory(t *testing.T) {
 		if err := os.Chmod(tt.path, tt.mode); err != nil {
 			t.Fatal(err)
 		}
-		var log text
+		var log testkit.Output
 		p := startLogging(t, &log, dir)
 		p.signal(t, syscall.SIGTERM)
 		p.status(t)
@@ -156,7 +136,7 @@ func TestSecrets(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var log text
+	var log testkit.Output
 	p := startSecret(t, &log, file, append(a.ServerArgs(), "--tls-port", freePort(t)))
 	ctx := context.Background()
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + p.port, Password: "sesame-1", Protocol: 2})
@@ -231,7 +211,7 @@ func monitor(t *testing.T, port, password string) *bufio.Scanner {
 }
 
 // startSecret is startLogging for a server that wants a password.
-func startSecret(t *testing.T, log *text, file string, args []string) *process {
+func startSecret(t *testing.T, log *testkit.Output, file string, args []string) *process {
 	t.Helper()
 	p := startProcess(t, log, filepath.Join(t.TempDir(), "data"), append([]string{file}, args...)...)
 	testkit.Eventually(t, time.Minute, "keyp is ready", func() bool { return strings.Contains(log.String(), "msg=ready") })

@@ -61,7 +61,7 @@ type Server struct {
 	port    int
 	tlsPort int
 
-	output output
+	output Output
 	cmd    *exec.Cmd     // nil: no process
 	exited chan struct{} // closed once cmd has ended
 	result error         // of cmd, after exited
@@ -185,7 +185,7 @@ func (s *Server) Pid() int {
 }
 
 // Log is all that the server has printed, over restarts too. Any goroutine may ask.
-func (s *Server) Log() string { return s.output.text() }
+func (s *Server) Log() string { return s.output.String() }
 
 // SetArgs replaces the further flags from the next start on.
 func (s *Server) SetArgs(args ...string) { s.o.Args = args }
@@ -201,7 +201,7 @@ func (s *Server) Start() {
 			return
 		}
 		// Between the look at the port and its use somebody else may have taken it.
-		taken := strings.Contains(s.output.text()[from:], "ddress already in use")
+		taken := strings.Contains(s.output.String()[from:], "ddress already in use")
 		if !taken || s.o.Port != 0 || try == 10 {
 			s.t.Fatalf("%s: %v", s.name, err)
 		}
@@ -292,7 +292,7 @@ func (s *Server) Refuses() (status int, printed string) {
 	}
 	status = s.cmd.ProcessState.ExitCode()
 	s.cmd = nil
-	return status, s.output.text()[from:]
+	return status, s.output.String()[from:]
 }
 
 // Running says whether the process has been started and has not ended.
@@ -422,7 +422,7 @@ func (s *Server) end(sig syscall.Signal) error {
 }
 
 // raced says whether the race detector has spoken.
-func (s *Server) raced() bool { return strings.Contains(s.output.text(), "WARNING: DATA RACE") }
+func (s *Server) raced() bool { return strings.Contains(s.output.String(), "WARNING: DATA RACE") }
 
 // Client gives a go-redis client that speaks RESP2 or RESP3 (proto 2 or 3), closed
 // after the test. It never sends a command a second time, and its deadlines are long.
@@ -487,33 +487,34 @@ func Eventually(t testing.TB, limit time.Duration, what string, done func() bool
 	}
 }
 
-// output collects what a process prints.
-type output struct {
+// Output collects what a process prints, and may be read meanwhile.
+type Output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (o *output) Write(b []byte) (int, error) {
+func (o *Output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.Write(b)
 }
 
-func (o *output) text() string {
+// String is all of it so far.
+func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.String()
 }
 
-func (o *output) size() int {
+func (o *Output) size() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.Len()
 }
 
 // tail is the end of the text.
-func (o *output) tail() string {
-	text := o.text()
+func (o *Output) tail() string {
+	text := o.String()
 	if len(text) > tailBytes {
 		return "…" + text[len(text)-tailBytes:]
 	}
