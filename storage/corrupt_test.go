@@ -27,12 +27,23 @@ import (
 // end the process. KEYP_CORRUPT is how many cases there are, KEYP_CORRUPT_CASE the number of
 // the first: with the number that a failure names, and no KEYP_CORRUPT, that case is made anew.
 func TestCorruption(t *testing.T) {
-	first, cases := uint64(0), uint64(60)
+	runDamage(t, 60, 1, 20, []string{"refused", "errors", "unnoticed"}, func(c *corruptCase, _ string) string {
+		c.run()
+		return c.damage
+	})
+}
+
+// runDamage makes a sound directory and runs cases: as many as usual, or a part of KEYP_CORRUPT.
+// A case draws from its number and stream, and tells about itself if it fails. As many as usual
+// show each of some outcomes.
+func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run func(c *corruptCase, base string) string) {
+	t.Helper()
+	first, cases := uint64(0), usual
 	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT_CASE"), 10, 64); err == nil {
 		first, cases = n, 1
 	}
 	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT"), 10, 32); err == nil {
-		cases = n
+		cases = n / part
 	}
 	freelistType = bolt.FreelistArrayType
 	defer func() { freelistType = bolt.FreelistMapType }()
@@ -40,17 +51,17 @@ func TestCorruption(t *testing.T) {
 	sound := makeSound(t, filepath.Join(base, "sound"))
 	counts := map[string]int{}
 	for n := first; n < first+cases; n++ {
-		c := &corruptCase{t: t, n: n, rng: rand.New(rand.NewPCG(n, 20)), dir: filepath.Join(base, "case"), sound: sound, counts: counts}
-		c.run()
+		c := &corruptCase{t: t, n: n, rng: rand.New(rand.NewPCG(n, stream)), dir: filepath.Join(base, "case"), sound: sound, counts: counts}
+		about := run(c, base)
 		if (n-first)%500 == 499 {
 			t.Logf("%d cases: %v", n-first+1, counts)
 		}
 		if t.Failed() {
-			t.Fatalf("case %d: %s; run it again with KEYP_CORRUPT_CASE=%d", n, c.damage, n)
+			t.Fatalf("case %d: %s; run it again with KEYP_CORRUPT_CASE=%d", n, about, n)
 		}
 	}
 	t.Logf("%d cases, numbers %d to %d: %v", cases, first, first+cases-1, counts)
-	if cases >= 60 && (counts["refused"] == 0 || counts["errors"] == 0 || counts["unnoticed"] == 0) {
+	if cases >= usual && slices.ContainsFunc(outcomes, func(o string) bool { return counts[o] == 0 }) {
 		t.Errorf("the cases do not show much: %v", counts)
 	}
 }

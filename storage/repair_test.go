@@ -4,14 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-
-	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
 )
@@ -20,29 +16,11 @@ import (
 // what the damage has not hit is there as it was, what is not there was told, the new directory
 // is sound, and the old one is as it was. KEYP_CORRUPT is the number of cases.
 func TestRepair(t *testing.T) {
-	first, cases := uint64(0), uint64(40)
-	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT_CASE"), 10, 64); err == nil {
-		first, cases = n, 1
-	}
-	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT"), 10, 32); err == nil {
-		cases = n / 5
-	}
-	freelistType = bolt.FreelistArrayType
-	defer func() { freelistType = bolt.FreelistMapType }()
-	base := ramDir(t)
-	sound := makeSound(t, filepath.Join(base, "sound"))
-	counts := map[string]int{}
-	for n := first; n < first+cases; n++ {
-		r := repairCase{corruptCase: corruptCase{t: t, n: n, rng: rand.New(rand.NewPCG(n, 30)), dir: filepath.Join(base, "case"), sound: sound, counts: counts}}
+	runDamage(t, 40, 5, 30, []string{"all saved", "some lost", "log cut"}, func(c *corruptCase, base string) string {
+		r := repairCase{corruptCase: *c}
 		r.run(filepath.Join(base, "repaired"))
-		if t.Failed() {
-			t.Fatalf("case %d: %s; told was %v; run it again with KEYP_CORRUPT_CASE=%d", n, r.damage, r.told, n)
-		}
-	}
-	t.Logf("%d cases: %v", cases, counts)
-	if cases >= 40 && (counts["all saved"] == 0 || counts["some lost"] == 0 || counts["log cut"] == 0) {
-		t.Errorf("the cases do not show much: %v", counts)
-	}
+		return fmt.Sprintf("%s; told was %v", r.damage, r.told)
+	})
 }
 
 type repairCase struct {
