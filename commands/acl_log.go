@@ -63,7 +63,7 @@ func (s *Server) addDenial(c *Ctx, e denialEntry) {
 	limit := int(min(s.Config.Int("acllog-max-len"), 1<<30))
 	now := s.Clock.Now()
 	e.created, e.updated, e.count = now, now, 1
-	e.client = string(clipped(c.appendClient(nil, c.Client, now)))
+	e.client = string(clipped(c.appendClient(nil, c.Client)))
 	e.client = trimNewline(e.client)
 	s.denials.add(e, limit)
 }

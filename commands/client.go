@@ -1,5 +1,7 @@
 package commands
 
+import "time"
+
 // ReplyMode is CLIENT REPLY's setting.
 type ReplyMode uint8
 
@@ -18,8 +20,8 @@ type Client struct {
 	Conn          Conn
 	Addr, LAddr   string
 	FD            int
-	Created       int64 // Unix ms
-	LastActive    int64 // Unix ms of the last command
+	Created       time.Duration // reading of Mono, as the wall clock may step
+	LastActive    time.Duration // when it last sent something, or took a reply
 	Name          string
 	LibName       string
 	LibVer        string

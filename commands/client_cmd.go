@@ -1,6 +1,9 @@
 package commands
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // The errors of CLIENT.
 const (
@@ -53,7 +56,7 @@ var clientCommands = []Spec{{
 			Summary: "Describes the connection.", Complexity: "O(1)",
 			Tips: []string{tipRandom},
 			Run: func(c *Ctx) error {
-				c.Out.Verbatim("txt", string(c.appendClient(nil, c.Client, c.Txn.Now())))
+				c.Out.Verbatim("txt", string(c.appendClient(nil, c.Client)))
 				return nil
 			},
 		},
@@ -245,6 +248,9 @@ func clientReply(c *Ctx) error {
 	return nil
 }
 
+// maxPause bounds CLIENT PAUSE, in milliseconds, where a duration would overflow: 139 years.
+const maxPause = 1 << 42
+
 func clientPause(c *Ctx) error {
 	if len(c.Args) > 4 {
 		return ErrSyntax
@@ -265,11 +271,10 @@ func clientPause(c *Ctx) error {
 	if ms < 0 {
 		return errTimeoutSign
 	}
-	until := c.Txn.Now() + ms
-	if until < ms {
+	if c.Txn.Now()+ms < ms {
 		return errTimeout
 	}
-	c.Server.Host.Pause(until, all)
+	c.Server.Host.Pause(time.Duration(min(ms, maxPause))*time.Millisecond, all)
 	c.Out.OK()
 	return nil
 }

@@ -1,9 +1,9 @@
 package commands
 
 import (
-	"math"
 	"sort"
 	"strconv"
+	"time"
 )
 
 // clientType is a kind of connection as CLIENT LIST and KILL name it.
@@ -65,7 +65,7 @@ func clientList(c *Ctx) error {
 	var text []byte
 	for _, other := range c.Server.clientsByID() {
 		if wanted(other) {
-			text = c.appendClient(text, other, c.Txn.Now())
+			text = c.appendClient(text, other)
 		}
 	}
 	c.Out.Verbatim("txt", string(text))
@@ -82,8 +82,9 @@ func (s *Server) clientsByID() []*Client {
 	return list
 }
 
-// appendClient writes a connection's line of CLIENT LIST; now is in Unix ms.
-func (c *Ctx) appendClient(b []byte, other *Client, now int64) []byte {
+// appendClient writes a connection's line of CLIENT LIST.
+func (c *Ctx) appendClient(b []byte, other *Client) []byte {
+	now := c.Server.Clock.Mono()
 	field := func(name, value string) {
 		if len(b) > 0 && b[len(b)-1] != '\n' {
 			b = append(b, ' ')
@@ -96,7 +97,7 @@ func (c *Ctx) appendClient(b []byte, other *Client, now int64) []byte {
 		used, free = other.Conn.QueryBuffer()
 		output, memory = other.Conn.OutputBuffer(), other.Conn.Memory()
 	}
-	last, idle, args := other.Last, max(now-other.LastActive, 0), 0
+	last, idle, args := other.Last, now-other.LastActive, 0
 	if other == c.Client {
 		last, idle = c.Spec, 0
 		for _, arg := range c.Args {
@@ -108,8 +109,8 @@ func (c *Ctx) appendClient(b []byte, other *Client, now int64) []byte {
 	field("laddr", other.LAddr)
 	number("fd", int64(other.FD))
 	field("name", other.Name)
-	number("age", max(now-other.Created, 0)/1000)
-	number("idle", idle/1000)
+	number("age", int64((now-other.Created)/time.Second))
+	number("idle", int64(max(idle, 0)/time.Second))
 	watches, changed := c.Server.Changes.watches(other)
 	field("flags", other.flags(&c.Server.Tracking, changed))
 	number("db", int64(other.DB))
@@ -262,7 +263,7 @@ func (c *Ctx) killFilter() (f killFilter, err error) {
 			if n <= 0 {
 				return f, errMaxAgeRange
 			}
-			f.maxAge = min(n, math.MaxInt64/1000)
+			f.maxAge = n
 		case a.Word("TYPE"):
 			f.typed, f.kind = true, a.clientType()
 		case a.Word("ADDR"):
@@ -293,7 +294,7 @@ func (f *killFilter) fits(c *Ctx, other *Client) bool {
 		(f.laddr == nil || string(f.laddr) == other.LAddr) &&
 		(f.user == nil || f.user == other.user) &&
 		(!f.typed || f.kind == other.kind()) &&
-		(f.maxAge == 0 || c.Txn.Now()-other.Created >= f.maxAge*1000)
+		(f.maxAge == 0 || int64((c.Server.Clock.Mono()-other.Created)/time.Second) >= f.maxAge)
 }
 
 // kill closes a connection; the caller's own after its reply.

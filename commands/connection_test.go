@@ -9,16 +9,16 @@ import (
 
 // fakeHost notes what commands ask of the running server.
 type fakeHost struct {
-	pausedUntil int64
-	pausedAll   bool
-	unpaused    int
-	stopped     string
+	pausedFor time.Duration
+	pausedAll bool
+	unpaused  int
+	stopped   string
 }
 
-func (f *fakeHost) Pause(until int64, all bool) { f.pausedUntil, f.pausedAll = until, all }
-func (f *fakeHost) Post(fn func())              { fn() }
-func (f *fakeHost) Unpause()                    { f.unpaused++ }
-func (f *fakeHost) Wake()                       {}
+func (f *fakeHost) Pause(d time.Duration, all bool) { f.pausedFor, f.pausedAll = d, all }
+func (f *fakeHost) Post(fn func())                  { fn() }
+func (f *fakeHost) Unpause()                        { f.unpaused++ }
+func (f *fakeHost) Wake()                           {}
 func (f *fakeHost) Shutdown(save bool) {
 	f.stopped = "nosave"
 	if save {
@@ -57,11 +57,11 @@ func hosted(t *testing.T) (h *harness, host *fakeHost, own, other *fakeConn) {
 	h = newHarness(t)
 	host, own, other = &fakeHost{}, &fakeConn{}, &fakeConn{}
 	h.server.Host = host
-	h.client.Conn, h.client.Addr, h.client.LAddr, h.client.Created = own, "127.0.0.1:1001", "127.0.0.1:6379", epoch
+	h.client.Conn, h.client.Addr, h.client.LAddr = own, "127.0.0.1:1001", "127.0.0.1:6379"
 	h.server.Clients[1] = h.client
 	h.server.Clients[2] = &Client{
 		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, user: h.server.users.byDefault, Proto: 3, DB: 3,
-		Created: epoch - 90_000, LastActive: epoch - 30_000, Name: "worker", Authenticated: true,
+		Created: -90 * time.Second, LastActive: -30 * time.Second, Name: "worker", Authenticated: true,
 	}
 	return h, host, own, other
 }
@@ -190,8 +190,8 @@ func TestClientCommands(t *testing.T) {
 		CLIENT PAUSE 1 FOO -> -ERR CLIENT PAUSE mode must be WRITE or ALL
 		CLIENT PAUSE 1000 WRITE -> +OK
 	`)
-	if host.pausedUntil != epoch+1000 || host.pausedAll {
-		t.Errorf("paused until %d, all %v", host.pausedUntil, host.pausedAll)
+	if host.pausedFor != time.Second || host.pausedAll {
+		t.Errorf("paused for %v, all %v", host.pausedFor, host.pausedAll)
 	}
 	h.run(`
 		CLIENT PAUSE 5 -> +OK

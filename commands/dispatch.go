@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"keyp/server/resp"
 	"keyp/storage"
@@ -267,9 +268,8 @@ func isHTTP(name []byte) bool { return isWord(name, "POST") || isWord(name, "HOS
 // its visitor's browser send requests here, with commands in their bodies.
 func (s *Server) hangUp(c *Client) {
 	c.Closing = true
-	const minute = 60_000
-	now, last := s.Clock.Now(), s.hungUp.Load()
-	if now-last >= minute && s.hungUp.CompareAndSwap(last, now) {
+	now, next := int64(s.Clock.Mono()), s.nextHangUp.Load()
+	if now >= next && s.nextHangUp.CompareAndSwap(next, now+int64(time.Minute)) {
 		s.Log.Warn("a client speaks HTTP: perhaps an attack through a browser; its connection is ended", "client", c.ID, "address", c.Addr)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -131,7 +132,7 @@ func (b *infoText) float(name string, f float64, digits int, unit string) {
 func infoServer(c *Ctx, b *infoText) {
 	s := c.Server
 	now := c.Txn.Now()
-	uptime := max(now-s.Started, 0) / 1000
+	uptime := int64((s.Clock.Mono() - s.began) / time.Second)
 	b.field("redis_version", RedisVersion)
 	b.field("keyp_version", config.Version)
 	b.field("redis_git_sha1", "00000000")

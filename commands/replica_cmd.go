@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // What there is of replication's commands for a server that has no replicas and is none.
@@ -139,18 +140,29 @@ func (c *Ctx) waitDurable(lsn uint64, ms int64) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if ms > 0 {
-		reached, stop := c.Server.Clock.Until(c.Server.Clock.Now() + ms)
-		defer stop()
 		go func() {
-			select {
-			case <-reached:
-				cancel()
-			case <-ctx.Done():
-			}
+			c.Server.sleep(ctx, time.Duration(min(ms, maxPause))*time.Millisecond)
+			cancel()
 		}()
 	}
 	if err := c.Server.Store.Log().WaitDurable(ctx, lsn); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// sleep returns when d has passed, however the wall clock steps, or when ctx ends.
+func (s *Server) sleep(ctx context.Context, d time.Duration) {
+	for end := s.Clock.Mono() + d; ctx.Err() == nil; {
+		left := end - s.Clock.Mono()
+		if left <= 0 {
+			return
+		}
+		reached, stop := s.Clock.Until(s.Clock.Now() + max(left.Milliseconds(), 1))
+		select {
+		case <-reached:
+		case <-ctx.Done():
+		}
+		stop()
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"keyp/internal/clock"
 	"keyp/internal/config"
@@ -39,7 +40,8 @@ type Server struct {
 	Tracking Tracking
 	Holds    storage.Holds // of commands that run aside; belongs to the loop
 	RunID    string
-	Started  int64 // Unix ms
+	Started  int64         // Unix ms
+	began    time.Duration // then, by Mono
 
 	Clients map[uint64]*Client
 	// Busy is what commands without AllowBusy are told while a script runs for too long; it
@@ -55,7 +57,7 @@ type Server struct {
 
 	script     atomic.Pointer[running] // that runs at present, if any
 	histograms atomic.Bool             // latency-tracking
-	hungUp     atomic.Int64            // Unix ms when hangUp last wrote to the log
+	nextHangUp atomic.Int64            // reading of Mono from which on hangUp writes to the log again
 }
 
 // NewServer puts together what commands share; Host is set by the event loop. From
@@ -63,7 +65,7 @@ type Server struct {
 func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk clock.Clock) *Server {
 	s := &Server{
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
-		RunID: newRunID(), Started: clk.Now(), Clients: map[uint64]*Client{},
+		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), Clients: map[uint64]*Client{},
 	}
 	s.Changes.store, s.Changes.waiters, s.Changes.tracking, s.Changes.wake = store, &s.Waiters, &s.Tracking, s.wake
 	s.Tracking.init(s)
@@ -176,9 +178,9 @@ func newRunID() string {
 
 // Host is what commands may ask of the running server.
 type Host interface {
-	// Pause holds back commands (all, or those that may write) until the instant in
-	// Unix ms; a longer pause of the same kind stands. Unpause ends it.
-	Pause(until int64, all bool)
+	// Pause holds back commands (all, or those that may write) for a time, whatever the
+	// wall clock does; of two pauses the later end stands. Unpause ends it.
+	Pause(d time.Duration, all bool)
 	Unpause()
 	// Shutdown begins a clean stop: no new connections, replies out, log durable, a
 	// last checkpoint unless save is false, exit 0.

@@ -160,7 +160,7 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 	}
 	l.nextID++
 	s.client = commands.Client{
-		ID: l.nextID, Conn: s, FD: fd, Created: l.wall, LastActive: l.wall,
+		ID: l.nextID, Conn: s, FD: fd, Created: l.mono, LastActive: l.mono,
 		Addr: from.String(), LAddr: ln.addr,
 	}
 	if ln.unix {

@@ -131,7 +131,7 @@ func (l *loop) armIdle(s *session) {
 
 // idleLeft is how long a session may stay silent from now on; it may be below zero.
 func (l *loop) idleLeft(s *session) time.Duration {
-	return l.settings.idle - time.Duration(l.wall-s.client.LastActive)*time.Millisecond
+	return l.settings.idle - (l.mono - s.client.LastActive)
 }
 
 func (l *loop) checkIdle(s *session) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/storage"
 )
 
 // TestLargeReplyBeforeClose asks for 64 MB and ends its side at once.
@@ -162,31 +164,54 @@ func TestMaxClients(t *testing.T) {
 	}
 }
 
+// TestIdleTimeout: silence counts as it passes, whatever steps the wall clock makes.
 func TestIdleTimeout(t *testing.T) {
-	ts := start(t)
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, "timeout=10", func(o *storage.Options) { o.Clock = clk })
 	c, busy := ts.dial(), ts.dial()
 	c.do("PING")
-	if got := busy.do("CONFIG SET timeout 1"); got != "+OK" {
+	passes := func() {
+		for range 3 {
+			ts.onLoop(func(*loop) {})
+		}
+	}
+	for _, step := range []int64{3_600_000, -3_600_000} {
+		busy.do("PING")
+		clk.Set(clk.Now() + step)
+		clk.Advance(4 * time.Second)
+		passes()
+		if got := busy.do("CLIENT LIST"); strings.Count(got, "\n") != 2 || !strings.Contains(got, "age=") {
+			t.Fatalf("a step of %d ms closed clients: %s", step, got)
+		}
+	}
+	if got := busy.do("CLIENT LIST ID 1"); !strings.Contains(got, " age=8 idle=8 ") {
 		t.Fatal(got)
 	}
-	ended := make(chan string, 1)
-	go func() { ended <- c.reply() }()
-	deadline := time.Now().Add(patience)
-	for {
-		if got := busy.do("PING"); got != "+PONG" {
-			t.Fatalf("a busy client got %q", got)
+	clk.Advance(2 * time.Second)
+	passes()
+	c.expect("(eof)")
+	if got := busy.do("PING"); got != "+PONG" {
+		t.Fatalf("a client that was silent for 2 s got %q", got)
+	}
+}
+
+// TestPauseOverClockSteps: so does the time of CLIENT PAUSE.
+func TestPauseOverClockSteps(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, func(o *storage.Options) { o.Clock = clk })
+	c := ts.dial()
+	for _, step := range []int64{3_600_000, -3_600_000} {
+		if got := c.do("CLIENT PAUSE 10000 WRITE") + c.do("CLIENT PAUSE 5000 ALL"); got != "+OK+OK" {
+			t.Fatal(got)
 		}
-		select {
-		case got := <-ended:
-			if got != "(eof)" {
-				t.Fatalf("the idle client got %q", got)
-			}
-			return
-		case <-time.After(50 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the idle client is not closed")
-		}
+		c.send("PING\n")
+		clk.Set(clk.Now() + step)
+		clk.Advance(9999 * time.Millisecond)
+		ts.onLoop(func(*loop) {})
+		c.quiet()
+		clk.Advance(time.Millisecond)
+		ts.onLoop(func(*loop) {})
+		c.expect("+PONG")
 	}
 }
 
@@ -298,7 +323,7 @@ func (ts *testServer) mayRest(c *client) {
 	s := ts.sessionOf(c)
 	ts.onLoop(func(l *loop) {
 		l.settings.idle = 1
-		s.client.LastActive -= 1000
+		s.client.LastActive -= time.Second
 		l.armIdle(s)
 		if l.checkIdle(s); s.closed {
 			ts.t.Error("it was closed as idle")

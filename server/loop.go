@@ -65,7 +65,6 @@ type loop struct {
 	aside      aside
 
 	pass      uint64        // number of the present pass
-	wall      int64         // Unix ms at its beginning
 	mono      time.Duration // the newest reading of Mono
 	durable   uint64        // the log's Durable, as last looked at
 	requested uint64        // the log's End when a commit was last asked for
@@ -76,8 +75,7 @@ type loop struct {
 	cron       timer
 	rates      rates
 	pause      commands.Pause
-	pauseEnd   int64 // Unix ms
-	pauseTimer timer
+	pauseTimer timer      // its end
 	held       []*session // parked by the pause
 	released   []*session // no longer, and to run next
 	swept      int        // the descriptor that sweep looked at last
@@ -129,11 +127,11 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	l.exec.clock = o.Clock
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Commands.Store.NewTxn()
-	l.cron.run = l.tick
+	l.cron.run, l.pauseTimer.run = l.tick, l.unhold
 	l.refill.run = l.acceptAgain
 	l.stopTimer.run = func() { l.giveUp = true }
 	l.watchSettings()
-	l.wall, l.mono = o.Clock.Now(), o.Clock.Mono()
+	l.mono = o.Clock.Mono()
 	l.durable = l.log.Durable()
 	l.timers.set(&l.cron, l.mono+cronTime)
 	return l, nil
@@ -197,12 +195,9 @@ func (l *loop) begin() {
 	l.box.rise()
 	l.pass++
 	l.busy = false
-	l.wall, l.mono = l.o.Clock.Now(), l.o.Clock.Mono()
+	l.mono = l.o.Clock.Mono()
 	if l.stale.Swap(false) {
 		l.readSettings()
-	}
-	if l.pause != commands.PauseNone && l.wall >= l.pauseEnd {
-		l.unhold()
 	}
 }
 

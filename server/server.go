@@ -147,12 +147,12 @@ func (s *Server) Post(fn func()) { s.loop.box.post(fn) }
 func (s *Server) Wake() { s.loop.box.wake() }
 
 // Pause is CLIENT PAUSE; a later end and a wider kind stand. Only the loop calls it.
-func (s *Server) Pause(until int64, all bool) {
+func (s *Server) Pause(d time.Duration, all bool) {
 	kind := commands.PauseWrite
 	if all {
 		kind = commands.PauseAll
 	}
-	s.loop.hold(kind, until)
+	s.loop.hold(kind, d)
 }
 
 // Unpause is CLIENT UNPAUSE. Only the loop calls it.

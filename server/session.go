@@ -251,7 +251,7 @@ func (l *loop) read(s *session) int {
 		s.reader.Advance(n)
 		s.readable = more
 		s.client.NetIn += uint64(n)
-		s.client.LastActive = l.wall
+		s.client.LastActive = l.mono
 		l.srv.Stats.NetIn.Add(int64(n))
 		return n
 	case err == nil:

@@ -7,35 +7,20 @@ import (
 	"keyp/commands"
 )
 
-// maxPause bounds the timer of a pause, in milliseconds, where it would overflow: cron
-// sees the end of a longer one.
-const maxPause = 1 << 32
-
-// hold begins or extends CLIENT PAUSE, until an instant in Unix ms.
-func (l *loop) hold(kind commands.Pause, until int64) {
-	l.pause = max(l.pause, kind)
-	l.pauseEnd = max(l.pauseEnd, until)
-	l.wakeAtPauseEnd()
-}
-
-// wakeAtPauseEnd sets the timer for the end of the pause. The wall clock may jump, so
-// every pass looks at it again; cron sees to it that there are passes.
-func (l *loop) wakeAtPauseEnd() {
-	if l.pauseTimer.run == nil {
-		l.pauseTimer.run = func() {
-			if l.pause != commands.PauseNone {
-				l.busy = true
-			}
-		}
+// hold begins CLIENT PAUSE, or extends it: what holds more back, and what ends later, stands.
+func (l *loop) hold(kind commands.Pause, d time.Duration) {
+	end := l.o.Clock.Mono() + d
+	if l.pause != commands.PauseNone {
+		end = max(end, l.pauseTimer.at)
 	}
-	left := max(0, l.pauseEnd-l.o.Clock.Now())
-	l.timers.set(&l.pauseTimer, l.o.Clock.Mono()+time.Duration(min(left, maxPause))*time.Millisecond)
+	l.pause = max(l.pause, kind)
+	l.timers.set(&l.pauseTimer, end)
 }
 
 // unhold ends CLIENT PAUSE: what was held back runs, each session from its held
 // command on.
 func (l *loop) unhold() {
-	l.pause, l.pauseEnd = commands.PauseNone, 0
+	l.pause = commands.PauseNone
 	l.timers.stop(&l.pauseTimer)
 	l.released = append(l.released, l.held...)
 	clear(l.held)

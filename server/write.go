@@ -122,7 +122,7 @@ func (l *loop) send(s *session, ready []byte) bool {
 		return false
 	}
 	s.client.NetOut += uint64(n)
-	s.client.LastActive = l.wall
+	s.client.LastActive = l.mono
 	l.srv.Stats.NetOut.Add(int64(n))
 	if !l.watchRoom(s, full) {
 		return false
