@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/load"
 	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/clock"
 )
@@ -54,9 +53,8 @@ func abuses(list []abuse) procedure {
 			return nil, err
 		}
 		a := &abuser{ctx: ctx, b: b, t: t, n: int(s.keys)}
-		bystanders := load.NewData(min(s.keys, burstBystanders), b.size)
 		for _, what := range list {
-			more, err := a.measure(s, what, bystanders, round)
+			more, err := a.measure(s, what, round)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", what.name, err)
 			}
@@ -67,7 +65,7 @@ func abuses(list []abuse) procedure {
 }
 
 // measure does one abuse beside GETs.
-func (a *abuser) measure(s shape, what abuse, bystanders *load.Data, round int) (readings []reading, err error) {
+func (a *abuser) measure(s shape, what abuse, round int) (readings []reading, err error) {
 	defer a.b.progress.watch(what.name, nil)()
 	if a.main, err = a.dial(); err != nil {
 		return nil, err
@@ -91,34 +89,47 @@ func (a *abuser) measure(s shape, what abuse, bystanders *load.Data, round int) 
 	if a.b.quick {
 		lead /= 10
 	}
-	gets := background(a.ctx, load.Options{
-		Addr: a.t.addr, Clients: abuseClients, Threads: a.b.threads, Rate: abuseRate, Source: load.Get(bystanders),
-		RecordFrom: clock.System.Mono() + time.Millisecond*time.Duration(lead), Timeout: a.b.timeout,
+	gets, err := startBystanders(a.ctx, bystanderOrder{
+		Addr: a.t.addr, Clients: abuseClients, Threads: a.b.threads, Rate: abuseRate,
+		Keys: min(s.keys, burstBystanders), Size: a.b.size,
+		Lead: time.Millisecond * time.Duration(lead), Timeout: a.b.timeout,
 	})
-	defer gets.end()
-	if err := errors.Join(gets.underWay(a.ctx), pause(a.ctx, clock.System.Now()+lead)); err != nil {
+	if err != nil {
 		return nil, err
+	}
+	grown, err := a.beside(what, lead)
+	if err != nil {
+		return nil, errors.Join(err, gets.stop())
+	}
+	noticed, err := gets.end()
+	if err != nil {
+		return nil, err
+	}
+	if noticed.Errors > 0 {
+		a.b.report.addFailure(s, a.t.name, round, noticed.Errors, errors.New(noticed.First))
+	}
+	return []reading{
+		{what.name + ": GET p99", "ms", millis(noticed.P99)},
+		{what.name + ": GET max", "ms", millis(noticed.Max)},
+		{what.name + ": memory", "MiB", mebibytes(grown)},
+	}, nil
+}
+
+// beside does the abuse while GETs run, and for lead ms before and after it nothing; it gives
+// by how much the server's memory grew.
+func (a *abuser) beside(what abuse, lead int64) (grown int64, err error) {
+	if err := pause(a.ctx, clock.System.Now()+lead); err != nil {
+		return 0, err
 	}
 	memory := a.watchMemory()
 	for range max(what.times, 1) {
 		if err := what.do(a); err != nil {
 			memory()
-			return nil, err
+			return 0, err
 		}
 	}
 	err = pause(a.ctx, clock.System.Now()+lead)
-	grown := memory()
-	gets.end()
-	result, loadErr := gets.wait()
-	if err != nil || !errors.Is(loadErr, context.Canceled) {
-		return nil, errors.Join(err, loadErr)
-	}
-	a.b.report.addFailure(s, a.t.name, round, result.Errors, result.First)
-	return []reading{
-		{what.name + ": GET p99", "ms", millis(result.Latency.Quantile(0.99))},
-		{what.name + ": GET max", "ms", millis(result.Latency.Max())},
-		{what.name + ": memory", "MiB", mebibytes(grown)},
-	}, nil
+	return memory(), err
 }
 
 // watchMemory looks at the server's memory until the function that it returns is called,

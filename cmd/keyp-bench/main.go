@@ -23,7 +23,15 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	status := exitOK
+	if len(os.Args) == 2 && os.Args[1] == bystandersArg {
+		if err := standBy(ctx, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			status = exitFailed
+		}
+	} else {
+		status = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
 	stop()
 	os.Exit(status)
 }

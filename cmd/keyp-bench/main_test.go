@@ -54,6 +54,14 @@ func runBench(t *testing.T, ctx context.Context, args ...string) (status int, st
 	return status, out.String(), errs.String()
 }
 
+// TestMain lets the test's own program be the process of the GETs beside an abuse.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == bystandersArg {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
 func TestHelp(t *testing.T) {
 	status, stdout, stderr := runBench(t, t.Context(), "--help")
 	if status != exitOK || stderr != "" {
