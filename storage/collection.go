@@ -92,6 +92,18 @@ func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
 	o.change(elem)
 }
 
+// renew gives the key v for its value, and lets that go as a whole: it is another generation,
+// and what the log says is v. The deadline stays, and so does the access.
+func (h *handle) renew(v object.Value) {
+	o := h.object()
+	h.t.install(h.k, v, o.deadline, o.created, o.access)
+	h.change() // it may be empty
+}
+
+// manyGone is from how many on elements that are removed together are most of a value if they
+// are more than half of it. To remove one, and to state one anew, take about as long.
+const manyGone = 100
+
 // gone records that an element goes.
 func (h *handle) gone(elem []byte) {
 	o := h.change()
@@ -297,7 +309,15 @@ func (z *ZSet) Remove(member []byte) bool {
 }
 
 // RemoveRange takes the members of the ranks from from up to, and not with, to away.
-func (z *ZSet) RemoveRange(from, to int) { z.Value().RemoveRange(from, to, z.gone) }
+func (z *ZSet) RemoveRange(from, to int) {
+	v := z.Value()
+	from, to = max(from, 0), min(to, v.Len())
+	if n := to - from; n >= manyGone && n > v.Len()-n {
+		z.renew(v.Except(from, to))
+		return
+	}
+	v.RemoveRange(from, to, z.gone)
+}
 
 // SetDeadline gives a member a deadline, or takes it away with 0; false if there is no
 // such member.
@@ -374,8 +394,22 @@ func (l *List) SetAt(index int, val []byte) {
 }
 
 // RemoveRange takes the elements of the indexes from from up to, and not with, to away.
+// Of more than one the log has the first and the last number.
 func (l *List) RemoveRange(from, to int) {
-	l.Value().RemoveRange(from, to, l.goneNumber)
+	v := l.Value()
+	from, to = max(from, 0), min(to, v.Len())
+	if from >= to {
+		return
+	}
+	o := l.change()
+	if first, _ := v.At(from); to-from > 1 {
+		last, _ := v.At(to - 1)
+		l.t.cut(l.t.s.part(l.k), o, first, last)
+	} else {
+		key := object.ListKey(first)
+		l.t.removed(l.t.s.part(l.k), o, key[:])
+	}
+	v.RemoveRange(from, to, o.changeRun)
 }
 
 // RemoveEqual takes the first count elements that equal val away, with a negative count

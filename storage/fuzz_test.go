@@ -66,7 +66,7 @@ func (m *batchMaker) batch() (b []byte) {
 
 // record appends any of the records that record.go draws.
 func (m *batchMaker) record(b []byte) []byte {
-	tag := byte(m.N(recLess + 2))
+	tag := byte(m.N(recCut + 2))
 	b = append(b, tag)
 	switch tag {
 	case recPut:
@@ -93,6 +93,13 @@ func (m *batchMaker) record(b []byte) []byte {
 		return m.element(b)
 	case recLess:
 		return appendBytes(b, m.elem())
+	case recCut:
+		b = m.id(m.key(b))
+		for range 2 {
+			key := object.ListKey(int64(m.N(8)) * object.NumberStep)
+			b = append(b, key[:]...)
+		}
+		return b
 	}
 	return m.int(b)
 }

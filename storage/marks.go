@@ -67,6 +67,32 @@ func (m *marks) addNumber(number int64) bool {
 	return true
 }
 
+// addRun notes n elements of a list, from the number first on.
+func (m *marks) addRun(first int64, n int) {
+	// As distances from the least number, they are in order.
+	at := func(number int64) uint64 { return uint64(number) ^ 1<<63 }
+	const step = object.NumberStep
+	begin := at(first)
+	end := begin + uint64(n-1)*step // the last one
+	// The runs from i up to j meet the new one.
+	i := sort.Search(len(m.runs), func(i int) bool { r := m.runs[i]; return at(r.first)+uint64(r.n-1)*step >= max(begin, step)-step })
+	j, aligned := i, true
+	for ; j < len(m.runs) && (at(m.runs[j].first) <= end || at(m.runs[j].first)-end <= step); j++ {
+		r := m.runs[j]
+		aligned = aligned && (at(r.first)-begin)%step == 0
+		begin, end = min(begin, at(r.first)), max(end, at(r.first)+uint64(r.n-1)*step)
+	}
+	if !aligned || i == j && len(m.runs) == maxRuns {
+		for ; n > 0; n-- {
+			key := object.ListKey(first)
+			m.add(object.TypeList, key[:])
+			first += step
+		}
+		return
+	}
+	m.runs = slices.Replace(m.runs, i, j, run{int64(begin ^ 1<<63), int((end-begin)/step) + 1})
+}
+
 // merge adds what others names.
 func (m *marks) merge(other marks) {
 	if !m.any() {
@@ -78,11 +104,7 @@ func (m *marks) merge(other marks) {
 		return true
 	})
 	for _, r := range other.runs {
-		for ; r.n > 0; r.n-- {
-			key := object.ListKey(r.first)
-			m.add(object.TypeList, key[:])
-			r.first += object.NumberStep
-		}
+		m.addRun(r.first, r.n)
 	}
 }
 

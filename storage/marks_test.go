@@ -34,6 +34,16 @@ func TestMarksModel(t *testing.T) {
 		for _, n := range rapid.SliceOfN(number, 0, 20).Draw(rt, "marked elsewhere") {
 			mark(&other, n)
 		}
+		for _, first := range rapid.SliceOfN(number, 0, 5).Draw(rt, "runs") {
+			n := rapid.IntRange(1, 10).Draw(rt, "length")
+			if uint64(math.MaxInt64)-uint64(first) < uint64(n)*object.NumberStep {
+				continue
+			}
+			m.addRun(first, n)
+			for i := range n {
+				want[first+int64(i)*object.NumberStep] = true
+			}
+		}
 		m.merge(other)
 		if m.any() != (len(want) > 0) {
 			rt.Fatalf("any is %v of %d", m.any(), len(want))

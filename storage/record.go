@@ -25,9 +25,10 @@ import (
 //	swap    13 db db
 //	more    14 elem deadline value                        as element ┐ of the value that the
 //	less    15 elem                                       as remove  ┘ record before is about
+//	cut     16 space key id number number                 all of a list from the one to the other
 //
 // space is the keyspace's id; id is the value's (Object.id); created, a Unix second, is
-// there when deadline is not 0. Before more and less stand large, element, remove, more
+// there when deadline is not 0; number is 8 bytes, as in object.ListKey. Before more and less stand large, element, remove, more
 // or less, in the same batch. Numbers are never reused; 6 is free.
 const (
 	recPut = 1 + iota
@@ -45,6 +46,7 @@ const (
 	recSwap
 	recMore
 	recLess
+	recCut
 )
 
 var errBadRecord = errors.New("storage: a log record does not parse")
@@ -53,7 +55,7 @@ var errBadRecord = errors.New("storage: a log record does not parse")
 // that change a key instead of stating it may have to read it from the data file. To it
 // comes byteCost for each byte of a batch.
 var recordCost = [...]int64{recPut: 1000, recLarge: 2000, recElement: 1000, recRemove: 1000, recRange: 10_000, recDelete: 1000,
-	recDeadline: 5000, recLink: 10_000, recMore: 300, recLess: 300}
+	recDeadline: 5000, recLink: 10_000, recMore: 300, recLess: 300, recCut: 10_000}
 
 const byteCost = 1
 
@@ -113,6 +115,18 @@ func (f *fields) bytes() []byte {
 	b := f.rest[:n:n]
 	f.rest = f.rest[n:]
 	return b
+}
+
+// number reads the number of a list's element.
+func (f *fields) number() int64 {
+	const size = 8
+	if len(f.rest) < size {
+		f.bad, f.rest = true, nil
+		return 0
+	}
+	n := object.ListNumber(f.rest[:size])
+	f.rest = f.rest[size:]
+	return n
 }
 
 func (f *fields) deadline() (deadline int64, created uint32) {

@@ -222,7 +222,7 @@ func (r *replay) record(tag byte, f *fields) error {
 		return r.meeting.alone(func() error { r.s.swap(a, b); return nil })
 	case recLink:
 		return r.link(f)
-	case recPut, recLarge, recElement, recRemove, recRange, recDelete, recDeadline:
+	case recPut, recLarge, recElement, recRemove, recRange, recDelete, recDeadline, recCut:
 		p, k, own := r.target(f)
 		if own {
 			r.cost += recordCost[tag]
@@ -353,6 +353,16 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 		was := len(str.Data)
 		str.WriteAt(off, data)
 		r.about.o.changeRange(off, len(data), was)
+	case recCut:
+		id, first, last := f.int(), f.number(), f.number()
+		if err := r.find(p, k, id, object.TypeList, f); err != nil || r.about.o == nil {
+			return err
+		}
+		l, ok := r.about.o.val.(*object.List)
+		if !ok {
+			return errBadRecord
+		}
+		l.RemoveNumbers(first, last, r.about.o.changeRun)
 	case recDelete:
 		if p != nil && !f.bad {
 			r.delete(p, k)

@@ -448,6 +448,16 @@ func (t *Txn) removed(p *part, o *Object, elem []byte) {
 	t.elementRecord(recRemove, recLess, p, o, elem)
 }
 
+// cut records that all elements of a list with the numbers from first to last are gone.
+func (t *Txn) cut(p *part, o *Object, first, last int64) {
+	t.keyRecord(recCut, p, o.name())
+	t.buf = binary.AppendUvarint(t.buf, o.id)
+	for _, number := range [2]int64{first, last} {
+		key := object.ListKey(number)
+		t.buf = append(t.buf, key[:]...)
+	}
+}
+
 // elementRecord begins a record about an element: a short one if the record before it
 // in the batch is about the same value.
 func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {

@@ -172,6 +172,13 @@ func (o *Object) change(elem []byte) {
 	o.more().changed.add(o.val.Type(), elem)
 }
 
+// changeRun notes n elements of a list, from the number first on.
+func (o *Object) changeRun(first int64, n int) {
+	if o.is(stateStored) {
+		o.more().changed.addRun(first, n)
+	}
+}
+
 // changeRange notes which chunks of a string a write touched; was is the length before.
 func (o *Object) changeRange(off, n, was int) {
 	from := min(off, was)

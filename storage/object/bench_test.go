@@ -137,15 +137,15 @@ func BenchmarkLook(b *testing.B) {
 	run("list/index", func(i int) { l.At(i * 7919 % million) })
 	run("list/push-pop", func(i int) {
 		l.PushBack(key(i))
-		l.RemoveRange(0, 1, func(int64) {})
+		l.RemoveRange(0, 1, func(int64, int) {})
 	})
 	run("list/push-front-pop-back", func(i int) {
 		l.PushFront(key(i))
-		l.RemoveRange(l.Len()-1, l.Len(), func(int64) {})
+		l.RemoveRange(l.Len()-1, l.Len(), func(int64, int) {})
 	})
 	run("list/lpush-ltrim", func(i int) {
 		l.PushFront(key(i))
-		l.RemoveRange(million, l.Len(), func(int64) {})
+		l.RemoveRange(million, l.Len(), func(int64, int) {})
 	})
 }
 

@@ -473,20 +473,16 @@ func (l *List) part(ci, i int) {
 }
 
 // RemoveRange takes the elements of the indexes from from up to, and not with, to away,
-// and shows the number of each to fn first.
-func (l *List) RemoveRange(from, to int, fn func(number int64)) {
+// and tells fn of their numbers first, in order: of runs of n, each NumberStep behind the one
+// before.
+func (l *List) RemoveRange(from, to int, fn func(first int64, n int)) {
 	from, to = max(from, 0), min(to, l.Len())
 	if from >= to {
 		return
 	}
-	left := to - from
-	l.Each(from, false, func(_ int, number int64, _ []byte) bool {
-		fn(number)
-		left--
-		return left > 0
-	})
 	first, i := l.find(from)
 	last, j := l.find(to - 1)
+	l.runs(first, i, last, j, fn)
 	if first == last {
 		l.cut(first, i, j+1)
 		return
@@ -501,6 +497,52 @@ func (l *List) RemoveRange(from, to int, fn func(number int64)) {
 		i = 0
 	}
 	l.settle()
+}
+
+// runs tells fn of the numbers from element i of the chunk first to element j of the chunk last.
+func (l *List) runs(first, i, last, j int, fn func(first int64, n int)) {
+	var begin int64
+	many := 0
+	add := func(number int64, n int) {
+		if many > 0 && uint64(number)-uint64(begin) != uint64(many)*NumberStep {
+			fn(begin, many)
+			many = 0
+		}
+		if many == 0 {
+			begin = number
+		}
+		many += n
+	}
+	for ci := first; ci <= last; ci, i = ci+1, 0 {
+		c := l.chunk(ci)
+		end := int(c.n)
+		if ci == last {
+			end = j + 1
+		}
+		if !c.loose {
+			add(c.first+int64(i)*NumberStep, end-i)
+			continue
+		}
+		for off := c.offset(i); i < end; i++ {
+			add(c.number(i, off), 1)
+			_, _, off = c.read(off)
+		}
+	}
+	fn(begin, many)
+}
+
+// RemoveNumbers is RemoveRange for the elements whose numbers are from first to last.
+func (l *List) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
+	at := func(number int64) (index int, ok bool) {
+		ci, i, ok := l.findNumber(number)
+		return int(l.chunk(ci).pos-l.chunk(0).pos) + i, ok
+	}
+	from, _ := at(first)
+	to, also := at(last)
+	if also {
+		to++
+	}
+	l.RemoveRange(from, to, fn)
 }
 
 // RemoveEqual takes the first count elements that equal val away, with a negative count

@@ -36,6 +36,13 @@ func (m *listMachine) gone(number int64) {
 	m.log.Remove(key[:])
 }
 
+// goneRun logs the removal of a run, each element by itself.
+func (m *listMachine) goneRun(first int64, n int) {
+	for i := range n {
+		m.gone(first + int64(i)*NumberStep)
+	}
+}
+
 // moved logs a renumbering: what left a number goes first, since another may have it.
 func (m *listMachine) moved(rt *rapid.T, moves []Move) {
 	for _, move := range moves {
@@ -82,7 +89,7 @@ func (m *listMachine) pop(rt *rapid.T) {
 		if front {
 			at = 0
 		}
-		m.l.RemoveRange(at, at+1, m.gone)
+		m.l.RemoveRange(at, at+1, m.goneRun)
 		m.model = slices.Delete(m.model, at, at+1)
 	}
 }
@@ -98,7 +105,27 @@ func (m *listMachine) set(rt *rapid.T) {
 func (m *listMachine) removeRange(rt *rapid.T) {
 	from := rapid.IntRange(-2, len(m.model)+2).Draw(rt, "from")
 	to := from + rapid.OneOf(rapid.IntRange(-1, 5), rapid.IntRange(0, 500)).Draw(rt, "n")
-	m.l.RemoveRange(from, to, m.gone)
+	var numbers []int64
+	if rapid.Bool().Draw(rt, "by numbers") && max(from, 0) < min(to, m.l.Len()) {
+		first, _ := m.l.At(max(from, 0))
+		last, _ := m.l.At(min(to, m.l.Len()) - 1)
+		m.log.RemoveNumbers(first, last, func(first int64, n int) { // as replay of a cut
+			for i := range n {
+				numbers = append(numbers, first+int64(i)*NumberStep)
+			}
+		})
+		m.l.RemoveRange(from, to, func(first int64, n int) {
+			if n > len(numbers) || numbers[0] != first || numbers[n-1] != first+int64(n-1)*NumberStep {
+				rt.Fatalf("removed are %d from %d, by their numbers %v", n, first, numbers)
+			}
+			numbers = numbers[n:]
+		})
+	} else {
+		m.l.RemoveRange(from, to, m.goneRun)
+	}
+	if len(numbers) > 0 {
+		rt.Fatalf("by their numbers also %v were removed", numbers)
+	}
 	from = max(from, 0)
 	if to = min(to, len(m.model)); from < to {
 		m.model = slices.Delete(m.model, from, to)
@@ -309,7 +336,7 @@ func TestListQueue(t *testing.T) {
 	for i := range 200000 {
 		l.PushBack([]byte("a job for somebody"))
 		if i >= 1000 {
-			l.RemoveRange(0, 1, func(int64) {})
+			l.RemoveRange(0, 1, func(int64, int) {})
 		}
 	}
 	checkList(t, &l)
@@ -338,11 +365,11 @@ func TestListForms(t *testing.T) {
 	if l.Encoding() != "quicklist" {
 		t.Fatal("600 elements: " + l.Encoding())
 	}
-	l.RemoveRange(100, 400, func(int64) {})
+	l.RemoveRange(100, 400, func(int64, int) {})
 	if l.Encoding() != "quicklist" {
 		t.Fatal("300 are left: " + l.Encoding())
 	}
-	l.RemoveRange(0, 60, func(int64) {})
+	l.RemoveRange(0, 60, func(int64, int) {})
 	if l.Encoding() != "listpack" || l.Len() != 240 {
 		t.Fatal("240 are left: "+l.Encoding(), l.Len())
 	}

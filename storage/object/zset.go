@@ -72,6 +72,22 @@ func (z *ZSet) RemoveRange(from, to int, fn func(member []byte)) {
 	}
 }
 
+// Except gives a sorted set, of the same form, that has all members but those of the ranks from
+// from up to, and not with, to.
+func (z *ZSet) Except(from, to int) *ZSet {
+	rest := &ZSet{}
+	if z.big != nil {
+		rest.grow(zsetRule())
+	}
+	keep := func(member []byte, score float64, deadline int64) bool {
+		rest.Set(member, score, deadline)
+		return true
+	}
+	z.Range(0, from, false, keep)
+	z.Range(to, z.Len(), false, keep)
+	return rest
+}
+
 // Rank is the number of members before this one; ok is false where there is none.
 func (z *ZSet) Rank(member []byte) (rank int, ok bool) {
 	e, ok := z.get(member)

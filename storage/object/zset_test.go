@@ -41,6 +41,7 @@ func TestZSetModel(t *testing.T) {
 			from := rapid.IntRange(-1, z.Len()).Draw(rt, "from")
 			to := from + rapid.IntRange(-1, 30).Draw(rt, "n")
 			want := rangeOf(z, from, to, false)
+			rest := z.Except(max(from, 0), max(from, 0, min(to, z.Len())))
 			z.RemoveRange(from, to, func(member []byte) {
 				if len(want) == 0 || string(member) != want[0].member {
 					rt.Fatalf("RemoveRange(%d, %d) shows %q before %v", from, to, member, want)
@@ -51,6 +52,10 @@ func TestZSetModel(t *testing.T) {
 			if len(want) > 0 {
 				rt.Fatalf("RemoveRange(%d, %d) leaves %v", from, to, want)
 			}
+			if !slices.Equal(rangeOf(rest, 0, rest.Len(), false), rangeOf(z, 0, z.Len(), false)) || rest.Earliest() != z.Earliest() || rest.Encoding() != z.Encoding() {
+				rt.Fatalf("Except(%d, %d) has %v", from, to, rangeOf(rest, 0, rest.Len(), false))
+			}
+			checkRanks(rt, rest, m.model)
 		}}
 		m.run(rt)
 	})
