@@ -53,6 +53,19 @@ const (
 // Arg is argument i; the name is argument 0.
 func (c *Ctx) Arg(i int) []byte { return c.Args[i] }
 
+// EachKey gives the declared keys with their numbers, and has what look-ups of the next ones read
+// be read for many at once.
+func (c *Ctx) EachKey(yield func(int, storage.Key) bool) {
+	for i, k := range c.Keys {
+		if i%storage.PrefetchKeys == 0 && len(c.Keys) > 1 {
+			c.Txn.Prefetch(c.Keys[i:])
+		}
+		if !yield(i, k) {
+			return
+		}
+	}
+}
+
 // Cursor reads arguments from number i on.
 func (c *Ctx) Cursor(i int) Cursor { return Cursor{args: c.Args[i:]} }
 

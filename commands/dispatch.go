@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"keyp/server/resp"
@@ -48,10 +49,16 @@ const (
 	PauseAll
 )
 
+// maxKeptKeys bounds the room for keys that a Ctx keeps for its next command.
+const maxKeptKeys = 10_000
+
 // Dispatch runs the command in c.Args for c.Client with c.Txn, which must be idle, and
 // leaves c.Txn idle. Args is not empty.
 func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	c.Server, c.LSN, c.Keys = s, 0, c.Keys[:0]
+	if cap(c.Keys) > maxKeptKeys {
+		c.Keys = nil
+	}
 	spec, err := s.resolve(c)
 	c.Spec = spec
 	c.queue, c.emitted, c.met, c.counted = nil, c.emitted[:0], 0, false
@@ -290,6 +297,9 @@ func (s *Server) keys(spec *Spec, args [][]byte, current int, keys []storage.Key
 			db = other
 		}
 		first, last, step := ks.span(args)
+		if first <= last {
+			keys = slices.Grow(keys, (last-first)/step+1)
+		}
 		for at := first; at <= last; at += step {
 			keys = append(keys, s.Store.Key(db, args[at]))
 		}

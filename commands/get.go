@@ -107,7 +107,7 @@ func runGetEx(c *Ctx) error {
 // runMGet replies null for a missing key and for one that holds another type.
 func runMGet(c *Ctx) error {
 	c.Out.Array(len(c.Keys))
-	for _, k := range c.Keys {
+	for _, k := range c.EachKey {
 		if value, ok, err := c.readString(k); ok && err == nil {
 			c.Out.Bulk(value)
 		} else {

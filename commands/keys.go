@@ -64,7 +64,7 @@ var existenceCommands = []Spec{
 
 func runDel(c *Ctx) error {
 	var n int64
-	for _, k := range c.Keys {
+	for _, k := range c.EachKey {
 		if c.Txn.Delete(k, storage.Deleted) {
 			n++
 		}
@@ -76,7 +76,7 @@ func runDel(c *Ctx) error {
 // countKeys replies how many of the command's keys there are for look.
 func countKeys(c *Ctx, look func(storage.Key) (storage.Item, bool)) error {
 	var n int64
-	for _, k := range c.Keys {
+	for _, k := range c.EachKey {
 		if _, ok := look(k); ok {
 			n++
 		}

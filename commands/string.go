@@ -227,7 +227,7 @@ func runMSetNX(c *Ctx) error {
 	if len(c.Args)%2 == 0 {
 		return errArity(c.Spec.full)
 	}
-	for _, k := range c.Keys {
+	for _, k := range c.EachKey {
 		if _, exists := c.Txn.Peek(k); exists {
 			c.Out.Int(0)
 			return nil
@@ -241,7 +241,7 @@ func runMSetNX(c *Ctx) error {
 // storeAll stores the pairs of MSET and MSETNX; of a key that is named twice the last
 // value stays.
 func storeAll(c *Ctx) {
-	for i, k := range c.Keys {
+	for i, k := range c.EachKey {
 		c.Txn.SetString(k, c.Arg(2*i+2), ttl.None, eventSet)
 	}
 }

@@ -62,14 +62,14 @@ func runMSetEx(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range c.Keys {
+	for _, k := range c.EachKey {
 		_, exists := c.Txn.Peek(k)
 		if met, _ := o.condition.holds(nil, exists); !met { // compares nothing, so cannot fail
 			c.Out.Int(0)
 			return nil
 		}
 	}
-	for i, k := range c.Keys {
+	for i, k := range c.EachKey {
 		c.storeKeeping(k, c.Arg(2*i+3), deadline, o.expiry.other)
 	}
 	c.Out.Int(1)

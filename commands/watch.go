@@ -29,7 +29,7 @@ func runWatch(c *Ctx) error {
 	if c.Client.queue != nil {
 		return errWatchInMulti
 	}
-	for _, k := range c.Keys {
+	for _, k := range c.EachKey {
 		c.Server.Changes.watch(c.Client, c.Txn, k)
 	}
 	c.Out.OK()

@@ -38,6 +38,13 @@ func (s *Store) Prefetch(db int, names [][]byte) {
 	}
 }
 
+// Prefetch is the store's, for the first of keys whose shards the transaction holds.
+func (t *Txn) Prefetch(keys []Key) {
+	if !t.Aside() {
+		t.s.touch(keys[:min(len(keys), PrefetchKeys)], t.mask)
+	}
+}
+
 // touch reads along the look-ups of keys in locked shards. The sum is there so that the
 // compiler keeps the reads.
 //

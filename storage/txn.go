@@ -77,13 +77,30 @@ func (s *Store) NewTxn() *Txn { return &Txn{s: s} }
 // comes again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
 	s.lockKeys(t, keys)
+	// The slots of these keys become partial, or whole, only for who holds their shards.
+	if s.partials.Load() == 0 && !s.anyDue(t) {
+		return true
+	}
 	for i := range keys {
+		if i%PrefetchKeys == 0 && len(keys) > PrefetchKeys {
+			t.Prefetch(keys[i:])
+		}
 		if !s.resident(keys[i]) || s.overdue(keys[i], t.now) {
 			s.unlock(t)
 			return false
 		}
 	}
 	return true
+}
+
+// anyDue says whether something may be due of the shards that t holds.
+func (s *Store) anyDue(t *Txn) bool {
+	for m := t.mask; m != 0; m &= m - 1 {
+		if s.shards[bits.TrailingZeros64(m)].nextDue.Load() <= t.now {
+			return true
+		}
+	}
+	return false
 }
 
 // BeginBringing is Begin for keys that leave memory again and again before their command
