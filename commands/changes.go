@@ -26,6 +26,8 @@ type Changes struct {
 	told    bool             // the store tells what changes
 	queue   []storage.Change // not delivered yet
 	waiting atomic.Bool      // queue is not empty
+	// anyWatched: watched is not empty.
+	anyWatched atomic.Bool
 }
 
 // Want counts who wants to be told by Deliver: by 1 when one comes, by -1 when it goes. Only
@@ -48,6 +50,7 @@ func (c *Changes) WantUnowned(by int) {
 
 // listen has the store tell what changes while somebody wants to know.
 func (c *Changes) listen() {
+	c.anyWatched.Store(len(c.watched) > 0)
 	switch want := c.wanted > 0 || c.unowned > 0 || len(c.watched) > 0; {
 	case want == c.told:
 	case want:

@@ -77,3 +77,16 @@ func (c *Client) userName() string {
 	}
 	return c.user.name
 }
+
+// ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands
+// that wait for EXEC, watched keys, subscriptions, prefixes of CLIENT TRACKING.
+func (s *Server) ClientMemory(c *Client) int {
+	n := c.Queued() + s.Changes.watchMemory(c)
+	if c.subscriber != nil {
+		n += int(c.subscriber.bytes.Load())
+	}
+	if tr, on := s.Tracking.of(c.ID); on {
+		n += tr.bytes
+	}
+	return n
+}

@@ -123,7 +123,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	number("qbuf", int64(used))
 	number("qbuf-free", int64(free))
 	number("argv-mem", int64(args))
-	number("multi-mem", int64(other.Queued()))
+	number("multi-mem", int64(other.Queued()+c.Server.Changes.watchMemory(other)))
 	number("rbs", 0)
 	number("rbp", 0)
 	number("obl", int64(output))

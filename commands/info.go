@@ -305,7 +305,7 @@ func infoStats(c *Ctx, b *infoText) {
 	b.float("expired_stale_perc", 0, 2, "")
 	b.int("expired_time_cap_reached_count", 0)
 	b.int("evicted_keys", st.Evictions)
-	b.int("evicted_clients", 0)
+	b.int("evicted_clients", n.EvictedClients.Load())
 	_, _, scripts := c.Server.Scripts.sizes()
 	b.int("evicted_scripts", scripts)
 	b.int("keyspace_hits", n.Hits.Load())

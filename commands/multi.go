@@ -2,6 +2,7 @@ package commands
 
 import (
 	"strings"
+	"unsafe"
 
 	"keyp/storage"
 )
@@ -44,7 +45,7 @@ var multiCommands = []Spec{
 // runs EXEC has taken it from the client.
 type queue struct {
 	commands []queued
-	bytes    int   // of all arguments
+	bytes    int   // of all of it
 	flags    Flags // of all commands together
 	alone    bool  // a command needs more than its keys
 	failed   bool  // a command was refused: EXEC runs none
@@ -55,7 +56,7 @@ type queued struct {
 	args [][]byte
 }
 
-// Queued is how many bytes of arguments wait for EXEC.
+// Queued is how many bytes the commands take that wait for EXEC.
 func (c *Client) Queued() int {
 	if c.queue == nil {
 		return 0
@@ -73,7 +74,7 @@ func (s *Server) enqueue(c *Ctx) {
 
 // add queues a command, with arguments of its own.
 func (q *queue) add(spec *Spec, args [][]byte) {
-	q.bytes += argBytes(args)
+	q.bytes += ArgsMemory(args) + int(unsafe.Sizeof(queued{}))
 	q.commands = append(q.commands, queued{spec, CopyArgs(args)})
 	q.flags |= spec.Flags
 	q.alone = q.alone || spec.exclusive(args)
@@ -85,6 +86,9 @@ func argBytes(args [][]byte) (n int) {
 	}
 	return n
 }
+
+// ArgsMemory is what a copy of arguments takes, in bytes.
+func ArgsMemory(args [][]byte) int { return argBytes(args) + len(args)*int(unsafe.Sizeof(args[0])) }
 
 // CopyArgs copies arguments into memory of their own.
 func CopyArgs(args [][]byte) [][]byte {

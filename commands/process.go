@@ -1,6 +1,9 @@
 package commands
 
 import (
+	"math"
+	"os"
+	"runtime/debug"
 	"runtime/metrics"
 	"time"
 
@@ -62,4 +65,22 @@ func osName() string {
 		return "unknown"
 	}
 	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+}
+
+// UsableMemory is what the process may use, in bytes: the machine's memory, or less where a
+// control group or GOMEMLIMIT says so; 0 when that cannot be told.
+func UsableMemory() int64 {
+	least := int64(math.MaxInt64)
+	for _, n := range []int64{systemMemory(), groupMemory()} {
+		if n > 0 {
+			least = min(least, n)
+		}
+	}
+	if os.Getenv("GOMEMLIMIT") != "" {
+		least = min(least, debug.SetMemoryLimit(-1))
+	}
+	if least == math.MaxInt64 {
+		return 0
+	}
+	return least
 }

@@ -3,7 +3,10 @@ package commands
 import (
 	"bytes"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,4 +32,38 @@ func systemMemory() int64 {
 		return 0
 	}
 	return int64(info.Totalram) * int64(info.Unit)
+}
+
+// groupMemory is the least that the process's control groups allow it, in bytes; 0: no bound.
+func groupMemory() int64 {
+	const mounted = "/sys/fs/cgroup"
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return 0
+	}
+	least := int64(0)
+	look := func(dir, file string) {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if n, wrong := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil && wrong == nil && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	// Lines are "number:controllers:path", without controllers in version 2.
+	for line := range strings.Lines(string(groups)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 || parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), "memory") {
+			continue
+		}
+		root, file := mounted, "memory.max"
+		if parts[1] != "" {
+			root, file = mounted+"/memory", "memory.limit_in_bytes"
+		}
+		for path := filepath.Clean(parts[2]); ; path = filepath.Dir(path) {
+			look(filepath.Join(root, path), file)
+			if path == "/" || path == "." {
+				break
+			}
+		}
+	}
+	return least
 }

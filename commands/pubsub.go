@@ -45,6 +45,8 @@ type Subscriber struct {
 	// belong to Subscriptions.mu; number may be read without.
 	places [topics]map[string]int
 	number atomic.Int64
+	// bytes is about what the subscriptions take, also to be read without.
+	bytes atomic.Int64
 }
 
 // Subscribed says whether the client has subscriptions: that restricts it in RESP2.
@@ -71,10 +73,18 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 	}
 	s.places[topic][string(a.name)] = len(a.members)
 	a.members = append(a.members, s)
+	s.bytes.Add(subscriptionMemory(string(a.name)))
 	if s.number.Add(1) == 1 {
 		p.clients++
 	}
 	return s.count(topic)
+}
+
+// subscriptionMemory is about what a subscription takes: its name, for the client and for all
+// who listen to it, and its places.
+func subscriptionMemory(name string) int64 {
+	const overhead = 200
+	return int64(2*len(name) + overhead)
 }
 
 // open makes the audience of a name that nobody listened to.
@@ -122,6 +132,7 @@ func (p *Subscriptions) leave(s *Subscriber, topic Topic, name string, at int) {
 	a.members = a.members[:last]
 	moved.places[topic][name] = at
 	delete(s.places[topic], name)
+	s.bytes.Add(-subscriptionMemory(name))
 	if s.number.Add(-1) == 0 {
 		p.clients--
 	}

@@ -61,6 +61,7 @@ type tracker struct {
 	mode     trackMode
 	redirect uint64   // the client that messages go to; 0: itself
 	prefixes []string // of BCAST, sorted
+	bytes    int      // that these take
 }
 
 // prefix is what clients with BCAST ask for.

@@ -120,6 +120,9 @@ func errPrefixes(p, which, other string) Error {
 		clip([]byte(p), len(p)), which, clip([]byte(other), len(other))))
 }
 
+// prefixOverhead is about what a prefix takes beside its text, in bytes.
+const prefixOverhead = 300
+
 // begin has a client track, or track in another way: prefixes are added to those it has. mu
 // is held.
 func (t *Tracking) begin(id uint64, asked tracker) {
@@ -141,6 +144,7 @@ func (t *Tracking) begin(id uint64, asked tracker) {
 	for _, text := range asked.prefixes {
 		if at, found := slices.BinarySearch(tr.prefixes, text); !found {
 			tr.prefixes = slices.Insert(tr.prefixes, at, text)
+			tr.bytes += 2*len(text) + prefixOverhead
 		}
 		t.prefix(text).clients[id] = true
 	}

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"slices"
+	"unsafe"
 
 	"keyp/storage"
 )
@@ -38,7 +39,8 @@ func runWatch(c *Ctx) error {
 
 // watching is what a client watches. Changes.mu guards it.
 type watching struct {
-	keys []*watch
+	keys  []*watch
+	bytes int // that they take
 	// dirty says that one of the keys changed; no more of them is known then.
 	dirty bool
 }
@@ -53,6 +55,9 @@ type watch struct {
 	// the key expired: that it went is then no change.
 	begun bool
 }
+
+// watchOverhead is about what a watch takes in the tables of those that watch, in bytes.
+const watchOverhead = 100
 
 // watchedKeys are the watches by database and key.
 type watchedKeys map[int]map[string][]*watch
@@ -71,6 +76,7 @@ func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 	}
 	w := &watch{by: by, key: string(k.Name), db: k.DB}
 	by.keys = append(by.keys, w)
+	by.bytes += int(unsafe.Sizeof(*w)) + len(w.key) + watchOverhead
 	if c.watched == nil {
 		c.watched = watchedKeys{}
 	}
@@ -135,6 +141,19 @@ func (c *Changes) watches(client *Client) (keys int, dirty bool) {
 	return len(client.watching.keys), client.watching.dirty
 }
 
+// watchMemory is what a client's watches take, in bytes.
+func (c *Changes) watchMemory(client *Client) int {
+	if !c.anyWatched.Load() {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if client.watching == nil {
+		return 0
+	}
+	return client.watching.bytes
+}
+
 // swapping marks those whose key appears in the database that takes the place of its own.
 // Keys that go with theirs are changed like those of FLUSHDB. txn holds everything. An error
 // is of the data file.
@@ -174,7 +193,7 @@ func (ws watchedKeys) drop(by *watching) {
 			delete(ws, w.db)
 		}
 	}
-	by.keys = nil
+	by.keys, by.bytes = nil, 0
 }
 
 // touch says that the key of some watches changed: for those who watch it nothing else

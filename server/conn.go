@@ -1,6 +1,10 @@
 package server
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"keyp/commands"
+)
 
 // What commands may ask of a connection (commands.Conn). Only the loop calls these.
 
@@ -18,15 +22,28 @@ func (s *session) OutputBuffer() int { return s.out.pending() }
 
 // Memory is what the connection takes, its share of pools left out.
 func (s *session) Memory() int {
-	return int(unsafe.Sizeof(*s)) + len(s.client.Addr) + len(s.client.Name) + len(s.client.LibName) +
-		len(s.client.LibVer) + s.room + s.out.memory()
+	n := int(unsafe.Sizeof(*s)) + len(s.client.Addr) + len(s.client.Name) + len(s.client.LibName) +
+		len(s.client.LibVer) + s.out.memory() + s.loop.srv.ClientMemory(&s.client)
+	if s.reader != nil {
+		n += s.reader.Memory()
+	}
+	if s.tls != nil {
+		n += cap(s.tls.wire.out)
+	}
+	if s.blocked != nil && s.reader == nil {
+		n += commands.ArgsMemory(s.args)
+	}
+	if k := s.loop.kept[s]; k != nil {
+		n += k.bytes
+	}
+	return n
 }
 
 // Push sends a message that answers no command.
 func (s *session) Push(lsn uint64, bytes []byte) {
 	l := s.loop
 	switch {
-	case s.closed || s.lingering || s.cut || s.client.Closing:
+	case !s.takes() || s.lingering || s.client.Closing:
 	case s.parked == parkSlow:
 		l.keep(s, message{lsn, bytes})
 	case s == l.current:

@@ -43,6 +43,7 @@ func (l *loop) sweep() {
 		if s.reader != nil && s.parked == parkNone && !s.queued && s.seenIn == s.client.NetIn {
 			s.reader.Release()
 			s.room = s.reader.Buffered()
+			l.memory.count(s)
 		}
 		s.seenIn = s.client.NetIn
 		l.checkSoftLimit(s)
@@ -67,6 +68,7 @@ func (l *loop) checkSoftLimit(s *session) {
 func (l *loop) watchSettings() {
 	for _, name := range []string{
 		"proto-max-bulk-len", "client-query-buffer-limit", "client-output-buffer-limit", "timeout",
+		"maxmemory", "maxmemory-clients",
 	} {
 		l.o.Config.OnChange(name, func() error {
 			l.stale.Store(true)
@@ -86,6 +88,9 @@ func (l *loop) readSettings() {
 	st.guest.Unauthenticated = true
 	st.queryBuffer = int(min(cfg.Int("client-query-buffer-limit"), math.MaxInt))
 	st.normal, st.pubsub = readOutputLimit(cfg, config.ClassNormal), readOutputLimit(cfg, config.ClassPubSub)
+	if l.memory.limit = int(min(cfg.MaxMemoryClients(), math.MaxInt)); l.memory.limit == 0 {
+		l.memory.limit = defaultClientMemory()
+	}
 	idle := time.Duration(cfg.Int("timeout")) * time.Second
 	if idle == st.idle {
 		return

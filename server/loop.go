@@ -45,6 +45,7 @@ type loop struct {
 	ended        chan error    // run's answer
 	touched      []*session    // have something to send or to settle in this pass
 	waiting      []*session    // have output that is not durable
+	evicted      []*session    // to close then, since clients take too much memory
 	graves       []int         // descriptors to close at the end of the pass
 
 	ctx        commands.Ctx
@@ -58,6 +59,7 @@ type loop struct {
 	pushMost   int  // see defaultPushMost
 	inStore    bool // a command runs: a panic that gets out of it is the store's
 	buffers    bufferPool
+	memory     memory
 	readers    readerPool
 	exec       executor
 	tls        tlsFront
@@ -170,6 +172,7 @@ func (l *loop) passes() error {
 		l.srv.Tracking.Broadcast()
 		l.commit()
 		l.write()
+		l.closeEvicted()
 		l.bury()
 		if l.stopping && l.fatal == nil && (l.giveUp || l.quiet()) {
 			return l.finish()

@@ -140,6 +140,9 @@ func (l *loop) push(s *session, m message) {
 	}
 	s.cut = l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed() > l.pushMost
 	l.touch(s)
+	if l.current == nil && s.out.pending() >= earlyOutput {
+		l.weigh(s)
+	}
 }
 
 // defaultPushMost bounds the messages in bytes that wait for a client to which no hard limit
@@ -150,13 +153,16 @@ const defaultPushMost = 64 << 20
 // pushBehind sends what was pushed to s while its command ran, behind the reply.
 func (l *loop) pushBehind(s *session) {
 	for _, m := range l.behind {
-		if !s.closed && !s.cut {
+		if s.takes() {
 			l.push(s, m)
 		}
 	}
 	clear(l.behind)
 	l.behind = l.behind[:0]
 }
+
+// takes says whether there is a use in sending more.
+func (s *session) takes() bool { return !s.closed && !s.cut && !s.evicted }
 
 // kept are messages for a session that come behind the reply to what the executor runs for
 // it. So a client that caches what it reads never hears of a change before it has read.
@@ -190,7 +196,7 @@ func (l *loop) pushKept(s *session) {
 	}
 	delete(l.kept, s)
 	for _, m := range k.messages {
-		if !s.closed && !s.cut {
+		if s.takes() {
 			l.push(s, m)
 		}
 	}

@@ -67,6 +67,8 @@ type session struct {
 	softSince time.Duration
 	// seenIn is client.NetIn when sweep last came by.
 	seenIn uint64
+	// counted is what it takes in bytes as loop.memory has it, in whose class it has a place.
+	counted, class, place int
 
 	parked    park
 	queued    bool // in loop.queue
@@ -80,13 +82,14 @@ type session struct {
 	stalled   bool // over outputPause; goes on when output has left
 	lingering bool // only waits for the client to see the end
 	cut       bool // over its output limit: closed at the end of the pass
+	evicted   bool // so that others have memory: likewise
 	closed    bool
 	unix      bool
 }
 
 // mayRun says whether commands may be run.
 func (s *session) mayRun() bool {
-	return !s.closed && !s.cut && !s.client.Closing && !s.lingering && s.parked == parkNone && !s.stalled && !s.loop.stopping
+	return !s.closed && !s.cut && !s.evicted && !s.client.Closing && !s.lingering && s.parked == parkNone && !s.stalled && !s.loop.stopping
 }
 
 // canGoOn says whether a turn would find something to do.
@@ -126,6 +129,9 @@ func (l *loop) serve(s *session) {
 	if s.reader != nil && s.parked == parkNone && !s.closed && s.reader.Buffered() == 0 {
 		l.readers.put(s.reader, s.room)
 		s.reader, s.room = nil, 0
+	}
+	if s.heavy() {
+		l.weigh(s)
 	}
 	if left <= 0 && s.canGoOn() || s.mayRun() && s.readable && !s.eof {
 		l.enqueue(s)
@@ -173,6 +179,7 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 		if s.out.pending() >= earlyOutput {
 			l.sendEarly(s)
 			s.stalled = s.out.pending() > outputPause
+			l.weigh(s)
 		}
 	}
 	return false
@@ -424,6 +431,7 @@ func (l *loop) unpark(s *session) {
 	s.parked, s.args, s.tries = parkNone, nil, 0
 	if s.out.pending() > outputPause {
 		s.stalled = true
+		l.weigh(s)
 	}
 	l.touch(s)
 	l.enqueue(s)
@@ -443,6 +451,7 @@ func (l *loop) close(s *session) {
 	l.srv.Gone(&s.client)
 	l.timers.stop(s.idle)
 	delete(l.kept, s)
+	l.memory.forget(s)
 	s.out.drop(&l.buffers)
 	s.reader = nil
 	l.sessions[s.fd] = nil

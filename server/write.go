@@ -64,7 +64,7 @@ func (l *loop) write() {
 		l.durable = durable
 		kept := l.waiting[:0]
 		for _, s := range l.waiting {
-			if s.closed || s.out.waits[0].lsn <= durable {
+			if s.closed || s.evicted || s.out.waits[0].lsn <= durable {
 				s.inWaiting = false
 				l.touch(s)
 				continue
@@ -79,6 +79,9 @@ func (l *loop) write() {
 		if !s.closed {
 			l.guard(s, l.flush)
 		}
+		if !s.closed && !s.evicted {
+			l.memory.count(s)
+		}
 	}
 	clear(l.touched)
 	l.touched = l.touched[:0]
@@ -87,6 +90,9 @@ func (l *loop) write() {
 // flush sends what a session may send and the socket takes, and ends the session when
 // it is done.
 func (l *loop) flush(s *session) {
+	if s.evicted {
+		return
+	}
 	if s.cut {
 		l.cutOutput(s)
 		return
@@ -134,7 +140,7 @@ func (l *loop) send(s *session, ready []byte) bool {
 // sendEarly sends long replies amid a session's turn: while they are in the processor's
 // cache, and in one buffer for all sessions instead of a long one for each.
 func (l *loop) sendEarly(s *session) {
-	if s.full || s.closed || s.cut {
+	if s.full || s.closed || s.cut || s.evicted {
 		return
 	}
 	if ready := s.out.ready(l.durable); len(ready) >= earlyOutput {

@@ -26,7 +26,6 @@ var compat = []option{
 	tuneBool("lazyfree-lazy-user-flush", "", "no"),
 	tuneInt("maxmemory-samples", "", "5"),
 	tuneInt("maxmemory-eviction-tenacity", "", "10"),
-	tuneText("maxmemory-clients", "0"),
 	tuneInt("io-threads", "", "1"),
 	tuneBool("io-threads-do-reads", "", "no"),
 	tuneBool("jemalloc-bg-thread", "", "yes"),

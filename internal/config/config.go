@@ -72,8 +72,8 @@ func (c *Config) get(name string) *value {
 	return s.value.Load()
 }
 
-// Int gives a number: a count, bytes, permissions, an enum's index, 1 for yes, or the
-// bits of notify-keyspace-events in the order of storage.EventClass.
+// Int gives a number: a count, bytes, permissions, an enum's index, 1 for yes, the bits of
+// notify-keyspace-events in the order of storage.EventClass. See MaxMemoryClients for its option.
 func (c *Config) Int(name string) int64 { return c.get(name).num }
 
 // Bool says whether a yes/no option is on.

@@ -144,6 +144,12 @@ func TestSet(t *testing.T) {
 		{[]Pair{{"latency-tracking-info-percentiles", "50 101"}}, "CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency-tracking-info-percentiles parameters should sit between [0.0,100.0]", Pair{"latency-tracking-info-percentiles", "50 99 99.900000000000006"}},
 		{[]Pair{{"appendonly", "no"}}, "CONFIG SET failed (possibly related to argument 'appendonly') - the log is Keyp's storage", Pair{"appendonly", "yes"}},
 		{[]Pair{{"requirepass", ""}}, "", Pair{"requirepass", ""}},
+		{[]Pair{{"maxmemory-clients", "1mb"}}, "", Pair{"maxmemory-clients", "1048576"}},
+		{[]Pair{{"maxmemory-clients", "5%"}}, "", Pair{"maxmemory-clients", "5%"}},
+		{[]Pair{{"maxmemory-clients", "0%"}}, "", Pair{"maxmemory-clients", "0"}},
+		{[]Pair{{"maxmemory-clients", "101%"}}, "CONFIG SET failed (possibly related to argument 'maxmemory-clients') - percentage argument must be less or equal to 100", Pair{"maxmemory-clients", "0"}},
+		{[]Pair{{"maxmemory-clients", "x%"}}, "CONFIG SET failed (possibly related to argument 'maxmemory-clients') - argument must be a memory or percent value", Pair{"maxmemory-clients", "0"}},
+		{[]Pair{{"maxmemory-clients", "-1"}}, "CONFIG SET failed (possibly related to argument 'maxmemory-clients') - argument must be a memory or percent value", Pair{"maxmemory-clients", "0"}},
 	}
 	for _, tt := range tests {
 		c := New()
@@ -153,6 +159,31 @@ func TestSet(t *testing.T) {
 		}
 		if got := c.String(tt.check.Name); got != tt.check.Value {
 			t.Errorf("after Set(%v) %s is %q, want %q", tt.pairs, tt.check.Name, got, tt.check.Value)
+		}
+	}
+}
+
+func TestMaxMemoryClients(t *testing.T) {
+	for _, tt := range []struct {
+		maxmemory, clients string
+		want               int64
+	}{
+		{"0", "0", 0},
+		{"1gb", "0", 0},
+		{"0", "5%", 0},
+		{"0", "1gb", 1 << 30},
+		{"1gb", "100%", 1 << 30},
+		{"1000000000", "7%", 70_000_000},
+		{"9223372036854775807", "50%", 1<<62 - 1},
+		{"1gb", "1", 128 << 10},
+		{"1mb", "1%", 128 << 10},
+	} {
+		c := New()
+		if err := c.Set(Pair{"maxmemory", tt.maxmemory}, Pair{"maxmemory-clients", tt.clients}); err != nil {
+			t.Error(err)
+		}
+		if got := c.MaxMemoryClients(); got != tt.want {
+			t.Errorf("%s of %s: %d, want %d", tt.clients, tt.maxmemory, got, tt.want)
 		}
 	}
 }

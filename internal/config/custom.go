@@ -159,3 +159,48 @@ func readPercentiles(_ value, words []string) (value, error) {
 	}
 	return value{text: strings.Join(words, " "), words: words}, nil
 }
+
+// readShare reads a size in bytes, or a percentage, whose number is below zero.
+func readShare(_ value, words []string) (value, error) {
+	if len(words) != 1 {
+		return value{}, errWords
+	}
+	if digits, found := strings.CutSuffix(words[0], "%"); found {
+		n, err := strconv.ParseUint(digits, 10, 63)
+		switch {
+		case err != nil:
+			return value{}, errShare
+		case n > 100:
+			return value{}, errors.New("percentage argument must be less or equal to 100")
+		}
+		text := strconv.FormatUint(n, 10)
+		if n > 0 {
+			text += "%"
+		}
+		return value{text: text, num: -int64(n)}, nil
+	}
+	n, ok := parseBytes(words[0])
+	if !ok {
+		return value{}, errShare
+	}
+	return value{text: strconv.FormatInt(n, 10), num: n}, nil
+}
+
+var errShare = errors.New("argument must be a memory or percent value")
+
+// leastShare is the least bound of maxmemory-clients, in bytes: below it nobody could speak to
+// the server.
+const leastShare = 128 << 10
+
+// MaxMemoryClients gives maxmemory-clients in bytes, also where it is a percentage; 0: no bound
+// is set.
+func (c *Config) MaxMemoryClients() int64 {
+	n, of := c.Int("maxmemory-clients"), c.Int("maxmemory")
+	if n < 0 {
+		n = of/100*-n + of%100*-n/100
+	}
+	if n == 0 {
+		return 0
+	}
+	return max(n, leastShare)
+}

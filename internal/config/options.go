@@ -117,6 +117,8 @@ var options = []option{
 
 	{name: "maxclients", group: groupClients, kind: kindInt, def: "10000", min: 1, max: maxUint32,
 		help: "connections at a time"},
+	{name: "maxmemory-clients", group: groupClients, kind: kindCustom, def: "0", parse: readShare,
+		help: "bytes, or percent of maxmemory (5%), that all clients together may take for what they send and are sent; who takes most is disconnected first. 0, or a share of no maxmemory: half of the machine's memory"},
 	{name: "timeout", group: groupClients, kind: kindInt, def: "0", max: maxInt32,
 		help: "seconds until an idle client is disconnected; 0: never"},
 	{name: "proto-max-bulk-len", group: groupClients, kind: kindBytes, def: "512mb", min: mb,

@@ -1,5 +1,7 @@
 package resp
 
+import "unsafe"
+
 const (
 	// keptBuffer is what a busy connection keeps without a question, in bytes.
 	keptBuffer = 64 << 10
@@ -64,6 +66,11 @@ func (r *Reader) Advance(n int) {
 // Buffered is the number of bytes received and not yet returned as commands, in
 // whole or in part.
 func (r *Reader) Buffered() int { return r.end - r.start }
+
+// Memory is what the Reader takes, in bytes.
+func (r *Reader) Memory() int {
+	return len(r.buf) + cap(r.spans)*int(unsafe.Sizeof(span{})) + cap(r.args)*int(unsafe.Sizeof([]byte{}))
+}
 
 // Need is the number of bytes that are missing to the end of the argument that is
 // arriving, so that the owner can size its reads; 0 when that is not known.

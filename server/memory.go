@@ -1,0 +1,145 @@
+package server
+
+import (
+	"math"
+	"math/bits"
+
+	"keyp/commands"
+)
+
+// memory bounds what all clients take together: what they have sent, what they are to be sent,
+// what is kept for them. Over the limit those that take most are closed, until it is kept.
+//
+// Each session is in the class of those that take about as much, so one of the largest is found
+// at once. A session is counted anew when its turn ends in which it came to hold much, when
+// something large is written for it, and at the end of each pass that had to do with it. So at
+// most one reply, and a little for each session, is ever above the limit.
+//
+// Redis's maxmemory-clients is 0, without any limit, unless somebody sets it. Then many clients
+// that ask for much and read nothing take all memory. So here 0 stands for half of the memory
+// that the process may use.
+type memory struct {
+	limit   int
+	total   int                           // of all sessions, those included that may not be evicted
+	classes [bits.UintSize + 1][]*session // those that may be, by the bits of their size
+}
+
+// evictTurn bounds the sessions that are closed at once: what they take is given up at once,
+// their sockets take a system call each.
+const evictTurn = 1000
+
+// defaultClientMemory is the limit where none is set, in bytes.
+func defaultClientMemory() int {
+	if usable := commands.UsableMemory(); usable > 0 {
+		return int(usable / 2)
+	}
+	return math.MaxInt
+}
+
+// over says whether the clients take more than they may.
+func (m *memory) over() bool { return m.total > m.limit }
+
+// count takes in what a session takes now.
+func (m *memory) count(s *session) {
+	size := s.Memory()
+	m.total += size - s.counted
+	s.counted = size
+	class := 0
+	if !s.client.NoEvict {
+		class = bits.Len(uint(size))
+	}
+	if class != s.class {
+		m.move(s, class)
+	}
+}
+
+// move puts a session into another class; in class 0 it is in none.
+func (m *memory) move(s *session, class int) {
+	if s.class > 0 {
+		list := m.classes[s.class]
+		last := len(list) - 1
+		list[s.place] = list[last]
+		list[s.place].place = s.place
+		list[last] = nil
+		m.classes[s.class] = list[:last]
+	}
+	s.class = class
+	if class > 0 {
+		s.place = len(m.classes[class])
+		m.classes[class] = append(m.classes[class], s)
+	}
+}
+
+// forget takes a session out that ends.
+func (m *memory) forget(s *session) {
+	m.total -= s.counted
+	s.counted = 0
+	m.move(s, 0)
+}
+
+// largest gives a session that takes about as much as any; nil if none may be evicted.
+func (m *memory) largest() *session {
+	for class := len(m.classes) - 1; class > 0; class-- {
+		if list := m.classes[class]; len(list) > 0 {
+			return list[len(list)-1]
+		}
+	}
+	return nil
+}
+
+// heavy says that a session has so much that it is counted before the pass ends.
+func (s *session) heavy() bool { return s.room > turnBytes || s.out.pending() >= earlyOutput }
+
+// weigh counts a session that may have come to hold much, and keeps the limit. No command runs.
+func (l *loop) weigh(s *session) {
+	if s.closed || s.evicted {
+		return
+	}
+	l.memory.count(s)
+	if l.memory.over() {
+		l.makeRoom()
+	}
+}
+
+// makeRoom evicts clients until what they take is within the limit, or many.
+func (l *loop) makeRoom() {
+	m := &l.memory
+	for n := 0; m.over(); n++ {
+		if n == evictTurn {
+			l.busy = true
+			return
+		}
+		s := m.largest()
+		if s == nil {
+			l.complain("clients take more than maxmemory-clients, and none of them may be evicted", "bytes", m.total, "limit", m.limit)
+			return
+		}
+		l.evict(s)
+	}
+}
+
+// evict gives up what a session holds, as far as nobody uses it. The session ends with the pass:
+// whoever sends to it goes through a list that closing changes.
+func (l *loop) evict(s *session) {
+	l.srv.Stats.EvictedClients.Add(1)
+	l.complain("closing a client, since all clients together take more than maxmemory-clients",
+		"client", s.client.ID, "address", s.client.Addr, "bytes", s.counted, "all", l.memory.total, "limit", l.memory.limit)
+	l.memory.forget(s)
+	s.evicted = true
+	s.out.drop(&l.buffers)
+	delete(l.kept, s)
+	l.evicted = append(l.evicted, s)
+}
+
+// closeEvicted ends the sessions that were evicted in this pass, after a last look at those that
+// it had to do with.
+func (l *loop) closeEvicted() {
+	if l.memory.over() {
+		l.makeRoom()
+	}
+	for _, s := range l.evicted {
+		l.close(s)
+	}
+	clear(l.evicted)
+	l.evicted = l.evicted[:0]
+}
