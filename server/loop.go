@@ -44,6 +44,7 @@ type loop struct {
 	turnEnd      time.Duration // reading of Mono: see turnTime
 	ended        chan error    // run's answer
 	touched      []*session    // have something to send or to settle in this pass
+	unsent       []*session    // could send more than they were to in this pass
 	waiting      []*session    // have output that is not durable
 	evicted      []*session    // to close then, since clients take too much memory
 	graves       []int         // descriptors to close at the end of the pass

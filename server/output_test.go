@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,4 +167,24 @@ func TestTimerSetAgainWhileItRuns(t *testing.T) {
 	if runs != 2 {
 		t.Fatalf("%d runs in two calls", runs)
 	}
+}
+
+// TestLongRepliesLeaveInPieces: of a long reply no more than a piece leaves before others have
+// their turns, however fast its client reads.
+func TestLongRepliesLeaveInPieces(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	s := ts.sessionOf(c)
+	long := strings.Repeat("x", 5*sendTurn)
+	ts.onLoop(func(l *loop) {
+		s.out.add([]byte("+"+long+"\r\n"), &l.buffers)
+		l.flush(s)
+		if left := s.out.pending(); left < 4*sendTurn || left == len(long)+3 {
+			t.Errorf("%d bytes of %d are left", left, len(long))
+		}
+		if !s.full && len(l.unsent) != 1 {
+			t.Error("nobody is to send the rest")
+		}
+	})
+	c.expect("+" + long)
 }

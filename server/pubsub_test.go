@@ -157,7 +157,7 @@ func TestSlowSubscriberIsCutAtTheSoftLimit(t *testing.T) {
 	message := strings.Repeat("x", 1_000_000)
 	for over := false; !over; {
 		p.publish("a", message)
-		ts.onLoop(func(*loop) { over = s.out.pending() > 100_000 })
+		ts.onLoop(func(*loop) { over = s.full && s.out.pending() > 100_000 })
 	}
 	ts.onLoop(func(l *loop) {
 		l.checkSoftLimit(s)

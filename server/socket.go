@@ -42,11 +42,17 @@ func (s *session) receive(p []byte) (n int, more bool, err error) {
 	return n, n == len(p) || s.readToEnd, err
 }
 
-// transmit sends the begin of p, n bytes of it; full says that the rest waits for room.
+// sendTurn bounds what one call of transmit sends, in bytes. A client on the same machine may
+// read as fast as that goes, so that all of a long reply would leave while others wait.
+const sendTurn = 256 << 10
+
+// transmit sends the begin of p, n bytes of it, and no more than sendTurn; full says that the
+// rest waits for room.
 func (s *session) transmit(p []byte, pool *bufferPool) (n int, full bool, err error) {
 	if s.tls != nil {
 		return s.tls.write(p, pool)
 	}
+	p = p[:min(len(p), sendTurn)]
 	n, err = writeSocket(s.fd, p)
 	return n, n < len(p), err
 }

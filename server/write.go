@@ -85,6 +85,12 @@ func (l *loop) write() {
 	}
 	clear(l.touched)
 	l.touched = l.touched[:0]
+	for _, s := range l.unsent {
+		l.touch(s)
+		l.busy = true
+	}
+	clear(l.unsent)
+	l.unsent = l.unsent[:0]
 }
 
 // flush sends what a session may send and the socket takes, and ends the session when
@@ -100,6 +106,9 @@ func (l *loop) flush(s *session) {
 	if ready := s.out.ready(l.durable); (len(ready) > 0 || s.tls != nil && s.tls.unsent()) && !s.full {
 		if !l.send(s, ready) {
 			return
+		}
+		if !s.full && len(s.out.ready(l.durable)) > 0 {
+			l.unsent = append(l.unsent, s) // goes on in the next pass, when others had theirs
 		}
 	} else if s.out.pending() == 0 {
 		s.out.drop(&l.buffers) // replies that the client did not want
