@@ -1,6 +1,9 @@
 package server
 
-import "runtime"
+import (
+	"os"
+	"runtime"
+)
 
 // aside is where commands run that read much of large values (commands.Spec.Long). Such a
 // command holds no shard, so others are served meanwhile. It begins on the loop's goroutine, as
@@ -15,9 +18,27 @@ type aside struct {
 	waiting []*session // for the end of one; while there are some nothing more begins
 }
 
+// processors is how many the process has.
+var processors = runtime.GOMAXPROCS(0)
+
+// spareProcs is how many goroutines more than that are to run at a time: see SpareProcs.
+const spareProcs = 2
+
+// SpareProcs has Go run more goroutines at a time than there are processors, unless its user
+// said how many. Go lets one that computes have its turn for 10 ms, also while the loop is
+// ready, of which it knows no better: beside a command aside and the collector, on two
+// processors, the loop waited so each time that it had slept. The system divides the processors
+// among more threads sooner, and runs one that mostly waits before others. The call stops the
+// world for a moment.
+func SpareProcs() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(processors + spareProcs)
+	}
+}
+
 // crowded says that nothing more is to begin. One processor is left to the loop.
 func (a *aside) crowded() bool {
-	return a.running > 0 && (len(a.waiting) > 0 || a.running >= runtime.GOMAXPROCS(0)-1)
+	return a.running > 0 && (len(a.waiting) > 0 || a.running >= processors-1)
 }
 
 // waitAside parks a session until a command that runs aside has ended.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -47,7 +46,7 @@ var errGone = errors.New("the connection was closed during the handshake")
 
 // greeters is how many handshakes compute at a time: not on all processors, so that the
 // loop has one.
-func greeters() int { return max(1, runtime.GOMAXPROCS(0)-1) }
+func greeters() int { return max(1, processors-1) }
 
 // await has the loop bring input. The handshake calls it, through wire.Read.
 func (g *greeting) await() (err error) {

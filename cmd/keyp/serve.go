@@ -78,6 +78,7 @@ func serve(cfg *config.Config) (err error) {
 	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "), "dir", cfg.String("dir"),
 		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
 	go debug.FreeOSMemory() // what recovery needed is garbage now
+	server.SpareProcs()
 	if err := srv.Run(ctx); err != nil {
 		return errors.Join(fmt.Errorf("the server had to stop: %w", err), closeFailed(store))
 	}
