@@ -180,7 +180,11 @@ func (t *Txn) End() uint64 {
 	}
 	lsn := t.seen
 	if len(t.buf) > 0 {
-		lsn = t.s.log.Append(t.buf)
+		if len(t.buf) > maxKept { // reset lets go of it
+			lsn = t.s.log.AppendKeeping(t.buf)
+		} else {
+			lsn = t.s.log.Append(t.buf)
+		}
 		t.s.replayCost.Add(t.cost + int64(len(t.buf))*byteCost)
 		t.stamp(lsn)
 	}

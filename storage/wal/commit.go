@@ -67,8 +67,10 @@ func (l *Log) flush() error {
 	always := Policy(l.policy.Load()) == Always
 	began := l.o.Clock.Mono()
 	var waited time.Duration
+	var spare []byte
 	for i := range chunks {
 		c := &chunks[i]
+		late := c.rest != nil
 		if c.head > 0 {
 			before := l.o.Clock.Mono()
 			if err := l.enter(c.identity, always); err != nil {
@@ -76,10 +78,11 @@ func (l *Log) flush() error {
 			}
 			waited += l.o.Clock.Mono() - before
 		}
+		spare = c.complete(spare)
 		if err := l.write(c); err != nil {
 			return err
 		}
-		if i >= keepBuffers {
+		if i >= keepBuffers || late {
 			c.buf = nil // of a large batch; let it go while the rest is written
 		}
 	}

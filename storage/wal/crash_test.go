@@ -106,8 +106,11 @@ func (m *model) step(t *rapid.T) {
 	l := m.log
 	switch rapid.IntRange(0, 11).Draw(t, "step") {
 	case 0, 1, 2, 3, 4:
-		b := m.batch(t)
-		m.appends = append(m.appends, entry{l.Append(b), string(b)})
+		b, how := m.batch(t), l.Append
+		if rapid.Bool().Draw(t, "keeping") {
+			how = l.AppendKeeping
+		}
+		m.appends = append(m.appends, entry{how(b), string(b)})
 	case 5, 6, 7:
 		if err := l.Commit(); err != nil {
 			t.Fatalf("commit: %v", err)

@@ -137,7 +137,7 @@ func TestTailLayout(t *testing.T) {
 	const first, usual = headerSize + 200, headerSize + 600
 	tl := newTail(1, 3, 5000, first, usual, rand.Uint64)
 	for size := range 900 {
-		tl.add(make([]byte, size))
+		tl.add(make([]byte, size), size%2 == 0)
 		if size%7 == 0 {
 			tl.turn(tl.seg.number + 1)
 		}
@@ -147,6 +147,10 @@ func TestTailLayout(t *testing.T) {
 	for _, c := range tl.take() {
 		if c.lsn != pos {
 			t.Fatalf("chunk at %d, want %d", c.lsn, pos)
+		}
+		end := c.end()
+		if c.complete(nil); c.end() != end {
+			t.Fatalf("chunk at %d ends at %d, which was to be %d", c.lsn, c.end(), end)
 		}
 		if c.head > 0 {
 			if c.start != pos || c.number != number {

@@ -218,14 +218,21 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 // Append puts batch behind all batches before it and gives its LSN. It copies the
 // bytes into memory and does no I/O: the batch is durable after a commit. A batch may
 // be empty. On a log that has failed or is closed it goes nowhere.
-func (l *Log) Append(batch []byte) (lsn uint64) {
+func (l *Log) Append(batch []byte) (lsn uint64) { return l.append(batch, false) }
+
+// AppendKeeping is Append of a batch whose memory is the log's from now on: nobody may change
+// it. Of a large one that saves the caller, and all who append meanwhile, the time of copying
+// it and of its checksums: they are the business of whoever commits.
+func (l *Log) AppendKeeping(batch []byte) (lsn uint64) { return l.append(batch, true) }
+
+func (l *Log) append(batch []byte, keep bool) (lsn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err.Load() != nil {
 		l.tail.end += uint64(frameHeaderSize + len(batch))
 		return l.tail.end
 	}
-	l.tail.add(batch)
+	l.tail.add(batch, keep)
 	return l.tail.end
 }
 
@@ -243,7 +250,7 @@ func (l *Log) Rotate(head []byte) (segment uint64, err error) {
 		l.tail.turn(l.tail.seg.number + 1)
 	}
 	segment = l.tail.seg.number
-	l.tail.add(head)
+	l.tail.add(head, false)
 	return segment, nil
 }
 

@@ -1,5 +1,7 @@
 package wal
 
+import "slices"
+
 const (
 	// chunkTarget closes a chunk, so that a large batch lies in memory in pieces that
 	// are written and let go one after the other.
@@ -20,10 +22,37 @@ type chunk struct {
 	lsn  uint64 // position of the group header
 	head int    // bytes of buf before the group header: headerSize or 0
 	buf  []byte
+	// rest is the payload of the chunk's only frame, whose flags are rest's too, if it is
+	// still the caller's memory: complete makes the frame of it. nil: the chunk is complete.
+	rest  []byte
+	flags byte
+}
+
+// size is what the chunk takes in the file, in bytes.
+func (c *chunk) size() int {
+	if c.rest == nil {
+		return len(c.buf)
+	}
+	return len(c.buf) + frameHeaderSize + len(c.rest)
 }
 
 // end is the position just past the chunk.
-func (c *chunk) end() uint64 { return c.lsn + uint64(len(c.buf)-c.head) }
+func (c *chunk) end() uint64 { return c.lsn + uint64(c.size()-c.head) }
+
+// complete copies the payload that is still the caller's, and seals its frame. That may take
+// spare, which is empty; it gives the memory to be the next spare.
+func (c *chunk) complete(spare []byte) []byte {
+	if c.rest == nil {
+		return spare
+	}
+	at := len(c.buf)
+	spare = append(slices.Grow(spare[:0], c.size()), c.buf...)
+	spare = append(spare, zeros[:frameHeaderSize]...)
+	spare = append(spare, c.rest...)
+	sealFrame(spare[at:], c.flags, c.salt, c.lsn+groupHeaderSize)
+	c.buf, c.rest = spare, nil
+	return spare
+}
 
 // offset is where buf goes in the file.
 func (c *chunk) offset() int64 { return c.identity.offset(c.lsn) - int64(c.head) }
@@ -95,7 +124,7 @@ func (t *tail) begin(hint int) {
 // room gives the chunk that takes the next frame and how large its payload may be.
 func (t *tail) room(hint int) (*chunk, int) {
 	if n := len(t.chunks); n > 0 && t.chunks[n-1].number == t.seg.number {
-		if c := &t.chunks[n-1]; len(c.buf) < chunkTarget && t.left() >= frameHeaderSize+minPayload {
+		if c := &t.chunks[n-1]; c.rest == nil && len(c.buf) < chunkTarget && t.left() >= frameHeaderSize+minPayload {
 			return c, min(t.left()-frameHeaderSize, maxPayload)
 		}
 	}
@@ -106,11 +135,17 @@ func (t *tail) room(hint int) (*chunk, int) {
 	return &t.chunks[len(t.chunks)-1], min(t.left()-frameHeaderSize, maxPayload)
 }
 
-// add lays batch out behind everything before it.
-func (t *tail) add(batch []byte) {
+// add lays batch out behind everything before it. If it may keep the batch's memory, most of
+// a large one is copied when it is written.
+func (t *tail) add(batch []byte, keep bool) {
 	size := len(batch)
 	for flags := byte(flagFrame | flagFirst); ; flags = flagFrame {
-		c, room := t.room(len(batch) + frameHeaderSize)
+		later := keep && flags == flagFrame
+		hint := len(batch) + frameHeaderSize
+		if later {
+			hint = 0
+		}
+		c, room := t.room(hint)
 		linked := flags&flagFirst != 0 && len(batch) > room
 		if linked {
 			room -= linkSize
@@ -120,6 +155,14 @@ func (t *tail) add(batch []byte) {
 			flags |= flagLast
 		}
 		at := len(c.buf)
+		if later && at == c.head+groupHeaderSize {
+			c.rest, c.flags = batch[:n:n], flags
+			t.end += uint64(frameHeaderSize + n)
+			if batch = batch[n:]; flags&flagLast != 0 {
+				return
+			}
+			continue
+		}
 		c.buf = append(c.buf, zeros[:frameHeaderSize]...)
 		if linked {
 			c.buf = le.AppendUint64(c.buf, uint64(size))

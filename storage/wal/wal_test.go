@@ -91,7 +91,11 @@ func TestAppendCommitReopen(t *testing.T) {
 			last := l.End()
 			for i, size := range []int{0, 1, 100, 3000, 10, 20000, 0, 64} {
 				batch := strings.Repeat(string(rune('a'+i)), size)
-				lsn := l.Append([]byte(batch))
+				how := l.Append
+				if i%2 == 1 {
+					how = l.AppendKeeping
+				}
+				lsn := how([]byte(batch))
 				if lsn <= last || lsn != l.End() {
 					t.Fatalf("LSN %d after %d, end %d", lsn, last, l.End())
 				}

@@ -1,0 +1,32 @@
+package wal
+
+import (
+	"bytes"
+	"testing"
+
+	"keyp/internal/vfs"
+)
+
+// TestAppendKeepingCopiesLater: of a large batch that the log may keep, one piece is copied when
+// it is appended, and all of it comes back.
+func TestAppendKeepingCopiesLater(t *testing.T) {
+	o := options(vfs.NewMem())
+	o.SegmentSize = 4 << 20
+	l, _ := opened(t, o, 0)
+	batch := bytes.Repeat([]byte("0123456789abcdef"), 10<<20/16)
+	l.Append([]byte("before"))
+	l.AppendKeeping(batch)
+	l.Append([]byte("behind"))
+	held := 0
+	for i := range l.tail.chunks {
+		held += cap(l.tail.chunks[i].buf)
+	}
+	if held > 3*maxPayload {
+		t.Errorf("the log has %d bytes of its own for a batch of %d", held, len(batch))
+	}
+	must(t, l.Commit())
+	must(t, l.Close())
+	l, batches := opened(t, o, 0)
+	sameBatches(t, batches, "before", string(batch), "behind")
+	must(t, l.Close())
+}
