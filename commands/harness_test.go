@@ -139,6 +139,7 @@ func (h *harness) raw(args ...[]byte) []byte {
 	c := &h.ctx
 	c.Args, c.Out.Proto = args, h.client.Proto
 	c.Out.Truncate(0)
+	c.Out.Full = false
 	for try := range 6 {
 		c.Final = try == 5
 		switch out := h.server.Dispatch(c, PauseNone); out {

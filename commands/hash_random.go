@@ -80,7 +80,8 @@ func randomFields(c *Ctx) error {
 	}
 	if count < 0 && h.Len() > 0 {
 		list(int(-count))
-		return drawAgain(c, h.Len(), -count, reply)
+		drawAgain(c, h.Len(), -count, reply)
+		return nil
 	}
 	n := int(max(0, min(count, int64(h.Len()))))
 	list(n)

@@ -109,6 +109,9 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		out.Error(string(err.(Error)))
 		return
 	}
+	if most := int(s.MaxReply.Load()); most > 0 {
+		out.Max = min(out.Max, most)
+	}
 	r.client.Proto = out.Proto
 	r.c.Call(spec, &r.client, args, out)
 }

@@ -44,6 +44,9 @@ type Server struct {
 	began    time.Duration // then, by Mono
 
 	Clients map[uint64]*Client
+	// MaxReply is how long a reply may become, in bytes: a client's at most, and one of a command
+	// to a script; 0: no bound.
+	MaxReply atomic.Int64
 	// Busy is what commands without AllowBusy are told while a script runs for too long; it
 	// belongs to the loop.
 	Busy Error

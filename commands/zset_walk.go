@@ -85,7 +85,8 @@ func randomScored(c *Ctx) error {
 	}
 	if count < 0 && z.Len() > 0 {
 		c.memberArray(int(-count), scores)
-		return drawAgain(c, z.Len(), -count, reply)
+		drawAgain(c, z.Len(), -count, reply)
+		return nil
 	}
 	n := int(max(0, min(count, int64(z.Len()))))
 	c.memberArray(n, scores)

@@ -34,6 +34,9 @@ func (st *state) replyValue(v lua.LValue, out *resp.Writer, depth int) {
 		out.Error("ERR reached lua stack limit")
 		return
 	}
+	if out.Full {
+		return // tables of one table many times over have no end in sight
+	}
 	switch v := v.(type) {
 	case lua.LString:
 		out.BulkString(string(v))

@@ -98,13 +98,19 @@ func (st *state) redisCall(L *lua.LState, raise bool) int {
 		return 1
 	}
 	out := &st.reply.out
-	out.Buf, out.Proto = out.Buf[:0], st.proto
+	out.Buf, out.Proto, out.Max, out.Full = out.Buf[:0], st.proto, int(st.engine.o.Memory), false
 	st.inHost = true
 	st.run.Host.Call(args, out)
 	st.inHost = false
-	value, _ := st.luaValue(out.Buf)
+	full, value := out.Full, lua.LValue(lua.LNil)
+	if !full {
+		value, _ = st.luaValue(out.Buf)
+	}
 	if cap(out.Buf) > keptReply {
 		out.Buf = nil
+	}
+	if full {
+		L.RaiseError("not enough memory")
 	}
 	if raise {
 		if t, ok := value.(*lua.LTable); ok && t.RawGetString("err") != lua.LNil {

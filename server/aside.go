@@ -51,7 +51,7 @@ func (l *loop) waitAside(s *session, args [][]byte) {
 func (l *loop) runAside(s *session) {
 	j := &job{s: s, client: s.client, aside: true}
 	j.client.Conn = nil // it belongs to the loop
-	j.out.Proto = s.client.Proto
+	j.out.Proto, j.out.Max = s.client.Proto, l.replyMost(s)
 	l.srv.SetAside(&l.ctx, &j.ctx, &j.client, &j.out)
 	l.exec.jobs++
 	l.aside.running++

@@ -88,9 +88,7 @@ func (l *loop) readSettings() {
 	st.guest.Unauthenticated = true
 	st.queryBuffer = int(min(cfg.Int("client-query-buffer-limit"), math.MaxInt))
 	st.normal, st.pubsub = readOutputLimit(cfg, config.ClassNormal), readOutputLimit(cfg, config.ClassPubSub)
-	if l.memory.limit = int(min(cfg.MaxMemoryClients(), math.MaxInt)); l.memory.limit == 0 {
-		l.memory.limit = defaultClientMemory()
-	}
+	l.limitMemory(cfg.MaxMemoryClients(), st.limits.MaxBulk)
 	idle := time.Duration(cfg.Int("timeout")) * time.Second
 	if idle == st.idle {
 		return

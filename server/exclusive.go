@@ -58,7 +58,7 @@ func (l *loop) runAlone(s *session) {
 		j = &job{}
 	}
 	j.s = s
-	j.out.Proto = s.client.Proto
+	j.out.Proto, j.out.Max, j.out.Full = s.client.Proto, l.replyMost(s), false
 	j.ctx.Renew(&l.ctx, s.args, &j.out, x.txn)
 	l.exec.jobs++
 	x.job = j

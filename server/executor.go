@@ -44,7 +44,7 @@ type job struct {
 func (e *executor) run(l *loop, s *session, spec *commands.Spec) {
 	j := &job{s: s, client: s.client}
 	j.client.Conn = nil // it belongs to the loop
-	j.out.Proto = s.client.Proto
+	j.out.Proto, j.out.Max = s.client.Proto, l.replyMost(s)
 	j.ctx = commands.Ctx{
 		Spec: spec, Args: commands.CopyArgs(s.args), Client: &j.client, Server: l.srv, Out: &j.out,
 	}
@@ -117,6 +117,7 @@ func (l *loop) executed(j *job) {
 	l.guard(s, func(s *session) {
 		l.srv.Observe(&j.ctx, 0, j.took)
 		mark := s.out.add(j.out.Buf, &l.buffers)
+		s.out.w.Full = s.out.w.Full || j.out.Full
 		l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
 		j.ctx.RunEmitted()
 		l.pushKept(s)

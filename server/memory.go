@@ -28,12 +28,18 @@ type memory struct {
 // their sockets take a system call each.
 const evictTurn = 1000
 
-// defaultClientMemory is the limit where none is set, in bytes.
-func defaultClientMemory() int {
-	if usable := commands.UsableMemory(); usable > 0 {
-		return int(usable / 2)
+// limitMemory reads the limit. A reply may be a quarter of the memory, half of what all clients may take
+// by themselves, whatever the limit is: its client may read it at once. A string always fits.
+func (l *loop) limitMemory(limit, maxBulk int64) {
+	usable := commands.UsableMemory()
+	if usable == 0 {
+		usable = math.MaxInt // it cannot be told
 	}
-	return math.MaxInt
+	if limit == 0 {
+		limit = usable / 2
+	}
+	l.memory.limit = int(min(limit, math.MaxInt))
+	l.srv.MaxReply.Store(min(max(usable/4, min(maxBulk, math.MaxInt/2)+outputPause), math.MaxInt/2))
 }
 
 // over says whether the clients take more than they may.

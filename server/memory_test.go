@@ -185,3 +185,53 @@ func TestManyEvicted(t *testing.T) {
 	}
 	ts.checkMemory()
 }
+
+// TestEndlessReplies: a reply for which there is no room is not made, whatever makes it; its
+// client is closed, others go on.
+func TestEndlessReplies(t *testing.T) {
+	const most = 1 << 20
+	ts := start(t)
+	c := ts.dial()
+	c.raw(multibulk("SET", "k", strings.Repeat("v", 64<<10)) + multibulk("SADD", "s", "member", ""))
+	c.expect("+OK", ":2")
+	get := "MGET" + strings.Repeat(" k", 1000)
+	tables := "local t = {1} for i = 1, 60 do t = {t, t} end return t"
+	for _, hard := range []string{"0", "900000"} {
+		c.do("CONFIG SET client-output-buffer-limit \"normal " + hard + " 0 0\"")
+		ts.onLoop(func(*loop) { ts.cmds.MaxReply.Store(most) })
+		for n, text := range []string{
+			get + "\n",
+			"MULTI\n" + get + "\nGET k\nEXEC\n",
+			"MULTI\nDBSIZE\n" + get + "\nEXEC\n",
+			"SRANDMEMBER s -9000000000000000000\n",
+			strings.ReplaceAll(multibulk("EVAL", tables, "0"), "\r\n", "\n"),
+		} {
+			before := ts.cmds.Stats.OutputBufferLimit.Load()
+			long := ts.dial()
+			long.send(text)
+			for got := ""; got != "(eof)"; {
+				if got = long.reply(); got[0] != '+' && got[0] != '(' {
+					t.Fatalf("%d: a reply of %d bytes", n, len(got))
+				}
+			}
+			if ts.cmds.Stats.OutputBufferLimit.Load() != before+1 {
+				t.Errorf("%d: it is not counted", n)
+			}
+			if got := c.do("PING"); got != "+PONG" {
+				t.Fatal(got)
+			}
+		}
+	}
+	for _, why := range []string{"whose reply is longer than there is memory for", "reached client-output-buffer-limit"} {
+		if n := strings.Count(ts.log.String(), why); n != 5 {
+			t.Errorf("%d times in the log: %s", n, why)
+		}
+	}
+	c.do(`CONFIG SET client-output-buffer-limit "normal 0 0 0"`)
+	ts.onLoop(func(*loop) { ts.cmds.MaxReply.Store(most) })
+	c.raw(multibulk(append([]string{"EVAL", "return {#redis.call('MGET', unpack(ARGV, 1, 2)), redis.pcall('MGET', unpack(ARGV))}", "0"},
+		strings.Fields(get)[1:101]...)...))
+	if got := c.reply(); !strings.Contains(got, "not enough memory") {
+		t.Errorf("a script got %.100q", got)
+	}
+}

@@ -202,6 +202,16 @@ func (l *loop) pushKept(s *session) {
 	}
 }
 
+// replyMost is how many bytes may wait for a client when a reply is written; what would be cut
+// in the end is not made. Where no limit is set, one reply takes a part of the memory at most.
+func (l *loop) replyMost(s *session) int {
+	most := int(l.srv.MaxReply.Load())
+	if hard := l.outputLimit(s).hard; hard > 0 {
+		return min(hard, most)
+	}
+	return most
+}
+
 // overLimit says whether a session's output has passed its hard limit.
 func (l *loop) overLimit(s *session) bool {
 	hard := l.outputLimit(s).hard

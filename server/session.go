@@ -280,7 +280,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	}
 	c := &l.ctx
 	s.out.begin(&l.buffers)
-	s.out.w.Proto = s.client.Proto
+	s.out.w.Proto, s.out.w.Max = s.client.Proto, s.out.sent+l.replyMost(s)
 	mark := s.out.w.Len()
 	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
 	c.Final, c.Again, c.Crowded = s.tries >= lateTries, s.blocked != nil, l.aside.crowded()
@@ -351,16 +351,19 @@ func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
 		s.out.hold(mark, lsn, l.pass)
 	}
 	s.out.replied = s.out.end()
-	if l.overLimit(s) {
+	if s.out.w.Full || l.overLimit(s) {
 		l.cutOutput(s)
 	}
 }
 
-// cutOutput ends a connection that passed client-output-buffer-limit.
+// cutOutput ends a connection that passed client-output-buffer-limit, or what one reply may take.
 func (l *loop) cutOutput(s *session) {
 	l.srv.Stats.OutputBufferLimit.Add(1)
-	l.complain("closing a client that reached client-output-buffer-limit",
-		"client", s.client.ID, "address", s.client.Addr, "bytes", s.out.pending())
+	why := "closing a client that reached client-output-buffer-limit"
+	if s.out.w.Full && l.outputLimit(s).hard == 0 {
+		why = "closing a client whose reply is longer than there is memory for"
+	}
+	l.complain(why, "client", s.client.ID, "address", s.client.Addr, "bytes", s.out.pending())
 	l.close(s)
 }
 

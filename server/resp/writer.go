@@ -12,9 +12,24 @@ import (
 //
 // Nothing checks that an Array(n) is followed by n replies; the handler answers
 // for that, or uses ArrayLater.
+//
+// With a Max Buf does not grow beyond that many bytes, but for a little: what does not fit is
+// left out and Full says so. What is there then is no reply, and the owner cannot send it. A
+// handler whose reply may be far longer than what it is made of looks at Full now and then.
 type Writer struct {
 	Buf   []byte
 	Proto int
+	Max   int // 0: no bound
+	Full  bool
+}
+
+// fits says whether n bytes more may be written.
+func (w *Writer) fits(n int) bool {
+	if w.Max > 0 && len(w.Buf)+n > w.Max {
+		w.Full = true
+		return false
+	}
+	return true
 }
 
 // resp3 says whether the connection asked for RESP3 with HELLO.
@@ -40,13 +55,25 @@ func (w *Writer) Error(text string) {
 }
 
 // Int writes an integer.
-func (w *Writer) Int(n int64) { w.Buf = appendHeader(w.Buf, ':', n) }
+func (w *Writer) Int(n int64) {
+	if w.fits(0) {
+		w.Buf = appendHeader(w.Buf, ':', n)
+	}
+}
 
 // Bulk writes a binary-safe string; nil is the empty string, see Null.
-func (w *Writer) Bulk(b []byte) { w.Buf = appendBulk(w.Buf, b) }
+func (w *Writer) Bulk(b []byte) {
+	if w.fits(len(b)) {
+		w.Buf = appendBulk(w.Buf, b)
+	}
+}
 
 // BulkString writes a binary-safe string.
-func (w *Writer) BulkString(s string) { w.Buf = appendBulk(w.Buf, s) }
+func (w *Writer) BulkString(s string) {
+	if w.fits(len(s)) {
+		w.Buf = appendBulk(w.Buf, s)
+	}
+}
 
 // BulkInt writes a number's decimal digits as a bulk string: a counter's value, a
 // list of deadlines as HGETALL would show it.
@@ -81,7 +108,11 @@ func (w *Writer) NullArray() {
 }
 
 // Array announces n replies that follow.
-func (w *Writer) Array(n int) { w.Buf = appendHeader(w.Buf, '*', int64(n)) }
+func (w *Writer) Array(n int) {
+	if w.fits(0) {
+		w.Buf = appendHeader(w.Buf, '*', int64(n))
+	}
+}
 
 // Map announces n pairs; 2n replies follow, key and value in turn.
 func (w *Writer) Map(n int) { w.aggregate('%', n) }
@@ -164,6 +195,9 @@ func (w *Writer) BigNumber(digits string) {
 // Verbatim writes text meant for people, such as INFO. The format has three
 // letters: "txt" or "mkd".
 func (w *Writer) Verbatim(format, text string) {
+	if !w.fits(len(text)) {
+		return
+	}
 	if w.resp3() {
 		w.Buf = appendHeader(w.Buf, '=', int64(len(format)+1+len(text)))
 		w.Buf = append(w.Buf, format...)
@@ -193,6 +227,7 @@ func (w *Writer) SetLater() Mark { return w.later('~') }
 // later leaves room for a header of one digit, so that short replies, the usual
 // ones, do not move.
 func (w *Writer) later(kind byte) Mark {
+	w.fits(reserved)
 	m := Mark{at: len(w.Buf), kind: kind}
 	w.Buf = append(w.Buf, "*0\r\n"...)
 	return m
