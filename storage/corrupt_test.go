@@ -82,6 +82,8 @@ type soundDir struct {
 	dir   string
 	names []name
 	want  model
+	// had is what keys had since the last checkpoint that finished, those that changed.
+	had map[name][]value
 }
 
 // openCorrupt opens a directory as a test of damage does.
@@ -127,6 +129,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 	must(s.Checkpoint())
 	at.Advance(100 * time.Second)
 	s.Reap()
+	b.had = map[name][]value{}
 	b.change(0, 700)
 	s.checkpointer.onPending = func() error { return errInterrupted }
 	if err := s.checkpointInterrupted(); err != errInterrupted {
@@ -138,7 +141,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 	must(s.Close(false))
 	rewrite(t, filepath.Join(dir, dataFile), before, after)
 
-	sound := &soundDir{dir: dir}
+	sound := &soundDir{dir: dir, had: b.had}
 	for i := range 730 {
 		sound.names = append(sound.names, b.name(i))
 	}
@@ -241,6 +244,37 @@ type soundBuilder struct {
 	h   *harness
 	rng *rand.Rand
 	now int64
+	had map[name][]value // what keys have, before and after each change; nil: not wanted
+}
+
+// do changes keys.
+func (b *soundBuilder) do(fn func(*Txn), keys ...Key) {
+	if b.had != nil {
+		b.h.do(func(*Txn) { b.note(keys) }, keys...)
+	}
+	b.h.do(fn, keys...)
+	if b.had != nil {
+		b.h.do(func(*Txn) { b.note(keys) }, keys...)
+	}
+}
+
+// note takes down what keys have, also what is due.
+func (b *soundBuilder) note(keys []Key) {
+	for _, k := range keys {
+		v := value{}
+		if p := b.h.s.part(k); p != nil {
+			if c := p.find(p.slot(k), k); exists(c) {
+				v.deadline = p.deadline(*c)
+				if data, err := p.item(*c).String(); err == nil {
+					v.data = string(data)
+				} else {
+					v.coll = contentOf(p.objectOf(*c).val)
+				}
+			}
+		}
+		n := name{k.DB, string(k.Name)}
+		b.had[n] = append(b.had[n], v)
+	}
 }
 
 func (b *soundBuilder) name(i int) name {
@@ -272,7 +306,7 @@ func (b *soundBuilder) keys(from, n int) {
 	for i := from; i < from+n; i++ {
 		n := b.name(i)
 		k := b.h.s.Key(n.db, []byte(n.key))
-		b.h.do(func(x *Txn) {
+		b.do(func(x *Txn) {
 			x.Delete(k, Deleted)
 			b.value(x, k, i)
 			if d := b.deadline(); d != 0 {
@@ -281,7 +315,7 @@ func (b *soundBuilder) keys(from, n int) {
 		}, k)
 	}
 	k := b.h.s.SystemKey("library")
-	b.h.do(func(x *Txn) { x.SetString(k, []byte("return 1"), 0, Event{}) }, k)
+	b.do(func(x *Txn) { x.SetString(k, []byte("return 1"), 0, Event{}) }, k)
 	b.h.commit()
 }
 
@@ -330,12 +364,12 @@ func (b *soundBuilder) change(from, n int) {
 		case 0, 1:
 			b.keys(i, 1)
 		case 2:
-			b.h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
+			b.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
 		case 3, 4:
-			b.h.do(func(x *Txn) { x.SetDeadline(k, max(0, b.deadline()), Event{}) }, k)
+			b.do(func(x *Txn) { x.SetDeadline(k, max(0, b.deadline()), Event{}) }, k)
 		case 5:
 			if i%7 == 3 {
-				b.h.do(func(x *Txn) {
+				b.do(func(x *Txn) {
 					hash, _ := x.Hash(k)
 					hash.Set([]byte("field3"), []byte("changed"), 0)
 					hash.Set([]byte("stays"), []byte("here"), 0)
@@ -345,7 +379,7 @@ func (b *soundBuilder) change(from, n int) {
 			to := b.name(from + b.rng.IntN(n.db+100))
 			q := b.h.s.Key(to.db, []byte(to.key))
 			if to != n {
-				b.h.do(func(x *Txn) { x.Rename(k, q) }, k, q)
+				b.do(func(x *Txn) { x.Rename(k, q) }, k, q)
 			}
 		}
 	}

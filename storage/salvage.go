@@ -19,37 +19,40 @@ import (
 // salvage makes a data file of the sound entries of a damaged one.
 type salvage struct {
 	old  *dataReader
-	dir  string // of the log
+	log  *oldLog
 	tell func(Loss)
 
-	state    state
-	seed     []byte
-	hash     func([]byte) uint64
-	db       *bolt.DB
-	put      []saved
-	size     int
-	elements int64
-	counts   map[uint64]int        // elements by value
-	slots    map[string]diskSlot   // as they are saved
-	missing  map[string]lostRecord // that failed their checksums, by place
-	damaged  bool                  // something of bucket elements may be missing
+	state state
+	seed  []byte
+	hash  func([]byte) uint64
+	// seedKnown: the old file has the same seed, and so the same names on disk.
+	seedKnown bool
+	db        *bolt.DB
+	put       []saved
+	size      int
+	elements  int64
+	counts    map[uint64]int        // elements by value
+	slots     map[string]diskSlot   // as they are saved
+	missing   map[string]lostRecord // that failed their checksums, by place
+	garbage   map[uint32]bool       // keyspaces that are being deleted
+	damaged   bool                  // something of bucket elements may be missing
 }
 
 // saved is an entry on its way to the new file.
 type saved struct{ bucket, key, value []byte }
 
-// lostRecord is a key whose record is damaged.
+// lostRecord is a key whose record is damaged, or whose value is not whole.
 type lostRecord struct {
-	space uint32
-	name  []byte
-	what  string
+	spot
+	what string
+	left uint64 // the value, if some of its elements are left
 }
 
 func newSalvage(dir string, tell func(Loss)) *salvage {
 	path := filepath.Join(dir, dataFile)
 	return &salvage{
 		old: &dataReader{path: path, slots: map[string]diskSlot{}, due: map[string]times{}, garbage: map[string]bool{}},
-		dir: filepath.Join(dir, logDir), tell: tell, counts: map[uint64]int{}, slots: map[string]diskSlot{}, missing: map[string]lostRecord{},
+		log: newOldLog(filepath.Join(dir, logDir)), tell: tell, counts: map[uint64]int{}, slots: map[string]diskSlot{}, missing: map[string]lostRecord{}, garbage: map[uint32]bool{},
 	}
 }
 
@@ -59,7 +62,7 @@ func (sv *salvage) lost(format string, args ...any) {
 }
 
 func (sv *salvage) note(format string, args ...any) {
-	sv.tell(Loss{What: "data file: " + fmt.Sprintf(format, args...), Note: true})
+	sv.tell(Loss{What: "data file: " + fmt.Sprintf(format, args...), Kind: Note})
 }
 
 // run writes the new file, with the defaults of o where the old one does not say.
@@ -87,7 +90,7 @@ func (sv *salvage) run(path string, o *Options) (err error) {
 func (sv *salvage) save(o *Options) error {
 	if sv.old.f == nil {
 		sv.lost("all of the data file: it has no meta page that can be used")
-		return errors.Join(sv.meta(o), sv.finish())
+		return errors.Join(sv.meta(o), sv.finish(o))
 	}
 	if err := sv.chooseMeta(); err != nil {
 		return err
@@ -119,7 +122,7 @@ func (sv *salvage) save(o *Options) error {
 	if err := notes.Rest(sv.cutOff(true)); err != nil {
 		return err
 	}
-	return sv.finish()
+	return sv.finish(o)
 }
 
 // chooseMeta takes the other meta page if the newest one leads to nothing that can be read.
@@ -163,7 +166,7 @@ func (sv *salvage) meta(o *Options) error {
 		return fmt.Errorf("%w: %d, and this version repairs %d; `keyp check` of the version that wrote it may help", ErrFormat, v[0], formatVersion)
 	}
 	seed, ok := unseal(metaSeed, all[string(metaSeed)])
-	if !ok || len(seed) != 16 {
+	if sv.seedKnown = ok && len(seed) == 16; !sv.seedKnown {
 		seed = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, o.Random()), o.Random())
 	}
 	s := &Store{seed: [2]uint64{binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:])}}
@@ -175,9 +178,10 @@ func (sv *salvage) meta(o *Options) error {
 		ok = err == nil
 	}
 	if !ok {
-		sv.state = state{shards: o.Shards, nextSpace: 1, first: lowestSegment(sv.dir)}
+		sv.state = state{shards: o.Shards, nextSpace: 1, first: lowestSegment(sv.log.dir)}
 		sv.lost("what the data file says of the last checkpoint: which database a key belongs to is a guess, and the log is applied from its lowest segment on")
 	}
+	sv.log.since(&sv.state, !ok)
 	return nil
 }
 
@@ -234,20 +238,41 @@ func (sv *salvage) element(at, v []byte) error {
 		sv.note("an element of the value %x fails its checksum", at[:min(len(at), 8)])
 		return nil
 	}
-	sv.counts[binary.BigEndian.Uint64(at)]++
-	sv.state.generation = max(sv.state.generation, binary.BigEndian.Uint64(at))
+	id := binary.BigEndian.Uint64(at)
+	sv.counts[id]++
+	sv.sawID(id)
 	sv.elements++
 	return sv.write(bucketElements, bytes.Clone(at), bytes.Clone(v))
+}
+
+// nameOf is the key that an entry of values is about, as its place says; false if that is damaged,
+// or says only a digest of it.
+func (sv *salvage) nameOf(at []byte) (name string, ok bool) {
+	if len(at) <= prefixLen || at[prefixLen] != 0 {
+		return "", false
+	}
+	k := Key{Name: at[prefixLen+1:]}
+	k.Slot = Slot(k.Name)
+	if k.Hash = binary.BigEndian.Uint64(append(bytes.Clone(at[6:prefixLen]), 0, 0, 0, 0)); sv.seedKnown {
+		k.Hash = sv.hash(k.Name)
+	}
+	return string(k.Name), bytes.Equal(diskKey(nil, binary.BigEndian.Uint32(at), k), at)
+}
+
+// sawID notes that the data file has something of a value.
+func (sv *salvage) sawID(id uint64) {
+	sv.log.known[id] = true
+	sv.state.generation = max(sv.state.generation, id)
 }
 
 // record saves a record, with its entry in ttl.
 func (sv *salvage) record(at, v []byte) error {
 	im, err := parseImage(at, v)
 	if err != nil {
-		if len(at) > prefixLen {
-			sv.missing[string(at)] = lostRecord{binary.BigEndian.Uint32(at), bytes.Clone(at[prefixLen+1:]), "its record fails its checksum"}
+		if name, ok := sv.nameOf(at); ok {
+			sv.missing[string(at)] = lostRecord{spot: spot{binary.BigEndian.Uint32(at), name}, what: "its record fails its checksum"}
 		} else {
-			sv.note("an entry of bucket values, %q, is none", at)
+			sv.note("an entry of bucket values, %.100q, fails its checksum, and does not say of which key it is", at)
 		}
 		return nil
 	}
@@ -257,14 +282,17 @@ func (sv *salvage) record(at, v []byte) error {
 		sv.lost("the deadline of key %.100q: it is persistent now", name)
 	}
 	if !im.inline && sv.damaged && im.elements() != sv.counts[im.id] {
+		l := lostRecord{spot: spot{space, string(name)}}
 		if im.typ == object.TypeString || sv.counts[im.id] == 0 {
-			sv.missing[string(at)] = lostRecord{space, name, fmt.Sprintf("%d of its %d pieces are left", sv.counts[im.id], im.elements())}
-			return nil
+			l.what = fmt.Sprintf("%d of its %d pieces are left", sv.counts[im.id], im.elements())
+			sv.missing[string(at)] = l
+			return sv.dropElements(im.id)
 		}
-		sv.lost("elements of key %.100q: of %d the data file has %d left", name, im.elements(), sv.counts[im.id])
+		l.what, l.left = fmt.Sprintf("of %d the data file has %d left", im.elements(), sv.counts[im.id]), im.id
+		sv.missing[string(at)] = l
 		im.payload = binary.AppendUvarint(nil, uint64(sv.counts[im.id]))
 	}
-	sv.state.generation = max(sv.state.generation, im.id)
+	sv.sawID(im.id)
 	sv.state.nextSpace = max(sv.state.nextSpace, space+1)
 	k := Key{Slot: Slot(name), Name: name}
 	k.Hash = sv.hash(name)
@@ -282,12 +310,15 @@ func (sv *salvage) record(at, v []byte) error {
 }
 
 // finish writes what belongs to the records, and meta.
-func (sv *salvage) finish() error {
+func (sv *salvage) finish(o *Options) error {
 	if sv.old.f != nil {
 		err := sv.eachOf(bucketGarbage, quiet, func(item, sum []byte) error {
 			if _, ok := unseal(item, sum); !ok {
 				sv.note("entry %x of bucket garbage: some space stays in use for nothing", item)
 				return nil
+			}
+			if len(item) == 5 && item[0] == 's' {
+				sv.garbage[binary.BigEndian.Uint32(item[1:])] = true
 			}
 			return sv.write(bucketGarbage, bytes.Clone(item), seal(item, nil))
 		})
@@ -298,21 +329,60 @@ func (sv *salvage) finish() error {
 			return err
 		}
 	}
-	spaces := map[uint32]bool{}
 	for at, d := range sv.slots {
-		if space := parseSlotKey([]byte(at)).space; space != systemSpace {
-			spaces[space] = true
+		if space := parseSlotKey([]byte(at)).space; !sv.garbage[space] {
+			sv.log.meet(space)
 		}
 		if err := sv.write(bucketSlots, []byte(at), d.seal([]byte(at))); err != nil {
 			return err
 		}
 	}
-	if len(sv.state.spaces) == 0 {
-		sv.state.spaces = slices.Sorted(maps.Keys(spaces))
+	for _, m := range sv.missing {
+		sv.log.lost[m.spot] = m.spot
 	}
+	if err := sv.log.survey(); err != nil {
+		return err
+	}
+	sv.databases(o)
 	sv.put = append(sv.put, saved{bucketMeta, metaFormat, []byte{formatVersion}}, saved{bucketMeta, metaSeed, seal(metaSeed, sv.seed)},
 		saved{bucketMeta, metaState, seal(metaState, sv.state.append(nil))})
 	return sv.flush()
+}
+
+// databases gives each keyspace that no database is known to have to one. A directory begins with
+// 1, 2 … for the databases 0, 1 …; where nothing is known, that is the guess, and others are those
+// of the databases between.
+func (sv *salvage) databases(o *Options) {
+	st, strays := &sv.state, sv.log.strays()
+	for _, id := range strays {
+		st.nextSpace = max(st.nextSpace, id+1)
+	}
+	if !sv.log.guess {
+		st.spaces = append(st.spaces, strays...)
+		return
+	}
+	first := func(id uint32) bool { return int(id) <= o.Databases }
+	for _, id := range strays {
+		for first(id) && len(st.spaces) < int(id) {
+			st.spaces = append(st.spaces, 0)
+		}
+		if first(id) {
+			st.spaces[id-1] = id
+		}
+	}
+	for _, id := range slices.DeleteFunc(strays, first) {
+		if free := slices.Index(st.spaces, 0); free >= 0 {
+			st.spaces[free] = id
+		} else {
+			st.spaces = append(st.spaces, id)
+		}
+	}
+	for i, id := range st.spaces {
+		if id == 0 {
+			st.spaces[i] = st.nextSpace
+			st.nextSpace++
+		}
+	}
 }
 
 // compareSlot tells of keys that were there without a trace.
@@ -337,27 +407,59 @@ func (sv *salvage) knownMissing(slot []byte) (n int64) {
 
 // database names the database of a keyspace.
 func (sv *salvage) database(space uint32) string {
+	if space == systemSpace {
+		return "of the server itself"
+	}
 	if db := slices.Index(sv.state.spaces, space); db >= 0 {
 		return fmt.Sprint(db)
 	}
 	return fmt.Sprintf("(keyspace %d)", space)
 }
 
-// tellLost tells of the keys whose records are damaged, but of those that the log has.
+// tellLost tells of the keys whose records are damaged or not whole, but of those that the log
+// states; of those that it renames under their last names.
 func (sv *salvage) tellLost(s *Store) {
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer t.End()
 	for _, at := range slices.Sorted(maps.Keys(sv.missing)) {
 		m := sv.missing[at]
-		if db := s.dbOf(m.space); db >= 0 {
-			k := s.Key(db, m.name)
-			if p := s.part(k); p != nil && p.find(p.slot(k), k) != nil {
-				continue // also where the log says that it is gone
+		now, followed := sv.log.lost[m.spot]
+		if !followed {
+			continue // it was set or deleted later
+		}
+		if db := s.dbOf(now.space); m.left != 0 && db >= 0 {
+			k := s.Key(db, []byte(now.name))
+			if p := s.part(k); p != nil {
+				if c := p.find(p.slot(k), k); c != nil && p.valueOf(c, m.left) == nil {
+					continue
+				}
 			}
 		}
-		sv.lost("key %.100q of database %s: %s", m.name, sv.database(m.space), m.what)
+		of := "key"
+		if m.left != 0 {
+			of = "elements of key"
+		}
+		sv.lost("%s %.100q of database %s: %s", of, now.name, sv.database(now.space), m.what)
 	}
+}
+
+// dropElements deletes what was saved of a value of which nothing is to be used.
+func (sv *salvage) dropElements(id uint64) error {
+	if err := sv.flush(); err != nil {
+		return err
+	}
+	sv.elements -= int64(sv.counts[id])
+	prefix := binary.BigEndian.AppendUint64(nil, id)
+	return sv.db.Update(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketElements).Cursor()
+		for k, _ := c.Seek(prefix); hasPrefix(k, prefix); k, _ = c.Seek(prefix) {
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // write puts an entry into the new file, in transactions of bounded size.

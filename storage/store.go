@@ -113,6 +113,9 @@ type Options struct {
 
 	// readOnly leaves the directory as it is (readonly.go).
 	readOnly bool
+	// oldLog is replayed in place of the directory's own log, which must not be there yet
+	// (repair.go).
+	oldLog *oldLog
 
 	// OnDurable is told that more of the log is durable.
 	OnDurable func(lsn uint64)
@@ -269,9 +272,14 @@ func (s *Store) recover() (rec Recovered, err error) {
 	}
 	slots := phase()
 	replays := newFeed(r)
-	if s.options.readOnly {
+	switch {
+	case s.options.readOnly:
 		err = s.readLog(st.first, replays)
-	} else {
+	case s.options.oldLog != nil:
+		if err = errors.Join(s.options.oldLog.replay(replays.batch), replays.end()); err == nil {
+			err = s.openLog(st.first, replays)
+		}
+	default:
 		err = s.openLog(st.first, replays)
 	}
 	if bad := replays.end(); bad != nil {

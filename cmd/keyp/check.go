@@ -6,12 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"keyp/internal/clock"
 	"keyp/storage"
 )
 
-// shown is how many of the things that are wrong are printed.
+// shown is how many of the things that are damaged are printed.
 const shown = 100
 
 // check proves that a data directory is sound, and prints what is not. It changes nothing,
@@ -24,43 +25,55 @@ func check(args []string, out io.Writer) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
-	list := listing{out: out}
+	list, harmless := listing{out: out, most: shown}, listing{out: out, most: shown}
 	got, err := storage.Inspect(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, func(f storage.Finding) {
 		if f.Harmless {
-			list.add("harmless: ", f.String())
+			harmless.add("harmless: ", f.String())
 		} else {
 			list.add("damage: ", f.String())
-			list.wrong++
 		}
 	})
-	if err := errors.Join(err, list.end()); err != nil {
+	if err := errors.Join(err, list.end("damage: "), harmless.end("harmless: ")); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	if list.wrong > 0 {
-		return fmt.Errorf("%s is damaged in %d places; `keyp repair %s NEWDIR` saves what is left", dir, list.wrong, dir)
+	if list.lines > 0 {
+		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is left", dir, count(list.lines, "place"), dir)
 	}
-	_, err = fmt.Fprintf(out, "%s is sound: %d keys, %d with a deadline, %d batches in the log, %d elements and %d pages in the data file, checked in %v\n",
-		dir, got.Keys, got.Deadlines, got.Log.Batches, got.Elements, got.Pages, got.Took)
+	_, err = fmt.Fprintf(out, "%s is sound: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
+		dir, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"), count(got.Elements, "element"), count(got.Pages, "page"), got.Took)
 	return err
 }
 
-// listing prints lines, but not more than shown.
+// listing prints lines of one kind, all of them if most is 0.
 type listing struct {
-	out          io.Writer
-	lines, wrong int
-	err          error
+	out   io.Writer
+	most  int
+	lines int
+	err   error
 }
 
 func (l *listing) add(kind, text string) {
-	if l.lines++; l.lines <= shown && l.err == nil {
+	if l.lines++; (l.most == 0 || l.lines <= l.most) && l.err == nil {
 		_, l.err = fmt.Fprintln(l.out, kind+text)
 	}
 }
 
 // end says how many lines there were not.
-func (l *listing) end() error {
-	if more := l.lines - shown; more > 0 && l.err == nil {
-		_, l.err = fmt.Fprintf(l.out, "and %d more\n", more)
+func (l *listing) end(kind string) error {
+	if more := l.lines - l.most; more > 0 && l.err == nil {
+		_, l.err = fmt.Fprintf(l.out, "%sand %d more\n", kind, more)
 	}
 	return l.err
+}
+
+// count says how many there are of something.
+func count[N int | int64](n N, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "s"), strings.HasSuffix(what, "ch"):
+		what += "es"
+	default:
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }

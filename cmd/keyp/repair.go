@@ -23,24 +23,33 @@ func repair(args []string, out io.Writer) error {
 		return exit{statusFailed, errors.New("usage: keyp repair DIR NEWDIR")}
 	}
 	dir, to := args[0], args[1]
-	list := listing{out: out}
+	notes, lost, doubtful := listing{out: out, most: shown}, listing{out: out}, listing{out: out}
 	got, err := storage.Repair(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, to, func(l storage.Loss) {
-		if l.Note {
-			list.add("damage: ", l.What)
-		} else {
-			list.add("lost: ", l.What)
-			list.wrong++
+		switch l.Kind {
+		case storage.Note:
+			notes.add("damage: ", l.What)
+		case storage.Doubtful:
+			doubtful.add("doubtful: ", l.What)
+		default:
+			lost.add("lost: ", l.What)
 		}
 	})
-	if err := errors.Join(err, list.end()); err != nil {
+	if err := errors.Join(err, notes.end("damage: "), lost.err, doubtful.err); err != nil {
 		return exit{statusFailed, fmt.Errorf("%s cannot be repaired: %w", dir, err)}
 	}
-	_, err = fmt.Fprintf(out, "%s has %d keys, %d with a deadline; %d batches of the log were applied\n", to, got.Keys, got.Deadlines, got.Log.Batches)
+	_, err = fmt.Fprintf(out, "%s has %s, %d with a deadline; %s of the log applied\n", to, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"))
 	if err != nil {
 		return exit{statusFailed, err}
 	}
-	if list.wrong > 0 {
-		return exit{statusLost, fmt.Errorf("not all of %s could be saved: %d losses", dir, list.wrong)}
+	switch {
+	case lost.lines > 0 && doubtful.lines > 0:
+		err = fmt.Errorf("not all of %s could be saved: %s, %s", dir, count(lost.lines, "loss"), count(doubtful.lines, "doubtful key"))
+	case lost.lines > 0:
+		err = fmt.Errorf("not all of %s could be saved: %s", dir, count(lost.lines, "loss"))
+	case doubtful.lines > 0:
+		err = fmt.Errorf("not all of %s could be saved: %s", dir, count(doubtful.lines, "doubtful key"))
+	default:
+		return nil
 	}
-	return nil
+	return exit{statusLost, err}
 }

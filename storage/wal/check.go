@@ -1,8 +1,6 @@
 package wal
 
-import "errors"
-
-// Report tells what Check or Repair found in a log.
+// Report tells what Check or Salvage found in a log.
 type Report struct {
 	Segments int    // that are needed and intact up to End, the last perhaps in part
 	Batches  int    // that are intact, from the first needed segment on
@@ -15,13 +13,8 @@ type Report struct {
 // goes to visit (which may be nil). The report covers what is intact even when the error
 // is a *CorruptError. Of o only FS and Dir matter. The log must not be open.
 func Check(o Options, first uint64, visit func(lsn uint64, batch []byte) error) (Report, error) {
-	_, report, err := check(&o, first, visit)
-	return report, err
-}
-
-func check(o *Options, first uint64, visit func(uint64, []byte) error) (*recovery, Report, error) {
 	var report Report
-	r, err := scan(o, first, func(lsn uint64, batch []byte) error {
+	r, err := scan(&o, first, func(lsn uint64, batch []byte) error {
 		report.Batches++
 		report.Bytes += int64(len(batch))
 		if visit == nil {
@@ -33,23 +26,5 @@ func check(o *Options, first uint64, visit func(uint64, []byte) error) (*recover
 	if r.wholeIn >= 0 {
 		report.Start = r.files[0].start
 	}
-	return r, report, err
-}
-
-// Repair gives up what stands behind the first bad place of a corrupt log, so that Open
-// accepts the rest; the report tells what was kept. A log that Open accepts anyway stays
-// as it is. When the first needed segment itself has no header nothing can be kept, and
-// the *CorruptError comes back. The log must not be open.
-func Repair(o Options, first uint64) (Report, error) {
-	if err := o.complete(); err != nil {
-		return Report{}, err
-	}
-	r, report, err := check(&o, first, nil)
-	var corrupt *CorruptError
-	if !errors.As(err, &corrupt) || r.wholeIn < 0 {
-		return report, err
-	}
-	r.repair = true
-	_, err = r.cut()
 	return report, err
 }

@@ -32,8 +32,8 @@ func (r *recovery) cut() (kept string, err error) {
 		return kept, nil
 	}
 	end := r.seen
-	if r.badIn != r.wholeIn || r.repair {
-		end = math.MaxUint64 // a batch goes on from here into the next segment, or anything does
+	if r.badIn != r.wholeIn {
+		end = math.MaxUint64 // a batch goes on from here into the next segment
 	}
 	return kept, r.clear(&r.files[r.wholeIn], r.whole, end)
 }

@@ -32,7 +32,7 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("wal: %s is corrupt at offset %d (position %d): %s; "+
-		"`keyp check` tells more, `keyp repair` keeps what stands before it", e.File, e.Offset, e.LSN, e.Reason)
+		"`keyp check` tells more, `keyp repair` saves what is sound before and behind it", e.File, e.Offset, e.LSN, e.Reason)
 }
 
 // noRoom tells whether err is a shortage that can pass.

@@ -34,8 +34,6 @@ type recovery struct {
 	whole   uint64 // position after the last whole batch: where the log is cut
 	wholeIn int    // index of its segment in files; -1 if there is none
 	badIn   int    // index of the segment of pos
-
-	repair bool // cut although something durable stands behind
 }
 
 type segmentFile struct {

@@ -250,20 +250,6 @@ func flipped(t *testing.T, rt *rapid.T, o Options, batches []entry, claimed uint
 	if !errors.As(err, &corrupt) || report.Batches != intact {
 		rt.Fatalf("Check finds %d batches, Open found %d: %v", report.Batches, intact, err)
 	}
-	report, err = Repair(o, 0)
-	if report.Segments == 0 {
-		if !errors.As(err, &corrupt) {
-			rt.Fatalf("repair without a first segment: %v", err)
-		}
-		return true
-	}
-	must(t, err)
-	n = 0
-	l, err = Open(o, 0, replay)
-	if err != nil || n != intact {
-		rt.Fatalf("after Repair %d batches instead of %d: %v", n, intact, err)
-	}
-	must(t, l.Close())
 	return true
 }
 

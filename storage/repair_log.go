@@ -1,0 +1,381 @@
+package storage
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"keyp/internal/vfs"
+	"keyp/storage/object"
+	"keyp/storage/wal"
+)
+
+// A log with gaps is applied as far as it is sound, before and behind each gap. What stands
+// behind one says how things changed, and what it changed may have been changed in the gap,
+// too; so it is held for right in part only:
+//
+//   - A key is stated if behind the last gap a record says all of it: a string was set, a
+//     collection was made, the key was deleted, it got a stated value by RENAME, or its
+//     database was emptied. What comes after that changes something that is known. A stated
+//     key is as it was at the end.
+//   - A key is doubtful if a record behind a gap changes it and it is not stated: some of its
+//     elements or bytes, or its deadline, may be older than others. Repair names each.
+//   - Any other key is as it was before the gap, which may have set, changed or deleted it.
+//     Repair says how many there are, and which keys the damaged bytes seem to be about.
+//
+// Two kinds of records need what a gap has lost:
+//
+//   - Elements of a collection that was made in a gap. It begins empty, so that what was put
+//     into it later is saved. Pieces of a string that was made there are not applied.
+//   - Keys of a database that was emptied in a gap, which has another keyspace since. Which
+//     database that was is not known: they come into a new one, behind the others.
+
+// Nothing says whether SWAPDB was in a gap. If it was, two databases stand in each other's place.
+
+// oldLog is the log of a damaged directory.
+type oldLog struct {
+	dir    string
+	state  *state // of the last checkpoint
+	guess  bool   // state is a guess
+	report wal.Report
+	damage []wal.Gap // all of it
+	gaps   int       // how many of it lost something
+
+	// Since the last gap:
+	stated map[spot]bool
+	fresh  map[uint32]bool // keyspaces that a record has made
+	made   map[uint64]bool // values that a record has made
+
+	// lost are keys that the data file has damaged, with where their values are now. What the
+	// log sets or deletes is not lost.
+	lost map[spot]spot
+
+	doubts  map[spot]string // why a key is doubtful
+	known   map[uint64]bool // values that a record has made, or that the data file has
+	highest uint64          // the newest value at the last checkpoint
+	next    uint32          // no keyspace from there on was there at the last checkpoint
+	spaces  map[uint32]bool // later ones: false if no record makes it
+	begun   map[uint64]bool // values that rewrite has made
+	out     []byte
+}
+
+// spot is a key in a keyspace.
+type spot struct {
+	space uint32
+	name  string
+}
+
+func (at spot) compare(b spot) int {
+	return cmp.Or(cmp.Compare(at.space, b.space), cmp.Compare(at.name, b.name))
+}
+
+func newOldLog(dir string) *oldLog {
+	return &oldLog{
+		dir: dir, stated: map[spot]bool{}, fresh: map[uint32]bool{}, made: map[uint64]bool{},
+		lost: map[spot]spot{}, doubts: map[spot]string{}, known: map[uint64]bool{}, spaces: map[uint32]bool{}, begun: map[uint64]bool{},
+	}
+}
+
+// since notes the state of the last checkpoint, with which the log begins.
+func (l *oldLog) since(st *state, guess bool) {
+	l.state, l.guess, l.highest, l.next = st, guess, st.generation, st.nextSpace
+}
+
+func (l *oldLog) salvage(batch func(lsn uint64, batch []byte) error, gap func(wal.Gap) error) (wal.Report, error) {
+	return wal.Salvage(wal.Options{FS: readOnlyFS{vfs.OS}, Dir: l.dir}, l.state.first, batch, gap)
+}
+
+// survey reads the log and finds out what is stated and what is doubtful.
+func (l *oldLog) survey() (err error) {
+	l.report, err = l.salvage(l.batch, func(g wal.Gap) error {
+		l.damage = append(l.damage, g)
+		if !g.Whole {
+			l.gaps++
+			clear(l.stated)
+			clear(l.made)
+			clear(l.fresh)
+		}
+		return nil
+	})
+	return err
+}
+
+// batch is the survey of one batch.
+func (l *oldLog) batch(_ uint64, batch []byte) error {
+	f := fields{rest: batch}
+	for len(f.rest) > 0 {
+		r := readRecord(&f)
+		if f.bad {
+			return nil // replay says so
+		}
+		switch r.tag {
+		case recFlush:
+			l.spaces[r.space], l.fresh[r.space] = true, true
+		case recLarge:
+			l.known[r.id], l.made[r.id] = true, true
+		}
+		l.meet(r.space)
+		if len(l.lost) > 0 {
+			l.follow(&r)
+		}
+		if l.gaps > 0 {
+			l.note(&r)
+		}
+	}
+	return nil
+}
+
+// follow takes down what becomes of lost keys.
+func (l *oldLog) follow(r *logRecord) {
+	switch r.tag {
+	case recPut, recLarge, recDelete, recLink:
+	default:
+		return
+	}
+	from, to := spot{r.space, string(r.key)}, spot{r.toSpace, string(r.to)}
+	for key, now := range l.lost {
+		switch {
+		case r.tag == recLink && now == from:
+			l.lost[key] = to
+		case now == from, r.tag == recLink && now == to:
+			delete(l.lost, key)
+		}
+	}
+}
+
+// meet notes a keyspace.
+func (l *oldLog) meet(space uint32) {
+	if _, met := l.spaces[space]; !met && space != systemSpace && (space >= l.next || l.guess) {
+		l.spaces[space] = false
+	}
+}
+
+// strays are the keyspaces that must be some database's, and that no record makes.
+func (l *oldLog) strays() (ids []uint32) {
+	for id, made := range l.spaces {
+		if !made && (l.gaps > 0 || l.guess) && !slices.Contains(l.state.spaces, id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// note takes down what a record behind a gap says of its key.
+func (l *oldLog) note(r *logRecord) {
+	at := spot{r.space, string(r.key)}
+	switch r.tag {
+	case recPut, recDelete, recLarge:
+		l.settled(at)
+	case recElement, recRemove, recRange, recDeadline:
+		l.changed(at, r.id)
+	case recLink:
+		l.settled(at)
+		to := spot{r.toSpace, string(r.to)}
+		if l.made[r.id] {
+			l.settled(to)
+			return
+		}
+		delete(l.stated, to)
+		l.changed(to, r.id)
+	}
+}
+
+func (l *oldLog) settled(at spot) {
+	l.stated[at] = true
+	delete(l.doubts, at)
+}
+
+// changed notes that something of a key is stated: of the value id, or its deadline.
+func (l *oldLog) changed(at spot, id uint64) {
+	switch {
+	case l.stated[at] || l.fresh[at.space]:
+	case id != 0 && l.isLost(id):
+		l.doubts[at] = "its value was made in the part of the log that is lost; what was put into it later is all that is left"
+	case l.doubts[at] == "":
+		l.doubts[at] = "it was changed behind the part of the log that is lost; what was changed of it in that part is lost"
+	}
+}
+
+// isStated says whether a key is as it was at the end, as far as that depends on the log.
+func (l *oldLog) isStated(at spot) bool { return l.gaps == 0 || l.stated[at] || l.fresh[at.space] }
+
+// replay hands the log's batches to fn, rewritten where a gap has lost what they need.
+func (l *oldLog) replay(fn func(lsn uint64, batch []byte) error) error {
+	gaps := 0
+	_, err := l.salvage(func(lsn uint64, batch []byte) error {
+		if gaps > 0 {
+			batch = l.rewrite(batch)
+		}
+		return fn(lsn, batch)
+	}, func(g wal.Gap) error {
+		if !g.Whole {
+			gaps++
+		}
+		return nil
+	})
+	return err
+}
+
+// isLost says whether a value was made in a gap.
+func (l *oldLog) isLost(id uint64) bool { return id > l.highest && !l.known[id] }
+
+// rewrite gives a batch that makes the values that it changes and that were made in a gap.
+func (l *oldLog) rewrite(batch []byte) []byte {
+	l.out = l.out[:0]
+	f := fields{rest: batch}
+	for len(f.rest) > 0 {
+		from := len(batch) - len(f.rest)
+		r := readRecord(&f)
+		if f.bad {
+			return batch
+		}
+		whole := batch[from : len(batch)-len(f.rest)]
+		if r.id != 0 && r.tag != recLarge && l.isLost(r.id) && !l.begun[r.id] {
+			if r.tag == recLink && r.typ == object.TypeString { // it is gone from one key, and unknown at the other
+				l.out = appendBytes(appendRecord(l.out, recDelete, uint64(r.space)), r.key)
+				l.out = appendBytes(appendRecord(l.out, recDelete, uint64(r.toSpace)), r.to)
+				continue
+			}
+			if r.typ != object.TypeString {
+				l.begun[r.id] = true
+				l.out = appendBytes(appendRecord(l.out, recLarge, uint64(r.space)), r.key)
+				l.out = appendDeadline(binary.AppendUvarint(l.out, r.id), 0, 0)
+				l.out = append(l.out, byte(r.typ))
+			}
+		}
+		l.out = append(l.out, whole...)
+	}
+	return l.out
+}
+
+// tell tells of the gaps, before the keys are known.
+func (l *oldLog) tell(lost, note func(format string, args ...any)) {
+	for _, g := range l.damage {
+		where := fmt.Sprintf("%s, offset %d", filepath.Base(g.File), g.Offset)
+		if g.Whole {
+			note("the log, %s: %s, and nothing is lost by it", where, g.Reason)
+			continue
+		}
+		size := "what stood there"
+		if g.From > 0 && g.To > g.From {
+			size = count(g.To-g.From, "byte")
+		}
+		about := ""
+		if keys := l.keysIn(g.Frame); len(keys) > 0 {
+			about = fmt.Sprintf("; it seems to be about key %.100q", keys[0])
+			for _, k := range keys[1:] {
+				about += fmt.Sprintf(", %.100q", k)
+			}
+		}
+		lost("the log, %s: %s; %s of it cannot be read%s", where, g.Reason, size, about)
+	}
+	if n := len(l.strays()); n > 0 && !l.guess {
+		lost("which databases were emptied in the part of the log that is lost: what was written into them later is in %s behind the others", count(n, "new database"))
+	}
+}
+
+// maxNamed is how many keys a gap is said to be about.
+const maxNamed = 10
+
+// keysIn are the keys that damaged bytes of a batch seem to be about.
+func (l *oldLog) keysIn(batch []byte) (keys []string) {
+	f := fields{rest: batch}
+	for len(f.rest) > 0 && len(keys) < maxNamed {
+		r := readRecord(&f)
+		if f.bad {
+			return keys
+		}
+		for _, k := range [][]byte{r.key, r.to} {
+			if len(k) > 0 && !slices.Contains(keys, string(k)) {
+				keys = append(keys, string(k))
+			}
+		}
+	}
+	return keys
+}
+
+// logRecord is what a record says of keys and values; fields that a tag does not have are zero.
+type logRecord struct {
+	tag     byte
+	space   uint32 // of flush: the one that the database has from then on
+	key     []byte
+	toSpace uint32
+	to      []byte
+	id      uint64
+	typ     object.Type
+}
+
+// readRecord reads a record of any kind; f.bad says that it does not parse.
+func readRecord(f *fields) (r logRecord) {
+	r.tag = f.rest[0]
+	f.rest = f.rest[1:]
+	switch r.tag {
+	case recReaped:
+		f.int()
+		f.int()
+		return r
+	case recCounts:
+		r.space = uint32(f.int())
+		f.int()
+		f.int()
+		f.int()
+		return r
+	case recFlush:
+		f.int()
+		r.space = uint32(f.int())
+		return r
+	case recSwap:
+		f.int()
+		f.int()
+		return r
+	case recMore, recLess:
+		r.element(f, r.tag == recMore)
+		return r
+	}
+	r.space, r.key = uint32(f.int()), f.bytes()
+	switch r.tag {
+	case recPut:
+		f.deadline()
+		f.bytes()
+	case recLarge:
+		r.id = f.int()
+		f.deadline()
+		r.typ = f.typ()
+	case recElement, recRemove:
+		r.id, r.typ = f.int(), f.typ()
+		r.element(f, r.tag == recElement)
+	case recRange:
+		r.id, r.typ = f.int(), object.TypeString
+		f.int()
+		f.bytes()
+	case recDelete:
+	case recDeadline:
+		f.deadline()
+	case recLink:
+		r.toSpace, r.to = uint32(f.int()), f.bytes()
+		r.id, r.typ = f.int(), f.typ()
+		f.deadline()
+	default:
+		f.bad = true
+	}
+	return r
+}
+
+func (r *logRecord) element(f *fields, put bool) {
+	f.bytes()
+	if put {
+		f.int()
+		f.bytes()
+	}
+}
+
+// count says how many there are of something.
+func count[N uint64 | int64 | int](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
