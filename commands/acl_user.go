@@ -153,14 +153,17 @@ func (p *permissions) setPassword(password string) {
 	}
 }
 
+// nobody is who a name without a user is compared with. No password has this hash.
+var nobody = &permissions{passwords: make([][sha256.Size]byte, 1)}
+
 // login gives the user of this name and password, and nil if that may not be or is wrong. The
-// time it takes says nothing of the passwords.
+// time it takes says nothing of the passwords, nor whether there is such a user with one.
 func (us *users) login(name, password []byte) *user {
 	u, hash := us.find(name), sha256.Sum256(password)
-	if u == nil {
-		return nil
+	p, same := nobody, 0
+	if u != nil {
+		p = u.now.Load()
 	}
-	p, same := u.now.Load(), 0
 	for i := range p.passwords {
 		same |= subtle.ConstantTimeCompare(p.passwords[i][:], hash[:])
 	}

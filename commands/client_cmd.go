@@ -72,6 +72,7 @@ var clientCommands = []Spec{{
 				{"7.0.3", "Added `ssub` field."},
 				{"7.2.0", "Added `lib-name` and `lib-ver` fields."},
 				{"7.4.0", "Added `watch` field."},
+				{"8.0.0", "Added `io-thread` field."},
 			},
 			Args: []Arg{clientTypeArg("client-type").after("TYPE").opt().since("5.0.0"), intArg("client-id").after("ID").opt().many().since("6.2.0")},
 			Tips: []string{tipRandom},

@@ -145,6 +145,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	number("resp", int64(other.Proto))
 	field("lib-name", other.LibName)
 	field("lib-ver", other.LibVer)
+	number("io-thread", 0)
 	number("tot-net-in", int64(other.NetIn))
 	number("tot-net-out", int64(other.NetOut))
 	number("tot-cmds", int64(other.Commands))

@@ -170,8 +170,8 @@ func TestClientCommands(t *testing.T) {
 		CLIENT SETINFO lib-ver 9.1 -> +OK
 		CLIENT SETINFO lib-ver "a b" -> -ERR lib-ver cannot contain spaces, newlines or special characters.
 		CLIENT SETINFO foo x -> -ERR Unrecognized option 'foo'
-		CLIENT INFO -> "id=1 addr=127.0.0.1:1001 laddr=127.0.0.1:6379 fd=0 name= age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=26 qbuf-free=20448 argv-mem=10 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=1000 events=r cmd=client|info user=default redir=-1 resp=2 lib-name=go-redis lib-ver=9.1 tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
-		CLIENT LIST ID 2 -> "id=2 addr=127.0.0.1:1002 laddr=127.0.0.1:6379 fd=9 name=worker age=90 idle=30 flags=N db=3 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=26 qbuf-free=20448 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=1000 events=r cmd=NULL user=default redir=-1 resp=3 lib-name= lib-ver= tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
+		CLIENT INFO -> "id=1 addr=127.0.0.1:1001 laddr=127.0.0.1:6379 fd=0 name= age=0 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=26 qbuf-free=20448 argv-mem=10 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=1000 events=r cmd=client|info user=default redir=-1 resp=2 lib-name=go-redis lib-ver=9.1 io-thread=0 tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
+		CLIENT LIST ID 2 -> "id=2 addr=127.0.0.1:1002 laddr=127.0.0.1:6379 fd=9 name=worker age=90 idle=30 flags=N db=3 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=26 qbuf-free=20448 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=1000 events=r cmd=NULL user=default redir=-1 resp=3 lib-name= lib-ver= io-thread=0 tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
 		CLIENT LIST ID 7 -> ""
 		CLIENT LIST ID x -> -ERR Invalid client ID
 		CLIENT LIST TYPE master -> ""

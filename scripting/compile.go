@@ -29,7 +29,7 @@ func compile(source, name string) (proto *lua.FunctionProto, err error) {
 	if err != nil {
 		return nil, syntaxError(err, source, name)
 	}
-	if err := rewrite(program); err != nil {
+	if err := rewrite(program, name); err != nil {
 		return nil, err
 	}
 	proto, err = lua.Compile(program, name)

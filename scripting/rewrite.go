@@ -16,19 +16,23 @@ const maxDepth = 4000
 // rewriter changes a program so that it does what Lua would: ".." becomes a call of
 // concatName with all operands of a chain, literals become decimal.
 type rewriter struct {
+	name  string // of the program, in errors
 	depth int
 	line  int // of the innermost expression or statement
 }
 
 // tooDeep is what rewriter panics with.
-type tooDeep struct{ line int }
+type tooDeep struct {
+	name string
+	line int
+}
 
 func (e tooDeep) Error() string {
-	return fmt.Sprintf("%s:%d: chunk has too many syntax levels", chunkName, e.line)
+	return fmt.Sprintf("%s:%d: chunk has too many syntax levels", e.name, e.line)
 }
 
 // rewrite changes the program in place.
-func rewrite(program []ast.Stmt) (err error) {
+func rewrite(program []ast.Stmt, name string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			deep, ok := p.(tooDeep)
@@ -38,7 +42,7 @@ func rewrite(program []ast.Stmt) (err error) {
 			err = deep
 		}
 	}()
-	(&rewriter{}).block(program)
+	(&rewriter{name: name}).block(program)
 	return nil
 }
 
@@ -48,7 +52,7 @@ func (r *rewriter) enter(line int) {
 		r.line = line
 	}
 	if r.depth > maxDepth {
-		panic(tooDeep{r.line})
+		panic(tooDeep{r.name, r.line})
 	}
 }
 
