@@ -222,11 +222,12 @@ func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
 	var clean []cell
 	var oldest, newest uint32 = 1<<32 - 1, 0
 	sl.table.walk(func(c *cell) {
-		if !c.is(cellDirty) && *p.flags(*c)&flagDisk != 0 || c.is(cellTomb) && !c.is(cellDirty) {
-			clean = append(clean, *c)
-			a := s.warmth(p.item(*c).Access(), now)
-			oldest, newest = min(oldest, a), max(newest, a)
+		if !p.evictable(*c, now) {
+			return
 		}
+		clean = append(clean, *c)
+		a := s.warmth(p.item(*c).Access(), now)
+		oldest, newest = min(oldest, a), max(newest, a)
 	})
 	for _, c := range clean {
 		if s.warmth(p.item(c).Access(), now) <= oldest+(newest-oldest)/2 {
@@ -234,6 +235,16 @@ func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
 		}
 	}
 	return freed
+}
+
+// evictable says whether a cell may leave memory: the data file has what it says. What is due
+// stays, as the reaper would only have to bring it back.
+func (p *part) evictable(c cell, now int64) bool {
+	if c.is(cellDirty | cellTomb) {
+		return !c.is(cellDirty)
+	}
+	due := p.due(c)
+	return *p.flags(c)&flagDisk != 0 && (due == 0 || due > now)
 }
 
 func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {

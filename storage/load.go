@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 
 // loadTries is how often a read is done again because the slot lost a cell meanwhile.
 const loadTries = 100
+
+var errBusy = errors.New("storage: a key changes too often to be read")
 
 func (s *Store) loadKey(k Key) error {
 	sh := s.shards[s.shardOf(k.Slot)]
@@ -42,7 +45,7 @@ func (s *Store) loadKey(k Key) error {
 			return err
 		}
 	}
-	return fmt.Errorf("storage: key %q changes too often to be read", clip(k.Name))
+	return fmt.Errorf("%w: %q", errBusy, clip(k.Name))
 }
 
 // Resident says whether memory knows all about a key of a shard that the transaction

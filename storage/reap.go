@@ -38,6 +38,7 @@ func (r *source) NextDeadline() (int64, bool) {
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	s := r.sh.store
 	s.lockBehind(r.t, r.sh)
+	now = s.notLater(now)
 	r.t.now = now
 	began := s.clock.Mono()
 	through, last := s.window.clear(now), int64(0)
@@ -130,6 +131,11 @@ func (sh *shard) setNextDue() {
 	sh.nextDue.Store(next)
 }
 
+// notLater is an instant that was read from the clock, or the present one if that is earlier:
+// the clock may have stepped back since, and somebody may have set what is due between the two.
+// It is for whoever holds the shard that it is about, as then time cannot go back meanwhile.
+func (s *Store) notLater(now int64) int64 { return min(now, s.now()) }
+
 func (s *Store) startReaper() {
 	var sources []ttl.Source
 	for _, sh := range s.shards {
@@ -198,20 +204,48 @@ func (s *Store) clockStepped(wall, last int64) {
 	}
 	s.stats.ClockSteps.Add(1)
 	s.options.Logger.Warn("the wall clock stepped back", "ms", last-wall)
-	s.background.Add(1)
-	go func() {
-		defer s.background.Done()
+	s.goBackground(s.stepBack)
+}
+
+// stepBackTries bounds how often stepBack has things removed, since what is damaged may go on
+// being due.
+const stepBackTries = 100
+
+// stepBack removes all that is due, and then has time follow the clock. While it works keys come
+// into memory and leave it, and the clock may step forward again, so it looks with all shards
+// held whether anything is left.
+func (s *Store) stepBack() {
+	t := s.NewTxn()
+	for tries := 1; ; tries++ {
 		s.Reap()
-		t := s.NewTxn()
 		s.BeginAll(t)
-		for _, sh := range s.shards { // in the log before anything new is set
-			t.buf = appendRecord(t.buf, recReaped, uint64(sh.num), uint64(last))
-			sh.logged = 0
+		if s.reapedAll(t.now) || tries == stepBackTries || s.quit.Err() != nil {
+			break
 		}
-		s.instant.Store(s.clock.Now())
-		s.stepped.Store(false)
 		t.End()
-	}()
+	}
+	for _, sh := range s.shards { // in the log before anything new is set
+		t.buf = appendRecord(t.buf, recReaped, uint64(sh.num), uint64(sh.clear(t.now)))
+		sh.logged = 0
+	}
+	s.instant.Store(s.clock.Now())
+	s.stepped.Store(false)
+	t.End()
+}
+
+// reapedAll says whether nothing is left that is due by now; all shards are held.
+func (s *Store) reapedAll(now int64) bool {
+	for _, sh := range s.shards {
+		if sh.clear(now) < now {
+			return false
+		}
+	}
+	return true
+}
+
+// clear is the instant, now or earlier, by which nothing of the shard is due, which is held.
+func (sh *shard) clear(now int64) int64 {
+	return min(sh.store.window.clear(now), sh.nextDue.Load()-1)
 }
 
 // clockJumped notes a jump that the reaper saw. A step back is handled by whoever asks
@@ -248,6 +282,9 @@ type window struct {
 
 	turn  sync.Mutex // of who reaps
 	going int64      // deadline of the key that is about to go, 0 for none
+	// bringing are large values that are being loaded, since elements of them are due.
+	bringing *ttl.Window
+	loading  sync.WaitGroup
 
 	told map[string]bool // damage that was reported
 
@@ -261,6 +298,7 @@ const windowSize = 64 << 10
 
 func (w *window) init(s *Store) {
 	w.s, w.t, w.idx, w.size, w.told = s, s.NewTxn(), ttl.NewWindow(), windowSize, map[string]bool{}
+	w.bringing = ttl.NewWindow()
 	w.next.Store(0) // the first look reads the bucket
 }
 
@@ -282,6 +320,9 @@ func (w *window) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
+	if wait {
+		w.loading.Wait()
+	}
 	began := w.s.clock.Mono()
 	defer func() {
 		if n > 0 && !more {
@@ -289,6 +330,7 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		}
 	}()
 	for looks := 0; looks == 0 || w.s.clock.Mono()-began < budget; {
+		now = w.s.notLater(now)
 		due, ok, refill := w.pop(now)
 		if refill {
 			if !w.refill() {
@@ -299,10 +341,14 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		if !ok {
 			return n, false
 		}
-		if w.expire(due, now, wait) {
+		gone, again := w.expire(due, now, wait)
+		if gone {
 			n++
 		}
 		w.mu.Lock()
+		if again {
+			w.put(due)
+		}
 		w.going = 0
 		w.setNext()
 		w.mu.Unlock()
@@ -338,17 +384,29 @@ func (w *window) setNext() {
 	w.next.Store(next)
 }
 
-// clear is the instant, now or earlier, by which no key is due that is only on disk.
+// clear is the instant, now or earlier, by which no key is due that is only on disk. It holds
+// for the shards that the caller holds.
 func (w *window) clear(now int64) int64 {
 	if next, ok := w.NextDeadline(); ok {
-		return min(now, next-1)
+		now = min(now, next-1)
+	}
+	if next, ok := w.bringing.Next(); ok { // looked at after going, which a key comes from
+		now = min(now, next-1)
 	}
 	return now
 }
 
+// put takes an entry into the window; one from the end on stands in the bucket.
+func (w *window) put(e ttl.WindowEntry) {
+	if e.Before(w.end) && !w.idx.Has(e.ID, e.Deadline) {
+		w.idx.Set(e.ID, 0, e.Deadline)
+	}
+}
+
 // expire removes one key, unless memory knows better or the data file has another
-// deadline for it by now: an entry stays in the window when its key changes.
-func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) bool {
+// deadline for it by now: an entry stays in the window when its key changes. Again says that
+// it is to be tried again, since the key's slot was busy or the clock has stepped back.
+func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again bool) {
 	s := w.s
 	on := []byte(due.ID)
 	space, slot := binary.BigEndian.Uint32(on), binary.BigEndian.Uint16(on[4:])
@@ -358,7 +416,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) bool {
 		p := s.partOf(space, sh)
 		if p == nil {
 			sh.mu.Unlock()
-			return false
+			return false, false
 		}
 		sl := &p.slots[slot-p.first]
 		epoch := sl.epoch
@@ -376,34 +434,57 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) bool {
 		})
 		if err != nil && !errors.Is(err, ErrCorrupt) {
 			s.options.Logger.Error("a key that is due could not be read", "error", err)
-			return false
+			return false, false
 		}
 		if !current {
-			return false
+			return false, false
 		}
 		if at.deadline == 0 || at.deadline > now {
 			if inline || wait {
-				s.bring(space, k)
-			} else {
-				s.goBackground(func() { s.bring(space, k) })
+				return false, s.bring(space, k)
 			}
-			return false
+			w.bringAside(due, space, k)
+			return false, false
 		}
 		s.lockBehind(w.t, sh)
 		if sl.epoch != epoch || p.dead {
 			s.unlock(w.t)
 			continue
 		}
-		w.t.now = now
-		gone := w.bury(p, sl, k, at.deadline)
+		if w.t.now = s.notLater(now); at.deadline > w.t.now {
+			s.unlock(w.t)
+			return false, true
+		}
+		gone = w.bury(p, sl, k, at.deadline)
 		w.t.End()
-		return gone
+		return gone, false
 	}
-	return false
+	return false, true
 }
 
-// bring loads a key of a keyspace, whichever database that is by then.
-func (s *Store) bring(space uint32, k Key) {
+// bringAside has a large value loaded while the window goes on. Until that is done the key counts
+// as due, of which nothing may be said for its shard.
+func (w *window) bringAside(due ttl.WindowEntry, space uint32, k Key) {
+	w.mu.Lock()
+	w.bringing.Set(due.ID, 0, due.Deadline)
+	w.mu.Unlock()
+	w.loading.Add(1)
+	w.s.goBackground(func() {
+		defer w.loading.Done()
+		again := w.s.bring(space, k)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if again {
+			w.put(due)
+			w.setNext()
+		}
+		w.bringing.Set(due.ID, due.Deadline, 0)
+	})
+}
+
+// bring loads a key of a keyspace, whichever database that is by then. Again says that this has
+// to be tried again, since the key's slot was busy.
+func (s *Store) bring(space uint32, k Key) (again bool) {
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
 		sh.mu.Lock()
@@ -412,13 +493,14 @@ func (s *Store) bring(space uint32, k Key) {
 		k.DB = s.dbOf(space)
 		sh.mu.Unlock()
 		if known {
-			return
+			return false
 		}
-		if err := s.loadKey(k); err != nil {
+		if err := s.loadKey(k); err != nil && !errors.Is(err, errBusy) {
 			s.loadFailed(k, err)
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // bury makes a key that only the data file has a tombstone.
@@ -456,22 +538,28 @@ func (w *window) refill() bool {
 	w.mu.Unlock()
 
 	entries, end, err := w.read(from)
+	return w.join(from, entries, end, err)
+}
 
+// join takes over what was read from a place on; false with an error.
+func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.WindowEntry, err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, e := range append(entries, w.evicted...) {
-		if e.Before(end) && !w.idx.Has(e.ID, e.Deadline) {
-			w.idx.Set(e.ID, 0, e.Deadline)
-		}
-	}
+	evicted := w.evicted
 	w.refilling, w.evicted = false, nil
 	if err != nil {
 		w.s.options.Logger.Error("deadlines could not be read from the data file", "error", err)
-		end = from // it is asked again after a rest
+		return false // it is asked again after a rest
+	}
+	if w.end != from { // it was cut meanwhile, so what was read does not join it
+		return true
 	}
 	w.end = end
+	for _, e := range append(entries, evicted...) {
+		w.put(e)
+	}
 	w.setNext()
-	return err == nil
+	return true
 }
 
 // read gives the entries of the ttl bucket from a place on, and the place up to which
@@ -494,7 +582,7 @@ func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.
 			}
 			return err
 		}
-		end.Deadline = w.s.now() + ahead
+		end.Deadline = max(w.s.now()+ahead, from.Deadline+1)
 		if n := len(entries); n > 0 {
 			end.Deadline = max(end.Deadline, entries[n-1].Deadline+1)
 		}
@@ -542,10 +630,8 @@ func (w *window) leave(deadline int64, on []byte) {
 	e := ttl.WindowEntry{Deadline: deadline, ID: string(on)}
 	switch {
 	case e.Before(w.end):
-		if !w.idx.Has(e.ID, deadline) {
-			w.idx.Set(e.ID, 0, deadline)
-			w.setNext()
-		}
+		w.put(e)
+		w.setNext()
 		if w.idx.Len() > 2*w.size {
 			w.cut()
 		}

@@ -1,0 +1,134 @@
+package storage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"keyp/ttl"
+)
+
+const hour = 3_600_000 // in ms
+
+var eventSet = Event{EventString, "set"}
+
+// stepTo steps the clock, and waits until the store's time follows it.
+func (h *harness) stepTo(ms int64) {
+	h.clock.Set(ms)
+	h.s.Manual().Settle()
+}
+
+// TestReapAfterStepBack: the reaper reads the clock, and before it comes to a shard or to the
+// window that has stepped back, and keys are set that are due between the two. They stay.
+func TestReapAfterStepBack(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		t.Run(fmt.Sprint("stored ", stored), func(t *testing.T) {
+			h := newHarness(t)
+			defer func() { _ = h.s.Close(false) }()
+			names := map[name]bool{}
+			start := h.clock.Now()
+			late := start + hour
+			h.stepTo(late)
+			h.s.Reap()
+			h.stepTo(start)
+			for i := range 40 {
+				k, n := h.s.Key(0, fmt.Appendf(nil, "k%d", i)), name{0, fmt.Sprint("k", i)}
+				deadline := start + 1000 + int64(i)
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, eventSet) }, k)
+				names[n], h.model[n] = true, value{data: "v", deadline: deadline}
+			}
+			h.saved()
+			if stored {
+				h.evict()
+			}
+			h.reapAt(late)
+			h.verify(names)
+			h.clock.Advance(1020 * time.Millisecond)
+			h.reapAt(h.clock.Now())
+			h.verify(names)
+			if n, _ := h.s.Count(0); n != 19 {
+				t.Errorf("%d keys are counted, of which 19 are left", n)
+			}
+			h.model = h.model.live(h.clock.Now())
+			h.commit()
+			h.clock.Set(start + 500) // what is gone stays gone
+			h.crash(rand.New(rand.NewPCG(1, 1)), names)
+			if n, _ := h.s.Count(0); n != 19 {
+				t.Errorf("%d keys are counted after a crash, of which 19 are left", n)
+			}
+		})
+	}
+}
+
+// reapAt is a round of the reaper, which has read the clock.
+func (h *harness) reapAt(now int64) {
+	for more := true; more; {
+		_, more = h.s.window.ReapDue(now, time.Second)
+	}
+	for _, sh := range h.s.shards {
+		(&source{sh: sh, t: h.s.NewTxn()}).ReapDue(now, time.Second)
+	}
+}
+
+// TestStepBackBesideEviction: while all that is due goes, since the clock has stepped back, keys
+// that are due leave memory. Of them, too, nothing is there afterwards.
+func TestStepBackBesideEviction(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	start := h.clock.Now()
+	for i := range 100 {
+		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000, eventSet) }, k)
+	}
+	h.saved()
+	h.clock.Advance(2 * time.Second)
+	h.s.Listen(func(Happened) { // one of the first shard's has gone, which is held
+		h.s.Listen(func(Happened) {})
+		for _, sh := range h.s.shards[1:] {
+			for i := range sh.parts[0].slots {
+				h.s.evictSlot(sh, 0, i)
+			}
+		}
+	})
+	h.s.now()
+	h.stepTo(start)
+	if n, expires := h.s.Count(0); n != 0 || expires != 0 {
+		t.Errorf("%d keys, %d with a deadline, are counted when all have been due", n, expires)
+	}
+	h.commit()
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+	if n, expires := h.s.Count(0); n != 0 || expires != 0 {
+		t.Errorf("%d keys, %d with a deadline, are counted after a crash", n, expires)
+	}
+}
+
+// TestCutWhileRefilling: evictions that cut the window while it reads on leave nothing out.
+func TestCutWhileRefilling(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	start := h.clock.Now()
+	const n = 60
+	for i := range n {
+		k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000+int64(i), eventSet) }, k)
+	}
+	h.saved()
+	w := &h.s.window
+	w.mu.Lock()
+	w.end = ttl.WindowEntry{Deadline: start + 1050} // as if it had been read to there, all being in memory
+	from := w.end
+	w.refilling = true
+	w.mu.Unlock()
+	entries, end, err := w.read(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.evict()
+	w.join(from, entries, end, nil)
+	h.check()
+	h.clock.Advance(2 * time.Second)
+	if gone := h.s.Reap(); gone != n {
+		t.Errorf("%d of %d keys went", gone, n)
+	}
+}
