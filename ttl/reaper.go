@@ -199,7 +199,10 @@ func (r *Reaper) due(i int) int64 {
 	if !ok {
 		return never
 	}
-	return max(ms, r.rests[i].until)
+	if until := r.rests[i].until; until > ms && until-r.clock.Now() <= maxRest { // or the clock has gone back
+		return until
+	}
+	return ms
 }
 
 // earliest is when the first source wants to be asked, or never.
