@@ -268,7 +268,11 @@ func (c *clockRun) look() {
 	c.t.Helper()
 	c.mu.Lock()
 	for name := range c.heard {
-		if k := c.keys[name]; k != nil {
+		k := c.keys[name]
+		if k != nil && !k.gone && k.deadline > max(k.high, c.now()) {
+			c.t.Errorf("%s was told or seen to be gone %d ms before its deadline", name, k.deadline-k.high)
+		}
+		if k != nil {
 			k.gone = true
 		}
 	}
