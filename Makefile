@@ -23,11 +23,20 @@ PEER       = redis-server --port {port} --dir {dir} --appendonly yes --appendfsy
 
 GO        = go
 TIMEOUT   = 9m
+# Packages are tested in the order of this list: the longest last would have the machine
+# to themselves, and leave most of it idle. Many tests wait for disks, servers and clocks,
+# so more packages than processors run at once.
+LONGEST   = ./storage ./commands ./cmd/keyp ./internal/e2e ./internal/e2e/restart ./server
+AT_ONCE   = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 QUICK     = -gcflags=all=-N -l
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
 # A checkout that belongs to somebody else, as in containers, has no readable history.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+# Each process with the race detector, test or server, would sleep for a second when it
+# exits, to see races of then. There are hundreds.
+export GORACE := atexit_sleep_ms=50 $(GORACE)
 
 # The race detector needs a C compiler; without one the tests run without it, and
 # say so.
@@ -44,7 +53,7 @@ build: ## build bin/keyp and bin/keyp-bench
 test: lint cross redis unit ## all checks: lint, cross-compile, tests with the race detector (what .ci/run does)
 
 unit: ## the tests alone, without what `make test` does before them
-	$(GO) test $(RACE) -timeout $(TIMEOUT) $(TESTFLAGS) ./...
+	$(GO) test $(RACE) -timeout $(TIMEOUT) -p $(AT_ONCE) $(TESTFLAGS) $(LONGEST) ./...
 
 lint: fmt-check vet staticcheck vulns ## formatting, go vet, staticcheck, govulncheck
 

@@ -146,13 +146,23 @@ func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *proc
 			t.Fatalf("keyp ended: %v, it said %v", err, log)
 		default:
 		}
+		listener, err := net.Dial("tcp", c.Options().Addr) // go-redis would complain that there is none
+		if err != nil {
+			return false
+		}
+		listener.Close()
 		return c.Ping(context.Background()).Err() == nil
 	})
 	return p
 }
 
+// client gives a client that is patient, and sends nothing and dials no place twice: it would
+// pause between.
 func (p *process) client(t *testing.T) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + p.port})
+	c := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:" + p.port, MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute, PoolTimeout: time.Minute,
+	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
