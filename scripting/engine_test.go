@@ -280,7 +280,7 @@ redis.register_function{function_name='ro', callback=function() return redis.cal
 		`x x`:                          `Error compiling function: user_function:1: '=' expected near 'x'`,
 		`return 1`:                     `No functions registered`,
 		`redis.register_function('f')`: `Error registering functions: ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).`,
-		`local t = ` + strings.Repeat("{", 1e4) + strings.Repeat("}", 1e4):                          `user_function:1: chunk has too many syntax levels`,
+		`local t = ` + strings.Repeat("{", 1e4) + strings.Repeat("}", 1e4):                          `Error compiling function: user_function:1: chunk has too many syntax levels`,
 		`redis.register_function('f-g', function() end)`:                                            `Error registering functions: ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long`,
 		`redis.register_function('f', function() end) redis.register_function('f', function() end)`: `Error registering functions: ERR Function already exists in the library`,
 		`redis.call('get')`: `Error registering functions: ERR redis.call/pcall can only be called inside a script invocation`,
