@@ -35,6 +35,7 @@ var pageGroups = []struct {
 	{Scripting, "Scripts"},
 	{Connection, "Connections"},
 	{ServerGroup, "Server"},
+	{Cluster, "Cluster"},
 }
 
 // TestCommandsPage: the page says of every command what its declaration says.

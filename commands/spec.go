@@ -52,6 +52,7 @@ const (
 	Transactions Group = "transactions"
 	PubSub       Group = "pubsub"
 	Scripting    Group = "scripting"
+	Cluster      Group = "cluster"
 )
 
 // Flags say how a command is run and what COMMAND tells of it.

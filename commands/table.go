@@ -25,6 +25,7 @@ var families = [][]Spec{
 	pubsubCommands,
 	multiCommands,
 	watchCommands,
+	clusterCommands,
 }
 
 // Table finds declarations by name.

@@ -45,6 +45,7 @@ var ownDocs = map[string]string{
 	"zinter":                  "likewise",
 	"zinterstore":             "likewise",
 	"waitaof":                 "from 7.2",
+	"cluster|myshardid":       "from 7.2",
 	"debug|help":              "Redis documents nothing of DEBUG",
 	"debug|clock-offset":      "likewise",
 	"debug|compact":           "likewise",

@@ -1,0 +1,22 @@
+package commands
+
+import "testing"
+
+// What clients ask to learn whether they talk to a cluster says that they don't.
+func TestNoCluster(t *testing.T) {
+	newHarness(t).run(`
+		CLUSTER INFO -> -ERR This instance has cluster support disabled
+		CLUSTER slots -> -ERR This instance has cluster support disabled
+		CLUSTER SHARDS -> -ERR This instance has cluster support disabled
+		CLUSTER KEYSLOT k -> -ERR This instance has cluster support disabled
+		CLUSTER GETKEYSINSLOT 1 10 -> -ERR This instance has cluster support disabled
+		CLUSTER HELP -> -ERR This instance has cluster support disabled
+		READONLY -> -ERR This instance has cluster support disabled
+		READWRITE -> -ERR This instance has cluster support disabled
+		ASKING -> -ERR This instance has cluster support disabled
+		CLUSTER -> -ERR wrong number of arguments for 'cluster' command
+		CLUSTER KEYSLOT -> -ERR wrong number of arguments for 'cluster|keyslot' command
+		READONLY x -> -ERR wrong number of arguments for 'readonly' command
+		CLUSTER FOO -> -ERR unknown subcommand 'FOO'. Try CLUSTER HELP.
+	`)
+}
