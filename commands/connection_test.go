@@ -305,6 +305,8 @@ func TestServerCommands(t *testing.T) {
 	h.run(`
 		advance 1234ms
 		TIME -> ["1700000001", "234000"]
+		advance 56us
+		TIME -> ["1700000001", "234056"]
 		ROLE -> ["master", 0, []]
 		WAIT 0 0 -> 0
 		WAIT x 0 -> -ERR value is not an integer or out of range

@@ -58,7 +58,7 @@ func (c *Ctx) showMonitors() {
 	if !s.monitored.Load() {
 		return
 	}
-	line := monitorLine(c, s.Clock.Now())
+	line := monitorLine(c, s.Clock.Micros())
 	c.Emit(func(lsn uint64) {
 		for _, other := range s.monitors {
 			if other.Conn != nil && other.Reply != ReplyOff {
@@ -68,13 +68,13 @@ func (c *Ctx) showMonitors() {
 	})
 }
 
-// monitorLine is a command as MONITOR shows it; now is in Unix ms.
+// monitorLine is a command as MONITOR shows it; now is in Unix microseconds.
 func monitorLine(c *Ctx, now int64) []byte {
 	from := c.Client.Addr
 	if strings.HasPrefix(from, "/") {
 		from = "unix:" + strings.TrimSuffix(from, ":0")
 	}
-	line := fmt.Appendf(nil, "+%d.%06d [%d %s]", now/1000, now%1000*1000, c.Client.DB, from)
+	line := fmt.Appendf(nil, "+%d.%06d [%d %s]", now/1_000_000, now%1_000_000, c.Client.DB, from)
 	for i, arg := range c.Args {
 		line = append(line, ' ')
 		if secret(c, i) {

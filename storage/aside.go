@@ -142,7 +142,7 @@ func (t *Txn) rejoin() bool {
 		mask |= 1 << s.shardOf(had.key.Slot)
 	}
 	s.lock(t, mask)
-	t.now = s.now()
+	t.takeInstant()
 	for _, had := range a.keys {
 		if s.spaces[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
 			s.unlock(t)

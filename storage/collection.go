@@ -470,7 +470,7 @@ func (s *Store) shedAll(k Key) {
 	t := s.NewTxn()
 	for more := true; more && s.quit.Err() == nil; {
 		s.lock(t, 1<<s.shardOf(k.Slot))
-		t.now = s.now()
+		t.takeInstant()
 		if more = s.overdue(k, t.now); more {
 			p := s.part(k)
 			sl := p.slot(k)

@@ -25,6 +25,7 @@ type Txn struct {
 	s      *Store
 	mask   uint64 // shards held
 	now    int64
+	micros int64  // now in microseconds, once somebody has asked; 0 until then
 	buf    []byte // the batch so far
 	seen   uint64 // the newest LSN that a look-up showed
 	cost   int64  // what replaying the batch costs
@@ -120,7 +121,7 @@ func (s *Store) BeginBringing(t *Txn, keys []Key) error {
 // BeginAll locks the whole keyspace.
 func (s *Store) BeginAll(t *Txn) {
 	s.lock(t, 1<<len(s.shards)-1)
-	t.now = s.now()
+	t.takeInstant()
 }
 
 func (s *Store) shardOf(slot uint16) int { return int(slot) / s.slotsPerShard }
@@ -132,7 +133,7 @@ func (s *Store) lockKeys(t *Txn, keys []Key) {
 		mask |= 1 << s.shardOf(keys[i].Slot)
 	}
 	s.lock(t, mask)
-	t.now = s.now()
+	t.takeInstant()
 }
 
 func (s *Store) lock(t *Txn, mask uint64) {
@@ -167,8 +168,20 @@ func (s *Store) resident(k Key) bool {
 	return !sl.partial || p.find(sl, k) != nil
 }
 
+func (t *Txn) takeInstant() { t.now, t.micros = t.s.now(), 0 }
+
 // Now is the transaction's instant in Unix milliseconds.
 func (t *Txn) Now() int64 { return t.now }
+
+// Micros is the transaction's instant in Unix microseconds: the clock's when somebody first asks,
+// but within the millisecond that Now is, and the same until the end.
+func (t *Txn) Micros() int64 {
+	if t.micros == 0 {
+		first := t.now * 1000
+		t.micros = min(max(t.s.clock.Micros(), first), first+999)
+	}
+	return t.micros
+}
 
 // End seals what was recorded, releases the locks and returns the LSN that everything
 // the transaction showed or did depends on: under appendfsync always a reply may leave

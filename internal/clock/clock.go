@@ -1,6 +1,7 @@
 // Package clock is the only source of time in Keyp.
 //
-// Wall time is Unix milliseconds, the unit of every deadline. Durations (latency,
+// Wall time is Unix milliseconds, the unit of every deadline; who shows the time has
+// microseconds too. Durations (latency,
 // pacing) come from Mono, which never jumps. Tests use Fake and advance it, so that
 // nothing has to sleep to see a key expire.
 package clock
@@ -15,6 +16,8 @@ import (
 type Clock interface {
 	// Now is the wall clock in Unix milliseconds. It may jump either way.
 	Now() int64
+	// Micros is the same instant in Unix microseconds.
+	Micros() int64
 	// Mono is a monotonic reading for durations; only differences mean something.
 	Mono() time.Duration
 	// Until returns a channel that is closed once Now reaches ms (at once if it
@@ -40,6 +43,9 @@ func (m *Machine) Shift(ms int64) { m.offset.Store(ms) }
 // Now is the machine's wall clock plus the offset.
 func (m *Machine) Now() int64 { return time.Now().UnixMilli() + m.offset.Load() }
 
+// Micros is Now in microseconds.
+func (m *Machine) Micros() int64 { return time.Now().UnixMicro() + m.offset.Load()*1000 }
+
 // Mono is the time since the start of the process; no shift changes it.
 func (m *Machine) Mono() time.Duration { return time.Since(start) }
 
@@ -62,7 +68,7 @@ func (m *Machine) Until(ms int64) (<-chan struct{}, func()) {
 // Fake is a clock that moves only when told. Its zero value stands at 0.
 type Fake struct {
 	mu      sync.Mutex
-	now     int64
+	micros  int64
 	mono    time.Duration
 	waiters map[*waiter]struct{}
 }
@@ -73,13 +79,20 @@ type waiter struct {
 }
 
 // NewFake returns a clock that stands at ms.
-func NewFake(ms int64) *Fake { return &Fake{now: ms} }
+func NewFake(ms int64) *Fake { return &Fake{micros: ms * 1000} }
 
 // Now is where the clock stands.
 func (f *Fake) Now() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.now
+	return f.micros / 1000
+}
+
+// Micros is where the clock stands, in microseconds.
+func (f *Fake) Micros() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.micros
 }
 
 // Mono is the sum of all forward moves.
@@ -94,7 +107,7 @@ func (f *Fake) Until(ms int64) (<-chan struct{}, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := &waiter{at: ms, done: make(chan struct{})}
-	if f.now >= ms {
+	if f.micros/1000 >= ms {
 		close(w.done)
 		return w.done, func() {}
 	}
@@ -114,20 +127,20 @@ func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mono += d
-	f.set(f.now + d.Milliseconds())
+	f.set(f.micros + d.Microseconds())
 }
 
 // Set steps the wall clock to ms, forward or back, as an operator would.
 func (f *Fake) Set(ms int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.set(ms)
+	f.set(ms * 1000)
 }
 
-func (f *Fake) set(ms int64) {
-	f.now = ms
+func (f *Fake) set(micros int64) {
+	f.micros = micros
 	for w := range f.waiters {
-		if f.now >= w.at {
+		if f.micros/1000 >= w.at {
 			close(w.done)
 			delete(f.waiters, w)
 		}

@@ -1,0 +1,34 @@
+package storage
+
+import (
+	"testing"
+	"time"
+)
+
+// The instant of a transaction in microseconds stays the same until its end, and lies within the
+// millisecond by which it judges deadlines, whatever the clock does meanwhile.
+func TestMicros(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	a := h.s.Key(0, []byte("a"))
+	from := h.clock.Now() * 1000
+	micros := func(before time.Duration, step func(), want int64) {
+		t.Helper()
+		h.clock.Advance(before)
+		h.do(func(x *Txn) {
+			step()
+			first := x.Micros() - from
+			h.clock.Advance(200 * time.Microsecond)
+			if again := x.Micros() - from; first != want || again != want {
+				t.Errorf("microseconds %d, then %d; want %d", first, again, want)
+			}
+		}, a)
+	}
+	none := func() {}
+	micros(0, none, 0)
+	micros(0, none, 200)
+	micros(100*time.Microsecond, none, 500)
+	micros(0, func() { h.clock.Advance(5 * time.Millisecond) }, 999)
+	micros(0, none, 5900)
+	micros(0, func() { h.clock.Set(from/1000 - 1000) }, 6000)
+}
