@@ -15,6 +15,8 @@ import (
 const (
 	// longValue is from how many bytes on a value takes long to read.
 	longValue = 256 << 10
+	// longStore is from how many bytes on a value takes long to store.
+	longStore = 1 << 20
 	// longCount is from how many elements on a reply takes long to write.
 	longCount = 10_000
 	// longElements is from how many of its elements on a value takes long to read.
@@ -52,6 +54,9 @@ func longCopy(c *Ctx, _ int) bool {
 	from, _ := c.Txn.Steady(c.Keys[:1])
 	return longValues(c, from)
 }
+
+// longSet is for SET, of a large value and without options.
+func longSet(c *Ctx, _ int) bool { return len(c.Args) == 3 && len(c.Args[2]) >= longStore }
 
 // longProduct is for LCS, which compares all of the one string with all of the other.
 func longProduct(c *Ctx, _ int) bool {

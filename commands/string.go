@@ -23,6 +23,7 @@ var setCommands = []Spec{
 		},
 		Arity: -3, Flags: Write | DenyOOM,
 		Keys: []KeySpec{{Begin: 1, Flags: RW | Access | Update | VariableFlags, Vary: setFlags}},
+		Long: longSet,
 		Args: []Arg{
 			keyArg("key"), stringArg("value"),
 			oneOf("condition",

@@ -3,6 +3,7 @@ package storage
 import (
 	"slices"
 
+	"keyp/internal/pieces"
 	"keyp/storage/object"
 )
 
@@ -177,7 +178,9 @@ type statement struct {
 // statement makes the records for a key's new value while no shard is held.
 func (t *Txn) statement(k Key, v object.Value, deadline int64, created uint32) statement {
 	o := t.newObject(k, v)
-	t.buf = slices.Grow(t.buf, v.Bytes())
+	if v.Type() != object.TypeString {
+		t.buf = slices.Grow(t.buf, v.Bytes())
+	}
 	t.stateObject(t.aside.keys[asideKey{k.DB, string(k.Name)}].space, o, deadline, created)
 	st := statement{o, t.buf, t.cost}
 	t.buf, t.cost, t.logged = nil, 0, 0
@@ -193,7 +196,7 @@ func (t *Txn) installStated(k Key, st statement, deadline int64, created, access
 	if len(t.buf) == 0 {
 		t.buf = st.records
 	} else {
-		t.buf = append(t.buf, st.records...)
+		t.buf = pieces.Append(t.buf, st.records)
 	}
 	t.cost += st.cost
 	t.logged = 0
@@ -210,10 +213,16 @@ func (t *Txn) replaceAside(k Key, v object.Value, deadline int64, ev Event) {
 	}
 	created := t.createdAt(deadline)
 	st := t.statement(k, v, deadline, created)
-	if t.rejoin() {
-		t.installStated(k, st, deadline, created, t.s.firstAccess(t.now))
-		t.Notify(k, ev)
+	if !t.rejoin() {
+		return
 	}
+	access := t.s.firstAccess(t.now)
+	if v.Type() == object.TypeString {
+		p, _, c := t.live(k, false)
+		access = t.written(p, c)
+	}
+	t.installStated(k, st, deadline, created, access)
+	t.Notify(k, ev)
 }
 
 // copyAside is Copy for a transaction that is aside, of a value that is no small string.

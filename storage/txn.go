@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 
+	"keyp/internal/pieces"
 	"keyp/storage/object"
 )
 
@@ -381,8 +382,12 @@ func (t *Txn) Peek(k Key) (Item, bool) {
 }
 
 // SetString makes key hold value, whatever it held before, with deadline (Unix ms, 0
-// for none). The value is copied.
+// for none). The value is copied. A transaction that is aside takes large values only.
 func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
+	if t.Aside() {
+		t.replaceAside(k, &object.String{Data: pieces.Clone(value)}, deadline, ev)
+		return
+	}
 	t.set(k, value, deadline, t.createdAt(deadline), accessNow)
 	t.Notify(k, ev)
 }
@@ -404,7 +409,7 @@ func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 		t.buf = appendBytes(t.buf, value)
 		c = p.putSmall(t, sl, c, k, value, deadline)
 	} else {
-		o := t.newObject(k, &object.String{Data: append([]byte(nil), value...)})
+		o := t.newObject(k, &object.String{Data: pieces.Clone(value)})
 		c = p.putObject(t, sl, c, k, o, deadline)
 		t.logObject(p, o, deadline, created)
 	}
@@ -446,11 +451,20 @@ func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint3
 	t.buf = appendDeadline(t.buf, deadline, created)
 	t.buf = append(t.buf, byte(o.val.Type()))
 	t.logged = o.id
+	if s, ok := o.val.(*object.String); ok {
+		t.buf = pieces.Grow(t.buf, len(s.Data)+s.Len()*chunkRecord+recordsRoom)
+	}
 	o.val.Walk(func(elem, val []byte, d int64) bool {
 		t.element(nil, o, elem, val, d) // the value stands in the record before
 		return true
 	})
 }
+
+// chunkRecord is the most bytes that the record of a string's chunk has beside the chunk.
+const chunkRecord = 1 + 1 + 8 + 1 + 3
+
+// recordsRoom is for what the batch of a large string has beside: counts, another key.
+const recordsRoom = 256
 
 // regenerate states a value anew, as a new generation, if it stands inline on disk and has
 // grown too large for that. So the log alone makes it, and a checkpoint may write its

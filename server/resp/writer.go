@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/redcon"
+
+	"keyp/internal/pieces"
 )
 
 // Writer appends replies to Buf, which its owner may read, cut or replace between
@@ -151,7 +153,15 @@ func appendHeader(b []byte, kind byte, n int64) []byte {
 }
 
 func appendBulk[T []byte | string](b []byte, v T) []byte {
-	b = append(appendHeader(b, '$', int64(len(v))), v...)
+	b = appendHeader(b, '$', int64(len(v)))
+	if len(v)+2 > cap(b)-len(b) && len(b)+len(v) > pieces.Size {
+		b = pieces.Grow(b, len(v)+2)
+	}
+	if len(v) > pieces.Size {
+		b = pieces.Append(b, v)
+	} else {
+		b = append(b, v...)
+	}
 	return append(b, '\r', '\n')
 }
 

@@ -1,12 +1,16 @@
 package object
 
-import "slices"
+import (
+	"slices"
+
+	"keyp/internal/pieces"
+)
 
 // A clone is in the same form as the value it was made from, whatever the limits are now,
 // and shares no memory with it.
 
 // Clone gives a copy.
-func (s *String) Clone() Value { return &String{Data: slices.Clone(s.Data)} }
+func (s *String) Clone() Value { return &String{Data: pieces.Clone(s.Data)} }
 
 // Clone gives a copy.
 func (h *Hash) Clone() Value { return &Hash{h.clone()} }

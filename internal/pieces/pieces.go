@@ -1,0 +1,53 @@
+// Package pieces copies large byte slices a piece at a time. Go copies with one run of machine
+// code that nothing interrupts: while it copies hundreds of MiB, a goroutine that wants to stop
+// the world, as the collector does twice in each cycle, waits for it, and all others that serve
+// clients have been stopped already and wait too.
+package pieces
+
+// Size is the length of a piece, in bytes: what is no longer is copied at once.
+const Size = 1 << 20
+
+// Copy is copy.
+func Copy(dst, src []byte) int {
+	n := min(len(dst), len(src))
+	for at := 0; at < n; at += Size {
+		end := min(at+Size, n)
+		copy(dst[at:end], src[at:end])
+	}
+	return n
+}
+
+// Clone gives a copy; of nil nil.
+func Clone(b []byte) []byte {
+	if len(b) <= Size {
+		return append(b[:0:0], b...)
+	}
+	fresh := make([]byte, len(b))
+	Copy(fresh, b)
+	return fresh
+}
+
+// Grow gives b room for n bytes more, as slices.Grow does.
+func Grow(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	fresh := make([]byte, len(b), max(len(b)+n, cap(b)+cap(b)/4))
+	Copy(fresh, b)
+	return fresh
+}
+
+// Append is append.
+func Append[T []byte | string](b []byte, more T) []byte {
+	if len(more) <= Size {
+		if cap(b)-len(b) < len(more) && len(b) > Size {
+			b = Grow(b, len(more))
+		}
+		return append(b, more...)
+	}
+	b = Grow(b, len(more))
+	for at := 0; at < len(more); at += Size {
+		b = append(b, more[at:min(at+Size, len(more))]...)
+	}
+	return b
+}
