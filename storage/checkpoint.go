@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -197,7 +198,18 @@ func (s *Store) checkpointSince(m mark) error {
 	if err := s.makePending(); err != nil {
 		return err
 	}
-	garbage := append(m.garbage, s.garbage.keeps()...)
+	latest := s.latestGarbage()
+	if err := s.writeMark(m, latest); err != nil {
+		s.garbage.add(latest...)
+		return err
+	}
+	s.replayCost.Add(-m.cost)
+	return s.log.Release(m.state.first)
+}
+
+// writeMark is a checkpoint's last transaction.
+func (s *Store) writeMark(m mark, latest [][]byte) error {
+	garbage := slices.Concat(m.garbage, latest, s.garbage.keeps())
 	// Not only as far as the mark: nothing was written of a keyspace that was emptied
 	// since, so the log must have that before it loses what the keyspace had.
 	if err := s.log.WaitDurable(context.Background(), s.log.End()); err != nil {
@@ -214,11 +226,7 @@ func (s *Store) checkpointSince(m mark) error {
 	if err == nil {
 		err = s.twice()
 	}
-	if err != nil {
-		return err
-	}
-	s.replayCost.Add(-m.cost)
-	return s.log.Release(m.state.first)
+	return err
 }
 
 // twice commits what was committed once more: then both meta pages of the data file lead to

@@ -78,6 +78,42 @@ func (g *garbage) keeps() (items [][]byte) {
 	return items
 }
 
+// latestGarbage takes, at the end of a checkpoint, the values that became garbage since it began
+// and that no record on disk names: the log that is about to be released may have the only record
+// that says how they came to the key that was deleted. All transactions that made them have ended.
+func (s *Store) latestGarbage() (items [][]byte) {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer s.unlock(t)
+	named := map[uint64]bool{}
+	for _, sh := range s.shards {
+		for _, p := range sh.parts {
+			if p != nil {
+				for id := range p.moved {
+					named[id] = true
+				}
+			}
+		}
+	}
+	return s.garbage.takeValues(named)
+}
+
+// takeValues takes the items 'e' but those of named values.
+func (g *garbage) takeValues(named map[uint64]bool) (items [][]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var kept [][]byte
+	for _, item := range g.items {
+		if item[0] == 'e' && !named[binary.BigEndian.Uint64(item[1:])] {
+			items = append(items, item)
+		} else {
+			kept = append(kept, item)
+		}
+	}
+	g.items = kept
+	return items
+}
+
 // dropSpace makes a keyspace garbage; parts are what memory has of it.
 func (s *Store) dropSpace(space uint32, db int) {
 	s.garbage.add(garbageSpace(space))

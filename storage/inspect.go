@@ -324,8 +324,8 @@ func (r *dataReader) slot(at, v []byte) {
 }
 
 // findOrphans tells of elements on disk that no record, no value in memory and no garbage
-// names: a value that was renamed and deleted beside a checkpoint, and a crash, leave some.
-// They harm nothing but take space.
+// names: an earlier version left those of a value that was renamed, and then deleted beside a
+// checkpoint, before a crash. They harm nothing but take space.
 func (s *Store) findOrphans(found func(Finding)) error {
 	s.checkpointMu.Lock()
 	defer s.checkpointMu.Unlock()
