@@ -496,8 +496,9 @@ func TestExpiredKeysAskForACheckpoint(t *testing.T) {
 			t.Errorf("%s, with %d bytes of log since: stale %t", when, grown, got)
 		}
 	}
-	for i := range staleBytes / 10_000 * 3 / 2 {
-		k := h.s.Key(0, fmt.Appendf(nil, "%010000d", i))
+	padding := strings.Repeat("x", 10_000)
+	for i := range staleBytes / len(padding) * 3 / 2 {
+		k := h.s.Key(0, fmt.Appendf(nil, "{%d}%s", i, padding)) // only the tag makes its slot
 		h.do(func(x *Txn) { x.SetString(k, nil, h.clock.Now()+1000, Event{EventString, "set"}) }, k)
 	}
 	h.commit()
