@@ -52,8 +52,9 @@ build: ## build bin/keyp and bin/keyp-bench
 
 test: lint cross redis unit ## all checks: lint, cross-compile, tests with the race detector (what .ci/run does)
 
+# go test would vet again, with a part of the checks of `make vet`.
 unit: ## the tests alone, without what `make test` does before them
-	$(GO) test $(RACE) -timeout $(TIMEOUT) -p $(AT_ONCE) $(TESTFLAGS) $(LONGEST) ./...
+	$(GO) test $(RACE) -vet=off -timeout $(TIMEOUT) -p $(AT_ONCE) $(TESTFLAGS) $(LONGEST) ./...
 
 lint: fmt-check vet staticcheck vulns ## formatting, go vet, staticcheck, govulncheck
 
