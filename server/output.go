@@ -13,27 +13,45 @@ type wait struct {
 
 // output is what a session has yet to send, in order:
 //
-//	base        base+sent                                  base+len(w.Buf)
+//	base        base+sent                                               end
 //	 │ sent bytes  │  may leave  │ needs waits[0].lsn │ needs waits[1].lsn │
 //	                             └ waits[0].from      └ waits[1].from
+//	 │ blocks[0]         │ blocks[1]      │ w.Buf                           │
+//
+// What waits stands in blocks, which are full, and behind them in w.Buf, which replies are
+// appended to: so nothing moves when more comes to much that waits.
 //
 // Positions count all bytes that the connection ever wrote, so moving the buffer
 // changes none. The LSNs of waits rise strictly: a reply that needs less than one
 // before it needs no entry, as it cannot leave earlier anyway.
 type output struct {
-	w     resp.Writer
-	base  uint64
-	sent  int
-	waits []wait
+	w      resp.Writer
+	base   uint64
+	sent   int
+	blocks [][]byte
+	inside int // bytes in blocks
+	taken  int // capacity of blocks
+	waits  []wait
 	// replied is where the newest reply ends: what is behind it has been pushed.
 	replied uint64
 }
 
 // pending is the number of bytes that have not left.
-func (o *output) pending() int { return len(o.w.Buf) - o.sent }
+func (o *output) pending() int { return o.inside + len(o.w.Buf) - o.sent }
+
+// room is how long w.Buf may get until most bytes wait; 0, which is no bound, for 0.
+func (o *output) room(most int) int {
+	if most == 0 {
+		return 0
+	}
+	return max(1, most+o.sent-o.inside)
+}
+
+// tail is the position of w.Buf.
+func (o *output) tail() uint64 { return o.base + uint64(o.inside) }
 
 // end is the position behind all that was written.
-func (o *output) end() uint64 { return o.base + uint64(len(o.w.Buf)) }
+func (o *output) end() uint64 { return o.tail() + uint64(len(o.w.Buf)) }
 
 // pushed is the number of bytes that have not left and answer no command.
 func (o *output) pushed() int { return int(o.end() - max(o.replied, o.base+uint64(o.sent))) }
@@ -51,10 +69,11 @@ func (o *output) hold(from int, lsn, pass uint64) {
 			return
 		}
 	}
-	o.waits = append(o.waits, wait{from: o.base + uint64(from), lsn: lsn, pass: pass})
+	o.waits = append(o.waits, wait{from: o.tail() + uint64(from), lsn: lsn, pass: pass})
 }
 
-// ready gives the bytes that may leave when the log is durable to an LSN.
+// ready gives the bytes that may leave when the log is durable to an LSN, up to the end of
+// the first block.
 func (o *output) ready(durable uint64) []byte {
 	done := 0
 	for done < len(o.waits) && o.waits[done].lsn <= durable {
@@ -63,28 +82,54 @@ func (o *output) ready(durable uint64) []byte {
 	if done > 0 {
 		o.waits = o.waits[:copy(o.waits, o.waits[done:])]
 	}
-	end := len(o.w.Buf)
-	if len(o.waits) > 0 {
-		end = int(o.waits[0].from - o.base)
+	first := o.w.Buf
+	if len(o.blocks) > 0 {
+		first = o.blocks[0]
 	}
-	return o.w.Buf[o.sent:end]
+	end := len(first)
+	if len(o.waits) > 0 {
+		end = int(min(o.waits[0].from-o.base, uint64(end)))
+	}
+	return first[o.sent:end]
 }
 
-// advance notes that n bytes have left, and gives the buffer back when all have.
+// advance notes that n bytes have left, and gives a block back when all of it has.
 func (o *output) advance(n int, pool *bufferPool) {
 	o.sent += n
-	if o.sent == len(o.w.Buf) {
+	if len(o.blocks) > 0 && o.sent == len(o.blocks[0]) {
+		o.base += uint64(o.sent)
+		o.inside -= o.sent
+		o.taken -= cap(o.blocks[0])
+		pool.put(o.blocks[0])
+		o.blocks[0] = nil
+		o.blocks, o.sent = o.blocks[1:], 0
+		if len(o.blocks) == 0 {
+			o.blocks = nil
+		}
+	}
+	if o.pending() == 0 {
 		o.drop(pool)
 	}
 }
 
-// begin makes the buffer ready for more replies: there is one, and what has left
-// takes no more than half of it.
+// blockSize is from how many bytes on w.Buf becomes a block.
+const blockSize = 64 << 10
+
+// seal makes a block of w.Buf, which must hold something.
+func (o *output) seal() {
+	o.blocks = append(o.blocks, o.w.Buf)
+	o.inside += len(o.w.Buf)
+	o.taken += cap(o.w.Buf)
+	o.w.Buf = nil
+}
+
+// begin makes the buffer ready for more replies: there is one, which is no full block, and
+// what has left takes no more than half of it.
 func (o *output) begin(pool *bufferPool) {
 	switch {
 	case o.w.Buf == nil:
 		o.w.Buf = pool.get()
-	case o.sent > 0 && o.sent >= len(o.w.Buf)/2:
+	case len(o.blocks) == 0 && o.sent > 0 && o.sent >= len(o.w.Buf)/2 && len(o.w.Buf)-o.sent <= blockSize:
 		rest := o.w.Buf[o.sent:]
 		o.base += uint64(o.sent)
 		o.sent = 0
@@ -93,14 +138,23 @@ func (o *output) begin(pool *bufferPool) {
 			return
 		}
 		o.w.Buf = o.w.Buf[:copy(o.w.Buf, rest)]
+	case len(o.w.Buf) >= blockSize:
+		o.seal()
+		o.w.Buf = pool.get()
 	}
 }
 
 // add appends a reply that was written elsewhere, and takes its buffer over when
 // that saves copying something large. It returns the reply's place in the buffer.
 func (o *output) add(reply []byte, pool *bufferPool) (mark int) {
-	if len(reply) > pooledBuffer && o.pending() == 0 {
-		o.drop(pool)
+	if len(reply) > pooledBuffer {
+		if o.pending() == 0 {
+			o.drop(pool)
+		} else if len(o.w.Buf) > 0 {
+			o.seal()
+		} else {
+			pool.put(o.w.Buf)
+		}
 		o.w.Buf = reply
 		return 0
 	}
@@ -112,9 +166,12 @@ func (o *output) add(reply []byte, pool *bufferPool) (mark int) {
 
 // drop forgets all that has not left, and the buffer.
 func (o *output) drop(pool *bufferPool) {
-	o.base += uint64(len(o.w.Buf))
+	o.base = o.end()
+	for _, b := range o.blocks {
+		pool.put(b)
+	}
 	pool.put(o.w.Buf)
-	o.w.Buf, o.sent = nil, 0
+	o.w.Buf, o.sent, o.blocks, o.inside, o.taken = nil, 0, nil, 0, 0
 	o.waits = o.waits[:0]
 	if cap(o.waits) > 16 {
 		o.waits = nil
@@ -219,4 +276,4 @@ func (l *loop) overLimit(s *session) bool {
 }
 
 // memory is what the output takes, in bytes.
-func (o *output) memory() int { return cap(o.w.Buf) + cap(o.waits)*24 }
+func (o *output) memory() int { return o.taken + cap(o.w.Buf) + cap(o.blocks)*24 + cap(o.waits)*24 }

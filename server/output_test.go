@@ -30,10 +30,15 @@ func TestOutputNeverShowsTheUndurable(t *testing.T) {
 			pass    uint64
 		)
 		write := func() {
-			o.begin(&pool)
-			mark := o.w.Len()
-			text := bytes.Repeat([]byte{byte('a' + len(replies)%26)}, rapid.SampledFrom([]int{1, 5, 300, 20_000}).Draw(t, "size"))
-			o.w.Buf = append(o.w.Buf, text...)
+			text := bytes.Repeat([]byte{byte('a' + len(replies)%26)}, rapid.SampledFrom([]int{1, 5, 300, 20_000, blockSize}).Draw(t, "size"))
+			var mark int
+			if rapid.IntRange(0, 3).Draw(t, "how") == 0 {
+				mark = o.add(bytes.Clone(text), &pool)
+			} else {
+				o.begin(&pool)
+				mark = o.w.Len()
+				o.w.Buf = append(o.w.Buf, text...)
+			}
 			written = append(written, text...)
 			r := reply{end: len(written), pass: pass}
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
@@ -78,11 +83,41 @@ func TestOutputNeverShowsTheUndurable(t *testing.T) {
 			},
 		})
 		durable = lsn
-		sent = append(sent, o.ready(durable)...)
+		for ready := o.ready(durable); len(ready) > 0; ready = o.ready(durable) {
+			sent = append(sent, ready...)
+			o.advance(len(ready), &pool)
+		}
 		if !bytes.Equal(sent, written) {
 			t.Fatal("what left is not what was written")
 		}
 	})
+}
+
+// TestOutputThatWaitsStays: what is added to much that waits does not move it, and memory is
+// about what waits.
+func TestOutputThatWaitsStays(t *testing.T) {
+	var pool bufferPool
+	var o output
+	const size, many = 100_000, 300
+	var first *byte
+	for range many {
+		o.begin(&pool)
+		o.w.Buf = append(o.w.Buf, make([]byte, size)...)
+		if ready := o.ready(0); first == nil {
+			first = &ready[0]
+		} else if first != &ready[0] {
+			t.Fatal("what waits has moved")
+		}
+	}
+	if o.pending() != many*size || o.memory() > many*size*3/2 {
+		t.Errorf("%d bytes wait in %d, want %d", o.pending(), o.memory(), many*size)
+	}
+	for o.pending() > 0 {
+		o.advance(len(o.ready(0)), &pool)
+	}
+	if o.memory() != 0 {
+		t.Errorf("empty, it takes %d bytes", o.memory())
+	}
 }
 
 func TestOutputGivesLargeBuffersBack(t *testing.T) {

@@ -280,7 +280,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	}
 	c := &l.ctx
 	s.out.begin(&l.buffers)
-	s.out.w.Proto, s.out.w.Max = s.client.Proto, s.out.sent+l.replyMost(s)
+	s.out.w.Proto, s.out.w.Max = s.client.Proto, s.out.room(l.replyMost(s))
 	mark := s.out.w.Len()
 	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
 	c.Final, c.Again, c.Crowded = s.tries >= lateTries, s.blocked != nil, l.aside.crowded()

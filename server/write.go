@@ -104,10 +104,17 @@ func (l *loop) flush(s *session) {
 		return
 	}
 	if ready := s.out.ready(l.durable); (len(ready) > 0 || s.tls != nil && s.tls.unsent()) && !s.full {
-		if !l.send(s, ready) {
-			return
+		for left := sendTurn; ; {
+			left -= len(ready)
+			if !l.send(s, ready) {
+				return
+			}
+			ready = s.out.ready(l.durable)
+			if left <= 0 || s.full || len(ready) == 0 {
+				break
+			}
 		}
-		if !s.full && len(s.out.ready(l.durable)) > 0 {
+		if !s.full && len(ready) > 0 {
 			l.unsent = append(l.unsent, s) // goes on in the next pass, when others had theirs
 		}
 	} else if s.out.pending() == 0 {
