@@ -181,6 +181,13 @@ type sortRank struct {
 	item int32
 }
 
+// lookup is what a pattern leads to, for the items from a multiple of PrefetchKeys on.
+type lookup struct {
+	pattern
+	keys  [storage.PrefetchKeys]storage.Key
+	names []byte
+}
+
 // sorting is a SORT under way. What it looks up it counts only when it is sure not to
 // begin anew.
 type sorting struct {
@@ -191,9 +198,9 @@ type sorting struct {
 	absent []storage.Key // not in memory
 	err    error         // of the data file
 	hits   int64
-	missed []storage.Key
-	name   []byte // of the key to look up
-	texts  []byte // copies of elements, values and names
+	misses int64
+	missed []storage.Key // the same, if somebody wants to hear of them
+	texts  []byte        // copies of elements, values and names
 }
 
 func runSort(c *Ctx) error {
@@ -208,8 +215,9 @@ func runSort(c *Ctx) error {
 	err = s.run()
 	if err != errNeedKeys {
 		c.Server.Stats.Hits.Add(s.hits)
+		c.Server.Stats.Misses.Add(s.misses)
 		for _, k := range s.missed {
-			c.count(k, false)
+			c.Txn.Notify(k, eventKeyMiss)
 		}
 	}
 	return err
@@ -237,7 +245,7 @@ func (s *sorting) run() error {
 func (s *sorting) load() (ordered bool, err error) {
 	item, ok := s.Txn.Get(s.Keys[0])
 	if !ok {
-		s.missed = append(s.missed, s.Keys[0])
+		s.miss(s.Keys[0])
 		return true, nil
 	}
 	s.hits++
@@ -321,29 +329,57 @@ func (s *sorting) keep(text []byte) []byte {
 	return s.texts[at:len(s.texts):len(s.texts)]
 }
 
-// value looks up what belongs to an element: ok is false where there is nothing, or a key
-// of another type, or one that is not in memory, which is noted. The bytes are valid until
-// the next call.
-func (s *sorting) value(p *pattern, elem []byte) (val []byte, ok bool) {
-	if p.self() {
-		return elem, true
+// miss counts a key that is not there.
+func (s *sorting) miss(k storage.Key) {
+	if s.misses++; s.Txn.Hears(eventKeyMiss) {
+		k.Name = s.keep(k.Name)
+		s.missed = append(s.missed, k)
 	}
-	if !p.star {
+}
+
+// ahead resolves the keys that a pattern leads to from item i on, and has what their look-ups
+// read be read.
+func (s *sorting) ahead(l *lookup, i int) {
+	items := s.items[i:min(i+len(l.keys), len(s.items))]
+	l.names = l.names[:0]
+	var ends [len(l.keys)]int
+	for n := range items {
+		l.names = append(append(append(l.names, l.before...), items[n].elem...), l.after...)
+		ends[n] = len(l.names)
+	}
+	from := 0
+	for n := range items {
+		l.keys[n] = s.Server.Store.Key(s.Keys[0].DB, l.names[from:ends[n]:ends[n]])
+		from = ends[n]
+	}
+	s.Txn.Prefetch(l.keys[:len(items)])
+}
+
+// value looks up what belongs to item i: ok is false where there is nothing, or a key of another
+// type, or one that is not in memory, which is noted. It is called for the items in their order.
+// The bytes are valid until the next call.
+func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
+	if l.self() {
+		return s.items[i].elem, true
+	}
+	if !l.star {
 		return nil, false
 	}
-	s.name = append(append(append(s.name[:0], p.before...), elem...), p.after...)
-	k := s.Server.Store.Key(s.Keys[0].DB, s.name)
+	at := i % len(l.keys)
+	if at == 0 {
+		s.ahead(l, i)
+	}
+	k := l.keys[at]
 	if !s.Txn.Resident(k) && !s.bringLate(k) {
 		return nil, false
 	}
 	item, found := s.Txn.Get(k)
 	if !found {
-		k.Name = s.keep(s.name)
-		s.missed = append(s.missed, k)
+		s.miss(k)
 		return nil, false
 	}
 	s.hits++
-	if p.field == nil {
+	if l.field == nil {
 		val, err := item.String()
 		return val, err == nil
 	}
@@ -351,7 +387,7 @@ func (s *sorting) value(p *pattern, elem []byte) (val []byte, ok bool) {
 	if !isHash {
 		return nil, false
 	}
-	val, _, ok = h.Get(p.field)
+	val, _, ok = h.Get(l.field)
 	return val, ok
 }
 
@@ -381,12 +417,12 @@ func (s *sorting) complete() error {
 // with ALPHA comes before all that have one.
 func (s *sorting) scores() error {
 	s.ranks = make([]sortRank, len(s.items))
-	valid := true
+	valid, by := true, lookup{pattern: s.by}
 	for i := range s.items {
 		item := &s.items[i]
 		val, ok := item.elem, true
 		if s.by.star {
-			if val, ok = s.value(&s.by, item.elem); ok && s.alpha {
+			if val, ok = s.value(&by, i); ok && s.alpha {
 				val = s.keep(val)
 			}
 		}
@@ -472,15 +508,25 @@ func (s *sorting) compare(a, b *sortItem) int {
 	return bytes.Compare(a.by, b.by)
 }
 
+// lookups are those of the GET patterns.
+func (s *sorting) lookups() []lookup {
+	list := make([]lookup, len(s.get))
+	for i := range s.get {
+		list[i].pattern = s.get[i]
+	}
+	return list
+}
+
 // reply writes the elements, or for each what the GET patterns lead to, null for nothing.
 func (s *sorting) reply() error {
+	get := s.lookups()
 	s.Out.Array(len(s.items) * max(len(s.get), 1))
 	for i := range s.items {
 		if len(s.get) == 0 {
 			s.Out.Bulk(s.items[i].elem)
 		}
-		for j := range s.get {
-			if val, ok := s.value(&s.get[j], s.items[i].elem); ok {
+		for j := range get {
+			if val, ok := s.value(&get[j], i); ok {
 				s.Out.Bulk(val)
 			} else {
 				s.Out.Null()
@@ -493,13 +539,13 @@ func (s *sorting) reply() error {
 // storeResult makes the target a list of what reply would write, with empty elements for
 // nulls, and replies its length. The target is deleted if that is 0.
 func (s *sorting) storeResult() error {
-	l := &object.List{}
+	l, get := &object.List{}, s.lookups()
 	for i := range s.items {
 		if len(s.get) == 0 {
 			l.PushBack(s.items[i].elem)
 		}
-		for j := range s.get {
-			val, _ := s.value(&s.get[j], s.items[i].elem)
+		for j := range get {
+			val, _ := s.value(&get[j], i)
 			l.PushBack(val)
 		}
 	}

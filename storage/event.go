@@ -69,10 +69,15 @@ type Happened struct {
 
 // Notify raises an event that goes with a change made by other means.
 func (t *Txn) Notify(k Key, ev Event) {
-	if t.s.onEvent.Load() == nil || k.DB == t.s.options.Databases || EventClass(t.s.eventMask.Load())&ev.Class == 0 {
+	if k.DB == t.s.options.Databases || !t.Hears(ev) {
 		return
 	}
 	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
+}
+
+// Hears says whether anybody wants to hear of an event.
+func (t *Txn) Hears(ev Event) bool {
+	return t.s.onEvent.Load() != nil && EventClass(t.s.eventMask.Load())&ev.Class != 0
 }
 
 // Among has tell handed on in its place among the events that the transaction raises, also

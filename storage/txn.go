@@ -79,7 +79,6 @@ func (s *Store) NewTxn() *Txn { return &Txn{s: s} }
 // comes again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
 	s.lockKeys(t, keys)
-	// The slots of these keys become partial, or whole, only for who holds their shards.
 	if s.partials.Load() == 0 && !s.anyDue(t) {
 		return true
 	}
@@ -161,6 +160,9 @@ func (s *Store) unlock(t *Txn) {
 // resident says whether memory knows all about a key: its value, or that it does not
 // exist.
 func (s *Store) resident(k Key) bool {
+	if s.partials.Load() == 0 { // its slot becomes partial, or whole, only for who holds the shard
+		return true
+	}
 	p := s.shards[s.shardOf(k.Slot)].parts[k.DB]
 	if p == nil {
 		return true
