@@ -35,15 +35,16 @@ type Subscriptions struct {
 type audience struct {
 	name    []byte
 	members []*Subscriber
-	at      int // place in Subscriptions.patterns
+	alone   [1]*Subscriber // where members are while there is one
+	at      int            // place in Subscriptions.patterns
 }
 
 // Subscriber is a client as Subscriptions sees it. It outlives subscriptions, not the client.
 type Subscriber struct {
 	client *Client
-	// places are where it stands among an audience's members, by name. With number they
+	// places are where it stands among an audience's members, by the audience. With number they
 	// belong to Subscriptions.mu; number may be read without.
-	places [topics]map[string]int
+	places [topics]map[*audience]int
 	number atomic.Int64
 	// bytes is about what the subscriptions take, also to be read without.
 	bytes atomic.Int64
@@ -61,19 +62,18 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 		c.subscriber = &Subscriber{client: c}
 	}
 	s := c.subscriber
-	if _, there := s.places[topic][string(name)]; there {
-		return s.count(topic)
-	}
 	a := p.audience[topic][string(name)]
 	if a == nil {
 		a = p.open(topic, name)
+	} else if _, there := s.places[topic][a]; there {
+		return s.count(topic)
 	}
 	if s.places[topic] == nil {
-		s.places[topic] = map[string]int{}
+		s.places[topic] = map[*audience]int{}
 	}
-	s.places[topic][string(a.name)] = len(a.members)
+	s.places[topic][a] = len(a.members)
 	a.members = append(a.members, s)
-	s.bytes.Add(subscriptionMemory(string(a.name)))
+	s.bytes.Add(subscriptionMemory(a.name))
 	if s.number.Add(1) == 1 {
 		p.clients++
 	}
@@ -82,7 +82,7 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 
 // subscriptionMemory is about what a subscription takes: its name, for the client and for all
 // who listen to it, and its places.
-func subscriptionMemory(name string) int64 {
+func subscriptionMemory(name []byte) int64 {
 	const overhead = 200
 	return int64(2*len(name) + overhead)
 }
@@ -90,6 +90,7 @@ func subscriptionMemory(name string) int64 {
 // open makes the audience of a name that nobody listened to.
 func (p *Subscriptions) open(topic Topic, name []byte) *audience {
 	a := &audience{name: append([]byte{}, name...), at: len(p.patterns)}
+	a.members = a.alone[:0]
 	if p.audience[topic] == nil {
 		p.audience[topic] = map[string]*audience{}
 	}
@@ -117,22 +118,23 @@ func (p *Subscriptions) unsubscribe(c *Client, topic Topic, name []byte) int {
 	if s == nil {
 		return 0
 	}
-	if at, there := s.places[topic][string(name)]; there {
-		p.leave(s, topic, string(name), at)
+	if a := p.audience[topic][string(name)]; a != nil {
+		if at, there := s.places[topic][a]; there {
+			p.leave(s, topic, a, at)
+		}
 	}
 	return s.count(topic)
 }
 
 // leave takes a member out of an audience; the last one takes its place.
-func (p *Subscriptions) leave(s *Subscriber, topic Topic, name string, at int) {
-	a := p.audience[topic][name]
+func (p *Subscriptions) leave(s *Subscriber, topic Topic, a *audience, at int) {
 	last := len(a.members) - 1
 	moved := a.members[last]
 	a.members[at], a.members[last] = moved, nil
 	a.members = a.members[:last]
-	moved.places[topic][name] = at
-	delete(s.places[topic], name)
-	s.bytes.Add(-subscriptionMemory(name))
+	moved.places[topic][a] = at
+	delete(s.places[topic], a)
+	s.bytes.Add(-subscriptionMemory(a.name))
 	if s.number.Add(-1) == 0 {
 		p.clients--
 	}
@@ -142,7 +144,7 @@ func (p *Subscriptions) leave(s *Subscriber, topic Topic, name string, at int) {
 		}
 		return
 	}
-	delete(p.audience[topic], name)
+	delete(p.audience[topic], string(a.name))
 	if topic == Pattern {
 		last := len(p.patterns) - 1
 		p.patterns[last].at = a.at
@@ -160,8 +162,8 @@ func (p *Subscriptions) gone(c *Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for topic, places := range c.subscriber.places {
-		for name, at := range places {
-			p.leave(c.subscriber, Topic(topic), name, at)
+		for a, at := range places {
+			p.leave(c.subscriber, Topic(topic), a, at)
 		}
 	}
 	c.subscriber = nil
@@ -196,8 +198,8 @@ func (p *Subscriptions) names(c *Client, topic Topic) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := make([]string, 0, len(c.subscriber.places[topic]))
-	for name := range c.subscriber.places[topic] {
-		list = append(list, name)
+	for a := range c.subscriber.places[topic] {
+		list = append(list, string(a.name))
 	}
 	sort.Strings(list)
 	return list
