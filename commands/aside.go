@@ -51,8 +51,7 @@ func longRandom(c *Ctx, largest int) bool {
 
 // longCopy is for COPY, whose second key is only replaced.
 func longCopy(c *Ctx, _ int) bool {
-	from, _ := c.Txn.Steady(c.Keys[:1])
-	return longValues(c, from)
+	return longValues(c, c.Txn.Largest(c.Keys[:1]))
 }
 
 // longSet is for SET, of a large value and without options.
@@ -81,20 +80,16 @@ func (c *Ctx) tooLong(many, most int) bool {
 	if many < most || !c.Spec.Is(ReadOnly) || c.Nested || c.Txn.Aside() {
 		return false
 	}
-	if _, steady := c.Txn.Steady(c.Keys); !steady {
-		return false
-	}
 	c.Server.Stats.Hits.Add(-1) // it is going to look the key up again
 	return true
 }
 
 // runsAside says that a command, whose keys are held, is to run aside.
 func (c *Ctx) runsAside() bool {
-	if c.Spec.Long == nil || len(c.Keys) > longCount {
+	if c.Spec.Long == nil || len(c.Keys) > longCount || c.Unlucky {
 		return false
 	}
-	largest, steady := c.Txn.Steady(c.Keys)
-	return steady && c.Spec.Long(c, largest)
+	return c.Spec.Long(c, c.Txn.Largest(c.Keys))
 }
 
 // SetAside makes c the context of a command for which Dispatch has said NeedAside with from,

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"keyp/server/resp"
 )
 
 // TestAsideStores: what a command stores that runs aside is what it stores within EXEC, where it
@@ -61,5 +64,87 @@ func TestAsideStores(t *testing.T) {
 	h.reopen()
 	if got := dumps(); got != want {
 		t.Error("after a restart there is something else")
+	}
+}
+
+// TestAsideDeadlines: beside a command that reads a value of which something becomes due others
+// read it until then, and wait from then on; the command has it whole. It has in its reply what
+// was there when it began.
+func TestAsideDeadlines(t *testing.T) {
+	h := newHarness(t)
+	fields := byteArgs("HSET", "h")
+	for i := range 2 * longElements {
+		fields = append(fields, fmt.Appendf(nil, "field%d", i), []byte(strings.Repeat("v", 200)))
+	}
+	h.raw(fields...)
+	h.do("HPEXPIRE", "h", "100", "FIELDS", "1", "field7")
+	h.do("HPEXPIRE", "h", "50", "FIELDS", "1", "field8")
+	h.clock.Advance(60 * time.Millisecond) // field8 goes before the command begins
+	dispatch := func(args ...string) Outcome {
+		h.ctx.Args = byteArgs(args...)
+		h.ctx.Out.Truncate(0)
+		return h.server.Dispatch(&h.ctx, PauseNone)
+	}
+	if got := dispatch("HGETALL", "h"); got != NeedAside {
+		t.Fatalf("HGETALL: outcome %d", got)
+	}
+	aside, client, out := Ctx{}, *h.client, resp.Writer{Proto: 2}
+	h.server.SetAside(&h.ctx, &aside, &client, &out)
+	if got := dispatch("HGET", "h", "field7"); got != Done {
+		t.Errorf("a read before the deadline: outcome %d", got)
+	}
+	h.clock.Advance(time.Second)
+	h.store.Reap()
+	for _, args := range [][]string{
+		{"HGET", "h", "field7"}, {"HLEN", "h"}, {"EXISTS", "none", "h"}, {"HGETALL", "h"}, {"HSET", "h", "a", "b"}, {"WATCH", "h"},
+		{"SORT", "none", "BY", "nosort*", "GET", "h->field7"}, {"SORT", "none", "BY", "x*"},
+	} {
+		if got := dispatch(args...); got != Occupied {
+			t.Errorf("%v behind the deadline: outcome %d", args, got)
+		}
+	}
+	if got := dispatch("SET", "other", "x"); got != Done {
+		t.Errorf("another key: outcome %d", got)
+	}
+	if h.server.RunAside(&aside) {
+		t.Error("it has run in vain")
+	}
+	h.server.Settled(&aside)
+	if got := string(out.Buf[:6]); got != fmt.Sprintf("*%d\r", 2*(2*longElements-1)) {
+		t.Errorf("the reply begins with %q", got)
+	}
+	if got := h.do("HGET", "h", "field7") + h.do("HLEN", "h"); got != fmt.Sprint("nil", 2*longElements-2) {
+		t.Errorf("afterwards there is %s", got)
+	}
+}
+
+// TestAsideInVain: a command whose value is not as it was when its new one is to be put in place,
+// since something of it is due by then, has done nothing; and runs on the loop in the end.
+func TestAsideInVain(t *testing.T) {
+	h := newHarness(t)
+	for i := range 4000 {
+		h.do("SADD", "s", fmt.Sprint(i, strings.Repeat("x", 90)))
+	}
+	h.do("SADD", "s", "due")
+	h.do("EXPIREMEMBER", "s", "due", "10")
+	c := &h.ctx
+	c.Args = byteArgs("SUNIONSTORE", "dst", "s")
+	if got := h.server.Dispatch(c, PauseNone); got != NeedAside {
+		t.Fatalf("outcome %d", got)
+	}
+	aside, client, out := Ctx{}, *h.client, resp.Writer{Proto: 2}
+	h.server.SetAside(c, &aside, &client, &out)
+	h.clock.Advance(10 * time.Second)
+	if !h.server.RunAside(&aside) || out.Len() != 0 {
+		t.Errorf("it has run, and replied %q", out.Buf)
+	}
+	h.server.Settled(&aside)
+	if got := h.do("EXISTS", "dst"); got != "0" {
+		t.Error("it has changed something")
+	}
+	c.Args, c.Unlucky = byteArgs("SUNIONSTORE", "dst", "s"), true
+	c.Out.Truncate(0)
+	if got := h.server.Dispatch(c, PauseNone); got != Done || string(c.Out.Buf) != ":4000\r\n" {
+		t.Errorf("outcome %d, reply %q", got, c.Out.Buf)
 	}
 }

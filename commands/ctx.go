@@ -27,6 +27,9 @@ type Ctx struct {
 	Again bool
 	// Crowded says that nothing more is to run aside at present.
 	Crowded bool
+	// Unlucky says that the command has run aside again and again in vain, as its keys changed:
+	// now it is to run at once.
+	Unlucky bool
 	// Wait is what a command with the outcome Blocked waits for.
 	Wait Wait
 	// LSN is what the reply depends on: it may leave once the log is durable that

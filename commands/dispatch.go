@@ -132,7 +132,7 @@ func (s *Server) start(c *Ctx) Outcome {
 	c.Txn.NoTouch = c.noTouch()
 	outcome := NeedAside
 	switch {
-	case s.Holds.Any() && c.flags()&Write != 0 && s.Holds.Meets(c.Txn, c.Keys):
+	case s.Holds.Any() && s.occupied(c):
 		outcome = Occupied
 	case !c.runsAside():
 		c.takeQueue()
@@ -147,6 +147,12 @@ func (s *Server) start(c *Ctx) Outcome {
 	}
 	c.LSN = max(c.LSN, c.Txn.End())
 	return outcome
+}
+
+// occupied says that commands aside hold what c would change, or see after its time.
+func (s *Server) occupied(c *Ctx) bool {
+	roams := c.Spec.Roams != nil && c.Spec.Roams(c.Args)
+	return c.flags()&Write != 0 && s.Holds.Meets(c.Txn, c.Keys) || s.Holds.Overdue(c.Txn, c.Keys, roams)
 }
 
 // flags are the command's, and for EXEC also those of what it runs.

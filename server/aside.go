@@ -36,6 +36,9 @@ func SpareProcs() {
 	}
 }
 
+// vainTries is how often a command runs aside in vain before it runs on the loop.
+const vainTries = 3
+
 // crowded says that nothing more is to begin. One processor is left to the loop.
 func (a *aside) crowded() bool {
 	return a.running > 0 && (len(a.waiting) > 0 || a.running >= processors-1)
@@ -70,6 +73,7 @@ func (l *loop) endAside(j *job) {
 	l.owed = max(l.owed, j.ctx.LSN)
 	if j.again && !j.s.closed {
 		l.exec.jobs--
+		j.s.vain++
 		l.pushKept(j.s)
 		l.waitAside(j.s, j.s.args)
 	} else {

@@ -121,6 +121,7 @@ func (l *loop) executed(j *job) {
 		l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
 		j.ctx.RunEmitted()
 		l.pushKept(s)
+		s.vain = 0
 		if l.serving { // its turn goes on
 			s.parked, s.args, s.tries = parkNone, nil, 0
 			return

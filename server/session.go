@@ -60,6 +60,7 @@ type session struct {
 	out    output
 	args   [][]byte // of the parked command, in the reader's buffer
 	tries  int      // loads for the parked command
+	vain   int      // how often it has run aside in vain
 	// blocked is the wait of a blocking command; nil: there is none.
 	blocked *blocked
 	idle    *timer
@@ -284,12 +285,13 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	mark := s.out.w.Len()
 	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
 	c.Final, c.Again, c.Crowded = s.tries >= lateTries, s.blocked != nil, l.aside.crowded()
+	c.Unlucky = s.vain >= vainTries
 	l.current, l.inStore = s, true
 	outcome := l.srv.Dispatch(c, l.pause)
 	l.current, l.inStore = nil, false
 	switch outcome {
 	case commands.Done:
-		s.tries = 0
+		s.tries, s.vain = 0, 0
 		now := l.o.Clock.Mono()
 		took := now - l.mono
 		l.mono = now

@@ -13,15 +13,20 @@ import (
 //   - It sees each key as it was at that instant: of a small string a copy, of anything else
 //     the value itself.
 //   - Those values do not change meanwhile: whoever would change one has to wait until it is
-//     no longer held (Holds.Meets), and one that changes by itself, since elements of it are
-//     due some time, is not taken aside (Txn.Steady).
+//     no longer held (Holds.Meets). One whose elements have deadlines does not change by itself
+//     either: it is taken when nothing of it is due (Txn.Steady), and the expiration index does
+//     not have its elements until it is released. Whoever would see one that has become due
+//     waits, too (Holds.Overdue).
 //   - What removes a key or gives it another value (FLUSHALL, expiry, eviction) leaves the old
 //     value as it is.
 //
 // So it is as if the command had run at the instant at which it took its keys aside.
 
 // Holds are the values that commands aside read. It is for one goroutine at a time.
-type Holds struct{ values map[*Object]int }
+type Holds struct {
+	values map[*Object]int
+	timed  int // commands' holds on values whose elements have deadlines
+}
 
 // Any says whether there are some.
 func (h *Holds) Any() bool { return len(h.values) > 0 }
@@ -43,27 +48,19 @@ type taken struct {
 	key   Key
 	item  Item    // empty for a missing key
 	o     *Object // whose value item has
+	timed bool    // its elements have deadlines
 	space uint32
 }
 
-// Steady says whether no value of these keys, which the transaction holds, changes by itself,
-// and how many bytes the largest takes. A missing key has none.
-func (t *Txn) Steady(keys []Key) (largest int, steady bool) {
+// Largest is how many bytes the largest of the values of these keys takes, which the transaction
+// holds. What is due of them is removed. A missing key has none.
+func (t *Txn) Largest(keys []Key) (bytes int) {
 	for _, k := range keys {
-		p, c := t.look(k)
-		switch {
-		case !exists(c):
-			continue
-		case p.due(*c) != 0 && p.due(*c) <= t.now:
-			return 0, false // what is due is removed first
+		if p, _, c := t.live(k, false); exists(c) {
+			bytes = max(bytes, p.item(*c).Memory())
 		}
-		item := p.item(*c)
-		if item.o != nil && item.o.side != nil && item.o.side.due != 0 {
-			return 0, false
-		}
-		largest = max(largest, item.Memory())
 	}
-	return largest, true
+	return bytes
 }
 
 // Meets says whether one of the values of these keys, which the transaction holds, is held:
@@ -75,6 +72,62 @@ func (h *Holds) Meets(t *Txn, keys []Key) bool {
 	})
 }
 
+// Overdue says that a held value has elements that are due, so that nobody may see it before it
+// is released: one of these keys, which the transaction holds, or with all any value.
+func (h *Holds) Overdue(t *Txn, keys []Key, all bool) bool {
+	if h.timed == 0 {
+		return false
+	}
+	if all {
+		for o := range h.values {
+			if o.elementDue(t.now) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(keys, func(k Key) bool {
+		p, c := t.look(k)
+		o := (*Object)(nil)
+		if exists(c) {
+			o = p.objectOf(*c)
+		}
+		return o != nil && h.values[o] > 0 && o.elementDue(t.now)
+	})
+}
+
+// hold takes the elements' deadlines out of the index until unhold, if there are any.
+func (p *part) hold(sl *slot, c *cell, o *Object) (timed bool) {
+	if o.side == nil || o.side.due == 0 && o.side.held == 0 {
+		return false
+	}
+	if o.side.held++; o.side.held == 1 {
+		was := o.due()
+		o.side.due = 0
+		p.setIndex(p.id(sl, *c), was, o.due())
+	}
+	return true
+}
+
+// unhold ends a hold on the value that a key had in a keyspace.
+func (s *Store) unhold(o *Object, k Key, space uint32) {
+	sh := s.shards[s.shardOf(k.Slot)]
+	sh.mu.lockFirst()
+	defer sh.mu.Unlock()
+	if o.side.held--; o.side.held > 0 || o.is(stateGone) {
+		return
+	}
+	p := s.partOf(space, sh)
+	if p == nil {
+		return // emptied
+	}
+	sl := p.slot(k)
+	if c := p.find(sl, k); c != nil && p.objectOf(*c) == o {
+		was := o.due()
+		o.setDue(o.val.Earliest())
+		p.setIndex(p.id(sl, *c), was, o.due())
+	}
+}
+
 // look finds a key as it stands, also if it is due.
 func (t *Txn) look(k Key) (*part, *cell) {
 	p := t.s.part(k)
@@ -84,7 +137,8 @@ func (t *Txn) look(k Key) (*part, *cell) {
 	return p, p.find(p.slot(k), k)
 }
 
-// Take ends t and gives to, which is idle, what t has of keys. They are Steady.
+// Take ends t and gives to, which is idle, what t has of keys. They are not Overdue, and what is
+// due of them is removed.
 func (h *Holds) Take(t *Txn, keys []Key, to *Txn) {
 	a := &aside{keys: make(map[asideKey]taken, len(keys))}
 	for _, k := range keys {
@@ -100,6 +154,10 @@ func (h *Holds) Take(t *Txn, keys []Key, to *Txn) {
 				h.values = map[*Object]int{}
 			}
 			h.values[item.o]++
+			p, c := t.look(k)
+			if had.timed = p.hold(p.slot(k), c, item.o); had.timed {
+				h.timed++
+			}
 			seen := *item.o // the store goes on to change what it notes in the other
 			seen.side = nil
 			had.item.o = &seen
@@ -120,6 +178,10 @@ func (h *Holds) Release(t *Txn) {
 		}
 		if h.values[had.o]--; h.values[had.o] == 0 {
 			delete(h.values, had.o)
+		}
+		if had.timed {
+			h.timed--
+			t.s.unhold(had.o, had.key, had.space)
 		}
 	}
 	t.aside = nil
@@ -160,7 +222,7 @@ func (t *Txn) unchanged(had taken) bool {
 	there := exists(c) && (p.due(*c) == 0 || p.due(*c) > t.now)
 	switch {
 	case had.o != nil:
-		return there && p.objectOf(*c) == had.o
+		return there && p.objectOf(*c) == had.o && !had.o.elementDue(t.now)
 	case had.item.b == nil:
 		return !there
 	default:

@@ -239,7 +239,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 		c.expires++
 	}
 	due := deadline
-	if o := p.objectOf(cl); o != nil {
+	if o := p.objectOf(cl); o != nil && !o.held() {
 		due = earlier(due, o.val.Earliest())
 	}
 	if due != 0 {

@@ -238,10 +238,14 @@ func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
 }
 
 // evictable says whether a cell may leave memory: the data file has what it says. What is due
-// stays, as the reaper would only have to bring it back.
+// stays, as the reaper would only have to bring it back, and so does a value that is held, of which
+// the index does not say when it is due.
 func (p *part) evictable(c cell, now int64) bool {
 	if c.is(cellDirty | cellTomb) {
 		return !c.is(cellDirty)
+	}
+	if o := p.objectOf(c); o != nil && o.held() {
+		return false
 	}
 	due := p.due(c)
 	return *p.flags(c)&flagDisk != 0 && (due == 0 || due > now)

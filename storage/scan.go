@@ -138,7 +138,7 @@ func (p *part) liveItem(c cell, now int64) (Item, bool) {
 	if d := it.Deadline(); d != 0 && d <= now {
 		return it, false
 	}
-	if o := it.o; o != nil && o.side != nil && o.side.due != 0 && o.side.due <= now {
+	if o := it.o; o != nil && o.elementDue(now) {
 		return it, o.val.LenAt(now) > 0
 	}
 	return it, true

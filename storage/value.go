@@ -55,8 +55,11 @@ func (o *Object) is(state byte) bool { return o.state&state != 0 }
 
 // side is what few objects have.
 type side struct {
-	// due is the first deadline of an element as the index has it, 0 for none.
+	// due is the first deadline of an element as the index has it, 0 for none, or while the
+	// value is held.
 	due int64
+	// held is how many commands hold the value (Holds), if its elements have deadlines.
+	held int32
 	unsaved
 }
 
@@ -103,7 +106,7 @@ func (o *Object) more() *side {
 
 // lean lets an empty side go.
 func (o *Object) lean() {
-	if o.side != nil && o.side.due == 0 && !o.side.any() {
+	if o.side != nil && o.side.due == 0 && o.side.held == 0 && !o.side.any() {
 		o.side = nil
 	}
 }
@@ -118,6 +121,21 @@ func (o *Object) due() int64 {
 		return o.deadline
 	}
 	return earlier(o.deadline, o.side.due)
+}
+
+// held says that commands aside hold the value, whose elements have deadlines.
+func (o *Object) held() bool { return o.side != nil && o.side.held > 0 }
+
+// elementDue says whether an element is due at now.
+func (o *Object) elementDue(now int64) bool {
+	if o.side == nil {
+		return false
+	}
+	due := o.side.due
+	if o.side.held > 0 {
+		due = o.val.Earliest()
+	}
+	return due != 0 && due <= now
 }
 
 // earlier is the first of two deadlines, of which 0 is none.
