@@ -400,7 +400,6 @@ type corruptCase struct {
 	clock  *clock.Fake
 	s      *Store
 	errors int
-	badTTL bool // a damaged deadline was reported
 }
 
 func (c *corruptCase) copy() {
@@ -573,19 +572,11 @@ func (c *corruptCase) readAll(when string) {
 	for _, i := range c.rng.Perm(len(c.sound.names)) {
 		n := c.sound.names[i]
 		got, found, err := c.read(n)
-		c.badTTL = c.badTTL || c.s.stats.BadDeadlines.Load() > 0
 		if err != nil {
 			c.may(err)
 			continue
 		}
-		if _, known := c.want[n]; c.badTTL && found && !known && got.deadline == 0 && c.expired(n) {
-			c.want[n] = got // it had expired, and the file says so no more
-		}
-		kept := c.want[n]
-		if c.badTTL && found && got.deadline == 0 {
-			kept.deadline = 0
-		}
-		want, there := model{n: kept}.live(now)[n]
+		want, there := model{n: c.want[n]}.live(now)[n]
 		if _, known := c.want[n]; !known {
 			there = false
 		}
@@ -595,13 +586,6 @@ func (c *corruptCase) readAll(when string) {
 			return
 		}
 	}
-}
-
-// expired says whether a key may be one that had expired when the directory was made, and whose
-// record is still in the file: none that was live.
-func (c *corruptCase) expired(n name) bool {
-	_, was := c.sound.want[n]
-	return !was
 }
 
 // write changes some keys; what an error refuses does not happen.

@@ -40,12 +40,60 @@ func stored(t *testing.T, key, data string, ttl int64) (*harness, Key) {
 	return h, h.s.Key(0, []byte(key))
 }
 
+// damageDeadline makes the deadline of a key fail its check. The record ends: deadline, created,
+// payload of 1 byte.
+func (h *harness) damageDeadline(k Key) {
+	h.alter(k, func(r []byte) []byte { r[len(r)-2] ^= 1; return r })
+}
+
+// TestCorruptDeadlineIsInTTL: a key whose record does not say any more when it is due expires
+// when ttl says, whoever comes upon it first, and one that has expired stays gone.
+func TestCorruptDeadlineIsInTTL(t *testing.T) {
+	for how, then := range map[string]func(h *harness, k Key){
+		"loaded":               func(h *harness, k Key) { h.load([]Key{k}) },
+		"loaded with its slot": func(h *harness, _ Key) { h.s.loadAll() },
+		"found by the window":  func(*harness, Key) {},
+		"replayed": func(h *harness, k Key) {
+			h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("other")), nil, 0, Event{}) }, h.s.Key(0, []byte("other")))
+			h.clock.Advance(6 * time.Second)
+			h.s.Reap()
+			h.commit()
+			_ = h.s.Close(false)
+			h.clock.Set(h.clock.Now() - 6000) // what is reaped stays gone
+			h.open()
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			h, k := stored(t, "k", "v", 5000)
+			h.damageDeadline(k)
+			then(h, k)
+			if how != "replayed" {
+				h.clock.Advance(4999 * time.Millisecond)
+				if got := h.state(map[name]bool{{0, "k"}: true}); len(got) != 1 {
+					t.Errorf("before its deadline there is %v", got)
+				}
+				h.clock.Advance(time.Millisecond)
+			}
+			h.s.Reap()
+			if got := h.state(map[name]bool{{0, "k"}: true}); len(got) != 0 {
+				t.Errorf("at its deadline there is %v", got)
+			}
+			if keys, expires := h.s.Count(0); expires != 0 || keys > 1 {
+				t.Errorf("%d keys are counted, %d with a deadline", keys, expires)
+			}
+			if n := h.s.Stats().BadDeadlines; how != "replayed" && n == 0 {
+				t.Error("no bad deadline was counted")
+			}
+		})
+	}
+}
+
 func TestCorruptDeadlineMakesTheKeyPersistent(t *testing.T) {
 	h, k := stored(t, "k", "v", 5000)
-	h.alter(k, func(r []byte) []byte {
-		r[len(r)-2] ^= 1 // the record ends: deadline, created, payload of 1 byte
-		return r
-	})
+	h.damageDeadline(k)
+	if err := h.s.db.Update(func(tx *bolt.Tx) error { return putMeta(tx, metaDoubt, nil) }); err != nil { // so ttl proves nothing
+		t.Fatal(err)
+	}
 	h.load([]Key{k})
 	h.clock.Advance(time.Hour)
 	h.s.Begin(h.txn, []Key{k})

@@ -113,7 +113,7 @@ type image struct {
 	times
 	name    []byte // the key
 	payload []byte
-	badTime bool // the deadline failed its check and was taken as none
+	badTime bool // the times failed their check and were taken as none (mend.go)
 	// partial: the elements on disk are not all, or not all as they are in the value,
 	// and the log has what is missing.
 	partial bool

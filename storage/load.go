@@ -100,7 +100,7 @@ func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found boo
 			return err
 		}
 		found = true
-		s.reportBadTime(&im)
+		s.mend(tx, at, &im)
 		if im.inline || im.elements() <= s.loads.stretch {
 			got, err = im.resident(tx)
 			return err
@@ -259,11 +259,11 @@ func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large 
 				large = append(large, k)
 				return nil
 			}
+			s.mend(tx, at, &im)
 			got, err := im.resident(tx)
 			if err != nil {
 				return err
 			}
-			s.reportBadTime(&im)
 			keys = append(keys, slotKeyValue{k, got})
 			return nil
 		})

@@ -212,11 +212,10 @@ func (s *Store) readBatch(keys []cold) {
 				continue
 			}
 			im, err := parseImage(c.at, record)
-			if err != nil || !im.inline {
+			if err != nil || !im.inline || im.badTime {
 				continue
 			}
 			if c.got, err = im.resident(tx); err == nil {
-				s.reportBadTime(&im)
 				c.found, c.read = true, true
 			}
 		}

@@ -426,6 +426,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 		current, inline := false, false
 		err := s.view(func(tx *bolt.Tx) (err error) {
 			im, err := parseImage(on, tx.Bucket(bucketValues).Get(on))
+			s.mend(tx, on, &im)
 			if current = err == nil && im.due() == due.Deadline; current {
 				at, inline = im.times, im.inline
 				_, k, err = s.keyOnDisk(tx, on)

@@ -181,7 +181,7 @@ func (r *repair) doubts(s *Store, sv *salvage, keys int64) {
 			keys -= n
 		}
 	}
-	r.lost("what the part of the log that is lost said of %s that it has not all of behind that: they are as they were before, and may be older than what was acknowledged; keys that were deleted there are back, and keys that were only set there are missing", count(keys, "key"))
+	r.lost("what the log said there of keys that it does not state behind that: %s as before the damage, and may be older than what was acknowledged, or deleted since; what was only set there is missing", are(keys))
 	for _, at := range slices.SortedFunc(maps.Keys(l.doubts), spot.compare) {
 		if s.dbOf(at.space) >= 0 {
 			r.tell(Loss{What: fmt.Sprintf("key %.100q of database %s: %s", at.name, sv.database(at.space), l.doubts[at]), Kind: Doubtful})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"keyp/internal/vfs"
 	"keyp/storage/object"
@@ -56,6 +57,7 @@ type oldLog struct {
 	known   map[uint64]bool // values that a record has made, or that the data file has
 	highest uint64          // the newest value at the last checkpoint
 	next    uint32          // no keyspace from there on was there at the last checkpoint
+	emptied int             // databases that were emptied in a gap and written to later
 	spaces  map[uint32]bool // later ones: false if no record makes it
 	begun   map[uint64]bool // values that rewrite has made
 	out     []byte
@@ -170,7 +172,7 @@ func (l *oldLog) note(r *logRecord) {
 	case recPut, recDelete, recLarge:
 		l.settled(at)
 	case recElement, recRemove, recRange, recDeadline:
-		l.changed(at, r.id)
+		l.changed(at, r)
 	case recLink:
 		l.settled(at)
 		to := spot{r.toSpace, string(r.to)}
@@ -179,7 +181,7 @@ func (l *oldLog) note(r *logRecord) {
 			return
 		}
 		delete(l.stated, to)
-		l.changed(to, r.id)
+		l.changed(to, r)
 	}
 }
 
@@ -188,14 +190,17 @@ func (l *oldLog) settled(at spot) {
 	delete(l.doubts, at)
 }
 
-// changed notes that something of a key is stated: of the value id, or its deadline.
-func (l *oldLog) changed(at spot, id uint64) {
+// changed notes that a record states something of a key, and not all.
+func (l *oldLog) changed(at spot, r *logRecord) {
+	lost := r.id != 0 && l.isLost(r.id)
 	switch {
 	case l.stated[at] || l.fresh[at.space]:
-	case id != 0 && l.isLost(id):
-		l.doubts[at] = "its value was made in the part of the log that is lost; what was put into it later is all that is left"
+	case lost && r.typ == object.TypeString:
+		l.doubts[at] = "its value was set in the part of the log that is lost; what it was before is left, or nothing"
+	case lost:
+		l.doubts[at] = "its value was made in the part of the log that is lost; only what was put into it later is left"
 	case l.doubts[at] == "":
-		l.doubts[at] = "it was changed behind the part of the log that is lost; what was changed of it in that part is lost"
+		l.doubts[at] = "it was changed in part behind the damage; what was changed of it in the part of the log that is lost is lost"
 	}
 }
 
@@ -259,21 +264,17 @@ func (l *oldLog) tell(lost, note func(format string, args ...any)) {
 			note("the log, %s: %s, and nothing is lost by it", where, g.Reason)
 			continue
 		}
-		size := "what stood there"
+		size, about := "", ""
 		if g.From > 0 && g.To > g.From {
-			size = count(g.To-g.From, "byte")
+			size = fmt.Sprintf(" (%s)", count(g.To-g.From, "byte"))
 		}
-		about := ""
 		if keys := l.keysIn(g.Frame); len(keys) > 0 {
-			about = fmt.Sprintf("; it seems to be about key %.100q", keys[0])
-			for _, k := range keys[1:] {
-				about += fmt.Sprintf(", %.100q", k)
-			}
+			about = "; it seems to be about " + strings.Join(keys, ", ")
 		}
-		lost("the log, %s: %s; %s of it cannot be read%s", where, g.Reason, size, about)
+		lost("a part of the log%s, from %s: %s%s", size, where, g.Reason, about)
 	}
-	if n := len(l.strays()); n > 0 && !l.guess {
-		lost("which databases were emptied in the part of the log that is lost: what was written into them later is in %s behind the others", count(n, "new database"))
+	if l.emptied > 0 {
+		lost("which databases were emptied in the part of the log that is lost: what was written into them later is in %s behind the others, for which the option `databases` has to be larger", count(l.emptied, "new database"))
 	}
 }
 
@@ -289,8 +290,8 @@ func (l *oldLog) keysIn(batch []byte) (keys []string) {
 			return keys
 		}
 		for _, k := range [][]byte{r.key, r.to} {
-			if len(k) > 0 && !slices.Contains(keys, string(k)) {
-				keys = append(keys, string(k))
+			if name := fmt.Sprintf("%.100q", k); len(k) > 0 && !slices.Contains(keys, name) {
+				keys = append(keys, name)
 			}
 		}
 	}
@@ -370,6 +371,14 @@ func (r *logRecord) element(f *fields, put bool) {
 		f.int()
 		f.bytes()
 	}
+}
+
+// are says that there are so many keys.
+func are(keys int64) string {
+	if keys == 1 {
+		return "1 key is"
+	}
+	return count(keys, "key") + " are"
 }
 
 // count says how many there are of something.

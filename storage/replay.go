@@ -445,13 +445,13 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
 		im.partial = true // the log will make it whole
+		r.s.mend(tx, r.key, &im)
 		got, err := im.resident(tx)
 		if err != nil {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
 		c = p.admit(sl, k, got)
 		*p.flags(*c) |= flagUnstated
-		r.s.reportBadTime(&im)
 		return nil
 	})
 	return sl, c, err

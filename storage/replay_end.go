@@ -65,7 +65,7 @@ func (r *recovering) removeReaped() error {
 
 // removeEntry removes the key of an entry of ttl if it is reaped.
 func (r *recovering) removeEntry(tx *bolt.Tx, e ttlEntry) error {
-	if (r.s.checkpointer.pending > 0 || r.s.ttlDoubtful) && !current(tx, e) {
+	if (r.s.checkpointer.pending > 0 || r.s.ttlDoubtful) && !r.current(tx, e) {
 		return nil
 	}
 	space, k, err := r.s.keyOnDisk(tx, e.on)
@@ -74,6 +74,7 @@ func (r *recovering) removeEntry(tx *bolt.Tx, e ttlEntry) error {
 	}
 	if e.element { // records name those that went, but the key may be due, too
 		im, err := parseImage(e.on, tx.Bucket(bucketValues).Get(e.on))
+		r.s.mend(tx, e.on, &im)
 		if err != nil || im.deadline == 0 {
 			return nil // the window logs an error
 		}
@@ -88,6 +89,7 @@ func (r *recovering) removeEntry(tx *bolt.Tx, e ttlEntry) error {
 func (r *recovering) removeRecords(tx *bolt.Tx) error {
 	return each(tx, bucketValues, nil, func(error) {}, func(at, record []byte) error {
 		im, err := parseImage(at, record)
+		r.s.mend(tx, at, &im)
 		if n := parseSlotKey(at[:min(len(at), 6)]); err == nil && n.ok && im.deadline != 0 {
 			name := bytes.Clone(im.name)
 			r.remove(n.space, Key{Slot: n.slot, Hash: r.s.hash(name), Name: name}, im.deadline)
@@ -109,7 +111,8 @@ func (r *recovering) remove(space uint32, k Key, deadline int64) {
 
 // current says whether an entry of ttl is what the key's record says: while changes of ttl
 // are pending it may be an entry that goes.
-func current(tx *bolt.Tx, e ttlEntry) bool {
+func (r *recovering) current(tx *bolt.Tx, e ttlEntry) bool {
 	im, err := parseImage(e.on, tx.Bucket(bucketValues).Get(e.on))
+	r.s.mend(tx, e.on, &im)
 	return err == nil && im.due() == e.due
 }

@@ -45,7 +45,7 @@ func (m *image) object(v object.Value) *Object {
 }
 
 // admit puts a key that the data file has into the table, clean; one whose deadline
-// was damaged is dirty, so that it is written again without one.
+// was damaged is dirty, so that it is written again.
 func (p *part) admit(sl *slot, k Key, got resident) *cell {
 	var c cell
 	if got.object != nil {
@@ -156,14 +156,6 @@ func parseSlotKey(b []byte) slotName {
 	n := slotName{binary.BigEndian.Uint32(b), binary.BigEndian.Uint16(b[4:]), true}
 	n.ok = n.slot < Slots
 	return n
-}
-
-// reportBadTime logs and counts a damaged deadline. The key is persistent from now on.
-func (s *Store) reportBadTime(m *image) {
-	if m.badTime {
-		s.stats.BadDeadlines.Add(1)
-		s.options.Logger.Error("the deadline of a key is corrupt on disk; the key is now persistent", "key", clip(m.name))
-	}
 }
 
 // clip is a key for a message.

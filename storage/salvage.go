@@ -34,6 +34,9 @@ type salvage struct {
 	counts    map[uint64]int        // elements by value
 	slots     map[string]diskSlot   // as they are saved
 	missing   map[string]lostRecord // that failed their checksums, by place
+	firsts    map[uint64]int64      // by value, when its first element is due
+	due       dues                  // of records whose times are damaged
+	notes     int                   // that were told
 	garbage   map[uint32]bool       // keyspaces that are being deleted
 	damaged   bool                  // something of bucket elements may be missing
 }
@@ -52,7 +55,7 @@ func newSalvage(dir string, tell func(Loss)) *salvage {
 	path := filepath.Join(dir, dataFile)
 	return &salvage{
 		old: &dataReader{path: path, slots: map[string]diskSlot{}, due: map[string]times{}, garbage: map[string]bool{}},
-		log: newOldLog(filepath.Join(dir, logDir)), tell: tell, counts: map[uint64]int{}, slots: map[string]diskSlot{}, missing: map[string]lostRecord{}, garbage: map[uint32]bool{},
+		log: newOldLog(filepath.Join(dir, logDir)), tell: tell, counts: map[uint64]int{}, slots: map[string]diskSlot{}, missing: map[string]lostRecord{}, garbage: map[uint32]bool{}, firsts: map[uint64]int64{}, due: dues{of: map[string][]times{}},
 	}
 }
 
@@ -62,6 +65,7 @@ func (sv *salvage) lost(format string, args ...any) {
 }
 
 func (sv *salvage) note(format string, args ...any) {
+	sv.notes++
 	sv.tell(Loss{What: "data file: " + fmt.Sprintf(format, args...), Kind: Note})
 }
 
@@ -101,6 +105,9 @@ func (sv *salvage) save(o *Options) error {
 	notes := sv.old.f.Begin()
 	if notes.Blind != nil {
 		sv.note("the list of free pages is damaged, so pages that are cut off cannot be told from old ones: %v", notes.Blind)
+	}
+	if err := sv.dues(); err != nil {
+		return err
 	}
 	// Records come last: whether one is whole its elements say. What is cut off is known when
 	// all trees were walked.
@@ -182,6 +189,7 @@ func (sv *salvage) meta(o *Options) error {
 		sv.lost("what the data file says of the last checkpoint: which database a key belongs to is a guess, and the log is applied from its lowest segment on")
 	}
 	sv.log.since(&sv.state, !ok)
+	_, sv.due.doubt = all[string(metaDoubt)]
 	return nil
 }
 
@@ -232,7 +240,7 @@ func (sv *salvage) cutOff(records bool) func(page uint64, k, v []byte) error {
 }
 
 func (sv *salvage) element(at, v []byte) error {
-	_, _, _, err := parseElement(at, v)
+	_, deadline, _, err := parseElement(at, v)
 	if err != nil {
 		sv.damaged = true
 		sv.note("an element of the value %x fails its checksum", at[:min(len(at), 8)])
@@ -240,9 +248,51 @@ func (sv *salvage) element(at, v []byte) error {
 	}
 	id := binary.BigEndian.Uint64(at)
 	sv.counts[id]++
+	if deadline != 0 {
+		sv.firsts[id] = earlier(sv.firsts[id], deadline)
+	}
 	sv.sawID(id)
 	sv.elements++
 	return sv.write(bucketElements, bytes.Clone(at), bytes.Clone(v))
+}
+
+// dues finds what ttl says of the records whose times are damaged.
+func (sv *salvage) dues() error {
+	err := sv.eachOf(bucketValues, quiet, func(at, v []byte) error {
+		if im, err := parseImage(at, v); err == nil && im.badTime {
+			sv.due.of[string(at)] = nil
+		}
+		return nil
+	})
+	if err != nil || len(sv.due.of) == 0 {
+		return err
+	}
+	was := sv.notes
+	pending := sv.old.pending()
+	sv.due.doubt = sv.due.doubt || sv.notes > was
+	sv.due.read(pending, func(fn func(at, v []byte)) {
+		err = sv.eachOf(bucketTTL, func(error) { sv.due.holes = true }, func(at, v []byte) error { fn(at, v); return nil })
+	})
+	return err
+}
+
+// mend gives a record the times that ttl and its elements have.
+func (sv *salvage) mend(at []byte, im *image) {
+	switch {
+	case !sv.due.mend(at, im):
+		sv.lost("the deadline of key %.100q of database %s: it is persistent now", im.name, sv.database(binary.BigEndian.Uint32(at)))
+	case im.deadline == 0:
+		sv.note("the deadline of key %.100q fails its checksum; bucket ttl says that it had none", im.name)
+	default:
+		sv.note("the deadline of key %.100q fails its checksum; it was taken from bucket ttl", im.name)
+	}
+	im.first = sv.firsts[im.id]
+	if im.inline {
+		im.first = 0
+		if im.typ != object.TypeString {
+			im.first, _ = firstInline(im)
+		}
+	}
 }
 
 // nameOf is the key that an entry of values is about, as its place says; false if that is damaged,
@@ -279,7 +329,7 @@ func (sv *salvage) record(at, v []byte) error {
 	space := binary.BigEndian.Uint32(at)
 	name := bytes.Clone(im.name)
 	if im.badTime {
-		sv.lost("the deadline of key %.100q: it is persistent now", name)
+		sv.mend(at, &im)
 	}
 	if !im.inline && sv.damaged && im.elements() != sv.counts[im.id] {
 		l := lostRecord{spot: spot{space, string(name)}}
@@ -291,6 +341,7 @@ func (sv *salvage) record(at, v []byte) error {
 		l.what, l.left = fmt.Sprintf("of %d the data file has %d left", im.elements(), sv.counts[im.id]), im.id
 		sv.missing[string(at)] = l
 		im.payload = binary.AppendUvarint(nil, uint64(sv.counts[im.id]))
+		im.first = sv.firsts[im.id]
 	}
 	sv.sawID(im.id)
 	sv.state.nextSpace = max(sv.state.nextSpace, space+1)
@@ -358,6 +409,7 @@ func (sv *salvage) databases(o *Options) {
 		st.nextSpace = max(st.nextSpace, id+1)
 	}
 	if !sv.log.guess {
+		sv.log.emptied = len(strays)
 		st.spaces = append(st.spaces, strays...)
 		return
 	}

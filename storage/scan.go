@@ -212,6 +212,7 @@ func (v View) readStretch(space uint32, slot uint16, from uint32, count int) (ke
 			if err != nil {
 				return err
 			}
+			v.s.mend(tx, at, &im)
 			if live, err := im.live(tx, now); !live || err != nil {
 				return err
 			}

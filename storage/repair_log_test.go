@@ -1,0 +1,214 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"keyp/internal/clock"
+	"keyp/internal/vfs"
+	"keyp/storage/wal"
+)
+
+// gapCase makes a directory whose log has a damaged batch in its midst, and repairs it.
+type gapCase struct {
+	t    *testing.T
+	h    *harness
+	told []Loss
+}
+
+func (g *gapCase) do(fn func(*Txn), names ...string) {
+	var keys []Key
+	for _, n := range names {
+		keys = append(keys, g.h.s.Key(0, []byte(n)))
+	}
+	g.h.do(fn, keys...)
+	g.h.commit()
+}
+
+func (g *gapCase) key(n string) Key { return g.h.s.Key(0, []byte(n)) }
+
+func (g *gapCase) set(n, v string) {
+	g.do(func(x *Txn) { x.SetString(g.key(n), []byte(v), 0, Event{}) }, n)
+}
+
+func (g *gapCase) hset(n string, fields ...string) {
+	g.do(func(x *Txn) {
+		h, err := x.Hash(g.key(n))
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		for _, f := range fields {
+			h.Set([]byte(f), []byte("of "+n), 0)
+		}
+	}, n)
+}
+
+// open opens a store on real files, as damage is done there.
+func (g *gapCase) open(dir string, databases int) {
+	s, _, err := Open(Options{FS: vfs.OS, Dir: dir, Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: databases, Shards: 4,
+		Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, NoBackground: true, DiskReserve: 1})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.h.s, g.h.txn = s, s.NewTxn()
+}
+
+// content gives what a database has, one line for each key.
+func (g *gapCase) content(db int) string {
+	g.h.s.loadAll()
+	var lines []string
+	err := g.h.s.Walk(db, func(it Item) bool {
+		line := fmt.Sprintf("%s=", it.Key())
+		if v, err := it.String(); err == nil {
+			line += string(v)
+		} else {
+			for _, e := range contentOf(it.Value()).elems {
+				line += e.key + ","
+			}
+		}
+		lines = append(lines, line)
+		return true
+	})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, " ")
+}
+
+// repaired runs before, then lost as one batch that is damaged later, then after, and opens what
+// Repair makes of it.
+func (g *gapCase) repaired(before func(), lost func(x *Txn), after func(), databases int) {
+	dir := g.t.TempDir()
+	g.h = &harness{t: g.t, clock: clock.NewFake(corruptNow), model: model{}}
+	g.open(filepath.Join(dir, "data"), 2)
+	before()
+	if err := g.h.s.Checkpoint(); err != nil {
+		g.t.Fatal(err)
+	}
+	const mark = "this is the batch that is damaged"
+	g.h.doAll(func(x *Txn) {
+		lost(x)
+		x.SetString(g.key("mark"), []byte(mark), 0, Event{})
+	})
+	g.h.commit()
+	after()
+	if err := g.h.s.Close(false); err != nil {
+		g.t.Fatal(err)
+	}
+	hit := 0
+	logs, err := filepath.Glob(filepath.Join(dir, "data", "wal", "*.log"))
+	for _, file := range logs {
+		b, bad := os.ReadFile(file)
+		err = errors.Join(err, bad)
+		if at := bytes.Index(b, []byte(mark)); at >= 0 {
+			hit++
+			b[at] ^= 1
+			err = errors.Join(err, os.WriteFile(file, b, 0o600))
+		}
+	}
+	if err != nil || hit != 1 {
+		g.t.Fatalf("the batch stands in %d files; %v", hit, err)
+	}
+	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
+	if _, err := Repair(o, filepath.Join(dir, "new"), func(l Loss) { g.told = append(g.told, l) }); err != nil {
+		g.t.Fatal(err)
+	}
+	g.open(filepath.Join(dir, "new"), databases)
+	if err := g.h.s.Check(); err != nil {
+		g.t.Error(err)
+	}
+	g.t.Cleanup(func() { _ = g.h.s.Close(false) })
+}
+
+func (g *gapCase) want(db int, want string) {
+	g.t.Helper()
+	if got := g.content(db); got != want {
+		g.t.Errorf("database %d has %q, want %q", db, got, want)
+	}
+}
+
+// wantTold wants one loss of a kind that says all of some texts.
+func (g *gapCase) wantTold(kind LossKind, texts ...string) {
+	g.t.Helper()
+	for _, l := range g.told {
+		if l.Kind == kind && !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(l.What, s) }) {
+			return
+		}
+	}
+	g.t.Errorf("nothing of kind %d says %q: %v", kind, texts, g.told)
+}
+
+// TestRepairBehindAGap: what stands behind a damaged batch is applied. Keys that it states are
+// right, those that it changes are named, others are as before.
+func TestRepairBehindAGap(t *testing.T) {
+	g := &gapCase{t: t}
+	g.repaired(func() {
+		for _, n := range []string{"stays", "changed", "deleted", "set later", "deleted later", "renamed"} {
+			g.set(n, "old")
+		}
+		g.hset("hash", "a", "b")
+		g.hset("emptied", "a")
+		g.hset("moves", "a")
+	}, func(x *Txn) {
+		x.SetString(g.key("changed"), []byte("new"), 0, Event{})
+		x.Delete(g.key("deleted"), Deleted)
+		x.SetString(g.key("set later"), []byte("in the gap"), 0, Event{})
+		x.SetString(g.key("only there"), []byte("lost"), 0, Event{})
+		for _, n := range []string{"hash", "emptied", "made", "made and emptied", "made and renamed"} {
+			h, _ := x.Hash(g.key(n))
+			h.Set([]byte("lost"), nil, 0)
+		}
+		x.SetString(g.key("long"), make([]byte, 50_000), 0, Event{})
+	}, func() {
+		g.set("set later", "last")
+		g.set("afterwards", "new")
+		g.hset("whole", "a")
+		g.hset("whole", "b")
+		g.hset("hash", "c")
+		g.hset("made", "c")
+		g.do(func(x *Txn) { x.Delete(g.key("deleted later"), Deleted) }, "deleted later")
+		for _, n := range []string{"emptied", "made and emptied"} {
+			g.hset(n, "a")
+			g.do(func(x *Txn) { h, _ := x.Hash(g.key(n)); h.Delete([]byte("a")) }, n)
+		}
+		g.do(func(x *Txn) { x.Rename(g.key("moves"), g.key("moved")) }, "moves", "moved")
+		g.do(func(x *Txn) { x.Rename(g.key("renamed"), g.key("new name")) }, "renamed", "new name")
+		g.do(func(x *Txn) { x.Rename(g.key("made and renamed"), g.key("renamed hash")) }, "made and renamed", "renamed hash")
+		g.hset("renamed hash", "later")
+		g.do(func(x *Txn) { x.WriteRange(g.key("long"), 49_999, []byte("more"), Event{}) }, "long")
+		g.do(func(x *Txn) { x.SetDeadline(g.key("stays"), corruptNow+1000, Event{}) }, "stays")
+	}, 2)
+	g.want(0, "afterwards=new changed=old deleted=old hash=a,b,c, made=c, moved=a, new name=old renamed hash=later, set later=last stays=old whole=a,b,")
+	g.wantTold(Lost, "a part of the log", "it fails its checksum", `"changed", "deleted"`)
+	g.wantTold(Lost, "6 keys are as before")
+	for _, n := range []string{"hash", "emptied", "made", "made and emptied", "renamed hash", "long", "stays"} {
+		g.wantTold(Doubtful, fmt.Sprintf("key %q of database 0", n))
+	}
+	doubts := 0
+	for _, l := range g.told {
+		if l.Kind == Doubtful {
+			doubts++
+		}
+	}
+	if doubts != 7 {
+		t.Errorf("%d keys are doubtful: %v", doubts, g.told)
+	}
+}
+
+// TestRepairAfterALostFlush: what was written into a database that was emptied in the gap is
+// saved, in a database of its own.
+func TestRepairAfterALostFlush(t *testing.T) {
+	g := &gapCase{t: t}
+	g.repaired(func() { g.set("old", "value") }, func(x *Txn) { x.FlushDB(0) }, func() { g.set("new", "value"); g.hset("hash", "a") }, 3)
+	g.want(0, "old=value")
+	g.want(2, "hash=a, new=value")
+	g.wantTold(Lost, "which databases were emptied")
+}
