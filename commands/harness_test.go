@@ -33,20 +33,21 @@ const epoch int64 = 1_700_000_000_000
 // harness is a server without sockets over a store in a directory, with one client
 // and a clock that only tests move.
 type harness struct {
-	t      tb
-	dir    string
-	save   bool       // restarts end with a checkpoint; without, the log is replayed
-	log    io.Writer  // what the server logs; nil: nowhere
-	giveUp bool       // a command that waits is told at once that its time is up
-	bare   bool       // nothing runs beside the commands: keys stay on disk until they are brought
-	fs     vfs.FS     // of the log, if not the system's
-	sync   wal.Policy // when its writes are durable
-	clock  *clock.Fake
-	cfg    *config.Config // nil: the default one
-	store  *storage.Store
-	server *Server
-	client *Client
-	ctx    Ctx
+	t       tb
+	dir     string
+	save    bool       // restarts end with a checkpoint; without, the log is replayed
+	log     io.Writer  // what the server logs; nil: nowhere
+	giveUp  bool       // a command that waits is told at once that its time is up
+	bare    bool       // nothing runs beside the commands: keys stay on disk until they are brought
+	fs      vfs.FS     // of the log, if not the system's
+	sync    wal.Policy // when its writes are durable
+	segment int64      // bytes of the log's segments; 0: a megabyte
+	clock   *clock.Fake
+	cfg     *config.Config // nil: the default one
+	store   *storage.Store
+	server  *Server
+	client  *Client
+	ctx     Ctx
 
 	mu     sync.Mutex // for events: the reaper raises them too
 	events []string   // raised since last asked for: "name:key", "name:key@db" outside database 0
@@ -77,7 +78,7 @@ func (h *harness) open() {
 	log := slog.New(slog.NewTextHandler(cmp.Or(h.log, io.Discard), nil))
 	store, _, err := storage.Open(storage.Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: log,
-		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: 1 << 20, InitialMmap: 64 << 20,
+		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: cmp.Or(h.segment, 1<<20), InitialMmap: 64 << 20,
 		NoBackground: h.bare,
 	})
 	if err != nil {
