@@ -75,6 +75,11 @@ func monitorLine(c *Ctx, now int64) []byte {
 		from = "unix:" + strings.TrimSuffix(from, ":0")
 	}
 	line := fmt.Appendf(nil, "+%d.%06d [%d %s]", now/1_000_000, now%1_000_000, c.Client.DB, from)
+	size := 0
+	for _, arg := range c.Args {
+		size += len(" \"\"") + len(arg)
+	}
+	line = slices.Grow(line, size+len("\r\n"))
 	for i, arg := range c.Args {
 		line = append(line, ' ')
 		if secret(c, i) {
@@ -89,21 +94,25 @@ func monitorLine(c *Ctx, now int64) []byte {
 func appendQuoted(b, text []byte) []byte {
 	const escapes = "\n\r\t\a\b"
 	b = append(b, '"')
-	for _, ch := range text {
+	plain := 0 // where those begin that stand for themselves
+	for i, ch := range text {
+		if ch >= ' ' && ch <= '~' && ch != '\\' && ch != '"' {
+			continue
+		}
+		b = append(b, text[plain:i]...)
+		plain = i + 1
 		switch at := strings.IndexByte(escapes, ch); {
 		case ch == '\\' || ch == '"':
 			b = append(b, '\\', ch)
 		case at >= 0:
 			b = append(b, '\\', "nrtab"[at])
-		case ch < ' ' || ch > '~':
+		default:
 			b = append(b, '\\', 'x')
 			if ch < 16 {
 				b = append(b, '0')
 			}
 			b = strconv.AppendUint(b, uint64(ch), 16)
-		default:
-			b = append(b, ch)
 		}
 	}
-	return append(b, '"')
+	return append(append(b, text[plain:]...), '"')
 }
