@@ -17,6 +17,8 @@ const (
 	readSize = 16 << 10
 	// largeRead bounds the room for one read while a long argument arrives.
 	largeRead = 1 << 20
+	// largeMove is from how many bytes on input is copied beside the loop.
+	largeMove = 4 << 20
 	// turnBytes and turnCommands bound what a session may read and run in a pass.
 	turnBytes    = 64 << 10
 	turnCommands = 1024
@@ -46,6 +48,7 @@ const (
 	parkHeld          // CLIENT PAUSE
 	parkBlocked       // its command waits for a key
 	parkAlone         // its command waits for the end of an exclusive job, or of one aside
+	parkGrowing       // its input is brought to a larger buffer: see grow
 	parkGreeting      // its TLS handshake is under way
 )
 
@@ -251,6 +254,10 @@ func (l *loop) read(s *session) int {
 	if need := s.reader.Need(); need > size {
 		size = min(need, largeRead)
 	}
+	if s.reader.Moves(size) > largeMove {
+		l.grow(s, size)
+		return 0
+	}
 	space := s.reader.Space(size)
 	s.room = s.reader.Buffered() + len(space)
 	n, more, err := s.receive(space)
@@ -270,6 +277,26 @@ func (l *loop) read(s *session) int {
 		l.close(s) // the connection is gone, and with it all that was to be sent
 	}
 	return 0
+}
+
+// grow brings the input of a session to a larger buffer beside the loop: making that and copying
+// takes long for hundreds of MiB. The session is parked meanwhile.
+func (l *loop) grow(s *session, size int) {
+	s.parked = parkGrowing
+	reader := s.reader
+	go func() {
+		larger := reader.Larger(size)
+		l.box.post(func() {
+			if s.closed {
+				return
+			}
+			reader.GoOnIn(larger)
+			s.parked = parkNone
+			if s.canGoOn() {
+				l.enqueue(s)
+			}
+		})
+	}()
 }
 
 // runCommand runs a command, for the first time or again after it was parked.

@@ -1,5 +1,7 @@
 package resp
 
+import "keyp/internal/pieces"
+
 import "unsafe"
 
 const (
@@ -35,12 +37,33 @@ func (r *Reader) Space(atLeast int) []byte {
 		copy(r.buf, r.buf[r.start:r.end])
 		r.rebase(r.buf)
 	} else {
-		fresh := make([]byte, held+r.growth(held, atLeast))
-		copy(fresh, r.buf[r.start:r.end])
-		r.rebase(fresh)
-		r.forget()
+		r.GoOnIn(r.Larger(atLeast))
 	}
 	return r.buf[r.end:]
+}
+
+// Moves is how many bytes Space would copy to make room.
+func (r *Reader) Moves(atLeast int) int {
+	if len(r.buf)-r.end >= atLeast {
+		return 0
+	}
+	return r.end - r.start
+}
+
+// Larger makes the buffer that Space would go on in, with what is held. It changes nothing, so
+// that it may run on any goroutine as long as nobody changes the Reader.
+func (r *Reader) Larger(atLeast int) []byte {
+	held := r.end - r.start
+	fresh := make([]byte, held+r.growth(held, max(atLeast, 1)))
+	pieces.Copy(fresh, r.buf[r.start:r.end])
+	return fresh
+}
+
+// GoOnIn has the Reader go on in what Larger has made since it was last changed. It invalidates
+// arguments.
+func (r *Reader) GoOnIn(larger []byte) {
+	r.rebase(larger)
+	r.forget()
 }
 
 // growth is the room a new buffer gets behind the held bytes: as much again, or,

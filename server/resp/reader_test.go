@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -415,4 +416,44 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReaderGoesOnInALargerBuffer: with all that it held, wherever the command stands in it, and
+// as much room as was asked for.
+func TestReaderGoesOnInALargerBuffer(t *testing.T) {
+	const long = 300_000
+	value := strings.Repeat("v", long)
+	input := "*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$" + strconv.Itoa(long) + "\r\n" + value + "\r\n*1\r\n$4\r\nQUIT\r\n"
+	var r Reader
+	var got []string
+	moves := 0
+	for at := 0; at < len(input); {
+		const room = 1000
+		if held := r.Moves(room); held > 0 {
+			if held != r.Buffered() {
+				t.Fatalf("%d bytes are to move of %d", held, r.Buffered())
+			}
+			r.GoOnIn(r.Larger(room))
+			moves++
+			if r.Moves(room) != 0 {
+				t.Fatal("there is no room in the larger buffer")
+			}
+		}
+		n := copy(r.Space(room), input[at:min(at+room, len(input))])
+		at += n
+		r.Advance(n)
+		for {
+			args, err := r.Next(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if args == nil {
+				break
+			}
+			got = append(got, string(bytes.Join(args, []byte(" "))))
+		}
+	}
+	if want := []string{"PING", "SET k " + value, "QUIT"}; !slices.Equal(got, want) || moves == 0 {
+		t.Errorf("%d commands, %d moves", len(got), moves)
+	}
 }
