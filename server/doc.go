@@ -13,7 +13,8 @@
 //	  │
 //	commit once             inline while syncs are fast, else on the log's own goroutine
 //	  │
-//	write                   of each touched session the part whose LSNs are durable
+//	write                   of each touched session the part whose LSNs are durable; bounded,
+//	                        the rest in the next pass
 //
 // # Invariants
 //
@@ -31,6 +32,7 @@
 //   - While a session is parked (its keys are being loaded, an executor works for it,
 //     CLIENT PAUSE holds it) its reader is not touched, so its arguments stay valid. One
 //     whose command waits for a key (blocked.go) may have none: its arguments are copies.
+//     While its input is brought to a larger buffer (grow) it is parked as well.
 //   - A closed descriptor is given back to the system at the end of the pass, when no
 //     event of this pass can name it any more. Late results find the session by
 //     pointer and see that it is closed; a session is never used twice.
