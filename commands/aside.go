@@ -24,11 +24,11 @@ const (
 )
 
 // longValues is for commands that may read all of a value.
-func longValues(_ *Ctx, largest int) bool { return largest >= longValue }
+func longValues(c *Ctx) bool { return c.Txn.Largest(c.Keys) >= longValue }
 
 // longScan is for those that give about as many elements as COUNT says.
-func longScan(c *Ctx, largest int) bool {
-	if !longValues(c, largest) {
+func longScan(c *Ctx) bool {
+	if !longValues(c) {
 		return false
 	}
 	for i := 3; i+1 < len(c.Args); i++ {
@@ -41,24 +41,22 @@ func longScan(c *Ctx, largest int) bool {
 
 // longRandom is for those that give as many random elements as the argument behind the key
 // says.
-func longRandom(c *Ctx, largest int) bool {
+func longRandom(c *Ctx) bool {
 	if len(c.Args) < 3 {
 		return false
 	}
 	n, ok := ParseInt(c.Args[2])
-	return ok && largest > 0 && (n >= longCount || n <= -longCount && n > math.MinInt64)
+	return ok && (n >= longCount || n <= -longCount && n > math.MinInt64) && c.Txn.Largest(c.Keys) > 0
 }
 
 // longCopy is for COPY, whose second key is only replaced.
-func longCopy(c *Ctx, _ int) bool {
-	return longValues(c, c.Txn.Largest(c.Keys[:1]))
-}
+func longCopy(c *Ctx) bool { return c.Txn.Largest(c.Keys[:1]) >= longValue }
 
 // longSet is for SET, of a large value and without options.
-func longSet(c *Ctx, _ int) bool { return len(c.Args) == 3 && len(c.Args[2]) >= longStore }
+func longSet(c *Ctx) bool { return len(c.Args) == 3 && len(c.Args[2]) >= longStore }
 
 // longProduct is for LCS, which compares all of the one string with all of the other.
-func longProduct(c *Ctx, _ int) bool {
+func longProduct(c *Ctx) bool {
 	product := 1
 	for _, k := range c.Keys {
 		value, _, err := c.String(k)
@@ -86,10 +84,7 @@ func (c *Ctx) tooLong(many, most int) bool {
 
 // runsAside says that a command, whose keys are held, is to run aside.
 func (c *Ctx) runsAside() bool {
-	if c.Spec.Long == nil || len(c.Keys) > longCount || c.Unlucky {
-		return false
-	}
-	return c.Spec.Long(c, c.Txn.Largest(c.Keys))
+	return c.Spec.Long != nil && len(c.Keys) <= longCount && !c.Unlucky && c.Spec.Long(c)
 }
 
 // SetAside makes c the context of a command for which Dispatch has said NeedAside with from,

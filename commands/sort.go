@@ -89,7 +89,7 @@ func sortRoams(args [][]byte) bool {
 }
 
 // longSort is for a SORT that looks nothing up.
-func longSort(c *Ctx, largest int) bool { return longValues(c, largest) && !sortRoams(c.Args) }
+func longSort(c *Ctx) bool { return longValues(c) && !sortRoams(c.Args) }
 
 // pattern says where a value stands that belongs to an element: under the key that has
 // the element in the place of the pattern's first '*', a string, or a field of a hash.

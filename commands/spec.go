@@ -21,8 +21,9 @@ type Spec struct {
 	// whole keyspace locked.
 	Alone bool
 	// Long says of a call that it may take long, and then it runs aside: it reads
-	// nothing but its keys, and changes none but by Replace or Copy, once and at its end. largest is the size of its largest value in bytes. nil: of none.
-	Long func(c *Ctx, largest int) bool
+	// nothing but its keys, and changes none but by Replace or Copy, once and at its end.
+	// Its keys are held. nil: of none.
+	Long func(c *Ctx) bool
 	// Categories are the groups whose ACL categories the command has; nil: its own.
 	Categories []Group
 	// Channels says which arguments are channels.

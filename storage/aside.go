@@ -55,7 +55,10 @@ type taken struct {
 // Largest is how many bytes the largest of the values of these keys takes, which the transaction
 // holds. What is due of them is removed. A missing key has none.
 func (t *Txn) Largest(keys []Key) (bytes int) {
-	for _, k := range keys {
+	for i, k := range keys {
+		if i%PrefetchKeys == 0 && len(keys) > 1 {
+			t.Prefetch(keys[i:])
+		}
 		if p, _, c := t.live(k, false); exists(c) {
 			bytes = max(bytes, p.item(*c).Memory())
 		}
