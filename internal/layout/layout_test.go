@@ -26,21 +26,22 @@ var rules = map[string][]string{
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "golang.org/x/sys/unix"},
 
 	"server":      {"server/resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
-	"server/resp": {"github.com/tidwall/redcon"},
+	"server/resp": {"internal/pieces", "github.com/tidwall/redcon"},
 
 	"scripting": {"server/resp", "github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse"},
 
 	"commands": {"scripting", "server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
-	"storage": {"storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/vfs",
+	"storage": {"storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/pieces", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "github.com/dchest/siphash", "golang.org/x/sys/unix"},
 	"storage/wal":    {"internal/clock", "internal/vfs"},
-	"storage/object": {},
+	"storage/object": {"internal/pieces"},
 
 	"ttl": {"internal/clock", "github.com/google/btree"},
 
 	"internal/boltfile": {},
 	"internal/clock":    {},
+	"internal/pieces":   {},
 	"internal/vfs":      {"golang.org/x/sys/unix"},
 	"internal/config":   {"server/resp"},
 	"internal/rdb":      {"server/resp"},
