@@ -45,7 +45,7 @@ func Inspect(o Options, found func(Finding)) (got Inspected, err error) {
 	if err := o.complete(); err != nil {
 		return got, err
 	}
-	lock, err := lockForReading(o.Dir)
+	lock, err := o.lockForReading()
 	if err != nil {
 		return got, err
 	}
@@ -91,11 +91,20 @@ func tell(err error, fn func(error)) {
 
 // inspectLog reads the log from a segment on.
 func inspectLog(dir string, first uint64, found func(Finding)) (wal.Report, error) {
-	report, err := wal.Check(wal.Options{FS: readOnlyFS{vfs.OS}, Dir: filepath.Join(dir, logDir)}, first, nil)
+	o := wal.Options{FS: readOnlyFS{vfs.OS}, Dir: filepath.Join(dir, logDir)}
+	report, err := wal.Check(o, first, nil)
 	var bad *wal.CorruptError
-	if errors.As(err, &bad) {
+	if !errors.As(err, &bad) {
+		return report, err
+	}
+	gaps := 0
+	_, err = wal.Salvage(o, first, func(uint64, []byte) error { return nil }, func(g wal.Gap) error {
+		gaps++
+		found(Finding{Where: fmt.Sprintf("%s, offset %d", g.File, g.Offset), What: g.Reason})
+		return nil
+	})
+	if gaps == 0 {
 		found(Finding{Where: fmt.Sprintf("%s, offset %d", bad.File, bad.Offset), What: bad.Reason})
-		err = nil
 	}
 	return report, err
 }

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -54,15 +53,12 @@ func (f readOnlyFile) Size() (int64, error) {
 
 // lockForReading takes the lock of a directory if it has one and that can be opened for
 // writing, so that nobody writes meanwhile; ErrLocked if somebody does.
-func lockForReading(dir string) (io.Closer, error) {
-	path := filepath.Join(dir, lockFile)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+func (o *Options) lockForReading() (io.Closer, error) {
+	if _, err := os.Stat(filepath.Join(o.Dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	lock, err := vfs.OS.Lock(path)
+	lock, err := o.takeLock()
 	switch {
-	case errors.Is(err, vfs.ErrLocked):
-		return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return nil, nil
 	}

@@ -64,7 +64,7 @@ func repairTo(o Options, to string, tell func(Loss)) (got Repaired, sv *salvage,
 	if err := o.complete(); err != nil {
 		return got, nil, err
 	}
-	lock, err := lockForReading(o.Dir)
+	lock, err := o.lockForReading()
 	if err != nil {
 		return got, nil, err
 	}

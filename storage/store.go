@@ -325,29 +325,30 @@ func (s *Store) stopwatch() func() time.Duration {
 // takeDir makes the directory and takes its lock.
 func (s *Store) takeDir() (err error) {
 	if s.options.readOnly {
-		s.lock_, err = lockForReading(s.options.Dir)
+		s.lock_, err = s.options.lockForReading()
 		return err
 	}
 	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
 		return err
 	}
-	return s.checkWritable()
+	s.lock_, err = s.options.takeLock()
+	return err
 }
 
-// checkWritable takes the directory's lock, which also shows that it can be written.
-func (s *Store) checkWritable() (err error) {
+// takeLock takes the directory's lock, which also shows that it can be written.
+func (o *Options) takeLock() (io.Closer, error) {
 	const pause = 20 * time.Millisecond
-	began, told := s.clock.Mono(), false
+	began, told := o.Clock.Mono(), false
 	for {
-		s.lock_, err = vfs.OS.Lock(filepath.Join(s.options.Dir, lockFile))
+		lock, err := vfs.OS.Lock(filepath.Join(o.Dir, lockFile))
 		if !errors.Is(err, vfs.ErrLocked) {
-			return err
+			return lock, err
 		}
-		if s.clock.Mono()-began >= s.options.LockWait {
-			return fmt.Errorf("%w: %s", ErrLocked, s.options.Dir)
+		if o.Clock.Mono()-began >= o.LockWait {
+			return nil, fmt.Errorf("%w: %s", ErrLocked, o.Dir)
 		}
 		if !told {
-			s.options.Logger.Warn("another process uses the data directory; waiting for its end", "dir", s.options.Dir, "longest", s.options.LockWait.String())
+			o.Logger.Warn("another process uses the data directory; waiting for its end", "dir", o.Dir, "longest", o.LockWait.String())
 			told = true
 		}
 		time.Sleep(pause)

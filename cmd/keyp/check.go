@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"keyp/internal/clock"
 	"keyp/storage"
@@ -15,10 +16,13 @@ import (
 // shown is how many of the things that are damaged are printed.
 const shown = 100
 
+// toolWait is how long a tool waits for a server that is about to end.
+const toolWait = 2 * time.Second
+
 // check proves that a data directory is sound, and prints what is not. It changes nothing,
 // and no server may use the directory meanwhile.
 func check(args []string, out io.Writer) error {
-	if len(args) != 1 {
+	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return errors.New("usage: keyp check DIR")
 	}
 	dir := args[0]
@@ -26,7 +30,7 @@ func check(args []string, out io.Writer) error {
 		return err
 	}
 	list, harmless := listing{out: out, most: shown}, listing{out: out, most: shown}
-	got, err := storage.Inspect(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, func(f storage.Finding) {
+	got, err := storage.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, func(f storage.Finding) {
 		if f.Harmless {
 			harmless.add("harmless: ", f.String())
 		} else {
@@ -34,13 +38,21 @@ func check(args []string, out io.Writer) error {
 		}
 	})
 	if err := errors.Join(err, list.end("damage: "), harmless.end("harmless: ")); err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return fmt.Errorf("%s cannot be checked: %w", dir, held(err))
 	}
 	if list.lines > 0 {
 		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is left", dir, count(list.lines, "place"), dir)
 	}
 	_, err = fmt.Fprintf(out, "%s is sound: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
 		dir, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"), count(got.Elements, "element"), count(got.Pages, "page"), got.Took)
+	return err
+}
+
+// held says of a directory that is in use what by.
+func held(err error) error {
+	if errors.Is(err, storage.ErrLocked) {
+		return fmt.Errorf("%w; a server runs on it, or one that was stopped has not ended yet", err)
+	}
 	return err
 }
 

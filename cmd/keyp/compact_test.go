@@ -50,6 +50,11 @@ func TestCompact(t *testing.T) {
 	if _, err := del.Exec(ctx); err != nil {
 		t.Fatal(err)
 	}
+	for _, tool := range [][]string{{"check", data}, {"repair", data, data + ".repaired"}} {
+		if status, _, errs := runKeyp(t, "", nil, tool...); status == 0 || !strings.Contains(errs, "; a server runs on it, or one that was stopped has not ended yet") {
+			t.Errorf("%s while the server runs: status %d, %q", tool[0], status, errs)
+		}
+	}
 	if status, _, errs := runKeyp(t, "", nil, "compact", data); status != 1 || !strings.Contains(errs, "another process uses the data directory") {
 		t.Errorf("compact beside a server: status %d, %q", status, errs)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"keyp/internal/clock"
 	"keyp/storage"
@@ -19,12 +20,12 @@ const (
 // repair saves what can be saved of a damaged data directory into a new one, and lists what
 // is lost. No server may use the directory meanwhile.
 func repair(args []string, out io.Writer) error {
-	if len(args) != 2 {
+	if len(args) != 2 || strings.HasPrefix(args[0], "-") {
 		return exit{statusFailed, errors.New("usage: keyp repair DIR NEWDIR")}
 	}
 	dir, to := args[0], args[1]
 	notes, lost, doubtful := listing{out: out, most: shown}, listing{out: out}, listing{out: out}
-	got, err := storage.Repair(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, to, func(l storage.Loss) {
+	got, err := storage.Repair(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, to, func(l storage.Loss) {
 		switch l.Kind {
 		case storage.Note:
 			notes.add("damage: ", l.What)
@@ -35,7 +36,7 @@ func repair(args []string, out io.Writer) error {
 		}
 	})
 	if err := errors.Join(err, notes.end("damage: "), lost.err, doubtful.err); err != nil {
-		return exit{statusFailed, fmt.Errorf("%s cannot be repaired: %w", dir, err)}
+		return exit{statusFailed, fmt.Errorf("%s cannot be repaired: %w", dir, held(err))}
 	}
 	_, err = fmt.Fprintf(out, "%s has %s, %d with a deadline; %s of the log applied\n", to, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"))
 	if err != nil {
