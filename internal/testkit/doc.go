@@ -16,6 +16,7 @@
 //	KEYP_BIN              a keyp to run instead of building one
 //	KEYP_REQUIRE_REDIS=1  tests that need redis-server or redis-cli fail without
 //	                      them, instead of being skipped
+//	KEYP_STRESS           how many rounds the store is stressed (storage)
 //	KEYP_KILLS            how often servers are killed by the tests that do so
 //	KEYP_SEED             what such tests draw at random from; their logs name it
 //	KEYP_UPSTREAM=1       go-redis's own tests run (internal/e2e/upstream)

@@ -1,0 +1,259 @@
+package storage
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/testkit"
+	"keyp/storage/wal"
+)
+
+// stress is a store with all its goroutines, whose memory has room for nothing, so that keys
+// come and go all the time, and writers beside them whose keys expire in part.
+type stress struct {
+	t     *testing.T
+	dir   string
+	clock *tiredClock
+	s     *Store
+	rng   *rand.Rand
+
+	mu     sync.Mutex
+	keys   map[string]stressKey
+	offset int64    // of the clock
+	highs  []int64  // how far the clock came before each step
+	early  []string // keys of which an event has said before their time that they expired
+}
+
+// tiredClock is the machine's, of which some readings are late, as when the system has let
+// another process go before whoever reads it.
+type tiredClock struct{ clock.Machine }
+
+func (c *tiredClock) Now() int64 {
+	now := c.Machine.Now()
+	if rand.IntN(50) == 0 {
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+	}
+	return now
+}
+
+// stressKey is when a key is due, and how often the clock had stepped when it was set.
+type stressKey struct {
+	deadline int64
+	steps    int
+}
+
+const (
+	stressWriters = 3
+	stressOps     = 400 // of a writer in a round
+)
+
+// TestCountsBesideSteps has keys, and fields of hashes, expire while loaders, checkpoints,
+// eviction and the reaper work, the clock steps either way, and the store is opened again, also
+// from what a kill leaves of it. Nobody is told of an end before its time, each count is that of
+// the keys that are there, and all that is due is removed.
+func TestCountsBesideSteps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
+	st := &stress{t: t, dir: t.TempDir(), clock: &tiredClock{}, rng: rng, keys: map[string]stressKey{}}
+	st.open()
+	for round := range testkit.Number(t, "KEYP_STRESS", 1) {
+		var writers sync.WaitGroup
+		for w := range stressWriters {
+			rng := rand.New(rand.NewPCG(st.rng.Uint64(), uint64(w)))
+			writers.Go(func() { st.write(rng, fmt.Sprintf("%d:%d:", round, w)) })
+		}
+		done := make(chan struct{})
+		go func() { writers.Wait(); close(done) }()
+		for going := true; going; {
+			st.step((st.rng.Int64N(5) - 2) * hour)
+			select {
+			case <-done:
+				going = false
+			case <-time.After(time.Duration(st.rng.IntN(10)) * time.Millisecond):
+			}
+		}
+		st.settled()
+		if st.rng.IntN(2) == 0 {
+			st.reopen(st.rng.IntN(2) == 0)
+			st.settled()
+		}
+	}
+	st.step(10 * hour) // all that has a deadline is due
+	st.settled()
+	if keys, expires := st.s.Count(0); expires != 0 || keys == 0 {
+		t.Errorf("%d keys, %d with a deadline, are counted when all of these have been due", keys, expires)
+	}
+	st.reopen(false)
+	st.settled()
+	if err := st.s.Close(true); err != nil {
+		t.Error(err)
+	}
+}
+
+func (st *stress) open() {
+	s, _, err := Open(Options{
+		Dir: st.dir, Clock: st.clock, Logger: slog.New(slog.DiscardHandler), Databases: 1, Shards: 4, Sync: wal.EverySec,
+		SegmentSize: 256 << 10, CheckpointBytes: 64 << 10, MaxMemory: 1, InitialMmap: 1 << 22, DiskReserve: 1,
+	})
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	s.Listen(func(e Happened) {
+		if e.Name == "expired" {
+			st.tell(string(e.Key))
+		}
+	})
+	s.SetEvents(^EventNew)
+	st.s = s
+	s.goBackground(func() { // more often than housekeeping does
+		for s.quit.Err() == nil {
+			s.evict(1 << 20)
+			time.Sleep(time.Millisecond)
+		}
+	})
+	s.goBackground(func() {
+		for s.quit.Err() == nil {
+			if err := s.Checkpoint(); err != nil && s.quit.Err() == nil {
+				st.t.Errorf("checkpoint: %v", err)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+}
+
+// reopen closes the store and opens it again, with a last checkpoint or as a kill leaves it.
+func (st *stress) reopen(save bool) {
+	st.t.Helper()
+	got := st.s.Stats()
+	st.t.Logf("%d expired, %d elements, %d left memory, %d loads, %d checkpoints, %d steps of the clock", got.Expired, got.ExpiredElements, got.Evictions, got.Loads, got.Checkpoints, got.ClockSteps)
+	if err := st.s.Close(save); err != nil {
+		st.t.Fatal(err)
+	}
+	st.open()
+}
+
+// step steps the clock.
+func (st *stress) step(offset int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	last := st.offset
+	st.clock.Shift(offset)
+	st.highs = append(st.highs, time.Now().UnixMilli()+last)
+	st.offset = offset
+}
+
+// note says when a key that is about to be set will be due.
+func (st *stress) note(key string, deadline int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.keys[key] = stressKey{deadline, len(st.highs)}
+}
+
+// tell is told that a key has expired.
+func (st *stress) tell(key string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	k, high := st.keys[key], st.clock.Now()
+	for _, h := range st.highs[k.steps:] {
+		high = max(high, h)
+	}
+	if k.deadline > high {
+		st.early = append(st.early, fmt.Sprintf("%s, %d ms before its deadline", key, k.deadline-high))
+	}
+}
+
+// write sets keys of all kinds, whose names are used once, and does this and that with earlier ones.
+func (st *stress) write(rng *rand.Rand, prefix string) {
+	x := st.s.NewTxn()
+	for i := range stressOps {
+		name := fmt.Sprint(prefix, i)
+		k, other := st.s.Key(0, []byte(name)), st.s.Key(0, fmt.Appendf(nil, "%s%d", prefix, rng.IntN(i+1)))
+		if err := begin(st.s, x, k, other); err != nil {
+			st.t.Errorf("begin: %v", err)
+			return
+		}
+		deadline := int64(0)
+		switch rng.IntN(4) {
+		case 0:
+		case 1:
+			deadline = x.Now() + 1 + rng.Int64N(30)
+		default:
+			deadline = x.Now() + 1 + rng.Int64N(3*hour)
+		}
+		switch rng.IntN(6) {
+		case 0, 1:
+			st.note(name, deadline)
+			x.SetString(k, make([]byte, rng.IntN(300)), deadline, eventSet)
+		case 2: // one field, which is due
+			h, _ := x.Hash(k)
+			h.Set([]byte("f"), []byte("v"), deadline)
+		case 3: // a value that stands by element, of which all or one are due
+			h, _ := x.Hash(k)
+			for j := range 90 {
+				h.Set(fmt.Appendf(nil, "f%d", j), make([]byte, 100), deadline*int64(min(1, j)))
+			}
+		case 4:
+			x.Delete(other, Deleted)
+		case 5:
+			if x.SetDeadline(other, deadline, Event{EventGeneric, "expire"}) {
+				st.note(string(other.Name), deadline)
+			}
+		}
+		x.End()
+		time.Sleep(time.Duration(rng.IntN(1000)) * time.Microsecond) // so that the clock steps often
+		if i%16 == 0 {
+			if err := st.s.Log().Commit(); err != nil {
+				st.t.Errorf("commit: %v", err)
+			}
+		}
+	}
+}
+
+// settled waits until the counts are those of the keys that are there and not due, and has the
+// store prove that all of it agrees.
+func (st *stress) settled() {
+	st.t.Helper()
+	var problem string
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		if problem = st.miscounted(); problem == "" || time.Now().After(end) {
+			break
+		}
+	}
+	if problem != "" {
+		st.t.Errorf("%s; the reaper has %+v, and time stands still: %t", problem, st.s.reaper.Stats(), st.s.stepped.Load())
+	}
+	if err := st.s.Check(); err != nil {
+		st.t.Errorf("check: %v", err)
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, e := range st.early {
+		st.t.Errorf("an event told of the end of %s", e)
+	}
+	if st.t.Failed() {
+		st.t.FailNow()
+	}
+}
+
+// miscounted says what is wrong with the counts, if something is at present.
+func (st *stress) miscounted() string {
+	var keys, expires int64
+	err := st.s.Walk(0, func(it Item) bool {
+		keys++
+		if it.Deadline() != 0 {
+			expires++
+		}
+		return true
+	})
+	if err != nil {
+		return err.Error()
+	}
+	if k, e := st.s.Count(0); k != keys || e != expires {
+		return fmt.Sprintf("%d keys, %d with a deadline, are counted, and there are %d and %d", k, e, keys, expires)
+	}
+	return ""
+}
