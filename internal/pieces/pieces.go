@@ -19,8 +19,11 @@ func Copy(dst, src []byte) int {
 
 // Clone gives a copy; of nil nil.
 func Clone(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
 	if len(b) <= Size {
-		return append(b[:0:0], b...)
+		return append([]byte{}, b...) // and not b[:0:0]: callers' arrays would not stay on their stacks
 	}
 	fresh := make([]byte, len(b))
 	Copy(fresh, b)
