@@ -496,7 +496,7 @@ func (st *state) openCoroutine() {
 		st.coCreate(L, "wrap", create)
 		th := L.Get(-1)
 		L.Pop(1)
-		L.Push(st.L.NewFunction(func(L *lua.LState) int {
+		L.Push(st.L.NewClosure(func(L *lua.LState) int {
 			L.Insert(th, 1)
 			n := st.coResume(L, resume)
 			if top := L.GetTop(); L.Get(top-n+1) == lua.LFalse {
@@ -507,7 +507,7 @@ func (st *state) openCoroutine() {
 				L.Error(value, 0)
 			}
 			return n - 1
-		}))
+		}, th))
 		return 1
 	}))
 }

@@ -3,11 +3,11 @@ package scripting
 import (
 	"errors"
 	"log/slog"
-	"runtime"
 	"runtime/metrics"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
@@ -17,13 +17,13 @@ import (
 
 // Options are what an Engine is made with.
 type Options struct {
-	// Memory is how much the heap may grow while a script runs, and how long a string may
+	// Memory is how much a script may take, with its interpreter, and how long a string may
 	// be, in bytes; 0: 256 MB.
 	Memory int64
 	// Version is Redis's version that scripts are told, "7.4.0".
 	Version string
 	Log     *slog.Logger
-	// CPU is the time that os.clock tells.
+	// CPU is the time that os.clock tells, a reading that never steps.
 	CPU func() time.Duration
 }
 
@@ -54,8 +54,10 @@ type Engine struct {
 	o Options
 
 	mu     sync.Mutex
-	states []*state // idle
-	random rand48   // where the last script left the random numbers
+	states []*state      // idle
+	random rand48        // where the last script left the random numbers
+	told   time.Duration // when tell last logged
+	looks  atomic.Int64  // at scripts that did not take too much, for tests
 }
 
 // idleStates is how many interpreters are kept for the next scripts.
@@ -101,7 +103,6 @@ type Run struct {
 	mu     sync.Mutex
 	active *interrupt // of the state that runs it; nil: before and after
 	ended  error      // it was killed before it began
-	heap   uint64     // when first looked at; belongs to the timer
 	timer  *time.Timer
 }
 
@@ -228,8 +229,9 @@ func (r *Run) begin(st *state) error {
 	}
 	r.active = st.interrupt
 	st.random = st.engine.lastRandom()
-	limit := uint64(st.engine.o.Memory)
-	r.timer = time.AfterFunc(watchEvery, func() { r.watch(limit) })
+	st.interrupt.look = st.look
+	st.interrupt.due.Store(false)
+	r.timer = time.AfterFunc(watchEvery, func() { r.watch(st) })
 	return nil
 }
 
@@ -240,24 +242,34 @@ func (r *Run) end() {
 	r.timer.Stop()
 }
 
-// watch ends the script when the heap has grown by more than limit since the first look.
-// Garbage does not count: a collection shows what is left.
-func (r *Run) watch(limit uint64) {
+// watch has the script look at what it takes when the heap has grown.
+func (r *Run) watch(st *state) {
 	size := heapSize()
-	if r.heap == 0 {
-		r.heap = size
-	}
-	if size > r.heap+limit {
-		runtime.GC()
-		if size = heapSize(); size > r.heap+limit {
-			r.Kill(ErrMemory)
-			return
-		}
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.active != nil {
-		r.timer.Reset(watchEvery)
+	if r.active == nil {
+		return
+	}
+	if st.gauge.grown(size) {
+		r.active.due.Store(true)
+	}
+	r.timer.Reset(watchEvery)
+}
+
+// tellPause is the least time between what scripts make the server log of their memory.
+const tellPause = 10 * time.Second
+
+// tell logs a warning, unless there was one of late.
+func (e *Engine) tell(text string, args ...any) {
+	e.mu.Lock()
+	now := e.o.CPU()
+	quiet := e.told > 0 && now-e.told < tellPause
+	if !quiet {
+		e.told = max(now, 1)
+	}
+	e.mu.Unlock()
+	if !quiet {
+		e.o.Log.Warn(text, args...)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -194,6 +195,46 @@ func TestBounds(t *testing.T) {
 	if got := eval(t, e, h, `return 1`, 2); got != ":1\r\n" {
 		t.Errorf("afterwards: %q", got)
 	}
+}
+
+// TestMemoryIsTheScripts: what others take does not end a script, nor what scripts before it
+// left behind; what it holds does, in whatever way.
+func TestMemoryIsTheScripts(t *testing.T) {
+	const limit = 8 << 20
+	e := testEngine(limit)
+	var others []byte
+	h := &host{replies: map[string]string{"wait": ":1\r\n"}}
+	h.on = func() {
+		if h.calls = h.calls[:0]; others == nil {
+			others = make([]byte, 4*limit)
+		}
+		if e.looks.Load() > 0 {
+			h.replies["wait"] = ":0\r\n"
+		}
+	}
+	waits := `local t = {} for i = 1, 1000 do t[i] = ("x"):rep(i) end redis.call("wait") repeat until redis.call("wait") == 0 return #t`
+	if got := eval(t, e, h, waits, 2); got != ":1000\r\n" {
+		t.Fatalf("a script that holds little got %q", got)
+	}
+	for _, source := range []string{
+		`local t, s = {}, ("x"):rep(1e6) for i = 1, 1e9 do t[i] = s .. i end`,
+		`local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(1e6):gmatch("y") end`,
+		`local t = {} for i = 1, 1e9 do local s = ("x"):rep(1e6) t[i] = function() return s end end`,
+		`local t = {} for i = 1, 1e9 do local s = ("x"):rep(1e6) t[i] = coroutine.wrap(function() coroutine.yield() return s end) t[i]() end`,
+		`local t = {} for i = 1, 1e9 do t["k" .. i] = true t["k" .. i] = nil end`,
+		`local function f(s) pcall(f, ("x"):rep(1e6)) while true do end end f()`,
+		`local t = {} for i = 1, 1e9 do t[i] = {} t[i][1e5] = 1 t[i][1e5] = nil end`,
+		`local t = {} for i = 1, 1e9 do t[i] = loadstring("return '" .. ("x"):rep(1e5) .. i .. "'") end`,
+	} {
+		if got := eval(t, e, &host{}, source, 2); !strings.Contains(got, "not enough memory") {
+			t.Errorf("%s: %.200q", source, got)
+		}
+	}
+	pieces := `local t = {} for i = 1, 50 do t[i] = ("x"):rep(1e6):sub(1, 1) .. ("y"):rep(1e6):match("y") end return #t`
+	if got := eval(t, e, &host{}, pieces, 2); got != ":50\r\n" {
+		t.Errorf("parts of long strings: %.200q", got)
+	}
+	runtime.KeepAlive(others)
 }
 
 // TestKill ends scripts that never end by themselves, from another goroutine.

@@ -147,7 +147,7 @@ func (d *jsonDecoder) string() jsonToken {
 		switch d.s[d.at] {
 		case '"':
 			if out == nil {
-				d.text = d.s[start:d.at]
+				d.text = string(piece(d.s, d.s[start:d.at]))
 			} else {
 				d.text = string(append(out, d.s[start:d.at]...))
 			}

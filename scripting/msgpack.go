@@ -227,7 +227,7 @@ func (u *unpacker) value() lua.LValue {
 	case c >= 0xe0:
 		return lua.LNumber(int8(c))
 	case c&0xe0 == 0xa0:
-		return lua.LString(u.take(int(c & 0x1f)))
+		return piece(u.b, u.take(int(c&0x1f)))
 	case c&0xf0 == 0x90:
 		return u.array(int(c & 15))
 	case c&0xf0 == 0x80:
@@ -249,7 +249,7 @@ func (u *unpacker) value() lua.LValue {
 		shift := 64 - 8*size
 		return lua.LNumber(int64(u.uint(size)<<shift) >> shift)
 	case 0xd9, 0xda, 0xdb:
-		return lua.LString(u.take(int(u.uint(1 << (c - 0xd9)))))
+		return piece(u.b, u.take(int(u.uint(1<<(c-0xd9)))))
 	case 0xdc, 0xdd:
 		return u.array(int(u.uint(2 << (c - 0xdc))))
 	case 0xde, 0xdf:

@@ -335,7 +335,7 @@ func (m *matcher) capture(i, start, end int) lua.LValue {
 		if i != 0 {
 			m.L.RaiseError("invalid capture index")
 		}
-		return lua.LString(m.s[start:end])
+		return piece(m.s, m.s[start:end])
 	}
 	c := m.captures[i]
 	switch c.length {
@@ -344,7 +344,7 @@ func (m *matcher) capture(i, start, end int) lua.LValue {
 	case unfinished:
 		m.L.RaiseError("unfinished capture")
 	}
-	return lua.LString(m.s[c.start : c.start+c.length])
+	return piece(m.s, m.s[c.start:c.start+c.length])
 }
 
 // pushCaptures pushes all captures; whole: the match itself if there are none.

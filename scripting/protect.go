@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
 )
 
-// interrupt is the context of a state's threads: done when the script is to end.
+// interrupt is the context of a state's threads: done when the script is to end. The
+// interpreter asks for that before each instruction, and then is the time for a look.
 type interrupt struct {
 	done chan struct{}
+	due  atomic.Bool // look is to be called
+	look func()
 	mu   sync.Mutex
 	why  error
 }
@@ -22,8 +26,16 @@ var _ context.Context = (*interrupt)(nil)
 func newInterrupt() *interrupt { return &interrupt{done: make(chan struct{})} }
 
 func (i *interrupt) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (i *interrupt) Done() <-chan struct{}       { return i.done }
 func (i *interrupt) Value(any) any               { return nil }
+
+// Done belongs to the goroutine that runs the script.
+func (i *interrupt) Done() <-chan struct{} {
+	if i.due.Load() {
+		i.look()
+		i.due.Store(false) // what the look itself takes is no reason for another
+	}
+	return i.done
+}
 
 // Err says why the script is to end; nil: it is not.
 func (i *interrupt) Err() error {
@@ -76,7 +88,9 @@ func (st *state) protected(L *lua.LState, fn lua.LValue, args []lua.LValue, rais
 		th.Panic = throw
 	}
 	current, depth := st.L.G.CurrentThread, st.nested
+	st.active = append(st.active, th)
 	defer func() {
+		st.active = st.active[:len(st.active)-1]
 		st.L.G.CurrentThread, st.nested = current, depth
 		if st.inHost {
 			return // the host's panic goes on

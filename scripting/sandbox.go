@@ -33,9 +33,11 @@ type state struct {
 	run       *Run // at present; nil while a library is loaded
 	interrupt *interrupt
 	idle      []*lua.LState // threads that ended well
-	nested    int           // protected calls and coroutines that stand in each other
-	inHost    bool          // a panic that gets out now is the host's
-	broken    bool          // not to be used again
+	active    []*lua.LState // threads of protected calls that run
+	gauge     gauge
+	nested    int  // protected calls and coroutines that stand in each other
+	inHost    bool // a panic that gets out now is the host's
+	broken    bool // not to be used again
 
 	functions bool // for a library of functions, not for EVAL scripts
 	proto     int  // of the replies that redis.call converts: 2 or 3
@@ -51,7 +53,7 @@ type state struct {
 }
 
 func (e *Engine) newState(functions bool) *state {
-	st := &state{engine: e, functions: functions, hidden: map[*lua.LTable]*lua.LTable{}, interrupt: newInterrupt()}
+	st := &state{engine: e, functions: functions, hidden: map[*lua.LTable]*lua.LTable{}, interrupt: newInterrupt(), gauge: gauge{low: untouched, room: uint64(e.o.Memory)}}
 	st.L = lua.NewState(lua.Options{
 		CallStackSize: callDepth, MinimizeStackMemory: true, SkipOpenLibs: true,
 		RegistrySize: registrySize, RegistryMaxSize: registryMax, RegistryGrowStep: registryStep,

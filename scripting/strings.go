@@ -121,7 +121,7 @@ func stringSub(L *lua.LState) int {
 		L.Push(lua.LString(""))
 		return 1
 	}
-	L.Push(lua.LString(s[first-1 : last]))
+	L.Push(piece(s, s[first-1:last]))
 	return 1
 }
 
@@ -170,7 +170,7 @@ func search(L *lua.LState, name string, find bool) int {
 func (st *state) stringGmatch(L *lua.LState) int {
 	s, p := argString(L, "gmatch", 1), argString(L, "gmatch", 2)
 	at := 0
-	L.Push(st.L.NewFunction(func(L *lua.LState) int {
+	L.Push(st.L.NewClosure(func(L *lua.LState) int {
 		m := matcher{L: L, s: s, p: p}
 		for ; at <= len(s); at++ {
 			m.level = 0
@@ -185,7 +185,7 @@ func (st *state) stringGmatch(L *lua.LState) int {
 		}
 		L.Push(lua.LNil)
 		return 1
-	}))
+	}, lua.LString(s), lua.LString(p))) // for those who ask what it holds
 	return 1
 }
 

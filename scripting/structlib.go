@@ -222,13 +222,13 @@ func structUnpack(L *lua.LState) int {
 				values, size = f.lengthBefore(values, data[at:])
 				part = data[at : at+size]
 			}
-			values = append(values, lua.LString(part))
+			values = append(values, piece(data, part))
 		case 's':
 			end := strings.IndexByte(data[at:], 0)
 			if end < 0 {
 				L.RaiseError("unfinished string in data")
 			}
-			values = append(values, lua.LString(data[at:at+end]))
+			values = append(values, piece(data, data[at:at+end]))
 			size = end + 1
 		default:
 			f.control(option)
