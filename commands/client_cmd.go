@@ -28,24 +28,24 @@ var clientCommands = []Spec{{
 	Summary: "Works on client connections.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "ID", Group: Connection, Since: "5.0.0", Arity: 2, Flags: clientFlags,
+			Name: "ID", Group: Connection, Since: "5.0.0", Arity: 2, Flags: clientFlags | Private,
 			Summary: "Gives the connection's id.", Complexity: "O(1)",
 			Run: func(c *Ctx) error { c.Out.Int(int64(c.Client.ID)); return nil },
 		},
 		{
-			Name: "GETNAME", Group: Connection, Since: "2.6.9", Arity: 2, Flags: clientFlags,
+			Name: "GETNAME", Group: Connection, Since: "2.6.9", Arity: 2, Flags: clientFlags | Private,
 			Summary: "Gives the connection's name.", Complexity: "O(1)",
 			Run: clientGetName,
 		},
 		{
-			Name: "SETNAME", Group: Connection, Since: "2.6.9", Arity: 3, Flags: clientFlags,
+			Name: "SETNAME", Group: Connection, Since: "2.6.9", Arity: 3, Flags: clientFlags | Private,
 			Summary: "Names the connection.", Complexity: "O(1)",
 			Args: []Arg{stringArg("connection-name")},
 			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  clientSetName,
 		},
 		{
-			Name: "SETINFO", Group: Connection, Since: "7.2.0", Arity: 4, Flags: clientFlags,
+			Name: "SETINFO", Group: Connection, Since: "7.2.0", Arity: 4, Flags: clientFlags | Private,
 			Summary: "Tells the client library and its version.", Complexity: "O(1)",
 			Args: []Arg{oneOf("attr", stringArg("libname").after("LIB-NAME"), stringArg("libver").after("LIB-VER"))},
 			Tips: []string{tipAllNodes, tipAllSucceeded},
@@ -101,7 +101,7 @@ var clientCommands = []Spec{{
 			Run: clientKill,
 		},
 		{
-			Name: "REPLY", Group: Connection, Since: "3.2.0", Arity: 3, Flags: clientFlags,
+			Name: "REPLY", Group: Connection, Since: "3.2.0", Arity: 3, Flags: clientFlags | Private,
 			Summary: "Turns replies on or off.", Complexity: "O(1)",
 			Args: []Arg{oneOf("action", word("ON"), word("OFF"), word("SKIP"))},
 			Run:  clientReply,
@@ -119,13 +119,13 @@ var clientCommands = []Spec{{
 			Run: func(c *Ctx) error { c.Server.Host.Unpause(); c.Out.OK(); return nil },
 		},
 		{
-			Name: "NO-EVICT", Group: Connection, Since: "7.0.0", Arity: 3, Flags: clientAdminFlags,
+			Name: "NO-EVICT", Group: Connection, Since: "7.0.0", Arity: 3, Flags: clientAdminFlags | Private,
 			Summary: "Marks the connection as one that is not evicted.", Complexity: "O(1)",
 			Args: []Arg{oneOf("enabled", word("ON"), word("OFF"))},
 			Run:  func(c *Ctx) error { return c.toggle(&c.Client.NoEvict) },
 		},
 		{
-			Name: "NO-TOUCH", Group: Connection, Since: "7.2.0", Arity: 3, Flags: clientFlags,
+			Name: "NO-TOUCH", Group: Connection, Since: "7.2.0", Arity: 3, Flags: clientFlags | Private,
 			Summary: "Leaves access times alone.", Complexity: "O(1)",
 			Args: []Arg{oneOf("enabled", word("ON"), word("OFF"))},
 			Run:  func(c *Ctx) error { return c.toggle(&c.Client.NoTouch) },

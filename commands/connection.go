@@ -15,14 +15,14 @@ const connectionFlags = NoScript | Loading | Stale | Fast | NoAuth | AllowBusy
 
 var connectionCommands = []Spec{
 	{
-		Name: "PING", Group: Connection, Since: "1.0.0", Arity: -1, Flags: Fast | InSubscription,
+		Name: "PING", Group: Connection, Since: "1.0.0", Arity: -1, Flags: Fast | InSubscription | Private,
 		Summary: "Answers PONG, or the message.", Complexity: "O(1)",
 		Args: []Arg{stringArg("message").opt()},
 		Tips: []string{tipAllShards, tipAllSucceeded},
 		Run:  ping,
 	},
 	{
-		Name: "ECHO", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast | Apart,
+		Name: "ECHO", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast | Apart | Private,
 		Summary: "Answers the message.", Complexity: "O(1)",
 		Args: []Arg{stringArg("message")},
 		Run:  func(c *Ctx) error { c.Out.Bulk(c.Arg(1)); return nil },
@@ -46,7 +46,7 @@ var connectionCommands = []Spec{
 		Run: hello,
 	},
 	{
-		Name: "SELECT", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast,
+		Name: "SELECT", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast | Private,
 		Summary: "Changes the connection's database.", Complexity: "O(1)",
 		Args: []Arg{intArg("index")},
 		Run:  selectDB,

@@ -25,6 +25,8 @@ type Ctx struct {
 	// Again says that the command has waited (Blocked) and runs once more: those who MONITOR
 	// have seen it.
 	Again bool
+	// Beside says that an exclusive job runs.
+	Beside bool
 	// Crowded says that nothing more is to run aside at present.
 	Crowded bool
 	// Unlucky says that the command has run aside again and again in vain, as its keys changed:

@@ -34,8 +34,9 @@ const (
 	// NeedAside: nothing ran, and c.Txn holds the keys. SetAside is to be called at once, and
 	// RunAside then, on any goroutine, while the session parks.
 	NeedAside
-	// Occupied: nothing ran, since what the command is to change is read by one that runs
-	// aside, or since too many do (c.Crowded). Dispatch is to run again when one has ended.
+	// Occupied: nothing ran, since what the command needs an exclusive job has (c.Beside), or what
+	// it is to change is read by a command that runs aside, or since too many of these do
+	// (c.Crowded). Dispatch is to run again when the job, or one of them, has ended.
 	Occupied
 )
 
@@ -90,8 +91,8 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	if flags&DenyOOM != 0 && s.Store.Full() {
 		return s.refuse(c, ErrDiskFull)
 	}
-	if s.Busy != "" && !spec.Is(AllowBusy) {
-		return s.refuse(c, s.Busy)
+	if c.Beside && !s.mayRunBeside(c) {
+		return s.inTheWay(c)
 	}
 	if c.Client.queue != nil && !spec.Is(Unqueued) {
 		s.enqueue(c)
@@ -118,12 +119,20 @@ func (s *Server) start(c *Ctx) Outcome {
 		s.Store.BeginAll(c.Txn)
 	case !s.Store.Begin(c.Txn, c.Keys):
 		switch {
+		case c.Txn.Taken():
+			return s.inTheWay(c)
+		case c.Beside && s.Store.Delay() > 0:
+			return s.inTheWay(c) // keys cannot leave memory meanwhile as they should
 		case !c.Final:
 			return NeedKeys
 		case c.needsAll():
 			return NeedExclusive // which reads them while it holds the locks
-		case s.Store.BeginBringing(c.Txn, c.Keys) != nil:
+		}
+		switch begun, err := s.Store.BeginBringing(c.Txn, c.Keys); {
+		case err != nil:
 			return NeedKeys // whoever loads them meets the error, too
+		case !begun:
+			return s.inTheWay(c)
 		}
 	case c.needsAll():
 		c.Txn.End() // its keys are in memory, most likely for long enough
@@ -146,6 +155,9 @@ func (s *Server) start(c *Ctx) Outcome {
 		outcome = Occupied
 	}
 	c.LSN = max(c.LSN, c.Txn.End())
+	if outcome == Occupied && c.Beside {
+		return s.inTheWay(c)
+	}
 	return outcome
 }
 
@@ -174,7 +186,7 @@ func (c *Ctx) needsAll() bool {
 func (c *Ctx) Renew(from *Ctx, args [][]byte, out *resp.Writer, txn *storage.Txn) {
 	*c = Ctx{
 		Spec: from.Spec, Args: args, Client: from.Client, Server: from.Server, Out: out, Txn: txn,
-		child: c.child, emitted: c.emitted[:0],
+		Keys: append(c.Keys[:0], from.Keys...), child: c.child, emitted: c.emitted[:0],
 	}
 	c.takeQueue()
 }
@@ -188,11 +200,15 @@ func (c *Ctx) takeQueue() {
 }
 
 // RunExclusive runs an exclusive job, with a transaction of its own that has the whole
-// keyspace locked. onLoop runs what belongs to the loop there, and returns when it has; false
+// keyspace locked until it shares it (storage.Txn.Share). onLoop runs what belongs to the loop there, and returns when it has; false
 // says that there is no loop any more. RunEmitted is to be called on the loop afterwards.
 func (s *Server) RunExclusive(c *Ctx, onLoop func(func()) bool) {
 	c.Server, c.Final, c.Alone, c.onLoop = s, true, true, onLoop
-	s.Store.BeginAll(c.Txn)
+	s.Store.BeginLong(c.Txn, c.Keys)
+	if clear(c.Keys); cap(c.Keys) > maxKeptKeys {
+		c.Keys = nil
+	}
+	c.Keys = c.Keys[:0]
 	c.Txn.NoTouch = c.noTouch()
 	s.run(c)
 	c.Txn.Settle()

@@ -29,6 +29,7 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 		Final: true, Nested: true, parent: c, child: n.child, onLoop: c.onLoop,
 	}
 	began, mark := c.Server.Clock.Mono(), out.Len()
+	n.hold()
 	if n.onLoop == nil || spec.apart() {
 		n.callNow()
 	} else if !n.onLoop(n.callNow) {
@@ -48,11 +49,21 @@ func (c *Ctx) atLoop(fn func()) {
 	c.onLoop(fn)
 }
 
+// hold finds the keys of a call, and sees to it that the transaction holds what the call is
+// going to touch.
+func (c *Ctx) hold() {
+	if c.Spec.Keys != nil {
+		c.Keys = c.Server.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
+	}
+	if c.Spec.Alone && c.Spec.Keys == nil || c.Spec.roams(c.Args) {
+		c.Txn.UseAll()
+		return
+	}
+	c.Txn.Use(c.Keys)
+}
+
 func (c *Ctx) callNow() {
 	s := c.Server
-	if c.Spec.Keys != nil {
-		c.Keys = s.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
-	}
 	if err := c.bring(c.Keys); err != nil {
 		s.Stats.Errors.Add(1)
 		c.reply(err)
@@ -72,7 +83,44 @@ func (s *Spec) apart() bool {
 // exclusive says of a call that it needs more than its keys, and so an exclusive job when it
 // is part of EXEC.
 func (s *Spec) exclusive(args [][]byte) bool {
-	return s.Flags&(Slow|Global|Whole) != 0 || s.Alone || s.Roams != nil && s.Roams(args)
+	return s.Alone || s.roams(args)
+}
+
+// roams says of a call that it comes upon keys which its arguments do not name.
+func (s *Spec) roams(args [][]byte) bool {
+	return s.Flags&(Slow|Global|Whole) != 0 || s.Roams != nil && s.Roams(args)
+}
+
+// mayRunBeside says whether a command may run while an exclusive job does, as far as that is
+// known before its keys are looked at. Where the job is a script that has run for too long the
+// others are refused, as in Redis, but for those that touch keys which it has not.
+func (s *Server) mayRunBeside(c *Ctx) bool {
+	spec, q := c.Spec, c.Client.queue
+	switch {
+	case spec.Is(AllowBusy):
+		return true
+	case spec.Is(execs):
+		return s.Busy == "" && (q == nil || q.failed) || q != nil && !q.failed && !q.alone && !s.pressed(q.flags)
+	case q != nil && !spec.Is(Unqueued):
+		return s.Busy == ""
+	case spec.Keys != nil:
+		return !spec.exclusive(c.Args) && !s.pressed(spec.Flags)
+	default:
+		return spec.Is(Private) && s.Busy == ""
+	}
+}
+
+// pressed says that what writes has to wait for the end of the exclusive job: no checkpoint
+// begins before that, and the log is too long, or memory too full.
+func (s *Server) pressed(flags Flags) bool { return flags&Write != 0 && s.Store.Delay() > 0 }
+
+// inTheWay is the outcome of a command that an exclusive job is in the way of. One that waits
+// for a key goes on waiting.
+func (s *Server) inTheWay(c *Ctx) Outcome {
+	if s.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Again {
+		return s.refuse(c, s.Busy)
+	}
+	return Occupied
 }
 
 // TooLong gives the error of a server whose script has run for busy-reply-threshold, and "" for

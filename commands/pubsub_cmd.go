@@ -4,9 +4,9 @@ import "bytes"
 
 // subscriptionFlags are those of commands that answer with push messages, which CLIENT REPLY
 // does not hold back.
-const subscriptionFlags = PubSubFlag | NoScript | Loading | Stale | Pushes | InSubscription
+const subscriptionFlags = PubSubFlag | NoScript | Loading | Stale | Pushes | InSubscription | Private
 
-const publishFlags = PubSubFlag | Loading | Stale | Fast
+const publishFlags = PubSubFlag | Loading | Stale | Fast | Private
 
 var pubsubCommands = []Spec{
 	{

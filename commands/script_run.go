@@ -83,7 +83,7 @@ func (r *scriptRun) run(busy Error, work func()) {
 		ended()
 	}()
 	mark := r.c.Out.Len()
-	work()
+	r.rest(work)
 	r.c.counted = r.c.Out.Buf[mark] == '-' && !r.own
 }
 
@@ -113,7 +113,16 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		out.Max = min(out.Max, most)
 	}
 	r.client.Proto = out.Proto
+	r.c.Txn.Resume()
+	defer r.c.Txn.Rest()
 	r.c.Call(spec, &r.client, args, out)
+}
+
+// rest has the engine work while nothing uses the transaction, but where a command is called.
+func (r *scriptRun) rest(work func()) {
+	r.c.Txn.Rest()
+	defer r.c.Txn.Resume()
+	work()
 }
 
 // resolveScripted is resolve for a command that a script calls.

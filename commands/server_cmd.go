@@ -12,7 +12,7 @@ var serverCommands = slices.Concat(
 	infoCommands, replicaCommands, aclCommands, moduleCommands, saveCommands, shutdownCommands, debugCommands, memoryCommands, latencyCommands, slowlogCommands,
 	[]Spec{
 		{
-			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1, Flags: Loading | Stale | Fast | Apart,
+			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1, Flags: Loading | Stale | Fast | Apart | Private,
 			Summary: "Gives the server's time.", Complexity: "O(1)",
 			Tips: []string{tipRandom},
 			Run:  serverTime,

@@ -91,6 +91,7 @@ const (
 	execs       // runs what MULTI has queued
 
 	InSubscription // a RESP2 client that has subscriptions may use it
+	Private        // has no keys, and may run beside an exclusive job: it touches its own client, or what a mutex guards
 	Pushes         // its reply consists of push messages, which CLIENT REPLY does not hold back
 )
 

@@ -22,6 +22,7 @@ type Waiters struct {
 	server  *Server
 	keys    map[int]map[string]*awaited // by database and name
 	ready   []*awaited
+	taken   []*awaited // by an exclusive job: they are looked at again
 	serving bool
 
 	clients, timed, awaited atomic.Int64 // clients, those with a timeout, and keys
@@ -181,6 +182,10 @@ func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 	if ws.ready = ws.ready[:0]; cap(ws.ready) > maxReadyKept {
 		ws.ready = nil
 	}
+	for _, a := range ws.taken {
+		ws.makeReady(a)
+	}
+	ws.taken = ws.taken[:0]
 }
 
 // maxReadyKept bounds the room for ready keys that is kept between uses.
@@ -191,6 +196,10 @@ const maxReadyKept = 1024
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 	for a.places > 0 {
 		typ, known := ws.server.typeOf(a.key, t)
+		if !known && t.Taken() {
+			ws.taken = append(ws.taken, a)
+			return
+		}
 		if !known {
 			ws.load(a, host)
 			return
@@ -223,7 +232,7 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
 // typeOf gives the type of what a key holds, None for a missing or expired one. It is not
-// known while the key is only on disk.
+// known while the key is only on disk, or an exclusive job has it (storage.Txn.Taken).
 func (s *Server) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, known bool) {
 	keys := [...]storage.Key{k}
 	if !s.Store.Begin(t, keys[:]) {

@@ -99,11 +99,11 @@ const (
 
 // deliver publishes what happened to keys, tells those who wait for changes what has changed,
 // and serves those whose blocking command waits for that. It comes after each command and
-// before the next one. While CLIENT PAUSE or an exclusive job holds commands back nobody is served.
+// before the next one. While CLIENT PAUSE holds commands back nobody is served.
 func (l *loop) deliver() {
 	l.srv.Events.Deliver(eventsAtOnce)
 	l.srv.Changes.Deliver()
-	if !l.srv.Waiters.Waiting() || l.pause != commands.PauseNone || l.alone.job != nil || l.fatal != nil {
+	if !l.srv.Waiters.Waiting() || l.pause != commands.PauseNone || l.fatal != nil {
 		return
 	}
 	defer func() {

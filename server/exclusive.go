@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"keyp/commands"
 	"keyp/storage"
 )
 
@@ -17,17 +16,20 @@ import (
 // session's turn. When it takes longer than hereTime, that goroutine stays with it, and another
 // one is the loop from then on (takeOver).
 //
-// The loop then goes on beside the job, but no command does that could need the keyspace: its
-// session is parked, and goes on in its turn when the job has ended. Once a script has run for
-// too long, such commands are refused instead.
+// The loop then goes on beside the job, which lets go of what it has not used (storage.Txn.Share).
+// A command that needs what the job has is not waited for: its session is parked, and goes on in
+// its turn when the job has ended. Once a script has run for too long, such commands are refused
+// instead.
 //
 // All of it belongs to the loop, but for gone, and what mu guards.
 type exclusive struct {
 	job     *job       // that runs; nil: none
 	waiting []*session // for its end, in the order in which they came
+	blocked []*blocked // whose turn came, but the job has one of their keys
 	next    *job       // to be used again
 	txn     *storage.Txn
 	timer   timer
+	share   timer         // for jobs that do not begin in a turn
 	work    chan *job     // to a goroutine of its own, for jobs that do not begin in a turn
 	gone    chan struct{} // closed when the loop has ended
 
@@ -51,6 +53,7 @@ func (l *loop) runAlone(s *session) {
 	if x.work == nil {
 		x.work, x.txn = make(chan *job), l.srv.Store.NewTxn()
 		x.timer.run = l.watchScript
+		x.share.run = l.shareOut
 		go l.workAlone()
 	}
 	j := x.next
@@ -67,6 +70,7 @@ func (l *loop) runAlone(s *session) {
 		return
 	}
 	l.watchScript()
+	l.timers.set(&x.share, l.o.Clock.Mono()+2*hereTime)
 	x.work <- j
 }
 
@@ -152,7 +156,19 @@ func (l *loop) takeOver() {
 	}
 	l.turn, l.busy = nil, true
 	l.spare = nil // queue has its memory
+	if l.alone.job != nil {
+		l.shareOut()
+	}
 	l.watchScript()
+}
+
+// shareOut has the exclusive job let go of what it has not used, as soon as no command of it
+// runs, and then those who wait for it try again.
+func (l *loop) shareOut() {
+	go func() {
+		l.alone.txn.Share()
+		l.box.post(func() { l.release(&l.alone.waiting) })
+	}()
 }
 
 // workAlone is the goroutine that runs jobs which do not begin in a turn.
@@ -236,10 +252,27 @@ func (l *loop) end(j *job) {
 	x.job = nil
 	l.srv.Busy = ""
 	l.timers.stop(&x.timer)
+	l.timers.stop(&x.share)
 	l.owed = max(l.owed, j.ctx.LSN)
 	l.executed(j)
+	for _, b := range x.blocked {
+		l.srv.Waiters.LookAgain(b.waiter)
+	}
+	x.blocked = nil
 	l.deliver()
 	l.release(&x.waiting)
+}
+
+// waitAlone parks a session until the exclusive job has ended.
+func (l *loop) waitAlone(s *session, args [][]byte) {
+	x := &l.alone
+	if s.blocked != nil {
+		s.parked, s.args = parkBlocked, args
+		x.blocked = append(x.blocked, s.blocked)
+		return
+	}
+	s.parked, s.args = parkAlone, args
+	x.waiting = append(x.waiting, s)
 }
 
 // release gives sessions that wait for the end of a job their turns, before all others: their
@@ -253,23 +286,6 @@ func (l *loop) release(waiting *[]*session) {
 	}
 	l.queue = append(*waiting, l.queue...)
 	*waiting = nil
-}
-
-// mustWait says whether a command has to wait for the end of an exclusive job. Those that
-// Dispatch refuses do not.
-func (l *loop) mustWait(args [][]byte) bool {
-	if l.alone.job == nil {
-		return false
-	}
-	spec := l.srv.Table.Of(args)
-	switch {
-	case spec == nil:
-		return false
-	case spec.Is(commands.AllowBusy):
-		return spec.Keys != nil
-	default:
-		return l.srv.Busy == ""
-	}
 }
 
 // watchScript looks whether a script has run for too long, and comes again when that may be.

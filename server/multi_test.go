@@ -76,7 +76,7 @@ func TestStopWithScript(t *testing.T) {
 	ts := start(t, "busy-reply-threshold=20")
 	a, b := ts.dial(), ts.dial()
 	a.raw(multibulk("EVAL", "while true do end", "0"))
-	eventually(t, "others are refused", func() bool { return strings.HasPrefix(b.do("GET k"), "-BUSY") })
+	eventually(t, "others are refused", func() bool { return strings.HasPrefix(b.do("PING"), "-BUSY") })
 	began := time.Now()
 	b.send("SHUTDOWN NOSAVE\n")
 	if err := <-ts.done; err != nil {

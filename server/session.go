@@ -301,17 +301,14 @@ func (l *loop) grow(s *session, size int) {
 
 // runCommand runs a command, for the first time or again after it was parked.
 func (l *loop) runCommand(s *session, args [][]byte) {
-	if l.alone.job != nil && l.mustWait(args) {
-		s.parked, s.args = parkAlone, args
-		l.alone.waiting = append(l.alone.waiting, s)
-		return
-	}
 	c := &l.ctx
 	s.out.begin(&l.buffers)
 	s.out.w.Proto, s.out.w.Max = s.client.Proto, s.out.room(l.replyMost(s))
 	mark := s.out.w.Len()
 	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
-	c.Final, c.Again, c.Crowded = s.tries >= lateTries, s.blocked != nil, l.aside.crowded()
+	c.Final, c.Again = s.tries >= lateTries, s.blocked != nil
+	c.Beside = l.alone.job != nil
+	c.Crowded = c.Beside || l.aside.crowded()
 	c.Unlucky = s.vain >= vainTries
 	l.current, l.inStore = s, true
 	outcome := l.srv.Dispatch(c, l.pause)
@@ -343,6 +340,10 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		s.parked, s.args = parkSlow, args
 		l.runAside(s)
 	case commands.Occupied:
+		if c.Beside {
+			l.waitAlone(s, args)
+			break
+		}
 		l.waitAside(s, args)
 	case commands.Held:
 		s.parked, s.args = parkHeld, args

@@ -446,7 +446,7 @@ func (s *Store) overdue(k Key, now int64) bool {
 // The records name each.
 func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	o := p.objectOf(*c)
-	n = o.val.Due(t.now, limit, func(elem, _ []byte) {
+	n = o.val.Due(t.instant(p, *c), limit, func(elem, _ []byte) {
 		t.removed(p, o, elem)
 		o.change(elem)
 	})
@@ -467,10 +467,11 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 // shedAll removes what is due of a key's elements, in steps between which commands may
 // have the shard.
 func (s *Store) shedAll(k Key) {
-	t := s.NewTxn()
+	t, keys := s.NewTxn(), []Key{k}
 	for more := true; more && s.quit.Err() == nil; {
-		s.lock(t, 1<<s.shardOf(k.Slot))
-		t.takeInstant()
+		if !s.lockKeys(t, keys) {
+			return // the long transaction sees to it itself
+		}
 		if more = s.overdue(k, t.now); more {
 			p := s.part(k)
 			sl := p.slot(k)

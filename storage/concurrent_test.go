@@ -97,7 +97,9 @@ func TestKillsDoNotPileUpSegments(t *testing.T) {
 			time.Sleep(time.Millisecond) // the checkpoint of the start lets the old segments go
 		}
 		txn, k := s.NewTxn(), s.Key(0, []byte("k"))
-		s.Begin(txn, []Key{k})
+		if _, err := s.BeginBringing(txn, []Key{k}); err != nil {
+			t.Fatal(err)
+		}
 		txn.SetString(k, []byte("v"), 0, Event{EventString, "set"})
 		txn.End()
 		if err := s.Close(false); err != nil { // without a checkpoint, as a kill leaves it

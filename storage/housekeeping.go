@@ -165,15 +165,29 @@ func (s *Store) Full() bool { return s.lowSpace.Load() || s.log.Full() }
 // measure sums what memory is used for, and how much of it is dirty.
 func (v View) measure() (used, dirty int64) {
 	for _, sh := range v.s.shards {
-		v.lock(sh)
-		for _, p := range sh.parts {
-			if p != nil {
-				used += p.memory()
-				dirty += p.dirty
-			}
-		}
-		v.unlock(sh)
+		u, d := v.measureShard(sh)
+		used, dirty = used+u, dirty+d
 	}
+	return used, dirty
+}
+
+// measureShard is measure of one shard: as it was last measured while the long transaction has
+// it.
+func (v View) measureShard(sh *shard) (used, dirty int64) {
+	if v.t == nil {
+		if !sh.lockSure() {
+			return sh.used.Load(), sh.dirty.Load()
+		}
+		defer sh.mu.Unlock()
+	}
+	for _, p := range sh.parts {
+		if p != nil {
+			used += p.memory()
+			dirty += p.dirty
+		}
+	}
+	sh.used.Store(used)
+	sh.dirty.Store(dirty)
 	return used, dirty
 }
 
@@ -208,7 +222,9 @@ func (s *Store) evict(excess int64) {
 }
 
 func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
-	sh.mu.Lock()
+	if !sh.lockSure() {
+		return 0
+	}
 	defer sh.mu.Unlock()
 	p := sh.parts[db]
 	if p == nil {

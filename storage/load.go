@@ -16,10 +16,14 @@ const loadTries = 100
 
 var errBusy = errors.New("storage: a key changes too often to be read")
 
+// loadKey brings a key into memory. It does nothing while the long transaction has the shard:
+// whoever wants the key comes again and finds it taken.
 func (s *Store) loadKey(k Key) error {
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
-		sh.mu.Lock()
+		if !sh.lockSure() {
+			return nil
+		}
 		p := sh.parts[k.DB]
 		if s.resident(k) {
 			sh.mu.Unlock()
@@ -33,7 +37,9 @@ func (s *Store) loadKey(k Key) error {
 		got, found, err := s.readKey(p.space, k, sure)
 		s.stats.Loads.Add(1)
 
-		sh.mu.Lock()
+		if !sh.lockSure() {
+			return nil
+		}
 		fresh := sh.parts[k.DB] == p && sl.epoch == epoch
 		if fresh && p.find(sl, k) == nil && err == nil {
 			p.learn(k, got, found)

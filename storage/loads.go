@@ -172,7 +172,9 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 	for i, req := range batch {
 		for _, k := range req.keys {
 			sh := s.shards[s.shardOf(k.Slot)]
-			sh.mu.Lock()
+			if !sh.lockSure() {
+				continue // whoever wants the key comes again and finds it taken
+			}
 			if !s.resident(k) {
 				p := sh.parts[k.DB]
 				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch, sure: p.slot(k).verified, at: diskKey(nil, p.space, k)})
@@ -232,7 +234,9 @@ func (s *Store) readBatch(keys []cold) {
 // learnCold puts what was read of a key into memory, unless what was read may be old.
 func (s *Store) learnCold(c *cold) bool {
 	sh := c.p.shard
-	sh.mu.Lock()
+	if !sh.lockSure() {
+		return true
+	}
 	defer sh.mu.Unlock()
 	if sh.parts[c.k.DB] != c.p || c.p.slot(c.k).epoch != c.epoch {
 		return false

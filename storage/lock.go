@@ -13,6 +13,7 @@ import (
 type shardLock struct {
 	mu      sync.Mutex
 	waiting atomic.Int32 // commands that want the lock
+	sure    atomic.Int32 // background work that has seen that the lock is not the long transaction's
 }
 
 const (

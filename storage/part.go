@@ -25,6 +25,8 @@ type shard struct {
 	// nextDue is at most the earliest deadline of any part, so that the reaper need
 	// not take the lock to know when to come.
 	nextDue atomic.Int64
+	// used and dirty are what View.measure found last.
+	used, dirty atomic.Int64
 }
 
 const never = math.MaxInt64
@@ -151,6 +153,9 @@ func (p *part) setIndex(id uint64, old, new int64) {
 	}
 	p.index.Set(id, old, new)
 	p.sum += p.shard.store.spanOf(new) - p.shard.store.spanOf(old)
+	if new != 0 && new <= p.shard.logged {
+		p.shard.logged = new - 1 // the long transaction's instant is before that: what it sets is not what is gone
+	}
 	if new != 0 && new < p.shard.nextDue.Load() {
 		p.shard.nextDue.Store(new)
 		p.shard.store.wake(new)

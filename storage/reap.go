@@ -34,10 +34,17 @@ func (r *source) NextDeadline() (int64, bool) {
 // wants the shard. Of most keys no record speaks: one says that all of the shard that was
 // due by an instant is gone. That may not be said of a key that is still counted, be it
 // only on disk, since replay would remove it and leave the counts. Keys that go while
-// such a key is as late as they are named.
+// such a key is as late as they are named. A shard of the long transaction it leaves alone.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
+	return r.reapDue(now, budget, false)
+}
+
+// reapDue is ReapDue; wait says whether it is to wait for the end of the long transaction.
+func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	s := r.sh.store
-	s.lockBehind(r.t, r.sh)
+	if !s.lockBehind(r.t, r.sh, wait) {
+		return 0, false
+	}
 	now = s.notLater(now)
 	r.t.now = now
 	began := s.clock.Mono()
@@ -185,7 +192,7 @@ func (s *Store) Reap() (n int) {
 		src := &source{sh: sh, t: s.NewTxn()}
 		for more := true; more; {
 			var k int
-			k, more = src.ReapDue(now, time.Millisecond)
+			k, more = src.reapDue(now, time.Millisecond, true)
 			n += k
 		}
 	}
@@ -352,6 +359,9 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		w.going = 0
 		w.setNext()
 		w.mu.Unlock()
+		if again && !wait {
+			return n, false
+		}
 		looks++
 	}
 	return n, true
@@ -405,22 +415,25 @@ func (w *window) put(e ttl.WindowEntry) {
 
 // expire removes one key, unless memory knows better or the data file has another
 // deadline for it by now: an entry stays in the window when its key changes. Again says that
-// it is to be tried again, since the key's slot was busy or the clock has stepped back.
+// it is to be tried again, since the key's slot was busy, or the long transaction has its shard
+// and it is not to wait for that, or the clock has stepped back.
 func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again bool) {
 	s := w.s
 	on := []byte(due.ID)
 	space, slot := binary.BigEndian.Uint32(on), binary.BigEndian.Uint16(on[4:])
 	sh := s.shards[s.shardOf(slot)]
 	for range loadTries {
-		sh.mu.Lock()
+		if !s.lockBehind(w.t, sh, wait) {
+			return false, true
+		}
 		p := s.partOf(space, sh)
 		if p == nil {
-			sh.mu.Unlock()
+			s.unlock(w.t)
 			return false, false
 		}
 		sl := &p.slots[slot-p.first]
 		epoch := sl.epoch
-		sh.mu.Unlock()
+		s.unlock(w.t)
 		var k Key
 		var at times
 		current, inline := false, false
@@ -447,7 +460,9 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			w.bringAside(due, space, k)
 			return false, false
 		}
-		s.lockBehind(w.t, sh)
+		if !s.lockBehind(w.t, sh, wait) {
+			return false, true
+		}
 		if sl.epoch != epoch || p.dead {
 			s.unlock(w.t)
 			continue
@@ -484,11 +499,13 @@ func (w *window) bringAside(due ttl.WindowEntry, space uint32, k Key) {
 }
 
 // bring loads a key of a keyspace, whichever database that is by then. Again says that this has
-// to be tried again, since the key's slot was busy.
+// to be tried again, since the key's slot was busy, or the long transaction has its shard.
 func (s *Store) bring(space uint32, k Key) (again bool) {
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
-		sh.mu.Lock()
+		if !sh.lockSure() {
+			return true
+		}
 		p := s.partOf(space, sh)
 		known := p == nil || p.find(p.slot(k), k) != nil
 		k.DB = s.dbOf(space)

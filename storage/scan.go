@@ -33,8 +33,14 @@ type View struct {
 	t *Txn // nil: from outside
 }
 
-// View looks at the keyspace as the transaction has it, at its instant. It needs BeginAll.
-func (t *Txn) View() View { return View{s: t.s, t: t} }
+// View looks at the keyspace as the transaction has it, at its instant. It needs BeginAll, or
+// UseAll.
+func (t *Txn) View() View {
+	if t.mask != 1<<len(t.s.shards)-1 {
+		panic("storage: a transaction looks at a keyspace that it does not hold")
+	}
+	return View{s: t.s, t: t}
+}
 
 func (v View) lock(sh *shard) {
 	if v.t == nil {
@@ -51,6 +57,14 @@ func (v View) unlock(sh *shard) {
 func (v View) now() int64 {
 	if v.t != nil {
 		return v.t.now
+	}
+	return v.s.now()
+}
+
+// onDisk is the time by which keys of a shard have expired that are only on disk.
+func (v View) onDisk(shard int) int64 {
+	if v.t != nil {
+		return v.t.lockedAt(shard)
 	}
 	return v.s.now()
 }
@@ -115,7 +129,7 @@ func (v View) scanMemory(p *part, sl *slot, from uint32, count int, visit func(I
 	now := v.now()
 	var keys []found
 	after, done := sl.table.walkBucket(from, func(c *cell) {
-		if it, ok := p.liveItem(*c, now); ok {
+		if it, ok := v.liveItem(p, *c, now); ok {
 			keys = append(keys, found{c.prefix(), it})
 		}
 	})
@@ -128,6 +142,16 @@ func (v View) scanMemory(p *part, sl *slot, from uint32, count int, visit func(I
 	default:
 		return n, position(sl.num, after)
 	}
+}
+
+// liveItem gives the item of a cell that is a live key.
+func (v View) liveItem(p *part, c cell, now int64) (Item, bool) {
+	it, ok := p.liveItem(c, now)
+	if ok && v.t != nil && v.t.late != 0 {
+		_, ok = p.liveItem(c, v.t.lockedAt(p.shard.num))
+		ok = ok || v.t.hasWritten(p, c)
+	}
+	return it, ok
 }
 
 func (p *part) liveItem(c cell, now int64) (Item, bool) {
@@ -197,7 +221,7 @@ const stretchEnd = 1 << hashBits
 func (v View) readStretch(space uint32, slot uint16, from uint32, count int) (keys []found, upTo uint32, err error) {
 	start := binary.BigEndian.AppendUint32(slotKey(nil, space, slot), from<<(32-hashBits))
 	upTo = stretchEnd
-	now := v.now()
+	now := v.onDisk(v.s.shardOf(slot))
 	err = v.s.view(func(tx *bolt.Tx) error {
 		err := each(tx, bucketValues, start, nil, func(at, record []byte) error {
 			if !hasPrefix(at, start[:6]) || len(at) < prefixLen {
@@ -230,9 +254,10 @@ func (v View) readStretch(space uint32, slot uint16, from uint32, count int) (ke
 
 func (v View) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found, visit func(Item)) (n int, next uint64) {
 	now := v.now()
+	lockedAt := v.onDisk(p.shard.num)
 	for done := false; !done && from < upTo; {
 		from, done = sl.table.walkBucket(from, func(c *cell) {
-			if it, ok := p.liveItem(*c, now); ok && c.prefix() < upTo {
+			if it, ok := v.liveItem(p, *c, now); ok && c.prefix() < upTo {
 				visit(it)
 				n++
 			}
@@ -240,7 +265,7 @@ func (v View) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found,
 	}
 	for _, f := range onDisk {
 		k := Key{Slot: sl.num, Hash: v.s.hash(f.item.Key()), Name: f.item.Key()}
-		if d := f.item.Deadline(); (d == 0 || d > now) && p.find(sl, k) == nil {
+		if d := f.item.Deadline(); (d == 0 || d > lockedAt) && p.find(sl, k) == nil {
 			visit(f.item)
 			n++
 		}

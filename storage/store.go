@@ -26,7 +26,8 @@
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.
 //
-// Lock order: checkpointMu, windowMu, then shards by number, dbMu, then the log's own.
+// Lock order: checkpointMu, windowMu, the gate, then shards by number, dbMu, then the log's own.
+// The long transaction alone takes shards out of their order (share.go).
 package storage
 
 import (
@@ -165,6 +166,7 @@ type Store struct {
 	dbMu    sync.RWMutex
 	seed    [2]uint64
 
+	long          long
 	shards        []*shard
 	slotsPerShard int
 	spaces        []uint32 // keyspace id by database number, the system's last; changes under all shards

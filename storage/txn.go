@@ -48,6 +48,9 @@ type Txn struct {
 	shedding bool
 	// aside is what it reads if it holds no shards.
 	aside *aside
+	// met says that the last Begin came upon a shard of the long transaction.
+	met bool
+	sharing
 }
 
 // touched is a key that the batch's LSN has to be noted for.
@@ -74,11 +77,15 @@ func (w *touched) stale() bool {
 func (s *Store) NewTxn() *Txn { return &Txn{s: s} }
 
 // Begin locks the shards of keys, in index order, and takes the instant. It returns
-// false, with nothing locked, when a key is not in memory but may be on disk, or so much
+// false, with nothing locked, when the long transaction has one of the shards (Taken), or when a
+// key is not in memory but may be on disk, or so much
 // of it is due that removing it takes long: the caller has it loaded (Store.Load) and
 // comes again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
-	s.lockKeys(t, keys)
+	if !s.lockKeys(t, keys) {
+		return false
+	}
+	// The slots of these keys become partial, or whole, only for who holds their shards.
 	if s.partials.Load() == 0 && !s.anyDue(t) {
 		return true
 	}
@@ -105,17 +112,20 @@ func (s *Store) anyDue(t *Txn) bool {
 }
 
 // BeginBringing is Begin for keys that leave memory again and again before their command
-// can run: what is only on disk is read while the shards are held, and others wait. With
-// an error, which is as Load's, nothing is locked.
-func (s *Store) BeginBringing(t *Txn, keys []Key) error {
-	s.lockKeys(t, keys)
+// can run: what is only on disk is read while the shards are held, and others wait. It returns
+// false, with nothing locked, where the long transaction has one of the shards (Taken), and with
+// an error, which is as Load's.
+func (s *Store) BeginBringing(t *Txn, keys []Key) (bool, error) {
+	if !s.lockKeys(t, keys) {
+		return false, nil
+	}
 	for i := range keys {
 		if err := t.Bring(keys[i]); err != nil {
 			s.unlock(t)
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // BeginAll locks the whole keyspace.
@@ -126,17 +136,39 @@ func (s *Store) BeginAll(t *Txn) {
 
 func (s *Store) shardOf(slot uint16) int { return int(slot) / s.slotsPerShard }
 
-// lockKeys locks the shards of keys and takes the instant.
-func (s *Store) lockKeys(t *Txn, keys []Key) {
-	var mask uint64
+// maskOf gives the shards of keys.
+func (s *Store) maskOf(keys []Key) (mask uint64) {
 	for i := range keys {
 		mask |= 1 << s.shardOf(keys[i].Slot)
 	}
-	s.lock(t, mask)
-	t.takeInstant()
+	return mask
 }
 
+// lockKeys locks the shards of keys and takes the instant. It returns false, with nothing
+// locked, where the long transaction has one of them.
+func (s *Store) lockKeys(t *Txn, keys []Key) bool {
+	mask := s.maskOf(keys)
+	t.met = false
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		if !s.shards[i].lockUnlessTaken() {
+			t.mask = mask & (1<<i - 1)
+			s.unlock(t)
+			t.met = true
+			return false
+		}
+	}
+	t.mask = mask
+	t.takeInstant()
+	return true
+}
+
+// lock locks shards, and waits for those of the long transaction: see share.go for the gate.
 func (s *Store) lock(t *Txn, mask uint64) {
+	if mask&(mask-1) != 0 {
+		s.long.gate.Lock()
+		defer s.long.gate.Unlock()
+	}
 	t.mask = mask
 	for m := mask; m != 0; m &= m - 1 {
 		s.shards[bits.TrailingZeros64(m)].mu.lockFirst()
@@ -144,13 +176,22 @@ func (s *Store) lock(t *Txn, mask uint64) {
 }
 
 // lockBehind takes one shard for a transaction of the background, after the commands that
-// want it.
-func (s *Store) lockBehind(t *Txn, sh *shard) {
+// want it. It returns false if the long transaction has it and wait is false.
+func (s *Store) lockBehind(t *Txn, sh *shard, wait bool) bool {
+	if wait {
+		sh.mu.Lock()
+	} else if !sh.lockSure() {
+		return false
+	}
 	t.mask = 1 << sh.num
-	sh.mu.Lock()
+	return true
 }
 
 func (s *Store) unlock(t *Txn) {
+	if t.long {
+		t.endLong()
+		return
+	}
 	for m := t.mask; m != 0; m &= m - 1 {
 		s.shards[bits.TrailingZeros64(m)].mu.Unlock()
 	}
@@ -263,6 +304,9 @@ func (t *Txn) reset() {
 // key in the shard and create is false.
 func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	sh := t.s.shards[t.s.shardOf(k.Slot)]
+	if t.mask>>sh.num&1 == 0 {
+		panic("storage: a transaction uses a key whose shard it does not hold")
+	}
 	p = sh.parts[k.DB]
 	if p == nil {
 		t.seen = max(t.seen, sh.flushLSN)
@@ -278,9 +322,9 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 		t.seen = max(t.seen, sl.lastDelete, sh.flushLSN)
 		return p, sl, c
 	}
-	if due := p.due(*c); due != 0 && due <= t.now {
+	if due := p.due(*c); due != 0 && t.isDue(p, *c, due) {
 		t.shedding = true
-		if d := p.deadline(*c); d != 0 && d <= t.now {
+		if d := p.deadline(*c); d != 0 && d <= t.instant(p, *c) {
 			t.keyRecord(recDelete, p, k.Name)
 			t.expire(p, sl, c, k)
 		} else {
@@ -300,7 +344,7 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 // command that comes upon one names it: to say instead that all due by now is gone would be
 // to say it of keys that are still there and counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
-	t.s.observeLateness(p.deadline(*c), t.now)
+	t.s.observeLateness(p.deadline(*c), t.instant(p, *c))
 	t.changing(p.space, k.Name)
 	t.Notify(k, Expired) // before the block goes that the reaper's name stands in
 	t.remove(p, sl, c)

@@ -76,6 +76,7 @@ var ways = map[string]func(*teller, *redis.Conn, transfer) error{
 	"WATCH": (*teller).byWatch,
 	"EVAL":  (*teller).byScript,
 	"FCALL": (*teller).byFunction,
+	"slow":  (*teller).bySlowScript,
 }
 
 // transfer is one line of a ledger.
@@ -288,6 +289,39 @@ func (w *teller) byFunction(c *redis.Conn, x transfer) error {
 
 func (w *teller) scriptArguments(x transfer) (keys []string, args []any) {
 	return []string{account(x.from), account(x.to), "balances", w.note(), w.ledger()}, []any{x.amount, x.note, x.String()}
+}
+
+// slowBody takes some milliseconds again and again, while others are served, and comes to keys
+// that nobody has named before.
+const slowBody = `
+	local function rest() for i = 1, tonumber(ARGV[9]) do end end
+	rest()
+	local from = redis.call('GET', ARGV[1])
+	rest()
+	redis.call('SET', ARGV[1], from - ARGV[6])
+	redis.call('INCRBY', ARGV[2], ARGV[6])
+	rest()
+	redis.call('HINCRBY', ARGV[3], ARGV[1], -ARGV[6])
+	redis.call('HINCRBY', ARGV[3], ARGV[2], ARGV[6])
+	redis.call('SET', ARGV[4], ARGV[7])
+	redis.call('SELECT', 1)
+	rest()
+	redis.call('RPUSH', ARGV[5], ARGV[8])
+	redis.call('SELECT', 0)`
+
+var slowScript = redis.NewScript(slowBody)
+
+func (w *teller) bySlowScript(c *redis.Conn, x transfer) error {
+	keys, args := w.scriptArguments(x)
+	all := make([]any, 0, len(keys)+len(args)+1)
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	all = append(append(all, args...), w.rng.IntN(200_000))
+	if err := slowScript.Run(ctx, c, nil, all...).Err(); !errors.Is(err, redis.Nil) {
+		return err
+	}
+	return nil
 }
 
 // audit adds up all ledgers and holds the balances and notes against them.

@@ -1,0 +1,314 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/internal/testkit"
+	"keyp/storage/wal"
+)
+
+var setEvent = Event{EventString, "set"}
+
+// apart gives n keys of as many shards of a store.
+func apart(s *Store, n int) (keys []Key) {
+	seen := map[int]bool{}
+	for i := 0; len(keys) < n; i++ {
+		k := s.Key(0, fmt.Append(nil, "k", i))
+		if shard := s.shardOf(k.Slot); !seen[shard] {
+			seen[shard] = true
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// sharing begins a long transaction that shares; it has used the first key.
+func (h *harness) sharing(keys ...Key) *Txn {
+	t := h.s.NewTxn()
+	h.s.BeginLong(t, keys)
+	t.Rest()
+	t.Share()
+	t.Resume()
+	return t
+}
+
+func (t *Txn) text(k Key) string {
+	item, ok := t.Get(k)
+	if !ok {
+		return ""
+	}
+	data, _ := item.String()
+	return string(data)
+}
+
+// TestShare: a long transaction has everything until it shares, and then what it has used; it
+// sees what others did elsewhere until it came there.
+func TestShare(t *testing.T) {
+	h := newHarness(t)
+	keys := apart(h.s, 3)
+	begins := func(k ...Key) bool {
+		t.Helper()
+		ok := h.s.Begin(h.txn, k)
+		if ok {
+			h.txn.SetString(k[len(k)-1], []byte("theirs"), 0, setEvent)
+			h.txn.End()
+		} else if !h.txn.Taken() {
+			t.Error("Begin fails, but not for the long transaction")
+		}
+		return ok
+	}
+	long := h.s.NewTxn()
+	h.s.BeginLong(long, keys[:1])
+	if begins(keys[1]) {
+		t.Error("a shard can be locked before it is shared")
+	}
+	long.SetString(keys[1], []byte("ours"), 0, setEvent)
+	long.Use(keys[1:2])
+	long.Rest()
+	long.Share()
+	if begins(keys[0]) || begins(keys[1]) || begins(keys[2], keys[1]) || begins(keys[0], keys[2]) {
+		t.Error("what has been declared or used can be locked")
+	}
+	if !begins(keys[2]) {
+		t.Error("what has not been used can't be locked")
+	}
+	long.Resume()
+	long.Use(keys[2:])
+	if got := long.text(keys[2]); got != "theirs" {
+		t.Errorf("the long transaction sees %q", got)
+	}
+	if begins(keys[2]) {
+		t.Error("what has been used late can be locked")
+	}
+	long.UseAll()
+	if n, _ := long.View().Count(0); n != 2 {
+		t.Errorf("it sees %d keys", n)
+	}
+	long.End()
+	long.Share() // of what has ended
+	if !begins(keys...) {
+		t.Error("the shards are held behind the end")
+	}
+	h.check()
+}
+
+// TestShareInstant: a key that expired while a long transaction did not have its shard is gone
+// for it, what it writes itself lives by its own instant, and replay has all of that.
+func TestShareInstant(t *testing.T) {
+	h := newHarness(t)
+	keys := apart(h.s, 3)
+	now := h.clock.Now()
+	h.do(func(txn *Txn) {
+		for _, k := range keys {
+			txn.SetString(k, []byte("old"), now+100, setEvent)
+		}
+	}, keys...)
+	long := h.sharing(keys[0])
+	h.clock.Advance(time.Second)
+	h.s.Manual().reapFree()
+	if got := h.s.stats.Expired.Load(); got != 2 {
+		t.Errorf("%d keys were reaped", got)
+	}
+	if got := long.text(keys[0]); got != "old" {
+		t.Errorf("what it has held is %q", got)
+	}
+	long.Use(keys[1:])
+	if got := long.text(keys[1]); got != "" {
+		t.Errorf("what has been seen to be gone is %q", got)
+	}
+	long.SetString(keys[1], []byte("new"), now+200, setEvent)
+	if got := long.text(keys[1]); got != "new" {
+		t.Errorf("what it has written is %q", got)
+	}
+	long.UseAll()
+	seen := 0
+	if err := long.View().Walk(0, func(Item) bool { seen++; return true }); err != nil || seen != 2 {
+		t.Errorf("it sees %d keys, %v", seen, err)
+	}
+	long.End()
+	h.commit()
+	h.check()
+	h.s.Reap()
+	if n, _ := h.s.Count(0); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+	h.commit()
+	h.clock.Set(now + 150)
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{{0, string(keys[1].Name)}: true})
+	if n, _ := h.s.Count(0); n != 0 {
+		t.Errorf("after a crash %d keys are back", n)
+	}
+}
+
+// reapFree removes what is due of the shards that the long transaction has not.
+func (m Manual) reapFree() {
+	for _, sh := range m.s.shards {
+		src := &source{sh: sh, t: m.s.NewTxn()}
+		for more := true; more; {
+			_, more = src.ReapDue(m.s.now(), time.Millisecond)
+		}
+	}
+}
+
+// TestShareClockStep: a step back of the clock waits for the end of a long transaction, and
+// what that has set in a time that was over is gone.
+func TestShareClockStep(t *testing.T) {
+	h := newHarness(t)
+	keys := apart(h.s, 2)
+	if h.s.shardOf(keys[0].Slot) < h.s.shardOf(keys[1].Slot) {
+		keys[0], keys[1] = keys[1], keys[0] // so that the other's shard is gone through first
+	}
+	now := h.clock.Now()
+	h.do(func(txn *Txn) {
+		txn.SetString(keys[0], []byte("x"), 0, setEvent)
+		txn.SetString(keys[1], []byte("old"), now+100, setEvent)
+	}, keys...)
+	long := h.sharing(keys[0])
+	h.clock.Advance(time.Minute)
+	h.s.now()
+	h.clock.Set(now + 10_000)
+	h.s.now() // it begins to remove what is due
+	for h.s.stats.Expired.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	long.Use(keys[1:])
+	long.SetString(keys[1], []byte("y"), now+30_000, setEvent) // due a minute after now, not due at the clock's time
+	long.End()
+	h.s.Manual().Settle()
+	if n, _ := h.s.Count(0); n != 1 {
+		t.Errorf("there are %d keys", n)
+	}
+	h.commit()
+	h.check()
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+	if n, _ := h.s.Count(0); n != 1 {
+		t.Errorf("after a crash there are %d keys", n)
+	}
+}
+
+// TestShareBesideAll moves money between accounts: in transactions that share and come to their
+// keys one by one, in those that have all of theirs from the begin, and in those of the whole
+// keyspace, while accounts are read, leave memory, are written by checkpoints and expire. No
+// money is lost, nobody waits for ever.
+func TestShareBesideAll(t *testing.T) {
+	const accounts, opening = 64, 100
+	s, _, err := Open(Options{
+		Dir: t.TempDir(), Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Databases: 2, Shards: 16,
+		SegmentSize: 256 << 10, CheckpointBytes: 64 << 10, MaxMemory: 1 << 20, InitialMmap: 1 << 20, DiskReserve: 1, Sync: wal.No,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(i int) Key { return s.Key(0, fmt.Append(nil, "account:", i)) }
+	txn := s.NewTxn()
+	s.BeginAll(txn)
+	for i := range accounts {
+		txn.SetString(key(i), []byte(strconv.Itoa(opening)), 0, setEvent)
+	}
+	txn.End()
+	end := time.Now().Add(time.Duration(testkit.Number(t, "KEYP_SHARE_MS", 500)) * time.Millisecond)
+	var all sync.WaitGroup
+	seed, workers := testkit.Seed(t), uint64(0)
+	worker := func(work func(txn *Txn, rng *rand.Rand)) {
+		workers++
+		rng := rand.New(rand.NewPCG(seed, workers))
+		all.Go(func() {
+			for txn := s.NewTxn(); time.Now().Before(end); {
+				work(txn, rng)
+			}
+		})
+	}
+	worker(func(txn *Txn, rng *rand.Rand) { shareWork(t, s, txn, rng, key, accounts) })
+	for range 3 {
+		worker(func(txn *Txn, rng *rand.Rand) {
+			keys := []Key{key(rng.IntN(accounts)), key(rng.IntN(accounts))}
+			for !s.Begin(txn, keys) {
+				if !txn.Taken() {
+					loaded := make(chan error, 1)
+					s.Load(keys, func(err error) { loaded <- err })
+					if err := <-loaded; err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			move(t, txn, keys[0], keys[1])
+			txn.End()
+		})
+	}
+	worker(func(txn *Txn, rng *rand.Rand) {
+		s.BeginAll(txn)
+		total := 0
+		for i := range accounts {
+			total += balance(t, txn, key(i))
+		}
+		txn.End()
+		if total != accounts*opening {
+			t.Errorf("there are %d in all accounts", total)
+		}
+		time.Sleep(time.Millisecond)
+	})
+	worker(func(txn *Txn, rng *rand.Rand) {
+		k := s.Key(1, fmt.Append(nil, "padding:", rng.IntN(2000)))
+		if s.Begin(txn, []Key{k}) {
+			txn.SetString(k, make([]byte, 900), txn.Now()+int64(rng.IntN(400)), setEvent)
+			txn.End()
+		}
+	})
+	all.Go(func() {
+		for time.Now().Before(end) {
+			if err := errors.Join(s.Checkpoint(), s.Walk(0, func(Item) bool { return true })); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Wait()
+	if err := errors.Join(s.Check(), s.Close(true)); err != nil {
+		t.Error(err)
+	}
+}
+
+// shareWork is a long transaction that shares and then moves money.
+func shareWork(t *testing.T, s *Store, txn *Txn, rng *rand.Rand, key func(int) Key, accounts int) {
+	var shared sync.WaitGroup
+	s.BeginLong(txn, nil)
+	shared.Go(txn.Share)
+	for range 1 + rng.IntN(6) {
+		txn.Rest()
+		if rng.IntN(3) == 0 {
+			time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
+		}
+		txn.Resume()
+		if rng.IntN(30) == 0 {
+			txn.UseAll()
+		}
+		keys := []Key{key(rng.IntN(accounts)), key(rng.IntN(accounts))}
+		txn.Use(keys)
+		move(t, txn, keys[0], keys[1])
+	}
+	txn.End()
+	shared.Wait()
+}
+
+func balance(t *testing.T, txn *Txn, k Key) int {
+	if err := txn.Bring(k); err != nil {
+		t.Error(err)
+	}
+	n, err := strconv.Atoi(txn.text(k))
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
+func move(t *testing.T, txn *Txn, from, to Key) {
+	txn.SetString(from, strconv.AppendInt(nil, int64(balance(t, txn, from)-1), 10), 0, setEvent)
+	txn.SetString(to, strconv.AppendInt(nil, int64(balance(t, txn, to)+1), 10), 0, setEvent)
+}
