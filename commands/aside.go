@@ -91,6 +91,8 @@ func (c *Ctx) runsAside() bool {
 // and ends the transaction of that.
 func (s *Server) SetAside(from, c *Ctx, client *Client, out *resp.Writer) {
 	if from.Spec.Is(ReadOnly) {
+		from.Txn.By = from.Client.ID // so that ran alone tells what has been due
+		from.Txn.RemoveDue(from.Keys)
 		s.Tracking.ran(from, true) // before whoever changes what it reads has its turn
 	}
 	*c = Ctx{

@@ -14,7 +14,7 @@ import (
 //     the value itself.
 //   - Those values do not change meanwhile: whoever would change one has to wait until it is
 //     no longer held (Holds.Meets). One whose elements have deadlines does not change by itself
-//     either: it is taken when nothing of it is due (Txn.Steady), and the expiration index does
+//     either: what is due of it is removed as it is taken, and the expiration index does
 //     not have its elements until it is released. Whoever would see one that has become due
 //     waits, too (Holds.Overdue).
 //   - What removes a key or gives it another value (FLUSHALL, expiry, eviction) leaves the old
@@ -53,17 +53,24 @@ type taken struct {
 }
 
 // Largest is how many bytes the largest of the values of these keys takes, which the transaction
-// holds. What is due of them is removed. A missing key has none.
+// holds, with what is due of them. A missing key has none.
 func (t *Txn) Largest(keys []Key) (bytes int) {
 	for i, k := range keys {
 		if i%PrefetchKeys == 0 && len(keys) > 1 {
 			t.Prefetch(keys[i:])
 		}
-		if p, _, c := t.live(k, false); exists(c) {
+		if p, c := t.look(k); exists(c) {
 			bytes = max(bytes, p.item(*c).Memory())
 		}
 	}
 	return bytes
+}
+
+// RemoveDue removes what is due of these keys, which the transaction holds.
+func (t *Txn) RemoveDue(keys []Key) {
+	for _, k := range keys {
+		t.live(k, false)
+	}
 }
 
 // Meets says whether one of the values of these keys, which the transaction holds, is held:
@@ -140,8 +147,8 @@ func (t *Txn) look(k Key) (*part, *cell) {
 	return p, p.find(p.slot(k), k)
 }
 
-// Take ends t and gives to, which is idle, what t has of keys. They are not Overdue, and what is
-// due of them is removed.
+// Take ends t and gives to, which is idle, what t has of keys. They are not Overdue; what is due
+// of them is removed.
 func (h *Holds) Take(t *Txn, keys []Key, to *Txn) {
 	a := &aside{keys: make(map[asideKey]taken, len(keys))}
 	for _, k := range keys {
