@@ -171,11 +171,13 @@ func runExec(c *Ctx) error {
 	if q == nil {
 		return errExecNoMulti
 	}
+	if q.failed {
+		c.Server.Changes.unwatch(c.Client)
+		return errExecAbort // no key is held, not even those that were watched
+	}
 	same, err := c.Server.Changes.unchanged(c.Client, c.Txn)
 	c.Server.Changes.unwatch(c.Client)
 	switch {
-	case q.failed:
-		return errExecAbort
 	case err != nil:
 		return err
 	case !same:

@@ -35,6 +35,7 @@ func TestMulti(t *testing.T) {
 		GET b -> "2"
 
 		# errors while queueing abort all
+		WATCH a -> +OK
 		MULTI -> +OK
 		SET b 3 -> +QUEUED
 		INCR -> -ERR wrong number of arguments for 'incr' command
