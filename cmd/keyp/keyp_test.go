@@ -89,7 +89,7 @@ func TestMistakes(t *testing.T) {
 		{name: "debug address in use", args: []string{"--debug-addr", "127.0.0.1:" + port}, want: "keyp: cannot listen on debug-addr: "},
 		{name: "check without a directory", args: []string{"check"}, want: "keyp: usage: keyp check DIR"},
 		{name: "check of nothing", args: []string{"check", file + "x"}, want: "keyp: stat " + file + "x: no such file or directory"},
-		{name: "check while it is held", args: []string{"check", running.Dir()}, want: "keyp: " + running.Dir() + ": storage: another process"},
+		{name: "check while it is held", args: []string{"check", running.Dir()}, want: "keyp: " + running.Dir() + " cannot be checked: storage: another process"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,6 +11,10 @@ func TestGoRedisAdmin(t *testing.T) {
 	family(t, []feature{
 		{name: "modules", run: noModules},
 		{name: "replication", run: noReplication},
+		{name: "cluster", run: func(t *testing.T, c subject) {
+			noCluster(t, c, "INFO", "NODES", "SLOTS", "SHARDS", "LINKS", "MYID", "HELP", "KEYSLOT k", "COUNTKEYSINSLOT 1", "GETKEYSINSLOT 1 10")
+		}},
+		{name: "CLUSTER MYSHARDID", run: func(t *testing.T, c subject) { noCluster(t, c, "MYSHARDID") }, newer: "7.2"},
 		{name: "WAITAOF", run: waitAOF, newer: "7.2"},
 		{name: "OBJECT FREQ", run: objectFreq},
 	})
@@ -27,15 +31,29 @@ func first(list any, err error) (any, error) {
 func noModules(t *testing.T, c subject) {
 	is[any](t, []any{})(c.do("MODULE", "LIST"))
 	for _, line := range []string{"MODULE LOAD /nowhere.so", "MODULE LOADEX /nowhere.so", "MODULE UNLOAD nosuch"} {
-		var words []any
-		for word := range strings.FieldsSeq(line) {
-			words = append(words, word)
-		}
-		if err := c.Do(ctx, words...).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
+		if err := c.Do(ctx, wordsOf(line)...).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
 	is[any](t, "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("MODULE", "HELP")))
+}
+
+// wordsOf splits a line.
+func wordsOf(line string) (list []any) {
+	for word := range strings.FieldsSeq(line) {
+		list = append(list, word)
+	}
+	return list
+}
+
+// noCluster has a client ask for what only a node of a cluster tells.
+func noCluster(t *testing.T, c subject, asked ...string) {
+	for _, line := range asked {
+		fails(t, "ERR This instance has cluster support disabled", c.Do(ctx, wordsOf("CLUSTER "+line)...))
+	}
+	for _, name := range []string{"READONLY", "READWRITE", "ASKING"} {
+		fails(t, "ERR This instance has cluster support disabled", c.Do(ctx, name))
+	}
 }
 
 func noReplication(t *testing.T, c subject) {
