@@ -31,25 +31,17 @@ func first(list any, err error) (any, error) {
 func noModules(t *testing.T, c subject) {
 	is[any](t, []any{})(c.do("MODULE", "LIST"))
 	for _, line := range []string{"MODULE LOAD /nowhere.so", "MODULE LOADEX /nowhere.so", "MODULE UNLOAD nosuch"} {
-		if err := c.Do(ctx, wordsOf(line)...).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
+		if err := c.Do(ctx, words(line)...).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
 	is[any](t, "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("MODULE", "HELP")))
 }
 
-// wordsOf splits a line.
-func wordsOf(line string) (list []any) {
-	for word := range strings.FieldsSeq(line) {
-		list = append(list, word)
-	}
-	return list
-}
-
 // noCluster has a client ask for what only a node of a cluster tells.
 func noCluster(t *testing.T, c subject, asked ...string) {
 	for _, line := range asked {
-		fails(t, "ERR This instance has cluster support disabled", c.Do(ctx, wordsOf("CLUSTER "+line)...))
+		fails(t, "ERR This instance has cluster support disabled", c.Do(ctx, words("CLUSTER "+line)...))
 	}
 	for _, name := range []string{"READONLY", "READWRITE", "ASKING"} {
 		fails(t, "ERR This instance has cluster support disabled", c.Do(ctx, name))
