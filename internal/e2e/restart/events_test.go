@@ -29,7 +29,7 @@ func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
 			run(t, c, "CONFIG SET notify-keyspace-events Exh")
 			run(t, c, "CONFIG REWRITE")
 			const keys = 200
-			deadline := time.Now().Add(time.Second).UnixMilli()
+			deadline := time.Now().Add(2 * time.Second).UnixMilli()
 			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 				for i := range keys {
 					p.Do(ctx, "SET", fmt.Sprint("k", i), "v", "PXAT", deadline+int64(i)/10)
