@@ -1,0 +1,105 @@
+package cmath
+
+import "math"
+
+// Mod is the remainder of x/y with x's sign.
+func Mod(x, y float64) float64 {
+	switch {
+	case x != x || y != y:
+		return x * y
+	case y == 0 || math.IsInf(x, 0):
+		return NaN()
+	}
+	return math.Mod(x, y)
+}
+
+// Sqrt is the square root.
+func Sqrt(x float64) float64 {
+	if x < 0 {
+		return NaN()
+	}
+	return math.Sqrt(x)
+}
+
+// The hyperbolic functions are glibc's formulas over e^x-1 and e^x, whose results they round
+// more than once.
+
+const (
+	wideHyper = 22     // from here on e^-x is nothing beside e^x
+	wideExp   = 709.78 // up to here e^x is finite
+	tiny      = 1.0 / (1 << 28)
+)
+
+// expMinus1 is e^x-1.
+func expMinus1(x float64) float64 {
+	if math.Abs(x) < 1e-290 || x > largestExp {
+		return math.Expm1(x)
+	}
+	if x < -wideHyper*2 {
+		return -1
+	}
+	p, k := expm1(pair{x, 0})
+	if by := math.Ldexp(1, k); k < 1000 {
+		return p.scale(by).add(twoSum(by, -1)).hi
+	}
+	return power2(pair{1, 0}.add(p), k)
+}
+
+// Sinh is the hyperbolic sine.
+func Sinh(x float64) float64 {
+	a, half := math.Abs(x), math.Copysign(0.5, x)
+	switch {
+	case x != x || math.IsInf(x, 0) || a < tiny:
+		return x
+	case a < 1:
+		t := expMinus1(a)
+		return half * (2*t - float64(t*t)/(t+1))
+	case a < wideHyper:
+		t := expMinus1(a)
+		return half * (t + t/(t+1))
+	}
+	return 2 * half * halfExp(a)
+}
+
+// halfExp is e^x/2, also where e^x is infinite.
+func halfExp(x float64) float64 {
+	if x < wideExp {
+		return 0.5 * Exp(x)
+	}
+	w := Exp(0.5 * x)
+	return float64(0.5*w) * w
+}
+
+// Cosh is the hyperbolic cosine.
+func Cosh(x float64) float64 {
+	a := math.Abs(x)
+	switch {
+	case x != x || math.IsInf(x, 0):
+		return a
+	case a < math.Ln2/2:
+		t := expMinus1(a)
+		w := 1 + t
+		return 1 + float64(t*t)/(w+w)
+	case a < wideHyper:
+		t := Exp(a)
+		return float64(0.5*t) + 0.5/t
+	}
+	return halfExp(a)
+}
+
+// Tanh is the hyperbolic tangent.
+func Tanh(x float64) float64 {
+	a, z := math.Abs(x), 1.0
+	switch {
+	case x != x || x == 0:
+		return x
+	case a < 1.0/(1<<55):
+		return x * (1 + x)
+	case a < 1:
+		t := expMinus1(-2 * a)
+		z = -t / (t + 2)
+	case a < wideHyper:
+		z = 1 - 2/(expMinus1(2*a)+2)
+	}
+	return math.Copysign(z, x)
+}

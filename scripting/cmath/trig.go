@@ -1,0 +1,148 @@
+package cmath
+
+import "math"
+
+var (
+	halfPi = [3]float64{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110}
+
+	sinSeries = alternating(factorials(1, 2, 14)) // of sin(x)/x, in x*x
+	cosSeries = append([]pair{{1, 0}}, alternating(factorials(2, 2, 14))...)
+)
+
+// reducible is up to where an argument is brought to a quarter turn with the bits of halfPi.
+const reducible = 1 << 27
+
+func init() {
+	for i := range cosSeries[1:] {
+		cosSeries[i+1] = cosSeries[i+1].neg()
+	}
+}
+
+// alternating changes the sign of each second one.
+func alternating(list []pair) []pair {
+	for i := 1; i < len(list); i += 2 {
+		list[i] = list[i].neg()
+	}
+	return list
+}
+
+// sinCos gives the sine and the cosine of x, which is below reducible.
+func sinCos(x pair) (sin, cos pair) {
+	n := math.RoundToEven(x.hi / (math.Pi / 2))
+	r := x.sub(twoProduct(n, halfPi[0])).sub(twoProduct(n, halfPi[1])).sub(twoProduct(n, halfPi[2]))
+	square := r.mul(r)
+	sin, cos = polynomial(square, sinSeries).mul(r), polynomial(square, cosSeries)
+	switch int64(n) & 3 {
+	case 1:
+		return cos, sin.neg()
+	case 2:
+		return sin.neg(), cos.neg()
+	case 3:
+		return cos.neg(), sin
+	}
+	return sin, cos
+}
+
+// Sin is the sine of x radians.
+func Sin(x float64) float64 {
+	switch {
+	case math.IsInf(x, 0):
+		return NaN()
+	case x == 0 || x != x:
+		return x
+	case math.Abs(x) >= reducible:
+		return math.Sin(x)
+	}
+	sin, _ := sinCos(pair{x, 0})
+	return sin.hi
+}
+
+// Cos is the cosine of x radians.
+func Cos(x float64) float64 {
+	switch {
+	case math.IsInf(x, 0):
+		return NaN()
+	case x != x:
+		return x
+	case math.Abs(x) >= reducible:
+		return math.Cos(x)
+	}
+	_, cos := sinCos(pair{x, 0})
+	return cos.hi
+}
+
+// Tan is the tangent of x radians.
+func Tan(x float64) float64 {
+	switch {
+	case math.IsInf(x, 0):
+		return NaN()
+	case x == 0 || x != x:
+		return x
+	case math.Abs(x) >= reducible:
+		return math.Tan(x)
+	}
+	sin, cos := sinCos(pair{x, 0})
+	return sin.div(cos).hi
+}
+
+// angle is the angle of the point (x, y), both finite and not both zero.
+func angle(y, x pair) float64 {
+	a := math.Atan2(y.hi, x.hi)
+	sin, cos := sinCos(pair{a, 0})
+	across := y.mul(cos).sub(x.mul(sin))
+	along := x.mul(cos).add(y.mul(sin))
+	return pair{a, 0}.add(across.div(along)).hi
+}
+
+const (
+	// largeAngle is from where on the ratio of coordinates leaves what pairs can have.
+	largeAngle = 1e100
+)
+
+// Atan is the angle whose tangent is x.
+func Atan(x float64) float64 {
+	if x == 0 || x != x || math.Abs(x) > largeAngle || math.Abs(x) < 1/largeAngle {
+		return math.Atan(x)
+	}
+	return angle(pair{x, 0}, pair{1, 0})
+}
+
+// Atan2 is the angle of the point (x, y).
+func Atan2(y, x float64) float64 {
+	for _, v := range []float64{x, y} {
+		if v != v {
+			return x + y
+		}
+		if a := math.Abs(v); a > largeAngle || a < 1/largeAngle {
+			return math.Atan2(y, x)
+		}
+	}
+	return angle(pair{y, 0}, pair{x, 0})
+}
+
+// Asin is the angle whose sine is x.
+func Asin(x float64) float64 {
+	switch {
+	case math.Abs(x) > 1:
+		return math.NaN() // glibc's has no sign here
+	case x != x || math.Abs(x) < 1/largeAngle:
+		return x
+	}
+	return angle(pair{x, 0}, opposite(x))
+}
+
+// Acos is the angle whose cosine is x.
+func Acos(x float64) float64 {
+	switch {
+	case math.Abs(x) > 1:
+		return math.NaN() // glibc's has no sign here
+	case x == 1 || x != x:
+		return math.Acos(x)
+	}
+	return angle(opposite(x), pair{x, 0})
+}
+
+// opposite is the square root of 1-x².
+func opposite(x float64) pair {
+	return twoSum(1, -x).mul(twoSum(1, x)).sqrt()
+}
