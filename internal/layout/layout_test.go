@@ -29,8 +29,9 @@ var rules = map[string][]string{
 	"server/resp": {"internal/pieces", "github.com/tidwall/redcon"},
 
 	"scripting/cmath": {},
+	"scripting/lua":   {"scripting/cmath"},
 
-	"scripting": {"scripting/cmath", "server/resp", "github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse"},
+	"scripting": {"scripting/cmath", "scripting/lua", "server/resp", "github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse"},
 
 	"commands": {"scripting", "server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 

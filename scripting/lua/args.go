@@ -1,0 +1,198 @@
+package lua
+
+// NArgs is how many arguments the builtin that runs was given.
+func (L *State) NArgs() int { return L.running.frame().nargs }
+
+// Arg gives argument i, from 1 on; nil where there is none.
+func (L *State) Arg(i int) Value {
+	co := L.running
+	f := co.frame()
+	if i > f.nargs {
+		return Nil
+	}
+	return co.stack[f.base+i-1]
+}
+
+// SetArg changes argument i, which must be one.
+func (L *State) SetArg(i int, v Value) {
+	co := L.running
+	co.stack[co.frame().base+i-1] = v
+}
+
+// Upvalue gives upvalue i, from 1 on, of the builtin that runs.
+func (L *State) Upvalue(i int) Value { return L.running.frame().fn.builtin.upvalues[i-1] }
+
+// SetUpvalue changes an upvalue.
+func (L *State) SetUpvalue(i int, v Value) { L.running.frame().fn.builtin.upvalues[i-1] = v }
+
+// Push adds a result.
+func (L *State) Push(v Value) {
+	co := L.running
+	if co.top >= len(co.stack)-stackSlack {
+		co.grow(L, co.top+1)
+	}
+	co.stack[co.top] = v
+	co.top++
+}
+
+// PushNumber adds a number as a result.
+func (L *State) PushNumber(f float64) { L.Push(Number(f)) }
+
+// PushBool adds a boolean as a result.
+func (L *State) PushBool(b bool) { L.Push(Bool(b)) }
+
+// PushArgs adds the arguments from i on, as results or for CallTop; it gives their number.
+func (L *State) PushArgs(i int) int {
+	n := L.NArgs() - i + 1
+	if n <= 0 {
+		return 0
+	}
+	L.EnsureStack(n)
+	co := L.running
+	from := co.frame().base + i - 1
+	copy(co.stack[co.top:co.top+n], co.stack[from:from+n])
+	co.top += n
+	return n
+}
+
+// EnsureStack makes sure that n more values can be pushed; it raises "stack overflow" where C's
+// Lua has no room for so many.
+func (L *State) EnsureStack(n int) {
+	co := L.running
+	if n > maxBuiltinStack || co.top-co.frame().base+n > maxBuiltinStack {
+		L.Errorf("stack overflow")
+	}
+	co.need(L, n)
+}
+
+// HasStack says whether n more values fit the stack, as EnsureStack sees it.
+func (L *State) HasStack(n int) bool {
+	co := L.running
+	return n <= maxBuiltinStack && co.top-co.frame().base+n <= maxBuiltinStack
+}
+
+// typeName is an argument's type for an error.
+func (L *State) typeName(i int) string {
+	if i > L.NArgs() {
+		return "no value"
+	}
+	return L.Arg(i).Kind().String()
+}
+
+// ArgError raises "bad argument #i to 'function' (message)".
+func (L *State) ArgError(i int, message string) {
+	name, what := L.callerName()
+	if what == "method" {
+		i--
+		if i == 0 {
+			L.Errorf("calling '%s' on bad self (%s)", name, message)
+		}
+	}
+	if name == "" {
+		name = "?"
+	}
+	L.Errorf("bad argument #%d to '%s' (%s)", i, name, message)
+}
+
+// TypeError raises the error for an argument that is not what is expected.
+func (L *State) TypeError(i int, want string) {
+	L.ArgError(i, want+" expected, got "+L.typeName(i))
+}
+
+// CheckAny gives an argument that must be there.
+func (L *State) CheckAny(i int) Value {
+	if i > L.NArgs() {
+		L.ArgError(i, "value expected")
+	}
+	return L.Arg(i)
+}
+
+// CheckTable gives an argument that must be a table.
+func (L *State) CheckTable(i int) *Table {
+	v := L.Arg(i)
+	if !v.isTable() {
+		L.TypeError(i, "table")
+	}
+	return v.table()
+}
+
+// CheckFunction gives an argument that must be a function.
+func (L *State) CheckFunction(i int) Value {
+	v := L.Arg(i)
+	if v.Kind() != KindFunction {
+		L.TypeError(i, "function")
+	}
+	return v
+}
+
+// CheckString gives an argument that must be a string or a number.
+func (L *State) CheckString(i int) string {
+	v := L.Arg(i)
+	if v.isString() {
+		return v.str().s
+	}
+	s, ok := v.Text()
+	if !ok {
+		L.TypeError(i, "string")
+	}
+	return s
+}
+
+// CheckStringValue is CheckString for those that want the value.
+func (L *State) CheckStringValue(i int) Value {
+	if v := L.Arg(i); v.isString() {
+		return v
+	}
+	return L.String(L.CheckString(i))
+}
+
+// OptString is CheckString for an argument that may be missing or nil.
+func (L *State) OptString(i int, other string) string {
+	if L.Arg(i).IsNil() {
+		return other
+	}
+	return L.CheckString(i)
+}
+
+// CheckNumber gives an argument that must be a number or text of one.
+func (L *State) CheckNumber(i int) float64 {
+	v := L.Arg(i)
+	if v.isNumber() {
+		return v.number()
+	}
+	f, ok := v.ToNumber()
+	if !ok {
+		L.TypeError(i, "number")
+	}
+	return f
+}
+
+// OptNumber is CheckNumber for an argument that may be missing or nil.
+func (L *State) OptNumber(i int, other float64) float64 {
+	if L.Arg(i).IsNil() {
+		return other
+	}
+	return L.CheckNumber(i)
+}
+
+// CheckInt gives a number as C's int: cut to a whole one, and to 32 bits as x86-64 does it.
+func (L *State) CheckInt(i int) int { return int(int32(ToInteger(L.CheckNumber(i)))) }
+
+// OptInt is CheckInt for an argument that may be missing or nil.
+func (L *State) OptInt(i, other int) int {
+	if L.Arg(i).IsNil() {
+		return other
+	}
+	return L.CheckInt(i)
+}
+
+// CheckInteger gives a number as Lua 5.1's lua_Integer of 64 bits: cut to a whole one.
+func (L *State) CheckInteger(i int) int { return int(ToInteger(L.CheckNumber(i))) }
+
+// OptInteger is CheckInteger for an argument that may be missing or nil.
+func (L *State) OptInteger(i, other int) int {
+	if L.Arg(i).IsNil() {
+		return other
+	}
+	return L.CheckInteger(i)
+}

@@ -1,0 +1,124 @@
+package lua
+
+import "unsafe"
+
+// status is where a coroutine is in its life.
+type status uint8
+
+const (
+	coSuspended status = iota
+	coRunning
+	coNormal // it has resumed another
+	coDead
+)
+
+var statusNames = [...]string{"suspended", "running", "normal", "dead"}
+
+// Coroutine is a stack of its own with the calls on it. A coroutine runs on the goroutine of
+// the one that resumes it.
+//
+//	stack    …  ret  arguments / registers …         …  top      slack
+//	                 ^ base of frame
+type Coroutine struct {
+	header
+	status  status
+	stack   []Value
+	top     int // first free slot
+	frames  []frame
+	open    *upvalue // the open variables, the highest first
+	resumer *Coroutine
+	nested  int // State.nested where it was resumed: only there it may yield
+}
+
+// frame is a call.
+type frame struct {
+	fn    *Function
+	base  int    // first register of a Lua function, first argument of a builtin
+	ret   int    // where the function is, and its results go
+	pc    int    // of a Lua function: the next instruction
+	want  int    // how many results
+	nargs int    // of a builtin: its arguments; of a Lua function: those beyond the parameters
+	tails uint16 // calls that this one has taken the place of
+	entry bool   // execute ends with this call
+}
+
+const (
+	// stackSlack is how many slots there are at least beyond the top, so that registers can be
+	// seen as an array of their greatest number.
+	stackSlack = 256
+	firstStack = 32 + stackSlack
+	firstCalls = 8
+
+	coroutineSize = int64(unsafe.Sizeof(Coroutine{}))
+	frameSize     = int64(unsafe.Sizeof(frame{}))
+)
+
+func (L *State) newCoroutine() *Coroutine {
+	L.account(coroutineSize + firstStack*valueSize + firstCalls*frameSize)
+	L.lastID++
+	co := &Coroutine{header: header{kind: KindThread, id: L.lastID}, stack: make([]Value, firstStack), frames: make([]frame, 1, firstCalls), top: 1}
+	co.frames[0].base = 1
+	return co
+}
+
+// Value is the coroutine as a value.
+func (co *Coroutine) Value() Value { return Value{ref: &co.header} }
+
+// Running gives the coroutine that runs; main says that it is the one that no program made.
+func (L *State) Running() (co *Coroutine, main bool) { return L.running, L.running == L.main }
+
+func (co *Coroutine) frame() *frame { return &co.frames[len(co.frames)-1] }
+
+// need makes room for n more values.
+func (co *Coroutine) need(L *State, n int) {
+	if co.top+n > len(co.stack)-stackSlack {
+		co.grow(L, co.top+n)
+	}
+}
+
+// grow makes room up to a slot. Registers and open variables move with the stack.
+func (co *Coroutine) grow(L *State, to int) {
+	size := max(to+stackSlack, 2*len(co.stack))
+	L.account(roundBytes(int64(size) * valueSize))
+	stack := make([]Value, size)
+	copy(stack, co.stack)
+	co.stack = stack
+	for u := co.open; u != nil; u = u.next {
+		u.v = &stack[u.slot]
+	}
+}
+
+func (co *Coroutine) growFrames(L *State) {
+	size := 2 * cap(co.frames)
+	L.account(roundBytes(int64(size) * frameSize))
+	frames := make([]frame, len(co.frames), size)
+	copy(frames, co.frames)
+	co.frames = frames
+}
+
+// reset empties a coroutine that nothing runs on, and returns large stacks.
+func (co *Coroutine) reset(L *State) {
+	co.close(0)
+	const keep = 1024
+	if len(co.stack) > keep {
+		co.stack = make([]Value, firstStack)
+	}
+	clear(co.stack)
+	if cap(co.frames) > keep/8 {
+		co.frames = make([]frame, 1, firstCalls)
+	}
+	clear(co.frames[:cap(co.frames)])
+	co.frames = co.frames[:1]
+	co.frames[0] = frame{base: 1}
+	co.top = 1
+}
+
+// fail ends a coroutine in which an error was raised that it did not catch.
+func (co *Coroutine) fail(L *State) {
+	co.status = coDead
+	co.close(0)
+	L.running = co.resumer
+	L.running.status = coRunning
+	co.resumer = nil
+	co.stack, co.frames, co.top = co.stack[:0:0], co.frames[:1:1], 0
+}

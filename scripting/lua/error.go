@@ -1,0 +1,190 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Error is an error that nothing in the program caught.
+type Error struct {
+	Value  Value // what was raised, or what the handler made of it; nil when Killed
+	Killed error // why the state was killed; nil: it was not
+}
+
+func (e *Error) Error() string {
+	if e.Killed != nil {
+		return e.Killed.Error()
+	}
+	if s, ok := e.Value.Text(); ok {
+		return s
+	}
+	return "(error object is a " + e.Value.Kind().String() + " value)"
+}
+
+func (e *Error) Unwrap() error { return e.Killed }
+
+var (
+	errorInHandler  = Constant("error in error handling")
+	notEnoughMemory = Constant("not enough memory")
+)
+
+// thrown is what this package panics with.
+type thrown struct{}
+
+var errThrown = errors.New("lua: an error was raised outside of a protected call")
+
+// handler is what a protected call does with an error before it is unwound: a function of Lua
+// or of Go, or nothing.
+type handler struct {
+	lua    Value
+	native func(L *State, v Value) Value
+}
+
+// Error raises a value as an error.
+func (L *State) Error(v Value) {
+	if len(L.handlers) > 0 {
+		v = L.handle(v)
+	}
+	L.throw(v)
+}
+
+// handle gives an error to the handler of the innermost protected call.
+func (L *State) handle(v Value) Value {
+	h := L.handlers[len(L.handlers)-1]
+	switch {
+	case h.native != nil:
+		return h.native(L, v)
+	case h.lua.IsNil():
+		return v
+	case h.lua.Kind() != KindFunction:
+		L.throw(errorInHandler)
+	}
+	return L.Call(h.lua, v)
+}
+
+// Errorf raises a text as an error, behind the place where the running function is, if that is
+// a Lua function, or where the builtin was called that runs.
+func (L *State) Errorf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	level := 0
+	if f := L.running.frame(); f.fn != nil && f.fn.proto == nil {
+		level = 1
+	}
+	L.Error(L.String(L.whereFrame(level) + text))
+}
+
+// throw unwinds to the innermost protected call.
+func (L *State) throw(v Value) {
+	L.thrown = v
+	L.throwing = true
+	panic(errThrown)
+}
+
+func (L *State) throwKilled() { L.throw(Nil) }
+
+func (L *State) throwMemory() { L.throw(notEnoughMemory) }
+
+// PCall calls a function with arguments and gives all its results, which lie on the stack until
+// the next call, or its error. Before an error is unwound, handler may replace it, and see with
+// Where or Place where it was raised; nil: it stays. Errors for want of memory, and those in
+// handlers, do not pass through it.
+//
+// When the state is killed, PCall gives an error that says so, if nothing of the state runs
+// around it; within a builtin it then does not return.
+func (L *State) PCall(fn Value, args []Value, native func(L *State, v Value) Value) (results []Value, err *Error) {
+	co := L.running
+	at := co.top
+	ok := L.try(handler{native: native}, func() {
+		co.need(L, len(args)+1)
+		co.stack[at] = fn
+		copy(co.stack[at+1:], args)
+		co.top = at + 1 + len(args)
+		L.callAt(at, all)
+	})
+	if L.interrupted.Load() && (!ok || L.nested == 0) {
+		if L.nested > 0 {
+			L.throwKilled()
+		}
+		co.top = at
+		return nil, &Error{Killed: L.Killed()}
+	}
+	if !ok {
+		co.top = at
+		return nil, &Error{Value: L.thrown}
+	}
+	results = co.stack[at:co.top:co.top]
+	co.top = at
+	return results, nil
+}
+
+// try runs body; ok is false when that raised an error, which is then in L.thrown. Everything
+// is as it was, but for the stack above its top. A killed state is the caller's to look at.
+func (L *State) try(h handler, body func()) (ok bool) {
+	co, frames, top, nested, handlers := L.running, len(L.running.frames), L.running.top, L.nested, len(L.handlers)
+	L.handlers = append(L.handlers, h)
+	defer func() {
+		if !L.throwing {
+			if ok {
+				L.handlers = L.handlers[:handlers]
+			}
+			return // it went well, or the panic is not ours
+		}
+		recover() //nolint:errcheck // it is errThrown
+		L.throwing = false
+		for L.running != co {
+			L.running.fail(L)
+		}
+		co.frames = co.frames[:frames]
+		co.close(top)
+		co.top = top
+		L.nested = nested
+		clear(L.handlers[handlers:])
+		L.handlers = L.handlers[:handlers]
+	}()
+	body()
+	return true
+}
+
+// Where is the place of the function at a level, "user_script:1: "; 1 is what called the
+// builtin that runs. It is empty for builtins and beyond the outermost call.
+func (L *State) Where(level int) string { return L.whereFrame(level) }
+
+func (L *State) whereFrame(level int) string {
+	source, line, ok := L.Place(level)
+	if !ok {
+		return ""
+	}
+	return source + ":" + strconv.Itoa(line) + ": "
+}
+
+// Place is Where for those that want the parts: the name of the program as errors show it, and
+// the line. Level 0 is the function that runs: in a builtin that builtin, in an error handler
+// in Go what raised the error.
+func (L *State) Place(level int) (source string, line int, ok bool) {
+	f := L.level(level)
+	if f == nil || f.fn == nil || f.fn.proto == nil {
+		return "", 0, false
+	}
+	return f.fn.proto.program.name, f.fn.proto.line(f.pc - 1), true
+}
+
+// level gives the frame of the running coroutine at a level; nil when there is none, or when it
+// was lost in a tail call.
+func (L *State) level(level int) *frame {
+	frames := L.running.frames
+	for i := len(frames) - 1; i > 0; i-- {
+		f := &frames[i]
+		if level == 0 {
+			return f
+		}
+		level--
+		if f.fn.proto != nil {
+			if level < int(f.tails) {
+				return nil
+			}
+			level -= int(f.tails)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+package lua
+
+func parse(source, name string, o *CompileOptions) (*Program, error) { panic("todo") }

@@ -1,0 +1,116 @@
+package lua
+
+import (
+	"sync/atomic"
+)
+
+// Builtin is a function in Go. It returns how many of the values that it pushed last are its
+// results.
+type Builtin func(L *State) int
+
+// State is an interpreter: its globals and whatever programs made in it.
+type State struct {
+	running    *Coroutine
+	main       *Coroutine
+	globals    *Table
+	registry   *Table
+	stringMeta *Table
+	lastID     uint32 // of the objects made
+	nested     int    // calls that take Go stack
+	memory     memory
+
+	interrupted atomic.Bool           // looked at by what runs: the state is killed
+	killed      atomic.Pointer[error] // why
+	throwing    bool                  // a panic that goes on is ours
+	thrown      Value                 // with this error; meaningless when the state is killed
+	handlers    []handler             // of errors, for the protected calls that run
+}
+
+// NewState makes a state without any library and without bounds.
+func NewState() *State {
+	L := &State{}
+	L.memory.init()
+	L.main = L.newCoroutine()
+	L.main.status = coRunning
+	L.running = L.main
+	L.globals = L.NewTable(0, 0)
+	L.registry = L.NewTable(0, 0)
+	return L
+}
+
+// Globals is the table of global variables, which is the environment of builtins.
+func (L *State) Globals() *Table { return L.globals }
+
+// SetGlobals replaces the table of global variables.
+func (L *State) SetGlobals(t *Table) { L.globals = t }
+
+// Registry is a table that no program can reach. What Go code keeps from call to call belongs
+// there, so that it is counted.
+func (L *State) Registry() *Table { return L.registry }
+
+// SetStringMetatable sets the metatable of all strings.
+func (L *State) SetStringMetatable(t *Table) { L.stringMeta = t }
+
+// Kill ends what runs in the state, whatever that does to catch errors: PCall gives an error
+// that says why. Whatever is run later ends too, until Reset. Only the first reason counts. Any
+// goroutine may call it.
+func (L *State) Kill(why error) {
+	if L.killed.CompareAndSwap(nil, &why) {
+		L.interrupted.Store(true)
+	}
+}
+
+// Killed says why the state was killed; nil: it was not.
+func (L *State) Killed() error {
+	if why := L.killed.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// Check ends the builtin that calls it if the state was killed. It costs next to nothing.
+func (L *State) Check() {
+	if L.interrupted.Load() {
+		L.throwKilled()
+	}
+}
+
+// Reset readies the state for another program, outside of any call: nothing is killed any more,
+// and no stack refers to what the last one left.
+func (L *State) Reset() {
+	L.killed.Store(nil)
+	L.interrupted.Store(false)
+	L.main.reset(L)
+	L.running = L.main
+	L.nested = 0
+	L.handlers = L.handlers[:0]
+	L.thrown = Nil
+}
+
+// NewFunction makes a builtin a value. Errors call it by the name by which it was called; name
+// is for those that have none. Upvalues are what Upvalue gives it.
+func (L *State) NewFunction(name string, fn Builtin, upvalues ...Value) Value {
+	L.account(functionSize + builtinSize + int64(len(upvalues))*valueSize)
+	L.lastID++
+	f := &Function{header: header{kind: KindFunction, id: L.lastID}, env: L.globals, builtin: &builtin{name: name, fn: fn}}
+	if len(upvalues) > 0 {
+		f.builtin.upvalues = append([]Value(nil), upvalues...)
+	}
+	return f.Value()
+}
+
+// Load makes a program a function without arguments' names (it has "..."), with env as its
+// global variables; nil: the state's.
+func (L *State) Load(p *Program, env *Table) Value {
+	if env == nil {
+		env = L.globals
+	}
+	return L.newClosure(p.main, env).Value()
+}
+
+// Register makes builtins the fields of a table.
+func (L *State) Register(t *Table, functions map[string]Builtin) {
+	for name, fn := range functions {
+		t.SetString(L, name, L.NewFunction(name, fn))
+	}
+}

@@ -1,0 +1,148 @@
+package lua
+
+import "unsafe"
+
+// String is a Lua string: bytes that never change, and their hash once that was asked for.
+type String struct {
+	header
+	hashed bool
+	hash   uint32
+	s      string
+}
+
+// Short strings lie behind their String in one allocation; these are the sizes.
+type (
+	string8 struct {
+		String
+		b [8]byte
+	}
+	string24 struct {
+		String
+		b [24]byte
+	}
+	string40 struct {
+		String
+		b [40]byte
+	}
+	string72 struct {
+		String
+		b [72]byte
+	}
+	string104 struct {
+		String
+		b [104]byte
+	}
+)
+
+const stringSize = int64(unsafe.Sizeof(String{}))
+
+// single are the strings of one byte, and empty the one of none. All states share them.
+var (
+	single [256]String
+	empty  = String{header: header{kind: KindString, shared: true}, hashed: true}
+)
+
+func init() {
+	for i := range single {
+		s := string([]byte{byte(i)})
+		single[i] = String{header: header{kind: KindString, shared: true}, hashed: true, hash: hashString(s), s: s}
+	}
+}
+
+// Constant gives a string that all states may share and that no state counts: for names that a
+// library looks up, made once.
+func Constant(s string) Value { return Value{ref: &newConstant(s).header} }
+
+func newConstant(s string) *String {
+	return &String{header: header{kind: KindString, shared: true}, hashed: true, hash: hashString(s), s: s}
+}
+
+// String gives a string's value. The bytes are not copied.
+func (L *State) String(s string) Value {
+	switch len(s) {
+	case 0:
+		return Value{ref: &empty.header}
+	case 1:
+		return Value{ref: &single[s[0]].header}
+	}
+	L.account(stringBytes(len(s)))
+	return Value{ref: &(&String{header: header{kind: KindString}, s: s}).header}
+}
+
+// Bytes gives a string of a copy of b.
+func (L *State) Bytes(b []byte) Value {
+	switch len(b) {
+	case 0:
+		return Value{ref: &empty.header}
+	case 1:
+		return Value{ref: &single[b[0]].header}
+	}
+	L.account(stringBytes(len(b)))
+	return Value{ref: &copyString(b).header}
+}
+
+// Copy gives a string of a copy of s: for a part of a string, which would keep the whole.
+func (L *State) Copy(s string) Value {
+	switch len(s) {
+	case 0:
+		return Value{ref: &empty.header}
+	case 1:
+		return Value{ref: &single[s[0]].header}
+	}
+	L.account(stringBytes(len(s)))
+	return Value{ref: &copyString(s).header}
+}
+
+// copyString makes a String of a copy of b, in one allocation when it is short.
+func copyString[Bytes string | []byte](b Bytes) *String {
+	var s *String
+	var room []byte
+	switch n := len(b); {
+	case n <= 8:
+		o := &string8{}
+		s, room = &o.String, o.b[:n]
+	case n <= 24:
+		o := &string24{}
+		s, room = &o.String, o.b[:n]
+	case n <= 40:
+		o := &string40{}
+		s, room = &o.String, o.b[:n]
+	case n <= 72:
+		o := &string72{}
+		s, room = &o.String, o.b[:n]
+	case n <= 104:
+		o := &string104{}
+		s, room = &o.String, o.b[:n]
+	default:
+		room = make([]byte, n)
+		copy(room, b)
+		return &String{header: header{kind: KindString}, s: unsafe.String(&room[0], n)}
+	}
+	copy(room, b)
+	s.kind = KindString
+	s.s = unsafe.String(&room[0], len(room)) // nothing else refers to room, so it never changes
+	return s
+}
+
+// stringBytes is about what a string of n bytes takes.
+func stringBytes(n int) int64 { return stringSize + roundBytes(int64(n)) }
+
+// hashOf gives a string's hash, and keeps it unless other goroutines might do so too.
+func (s *String) hashOf() uint32 {
+	if !s.hashed {
+		s.hash, s.hashed = hashString(s.s), true
+	}
+	return s.hash
+}
+
+// hashString is Lua 5.1's hash, with which the order of pairs is Redis's: of long strings it
+// looks at some 32 bytes only.
+func hashString(s string) uint32 {
+	n := len(s)
+	h := uint32(n)
+	step := n>>5 + 1
+	for i := n; i >= step; i -= step {
+		h ^= h<<5 + h>>2 + uint32(s[i-1])
+	}
+	return h
+}

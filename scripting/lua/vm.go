@@ -1,0 +1,3 @@
+package lua
+
+func (L *State) execute(co *Coroutine) { panic("todo") }
