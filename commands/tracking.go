@@ -27,7 +27,9 @@ import (
 //   - The message goes behind the reply of the command that its client has running, and
 //     leaves when the change is durable.
 //
-// Any goroutine may run a command, so mu guards all. Messages are sent by the loop.
+// Any goroutine may run a command, so mu guards all. Messages are sent by the loop, which holds
+// mu only while it notes who gets what: a connection that takes a message may ask for what its
+// client keeps, which mu guards too.
 type Tracking struct {
 	server *Server
 	active atomic.Bool // somebody tracks
@@ -210,8 +212,28 @@ func (t *Tracking) broadcasts(key []byte) bool {
 	return slices.ContainsFunc(t.prefixes, func(p *prefix) bool { return bytes.HasPrefix(key, []byte(p.text)) })
 }
 
-// send tells those whom hits concern, when the log is durable to lsn. The loop calls it.
-func (t *Tracking) send(hits []hit, lsn uint64) {
+// notice is a message on its way to a client.
+type notice struct {
+	to      *Client
+	lsn     uint64
+	message []byte
+}
+
+// notices are messages in their order.
+type notices []notice
+
+// push sends them. mu is not held.
+func (list notices) push() {
+	for _, n := range list {
+		n.to.Conn.Push(n.lsn, n.message)
+	}
+}
+
+// send informs those whom hits concern, when the log is durable to lsn. The loop calls it.
+func (t *Tracking) send(hits []hit, lsn uint64) { t.noticesOf(hits, lsn).push() }
+
+// noticesOf gives the messages about hits, those of BCAST left out: they wait for Broadcast.
+func (t *Tracking) noticesOf(hits []hit, lsn uint64) (list notices) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range hits {
@@ -219,7 +241,7 @@ func (t *Tracking) send(hits []hit, lsn uint64) {
 		m := &invalidation{lsn: lsn}
 		if h.all {
 			for id, tr := range t.trackers {
-				t.tell(id, tr, m)
+				list = t.notify(list, id, tr, m)
 			}
 			continue
 		}
@@ -229,7 +251,7 @@ func (t *Tracking) send(hits []hit, lsn uint64) {
 			if tr == nil || tr.mode.is(trackBcast) || id == h.by && tr.mode.is(trackNoLoop) {
 				continue
 			}
-			t.tell(id, tr, m)
+			list = t.notify(list, id, tr, m)
 		}
 		for _, p := range t.prefixes {
 			if strings.HasPrefix(h.key, p.text) {
@@ -239,18 +261,23 @@ func (t *Tracking) send(hits []hit, lsn uint64) {
 			}
 		}
 	}
+	return list
 }
 
-// Broadcast tells the clients with BCAST what changed since it was called last. The loop
+// Broadcast informs the clients with BCAST of what changed since it was called last. The loop
 // calls it in each pass.
 func (t *Tracking) Broadcast() {
-	if !t.active.Load() {
-		return
+	if t.active.Load() {
+		t.broadcast().push()
 	}
+}
+
+// broadcast gives the messages to clients with BCAST.
+func (t *Tracking) broadcast() (list notices) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.pending {
-		return
+		return nil
 	}
 	t.pending = false
 	for _, p := range t.prefixes {
@@ -265,36 +292,38 @@ func (t *Tracking) Broadcast() {
 				m = &invalidation{lsn: p.lsn, keys: others}
 			}
 			if len(m.keys) > 0 {
-				t.tell(id, tr, m)
+				list = t.notify(list, id, tr, m)
 			}
 		}
 		p.keys, p.lsn = map[string]uint64{}, 0
 	}
+	return list
 }
 
-// tell sends a message to a client that tracks, or to the one that it named.
-func (t *Tracking) tell(id uint64, tr *tracker, m *invalidation) {
+// notify adds a message to a client that tracks, or to the one that it named. mu is held.
+func (t *Tracking) notify(list notices, id uint64, tr *tracker, m *invalidation) notices {
 	to := t.server.Clients[id]
 	if to == nil || to.Conn == nil {
-		return
+		return list
 	}
 	if tr.redirect != 0 {
 		other := t.server.Clients[tr.redirect]
 		if other == nil || other.Conn == nil {
 			tr.mode |= trackBroken
 			if to.Proto >= 3 {
-				to.Conn.Push(m.lsn, redirectBroken(tr.redirect))
+				list = append(list, notice{to, m.lsn, redirectBroken(tr.redirect)})
 			}
-			return
+			return list
 		}
 		to = other
 	}
 	switch {
 	case to.Proto >= 3:
-		to.Conn.Push(m.lsn, m.push())
+		list = append(list, notice{to, m.lsn, m.push()})
 	case tr.redirect != 0 && to.Subscribed():
-		to.Conn.Push(m.lsn, m.message())
+		list = append(list, notice{to, m.lsn, m.message()})
 	}
+	return list
 }
 
 // invalidation is a message: these keys have changed, or with none any may have.

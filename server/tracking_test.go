@@ -1,8 +1,11 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"keyp/internal/clock"
 )
 
 // tracks makes a connection in RESP3 that tracks with these options.
@@ -157,4 +160,61 @@ func TestTrackingEnds(t *testing.T) {
 	eventually(t, "nobody tracks", func() bool { return strings.Contains(c.do("INFO clients"), "tracking_clients:0") })
 	c.do("SET k 1")
 	a.do("PING")
+}
+
+// TestTrackingFloods: so many keys change at once that the messages of one pass fill more than
+// earlyOutput, where the server looks what its clients take. That asks the table of trackers, which
+// must not be locked by who sends. A message of each key arrives.
+func TestTrackingFloods(t *testing.T) {
+	const script = "for i = 1, #KEYS do redis.call('set', KEYS[i], 'v', 'pxat', ARGV[1]) end"
+	names, pairs := make([]string, 2500), []string{"MSET"}
+	for i := range names {
+		names[i] = fmt.Sprintf("a-key-of-24-bytes-%06d", i)
+		pairs = append(pairs, names[i], "v")
+	}
+	expire := append([]string{"EVAL", script, fmt.Sprint(len(names))}, names...)
+	for _, options := range []string{"", "BCAST", "BCAST PREFIX a", "OPTIN", "REDIRECT"} {
+		t.Run("set/"+options, func(t *testing.T) { floods(t, options, pairs, names) })
+		t.Run("expired/"+options, func(t *testing.T) {
+			floods(t, options, append(expire, fmt.Sprint(clock.System.Now()+1000)), names)
+		})
+	}
+}
+
+// floods has all keys read by a client that tracks, then changed by another one, and waits for a
+// message of each key.
+func floods(t *testing.T, options string, change, names []string) {
+	ts := start(t)
+	hears, other := ts.dial(), ts.dial()
+	hears.do("HELLO 3")
+	reads := hears
+	if options == "REDIRECT" {
+		reads = ts.dial()
+		options += fmt.Sprint(" ", ts.sessionOf(hears).client.ID)
+	}
+	expires := change[0] == "EVAL"
+	if expires {
+		other.raw(multibulk(change...))
+		other.reply()
+	}
+	if got := reads.do("CLIENT TRACKING ON " + options); got != "+OK" {
+		t.Fatal(got)
+	}
+	if options == "OPTIN" {
+		reads.do("CLIENT CACHING YES")
+	}
+	reads.raw(multibulk(append([]string{"MGET"}, names...)...))
+	reads.reply()
+	if !expires {
+		other.raw(multibulk(change...))
+	}
+	for heard := map[string]bool{}; len(heard) < len(names); {
+		words := strings.Fields(hears.reply())
+		if len(words) < 4 || words[0] != ">2" {
+			t.Fatalf("heard of %d keys, then %.100q", len(heard), words)
+		}
+		for _, name := range words[3:] {
+			heard[name] = true
+		}
+	}
 }
