@@ -134,23 +134,23 @@ func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
 
 // complaint is what a client is told of a denial; shown says that it may hear which key or
 // channel it is about.
-func (d denial) complaint(u *user, spec *Spec, arg []byte, shown bool) string {
+func (d denial) complaint(user string, spec *Spec, arg []byte, shown bool) string {
 	what := "key"
 	switch {
 	case d == deniedCommand:
-		return "User " + u.name + " has no permissions to run the '" + spec.full + "' command"
+		return "User " + user + " has no permissions to run the '" + spec.full + "' command"
 	case d == deniedChannel:
 		what = "channel"
 	}
 	if shown {
-		return "User " + u.name + " has no permissions to access the '" + string(arg) + "' " + what
+		return "User " + user + " has no permissions to access the '" + string(arg) + "' " + what
 	}
 	return "No permissions to access a " + what
 }
 
 // permit checks the command that c is about to run or to queue.
 func (s *Server) permit(c *Ctx) error {
-	d, at := c.Client.permissions().check(c.Spec, c.Args)
+	d, at := c.Client.user.permissions().check(c.Spec, c.Args)
 	if d == allowed {
 		return nil
 	}
@@ -159,12 +159,12 @@ func (s *Server) permit(c *Ctx) error {
 		context = inMulti
 	}
 	s.logDenial(c, d, context, c.Spec, c.Args[at])
-	return Error("NOPERM " + d.complaint(c.Client.user, c.Spec, c.Args[at], false))
+	return Error("NOPERM " + d.complaint(c.Client.user.name(), c.Spec, c.Args[at], false))
 }
 
 // permitQueued checks a command of a transaction once more when EXEC runs it.
 func (c *Ctx) permitQueued(spec *Spec, args [][]byte) error {
-	d, at := c.Client.permissions().check(spec, args)
+	d, at := c.Client.user.permissions().check(spec, args)
 	if d == allowed {
 		return nil
 	}
@@ -179,24 +179,13 @@ func (c *Ctx) permitQueued(spec *Spec, args [][]byte) error {
 
 // permitScripted checks a command that a script calls; c is the script's.
 func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
-	d, at := c.Client.permissions().check(spec, args)
+	d, at := c.Client.user.permissions().check(spec, args)
 	if d == allowed {
 		return nil
 	}
 	c.atLoop(func() { c.Server.logDenial(c, d, inScript, spec, args[at]) })
-	return Error("ERR ACL failure in script: " + d.complaint(c.Client.user, spec, args[at], false))
+	return Error("ERR ACL failure in script: " + d.complaint(c.Client.user.name(), spec, args[at], false))
 }
-
-// permissions are those of the connection's user at this moment; a connection without a user
-// has none.
-func (c *Client) permissions() *permissions {
-	if c.user == nil {
-		return &nothing
-	}
-	return c.user.now.Load()
-}
-
-var nothing permissions
 
 // AuthRequired says whether a connection must authenticate before anything else: it has not,
 // and new connections have to.

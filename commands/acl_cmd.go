@@ -107,7 +107,7 @@ var aclCommands = []Spec{{
 		{
 			Name: "WHOAMI", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclFlags,
 			Summary: "Gives the connection's user.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Out.BulkString(c.Client.userName()); return nil },
+			Run: func(c *Ctx) error { c.Out.BulkString(c.Client.user.name()); return nil },
 		},
 		helpFor("ACL", ServerGroup, "6.0.0", Loading|Stale,
 			"CAT [<category>]", "    The categories, or the commands of one.",
@@ -160,20 +160,13 @@ func aclDelUser(c *Ctx) error {
 		}
 		removed++
 		for _, other := range c.Server.clientsByID() {
-			if other.user == u {
-				c.evict(other)
+			if other.user.is(u) {
+				c.kill(other)
 			}
 		}
 	}
 	c.Out.Int(removed)
 	return nil
-}
-
-// evict closes the connection of somebody who may not be here any more; until it is closed, it
-// may do nothing.
-func (c *Ctx) evict(other *Client) {
-	other.user, other.Authenticated = c.Server.users.byDefault, false
-	c.kill(other)
 }
 
 // aclSetUser applies all rules or, if one is refused, none.
@@ -204,8 +197,8 @@ func aclSetUser(c *Ctx) error {
 	s.users.put(name, next)
 	if before != nil {
 		for _, other := range s.clientsByID() {
-			if other.userName() == name && s.mayNotListen(other, before, next) {
-				c.evict(other)
+			if other.user.name() == name && s.mayNotListen(other, before, next) {
+				c.kill(other)
 			}
 		}
 	}
@@ -257,7 +250,7 @@ func aclDryRun(c *Ctx) error {
 		return errArity(spec.full)
 	}
 	if d, at := u.now.Load().check(spec, call); d != allowed {
-		c.Out.BulkString(d.complaint(u, spec, call[at], true))
+		c.Out.BulkString(d.complaint(u.name, spec, call[at], true))
 		return nil
 	}
 	c.Out.OK()

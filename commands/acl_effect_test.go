@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,79 @@ func TestACLTransactions(t *testing.T) {
 		if strings.Count(log, want) != 1 {
 			t.Errorf("the log has not once: %s\n%s", want, log)
 		}
+	}
+}
+
+// TestACLDeletedWithin: who is deleted in the middle of a transaction or script, also by itself,
+// may do nothing from then on: neither what it might before, nor what the default user or a new
+// user of its name may.
+func TestACLDeletedWithin(t *testing.T) {
+	const changed = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: no permission to execute the command or subcommand"
+	path := filepath.Join(t.TempDir(), "users.acl")
+	if err := os.WriteFile(path, []byte("user bob on\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{"ACL DELUSER alice", "ACL LOAD"} {
+		cfg, err := config.Load([]string{"--aclfile", path}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := configured(t, cfg)
+		h.run(`
+			SET secret s -> +OK
+			ACL SETUSER alice on nopass +@all ~a* -> +OK
+			user alice
+			MULTI -> +OK
+			SET a 1 -> +QUEUED
+			` + end + ` -> +QUEUED
+			SET a 2 -> +QUEUED
+			ACL SETUSER alice on nopass +@all ~* -> +QUEUED
+			EVAL "return redis.pcall('get', 'secret')" 0 -> +QUEUED
+			PING -> +QUEUED
+		`)
+		reply := "1"
+		if end == "ACL LOAD" {
+			reply = "+OK"
+		}
+		h.run(`
+			EXEC -> [+OK, ` + strings.Join([]string{reply, changed, changed, changed, changed}, ", ") + `]
+			GET a -> -NOPERM User alice has no permissions to run the 'get' command
+			user default
+			GET a -> "1"
+			ACL SETUSER alice on nopass +@all ~* -> +OK
+		`)
+	}
+}
+
+// TestUserChangesInOnePlace: a connection's user is changed by AUTH, HELLO and RESET alone. What
+// runs on another goroutine relies on that, and that nobody is made the default user.
+func TestUserChangesInOnePlace(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := regexp.MustCompile(`\.become\(|\.user(\.user)? *=[^=]|\.user(\.user)?, .*[^=!<>:]=[^=]`)
+	found := map[string]int{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(calls.FindAll(text, -1)); n > 0 {
+			found[file] = n
+		}
+	}
+	want := map[string]int{
+		"acl_user.go":    1, // become itself
+		"client.go":      1, // Reset: also of a new connection
+		"connection.go":  1, // AUTH and HELLO
+		"client_list.go": 1, // the filter of CLIENT KILL, which is no connection's
+	}
+	if !maps.Equal(found, want) {
+		t.Errorf("users are changed in %v, want %v", found, want)
 	}
 }
 
@@ -217,13 +292,15 @@ func TestACLConnections(t *testing.T) {
 	} {
 		h.describe(strings.Fields(tt.rules)...)
 		h.do("ACL", "SETUSER", "bob")
-		listener.user, listener.Authenticated, other.killed = h.server.users.find([]byte("alice")), true, false
+		alice := h.server.users.find([]byte("alice"))
+		listener.user.become(alice)
+		listener.Authenticated, other.killed = true, false
 		tt.before()
 		h.runOne(tt.command)
 		if other.killed != tt.killed {
 			t.Errorf("%s: the connection is closed: %v", tt.name, other.killed)
 		}
-		if tt.name == "deletion" && (listener.user != h.server.users.byDefault || listener.Authenticated) {
+		if tt.name == "deletion" && (!listener.user.is(alice) || listener.user.permissions().enabled) {
 			t.Error("the connection of a user who is no more may go on until it is closed")
 		}
 		h.server.PubSub.gone(listener)
@@ -322,7 +399,7 @@ func TestACLFile(t *testing.T) {
 	}
 	check()
 	conn := &fakeConn{}
-	listener := &Client{ID: 7, Conn: conn, Proto: 3, Authenticated: true, user: h.server.users.find([]byte("alice"))}
+	listener := &Client{ID: 7, Conn: conn, Proto: 3, Authenticated: true, user: identity{h.server.users.find([]byte("alice"))}}
 	h.server.Clients[7] = listener
 	write := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -351,7 +428,7 @@ func TestACLFile(t *testing.T) {
 		ACL LOAD -> +OK
 		ACL USERS -> ["alice", "default"]
 	`)
-	if conn.killed || listener.user != h.server.users.find([]byte("alice")) || len(listener.permissions().passwords) != 0 {
+	if conn.killed || !listener.user.is(h.server.users.find([]byte("alice"))) || len(listener.user.permissions().passwords) != 0 {
 		t.Error("a connection is closed, or has its old rules, though its user is still there")
 	}
 	write("user bob on\nuser default on >pw ~* +@all\n")

@@ -141,11 +141,9 @@ func aclLoad(c *Ctx) error {
 	}
 	before := s.users.replace(next)
 	for _, other := range s.clientsByID() {
-		if other.user == nil {
-			continue
-		}
-		if now := next[other.user.name]; now == nil || s.mayNotListen(other, before[other.user.name], now) {
-			c.evict(other)
+		name := other.user.name()
+		if now := next[name]; now == nil || s.mayNotListen(other, before[name], now) {
+			c.kill(other)
 		}
 	}
 	c.Out.OK()

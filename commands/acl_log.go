@@ -42,7 +42,7 @@ type denialEntry struct {
 // logDenial counts and logs that a command, or a password, was refused. object is what the
 // refusal is about; for a command that is its name. Only the loop may call it.
 func (s *Server) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec, object []byte) {
-	e := denialEntry{reason: reason, context: context, object: string(clipped(object)), username: c.Client.userName()}
+	e := denialEntry{reason: reason, context: context, object: string(clipped(object)), username: c.Client.user.name()}
 	if reason == deniedCommand {
 		e.object = spec.full
 	}

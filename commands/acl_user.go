@@ -16,13 +16,49 @@ import (
 //
 // A user's permissions are a value that never changes; changing them puts another one in its
 // place. So a check needs no lock, on any goroutine, and one that is under way sees the old
-// permissions or the new ones. Connections hold on to their user, whatever becomes of its
-// permissions, until it is deleted.
+// permissions or the new ones.
+//
+// A connection keeps its user until it authenticates again, resets or ends: nobody else ever
+// gives it another one (identity). A user that is deleted has no permissions from then on. So
+// what still runs for one, on whatever goroutine, is refused all further commands; and who is
+// later given the same name is somebody else.
 
 // user is somebody who may authenticate.
 type user struct {
 	name string
 	now  atomic.Pointer[permissions]
+}
+
+// end takes all permissions from a user that is deleted, for good: no list has it any more.
+func (u *user) end() { u.now.Store(&nothing) }
+
+// nothing is what a deleted user may do, and a connection without a user.
+var nothing permissions
+
+// identity is who a connection is. The zero value is nobody, who may do nothing.
+type identity struct{ user *user }
+
+// become makes it another user. Only the connection's own commands may call it, and what sets
+// a connection up; who may not be there any more is not given another user, but loses its
+// permissions or its connection.
+func (id *identity) become(u *user) { id.user = u }
+
+// is says whether the connection is this user, and not one that had its name before.
+func (id identity) is(u *user) bool { return id.user == u }
+
+func (id identity) name() string {
+	if id.user == nil {
+		return ""
+	}
+	return id.user.name
+}
+
+// permissions are what the user may do at this moment.
+func (id identity) permissions() *permissions {
+	if id.user == nil {
+		return &nothing
+	}
+	return id.user.now.Load()
 }
 
 // permissions are a user's at one time.
@@ -109,12 +145,15 @@ func (us *users) give(u *user, p *permissions) {
 	u.now.Store(p)
 }
 
-// remove takes a user out; nil: there is none of that name.
+// remove deletes a user; nil: there is none of that name.
 func (us *users) remove(name []byte) *user {
 	us.mu.Lock()
 	defer us.mu.Unlock()
 	u := us.list[string(name)]
-	delete(us.list, string(name))
+	if u != nil {
+		delete(us.list, string(name))
+		u.end()
+	}
 	return u
 }
 
@@ -135,6 +174,11 @@ func (us *users) replace(next map[string]*permissions) (before map[string]*permi
 		}
 		us.give(u, p)
 		us.list[name] = u
+	}
+	for name, u := range old {
+		if us.list[name] == nil {
+			u.end()
+		}
 	}
 	return before
 }

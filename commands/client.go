@@ -38,7 +38,7 @@ type Client struct {
 	Closing       bool        // close once the output is out; nothing more is run
 	subscriber    *Subscriber // nil: it never had a subscription
 
-	user     *user     // whose permissions it has
+	user     identity  // whose permissions it has
 	queue    *queue    // since MULTI; nil: no transaction
 	watching *watching // by WATCH; Changes.mu guards it
 }
@@ -67,15 +67,9 @@ type Conn interface {
 
 // Reset puts a client back to what a new connection has (RESET).
 func (s *Server) Reset(c *Client) {
-	c.Name, c.user, c.DB, c.Proto, c.Authenticated = "", s.users.byDefault, 0, 2, s.users.open()
+	c.user.become(s.users.byDefault)
+	c.Name, c.DB, c.Proto, c.Authenticated = "", 0, 2, s.users.open()
 	c.Reply, c.NoEvict, c.NoTouch = ReplyOn, false, false
-}
-
-func (c *Client) userName() string {
-	if c.user == nil {
-		return ""
-	}
-	return c.user.name
 }
 
 // ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands

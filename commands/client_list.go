@@ -140,7 +140,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	} else {
 		field("cmd", last.full)
 	}
-	field("user", other.userName())
+	field("user", other.user.name())
 	number("redir", c.Server.Tracking.redirection(other.ID))
 	number("resp", int64(other.Proto))
 	field("lib-name", other.LibName)
@@ -293,7 +293,7 @@ func (f *killFilter) fits(c *Ctx, other *Client) bool {
 		(f.id == 0 || f.id == other.ID) &&
 		(f.addr == nil || string(f.addr) == other.Addr) &&
 		(f.laddr == nil || string(f.laddr) == other.LAddr) &&
-		(f.user == nil || f.user == other.user) &&
+		(f.user == nil || other.user.is(f.user)) &&
 		(!f.typed || f.kind == other.kind()) &&
 		(f.maxAge == 0 || int64((c.Server.Clock.Mono()-other.Created)/time.Second) >= f.maxAge)
 }

@@ -110,7 +110,8 @@ func (c *Ctx) login(name, password []byte) error {
 		c.Server.logBadLogin(c, name)
 		return errWrongPass
 	}
-	c.Client.user, c.Client.Authenticated = u, true
+	c.Client.user.become(u)
+	c.Client.Authenticated = true
 	return nil
 }
 

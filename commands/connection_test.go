@@ -60,7 +60,7 @@ func hosted(t *testing.T) (h *harness, host *fakeHost, own, other *fakeConn) {
 	h.client.Conn, h.client.Addr, h.client.LAddr = own, "127.0.0.1:1001", "127.0.0.1:6379"
 	h.server.Clients[1] = h.client
 	h.server.Clients[2] = &Client{
-		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, user: h.server.users.byDefault, Proto: 3, DB: 3,
+		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, user: identity{h.server.users.byDefault}, Proto: 3, DB: 3,
 		Created: -90 * time.Second, LastActive: -30 * time.Second, Name: "worker", Authenticated: true,
 	}
 	return h, host, own, other

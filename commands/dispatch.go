@@ -73,7 +73,7 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	if c.Client.queue != nil && spec.Is(NoMulti) {
 		return s.refuse(c, errNotInMulti)
 	}
-	if !c.Client.permissions().free {
+	if !c.Client.user.permissions().free {
 		if err := s.permit(c); err != nil {
 			return s.refuse(c, err.(Error))
 		}

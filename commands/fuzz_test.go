@@ -98,14 +98,14 @@ func (f *fuzzed) connect() {
 	f.server.Host = f.host
 	f.server.users.replace(map[string]*permissions{defaultUser: f.server.plainDefault()}) // whatever has become of them
 	f.client = &Client{
-		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", user: f.server.users.byDefault, Proto: 2 + f.N(2),
+		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", user: identity{f.server.users.byDefault}, Proto: 2 + f.N(2),
 		Authenticated: true,
 	}
 	f.ctx.Client, f.ctx.Out.Max = f.client, fuzzReply
 	f.server.MaxReply.Store(fuzzReply)
 	f.server.Clients[1] = f.client
 	f.server.Clients[2] = &Client{
-		ID: 2, Conn: &fakeConn{}, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", user: f.server.users.byDefault, Proto: 3, Authenticated: true,
+		ID: 2, Conn: &fakeConn{}, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", user: identity{f.server.users.byDefault}, Proto: 3, Authenticated: true,
 	}
 }
 

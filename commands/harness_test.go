@@ -283,9 +283,11 @@ func (h *harness) step(args []string) error {
 	case len(args) == 2 && args[0] == "select":
 		h.client.DB, _ = strconv.Atoi(args[1])
 	case len(args) == 2 && args[0] == "user":
-		if h.client.user = h.server.users.find([]byte(args[1])); h.client.user == nil {
+		u := h.server.users.find([]byte(args[1]))
+		if u == nil {
 			return fmt.Errorf("no such user")
 		}
+		h.client.user.become(u)
 	case len(args) == 3 && args[0] == "config":
 		return h.server.Config.Set(config.Pair{Name: args[1], Value: args[2]})
 	default:

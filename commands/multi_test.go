@@ -153,7 +153,7 @@ func TestExecWhole(t *testing.T) {
 func (h *harness) second(args ...string) string {
 	h.t.Helper()
 	mine, ctx := h.client, h.ctx
-	h.client = &Client{ID: 2, Proto: 2, DB: mine.DB, Authenticated: true, user: h.server.users.byDefault}
+	h.client = &Client{ID: 2, Proto: 2, DB: mine.DB, Authenticated: true, user: identity{h.server.users.byDefault}}
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: h.store.NewTxn()}
 	defer func() { h.server.Gone(h.client); h.client, h.ctx = mine, ctx }()
 	return h.do(args...)

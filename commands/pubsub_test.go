@@ -118,7 +118,7 @@ func TestRestricted(t *testing.T) {
 
 func TestPublish(t *testing.T) {
 	h, _, own, other := hosted(t)
-	h.server.Clients[3] = &Client{ID: 3, Conn: own, Proto: 2, user: h.server.users.byDefault, Authenticated: true}
+	h.server.Clients[3] = &Client{ID: 3, Conn: own, Proto: 2, user: identity{h.server.users.byDefault}, Authenticated: true}
 	publish := func(line, toOwn, toOther string) {
 		t.Helper()
 		h.as(1)

@@ -152,7 +152,7 @@ func (r *scriptRun) Allowed(args [][]byte) (may, known bool) {
 	if spec == nil {
 		return false, false
 	}
-	d, _ := r.client.permissions().check(spec, args)
+	d, _ := r.client.user.permissions().check(spec, args)
 	return d == allowed, true
 }
 

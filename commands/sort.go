@@ -204,7 +204,7 @@ type sorting struct {
 }
 
 func runSort(c *Ctx) error {
-	o, err := parseSort(c.Cursor(2), c.Spec.Is(Write), c.Client.permissions().readsAllKeys(c.Spec, c.Args))
+	o, err := parseSort(c.Cursor(2), c.Spec.Is(Write), c.Client.user.permissions().readsAllKeys(c.Spec, c.Args))
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func newCachers(t *testing.T) *cachers {
 	h.server.Host = &fakeHost{}
 	cs := &cachers{h, map[string]*Client{}}
 	for i, name := range []string{"a", "b", "c", "old"} {
-		cs.clients[name] = &Client{ID: uint64(i + 1), Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: h.server.users.byDefault, Addr: "127.0.0.1:" + strconv.Itoa(i+1)}
+		cs.clients[name] = &Client{ID: uint64(i + 1), Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{h.server.users.byDefault}, Addr: "127.0.0.1:" + strconv.Itoa(i+1)}
 	}
 	cs.clients["old"].Proto = 2
 	for _, c := range cs.clients {
@@ -455,7 +455,7 @@ func TestTrackingManyReaders(t *testing.T) {
 	cs := newCachers(t)
 	for id := uint64(10); id < 100; id++ {
 		name := strconv.FormatUint(id, 10)
-		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: cs.server.users.byDefault}
+		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{cs.server.users.byDefault}}
 		cs.server.Clients[id] = cs.clients[name]
 		cs.as(name, "CLIENT TRACKING on -> +OK")
 		cs.as(name, "GET k -> null")
