@@ -1,20 +1,515 @@
 package lua
 
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
 // OpenBase fills a table, as a rule the globals, with Lua 5.1's basic functions: assert,
 // collectgarbage, error, gcinfo, getfenv, getmetatable, ipairs, load, loadstring, next, pairs,
 // pcall, rawequal, rawget, rawset, select, setfenv, setmetatable, tonumber, tostring, type,
 // unpack, xpcall, _VERSION; and _G, which is the table itself.
-func (L *State) OpenBase(globals *Table) { panic("todo") }
+func (L *State) OpenBase(globals *Table) {
+	L.Register(globals, map[string]Builtin{
+		"assert": baseAssert, "collectgarbage": baseCollect, "error": baseError, "gcinfo": baseGCInfo,
+		"getfenv": baseGetFEnv, "setfenv": baseSetFEnv,
+		"getmetatable": baseGetMetatable, "setmetatable": baseSetMetatable,
+		"load": baseLoad, "loadstring": baseLoadString, "pcall": PCallWith(nil), "xpcall": baseXPCall,
+		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet,
+		"select": baseSelect, "tonumber": baseToNumber, "tostring": baseToString,
+		"type": baseType, "unpack": baseUnpack,
+	})
+	next := L.NewFunction("next", baseNext)
+	next.function().builtin.iterator = iterateNext
+	step := L.NewFunction("ipairs", baseIpairsStep)
+	step.function().builtin.iterator = iterateIpairs
+	globals.SetString(L, "next", next)
+	globals.SetString(L, "pairs", L.NewFunction("pairs", basePairs, next))
+	globals.SetString(L, "ipairs", L.NewFunction("ipairs", baseIpairs, step))
+	globals.SetString(L, "_VERSION", Constant("Lua 5.1"))
+	globals.SetString(L, "_G", globals.Value())
+}
 
-// OpenCoroutine gives the table of the coroutine library.
-func (L *State) OpenCoroutine() *Table { panic("todo") }
+func baseAssert(L *State) int {
+	if !L.CheckAny(1).Truth() {
+		L.Errorf("%s", L.OptString(2, "assertion failed!"))
+	}
+	return L.PushArgs(1)
+}
 
-// OpenTable gives the table of the table library.
-func (L *State) OpenTable() *Table { panic("todo") }
+// baseCollect gives sizes; collecting is the Go runtime's own affair.
+func baseCollect(L *State) int {
+	option := L.OptString(1, "collect")
+	L.OptInt(2, 0)
+	switch option {
+	case "count":
+		const kilobyte = 1024
+		L.PushNumber(float64(L.Allocated()) / kilobyte)
+	case "step":
+		L.PushBool(false)
+	case "collect", "stop", "restart", "setpause", "setstepmul":
+		L.PushNumber(0)
+	default:
+		L.ArgError(1, "invalid option '"+option+"'")
+	}
+	return 1
+}
 
-// OpenMath gives the table of the mathematical library, with random and randomseed left out.
-func (L *State) OpenMath() *Table { panic("todo") }
+func baseGCInfo(L *State) int {
+	const kilobyte = 1024
+	L.PushNumber(float64(L.Allocated() / kilobyte))
+	return 1
+}
+
+func baseError(L *State) int {
+	value, level := L.Arg(1), L.OptInt(2, 1)
+	if s, ok := value.Text(); ok && level > 0 {
+		value = L.String(L.Where(level) + s)
+	}
+	L.Error(value)
+	return 0
+}
 
 // PCallWith gives a builtin like pcall, of which convert may change the error that is given to
-// the program.
-func PCallWith(convert func(L *State, v Value) Value) Builtin { panic("todo") }
+// the program; nil: it stays.
+func PCallWith(convert func(L *State, v Value) Value) Builtin {
+	return func(L *State) int {
+		L.CheckAny(1)
+		co := L.running
+		co.need(L, 1)
+		at := co.frame().base
+		copy(co.stack[at+1:co.top+1], co.stack[at:co.top])
+		co.stack[at] = True
+		co.top++
+		if L.try(handler{}, func() { L.callAt(at+1, all) }) {
+			return co.top - at
+		}
+		return L.caught(convert)
+	}
+}
+
+// caught gives the results of a protected call that failed.
+func (L *State) caught(convert func(L *State, v Value) Value) int {
+	if L.interrupted.Load() {
+		L.throwKilled()
+	}
+	v := L.thrown
+	L.thrown = Nil
+	if convert != nil {
+		v = convert(L, v)
+	}
+	L.Push(False)
+	L.Push(v)
+	return 2
+}
+
+func baseXPCall(L *State) int {
+	L.CheckAny(2)
+	h := L.Arg(2)
+	L.Push(True)
+	L.Push(L.Arg(1))
+	co := L.running
+	at := co.top - 1
+	if L.try(handler{lua: h, isLua: true}, func() { L.callAt(at, all) }) {
+		return co.top - at + 1
+	}
+	return L.caught(nil)
+}
+
+func baseRawEqual(L *State) int {
+	L.CheckAny(1)
+	L.CheckAny(2)
+	L.PushBool(L.Arg(1).RawEqual(L.Arg(2)))
+	return 1
+}
+
+func baseRawGet(L *State) int {
+	t := L.CheckTable(1)
+	L.CheckAny(2)
+	L.Push(t.Get(L.Arg(2)))
+	return 1
+}
+
+func baseRawSet(L *State) int {
+	t := L.CheckTable(1)
+	L.CheckAny(2)
+	L.CheckAny(3)
+	L.RawSet(t, L.Arg(2), L.Arg(3))
+	L.Push(L.Arg(1))
+	return 1
+}
+
+func baseGetMetatable(L *State) int {
+	meta := L.MetatableOf(L.CheckAny(1))
+	if meta == nil {
+		L.Push(Nil)
+		return 1
+	}
+	if p := meta.findString(nameMetatable); p != nil && p.ref != nil {
+		L.Push(*p)
+		return 1
+	}
+	L.Push(meta.Value())
+	return 1
+}
+
+func baseSetMetatable(L *State) int {
+	t := L.CheckTable(1)
+	meta := L.Arg(2)
+	if L.NArgs() < 2 || !meta.IsNil() && !meta.isTable() {
+		L.ArgError(2, "nil or table expected")
+	}
+	if t.meta != nil {
+		if p := t.meta.findString(nameMetatable); p != nil && p.ref != nil {
+			L.Errorf("cannot change a protected metatable")
+		}
+	}
+	if t.readonly {
+		L.fault(errReadonly)
+	}
+	t.meta = meta.AsTable()
+	L.Push(L.Arg(1))
+	return 1
+}
+
+func baseNext(L *State) int {
+	t := L.CheckTable(1)
+	key, value, ok := t.Next(L.Arg(2))
+	if !ok {
+		L.fault("invalid key to 'next'")
+	}
+	L.Push(key)
+	if key.IsNil() {
+		return 1
+	}
+	L.Push(value)
+	return 2
+}
+
+func basePairs(L *State) int {
+	t := L.CheckTable(1)
+	L.Push(L.Upvalue(1))
+	L.Push(t.Value())
+	L.Push(Nil)
+	return 3
+}
+
+func baseIpairs(L *State) int {
+	t := L.CheckTable(1)
+	L.Push(L.Upvalue(1))
+	L.Push(t.Value())
+	L.PushNumber(0)
+	return 3
+}
+
+func baseIpairsStep(L *State) int {
+	i := int(int32(L.CheckInt(2) + 1))
+	v := L.CheckTable(1).GetInt(i)
+	if v.IsNil() {
+		return 0
+	}
+	L.PushNumber(float64(i))
+	L.Push(v)
+	return 2
+}
+
+func baseSelect(L *State) int {
+	n := L.NArgs()
+	if s, ok := L.Arg(1).AsString(); ok && strings.HasPrefix(s, "#") {
+		L.PushNumber(float64(n - 1))
+		return 1
+	}
+	i := L.CheckInt(1)
+	switch {
+	case i < 0:
+		i = n + i
+	case i > n:
+		i = n
+	}
+	if i < 1 {
+		L.ArgError(1, "index out of range")
+	}
+	return L.PushArgs(i + 1)
+}
+
+func baseToNumber(L *State) int {
+	base := L.OptInt(2, 10)
+	if base == 10 {
+		if f, ok := L.CheckAny(1).ToNumber(); ok {
+			L.PushNumber(f)
+		} else {
+			L.Push(Nil)
+		}
+		return 1
+	}
+	s := L.CheckString(1)
+	if base < 2 || base > 36 {
+		L.ArgError(2, "base out of range")
+	}
+	if n, ok := parseUnsigned(s, base); ok {
+		L.PushNumber(float64(n))
+	} else {
+		L.Push(Nil)
+	}
+	return 1
+}
+
+// parseUnsigned reads a whole number as C's strtoul.
+func parseUnsigned(s string, base int) (n uint64, ok bool) {
+	if end := strings.IndexByte(s, 0); end >= 0 {
+		s = s[:end]
+	}
+	s = strings.Trim(s, blank)
+	negative := strings.HasPrefix(s, "-")
+	if negative || strings.HasPrefix(s, "+") {
+		s = s[1:]
+	}
+	if base == 16 && len(s) > 2 && (strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")) {
+		s = s[2:]
+	}
+	if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, base, 64)
+	switch {
+	case err == nil && negative:
+		return -n, true
+	case err != nil && n != math.MaxUint64:
+		return 0, false
+	}
+	return n, true
+}
+
+func baseToString(L *State) int {
+	L.Push(L.tostring(L.CheckAny(1)))
+	return 1
+}
+
+var kindValues = func() (values [len(kindNames)]Value) {
+	for i, name := range kindNames {
+		values[i] = Constant(name)
+	}
+	return values
+}()
+
+func baseType(L *State) int {
+	L.Push(kindValues[L.CheckAny(1).Kind()])
+	return 1
+}
+
+func baseUnpack(L *State) int {
+	t := L.CheckTable(1)
+	first := L.OptInt(2, 1)
+	var last int
+	if L.Arg(3).IsNil() {
+		last = t.Len()
+	} else {
+		last = L.CheckInt(3)
+	}
+	if first > last {
+		return 0
+	}
+	n := last - first + 1
+	if n > math.MaxInt32 || !L.HasStack(n) {
+		L.Errorf("too many results to unpack")
+	}
+	L.EnsureStack(n)
+	for i := first; i <= last; i++ {
+		L.Push(t.GetInt(i))
+	}
+	return n
+}
+
+func baseLoadString(L *State) int {
+	source := L.CheckString(1)
+	return L.load(source, L.OptString(2, source))
+}
+
+// load compiles a program and gives its function, or nil and the error.
+func (L *State) load(source, name string) int {
+	p, err := L.Compile(source, name)
+	L.Check()
+	if err != nil {
+		L.Push(Nil)
+		L.Push(L.String(err.Error()))
+		return 2
+	}
+	L.Push(L.Load(p, nil))
+	return 1
+}
+
+// Compile compiles a program for this state alone, within what the state may still take, and
+// counts what it keeps. A killed state ends it.
+func (L *State) Compile(source, name string) (*Program, error) {
+	m := &L.memory
+	L.account(0)
+	if m.room-m.fresh < int64(len(source)) {
+		L.collect(int64(len(source)))
+	}
+	p, err := Compile(source, CompileOptions{Name: name, Memory: max(1, m.room-m.fresh), Stop: &L.interrupted, owner: L})
+	if err == nil {
+		L.account(p.Bytes())
+	}
+	return p, err
+}
+
+func baseLoad(L *State) int {
+	reader := L.CheckFunction(1)
+	name := L.OptString(2, "=(load)")
+	var source []byte
+	ok := L.try(handler{}, func() {
+		for {
+			piece := L.Call(reader)
+			s, ok := piece.Text()
+			if piece.IsNil() || ok && s == "" {
+				return
+			}
+			if !ok {
+				L.Errorf("reader function must return a string")
+			}
+			L.Reserve(len(s))
+			source = append(source, s...)
+		}
+	})
+	if !ok {
+		L.Check()
+		L.Push(Nil)
+		L.Push(L.thrown)
+		return 2
+	}
+	return L.load(string(source), name)
+}
+
+// environmentOf gives the function that getfenv or setfenv is about; nil: the thread itself.
+func environmentOf(L *State, optional bool) *Function {
+	if fn := L.Arg(1).AsFunction(); fn != nil {
+		return fn
+	}
+	level := 1
+	if !optional || !L.Arg(1).IsNil() {
+		level = L.CheckInt(1)
+	}
+	if level < 0 {
+		L.ArgError(1, "level must be non-negative")
+	}
+	if level == 0 {
+		return nil
+	}
+	f, lost := L.level(level)
+	switch {
+	case lost:
+		L.Errorf("no function environment for tail call at level %d", level)
+	case f == nil:
+		L.ArgError(1, "invalid level")
+	}
+	return f.fn
+}
+
+func baseGetFEnv(L *State) int {
+	fn := environmentOf(L, true)
+	if fn == nil || fn.IsBuiltin() {
+		L.Push(L.globals.Value())
+		return 1
+	}
+	L.Push(fn.env.Value())
+	return 1
+}
+
+// baseSetFEnv changes no thread's environment: that would outlive the program.
+func baseSetFEnv(L *State) int {
+	env := L.CheckTable(2)
+	fn := environmentOf(L, false)
+	if fn == nil || fn.IsBuiltin() {
+		L.Errorf("'setfenv' cannot change environment of given object")
+	}
+	fn.env = env
+	L.Push(fn.Value())
+	return 1
+}
+
+// OpenCoroutine gives the table of the coroutine library.
+func (L *State) OpenCoroutine() *Table {
+	t := L.NewTable(0, 8)
+	L.Register(t, map[string]Builtin{
+		"create": coCreate, "resume": coResume, "running": coRunningNow,
+		"status": coStatus, "wrap": coWrap, "yield": (*State).yield,
+	})
+	return t
+}
+
+func newCoroutineOf(L *State) *Coroutine {
+	fn := L.Arg(1).AsFunction()
+	if fn == nil || fn.IsBuiltin() {
+		L.ArgError(1, "Lua function expected")
+	}
+	co := L.newCoroutine()
+	co.stack[1] = fn.Value()
+	co.top = 2
+	return co
+}
+
+func coCreate(L *State) int {
+	L.Push(newCoroutineOf(L).Value())
+	return 1
+}
+
+func argCoroutine(L *State) *Coroutine {
+	co := L.Arg(1).AsCoroutine()
+	if co == nil {
+		L.ArgError(1, "coroutine expected")
+	}
+	return co
+}
+
+func coResume(L *State) int {
+	co := argCoroutine(L)
+	L.Push(True)
+	at := L.running.top - 1
+	n, ok := L.resumeArgs(co, 2)
+	if !ok {
+		L.running.stack[at] = False
+	}
+	return n + 1
+}
+
+// resumeArgs resumes a coroutine with the arguments of the builtin that runs, from one on.
+func (L *State) resumeArgs(co *Coroutine, from int) (results int, ok bool) {
+	if co.status != coSuspended {
+		L.Push(L.String("cannot resume " + statusNames[co.status] + " coroutine"))
+		return 1, false
+	}
+	return L.resume(co, L.PushArgs(from))
+}
+
+func coWrap(L *State) int {
+	L.Push(L.NewFunction("wrap", coWrapped, newCoroutineOf(L).Value()))
+	return 1
+}
+
+func coWrapped(L *State) int {
+	n, ok := L.resumeArgs(L.Upvalue(1).thread(), 1)
+	if ok {
+		return n
+	}
+	v := L.Top(1)
+	if s, ok := v.Text(); ok {
+		v = L.String(L.Where(1) + s)
+	}
+	L.Error(v)
+	return 0
+}
+
+func coStatus(L *State) int {
+	L.Push(L.String(statusNames[argCoroutine(L).status]))
+	return 1
+}
+
+func coRunningNow(L *State) int {
+	if co, main := L.Running(); !main {
+		L.Push(co.Value())
+	} else {
+		L.Push(Nil)
+	}
+	return 1
+}

@@ -59,7 +59,7 @@ func (L *State) enter() {
 func (L *State) tooNested() {
 	switch {
 	case L.nested == maxNested:
-		L.Errorf("C stack overflow")
+		L.fault("C stack overflow")
 	case L.nested >= maxNestedError:
 		L.throw(errorInHandler)
 	}
@@ -190,7 +190,7 @@ func (L *State) argTable(co *Coroutine, from, n int) Value {
 func (L *State) tooDeep(co *Coroutine) {
 	switch n := len(co.frames); {
 	case n == maxFrames:
-		L.Errorf("stack overflow")
+		L.fault("stack overflow")
 	case n >= maxFrames+maxFrames/8:
 		L.throw(errorInHandler)
 	}

@@ -24,6 +24,7 @@ type CompileOptions struct {
 	Name string
 	// Memory is how much the compilation may take, in bytes; 0: as much as it needs.
 	Memory int64
+	owner  *State
 	// Stop ends the compilation, with ErrStopped, soon after it has become true; nil: nothing does.
 	Stop *atomic.Bool
 }

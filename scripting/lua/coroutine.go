@@ -28,6 +28,8 @@ type Coroutine struct {
 	open    *upvalue // the open variables, the highest first
 	resumer *Coroutine
 	nested  int // State.nested where it was resumed: only there it may yield
+	// yielding: the builtin on top of the frames waits to be resumed.
+	yielding bool
 }
 
 // frame is a call.
@@ -113,6 +115,92 @@ func (co *Coroutine) reset(L *State) {
 	co.top = 1
 }
 
+// resume runs a coroutine that is suspended, with the n values on top of the running one's stack
+// as arguments or as what its yield gives. The values that it yields or returns, or its error,
+// take their place, and their number is given.
+func (L *State) resume(co *Coroutine, n int) (results int, ok bool) {
+	from := L.running
+	if L.nested >= maxNested {
+		return L.refuse(from, n, "C stack overflow")
+	}
+	if n > maxBuiltinStack || co.top+n > maxBuiltinStack && len(co.frames) == 1 {
+		return L.refuse(from, n, "too many arguments to resume")
+	}
+	ok = L.try(handler{}, func() {
+		co.need(L, n)
+		copy(co.stack[co.top:co.top+n], from.stack[from.top-n:from.top])
+		co.top += n
+		from.top -= n
+		from.status, co.status, co.resumer = coNormal, coRunning, from
+		L.running = co
+		L.enter()
+		co.nested = L.nested
+		results = L.runCoroutine(co, n)
+		L.nested--
+		from.need(L, results)
+		copy(from.stack[from.top:from.top+results], co.stack[co.top-results:co.top])
+		from.top += results
+		co.top -= results
+		co.status = coSuspended
+		if !co.yielding {
+			co.status = coDead
+			co.stack, co.frames, co.top = nil, nil, 0
+		}
+		L.running, from.status, co.resumer = from, coRunning, nil
+	})
+	if ok {
+		return results, true
+	}
+	if L.interrupted.Load() {
+		L.throwKilled()
+	}
+	from.top -= n // as they were before
+	from.need(L, 1)
+	from.stack[from.top] = L.thrown
+	from.top++
+	return 1, false
+}
+
+func (L *State) refuse(from *Coroutine, n int, message string) (results int, ok bool) {
+	from.top -= n
+	L.Push(L.String(message))
+	return 1, false
+}
+
+// runCoroutine begins a coroutine or goes on with it; it gives how many values are on top of
+// its stack when it yields or ends.
+func (L *State) runCoroutine(co *Coroutine, n int) (results int) {
+	if !co.yielding {
+		L.precall(co, co.top-n-1, all)
+		co.frame().entry = true
+	} else {
+		co.yielding = false
+		want := co.frame().want
+		co.finish(co.top-n, n)
+		if f := co.frame(); want >= 0 {
+			co.top = f.base + f.fn.proto.maxStack
+		}
+	}
+	if L.execute(co) {
+		return co.frame().nargs
+	}
+	return co.top - 1
+}
+
+// yield ends the builtin that calls it, and the run of its coroutine, with the builtin's
+// arguments as the values that resume gives. The builtin returns what it returns.
+func (L *State) yield() int {
+	co := L.running
+	if co == L.main || L.nested != co.nested {
+		L.fault("attempt to yield across metamethod/C-call boundary")
+	}
+	co.yielding = true
+	return yielded
+}
+
+// yielded is what a builtin returns that yields.
+const yielded = -1
+
 // fail ends a coroutine in which an error was raised that it did not catch.
 func (co *Coroutine) fail(L *State) {
 	co.status = coDead
@@ -120,5 +208,5 @@ func (co *Coroutine) fail(L *State) {
 	L.running = co.resumer
 	L.running.status = coRunning
 	co.resumer = nil
-	co.stack, co.frames, co.top = co.stack[:0:0], co.frames[:1:1], 0
+	co.stack, co.frames, co.top = nil, nil, 0
 }

@@ -38,6 +38,7 @@ var errThrown = errors.New("lua: an error was raised outside of a protected call
 // or of Go, or nothing.
 type handler struct {
 	lua    Value
+	isLua  bool
 	native func(L *State, v Value) Value
 }
 
@@ -55,7 +56,7 @@ func (L *State) handle(v Value) Value {
 	switch {
 	case h.native != nil:
 		return h.native(L, v)
-	case h.lua.IsNil():
+	case !h.isLua:
 		return v
 	case h.lua.Kind() != KindFunction:
 		L.throw(errorInHandler)
@@ -63,15 +64,15 @@ func (L *State) handle(v Value) Value {
 	return L.Call(h.lua, v)
 }
 
-// Errorf raises a text as an error, behind the place where the running function is, if that is
-// a Lua function, or where the builtin was called that runs.
+// Errorf raises a text as an error, behind the place where the builtin was called that runs.
 func (L *State) Errorf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	level := 0
-	if f := L.running.frame(); f.fn != nil && f.fn.proto == nil {
-		level = 1
-	}
-	L.Error(L.String(L.whereFrame(level) + text))
+	L.Error(L.String(L.Where(1) + fmt.Sprintf(format, args...)))
+}
+
+// fault raises the error of an operation of the language: behind the place where a program's
+// function does it, without one where a builtin does.
+func (L *State) fault(format string, args ...any) {
+	L.Error(L.String(L.Where(0) + fmt.Sprintf(format, args...)))
 }
 
 // throw unwinds to the innermost protected call.
@@ -148,9 +149,7 @@ func (L *State) try(h handler, body func()) (ok bool) {
 
 // Where is the place of the function at a level, "user_script:1: "; 1 is what called the
 // builtin that runs. It is empty for builtins and beyond the outermost call.
-func (L *State) Where(level int) string { return L.whereFrame(level) }
-
-func (L *State) whereFrame(level int) string {
+func (L *State) Where(level int) string {
 	source, line, ok := L.Place(level)
 	if !ok {
 		return ""
@@ -162,7 +161,7 @@ func (L *State) whereFrame(level int) string {
 // the line. Level 0 is the function that runs: in a builtin that builtin, in an error handler
 // in Go what raised the error.
 func (L *State) Place(level int) (source string, line int, ok bool) {
-	f := L.level(level)
+	f, _ := L.level(level)
 	if f == nil || f.fn == nil || f.fn.proto == nil {
 		return "", 0, false
 	}
@@ -171,20 +170,20 @@ func (L *State) Place(level int) (source string, line int, ok bool) {
 
 // level gives the frame of the running coroutine at a level; nil when there is none, or when it
 // was lost in a tail call.
-func (L *State) level(level int) *frame {
+func (L *State) level(level int) (f *frame, lost bool) {
 	frames := L.running.frames
 	for i := len(frames) - 1; i > 0; i-- {
 		f := &frames[i]
 		if level == 0 {
-			return f
+			return f, false
 		}
 		level--
 		if f.fn.proto != nil {
 			if level < int(f.tails) {
-				return nil
+				return nil, true
 			}
 			level -= int(f.tails)
 		}
 	}
-	return nil
+	return nil, false
 }

@@ -16,6 +16,7 @@ type builtin struct {
 	name     string
 	fn       Builtin
 	upvalues []Value
+	iterator iterator // it is one that loops do themselves
 }
 
 // upvalue is a variable that closures share. While the function lives that declared it, it is

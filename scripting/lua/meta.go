@@ -1,52 +1,321 @@
 package lua
 
-// event is an operation that a metamethod may take over.
+// event is an operation that a metamethod may take over. The first ones are looked up often:
+// a metatable remembers which of them it lacks.
 type event uint8
 
 const (
 	eventIndex event = iota
 	eventNewIndex
 	eventEq
-	eventMode
+	eventCall
+	eventLt
+	eventLe
+	eventConcat
 	eventLen
+	eventUnm
 	eventAdd
 	eventSub
 	eventMul
 	eventDiv
 	eventMod
 	eventPow
-	eventUnm
-	eventLt
-	eventLe
-	eventConcat
-	eventCall
+
+	remembered = eventLen
 )
 
-func (L *State) metamethod(v Value, e event) Value              { panic("todo") }
-func (L *State) typeErrorAt(co *Coroutine, at int, what string) { panic("todo") }
+var eventNames = [...]*String{
+	newConstant("__index"), newConstant("__newindex"), newConstant("__eq"), newConstant("__call"), newConstant("__lt"),
+	newConstant("__le"), newConstant("__concat"), newConstant("__len"), newConstant("__unm"), newConstant("__add"),
+	newConstant("__sub"), newConstant("__mul"), newConstant("__div"), newConstant("__mod"), newConstant("__pow"),
+}
 
-// Metafield gives a field of a value's metatable, "__tostring"; nil if there is none.
-func (L *State) Metafield(v Value, name string) Value { panic("todo") }
+var (
+	nameTostring  = newConstant("__tostring")
+	nameMetatable = newConstant("__metatable")
+)
+
+// maxLoop bounds a chain of __index or __newindex.
+const maxLoop = 100
 
 // MetatableOf gives the metatable of a table or string; nil if there is none.
-func (L *State) MetatableOf(v Value) *Table { panic("todo") }
+func (L *State) MetatableOf(v Value) *Table {
+	switch v.Kind() {
+	case KindTable:
+		return v.table().meta
+	case KindString:
+		return L.stringMeta
+	}
+	return nil
+}
+
+// Metafield gives a field of a value's metatable, "__tostring"; nil if there is none.
+func (L *State) Metafield(v Value, name string) Value {
+	if meta := L.MetatableOf(v); meta != nil {
+		return meta.GetString(name)
+	}
+	return Nil
+}
+
+func (L *State) metamethod(v Value, e event) Value {
+	if meta := L.MetatableOf(v); meta != nil {
+		return meta.event(e)
+	}
+	return Nil
+}
+
+// event gives the metamethod of a metatable; nil if there is none.
+func (t *Table) event(e event) Value {
+	if e < remembered {
+		if t.absent&(1<<e) != 0 {
+			return Nil
+		}
+		if p := t.findString(eventNames[e]); p != nil && p.ref != nil {
+			return *p
+		}
+		t.absent |= 1 << e
+		return Nil
+	}
+	if p := t.findString(eventNames[e]); p != nil {
+		return *p
+	}
+	return Nil
+}
 
 // Index is v[key], with metamethods.
-func (L *State) Index(v, key Value) Value { panic("todo") }
+func (L *State) Index(v, key Value) Value {
+	for range maxLoop {
+		var tm Value
+		if v.isTable() {
+			t := v.table()
+			if p := t.find(key); p != nil && p.ref != nil {
+				return *p
+			}
+			if t.meta == nil {
+				return Nil
+			}
+			if tm = t.meta.event(eventIndex); tm.ref == nil {
+				return Nil
+			}
+		} else if tm = L.metamethod(v, eventIndex); tm.ref == nil {
+			L.typeError(v, "index")
+		}
+		if tm.Kind() == KindFunction {
+			return L.Call(tm, v, key)
+		}
+		v = tm
+	}
+	L.fault("loop in gettable")
+	return Nil
+}
+
+const errReadonly = "Attempt to modify a readonly table"
 
 // SetIndex is v[key] = value, with metamethods; a readonly table raises an error.
-func (L *State) SetIndex(v, key, value Value) { panic("todo") }
+func (L *State) SetIndex(v, key, value Value) {
+	for range maxLoop {
+		var tm Value
+		if v.isTable() {
+			t := v.table()
+			if t.readonly {
+				L.fault(errReadonly)
+			}
+			p := t.find(key)
+			if p != nil && p.ref != nil || t.meta == nil {
+				t.assign(L, p, key, value)
+				return
+			}
+			if tm = t.meta.event(eventNewIndex); tm.ref == nil {
+				t.assign(L, p, key, value)
+				return
+			}
+		} else if tm = L.metamethod(v, eventNewIndex); tm.ref == nil {
+			L.typeError(v, "index")
+		}
+		if tm.Kind() == KindFunction {
+			L.callNone(tm, v, key, value)
+			return
+		}
+		v = tm
+	}
+	L.fault("loop in settable")
+}
+
+// assign sets a key whose value is at p, if that is not nil.
+func (t *Table) assign(L *State, p *Value, key, value Value) {
+	if p == nil {
+		t.Set(L, key, value)
+		return
+	}
+	t.absent = 0
+	*p = value
+}
 
 // RawSet is rawset: without metamethods; a readonly table raises an error.
-func (L *State) RawSet(t *Table, key, value Value) { panic("todo") }
+func (L *State) RawSet(t *Table, key, value Value) {
+	if t.readonly {
+		L.fault(errReadonly)
+	}
+	t.Set(L, key, value)
+}
+
+// callNone calls a function and drops its results.
+func (L *State) callNone(fn Value, args ...Value) { L.Call(fn, args...) }
 
 // Equal is a == b, with metamethods.
-func (L *State) Equal(a, b Value) bool { panic("todo") }
+func (L *State) Equal(a, b Value) bool {
+	if a.RawEqual(b) {
+		return true
+	}
+	if !a.isTable() || !b.isTable() {
+		return false
+	}
+	first, second := a.table().meta, b.table().meta
+	if first == nil || second == nil {
+		return false
+	}
+	tm := first.event(eventEq)
+	if tm.ref == nil {
+		return false
+	}
+	if first != second && !tm.RawEqual(second.event(eventEq)) {
+		return false
+	}
+	return L.Call(tm, a, b).Truth()
+}
 
 // Less is a < b, with metamethods.
-func (L *State) Less(a, b Value) bool { panic("todo") }
+func (L *State) Less(a, b Value) bool {
+	if a.Kind() == b.Kind() {
+		switch a.Kind() {
+		case KindNumber:
+			return a.number() < b.number()
+		case KindString:
+			return compareStrings(a.str().s, b.str().s) < 0
+		}
+		if result, ok := L.order(a, b, eventLt); ok {
+			return result
+		}
+	}
+	L.compareError(a, b)
+	return false
+}
 
-// ToString is what tostring gives, with the metamethod __tostring.
-func (L *State) ToString(v Value) string { panic("todo") }
+// lessEqual is a <= b.
+func (L *State) lessEqual(a, b Value) bool {
+	if a.Kind() == b.Kind() {
+		switch a.Kind() {
+		case KindNumber:
+			return a.number() <= b.number()
+		case KindString:
+			return compareStrings(a.str().s, b.str().s) <= 0
+		}
+		if result, ok := L.order(a, b, eventLe); ok {
+			return result
+		}
+		if result, ok := L.order(b, a, eventLt); ok {
+			return !result
+		}
+	}
+	L.compareError(a, b)
+	return false
+}
 
-func (L *State) callerName() (name, what string) { panic("todo") }
+// order compares by a metamethod, which both must have; ok is false if they have not.
+func (L *State) order(a, b Value, e event) (result, ok bool) {
+	tm := L.metamethod(a, e)
+	if tm.ref == nil || !tm.RawEqual(L.metamethod(b, e)) {
+		return false, false
+	}
+	return L.Call(tm, a, b).Truth(), true
+}
+
+// compareStrings orders strings by their bytes, as C's strcoll does in the locale C.
+func compareStrings(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// length is #v.
+func (L *State) length(v Value) Value {
+	switch v.Kind() {
+	case KindTable:
+		return Number(float64(v.table().Len()))
+	case KindString:
+		return Number(float64(len(v.str().s)))
+	}
+	L.typeError(v, "get length of")
+	return Nil
+}
+
+// arithmetic is an operation whose operands are not both numbers.
+func (L *State) arithmetic(op opcode, a, b Value) Value {
+	x, okX := a.ToNumber()
+	y, okY := b.ToNumber()
+	if okX && okY {
+		if op == opUnm {
+			return Number(-x)
+		}
+		return Number(arith(op, x, y))
+	}
+	e := eventUnm
+	if op != opUnm {
+		e = eventAdd + event(op-opAdd)
+	}
+	tm := L.metamethod(a, e)
+	if tm.ref == nil {
+		tm = L.metamethod(b, e)
+	}
+	if tm.ref == nil {
+		if okX {
+			a = b
+		}
+		L.typeError(a, "perform arithmetic on")
+	}
+	return L.Call(tm, a, b)
+}
+
+// ToString is what tostring gives, with the metamethod __tostring, as a string.
+func (L *State) ToString(v Value) string {
+	s, ok := L.tostring(v).Text()
+	if !ok {
+		L.Errorf("'tostring' must return a string to 'print'")
+	}
+	return s
+}
+
+// tostring is ToString for any result that the metamethod may give.
+func (L *State) tostring(v Value) Value {
+	if meta := L.MetatableOf(v); meta != nil {
+		if p := meta.findString(nameTostring); p != nil && p.ref != nil {
+			return L.Call(*p, v)
+		}
+	}
+	switch v.Kind() {
+	case KindString:
+		return v
+	case KindNumber:
+		return L.numberString(v.number())
+	case KindNil:
+		return wordNil
+	case KindBoolean:
+		if v.Truth() {
+			return wordTrue
+		}
+		return wordFalse
+	}
+	return L.String(v.address())
+}
+
+var wordNil, wordTrue, wordFalse = Constant("nil"), Constant("true"), Constant("false")
+
+// numberString is a number's text as a value.
+func (L *State) numberString(f float64) Value {
+	var tmp [32]byte
+	return L.Bytes(AppendNumber(tmp[:0], f))
+}

@@ -39,6 +39,9 @@ const blank = " \t\n\v\f\r"
 // ParseNumber reads a number as Lua does, which leaves it to C's strtod: decimal, hexadecimal,
 // inf or nan, with space around it.
 func ParseNumber(s string) (f float64, ok bool) {
+	if end := strings.IndexByte(s, 0); end >= 0 {
+		s = s[:end] // as C's strings end
+	}
 	s = strings.Trim(s, blank)
 	if n, ok := smallInteger(s); ok {
 		return n, true

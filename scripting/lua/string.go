@@ -146,3 +146,9 @@ func hashString(s string) uint32 {
 	}
 	return h
 }
+
+// own makes a string of bytes that nothing else refers to and that are counted already.
+func own(b []byte) Value {
+	s := &String{header: header{kind: KindString}, s: unsafe.String(unsafe.SliceData(b), len(b))}
+	return Value{ref: &s.header}
+}

@@ -205,9 +205,9 @@ func (t *Table) Set(L *State, key, value Value) {
 	}
 	switch {
 	case key.ref == nil:
-		L.Errorf("table index is nil")
+		L.fault("table index is nil")
 	case key.ref == &numberHeader && key.number() != key.number():
-		L.Errorf("table index is NaN")
+		L.fault("table index is NaN")
 	}
 	*t.insert(L, key) = value
 }
@@ -364,7 +364,7 @@ func (t *Table) resize(L *State, elements, others int) {
 	if others > 0 {
 		nodes = bits.Len(uint(others - 1))
 		if nodes > maxNodeBits || elements > 1<<maxNodeBits {
-			L.Errorf("table overflow")
+			L.fault("table overflow")
 		}
 		nodes = 1 << nodes
 	}
@@ -446,7 +446,7 @@ func (t *Table) Next(key Value) (next, value Value, ok bool) {
 	if !ok {
 		return Nil, Nil, false
 	}
-	_, next, value = t.nextFrom(at)
+	next, value = t.nextFrom(at)
 	return next, value, true
 }
 
@@ -474,18 +474,17 @@ func (t *Table) index(key Value) (at int, ok bool) {
 	}
 }
 
-// nextFrom gives the first key that has a value from slot or node number at on, and its number
-// plus one.
-func (t *Table) nextFrom(at int) (int, Value, Value) {
+// nextFrom gives the first key that has a value from slot or node number at on.
+func (t *Table) nextFrom(at int) (key, value Value) {
 	for ; at < len(t.array); at++ {
 		if v := t.array[at]; v.ref != nil {
-			return at + 1, Number(float64(at + 1)), v
+			return Number(float64(at + 1)), v
 		}
 	}
 	for i := at - len(t.array); i < len(t.nodes); i++ {
 		if n := &t.nodes[i]; n.value.ref != nil {
-			return i + len(t.array) + 1, n.key, n.value
+			return n.key, n.value
 		}
 	}
-	return at, Nil, Nil
+	return Nil, Nil
 }
