@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"keyp/internal/testkit"
 )
@@ -190,9 +189,6 @@ func (r realRedis) do(t *testing.T, args ...string) []any {
 	fmt.Fprintf(&request, "*%d\r\n", len(args))
 	for _, arg := range args {
 		fmt.Fprintf(&request, "$%d\r\n%s\r\n", len(arg), arg)
-	}
-	if err := r.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
 	}
 	if _, err := r.Write(request.Bytes()); err != nil {
 		t.Fatal(err)

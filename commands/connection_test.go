@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // fakeHost notes what commands ask of the running server.
@@ -367,19 +369,18 @@ func TestDebugSleep(t *testing.T) {
 	h, _, _, _ := hosted(t)
 	done := make(chan string, 1)
 	go func() { done <- h.do("DEBUG", "SLEEP", "2.5") }()
-	deadline := time.Now().Add(20 * time.Second)
-	for moved := time.Duration(0); ; moved += 100 * time.Millisecond {
+	moved := time.Duration(0)
+	await.Until(t, "DEBUG SLEEP ends", func() bool {
 		select {
 		case reply := <-done:
 			if reply != "+OK" || moved < 2500*time.Millisecond {
 				t.Errorf("reply %s after %v", reply, moved)
 			}
-			return
-		case <-time.After(time.Millisecond):
+			return true
+		default:
 			h.clock.Advance(100 * time.Millisecond)
+			moved += 100 * time.Millisecond
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("DEBUG SLEEP does not end")
-		}
-	}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/testkit/await"
 	"keyp/ttl"
 )
 
@@ -220,10 +221,10 @@ func TestReaperRemoves(t *testing.T) {
 func (h *harness) await(want string) {
 	h.t.Helper()
 	got := ""
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if got = strings.TrimSpace(got + " " + h.heard()); got == want {
-			return
-		}
+	if !await.Reached(func() bool {
+		got = strings.TrimSpace(got + " " + h.heard())
+		return got == want
+	}) {
+		h.t.Fatalf("events: %s, want %s", got, want)
 	}
-	h.t.Fatalf("events: %s, want %s", got, want)
 }

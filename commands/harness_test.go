@@ -14,6 +14,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/config"
+	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 	"keyp/server/resp"
 	"keyp/storage"
@@ -152,13 +153,8 @@ func (h *harness) raw(args ...[]byte) []byte {
 		case NeedKeys:
 			loaded := make(chan error, 1)
 			h.store.Load(c.Keys, func(err error) { loaded <- err })
-			select {
-			case err := <-loaded:
-				if err != nil {
-					h.t.Fatalf("%q: load: %v", args, err)
-				}
-			case <-time.After(20 * time.Second):
-				h.t.Fatalf("%q: the load does not end", args)
+			if err := await.For(h.t, "the load ends", loaded); err != nil {
+				h.t.Fatalf("%q: load: %v", args, err)
 			}
 		case NeedExecutor:
 			client := *h.client

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"keyp/internal/testkit/await"
+	"keyp/internal/tether"
 )
 
 // redisSide is a connection to a redis-server that the test started.
@@ -32,7 +35,7 @@ func startRedisSide(t *testing.T) *redisSide {
 	socket := t.TempDir() + "/redis.sock"
 	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
 	server.Stderr = os.Stderr
-	if err := server.Start(); err != nil {
+	if err := tether.Start(server); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -41,14 +44,13 @@ func startRedisSide(t *testing.T) *redisSide {
 		}
 		_ = server.Wait() // killed
 	})
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if conn, err := net.Dial("unix", socket); err == nil {
-			t.Cleanup(func() { conn.Close() })
-			return &redisSide{conn, bufio.NewReader(conn)}
-		}
-	}
-	t.Fatal("redis-server does not listen")
-	return nil
+	var conn *await.Conn
+	await.Until(t, "redis-server listens", func() (listens bool) {
+		conn, err = await.Dial("unix", socket)
+		return err == nil
+	})
+	t.Cleanup(func() { conn.Close() })
+	return &redisSide{conn, bufio.NewReader(conn)}
 }
 
 // do runs a command and gives its reply as render writes it. What follows each
@@ -62,9 +64,6 @@ func (r *redisSide) do(t tb, args ...string) string {
 		for _, arg := range command {
 			fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
 		}
-	}
-	if err := r.conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatalf("%v", err)
 	}
 	if _, err := r.conn.Write(b.Bytes()); err != nil {
 		t.Fatalf("%q: %v", args, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/testkit/await"
 	"keyp/scripting"
 	"keyp/server/resp"
 )
@@ -149,7 +150,7 @@ func TestScriptKill(t *testing.T) {
 				replies <- fmt.Sprint(killScript(&Ctx{Server: h.server, Out: &resp.Writer{Proto: 2}}, false))
 				return
 			}
-			time.Sleep(time.Millisecond) // paces the looks, nothing is decided by it
+			await.Pass(time.Millisecond) // paces the looks, nothing is decided by it
 		}
 	}
 	go killWhen(func(*scriptRun) bool { return true })

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
+	"keyp/internal/testkit/await"
 	"keyp/ttl"
 )
 
@@ -246,15 +246,10 @@ func TestPropertyExpiration(t *testing.T) {
 		}
 		// It is removed, not only hidden.
 		h.store.SetActiveExpire(true)
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Microsecond) {
+		await.Until(t, "no key and no deadline is left", func() bool {
 			keys, expires := h.store.Count(0)
-			if keys == 0 && expires == 0 {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%d keys and %d deadlines are still there", keys, expires)
-			}
-		}
+			return keys == 0 && expires == 0
+		})
 		maybeReopen(t, h)
 		must(t, h, "nil", "GET", key)
 	})

@@ -3,6 +3,7 @@ package server
 import (
 	"keyp/commands"
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 	"keyp/storage"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func TestDeafMonitorIsCut(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "it is closed", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
+	await.Until(t, "it is closed", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
 	if got := asks.reply(); len(got) < len(value) {
 		t.Errorf("%d bytes of a reply", len(got))
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"keyp/commands"
+	"keyp/internal/testkit/await"
 )
 
 // gated has SUNION run aside, and wait there until the gate opens.
@@ -27,7 +27,7 @@ func gated(gate chan struct{}) func(*commands.Server) {
 func (ts *testServer) parks(c *client, why park) {
 	ts.t.Helper()
 	s := ts.sessionOf(c)
-	eventually(ts.t, "the command waits", func() (yes bool) {
+	await.Until(ts.t, "the command waits", func() (yes bool) {
 		ts.onLoop(func(*loop) { yes = s.parked == why })
 		return yes
 	})
@@ -174,7 +174,7 @@ func TestAsideStoreBeginsAnew(t *testing.T) {
 	open := func() {
 		select {
 		case gate <- struct{}{}:
-		case <-time.After(20 * time.Second):
+		case <-await.Over():
 			t.Error("nobody stands at the gate")
 		}
 	}

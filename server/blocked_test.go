@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 	"keyp/storage"
 )
 
 // waitBlocked waits until n sessions wait with a blocking command.
 func waitBlocked(ts *testServer, n int) {
 	ts.t.Helper()
-	eventually(ts.t, fmt.Sprint(n, " sessions wait"), func() bool { return ts.blocked() == n })
+	await.Until(ts.t, fmt.Sprint(n, " sessions wait"), func() bool { return ts.blocked() == n })
 }
 
 func (ts *testServer) blocked() (n int) {
@@ -261,7 +262,7 @@ func TestClientUnblock(t *testing.T) {
 	// One that CLIENT PAUSE holds back is none that waits.
 	c.do("CLIENT PAUSE 100000 WRITE")
 	w.send("BLPOP k 0.001\n")
-	eventually(t, "it is held", func() bool { return strings.Contains(c.do("INFO clients"), "\nblocked_clients:1\r\n") })
+	await.Until(t, "it is held", func() bool { return strings.Contains(c.do("INFO clients"), "\nblocked_clients:1\r\n") })
 	if got := c.do("CLIENT UNBLOCK " + id); got != ":0" {
 		t.Errorf("one that is held back: %s", got)
 	}
@@ -301,7 +302,7 @@ func TestBlockedGone(t *testing.T) {
 	if got := c.do("EXISTS k not"); got != ":0" {
 		t.Errorf("%s keys are left", got)
 	}
-	eventually(t, "all are gone", func() bool {
+	await.Until(t, "all are gone", func() bool {
 		return strings.Contains(c.do("INFO clients"), "connected_clients:2\r\n")
 	})
 }
@@ -309,7 +310,7 @@ func TestBlockedGone(t *testing.T) {
 // shut ends the client's side of a connection.
 func shut(c *client) {
 	c.t.Helper()
-	if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+	if err := c.CloseWrite(); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -437,7 +438,7 @@ func TestBlockedKeysAreLoaded(t *testing.T) {
 	unload := func() {
 		t.Helper()
 		c.do("SAVE")
-		eventually(t, "all keys leave memory", func() bool {
+		await.Until(t, "all keys leave memory", func() bool {
 			return strings.Contains(c.do("INFO memory"), "\nresident_keys:0\r\n")
 		})
 	}

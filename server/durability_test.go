@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 	"keyp/storage"
 )
@@ -28,7 +29,7 @@ func (d *disk) use(o *storage.Options) {
 		if op != vfs.OpSync {
 			return nil
 		}
-		time.Sleep(time.Duration(d.delay.Load()))
+		await.Pass(time.Duration(d.delay.Load()))
 		if gate := d.gate.Load(); gate != nil {
 			<-*gate
 		}
@@ -54,7 +55,7 @@ func slowDisk(t *testing.T, ts *testServer, d *disk) {
 	t.Helper()
 	d.delay.Store(int64(3 * time.Millisecond))
 	c := ts.dial()
-	eventually(t, "syncs are slow", func() bool {
+	await.Until(t, "syncs are slow", func() bool {
 		c.do("INCR warm")
 		return ts.store.Log().SyncCost() > slowSync
 	})
@@ -83,12 +84,12 @@ func nothingUndurableLeaves(t *testing.T, ts *testServer, d *disk, dial func() *
 
 	c.send("GET clean\nSET a 1\nGET clean\n")
 	c.expect("1") // before the write in order, and clean
-	eventually(t, "the write has run", func() (ran bool) {
+	await.Until(t, "the write has run", func() (ran bool) {
 		ts.onLoop(func(l *loop) { ran = len(l.waiting) == 1 })
 		return ran
 	})
 	seer.send("GET a\n")
-	eventually(t, "the reader of a waits too", func() (waits bool) {
+	await.Until(t, "the reader of a waits too", func() (waits bool) {
 		ts.onLoop(func(l *loop) { waits = len(l.waiting) == 2 })
 		return waits
 	})
@@ -126,7 +127,7 @@ func TestLongRepliesLeaveEarly(t *testing.T) {
 	release := d.hold()
 	c.send("GET long\nINCR n\nGET long\nGET long\n")
 	c.expect(long)
-	eventually(t, "the rest has run", func() (ran bool) {
+	await.Until(t, "the rest has run", func() (ran bool) {
 		ts.onLoop(func(l *loop) { ran = len(l.waiting) == 1 && l.waiting[0].out.pending() > 2*earlyOutput })
 		return ran
 	})
@@ -179,13 +180,8 @@ func TestFailedLogStopsTheServer(t *testing.T) {
 		if got := c.reply(); got[0] != '(' {
 			t.Fatalf("slow %v: a write that is not durable was answered: %q", slow, got)
 		}
-		select {
-		case err := <-ts.done:
-			if !errors.Is(err, errDisk) {
-				t.Fatalf("slow %v: Run gave %v", slow, err)
-			}
-		case <-time.After(patience):
-			t.Fatalf("slow %v: the server goes on", slow)
+		if err := await.For(t, "the server ends", ts.done); !errors.Is(err, errDisk) {
+			t.Fatalf("slow %v: Run gave %v", slow, err)
 		}
 	}
 }
@@ -206,7 +202,7 @@ func TestCleanStop(t *testing.T) {
 	slow.expect("+OK")
 	c.do("CLIENT PAUSE 100000 WRITE")
 	held.send("SET b 2\n")
-	eventually(t, "a command runs and one is held", func() (both bool) {
+	await.Until(t, "a command runs and one is held", func() (both bool) {
 		ts.onLoop(func(l *loop) { both = l.exec.jobs == 1 && len(l.held) == 1 })
 		return both
 	})
@@ -241,7 +237,7 @@ func TestStopIsBounded(t *testing.T) {
 	c.raw(multibulk("SET", "k", strings.Repeat("x", 16<<20)))
 	c.expect("+OK")
 	c.raw(multibulk("GET", "k"))
-	eventually(t, "the reply is stuck", func() (stuck bool) {
+	await.Until(t, "the reply is stuck", func() (stuck bool) {
 		ts.onLoop(func(l *loop) {
 			for _, s := range l.sessions {
 				stuck = stuck || s != nil && s.full
@@ -250,15 +246,10 @@ func TestStopIsBounded(t *testing.T) {
 		return stuck
 	})
 	ts.stop()
-	select {
-	case err := <-ts.done:
-		if err != nil {
-			t.Fatal(err)
-		}
-		ts.done <- nil
-	case <-time.After(stopTime + patience):
-		t.Fatal("the server does not stop")
+	if err := await.For(t, "the server stops", ts.done); err != nil {
+		t.Fatal(err)
 	}
+	ts.done <- nil
 }
 
 // TestKeysAreLoaded reads keys that only the data file has, in pipelines that must

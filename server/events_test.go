@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 	"keyp/storage"
 )
 
@@ -69,7 +70,7 @@ func TestEventsWaitForTheLog(t *testing.T) {
 	}
 	l.expect("*4 pmessage __key* __keyevent@0__:keymiss none")
 	writer.send("SET a 1\n")
-	eventually(t, "the write has run", func() (ran bool) {
+	await.Until(t, "the write has run", func() (ran bool) {
 		ts.onLoop(func(l *loop) { ran = l.log.End() > l.log.Durable() })
 		return ran
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyp/commands"
+	"keyp/internal/testkit/await"
 	"keyp/server/resp"
 )
 
@@ -77,15 +78,13 @@ func TestEveryCommandInExec(t *testing.T) {
 	defer close(stop)
 	for _, commands := range []string{"CLIENT LIST", "INFO everything", "SET key1 1", "DEL key1 key2 key3", "DBSIZE", "WATCH key1", "KEYS *", "CLIENT UNPAUSE"} {
 		c := ts.dial()
-		if err := c.SetDeadline(time.Now().Add(5 * patience)); err != nil {
-			t.Fatal(err)
-		}
 		beside.Go(func() {
 			for {
 				select {
 				case <-stop:
 					return
-				case <-time.After(time.Millisecond):
+				default:
+					await.Pass(time.Millisecond)
 				}
 				if _, err := fmt.Fprintf(c, "%s\r\n", commands); err != nil {
 					return
@@ -147,7 +146,7 @@ func (h *hog) use(s *commands.Server) {
 // parked waits until n sessions wait for the end of the job.
 func (ts *testServer) parked(n int) {
 	ts.t.Helper()
-	eventually(ts.t, fmt.Sprintf("%d sessions wait", n), func() (ok bool) {
+	await.Until(ts.t, fmt.Sprintf("%d sessions wait", n), func() (ok bool) {
 		ts.onLoop(func(l *loop) { ok = len(l.alone.waiting) == n })
 		return ok
 	})
@@ -224,7 +223,7 @@ func TestExclusiveStop(t *testing.T) {
 		a.send("LOLWUT\n")
 		<-h.runs
 		ts.stop()
-		eventually(t, "the server begins to stop", func() (stopping bool) {
+		await.Until(t, "the server begins to stop", func() (stopping bool) {
 			ts.onLoop(func(l *loop) { stopping = l.stopping })
 			return stopping
 		})
@@ -250,7 +249,7 @@ func TestBusy(t *testing.T) {
 	a, b, c := ts.dial(), ts.dial(), ts.dial()
 	c.do("WATCH k")
 	a.raw(multibulk("EVAL", "redis.call('GET', 'k') while true do end", "0") + "PING\r\n")
-	eventually(t, "the script runs", func() (runs bool) {
+	await.Until(t, "the script runs", func() (runs bool) {
 		ts.onLoop(func(l *loop) { runs = l.alone.job != nil })
 		return runs
 	})
@@ -276,7 +275,7 @@ func TestBusyTransaction(t *testing.T) {
 	a, b := ts.dial(), ts.dial()
 	a.send("MULTI\nDEBUG SLEEP 0.2\nSET k 1\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED")
-	eventually(t, "the transaction runs", func() (runs bool) {
+	await.Until(t, "the transaction runs", func() (runs bool) {
 		ts.onLoop(func(l *loop) { runs = l.alone.job != nil })
 		return runs
 	})
@@ -287,7 +286,7 @@ func TestBusyTransaction(t *testing.T) {
 	a.raw(multibulk("EVAL", "while true do end", "0"))
 	a.send("SET l 3\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED")
-	eventually(t, "others are refused", func() bool { return strings.HasPrefix(b.do("GET k"), "-BUSY") })
+	await.Until(t, "others are refused", func() bool { return strings.HasPrefix(b.do("GET k"), "-BUSY") })
 	if got := b.do("SCRIPT KILL"); got != "+OK" {
 		t.Errorf("SCRIPT KILL: %q", got)
 	}

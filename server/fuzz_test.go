@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // inputMaker makes what a connection may send, and knows how many replies that asks for.
@@ -81,7 +82,7 @@ func (m *inputMaker) send(conn net.Conn, cuts []byte) error {
 			return err
 		}
 		if rest = rest[n:]; cut%8 == 0 {
-			time.Sleep(10 * time.Microsecond) // so that the pieces arrive one by one, at times
+			await.Pass(10 * time.Microsecond) // so that the pieces arrive one by one, at times
 		}
 	}
 	_, err := conn.Write(rest)
@@ -109,12 +110,11 @@ func FuzzSession(f *testing.F) {
 			m.b.WriteString(multibulk("DISCARD") + multibulk("ECHO", theEnd))
 			m.asks += 2
 		}
-		conn, err := net.Dial("tcp", ts.Addrs()[0])
+		conn, err := await.Dial("tcp", ts.Addrs()[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(patience))
 		sent := make(chan error, 1)
 		go func() { sent <- m.send(conn, cuts[:min(len(cuts), 200)]) }()
 		got, err := received(conn)
@@ -126,7 +126,7 @@ func FuzzSession(f *testing.F) {
 		}
 		checkReplies(t, got, m.asks, m.ends)
 		if m.ends == "" {
-			sendTail(t, conn.(*net.TCPConn), tail[:min(len(tail), 100)])
+			sendTail(t, conn, tail[:min(len(tail), 100)])
 		}
 	})
 }
@@ -150,7 +150,7 @@ func received(conn net.Conn) ([]byte, error) {
 }
 
 // sendTail sends anything but the names of commands, and ends: what comes back are replies.
-func sendTail(t *testing.T, conn *net.TCPConn, tail []byte) {
+func sendTail(t *testing.T, conn *await.Conn, tail []byte) {
 	t.Helper()
 	_, err := conn.Write(bytes.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'z' || c > 126 {

@@ -20,11 +20,9 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/config"
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 	"keyp/storage"
 )
-
-// patience bounds every wait of the tests.
-const patience = 20 * time.Second
 
 // testServer is a server on a real store, with everything that is logged.
 type testServer struct {
@@ -120,12 +118,7 @@ func (ts *testServer) run() {
 	}()
 	ts.t.Cleanup(func() {
 		cancel()
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			ts.t.Error("the server does not stop")
-			return
-		}
+		await.For(ts.t, "the server stops", ended)
 		if err := ts.store.Close(false); err != nil && ts.store.Err() == nil {
 			ts.t.Errorf("close: %v", err)
 		}
@@ -144,28 +137,15 @@ func (ts *testServer) onLoop(fn func(*loop)) {
 		defer close(done)
 		fn(ts.loop)
 	})
-	select {
-	case <-done:
-	case <-time.After(patience):
-		ts.t.Fatal("the loop does not answer")
-	}
+	await.For(ts.t, "the loop answers", done)
 }
 
-// eventually polls until ok says so.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+// neverGiveUp is a setting: a stop that waits for something waits for ever.
+func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
 
 // client is a raw connection.
 type client struct {
-	net.Conn
+	*await.Conn
 	t testing.TB
 	r *bufio.Reader
 }
@@ -177,15 +157,17 @@ func (ts *testServer) dial() *client {
 
 func dial(t testing.TB, network, addr string) *client {
 	t.Helper()
-	c, err := net.DialTimeout(network, addr, patience)
+	c, err := await.Dial(network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	return &client{Conn: c, t: t, r: bufio.NewReaderSize(c, 1<<16)}
+	return newClient(t, c.Conn, 1<<16)
+}
+
+func newClient(t testing.TB, conn net.Conn, buffer int) *client {
+	c := &await.Conn{Conn: conn}
+	return &client{Conn: c, t: t, r: bufio.NewReaderSize(c, buffer)}
 }
 
 // send writes text as it is; "\n" is written as CRLF, for readable inline commands.
@@ -269,14 +251,12 @@ func (c *client) do(command string) string {
 // quiet says that no reply comes for a moment.
 func (c *client) quiet() {
 	c.t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+	if err := c.Listen(20 * time.Millisecond); err != nil {
 		c.t.Fatal(err)
 	}
+	defer c.Patient()
 	if b, err := c.r.Peek(1); err == nil {
 		c.t.Fatalf("%q comes too early", b)
-	}
-	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		c.t.Fatal(err)
 	}
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"io"
 	"math"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -11,6 +10,8 @@ import (
 
 	"keyp/commands"
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 	"keyp/storage"
 )
 
@@ -49,7 +50,7 @@ func TestClientThatNeverReads(t *testing.T) {
 		sent <- err
 	}()
 	var held *session
-	eventually(t, "the server stops reading", func() (stalled bool) {
+	await.Until(t, "the server stops reading", func() (stalled bool) {
 		ts.onLoop(func(l *loop) {
 			for _, s := range l.sessions {
 				if s != nil && s.stalled && s.full {
@@ -118,7 +119,7 @@ func TestOutputBufferHardLimit(t *testing.T) {
 	c.expect("+OK")
 	c.raw(multibulk("CONFIG", "SET", "client-output-buffer-limit", "normal 100000 0 0"))
 	c.expect("+OK")
-	eventually(t, "the limit is read", func() (known bool) {
+	await.Until(t, "the limit is read", func() (known bool) {
 		ts.onLoop(func(l *loop) { known = l.settings.normal.hard == 100_000 })
 		return known
 	})
@@ -140,7 +141,7 @@ func TestOutputBufferSoftLimit(t *testing.T) {
 		t.Fatal("CONFIG SET")
 	}
 	c.raw(multibulk("GET", "k"))
-	eventually(t, "the client is cut", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
+	await.Until(t, "the client is cut", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
 }
 
 func TestMaxClients(t *testing.T) {
@@ -158,7 +159,7 @@ func TestMaxClients(t *testing.T) {
 	if err := list[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "there is room again", func() bool { return ts.dial().do("PING") == "+PONG" })
+	await.Until(t, "there is room again", func() bool { return ts.dial().do("PING") == "+PONG" })
 	if ts.cmds.Stats.Rejected.Load() == 0 {
 		t.Fatal("no rejected connection was counted")
 	}
@@ -255,7 +256,7 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 		c.r = nil // the test's own buffer is no part of the measure
 		list = append(list, c)
 	}
-	eventually(t, "buffers are given back", func() bool {
+	await.Until(t, "buffers are given back", func() bool {
 		most := 0
 		ts.onLoop(func(l *loop) {
 			for _, s := range l.sessions {
@@ -274,7 +275,7 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 
 // TestNoAllocationPerCommand runs commands through the loop's own code.
 func TestNoAllocationPerCommand(t *testing.T) {
-	if os.Getenv("KEYP_RACE") != "" {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	ts, err := prepareServer(t, t.TempDir(), []string{"127.0.0.1:0"})

@@ -17,6 +17,7 @@ import (
 
 	"keyp/internal/config"
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestAddressInUse(t *testing.T) {
@@ -114,7 +115,7 @@ func TestUnixSocket(t *testing.T) {
 	c.raw(multibulk("SET", "k", large) + multibulk("GET", "k"))
 	c.expect("+OK", large)
 	ts.stop()
-	eventually(t, "the socket's file is removed", func() bool {
+	await.Until(t, "the socket's file is removed", func() bool {
 		_, err := os.Stat(path)
 		return errors.Is(err, os.ErrNotExist)
 	})
@@ -237,13 +238,13 @@ func TestNoDescriptorsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "connections are accepted again", func() bool {
+	await.Until(t, "connections are accepted again", func() bool {
 		c := dial(t, "tcp", addr)
 		defer c.Close()
 		return c.do("PING") == "+PONG"
 	})
 	before := cpuOf(t, cmd.Process.Pid)
-	time.Sleep(200 * time.Millisecond) // the span that is measured
+	await.Pass(200 * time.Millisecond) // the span that is measured
 	if used := cpuOf(t, cmd.Process.Pid) - before; used > 100*time.Millisecond {
 		t.Errorf("an idle server used %v of 200 ms", used)
 	}

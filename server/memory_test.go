@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"keyp/internal/testkit/await"
 )
 
 // checkMemory proves that what is counted is what sessions take, and that each is in its class.
@@ -52,7 +54,7 @@ func TestClientsThatReadNothing(t *testing.T) {
 	for range clients {
 		ts.dial().send("GET k\n")
 	}
-	eventually(t, "all are answered or closed", func() bool {
+	await.Until(t, "all are answered or closed", func() bool {
 		ts.onLoop(func(l *loop) { most = max(most, l.memory.total) })
 		if got := c.do("PING"); got != "+PONG" {
 			t.Fatal(got)
@@ -109,7 +111,7 @@ func TestMaxMemoryClients(t *testing.T) {
 			}
 		}()
 	}
-	eventually(t, "all hold what they sent", func() (all bool) {
+	await.Until(t, "all hold what they sent", func() (all bool) {
 		ts.onLoop(func(l *loop) {
 			all = true
 			for _, s := range sessions {
@@ -122,7 +124,7 @@ func TestMaxMemoryClients(t *testing.T) {
 	if got := admin.do("CONFIG SET maxmemory 100mb maxmemory-clients 1%"); got != "+OK" {
 		t.Fatal(got)
 	}
-	eventually(t, "enough are closed", func() (enough bool) {
+	await.Until(t, "enough are closed", func() (enough bool) {
 		ts.onLoop(func(l *loop) { enough = l.memory.total <= 1<<20 })
 		return enough
 	})
@@ -132,7 +134,7 @@ func TestMaxMemoryClients(t *testing.T) {
 	if got := admin.do("CONFIG SET maxmemory-clients 1"); got != "+OK" { // stands for the least
 		t.Fatal(got)
 	}
-	eventually(t, "the others are closed", func() (gone bool) {
+	await.Until(t, "the others are closed", func() (gone bool) {
 		ts.onLoop(func(l *loop) {
 			gone = true
 			for kind, s := range sessions {
@@ -166,12 +168,12 @@ func TestManyEvicted(t *testing.T) {
 	keeps.raw(multibulk("WATCH", strings.Repeat("k", 256<<10)))
 	keeps.expect("+OK")
 	keeps.do("CONFIG SET maxmemory-clients 300000")
-	eventually(t, "all but one are closed", func() (done bool) {
+	await.Until(t, "all but one are closed", func() (done bool) {
 		ts.onLoop(func(l *loop) { done = l.memory.total <= l.memory.limit })
 		return done
 	})
 	keeps.do("CONFIG SET maxmemory-clients 130kb")
-	eventually(t, "nobody is left to go", func() bool {
+	await.Until(t, "nobody is left to go", func() bool {
 		return strings.Contains(ts.log.String(), "none of them may be evicted")
 	})
 	if got := keeps.do("PING"); got != "+PONG" {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"keyp/internal/testkit/await"
 )
 
 // shown reads n lines of MONITOR and gives the commands.
@@ -65,7 +67,7 @@ func TestMonitorWaitsForTheLog(t *testing.T) {
 	m.do("MONITOR")
 	release := d.hold()
 	writer.send("SET a 1\n")
-	eventually(t, "the command waits", func() (waits bool) {
+	await.Until(t, "the command waits", func() (waits bool) {
 		ts.onLoop(func(l *loop) { waits = len(s.out.waits) > 0 && len(s.out.ready(l.durable)) == 0 })
 		return waits
 	})

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // TestPublishReachesAll: many subscribers of both protocols hear all messages in order.
@@ -82,7 +84,7 @@ func TestGoneSubscribers(t *testing.T) {
 	p := ts.dial()
 	receivers := func(want string) {
 		t.Helper()
-		eventually(t, "receivers "+want, func() bool { return p.do("PUBLISH a x") == want })
+		await.Until(t, "receivers "+want, func() bool { return p.do("PUBLISH a x") == want })
 	}
 	gone, quits, killed, stays := ts.dial(), ts.dial(), ts.dial(), ts.dial()
 	for _, c := range []*client{gone, quits, killed, stays} {

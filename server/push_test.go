@@ -3,6 +3,8 @@ package server
 import (
 	"strings"
 	"testing"
+
+	"keyp/internal/testkit/await"
 )
 
 const hello = "*1\r\n$5\r\nhello\r\n"
@@ -10,7 +12,7 @@ const hello = "*1\r\n$5\r\nhello\r\n"
 // sessionOf gives the session that a client's connection is.
 func (ts *testServer) sessionOf(c *client) (found *session) {
 	ts.t.Helper()
-	eventually(ts.t, "the client has a session", func() bool {
+	await.Until(ts.t, "the client has a session", func() bool {
 		ts.onLoop(func(l *loop) {
 			for _, s := range l.sessions {
 				if s != nil && s.client.Addr == c.LocalAddr().String() {
@@ -59,7 +61,7 @@ func TestPushWaitsForTheLog(t *testing.T) {
 	slowDisk(t, ts, d)
 	release := d.hold()
 	writer.send("SET a 1\n")
-	eventually(t, "the write has run", func() (ran bool) {
+	await.Until(t, "the write has run", func() (ran bool) {
 		ts.onLoop(func(l *loop) {
 			if ran = l.log.End() > l.log.Durable(); ran {
 				s.Push(0, []byte(hello))
@@ -83,7 +85,7 @@ func TestPushToParked(t *testing.T) {
 	s := ts.sessionOf(c)
 	other.do("CLIENT PAUSE 100000 WRITE")
 	c.send("SET a 1\n")
-	eventually(t, "the write is held", func() (held bool) {
+	await.Until(t, "the write is held", func() (held bool) {
 		ts.onLoop(func(*loop) { held = s.parked == parkHeld })
 		return held
 	})
@@ -131,7 +133,7 @@ func TestPushOverTheLimitCuts(t *testing.T) {
 			t.Errorf("closed %v with %d bytes pending", s.closed, s.out.pending())
 		}
 	})
-	eventually(t, "the client is cut", func() (closed bool) {
+	await.Until(t, "the client is cut", func() (closed bool) {
 		ts.onLoop(func(*loop) { closed = s.closed })
 		return closed
 	})

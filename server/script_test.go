@@ -3,7 +3,8 @@ package server
 import (
 	"strings"
 	"testing"
-	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // busyServer is one whose scripts make others hear -BUSY after a moment.
@@ -57,7 +58,7 @@ func TestScriptUnkillable(t *testing.T) {
 	ts := busyServer(t)
 	script, other := ts.dial(), ts.dial()
 	script.raw(multibulk("EVAL", "redis.call('SET', 'k', 'v') local t = redis.call('TIME') local n = 0 while n < 1e6 do n = n + 1 end return n", "0"))
-	eventually(t, "it has written", func() bool { return strings.HasPrefix(other.do("GET k"), "-BUSY") })
+	await.Until(t, "it has written", func() bool { return strings.HasPrefix(other.do("GET k"), "-BUSY") })
 	other.send("SCRIPT KILL\n")
 	got := other.reply()
 	if !strings.HasPrefix(got, "-UNKILLABLE ") && !strings.HasPrefix(got, "-NOTBUSY ") {
@@ -112,10 +113,6 @@ func TestScriptsBeside(t *testing.T) {
 					source = calling
 				}
 				input += multibulk("EVAL", source, "2", "n", "copy") + multibulk("GET", "n")
-			}
-			if err := c.SetDeadline(time.Now().Add(5 * patience)); err != nil {
-				done <- err.Error()
-				return
 			}
 			if _, err := c.Write([]byte(input)); err != nil {
 				done <- err.Error()

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // rough is a connection that sends in pieces of any length, with pauses, and that may be
@@ -86,7 +86,7 @@ func TestTLSStreams(t *testing.T) {
 			t.Fatalf("round %d", round)
 		}
 	}
-	eventually(t, "nothing is left", func() bool {
+	await.Until(t, "nothing is left", func() bool {
 		return descriptors(t) <= files && runtime.NumGoroutine() <= routines
 	})
 	t.Logf("%d connections came to their end, %d were hurt", whole, hurt)
@@ -97,16 +97,16 @@ func tlsStream(t *testing.T, ts *testServer, a *testkit.Authority, random *rand.
 	raw, publisher := dial(t, "tcp", ts.tlsAddr()), ts.dial()
 	defer raw.Close()
 	defer publisher.Close()
-	if tcp := raw.Conn.(*net.TCPConn); random.IntN(2) == 0 {
+	if tcp := raw.Conn.Conn.(*net.TCPConn); random.IntN(2) == 0 {
 		if err := tcp.SetReadBuffer(4 << 10); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := &rough{Conn: raw.Conn, random: random}
+	r := &rough{Conn: raw.Conn.Conn, random: random}
 	cfg := a.Trust()
 	cfg.MaxVersion = uint16(tls.VersionTLS12 + random.IntN(2))
 	conn := tls.Client(r, cfg)
-	c := &client{Conn: conn, t: t, r: bufio.NewReaderSize(conn, 16+random.IntN(5000))}
+	c := newClient(t, conn, 16+random.IntN(5000))
 	key := fmt.Sprint("last", random.Uint64())
 	c.send("HELLO 3\nSUBSCRIBE news\nSET " + key + " -1\n")
 	for range 3 {

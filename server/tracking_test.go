@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 )
 
 // tracks makes a connection in RESP3 that tracks with these options.
@@ -50,7 +51,7 @@ func TestTrackingBehindTheExecutor(t *testing.T) {
 	s := ts.sessionOf(a)
 	a.do("GET k")
 	a.send("DEBUG SLEEP 0.2\nGET k\n")
-	eventually(t, "the command runs", func() (runs bool) {
+	await.Until(t, "the command runs", func() (runs bool) {
 		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
 		return runs
 	})
@@ -71,7 +72,7 @@ func TestTrackingExclusive(t *testing.T) {
 	s := ts.sessionOf(a)
 	a.send("MULTI\nKEYS *\nDEBUG SLEEP 0.2\nGET k\nSET l 2\nGET short\nSET short 1 PX 1\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
-	eventually(t, "the transaction runs", func() (runs bool) {
+	await.Until(t, "the transaction runs", func() (runs bool) {
 		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
 		return runs
 	})
@@ -91,7 +92,7 @@ func TestTrackingOfTheGone(t *testing.T) {
 	s := ts.sessionOf(a)
 	a.send("MULTI\nKEYS *\nDEBUG SLEEP 0.2\nCLIENT TRACKING ON\nSUBSCRIBE c\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
-	eventually(t, "the transaction runs", func() (runs bool) {
+	await.Until(t, "the transaction runs", func() (runs bool) {
 		ts.onLoop(func(l *loop) {
 			if runs = s.parked == parkSlow; runs {
 				l.close(s)
@@ -115,14 +116,14 @@ func TestTrackingKeepsLittle(t *testing.T) {
 	a := ts.tracks("BCAST")
 	s := ts.sessionOf(a)
 	a.send("DEBUG SLEEP 0.3\n")
-	eventually(t, "the command runs", func() (runs bool) {
+	await.Until(t, "the command runs", func() (runs bool) {
 		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
 		return runs
 	})
 	for range 20 {
 		b.do("SET " + strings.Repeat("k", 10000) + " v")
 	}
-	eventually(t, "the client is cut", func() (cut bool) {
+	await.Until(t, "the client is cut", func() (cut bool) {
 		ts.onLoop(func(l *loop) { cut = s.closed && len(l.kept) == 0 })
 		return cut
 	})
@@ -139,7 +140,7 @@ func TestTrackingWaitsForTheLog(t *testing.T) {
 	slowDisk(t, ts, d)
 	release := d.hold()
 	b.send("SET k 1\n")
-	eventually(t, "the message waits", func() (waits bool) {
+	await.Until(t, "the message waits", func() (waits bool) {
 		ts.onLoop(func(l *loop) { waits = len(s.out.waits) > 0 && len(s.out.ready(l.durable)) == 0 })
 		return waits
 	})
@@ -157,7 +158,7 @@ func TestTrackingEnds(t *testing.T) {
 	_ = b.Close()
 	a.send("RESET\n")
 	a.expect("+RESET")
-	eventually(t, "nobody tracks", func() bool { return strings.Contains(c.do("INFO clients"), "tracking_clients:0") })
+	await.Until(t, "nobody tracks", func() bool { return strings.Contains(c.do("INFO clients"), "tracking_clients:0") })
 	c.do("SET k 1")
 	a.do("PING")
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // withoutCron stops the periodic pass, which would hide a lost wake-up.
@@ -24,7 +25,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				ts.loop.box.post(func() { close(done) })
 				select {
 				case <-done:
-				case <-time.After(patience):
+				case <-await.Over():
 					t.Errorf("goroutine %d: post %d was never run", g, i)
 					return
 				}
@@ -93,7 +94,7 @@ func TestResetConnections(t *testing.T) {
 		case 3:
 			c.raw(strings.Repeat("INCR n\r\n", 5000))
 		}
-		if err := c.Conn.(*net.TCPConn).SetLinger(0); err != nil {
+		if err := c.Conn.Conn.(*net.TCPConn).SetLinger(0); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Close(); err != nil {
@@ -103,7 +104,7 @@ func TestResetConnections(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	eventually(t, "all broken connections are gone", func() (gone bool) {
+	await.Until(t, "all broken connections are gone", func() (gone bool) {
 		ts.onLoop(func(l *loop) { gone = l.count == 1 && len(l.srv.Clients) == 1 && l.exec.jobs == 0 })
 		return gone
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 	"keyp/storage/wal"
 )
 
@@ -93,9 +94,7 @@ func TestKillsDoNotPileUpSegments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(10 * time.Second); s.Stats().LogBytes > 200 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond) // the checkpoint of the start lets the old segments go
-		}
+		await.Until(t, "the checkpoint of the start releases the old segments", func() bool { return s.Stats().LogBytes <= 200 })
 		txn, k := s.NewTxn(), s.Key(0, []byte("k"))
 		if _, err := s.BeginBringing(txn, []Key{k}); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"keyp/internal/testkit/await"
 )
 
 // alter changes the record of a key in the data file, behind the store's back.
@@ -178,12 +180,7 @@ func TestFullDiskRefusesGrowthAndHeals(t *testing.T) {
 	}
 	h.fs.SetFree(1 << 30)
 	h.s.keepHouse()
-	for end := time.Now().Add(10 * time.Second); h.s.Full() && time.Now().Before(end); {
-		time.Sleep(time.Millisecond) // the log looks for room every 100 ms
-	}
-	if h.s.Full() {
-		t.Fatal("still full after room came back")
-	}
+	await.Until(t, "room came back, so writes are accepted", func() bool { return !h.s.Full() })
 }
 
 // TestWritersAreSlowedDown: a log that checkpoints cannot keep short delays commits, and

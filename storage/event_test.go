@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/testkit/await"
 	"keyp/storage/object"
 )
 
@@ -71,7 +72,8 @@ func TestReapDelay(t *testing.T) {
 		select {
 		case <-ended:
 			t.Fatal("the reaper did not wait")
-		case <-time.After(time.Millisecond):
+		default:
+			await.Pass(time.Millisecond)
 		}
 	}
 	h.eventNames()
@@ -80,7 +82,8 @@ func TestReapDelay(t *testing.T) {
 		select {
 		case <-ended:
 			waiting = false
-		case <-time.After(time.Millisecond):
+		default:
+			await.Pass(time.Millisecond)
 		}
 	}
 	if h.s.Reap(); !slices.Equal(h.eventNames(), []string{"expired"}) {

@@ -12,6 +12,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 	"keyp/storage/wal"
 )
 
@@ -176,9 +177,7 @@ func TestShareClockStep(t *testing.T) {
 	h.s.now()
 	h.clock.Set(now + 10_000)
 	h.s.now() // it begins to remove what is due
-	for h.s.stats.Expired.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "it removes what is due", func() bool { return h.s.stats.Expired.Load() != 0 })
 	long.Use(keys[1:])
 	long.SetString(keys[1], []byte("y"), now+30_000, setEvent) // due a minute after now, not due at the clock's time
 	long.End()
@@ -253,7 +252,7 @@ func TestShareBesideAll(t *testing.T) {
 		if total != accounts*opening {
 			t.Errorf("there are %d in all accounts", total)
 		}
-		time.Sleep(time.Millisecond)
+		await.Pass(time.Millisecond)
 	})
 	worker(func(txn *Txn, rng *rand.Rand) {
 		k := s.Key(1, fmt.Append(nil, "padding:", rng.IntN(2000)))
@@ -283,7 +282,7 @@ func shareWork(t *testing.T, s *Store, txn *Txn, rng *rand.Rand, key func(int) K
 	for range 1 + rng.IntN(6) {
 		txn.Rest()
 		if rng.IntN(3) == 0 {
-			time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
+			await.Pass(time.Duration(rng.IntN(300)) * time.Microsecond)
 		}
 		txn.Resume()
 		if rng.IntN(30) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 	"keyp/storage/wal"
 )
 
@@ -36,7 +37,7 @@ type tiredClock struct{ clock.Machine }
 func (c *tiredClock) Now() int64 {
 	now := c.Machine.Now()
 	if rand.IntN(50) == 0 {
-		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		await.Pass(time.Duration(rand.IntN(2000)) * time.Microsecond)
 	}
 	return now
 }
@@ -73,7 +74,8 @@ func TestCountsBesideSteps(t *testing.T) {
 			select {
 			case <-done:
 				going = false
-			case <-time.After(time.Duration(st.rng.IntN(10)) * time.Millisecond):
+			default:
+				await.Pass(time.Duration(st.rng.IntN(10)) * time.Millisecond)
 			}
 		}
 		st.settled()
@@ -112,7 +114,7 @@ func (st *stress) open() {
 	s.goBackground(func() { // more often than housekeeping does
 		for s.quit.Err() == nil {
 			s.evict(1 << 20)
-			time.Sleep(time.Millisecond)
+			await.Pass(time.Millisecond)
 		}
 	})
 	s.goBackground(func() {
@@ -120,7 +122,7 @@ func (st *stress) open() {
 			if err := s.Checkpoint(); err != nil && s.quit.Err() == nil {
 				st.t.Errorf("checkpoint: %v", err)
 			}
-			time.Sleep(5 * time.Millisecond)
+			await.Pass(5 * time.Millisecond)
 		}
 	})
 }
@@ -204,7 +206,7 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 			}
 		}
 		x.End()
-		time.Sleep(time.Duration(rng.IntN(1000)) * time.Microsecond) // so that the clock steps often
+		await.Pass(time.Duration(rng.IntN(1000)) * time.Microsecond) // so that the clock steps often
 		if i%16 == 0 {
 			if err := st.s.Log().Commit(); err != nil {
 				st.t.Errorf("commit: %v", err)
@@ -218,12 +220,7 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 func (st *stress) settled() {
 	st.t.Helper()
 	var problem string
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		if problem = st.miscounted(); problem == "" || time.Now().After(end) {
-			break
-		}
-	}
-	if problem != "" {
+	if !await.Reached(func() bool { problem = st.miscounted(); return problem == "" }) {
 		st.t.Errorf("%s; the reaper has %+v, and time stands still: %t", problem, st.s.reaper.Stats(), st.s.stepped.Load())
 	}
 	if err := st.s.Check(); err != nil {

@@ -3,7 +3,6 @@ package ttl
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 )
 
 // shard is a Source with an Index under a lock, as storage has it.
@@ -100,11 +100,7 @@ func newStageOn(t rapid.TB, c clock.Clock, shards int) *stage {
 	}()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-			t.Errorf("Run did not stop")
-		}
+		await.For(t, "Run stops", done)
 	})
 	return s
 }
@@ -123,11 +119,7 @@ func (s *stage) set(shard int, id uint64, old, new int64) {
 // eventually waits for what the reaper's goroutine has to do.
 func (s *stage) eventually(what string, ok func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("timed out: %s", what)
-		}
-	}
+	await.Until(s.t, what, ok)
 }
 
 // asleep waits until the reaper sleeps, until target.
@@ -366,11 +358,7 @@ func TestReaperMissesNoDeadline(t *testing.T) {
 	done := make(chan struct{})
 	go func() { r.Run(ctx); close(done) }()
 	defer func() { cancel(); <-done }()
-	for deadline := time.Now().Add(10 * time.Second); r.target.Load() != startOfTime+5; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("it sleeps until %d", r.target.Load())
-		}
-	}
+	await.Until(t, "it sleeps until the deadline", func() bool { return r.target.Load() == startOfTime+5 })
 }
 
 // A source that gets nowhere neither holds up the others nor keeps the reaper busy.
@@ -418,17 +406,9 @@ func TestReaperStopsAtWork(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { r.Run(ctx); close(done) }()
-	for deadline := time.Now().Add(10 * time.Second); e.asked.Load() < 100; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not work at all")
-		}
-	}
+	await.Until(t, "it works", func() bool { return e.asked.Load() >= 100 })
 	cancel()
-	select {
-	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Fatal("Run did not stop")
-	}
+	await.For(t, "Run stops", done)
 }
 
 func TestReaperWithoutSources(t *testing.T) {

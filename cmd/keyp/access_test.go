@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // TestFileModes: whatever the umask is, nobody but the owner can read the data, and a
@@ -190,14 +190,11 @@ func TestSecrets(t *testing.T) {
 // monitor gives what MONITOR shows, line by line. (The client's own Monitor has a data race.)
 func monitor(t *testing.T, port, password string) *bufio.Scanner {
 	t.Helper()
-	conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+	conn, err := await.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := fmt.Fprintf(conn, "AUTH %s\nMONITOR\n", password); err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +211,6 @@ func monitor(t *testing.T, port, password string) *bufio.Scanner {
 func startSecret(t *testing.T, log *testkit.Output, file string, args []string) *process {
 	t.Helper()
 	p := startProcess(t, log, filepath.Join(t.TempDir(), "data"), append([]string{file}, args...)...)
-	testkit.Eventually(t, time.Minute, "keyp is ready", func() bool { return strings.Contains(log.String(), "msg=ready") })
+	await.Until(t, "keyp is ready", func() bool { return strings.Contains(log.String(), "msg=ready") })
 	return p
 }

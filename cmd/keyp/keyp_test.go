@@ -19,13 +19,14 @@ import (
 
 	"keyp/internal/config"
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
+	"keyp/internal/tether"
 )
 
 // runKeyp runs keyp to its end, which must come by itself.
 func runKeyp(t *testing.T, stdin string, env []string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+	ctx := await.Context(t)
 	cmd := exec.CommandContext(ctx, testkit.Binary(t), args...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
@@ -127,7 +128,7 @@ func startProcess(t *testing.T, log io.Writer, dir string, args ...string) *proc
 	p.Cmd = exec.Command(testkit.Binary(t), append(args, "--port", p.port, "--dir", dir)...)
 	p.Env = append(os.Environ(), "KEYP_MAXCLIENTS=50")
 	p.Stderr = log
-	if err := p.Start(); err != nil {
+	if err := tether.Start(p.Cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() { p.ended <- p.Wait() }()
@@ -140,13 +141,13 @@ func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *proc
 	t.Helper()
 	p := startProcess(t, log, dir, args...)
 	c := p.client(t)
-	testkit.Eventually(t, time.Minute, "keyp answers", func() bool {
+	await.Until(t, "keyp answers", func() bool {
 		select {
 		case err := <-p.ended:
 			t.Fatalf("keyp ended: %v, it said %v", err, log)
 		default:
 		}
-		listener, err := net.Dial("tcp", c.Options().Addr) // go-redis would complain that there is none
+		listener, err := await.Dial("tcp", c.Options().Addr) // go-redis would complain that there is none
 		if err != nil {
 			return false
 		}
@@ -161,7 +162,7 @@ func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *proc
 func (p *process) client(t *testing.T) *redis.Client {
 	c := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:" + p.port, MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute, PoolTimeout: time.Minute,
+		DialTimeout: await.Bound, ReadTimeout: await.Bound, WriteTimeout: await.Bound, PoolTimeout: await.Bound,
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -170,13 +171,8 @@ func (p *process) client(t *testing.T) *redis.Client {
 // status waits for the end.
 func (p *process) status(t *testing.T) int {
 	t.Helper()
-	select {
-	case <-p.ended:
-		return p.ProcessState.ExitCode()
-	case <-time.After(time.Minute):
-		t.Fatal("keyp does not end")
-		return 0
-	}
+	await.For(t, "keyp ends", p.ended)
+	return p.ProcessState.ExitCode()
 }
 
 func (p *process) signal(t *testing.T, s os.Signal) {
@@ -309,14 +305,11 @@ func TestLogReaderGone(t *testing.T) {
 // A second signal ends a server that is still stopping, with status 1.
 func TestSecondSignal(t *testing.T) {
 	p := startKeyp(t, t.TempDir())
-	conn, err := net.Dial("tcp", "127.0.0.1:"+p.port)
+	conn, err := await.Dial("tcp", "127.0.0.1:"+p.port)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
 	// A command that takes long holds the clean stop up. Both are in one packet, so
 	// that the second one runs before the first one's reply is here.
 	if _, err := conn.Write([]byte("PING\r\nDEBUG SLEEP 600\r\n")); err != nil {
@@ -326,8 +319,8 @@ func TestSecondSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.signal(t, syscall.SIGINT)
-	testkit.Eventually(t, time.Minute, "keyp stops listening", func() bool {
-		probe, err := net.Dial("tcp", "127.0.0.1:"+p.port)
+	await.Until(t, "keyp stops listening", func() bool {
+		probe, err := await.Dial("tcp", "127.0.0.1:"+p.port)
 		if err == nil {
 			probe.Close()
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // TestEverythingAtOnce has many clients send any commands at all, with arguments that mean
@@ -281,7 +282,7 @@ func listen(t *testing.T, s *testkit.Server, rng *rand.Rand, stop <-chan struct{
 			t.Error(err)
 		}
 		if rng.IntN(5) > 0 { // the others never read
-			_ = c.SetReadDeadline(time.Now().Add(time.Duration(rng.IntN(100)) * time.Millisecond))
+			_ = c.Listen(time.Duration(rng.IntN(100)) * time.Millisecond)
 			_, _ = io.Copy(io.Discard, c.in) // until then, or until somebody ends the connection
 		}
 		c.Close()
@@ -297,7 +298,7 @@ func nothingLeft(t *testing.T, s *testkit.Server) {
 		"pubsub_clients": "0", "watching_clients": "0", "pubsub_channels": "0", "pubsub_patterns": "0", "pubsubshard_channels": "0",
 		"tracking_total_keys": "0", "tracking_total_prefixes": "0"}
 	var rest []string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	if !await.Reached(func() bool {
 		info, err := c.Info(ctx, "clients", "stats").Result()
 		if err != nil {
 			t.Fatal(err)
@@ -309,9 +310,8 @@ func nothingLeft(t *testing.T, s *testkit.Server) {
 				rest = append(rest, fmt.Sprint(name, ":", value))
 			}
 		}
-		if rest == nil {
-			return
-		}
+		return rest == nil
+	}) {
+		t.Errorf("after all clients have gone: %q", rest)
 	}
-	t.Errorf("after all clients have gone: %q", rest)
 }

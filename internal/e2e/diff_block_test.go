@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // The differential run of blocking commands: several connections wait on both servers,
@@ -144,9 +146,10 @@ func (r *blockRun) wait(w *blockWaiter, args, behind []string, brief bool) error
 
 // ready says whether a reply is there.
 func (w *wire) ready() (bool, error) {
-	if err := w.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+	if err := w.Listen(time.Millisecond); err != nil {
 		return false, err
 	}
+	defer w.Patient()
 	_, err := w.in.Peek(1)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return false, nil
@@ -230,17 +233,15 @@ func (r *blockRun) settle() error {
 // bothWait says on which servers a connection waits. Keyp may have to read its keys from
 // disk before it does not.
 func (r *blockRun) bothWait(w *blockWaiter) (waits [2]bool, err error) {
-	for end := time.Now().Add(replyPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	await.Reached(func() bool {
 		for side := range waits {
 			if waits[side], err = r.waits(w, side); err != nil {
-				return waits, err
+				return true
 			}
 		}
-		if waits[0] == waits[1] {
-			break
-		}
-	}
-	return waits, nil
+		return waits[0] == waits[1]
+	})
+	return waits, err
 }
 
 // receive takes all replies that a connection is owed.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // The differential run of transactions: several connections queue, watch, run and discard
@@ -75,11 +77,11 @@ func (s *both) multiCase(t *testing.T, g *gen, between func()) (history []string
 		}
 		if lent {
 			history = append(history, args[1]+" has expired")
-			time.Sleep((lentTime + margin) * time.Millisecond) // the real servers' clocks decide
+			await.Pass((lentTime + margin) * time.Millisecond) // the real servers' clocks decide
 		}
 		if slices.Contains(args, "PX") || args[0] == "EXEC" && redis.kind == '*' && len(redis.items) > 0 {
 			// until the key has expired on both, or they would not agree on whether it has
-			time.Sleep((near + margin) * time.Millisecond)
+			await.Pass((near + margin) * time.Millisecond)
 		}
 		if g.chance(20) {
 			keyp, redis, err := (pair{s.keyp, s.redis}).ask("CLIENT", "LIST")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // The differential run: generated commands go to Keyp and to redis-server in
@@ -71,7 +72,7 @@ func forgetful(t *testing.T) *both {
 func (s *both) unload(t *testing.T) {
 	t.Helper()
 	s.mustDo(t, s.keyp, "SAVE")
-	testkit.Eventually(t, 20*time.Second, "all keys leave memory", func() bool {
+	await.Until(t, "all keys leave memory", func() bool {
 		return strings.Contains(s.mustDo(t, s.keyp, "INFO", "memory").text, "\nresident_keys:0\r\n")
 	})
 }
@@ -127,7 +128,7 @@ func diffShare(t *testing.T, parts uint64) uint64 {
 // diffSeeds runs cases by their seeds. One that fails gives what it did until then.
 func diffSeeds(t *testing.T, cases uint64, run func(seed uint64) (history []string, err error)) {
 	t.Helper()
-	first := testkit.Number(t, "KEYP_DIFF_SEED", rand.Uint64N(1<<40))
+	first := testkit.Number(t, "KEYP_DIFF_SEED", testkit.Seed(t))
 	for i := range cases {
 		if history, err := run(first + i); err != nil {
 			t.Fatalf("KEYP_DIFF_SEED=%d:\n%s\n%v", first+i, strings.Join(history, "\n"), err)
@@ -272,7 +273,7 @@ func (r *diffRun) step(index int, s step) error {
 		return err
 	}
 	if s.wait {
-		time.Sleep((near + margin) * time.Millisecond)
+		await.Pass((near + margin) * time.Millisecond)
 	}
 	if r.ears != nil { // a command that replaces a key that is due would take its expiry away
 		if err := p.dropExpired(); err != nil {
@@ -308,19 +309,15 @@ func (p pair) dropExpired() error {
 	if _, err := p.redis.do("SCAN", "0", "COUNT", "100000"); err != nil {
 		return err
 	}
-	for end := time.Now().Add(replyPatience); ; time.Sleep(time.Millisecond) {
+	var failed error
+	await.Reached(func() bool {
 		keys, err := p.keyp.do("KEYS", "*")
-		if err != nil {
-			return err
-		}
-		size, err := p.keyp.do("DBSIZE")
-		if err != nil {
-			return err
-		}
-		if n, _ := size.number(); int(n) == len(keys.items) || time.Now().After(end) {
-			return nil
-		}
-	}
+		size, err2 := p.keyp.do("DBSIZE")
+		n, _ := size.number()
+		failed = errors.Join(err, err2)
+		return failed != nil || int(n) == len(keys.items)
+	})
+	return failed
 }
 
 // walk is a command that visits all of something in steps: which argument is its cursor,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // The differential run of client-side caching and MONITOR: several connections read, write
@@ -317,7 +317,7 @@ func TestDiffTrackingRedirect(t *testing.T) {
 	last.redis.Close()
 	r.clients = r.clients[:4]
 	for side, w := range r.clients[2].sides() {
-		testkit.Eventually(t, replyPatience, "the subscriber is gone", func() bool {
+		await.Until(t, "the subscriber is gone", func() bool {
 			return !strings.Contains(s.mustDo(t, w, "CLIENT", "LIST").text, "id="+last.ids[side]+" ")
 		})
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // failer is what helpers need of a *testing.T or a *rapid.T.
@@ -19,9 +19,6 @@ type failer interface {
 	Fatalf(format string, args ...any)
 	Errorf(format string, args ...any)
 }
-
-// replyPatience is how long any single reply may take; a server that needs longer hangs.
-const replyPatience = 20 * time.Second
 
 // reply is one reply: its exact bytes, and what they say.
 type reply struct {
@@ -79,12 +76,12 @@ func (r reply) unordered(size int) string {
 
 // wire is a raw connection: what is sent and what comes back is not interpreted.
 type wire struct {
-	net.Conn
+	*await.Conn
 	in *bufio.Reader
 }
 
 func dialWire(addr string) (*wire, error) {
-	conn, err := net.DialTimeout("tcp", addr, replyPatience)
+	conn, err := await.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -102,18 +99,12 @@ func encode(args ...string) string {
 }
 
 func (w *wire) send(raw string) error {
-	if err := w.SetWriteDeadline(time.Now().Add(replyPatience)); err != nil {
-		return err
-	}
 	_, err := io.WriteString(w, raw)
 	return err
 }
 
 // receive reads one reply.
 func (w *wire) receive() (reply, error) {
-	if err := w.SetReadDeadline(time.Now().Add(replyPatience)); err != nil {
-		return reply{}, err
-	}
 	return readReply(w.in)
 }
 
@@ -128,9 +119,6 @@ func (w *wire) do(args ...string) (reply, error) {
 // rest is all that still comes until the server closes; a reset counts as closing,
 // since a server that closes with unread input causes one.
 func (w *wire) rest() (string, error) {
-	if err := w.SetReadDeadline(time.Now().Add(replyPatience)); err != nil {
-		return "", err
-	}
 	all, err := io.ReadAll(w.in)
 	if err != nil && isReset(err) {
 		err = nil

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // TestFullDisk fills a small file system until writes are refused, sees that reads and
@@ -105,7 +106,7 @@ func TestDiskReserve(t *testing.T) {
 		}
 	}
 	reserve("1000000gb")
-	testkit.Eventually(t, 30*time.Second, "writes to be refused", func() bool {
+	await.Until(t, "writes to be refused", func() bool {
 		err := c.Set(ctx, "x", "v", 0).Err()
 		return err != nil && strings.HasPrefix(err.Error(), "MISCONF ")
 	})
@@ -133,7 +134,7 @@ func usable(t *testing.T, c *redis.Client) {
 
 func healed(t *testing.T, c *redis.Client) {
 	t.Helper()
-	testkit.Eventually(t, 30*time.Second, "writes to be taken again", func() bool {
+	await.Until(t, "writes to be taken again", func() bool {
 		return c.Set(ctx, "again", "v", 0).Err() == nil
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisACL(t *testing.T) {
@@ -232,7 +232,7 @@ func aclBlocked(t *testing.T, c subject) {
 	alice := c.alice(t, "~a", "+@all")
 	done := make(chan error, 1)
 	go func() { done <- alice.BLPop(ctx, 20*time.Second, "a").Err() }()
-	testkit.Eventually(t, 20*time.Second, "the command waits", func() bool {
+	await.Until(t, "the command waits", func() bool {
 		info, err := c.Info(ctx, "clients").Result()
 		return err == nil && strings.Contains(info, "\nblocked_clients:1\r")
 	})

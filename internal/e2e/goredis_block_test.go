@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisBlocking(t *testing.T) {
@@ -41,7 +41,7 @@ func TestGoRedisBlocking(t *testing.T) {
 // waiting waits until so many connections wait.
 func (s subject) waiting(t *testing.T, n int) {
 	t.Helper()
-	testkit.Eventually(t, 20*time.Second, fmt.Sprint(n, " connections wait"), func() bool {
+	await.Until(t, fmt.Sprint(n, " connections wait"), func() bool {
 		info, err := s.Info(ctx, "clients").Result()
 		return err == nil && strings.Contains(info, fmt.Sprintf("\nblocked_clients:%d\r\n", n))
 	})
@@ -355,7 +355,7 @@ func blockContexts(t *testing.T, s subject) {
 	options.ContextTimeoutEnabled = true
 	c := redis.NewClient(&options)
 	defer c.Close()
-	hurried, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	hurried, cancel := await.Hurried(ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := c.BLPop(hurried, 0, "l").Err(); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("BLPOP after the context's end: %v", err)

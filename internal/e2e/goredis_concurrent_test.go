@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // workers is how many clients work at once in these tests.
@@ -300,7 +301,7 @@ func shortDeadlines(t *testing.T, s subject) {
 	var held []span
 	var turns atomic.Int32
 	together(t, s, func(_ int, c *redis.Conn) {
-		for end := time.Now().Add(20 * time.Second); turns.Load() < want && time.Now().Before(end); {
+		for end := time.Now().Add(await.Bound); turns.Load() < want && time.Now().Before(end); {
 			asked := time.Now()
 			ok, err := c.SetNX(ctx, "lock", "", ttl).Result()
 			if err != nil {
@@ -323,7 +324,7 @@ func shortDeadlines(t *testing.T, s subject) {
 		}
 	}
 	if len(held) < want {
-		t.Errorf("the lock was free only %d times in 20 s", len(held))
+		t.Errorf("the lock was free only %d times in %v", len(held), await.Bound)
 	}
-	testkit.Eventually(t, 10*time.Second, "the lock expires", func() bool { return s.Exists(ctx, "lock").Val() == 0 })
+	await.Until(t, "the lock expires", func() bool { return s.Exists(ctx, "lock").Val() == 0 })
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisDeadlines(t *testing.T) {
@@ -91,7 +92,7 @@ func persist(t *testing.T, c subject) {
 	is(t, false)(c.Persist(ctx, "k").Result())
 	persists(t, c, "k")
 	is(t, "OK")(c.Set(ctx, "after", "v", 60*time.Millisecond).Result())
-	testkit.Eventually(t, 10*time.Second, "the later deadline passes", func() bool {
+	await.Until(t, "the later deadline passes", func() bool {
 		return c.Exists(ctx, "after").Val() == 0
 	})
 	is(t, "v")(c.Get(ctx, "k").Result())
@@ -190,7 +191,7 @@ func goneForEvery(t *testing.T, c subject) {
 }
 
 // waitUntil sleeps until a deadline of a server has passed by the same wall clock.
-func waitUntil(at time.Time) { time.Sleep(time.Until(at) + 2*time.Millisecond) }
+func waitUntil(at time.Time) { await.PassUntil(at.Add(2 * time.Millisecond)) }
 
 // TestGoRedisExactness: a key is there before its deadline and not after it, as seen
 // through a client, and the reaper removes it at that time without any client.
@@ -214,7 +215,7 @@ func TestGoRedisExactness(t *testing.T) {
 		})
 	}
 	c := server.Client(3)
-	testkit.Eventually(t, 10*time.Second, "expired keys are removed", func() bool { return c.DBSize(ctx).Val() == 0 })
+	await.Until(t, "expired keys are removed", func() bool { return c.DBSize(ctx).Val() == 0 })
 	expired, err := strconv.ParseInt(c.InfoMap(ctx, "stats").Val()["Stats"]["expired_keys"], 10, 64)
 	if n := stored.Load(); err != nil || n < 10 || expired < n {
 		t.Errorf("%d keys were stored before their deadline, %d expired (%v)", n, expired, err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisHashes(t *testing.T) {
@@ -180,12 +180,12 @@ func hashExpire(t *testing.T, c subject) {
 	is(t, []int64{2})(c.HExpireAt(ctx, "h", time.Unix(1, 0), "a").Result())
 	is(t, []string{"b", "c"})(c.HKeys(ctx, "h").Result())
 	is(t, []int64{1})(c.HPExpire(ctx, "h", 20*time.Millisecond, "c").Result())
-	testkit.Eventually(t, 10*time.Second, "the field goes", func() bool {
+	await.Until(t, "the field goes", func() bool {
 		n, err := c.HLen(ctx, "h").Result()
 		return n == 1 && err == nil
 	})
 	is(t, []int64{1})(c.HPExpire(ctx, "h", 20*time.Millisecond, "b").Result())
-	testkit.Eventually(t, 10*time.Second, "the key goes with its last field", func() bool {
+	await.Until(t, "the key goes with its last field", func() bool {
 		n, err := c.DBSize(ctx).Result()
 		return n == 0 && err == nil
 	})

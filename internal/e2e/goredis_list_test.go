@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisLists(t *testing.T) {
@@ -140,7 +140,7 @@ func listExpiry(t *testing.T, c subject) {
 	is[any](t, "b")(c.do("RPOPLPUSH", "l", "l"))
 	expires(t, c, "l", time.Minute)
 	is(t, true)(c.PExpire(ctx, "l", time.Millisecond).Result())
-	testkit.Eventually(t, 20*time.Second, "the list expires", func() bool { return c.Exists(ctx, "l").Val() == 0 })
+	await.Until(t, "the list expires", func() bool { return c.Exists(ctx, "l").Val() == 0 })
 	gone(t, c, "l")
 	is(t, int64(1))(c.RPush(ctx, "l", "c").Result())
 	persists(t, c, "l")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisTransactions(t *testing.T) {
@@ -189,7 +189,7 @@ func txWatchExpiry(t *testing.T, s subject) {
 	is(t, "OK")(s.Set(ctx, "k", "v", 30*time.Millisecond).Result())
 	c := s.conn(t)
 	is[any](t, "OK")(c.Do(ctx, "WATCH", "k").Result())
-	testkit.Eventually(t, 20*time.Second, "the key expires", func() bool { return s.Exists(ctx, "k").Val() == 0 })
+	await.Until(t, "the key expires", func() bool { return s.Exists(ctx, "k").Val() == 0 })
 	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, "other", "v", 0)
 		return nil

@@ -8,11 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisScripts(t *testing.T) {
@@ -245,7 +244,7 @@ func scriptTooLong(t *testing.T, c subject) {
 	conn := c.conn(t)
 	go func() { runs <- conn.Eval(ctx, "while true do end", nil).Err() }()
 	var err error
-	testkit.Eventually(t, 20*time.Second, "others are refused", func() bool {
+	await.Until(t, "others are refused", func() bool {
 		err = c.Ping(ctx).Err()
 		return err != nil
 	})

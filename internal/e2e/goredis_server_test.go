@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisServer(t *testing.T) {
@@ -147,9 +148,9 @@ func save(t *testing.T, c subject) {
 		return p["rdb_bgsave_in_progress"] == "0" && p["aof_rewrite_in_progress"] == "0"
 	}
 	is(t, "Background saving started")(c.BgSave(ctx).Result())
-	testkit.Eventually(t, 20*time.Second, "BGSAVE ends", idle)
+	await.Until(t, "BGSAVE ends", idle)
 	is(t, "Background append only file rewriting started")(c.BgRewriteAOF(ctx).Result())
-	testkit.Eventually(t, 20*time.Second, "BGREWRITEAOF ends", idle)
+	await.Until(t, "BGREWRITEAOF ends", idle)
 	is(t, "ok")(c.InfoMap(ctx, "persistence").Val()["Persistence"]["rdb_last_bgsave_status"], nil)
 	fails(t, "ERR syntax error", c.Do(ctx, "BGSAVE", "NOW"))
 	fails(t, "ERR syntax error", c.Do(ctx, "SHUTDOWN", "LATER"))
@@ -247,19 +248,20 @@ func help(t *testing.T, c subject) {
 func TestGoRedisShutdown(t *testing.T) {
 	server := testkit.NewKeyp(t, testkit.Options{})
 	go func() {
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-			c, err := dialWire(server.Addr())
-			if err != nil {
-				continue // it is starting
-			}
-			defer c.Close()
-			if r, err := c.do("SET", "k", "v"); err != nil || r.text != "OK" {
-				t.Errorf("SET: %q, %v", r.raw, err)
-			}
-			if r, err := c.do("SHUTDOWN"); err == nil {
-				t.Errorf("SHUTDOWN answers %q", r.raw)
-			}
-			return
+		var c *wire
+		if !await.Reached(func() (started bool) {
+			var err error
+			c, err = dialWire(server.Addr())
+			return err == nil
+		}) {
+			return // Refuses says so
+		}
+		defer c.Close()
+		if r, err := c.do("SET", "k", "v"); err != nil || r.text != "OK" {
+			t.Errorf("SET: %q, %v", r.raw, err)
+		}
+		if r, err := c.do("SHUTDOWN"); err == nil {
+			t.Errorf("SHUTDOWN answers %q", r.raw)
 		}
 	}()
 	if status, printed := server.Refuses(); status != 0 {

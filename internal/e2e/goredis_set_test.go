@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisSets(t *testing.T) {
@@ -198,7 +198,7 @@ func expireMember(t *testing.T, c subject) {
 	if got, err := c.Do(ctx, "TTL", "s", "c").Int(); err != nil || got < 990 || got > 1000 {
 		t.Errorf("TTL s c: %d, %v", got, err)
 	}
-	testkit.Eventually(t, 20*time.Second, "the member expires", func() bool { return !c.SIsMember(ctx, "s", "b").Val() })
+	await.Until(t, "the member expires", func() bool { return !c.SIsMember(ctx, "s", "b").Val() })
 	hasMembers(t, c, "s", "a", "c")
 	is[any](t, int64(-2))(c.do("PTTL", "s", "b"))
 	is[any](t, int64(1))(c.do("PERSIST", "s", "a"))

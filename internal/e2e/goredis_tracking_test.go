@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9/push"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisTracking(t *testing.T) {
@@ -76,7 +77,7 @@ func trackReads(t *testing.T, s subject) {
 	is(t, []string{"(all)"})(told(), nil)
 	s.Set(ctx, "short", 1, 20*time.Millisecond)
 	c.Get(ctx, "short")
-	testkit.Eventually(t, 20*time.Second, "the key expires", func() bool { return len(told()) == 1 })
+	await.Until(t, "the key expires", func() bool { return len(told()) == 1 })
 	is(t, "OK")(c.ClientTrackingOff(ctx).Result())
 	c.Get(ctx, "a")
 	s.Set(ctx, "a", 4, 0)
@@ -196,7 +197,7 @@ func TestGoRedisCache(t *testing.T) {
 	for i := range 50 {
 		want := fmt.Sprint(i)
 		is(t, "OK")(writer.Set(ctx, "k", want, 0).Result())
-		testkit.Eventually(t, 20*time.Second, "the cache has "+want, func() bool { return cached.Get(ctx, "k").Val() == want })
+		await.Until(t, "the cache has "+want, func() bool { return cached.Get(ctx, "k").Val() == want })
 	}
 	hits := func() string {
 		info, err := writer.Info(ctx, "stats").Result()
@@ -215,5 +216,5 @@ func TestGoRedisCache(t *testing.T) {
 		t.Errorf("the server was asked: %s hits, then %s", before, now)
 	}
 	is(t, true)(writer.PExpire(ctx, "k", 30*time.Millisecond).Result())
-	testkit.Eventually(t, 20*time.Second, "the key leaves the cache with its deadline", func() bool { return cached.Get(ctx, "k").Err() == redis.Nil })
+	await.Until(t, "the key leaves the cache with its deadline", func() bool { return cached.Get(ctx, "k").Err() == redis.Nil })
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -198,7 +197,7 @@ func halfClose(addr, input string, piece int) (string, error) {
 		}
 		input = input[n:]
 	}
-	_ = c.Conn.(*net.TCPConn).CloseWrite() // fails when the server has closed already
+	_ = c.CloseWrite() // fails when the server has closed already
 	return c.rest()
 }
 
@@ -219,7 +218,7 @@ func leaveOpen(addr, input string, quiet time.Duration) (string, error) {
 	}
 	var all strings.Builder
 	for {
-		if err := c.SetReadDeadline(time.Now().Add(quiet)); err != nil {
+		if err := c.Listen(quiet); err != nil {
 			return "", err
 		}
 		chunk := make([]byte, 64<<10)

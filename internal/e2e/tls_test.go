@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // tlsServer starts a keyp with TLS beside its plain port.
@@ -171,7 +172,7 @@ func TestTLSKills(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(100+rand.IntN(200)) * time.Millisecond)
+		await.Pass(time.Duration(100+rand.IntN(200)) * time.Millisecond)
 		s.Kill()
 		all.Wait()
 		s.Start()

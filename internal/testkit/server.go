@@ -20,17 +20,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit/await"
+	"keyp/internal/tether"
 )
 
-const (
-	// patience bounds a start, a stop, a reply: far beyond what they take, on a busy
-	// machine with -race too.
-	patience = 60 * time.Second
-	// pollEvery is the pause between looks at something that is awaited.
-	pollEvery = 2 * time.Millisecond
-	// tailBytes is how much of what a server printed a failure shows.
-	tailBytes = 8 << 10
-)
+// tailBytes is how much of what a server printed a failure shows.
+const tailBytes = 8 << 10
 
 // Options are how to run a server.
 type Options struct {
@@ -218,7 +214,7 @@ func (s *Server) launch() {
 	cmd := exec.Command(s.program, s.args(s)...)
 	cmd.Env = append(environment(), s.o.Env...)
 	cmd.Stdout, cmd.Stderr = &s.output, &s.output
-	if err := start(cmd); err != nil {
+	if err := tether.Start(cmd); err != nil {
 		s.t.Fatalf("start %s: %v", s.program, err)
 	}
 	exited := make(chan struct{})
@@ -235,36 +231,30 @@ func environment() []string {
 }
 
 // ready waits for PONG. An error means that there is no process any more.
-func (s *Server) ready() error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(pollEvery) {
+func (s *Server) ready() (err error) {
+	s.t.Helper()
+	await.Until(s.t, s.name+" answers PING", func() bool {
 		pong := s.ping()
 		select {
 		case <-s.exited:
 			s.cmd = nil
-			return fmt.Errorf("ended by itself (%v) instead of serving", s.result)
+			err = fmt.Errorf("ended by itself (%v) instead of serving", s.result)
+			return true
 		default:
+			return pong
 		}
-		if pong {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			_ = s.end(syscall.SIGKILL) // says only that it was killed
-			return fmt.Errorf("not ready after %v", patience)
-		}
-	}
+	})
+	return err
 }
 
 // ping says whether this very process, and not another one on its port, answers PING.
 // When it wants a password first, that has to do.
 func (s *Server) ping() bool {
-	conn, err := net.DialTimeout("tcp", s.Addr(), patience)
+	conn, err := await.Dial("tcp", s.Addr())
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return false
-	}
 	if _, err := conn.Write([]byte("PING\r\nINFO server\r\nQUIT\r\n")); err != nil {
 		return false
 	}
@@ -282,14 +272,7 @@ func (s *Server) Refuses() (status int, printed string) {
 	s.t.Helper()
 	from := s.output.size()
 	s.launch()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-s.exited:
-	case <-timer.C:
-		_ = s.end(syscall.SIGKILL) // says only that it was killed
-		s.t.Fatalf("%s did not refuse to start within %v", s.name, patience)
-	}
+	await.For(s.t, s.name+" refuses to start", s.exited)
 	status = s.cmd.ProcessState.ExitCode()
 	s.cmd = nil
 	return status, s.output.String()[from:]
@@ -322,11 +305,7 @@ func (s *Server) Kill() {
 // WaitKilled waits until somebody else ends the process as kill -9 does: the kernel.
 func (s *Server) WaitKilled() {
 	s.t.Helper()
-	select {
-	case <-s.exited:
-	case <-time.After(patience):
-		s.t.Fatalf("nobody killed %s within %v", s.name, patience)
-	}
+	await.For(s.t, "somebody kills "+s.name, s.exited)
 	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 		s.t.Fatalf("%s ended by itself: %v", s.name, s.result)
 	}
@@ -337,13 +316,9 @@ func (s *Server) WaitKilled() {
 func (s *Server) KillStarting(d time.Duration) {
 	s.t.Helper()
 	s.launch()
-	select {
-	case <-s.exited:
-		s.cmd = nil
-		s.t.Fatalf("%s ended by itself (%v) instead of serving", s.name, s.result)
-	case <-time.After(d):
-		_ = s.end(syscall.SIGKILL) // says only that it was killed
-	}
+	await.Pass(d)
+	s.mustRun()
+	_ = s.end(syscall.SIGKILL) // says only that it was killed
 }
 
 // Stop ends the process with SIGTERM and waits; a status other than 0 fails the test.
@@ -362,16 +337,10 @@ func (s *Server) Wait() {
 	if s.cmd == nil {
 		s.t.Fatalf("%s does not run", s.name)
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-s.exited:
-		s.cmd = nil
-		if s.result != nil {
-			s.t.Fatalf("%s: %v", s.name, s.result)
-		}
-	case <-timer.C:
-		s.t.Fatalf("%s did not end within %v", s.name, patience)
+	await.For(s.t, s.name+" ends", s.exited)
+	s.cmd = nil
+	if s.result != nil {
+		s.t.Fatalf("%s: %v", s.name, s.result)
 	}
 }
 
@@ -403,22 +372,20 @@ func (s *Server) end(sig syscall.Signal) error {
 	if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal %v: %w", sig, err)
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case <-s.exited:
 		return s.result
-	case <-timer.C:
+	case <-await.Over():
 	}
 	// The stacks say what it waits for.
 	_ = cmd.Process.Signal(syscall.SIGQUIT) // it may end just now
 	select {
 	case <-s.exited:
-	case <-time.After(time.Second):
+	case <-await.Over():
 		_ = cmd.Process.Kill() // likewise
 		<-s.exited
 	}
-	return fmt.Errorf("did not end within %v of %v", patience, sig)
+	return fmt.Errorf("did not end within %v of %v", await.Bound, sig)
 }
 
 // raced says whether the race detector has spoken.
@@ -442,24 +409,20 @@ func (s *Server) ClientTLS(proto int, cfg *tls.Config) *redis.Client {
 
 func (s *Server) client(o *redis.Options) *redis.Client {
 	o.MaxRetries, o.DialerRetries = -1, 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = await.Bound, await.Bound, await.Bound, await.Bound
 	c := redis.NewClient(o)
 	s.t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
 	return c
 }
 
-// Dial gives a raw connection, closed after the test. All that is done with it must be
-// done within a minute.
-func (s *Server) Dial() net.Conn {
+// Dial gives a raw connection, closed after the test.
+func (s *Server) Dial() *await.Conn {
 	s.t.Helper()
-	conn, err := net.DialTimeout("tcp", s.Addr(), patience)
+	conn, err := await.Dial("tcp", s.Addr())
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = conn.Close() }) // the test may have closed it
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		s.t.Fatal(err)
-	}
 	return conn
 }
 
@@ -472,17 +435,6 @@ func (s *Server) RepeatUntilGone(args ...any) {
 		var refused redis.Error
 		if err := c.Do(context.Background(), args...).Err(); err != nil && !errors.Is(err, redis.Nil) && !errors.As(err, &refused) {
 			return
-		}
-	}
-}
-
-// Eventually asks done every few milliseconds until it says yes; the test fails when
-// it has not after limit.
-func Eventually(t testing.TB, limit time.Duration, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limit); !done(); time.Sleep(pollEvery) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", limit, what)
 		}
 	}
 }

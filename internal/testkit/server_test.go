@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // The lifecycle is checked on redis-server, whose behaviour is known.
@@ -122,14 +121,6 @@ func TestCleanup(t *testing.T) {
 			t.Error("nobody noticed")
 		}
 	})
-}
-
-func TestEventually(t *testing.T) {
-	n := 0
-	Eventually(t, time.Minute, "three looks", func() bool { n++; return n == 3 })
-	if n != 3 {
-		t.Errorf("asked %d times", n)
-	}
 }
 
 func TestBinaryNotMadeTwice(t *testing.T) {

@@ -15,10 +15,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tidwall/redcon"
 	"pgregory.net/rapid"
+
+	"keyp/internal/testkit/await"
+	"keyp/internal/tether"
 )
 
 // These tests compare with a real redis-server, which listens on a Unix socket only.
@@ -42,7 +44,7 @@ func startRedis(t *testing.T, args ...string) string {
 	socket := filepath.Join(dir, "redis.sock")
 	cmd := exec.Command(program, append([]string{"--port", "0", "--unixsocket", socket,
 		"--dir", dir, "--save", "", "--appendonly", "no"}, args...)...)
-	if err := cmd.Start(); err != nil {
+	if err := tether.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -51,33 +53,29 @@ func startRedis(t *testing.T, args ...string) string {
 		}
 		_ = cmd.Wait() // says only that it was killed
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if conn, err := net.Dial("unix", socket); err == nil {
+	await.Until(t, "redis-server listens", func() bool {
+		conn, err := await.Dial("unix", socket)
+		if err == nil {
 			conn.Close()
-			return socket
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("redis-server does not listen after 10 s")
-		}
-	}
+		return err == nil
+	})
+	return socket
 }
 
 // ask sends input, closes that direction and gives all that Redis answers.
 func ask(t interface{ Fatal(...any) }, socket, input string) string {
-	conn, err := net.Dial("unix", socket)
+	conn, err := await.Dial("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	// After a protocol error Redis closes without reading on, which breaks the pipe
 	// of a long input; its answer is there all the same.
 	if _, err := io.WriteString(conn, input); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)
 	}
-	_ = conn.(*net.UnixConn).CloseWrite() // fails when Redis has closed already
+	_ = conn.CloseWrite() // fails when Redis has closed already
 	answer, err := io.ReadAll(conn)
 	if err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)
@@ -176,14 +174,11 @@ type redisConn struct {
 }
 
 func dialRedis(t *testing.T, socket string) *redisConn {
-	conn, err := net.Dial("unix", socket)
+	conn, err := await.Dial("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	return &redisConn{t: t, conn: conn, in: bufio.NewReader(conn)}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 )
 
@@ -65,7 +66,7 @@ func recycle(b *testing.B, l *Log) {
 		must(b, err)
 		must(b, l.WaitDurable(context.Background(), l.End()))
 		must(b, l.Release(n))
-		eventually(b, "the next segment", l.prepared)
+		await.Until(b, "the next segment", l.prepared)
 	}
 }
 

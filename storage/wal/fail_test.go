@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 )
 
@@ -35,7 +36,7 @@ func TestFailureIsFinal(t *testing.T) {
 			l.Append([]byte("kept"))
 			must(t, l.Commit())
 			durable := l.Durable()
-			eventually(t, "the next segment", l.prepared)
+			await.Until(t, "the next segment", l.prepared)
 			failing.Store(true)
 			lost := l.Append([]byte("lost"))
 			if err := l.Commit(); !errors.Is(err, syscall.EIO) {
@@ -77,11 +78,11 @@ func TestFailedPreparationIsFatal(t *testing.T) {
 		return nil
 	})
 	l, _ := opened(t, options(fsys), 0)
-	eventually(t, "the next segment", l.prepared)
+	await.Until(t, "the next segment", l.prepared)
 	failing.Store(true)
 	l.Append([]byte("a"))
 	must(t, l.Commit())
-	eventually(t, "the failure", func() bool { return l.Err() != nil })
+	await.Until(t, "the failure", func() bool { return l.Err() != nil })
 	if l.Close() == nil {
 		t.Fatal("Close of a failed log gave no error")
 	}
@@ -122,10 +123,10 @@ func TestShortagesPass(t *testing.T) {
 				n, err := l.Rotate(nil)
 				must(t, err)
 				must(t, l.WaitDurable(context.Background(), l.End()))
-				eventually(t, "the next segment", l.prepared)
+				await.Until(t, "the next segment", l.prepared)
 				must(t, l.Release(n))
 			}
-			eventually(t, "the next segment", l.prepared)
+			await.Until(t, "the next segment", l.prepared)
 			if test.op == vfs.OpOpen {
 				failing.Store(true)
 			}
@@ -136,9 +137,9 @@ func TestShortagesPass(t *testing.T) {
 			failing.Store(true)
 			holding.Store(false)
 			close(goOn)
-			eventually(t, "the log to be full", l.Full)
+			await.Until(t, "the log to be full", l.Full)
 			failing.Store(false)
-			eventually(t, "the next segment", func() bool { return l.prepared() && !l.Full() })
+			await.Until(t, "the next segment", func() bool { return l.prepared() && !l.Full() })
 			must(t, l.Err())
 			must(t, l.Close())
 		})
@@ -153,7 +154,7 @@ func TestNoRoom(t *testing.T) {
 	l, _ := opened(t, o, 0)
 	l.Append([]byte("first"))
 	must(t, l.Commit())
-	eventually(t, "the next segment", l.prepared)
+	await.Until(t, "the next segment", l.prepared)
 	mem.SetFree(100)
 	want := []string{"first"}
 
@@ -163,7 +164,7 @@ func TestNoRoom(t *testing.T) {
 		l.Append([]byte(batch))
 		want = append(want, batch)
 		must(t, l.Commit())
-		eventually(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
+		await.Until(t, "an answer from the preparation", func() bool { return l.Full() || l.prepared() })
 	}
 	// What is left of it still takes commits, the rest waits.
 	lsn := l.Append([]byte("small"))
@@ -181,7 +182,7 @@ func TestNoRoom(t *testing.T) {
 		t.Fatalf("without room: durable %d of %d, err %v", l.Durable(), lsn, l.Err())
 	}
 	mem.SetFree(1 << 30)
-	eventually(t, "room again", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() })
+	await.Until(t, "room again", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() })
 	must(t, <-committed)
 	if l.Durable() < lsn {
 		t.Fatal("Commit returned early")
@@ -210,7 +211,7 @@ func TestCloseWithoutRoom(t *testing.T) {
 	mem.SetFree(0)
 	lsn := l.Append(make([]byte, 5*testSegment))
 	l.CommitAsync()
-	eventually(t, "the log to be full", l.Full)
+	await.Until(t, "the log to be full", l.Full)
 	if err := l.Close(); !errors.Is(err, ErrNoRoom) {
 		t.Fatalf("Close: %v", err)
 	}
@@ -230,13 +231,13 @@ func TestReleaseHealsFull(t *testing.T) {
 	l, _ := opened(t, o, 0)
 	l.Append(make([]byte, 3*testSegment))
 	must(t, l.Commit())
-	eventually(t, "the next segment", l.prepared)
+	await.Until(t, "the next segment", l.prepared)
 	mem.SetFree(0)
 	n, err := l.Rotate([]byte("head"))
 	must(t, err)
 	must(t, l.WaitDurable(context.Background(), l.End()))
-	eventually(t, "the log to be full", l.Full)
+	await.Until(t, "the log to be full", l.Full)
 	must(t, l.Release(n))
-	eventually(t, "room from the released segments", func() bool { return !l.Full() })
+	await.Until(t, "room from the released segments", func() bool { return !l.Full() })
 	must(t, l.Close())
 }

@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 )
 
@@ -95,7 +96,7 @@ func TestStaleFramesDoNotVerify(t *testing.T) {
 	}
 	recycled := map[string]bool{}
 	for round := range 12 {
-		eventually(t, "the next segment", l.prepared)
+		await.Until(t, "the next segment", l.prepared)
 		before := files(t, mem, o.Dir)
 		n := fill(round)
 		old, now := before[segmentName(n)], files(t, mem, o.Dir)[segmentName(n)]

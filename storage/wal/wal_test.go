@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 )
 
@@ -51,18 +52,6 @@ func reopened(t testing.TB, o Options, first uint64) []string {
 	l, batches := opened(t, o, first)
 	must(t, l.Close())
 	return batches
-}
-
-// eventually polls for something another goroutine brings about.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		runtime.Gosched()
-		time.Sleep(100 * time.Microsecond)
-	}
 }
 
 func sameBatches(t testing.TB, got []string, want ...string) {
@@ -244,7 +233,7 @@ func TestCommitAsync(t *testing.T) {
 	l, _ := opened(t, o, 0)
 	lsn := l.Append([]byte("a"))
 	l.CommitAsync()
-	eventually(t, "OnDurable after CommitAsync", func() bool { return told.Load() >= lsn })
+	await.Until(t, "OnDurable after CommitAsync", func() bool { return told.Load() >= lsn })
 	if l.Synced() < lsn {
 		t.Fatal("told before it was synced")
 	}
@@ -265,7 +254,7 @@ func TestAppendGoesOnDuringSync(t *testing.T) {
 	})
 	l, _ := opened(t, options(fsys), 0)
 	first := l.Append([]byte("a"))
-	eventually(t, "the next segment", func() bool { return l.prepared() })
+	await.Until(t, "the next segment", func() bool { return l.prepared() })
 	armed.Store(true)
 	l.CommitAsync()
 	<-syncing
@@ -301,7 +290,7 @@ func TestEverySecSyncsEachSecond(t *testing.T) {
 	if l.Durable() != lsn || l.Synced() == lsn {
 		t.Fatalf("after Commit: durable %d, synced %d, end %d", l.Durable(), l.Synced(), lsn)
 	}
-	eventually(t, "the sync of the second", func() bool {
+	await.Until(t, "the sync of the second", func() bool {
 		fake.Advance(time.Second)
 		return l.Synced() == lsn
 	})
@@ -318,7 +307,7 @@ func TestEverySecSyncsEachSecond(t *testing.T) {
 	l.Append([]byte("d"))
 	must(t, l.Commit())
 	l.SetPolicy(Always)
-	eventually(t, "the sync after a change to always", func() bool { return l.Synced() == l.End() })
+	await.Until(t, "the sync after a change to always", func() bool { return l.Synced() == l.End() })
 	must(t, l.Close())
 	sameBatches(t, reopened(t, o, 0), "a", "b", "c", "d")
 }

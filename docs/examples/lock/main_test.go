@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestRun(t *testing.T) {
@@ -75,7 +76,7 @@ func TestLockEnds(t *testing.T) {
 	if ok, err := brief.Acquire(t.Context(), 8); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	testkit.Eventually(t, 10*time.Second, "the lock of a dead worker ends", func() bool {
+	await.Until(t, "the lock of a dead worker ends", func() bool {
 		ok, err := locks.Acquire(t.Context(), 8)
 		return ok && err == nil
 	})

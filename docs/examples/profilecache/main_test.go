@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestRun(t *testing.T) {
@@ -37,7 +38,7 @@ func TestStaleEnds(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	db.profiles["u1"] = Profile{UserID: "u1", Email: "new"}
-	testkit.Eventually(t, 10*time.Second, "the new profile shows", func() bool {
+	await.Until(t, "the new profile shows", func() bool {
 		p, err := profiles.Get(t.Context(), "u1")
 		return err == nil && p.Email == "new"
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestRun(t *testing.T) {
@@ -73,7 +74,7 @@ func TestForgotten(t *testing.T) {
 	if done, err := rdb.PExpire(t.Context(), key(7), 20*time.Millisecond).Result(); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	testkit.Eventually(t, 10*time.Second, "the issue is forgotten", func() bool {
+	await.Until(t, "the issue is forgotten", func() bool {
 		n, err := rdb.DBSize(t.Context()).Result()
 		return n == 0 && err == nil
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestRun(t *testing.T) {
@@ -34,7 +35,7 @@ func TestSessions(t *testing.T) {
 	if err := short.Save(t.Context(), Session{UserID: "me", ID: "brief"}); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, 10*time.Second, "a session ends by itself", func() bool {
+	await.Until(t, "a session ends by itself", func() bool {
 		_, ok, err := short.Get(t.Context(), "me", "brief")
 		return err == nil && !ok
 	})

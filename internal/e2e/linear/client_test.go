@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 var ctx = context.Background()
@@ -74,7 +75,7 @@ func (c *client) work(server *testkit.Server) {
 			return
 		}
 		c.rec.add(c.id, op, o, from, to)
-		time.Sleep(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
+		await.Pass(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
 	}
 }
 

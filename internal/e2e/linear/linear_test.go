@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 const (
@@ -23,8 +24,6 @@ const (
 	killsByDefault = 2
 	// killsEach is how often within one history.
 	killsEach = 4
-	// patience bounds the search for an order, which takes far less.
-	patience = 2 * time.Minute
 )
 
 // settings are those of the servers, in turn. Replies wait for the log in all of them.
@@ -45,7 +44,7 @@ func TestLinearizable(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
 			history := record(t, rng, settings[i%len(settings)], min(killsEach, int(kills)-total.kills), &total)
 			began := time.Now()
-			verdict, info := porcupine.CheckOperationsVerbose(model, history, patience)
+			verdict, info := porcupine.CheckOperationsVerbose(model, history, await.Bound)
 			total.search = max(total.search, time.Since(began))
 			if verdict != porcupine.Ok {
 				path := filepath.Join(os.TempDir(), fmt.Sprintf("keyp-history-%d-%d.html", seed, i))
@@ -86,7 +85,7 @@ func record(t *testing.T, rng *rand.Rand, args []string, kills int, total *tally
 		if rng.IntN(2) == 0 {
 			all.Go(func() { s.RepeatUntilGone("BGSAVE") })
 		}
-		time.Sleep(time.Duration(50+rng.IntN(400)) * time.Millisecond)
+		await.Pass(time.Duration(50+rng.IntN(400)) * time.Millisecond)
 		s.Kill()
 		killed := time.Now()
 		all.Wait()

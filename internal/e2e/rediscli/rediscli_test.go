@@ -11,13 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
+	"keyp/internal/tether"
 )
-
-// patience bounds one run of redis-cli.
-const patience = 2 * time.Minute
 
 // cli runs redis-cli against servers.
 type cli struct {
@@ -44,9 +42,7 @@ func (c cli) run(input io.Reader, args ...string) string {
 
 func (c cli) try(input io.Reader, args ...string) (output string, err error) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.path, append([]string{"-p", c.port}, args...)...)
+	cmd := exec.CommandContext(await.Context(c.t), c.path, append([]string{"-p", c.port}, args...)...)
 	cmd.Stdin = input
 	both, err := cmd.CombinedOutput()
 	return string(both), err
@@ -289,14 +285,14 @@ func TestWatchingTools(t *testing.T) {
 // stat reads some lines of --stat, which goes on until it is ended.
 func stat(t *testing.T, c cli) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithCancel(await.Context(t))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.path, "-p", c.port, "--stat", "-i", "0.02")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := tether.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	line := regexp.MustCompile(`(?m)^2 +[\d.]+[BKMG] +\d+ +0 +\d+ \(\+\d+\) +\d+ *$`)

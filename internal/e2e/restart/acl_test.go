@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // aclUsers is how many users each ACL SAVE writes.
@@ -50,7 +51,7 @@ func TestACLFileOverKills(t *testing.T) {
 		acknowledged = version
 		go func() {
 			defer close(killed)
-			time.Sleep(delay)
+			await.Pass(delay)
 			s.Kill()
 		}()
 	saving:

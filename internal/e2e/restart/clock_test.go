@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // TestClockSteps has the server's clock step by hours either way, while it runs and over
@@ -138,7 +139,7 @@ func (c *clockRun) listen() {
 func (c *clockRun) settle() {
 	client := c.server.Client(3)
 	defer client.Close()
-	testkit.Eventually(c.t, 30*time.Second, "the server's time follows its clock", func() bool {
+	await.Until(c.t, "the server's time follows its clock", func() bool {
 		at, err := client.Time(ctx).Result()
 		if err != nil {
 			c.t.Fatal(err)
@@ -195,13 +196,13 @@ func (c *clockRun) expireAtOnce(n int) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		c.t.Fatal(err)
 	}
-	time.Sleep(time.Duration(instant-c.now()) * time.Millisecond) // nobody tells when it comes
+	await.Pass(time.Duration(instant-c.now()) * time.Millisecond) // nobody tells when it comes
 	var readers sync.WaitGroup
 	for range 4 {
 		rng := rand.New(rand.NewPCG(c.rng.Uint64(), 0))
 		readers.Go(func() { c.watch(rng, from, n) })
 	}
-	time.Sleep(time.Duration(c.rng.IntN(40_000)) * time.Microsecond)
+	await.Pass(time.Duration(c.rng.IntN(40_000)) * time.Microsecond)
 	c.server.Kill()
 	readers.Wait()
 	c.restart([]int64{0, -hour * 1000}[c.rng.IntN(2)])
@@ -232,7 +233,7 @@ func (c *clockRun) step() {
 		do(c.t, c.server.Client(2), "DEBUG", "CLOCK-OFFSET", offset)
 		c.risen()
 		c.offset = offset
-		time.Sleep(time.Duration(c.rng.IntN(30)) * time.Millisecond) // so that the reaper is at any point
+		await.Pass(time.Duration(c.rng.IntN(30)) * time.Millisecond) // so that the reaper is at any point
 		return
 	}
 	if c.rng.IntN(3) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // TestEventsOfKeysThatExpireMeanwhile: what expires while the server is down is published when
@@ -45,7 +46,7 @@ func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
 			if late := time.Now().UnixMilli() - deadline; late >= 0 {
 				t.Skipf("the machine is too slow: the server ended %d ms after the keys' deadline", late)
 			}
-			time.Sleep(time.Until(time.UnixMilli(deadline + keys/10 + 1)))
+			await.PassUntil(time.UnixMilli(deadline + keys/10 + 1))
 
 			s.Start()
 			p := listen(t, s)

@@ -5,11 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // TestNoFilesLeft takes a server's descriptors away while it needs new files for its log and
@@ -39,7 +39,7 @@ func TestNoFilesLeft(t *testing.T) {
 	}
 	writeAll := func(when string) {
 		t.Helper()
-		testkit.Eventually(t, 30*time.Second, when, func() bool { return write(when) == 200 })
+		await.Until(t, when, func() bool { return write(when) == 200 })
 		if err := c.Do(ctx, "SAVE").Err(); err != nil {
 			t.Errorf("%s: SAVE: %v", when, err)
 		}
@@ -71,7 +71,7 @@ func TestNoFilesLeft(t *testing.T) {
 	writeAll("while connections are refused")
 
 	limitFiles(t, s.Pid(), 2000)
-	testkit.Eventually(t, 30*time.Second, "connections are accepted again", func() bool {
+	await.Until(t, "connections are accepted again", func() bool {
 		other := s.Client(2)
 		defer other.Close()
 		return other.Ping(ctx).Err() == nil

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 const (
@@ -130,7 +131,7 @@ func (k *killer) letThemWork() {
 	enough := k.answered.Load() + int64(k.rng.IntN(1500))
 	deadline := time.Now().Add(time.Duration(100+k.rng.IntN(900)) * time.Millisecond)
 	for k.answered.Load() < enough && time.Now().Before(deadline) {
-		time.Sleep(time.Duration(k.rng.IntN(2000)) * time.Microsecond)
+		await.Pass(time.Duration(k.rng.IntN(2000)) * time.Microsecond)
 	}
 }
 

@@ -2,12 +2,14 @@ package restart
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // look reads keys with their deadlines, and says when it did.
@@ -93,7 +95,8 @@ func checkNames(t testing.TB, server *testkit.Server, known []name) {
 // checkSize waits until DBSIZE counts what KEYS shows.
 func checkSize(t testing.TB, c *redis.Client) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	said := ""
+	agree := await.Reached(func() bool {
 		keys, err := c.Keys(ctx, "*").Result()
 		if err != nil {
 			t.Fatal(err)
@@ -102,12 +105,13 @@ func checkSize(t testing.TB, c *redis.Client) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if int(size) == len(keys) {
-			return
+		if said = ""; int(size) != len(keys) {
+			said = fmt.Sprintf("DBSIZE is %d, but there are %d KEYS", size, len(keys))
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v: DBSIZE is %d, but there are %d KEYS; INFO says\n%s", c, size, len(keys), c.Info(ctx, "keyspace", "persistence", "stats").Val())
-		}
+		return said == ""
+	})
+	if !agree {
+		t.Fatalf("%v: %s; INFO says\n%s", c, said, c.Info(ctx, "keyspace", "persistence", "stats").Val())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 var ctx = context.Background()
@@ -161,7 +162,7 @@ func TestDeadlinesPassWhileDown(t *testing.T) {
 			ttl := do(t, c, "PTTL", "hour").(int64)
 			end(t, s)
 
-			time.Sleep(time.Until(last)) // until the deadline has come, which nobody tells
+			await.PassUntil(last) // until the deadline has come, which nobody tells
 			s.Start()
 			if got := dump(t, s); !maps.Equal(got, before) {
 				t.Errorf("after the restart %v, want %v", got, before)
@@ -174,7 +175,7 @@ func TestDeadlinesPassWhileDown(t *testing.T) {
 					t.Errorf("short%d is back", i)
 				}
 			}
-			testkit.Eventually(t, 10*time.Second, "DBSIZE counts the live keys only", func() bool {
+			await.Until(t, "DBSIZE counts the live keys only", func() bool {
 				return do(t, c, "DBSIZE") == int64(len(before))
 			})
 			s.Stop()
@@ -202,7 +203,7 @@ func TestNothingComesBack(t *testing.T) {
 			run(t, c, strings.ReplaceAll(line, "{key}", fmt.Sprint("key", i)))
 		}
 		for i, line := range removals {
-			testkit.Eventually(t, 10*time.Second, line, func() bool { return do(t, c, "GET", fmt.Sprint("key", i)) == nil })
+			await.Until(t, line, func() bool { return do(t, c, "GET", fmt.Sprint("key", i)) == nil })
 		}
 		s.Kill()
 		s.Start()
@@ -240,13 +241,8 @@ func TestOneProcessPerDirectory(t *testing.T) {
 	printedBefore := len(second.Log())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(second.Log()[printedBefore:], waits); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Error("the second server does not wait")
-				break
-			}
-		}
-		first.Kill()
+		defer first.Kill()
+		await.Until(t, "the second server waits", func() bool { return strings.Contains(second.Log()[printedBefore:], waits) })
 	})
 	second.Start()
 	ended.Wait()

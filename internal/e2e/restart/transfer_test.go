@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 const (
@@ -141,7 +142,7 @@ func (b *bank) round(round int) {
 	}
 	all.Go(b.supervise)
 	all.Go(beside(b.rng, b.server))
-	time.Sleep(time.Duration(100+b.rng.IntN(600)) * time.Millisecond)
+	await.Pass(time.Duration(100+b.rng.IntN(600)) * time.Millisecond)
 	b.server.Kill()
 	all.Wait()
 	for _, w := range b.tellers {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/tether"
 )
 
 // crowd is how many clients write to a server at the same time. One that has memory for nearly
@@ -55,7 +56,7 @@ func killTool(t testing.TB, d time.Duration, args ...string) {
 	cmd := exec.Command(testkit.Binary(t), args...)
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed
-	if err := cmd.Start(); err != nil {
+	if err := tether.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() }) // it may have ended just now

@@ -1,7 +1,7 @@
 package upstream
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/tether"
 )
 
 const (
@@ -109,22 +110,25 @@ func runSuite(t *testing.T, binary, dir string) []spec {
 	server := testkit.NewKeyp(t, testkit.Options{Port: port, Config: config})
 	server.Start()
 
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
 	report := filepath.Join(t.TempDir(), "report.json")
-	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestGinkgoSuite$", "-test.timeout", "0",
+	cmd := exec.Command(binary, "-test.run", "^TestGinkgoSuite$", "-test.timeout", limit.String(),
 		"-ginkgo.focus", focus, "-ginkgo.skip", skip, "-ginkgo.no-color",
 		"-ginkgo.flake-attempts", "3", "-ginkgo.json-report", report) // some are about milliseconds
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "RE_CLUSTER=true", "RCE_DOCKER=false", "REDIS_VERSION=7.4")
-	output, err := cmd.CombinedOutput()
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err := tether.Start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)
 	}
 	data, readErr := os.ReadFile(report)
 	if readErr != nil {
-		t.Fatalf("go-redis's tests left no report (%v; %v); they printed:\n%s", err, readErr, output[max(0, len(output)-8<<10):])
+		t.Fatalf("go-redis's tests left no report (%v; %v); they printed:\n%s", err, readErr, output.Bytes()[max(0, output.Len()-8<<10):])
 	}
 	server.Stop()
 

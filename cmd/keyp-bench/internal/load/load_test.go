@@ -16,9 +16,10 @@ import (
 
 	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 )
 
-const patience = 20 * time.Second
+const patience = await.Bound
 
 // startMap serves SET, GET, INCR and MSET from a map. After each command before
 // is asked, if given, whether to answer itself.
@@ -270,10 +271,10 @@ func TestSilentServer(t *testing.T) {
 	if _, err := Run(context.Background(), o); !errors.Is(err, ErrSilent) {
 		t.Fatalf("%v, want ErrSilent", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer time.AfterFunc(100*time.Millisecond, cancel).Stop()
 	o.Timeout = patience
-	if _, err := Run(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v, want the context's error", err)
 	}
 }
@@ -318,7 +319,7 @@ func TestRate(t *testing.T) {
 	addr := startMap(t, func(redcon.Conn, redcon.Command) bool {
 		if !stalled {
 			stalled = true
-			time.Sleep(stall)
+			await.Pass(stall)
 		}
 		return false
 	})

@@ -15,9 +15,10 @@ import (
 	"time"
 
 	"keyp/cmd/keyp-bench/internal/wire"
+	"keyp/internal/testkit/await"
 )
 
-const patience = 20 * time.Second
+const patience = await.Bound
 
 func TestSplit(t *testing.T) {
 	tests := []struct {
@@ -163,15 +164,10 @@ func TestStopKillsInTheEnd(t *testing.T) {
 	}
 	process := s.cmd.Process
 	started := filepath.Join(s.base, "data", "started")
-	for deadline := time.Now().Add(patience); ; {
-		if _, err := os.Stat(started); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the server never started")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "the server starts", func() bool {
+		_, err := os.Stat(started)
+		return err == nil
+	})
 	err := s.Stop(syscall.SIGTERM, 200*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "was killed") {
 		t.Fatalf("Stop = %v, want it to tell that it killed", err)

@@ -6,9 +6,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // report is what redis-benchmark 7.0.15 prints for -t lrange_100: first the test that
@@ -85,8 +85,7 @@ func needProgram(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	needProgram(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := await.Context(t)
 	keyp := testkit.Keyp(t)
 	o := Options{Addr: keyp.Addr(), Clients: 3, Pipeline: 2, Requests: 3000, Keys: 10, Size: 100}
 	for _, args := range [][]string{{"-t", "set"}, {"SET", "own:__rand_int__", "v", "EX", "3600"}} {
@@ -127,7 +126,7 @@ func TestRunIsEndedByItsContext(t *testing.T) {
 		ended <- err
 	}()
 	c := keyp.Client(2)
-	testkit.Eventually(t, time.Minute, "keys are written", func() bool { return c.DBSize(t.Context()).Val() > 0 })
+	await.Until(t, "keys are written", func() bool { return c.DBSize(t.Context()).Val() > 0 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v", err)

@@ -1,4 +1,4 @@
-package testkit
+package tether
 
 import (
 	"os/exec"
@@ -7,13 +7,15 @@ import (
 	"syscall"
 )
 
-// start runs cmd so that the kernel kills it when this process dies, however that
-// comes about: a test that times out ends without its cleanups.
+// Start is cmd.Start, and has the kernel kill the process when this one ends.
 //
 // The kernel watches the thread that forked, not the process, so one thread that
-// never ends does it.
-func start(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+// never ends starts them all.
+func Start(cmd *exec.Cmd) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	done := make(chan error, 1)
 	forks() <- func() { done <- cmd.Start() }
 	return <-done

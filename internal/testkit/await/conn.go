@@ -1,0 +1,52 @@
+package await
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// Conn is a connection of which each read and each write ends with the bound. A deadline that
+// a test sets itself counts instead, until it sets none again.
+type Conn struct {
+	net.Conn
+	ownRead atomic.Bool
+}
+
+// Dial connects.
+func Dial(network, addr string) (*Conn, error) {
+	conn, err := net.DialTimeout(network, addr, Bound)
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{Conn: conn}, nil
+}
+
+func (c *Conn) Read(b []byte) (int, error) {
+	if !c.ownRead.Load() {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(Bound)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *Conn) Write(b []byte) (int, error) {
+	if err := c.Conn.SetWriteDeadline(time.Now().Add(Bound)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+// Listen has reads fail after a little time, for tests of what should not come: what comes
+// later than that is missed, and no test fails that should not. Patient ends that.
+func (c *Conn) Listen(d time.Duration) error {
+	c.ownRead.Store(true)
+	return c.Conn.SetReadDeadline(time.Now().Add(d))
+}
+
+// Patient has reads wait for the bound again.
+func (c *Conn) Patient() { c.ownRead.Store(false) }
+
+// CloseWrite closes the direction to the other side.
+func (c *Conn) CloseWrite() error { return c.Conn.(interface{ CloseWrite() error }).CloseWrite() }

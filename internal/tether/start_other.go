@@ -1,0 +1,8 @@
+//go:build !linux
+
+package tether
+
+import "os/exec"
+
+// Start is cmd.Start: this system cannot be asked to kill a process with its parent.
+func Start(cmd *exec.Cmd) error { return cmd.Start() }
