@@ -251,7 +251,7 @@ var randomRuns = environment("KEYP_RANDOM_RUNS", 8)
 // TestRandomCommands makes the runs of FuzzCommands from a seed, which gives many more of
 // them in the same time: KEYP_RANDOM_RUNS says how many, KEYP_RANDOM_SEED which is the first.
 func TestRandomCommands(t *testing.T) {
-	first := environment("KEYP_RANDOM_SEED", rand.Uint64N(1<<40))
+	first := environment("KEYP_RANDOM_SEED", testkit.Seed(t))
 	keepLimits(t)
 	for seed := first; seed < first+randomRuns; seed++ {
 		t.Run(fmt.Sprintf("KEYP_RANDOM_SEED=%d", seed), func(t *testing.T) {

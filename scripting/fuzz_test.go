@@ -117,7 +117,7 @@ func FuzzProgram(f *testing.F) {
 	e := testEngine(fuzzMemory)
 	f.Fuzz(func(t *testing.T, source string, at uint16, length uint8, times uint16) {
 		if len(source) > 4096 {
-			t.Skip("nothing new is in longer ones")
+			return // nothing new is in longer ones
 		}
 		from := min(int(at), len(source))
 		to := min(from+int(length), len(source))

@@ -18,6 +18,7 @@ import (
 	"keyp/internal/config"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
+	"keyp/internal/tether"
 )
 
 func TestAddressInUse(t *testing.T) {
@@ -193,7 +194,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 	var log testkit.Output
 	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
+	if err := tether.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	exited := false

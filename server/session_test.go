@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/storage"
 )
@@ -38,8 +39,9 @@ func TestCommandsCutAnywhere(t *testing.T) {
 		c.raw(text[i : i+1])
 	}
 	c.expect("+OK", "a value\r\n with $5 in it", "+PONG")
+	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	for range 50 {
-		at := rand.IntN(len(text))
+		at := rng.IntN(len(text))
 		c.raw(text[:at])
 		c.raw(text[at:])
 		c.expect("+OK", "a value\r\n with $5 in it", "+PONG")

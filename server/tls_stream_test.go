@@ -48,7 +48,7 @@ func (r *rough) Write(p []byte) (n int, err error) {
 		}
 		n += len(piece)
 		if r.random.IntN(20) == 0 {
-			runtime.Gosched()
+			await.Pass(time.Microsecond) // so that the pieces arrive one by one
 		}
 	}
 	return n, nil
@@ -57,19 +57,12 @@ func (r *rough) Write(p []byte) (n int, err error) {
 // TestTLSStreams has clients whose bytes come in any pieces and who read slowly, with
 // messages between replies: each gets what it asked for, in order. Others are cut, or
 // have one bit flipped on the way: of what they sent behind it nothing runs. And nothing
-// is left of any of them. KEYP_TLS_LONG=1 has it go on for longer; KEYP_TLS_SEED repeats a run.
+// is left of any of them. KEYP_TLS_LONG=1 has it go on for longer.
 func TestTLSStreams(t *testing.T) {
-	rounds, seed := 6, uint64(time.Now().UnixNano())
+	rounds, seed := 6, testkit.Seed(t)
 	if os.Getenv("KEYP_TLS_LONG") == "1" {
 		rounds = 1500
 	}
-	if text := os.Getenv("KEYP_TLS_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("KEYP_TLS_SEED=%d", seed)
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a)
 	ts.mustDialTLS(a.Trust()).do("PING")

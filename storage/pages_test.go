@@ -3,6 +3,8 @@ package storage
 import (
 	"runtime"
 	"testing"
+
+	"keyp/internal/testkit/await"
 )
 
 // TestPagesReturn: memory outside the heap comes back when it is freed, when a part is
@@ -31,12 +33,8 @@ func TestPagesReturn(t *testing.T) {
 		t.Errorf("%d bytes held, %d live after drop", s.held, s.live)
 	}
 	fill() // and forget it
-	for range 100 {
+	await.Until(t, "collections give all pages back", func() bool {
 		runtime.GC()
-		if pages.bytes() <= other {
-			return
-		}
-		runtime.Gosched()
-	}
-	t.Errorf("%d bytes left after collections, %d before", pages.bytes(), other)
+		return pages.bytes() <= other
+	})
 }

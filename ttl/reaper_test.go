@@ -12,6 +12,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
+	_ "keyp/internal/testkit/setup"
 )
 
 // shard is a Source with an Index under a lock, as storage has it.

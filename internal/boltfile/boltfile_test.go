@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 const testPage = 8 << 10

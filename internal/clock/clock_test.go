@@ -3,6 +3,8 @@ package clock
 import (
 	"testing"
 	"time"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 // A shift moves the wall time alone, and what waits for it goes by the shifted time.

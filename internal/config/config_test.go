@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 func TestLoadValues(t *testing.T) {

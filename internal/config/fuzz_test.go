@@ -31,7 +31,7 @@ func FuzzFile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(strings.ToLower(text), "include") {
-			t.Skip("it may name any file of the machine")
+			return // it may name any file of the machine
 		}
 		path := filepath.Join(t.TempDir(), "keyp.conf")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -77,7 +77,7 @@ func FuzzArguments(f *testing.F) {
 		args := strings.Split(text, "\n")
 		for _, arg := range args {
 			if !strings.HasPrefix(arg, "--") || strings.Contains(strings.ToLower(arg), "include") {
-				t.Skip("it may name any file of the machine")
+				return // it may name any file of the machine
 			}
 		}
 		c, err := Load(args, []string{variable}, strings.NewReader(""))

@@ -156,6 +156,7 @@ func TestTLSKills(t *testing.T) {
 		rounds = 50
 	}
 	s, a := tlsServer(t)
+	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	const writers = 4
 	var acked [writers]int64
 	for round := range rounds {
@@ -172,7 +173,7 @@ func TestTLSKills(t *testing.T) {
 				}
 			})
 		}
-		await.Pass(time.Duration(100+rand.IntN(200)) * time.Millisecond)
+		await.Pass(time.Duration(100+rng.IntN(200)) * time.Millisecond)
 		s.Kill()
 		all.Wait()
 		s.Start()

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 // rules say what the packages import, of this module and of others, in program code.
@@ -23,7 +25,7 @@ import (
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
 	"cmd/keyp":           {"server", "commands", "storage", "internal/clock", "internal/config", "internal/vfs", "golang.org/x/sys/unix"},
-	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "golang.org/x/sys/unix"},
+	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "golang.org/x/sys/unix"},
 
 	"server":      {"server/resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 	"server/resp": {"internal/pieces", "github.com/tidwall/redcon"},
@@ -42,23 +44,27 @@ var rules = map[string][]string{
 
 	"ttl": {"internal/clock", "github.com/google/btree"},
 
-	"internal/boltfile": {},
-	"internal/clock":    {},
-	"internal/pieces":   {},
-	"internal/vfs":      {"golang.org/x/sys/unix"},
-	"internal/config":   {"server/resp"},
-	"internal/rdb":      {"server/resp"},
-	"internal/testkit":  {"github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
-	"internal/layout":   {},
-	"internal/e2e/...":  {},
-	"internal/torture":  {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
+	"internal/boltfile":       {},
+	"internal/clock":          {},
+	"internal/pieces":         {},
+	"internal/vfs":            {"golang.org/x/sys/unix"},
+	"internal/config":         {"server/resp"},
+	"internal/rdb":            {"server/resp"},
+	"internal/tether":         {},
+	"internal/testkit":        {"internal/tether", "internal/testkit/await", "internal/testkit/setup", "github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
+	"internal/testkit/await":  {},
+	"internal/testkit/setup":  {"internal/tether", "pgregory.net/rapid"},
+	"internal/testkit/report": {"internal/tether"},
+	"internal/layout":         {},
+	"internal/e2e/...":        {},
+	"internal/torture":        {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
 
 	// What a user of Keyp writes: a client library and nothing of ours.
 	"docs/examples/...": {"github.com/redis/go-redis/v9"},
 }
 
 // testsMayUse is for tests alone, testkit included.
-var testsMayUse = []string{"internal/testkit", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "golang.org/x/sys/unix"}
+var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "internal/testkit/setup", "internal/tether", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "golang.org/x/sys/unix"}
 
 // exceptions are single files that may break a rule, with the reason.
 var exceptions = map[string]string{
@@ -164,7 +170,7 @@ func TestRulesPointDown(t *testing.T) {
 
 // mayReadTime are the folders whose program code may ask the system for the time: the
 // clock itself, what runs real processes for tests, and commands that a person waits for.
-var mayReadTime = []string{"internal/clock", "internal/testkit", "cmd/...", "docs/examples/..."}
+var mayReadTime = []string{"internal/clock", "internal/testkit/...", "cmd/...", "docs/examples/..."}
 
 // TestTime finds code that asks the system for the time beside internal/clock, so that
 // the tests' clock would not rule it. Pacing by time.After or time.NewTicker is no
@@ -219,19 +225,23 @@ func TestRulesBite(t *testing.T) {
 		path, source string
 		imports      int // import problems
 		times        int
+		waits        int
 	}{
-		{"ttl/a.go", `import ("fmt"; "keyp/internal/clock"; "github.com/google/btree")`, 0, 0},
-		{"ttl/a.go", `import "keyp/storage"`, 1, 0},
-		{"ttl/a_test.go", `import ("keyp/storage"; "keyp/internal/clock"; "pgregory.net/rapid")`, 1, 0},
-		{"commands/a.go", `import "keyp/storage/wal"`, 1, 0},
-		{"commands/a_test.go", `import ("keyp/storage/wal"; "keyp/commands")`, 0, 0},
-		{"storage/a.go", `import ("keyp/commands"; "keyp/internal/testkit")`, 2, 0},
-		{"storage/a_test.go", `import ("keyp/server"; "keyp/internal/testkit")`, 1, 0},
-		{"cmd/keyp-bench/internal/load/a.go", `import ("keyp/cmd/keyp-bench/internal/hist"; "keyp/storage")`, 1, 0},
-		{"elsewhere/a.go", ``, 1, 0},
-		{"server/a.go", `import "go.etcd.io/bbolt"`, 1, 0},
-		{"storage/a.go", `import "time"; var a = time.Now(); var b = time.Since(a); var c = time.After(time.Second)`, 0, 2},
-		{"storage/a.go", `import t "time"; var a = t.Now()`, 0, 1},
+		{"ttl/a.go", `import ("fmt"; "keyp/internal/clock"; "github.com/google/btree")`, 0, 0, 0},
+		{"ttl/a.go", `import "keyp/storage"`, 1, 0, 0},
+		{"ttl/a_test.go", `import ("keyp/storage"; "keyp/internal/clock"; "pgregory.net/rapid")`, 1, 0, 0},
+		{"commands/a.go", `import "keyp/storage/wal"`, 1, 0, 0},
+		{"commands/a_test.go", `import ("keyp/storage/wal"; "keyp/commands")`, 0, 0, 0},
+		{"storage/a.go", `import ("keyp/commands"; "keyp/internal/testkit")`, 2, 0, 0},
+		{"storage/a_test.go", `import ("keyp/server"; "keyp/internal/testkit")`, 1, 0, 0},
+		{"cmd/keyp-bench/internal/load/a.go", `import ("keyp/cmd/keyp-bench/internal/hist"; "keyp/storage")`, 1, 0, 0},
+		{"elsewhere/a.go", ``, 1, 0, 0},
+		{"server/a.go", `import "go.etcd.io/bbolt"`, 1, 0, 0},
+		{"storage/a.go", `import "time"; var a = time.Now(); var b = time.Since(a); var c = time.After(time.Second)`, 0, 2, 0},
+		{"storage/a.go", `import t "time"; var a = t.Now()`, 0, 1, 0},
+		{"storage/a_test.go", `import "time"; func f() { time.Sleep(1); <-time.After(1); time.AfterFunc(1, nil) }`, 0, 0, 2},
+		{"storage/a_test.go", `import "context"; func f() { context.WithTimeout(nil, 1); context.WithCancel(nil) }`, 0, 0, 1},
+		{"server/a_test.go", `import ("net"; "time"); func f(c net.Conn) { c.SetDeadline(time.Now().Add(1)); c.SetDeadline(at) }`, 0, 0, 1},
 	}
 	for _, tt := range tests {
 		lines := token.NewFileSet()
@@ -243,8 +253,11 @@ func TestRulesBite(t *testing.T) {
 		if got := importProblems(f); len(got) != tt.imports {
 			t.Errorf("%s with %s: %q, want %d", tt.path, tt.source, got, tt.imports)
 		}
-		if got := timeProblems(f); len(got) != tt.times {
+		if got := timeProblems(f); !f.test() && len(got) != tt.times {
 			t.Errorf("%s with %s: %q, want %d", tt.path, tt.source, got, tt.times)
+		}
+		if got := waitProblems(f); f.test() && len(got) != tt.waits {
+			t.Errorf("%s with %s: %q, want %d", tt.path, tt.source, got, tt.waits)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package pieces
 import (
 	"bytes"
 	"testing"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 // TestPieces: each does what the function does that it stands for, around the size of a piece,

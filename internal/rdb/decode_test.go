@@ -188,7 +188,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) > 1<<16 {
-			t.Skip("nothing new is in longer ones")
+			return // nothing new is in longer ones
 		}
 		_, _ = Decode(body)
 		payload := seal(bytes.Clone(body), Newest)

@@ -1,10 +1,11 @@
 package testkit
 
 import (
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
+
+	"keyp/internal/testkit/setup"
 )
 
 // Number is what an environment variable says, or otherwise when it is not set.
@@ -21,10 +22,10 @@ func Number(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Seed is KEYP_SEED, or one of chance. The test's log says which.
+// Seed is what a test draws at random from: the same each time, unless KEYP_SEED says
+// another number or "random". The test's log says which.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
-	seed := Number(t, "KEYP_SEED", rand.Uint64N(1<<40))
-	t.Logf("KEYP_SEED=%d", seed)
-	return seed
+	t.Logf("KEYP_SEED=%d", setup.Seed)
+	return setup.Seed
 }

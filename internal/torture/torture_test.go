@@ -2,13 +2,13 @@ package torture
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"keyp/internal/testkit"
 	"keyp/storage"
 )
 
@@ -46,8 +46,7 @@ func TestTorture(t *testing.T) {
 		}
 		return
 	}
-	seed := rand.Uint64() >> 32
-	t.Logf("first seed %d", seed)
+	seed := testkit.Seed(t)
 	up := func() bool { return time.Since(began) > budget }
 	histories, crashes, recoveries, issued := 0, 0, 0, 0
 	for ; !up() && !t.Failed(); seed++ {

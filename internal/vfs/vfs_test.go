@@ -9,6 +9,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 // each runs a test on the real file system and on the one in memory, since both

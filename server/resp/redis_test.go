@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/internal/testkit/await"
+	_ "keyp/internal/testkit/setup"
 	"keyp/internal/tether"
 )
 

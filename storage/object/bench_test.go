@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 // The benchmarks work on values of a million elements, of 10 bytes and values of 10

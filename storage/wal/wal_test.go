@@ -16,6 +16,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
+	_ "keyp/internal/testkit/setup"
 	"keyp/internal/vfs"
 )
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 func TestBucketsAreContiguous(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
+	_ "keyp/internal/testkit/setup"
 )
 
 const patience = await.Bound

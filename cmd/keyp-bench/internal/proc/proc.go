@@ -23,6 +23,7 @@ import (
 
 	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/clock"
+	"keyp/internal/tether"
 )
 
 // ErrExited is returned when the server ended by itself.
@@ -106,7 +107,8 @@ func (s *Server) Addr() string { return s.addr }
 func (s *Server) Dir() string { return filepath.Join(s.base, "data") }
 
 // Start runs the process and returns at once; see Ready. The server gets a
-// process group of its own: Ctrl-C is for this program, which then stops it.
+// process group of its own: Ctrl-C is for this program, which then stops it. Should this program
+// be killed, the kernel kills the server, where it can (tether).
 func (s *Server) Start() error {
 	log, err := os.OpenFile(filepath.Join(s.base, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *Server) Start() error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	if err := tether.Start(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", s.argv[0], err)
 	}
 	exited := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 
 	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/testkit/await"
+	_ "keyp/internal/testkit/setup"
 )
 
 const patience = await.Bound
@@ -215,7 +216,7 @@ func TestRedisStartsStopsAndComesBack(t *testing.T) {
 		if err := s.Stop(sig, patience); err != nil {
 			t.Fatal(err)
 		}
-		if conn, err := net.Dial("tcp", s.Addr()); err == nil {
+		if conn, err := await.Dial("tcp", s.Addr()); err == nil {
 			_ = conn.Close()
 			t.Fatalf("something listens after %v", sig)
 		}

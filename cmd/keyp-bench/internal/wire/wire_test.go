@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 func TestScan(t *testing.T) {

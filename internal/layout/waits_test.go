@@ -1,0 +1,87 @@
+package layout
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// waitsAt is the only package of tests that sleeps and bounds.
+const waitsAt = "internal/testkit/await"
+
+// bounds are what sleeps or sets a limit of time, by package. time.AfterFunc is not among
+// them: it is for what happens at some moment beside a test.
+var bounds = map[string][]string{
+	"time":    {"Sleep", "After", "NewTimer", "NewTicker", "Tick"},
+	"context": {"WithTimeout", "WithDeadline", "WithTimeoutCause", "WithDeadlineCause"},
+	"net":     {"Dial", "DialTimeout"},
+	"runtime": {"Gosched"}, // in a loop around it: a wait without a bound, or with one of its own
+}
+
+// TestWaits finds tests that sleep to wait, and that have a bound of their own: on a machine
+// with much else to do those fail. internal/testkit/await has one bound for all.
+func TestWaits(t *testing.T) {
+	for _, f := range module(t) {
+		if f.dir() != waitsAt && (f.test() || covers("internal/testkit/...", f.dir())) {
+			for _, problem := range waitProblems(f) {
+				t.Error(problem)
+			}
+		}
+	}
+}
+
+func waitProblems(f file) (problems []string) {
+	ast.Inspect(f.syntax, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.SelectorExpr:
+			pkg, ok := node.X.(*ast.Ident)
+			if ok && pkg.Obj == nil && slices.Contains(bounds[pkg.Name], node.Sel.Name) {
+				problems = append(problems, fmt.Sprintf("%v: %s.%s; wait with %s", f.lines.Position(node.Pos()), pkg.Name, node.Sel.Name, waitsAt))
+			}
+		case *ast.CallExpr:
+			call, ok := node.Fun.(*ast.SelectorExpr)
+			if ok && slices.Contains([]string{"SetDeadline", "SetReadDeadline", "SetWriteDeadline"}, call.Sel.Name) && readsTime(node.Args) {
+				problems = append(problems, fmt.Sprintf("%v: %s; connect with %s", f.lines.Position(node.Pos()), call.Sel.Name, waitsAt))
+			}
+		}
+		return true
+	})
+	return problems
+}
+
+// readsTime says whether an argument is an instant from now on, as those of connections are:
+// the deadlines of keys are numbers.
+func readsTime(args []ast.Expr) (reads bool) {
+	for _, arg := range args {
+		ast.Inspect(arg, func(node ast.Node) bool {
+			if selector, ok := node.(*ast.SelectorExpr); ok && selector.Sel.Name == "Now" {
+				pkg, ok := selector.X.(*ast.Ident)
+				reads = reads || ok && pkg.Name == "time"
+			}
+			return true
+		})
+	}
+	return reads
+}
+
+// TestSetup finds packages whose tests do without internal/testkit/setup: when interrupted
+// they would leave directories, and their properties draw other numbers each time.
+func TestSetup(t *testing.T) {
+	does := map[string]bool{}
+	for _, f := range module(t) {
+		if !f.test() || covers("internal/testkit/...", f.dir()) {
+			continue
+		}
+		does[f.dir()] = does[f.dir()] || slices.ContainsFunc(f.syntax.Imports, func(spec *ast.ImportSpec) bool {
+			path := strings.Trim(spec.Path.Value, `"`)
+			return path == "keyp/internal/testkit" || path == "keyp/internal/testkit/setup"
+		})
+	}
+	for dir, ok := range does {
+		if !ok {
+			t.Errorf("no test of %s imports keyp/internal/testkit or keyp/internal/testkit/setup", dir)
+		}
+	}
+}

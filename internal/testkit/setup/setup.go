@@ -1,0 +1,100 @@
+// Package setup is what each test process does before its tests. Every package with tests
+// imports it, by itself or through testkit (internal/layout sees to that).
+//
+// # Invariants
+//
+//   - A test process that is interrupted or killed leaves no directory: all temporary ones
+//     stand in one of its own, which a shell removes when the process has ended, however
+//     that came about.
+//   - It ends soon after the go test that started it, should that be killed.
+//   - The tests draw the same random numbers each time; KEYP_SEED is another number to draw
+//     them from, or "random". Properties (rapid) follow it too, unless -rapid.seed is given.
+package setup
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	_ "pgregory.net/rapid" // so that its flags are there
+
+	"keyp/internal/tether"
+)
+
+// seed is what a test process draws from unless KEYP_SEED says something else.
+const seed = 1
+
+// Seed is what this process draws from.
+var Seed = chosen()
+
+func chosen() uint64 {
+	switch text := os.Getenv("KEYP_SEED"); text {
+	case "":
+		return seed
+	case "random":
+		return 1 + rand.Uint64N(1<<40)
+	default:
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			panic(fmt.Sprintf("KEYP_SEED=%s is neither a number nor random", text))
+		}
+		return n
+	}
+}
+
+func init() {
+	tether.EndWithParent()
+	if err := flag.Set("rapid.seed", strconv.FormatUint(Seed, 10)); err != nil {
+		panic(err)
+	}
+	if err := ownDirectory(); err != nil {
+		panic(err)
+	}
+}
+
+// cleaner waits until the process that holds the other end of its standard input has ended.
+// A file system that a test has mounted is released first. Servers that are being killed
+// may make files until they are gone.
+const cleaner = `
+trap '' HUP INT QUIT TERM
+read -r _
+if [ -r /proc/mounts ]; then
+	while read -r _ mounted _; do
+		case $mounted in "$1"/*) umount -l "$mounted" ;; esac
+	done </proc/mounts
+fi
+tries=0
+until rm -rf -- "$1" && ! [ -e "$1" ]; do
+	[ $((tries += 1)) -lt 100 ] || exit
+	sleep 0.1
+done
+`
+
+// ownDirectory makes the directory for temporary files, and starts its cleaner: in a session
+// of its own, so that what ends this process's group does not end it.
+func ownDirectory() error {
+	dir, err := os.MkdirTemp("", "keyp-test-")
+	if err != nil {
+		return err
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	held = in
+	cmd := exec.Command("/bin/sh", "-c", cleaner, "sh", dir)
+	cmd.Stdin = out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return os.Setenv("TMPDIR", dir)
+}
+
+// held is open as long as the process lives.
+var held *os.File
