@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"testing"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 // TestAsGlibc compares with what glibc 2.36 gives on x86-64, to the last digit.
