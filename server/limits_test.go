@@ -309,8 +309,16 @@ func TestNoAllocationPerCommand(t *testing.T) {
 		l.readers.put(s.reader, 0)
 	}
 	round()
-	if n := testing.AllocsPerRun(200, round); n > 0 {
-		t.Errorf("%v allocations for 15 commands", n)
+	// The store's goroutines allocate now and then, on a busy machine more often in a run: none
+	// must be needed, so the best of some measurements counts.
+	least := math.Inf(1)
+	for range 20 {
+		if least = min(least, testing.AllocsPerRun(200, round)); least == 0 {
+			break
+		}
+	}
+	if least > 0 {
+		t.Errorf("%v allocations for 15 commands", least)
 	}
 	l.shut()
 	if err := ts.store.Close(false); err != nil {
