@@ -1,10 +1,8 @@
 package server
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,10 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"keyp/commands"
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // TestUserDeletedBesideJob: a transaction or a script whose user is deleted beside it, however
@@ -289,9 +287,6 @@ func TestRightsBesideJobs(t *testing.T) {
 	ts := start(t, "aclfile="+path)
 	r := &rightsRun{ts: ts, history: map[string][]rights{}, calls: map[string]rightsCall{}}
 	admin := ts.dial()
-	if err := admin.SetDeadline(time.Now().Add(10 * patience)); err != nil {
-		t.Fatal(err)
-	}
 	admin.raw(multibulk("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('push', function(keys, args) for i = 1, 20 do for _, k in ipairs({'a', 'b', 'ab', 'secret'}) do redis.pcall('rpush', k, args[1]) end for j = 1, 500 do end end end)"))
 	admin.expect("l")
 	var clients sync.WaitGroup
@@ -301,12 +296,12 @@ func TestRightsBesideJobs(t *testing.T) {
 		dice := rand.New(rand.NewPCG(1, uint64(i)))
 		clients.Go(func() {
 			for n := 0; !r.stop.Load(); n++ {
-				conn, err := net.Dial("tcp", ts.Addrs()[0])
+				conn, err := await.Dial("tcp", ts.Addrs()[0])
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				r.client(&client{Conn: conn, t: t, r: bufio.NewReader(conn)}, users[i%len(users)], dice, fmt.Sprintf("%d-%d", i, n))
+				r.client(newClient(t, conn.Conn, 4<<10), users[i%len(users)], dice, fmt.Sprintf("%d-%d", i, n))
 				_ = conn.Close()
 			}
 		})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	_ "keyp/internal/testkit/setup"
 )
 
 // newTestState gives a state with this package's libraries and a global function out.
