@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,6 +22,7 @@ import (
 //     wait until the log is durable as far as the copies show; write them in one bbolt
 //     transaction of bounded size. Changes made meanwhile are dirty again. What changes in
 //     the bucket ttl is kept for a while, to be sorted (pending.go).
+//     Then the values that were renamed meanwhile, each once (arrivals.go).
 //  3. Record the noted state, with the rotation's segment as the first one needed, and
 //     release older segments.
 //
@@ -39,9 +39,7 @@ type checkpointer struct {
 	syncing  atomic.Bool  // pages go to disk
 	finished atomic.Int64
 
-	mu      sync.Mutex
-	active  bool
-	movedIn []arrival
+	arrivals arrivals
 
 	// Bounds: of a batch in bytes, and of a portion of a value in elements and bytes.
 	batchBytes, portion, portionBytes int
@@ -60,43 +58,6 @@ func (c *checkpointer) init() {
 	c.kick = make(chan struct{}, 1)
 	c.batchBytes, c.portion, c.portionBytes = batchBytes, portionSize, portionBytes
 	c.pendingBytes, c.pendingStep = pendingBytes, pendingStep
-}
-
-// arrival is a key that a value was moved to by RENAME while a checkpoint was under way.
-// The records that made the value may stand in segments that the checkpoint lets go, and
-// it may have passed the key, so it looks again before it finishes.
-type arrival struct {
-	p   *part
-	key string
-}
-
-func (c *checkpointer) arrived(p *part, o *Object) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.active {
-		c.movedIn = append(c.movedIn, arrival{p, o.key})
-	}
-}
-
-func (c *checkpointer) listening() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.active
-}
-
-// listen starts a new list of arrivals, or ends it.
-func (c *checkpointer) listen(active bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.active, c.movedIn = active, nil
-}
-
-func (c *checkpointer) takeArrivals() []arrival {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := c.movedIn
-	c.movedIn = nil
-	return list
 }
 
 const (
@@ -186,13 +147,14 @@ func (s *Store) checkpoint() error {
 
 // checkpointSince writes all that was dirty at the mark, and then the mark.
 func (s *Store) checkpointSince(m mark) error {
+	defer s.checkpointer.arrivals.reset()
 	var b cpBatch
 	for _, p := range m.parts {
 		if err := s.checkpointPart(&b, p); err != nil {
 			return err
 		}
 	}
-	if err := s.checkpointArrivals(&b); err != nil {
+	if err := s.copyArrivals(&b); err != nil {
 		return err
 	}
 	if err := s.makePending(); err != nil {
@@ -257,7 +219,7 @@ func (s *Store) rotate() (m mark, err error) {
 		return m, err
 	}
 	m.garbage = s.garbage.take()
-	s.checkpointer.listen(true)
+	s.checkpointer.arrivals.begin(m.state.generation)
 	for _, sh := range s.shards {
 		// What the old segments say is reaped goes with them; the tombstones of that
 		// are on disk by then, those of later removals are not.
@@ -282,20 +244,6 @@ func (s *Store) checkpointPart(b *cpBatch, p *part) error {
 		}
 	}
 	return s.commitBatch(b)
-}
-
-// checkpointArrivals writes what was moved to other keys meanwhile.
-func (s *Store) checkpointArrivals(b *cpBatch) error {
-	defer s.checkpointer.listen(false)
-	for list := s.checkpointer.takeArrivals(); len(list) > 0; list = s.checkpointer.takeArrivals() {
-		for _, a := range list {
-			s.copyArrival(b, a)
-			if err := errors.Join(s.copyRest(b), s.commitBatch(b)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // commitBatch writes a batch to the data file and empties it.

@@ -21,19 +21,6 @@ import (
 // such a checkpoint left of a value which the log states whole are of no use: they are
 // deleted before the value is copied again.
 
-func (s *Store) copyArrival(b *cpBatch, a arrival) {
-	a.p.shard.mu.Lock()
-	defer a.p.shard.mu.Unlock()
-	k := s.Key(0, []byte(a.key))
-	sl := a.p.slot(k)
-	c := a.p.find(sl, k)
-	if a.p.dead || c == nil || !c.is(cellDirty) {
-		return
-	}
-	b.use(sl)
-	s.copyCell(b, a.p, sl, c)
-}
-
 // copySlot copies the dirty cells of one bucket of a slot's table.
 func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
 	p.shard.mu.Lock()
@@ -128,10 +115,7 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed 
 // copyElements copies a portion of what changed of a value whose elements stand by
 // themselves, of all of it the first time, and says whether there is more.
 func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
-	if !o.is(stateStored) {
-		o.state |= stateStored
-		o.more().unsaved = unsaved{rest: true}
-	}
+	o.beStored()
 	if o.is(stateLinked) {
 		delete(e.p.linked, o.id)
 	}
@@ -149,7 +133,7 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 	if u.rest {
 		each := max(o.val.Bytes()/max(o.val.Len(), 1), 1)
 		u.cursor = o.val.Scan(u.cursor, max(1, min(s.checkpointer.portion, s.checkpointer.portionBytes/each)), put)
-		u.rest = u.cursor != 0
+		u.rest = u.cursor != 0 && u.cursor <= u.end
 	} else {
 		u.frozen.take(o.val, func(elem, val []byte, deadline int64, ok bool) bool {
 			if ok {
@@ -235,16 +219,25 @@ func (s *Store) portionDone(b *cpBatch) error {
 func (s *Store) copyPortion(b *cpBatch, r portions) (more bool) {
 	r.p.shard.mu.Lock()
 	defer r.p.shard.mu.Unlock()
-	if r.p.dead || r.o.is(stateGone) {
-		return false
-	}
-	name := r.o.name()
-	c := r.p.find(r.sl, Key{Slot: r.sl.num, Hash: s.hash(name), Name: name})
-	if c == nil || r.p.objectOf(*c) != r.o {
+	c := s.cellOf(r)
+	if c == nil {
 		return false
 	}
 	b.use(r.sl)
 	return s.copyState(b, r.p, r.sl, c)
+}
+
+// cellOf is where the table has a value, nil if it is not its key's any more.
+func (s *Store) cellOf(r portions) *cell {
+	if r.p.dead || r.o.is(stateGone) {
+		return nil
+	}
+	name := r.o.name()
+	c := r.p.find(r.sl, Key{Slot: r.sl.num, Hash: s.hash(name), Name: name})
+	if c == nil || r.p.objectOf(*c) != r.o {
+		return nil
+	}
+	return c
 }
 
 // wipe deletes the elements that stand on disk under an id, in bounded transactions.
@@ -269,28 +262,29 @@ func (s *Store) wipe(id uint64) error {
 
 // uncopy makes the keys of a batch that could not be written dirty again.
 func (s *Store) uncopy(b *cpBatch) {
-	for _, e := range b.entries {
-		e.p.shard.mu.Lock()
-		for from, done := uint32(0), false; !done; {
-			from, done = e.sl.table.walkBucket(from, func(c *cell) {
-				var scratch [256]byte
-				name := e.p.name(*c)
-				k := Key{Slot: e.sl.num, Hash: s.hash(name), Name: name}
-				if !bytes.Equal(diskKey(scratch[:0], e.p.space, k), e.at) {
-					return
-				}
-				if e.moved {
-					*e.p.flags(*c) |= flagMoved
-				}
-				if o := e.p.objectOf(*c); o != nil && o.id == e.id {
-					for _, el := range e.elements {
-						o.change(el.name)
-					}
-				}
-				e.p.markDirty(e.sl, c)
-			})
+	t := s.NewTxn()
+	for i := range b.entries {
+		e := &b.entries[i]
+		sh := e.p.shard
+		sh.mu.Lock()
+		c := s.cellAt(e)
+		if c != nil {
+			if e.moved {
+				*e.p.flags(*c) |= flagMoved
+			}
+			e.p.markDirty(e.sl, c)
 		}
-		e.p.shard.mu.Unlock()
+		there := c != nil && e.recopy(e.p.objectOf(*c))
+		sh.mu.Unlock()
+		if e.id == 0 || there {
+			continue
+		}
+		if r, moved := s.lockMoved(t, e.id); moved {
+			if c := s.cellOf(r); c != nil && e.recopy(r.o) {
+				r.p.markDirty(r.sl, c)
+			}
+			s.unlock(t)
+		}
 	}
 	for _, sl := range b.slots {
 		sh := s.shards[s.shardOf(sl.num)]
@@ -298,4 +292,28 @@ func (s *Store) uncopy(b *cpBatch) {
 		sl.inflight = false
 		sh.mu.Unlock()
 	}
+}
+
+// cellAt is the cell of an entry's key, whose shard is held; nil if memory knows none. The hash
+// in the key's name on disk is as long as a table needs it.
+func (s *Store) cellAt(e *entry) *cell {
+	var scratch [256]byte
+	hash := uint64(binary.BigEndian.Uint32(e.at[prefixLen-4:])) << 32
+	c, _ := e.sl.table.find(hash, func(c cell) bool {
+		name := e.p.name(c)
+		k := Key{Slot: e.sl.num, Hash: s.hash(name), Name: name}
+		return bytes.Equal(diskKey(scratch[:0], e.p.space, k), e.at)
+	})
+	return c
+}
+
+// recopy notes that what the entry has of a value is still to be written, if o is the value.
+func (e *entry) recopy(o *Object) bool {
+	if o == nil || o.id != e.id {
+		return false
+	}
+	for _, el := range e.elements {
+		o.change(el.name)
+	}
+	return true
 }

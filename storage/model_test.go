@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -300,7 +301,7 @@ func (m *machine) interrupted(rt *rapid.T) {
 			continue
 		}
 		if err := m.h.s.checkpointPart(new(cpBatch), p); err == errInterrupted {
-			c.listen(false)
+			c.arrivals.reset()
 			return
 		} else if err != nil {
 			m.h.t.Fatalf("checkpoint: %v", err)
@@ -323,38 +324,50 @@ func (m *machine) rotate() mark {
 	return moment
 }
 
-func (m *machine) checkpointPart(p *part) {
-	if err := m.h.s.checkpointPart(new(cpBatch), p); err != nil {
-		m.h.t.Fatalf("checkpoint: %v", err)
-	}
-}
-
 // disturbed is a checkpoint beside which other things happen: after each part that it
-// writes, between portions of large values and between transactions that change ttl, an
-// operation, drawn as any other.
+// writes, between portions of large values, between transactions that change ttl, and before
+// and after each transaction, an operation, drawn as any other. It may run out of room.
 func (m *machine) disturbed(rt *rapid.T) {
+	s := m.h.s
 	moment := m.rotate()
-	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict}
-	parts := moment.parts
-	moment.parts = nil
+	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace,
+		m.rename, m.rename, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict}
 	disturb := func() { beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt) }
-	m.h.s.checkpointer.onPortion = func() error {
+	between := func() error {
 		if rapid.IntRange(0, 4).Draw(rt, "between") == 0 {
 			disturb()
 		}
 		return nil
 	}
-	m.h.s.checkpointer.onPending = m.h.s.checkpointer.onPortion
-	defer func() { m.h.s.checkpointer.onPortion, m.h.s.checkpointer.onPending = nil, nil }()
+	fails := rapid.IntRange(0, 4).Draw(rt, "fails") == 0
+	s.options.OnStep = func(at Step) error {
+		if fails && at == StepWrite && rapid.IntRange(0, 9).Draw(rt, "full") == 0 {
+			return syscall.ENOSPC
+		}
+		return between()
+	}
+	s.checkpointer.onPortion, s.checkpointer.onPending = between, between
+	defer func() { s.options.OnStep, s.checkpointer.onPortion, s.checkpointer.onPending = nil, nil, nil }()
+	parts := moment.parts
+	moment.parts = nil
+	err := error(nil)
 	for _, p := range parts {
-		m.checkpointPart(p)
-		disturb()
+		if err == nil {
+			err = s.checkpointPart(new(cpBatch), p)
+			disturb()
+		}
 	}
-	if err := m.h.s.checkpointSince(moment); err != nil {
+	if err == nil {
+		err = s.checkpointSince(moment)
+	}
+	if err != nil {
+		s.checkpointer.arrivals.reset()
+		s.garbage.add(moment.garbage...)
+	} else {
+		err = s.collectGarbage()
+	}
+	if err != nil && err != syscall.ENOSPC {
 		m.h.t.Fatalf("checkpoint: %v", err)
-	}
-	if err := m.h.s.collectGarbage(); err != nil {
-		m.h.t.Fatalf("garbage: %v", err)
 	}
 	m.h.commit()
 }

@@ -119,15 +119,12 @@ func (t *Txn) carry(from, to Key) {
 // last checkpoint, or on disk under its id. The record says all that the elements do not,
 // so it replays also where the data file is newer and has nothing under the old name any
 // more. The records that made the value may stand before the rotation of a checkpoint
-// that has been at the new name already; so that one comes again, and puts the elements
-// where the record leads to: under the id, not inline.
+// that has been at the new name already; so that one comes again (arrivals.go), and puts the
+// elements where the record leads to: under the id, not inline.
 func (t *Txn) link(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)
 	o := p.objectOf(*p.find(p.slot(from), from))
-	if t.s.checkpointer.listening() {
-		o.state |= stateReplayed
-	}
 	t.keyRecord(recLink, p, from.Name)
 	t.changing(q.space, to.Name)
 	t.buf = binary.AppendUvarint(t.buf, uint64(q.space))
@@ -137,8 +134,10 @@ func (t *Txn) link(from, to Key) {
 	t.buf = appendDeadline(t.buf, o.deadline, o.created)
 	moved := p.unlink(t, from)
 	t.gone = append(t.gone, p.slot(from))
+	if t.s.checkpointer.arrivals.moved(portions{p: q, sl: q.slot(to), o: moved}) {
+		moved.state |= stateLinked
+	}
 	t.wrotePut(q, q.slot(to), *q.adopt(t, to, moved, moved.deadline))
-	t.s.checkpointer.arrived(q, moved)
 }
 
 // unlink takes a value away from its key, which is gone then. The record that names the
@@ -170,7 +169,7 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 // adopt gives a value that came from elsewhere to a key.
 func (p *part) adopt(t *Txn, to Key, o *Object, deadline int64) *cell {
 	o.key, o.flags = string(to.Name), o.flags&flagRaw
-	if o.is(stateStored | stateReplayed) {
+	if o.is(stateStored | stateReplayed | stateLinked) {
 		o.state |= stateLinked
 		p.linked.add(o.id)
 	}

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"encoding/binary"
+	"math"
 	"unsafe"
 
 	"keyp/storage/object"
@@ -40,10 +42,10 @@ const (
 	// key, and perhaps nowhere else.
 	stateInline
 	// stateLinked: the record on disk under this key is not the one that names id,
-	// since the value came here by RENAME.
+	// since the value came here by RENAME; nor will the value stand inline under this key.
 	stateLinked
 	// stateReplayed: elements may stand on disk under id, and a record may name it, as
-	// a checkpoint left them that did not finish, or is about to.
+	// a checkpoint left them that did not finish.
 	stateReplayed
 	// stateOpen: the present transaction has changed the value and not settled it.
 	stateOpen
@@ -65,15 +67,20 @@ type side struct {
 
 // unsaved is what the data file does not show of a value whose elements stand there.
 type unsaved struct {
-	// rest: all elements from cursor on, in the order of Scan.
-	rest   bool
-	cursor uint64
+	// rest: all elements from cursor to end, in the order of Scan; those that have come since
+	// it began are in changed.
+	rest        bool
+	cursor, end uint64
 	// changed and frozen are elements that differ, the latter those of them that the
 	// checkpoint under way is to copy; or, if one failed, an earlier one was.
 	changed, frozen marks
 }
 
 func (u *unsaved) any() bool { return u.rest || u.changed.any() || u.frozen.any() }
+
+// saved says whether the data file has all elements of a value that stands by element, as far as
+// a checkpoint that finishes has it.
+func (o *Object) saved() bool { return o.is(stateStored) && (o.side == nil || !o.side.unsaved.any()) }
 
 // inline says whether the value stands, or is to stand, inline in its record. A value does
 // not grow out of that: regenerate makes it another one. One that came by RENAME stands
@@ -85,6 +92,27 @@ func (o *Object) inline() bool {
 // stale says whether elements on disk under the value's id are none of its own: those of
 // a checkpoint that did not finish, from before the log stated the value whole.
 func (o *Object) stale() bool { return o.is(stateReplayed) && !o.is(stateStored) }
+
+// beStored has a value's elements stand by themselves on disk, if they do not yet: all that it
+// has now is to be copied.
+func (o *Object) beStored() {
+	if !o.is(stateStored) {
+		o.state |= stateStored
+		o.more().unsaved = unsaved{rest: true, end: lastOf(o.val)}
+	}
+}
+
+// lastOf is how far Scan has to go to come to all elements that a value has now. The others are
+// in the order of a hash: what is added to them is not all ahead, as it is at a list's end.
+func lastOf(v object.Value) uint64 {
+	l, ok := v.(*object.List)
+	if !ok || l.Len() == 0 {
+		return math.MaxUint64
+	}
+	number, _ := l.At(l.Len() - 1)
+	key := object.ListKey(number)
+	return binary.BigEndian.Uint64(key[:])
+}
 
 // freeze makes what has changed until now a checkpoint's to copy.
 func (o *Object) freeze() {

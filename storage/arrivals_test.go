@@ -1,0 +1,163 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"keyp/storage/object"
+)
+
+// TestCheckpointBesideRenames: between any two steps of a checkpoint all values move to other
+// keys, and change. It ends all the same, with all of them in the data file, or where that
+// and the log lead to.
+func TestCheckpointBesideRenames(t *testing.T) {
+	for _, size := range []int{3, 200} { // elements: a portion, several
+		t.Run(fmt.Sprint(size, " elements"), func(t *testing.T) {
+			const values = 40
+			h := newHarness(t)
+			defer func() { _ = h.s.Close(false) }()
+			h.portions = true
+			h.reopen()
+			key := func(i, turn int) Key { return h.s.Key(turn%2, fmt.Appendf(nil, "%d:%d", i, turn%7)) }
+			push := func(k Key, n int) {
+				h.do(func(x *Txn) {
+					l, err := x.List(k)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for range n {
+						l.PushBack([]byte("an element of some length"))
+					}
+				}, k)
+			}
+			for i := range values {
+				push(key(i, 0), size)
+			}
+			turn, steps, pushed := 0, 0, [values]int{}
+			h.s.options.OnStep = func(Step) error {
+				if steps++; steps > 50*values {
+					return errors.New("the checkpoint does not end")
+				}
+				for i := range values {
+					from, to := key(i, turn), key(i, turn+1)
+					h.do(func(x *Txn) {
+						if !x.Rename(from, to) {
+							t.Errorf("%q is gone", from.Name)
+						}
+					}, from, to)
+				}
+				turn++
+				push(key(turn%values, turn), 1)
+				pushed[turn%values]++
+				h.commit()
+				return nil
+			}
+			h.s.checkpointer.onPortion = func() error { return h.s.options.OnStep(StepWrite) }
+			for range 3 {
+				steps = 0
+				if err := h.s.Checkpoint(); err != nil {
+					t.Fatalf("after %d steps: %v", steps, err)
+				}
+				t.Logf("%d steps", steps)
+			}
+			h.s.options.OnStep, h.s.checkpointer.onPortion = nil, nil
+			check := func() {
+				t.Helper()
+				h.check()
+				for i := range values {
+					k := key(i, turn)
+					h.do(func(x *Txn) {
+						if l, err := x.List(k); err != nil || l.Value().Len() != size+pushed[i] {
+							t.Fatalf("%d elements at %q, want %d (%v)", l.Value().Len(), k.Name, size+pushed[i], err)
+						}
+					}, k)
+				}
+			}
+			check()
+			h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+			check()
+			h.reopen()
+			check()
+		})
+	}
+}
+
+// TestCheckpointBesidePushes: more is pushed to a list while a checkpoint copies it for the first
+// time than it copies.
+func TestCheckpointBesidePushes(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	h.portions = true
+	h.reopen()
+	k := h.s.Key(0, []byte("queue"))
+	pushed := 0
+	push := func(n int) {
+		h.do(func(x *Txn) {
+			l, err := x.List(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range n {
+				l.PushBack(fmt.Append(nil, "an element of some length ", pushed))
+				pushed++
+			}
+		}, k)
+	}
+	push(1000)
+	portions := 0
+	h.s.checkpointer.onPortion = func() error {
+		if portions++; portions > 1000 {
+			return errors.New("the checkpoint does not end")
+		}
+		push(2 * h.s.checkpointer.portion)
+		return nil
+	}
+	if err := h.s.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	h.s.checkpointer.onPortion = nil
+	h.commit()
+	for range 2 {
+		h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+		h.do(func(x *Txn) {
+			if l, err := x.List(k); err != nil || l.Value().Len() != pushed {
+				t.Fatalf("%d elements, want %d (%v)", l.Value().Len(), pushed, err)
+			}
+		}, k)
+		h.check()
+		h.saved()
+	}
+}
+
+// TestRenamedWhileBatchFails: a value moves between being copied and the failure of the batch.
+// The next checkpoint writes its elements at the new key.
+func TestRenamedWhileBatchFails(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	from, to := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to"))
+	large := strings.Repeat("v", 3*object.ChunkSize)
+	h.do(func(x *Txn) { x.SetString(from, []byte(large), 0, Event{}) }, from)
+	h.model[name{0, "to"}] = value{data: large}
+	failed := false
+	h.s.options.OnStep = func(at Step) error {
+		if at != StepWrite || failed {
+			return nil
+		}
+		failed = true
+		h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
+		h.commit()
+		return syscall.ENOSPC
+	}
+	if err := h.s.Checkpoint(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the checkpoint gave %v", err)
+	}
+	h.saved()
+	names := map[name]bool{{0, "from"}: true, {0, "to"}: true}
+	h.verify(names)
+	h.crash(rand.New(rand.NewPCG(1, 1)), names)
+	h.verify(names)
+}
