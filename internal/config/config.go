@@ -129,6 +129,22 @@ func (c *Config) Match(match func(name string) bool) []Pair {
 	return found
 }
 
+// Range is a numeric option, with the least and the greatest value that it may have.
+type Range struct {
+	Name     string
+	Min, Max int64
+}
+
+// Ranges gives all numeric options.
+func (c *Config) Ranges() (list []Range) {
+	for _, s := range c.order {
+		if s.kind == kindInt || s.kind == kindBytes {
+			list = append(list, Range{s.name, s.min, s.top()})
+		}
+	}
+	return list
+}
+
 // OnChange has fn called after each Set of the option, on the goroutine that called
 // Set, when the getters give the new value. An error takes the whole Set back; fn is
 // called again then.

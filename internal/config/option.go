@@ -117,15 +117,19 @@ func (o *option) read(old value, words []string) (value, error) {
 	return o.check(v)
 }
 
+// top is the greatest value of a number.
+func (o *option) top() int64 {
+	if o.max == 0 {
+		return math.MaxInt64
+	}
+	return o.max
+}
+
 // check applies the bounds and what Keyp supports.
 func (o *option) check(v value) (value, error) {
 	if o.kind == kindInt || o.kind == kindBytes {
-		top := o.max
-		if top == 0 {
-			top = math.MaxInt64
-		}
-		if v.num < o.min || v.num > top {
-			return value{}, fmt.Errorf("argument must be between %d and %d inclusive", o.min, top)
+		if v.num < o.min || v.num > o.top() {
+			return value{}, fmt.Errorf("argument must be between %d and %d inclusive", o.min, o.top())
 		}
 	}
 	if o.why != "" && v.text != o.only {
