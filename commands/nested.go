@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"math"
 	"time"
 
 	"keyp/server/resp"
@@ -126,7 +127,7 @@ func (s *Server) inTheWay(c *Ctx) Outcome {
 // TooLong gives the error of a server whose script has run for busy-reply-threshold, and "" for
 // any other, with the time until that may be so.
 func (s *Server) TooLong() (busy Error, left time.Duration) {
-	limit := time.Duration(s.Config.Int("busy-reply-threshold")) * time.Millisecond
+	limit := time.Duration(min(s.Config.Int("busy-reply-threshold"), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 	script := s.script.Load()
 	if script == nil {
 		return "", limit

@@ -200,12 +200,16 @@ func (l *loop) sameText(text, known string) string {
 	return text
 }
 
+// maxKeepalive is the most seconds that Linux takes; with more it refuses the option, and no client
+// would be served.
+const maxKeepalive = 32767
+
 func (l *loop) prepare(s *session) error {
 	if !s.unix {
 		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 			return err
 		}
-		if seconds := int(l.o.Config.Int("tcp-keepalive")); seconds > 0 {
+		if seconds := int(min(l.o.Config.Int("tcp-keepalive"), maxKeepalive)); seconds > 0 {
 			if err := setKeepalive(s.fd, seconds); err != nil {
 				return err
 			}

@@ -67,6 +67,7 @@ func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 // copyState copies a cell's state, and says whether there is more of the value: then the
 // cell stays dirty.
 func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
+	p.filed = true
 	name := p.name(*c)
 	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
 	b.scratch = diskKey(b.scratch[:0], p.space, k)

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 )
 
 // TestFlushAheadOfCheckpoint: a database is emptied between a checkpoint's rotation and the
@@ -80,5 +82,66 @@ func TestSwapIsShown(t *testing.T) {
 		if lsn := h.txn.End(); lsn < swapped {
 			t.Errorf("a look at database %d waits for %d, the exchange is at %d", db, lsn, swapped)
 		}
+	}
+}
+
+// TestFlushOfNothing: databases without a key, and those of which the data file has nothing,
+// leave no garbage and no records when they are emptied again and again; others do.
+func TestFlushOfNothing(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	k := h.s.Key(1, []byte("k"))
+	set := func() { h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k) }
+	flush := func() {
+		h.doAll(func(x *Txn) {
+			for db := range h.databases {
+				x.FlushDB(db)
+			}
+		})
+	}
+	flush()
+	h.commit()
+	for range 1000 {
+		flush()
+	}
+	if end := h.s.Log().End(); end != h.s.Log().Durable() {
+		t.Errorf("the log is at %d and was at %d before databases without a key were emptied", end, h.s.Log().Durable())
+	}
+	for range 100 {
+		set()
+		flush()
+	}
+	if n := len(h.s.garbage.items); n != 0 {
+		t.Errorf("%d items of garbage when nothing was on disk", n)
+	}
+	h.reopen() // the log has said all of that
+	if n := len(h.s.garbage.items); n != 0 {
+		t.Errorf("%d items of garbage after a restart", n)
+	}
+	for _, deleted := range []bool{false, true} { // entries of slots stay then
+		set()
+		h.saved()
+		if deleted {
+			h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
+			h.saved()
+			h.reopen()
+		}
+		flush()
+		if n := len(h.s.garbage.items); n != 1 {
+			t.Errorf("%d items of garbage of a database that was on disk", n)
+		}
+		h.saved()
+		h.check()
+		h.reopen()
+	}
+	if err := h.s.view(func(tx *bolt.Tx) error {
+		for _, b := range [][]byte{bucketValues, bucketSlots, bucketGarbage} {
+			if k, _ := tx.Bucket(b).Cursor().First(); k != nil {
+				t.Errorf("bucket %s has %x", b, k)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

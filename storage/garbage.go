@@ -114,13 +114,22 @@ func (g *garbage) takeValues(named map[uint64]bool) (items [][]byte) {
 	return items
 }
 
-// dropSpace makes a keyspace garbage; parts are what memory has of it.
+// dropSpace makes a keyspace garbage, unless the data file has nothing of it; parts are what
+// memory has of it.
 func (s *Store) dropSpace(space uint32, db int) {
-	s.garbage.add(garbageSpace(space))
+	filed := false
+	for _, sh := range s.shards {
+		filed = filed || sh.parts[db] != nil && sh.parts[db].filed
+	}
+	if filed {
+		s.garbage.add(garbageSpace(space))
+	}
 	for _, sh := range s.shards {
 		if p := sh.parts[db]; p != nil {
-			for id := range p.moved {
-				s.garbage.add(garbageKeep(space, id))
+			if filed {
+				for id := range p.moved {
+					s.garbage.add(garbageKeep(space, id))
+				}
 			}
 			for id := range p.linked {
 				s.garbage.add(garbageValue(id))

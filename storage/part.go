@@ -55,6 +55,7 @@ type part struct {
 	// names them yet.
 	linked  idSet
 	counted bool // counts stand in the present transaction's list
+	filed   bool // the data file has entries of the part, or a checkpoint has copied some for it
 	dead    bool // the database was emptied: nothing refers to this keyspace
 	// swapLSN is when the last SWAPDB that moved the part is durable: all of it shows that.
 	swapLSN uint64

@@ -123,9 +123,6 @@ func (r *recovering) adopt(st state) error {
 			if !f.ok || !ok {
 				return fmt.Errorf("%w: entry %x of bucket slots", ErrCorrupt, k)
 			}
-			if d.keys == 0 {
-				return nil
-			}
 			if !r.onDisk(f.space, f.slot, d) {
 				r.later[f.space] = append(r.later[f.space], laterSlot{f.slot, d})
 			}
@@ -134,16 +131,18 @@ func (r *recovering) adopt(st state) error {
 	})
 }
 
-// onDisk notes that a slot has keys in the data file; false if no database has the
-// keyspace.
+// onDisk notes what a slot has in the data file; false if no database has the keyspace.
 func (r *recovering) onDisk(space uint32, slot uint16, d diskSlot) bool {
 	p := r.s.partOf(space, r.s.shards[r.s.shardOf(slot)])
 	if p == nil {
 		return false
 	}
-	sl := &p.slots[slot-p.first]
-	sl.onDisk, sl.digest, sl.partial = d.keys, d.digest, true
-	r.s.partials.Add(1)
+	p.filed = true
+	if d.keys > 0 {
+		sl := &p.slots[slot-p.first]
+		sl.onDisk, sl.digest, sl.partial = d.keys, d.digest, true
+		r.s.partials.Add(1)
+	}
 	return true
 }
 

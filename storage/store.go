@@ -483,14 +483,21 @@ func (s *Store) now() int64 {
 }
 
 // FlushDB empties a database: it becomes a new keyspace, and the old one is garbage.
-// It needs BeginAll.
+// It needs BeginAll. Of a database that never had a key since it was emptied last, nothing is logged.
 func (t *Txn) FlushDB(db int) {
 	s := t.s
-	id := s.nextSpace
-	t.buf = appendRecord(t.buf, recFlush, uint64(db), uint64(id))
-	s.flush(db, id)
+	empty := true
+	for _, sh := range s.shards {
+		empty = empty && sh.parts[db] == nil
+		t.seen = max(t.seen, sh.flushLSN)
+	}
+	if !empty {
+		id := s.nextSpace
+		t.buf = appendRecord(t.buf, recFlush, uint64(db), uint64(id))
+		s.flush(db, id)
+		t.flushed()
+	}
 	t.changingAll(db)
-	t.flushed()
 }
 
 // SwapDB exchanges two databases. It needs BeginAll.
