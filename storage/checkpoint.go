@@ -30,16 +30,21 @@ import (
 // records are idempotent and carry generations. It is paced to half duty, so that the
 // server keeps its latency.
 type checkpointer struct {
-	wanted   atomic.Int32 // checkpoints under way or about to start
-	last     atomic.Int64 // Unix ms of the last one that finished
-	lastErr  atomic.Pointer[error]
-	kick     chan struct{}
-	rest     atomic.Int64 // until then none starts by itself, a reading of Mono in ns; 0: no such time
-	hurry    atomic.Bool  // no pacing: the log is long, or the server stops
-	syncing  atomic.Bool  // pages go to disk
-	finished atomic.Int64
+	wanted  atomic.Int32 // checkpoints under way or about to start
+	last    atomic.Int64 // Unix ms of the last one that finished
+	lastErr atomic.Pointer[error]
+	kick    chan struct{}
+	rest    atomic.Int64 // until then none starts by itself, a reading of Mono in ns; 0: no such time
+	// damagedAt is where the log ended when a checkpoint found damage that it could not pass.
+	damagedAt atomic.Uint64
+	hurry     atomic.Bool // no pacing: the log is long, or the server stops
+	syncing   atomic.Bool // pages go to disk
+	finished  atomic.Int64
 
 	arrivals arrivals
+
+	// The segment that the last rotation began, and where the log ended then; under all shards.
+	rotated, rotatedEnd uint64
 
 	// Bounds: of a batch in bytes, and of a portion of a value in elements and bytes.
 	batchBytes, portion, portionBytes int
@@ -102,6 +107,7 @@ func (s *Store) notWritten(err error) {
 		return
 	case errors.Is(err, ErrCorrupt):
 		s.rest(damageRest)
+		s.checkpointer.damagedAt.Store(s.log.End())
 		s.options.Logger.Error("the data file is damaged and cannot take a checkpoint; the log keeps everything", "error", err)
 		return
 	}
@@ -205,7 +211,8 @@ type mark struct {
 	parts []*part
 }
 
-// rotate starts a new log segment and notes the moment. What a checkpoint that did not
+// rotate starts a new log segment, unless the last rotation's has nothing yet, and notes the
+// moment. What a checkpoint that did not
 // finish has left pending is made before.
 func (s *Store) rotate() (m mark, err error) {
 	if err := s.makePending(); err != nil {
@@ -215,11 +222,16 @@ func (s *Store) rotate() (m mark, err error) {
 	s.BeginAll(t)
 	defer s.unlock(t)
 	m.state, m.cost = s.current(), s.replayCost.Load()
-	if m.state.first, err = s.log.Rotate(nil); err != nil {
-		return m, err
+	c := &s.checkpointer
+	if c.rotated == 0 || s.log.End() != c.rotatedEnd {
+		if c.rotated, err = s.log.Rotate(nil); err != nil {
+			return m, err
+		}
+		c.rotatedEnd = s.log.End()
 	}
+	m.state.first = c.rotated
 	m.garbage = s.garbage.take()
-	s.checkpointer.arrivals.begin(m.state.generation)
+	c.arrivals.begin(m.state.generation)
 	for _, sh := range s.shards {
 		// What the old segments say is reaped goes with them; the tombstones of that
 		// are on disk by then, those of later removals are not.

@@ -1,9 +1,12 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
+	"time"
 )
 
 // be told that it has begun.
@@ -126,4 +129,64 @@ func renameTwice(t *testing.T, first string, crash bool) {
 			t.Fatalf("%d bytes, %v", len(v), err)
 		}
 	}, c)
+}
+
+// TestDamageWhileIdle: a checkpoint that cannot pass a damaged page is not begun again by itself
+// before there is something new to write, neither for the log's sake nor for memory's; one that is
+// asked for takes no segment of the log then.
+func TestDamageWhileIdle(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	set := func(i int) {
+		k := h.s.Key(0, fmt.Append(nil, "large", i))
+		h.do(func(x *Txn) { x.SetString(k, make([]byte, staleBytes/2), 0, Event{}) }, k)
+		h.commit()
+	}
+	set(0)
+	set(1)
+	set(2)
+	damaged := true
+	h.s.options.OnStep = func(at Step) error {
+		if at == StepWrite && damaged {
+			return fmt.Errorf("%w: a page", ErrCorrupt)
+		}
+		return nil
+	}
+	if !h.s.stale(0) || !h.s.mayCheckpoint() {
+		t.Fatal("memory is not stale enough")
+	}
+	fail := func() {
+		if err := h.s.Checkpoint(); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("the checkpoint gave %v", err)
+		}
+	}
+	segments := func() int {
+		names, err := h.fs.List(filepath.Join(h.dir, logDir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	fail()
+	was := segments()
+	for range 10 {
+		h.clock.Advance(time.Hour)
+		h.s.keepHouse()
+		h.s.refresh(0)
+		if h.s.Checkpointing() {
+			t.Fatal("an idle server begins another checkpoint")
+		}
+		fail()
+	}
+	if now := segments(); now > was {
+		t.Errorf("the log grew from %d to %d segments when nothing was written", was, now)
+	}
+	set(3)
+	h.clock.Advance(time.Hour)
+	damaged = false
+	if h.s.refresh(0); !h.s.Checkpointing() {
+		t.Fatal("none begins when there is something to write")
+	}
+	h.saved()
+	h.check()
 }

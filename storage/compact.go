@@ -338,9 +338,7 @@ func (s *Store) compactLoop() {
 			return
 		}
 		end := s.log.End()
-		if s.stale(end-was) && !s.spaceIsLow() {
-			s.StartCheckpoint()
-		}
+		s.refresh(end - was)
 		was = end
 		if size, unused := s.dataUse(); s.worthCompacting(size, unused) {
 			s.compactAndTell()
@@ -351,9 +349,16 @@ func (s *Store) compactLoop() {
 	}
 }
 
+// refresh starts a checkpoint if memory is stale; grown is by how much the log grew since the
+// last look.
+func (s *Store) refresh(grown uint64) {
+	if s.stale(grown) && s.mayCheckpoint() {
+		s.StartCheckpoint()
+	}
+}
+
 // stale says whether memory has much that the data file does not show, and the log grows
-// too little for its length to ask for the checkpoint that changes that; grown is by how
-// much, since the last look. Most expired keys cost the log nothing, and stay in the file, and
+// too little for its length to ask for the checkpoint that changes that. Most expired keys cost the log nothing, and stay in the file, and
 // as tombstones in memory, until then.
 func (s *Store) stale(grown uint64) bool {
 	_, dirty := s.measure()

@@ -80,7 +80,7 @@ func (s *Store) keepHouse() {
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
-	if due && !s.spaceIsLow() && s.rested() {
+	if due && s.mayCheckpoint() {
 		s.StartCheckpoint()
 	}
 	s.lowSpace.Store(s.spaceIsLow())
@@ -91,8 +91,7 @@ func (s *Store) keepHouse() {
 	}
 }
 
-// How long no checkpoint starts by itself after one that found no room on disk, or damage: each
-// begins a new segment of the log.
+// How long no checkpoint starts by itself after one that found no room on disk, or damage.
 const (
 	roomRest   = 5 * time.Second
 	damageRest = 10 * time.Minute
@@ -100,7 +99,12 @@ const (
 
 func (s *Store) rest(d time.Duration) { s.checkpointer.rest.Store(int64(s.clock.Mono() + d)) }
 
-func (s *Store) rested() bool { return int64(s.clock.Mono()) >= s.checkpointer.rest.Load() }
+// mayCheckpoint says whether a checkpoint may start by itself. After damage none does before
+// there is something new to write: it would only fail again.
+func (s *Store) mayCheckpoint() bool {
+	c := &s.checkpointer
+	return !s.spaceIsLow() && int64(s.clock.Mono()) >= c.rest.Load() && s.log.End() != c.damagedAt.Load()
+}
 
 // overheadShare bounds the part of MaxMemory that keys leave to other uses.
 const overheadShare = 4
