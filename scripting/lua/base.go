@@ -89,6 +89,35 @@ func PCallWith(convert func(L *State, v Value) Value) Builtin {
 	}
 }
 
+// RedisPCall is pcall as Redis has it: of an error that is a table with a text in "err", that
+// text is given. Another table is followed by a nil.
+func RedisPCall(L *State) int {
+	co := L.running
+	co.need(L, 1)
+	at := co.frame().base
+	copy(co.stack[at+1:co.top+1], co.stack[at:co.top])
+	co.stack[at] = True
+	co.top++
+	fn := at
+	if L.NArgs() > 0 {
+		fn++ // without arguments, what is called is the placeholder, as in Redis
+	}
+	if L.try(handler{}, func() { L.callAt(fn, all) }) {
+		return co.top - at
+	}
+	n := L.caught(nil)
+	if t := L.Top(1).AsTable(); t != nil {
+		s := t.GetString("err")
+		if s.isText() {
+			L.Pop(1)
+			n--
+		}
+		L.Push(s)
+		n++
+	}
+	return n
+}
+
 // caught gives the results of a protected call that failed.
 func (L *State) caught(convert func(L *State, v Value) Value) int {
 	if L.interrupted.Load() {
@@ -347,7 +376,7 @@ func (L *State) Compile(source, name string) (*Program, error) {
 	if m.room-m.fresh < int64(len(source)) {
 		L.collect(int64(len(source)))
 	}
-	p, err := Compile(source, CompileOptions{Name: name, Memory: max(1, m.room-m.fresh), Stop: &L.interrupted, owner: L})
+	p, err := Compile(source, CompileOptions{Name: name, Memory: max(1, m.room-m.fresh), Stop: &L.interrupted, owner: L, levels: L.nested})
 	if err == nil {
 		L.account(p.Bytes())
 	}

@@ -6,9 +6,8 @@ const (
 	maxNested      = 200
 	maxNestedError = maxNested + maxNested/8
 
-	// maxFrames is how deep calls of one coroutine may be. C's Lua doubles its room for calls
-	// until that is over 20,000.
-	maxFrames = 16384
+	// maxFrames is how deep calls of one coroutine may be.
+	maxFrames = 20000
 
 	// maxBuiltinStack is how many values a builtin may have on its stack.
 	maxBuiltinStack = 8000

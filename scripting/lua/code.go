@@ -25,6 +25,7 @@ type CompileOptions struct {
 	// Memory is how much the compilation may take, in bytes; 0: as much as it needs.
 	Memory int64
 	owner  *State
+	levels int // calls in which the compilation is nested
 	// Stop ends the compilation, with ErrStopped, soon after it has become true; nil: nothing does.
 	Stop *atomic.Bool
 }

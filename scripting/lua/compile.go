@@ -12,12 +12,10 @@ var (
 	ErrMemory  = errors.New("not enough memory")
 )
 
-// Compile compiles a chunk. The error's text is Lua's, "user_script:1: …".
+// Compile compiles a chunk. The error's text is Lua's, "user_script:1: …". What a compiler of C's
+// Lua has made is no program, as in Redis.
 func Compile(source string, o CompileOptions) (*Program, error) {
 	name := ChunkName(o.Name)
-	if strings.HasPrefix(source, "\x1b") {
-		return nil, errors.New(name + ": bad header in precompiled chunk")
-	}
 	return parse(source, name, &o)
 }
 

@@ -295,8 +295,6 @@ func (l *lexer) long(level int, comment bool) lexeme {
 				}
 				return lexeme{kind: tkString, text: l.intern(b)}
 			}
-		case c == '[' && level == 0 && l.at(1, '['):
-			l.fail("nesting of [[...]] is deprecated", '[')
 		case c == '\n' || c == '\r':
 			l.newline()
 			if !comment {

@@ -1,14 +1,23 @@
 package lua
 
 import (
+	"context"
+	"flag"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
+	"keyp/internal/testkit"
 	_ "keyp/internal/testkit/setup"
 )
 
-// newTestState gives a state with this package's libraries and a global function out.
+// harness runs the program in ARGV[1] and gives what it returns, or its error, as one text. The
+// numbers in it have all their digits.
+const harness = `local seen = {} local function num(v) if v ~= v or v == 1/0 or v == -1/0 or v == math.floor(v) and v > -1e14 and v < 1e14 then return tostring(v) end local m, e = math.frexp(v) local high = math.floor(m * 2^26) return tostring(v) .. '(' .. high .. ',' .. (m * 2^26 - high) * 2^27 .. ',' .. e .. ')' end local function dump(v, depth) if type(v) == 'number' then return num(v) elseif type(v) == 'string' then return "'" .. v .. "'" elseif type(v) ~= 'table' then return type(v) == 'boolean' and tostring(v) or type(v) elseif depth > 4 then return '{...}' end local s = '{' for k, x in pairs(v) do s = s .. dump(k, depth + 1) .. '=' .. dump(x, depth + 1) .. ',' end return s .. '}' end local function list(...) local s = '' for i = 1, select('#', ...) do s = s .. ' ' .. dump((select(i, ...)), 0) end return s end local f, e = loadstring(ARGV[1], '@user_script') if not f then return ' compile: ' .. e end return list(pcall(f))`
+
+// newTestState gives a state with this package's libraries, and globals as in Redis.
 func newTestState(t testing.TB) *State {
 	t.Helper()
 	L := NewState()
@@ -17,75 +26,128 @@ func newTestState(t testing.TB) *State {
 	g.SetString(L, "table", L.OpenTable().Value())
 	g.SetString(L, "math", L.OpenMath().Value())
 	g.SetString(L, "coroutine", L.OpenCoroutine().Value())
+	g.SetString(L, "pcall", L.NewFunction("pcall", RedisPCall))
+	g.SetString(L, "getfenv", Nil)
+	g.SetString(L, "setfenv", Nil)
+	meta := L.NewTable(0, 1)
+	meta.SetString(L, "__index", L.NewFunction("", func(L *State) int {
+		L.Errorf("Script attempted to access nonexistent global variable '%s'", L.CheckString(2))
+		return 0
+	}))
+	g.SetMetatable(meta)
+	for _, name := range []string{"table", "math", "coroutine"} {
+		g.GetString(name).AsTable().SetReadonly(true)
+	}
+	text := L.NewTable(0, 4)
+	for name, fn := range map[string]Builtin{
+		"len": func(L *State) int { L.PushNumber(float64(len(L.CheckString(1)))); return 1 },
+		"rep": func(L *State) int {
+			s, n := L.CheckString(1), L.CheckInt(2)
+			L.Push(L.String(strings.Repeat(s, max(n, 0))))
+			return 1
+		},
+	} {
+		text.SetString(L, name, L.NewFunction(name, fn))
+	}
+	text.SetReadonly(true)
+	g.SetString(L, "string", text.Value())
+	strings := L.NewTable(0, 1)
+	strings.SetString(L, "__index", text.Value())
+	strings.SetReadonly(true)
+	L.SetStringMetatable(strings)
 	return L
 }
 
-// show gives the results of a program as text, or its error.
-func show(t testing.TB, L *State, source string) string {
+// runHarness gives what the harness says of a program.
+func runHarness(t testing.TB, L *State, source string) string {
 	t.Helper()
-	p, err := Compile(source, CompileOptions{Name: "@user_script"})
+	p, err := Compile(harness, CompileOptions{Name: "@user_script"})
 	if err != nil {
-		return "error: " + err.Error()
+		t.Fatal(err)
 	}
+	g := L.Globals()
+	g.SetReadonly(false)
+	args := L.NewTable(1, 0)
+	args.SetInt(L, 1, L.String(source))
+	g.SetString(L, "ARGV", args.Value())
+	g.SetReadonly(true)
 	results, e := L.PCall(L.Load(p, nil), nil, nil)
 	if e != nil {
 		return "error: " + e.Error()
 	}
-	var words []string
-	for _, v := range results {
-		words = append(words, showValue(v, 0))
-	}
-	return strings.Join(words, " ")
+	s, _ := results[0].AsString()
+	return s
 }
 
-func showValue(v Value, depth int) string {
-	switch v.Kind() {
-	case KindNil:
-		return "nil"
-	case KindBoolean:
-		return fmt.Sprint(v.Truth())
-	case KindTable:
-		if depth > 5 {
-			return "{...}"
-		}
-		var words []string
-		t := v.AsTable()
-		for key, value, _ := t.Next(Nil); !key.IsNil(); key, value, _ = t.Next(key) {
-			words = append(words, showValue(key, depth+1)+"="+showValue(value, depth+1))
-		}
-		return "{" + strings.Join(words, ",") + "}"
-	case KindString, KindNumber:
-		s, _ := v.Text()
-		return s
+// example is a program and what Redis's Lua makes of it.
+type example struct{ source, want string }
+
+const examplesFile = "testdata/programs.txt"
+
+// examples reads the programs: blocks of lines, with an empty line between, the last of which
+// is "=> " and the result, quoted as in Go.
+func examples(t testing.TB) (list []example) {
+	t.Helper()
+	data, err := os.ReadFile(examplesFile)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return v.Kind().String()
+	for block := range strings.SplitSeq(strings.TrimSpace(string(data)), "\n\n") {
+		source, want, ok := strings.Cut(block, "\n=> ")
+		if ok {
+			want, err = strconv.Unquote(want)
+			if err != nil {
+				t.Fatalf("%s: %v", block, err)
+			}
+		}
+		list = append(list, example{source, want})
+	}
+	return list
 }
 
-func TestQuick(t *testing.T) {
-	for _, p := range []string{
-		"return 1+2, 'a'..'b'..3, #'abc'",
-		"local s=0 for i=1,100 do s=s+i end return s",
-		"local t={1,2,3,x=5,[10]=4} return #t, t.x, t[10]",
-		"local function f(n) if n<2 then return n end return f(n-1)+f(n-2) end return f(20)",
-		"local function f(...) return select('#',...), ... end return f(1,nil,3)",
-		"return pcall(error, {1,2})",
-		"return pcall(function() local x; x.y = 1 end)",
-		"return foo.bar",
-		"local t = {} for k,v in pairs({a=1,b=2,3}) do t[#t+1]=k end return t",
-		"local t = {} for i,v in ipairs({5,6,7}) do t[i]=v*2 end return t",
-		"local c = coroutine.wrap(function(a) local b = coroutine.yield(a+1) return b*2 end) return c(1), c(10)",
-		"local t={5,3,1,4} table.sort(t) return t",
-		"return table.concat({1,2,'x'}, ',')",
-		"local mt={__index=function(t,k) return k..'!' end,__call=function(self,a) return a+1 end} local t=setmetatable({},mt) return t.foo, t(41)",
-		"return 1 < 'x'", "return {} < {}", "return nil .. 'x'", "return #nil", "local a = {} return a.b.c", "return ('x'):foo()",
-		"return loadstring('return 1+')", "return 10 % 3, -10 % 3, 2^10, 7/2",
-		"local a = {} a[nil] = 1", "for i='x',2 do end", "return unpack({1,2,3})",
-		"local f f = function() return f() + 1 end return pcall(f)",
-		"if x then return 1 elseif not x then return 2 end",
-		"local i=0 repeat local j=i i=i+1 until j>=3 return i",
-		"goto x", "x = = 2", "return 'abc", "break", "local x <const> = 1",
-		"return (function(...) return arg.n, arg[1] end)(7,8)",
-	} {
-		t.Logf("%s\n      => %s", p, show(t, newTestState(t), p))
+// TestPrograms runs every program and holds it against the result that Redis gave.
+func TestPrograms(t *testing.T) {
+	for _, e := range examples(t) {
+		if got := runHarness(t, newTestState(t), e.source); got != e.want {
+			t.Errorf("%s\n got %s\nwant %s", e.source, got, e.want)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write what redis-server says into the file of programs")
+
+// redisHarness has a redis-server run the harness.
+func redisHarness(t testing.TB) func(source string) string {
+	client := testkit.Redis(t, "--busy-reply-threshold", "0").Client(2)
+	return func(source string) string {
+		t.Helper()
+		reply, err := client.Eval(context.Background(), harness, nil, source).Text()
+		if err != nil {
+			return "error: " + err.Error()
+		}
+		return reply
+	}
+}
+
+// TestProgramsAsRedis has a redis-server confirm the results.
+func TestProgramsAsRedis(t *testing.T) {
+	eval := redisHarness(t)
+	list := examples(t)
+	for i, e := range list {
+		got := eval(e.source)
+		if got != e.want && !*update {
+			t.Errorf("%s\nredis %s\n want %s", e.source, got, e.want)
+		}
+		list[i].want = got
+	}
+	if !*update {
+		return
+	}
+	var b strings.Builder
+	for _, e := range list {
+		fmt.Fprintf(&b, "%s\n=> %q\n\n", e.source, e.want)
+	}
+	if err := os.WriteFile(examplesFile, []byte(strings.TrimSuffix(b.String(), "\n")), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

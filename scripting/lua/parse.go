@@ -67,7 +67,7 @@ func parse(source, name string, o *CompileOptions) (program *Program, err error)
 			program, err = nil, e.err
 		}
 	}()
-	p := &parser{lexer: l, program: &Program{name: name, owner: o.owner}}
+	p := &parser{lexer: l, levels: o.levels, program: &Program{name: name, owner: o.owner}}
 	p.open(0)
 	p.f.vararg = true
 	l.next()
