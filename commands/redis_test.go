@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/tether"
 )
@@ -28,10 +29,7 @@ type redisSide struct {
 // startRedis starts a redis-server, or skips the test where none is installed.
 func startRedisSide(t *testing.T) *redisSide {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed: nothing to compare with")
-	}
+	program := testkit.Program(t, "redis-server")
 	socket := t.TempDir() + "/redis.sock"
 	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
 	server.Stderr = os.Stderr
@@ -46,6 +44,7 @@ func startRedisSide(t *testing.T) *redisSide {
 	})
 	var conn *await.Conn
 	await.Until(t, "redis-server listens", func() (listens bool) {
+		var err error
 		conn, err = await.Dial("unix", socket)
 		return err == nil
 	})

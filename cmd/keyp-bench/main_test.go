@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -37,9 +36,7 @@ func keyp(t *testing.T) string {
 
 func needRedis(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed: there is no server to measure")
-	}
+	testkit.Program(t, "redis-server")
 }
 
 // runBench runs the program. Its temporary directories must be gone afterwards.
@@ -155,16 +152,15 @@ func TestParse(t *testing.T) {
 // All that Keyp has, beside Redis where there is one: with the own load, and what
 // redis-benchmark can do with that.
 func TestEverything(t *testing.T) {
-	_, noBenchmark := exec.LookPath(redisbench.Program)
-	_, noRedis := exec.LookPath("redis-server")
+	_, redis := testkit.Find(t, "redis-server")
 	for loadName, workloads := range map[string]string{"own": "standard,slow", redisbench.Program: "standard,tail,slow-disk"} {
 		t.Run(loadName, func(t *testing.T) {
-			if loadName == redisbench.Program && noBenchmark != nil {
-				t.Skip("redis-benchmark is not installed: its load is not tested")
+			if loadName == redisbench.Program {
+				testkit.Program(t, redisbench.Program)
 			}
 			args := []string{"--quick", "--json", "--load", loadName, "--workload", workloads, "--pipeline", "4",
 				"-n", "1000", "--many-clients", "30", "--keys", "1000", "--ttl-keys", "1000", "--rounds", "2", "--keyp", keyp(t)}
-			if noRedis == nil {
+			if redis {
 				args = append(args, "--peer", redisDurable)
 			} else {
 				t.Log("redis-server is not installed: Keyp is measured alone")
@@ -176,7 +172,7 @@ func TestEverything(t *testing.T) {
 			if !strings.Contains(stderr, "] standard, keyp: starting") {
 				t.Errorf("progress: %q", stderr)
 			}
-			checkEverything(t, stdout, workloads, noRedis == nil)
+			checkEverything(t, stdout, workloads, redis)
 		})
 	}
 }

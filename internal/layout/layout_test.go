@@ -204,6 +204,29 @@ func timeProblems(f file) (problems []string) {
 	return problems
 }
 
+// TestOneSearchForRedis finds tests that look for Redis's programs by themselves: they would be
+// skipped where KEYP_REQUIRE_REDIS says that nothing of that kind may be.
+func TestOneSearchForRedis(t *testing.T) {
+	for _, f := range module(t) {
+		if f.test() || f.dir() == "internal/testkit" && f.path != "internal/testkit/server.go" {
+			for _, at := range searches(f) {
+				t.Errorf("%v: use testkit.Program or testkit.Find", at)
+			}
+		}
+	}
+}
+
+// searches gives where a file looks for programs.
+func searches(f file) (found []token.Position) {
+	ast.Inspect(f.syntax, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok && selector.Sel.Name == "LookPath" {
+			found = append(found, f.lines.Position(selector.Pos()))
+		}
+		return true
+	})
+	return found
+}
+
 // TestDocumented finds packages without a package comment.
 func TestDocumented(t *testing.T) {
 	documented := map[string]bool{}
@@ -259,6 +282,11 @@ func TestRulesBite(t *testing.T) {
 		if got := waitProblems(f); f.test() && len(got) != tt.waits {
 			t.Errorf("%s with %s: %q, want %d", tt.path, tt.source, got, tt.waits)
 		}
+	}
+	lines := token.NewFileSet()
+	syntax, err := parser.ParseFile(lines, "a_test.go", `package p; import "os/exec"; var a, b = exec.LookPath("redis-server")`, 0)
+	if err != nil || len(searches(file{"a_test.go", syntax, lines})) != 1 {
+		t.Error("a search for a program is not found", err)
 	}
 }
 

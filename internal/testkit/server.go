@@ -103,15 +103,23 @@ func Redis(t testing.TB, args ...string) *Server {
 // KEYP_REQUIRE_REDIS is 1.
 func Program(t testing.TB, name string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
+	path, found := Find(t, name)
+	if !found {
+		t.Skipf("SKIPPED: %s is not installed, so nothing is compared with Redis here", name)
 	}
-	if os.Getenv("KEYP_REQUIRE_REDIS") == "1" {
+	return path
+}
+
+// Find finds one of Redis's programs for a test that can do a part of its work without it. No
+// other function of the tests looks for them, so KEYP_REQUIRE_REDIS=1 holds for all: without the
+// program the test fails then.
+func Find(t testing.TB, name string) (path string, found bool) {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("KEYP_REQUIRE_REDIS") == "1" {
 		t.Fatalf("%s is not installed, and KEYP_REQUIRE_REDIS=1 asks for it", name)
 	}
-	t.Skipf("SKIPPED: %s is not installed, so nothing is compared with Redis here", name)
-	return ""
+	return path, err == nil
 }
 
 func prepare(t testing.TB, name, program string, o Options, args func(*Server) []string) *Server {

@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/redcon"
 	"pgregory.net/rapid"
 
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	_ "keyp/internal/testkit/setup"
 	"keyp/internal/tether"
@@ -29,10 +30,7 @@ import (
 // startRedis runs a redis-server of the test's own and gives its socket.
 func startRedis(t *testing.T, args ...string) string {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed: no comparison with it")
-	}
+	program := testkit.Program(t, "redis-server")
 	dir, err := os.MkdirTemp("", "resp") // t.TempDir can be too long for a socket's name
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"keyp/cmd/keyp-bench/internal/wire"
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	_ "keyp/internal/testkit/setup"
 )
@@ -179,9 +179,7 @@ func TestStopKillsInTheEnd(t *testing.T) {
 }
 
 func TestRedisStartsStopsAndComesBack(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed: a real server's start and stop are not tested")
-	}
+	testkit.Program(t, "redis-server")
 	s := newServer(t, `redis-server --port {port} --bind 127.0.0.1 --dir {dir} --appendonly yes --appendfsync always --save ''`)
 	start := func() {
 		t.Helper()

@@ -3,7 +3,6 @@ package redisbench
 import (
 	"context"
 	"errors"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -78,9 +77,7 @@ func TestParse(t *testing.T) {
 
 func needProgram(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath(Program); err != nil {
-		t.Skip(Program + " is not installed: its own output is not tested")
-	}
+	testkit.Program(t, Program)
 }
 
 func TestRun(t *testing.T) {

@@ -1,0 +1,42 @@
+package testkit
+
+import (
+	"runtime"
+	"testing"
+)
+
+// verdict takes what a test would have come to.
+type verdict struct {
+	testing.TB
+	failed, skipped bool
+}
+
+func (v *verdict) Helper() {}
+
+func (v *verdict) Fatalf(string, ...any) {
+	v.failed = true
+	runtime.Goexit()
+}
+
+func (v *verdict) Skipf(string, ...any) {
+	v.skipped = true
+	runtime.Goexit()
+}
+
+// TestFind: a program that is not there skips the test, and fails it where it is required.
+func TestFind(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for _, required := range []string{"", "1"} {
+		t.Setenv("KEYP_REQUIRE_REDIS", required)
+		v := &verdict{TB: t}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			Program(v, "redis-server")
+		}()
+		<-ended
+		if v.failed != (required == "1") || v.skipped == v.failed {
+			t.Errorf("with KEYP_REQUIRE_REDIS=%q: failed %v, skipped %v", required, v.failed, v.skipped)
+		}
+	}
+}
