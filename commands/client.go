@@ -65,11 +65,15 @@ type Conn interface {
 	Kill()
 }
 
-// Reset puts a client back to what a new connection has (RESET).
+// Reset puts a client back to what a new connection has (RESET). What CLIENT REPLY SKIP asked for
+// is about the next reply, be it RESET's.
 func (s *Server) Reset(c *Client) {
 	c.user.become(s.users.byDefault)
 	c.Name, c.DB, c.Proto, c.Authenticated = "", 0, 2, s.users.open()
-	c.Reply, c.NoEvict, c.NoTouch = ReplyOn, false, false
+	if c.Reply != ReplySkip {
+		c.Reply = ReplyOn
+	}
+	c.NoEvict, c.NoTouch = false, false
 }
 
 // ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands

@@ -408,3 +408,30 @@ func TestReusedDescriptor(t *testing.T) {
 		return done
 	})
 }
+
+// TestReplySkip: the replies that remain are those of Redis, whatever SKIP stands before.
+func TestReplySkip(t *testing.T) {
+	ts := start(t)
+	for input, want := range map[string]string{
+		"CLIENT REPLY SKIP\nRESET\nPING\n":                                                     "+PONG",
+		"CLIENT REPLY SKIP\nNOSUCH\nPING\n":                                                    "+PONG",
+		"CLIENT REPLY OFF\nRESET\nPING\n":                                                      "+RESET +PONG",
+		"CLIENT REPLY SKIP\nCLIENT REPLY OFF\nRESET\nPING\n":                                   "+RESET +PONG",
+		"CLIENT REPLY SKIP\nCLIENT REPLY SKIP\nRESET\nPING\n":                                  "+PONG",
+		"CLIENT REPLY SKIP\nMULTI\nRESET\nPING\n":                                              "+RESET +PONG",
+		"MULTI\nCLIENT REPLY SKIP\nRESET\nPING\n":                                              "+OK +QUEUED +RESET +PONG",
+		"CLIENT REPLY SKIP\nMULTI\nCLIENT REPLY SKIP\nEXEC\nPING\nRESET\nPING\n":               "+QUEUED *1 +RESET +PONG",
+		"CLIENT REPLY SKIP\nHELLO 3\nPING\n":                                                   "+PONG",
+		"CLIENT REPLY SKIP\nCLIENT REPLY SKIP\nCLIENT REPLY ON\nCLIENT REPLY SKIP\nPING\nPING": "+OK +PONG",
+	} {
+		c := ts.dial()
+		c.send(input + "\nQUIT\n")
+		var got []string
+		for line, err := c.r.ReadString('\n'); err == nil && line != "+OK\r\n" || len(got) == 0; line, err = c.r.ReadString('\n') {
+			got = append(got, strings.TrimSpace(line))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, want %q", input, got, want)
+		}
+	}
+}
