@@ -348,6 +348,32 @@ func TestBlockedInPause(t *testing.T) {
 	w.silent(ts)
 }
 
+// TestBlockedBehindAJob: a key whose turn comes while a global job holds it is looked at again when
+// the job ends: the change was reported once, and is not reported again.
+func TestBlockedBehindAJob(t *testing.T) {
+	h := &hog{}
+	ts := start(t, h.use)
+	c, job := ts.dial(), ts.dial()
+	w := ts.blocks("BLPOP log 0")
+	c.send("MULTI\nRPUSH log v\nCLIENT PAUSE 1000000 WRITE\nEXEC\n") // so w is not served at once
+	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 +OK")
+	job.send("LOLWUT\n")
+	<-h.runs
+	ts.onLoop(func(l *loop) {
+		l.unhold()
+		waited := l.srv.Waiters.Waiting()
+		if l.deliver(); !waited || l.alone.job == nil {
+			t.Error("the key's turn has not come while the job holds it")
+		}
+	})
+	if n := ts.blocked(); n != 1 {
+		t.Errorf("%d clients wait", n)
+	}
+	h.end <- struct{}{}
+	job.expect("+PONG")
+	w.expect("*2 log v")
+}
+
 // The option timeout does not end those who wait.
 func TestBlockedIsNotIdle(t *testing.T) {
 	clk := clock.NewFake(1_700_000_000_000)

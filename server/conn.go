@@ -28,15 +28,12 @@ func (s *session) Memory() int {
 		n += s.reader.Memory()
 	}
 	if s.tls != nil {
-		n += cap(s.tls.wire.out)
+		n += s.tls.memory()
 	}
 	if s.blocked != nil && s.reader == nil {
 		n += commands.ArgsMemory(s.args)
 	}
-	if k := s.loop.kept[s]; k != nil {
-		n += k.bytes
-	}
-	return n
+	return n + s.loop.keptBytes(s)
 }
 
 // Push sends a message that answers no command.

@@ -55,7 +55,7 @@ func (l *loop) sweep() {
 func (l *loop) checkSoftLimit(s *session) {
 	limit := l.outputLimit(s)
 	switch {
-	case limit.soft == 0 || s.out.pending() <= limit.soft:
+	case limit.soft == 0 || l.owedTo(s) <= limit.soft:
 		s.softSince = 0
 	case s.softSince == 0:
 		s.softSince = max(l.mono, 1)

@@ -144,6 +144,46 @@ func TestOutputBufferSoftLimit(t *testing.T) {
 	await.Until(t, "the client is cut", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
 }
 
+// TestGuestThatNeverReads: of what a client is answered before it has authenticated some 1 KB
+// waits; then it is closed. One that reads may ask for as much as it likes.
+func TestGuestThatNeverReads(t *testing.T) {
+	ts := start(t, "requirepass=secret")
+	c := ts.dial()
+	s := ts.sessionOf(c)
+	most := 0
+	ts.onLoop(func(l *loop) {
+		l.srv.Table.Lookup([]byte("AUTH")).Run = func(c *commands.Ctx) error { // runs for each reply
+			most = max(most, s.out.pending())
+			return commands.Error("ERR no")
+		}
+	})
+	asks := make([]byte, 0, 1<<20)
+	for len(asks) < 1<<20 {
+		asks = append(asks, "AUTH x\r\n"...)
+	}
+	go func() {
+		for {
+			if _, err := c.Write(asks); err != nil {
+				return
+			}
+		}
+	}()
+	await.Until(t, "the client is closed", func() (closed bool) {
+		ts.onLoop(func(*loop) { closed = s.closed })
+		return closed
+	})
+	ts.onLoop(func(*loop) {
+		if most > guestOutput+100 {
+			t.Errorf("%d bytes waited for a client without a password", most)
+		}
+	})
+	reads := ts.dial()
+	reads.send(strings.Repeat("PING\n", 3000))
+	for range 3000 {
+		reads.expect("-NOAUTH Authentication required.")
+	}
+}
+
 func TestMaxClients(t *testing.T) {
 	ts := start(t, "maxclients=3")
 	var list []*client

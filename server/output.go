@@ -195,7 +195,7 @@ func (l *loop) push(s *session, m message) {
 		l.owed = max(l.owed, m.lsn)
 		s.out.hold(mark, m.lsn, l.pass)
 	}
-	s.cut = l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed() > l.pushMost
+	s.cut = l.pushedTooMuch(s)
 	l.touch(s)
 	if l.current == nil && s.out.pending() >= earlyOutput {
 		l.weigh(s)
@@ -228,7 +228,8 @@ type kept struct {
 	bytes    int
 }
 
-// keep keeps a message until then, within the bound of what may wait for the client.
+// keep keeps a message until then. It counts as output of the client: to its limits, and to what
+// all clients take.
 func (l *loop) keep(s *session, m message) {
 	k := l.kept[s]
 	if k == nil {
@@ -237,12 +238,29 @@ func (l *loop) keep(s *session, m message) {
 	}
 	k.messages = append(k.messages, m)
 	k.bytes += len(m.bytes)
-	hard := l.outputLimit(s).hard
-	if hard > 0 && s.out.pending()+k.bytes > hard || hard == 0 && k.bytes > l.pushMost {
+	if l.pushedTooMuch(s) {
 		s.cut = true
 		delete(l.kept, s)
 		l.touch(s)
+	} else if l.current == nil && k.bytes >= earlyOutput {
+		l.weigh(s)
 	}
+}
+
+// keptBytes is what is kept for a session, in bytes.
+func (l *loop) keptBytes(s *session) int {
+	if k := l.kept[s]; k != nil {
+		return k.bytes
+	}
+	return 0
+}
+
+// owedTo is what a session has yet to be sent, in bytes.
+func (l *loop) owedTo(s *session) int { return s.out.pending() + l.keptBytes(s) }
+
+// pushedTooMuch says whether messages that nobody asked for have passed a session's limit.
+func (l *loop) pushedTooMuch(s *session) bool {
+	return l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed()+l.keptBytes(s) > l.pushMost
 }
 
 // pushKept sends what was kept, behind the reply.
@@ -272,7 +290,12 @@ func (l *loop) replyMost(s *session) int {
 // overLimit says whether a session's output has passed its hard limit.
 func (l *loop) overLimit(s *session) bool {
 	hard := l.outputLimit(s).hard
-	return hard > 0 && s.out.pending() > hard
+	return hard > 0 && l.owedTo(s) > hard
+}
+
+// guestOverLimit says whether a client that has yet to authenticate reads too little.
+func (l *loop) guestOverLimit(s *session) bool {
+	return s.full && s.out.pending() > guestOutput && l.srv.AuthRequired(&s.client)
 }
 
 // memory is what the output takes, in bytes.

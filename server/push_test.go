@@ -3,6 +3,7 @@ package server
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"keyp/internal/testkit/await"
 )
@@ -93,6 +94,95 @@ func TestPushToParked(t *testing.T) {
 	c.expect("*1 hello")
 	other.do("CLIENT UNPAUSE")
 	c.expect("+OK")
+}
+
+// runsAJob has a client run a job until the hog's end, and gives its session: what is pushed to it
+// is kept for the time behind its reply.
+func (ts *testServer) runsAJob(h *hog) *session {
+	ts.t.Helper()
+	c := ts.dial()
+	s := ts.sessionOf(c)
+	c.send("LOLWUT\n")
+	<-h.runs
+	ts.t.Cleanup(func() { h.end <- struct{}{} }) // before the server's end, which waits for the job
+	return s
+}
+
+// TestKeptPushesAreBounded: they count as output, to each limit, while the job still runs.
+func TestKeptPushesAreBounded(t *testing.T) {
+	message := []byte("$10000\r\n" + strings.Repeat("x", 10000) + "\r\n")
+	limits := map[string]struct {
+		set  string // the argument of CONFIG SET
+		most int    // pushes without a hard limit
+		kept int    // messages that are kept before the client is closed
+	}{
+		"hard":          {`client-output-buffer-limit "normal 100000 0 0"`, defaultPushMost, 9},
+		"no hard limit": {`client-output-buffer-limit "normal 0 0 0"`, 200_000, 19},
+		"all clients":   {`maxmemory-clients 300000`, defaultPushMost, 29},
+	}
+	for name, limit := range limits {
+		t.Run(name, func(t *testing.T) {
+			h := &hog{}
+			ts := start(t, h.use, func(l *loop) { l.pushMost = limit.most })
+			if got := ts.dial().do("CONFIG SET " + limit.set); got != "+OK" {
+				t.Fatal(got)
+			}
+			s := ts.runsAJob(h)
+			ts.onLoop(func(l *loop) {
+				n := 0
+				for ; s.takes() && n < 1000; n++ {
+					s.Push(0, message)
+				}
+				if n > limit.kept+1 || n < limit.kept/2 {
+					t.Errorf("%d messages were taken, not some %d", n, limit.kept)
+				}
+				if l.keptBytes(s) > 0 {
+					t.Error("messages are kept for a client that is to be closed")
+				}
+			})
+			ts.onLoop(func(l *loop) {
+				if !s.closed || l.alone.job == nil {
+					t.Errorf("closed %v, while its command runs %v", s.closed, l.alone.job != nil)
+				}
+			})
+		})
+	}
+}
+
+// TestSoftLimit: the time of the soft limit begins when what waits, kept messages included, passes
+// it, and begins again when that happens once more.
+func TestSoftLimit(t *testing.T) {
+	h := &hog{}
+	ts := start(t, h.use)
+	if got := ts.dial().do(`CONFIG SET client-output-buffer-limit "normal 0 1000 60"`); got != "+OK" {
+		t.Fatal(got)
+	}
+	s := ts.runsAJob(h)
+	ts.onLoop(func(l *loop) {
+		at := func(after time.Duration) { l.mono += after; l.checkSoftLimit(s) }
+		for range 3 {
+			s.Push(0, []byte(strings.Repeat("x", 2000)))
+			at(40 * time.Second)
+			at(40 * time.Second)
+			if s.softSince == 0 || s.closed {
+				t.Errorf("over the limit since %v, closed %v", s.softSince, s.closed)
+			}
+			delete(l.kept, s)
+			at(time.Second)
+			if s.softSince != 0 {
+				t.Error("below the limit its time goes on")
+			}
+		}
+		s.Push(0, []byte(strings.Repeat("x", 2000)))
+		at(time.Second)
+		at(59 * time.Second)
+		if s.closed {
+			t.Error("closed before its time was up")
+		}
+		if at(2 * time.Second); !s.closed {
+			t.Error("not closed when its time was up")
+		}
+	})
 }
 
 // TestPushToTheGone: what is closed, about to end or cut swallows it.

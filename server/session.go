@@ -30,6 +30,10 @@ const (
 	outputPause = 1 << 20
 	// earlyOutput is the output in bytes that is sent before the turn ends, if it may leave.
 	earlyOutput = 64 << 10
+	// guestOutput is the output in bytes over which commands of a client that has to authenticate
+	// first wait. When its socket takes no more, it is closed: nobody is to keep memory without
+	// a password.
+	guestOutput = 1 << 10
 	// loadTries bounds how often the keys of a command are loaded again because they
 	// left memory before it could run.
 	loadTries = 100
@@ -157,6 +161,10 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 		}
 		limits := &l.settings.limits
 		if l.srv.AuthRequired(&s.client) {
+			if s.out.pending() > guestOutput {
+				s.stalled = true
+				return false
+			}
 			limits = &l.settings.guest
 		}
 		args, err := s.reader.Next(limits)
@@ -390,7 +398,10 @@ func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
 func (l *loop) cutOutput(s *session) {
 	l.srv.Stats.OutputBufferLimit.Add(1)
 	why := "closing a client that reached client-output-buffer-limit"
-	if s.out.w.Full && l.outputLimit(s).hard == 0 {
+	switch {
+	case l.guestOverLimit(s):
+		why = "closing a client that has not authenticated and does not read"
+	case s.out.w.Full && l.outputLimit(s).hard == 0:
 		why = "closing a client whose reply is longer than there is memory for"
 	}
 	l.complain(why, "client", s.client.ID, "address", s.client.Addr, "bytes", s.out.pending())

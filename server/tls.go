@@ -180,6 +180,18 @@ func (t *secure) write(p []byte, pool *bufferPool) (n int, full bool, err error)
 	}
 }
 
+// greetMemory is about what a handshake takes, in bytes.
+const greetMemory = 32 << 10
+
+// memory is what TLS keeps for a session beside what crypto/tls has, in bytes. What the wire holds
+// during a handshake is not looked at: the handshake's goroutine has it.
+func (t *secure) memory() int {
+	if t.greet != nil {
+		return greetMemory
+	}
+	return cap(t.wire.out)
+}
+
 // unsent says whether something sealed has not left.
 func (t *secure) unsent() bool { return t.wire.sent < len(t.wire.out) }
 

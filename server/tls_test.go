@@ -93,6 +93,41 @@ func TestTLSServes(t *testing.T) {
 
 // TestTLSHalfClose: a client that ends its own side still has its replies, and then the
 // server's close_notify.
+// TestTLSMemoryDuringHandshake: what a client takes is asked for at any time, but the wire belongs to
+// the handshake's goroutine until that has ended.
+func TestTLSMemoryDuringHandshake(t *testing.T) {
+	a := testkit.NewAuthority(t)
+	ts := startTLS(t, a)
+	s := ts.sessionOf(ts.dial())
+	ts.onLoop(func(*loop) {
+		plain := s.Memory()
+		s.tls = &secure{greet: &greeting{}}
+		before := s.Memory()
+		s.tls.wire.out = make([]byte, 50_000) // as the goroutine may do meanwhile
+		if after := s.Memory(); after != before || before <= plain {
+			t.Errorf("%d bytes without TLS, %d in a handshake, %d when that has written", plain, before, after)
+		}
+		s.tls = nil
+	})
+	done := make(chan struct{})
+	go func() { // for the race detector
+		defer close(done)
+		for range 20 {
+			if c, err := tls.Dial("tcp", ts.tlsAddr(), a.Trust()); err == nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	for lists := ts.dial(); ; {
+		lists.do("CLIENT LIST")
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
 func TestTLSHalfClose(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a)

@@ -120,6 +120,10 @@ func (l *loop) flush(s *session) {
 	} else if s.out.pending() == 0 {
 		s.out.drop(&l.buffers) // replies that the client did not want
 	}
+	if l.guestOverLimit(s) {
+		l.cutOutput(s)
+		return
+	}
 	if len(s.out.waits) > 0 && !s.inWaiting {
 		s.inWaiting = true
 		l.waiting = append(l.waiting, s)
