@@ -31,7 +31,7 @@ TIMEOUT   = 40m
 LONGEST   = ./storage ./commands ./cmd/keyp ./internal/e2e ./internal/e2e/restart ./server
 AT_ONCE   = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 # What `make check` has more of than `make test`.
-MORE      = KEYP_DIFF_CASES=120 KEYP_RANDOM_RUNS=8
+MORE      = KEYP_LONG=1
 QUICK     = -gcflags=all=-N -l
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 

@@ -150,10 +150,14 @@ func TestParse(t *testing.T) {
 }
 
 // All that Keyp has, beside Redis where there is one: with the own load, and what
-// redis-benchmark can do with that.
+// redis-benchmark can do with that. Most of what takes longest is left to KEYP_LONG=1.
 func TestEverything(t *testing.T) {
 	_, redis := testkit.Find(t, "redis-server")
-	for loadName, workloads := range map[string]string{"own": "standard,slow", redisbench.Program: "standard,tail,slow-disk"} {
+	own := "standard,tail,slow-disk,expire-burst"
+	if testkit.Long() {
+		own = "standard,slow"
+	}
+	for loadName, workloads := range map[string]string{"own": own, redisbench.Program: "standard,tail,slow-disk"} {
 		t.Run(loadName, func(t *testing.T) {
 			if loadName == redisbench.Program {
 				testkit.Program(t, redisbench.Program)

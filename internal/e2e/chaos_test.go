@@ -29,6 +29,10 @@ func TestEverythingAtOnce(t *testing.T) {
 	s := testkit.Keyp(t, bulkFlag[0], bulkFlag[1], "--maxmemory", "2mb", "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb",
 		"--notify-keyspace-events", "KEA", "--busy-reply-threshold", "200", "--slowlog-log-slower-than", "50000")
 	calls := callsOf(t, s)
+	commands := 500
+	if testkit.Long() {
+		commands = 1500
+	}
 	var clients, listeners sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range 4 {
@@ -37,7 +41,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	for i := range 12 {
 		clients.Go(func() {
 			c := &chaos{t: t, s: s, calls: calls, gen: &gen{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}}
-			c.run(often(1500))
+			c.run(often(commands))
 		})
 	}
 	clients.Wait()

@@ -76,7 +76,7 @@ func drawGrowing(g *gen) []string {
 // TestDiffMixedTypes: see mixedGenerators.
 func TestDiffMixedTypes(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
-	s.run(t, testkit.Number(t, "KEYP_DIFF_CASES", diffCases), true, nil)
+	s.run(t, diffCases(t), true, nil)
 }
 
 // TestDiffMixedTypesOverRestarts: the same when Keyp is killed and started again between

@@ -122,7 +122,7 @@ func scriptConns(t *testing.T, s *testkit.Server) [2]*wire {
 // and library calls of all sorts, errors among them.
 func TestDiffRandomScripts(t *testing.T) {
 	s := bothServers(t)
-	n := testkit.Number(t, "KEYP_DIFF_CASES", diffCases)
+	n := diffCases(t)
 	var scripts []string
 	for seed := range n * 4 {
 		g := &scriptGen{rand.New(rand.NewPCG(testkit.Number(t, "KEYP_DIFF_SEED", 1)+seed, 7))}

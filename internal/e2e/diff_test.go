@@ -24,7 +24,6 @@ import (
 //	KEYP_DIFF_SEED    the first case's seed, to see one again
 
 const (
-	diffCases = 120
 	diffSteps = 60
 	// apart is how much later than the other a server may count from, in ms.
 	apart = 5000
@@ -36,6 +35,15 @@ const (
 	// bulkLimit is proto-max-bulk-len: as low as Redis lets it be.
 	bulkLimit = 1 << 20
 )
+
+// diffCases is KEYP_DIFF_CASES.
+func diffCases(t *testing.T) uint64 {
+	t.Helper()
+	if testkit.Long() {
+		return testkit.Number(t, "KEYP_DIFF_CASES", 120)
+	}
+	return testkit.Number(t, "KEYP_DIFF_CASES", 40)
+}
 
 // diffCase is a sequence of commands for two empty servers.
 type diffCase struct {
@@ -57,7 +65,7 @@ func drawCase(seed uint64, few bool) diffCase {
 
 func TestDiffCommands(t *testing.T) {
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
-	s.runCases(t, testkit.Number(t, "KEYP_DIFF_CASES", diffCases), nil)
+	s.runCases(t, diffCases(t), nil)
 }
 
 // forgetful is both servers, Keyp with so little memory that keys leave it as soon as they can.
@@ -122,7 +130,7 @@ func (s *both) run(t *testing.T, cases uint64, few bool, between func(*diffRun) 
 // diffShare is one of so many parts of the cases to run, and at least one case.
 func diffShare(t *testing.T, parts uint64) uint64 {
 	t.Helper()
-	return max(1, uint64(often(int(testkit.Number(t, "KEYP_DIFF_CASES", diffCases)/parts))))
+	return max(1, uint64(often(int(diffCases(t)/parts))))
 }
 
 // diffSeeds runs cases by their seeds. One that fails gives what it did until then.

@@ -4,7 +4,7 @@
 // # Invariants
 //
 //   - A server belongs to the test that started it: it is ended by its process id when
-//     that test ends, and on Linux by the kernel when the test process dies.
+//     that test ends, and on Linux by the kernel when the test process dies (internal/tether).
 //   - Keyp is built with -race when the test runs with -race, and a race in the server
 //     fails the test.
 //   - A server that ends by itself, or not when it is told to, fails the test; what it
@@ -18,6 +18,8 @@
 //	                      them, instead of being skipped
 //	KEYP_STRESS           how many rounds the store is stressed (storage)
 //	KEYP_KILLS            how often servers are killed by the tests that do so
-//	KEYP_SEED             what such tests draw at random from; their logs name it
+//	KEYP_SEED             what tests draw at random from, a number or "random"; their logs
+//	                      name it, and without it it is the same each time
+//	KEYP_LONG=1           tests take the time for more cases
 //	KEYP_UPSTREAM=1       go-redis's own tests run (internal/e2e/upstream)
 package testkit

@@ -22,6 +22,9 @@ func Number(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
+// Long says that tests are to take the time for more cases, as under `make check`.
+func Long() bool { return os.Getenv("KEYP_LONG") == "1" }
+
 // Seed is what a test draws at random from: the same each time, unless KEYP_SEED says
 // another number or "random". The test's log says which.
 func Seed(t testing.TB) uint64 {
