@@ -46,7 +46,7 @@ func clusterMode(name string, flags Flags) Spec {
 	return Spec{
 		Name: name, Group: Cluster, Since: "3.0.0", Arity: 1, Flags: flags,
 		Summary: noClusterSummary, Complexity: "O(1)",
-		Categories: []Group{Connection},
+		Categories: []string{"@connection"},
 		Run:        clusterDisabled,
 	}
 }

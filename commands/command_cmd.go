@@ -16,8 +16,9 @@ const (
 var commandCommands = []Spec{{
 	Name: "COMMAND", Group: ServerGroup, Since: "2.8.13", Arity: -1, Flags: Loading | Stale,
 	Summary: "Describes all commands.", Complexity: "O(N) where N is the total number of commands",
-	Tips: []string{tipRandomOrder},
-	Run:  func(c *Ctx) error { c.describeAll(); return nil },
+	Categories: []string{"@connection"},
+	Tips:       []string{tipRandomOrder},
+	Run:        func(c *Ctx) error { c.describeAll(); return nil },
 	Sub: []Spec{
 		{
 			Name: "COUNT", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: Loading | Stale,

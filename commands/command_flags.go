@@ -54,39 +54,28 @@ var groupCategories = map[Group]string{
 // that reads and writes none (WAIT) does not. A container has none of its group's:
 // its subcommands have. Categories, where declared, stand for the group.
 func (s *Spec) categories() []string {
-	var list []string
-	data := s.Is(Write) || s.Is(ReadOnly)
-	group := groupCategories[s.Group]
-	switch {
-	case s.Categories != nil, s.Run == nil, s.Group == Generic && !data && s.parent == nil:
-		group = ""
-	case s.Group == ServerGroup && data && s.parent == nil:
-		group = "@keyspace"
-	}
+	list := slices.Clone(s.Categories)
 	add := func(on bool, word string) {
 		if on {
 			list = append(list, word)
 		}
 	}
-	add(group == "@keyspace", group)
+	data := s.Is(Write) || s.Is(ReadOnly)
+	switch group := groupCategories[s.Group]; {
+	case s.Categories != nil, s.Run == nil, s.Group == Generic && !data && s.parent == nil:
+	case s.Group == ServerGroup && data && s.parent == nil:
+		add(true, "@keyspace")
+	default:
+		add(group != "", group)
+	}
 	add(s.Is(ReadOnly) && s.Group != Scripting, "@read")
 	add(s.Is(Write), "@write")
-	switch group {
-	case "@set", "@sortedset", "@list", "@hash", "@string", "@pubsub":
-		add(true, group)
-	}
-	for _, other := range s.Categories {
-		add(true, groupCategories[other])
-	}
 	add(s.Is(Admin), "@admin")
 	add(s.Is(Fast), "@fast")
 	add(!s.Is(Fast), "@slow")
 	add(s.Is(Blocking), "@blocking")
 	add(s.Is(Admin) || s.Is(Dangerous), "@dangerous")
-	switch group {
-	case "@connection", "@transaction", "@scripting":
-		add(true, group)
-	}
+	slices.SortFunc(list, func(a, b string) int { return slices.Index(aclCategories, a[1:]) - slices.Index(aclCategories, b[1:]) })
 	return list
 }
 

@@ -115,7 +115,7 @@ var pubsubCommands = []Spec{
 
 // uncategorised takes the group's ACL category from a declaration.
 func uncategorised(spec Spec) Spec {
-	spec.Categories = []Group{}
+	spec.Categories = []string{}
 	return spec
 }
 

@@ -24,7 +24,8 @@ var replicaCommands = []Spec{
 	{
 		Name: "ROLE", Group: ServerGroup, Since: "2.8.12", Arity: 1, Flags: NoScript | Loading | Stale | Fast | Dangerous,
 		Summary: "Gives the server's part in replication.", Complexity: "O(1)",
-		Run: role,
+		Categories: []string{"@admin"},
+		Run:        role,
 	},
 	{
 		Name: "REPLICAOF", Group: ServerGroup, Since: "5.0.0", Arity: 3, Flags: replicaFlags,
@@ -41,7 +42,7 @@ var replicaCommands = []Spec{
 	{
 		Name: "WAIT", Group: Generic, Since: "3.0.0", Arity: 3, Flags: Blocking,
 		Summary: "Gives the number of replicas that have the connection's writes: 0, at once.", Complexity: "O(1)",
-		Categories: []Group{Connection},
+		Categories: []string{"@connection"},
 		Args:       []Arg{intArg("numreplicas"), intArg("timeout")},
 		Tips:       []string{tipAllShards, tipMin},
 		Run:        wait,
@@ -49,7 +50,7 @@ var replicaCommands = []Spec{
 	{
 		Name: "WAITAOF", Group: Generic, Since: "7.2.0", Arity: 4, Flags: Blocking | Slow,
 		Summary: "Waits until the connection's writes are on disk, whatever appendfsync says; no replica has them.", Complexity: "O(1)",
-		Categories: []Group{Connection},
+		Categories: []string{"@connection"},
 		Args:       []Arg{intArg("numlocal"), intArg("numreplicas"), intArg("timeout")},
 		Tips:       []string{tipAllShards, tipMin},
 		Run:        waitAOF,

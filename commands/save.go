@@ -29,8 +29,9 @@ var saveCommands = []Spec{
 	{
 		Name: "LASTSAVE", Group: ServerGroup, Since: "1.0.0", Arity: 1, Flags: Loading | Stale | Fast | Dangerous,
 		Summary: "Gives the Unix time of the last checkpoint.", Complexity: "O(1)",
-		Tips: []string{tipRandom},
-		Run:  func(c *Ctx) error { c.Out.Int(c.Server.lastSave() / 1000); return nil },
+		Categories: []string{"@admin"},
+		Tips:       []string{tipRandom},
+		Run:        func(c *Ctx) error { c.Out.Int(c.Server.lastSave() / 1000); return nil },
 	},
 }
 

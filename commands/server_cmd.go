@@ -20,8 +20,9 @@ var serverCommands = slices.Concat(
 		{
 			Name: "LOLWUT", Group: ServerGroup, Since: "5.0.0", Arity: -1, Flags: ReadOnly | Fast,
 			Summary: "Draws something.", Complexity: "O(1)",
-			Args: []Arg{intArg("version").after("VERSION").opt()},
-			Run:  lolwut,
+			Categories: []string{},
+			Args:       []Arg{intArg("version").after("VERSION").opt()},
+			Run:        lolwut,
 		},
 	},
 )

@@ -43,7 +43,7 @@ var sortCommands = []Spec{
 }
 
 var (
-	sortCategories = []Group{SetGroup, SortedSet, ListGroup}
+	sortCategories = []string{"@set", "@sortedset", "@list"}
 	sortArgs       = []Arg{
 		keyArg("key"),
 		patternArg("by-pattern").after("BY").opt().of(2),

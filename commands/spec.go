@@ -24,8 +24,8 @@ type Spec struct {
 	// nothing but its keys, and changes none but by Replace or Copy, once and at its end.
 	// Its keys are held. nil: of none.
 	Long func(c *Ctx) bool
-	// Categories are the groups whose ACL categories the command has; nil: its own.
-	Categories []Group
+	// Categories are ACL categories that no flag implies, also of the subcommands; nil: the group's.
+	Categories []string
 	// Channels says which arguments are channels.
 	Channels channelArgs
 	Run      func(*Ctx) error

@@ -54,6 +54,9 @@ func (t *Table) add(spec *Spec) {
 	for i := range subs {
 		sub := subs[i]
 		sub.parent, sub.full = spec, spec.full+"|"+strings.ToLower(sub.Name)
+		if sub.Categories == nil {
+			sub.Categories = spec.Categories
+		}
 		spec.Sub[i] = sub
 	}
 	t.byName[spec.full] = spec
