@@ -16,15 +16,21 @@ import (
 )
 
 // serveDebug serves Go's profiles on a loopback address; an empty one serves nothing.
-// Profiles show keys and values, so other addresses are refused; the command line, which
-// may have a password, is not among them.
-func serveDebug(addr string, logger *slog.Logger) (stop func() error, err error) {
+// Profiles show keys and values, so other addresses are refused unless exposed says that this
+// is meant. The command line, which may have a password, is not among them.
+func serveDebug(addr string, exposed bool, logger *slog.Logger) (stop func() error, err error) {
 	if addr == "" {
 		return func() error { return nil }, nil
 	}
 	at, err := netip.ParseAddrPort(addr)
-	if err != nil || !at.Addr().IsLoopback() {
-		return nil, fmt.Errorf("debug-addr %q is not a loopback address with a port, such as 127.0.0.1:6060", addr)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("debug-addr %q is not an address with a port, such as 127.0.0.1:6060", addr)
+	case !at.Addr().IsLoopback() && !exposed:
+		return nil, fmt.Errorf("debug-addr %q is not a loopback address, such as 127.0.0.1:6060: whoever reaches it can read all keys, values and passwords; "+
+			"debug-addr-exposed yes says that this is meant", addr)
+	case !at.Addr().IsLoopback():
+		logger.Warn("whoever reaches debug-addr can read all keys, values and passwords", "debug-addr", addr)
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -35,7 +41,7 @@ func serveDebug(addr string, logger *slog.Logger) (stop func() error, err error)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: byAddress(mux), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("profiles are not served any more", "error", err)
@@ -43,6 +49,22 @@ func serveDebug(addr string, logger *slog.Logger) (stop func() error, err error)
 	}()
 	logger.Info("serving profiles", "url", "http://"+listener.Addr().String()+"/debug/pprof/")
 	return srv.Close, nil
+}
+
+// byAddress refuses requests for a host with a name: a web page whose name its owner has point
+// to this machine could read what its visitor's browser is sent.
+func byAddress(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+			http.Error(w, "ask for this by its address", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // logFiles gives the file system of the log: the real one, or with a delay, in

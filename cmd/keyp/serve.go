@@ -33,7 +33,7 @@ func serve(cfg *config.Config) (err error) {
 	if err := fitFiles(cfg, logger); err != nil {
 		return err
 	}
-	stopDebug, err := serveDebug(cfg.String("debug-addr"), logger)
+	stopDebug, err := serveDebug(cfg.String("debug-addr"), cfg.Bool("debug-addr-exposed"), logger)
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,10 @@ var options = []option{
 	{name: "enable-debug-command", group: groupWatch, kind: kindEnum, def: "local", enum: []string{"no", "yes", "local"}, fixed: true,
 		help: "who may call DEBUG: no (nobody), local (this machine), yes (everybody)"},
 	{name: "debug-addr", group: groupWatch, kind: kindString, fixed: true,
-		help: "serve Go's profiles (net/http/pprof) on this loopback address; empty: off"},
+		help: "for developers: serve Go's profiles (net/http/pprof) on this loopback address. Whoever reaches it is asked for " +
+			"no password and can read all that is in memory, keys, values and passwords included, and slow the server down; empty: off"},
+	{name: "debug-addr-exposed", group: groupWatch, kind: kindBool, def: "no", fixed: true,
+		help: "allow debug-addr to be an address that other machines may reach: they can read all that is in memory"},
 	{name: "debug-sync-delay", group: groupWatch, kind: kindInt, def: "0", max: 60_000_000, fixed: true,
 		help: "for measurements: microseconds that each sync of the log takes longer; 0: none"},
 	{name: "debug-clock-offset", group: groupWatch, kind: kindInt, def: "0", min: -maxClockOffset, max: maxClockOffset, fixed: true,
