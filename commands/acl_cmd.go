@@ -135,7 +135,7 @@ func aclCat(c *Ctx) error {
 		return nil
 	}
 	if len(c.Args) > 3 {
-		return errArity(c.Spec.full)
+		return errSubcommandArgs(c.Spec.parent.Name, c.Args[1])
 	}
 	category := strings.ToLower(string(c.Arg(2)))
 	if !slices.Contains(aclCategories, category) {
@@ -268,7 +268,7 @@ func aclGenPass(c *Ctx) error {
 			return a.Err()
 		}
 	default:
-		return errArity(c.Spec.full)
+		return errSubcommandArgs(c.Spec.parent.Name, c.Args[1])
 	}
 	if bits <= 0 || bits > 4096 {
 		return errGenpass

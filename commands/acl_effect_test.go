@@ -183,7 +183,7 @@ func TestACLLog(t *testing.T) {
 	expect(log("-1"))
 	h.run(`
 		ACL LOG foo -> -ERR value is not an integer or out of range
-		ACL LOG 1 2 -> -ERR wrong number of arguments for 'acl|log' command
+		ACL LOG 1 2 -> -ERR unknown subcommand or wrong number of arguments for 'LOG'. Try ACL HELP.
 		config acllog-max-len 3
 		advance 61s
 		user alice

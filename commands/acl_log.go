@@ -129,7 +129,7 @@ func aclLog(c *Ctx) error {
 			return a.Err()
 		}
 	default:
-		return errArity(c.Spec.full)
+		return errSubcommandArgs(c.Spec.parent.Name, c.Args[1])
 	}
 	entries := c.Server.denials.entries
 	entries = entries[:min(int64(len(entries)), count)]

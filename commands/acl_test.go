@@ -15,7 +15,7 @@ func TestACL(t *testing.T) {
 		ACL GETUSER default -> ["flags", ["on", "nopass", "sanitize-payload"], "passwords", [], "commands", "+@all", "keys", "~*", "channels", "&*", "selectors", []]
 		ACL GETUSER nosuch -> nil
 		ACL CAT foo -> -ERR Unknown category 'foo'
-		ACL CAT a b -> -ERR wrong number of arguments for 'acl|cat' command
+		ACL CAT a b -> -ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.
 		ACL CAT GEO -> []
 		ACL DELUSER foo bar -> 0
 		ACL DELUSER foo default -> -ERR The 'default' user cannot be removed

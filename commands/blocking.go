@@ -77,9 +77,13 @@ func (a *Cursor) seconds(now int64) int64 {
 	return ms
 }
 
-// lastTimeout is the timeout that stands behind all other arguments.
-func (c *Ctx) lastTimeout() (ms int64, err error) {
-	a := c.Cursor(len(c.Args) - 1)
+// lastTimeout is the timeout that stands behind all other arguments, firstTimeout one before them.
+func (c *Ctx) lastTimeout() (ms int64, err error) { return c.timeout(len(c.Args) - 1) }
+
+func (c *Ctx) firstTimeout() (ms int64, err error) { return c.timeout(1) }
+
+func (c *Ctx) timeout(arg int) (ms int64, err error) {
+	a := c.Cursor(arg)
 	ms = a.seconds(c.Txn.Now())
 	return ms, a.Err()
 }

@@ -127,13 +127,16 @@ func TestBlockingArguments(t *testing.T) {
 		BLPOP k 0x1p-3 -> +(blocked)
 		BLMOVE k l LEFT UP x -> -ERR syntax error
 		BLMOVE k l LEFT RIGHT x -> -ERR timeout is not a float or out of range
-		BLMPOP x 0 k UP -> -ERR timeout is not a float or out of range
+		BLMPOP x 0 k UP -> -ERR numkeys should be greater than 0
+		BLMPOP x 1 k UP -> -ERR syntax error
+		BLMPOP x 1 k LEFT -> -ERR timeout is not a float or out of range
 		BLMPOP 1 0 k UP -> -ERR numkeys should be greater than 0
 		BLMPOP 1 2 k LEFT -> -ERR syntax error
 		BLMPOP 1 1 k UP -> -ERR syntax error
 		BLMPOP 1 1 k LEFT COUNT -> -ERR syntax error
 		BLMPOP 1 1 k LEFT COUNT 0 -> -ERR count should be greater than 0
-		BZMPOP x 0 k UP -> -ERR timeout is not a float or out of range
+		BZMPOP x 0 k UP -> -ERR numkeys should be greater than 0
+		BZMPOP -1 1 k MIN -> -ERR timeout is negative
 		BZMPOP 1 x k MIN -> -ERR numkeys should be greater than 0
 		BZMPOP 1 1 k LEFT -> -ERR syntax error
 		BZMPOP 1 1 k MIN COUNT 1 COUNT 1 -> -ERR syntax error

@@ -295,7 +295,7 @@ func (c *Ctx) toggle(setting *bool) error {
 func clientUnblock(c *Ctx) error {
 	withError := false
 	if len(c.Args) > 4 {
-		return errArity(c.Spec.full)
+		return errSubcommandArgs(c.Spec.parent.Name, c.Args[1])
 	}
 	if len(c.Args) == 4 {
 		switch {

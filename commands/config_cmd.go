@@ -79,6 +79,9 @@ func configSet(c *Ctx) error {
 	if err := c.Server.Config.Set(pairs...); err != nil {
 		return Error("ERR " + err.Error())
 	}
+	for _, remark := range c.Server.Config.Ineffective(pairs...) {
+		c.Server.Log.Warn(remark)
+	}
 	c.Out.OK()
 	return nil
 }

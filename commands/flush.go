@@ -54,29 +54,42 @@ func runDBSize(c *Ctx) error {
 	return nil
 }
 
-// parseFlush accepts ASYNC or SYNC; they mean the same here, as no key is visited.
-func parseFlush(a Cursor) error {
-	if a.More() && !a.Word("ASYNC") && !a.Word("SYNC") || a.More() {
-		return ErrSyntax
+// parseFlush accepts ASYNC or SYNC, which mean the same here, as no key is visited; but Redis
+// counts the keys of the one.
+func parseFlush(a Cursor) (async bool, err error) {
+	async = a.Word("ASYNC")
+	if !async && a.More() && !a.Word("SYNC") || a.More() {
+		return false, ErrSyntax
 	}
-	return nil
+	return async, nil
+}
+
+// flushDB empties a database.
+func (c *Ctx) flushDB(db int, async bool) {
+	if async {
+		keys, _ := c.Txn.View().Count(db)
+		c.Server.Stats.LazyFreed.Add(keys)
+	}
+	c.Txn.FlushDB(db)
 }
 
 func runFlushDB(c *Ctx) error {
-	if err := parseFlush(c.Cursor(1)); err != nil {
+	async, err := parseFlush(c.Cursor(1))
+	if err != nil {
 		return err
 	}
-	c.Txn.FlushDB(c.Client.DB)
+	c.flushDB(c.Client.DB, async)
 	c.Out.OK()
 	return nil
 }
 
 func runFlushAll(c *Ctx) error {
-	if err := parseFlush(c.Cursor(1)); err != nil {
+	async, err := parseFlush(c.Cursor(1))
+	if err != nil {
 		return err
 	}
 	for db := range c.Server.Store.Databases() {
-		c.Txn.FlushDB(db)
+		c.flushDB(db, async)
 	}
 	c.Out.OK()
 	return nil

@@ -234,6 +234,7 @@ func infoMemory(c *Ctx, b *infoText) {
 	b.int("gc_cycles", m.Collect)
 	b.int("active_defrag_running", 0)
 	b.int("lazyfree_pending_objects", 0)
+	b.int("lazyfreed_objects", c.Server.Stats.LazyFreed.Load())
 }
 
 func infoPersistence(c *Ctx, b *infoText) {

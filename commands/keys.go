@@ -28,7 +28,7 @@ var existenceCommands = []Spec{
 		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
 		Args: []Arg{keyArg("key").many()},
 		Tips: []string{tipMultiShard, tipSum},
-		Run:  runDel,
+		Run:  runUnlink,
 	},
 	{
 		Name: "EXISTS", Group: Generic, Since: "1.0.0",
@@ -71,6 +71,22 @@ func runDel(c *Ctx) error {
 	}
 	c.Out.Int(n)
 	return nil
+}
+
+// lazyElements is from how many elements on Redis leaves a value that UNLINK removes to the
+// background, and so counts it (lazyfreed_objects).
+const lazyElements = 65
+
+// runUnlink is runDel: memory is given back in the background in any case.
+func runUnlink(c *Ctx) error {
+	if c.Txn.Largest(c.Keys) >= lazyElements {
+		for _, k := range c.Keys {
+			if item, ok := c.Txn.Peek(k); ok && item.Value() != nil && item.Value().Len() >= lazyElements {
+				c.Server.Stats.LazyFreed.Add(1)
+			}
+		}
+	}
+	return runDel(c)
 }
 
 // countKeys replies how many of the command's keys there are for look.

@@ -119,9 +119,11 @@ func blockingMove(c *Ctx, from, to *listEnd) error {
 }
 
 func runBLMPop(c *Ctx) error {
-	a := c.Cursor(1)
-	timeout := a.seconds(c.Txn.Now())
-	o, err := parseMPop(a)
+	o, err := parseMPop(c.Cursor(2))
+	if err != nil {
+		return err
+	}
+	timeout, err := c.firstTimeout()
 	if err != nil {
 		return err
 	}

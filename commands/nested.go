@@ -101,7 +101,7 @@ func (s *Server) mayRunBeside(c *Ctx) bool {
 	case spec.Is(AllowBusy):
 		return true
 	case spec.Is(execs):
-		return s.Busy == "" && (q == nil || q.failed) || q != nil && !q.failed && !q.alone && !s.pressed(q.flags)
+		return s.Busy == "" && (q == nil || q.failed || !q.alone && !s.pressed(q.flags))
 	case q != nil && !spec.Is(Unqueued):
 		return s.Busy == ""
 	case spec.Keys != nil:

@@ -1,6 +1,10 @@
 package commands
 
-import "keyp/scripting"
+import (
+	"crypto/sha1"
+
+	"keyp/scripting"
+)
 
 const evalFlags = NoScript | Stale | SkipMonitor | NoMandatoryKeys
 
@@ -107,6 +111,9 @@ func eval(c *Ctx, ro bool) error {
 
 func evalSHA(c *Ctx, ro bool) error {
 	c.showMonitors()
+	if len(c.Args[1]) != sha1.Size*2 {
+		return errNoScript
+	}
 	keys, err := numKeys(c, ErrNotInteger)
 	if err != nil {
 		return err

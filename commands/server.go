@@ -76,6 +76,7 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 	s.Events.server = s
 	s.PubSub.turned = s.Events.enable
 	store.Listen(s.Events.hear)
+	store.OnReap(func(took time.Duration) { s.Latency.Add("expire-cycle", took, clk.Now()) })
 	s.Scripts.engine = s.newEngine()
 	s.loadLibraries()
 	s.users.init(s.Table)

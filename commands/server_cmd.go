@@ -39,6 +39,11 @@ func serverTime(c *Ctx) error {
 
 // lolwut draws an hourglass, the time in it being what is left of the present minute.
 func lolwut(c *Ctx) error {
+	if a := c.Cursor(1); len(c.Args) >= 3 && a.Word("VERSION") {
+		if a.Int(); a.Err() != nil {
+			return a.Err()
+		}
+	}
 	const rows = 6
 	sand := int(c.Txn.Now() / 1000 % 60 * rows / 60) // rows that have run through
 	var b strings.Builder

@@ -179,14 +179,11 @@ var slowlogCommands = []Spec{{
 func slowlogGet(c *Ctx) error {
 	count := int64(10)
 	if len(c.Args) > 3 {
-		return errArity(c.Spec.full)
+		return errSubcommandArgs(c.Spec.parent.Name, c.Args[1])
 	}
 	if len(c.Args) == 3 {
 		n, ok := ParseInt(c.Arg(2))
-		if !ok {
-			return ErrNotInteger
-		}
-		if n < -1 {
+		if !ok || n < -1 {
 			return Error("ERR count should be greater than or equal to -1")
 		}
 		count = n

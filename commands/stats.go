@@ -19,6 +19,7 @@ type Stats struct {
 	Panics            atomic.Int64
 	QueryBufferLimit  atomic.Int64 // clients cut at their query buffer limit
 	OutputBufferLimit atomic.Int64
+	LazyFreed         atomic.Int64 // values that Redis would free in the background
 	EvictedClients    atomic.Int64 // for what all of them took together
 	PeakClients       atomic.Int64
 	OpsPerSec         atomic.Int64 // written by the server's clockwork, as the next two
@@ -35,7 +36,7 @@ type Stats struct {
 func (s *Stats) reset() {
 	for _, n := range []*atomic.Int64{
 		&s.Connections, &s.Rejected, &s.Commands, &s.NetIn, &s.NetOut, &s.Hits, &s.Misses, &s.Errors, &s.Panics,
-		&s.QueryBufferLimit, &s.OutputBufferLimit, &s.EvictedClients, &s.PeakMemory,
+		&s.QueryBufferLimit, &s.OutputBufferLimit, &s.EvictedClients, &s.LazyFreed, &s.PeakMemory,
 	} {
 		n.Store(0)
 	}

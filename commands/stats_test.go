@@ -1,13 +1,21 @@
 package commands
 
 import (
+	"bytes"
+	"io"
+	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"keyp/internal/clock"
 	"keyp/internal/config"
+	"keyp/internal/testkit"
+	"keyp/server/resp"
+	"keyp/storage"
 )
 
 // observe runs a command as the server does, as if it had taken this long.
@@ -67,9 +75,9 @@ func TestSlowlog(t *testing.T) {
 	h.client.Name = "joe"
 	h.run(`
 		SLOWLOG LEN -> 0
-		SLOWLOG GET x -> -ERR value is not an integer or out of range
+		SLOWLOG GET x -> -ERR count should be greater than or equal to -1
 		SLOWLOG GET -2 -> -ERR count should be greater than or equal to -1
-		SLOWLOG GET 1 2 -> -ERR wrong number of arguments for 'slowlog|get' command
+		SLOWLOG GET 1 2 -> -ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.
 	`)
 	h.observe(9999*time.Microsecond, "GET", "quick")
 	h.observe(10*time.Millisecond, "GET", "slow")
@@ -272,4 +280,73 @@ func BenchmarkObserve(b *testing.B) {
 	for b.Loop() {
 		h.server.Observe(&h.ctx, 0, 12*time.Microsecond)
 	}
+}
+
+// INFO counts the values that Redis frees in the background, CONFIG SET appendonly is accepted
+// with a warning, and LATENCY has an event for batches of the reaper that take long.
+func TestLazyFreed(t *testing.T) {
+	h := newHarness(t)
+	for i := range 100 {
+		h.do("SADD", "large", strconv.Itoa(i))
+		h.do("SADD", "deleted", strconv.Itoa(i))
+	}
+	freed := func(want string) {
+		t.Helper()
+		if got := h.do("INFO", "memory"); !strings.Contains(got, `lazyfreed_objects:`+want+`\r\n`) || !strings.Contains(got, `lazyfree_pending_objects:0\r\n`) {
+			t.Errorf("want %s, INFO has %q", want, got)
+		}
+	}
+	h.run("SADD small 1 -> 1\nSET s v -> +OK\nUNLINK large small nosuch -> 2\nDEL deleted -> 1")
+	freed("1")
+	h.run("SET a 1 -> +OK\nFLUSHDB -> +OK\nSET a 1 -> +OK\nSET b 1 -> +OK\nFLUSHALL ASYNC -> +OK")
+	freed("3")
+	h.run("CONFIG RESETSTAT -> +OK")
+	freed("0")
+}
+
+func TestAppendOnlyWarning(t *testing.T) {
+	h := newHarness(t)
+	var log bytes.Buffer
+	h.server.Log = slog.New(slog.NewTextHandler(&log, nil))
+	h.run(`
+		CONFIG SET appendonly yes -> +OK
+		CONFIG SET APPENDONLY no timeout 5 -> +OK
+		CONFIG GET appendonly -> ["appendonly", "yes"]
+		CONFIG GET timeout -> ["timeout", "5"]
+		CONFIG SET appendonly perhaps -> -ERR CONFIG SET failed (possibly related to argument 'appendonly') - argument must be 'yes' or 'no'
+	`)
+	if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "appendonly no has no effect: ") {
+		t.Errorf("the log has %q", log.String())
+	}
+}
+
+// fastClock is a clock of which the monotonic reading runs a thousand times too fast, so that
+// whatever is measured takes long.
+type fastClock struct{ clock.Clock }
+
+func (c fastClock) Mono() time.Duration { return 1000 * c.Clock.Mono() }
+
+func TestExpireCycle(t *testing.T) {
+	store, _, err := storage.Open(storage.Options{Dir: t.TempDir(), Clock: fastClock{clock.System}, Databases: 1, Shards: 1, SegmentSize: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(false); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := NewServer(store, config.New(), slog.New(slog.NewTextHandler(io.Discard, nil)), clock.System)
+	if err := s.Config.Set(config.Pair{Name: "latency-monitor-threshold", Value: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	client := &Client{ID: 1}
+	s.Reset(client)
+	c := Ctx{Client: client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
+	testkit.Eventually(t, time.Minute, "a batch of the reaper is an event", func() bool {
+		c.Args = byteArgs("SET", "k", "v", "PX", "1")
+		s.Dispatch(&c, PauseNone)
+		_, ok := s.Latency.event([]byte("expire-cycle"))
+		return ok
+	})
 }

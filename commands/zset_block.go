@@ -64,9 +64,11 @@ func blockingZPop(c *Ctx, end popEnd) error {
 }
 
 func runBZMPop(c *Ctx) error {
-	a := c.Cursor(1)
-	timeout := a.seconds(c.Txn.Now())
-	o, err := parseZMPop(a)
+	o, err := parseZMPop(c.Cursor(2))
+	if err != nil {
+		return err
+	}
+	timeout, err := c.firstTimeout()
 	if err != nil {
 		return err
 	}

@@ -8,13 +8,17 @@ import (
 
 // What commands may ask of a connection (commands.Conn). Only the loop calls these.
 
-// QueryBuffer is the input that has not been run and the free room behind it.
+// QueryBuffer is the input that has not been run, or is just being run, and the free room behind it.
 func (s *session) QueryBuffer() (used, free int) {
 	if s.reader == nil {
 		return 0, 0
 	}
 	used = s.reader.Buffered()
-	return used, max(0, s.room-used)
+	free = max(0, s.room-used)
+	if s == s.loop.current {
+		used += s.reader.Length()
+	}
+	return used, free
 }
 
 // OutputBuffer is the output that has not left.

@@ -338,3 +338,41 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("counted %s, want %s", got, want)
 	}
 }
+
+// TestBusyExec: a transaction that was queued before a script has run for too long is refused
+// as a whole, also one of keys that the script does not use.
+func TestBusyExec(t *testing.T) {
+	ts := start(t, "busy-reply-threshold=20")
+	a, b := ts.dial(), ts.dial()
+	b.send("MULTI\nSET other 1\n")
+	b.expect("+OK", "+QUEUED")
+	a.raw(multibulk("EVAL", "while true do end", "0"))
+	c := ts.dial()
+	eventually(t, "others are refused", func() bool { return strings.HasPrefix(c.do("DBSIZE"), "-BUSY") })
+	if got := b.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT") || !strings.Contains(got, "BUSY") {
+		t.Errorf("EXEC: %q", got)
+	}
+	c.send("SCRIPT KILL\n")
+	c.expect("+OK")
+	if got := b.do("GET other"); got != "$-1" {
+		t.Errorf("the transaction has run: %q", got)
+	}
+}
+
+// TestOwnQueryBuffer: CLIENT LIST counts its own command as input.
+func TestOwnQueryBuffer(t *testing.T) {
+	c := start(t).dial()
+	for _, want := range []struct{ raw, field string }{
+		{multibulk("client", "list"), " qbuf=26 "},
+		{multibulk("client", "list") + "PING\r\n", " qbuf=32 "},
+		{"client list\r\n", " qbuf=13 "},
+	} {
+		c.raw(want.raw)
+		if got := c.reply(); !strings.Contains(got, want.field) {
+			t.Errorf("%q: %q", want.raw, got)
+		}
+		if strings.HasSuffix(want.raw, "PING\r\n") {
+			c.expect("+PONG")
+		}
+	}
+}

@@ -149,8 +149,18 @@ func (s *Store) startReaper() {
 		sources = append(sources, &source{sh: sh, t: s.NewTxn()})
 	}
 	sources = append(sources, &s.window)
-	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{OnJump: s.clockJumped})
+	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{
+		OnJump: s.clockJumped,
+		OnBatch: func(took time.Duration) {
+			if told := s.onReap.Load(); told != nil {
+				(*told)(took)
+			}
+		},
+	})
 }
+
+// OnReap has fn called with the time that each batch of the reaper takes, on the reaper's goroutine.
+func (s *Store) OnReap(fn func(took time.Duration)) { s.onReap.Store(&fn) }
 
 // holdReaper waits for ReapDelay.
 func (s *Store) holdReaper() {

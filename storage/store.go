@@ -183,6 +183,7 @@ type Store struct {
 	observer   atomic.Pointer[func([]Change)]
 	memory     atomic.Int64 // as of the last housekeeping
 	maxMemory  atomic.Int64
+	onReap     atomic.Pointer[func(took time.Duration)]
 	frequency  atomic.Pointer[Frequency]
 	// diskReserve is the free space below which growth is refused.
 	diskReserve atomic.Uint64

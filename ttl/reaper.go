@@ -62,6 +62,7 @@ type Reaper struct {
 	sources []Source
 	budget  time.Duration
 	onJump  func(ms int64)
+	onBatch func(took time.Duration)
 
 	target atomic.Int64  // when the present sleep ends in Unix milliseconds, or awake, or never
 	wake   chan struct{} // one token: sleep no longer
@@ -83,6 +84,8 @@ type rest struct{ until, length int64 }
 type ReaperOptions struct {
 	Budget time.Duration  // of one batch; DefaultBudget if 0
 	OnJump func(ms int64) // told when the wall clock jumped, and how far forward (or back: negative)
+	// OnBatch is told how long each batch took.
+	OnBatch func(took time.Duration)
 }
 
 // ReaperStats are totals since the start.
@@ -102,6 +105,7 @@ func NewReaper(c clock.Clock, sources []Source, o ReaperOptions) *Reaper {
 		sources:  sources,
 		budget:   o.Budget,
 		onJump:   o.OnJump,
+		onBatch:  o.OnBatch,
 		wake:     make(chan struct{}, 1),
 		rests:    make([]rest, len(sources)),
 		lastWall: c.Now(),
@@ -181,8 +185,11 @@ func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 // batch has source i remove what is due. The clock is read again for each, since
 // a round over many sources takes milliseconds.
 func (r *Reaper) batch(i int) {
-	now := r.clock.Now()
+	now, began := r.clock.Now(), r.clock.Mono()
 	n, more := r.sources[i].ReapDue(now, r.budget)
+	if r.onBatch != nil {
+		r.onBatch(r.clock.Mono() - began)
+	}
 	r.removed.Add(int64(n))
 	r.batches.Add(1)
 	if n > 0 || more || r.due(i) > now {

@@ -210,12 +210,27 @@ func (c *Config) Set(pairs ...Pair) error {
 			old = *s.value.Load()
 		}
 		v, err := s.read(old, []string{p.Value})
+		if s.ignores(err) {
+			v, err = *s.value.Load(), nil
+		}
 		if err != nil {
 			return &SetError{Option: p.Name, Err: err}
 		}
 		values[i] = v
 	}
 	return c.apply(pairs, slots, values)
+}
+
+// Ineffective says of what Set accepts why it has no effect, for the log.
+func (c *Config) Ineffective(pairs ...Pair) (remarks []string) {
+	for _, p := range pairs {
+		if s := c.slots[strings.ToLower(p.Name)]; s != nil && s.tolerate {
+			if _, err := s.read(value{}, []string{p.Value}); s.ignores(err) {
+				remarks = append(remarks, s.remark([]string{p.Value}))
+			}
+		}
+	}
+	return remarks
 }
 
 // apply stores the values and calls whoever listens; a listener's error takes all

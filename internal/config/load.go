@@ -122,9 +122,8 @@ func (c *Config) put(source, name string, words []string) error {
 		old = *s.value.Load()
 	}
 	v, err := s.read(old, words)
-	var refused *unsupportedError
-	if errors.As(err, &refused) && s.tolerate {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s %s has no effect: %s", name, strings.Join(words, " "), s.why))
+	if s.ignores(err) {
+		c.warnings = append(c.warnings, s.remark(words))
 		return nil
 	}
 	if err != nil {

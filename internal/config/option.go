@@ -40,7 +40,7 @@ type option struct {
 	// only is the one value that is supported, why says why.
 	only string
 	why  string
-	// tolerate lets a file that says otherwise start all the same, with a warning.
+	// tolerate accepts another value all the same, in files and by CONFIG SET, with a warning.
 	tolerate bool
 	// parse reads the words of a kindCustom option, given what they add to.
 	parse func(old value, words []string) (value, error)
@@ -136,6 +136,17 @@ func (o *option) check(v value) (value, error) {
 		return value{}, &unsupportedError{o}
 	}
 	return v, nil
+}
+
+// ignores says whether a value that read refuses with err is accepted without effect.
+func (o *option) ignores(err error) bool {
+	var refused *unsupportedError
+	return o.tolerate && errors.As(err, &refused)
+}
+
+// remark is the warning of that.
+func (o *option) remark(words []string) string {
+	return fmt.Sprintf("%s %s has no effect: %s", o.name, strings.Join(words, " "), o.why)
 }
 
 // unsupportedError is a value that Redis knows and Keyp refuses.

@@ -118,7 +118,7 @@ func renderOnly() string {
 		if o := &options[i]; o.why != "" {
 			other := "refused"
 			if o.tolerate {
-				other = "a warning at the start; `CONFIG SET` refuses it"
+				other = "a warning in the log, also of `CONFIG SET`"
 			}
 			writeRow(&b, "`"+o.name+"`", quoted(o.only), other, o.why)
 		}

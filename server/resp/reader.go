@@ -71,6 +71,8 @@ type Reader struct {
 	args  [][]byte
 	err   *ProtocolError
 
+	length int // bytes of the command that Next gave last
+
 	peak int // most bytes held since the buffer was last emptied or moved
 	calm int // times in a row it was emptied and had been far too large
 
@@ -225,9 +227,13 @@ func (r *Reader) complete() [][]byte {
 		args = append(args, command[s.at:s.at+s.n:s.at+s.n])
 	}
 	r.args = args
+	r.length = r.pos - r.start
 	r.start = r.pos
 	return args
 }
+
+// Length is how many bytes the command was that Next gave last.
+func (r *Reader) Length() int { return r.length }
 
 // inline reads a command that is a line. It is ready when a line was there; one of
 // blanks has no arguments.
@@ -236,6 +242,7 @@ func (r *Reader) inline(l *Limits) (args [][]byte, ready bool) {
 	if !ready {
 		return nil, false
 	}
+	r.length = r.pos - r.start
 	r.start = r.pos
 	args, ok := split(bytes.TrimSuffix(line, []byte{'\r'}), r.args[:0])
 	r.args = args
