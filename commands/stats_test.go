@@ -13,7 +13,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/config"
-	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 	"keyp/server/resp"
 	"keyp/storage"
 )
@@ -343,7 +343,7 @@ func TestExpireCycle(t *testing.T) {
 	client := &Client{ID: 1}
 	s.Reset(client)
 	c := Ctx{Client: client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
-	testkit.Eventually(t, time.Minute, "a batch of the reaper is an event", func() bool {
+	await.Until(t, "a batch of the reaper is an event", func() bool {
 		c.Args = byteArgs("SET", "k", "v", "PX", "1")
 		s.Dispatch(&c, PauseNone)
 		_, ok := s.Latency.event([]byte("expire-cycle"))

@@ -348,7 +348,7 @@ func TestBusyExec(t *testing.T) {
 	b.expect("+OK", "+QUEUED")
 	a.raw(multibulk("EVAL", "while true do end", "0"))
 	c := ts.dial()
-	eventually(t, "others are refused", func() bool { return strings.HasPrefix(c.do("DBSIZE"), "-BUSY") })
+	await.Until(t, "others are refused", func() bool { return strings.HasPrefix(c.do("DBSIZE"), "-BUSY") })
 	if got := b.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT") || !strings.Contains(got, "BUSY") {
 		t.Errorf("EXEC: %q", got)
 	}
