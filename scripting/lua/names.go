@@ -9,7 +9,7 @@ func (L *State) typeError(v Value, operation string) {
 	L.typeErrorNamed(v, operation, L.nameOf(v))
 }
 
-// typeErrorAt is typeError for the value in a slot of the stack, which is called.
+// typeErrorAt is typeError for the value in a slot of the stack, which is called or concatenated.
 func (L *State) typeErrorAt(co *Coroutine, at int, operation string) {
 	name := ""
 	if f := co.frame(); f.fn != nil && f.fn.proto != nil && at >= f.base {
@@ -33,7 +33,10 @@ func (L *State) nameOf(v Value) string {
 		return ""
 	}
 	pc := f.pc - 1
-	for _, register := range operands(f.fn.proto.code[pc], co, f) {
+	if i := f.fn.proto.code[pc]; i.op() >= opAddKR && i.op() <= opPowKR && v == f.fn.proto.constants[i.c()] {
+		return ""
+	}
+	for _, register := range operands(f.fn.proto.code[pc]) {
 		if co.stack[f.base+register] == v {
 			return describe(f.fn, pc, register)
 		}
@@ -42,7 +45,7 @@ func (L *State) nameOf(v Value) string {
 }
 
 // operands are the registers that an instruction reads and that may have the wrong type.
-func operands(i instruction, co *Coroutine, f *frame) []int {
+func operands(i instruction) []int {
 	switch op := i.op(); {
 	case op >= opAdd && op <= opPow:
 		return []int{i.b(), i.c()}
@@ -50,13 +53,6 @@ func operands(i instruction, co *Coroutine, f *frame) []int {
 		return []int{i.b()}
 	case op == opSetField, op == opSetTable:
 		return []int{i.a()}
-	case op == opConcat:
-		// The chain's values so far have been joined at its right end.
-		registers := []int{}
-		for r := min(i.c(), co.top-1-f.base); r >= i.b(); r-- {
-			registers = append(registers, r)
-		}
-		return registers
 	}
 	return nil
 }
@@ -139,27 +135,20 @@ func (p *proto) lastWrite(pc, register int) int {
 			writes = register >= a+2
 		case opSelf:
 			writes = register == a || register == a+1
-		case opVararg:
-			writes = register >= a && (i.b() == 0 || register < a+i.b()-1)
-		case opForLoop, opForPrep:
-			writes = register == a || register == a+3
-		case opJump:
+		case opJump, opForPrep:
+			writes = op == opForPrep && register == a
 			// A jump over what comes before pc skips the writes there.
 			if to := at + 1 + i.jump(); to > at && to <= pc {
-				at = to - 1
-			}
-		case opLoadBool:
-			writes = register == a
-			if i.c() != 0 && at+2 <= pc {
 				if writes {
 					last = at
 				}
-				at++
+				at = to - 1
 				continue
 			}
-		case opSetUpval, opSetGlobal, opSetTable, opSetField, opSetList, opReturn, opClose, opTest,
+		case opSetUpval, opSetGlobal, opSetTable, opSetField, opSetList, opReturn, opClose,
 			opEq, opEqRK, opLt, opLtRK, opLtKR, opLe, opLeRK, opLeKR, opForEach:
 		default:
+			// A test counts too: after one, C's Lua does not say where the value is from.
 			writes = register == a
 		}
 		if writes {

@@ -614,10 +614,11 @@ func (L *State) concat(co *Coroutine, n int) {
 				tm = L.metamethod(b, eventConcat)
 			}
 			if tm.ref == nil {
+				wrong := top - 2
 				if a.isText() {
-					a = b
+					wrong = top - 1
 				}
-				L.typeError(a, "concatenate")
+				L.typeErrorAt(co, wrong, "concatenate")
 			}
 			v := L.Call(tm, a, b)
 			co.stack[top-2] = v
