@@ -42,7 +42,7 @@ var greedy = []string{
 	"local t = {} while true do local c = coroutine.wrap(function() local x = {} coroutine.yield() return x end) c() t[#t + 1] = c end",
 	"local t, i = {}, 0 while true do i = i + 1 t[i] = loadstring('return ' .. i .. ', \"' .. ('x'):rep(1000) .. '\"') end",
 	"local t, i = {}, 0 while true do i = i + 1 t[i] = loadstring('return \"' .. i .. ('x'):rep(1000) .. '\"')() end",
-	"local function f(...) return f(1, ...) end f()",
+	"local function f(...) f(1, 2, 3, 4, 5, 6, 7, 8, ...) end f()",
 	"local function f(...) local a, b, c, d, e, g = 1, 2, 3, 4, 5, 6 f(a, b, c, d, e, g, ...) end f()",
 	"local t = {} for i = 1, 1e9 do t[i + 0.5] = true end",
 	"local t, i = {}, 0 while true do i = i + 1 pcall(function() t[i] = ('x'):rep(10000) .. i end) end",
@@ -55,50 +55,27 @@ func TestMemoryLimit(t *testing.T) {
 	const limit = 16 << 20
 	for _, source := range greedy {
 		L := newTestState(t)
+		before := heapNow()
 		L.SetMemoryLimit(limit)
-		stop := make(chan struct{})
-		most := watchHeap(stop)
-		timer := time.AfterFunc(500*time.Millisecond, func() { L.Kill(errors.New("enough")) })
+		failures, most := 0, int64(0)
+		L.memory.onFailure = func() {
+			if failures++; failures > 3 {
+				L.Kill(errors.New("enough"))
+			}
+			most = max(most, heapNow()-before)
+		}
 		_, e := evaluate(t, L, source)
-		timer.Stop()
-		close(stop)
 		if e == nil {
 			t.Fatalf("%s: ended well", source)
 		}
 		if e.Killed == nil && e.Error() != "not enough memory" && !strings.Contains(e.Error(), "stack overflow") {
 			t.Errorf("%s: %v", source, e)
 		}
-		if size := <-most; size > limit*11/10 {
-			t.Errorf("%s: %d MB live with a limit of %d MB", source, size>>20, limit>>20)
+		if most > limit*11/10 {
+			t.Errorf("%s: %d KB live with a limit of %d KB", source, most>>10, limit>>10)
 		}
 		runtime.KeepAlive(L)
 	}
-}
-
-// watchHeap gives, after stop is closed, by how much the live heap was at most over what it was.
-func watchHeap(stop chan struct{}) chan int64 {
-	live := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	most, started := make(chan int64, 1), make(chan struct{})
-	go func() {
-		before, size := live(), int64(0)
-		close(started)
-		for {
-			select {
-			case <-stop:
-				most <- size
-				return
-			default:
-				size = max(size, live()-before)
-			}
-		}
-	}()
-	<-started
-	return most
 }
 
 // TestMemoryIsFreed proves that garbage does not count: a program makes many times its limit.
@@ -167,6 +144,7 @@ func TestDeepCallsTakeLittleStack(t *testing.T) {
 	} {
 		L := newTestState(t)
 		L.SetMemoryLimit(256 << 20)
+		timer := time.AfterFunc(time.Second, func() { L.Kill(errors.New("killed")) }) // some take exponential time
 		done := make(chan string)
 		go func() {
 			result, e := evaluate(t, L, source)
@@ -176,6 +154,7 @@ func TestDeepCallsTakeLittleStack(t *testing.T) {
 			done <- result
 		}()
 		t.Logf("%s: %.100s", source, <-done)
+		timer.Stop()
 	}
 }
 

@@ -43,6 +43,7 @@ func newTestState(t testing.TB) *State {
 		"len": func(L *State) int { L.PushNumber(float64(len(L.CheckString(1)))); return 1 },
 		"rep": func(L *State) int {
 			s, n := L.CheckString(1), L.CheckInt(2)
+			L.Reserve(len(s) * max(n, 0))
 			L.Push(L.String(strings.Repeat(s, max(n, 0))))
 			return 1
 		},

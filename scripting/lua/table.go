@@ -369,7 +369,11 @@ func (t *Table) resize(L *State, elements, others int) {
 		nodes = 1 << nodes
 	}
 	oldArray, oldNodes := t.array, t.nodes
-	L.account(max(0, roundBytes(int64(elements)*valueSize)-int64(cap(oldArray))*valueSize) + roundBytes(int64(nodes)*nodeSize))
+	size := roundBytes(int64(nodes) * nodeSize)
+	if elements != len(oldArray) {
+		size += roundBytes(int64(elements) * valueSize)
+	}
+	L.account(size) // the old parts are there as well until the keys have moved
 	if elements > len(oldArray) {
 		t.array = make([]Value, elements)
 		copy(t.array, oldArray)
