@@ -8,12 +8,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"keyp/storage"
 )
 
-// processMemory is what the Go runtime tells of its memory, in bytes.
+// processMemory is what the process takes of memory that is its own, in bytes: what the Go runtime
+// has, and the slabs of small keys, which stand beside that. Pages of the data file that are
+// mapped are not its own; the system takes them back when it needs them.
 type processMemory struct {
-	Used    int64 // live and not yet collected objects, stacks, the runtime's own
-	Heap    int64 // of it, objects
+	Used    int64 // live and not yet collected objects, the gaps between them, slabs, stacks, the runtime's own
+	Heap    int64 // of it, objects and slabs
 	Mapped  int64 // from the system, what was given back excluded
 	Free    int64 // of it, kept for later
 	Collect int64 // collector cycles so far
@@ -23,7 +27,6 @@ var memoryMetrics = []string{
 	"/memory/classes/total:bytes",
 	"/memory/classes/heap/released:bytes",
 	"/memory/classes/heap/free:bytes",
-	"/memory/classes/heap/unused:bytes",
 	"/memory/classes/heap/objects:bytes",
 	"/gc/cycles/total:gc-cycles",
 }
@@ -41,11 +44,12 @@ func readMemory() processMemory {
 			v[i] = int64(s.Value.Uint64())
 		}
 	}
-	mapped, free := v[0]-v[1], v[2]+v[3]
-	return processMemory{Used: mapped - free, Heap: v[4], Mapped: mapped, Free: free, Collect: v[5]}
+	slabs := storage.OffHeap()
+	mapped, free := v[0]-v[1]+slabs, v[2]
+	return processMemory{Used: mapped - free, Heap: v[3] + slabs, Mapped: mapped, Free: free, Collect: v[4]}
 }
 
-// UsedMemory is the memory that the process's live data takes, in bytes: INFO's
+// UsedMemory is the memory that the process takes, in bytes: INFO's
 // used_memory. It is cheap enough for the server's clockwork.
 func UsedMemory() int64 { return readMemory().Used }
 

@@ -95,6 +95,14 @@ func (p *pagePool) bytes() int64 {
 	return p.taken
 }
 
+// OffHeap is what the process's stores hold in RAM outside the collector's heap, in bytes: chunks
+// of slabs, those included that wait to be used again.
+func OffHeap() int64 {
+	pages.mu.Lock()
+	defer pages.mu.Unlock()
+	return pages.taken + int64(len(pages.spare))*chunkSize
+}
+
 // free gives the memory back. Nothing may refer to it.
 func (pg *page) free() {
 	if !pagesOnHeap {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyp/internal/config"
+	"keyp/storage"
 )
 
 const (
@@ -49,7 +50,7 @@ func tuneCollector(cfg *config.Config) (stop func()) {
 				debug.SetGCPercent(want)
 				now = want
 			}
-			if to := memoryLimit(cfg.Int("maxmemory")); limit && to != bound {
+			if to := memoryLimit(cfg.Int("maxmemory"), storage.OffHeap()); limit && differs(to, bound) {
 				debug.SetMemoryLimit(to)
 				bound = to
 			}
@@ -68,12 +69,15 @@ func roomPercent(live int64) int {
 	return int(min(max(leastPercent, minRoom*100/max(live, 1)), maxPercent))
 }
 
-// memoryLimit is what the process may take before its garbage is collected all the time,
-// in bytes; maxmemory 0 gives no limit.
-func memoryLimit(maxmemory int64) int64 {
+// memoryLimit is what the heap may take before its garbage is collected all the time, in bytes,
+// beside what the process holds outside of it; maxmemory 0 gives no limit.
+func memoryLimit(maxmemory, outside int64) int64 {
 	if maxmemory == 0 {
 		return math.MaxInt64
 	}
 	margin := max(maxmemory/100*marginPercent, minMargin)
-	return min(maxmemory, math.MaxInt64-margin) + margin
+	return max(min(maxmemory, math.MaxInt64-margin)+margin-outside, margin)
 }
+
+// differs says that a limit is worth a change: by a fiftieth.
+func differs(to, from int64) bool { return max(to-from, from-to) > from/50 }

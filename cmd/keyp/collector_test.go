@@ -26,14 +26,17 @@ func TestRoomPercent(t *testing.T) {
 
 func TestMemoryLimit(t *testing.T) {
 	const mb = 1 << 20
-	for _, c := range []struct{ maxmemory, want int64 }{
-		{0, math.MaxInt64},
-		{1, 192*mb + 1},
-		{100 * mb, 292 * mb},
-		{1000 * mb, 1300 * mb},
-		{math.MaxInt64, math.MaxInt64},
+	for _, c := range []struct{ maxmemory, outside, want int64 }{
+		{0, 0, math.MaxInt64},
+		{0, 50 * mb, math.MaxInt64},
+		{1, 0, 192*mb + 1},
+		{100 * mb, 0, 292 * mb},
+		{1000 * mb, 0, 1300 * mb},
+		{1000 * mb, 600 * mb, 700 * mb},
+		{1000 * mb, 2000 * mb, 300 * mb},
+		{math.MaxInt64, 0, math.MaxInt64},
 	} {
-		if got := memoryLimit(c.maxmemory); got != c.want {
+		if got := memoryLimit(c.maxmemory, c.outside); got != c.want {
 			t.Errorf("maxmemory %d: %d, expected %d", c.maxmemory, got, c.want)
 		}
 	}
