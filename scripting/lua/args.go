@@ -47,8 +47,8 @@ func (L *State) PushArgs(i int) int {
 	if n <= 0 {
 		return 0
 	}
-	L.EnsureStack(n)
 	co := L.running
+	co.need(L, n)
 	from := co.frame().base + i - 1
 	copy(co.stack[co.top:co.top+n], co.stack[from:from+n])
 	co.top += n

@@ -166,7 +166,7 @@ func TestCompileBounds(t *testing.T) {
 	}
 	var stop atomic.Bool
 	stop.Store(true)
-	for _, source := range []string{source, "return [[" + strings.Repeat("\n", 100000) + "]]"} {
+	for _, source := range []string{source, "return [[" + strings.Repeat("x", 100000) + "]]", "return '" + strings.Repeat("x", 100000) + "'"} {
 		if _, err := Compile(source, CompileOptions{Name: "=x", Stop: &stop}); !errors.Is(err, ErrStopped) {
 			t.Errorf("a stopped compilation: %v", err)
 		}

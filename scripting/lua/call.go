@@ -116,6 +116,11 @@ func (co *Coroutine) finish(from, n int) {
 		co.top = to + n
 		return
 	}
+	if n == 1 && want == 1 {
+		co.stack[to] = co.stack[from] // as most calls
+		co.top = to + 1
+		return
+	}
 	if n > want {
 		n = want
 	}

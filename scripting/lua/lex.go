@@ -82,6 +82,7 @@ type lexer struct {
 	now      lexeme
 	ahead    lexeme // tkNone: nothing was read ahead
 	raw      string // the token that was read last, as errors show it
+	quote    string // what then stands around it
 	buffer   []byte
 	name     string
 	strings  map[string]*String
@@ -104,7 +105,7 @@ func (l *lexer) fail(message string, near token) {
 func (l *lexer) shown(t token) string {
 	switch t {
 	case tkName, tkString, tkNumber:
-		s, _, _ := strings.Cut(l.raw, "\x00")
+		s, _, _ := strings.Cut(l.quote+l.raw+l.quote, "\x00")
 		return s
 	}
 	return t.String()
@@ -128,10 +129,7 @@ func (l *lexer) next() {
 		l.now, l.ahead.kind = l.ahead, tkNone
 		return
 	}
-	const look = 256
-	if l.ticks++; l.ticks%look == 0 && l.o.Stop != nil && l.o.Stop.Load() {
-		panic(&syntaxError{ErrStopped})
-	}
+	l.tick()
 	l.now = l.scan()
 }
 
@@ -161,6 +159,7 @@ func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isWord(c byte) bool  { return isAlpha(c) || isDigit(c) || c == '_' }
 
 func (l *lexer) scan() lexeme {
+	l.quote = ""
 	for {
 		c, ok := l.byte(0)
 		if !ok {
@@ -300,19 +299,20 @@ func (l *lexer) long(level int, comment bool) lexeme {
 			if !comment {
 				b = append(b, '\n')
 			}
-			l.tick()
 			continue
 		}
 		if !comment {
 			b = append(b, c)
 		}
 		l.pos++
+		l.tick()
 	}
 }
 
-// tick looks at the bounds within a long token.
+// tick counts a token, or a step of a long one, and ends a compilation that was stopped.
 func (l *lexer) tick() {
-	if l.o.Stop != nil && l.o.Stop.Load() {
+	const look = 256
+	if l.ticks++; l.ticks%look == 0 && l.o.Stop != nil && l.o.Stop.Load() {
 		panic(&syntaxError{ErrStopped})
 	}
 }
@@ -332,20 +332,19 @@ func (l *lexer) quoted(quote byte) lexeme {
 			l.fail("unfinished string", tkString)
 		case c == '\\':
 			b = l.escape(b)
+			l.tick()
 			continue
 		}
 		b = append(b, c)
 		l.pos++
+		l.tick()
 		if c == quote {
 			break
 		}
 	}
 	l.buffer = b
-	if len(b) <= 1<<10 {
-		l.raw = l.source[max(0, l.pos-len(b)):l.pos]
-	}
 	text := l.intern(b[1 : len(b)-1])
-	l.raw = string(quote) + text.s + string(quote)
+	l.raw, l.quote = text.s, string(quote)
 	return lexeme{kind: tkString, text: text}
 }
 

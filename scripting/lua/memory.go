@@ -172,10 +172,17 @@ func (m *meter) table(t *Table) {
 	if t.meta != nil {
 		m.object(&t.meta.header)
 	}
-	for _, v := range t.array {
+	const look = 1 << 16
+	for i, v := range t.array {
+		if i%look == 0 {
+			m.L.Check()
+		}
 		m.value(v)
 	}
 	for i := range t.nodes {
+		if i%look == 0 {
+			m.L.Check()
+		}
 		n := &t.nodes[i]
 		m.value(n.key)
 		m.value(n.value)

@@ -24,6 +24,7 @@ func tableConcat(L *State) int {
 	}
 	var out []byte
 	for i := first; i <= last; i++ {
+		L.Check()
 		v := t.GetInt(i)
 		if !v.isText() {
 			L.Errorf("invalid value (%s) at index %d in table for 'concat'", v.Kind(), i)
@@ -35,7 +36,6 @@ func tableConcat(L *State) int {
 			more += 32
 		}
 		if len(out)+more > cap(out) {
-			L.Check()
 			size := max(2*cap(out), len(out)+more, 64)
 			L.Reserve(size)
 			out = append(make([]byte, 0, size), out...)
