@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -117,6 +118,9 @@ func (ts *testServer) run() {
 		close(ended)
 	}()
 	ts.t.Cleanup(func() {
+		if ts.t.Failed() {
+			ts.t.Log(ts.standing())
+		}
 		cancel()
 		await.For(ts.t, "the server stops", ended)
 		if err := ts.store.Close(false); err != nil && ts.store.Err() == nil {
@@ -127,6 +131,19 @@ func (ts *testServer) run() {
 			ts.t.Logf("server log:\n%s", log[max(0, len(log)-8000):])
 		}
 	})
+}
+
+// standing tells a deadlock, with all stacks, from what is merely slow or lost.
+func (ts *testServer) standing() string {
+	l := ts.loop
+	from := l.watchdog.passes.Load()
+	l.box.wake()
+	await.Pass(time.Second)
+	if l.box.asleep.Load() || l.watchdog.passes.Load() != from {
+		return "the event loop goes on"
+	}
+	stacks := make([]byte, hangStacks)
+	return "the event loop stands still:\n" + string(stacks[:runtime.Stack(stacks, true)])
 }
 
 // onLoop has fn run on the loop and waits for it.

@@ -65,6 +65,7 @@ type loop struct {
 	exec       executor
 	tls        tlsFront
 	alone      exclusive
+	watchdog   watchdog
 	aside      aside
 
 	pass      uint64        // number of the present pass
@@ -133,6 +134,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	l.cron.run, l.pauseTimer.run = l.tick, l.unhold
 	l.refill.run = l.acceptAgain
 	l.stopTimer.run = func() { l.giveUp = true }
+	l.watchdog.every = watchPause
 	l.watchSettings()
 	l.mono = o.Clock.Mono()
 	l.durable = l.log.Durable()
@@ -142,6 +144,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 
 // run runs the loop until it ends.
 func (l *loop) run() error {
+	go l.watch()
 	go l.cycle(false)
 	return <-l.ended
 }
@@ -198,6 +201,7 @@ func (l *loop) timeout() time.Duration {
 func (l *loop) begin() {
 	l.box.rise()
 	l.pass++
+	l.watchdog.passes.Store(l.pass)
 	l.busy = false
 	l.mono = l.o.Clock.Mono()
 	if l.stale.Swap(false) {

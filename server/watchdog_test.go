@@ -1,0 +1,65 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
+)
+
+// TestWatchdog: what holds the loop up is in the log.
+func TestWatchdog(t *testing.T) {
+	ts := start(t, func(l *loop) { l.watchdog.every = 10 * time.Millisecond })
+	release := make(chan struct{})
+	ts.loop.box.post(func() { heldUpBy(release) })
+	await.Until(t, "the report", func() bool { return strings.Contains(ts.log.String(), "server.heldUpBy") })
+	close(release)
+	await.Until(t, "the end of the standstill", func() bool { return strings.Contains(ts.log.String(), "the event loop goes on") })
+}
+
+//go:noinline
+func heldUpBy(c chan struct{}) { <-c }
+
+// TestWatchdogReportsOnce: a standstill is reported once, the next one not so soon, and a loop that
+// sleeps or goes on never.
+func TestWatchdogReportsOnce(t *testing.T) {
+	log := &testkit.Output{}
+	l := &loop{o: &Options{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))}}
+	l.alone.gone = make(chan struct{})
+	defer close(l.alone.gone)
+	l.box.asleep.Store(true)
+	w := &l.watchdog
+	w.every = time.Millisecond
+	go l.watch()
+	looks := func(n int64, before func()) {
+		for end := w.looks.Load() + n; w.looks.Load() < end; {
+			before()
+			from := w.looks.Load()
+			await.Until(t, "the watchdog looks", func() bool { return w.looks.Load() > from })
+		}
+	}
+	reports := func(want int, when string) {
+		t.Helper()
+		if n := strings.Count(log.String(), "stands still"); n != want {
+			t.Errorf("%d reports %s, not %d", n, when, want)
+		}
+	}
+	looks(20, func() {})
+	reports(0, "of a loop that sleeps")
+	l.box.asleep.Store(false)
+	looks(20, func() {})
+	reports(1, "of a standstill")
+	looks(3, func() { w.passes.Add(1) })
+	looks(20, func() {})
+	reports(1, "of two standstills, one soon after the other")
+	looks(hangSilence, func() { w.passes.Add(1) })
+	looks(20, func() {})
+	reports(2, "of three standstills")
+	if n := strings.Count(log.String(), "goes on"); n != 1 {
+		t.Errorf("the end of a standstill is reported %d times", n)
+	}
+}
