@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"maps"
 	"slices"
 	"unsafe"
 
@@ -65,6 +66,19 @@ type watchedKeys map[int]map[string][]*watch
 // watch begins to watch a key that txn holds. That a key has expired before is no change;
 // nothing happens for a key that the client watches already.
 func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
+	w := c.newWatch(client, k) // before the look at the key, which may remove it
+	if w == nil {
+		return
+	}
+	_, live := txn.Peek(k)
+	begun := !txn.Changed(k)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.live, w.begun = live, begun // nobody has asked for them: txn holds the key
+}
+
+// newWatch adds a watch; nil: there is no need for one.
+func (c *Changes) newWatch(client *Client, k storage.Key) *watch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if client.watching == nil {
@@ -72,7 +86,7 @@ func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 	}
 	by := client.watching
 	if by.dirty || slices.ContainsFunc(c.watched[k.DB][string(k.Name)], func(w *watch) bool { return w.by == by }) {
-		return
+		return nil
 	}
 	w := &watch{by: by, key: string(k.Name), db: k.DB}
 	by.keys = append(by.keys, w)
@@ -81,9 +95,8 @@ func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 		c.watched = watchedKeys{}
 	}
 	c.watched.add(w)
-	c.listen() // before the look at the key, which may remove it
-	_, w.live = txn.Peek(k)
-	w.begun = !txn.Changed(k)
+	c.listen()
+	return w
 }
 
 // unwatch forgets what a client watches.
@@ -101,13 +114,7 @@ func (c *Changes) unwatch(client *Client) {
 // unchanged says that no key which the client watches has changed. txn holds all of them, so
 // that it stays true until the transaction ends. An error is of the data file.
 func (c *Changes) unchanged(client *Client, txn *storage.Txn) (bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if client.watching == nil {
-		return true, nil
-	}
-	for _, w := range client.watching.keys {
-		k := c.store.Key(w.db, []byte(w.key))
+	for _, k := range c.watchedBy(client, nil) {
 		if err := txn.Bring(k); err != nil {
 			return false, err
 		}
@@ -115,7 +122,8 @@ func (c *Changes) unchanged(client *Client, txn *storage.Txn) (bool, error) {
 			return false, nil
 		}
 	}
-	return !client.watching.dirty, nil
+	_, dirty := c.watches(client)
+	return !dirty, nil
 }
 
 // watchedBy adds the keys that a client watches to keys.
@@ -158,20 +166,35 @@ func (c *Changes) watchMemory(client *Client) int {
 // Keys that go with theirs are changed like those of FLUSHDB. txn holds everything. An error
 // is of the data file.
 func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	type watched struct {
+		db   int
+		name string
+	}
+	var appear []watched
 	for db, other := range map[int]int{a: b, b: a} {
-		for name, list := range c.watched[db] {
+		for _, name := range c.watchedIn(db) {
 			k := c.store.Key(other, []byte(name))
 			if err := txn.Bring(k); err != nil {
 				return err
 			}
 			if _, ok := txn.Peek(k); ok {
-				c.watched.touch(slices.Clone(list))
+				appear = append(appear, watched{db, name})
 			}
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range appear {
+		c.watched.touch(slices.Clone(c.watched[w.db][w.name]))
+	}
 	return nil
+}
+
+// watchedIn gives the names of a database's keys that somebody watches.
+func (c *Changes) watchedIn(db int) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.watched[db]))
 }
 
 func (ws watchedKeys) add(w *watch) {

@@ -83,14 +83,9 @@ func (l *loop) runHere(j *job) {
 		go l.watchHere()
 	}
 	x.mu.Lock()
-	x.here = j
 	x.count++
-	wake := !x.armed
-	x.armed = true
 	x.mu.Unlock()
-	if wake {
-		x.arm <- struct{}{}
-	}
+	x.watch(j)
 	err := l.do(j)
 	x.mu.Lock()
 	x.here = nil
@@ -114,6 +109,18 @@ func (l *loop) runHere(j *job) {
 	}
 	j.out.Truncate(0)
 	x.next = j
+}
+
+// watch has the watcher look after a job on the loop's goroutine.
+func (x *exclusive) watch(j *job) {
+	x.mu.Lock()
+	x.here = j
+	wake := !x.armed
+	x.armed = true
+	x.mu.Unlock()
+	if wake {
+		x.arm <- struct{}{}
+	}
 }
 
 // watchHere is the goroutine that looks after jobs on the loop's goroutine.
@@ -223,12 +230,16 @@ func (l *loop) lend(j *job, fn func()) bool {
 	}
 	x := &l.alone
 	x.mu.Lock()
-	if !j.moved {
-		defer x.mu.Unlock() // no takeOver meanwhile
+	moved := j.moved
+	if !moved {
+		x.here = nil // no takeOver meanwhile; mu is free, since the part may do anything
+	}
+	x.mu.Unlock()
+	if !moved {
+		defer x.watch(j)
 		part()
 		return true
 	}
-	x.mu.Unlock()
 	done := make(chan struct{})
 	l.box.post(func() {
 		defer close(done)

@@ -194,6 +194,41 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
+// TestLendIsWatched: while the loop does something for a job that it runs itself, nobody takes it over,
+// no lock is held, and the watcher may come to rest; it looks after the job again afterwards.
+func TestLendIsWatched(t *testing.T) {
+	var l *loop
+	runs, end := make(chan struct{}), make(chan struct{})
+	ts := start(t, func(s *commands.Server) {
+		ping := s.Table.Lookup([]byte("PING"))
+		ping.Run = func(c *commands.Ctx) error {
+			await.Until(t, "the watcher rests", func() bool {
+				l.alone.mu.Lock()
+				defer l.alone.mu.Unlock()
+				return !l.alone.armed
+			})
+			c.Out.OK()
+			return nil
+		}
+		spec := s.Table.Lookup([]byte("LOLWUT"))
+		spec.Alone = true
+		spec.Run = func(c *commands.Ctx) error {
+			c.Call(ping, c.Client, [][]byte{[]byte("PING")}, c.Out)
+			runs <- struct{}{}
+			<-end
+			return nil
+		}
+	}, func(of *loop) { l = of })
+	a, b := ts.dial(), ts.dial()
+	a.send("LOLWUT\n")
+	<-runs
+	if got := b.do("CLIENT GETNAME"); got != "$-1" {
+		t.Errorf("beside the job: %s", got)
+	}
+	close(end)
+	a.expect("+OK")
+}
+
 // TestExclusiveGone: a job whose client leaves runs to its end.
 func TestExclusiveGone(t *testing.T) {
 	h := &hog{}
