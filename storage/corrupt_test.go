@@ -18,6 +18,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 	"keyp/storage/wal"
 )
@@ -27,7 +29,7 @@ import (
 // end the process. KEYP_CORRUPT is how many cases there are, KEYP_CORRUPT_CASE the number of
 // the first: with the number that a failure names, and no KEYP_CORRUPT, that case is made anew.
 func TestCorruption(t *testing.T) {
-	runDamage(t, 60, 1, 20, []string{"refused", "errors", "unnoticed"}, func(c *corruptCase, _ string) string {
+	runDamage(t, 20, 1, 20, []string{"refused", "errors", "unnoticed"}, func(c *corruptCase, _ string) string {
 		c.run()
 		return c.damage
 	})
@@ -38,6 +40,9 @@ func TestCorruption(t *testing.T) {
 // show each of some outcomes.
 func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run func(c *corruptCase, base string) string) {
 	t.Helper()
+	if testkit.Long() {
+		usual *= 3
+	}
 	first, cases := uint64(0), usual
 	if n, err := strconv.ParseUint(os.Getenv("KEYP_CORRUPT_CASE"), 10, 64); err == nil {
 		first, cases = n, 1
@@ -47,7 +52,7 @@ func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run 
 	}
 	freelistType = bolt.FreelistArrayType
 	defer func() { freelistType = bolt.FreelistMapType }()
-	base := ramDir(t)
+	base := testkit.MemoryDir(t)
 	sound := makeSound(t, filepath.Join(base, "sound"))
 	counts := map[string]int{}
 	for n := first; n < first+cases; n++ {
@@ -64,15 +69,6 @@ func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run 
 	if cases >= usual && slices.ContainsFunc(outcomes, func(o string) bool { return counts[o] == 0 }) {
 		t.Errorf("the cases do not show much: %v", counts)
 	}
-}
-
-// ramDir is a directory in memory, where the system has that.
-func ramDir(t *testing.T) string {
-	if dir, err := os.MkdirTemp("/dev/shm", "keyp-corrupt-"); err == nil {
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		return dir
-	}
-	return t.TempDir()
 }
 
 const corruptNow = 1_700_000_000_000
@@ -468,7 +464,7 @@ func (c *corruptCase) segment() string {
 }
 
 func (c *corruptCase) run() {
-	stuck := time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("case %d does not end: %s", c.n, c.damage)) })
+	stuck := time.AfterFunc(await.Bound, func() { panic(fmt.Sprintf("case %d does not end: %s", c.n, c.damage)) })
 	defer stuck.Stop()
 	c.copy()
 	c.harm()

@@ -13,6 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 )
 
 // sums are the checksums of all files of a directory, by path.
@@ -35,7 +36,7 @@ func sums(t *testing.T, dir string) map[string][32]byte {
 // TestInspect: a sound directory with everything in it is sound, an altered entry of each
 // bucket is found, and the directory stays as it is.
 func TestInspect(t *testing.T) {
-	base := ramDir(t)
+	base := testkit.MemoryDir(t)
 	sound := makeSound(t, filepath.Join(base, "sound"))
 	inspect := func(dir string) (findings []Finding) {
 		before := sums(t, dir)

@@ -17,7 +17,7 @@ import (
 // every key is as it was at the end, or is told of, by name where damage does not hide that; the
 // new directory is sound, and the old one is as it was. KEYP_CORRUPT is the number of cases.
 func TestRepair(t *testing.T) {
-	runDamage(t, 40, 5, 30, []string{"all saved", "some lost", "log with gaps"}, func(c *corruptCase, base string) string {
+	runDamage(t, 14, 5, 30, []string{"all saved", "some lost", "log with gaps"}, func(c *corruptCase, base string) string {
 		r := repairCase{corruptCase: *c}
 		r.run(filepath.Join(base, "repaired"))
 		return fmt.Sprintf("%s; told was %v", r.damage, r.told)

@@ -7,11 +7,11 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"keyp/cmd/keyp-bench/internal/load"
 	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 )
 
 func expiredMessage(key string) string {
@@ -60,7 +60,7 @@ func listenerOf(t *testing.T, says string) *wire.Client {
 		}
 		_ = listener.Close()
 	}()
-	client, err := wire.Dial(context.Background(), listener.Addr().String(), 10*time.Second)
+	client, err := wire.Dial(context.Background(), listener.Addr().String(), await.Bound)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -197,7 +196,7 @@ func aclChannels(t *testing.T, c subject) {
 	}
 	// A connection that listens to what its user may not listen to any more is closed.
 	is(t, "OK")(c.ACLSetUser(ctx, "alice", "resetchannels", "&other").Result())
-	if msg, err := sub.ReceiveTimeout(ctx, 20*time.Second); !errors.Is(err, io.EOF) {
+	if msg, err := sub.ReceiveTimeout(ctx, await.Bound); !errors.Is(err, io.EOF) {
 		t.Errorf("after the loss of its channel: %v, %v", msg, err)
 	}
 }
@@ -231,7 +230,7 @@ func aclWithin(t *testing.T, c subject) {
 func aclBlocked(t *testing.T, c subject) {
 	alice := c.alice(t, "~a", "+@all")
 	done := make(chan error, 1)
-	go func() { done <- alice.BLPop(ctx, 20*time.Second, "a").Err() }()
+	go func() { done <- alice.BLPop(ctx, await.Bound, "a").Err() }()
 	await.Until(t, "the command waits", func() bool {
 		info, err := c.Info(ctx, "clients").Result()
 		return err == nil && strings.Contains(info, "\nblocked_clients:1\r")

@@ -263,7 +263,7 @@ func blockQueue(t *testing.T, c subject) {
 				}
 				continue
 			}
-			got, err := conn.BRPop(ctx, 20*time.Second, "q0", "q1", "q2").Result()
+			got, err := conn.BRPop(ctx, await.Bound, "q0", "q1", "q2").Result()
 			if err != nil {
 				t.Error(err)
 				return

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit/await"
 )
 
 func TestGoRedisPubSub(t *testing.T) {
@@ -48,7 +50,7 @@ func hears(t *testing.T, p *redis.PubSub, wants ...string) {
 
 func heard(t *testing.T, p *redis.PubSub) string {
 	t.Helper()
-	message, err := p.ReceiveTimeout(ctx, 20*time.Second)
+	message, err := p.ReceiveTimeout(ctx, await.Bound)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +221,7 @@ func pubsubReconnects(t *testing.T, s subject) {
 	hears(t, p, "subscribe again 1")
 	is(t, int64(1))(s.ClientKillByFilter(ctx, "TYPE", "pubsub").Result())
 	for confirmed := false; !confirmed; { // an error tells of the end first
-		message, err := p.ReceiveTimeout(ctx, 20*time.Second)
+		message, err := p.ReceiveTimeout(ctx, await.Bound)
 		again, ok := message.(*redis.Subscription)
 		confirmed = err == nil && ok && again.Channel == "again"
 	}

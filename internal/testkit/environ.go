@@ -25,6 +25,24 @@ func Number(t testing.TB, name string, otherwise uint64) uint64 {
 // Long says that tests are to take the time for more cases, as under `make check`.
 func Long() bool { return os.Getenv("KEYP_LONG") == "1" }
 
+// MemoryDir is a directory that the system keeps in memory, where it has such a place.
+func MemoryDir(t testing.TB) string {
+	t.Helper()
+	if setup.RAM == "" || os.MkdirAll(setup.RAM, 0o700) != nil {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(setup.RAM, "")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 // Seed is what a test draws at random from: the same each time, unless KEYP_SEED says
 // another number or "random". The test's log says which.
 func Seed(t testing.TB) uint64 {

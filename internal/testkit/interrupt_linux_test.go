@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"keyp/internal/testkit/await"
+	"keyp/internal/testkit/setup"
 	"keyp/internal/tether"
 )
 
@@ -30,9 +31,12 @@ func TestVictim(t *testing.T) {
 	if err := tether.Start(loose); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir, memory := t.TempDir(), filepath.Join(setup.RAM, "case")
+	if err := os.MkdirAll(memory, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	made := fmt.Sprintln("pids", os.Getpid(), server.Pid(), loose.Process.Pid) +
-		fmt.Sprintln("addr", server.Addr()) + fmt.Sprintln("dirs", os.TempDir(), dir, server.Dir())
+		fmt.Sprintln("addr", server.Addr()) + fmt.Sprintln("dirs", os.TempDir(), dir, server.Dir(), setup.RAM)
 	if err := os.WriteFile(path+".new", []byte(made), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +103,7 @@ func interrupted(t *testing.T, name string, parent bool, sig syscall.Signal) {
 		}
 		return err == nil
 	})
-	if len(made["dirs"]) != 3 {
+	if len(made["dirs"]) != 4 {
 		t.Fatalf("made %q", made)
 	}
 	for _, dir := range made["dirs"] {

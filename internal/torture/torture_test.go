@@ -60,12 +60,9 @@ func TestTorture(t *testing.T) {
 // torture runs the history of a seed, and fails the test when it fails.
 func torture(t *testing.T, seed uint64, crashes int, until func() bool) (h *history) {
 	t.Helper()
-	dir, err := os.MkdirTemp(ram(), "keyp-torture")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.MemoryDir(t)
 	defer func() {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := os.RemoveAll(dir); err != nil { // there are many
 			t.Error(err)
 		}
 	}()
@@ -94,16 +91,6 @@ func torture(t *testing.T, seed uint64, crashes int, until func() bool) (h *hist
 		h.fail("the twin: %v", err)
 	}
 	return h
-}
-
-// ram is a directory in memory if there is one, else "" for the usual place of temporary
-// files.
-func ram() string {
-	const shm = "/dev/shm"
-	if info, err := os.Stat(shm); err == nil && info.IsDir() {
-		return shm
-	}
-	return ""
 }
 
 // TestSeedsReproduce runs a history twice.

@@ -21,7 +21,7 @@ func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(testing.TB, *testkit.Server){"kill": kill, "stop": stop} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "keyp.conf")
-			if err := os.WriteFile(file, []byte("expired-events-delay 2000\n"), 0o600); err != nil {
+			if err := os.WriteFile(file, []byte("expired-events-delay 3000\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			s := testkit.NewKeyp(t, testkit.Options{Config: file, Args: small})
@@ -30,21 +30,28 @@ func TestEventsOfKeysThatExpireMeanwhile(t *testing.T) {
 			run(t, c, "CONFIG SET notify-keyspace-events Exh")
 			run(t, c, "CONFIG REWRITE")
 			const keys = 200
-			deadline := time.Now().Add(2 * time.Second).UnixMilli()
-			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-				for i := range keys {
-					p.Do(ctx, "SET", fmt.Sprint("k", i), "v", "PXAT", deadline+int64(i)/10)
+			var deadline int64
+			// What expires before the server ends is published there, so on a busy machine the
+			// keys live for longer.
+			for life := 2 * time.Second; ; life *= 2 {
+				c := s.Client(2)
+				run(t, c, "FLUSHALL")
+				deadline = time.Now().Add(life).UnixMilli()
+				_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+					for i := range keys {
+						p.Do(ctx, "SET", fmt.Sprint("k", i), "v", "PXAT", deadline+int64(i)/10)
+					}
+					p.HSet(ctx, "h", "f", 1, "g", 2)
+					p.Do(ctx, "HPEXPIREAT", "h", deadline, "FIELDS", 1, "f")
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
 				}
-				p.HSet(ctx, "h", "f", 1, "g", 2)
-				p.Do(ctx, "HPEXPIREAT", "h", deadline, "FIELDS", 1, "f")
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			end(t, s) // what expires before that is told of there
-			if late := time.Now().UnixMilli() - deadline; late >= 0 {
-				t.Skipf("the machine is too slow: the server ended %d ms after the keys' deadline", late)
+				if end(t, s); time.Now().UnixMilli() < deadline {
+					break
+				}
+				s.Start()
 			}
 			await.PassUntil(time.UnixMilli(deadline + keys/10 + 1))
 
@@ -94,7 +101,7 @@ func listen(t *testing.T, s *testkit.Server) *redis.PubSub {
 // next is the next event: its name and the key.
 func next(t *testing.T, p *redis.PubSub) string {
 	t.Helper()
-	message, err := p.ReceiveTimeout(ctx, 20*time.Second)
+	message, err := p.ReceiveTimeout(ctx, await.Bound)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@
 // # Invariants
 //
 //   - A test process that is interrupted or killed leaves no directory: all temporary ones
-//     stand in one of its own, which a shell removes when the process has ended, however
-//     that came about.
+//     stand in one of its own (those in memory in RAM), which a shell removes when the
+//     process has ended, however that came about.
 //   - It ends soon after the go test that started it, should that be killed.
 //   - The tests draw the same random numbers each time; KEYP_SEED is another number to draw
 //     them from, or "random". Properties (rapid) follow it too, unless -rapid.seed is given.
@@ -17,6 +17,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -24,6 +25,9 @@ import (
 
 	"keyp/internal/tether"
 )
+
+// memoryDir is a file system in memory, on Linux.
+const memoryDir = "/dev/shm"
 
 // seed is what a test process draws from unless KEYP_SEED says something else.
 const seed = 1
@@ -56,6 +60,10 @@ func init() {
 	}
 }
 
+// RAM is where this process may make directories that the system keeps in memory, "" where it
+// has no such place. Whoever uses it makes it.
+var RAM string
+
 // cleaner waits until the process that holds the other end of its standard input has ended.
 // A file system that a test has mounted is released first. Servers that are being killed
 // may make files until they are gone.
@@ -64,11 +72,11 @@ trap '' HUP INT QUIT TERM
 read -r _
 if [ -r /proc/mounts ]; then
 	while read -r _ mounted _; do
-		case $mounted in "$1"/*) umount -l "$mounted" ;; esac
+		case $mounted in "$1"/* | "$2"/*) umount -l "$mounted" ;; esac
 	done </proc/mounts
 fi
 tries=0
-until rm -rf -- "$1" && ! [ -e "$1" ]; do
+until rm -rf -- "$1" "$2" && ! [ -e "$1" ]; do
 	[ $((tries += 1)) -lt 100 ] || exit
 	sleep 0.1
 done
@@ -87,7 +95,11 @@ func ownDirectory() error {
 	}
 	defer out.Close()
 	held = in
-	cmd := exec.Command("/bin/sh", "-c", cleaner, "sh", dir)
+	memory := filepath.Join(memoryDir, filepath.Base(dir))
+	if info, err := os.Stat(memoryDir); err == nil && info.IsDir() {
+		RAM = memory
+	}
+	cmd := exec.Command("/bin/sh", "-c", cleaner, "sh", dir, memory)
 	cmd.Stdin = out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

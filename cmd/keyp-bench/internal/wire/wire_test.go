@@ -8,8 +8,8 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
+	"keyp/internal/testkit/await"
 	_ "keyp/internal/testkit/setup"
 )
 
@@ -103,7 +103,7 @@ func TestClient(t *testing.T) {
 		}
 	}()
 
-	c, err := Dial(context.Background(), listener.Addr().String(), 10*time.Second)
+	c, err := Dial(context.Background(), listener.Addr().String(), await.Bound)
 	if err != nil {
 		t.Fatal(err)
 	}
