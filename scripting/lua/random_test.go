@@ -1,12 +1,10 @@
 package lua
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"keyp/internal/testkit"
 )
@@ -197,9 +195,7 @@ func TestRandomProgramsAsRedis(t *testing.T) {
 	for i := range programs {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, i))}
 		source := g.program()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		want, err := client.Eval(ctx, harness, nil, source).Text()
-		cancel()
+		want, err := client.Eval(t.Context(), harness, nil, source).Text()
 		if err != nil {
 			want = "error: " + err.Error()
 		}
