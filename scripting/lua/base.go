@@ -33,7 +33,8 @@ func (L *State) OpenBase(globals *Table) {
 
 func baseAssert(L *State) int {
 	if !L.CheckAny(1).Truth() {
-		L.Errorf("%s", L.OptString(2, "assertion failed!"))
+		message := L.OptString(2, "assertion failed!")
+		L.Error(L.at(1, L.String(message)))
 	}
 	return L.PushArgs(1)
 }
@@ -64,11 +65,17 @@ func baseGCInfo(L *State) int {
 
 func baseError(L *State) int {
 	value, level := L.Arg(1), L.OptInt(2, 1)
-	if s, ok := value.Text(); ok && level > 0 {
-		value = L.String(L.Where(level) + s)
+	if value.isText() && level > 0 {
+		value = L.at(level, value)
 	}
 	L.Error(value)
 	return 0
+}
+
+// at is an error's text behind the place of the function at a level. The text may be long, so
+// there must be room for it before it is copied.
+func (L *State) at(level int, text Value) Value {
+	return L.join([]Value{L.String(L.Where(level)), text})
 }
 
 // PCallWith gives a builtin like pcall, of which convert may change the error that is given to
@@ -397,7 +404,11 @@ func baseLoad(L *State) int {
 			if !ok {
 				L.Errorf("reader function must return a string")
 			}
-			L.Reserve(len(s))
+			if len(source)+len(s) > cap(source) {
+				size := max(2*cap(source), len(source)+len(s))
+				L.Reserve(size)
+				source = append(make([]byte, 0, size), source...)
+			}
 			source = append(source, s...)
 		}
 	})
@@ -407,7 +418,7 @@ func baseLoad(L *State) int {
 		L.Push(L.thrown)
 		return 2
 	}
-	return L.load(string(source), name)
+	return L.load(own(source).str().s, name)
 }
 
 // environmentOf gives the function that getfenv or setfenv is about; nil: the thread itself.
@@ -522,8 +533,8 @@ func coWrapped(L *State) int {
 		return n
 	}
 	v := L.Top(1)
-	if s, ok := v.Text(); ok {
-		v = L.String(L.Where(1) + s)
+	if v.isText() {
+		v = L.at(1, v)
 	}
 	L.Error(v)
 	return 0
