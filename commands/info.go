@@ -389,6 +389,7 @@ func infoLatencyStats(c *Ctx, b *infoText) {
 }
 
 func infoKeyspace(c *Ctx, b *infoText) {
+	defer c.shows()
 	for db := range c.Server.Store.Databases() {
 		if keys, expires := c.view().Count(db); keys > 0 {
 			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", keys, expires, c.view().AverageTTL(db)))

@@ -120,6 +120,7 @@ func ratio(a, b int64) float64 {
 func memoryStats(c *Ctx) error {
 	st := c.view().Stats()
 	m := c.memoryUse(&st)
+	c.shows()
 	ints := []struct {
 		name string
 		n    int64

@@ -21,8 +21,9 @@ const maxWait = 1 << 42
 type blocked struct {
 	waiter *commands.Waiter
 	spec   *commands.Spec
-	timer  timer // not set without a timeout
-	loads  bool  // keys are being read for it
+	timer  timer  // not set without a timeout
+	lsn    uint64 // what it depends on that there was nothing, when the command ran last
+	loads  bool   // keys are being read for it
 }
 
 // block parks a session whose command waits; it may have waited before.
@@ -33,7 +34,7 @@ func (l *loop) block(s *session, args [][]byte) {
 		l.hangUp(s)
 		return
 	case s.blocked != nil:
-		s.parked, s.args = parkBlocked, args
+		s.parked, s.args, s.blocked.lsn = parkBlocked, args, l.ctx.LSN
 		return
 	}
 	if s.reader != nil && s.reader.Buffered() == 0 {
@@ -42,7 +43,7 @@ func (l *loop) block(s *session, args [][]byte) {
 		s.reader, s.room = nil, 0
 	}
 	wait := &l.ctx.Wait
-	b := &blocked{waiter: l.srv.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec}
+	b := &blocked{waiter: l.srv.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN}
 	s.parked, s.args, s.blocked = parkBlocked, args, b
 	if wait.Timeout > 0 {
 		b.timer.run = func() { l.endWait(s, false) }
@@ -57,11 +58,11 @@ func (l *loop) endWait(s *session, withError bool) {
 	s.out.begin(&l.buffers)
 	s.out.w.Proto = s.client.Proto
 	mark := s.out.w.Len()
-	c := commands.Ctx{Spec: s.blocked.spec, Args: s.args, Client: &s.client, Server: l.srv, Out: &s.out.w}
+	c := commands.Ctx{Spec: s.blocked.spec, Args: s.args, Client: &s.client, Server: l.srv, Out: &s.out.w, LSN: s.blocked.lsn}
 	l.leave(s)
 	c.GiveUp(withError)
 	l.srv.Observe(&c, mark, 0)
-	l.settle(s, c.Spec, mark, 0)
+	l.settle(s, c.Spec, mark, c.LSN)
 	l.unpark(s)
 }
 

@@ -212,8 +212,7 @@ type mark struct {
 }
 
 // rotate starts a new log segment, unless the last rotation's has nothing yet, and notes the
-// moment. What a checkpoint that did not
-// finish has left pending is made before.
+// moment. What a checkpoint that did not finish has left pending is made before.
 func (s *Store) rotate() (m mark, err error) {
 	if err := s.makePending(); err != nil {
 		return m, err
@@ -222,16 +221,11 @@ func (s *Store) rotate() (m mark, err error) {
 	s.BeginAll(t)
 	defer s.unlock(t)
 	m.state, m.cost = s.current(), s.replayCost.Load()
-	c := &s.checkpointer
-	if c.rotated == 0 || s.log.End() != c.rotatedEnd {
-		if c.rotated, err = s.log.Rotate(nil); err != nil {
-			return m, err
-		}
-		c.rotatedEnd = s.log.End()
+	if err := s.rotateLog(&m.state); err != nil {
+		return m, err
 	}
-	m.state.first = c.rotated
 	m.garbage = s.garbage.take()
-	c.arrivals.begin(m.state.generation)
+	s.checkpointer.arrivals.begin(m.state.generation)
 	for _, sh := range s.shards {
 		// What the old segments say is reaped goes with them; the tombstones of that
 		// are on disk by then, those of later removals are not.
@@ -243,6 +237,22 @@ func (s *Store) rotate() (m mark, err error) {
 		}
 	}
 	return m, nil
+}
+
+// rotateLog starts a new log segment, unless nothing was appended to the one that the last try
+// started. What older ones say of the time goes with them, so the state has it.
+func (s *Store) rotateLog(st *state) (err error) {
+	s.shown.mu.Lock()
+	defer s.shown.mu.Unlock()
+	c := &s.checkpointer
+	if c.rotated == 0 || s.log.End() != c.rotatedEnd {
+		if c.rotated, err = s.log.Rotate(nil); err != nil {
+			return err
+		}
+		c.rotatedEnd = s.log.End()
+	}
+	st.first, st.time = c.rotated, s.shown.at.Load()
+	return nil
 }
 
 // checkpointPart writes the dirty keys of one part.

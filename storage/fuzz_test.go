@@ -66,7 +66,7 @@ func (m *batchMaker) batch() (b []byte) {
 
 // record appends any of the records that record.go draws.
 func (m *batchMaker) record(b []byte) []byte {
-	tag := byte(m.N(recCut + 2))
+	tag := byte(m.N(recTime + 2))
 	b = append(b, tag)
 	switch tag {
 	case recPut:

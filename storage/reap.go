@@ -216,7 +216,7 @@ const stepTolerance = 1000
 // the newest instant is removed time stands still, so nothing that was seen expired
 // returns; then time follows the clock.
 func (s *Store) clockStepped(wall, last int64) {
-	if last-wall < stepTolerance || !s.stepped.CompareAndSwap(false, true) {
+	if last-wall < stepTolerance || s.options.readOnly || !s.stepped.CompareAndSwap(false, true) {
 		return
 	}
 	s.stats.ClockSteps.Add(1)
@@ -236,7 +236,11 @@ func (s *Store) stepBack() {
 	for tries := 1; ; tries++ {
 		s.Reap()
 		s.BeginAll(t)
-		if s.reapedAll(t.now) || tries == stepBackTries || s.quit.Err() != nil {
+		if s.quit.Err() != nil { // time stands still to the end
+			t.End()
+			return
+		}
+		if s.reapedAll(t.now) || tries == stepBackTries {
 			break
 		}
 		t.End()
@@ -245,9 +249,7 @@ func (s *Store) stepBack() {
 		t.buf = appendRecord(t.buf, recReaped, uint64(sh.num), uint64(sh.clear(t.now)))
 		sh.logged = 0
 	}
-	s.instant.Store(s.clock.Now())
-	s.stepped.Store(false)
-	t.End()
+	s.timeFollows(t, s.clock.Now())
 }
 
 // reapedAll says whether nothing is left that is due by now; all shards are held.

@@ -171,7 +171,7 @@ func (l *oldLog) note(r *logRecord) {
 	switch r.tag {
 	case recPut, recDelete, recLarge:
 		l.settled(at)
-	case recElement, recRemove, recRange, recDeadline:
+	case recElement, recRemove, recRange, recCut, recDeadline:
 		l.changed(at, r)
 	case recLink:
 		l.settled(at)
@@ -318,6 +318,9 @@ func readRecord(f *fields) (r logRecord) {
 		f.int()
 		f.int()
 		return r
+	case recTime:
+		f.int()
+		return r
 	case recCounts:
 		r.space = uint32(f.int())
 		f.int()
@@ -352,6 +355,10 @@ func readRecord(f *fields) (r logRecord) {
 		r.id, r.typ = f.int(), object.TypeString
 		f.int()
 		f.bytes()
+	case recCut:
+		r.id, r.typ = f.int(), object.TypeList
+		f.number()
+		f.number()
 	case recDelete:
 	case recDeadline:
 		f.deadline()

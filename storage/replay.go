@@ -47,6 +47,7 @@ type recovering struct {
 	replays []*replay
 	meeting meeting
 	floor   []int64 // per shard, its replay's: the newest "reaped through"
+	time    int64   // of the newest recTime; the first replay's
 	// later are slots on disk of keyspaces that the log is yet to make: the
 	// checkpoint that wrote them did not finish.
 	later map[uint32][]laterSlot
@@ -71,7 +72,7 @@ type countKey struct {
 
 // newRecovering takes over the state of the data file, and makes the replays.
 func newRecovering(s *Store, st state) (*recovering, error) {
-	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.shards)}
+	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.shards), time: st.time}
 	for i := range replaysOf(st.shards) {
 		r.replays = append(r.replays, &replay{recovering: r, num: i, counts: map[countKey]partCounts{}, orphans: map[uint64]*Object{}})
 	}
@@ -219,6 +220,11 @@ func (r *replay) record(tag byte, f *fields) error {
 			return errBadRecord
 		}
 		return r.meeting.alone(func() error { r.s.swap(a, b); return nil })
+	case recTime:
+		at := int64(f.int())
+		if !f.bad && r.num == 0 {
+			r.time = at
+		}
 	case recLink:
 		return r.link(f)
 	case recPut, recLarge, recElement, recRemove, recRange, recDelete, recDeadline, recCut:

@@ -8,9 +8,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// finish puts the counts in place and removes what the log says is reaped but only
+// finish puts the time and the counts in place and removes what the log says is reaped but only
 // the data file still has.
 func (r *recovering) finish() error {
+	r.s.resumeTime(r.time)
 	for _, sh := range r.s.shards {
 		for _, p := range sh.parts {
 			if p != nil {

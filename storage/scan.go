@@ -73,7 +73,31 @@ func (v View) onDisk(shard int) int64 {
 // returns where to go on, 0 at the end. It looks at a bounded number of keys. Visit
 // runs under a shard's lock: it must be quick, and must not keep the item. Scan may
 // read the data file; the error is about that.
+//
+// What it passes over because it is due is gone for good once the log is durable as far as it
+// was when Scan returned; this holds for Walk and RandomKey too.
 func (v View) Scan(db int, cursor uint64, count int, visit func(Item)) (next uint64, err error) {
+	w := walk{View: v, logged: v.s.shown.at.Load()}
+	defer w.end()
+	return w.scan(db, cursor, count, visit)
+}
+
+// walk is a look at keys one after another.
+type walk struct {
+	View
+	logged int64 // how far time had come by the log, when the walk began
+	hidden bool  // something was passed over that was not due by then
+}
+
+// end logs how far time has come if the walk has shown that and no record says so.
+func (w *walk) end() {
+	if w.hidden {
+		w.s.logTime()
+	}
+}
+
+func (w *walk) scan(db int, cursor uint64, count int, visit func(Item)) (next uint64, err error) {
+	v := w.View
 	if cursor >= scanEnd {
 		return 0, nil
 	}
@@ -94,13 +118,13 @@ func (v View) Scan(db int, cursor uint64, count int, visit func(Item)) (next uin
 			cursor = position(sl.num, 0)
 		} else if !sl.partial {
 			var k int
-			k, cursor = v.scanMemory(p, sl, from, count-n, visit)
+			k, cursor = w.scanMemory(p, sl, from, count-n, visit)
 			n += k
 			v.unlock(sh)
 		} else {
 			v.unlock(sh)
 			var k int
-			if k, cursor, err = v.scanDisk(sh, p, sl, db, from, count-n, visit); err != nil {
+			if k, cursor, err = w.scanDisk(sh, p, sl, db, from, count-n, visit); err != nil {
 				return 0, err
 			}
 			n += k
@@ -125,11 +149,11 @@ func (p *part) occupied(number int) *slot {
 func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }
 
 // scanMemory visits keys of one bucket of a slot whose keys are all in memory.
-func (v View) scanMemory(p *part, sl *slot, from uint32, count int, visit func(Item)) (n int, next uint64) {
-	now := v.now()
+func (w *walk) scanMemory(p *part, sl *slot, from uint32, count int, visit func(Item)) (n int, next uint64) {
+	now := w.now()
 	var keys []found
 	after, done := sl.table.walkBucket(from, func(c *cell) {
-		if it, ok := v.liveItem(p, *c, now); ok {
+		if it, ok := w.liveItem(p, *c, now); ok {
 			keys = append(keys, found{c.prefix(), it})
 		}
 	})
@@ -145,11 +169,14 @@ func (v View) scanMemory(p *part, sl *slot, from uint32, count int, visit func(I
 }
 
 // liveItem gives the item of a cell that is a live key.
-func (v View) liveItem(p *part, c cell, now int64) (Item, bool) {
+func (w *walk) liveItem(p *part, c cell, now int64) (Item, bool) {
 	it, ok := p.liveItem(c, now)
-	if ok && v.t != nil && v.t.late != 0 {
-		_, ok = p.liveItem(c, v.t.lockedAt(p.shard.num))
-		ok = ok || v.t.hasWritten(p, c)
+	if ok && w.t != nil && w.t.late != 0 {
+		_, ok = p.liveItem(c, w.t.lockedAt(p.shard.num))
+		ok = ok || w.t.hasWritten(p, c)
+	}
+	if !ok && !w.hidden {
+		_, w.hidden = p.liveItem(c, w.logged)
 	}
 	return it, ok
 }
@@ -184,31 +211,31 @@ func visitSome(keys []found, count int, visit func(Item)) (n int, cut uint32) {
 // scanDisk visits keys of a slot that are in memory or on disk: it reads a stretch of
 // the data file, and then, if the slot lost no key meanwhile, puts over it what memory
 // knows of that stretch.
-func (v View) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
+func (w *walk) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
 	for try := 0; ; try++ {
-		v.lock(sh)
+		w.lock(sh)
 		epoch := sl.epoch
 		if try < 3 { // then the lock is kept: this ends
-			v.unlock(sh)
+			w.unlock(sh)
 		}
-		onDisk, upTo, err := v.readStretch(p.space, sl.num, from, count)
+		onDisk, upTo, err := w.readStretch(p.space, sl.num, from, count)
 		if try < 3 {
-			v.lock(sh)
+			w.lock(sh)
 		}
 		if err != nil {
-			v.unlock(sh)
+			w.unlock(sh)
 			return 0, 0, err
 		}
 		if sh.parts[db] != p {
-			v.unlock(sh)
-			return 0, uint64((sh.num+1)*v.s.slotsPerShard) << hashBits, nil
+			w.unlock(sh)
+			return 0, uint64((sh.num+1)*w.s.slotsPerShard) << hashBits, nil
 		}
 		if sl.epoch != epoch {
-			v.unlock(sh)
+			w.unlock(sh)
 			continue
 		}
-		n, next = v.mergeStretch(p, sl, from, upTo, onDisk, visit)
-		v.unlock(sh)
+		n, next = w.mergeStretch(p, sl, from, upTo, onDisk, visit)
+		w.unlock(sh)
 		return n, next, nil
 	}
 }
@@ -218,11 +245,11 @@ const stretchEnd = 1 << hashBits
 
 // readStretch reads the keys of a slot from a prefix on, at least count or all, and
 // the prefix up to which they are all that the file has.
-func (v View) readStretch(space uint32, slot uint16, from uint32, count int) (keys []found, upTo uint32, err error) {
+func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (keys []found, upTo uint32, err error) {
 	start := binary.BigEndian.AppendUint32(slotKey(nil, space, slot), from<<(32-hashBits))
 	upTo = stretchEnd
-	now := v.onDisk(v.s.shardOf(slot))
-	err = v.s.view(func(tx *bolt.Tx) error {
+	now := w.onDisk(w.s.shardOf(slot))
+	err = w.s.view(func(tx *bolt.Tx) error {
 		err := each(tx, bucketValues, start, nil, func(at, record []byte) error {
 			if !hasPrefix(at, start[:6]) || len(at) < prefixLen {
 				return errEnough
@@ -236,8 +263,12 @@ func (v View) readStretch(space uint32, slot uint16, from uint32, count int) (ke
 			if err != nil {
 				return err
 			}
-			v.s.mend(tx, at, &im)
-			if live, err := im.live(tx, now); !live || err != nil {
+			w.s.mend(tx, at, &im)
+			live, err := im.live(tx, now)
+			if err == nil && !live && !w.hidden {
+				w.hidden, err = im.live(tx, w.logged)
+			}
+			if !live || err != nil {
 				return err
 			}
 			o := &Object{key: string(im.name), val: object.New(im.typ), deadline: im.deadline, created: im.created}
@@ -252,23 +283,28 @@ func (v View) readStretch(space uint32, slot uint16, from uint32, count int) (ke
 	return keys, upTo, err
 }
 
-func (v View) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found, visit func(Item)) (n int, next uint64) {
-	now := v.now()
-	lockedAt := v.onDisk(p.shard.num)
+func (w *walk) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found, visit func(Item)) (n int, next uint64) {
+	now := w.now()
+	lockedAt := w.onDisk(p.shard.num)
 	for done := false; !done && from < upTo; {
 		from, done = sl.table.walkBucket(from, func(c *cell) {
-			if it, ok := v.liveItem(p, *c, now); ok && c.prefix() < upTo {
+			if it, ok := w.liveItem(p, *c, now); ok && c.prefix() < upTo {
 				visit(it)
 				n++
 			}
 		})
 	}
 	for _, f := range onDisk {
-		k := Key{Slot: sl.num, Hash: v.s.hash(f.item.Key()), Name: f.item.Key()}
-		if d := f.item.Deadline(); (d == 0 || d > lockedAt) && p.find(sl, k) == nil {
-			visit(f.item)
-			n++
+		k := Key{Slot: sl.num, Hash: w.s.hash(f.item.Key()), Name: f.item.Key()}
+		if p.find(sl, k) != nil {
+			continue
 		}
+		if d := f.item.Deadline(); d != 0 && d <= lockedAt {
+			w.hidden = w.hidden || d > w.logged
+			continue
+		}
+		visit(f.item)
+		n++
 	}
 	if upTo == stretchEnd {
 		return n, position(sl.num+1, 0)
@@ -280,9 +316,11 @@ func (v View) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found,
 // goes meanwhile may be missed or visited. Errors and visit as for Scan.
 func (v View) Walk(db int, visit func(Item) bool) error {
 	const step = 512
+	w := walk{View: v, logged: v.s.shown.at.Load()}
+	defer w.end()
 	on := true
 	for cursor := uint64(0); on; {
-		next, err := v.Scan(db, cursor, step, func(it Item) { on = on && visit(it) })
+		next, err := w.scan(db, cursor, step, func(it Item) { on = on && visit(it) })
 		if err != nil || next == 0 {
 			return err
 		}
@@ -294,12 +332,14 @@ func (v View) Walk(db int, visit func(Item) bool) error {
 // RandomKey gives a live key chosen at random, ok false when there is none.
 func (v View) RandomKey(db int) (key []byte, ok bool, err error) {
 	const sample = 16
+	w := walk{View: v, logged: v.s.shown.at.Load()}
+	defer w.end()
 	start := rand.Uint64N(scanEnd)
 	var keys [][]byte
 	for _, from := range []uint64{start, 0} {
 		cursor := from
 		for {
-			cursor, err = v.Scan(db, cursor, sample, func(it Item) { keys = append(keys, append([]byte(nil), it.Key()...)) })
+			cursor, err = w.scan(db, cursor, sample, func(it Item) { keys = append(keys, append([]byte(nil), it.Key()...)) })
 			if err != nil {
 				return nil, false, err
 			}

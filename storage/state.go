@@ -21,6 +21,7 @@ type state struct {
 	shards     int          // fixed when the data directory is made: the log's records name them
 	spaces     []uint32     // by database number
 	counts     []partCounts // of parts that are not empty
+	time       int64        // as the log said it (recTime), Unix ms; 0: it did not, or the state is older than such records
 }
 
 type partCounts struct {
@@ -44,7 +45,7 @@ func (st *state) append(dst []byte) []byte {
 			dst = binary.AppendUvarint(dst, v)
 		}
 	}
-	return dst
+	return binary.AppendUvarint(dst, uint64(st.time))
 }
 
 func parseState(b []byte) (st state, err error) {
@@ -55,6 +56,9 @@ func parseState(b []byte) (st state, err error) {
 	}
 	for n := f.int(); n > 0 && !f.bad; n-- {
 		st.counts = append(st.counts, partCounts{uint32(f.int()), int(f.int()), int64(f.int()), int64(f.int())})
+	}
+	if len(f.rest) > 0 {
+		st.time = int64(f.int())
 	}
 	if f.bad || !validShards(st.shards) {
 		return st, fmt.Errorf("%w: the meta bucket's state does not parse", ErrCorrupt)

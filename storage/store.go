@@ -26,7 +26,7 @@
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.
 //
-// Lock order: checkpointMu, windowMu, the gate, then shards by number, dbMu, then the log's own.
+// Lock order: checkpointMu, windowMu, the gate, then shards by number, shown.mu, dbMu, then the log's own.
 // The long transaction alone takes shards out of their order (share.go).
 package storage
 
@@ -176,6 +176,7 @@ type Store struct {
 	opened     int64        // Unix ms
 	reapFrom   int64        // the reaper answers for deadlines from then on, Unix ms
 	instant    atomic.Int64 // the newest instant given out
+	shown      shownTime
 	stepped    atomic.Bool  // the wall clock is behind it
 	replayCost atomic.Int64 // of the log since the last checkpoint, in ns of one processor
 	eventMask  atomic.Uint32
@@ -246,6 +247,7 @@ func Open(o Options) (*Store, Recovered, error) {
 		s.reapFrom = o.Clock.Now() + o.ReapDelay.Milliseconds()
 	}
 	s.startReaper()
+	s.now() // notices that the clock is behind what was shown
 	if !o.NoBackground {
 		s.startBackground()
 		if rec.Batches > 0 {
