@@ -97,7 +97,8 @@ func (h *harness) open() {
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
 	}
-	s.window.size = 8 // it is read and cut often
+	s.background.Wait() // the clock may have been set back
+	s.window.size = 8   // it is read and cut often
 	s.reapLooks = 1
 	if h.portions {
 		s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10

@@ -37,7 +37,7 @@ func TestModel(t *testing.T) {
 			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict,
 			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
 			"commit": func(*rapid.T) { h.commit() }, "compact": m.compact,
-			"reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
+			"walk": m.walk, "reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
 			"": func(*rapid.T) { h.verify(m.names) },
 		})
 	})
@@ -231,6 +231,59 @@ func (m *machine) stepBack(rt *rapid.T) {
 		rt.Fatalf("time is %d after the step, the clock says %d", got, h.clock.Now())
 	}
 	h.commit()
+}
+
+// walk has something become due, which a walk passes over. Then the store crashes, once or twice,
+// and the wall clock is set back meanwhile: if the walk did not show a key, all that was due then
+// is gone.
+func (m *machine) walk(rt *rapid.T) {
+	h := m.h
+	if rapid.Bool().Draw(rt, "evicts") {
+		h.evict()
+	}
+	h.model = h.model.live(h.clock.Now()) // verify has removed the rest
+	h.changed()
+	m.advance(rt)
+	shown := h.clock.Now()
+	h.compareWalk(rapid.Bool().Draw(rt, "within"))
+	if rapid.IntRange(0, 4).Draw(rt, "checkpoint") == 0 {
+		m.checkpoint(rt)
+	}
+	if left := h.model.live(shown); len(left) < len(h.model) {
+		h.model = left
+	}
+	h.commit()
+	for range rapid.IntRange(1, 2).Draw(rt, "crashes") {
+		h.clock.Set(shown - rapid.Int64Range(stepTolerance, 8000).Draw(rt, "back"))
+		h.crash(m.rng, m.names)
+	}
+}
+
+// compareWalk walks over all databases, from within a transaction or not.
+func (h *harness) compareWalk(within bool) {
+	h.t.Helper()
+	got := map[name]bool{}
+	look := func(v View) {
+		for db := range 3 {
+			if err := v.Walk(db, func(it Item) bool { got[name{db, string(it.Key())}] = true; return true }); err != nil {
+				h.t.Fatalf("walk: %v", err)
+			}
+		}
+	}
+	if within {
+		h.doAll(func(t *Txn) { look(t.View()) })
+	} else {
+		look(h.s.View)
+	}
+	want := h.model.live(h.clock.Now())
+	for n := range want {
+		if !got[n] {
+			h.t.Fatalf("the walk does not show %d/%.20q", n.db, n.key)
+		}
+	}
+	if len(got) != len(want) {
+		h.t.Fatalf("the walk shows %d keys, want %d", len(got), len(want))
+	}
 }
 
 func (m *machine) reap(rt *rapid.T) {

@@ -26,7 +26,7 @@ import (
 //	more    14 elem deadline value                        as element ┐ of the value that the
 //	less    15 elem                                       as remove  ┘ record before is about
 //	cut     16 space key id number number                 all of a list from the one to the other
-//	time    17 W                                          time had come to W, and a walk showed that
+//	time    17 W                                          time had come to W, and a walk has shown that; 0: forget it
 //
 // space is the keyspace's id; id is the value's (Object.id); created, a Unix second, is
 // there when deadline is not 0; number is 8 bytes, as in object.ListKey. Before more and less stand large, element, remove, more

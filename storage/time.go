@@ -24,7 +24,7 @@ import (
 // something that was due.
 type shownTime struct {
 	mu sync.Mutex   // held while a record is appended: their order is that of the instants
-	at atomic.Int64 // Unix ms; 0: there is no record
+	at atomic.Int64 // Unix ms; 0: there is no record, or nothing rests on it any more
 }
 
 // logTime logs how far time has come, unless that is logged. What depends on it depends on the
@@ -40,14 +40,15 @@ func (s *Store) logTime() {
 	}
 }
 
-// timeFollows makes now the store's time, which may be later than that; everything that was due
-// is removed. The transaction, which holds all shards, ends here.
+// timeFollows makes now the store's time, which may be later than that. Everything that was due
+// is removed, so the log need not have the time of it any more. The transaction, which holds all
+// shards, ends here.
 func (s *Store) timeFollows(t *Txn, now int64) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
-	if now < s.shown.at.Load() {
-		t.buf = appendRecord(t.buf, recTime, uint64(now))
-		s.shown.at.Store(now)
+	if s.shown.at.Load() != 0 {
+		t.buf = appendRecord(t.buf, recTime, 0)
+		s.shown.at.Store(0)
 	}
 	s.instant.Store(now)
 	s.stepped.Store(false)
