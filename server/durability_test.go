@@ -107,6 +107,36 @@ func nothingUndurableLeaves(t *testing.T, ts *testServer, d *disk, dial func() *
 	seer.expect("1")
 }
 
+// TestGoneIsDurable: that there is nothing, which a reply shows by running out of time, by a count
+// or by a name that is missing, waits for the log like anything else.
+func TestGoneIsDurable(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	c, waits := ts.dial(), []*client{ts.dial(), ts.dial(), ts.dial(), ts.dial()}
+	c.do("RPUSH l a")
+	slowDisk(t, ts, d)
+	release := d.hold()
+	c.send("DEL l\n")
+	waiting := func(n int) {
+		t.Helper()
+		eventually(t, "a reply waits", func() (all bool) {
+			ts.onLoop(func(l *loop) { all = len(l.waiting) == n })
+			return all
+		})
+	}
+	waiting(1)
+	for i, command := range []string{"BLPOP l 0.01", "INFO keyspace", "DBSIZE", "MEMORY STATS"} {
+		waits[i].send(command + "\n")
+		waiting(2 + i)
+	}
+	for _, w := range waits {
+		w.quiet()
+	}
+	release()
+	c.expect(":1")
+	waits[0].expect("*-1")
+}
+
 // TestLongRepliesLeaveEarly: amid a turn, but no earlier than the log allows.
 func TestLongRepliesLeaveEarly(t *testing.T) {
 	d := &disk{}

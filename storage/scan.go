@@ -3,7 +3,6 @@ package storage
 import (
 	"cmp"
 	"encoding/binary"
-	"math/rand/v2"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
@@ -334,7 +333,7 @@ func (v View) RandomKey(db int) (key []byte, ok bool, err error) {
 	const sample = 16
 	w := walk{View: v, logged: v.s.shown.at.Load()}
 	defer w.end()
-	start := rand.Uint64N(scanEnd)
+	start := w.s.options.Random() % scanEnd
 	var keys [][]byte
 	for _, from := range []uint64{start, 0} {
 		cursor := from
@@ -344,7 +343,7 @@ func (v View) RandomKey(db int) (key []byte, ok bool, err error) {
 				return nil, false, err
 			}
 			if len(keys) > 0 {
-				return keys[rand.IntN(len(keys))], true, nil
+				return keys[w.s.options.Random()%uint64(len(keys))], true, nil
 			}
 			if cursor == 0 {
 				break

@@ -120,6 +120,11 @@ var templates = parse(`
 	2 EXISTS { %k }
 	1 TYPE %k
 	1 PTTL %k
+	1 HGETALL %h
+	1 SMEMBERS %t
+	1 ZSCAN %z 0 COUNT 1000
+	2 KEYS *
+	2 SCAN 0 COUNT 1000
 	1 SWAPDB %d %d
 	1 FLUSHDB
 	1 FUNCTION LOAD REPLACE %b
@@ -132,6 +137,7 @@ var rare = parse(`
 	1 FUNCTION FLUSH
 	2 SAVE
 	2 DBSIZE
+	5 RANDOMKEY
 `)
 
 // runner is a script that runs the commands that its arguments spell out, each with its length

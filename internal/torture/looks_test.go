@@ -1,0 +1,76 @@
+package torture
+
+import (
+	"bytes"
+	"math"
+)
+
+// seenAt says up to which instant replies that have left show what was there: whatever was due by
+// then was shown as gone, and must not come back.
+type seenAt struct {
+	keys map[name]int64
+	all  [databases]int64 // of all keys of a database, but not of their elements
+}
+
+// forget is for when what was due by then was removed, or is elsewhere.
+func (s *seenAt) forget() { *s = seenAt{keys: map[name]int64{}} }
+
+// saw takes in an operation whose reply has left.
+func (s *seenAt) saw(o *op) {
+	if len(o.commands) == 0 {
+		return
+	}
+	last := o.replies[len(o.replies)-1]
+	if last[0] == '-' || bytes.HasPrefix(last, []byte("*-1")) && len(o.commands) > 1 {
+		return
+	}
+	for i, c := range o.commands {
+		reply := o.replies[i]
+		if len(o.commands) > 1 {
+			reply = nil // it was QUEUED
+		}
+		switch command := string(c[0]); {
+		case reads[command]:
+			n := name{o.db, string(c[1])}
+			s.keys[n] = max(s.keys[n], o.at)
+		case command == "KEYS", command == "SCAN", command == "RANDOMKEY" && bytes.HasPrefix(reply, []byte("$-1")):
+			s.all[o.db] = max(s.all[o.db], o.at)
+		}
+	}
+}
+
+// returned is a key of which something is back that was shown as gone.
+func (s *seenAt) returned(c content) (n name, back bool) {
+	for n, v := range c {
+		if n.db == databases {
+			continue // nobody asks for what the system has
+		}
+		if _, there := (content{n: v}).at(s.all[n.db])[n]; !there || v.due() <= s.keys[n] {
+			return n, true
+		}
+	}
+	return name{}, false
+}
+
+// due is the first deadline of a key or one of its elements.
+func (v *value) due() int64 {
+	due := int64(math.MaxInt64)
+	for _, d := range append([]elem{{deadline: v.deadline}}, v.elems...) {
+		if d.deadline != 0 {
+			due = min(due, d.deadline)
+		}
+	}
+	return due
+}
+
+// moves says whether an operation may have moved keys to other databases without looking at them.
+func (o *op) moves() bool {
+	for _, c := range o.commands {
+		for _, arg := range c {
+			if bytes.Equal(arg, []byte("SWAPDB")) {
+				return true
+			}
+		}
+	}
+	return false
+}

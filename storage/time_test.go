@@ -1,0 +1,136 @@
+package storage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestWalksLogTime: walks log how far time has come when they pass over something that is due, and
+// not again until something else is.
+func TestWalksLogTime(t *testing.T) {
+	for _, evicted := range []bool{false, true} {
+		t.Run(fmt.Sprint("evicted ", evicted), func(t *testing.T) {
+			h := newHarness(t)
+			defer func() { _ = h.s.Close(false) }()
+			start := h.clock.Now()
+			for i := range 20 {
+				k := h.s.Key(0, fmt.Appendf(nil, "k%d", i))
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000+int64(i%2)*1000, eventSet) }, k)
+			}
+			k := h.s.Key(0, []byte("h")) // its last field is due after its first
+			h.hash(k, func(_ *Txn, v *Hash) {
+				v.Set([]byte("f"), []byte("v"), start+1000)
+				v.Set([]byte("g"), []byte("v"), start+3000)
+			})
+			h.saved()
+			if evicted {
+				h.evict()
+			}
+			walks := func(want int) {
+				t.Helper()
+				end, records := h.s.Log().End(), 0
+				for range 5 {
+					h.looks()
+					if now := h.s.Log().End(); now != end {
+						end = now
+						records++
+					}
+					h.clock.Advance(10 * time.Millisecond)
+				}
+				if records != want {
+					t.Errorf("at %d walks have logged something %d times, want %d", h.clock.Now()-start, records, want)
+				}
+			}
+			walks(0) // nothing is due
+			for _, at := range []int64{1000, 2000, 3000} {
+				h.clock.Set(start + at)
+				walks(1)
+			}
+			h.commit()
+			h.clock.Set(start)
+			h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+			if n, _ := h.s.Count(0); n != 0 {
+				t.Errorf("%d keys are there after a crash, which walks have not shown", n)
+			}
+			walks(0)
+			h.check()
+		})
+	}
+}
+
+// looks are all kinds of walks, of which each alone logs the time if the first one does not.
+func (h *harness) looks() {
+	visit := func(Item) {}
+	if _, err := h.s.Scan(0, 0, 1000, visit); err != nil {
+		h.t.Error(err)
+	}
+	if err := h.s.Walk(0, func(Item) bool { return true }); err != nil {
+		h.t.Error(err)
+	}
+	if _, _, err := h.s.RandomKey(0); err != nil {
+		h.t.Error(err)
+	}
+	h.doAll(func(x *Txn) {
+		if _, err := x.View().Scan(0, 0, 1000, visit); err != nil {
+			h.t.Error(err)
+		}
+	})
+}
+
+// TestTimeIsForgotten: once the store's time has followed a clock that stepped back, what is set
+// then lives by it, also after a crash, whatever walks have shown before.
+func TestTimeIsForgotten(t *testing.T) {
+	for _, saved := range []bool{false, true} {
+		h := newHarness(t)
+		start := h.clock.Now()
+		k, n := h.s.Key(0, []byte("k")), name{0, "k"}
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000, eventSet) }, k)
+		h.clock.Advance(time.Hour)
+		h.looks()
+		if saved {
+			h.saved()
+		}
+		h.stepTo(start)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000, eventSet) }, k)
+		h.model[n] = value{data: "v", deadline: start + 1000}
+		h.commit()
+		h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{n: true})
+		h.verify(map[name]bool{n: true})
+		_ = h.s.Close(false)
+	}
+}
+
+// TestStopAmidStepBack: a store that stops before all that was due is removed leaves its time
+// where it was.
+func TestStopAmidStepBack(t *testing.T) {
+	h := newHarness(t)
+	start := h.clock.Now()
+	k, n := h.s.Key(0, []byte("k")), name{0, "k"}
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), start+1000, eventSet) }, k)
+	h.clock.Advance(time.Hour)
+	h.looks()
+	h.s.stop()
+	late := h.s.instant.Load()
+	h.clock.Set(start)
+	h.s.stepBack()
+	if now := h.s.instant.Load(); now != late {
+		t.Errorf("the store's time is %d, and was %d", now, late)
+	}
+	h.commit()
+	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{n: true})
+	h.verify(map[name]bool{n: true})
+	_ = h.s.Close(false)
+}
+
+// TestStateWithoutTime: a state that an earlier version wrote has no time.
+func TestStateWithoutTime(t *testing.T) {
+	st := state{first: 3, generation: 4, nextSpace: 5, shards: 4, spaces: []uint32{1, 2}, counts: []partCounts{{1, 2, 3, 4}}}
+	b := st.append(nil)
+	for want, b := range map[int64][]byte{0: b[:len(b)-1], 77: append(b[:len(b)-1:len(b)-1], 77)} {
+		if got, err := parseState(b); err != nil || got.time != want || len(got.counts) != 1 {
+			t.Errorf("%v, %v; want time %d", got, err, want)
+		}
+	}
+}
