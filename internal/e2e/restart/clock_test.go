@@ -198,10 +198,11 @@ func (c *clockRun) expireAtOnce(n int) {
 	}
 	await.Pass(time.Duration(instant-c.now()) * time.Millisecond) // nobody tells when it comes
 	var readers sync.WaitGroup
-	for range 4 {
+	for range 3 {
 		rng := rand.New(rand.NewPCG(c.rng.Uint64(), 0))
 		readers.Go(func() { c.watch(rng, from, n) })
 	}
+	readers.Go(func() { c.watchAll(from, n) })
 	await.Pass(time.Duration(c.rng.IntN(40_000)) * time.Microsecond)
 	c.server.Kill()
 	readers.Wait()
@@ -221,6 +222,31 @@ func (c *clockRun) watch(rng *rand.Rand, from, n int) {
 		c.mu.Lock()
 		if err == redis.Nil && c.keys[name] != nil { // others are fields
 			c.heard[name] = true
+		}
+		c.mu.Unlock()
+	}
+}
+
+// watchAll is watch by a walk over all keys.
+func (c *clockRun) watchAll(from, n int) {
+	client := c.server.Client(2)
+	defer client.Close()
+	for {
+		list, err := client.Keys(ctx, "*").Result()
+		if err != nil {
+			return
+		}
+		there := map[string]bool{}
+		for _, name := range list {
+			there[name] = true
+		}
+		c.mu.Lock()
+		for i := from; i < from+n; i++ {
+			for _, name := range []string{fmt.Sprint("k", i), fmt.Sprint("h", i)} {
+				if c.keys[name] != nil && !there[name] {
+					c.heard[name] = true
+				}
+			}
 		}
 		c.mu.Unlock()
 	}
