@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
@@ -211,4 +212,70 @@ func TestRepairAfterALostFlush(t *testing.T) {
 	g.want(0, "old=value")
 	g.want(2, "hash=a, new=value")
 	g.wantTold(Lost, "which databases were emptied")
+}
+
+// TestRepairReadsAllRecords: repair can read whatever the store logs.
+func TestRepairReadsAllRecords(t *testing.T) {
+	h := newHarness(t)
+	key := func(n string) Key { return h.s.Key(0, []byte(n)) }
+	h.do(func(x *Txn) { x.SetString(key("s"), []byte("v"), h.clock.Now()+1000, eventSet) }, key("s"))
+	h.do(func(x *Txn) { x.SetString(key("large"), make([]byte, 20_000), 0, eventSet) }, key("large"))
+	h.do(func(x *Txn) { x.WriteRange(key("large"), 10, []byte("v"), eventSet) }, key("large"))
+	h.do(func(x *Txn) { x.SetDeadline(key("large"), h.clock.Now()+2000, eventSet) }, key("large"))
+	h.do(func(x *Txn) {
+		l, err := x.List(key("l"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 9 {
+			l.PushBack([]byte("v"))
+		}
+	}, key("l"))
+	h.do(func(x *Txn) {
+		l, _ := x.List(key("l"))
+		l.RemoveRange(1, 4)
+	}, key("l"))
+	for _, fields := range [][]string{{"a", "b", "c", "d"}, {"e"}} {
+		h.hash(key("h"), func(_ *Txn, v *Hash) {
+			for _, f := range fields {
+				v.Set([]byte(f), []byte("v"), 0)
+			}
+		})
+	}
+	for _, fields := range [][]string{{"a", "b"}, {"c"}} {
+		h.hash(key("h"), func(_ *Txn, v *Hash) {
+			for _, f := range fields {
+				v.Delete([]byte(f))
+			}
+		})
+	}
+	h.do(func(x *Txn) { x.Rename(key("h"), key("moved")) }, key("h"), key("moved"))
+	h.do(func(x *Txn) { x.Delete(key("moved"), Deleted) }, key("moved"))
+	h.clock.Advance(time.Hour)
+	h.looks()
+	h.s.Reap()
+	h.doAll(func(x *Txn) { x.SwapDB(0, 1); x.FlushDB(2) })
+	h.commit()
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	met := map[byte]bool{}
+	_, err := wal.Check(wal.Options{FS: h.fs, Dir: filepath.Join(h.dir, logDir)}, 0, func(_ uint64, batch []byte) error {
+		for f := (fields{rest: batch}); len(f.rest) > 0; {
+			r := readRecord(&f)
+			if f.bad {
+				return fmt.Errorf("a record of kind %d is not read", r.tag)
+			}
+			met[r.tag] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tag := byte(recPut); tag <= recTime; tag++ {
+		if tag != 6 && !met[tag] {
+			t.Errorf("no record of kind %d was logged", tag)
+		}
+	}
 }
