@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,22 +116,21 @@ func TestGoneIsDurable(t *testing.T) {
 	c, waits := ts.dial(), []*client{ts.dial(), ts.dial(), ts.dial(), ts.dial()}
 	c.do("RPUSH l a")
 	slowDisk(t, ts, d)
-	release := d.hold()
+	release := sync.OnceFunc(d.hold())
+	defer release() // else the server could not end
 	c.send("DEL l\n")
-	waiting := func(n int) {
+	waiting := func(n int, w *client) {
 		t.Helper()
-		eventually(t, "a reply waits", func() (all bool) {
-			ts.onLoop(func(l *loop) { all = len(l.waiting) == n })
-			return all
+		await.Until(t, "a reply waits", func() (waits bool) {
+			ts.onLoop(func(l *loop) { waits = len(l.waiting) == n })
+			return waits || w.heard()
 		})
 	}
-	waiting(1)
+	waiting(1, c)
 	for i, command := range []string{"BLPOP l 0.01", "INFO keyspace", "DBSIZE", "MEMORY STATS"} {
 		waits[i].send(command + "\n")
-		waiting(2 + i)
-	}
-	for _, w := range waits {
-		w.quiet()
+		waiting(2+i, waits[i])
+		waits[i].quiet()
 	}
 	release()
 	c.expect(":1")

@@ -265,6 +265,17 @@ func (c *client) do(command string) string {
 	return c.reply()
 }
 
+// heard says whether a reply has come.
+func (c *client) heard() bool {
+	c.t.Helper()
+	if err := c.Listen(time.Millisecond); err != nil {
+		c.t.Fatal(err)
+	}
+	defer c.Patient()
+	_, err := c.r.Peek(1)
+	return err == nil
+}
+
 // quiet says that no reply comes for a moment.
 func (c *client) quiet() {
 	c.t.Helper()
