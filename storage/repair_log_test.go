@@ -254,7 +254,7 @@ func TestRepairReadsAllRecords(t *testing.T) {
 	h.clock.Advance(time.Hour)
 	h.looks()
 	h.s.Reap()
-	h.doAll(func(x *Txn) { x.SwapDB(0, 1); x.FlushDB(2) })
+	h.doAll(func(x *Txn) { x.SwapDB(0, 1); x.FlushDB(1) })
 	h.commit()
 	if err := h.s.Close(false); err != nil {
 		t.Fatal(err)
