@@ -40,6 +40,7 @@ type Client struct {
 
 	user     identity  // whose permissions it has
 	queue    *queue    // since MULTI; nil: no transaction
+	waits    int       // bytes that its places in Waiters take
 	watching *watching // by WATCH; Changes.mu guards it
 }
 
@@ -77,9 +78,9 @@ func (s *Server) Reset(c *Client) {
 }
 
 // ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands
-// that wait for EXEC, watched keys, subscriptions, prefixes of CLIENT TRACKING.
+// that wait for EXEC, watched keys, keys that it waits for, subscriptions, prefixes of CLIENT TRACKING.
 func (s *Server) ClientMemory(c *Client) int {
-	n := c.Queued() + s.Changes.watchMemory(c)
+	n := c.Queued() + s.Changes.watchMemory(c) + c.waits
 	if c.subscriber != nil {
 		n += int(c.subscriber.bytes.Load())
 	}

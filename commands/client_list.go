@@ -67,6 +67,9 @@ func clientList(c *Ctx) error {
 		if wanted(other) {
 			text = c.appendClient(text, other)
 		}
+		if c.Out.Max > 0 && len(text) > c.Out.Max {
+			break // Out is full with that, and no reply is sent
+		}
 	}
 	c.Out.Verbatim("txt", string(text))
 	return nil

@@ -83,7 +83,7 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 // subscriptionMemory is about what a subscription takes: its name, for the client and for all
 // who listen to it, and its places.
 func subscriptionMemory(name []byte) int64 {
-	const overhead = 200
+	const overhead = 145
 	return int64(2*len(name) + overhead)
 }
 

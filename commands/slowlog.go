@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // Slowlog keeps the latest commands that took long. The zero value records nothing
@@ -16,7 +17,7 @@ type Slowlog struct {
 	max   int
 	next  int64       // id of the next entry
 	ring  []slowEntry // the oldest first
-	bytes int         // of the entries' arguments
+	bytes int         // that the entries take
 }
 
 type slowEntry struct {
@@ -57,8 +58,9 @@ func (l *Slowlog) threshold() time.Duration {
 
 func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
 	e := slowEntry{at: now, took: took, args: slowArgs(c), addr: c.Client.Addr, name: c.Client.Name}
+	e.bytes = int(unsafe.Sizeof(e)) + len(e.addr) + len(e.name)
 	for _, arg := range e.args {
-		e.bytes += len(arg)
+		e.bytes += len(arg) + int(unsafe.Sizeof(arg))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,4 +205,11 @@ func slowlogGet(c *Ctx) error {
 		c.Out.BulkString(e.name)
 	}
 	return nil
+}
+
+// memory is what the entries take, in bytes.
+func (l *Slowlog) memory() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
 }

@@ -121,7 +121,7 @@ func errPrefixes(p, which, other string) Error {
 }
 
 // prefixOverhead is about what a prefix takes beside its text, in bytes.
-const prefixOverhead = 300
+const prefixOverhead = 340
 
 // begin has a client track, or track in another way: prefixes are added to those it has. mu
 // is held.
@@ -144,7 +144,7 @@ func (t *Tracking) begin(id uint64, asked tracker) {
 	for _, text := range asked.prefixes {
 		if at, found := slices.BinarySearch(tr.prefixes, text); !found {
 			tr.prefixes = slices.Insert(tr.prefixes, at, text)
-			tr.bytes += 2*len(text) + prefixOverhead
+			tr.bytes += len(text) + prefixOverhead
 		}
 		t.prefix(text).clients[id] = true
 	}

@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"sync/atomic"
+	"unsafe"
 
 	"keyp/storage"
 	"keyp/storage/object"
@@ -69,7 +70,10 @@ type place struct {
 func (ws *Waiters) Add(c *Client, wait Wait) *Waiter {
 	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, places: make([]place, 0, len(wait.Keys))}
 	for _, k := range wait.Keys {
-		a := ws.await(k)
+		a, isNew := ws.await(k)
+		if isNew {
+			c.waits += awaitedOverhead + 2*len(k.Name)
+		}
 		l := &a.lines[w.typ]
 		w.places = append(w.places, place{by: w, at: a, prev: l.last})
 		p := &w.places[len(w.places)-1] // places does not grow: it has room for all keys
@@ -80,13 +84,18 @@ func (ws *Waiters) Add(c *Client, wait Wait) *Waiter {
 		}
 		l.last = p
 		a.places++
+		c.waits += int(unsafe.Sizeof(place{}))
 	}
 	ws.count(w, 1)
 	return w
 }
 
+// awaitedOverhead is about what an awaited key takes beside its name, in bytes: the first who waits
+// for it is charged with that.
+const awaitedOverhead = int(unsafe.Sizeof(awaited{})) + 70
+
 // await gives the entry of a key, a new one if nobody waits for it yet.
-func (ws *Waiters) await(k storage.Key) *awaited {
+func (ws *Waiters) await(k storage.Key) (a *awaited, isNew bool) {
 	names := ws.keys[k.DB]
 	if names == nil {
 		if ws.keys == nil {
@@ -95,14 +104,14 @@ func (ws *Waiters) await(k storage.Key) *awaited {
 		names = map[string]*awaited{}
 		ws.keys[k.DB] = names
 	}
-	a := names[string(k.Name)]
-	if a == nil {
+	if a = names[string(k.Name)]; a == nil {
+		isNew = true
 		k.Name = bytes.Clone(k.Name)
 		a = &awaited{key: k}
 		names[string(k.Name)] = a
 		ws.awaited.Add(1)
 	}
-	return a
+	return a, isNew
 }
 
 // Remove takes a waiter out of all lines.
@@ -125,7 +134,7 @@ func (ws *Waiters) Remove(w *Waiter) {
 			ws.awaited.Add(-1)
 		}
 	}
-	w.places = nil
+	w.places, w.Client.waits = nil, 0
 	ws.count(w, -1)
 }
 

@@ -47,8 +47,8 @@ func TestUsedMemory(t *testing.T) {
 			p.SetEx(t.Context(), fmt.Sprint("key:", i), text[:200], 1e12)
 		}},
 		"large strings": {3000, func(p redis.Pipeliner, i int) { p.Set(t.Context(), fmt.Sprint("key:", i), text, 0) }},
-		"hashes": {300_000, func(p redis.Pipeliner, i int) {
-			p.HSet(t.Context(), fmt.Sprint("h:", i%20_000), fmt.Sprint("f:", i), text[:20])
+		"hashes": {700_000, func(p redis.Pipeliner, i int) {
+			p.HSet(t.Context(), fmt.Sprint("h:", i%40_000), fmt.Sprint("f:", i), text[:20])
 		}},
 		"a sorted set": {600_000, func(p redis.Pipeliner, i int) {
 			p.ZAdd(t.Context(), "z", redis.Z{Score: float64(i), Member: fmt.Sprint("m:", i)})

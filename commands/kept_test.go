@@ -1,0 +1,118 @@
+package commands
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// heapBytes is what the heap holds once garbage is collected.
+func heapBytes() int {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// TestKeptIsCounted: what a client has the server keep, of whatever kind, is counted to within
+// a fifth of what it takes; and nothing is counted any more when it is gone.
+func TestKeptIsCounted(t *testing.T) {
+	const n = 20_000
+	kinds := map[string]func(h *harness, names [][]byte){
+		"commands of a transaction": func(h *harness, names [][]byte) {
+			h.do("MULTI")
+			for _, name := range names {
+				h.do("SET", string(name), "v")
+			}
+		},
+		"watched keys": func(h *harness, names [][]byte) {
+			for _, name := range names {
+				h.do("WATCH", string(name))
+			}
+		},
+		"awaited keys": func(h *harness, names [][]byte) {
+			var keys []storage.Key
+			for _, name := range names {
+				keys = append(keys, h.store.Key(0, name))
+			}
+			h.server.Waiters.Add(h.client, Wait{Keys: keys, Type: object.TypeList})
+		},
+		"channels": func(h *harness, names [][]byte) {
+			for _, name := range names {
+				h.server.PubSub.subscribe(h.client, Channel, name)
+			}
+		},
+		"patterns": func(h *harness, names [][]byte) {
+			for _, name := range names {
+				h.server.PubSub.subscribe(h.client, Pattern, name)
+			}
+		},
+		"prefixes": func(h *harness, names [][]byte) {
+			h.client.Proto = 3
+			call := [][]byte{[]byte("CLIENT"), []byte("TRACKING"), []byte("ON"), []byte("BCAST")}
+			for _, name := range names[:1000] { // they are compared with each other
+				call = append(call, []byte("PREFIX"), name)
+			}
+			h.raw(call...)
+		},
+		"slow commands": func(h *harness, names [][]byte) {
+			h.server.Slowlog.configure(0, n)
+			for _, name := range names {
+				h.client.Name, h.client.Addr = string(name), "127.0.0.1:12345"
+				h.client.Addr = strings.Clone(h.client.Addr)
+				h.server.Slowlog.add(&Ctx{Spec: h.server.Table.Lookup([]byte("GET")), Args: [][]byte{[]byte("GET"), name}, Client: h.client, Server: h.server}, time.Second, 1)
+			}
+		},
+	}
+	for kind, keep := range kinds {
+		for _, length := range []int{8, 40, 300} {
+			t.Run(fmt.Sprintf("%s of %d bytes", kind, length), func(t *testing.T) {
+				h := newHarness(t)
+				counted := func() int { return h.server.ClientMemory(h.client) + h.server.Slowlog.memory() }
+				names := make([][]byte, n)
+				for i := range names {
+					names[i] = fmt.Appendf(nil, "%08d%s", i, strings.Repeat("x", length-8))
+				}
+				h.do("PING")
+				before, none := heapBytes(), counted()
+				keep(h, names)
+				grown, said := heapBytes()-before, counted()-none
+				runtime.KeepAlive(names)
+				if diff := said - grown; diff > grown/5 || diff < -grown/5 {
+					t.Errorf("the heap has grown by %d bytes, %d are counted: %+d %%", grown, said, 100*diff/max(grown, 1))
+				}
+			})
+		}
+	}
+}
+
+// TestClientListIsBounded: CLIENT LIST of many clients makes no more than its reply may take.
+func TestClientListIsBounded(t *testing.T) {
+	h := newHarness(t)
+	for i := range uint64(100_000) {
+		h.server.Clients[i+1] = &Client{ID: i + 1, Addr: "127.0.0.1:12345"}
+	}
+	h.ctx.Out.Max = 64 << 10
+	defer func() { h.ctx.Out.Max = 0 }()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	h.ctx.Args = byteArgs("CLIENT", "LIST")
+	h.server.Dispatch(&h.ctx, PauseNone)
+	runtime.ReadMemStats(&after)
+	if !h.ctx.Out.Full || h.ctx.Out.Len() > h.ctx.Out.Max {
+		t.Errorf("full: %v, %d bytes", h.ctx.Out.Full, h.ctx.Out.Len())
+	}
+	const most = 4 << 20 // the clients in their order, mainly; their lines would take 30 MB
+	if made := after.TotalAlloc - before.TotalAlloc; made > most {
+		t.Errorf("%d bytes were made for what is not sent", made)
+	}
+	h.ctx.Out.Full = false
+	h.ctx.Out.Truncate(0)
+}
