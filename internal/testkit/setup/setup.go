@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	_ "pgregory.net/rapid" // so that its flags are there
@@ -94,7 +95,7 @@ func ownDirectory() error {
 		return err
 	}
 	defer out.Close()
-	held = in
+	held.Store(in)
 	memory := filepath.Join(memoryDir, filepath.Base(dir))
 	if info, err := os.Stat(memoryDir); err == nil && info.IsDir() {
 		RAM = memory
@@ -109,4 +110,4 @@ func ownDirectory() error {
 }
 
 // held is open as long as the process lives.
-var held *os.File
+var held atomic.Pointer[os.File]
