@@ -147,9 +147,9 @@ func (c *partCheck) run() {
 		c.disk = &onFile{}
 	}
 	cells := 0
-	for i := range c.p.slots {
-		c.slot(&c.p.slots[i])
-		cells += c.p.slots[i].table.used
+	for _, sl := range c.p.allUsed() {
+		c.slot(sl)
+		cells += sl.table.used
 	}
 	if cells != c.p.cells {
 		c.fail("shard %d counts %d cells and has %d", c.p.shard.num, c.p.cells, cells)
@@ -159,7 +159,7 @@ func (c *partCheck) run() {
 		if c.s.shardOf(n.slot) != c.p.shard.num {
 			continue
 		}
-		sl := &c.p.slots[n.slot-c.p.first]
+		sl := c.p.slotAt(int(n.slot - c.p.first))
 		k := Key{Slot: n.slot, Hash: c.s.hash(im.name), Name: im.name}
 		if c.p.find(sl, k) != nil {
 			continue

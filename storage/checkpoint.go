@@ -257,9 +257,12 @@ func (s *Store) rotateLog(st *state) (err error) {
 
 // checkpointPart writes the dirty keys of one part.
 func (s *Store) checkpointPart(b *cpBatch, p *part) error {
-	for i := range p.slots {
+	p.shard.mu.Lock()
+	slots := p.allUsed() // what comes to others from now on is in the log that stays, or arrives
+	p.shard.mu.Unlock()
+	for _, sl := range slots {
 		for from, done := uint32(0), false; !done; {
-			from, done = s.copySlot(b, p, &p.slots[i], from)
+			from, done = s.copySlot(b, p, sl, from)
 			if err := s.copyRest(b); err != nil {
 				return err
 			}

@@ -159,7 +159,7 @@ func TestMissingRecordIsFoundByTheDigest(t *testing.T) {
 	if _, err := h.s.loadSlot(sh, 0, int(k.Slot)%h.s.slotsPerShard); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("loading the slot gave %v, want ErrCorrupt", err)
 	}
-	if !sh.parts[0].slots[int(k.Slot)%h.s.slotsPerShard].partial {
+	if !sh.parts[0].slot(k).partial {
 		t.Fatal("the damaged slot counts as complete")
 	}
 }

@@ -1,10 +1,12 @@
 package storage
 
 import (
+	"math"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"keyp/internal/vfs"
 )
@@ -202,7 +204,17 @@ const (
 
 func (p *part) memory() int64 {
 	return p.slabs.live + p.objects.bytes + int64(p.index.Len())*indexBytes +
-		int64(p.cells)*cellBytes + int64(len(p.slots))*96
+		int64(p.cells)*cellBytes + p.slotMemory()
+}
+
+// slotMemory is what the slots take themselves.
+func (p *part) slotMemory() (n int64) {
+	for _, g := range p.groups {
+		if g != nil {
+			n += int64(unsafe.Sizeof(*g))
+		}
+	}
+	return n + int64(len(p.groups))*8
 }
 
 // usedMemory is measured at the last housekeeping.
@@ -213,35 +225,98 @@ func (s *Store) usedMemory() int64 { return s.memory.Load() }
 // first, down to half.
 func (s *Store) evict(excess int64) {
 	const tries = 4 * Slots
+	dbs := s.withParts()
 	for range tries {
 		if excess <= 0 || s.quit.Err() != nil {
 			return
 		}
 		r := s.options.Random() % Slots
 		sh, i := s.shards[s.shardOf(uint16(r))], int(r)%s.slotsPerShard
-		for db := range s.options.Databases {
-			excess -= s.evictSlot(sh, db, i)
+		for _, db := range dbs {
+			excess -= s.evictSome(sh, db, i, excess)
 		}
 	}
 }
 
+// withParts gives the databases that may have keys.
+func (s *Store) withParts() (dbs []int) {
+	have := make([]bool, s.options.Databases)
+	for _, sh := range s.shards {
+		if sh.lockSure() {
+			for db := range have {
+				have[db] = have[db] || sh.parts[db] != nil
+			}
+			sh.mu.Unlock()
+		}
+	}
+	for db, has := range have {
+		if has {
+			dbs = append(dbs, db)
+		}
+	}
+	return dbs
+}
+
+// evictSlot lets keys of a slot leave memory.
 func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
+	return s.evictSome(sh, db, i, math.MaxInt64)
+}
+
+// evictSome lets keys of a slot leave memory until enough bytes are free. It goes from bucket to
+// bucket of the slot's table, the first one taken at random, and others have the shard between.
+func (s *Store) evictSome(sh *shard, db, i int, enough int64) (freed int64) {
+	buckets := s.bucketsOf(sh, db, i)
+	if len(buckets) == 0 {
+		return 0
+	}
+	first := int(s.options.Random() % uint64(len(buckets)))
+	for k := 0; k < len(buckets) && freed < enough; k++ {
+		freed += s.evictBucket(sh, db, i, buckets[(first+k)%len(buckets)])
+		s.window.trim()
+	}
+	return freed
+}
+
+// bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
+func (s *Store) bucketsOf(sh *shard, db, i int) []uint32 {
+	if !sh.lockSure() {
+		return nil
+	}
+	defer sh.mu.Unlock()
+	if sl := evictableSlot(sh.parts[db], i); sl != nil {
+		return sl.table.starts()
+	}
+	return nil
+}
+
+// evictableSlot is a slot that has keys which may leave it, nil if there is none.
+func evictableSlot(p *part, i int) *slot {
+	if p == nil || p.groups[i/groupSlots] == nil {
+		return nil
+	}
+	sl := p.slotAt(i)
+	if sl.inflight || sl.awaiting || sl.table.used == 0 {
+		return nil
+	}
+	return sl
+}
+
+// evictBucket lets keys leave memory that are in the bucket in which a hash prefix lies: that
+// bounds how long it holds the shard.
+func (s *Store) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
 	if !sh.lockSure() {
 		return 0
 	}
 	defer sh.mu.Unlock()
 	p := sh.parts[db]
-	if p == nil {
-		return 0
-	}
-	sl := &p.slots[i]
-	if sl.inflight || sl.awaiting || sl.table.used == 0 {
+	sl := evictableSlot(p, i)
+	if sl == nil {
 		return 0
 	}
 	now := s.now()
 	var clean []cell
 	var oldest, newest uint32 = 1<<32 - 1, 0
-	sl.table.walk(func(c *cell) {
+	sl.table.walkBucket(prefix, func(c *cell) {
 		if !p.evictable(*c, now) {
 			return
 		}

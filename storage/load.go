@@ -195,11 +195,11 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 	for range loadTries {
 		sh.mu.Lock()
 		p := sh.parts[db]
-		if p == nil || !p.slots[i].partial {
+		if p == nil || !p.slotAt(i).partial {
 			sh.mu.Unlock()
 			return 0, nil
 		}
-		sl := &p.slots[i]
+		sl := p.slotAt(i)
 		epoch, inflight := sl.epoch, sl.inflight
 		want := diskSlot{sl.onDisk, sl.digest}
 		sh.mu.Unlock()

@@ -62,9 +62,12 @@ func (m Manual) Fill() { m.s.loadAll() }
 func (m Manual) Evict(oneIn uint64) {
 	for _, sh := range m.s.shards {
 		for db, p := range sh.parts[:m.s.options.Databases] {
-			for i := 0; p != nil && i < len(p.slots); i++ {
-				if p.slots[i].table.used > 0 && m.s.options.Random()%oneIn == 0 {
-					m.s.evictSlot(sh, db, i)
+			if p == nil {
+				continue
+			}
+			for _, sl := range p.allUsed() {
+				if sl.table.used > 0 && m.s.options.Random()%oneIn == 0 {
+					m.s.evictSlot(sh, db, int(sl.num-p.first))
 				}
 			}
 		}

@@ -36,8 +36,8 @@ const never = math.MaxInt64
 type part struct {
 	space   uint32 // id of the keyspace, which the database number maps to
 	shard   *shard
-	first   uint16 // first slot
-	slots   []slot
+	first   uint16              // first slot
+	groups  []*[groupSlots]slot // of slots; nil until one of them is used
 	slabs   slabs
 	objects objects
 	index   *ttl.Index
@@ -77,14 +77,55 @@ type slot struct {
 }
 
 func newPart(sh *shard, space uint32, slots int) *part {
-	p := &part{space: space, shard: sh, first: uint16(sh.num * slots), slots: make([]slot, slots), slabs: newSlabs(), index: ttl.NewIndex()}
-	for i := range p.slots {
-		p.slots[i].num = p.first + uint16(i)
-	}
-	return p
+	groups := make([]*[groupSlots]slot, slots/groupSlots)
+	return &part{space: space, shard: sh, first: uint16(sh.num * slots), groups: groups, slabs: newSlabs(), index: ttl.NewIndex()}
 }
 
-func (p *part) slot(k Key) *slot { return &p.slots[k.Slot-p.first] }
+// groupSlots is how many slots are made together. A database of few keys takes some kilobytes
+// for each, and not all that its slots would take.
+const groupSlots = 32
+
+func (p *part) slot(k Key) *slot { return p.slotAt(int(k.Slot - p.first)) }
+
+// slotAt is the slot with a number within the part.
+func (p *part) slotAt(i int) *slot {
+	if g := p.groups[i/groupSlots]; g != nil {
+		return &g[i%groupSlots]
+	}
+	return p.makeSlot(i)
+}
+
+func (p *part) makeSlot(i int) *slot {
+	g := new([groupSlots]slot)
+	for j := range g {
+		g[j].num = p.first + uint16(i/groupSlots*groupSlots+j)
+	}
+	p.groups[i/groupSlots] = g
+	return &g[i%groupSlots]
+}
+
+// used visits the slots from a number within the part on, but for those that never had a key.
+func (p *part) used(from int, visit func(*slot) bool) {
+	for i, g := range p.groups {
+		if g == nil {
+			continue
+		}
+		for j := max(from-i*groupSlots, 0); j < groupSlots; j++ {
+			if !visit(&g[j]) {
+				return
+			}
+		}
+	}
+}
+
+// allUsed gives these slots.
+func (p *part) allUsed() (slots []*slot) {
+	p.used(0, func(sl *slot) bool {
+		slots = append(slots, sl)
+		return true
+	})
+	return slots
+}
 
 // find gives the cell of a key, live, expired or tombstone; nil if memory knows none.
 func (p *part) find(sl *slot, k Key) *cell {

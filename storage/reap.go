@@ -443,7 +443,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.t)
 			return false, false
 		}
-		sl := &p.slots[slot-p.first]
+		sl := p.slotAt(int(slot - p.first))
 		epoch := sl.epoch
 		s.unlock(w.t)
 		var k Key
@@ -662,11 +662,17 @@ func (w *window) leave(deadline int64, on []byte) {
 	case e.Before(w.end):
 		w.put(e)
 		w.setNext()
-		if w.idx.Len() > 2*w.size {
-			w.cut()
-		}
 	case w.refilling:
 		w.evicted = append(w.evicted, e)
+	}
+}
+
+// trim cuts the window if evictions have made it too large. No shard is held: that takes a while.
+func (w *window) trim() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.idx.Len() > 2*w.size {
+		w.cut()
 	}
 }
 

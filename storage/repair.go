@@ -218,8 +218,7 @@ func (s *Store) dropEmpty() {
 
 // empty appends the keys whose collections have no element.
 func (p *part) empty(db int, keys []Key) []Key {
-	for i := range p.slots {
-		sl := &p.slots[i]
+	for _, sl := range p.allUsed() {
 		sl.table.walk(func(c *cell) {
 			if o := p.objectOf(*c); o != nil && exists(c) && o.val.Type() != object.TypeString && o.val.Len() == 0 {
 				keys = append(keys, Key{DB: db, Slot: sl.num, Hash: p.shard.store.hash(p.name(*c)), Name: bytes.Clone(p.name(*c))})

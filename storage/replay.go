@@ -140,7 +140,7 @@ func (r *recovering) onDisk(space uint32, slot uint16, d diskSlot) bool {
 	}
 	p.filed = true
 	if d.keys > 0 {
-		sl := &p.slots[slot-p.first]
+		sl := p.slotAt(int(slot - p.first))
 		sl.onDisk, sl.digest, sl.partial = d.keys, d.digest, true
 		r.s.partials.Add(1)
 	}

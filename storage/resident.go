@@ -91,7 +91,7 @@ func (p *part) byID(id uint64) (*slot, *cell, Key) {
 	c := newCell(0, uint32(id), cell(id)&cellObj)
 	name := p.name(c)
 	k := Key{Slot: uint16(id >> 33), Hash: p.shard.store.hash(name), Name: name}
-	sl := &p.slots[k.Slot-p.first]
+	sl := p.slot(k)
 	return sl, p.find(sl, k), k
 }
 

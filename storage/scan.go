@@ -136,13 +136,14 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(Item)) (next ui
 }
 
 // occupied is the first slot from number on that may have keys; nil if none has.
-func (p *part) occupied(number int) *slot {
-	for i := number - int(p.first); i < len(p.slots); i++ {
-		if sl := &p.slots[i]; sl.partial || sl.table.used > 0 {
-			return sl
+func (p *part) occupied(number int) (found *slot) {
+	p.used(number-int(p.first), func(sl *slot) bool {
+		if sl.partial || sl.table.used > 0 {
+			found = sl
 		}
-	}
-	return nil
+		return found == nil
+	})
+	return found
 }
 
 func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }

@@ -86,7 +86,7 @@ func TestStepBackBesideEviction(t *testing.T) {
 	h.s.Listen(func(Happened) { // one of the first shard's has gone, which is held
 		h.s.Listen(func(Happened) {})
 		for _, sh := range h.s.shards[1:] {
-			for i := range sh.parts[0].slots {
+			for i := range h.s.slotsPerShard {
 				h.s.evictSlot(sh, 0, i)
 			}
 		}

@@ -538,11 +538,11 @@ func (s *Store) swap(a, b int) {
 // forget drops a part whole: its memory goes with it.
 func (sh *shard) forget(db int) {
 	if p := sh.parts[db]; p != nil {
-		for i := range p.slots {
-			if p.slots[i].partial {
+		for _, sl := range p.allUsed() {
+			if sl.partial {
 				sh.store.partials.Add(-1)
 			}
-			p.slots[i].table = table{} // a checkpoint may still look keys up
+			sl.table = table{} // a checkpoint may still look keys up
 		}
 		p.dead = true
 		p.slabs.drop()

@@ -194,6 +194,20 @@ func (t *table) walkBucket(from uint32, visit func(*cell)) (next uint32, done bo
 	return uint32(uint64(at) << (64 - t.depth) >> hashShift), false
 }
 
+// oneBucket is where the buckets of most tables begin.
+var oneBucket = []uint32{0}
+
+// starts gives the hash prefixes at which the buckets begin.
+func (t *table) starts() (list []uint32) {
+	if t.dir == nil {
+		return oneBucket
+	}
+	for at := 0; at < len(t.dir); at += 1 << (t.depth - t.dir[at].depth) {
+		list = append(list, uint32(uint64(at)<<(64-t.depth)>>hashShift))
+	}
+	return list
+}
+
 // walk visits all cells.
 func (t *table) walk(visit func(*cell)) {
 	for from, done := uint32(0), false; !done; {

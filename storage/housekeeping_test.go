@@ -1,0 +1,101 @@
+package storage
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+
+	"keyp/internal/clock"
+)
+
+// TestEvictionHold: while keys of a large slot leave memory the shard is given to others after
+// each bucket of its table, so it never holds it for more than that, and takes no more keys than
+// it has to.
+func TestEvictionHold(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	const keys = 30_000
+	var batch []Key
+	for i := range keys {
+		if batch = append(batch, h.s.Key(0, fmt.Appendf(nil, "{slot}%d", i))); len(batch) == 1000 {
+			h.do(func(x *Txn) {
+				for _, k := range batch {
+					x.SetString(k, []byte("v"), hour+h.clock.Now(), Event{})
+				}
+			}, batch...)
+			batch = batch[:0]
+		}
+	}
+	h.saved()
+	k := h.s.Key(0, []byte("{slot}0"))
+	p, sh, at := h.s.part(k), h.s.shards[h.s.shardOf(k.Slot)], int(k.Slot)%h.s.slotsPerShard
+	buckets := h.s.bucketsOf(sh, 0, at)
+	if len(buckets) < keys/bucketCells {
+		t.Fatalf("%d buckets", len(buckets))
+	}
+	for range 3 {
+		for _, prefix := range buckets {
+			was := p.cells
+			h.s.evictBucket(sh, 0, at, prefix)
+			if gone := was - p.cells; gone > bucketCells {
+				t.Fatalf("%d keys left memory in one hold of the shard", gone)
+			}
+		}
+	}
+	if p.cells > keys/4 {
+		t.Errorf("%d of %d keys are left", p.cells, keys)
+	}
+	was := p.cells
+	h.s.evictSome(sh, 0, at, 1)
+	if gone := was - p.cells; gone > bucketCells {
+		t.Errorf("%d keys left memory when one was enough", gone)
+	}
+	h.check()
+}
+
+// TestMemoryOfDatabases: a database takes memory for what it has, also where all of its shards
+// have a key.
+func TestMemoryOfDatabases(t *testing.T) {
+	const databases, most = 500, 24 << 10
+	s, _, err := Open(Options{
+		Dir: t.TempDir(), Clock: clock.NewFake(1_700_000_000_000), Logger: slog.New(slog.DiscardHandler),
+		Databases: databases, InitialMmap: 1 << 22, NoBackground: true, DiskReserve: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(false) }()
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	x := s.NewTxn()
+	set := func(name string) {
+		for db := range databases {
+			k := s.Key(db, []byte(name))
+			if !s.Begin(x, []Key{k}) {
+				t.Fatal("a key is not in memory")
+			}
+			x.SetString(k, []byte("v"), 0, Event{})
+			x.End()
+		}
+		if err := s.Log().Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was, said := heap(), s.Stats().Memory
+	set("k")
+	each, counted := (heap()-was)/databases, (s.Stats().Memory-said)/databases
+	t.Logf("%d bytes for a database with one key, %d are counted", each, counted)
+	if !pagesOnHeap && each > most {
+		t.Errorf("a database with one key takes %d bytes, want at most %d", each, most)
+	}
+	if !pagesOnHeap && (counted < each/2 || counted > 2*each) {
+		t.Errorf("%d bytes are counted, and %d taken", counted, each)
+	}
+	runtime.KeepAlive(s)
+}
