@@ -27,8 +27,10 @@ type harness struct {
 	events    []Happened
 	// portions makes checkpoints write in small batches, copy large values in portions of
 	// a few elements, and change ttl a few entries at a time.
-	portions  bool
-	databases int
+	portions bool
+	// slabChunks bounds the slabs; 0: as ever.
+	slabChunks int
+	databases  int
 }
 
 type name struct {
@@ -88,7 +90,7 @@ func (h *harness) options() Options {
 	return Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
-		NoBackground: true, DiskReserve: 1,
+		NoBackground: true, DiskReserve: 1, slabChunks: h.slabChunks,
 	}
 }
 

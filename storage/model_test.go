@@ -22,6 +22,7 @@ func TestModel(t *testing.T) {
 		h := newHarness(t)
 		h.t = failer{t, rt}
 		h.portions = rapid.Bool().Draw(rt, "portions")
+		h.slabChunks = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(rt, "slabChunks")
 		h.reopen()
 		m := &machine{h: h, rt: rt, names: map[name]bool{}, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
 		for key := range 12 {
@@ -444,4 +445,68 @@ func TestStringElements(t *testing.T) {
 			rt.Fatalf("%d bytes became %d", len(a.Data), len(b.Data))
 		}
 	})
+}
+
+// TestFullSlabs: strings for which a part's slabs have no room are Go objects, and like all
+// others to whoever reads, changes, renames, writes and loads them.
+func TestFullSlabs(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	h.slabChunks = 2
+	h.reopen()
+	names := map[name]bool{}
+	set := func(key, v string, deadline int64) {
+		n := name{0, key}
+		h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte(key)), []byte(v), deadline, Event{}) }, h.s.Key(0, []byte(key)))
+		names[n], h.model[n] = true, value{data: v, deadline: deadline}
+	}
+	for i := range 3000 { // of 300 bytes, in some 8 chunks of 32 KiB
+		set(fmt.Sprint("{tag}", i), strings.Repeat(string(rune('a'+i%26)), 270), int64(i%2)*(h.clock.Now()+hour))
+	}
+	p := h.s.part(h.s.Key(0, []byte("{tag}")))
+	full := func() {
+		t.Helper()
+		if p := h.s.part(h.s.Key(0, []byte("{tag}"))); len(p.slabs.chunks) > h.slabChunks || len(p.objects.list) == len(p.objects.holes) {
+			t.Fatalf("%d chunks, %d objects", len(p.slabs.chunks), len(p.objects.list)-len(p.objects.holes))
+		}
+	}
+	full()
+	if p.slabs.live > int64(h.slabChunks*chunkSize) {
+		t.Fatalf("%d bytes in %d chunks", p.slabs.live, h.slabChunks)
+	}
+	h.verify(names)
+	for i := range 600 {
+		from, to := fmt.Sprint("{tag}", 5*i), fmt.Sprint("{tag}new", i)
+		v := h.model[name{0, from}]
+		switch a, b := h.s.Key(0, []byte(from)), h.s.Key(0, []byte(to)); i % 4 {
+		case 0:
+			h.do(func(x *Txn) { x.WriteRange(a, 3, []byte("xyz"), Event{}) }, a)
+			v.data = v.data[:3] + "xyz" + v.data[6:]
+		case 1:
+			h.do(func(x *Txn) { x.Rename(a, b) }, a, b)
+			delete(h.model, name{0, from})
+			from = to
+		case 2:
+			h.do(func(x *Txn) { x.Copy(a, b) }, a, b)
+			h.model[name{0, to}] = v
+		case 3:
+			h.do(func(x *Txn) { x.WriteRange(a, len(v.data), make([]byte, 5000), Event{}) }, a)
+			v.data += string(make([]byte, 5000))
+		}
+		names[name{0, to}], h.model[name{0, from}] = true, v
+	}
+	h.commit()
+	h.crash(rand.New(rand.NewPCG(1, 1)), names)
+	full()
+	h.saved()
+	h.evict()
+	h.verify(names)
+	full()
+	h.clock.Advance(2 * hour * time.Millisecond)
+	h.s.Reap()
+	h.model = h.model.live(h.clock.Now())
+	h.commit()
+	h.verify(names)
+	h.reopen()
+	h.verify(names)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -259,7 +260,7 @@ func (p *part) bury(sl *slot, c *cell) {
 	old := *c
 	name := p.name(old)
 	p.dirtyOff(sl, c)
-	if len(name) <= maxSlabKey {
+	if len(name) <= maxSlabKey && p.room(blockHeader+len(name)) {
 		ref, b := p.slabs.alloc(blockHeader + len(name))
 		b.setKey(name)
 		b.setValue(nil)
@@ -358,10 +359,24 @@ func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline
 			return c
 		}
 	}
+	if !p.room(size) {
+		return p.putObject(t, sl, c, k, spilled(k.Name, value), deadline)
+	}
 	ref, b := p.slabs.alloc(size)
 	b.setKey(k.Name)
 	b.setValue(value)
 	return p.replace(t, sl, c, k, newCell(k.Hash, ref, 0), deadline)
+}
+
+// room says whether there is room for a block.
+func (p *part) room(size int) bool {
+	return p.slabs.room(size, p.shard.store.options.slabChunks)
+}
+
+// spilled is a small string for which the slabs have no room. On disk and in the log it is as any
+// other, so it has no id; and it is only ever replaced.
+func spilled(name, value []byte) *Object {
+	return &Object{key: string(name), val: &object.String{Data: bytes.Clone(value)}, state: stateInline}
 }
 
 func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline int64) *cell {

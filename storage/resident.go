@@ -48,6 +48,9 @@ func (m *image) object(v object.Value) *Object {
 // was damaged is dirty, so that it is written again.
 func (p *part) admit(sl *slot, k Key, got resident) *cell {
 	var c cell
+	if got.object == nil && !p.room(blockHeader+len(k.Name)+len(got.small)) {
+		got.object = spilled(k.Name, got.small)
+	}
 	if got.object != nil {
 		c = newCell(k.Hash, p.objects.add(got.object), cellObj)
 	} else {
@@ -75,7 +78,7 @@ func (p *part) tombstone(sl *slot, k Key) {
 // absent says of a key that memory does not know that it does not exist. Flags 0:
 // nor does the data file have it.
 func (p *part) absent(sl *slot, k Key, flags byte) *cell {
-	if len(k.Name) > maxSlabKey {
+	if len(k.Name) > maxSlabKey || !p.room(blockHeader+len(k.Name)) {
 		ref := p.objects.add(&Object{key: string(k.Name), flags: flags})
 		return p.insert(sl, k.Hash, newCell(k.Hash, ref, cellTomb|cellObj))
 	}

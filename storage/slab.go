@@ -91,6 +91,10 @@ const (
 	chunkSize     = chunkGranules * granule
 )
 
+// maxChunks bounds the chunks of a part, 16 GiB: half of what a ref can name. Beyond it strings
+// are Go objects.
+const maxChunks = 1 << 19
+
 type chunk struct {
 	mem        []byte // of page
 	page       *page
@@ -138,7 +142,12 @@ func newSlabs() slabs {
 	return s
 }
 
-// alloc returns a block of at least size bytes and its ref.
+// room says whether there is room for a block in no more than limit chunks.
+func (s *slabs) room(size, limit int) bool {
+	return s.partial[classOf[(size+granule-1)/granule]] >= 0 || len(s.holes) > 0 || len(s.chunks) < limit
+}
+
+// alloc returns a block of at least size bytes and its ref. There must be room.
 func (s *slabs) alloc(size int) (uint32, block) {
 	class := classOf[(size+granule-1)/granule]
 	at := s.partial[class]

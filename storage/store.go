@@ -112,6 +112,9 @@ type Options struct {
 	// can be somebody who listens to their events. Nobody sees them meanwhile.
 	ReapDelay time.Duration
 
+	// slabChunks is maxChunks, but in tests.
+	slabChunks int
+
 	// readOnly leaves the directory as it is (readonly.go).
 	readOnly bool
 	// oldLog is replayed in place of the directory's own log, which must not be there yet
@@ -140,6 +143,7 @@ func (o *Options) complete() error {
 	setDefault(&o.CheckpointBytes, DefaultCheckpointBytes)
 	setDefault(&o.DiskReserve, DefaultDiskReserve)
 	setDefault(&o.InitialMmap, DefaultInitialMmap)
+	setDefault(&o.slabChunks, maxChunks)
 	if !validShards(o.Shards) {
 		return fmt.Errorf("storage: %d shards: not a power of two up to 64", o.Shards)
 	}

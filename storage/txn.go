@@ -630,7 +630,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 		deadline = p.deadline(*c)
 	}
 	end := max(len(old), off+len(data))
-	if !exists(c) || !c.is(cellObj) {
+	if !exists(c) || !c.is(cellObj) || isSmall(k.Name, old) {
 		if fitsBlock(k.Name, end) || off <= len(old) {
 			value := make([]byte, end)
 			copy(value, old)
