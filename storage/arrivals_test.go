@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"keyp/storage/object"
 )
@@ -160,4 +161,51 @@ func TestRenamedWhileBatchFails(t *testing.T) {
 	h.verify(names)
 	h.crash(rand.New(rand.NewPCG(1, 1)), names)
 	h.verify(names)
+}
+
+// TestBatchOfOneSlotFails: what a batch has copied of a slot is dirty again after it fails, within
+// the time that copying took and not that of its square.
+func TestBatchOfOneSlotFails(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	const keys, many = 60_000, 1000
+	var some []Key
+	for i := range keys {
+		if some = append(some, h.s.Key(0, fmt.Appendf(nil, "{slot}%d", i))); len(some) == many {
+			h.do(func(x *Txn) {
+				for _, k := range some {
+					x.SetString(k, nil, 0, Event{})
+				}
+			}, some...)
+			h.recent, some = nil, some[:0]
+		}
+	}
+	h.commit()
+	sl := h.s.part(h.s.Key(0, []byte("{slot}"))).slot(h.s.Key(0, []byte("{slot}")))
+	failing := true
+	h.s.options.OnStep = func(at Step) error {
+		if at == StepWrite && failing {
+			if sl.dirty != 0 {
+				t.Errorf("%d cells are still dirty", sl.dirty)
+			}
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	done := make(chan error)
+	go func() { done <- h.s.Checkpoint() }()
+	select {
+	case err := <-done:
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("a batch that failed takes over a minute")
+	}
+	if sl.dirty != keys {
+		t.Errorf("%d cells are dirty, want %d", sl.dirty, keys)
+	}
+	failing = false
+	h.saved()
+	h.check()
 }
