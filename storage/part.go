@@ -96,6 +96,9 @@ func (p *part) slotAt(i int) *slot {
 	return p.makeSlot(i)
 }
 
+// hasSlot says whether the key's slot was made.
+func (p *part) hasSlot(k Key) bool { return p.groups[(k.Slot-p.first)/groupSlots] != nil }
+
 func (p *part) makeSlot(i int) *slot {
 	g := new([groupSlots]slot)
 	for j := range g {
