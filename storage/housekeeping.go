@@ -233,7 +233,7 @@ func (s *Store) evict(excess int64) {
 		r := s.options.Random() % Slots
 		sh, i := s.shards[s.shardOf(uint16(r))], int(r)%s.slotsPerShard
 		for _, db := range dbs {
-			excess -= s.evictSome(sh, db, i, excess)
+			excess -= s.evictEnough(sh, db, i, excess)
 		}
 	}
 }
@@ -259,12 +259,12 @@ func (s *Store) withParts() (dbs []int) {
 
 // evictSlot lets keys of a slot leave memory.
 func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
-	return s.evictSome(sh, db, i, math.MaxInt64)
+	return s.evictEnough(sh, db, i, math.MaxInt64)
 }
 
-// evictSome lets keys of a slot leave memory until enough bytes are free. It goes from bucket to
+// evictEnough lets keys of a slot leave memory until enough bytes are free. It goes from bucket to
 // bucket of the slot's table, the first one taken at random, and others have the shard between.
-func (s *Store) evictSome(sh *shard, db, i int, enough int64) (freed int64) {
+func (s *Store) evictEnough(sh *shard, db, i int, enough int64) (freed int64) {
 	buckets := s.bucketsOf(sh, db, i)
 	if len(buckets) == 0 {
 		return 0
@@ -272,7 +272,6 @@ func (s *Store) evictSome(sh *shard, db, i int, enough int64) (freed int64) {
 	first := int(s.options.Random() % uint64(len(buckets)))
 	for k := 0; k < len(buckets) && freed < enough; k++ {
 		freed += s.evictBucket(sh, db, i, buckets[(first+k)%len(buckets)])
-		s.window.trim()
 	}
 	return freed
 }
@@ -301,17 +300,32 @@ func evictableSlot(p *part, i int) *slot {
 	return sl
 }
 
-// evictBucket lets keys leave memory that are in the bucket in which a hash prefix lies: that
-// bounds how long it holds the shard.
+// evictStep is how many keys leave memory in one hold of a shard.
+const evictStep = 64
+
+// evictBucket lets keys leave memory that are in the bucket in which a hash prefix lies.
 func (s *Store) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
+	var upTo uint32 // the greatest warmth of those that leave, once first has settled it
+	for first, more := true, true; more; first = false {
+		var n int64
+		n, upTo, more = s.evictSome(sh, db, i, prefix, first, upTo)
+		freed += n
+		s.window.trim()
+	}
+	return freed
+}
+
+// evictSome is a step of evictBucket, and says whether there are more keys to leave. What it does
+// in one hold of the shard is to look at one bucket, and have evictStep keys leave.
+func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo uint32) (freed int64, limit uint32, more bool) {
 	if !sh.lockSure() {
-		return 0
+		return 0, 0, false
 	}
 	defer sh.mu.Unlock()
 	p := sh.parts[db]
 	sl := evictableSlot(p, i)
 	if sl == nil {
-		return 0
+		return 0, 0, false
 	}
 	now := s.now()
 	var clean []cell
@@ -320,16 +334,26 @@ func (s *Store) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
 		if !p.evictable(*c, now) {
 			return
 		}
-		clean = append(clean, *c)
 		a := s.warmth(p.item(*c).Access(), now)
 		oldest, newest = min(oldest, a), max(newest, a)
-	})
-	for _, c := range clean {
-		if s.warmth(p.item(c).Access(), now) <= oldest+(newest-oldest)/2 {
-			freed += s.evictCell(p, sl, c)
+		if first || a <= upTo {
+			clean = append(clean, *c)
 		}
+	})
+	if first {
+		upTo = oldest + (newest-oldest)/2
 	}
-	return freed
+	gone := 0
+	for _, c := range clean {
+		if s.warmth(p.item(c).Access(), now) > upTo {
+			continue
+		}
+		if gone++; gone > evictStep {
+			return freed, upTo, true
+		}
+		freed += s.evictCell(p, sl, c)
+	}
+	return freed, upTo, false
 }
 
 // evictable says whether a cell may leave memory: the data file has what it says. What is due
