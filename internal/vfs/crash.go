@@ -24,6 +24,33 @@ func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	}
 }
 
+// crash is one under way.
+type crash struct {
+	rng     *rand.Rand
+	after   *Mem
+	settled map[*inode]*inode // what has become of the files so far
+}
+
+// directory puts what survives of a directory in place, and all below it.
+func (c *crash) directory(path string, was *directory) {
+	d := newDirectory()
+	c.after.dirs[path] = d
+	for name, node := range sorted(was.crash(c.rng)) {
+		at := filepath.Join(path, name)
+		if node.dir != nil {
+			c.directory(at, node.dir)
+			d.durable[name] = &inode{dir: c.after.dirs[at]}
+			continue
+		}
+		if c.settled[node] == nil {
+			data := node.crash(c.rng)
+			c.settled[node] = &inode{data: data, durable: slices.Clone(data)}
+		}
+		d.durable[name] = c.settled[node]
+		c.after.files[at] = c.settled[node]
+	}
+}
+
 // crash gives the names that survive: each pending operation happened or not, but
 // one that builds on an undone one is undone with it.
 func (d *directory) crash(rng *rand.Rand) map[string]*inode {

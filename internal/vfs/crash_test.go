@@ -2,7 +2,10 @@ package vfs
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -95,6 +98,43 @@ func TestCrashUndoesNames(t *testing.T) {
 	for _, outcome := range []string{"tmp", "new", "renamed", "after", "creation undone"} {
 		if !seen[outcome] {
 			t.Errorf("no crash of 200 gave %q", outcome)
+		}
+	}
+}
+
+// TestCrashUndoesDirectories: a directory is there after a crash, with what was synced in it, once
+// the one above it was synced, and not before.
+func TestCrashUndoesDirectories(t *testing.T) {
+	for _, dir := range []string{"/a/b", "a/b"} {
+		m := NewMem()
+		must(t, m.MkdirAll(dir))
+		f, err := m.Create(filepath.Join(dir, "f"))
+		must(t, err)
+		write(t, f, 0, "text")
+		must(t, errors.Join(f.Sync(), m.SyncDir(dir)))
+		lost := func() (n int) {
+			for seed := range uint64(50) {
+				after := m.Crash(rand.New(rand.NewPCG(seed, 6)))
+				if _, err := after.Open(filepath.Join(dir, "f")); errors.Is(err, fs.ErrNotExist) {
+					n++
+				} else if got := content(t, after, filepath.Join(dir, "f")); got != "text" {
+					t.Fatalf("the file holds %q", got)
+				}
+				// What is left can be worked with.
+				must(t, errors.Join(after.MkdirAll(dir), after.SyncDir(dir)))
+			}
+			return n
+		}
+		if n := lost(); n < 25 || n == 50 {
+			t.Errorf("%s: lost in %d of 50 crashes before any sync above it", dir, n)
+		}
+		must(t, m.SyncDir(filepath.Dir(dir)))
+		if n := lost(); n == 0 || n == 50 {
+			t.Errorf("%s: lost in %d of 50 crashes with one of two syncs", dir, n)
+		}
+		must(t, m.SyncDir(filepath.Dir(filepath.Dir(dir))))
+		if n := lost(); n != 0 {
+			t.Errorf("%s: lost in %d of 50 crashes after both syncs", dir, n)
 		}
 	}
 }

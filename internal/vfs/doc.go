@@ -7,10 +7,12 @@
 //     subset of the 512-byte sectors written may have arrived, in any order; a
 //     single sector is never mixed.
 //   - The size of a file is on disk once Sync has returned.
-//   - Names (Create, Remove, Rename) are on disk once SyncDir of their directory
-//     has returned. Until then each may be undone. Rename is atomic.
+//   - Names (Create, Remove, Rename, MkdirAll) are on disk once SyncDir of their
+//     directory has returned. Until then each may be undone, that of a directory with
+//     all that is in it. Rename is atomic.
 //   - A failed Sync says nothing about which bytes arrived. It must not be tried
-//     again: the kernel may have dropped the pages and would report success.
+//     again: the kernel may have dropped the pages and would report success. One that a
+//     signal interrupted has not failed; it is tried again here and not reported.
 package vfs
 
 import (
@@ -54,7 +56,8 @@ type FS interface {
 	Rename(oldName, newName string) error
 	// List gives the base names in dir, sorted.
 	List(dir string) ([]string, error)
-	// MkdirAll makes dir and its parents, with mode 0700.
+	// MkdirAll makes dir and its parents, with mode 0700; SyncDir of the directory above
+	// each makes them durable.
 	MkdirAll(dir string) error
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error

@@ -31,13 +31,14 @@ type directory struct {
 	pending []nameOp
 }
 
-// nameOp is a create (from empty), a removal (to empty) or a rename.
+// nameOp is a create (from empty), also of a directory, a removal (to empty) or a rename.
 type nameOp struct {
 	from, to string
 	node     *inode
 }
 
 type inode struct {
+	dir *directory // of a directory, which has nothing else
 	// unread says that a failed sync has left in data what is not in durable or pending.
 	unread  bool
 	data    []byte
@@ -173,14 +174,24 @@ func (m *Mem) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-// MkdirAll is FS.MkdirAll. Directories survive every crash.
+// MkdirAll is FS.MkdirAll.
 func (m *Mem) MkdirAll(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for dir = filepath.Clean(dir); m.dirs[dir] == nil; dir = filepath.Dir(dir) {
-		m.dirs[dir] = newDirectory()
-	}
+	m.directory(filepath.Clean(dir))
 	return nil
+}
+
+// directory gives the directory of a path, made if missing, as those above it.
+func (m *Mem) directory(path string) *directory {
+	if d := m.dirs[path]; d != nil {
+		return d
+	}
+	d := newDirectory()
+	m.dirs[path] = d
+	above := m.directory(filepath.Dir(path))
+	above.pending = append(above.pending, nameOp{to: filepath.Base(path), node: &inode{dir: d}})
+	return d
 }
 
 // SyncDir is FS.SyncDir.
@@ -265,18 +276,9 @@ func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	defer m.mu.Unlock()
 	after := NewMem()
 	after.free = m.free
-	settled := map[*inode]*inode{}
-	for path, dir := range sorted(m.dirs) {
-		d := newDirectory()
-		after.dirs[path] = d
-		for name, node := range sorted(dir.crash(rng)) {
-			if settled[node] == nil {
-				data := node.crash(rng)
-				settled[node] = &inode{data: data, durable: slices.Clone(data)}
-			}
-			d.durable[name] = settled[node]
-			after.files[filepath.Join(path, name)] = settled[node]
-		}
+	c := crash{rng: rng, after: after, settled: map[*inode]*inode{}}
+	for _, root := range []string{".", "/"} {
+		c.directory(root, m.dirs[root])
 	}
 	return after
 }

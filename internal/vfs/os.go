@@ -87,10 +87,28 @@ func openFile(name string, flags int) (File, error) {
 }
 
 func (f *osFile) Sync() error {
-	if err := syncData(f.fd); err != nil {
+	if err := syncFD(f.fd); err != nil {
 		return fmt.Errorf("sync %s: %w", f.Name(), err)
 	}
 	return nil
+}
+
+// Sync is File.Sync for a file of the system's.
+func Sync(f *os.File) error {
+	if err := syncFD(int(f.Fd())); err != nil {
+		return fmt.Errorf("sync %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// syncFD syncs a file, and tries again what a signal has interrupted: it has not failed, so the
+// kernel still has all that is to be written. Any other error is final.
+func syncFD(fd int) error {
+	err := syncData(fd)
+	for i := 0; err == unix.EINTR && i < maxInterrupts; i++ {
+		err = syncData(fd)
+	}
+	return err
 }
 
 func (f *osFile) Size() (int64, error) {
