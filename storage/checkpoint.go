@@ -84,7 +84,7 @@ func (s *Store) Checkpoint() error {
 	defer s.checkpointMu.Unlock()
 	s.checkpointer.wanted.Add(1)
 	defer s.checkpointer.wanted.Add(-1)
-	err := s.checkpoint()
+	err := uninterrupted(s.checkpoint)
 	s.checkpointer.lastErr.Store(&err)
 	if err != nil {
 		s.notWritten(err)
@@ -100,6 +100,7 @@ func (s *Store) Checkpoint() error {
 // damage, of which nothing was written, end the store.
 func (s *Store) notWritten(err error) {
 	switch {
+	case errors.Is(err, errUncertain):
 	case outOfSpace(err):
 		s.lowSpace.Store(true)
 		s.rest(roomRest)
@@ -306,13 +307,20 @@ func (s *Store) update(fn func(*bolt.Tx) error) error {
 	if err := s.step(StepWrite); err != nil {
 		return err
 	}
+	committing := 0 // the transaction
 	err := guard(func() error {
 		return s.db.Update(func(tx *bolt.Tx) error {
-			err := fn(tx)
+			if err := fn(tx); err != nil {
+				return err
+			}
+			committing = tx.ID()
 			s.checkpointer.syncing.Store(true)
-			return err
+			return nil
 		})
 	})
+	if err != nil && committing != 0 {
+		err = s.failedCommit(committing, err)
+	}
 	if err != nil {
 		return err
 	}

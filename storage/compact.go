@@ -66,7 +66,7 @@ func (s *Store) Compact() (before, after int64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
 	}
-	if err := s.makePending(); err != nil {
+	if err := uninterrupted(s.makePending); err != nil {
 		s.notWritten(err)
 		return 0, 0, err
 	}
@@ -75,10 +75,13 @@ func (s *Store) Compact() (before, after int64, err error) {
 		return before, before, fmt.Errorf("%w: the copy may take %d bytes, and the disk has %d: %w", errCompactStopped, before-unused, room, syscall.ENOSPC)
 	}
 	path := filepath.Join(s.options.Dir, compactFile)
-	if err := removeFile(path); err != nil {
-		return before, before, err
-	}
-	after, err = s.compactInto(path)
+	err = uninterrupted(func() (err error) {
+		if err := removeFile(path); err != nil {
+			return err
+		}
+		after, err = s.compactInto(path)
+		return err
+	})
 	if err == nil && after < before {
 		err = s.compactAt("proven")
 	}
@@ -90,7 +93,7 @@ func (s *Store) Compact() (before, after int64, err error) {
 
 // compactInto writes a compact copy of the data file and gives its length.
 func (s *Store) compactInto(path string) (size int64, err error) {
-	to, err := s.openBolt(path)
+	to, _, err := s.openBolt(path)
 	if err != nil {
 		return 0, err
 	}
@@ -116,7 +119,7 @@ func (s *Store) replaceData(path string) error {
 	if err := os.Rename(path, to); err != nil {
 		return errors.Join(err, removeFile(path))
 	}
-	db, err := s.reopenData(to)
+	db, data, err := s.reopenData(to)
 	if err != nil {
 		// Nobody knows which file a restart will find. Both are good as long as no
 		// checkpoint writes to one and releases what the other needs.
@@ -126,24 +129,24 @@ func (s *Store) replaceData(path string) error {
 	}
 	s.dbMu.Lock() // waits for the readers of the old file
 	old := s.db
-	s.db = db
+	s.db, s.data = db, data
 	s.dbMu.Unlock()
 	return errors.Join(s.compactAt("replaced"), old.Close())
 }
 
-func (s *Store) reopenData(path string) (*bolt.DB, error) {
+func (s *Store) reopenData(path string) (*bolt.DB, DataFile, error) {
 	if err := s.compactAt("renamed"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := syncDir(s.options.Dir); err != nil {
-		return nil, err
+	if err := s.syncDir(); err != nil {
+		return nil, nil, err
 	}
-	db, err := s.openBolt(path)
+	db, data, err := s.openBolt(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	db.NoSync = s.db.NoSync
-	return db, nil
+	return db, data, nil
 }
 
 func (s *Store) compactAt(step compactStep) error {

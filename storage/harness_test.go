@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
@@ -31,6 +32,9 @@ type harness struct {
 	// slabChunks bounds the slabs; 0: as ever.
 	slabChunks int
 	databases  int
+	// onData, if set, comes before all that happens to data files, which can then lose power as
+	// the log does.
+	onData vfs.Hook
 }
 
 type name struct {
@@ -81,23 +85,58 @@ func (m model) String() string {
 }
 
 func newHarness(t testing.TB) *harness {
-	h := &harness{t: t, dir: t.TempDir(), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
+	h := closedHarness(t)
 	h.open()
 	return h
 }
 
+// closedHarness has a store that is yet to be opened.
+func closedHarness(t testing.TB) *harness {
+	return &harness{t: t, dir: t.TempDir(), fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000), model: model{}, committed: model{}, databases: 3}
+}
+
 func (h *harness) options() Options {
-	return Options{
+	o := Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1, slabChunks: h.slabChunks,
 	}
+	if h.onData != nil {
+		o.OnData = h.mirror
+		o.OnStep = h.renamed
+	}
+	return o
+}
+
+// mirror has the file system in memory know what is written to a data file.
+func (h *harness) mirror(path string, f DataFile) DataFile {
+	m, err := vfs.NewMirror(h.fs, vfs.Inject(h.fs, h.onData), path, f)
+	if err != nil {
+		h.t.Fatalf("mirror: %v", err)
+	}
+	return m
+}
+
+// renamed renames the mirrors of data files.
+func (h *harness) renamed(step Step) error {
+	from := map[Step]string{StepNamed: newFile, "renamed": compactFile}[step]
+	if from == "" {
+		return nil
+	}
+	return h.fs.Rename(filepath.Join(h.dir, from), filepath.Join(h.dir, dataFile))
 }
 
 func (h *harness) open() {
+	h.t.Helper()
+	if err := h.tryOpen(); err != nil {
+		h.t.Fatalf("open: %v", err)
+	}
+}
+
+func (h *harness) tryOpen() error {
 	s, _, err := Open(h.options())
 	if err != nil {
-		h.t.Fatalf("open: %v", err)
+		return err
 	}
 	s.background.Wait() // the clock may have been set back
 	s.window.size = 8   // it is read and cut often
@@ -111,6 +150,7 @@ func (h *harness) open() {
 	h.s, h.txn = s, s.NewTxn()
 	s.Listen(func(e Happened) { h.events = append(h.events, e) })
 	s.SetEvents(^EventNew)
+	return nil
 }
 
 // do runs fn in a transaction with keys, loading them first where needed.

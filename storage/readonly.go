@@ -71,6 +71,6 @@ func (s *Store) readLog(first uint64, replays *feed) error {
 	if err = errors.Join(err, replays.end()); err != nil {
 		return err
 	}
-	s.log, err = wal.Open(wal.Options{FS: vfs.NewMem(), Dir: logDir, Clock: s.clock, Logger: s.options.Logger, NoBackground: true}, 1, nil)
+	s.log, err = wal.Open(wal.Options{FS: vfs.NewMem(), Dir: logDir, Clock: s.clock, Logger: s.options.Logger, NoBackground: true}, 0, nil)
 	return err
 }

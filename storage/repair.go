@@ -149,7 +149,7 @@ func (r *repair) run() (got Repaired, err error) {
 // open opens the new directory, with the batches of an old log if there is one.
 func (r *repair) open(sv *salvage, log *oldLog) (*Store, error) {
 	o := r.o
-	o.Dir, o.FS, o.NoBackground, o.oldLog = r.to, vfs.OS, true, log
+	o.Dir, o.FS, o.NoBackground, o.oldLog, o.newLog = r.to, vfs.OS, true, log, true
 	o.Databases = max(o.Databases, len(sv.state.spaces))
 	s, _, err := Open(o)
 	return s, err

@@ -76,13 +76,13 @@ const (
 // openData opens or makes the data file.
 func (s *Store) openData() (st state, err error) {
 	path := filepath.Join(s.options.Dir, dataFile)
-	if err := s.prepareData(path); err != nil {
+	if err := uninterrupted(func() error { return s.prepareData(path) }); err != nil {
 		return st, err
 	}
 	if err := s.proveFile(path); err != nil {
 		return st, err
 	}
-	if s.db, err = s.openBolt(path); err != nil {
+	if s.db, s.data, err = s.openBolt(path); err != nil {
 		return st, err
 	}
 	err = s.view(func(tx *bolt.Tx) error {
@@ -96,8 +96,11 @@ func (s *Store) openData() (st state, err error) {
 	if errors.Is(err, ErrCorrupt) {
 		err = s.damaged(path, err)
 	}
+	if err == nil && !s.options.readOnly {
+		err = uninterrupted(func() error { return s.settleData(path) })
+	}
 	if err == nil {
-		err = s.upgradeData()
+		err = uninterrupted(s.upgradeData)
 	}
 	if err != nil {
 		return st, errors.Join(err, s.db.Close())
@@ -118,10 +121,13 @@ func (s *Store) prepareData(path string) error {
 			return err
 		}
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return s.makeData(path)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return nil
+	if err := s.syncPath(); err != nil {
+		return err
+	}
+	return s.makeData(path)
 }
 
 // freelistType is how bbolt keeps its list of free pages in memory. Which of them it takes is
@@ -129,7 +135,7 @@ func (s *Store) prepareData(path string) error {
 var freelistType = bolt.FreelistMapType
 
 // openBolt opens or makes a file of bbolt. Damage that bbolt trips over is ErrCorrupt.
-func (s *Store) openBolt(path string) (db *bolt.DB, err error) {
+func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 	var file *os.File
 	open := func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
 		file, err = os.OpenFile(name, flag, mode)
@@ -147,16 +153,21 @@ func (s *Store) openBolt(path string) (db *bolt.DB, err error) {
 		return err
 	})
 	if errors.Is(err, ErrCorrupt) { // it panicked, with the file open and locked
-		return nil, errors.Join(s.damaged(path, err), file.Close())
+		return nil, nil, errors.Join(s.damaged(path, err), file.Close())
 	}
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+		return nil, nil, fmt.Errorf("%w: %s", ErrLocked, path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("storage: %s: %w", path, err)
+		return nil, nil, fmt.Errorf("storage: %s: %w", path, err)
 	}
+	data = osData{file}
 	if s.options.readOnly {
-		return db, nil
+		return db, data, nil
+	}
+	if s.options.OnData != nil {
+		data = s.options.OnData(path, data)
+		intercept(db, data)
 	}
 	// bbolt counts the unused pages when a writing transaction ends.
 	tx, err := db.Begin(true)
@@ -164,9 +175,9 @@ func (s *Store) openBolt(path string) (db *bolt.DB, err error) {
 		err = tx.Rollback()
 	}
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, nil, errors.Join(err, db.Close())
 	}
-	return db, nil
+	return db, data, nil
 }
 
 // readMeta reads what the meta bucket says, of any format.
@@ -248,7 +259,7 @@ func sealAll(b *bolt.Bucket) error {
 // would leave half of one, which is not told from a damaged one.
 func (s *Store) makeData(path string) (err error) {
 	made := filepath.Join(s.options.Dir, newFile)
-	db, err := s.openBolt(made)
+	db, _, err := s.openBolt(made)
 	if err != nil {
 		return err
 	}
@@ -266,7 +277,7 @@ func (s *Store) makeData(path string) (err error) {
 	if err := s.step(StepNamed); err != nil {
 		return err
 	}
-	return syncDir(s.options.Dir)
+	return s.syncDir()
 }
 
 // makeBuckets is the first transaction of a data file.
@@ -282,14 +293,6 @@ func (s *Store) makeBuckets(tx *bolt.Tx) error {
 	}
 	seed := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.options.Random()), s.options.Random())
 	return errors.Join(tx.Bucket(bucketMeta).Put(metaFormat, []byte{formatVersion}), putMeta(tx, metaSeed, seed), putMeta(tx, metaState, st.append(nil)))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // current is the state as the held shards have it; all of them are held.

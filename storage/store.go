@@ -37,7 +37,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -74,7 +73,7 @@ const (
 
 // Options are a store's settings. Dir and Clock are required.
 type Options struct {
-	FS     vfs.FS // for the log; vfs.OS if nil
+	FS     vfs.FS // for the log, and for directories; vfs.OS if nil
 	Dir    string
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -105,6 +104,9 @@ type Options struct {
 	// OnStep is for tests: it is told of each Step, by the goroutine that comes to it and
 	// while no shard is held. An error ends what is under way there.
 	OnStep func(Step) error
+	// OnData is for tests: it is given each data file that is opened for writing, and what it
+	// gives is written to in its place.
+	OnData func(path string, f DataFile) DataFile
 	// Random gives the numbers that a store draws for itself; rand.Uint64 if nil.
 	Random func() uint64
 
@@ -120,6 +122,8 @@ type Options struct {
 	// oldLog is replayed in place of the directory's own log, which must not be there yet
 	// (repair.go).
 	oldLog *oldLog
+	// newLog says that there may be no log yet, whatever the data file says.
+	newLog bool
 
 	// OnDurable is told that more of the log is durable.
 	OnDurable func(lsn uint64)
@@ -167,6 +171,7 @@ type Store struct {
 	lock_   io.Closer
 	log     *wal.Log
 	db      *bolt.DB // changes under checkpointMu and dbMu; either is enough to use it
+	data    DataFile // likewise: the file below it
 	dbMu    sync.RWMutex
 	seed    [2]uint64
 
@@ -297,6 +302,9 @@ func (s *Store) recover() (rec Recovered, err error) {
 	if err != nil {
 		return rec, err
 	}
+	if err := s.recordLog(st); err != nil {
+		return rec, err
+	}
 	log := phase()
 	s.replayCost.Add(replays.bytes * byteCost)
 	if err := r.finish(); err != nil {
@@ -314,10 +322,27 @@ func (s *Store) recover() (rec Recovered, err error) {
 // openLog replays the log and opens it.
 func (s *Store) openLog(first uint64, replays *feed) (err error) {
 	s.log, err = wal.Open(wal.Options{
-		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, logDir), Clock: s.clock, Logger: s.options.Logger,
+		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, logDir), Clock: s.clock, Logger: s.options.Logger, New: s.options.newLog,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Replayed: replays.end,
 		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
 	}, first, replays.batch)
+	return err
+}
+
+// recordLog has the data file say that there is a log, if it does not yet: from then on a start
+// without it is refused. Nothing is lost with a log of which that is not recorded, but what was
+// acknowledged before the first start of this version ended.
+func (s *Store) recordLog(st state) error {
+	if st.first != 0 || s.options.readOnly || s.log.First() == 0 {
+		return nil
+	}
+	st.first = s.log.First()
+	err := uninterrupted(func() error {
+		return s.update(func(tx *bolt.Tx) error { return putMeta(tx, metaState, st.append(nil)) })
+	})
+	if outOfSpace(err) && !errors.Is(err, errUncertain) {
+		return nil // the next start tries again
+	}
 	return err
 }
 
@@ -337,7 +362,7 @@ func (s *Store) takeDir() (err error) {
 		s.lock_, err = s.options.lockForReading()
 		return err
 	}
-	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
+	if err := s.makeDir(); err != nil {
 		return err
 	}
 	s.lock_, err = s.options.takeLock()

@@ -50,7 +50,7 @@ const (
 // Options are the settings of a log. FS, Dir and Clock are required.
 type Options struct {
 	FS     vfs.FS
-	Dir    string // made if missing
+	Dir    string // made if missing, in a directory that is durable
 	Clock  clock.Clock
 	Logger *slog.Logger // slog.Default() if nil
 	Policy Policy
@@ -59,6 +59,8 @@ type Options struct {
 	SegmentSize int64
 	// Spares is how many released segments are kept; DefaultSpares if 0.
 	Spares int
+	// New allows that there is no segment although first names one: the log begins there.
+	New bool
 	// Replayed, if set, is called when Open has handed out all batches, before it
 	// changes anything; an error ends Open.
 	Replayed func() error
@@ -141,7 +143,8 @@ type Log struct {
 }
 
 // Open recovers the log in o.Dir and makes it ready for appending. first is the lowest
-// segment that is still needed, as Rotate gave it; 0 if none was ever recorded. replay
+// segment that is still needed, as Rotate or First gave it, and then it must be there; 0
+// if none was ever recorded. replay
 // is given each whole batch from there on, in order, with its LSN; the bytes are
 // valid during the call only, and an error ends Open. Segments below first are kept
 // as spares.
@@ -153,12 +156,13 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	if err := o.FS.MkdirAll(o.Dir); err != nil {
-		return nil, fmt.Errorf("wal: %w", err)
-	}
 	r, err := scan(&o, first, replay)
 	if err != nil {
 		return nil, err
+	}
+	// The directory may be one of a process that was killed before it had synced the name.
+	if err := errors.Join(o.FS.MkdirAll(o.Dir), o.FS.SyncDir(filepath.Dir(o.Dir))); err != nil {
+		return nil, fmt.Errorf("wal: %w", err)
 	}
 	if o.Replayed != nil {
 		if err := o.Replayed(); err != nil {
@@ -252,6 +256,20 @@ func (l *Log) Rotate(head []byte) (segment uint64, err error) {
 	segment = l.tail.seg.number
 	l.tail.add(head, false)
 	return segment, nil
+}
+
+// First is the number of the lowest segment; 0 if there is no room for any. What it gives
+// right after Open may be recorded as the first one needed.
+func (l *Log) First() uint64 {
+	l.segMu.Lock()
+	defer l.segMu.Unlock()
+	switch {
+	case len(l.live) > 0:
+		return l.live[0].number
+	case l.ready != nil:
+		return l.ready.number
+	}
+	return 0
 }
 
 // End is the LSN of the last batch appended. Right after Open, and after Close, it is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 )
@@ -13,6 +14,7 @@ import (
 type recovery struct {
 	o      *Options
 	need   uint64 // the first segment number
+	known  bool   // it was recorded, so it is there
 	replay func(lsn uint64, batch []byte) error
 
 	files  []segmentFile // from need on, by number
@@ -48,7 +50,7 @@ type segmentFile struct {
 // scan reads the log from segment first on and hands its batches to replay. An error
 // that is a *CorruptError comes with the recovery, which then tells what is intact.
 func scan(o *Options, first uint64, replay func(lsn uint64, batch []byte) error) (*recovery, error) {
-	r := &recovery{o: o, need: max(first, 1), replay: replay, wholeIn: -1}
+	r := &recovery{o: o, need: max(first, 1), known: first > 0 && !o.New, replay: replay, wholeIn: -1}
 	if err := r.list(); err != nil {
 		return r, err
 	}
@@ -71,7 +73,7 @@ func scan(o *Options, first uint64, replay func(lsn uint64, batch []byte) error)
 // list finds the files and reads the headers of segments.
 func (r *recovery) list() error {
 	names, err := r.o.FS.List(r.o.Dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("wal: %w", err)
 	}
 	for _, name := range names {
@@ -184,7 +186,7 @@ func (w *window) at(offset int64, n int) ([]byte, error) {
 // begins settles where the log starts. fresh means that there is nothing to read.
 func (r *recovery) begins() (fresh bool, err error) {
 	r.pos, r.whole = firstLSN, firstLSN
-	if len(r.files) == 0 && len(r.stale) == 0 {
+	if len(r.files) == 0 && len(r.stale) == 0 && !r.known {
 		r.mark = r.o.random()
 		return true, nil
 	}

@@ -278,7 +278,26 @@ func TestMissingSegmentIsCorruption(t *testing.T) {
 func TestFirstNeededMustBeThere(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
-	l, _ := opened(t, o, 5) // nothing there: a fresh log at that number
+	for _, make := range []bool{false, true} { // without a directory, and with an empty one
+		var corrupt *CorruptError
+		if _, err := Open(o, 5, nil); !errors.As(err, &corrupt) || corrupt.File != path(5) {
+			t.Errorf("nothing there, directory %t: %v", make, err)
+		}
+		if report, err := Check(o, 5, nil); !errors.As(err, &corrupt) || report.Segments != 0 {
+			t.Errorf("nothing there, directory %t: Check: %v", make, err)
+		}
+		gaps := 0
+		if _, err := Salvage(o, 5, nil, func(Gap) error { gaps++; return nil }); err != nil || gaps != 1 {
+			t.Errorf("nothing there, directory %t: Salvage: %d gaps, %v", make, gaps, err)
+		}
+		must(t, mem.MkdirAll(o.Dir))
+	}
+	o.New = true
+	l, _ := opened(t, o, 5)
+	o.New = false
+	if first := l.First(); first != 5 {
+		t.Errorf("the first segment is %d, want 5", first)
+	}
 	if n, err := l.Rotate([]byte("h")); n != 5 || err != nil {
 		t.Fatalf("first segment %d, %v", n, err)
 	}
@@ -291,6 +310,58 @@ func TestFirstNeededMustBeThere(t *testing.T) {
 		}
 	}
 	sameBatches(t, reopened(t, o, 5), "h")
+}
+
+// TestOpenSyncs: what Open has replayed is on disk, so that nobody acknowledges by it what a power
+// cut can still take. Here a process is killed that has written and not synced.
+func TestOpenSyncs(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	o.Policy, o.NoBackground = No, true
+	l, _ := opened(t, o, 0)
+	var want []string // over several segments: the last one is synced when its end is cleared
+	for i := range 4 {
+		want = append(want, strings.Repeat(fmt.Sprint(i), 1200))
+	}
+	for _, b := range want {
+		l.Append([]byte(b))
+	}
+	must(t, l.Commit())
+	if l.Synced() == l.Durable() {
+		t.Fatal("the log has synced what this test is about")
+	}
+	l, got := opened(t, o, 0) // the first one is gone as if killed
+	sameBatches(t, got, want...)
+	if l.Synced() != l.End() {
+		t.Errorf("the log calls %d of %d synced", l.Synced(), l.End())
+	}
+	for seed := range uint64(30) {
+		cut := o
+		cut.FS = mem.Crash(rand.New(rand.NewPCG(seed, 1)))
+		sameBatches(t, reopened(t, cut, 0), want...)
+	}
+	must(t, l.Close())
+}
+
+// TestDirectoryIsDurable: what was acknowledged is not lost with the log's directory, whose name
+// nobody but the log syncs, also if the one who made it was killed before that.
+func TestDirectoryIsDurable(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		mem := vfs.NewMem()
+		o := options(mem)
+		if made {
+			must(t, mem.MkdirAll(o.Dir))
+		}
+		l, _ := opened(t, o, 0)
+		l.Append([]byte("one"))
+		must(t, l.Commit())
+		for seed := range uint64(30) {
+			cut := o
+			cut.FS = mem.Crash(rand.New(rand.NewPCG(seed, 1)))
+			sameBatches(t, reopened(t, cut, 0), "one")
+		}
+		must(t, l.Close())
+	}
 }
 
 func TestTornTailAndGarbage(t *testing.T) {

@@ -31,7 +31,7 @@ type Gap struct {
 // one of them. A segment whose header is damaged is read by what its groups say of it.
 func Salvage(o Options, first uint64, visit func(lsn uint64, batch []byte) error, missed func(Gap) error) (Report, error) {
 	var report Report
-	s := salvage{missed: missed, recovery: recovery{o: &o, need: max(first, 1), replay: func(lsn uint64, batch []byte) error {
+	s := salvage{missed: missed, recovery: recovery{o: &o, need: max(first, 1), known: first > 0, replay: func(lsn uint64, batch []byte) error {
 		report.Batches++
 		report.Bytes += int64(len(batch))
 		report.End = lsn
@@ -113,8 +113,11 @@ func (s *salvage) read() error {
 		}
 	}
 	if len(used) == 0 {
-		if len(s.files)+len(s.stale) > 0 && (s.need > 1 || s.claim > 0) {
-			return s.missed(Gap{File: filepath.Join(s.o.Dir, segmentName(s.need)), Reason: "no segment of the log can be read"})
+		switch at := filepath.Join(s.o.Dir, segmentName(s.need)); {
+		case len(s.files) == 0 && s.known:
+			return s.missed(Gap{File: at, Reason: "the file is missing, and so is all of the log behind it"})
+		case len(s.files)+len(s.stale) > 0 && (s.need > 1 || s.claim > 0):
+			return s.missed(Gap{File: at, Reason: "no segment of the log can be read"})
 		}
 		return nil
 	}

@@ -1,0 +1,155 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"syscall"
+	"unsafe"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/internal/vfs"
+)
+
+// What the data file has is decided by one write: bbolt writes the pages of a transaction where
+// no page is in use, syncs, then writes one of its two meta pages, which leads to them, and syncs
+// again. When any of this fails it takes the transaction back in memory, and the file may have it
+// all the same. So:
+//
+//   - Whatever fails before the meta page is written leaves free pages, and the file as it was.
+//     A full disk is waited out (notWritten).
+//   - From then on nobody knows what the disk has, and what memory says of the data file may be
+//     wrong (errUncertain). The store ends: the log has all that was acknowledged, and the next
+//     start begins with what the file says.
+//   - That start may read what was written and never synced, or whose sync has failed, since the
+//     kernel shows both. The log lets segments go because of what the file says, so the file is
+//     made durable before (settleData).
+
+// errUncertain says that a transaction may or may not be in the data file.
+var errUncertain = errors.New("it is not known whether the data file has the last transaction; the log has it, and the next start finds out")
+
+// DataFile is a data file to be written.
+type DataFile interface {
+	io.WriterAt
+	// Sync makes what was written durable.
+	Sync() error
+}
+
+type osData struct{ *os.File }
+
+func (f osData) Sync() error { return vfs.Sync(f.File) }
+
+// intercept has bbolt write through f, and sync as it does of its own: before a meta page is
+// written and afterwards. bbolt has no option for that, hence the way in; it is for tests.
+func intercept(db *bolt.DB, f DataFile) {
+	field := reflect.ValueOf(db).Elem().FieldByName("ops").FieldByName("writeAt")
+	writeAt := (*func([]byte, int64) (int, error))(unsafe.Pointer(field.UnsafeAddr()))
+	db.NoSync = true
+	*writeAt = func(b []byte, off int64) (n int, err error) {
+		if off >= 2*pageSize {
+			return f.WriteAt(b, off)
+		}
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+		if n, err = f.WriteAt(b, off); err != nil {
+			return n, err
+		}
+		return n, f.Sync()
+	}
+}
+
+// settleData makes durable what the data file at path says, and its name. The meta pages are
+// written once more, since a sync does nothing for a page whose last one has failed; all others
+// that they lead to were synced before a meta page was written.
+func (s *Store) settleData(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	metas := make([]byte, 2*pageSize)
+	_, err = io.ReadFull(file, metas)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if _, err := s.data.WriteAt(metas, 0); err != nil {
+		return fmt.Errorf("storage: %s: %w", path, err)
+	}
+	if err := s.data.Sync(); err != nil {
+		return fmt.Errorf("storage: %s: %w", path, err)
+	}
+	return s.syncDir()
+}
+
+// failedCommit says what has become of a transaction whose commit has failed; nil if it is
+// durable all the same.
+func (s *Store) failedCommit(id int, failed error) error {
+	last := 0
+	err := s.view(func(tx *bolt.Tx) error {
+		last = tx.ID()
+		return nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w; %w", errUncertain, failed, err)
+	case last < id:
+		return failed // its meta page is not in the file, or not whole
+	case errors.Is(failed, syscall.EINTR):
+		// Only the last sync was missing. bbolt has forgotten which pages its readers still
+		// use of those that the transaction set free, so there must not be any.
+		s.dbMu.Lock()
+		defer s.dbMu.Unlock()
+		if err := s.data.Sync(); err != nil {
+			return fmt.Errorf("%w: %w", errUncertain, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errUncertain, failed)
+}
+
+// uninterrupted does again what a signal has interrupted, which says nothing about the disk.
+func uninterrupted(do func() error) error {
+	const most = 1000
+	err := do()
+	for i := 0; errors.Is(err, syscall.EINTR) && i < most; i++ {
+		err = do()
+	}
+	return err
+}
+
+// syncDir makes the names in the data directory durable.
+func (s *Store) syncDir() error { return s.options.FS.SyncDir(s.options.Dir) }
+
+// makeDir makes the data directory.
+func (s *Store) makeDir() error {
+	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
+		return err
+	}
+	return s.options.FS.MkdirAll(s.options.Dir) // which may be another one than the system's
+}
+
+// syncPath makes the directories durable that lead to the data directory: this process has made
+// some of them, or one did that was killed. It is done before the data file has its name, so
+// where there is one that was done. A directory that cannot be opened or synced is none that a
+// process like this could have made something in.
+func (s *Store) syncPath() error {
+	dir, err := filepath.Abs(s.options.Dir)
+	if err != nil {
+		return err
+	}
+	for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
+		err := s.options.FS.SyncDir(above)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
