@@ -40,7 +40,7 @@ func (d *dataFault) hook(op vfs.Op, path string, off int64, n int) error {
 	d.failed = fmt.Sprintf("%v of %s at %d", op, filepath.Base(path), off)
 	switch {
 	case op == vfs.OpSync && d.how == "before":
-		d.h.fs.FailSync(path, rand.New(rand.NewPCG(uint64(d.nth), 1)))
+		d.h.fs.FailSync(path, nil)
 	case op == vfs.OpSync && d.how == "after":
 		f, err := d.h.fs.Open(path)
 		if err == nil {

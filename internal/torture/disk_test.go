@@ -1,12 +1,9 @@
 package torture
 
 import (
-	"bytes"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"keyp/internal/vfs"
@@ -23,8 +20,6 @@ const (
 	compactName = "keyp.db.compact"
 	newName     = "keyp.db.new"
 
-	sector   = 512
-	page     = 4096     // what the kernel writes in one go, most of the time
 	metaArea = 2 * 8192 // the data file's two meta pages
 )
 
@@ -32,19 +27,19 @@ const (
 type disk struct {
 	rng *rand.Rand
 	dir string // of the data file
-	log *vfs.Mem
-	// data is the data file as it is on disk; nil: there is none.
-	data []byte
+	mem *vfs.Mem
 	// left is how many moments go by until the next crash; 0: none comes.
 	left    int
 	moments int
 	running *wal.Log // asked at the crash for what must be there
 	faults  bool     // errors may come in place of crashes
 	fault   *fault
+	failing int  // an error comes at that page of the data file that is written
+	amid    bool // pages of the data file were written and not synced
 	after   *after
 }
 
-// fault is an error that the log's disk gives, once or from then on.
+// fault is an error that the disk gives, once or from then on.
 type fault struct {
 	err  error
 	stay bool
@@ -54,28 +49,34 @@ type fault struct {
 // after is what a crash has left.
 type after struct {
 	at     string
-	log    *vfs.Mem
-	files  map[string][]byte // beside the log
-	killed bool              // the power is on, and no sync has failed: nothing that was written is lost
+	mem    *vfs.Mem
+	killed bool // the power is on, and no sync has failed: nothing that was written is lost
 	// How far the log was acknowledged, and how far of that it was synced. They differ under a
 	// lax policy alone.
 	written, synced uint64
 }
 
 func newDisk(rng *rand.Rand, dir string) *disk {
-	return &disk{rng: rng, dir: dir, log: vfs.NewMem()}
+	return &disk{rng: rng, dir: dir, mem: vfs.NewMem()}
 }
 
 func (d *disk) off() bool { return d.after != nil }
 
-// fs is the log's file system.
+// fs is the disk's file system.
 func (d *disk) fs() vfs.FS {
-	return vfs.Inject(d.log, func(op vfs.Op, name string, _ int64, n int) error {
-		if d.off() {
+	return vfs.Inject(d.mem, func(op vfs.Op, name string, off int64, n int) error {
+		switch {
+		case d.off():
 			return errPower
-		}
-		if d.fault != nil && d.fault.stay && faulty(op) {
+		case d.fault != nil && d.fault.stay && faulty(op):
 			return d.fault.err
+		case op == vfs.OpWrite && off >= metaArea && filepath.Dir(name) == d.dir:
+			return d.page(name, n)
+		case op == vfs.OpSync && filepath.Dir(name) == d.dir:
+			late := d.failing > 0 // there were not as many pages
+			if d.amid, d.failing = false, 0; late {
+				return d.begin(op, name, n)
+			}
 		}
 		if !d.due(1) {
 			return nil
@@ -83,10 +84,51 @@ func (d *disk) fs() vfs.FS {
 		if d.faults && faulty(op) && d.rng.IntN(4) == 0 {
 			return d.begin(op, name, n)
 		}
-		d.crash(op.String()+" "+filepath.Base(name), d.data, nil)
+		d.crash(op.String() + " " + filepath.Base(name))
 		return errPower
 	})
 }
+
+// page is told of each page of a transaction that is written to a data file, but the meta page.
+// All of them are one moment, since how many there are is bbolt's: in what order they arrive is
+// open until they are synced, so it makes no difference at which one the power goes. One of them
+// may fail, or the sync behind them.
+func (d *disk) page(name string, n int) error {
+	if d.failing > 0 {
+		if d.failing--; d.failing == 0 {
+			return d.begin(vfs.OpWrite, name, n)
+		}
+	}
+	if d.amid {
+		return nil
+	}
+	if d.amid = true; !d.due(1) {
+		return nil
+	}
+	if d.faults && d.rng.IntN(2) == 0 {
+		if d.failing = d.rng.IntN(6); d.failing == 0 {
+			return d.begin(vfs.OpWrite, name, n)
+		}
+		return nil
+	}
+	d.crash("page of " + filepath.Base(name))
+	return errPower
+}
+
+// mirror has the disk know what is written to a data file.
+func (d *disk) mirror(path string, f storage.DataFile) storage.DataFile {
+	m, err := vfs.NewMirror(d.mem, d.fs(), path, f)
+	if err != nil {
+		return failing{err}
+	}
+	return m
+}
+
+// failing is a data file that could not be opened.
+type failing struct{ err error }
+
+func (f failing) WriteAt([]byte, int64) (int, error) { return 0, f.err }
+func (f failing) Sync() error                        { return f.err }
 
 // faulty says whether an operation may fail.
 func faulty(op vfs.Op) bool {
@@ -96,7 +138,7 @@ func faulty(op vfs.Op) bool {
 // begin makes an operation fail; a write of n bytes perhaps amid them.
 func (d *disk) begin(op vfs.Op, name string, n int) error {
 	if op == vfs.OpSync {
-		d.log.FailSync(name, d.dice())
+		d.mem.FailSync(name, d.dice())
 	}
 	d.fault = &fault{err: syscall.EIO, stay: d.rng.IntN(2) == 0, sync: op == vfs.OpSync}
 	if d.rng.IntN(3) == 0 && (op == vfs.OpWrite || op == vfs.OpCreate || op == vfs.OpRename) {
@@ -118,23 +160,15 @@ func (d *disk) due(n int) bool {
 	return d.left == 0
 }
 
-// crash notes what is left if the power goes now, or the process is killed; of the data file
-// data, nil for none.
-func (d *disk) crash(at string, data []byte, others map[string][]byte) {
-	files := map[string][]byte{}
-	if data != nil {
-		files[dataName] = slices.Clone(data)
-	}
-	for name, b := range others {
-		files[name] = b
-	}
-	d.after = &after{at: at, files: files}
+// crash notes what is left if the power goes now, or the process is killed.
+func (d *disk) crash(at string) {
+	d.after = &after{at: at}
 	rng := d.dice()
 	if d.after.killed = d.rng.IntN(4) == 0; d.after.killed {
-		d.after.at, d.after.log = at+" (killed)", d.log
+		d.after.at, d.after.mem = at+" (killed)", d.mem
 		d.after.killed = d.fault == nil || !d.fault.sync
 	} else {
-		d.after.log = d.log.Crash(rng)
+		d.after.mem = d.mem.Crash(rng)
 	}
 	if d.running != nil {
 		d.after.written, d.after.synced = d.running.Durable(), min(d.running.Durable(), d.running.Synced())
@@ -143,121 +177,31 @@ func (d *disk) crash(at string, data []byte, others map[string][]byte) {
 
 // restart puts what the crash has left in place.
 func (d *disk) restart() error {
-	d.log = d.after.log
-	d.data = d.after.files[dataName]
+	d.mem = d.after.mem
+	d.after, d.fault, d.amid, d.failing = nil, nil, false, 0
+	var paths []string
 	for _, name := range []string{dataName, compactName, newName} {
-		path := filepath.Join(d.dir, name)
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		if b := d.after.files[name]; b != nil {
-			if err := os.WriteFile(path, b, 0o600); err != nil {
-				return err
-			}
-		}
+		paths = append(paths, filepath.Join(d.dir, name))
 	}
-	d.after, d.fault = nil, nil
-	return nil
+	return d.mem.Restore(paths...)
 }
 
-func (d *disk) read(name string) []byte {
-	b, err := os.ReadFile(filepath.Join(d.dir, name))
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
-// writing is how many moments a transaction of the data file counts for: it has more of them
-// than any call of the log.
-const writing = 3
-
-// step is told of the moments of the data file.
+// step is told of the steps of the store. Two of them are the renaming of a data file.
 func (d *disk) step(step storage.Step) error {
 	if d.off() {
 		return errPower
 	}
-	switch step {
-	case storage.StepWritten:
-		now := d.read(dataName)
-		if d.due(writing) {
-			d.crash("amid a transaction of the data file", d.torn(d.data, now), nil)
+	if from := map[storage.Step]string{storage.StepNamed: newName, "renamed": compactName}[step]; from != "" {
+		if err := d.mem.Rename(filepath.Join(d.dir, from), filepath.Join(d.dir, dataName)); err != nil {
+			return err
 		}
-		d.data = now
-	case storage.StepMade:
-		if d.due(writing) {
-			d.crash("amid the making of the data file", nil, map[string][]byte{newName: d.torn(nil, d.read(newName))})
-		}
-	case storage.StepNamed, "renamed":
-		now := d.read(dataName)
-		if d.due(writing) {
-			d.crash("before the sync of the name", d.one(d.data, now), nil)
-		}
-		d.data = now
-	case "batch", "proving", "proven":
-		if d.due(1) {
-			d.crash("amid a compaction", d.data, map[string][]byte{compactName: d.torn(nil, d.read(compactName))})
-		}
-	default:
-		if !d.due(1) {
-			return nil
-		}
-		if d.faults && step == storage.StepWrite && d.rng.IntN(3) == 0 {
-			d.fault = &fault{err: []error{syscall.EIO, syscall.ENOSPC}[d.rng.IntN(2)]}
-			return d.fault.err
-		}
-		d.crash(string(step), d.data, nil)
 	}
-	if d.off() {
+	if d.due(1) {
+		d.crash(string(step))
 		return errPower
 	}
 	return nil
 }
 
-func (d *disk) one(a, b []byte) []byte {
-	if d.rng.IntN(2) == 0 {
-		return a
-	}
-	return b
-}
-
 // dice is for draws whose number a seed does not decide: that of differing pages is bbolt's.
 func (d *disk) dice() *rand.Rand { return rand.New(rand.NewPCG(d.rng.Uint64(), 0)) }
-
-// torn is what is left of a file when the power goes while a transaction makes now of was.
-func (d *disk) torn(was, now []byte) []byte {
-	if len(now) == 0 {
-		return slices.Clone(was)
-	}
-	b := make([]byte, len(now))
-	copy(b, was)
-	rng := d.dice()
-	switch rng.IntN(8) {
-	case 0: // only the length was synced, or not even that
-		if rng.IntN(2) == 0 {
-			return slices.Clone(was)
-		}
-	case 1, 2: // all data, and perhaps the meta page
-		copy(b[min(metaArea, len(b)):], now[min(metaArea, len(now)):])
-		some(rng, b, now, 0, min(metaArea, len(b)), sector)
-	default:
-		some(rng, b, now, min(metaArea, len(b)), len(b), page)
-	}
-	return b
-}
-
-// some copies some of the pieces from lo to hi that differ, pages now and then in part.
-func some(rng *rand.Rand, b, now []byte, lo, hi, piece int) {
-	share := rng.IntN(5)
-	for at := lo; at < hi; at += piece {
-		end := min(at+piece, hi)
-		if bytes.Equal(b[at:end], now[at:end]) {
-			continue
-		}
-		if piece > sector && rng.IntN(4) == 0 {
-			some(rng, b, now, at, end, sector)
-		} else if rng.IntN(4) < share {
-			copy(b[at:end], now[at:end])
-		}
-	}
-}

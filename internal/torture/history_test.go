@@ -101,7 +101,7 @@ func (h *history) endure() {
 		h.fail("a log that has failed acknowledges more: %d, after %d: %v", log.Durable(), h.ended, log.Err())
 	}
 	if h.left--; h.left == 0 {
-		h.disk.crash("after an error of the disk", h.disk.data, nil)
+		h.disk.crash("after an error of the disk")
 	}
 }
 
@@ -137,7 +137,7 @@ func (h *history) open() error {
 	h.recoveries++
 	h.disk.running = nil
 	k, err := open(storage.Options{
-		FS: h.disk.fs(), Dir: h.disk.dir, Sync: h.policy, SegmentSize: 32 << 10, OnStep: h.step, Random: numbers.Uint64,
+		FS: h.disk.fs(), Dir: h.disk.dir, Sync: h.policy, SegmentSize: 32 << 10, OnStep: h.step, OnData: h.disk.mirror, Random: numbers.Uint64,
 	}, h.clock)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (h *history) run(crashes int, until func() bool) {
 	h.disk.left = h.moment()
 	h.must(h.open(), "first start")
 	if h.disk.fault != nil && !h.disk.off() {
-		h.disk.crash("after an error amid the first start", h.disk.data, nil)
+		h.disk.crash("after an error amid the first start")
 	}
 	for h.crashes < crashes && !h.over && !until() {
 		for !h.disk.off() {
@@ -386,18 +386,17 @@ func (h *history) reopen(save bool) {
 	h.note("restart, save %v", save)
 	err := h.k.store.Close(save)
 	if h.disk.fault != nil && !h.disk.off() {
-		h.disk.crash("after an error amid a stop", h.disk.data, nil)
+		h.disk.crash("after an error amid a stop")
 	}
 	if h.disk.off() {
 		return // k is closed, and once more does no harm
 	}
 	h.must(err, "close")
-	h.disk.data = h.disk.read(dataName)
 	h.k = nil
 	err = h.open()
 	h.must(err, "restart")
 	if h.disk.fault != nil && !h.disk.off() {
-		h.disk.crash("after an error amid a start", h.disk.data, nil)
+		h.disk.crash("after an error amid a start")
 	}
 	if h.disk.off() {
 		return
@@ -444,7 +443,7 @@ func (h *history) crash() {
 		h.must(err, "recovery")
 		if h.disk.fault != nil && !h.disk.off() {
 			h.note("the disk says amid recovery: %v; that gives: %v", h.disk.fault.err, err)
-			h.disk.crash("after an error amid recovery", h.disk.data, nil)
+			h.disk.crash("after an error amid recovery")
 		}
 	}
 	h.left, h.ended = 0, 0

@@ -114,14 +114,16 @@ func (n *inode) crash(rng *rand.Rand) []byte {
 }
 
 // FailSync does to a file what a kernel does whose write to the device has failed: some of what
-// was not synced has arrived, chosen by rng, and the rest is in memory only, until Reread, and
-// counts as written: no later Sync makes it durable.
+// was not synced has arrived, chosen by rng (nil: nothing), and the rest is in memory only, until
+// Reread, and counts as written: no later Sync makes it durable.
 func (m *Mem) FailSync(name string, rng *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := m.files[filepath.Clean(name)]; n != nil && len(n.pending) > 0 {
-		n.durable, n.pending = n.crash(rng), nil
-		n.unread = true
+		if rng != nil {
+			n.durable = n.crash(rng)
+		}
+		n.pending, n.unread = nil, true
 	}
 }
 
