@@ -84,7 +84,7 @@ func (s *Store) Checkpoint() error {
 	defer s.checkpointMu.Unlock()
 	s.checkpointer.wanted.Add(1)
 	defer s.checkpointer.wanted.Add(-1)
-	err := uninterrupted(s.checkpoint)
+	err := s.checkpoint()
 	s.checkpointer.lastErr.Store(&err)
 	if err != nil {
 		s.notWritten(err)
@@ -301,12 +301,21 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	return nil
 }
 
-// update runs fn in a write transaction of the data file.
+// update runs fn in a write transaction of the data file. fn runs again if a signal interrupts
+// the commit.
 func (s *Store) update(fn func(*bolt.Tx) error) error {
-	defer s.checkpointer.syncing.Store(false)
 	if err := s.step(StepWrite); err != nil {
 		return err
 	}
+	if err := uninterrupted(func() error { return s.commitData(fn) }); err != nil {
+		return err
+	}
+	return s.step(StepWritten)
+}
+
+// commitData is one attempt of update.
+func (s *Store) commitData(fn func(*bolt.Tx) error) error {
+	defer s.checkpointer.syncing.Store(false)
 	committing := 0 // the transaction
 	err := guard(func() error {
 		return s.db.Update(func(tx *bolt.Tx) error {
@@ -321,10 +330,7 @@ func (s *Store) update(fn func(*bolt.Tx) error) error {
 	if err != nil && committing != 0 {
 		err = s.failedCommit(committing, err)
 	}
-	if err != nil {
-		return err
-	}
-	return s.step(StepWritten)
+	return err
 }
 
 // DiskBusy says that the data file is being written out: until that is done, a sync of

@@ -66,7 +66,7 @@ func (s *Store) Compact() (before, after int64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
 	}
-	if err := uninterrupted(s.makePending); err != nil {
+	if err := s.makePending(); err != nil {
 		s.notWritten(err)
 		return 0, 0, err
 	}
@@ -75,13 +75,10 @@ func (s *Store) Compact() (before, after int64, err error) {
 		return before, before, fmt.Errorf("%w: the copy may take %d bytes, and the disk has %d: %w", errCompactStopped, before-unused, room, syscall.ENOSPC)
 	}
 	path := filepath.Join(s.options.Dir, compactFile)
-	err = uninterrupted(func() (err error) {
-		if err := removeFile(path); err != nil {
-			return err
-		}
-		after, err = s.compactInto(path)
-		return err
-	})
+	if err := removeFile(path); err != nil {
+		return before, before, err
+	}
+	after, err = s.compactInto(path)
 	if err == nil && after < before {
 		err = s.compactAt("proven")
 	}
@@ -216,7 +213,7 @@ func (c *compaction) copy(from *bolt.Tx) error {
 		}
 	}
 	// Both meta pages are to lead to all of it (see twice).
-	return c.to.Update(func(*bolt.Tx) error { return nil })
+	return updateNew(c.to, func(*bolt.Tx) error { return nil })
 }
 
 // copied is an entry on its way to the copy.
@@ -224,7 +221,7 @@ type copied struct{ key, value []byte }
 
 // put adds entries of a bucket to the copy.
 func (c *compaction) put(name []byte, batch []copied) error {
-	err := c.to.Update(func(tx *bolt.Tx) error {
+	err := updateNew(c.to, func(tx *bolt.Tx) error {
 		dst, err := tx.CreateBucketIfNotExists(name)
 		if err != nil {
 			return err

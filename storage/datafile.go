@@ -112,6 +112,12 @@ func (s *Store) failedCommit(id int, failed error) error {
 	return fmt.Errorf("%w: %w", errUncertain, failed)
 }
 
+// updateNew runs fn in a write transaction of a file that is not in use yet: when it fails that is
+// thrown away. fn runs again if a signal interrupts the commit, which may have happened all the same.
+func updateNew(db *bolt.DB, fn func(*bolt.Tx) error) error {
+	return uninterrupted(func() error { return db.Update(fn) })
+}
+
 // uninterrupted does again what a signal has interrupted, which says nothing about the disk.
 func uninterrupted(do func() error) error {
 	const most = 1000

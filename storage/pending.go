@@ -297,8 +297,9 @@ func (s *Store) makePending() error {
 				return err
 			}
 		}
+		from := next
 		err := s.update(func(tx *bolt.Tx) (err error) {
-			if next, err = d.some(tx, next, c.pendingStep); err != nil {
+			if next, err = d.some(tx, from, c.pendingStep); err != nil {
 				return err
 			}
 			if done = next == len(d.moves); done {

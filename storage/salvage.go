@@ -88,7 +88,7 @@ func (sv *salvage) run(path string, o *Options) (err error) {
 		}
 	}
 	err = sv.save(o)
-	return errors.Join(err, sv.db.Sync(), sv.db.Close())
+	return errors.Join(err, uninterrupted(sv.db.Sync), sv.db.Close())
 }
 
 func (sv *salvage) save(o *Options) error {

@@ -76,7 +76,7 @@ const (
 // openData opens or makes the data file.
 func (s *Store) openData() (st state, err error) {
 	path := filepath.Join(s.options.Dir, dataFile)
-	if err := uninterrupted(func() error { return s.prepareData(path) }); err != nil {
+	if err := s.prepareData(path); err != nil {
 		return st, err
 	}
 	if err := s.proveFile(path); err != nil {
@@ -97,10 +97,10 @@ func (s *Store) openData() (st state, err error) {
 		err = s.damaged(path, err)
 	}
 	if err == nil && !s.options.readOnly {
-		err = uninterrupted(func() error { return s.settleData(path) })
+		err = s.settleData(path)
 	}
 	if err == nil {
-		err = uninterrupted(s.upgradeData)
+		err = s.upgradeData()
 	}
 	if err != nil {
 		return st, errors.Join(err, s.db.Close())
@@ -141,16 +141,18 @@ func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 		file, err = os.OpenFile(name, flag, mode)
 		return file, err
 	}
-	err = guard(func() (err error) {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{
-			Timeout:         openTimeout,
-			FreelistType:    freelistType,
-			InitialMmapSize: s.options.InitialMmap,
-			PageSize:        pageSize,
-			OpenFile:        open,
-			ReadOnly:        s.options.readOnly,
+	err = uninterrupted(func() error {
+		return guard(func() (err error) {
+			db, err = bolt.Open(path, 0o600, &bolt.Options{
+				Timeout:         openTimeout,
+				FreelistType:    freelistType,
+				InitialMmapSize: s.options.InitialMmap,
+				PageSize:        pageSize,
+				OpenFile:        open,
+				ReadOnly:        s.options.readOnly,
+			})
+			return err
 		})
-		return err
 	})
 	if errors.Is(err, ErrCorrupt) { // it panicked, with the file open and locked
 		return nil, nil, errors.Join(s.damaged(path, err), file.Close())
@@ -265,7 +267,7 @@ func (s *Store) makeData(path string) (err error) {
 	}
 	// Twice, so that both meta pages lead to it (see twice).
 	again := func(*bolt.Tx) error { return nil }
-	if err := errors.Join(db.Update(s.makeBuckets), db.Update(again), db.Close()); err != nil {
+	if err := errors.Join(updateNew(db, s.makeBuckets), updateNew(db, again), db.Close()); err != nil {
 		return err
 	}
 	if err := s.step(StepMade); err != nil {
@@ -283,7 +285,7 @@ func (s *Store) makeData(path string) (err error) {
 // makeBuckets is the first transaction of a data file.
 func (s *Store) makeBuckets(tx *bolt.Tx) error {
 	for _, name := range buckets {
-		if _, err := tx.CreateBucket(name); err != nil {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}
 	}

@@ -337,9 +337,7 @@ func (s *Store) recordLog(st state) error {
 		return nil
 	}
 	st.first = s.log.First()
-	err := uninterrupted(func() error {
-		return s.update(func(tx *bolt.Tx) error { return putMeta(tx, metaState, st.append(nil)) })
-	})
+	err := s.update(func(tx *bolt.Tx) error { return putMeta(tx, metaState, st.append(nil)) })
 	if outOfSpace(err) && !errors.Is(err, errUncertain) {
 		return nil // the next start tries again
 	}

@@ -43,6 +43,9 @@ type Options struct {
 	Args []string
 	// Env are further environment variables, NAME=VALUE.
 	Env []string
+	// Under is a command that runs the server in its own place, with the arguments that come
+	// before the server's name.
+	Under []string
 }
 
 // Server is a place for one server: an address and a data directory. The process in it
@@ -219,7 +222,8 @@ func (s *Server) launch() {
 	if s.cmd != nil {
 		s.t.Fatalf("%s runs already", s.name)
 	}
-	cmd := exec.Command(s.program, s.args(s)...)
+	line := append(append(slices.Clone(s.o.Under), s.program), s.args(s)...)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(environment(), s.o.Env...)
 	cmd.Stdout, cmd.Stderr = &s.output, &s.output
 	if err := tether.Start(cmd); err != nil {
@@ -284,6 +288,22 @@ func (s *Server) Refuses() (status int, printed string) {
 	status = s.cmd.ProcessState.ExitCode()
 	s.cmd = nil
 	return status, s.output.String()[from:]
+}
+
+// StartsOrEnds is Start of a server that may also end by itself instead, and says whether it serves.
+func (s *Server) StartsOrEnds() bool {
+	s.t.Helper()
+	s.launch()
+	return s.ready() == nil
+}
+
+// Ended waits for the end of the process, which may have any status, and gives that.
+func (s *Server) Ended() (status int) {
+	s.t.Helper()
+	await.For(s.t, s.name+" ends", s.exited)
+	status = s.cmd.ProcessState.ExitCode()
+	s.cmd = nil
+	return status
 }
 
 // Running says whether the process has been started and has not ended.

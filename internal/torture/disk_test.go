@@ -141,7 +141,7 @@ func (d *disk) begin(op vfs.Op, name string, n int) error {
 		d.mem.FailSync(name, d.dice())
 	}
 	d.fault = &fault{err: syscall.EIO, stay: d.rng.IntN(2) == 0, sync: op == vfs.OpSync}
-	if d.rng.IntN(3) == 0 && (op == vfs.OpWrite || op == vfs.OpCreate || op == vfs.OpRename) {
+	if d.rng.IntN(3) == 0 && (op == vfs.OpWrite || op == vfs.OpSync || op == vfs.OpCreate || op == vfs.OpRename) {
 		d.fault.err = syscall.ENOSPC
 	}
 	if op == vfs.OpWrite && d.rng.IntN(2) == 0 {

@@ -101,6 +101,11 @@ func (h *history) endure() {
 		h.fail("a log that has failed acknowledges more: %d, after %d: %v", log.Durable(), h.ended, log.Err())
 	}
 	if h.left--; h.left == 0 {
+		if log.Err() == nil && h.k.store.Err() == nil { // it goes on, and must know what it has
+			if err := h.k.store.Check(); err != nil {
+				h.fail("check after an error of the disk: %v", err)
+			}
+		}
 		h.disk.crash("after an error of the disk")
 	}
 }
