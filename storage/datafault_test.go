@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -264,4 +265,26 @@ func faultAt(t *testing.T, what string, f dataFault) bool {
 	}
 	h.stop(false, 0)
 	return failed != ""
+}
+
+// TestDirectoriesAreDurable: once a store is open no power cut takes a directory that it was made
+// in, also if another process had made that and was killed.
+func TestDirectoriesAreDurable(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		h := newFaulty(t)
+		h.dir = filepath.Join(h.dir, "a", "b", "c")
+		if made {
+			if err := errors.Join(os.MkdirAll(h.dir, 0o700), h.fs.MkdirAll(filepath.Join(h.dir, logDir))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.open()
+		h.change()
+		for seed := range 20 {
+			h.end(true, seed)
+			h.verify(h.names)
+			h.change()
+		}
+		h.stop(false, 0)
+	}
 }
