@@ -100,7 +100,7 @@ torture: redis ## long crash runs: the storage model, the log, kills of the real
 	$(GO) test $(RACE) -count=1 -timeout 3h -run 'Model|Crash|Recover|Durable' $(TESTFLAGS) ./storage ./storage/wal -rapid.checks=$(CHECKS)
 	KEYP_SHARE_MS=60000 $(GO) test $(RACE) -count=1 -timeout 3h -run TestShare $(TESTFLAGS) ./storage
 	KEYP_TORTURE=$(TORTURE) $(GO) test -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/torture
-	KEYP_STRESS=100 $(GO) test $(RACE) -count=1 -timeout 3h -v -run CountsBesideSteps $(TESTFLAGS) ./storage
+	KEYP_STRESS=100 $(GO) test $(RACE) -count=1 -timeout 3h -v -run 'CountsBesideSteps|DataFileFaults' $(TESTFLAGS) ./storage
 	KEYP_CORRUPT=$(CORRUPT) $(GO) test -count=1 -timeout 3h -v -run 'Corruption|Repair|DamageIsFound' $(TESTFLAGS) ./storage ./internal/boltfile
 	$(GO) test $(RACE) -count=1 -timeout 3h -run ACLDecisions $(TESTFLAGS) ./commands -rapid.checks=$(CHECKS)
 	KEYP_RANDOM_RUNS=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -run RandomCommands $(TESTFLAGS) ./commands

@@ -108,6 +108,7 @@ func TestExecAndCrash(t *testing.T) {
 	h := newHarness(t)
 	h.close()
 	fs := vfs.NewMem()
+	h.dir = t.TempDir() // the first one has a data file that knows of its log
 	h.fs, h.bare, h.sync = fs, true, wal.Always
 	h.segment = 64 << 10 // each crash copies the segments, filled or not
 	h.open()

@@ -302,8 +302,11 @@ func (s *Store) commitBatch(b *cpBatch) error {
 }
 
 // update runs fn in a write transaction of the data file. fn runs again if a signal interrupts
-// the commit.
+// the commit. A store that has failed writes nothing more: what it knows of the file may be wrong.
 func (s *Store) update(fn func(*bolt.Tx) error) error {
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
 	if err := s.step(StepWrite); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (s *Store) openData() (st state, err error) {
 		err = s.damaged(path, err)
 	}
 	if err == nil && !s.options.readOnly {
-		err = s.settleData(path)
+		err = uninterrupted(func() error { return s.settleData(path) })
 	}
 	if err == nil {
 		err = s.upgradeData()

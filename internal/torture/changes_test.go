@@ -2,6 +2,7 @@ package torture
 
 import (
 	"bytes"
+	"strings"
 
 	"keyp/storage"
 )
@@ -32,6 +33,7 @@ func (c *changes) saw(o *op) {
 	for _, command := range o.commands {
 		switch name := string(command[0]); {
 		case !o.wrote:
+		case len(o.commands) > 1 && strings.HasPrefix(name, "FLUSH"): // what wrote may have been others
 		case name == "FLUSHDB":
 			c.all[o.db] = o.end
 		case name == "FLUSHALL":

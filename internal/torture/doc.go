@@ -20,15 +20,14 @@
 //
 //   - The log stands on vfs.Mem, which keeps any subset of the sectors, sizes and names that
 //     were not synced.
-//   - The data file is bbolt's, a plain file, so what a crash leaves of it is made of its bytes
-//     before and after the transaction. bbolt grows the file and syncs that, writes data pages
-//     in place of unused ones, syncs, writes one of two meta pages, and syncs. So the file is
-//     as before, or longer with zeros, or has any of the pages that differ, whole or by
-//     sectors, under the meta pages of before; or it has them all and the sectors of the new
-//     meta page or not.
+//   - The data file is bbolt's, a plain file, which vfs.Mirror keeps in step with one on the same
+//     vfs.Mem. bbolt writes data pages in place of unused ones, syncs, writes one of two meta
+//     pages, and syncs. The pages of a transaction are one moment, since all that were not synced
+//     may be lost in any order.
 //   - A file that is renamed is there under either name until its directory is synced.
+//   - A kill leaves what was written as it is: written, and not synced.
 //
-// Log and data file are of the same moment. Recovery is crashed too, again and again.
+// Recovery is crashed too, again and again.
 //
 // # What must come back
 //
