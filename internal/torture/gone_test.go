@@ -3,7 +3,6 @@ package torture
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"keyp/commands"
 	"keyp/internal/clock"
+	"keyp/internal/testkit"
 	"keyp/internal/vfs"
 	"keyp/storage"
 )
@@ -119,11 +119,7 @@ type goneRun struct {
 }
 
 func newGoneRun(t *testing.T, seed uint64, stored bool) *goneRun {
-	dir, err := os.MkdirTemp(ram(), "keyp-gone")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testkit.MemoryDir(t)
 	r := &goneRun{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dir: dir, fs: vfs.NewMem(), clock: clock.NewFake(epoch)}
 	r.start()
 	for _, line := range dueKeys {
