@@ -65,8 +65,7 @@ func parseLibrary(source string) (name, program string, err error) {
 	return name, source[len(line):], nil
 }
 
-// loadLibrary makes a library of its source, which says its name, in most at most; 0: however
-// long it takes.
+// loadLibrary makes a library of its source, which says its name, in most at most.
 func (s *Scripts) loadLibrary(source string, most time.Duration) (*library, error) {
 	name, program, err := parseLibrary(source)
 	if err != nil {
@@ -113,6 +112,14 @@ func (f *functionLibraries) sizes() (libraries, functions int, bytes int64) {
 		bytes += int64(len(lib.source))
 	}
 	return len(f.libraries), len(f.functions), bytes
+}
+
+// memory is what the libraries' interpreters and programs take, in bytes.
+func (f *functionLibraries) memory() (bytes int64) {
+	for _, lib := range f.list() {
+		bytes += lib.loaded.Memory()
+	}
+	return bytes
 }
 
 // with gives what the libraries would be with others added, without a change. Those of the

@@ -38,21 +38,20 @@ func (s *Server) loadLibraries() {
 	if err != nil {
 		s.Log.Error("libraries of functions cannot be read", "error", err)
 	}
-	var libraries []*library
+	functions := &s.Scripts.functions
 	for _, source := range sources {
-		lib, err := s.Scripts.loadLibrary(source, 0)
+		lib, err := s.Scripts.loadLibrary(source, libraryTime)
+		var next map[string]*library
+		if err == nil {
+			next, err = functions.with([]*library{lib}, false)
+		}
 		if err != nil {
-			s.Log.Error("a library of functions does not load", "error", err)
+			name, _, _ := parseLibrary(source) // it was one when it was loaded
+			s.Log.Error("a library of functions does not load and is left out; it stays on disk", "library", name, "error", err)
 			continue
 		}
-		libraries = append(libraries, lib)
+		functions.set(next)
 	}
-	next, err := s.Scripts.functions.with(libraries, false)
-	if err != nil {
-		s.Log.Error("libraries of functions do not go together", "error", err)
-		return
-	}
-	s.Scripts.functions.set(next)
 }
 
 // keptLibraries gives the sources of the libraries that are kept.

@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"keyp/storage"
+	"keyp/ttl"
 )
 
 func TestFunctions(t *testing.T) {
@@ -39,7 +42,7 @@ func TestFunctions(t *testing.T) {
 		FUNCTION LOAD "#!lua name=ab name=c\n" -> -ERR Invalid metadata value, name argument was given multiple times
 		FUNCTION LOAD "#!lua name=ab\nreturn 1" -> -ERR No functions registered
 		FUNCTION LOAD "#!lua name=ab\nredis.register_function('get', function() end)" -> -ERR Function get already exists
-		FUNCTION LOAD "#!lua name=ab\nerror({err='MY own'})" -> -ERR Error registering functions: MY own
+		FUNCTION LOAD "#!lua name=ab\nerror({err='MY own'})" -> -ERR Error registering functions: ERR user_function:2: Script attempted to access nonexistent global variable 'error'
 		FUNCTION LOAD foo "#!lua name=ab\n" -> -ERR Unknown option given: foo
 
 		# they are there after a restart, without what their variables held
@@ -117,4 +120,52 @@ func TestFunctionDump(t *testing.T) {
 	if got := h.do("FUNCTION", "RESTORE", "x"); got != "-ERR DUMP payload version or checksum are wrong" {
 		t.Errorf("no payload: %s", got)
 	}
+}
+
+// TestLibraryThatFailsAtStart: a library that is kept and does not load when the server starts is
+// left out and reported, stays where it is, and keeps nothing else from loading.
+func TestLibraryThatFailsAtStart(t *testing.T) {
+	h := newHarness(t)
+	load := func(name string) {
+		t.Helper()
+		source := "#!lua name=" + name + "\nredis.register_function('f" + name + "', function() return '" + name + "' end)"
+		if got := h.do("FUNCTION", "LOAD", source); got != strconv.Quote(name) {
+			t.Fatalf("%s: %s", name, got)
+		}
+	}
+	load("a")
+	load("b")
+	load("z")
+	for _, broken := range []string{"while true do end", "local t = {} for i = 1, 1e9 do t[i] = {} end", "x x", "error('boom')", "return 1"} {
+		replaceKept(t, h, "b", "#!lua name=b\n"+broken)
+		h.reopen()
+		if got := h.do("FCALL", "fa", "0") + h.do("FCALL", "fz", "0"); got != `"a""z"` {
+			t.Errorf("%s: the others give %s", broken, got)
+		}
+		if got := h.do("FCALL", "fb", "0"); got != "-ERR Function not found" {
+			t.Errorf("%s: %s", broken, got)
+		}
+	}
+	replaceKept(t, h, "b", "#!lua name=b\nredis.register_function('fb', function() return 'again' end)")
+	h.reopen()
+	if got := h.do("FCALL", "fb", "0"); got != `"again"` {
+		t.Errorf("what was kept all the time gives %s", got)
+	}
+}
+
+// replaceKept changes the source of a library as the store keeps it.
+func replaceKept(t *testing.T, h *harness, name, source string) {
+	t.Helper()
+	store := h.store
+	k := store.SystemKey(libraryKey + name)
+	txn := store.NewTxn()
+	store.BeginAll(txn)
+	if err := txn.Bring(k); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := txn.Get(k); !ok {
+		t.Errorf("library %s is not kept any more", name)
+	}
+	txn.SetString(k, []byte(source), ttl.None, storage.Event{})
+	txn.End()
 }

@@ -90,12 +90,12 @@ func parseShebang(source string) (program string, flags scriptFlags, strict bool
 }
 
 // compileScript makes a script of its source.
-func compileScript(sha, source string) (*script, error) {
+func (s *Scripts) compile(sha, source string) (*script, error) {
 	program, flags, strict, err := parseShebang(source)
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := scripting.Compile(program)
+	compiled, err := s.engine.Compile(program, nil)
 	if err != nil {
 		return nil, Error("ERR Error compiling script (new function): " + err.Error())
 	}
@@ -120,7 +120,7 @@ func (s *Scripts) add(source string, loaded bool) (*script, error) {
 	found := s.find(sha)
 	if found == nil {
 		var err error
-		if found, err = compileScript(sha, source); err != nil {
+		if found, err = s.compile(sha, source); err != nil {
 			return nil, err
 		}
 	}

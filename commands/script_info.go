@@ -1,9 +1,6 @@
 package commands
 
-import "keyp/scripting"
-
-// infoScripts is what INFO's memory section says of scripts. The interpreters' memory is an
-// estimate; that of sources is exact.
+// infoScripts is what INFO's memory section says of scripts.
 func infoScripts(c *Ctx, b *infoText) {
 	scripts := &c.Server.Scripts
 	n, sources, _ := scripts.sizes()
@@ -13,7 +10,7 @@ func infoScripts(c *Ctx, b *infoText) {
 	b.int("used_memory_scripts_eval", sources)
 	b.int("number_of_cached_scripts", int64(n))
 	libraries, functions, bytes := scripts.functions.sizes()
-	libraryVM := int64(libraries) * scripting.StateBytes
+	libraryVM := scripts.functions.memory()
 	b.int("number_of_functions", int64(functions))
 	b.int("number_of_libraries", int64(libraries))
 	b.int("used_memory_vm_functions", libraryVM)

@@ -4,27 +4,27 @@ import (
 	"math"
 	"math/bits"
 
-	lua "github.com/yuin/gopher-lua"
+	"keyp/scripting/lua"
 )
 
 func (st *state) openBit() {
-	functions := map[string]lua.LGFunction{"tohex": bitToHex}
+	functions := map[string]lua.Builtin{"tohex": bitToHex}
 	for name, fn := range map[string]func(a uint32) uint32{
 		"tobit": func(a uint32) uint32 { return a },
 		"bnot":  func(a uint32) uint32 { return ^a },
 		"bswap": bits.ReverseBytes32,
 	} {
-		functions[name] = func(L *lua.LState) int { return pushBits(L, fn(argBits(L, name, 1))) }
+		functions[name] = func(L *lua.State) int { return pushBits(L, fn(argBits(L, 1))) }
 	}
 	for name, fn := range map[string]func(a, b uint32) uint32{
 		"band": func(a, b uint32) uint32 { return a & b },
 		"bor":  func(a, b uint32) uint32 { return a | b },
 		"bxor": func(a, b uint32) uint32 { return a ^ b },
 	} {
-		functions[name] = func(L *lua.LState) int {
-			result := argBits(L, name, 1)
-			for i := 2; i <= L.GetTop(); i++ {
-				result = fn(result, argBits(L, name, i))
+		functions[name] = func(L *lua.State) int {
+			result := argBits(L, 1)
+			for i := L.NArgs(); i > 1; i-- { // the last is looked at first
+				result = fn(result, argBits(L, i))
 			}
 			return pushBits(L, result)
 		}
@@ -36,16 +36,16 @@ func (st *state) openBit() {
 		"rol":     bits.RotateLeft32,
 		"ror":     func(a uint32, n int) uint32 { return bits.RotateLeft32(a, -n) },
 	} {
-		functions[name] = func(L *lua.LState) int {
-			return pushBits(L, fn(argBits(L, name, 1), int(argBits(L, name, 2)&31)))
+		functions[name] = func(L *lua.State) int {
+			return pushBits(L, fn(argBits(L, 1), int(argBits(L, 2)&31)))
 		}
 	}
 	st.library("bit", functions)
 }
 
 // argBits is a number's value modulo 2^32, rounded to an integer.
-func argBits(L *lua.LState, name string, n int) uint32 {
-	f := math.RoundToEven(argNumber(L, name, n))
+func argBits(L *lua.State, n int) uint32 {
+	f := math.RoundToEven(L.CheckNumber(n))
 	if math.Abs(f) < 1<<51 {
 		return uint32(int64(f))
 	}
@@ -54,16 +54,16 @@ func argBits(L *lua.LState, name string, n int) uint32 {
 }
 
 // pushBits pushes a result, which is signed.
-func pushBits(L *lua.LState, v uint32) int {
-	L.Push(lua.LNumber(int32(v)))
+func pushBits(L *lua.State, v uint32) int {
+	L.PushNumber(float64(int32(v)))
 	return 1
 }
 
-func bitToHex(L *lua.LState) int {
-	v := argBits(L, "tohex", 1)
+func bitToHex(L *lua.State) int {
+	v := argBits(L, 1)
 	n := int32(8)
-	if L.Get(2) != lua.LNil {
-		n = int32(argBits(L, "tohex", 2))
+	if !L.Arg(2).IsNil() {
+		n = int32(argBits(L, 2))
 	}
 	digits := hexDigits
 	if n < 0 {
@@ -78,6 +78,6 @@ func bitToHex(L *lua.LState) int {
 		b[i] = digits[v&15]
 		v >>= 4
 	}
-	L.Push(lua.LString(b))
+	L.Push(L.Bytes(b))
 	return 1
 }

@@ -3,9 +3,9 @@ package scripting
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
-	lua "github.com/yuin/gopher-lua"
-
+	"keyp/scripting/lua"
 	"keyp/server/resp"
 )
 
@@ -13,11 +13,21 @@ import (
 // in Redis.
 const maxReply = 2000
 
-// replyBuffer is where redis.call has replies written.
-type replyBuffer struct{ out resp.Writer }
-
-// keptReply is the size up to which the memory of a reply is used again, in bytes.
-const keptReply = 64 << 10
+// The fields of tables that stand for replies.
+var (
+	fieldErr      = lua.Constant("err")
+	fieldOK       = lua.Constant("ok")
+	fieldDouble   = lua.Constant("double")
+	fieldBig      = lua.Constant("big_number")
+	fieldVerbatim = lua.Constant("verbatim_string")
+	fieldFormat   = lua.Constant("format")
+	fieldString   = lua.Constant("string")
+	fieldMap      = lua.Constant("map")
+	fieldSet      = lua.Constant("set")
+	fieldSource   = lua.Constant("source")
+	fieldLine     = lua.Constant("line")
+	fieldCounted  = lua.Constant("ignore_error_stats_update")
+)
 
 // replyValue appends what a Lua value is as a reply:
 //
@@ -28,83 +38,86 @@ const keptReply = 64 << 10
 //	{map=}            map             {set=}           set, of the keys
 //	{big_number=}     big number      {verbatim_string={format=,string=}}
 //	any other table   array, up to the first nil
-func (st *state) replyValue(v lua.LValue, out *resp.Writer, depth int) {
+func (st *state) replyValue(v lua.Value, out *resp.Writer, depth int) {
 	if depth > maxReply {
 		st.run.Host.CountError()
 		out.Error("ERR reached lua stack limit")
 		return
 	}
-	if out.Full {
+	if out.Full || st.L.Killed() != nil {
+		out.Full = out.Full || depth > 0
 		return // tables of one table many times over have no end in sight
 	}
-	switch v := v.(type) {
-	case lua.LString:
-		out.BulkString(string(v))
-	case lua.LNumber:
-		out.Int(toInt(float64(v)))
-	case lua.LBool:
+	switch v.Kind() {
+	case lua.KindString:
+		s, _ := v.AsString()
+		out.BulkString(s)
+	case lua.KindNumber:
+		f, _ := v.AsNumber()
+		out.Int(lua.ToInteger(f))
+	case lua.KindBoolean:
 		switch {
 		case st.proto == 3:
-			out.Bool(bool(v))
-		case bool(v):
+			out.Bool(v.Truth())
+		case v.Truth():
 			out.Int(1)
 		default:
 			out.Null()
 		}
-	case *lua.LTable:
-		st.replyTable(st.shown(v), out, depth)
+	case lua.KindTable:
+		st.replyTable(v.AsTable(), out, depth)
 	default:
 		out.Null()
 	}
 }
 
-func (st *state) replyTable(t *lua.LTable, out *resp.Writer, depth int) {
-	if message, ok := t.RawGetString("err").(lua.LString); ok {
-		if t.RawGetString("ignore_error_stats_update") != lua.LTrue {
+func (st *state) replyTable(t *lua.Table, out *resp.Writer, depth int) {
+	if message, ok := t.Get(fieldErr).AsString(); ok {
+		if !t.Get(fieldCounted).RawEqual(lua.True) {
 			st.run.Host.CountError()
 		}
-		out.Error(oneLine(string(message)))
+		out.Error(oneLine(message))
 		return
 	}
-	if status, ok := t.RawGetString("ok").(lua.LString); ok {
-		out.Simple(oneLine(string(status)))
+	if status, ok := t.Get(fieldOK).AsString(); ok {
+		out.Simple(oneLine(status))
 		return
 	}
-	if double, ok := t.RawGetString("double").(lua.LNumber); ok {
-		out.Double(float64(double))
+	if double, ok := t.Get(fieldDouble).AsNumber(); ok {
+		out.Double(double)
 		return
 	}
-	if digits, ok := t.RawGetString("big_number").(lua.LString); ok {
-		out.BigNumber(oneLine(string(digits)))
-		return
-	}
-	if verbatim, ok := t.RawGetString("verbatim_string").(*lua.LTable); ok {
-		format, okFormat := verbatim.RawGetString("format").(lua.LString)
-		content, okContent := verbatim.RawGetString("string").(lua.LString)
-		if okFormat && okContent {
-			out.Verbatim((string(format) + "   ")[:3], string(content))
-			return
-		}
-	}
-	if pairs, ok := t.RawGetString("map").(*lua.LTable); ok {
+	if pairs := t.Get(fieldMap).AsTable(); pairs != nil {
 		st.replyPairs(pairs, out, depth, true)
 		return
 	}
-	if members, ok := t.RawGetString("set").(*lua.LTable); ok {
+	if members := t.Get(fieldSet).AsTable(); members != nil {
 		st.replyPairs(members, out, depth, false)
 		return
+	}
+	if digits, ok := t.Get(fieldBig).AsString(); ok {
+		out.BigNumber(oneLine(digits))
+		return
+	}
+	if verbatim := t.Get(fieldVerbatim).AsTable(); verbatim != nil {
+		format, okFormat := verbatim.Get(fieldFormat).AsString()
+		content, okContent := verbatim.Get(fieldString).AsString()
+		if okFormat && okContent {
+			out.Verbatim((format + "   ")[:3], content)
+			return
+		}
 	}
 	st.replyArray(t, out, depth)
 }
 
 // replyPairs replies a table as a map, or its keys as a set.
-func (st *state) replyPairs(t *lua.LTable, out *resp.Writer, depth int, values bool) {
+func (st *state) replyPairs(t *lua.Table, out *resp.Writer, depth int, values bool) {
 	later := out.SetLater
 	if values {
 		later = out.MapLater
 	}
 	mark, n := later(), 0
-	for key, value := t.Next(lua.LNil); key != lua.LNil; key, value = t.Next(key) {
+	for key, value, _ := t.Next(lua.Nil); !key.IsNil(); key, value, _ = t.Next(key) {
 		st.replyValue(key, out, depth+1)
 		if values {
 			st.replyValue(value, out, depth+1)
@@ -114,12 +127,12 @@ func (st *state) replyPairs(t *lua.LTable, out *resp.Writer, depth int, values b
 	out.SetLen(mark, n)
 }
 
-func (st *state) replyArray(t *lua.LTable, out *resp.Writer, depth int) {
+func (st *state) replyArray(t *lua.Table, out *resp.Writer, depth int) {
 	mark := out.ArrayLater()
 	n := 0
 	for {
-		item := t.RawGet(lua.LNumber(n + 1))
-		if item == lua.LNil {
+		item := t.GetInt(n + 1)
+		if item.IsNil() {
 			break
 		}
 		st.replyValue(item, out, depth+1)
@@ -128,8 +141,22 @@ func (st *state) replyArray(t *lua.LTable, out *resp.Writer, depth int) {
 	out.SetLen(mark, n)
 }
 
-// luaValue makes Lua values of the reply that starts at b and gives what follows it. The
-// reply is what a command of ours wrote, so it is complete and well formed.
+// oneLine makes of line ends what a reply of one line can have.
+func oneLine(s string) string {
+	s = strings.TrimRight(s, "\r\n")
+	if !strings.ContainsAny(s, "\r\n") {
+		return s
+	}
+	return strings.Map(func(c rune) rune {
+		if c == '\r' || c == '\n' {
+			return ' '
+		}
+		return c
+	}, s)
+}
+
+// luaValue makes a Lua value of the reply that starts at b, puts it in its place and gives what
+// follows it. The reply is what a command of ours wrote, so it is complete and well formed.
 //
 //	integer           number                     double            {double=}
 //	bulk              string                     big number        {big_number=}
@@ -137,100 +164,117 @@ func (st *state) replyArray(t *lua.LTable, out *resp.Writer, depth int) {
 //	error             {err=}                     map               {map=}
 //	array, push       array                      set               {set=}, the members as keys
 //	null of RESP2     false                      null of RESP3     nil
-func (st *state) luaValue(b []byte) (v lua.LValue, rest []byte) {
+func (st *state) luaValue(b []byte, to place) (rest []byte) {
+	L := st.L
 	end := bytes.IndexByte(b, '\r')
 	kind, line, rest := b[0], b[1:end], b[end+2:]
 	switch kind {
 	case ':':
-		n, _ := strconv.ParseInt(string(line), 10, 64) // an integer of ours
-		return lua.LNumber(n), rest
+		to.put(L, lua.Number(float64(parseInt(line))))
 	case '$':
-		body, rest, ok := bulk(line, rest)
-		if !ok {
-			return lua.LFalse, rest
+		n := int(parseInt(line))
+		if n < 0 {
+			to.put(L, lua.False)
+			return rest
 		}
-		return lua.LString(body), rest
+		to.put(L, L.Bytes(rest[:n]))
+		return rest[n+2:]
 	case '+':
-		return st.single("ok", lua.LString(line)), rest
+		st.single(to, fieldOK, L.Bytes(line))
 	case '-':
-		return st.errorTable(string(line), true), rest
+		to.put(L, st.errorTable(L.Bytes(line), true).Value())
 	case '_':
-		return lua.LNil, rest
+		to.put(L, lua.Nil)
 	case '#':
-		return lua.LBool(line[0] == 't'), rest
+		to.put(L, lua.Bool(line[0] == 't'))
 	case ',':
 		f, _ := strconv.ParseFloat(string(line), 64) // a double of ours
-		return st.single("double", lua.LNumber(f)), rest
+		st.single(to, fieldDouble, lua.Number(f))
 	case '(':
-		return st.single("big_number", lua.LString(line)), rest
+		st.single(to, fieldBig, L.Bytes(line))
 	case '=':
-		body, rest, _ := bulk(line, rest)
-		verbatim := st.single("format", lua.LString(body[:3]))
-		verbatim.RawSetString("string", lua.LString(body[4:]))
-		return st.single("verbatim_string", verbatim), rest
+		n := int(parseInt(line))
+		t := L.NewTable(0, 2)
+		st.single(to, fieldVerbatim, t.Value())
+		t.Set(L, fieldFormat, L.Bytes(rest[:3]))
+		t.Set(L, fieldString, L.Bytes(rest[4:n]))
+		return rest[n+2:]
+	default:
+		return st.luaAggregate(kind, int(parseInt(line)), rest, to)
 	}
-	return st.luaAggregate(kind, line, rest)
+	return rest
 }
 
-// bulk gives the n bytes behind a length; ok is false for null.
-func bulk(length, b []byte) (body, rest []byte, ok bool) {
-	n, _ := strconv.Atoi(string(length)) // a length of ours
-	if n < 0 {
-		return nil, b, false
+// parseInt reads an integer of a reply of ours.
+func parseInt(digits []byte) int64 {
+	negative := len(digits) > 0 && digits[0] == '-'
+	if negative {
+		digits = digits[1:]
 	}
-	return b[:n], b[n+2:], true
+	n := int64(0)
+	for _, c := range digits {
+		n = n*10 - int64(c-'0') // negative, as the smallest has no positive
+	}
+	if negative {
+		return n
+	}
+	return -n
 }
 
-func (st *state) luaAggregate(kind byte, line, rest []byte) (lua.LValue, []byte) {
-	n, _ := strconv.Atoi(string(line)) // a count of ours
+func (st *state) luaAggregate(kind byte, n int, rest []byte, to place) []byte {
+	L := st.L
 	if n < 0 {
-		return lua.LFalse, rest
+		to.put(L, lua.False)
+		return rest
 	}
 	switch kind {
-	case '%':
-		pairs := st.L.NewTable()
-		for range n {
-			var key, value lua.LValue
-			key, rest = st.luaValue(rest)
-			value, rest = st.luaValue(rest)
-			if key != lua.LNil {
-				pairs.RawSet(key, value)
-			}
+	case '%', '~':
+		field := fieldMap
+		if kind == '~' {
+			field = fieldSet
 		}
-		return st.single("map", pairs), rest
-	case '~':
-		members := st.L.NewTable()
+		t := L.NewTable(0, n)
+		st.single(to, field, t.Value())
 		for range n {
-			var member lua.LValue
-			member, rest = st.luaValue(rest)
-			if member != lua.LNil {
-				members.RawSet(member, lua.LTrue)
+			L.Check()
+			rest = st.luaValue(rest, place{}) // the key waits on the stack
+			if L.Top(1).IsNil() {
+				if kind == '%' {
+					rest = st.luaValue(rest, place{})
+					L.Pop(1)
+				}
+			} else if kind == '%' {
+				rest = st.luaValue(rest, place{t: t})
+			} else {
+				t.Set(L, L.Top(1), lua.True)
 			}
+			L.Pop(1)
 		}
-		return st.single("set", members), rest
+		return rest
 	}
-	items := st.L.CreateTable(n, 0)
-	for i := range n {
-		var item lua.LValue
-		item, rest = st.luaValue(rest)
-		items.RawSetInt(i+1, item)
+	t := L.NewTable(n, 0)
+	to.put(L, t.Value())
+	for i := 1; i <= n; i++ {
+		L.Check()
+		rest = st.luaValue(rest, place{t, i})
 	}
-	return items, rest
+	return rest
 }
 
-// single is a table of one field.
-func (st *state) single(field string, v lua.LValue) *lua.LTable {
-	t := st.L.CreateTable(0, 2)
-	t.RawSetString(field, v)
-	return t
+// single puts a table of one field in a place.
+func (st *state) single(to place, field, v lua.Value) {
+	t := st.L.NewTable(0, 1)
+	t.Set(st.L, field, v)
+	to.put(st.L, t.Value())
 }
 
 // errorTable is an error as redis.pcall gives it; counted says that a command has counted
 // it already.
-func (st *state) errorTable(text string, counted bool) *lua.LTable {
-	t := st.single("err", lua.LString(text))
+func (st *state) errorTable(text lua.Value, counted bool) *lua.Table {
+	t := st.L.NewTable(0, 2)
+	t.Set(st.L, fieldErr, text)
 	if counted {
-		t.RawSetString("ignore_error_stats_update", lua.LTrue)
+		t.Set(st.L, fieldCounted, lua.True)
 	}
 	return t
 }

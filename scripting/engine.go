@@ -3,22 +3,19 @@ package scripting
 import (
 	"errors"
 	"log/slog"
-	"runtime/metrics"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	lua "github.com/yuin/gopher-lua"
-
+	"keyp/scripting/lua"
 	"keyp/server/resp"
 )
 
 // Options are what an Engine is made with.
 type Options struct {
-	// Memory is how much a script may take, with its interpreter, and how long a string may
-	// be, in bytes; 0: 256 MB.
+	// Memory is how much a script may take, with its interpreter, in bytes; 0: 256 MB.
 	Memory int64
 	// Version is Redis's version that scripts are told, "7.4.0".
 	Version string
@@ -31,7 +28,7 @@ type Options struct {
 // called Engine's method.
 type Host interface {
 	// Call runs a command and appends its reply, in out's protocol. The arguments are
-	// valid until it returns.
+	// valid until it returns, and are not to be written to.
 	Call(args [][]byte, out *resp.Writer)
 	// Allowed says whether the user may run a command; known is false for one that does
 	// not exist.
@@ -54,10 +51,8 @@ type Engine struct {
 	o Options
 
 	mu     sync.Mutex
-	states []*state      // idle
-	random rand48        // where the last script left the random numbers
-	told   time.Duration // when tell last logged
-	looks  atomic.Int64  // at scripts that did not take too much, for tests
+	states []*state // idle
+	random rand48   // where the last script left the random numbers
 }
 
 // idleStates is how many interpreters are kept for the next scripts.
@@ -78,19 +73,38 @@ func New(o Options) *Engine {
 	return &Engine{o: o, random: rand48{rand48First}}
 }
 
+// chunkName is what errors call an EVAL script, functionChunk what they call a library.
+const (
+	chunkName     = "@user_script"
+	functionChunk = "@user_function"
+)
+
 // Script is a compiled EVAL script. It never changes.
 type Script struct {
-	proto *lua.FunctionProto
+	program *lua.Program
 }
 
+// Bytes is what the script keeps of the memory.
+func (s *Script) Bytes() int64 { return s.program.Bytes() }
+
 // Compile compiles an EVAL script's program, without its shebang line. The error's text is
-// Lua's, "user_script:1: …".
-func Compile(source string) (*Script, error) {
-	proto, err := compile(source, chunkName)
+// Lua's, "user_script:1: …". It ends with ErrKilled soon after stop has become true; nil: nothing
+// stops it.
+func (e *Engine) Compile(source string, stop *atomic.Bool) (*Script, error) {
+	program, err := e.compile(source, chunkName, stop)
 	if err != nil {
 		return nil, err
 	}
-	return &Script{proto}, nil
+	return &Script{program}, nil
+}
+
+// compile bounds a compilation as it does a script.
+func (e *Engine) compile(source, name string, stop *atomic.Bool) (*lua.Program, error) {
+	program, err := lua.Compile(source, lua.CompileOptions{Name: name, Memory: e.o.Memory, Stop: stop})
+	if errors.Is(err, lua.ErrStopped) {
+		err = ErrKilled
+	}
+	return program, err
 }
 
 // Run is one execution of a script or function.
@@ -101,9 +115,8 @@ type Run struct {
 	Args [][]byte
 
 	mu     sync.Mutex
-	active *interrupt // of the state that runs it; nil: before and after
+	active *lua.State // that runs it; nil: before and after
 	ended  error      // it was killed before it began
-	timer  *time.Timer
 }
 
 // Kill ends the script at its next instruction, whatever it does to catch errors. Before
@@ -112,23 +125,46 @@ func (r *Run) Kill(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.active != nil {
-		r.active.end(why)
+		r.active.Kill(why)
 	}
 	if r.ended == nil {
 		r.ended = why
 	}
 }
 
+// begin lets Kill reach the state, unless the run was killed before.
+func (r *Run) begin(st *state) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended != nil {
+		return r.ended
+	}
+	r.active = st.L
+	return nil
+}
+
+func (r *Run) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active = nil
+}
+
+var (
+	globalKeys = lua.Constant("KEYS")
+	globalArgv = lua.Constant("ARGV")
+)
+
 // Eval runs a script and appends its reply to out, in out's protocol.
 func (e *Engine) Eval(s *Script, r *Run, out *resp.Writer) {
 	st := e.take()
-	fn := st.L.NewFunctionFromProto(s.proto)
-	fn.Env = st.env
-	st.globals.RawSetString("KEYS", st.list(r.Keys))
-	st.globals.RawSetString("ARGV", st.list(r.Args))
-	st.execute(r, fn, nil, out)
-	st.globals.RawSetString("KEYS", lua.LNil)
-	st.globals.RawSetString("ARGV", lua.LNil)
+	st.execute(r, out, func(L *lua.State) int {
+		st.globals.Set(L, globalKeys, st.list(r.Keys))
+		st.globals.Set(L, globalArgv, st.list(r.Args))
+		L.Push(L.Load(s.program, nil))
+		return 0
+	})
+	st.globals.Set(st.L, globalKeys, lua.Nil)
+	st.globals.Set(st.L, globalArgv, lua.Nil)
 	e.give(st)
 }
 
@@ -142,67 +178,75 @@ func (e *Engine) take() *state {
 		return st
 	}
 	e.mu.Unlock()
-	return e.newState(false)
+	st := e.newState(false)
+	st.L.SetMemoryLimit(e.o.Memory)
+	return st
 }
 
-// give takes an interpreter back, unless something went wrong in it.
 func (e *Engine) give(st *state) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !st.broken && len(e.states) < idleStates {
+	if len(e.states) < idleStates {
 		e.states = append(e.states, st)
 	}
 }
 
-// StateBytes is about what an interpreter takes that has run nothing, in bytes. Each library
-// of functions has one.
-const StateBytes = 160 << 10
-
-// Memory is about what the idle interpreters take, in bytes.
+// Memory is what the idle interpreters take, in bytes.
 func (e *Engine) Memory() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return int64(len(e.states)) * StateBytes
-}
-
-func (st *state) list(items [][]byte) *lua.LTable {
-	t := st.L.CreateTable(len(items), 0)
-	for i, item := range items {
-		t.RawSetInt(i+1, lua.LString(item))
+	total := int64(0)
+	for _, st := range e.states {
+		total += st.L.Memory()
 	}
-	return t
+	return total
 }
 
-// execute calls a function for r, with Run's bounds, and replies its result or its error.
-func (st *state) execute(r *Run, fn *lua.LFunction, args []lua.LValue, out *resp.Writer) {
+// list is a table of strings, which lies on the stack when it is full.
+func (st *state) list(items [][]byte) lua.Value {
+	t := st.L.NewTable(len(items), 0)
+	st.L.Push(t.Value())
+	for i, item := range items {
+		t.SetInt(st.L, i+1, st.L.Bytes(item))
+	}
+	return t.Value()
+}
+
+// execute runs what prepare pushes, a function and arguments of which it says the number, for r,
+// with Run's bounds, and replies the result or the error.
+func (st *state) execute(r *Run, out *resp.Writer, prepare lua.Builtin) {
 	st.reset()
-	st.run = r
 	if why := r.begin(st); why != nil {
 		out.Error("ERR " + why.Error())
-		st.run = nil
 		return
 	}
-	defer r.end() // also when the host panics
-	th, fault := st.protected(st.L, fn, args, st.raise)
-	r.end()
-	why := st.interrupt.Err()
+	defer func() { // also when the host panics
+		r.end()
+		st.run = nil
+		st.L.Reset()
+	}()
+	st.run, st.prepare = r, prepare
+	st.random = st.engine.lastRandom()
+	results, fault := st.L.PCall(st.entry, nil, st.raise)
 	st.engine.keepRandom(st.random)
-	if why != nil {
-		st.broken = true
-		fault = st.killed(fault, why)
-		th = nil
+	mark := out.Len()
+	switch {
+	case fault != nil && fault.Killed == nil:
+		st.replyFault(r, fault.Value, out)
+	case fault == nil && len(results) > 0:
+		st.replyValue(results[0], out, 0)
+	case fault == nil:
+		st.replyValue(lua.Nil, out, 0)
 	}
-	if th == nil {
-		st.replyFault(r, fault, out)
-	} else {
-		var result lua.LValue = lua.LNil
-		if th.GetTop() > 0 {
-			result = th.Get(1)
-		}
-		st.replyValue(result, out, 0)
-		st.release(th)
+	if why := st.L.Killed(); why != nil {
+		out.Truncate(mark)
+		st.replyEnd(r, why, out)
 	}
-	st.run = nil
+}
+
+// enter is the function around all that runs: so what it takes to begin is bounded as well.
+func (st *state) enter(L *lua.State) int {
+	return L.CallTop(st.prepare(L), -1)
 }
 
 // lastRandom is where the random numbers of the next script begin.
@@ -218,125 +262,53 @@ func (e *Engine) keepRandom(r rand48) {
 	e.random = r
 }
 
-// watchEvery is the period at which a running script's memory is looked at.
-const watchEvery = 10 * time.Millisecond
-
-func (r *Run) begin(st *state) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended != nil {
-		return r.ended
-	}
-	r.active = st.interrupt
-	st.random = st.engine.lastRandom()
-	st.interrupt.look = st.look
-	st.interrupt.due.Store(false)
-	r.timer = time.AfterFunc(watchEvery, func() { r.watch(st) })
-	return nil
-}
-
-func (r *Run) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.active = nil
-	r.timer.Stop()
-}
-
-// watch has the script look at what it takes when the heap has grown.
-func (r *Run) watch(st *state) {
-	size := heapSize()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.active == nil {
-		return
-	}
-	if st.gauge.grown(size) {
-		r.active.due.Store(true)
-	}
-	r.timer.Reset(watchEvery)
-}
-
-// tellPause is the least time between what scripts make the server log of their memory.
-const tellPause = 10 * time.Second
-
-// tell logs a warning, unless there was one of late.
-func (e *Engine) tell(text string, args ...any) {
-	e.mu.Lock()
-	now := e.o.CPU()
-	quiet := e.told > 0 && now-e.told < tellPause
-	if !quiet {
-		e.told = max(now, 1)
-	}
-	e.mu.Unlock()
-	if !quiet {
-		e.o.Log.Warn(text, args...)
-	}
-}
-
-// heapSize is the size of the heap's objects, garbage included, in bytes.
-func heapSize() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
-}
-
 // raise adds to an error that nothing catches where it was raised, before that is unwound.
-func (st *state) raise(L *lua.LState) {
-	value := L.Get(-1)
-	t, ok := value.(*lua.LTable)
-	if !ok {
-		t = st.L.NewTable()
-		t.RawSetString("err", lua.LString("ERR "+reword(st.tostring(L, value))))
+func (st *state) raise(L *lua.State, v lua.Value) lua.Value {
+	t := v.AsTable()
+	if t == nil {
+		t = st.errorTable(L.String("ERR "+L.ToString(v)), false)
 	}
+	source, line := "=[C]", -1
 	for level := range 2 {
-		if source, line, ok := place(L, level); ok {
-			t.RawSetString("source", lua.LString("@"+source))
-			t.RawSetString("line", lua.LNumber(line))
+		if name, at, ok := L.Place(level); ok {
+			source, line = "@"+name, at
 			break
 		}
 	}
-	panic(&lua.ApiError{Type: lua.ApiErrorRun, Object: t})
+	t.Set(L, fieldSource, L.String(source))
+	t.Set(L, fieldLine, lua.Number(float64(line)))
+	return t.Value()
 }
 
-// killed is the error of a script that was ended: the reason, and where it was.
-func (st *state) killed(fault lua.LValue, why error) lua.LValue {
-	t, ok := fault.(*lua.LTable)
-	if !ok {
-		t = st.L.NewTable()
+// replyEnd replies why a script was ended, and where it was.
+func (st *state) replyEnd(r *Run, why error, out *resp.Writer) {
+	message := "ERR " + why.Error()
+	if source, line, ok := st.L.EndedAt(); ok {
+		message += " script: " + r.Name + ", on @" + source + ":" + strconv.Itoa(line) + "."
 	}
-	t.RawSetString("err", lua.LString("ERR "+why.Error()))
-	return t
+	r.Host.CountError()
+	out.Error(message)
 }
 
 // replyFault replies an error that nothing has caught.
-func (st *state) replyFault(r *Run, fault lua.LValue, out *resp.Writer) {
-	t, ok := fault.(*lua.LTable)
-	if !ok {
-		message, _ := text(fault)
+func (st *state) replyFault(r *Run, fault lua.Value, out *resp.Writer) {
+	t := fault.AsTable()
+	if t == nil {
+		message, _ := fault.Text()
 		r.Host.CountError()
 		out.Error("ERR Error running script " + r.Name + ", " + message[:min(len(message), 100)])
 		return
 	}
-	message, _ := text(t.RawGetString("err"))
-	source, okSource := text(t.RawGetString("source"))
-	line, okLine := text(t.RawGetString("line"))
+	message, _ := t.Get(fieldErr).Text()
+	source, okSource := t.Get(fieldSource).Text()
+	line, okLine := t.Get(fieldLine).Text()
 	if okSource && okLine {
 		message += " script: " + r.Name + ", on " + source + ":" + line + "."
 	}
-	if t.RawGetString("ignore_error_stats_update") != lua.LTrue {
+	if !t.Get(fieldCounted).RawEqual(lua.True) {
 		r.Host.CountError()
 	}
 	out.Error(oneLine(message))
-}
-
-// oneLine makes of line ends what a reply of one line can have.
-func oneLine(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\r' || c == '\n' {
-			return ' '
-		}
-		return c
-	}, strings.TrimRight(s, "\r\n"))
 }
 
 // versionNumber is a version as one number: 0x00MMmmpp.

@@ -3,12 +3,13 @@ package scripting
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"keyp/scripting/lua"
 )
 
-// verb is one conversion of string.format: %-05.2f.
+// verb is one conversion of string.format: %-05.2f. It means what it does in C's printf.
 type verb struct {
 	flags     string
 	width     int
@@ -16,153 +17,251 @@ type verb struct {
 	letter    byte
 }
 
-func (st *state) stringFormat(L *lua.LState) int {
-	format := argString(L, "format", 1)
-	var out []byte
+// longText is from where on a string that %s has is put in whole, without a width.
+const longText = 100
+
+func stringFormat(L *lua.State) int {
+	format := L.CheckString(1)
+	out := buffer{L: L}
 	arg := 1
-	for i := 0; i < len(format); {
-		if format[i] != '%' {
-			out = append(out, format[i])
-			i++
+	for {
+		at := strings.IndexByte(format, '%')
+		if at < 0 {
+			out.text(format)
+			break
+		}
+		out.text(format[:at])
+		if format = format[at+1:]; format != "" && format[0] == '%' {
+			out.byte('%')
+			format = format[1:]
 			continue
 		}
-		if i++; i < len(format) && format[i] == '%' {
-			out = append(out, '%')
-			i++
-			continue
+		if arg++; arg > L.NArgs() {
+			L.ArgError(arg, "no value")
 		}
-		if arg++; arg > L.GetTop() {
-			argError(L, "format", arg, "no value")
-		}
-		v, next := parseVerb(L, format, i)
-		i = next
-		out = st.formatArg(L, out, v, arg)
-		st.room(L, len(out))
+		var v verb
+		v, format = parseVerb(L, format)
+		v.format(&out, arg)
 	}
-	L.Push(lua.LString(out))
+	L.Push(out.value())
 	return 1
 }
 
-// parseVerb reads a conversion behind its '%'.
-func parseVerb(L *lua.LState, format string, i int) (v verb, next int) {
-	start := i
-	for i < len(format) && strings.IndexByte("-+ #0", format[i]) >= 0 {
-		i++
+// parseVerb reads a conversion behind its '%' and gives what follows it.
+func parseVerb(L *lua.State, format string) (v verb, rest string) {
+	const known = "-+ #0"
+	rest = strings.TrimLeft(format, known)
+	v.flags = format[:len(format)-len(rest)]
+	if len(v.flags) > len(known) {
+		L.Errorf("invalid format (repeated flags)")
 	}
-	v.flags = format[start:i]
-	if len(v.flags) > 5 {
-		L.RaiseError("invalid format (repeated flags)")
-	}
-	v.width, i = digits(format, i, 0)
+	v.width, rest = digits(rest)
 	v.precision = -1
-	if i < len(format) && format[i] == '.' {
-		v.precision, i = digits(format, i+1, 0)
+	if strings.HasPrefix(rest, ".") {
+		v.precision, rest = digits(rest[1:])
 	}
-	if i < len(format) && isDigit(format[i]) {
-		L.RaiseError("invalid format (width or precision too long)")
+	if rest == "" {
+		L.Errorf("%s", "invalid option '%' to 'format'")
 	}
-	if i >= len(format) {
-		L.RaiseError("%s", "invalid option '%' to 'format'")
+	if isDigit(rest[0]) {
+		L.Errorf("invalid format (width or precision too long)")
 	}
-	v.letter = format[i]
-	return v, i + 1
+	v.letter = rest[0]
+	return v, rest[1:]
 }
 
 // digits reads a number of two digits at most.
-func digits(s string, i, n int) (int, int) {
-	for end := i + 2; i < len(s) && i < end && isDigit(s[i]); i++ {
-		n = n*10 + int(s[i]-'0')
+func digits(s string) (n int, rest string) {
+	for i := 0; i < 2 && s != "" && isDigit(s[0]); i++ {
+		n = n*10 + int(s[0]-'0')
+		s = s[1:]
 	}
-	return n, i
+	return n, s
 }
 
 func (v verb) has(flag byte) bool { return strings.IndexByte(v.flags, flag) >= 0 }
 
-// pad brings text to the width.
-func (v verb) pad(out []byte, s string) []byte {
-	space := max(v.width-len(s), 0)
-	if v.has('-') {
-		out = append(out, s...)
-		return append(out, strings.Repeat(" ", space)...)
-	}
-	out = append(out, strings.Repeat(" ", space)...)
-	return append(out, s...)
-}
-
-// spec is the conversion as package fmt writes it.
-func (v verb) spec(letter byte) string {
-	s := "%" + v.flags
-	if v.width > 0 {
-		s += fmt.Sprint(v.width)
-	}
-	if v.precision >= 0 {
-		s += "." + fmt.Sprint(v.precision)
-	}
-	return s + string(letter)
-}
-
-func (st *state) formatArg(L *lua.LState, out []byte, v verb, arg int) []byte {
+// format adds an argument.
+func (v verb) format(out *buffer, arg int) {
+	L := out.L
 	switch v.letter {
 	case 'c':
-		return v.pad(out, string([]byte{byte(argInt(L, "format", arg))}))
-	case 'd', 'i':
-		return fmt.Appendf(out, v.spec('d'), toInt(argNumber(L, "format", arg)))
-	case 'o', 'u', 'x', 'X':
-		n := toUint(argNumber(L, "format", arg))
-		letter := v.letter
-		if letter == 'u' {
-			letter = 'd'
+		f := L.CheckNumber(arg)
+		if !(math.Abs(f) < 1<<31) {
+			f = 0 // so it is cut on x86-64
 		}
-		return fmt.Appendf(out, v.spec(letter), n)
+		v.character(out, byte(int(f)))
+	case 'd', 'i':
+		n := lua.ToInteger(L.CheckNumber(arg))
+		v.integer(out, n < 0, magnitude(n))
+	case 'o', 'u', 'x', 'X':
+		n := toUint(L.CheckNumber(arg))
+		v.integer(out, false, n)
 	case 'e', 'E', 'f', 'g', 'G':
-		return v.appendFloat(out, argNumber(L, "format", arg))
+		v.float(out, L.CheckNumber(arg))
 	case 'q':
-		return appendQuoted(out, argString(L, "format", arg))
+		appendQuoted(out, L.CheckString(arg))
 	case 's':
-		s := argString(L, "format", arg)
+		s := L.CheckString(arg)
+		if v.precision < 0 && len(s) >= longText {
+			out.text(s)
+			return
+		}
+		s, _, _ = strings.Cut(s, "\x00")
 		if v.precision >= 0 {
 			s = s[:min(len(s), v.precision)]
 		}
-		return v.pad(out, s)
+		v.pad(out, "", s, ' ')
+	default:
+		name := string([]byte{v.letter})
+		if v.letter == 0 {
+			name = ""
+		}
+		L.Errorf("invalid option '%%%s' to 'format'", name)
 	}
-	L.RaiseError("invalid option '%%%c' to 'format'", v.letter)
-	return out
 }
 
-func (v verb) appendFloat(out []byte, f float64) []byte {
+// character adds a byte. C's Lua takes what printf gives up to the first NUL.
+func (v verb) character(out *buffer, c byte) {
+	if c != 0 {
+		v.pad(out, "", string([]byte{c}), ' ')
+	} else if !v.has('-') {
+		out.repeat(' ', v.width-1)
+	}
+}
+
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
+
+// toUint is C's conversion of a double to an unsigned integer, as x86-64 does it.
+func toUint(f float64) uint64 {
+	const half = 1 << 63
+	if f >= half {
+		return uint64(lua.ToInteger(f-half)) ^ half
+	}
+	return uint64(lua.ToInteger(f))
+}
+
+// pad adds a number or text in v's width, filled with spaces before its sign, or with zeros
+// behind that.
+func (v verb) pad(out *buffer, sign, s string, fill byte) {
+	space := v.width - len(sign) - len(s)
+	left := v.has('-')
+	if !left && fill == ' ' {
+		out.repeat(' ', space)
+	}
+	out.text(sign)
+	if !left && fill == '0' {
+		out.repeat('0', space)
+	}
+	out.text(s)
+	if left {
+		out.repeat(' ', space)
+	}
+}
+
+// sign is what stands before a number that has a sign.
+func (v verb) sign(negative bool) string {
+	switch {
+	case negative:
+		return "-"
+	case v.has('+'):
+		return "+"
+	case v.has(' '):
+		return " "
+	}
+	return ""
+}
+
+func (v verb) integer(out *buffer, negative bool, n uint64) {
+	base, sign := 10, ""
+	switch v.letter {
+	case 'd', 'i':
+		sign = v.sign(negative)
+	case 'o':
+		base = 8
+	case 'x', 'X':
+		base = 16
+		if v.has('#') && n != 0 {
+			sign = "0" + string([]byte{v.letter})
+		}
+	}
+	s := strconv.FormatUint(n, base)
+	if v.letter == 'X' {
+		s = strings.ToUpper(s)
+	}
+	if n == 0 && v.precision == 0 {
+		s = ""
+	}
+	if len(s) < v.precision {
+		s = strings.Repeat("0", v.precision-len(s)) + s
+	}
+	if v.letter == 'o' && v.has('#') && !strings.HasPrefix(s, "0") {
+		s = "0" + s
+	}
+	v.pad(out, sign, s, v.fill(v.precision < 0))
+}
+
+// fill is what brings a number to its width.
+func (v verb) fill(zeros bool) byte {
+	if zeros && v.has('0') {
+		return '0'
+	}
+	return ' '
+}
+
+func (v verb) float(out *buffer, f float64) {
+	sign := v.sign(math.Signbit(f))
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		s := special(f)
-		if v.has('+') && s[0] != '-' {
-			s = "+" + s
+		s := "inf"
+		if math.IsNaN(f) {
+			s = "nan"
 		}
 		if v.letter == 'E' || v.letter == 'G' {
 			s = strings.ToUpper(s)
 		}
-		return v.pad(out, s)
+		v.pad(out, sign, s, ' ')
+		return
 	}
-	if v.precision < 0 {
-		v.precision = 6
+	precision := v.precision
+	if precision < 0 {
+		precision = 6
 	}
-	if v.precision == 0 && (v.letter == 'g' || v.letter == 'G') {
-		v.precision = 1
+	if precision == 0 && (v.letter == 'g' || v.letter == 'G') {
+		precision = 1
 	}
-	return fmt.Appendf(out, v.spec(v.letter), f)
+	var s string
+	if v.has('#') {
+		s = fmt.Sprintf("%#."+strconv.Itoa(precision)+string([]byte{v.letter}), math.Abs(f))
+	} else {
+		s = strconv.FormatFloat(math.Abs(f), v.letter, precision, 64)
+	}
+	v.pad(out, sign, s, v.fill(true))
 }
 
 // appendQuoted writes a string so that Lua reads it back.
-func appendQuoted(out []byte, s string) []byte {
-	out = append(out, '"')
+func appendQuoted(out *buffer, s string) {
+	out.room(len(s) + 2)
+	out.byte('"')
 	for i := range len(s) {
+		if i%checkEvery == 0 {
+			out.L.Check()
+		}
 		switch c := s[i]; c {
 		case '"', '\\', '\n':
-			out = append(out, '\\', c)
+			out.byte('\\')
+			out.byte(c)
 		case '\r':
-			out = append(out, `\r`...)
+			out.text(`\r`)
 		case 0:
-			out = append(out, `\000`...)
+			out.text(`\000`)
 		default:
-			out = append(out, c)
+			out.byte(c)
 		}
 	}
-	return append(out, '"')
+	out.byte('"')
 }

@@ -30,7 +30,7 @@ func bounded(t *testing.T, e *Engine, source string) {
 	t.Helper()
 	began := cpuTime()
 	for proto := 2; proto <= 3; proto++ {
-		script, err := Compile(source)
+		script, err := e.Compile(source, nil)
 		if err != nil {
 			if out := (&resp.Writer{}); err.Error() == "" || !oneError(out, err) {
 				t.Fatalf("%.2000q does not compile: %q", source, err)

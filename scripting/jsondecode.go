@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	lua "github.com/yuin/gopher-lua"
+	"keyp/scripting/lua"
 )
 
 // jsonToken is what the decoder finds next; the names are those that its errors give.
@@ -27,37 +27,34 @@ const (
 
 // jsonDecoder reads one text.
 type jsonDecoder struct {
-	st    *state
-	L     *lua.LState
+	L     *lua.State
 	o     *jsonOptions
 	s     string
 	at    int
 	depth int
 
-	index int    // of the present token
-	text  string // of a string
-	value lua.LValue
+	index int // of the present token
+	value lua.Value
 }
 
-func (st *state) jsonDecode(L *lua.LState, o *jsonOptions) int {
-	if L.GetTop() != 1 {
-		argError(L, "decode", 1, "expected 1 argument")
+func (st *state) jsonDecode(L *lua.State, o *jsonOptions) int {
+	if L.NArgs() != 1 {
+		L.ArgError(1, "expected 1 argument")
 	}
-	d := jsonDecoder{st: st, L: L, o: o, s: argString(L, "decode", 1)}
+	d := jsonDecoder{L: L, o: o, s: L.CheckString(1)}
 	if len(d.s) >= 2 && (d.s[0] == 0 || d.s[1] == 0) {
-		L.RaiseError("JSON parser does not support UTF-16 or UTF-32")
+		L.Errorf("JSON parser does not support UTF-16 or UTF-32")
 	}
-	v := d.element(d.next())
+	d.element(d.next(), place{})
 	if token := d.next(); token != endToken {
 		d.wrong("the end", token)
 	}
-	L.Push(v)
 	return 1
 }
 
 // wrong reports what is not what must be there.
 func (d *jsonDecoder) wrong(want string, found jsonToken) {
-	d.L.RaiseError("Expected %s but found %s at character %d", want, string(found), d.index+1)
+	d.L.Errorf("Expected %s but found %s at character %d", want, string(found), d.index+1)
 }
 
 // broken is a token that is none: its name is the error.
@@ -67,32 +64,30 @@ func (d *jsonDecoder) broken(why string, at int) jsonToken {
 }
 
 func (d *jsonDecoder) next() jsonToken {
+	d.L.Check()
 	for d.at < len(d.s) && strings.IndexByte(" \t\n\r", d.s[d.at]) >= 0 {
 		d.at++
+		d.look(d.at)
 	}
 	d.index = d.at
 	if d.at >= len(d.s) {
 		return endToken
 	}
-	switch c := d.s[d.at]; c {
-	case '{', '}', '[', ']', ',', ':':
+	if token := punctuation[d.s[d.at]]; token != "" {
 		d.at++
-		return map[byte]jsonToken{'{': objectBegin, '}': objectEnd, '[': arrayBegin, ']': arrayEnd, ',': commaToken, ':': colonToken}[c]
-	case '"':
-		return d.string()
+		return token
 	}
 	rest := d.s[d.at:]
-	if d.s[d.at] == '-' || isDigit(d.s[d.at]) {
+	switch c := d.s[d.at]; {
+	case c == '"':
+		return d.string()
+	case c == '-' || isDigit(c):
 		if !d.o.decodeInvalid && invalidNumber(rest) {
 			return d.broken("invalid number", d.at)
 		}
 		return d.number()
 	}
-	for _, word := range []struct {
-		text  string
-		token jsonToken
-		value lua.LValue
-	}{{"true", boolToken, lua.LTrue}, {"false", boolToken, lua.LFalse}, {"null", nullToken, d.st.null}} {
+	for _, word := range jsonWords {
 		if strings.HasPrefix(rest, word.text) {
 			d.at += len(word.text)
 			d.value = word.value
@@ -104,6 +99,22 @@ func (d *jsonDecoder) next() jsonToken {
 	}
 	return d.broken("invalid token", d.at)
 }
+
+// look ends the decoder if the script is to end. It is for loops over the text, with the place
+// where they are.
+func (d *jsonDecoder) look(at int) {
+	if at%checkEvery == 0 {
+		d.L.Check()
+	}
+}
+
+var punctuation = [256]jsonToken{'{': objectBegin, '}': objectEnd, '[': arrayBegin, ']': arrayEnd, ',': commaToken, ':': colonToken}
+
+var jsonWords = []struct {
+	text  string
+	token jsonToken
+	value lua.Value
+}{{"true", boolToken, lua.True}, {"false", boolToken, lua.False}, {"null", nullToken, jsonNull}}
 
 // invalidNumber says whether a text begins with what strtod takes for a number and JSON
 // does not: hexadecimal, leading zeros, inf, nan.
@@ -124,83 +135,139 @@ func invalidNumber(s string) bool {
 
 // number reads as much as strtod would.
 func (d *jsonDecoder) number() jsonToken {
-	end := d.at
-	for end < len(d.s) && strings.IndexByte("+-.0123456789abcdefABCDEFxXpPinINtytY", d.s[end]) >= 0 {
-		end++
+	end := d.at + numberLength(d.s[d.at:], d.look)
+	f, ok := lua.ParseNumber(d.s[d.at:end])
+	if !ok {
+		return d.broken("invalid number", d.at)
 	}
-	for ; end > d.at; end-- {
-		if f, ok := parseNumber(d.s[d.at:end]); ok {
-			d.at = end
-			d.value = lua.LNumber(f)
-			return numberToken
+	d.at = end
+	d.value = lua.Number(f)
+	return numberToken
+}
+
+// numberLength gives how many bytes at the start of a text C's strtod takes for a number. look
+// is called on the way, with places in the text.
+func numberLength(s string, look func(int)) int {
+	at := 0
+	if at < len(s) && (s[at] == '-' || s[at] == '+') {
+		at++
+	}
+	rest := s[at:]
+	for _, word := range []string{"infinity", "inf", "nan"} {
+		if len(rest) >= len(word) && strings.EqualFold(rest[:len(word)], word) {
+			return at + len(word)
 		}
 	}
-	return d.broken("invalid number", d.at)
+	isMember, exponent := isDigit, byte('e')
+	if len(rest) > 2 && rest[0] == '0' && rest[1]|0x20 == 'x' && (isHex(rest[2]) || rest[2] == '.' && len(rest) > 3 && isHex(rest[3])) {
+		at += 2
+		isMember, exponent = isHex, 'p'
+	}
+	run := func() (n int) {
+		for ; at < len(s) && isMember(s[at]); n++ {
+			at++
+			look(at)
+		}
+		return n
+	}
+	digits := run()
+	if at < len(s) && s[at] == '.' {
+		at++
+		fraction := run()
+		if digits+fraction == 0 {
+			return 0
+		}
+		digits += fraction
+	}
+	if digits == 0 {
+		return 0
+	}
+	if at < len(s) && s[at]|0x20 == exponent {
+		end := at
+		at++
+		if at < len(s) && (s[at] == '-' || s[at] == '+') {
+			at++
+		}
+		isMember = isDigit
+		if run() == 0 {
+			at = end
+		}
+	}
+	return at
 }
+
+func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
 // string reads a string behind its quote.
 func (d *jsonDecoder) string() jsonToken {
 	d.at++
-	var out []byte
 	start := d.at
+	for d.at < len(d.s) && d.s[d.at] != '"' && d.s[d.at] != '\\' {
+		d.at++
+		d.look(d.at)
+	}
+	if d.at < len(d.s) && d.s[d.at] == '"' {
+		d.value = d.L.Copy(d.s[start:d.at])
+		d.at++
+		return stringToken
+	}
+	out := buffer{L: d.L}
 	for d.at < len(d.s) {
 		switch d.s[d.at] {
 		case '"':
-			if out == nil {
-				d.text = string(piece(d.s, d.s[start:d.at]))
-			} else {
-				d.text = string(append(out, d.s[start:d.at]...))
-			}
+			out.text(d.s[start:d.at])
+			d.value = out.value()
 			d.at++
-			d.value = lua.LString(d.text)
 			return stringToken
 		case '\\':
-			out = append(out, d.s[start:d.at]...)
-			var why string
+			out.text(d.s[start:d.at])
 			at := d.at
-			if out, why = d.escape(out); why != "" {
+			if why := d.escape(&out); why != "" {
 				return d.broken(why, at)
 			}
 			start = d.at
 		default:
 			d.at++
+			d.look(d.at)
 		}
 	}
 	return d.broken("unexpected end of string", d.at)
 }
 
-var escapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f', 'r': '\r'}
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f', 'r': '\r'}
 
-// escape appends what an escape sequence stands for; why says what is wrong with it.
-func (d *jsonDecoder) escape(out []byte) (result []byte, why string) {
+// escape adds what an escape sequence stands for; why says what is wrong with it.
+func (d *jsonDecoder) escape(out *buffer) (why string) {
 	if d.at+1 >= len(d.s) {
-		return out, "invalid escape code"
+		return "invalid escape code"
 	}
 	c := d.s[d.at+1]
-	if plain, ok := escapes[c]; ok {
+	if plain := escapes[c]; plain != 0 {
 		d.at += 2
-		return append(out, plain), ""
+		out.byte(plain)
+		return ""
 	}
 	if c != 'u' {
-		return out, "invalid escape code"
+		return "invalid escape code"
 	}
 	unit, ok := d.unit(d.at)
 	if !ok {
-		return out, "invalid unicode escape code"
+		return "invalid unicode escape code"
 	}
 	d.at += 6
 	if unit&0xfc00 == 0xd800 {
 		low, ok := d.unit(d.at)
 		if !ok || low&0xfc00 != 0xdc00 {
-			return out, "invalid unicode escape code"
+			return "invalid unicode escape code"
 		}
 		d.at += 6
-		return utf8.AppendRune(out, (unit&0x3ff)<<10|low&0x3ff+0x10000), ""
+		unit = (unit&0x3ff)<<10 | low&0x3ff + 0x10000
+	} else if unit&0xfc00 == 0xdc00 {
+		return "invalid unicode escape code"
 	}
-	if unit&0xfc00 == 0xdc00 {
-		return out, "invalid unicode escape code"
-	}
-	return utf8.AppendRune(out, unit), ""
+	out.room(utf8.UTFMax)
+	out.b = utf8.AppendRune(out.b, unit)
+	return ""
 }
 
 // unit reads \uXXXX at a place.
@@ -212,46 +279,48 @@ func (d *jsonDecoder) unit(at int) (rune, bool) {
 	return rune(n), err == nil
 }
 
-func (d *jsonDecoder) element(token jsonToken) lua.LValue {
+// element reads the value that begins with a token and puts it in its place.
+func (d *jsonDecoder) element(token jsonToken, to place) {
 	switch token {
 	case stringToken, numberToken, boolToken, nullToken:
-		return d.value
+		to.put(d.L, d.value)
 	case objectBegin:
-		return d.object()
+		d.object(to)
 	case arrayBegin:
-		return d.array()
+		d.array(to)
+	default:
+		d.wrong("value", token)
 	}
-	d.wrong("value", token)
-	return nil
 }
 
 func (d *jsonDecoder) descend() {
 	if d.depth++; d.depth > min(d.o.decodeDepth, jsonNesting) {
-		d.L.RaiseError("Found too many nested data structures (%d) at character %d", d.depth, d.at)
+		d.L.Errorf("Found too many nested data structures (%d) at character %d", d.depth, d.at)
 	}
 }
 
-func (d *jsonDecoder) object() lua.LValue {
+func (d *jsonDecoder) object(to place) {
 	d.descend()
-	t := d.st.L.CreateTable(0, 4)
+	t := to.table(d.L)
 	token := d.next()
 	if token == objectEnd {
 		d.depth--
-		return t
+		return
 	}
 	for {
 		if token != stringToken {
 			d.wrong("object key string", token)
 		}
-		key := d.text
+		d.L.Push(d.value)
 		if token = d.next(); token != colonToken {
 			d.wrong("colon", token)
 		}
-		t.RawSetString(key, d.element(d.next()))
+		d.element(d.next(), place{t: t})
+		d.L.Pop(1)
 		switch token = d.next(); token {
 		case objectEnd:
 			d.depth--
-			return t
+			return
 		case commaToken:
 		default:
 			d.wrong("comma or object end", token)
@@ -260,20 +329,20 @@ func (d *jsonDecoder) object() lua.LValue {
 	}
 }
 
-func (d *jsonDecoder) array() lua.LValue {
+func (d *jsonDecoder) array(to place) {
 	d.descend()
-	t := d.st.L.CreateTable(4, 0)
+	t := to.table(d.L)
 	token := d.next()
 	if token == arrayEnd {
 		d.depth--
-		return t
+		return
 	}
 	for i := 1; ; i++ {
-		t.RawSetInt(i, d.element(token))
+		d.element(token, place{t, i})
 		switch token = d.next(); token {
 		case arrayEnd:
 			d.depth--
-			return t
+			return
 		case commaToken:
 		default:
 			d.wrong("comma or array end", token)

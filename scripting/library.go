@@ -3,10 +3,10 @@ package scripting
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	lua "github.com/yuin/gopher-lua"
-
+	"keyp/scripting/lua"
 	"keyp/server/resp"
 )
 
@@ -17,7 +17,7 @@ type Function struct {
 	Described   bool
 	Flags       []string // as they were given
 
-	fn *lua.LFunction
+	fn lua.Value // also in the registry
 }
 
 // Library is a loaded library of functions, with an interpreter of its own: its local
@@ -25,39 +25,40 @@ type Function struct {
 type Library struct {
 	Functions []*Function // in the order in which they were registered
 
-	mu   sync.Mutex // held while one of its functions runs
-	st   *state
-	seen map[string]*Function
+	program *lua.Program
+	seen    map[string]*Function
+	memory  atomic.Int64 // what the interpreter took when that was last measured
+
+	mu sync.Mutex // held while one of its functions runs
+	st *state
 }
 
 // FunctionFlags are the flags that a function may have.
 var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"}
 
+// errLoadTime is Redis's word for a library that takes too long to load.
+var errLoadTime = errors.New("FUNCTION LOAD timeout")
+
 // Load runs a library's program, without its shebang line, which registers its functions.
-// The error's text is what a client is told, without a code. It may take most; 0: however long
-// it takes.
+// The error's text is what a client is told, without a code. It may take most.
 func (e *Engine) Load(source string, most time.Duration) (*Library, error) {
-	proto, err := compile(source, functionChunk)
-	if err != nil {
+	var stop atomic.Bool
+	r := &Run{}
+	timer := time.AfterFunc(most, func() {
+		stop.Store(true)
+		r.Kill(errLoadTime)
+	})
+	defer timer.Stop()
+	program, err := e.compile(source, functionChunk, &stop)
+	switch {
+	case errors.Is(err, ErrKilled):
+		return nil, errors.New("Error compiling function: " + errLoadTime.Error())
+	case err != nil:
 		return nil, errors.New("Error compiling function: " + err.Error())
 	}
-	lib := &Library{st: e.newState(true), seen: map[string]*Function{}}
-	st := lib.st
-	st.reset()
-	st.loading = lib
-	fn := st.L.NewFunctionFromProto(proto)
-	fn.Env = st.env
-	if most > 0 {
-		timer := time.AfterFunc(most, func() { st.interrupt.end(errors.New("FUNCTION LOAD timeout")) })
-		defer timer.Stop()
-	}
-	th, fault := st.protected(st.L, fn, nil, st.raise)
-	st.loading = nil
-	if why := st.interrupt.Err(); why != nil {
-		return nil, errors.New("Error registering functions: ERR " + why.Error())
-	}
-	if th == nil {
-		return nil, errors.New("Error registering functions: " + loadFault(fault))
+	lib := &Library{program: program, st: e.newState(true), seen: map[string]*Function{}}
+	if err := lib.load(r); err != nil {
+		return nil, err
 	}
 	if len(lib.Functions) == 0 {
 		return nil, errors.New("No functions registered") //lint:ignore ST1005 Redis words it like that
@@ -65,15 +66,72 @@ func (e *Engine) Load(source string, most time.Duration) (*Library, error) {
 	return lib, nil
 }
 
-// loadFault is the text of an error that ended a library's program.
-func loadFault(fault lua.LValue) string {
-	t, ok := fault.(*lua.LTable)
-	if !ok {
-		message, _ := text(fault)
-		return message
+// load runs the program. It sees nothing but what registers functions, as with Redis; then the
+// table that was its environment becomes that of its functions.
+func (lib *Library) load(r *Run) error {
+	st := lib.st
+	L := st.L
+	env := st.loadGlobals()
+	L.SetMemoryLimit(st.engine.o.Memory)
+	st.reset()
+	if why := r.begin(st); why != nil {
+		return errors.New("Error registering functions: ERR " + why.Error())
 	}
-	message, _ := text(t.RawGetString("err"))
+	st.loading = lib
+	_, fault := L.PCall(L.Load(lib.program, env), nil, st.raise)
+	st.loading = nil
+	r.end()
+	if fault != nil && fault.Killed != nil {
+		return errors.New("Error registering functions: ERR " + fault.Killed.Error())
+	}
+	if fault != nil {
+		return errors.New("Error registering functions: " + loadFault(fault.Value))
+	}
+	L.Reset()
+	st.share(env)
+	L.SetMemoryLimit(st.engine.o.Memory)
+	lib.memory.Store(L.Allocated())
+	return nil
+}
+
+// loadGlobals are the globals of a library's program.
+func (st *state) loadGlobals() *lua.Table {
+	L := st.L
+	library, globals := L.NewTable(0, 8), L.NewTable(0, 1)
+	L.Register(library, map[string]lua.Builtin{"register_function": st.redisRegister, "log": st.redisLog})
+	st.logLevels(library)
+	library.SetMetatable(st.strict())
+	globals.SetString(L, "redis", library.Value())
+	st.lock(globals)
+	return globals
+}
+
+// share makes env a table with all globals.
+func (st *state) share(env *lua.Table) {
+	for key, value, _ := st.globals.Next(lua.Nil); !key.IsNil(); key, value, _ = st.globals.Next(key) {
+		env.Set(st.L, key, value)
+	}
+	env.SetString(st.L, "_G", env.Value())
+	st.globals = env
+	st.L.SetGlobals(env)
+}
+
+// loadFault is the text of an error that ended a library's program.
+func loadFault(fault lua.Value) string {
+	if t := fault.AsTable(); t != nil {
+		fault = t.Get(fieldErr)
+	}
+	message, _ := fault.Text()
 	return message
+}
+
+// Memory is what the library takes, with its interpreter and its program, in bytes.
+func (lib *Library) Memory() int64 {
+	if lib.mu.TryLock() { // otherwise what it was before the function that runs
+		lib.memory.Store(lib.st.L.Memory())
+		lib.mu.Unlock()
+	}
+	return lib.memory.Load() + lib.program.Bytes()
 }
 
 // Call runs a function of the library and appends its reply to out.
@@ -81,15 +139,18 @@ func (e *Engine) Call(lib *Library, f *Function, r *Run, out *resp.Writer) {
 	lib.mu.Lock()
 	defer lib.mu.Unlock()
 	st := lib.st
-	st.execute(r, f.fn, []lua.LValue{st.list(r.Keys), st.list(r.Args)}, out)
-	if st.interrupt.Err() != nil {
-		st.interrupt = newInterrupt()
-	}
-	st.broken = false
+	st.execute(r, out, func(L *lua.State) int {
+		keys := st.list(r.Keys)
+		args := st.list(r.Args)
+		L.Push(f.fn)
+		L.Push(keys)
+		L.Push(args)
+		return 2
+	})
 }
 
 // redisRegister is redis.register_function, with a name and a function, or a table.
-func (st *state) redisRegister(L *lua.LState) int {
+func (st *state) redisRegister(L *lua.State) int {
 	if st.loading == nil {
 		st.throwError(L, "redis.register_function can only be called on FUNCTION LOAD command")
 	}
@@ -104,51 +165,50 @@ func (st *state) redisRegister(L *lua.LState) int {
 }
 
 // registered reads the arguments of redis.register_function.
-func registered(L *lua.LState) (f *Function, problem string) {
-	switch n := L.GetTop(); {
+func registered(L *lua.State) (f *Function, problem string) {
+	switch n := L.NArgs(); {
 	case n < 1 || n > 2:
 		return nil, "wrong number of arguments to redis.register_function"
 	case n == 1:
-		t, ok := L.Get(1).(*lua.LTable)
-		if !ok {
+		t := L.Arg(1).AsTable()
+		if t == nil {
 			return nil, "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)."
 		}
 		return namedArguments(t)
 	}
-	name, ok := text(L.Get(1))
+	name, ok := L.Arg(1).Text()
 	if !ok {
 		return nil, "first argument to redis.register_function must be a string"
 	}
-	fn, ok := L.Get(2).(*lua.LFunction)
-	if !ok || fn.IsG {
+	if !isCallback(L.Arg(2)) {
 		return nil, "second argument to redis.register_function must be a function"
 	}
-	return &Function{Name: name, fn: fn}, ""
+	return &Function{Name: name, fn: L.Arg(2)}, ""
 }
 
-func namedArguments(t *lua.LTable) (f *Function, problem string) {
+func namedArguments(t *lua.Table) (f *Function, problem string) {
 	f = &Function{}
-	for key, value := t.Next(lua.LNil); key != lua.LNil; key, value = t.Next(key) {
-		name, ok := key.(lua.LString)
+	for key, value, _ := t.Next(lua.Nil); !key.IsNil(); key, value, _ = t.Next(key) {
+		name, ok := key.AsString()
 		if !ok {
 			return nil, "named argument key given to redis.register_function is not a string"
 		}
 		switch name {
 		case "function_name":
-			if f.Name, ok = text(value); !ok {
+			if f.Name, ok = value.Text(); !ok {
 				return nil, "function_name argument given to redis.register_function must be a string"
 			}
 		case "description":
-			if f.Description, f.Described = text(value); !f.Described {
+			if f.Description, f.Described = value.Text(); !f.Described {
 				return nil, "description argument given to redis.register_function must be a string"
 			}
 		case "callback":
-			if f.fn, ok = value.(*lua.LFunction); !ok || f.fn.IsG {
+			if f.fn = value; !isCallback(value) {
 				return nil, "callback argument given to redis.register_function must be a function"
 			}
 		case "flags":
-			flags, ok := value.(*lua.LTable)
-			if !ok {
+			flags := value.AsTable()
+			if flags == nil {
 				return nil, "flags argument to redis.register_function must be a table representing function flags"
 			}
 			if f.Flags, ok = functionFlags(flags); !ok {
@@ -161,27 +221,33 @@ func namedArguments(t *lua.LTable) (f *Function, problem string) {
 	if f.Name == "" {
 		return nil, "redis.register_function must get a function name argument"
 	}
-	if f.fn == nil {
+	if f.fn.IsNil() {
 		return nil, "redis.register_function must get a callback argument"
 	}
 	return f, ""
 }
 
-func functionFlags(t *lua.LTable) (flags []string, ok bool) {
+// isCallback says whether a value is a function of a program.
+func isCallback(v lua.Value) bool {
+	fn := v.AsFunction()
+	return fn != nil && !fn.IsBuiltin()
+}
+
+func functionFlags(t *lua.Table) (flags []string, ok bool) {
 	for i := 1; ; i++ {
-		v := t.RawGetInt(i)
-		if v == lua.LNil {
+		v := t.GetInt(i)
+		if v.IsNil() {
 			return flags, true
 		}
-		name, _ := v.(lua.LString)
+		name, _ := v.AsString()
 		known := false
 		for _, flag := range FunctionFlags {
-			known = known || flag == string(name)
+			known = known || flag == name
 		}
 		if !known {
 			return nil, false
 		}
-		flags = append(flags, string(name))
+		flags = append(flags, name)
 	}
 }
 
@@ -194,6 +260,7 @@ func (lib *Library) register(f *Function) (problem string) {
 		return "Function already exists in the library"
 	}
 	lib.seen[f.Name] = f
+	lib.st.L.Registry().Set(lib.st.L, f.fn, lua.True)
 	lib.Functions = append(lib.Functions, f)
 	return ""
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	lua "github.com/yuin/gopher-lua"
+	"keyp/scripting/lua"
 )
 
 // msgpackNesting is how deep tables are packed; what is deeper becomes nil. Unpacking goes
@@ -15,48 +15,59 @@ const (
 )
 
 func (st *state) openMsgpack() {
-	library := st.library("cmsgpack", map[string]lua.LGFunction{
-		"pack": st.msgpackPack, "unpack": st.msgpackUnpack, "unpack_one": st.msgpackOne, "unpack_limit": st.msgpackLimit,
+	library := st.library("cmsgpack", map[string]lua.Builtin{
+		"pack": msgpackPack, "unpack": msgpackUnpack, "unpack_one": msgpackOne, "unpack_limit": msgpackLimit,
 	})
-	library.RawSetString("_NAME", lua.LString("cmsgpack"))
-	library.RawSetString("_VERSION", lua.LString("lua-cmsgpack 0.4.0"))
-	library.RawSetString("_COPYRIGHT", lua.LString("Copyright (C) 2012, Salvatore Sanfilippo"))
-	library.RawSetString("_DESCRIPTION", lua.LString("MessagePack C implementation for Lua"))
+	for name, text := range map[string]string{
+		"_NAME": "cmsgpack", "_VERSION": "lua-cmsgpack 0.4.0", "_COPYRIGHT": "Copyright (C) 2012, Salvatore Sanfilippo",
+		"_DESCRIPTION": "MessagePack C implementation for Lua",
+	} {
+		library.SetString(st.L, name, st.L.String(text))
+	}
 }
 
-func (st *state) msgpackPack(L *lua.LState) int {
-	n := L.GetTop()
+func msgpackPack(L *lua.State) int {
+	n := L.NArgs()
 	if n == 0 {
-		argError(L, "pack", 0, "MessagePack pack needs input.")
+		L.ArgError(0, "MessagePack pack needs input.")
 	}
-	var out []byte
+	out := buffer{L: L}
 	for i := 1; i <= n; i++ {
-		out = st.appendMsgpack(L, out, L.Get(i), 0)
+		pack(&out, L.Arg(i), 0)
 	}
-	L.Push(lua.LString(out))
+	L.Push(out.value())
 	return 1
 }
 
-func (st *state) appendMsgpack(L *lua.LState, out []byte, v lua.LValue, level int) []byte {
-	st.room(L, len(out))
-	switch v := v.(type) {
-	case lua.LString:
-		out = appendPackedString(out, len(v))
-		return append(out, v...)
-	case lua.LBool:
-		if v {
-			return append(out, 0xc3)
+// longestHead is the most bytes before a string's own, an array's elements, or of a number.
+const longestHead = 9
+
+func pack(out *buffer, v lua.Value, level int) {
+	out.L.Check()
+	out.room(longestHead)
+	switch v.Kind() {
+	case lua.KindString:
+		s, _ := v.AsString()
+		out.b = appendPackedString(out.b, len(s))
+		out.text(s)
+	case lua.KindBoolean:
+		if v.Truth() {
+			out.byte(0xc3)
+		} else {
+			out.byte(0xc2)
 		}
-		return append(out, 0xc2)
-	case lua.LNumber:
-		return appendPackedNumber(out, float64(v))
-	case *lua.LTable:
-		if level == msgpackNesting {
-			return append(out, 0xc0)
+	case lua.KindNumber:
+		f, _ := v.AsNumber()
+		out.b = appendPackedNumber(out.b, f)
+	case lua.KindTable:
+		if level < msgpackNesting {
+			packTable(out, v.AsTable(), level)
+			return
 		}
-		return st.appendPackedTable(L, out, st.shown(v), level)
+		out.byte(0xc0)
+	default:
+		out.byte(0xc0)
 	}
-	return append(out, 0xc0)
 }
 
 func appendPackedString(out []byte, n int) []byte {
@@ -115,96 +126,94 @@ func packedSize(out []byte, n int, small, large byte) []byte {
 	return binary.BigEndian.AppendUint32(append(out, large+1), uint32(n))
 }
 
-func (st *state) appendPackedTable(L *lua.LState, out []byte, t *lua.LTable, level int) []byte {
-	n, array := packedShape(t)
+func packTable(out *buffer, t *lua.Table, level int) {
+	n, array := packedShape(out.L, t)
 	if array {
-		out = packedSize(out, n, 0x90, 0xdc)
+		out.b = packedSize(out.b, n, 0x90, 0xdc)
 		for i := 1; i <= n; i++ {
-			out = st.appendMsgpack(L, out, t.RawGet(lua.LNumber(i)), level+1)
+			pack(out, t.GetInt(i), level+1)
 		}
-		return out
+		return
 	}
-	out = packedSize(out, n, 0x80, 0xde)
-	for key, value := t.Next(lua.LNil); key != lua.LNil; key, value = t.Next(key) {
-		out = st.appendMsgpack(L, out, key, level+1)
-		out = st.appendMsgpack(L, out, value, level+1)
+	out.b = packedSize(out.b, n, 0x80, 0xde)
+	for key, value, _ := t.Next(lua.Nil); !key.IsNil(); key, value, _ = t.Next(key) {
+		pack(out, key, level+1)
+		pack(out, value, level+1)
 	}
-	return out
 }
 
 // packedShape counts a table's elements and says whether its keys are 1 to their number.
-func packedShape(t *lua.LTable) (n int, array bool) {
+func packedShape(L *lua.State, t *lua.Table) (n int, array bool) {
 	most := 0.0
 	array = true
-	for key, _ := t.Next(lua.LNil); key != lua.LNil; key, _ = t.Next(key) {
-		n++
-		number, ok := key.(lua.LNumber)
-		if f := float64(number); !ok || f <= 0 || f != math.Floor(f) {
+	for key, _, _ := t.Next(lua.Nil); !key.IsNil(); key, _, _ = t.Next(key) {
+		if n++; n%checkEvery == 0 {
+			L.Check()
+		}
+		f, ok := key.AsNumber()
+		if !ok || f <= 0 || f != math.Floor(f) {
 			array = false
 			continue
 		}
-		most = math.Max(most, float64(number))
+		most = math.Max(most, f)
 	}
-	return n, array && int(most) == n
+	return n, array && most == float64(n)
 }
 
-// unpacker reads packed values.
+// unpacker reads packed values. A table is on the stack, or in one that is, before it is filled,
+// so that the state measures it.
 type unpacker struct {
-	st    *state
-	L     *lua.LState
+	L     *lua.State
 	b     string
 	at    int
 	depth int
 }
 
-func (st *state) msgpackUnpack(L *lua.LState) int {
-	return st.unpackValues(L, "unpack", 0, 0, false)
+func msgpackUnpack(L *lua.State) int { return unpackValues(L, 0, 0) }
+func msgpackOne(L *lua.State) int    { return unpackValues(L, 1, L.OptInt(2, 0)) }
+func msgpackLimit(L *lua.State) int {
+	limit := L.CheckInt(2)
+	return unpackValues(L, limit, L.OptInt(3, 0))
 }
 
-func (st *state) msgpackOne(L *lua.LState) int {
-	return st.unpackValues(L, "unpack_one", 1, optInt(L, "unpack_one", 2, 0), true)
-}
-
-func (st *state) msgpackLimit(L *lua.LState) int {
-	limit := argInt(L, "unpack_limit", 2)
-	return st.unpackValues(L, "unpack_limit", limit, optInt(L, "unpack_limit", 3, 0), true)
-}
-
-// unpackValues pushes up to limit values (0: all), behind the place where to go on, -1 for
-// the end, if that is asked for.
-func (st *state) unpackValues(L *lua.LState, name string, limit, offset int, next bool) int {
-	u := unpacker{st: st, L: L, b: argString(L, name, 1), at: offset}
+// unpackValues pushes up to limit values from offset on, behind the place where to go on, -1 for
+// the end. Without limit and offset it pushes all values and no place.
+func unpackValues(L *lua.State, limit, offset int) int {
+	u := unpacker{L: L, b: L.CheckString(1), at: offset}
 	if offset < 0 || limit < 0 {
-		L.RaiseError("Invalid request to unpack with offset of %d and limit of %d.", offset, limit)
+		L.Errorf("Invalid request to unpack with offset of %d and limit of %d.", offset, len(u.b)) // Redis shows that
 	}
 	if offset > len(u.b) {
-		L.RaiseError("Start offset %d greater than input length %d.", offset, len(u.b))
+		L.Errorf("Start offset %d greater than input length %d.", offset, len(u.b))
 	}
-	var values []lua.LValue
-	all := limit == 0 && !next
-	for u.at < len(u.b) && (all || len(values) < limit) {
-		if len(values) >= maxUnpack {
-			L.RaiseError("too many values to unpack")
+	all := limit == 0 && offset == 0
+	n := 0
+	if !all {
+		L.Push(lua.Nil) // for the place
+	}
+	for u.at < len(u.b) && (all || n < limit) {
+		if !L.HasStack(2) {
+			L.Errorf("stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)")
 		}
-		values = append(values, u.value())
+		L.EnsureStack(2)
+		u.value(place{})
+		n++
 	}
-	if next {
+	if !all {
 		at := u.at
 		if at >= len(u.b) {
 			at = -1
 		}
-		values = append([]lua.LValue{lua.LNumber(at)}, values...)
+		L.Replace(n+1, lua.Number(float64(at)))
+		n++
 	}
-	for _, v := range values {
-		L.Push(v)
-	}
-	return len(values)
+	return n
 }
 
 // take gives the next n bytes.
 func (u *unpacker) take(n int) string {
 	if n < 0 || len(u.b)-u.at < n {
-		u.L.RaiseError("Missing bytes in input.")
+		u.L.Errorf("Missing bytes in input.")
 	}
 	u.at += n
 	return u.b[u.at-n : u.at]
@@ -213,75 +222,84 @@ func (u *unpacker) take(n int) string {
 // uint reads a number of n bytes.
 func (u *unpacker) uint(n int) uint64 {
 	value := uint64(0)
-	for _, c := range []byte(u.take(n)) {
+	for _, c := range bytesOf(u.take(n)) {
 		value = value<<8 | uint64(c)
 	}
 	return value
 }
 
-func (u *unpacker) value() lua.LValue {
+// value reads a value and puts it where it belongs.
+func (u *unpacker) value(to place) {
 	c := u.take(1)[0]
 	switch {
-	case c <= 0x7f:
-		return lua.LNumber(c)
-	case c >= 0xe0:
-		return lua.LNumber(int8(c))
-	case c&0xe0 == 0xa0:
-		return piece(u.b, u.take(int(c&0x1f)))
 	case c&0xf0 == 0x90:
-		return u.array(int(c & 15))
+		u.array(int(c&15), to)
 	case c&0xf0 == 0x80:
-		return u.pairs(int(c & 15))
+		u.pairs(int(c&15), to)
+	case c == 0xdc, c == 0xdd:
+		u.array(int(u.uint(2<<(c-0xdc))), to)
+	case c == 0xde, c == 0xdf:
+		u.pairs(int(u.uint(2<<(c-0xde))), to)
+	default:
+		to.put(u.L, u.scalar(c))
+	}
+}
+
+func (u *unpacker) scalar(c byte) lua.Value {
+	switch {
+	case c <= 0x7f:
+		return lua.Number(float64(c))
+	case c >= 0xe0:
+		return lua.Number(float64(int8(c)))
+	case c&0xe0 == 0xa0:
+		return u.L.Copy(u.take(int(c & 0x1f)))
 	}
 	switch c {
 	case 0xc0:
-		return lua.LNil
+		return lua.Nil
 	case 0xc2, 0xc3:
-		return lua.LBool(c == 0xc3)
+		return lua.Bool(c == 0xc3)
 	case 0xca:
-		return lua.LNumber(math.Float32frombits(uint32(u.uint(4))))
+		return lua.Number(float64(math.Float32frombits(uint32(u.uint(4)))))
 	case 0xcb:
-		return lua.LNumber(math.Float64frombits(u.uint(8)))
+		return lua.Number(math.Float64frombits(u.uint(8)))
 	case 0xcc, 0xcd, 0xce, 0xcf:
-		return lua.LNumber(u.uint(1 << (c - 0xcc)))
+		return lua.Number(float64(u.uint(1 << (c - 0xcc))))
 	case 0xd0, 0xd1, 0xd2, 0xd3:
 		size := 1 << (c - 0xd0)
 		shift := 64 - 8*size
-		return lua.LNumber(int64(u.uint(size)<<shift) >> shift)
+		return lua.Number(float64(int64(u.uint(size)<<shift) >> shift))
 	case 0xd9, 0xda, 0xdb:
-		return piece(u.b, u.take(int(u.uint(1<<(c-0xd9)))))
-	case 0xdc, 0xdd:
-		return u.array(int(u.uint(2 << (c - 0xdc))))
-	case 0xde, 0xdf:
-		return u.pairs(int(u.uint(2 << (c - 0xde))))
+		return u.L.Copy(u.take(int(u.uint(1 << (c - 0xd9)))))
 	}
-	u.L.RaiseError("Bad data format in input.")
-	return nil
+	u.L.Errorf("Bad data format in input.")
+	return lua.Nil
 }
 
 func (u *unpacker) descend() {
 	if u.depth++; u.depth > msgpackDepth {
-		u.L.RaiseError("Bad data format in input.")
+		u.L.Errorf("Bad data format in input.")
 	}
 }
 
-func (u *unpacker) array(n int) lua.LValue {
+func (u *unpacker) array(n int, to place) {
 	u.descend()
-	t := u.st.L.CreateTable(min(n, len(u.b)-u.at), 0)
-	for i := range n {
-		t.RawSetInt(i+1, u.value())
+	t := to.table(u.L)
+	for i := 1; i <= n; i++ {
+		u.L.Check()
+		u.value(place{t, i})
 	}
 	u.depth--
-	return t
 }
 
-func (u *unpacker) pairs(n int) lua.LValue {
+func (u *unpacker) pairs(n int, to place) {
 	u.descend()
-	t := u.st.L.CreateTable(0, 4)
+	t := to.table(u.L)
 	for range n {
-		key := u.value()
-		u.L.RawSet(t, key, u.value())
+		u.L.Check()
+		u.value(place{}) // the key waits on the stack
+		u.value(place{t: t})
+		u.L.Pop(1)
 	}
 	u.depth--
-	return t
 }

@@ -1,7 +1,7 @@
 package scripting
 
 import (
-	lua "github.com/yuin/gopher-lua"
+	"keyp/scripting/lua"
 )
 
 // Patterns are Lua's own, matched by trying: classes (%a), sets ([…]), quantifiers
@@ -10,9 +10,7 @@ import (
 const (
 	maxCaptures = 32
 	// patternDepth bounds how deep the matcher calls itself.
-	patternDepth = 100000
-	// patternSteps is how many steps it goes between looks at whether the script is to end.
-	patternSteps = 1 << 14
+	patternDepth = 20000
 
 	unfinished = -1 // length of a capture that is open
 	position   = -2 // length of a capture of a position
@@ -20,22 +18,27 @@ const (
 
 // matcher matches a pattern at one place of a subject.
 type matcher struct {
-	L        *lua.LState
+	L        *lua.State
+	subject  lua.Value // whose text s is
 	s, p     string
 	level    int // captures begun
 	captures [maxCaptures]struct{ start, length int }
 	depth    int
-	steps    int
 }
 
 // match matches the pattern from pi on at si; it gives where the match ends, or -1.
 func (m *matcher) match(si, pi int) int {
 	if m.depth++; m.depth > patternDepth {
-		m.L.RaiseError("pattern too complex")
+		m.L.Errorf("pattern too complex")
 	}
-	defer func() { m.depth-- }()
+	end := m.matchItems(si, pi)
+	m.depth--
+	return end
+}
+
+func (m *matcher) matchItems(si, pi int) int {
 	for pi < len(m.p) {
-		m.step()
+		m.L.Check()
 		switch m.p[pi] {
 		case '(':
 			if pi+1 < len(m.p) && m.p[pi+1] == ')' {
@@ -109,12 +112,11 @@ func (m *matcher) match(si, pi int) int {
 	return si
 }
 
-// step counts, and looks at times whether the script is to end.
-func (m *matcher) step() {
-	if m.steps++; m.steps%patternSteps == 0 {
-		if why := m.L.Context().Err(); why != nil {
-			m.L.RaiseError("%s", why.Error())
-		}
+// look ends a match if the script is to end. It is for loops over the text or the pattern, with
+// the place where they are.
+func (m *matcher) look(at int) {
+	if at%checkEvery == 0 {
+		m.L.Check()
 	}
 }
 
@@ -122,9 +124,10 @@ func (m *matcher) expand(si, pi, end int) int {
 	n := 0
 	for si+n < len(m.s) && m.single(m.s[si+n], pi, end) {
 		n++
+		m.look(n)
 	}
 	for ; n >= 0; n-- {
-		m.step()
+		m.L.Check()
 		if result := m.match(si+n, end+1); result >= 0 {
 			return result
 		}
@@ -134,7 +137,7 @@ func (m *matcher) expand(si, pi, end int) int {
 
 func (m *matcher) expandLeast(si, pi, end int) int {
 	for {
-		m.step()
+		m.L.Check()
 		if result := m.match(si, end+1); result >= 0 {
 			return result
 		}
@@ -147,7 +150,7 @@ func (m *matcher) expandLeast(si, pi, end int) int {
 
 func (m *matcher) open(si, pi, what int) int {
 	if m.level >= maxCaptures {
-		m.L.RaiseError("too many captures")
+		m.L.Errorf("too many captures")
 	}
 	m.captures[m.level].start, m.captures[m.level].length = si, what
 	m.level++
@@ -164,7 +167,7 @@ func (m *matcher) close(si, pi int) int {
 		level--
 	}
 	if level < 0 {
-		m.L.RaiseError("invalid pattern capture")
+		m.L.Errorf("invalid pattern capture")
 	}
 	m.captures[level].length = si - m.captures[level].start
 	result := m.match(si, pi)
@@ -177,10 +180,13 @@ func (m *matcher) close(si, pi int) int {
 func (m *matcher) backReference(si int, digit byte) int {
 	i := int(digit) - '1'
 	if i < 0 || i >= m.level || m.captures[i].length == unfinished {
-		m.L.RaiseError("invalid capture index")
+		m.L.Errorf("invalid capture index")
 	}
 	c := m.captures[i]
-	part := m.s[c.start : c.start+max(c.length, 0)]
+	if c.length == position {
+		return -1
+	}
+	part := m.s[c.start : c.start+c.length]
 	if len(m.s)-si >= len(part) && m.s[si:si+len(part)] == part {
 		return si + len(part)
 	}
@@ -189,7 +195,7 @@ func (m *matcher) backReference(si int, digit byte) int {
 
 func (m *matcher) balance(si, pi int) int {
 	if pi+1 >= len(m.p) {
-		m.L.RaiseError("unbalanced pattern")
+		m.L.Errorf("unbalanced pattern")
 	}
 	begin, end := m.p[pi], m.p[pi+1]
 	if si >= len(m.s) || m.s[si] != begin {
@@ -197,6 +203,7 @@ func (m *matcher) balance(si, pi int) int {
 	}
 	depth := 1
 	for i := si + 1; i < len(m.s); i++ {
+		m.look(i)
 		switch m.s[i] {
 		case end:
 			if depth--; depth == 0 {
@@ -211,7 +218,7 @@ func (m *matcher) balance(si, pi int) int {
 
 func (m *matcher) frontier(si, pi int) (next int, ok bool) {
 	if pi >= len(m.p) || m.p[pi] != '[' {
-		m.L.RaiseError("%s", "missing '[' after '%f' in pattern")
+		m.L.Errorf("%s", "missing '[' after '%f' in pattern")
 	}
 	end := m.classEnd(pi)
 	before, here := byte(0), byte(0)
@@ -231,7 +238,7 @@ func (m *matcher) classEnd(pi int) int {
 	switch c {
 	case '%':
 		if pi >= len(m.p) {
-			m.L.RaiseError("%s", "malformed pattern (ends with '%')")
+			m.L.Errorf("%s", "malformed pattern (ends with '%')")
 		}
 		return pi + 1
 	case '[':
@@ -240,9 +247,10 @@ func (m *matcher) classEnd(pi int) int {
 		}
 		for first := true; first || pi >= len(m.p) || m.p[pi] != ']'; first = false {
 			if pi >= len(m.p) {
-				m.L.RaiseError("malformed pattern (missing ']')")
+				m.L.Errorf("malformed pattern (missing ']')")
 			}
 			c := m.p[pi]
+			m.look(pi)
 			pi++
 			if c == '%' && pi < len(m.p) {
 				pi++
@@ -275,6 +283,7 @@ func (m *matcher) set(c byte, pi, last int) bool {
 		pi++
 	}
 	for ; pi < last; pi++ {
+		m.look(pi)
 		switch {
 		case m.p[pi] == '%':
 			pi++
@@ -330,21 +339,21 @@ func inClass(c, class byte) bool {
 }
 
 // capture gives capture i of a match from start to end; without captures the whole match.
-func (m *matcher) capture(i, start, end int) lua.LValue {
+func (m *matcher) capture(i, start, end int) lua.Value {
 	if i >= m.level {
 		if i != 0 {
-			m.L.RaiseError("invalid capture index")
+			m.L.Errorf("invalid capture index")
 		}
-		return piece(m.s, m.s[start:end])
+		return part(m.L, m.subject, m.s, start, end)
 	}
 	c := m.captures[i]
 	switch c.length {
 	case position:
-		return lua.LNumber(c.start + 1)
+		return lua.Number(float64(c.start + 1))
 	case unfinished:
-		m.L.RaiseError("unfinished capture")
+		m.L.Errorf("unfinished capture")
 	}
-	return piece(m.s, m.s[c.start:c.start+c.length])
+	return m.L.Copy(m.s[c.start : c.start+c.length])
 }
 
 // pushCaptures pushes all captures; whole: the match itself if there are none.

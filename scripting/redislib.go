@@ -1,15 +1,16 @@
 package scripting
 
 import (
+	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"log/slog"
 	"math"
 	"strconv"
 	"strings"
+	"unsafe"
 
-	lua "github.com/yuin/gopher-lua"
-
+	"keyp/scripting/lua"
 	"keyp/server/resp"
 )
 
@@ -22,54 +23,70 @@ const (
 )
 
 func (st *state) openRedis() {
-	library := st.library("redis", map[string]lua.LGFunction{
-		"call":  func(L *lua.LState) int { return st.redisCall(L, true) },
-		"pcall": func(L *lua.LState) int { return st.redisCall(L, false) },
+	library := st.library("redis", map[string]lua.Builtin{
+		"call":  func(L *lua.State) int { return st.redisCall(L, true) },
+		"pcall": func(L *lua.State) int { return st.redisCall(L, false) },
 		"log":   st.redisLog, "sha1hex": st.redisSHA1, "setresp": st.redisSetResp,
 		"error_reply": st.redisErrorReply, "status_reply": st.redisStatusReply,
 		"set_repl":      st.redisSetRepl,
 		"acl_check_cmd": st.redisACL,
 	})
-	if st.functions {
-		library.RawSetString("register_function", st.L.NewFunction(st.redisRegister))
-	} else {
-		library.RawSetString("breakpoint", st.L.NewFunction(redisFalse))
-		library.RawSetString("debug", st.L.NewFunction(redisNothing))
-		library.RawSetString("replicate_commands", st.L.NewFunction(redisReplicate))
+	if !st.functions {
+		st.L.Register(library, map[string]lua.Builtin{"breakpoint": redisFalse, "debug": redisNothing, "replicate_commands": redisReplicate})
 	}
+	st.logLevels(library)
+	for name, n := range map[string]int{"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2, "REPL_REPLICA": 2, "REPL_ALL": 3} {
+		library.SetString(st.L, name, lua.Number(float64(n)))
+	}
+}
+
+// logLevels are the constants that a library has also while it is loaded.
+func (st *state) logLevels(library *lua.Table) {
 	for name, n := range map[string]int{
 		"LOG_DEBUG": logDebug, "LOG_VERBOSE": logVerbose, "LOG_NOTICE": logNotice, "LOG_WARNING": logWarning,
-		"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2, "REPL_REPLICA": 2, "REPL_ALL": 3,
 		"REDIS_VERSION_NUM": versionNumber(st.engine.o.Version),
 	} {
-		library.RawSetString(name, lua.LNumber(n))
+		library.SetString(st.L, name, lua.Number(float64(n)))
 	}
-	library.RawSetString("REDIS_VERSION", lua.LString(st.engine.o.Version))
+	library.SetString(st.L, "REDIS_VERSION", st.L.String(st.engine.o.Version))
 }
 
 // throwError raises an error table, as redis.* functions do.
-func (st *state) throwError(L *lua.LState, message string) {
-	L.Error(st.errorTable("ERR "+message, false), 0)
+func (st *state) throwError(L *lua.State, message string) {
+	L.Error(st.errorTable(L.String("ERR "+message), false).Value())
 }
 
-// commandArgs gives the arguments of redis.call; problem says what is wrong with them.
-func commandArgs(L *lua.LState) (args [][]byte, problem string) {
-	n := L.GetTop()
+// commandArgs gives the arguments of redis.call, which are the strings' own bytes; problem says
+// what is wrong with them.
+func (st *state) commandArgs(L *lua.State) (problem string) {
+	n := L.NArgs()
 	if n == 0 {
-		return nil, "Please specify at least one argument for this redis lib call"
+		return "Please specify at least one argument for this redis lib call"
 	}
-	args = make([][]byte, n)
-	for i := range args {
-		switch v := L.Get(i + 1).(type) {
-		case lua.LString:
-			args[i] = []byte(v)
-		case lua.LNumber:
-			args[i] = appendArg(nil, float64(v))
-		default:
-			return nil, "Lua redis lib command arguments must be strings or integers"
+	if cap(st.args) < n {
+		L.Reserve(n * int(unsafe.Sizeof(st.args[0])))
+		st.args = make([][]byte, n)
+	}
+	const longest = 32
+	st.args, st.numbers = st.args[:n], st.numbers[:0]
+	for i := range st.args {
+		v := L.Arg(i + 1)
+		if s, ok := v.AsString(); ok {
+			st.args[i] = bytesOf(s)
+			continue
 		}
+		f, ok := v.AsNumber()
+		if !ok {
+			return "Lua redis lib command arguments must be strings or integers"
+		}
+		if cap(st.numbers)-len(st.numbers) < longest {
+			st.numbers = make([]byte, 0, 2*cap(st.numbers)+longest) // what is in the old one stays there
+		}
+		from := len(st.numbers)
+		st.numbers = appendArg(st.numbers, f)
+		st.args[i] = st.numbers[from:]
 	}
-	return args, ""
+	return ""
 }
 
 // appendArg writes a number as a command's argument: a whole one as such, any other with
@@ -79,70 +96,88 @@ func appendArg(b []byte, f float64) []byte {
 	case f == math.Trunc(f) && math.Abs(f) <= math.MaxInt64/2:
 		return strconv.AppendInt(b, int64(f), 10)
 	case math.IsNaN(f):
-		return append(b, special(f)...)
+		return lua.AppendNumber(b, f)
 	}
 	return resp.AppendDouble(b, f)
 }
 
 // redisCall is redis.call, which raises an error reply, and redis.pcall, which gives it.
-func (st *state) redisCall(L *lua.LState, raise bool) int {
+func (st *state) redisCall(L *lua.State, raise bool) int {
 	if st.run == nil || st.run.Host == nil {
 		st.throwError(L, "redis.call/pcall can only be called inside a script invocation")
 	}
-	args, problem := commandArgs(L)
-	if problem != "" {
+	if problem := st.commandArgs(L); problem != "" {
 		if raise {
 			st.throwError(L, problem)
 		}
-		L.Push(st.errorTable("ERR "+problem, false))
+		L.Push(st.errorTable(L.String("ERR "+problem), false).Value())
 		return 1
 	}
-	out := &st.reply.out
-	out.Buf, out.Proto, out.Max, out.Full = out.Buf[:0], st.proto, int(st.engine.o.Memory), false
-	st.inHost = true
-	st.run.Host.Call(args, out)
-	st.inHost = false
-	full, value := out.Full, lua.LValue(lua.LNil)
-	if !full {
-		value, _ = st.luaValue(out.Buf)
-	}
-	if cap(out.Buf) > keptReply {
+	out := &st.out
+	out.Buf, out.Proto, out.Max, out.Full = out.Buf[:0], st.proto, st.replyRoom(), false
+	st.run.Host.Call(st.args, out)
+	L.Check() // it may have been killed meanwhile
+	reply := out.Buf
+	if cap(reply) > keptReply {
+		// It is used up here, and measured until then.
 		out.Buf = nil
+		L.Push(L.String(unsafe.String(unsafe.SliceData(reply), cap(reply))))
 	}
-	if full {
-		L.RaiseError("not enough memory")
+	clear(st.args)
+	if cap(st.args) > keptArgs {
+		st.args, st.numbers = nil, nil
 	}
-	if raise {
-		if t, ok := value.(*lua.LTable); ok && t.RawGetString("err") != lua.LNil {
-			L.Error(value, 0)
-		}
+	if out.Full {
+		L.Errorf("not enough memory")
 	}
-	L.Push(value)
+	st.luaValue(reply, place{})
+	if raise && reply[0] == '-' {
+		L.Error(L.Top(1))
+	}
 	return 1
 }
 
-func (st *state) redisACL(L *lua.LState) int {
+// What is kept from call to call, in bytes of a reply and in arguments.
+const (
+	keptReply = 64 << 10
+	keptArgs  = 1 << 10
+)
+
+// replyRoom is how long a reply may be: as much as the script may take besides what it has. What
+// it has is measured for that, when much was allocated since it was measured last.
+func (st *state) replyRoom() int {
+	limit := st.engine.o.Memory
+	taken := st.L.Allocated()
+	const part = 4
+	if taken > limit/part && taken-st.seen > limit/part {
+		st.L.SetMemoryLimit(limit)
+		taken = st.L.Allocated()
+		st.seen = taken
+	}
+	return int(max(limit-taken, 1))
+}
+
+func (st *state) redisACL(L *lua.State) int {
 	if st.run == nil || st.run.Host == nil {
 		st.throwError(L, "redis.acl_check_cmd can only be called inside a script invocation")
 	}
-	args, problem := commandArgs(L)
-	if problem != "" {
+	if problem := st.commandArgs(L); problem != "" {
 		st.throwError(L, problem)
 	}
-	allowed, known := st.run.Host.Allowed(args)
+	allowed, known := st.run.Host.Allowed(st.args)
 	if !known {
 		st.throwError(L, "Invalid command passed to redis.acl_check_cmd()")
 	}
-	L.Push(lua.LBool(allowed))
+	L.PushBool(allowed)
 	return 1
 }
 
-func (st *state) redisSHA1(L *lua.LState) int {
-	if L.GetTop() != 1 {
+func (st *state) redisSHA1(L *lua.State) int {
+	if L.NArgs() != 1 {
 		st.throwError(L, "wrong number of arguments")
 	}
-	s, _ := text(L.Get(1)) // anything else counts as empty
-	L.Push(lua.LString(SHA1(s)))
+	s, _ := L.Arg(1).Text() // anything else counts as empty
+	L.Push(L.String(SHA1(s)))
 	return 1
 }
 
@@ -152,13 +187,13 @@ func SHA1(source string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (st *state) redisErrorReply(L *lua.LState) int {
-	s, ok := L.Get(1).(lua.LString)
-	if L.GetTop() != 1 || !ok {
-		L.Push(st.errorTable("ERR wrong number or type of arguments", false))
+func (st *state) redisErrorReply(L *lua.State) int {
+	s, ok := L.Arg(1).AsString()
+	if L.NArgs() != 1 || !ok {
+		L.Push(st.errorTable(L.String("ERR wrong number or type of arguments"), false).Value())
 		return 1
 	}
-	L.Push(st.errorTable(errorText(string(s)), false))
+	L.Push(st.errorTable(L.String(errorText(s)), false).Value())
 	return 1
 }
 
@@ -172,51 +207,51 @@ func errorText(s string) string {
 	return code + " " + strings.Trim(message, "\r\n")
 }
 
-func (st *state) redisStatusReply(L *lua.LState) int {
-	s, ok := L.Get(1).(lua.LString)
-	if L.GetTop() != 1 || !ok {
-		L.Push(st.errorTable("ERR wrong number or type of arguments", false))
+func (st *state) redisStatusReply(L *lua.State) int {
+	_, ok := L.Arg(1).AsString()
+	if L.NArgs() != 1 || !ok {
+		L.Push(st.errorTable(L.String("ERR wrong number or type of arguments"), false).Value())
 		return 1
 	}
-	L.Push(st.single("ok", s))
+	st.single(place{}, fieldOK, L.CheckStringValue(1))
 	return 1
 }
 
-func (st *state) redisSetRepl(L *lua.LState) int {
+func (st *state) redisSetRepl(L *lua.State) int {
 	if st.run == nil {
 		st.throwError(L, "redis.set_repl can only be called inside a script invocation")
 	}
-	if L.GetTop() != 1 {
+	if L.NArgs() != 1 {
 		st.throwError(L, "redis.set_repl() requires two arguments.")
 	}
-	f, _ := number(L.Get(1))
+	f, _ := L.Arg(1).ToNumber()
 	if int64(f)&^3 != 0 {
 		st.throwError(L, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
 }
 
-func redisReplicate(L *lua.LState) int {
-	L.Push(lua.LTrue)
+func redisReplicate(L *lua.State) int {
+	L.PushBool(true)
 	return 1
 }
 
 // redisFalse is redis.breakpoint: there is no debugger that it could stop in.
-func redisFalse(L *lua.LState) int {
-	L.Push(lua.LFalse)
+func redisFalse(L *lua.State) int {
+	L.PushBool(false)
 	return 1
 }
 
-func redisNothing(*lua.LState) int { return 0 }
+func redisNothing(*lua.State) int { return 0 }
 
-func (st *state) redisSetResp(L *lua.LState) int {
+func (st *state) redisSetResp(L *lua.State) int {
 	if st.run == nil {
 		st.throwError(L, "redis.setresp can only be called inside a script invocation")
 	}
-	if L.GetTop() != 1 {
+	if L.NArgs() != 1 {
 		st.throwError(L, "redis.setresp() requires one argument.")
 	}
-	f, _ := number(L.Get(1))
+	f, _ := L.Arg(1).ToNumber()
 	if f = math.Trunc(f); f != 2 && f != 3 {
 		st.throwError(L, "RESP version must be 2 or 3.")
 	}
@@ -224,25 +259,25 @@ func (st *state) redisSetResp(L *lua.LState) int {
 	return 0
 }
 
-func (st *state) redisLog(L *lua.LState) int {
-	if L.GetTop() < 2 {
+func (st *state) redisLog(L *lua.State) int {
+	if L.NArgs() < 2 {
 		st.throwError(L, "redis.log() requires two arguments or more.")
 	}
-	f, ok := number(L.Get(1))
+	f, ok := L.Arg(1).ToNumber()
 	if !ok {
 		st.throwError(L, "First argument must be a number (log level).")
 	}
-	level := int(toInt(f))
+	level := int(lua.ToInteger(f))
 	if level < logDebug || level > logWarning {
 		st.throwError(L, "Invalid debug level.")
 	}
 	var words []string
-	for i := 2; i <= L.GetTop(); i++ {
-		if s, ok := text(L.Get(i)); ok {
+	for i := 2; i <= L.NArgs(); i++ {
+		if s, ok := L.Arg(i).Text(); ok {
 			words = append(words, s)
 		}
 	}
 	levels := []slog.Level{slog.LevelDebug, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn}
-	st.engine.o.Log.Log(st.interrupt, levels[level], strings.Join(words, " "), "from", "script")
+	st.engine.o.Log.Log(context.Background(), levels[level], strings.Join(words, " "), "from", "script")
 	return 0
 }

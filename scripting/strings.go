@@ -3,16 +3,21 @@ package scripting
 import (
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"keyp/scripting/lua"
 )
 
+// openString makes the library of strings, which is also where strings find their methods.
 func (st *state) openString() {
-	st.library("string", map[string]lua.LGFunction{
+	library := st.library("string", map[string]lua.Builtin{
 		"byte": stringByte, "char": stringChar, "dump": stringDump, "find": stringFind,
-		"format": st.stringFormat, "gmatch": st.stringGmatch, "gfind": st.stringGmatch,
-		"gsub": st.stringGsub, "len": stringLen, "lower": stringLower, "match": stringMatch,
-		"rep": st.stringRep, "reverse": stringReverse, "sub": stringSub, "upper": stringUpper,
+		"format": stringFormat, "gmatch": stringGmatch, "gfind": stringGmatch,
+		"gsub": stringGsub, "len": stringLen, "lower": stringLower, "match": stringMatch,
+		"rep": stringRep, "reverse": stringReverse, "sub": stringSub, "upper": stringUpper,
 	})
+	meta := st.L.NewTable(0, 1)
+	meta.SetString(st.L, "__index", library.Value())
+	meta.SetReadonly(true)
+	st.L.SetStringMetatable(meta)
 }
 
 // within makes a position from 1 on of one that may count from the end.
@@ -23,137 +28,157 @@ func within(i, length int) int {
 	return i
 }
 
-func stringByte(L *lua.LState) int {
-	s := argString(L, "byte", 1)
-	first := within(optLong(L, "byte", 2, 1), len(s))
-	last := min(within(optLong(L, "byte", 3, first), len(s)), len(s))
+func stringByte(L *lua.State) int {
+	s := L.CheckString(1)
+	first := within(L.OptInteger(2, 1), len(s))
+	last := min(within(L.OptInteger(3, first), len(s)), len(s))
 	first = max(first, 1)
 	if first > last {
 		return 0
 	}
-	if last-first >= maxUnpack {
-		L.RaiseError("string slice too long")
+	n := last - first + 1
+	if !L.HasStack(n) {
+		L.Errorf("stack overflow (string slice too long)")
 	}
+	L.EnsureStack(n)
 	for i := first; i <= last; i++ {
-		L.Push(lua.LNumber(s[i-1]))
+		L.PushNumber(float64(s[i-1]))
 	}
-	return last - first + 1
+	return n
 }
 
-func stringChar(L *lua.LState) int {
-	b := make([]byte, L.GetTop())
-	for i := range b {
-		c := argInt(L, "char", i+1)
+func stringChar(L *lua.State) int {
+	out := buffer{L: L}
+	for i := range L.NArgs() {
+		c := L.CheckInt(i + 1)
 		if c != int(byte(c)) {
-			argError(L, "char", i+1, "invalid value")
+			L.ArgError(i+1, "invalid value")
 		}
-		b[i] = byte(c)
+		out.byte(byte(c))
 	}
-	L.Push(lua.LString(b))
+	L.Push(out.value())
 	return 1
 }
 
-func stringDump(L *lua.LState) int {
-	argFunction(L, "dump", 1)
-	L.RaiseError("unable to dump given function")
+func stringDump(L *lua.State) int {
+	L.CheckFunction(1)
+	L.Errorf("unable to dump given function")
 	return 0
 }
 
-func stringLen(L *lua.LState) int {
-	L.Push(lua.LNumber(len(argString(L, "len", 1))))
+func stringLen(L *lua.State) int {
+	L.PushNumber(float64(len(L.CheckString(1))))
 	return 1
 }
 
-// mapASCII changes letters as C's locale has them: bytes above 127 stay.
-func mapASCII(s string, from, to byte) string {
-	for i := range len(s) {
-		if c := s[i]; from <= c && c <= to {
-			b := []byte(s)
-			for ; i < len(b); i++ {
-				if from <= b[i] && b[i] <= to {
-					b[i] ^= 0x20
-				}
-			}
-			return string(b)
+// mapASCII pushes argument 1 with its letters changed as C's locale has them: bytes above 127
+// stay.
+func mapASCII(L *lua.State, from, to byte) int {
+	s := L.CheckString(1)
+	out := buffer{L: L}
+	out.text(s)
+	for i, c := range out.b {
+		if i%checkEvery == 0 {
+			L.Check()
+		}
+		if from <= c && c <= to {
+			out.b[i] = c ^ 0x20
 		}
 	}
-	return s
-}
-
-func stringLower(L *lua.LState) int {
-	L.Push(lua.LString(mapASCII(argString(L, "lower", 1), 'A', 'Z')))
+	L.Push(out.value())
 	return 1
 }
 
-func stringUpper(L *lua.LState) int {
-	L.Push(lua.LString(mapASCII(argString(L, "upper", 1), 'a', 'z')))
-	return 1
-}
+func stringLower(L *lua.State) int { return mapASCII(L, 'A', 'Z') }
+func stringUpper(L *lua.State) int { return mapASCII(L, 'a', 'z') }
 
-func (st *state) stringRep(L *lua.LState) int {
-	s, n := argString(L, "rep", 1), argInt(L, "rep", 2)
+func stringRep(L *lua.State) int {
+	s, n := L.CheckString(1), L.CheckInt(2)
 	if n <= 0 || s == "" {
-		L.Push(lua.LString(""))
+		L.Push(L.String(""))
 		return 1
 	}
-	if int64(n) > st.engine.o.Memory/int64(len(s)) {
-		L.RaiseError("not enough memory")
+	if len(s) > maxString/n {
+		L.Errorf("not enough memory")
 	}
-	L.Push(lua.LString(strings.Repeat(s, n)))
+	size := len(s) * n
+	out := buffer{L: L}
+	out.room(size)
+	out.b = append(out.b, s...)
+	for len(out.b) < size { // what is there already is repeated
+		L.Check()
+		out.b = append(out.b, out.b[:min(len(out.b), size-len(out.b), 1<<20)]...)
+	}
+	L.Push(out.value())
 	return 1
 }
 
-func stringReverse(L *lua.LState) int {
-	s := argString(L, "reverse", 1)
-	b := make([]byte, len(s))
-	for i := range len(s) {
-		b[len(s)-1-i] = s[i]
+// maxString is more than any string has.
+const maxString = 1 << 40
+
+func stringReverse(L *lua.State) int {
+	s := L.CheckString(1)
+	out := buffer{L: L}
+	out.room(len(s))
+	for i := len(s) - 1; i >= 0; i-- {
+		if i%checkEvery == 0 {
+			L.Check()
+		}
+		out.b = append(out.b, s[i])
 	}
-	L.Push(lua.LString(b))
+	L.Push(out.value())
 	return 1
 }
 
-func stringSub(L *lua.LState) int {
-	s := argString(L, "sub", 1)
-	first := max(within(argLong(L, "sub", 2), len(s)), 1)
-	last := min(within(optLong(L, "sub", 3, -1), len(s)), len(s))
+func stringSub(L *lua.State) int {
+	s := L.CheckString(1)
+	first := max(within(L.CheckInteger(2), len(s)), 1)
+	last := min(within(L.OptInteger(3, -1), len(s)), len(s))
 	if first > last {
-		L.Push(lua.LString(""))
+		L.Push(L.String(""))
 		return 1
 	}
-	L.Push(piece(s, s[first-1:last]))
+	L.Push(part(L, L.Arg(1), s, first-1, last))
 	return 1
 }
 
-func stringFind(L *lua.LState) int  { return search(L, "find", true) }
-func stringMatch(L *lua.LState) int { return search(L, "match", false) }
+// part gives s[from:to], where s is the text of a value.
+func part(L *lua.State, v lua.Value, s string, from, to int) lua.Value {
+	if from == 0 && to == len(s) && v.Kind() == lua.KindString {
+		return v
+	}
+	return L.Copy(s[from:to])
+}
 
-// special are the characters that make a text a pattern.
+func stringFind(L *lua.State) int  { return search(L, true) }
+func stringMatch(L *lua.State) int { return search(L, false) }
+
+// patternBytes are the characters that make a text a pattern.
 const patternBytes = "^$*+?.([%-"
 
 // search is string.find and string.match.
-func search(L *lua.LState, name string, find bool) int {
-	s, p := argString(L, name, 1), argString(L, name, 2)
-	from := max(within(optLong(L, name, 3, 1), len(s))-1, 0)
+func search(L *lua.State, find bool) int {
+	s, p := L.CheckString(1), L.CheckString(2)
+	from := max(within(L.OptInteger(3, 1), len(s))-1, 0)
 	from = min(from, len(s))
-	if find && (lua.LVAsBool(L.Get(4)) || !strings.ContainsAny(p, patternBytes)) {
-		at := strings.Index(s[from:], p)
+	if find && (L.Arg(4).Truth() || !strings.ContainsAny(p, patternBytes)) {
+		at := index(L, s[from:], p)
 		if at < 0 {
-			L.Push(lua.LNil)
+			L.Push(lua.Nil)
 			return 1
 		}
-		L.Push(lua.LNumber(from + at + 1))
-		L.Push(lua.LNumber(from + at + len(p)))
+		L.PushNumber(float64(from + at + 1))
+		L.PushNumber(float64(from + at + len(p)))
 		return 2
 	}
 	p, anchored := strings.CutPrefix(p, "^")
-	m := matcher{L: L, s: s, p: p}
+	m := matcher{L: L, subject: L.Arg(1), s: s, p: p}
 	for at := from; at <= len(s); at++ {
 		m.level = 0
 		if end := m.match(at, 0); end >= 0 {
 			if find {
-				L.Push(lua.LNumber(at + 1))
-				L.Push(lua.LNumber(end))
+				L.PushNumber(float64(at + 1))
+				L.PushNumber(float64(end))
 				return 2 + m.pushCaptures(at, end, false)
 			}
 			return m.pushCaptures(at, end, true)
@@ -162,59 +187,78 @@ func search(L *lua.LState, name string, find bool) int {
 			break
 		}
 	}
-	L.Push(lua.LNil)
+	L.Push(lua.Nil)
 	return 1
 }
 
-// stringGmatch gives an iterator. A '^' means nothing special in it.
-func (st *state) stringGmatch(L *lua.LState) int {
-	s, p := argString(L, "gmatch", 1), argString(L, "gmatch", 2)
-	at := 0
-	L.Push(st.L.NewClosure(func(L *lua.LState) int {
-		m := matcher{L: L, s: s, p: p}
-		for ; at <= len(s); at++ {
-			m.level = 0
-			if end := m.match(at, 0); end >= 0 {
-				start := at
-				at = end
-				if end == start {
-					at++
-				}
-				return m.pushCaptures(start, end, true)
-			}
+// index is strings.Index that ends with the script.
+func index(L *lua.State, s, sub string) int {
+	const window = 1 << 20
+	for from := 0; ; from += window {
+		L.Check()
+		end := min(from+window+len(sub), len(s))
+		if at := strings.Index(s[from:end], sub); at >= 0 {
+			return from + at
 		}
-		L.Push(lua.LNil)
-		return 1
-	}, lua.LString(s), lua.LString(p))) // for those who ask what it holds
+		if end == len(s) {
+			return -1
+		}
+	}
+}
+
+// stringGmatch gives an iterator, whose upvalues are the text, the pattern and the place where
+// it goes on. A '^' means nothing special in it.
+func stringGmatch(L *lua.State) int {
+	L.Push(L.NewFunction("gmatch", nextMatch, L.CheckStringValue(1), L.CheckStringValue(2), lua.Number(0)))
 	return 1
 }
 
-func (st *state) stringGsub(L *lua.LState) int {
-	s, p := argString(L, "gsub", 1), argString(L, "gsub", 2)
-	replacement := L.Get(3)
-	switch replacement.Type() {
-	case lua.LTString, lua.LTNumber, lua.LTFunction, lua.LTTable:
-	default:
-		argError(L, "gsub", 3, "string/function/table expected")
+func nextMatch(L *lua.State) int {
+	s, _ := L.Upvalue(1).AsString()
+	p, _ := L.Upvalue(2).AsString()
+	from, _ := L.Upvalue(3).AsNumber()
+	m := matcher{L: L, subject: L.Upvalue(1), s: s, p: p}
+	for at := int(from); at <= len(s); at++ {
+		m.level = 0
+		end := m.match(at, 0)
+		if end < 0 {
+			continue
+		}
+		next := end
+		if end == at {
+			next++
+		}
+		L.SetUpvalue(3, lua.Number(float64(next)))
+		return m.pushCaptures(at, end, true)
 	}
-	most := optInt(L, "gsub", 4, len(s)+1)
+	return 0
+}
+
+func stringGsub(L *lua.State) int {
+	s, p := L.CheckString(1), L.CheckString(2)
+	switch L.Arg(3).Kind() {
+	case lua.KindString, lua.KindNumber, lua.KindFunction, lua.KindTable:
+	default:
+		L.ArgError(3, "string/function/table expected")
+	}
+	most := L.OptInt(4, len(s)+1)
 	p, anchored := strings.CutPrefix(p, "^")
-	m := matcher{L: L, s: s, p: p}
-	var out []byte
-	at, n := 0, 0
+	m := matcher{L: L, subject: L.Arg(1), s: s, p: p}
+	out := hold(L)
+	at, n, copied := 0, 0, 0 // s up to copied is in out, or replaced
 	for n < most {
 		m.level = 0
 		end := m.match(at, 0)
 		if end >= 0 {
 			n++
-			out = append(out, st.replacement(&m, replacement, at, end)...)
-			st.room(L, len(out))
+			out.text(s[copied:at])
+			m.replace(&out, L.Arg(3), at, end)
+			copied = end
 		}
 		switch {
 		case end > at:
 			at = end
 		case at < len(s):
-			out = append(out, s[at])
 			at++
 		default:
 			at = len(s) + 1
@@ -223,65 +267,61 @@ func (st *state) stringGsub(L *lua.LState) int {
 			break
 		}
 	}
-	if at < len(s) {
-		out = append(out, s[at:]...)
-	}
-	L.Push(lua.LString(out))
-	L.Push(lua.LNumber(n))
+	out.text(s[copied:])
+	out.finish()
+	L.PushNumber(float64(n))
 	return 2
 }
 
-// replacement is what stands for one match.
-func (st *state) replacement(m *matcher, by lua.LValue, start, end int) string {
+// replace adds what stands for a match.
+func (m *matcher) replace(out *heldBuffer, by lua.Value, start, end int) {
 	L := m.L
-	var v lua.LValue
-	switch by := by.(type) {
-	case *lua.LFunction:
+	var v lua.Value
+	switch by.Kind() {
+	case lua.KindFunction:
 		L.Push(by)
-		n := m.pushCaptures(start, end, true)
-		L.Call(n, 1)
-		v = L.Get(-1)
+		L.CallTop(m.pushCaptures(start, end, true), 1)
+		v = L.Top(1)
 		L.Pop(1)
-	case *lua.LTable:
-		v = L.GetTable(by, m.capture(0, start, end))
+	case lua.KindTable:
+		v = L.Index(by, m.capture(0, start, end))
 	default:
-		s, _ := text(by)
-		return st.expandReplacement(m, s, start, end)
+		s, _ := by.Text()
+		m.expandReplacement(out, s, start, end)
+		return
 	}
-	if !lua.LVAsBool(v) {
-		return m.s[start:end]
+	if !v.Truth() {
+		out.text(m.s[start:end])
+		return
 	}
-	s, ok := text(v)
+	s, ok := v.Text()
 	if !ok {
-		L.RaiseError("invalid replacement value (a %s)", typeName(v))
+		L.Errorf("invalid replacement value (a %s)", v.Kind())
 	}
-	return s
+	out.text(s)
 }
 
-// expandReplacement puts captures in the place of %0 to %9.
-func (st *state) expandReplacement(m *matcher, s string, start, end int) string {
-	if strings.IndexByte(s, '%') < 0 {
-		return s
-	}
-	var out []byte
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			out = append(out, s[i])
-			continue
+// expandReplacement adds a replacement's text, with captures in the place of %0 to %9.
+func (m *matcher) expandReplacement(out *heldBuffer, s string, start, end int) {
+	for {
+		at := strings.IndexByte(s, '%')
+		if at < 0 {
+			out.text(s)
+			return
 		}
-		i++
+		out.text(s[:at])
 		switch {
-		case i < len(s) && s[i] == '0':
-			out = append(out, m.s[start:end]...)
-		case i < len(s) && isDigit(s[i]):
-			c, _ := text(m.capture(int(s[i]-'1'), start, end))
-			out = append(out, c...)
-		case i < len(s):
-			out = append(out, s[i])
+		case at+1 == len(s):
+			out.text("\x00") // Lua takes the text's final NUL
+			return
+		case s[at+1] == '0':
+			out.text(m.s[start:end])
+		case isDigit(s[at+1]):
+			c, _ := m.capture(int(s[at+1]-'1'), start, end).Text()
+			out.text(c)
 		default:
-			out = append(out, 0) // Lua takes the text's final NUL
+			out.text(s[at+1 : at+2])
 		}
-		st.room(m.L, len(out))
+		s = s[at+2:]
 	}
-	return string(out)
 }

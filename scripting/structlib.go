@@ -2,14 +2,13 @@ package scripting
 
 import (
 	"math"
-	"strings"
 
-	lua "github.com/yuin/gopher-lua"
+	"keyp/scripting/lua"
 )
 
 // The formats of struct.pack and struct.unpack:
 //
-//	> < =       big endian, little endian, the machine's (little)    !n   align to n
+//	> <         big endian, little endian                            !n   align to n
 //	x           a byte of padding          b B h H l L T  integers of 1, 2, 8, 8 bytes
 //	iN IN       integer of N bytes, 4      f d            floating point
 //	s           string up to a NUL         cN             string of N bytes; c0: of the
@@ -21,8 +20,7 @@ const (
 
 // structFormat reads a format's options.
 type structFormat struct {
-	L     *lua.LState
-	name  string
+	L     *lua.State
 	s     string
 	at    int
 	big   bool
@@ -30,13 +28,13 @@ type structFormat struct {
 }
 
 func (st *state) openStruct() {
-	st.library("struct", map[string]lua.LGFunction{
-		"pack": st.structPack, "unpack": structUnpack, "size": structSize,
+	st.library("struct", map[string]lua.Builtin{
+		"pack": structPack, "unpack": structUnpack, "size": structSize,
 	})
 }
 
-func newStructFormat(L *lua.LState, name string) structFormat {
-	return structFormat{L: L, name: name, s: argString(L, name, 1), align: 1}
+func newStructFormat(L *lua.State) structFormat {
+	return structFormat{L: L, s: L.CheckString(1), align: 1}
 }
 
 // number reads the number behind an option, or gives another.
@@ -48,7 +46,7 @@ func (f *structFormat) number(other int) int {
 	for f.at < len(f.s) && isDigit(f.s[f.at]) {
 		digit := int(f.s[f.at] - '0')
 		if n > (math.MaxInt32-digit)/10 {
-			f.L.RaiseError("integral size overflow")
+			f.L.Errorf("integral size overflow")
 		}
 		n = n*10 + digit
 		f.at++
@@ -74,7 +72,7 @@ func (f *structFormat) option() (option byte, size int) {
 	case 'i', 'I':
 		n := f.number(4)
 		if n > structMaxInt {
-			f.L.RaiseError("integral size %d is larger than limit of %d", n, structMaxInt)
+			f.L.Errorf("integral size %d is larger than limit of %d", n, structMaxInt)
 		}
 		return option, n
 	}
@@ -87,16 +85,16 @@ func (f *structFormat) control(option byte) {
 	case ' ':
 	case '>':
 		f.big = true
-	case '<', '=':
+	case '<':
 		f.big = false
 	case '!':
 		n := f.number(structAlign)
 		if n <= 0 || n&(n-1) != 0 {
-			f.L.RaiseError("alignment %d is not a power of 2", n)
+			f.L.Errorf("alignment %d is not a power of 2", n)
 		}
 		f.align = n
 	default:
-		argError(f.L, f.name, 1, "invalid format option '"+string([]byte{option})+"'")
+		f.L.ArgError(1, "invalid format option '"+string([]byte{option})+"'")
 	}
 }
 
@@ -112,73 +110,74 @@ func (f *structFormat) padding(at int, option byte, size int) int {
 	return (size - at&(size-1)) & (size - 1)
 }
 
-func (st *state) structPack(L *lua.LState) int {
-	f := newStructFormat(L, "pack")
-	var out []byte
+func structPack(L *lua.State) int {
+	f := newStructFormat(L)
+	out := buffer{L: L}
 	arg := 1
 	for f.at < len(f.s) {
+		L.Check()
 		option, size := f.option()
-		out = append(out, make([]byte, f.padding(len(out), option, size))...)
+		out.repeat(0, f.padding(len(out.b), option, size))
 		switch option {
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I':
 			arg++
-			out = f.appendInt(out, packNumber(L, arg), size)
+			f.addBits(&out, toUint(packNumber(L, arg)), size)
 		case 'x':
-			out = append(out, 0)
+			out.byte(0)
 		case 'f':
 			arg++
-			bits := uint64(math.Float32bits(float32(packNumber(L, arg))))
-			out = f.appendBits(out, bits, 4)
+			f.addBits(&out, uint64(math.Float32bits(float32(packNumber(L, arg)))), 4)
 		case 'd':
 			arg++
-			out = f.appendBits(out, math.Float64bits(packNumber(L, arg)), 8)
+			f.addBits(&out, math.Float64bits(packNumber(L, arg)), 8)
 		case 'c', 's':
 			arg++
-			s := argString(L, "pack", arg)
+			s := packString(L, arg)
 			if size == 0 {
 				size = len(s)
 			}
 			if option == 'c' && len(s) < size {
-				argError(L, "pack", arg+1, "string too short") // Redis counts so
+				L.ArgError(arg+1, "string too short") // Redis counts so
 			}
-			out = append(out, s[:min(size, len(s))]...)
+			out.text(s[:min(size, len(s))])
 			if option == 's' {
-				out = append(out, 0)
+				out.byte(0)
 			}
 		default:
 			f.control(option)
 		}
-		st.room(L, len(out))
 	}
-	L.Push(lua.LString(out))
+	L.Push(out.value())
 	return 1
 }
 
 // packNumber is an argument of struct.pack; one that is not there counts as nil.
-func packNumber(L *lua.LState, n int) float64 {
-	f, ok := number(L.Get(n))
+func packNumber(L *lua.State, n int) float64 {
+	f, ok := L.Arg(n).ToNumber()
 	if !ok {
-		argError(L, "pack", n, "number expected, got "+typeName(L.Get(n)))
+		L.ArgError(n, "number expected, got "+L.Arg(n).Kind().String())
 	}
 	return f
 }
 
-func (f *structFormat) appendInt(out []byte, v float64, size int) []byte {
-	return f.appendBits(out, toUint(v), size)
+// packString is packNumber for text.
+func packString(L *lua.State, n int) string {
+	s, ok := L.Arg(n).Text()
+	if !ok {
+		L.ArgError(n, "string expected, got "+L.Arg(n).Kind().String())
+	}
+	return s
 }
 
-// appendBits writes the low bytes of n, and zeros for those above the eighth.
-func (f *structFormat) appendBits(out []byte, n uint64, size int) []byte {
-	start := len(out)
+// addBits writes the low bytes of n, and zeros for those above the eighth.
+func (f *structFormat) addBits(out *buffer, n uint64, size int) {
 	for i := range size {
-		out = append(out, byte(n>>(8*i)))
-	}
-	if f.big {
-		for i, j := start, len(out)-1; i < j; i, j = i+1, j-1 {
-			out[i], out[j] = out[j], out[i]
+		at := i
+		if f.big {
+			at = size - 1 - i
 		}
+		out.byte(byte(n >> (8 * at)))
 	}
-	return out
 }
 
 // bits reads a number of size bytes; those above the eighth do not count.
@@ -194,52 +193,57 @@ func (f *structFormat) bits(s string) uint64 {
 	return n
 }
 
-func structUnpack(L *lua.LState) int {
-	f := newStructFormat(L, "unpack")
-	data := argString(L, "unpack", 2)
-	at := optLong(L, "unpack", 3, 1) - 1
-	if at < 0 {
-		argError(L, "unpack", 3, "offset must be 1 or greater")
+func structUnpack(L *lua.State) int {
+	f := newStructFormat(L)
+	data := L.CheckString(2)
+	at := L.OptInteger(3, 1) - 1
+	if at == -1 {
+		L.ArgError(3, "offset must be 1 or greater") // a lower one is very large in C
 	}
-	var values []lua.LValue
+	n := 0
 	for f.at < len(f.s) {
 		option, size := f.option()
 		at += f.padding(at, option, size)
-		if size > len(data) || at > len(data)-size {
-			argError(L, "unpack", 2, "data string too short")
+		if at < 0 || size > len(data) || at > len(data)-size {
+			L.ArgError(2, "data string too short")
 		}
-		part := data[at : at+size]
+		if !L.HasStack(2) {
+			L.Errorf("stack overflow (too many results)")
+		}
+		from := data[at : at+size]
 		switch option {
 		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I':
-			values = append(values, lua.LNumber(f.integer(part, option)))
+			L.PushNumber(f.integer(from, option))
+			n++
 		case 'x':
 		case 'f':
-			values = append(values, lua.LNumber(math.Float32frombits(uint32(f.bits(part)))))
+			L.PushNumber(float64(math.Float32frombits(uint32(f.bits(from)))))
+			n++
 		case 'd':
-			values = append(values, lua.LNumber(math.Float64frombits(f.bits(part))))
+			L.PushNumber(math.Float64frombits(f.bits(from)))
+			n++
 		case 'c':
 			if size == 0 {
-				values, size = f.lengthBefore(values, data[at:])
-				part = data[at : at+size]
+				size = f.lengthBefore(n, data[at:])
+				n--
 			}
-			values = append(values, piece(data, part))
+			L.Push(part(L, L.Arg(2), data, at, at+size))
+			n++
 		case 's':
-			end := strings.IndexByte(data[at:], 0)
+			end := index(L, data[at:], "\x00")
 			if end < 0 {
-				L.RaiseError("unfinished string in data")
+				L.Errorf("unfinished string in data")
 			}
-			values = append(values, piece(data, data[at:at+end]))
+			L.Push(part(L, L.Arg(2), data, at, at+end))
+			n++
 			size = end + 1
 		default:
 			f.control(option)
 		}
 		at += size
 	}
-	for _, v := range values {
-		L.Push(v)
-	}
-	L.Push(lua.LNumber(at + 1))
-	return len(values) + 1
+	L.PushNumber(float64(at + 1))
+	return n + 1
 }
 
 func (f *structFormat) integer(part string, option byte) float64 {
@@ -251,44 +255,47 @@ func (f *structFormat) integer(part string, option byte) float64 {
 	return float64(n)
 }
 
-// lengthBefore takes the last value as the length of the string that follows it.
-func (f *structFormat) lengthBefore(values []lua.LValue, rest string) ([]lua.LValue, int) {
-	if len(values) == 0 {
-		f.L.RaiseError("format 'c0' needs a previous size")
+// lengthBefore takes the last of n values, which is the length of the string that follows it,
+// off the stack.
+func (f *structFormat) lengthBefore(n int, rest string) int {
+	if n == 0 {
+		f.L.Errorf("format 'c0' needs a previous size")
 	}
-	n, ok := values[len(values)-1].(lua.LNumber)
+	length, ok := f.L.Top(1).ToNumber()
 	if !ok {
-		f.L.RaiseError("format 'c0' needs a previous size")
+		f.L.Errorf("format 'c0' needs a previous size")
 	}
-	size := int(toInt(float64(n)))
+	size := int(lua.ToInteger(length))
 	if size < 0 || size > len(rest) {
-		argError(f.L, f.name, 2, "data string too short")
+		f.L.ArgError(2, "data string too short")
 	}
-	return values[:len(values)-1], size
+	f.L.Pop(1)
+	return size
 }
 
-func structSize(L *lua.LState) int {
-	f := newStructFormat(L, "size")
+func structSize(L *lua.State) int {
+	f := newStructFormat(L)
 	at := 0
 	for f.at < len(f.s) {
 		option, size := f.option()
 		at += f.padding(at, option, size)
 		switch option {
 		case 's':
-			argError(L, "size", 1, "option 's' has no fixed size")
+			L.ArgError(1, "option 's' has no fixed size")
 		case 'c':
 			if size == 0 {
-				argError(L, "size", 1, "option 'c0' has no fixed size")
+				L.ArgError(1, "option 'c0' has no fixed size")
 			}
-		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I', 'x', 'f', 'd':
 		default:
-			f.control(option)
+			if !isAlpha(option) && !isDigit(option) { // letters that mean nothing are passed over here
+				f.control(option)
+			}
 		}
 		if at > math.MaxInt32-size {
-			argError(L, "size", 1, "too large")
+			L.ArgError(1, "too large")
 		}
 		at += size
 	}
-	L.Push(lua.LNumber(at))
+	L.PushNumber(float64(at))
 	return 1
 }

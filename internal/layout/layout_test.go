@@ -33,7 +33,7 @@ var rules = map[string][]string{
 	"scripting/cmath": {},
 	"scripting/lua":   {"scripting/cmath"},
 
-	"scripting": {"scripting/cmath", "scripting/lua", "server/resp", "github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse"},
+	"scripting": {"scripting/lua", "server/resp"},
 
 	"commands": {"scripting", "server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 

@@ -159,6 +159,8 @@ func Pow(x, y float64) float64 {
 	switch {
 	case y == 0 || x == 1:
 		return 1
+	case x != x && y == y:
+		return nanPower(x, y)
 	case x != x || y != y:
 		return x + y
 	case x == 0 || math.IsInf(x, 0) || math.IsInf(y, 0):
@@ -189,4 +191,12 @@ func Pow(x, y float64) float64 {
 		return sign * 0
 	}
 	return sign * expPair(l.times(y))
+}
+
+// nanPower is a NaN's power, which has the sign that glibc's way to it gives.
+func nanPower(x, y float64) float64 {
+	if math.Signbit(x) && math.Mod(y, 2) != 0 && y == math.Trunc(y) {
+		return -x
+	}
+	return x
 }

@@ -75,7 +75,7 @@ func Cosh(x float64) float64 {
 	a := math.Abs(x)
 	switch {
 	case x != x || math.IsInf(x, 0):
-		return a
+		return x * x
 	case a < math.Ln2/2:
 		t := expMinus1(a)
 		w := 1 + t

@@ -44,6 +44,9 @@ func (L *State) CallTop(nargs, results int) int {
 // Top gives the value i below the top of the stack: 1 is the one pushed last.
 func (L *State) Top(i int) Value { return L.running.stack[L.running.top-i] }
 
+// Replace changes the value i below the top of the stack.
+func (L *State) Replace(i int, v Value) { L.running.stack[L.running.top-i] = v }
+
 // Pop takes values off the stack.
 func (L *State) Pop(n int) { L.running.top -= n }
 
@@ -193,9 +196,9 @@ func (L *State) argTable(co *Coroutine, from, n int) Value {
 // tooDeep raises the error of calls that are too deep, with some more room for handlers.
 func (L *State) tooDeep(co *Coroutine) {
 	switch n := len(co.frames); {
-	case n == maxFrames:
-		L.fault("stack overflow")
 	case n >= maxFrames+maxFrames/8:
 		L.throw(errorInHandler)
+	case !L.handling:
+		L.fault("stack overflow")
 	}
 }

@@ -15,25 +15,30 @@ var (
 // Compile compiles a chunk. The error's text is Lua's, "user_script:1: …". What a compiler of C's
 // Lua has made is no program, as in Redis.
 func Compile(source string, o CompileOptions) (*Program, error) {
-	name := ChunkName(o.Name)
-	return parse(source, name, &o)
+	return parse(source, &o)
 }
 
-// ChunkName is how errors show a chunk that was given a name: what follows "=" or "@", or else
+// The most that errors show of a chunk's name, with the NUL behind it that C needs: those of a
+// program that runs, and those of the compiler.
+const (
+	shownRunning   = 60
+	shownCompiling = 80
+)
+
+// chunkName is how errors show a chunk that was given a name: what follows "=" or "@", or else
 // the first line of the program that the name is.
-func ChunkName(name string) string {
-	const room = 59
+func chunkName(name string, room int) string {
 	switch {
 	case strings.HasPrefix(name, "="):
-		return name[1:min(len(name), room+1)]
+		return name[1:min(len(name), room)]
 	case strings.HasPrefix(name, "@"):
-		const most = room + 1 - len(" '...' ") - 1
+		most := room - len(" '...' ") - 1
 		if name = name[1:]; len(name) > most {
 			return "..." + name[len(name)-most:]
 		}
 		return name
 	}
-	const most = room + 1 - len(` [string "..."] `) - 1
+	most := room - len(` [string "..."] `) - 1
 	line := name
 	if end := strings.IndexAny(name, "\r\n"); end >= 0 {
 		line = name[:end]

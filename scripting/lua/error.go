@@ -25,8 +25,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Killed }
 
 var (
-	errorInHandler  = Constant("error in error handling")
-	notEnoughMemory = Constant("not enough memory")
+	errorInHandler = Constant("error in error handling")
 )
 
 // thrown is what this package panics with.
@@ -61,7 +60,11 @@ func (L *State) handle(v Value) Value {
 	case h.lua.Kind() != KindFunction:
 		L.throw(errorInHandler)
 	}
-	return L.Call(h.lua, v)
+	outer := L.handling
+	L.handling = true
+	v = L.Call(h.lua, v)
+	L.handling = outer
+	return v
 }
 
 // Errorf raises a text as an error, behind the place where the builtin was called that runs.
@@ -82,9 +85,18 @@ func (L *State) throw(v Value) {
 	panic(errThrown)
 }
 
-func (L *State) throwKilled() { L.throw(Nil) }
+func (L *State) throwKilled() {
+	if L.ended.line == 0 {
+		L.noteEnd()
+	}
+	L.throw(Nil)
+}
 
-func (L *State) throwMemory() { L.throw(notEnoughMemory) }
+// throwMemory ends the program: what has no memory left is not to go on trying.
+func (L *State) throwMemory() {
+	L.Kill(ErrMemory)
+	L.throwKilled()
+}
 
 // PCall calls a function with arguments and gives all its results, which lie on the stack until
 // the next call, or its error. Before an error is unwound, handler may replace it, and see with
@@ -122,12 +134,13 @@ func (L *State) PCall(fn Value, args []Value, native func(L *State, v Value) Val
 // try runs body; ok is false when that raised an error, which is then in L.thrown. Everything
 // is as it was, but for the stack above its top. A killed state is the caller's to look at.
 func (L *State) try(h handler, body func()) (ok bool) {
-	co, frames, top, nested, handlers := L.running, len(L.running.frames), L.running.top, L.nested, len(L.handlers)
+	co, frames, top, nested, handlers, handling := L.running, len(L.running.frames), L.running.top, L.nested, len(L.handlers), L.handling
+	L.handling = false
 	L.handlers = append(L.handlers, h)
 	defer func() {
 		if !L.throwing {
 			if ok {
-				L.handlers = L.handlers[:handlers]
+				L.handlers, L.handling = L.handlers[:handlers], handling
 			}
 			return // it went well, or the panic is not ours
 		}
@@ -139,7 +152,7 @@ func (L *State) try(h handler, body func()) (ok bool) {
 		co.frames = co.frames[:frames]
 		co.close(top)
 		co.top = top
-		L.nested = nested
+		L.nested, L.handling = nested, handling
 		clear(L.handlers[handlers:])
 		L.handlers = L.handlers[:handlers]
 	}()

@@ -1,5 +1,7 @@
 package lua
 
+import "unsafe"
+
 import "strconv"
 
 // The limits of C's Lua.
@@ -55,8 +57,8 @@ type parser struct {
 	program *Program
 }
 
-func parse(source, name string, o *CompileOptions) (program *Program, err error) {
-	l := &lexer{source: source, line: 1, lastLine: 1, name: name, strings: map[string]*String{}, o: o}
+func parse(source string, o *CompileOptions) (program *Program, err error) {
+	l := &lexer{source: source, line: 1, lastLine: 1, name: chunkName(o.Name, shownCompiling), strings: map[string]*String{}, o: o}
 	l.ahead.kind = tkNone
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,7 +69,7 @@ func parse(source, name string, o *CompileOptions) (program *Program, err error)
 			program, err = nil, e.err
 		}
 	}()
-	p := &parser{lexer: l, levels: o.levels, program: &Program{name: name, owner: o.owner}}
+	p := &parser{lexer: l, levels: o.levels, program: &Program{name: chunkName(o.Name, shownRunning), owner: o.owner}}
 	p.open(0)
 	p.f.vararg = true
 	l.next()
@@ -76,7 +78,7 @@ func parse(source, name string, o *CompileOptions) (program *Program, err error)
 		p.expected(tkEOF)
 	}
 	p.program.main = p.close()
-	p.program.bytes = l.used
+	p.program.bytes = l.used + roundBytes(int64(unsafe.Sizeof(Program{}))+int64(len(p.program.name)))
 	if o.owner != nil {
 		for _, s := range l.strings {
 			s.shared = false
@@ -95,7 +97,10 @@ func (p *parser) close() *proto {
 	f := p.f
 	p.endLocals(0)
 	f.emit(opReturn, 0, 1, 0)
-	p.use(protoSize + int64(len(f.upvalues))*upvalueInfoSize + int64(len(f.locals))*localInfoSize + int64(len(f.protos))*8)
+	p.use(roundBytes(protoSize) + int64(len(f.upvalues))*upvalueInfoSize + int64(len(f.locals))*localInfoSize + int64(len(f.protos))*8)
+	for _, size := range []int64{int64(len(f.code)) * 8, int64(len(f.lines)) * 4, int64(len(f.constants)) * valueSize, int64(len(f.upvalues)) * upvalueInfoSize, int64(len(f.locals)) * localInfoSize, int64(len(f.protos)) * 8} {
+		p.use(roundBytes(size) - size) // the allocator's part
+	}
 	p.f = f.outer
 	return &proto{
 		program: p.program, code: exactly(f.code), lines: exactly(f.lines), constants: exactly(f.constants),

@@ -24,6 +24,8 @@ type State struct {
 	throwing    bool                  // a panic that goes on is ours
 	thrown      Value                 // with this error; meaningless when the state is killed
 	handlers    []handler             // of errors, for the protected calls that run
+	handling    bool                  // a handler in Lua runs, for which there are some more calls
+	ended       ended
 }
 
 // NewState makes a state without any library and without bounds.
@@ -85,6 +87,7 @@ func (L *State) Reset() {
 	L.nested = 0
 	L.handlers = L.handlers[:0]
 	L.thrown = Nil
+	L.ended, L.handling = ended{}, false
 }
 
 // NewFunction makes a builtin a value. Errors call it by the name by which it was called; name

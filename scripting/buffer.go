@@ -1,0 +1,98 @@
+package scripting
+
+import (
+	"unsafe"
+
+	"keyp/scripting/lua"
+)
+
+// checkEvery is how many bytes a loop goes between looks at whether the script is to end.
+const checkEvery = 1 << 14
+
+// buffer is text that a builtin makes. What it takes is counted before it is taken.
+//
+// The state measures only what programs can reach, and a buffer is out of their reach: between
+// its first byte and the last nothing else may be allocated that is measured. A builtin that
+// calls back meanwhile uses a heldBuffer.
+type buffer struct {
+	L *lua.State
+	b []byte
+}
+
+// room makes sure that n more bytes fit.
+func (b *buffer) room(n int) {
+	if n > cap(b.b)-len(b.b) {
+		b.grow(n)
+	}
+}
+
+func (b *buffer) grow(n int) {
+	const least = 64
+	size := max(len(b.b)+n, 2*cap(b.b), least)
+	if size > least {
+		b.L.Check()
+		b.L.Reserve(size + cap(b.b))
+	}
+	b.b = append(make([]byte, 0, size), b.b...)
+}
+
+func (b *buffer) byte(c byte) {
+	if len(b.b) == cap(b.b) {
+		b.grow(1)
+	}
+	b.b = append(b.b, c)
+}
+
+func (b *buffer) text(s string) {
+	b.room(len(s))
+	b.b = append(b.b, s...)
+}
+
+// repeat adds a byte n times.
+func (b *buffer) repeat(c byte, n int) {
+	if n <= 0 {
+		return
+	}
+	b.room(n)
+	for range n {
+		b.b = append(b.b, c)
+	}
+}
+
+// value makes the text a Lua string.
+func (b *buffer) value() lua.Value {
+	const small = 1 << 10
+	if len(b.b) < small || len(b.b) < cap(b.b)-cap(b.b)/8 {
+		return b.L.Bytes(b.b)
+	}
+	return b.L.String(unsafe.String(&b.b[0], len(b.b))) // nobody writes to it from here on
+}
+
+// heldBuffer is a buffer that the state measures, as its memory is a string on top of the
+// builtin's stack. It is on top whenever it grows.
+type heldBuffer struct{ buffer }
+
+// hold puts an empty one on the stack.
+func hold(L *lua.State) heldBuffer {
+	L.Push(lua.Nil)
+	return heldBuffer{buffer{L: L}}
+}
+
+func (b *heldBuffer) text(s string) {
+	if len(s) > cap(b.b)-len(b.b) {
+		b.grow(len(s))
+		b.L.Pop(1)
+		b.L.Push(b.L.String(unsafe.String(unsafe.SliceData(b.b), cap(b.b))))
+	}
+	b.b = append(b.b, s...)
+}
+
+// finish takes the buffer off the stack and pushes its text.
+func (b *heldBuffer) finish() {
+	v := b.value()
+	b.L.Pop(1)
+	b.L.Push(v)
+}
+
+// bytesOf gives a string's bytes, which must not be written to.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -1,0 +1,23 @@
+package lua
+
+// ended is where a killed program was.
+type ended struct {
+	source string
+	line   int
+}
+
+// EndedAt says where the program was, as Place does, that a killed state has ended; ok is false
+// before that.
+func (L *State) EndedAt() (source string, line int, ok bool) {
+	return L.ended.source, L.ended.line, L.ended.line > 0
+}
+
+// noteEnd remembers the innermost Lua function that runs.
+func (L *State) noteEnd() {
+	for i := len(L.running.frames) - 1; i > 0; i-- {
+		if f := &L.running.frames[i]; f.fn != nil && f.fn.proto != nil {
+			L.ended = ended{f.fn.proto.program.name, f.fn.proto.line(max(f.pc-1, 0))}
+			return
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package scripting
+
+import "keyp/scripting/lua"
+
+// place is where a value goes that a library reads: onto the stack, or into a table that is
+// there, or in another one. A table is put in its place before it is filled, so the state always
+// measures all that has been read.
+type place struct {
+	t     *lua.Table // nil: the stack
+	index int        // 0: the key lies on top of the stack
+}
+
+func (p place) put(L *lua.State, v lua.Value) {
+	switch {
+	case p.t == nil:
+		L.Push(v)
+	case p.index > 0:
+		p.t.SetInt(L, p.index, v)
+	default:
+		p.t.Set(L, L.Top(1), v)
+	}
+}
+
+// table puts a new table there.
+func (p place) table(L *lua.State) *lua.Table {
+	t := L.NewTable(0, 0)
+	p.put(L, t.Value())
+	return t
+}
