@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	_ "keyp/internal/testkit/setup"
@@ -290,13 +291,24 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
-// module parses every Go file of the module, for all platforms.
+// module gives every Go file of the module, for all platforms.
 func module(t *testing.T) []file {
 	t.Helper()
+	files, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 50 {
+		t.Fatalf("only %d files found", len(files))
+	}
+	return files
+}
+
+// parsed parses them, once for all tests.
+var parsed = sync.OnceValues(func() (files []file, err error) {
 	root := os.DirFS("../..")
 	lines := token.NewFileSet()
-	var files []file
-	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -315,11 +327,5 @@ func module(t *testing.T) []file {
 		files = append(files, file{path, syntax, lines})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 50 {
-		t.Fatalf("only %d files found", len(files))
-	}
-	return files
-}
+	return files, err
+})
