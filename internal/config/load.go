@@ -188,7 +188,7 @@ func (c *Config) loadEnv(env []string) error {
 
 func readAll(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
-		return io.ReadAll(io.LimitReader(stdin, maxFile))
+		return readBounded("standard input", stdin)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -202,7 +202,12 @@ func readAll(name string, stdin io.Reader) ([]byte, error) {
 	if info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory", name)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	return readBounded(name, f)
+}
+
+// readBounded reads all, and not more than maxFile.
+func readBounded(name string, r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxFile)
 	}

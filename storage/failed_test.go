@@ -1,0 +1,71 @@
+package storage
+
+import (
+	"syscall"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// TestGarbageOutlivesFailedCheckpoint: what is to be deleted from the data file is not forgotten
+// when the checkpoint that was to note it finds no room.
+func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	k := h.keyOf(0)
+	h.hash(k, func(_ *Txn, v *Hash) {
+		for i := range 200 {
+			v.Set([]byte{byte(i)}, make([]byte, 100), 0)
+		}
+	})
+	h.saved()
+	h.doAll(func(x *Txn) { x.FlushDB(0) })
+	h.commit()
+	h.s.options.OnStep = func(step Step) error {
+		if step == StepWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if err := h.s.Checkpoint(); !outOfSpace(err) {
+		t.Fatalf("the checkpoint ended with %v", err)
+	}
+	h.s.options.OnStep = nil
+	h.saved()
+	if n := h.elements(); n != 0 {
+		t.Errorf("%d elements of an emptied database are left on disk", n)
+	}
+	err := h.s.view(func(tx *bolt.Tx) error {
+		return each(tx, bucketValues, nil, nil, func(at, _ []byte) error { t.Errorf("record %x is left", at); return nil })
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMissWaitsForRemoval: that a key is gone depends on the record of its removal, and on no other.
+func TestMissWaitsForRemoval(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	k, other := h.keyOf(0), h.keyOf(1)
+	for _, way := range []string{"deleted", "expired"} {
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+1000, eventSet) }, k)
+		if way == "expired" {
+			h.clock.Advance(2_000_000_000)
+			h.s.Reap()
+		} else {
+			h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
+		}
+		removed := h.s.Log().End()
+		h.do(func(x *Txn) { x.SetString(other, []byte("v"), 0, eventSet) }, other)
+		if !h.s.Begin(h.txn, []Key{k}) {
+			t.Fatal("the key is not in memory")
+		}
+		if _, there := h.txn.Get(k); there {
+			t.Fatal("the key is there")
+		}
+		if lsn := h.txn.End(); lsn != removed {
+			t.Errorf("%s: a miss depends on %d, the removal is durable at %d", way, lsn, removed)
+		}
+	}
+}
