@@ -111,6 +111,9 @@ func eval(c *Ctx, ro bool) error {
 
 func evalSHA(c *Ctx, ro bool) error {
 	c.showMonitors()
+	if len(c.Args[1]) != 2*sha1.Size {
+		return errNoScript
+	}
 	if len(c.Args[1]) != sha1.Size*2 {
 		return errNoScript
 	}

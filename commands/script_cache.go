@@ -11,7 +11,8 @@ import (
 
 // Scripts are the scripts and function libraries that the server knows, and the one that
 // runs at present. A script is known from the first time that it runs or is loaded, until
-// SCRIPT FLUSH, the server's end, or, if only EVAL named it, until maxEvaluated others have.
+// SCRIPT FLUSH, the server's end, or, if only EVAL named it, until maxEvaluated others have, or
+// others that take maxEvaluatedBytes.
 type Scripts struct {
 	engine  *scripting.Engine
 	current atomic.Pointer[scriptRun] // nil: none
@@ -19,14 +20,19 @@ type Scripts struct {
 	mu        sync.Mutex
 	by        map[string]*script // SHA1 in lower case
 	evaluated list.List          // of *script: those that only EVAL named, the last used at the end
-	bytes     int64              // of all sources
+	bytes     int64              // of all sources and compiled programs
+	passing   int64              // those of evaluated
 	evicted   int64
 
 	functions functionLibraries
 }
 
-// maxEvaluated is how many scripts are kept that were not loaded.
-const maxEvaluated = 500
+// maxEvaluated is how many scripts are kept that were not loaded, maxEvaluatedBytes what they may
+// take; the last one is kept however large it is.
+const (
+	maxEvaluated      = 500
+	maxEvaluatedBytes = 32 << 20
+)
 
 // script is a script that was compiled. It does not change, but for node.
 type script struct {
@@ -37,6 +43,9 @@ type script struct {
 	strict   bool          // it says its flags
 	node     *list.Element // in Scripts.evaluated
 }
+
+// bytes is what a script takes.
+func (s *script) bytes() int64 { return int64(len(s.source)) + s.compiled.Bytes() }
 
 // scriptFlags are what a script or function says of itself.
 type scriptFlags uint8
@@ -131,17 +140,20 @@ func (s *Scripts) add(source string, loaded bool) (*script, error) {
 			s.by = map[string]*script{}
 		}
 		s.by[sha] = found
-		s.bytes += int64(len(source))
+		s.bytes += found.bytes()
+		s.passing += found.bytes()
 		found.node = s.evaluated.PushBack(found)
 	}
 	if loaded && found.node != nil {
 		s.evaluated.Remove(found.node)
+		s.passing -= found.bytes()
 		found.node = nil
 	}
-	if s.evaluated.Len() > maxEvaluated {
+	for s.evaluated.Len() > maxEvaluated || s.evaluated.Len() > 1 && s.passing > maxEvaluatedBytes {
 		oldest := s.evaluated.Remove(s.evaluated.Front()).(*script)
 		delete(s.by, oldest.sha)
-		s.bytes -= int64(len(oldest.source))
+		s.bytes -= oldest.bytes()
+		s.passing -= oldest.bytes()
 		s.evicted++
 	}
 	return found, nil
@@ -150,7 +162,7 @@ func (s *Scripts) add(source string, loaded bool) (*script, error) {
 func (s *Scripts) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.by, s.bytes = nil, 0
+	s.by, s.bytes, s.passing = nil, 0, 0
 	s.evaluated.Init()
 }
 

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -181,5 +182,39 @@ func TestScriptStats(t *testing.T) {
 	}
 	if n := h.server.Stats.Errors.Load(); n != 2 {
 		t.Errorf("%d errors", n)
+	}
+}
+
+// TestScriptCacheIsBounded: scripts that only EVAL named take no more than their bound, whatever
+// their number, and the count of bytes is that of the scripts that are there.
+func TestScriptCacheIsBounded(t *testing.T) {
+	h := newHarness(t)
+	s := &h.server.Scripts
+	for i := range 40 {
+		source := "return " + strconv.Itoa(i) + strings.Repeat(" or function() return {1, 2, 'a'} end", 5000)
+		if got := h.do("EVAL", source, "0"); got != strconv.Itoa(i) {
+			t.Fatalf("EVAL: %.100s", got)
+		}
+		if _, bytes, _ := s.sizes(); bytes > maxEvaluatedBytes {
+			t.Fatalf("%d bytes of scripts", bytes)
+		}
+	}
+	n, bytes, evicted := s.sizes()
+	if n+int(evicted) != 40 || evicted == 0 {
+		t.Errorf("%d are kept, %d were evicted", n, evicted)
+	}
+	sum := int64(0)
+	for _, script := range s.by {
+		sum += script.bytes()
+	}
+	if sum != bytes {
+		t.Errorf("%d bytes are counted, there are %d", bytes, sum)
+	}
+	if got := h.do("EVALSHA", "abc", "x", "y"); got != "-NOSCRIPT No matching script. Please use EVAL." {
+		t.Errorf("no digest: %s", got)
+	}
+	h.do("SCRIPT", "FLUSH")
+	if n, bytes, _ := s.sizes(); n != 0 || bytes != 0 {
+		t.Errorf("%d scripts of %d bytes after SCRIPT FLUSH", n, bytes)
 	}
 }
