@@ -75,8 +75,14 @@ func trackReads(t *testing.T, s subject) {
 	is(t, "3")(c.Get(ctx, "a").Result())
 	s.FlushAll(ctx)
 	is(t, []string{"(all)"})(told(), nil)
-	s.Set(ctx, "short", 1, 20*time.Millisecond)
-	c.Get(ctx, "short")
+	// On a busy machine the key may be gone before it is read, and then nobody tracks its end.
+	for life := 20 * time.Millisecond; ; life *= 4 {
+		s.Set(ctx, "short", 1, life)
+		told()
+		if c.Get(ctx, "short").Err() == nil {
+			break
+		}
+	}
 	await.Until(t, "the key expires", func() bool { return len(told()) == 1 })
 	is(t, "OK")(c.ClientTrackingOff(ctx).Result())
 	c.Get(ctx, "a")
