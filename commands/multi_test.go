@@ -84,6 +84,25 @@ func TestMulti(t *testing.T) {
 	`)
 }
 
+// TestAbortedExecEndsWatch: an EXEC that is aborted is the end of what was watched, as any EXEC is.
+func TestAbortedExecEndsWatch(t *testing.T) {
+	for _, aborted := range []string{`
+		MULTI -> +OK
+		INCR -> -ERR wrong number of arguments for 'incr' command
+		EXEC -> -EXECABORT Transaction discarded because of previous errors.
+	`, `
+		MULTI -> +OK
+		EXEC x -> -EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command
+	`} {
+		table(t, "WATCH k -> +OK"+aborted+`
+			SET k 1 -> +OK
+			MULTI -> +OK
+			GET k -> +QUEUED
+			EXEC -> ["1"]
+		`)
+	}
+}
+
 // TestExecStandsStill: one instant for all commands, deadlines are of that instant.
 func TestExecStandsStill(t *testing.T) {
 	table(t, `

@@ -100,3 +100,54 @@ func TestRenameBetweenPortions(t *testing.T) {
 		_ = h.s.Close(false)
 	}
 }
+
+// TestChangeBetweenPortions: an element that changes when its portion has been copied is the next
+// checkpoint's to copy, which keeps nothing of the log that says so: the first time that a value is
+// copied, and when elements of it have changed.
+func TestChangeBetweenPortions(t *testing.T) {
+	const many = 2000
+	for _, first := range []bool{true, false} {
+		h := newHarness(t)
+		h.portions = true
+		h.reopen()
+		k := h.s.Key(0, []byte("k"))
+		set := func(n int, val string) {
+			h.hash(k, func(_ *Txn, v *Hash) {
+				for i := range n {
+					v.Set(fmt.Appendf(nil, "field%d", i), []byte(val), 0)
+				}
+			})
+		}
+		set(many, "old")
+		if !first {
+			h.saved()
+			set(many, "new")
+		}
+		portions := 0
+		h.s.checkpointer.onPortion = func() error {
+			if portions++; portions == 3 { // some of all have been copied
+				set(many, "last")
+			}
+			return nil
+		}
+		h.saved()
+		h.s.checkpointer.onPortion = nil
+		if portions < 4 {
+			t.Fatalf("%d portions", portions)
+		}
+		h.check()
+		h.saved()
+		names := map[name]bool{{0, "k"}: true}
+		h.model = h.state(names)
+		h.reopen()
+		h.verify(names)
+		h.hash(k, func(_ *Txn, v *Hash) {
+			for i := range many {
+				if val, _, _ := v.Value().Get(fmt.Appendf(nil, "field%d", i)); string(val) != "last" {
+					t.Fatalf("first copy %v: field%d is %q after a restart", first, i, val)
+				}
+			}
+		})
+		_ = h.s.Close(false)
+	}
+}

@@ -99,6 +99,7 @@ func TestStaleFramesDoNotVerify(t *testing.T) {
 		await.Until(t, "the next segment", l.prepared)
 		before := files(t, mem, o.Dir)
 		n := fill(round)
+		await.Until(t, "the one after it", l.prepared) // files come and go until then
 		old, now := before[segmentName(n)], files(t, mem, o.Dir)[segmentName(n)]
 		if torn := headerSize + groupHeaderSize; strings.Contains(old, "round") {
 			// Only the headers arrived, and the bytes of the old life stand behind them.
