@@ -73,7 +73,9 @@ var keyGenerators = []generator{
 	{1, func(g *gen) []string { return []string{"PING", g.value()} }},
 	{1, func(g *gen) []string { return []string{"ECHO", g.value()} }},
 	{1, func(g *gen) []string {
-		return []string{g.from("NOSUCH", "", "GE", "get\x00", "object nope"), g.value(), g.key()}
+		// No NUL here: 7.0 compares names up to one, so that its answer to "get\x00" depends on
+		// how its table of commands happens to be hashed.
+		return []string{g.from("NOSUCH", "", "GE", "get\x01", "object nope"), g.value(), g.key()}
 	}},
 	{1, func(g *gen) []string {
 		return append([]string{"COMMAND", "GETKEYS"}, drawSet(g)...)

@@ -186,9 +186,15 @@ func txWatch(t *testing.T, s subject) {
 
 // txWatchExpiry: a watched key that expires has changed, whoever notices.
 func txWatchExpiry(t *testing.T, s subject) {
-	is(t, "OK")(s.Set(ctx, "k", "v", 30*time.Millisecond).Result())
 	c := s.conn(t)
-	is[any](t, "OK")(c.Do(ctx, "WATCH", "k").Result())
+	life := 15 * time.Millisecond
+	await.Until(t, "a key lives longer than WATCH takes", func() bool {
+		life *= 2
+		is(t, "OK")(s.Set(ctx, "k", "v", life).Result())
+		is[any](t, "OK")(c.Do(ctx, "UNWATCH").Result())
+		is[any](t, "OK")(c.Do(ctx, "WATCH", "k").Result())
+		return s.Exists(ctx, "k").Val() == 1
+	})
 	await.Until(t, "the key expires", func() bool { return s.Exists(ctx, "k").Val() == 0 })
 	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, "other", "v", 0)

@@ -108,7 +108,7 @@ func (r *Reader) Need() int {
 // buffered, and otherwise what the part of a command that has arrived does not fill.
 // It invalidates arguments. The Reader goes on as before.
 func (r *Reader) Release() {
-	r.args = nil
+	r.args, r.length = nil, 0
 	held := r.end - r.start
 	if held == 0 {
 		r.spans = nil
