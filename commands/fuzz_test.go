@@ -153,6 +153,7 @@ func (f *fuzzed) send(args []string) {
 	f.server.Observe(&f.ctx, 0, time.Millisecond)
 	f.ctx.RunEmitted()
 	after := used()
+	f.checkArguments(args, list)
 	if took := after.cpu - before.cpu; took > fuzzSeconds*time.Second {
 		f.fail("takes %v of processor time", took)
 	}
@@ -168,6 +169,19 @@ func (f *fuzzed) send(args []string) {
 	}
 	if f.server.Stats.Panics.Load() > 0 || bytes.Contains(reply, []byte(ErrInternal)) {
 		f.fail("fails within: %s", f.logs.String())
+	}
+}
+
+// checkArguments: a command does not write to its arguments, which may be a script's strings. It
+// does not keep them either: they become something else here, which the store's check would find.
+func (f *fuzzed) checkArguments(args []string, list [][]byte) {
+	for i, arg := range list {
+		if string(arg) != args[i] {
+			f.fail("argument %d has become %.300q", i, arg)
+		}
+		for at := range arg {
+			arg[at] = '#'
+		}
 	}
 }
 

@@ -27,8 +27,9 @@ type Options struct {
 // Host is what a running script asks of the server. It is called by the goroutine that
 // called Engine's method.
 type Host interface {
-	// Call runs a command and appends its reply, in out's protocol. The arguments are
-	// valid until it returns, and are not to be written to.
+	// Call runs a command and appends its reply, in out's protocol. The arguments are the
+	// script's own strings, which never change: they are not to be written to. They are valid until
+	// it returns.
 	Call(args [][]byte, out *resp.Writer)
 	// Allowed says whether the user may run a command; known is false for one that does
 	// not exist.

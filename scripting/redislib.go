@@ -84,7 +84,7 @@ func (st *state) commandArgs(L *lua.State) (problem string) {
 		}
 		from := len(st.numbers)
 		st.numbers = appendArg(st.numbers, f)
-		st.args[i] = st.numbers[from:]
+		st.args[i] = st.numbers[from:len(st.numbers):len(st.numbers)] // what a command appends goes elsewhere
 	}
 	return ""
 }

@@ -1,0 +1,100 @@
+package commands
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"keyp/internal/testkit"
+)
+
+// changedArguments makes a command's call from a script that has all arguments twice, and compares
+// them afterwards. Strings of one byte are the same in both places, but their byte is known.
+const changedArguments = `
+	local n = #ARGV / 2
+	local reply = redis.pcall(unpack(ARGV, 1, n))
+	for i = 1, n do
+		if ARGV[i] ~= ARGV[n + i] then return redis.error_reply('CHANGED argument ' .. i) end
+	end
+	for i = 0, 255 do
+		if string.byte(string.char(i)) ~= i then return redis.error_reply('CHANGED byte ' .. i) end
+	end
+	return reply`
+
+// TestArgumentsStayAsTheyAre runs calls of every command, by itself, in a transaction and from a
+// script, whose strings the arguments are there: none writes to them, and none keeps them.
+func TestArgumentsStayAsTheyAre(t *testing.T) {
+	keepLimits(t)
+	const calls, perCall = 6, 400
+	seed := testkit.Seed(t)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	run := newFuzzed(t, nil)
+	for _, spec := range run.specs {
+		for range calls {
+			run.Data = make([]byte, perCall)
+			for i := range run.Data {
+				run.Data[i] = byte(rng.Uint32())
+			}
+			run.connect()
+			call := run.of(spec)
+			run.send(call)
+			run.connect()
+			run.send([]string{"MULTI"})
+			run.send(call)
+			run.send([]string{"EXEC"})
+			run.connect()
+			run.send(append(append([]string{"EVAL", changedArguments, "0"}, call...), call...))
+			if reply := string(run.ctx.Out.Buf); strings.HasPrefix(reply, "-CHANGED") {
+				run.fail("seed %d: %s", seed, reply)
+			}
+		}
+		run.sent = run.sent[:0]
+	}
+}
+
+// TestChangedArgumentIsSeen: the script above sees a command that writes to its arguments.
+func TestChangedArgumentIsSeen(t *testing.T) {
+	h := newHarness(t)
+	spec := h.server.Table.Lookup([]byte("ECHO"))
+	run := spec.Run
+	t.Cleanup(func() { spec.Run = run })
+	spec.Run = func(c *Ctx) error {
+		c.Args[1][1] = 'x'
+		return run(c)
+	}
+	if got := h.do("EVAL", changedArguments, "0", "ECHO", "abc", "ECHO", "abc"); got != "-CHANGED argument 2" {
+		t.Errorf("EVAL: %s", got)
+	}
+}
+
+// TestNumbersAsArguments: what a command appends to an argument that was a number is not the next
+// one, and what a script gives as numbers and empty strings is what is kept.
+func TestNumbersAsArguments(t *testing.T) {
+	h := newHarness(t)
+	spec := h.server.Table.Lookup([]byte("RPUSH"))
+	run := spec.Run
+	spec.Run = func(c *Ctx) error {
+		for _, arg := range c.Args {
+			_ = append(arg, "xxxxxxxx"...)
+		}
+		return run(c)
+	}
+	many := make([]string, 50)
+	for i := range many {
+		many[i] = strconv.Itoa(1000 + i)
+	}
+	script := `redis.call('RPUSH', 'l', ` + strings.Join(many, ", ") + `)
+		redis.call('SET', 'empty', '')
+		redis.call('SET', 12, 34)
+		redis.call('SET', 56, 78)
+		return redis.call('LRANGE', 'l', 0, -1)`
+	if got, want := h.do("EVAL", script, "0"), `["`+strings.Join(many, `", "`)+`"]`; got != want {
+		t.Errorf("reply %s, want %s", got, want)
+	}
+	h.run(`
+		GET empty -> ""
+		GET 12 -> "34"
+		GET 56 -> "78"
+	`)
+}
