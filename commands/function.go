@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bytes"
-	"time"
 
 	"keyp/internal/rdb"
 )
@@ -16,9 +15,6 @@ const (
 	errFlushFunctions Error = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
 	errRestorePolicy  Error = "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."
 )
-
-// libraryTime bounds how long a library may take to load.
-const libraryTime = 500 * time.Millisecond
 
 var functionCommands = []Spec{
 	{
@@ -128,6 +124,13 @@ func callFunction(c *Ctx, ro bool) error {
 // changeLibraries makes these the libraries, in the store and for those who call them.
 func changeLibraries(c *Ctx, next map[string]*library) error {
 	functions := &c.Server.Scripts.functions
+	more := -functions.taken()
+	for _, lib := range next {
+		more += lib.bytes()
+	}
+	if more > 0 && !c.Server.programsFit(more) {
+		return errOOM
+	}
 	for _, lib := range functions.list() {
 		if next[lib.name] == nil {
 			if err := c.forgetLibrary(lib); err != nil {
@@ -164,7 +167,7 @@ func functionLoad(c *Ctx) error {
 	if functions.library(name) != nil && !replace {
 		return Error("ERR Library '" + name + "' already exists")
 	}
-	lib, err := c.Server.Scripts.loadLibrary(string(source), libraryTime)
+	lib, err := c.loadLibrary(string(source))
 	if err != nil {
 		return err
 	}
@@ -177,6 +180,13 @@ func functionLoad(c *Ctx) error {
 	}
 	c.Out.BulkString(lib.name)
 	return nil
+}
+
+// loadLibrary makes a library of its source.
+func (c *Ctx) loadLibrary(source string) (lib *library, err error) {
+	r := newCompilation(c, true)
+	r.occupy(errBusyFunction, func() { lib, err = c.Server.Scripts.loadLibrary(source, &r.Run) })
+	return lib, err
 }
 
 func functionDelete(c *Ctx) error {
@@ -302,7 +312,7 @@ func functionRestore(c *Ctx) error {
 	}
 	var added []*library
 	for _, source := range sources {
-		lib, err := c.Server.Scripts.loadLibrary(source, libraryTime)
+		lib, err := c.loadLibrary(source)
 		if err != nil {
 			return err
 		}

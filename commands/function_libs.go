@@ -10,7 +10,7 @@ import (
 )
 
 // functionLibraries are the libraries of functions. What they are after a restart stands in
-// the store: who changes them changes both, while it holds the whole keyspace.
+// the store: who changes them changes both, as an exclusive job, of which one runs at a time.
 type functionLibraries struct {
 	mu        sync.Mutex
 	libraries map[string]*library
@@ -65,18 +65,26 @@ func parseLibrary(source string) (name, program string, err error) {
 	return name, source[len(line):], nil
 }
 
-// loadLibrary makes a library of its source, which says its name, in most at most.
-func (s *Scripts) loadLibrary(source string, most time.Duration) (*library, error) {
+// libraryTime bounds how long a library may take to load.
+const libraryTime = 500 * time.Millisecond
+
+// loadLibrary makes a library of its source, which says its name. Killing r ends it; nil: nothing
+// does but libraryTime.
+func (s *Scripts) loadLibrary(source string, r *scripting.Run) (*library, error) {
 	name, program, err := parseLibrary(source)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := s.engine.Load(program, most)
+	s.compiling()
+	loaded, err := s.engine.Load(program, libraryTime, r)
 	if err != nil {
 		return nil, Error("ERR " + err.Error())
 	}
 	return &library{name: name, source: source, loaded: loaded}, nil
 }
+
+// bytes is what the library takes.
+func (l *library) bytes() int64 { return int64(len(l.source)) + l.loaded.Bytes() }
 
 // list gives the libraries in the order of their names.
 func (f *functionLibraries) list() []*library {
@@ -118,6 +126,16 @@ func (f *functionLibraries) sizes() (libraries, functions int, bytes int64) {
 func (f *functionLibraries) memory() (bytes int64) {
 	for _, lib := range f.list() {
 		bytes += lib.loaded.Memory()
+	}
+	return bytes
+}
+
+// taken is what all libraries take, their sources included, in bytes.
+func (f *functionLibraries) taken() (bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, lib := range f.libraries {
+		bytes += lib.bytes()
 	}
 	return bytes
 }

@@ -14,6 +14,7 @@ const libraryKey = "function:"
 // keepLibrary has a library outlast restarts, as part of the command's transaction.
 func (c *Ctx) keepLibrary(lib *library) error {
 	k := c.Server.Store.SystemKey(libraryKey + lib.name)
+	c.Txn.Use([]storage.Key{k})
 	if err := c.bring([]storage.Key{k}); err != nil {
 		return err
 	}
@@ -24,6 +25,7 @@ func (c *Ctx) keepLibrary(lib *library) error {
 // forgetLibrary is the opposite of keepLibrary.
 func (c *Ctx) forgetLibrary(lib *library) error {
 	k := c.Server.Store.SystemKey(libraryKey + lib.name)
+	c.Txn.Use([]storage.Key{k})
 	if err := c.bring([]storage.Key{k}); err != nil {
 		return err
 	}
@@ -40,7 +42,7 @@ func (s *Server) loadLibraries() {
 	}
 	functions := &s.Scripts.functions
 	for _, source := range sources {
-		lib, err := s.Scripts.loadLibrary(source, libraryTime)
+		lib, err := s.Scripts.loadLibrary(source, nil)
 		var next map[string]*library
 		if err == nil {
 			next, err = functions.with([]*library{lib}, false)

@@ -54,7 +54,7 @@ var scriptCommands = []Spec{
 		Summary: "Manages the scripts that the server knows.", Complexity: "Depends on subcommand.", Arity: -2,
 		Sub: []Spec{
 			{
-				Name: "LOAD", Group: Scripting, Since: "2.6.0", Arity: 3, Flags: NoScript | Stale,
+				Name: "LOAD", Group: Scripting, Since: "2.6.0", Arity: 3, Flags: NoScript | Stale, Alone: true, // for what takes long to compile
 				Summary: "Compiles a script and keeps it, for EVALSHA.", Complexity: "O(N) with N being the length in bytes of the script body.",
 				Args: []Arg{stringArg("script")}, Tips: []string{tipAllNodes, tipAllSucceeded},
 				Run: scriptLoad,
@@ -102,7 +102,7 @@ func eval(c *Ctx, ro bool) error {
 	if err != nil {
 		return err
 	}
-	script, err := c.Server.Scripts.add(string(c.Args[1]), false)
+	script, err := c.script(c.Args[1], false)
 	if err != nil {
 		return err
 	}
@@ -114,14 +114,11 @@ func evalSHA(c *Ctx, ro bool) error {
 	if len(c.Args[1]) != 2*sha1.Size {
 		return errNoScript
 	}
-	if len(c.Args[1]) != sha1.Size*2 {
-		return errNoScript
-	}
 	keys, err := numKeys(c, ErrNotInteger)
 	if err != nil {
 		return err
 	}
-	script := c.Server.Scripts.find(string(c.Args[1]))
+	script := c.Server.Scripts.find(c.Args[1])
 	if script == nil {
 		return errNoScript
 	}
@@ -137,8 +134,27 @@ func runScript(c *Ctx, script *script, keys int, ro bool) error {
 	return nil
 }
 
+// script gives the script of a source, which is compiled if it is new. loaded says that it is to
+// be kept until SCRIPT FLUSH.
+func (c *Ctx) script(source []byte, loaded bool) (found *script, err error) {
+	s := &c.Server.Scripts
+	sha := scriptDigest(source)
+	if found = s.find(sha[:]); found == nil {
+		r := newCompilation(c, false)
+		r.occupy(errBusyScript, func() { found, err = s.compile(string(sha[:]), string(source), &r.Run) })
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case loaded && !s.isLoaded(found) && !c.Server.programsFit(found.bytes()):
+		return nil, errOOM
+	}
+	s.keep(found, loaded)
+	return found, nil
+}
+
 func scriptLoad(c *Ctx) error {
-	script, err := c.Server.Scripts.add(string(c.Args[2]), true)
+	script, err := c.script(c.Args[2], true)
 	if err != nil {
 		return err
 	}
@@ -150,7 +166,7 @@ func scriptExists(c *Ctx) error {
 	c.Out.Array(len(c.Args) - 2)
 	for _, sha := range c.Args[2:] {
 		known := int64(0)
-		if c.Server.Scripts.find(string(sha)) != nil {
+		if c.Server.Scripts.find(sha) != nil {
 			known = 1
 		}
 		c.Out.Int(known)

@@ -2,6 +2,8 @@ package commands
 
 import (
 	"container/list"
+	"crypto/sha1"
+	"encoding/hex"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,10 @@ import (
 // SCRIPT FLUSH, the server's end, or, if only EVAL named it, until maxEvaluated others have, or
 // others that take maxEvaluatedBytes.
 type Scripts struct {
+	// Compiling is called whenever something is about to be compiled, where that is done; nil: it
+	// is not. It is for tests.
+	Compiling func()
+
 	engine  *scripting.Engine
 	current atomic.Pointer[scriptRun] // nil: none
 
@@ -34,6 +40,15 @@ const (
 	maxEvaluatedBytes = 32 << 20
 )
 
+// scriptOverhead is about what a script takes beside its source and its program, in bytes.
+const scriptOverhead = 256
+
+// programShare is the part of maxmemory that loaded scripts and libraries may take.
+const programShare = 4
+
+// errOOM is Redis's word for what does not fit maxmemory.
+const errOOM Error = "OOM command not allowed when used memory > 'maxmemory'."
+
 // script is a script that was compiled. It does not change, but for node.
 type script struct {
 	sha      string
@@ -45,7 +60,9 @@ type script struct {
 }
 
 // bytes is what a script takes.
-func (s *script) bytes() int64 { return int64(len(s.source)) + s.compiled.Bytes() }
+func (s *script) bytes() int64 {
+	return scriptOverhead + int64(len(s.source)) + s.compiled.Bytes()
+}
 
 // scriptFlags are what a script or function says of itself.
 type scriptFlags uint8
@@ -98,56 +115,81 @@ func parseShebang(source string) (program string, flags scriptFlags, strict bool
 	return source[len(line):], flags, true, nil
 }
 
-// compileScript makes a script of its source.
-func (s *Scripts) compile(sha, source string) (*script, error) {
+// compile makes a script of its source. Killing r ends it.
+func (s *Scripts) compile(sha, source string, r *scripting.Run) (*script, error) {
+	s.compiling()
 	program, flags, strict, err := parseShebang(source)
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := s.engine.Compile(program, nil)
+	compiled, err := s.engine.Compile(program, r)
 	if err != nil {
 		return nil, Error("ERR Error compiling script (new function): " + err.Error())
 	}
 	return &script{sha: sha, source: source, compiled: compiled, flags: flags, strict: strict}, nil
 }
 
-// find gives a script by its SHA1, in any case; nil if it is not known.
-func (s *Scripts) find(sha string) *script {
+func (s *Scripts) compiling() {
+	if s.Compiling != nil {
+		s.Compiling()
+	}
+}
+
+// digestSize is the length of the digest that names a script.
+const digestSize = 2 * sha1.Size
+
+// scriptDigest gives the digest that names a script.
+func scriptDigest(source []byte) (sha [digestSize]byte) {
+	sum := sha1.Sum(source)
+	hex.Encode(sha[:], sum[:])
+	return sha
+}
+
+// find gives a script by its digest, in any case; nil if it is not known.
+func (s *Scripts) find(sha []byte) *script {
+	if len(sha) != digestSize {
+		return nil
+	}
+	var lower [digestSize]byte
+	for i, b := range sha {
+		if 'A' <= b && b <= 'F' {
+			b += 'a' - 'A'
+		}
+		lower[i] = b
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.by[strings.ToLower(sha)]
+	found := s.by[string(lower[:])]
 	if found != nil && found.node != nil {
 		s.evaluated.MoveToBack(found.node)
 	}
 	return found
 }
 
-// add gives the script of a source, which it compiles if it is new. loaded says that it is
-// to be kept until SCRIPT FLUSH.
-func (s *Scripts) add(source string, loaded bool) (*script, error) {
-	sha := scripting.SHA1(source)
-	found := s.find(sha)
-	if found == nil {
-		var err error
-		if found, err = s.compile(sha, source); err != nil {
-			return nil, err
-		}
-	}
+// isLoaded says that a script is kept until SCRIPT FLUSH.
+func (s *Scripts) isLoaded(of *script) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by[sha] == nil {
+	return s.by[of.sha] == of && of.node == nil
+}
+
+// keep has a script known from now on; loaded says that it is to be kept until SCRIPT FLUSH.
+func (s *Scripts) keep(kept *script, loaded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by[kept.sha] == nil {
 		if s.by == nil {
 			s.by = map[string]*script{}
 		}
-		s.by[sha] = found
-		s.bytes += found.bytes()
-		s.passing += found.bytes()
-		found.node = s.evaluated.PushBack(found)
+		s.by[kept.sha] = kept
+		s.bytes += kept.bytes()
+		s.passing += kept.bytes()
+		kept.node = s.evaluated.PushBack(kept)
 	}
-	if loaded && found.node != nil {
-		s.evaluated.Remove(found.node)
-		s.passing -= found.bytes()
-		found.node = nil
+	if loaded && kept.node != nil {
+		s.evaluated.Remove(kept.node)
+		s.passing -= kept.bytes()
+		kept.node = nil
 	}
 	for s.evaluated.Len() > maxEvaluated || s.evaluated.Len() > 1 && s.passing > maxEvaluatedBytes {
 		oldest := s.evaluated.Remove(s.evaluated.Front()).(*script)
@@ -156,7 +198,20 @@ func (s *Scripts) add(source string, loaded bool) (*script, error) {
 		s.passing -= oldest.bytes()
 		s.evicted++
 	}
-	return found, nil
+}
+
+// loaded gives the bytes of the scripts that are kept until SCRIPT FLUSH.
+func (s *Scripts) loaded() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes - s.passing
+}
+
+// programsFit says whether loaded scripts and libraries of functions may take so many bytes more.
+// Nothing bounds them without maxmemory.
+func (s *Server) programsFit(more int64) bool {
+	limit := s.Config.Int("maxmemory")
+	return limit <= 0 || s.Scripts.loaded()+s.Scripts.functions.taken()+more <= limit/programShare
 }
 
 func (s *Scripts) flush() {

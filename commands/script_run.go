@@ -57,6 +57,11 @@ func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro b
 	return r, nil
 }
 
+// newCompilation is a run that only compiles, or loads a library of functions.
+func newCompilation(c *Ctx, function bool) *scriptRun {
+	return &scriptRun{c: c, command: c.Args, began: c.Server.Clock.Mono(), function: function}
+}
+
 // numKeys reads argument 2, the number of keys that follow it; notNumber is the error for
 // what is none.
 func numKeys(c *Ctx, notNumber Error) (int, error) {
@@ -72,9 +77,16 @@ func numKeys(c *Ctx, notNumber Error) (int, error) {
 	return int(n), nil
 }
 
-// run has the engine do its work as the script that runs at present. Others are told busy
-// when it takes too long.
+// run has the engine run the script, which replies.
 func (r *scriptRun) run(busy Error, work func()) {
+	mark := r.c.Out.Len()
+	r.occupy(busy, work)
+	r.c.counted = r.c.Out.Buf[mark] == '-' && !r.own
+}
+
+// occupy has the engine do its work, to compile or to run, as the script that runs at present,
+// which can be killed. Others are served meanwhile, and told busy when it takes too long.
+func (r *scriptRun) occupy(busy Error, work func()) {
 	s := r.c.Server
 	ended := s.scripting(busy)
 	outer := s.Scripts.current.Swap(r)
@@ -82,9 +94,7 @@ func (r *scriptRun) run(busy Error, work func()) {
 		s.Scripts.current.Store(outer)
 		ended()
 	}()
-	mark := r.c.Out.Len()
 	r.rest(work)
-	r.c.counted = r.c.Out.Buf[mark] == '-' && !r.own
 }
 
 // Call runs a command of the script's.

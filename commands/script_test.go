@@ -218,3 +218,58 @@ func TestScriptCacheIsBounded(t *testing.T) {
 		t.Errorf("%d scripts of %d bytes after SCRIPT FLUSH", n, bytes)
 	}
 }
+
+// TestLoadedProgramsAreBounded: with maxmemory, scripts and libraries that are kept take no more than
+// their share of it. They are counted in INFO.
+func TestLoadedProgramsAreBounded(t *testing.T) {
+	h := newHarness(t)
+	const limit = 4 << 20
+	h.do("CONFIG", "SET", "maxmemory", strconv.Itoa(limit))
+	source := func(i int) string { return "return " + strconv.Itoa(i) + strings.Repeat(" or {1, 2, 'a'}", 500) }
+	library := func(i int) string {
+		return fmt.Sprintf("#!lua name=lib%d\nredis.register_function('f%d', function() %s end)", i, i, source(i))
+	}
+	fill := func(call func(i int) string) (n int) {
+		t.Helper()
+		for ; n < limit/1000; n++ {
+			if got := call(n); got == "-"+string(errOOM) {
+				break
+			} else if got[0] == '-' {
+				t.Fatal(got)
+			}
+		}
+		s := &h.server.Scripts
+		if taken := s.loaded() + s.functions.taken(); taken > limit/programShare || taken < limit/programShare/2 {
+			t.Errorf("%d bytes are taken when the first is refused", taken)
+		}
+		return n
+	}
+	n := fill(func(i int) string { return h.do("SCRIPT", "LOAD", source(i)) })
+	info := h.do("INFO", "memory")
+	if want := fmt.Sprintf("number_of_cached_scripts:%d", n); !strings.Contains(info, want) {
+		t.Errorf("INFO has no %s: %s", want, info)
+	}
+	if want := fmt.Sprintf("used_memory_scripts_eval:%d", h.server.Scripts.loaded()); !strings.Contains(info, want) {
+		t.Errorf("INFO has no %s: %s", want, info)
+	}
+	if got := h.do("EVAL", source(n), "0"); got != strconv.Itoa(n) { // it makes room for others
+		t.Errorf("EVAL: %s", got)
+	}
+	if got := h.do("SCRIPT", "LOAD", source(0)); got[0] == '-' { // it is there
+		t.Errorf("SCRIPT LOAD of a script that is loaded: %s", got)
+	}
+	if got := h.do("FUNCTION", "LOAD", library(0)); got != "-"+string(errOOM) {
+		t.Errorf("FUNCTION LOAD: %s", got)
+	}
+	h.do("SCRIPT", "FLUSH")
+	fill(func(i int) string { return h.do("FUNCTION", "LOAD", library(i)) })
+	if got := h.do("FUNCTION", "DELETE", "lib0"); got != "+OK" {
+		t.Errorf("FUNCTION DELETE: %s", got)
+	}
+	h.do("CONFIG", "SET", "maxmemory", "0")
+	for i := range n * 2 {
+		if got := h.do("SCRIPT", "LOAD", source(i)); got[0] == '-' {
+			t.Fatalf("SCRIPT LOAD without maxmemory: %s", got)
+		}
+	}
+}

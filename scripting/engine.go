@@ -89,10 +89,9 @@ type Script struct {
 func (s *Script) Bytes() int64 { return s.program.Bytes() }
 
 // Compile compiles an EVAL script's program, without its shebang line. The error's text is
-// Lua's, "user_script:1: …". It ends with ErrKilled soon after stop has become true; nil: nothing
-// stops it.
-func (e *Engine) Compile(source string, stop *atomic.Bool) (*Script, error) {
-	program, err := e.compile(source, chunkName, stop)
+// Lua's, "user_script:1: …". Killing r ends it soon, with the reason given; nil: nothing does.
+func (e *Engine) Compile(source string, r *Run) (*Script, error) {
+	program, err := e.compile(source, chunkName, r)
 	if err != nil {
 		return nil, err
 	}
@@ -100,10 +99,14 @@ func (e *Engine) Compile(source string, stop *atomic.Bool) (*Script, error) {
 }
 
 // compile bounds a compilation as it does a script.
-func (e *Engine) compile(source, name string, stop *atomic.Bool) (*lua.Program, error) {
-	program, err := lua.Compile(source, lua.CompileOptions{Name: name, Memory: e.o.Memory, Stop: stop})
+func (e *Engine) compile(source, name string, r *Run) (*lua.Program, error) {
+	o := lua.CompileOptions{Name: name, Memory: e.o.Memory}
+	if r != nil {
+		o.Stop = &r.stop
+	}
+	program, err := lua.Compile(source, o)
 	if errors.Is(err, lua.ErrStopped) {
-		err = ErrKilled
+		err = r.why()
 	}
 	return program, err
 }
@@ -115,13 +118,16 @@ type Run struct {
 	Keys [][]byte
 	Args [][]byte
 
+	stop atomic.Bool // it was killed: what is compiled for it ends
+
 	mu     sync.Mutex
 	active *lua.State // that runs it; nil: before and after
-	ended  error      // it was killed before it began
+	ended  error      // why it was killed
 }
 
-// Kill ends the script at its next instruction, whatever it does to catch errors. Before
-// the run it keeps it from beginning, after it it does nothing. Any goroutine may call it.
+// Kill ends the script at its next instruction, whatever it does to catch errors, and what is
+// compiled for it. Before the run it keeps it from beginning, after it it does nothing. Any
+// goroutine may call it.
 func (r *Run) Kill(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,6 +137,14 @@ func (r *Run) Kill(why error) {
 	if r.ended == nil {
 		r.ended = why
 	}
+	r.stop.Store(true)
+}
+
+// why is the reason for which the run was killed.
+func (r *Run) why() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
 }
 
 // begin lets Kill reach the state, unless the run was killed before.

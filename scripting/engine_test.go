@@ -292,7 +292,7 @@ func TestLibrary(t *testing.T) {
 	e := testEngine(0)
 	lib, err := e.Load(`local n = 0
 redis.register_function('count', function(keys, args) n = n + 1 return {n, keys[1], args[1]} end)
-redis.register_function{function_name='ro', callback=function() return redis.call('get') end, flags={'no-writes'}, description='reads'}`, time.Second)
+redis.register_function{function_name='ro', callback=function() return redis.call('get') end, flags={'no-writes'}, description='reads'}`, time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ redis.register_function{function_name='ro', callback=function() return redis.cal
 		`foo = 1`:           `Error registering functions: ERR user_function:1: Attempt to modify a readonly table`,
 		`while true do end`: `Error registering functions: ERR FUNCTION LOAD timeout`,
 	} {
-		if _, err := e.Load(source, 100*time.Millisecond); err == nil || err.Error() != want {
+		if _, err := e.Load(source, 100*time.Millisecond, nil); err == nil || err.Error() != want {
 			t.Errorf("%.200s\n got %v\nwant %s", source, err, want)
 		}
 	}

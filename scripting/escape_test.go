@@ -155,7 +155,7 @@ func TestNothingCanBeWrittenByFunctions(t *testing.T) {
 	}
 	load := func(source string) *Library {
 		t.Helper()
-		lib, err := e.Load(source, time.Minute)
+		lib, err := e.Load(source, time.Minute, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", source, err)
 		}
@@ -173,13 +173,13 @@ func TestNothingCanBeWrittenByFunctions(t *testing.T) {
 		t.Errorf("a later library gives\n%s\nbefore that\n%s", after, before)
 	}
 	for _, source := range []string{`x = 1`, `redis.x = 1`, `redis.register_function = nil`, `redis.log = function() end`, `redis = nil`, `local t = redis t.call = 1`, `("").x.y = 1`} {
-		if _, err := e.Load(source+" "+wrap("return 1"), time.Minute); err == nil {
+		if _, err := e.Load(source+" "+wrap("return 1"), time.Minute, nil); err == nil {
 			t.Errorf("while it is loaded a library may run %s", source)
 		}
 	}
 	for _, name := range []string{"_G", "pcall", "math", "os", "string", "setmetatable", "getmetatable", "rawset", "load", "loadstring", "KEYS", "coroutine", "cjson", "redis.call", "redis.setresp", "redis.nosuch"} {
 		want := "Script attempted to access nonexistent global variable '" + strings.TrimPrefix(name, "redis.") + "'"
-		if _, err := e.Load("local x = "+name, time.Minute); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := e.Load("local x = "+name, time.Minute, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("while it is loaded a library finds %s: %v", name, err)
 		}
 	}

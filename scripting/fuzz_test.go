@@ -46,7 +46,7 @@ func bounded(t *testing.T, e *Engine, source string) {
 			t.Fatalf("%.2000q: RESP%d: %v, with %.200q behind it", source, proto, err, rest)
 		}
 	}
-	if _, err := e.Load(source, fuzzKill); err != nil && err.Error() == "" {
+	if _, err := e.Load(source, fuzzKill, nil); err != nil && err.Error() == "" {
 		t.Fatalf("%.2000q: an error without a text", source)
 	}
 	if took := cpuTime() - began; took > fuzzCPU {

@@ -40,20 +40,16 @@ var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluste
 var errLoadTime = errors.New("FUNCTION LOAD timeout")
 
 // Load runs a library's program, without its shebang line, which registers its functions.
-// The error's text is what a client is told, without a code. It may take most.
-func (e *Engine) Load(source string, most time.Duration) (*Library, error) {
-	var stop atomic.Bool
-	r := &Run{}
-	timer := time.AfterFunc(most, func() {
-		stop.Store(true)
-		r.Kill(errLoadTime)
-	})
+// The error's text is what a client is told, without a code. It may take most, and killing r ends
+// it; nil: nothing does.
+func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, error) {
+	if r == nil {
+		r = &Run{}
+	}
+	timer := time.AfterFunc(most, func() { r.Kill(errLoadTime) })
 	defer timer.Stop()
-	program, err := e.compile(source, functionChunk, &stop)
-	switch {
-	case errors.Is(err, ErrKilled):
-		return nil, errors.New("Error compiling function: " + errLoadTime.Error())
-	case err != nil:
+	program, err := e.compile(source, functionChunk, r)
+	if err != nil {
 		return nil, errors.New("Error compiling function: " + err.Error())
 	}
 	lib := &Library{program: program, st: e.newState(true), seen: map[string]*Function{}}
@@ -125,13 +121,17 @@ func loadFault(fault lua.Value) string {
 	return message
 }
 
+// Bytes is Memory without a measurement: of the interpreter it counts what that took when it was
+// last measured.
+func (lib *Library) Bytes() int64 { return lib.memory.Load() + lib.program.Bytes() }
+
 // Memory is what the library takes, with its interpreter and its program, in bytes.
 func (lib *Library) Memory() int64 {
 	if lib.mu.TryLock() { // otherwise what it was before the function that runs
 		lib.memory.Store(lib.st.L.Memory())
 		lib.mu.Unlock()
 	}
-	return lib.memory.Load() + lib.program.Bytes()
+	return lib.Bytes()
 }
 
 // Call runs a function of the library and appends its reply to out.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyp/internal/rdb"
 	"keyp/internal/testkit/await"
 )
 
@@ -138,4 +139,59 @@ func TestScriptsBeside(t *testing.T) {
 	c := ts.dial()
 	c.send("GET n\n")
 	c.expect("320")
+}
+
+// TestCompileBeside: while a program is compiled others are served, and compiling can be ended. The
+// compiler waits here until they have been.
+func TestCompileBeside(t *testing.T) {
+	ts := start(t)
+	began, goOn := make(chan struct{}), make(chan struct{})
+	ts.onLoop(func(l *loop) {
+		l.srv.Scripts.Compiling = func() {
+			began <- struct{}{}
+			<-goOn
+		}
+	})
+	program := strings.Repeat("local _ = 'a' do local _ = {} end ", 60) + strings.Repeat("a = 1 ", 20000) + "return 1 "
+	library := "redis.register_function('f', function() return 1 end)"
+	for i, tt := range []struct{ call, kill, reply, killed string }{
+		{"EVAL", "SCRIPT KILL", ":1", "-ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
+		{"LOAD", "SCRIPT KILL", "", "-ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
+		{"FUNCTION", "FUNCTION KILL", "lib", "-ERR Error compiling function: Script killed by user with FUNCTION KILL."},
+		{"RESTORE", "FUNCTION KILL", "+OK", "-ERR Error compiling function: Script killed by user with FUNCTION KILL."},
+		{"EXEC", "SCRIPT KILL", "*1 :1", "*1 -ERR Error compiling script (new function): Script killed by user with SCRIPT KILL..."},
+	} {
+		for _, kill := range []bool{true, false} {
+			compiler, other := ts.dial(), ts.dial()
+			source := strings.Repeat(" ", i) + "local a " + program
+			functions := "#!lua name=lib\nlocal a " + strings.Replace(program, "return 1 ", library, 1)
+			switch tt.call {
+			case "EVAL":
+				compiler.raw(multibulk("EVAL", source, "0"))
+			case "LOAD":
+				compiler.raw(multibulk("SCRIPT", "LOAD", source))
+			case "FUNCTION":
+				compiler.raw(multibulk("FUNCTION", "LOAD", "REPLACE", functions))
+			case "RESTORE":
+				compiler.raw(multibulk("FUNCTION", "RESTORE", string(rdb.EncodeLibraries([]string{functions})), "REPLACE"))
+			case "EXEC":
+				compiler.raw(multibulk("MULTI") + multibulk("EVAL", source, "0"))
+				compiler.expect("+OK", "+QUEUED")
+				compiler.raw(multibulk("EXEC"))
+			}
+			await.For(t, "the compiler begins", began)
+			other.send("SET k v\nGET k\n")
+			other.expect("+OK", "v")
+			want := tt.reply
+			if kill {
+				other.send(tt.kill + "\n")
+				other.expect("+OK")
+				want = tt.killed
+			}
+			goOn <- struct{}{}
+			if got := compiler.reply(); want != "" && got != want {
+				t.Errorf("%s, killed %t: %s, want %s", tt.call, kill, got, want)
+			}
+		}
+	}
 }
