@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"slices"
@@ -218,7 +219,7 @@ func (w *walk) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count
 		if try < 3 { // then the lock is kept: this ends
 			w.unlock(sh)
 		}
-		onDisk, upTo, err := w.readStretch(p.space, sl.num, from, count)
+		st, err := w.readStretch(p.space, sl.num, from, count)
 		if try < 3 {
 			w.lock(sh)
 		}
@@ -234,7 +235,7 @@ func (w *walk) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count
 			w.unlock(sh)
 			continue
 		}
-		n, next = w.mergeStretch(p, sl, from, upTo, onDisk, visit)
+		n, next = w.mergeStretch(p, sl, from, st, visit)
 		w.unlock(sh)
 		return n, next, nil
 	}
@@ -243,11 +244,17 @@ func (w *walk) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count
 // stretchEnd is one past the last hash prefix.
 const stretchEnd = 1 << hashBits
 
-// readStretch reads the keys of a slot from a prefix on, at least count or all, and
-// the prefix up to which they are all that the file has.
-func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (keys []found, upTo uint32, err error) {
+// fileStretch is what the data file has of a slot up to a prefix. Memory may know better.
+type fileStretch struct {
+	keys []found
+	due  [][]byte // keys that are due, and by the log's time are not
+	upTo uint32
+}
+
+// readStretch reads the keys of a slot from a prefix on, at least count or all.
+func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (st fileStretch, err error) {
 	start := binary.BigEndian.AppendUint32(slotKey(nil, space, slot), from<<(32-hashBits))
-	upTo = stretchEnd
+	st.upTo = stretchEnd
 	now := w.onDisk(w.s.shardOf(slot))
 	err = w.s.view(func(tx *bolt.Tx) error {
 		err := each(tx, bucketValues, start, nil, func(at, record []byte) error {
@@ -255,8 +262,8 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (k
 				return errEnough
 			}
 			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashBits)
-			if len(keys) >= count && prefix != keys[len(keys)-1].prefix {
-				upTo = prefix
+			if n := len(st.keys); n >= count && prefix != st.keys[n-1].prefix {
+				st.upTo = prefix
 				return errEnough
 			}
 			im, err := parseImage(at, record)
@@ -266,13 +273,16 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (k
 			w.s.mend(tx, at, &im)
 			live, err := im.live(tx, now)
 			if err == nil && !live && !w.hidden {
-				w.hidden, err = im.live(tx, w.logged)
+				var hides bool
+				if hides, err = im.live(tx, w.logged); hides {
+					st.due = append(st.due, bytes.Clone(im.name))
+				}
 			}
 			if !live || err != nil {
 				return err
 			}
 			o := &Object{key: string(im.name), val: object.New(im.typ), deadline: im.deadline, created: im.created}
-			keys = append(keys, found{prefix, Item{o: o}})
+			st.keys = append(st.keys, found{prefix, Item{o: o}})
 			return nil
 		})
 		if err == errEnough {
@@ -280,23 +290,26 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (k
 		}
 		return err
 	})
-	return keys, upTo, err
+	return st, err
 }
 
-func (w *walk) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found, visit func(Item)) (n int, next uint64) {
+func (w *walk) mergeStretch(p *part, sl *slot, from uint32, st fileStretch, visit func(Item)) (n int, next uint64) {
 	now := w.now()
 	lockedAt := w.onDisk(p.shard.num)
-	for done := false; !done && from < upTo; {
+	for done := false; !done && from < st.upTo; {
 		from, done = sl.table.walkBucket(from, func(c *cell) {
-			if it, ok := w.liveItem(p, *c, now); ok && c.prefix() < upTo {
+			if it, ok := w.liveItem(p, *c, now); ok && c.prefix() < st.upTo {
 				visit(it)
 				n++
 			}
 		})
 	}
-	for _, f := range onDisk {
-		k := Key{Slot: sl.num, Hash: w.s.hash(f.item.Key()), Name: f.item.Key()}
-		if p.find(sl, k) != nil {
+	known := func(name []byte) bool {
+		return p.find(sl, Key{Slot: sl.num, Hash: w.s.hash(name), Name: name}) != nil
+	}
+	w.hidden = w.hidden || slices.ContainsFunc(st.due, func(name []byte) bool { return !known(name) })
+	for _, f := range st.keys {
+		if known(f.item.Key()) {
 			continue
 		}
 		if d := f.item.Deadline(); d != 0 && d <= lockedAt {
@@ -306,10 +319,10 @@ func (w *walk) mergeStretch(p *part, sl *slot, from, upTo uint32, onDisk []found
 		visit(f.item)
 		n++
 	}
-	if upTo == stretchEnd {
+	if st.upTo == stretchEnd {
 		return n, position(sl.num+1, 0)
 	}
-	return n, position(sl.num, upTo)
+	return n, position(sl.num, st.upTo)
 }
 
 // Walk visits every live key of a database until visit returns false; what comes and

@@ -134,3 +134,32 @@ func TestStateWithoutTime(t *testing.T) {
 		}
 	}
 }
+
+// TestWalksHeedMemory: of a key that memory knows, a walk hides nothing because of what the data
+// file has of it, and so logs nothing.
+func TestWalksHeedMemory(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	start := h.clock.Now()
+	set := func(name string, deadline int64) {
+		k := h.s.Key(0, []byte(name))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, eventSet) }, k)
+	}
+	set("{tag}renewed", start+1000)
+	set("{tag}deleted", start+1000)
+	set("{tag}stays", 0)
+	h.saved()
+	h.evict()
+	set("{tag}renewed", 0)
+	gone := h.s.Key(0, []byte("{tag}deleted"))
+	h.do(func(x *Txn) { x.Delete(gone, Deleted) }, gone)
+	if p := h.s.part(gone); !p.slot(gone).partial {
+		t.Fatal("all of the slot is in memory")
+	}
+	h.clock.Advance(2 * time.Second)
+	end := h.s.Log().End()
+	h.looks()
+	if h.s.Log().End() != end {
+		t.Error("walks have logged that something was due")
+	}
+}

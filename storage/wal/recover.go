@@ -200,6 +200,9 @@ func (r *recovery) begins() (fresh bool, err error) {
 	if r.need > 1 {
 		return false, r.corrupt(0, 0, "the header of the first segment needed does not verify")
 	}
+	if r.known && r.files[0].size < headerSize { // a segment has its size before it has its name
+		return false, r.corrupt(0, 0, "the first segment needed is too short for its header")
+	}
 	// Nothing was ever recorded about this log, so perhaps nothing ever got through.
 	// The mark to look for is in any later segment, or in the first group itself.
 	if i := slices.IndexFunc(r.files, func(f segmentFile) bool { return f.used }); i >= 0 {

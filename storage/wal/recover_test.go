@@ -546,3 +546,23 @@ func TestGroupsAcrossReads(t *testing.T) {
 		t.Errorf("found groups at %v, want %v", got, want)
 	}
 }
+
+// TestFirstNeededMustHaveItsSize: a log that is known to be there has a first segment with room for
+// its header at least. One that was cut to nothing is no new log.
+func TestFirstNeededMustHaveItsSize(t *testing.T) {
+	mem := vfs.NewMem()
+	o := options(mem)
+	l, _ := opened(t, o, 0)
+	first := l.First()
+	l.Append([]byte("a"))
+	must(t, l.Close())
+	f, err := mem.Create(path(first))
+	must(t, errors.Join(err, f.Close()))
+	var corrupt *CorruptError
+	if _, err := Open(o, first, nil); !errors.As(err, &corrupt) {
+		t.Errorf("Open: %v", err)
+	}
+	if _, err := Check(o, first, nil); !errors.As(err, &corrupt) {
+		t.Errorf("Check: %v", err)
+	}
+}
