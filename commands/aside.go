@@ -97,7 +97,7 @@ func (s *Server) SetAside(from, c *Ctx, client *Client, out *resp.Writer) {
 	}
 	*c = Ctx{
 		Spec: from.Spec, Args: from.Args, Client: client, Server: s, Out: out, Txn: s.Store.NewTxn(),
-		Keys: append([]storage.Key(nil), from.Keys...), emitted: from.emitted,
+		Keys: append([]storage.Key(nil), from.Keys...), emitted: from.emitted, emits: from.emits,
 	}
 	from.emitted = nil
 	c.Txn.By = client.ID
@@ -113,7 +113,7 @@ func (s *Server) RunAside(c *Ctx) (again bool) {
 	if c.Txn.Lost() {
 		c.Out.Truncate(mark)
 		clear(c.emitted)
-		c.emitted = c.emitted[:0]
+		c.emitted, c.emits = c.emitted[:0], 0
 		again = true
 	} else if !c.Spec.Is(ReadOnly) {
 		s.Tracking.ran(c, true)

@@ -45,6 +45,7 @@ type Ctx struct {
 	child   *Ctx              // is used again for each nested command
 	onLoop  func(func()) bool // of an exclusive job
 	emitted []func(lsn uint64)
+	emits   int // bytes of what emitted and publications of nested commands hold
 }
 
 // fate is what became of a command that did not run.

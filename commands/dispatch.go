@@ -62,7 +62,7 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	}
 	spec, err := s.resolve(c)
 	c.Spec = spec
-	c.queue, c.emitted, c.met, c.counted = nil, c.emitted[:0], 0, false
+	c.queue, c.emitted, c.emits, c.met, c.counted = nil, c.emitted[:0], 0, 0, false
 	if err != nil {
 		if spec == nil && isHTTP(c.Args[0]) {
 			s.hangUp(c.Client)

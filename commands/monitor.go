@@ -59,7 +59,7 @@ func (c *Ctx) showMonitors() {
 		return
 	}
 	line := monitorLine(c, s.Clock.Micros())
-	c.Emit(func(lsn uint64) {
+	c.Emit(len(line), func(lsn uint64) {
 		for _, other := range s.monitors {
 			if other.Conn != nil && other.Reply != ReplyOff {
 				other.Conn.Push(lsn, line)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"keyp/scripting"
 	"keyp/server/resp"
 	"keyp/storage"
 )
@@ -165,13 +166,31 @@ func (c *Ctx) view() storage.View {
 }
 
 // Emit has fn called on the event loop right after the command, or the EXEC or script that it
-// is part of, once its LSN is known: for what it does for others than its client.
-func (c *Ctx) Emit(fn func(lsn uint64)) {
+// is part of, once its LSN is known: for what it does for others than its client. size is what
+// fn refers to, in bytes.
+func (c *Ctx) Emit(size int, fn func(lsn uint64)) {
+	c = c.root()
+	c.emits += size + emittedBytes
+	c.emitted = append(c.emitted, fn)
+}
+
+// emittedBytes is about what one function takes that Emit is given.
+const emittedBytes = 100
+
+// root is the command that c is part of: itself, if no EXEC or script calls it.
+func (c *Ctx) root() *Ctx {
 	for c.parent != nil {
 		c = c.parent
 	}
-	c.emitted = append(c.emitted, fn)
+	return c
 }
+
+// maxEmitted bounds what a script may have wait for its end that it does for others (messages, lines
+// of MONITOR, keys of tracking, events), in bytes: as much as it may take itself. What it has
+// done for them by then happens; further commands are refused.
+const maxEmitted = scripting.DefaultMemory
+
+func (c *Ctx) emitsTooMuch() bool { return c.root().emits+c.Txn.Raised() > c.Server.maxEmitted }
 
 // RunEmitted calls what was given to Emit. The event loop does so after each command.
 func (c *Ctx) RunEmitted() {
@@ -179,5 +198,5 @@ func (c *Ctx) RunEmitted() {
 		fn(c.LSN)
 	}
 	clear(c.emitted)
-	c.emitted = c.emitted[:0]
+	c.emitted, c.emits = c.emitted[:0], 0
 }

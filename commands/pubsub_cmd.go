@@ -1,6 +1,9 @@
 package commands
 
-import "bytes"
+import (
+	"bytes"
+	"unsafe"
+)
 
 // subscriptionFlags are those of commands that answer with push messages, which CLIENT REPLY
 // does not hold back.
@@ -182,8 +185,9 @@ func (c *Ctx) publish(topic Topic) error {
 		channel, message := bytes.Clone(c.Arg(1)), bytes.Clone(c.Arg(2))
 		publish := func(lsn uint64) { c.Server.publish(list, topic, channel, message, lsn) }
 		if c.parent == nil {
-			c.Emit(publish)
+			c.Emit(0, publish)
 		} else { // among what the commands around it raise
+			c.root().emits += len(channel) + len(message) + n*int(unsafe.Sizeof(&Subscriber{}))
 			c.Txn.Among(publish)
 		}
 	}

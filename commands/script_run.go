@@ -21,6 +21,7 @@ const (
 	errScriptUnknown Error = "ERR Unknown Redis command called from script"
 	errScriptArity   Error = "ERR Wrong number of args calling Redis command from script"
 	errScriptRefused Error = "ERR This Redis command is not allowed from script"
+	errScriptEmits   Error = "ERR Too many messages and events wait for the end of the script"
 	errScriptWrite   Error = "ERR Write commands are not allowed from read-only scripts."
 )
 
@@ -106,6 +107,8 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	case spec.Is(NoScript):
 		err = errScriptRefused
 	case r.permit(spec, args, &err):
+	case r.c.emitsTooMuch():
+		err = errScriptEmits
 	case spec.Is(Write) && r.readOnly:
 		err = errScriptWrite
 	case spec.Is(DenyOOM) && s.Store.Full():

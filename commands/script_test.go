@@ -273,3 +273,48 @@ func TestLoadedProgramsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestScriptEmitsNoEnd: what waits for the end of a script that others are to be sent is bounded,
+// in whatever way it comes about, and what was published before is heard.
+func TestScriptEmitsNoEnd(t *testing.T) {
+	const most = 1 << 20
+	for name, c := range map[string]struct{ before, call string }{
+		"publish":    {"SUBSCRIBE ch", "'PUBLISH', 'ch', ARGV[1]"},
+		"short":      {"SUBSCRIBE ch", "'PUBLISH', 'ch', 'x'"},
+		"pattern":    {"PSUBSCRIBE c*", "'PUBLISH', 'ch', ARGV[1]"},
+		"monitor":    {"MONITOR", "'GET', ARGV[1]"},
+		"broadcasts": {"CLIENT TRACKING on BCAST", "'SET', KEYS[1], i"},
+		"events":     {"PSUBSCRIBE __key*", "'SET', KEYS[1], i"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cs := newCachers(t)
+			cs.server.maxEmitted = most
+			cs.run("config notify-keyspace-events KEA")
+			cs.client = cs.clients["b"]
+			cs.ctx.Client = cs.client
+			cs.do(strings.Fields(c.before)...)
+			cs.client = cs.clients["a"]
+			cs.ctx.Client = cs.client
+			script := `local n = 0
+				for i = 1, 100000 do
+					local r = redis.pcall(` + c.call + `)
+					if type(r) == 'table' and r.err then return {n, r.err} end
+					n = n + 1
+				end
+				return n`
+			got := cs.do("EVAL", script, "1", "k", strings.Repeat("m", 10_000))
+			if !strings.Contains(got, "wait for the end of the script") {
+				t.Fatalf("reply %s", got)
+			}
+			if root := &cs.ctx; root.emits > most+most/4 {
+				t.Errorf("%d bytes wait", root.emits)
+			}
+			cs.ctx.RunEmitted()
+			cs.server.Changes.Deliver()
+			cs.server.Tracking.Broadcast()
+			if got := cs.do("EVAL", "return redis.call('PUBLISH', 'other', 'x')", "0"); got != "0" {
+				t.Errorf("the next script: %s", got)
+			}
+		})
+	}
+}

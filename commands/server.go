@@ -61,6 +61,8 @@ type Server struct {
 	script     atomic.Pointer[running] // that runs at present, if any
 	histograms atomic.Bool             // latency-tracking
 	nextHangUp atomic.Int64            // reading of Mono from which on hangUp writes to the log again
+
+	maxEmitted int // maxEmitted, but in tests
 }
 
 // NewServer puts together what commands share; Host is set by the event loop. From
@@ -69,6 +71,7 @@ func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk c
 	s := &Server{
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), Clients: map[uint64]*Client{},
+		maxEmitted: maxEmitted,
 	}
 	s.Changes.store, s.Changes.waiters, s.Changes.tracking, s.Changes.wake = store, &s.Waiters, &s.Tracking, s.wake
 	s.Tracking.init(s)

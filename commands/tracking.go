@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"keyp/server/resp"
 	"keyp/storage"
@@ -39,6 +40,7 @@ type Tracking struct {
 	trackers map[uint64]*tracker // by the client's id
 	keys     map[string]readers  // who may have the key in its cache
 	items    int                 // of all keys together
+	bytes    int                 // that keys takes
 	prefixes []*prefix           // sorted
 	pending  bool                // some prefix has keys that are not told yet
 }
@@ -83,6 +85,14 @@ type hit struct {
 	readers readers
 }
 
+// hitBytes is what hits take.
+func hitBytes(hits []hit) (n int) {
+	for i := range hits {
+		n += int(unsafe.Sizeof(hits[i])) + len(hits[i].key) + hits[i].readers.bytes()
+	}
+	return n
+}
+
 // evictTurn bounds how many keys leave a table that is too large with one command.
 const evictTurn = 100
 
@@ -110,7 +120,7 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	}
 	t.mu.Unlock()
 	if told := hits; len(told) > 0 {
-		c.Emit(func(lsn uint64) { t.send(told, lsn) })
+		c.Emit(hitBytes(told), func(lsn uint64) { t.send(told, lsn) })
 	}
 }
 
@@ -149,7 +159,7 @@ func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 				hits = append(hits, hit{all: true})
 			}
 			clear(t.keys)
-			t.items = 0
+			t.items, t.bytes = 0, 0
 			continue
 		}
 		known, ok := t.keys[string(c.Key)]
@@ -176,13 +186,14 @@ func (t *Tracking) remember(hits []hit, id uint64, tr *tracker, keys []storage.K
 	if tr.mode.is(trackBcast) || tr.mode.is(trackOptIn) && !caching || tr.mode.is(trackOptOut) && caching {
 		return hits
 	}
+	before := t.bytes
 	for _, k := range keys {
 		if !t.keys[string(k.Name)].has(id) {
 			t.note(string(k.Name), id)
 		}
 	}
-	limit := t.max.Load()
-	for n := 0; limit > 0 && int64(len(t.keys)) > limit && n < evictTurn+len(keys); n++ {
+	most := evictTurn + len(keys) + (t.bytes-before)/entryBytes // so many make room for what is new, at least
+	for n := 0; n < most && t.tooLarge(); n++ {
 		for key, r := range t.keys { // one of them, whichever
 			hits = append(hits, hit{key: key, readers: r})
 			t.forget(key)
@@ -192,18 +203,39 @@ func (t *Tracking) remember(hits []hit, id uint64, tr *tracker, keys []storage.K
 	return hits
 }
 
+// keyBytes is what a key may take in the table, its readers included: all together take no more
+// than the table has keys at most, times that.
+const keyBytes = 512
+
+// tooLarge says whether the table passes tracking-table-max-keys, in keys or in bytes.
+func (t *Tracking) tooLarge() bool {
+	limit, n := t.max.Load(), int64(len(t.keys))
+	return limit > 0 && (n > limit || n > 1 && int64(t.bytes)/keyBytes > limit)
+}
+
 // note adds a client to a key's readers.
 func (t *Tracking) note(key string, id uint64) {
-	r := t.keys[key]
+	r, known := t.keys[key]
+	if known {
+		t.bytes -= r.bytes()
+	} else {
+		t.bytes += entryBytes + len(key)
+	}
 	if r.add(id) {
 		t.keys[key] = r
 		t.items++
 	}
+	t.bytes += r.bytes()
 }
 
 // forget takes a key out of the table.
 func (t *Tracking) forget(key string) {
-	t.items -= t.keys[key].len()
+	r, known := t.keys[key]
+	if !known {
+		return
+	}
+	t.items -= r.len()
+	t.bytes -= entryBytes + len(key) + r.bytes()
 	delete(t.keys, key)
 }
 
@@ -384,6 +416,15 @@ type readers struct {
 }
 
 const fewReaders = 16
+
+// entryBytes is about what a key takes in the table beside its name and its readers.
+const entryBytes = 100
+
+// bytes is about what they take.
+func (r readers) bytes() int {
+	const one, oneOfMany = 8, 20
+	return cap(r.few)*one + len(r.many)*oneOfMany
+}
 
 func (r readers) len() int { return len(r.few) + len(r.many) }
 

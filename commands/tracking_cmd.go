@@ -184,7 +184,7 @@ func (t *Tracking) end(id uint64) {
 		}
 	}
 	if len(t.trackers) == 0 {
-		t.keys, t.items = map[string]readers{}, 0
+		t.keys, t.items, t.bytes = map[string]readers{}, 0, 0
 		t.active.Store(false)
 		t.server.Changes.WantUnowned(-1)
 	}

@@ -474,3 +474,53 @@ func TestTrackingManyReaders(t *testing.T) {
 		t.Errorf("%d keys, %d items are left", tr.keys, tr.items)
 	}
 }
+
+// TestTrackingTableBytes: neither long names nor many readers make the table larger than
+// tracking-table-max-keys allows, and what it is said to take is what its entries take.
+func TestTrackingTableBytes(t *testing.T) {
+	cs := newCachers(t)
+	tr := &cs.server.Tracking
+	check := func(limit int) {
+		t.Helper()
+		bytes := 0
+		for key, r := range tr.keys {
+			bytes += entryBytes + len(key) + r.bytes()
+		}
+		if bytes != tr.bytes {
+			t.Fatalf("the entries take %d bytes, and %d are counted", bytes, tr.bytes)
+		}
+		if bytes > limit {
+			t.Fatalf("%d keys take %d bytes, the limit is %d", len(tr.keys), bytes, limit)
+		}
+	}
+	const most = 200
+	cs.play(`
+		config tracking-table-max-keys 200
+		a: CLIENT TRACKING on NOLOOP -> +OK
+	`)
+	for i := range 150 {
+		cs.as("a", fmt.Sprintf("GET small:%d -> null", i))
+	}
+	long := strings.Repeat("x", 10_000)
+	for i := range 100 {
+		cs.as("a", fmt.Sprintf("GET %s%d -> null", long, i))
+		check((most + 1) * keyBytes)
+	}
+	if tr.totals().keys < 5 {
+		t.Errorf("%d keys are left", tr.totals().keys)
+	}
+	for id := uint64(10); id < 150; id++ {
+		name := strconv.FormatUint(id, 10)
+		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{cs.server.users.byDefault}}
+		cs.server.Clients[id] = cs.clients[name]
+		cs.as(name, "CLIENT TRACKING on -> +OK")
+		for i := range most / 4 {
+			cs.as(name, fmt.Sprintf("GET many:%d -> null", i))
+		}
+		check((most + 1) * keyBytes)
+	}
+	cs.as("a", "SET many:1 v -> +OK")
+	check((most + 1) * keyBytes)
+	cs.as("a", "FLUSHALL -> +OK")
+	check(0)
+}

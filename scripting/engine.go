@@ -59,11 +59,13 @@ type Engine struct {
 // idleStates is how many interpreters are kept for the next scripts.
 const idleStates = 2
 
+// DefaultMemory is what a program may take where Options does not say it, in bytes.
+const DefaultMemory = 256 << 20
+
 // New gives an engine.
 func New(o Options) *Engine {
-	const memory = 256 << 20
 	if o.Memory <= 0 {
-		o.Memory = memory
+		o.Memory = DefaultMemory
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -1,6 +1,10 @@
 package storage
 
-import "keyp/storage/object"
+import (
+	"unsafe"
+
+	"keyp/storage/object"
+)
 
 // EventClass is a bit of notify-keyspace-events; several may be set in a mask.
 type EventClass uint32
@@ -72,6 +76,7 @@ func (t *Txn) Notify(k Key, ev Event) {
 	if k.DB == t.s.options.Databases || !t.Hears(ev) {
 		return
 	}
+	t.raised += happenedBytes + len(k.Name)
 	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
 }
 
@@ -80,9 +85,15 @@ func (t *Txn) Hears(ev Event) bool {
 	return t.s.onEvent.Load() != nil && EventClass(t.s.eventMask.Load())&ev.Class != 0
 }
 
+const happenedBytes = int(unsafe.Sizeof(Happened{}))
+
+// Raised is what the events that wait for the end of the transaction take, in bytes.
+func (t *Txn) Raised() int { return t.raised }
+
 // Among has tell handed on in its place among the events that the transaction raises, also
 // when none are wanted. Somebody has to listen to the store.
 func (t *Txn) Among(tell func(lsn uint64)) {
+	t.raised += happenedBytes
 	t.events = append(t.events, Happened{Tell: tell})
 }
 
@@ -94,7 +105,7 @@ func (t *Txn) raise(lsn uint64) {
 		fn(t.events[i])
 	}
 	clear(t.events)
-	t.events = t.events[:0]
+	t.events, t.raised = t.events[:0], 0
 	if cap(t.events) > maxKept/64 {
 		t.events = nil
 	}

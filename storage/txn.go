@@ -41,6 +41,7 @@ type Txn struct {
 	flush   bool    // databases were emptied or exchanged
 	swapped []*part // that SWAPDB moved
 	events  []Happened
+	raised  int      // bytes that these take
 	changes []Change // for the observer
 	changed []byte   // the names of their keys
 	taken   int      // of changes: by News

@@ -130,7 +130,7 @@ var options = []option{
 		help: "CLASS HARD SOFT SECONDS: output that may wait for a client of class normal, replica or pubsub"},
 
 	{name: "tracking-table-max-keys", group: groupClients, kind: kindInt, def: "1000000",
-		help: "keys remembered for CLIENT TRACKING; 0: no bound"},
+		help: "keys remembered for CLIENT TRACKING, with their names and who has read them 512 bytes each on average; 0: no bound"},
 
 	{name: "notify-keyspace-events", group: groupExpiry, kind: kindCustom, parse: readEvents, lines: quotedLine,
 		help: "events to publish: letters of Ag$lshzxeKEtmdn"},
