@@ -76,7 +76,7 @@ func (st *state) replyTable(t *lua.Table, out *resp.Writer, depth int) {
 		if !t.Get(fieldCounted).RawEqual(lua.True) {
 			st.run.Host.CountError()
 		}
-		out.Error(oneLine(message))
+		out.Error(oneLine(shownError(message)))
 		return
 	}
 	if status, ok := t.Get(fieldOK).AsString(); ok {
@@ -140,6 +140,12 @@ func (st *state) replyArray(t *lua.Table, out *resp.Writer, depth int) {
 	}
 	out.SetLen(mark, n)
 }
+
+// longestError is how much of an error's text a client is shown. Texts are copied several times on
+// their way to it, where no script's limit counts them.
+const longestError = 1 << 20
+
+func shownError(text string) string { return text[:min(len(text), longestError)] }
 
 // oneLine makes of line ends what a reply of one line can have.
 func oneLine(s string) string {

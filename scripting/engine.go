@@ -282,8 +282,11 @@ func (e *Engine) keepRandom(r rand48) {
 // raise adds to an error that nothing catches where it was raised, before that is unwound.
 func (st *state) raise(L *lua.State, v lua.Value) lua.Value {
 	t := v.AsTable()
-	if t == nil {
-		t = st.errorTable(L.String("ERR "+L.ToString(v)), false)
+	switch {
+	case t == nil:
+		t = st.errorTable(L.String("ERR "+shownError(L.ToString(v))), false)
+	case t.Readonly(): // a library, which is the next script's as well
+		t = st.errorTable(L.String("ERR Attempt to modify a readonly table"), false)
 	}
 	source, line := "=[C]", -1
 	for level := range 2 {
@@ -317,6 +320,7 @@ func (st *state) replyFault(r *Run, fault lua.Value, out *resp.Writer) {
 		return
 	}
 	message, _ := t.Get(fieldErr).Text()
+	message = shownError(message)
 	source, okSource := t.Get(fieldSource).Text()
 	line, okLine := t.Get(fieldLine).Text()
 	if okSource && okLine {

@@ -1,12 +1,14 @@
 package scripting
 
 import (
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/scripting/lua"
 	"keyp/server/resp"
 )
 
@@ -199,7 +201,7 @@ var takeovers = []string{
 	`for k in next, _G do rawset(_G, k, nil) end`, `for k, v in pairs(_G) do if type(v) == "table" then for n in pairs(v) do v[n] = nil end end end`, `setmetatable(getmetatable(""), {__index = error})`,
 	`coroutine.wrap(function() string.x = 1 end)()`, `pcall(function() string.x = 1 end) error(setmetatable({}, {__tostring = function() string.x = 1 return "" end}))`, `xpcall(error, function() _G.x = 1 end)`,
 	`table.foreach(_G, function(k) _G[k] = nil end)`, `string.gsub("a", "a", function() string.x = 1 end)`, `loadstring("string.rep = nil")()`, `load(function() string.x = 1 end)`, `redis.setresp(3)`,
-	`local t = setmetatable({}, {__gc = function() string.x = 1 end}) t = nil collectgarbage()`, `newproxy(true)`, `require("os")`, `package.loaded = nil`, `os.clock = nil`, `io.open("x")`,
+	`local t = setmetatable({}, {__gc = function() string.x = 1 end}) t = nil collectgarbage()`, `newproxy(true)`, `require("os")`, `package.loaded = nil`, `error(redis)`, `error(_G)`, `error(getmetatable(""))`, `coroutine.wrap(function() error(string) end)()`, `os.clock = nil`, `io.open("x")`,
 }
 
 // TestTakeovers: none of them changes what another user's script gives.
@@ -298,6 +300,7 @@ var builders = []string{
 	`local t = {} for i = 1, 1e9 do t[i] = i if i % 1e5 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = {} if i % 2e4 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t["k" .. i] = i if i % 2e4 == 0 then step() end end`,
 	`local t = {} for i = 1, 1e9 do t[i] = function() return i end if i % 1e4 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(1000) if i % 2000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = coroutine.create(function() end) if i % 500 == 0 then step() end end`,
 	`local t = {} for i = 1, 1e9 do t[i] = cjson.decode('[1,{"a":"b"},[[]],"text"]') if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = cmsgpack.unpack("\146\1\163abc") if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = redis.call("list") if i % 5000 == 0 then step() end end`,
+	`local s = ("x"):rep(2e5) local function f() local n = 0 load(function() n = n + 1 if n < 4 then return s end step() f() end) end f()`,
 	`local t = {} for i = 1, 1e9 do t[i] = ("a,b,c"):gmatch("%w") if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = loadstring("return {1, 'a', function() return " .. i .. " end}") if i % 500 == 0 then step() end end`, `local s = "" for i = 1, 1e9 do s = s .. ("x"):rep(1e5) if i % 20 == 0 then step() end end`,
 	`local t = {} for i = 1, 1e9 do t[i] = {a = 1, b = 2, c = {i}} if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = setmetatable({}, {__index = t}) if i % 5000 == 0 then step() end end`, `local t = {} for i = 1, 1e9 do t[i] = cjson.new() if i % 500 == 0 then step() end end`,
 	`local n = 0 local function f(a) n = n + 1 if n % 1000 == 0 then step() end return {a, f(("x"):rep(1000))} end f()`, `local s = ("x"):rep(1e6) local t = {} for i = 1, 1e9 do t[i] = s:sub(2) .. i step() end`, `local t = {} for i = 1, 1e9 do t[i] = i .. "" if i % 2e4 == 0 then step() end end`,
@@ -333,6 +336,73 @@ func TestMemoryIsReal(t *testing.T) {
 		if grown := most - base; most > base && grown > limit+limit/10 {
 			t.Errorf("%s: has %d KB of the heap with %d KB allowed", source, grown>>10, limit>>10)
 		}
+	}
+}
+
+// TestTextsManyTimesOver: what quotes, joins or passes on texts does not make more of them than a
+// script may take, and what it shows of them is bounded.
+func TestTextsManyTimesOver(t *testing.T) {
+	log := &strings.Builder{}
+	e := New(Options{Memory: 24 << 20, Log: slog.New(slog.NewTextHandler(log, nil))})
+	h := &host{replies: fuzzReplies}
+	const text = `local s = ("x"):rep(7e6) `
+	for _, source := range []string{
+		text + `collectgarbage(s)`, text + `return _G[s]`, text + `cjson.encode_keep_buffer(s)`, text + `return redis.call("list", s, s, s, s, s)`, text + `return redis.pcall("list", s, s, s, s)`,
+	} {
+		h.calls = nil
+		if got := eval(t, e, h, source, 2); !strings.Contains(got, "not enough memory") || len(h.calls) > 0 {
+			t.Errorf("%s: %.200q", source, got)
+		}
+	}
+	if got := eval(t, e, h, text+`redis.log(redis.LOG_WARNING, "a", s, s, s) return 1`, 2); got != ":1\r\n" || log.Len() < longestLog || log.Len() > longestLog+1000 {
+		t.Errorf("redis.log writes %d bytes: %.200q", log.Len(), got)
+	}
+	for _, source := range []string{text + `error(s)`, text + `error({err = s})`, text + `return {err = s}`} {
+		if got := eval(t, e, h, source, 2); len(got) < longestError || len(got) > longestError+1000 {
+			t.Errorf("%s: a reply of %d bytes", source, len(got))
+		}
+	}
+}
+
+// TestKilledWithinAStep: a kill ends loops over a pattern or a replacement too, also those that go
+// on by two.
+func TestKilledWithinAStep(t *testing.T) {
+	st := testEngine(0).newState(false)
+	long := "[" + strings.Repeat("%d", 2*checkEvery) + "]"
+	for name, step := range map[string]func(m *matcher, out *heldBuffer){
+		"replacement": func(m *matcher, out *heldBuffer) { m.expandReplacement(out, "%1%1", 0, 0) },
+		"set":         func(m *matcher, _ *heldBuffer) { m.set('a', 0, len(long)-1) },
+		"class":       func(m *matcher, _ *heldBuffer) { m.classEnd(0) },
+	} {
+		st.reset()
+		ended := false
+		fn := st.L.NewFunction("", func(L *lua.State) int {
+			L.Kill(ErrKilled)
+			out := hold(L)
+			step(&matcher{L: L, p: long}, &out)
+			ended = true
+			return 0
+		})
+		if _, err := st.L.PCall(fn, nil, nil); ended || err == nil {
+			t.Errorf("%s: a killed state goes on to its end", name)
+		}
+	}
+}
+
+// TestLibraryTextsAreCounted: what a library registers is in Go's hands, and counted all the same.
+func TestLibraryTextsAreCounted(t *testing.T) {
+	e := testEngine(24 << 20)
+	for _, source := range []string{
+		`local s = ("x"):rep(2e6) for i = 1, 40 do redis.register_function{function_name = "f" .. i, callback = function() end, description = s .. i} end`,
+		`local s = ("x"):rep(2e6) for i = 1, 40 do redis.register_function(s .. i, function() end) end`,
+	} {
+		if _, err := e.Load(source, time.Hour, &Run{}); err == nil || !strings.Contains(err.Error(), "not enough memory") {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	lib, err := e.Load(`local flags = {} for i = 1, 1000 do flags[i] = "no-writes" end redis.register_function{function_name = "f", callback = function() end, flags = flags}`, time.Hour, &Run{})
+	if err != nil || len(lib.Function("f").Flags) != 1 {
+		t.Errorf("a flag a thousand times over: %v", err)
 	}
 }
 

@@ -112,7 +112,7 @@ func boolOption(L *lua.State, n int, option *bool) {
 	case word == "off":
 		*option = false
 	case isText:
-		L.ArgError(n, "invalid option '"+word+"'")
+		L.OptionError(n, word)
 	case !v.IsNil():
 		L.TypeError(n, "string")
 	}

@@ -2,6 +2,7 @@ package scripting
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -247,7 +248,9 @@ func functionFlags(t *lua.Table) (flags []string, ok bool) {
 		if !known {
 			return nil, false
 		}
-		flags = append(flags, name)
+		if !slices.Contains(flags, name) {
+			flags = append(flags, name)
+		}
 	}
 }
 
@@ -259,10 +262,22 @@ func (lib *Library) register(f *Function) (problem string) {
 	if lib.seen[f.Name] != nil {
 		return "Function already exists in the library"
 	}
+	lib.st.keep(f)
 	lib.seen[f.Name] = f
-	lib.st.L.Registry().Set(lib.st.L, f.fn, lua.True)
 	lib.Functions = append(lib.Functions, f)
 	return ""
+}
+
+// keep has the state measure a function with all that is kept of it in Go: its texts, and a table
+// for the rest.
+func (st *state) keep(f *Function) {
+	L := st.L
+	texts := L.NewTable(2, 0)
+	L.Push(texts.Value())
+	texts.SetInt(L, 1, L.String(f.Name))
+	texts.SetInt(L, 2, L.String(f.Description))
+	L.Registry().Set(L, texts.Value(), f.fn)
+	L.Pop(1)
 }
 
 // Function gives a library's function by its name; nil if it has none.

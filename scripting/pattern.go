@@ -250,7 +250,7 @@ func (m *matcher) classEnd(pi int) int {
 				m.L.Errorf("malformed pattern (missing ']')")
 			}
 			c := m.p[pi]
-			m.look(pi)
+			m.look(pi >> 1) // it may go on by two
 			pi++
 			if c == '%' && pi < len(m.p) {
 				pi++
@@ -283,7 +283,7 @@ func (m *matcher) set(c byte, pi, last int) bool {
 		pi++
 	}
 	for ; pi < last; pi++ {
-		m.look(pi)
+		m.look(pi >> 1) // it may go on by two
 		switch {
 		case m.p[pi] == '%':
 			pi++

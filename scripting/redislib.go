@@ -69,10 +69,12 @@ func (st *state) commandArgs(L *lua.State) (problem string) {
 	}
 	const longest = 32
 	st.args, st.numbers = st.args[:n], st.numbers[:0]
+	total := 0 // a command copies its arguments, also one text many times over
 	for i := range st.args {
 		v := L.Arg(i + 1)
 		if s, ok := v.AsString(); ok {
 			st.args[i] = bytesOf(s)
+			total += len(s)
 			continue
 		}
 		f, ok := v.AsNumber()
@@ -85,6 +87,9 @@ func (st *state) commandArgs(L *lua.State) (problem string) {
 		from := len(st.numbers)
 		st.numbers = appendArg(st.numbers, f)
 		st.args[i] = st.numbers[from:len(st.numbers):len(st.numbers)] // what a command appends goes elsewhere
+	}
+	if int64(total) > st.engine.o.Memory {
+		L.Reserve(total)
 	}
 	return ""
 }
@@ -259,6 +264,9 @@ func (st *state) redisSetResp(L *lua.State) int {
 	return 0
 }
 
+// longestLog is how much of a text redis.log writes.
+const longestLog = 64 << 10
+
 func (st *state) redisLog(L *lua.State) int {
 	if L.NArgs() < 2 {
 		st.throwError(L, "redis.log() requires two arguments or more.")
@@ -271,13 +279,16 @@ func (st *state) redisLog(L *lua.State) int {
 	if level < logDebug || level > logWarning {
 		st.throwError(L, "Invalid debug level.")
 	}
-	var words []string
-	for i := 2; i <= L.NArgs(); i++ {
+	var line []byte
+	for i := 2; i <= L.NArgs() && len(line) < longestLog; i++ {
 		if s, ok := L.Arg(i).Text(); ok {
-			words = append(words, s)
+			if i > 2 {
+				line = append(line, ' ')
+			}
+			line = append(line, s[:min(len(s), longestLog-len(line))]...)
 		}
 	}
 	levels := []slog.Level{slog.LevelDebug, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn}
-	st.engine.o.Log.Log(context.Background(), levels[level], strings.Join(words, " "), "from", "script")
+	st.engine.o.Log.Log(context.Background(), levels[level], string(line), "from", "script")
 	return 0
 }

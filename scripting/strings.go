@@ -304,6 +304,7 @@ func (m *matcher) replace(out *heldBuffer, by lua.Value, start, end int) {
 // expandReplacement adds a replacement's text, with captures in the place of %0 to %9.
 func (m *matcher) expandReplacement(out *heldBuffer, s string, start, end int) {
 	for {
+		m.L.Check()
 		at := strings.IndexByte(s, '%')
 		if at < 0 {
 			out.text(s)

@@ -94,6 +94,12 @@ func (L *State) ArgError(i int, message string) {
 	L.Errorf("bad argument #%d to '%s' (%s)", i, name, message)
 }
 
+// OptionError raises ArgError for a word that is none of those expected.
+func (L *State) OptionError(i int, word string) {
+	L.Reserve(len(word))
+	L.ArgError(i, "invalid option '"+word+"'")
+}
+
 // TypeError raises the error for an argument that is not what is expected.
 func (L *State) TypeError(i int, want string) {
 	L.ArgError(i, want+" expected, got "+L.typeName(i))

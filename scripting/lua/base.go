@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -52,7 +53,7 @@ func baseCollect(L *State) int {
 	case "collect", "stop", "restart", "setpause", "setstepmul":
 		L.PushNumber(0)
 	default:
-		L.ArgError(1, "invalid option '"+option+"'")
+		L.OptionError(1, option)
 	}
 	return 1
 }
@@ -379,11 +380,16 @@ func (L *State) load(source, name string) int {
 // counts what it keeps. A killed state ends it.
 func (L *State) Compile(source, name string) (*Program, error) {
 	m := &L.memory
-	L.account(0)
-	if m.room-m.fresh < int64(len(source)) {
-		L.collect(int64(len(source)))
+	compile := func() (*Program, error) {
+		return Compile(source, CompileOptions{Name: name, Memory: max(1, m.room-m.fresh), Stop: &L.interrupted, owner: L, levels: L.nested})
 	}
-	p, err := Compile(source, CompileOptions{Name: name, Memory: max(1, m.room-m.fresh), Stop: &L.interrupted, owner: L, levels: L.nested})
+	p, err := compile()
+	if errors.Is(err, ErrMemory) { // perhaps garbage was in the way
+		L.collect(0)
+		if p, err = compile(); errors.Is(err, ErrMemory) {
+			L.throwMemory()
+		}
+	}
 	if err == nil {
 		L.account(p.Bytes())
 	}
@@ -394,6 +400,7 @@ func baseLoad(L *State) int {
 	reader := L.CheckFunction(1)
 	name := L.OptString(2, "=(load)")
 	var source []byte
+	L.Push(Nil) // source, so that it is measured while the reader runs
 	ok := L.try(handler{}, func() {
 		for {
 			piece := L.Call(reader)
@@ -408,6 +415,7 @@ func baseLoad(L *State) int {
 				size := max(2*cap(source), len(source)+len(s))
 				L.Reserve(size)
 				source = append(make([]byte, 0, size), source...)
+				L.Replace(1, own(source[:size]))
 			}
 			source = append(source, s...)
 		}

@@ -330,3 +330,19 @@ func TestReset(t *testing.T) {
 		t.Errorf("%d bytes before, %d after", before, after)
 	}
 }
+
+// TestCompileBesideGarbage: garbage is not in the way of compiling, and a program that is too large
+// for the limit ends what compiles it.
+func TestCompileBesideGarbage(t *testing.T) {
+	L := newTestState(t)
+	L.SetMemoryLimit(8 << 20)
+	result, e := evaluate(t, L, `local s = "return {" .. ("{1},"):rep(20000) .. "1}" for i = 1, 200 do assert(loadstring(s)) end return "well"`)
+	if e != nil || result != "well" {
+		t.Errorf("compiling again and again gives %q, %v", result, e)
+	}
+	L.Reset()
+	_, e = evaluate(t, L, `local s = "return {" .. ("{1},"):rep(1e6) .. "1}" return loadstring(s)`)
+	if e == nil || e.Killed == nil {
+		t.Errorf("compiling too much gives %v", e)
+	}
+}

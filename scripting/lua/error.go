@@ -69,13 +69,25 @@ func (L *State) handle(v Value) Value {
 
 // Errorf raises a text as an error, behind the place where the builtin was called that runs.
 func (L *State) Errorf(format string, args ...any) {
+	L.reserveText(args)
 	L.Error(L.String(L.Where(1) + fmt.Sprintf(format, args...)))
 }
 
 // fault raises the error of an operation of the language: behind the place where a program's
 // function does it, without one where a builtin does.
 func (L *State) fault(format string, args ...any) {
+	L.reserveText(args)
 	L.Error(L.String(L.Where(0) + fmt.Sprintf(format, args...)))
+}
+
+// reserveText makes sure that there is room for an error that quotes long texts.
+func (L *State) reserveText(args []any) {
+	const copies, long = 4, 1 << 12 // formatting doubles its buffer, and the place comes before it
+	for _, arg := range args {
+		if s, ok := arg.(string); ok && len(s) > long {
+			L.Reserve(copies * len(s))
+		}
+	}
 }
 
 // throw unwinds to the innermost protected call.

@@ -368,7 +368,7 @@ func (t *Table) resize(L *State, elements, others int) {
 		}
 		nodes = 1 << nodes
 	}
-	oldArray, oldNodes := t.array, t.nodes
+	oldArray, oldNodes, oldFree := t.array, t.nodes, t.free
 	size := roundBytes(int64(nodes) * nodeSize)
 	if elements != len(oldArray) {
 		size += roundBytes(int64(elements) * valueSize)
@@ -391,6 +391,10 @@ func (t *Table) resize(L *State, elements, others int) {
 		}
 	}
 	for i := len(oldNodes) - 1; i >= 0; i-- {
+		if L.interrupted.Load() { // keys that a program makes to collide take quadratic time
+			t.array, t.nodes, t.free = oldArray, oldNodes, oldFree
+			L.throwKilled()
+		}
 		if n := &oldNodes[i]; n.value.ref != nil {
 			*t.place(L, n.key) = n.value
 		}

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -121,4 +122,36 @@ func TestReadonlyTables(t *testing.T) {
 			t.Errorf("%s has changed a readonly table", write)
 		}
 	}
+}
+
+// TestKilledWhileSized: a kill ends the sizing of a table, which keys that collide make long, and
+// leaves the table as it was: it may be a library's, and outlast the call.
+func TestKilledWhileSized(t *testing.T) {
+	L := newTestState(t)
+	table := L.NewTable(0, 0)
+	const keys = 1000
+	for i := range keys {
+		table.Set(L, Number(float64(i)+0.5), Number(float64(i)))
+	}
+	L.Kill(errors.New("enough"))
+	if L.try(handler{}, func() { table.resize(L, 0, 4*keys) }) {
+		t.Error("a killed state sizes a table")
+	}
+	L.Reset()
+	for i := range keys {
+		if got := table.Get(Number(float64(i) + 0.5)); !got.RawEqual(Number(float64(i))) {
+			t.Fatalf("afterwards key %d has %v", i, got)
+		}
+	}
+	table.Set(L, True, True)
+	if n := count(table); n != keys+1 {
+		t.Errorf("%d keys", n)
+	}
+}
+
+func count(t *Table) (n int) {
+	for key, _, _ := t.Next(Nil); !key.IsNil(); key, _, _ = t.Next(key) {
+		n++
+	}
+	return n
 }
