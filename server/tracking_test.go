@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
+	"keyp/storage"
 )
 
 // tracks makes a connection in RESP3 that tracks with these options.
@@ -177,15 +179,19 @@ func TestTrackingFloods(t *testing.T) {
 	for _, options := range []string{"", "BCAST", "BCAST PREFIX a", "OPTIN", "REDIRECT"} {
 		t.Run("set/"+options, func(t *testing.T) { floods(t, options, pairs, names) })
 		t.Run("expired/"+options, func(t *testing.T) {
-			floods(t, options, append(expire, fmt.Sprint(clock.System.Now()+1000)), names)
+			floods(t, options, append(expire, fmt.Sprint(floodTime+1000)), names)
 		})
 	}
 }
 
+// floodTime is where the clock of floods stands until all keys have been read.
+const floodTime = 1_700_000_000_000
+
 // floods has all keys read by a client that tracks, then changed by another one, and waits for a
 // message of each key.
 func floods(t *testing.T, options string, change, names []string) {
-	ts := start(t)
+	clk := clock.NewFake(floodTime)
+	ts := start(t, func(o *storage.Options) { o.Clock = clk })
 	hears, other := ts.dial(), ts.dial()
 	hears.do("HELLO 3")
 	reads := hears
@@ -206,7 +212,9 @@ func floods(t *testing.T, options string, change, names []string) {
 	}
 	reads.raw(multibulk(append([]string{"MGET"}, names...)...))
 	reads.reply()
-	if !expires {
+	if expires {
+		clk.Advance(2 * time.Second)
+	} else {
 		other.raw(multibulk(change...))
 	}
 	for heard := map[string]bool{}; len(heard) < len(names); {
