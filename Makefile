@@ -7,6 +7,7 @@
 #   CORRUPT     damaged bits and pages under `make torture`
 #   CHECKS      cases of each property under `make torture`
 #   FUZZTIME    time for each fuzz target
+#   MUTANTS     folders whose mutations `make mutants` makes, as in MUTANTS="storage server"
 #   BENCHFLAGS  further flags of keyp-bench, see bin/keyp-bench --help
 #   VULNDB      a copy of the vulnerability database, for .ci/vulns
 #   PEER        the server that `make bench` compares with
@@ -49,7 +50,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis torture test-go-redis fuzz bench clean help
+.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis torture test-go-redis fuzz mutants bench clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -116,6 +117,9 @@ fuzz: ## every fuzz target for FUZZTIME
 		echo "$(GO) test -run '^$$' -fuzz '^$$target$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$package"; \
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$package </dev/null || exit 1; \
 	done
+
+mutants: ## whether the tests notice each of the mutations that internal/mutants lists
+	$(GO) run ./internal/mutants $(MUTANTS)
 
 bench: build ## Keyp beside redis-server with appendfsync always; BENCHFLAGS="--workload all" for everything
 	@if command -v redis-server >/dev/null 2>&1; then peer="$(PEER)"; \

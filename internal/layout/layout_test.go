@@ -57,6 +57,7 @@ var rules = map[string][]string{
 	"internal/testkit/setup":  {"internal/tether", "pgregory.net/rapid"},
 	"internal/testkit/report": {"internal/tether"},
 	"internal/layout":         {},
+	"internal/mutants":        {"internal/tether"},
 	"internal/e2e/...":        {},
 	"internal/torture":        {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
 
