@@ -389,6 +389,21 @@ func TestKilledWithinAStep(t *testing.T) {
 	}
 }
 
+// TestPlusSignInJSON: as cjson does, the decoder takes it among the numbers that JSON has not.
+func TestPlusSignInJSON(t *testing.T) {
+	if got := eval(t, testEngine(0), &host{}, `return cjson.decode("[+1,[+2]]")`, 2); got != "*2\r\n:1\r\n*1\r\n:2\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestComparisonOfStringAndThread: C's Lua tells two types apart by the third letter of their names.
+func TestComparisonOfStringAndThread(t *testing.T) {
+	got := eval(t, testEngine(0), &host{}, `return "a" < coroutine.create(function() end)`, 2)
+	if !strings.Contains(got, "attempt to compare two string values") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestLibraryTextsAreCounted: what a library registers is in Go's hands, and counted all the same.
 func TestLibraryTextsAreCounted(t *testing.T) {
 	e := testEngine(24 << 20)

@@ -117,9 +117,13 @@ var jsonWords = []struct {
 }{{"true", boolToken, lua.True}, {"false", boolToken, lua.False}, {"null", nullToken, jsonNull}}
 
 // invalidNumber says whether a text begins with what strtod takes for a number and JSON
-// does not: hexadecimal, leading zeros, inf, nan.
+// does not: a plus sign, hexadecimal, leading zeros,
+// inf, nan.
 func invalidNumber(s string) bool {
-	s = strings.TrimLeft(s[:min(len(s), 4)], "-+")
+	if strings.HasPrefix(s, "+") {
+		return true
+	}
+	s = strings.TrimPrefix(s[:min(len(s), 4)], "-")
 	if s == "" {
 		return false
 	}

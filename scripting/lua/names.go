@@ -179,7 +179,7 @@ func (L *State) callerName() (name, what string) {
 
 func (L *State) compareError(a, b Value) {
 	x, y := a.Kind().String(), b.Kind().String()
-	if x == y {
+	if x[2] == y[2] { // as C's Lua: a string and a thread count as the same
 		L.fault("attempt to compare two %s values", x)
 	}
 	L.fault("attempt to compare %s with %s", x, y)
