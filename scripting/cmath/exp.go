@@ -3,8 +3,7 @@ package cmath
 import "math"
 
 var (
-	ln2  = pair{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}
-	ln10 = pair{0x1.26bb1bbb55516p+1, -0x1.f48ad494ea3e9p-53}
+	ln2 = pair{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}
 
 	expSeries = factorials(1, 1, 12)  // of (e^x-1)/x
 	logSeries = oddReciprocals(1, 12) // of atanh(x)/x, in x*x

@@ -28,9 +28,7 @@ var (
 	errorInHandler = Constant("error in error handling")
 )
 
-// thrown is what this package panics with.
-type thrown struct{}
-
+// errThrown is what this package panics with.
 var errThrown = errors.New("lua: an error was raised outside of a protected call")
 
 // handler is what a protected call does with an error before it is unwound: a function of Lua

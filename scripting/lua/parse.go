@@ -423,7 +423,7 @@ func (p *parser) forStatement(line int) {
 	case '=':
 		p.forNumber(name, line)
 	case ',', tkIn:
-		p.forEach(name, line)
+		p.forEach(name)
 	default:
 		p.failHere("'=' or 'in' expected")
 	}
@@ -460,7 +460,7 @@ func (p *parser) oneValue() {
 	p.f.toNextRegister(&e)
 }
 
-func (p *parser) forEach(name *String, line int) {
+func (p *parser) forEach(name *String) {
 	f := p.f
 	base := f.free
 	p.hidden("(for generator)", 0)
@@ -473,7 +473,7 @@ func (p *parser) forEach(name *String, line int) {
 		n++
 	}
 	p.want(tkIn)
-	line = p.line
+	line := p.line
 	var e expr
 	p.adjust(3, p.list(&e), &e)
 	f.checkStack(3)
