@@ -30,7 +30,7 @@ func runKeyp(t *testing.T, stdin string, env []string, args ...string) (status i
 	cmd := exec.CommandContext(ctx, testkit.Binary(t), args...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
-	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), env...)
+	cmd.Dir, cmd.Env = t.TempDir(), append(testkit.Environ(), env...)
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		t.Fatalf("keyp %q does not end; it printed %s", args, errs.String())
@@ -126,7 +126,7 @@ func startProcess(t *testing.T, log io.Writer, dir string, args ...string) *proc
 	t.Helper()
 	p := &process{port: freePort(t), ended: make(chan error, 1)}
 	p.Cmd = exec.Command(testkit.Binary(t), append(args, "--port", p.port, "--dir", dir)...)
-	p.Env = append(os.Environ(), "KEYP_MAXCLIENTS=50")
+	p.Env = append(testkit.Environ(), "KEYP_MAXCLIENTS=50")
 	p.Stderr = log
 	if err := tether.Start(p.Cmd); err != nil {
 		t.Fatal(err)

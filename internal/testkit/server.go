@@ -224,7 +224,7 @@ func (s *Server) launch() {
 	}
 	line := append(append(slices.Clone(s.o.Under), s.program), s.args(s)...)
 	cmd := exec.Command(line[0], line[1:]...)
-	cmd.Env = append(environment(), s.o.Env...)
+	cmd.Env = append(Environ(), s.o.Env...)
 	cmd.Stdout, cmd.Stderr = &s.output, &s.output
 	if err := tether.Start(cmd); err != nil {
 		s.t.Fatalf("start %s: %v", s.program, err)
@@ -237,8 +237,8 @@ func (s *Server) launch() {
 	}()
 }
 
-// environment is this process's, without what Keyp would take for its options.
-func environment() []string {
+// Environ is the environment of this process, without what Keyp would take for its options.
+func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(text string) bool { return strings.HasPrefix(text, "KEYP_") })
 }
 
