@@ -41,18 +41,18 @@ var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluste
 var errLoadTime = errors.New("FUNCTION LOAD timeout")
 
 // Load runs a library's program, without its shebang line, which registers its functions.
-// The error's text is what a client is told, without a code. It may take most, and killing r ends
-// it; nil: nothing does.
+// The error's text is what a client is told, without a code. The program may run for most, as with
+// Redis; compiling it takes time in proportion to its length. Killing r ends both; nil: nobody does.
 func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, error) {
 	if r == nil {
 		r = &Run{}
 	}
-	timer := time.AfterFunc(most, func() { r.Kill(errLoadTime) })
-	defer timer.Stop()
 	program, err := e.compile(source, functionChunk, r)
 	if err != nil {
 		return nil, errors.New("Error compiling function: " + err.Error())
 	}
+	timer := time.AfterFunc(most, func() { r.Kill(errLoadTime) })
+	defer timer.Stop()
 	lib := &Library{program: program, st: e.newState(true), seen: map[string]*Function{}}
 	if err := lib.load(r); err != nil {
 		return nil, err
