@@ -32,17 +32,6 @@ func FixHashes() { object.FixHashes() }
 // Manual is for a store with NoBackground.
 func (s *Store) Manual() Manual { return Manual{s} }
 
-// Small makes what is done in bounded pieces be done in tiny ones, so that there are many
-// moments between them.
-func (m Manual) Small() {
-	s := m.s
-	s.window.size = 8 // it is read and cut often
-	s.reapLooks, s.garbageTime = 1, 0
-	s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
-	s.checkpointer.pendingBytes, s.checkpointer.pendingStep = 300, 3
-	s.loads.stretch, s.loads.stretchTime = 30, 0
-}
-
 // Serve reads the keys that Load was asked for.
 func (m Manual) Serve() {
 	l := &m.s.loads
@@ -82,4 +71,13 @@ func (m Manual) Room() { m.s.lowSpace.Store(m.s.spaceIsLow()) }
 func (m Manual) Settle() {
 	m.s.now()
 	m.s.background.Wait()
+}
+
+// makeStepsSmall does what Options.SmallSteps says. Nothing else uses the store yet.
+func (s *Store) makeStepsSmall() {
+	s.window.size = 8 // it is read and cut often
+	s.reapLooks, s.garbageTime = 1, 0
+	s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
+	s.checkpointer.pendingBytes, s.checkpointer.pendingStep = 300, 3
+	s.loads.stretch, s.loads.stretchTime = 30, 0
 }

@@ -101,6 +101,9 @@ type Options struct {
 	// NoBackground starts no goroutine: tests run checkpoints and reaping themselves (see
 	// Manual).
 	NoBackground bool
+	// SmallSteps is for tests: what is done in bounded pieces is done in tiny ones, so that there
+	// are many moments between them.
+	SmallSteps bool
 	// OnStep is for tests: it is told of each Step, by the goroutine that comes to it and
 	// while no shard is held. An error ends what is under way there.
 	OnStep func(Step) error
@@ -254,6 +257,9 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.reapFrom = s.opened
 	if o.ReapDelay > 0 {
 		s.reapFrom = o.Clock.Now() + o.ReapDelay.Milliseconds()
+	}
+	if o.SmallSteps {
+		s.makeStepsSmall()
 	}
 	s.startReaper()
 	s.now() // notices that the clock is behind what was shown
