@@ -503,9 +503,11 @@ func (s *Store) partOf(space uint32, sh *shard) *part {
 // now is the present instant. It never runs backwards: when the wall clock steps back
 // time stands still until everything due so far is removed (reap.go), then it follows.
 func (s *Store) now() int64 {
-	wall := s.clock.Now()
 	for {
+		// The clock is read after the instant: a reading from before a step back cannot move
+		// an instant forward that has followed the clock since.
 		last := s.instant.Load()
+		wall := s.clock.Now()
 		if wall <= last {
 			if wall < last && !s.stepped.Load() {
 				s.clockStepped(wall, last)
