@@ -3,6 +3,8 @@ package storage
 import (
 	"testing"
 	"time"
+
+	"keyp/internal/clock"
 )
 
 // The instant of a transaction in microseconds stays the same until its end, and lies within the
@@ -31,4 +33,34 @@ func TestMicros(t *testing.T) {
 	micros(0, func() { h.clock.Advance(5 * time.Millisecond) }, 999)
 	micros(0, none, 5900)
 	micros(0, func() { h.clock.Set(from/1000 - 1000) }, 6000)
+}
+
+// steppingClock steps back, and time follows it, just when its first reading has been taken.
+type steppingClock struct {
+	*clock.Fake
+	stepped func() // nil: it has
+}
+
+func (c *steppingClock) Now() int64 {
+	wall := c.Fake.Now()
+	if stepped := c.stepped; stepped != nil {
+		c.stepped = nil
+		stepped()
+	}
+	return wall
+}
+
+// TestStaleReadingMovesNoInstant: a reading of the clock from before a step back does not move
+// time forward again, which would have keys expire early.
+func TestStaleReadingMovesNoInstant(t *testing.T) {
+	c := &steppingClock{Fake: clock.NewFake(6000)}
+	s := &Store{clock: c}
+	s.instant.Store(5000)
+	c.stepped = func() {
+		c.Fake.Set(1000)
+		s.instant.Store(1000)
+	}
+	if got := s.now(); got != 1000 {
+		t.Errorf("the instant is %d, want 1000", got)
+	}
 }
