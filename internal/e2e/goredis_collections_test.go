@@ -116,7 +116,7 @@ func collectionEncodings(t *testing.T, c subject) {
 		k.filled(t, c, "k", n)
 		is(t, k.typ)(c.Type(ctx, "k").Result())
 		is(t, int64(1))(c.ObjectRefCount(ctx, "k").Result())
-		is(t, time.Duration(0))(c.ObjectIdleTime(ctx, "k").Result())
+		justUsed(t, c, "k")
 		if used, err := c.MemoryUsage(ctx, "k").Result(); err != nil || used < int64(4*n) {
 			t.Errorf("MEMORY USAGE: %d bytes for %d elements, %v", used, n, err)
 		}

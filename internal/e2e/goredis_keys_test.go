@@ -46,7 +46,7 @@ func typeAndObject(t *testing.T, c subject) {
 	is(t, int64(5))(c.Append(ctx, "raw", "llo").Result())
 	is(t, "raw")(c.ObjectEncoding(ctx, "raw").Result())
 	is(t, int64(1))(c.ObjectRefCount(ctx, "raw").Result())
-	is(t, time.Duration(0))(c.ObjectIdleTime(ctx, "raw").Result())
+	justUsed(t, c, "raw")
 	fails(t, "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that "+
 		"when switching between policies at runtime LRU and LFU data will take some time to adjust.",
 		c.ObjectFreq(ctx, "raw"))

@@ -90,10 +90,21 @@ func is[T any](t *testing.T, want T) func(T, error) {
 	}
 }
 
+// moment is more than passes between two commands of a test on a busy machine, and less than
+// any two deadlines of a test differ by.
+const moment = 15 * time.Second
+
+// justUsed checks that a key was accessed a moment ago: seconds begin between two commands.
+func justUsed(t *testing.T, s subject, key string) {
+	t.Helper()
+	if idle, err := s.ObjectIdleTime(ctx, key).Result(); err != nil || idle < 0 || idle > moment {
+		t.Errorf("%s is idle for %v, %v", key, idle, err)
+	}
+}
+
 // expires checks that a key's time to live is what was set a moment ago.
 func expires(t *testing.T, s subject, key string, want time.Duration) {
 	t.Helper()
-	const moment = 4 * time.Second // on a busy machine
 	if got, err := s.PTTL(ctx, key).Result(); err != nil || got > want || got < want-moment {
 		t.Errorf("%s expires in %v, %v, want %v", key, got, err, want)
 	}
