@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // ruleError is why a rule is not taken, in Redis's words.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"math"
 
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 )
 

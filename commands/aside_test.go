@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // TestAsideStores: what a command stores that runs aside is what it stores within EXEC, where it

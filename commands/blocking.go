@@ -3,7 +3,7 @@ package commands
 import (
 	"errors"
 
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 	"keyp/storage/object"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 )
 

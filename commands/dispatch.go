@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 )
 

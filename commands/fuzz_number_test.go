@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // FuzzNumbers reads any text as each kind of number, and compares with what Go's library

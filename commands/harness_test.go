@@ -16,7 +16,7 @@ import (
 	"keyp/internal/config"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 	"keyp/storage/wal"
 )

@@ -3,7 +3,7 @@ package commands
 import (
 	"strconv"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 var hashCounterCommands = []Spec{

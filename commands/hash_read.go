@@ -1,7 +1,7 @@
 package commands
 
 import (
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage/object"
 )
 

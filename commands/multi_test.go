@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 func TestMulti(t *testing.T) {

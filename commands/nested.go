@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"keyp/resp"
 	"keyp/scripting"
-	"keyp/server/resp"
 	"keyp/storage"
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // Topic is what a client can subscribe to.

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // heardBy gives the messages that a connection was sent since it was asked last, as render

@@ -3,7 +3,7 @@ package commands
 import (
 	"slices"
 
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage/object"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage/object"
 )
 

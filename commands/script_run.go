@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"keyp/resp"
 	"keyp/scripting"
-	"keyp/server/resp"
 )
 
 // The errors of scripts.

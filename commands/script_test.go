@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"keyp/internal/testkit/await"
+	"keyp/resp"
 	"keyp/scripting"
-	"keyp/server/resp"
 )
 
 func TestEval(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 func TestSetMembers(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/config"
 	"keyp/internal/testkit/await"
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 )
 

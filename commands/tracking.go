@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 )
 

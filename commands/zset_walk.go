@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage/object"
 )
 

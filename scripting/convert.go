@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"keyp/resp"
 	"keyp/scripting/lua"
-	"keyp/server/resp"
 )
 
 // maxReply bounds how deep a value may be nested that becomes a reply, as Lua's stack does

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"keyp/resp"
 	"keyp/scripting/lua"
-	"keyp/server/resp"
 )
 
 // Options are what an Engine is made with.

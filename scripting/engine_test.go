@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // host answers commands from a table of replies in RESP, and counts errors.

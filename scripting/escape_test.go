@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/resp"
 	"keyp/scripting/lua"
-	"keyp/server/resp"
 )
 
 // reach goes through everything that a program can come to: values and keys of tables, metatables,

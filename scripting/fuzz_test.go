@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // The bounds of a script under fuzzing: when it is killed, how much of the processor's time

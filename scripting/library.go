@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"keyp/resp"
 	"keyp/scripting/lua"
-	"keyp/server/resp"
 )
 
 // Function is what a library registered.

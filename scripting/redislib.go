@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unsafe"
 
+	"keyp/resp"
 	"keyp/scripting/lua"
-	"keyp/server/resp"
 )
 
 // Redis's log levels.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"keyp/resp"
 	"keyp/scripting/lua"
-	"keyp/server/resp"
 )
 
 // state is an interpreter: the sandbox with all libraries. One Run uses it at a time.

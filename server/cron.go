@@ -6,7 +6,7 @@ import (
 
 	"keyp/commands"
 	"keyp/internal/config"
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // tick is the housekeeping of every cronTime.

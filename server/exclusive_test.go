@@ -9,7 +9,7 @@ import (
 
 	"keyp/commands"
 	"keyp/internal/testkit/await"
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // callOf makes a valid call of a command out of its grammar, without what may be left out.

@@ -6,7 +6,7 @@ import (
 
 	"keyp/commands"
 	"keyp/internal/clock"
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // maxWorkers is how many Slow commands run at a time; more wait for their turn.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"keyp/commands"
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 )
 

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // wait says that the output from a position on shows state of an LSN.

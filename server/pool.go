@@ -1,6 +1,6 @@
 package server
 
-import "keyp/server/resp"
+import "keyp/resp"
 
 const (
 	// pooledBuffer is the least capacity of an output buffer, in bytes, and

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"keyp/commands"
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 )
 

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // maxInclude bounds how deep include directives nest, which also ends cycles.

@@ -14,7 +14,7 @@ import (
 // Redis, and the connection closes, stays or waits alike.
 
 // protoCases are inputs for a fresh connection. Keyp differs from Redis where
-// server/resp says so (a NUL in an inline command, lines over 64 KB); they are not here.
+// resp says so (a NUL in an inline command, lines over 64 KB); they are not here.
 var protoCases = []struct{ name, input string }{
 	// Multibulk headers.
 	{"count of no command", "*0\r\nPING\r\n"},

@@ -28,15 +28,17 @@ var rules = map[string][]string{
 	"cmd/keyp":           {"server", "commands", "storage", "internal/clock", "internal/config", "internal/vfs", "golang.org/x/sys/unix"},
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "golang.org/x/sys/unix"},
 
-	"server":      {"server/resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
-	"server/resp": {"internal/pieces", "github.com/tidwall/redcon"},
+	"server": {"resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
+
+	// The protocol knows neither commands nor sessions, so whoever reads or writes replies may have it.
+	"resp": {"internal/pieces", "github.com/tidwall/redcon"},
 
 	"scripting/cmath": {},
 	"scripting/lua":   {"scripting/cmath"},
 
-	"scripting": {"scripting/lua", "server/resp"},
+	"scripting": {"scripting/lua", "resp"},
 
-	"commands": {"scripting", "server/resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+	"commands": {"scripting", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	"storage": {"storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/pieces", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "github.com/dchest/siphash", "golang.org/x/sys/unix"},
@@ -49,8 +51,8 @@ var rules = map[string][]string{
 	"internal/clock":          {},
 	"internal/pieces":         {},
 	"internal/vfs":            {"golang.org/x/sys/unix"},
-	"internal/config":         {"server/resp"},
-	"internal/rdb":            {"server/resp"},
+	"internal/config":         {"resp"},
+	"internal/rdb":            {"resp"},
 	"internal/tether":         {},
 	"internal/testkit":        {"internal/tether", "internal/testkit/await", "internal/testkit/setup", "github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
 	"internal/testkit/await":  {},

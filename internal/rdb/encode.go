@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"keyp/server/resp"
+	"keyp/resp"
 )
 
 // Collections up to these sizes are written as Redis keeps them in memory by default.

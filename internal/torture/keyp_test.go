@@ -9,7 +9,7 @@ import (
 	"keyp/commands"
 	"keyp/internal/clock"
 	"keyp/internal/config"
-	"keyp/server/resp"
+	"keyp/resp"
 	"keyp/storage"
 )
 
