@@ -47,7 +47,7 @@ var hashSetCommands = []Spec{
 		Arity:      4, Flags: Write | DenyOOM | Fast,
 		Keys: []KeySpec{Key(1, RW|Insert)},
 		Args: []Arg{keyArg("key"), stringArg("field"), stringArg("value")},
-		Run:  runHSetNX,
+		Run:  changing((*storage.Txn).Hash, setNewField),
 	},
 	{
 		Name: "HDEL", Group: HashGroup, Since: "2.0.0",
@@ -57,7 +57,9 @@ var hashSetCommands = []Spec{
 		Arity:      -3, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Delete)},
 		Args: []Arg{keyArg("key"), stringArg("field").many()},
-		Run:  runHDel,
+		Run: changing((*storage.Txn).Hash, func(c *Ctx, h storage.Hash) error {
+			return c.countChanges(h.Delete, eventHDel)
+		}),
 	},
 }
 
@@ -99,37 +101,12 @@ func setFields(c *Ctx) (created int, err error) {
 	return created, nil
 }
 
-func runHSetNX(c *Ctx) error {
-	k := c.Keys[0]
-	h, err := c.Txn.Hash(k)
-	if err != nil {
-		return err
+func setNewField(c *Ctx, h storage.Hash) error {
+	_, _, exists := h.Value().Get(c.Arg(2))
+	if !exists {
+		h.Set(c.Arg(2), c.Arg(3), 0)
+		c.Txn.Notify(c.Keys[0], eventHSet)
 	}
-	if _, _, ok := h.Value().Get(c.Arg(2)); ok {
-		c.Out.Int(0)
-		return nil
-	}
-	h.Set(c.Arg(2), c.Arg(3), 0)
-	c.Txn.Notify(k, eventHSet)
-	c.Out.Int(1)
-	return nil
-}
-
-func runHDel(c *Ctx) error {
-	k := c.Keys[0]
-	h, err := c.Txn.Hash(k)
-	if err != nil {
-		return err
-	}
-	deleted := 0
-	for _, field := range c.Args[2:] {
-		if h.Delete(field) {
-			deleted++
-		}
-	}
-	if deleted > 0 {
-		c.Txn.Notify(k, eventHDel)
-	}
-	c.Out.Int(int64(deleted))
+	c.bit(!exists)
 	return nil
 }

@@ -1,10 +1,5 @@
 package commands
 
-import (
-	"math"
-	"math/rand/v2"
-)
-
 var hashRandomCommands = []Spec{{
 	Name: "HRANDFIELD", Group: HashGroup, Since: "6.2.0",
 	Summary:    "Replies random fields of a hash: different ones, or with a negative count any.",
@@ -17,43 +12,9 @@ var hashRandomCommands = []Spec{{
 	Run:  runHRandField,
 }}
 
+// runHRandField replies values as further elements, or in RESP3 with its field in a pair.
 func runHRandField(c *Ctx) error {
-	if len(c.Args) > 2 {
-		return randomFields(c)
-	}
-	h, err := c.readHash(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	if h.Len() == 0 {
-		c.Out.Null()
-		return nil
-	}
-	field, _, _ := h.At(rand.IntN(h.Len()))
-	c.Out.Bulk(field)
-	return nil
-}
-
-// parseRandomFields reads what follows the key of HRANDFIELD.
-func parseRandomFields(a Cursor) (count int64, values bool, err error) {
-	count = a.Int()
-	if count == math.MinInt64 {
-		a.Fail(errCountRange)
-	}
-	values = a.Word("WITHVALUES")
-	if a.Len() > 0 {
-		a.Fail(ErrSyntax)
-	}
-	if values && (count < -math.MaxInt64/2 || count > math.MaxInt64/2) {
-		a.Fail(ErrIntRange)
-	}
-	return count, values, a.Err()
-}
-
-// randomFields is HRANDFIELD with a count. With values a reply has twice the elements, or
-// in RESP3 a pair for each field.
-func randomFields(c *Ctx) error {
-	count, values, err := parseRandomFields(c.Cursor(2))
+	o, err := parseRandom(c.Cursor(2), "WITHVALUES")
 	if err != nil {
 		return err
 	}
@@ -61,30 +22,13 @@ func randomFields(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	pairs := values && c.Out.Proto >= 3
-	list := func(n int) {
-		if values && !pairs {
-			n *= 2
-		}
-		c.Out.Array(n)
-	}
-	reply := func(i int) {
-		if pairs {
-			c.Out.Array(2)
-		}
+	c.random(o, h.Len(), func(n int) { c.pairArray(n, o.paired) }, func(i int) {
 		field, val, _ := h.At(i)
+		c.beginPair(o.paired)
 		c.Out.Bulk(field)
-		if values {
+		if o.paired {
 			c.Out.Bulk(val)
 		}
-	}
-	if count < 0 && h.Len() > 0 {
-		list(int(-count))
-		drawAgain(c, h.Len(), -count, reply)
-		return nil
-	}
-	n := int(max(0, min(count, int64(h.Len()))))
-	list(n)
-	sample(h.Len(), n, reply)
+	})
 	return nil
 }

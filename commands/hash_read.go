@@ -13,7 +13,9 @@ var hashReadCommands = []Spec{
 		Arity:      3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: hashFieldArgs,
-		Run:  runHGet,
+		Run: reading((*Ctx).readHash, func(c *Ctx, h *object.Hash) {
+			replyField(c.Out, h, c.Arg(2))
+		}),
 	},
 	{
 		Name: "HMGET", Group: HashGroup, Since: "2.0.0",
@@ -22,7 +24,7 @@ var hashReadCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), stringArg("field").many()},
-		Run:  runHMGet,
+		Run:  reading((*Ctx).readHash, replyFields),
 	},
 	{
 		Name: "HGETALL", Group: HashGroup, Since: "2.0.0",
@@ -33,7 +35,7 @@ var hashReadCommands = []Spec{
 		Args: []Arg{keyArg("key")},
 		Tips: []string{tipRandomOrder},
 		Long: longValues,
-		Run:  runHGetAll,
+		Run:  reading((*Ctx).readHash, replyHash),
 	},
 	{
 		Name: "HKEYS", Group: HashGroup, Since: "2.0.0",
@@ -64,7 +66,7 @@ var hashReadCommands = []Spec{
 		Arity:      2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},
 		Args: []Arg{keyArg("key")},
-		Run:  runHLen,
+		Run:  reading((*Ctx).readHash, length),
 	},
 	{
 		Name: "HSTRLEN", Group: HashGroup, Since: "3.2.0",
@@ -73,7 +75,10 @@ var hashReadCommands = []Spec{
 		Arity:      3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},
 		Args: hashFieldArgs,
-		Run:  runHStrLen,
+		Run: reading((*Ctx).readHash, func(c *Ctx, h *object.Hash) {
+			val, _, _ := h.Get(c.Arg(2))
+			c.Out.Int(int64(len(val)))
+		}),
 	},
 	{
 		Name: "HEXISTS", Group: HashGroup, Since: "2.0.0",
@@ -82,7 +87,10 @@ var hashReadCommands = []Spec{
 		Arity:      3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},
 		Args: hashFieldArgs,
-		Run:  runHExists,
+		Run: reading((*Ctx).readHash, func(c *Ctx, h *object.Hash) {
+			_, _, ok := h.Get(c.Arg(2))
+			c.bit(ok)
+		}),
 	},
 	{
 		Name: "HSCAN", Group: HashGroup, Since: "2.8.0",
@@ -115,85 +123,29 @@ func replyField(out *resp.Writer, h *object.Hash, field []byte) (ok bool) {
 	return ok
 }
 
-func runHGet(c *Ctx) error {
-	h, err := c.readHash(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	replyField(c.Out, h, c.Arg(2))
-	return nil
-}
-
-func runHMGet(c *Ctx) error {
-	h, err := c.readHash(c.Keys[0])
-	if err != nil {
-		return err
-	}
+func replyFields(c *Ctx, h *object.Hash) {
 	c.Out.Array(len(c.Args) - 2)
 	for _, field := range c.Args[2:] {
 		replyField(c.Out, h, field)
 	}
-	return nil
 }
 
-func runHGetAll(c *Ctx) error {
-	h, err := c.readHash(c.Keys[0])
-	if err != nil {
-		return err
-	}
+func replyHash(c *Ctx, h *object.Hash) {
 	c.Out.Map(h.Len())
 	h.Walk(func(field, val []byte, _ int64) bool {
 		c.Out.Bulk(field)
 		c.Out.Bulk(val)
 		return true
 	})
-	return nil
 }
 
 // listFields is HKEYS and HVALS, which reply a part of each field.
 func listFields(part func(field, val []byte) []byte) func(*Ctx) error {
-	return func(c *Ctx) error {
-		h, err := c.readHash(c.Keys[0])
-		if err != nil {
-			return err
-		}
+	return reading((*Ctx).readHash, func(c *Ctx, h *object.Hash) {
 		c.Out.Array(h.Len())
 		h.Walk(func(field, val []byte, _ int64) bool {
 			c.Out.Bulk(part(field, val))
 			return true
 		})
-		return nil
-	}
-}
-
-func runHLen(c *Ctx) error {
-	h, err := c.readHash(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(h.Len()))
-	return nil
-}
-
-func runHStrLen(c *Ctx) error {
-	h, err := c.readHash(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	val, _, _ := h.Get(c.Arg(2))
-	c.Out.Int(int64(len(val)))
-	return nil
-}
-
-func runHExists(c *Ctx) error {
-	h, err := c.readHash(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	n := int64(0)
-	if _, _, ok := h.Get(c.Arg(2)); ok {
-		n = 1
-	}
-	c.Out.Int(n)
-	return nil
+	})
 }

@@ -80,7 +80,7 @@ var listEndCommands = []Spec{
 		Arity:      2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},
 		Args: []Arg{keyArg("key")},
-		Run:  runLLen,
+		Run:  reading((*Ctx).readList, length),
 	},
 }
 
@@ -130,6 +130,32 @@ func (a *Cursor) listEnd() *listEnd {
 	return nil
 }
 
+func readListEnd(a *Cursor) popEnd { return a.listEnd() }
+
+func (end *listEnd) holds() object.Type { return object.TypeList }
+
+func (end *listEnd) popOne(c *Ctx, k storage.Key) (found bool, err error) {
+	l, err := c.Txn.List(k)
+	if err != nil || !l.Exists() {
+		return false, err
+	}
+	c.Out.Array(2)
+	c.Out.Bulk(k.Name)
+	c.takeOne(&l, k, end)
+	return true, nil
+}
+
+func (end *listEnd) popSome(c *Ctx, k storage.Key, count int64) (found bool, err error) {
+	l, err := c.Txn.List(k)
+	if err != nil || !l.Exists() {
+		return false, err
+	}
+	c.Out.Array(2)
+	c.Out.Bulk(k.Name)
+	c.take(&l, k, end, count)
+	return true, nil
+}
+
 // readList opens a list for a command that reads; it is empty for a missing or expired
 // key.
 func (c *Ctx) readList(k storage.Key) (*object.List, error) {
@@ -141,12 +167,7 @@ func (c *Ctx) readList(k storage.Key) (*object.List, error) {
 // push adds the arguments behind the key, and replies how long the list then is: 0 for a
 // missing key that must exist.
 func push(end *listEnd, mustExist bool) func(*Ctx) error {
-	return func(c *Ctx) error {
-		k := c.Keys[0]
-		l, err := c.Txn.List(k)
-		if err != nil {
-			return err
-		}
+	return changing((*storage.Txn).List, func(c *Ctx, l storage.List) error {
 		if mustExist && !l.Exists() {
 			c.Out.Int(0)
 			return nil
@@ -154,10 +175,10 @@ func push(end *listEnd, mustExist bool) func(*Ctx) error {
 		for _, val := range c.Args[2:] {
 			end.push(&l, val)
 		}
-		c.Txn.Notify(k, end.pushed)
+		c.Txn.Notify(c.Keys[0], end.pushed)
 		c.Out.Int(int64(l.Value().Len()))
 		return nil
-	}
+	})
 }
 
 // pop replies an element, or as an array so many as are asked for; null for a missing
@@ -238,13 +259,4 @@ func (c *Ctx) elements(l *object.List, from, n int, reverse bool) {
 		n--
 		return n > 0
 	})
-}
-
-func runLLen(c *Ctx) error {
-	l, err := c.readList(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(l.Len()))
-	return nil
 }

@@ -61,36 +61,12 @@ var listBlockCommands = []Spec{
 			oneOf("where", word("LEFT"), word("RIGHT")),
 			intArg("count").after("COUNT").opt(),
 		},
-		Run: runBLMPop,
+		Run: blockingPopFromFirst(readListEnd),
 	},
 }
 
 // blockingKeys are all arguments but the last, which is the timeout.
 var blockingKeys = []KeySpec{{Flags: RW | Access | Delete, Begin: 1, Last: -2}}
-
-// blockingPop replies the key that had an element, and the element; a null array when the
-// time is up.
-func blockingPop(end *listEnd) func(*Ctx) error {
-	return func(c *Ctx) error {
-		timeout, err := c.lastTimeout()
-		if err != nil {
-			return err
-		}
-		for _, k := range c.Keys {
-			l, err := c.Txn.List(k)
-			if err != nil {
-				return err
-			}
-			if l.Exists() {
-				c.Out.Array(2)
-				c.Out.Bulk(k.Name)
-				c.takeOne(&l, k, end)
-				return nil
-			}
-		}
-		return c.block(c.Keys, object.TypeList, timeout)
-	}
-}
 
 func runBLMove(c *Ctx) error {
 	a := c.Cursor(3)
@@ -116,20 +92,4 @@ func blockingMove(c *Ctx, from, to *listEnd) error {
 		return nil
 	}
 	return c.block(c.Keys[:1], object.TypeList, timeout)
-}
-
-func runBLMPop(c *Ctx) error {
-	o, err := parseMPop(c.Cursor(2))
-	if err != nil {
-		return err
-	}
-	timeout, err := c.firstTimeout()
-	if err != nil {
-		return err
-	}
-	found, err := c.popFirstList(o)
-	if err != nil || found {
-		return err
-	}
-	return c.block(c.Keys, object.TypeList, timeout)
 }

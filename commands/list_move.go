@@ -35,7 +35,7 @@ var listMoveCommands = []Spec{
 			oneOf("where", word("LEFT"), word("RIGHT")),
 			intArg("count").after("COUNT").opt(),
 		},
-		Run: runLMPop,
+		Run: popFromFirst(readListEnd),
 	},
 }
 
@@ -78,59 +78,4 @@ func moveElement(c *Ctx, from, to *listEnd) (moved bool, err error) {
 	c.Txn.Notify(c.Keys[0], from.took)
 	c.Out.Bulk(val)
 	return true, nil
-}
-
-// The errors of commands that name so many keys and take so many elements.
-const (
-	errNumKeys  Error = "ERR numkeys should be greater than 0"
-	errPopCount Error = "ERR count should be greater than 0"
-)
-
-// mpopOptions is what stands around the keys of LMPOP and BLMPOP.
-type mpopOptions struct {
-	end   *listEnd
-	count int64
-}
-
-func parseMPop(a Cursor) (mpopOptions, error) {
-	a.Skip(a.IntFrom(1, errNumKeys))
-	o := mpopOptions{end: a.listEnd(), count: 1}
-	for given := false; a.More(); given = true {
-		if given || a.Len() == 1 || !a.Word("COUNT") {
-			a.Fail(ErrSyntax)
-		}
-		o.count = a.IntFrom(1, errPopCount)
-	}
-	return o, a.Err()
-}
-
-// runLMPop replies the key that had elements and what was taken, or null.
-func runLMPop(c *Ctx) error {
-	o, err := parseMPop(c.Cursor(1))
-	if err != nil {
-		return err
-	}
-	found, err := c.popFirstList(o)
-	if err == nil && !found {
-		c.Out.NullArray()
-	}
-	return err
-}
-
-// popFirstList takes elements from the first of the command's keys that has any, and
-// replies the key and the elements; nothing if none has.
-func (c *Ctx) popFirstList(o mpopOptions) (found bool, err error) {
-	for _, k := range c.Keys {
-		l, err := c.Txn.List(k)
-		if err != nil {
-			return false, err
-		}
-		if l.Exists() {
-			c.Out.Array(2)
-			c.Out.Bulk(k.Name)
-			c.take(&l, k, o.end, o.count)
-			return true, nil
-		}
-	}
-	return false, nil
 }

@@ -20,7 +20,7 @@ var setMemberCommands = []Spec{
 		Arity:      -3, Flags: Write | DenyOOM | Fast,
 		Keys: []KeySpec{Key(1, RW|Insert)},
 		Args: []Arg{keyArg("key"), stringArg("member").many()},
-		Run:  runSAdd,
+		Run:  changing((*storage.Txn).Set, addMembers),
 	},
 	{
 		Name: "SREM", Group: SetGroup, Since: "1.0.0",
@@ -30,7 +30,9 @@ var setMemberCommands = []Spec{
 		Arity:      -3, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Delete)},
 		Args: []Arg{keyArg("key"), stringArg("member").many()},
-		Run:  runSRem,
+		Run: changing((*storage.Txn).Set, func(c *Ctx, s storage.Set) error {
+			return c.countChanges(s.Remove, eventSRem)
+		}),
 	},
 	{
 		Name: "SMOVE", Group: SetGroup, Since: "1.0.0",
@@ -48,7 +50,10 @@ var setMemberCommands = []Spec{
 		Arity:      3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},
 		Args: []Arg{keyArg("key"), stringArg("member")},
-		Run:  runSIsMember,
+		Run: reading((*Ctx).readSet, func(c *Ctx, s *object.Set) {
+			_, ok := s.Has(c.Arg(2))
+			c.bit(ok)
+		}),
 	},
 	{
 		Name: "SMISMEMBER", Group: SetGroup, Since: "6.2.0",
@@ -57,7 +62,7 @@ var setMemberCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), stringArg("member").many()},
-		Run:  runSMIsMember,
+		Run:  reading((*Ctx).readSet, replyHas),
 	},
 	{
 		Name: "SCARD", Group: SetGroup, Since: "1.0.0",
@@ -66,7 +71,7 @@ var setMemberCommands = []Spec{
 		Arity:      2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},
 		Args: []Arg{keyArg("key")},
-		Run:  runSCard,
+		Run:  reading((*Ctx).readSet, length),
 	},
 	{
 		Name: "SMEMBERS", Group: SetGroup, Since: "1.0.0",
@@ -77,7 +82,7 @@ var setMemberCommands = []Spec{
 		Args: []Arg{keyArg("key")},
 		Tips: []string{tipRandomOrder},
 		Long: longValues,
-		Run:  runSMembers,
+		Run:  reading((*Ctx).readSet, replyMembersOf),
 	},
 	{
 		Name: "SSCAN", Group: SetGroup, Since: "2.8.0",
@@ -112,44 +117,12 @@ func (c *Ctx) readSet(k storage.Key) (*object.Set, error) {
 	return s.Value(), err
 }
 
-func runSAdd(c *Ctx) error {
-	s, err := c.Txn.Set(c.Keys[0])
-	if err != nil {
-		return err
-	}
+func addMembers(c *Ctx, s storage.Set) error {
 	members := c.Args[2:]
 	if l := object.CurrentLimits(); len(members) > min(l.SetEntries, l.SetInts) {
 		s.Reserve(len(members), members[0])
 	}
-	var n int64
-	for _, m := range members {
-		if s.Add(m) {
-			n++
-		}
-	}
-	if n > 0 {
-		c.Txn.Notify(c.Keys[0], eventSAdd)
-	}
-	c.Out.Int(n)
-	return nil
-}
-
-func runSRem(c *Ctx) error {
-	s, err := c.Txn.Set(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	var n int64
-	for _, m := range c.Args[2:] {
-		if s.Remove(m) {
-			n++
-		}
-	}
-	if n > 0 {
-		c.Txn.Notify(c.Keys[0], eventSRem)
-	}
-	c.Out.Int(n)
-	return nil
+	return c.countChanges(s.Add, eventSAdd)
 }
 
 // runSMove looks at the destination's type only where there is a source, as Redis does.
@@ -183,56 +156,18 @@ func runSMove(c *Ctx) error {
 	return nil
 }
 
-// bit replies 1 or 0.
-func (c *Ctx) bit(on bool) {
-	if on {
-		c.Out.Int(1)
-	} else {
-		c.Out.Int(0)
-	}
-}
-
-func runSIsMember(c *Ctx) error {
-	s, err := c.readSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	_, ok := s.Has(c.Arg(2))
-	c.bit(ok)
-	return nil
-}
-
-func runSMIsMember(c *Ctx) error {
-	s, err := c.readSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
+func replyHas(c *Ctx, s *object.Set) {
 	members := c.Args[2:]
 	c.Out.Array(len(members))
 	for _, m := range members {
 		_, ok := s.Has(m)
 		c.bit(ok)
 	}
-	return nil
 }
 
-func runSCard(c *Ctx) error {
-	s, err := c.readSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(s.Len()))
-	return nil
-}
-
-func runSMembers(c *Ctx) error {
-	s, err := c.readSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
+func replyMembersOf(c *Ctx, s *object.Set) {
 	c.Out.Set(s.Len())
 	for m := range membersOf(s) {
 		c.Out.Bulk(m)
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"keyp/storage"
@@ -121,85 +120,21 @@ func keepRandom(c *Ctx, k storage.Key, v *object.Set, left int) {
 	c.Txn.Replace(k, kept, item.Deadline(), eventSPop)
 }
 
-// sample visits k of the numbers below n, 0 <= k <= n, each of them once and any choice
-// of them as likely as any other.
-func sample(n, k int, visit func(i int)) {
-	if k > n/3 {
-		for i := 0; k > 0; i++ {
-			if rand.IntN(n-i) < k {
-				visit(i)
-				k--
-			}
-		}
-		return
-	}
-	// Floyd's: whoever comes up again makes way for the highest number so far, which
-	// cannot have come up yet.
-	taken := make(map[int]struct{}, k)
-	for high := n - k; high < n; high++ {
-		i := rand.IntN(high + 1)
-		if _, again := taken[i]; again {
-			i = high
-		}
-		taken[i] = struct{}{}
-		visit(i)
-	}
-}
-
 func runSRandMember(c *Ctx) error {
-	if len(c.Args) > 2 {
-		return randomMembers(c)
-	}
-	s, err := c.readSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	if s.Len() == 0 {
-		c.Out.Null()
-		return nil
-	}
-	m, _ := s.At(rand.IntN(s.Len()))
-	c.Out.Bulk(m)
-	return nil
-}
-
-// randomMembers is SRANDMEMBER with a count.
-func randomMembers(c *Ctx) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax
 	}
-	count, ok := ParseInt(c.Arg(2))
-	if !ok {
-		return ErrNotInteger
-	}
-	if count == math.MinInt64 {
-		return errCountRange
+	o, err := parseRandom(c.Cursor(2), "")
+	if err != nil {
+		return err
 	}
 	s, err := c.readSet(c.Keys[0])
 	if err != nil {
 		return err
 	}
-	reply := func(i int) {
+	c.random(o, s.Len(), c.Out.Array, func(i int) {
 		m, _ := s.At(i)
 		c.Out.Bulk(m)
-	}
-	if count < 0 && s.Len() > 0 {
-		c.Out.Array(int(-count))
-		drawAgain(c, s.Len(), -count, reply)
-		return nil
-	}
-	n := int(max(0, min(count, int64(s.Len()))))
-	c.Out.Array(n)
-	sample(s.Len(), n, reply)
+	})
 	return nil
-}
-
-const errCountRange Error = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
-
-// drawAgain replies count of n elements, each of them random and any as often as it comes
-// up. It ends early when the reply is longer than a client may be sent.
-func drawAgain(c *Ctx, n int, count int64, reply func(i int)) {
-	for ; count > 0 && !c.Out.Full; count-- {
-		reply(rand.IntN(n))
-	}
 }

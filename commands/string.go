@@ -183,13 +183,11 @@ func setWith(c *Ctx, o *setOptions, deadline int64) error {
 }
 
 func runSetNX(c *Ctx) error {
-	k := c.Keys[0]
-	if _, exists := c.Txn.Peek(k); exists {
-		c.Out.Int(0)
-		return nil
+	_, exists := c.Txn.Peek(c.Keys[0])
+	if !exists {
+		c.Txn.SetString(c.Keys[0], c.Arg(2), ttl.None, eventSet)
 	}
-	c.Txn.SetString(k, c.Arg(2), ttl.None, eventSet)
-	c.Out.Int(1)
+	c.bit(!exists)
 	return nil
 }
 

@@ -52,7 +52,9 @@ var zsetMemberCommands = []Spec{
 		Arity:      -3, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Delete)},
 		Args: []Arg{keyArg("key"), stringArg("member").many()},
-		Run:  runZRem,
+		Run: changing((*storage.Txn).ZSet, func(c *Ctx, z storage.ZSet) error {
+			return c.countChanges(z.Remove, eventZRem)
+		}),
 	},
 }
 
@@ -216,23 +218,4 @@ func (o *zaddOptions) reply(c *Ctx, added, updated int64, last zadded) {
 	default:
 		c.Txn.Notify(c.Keys[0], eventZAdd)
 	}
-}
-
-func runZRem(c *Ctx) error {
-	k := c.Keys[0]
-	z, err := c.Txn.ZSet(k)
-	if err != nil {
-		return err
-	}
-	var n int64
-	for _, member := range c.Args[2:] {
-		if z.Remove(member) {
-			n++
-		}
-	}
-	if n > 0 {
-		c.Txn.Notify(k, eventZRem)
-	}
-	c.Out.Int(n)
-	return nil
 }

@@ -1,6 +1,9 @@
 package commands
 
-import "keyp/storage"
+import (
+	"keyp/storage"
+	"keyp/storage/object"
+)
 
 var zsetPopCommands = []Spec{
 	{
@@ -10,7 +13,7 @@ var zsetPopCommands = []Spec{
 		Arity:      -2, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Access|Delete)},
 		Args: []Arg{keyArg("key"), intArg("count").opt()},
-		Run:  func(c *Ctx) error { return zpop(c, popLowest) },
+		Run:  func(c *Ctx) error { return zpop(c, lowest) },
 	},
 	{
 		Name: "ZPOPMAX", Group: SortedSet, Since: "5.0.0",
@@ -19,7 +22,7 @@ var zsetPopCommands = []Spec{
 		Arity:      -2, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Access|Delete)},
 		Args: []Arg{keyArg("key"), intArg("count").opt()},
-		Run:  func(c *Ctx) error { return zpop(c, popHighest) },
+		Run:  func(c *Ctx) error { return zpop(c, highest) },
 	},
 	{
 		Name: "ZMPOP", Group: SortedSet, Since: "7.0.0",
@@ -31,24 +34,64 @@ var zsetPopCommands = []Spec{
 			intArg("numkeys"), keyArg("key").many(), oneOf("where", word("MIN"), word("MAX")),
 			intArg("count").after("COUNT").opt(),
 		},
-		Run: runZMPop,
+		Run: popFromFirst(readZSetEnd),
 	},
 }
 
-// popEnd is the end of a sorted set that members are taken from.
-type popEnd struct {
+// zsetEnd is an end of a sorted set.
+type zsetEnd struct {
 	highest bool
 	event   storage.Event
 }
 
 var (
-	popLowest  = popEnd{false, storage.Event{Class: storage.EventZSet, Name: "zpopmin"}}
-	popHighest = popEnd{true, storage.Event{Class: storage.EventZSet, Name: "zpopmax"}}
+	lowest  = &zsetEnd{false, storage.Event{Class: storage.EventZSet, Name: "zpopmin"}}
+	highest = &zsetEnd{true, storage.Event{Class: storage.EventZSet, Name: "zpopmax"}}
 )
+
+// readZSetEnd takes MIN or MAX; anything else is ErrSyntax.
+func readZSetEnd(a *Cursor) popEnd {
+	switch {
+	case a.Word("MIN"):
+		return lowest
+	case a.Word("MAX"):
+		return highest
+	}
+	a.Fail(ErrSyntax)
+	return nil
+}
+
+func (end *zsetEnd) holds() object.Type { return object.TypeZSet }
+
+// popOne replies the member's score as a third element.
+func (end *zsetEnd) popOne(c *Ctx, k storage.Key) (found bool, err error) {
+	z, err := c.Txn.ZSet(k)
+	if err != nil || !z.Exists() {
+		return false, err
+	}
+	c.Out.Array(3)
+	c.Out.Bulk(k.Name)
+	c.popMembers(k, &z, 1, end, false)
+	return true, nil
+}
+
+// popSome replies pairs of members and scores.
+func (end *zsetEnd) popSome(c *Ctx, k storage.Key, count int64) (found bool, err error) {
+	z, err := c.Txn.ZSet(k)
+	if err != nil || !z.Exists() {
+		return false, err
+	}
+	n := int(min(count, int64(z.Value().Len())))
+	c.Out.Array(2)
+	c.Out.Bulk(k.Name)
+	c.Out.Array(n)
+	c.popMembers(k, &z, n, end, true)
+	return true, nil
+}
 
 // zpop is ZPOPMIN and ZPOPMAX. With a count, RESP3 gets pairs; without, even one member
 // is a flat array.
-func zpop(c *Ctx, end popEnd) error {
+func zpop(c *Ctx, end *zsetEnd) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax
 	}
@@ -75,7 +118,7 @@ func zpop(c *Ctx, end popEnd) error {
 }
 
 // popMembers removes n members from an end and writes them, as pairs or one after another.
-func (c *Ctx) popMembers(k storage.Key, z *storage.ZSet, n int, end popEnd, pairs bool) {
+func (c *Ctx) popMembers(k storage.Key, z *storage.ZSet, n int, end *zsetEnd, pairs bool) {
 	if n == 0 {
 		return
 	}
@@ -93,63 +136,4 @@ func (c *Ctx) popMembers(k storage.Key, z *storage.ZSet, n int, end popEnd, pair
 	})
 	z.RemoveRange(from, from+n)
 	c.Txn.Notify(k, end.event)
-}
-
-// zmpopOptions is what stands around the keys of ZMPOP and BZMPOP.
-type zmpopOptions struct {
-	end   popEnd
-	count int64
-}
-
-func parseZMPop(a Cursor) (zmpopOptions, error) {
-	a.Skip(a.IntFrom(1, errNumKeys))
-	o := zmpopOptions{end: popLowest, count: 1}
-	switch {
-	case a.Word("MIN"):
-	case a.Word("MAX"):
-		o.end = popHighest
-	default:
-		a.Fail(ErrSyntax)
-	}
-	for given := false; a.More(); given = true {
-		if given || a.Len() == 1 || !a.Word("COUNT") {
-			a.Fail(ErrSyntax)
-		}
-		o.count = a.IntFrom(1, errPopCount)
-	}
-	return o, a.Err()
-}
-
-// runZMPop replies the key that had members and what was taken, or null.
-func runZMPop(c *Ctx) error {
-	o, err := parseZMPop(c.Cursor(1))
-	if err != nil {
-		return err
-	}
-	found, err := c.popFirstZSet(o)
-	if err == nil && !found {
-		c.Out.NullArray()
-	}
-	return err
-}
-
-// popFirstZSet takes members from the first of the command's keys that has any, and
-// replies the key and the members; nothing if none has.
-func (c *Ctx) popFirstZSet(o zmpopOptions) (found bool, err error) {
-	for _, k := range c.Keys {
-		z, err := c.Txn.ZSet(k)
-		if err != nil {
-			return false, err
-		}
-		if !z.Exists() {
-			continue
-		}
-		n := int(min(o.count, int64(z.Value().Len())))
-		c.Out.Array(2)
-		c.Out.Bulk(k.Name)
-		c.Out.Array(n)
-		c.popMembers(k, &z, n, o.end, true)
-		return true, nil
-	}
-	return false, nil
 }

@@ -203,26 +203,31 @@ func zrange(c *Ctx, o zrangeOptions) error {
 // replyMembers writes the members of the ranks from from up to, and not with, to, with
 // reverse the last one first: with scores in RESP2 as a flat array, in RESP3 as pairs.
 func replyMembers(c *Ctx, z *object.ZSet, from, to int, reverse, scores bool) {
-	c.memberArray(to-from, scores)
+	c.pairArray(to-from, scores)
 	z.Range(from, to, reverse, func(member []byte, score float64, _ int64) bool {
 		c.member(member, score, scores)
 		return true
 	})
 }
 
-// memberArray announces n members, with or without scores.
-func (c *Ctx) memberArray(n int, scores bool) {
-	if scores && c.Out.Proto < 3 {
+// pairArray begins an array of n elements, each paired with what belongs to it: as two elements
+// of the array, or in RESP3 as an array of its own, which beginPair begins.
+func (c *Ctx) pairArray(n int, paired bool) {
+	if paired && c.Out.Proto < 3 {
 		n *= 2
 	}
 	c.Out.Array(n)
 }
 
-// member writes one that memberArray has announced.
-func (c *Ctx) member(member []byte, score float64, scores bool) {
-	if scores && c.Out.Proto >= 3 {
+func (c *Ctx) beginPair(paired bool) {
+	if paired && c.Out.Proto >= 3 {
 		c.Out.Array(2)
 	}
+}
+
+// member writes a member within what pairArray has begun.
+func (c *Ctx) member(member []byte, score float64, scores bool) {
+	c.beginPair(scores)
 	c.Out.Bulk(member)
 	if scores {
 		c.Out.Double(score)

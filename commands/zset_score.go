@@ -11,7 +11,7 @@ var zsetScoreCommands = []Spec{
 		Arity:      2, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},
 		Args: []Arg{keyArg("key")},
-		Run:  runZCard,
+		Run:  reading((*Ctx).readZSet, length),
 	},
 	{
 		Name: "ZSCORE", Group: SortedSet, Since: "1.2.0",
@@ -20,7 +20,9 @@ var zsetScoreCommands = []Spec{
 		Arity:      3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), stringArg("member")},
-		Run:  runZScore,
+		Run: reading((*Ctx).readZSet, func(c *Ctx, z *object.ZSet) {
+			c.score(z, c.Arg(2))
+		}),
 	},
 	{
 		Name: "ZMSCORE", Group: SortedSet, Since: "6.2.0",
@@ -29,7 +31,7 @@ var zsetScoreCommands = []Spec{
 		Arity:      -3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
 		Args: []Arg{keyArg("key"), stringArg("member").many()},
-		Run:  runZMScore,
+		Run:  reading((*Ctx).readZSet, replyScores),
 	},
 	{
 		Name: "ZCOUNT", Group: SortedSet, Since: "2.0.0",
@@ -77,35 +79,12 @@ var zsetRankCommands = []Spec{
 
 var rankHistory = [][2]string{{"7.2.0", "Added the optional `WITHSCORE` argument."}}
 
-func runZCard(c *Ctx) error {
-	z, err := c.readZSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(z.Len()))
-	return nil
-}
-
-func runZScore(c *Ctx) error {
-	z, err := c.readZSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	c.score(z, c.Arg(2))
-	return nil
-}
-
-func runZMScore(c *Ctx) error {
-	z, err := c.readZSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
+func replyScores(c *Ctx, z *object.ZSet) {
 	members := c.Args[2:]
 	c.Out.Array(len(members))
 	for _, member := range members {
 		c.score(z, member)
 	}
-	return nil
 }
 
 // score writes a member's score, or null if there is no such member.

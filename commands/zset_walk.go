@@ -1,9 +1,6 @@
 package commands
 
 import (
-	"math"
-	"math/rand/v2"
-
 	"keyp/resp"
 	"keyp/storage/object"
 )
@@ -41,55 +38,17 @@ func writeScore(out *resp.Writer, val []byte) {
 }
 
 func runZRandMember(c *Ctx) error {
-	if len(c.Args) > 2 {
-		return randomScored(c)
+	o, err := parseRandom(c.Cursor(2), "WITHSCORES")
+	if err != nil {
+		return err
 	}
 	z, err := c.readZSet(c.Keys[0])
 	if err != nil {
 		return err
 	}
-	if z.Len() == 0 {
-		c.Out.Null()
-		return nil
-	}
-	member, _, _ := z.At(rand.IntN(z.Len()))
-	c.Out.Bulk(member)
-	return nil
-}
-
-// randomScored is ZRANDMEMBER with a count: different members, or with a negative count
-// any as often as it comes up.
-func randomScored(c *Ctx) error {
-	count, ok := ParseInt(c.Arg(2))
-	switch {
-	case !ok:
-		return ErrNotInteger
-	case count == math.MinInt64:
-		return errCountRange
-	}
-	a := c.Cursor(3)
-	scores := a.Word("WITHSCORES")
-	switch {
-	case a.More():
-		return ErrSyntax
-	case scores && (count < -math.MaxInt64/2 || count > math.MaxInt64/2):
-		return ErrIntRange
-	}
-	z, err := c.readZSet(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	reply := func(rank int) {
-		member, score, _ := z.At(rank)
-		c.member(member, score, scores)
-	}
-	if count < 0 && z.Len() > 0 {
-		c.memberArray(int(-count), scores)
-		drawAgain(c, z.Len(), -count, reply)
-		return nil
-	}
-	n := int(max(0, min(count, int64(z.Len()))))
-	c.memberArray(n, scores)
-	sample(z.Len(), n, reply)
+	c.random(o, z.Len(), func(n int) { c.pairArray(n, o.paired) }, func(i int) {
+		member, score, _ := z.At(i)
+		c.member(member, score, o.paired)
+	})
 	return nil
 }

@@ -1,0 +1,104 @@
+package commands
+
+import (
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// popEnd is an end of a list or of a sorted set, from which commands pop elements.
+type popEnd interface {
+	// popOne pops an element of the value in k and replies the key and the element; popSome pops
+	// up to count and replies the key and an array of them. Where the key is missing found is
+	// false, and nothing is replied; a key of another type is ErrWrongType.
+	popOne(c *Ctx, k storage.Key) (found bool, err error)
+	popSome(c *Ctx, k storage.Key, count int64) (found bool, err error)
+	// holds is the type of the values that have this end.
+	holds() object.Type
+}
+
+// popFirst has pop work on the first of the command's keys where it finds something.
+func (c *Ctx) popFirst(pop func(c *Ctx, k storage.Key) (found bool, err error)) (found bool, err error) {
+	for _, k := range c.Keys {
+		if found, err = pop(c, k); found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+// blockingPop is BLPOP and the like: it replies a null array when the time is up.
+func blockingPop(end popEnd) func(*Ctx) error {
+	return func(c *Ctx) error {
+		timeout, err := c.lastTimeout()
+		if err != nil {
+			return err
+		}
+		if found, err := c.popFirst(end.popOne); found || err != nil {
+			return err
+		}
+		return c.block(c.Keys, end.holds(), timeout)
+	}
+}
+
+// The errors of commands that name so many keys and pop so many elements.
+const (
+	errNumKeys  Error = "ERR numkeys should be greater than 0"
+	errPopCount Error = "ERR count should be greater than 0"
+)
+
+// multiPop is what LMPOP and ZMPOP, and BLMPOP and BZMPOP, are asked for around their keys.
+type multiPop struct {
+	end   popEnd
+	count int64
+}
+
+// parseMultiPop reads the arguments from the number of keys on; readEnd takes the word that names
+// an end.
+func parseMultiPop(a Cursor, readEnd func(*Cursor) popEnd) (multiPop, error) {
+	a.Skip(a.IntFrom(1, errNumKeys))
+	o := multiPop{end: readEnd(&a), count: 1}
+	for given := false; a.More(); given = true {
+		if given || a.Len() == 1 || !a.Word("COUNT") {
+			a.Fail(ErrSyntax)
+		}
+		o.count = a.IntFrom(1, errPopCount)
+	}
+	return o, a.Err()
+}
+
+func (o multiPop) pop(c *Ctx, k storage.Key) (found bool, err error) {
+	return o.end.popSome(c, k, o.count)
+}
+
+// popFromFirst is LMPOP and ZMPOP: it replies a null array when no key has elements.
+func popFromFirst(readEnd func(*Cursor) popEnd) func(*Ctx) error {
+	return func(c *Ctx) error {
+		o, err := parseMultiPop(c.Cursor(1), readEnd)
+		if err != nil {
+			return err
+		}
+		found, err := c.popFirst(o.pop)
+		if err == nil && !found {
+			c.Out.NullArray()
+		}
+		return err
+	}
+}
+
+// blockingPopFromFirst is BLMPOP and BZMPOP, whose timeout comes first.
+func blockingPopFromFirst(readEnd func(*Cursor) popEnd) func(*Ctx) error {
+	return func(c *Ctx) error {
+		o, err := parseMultiPop(c.Cursor(2), readEnd)
+		if err != nil {
+			return err
+		}
+		timeout, err := c.firstTimeout()
+		if err != nil {
+			return err
+		}
+		if found, err := c.popFirst(o.pop); found || err != nil {
+			return err
+		}
+		return c.block(c.Keys, o.end.holds(), timeout)
+	}
+}

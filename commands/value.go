@@ -1,0 +1,56 @@
+package commands
+
+import "keyp/storage"
+
+// Handlers that work on the value of the command's first key alone share how they open it. open
+// gives an empty value for a missing or expired key, and ErrWrongType for one of another type.
+
+// reading makes a handler of reply, which writes what a value holds.
+func reading[V any](open func(*Ctx, storage.Key) (V, error), reply func(*Ctx, V)) func(*Ctx) error {
+	return func(c *Ctx) error {
+		v, err := open(c, c.Keys[0])
+		if err == nil {
+			reply(c, v)
+		}
+		return err
+	}
+}
+
+// changing makes a handler of change, which may change the value, and writes the reply.
+func changing[V any](open func(*storage.Txn, storage.Key) (V, error), change func(*Ctx, V) error) func(*Ctx) error {
+	return func(c *Ctx) error {
+		v, err := open(c.Txn, c.Keys[0])
+		if err != nil {
+			return err
+		}
+		return change(c, v)
+	}
+}
+
+// length replies how many elements a value has.
+func length[V interface{ Len() int }](c *Ctx, v V) { c.Out.Int(int64(v.Len())) }
+
+// countChanges has change work on each of the arguments behind the key and replies for how many
+// it said that it changed something; the event is raised if there are any.
+func (c *Ctx) countChanges(change func(arg []byte) bool, ev storage.Event) error {
+	n := int64(0)
+	for _, arg := range c.Args[2:] {
+		if change(arg) {
+			n++
+		}
+	}
+	if n > 0 {
+		c.Txn.Notify(c.Keys[0], ev)
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+// bit replies 1 or 0.
+func (c *Ctx) bit(on bool) {
+	if on {
+		c.Out.Int(1)
+	} else {
+		c.Out.Int(0)
+	}
+}
