@@ -10,67 +10,63 @@ import (
 var expireCommands = slices.Concat(deadlineCommands, ttlCommands, memberDeadlineCommands)
 
 var deadlineCommands = []Spec{
-	{
-		Name: "EXPIRE", Group: Generic, Since: "1.0.0",
-		Summary:    "Sets a key's time to live in seconds.",
+	expireCommand("EXPIRE", "1.0.0", "Sets a key's time to live in seconds.", &inSeconds),
+	expireCommand("PEXPIRE", "2.6.0", "Sets a key's time to live in milliseconds.", &inMilliseconds),
+	expireCommand("EXPIREAT", "1.2.0", "Sets a key's deadline, as a Unix time in seconds.", &atSeconds),
+	expireCommand("PEXPIREAT", "2.6.0", "Sets a key's deadline, as a Unix time in milliseconds.", &atMilliseconds),
+}
+
+func expireCommand(name, since, summary string, form *timeForm) Spec {
+	return Spec{
+		Name: name, Group: Generic, Since: since,
+		Summary:    summary,
 		Complexity: "O(log N) in the keys with a deadline.",
-		History:    expireHistory,
+		History:    [][2]string{{"7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`."}},
 		Arity:      -3, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), intArg("seconds"), expireConditions},
-		Run:  expire(ttl.Seconds, ttl.FromNow),
-	},
-	{
-		Name: "PEXPIRE", Group: Generic, Since: "2.6.0",
-		Summary:    "Sets a key's time to live in milliseconds.",
-		Complexity: "O(log N) in the keys with a deadline.",
-		History:    expireHistory,
-		Arity:      -3, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), intArg("milliseconds"), expireConditions},
-		Run:  expire(ttl.Milliseconds, ttl.FromNow),
-	},
-	{
-		Name: "EXPIREAT", Group: Generic, Since: "1.2.0",
-		Summary:    "Sets a key's deadline, as a Unix time in seconds.",
-		Complexity: "O(log N) in the keys with a deadline.",
-		History:    expireHistory,
-		Arity:      -3, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), unixArg("unix-time-seconds"), expireConditions},
-		Run:  expire(ttl.Seconds, ttl.Absolute),
-	},
-	{
-		Name: "PEXPIREAT", Group: Generic, Since: "2.6.0",
-		Summary:    "Sets a key's deadline, as a Unix time in milliseconds.",
-		Complexity: "O(log N) in the keys with a deadline.",
-		History:    expireHistory,
-		Arity:      -3, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), unixArg("unix-time-milliseconds"), expireConditions},
-		Run:  expire(ttl.Milliseconds, ttl.Absolute),
-	},
+		Args: []Arg{keyArg("key"), form.arg, expireConditions.since("7.0.0")},
+		Run:  expire(form),
+	}
+}
+
+var expireConditions = oneOf("condition", word("NX"), word("XX"), word("GT"), word("LT")).opt()
+
+// timeForm is a way to give a deadline: its unit, and from when on it counts.
+type timeForm struct {
+	unit ttl.Unit
+	base ttl.Base
+	arg  Arg
 }
 
 var (
-	expireHistory    = [][2]string{{"7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`."}}
-	expireConditions = oneOf("condition", word("NX"), word("XX"), word("GT"), word("LT")).opt().since("7.0.0")
+	inSeconds      = timeForm{ttl.Seconds, ttl.FromNow, intArg("seconds")}
+	inMilliseconds = timeForm{ttl.Milliseconds, ttl.FromNow, intArg("milliseconds")}
+	atSeconds      = timeForm{ttl.Seconds, ttl.Absolute, unixArg("unix-time-seconds")}
+	atMilliseconds = timeForm{ttl.Milliseconds, ttl.Absolute, unixArg("unix-time-milliseconds")}
 )
+
+// condition takes NX, XX, GT or LT and adds it to cond, if the next argument is one.
+func (a *Cursor) condition(cond *ttl.Condition) bool {
+	switch {
+	case a.Word("NX"):
+		*cond |= ttl.NX
+	case a.Word("XX"):
+		*cond |= ttl.XX
+	case a.Word("GT"):
+		*cond |= ttl.GT
+	case a.Word("LT"):
+		*cond |= ttl.LT
+	default:
+		return false
+	}
+	return true
+}
 
 // parseCondition reads the options of the EXPIRE family. They may be repeated.
 func parseCondition(a Cursor) (ttl.Condition, error) {
 	var cond ttl.Condition
 	for a.More() {
-		switch {
-		case a.Word("NX"):
-			cond |= ttl.NX
-		case a.Word("XX"):
-			cond |= ttl.XX
-		case a.Word("GT"):
-			cond |= ttl.GT
-		case a.Word("LT"):
-			cond |= ttl.LT
-		default:
+		if !a.condition(&cond) {
 			a.Fail(errOption(a.Bytes()))
 		}
 	}
@@ -80,9 +76,9 @@ func parseCondition(a Cursor) (ttl.Condition, error) {
 	return cond, cond.Check()
 }
 
-// expire is EXPIRE and its kin. It replies 1 when the key has the deadline or, the
+// expire is EXPIRE in one of its forms. It replies 1 when the key has the deadline or, the
 // deadline being past, is deleted; 0 when there is no key or the condition says no.
-func expire(unit ttl.Unit, base ttl.Base) func(*Ctx) error {
+func expire(form *timeForm) func(*Ctx) error {
 	return func(c *Ctx) error {
 		cond, err := parseCondition(c.Cursor(3))
 		if err != nil {
@@ -92,7 +88,7 @@ func expire(unit ttl.Unit, base ttl.Base) func(*Ctx) error {
 		if !ok {
 			return ErrNotInteger
 		}
-		deadline, err := ttl.Deadline(c.Txn.Now(), n, unit, base)
+		deadline, err := ttl.Deadline(c.Txn.Now(), n, form.unit, form.base)
 		if err != nil {
 			return err
 		}

@@ -23,24 +23,22 @@ var memberDeadlineCommands = []Spec{
 		},
 		Run: runExpireMember,
 	},
-	{
-		Name: "EXPIREMEMBERAT", Group: Generic, Since: "5.1.0",
-		Summary:    "Sets the deadline of a member of a set or sorted set, or of a field of a hash, as a Unix time in seconds.",
+	expireMemberAtCommand("EXPIREMEMBERAT", "5.1.0",
+		"Sets the deadline of a member of a set or sorted set, or of a field of a hash, as a Unix time in seconds.", &atSeconds),
+	expireMemberAtCommand("PEXPIREMEMBERAT", "6.0.0",
+		"Sets the deadline of a member of a set or sorted set, or of a field of a hash, as a Unix time in milliseconds.", &atMilliseconds),
+}
+
+func expireMemberAtCommand(name, since, summary string, form *timeForm) Spec {
+	return Spec{
+		Name: name, Group: Generic, Since: since,
+		Summary:    summary,
 		Complexity: "O(log N) in the members with a deadline.",
 		Arity:      4, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), stringArg("member"), unixArg("unix-time-seconds")},
-		Run:  func(c *Ctx) error { return expireMember(c, ttl.Seconds, ttl.Absolute) },
-	},
-	{
-		Name: "PEXPIREMEMBERAT", Group: Generic, Since: "6.0.0",
-		Summary:    "Sets the deadline of a member of a set or sorted set, or of a field of a hash, as a Unix time in milliseconds.",
-		Complexity: "O(log N) in the members with a deadline.",
-		Arity:      4, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), stringArg("member"), unixArg("unix-time-milliseconds")},
-		Run:  func(c *Ctx) error { return expireMember(c, ttl.Milliseconds, ttl.Absolute) },
-	},
+		Args: []Arg{keyArg("key"), stringArg("member"), form.arg},
+		Run:  func(c *Ctx) error { return expireMember(c, form) },
+	}
 }
 
 // KeyDB's errors.
@@ -54,26 +52,26 @@ func runExpireMember(c *Ctx) error {
 	if _, ok := ParseInt(c.Arg(3)); !ok {
 		return ErrNotInteger
 	}
-	unit := ttl.Seconds
+	form := &inSeconds
 	switch a := c.Cursor(4); {
 	case a.Len() > 1:
 		return errMemberArgs
 	case a.Word("MS"):
-		unit = ttl.Milliseconds
+		form = &inMilliseconds
 	case a.Len() > 0 && !a.Word("S"):
 		return errMemberUnit
 	}
-	return expireMember(c, unit, ttl.FromNow)
+	return expireMember(c, form)
 }
 
 // expireMember replies 1 when the member has the deadline or, the deadline being past, is
 // gone; 0 when there is no such member.
-func expireMember(c *Ctx, unit ttl.Unit, base ttl.Base) error {
+func expireMember(c *Ctx, form *timeForm) error {
 	n, ok := ParseInt(c.Arg(3))
 	if !ok {
 		return ErrNotInteger
 	}
-	deadline, err := ttl.Deadline(c.Txn.Now(), n, unit, base)
+	deadline, err := ttl.Deadline(c.Txn.Now(), n, form.unit, form.base)
 	if err == nil && deadline > ttl.MaxField {
 		err = ttl.ErrInvalidTTL
 	}

@@ -9,26 +9,12 @@ var flushCommands = []Spec{
 		Tips: []string{tipAllShards, tipSum},
 		Run:  runDBSize,
 	},
-	{
-		Name: "FLUSHDB", Group: ServerGroup, Since: "1.0.0",
-		Summary:    "Deletes all keys of the database.",
-		Complexity: "O(1); memory and disk space are given back later.",
-		History:    flushHistory,
-		Arity:      -1, Flags: Write | Dangerous | Global,
-		Args: flushArgs,
-		Tips: []string{tipAllShards, tipAllSucceeded},
-		Run:  runFlushDB,
-	},
-	{
-		Name: "FLUSHALL", Group: ServerGroup, Since: "1.0.0",
-		Summary:    "Deletes all keys of all databases.",
-		Complexity: "O(1); memory and disk space are given back later.",
-		History:    flushHistory,
-		Arity:      -1, Flags: Write | Dangerous | Global,
-		Args: flushArgs,
-		Tips: []string{tipAllShards, tipAllSucceeded},
-		Run:  runFlushAll,
-	},
+	flushCommand("FLUSHDB", "Deletes all keys of the database.", func(c *Ctx, async bool) { c.flushDB(c.Client.DB, async) }),
+	flushCommand("FLUSHALL", "Deletes all keys of all databases.", func(c *Ctx, async bool) {
+		for db := range c.Server.Store.Databases() {
+			c.flushDB(db, async)
+		}
+	}),
 	{
 		Name: "SWAPDB", Group: ServerGroup, Since: "4.0.0",
 		Summary:    "Swaps two databases, so that every client of one sees the other.",
@@ -39,13 +25,29 @@ var flushCommands = []Spec{
 	},
 }
 
-var (
-	flushHistory = [][2]string{
-		{"4.0.0", "Added the `ASYNC` flushing mode modifier."},
-		{"6.2.0", "Added the `SYNC` flushing mode modifier."},
+func flushCommand(name, summary string, flush func(c *Ctx, async bool)) Spec {
+	return Spec{
+		Name: name, Group: ServerGroup, Since: "1.0.0",
+		Summary:    summary,
+		Complexity: "O(1); memory and disk space are given back later.",
+		History: [][2]string{
+			{"4.0.0", "Added the `ASYNC` flushing mode modifier."},
+			{"6.2.0", "Added the `SYNC` flushing mode modifier."},
+		},
+		Arity: -1, Flags: Write | Dangerous | Global,
+		Args: []Arg{oneOf("flush-type", word("ASYNC").since("4.0.0"), word("SYNC").since("6.2.0")).opt()},
+		Tips: []string{tipAllShards, tipAllSucceeded},
+		Run: func(c *Ctx) error {
+			async, err := parseFlush(c.Cursor(1))
+			if err != nil {
+				return err
+			}
+			flush(c, async)
+			c.Out.OK()
+			return nil
+		},
 	}
-	flushArgs = []Arg{oneOf("flush-type", word("ASYNC").since("4.0.0"), word("SYNC").since("6.2.0")).opt()}
-)
+}
 
 func runDBSize(c *Ctx) error {
 	keys, _ := c.view().Count(c.Client.DB)
@@ -71,28 +73,6 @@ func (c *Ctx) flushDB(db int, async bool) {
 		c.Server.Stats.LazyFreed.Add(keys)
 	}
 	c.Txn.FlushDB(db)
-}
-
-func runFlushDB(c *Ctx) error {
-	async, err := parseFlush(c.Cursor(1))
-	if err != nil {
-		return err
-	}
-	c.flushDB(c.Client.DB, async)
-	c.Out.OK()
-	return nil
-}
-
-func runFlushAll(c *Ctx) error {
-	async, err := parseFlush(c.Cursor(1))
-	if err != nil {
-		return err
-	}
-	for db := range c.Server.Store.Databases() {
-		c.flushDB(db, async)
-	}
-	c.Out.OK()
-	return nil
 }
 
 func runSwapDB(c *Ctx) error {

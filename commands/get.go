@@ -98,7 +98,7 @@ func runGetEx(c *Ctx) error {
 		return err
 	}
 	c.Out.Bulk(value)
-	if e.set || e.other { // PERSIST leaves deadline at none
+	if e.form != nil || e.other { // PERSIST leaves deadline at none
 		c.setDeadline(k, deadline)
 	}
 	return nil

@@ -21,11 +21,7 @@ var hashSetCommands = []Spec{
 		Arity:      -4, Flags: Write | DenyOOM | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
 		Args: hashSetArgs,
-		Run: func(c *Ctx) error {
-			created, err := setFields(c)
-			c.Out.Int(int64(created))
-			return err
-		},
+		Run:  setFields(func(c *Ctx, created int64) { c.Out.Int(created) }),
 	},
 	{
 		Name: "HMSET", Group: HashGroup, Since: "2.0.0",
@@ -34,11 +30,7 @@ var hashSetCommands = []Spec{
 		Arity:      -4, Flags: Write | DenyOOM | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
 		Args: hashSetArgs,
-		Run: func(c *Ctx) error {
-			_, err := setFields(c)
-			c.Out.OK()
-			return err
-		},
+		Run:  setFields(func(c *Ctx, _ int64) { c.Out.OK() }),
 	},
 	{
 		Name: "HSETNX", Group: HashGroup, Since: "2.0.0",
@@ -80,25 +72,28 @@ func (c *Ctx) readHash(k storage.Key) (*object.Hash, error) {
 	return h.Value(), err
 }
 
-// setFields is HSET and HMSET.
-func setFields(c *Ctx) (created int, err error) {
-	pairs := c.Args[2:]
-	if len(pairs)%2 != 0 {
-		return 0, errArity(c.Spec.full)
-	}
-	k := c.Keys[0]
-	h, err := c.Txn.Hash(k)
-	if err != nil {
-		return 0, err
-	}
-	h.Reserve(len(pairs) / 2)
-	for i := 0; i < len(pairs); i += 2 {
-		if h.Set(pairs[i], pairs[i+1], 0) {
-			created++
+// setFields is HSET and HMSET, which differ in their reply.
+func setFields(reply func(c *Ctx, created int64)) func(*Ctx) error {
+	return func(c *Ctx) error {
+		pairs := c.Args[2:]
+		if len(pairs)%2 != 0 {
+			return errArity(c.Spec.full)
 		}
+		h, err := c.Txn.Hash(c.Keys[0])
+		if err != nil {
+			return err
+		}
+		h.Reserve(len(pairs) / 2)
+		created := int64(0)
+		for i := 0; i < len(pairs); i += 2 {
+			if h.Set(pairs[i], pairs[i+1], 0) {
+				created++
+			}
+		}
+		c.Txn.Notify(c.Keys[0], eventHSet)
+		reply(c, created)
+		return nil
 	}
-	c.Txn.Notify(k, eventHSet)
-	return created, nil
 }
 
 func setNewField(c *Ctx, h storage.Hash) error {

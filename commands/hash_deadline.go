@@ -4,87 +4,22 @@ import (
 	"math/bits"
 
 	"keyp/storage"
-	"keyp/storage/object"
 	"keyp/ttl"
 )
 
 var hashDeadlineCommands = []Spec{
-	{
-		Name: "HEXPIRE", Group: HashGroup, Since: "7.4.0",
-		Summary:    "Sets the time to live of fields of a hash in seconds.",
-		Complexity: "O(N) in the number of fields named.",
-		Arity:      -6, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), intArg("seconds"), fieldCondition, fieldsArg},
-		Run:  expireFields(ttl.Seconds, ttl.FromNow),
-	},
-	{
-		Name: "HPEXPIRE", Group: HashGroup, Since: "7.4.0",
-		Summary:    "Sets the time to live of fields of a hash in milliseconds.",
-		Complexity: "O(N) in the number of fields named.",
-		Arity:      -6, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), intArg("milliseconds"), fieldCondition, fieldsArg},
-		Run:  expireFields(ttl.Milliseconds, ttl.FromNow),
-	},
-	{
-		Name: "HEXPIREAT", Group: HashGroup, Since: "7.4.0",
-		Summary:    "Sets the deadline of fields of a hash, as a Unix time in seconds.",
-		Complexity: "O(N) in the number of fields named.",
-		Arity:      -6, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), unixArg("unix-time-seconds"), fieldCondition, fieldsArg},
-		Run:  expireFields(ttl.Seconds, ttl.Absolute),
-	},
-	{
-		Name: "HPEXPIREAT", Group: HashGroup, Since: "7.4.0",
-		Summary:    "Sets the deadline of fields of a hash, as a Unix time in milliseconds.",
-		Complexity: "O(N) in the number of fields named.",
-		Arity:      -6, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Update)},
-		Args: []Arg{keyArg("key"), unixArg("unix-time-milliseconds"), fieldCondition, fieldsArg},
-		Run:  expireFields(ttl.Milliseconds, ttl.Absolute),
-	},
-	{
-		Name: "HTTL", Group: HashGroup, Since: "7.4.0",
-		Summary:    "Replies the time to live of fields of a hash in seconds, -1 without one, -2 for a missing field.",
-		Complexity: "O(N) in the number of fields named.",
-		Arity:      -5, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), fieldsArg},
-		Run: tellFields(func(deadline, now int64) int64 {
-			return ttl.CeilSeconds(ttl.RemainingMS(deadline, now))
-		}),
-	},
-	{
-		Name: "HPTTL", Group: HashGroup, Since: "7.4.0",
-		Summary:    "Replies the time to live of fields of a hash in milliseconds, -1 without one, -2 for a missing field.",
-		Complexity: "O(N) in the number of fields named.",
-		Arity:      -5, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), fieldsArg},
-		Run:  tellFields(ttl.RemainingMS),
-	},
-	{
-		Name: "HEXPIRETIME", Group: HashGroup, Since: "7.4.0",
-		Summary:    "Replies the deadline of fields of a hash as a Unix time in seconds, -1 without one, -2 for a missing field.",
-		Complexity: "O(N) in the number of fields named.",
-		Arity:      -5, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), fieldsArg},
-		Run: tellFields(func(deadline, now int64) int64 {
-			return ttl.CeilSeconds(ttl.ExpireTimeMS(deadline, now))
-		}),
-	},
-	{
-		Name: "HPEXPIRETIME", Group: HashGroup, Since: "7.4.0",
-		Summary:    "Replies the deadline of fields of a hash as a Unix time in milliseconds, -1 without one, -2 for a missing field.",
-		Complexity: "O(N) in the number of fields named.",
-		Arity:      -5, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), fieldsArg},
-		Run:  tellFields(ttl.ExpireTimeMS),
-	},
+	expireFieldsCommand("HEXPIRE", "Sets the time to live of fields of a hash in seconds.", &inSeconds),
+	expireFieldsCommand("HPEXPIRE", "Sets the time to live of fields of a hash in milliseconds.", &inMilliseconds),
+	expireFieldsCommand("HEXPIREAT", "Sets the deadline of fields of a hash, as a Unix time in seconds.", &atSeconds),
+	expireFieldsCommand("HPEXPIREAT", "Sets the deadline of fields of a hash, as a Unix time in milliseconds.", &atMilliseconds),
+	fieldTimeCommand("HTTL", "Replies the time to live of fields of a hash in seconds, -1 without one, -2 for a missing field.",
+		func(deadline, now int64) int64 { return ttl.CeilSeconds(ttl.RemainingMS(deadline, now)) }),
+	fieldTimeCommand("HPTTL", "Replies the time to live of fields of a hash in milliseconds, -1 without one, -2 for a missing field.",
+		ttl.RemainingMS),
+	fieldTimeCommand("HEXPIRETIME", "Replies the deadline of fields of a hash as a Unix time in seconds, -1 without one, -2 for a missing field.",
+		func(deadline, now int64) int64 { return ttl.CeilSeconds(ttl.ExpireTimeMS(deadline, now)) }),
+	fieldTimeCommand("HPEXPIRETIME", "Replies the deadline of fields of a hash as a Unix time in milliseconds, -1 without one, -2 for a missing field.",
+		ttl.ExpireTimeMS),
 	{
 		Name: "HPERSIST", Group: HashGroup, Since: "7.4.0",
 		Summary:    "Takes away the deadlines of fields of a hash.",
@@ -92,14 +27,36 @@ var hashDeadlineCommands = []Spec{
 		Arity:      -5, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
 		Args: []Arg{keyArg("key"), fieldsArg},
-		Run:  runHPersist,
+		Run:  changing((*storage.Txn).Hash, persistFields),
 	},
 }
 
-var (
-	fieldCondition = oneOf("condition", word("NX"), word("XX"), word("GT"), word("LT")).opt()
-	fieldsArg      = block("fields", intArg("numfields"), stringArg("field").many()).after("FIELDS")
-)
+func expireFieldsCommand(name, summary string, form *timeForm) Spec {
+	return Spec{
+		Name: name, Group: HashGroup, Since: "7.4.0",
+		Summary:    summary,
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -6, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{keyArg("key"), form.arg, expireConditions, fieldsArg},
+		Run:  expireFields(form),
+	}
+}
+
+// fieldTimeCommand declares a command that replies answer's number for each field.
+func fieldTimeCommand(name, summary string, answer func(deadline, now int64) int64) Spec {
+	return Spec{
+		Name: name, Group: HashGroup, Since: "7.4.0",
+		Summary:    summary,
+		Complexity: "O(N) in the number of fields named.",
+		Arity:      -5, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), fieldsArg},
+		Run:  fieldTimes(answer),
+	}
+}
+
+var fieldsArg = block("fields", intArg("numfields"), stringArg("field").many()).after("FIELDS")
 
 var (
 	eventHExpire  = hashEvent("hexpire")
@@ -120,7 +77,7 @@ const (
 
 func errArgument(arg []byte) Error { return Error("ERR unknown argument: " + clip(arg, 128)) }
 
-// What HEXPIRE and its kin reply for a field, and HPERSIST but for the middle two.
+// What HEXPIRE replies for a field, and HPERSIST but for the middle two.
 const (
 	fieldMissing = -2
 	fieldNoTTL   = -1 // HPERSIST: there was no deadline
@@ -168,7 +125,7 @@ func (a *Cursor) fields(width int, wrong *fieldsErrors) [][]byte {
 // maxFields is the largest number that is read as one of fields.
 const maxFields = 1<<31 - 1
 
-// parseFieldExpiry reads what follows the time of HEXPIRE and its kin, in any order.
+// parseFieldExpiry reads what follows the time of HEXPIRE, in any order.
 func parseFieldExpiry(a Cursor) (cond ttl.Condition, fields [][]byte, err error) {
 	for a.More() {
 		switch {
@@ -177,14 +134,7 @@ func parseFieldExpiry(a Cursor) (cond ttl.Condition, fields [][]byte, err error)
 				a.Fail(errFieldsTwice)
 			}
 			fields = a.fields(1, &fieldsErrors{errFieldsFew, errNumFields, errArguments})
-		case a.Word("NX"):
-			cond |= ttl.NX
-		case a.Word("XX"):
-			cond |= ttl.XX
-		case a.Word("GT"):
-			cond |= ttl.GT
-		case a.Word("LT"):
-			cond |= ttl.LT
+		case a.condition(&cond):
 		default:
 			a.Fail(errArgument(a.Bytes()))
 		}
@@ -198,18 +148,14 @@ func parseFieldExpiry(a Cursor) (cond ttl.Condition, fields [][]byte, err error)
 	return cond, fields, a.Err()
 }
 
-// expireFields is HEXPIRE and its kin. A deadline that has passed deletes the fields.
-func expireFields(unit ttl.Unit, base ttl.Base) func(*Ctx) error {
-	return func(c *Ctx) error {
-		h, err := c.Txn.Hash(c.Keys[0])
-		if err != nil {
-			return err
-		}
+// expireFields is HEXPIRE in one of its forms. A deadline that has passed deletes the fields.
+func expireFields(form *timeForm) func(*Ctx) error {
+	return changing((*storage.Txn).Hash, func(c *Ctx, h storage.Hash) error {
 		n, ok := ParseInt(c.Arg(2))
 		if !ok {
 			return ErrNotInteger
 		}
-		deadline, err := ttl.FieldDeadline(c.Txn.Now(), n, unit, base)
+		deadline, err := ttl.FieldDeadline(c.Txn.Now(), n, form.unit, form.base)
 		if err != nil {
 			return err
 		}
@@ -223,7 +169,7 @@ func expireFields(unit ttl.Unit, base ttl.Base) func(*Ctx) error {
 			return code > fieldRefused
 		})
 		return nil
-	}
+	})
 }
 
 // answerFields replies an array of what answer replies for each field, which tells whether
@@ -263,8 +209,8 @@ func expireField(c *Ctx, h *storage.Hash, field []byte, deadline int64, cond ttl
 	return fieldChanged
 }
 
-// tellFields is HTTL and its kin.
-func tellFields(answer func(deadline, now int64) int64) func(*Ctx) error {
+// fieldTimes is HTTL and the like.
+func fieldTimes(answer func(deadline, now int64) int64) func(*Ctx) error {
 	return func(c *Ctx) error {
 		h, err := c.readHash(c.Keys[0])
 		if err != nil {
@@ -276,25 +222,17 @@ func tellFields(answer func(deadline, now int64) int64) func(*Ctx) error {
 		}
 		c.Out.Array(len(fields))
 		for _, field := range fields {
-			c.Out.Int(tellField(h, field, c.Txn.Now(), answer))
+			if _, deadline, ok := h.Get(field); ok {
+				c.Out.Int(answer(deadline, c.Txn.Now()))
+			} else {
+				c.Out.Int(ttl.Missing)
+			}
 		}
 		return nil
 	}
 }
 
-func tellField(h *object.Hash, field []byte, now int64, answer func(deadline, now int64) int64) int64 {
-	_, deadline, ok := h.Get(field)
-	if !ok {
-		return ttl.Missing
-	}
-	return answer(deadline, now)
-}
-
-func runHPersist(c *Ctx) error {
-	h, err := c.Txn.Hash(c.Keys[0])
-	if err != nil {
-		return err
-	}
+func persistFields(c *Ctx, h storage.Hash) error {
 	fields, err := onlyFields(c.Cursor(2))
 	if err != nil {
 		return err

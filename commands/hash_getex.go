@@ -40,7 +40,7 @@ var hashGetExCommands = []Spec{
 		Arity:      -5, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Access|Delete)},
 		Args: []Arg{keyArg("key"), fieldsArg},
-		Run:  runHGetDel,
+		Run:  changing((*storage.Txn).Hash, getAndDelete),
 	},
 }
 
@@ -138,7 +138,7 @@ func (o *fieldOptions) time(a *Cursor, s *fieldSyntax, now int64) bool {
 		}
 		n := a.Int()
 		if a.Err() == nil {
-			deadline, err := ttl.FieldDeadline(now, n, e.unit, e.base)
+			deadline, err := ttl.FieldDeadline(now, n, e.form.unit, e.form.base)
 			if err != nil {
 				a.Fail(err)
 			}
@@ -233,11 +233,7 @@ func (o *fieldOptions) deleteInstead(c *Ctx, k storage.Key, h *storage.Hash) {
 	}
 }
 
-func runHGetDel(c *Ctx) error {
-	h, err := c.Txn.Hash(c.Keys[0])
-	if err != nil {
-		return err
-	}
+func getAndDelete(c *Ctx, h storage.Hash) error {
 	fields, err := onlyFields(c.Cursor(2))
 	if err != nil {
 		return err

@@ -13,66 +13,12 @@ import (
 var listCommands = slices.Concat(listEndCommands, listElementCommands, listRangeCommands, listMoveCommands, listBlockCommands)
 
 var listEndCommands = []Spec{
-	{
-		Name: "LPUSH", Group: ListGroup, Since: "1.0.0",
-		Summary:    "Adds elements at the head of a list, one after another, so that the last comes first.",
-		Complexity: "O(N) in the number of elements added.",
-		History:    [][2]string{{"2.4.0", "Accepts multiple `element` arguments."}},
-		Arity:      -3, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Insert)},
-		Args: pushArgs,
-		Run:  push(head, false),
-	},
-	{
-		Name: "RPUSH", Group: ListGroup, Since: "1.0.0",
-		Summary:    "Adds elements at the tail of a list.",
-		Complexity: "O(N) in the number of elements added.",
-		History:    [][2]string{{"2.4.0", "Accepts multiple `element` arguments."}},
-		Arity:      -3, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Insert)},
-		Args: pushArgs,
-		Run:  push(tail, false),
-	},
-	{
-		Name: "LPUSHX", Group: ListGroup, Since: "2.2.0",
-		Summary:    "Adds elements at the head of a list that exists.",
-		Complexity: "O(N) in the number of elements added.",
-		History:    [][2]string{{"4.0.0", "Accepts multiple `element` arguments."}},
-		Arity:      -3, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Insert)},
-		Args: pushArgs,
-		Run:  push(head, true),
-	},
-	{
-		Name: "RPUSHX", Group: ListGroup, Since: "2.2.0",
-		Summary:    "Adds elements at the tail of a list that exists.",
-		Complexity: "O(N) in the number of elements added.",
-		History:    [][2]string{{"4.0.0", "Accepts multiple `element` arguments."}},
-		Arity:      -3, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Insert)},
-		Args: pushArgs,
-		Run:  push(tail, true),
-	},
-	{
-		Name: "LPOP", Group: ListGroup, Since: "1.0.0",
-		Summary:    "Takes the first elements of a list, which is deleted with its last one.",
-		Complexity: "O(N) in the number of elements taken.",
-		History:    [][2]string{{"6.2.0", "Added the `count` argument."}},
-		Arity:      -2, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Access|Delete)},
-		Args: popArgs,
-		Run:  pop(head),
-	},
-	{
-		Name: "RPOP", Group: ListGroup, Since: "1.0.0",
-		Summary:    "Takes the last elements of a list, which is deleted with its last one.",
-		Complexity: "O(N) in the number of elements taken.",
-		History:    [][2]string{{"6.2.0", "Added the `count` argument."}},
-		Arity:      -2, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Access|Delete)},
-		Args: popArgs,
-		Run:  pop(tail),
-	},
+	pushCommand("LPUSH", "1.0.0", "2.4.0", "Adds elements at the head of a list, one after another, so that the last comes first.", push(head, false)),
+	pushCommand("RPUSH", "1.0.0", "2.4.0", "Adds elements at the tail of a list.", push(tail, false)),
+	pushCommand("LPUSHX", "2.2.0", "4.0.0", "Adds elements at the head of a list that exists.", push(head, true)),
+	pushCommand("RPUSHX", "2.2.0", "4.0.0", "Adds elements at the tail of a list that exists.", push(tail, true)),
+	popCommand("LPOP", "Takes the first elements of a list, which is deleted with its last one.", head),
+	popCommand("RPOP", "Takes the last elements of a list, which is deleted with its last one.", tail),
 	{
 		Name: "LLEN", Group: ListGroup, Since: "1.0.0",
 		Summary:    "Replies how long a list is.",
@@ -84,10 +30,32 @@ var listEndCommands = []Spec{
 	},
 }
 
-var (
-	pushArgs = []Arg{keyArg("key"), stringArg("element").many()}
-	popArgs  = []Arg{keyArg("key"), intArg("count").opt().since("6.2.0")}
-)
+// pushCommand declares a command that takes several elements since the version several.
+func pushCommand(name, since, several, summary string, run func(*Ctx) error) Spec {
+	return Spec{
+		Name: name, Group: ListGroup, Since: since,
+		Summary:    summary,
+		Complexity: "O(N) in the number of elements added.",
+		History:    [][2]string{{several, "Accepts multiple `element` arguments."}},
+		Arity:      -3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Insert)},
+		Args: []Arg{keyArg("key"), stringArg("element").many()},
+		Run:  run,
+	}
+}
+
+func popCommand(name, summary string, end *listEnd) Spec {
+	return Spec{
+		Name: name, Group: ListGroup, Since: "1.0.0",
+		Summary:    summary,
+		Complexity: "O(N) in the number of elements taken.",
+		History:    [][2]string{{"6.2.0", "Added the `count` argument."}},
+		Arity:      -2, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Delete)},
+		Args: []Arg{keyArg("key"), intArg("count").opt().since("6.2.0")},
+		Run:  pop(end),
+	}
+}
 
 // listEnd is an end of a list: what it is called, and what happens there.
 type listEnd struct {

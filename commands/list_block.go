@@ -7,31 +7,21 @@ import (
 // The commands of lists that wait while there is nothing to take. They are woken by
 // whatever makes a list of one of their keys.
 var listBlockCommands = []Spec{
-	{
-		Name: "BLPOP", Group: ListGroup, Since: "2.0.0",
+	blockingPopCommand(Spec{
+		Name: "BLPOP", Group: ListGroup, Since: "2.0.0", Flags: Write | Blocking,
 		Summary:    "Takes the first element of the first list, of those named, that is not empty, or waits for one.",
 		Complexity: "O(N) in the number of keys.",
-		History:    [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}},
-		Arity:      -3, Flags: Write | Blocking,
-		Keys: blockingKeys,
-		Args: []Arg{keyArg("key").many(), doubleArg("timeout")},
-		Run:  blockingPop(head),
-	},
-	{
-		Name: "BRPOP", Group: ListGroup, Since: "2.0.0",
+	}, head),
+	blockingPopCommand(Spec{
+		Name: "BRPOP", Group: ListGroup, Since: "2.0.0", Flags: Write | Blocking,
 		Summary:    "Takes the last element of the first list, of those named, that is not empty, or waits for one.",
 		Complexity: "O(N) in the number of keys.",
-		History:    [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}},
-		Arity:      -3, Flags: Write | Blocking,
-		Keys: blockingKeys,
-		Args: []Arg{keyArg("key").many(), doubleArg("timeout")},
-		Run:  blockingPop(tail),
-	},
+	}, tail),
 	{
 		Name: "BRPOPLPUSH", Group: ListGroup, Since: "2.2.0",
 		Summary:    "Moves the last element of a list to the head of another, or waits for one.",
 		Complexity: "O(1)",
-		History:    [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}},
+		History:    timeoutHistory,
 		Arity:      4, Flags: Write | DenyOOM | Blocking,
 		Keys: moveKeys,
 		Args: []Arg{keyArg("source"), keyArg("destination"), doubleArg("timeout")},
@@ -64,9 +54,6 @@ var listBlockCommands = []Spec{
 		Run: blockingPopFromFirst(readListEnd),
 	},
 }
-
-// blockingKeys are all arguments but the last, which is the timeout.
-var blockingKeys = []KeySpec{{Flags: RW | Access | Delete, Begin: 1, Last: -2}}
 
 func runBLMove(c *Ctx) error {
 	a := c.Cursor(3)

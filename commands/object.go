@@ -11,26 +11,8 @@ var objectCommands = []Spec{
 		Complexity: "Depends on the subcommand.",
 		Arity:      -2,
 		Sub: []Spec{
-			{
-				Name: "ENCODING", Group: Generic, Since: "2.2.3",
-				Summary:    "Replies the name of a value's encoding.",
-				Complexity: "O(1)",
-				Arity:      3, Flags: ReadOnly,
-				Keys: []KeySpec{Key(2, RO)},
-				Args: []Arg{keyArg("key")},
-				Tips: []string{tipRandom},
-				Run:  ofObject(objectEncoding),
-			},
-			{
-				Name: "FREQ", Group: Generic, Since: "4.0.0",
-				Summary:    "Replies how often a key is accessed, on a logarithmic scale.",
-				Complexity: "O(1)",
-				Arity:      3, Flags: ReadOnly,
-				Keys: []KeySpec{Key(2, RO)},
-				Args: []Arg{keyArg("key")},
-				Tips: []string{tipRandom},
-				Run:  ofObject(objectFreq),
-			},
+			objectCommand("ENCODING", "2.2.3", "Replies the name of a value's encoding.", objectEncoding),
+			objectCommand("FREQ", "4.0.0", "Replies how often a key is accessed, on a logarithmic scale.", objectFreq),
 			helpFor("OBJECT", Generic, "6.2.0", Loading|Stale,
 				"ENCODING <key>",
 				"    Reply the name of the value's encoding.",
@@ -41,40 +23,31 @@ var objectCommands = []Spec{
 				"REFCOUNT <key>",
 				"    Reply by how many keys the value is shared.",
 			),
-			{
-				Name: "IDLETIME", Group: Generic, Since: "2.2.3",
-				Summary:    "Replies for how many seconds a key has not been accessed.",
-				Complexity: "O(1)",
-				Arity:      3, Flags: ReadOnly,
-				Keys: []KeySpec{Key(2, RO)},
-				Args: []Arg{keyArg("key")},
-				Tips: []string{tipRandom},
-				Run:  ofObject(objectIdle),
-			},
-			{
-				Name: "REFCOUNT", Group: Generic, Since: "2.2.3",
-				Summary:    "Replies by how many keys a value is shared; here always 1.",
-				Complexity: "O(1)",
-				Arity:      3, Flags: ReadOnly,
-				Keys: []KeySpec{Key(2, RO)},
-				Args: []Arg{keyArg("key")},
-				Tips: []string{tipRandom},
-				Run:  ofObject(objectRefs),
-			},
+			objectCommand("IDLETIME", "2.2.3", "Replies for how many seconds a key has not been accessed.", objectIdle),
+			objectCommand("REFCOUNT", "2.2.3", "Replies by how many keys a value is shared; here always 1.", objectRefs),
 		},
 	},
 }
 
-// ofObject is a subcommand about an existing key, which it must not mark as accessed;
-// a missing or expired key is null.
-func ofObject(reply func(*Ctx, storage.Item) error) func(*Ctx) error {
-	return func(c *Ctx) error {
-		item, ok := c.Txn.Peek(c.Keys[0])
-		if !ok {
-			c.Out.Null()
-			return nil
-		}
-		return reply(c, item)
+// objectCommand declares a subcommand that replies something about an existing key, which it must
+// not mark as accessed; a missing or expired key is null.
+func objectCommand(name, since, summary string, reply func(*Ctx, storage.Item) error) Spec {
+	return Spec{
+		Name: name, Group: Generic, Since: since,
+		Summary:    summary,
+		Complexity: "O(1)",
+		Arity:      3, Flags: ReadOnly,
+		Keys: []KeySpec{Key(2, RO)},
+		Args: []Arg{keyArg("key")},
+		Tips: []string{tipRandom},
+		Run: func(c *Ctx) error {
+			item, ok := c.Txn.Peek(c.Keys[0])
+			if !ok {
+				c.Out.Null()
+				return nil
+			}
+			return reply(c, item)
+		},
 	}
 }
 

@@ -26,6 +26,17 @@ func (c *Ctx) popFirst(pop func(c *Ctx, k storage.Key) (found bool, err error)) 
 	return false, nil
 }
 
+var timeoutHistory = [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}}
+
+// blockingPopCommand completes the declaration of a command that pops one element, or waits.
+func blockingPopCommand(s Spec, end popEnd) Spec {
+	s.History, s.Arity = timeoutHistory, -3
+	s.Keys = []KeySpec{{Flags: RW | Access | Delete, Begin: 1, Last: -2}} // all but the timeout
+	s.Args = []Arg{keyArg("key").many(), doubleArg("timeout")}
+	s.Run = blockingPop(end)
+	return s
+}
+
 // blockingPop is BLPOP and the like: it replies a null array when the time is up.
 func blockingPop(end popEnd) func(*Ctx) error {
 	return func(c *Ctx) error {

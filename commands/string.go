@@ -47,24 +47,8 @@ var setCommands = []Spec{
 		Args: []Arg{keyArg("key"), stringArg("value")},
 		Run:  runSetNX,
 	},
-	{
-		Name: "SETEX", Group: StringGroup, Since: "2.0.0",
-		Summary:    "Stores a string with a time to live in seconds.",
-		Complexity: "O(1)",
-		Arity:      4, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update)},
-		Args: []Arg{keyArg("key"), intArg("seconds"), stringArg("value")},
-		Run:  setFor(ttl.Seconds),
-	},
-	{
-		Name: "PSETEX", Group: StringGroup, Since: "2.6.0",
-		Summary:    "Stores a string with a time to live in milliseconds.",
-		Complexity: "O(1)",
-		Arity:      4, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update)},
-		Args: []Arg{keyArg("key"), intArg("milliseconds"), stringArg("value")},
-		Run:  setFor(ttl.Milliseconds),
-	},
+	setForCommand("SETEX", "2.0.0", "Stores a string with a time to live in seconds.", &inSeconds),
+	setForCommand("PSETEX", "2.6.0", "Stores a string with a time to live in milliseconds.", &inMilliseconds),
 	{
 		Name: "GETSET", Group: StringGroup, Since: "1.0.0",
 		Summary:    "Stores a string, without a time to live, and replies what the key held.",
@@ -191,10 +175,22 @@ func runSetNX(c *Ctx) error {
 	return nil
 }
 
+func setForCommand(name, since, summary string, form *timeForm) Spec {
+	return Spec{
+		Name: name, Group: StringGroup, Since: since,
+		Summary:    summary,
+		Complexity: "O(1)",
+		Arity:      4, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, OW|Update)},
+		Args: []Arg{keyArg("key"), form.arg, stringArg("value")},
+		Run:  setFor(form),
+	}
+}
+
 // setFor is SETEX or PSETEX.
-func setFor(unit ttl.Unit) func(*Ctx) error {
+func setFor(form *timeForm) func(*Ctx) error {
 	return func(c *Ctx) error {
-		e := expiry{set: true, arg: c.Arg(2), unit: unit, base: ttl.FromNow}
+		e := expiry{form: form, arg: c.Arg(2)}
 		deadline, err := e.deadline(c.Txn.Now())
 		if err != nil {
 			return err

@@ -8,25 +8,17 @@ import (
 // The options of SET and GETEX that say when the key ends.
 var expiryOptions = [...]struct {
 	word string
-	unit ttl.Unit
-	base ttl.Base
-}{
-	{"EX", ttl.Seconds, ttl.FromNow},
-	{"PX", ttl.Milliseconds, ttl.FromNow},
-	{"EXAT", ttl.Seconds, ttl.Absolute},
-	{"PXAT", ttl.Milliseconds, ttl.Absolute},
-}
+	form *timeForm
+}{{"EX", &inSeconds}, {"PX", &inMilliseconds}, {"EXAT", &atSeconds}, {"PXAT", &atMilliseconds}}
 
 // expiryArgs is their grammar, with whatever else excludes them.
 func expiryArgs(other Arg, since ...string) Arg {
-	args := []Arg{
-		intArg("seconds").after("EX"),
-		intArg("milliseconds").after("PX"),
-		unixArg("unix-time-seconds").after("EXAT"),
-		unixArg("unix-time-milliseconds").after("PXAT"),
-	}
-	for i := range since {
-		args[i].Since = since[i]
+	var args []Arg
+	for i, o := range expiryOptions {
+		args = append(args, o.form.arg.after(o.word))
+		if since != nil {
+			args[i].Since = since[i]
+		}
 	}
 	return oneOf("expiration", append(args, other)...).opt()
 }
@@ -34,10 +26,8 @@ func expiryArgs(other Arg, since ...string) Arg {
 // expiry is one of these options as it was given; the zero value is none. The number
 // is read only when it is used, because a syntax error further on comes first.
 type expiry struct {
-	set   bool
+	form  *timeForm // nil: no such option
 	arg   []byte
-	unit  ttl.Unit
-	base  ttl.Base
 	other bool // the word that excludes them is there: KEEPTTL, or PERSIST
 }
 
@@ -47,7 +37,7 @@ type expiry struct {
 func (e *expiry) option(a *Cursor, other string) bool {
 	if a.Word(other) {
 		e.other = true
-		if e.set {
+		if e.form != nil {
 			a.Fail(ErrSyntax)
 		}
 		return true
@@ -57,10 +47,10 @@ func (e *expiry) option(a *Cursor, other string) bool {
 		if !a.Word(o.word) {
 			continue
 		}
-		if e.other || e.set && (e.unit != o.unit || e.base != o.base) {
+		if e.other || e.form != nil && e.form != o.form {
 			a.Fail(ErrSyntax)
 		}
-		e.set, e.arg, e.unit, e.base = true, a.Bytes(), o.unit, o.base
+		e.form, e.arg = o.form, a.Bytes()
 		return true
 	}
 	return false
@@ -68,14 +58,14 @@ func (e *expiry) option(a *Cursor, other string) bool {
 
 // deadline is the instant that the option means, ttl.None without one.
 func (e *expiry) deadline(now int64) (int64, error) {
-	if !e.set {
+	if e.form == nil {
 		return ttl.None, nil
 	}
 	n, ok := ParseInt(e.arg)
 	if !ok {
 		return ttl.None, ErrNotInteger
 	}
-	return ttl.FutureDeadline(now, n, e.unit, e.base)
+	return ttl.FutureDeadline(now, n, e.form.unit, e.form.base)
 }
 
 var eventSet = storage.Event{Class: storage.EventString, Name: "set"}

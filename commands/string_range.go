@@ -21,24 +21,8 @@ var rangeCommands = []Spec{
 		Args: []Arg{keyArg("key")},
 		Run:  runStrLen,
 	},
-	{
-		Name: "GETRANGE", Group: StringGroup, Since: "2.4.0",
-		Summary:    "Replies a part of a string; negative positions count from its end.",
-		Complexity: "O(N) in the bytes replied.",
-		Arity:      4, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), intArg("start"), intArg("end")},
-		Run:  runGetRange,
-	},
-	{
-		Name: "SUBSTR", Group: StringGroup, Since: "1.0.0",
-		Summary:    "The old name of GETRANGE.",
-		Complexity: "O(N) in the bytes replied.",
-		Arity:      4, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), intArg("start"), intArg("end")},
-		Run:  runGetRange,
-	},
+	getRangeCommand("GETRANGE", "2.4.0", "Replies a part of a string; negative positions count from its end."),
+	getRangeCommand("SUBSTR", "1.0.0", "The old name of GETRANGE."),
 	{
 		Name: "SETRANGE", Group: StringGroup, Since: "2.2.0",
 		Summary:    "Overwrites a part of a string, which grows with zero bytes where it is too short.",
@@ -48,6 +32,18 @@ var rangeCommands = []Spec{
 		Args: []Arg{keyArg("key"), intArg("offset"), stringArg("value")},
 		Run:  runSetRange,
 	},
+}
+
+func getRangeCommand(name, since, summary string) Spec {
+	return Spec{
+		Name: name, Group: StringGroup, Since: since,
+		Summary:    summary,
+		Complexity: "O(N) in the bytes replied.",
+		Arity:      4, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), intArg("start"), intArg("end")},
+		Run:  runGetRange,
+	}
 }
 
 var (

@@ -64,14 +64,14 @@ func TestParseSet(t *testing.T) {
 }
 
 func showExpiry(e *expiry) string {
-	if !e.set {
+	if e.form == nil {
 		return "none"
 	}
 	base := "from now"
-	if e.base == ttl.Absolute {
+	if e.form.base == ttl.Absolute {
 		base = "absolute"
 	}
-	return fmt.Sprintf("%s*%d %s", e.arg, e.unit, base)
+	return fmt.Sprintf("%s*%d %s", e.arg, e.form.unit, base)
 }
 
 func TestParseGetEx(t *testing.T) {

@@ -3,46 +3,14 @@ package commands
 import "keyp/ttl"
 
 var ttlCommands = []Spec{
-	{
-		Name: "TTL", Group: Generic, Since: "1.0.0",
-		Summary:    "Replies the time to live of a key, or of a member, in seconds, -1 without one, -2 where there is none.",
-		Complexity: "O(1)",
-		History:    ttlHistory,
-		Arity:      -2, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: keyOrMember,
-		Tips: []string{tipRandom},
-		Run:  tell(ttl.Manager.GetTTL),
-	},
-	{
-		Name: "PTTL", Group: Generic, Since: "2.6.0",
-		Summary:    "Replies the time to live of a key, or of a member, in milliseconds, -1 without one, -2 where there is none.",
-		Complexity: "O(1)",
-		History:    ttlHistory,
-		Arity:      -2, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: keyOrMember,
-		Tips: []string{tipRandom},
-		Run:  tell(ttl.Manager.GetPTTL),
-	},
-	{
-		Name: "EXPIRETIME", Group: Generic, Since: "7.0.0",
-		Summary:    "Replies a key's deadline as a Unix time in seconds, -1 without one, -2 for a missing key.",
-		Complexity: "O(1)",
-		Arity:      2, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key")},
-		Run:  tell(ttl.Manager.GetExpireTime),
-	},
-	{
-		Name: "PEXPIRETIME", Group: Generic, Since: "7.0.0",
-		Summary:    "Replies a key's deadline as a Unix time in milliseconds, -1 without one, -2 for a missing key.",
-		Complexity: "O(1)",
-		Arity:      2, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key")},
-		Run:  tell(ttl.Manager.GetPExpireTime),
-	},
+	ttlCommand("TTL", "1.0.0", "Replies the time to live of a key, or of a member, in seconds, -1 without one, -2 where there is none.",
+		ttl.Manager.GetTTL),
+	ttlCommand("PTTL", "2.6.0", "Replies the time to live of a key, or of a member, in milliseconds, -1 without one, -2 where there is none.",
+		ttl.Manager.GetPTTL),
+	expireTimeCommand("EXPIRETIME", "7.0.0", "Replies a key's deadline as a Unix time in seconds, -1 without one, -2 for a missing key.",
+		ttl.Manager.GetExpireTime),
+	expireTimeCommand("PEXPIRETIME", "7.0.0", "Replies a key's deadline as a Unix time in milliseconds, -1 without one, -2 for a missing key.",
+		ttl.Manager.GetPExpireTime),
 	{
 		Name: "PERSIST", Group: Generic, Since: "2.2.0",
 		Summary:    "Takes away the deadline of a key, or of a member.",
@@ -54,11 +22,29 @@ var ttlCommands = []Spec{
 	},
 }
 
-var (
-	ttlHistory = [][2]string{{"2.8.0", "Added the -2 reply."}}
-	// The member is not Redis's: KeyDB's commands take one.
-	keyOrMember = []Arg{keyArg("key"), stringArg("member").opt()}
-)
+// expireTimeCommand declares a command that replies what ask says of its key.
+func expireTimeCommand(name, since, summary string, ask func(ttl.Manager, []byte) (int64, error)) Spec {
+	return Spec{
+		Name: name, Group: Generic, Since: since,
+		Summary:    summary,
+		Complexity: "O(1)",
+		Arity:      2, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key")},
+		Run:  replyTime(ask),
+	}
+}
+
+// ttlCommand is expireTimeCommand for one that takes a member too.
+func ttlCommand(name, since, summary string, ask func(ttl.Manager, []byte) (int64, error)) Spec {
+	s := expireTimeCommand(name, since, summary, ask)
+	s.Arity, s.Args = -2, keyOrMember
+	s.History, s.Tips = [][2]string{{"2.8.0", "Added the -2 reply."}}, []string{tipRandom}
+	return s
+}
+
+// The member is not Redis's: KeyDB's commands take one.
+var keyOrMember = []Arg{keyArg("key"), stringArg("member").opt()}
 
 // named gives what the command is about, a key or one of its members, and the manager of
 // its deadline.
@@ -73,8 +59,8 @@ func (c *Ctx) named() (ttl.Manager, []byte, error) {
 	}
 }
 
-// tell is TTL and its kin.
-func tell(ask func(ttl.Manager, []byte) (int64, error)) func(*Ctx) error {
+// replyTime is TTL and the like.
+func replyTime(ask func(ttl.Manager, []byte) (int64, error)) func(*Ctx) error {
 	return func(c *Ctx) error {
 		m, name, err := c.named()
 		if err != nil {

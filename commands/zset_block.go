@@ -3,26 +3,16 @@ package commands
 // The commands of sorted sets that wait while there is nothing to take. They are woken by
 // whatever makes a sorted set of one of their keys.
 var zsetBlockCommands = []Spec{
-	{
-		Name: "BZPOPMIN", Group: SortedSet, Since: "5.0.0",
+	blockingPopCommand(Spec{
+		Name: "BZPOPMIN", Group: SortedSet, Since: "5.0.0", Flags: Write | Fast | Blocking,
 		Summary:    "Takes the member with the lowest score from the first sorted set, of those named, that has any, or waits for one.",
 		Complexity: "O(log N) in the size of the sorted set.",
-		History:    [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}},
-		Arity:      -3, Flags: Write | Fast | Blocking,
-		Keys: blockingKeys,
-		Args: []Arg{keyArg("key").many(), doubleArg("timeout")},
-		Run:  blockingPop(lowest),
-	},
-	{
-		Name: "BZPOPMAX", Group: SortedSet, Since: "5.0.0",
+	}, lowest),
+	blockingPopCommand(Spec{
+		Name: "BZPOPMAX", Group: SortedSet, Since: "5.0.0", Flags: Write | Fast | Blocking,
 		Summary:    "Takes the member with the highest score from the first sorted set, of those named, that has any, or waits for one.",
 		Complexity: "O(log N) in the size of the sorted set.",
-		History:    [][2]string{{"6.0.0", "`timeout` is interpreted as a double instead of an integer."}},
-		Arity:      -3, Flags: Write | Fast | Blocking,
-		Keys: blockingKeys,
-		Args: []Arg{keyArg("key").many(), doubleArg("timeout")},
-		Run:  blockingPop(highest),
-	},
+	}, highest),
 	{
 		Name: "BZMPOP", Group: SortedSet, Since: "7.0.0",
 		Summary:    "Takes members from the first sorted set, of those named, that has any, or waits for some.",

@@ -6,24 +6,8 @@ import (
 )
 
 var zsetPopCommands = []Spec{
-	{
-		Name: "ZPOPMIN", Group: SortedSet, Since: "5.0.0",
-		Summary:    "Removes and replies the members of a sorted set with the lowest scores.",
-		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
-		Arity:      -2, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Access|Delete)},
-		Args: []Arg{keyArg("key"), intArg("count").opt()},
-		Run:  func(c *Ctx) error { return zpop(c, lowest) },
-	},
-	{
-		Name: "ZPOPMAX", Group: SortedSet, Since: "5.0.0",
-		Summary:    "Removes and replies the members of a sorted set with the highest scores.",
-		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
-		Arity:      -2, Flags: Write | Fast,
-		Keys: []KeySpec{Key(1, RW|Access|Delete)},
-		Args: []Arg{keyArg("key"), intArg("count").opt()},
-		Run:  func(c *Ctx) error { return zpop(c, highest) },
-	},
+	zpopCommand("ZPOPMIN", "Removes and replies the members of a sorted set with the lowest scores.", lowest),
+	zpopCommand("ZPOPMAX", "Removes and replies the members of a sorted set with the highest scores.", highest),
 	{
 		Name: "ZMPOP", Group: SortedSet, Since: "7.0.0",
 		Summary:    "Removes and replies members from the first of several sorted sets that has any.",
@@ -36,6 +20,18 @@ var zsetPopCommands = []Spec{
 		},
 		Run: popFromFirst(readZSetEnd),
 	},
+}
+
+func zpopCommand(name, summary string, end *zsetEnd) Spec {
+	return Spec{
+		Name: name, Group: SortedSet, Since: "5.0.0",
+		Summary:    summary,
+		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
+		Arity:      -2, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Access|Delete)},
+		Args: []Arg{keyArg("key"), intArg("count").opt()},
+		Run:  func(c *Ctx) error { return zpop(c, end) },
+	}
 }
 
 // zsetEnd is an end of a sorted set.

@@ -33,53 +33,32 @@ var zrangeCommands = []Spec{
 
 // zrangeOldCommands are what ZRANGE's options do, under names of their own.
 var zrangeOldCommands = []Spec{
-	{
-		Name: "ZREVRANGE", Group: SortedSet, Since: "1.2.0",
-		Summary:    "Replies the members of a sorted set in a range of ranks, counted from the highest.",
+	zrangeCommand("ZREVRANGE", "1.2.0", "Replies the members of a sorted set in a range of ranks, counted from the highest.", nil,
+		zrangeOptions{by: byRank, reverse: true}, intArg("start"), intArg("stop"), withScores),
+	zrangeCommand("ZRANGEBYSCORE", "1.0.5", "Replies the members of a sorted set with scores in a range.",
+		[][2]string{{"2.0.0", "Added the `WITHSCORES` modifier."}},
+		zrangeOptions{by: byScore}, doubleArg("min"), doubleArg("max"), withScores.since("2.0.0"), zrangeLimit),
+	zrangeCommand("ZREVRANGEBYSCORE", "2.2.0", "Replies the members of a sorted set with scores in a range, the highest first.",
+		[][2]string{{"2.1.6", "`min` and `max` can be exclusive."}},
+		zrangeOptions{by: byScore, reverse: true}, doubleArg("max"), doubleArg("min"), withScores, zrangeLimit),
+	zrangeCommand("ZRANGEBYLEX", "2.8.9", "Replies the members of a sorted set in a range of their bytes.", nil,
+		zrangeOptions{by: byLex}, stringArg("min"), stringArg("max"), zrangeLimit),
+	zrangeCommand("ZREVRANGEBYLEX", "2.8.9", "Replies the members of a sorted set in a range of their bytes, the highest first.", nil,
+		zrangeOptions{by: byLex, reverse: true}, stringArg("max"), stringArg("min"), zrangeLimit),
+}
+
+func zrangeCommand(name, since, summary string, history [][2]string, o zrangeOptions, args ...Arg) Spec {
+	o.fixed = true
+	return Spec{
+		Name: name, Group: SortedSet, Since: since,
+		Summary:    summary,
 		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
+		History:    history,
 		Arity:      -4, Flags: ReadOnly,
 		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), intArg("start"), intArg("stop"), withScores},
-		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byRank, fixed: true, reverse: true}) },
-	},
-	{
-		Name: "ZRANGEBYSCORE", Group: SortedSet, Since: "1.0.5",
-		Summary:    "Replies the members of a sorted set with scores in a range.",
-		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
-		History:    [][2]string{{"2.0.0", "Added the `WITHSCORES` modifier."}},
-		Arity:      -4, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), doubleArg("min"), doubleArg("max"), withScores.since("2.0.0"), zrangeLimit},
-		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byScore, fixed: true}) },
-	},
-	{
-		Name: "ZREVRANGEBYSCORE", Group: SortedSet, Since: "2.2.0",
-		Summary:    "Replies the members of a sorted set with scores in a range, the highest first.",
-		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
-		History:    [][2]string{{"2.1.6", "`min` and `max` can be exclusive."}},
-		Arity:      -4, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), doubleArg("max"), doubleArg("min"), withScores, zrangeLimit},
-		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byScore, fixed: true, reverse: true}) },
-	},
-	{
-		Name: "ZRANGEBYLEX", Group: SortedSet, Since: "2.8.9",
-		Summary:    "Replies the members of a sorted set in a range of their bytes.",
-		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
-		Arity:      -4, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), stringArg("min"), stringArg("max"), zrangeLimit},
-		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byLex, fixed: true}) },
-	},
-	{
-		Name: "ZREVRANGEBYLEX", Group: SortedSet, Since: "2.8.9",
-		Summary:    "Replies the members of a sorted set in a range of their bytes, the highest first.",
-		Complexity: "O(log N + M), N being the size of the sorted set and M that of the reply.",
-		Arity:      -4, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), stringArg("max"), stringArg("min"), zrangeLimit},
-		Run:  func(c *Ctx) error { return zrange(c, zrangeOptions{by: byLex, fixed: true, reverse: true}) },
-	},
+		Args: append([]Arg{keyArg("key")}, args...),
+		Run:  func(c *Ctx) error { return zrange(c, o) },
+	}
 }
 
 var (

@@ -1,36 +1,31 @@
 package commands
 
-import "keyp/storage"
+import (
+	"strings"
+
+	"keyp/storage"
+)
 
 // zsetRemoveRangeCommands remove parts of sorted sets.
 var zsetRemoveRangeCommands = []Spec{
-	{
-		Name: "ZREMRANGEBYRANK", Group: SortedSet, Since: "2.0.0",
-		Summary:    "Removes the members of a sorted set in a range of ranks.",
+	removeRangeCommand("ZREMRANGEBYRANK", "2.0.0", "Removes the members of a sorted set in a range of ranks.",
+		parseRanks, intArg("start"), intArg("stop")),
+	removeRangeCommand("ZREMRANGEBYSCORE", "1.2.0", "Removes the members of a sorted set with scores in a range.",
+		parseScores, doubleArg("min"), doubleArg("max")),
+	removeRangeCommand("ZREMRANGEBYLEX", "2.8.9", "Removes the members of a sorted set in a range of their bytes.",
+		parseLex, stringArg("min"), stringArg("max")),
+}
+
+func removeRangeCommand(name, since, summary string, parse parseSpan, low, high Arg) Spec {
+	return Spec{
+		Name: name, Group: SortedSet, Since: since,
+		Summary:    summary,
 		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
 		Arity:      4, Flags: Write,
 		Keys: []KeySpec{Key(1, RW|Delete)},
-		Args: []Arg{keyArg("key"), intArg("start"), intArg("stop")},
-		Run:  removeRange(parseRanks, "zremrangebyrank"),
-	},
-	{
-		Name: "ZREMRANGEBYSCORE", Group: SortedSet, Since: "1.2.0",
-		Summary:    "Removes the members of a sorted set with scores in a range.",
-		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
-		Arity:      4, Flags: Write,
-		Keys: []KeySpec{Key(1, RW|Delete)},
-		Args: []Arg{keyArg("key"), doubleArg("min"), doubleArg("max")},
-		Run:  removeRange(parseScores, "zremrangebyscore"),
-	},
-	{
-		Name: "ZREMRANGEBYLEX", Group: SortedSet, Since: "2.8.9",
-		Summary:    "Removes the members of a sorted set in a range of their bytes.",
-		Complexity: "O(M log N), M being the members to remove and N the size of the sorted set.",
-		Arity:      4, Flags: Write,
-		Keys: []KeySpec{Key(1, RW|Delete)},
-		Args: []Arg{keyArg("key"), stringArg("min"), stringArg("max")},
-		Run:  removeRange(parseLex, "zremrangebylex"),
-	},
+		Args: []Arg{keyArg("key"), low, high},
+		Run:  removeRange(parse, strings.ToLower(name)),
+	}
 }
 
 func removeRange(parse parseSpan, event string) func(*Ctx) error {

@@ -33,51 +33,40 @@ var zsetScoreCommands = []Spec{
 		Args: []Arg{keyArg("key"), stringArg("member").many()},
 		Run:  reading((*Ctx).readZSet, replyScores),
 	},
-	{
-		Name: "ZCOUNT", Group: SortedSet, Since: "2.0.0",
-		Summary:    "Counts the members of a sorted set with scores in a range.",
+	countCommand("ZCOUNT", "2.0.0", "Counts the members of a sorted set with scores in a range.", parseScores, doubleArg("min"), doubleArg("max")),
+	countCommand("ZLEXCOUNT", "2.8.9", "Counts the members of a sorted set in a range of their bytes.", parseLex, stringArg("min"), stringArg("max")),
+}
+
+func countCommand(name, since, summary string, parse parseSpan, low, high Arg) Spec {
+	return Spec{
+		Name: name, Group: SortedSet, Since: since,
+		Summary:    summary,
 		Complexity: "O(log N) in the size of the sorted set.",
 		Arity:      4, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), doubleArg("min"), doubleArg("max")},
-		Run:  func(c *Ctx) error { return countSpan(c, parseScores) },
-	},
-	{
-		Name: "ZLEXCOUNT", Group: SortedSet, Since: "2.8.9",
-		Summary:    "Counts the members of a sorted set in a range of their bytes.",
-		Complexity: "O(log N) in the size of the sorted set.",
-		Arity:      4, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), stringArg("min"), stringArg("max")},
-		Run:  func(c *Ctx) error { return countSpan(c, parseLex) },
-	},
+		Args: []Arg{keyArg("key"), low, high},
+		Run:  func(c *Ctx) error { return countSpan(c, parse) },
+	}
 }
 
 // zsetRankCommands reply where members stand.
 var zsetRankCommands = []Spec{
-	{
-		Name: "ZRANK", Group: SortedSet, Since: "2.0.0",
-		Summary:    "Replies how many members of a sorted set stand before one.",
-		Complexity: "O(log N) in the size of the sorted set.",
-		History:    rankHistory,
-		Arity:      -3, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), stringArg("member"), word("WITHSCORE").opt()},
-		Run:  func(c *Ctx) error { return zrank(c, false) },
-	},
-	{
-		Name: "ZREVRANK", Group: SortedSet, Since: "2.0.0",
-		Summary:    "Replies how many members of a sorted set stand behind one.",
-		Complexity: "O(log N) in the size of the sorted set.",
-		History:    rankHistory,
-		Arity:      -3, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), stringArg("member"), word("WITHSCORE").opt()},
-		Run:  func(c *Ctx) error { return zrank(c, true) },
-	},
+	rankCommand("ZRANK", "Replies how many members of a sorted set stand before one.", false),
+	rankCommand("ZREVRANK", "Replies how many members of a sorted set stand behind one.", true),
 }
 
-var rankHistory = [][2]string{{"7.2.0", "Added the optional `WITHSCORE` argument."}}
+func rankCommand(name, summary string, reverse bool) Spec {
+	return Spec{
+		Name: name, Group: SortedSet, Since: "2.0.0",
+		Summary:    summary,
+		Complexity: "O(log N) in the size of the sorted set.",
+		History:    [][2]string{{"7.2.0", "Added the optional `WITHSCORE` argument."}},
+		Arity:      -3, Flags: ReadOnly | Fast,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key"), stringArg("member"), word("WITHSCORE").opt()},
+		Run:  func(c *Ctx) error { return zrank(c, reverse) },
+	}
+}
 
 func replyScores(c *Ctx, z *object.ZSet) {
 	members := c.Args[2:]
