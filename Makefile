@@ -11,6 +11,7 @@
 #   BENCHFLAGS  further flags of keyp-bench, see bin/keyp-bench --help
 #   VULNDB      a copy of the vulnerability database, for .ci/vulns
 #   PEER        the server that `make bench` compares with
+#   BEFORE      an earlier Keyp, as in BEFORE=/tmp/keyp-old, that it compares with instead of PEER
 # and the environment variables of internal/testkit/doc.go.
 
 TESTFLAGS  =
@@ -20,6 +21,7 @@ CORRUPT    = 10000
 CHECKS     = 2000
 FUZZTIME   = 30s
 BENCHFLAGS =
+BEFORE     =
 PEER       = redis-server --port {port} --dir {dir} --appendonly yes --appendfsync always --save ''
 
 GO        = go
@@ -121,10 +123,13 @@ fuzz: ## every fuzz target for FUZZTIME
 mutants: ## whether the tests notice each of the mutations that internal/mutants lists
 	$(GO) run ./internal/mutants $(MUTANTS)
 
+KEYPFLAGS = --port {port} --dir {dir} --appendfsync always
+
 bench: build ## Keyp beside redis-server with appendfsync always; BENCHFLAGS="--workload all" for everything
-	@if command -v redis-server >/dev/null 2>&1; then peer="$(PEER)"; \
-	else peer=; echo "redis-server is not installed: Keyp is measured alone"; fi; \
-	bin/keyp-bench --keyp "bin/keyp --port {port} --dir {dir} --appendfsync always" --compact "bin/keyp compact {dir}" $${peer:+--peer "$$peer"} $(BENCHFLAGS)
+	@if [ -n "$(BEFORE)" ]; then set -- --before "$(BEFORE) $(KEYPFLAGS)"; \
+	elif command -v redis-server >/dev/null 2>&1; then set -- --peer "$(PEER)"; \
+	else set --; echo "redis-server is not installed: Keyp is measured alone"; fi; \
+	bin/keyp-bench --keyp "bin/keyp $(KEYPFLAGS)" --compact "bin/keyp compact {dir}" "$$@" $(BENCHFLAGS)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -9,19 +9,16 @@ import (
 	"sync"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/wire"
+	"github.com/tidwall/redcon"
+
 	"keyp/internal/clock"
 )
 
 const (
-	// abuseRate is how many GETs a second run beside an abuse, on abuseClients connections:
-	// little, so that their latency is what the abuse makes of it.
-	abuseRate    = 5_000
-	abuseClients = 20
-	// abuseLead is the time in ms for which GETs run before they are recorded, and after the
+	// abuseLead is the time in ms for which GETs run before they are counted, and after the
 	// abuse has ended.
 	abuseLead = 150
-	// abuseSample is how often, in ms, the server's memory is looked at.
+	// abuseSample is the time in ms between two readings of the server's memory.
 	abuseSample = 10
 )
 
@@ -43,18 +40,18 @@ type abuser struct {
 	extra []net.Conn // closed when the abuse has ended
 }
 
-// abuses makes a procedure of a list of abuses: of each, what GETs notice of it that others
-// send meanwhile, and what memory the server takes more for it.
+// abuses makes a procedure of a list of abuses: for each, the latency of GETs that others
+// send meanwhile, and by how much the server's memory grows.
 func abuses(list []abuse) procedure {
-	return func(b *bench, ctx context.Context, s shape, t *target, round int) (readings []reading, err error) {
+	return func(b *bench, ctx context.Context, l line, t *target, round int) (readings []reading, err error) {
 		ctx, release := t.while(ctx)
 		defer release()
-		if err := b.preload(ctx, t, s.keys); err != nil {
+		if err := b.load(ctx, t, l.keys); err != nil {
 			return nil, err
 		}
-		a := &abuser{ctx: ctx, b: b, t: t, n: int(s.keys)}
+		a := &abuser{ctx: ctx, b: b, t: t, n: int(l.keys)}
 		for _, what := range list {
-			more, err := a.measure(s, what, round)
+			more, err := a.measure(l, what, round)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", what.name, err)
 			}
@@ -65,8 +62,7 @@ func abuses(list []abuse) procedure {
 }
 
 // measure does one abuse beside GETs.
-func (a *abuser) measure(s shape, what abuse, round int) (readings []reading, err error) {
-	defer a.b.progress.watch(what.name, nil)()
+func (a *abuser) measure(l line, what abuse, round int) (readings []reading, err error) {
 	if a.main, err = a.dial(); err != nil {
 		return nil, err
 	}
@@ -82,22 +78,14 @@ func (a *abuser) measure(s shape, what abuse, round int) (readings []reading, er
 			return nil, fmt.Errorf("preparing: %w", err)
 		}
 	}
-	if err := a.b.settle(a.ctx, []*target{a.t}); err != nil {
+	if err := a.b.waitIdle(a.ctx, []*target{a.t}); err != nil {
 		return nil, err
 	}
-	lead := int64(abuseLead)
-	if a.b.quick {
-		lead /= 10
-	}
-	gets, err := startBystanders(a.ctx, bystanderOrder{
-		Addr: a.t.addr, Clients: abuseClients, Threads: a.b.threads, Rate: abuseRate,
-		Keys: min(s.keys, burstBystanders), Size: a.b.size,
-		Lead: time.Millisecond * time.Duration(lead), Timeout: a.b.timeout,
-	})
+	gets, err := a.b.startReaders(a.ctx, a.t, l.keys, clock.System.Now()+abuseLead)
 	if err != nil {
 		return nil, err
 	}
-	grown, err := a.beside(what, lead)
+	grown, err := a.beside(what)
 	if err != nil {
 		return nil, errors.Join(err, gets.stop())
 	}
@@ -105,9 +93,7 @@ func (a *abuser) measure(s shape, what abuse, round int) (readings []reading, er
 	if err != nil {
 		return nil, err
 	}
-	if noticed.Errors > 0 {
-		a.b.report.addFailure(s, a.t.name, round, noticed.Errors, errors.New(noticed.First))
-	}
+	a.b.report.addFailure(l, a.t.name, round, noticed.Errors, errors.New(noticed.First))
 	return []reading{
 		{what.name + ": GET p99", "ms", millis(noticed.P99)},
 		{what.name + ": GET max", "ms", millis(noticed.Max)},
@@ -115,10 +101,10 @@ func (a *abuser) measure(s shape, what abuse, round int) (readings []reading, er
 	}, nil
 }
 
-// beside does the abuse while GETs run, and for lead ms before and after it nothing; it gives
-// by how much the server's memory grew.
-func (a *abuser) beside(what abuse, lead int64) (grown int64, err error) {
-	if err := pause(a.ctx, clock.System.Now()+lead); err != nil {
+// beside does the abuse while GETs run, with a pause before and after, and gives by how much
+// the server's memory grew.
+func (a *abuser) beside(what abuse) (grown int64, err error) {
+	if err := pause(a.ctx, clock.System.Now()+abuseLead); err != nil {
 		return 0, err
 	}
 	memory := a.watchMemory()
@@ -128,12 +114,12 @@ func (a *abuser) beside(what abuse, lead int64) (grown int64, err error) {
 			return 0, err
 		}
 	}
-	err = pause(a.ctx, clock.System.Now()+lead)
+	err = pause(a.ctx, clock.System.Now()+abuseLead)
 	return memory(), err
 }
 
-// watchMemory looks at the server's memory until the function that it returns is called,
-// which gives by how much it has grown at the most.
+// watchMemory reads the server's memory until the function that it returns is called, which
+// gives the largest growth.
 func (a *abuser) watchMemory() (ended func() int64) {
 	before, largest := a.t.rssAnon(), int64(0)
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -155,7 +141,7 @@ func (a *abuser) watchMemory() (ended func() int64) {
 	}
 }
 
-// rawConn is a connection that looks at no more of its replies than where they end.
+// rawConn is a connection that does not parse replies: it only finds where they end.
 type rawConn struct {
 	conn    net.Conn
 	timeout time.Duration
@@ -193,10 +179,10 @@ func (c *rawConn) ask(requests []byte) error {
 	var failed error
 	writing.Go(func() {
 		if _, failed = c.conn.Write(requests); failed == nil {
-			_, failed = c.conn.Write(wire.AppendCommand(nil, "ECHO", endOfReplies))
+			_, failed = c.conn.Write(encode("ECHO", endOfReplies))
 		}
 	})
-	end := wire.AppendArg(nil, endOfReplies)
+	end := redcon.AppendBulkString(nil, endOfReplies)
 	var tail []byte
 	var refused error
 	for first := true; ; first = false {
@@ -220,9 +206,20 @@ func (c *rawConn) ask(requests []byte) error {
 }
 
 // run sends one command.
-func (a *abuser) run(args ...string) error { return a.main.ask(wire.AppendCommand(nil, args...)) }
+func (a *abuser) run(args ...string) error { return a.main.ask(encode(args...)) }
 
-// command is an abuse's step that is one command.
+// encode gives a command as it is sent.
+func encode(args ...string) []byte { return appendCommand(nil, args...) }
+
+func appendCommand(b []byte, args ...string) []byte {
+	b = redcon.AppendArray(b, len(args))
+	for _, arg := range args {
+		b = redcon.AppendBulkString(b, arg)
+	}
+	return b
+}
+
+// command is a step of an abuse that is one command.
 func command(args ...string) func(*abuser) error {
 	return func(a *abuser) error { return a.run(args...) }
 }

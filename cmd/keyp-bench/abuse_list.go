@@ -8,20 +8,41 @@ import (
 	"strings"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/wire"
+	"github.com/tidwall/redcon"
+
 	"keyp/internal/clock"
 )
 
 const mebi = 1 << 20
 
-// fillLarge makes collections of a.n elements, named as collectionKind names them.
+// fillStep is how many elements a command adds while a collection is filled.
+const fillStep = 500
+
+// collectionKind is a type of collection.
+type collectionKind struct {
+	name    string
+	fill    string                              // the command that adds elements
+	element func(args []string, n int) []string // appends element n as fill wants it
+}
+
+var collectionKinds = []collectionKind{
+	{"hash", "HSET", func(args []string, n int) []string { return append(args, "field:"+strconv.Itoa(n), strconv.Itoa(n)) }},
+	{"set", "SADD", func(args []string, n int) []string { return append(args, "member:"+strconv.Itoa(n)) }},
+	{"sorted set", "ZADD", func(args []string, n int) []string { return append(args, strconv.Itoa(n), "member:"+strconv.Itoa(n)) }},
+	{"list", "RPUSH", func(args []string, n int) []string { return append(args, "element:"+strconv.Itoa(n)) }},
+}
+
+// large is the key of the collection of a.n elements of a kind.
+func (k collectionKind) large() string { return "large:" + k.name }
+
+// fillLarge makes collections of some kinds, all kinds if none is named.
 func fillLarge(kinds ...string) func(*abuser) error {
 	return func(a *abuser) error {
 		for _, k := range collectionKinds {
-			if !slices.Contains(kinds, k.name) {
+			if len(kinds) > 0 && !slices.Contains(kinds, k.name) {
 				continue
 			}
-			if err := a.fillOne(k, a.large(k.name), 0); err != nil {
+			if err := a.fillOne(k, k.large(), 0); err != nil {
 				return err
 			}
 		}
@@ -29,8 +50,29 @@ func fillLarge(kinds ...string) func(*abuser) error {
 	}
 }
 
-// large is the key of the collection of a kind.
-func (a *abuser) large(kind string) string { return "large:" + kind }
+// eachLarge runs a command on the collection of each kind.
+func eachLarge(name string, args ...string) func(*abuser) error {
+	return func(a *abuser) error {
+		for _, k := range collectionKinds {
+			if err := a.run(append([]string{name, k.large()}, args...)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// largeAbuses are about the four large collections together.
+var largeAbuses = []abuse{
+	{name: "a checkpoint of all", prepare: fillLarge(), do: func(a *abuser) error {
+		if err := a.run("BGSAVE"); err != nil {
+			return err
+		}
+		return a.b.waitIdle(a.ctx, []*target{a.t})
+	}},
+	{name: "DEL of each", do: eachLarge("DEL")},
+	{name: "expiry of each", prepare: fillLarge(), do: eachLarge("PEXPIRE", "1")},
+}
 
 // fillOne makes a collection of a.n elements, the numbers from first on.
 func (a *abuser) fillOne(k collectionKind, key string, first int) error {
@@ -38,13 +80,13 @@ func (a *abuser) fillOne(k collectionKind, key string, first int) error {
 		return err
 	}
 	var requests []byte
-	for n := 0; n < a.n; n += largeFill {
-		args := append(slices.Clone(k.fill), key)
-		for i := n; i < min(n+largeFill, a.n); i++ {
-			args = k.many(args, first+i)
+	for n := 0; n < a.n; n += fillStep {
+		args := []string{k.fill, key}
+		for i := n; i < min(n+fillStep, a.n); i++ {
+			args = k.element(args, first+i)
 		}
-		requests = wire.AppendCommand(requests, args...)
-		if len(requests) >= mebi || n+largeFill >= a.n {
+		requests = appendCommand(requests, args...)
+		if len(requests) >= mebi || n+fillStep >= a.n {
 			if err := a.main.ask(requests); err != nil {
 				return err
 			}
@@ -59,7 +101,7 @@ func filled(kind string) func(*abuser) error {
 	return func(a *abuser) error {
 		for _, k := range collectionKinds {
 			if k.name == kind {
-				return a.fillOne(k, a.large(kind)+":2", a.n/2)
+				return a.fillOne(k, k.large()+":2", a.n/2)
 			}
 		}
 		return fmt.Errorf("no kind %q", kind)
@@ -69,20 +111,19 @@ func filled(kind string) func(*abuser) error {
 // repeated is a request n times.
 func repeated(n func(a *abuser) int, args ...string) func(*abuser) error {
 	return func(a *abuser) error {
-		one := wire.AppendCommand(nil, args...)
-		return a.main.ask([]byte(strings.Repeat(string(one), n(a))))
+		return a.main.ask(pipeline(n(a), args...))
 	}
 }
 
 // manyArgs is a command with n numbered arguments, each behind prefix.
 func manyArgs(n func(a *abuser) int, prefix string, args ...string) func(*abuser) error {
 	return func(a *abuser) error {
-		b := wire.AppendArray(nil, len(args)+n(a))
+		b := redcon.AppendArray(nil, len(args)+n(a))
 		for _, arg := range args {
-			b = wire.AppendArg(b, arg)
+			b = redcon.AppendBulkString(b, arg)
 		}
 		for i := range n(a) {
-			b = wire.AppendArg(b, prefix+strconv.Itoa(i))
+			b = redcon.AppendBulkString(b, prefix+strconv.Itoa(i))
 		}
 		return a.main.ask(b)
 	}
@@ -139,11 +180,11 @@ var writeAbuses = []abuse{
 	{name: "DEL of a hash", prepare: fillLarge("hash"), do: command("DEL", "large:hash")},
 	{name: "DEL of 100k keys", do: manyArgs(part(10), "set:", "DEL")},
 	{name: "MULTI of 100k commands", do: func(a *abuser) error {
-		b := wire.AppendCommand(nil, "MULTI")
+		b := encode("MULTI")
 		for i := range a.n / 10 {
-			b = wire.AppendCommand(b, "SET", "multi:"+strconv.Itoa(i), "x")
+			b = appendCommand(b, "SET", "multi:"+strconv.Itoa(i), "x")
 		}
-		return a.main.ask(wire.AppendCommand(b, "EXEC"))
+		return a.main.ask(appendCommand(b, "EXEC"))
 	}},
 	{name: "WATCH of 20k keys", do: manyArgs(part(2), "watched:", "WATCH")},
 	{name: "FLUSHDB", prepare: command("SELECT", "1"), do: steps(manyArgs(part(20), "flushed:", "MSET"), command("FLUSHDB"))},
@@ -274,7 +315,7 @@ func send(conn net.Conn, more []byte, until int64) {
 }
 
 func pipeline(n int, args ...string) []byte {
-	return []byte(strings.Repeat(string(wire.AppendCommand(nil, args...)), n))
+	return []byte(strings.Repeat(string(encode(args...)), n))
 }
 
 // outputAbuses are clients that do not read.
@@ -282,16 +323,16 @@ var outputAbuses = []abuse{
 	{name: "GETs of 1 MiB unread", prepare: setString("one", 1), do: unread(nil, pipeline(1000, "GET", "one"), nil)},
 	{name: "GETs of 100 B unread", do: unread(nil, pipeline(10_000, "GET", "key:0"), nil)},
 	{
-		name: "MONITOR unread", do: unread(wire.AppendCommand(nil, "MONITOR"), nil,
+		name: "MONITOR unread", do: unread(encode("MONITOR"), nil,
 			pipeline(10, "SET", "shown", strings.Repeat("x", 100_000))),
 	},
 	{
 		name: "CLIENT TRACKING unread",
-		do: unread(wire.AppendCommand(wire.AppendCommand(nil, "HELLO", "3"), "CLIENT", "TRACKING", "ON", "BCAST"), nil,
+		do: unread(appendCommand(encode("HELLO", "3"), "CLIENT", "TRACKING", "ON", "BCAST"), nil,
 			pipeline(1000, "SET", strings.Repeat("long", 1000), "x")),
 	},
 	{
-		name: "SUBSCRIBE unread", do: unread(wire.AppendCommand(nil, "SUBSCRIBE", "news"), nil,
+		name: "SUBSCRIBE unread", do: unread(encode("SUBSCRIBE", "news"), nil,
 			pipeline(10, "PUBLISH", "news", strings.Repeat("x", 100_000))),
 	},
 	{
@@ -308,18 +349,18 @@ func (a *abuser) subscribe(command, prefix string, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := c.ask(wire.AppendCommand(nil, "HELLO", "3")); err != nil {
+	if err := c.ask(encode("HELLO", "3")); err != nil {
 		return err
 	}
-	b := wire.AppendArray(nil, n+1)
-	b = wire.AppendArg(b, command)
+	b := redcon.AppendArray(nil, n+1)
+	b = redcon.AppendBulkString(b, command)
 	for i := range n {
-		b = wire.AppendArg(b, prefix+strconv.Itoa(i))
+		b = redcon.AppendBulkString(b, prefix+strconv.Itoa(i))
 	}
 	return c.ask(b)
 }
 
-// scriptAbuses are scripts that never end; they are ended before others are told -BUSY.
+// scriptAbuses are scripts that never end; they are killed before others get -BUSY.
 var scriptAbuses = []abuse{
 	{name: "a script that allocates", do: refusable(command("EVAL", "local t = {} for i = 1, 1e7 do t[i] = 'x' .. i end", "0"))},
 	{name: "a script that makes one long string", do: refusable(command("EVAL", "local s = 'x' for i = 1, 30 do s = s .. s end", "0"))},
@@ -349,7 +390,7 @@ func killed(do func(*abuser) error) func(*abuser) error {
 		go func() {
 			err := pause(a.ctx, clock.System.Now()+1000)
 			if err == nil {
-				err = refusable(func(*abuser) error { return killer.ask(wire.AppendCommand(nil, "SCRIPT", "KILL")) })(a)
+				err = refusable(func(*abuser) error { return killer.ask(encode("SCRIPT", "KILL")) })(a)
 			}
 			ended <- err
 		}()

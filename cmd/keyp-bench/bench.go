@@ -4,144 +4,166 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 )
 
 var (
-	// errWrong marks what a server got wrong while it stays measurable: the run notes
+	// errWrong marks a wrong answer of a server that can still be measured: the run notes
 	// it as a failure and goes on with the next line.
 	errWrong = errors.New("wrong answer")
-	// errSkip marks what can't be measured on this machine; the run says so and goes on.
+	// errSkip marks a measurement that this system does not allow; the run notes it and
+	// goes on.
 	errSkip = errors.New("skipped")
 )
 
 // bench is one run of the program.
 type bench struct {
 	config
-	progress *progress
+	stderr   io.Writer
 	report   *report
 	slowSync slowSync
+
+	step, steps int // measurements begun, and of the whole run
 }
 
-// shape is one line of the comparison: a workload with its numbers filled in.
-type shape struct {
+// line is one line of the comparison: a workload with its numbers filled in.
+type line struct {
 	workload
 	pipeline int
 	clients  int
-	keys     uint64        // of a procedure its own, of a stream --keys
+	keys     uint64        // a stream's --keys, a procedure's own number
 	duration time.Duration // of one measurement
 }
 
-func (s shape) String() string {
-	if s.procedure != nil {
-		return s.name
+func (l line) String() string {
+	switch {
+	case l.procedure != nil:
+		return fmt.Sprintf("%s, %d keys", l.name, l.keys)
+	case l.workload.clients > 0:
+		return fmt.Sprintf("%s, %d connections", l.name, l.clients)
 	}
-	return fmt.Sprintf("%s, pipeline %d", s.name, s.pipeline)
+	return fmt.Sprintf("%s, pipeline %d", l.name, l.pipeline)
 }
 
-// shapes lists all lines of the comparison in their order.
-func (c config) shapes() []shape {
-	var all []shape
+// lines lists the comparison in its order.
+func (c config) lines() []line {
+	var all []line
 	for _, w := range c.workloads {
-		s := shape{workload: w, pipeline: 1, clients: c.clients, keys: c.keys, duration: c.duration}
-		if w.clients != nil {
-			s.clients = w.clients(c)
+		l := line{workload: w, pipeline: 1, clients: c.clients, keys: c.keys, duration: c.duration}
+		if w.clients > 0 {
+			l.clients = w.clients
 		}
 		if w.keys > 0 {
-			s.keys = w.keys
+			l.keys = w.keys
 			if c.ttlKeys > 0 {
-				s.keys = c.ttlKeys
+				l.keys = c.ttlKeys
 			}
 		}
 		if w.length > 0 {
-			s.duration = w.length
+			l.duration = w.length
 			if c.length > 0 {
-				s.duration = c.length
+				l.duration = c.length
 			}
 		}
-		if !w.pipelined {
-			all = append(all, s)
+		if w.procedure != nil || w.clients > 0 {
+			all = append(all, l)
 			continue
 		}
-		for _, s.pipeline = range c.pipelines {
-			all = append(all, s)
+		for _, l.pipeline = range c.pipelines {
+			all = append(all, l)
 		}
 	}
 	return all
 }
 
-// rounds is how often a line is measured.
-func (b *bench) roundsOf(s shape) int {
-	if s.once {
+// roundsOf is how often a line is measured.
+func (b *bench) roundsOf(l line) int {
+	if l.once {
 		return 1
 	}
 	return b.rounds
 }
 
-// run measures everything. Wrong replies go into the report and the run goes on;
-// a server that fails, and the end of ctx, end it.
+// begin prints what is measured next.
+func (b *bench) begin(l line, side string, round int) {
+	b.step++
+	if !b.quiet {
+		fmt.Fprintf(b.stderr, "[%d/%d] %s, %s, round %d/%d\n", b.step, b.steps, l, side, round+1, b.roundsOf(l))
+	}
+}
+
+// run measures everything. Wrong replies go into the report and the run goes on; a server
+// that fails, or the end of ctx, ends it.
 func (b *bench) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, b.slowSync.close()) }()
-	shapes := b.shapes()
-	for _, s := range shapes {
-		sides := len(b.sides)
-		if s.keypOnly {
-			sides = 1
-		}
-		b.progress.total += b.roundsOf(s) * sides
+	lines := b.lines()
+	for _, l := range lines {
+		b.steps += b.roundsOf(l) * len(b.sidesOf(l, 0))
 	}
-	for len(shapes) > 0 {
-		if shapes[0].procedure != nil {
-			if err := b.procedure(ctx, shapes[0]); err != nil {
-				return err
-			}
-			shapes = shapes[1:]
-			continue
-		}
+	for len(lines) > 0 {
 		n := 1
-		for n < len(shapes) && shapes[n].procedure == nil && shapes[n].group == shapes[0].group {
-			n++
+		if lines[0].procedure != nil {
+			err = b.measureProcedure(ctx, lines[0])
+		} else {
+			for n < len(lines) && lines[n].procedure == nil && lines[n].group == lines[0].group {
+				n++
+			}
+			err = b.measureStreams(ctx, lines[:n])
 		}
-		if err := b.streams(ctx, shapes[:n]); err != nil {
+		if err != nil {
 			return err
 		}
-		shapes = shapes[n:]
+		lines = lines[n:]
 	}
 	return nil
 }
 
-// procedure measures all rounds of a procedure.
-func (b *bench) procedure(ctx context.Context, s shape) error {
-	for round := range b.roundsOf(s) {
-		for _, side := range b.order(round) {
-			if s.keypOnly && side > 0 {
-				continue
-			}
+// sidesOf are the servers that a line measures, in the order of a round: reversed every
+// second time, so that no server always follows another.
+func (b *bench) sidesOf(l line, round int) []int {
+	var order []int
+	for i, s := range b.sides {
+		if s.isKeyp() || !l.keypOnly {
+			order = append(order, i)
+		}
+	}
+	if round%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
+}
+
+// measureProcedure measures all rounds of a procedure.
+func (b *bench) measureProcedure(ctx context.Context, l line) error {
+	for round := range b.roundsOf(l) {
+		for _, side := range b.sidesOf(l, round) {
 			name := b.sides[side].name
-			b.progress.begin(fmt.Sprintf("%s, %s, round %d/%d", s, name, round+1, b.roundsOf(s)))
-			readings, err := b.measure(ctx, s, side, round)
+			b.begin(l, name, round)
+			readings, err := b.procedureRound(ctx, l, side, round)
 			switch {
 			case errors.Is(err, errSkip):
-				b.report.addSkip(s, name, err)
+				b.report.addSkip(l, name, err)
 			case errors.Is(err, errWrong):
-				b.report.addFailure(s, name, round, 1, err)
+				b.report.addFailure(l, name, round, 1, err)
 			case err != nil:
-				return fmt.Errorf("%s: %w", s, err)
+				return fmt.Errorf("%s: %w", l, err)
 			}
-			b.report.addReadings(s, side, readings)
+			b.report.add(l, side, readings)
 		}
 	}
 	return nil
 }
 
-// measure does one round of a procedure with one server.
-func (b *bench) measure(ctx context.Context, s shape, side, round int) (readings []reading, err error) {
-	t, err := b.open(ctx, s, b.sides[side])
+// procedureRound does one round of a procedure with a server of its own.
+func (b *bench) procedureRound(ctx context.Context, l line, side, round int) (readings []reading, err error) {
+	t, err := b.open(ctx, l, b.sides[side])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.sides[side].name, err)
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
-	readings, err = s.procedure(b, ctx, s, t, round)
+	readings, err = l.procedure(b, ctx, l, t, round)
 	if err != nil && !errors.Is(err, errWrong) {
 		err = t.explain(ctx, err)
 	}

@@ -12,31 +12,22 @@ import (
 	"strings"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/proc"
 	"keyp/cmd/keyp-bench/internal/redisbench"
 )
 
-// config is what the command line says.
+// config is the parsed command line.
 type config struct {
-	sides     []side
-	workloads []workload
-
-	redisBenchmark   bool // redis-benchmark is the load of streams
-	noRedisBenchmark bool // it would be, but it is not installed
-
+	sides       []side
+	workloads   []workload
 	rounds      int
-	requests    int64
-	duration    time.Duration // 0 when only requests bounds a measurement
+	duration    time.Duration
 	clients     int
-	manyClients int
 	pipelines   []int
-	threads     int
 	keys        uint64
 	size        int
-	ttlKeys     uint64        // 0: as each workload says
-	length      time.Duration // 0: as each workload says
-	slowKeyp    string
-	boundedKeyp string
+	ttlKeys     uint64        // 0: the workload's own number
+	length      time.Duration // 0: the workload's own length
+	maxmemory   string
 	compact     string
 	timeout     time.Duration
 	dir         string
@@ -46,57 +37,54 @@ type config struct {
 	commandLine []string
 }
 
-// side is one of the servers that are compared: a command to run, or the address
-// of a server that runs already.
+// side is one of the servers that are compared: a command to run, or the address of a
+// server that runs already.
 type side struct {
-	name    string // keyp or peer
+	name    string // keyp, peer or before
 	command string
 	addr    string
 }
 
-// quickValues is what --quick sets, where nothing else was asked for.
+// isKeyp is false for a server with options of its own.
+func (s side) isKeyp() bool { return s.name != "peer" }
+
+// quickValues are the flags that --quick sets unless they are given.
 var quickValues = map[string]string{
-	"rounds": "1", "duration": "100ms", "n": "2000", "clients": "10", "many-clients": "100", "keys": "5000",
-	"ttl-keys": "5000", "length": "300ms",
+	"rounds": "1", "duration": "100ms", "clients": "10", "keys": "5000", "ttl-keys": "5000", "length": "300ms",
 }
 
 // flags are the raw values behind a config.
 type flags struct {
 	config
-	keyp, peer, keypAddr, peerAddr string
-	pipelineList, workloadList     string
-	loadName                       string
+	keyp, peer, before, keypAddr, peerAddr string
+	pipelineList, workloadList             string
 }
 
 func (f *flags) set() *flag.FlagSet {
 	fs := flag.NewFlagSet("keyp-bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // run prints errors and usage
 	fs.Usage = func() {}
-	// A usage text is the name of the value, a bar, and what help says.
+	// A usage text is the name of the value, a bar, and the help.
 	fs.StringVar(&f.keyp, "keyp", "", "COMMAND|runs Keyp; {port} and {dir} are replaced")
 	fs.StringVar(&f.peer, "peer", "", "COMMAND|runs the server to compare with (optional)")
+	fs.StringVar(&f.before, "before", "", "COMMAND|runs an earlier Keyp to compare with, instead of --peer")
 	fs.StringVar(&f.keypAddr, "addr", "", "HOST:PORT|of a Keyp that runs already, instead of --keyp")
 	fs.StringVar(&f.peerAddr, "peer-addr", "", "HOST:PORT|of a peer that runs already, instead of --peer")
-	fs.StringVar(&f.workloadList, "workload", "standard", "NAMES|workloads, with commas between; see below")
-	fs.StringVar(&f.loadName, "load", "", "NAME|redis-benchmark or own: what makes the load of streams of requests (default redis-benchmark where it is installed)")
-	fs.IntVar(&f.rounds, "rounds", 3, "N|times each server is measured, in turn; medians are shown")
-	fs.DurationVar(&f.duration, "duration", 3*time.Second, "TIME|about how long one measurement of a stream is")
-	fs.Int64Var(&f.requests, "n", 0, "N|requests of one measurement, instead of --duration; with both, the first limit ends the own load, and -n redis-benchmark")
+	fs.StringVar(&f.workloadList, "workload", "standard", "NAMES|workloads, separated by commas; see below")
+	fs.IntVar(&f.rounds, "rounds", 3, "N|measurements of each server, in turn; medians are shown")
+	fs.DurationVar(&f.duration, "duration", 3*time.Second, "TIME|approximate length of one run of redis-benchmark")
 	fs.IntVar(&f.clients, "clients", 50, "N|connections")
-	fs.IntVar(&f.manyClients, "many-clients", 1000, "N|connections of the workload many")
-	fs.StringVar(&f.pipelineList, "pipeline", "1,16", "N,N…|requests under way on a connection; each is measured")
-	fs.IntVar(&f.threads, "threads", 1, "N|threads of the own load generator")
-	fs.Uint64Var(&f.keys, "keys", 1_000_000, "N|how many different keys the random ones are")
+	fs.StringVar(&f.pipelineList, "pipeline", "1,16", "N,N…|requests in flight on a connection; each is measured")
+	fs.Uint64Var(&f.keys, "keys", 1_000_000, "N|number of different keys that random commands use")
 	fs.IntVar(&f.size, "size", 100, "BYTES|size of a value")
-	fs.Uint64Var(&f.ttlKeys, "ttl-keys", 0, "N|keys of the workloads that have numbers of their own (default: those, see below)")
-	fs.DurationVar(&f.length, "length", 0, "TIME|length of the workloads that have one of their own (default: that, see below)")
-	fs.StringVar(&f.slowKeyp, "slow-keyp", "--debug-sync-delay {us}", "ARGS|added to --keyp in slow-disk; {us} is the delay of a sync in microseconds; empty: preload a library, as for the peer")
-	fs.StringVar(&f.boundedKeyp, "bounded-keyp", "--maxmemory 1gb", "ARGS|added to --keyp in bigger-than-memory")
+	fs.Uint64Var(&f.ttlKeys, "ttl-keys", 0, "N|keys of the workloads that have their own number (default: that number, see below)")
+	fs.DurationVar(&f.length, "length", 0, "TIME|length of the workloads that have their own (default: that length, see below)")
+	fs.StringVar(&f.maxmemory, "maxmemory", "1gb", "SIZE|of Keyp in bigger-than-memory")
 	fs.StringVar(&f.compact, "compact", "", "COMMAND|compacts the data directory {dir} of a stopped Keyp, for reuse (optional)")
-	fs.DurationVar(&f.timeout, "timeout", 3*time.Minute, "TIME|patience with a start, a stop, a reply, and expired keys that still count")
-	fs.StringVar(&f.dir, "dir", "", "DIR|where the temporary data directories are made; on the disk to be measured, not in memory (default $TMPDIR or /tmp)")
-	fs.BoolVar(&f.json, "json", false, "|print one JSON document instead of tables")
-	fs.BoolVar(&f.quick, "quick", false, "|a smoke run of seconds: short rounds, few keys; its figures mean little")
+	fs.DurationVar(&f.timeout, "timeout", 3*time.Minute, "TIME|limit for a start, a stop, a reply, and the removal of expired keys")
+	fs.StringVar(&f.dir, "dir", "", "DIR|parent of the temporary data directories; choose the disk to be measured, not memory (default $TMPDIR or /tmp)")
+	fs.BoolVar(&f.json, "json", false, "|print one JSON document instead of a table")
+	fs.BoolVar(&f.quick, "quick", false, "|smoke run of seconds: short rounds, few keys; its figures mean little")
 	fs.BoolVar(&f.quiet, "quiet", false, "|no progress on stderr")
 	return fs
 }
@@ -111,9 +99,9 @@ func parse(args []string) (config, error) {
 	if fs.NArg() > 0 {
 		return config{}, fmt.Errorf("unexpected argument %q; a command with blanks needs quotes", fs.Arg(0))
 	}
-	given := map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if f.quick {
+		given := map[string]bool{}
+		fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		for name, value := range quickValues {
 			if given[name] {
 				continue
@@ -123,9 +111,6 @@ func parse(args []string) (config, error) {
 			}
 		}
 	}
-	if given["n"] && !given["duration"] {
-		f.duration = 0
-	}
 	if err := f.resolve(); err != nil {
 		return config{}, err
 	}
@@ -133,30 +118,20 @@ func parse(args []string) (config, error) {
 	return f.config, f.config.check()
 }
 
-// resolve makes lists of the list-like flags.
+// resolve fills in the sides, pipelines and workloads.
 func (f *flags) resolve() error {
-	for _, s := range []side{{"keyp", f.keyp, f.keypAddr}, {"peer", f.peer, f.peerAddr}} {
+	for _, s := range []side{{"keyp", f.keyp, f.keypAddr}, {"peer", f.peer, f.peerAddr}, {"before", f.before, ""}} {
 		if s.command != "" && s.addr != "" {
-			return fmt.Errorf("%s: a command and an address are given; one must do", s.name)
+			return fmt.Errorf("%s: give a command or an address, not both", s.name)
 		}
 		if s.command != "" || s.addr != "" {
 			f.sides = append(f.sides, s)
 		} else if s.name == "keyp" {
-			return errors.New("--keyp or --addr must say what to measure")
-		}
-		if s.command != "" {
-			if words, err := proc.Split(s.command); err != nil || len(words) == 0 {
-				return errors.Join(fmt.Errorf("--%s: no command", s.name), err)
-			}
+			return errors.New("--keyp or --addr must name the server to measure")
 		}
 	}
-	for _, line := range []string{f.slowKeyp, f.boundedKeyp, f.compact} {
-		if words, err := proc.Split(line); err != nil || line != "" && len(words) == 0 {
-			return errors.Join(fmt.Errorf("%q: no command line", line), err)
-		}
-	}
-	if err := f.chooseLoad(); err != nil {
-		return err
+	if len(f.sides) > 2 {
+		return errors.New("--before and a peer can't be combined")
 	}
 	for word := range strings.SplitSeq(f.pipelineList, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
@@ -172,24 +147,6 @@ func (f *flags) resolve() error {
 	return err
 }
 
-// chooseLoad takes redis-benchmark unless it is not there or not wanted.
-func (f *flags) chooseLoad() error {
-	_, missing := exec.LookPath(redisbench.Program)
-	switch f.loadName {
-	case "own":
-	case "":
-		f.redisBenchmark, f.noRedisBenchmark = missing == nil, missing != nil
-	case redisbench.Program:
-		if missing != nil {
-			return fmt.Errorf("--load: %w", missing)
-		}
-		f.redisBenchmark = true
-	default:
-		return fmt.Errorf("--load: %q is neither %s nor own", f.loadName, redisbench.Program)
-	}
-	return nil
-}
-
 // check refuses what can't be run.
 func (c config) check() error {
 	limits := []struct {
@@ -198,39 +155,31 @@ func (c config) check() error {
 	}{
 		{"rounds", int64(c.rounds), 1, 1000},
 		{"clients", int64(c.clients), 1, 60_000},
-		{"many-clients", int64(c.manyClients), 1, 60_000},
-		{"threads", int64(c.threads), 1, 1024},
-		{"n", c.requests, 0, 1 << 50},
 		{"keys", int64(min(c.keys, 1<<62)), 1, 1e11},
 		{"ttl-keys", int64(min(c.ttlKeys, 1<<62)), 0, 1e9},
-		{"size", int64(c.size), 0, 64 << 20},
+		{"size", int64(c.size), 1, 64 << 20},
+		{"duration", int64(c.duration), 1, int64(24 * time.Hour)},
+		{"length", int64(c.length), 0, int64(24 * time.Hour)},
+		{"timeout", int64(c.timeout), 1, int64(24 * time.Hour)},
 	}
 	for _, l := range limits {
 		if l.value < l.low || l.value > l.high {
 			return fmt.Errorf("--%s must be from %d to %d", l.name, l.low, l.high)
 		}
 	}
-	if c.duration < 0 || c.duration == 0 && c.requests == 0 {
-		return errors.New("--duration or -n must be above 0")
-	}
-	if c.length < 0 {
-		return errors.New("--length must not be below 0")
-	}
-	if c.timeout <= 0 {
-		return errors.New("--timeout must be above 0")
-	}
 	if c.dir != "" {
 		if info, err := os.Stat(c.dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("--dir: %s is no directory", c.dir)
+			return fmt.Errorf("--dir: %s is not a directory", c.dir)
 		}
 	}
+	_, missing := exec.LookPath(redisbench.Program)
 	for _, w := range c.workloads {
-		if w.procedure == nil && w.own == nil && !c.redisBenchmark {
-			return fmt.Errorf("workload %s is a test of %s and needs it", w.name, redisbench.Program)
+		if w.requests != nil && missing != nil {
+			return fmt.Errorf("workload %s needs %s: %w", w.name, redisbench.Program, missing)
 		}
 		for _, s := range c.sides {
 			if w.starts && s.addr != "" {
-				return fmt.Errorf("workload %s starts and ends its servers: it needs commands, not addresses", w.name)
+				return fmt.Errorf("workload %s starts and stops its servers: it needs commands, not addresses", w.name)
 			}
 		}
 	}
@@ -240,34 +189,29 @@ func (c config) check() error {
 // usage is the help text.
 func usage() string {
 	var b strings.Builder
-	b.WriteString(`keyp-bench measures Keyp, alone or side by side with another Redis server.
+	b.WriteString(`keyp-bench measures Keyp, alone or side by side with another server.
 
 Usage:
   keyp-bench [flags] --keyp "bin/keyp --port {port} --dir {dir}" \
     --peer "redis-server --port {port} --dir {dir} --appendonly yes --appendfsync always --save ''"
 
-Servers are started with a fresh temporary directory ({dir}) on a free loopback
-port ({port}). For the streams of requests all servers are started once, hold
---keys keys, and take turns, the other way round in every round; none is
-measured while one saves or rewrites its log. Every other measurement starts a
-server of its own, stops it and removes its directory. Command lines are split
-as a shell splits them, with quotes; nothing else of a shell is there. --addr
-and --peer-addr measure servers that run already; these keep the keys that are
-written (key:*, ctr:*, counter:*, ttl:*).
+Each server starts with a new temporary directory ({dir}) on a free loopback
+port ({port}); sh splits its command line into words. Single commands are sent
+by redis-benchmark: all servers are started once, get --keys keys, and are
+measured in turn, in reverse order every second round, and never while one of
+them saves or rewrites its log. Every other measurement starts a server, stops
+it and removes its directory. --addr and --peer-addr measure servers that run
+already; the keys that are written stay there (key:*, counter:*, ttl:*).
 
 Flags:
 `)
 	var f flags
 	f.set().VisitAll(func(fl *flag.Flag) {
 		name, text, _ := strings.Cut(fl.Usage, "|")
-		dashes := "--"
-		if len(fl.Name) == 1 {
-			dashes = "-"
-		}
 		if !slices.Contains([]string{"", "false", "0", "0s"}, fl.DefValue) {
 			text += " (default " + fl.DefValue + ")"
 		}
-		head := strings.TrimSpace(dashes + fl.Name + " " + name)
+		head := strings.TrimSpace("--" + fl.Name + " " + name)
 		fmt.Fprintf(&b, "  %-22s %s\n", head, wrap(text, 25))
 	})
 	b.WriteString("\nWorkloads:\n")
@@ -276,26 +220,28 @@ Flags:
 			fmt.Fprintf(&b, "  %-18s %s\n", w.name, wrap(w.summary, 21))
 		}
 	}
-	fmt.Fprintf(&b, "  %-18s %s\n", groupNames[standard], wrap(strings.Join(named(standard), ", "), 21))
-	fmt.Fprintf(&b, "  %-18s %s\n", groupNames[types], wrap("redis-benchmark's tests "+strings.Join(named(types), ", "), 21))
-	fmt.Fprintf(&b, "  %-18s %s\n", groupNames[slow], wrap(strings.Join(named(slow), ", "), 21))
-	fmt.Fprintf(&b, "  %-18s %s\n", groupNames[abusive], wrap(strings.Join(named(abusive), ", "), 21))
+	for g, name := range groupNames {
+		text := strings.Join(named(group(g)), ", ")
+		if group(g) == types {
+			text = "redis-benchmark's tests " + text
+		}
+		fmt.Fprintf(&b, "  %-18s %s\n", name, wrap(text, 21))
+	}
 	fmt.Fprintf(&b, "  %-18s %s\n", "all", "all of these")
 	b.WriteString(`
-Output: tables in Markdown on stdout. Rates, quantiles and readings are medians
-of the rounds, max is the worst of them; ratio is Keyp / peer, of the medians,
-with the least and the greatest of the single rounds behind it. Latency is that
-of a whole pipeline, from its write to the reply; the load is closed: a
-connection waits for all its replies before it sends again. The own load checks
-every reply, also against the value; redis-benchmark looks for error replies. *
-marks a rate at which the generator had no time to spare. JSON has the single
-rounds too. The standard workloads with a peer take about five minutes, all of
-them about an hour and a half.
+Output: a table in Markdown on stdout, a line for each figure. Figures are
+medians of the rounds; ratio is the first server's figure divided by the
+second's, with the smallest and the largest of the single rounds behind it.
+Latency is that of a whole pipeline, from its write to the reply.
+"redis-benchmark busy" is the share of its time that redis-benchmark spent on a
+processor: near 100 % it was the limit, not the server. "processor time" is what
+the server's threads spend together on a request. JSON contains the single
+rounds too.
 
-Exit status: 0 when all went well; 1 when a server failed (the end of its output
-is shown, and the run ends), when a reply was an error or wrong (the run goes
-on), or on Ctrl-C; 2 for a wrong command line. What can't be measured here is
-said on stderr.
+Exit status: 0 on success; 1 when a server failed (the end of its output is
+shown, and the run ends), when a reply was an error or wrong (the run goes on),
+or on Ctrl-C; 2 for a wrong command line. Measurements that this system does not
+allow are skipped, with a line on stderr.
 `)
 	return b.String()
 }

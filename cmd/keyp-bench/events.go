@@ -2,130 +2,103 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/hist"
-	"keyp/cmd/keyp-bench/internal/load"
-	"keyp/cmd/keyp-bench/internal/wire"
+	"github.com/redis/go-redis/v9"
+
 	"keyp/internal/clock"
 )
 
 // expiredChannel is where database 0 publishes the keys that expire.
 const expiredChannel = "__keyevent@0__:expired"
 
-// expireEvents makes keys expire over a while and measures how late a subscriber hears of each:
-// from the key's deadline to the message.
-func expireEvents(b *bench, ctx context.Context, s shape, t *target, round int) ([]reading, error) {
-	client, err := wire.Dial(ctx, t.addr, b.timeout)
-	if err != nil {
-		return nil, err
-	}
+// expireEvents makes keys expire over a while and measures how late a subscriber receives
+// the event of each: from the key's deadline to the message.
+func expireEvents(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error) {
+	client := t.dial(b.timeout)
 	defer client.Close()
-	if reply, err := client.Do("CONFIG", "SET", "notify-keyspace-events", "Ex"); err != nil {
+	if err := client.ConfigSet(ctx, "notify-keyspace-events", "Ex").Err(); err != nil {
 		return nil, err
-	} else if reply.Kind != wire.Simple {
-		return nil, fmt.Errorf("%w: CONFIG SET notify-keyspace-events: %v", errWrong, reply)
 	}
-	baseline, err := client.Int("DBSIZE")
+	baseline, err := client.DBSize(ctx).Result()
 	if err != nil {
 		return nil, err
 	}
-	over := s.duration.Milliseconds()
-	instant, err := b.loadBurst(ctx, t, s.keys, over, client, baseline)
+	over := l.duration.Milliseconds()
+	instant, err := b.loadBurst(ctx, t, l.keys, over, client, baseline)
 	if err != nil {
 		return nil, err
 	}
-	listener, err := wire.Dial(ctx, t.addr, b.timeout)
-	if err != nil {
-		return nil, err
-	}
+	listener := t.dial(b.timeout)
 	defer listener.Close()
-	if err := listener.Send("SUBSCRIBE", expiredChannel); err != nil {
-		return nil, err
-	}
-	if _, err := listener.Receive(); err != nil {
+	events := listener.Subscribe(ctx, expiredChannel)
+	defer events.Close()
+	if _, err := events.Receive(ctx); err != nil {
 		return nil, fmt.Errorf("SUBSCRIBE: %w", err)
 	}
 	if late := clock.System.Now() - instant; late >= 0 {
 		return nil, fmt.Errorf("the subscriber was ready %d ms after the first key expired", late)
 	}
-
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })() // so that it waits no longer
-	defer b.progress.watch("listening", nil)()
-	heard, err := listenExpired(listener, load.Deadlines{Keys: s.keys, From: instant, Over: over})
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	receive := func() (string, error) {
+		message, err := events.ReceiveTimeout(ctx, b.timeout)
+		if err != nil {
+			return "", err
+		}
+		if m, ok := message.(*redis.Message); ok {
+			return m.Payload, nil
+		}
+		return fmt.Sprint(message), nil
 	}
-	b.report.addFailure(s, t.name, round, heard.wrong, heard.first)
+	received, err := receiveExpired(receive, deadlines{l.keys, instant, over})
+	b.report.addFailure(l, t.name, round, int64(len(received.wrong)), errors.Join(received.wrong...))
 	if err != nil {
-		return nil, fmt.Errorf("after %d of %d events: %w", heard.lateness.Count(), s.keys, err)
+		return nil, fmt.Errorf("after %d of %d events: %w", len(received.lateness), l.keys, err)
 	}
+	p50, p99, largest := quantiles(received.lateness)
 	return []reading{
-		{"lateness of an event p50", "ms", millis(heard.lateness.Quantile(0.5))},
-		{"lateness of an event p99", "ms", millis(heard.lateness.Quantile(0.99))},
-		{"lateness of an event max", "ms", millis(heard.lateness.Max())},
+		{"lateness of an event p50", "ms", millis(p50)},
+		{"lateness of an event p99", "ms", millis(p99)},
+		{"lateness of an event max", "ms", millis(largest)},
 	}, nil
 }
 
-// expiredHeard is what a subscriber heard.
-type expiredHeard struct {
-	lateness hist.Histogram
-	wrong    int64 // messages that came twice, before their time, or that are none
-	first    error
+// expiredEvents are the events that a subscriber received.
+type expiredEvents struct {
+	lateness []time.Duration // of each key
+	wrong    []error         // a key that expired twice or too early
 }
 
-func (h *expiredHeard) fail(err error) {
-	if h.wrong++; h.first == nil {
-		h.first = err
-	}
-}
-
-// listenExpired reads messages until each key has been told of.
-func listenExpired(listener *wire.Client, deadlines load.Deadlines) (*expiredHeard, error) {
-	heard := &expiredHeard{}
-	told := make([]bool, deadlines.Keys)
+// receiveExpired receives the names of expired keys until it has each once. Other names
+// than theirs do not count.
+func receiveExpired(receive func() (string, error), d deadlines) (*expiredEvents, error) {
+	got := &expiredEvents{}
+	seen := make([]bool, d.keys)
 	wall, mono := clock.System.Now(), clock.System.Mono()
-	for left := deadlines.Keys; left > 0; {
-		message, err := listener.Receive()
+	for uint64(len(got.lateness)) < d.keys {
+		name, err := receive()
 		if err != nil {
-			return heard, err
+			return got, err
 		}
 		late := clock.System.Mono() - mono
-		key, err := expiredKey(message)
+		digits, own := strings.CutPrefix(name, ttlPrefix)
+		key, err := strconv.ParseUint(digits, 10, 64)
 		switch {
-		case err != nil:
-			heard.fail(err)
+		case !own || err != nil || key >= d.keys:
 			continue
-		case key >= deadlines.Keys:
-			continue // of somebody else
-		case told[key]:
-			heard.fail(fmt.Errorf("%w: key %d expired twice", errWrong, key))
+		case seen[key]:
+			got.wrong = append(got.wrong, fmt.Errorf("%w: key %d expired twice", errWrong, key))
 			continue
 		}
-		told[key] = true
-		left--
-		late += time.Duration(wall-deadlines.At(key)) * time.Millisecond
-		if late < -2*time.Millisecond { // wall is the millisecond that had begun
-			heard.fail(fmt.Errorf("%w: key %d expired %v before its deadline", errWrong, key, -late))
+		seen[key] = true
+		late += time.Duration(wall-d.at(key)) * time.Millisecond
+		if late < -2*time.Millisecond { // wall is a millisecond that had begun
+			got.wrong = append(got.wrong, fmt.Errorf("%w: key %d expired %v before its deadline", errWrong, key, -late))
 		}
-		heard.lateness.Record(max(late, 0), 1)
+		got.lateness = append(got.lateness, max(late, 0))
 	}
-	return heard, nil
-}
-
-// expiredKey is the number of the key that a message is about; one of another family gives a
-// number that no key has.
-func expiredKey(message []wire.Reply) (uint64, error) {
-	const other = 1<<64 - 1
-	if len(message) != 3 || string(message[0].Text) != "message" {
-		return other, fmt.Errorf("%w: %v is no message", errWrong, message)
-	}
-	digits, found := strings.CutPrefix(string(message[2].Text), load.TTLPrefix)
-	if !found {
-		return other, nil
-	}
-	return strconv.ParseUint(digits, 10, 64)
+	return got, nil
 }

@@ -1,69 +1,48 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
 
-	"keyp/cmd/keyp-bench/internal/load"
-	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/clock"
-	"keyp/internal/testkit/await"
 )
 
-func expiredMessage(key string) string {
-	return fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(expiredChannel), expiredChannel, len(key), key)
-}
-
-// TestListenExpired: each key counts once, at its own deadline, and what is wrong is seen.
-func TestListenExpired(t *testing.T) {
-	deadlines := load.Deadlines{Keys: 3, From: clock.System.Now() - 1000, Over: 600}
-	early := load.Deadlines{Keys: 3, From: clock.System.Now() + 100_000, Over: 600}
-	all := expiredMessage(load.Key(load.TTLPrefix, 0)) + expiredMessage(load.Key(load.TTLPrefix, 1)) + expiredMessage(load.Key(load.TTLPrefix, 2))
+// TestReceiveExpired: each key counts once, at its own deadline, and wrong events are noticed.
+func TestReceiveExpired(t *testing.T) {
+	past := deadlines{keys: 3, from: clock.System.Now() - 1000, over: 600}
+	early := deadlines{keys: 3, from: clock.System.Now() + 100_000, over: 600}
+	key := func(n uint64) string { return keyName(ttlPrefix, n) }
 	for _, tt := range []struct {
 		name      string
-		deadlines load.Deadlines
-		sent      string
-		wrong     int64
-		says      string
+		deadlines deadlines
+		sent      []string
+		wrong     int
+		want      string
 	}{
-		{"right", deadlines, expiredMessage("other") + all, 0, ""},
-		{"twice", deadlines, expiredMessage(load.Key(load.TTLPrefix, 1)) + all, 1, "expired twice"},
-		{"early", early, all, 3, "before its deadline"},
-		{"no message", deadlines, "*1\r\n$4\r\nwhat\r\n" + all, 1, "is no message"},
+		{"right", past, []string{"other", key(3), key(0), key(1), key(2)}, 0, ""},
+		{"twice", past, []string{key(1), key(0), key(1), key(2)}, 1, "expired twice"},
+		{"early", early, []string{key(0), key(1), key(2)}, 3, "before its deadline"},
 	} {
-		heard, err := listenExpired(listenerOf(t, tt.sent), tt.deadlines)
-		if err != nil || heard.wrong != tt.wrong || heard.lateness.Count() != 3 || !strings.Contains(fmt.Sprint(heard.first), tt.says) {
-			t.Errorf("%s: %v, %d wrong, the first %v, %d counted", tt.name, err, heard.wrong, heard.first, heard.lateness.Count())
+		got, err := receiveExpired(from(tt.sent), tt.deadlines)
+		if err != nil || len(got.wrong) != tt.wrong || len(got.lateness) != 3 || !strings.Contains(fmt.Sprint(got.wrong), tt.want) {
+			t.Errorf("%s: %v, wrong: %v, %d counted", tt.name, err, got.wrong, len(got.lateness))
 		}
 	}
-	if _, err := listenExpired(listenerOf(t, expiredMessage(load.Key(load.TTLPrefix, 0))), deadlines); err == nil {
-		t.Error("missing events are not missed")
+	if _, err := receiveExpired(from([]string{key(0)}), past); err == nil {
+		t.Error("missing events are not noticed")
 	}
 }
 
-// listenerOf is a client of a server that says this and then ends.
-func listenerOf(t *testing.T, says string) *wire.Client {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		conn, err := listener.Accept()
-		if err == nil {
-			_, _ = io.WriteString(conn, says) // a client that is gone needs nothing
-			_ = conn.Close()
+// from gives one name after the other, then an error.
+func from(names []string) func() (string, error) {
+	return func() (string, error) {
+		if len(names) == 0 {
+			return "", io.EOF
 		}
-		_ = listener.Close()
-	}()
-	client, err := wire.Dial(context.Background(), listener.Addr().String(), await.Bound)
-	if err != nil {
-		t.Fatal(err)
+		name := names[0]
+		names = names[1:]
+		return name, nil
 	}
-	t.Cleanup(func() { _ = client.Close() })
-	return client
 }

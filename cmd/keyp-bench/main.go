@@ -1,6 +1,6 @@
-// Keyp-bench runs Keyp and another Redis server side by side, under the load of
-// redis-benchmark or its own, and prints how they compare. See --help, and
-// internal/load for how the own load measures.
+// Keyp-bench measures what redis-benchmark does not: two servers side by side that promise
+// durability, keys that expire, restarts, memory, and what other clients notice of costly
+// commands. For streams of single commands it calls redis-benchmark. See --help.
 package main
 
 import (
@@ -17,15 +17,15 @@ import (
 // Exit statuses.
 const (
 	exitOK     = 0
-	exitFailed = 1 // a server failed, a reply was wrong, or it was interrupted
+	exitFailed = 1 // a server failed, a reply was wrong, or the run was interrupted
 	exitUsage  = 2
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	status := exitOK
-	if len(os.Args) == 2 && os.Args[1] == bystandersArg {
-		if err := standBy(ctx, os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) == 2 && os.Args[1] == readersArg {
+		if err := runReaders(ctx, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			status = exitFailed
 		}
@@ -47,15 +47,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "keyp-bench: %v\nTry keyp-bench --help.\n", err)
 		return exitUsage
 	}
-	if cfg.noRedisBenchmark {
-		fmt.Fprintln(stderr, "keyp-bench: redis-benchmark is not installed: the load is keyp-bench's own")
-	}
-	b := &bench{config: cfg, progress: newProgress(stderr, cfg.quiet), report: newReport(cfg)}
+	b := &bench{config: cfg, stderr: stderr, report: newReport(cfg)}
 	runErr := b.run(ctx)
-	b.progress.clear()
 
-	// What was measured before a failure is worth showing, except as JSON: a
-	// reader of that must not take half a run for a whole one.
+	// The table shows what was measured before a failure. JSON does not: its reader must
+	// not mistake half a run for a whole one.
 	if cfg.json {
 		if runErr == nil {
 			err = b.report.writeJSON(stdout)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,48 +8,45 @@ import (
 	"syscall"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/load"
-	"keyp/cmd/keyp-bench/internal/wire"
+	"github.com/redis/go-redis/v9"
+
 	"keyp/internal/clock"
 )
 
 const (
-	// farAway is a life of keys that are to be there after everything.
+	// farAway is the life of keys that must outlive the measurement.
 	farAway = 24 * 60 * 60 * 1000 // ms
 	// restartSample is how many keys are read back after a restart.
 	restartSample = 1000
 )
 
-// restart measures how soon a server is back: after kill -9 in the midst of
-// writes, and after a clean stop. Each time it reads keys back, with their
-// deadlines: an acknowledged write that is missing fails the run.
-func restart(b *bench, ctx context.Context, s shape, t *target, round int) ([]reading, error) {
-	data := load.NewData(s.keys, b.size)
+// restart measures how soon a server answers again: after kill -9 during writes, and after
+// a clean stop. Each time it reads keys back, with their deadlines: an acknowledged write
+// that is missing fails the run.
+func restart(b *bench, ctx context.Context, l line, t *target, round int) ([]reading, error) {
 	deadline := clock.System.Now() + farAway
-	if err := b.preloadTTL(ctx, t, data, deadline); err != nil {
+	if err := b.loadTTL(ctx, t, l.keys, "PXAT", func(uint64) int64 { return deadline }); err != nil {
 		return nil, err
 	}
 	loaded := t.rssAnon()
 
-	if err := b.killUnderLoad(ctx, s, t); err != nil {
+	if err := b.killUnderLoad(ctx, l, t); err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(uint64(round), 4))
-	afterKill, err := b.comeBack(ctx, t, data, deadline, rng)
+	afterKill, err := b.comeBack(ctx, t, l.keys, deadline, rng)
 	if err != nil {
 		return nil, fmt.Errorf("after kill -9: %w", err)
 	}
 	back := t.rssAnon()
 
-	endWatch := b.progress.watch("stopping", nil)
 	began := clock.System.Mono()
 	err = t.server.Stop(syscall.SIGTERM, b.timeout)
 	stop := clock.System.Mono() - began
-	endWatch()
 	if err != nil {
 		return nil, err
 	}
-	afterStop, err := b.comeBack(ctx, t, data, deadline, rng)
+	afterStop, err := b.comeBack(ctx, t, l.keys, deadline, rng)
 	if err != nil {
 		return nil, fmt.Errorf("after a clean stop: %w", err)
 	}
@@ -68,71 +64,49 @@ func restart(b *bench, ctx context.Context, s shape, t *target, round int) ([]re
 	return readings, nil
 }
 
-// killUnderLoad lets SET EX run for the duration of s and kills the server while they
-// do.
-func (b *bench) killUnderLoad(ctx context.Context, s shape, t *target) error {
-	defer b.progress.watch("kill -9 under load", nil)()
-	bg := background(ctx, load.Options{
-		Addr: t.addr, Clients: b.clients, Threads: b.threads,
-		Source: load.SetEX(load.NewData(b.keys, b.size)), Timeout: b.timeout,
-	})
-	defer bg.end()
-	if err := bg.underWay(ctx); err != nil {
+// killUnderLoad kills the server while SET EX run, after the duration of l.
+func (b *bench) killUnderLoad(ctx context.Context, l line, t *target) error {
+	l.keys = b.keys
+	writers, err := b.startBackground(ctx, l, t)
+	if err != nil {
 		return err
 	}
-	if err := pause(ctx, clock.System.Now()+s.duration.Milliseconds()); err != nil {
-		return err
+	err = errors.Join(pause(ctx, clock.System.Now()+l.duration.Milliseconds()), writers.running())
+	if err != nil {
+		return errors.Join(err, writers.end())
 	}
-	if err := t.server.Stop(syscall.SIGKILL, b.timeout); err != nil {
-		return err
-	}
-	result, err := bg.wait()
-	if !errors.Is(err, load.ErrClosed) {
-		return err // it has no other end, so there is one
-	}
-	if result.Errors > 0 {
-		return fmt.Errorf("%w to %d requests under load, the first: %w", errWrong, result.Errors, result.First)
-	}
-	return nil
+	err = t.server.Stop(syscall.SIGKILL, b.timeout)
+	_ = writers.end() // with the server
+	return err
 }
 
-// comeBack starts the server again and returns how long that took: from before
-// its start to the first right answer to a GET of a random key. Then it reads
-// more keys and their deadlines.
-func (b *bench) comeBack(ctx context.Context, t *target, data *load.Data, deadline int64, rng *rand.Rand) (time.Duration, error) {
-	defer b.progress.watch("starting again", nil)()
+// comeBack starts the server again and returns how long that took: from before its start to
+// the first right answer to a GET of a random key. Then it reads more keys and their deadlines.
+func (b *bench) comeBack(ctx context.Context, t *target, keys uint64, deadline int64, rng *rand.Rand) (time.Duration, error) {
 	var took time.Duration
 	began := clock.System.Mono()
 	if err := t.server.Start(); err != nil {
 		return 0, err
 	}
-	err := t.server.Poll(ctx, b.timeout, func(client *wire.Client) (bool, error) {
-		key := rng.Uint64N(data.Keys)
-		reply, err := client.Do("GET", load.Key(load.TTLPrefix, key))
-		if err != nil || reply.Kind == wire.Error && bytes.HasPrefix(reply.Text, []byte("LOADING")) {
+	err := t.server.Poll(ctx, b.timeout, func(client *redis.Client) (bool, error) {
+		err := b.rightValue(ctx, client, rng.Uint64N(keys))
+		if err != nil && !errors.Is(err, errWrong) || redis.HasErrorPrefix(err, "LOADING") {
 			return false, nil
 		}
 		took = clock.System.Mono() - began
-		return true, rightValue(data, key, reply)
+		return true, err
 	})
 	if err != nil {
 		return 0, err
 	}
-	client, err := wire.Dial(ctx, t.addr, b.timeout)
-	if err != nil {
-		return 0, err
-	}
+	client := t.dial(b.timeout)
 	defer client.Close()
 	for range restartSample {
-		key := rng.Uint64N(data.Keys)
-		reply, err := client.Do("GET", load.Key(load.TTLPrefix, key))
-		if err == nil {
-			err = rightValue(data, key, reply)
-		}
-		if err != nil {
+		key := rng.Uint64N(keys)
+		if err := b.rightValue(ctx, client, key); err != nil {
 			return 0, err
 		}
-		got, err := client.Int("PEXPIRETIME", load.Key(load.TTLPrefix, key))
+		got, err := client.Do(ctx, "PEXPIRETIME", keyName(ttlPrefix, key)).Int64()
 		if err != nil {
 			return 0, err
 		}
@@ -143,10 +117,14 @@ func (b *bench) comeBack(ctx context.Context, t *target, data *load.Data, deadli
 	return took, nil
 }
 
-// rightValue says whether a reply is the value of a key that must be there.
-func rightValue(data *load.Data, key uint64, reply wire.Reply) error {
-	if reply.Kind == wire.Bulk && !reply.Null && bytes.Equal(reply.Text, data.Value(key)) {
-		return nil
+// rightValue reads a key that must exist with its value; errWrong if it does not.
+func (b *bench) rightValue(ctx context.Context, client *redis.Client, key uint64) error {
+	got, err := client.Get(ctx, keyName(ttlPrefix, key)).Result()
+	if refused := redis.Error(nil); err != nil && !errors.As(err, &refused) {
+		return err
 	}
-	return fmt.Errorf("%w: GET %s gave %v, not its value", errWrong, load.Key(load.TTLPrefix, key), reply)
+	if err != nil || got != valueOf(key, b.size) {
+		return fmt.Errorf("%w: GET %s gave %.100q (%w), not its value", errWrong, keyName(ttlPrefix, key), got, err)
+	}
+	return nil
 }

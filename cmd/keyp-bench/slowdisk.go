@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"keyp/cmd/keyp-bench/internal/proc"
@@ -28,8 +27,7 @@ const (
 //go:embed preload/slowsync.c
 var slowSyncSource string
 
-// slowSync is the library that slows the syncs of a server down, built when it is first
-// needed.
+// slowSync is the library that delays the syncs of a server, built when it is first needed.
 type slowSync struct {
 	dir  string
 	path string
@@ -48,11 +46,11 @@ func (l *slowSync) library(parent string) (string, error) {
 
 func (l *slowSync) build(parent string) (err error) {
 	if runtime.GOOS != "linux" {
-		return errors.New("a server's syncs can be slowed down by LD_PRELOAD on Linux only")
+		return errors.New("a server's syncs can be delayed (by LD_PRELOAD) on Linux only")
 	}
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
-		return errors.New("there is no C compiler (cc) for the library that slows a server's syncs down")
+		return errors.New("there is no C compiler (cc) for the library that delays a server's syncs")
 	}
 	if l.dir, err = os.MkdirTemp(parent, "keyp-bench-"); err != nil {
 		return err
@@ -79,35 +77,32 @@ func (l *slowSync) close() error {
 // onSlowDisk starts Keyp with its own option, others with the library.
 func onSlowDisk(b *bench, s side) (proc.Extra, error) {
 	us := strconv.FormatInt(slowSyncDelay.Microseconds(), 10)
-	if s.name == "keyp" && b.slowKeyp != "" {
-		words, err := proc.Split(strings.ReplaceAll(b.slowKeyp, "{us}", us))
-		return proc.Extra{Args: words}, err
+	if s.isKeyp() {
+		return proc.Extra{Args: "--debug-sync-delay " + us}, nil
 	}
 	path, err := b.slowSync.library(b.dir)
 	return proc.Extra{Env: []string{"LD_PRELOAD=" + path, "KEYP_BENCH_SYNC_DELAY=" + us}}, err
 }
 
 // slowDisk measures writes whose syncs take longer, and reads beside these writes.
-func slowDisk(b *bench, ctx context.Context, s shape, t *target, round int) ([]reading, error) {
-	if err := b.preload(ctx, t, s.keys); err != nil {
+func slowDisk(b *bench, ctx context.Context, l line, t *target, _ int) ([]reading, error) {
+	if err := b.load(ctx, t, l.keys); err != nil {
 		return nil, err
 	}
-	s.requests, s.pipeline = setRequests, slowPipeline
-	set, err := b.loadFor(ctx, s, t)
+	l.pipeline = slowPipeline
+	set, err := b.sendFor(ctx, l, t)
 	if err != nil {
 		return nil, err
 	}
-	b.report.addFailure(s, t.name, round, set.Errors, set.first)
-	writers, err := b.beside(ctx, s, t)
+	writers, err := b.startBackground(ctx, l, t)
 	if err != nil {
 		return nil, err
 	}
-	s.requests, s.pipeline, s.clients = getRequests, 1, slowReaders
-	get, err := b.loadFor(ctx, s, t)
+	l.requests, l.pipeline, l.clients = getRequests, 1, slowReaders
+	get, err := b.sendFor(ctx, l, t)
 	if err := errors.Join(err, writers.end()); err != nil {
 		return nil, err
 	}
-	b.report.addFailure(s, t.name, round, get.Errors, get.first)
 	return []reading{
 		{fmt.Sprintf("SET, pipeline %d", slowPipeline), "op/s", set.OpsPerSec},
 		{fmt.Sprintf("SET, pipeline %d: p99", slowPipeline), "ms", set.P99},

@@ -6,31 +6,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/load"
 	"keyp/cmd/keyp-bench/internal/proc"
 	"keyp/cmd/keyp-bench/internal/redisbench"
 	"keyp/internal/clock"
 )
 
 const (
-	// Shape of the connections that load keys before a measurement.
-	preloadClients  = 8
-	preloadPipeline = 8
-	// probeClients, for each connection, and the bounds are how many requests (at
-	// pipeline 1) the run has that finds how many a measurement shall have.
+	// redis-benchmark runs for a number of requests, not for a time. A probe finds the rate
+	// first: so many requests per connection (at pipeline 1), within bounds.
 	probePerClient = 400
 	probeLeast     = 2_000
 	probeMost      = 20_000
-	// endless is a number of requests that no run comes to: redis-benchmark's largest.
+	// endless is redis-benchmark's largest number of requests: it never gets there.
 	endless = 1<<31 - 1
+	// fillPipeline is that of redis-benchmark when it adds what a test removes.
+	fillPipeline = 16
 )
 
-// streams measures a run of workloads of one group: all servers are started and filled
-// once and stay up, and are measured in turn.
-func (b *bench) streams(ctx context.Context, shapes []shape) (err error) {
+// measureStreams measures streams of one group: all servers are started and filled once,
+// stay up, and are measured in turn.
+func (b *bench) measureStreams(ctx context.Context, lines []line) (err error) {
 	targets := make([]*target, len(b.sides))
 	defer func() {
 		for _, t := range targets {
@@ -40,246 +37,183 @@ func (b *bench) streams(ctx context.Context, shapes []shape) (err error) {
 		}
 	}()
 	for i, side := range b.sides {
-		b.progress.title(fmt.Sprintf("%s, %s", groupNames[shapes[0].group], side.name))
-		if targets[i], err = b.open(ctx, shapes[0], side); err != nil {
+		if targets[i], err = b.open(ctx, lines[0], side); err != nil {
+			return fmt.Errorf("%s: %w", side.name, err)
+		}
+		if err := b.load(ctx, targets[i], b.keys); err != nil {
+			return targets[i].explain(ctx, err)
+		}
+	}
+	for _, l := range lines {
+		if err := b.measureStream(ctx, l, targets); err != nil {
+			return fmt.Errorf("%s: %w", l, err)
+		}
+	}
+	return nil
+}
+
+// measureStream measures all rounds of one line. A server that answers with an error is
+// noted and skipped in the line's other rounds.
+func (b *bench) measureStream(ctx context.Context, l line, targets []*target) error {
+	failed := make([]bool, len(targets))
+	measure := func(side, round int, n int64) (readings []reading, rate float64, err error) {
+		t := targets[side]
+		if failed[side] {
+			return nil, 0, nil
+		}
+		err = b.waitIdle(ctx, targets)
+		if err == nil {
+			readings, rate, err = b.send(ctx, l, t, n)
+		}
+		if errors.Is(err, errWrong) {
+			b.report.addFailure(l, t.name, round, 1, err)
+			failed[side] = true
+			return nil, 0, nil
+		}
+		return readings, rate, t.explain(ctx, err)
+	}
+	sum := 0.0
+	for side := range targets {
+		_, rate, err := measure(side, 0, probeRequests(l))
+		if err != nil {
 			return err
 		}
-		if err := b.preload(ctx, targets[i], b.keys); err != nil {
-			return fmt.Errorf("%s, %w", groupNames[shapes[0].group], targets[i].explain(ctx, err))
-		}
+		sum += rate
 	}
-	for _, s := range shapes {
-		if err := b.stream(ctx, s, targets); err != nil {
-			return fmt.Errorf("%s: %w", s, err)
-		}
-	}
-	return nil
-}
-
-// stream measures all rounds of one line. A server that answers with an error is noted
-// and left out of the line's other rounds.
-func (b *bench) stream(ctx context.Context, s shape, targets []*target) error {
-	out := make([]bool, len(targets)) // sides that failed
-	attempt := func(side, round int, measure func(t *target) error) error {
-		t := targets[side]
-		if out[side] {
-			return nil
-		}
-		if err := b.settle(ctx, targets); err != nil {
-			return t.explain(ctx, err)
-		}
-		err := measure(t)
-		if errors.Is(err, errWrong) {
-			b.report.addFailure(s, t.name, round, 1, err)
-			out[side] = true
-			return nil
-		}
-		return t.explain(ctx, err)
-	}
-	size := runSize{requests: b.requests, duration: s.duration}
-	if b.redisBenchmark && size.requests == 0 {
-		rates := make([]float64, 0, len(targets))
-		for side := range targets {
-			b.progress.title(fmt.Sprintf("%s, %s", s, targets[side].name))
-			err := attempt(side, 0, func(t *target) error {
-				rate, err := b.probe(ctx, s, t)
-				rates = append(rates, rate)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		size.requests = int64(mean(rates) * s.duration.Seconds())
-	}
+	n := int64(sum / float64(len(targets)) * l.duration.Seconds())
 	for round := range b.rounds {
-		for _, side := range b.order(round) {
-			b.progress.begin(fmt.Sprintf("%s, %s, round %d/%d", s, targets[side].name, round+1, b.rounds))
-			err := attempt(side, round, func(t *target) error {
-				if err := b.refill(ctx, s, t, size); err != nil {
-					return err
-				}
-				m, err := b.load(ctx, s, t, size)
-				if err == nil {
-					b.report.addFailure(s, t.name, round, m.Errors, m.first)
-					b.report.addMeasurement(s, side, m)
-				}
-				return err
-			})
+		for _, side := range b.sidesOf(l, round) {
+			b.begin(l, targets[side].name, round)
+			readings, _, err := measure(side, round, n)
 			if err != nil {
 				return err
 			}
+			b.report.add(l, side, readings)
 		}
 	}
 	return nil
 }
 
-// probe finds the rate of a stream, roughly.
-func (b *bench) probe(ctx context.Context, s shape, t *target) (float64, error) {
-	n := min(max(probePerClient*s.clients, probeLeast), probeMost) * s.pipeline
-	size := runSize{requests: int64(n), duration: s.duration}
-	if err := b.refill(ctx, s, t, size); err != nil {
-		return 0, err
-	}
-	m, err := b.load(ctx, s, t, size)
-	return m.OpsPerSec, err
+// probeRequests is the number of requests that finds the rate of a stream, roughly.
+func probeRequests(l line) int64 {
+	return int64(min(max(probePerClient*l.clients, probeLeast), probeMost) * l.pipeline)
 }
 
-// refill puts in place what a load of that size takes away, so that it never finds nothing.
-func (b *bench) refill(ctx context.Context, s shape, t *target, size runSize) error {
-	if s.fill.test == "" || size.requests == 0 {
-		return nil
-	}
-	s.bench, s.pipeline = []string{"-t", s.fill.test}, burstPipeline
-	size.requests *= s.fill.times
-	_, err := b.loadRedisBenchmark(ctx, s, t, size)
-	return err
-}
-
-// loadFor runs one stream for its duration, or -n requests.
-func (b *bench) loadFor(ctx context.Context, s shape, t *target) (measurement, error) {
-	size := runSize{requests: b.requests, duration: s.duration}
-	if b.redisBenchmark && size.requests == 0 {
-		rate, err := b.probe(ctx, s, t)
-		if err != nil {
-			return measurement{}, err
-		}
-		size.requests = int64(rate * s.duration.Seconds())
-	}
-	return b.load(ctx, s, t, size)
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return ratio(sum, float64(len(values)))
-}
-
-// order is in which the servers take their turns: the other way round each time, so
-// that none is always measured in the other's wake.
-func (b *bench) order(round int) []int {
-	order := make([]int, len(b.sides))
-	for i := range order {
-		order[i] = i
-	}
-	if round%2 == 1 {
-		slices.Reverse(order)
-	}
-	return order
-}
-
-// runSize says how long a load is: requests, a duration, or both of which the first ends
-// it; neither: until its context ends. redis-benchmark knows requests only.
-type runSize struct {
-	requests int64
-	duration time.Duration
-}
-
-// load runs one load and measures it.
-func (b *bench) load(ctx context.Context, s shape, t *target, size runSize) (measurement, error) {
-	if b.redisBenchmark {
-		return b.loadRedisBenchmark(ctx, s, t, size)
-	}
-	done := new(atomic.Int64)
-	began := clock.System.Mono()
-	defer b.progress.watch("measuring", func() float64 {
-		var part float64
-		if size.requests > 0 {
-			part = float64(done.Load()) / float64(size.requests)
-		}
-		if size.duration > 0 {
-			part = max(part, float64(clock.System.Mono()-began)/float64(size.duration))
-		}
-		return part
-	})()
-	result, err := load.Run(ctx, load.Options{
-		Addr: t.addr, Clients: s.clients, Pipeline: s.pipeline, Threads: b.threads, Requests: size.requests,
-		Duration: size.duration, Source: s.own(load.NewData(s.keys, b.size)), Timeout: b.timeout, Done: done,
-	})
+// sendFor sends one stream for about its duration.
+func (b *bench) sendFor(ctx context.Context, l line, t *target) (redisbench.Result, error) {
+	probe, err := b.redisBenchmark(ctx, l, t, probeRequests(l))
 	if err != nil {
-		return measurement{}, err
+		return probe, err
 	}
-	return measurement{
-		OpsPerSec: result.OpsPerSec(),
-		P50:       millis(result.Latency.Quantile(0.5)),
-		P99:       millis(result.Latency.Quantile(0.99)),
-		P999:      millis(result.Latency.Quantile(0.999)),
-		Max:       millis(result.Latency.Max()),
-		Requests:  result.Requests,
-		Errors:    result.Errors,
-		Busy:      result.Busy,
-		RSSAnon:   t.rssAnon(),
-		first:     result.First,
-	}, nil
+	return b.redisBenchmark(ctx, l, t, int64(probe.OpsPerSec*l.duration.Seconds()))
 }
 
-func (b *bench) loadRedisBenchmark(ctx context.Context, s shape, t *target, size runSize) (measurement, error) {
-	began := clock.System.Mono()
-	defer b.progress.watch("measuring", func() float64 {
-		return ratio(float64(clock.System.Mono()-began), float64(size.duration))
-	})()
-	// It would try for ever to reach a server that is gone.
+// send adds what the stream will remove, sends n requests and gives its figures.
+func (b *bench) send(ctx context.Context, l line, t *target, n int64) ([]reading, float64, error) {
+	n = max(n, int64(l.clients))
+	if l.fill.test != "" {
+		filling := l
+		filling.requests, filling.pipeline = []string{"-t", l.fill.test}, fillPipeline
+		if _, err := b.redisBenchmark(ctx, filling, t, n*l.fill.times); err != nil {
+			return nil, 0, err
+		}
+	}
+	before := t.cpu()
+	result, err := b.redisBenchmark(ctx, l, t, n)
+	if err != nil {
+		return nil, 0, err
+	}
+	readings := []reading{
+		{"rate", "op/s", result.OpsPerSec},
+		{"p50", "ms", result.P50},
+		{"p99", "ms", result.P99},
+		{"p99.9", "ms", result.P999},
+		{"max", "ms", result.Max},
+		{"redis-benchmark busy", "%", 100 * result.Busy},
+	}
+	if used := t.cpu() - before; used > 0 {
+		readings = append(readings, reading{"processor time of a request", "us", float64(used.Microseconds()) / float64(n)})
+	}
+	return readings, result.OpsPerSec, nil
+}
+
+// redisBenchmark sends n requests of a line.
+func (b *bench) redisBenchmark(ctx context.Context, l line, t *target, n int64) (redisbench.Result, error) {
+	// redis-benchmark tries for ever to reach a server that is gone.
 	ctx, cancel := t.while(ctx)
 	defer cancel()
-	args := slices.Clone(s.bench)
+	args := slices.Clone(l.requests)
 	for i, word := range args {
 		if word == valueWord {
 			args[i] = strings.Repeat("x", b.size)
 		}
 	}
-	if size == (runSize{}) {
-		size.requests = endless
-	}
 	result, err := redisbench.Run(ctx, redisbench.Options{
-		Addr: t.addr, Clients: s.clients, Pipeline: s.pipeline, Requests: max(size.requests, int64(s.clients)),
-		Keys: s.keys, Size: b.size, Args: args,
+		Addr: t.addr, Clients: l.clients, Pipeline: l.pipeline, Requests: max(n, int64(l.clients)),
+		Keys: l.keys, Size: b.size, Args: args,
 	})
 	switch {
 	case errors.Is(err, redisbench.ErrReply):
 		err = fmt.Errorf("%w: %w", errWrong, err)
 	case errors.Is(context.Cause(ctx), proc.ErrExited):
-		err = errors.New("the load was cut off")
+		err = errors.New("the server ended during the load")
 	}
-	return measurement{
-		OpsPerSec: result.OpsPerSec, P50: result.P50, P99: result.P99, P999: result.P999, Max: result.Max,
-		Requests: size.requests, Busy: result.Busy, RSSAnon: t.rssAnon(),
-	}, err
+	return result, err
 }
 
-// preload writes the keys key:0 to n-1, to which SET and GET go.
-func (b *bench) preload(ctx context.Context, t *target, n uint64) error {
-	data := load.NewData(n, b.size)
-	return b.fill(ctx, "loading keys", load.Options{
-		Addr: t.addr, Clients: preloadClients, Pipeline: preloadPipeline,
-		Requests: load.PreloadRequests(data), Source: load.Preload(data),
-	})
+// background is a stream without end that runs beside a measurement.
+type background struct {
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error // after ended
 }
 
-// preloadTTL writes the keys ttl:0 to n-1, all with one deadline in Unix milliseconds.
-func (b *bench) preloadTTL(ctx context.Context, t *target, data *load.Data, deadline int64) error {
-	return b.preloadDeadlines(ctx, t, data, load.Deadlines{Keys: data.Keys, From: deadline})
-}
-
-// preloadDeadlines writes the keys ttl:0 to n-1, each with its deadline.
-func (b *bench) preloadDeadlines(ctx context.Context, t *target, data *load.Data, deadlines load.Deadlines) error {
-	return b.fill(ctx, "loading keys with a deadline", load.Options{
-		Addr: t.addr, Clients: burstClients, Pipeline: burstPipeline,
-		Requests: int64(data.Keys), Source: load.SetPXAT(data, deadlines),
-	})
-}
-
-// fill runs a load that must be complete and without any error.
-func (b *bench) fill(ctx context.Context, doing string, o load.Options) error {
-	o.Done, o.Timeout = new(atomic.Int64), b.timeout
-	defer b.progress.watch(doing, func() float64 { return float64(o.Done.Load()) / float64(o.Requests) })()
-	result, err := load.Run(ctx, o)
-	if err == nil && result.Errors > 0 {
-		err = fmt.Errorf("%w to %d of %d requests, the first: %w", errWrong, result.Errors, result.Requests, result.First)
-	}
+// startBackground starts the stream of l and returns when the server runs it.
+func (b *bench) startBackground(ctx context.Context, l line, t *target) (*background, error) {
+	commands, err := t.commands(ctx, b.timeout)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return nil, err
 	}
-	return nil
+	g := &background{ended: make(chan struct{})}
+	streamCtx, cancel := context.WithCancel(ctx)
+	g.cancel = cancel
+	go func() {
+		defer close(g.ended)
+		_, g.err = b.redisBenchmark(streamCtx, l, t, endless)
+	}()
+	enough := commands + int64(2*l.clients*l.pipeline)
+	for until := clock.System.Mono() + b.timeout; commands < enough; {
+		if err := errors.Join(pause(ctx, clock.System.Now()+10), g.running()); err != nil {
+			return nil, errors.Join(err, g.end())
+		}
+		if commands, err = t.commands(ctx, b.timeout); err != nil {
+			return nil, errors.Join(err, g.end())
+		}
+		if clock.System.Mono() > until {
+			return nil, errors.Join(errors.New("the load beside the measurement does not start"), g.end())
+		}
+	}
+	return g, nil
 }
+
+// running is an error when the stream has ended by itself.
+func (g *background) running() error {
+	select {
+	case <-g.ended:
+		return errors.Join(errors.New("the load beside the measurement ended too early"), g.err)
+	default:
+		return nil
+	}
+}
+
+// end stops the stream and waits for it. It is an error when the stream had ended by itself.
+func (g *background) end() error {
+	err := g.running()
+	g.cancel()
+	<-g.ended
+	return err
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }

@@ -6,27 +6,26 @@ import (
 	"slices"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/clock"
 )
 
 // sustainedPipeline is that of the writers.
 const sustainedPipeline = 16
 
-// sustained writes long enough for the background's work (checkpoints, rewrites of the
-// log) to matter, and asks the server each second how much it has done. The rate is the
-// server's own count, so it is that of the whole time, the worst second included.
-func sustained(b *bench, ctx context.Context, s shape, t *target, _ int) ([]reading, error) {
-	s.requests, s.pipeline = setRequests, sustainedPipeline
-	writers, err := b.beside(ctx, s, t)
+// sustained writes for long enough that background work (checkpoints, rewrites of the log)
+// matters, and asks the server each second for its number of commands. So the rate includes
+// the slowest second.
+func sustained(b *bench, ctx context.Context, l line, t *target, _ int) ([]reading, error) {
+	l.pipeline = sustainedPipeline
+	writers, err := b.startBackground(ctx, l, t)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := b.watchSeconds(ctx, s, t)
+	seen, err := b.watchSeconds(ctx, l, t)
 	if err := errors.Join(err, writers.end()); err != nil {
 		return nil, err
 	}
-	if err := b.settle(ctx, []*target{t}); err != nil {
+	if err := b.waitIdle(ctx, []*target{t}); err != nil {
 		return nil, err
 	}
 	log, others, err := t.sizes()
@@ -45,7 +44,7 @@ func sustained(b *bench, ctx context.Context, s shape, t *target, _ int) ([]read
 	}, nil
 }
 
-// seconds is what was seen of a server second by second.
+// seconds are a server's figures, second by second.
 type seconds struct {
 	average float64   // commands per second over the whole time
 	rates   []float64 // of each second
@@ -55,26 +54,19 @@ type seconds struct {
 
 // watchSeconds looks at the server for the duration of s. A second in which it does not
 // answer counts with the next.
-func (b *bench) watchSeconds(ctx context.Context, s shape, t *target) (seconds, error) {
-	client, err := wire.Dial(ctx, t.addr, b.timeout)
-	if err != nil {
-		return seconds{}, err
-	}
+func (b *bench) watchSeconds(ctx context.Context, l line, t *target) (seconds, error) {
+	client := t.dial(b.timeout)
 	defer client.Close()
 	count := func() (int64, time.Duration, error) {
-		fields, err := info(client, "stats")
-		if err != nil {
-			return 0, 0, err
-		}
-		n, err := infoInt(fields, "total_commands_processed")
+		n, err := infoInt(ctx, client, "stats", "total_commands_processed")
 		return n, clock.System.Mono(), err
 	}
 	var seen seconds
 	first, began, err := count()
 	last, at := first, began
 	// In steps of a quarter when the whole is no more than seconds.
-	step := min(time.Second, s.duration/4)
-	for err == nil && (len(seen.rates) == 0 || at < began+s.duration) {
+	step := min(time.Second, l.duration/4)
+	for err == nil && (len(seen.rates) == 0 || at < began+l.duration) {
 		if err := pause(ctx, clock.System.Now()+max(step-(clock.System.Mono()-at), time.Millisecond).Milliseconds()); err != nil {
 			return seen, err
 		}

@@ -10,16 +10,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"keyp/cmd/keyp-bench/internal/proc"
-	"keyp/cmd/keyp-bench/internal/wire"
 	"keyp/internal/clock"
 )
 
 const (
-	// settleWait bounds the wait for the end of background work; what takes longer is
-	// the server's way of life and belongs into the measurement.
-	settleWait = 30 * time.Second
-	settleAsk  = 20 // ms between questions
+	// idleWait bounds the wait for the end of background work. Work that takes longer
+	// is permanent and belongs into the measurement.
+	idleWait = 30 * time.Second
+	idleAsk  = 20 // ms between questions
 )
 
 // target is the server of one measurement.
@@ -29,20 +30,20 @@ type target struct {
 	server *proc.Server // nil when it runs already
 }
 
-// open starts the side's server as s wants it, or takes the one that runs.
-func (b *bench) open(ctx context.Context, s shape, from side) (*target, error) {
+// open starts the side's server as l needs it, or gives the one that runs already.
+func (b *bench) open(ctx context.Context, l line, from side) (*target, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if from.addr != "" {
 		t := &target{side: from, addr: from.addr}
-		b.report.addProduct(from.name, t.product(ctx, b.timeout))
+		b.report.addProduct(from, t.product(ctx, b.timeout))
 		return t, nil
 	}
 	var extra proc.Extra
-	if s.variant != nil {
+	if l.variant != nil {
 		var err error
-		if extra, err = s.variant(b, from); err != nil {
+		if extra, err = l.variant(b, from); err != nil {
 			return nil, err
 		}
 	}
@@ -50,7 +51,6 @@ func (b *bench) open(ctx context.Context, s shape, from side) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer b.progress.watch("starting", nil)()
 	err = server.Start()
 	if err == nil {
 		err = server.Ready(ctx, b.timeout)
@@ -59,7 +59,7 @@ func (b *bench) open(ctx context.Context, s shape, from side) (*target, error) {
 		return nil, errors.Join(err, server.Close())
 	}
 	t := &target{side: from, addr: server.Addr(), server: server}
-	b.report.addProduct(from.name, t.product(ctx, b.timeout))
+	b.report.addProduct(from, t.product(ctx, b.timeout))
 	return t, nil
 }
 
@@ -78,7 +78,18 @@ func (t *target) rssAnon() int64 {
 	return t.server.RSSAnon()
 }
 
-// while gives a context that ends with ctx and when the server has ended by itself.
+// cpu is the processor time of the server so far, 0 when it can't be read.
+func (t *target) cpu() time.Duration {
+	if t.server == nil {
+		return 0
+	}
+	return t.server.CPU()
+}
+
+// dial gives a client of one connection to the server.
+func (t *target) dial(timeout time.Duration) *redis.Client { return proc.Dial(t.addr, timeout) }
+
+// while gives a context that ends with ctx, and when the server has ended by itself.
 func (t *target) while(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if t.server != nil {
@@ -104,34 +115,24 @@ func (t *target) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", t.name, err)
 }
 
-// info asks for a section of INFO; a server that has none gives nothing.
-func (t *target) info(ctx context.Context, timeout time.Duration, section string) (map[string]string, error) {
-	client, err := wire.Dial(ctx, t.addr, timeout)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	return info(client, section)
-}
-
-func info(client *wire.Client, section string) (map[string]string, error) {
-	reply, err := client.Do("INFO", section)
+// info gives a section of INFO; a server that has none gives nothing.
+func info(ctx context.Context, client *redis.Client, section string) (map[string]string, error) {
+	sections, err := client.InfoMap(ctx, section).Result()
 	if err != nil {
 		return nil, fmt.Errorf("INFO %s: %w", section, err)
 	}
-	fields := map[string]string{}
-	if reply.Kind == wire.Bulk {
-		for line := range strings.Lines(string(reply.Text)) {
-			if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
-				fields[name] = value
-			}
-		}
+	for _, fields := range sections {
+		return fields, nil
 	}
-	return fields, nil
+	return nil, nil
 }
 
-// infoInt is a number that a section of INFO must have.
-func infoInt(fields map[string]string, name string) (int64, error) {
+// infoInt gives a number that a section of INFO must have.
+func infoInt(ctx context.Context, client *redis.Client, section, name string) (int64, error) {
+	fields, err := info(ctx, client, section)
+	if err != nil {
+		return 0, err
+	}
 	n, err := strconv.ParseInt(fields[name], 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("INFO: %s is %q, not a number", name, fields[name])
@@ -139,46 +140,45 @@ func infoInt(fields map[string]string, name string) (int64, error) {
 	return n, nil
 }
 
-// commands is how many commands the server has run.
+// commands is the number of commands that the server has run.
 func (t *target) commands(ctx context.Context, timeout time.Duration) (int64, error) {
-	fields, err := t.info(ctx, timeout, "stats")
-	if err != nil {
-		return 0, err
-	}
-	return infoInt(fields, "total_commands_processed")
+	client := t.dial(timeout)
+	defer client.Close()
+	return infoInt(ctx, client, "stats", "total_commands_processed")
 }
 
-// product names the server as it names itself, empty where it does not.
+// product is the server's name and version, empty when it does not report them.
 func (t *target) product(ctx context.Context, timeout time.Duration) string {
-	fields, err := t.info(ctx, timeout, "server")
-	switch {
-	case err != nil:
+	client := t.dial(timeout)
+	defer client.Close()
+	fields, err := info(ctx, client, "server")
+	if err != nil {
 		return ""
-	case fields["keyp_version"] != "":
-		return "Keyp " + fields["keyp_version"]
-	case fields["valkey_version"] != "":
-		return "Valkey " + fields["valkey_version"]
-	case fields["redis_version"] != "":
-		return "Redis " + fields["redis_version"]
+	}
+	for _, name := range []string{"Keyp", "Valkey", "Redis"} {
+		if version := fields[strings.ToLower(name)+"_version"]; version != "" {
+			return name + " " + version
+		}
 	}
 	return ""
 }
 
-// settle waits until no server rewrites its log or saves: what the one does in the
-// background is not to slow the other down, nor itself in the next measurement.
-func (b *bench) settle(ctx context.Context, targets []*target) error {
-	defer b.progress.watch("waiting for background work to end", nil)()
-	until := clock.System.Mono() + settleWait
+// waitIdle waits until no server rewrites its log or saves: background work of one must
+// not slow down the other, nor itself in the next measurement.
+func (b *bench) waitIdle(ctx context.Context, targets []*target) error {
+	until := clock.System.Mono() + idleWait
 	for _, t := range targets {
+		client := t.dial(b.timeout)
+		defer client.Close()
 		for clock.System.Mono() < until {
-			fields, err := t.info(ctx, b.timeout, "persistence")
+			fields, err := info(ctx, client, "persistence")
 			if err != nil {
 				return err
 			}
 			if fields["aof_rewrite_in_progress"] != "1" && fields["rdb_bgsave_in_progress"] != "1" {
 				break
 			}
-			if err := pause(ctx, clock.System.Now()+settleAsk); err != nil {
+			if err := pause(ctx, clock.System.Now()+idleAsk); err != nil {
 				return err
 			}
 		}
@@ -187,7 +187,7 @@ func (b *bench) settle(ctx context.Context, targets []*target) error {
 }
 
 // sizes are the bytes of a server's files: those of its log (of Keyp the folder wal, of
-// Redis appendonlydir) and all others. A file that goes away meanwhile counts nothing.
+// Redis appendonlydir) and all others. A file that is removed meanwhile counts nothing.
 func (t *target) sizes() (log, others int64, err error) {
 	err = filepath.WalkDir(t.server.Dir(), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -229,7 +229,3 @@ func pause(ctx context.Context, ms int64) error {
 	}
 	return ctx.Err()
 }
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }

@@ -26,7 +26,7 @@ import (
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
 	"cmd/keyp":           {"server", "commands", "storage", "internal/clock", "internal/config", "internal/vfs", "golang.org/x/sys/unix"},
-	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "golang.org/x/sys/unix"},
+	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
 	"server": {"resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 
@@ -261,7 +261,7 @@ func TestRulesBite(t *testing.T) {
 		{"commands/a_test.go", `import ("keyp/storage/wal"; "keyp/commands")`, 0, 0, 0},
 		{"storage/a.go", `import ("keyp/commands"; "keyp/internal/testkit")`, 2, 0, 0},
 		{"storage/a_test.go", `import ("keyp/server"; "keyp/internal/testkit")`, 1, 0, 0},
-		{"cmd/keyp-bench/internal/load/a.go", `import ("keyp/cmd/keyp-bench/internal/hist"; "keyp/storage")`, 1, 0, 0},
+		{"cmd/keyp-bench/internal/proc/a.go", `import ("keyp/cmd/keyp-bench/internal/redisbench"; "keyp/storage")`, 1, 0, 0},
 		{"elsewhere/a.go", ``, 1, 0, 0},
 		{"server/a.go", `import "go.etcd.io/bbolt"`, 1, 0, 0},
 		{"storage/a.go", `import "time"; var a = time.Now(); var b = time.Since(a); var c = time.After(time.Second)`, 0, 2, 0},

@@ -1,6 +1,7 @@
-// Package proc runs the servers that are measured: each in a temporary directory
-// and on a free loopback port of its own, ended by its process id, never by name. A
-// wrapper script must exec the server, or only the wrapper is ended.
+// Package proc runs the servers that are measured. Each has a temporary directory and a
+// free loopback port, and is stopped by its process id, never by name. Its command line
+// goes to sh, which executes it in its own place. A wrapper script must exec the server
+// as well, or only the wrapper is stopped.
 //
 //	keyp-bench-123456/      removed by Close
 //	    data/               {dir}, kept over Start … Stop … Start
@@ -18,22 +19,28 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
-	"keyp/cmd/keyp-bench/internal/wire"
+	"github.com/redis/go-redis/v9"
+
 	"keyp/internal/clock"
 	"keyp/internal/tether"
 )
 
-// ErrExited is returned when the server ended by itself.
-var ErrExited = errors.New("the server exited")
+var (
+	// ErrExited is returned when the server ended by itself.
+	ErrExited = errors.New("the server exited")
+	// ErrNoCommand is returned for a command line without a word.
+	ErrNoCommand = errors.New("no command")
+)
 
 const (
-	// killPatience is how long the end of a killed server may take.
-	killPatience = 20 * time.Second
-	// askPatience bounds one PING.
-	askPatience = 5 * time.Second
+	// killTimeout bounds the wait for the end of a killed server.
+	killTimeout = 20 * time.Second
+	// askTimeout bounds one PING.
+	askTimeout = 5 * time.Second
 	// askEvery is the pause between attempts to reach a starting server.
 	askEvery = time.Millisecond
 	// exitGrace is how long after an error a server's end still explains it: its
@@ -47,7 +54,7 @@ const (
 // comes and goes with Start and Stop.
 type Server struct {
 	base   string
-	argv   []string
+	line   string // what sh executes
 	env    []string
 	addr   string
 	cmd    *exec.Cmd
@@ -57,19 +64,15 @@ type Server struct {
 
 // Extra is what one measurement adds to a server's command line and environment.
 type Extra struct {
-	Args []string
+	Args string   // words for sh
 	Env  []string // NAME=value
 }
 
-// New makes the directory, under parent, and picks a free port. Command is a
-// command line in which {port} and {dir} are replaced.
+// New makes the directory, under parent, and picks a free port. In command {port} and
+// {dir} are replaced; sh splits the result into words.
 func New(command, parent string, extra Extra) (*Server, error) {
-	words, err := Split(command)
-	if err != nil {
-		return nil, err
-	}
-	if len(words) == 0 {
-		return nil, errors.New("the server's command line is empty")
+	if strings.TrimSpace(command) == "" {
+		return nil, ErrNoCommand
 	}
 	port, err := freePort()
 	if err != nil {
@@ -85,10 +88,36 @@ func New(command, parent string, extra Extra) (*Server, error) {
 	}
 	return &Server{
 		base: base,
-		argv: append(Fill(words, strconv.Itoa(port), data), extra.Args...),
+		line: Fill(command, strconv.Itoa(port), data) + " " + extra.Args,
 		env:  extra.Env,
 		addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
 	}, nil
+}
+
+// Fill replaces {port} and {dir} in a command line for sh.
+func Fill(command, port, dir string) string {
+	quoted := "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	return strings.NewReplacer("{port}", port, "{dir}", quoted).Replace(command)
+}
+
+// Command is a command line that sh executes in its own place.
+func Command(line string) *exec.Cmd { return exec.Command("/bin/sh", "-c", "exec "+line) }
+
+// silent takes the place of go-redis's log: a server that starts refuses connections, and all
+// errors are returned.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+func init() { redis.SetLogger(silent{}) }
+
+// Dial gives a client of one connection, made at its first command. It sends no command a
+// second time, and waits for each reply for timeout at most.
+func Dial(addr string, timeout time.Duration) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, ContextTimeoutEnabled: true,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
+	})
 }
 
 func freePort() (int, error) {
@@ -106,21 +135,21 @@ func (s *Server) Addr() string { return s.addr }
 // Dir is the directory that the server got for {dir}.
 func (s *Server) Dir() string { return filepath.Join(s.base, "data") }
 
-// Start runs the process and returns at once; see Ready. The server gets a
-// process group of its own: Ctrl-C is for this program, which then stops it. Should this program
-// be killed, the kernel kills the server, where it can (tether).
+// Start runs the process and returns at once; see Ready. The server has its own process
+// group: Ctrl-C reaches this program alone, which then stops the server. When this program
+// is killed, the kernel kills the server on Linux (package tether).
 func (s *Server) Start() error {
 	log, err := os.OpenFile(filepath.Join(s.base, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(s.argv[0], s.argv[1:]...)
+	cmd := Command(s.line)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := tether.Start(cmd); err != nil {
-		return fmt.Errorf("start %s: %w", s.argv[0], err)
+		return fmt.Errorf("start %s: %w", s.line, err)
 	}
 	exited := make(chan struct{})
 	s.cmd, s.exited = cmd, exited
@@ -136,34 +165,30 @@ func (s *Server) Exited() <-chan struct{} { return s.exited }
 
 // Ready waits until the server answers PING with PONG. Its errors show the end
 // of what the server printed.
-func (s *Server) Ready(ctx context.Context, patience time.Duration) error {
-	return s.Poll(ctx, patience, func(client *wire.Client) (bool, error) {
-		reply, err := client.Do("PING")
-		if err != nil || reply.Kind == wire.Error && bytes.HasPrefix(reply.Text, []byte("LOADING")) {
-			return false, nil
+func (s *Server) Ready(ctx context.Context, timeout time.Duration) error {
+	return s.Poll(ctx, timeout, func(client *redis.Client) (bool, error) {
+		reply, err := client.Ping(ctx).Result()
+		if refused := redis.Error(nil); errors.As(err, &refused) && !redis.HasErrorPrefix(err, "LOADING") {
+			return false, fmt.Errorf("PING: %w", err)
 		}
-		if reply.Kind != wire.Simple || string(reply.Text) != "PONG" {
-			return false, fmt.Errorf("PING was answered with %v", reply)
-		}
-		return true, nil
+		return err == nil && reply == "PONG", nil
 	})
 }
 
-// Poll asks on fresh connections, about every millisecond, until ask says done,
-// fails, or patience ends. A connection that can't be made is tried again.
-func (s *Server) Poll(ctx context.Context, patience time.Duration, ask func(*wire.Client) (done bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// Poll calls ask about every millisecond, each time with a fresh connection, until it
+// reports done or fails, or until timeout has passed.
+func (s *Server) Poll(ctx context.Context, timeout time.Duration, ask func(*redis.Client) (done bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		if client, err := wire.Dial(ctx, s.addr, askPatience); err == nil {
-			done, err := ask(client)
-			_ = client.Close() // only ever asked
-			if err != nil {
-				return s.WithLog(err)
-			}
-			if done {
-				return nil
-			}
+		client := Dial(s.addr, askTimeout)
+		done, err := ask(client)
+		_ = client.Close() // only ever asked
+		if err != nil && ctx.Err() == nil {
+			return s.WithLog(err)
+		}
+		if done {
+			return nil
 		}
 		wake, release := clock.System.Until(clock.System.Now() + askEvery.Milliseconds())
 		select {
@@ -173,7 +198,7 @@ func (s *Server) Poll(ctx context.Context, patience time.Duration, ask func(*wir
 		case <-ctx.Done():
 			release()
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return s.WithLog(fmt.Errorf("not ready after %v", patience))
+				return s.WithLog(fmt.Errorf("not ready after %v", timeout))
 			}
 			return ctx.Err()
 		}
@@ -205,7 +230,7 @@ func (s *Server) WithLog(err error) error {
 	if tail == "" {
 		tail = "(nothing)\n"
 	}
-	return fmt.Errorf("%w\ncommand: %q\nlast output:\n%s", err, s.argv, tail)
+	return fmt.Errorf("%w\ncommand: %s\nlast output:\n%s", err, s.line, tail)
 }
 
 func (s *Server) tail() string {
@@ -226,9 +251,9 @@ func (s *Server) tail() string {
 	return string(tail)
 }
 
-// Stop sends sig and waits for the end of the process, or kills it when patience
-// is over, which is an error. It does nothing when no process runs.
-func (s *Server) Stop(sig syscall.Signal, patience time.Duration) error {
+// Stop sends sig and waits for the end of the process. After timeout it kills the process,
+// which is an error. It does nothing when no process runs.
+func (s *Server) Stop(sig syscall.Signal, timeout time.Duration) error {
 	if s.cmd == nil {
 		return nil
 	}
@@ -237,7 +262,7 @@ func (s *Server) Stop(sig syscall.Signal, patience time.Duration) error {
 	if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal %v: %w", sig, err)
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-s.exited:
@@ -248,43 +273,51 @@ func (s *Server) Stop(sig syscall.Signal, patience time.Duration) error {
 		return fmt.Errorf("kill: %w", err)
 	}
 	<-s.exited
-	return s.WithLog(fmt.Errorf("did not end within %v of %v and was killed", patience, sig))
+	return s.WithLog(fmt.Errorf("did not end within %v of %v and was killed", timeout, sig))
 }
 
 // Close kills the server and removes its directory: a clean stop would only save, for
 // seconds or minutes, what is thrown away.
 func (s *Server) Close() error {
-	return errors.Join(s.Stop(syscall.SIGKILL, killPatience), os.RemoveAll(s.base))
+	return errors.Join(s.Stop(syscall.SIGKILL, killTimeout), os.RemoveAll(s.base))
 }
 
-// RSSAnon is the process's anonymous resident memory in bytes, 0 where the
-// system doesn't tell (no /proc) or no process runs.
+// RSSAnon is the process's anonymous resident memory in bytes, 0 where the system does not
+// report it (no /proc) or no process runs.
 func (s *Server) RSSAnon() int64 {
-	if s.cmd == nil {
+	var kb int64
+	_, text, _ := bytes.Cut(s.proc("status"), []byte("\nRssAnon:"))
+	if _, err := fmt.Sscanf(string(text), "%d kB", &kb); err != nil {
 		return 0
 	}
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "status"))
-	if err != nil {
-		return 0
-	}
-	return parseRSSAnon(status)
+	return kb << 10
 }
 
-func parseRSSAnon(status []byte) int64 {
-	for line := range bytes.Lines(status) {
-		rest, found := bytes.CutPrefix(line, []byte("RssAnon:"))
-		if !found {
-			continue
-		}
-		fields := bytes.Fields(rest)
-		if len(fields) != 2 || string(fields[1]) != "kB" {
-			return 0
-		}
-		n, err := strconv.ParseInt(string(fields[0]), 10, 64)
-		if err != nil {
-			return 0
-		}
-		return n << 10
+// CPU is the processor time of the process, all threads together, 0 where RSSAnon is.
+func (s *Server) CPU() time.Duration {
+	const ticks = 100 // in a second; Linux reports all such times in this unit
+	stat := s.proc("stat")
+	// The name of the program, in brackets, may contain anything. Times are the fields 14 and 15.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0
 	}
-	return 0
+	user, err1 := strconv.ParseInt(string(fields[11]), 10, 64)
+	system, err2 := strconv.ParseInt(string(fields[12]), 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return time.Duration(user+system) * time.Second / ticks
+}
+
+// proc reads a file of the process under /proc, empty where there is none.
+func (s *Server) proc(name string) []byte {
+	if s.cmd == nil {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), name))
+	if err != nil {
+		return nil
+	}
+	return text
 }
