@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"keyp/storage/format"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
@@ -10,14 +11,14 @@ import (
 // entry is a dirty key as it was copied. The names and records are in the batch's
 // arena, which bbolt refers to until its transaction ends.
 type entry struct {
-	p     *part
-	sl    *slot
-	at    []byte
-	rec   []byte // nil: the key is gone
-	gone  []byte // its name then
-	moved bool
-	id    uint64 // the value's, if its elements stand by themselves
-	times        // the record's
+	p            *part
+	sl           *slot
+	at           []byte
+	rec          []byte // nil: the key is gone
+	gone         []byte // its name then
+	moved        bool
+	id           uint64 // the value's, if its elements stand by themselves
+	format.Times        // the record's
 
 	elements []element
 }
@@ -131,7 +132,7 @@ type movedValue struct {
 
 // slotAfter is what a slot has on disk after the batch.
 type slotAfter struct {
-	diskSlot
+	format.SlotEntry
 	space uint32
 	due   bool // entries of ttl are to change
 }
@@ -140,14 +141,14 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	clear(w.after)
 	b.due.reset()
 	w.drops, w.settled, w.timeless = nil, nil, nil
-	values := tx.Bucket(bucketValues)
+	values := tx.Bucket(format.BucketValues)
 	values.FillPercent = fillPercent
 	for run := range b.runs {
 		if err := w.run(values, run, &b.due); err != nil {
 			return err
 		}
 	}
-	if err := putElements(tx.Bucket(bucketElements), b); err != nil {
+	if err := putElements(tx.Bucket(format.BucketElements), b); err != nil {
 		return err
 	}
 	if err := w.forget(tx, b); err != nil {
@@ -156,17 +157,17 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	if w.pending, err = b.due.write(tx); err != nil {
 		return err
 	}
-	slots := tx.Bucket(bucketSlots)
+	slots := tx.Bucket(format.BucketSlots)
 	for _, sl := range b.slots {
 		if d, ok := w.after[sl]; ok {
-			at := slotKey(nil, d.space, sl.num)
-			if err := slots.Put(at, d.seal(at)); err != nil {
+			at := format.SlotKey(nil, d.space, sl.num)
+			if err := slots.Put(at, d.Seal(at)); err != nil {
 				return err
 			}
 		}
 	}
 	for _, id := range w.drops {
-		if err := putGarbage(tx, garbageValue(id)); err != nil {
+		if err := putGarbage(tx, format.GarbageValue(id)); err != nil {
 			return err
 		}
 	}
@@ -179,13 +180,13 @@ func (w *batchWriter) forget(tx *bolt.Tx, b *cpBatch) error {
 	if len(w.timeless) == 0 {
 		return nil
 	}
-	return each(tx, bucketTTL, nil, func(error) {}, func(at, v []byte) error {
-		e, ok := parseTTL(at, v)
-		if due, damaged := w.timeless[string(e.on)]; ok && damaged && e.due != due {
-			slot := parseSlotKey(e.on[:6])
-			b.due.add(e.on, times{deadline: e.due}, times{})
+	return each(tx, format.BucketTTL, nil, func(error) {}, func(at, v []byte) error {
+		e, ok := format.ParseTTL(at, v)
+		if due, damaged := w.timeless[string(e.On)]; ok && damaged && e.Due != due {
+			slot := format.ParseSlotKey(e.On[:6])
+			b.due.add(e.On, format.Times{Deadline: e.Due}, format.Times{})
 			for sl, after := range w.after {
-				if sl.num == slot.slot && after.space == slot.space {
+				if sl.num == slot.Slot && after.space == slot.Space {
 					after.due = true
 					w.after[sl] = after
 				}
@@ -201,7 +202,7 @@ func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) err
 	sl := run[0].sl
 	d, ok := w.after[sl]
 	if !ok {
-		d = slotAfter{diskSlot: diskSlot{sl.onDisk, sl.digest}, space: run[0].p.space}
+		d = slotAfter{SlotEntry: format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}, space: run[0].p.space}
 	}
 	w.found = w.found[:0]
 	c := values.Cursor()
@@ -237,35 +238,35 @@ func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) err
 const nearEntries = 8
 
 func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAfter, due *dueChanges) error {
-	var old image
+	var old format.Image
 	if was != nil {
-		d.keys--
-		d.digest ^= digestOf(was)
+		d.Keys--
+		d.Digest ^= format.Digest(was)
 		var err error
-		if old, err = parseImage(e.at, was); err != nil {
-			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", clip(e.at[prefixLen+1:]))
+		if old, err = format.ParseImage(e.at, was); err != nil {
+			w.s.options.Logger.Error("a corrupt record is replaced by what memory has", "key", clip(e.at[format.PrefixLen+1:]))
 		}
-		if err != nil || old.badTime {
+		if err != nil || old.BadTime {
 			if w.timeless == nil {
 				w.timeless = map[string]int64{}
 			}
-			w.timeless[string(e.at)] = e.due()
+			w.timeless[string(e.at)] = e.Due()
 		}
 	}
-	if id := old.stored(); id != 0 && id != e.id {
+	if id := old.Stored(); id != 0 && id != e.id {
 		if e.moved && e.p.hasMoved(id) {
 			w.settled = append(w.settled, movedValue{e.p, id})
 		} else {
 			w.drops = append(w.drops, id)
 		}
 	}
-	d.due = due.add(e.at, old.times, e.times) || d.due
+	d.due = due.add(e.at, old.Times, e.Times) || d.due
 	var err error
 	if e.rec == nil {
 		err = values.Delete(e.at)
 	} else {
-		d.keys++
-		d.digest ^= digestOf(e.rec)
+		d.Keys++
+		d.Digest ^= format.Digest(e.rec)
 		err = values.Put(e.at, e.rec)
 	}
 	return err

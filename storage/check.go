@@ -7,6 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -40,8 +41,8 @@ func (s *Store) Check() error {
 
 // onFile is what the data file has of a keyspace.
 type onFile struct {
-	records map[string]image // by name on disk
-	slots   map[uint16]diskSlot
+	records map[string]format.Image // by name on disk
+	slots   map[uint16]format.SlotEntry
 }
 
 // readAll reads the data file and checks it by itself: checksums, slot counts and
@@ -51,46 +52,47 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 	disk := map[uint32]*onFile{}
 	of := func(space uint32) *onFile {
 		if disk[space] == nil {
-			disk[space] = &onFile{map[string]image{}, map[uint16]diskSlot{}}
+			disk[space] = &onFile{map[string]format.Image{}, map[uint16]format.SlotEntry{}}
 		}
 		return disk[space]
 	}
-	due := map[string]times{}
+	due := map[string]format.Times{}
 	must := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	must(tx.Bucket(bucketValues).ForEach(func(at, record []byte) error {
-		im, err := parseImage(at, record)
-		if err != nil || im.badTime {
+	must(tx.Bucket(format.BucketValues).ForEach(func(at, record []byte) error {
+		im, err := format.ParseImage(at, record)
+		if err != nil || im.BadTime {
 			must(fmt.Errorf("%w: record %x", ErrCorrupt, at))
 			return nil
 		}
 		whole := im
-		whole.partial = true // a checkpoint that did not finish may have left it behind
-		if _, err := whole.resident(tx); err != nil {
+		whole.Partial = true // a checkpoint that did not finish may have left it behind
+		if _, err := readResident(tx, &whole); err != nil {
 			must(err)
 		}
-		n := parseSlotKey(at[:6])
-		f := of(n.space)
+		n := format.ParseSlotKey(at[:6])
+		f := of(n.Space)
 		f.records[string(at)] = im
-		d := f.slots[n.slot]
-		f.slots[n.slot] = diskSlot{d.keys + 1, d.digest ^ digestOf(record)}
-		if d := im.due(); d != 0 {
-			due[string(ttlKey(nil, d, at))] = im.times
+		d := f.slots[n.Slot]
+		d.Add(record)
+		f.slots[n.Slot] = d
+		if d := im.Due(); d != 0 {
+			due[string(format.TTLKey(nil, d, at))] = im.Times
 		}
 		return nil
 	}))
 	entry := func(at, v []byte) {
-		if want, ok := due[string(at)]; !ok || !bytes.Equal(v, want.entry(at)) {
+		if want, ok := due[string(at)]; !ok || !bytes.Equal(v, want.Entry(at)) {
 			must(fmt.Errorf("ttl entry %x has no record", at))
 		}
 		delete(due, string(at))
 	}
 	pending, err := pendingEntries(tx)
 	must(err)
-	must(tx.Bucket(bucketTTL).ForEach(func(at, v []byte) error {
+	must(tx.Bucket(format.BucketTTL).ForEach(func(at, v []byte) error {
 		if _, ok := pending[string(at)]; !ok {
 			entry(at, v)
 		}
@@ -104,11 +106,11 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 	for at := range due {
 		must(fmt.Errorf("record %x has no ttl entry", at[8:]))
 	}
-	must(tx.Bucket(bucketSlots).ForEach(func(at, v []byte) error {
-		n := parseSlotKey(at)
-		says, ok := parseSlot(at, v)
-		if f := of(n.space); !ok || f.slots[n.slot] != says && !isGarbage(tx, n.space) {
-			must(fmt.Errorf("slot %d of keyspace %d: says %+v, has %+v", n.slot, n.space, says, f.slots[n.slot]))
+	must(tx.Bucket(format.BucketSlots).ForEach(func(at, v []byte) error {
+		n := format.ParseSlotKey(at)
+		says, ok := format.ParseSlot(at, v)
+		if f := of(n.Space); !ok || f.slots[n.Slot] != says && !isGarbage(tx, n.Space) {
+			must(fmt.Errorf("slot %d of keyspace %d: says %+v, has %+v", n.Slot, n.Space, says, f.slots[n.Slot]))
 		}
 		return nil
 	}))
@@ -118,11 +120,11 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 // pendingEntries are the entries that ttl will have, or not have (nil), when what is
 // pending is made.
 func pendingEntries(tx *bolt.Tx) (map[string][]byte, error) {
-	var d dueMoves
+	var d pendingMoves
 	if err := d.read(tx); err != nil {
 		return nil, err
 	}
-	return d.entries(), d.damaged
+	return d.Entries(), d.damaged
 }
 
 // partCheck checks a part against the data file.
@@ -155,29 +157,29 @@ func (c *partCheck) run() {
 		c.fail("shard %d counts %d cells and has %d", c.p.shard.num, c.p.cells, cells)
 	}
 	for at, im := range c.disk.records { // keys that are only on disk
-		n := parseSlotKey([]byte(at)[:6])
-		if c.s.shardOf(n.slot) != c.p.shard.num {
+		n := format.ParseSlotKey([]byte(at)[:6])
+		if c.s.shardOf(n.Slot) != c.p.shard.num {
 			continue
 		}
-		sl := c.p.slotAt(int(n.slot - c.p.first))
-		k := Key{Slot: n.slot, Hash: c.s.hash(im.name), Name: im.name}
+		sl := c.p.slotAt(int(n.Slot - c.p.first))
+		k := Key{Slot: n.Slot, Hash: c.s.hash(im.Name), Name: im.Name}
 		if c.p.find(sl, k) != nil {
 			continue
 		}
 		if !sl.partial {
-			c.fail("key %q is on disk and not in its complete slot", clip(im.name))
+			c.fail("key %q is on disk and not in its complete slot", clip(im.Name))
 		}
 		c.keys++
-		if im.deadline != 0 {
+		if im.Deadline != 0 {
 			c.expires++
 		}
-		if due := im.due(); due != 0 {
-			c.inWindow(due, at, im.name)
+		if due := im.Due(); due != 0 {
+			c.inWindow(due, at, im.Name)
 		}
-		if got, err := im.resident(c.tx); err != nil {
-			c.fail("key %q is only on disk and cannot be read: %v", clip(im.name), err)
-		} else if got.object != nil && got.object.val.Earliest() != im.first {
-			c.fail("key %q says on disk that an element is due at %d, which is at %d", clip(im.name), im.first, got.object.val.Earliest())
+		if got, err := readResident(c.tx, &im); err != nil {
+			c.fail("key %q is only on disk and cannot be read: %v", clip(im.Name), err)
+		} else if got.object != nil && got.object.val.Earliest() != im.First {
+			c.fail("key %q says on disk that an element is due at %d, which is at %d", clip(im.Name), im.First, got.object.val.Earliest())
 		}
 	}
 	if c.keys != c.p.keys || c.expires != c.p.expires {
@@ -210,7 +212,7 @@ func (c *partCheck) slot(sl *slot) {
 	if dirty != sl.dirty {
 		c.fail("slot %d counts %d dirty cells and has %d", sl.num, sl.dirty, dirty)
 	}
-	if want := c.disk.slots[sl.num]; want != (diskSlot{sl.onDisk, sl.digest}) {
+	if want := c.disk.slots[sl.num]; want != (format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}) {
 		c.fail("slot %d has %+v on disk, memory says %d, %x", sl.num, want, sl.onDisk, sl.digest)
 	}
 }
@@ -222,7 +224,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	if Slot(name) != sl.num {
 		c.fail("key %q stands in slot %d", clip(name), sl.num)
 	}
-	at := diskKey(nil, p.space, k)
+	at := format.DiskKey(nil, p.space, k)
 	im, stored := c.disk.records[string(at)]
 	if stored && *p.flags(cl)&flagDisk == 0 {
 		c.fail("key %q is on disk and does not say so", clip(name))
@@ -240,7 +242,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	}
 	due := deadline
 	if o := p.objectOf(cl); o != nil && !o.held() {
-		due = earlier(due, o.val.Earliest())
+		due = format.Earlier(due, o.val.Earliest())
 	}
 	if due != 0 {
 		c.indexed++
@@ -257,20 +259,20 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 }
 
 // clean checks a cell that claims to be what the data file has.
-func (c *partCheck) clean(cl cell, im image, stored bool) {
+func (c *partCheck) clean(cl cell, im format.Image, stored bool) {
 	name := c.p.name(cl)
-	if !stored || im.deadline != c.p.deadline(cl) {
+	if !stored || im.Deadline != c.p.deadline(cl) {
 		c.fail("key %q is clean and not on disk as it is (stored %t)", clip(name), stored)
 		return
 	}
-	got, err := im.resident(c.tx)
+	got, err := readResident(c.tx, &im)
 	if err != nil {
 		c.fail("key %q is clean and cannot be read: %v", clip(name), err)
 		return
 	}
 	if o := c.p.objectOf(cl); o != nil && (got.object != nil || o.val.Type() != object.TypeString) {
-		if im.first != o.val.Earliest() {
-			c.fail("key %q is clean and has an element due at %d, on disk at %d", clip(name), o.val.Earliest(), im.first)
+		if im.First != o.val.Earliest() {
+			c.fail("key %q is clean and has an element due at %d, on disk at %d", clip(name), o.val.Earliest(), im.First)
 		}
 		if got.object == nil || !sameValue(o.val, got.object.val) {
 			c.fail("key %q is clean and has other elements on disk", clip(name))

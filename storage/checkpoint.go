@@ -12,6 +12,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
+	"keyp/internal/vfs"
+	"keyp/storage/format"
 )
 
 // A checkpoint moves what has changed from memory to the data file, so that the log's
@@ -173,7 +175,7 @@ func (s *Store) checkpointSince(m mark) error {
 		return err
 	}
 	s.replayCost.Add(-m.cost)
-	return s.log.Release(m.state.first)
+	return s.log.Release(m.state.First)
 }
 
 // writeMark is a checkpoint's last transaction.
@@ -190,7 +192,7 @@ func (s *Store) writeMark(m mark, latest [][]byte) error {
 				return err
 			}
 		}
-		return putMeta(tx, metaState, m.state.append(nil))
+		return putMeta(tx, format.MetaState, m.state.Append(nil))
 	})
 	if err == nil {
 		err = s.twice()
@@ -204,7 +206,7 @@ func (s *Store) twice() error { return s.update(func(*bolt.Tx) error { return ni
 
 // mark is the moment a checkpoint rotated the log.
 type mark struct {
-	state   state
+	state   format.State
 	cost    int64    // what replaying those batches would cost
 	garbage [][]byte // made by them: it may only be deleted once they are durable
 	// parts have the keys of that moment, whatever SWAPDB makes of their databases
@@ -226,7 +228,7 @@ func (s *Store) rotate() (m mark, err error) {
 		return m, err
 	}
 	m.garbage = s.garbage.take()
-	s.checkpointer.arrivals.begin(m.state.generation)
+	s.checkpointer.arrivals.begin(m.state.Generation)
 	for _, sh := range s.shards {
 		// What the old segments say is reaped goes with them; the tombstones of that
 		// are on disk by then, those of later removals are not.
@@ -242,7 +244,7 @@ func (s *Store) rotate() (m mark, err error) {
 
 // rotateLog starts a new log segment, unless nothing was appended to the one that the last try
 // started. What older ones say of the time goes with them, so the state has it.
-func (s *Store) rotateLog(st *state) (err error) {
+func (s *Store) rotateLog(st *format.State) (err error) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
 	c := &s.checkpointer
@@ -252,7 +254,7 @@ func (s *Store) rotateLog(st *state) (err error) {
 		}
 		c.rotatedEnd = s.log.End()
 	}
-	st.first, st.time = c.rotated, s.shown.at.Load()
+	st.First, st.Time = c.rotated, s.shown.at.Load()
 	return nil
 }
 
@@ -310,7 +312,7 @@ func (s *Store) update(fn func(*bolt.Tx) error) error {
 	if err := s.step(StepWrite); err != nil {
 		return err
 	}
-	if err := uninterrupted(func() error { return s.commitData(fn) }); err != nil {
+	if err := vfs.Uninterrupted(func() error { return s.commitData(fn) }); err != nil {
 		return err
 	}
 	return s.step(StepWritten)
@@ -377,7 +379,7 @@ func (s *Store) settle(b *cpBatch, w *batchWriter) {
 		sh := s.shards[s.shardOf(sl.num)]
 		sh.mu.Lock()
 		if d, ok := w.after[sl]; ok {
-			sl.onDisk, sl.digest = d.keys, d.digest
+			sl.onDisk, sl.digest = d.Keys, d.Digest
 			if d.due && !sl.awaiting {
 				sl.awaiting = true
 				s.checkpointer.awaited = append(s.checkpointer.awaited, sl)

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"keyp/storage/format"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -161,7 +162,7 @@ func TestDamageWhileIdle(t *testing.T) {
 		}
 	}
 	segments := func() int {
-		names, err := h.fs.List(filepath.Join(h.dir, logDir))
+		names, err := h.fs.List(filepath.Join(h.dir, format.LogDir))
 		if err != nil {
 			t.Fatal(err)
 		}

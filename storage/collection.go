@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -457,7 +458,7 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 		t.Notify(k, elementsExpired(o.val.Type()))
 	}
 	if o.val.Len() == 0 {
-		t.keyRecord(recDelete, p, o.name())
+		t.keyRecord(format.RecDelete, p, o.name())
 		t.remove(p, sl, c)
 		t.Notify(k, Deleted)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io/fs"
+	"keyp/storage/format"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -31,7 +32,7 @@ import (
 // Reads and writes of keys go on meanwhile. Checkpoints wait, which is why a compaction
 // gives up when the log or memory gets so full that writers would be slowed down.
 const (
-	compactFile = dataFile + ".compact"
+	compactFile = format.DataName + ".compact"
 	// compactFill leaves room for a few more entries on each page; full ones would all be
 	// split by the next checkpoint.
 	compactFill = 0.9
@@ -112,7 +113,7 @@ func (s *Store) compactInto(path string) (size int64, err error) {
 
 // replaceData lets the file at path take the place of the data file.
 func (s *Store) replaceData(path string) error {
-	to := filepath.Join(s.options.Dir, dataFile)
+	to := filepath.Join(s.options.Dir, format.DataName)
 	if err := os.Rename(path, to); err != nil {
 		return errors.Join(err, removeFile(path))
 	}
@@ -192,7 +193,7 @@ func (c *compaction) at(step compactStep) error {
 }
 
 func (c *compaction) copy(from *bolt.Tx) error {
-	for _, name := range buckets {
+	for _, name := range format.Buckets {
 		var batch []copied
 		size := 0
 		err := each(from, name, nil, nil, func(k, v []byte) error {
@@ -248,10 +249,10 @@ const proveStep = 50_000
 // slot has the number of keys and the digest that it claims, and records and ttl have the
 // same deadlines. Check compares with memory too, but takes memory for all keys at once.
 func (c *compaction) prove(tx *bolt.Tx) error {
-	p := proof{c: c, tx: tx, seed: maphash.MakeSeed(), slots: map[string]diskSlot{}}
+	p := proof{c: c, tx: tx, seed: maphash.MakeSeed(), slots: map[string]format.SlotEntry{}}
 	err := errors.Join(
-		p.each(bucketValues, p.value), p.each(bucketElements, p.element), p.each(bucketTTL, p.ttl),
-		p.each(bucketSlots, p.slot), p.each(bucketMeta, nil), p.each(bucketGarbage, nil), p.each(bucketPending, nil))
+		p.each(format.BucketValues, p.value), p.each(format.BucketElements, p.element), p.each(format.BucketTTL, p.ttl),
+		p.each(format.BucketSlots, p.slot), p.each(format.BucketMeta, nil), p.each(format.BucketGarbage, nil), p.each(format.BucketPending, nil))
 	if err != nil {
 		return err
 	}
@@ -269,8 +270,8 @@ type proof struct {
 	c         *compaction
 	tx        *bolt.Tx
 	seed      maphash.Seed
-	slots     map[string]diskSlot // by the records, of slots whose entry was not met
-	deadlines uint64              // exclusive or over the hashes of the records' and the ttl bucket's
+	slots     map[string]format.SlotEntry // by the records, of slots whose entry was not met
+	deadlines uint64                      // exclusive or over the hashes of the records' and the ttl bucket's
 }
 
 // each calls fn for the entries of a bucket and names one that it does not like.
@@ -294,25 +295,26 @@ func (p *proof) each(name []byte, fn func(at, v []byte) bool) error {
 }
 
 func (p *proof) value(at, record []byte) bool {
-	im, err := parseImage(at, record)
-	if err != nil || im.badTime {
+	im, err := format.ParseImage(at, record)
+	if err != nil || im.BadTime {
 		return false
 	}
 	d := p.slots[string(at[:6])]
-	p.slots[string(at[:6])] = diskSlot{d.keys + 1, d.digest ^ digestOf(record)}
-	if due := im.due(); due != 0 {
-		p.deadlines ^= maphash.Bytes(p.seed, ttlKey(nil, due, at))
+	d.Add(record)
+	p.slots[string(at[:6])] = d
+	if due := im.Due(); due != 0 {
+		p.deadlines ^= maphash.Bytes(p.seed, format.TTLKey(nil, due, at))
 	}
 	return true
 }
 
 func (p *proof) element(at, record []byte) bool {
-	_, _, _, err := parseElement(at, record)
+	_, _, _, err := format.ParseElement(at, record)
 	return err == nil
 }
 
 func (p *proof) ttl(at, v []byte) bool {
-	_, ok := parseTTL(at, v)
+	_, ok := format.ParseTTL(at, v)
 	p.deadlines ^= maphash.Bytes(p.seed, at)
 	return ok
 }
@@ -320,11 +322,11 @@ func (p *proof) ttl(at, v []byte) bool {
 // slot compares a slot's entry with its records. Those of a keyspace that is garbage go
 // before the entry does.
 func (p *proof) slot(at, v []byte) bool {
-	n := parseSlotKey(at)
-	says, ok := parseSlot(at, v)
-	sound := p.slots[string(at)] == says || n.ok && isGarbage(p.tx, n.space)
+	n := format.ParseSlotKey(at)
+	says, ok := format.ParseSlot(at, v)
+	sound := p.slots[string(at)] == says || n.OK && isGarbage(p.tx, n.Space)
 	delete(p.slots, string(at))
-	return n.ok && ok && sound
+	return n.OK && ok && sound
 }
 
 // compactLoop keeps the data file of a running store in proportion to its content.

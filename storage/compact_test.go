@@ -20,6 +20,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 	"keyp/storage/wal"
 )
 
@@ -126,7 +127,7 @@ type moment struct {
 // its last transaction was synced.
 func (h *harness) at(step compactStep, rng *rand.Rand) moment {
 	m := moment{step, map[string][]byte{}, h.fs.Crash(rng)}
-	for _, file := range []string{dataFile, compactFile} {
+	for _, file := range []string{format.DataName, compactFile} {
 		if b, err := os.ReadFile(filepath.Join(h.dir, file)); err == nil {
 			m.files[file] = b
 		}
@@ -137,7 +138,7 @@ func (h *harness) at(step compactStep, rng *rand.Rand) moment {
 // restart makes the directory what it was and opens it. The store must be released.
 func (h *harness) restart(m moment) {
 	h.t.Helper()
-	for _, file := range []string{dataFile, compactFile} {
+	for _, file := range []string{format.DataName, compactFile} {
 		path := filepath.Join(h.dir, file)
 		err := removeFile(path)
 		if b, ok := m.files[file]; ok {
@@ -165,7 +166,7 @@ func TestCrashDuringCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	torn := h.at("", rng)
-	torn.step, torn.files = "torn", map[string][]byte{dataFile: moments[0].files[dataFile], compactFile: []byte("half a page")}
+	torn.step, torn.files = "torn", map[string][]byte{format.DataName: moments[0].files[format.DataName], compactFile: []byte("half a page")}
 	moments = append(moments, torn)
 	seen := map[compactStep]bool{}
 	for _, m := range moments {
@@ -226,7 +227,7 @@ func TestCompactionGivesUp(t *testing.T) {
 			if !errors.Is(err, tt.want) || before != after {
 				t.Fatalf("from %d to %d, %v, want %v", before, after, err, tt.want)
 			}
-			if now := h.at("", rand.New(rand.NewPCG(3, 4))).files; h.s.db != old || len(now) != 1 || !bytes.Equal(now[dataFile], was[dataFile]) {
+			if now := h.at("", rand.New(rand.NewPCG(3, 4))).files; h.s.db != old || len(now) != 1 || !bytes.Equal(now[format.DataName], was[format.DataName]) {
 				t.Errorf("the files have changed")
 			}
 			if tt.undo != nil {
@@ -290,9 +291,9 @@ func TestDamagedFileIsNotCompacted(t *testing.T) {
 	flip := func(b *bolt.Bucket, at, v []byte) error { v[0] ^= 1; return b.Put(at, v) }
 	remove := func(b *bolt.Bucket, at, _ []byte) error { return b.Delete(at) }
 	for name, damage := range map[string]func(*harness){
-		"record": entry(bucketValues, flip), "missing record": entry(bucketValues, remove),
-		"element": entry(bucketElements, flip), "slot": entry(bucketSlots, flip), "missing slot": entry(bucketSlots, remove),
-		"ttl": entry(bucketTTL, flip), "missing ttl": entry(bucketTTL, remove),
+		"record": entry(format.BucketValues, flip), "missing record": entry(format.BucketValues, remove),
+		"element": entry(format.BucketElements, flip), "slot": entry(format.BucketSlots, flip), "missing slot": entry(format.BucketSlots, remove),
+		"ttl": entry(format.BucketTTL, flip), "missing ttl": entry(format.BucketTTL, remove),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := filled(t)
@@ -301,7 +302,7 @@ func TestDamagedFileIsNotCompacted(t *testing.T) {
 			if _, _, err := h.s.Compact(); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("Compact gave %v, want ErrCorrupt", err)
 			}
-			if now := h.at("", rand.New(rand.NewPCG(9, 9))).files; len(now) != 1 || !bytes.Equal(now[dataFile], was[dataFile]) {
+			if now := h.at("", rand.New(rand.NewPCG(9, 9))).files; len(now) != 1 || !bytes.Equal(now[format.DataName], was[format.DataName]) {
 				t.Error("the files have changed")
 			}
 		})
@@ -434,7 +435,7 @@ func TestFileDoesNotGrow(t *testing.T) {
 		}
 		h.saved()
 		err := h.s.view(func(tx *bolt.Tx) error {
-			pages = tx.Size() / pageSize // the highest one ever used
+			pages = tx.Size() / format.PageSize // the highest one ever used
 			return nil
 		})
 		if err != nil {

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
+	"keyp/storage/format"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -70,7 +71,7 @@ func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
 	p.filed = true
 	name := p.name(*c)
 	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
-	b.scratch = diskKey(b.scratch[:0], p.space, k)
+	b.scratch = format.DiskKey(b.scratch[:0], p.space, k)
 	e := entry{p: p, sl: sl, at: b.arena.take(b.scratch)}
 	flags := p.flags(*c)
 	e.moved = *flags&flagMoved != 0
@@ -90,25 +91,25 @@ func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
 }
 
 func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed bool) {
-	im := image{typ: p.item(c).Type(), inline: true, times: times{deadline: p.deadline(c), created: p.created(c)}, name: p.name(c)}
+	im := format.Image{Type: p.item(c).Type(), Inline: true, Times: format.Times{Deadline: p.deadline(c), Created: p.created(c)}, Name: p.name(c)}
 	o := p.objectOf(c)
 	if o != nil {
-		im.first = o.val.Earliest()
+		im.First = o.val.Earliest()
 	}
 	switch {
 	case o == nil:
-		im.payload = p.slabs.at(c.ref()).value()
+		im.Payload = p.slabs.at(c.ref()).value()
 	case o.inline():
-		im.id, im.payload = o.id, appendInline(nil, o.val)
+		im.ID, im.Payload = o.id, format.AppendInline(nil, o.val)
 		o.state = o.state&^stateReplayed | stateInline
 	default:
 		more = s.copyElements(b, o, e)
 		changed = o.side != nil && o.side.any()
-		im.id, im.inline = o.id, false
-		im.payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
+		im.ID, im.Inline = o.id, false
+		im.Payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
 	}
-	e.id, e.times = im.stored(), im.times
-	b.scratch = im.append(b.scratch[:0], e.at)
+	e.id, e.Times = im.Stored(), im.Times
+	b.scratch = im.Append(b.scratch[:0], e.at)
 	e.rec = b.arena.take(b.scratch)
 	return more, changed
 }
@@ -126,7 +127,7 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 	}
 	put := func(elem, val []byte, deadline int64) {
 		el := b.element(o.id, elem)
-		b.scratch = appendElement(b.scratch[:0], el.at, elem, deadline, val)
+		b.scratch = format.AppendElement(b.scratch[:0], el.at, elem, deadline, val)
 		el.rec = b.arena.take(b.scratch)
 		e.elements = append(e.elements, el)
 	}
@@ -153,9 +154,9 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 
 // element names an element, which as a rule is part of where it stands.
 func (b *cpBatch) element(id uint64, elem []byte) element {
-	b.scratch = elementKey(b.scratch[:0], id, elem)
+	b.scratch = format.ElementKey(b.scratch[:0], id, elem)
 	at := b.arena.take(b.scratch)
-	if len(elem) > longName {
+	if len(elem) > format.LongName {
 		return element{name: b.arena.take(elem), at: at}
 	}
 	return element{name: at[8:], at: at}
@@ -246,14 +247,14 @@ func (s *Store) wipe(id uint64) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	left := false
 	err := s.view(func(tx *bolt.Tx) error {
-		k, _ := tx.Bucket(bucketElements).Cursor().Seek(prefix)
-		left = hasPrefix(k, prefix)
+		k, _ := tx.Bucket(format.BucketElements).Cursor().Seek(prefix)
+		left = bytes.HasPrefix(k, prefix)
 		return nil
 	})
 	for left && err == nil {
 		began := work()
 		err = s.update(func(tx *bolt.Tx) (err error) {
-			left, err = deleteRange(tx.Bucket(bucketElements), prefix)
+			left, err = deleteRange(tx.Bucket(format.BucketElements), prefix)
 			return err
 		})
 		s.pace(began)
@@ -299,11 +300,11 @@ func (s *Store) uncopy(b *cpBatch) {
 // in the key's name on disk is as long as a table needs it.
 func (s *Store) cellAt(e *entry) *cell {
 	var scratch [256]byte
-	hash := uint64(binary.BigEndian.Uint32(e.at[prefixLen-4:])) << 32
+	hash := uint64(binary.BigEndian.Uint32(e.at[format.PrefixLen-4:])) << 32
 	c, _ := e.sl.table.find(hash, func(c cell) bool {
 		name := e.p.name(c)
 		k := Key{Slot: e.sl.num, Hash: s.hash(name), Name: name}
-		return bytes.Equal(diskKey(scratch[:0], e.p.space, k), e.at)
+		return bytes.Equal(format.DiskKey(scratch[:0], e.p.space, k), e.at)
 	})
 	return c
 }

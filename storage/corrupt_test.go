@@ -21,6 +21,7 @@ import (
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 	"keyp/storage/wal"
 )
 
@@ -135,7 +136,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 	h.commit()
 	after := entriesOf(t, s)
 	must(s.Close(false))
-	rewrite(t, filepath.Join(dir, dataFile), before, after)
+	rewrite(t, filepath.Join(dir, format.DataName), before, after)
 
 	sound := &soundDir{dir: dir, had: b.had}
 	for i := range 730 {
@@ -168,7 +169,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 func entriesOf(t *testing.T, s *Store) map[string]map[string]string {
 	all := map[string]map[string]string{}
 	err := s.view(func(tx *bolt.Tx) error {
-		for _, name := range buckets {
+		for _, name := range format.Buckets {
 			b := map[string]string{}
 			all[string(name)] = b
 			if err := each(tx, name, nil, nil, func(k, v []byte) error { b[string(k)] = string(v); return nil }); err != nil {
@@ -195,14 +196,14 @@ func rewrite(t *testing.T, path string, before, after map[string]map[string]stri
 		}
 	}
 	must(os.Remove(path))
-	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: pageSize, FreelistType: freelistType, NoSync: true})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: format.PageSize, FreelistType: freelistType, NoSync: true})
 	must(err)
 	db.AllocSize = 64 << 10
-	for _, name := range buckets {
+	for _, name := range format.Buckets {
 		must(db.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket(name); return err }))
 	}
 	for _, now := range []map[string]map[string]string{before, after} {
-		for _, name := range buckets {
+		for _, name := range format.Buckets {
 			var keys []string
 			must(db.View(func(tx *bolt.Tx) error {
 				return tx.Bucket(name).ForEach(func(k, _ []byte) error { keys = append(keys, string(k)); return nil })
@@ -417,7 +418,7 @@ func (c *corruptCase) copy() {
 
 // harm damages the copy.
 func (c *corruptCase) harm() {
-	path, page := filepath.Join(c.dir, dataFile), pageSize
+	path, page := filepath.Join(c.dir, format.DataName), format.PageSize
 	if c.rng.IntN(10) < 3 {
 		path, page = c.segment(), 4096
 	}
@@ -507,7 +508,7 @@ func (c *corruptCase) run() {
 // damage that Inspect had not.
 func (c *corruptCase) inspect() func() {
 	found := 0
-	_, err := Inspect(Options{Dir: c.dir, Clock: c.clock, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22}, func(Finding) { found++ })
+	_, err := InspectDir(Options{Dir: c.dir, Clock: c.clock, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22}, func(string, bool) { found++ })
 	c.counts["inspected"]++
 	return func() {
 		if c.errors > 0 && found == 0 && err == nil {
@@ -611,12 +612,12 @@ func (c *corruptCase) write() {
 
 // hasEverything fails if the directory lacks something that damage could hit.
 func (c *corruptCase) hasEverything(tx *bolt.Tx) error {
-	for _, name := range buckets {
+	for _, name := range format.Buckets {
 		if k, _ := tx.Bucket(name).Cursor().First(); k == nil {
 			c.t.Errorf("bucket %s is empty", name)
 		}
 	}
-	for _, name := range [][]byte{bucketValues, bucketElements, bucketTTL} {
+	for _, name := range [][]byte{format.BucketValues, format.BucketElements, format.BucketTTL} {
 		if depth := tx.Bucket(name).Stats().Depth; depth < 2 {
 			c.t.Errorf("bucket %s has no branch page", name)
 		}

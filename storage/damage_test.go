@@ -10,14 +10,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/testkit/await"
+	"keyp/storage/format"
 )
 
 // alter changes the record of a key in the data file, behind the store's back.
 func (h *harness) alter(k Key, change func(record []byte) []byte) {
 	h.t.Helper()
-	at := diskKey(nil, h.s.spaces[k.DB], k)
+	at := format.DiskKey(nil, h.s.spaces[k.DB], k)
 	err := h.s.db.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketValues)
+		b := tx.Bucket(format.BucketValues)
 		record := append([]byte(nil), b.Get(at)...)
 		if len(record) == 0 {
 			h.t.Fatal("the key is not on disk")
@@ -93,7 +94,7 @@ func TestCorruptDeadlineIsInTTL(t *testing.T) {
 func TestCorruptDeadlineMakesTheKeyPersistent(t *testing.T) {
 	h, k := stored(t, "k", "v", 5000)
 	h.damageDeadline(k)
-	if err := h.s.db.Update(func(tx *bolt.Tx) error { return putMeta(tx, metaDoubt, nil) }); err != nil { // so ttl proves nothing
+	if err := h.s.db.Update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaDoubt, nil) }); err != nil { // so ttl proves nothing
 		t.Fatal(err)
 	}
 	h.load([]Key{k})
@@ -121,9 +122,9 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 	for name, size := range map[string]int{"small": 10, "inline": 6000, "elements": 50000} {
 		t.Run(name, func(t *testing.T) {
 			h, k := stored(t, "k", strings.Repeat("v", size), 5000)
-			if size > inlineMax {
+			if size > format.InlineMax {
 				err := h.s.db.Update(func(tx *bolt.Tx) error {
-					b := tx.Bucket(bucketElements)
+					b := tx.Bucket(format.BucketElements)
 					at, rec := b.Cursor().First()
 					rec = append([]byte(nil), rec...)
 					rec[len(rec)/2] ^= 0x10

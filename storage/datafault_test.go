@@ -14,6 +14,7 @@ import (
 
 	"keyp/internal/testkit"
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 )
 
 // dataFault makes one operation on a data file fail.
@@ -124,7 +125,7 @@ func (h *faulty) stop(powerCut bool, seed int) {
 		h.fs = h.fs.Crash(rand.New(rand.NewPCG(uint64(seed), 1)))
 	}
 	var paths []string
-	for _, name := range []string{dataFile, newFile, compactFile} {
+	for _, name := range []string{format.DataName, newFile, compactFile} {
 		paths = append(paths, filepath.Join(h.dir, name))
 	}
 	if err := h.fs.Restore(paths...); err != nil {
@@ -279,7 +280,7 @@ func TestDirectoriesAreDurable(t *testing.T) {
 		h := newFaulty(t)
 		h.dir = filepath.Join(h.dir, "a", "b", "c")
 		if made {
-			if err := errors.Join(os.MkdirAll(h.dir, 0o700), h.fs.MkdirAll(filepath.Join(h.dir, logDir))); err != nil {
+			if err := errors.Join(os.MkdirAll(h.dir, 0o700), h.fs.MkdirAll(filepath.Join(h.dir, format.LogDir))); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 )
 
 // What the data file has is decided by one write: bbolt writes the pages of a transaction where
@@ -51,7 +52,7 @@ func intercept(db *bolt.DB, f DataFile) {
 	writeAt := (*func([]byte, int64) (int, error))(unsafe.Pointer(field.UnsafeAddr()))
 	db.NoSync = true
 	*writeAt = func(b []byte, off int64) (n int, err error) {
-		if off >= 2*pageSize {
+		if off >= 2*format.PageSize {
 			return f.WriteAt(b, off)
 		}
 		if err := f.Sync(); err != nil {
@@ -72,7 +73,7 @@ func (s *Store) settleData(path string) error {
 	if err != nil {
 		return err
 	}
-	metas := make([]byte, 2*pageSize)
+	metas := make([]byte, 2*format.PageSize)
 	_, err = io.ReadFull(file, metas)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
@@ -115,17 +116,7 @@ func (s *Store) failedCommit(id int, failed error) error {
 // updateNew runs fn in a write transaction of a file that is not in use yet: when it fails that is
 // thrown away. fn runs again if a signal interrupts the commit, which may have happened all the same.
 func updateNew(db *bolt.DB, fn func(*bolt.Tx) error) error {
-	return uninterrupted(func() error { return db.Update(fn) })
-}
-
-// uninterrupted does again what a signal has interrupted, which says nothing about the disk.
-func uninterrupted(do func() error) error {
-	const most = 1000
-	err := do()
-	for i := 0; errors.Is(err, syscall.EINTR) && i < most; i++ {
-		err = do()
-	}
-	return err
+	return vfs.Uninterrupted(func() error { return db.Update(fn) })
 }
 
 // syncDir makes the names in the data directory durable.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"keyp/storage/format"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -166,7 +167,7 @@ func TestLongElements(t *testing.T) {
 	defer func() { _ = h.s.Close(false) }()
 	k, l := h.s.Key(0, []byte("k")), h.s.Key(0, []byte("l"))
 	field := func(n int, end string) []byte { return []byte(strings.Repeat("x", n-len(end)) + end) }
-	sizes := []int{longName - 1, longName, longName + 1, longName + 32, 40_000, 1_000_000}
+	sizes := []int{format.LongName - 1, format.LongName, format.LongName + 1, format.LongName + 32, 40_000, 1_000_000}
 	h.hash(k, func(_ *Txn, v *Hash) {
 		for _, n := range sizes {
 			v.Set(field(n, "a"), []byte("1"), 0)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"keyp/storage/format"
 	"syscall"
 	"testing"
 
@@ -36,7 +37,7 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 		t.Errorf("%d elements of an emptied database are left on disk", n)
 	}
 	err := h.s.view(func(tx *bolt.Tx) error {
-		return each(tx, bucketValues, nil, nil, func(at, _ []byte) error { t.Errorf("record %x is left", at); return nil })
+		return each(tx, format.BucketValues, nil, nil, func(at, _ []byte) error { t.Errorf("record %x is left", at); return nil })
 	})
 	if err != nil {
 		t.Error(err)

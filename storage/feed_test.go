@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyp/storage/format"
 	"keyp/storage/wal"
 )
 
@@ -27,9 +28,9 @@ func keysOfReplays(t *testing.T, s *Store) (a, b Key) {
 // tooLarge is a record that parses and cannot be applied: only the replay that the key
 // belongs to finds out.
 func tooLarge(s *Store, k Key) []byte {
-	rec := appendBytes(appendRecord(nil, recPut, uint64(s.spaces[0])), k.Name)
-	rec = appendDeadline(rec, 0, 0)
-	return appendBytes(rec, make([]byte, 1<<20))
+	rec := format.AppendBytes(format.AppendRecord(nil, format.RecPut, uint64(s.spaces[0])), k.Name)
+	rec = format.AppendDeadline(rec, 0, 0)
+	return format.AppendBytes(rec, make([]byte, 1<<20))
 }
 
 // TestFirstBadRecordIsReported: however far the replays have come, the error is about the
@@ -60,7 +61,7 @@ func TestFirstBadRecordIsReported(t *testing.T) {
 				}
 				_, _, err := Open(Options{FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 					Databases: 3, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22, NoBackground: true})
-				if !errors.Is(err, errBadRecord) || !strings.Contains(err.Error(), fmt.Sprintf("position %d:", at[0])) {
+				if !errors.Is(err, format.ErrBadRecord) || !strings.Contains(err.Error(), fmt.Sprintf("position %d:", at[0])) {
 					t.Fatalf("opened with: %v; want the record before position %d", err, at[0])
 				}
 			})
@@ -74,7 +75,7 @@ func TestRecordsOfManyShards(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })
 	a, b := keysOfReplays(t, h.s)
-	large := strings.Repeat("v", inlineMax+1)
+	large := strings.Repeat("v", format.InlineMax+1)
 	set := func(k Key, v string) {
 		h.do(func(x *Txn) { x.SetString(k, []byte(v), 0, Event{}) }, k)
 	}

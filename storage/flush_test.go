@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"keyp/storage/format"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestFlushAheadOfCheckpoint(t *testing.T) {
 			names[name{0, keyName(i)}] = true
 		}
 		from, to := h.s.Key(0, []byte("from")), h.s.Key(1, []byte("to"))
-		large := strings.Repeat("v", inlineMax+1)
+		large := strings.Repeat("v", format.InlineMax+1)
 		set := func(n name, v string) {
 			k := h.s.Key(n.db, []byte(n.key))
 			h.model[n] = value{data: v}
@@ -135,7 +136,7 @@ func TestFlushOfNothing(t *testing.T) {
 		h.reopen()
 	}
 	if err := h.s.view(func(tx *bolt.Tx) error {
-		for _, b := range [][]byte{bucketValues, bucketSlots, bucketGarbage} {
+		for _, b := range [][]byte{format.BucketValues, format.BucketSlots, format.BucketGarbage} {
 			if k, _ := tx.Bucket(b).Cursor().First(); k != nil {
 				t.Errorf("bucket %s has %x", b, k)
 			}

@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/testkit"
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -66,34 +67,34 @@ func (m *batchMaker) batch() (b []byte) {
 
 // record appends any of the records that record.go draws.
 func (m *batchMaker) record(b []byte) []byte {
-	tag := byte(m.N(recTime + 2))
+	tag := byte(m.N(format.RecTime + 2))
 	b = append(b, tag)
 	switch tag {
-	case recPut:
-		return appendBytes(m.deadline(m.key(b)), m.text())
-	case recLarge:
+	case format.RecPut:
+		return format.AppendBytes(m.deadline(m.key(b)), m.text())
+	case format.RecLarge:
 		return append(m.deadline(m.id(m.key(b))), byte(m.N(7)))
-	case recElement:
+	case format.RecElement:
 		return m.element(append(m.id(m.key(b)), byte(m.N(7))))
-	case recRemove:
-		return appendBytes(append(m.id(m.key(b)), byte(m.N(7))), m.elem())
-	case recRange:
-		return appendBytes(m.offset(m.id(m.key(b))), m.text())
-	case recDelete:
+	case format.RecRemove:
+		return format.AppendBytes(append(m.id(m.key(b)), byte(m.N(7))), m.elem())
+	case format.RecRange:
+		return format.AppendBytes(m.offset(m.id(m.key(b))), m.text())
+	case format.RecDelete:
 		return m.key(b)
-	case recDeadline:
+	case format.RecDeadline:
 		return m.deadline(m.key(b))
-	case recReaped, recFlush, recSwap:
+	case format.RecReaped, format.RecFlush, format.RecSwap:
 		return m.int(m.int(b))
-	case recCounts:
+	case format.RecCounts:
 		return m.int(m.int(m.int(m.space(b))))
-	case recLink:
+	case format.RecLink:
 		return m.deadline(append(m.id(m.key(m.key(b))), byte(m.N(7))))
-	case recMore:
+	case format.RecMore:
 		return m.element(b)
-	case recLess:
-		return appendBytes(b, m.elem())
-	case recCut:
+	case format.RecLess:
+		return format.AppendBytes(b, m.elem())
+	case format.RecCut:
 		b = m.id(m.key(b))
 		for range 2 {
 			key := object.ListKey(int64(m.N(8)) * object.NumberStep)
@@ -127,7 +128,9 @@ func (m *batchMaker) space(b []byte) []byte {
 	return binary.AppendUvarint(b, uint64(m.spaces[m.N(len(m.spaces))]))
 }
 
-func (m *batchMaker) key(b []byte) []byte { return appendBytes(m.space(b), []byte(m.From(fuzzKeys))) }
+func (m *batchMaker) key(b []byte) []byte {
+	return format.AppendBytes(m.space(b), []byte(m.From(fuzzKeys)))
+}
 
 // id appends a value's id: most likely one of those that fillAll has made.
 func (m *batchMaker) id(b []byte) []byte {
@@ -145,7 +148,7 @@ func (m *batchMaker) deadline(b []byte) []byte {
 }
 
 func (m *batchMaker) element(b []byte) []byte {
-	return appendBytes(m.deadlineOf(appendBytes(b, m.elem())), m.text())
+	return format.AppendBytes(m.deadlineOf(format.AppendBytes(b, m.elem())), m.text())
 }
 
 func (m *batchMaker) deadlineOf(b []byte) []byte {
@@ -257,7 +260,7 @@ type fileMaker struct{ testkit.Dice }
 
 // change changes one entry of a bucket, and makes its checksum right again.
 func (m *fileMaker) change(tx *bolt.Tx) error {
-	buckets := [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending}
+	buckets := [][]byte{format.BucketValues, format.BucketElements, format.BucketTTL, format.BucketSlots, format.BucketMeta, format.BucketGarbage, format.BucketPending}
 	name := buckets[m.N(len(buckets))]
 	b := tx.Bucket(name)
 	at, v := b.Cursor().First()
@@ -279,7 +282,7 @@ func (m *fileMaker) change(tx *bolt.Tx) error {
 	if len(at) == 0 {
 		return nil
 	}
-	if len(at) == 16 && string(name) == string(bucketElements) {
+	if len(at) == 16 && string(name) == string(format.BucketElements) {
 		clear(at[8:15]) // as for offset: a string has what is between
 	}
 	if !m.One(4) && old != nil {
@@ -309,25 +312,28 @@ func (m *fileMaker) bytes(b []byte) []byte {
 	return b
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // reseal makes the checksums of an entry right, where it has some.
 func reseal(bucket, at, v []byte) {
 	switch {
 	case len(v) < 4:
-	case string(bucket) == string(bucketElements), string(bucket) == string(bucketTTL):
+	case string(bucket) == string(format.BucketElements), string(bucket) == string(format.BucketTTL):
 		binary.LittleEndian.PutUint32(v, crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, v[4:]))
-	case string(bucket) == string(bucketPending):
-		binary.LittleEndian.PutUint32(v, crc32.Checksum(v[4:], castagnoli))
-	case string(bucket) == string(bucketValues) && len(v) > 9:
-		f := fields{rest: v[9:]}
-		f.int()
-		from, size := len(v)-len(f.rest), 12
-		if v[8]&timedBit != 0 {
+	case string(bucket) == string(format.BucketPending):
+		format.SealChanges(v)
+	case string(bucket) == string(format.BucketValues) && len(v) > 9:
+		f := format.Fields{Rest: v[9:]}
+		f.Int()
+		from, size := len(v)-len(f.Rest), 12
+		if v[8]&0x40 != 0 { // its elements have deadlines
 			size += 8
 		}
-		if to := from + size; !f.bad && to <= len(v) {
-			value, time := checks(at, v[8:from], v[from:to], v[to:])
+		if to := from + size; !f.Bad && to <= len(v) {
+			key := crc32.Checksum(at, castagnoli)
+			value := crc32.Update(crc32.Update(key, castagnoli, v[8:from]), castagnoli, v[to:])
 			binary.LittleEndian.PutUint32(v, value)
-			binary.LittleEndian.PutUint32(v[4:], time)
+			binary.LittleEndian.PutUint32(v[4:], crc32.Update(key, castagnoli, v[from:to]))
 		}
 	}
 }
@@ -350,7 +356,7 @@ func FuzzDataFile(f *testing.F) {
 		if m.One(2) { // pending is empty after a clean stop
 			err := h.s.db.Update(func(tx *bolt.Tx) error {
 				var d dueChanges
-				d.add(diskKey(nil, h.s.spaces[0], h.s.Key(0, []byte("due"))), times{deadline: h.clock.Now() + 1000}, times{deadline: 5})
+				d.add(format.DiskKey(nil, h.s.spaces[0], h.s.Key(0, []byte("due"))), format.Times{Deadline: h.clock.Now() + 1000}, format.Times{Deadline: 5})
 				_, err := d.write(tx)
 				return err
 			})

@@ -1,52 +1,42 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"keyp/storage/format"
 	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
 
-// garbage collects what is to be deleted from the data file. A checkpoint writes the
-// list to the garbage bucket; replay makes the same list again. Items:
-//
-//	'e' id         the elements of a value that no record names
-//	's' space      all of a keyspace: its database was emptied
-//	'k' space id   but not this value's elements: it belongs to another key now
+// garbage collects what is to be deleted from the data file, as items that are keys of the garbage
+// bucket (format/garbage.go). A checkpoint writes them there; replay makes the same list again.
 type garbage struct {
 	mu    sync.Mutex
 	items [][]byte
 }
 
-func garbageValue(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, id) }
-
-func garbageSpace(space uint32) []byte { return binary.BigEndian.AppendUint32([]byte{'s'}, space) }
-
 // isGarbage says whether a keyspace waits to be deleted. While that goes on its slots
 // claim records that are gone already.
 func isGarbage(tx *bolt.Tx, space uint32) bool {
-	return hasKey(tx.Bucket(bucketGarbage), garbageSpace(space))
+	return hasKey(tx.Bucket(format.BucketGarbage), format.GarbageSpace(space))
 }
 
 // putGarbage writes an item. It has a checksum, as what is deleted by mistake is lost.
 func putGarbage(tx *bolt.Tx, item []byte) error {
-	return tx.Bucket(bucketGarbage).Put(item, seal(item, nil))
+	return tx.Bucket(format.BucketGarbage).Put(item, format.Seal(item, nil))
 }
 
 // proveGarbage proves that all items are what was written.
 func proveGarbage(tx *bolt.Tx) error {
-	return each(tx, bucketGarbage, nil, nil, func(item, sum []byte) error {
-		if _, ok := unseal(item, sum); !ok {
+	return each(tx, format.BucketGarbage, nil, nil, func(item, sum []byte) error {
+		if _, ok := format.Unseal(item, sum); !ok {
 			return fmt.Errorf("%w: entry %x of bucket garbage", ErrCorrupt, item)
 		}
 		return nil
 	})
-}
-
-func garbageKeep(space uint32, id uint64) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32([]byte{'k'}, space), id)
 }
 
 func (g *garbage) add(items ...[]byte) {
@@ -122,17 +112,17 @@ func (s *Store) dropSpace(space uint32, db int) {
 		filed = filed || sh.parts[db] != nil && sh.parts[db].filed
 	}
 	if filed {
-		s.garbage.add(garbageSpace(space))
+		s.garbage.add(format.GarbageSpace(space))
 	}
 	for _, sh := range s.shards {
 		if p := sh.parts[db]; p != nil {
 			if filed {
 				for id := range p.moved {
-					s.garbage.add(garbageKeep(space, id))
+					s.garbage.add(format.GarbageKeep(space, id))
 				}
 			}
 			for id := range p.linked {
-				s.garbage.add(garbageValue(id))
+				s.garbage.add(format.GarbageValue(id))
 			}
 		}
 	}
@@ -142,7 +132,7 @@ func (s *Store) dropSpace(space uint32, db int) {
 // that the record under the value's own key does not name would be forgotten.
 func (s *Store) dropped(p *part, c cell) {
 	if o := p.objectOf(c); o != nil && o.is(stateLinked) {
-		s.garbage.add(garbageValue(o.id))
+		s.garbage.add(format.GarbageValue(o.id))
 		delete(p.linked, o.id)
 	}
 }
@@ -177,7 +167,7 @@ func (s *Store) collectGarbage() error {
 
 // collectSome deletes an item, or garbageStep records of it, and says whether there was one.
 func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
-	g := tx.Bucket(bucketGarbage)
+	g := tx.Bucket(format.BucketGarbage)
 	item, _ := g.Cursor().First() // 'k' comes after 'e' and before 's', so it is looked up, not met
 	if item != nil && item[0] == 'k' {
 		item, _ = g.Cursor().Seek([]byte{'s'})
@@ -190,7 +180,7 @@ func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
 	if item[0] == 's' {
 		left, err = s.collectSpace(tx, item[1:])
 	} else {
-		left, err = deleteRange(tx.Bucket(bucketElements), item[1:])
+		left, err = deleteRange(tx.Bucket(format.BucketElements), item[1:])
 	}
 	if err == nil && !left {
 		err = g.Delete(item)
@@ -200,27 +190,27 @@ func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
 
 // collectSpace deletes a keyspace's records with all that hangs on them.
 func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) {
-	values, ttls, g := tx.Bucket(bucketValues), tx.Bucket(bucketTTL), tx.Bucket(bucketGarbage)
+	values, ttls, g := tx.Bucket(format.BucketValues), tx.Bucket(format.BucketTTL), tx.Bucket(format.BucketGarbage)
 	var keys [][]byte
 	c := values.Cursor()
-	for at, record := c.Seek(prefix); hasPrefix(at, prefix); at, record = c.Next() {
+	for at, record := c.Seek(prefix); bytes.HasPrefix(at, prefix); at, record = c.Next() {
 		if len(keys) == garbageStep {
 			left = true
 			break
 		}
 		at = append([]byte(nil), at...)
 		keys = append(keys, at)
-		im, err := parseImage(at, record)
+		im, err := format.ParseImage(at, record)
 		if err != nil {
 			continue // nothing it names can be trusted
 		}
-		if due := im.due(); due != 0 {
-			if err := ttls.Delete(ttlKey(nil, due, at)); err != nil {
+		if due := im.Due(); due != 0 {
+			if err := ttls.Delete(format.TTLKey(nil, due, at)); err != nil {
 				return false, err
 			}
 		}
-		if id := im.stored(); id != 0 && !hasKey(g, garbageKeep(binary.BigEndian.Uint32(prefix), id)) {
-			if err := putGarbage(tx, garbageValue(id)); err != nil {
+		if id := im.Stored(); id != 0 && !hasKey(g, format.GarbageKeep(binary.BigEndian.Uint32(prefix), id)) {
+			if err := putGarbage(tx, format.GarbageValue(id)); err != nil {
 				return false, err
 			}
 		}
@@ -233,7 +223,7 @@ func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) 
 	if left {
 		return true, nil
 	}
-	if left, err = deleteRange(tx.Bucket(bucketSlots), prefix); left || err != nil {
+	if left, err = deleteRange(tx.Bucket(format.BucketSlots), prefix); left || err != nil {
 		return left, err
 	}
 	return deleteRange(g, append([]byte{'k'}, prefix...))
@@ -248,7 +238,7 @@ func hasKey(b *bolt.Bucket, key []byte) bool {
 func deleteRange(b *bolt.Bucket, prefix []byte) (left bool, err error) {
 	var keys [][]byte
 	c := b.Cursor()
-	for k, _ := c.Seek(prefix); hasPrefix(k, prefix); k, _ = c.Next() {
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		if len(keys) == garbageStep {
 			left = true
 			break
@@ -261,8 +251,4 @@ func deleteRange(b *bolt.Bucket, prefix []byte) (left bool, err error) {
 		}
 	}
 	return left, nil
-}
-
-func hasPrefix(k, prefix []byte) bool {
-	return len(k) >= len(prefix) && string(k[:len(prefix)]) == string(prefix)
 }

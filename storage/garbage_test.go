@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"keyp/storage/format"
 	"math/rand/v2"
 	"testing"
 
@@ -57,7 +58,7 @@ func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 					h.saved()
 				}
 				h.check()
-				if err := h.s.findOrphans(func(f Finding) { t.Error(f) }); err != nil {
+				if err := h.s.Orphans(func(id uint64, n, _ int) { t.Errorf("%d elements of value %d belong to no key", n, id) }); err != nil {
 					t.Error(err)
 				}
 				if n := h.elements(); n != 0 {
@@ -80,7 +81,7 @@ func (h *harness) keyOf(shard int) Key {
 // elements is how many the data file has of all values.
 func (h *harness) elements() (n int) {
 	err := h.s.view(func(tx *bolt.Tx) error {
-		return each(tx, bucketElements, nil, nil, func(_, _ []byte) error { n++; return nil })
+		return each(tx, format.BucketElements, nil, nil, func(_, _ []byte) error { n++; return nil })
 	})
 	if err != nil {
 		h.t.Error(err)

@@ -11,6 +11,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 	"keyp/storage/wal"
 )
 
@@ -123,7 +124,7 @@ func (h *harness) renamed(step Step) error {
 	if from == "" {
 		return nil
 	}
-	return h.fs.Rename(filepath.Join(h.dir, from), filepath.Join(h.dir, dataFile))
+	return h.fs.Rename(filepath.Join(h.dir, from), filepath.Join(h.dir, format.DataName))
 }
 
 func (h *harness) open() {

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 )
 
 // startBackground starts what runs beside the transactions: reaper, loaders,
@@ -381,7 +382,7 @@ func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {
 		}
 		if d := p.due(c); d != 0 {
 			p.setIndex(p.id(sl, c), d, 0)
-			s.window.leave(d, diskKey(nil, p.space, k))
+			s.window.leave(d, format.DiskKey(nil, p.space, k))
 			freed += indexBytes
 		}
 		s.stats.Evictions.Add(1)

@@ -14,6 +14,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/testkit"
+	"keyp/storage/format"
 )
 
 // sums are the checksums of all files of a directory, by path.
@@ -38,14 +39,18 @@ func sums(t *testing.T, dir string) map[string][32]byte {
 func TestInspect(t *testing.T) {
 	base := testkit.MemoryDir(t)
 	sound := makeSound(t, filepath.Join(base, "sound"))
-	inspect := func(dir string) (findings []Finding) {
+	type finding struct {
+		what     string
+		harmless bool
+	}
+	inspect := func(dir string) (findings []finding) {
 		before := sums(t, dir)
-		got, err := Inspect(Options{Dir: dir, Clock: clock.NewFake(corruptNow), Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22},
-			func(f Finding) { findings = append(findings, f) })
+		got, err := InspectDir(Options{Dir: dir, Clock: clock.NewFake(corruptNow), Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 22},
+			func(what string, harmless bool) { findings = append(findings, finding{what, harmless}) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(findings) == 0 && (got.Keys < 400 || got.Deadlines == 0 || got.Elements == 0 || got.Pages == 0 || got.Log.Batches == 0) {
+		if len(findings) == 0 && (got.Keys < 400 || got.Deadlines == 0 || got.Elements == 0 || got.Pages == 0 || got.Batches == 0) {
 			t.Errorf("a sound directory gave %+v", got)
 		}
 		if !maps.Equal(before, sums(t, dir)) {
@@ -54,15 +59,15 @@ func TestInspect(t *testing.T) {
 		return findings
 	}
 	for _, f := range inspect(sound.dir) {
-		if !f.Harmless {
+		if !f.harmless {
 			t.Errorf("in a sound directory: %v", f)
 		}
 	}
-	for _, bucket := range buckets {
+	for _, bucket := range format.Buckets {
 		c := &corruptCase{t: t, dir: filepath.Join(base, "case"), sound: sound}
 		c.copy()
-		alterFirst(t, filepath.Join(c.dir, dataFile), bucket)
-		if findings := inspect(c.dir); len(findings) == 0 || findings[0].Harmless {
+		alterFirst(t, filepath.Join(c.dir, format.DataName), bucket)
+		if findings := inspect(c.dir); len(findings) == 0 || findings[0].harmless {
 			t.Errorf("an altered entry of bucket %s was not found: %v", bucket, findings)
 		}
 	}
@@ -70,7 +75,7 @@ func TestInspect(t *testing.T) {
 
 // alterFirst flips a bit of the first value of a bucket.
 func alterFirst(t *testing.T, path string, bucket []byte) {
-	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: pageSize})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: format.PageSize})
 	if err != nil {
 		t.Fatal(err)
 	}

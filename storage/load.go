@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -94,28 +95,28 @@ func (p *part) learn(k Key, got resident, found bool) {
 // come into memory by other ways, been changed there and written again, or be garbage.
 // That the key is not there is believed if sure, or after the slot has been verified.
 func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found bool, err error) {
-	at := diskKey(make([]byte, 0, 64), space, k)
-	var large image
+	at := format.DiskKey(make([]byte, 0, 64), space, k)
+	var large format.Image
 	err = s.view(func(tx *bolt.Tx) error {
 		record, err := find(tx, at, sure)
 		if record == nil || err != nil {
 			return err
 		}
-		im, err := parseImage(at, record)
+		im, err := format.ParseImage(at, record)
 		if err != nil {
 			return err
 		}
 		found = true
 		s.mend(tx, at, &im)
-		if im.inline || im.elements() <= s.loads.stretch {
-			got, err = im.resident(tx)
+		if im.Inline || im.Elements() <= s.loads.stretch {
+			got, err = readResident(tx, &im)
 			return err
 		}
 		large = im
-		large.name, large.payload = k.Name, bytes.Clone(im.payload)
+		large.Name, large.Payload = k.Name, bytes.Clone(im.Payload)
 		return nil
 	})
-	if err == nil && large.typ != object.None {
+	if err == nil && large.Type != object.None {
 		got, err = s.readLarge(&large)
 	}
 	return got, found, err
@@ -123,9 +124,9 @@ func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found boo
 
 // readLarge reads a value that stands by element, in short read transactions: a long one
 // would keep the pages that checkpoints free meanwhile from being used again.
-func (s *Store) readLarge(im *image) (resident, error) {
-	got := resident{deadline: im.deadline, created: im.created, badTime: im.badTime}
-	v := object.New(im.typ)
+func (s *Store) readLarge(im *format.Image) (resident, error) {
+	got := resident{deadline: im.Deadline, created: im.Created, badTime: im.BadTime}
+	v := object.New(im.Type)
 	var from []byte
 	for more := true; more; {
 		if s.quit.Err() != nil {
@@ -134,7 +135,7 @@ func (s *Store) readLarge(im *image) (resident, error) {
 		more = false
 		n, began := 0, s.clock.Mono()
 		err := s.view(func(tx *bolt.Tx) error {
-			err := eachElement(tx, im.id, from, func(elem, val []byte, deadline int64) error {
+			err := eachElement(tx, im.ID, from, func(elem, val []byte, deadline int64) error {
 				if n++; n > s.loads.stretch && s.clock.Mono()-began >= s.loads.stretchTime {
 					from, more = bytes.Clone(elem), true
 					return errEnough
@@ -142,7 +143,7 @@ func (s *Store) readLarge(im *image) (resident, error) {
 				return v.Put(elem, val, deadline)
 			})
 			if err != nil {
-				return badElement(im.id, err)
+				return badElement(im.ID, err)
 			}
 			return nil
 		})
@@ -153,8 +154,8 @@ func (s *Store) readLarge(im *image) (resident, error) {
 			s.loads.onStretch()
 		}
 	}
-	got.object = im.object(v)
-	return got, im.counts(v)
+	got.object = objectFrom(im, v)
+	return got, im.CheckWhole(v)
 }
 
 // loadAll fills memory after a restart, slot by slot, while the server serves: up to
@@ -201,7 +202,7 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 		}
 		sl := p.slotAt(i)
 		epoch, inflight := sl.epoch, sl.inflight
-		want := diskSlot{sl.onDisk, sl.digest}
+		want := format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}
 		sh.mu.Unlock()
 		if inflight { // what is read may be older than what is being committed
 			time.Sleep(time.Millisecond)
@@ -218,13 +219,13 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 			return 0, err
 		}
 		sh.mu.Lock()
-		if sh.parts[db] != p || sl.epoch != epoch || sl.inflight || (diskSlot{sl.onDisk, sl.digest}) != want || !p.knows(sl, large) {
+		if sh.parts[db] != p || sl.epoch != epoch || sl.inflight || (format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}) != want || !p.knows(sl, large) {
 			sh.mu.Unlock()
 			continue
 		}
 		if got != want {
 			sh.mu.Unlock()
-			return 0, fmt.Errorf("%w: slot %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, sl.num, got.keys, got.digest, want.keys, want.digest)
+			return 0, fmt.Errorf("%w: slot %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, sl.num, got.Keys, got.Digest, want.Keys, want.Digest)
 		}
 		p.complete(sl, db, keys)
 		s.wake(sh.nextDue.Load())
@@ -250,23 +251,22 @@ type slotKeyValue struct {
 
 // readSlot reads a slot's records; of keys whose values stand by element the names only.
 // A record of such a value may count wrongly (copy.go): but then memory has the key.
-func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large []Key, sum diskSlot, err error) {
-	prefix := slotKey(nil, space, slot)
+func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large []Key, sum format.SlotEntry, err error) {
+	prefix := format.SlotKey(nil, space, slot)
 	err = s.view(func(tx *bolt.Tx) error {
-		return eachIn(tx, bucketValues, prefix, func(at, record []byte) error {
-			im, err := parseImage(at, record)
+		return eachIn(tx, format.BucketValues, prefix, func(at, record []byte) error {
+			im, err := format.ParseImage(at, record)
 			if err != nil {
 				return fmt.Errorf("%w: record %q", err, at)
 			}
-			sum.keys++
-			sum.digest ^= digestOf(record)
-			k := Key{Slot: slot, Name: bytes.Clone(im.name)}
-			if k.Hash = s.hash(k.Name); !im.inline {
+			sum.Add(record)
+			k := Key{Slot: slot, Name: bytes.Clone(im.Name)}
+			if k.Hash = s.hash(k.Name); !im.Inline {
 				large = append(large, k)
 				return nil
 			}
 			s.mend(tx, at, &im)
-			got, err := im.resident(tx)
+			got, err := readResident(tx, &im)
 			if err != nil {
 				return err
 			}

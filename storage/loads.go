@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"keyp/storage/format"
 	"sync"
 	"time"
 
@@ -177,7 +178,7 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 			}
 			if !s.resident(k) {
 				p := sh.parts[k.DB]
-				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch, sure: p.slot(k).verified, at: diskKey(nil, p.space, k)})
+				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch, sure: p.slot(k).verified, at: format.DiskKey(nil, p.space, k)})
 			} else if s.overdue(k, s.now()) {
 				undone[i] = true
 			}
@@ -205,7 +206,7 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 // readBatch reads what the file has of keys; of some it may not, and says so in read.
 func (s *Store) readBatch(keys []cold) {
 	err := s.view(func(tx *bolt.Tx) error {
-		cursor := tx.Bucket(bucketValues).Cursor()
+		cursor := tx.Bucket(format.BucketValues).Cursor()
 		for i := range keys {
 			c := &keys[i]
 			at, record := cursor.Seek(c.at)
@@ -213,11 +214,11 @@ func (s *Store) readBatch(keys []cold) {
 				c.read = c.sure
 				continue
 			}
-			im, err := parseImage(c.at, record)
-			if err != nil || !im.inline || im.badTime {
+			im, err := format.ParseImage(c.at, record)
+			if err != nil || !im.Inline || im.BadTime {
 				continue
 			}
-			if c.got, err = im.resident(tx); err == nil {
+			if c.got, err = readResident(tx, &im); err == nil {
 				c.found, c.read = true, true
 			}
 		}

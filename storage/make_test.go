@@ -8,6 +8,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 )
 
 // TestCrashWhileMade interrupts the making of a data file: the next start begins anew.
@@ -26,7 +27,7 @@ func TestCrashWhileMade(t *testing.T) {
 				t.Fatalf("open: %v", err)
 			}
 			if at == StepMade { // of what was not synced nothing may be left but the length
-				if err := os.WriteFile(filepath.Join(o.Dir, newFile), make([]byte, 4*pageSize), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(o.Dir, newFile), make([]byte, 4*format.PageSize), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

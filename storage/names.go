@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
+	"keyp/storage/format"
 )
 
 // names is a set of elements' names. Of a large value there may be millions between two
@@ -47,7 +48,7 @@ func (n *names) add(hash uint64, name []byte) {
 		last++
 	}
 	n.at[hash] = uint64(last)<<32 | uint64(len(n.text[last]))
-	n.text[last] = appendBytes(n.text[last], name)
+	n.text[last] = format.AppendBytes(n.text[last], name)
 }
 
 // name is the one that stands at a place.

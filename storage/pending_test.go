@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"keyp/storage/format"
 	"maps"
 	"math/rand/v2"
 	"testing"
@@ -204,9 +205,9 @@ func TestPendingDeadlinesStayInMemory(t *testing.T) {
 func TestPendingChanges(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
-	keys := [][]byte{diskKey(nil, 7, h.s.Key(0, []byte("a"))), diskKey(nil, 7, h.s.Key(0, []byte("b"))), diskKey(nil, 3, h.s.Key(0, []byte("a")))}
+	keys := [][]byte{format.DiskKey(nil, 7, h.s.Key(0, []byte("a"))), format.DiskKey(nil, 7, h.s.Key(0, []byte("b"))), format.DiskKey(nil, 3, h.s.Key(0, []byte("a")))}
 	rapid.Check(t, func(rt *rapid.T) {
-		ttl := map[string]times{}
+		ttl := map[string]format.Times{}
 		step := rapid.IntRange(1, 5).Draw(rt, "step")
 		for range rapid.IntRange(1, 4).Draw(rt, "rounds") {
 			err := h.s.db.Update(func(tx *bolt.Tx) error {
@@ -214,7 +215,7 @@ func TestPendingChanges(t *testing.T) {
 					var d dueChanges
 					for range rapid.IntRange(0, 6).Draw(rt, "changes") {
 						at := rapid.SampledFrom(keys).Draw(rt, "key")
-						to := times{rapid.Int64Range(0, 3).Draw(rt, "deadline"), rapid.Uint32Range(1, 2).Draw(rt, "created"), rapid.Int64Range(0, 3).Draw(rt, "first")}
+						to := format.Times{Deadline: rapid.Int64Range(0, 3).Draw(rt, "deadline"), Created: rapid.Uint32Range(1, 2).Draw(rt, "created"), First: rapid.Int64Range(0, 3).Draw(rt, "first")}
 						d.add(at, ttl[string(at)], to)
 						ttl[string(at)] = to
 					}
@@ -228,12 +229,12 @@ func TestPendingChanges(t *testing.T) {
 				rt.Fatal(err)
 			}
 			err = h.s.db.Update(func(tx *bolt.Tx) error {
-				var m dueMoves
+				var m pendingMoves
 				if err := m.read(tx); err != nil {
 					return err
 				}
-				m.sort()
-				for _, end := range []int{rapid.IntRange(0, len(m.moves)).Draw(rt, "crash"), len(m.moves)} {
+				m.Sort()
+				for _, end := range []int{rapid.IntRange(0, len(m.List)).Draw(rt, "crash"), len(m.List)} {
 					for next := 0; next < end; {
 						var err error
 						if next, err = m.some(tx, next, min(step, end-next)); err != nil {
@@ -248,22 +249,22 @@ func TestPendingChanges(t *testing.T) {
 			}
 			want := map[string]string{}
 			for at, due := range ttl {
-				if due.due() != 0 {
-					at := ttlKey(nil, due.due(), []byte(at))
-					want[string(at)] = string(due.entry(at))
+				if due.Due() != 0 {
+					at := format.TTLKey(nil, due.Due(), []byte(at))
+					want[string(at)] = string(due.Entry(at))
 				}
 			}
 			got := map[string]string{}
 			_ = h.s.view(func(tx *bolt.Tx) error {
-				return tx.Bucket(bucketTTL).ForEach(func(k, v []byte) error { got[string(k)] = string(v); return nil })
+				return tx.Bucket(format.BucketTTL).ForEach(func(k, v []byte) error { got[string(k)] = string(v); return nil })
 			})
 			if !maps.Equal(got, want) {
 				rt.Fatalf("ttl has %x, and must have %x", got, want)
 			}
 		}
 		if err := h.s.db.Update(func(tx *bolt.Tx) error {
-			err := tx.DeleteBucket(bucketTTL)
-			_, made := tx.CreateBucket(bucketTTL)
+			err := tx.DeleteBucket(format.BucketTTL)
+			_, made := tx.CreateBucket(format.BucketTTL)
 			return errors.Join(err, made)
 		}); err != nil {
 			rt.Fatal(err)
@@ -310,7 +311,7 @@ func TestFlushWithPendingDeadlines(t *testing.T) {
 		m.live()
 		h.saved()
 		left := 0
-		err := h.s.view(func(tx *bolt.Tx) error { left = tx.Bucket(bucketTTL).Stats().KeyN; return nil })
+		err := h.s.view(func(tx *bolt.Tx) error { left = tx.Bucket(format.BucketTTL).Stats().KeyN; return nil })
 		if _, expires := h.s.Count(1); err != nil || left != int(expires) {
 			t.Errorf("ttl has %d entries for %d keys, %v", left, expires, err)
 		}
@@ -341,7 +342,7 @@ func TestDamagedPendingDeadlines(t *testing.T) {
 	h.interrupt(0)
 	h.crash(rand.New(rand.NewPCG(1, 1)), names)
 	err := h.s.db.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketPending)
+		b := tx.Bucket(format.BucketPending)
 		at, v := b.Cursor().First()
 		v = bytes.Clone(v)
 		v[len(v)-1] ^= 1
@@ -381,8 +382,8 @@ func TestDoubtfulDeadlines(t *testing.T) {
 	h.do(func(x *Txn) { x.SetString(other, []byte("v"), now+1000, Event{}) }, other)
 	h.reopen()
 	err := h.s.db.Update(func(tx *bolt.Tx) error {
-		at := ttlKey(nil, now+500, diskKey(nil, h.s.spaces[0], k))
-		return errors.Join(tx.Bucket(bucketTTL).Put(at, appendCreated(nil, at, 1)), putMeta(tx, metaDoubt, nil))
+		at := format.TTLKey(nil, now+500, format.DiskKey(nil, h.s.spaces[0], k))
+		return errors.Join(tx.Bucket(format.BucketTTL).Put(at, format.Times{Deadline: now + 500, Created: 1}.Entry(at)), putMeta(tx, format.MetaDoubt, nil))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -412,12 +413,12 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	alter(func(tx *bolt.Tx) error {
-		err := errors.Join(tx.DeleteBucket(bucketPending), tx.Bucket(bucketMeta).Put(metaFormat, []byte{1}))
-		for _, name := range [][]byte{bucketMeta, bucketSlots, bucketGarbage} {
+		err := errors.Join(tx.DeleteBucket(format.BucketPending), tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{1}))
+		for _, name := range [][]byte{format.BucketMeta, format.BucketSlots, format.BucketGarbage} {
 			b := tx.Bucket(name)
 			plain := map[string][]byte{}
 			err = errors.Join(err, b.ForEach(func(k, sealed []byte) error {
-				if v, ok := unseal(k, sealed); ok {
+				if v, ok := format.Unseal(k, sealed); ok {
 					plain[string(k)] = bytes.Clone(v)
 				}
 				return nil
@@ -433,10 +434,10 @@ func TestFormats(t *testing.T) {
 	h.saved()
 	m.live()
 	alter(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(bucketMeta).Get(metaFormat); !bytes.Equal(v, []byte{formatVersion}) {
+		if v := tx.Bucket(format.BucketMeta).Get(format.MetaFormat); !bytes.Equal(v, []byte{format.Version}) {
 			t.Errorf("the file has format %v", v)
 		}
-		return tx.Bucket(bucketMeta).Put(metaFormat, []byte{formatVersion + 1})
+		return tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{format.Version + 1})
 	})
 	_ = h.s.Close(false)
 	if _, _, err := Open(Options{FS: h.fs, Dir: h.dir, Clock: h.clock, NoBackground: true}); !errors.Is(err, ErrFormat) {

@@ -2,10 +2,8 @@ package storage
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"unsafe"
@@ -13,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/boltfile"
+	"keyp/storage/format"
 )
 
 // One damaged bit of the data file must never make a key silently missing, nor bring an old
@@ -47,7 +46,7 @@ func (s *Store) proveFile(path string) error {
 	if err != nil {
 		return err
 	}
-	metas, err := boltfile.Metas(file, pageSize)
+	metas, err := boltfile.Metas(file, format.PageSize)
 	if err != nil {
 		return err
 	}
@@ -56,7 +55,7 @@ func (s *Store) proveFile(path string) error {
 			s.options.Logger.Warn("a meta page of the data file is damaged, the other one is used", "file", path, "error", m.Err)
 		}
 	}
-	f, err := boltfile.Open(file, info.Size(), pageSize)
+	f, err := boltfile.Open(file, info.Size(), format.PageSize)
 	if err == nil {
 		_, err = f.FreeList()
 	}
@@ -77,7 +76,7 @@ func (s *Store) damaged(path string, err error) error {
 // proveTree proves the shape of all trees of the data file while nobody writes it.
 func (s *Store) proveTree() error {
 	return s.view(func(tx *bolt.Tx) error {
-		f, err := boltfile.Open(mapped(tx), tx.Size(), pageSize)
+		f, err := boltfile.Open(mapped(tx), tx.Size(), format.PageSize)
 		if err == nil {
 			_, err = f.Prove()
 		}
@@ -108,7 +107,7 @@ func (m memory) ReadAt(b []byte, at int64) (int, error) {
 // transaction changed any. It trusts no page: the first that is damaged is ErrCorrupt, so
 // that no entry is passed over. With bad it tells that of each and goes on.
 func each(tx *bolt.Tx, bucket, from []byte, bad func(error), fn func(k, v []byte) error) error {
-	f := boltfile.At(mapped(tx), pageSize, uint64(tx.Cursor().Bucket().Root()), uint64(tx.Size()/pageSize))
+	f := boltfile.At(mapped(tx), format.PageSize, uint64(tx.Cursor().Bucket().Root()), uint64(tx.Size()/format.PageSize))
 	tree, err := f.Bucket(bucket)
 	if err == nil {
 		var lenient func(*boltfile.Damage)
@@ -127,7 +126,7 @@ func each(tx *bolt.Tx, bucket, from []byte, bad func(error), fn func(k, v []byte
 // eachIn is each for the entries whose keys have a prefix.
 func eachIn(tx *bolt.Tx, bucket, prefix []byte, fn func(k, v []byte) error) error {
 	err := each(tx, bucket, prefix, nil, func(k, v []byte) error {
-		if !hasPrefix(k, prefix) {
+		if !bytes.HasPrefix(k, prefix) {
 			return errEnough
 		}
 		return fn(k, v)
@@ -141,7 +140,7 @@ func eachIn(tx *bolt.Tx, bucket, prefix []byte, fn func(k, v []byte) error) erro
 // find looks a record up. That there is none is believed if sure, else once the slot is
 // verified: then an error says that it is damaged.
 func find(tx *bolt.Tx, at []byte, sure bool) (record []byte, err error) {
-	if record = tx.Bucket(bucketValues).Get(at); record == nil && !sure {
+	if record = tx.Bucket(format.BucketValues).Get(at); record == nil && !sure {
 		err = verifySlot(tx, at[:6])
 	}
 	return record, err
@@ -149,22 +148,21 @@ func find(tx *bolt.Tx, at []byte, sure bool) (record []byte, err error) {
 
 // verifySlot proves that the records of a slot are what the slot's entry says.
 func verifySlot(tx *bolt.Tx, slot []byte) error {
-	var got diskSlot
-	err := eachIn(tx, bucketValues, slot, func(at, record []byte) error {
-		if _, err := parseImage(at, record); err != nil {
+	var got format.SlotEntry
+	err := eachIn(tx, format.BucketValues, slot, func(at, record []byte) error {
+		if _, err := format.ParseImage(at, record); err != nil {
 			return fmt.Errorf("%w: record %q", err, at)
 		}
-		got.keys++
-		got.digest ^= digestOf(record)
+		got.Add(record)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	want, ok := parseSlot(slot, tx.Bucket(bucketSlots).Get(slot))
+	want, ok := format.ParseSlot(slot, tx.Bucket(format.BucketSlots).Get(slot))
 	if !ok || got != want {
-		n := parseSlotKey(slot)
-		return fmt.Errorf("%w: slot %d of keyspace %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, n.slot, n.space, got.keys, got.digest, want.keys, want.digest)
+		n := format.ParseSlotKey(slot)
+		return fmt.Errorf("%w: slot %d of keyspace %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, n.Slot, n.Space, got.Keys, got.Digest, want.Keys, want.Digest)
 	}
 	return nil
 }
@@ -180,7 +178,7 @@ func (s *Store) verifyBatch(b *cpBatch) error {
 		if sure {
 			continue
 		}
-		err := s.view(func(tx *bolt.Tx) error { return verifySlot(tx, slotKey(nil, p.space, sl.num)) })
+		err := s.view(func(tx *bolt.Tx) error { return verifySlot(tx, format.SlotKey(nil, p.space, sl.num)) })
 		if bad := (*boltfile.Damage)(nil); errors.As(err, &bad) {
 			return err
 		}
@@ -189,20 +187,4 @@ func (s *Store) verifyBatch(b *cpBatch) error {
 		p.shard.mu.Unlock()
 	}
 	return nil
-}
-
-// seal appends a checksum of an entry's key and value to the value.
-func seal(key, value []byte) []byte {
-	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
-	return binary.LittleEndian.AppendUint32(bytes.Clone(value), sum)
-}
-
-// unseal gives a value without its checksum; false if it fails that.
-func unseal(key, sealed []byte) (value []byte, ok bool) {
-	n := len(sealed) - 4
-	if n < 0 {
-		return nil, false
-	}
-	value = sealed[:n:n]
-	return value, crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value) == binary.LittleEndian.Uint32(sealed[n:])
 }

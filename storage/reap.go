@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/format"
 	"keyp/ttl"
 )
 
@@ -68,7 +69,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 				r.names = r.names[:0]
 			}
 			last = d
-			r.names = appendBytes(appendRecord(r.names, recDelete, uint64(p.space)), k.Name)
+			r.names = format.AppendBytes(format.AppendRecord(r.names, format.RecDelete, uint64(p.space)), k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
 		} else {
@@ -216,7 +217,7 @@ const stepTolerance = 1000
 // the newest instant is removed time stands still, so nothing that was seen expired
 // returns; then time follows the clock.
 func (s *Store) clockStepped(wall, last int64) {
-	if last-wall < stepTolerance || s.options.readOnly || !s.stepped.CompareAndSwap(false, true) {
+	if last-wall < stepTolerance || s.options.ReadOnly || !s.stepped.CompareAndSwap(false, true) {
 		return
 	}
 	s.stats.ClockSteps.Add(1)
@@ -246,7 +247,7 @@ func (s *Store) stepBack() {
 		t.End()
 	}
 	for _, sh := range s.shards { // in the log before anything new is set
-		t.buf = appendRecord(t.buf, recReaped, uint64(sh.num), uint64(sh.clear(t.now)))
+		t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(sh.clear(t.now)))
 		sh.logged = 0
 	}
 	s.timeFollows(t, s.clock.Now())
@@ -447,13 +448,13 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 		epoch := sl.epoch
 		s.unlock(w.t)
 		var k Key
-		var at times
+		var at format.Times
 		current, inline := false, false
 		err := s.view(func(tx *bolt.Tx) (err error) {
-			im, err := parseImage(on, tx.Bucket(bucketValues).Get(on))
+			im, err := format.ParseImage(on, tx.Bucket(format.BucketValues).Get(on))
 			s.mend(tx, on, &im)
-			if current = err == nil && im.due() == due.Deadline; current {
-				at, inline = im.times, im.inline
+			if current = err == nil && im.Due() == due.Deadline; current {
+				at, inline = im.Times, im.Inline
 				_, k, err = s.keyOnDisk(tx, on)
 			}
 			return err
@@ -465,7 +466,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 		if !current {
 			return false, false
 		}
-		if at.deadline == 0 || at.deadline > now {
+		if at.Deadline == 0 || at.Deadline > now {
 			if inline || wait {
 				return false, s.bring(space, k)
 			}
@@ -479,11 +480,11 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.t)
 			continue
 		}
-		if w.t.now = s.notLater(now); at.deadline > w.t.now {
+		if w.t.now = s.notLater(now); at.Deadline > w.t.now {
 			s.unlock(w.t)
 			return false, true
 		}
-		gone = w.bury(p, sl, k, at.deadline)
+		gone = w.bury(p, sl, k, at.Deadline)
 		w.t.End()
 		return gone, false
 	}
@@ -539,7 +540,7 @@ func (w *window) bury(p *part, sl *slot, k Key, deadline int64) bool {
 		return false
 	}
 	k.DB = w.s.dbOf(p.space)
-	w.t.keyRecord(recDelete, p, k.Name)
+	w.t.keyRecord(format.RecDelete, p, k.Name)
 	p.tombstone(sl, k)
 	p.keys--
 	p.expires--
@@ -597,8 +598,8 @@ func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.W
 func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.WindowEntry, err error) {
 	const ahead = 60_000
 	err = w.s.view(func(tx *bolt.Tx) error {
-		err := w.entries(tx, ttlKey(nil, from.Deadline, []byte(from.ID)), func(e ttlEntry) error {
-			entry := ttl.WindowEntry{Deadline: e.due, ID: string(e.on)}
+		err := w.entries(tx, format.TTLKey(nil, from.Deadline, []byte(from.ID)), func(e format.TTLEntry) error {
+			entry := ttl.WindowEntry{Deadline: e.Due, ID: string(e.On)}
 			if len(entries) >= w.size {
 				end = entry
 				return errEnough
@@ -623,13 +624,13 @@ func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.
 
 // entries visits the entries of the ttl bucket from a key on, in order. What is damaged is
 // told once and passed over.
-func (w *window) entries(tx *bolt.Tx, from []byte, fn func(ttlEntry) error) error {
+func (w *window) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) error) error {
 	last := from
 	visit := func(at, v []byte) error {
 		if bytes.Compare(at, last) < 0 {
 			return nil // it was visited
 		}
-		e, ok := parseTTL(at, v)
+		e, ok := format.ParseTTL(at, v)
 		if !ok {
 			w.tell(fmt.Errorf("%w: entry %q", ErrCorrupt, at[:min(len(at), 64)]))
 			return nil
@@ -637,9 +638,9 @@ func (w *window) entries(tx *bolt.Tx, from []byte, fn func(ttlEntry) error) erro
 		last = append(append(last[:0:0], at...), 0)
 		return fn(e)
 	}
-	err := each(tx, bucketTTL, from, nil, visit)
+	err := each(tx, format.BucketTTL, from, nil, visit)
 	if errors.Is(err, ErrCorrupt) {
-		err = each(tx, bucketTTL, from, w.tell, visit)
+		err = each(tx, format.BucketTTL, from, w.tell, visit)
 	}
 	return err
 }

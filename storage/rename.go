@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/binary"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -107,7 +108,7 @@ func (t *Txn) mark(k Key, flags byte) {
 func (t *Txn) carry(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)
-	t.keyRecord(recDelete, p, from.Name)
+	t.keyRecord(format.RecDelete, p, from.Name)
 	moved := p.unlink(t, from)
 	t.gone = append(t.gone, p.slot(from))
 	moved.id, moved.state, moved.side = t.s.generation.Add(1), 0, nil
@@ -125,13 +126,13 @@ func (t *Txn) link(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)
 	o := p.objectOf(*p.find(p.slot(from), from))
-	t.keyRecord(recLink, p, from.Name)
+	t.keyRecord(format.RecLink, p, from.Name)
 	t.changing(q.space, to.Name)
 	t.buf = binary.AppendUvarint(t.buf, uint64(q.space))
-	t.buf = appendBytes(t.buf, to.Name)
+	t.buf = format.AppendBytes(t.buf, to.Name)
 	t.buf = binary.AppendUvarint(t.buf, o.id)
 	t.buf = append(t.buf, byte(o.val.Type()))
-	t.buf = appendDeadline(t.buf, o.deadline, o.created)
+	t.buf = format.AppendDeadline(t.buf, o.deadline, o.created)
 	moved := p.unlink(t, from)
 	t.gone = append(t.gone, p.slot(from))
 	if t.s.checkpointer.arrivals.moved(portions{p: q, sl: q.slot(to), o: moved}) {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"keyp/storage/format"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 // key between a checkpoint's rotation and its end. What made it is in no log then, and
 // what the other key held is in the log that replays.
 func TestRenameDuringCheckpoint(t *testing.T) {
-	for _, size := range []int{500, 5000, inlineMax + 1} {
+	for _, size := range []int{500, 5000, format.InlineMax + 1} {
 		h := newHarness(t)
 		t.Cleanup(func() { h.s.Close(false) })
 		names := map[name]bool{{0, "from"}: true, {0, "to"}: true}

@@ -14,6 +14,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 	"keyp/storage/wal"
 )
 
@@ -119,7 +120,7 @@ func (g *gapCase) repaired(before func(), lost func(x *Txn), after func(), datab
 		g.t.Fatalf("the batch stands in %d files; %v", hit, err)
 	}
 	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
-	if _, err := Repair(o, filepath.Join(dir, "new"), func(l Loss) { g.told = append(g.told, l) }); err != nil {
+	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) { g.told = append(g.told, l) }); err != nil {
 		g.t.Fatal(err)
 	}
 	g.open(filepath.Join(dir, "new"), databases)
@@ -260,20 +261,20 @@ func TestRepairReadsAllRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	met := map[byte]bool{}
-	_, err := wal.Check(wal.Options{FS: h.fs, Dir: filepath.Join(h.dir, logDir)}, 0, func(_ uint64, batch []byte) error {
-		for f := (fields{rest: batch}); len(f.rest) > 0; {
-			r := readRecord(&f)
-			if f.bad {
-				return fmt.Errorf("a record of kind %d is not read", r.tag)
+	_, err := wal.Check(wal.Options{FS: h.fs, Dir: filepath.Join(h.dir, format.LogDir)}, 0, func(_ uint64, batch []byte) error {
+		for f := (format.Fields{Rest: batch}); len(f.Rest) > 0; {
+			r := format.ReadRecord(&f)
+			if f.Bad {
+				return fmt.Errorf("a record of kind %d is not read", r.Tag)
 			}
-			met[r.tag] = true
+			met[r.Tag] = true
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for tag := byte(recPut); tag <= recTime; tag++ {
+	for tag := byte(format.RecPut); tag <= format.RecTime; tag++ {
 		if tag != 6 && !met[tag] {
 			t.Errorf("no record of kind %d was logged", tag)
 		}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"testing"
 
 	"keyp/internal/clock"
@@ -26,7 +25,7 @@ func TestRepair(t *testing.T) {
 
 type repairCase struct {
 	corruptCase
-	sv    *salvage
+	log   RepairedLog
 	told  []string
 	named map[string]bool // keys, and slots of which a key is lost
 	all   bool            // any key may be lost
@@ -46,7 +45,7 @@ func (r *repairCase) run(to string) {
 	o := Options{Dir: r.dir, Clock: r.clock, Logger: slog.New(slog.DiscardHandler), Databases: 3, Shards: 4, SegmentSize: 32 << 10, InitialMmap: 1 << 22}
 	var err error
 	r.named = map[string]bool{}
-	if _, r.sv, err = repairTo(o, to, r.tell); err != nil {
+	if r.log, err = RepairDir(o, to, r.tell); err != nil {
 		r.t.Errorf("Repair gave %v", err)
 		return
 	}
@@ -68,7 +67,7 @@ func (r *repairCase) run(to string) {
 		r.t.Errorf("%d keys are not as they were", wrong)
 	}
 	switch {
-	case r.sv.log.gaps > 0:
+	case r.log.Gaps > 0:
 		r.counts["log with gaps"]++
 		r.counts["keys lost or older by gaps"] += wrong
 	case wrong > 0:
@@ -113,8 +112,8 @@ func (r *repairCase) compare() (wrong int) {
 		slot := fmt.Sprintf("slot %d of database %d", Slot([]byte(n.key)), n.db)
 		named := r.named[fmt.Sprintf("%.100q", n.key)] || r.named[slot]
 		switch {
-		case r.all, named && r.sv.log.gaps > 0:
-		case r.sv.log.gaps > 0 && !r.sv.log.isStated(r.spot(n)):
+		case r.all, named && r.log.Gaps > 0:
+		case r.log.Gaps > 0 && !r.log.Stated(n.db, n.key):
 			if !r.had(n, got, found) {
 				r.t.Errorf("%.40q of database %d is there %t with %.60q, deadline %d, %v; it never was so", n.key, n.db, found, got.data, got.deadline, got.coll)
 			}
@@ -125,12 +124,6 @@ func (r *repairCase) compare() (wrong int) {
 		}
 	}
 	return wrong
-}
-
-// spot is where a key stands.
-func (r *repairCase) spot(n name) spot {
-	spaces := append(slices.Clone(r.sv.state.spaces[:3]), systemSpace)
-	return spot{spaces[n.db], n.key}
 }
 
 // had says whether a key was once as it is found now.

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -22,7 +23,7 @@ import (
 type replay struct {
 	*recovering
 	num    int // which of the replays
-	counts map[countKey]partCounts
+	counts map[countKey]format.PartCounts
 	cost   int64
 	key    []byte // scratch
 	about  subject
@@ -32,6 +33,14 @@ type replay struct {
 	// doubts are keys that the log says are reaped by a deadline that no record had stated.
 	doubts []doubt
 }
+
+// recordCost is about what replaying a record costs a processor, in nanoseconds: those
+// that change a key instead of stating it may have to read it from the data file. To it
+// comes byteCost for each byte of a batch.
+var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.RecElement: 1000, format.RecRemove: 1000, format.RecRange: 10_000, format.RecDelete: 1000,
+	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300, format.RecCut: 10_000}
+
+const byteCost = 1
 
 // doubt is a key that is reaped, unless a later record states its deadline. The data file may
 // be newer than the place that replay is at: then the clock has gone back behind that place,
@@ -62,7 +71,7 @@ type subject struct {
 
 type laterSlot struct {
 	slot uint16
-	diskSlot
+	format.SlotEntry
 }
 
 type countKey struct {
@@ -71,14 +80,14 @@ type countKey struct {
 }
 
 // newRecovering takes over the state of the data file, and makes the replays.
-func newRecovering(s *Store, st state) (*recovering, error) {
-	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.shards), time: st.time}
-	for i := range replaysOf(st.shards) {
-		r.replays = append(r.replays, &replay{recovering: r, num: i, counts: map[countKey]partCounts{}, orphans: map[uint64]*Object{}})
+func newRecovering(s *Store, st format.State) (*recovering, error) {
+	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.Shards), time: st.Time}
+	for i := range replaysOf(st.Shards) {
+		r.replays = append(r.replays, &replay{recovering: r, num: i, counts: map[countKey]format.PartCounts{}, orphans: map[uint64]*Object{}})
 	}
 	r.meeting.init(len(r.replays))
-	for _, c := range st.counts {
-		r.of(c.shard).counts[countKey{c.space, c.shard}] = c
+	for _, c := range st.Counts {
+		r.of(c.Shard).counts[countKey{c.Space, c.Shard}] = c
 	}
 	return r, r.adopt(st)
 }
@@ -99,33 +108,33 @@ func (r *recovering) of(shard int) *replay { return r.replays[shard%len(r.replay
 
 // adopt takes over the state of the data file: the shards, the databases' keyspaces,
 // and which slots have keys on disk.
-func (r *recovering) adopt(st state) error {
+func (r *recovering) adopt(st format.State) error {
 	s := r.s
-	s.slotsPerShard = Slots / st.shards
-	for i := range st.shards {
+	s.slotsPerShard = Slots / st.Shards
+	for i := range st.Shards {
 		sh := &shard{num: i, store: s, parts: make([]*part, s.options.Databases+1)}
 		sh.nextDue.Store(never)
 		s.shards = append(s.shards, sh)
 	}
-	if len(st.spaces) > s.options.Databases {
-		return fmt.Errorf("storage: the data has %d databases, the configuration allows %d", len(st.spaces), s.options.Databases)
+	if len(st.Spaces) > s.options.Databases {
+		return fmt.Errorf("storage: the data has %d databases, the configuration allows %d", len(st.Spaces), s.options.Databases)
 	}
-	s.spaces, s.nextSpace = st.spaces, st.nextSpace
+	s.spaces, s.nextSpace = st.Spaces, st.NextSpace
 	for len(s.spaces) < s.options.Databases {
 		s.spaces = append(s.spaces, s.nextSpace)
 		s.nextSpace++
 	}
-	s.spaces = append(s.spaces, systemSpace)
-	s.generation.Store(st.generation)
+	s.spaces = append(s.spaces, format.SystemSpace)
+	s.generation.Store(st.Generation)
 	return s.view(func(tx *bolt.Tx) error {
-		return each(tx, bucketSlots, nil, nil, func(k, v []byte) error {
-			f := parseSlotKey(k)
-			d, ok := parseSlot(k, v)
-			if !f.ok || !ok {
+		return each(tx, format.BucketSlots, nil, nil, func(k, v []byte) error {
+			f := format.ParseSlotKey(k)
+			d, ok := format.ParseSlot(k, v)
+			if !f.OK || !ok {
 				return fmt.Errorf("%w: entry %x of bucket slots", ErrCorrupt, k)
 			}
-			if !r.onDisk(f.space, f.slot, d) {
-				r.later[f.space] = append(r.later[f.space], laterSlot{f.slot, d})
+			if !r.onDisk(f.Space, f.Slot, d) {
+				r.later[f.Space] = append(r.later[f.Space], laterSlot{f.Slot, d})
 			}
 			return nil
 		})
@@ -133,15 +142,15 @@ func (r *recovering) adopt(st state) error {
 }
 
 // onDisk notes what a slot has in the data file; false if no database has the keyspace.
-func (r *recovering) onDisk(space uint32, slot uint16, d diskSlot) bool {
+func (r *recovering) onDisk(space uint32, slot uint16, d format.SlotEntry) bool {
 	p := r.s.partOf(space, r.s.shards[r.s.shardOf(slot)])
 	if p == nil {
 		return false
 	}
 	p.filed = true
-	if d.keys > 0 {
+	if d.Keys > 0 {
 		sl := p.slotAt(int(slot - p.first))
-		sl.onDisk, sl.digest, sl.partial = d.keys, d.digest, true
+		sl.onDisk, sl.digest, sl.partial = d.Keys, d.Digest, true
 		r.s.partials.Add(1)
 	}
 	return true
@@ -149,20 +158,20 @@ func (r *recovering) onDisk(space uint32, slot uint16, d diskSlot) bool {
 
 // batch replays one batch. With an error comes the offset of the record that it is about.
 func (r *replay) batch(batch []byte) (at int, err error) {
-	f := fields{rest: batch}
+	f := format.Fields{Rest: batch}
 	defer r.settle()
-	for len(f.rest) > 0 {
-		at = len(batch) - len(f.rest)
-		tag := f.rest[0]
-		if tag != recMore && tag != recLess {
+	for len(f.Rest) > 0 {
+		at = len(batch) - len(f.Rest)
+		tag := f.Rest[0]
+		if tag != format.RecMore && tag != format.RecLess {
 			r.settle()
 		}
-		f.rest = f.rest[1:]
+		f.Rest = f.Rest[1:]
 		if err := r.record(tag, &f); err != nil {
 			return at, err
 		}
-		if f.bad {
-			return at, fmt.Errorf("%w (tag %d)", errBadRecord, tag)
+		if f.Bad {
+			return at, fmt.Errorf("%w (tag %d)", format.ErrBadRecord, tag)
 		}
 	}
 	return 0, nil
@@ -175,13 +184,13 @@ func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 	var keys [PrefetchKeys]Key
 	n, at := 0, 0
 	for _, b := range batches {
-		f := fields{rest: bytes[at : b.end-from]}
+		f := format.Fields{Rest: bytes[at : b.end-from]}
 		at = b.end - from
-		if tag := f.rest[0]; tag != recPut && tag != recElement && tag != recRemove && tag != recDelete && tag != recDeadline {
+		if tag := f.Rest[0]; tag != format.RecPut && tag != format.RecElement && tag != format.RecRemove && tag != format.RecDelete && tag != format.RecDeadline {
 			continue
 		}
-		f.rest = f.rest[1:]
-		space, name := uint32(f.int()), f.bytes()
+		f.Rest = f.Rest[1:]
+		space, name := uint32(f.Int()), f.Bytes()
 		slot := Slot(name)
 		if r.of(r.s.shardOf(slot)) != r {
 			continue
@@ -196,50 +205,50 @@ func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 
 // record applies a record, if it concerns a shard of this replay. It is read to its end
 // all the same.
-func (r *replay) record(tag byte, f *fields) error {
+func (r *replay) record(tag byte, f *format.Fields) error {
 	switch tag {
-	case recReaped:
-		shard, through := f.below(len(r.s.shards)), int64(f.int())
-		if !f.bad && r.of(shard) == r {
+	case format.RecReaped:
+		shard, through := f.Below(len(r.s.shards)), int64(f.Int())
+		if !f.Bad && r.of(shard) == r {
 			r.reaped(shard, through)
 		}
-	case recCounts:
-		c := partCounts{uint32(f.int()), f.below(len(r.s.shards)), int64(f.int()), int64(f.int())}
-		if !f.bad && r.of(c.shard) == r {
-			r.counts[countKey{c.space, c.shard}] = c
+	case format.RecCounts:
+		c := format.PartCounts{Space: uint32(f.Int()), Shard: f.Below(len(r.s.shards)), Keys: int64(f.Int()), Expires: int64(f.Int())}
+		if !f.Bad && r.of(c.Shard) == r {
+			r.counts[countKey{c.Space, c.Shard}] = c
 		}
-	case recFlush:
-		db, id := f.below(r.s.options.Databases), uint32(f.int())
-		if f.bad {
-			return errBadRecord
+	case format.RecFlush:
+		db, id := f.Below(r.s.options.Databases), uint32(f.Int())
+		if f.Bad {
+			return format.ErrBadRecord
 		}
 		return r.meeting.alone(func() error { return r.flush(db, id) })
-	case recSwap:
-		a, b := f.below(r.s.options.Databases), f.below(r.s.options.Databases)
-		if f.bad {
-			return errBadRecord
+	case format.RecSwap:
+		a, b := f.Below(r.s.options.Databases), f.Below(r.s.options.Databases)
+		if f.Bad {
+			return format.ErrBadRecord
 		}
 		return r.meeting.alone(func() error { r.s.swap(a, b); return nil })
-	case recTime:
-		at := int64(f.int())
-		if !f.bad && r.num == 0 {
+	case format.RecTime:
+		at := int64(f.Int())
+		if !f.Bad && r.num == 0 {
 			r.time = at
 		}
-	case recLink:
+	case format.RecLink:
 		return r.link(f)
-	case recPut, recLarge, recElement, recRemove, recRange, recDelete, recDeadline, recCut:
+	case format.RecPut, format.RecLarge, format.RecElement, format.RecRemove, format.RecRange, format.RecDelete, format.RecDeadline, format.RecCut:
 		p, k, own := r.target(f)
 		if own {
 			r.cost += recordCost[tag]
 		}
 		return r.keyRecord(tag, p, k, f)
-	case recMore, recLess:
+	case format.RecMore, format.RecLess:
 		if r.about.o != nil {
 			r.cost += recordCost[tag]
 		}
-		return r.elementOf(tag == recMore, f)
+		return r.elementOf(tag == format.RecMore, f)
 	default:
-		return fmt.Errorf("%w: unknown tag %d", errBadRecord, tag)
+		return fmt.Errorf("%w: unknown tag %d", format.ErrBadRecord, tag)
 	}
 	return nil
 }
@@ -247,8 +256,8 @@ func (r *replay) record(tag byte, f *fields) error {
 // target reads a record's keyspace and key. own says that the key is in a shard of this
 // replay. p is nil when it is not, and when the keyspace was emptied since, as the log's
 // rest will tell.
-func (r *replay) target(f *fields) (p *part, k Key, own bool) {
-	space, name := uint32(f.int()), f.bytes()
+func (r *replay) target(f *format.Fields) (p *part, k Key, own bool) {
+	space, name := uint32(f.Int()), f.Bytes()
 	slot := Slot(name)
 	sh := r.s.shards[r.s.shardOf(slot)]
 	if r.of(sh.num) != r {
@@ -262,7 +271,7 @@ func (r *replay) target(f *fields) (p *part, k Key, own bool) {
 func (r *replay) flush(db int, id uint32) error {
 	r.s.flush(db, id)
 	for _, l := range r.later[id] {
-		r.onDisk(id, l.slot, l.diskSlot)
+		r.onDisk(id, l.slot, l.SlotEntry)
 	}
 	delete(r.later, id)
 	return nil
@@ -313,26 +322,26 @@ func (r *replay) settleDoubts() {
 
 // keyRecord applies a record about one key. The record is read to its end even where
 // p is nil.
-func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
+func (r *replay) keyRecord(tag byte, p *part, k Key, f *format.Fields) error {
 	switch tag {
-	case recPut:
-		deadline, created := f.deadline()
-		value := f.bytes()
-		if p == nil || f.bad {
+	case format.RecPut:
+		deadline, created := f.Deadline()
+		value := f.Bytes()
+		if p == nil || f.Bad {
 			return nil
 		}
 		return r.put(p, k, value, deadline, created)
-	case recLarge:
-		o := &Object{id: f.int(), state: stateReplayed}
+	case format.RecLarge:
+		o := &Object{id: f.Int(), state: stateReplayed}
 		var deadline int64
-		deadline, o.created = f.deadline()
-		typ := f.typ()
-		if f.bad {
+		deadline, o.created = f.Deadline()
+		typ := f.Type()
+		if f.Bad {
 			return nil
 		}
 		o.val = object.New(typ)
 		r.sawID(o.id)
-		if p != nil && !f.bad {
+		if p != nil && !f.Bad {
 			o.key = string(k.Name)
 			sl := p.slot(k)
 			c := p.putObject(nil, sl, p.find(sl, k), k, o, deadline)
@@ -340,41 +349,41 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *fields) error {
 			r.mayBeOnDisk(p, sl, c)
 			r.about = subject{p, k, o}
 		}
-	case recElement, recRemove:
-		id, typ := f.int(), f.typ()
+	case format.RecElement, format.RecRemove:
+		id, typ := f.Int(), f.Type()
 		if err := r.find(p, k, id, typ, f); err != nil {
 			return err
 		}
-		return r.elementOf(tag == recElement, f)
-	case recRange:
-		id, off, data := f.int(), f.below(object.MaxString), f.bytes()
+		return r.elementOf(tag == format.RecElement, f)
+	case format.RecRange:
+		id, off, data := f.Int(), f.Below(object.MaxString), f.Bytes()
 		if err := r.find(p, k, id, object.TypeString, f); err != nil || r.about.o == nil {
 			return err
 		}
 		str, ok := r.about.o.val.(*object.String)
 		if !ok {
-			return errBadRecord
+			return format.ErrBadRecord
 		}
 		was := len(str.Data)
 		str.WriteAt(off, data)
 		r.about.o.changeRange(off, len(data), was)
-	case recCut:
-		id, first, last := f.int(), f.number(), f.number()
+	case format.RecCut:
+		id, first, last := f.Int(), f.Number(), f.Number()
 		if err := r.find(p, k, id, object.TypeList, f); err != nil || r.about.o == nil {
 			return err
 		}
 		l, ok := r.about.o.val.(*object.List)
 		if !ok {
-			return errBadRecord
+			return format.ErrBadRecord
 		}
 		l.RemoveNumbers(first, last, r.about.o.changeRun)
-	case recDelete:
-		if p != nil && !f.bad {
+	case format.RecDelete:
+		if p != nil && !f.Bad {
 			r.delete(p, k)
 		}
-	case recDeadline:
-		deadline, created := f.deadline()
-		if p == nil || f.bad {
+	case format.RecDeadline:
+		deadline, created := f.Deadline()
+		if p == nil || f.Bad {
 			return nil
 		}
 		sl, c, err := r.have(p, k)
@@ -405,7 +414,7 @@ func (r *replay) mayBeOnDisk(p *part, sl *slot, c *cell) {
 
 func (r *replay) put(p *part, k Key, value []byte, deadline int64, created uint32) error {
 	if !isSmall(k.Name, value) {
-		return errBadRecord
+		return format.ErrBadRecord
 	}
 	sl := p.slot(k)
 	c := p.putSmall(nil, sl, p.find(sl, k), k, value, deadline)
@@ -439,19 +448,19 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 		return sl, c, nil
 	}
 	err := r.s.view(func(tx *bolt.Tx) error {
-		r.key = diskKey(r.key[:0], p.space, k)
+		r.key = format.DiskKey(r.key[:0], p.space, k)
 		record, err := find(tx, r.key, sl.verified)
 		if record == nil || err != nil {
 			sl.verified = err == nil
 			return err
 		}
-		im, err := parseImage(r.key, record)
+		im, err := format.ParseImage(r.key, record)
 		if err != nil {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
-		im.partial = true // the log will make it whole
+		im.Partial = true // the log will make it whole
 		r.s.mend(tx, r.key, &im)
-		got, err := im.resident(tx)
+		got, err := readResident(tx, &im)
 		if err != nil {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
@@ -463,9 +472,9 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 }
 
 // find makes the value id the subject. It is key k's, or was when the record was written.
-func (r *replay) find(p *part, k Key, id uint64, typ object.Type, f *fields) error {
+func (r *replay) find(p *part, k Key, id uint64, typ object.Type, f *format.Fields) error {
 	r.sawID(id)
-	if p == nil || f.bad {
+	if p == nil || f.Bad {
 		return nil
 	}
 	_, c, err := r.have(p, k)
@@ -483,19 +492,19 @@ func (r *replay) find(p *part, k Key, id uint64, typ object.Type, f *fields) err
 
 // elementOf reads the rest of a record about an element, which is put or removed, and
 // applies it to the subject.
-func (r *replay) elementOf(put bool, f *fields) error {
-	elem := f.bytes()
+func (r *replay) elementOf(put bool, f *format.Fields) error {
+	elem := f.Bytes()
 	var deadline int64
 	var val []byte
 	if put {
-		deadline, val = int64(f.int()), f.bytes()
+		deadline, val = int64(f.Int()), f.Bytes()
 	}
 	o := r.about.o
-	if o == nil || f.bad {
+	if o == nil || f.Bad {
 		return nil
 	}
 	if !o.val.Type().Names(elem) {
-		return errBadRecord
+		return format.ErrBadRecord
 	}
 	o.change(elem)
 	if put {
@@ -577,19 +586,19 @@ type moved struct {
 }
 
 // link reads a link. Its keys may be in the shards of two replays, so it is applied alone.
-func (r *replay) link(f *fields) error {
+func (r *replay) link(f *format.Fields) error {
 	var m moved
-	m.fromSpace, m.from = uint32(f.int()), r.s.Key(0, f.bytes())
-	m.toSpace, m.to = uint32(f.int()), r.s.Key(0, f.bytes())
-	m.id, m.typ = f.int(), f.typ()
-	m.deadline, m.created = f.deadline()
-	if f.bad {
-		return errBadRecord
+	m.fromSpace, m.from = uint32(f.Int()), r.s.Key(0, f.Bytes())
+	m.toSpace, m.to = uint32(f.Int()), r.s.Key(0, f.Bytes())
+	m.id, m.typ = f.Int(), f.Type()
+	m.deadline, m.created = f.Deadline()
+	if f.Bad {
+		return format.ErrBadRecord
 	}
 	return r.meeting.alone(func() error {
 		from := r.s.shards[r.s.shardOf(m.from.Slot)]
 		owner := r.of(from.num)
-		owner.cost += recordCost[recLink]
+		owner.cost += recordCost[format.RecLink]
 		return owner.move(r.s.partOf(m.fromSpace, from), &m)
 	})
 }

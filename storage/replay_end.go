@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"keyp/storage/format"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -23,11 +24,11 @@ func (r *recovering) finish() error {
 		r.s.replayCost.Add(one.cost)
 		one.settleDoubts()
 		for _, c := range one.counts {
-			if c.shard >= len(r.s.shards) {
-				return fmt.Errorf("%w: counts of shard %d", errBadRecord, c.shard)
+			if c.Shard >= len(r.s.shards) {
+				return fmt.Errorf("%w: counts of shard %d", format.ErrBadRecord, c.Shard)
 			}
-			if p := r.s.partOf(c.space, r.s.shards[c.shard]); p != nil {
-				p.keys, p.expires = c.keys, c.expires
+			if p := r.s.partOf(c.Space, r.s.shards[c.Shard]); p != nil {
+				p.keys, p.expires = c.Keys, c.Expires
 			}
 		}
 	}
@@ -43,12 +44,12 @@ func (r *recovering) removeReaped() error {
 		return nil
 	}
 	return r.s.view(func(tx *bolt.Tx) error {
-		err := each(tx, bucketTTL, nil, nil, func(at, v []byte) error {
-			e, ok := parseTTL(at, v)
+		err := each(tx, format.BucketTTL, nil, nil, func(at, v []byte) error {
+			e, ok := format.ParseTTL(at, v)
 			if !ok {
 				return ErrCorrupt
 			}
-			if e.due > through {
+			if e.Due > through {
 				return errEnough
 			}
 			return r.removeEntry(tx, e)
@@ -65,35 +66,35 @@ func (r *recovering) removeReaped() error {
 }
 
 // removeEntry removes the key of an entry of ttl if it is reaped.
-func (r *recovering) removeEntry(tx *bolt.Tx, e ttlEntry) error {
+func (r *recovering) removeEntry(tx *bolt.Tx, e format.TTLEntry) error {
 	if (r.s.checkpointer.pending > 0 || r.s.ttlDoubtful) && !r.current(tx, e) {
 		return nil
 	}
-	space, k, err := r.s.keyOnDisk(tx, e.on)
+	space, k, err := r.s.keyOnDisk(tx, e.On)
 	if err != nil {
 		return err
 	}
-	if e.element { // records name those that went, but the key may be due, too
-		im, err := parseImage(e.on, tx.Bucket(bucketValues).Get(e.on))
-		r.s.mend(tx, e.on, &im)
-		if err != nil || im.deadline == 0 {
+	if e.Element { // records name those that went, but the key may be due, too
+		im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
+		r.s.mend(tx, e.On, &im)
+		if err != nil || im.Deadline == 0 {
 			return nil // the window logs an error
 		}
-		e.due = im.deadline
+		e.Due = im.Deadline
 	}
-	r.remove(space, k, e.due)
+	r.remove(space, k, e.Due)
 	return nil
 }
 
 // removeRecords removes the keys that are reaped by their records, for want of a sound ttl.
 // Damaged ones are errors when somebody asks for their keys.
 func (r *recovering) removeRecords(tx *bolt.Tx) error {
-	return each(tx, bucketValues, nil, func(error) {}, func(at, record []byte) error {
-		im, err := parseImage(at, record)
+	return each(tx, format.BucketValues, nil, func(error) {}, func(at, record []byte) error {
+		im, err := format.ParseImage(at, record)
 		r.s.mend(tx, at, &im)
-		if n := parseSlotKey(at[:min(len(at), 6)]); err == nil && n.ok && im.deadline != 0 {
-			name := bytes.Clone(im.name)
-			r.remove(n.space, Key{Slot: n.slot, Hash: r.s.hash(name), Name: name}, im.deadline)
+		if n := format.ParseSlotKey(at[:min(len(at), 6)]); err == nil && n.OK && im.Deadline != 0 {
+			name := bytes.Clone(im.Name)
+			r.remove(n.Space, Key{Slot: n.Slot, Hash: r.s.hash(name), Name: name}, im.Deadline)
 		}
 		return nil
 	})
@@ -112,8 +113,8 @@ func (r *recovering) remove(space uint32, k Key, deadline int64) {
 
 // current says whether an entry of ttl is what the key's record says: while changes of ttl
 // are pending it may be an entry that goes.
-func (r *recovering) current(tx *bolt.Tx, e ttlEntry) bool {
-	im, err := parseImage(e.on, tx.Bucket(bucketValues).Get(e.on))
-	r.s.mend(tx, e.on, &im)
-	return err == nil && im.due() == e.due
+func (r *recovering) current(tx *bolt.Tx, e format.TTLEntry) bool {
+	im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
+	r.s.mend(tx, e.On, &im)
+	return err == nil && im.Due() == e.Due
 }

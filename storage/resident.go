@@ -9,6 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -21,24 +22,24 @@ type resident struct {
 	badTime  bool
 }
 
-// resident makes an image a key for memory. The bytes are copied out of the file.
-func (m *image) resident(tx *bolt.Tx) (resident, error) {
-	got := resident{deadline: m.deadline, created: m.created, badTime: m.badTime}
-	if m.typ == object.TypeString && m.inline && isSmall(m.name, m.payload) {
-		got.small = append([]byte{}, m.payload...)
+// readResident makes an image a key for memory. The bytes are copied out of the file.
+func readResident(tx *bolt.Tx, m *format.Image) (resident, error) {
+	got := resident{deadline: m.Deadline, created: m.Created, badTime: m.BadTime}
+	if m.Type == object.TypeString && m.Inline && isSmall(m.Name, m.Payload) {
+		got.small = append([]byte{}, m.Payload...)
 		return got, nil
 	}
-	v, err := m.value(tx)
+	v, err := readValue(tx, m)
 	if err == nil {
-		got.object = m.object(v)
+		got.object = objectFrom(m, v)
 	}
 	return got, err
 }
 
-// object makes an image and its value a key's object.
-func (m *image) object(v object.Value) *Object {
-	o := &Object{key: string(m.name), val: v, deadline: m.deadline, id: m.id, state: stateInline}
-	if !m.inline {
+// objectFrom makes an image and its value a key's object.
+func objectFrom(m *format.Image, v object.Value) *Object {
+	o := &Object{key: string(m.Name), val: v, deadline: m.Deadline, id: m.ID, state: stateInline}
+	if !m.Inline {
 		o.state = stateStored
 	}
 	return o
@@ -130,13 +131,13 @@ func guard(fn func() error) (err error) {
 func (s *Store) keyOnDisk(tx *bolt.Tx, on []byte) (space uint32, k Key, err error) {
 	space = binary.BigEndian.Uint32(on)
 	k.Slot = binary.BigEndian.Uint16(on[4:])
-	k.Name = on[prefixLen+1:]
-	if on[prefixLen] == 1 {
-		im, err := parseImage(on, tx.Bucket(bucketValues).Get(on))
+	k.Name = on[format.PrefixLen+1:]
+	if on[format.PrefixLen] == 1 {
+		im, err := format.ParseImage(on, tx.Bucket(format.BucketValues).Get(on))
 		if err != nil {
-			return space, k, fmt.Errorf("%w: key with digest %x", err, on[prefixLen+1:])
+			return space, k, fmt.Errorf("%w: key with digest %x", err, on[format.PrefixLen+1:])
 		}
-		k.Name = im.name
+		k.Name = im.Name
 	}
 	k.Name = append([]byte(nil), k.Name...)
 	k.Hash = s.hash(k.Name)
@@ -144,21 +145,6 @@ func (s *Store) keyOnDisk(tx *bolt.Tx, on []byte) (space uint32, k Key, err erro
 		return space, k, ErrCorrupt
 	}
 	return space, k, nil
-}
-
-type slotName struct {
-	space uint32
-	slot  uint16
-	ok    bool
-}
-
-func parseSlotKey(b []byte) slotName {
-	if len(b) != 6 {
-		return slotName{}
-	}
-	n := slotName{binary.BigEndian.Uint32(b), binary.BigEndian.Uint16(b[4:]), true}
-	n.ok = n.slot < Slots
-	return n
 }
 
 // clip is a key for a message.

@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -253,12 +254,12 @@ type fileStretch struct {
 
 // readStretch reads the keys of a slot from a prefix on, at least count or all.
 func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (st fileStretch, err error) {
-	start := binary.BigEndian.AppendUint32(slotKey(nil, space, slot), from<<(32-hashBits))
+	start := binary.BigEndian.AppendUint32(format.SlotKey(nil, space, slot), from<<(32-hashBits))
 	st.upTo = stretchEnd
 	now := w.onDisk(w.s.shardOf(slot))
 	err = w.s.view(func(tx *bolt.Tx) error {
-		err := each(tx, bucketValues, start, nil, func(at, record []byte) error {
-			if !hasPrefix(at, start[:6]) || len(at) < prefixLen {
+		err := each(tx, format.BucketValues, start, nil, func(at, record []byte) error {
+			if !bytes.HasPrefix(at, start[:6]) || len(at) < format.PrefixLen {
 				return errEnough
 			}
 			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashBits)
@@ -266,22 +267,22 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 				st.upTo = prefix
 				return errEnough
 			}
-			im, err := parseImage(at, record)
+			im, err := format.ParseImage(at, record)
 			if err != nil {
 				return err
 			}
 			w.s.mend(tx, at, &im)
-			live, err := im.live(tx, now)
+			live, err := readLive(tx, &im, now)
 			if err == nil && !live && !w.hidden {
 				var hides bool
-				if hides, err = im.live(tx, w.logged); hides {
-					st.due = append(st.due, bytes.Clone(im.name))
+				if hides, err = readLive(tx, &im, w.logged); hides {
+					st.due = append(st.due, bytes.Clone(im.Name))
 				}
 			}
 			if !live || err != nil {
 				return err
 			}
-			o := &Object{key: string(im.name), val: object.New(im.typ), deadline: im.deadline, created: im.created}
+			o := &Object{key: string(im.Name), val: object.New(im.Type), deadline: im.Deadline, created: im.Created}
 			st.keys = append(st.keys, found{prefix, Item{o: o}})
 			return nil
 		})

@@ -1,81 +1,30 @@
 package storage
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"keyp/internal/vfs"
+	"keyp/storage/format"
 	"os"
 	"path/filepath"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// state is what the meta bucket says of the moment the newest finished checkpoint
-// rotated the log: replay starts from it with segment first.
-type state struct {
-	first      uint64 // log segment
-	generation uint64
-	nextSpace  uint32
-	shards     int          // fixed when the data directory is made: the log's records name them
-	spaces     []uint32     // by database number
-	counts     []partCounts // of parts that are not empty
-	time       int64        // as the log said it (recTime), Unix ms; 0: it did not, or the state is older than such records
-}
-
-type partCounts struct {
-	space         uint32
-	shard         int
-	keys, expires int64
-}
-
-func (st *state) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, st.first)
-	dst = binary.AppendUvarint(dst, st.generation)
-	dst = binary.AppendUvarint(dst, uint64(st.nextSpace))
-	dst = binary.AppendUvarint(dst, uint64(st.shards))
-	dst = binary.AppendUvarint(dst, uint64(len(st.spaces)))
-	for _, sp := range st.spaces {
-		dst = binary.AppendUvarint(dst, uint64(sp))
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(st.counts)))
-	for _, c := range st.counts {
-		for _, v := range []uint64{uint64(c.space), uint64(c.shard), uint64(c.keys), uint64(c.expires)} {
-			dst = binary.AppendUvarint(dst, v)
-		}
-	}
-	return binary.AppendUvarint(dst, uint64(st.time))
-}
-
-func parseState(b []byte) (st state, err error) {
-	f := fields{rest: b}
-	st.first, st.generation, st.nextSpace, st.shards = f.int(), f.int(), uint32(f.int()), int(f.int())
-	for n := f.int(); n > 0 && !f.bad; n-- {
-		st.spaces = append(st.spaces, uint32(f.int()))
-	}
-	for n := f.int(); n > 0 && !f.bad; n-- {
-		st.counts = append(st.counts, partCounts{uint32(f.int()), int(f.int()), int64(f.int()), int64(f.int())})
-	}
-	if len(f.rest) > 0 {
-		st.time = int64(f.int())
-	}
-	if f.bad || !validShards(st.shards) {
-		return st, fmt.Errorf("%w: the meta bucket's state does not parse", ErrCorrupt)
-	}
-	return st, nil
-}
-
 const (
-	dataFile = "keyp.db"
-	newFile  = dataFile + ".new"
+	newFile  = format.DataName + ".new"
 	lockFile = "keyp.lock"
-	logDir   = "wal"
+
+	// openTimeout is how long another process may hold the data file.
+	openTimeout = 500 * time.Millisecond
 )
 
 // openData opens or makes the data file.
-func (s *Store) openData() (st state, err error) {
-	path := filepath.Join(s.options.Dir, dataFile)
+func (s *Store) openData() (st format.State, err error) {
+	path := filepath.Join(s.options.Dir, format.DataName)
 	if err := s.prepareData(path); err != nil {
 		return st, err
 	}
@@ -86,7 +35,7 @@ func (s *Store) openData() (st state, err error) {
 		return st, err
 	}
 	err = s.view(func(tx *bolt.Tx) error {
-		for _, name := range buckets[:len(buckets)-1] { // format 1 has not the last
+		for _, name := range format.Buckets[:len(format.Buckets)-1] { // format 1 has not the last
 			if tx.Bucket(name) == nil {
 				return fmt.Errorf("%w: there is no bucket %s", ErrCorrupt, name)
 			}
@@ -96,8 +45,8 @@ func (s *Store) openData() (st state, err error) {
 	if errors.Is(err, ErrCorrupt) {
 		err = s.damaged(path, err)
 	}
-	if err == nil && !s.options.readOnly {
-		err = uninterrupted(func() error { return s.settleData(path) })
+	if err == nil && !s.options.ReadOnly {
+		err = vfs.Uninterrupted(func() error { return s.settleData(path) })
 	}
 	if err == nil {
 		err = s.upgradeData()
@@ -108,11 +57,9 @@ func (s *Store) openData() (st state, err error) {
 	return st, nil
 }
 
-var buckets = [][]byte{bucketValues, bucketElements, bucketTTL, bucketSlots, bucketMeta, bucketGarbage, bucketPending}
-
 // prepareData makes a data file at path if there is none.
 func (s *Store) prepareData(path string) error {
-	if s.options.readOnly {
+	if s.options.ReadOnly {
 		return nil
 	}
 	// What was cut short leaves its file: a compaction, or the making of the data file.
@@ -141,15 +88,15 @@ func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 		file, err = os.OpenFile(name, flag, mode)
 		return file, err
 	}
-	err = uninterrupted(func() error {
+	err = vfs.Uninterrupted(func() error {
 		return guard(func() (err error) {
 			db, err = bolt.Open(path, 0o600, &bolt.Options{
 				Timeout:         openTimeout,
 				FreelistType:    freelistType,
 				InitialMmapSize: s.options.InitialMmap,
-				PageSize:        pageSize,
+				PageSize:        format.PageSize,
 				OpenFile:        open,
-				ReadOnly:        s.options.readOnly,
+				ReadOnly:        s.options.ReadOnly,
 			})
 			return err
 		})
@@ -164,7 +111,7 @@ func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 		return nil, nil, fmt.Errorf("storage: %s: %w", path, err)
 	}
 	data = osData{file}
-	if s.options.readOnly {
+	if s.options.ReadOnly {
 		return db, data, nil
 	}
 	if s.options.OnData != nil {
@@ -183,61 +130,61 @@ func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 }
 
 // readMeta reads what the meta bucket says, of any format.
-func (s *Store) readMeta(tx *bolt.Tx, st *state) (err error) {
-	meta := tx.Bucket(bucketMeta)
-	if v := meta.Get(metaFormat); len(v) != 1 || v[0] < 1 || v[0] > formatVersion {
-		return fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat, v, formatVersion)
+func (s *Store) readMeta(tx *bolt.Tx, st *format.State) (err error) {
+	meta := tx.Bucket(format.BucketMeta)
+	if v := meta.Get(format.MetaFormat); len(v) != 1 || v[0] < 1 || v[0] > format.Version {
+		return fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat, v, format.Version)
 	}
-	seed, state := meta.Get(metaSeed), meta.Get(metaState)
-	if meta.Get(metaFormat)[0] >= 3 {
+	seed, state := meta.Get(format.MetaSeed), meta.Get(format.MetaState)
+	if meta.Get(format.MetaFormat)[0] >= 3 {
 		var ok, also bool
-		seed, ok = unseal(metaSeed, seed)
-		state, also = unseal(metaState, state)
+		seed, ok = format.Unseal(format.MetaSeed, seed)
+		state, also = format.Unseal(format.MetaState, state)
 		if !ok || !also {
 			return fmt.Errorf("%w: the meta bucket", ErrCorrupt)
 		}
 	}
-	if len(seed) != 16 {
+	var whole bool
+	if s.seed, whole = format.ParseSeed(seed); !whole {
 		return fmt.Errorf("%w: the meta bucket has no seed", ErrCorrupt)
 	}
-	s.seed = [2]uint64{binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:])}
-	s.ttlDoubtful = meta.Get(metaDoubt) != nil
-	*st, err = parseState(state)
+	s.ttlDoubtful = meta.Get(format.MetaDoubt) != nil
+	*st, err = format.ParseState(state)
 	return err
 }
 
 func putMeta(tx *bolt.Tx, key, value []byte) error {
-	return tx.Bucket(bucketMeta).Put(key, seal(key, value))
+	return tx.Bucket(format.BucketMeta).Put(key, format.Seal(key, value))
 }
 
 // upgradeData makes a file of an older format one of this, and notes what is pending.
 func (s *Store) upgradeData() error {
-	format := byte(0)
+	version := byte(0)
 	err := s.view(func(tx *bolt.Tx) error {
-		if format = tx.Bucket(bucketMeta).Get(metaFormat)[0]; format == formatVersion {
+		if version = tx.Bucket(format.BucketMeta).Get(format.MetaFormat)[0]; version == format.Version {
 			s.checkpointer.pending = pendingIn(tx)
 			return proveGarbage(tx)
 		}
 		return nil
 	})
-	if err != nil || format == formatVersion {
+	if err != nil || version == format.Version {
 		return err
 	}
-	if s.options.readOnly {
-		return fmt.Errorf("%w: %d; a server makes it %d when it starts, then it can be read", ErrFormat, format, formatVersion)
+	if s.options.ReadOnly {
+		return fmt.Errorf("%w: %d; a server makes it %d when it starts, then it can be read", ErrFormat, version, format.Version)
 	}
 	if err := s.proveTree(); err != nil {
 		return err
 	}
 	return s.update(func(tx *bolt.Tx) error {
-		if _, err := tx.CreateBucketIfNotExists(bucketPending); err != nil {
+		if _, err := tx.CreateBucketIfNotExists(format.BucketPending); err != nil {
 			return err
 		}
 		s.checkpointer.pending = pendingIn(tx)
-		meta := tx.Bucket(bucketMeta)
-		err := errors.Join(meta.Put(metaFormat, []byte{formatVersion}),
-			putMeta(tx, metaSeed, meta.Get(metaSeed)), putMeta(tx, metaState, meta.Get(metaState)))
-		for _, name := range [][]byte{bucketSlots, bucketGarbage} {
+		meta := tx.Bucket(format.BucketMeta)
+		err := errors.Join(meta.Put(format.MetaFormat, []byte{format.Version}),
+			putMeta(tx, format.MetaSeed, meta.Get(format.MetaSeed)), putMeta(tx, format.MetaState, meta.Get(format.MetaState)))
+		for _, name := range [][]byte{format.BucketSlots, format.BucketGarbage} {
 			err = errors.Join(err, sealAll(tx.Bucket(name)))
 		}
 		return err
@@ -248,7 +195,7 @@ func (s *Store) upgradeData() error {
 func sealAll(b *bolt.Bucket) error {
 	sealed := map[string][]byte{}
 	err := b.ForEach(func(k, v []byte) error {
-		sealed[string(k)] = seal(k, v)
+		sealed[string(k)] = format.Seal(k, v)
 		return nil
 	})
 	for k, v := range sealed {
@@ -284,26 +231,26 @@ func (s *Store) makeData(path string) (err error) {
 
 // makeBuckets is the first transaction of a data file.
 func (s *Store) makeBuckets(tx *bolt.Tx) error {
-	for _, name := range buckets {
+	for _, name := range format.Buckets {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}
 	}
-	st := state{shards: s.options.Shards, nextSpace: uint32(s.options.Databases + 1)}
+	st := format.State{Shards: s.options.Shards, NextSpace: uint32(s.options.Databases + 1)}
 	for i := range s.options.Databases {
-		st.spaces = append(st.spaces, uint32(i+1))
+		st.Spaces = append(st.Spaces, uint32(i+1))
 	}
-	seed := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.options.Random()), s.options.Random())
-	return errors.Join(tx.Bucket(bucketMeta).Put(metaFormat, []byte{formatVersion}), putMeta(tx, metaSeed, seed), putMeta(tx, metaState, st.append(nil)))
+	seed := format.Seed{s.options.Random(), s.options.Random()}.Append(nil)
+	return errors.Join(tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{format.Version}), putMeta(tx, format.MetaSeed, seed), putMeta(tx, format.MetaState, st.Append(nil)))
 }
 
 // current is the state as the held shards have it; all of them are held.
-func (s *Store) current() state {
-	st := state{generation: s.generation.Load(), nextSpace: s.nextSpace, shards: len(s.shards), spaces: append([]uint32(nil), s.spaces[:s.options.Databases]...)}
+func (s *Store) current() format.State {
+	st := format.State{Generation: s.generation.Load(), NextSpace: s.nextSpace, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces[:s.options.Databases]...)}
 	for _, sh := range s.shards {
 		for _, p := range sh.parts {
 			if p != nil && p.keys|p.expires != 0 {
-				st.counts = append(st.counts, partCounts{p.space, sh.num, p.keys, p.expires})
+				st.Counts = append(st.Counts, format.PartCounts{Space: p.space, Shard: sh.num, Keys: p.keys, Expires: p.expires})
 			}
 		}
 	}

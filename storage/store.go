@@ -1,33 +1,3 @@
-// Package storage keeps the keys: in memory while they are used, in the log from the
-// moment they change, in the data file where they rest.
-//
-// # Shape
-//
-// The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all
-// databases, is a shard with one lock. What a database has in a shard is a part: a
-// table per slot, slabs for small strings, Go objects for the rest, and the expiration
-// index. A Txn holds the shards of its keys, changes parts and records each change;
-// its End appends the batch to the log (storage/wal). A checkpoint writes what has
-// changed to the data file (bbolt, disk.go) and lets the log's older segments go.
-//
-// # Invariants
-//
-//   - Memory equals the log: a batch that replays from the newest checkpoint gives the
-//     same keys, values and deadlines.
-//   - A cell without cellDirty shows what the data file has, or will have once the
-//     checkpoint in flight commits. Only such cells leave memory.
-//   - In a slot that is not partial, a key that is not in the table does not exist. In
-//     a partial one it may be on disk.
-//   - A key that was removed while the data file may have a copy (flagDisk) stays as a
-//     tombstone until a checkpoint has committed its removal.
-//   - Nothing reaches the data file before the log is durable that far.
-//   - What is pending of ttl (pending.go) is about slots of which nothing leaves memory or,
-//     after a crash, about keys that are dirty or gone.
-//   - The expiration index has exactly the live keys in memory that have a deadline;
-//     the window has every key with a deadline before its end that is only on disk.
-//
-// Lock order: checkpointMu, windowMu, the gate, then shards by number, shown.mu, dbMu, then the log's own.
-// The long transaction alone takes shards out of their order (share.go).
 package storage
 
 import (
@@ -46,6 +16,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
+	"keyp/storage/format"
 	"keyp/storage/wal"
 	"keyp/ttl"
 )
@@ -67,8 +38,6 @@ const (
 	// DefaultInitialMmap is address space, not memory: growing a mapping waits for
 	// all readers.
 	DefaultInitialMmap = 16 << 30
-
-	pageSize = 8 << 10
 )
 
 // Options are a store's settings. Dir and Clock are required.
@@ -120,13 +89,9 @@ type Options struct {
 	// slabChunks is maxChunks, but in tests.
 	slabChunks int
 
-	// readOnly leaves the directory as it is (readonly.go).
-	readOnly bool
-	// oldLog is replayed in place of the directory's own log, which must not be there yet
-	// (repair.go).
-	oldLog *oldLog
-	// newLog says that there may be no log yet, whatever the data file says.
-	newLog bool
+	// ReadOnly leaves the directory as it is: the log is replayed and not continued, what the store
+	// itself logs goes nowhere, and there are no checkpoints. For tools.
+	ReadOnly bool
 
 	// OnDurable is told that more of the log is durable.
 	OnDurable func(lsn uint64)
@@ -135,7 +100,9 @@ type Options struct {
 	OnFail func(error)
 }
 
-func (o *Options) complete() error {
+// Complete sets the fields without a value to their defaults, as Open does. The error says which field
+// is wrong.
+func (o *Options) Complete() error {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
@@ -151,13 +118,11 @@ func (o *Options) complete() error {
 	setDefault(&o.DiskReserve, DefaultDiskReserve)
 	setDefault(&o.InitialMmap, DefaultInitialMmap)
 	setDefault(&o.slabChunks, maxChunks)
-	if !validShards(o.Shards) {
+	if !format.ValidShards(o.Shards) {
 		return fmt.Errorf("storage: %d shards: not a power of two up to 64", o.Shards)
 	}
 	return nil
 }
-
-func validShards(n int) bool { return n >= 1 && n <= 64 && n&(n-1) == 0 }
 
 func setDefault[T comparable](v *T, to T) {
 	var zero T
@@ -176,7 +141,7 @@ type Store struct {
 	db      *bolt.DB // changes under checkpointMu and dbMu; either is enough to use it
 	data    DataFile // likewise: the file below it
 	dbMu    sync.RWMutex
-	seed    [2]uint64
+	seed    format.Seed
 
 	long          long
 	shards        []*shard
@@ -235,7 +200,7 @@ type Recovered struct {
 // of the last checkpoint and the log since. It does not read the keys that rest in the
 // data file, so it takes no longer for more of them.
 func Open(o Options) (*Store, Recovered, error) {
-	if err := o.complete(); err != nil {
+	if err := o.Complete(); err != nil {
 		return nil, Recovered{}, err
 	}
 	began := o.Clock.Mono()
@@ -292,15 +257,10 @@ func (s *Store) recover() (rec Recovered, err error) {
 	}
 	slots := phase()
 	replays := newFeed(r)
-	switch {
-	case s.options.readOnly:
-		err = s.readLog(st.first, replays)
-	case s.options.oldLog != nil:
-		if err = errors.Join(s.options.oldLog.replay(replays.batch), replays.end()); err == nil {
-			err = s.openLog(st.first, replays)
-		}
-	default:
-		err = s.openLog(st.first, replays)
+	if s.options.ReadOnly {
+		err = s.readLog(st.First, replays)
+	} else {
+		err = s.openLog(st.First, replays)
 	}
 	if bad := replays.end(); bad != nil {
 		return rec, bad // stands before whatever else is wrong with the log
@@ -328,7 +288,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 // openLog replays the log and opens it.
 func (s *Store) openLog(first uint64, replays *feed) (err error) {
 	s.log, err = wal.Open(wal.Options{
-		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, logDir), Clock: s.clock, Logger: s.options.Logger, New: s.options.newLog,
+		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock, Logger: s.options.Logger,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Replayed: replays.end,
 		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
 	}, first, replays.batch)
@@ -338,12 +298,12 @@ func (s *Store) openLog(first uint64, replays *feed) (err error) {
 // recordLog has the data file say that there is a log, if it does not yet: from then on a start
 // without it is refused. Nothing is lost with a log of which that is not recorded, but what was
 // acknowledged before the first start of this version ended.
-func (s *Store) recordLog(st state) error {
-	if st.first != 0 || s.options.readOnly || s.log.First() == 0 {
+func (s *Store) recordLog(st format.State) error {
+	if st.First != 0 || s.options.ReadOnly || s.log.First() == 0 {
 		return nil
 	}
-	st.first = s.log.First()
-	err := s.update(func(tx *bolt.Tx) error { return putMeta(tx, metaState, st.append(nil)) })
+	st.First = s.log.First()
+	err := s.update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaState, st.Append(nil)) })
 	if outOfSpace(err) && !errors.Is(err, errUncertain) {
 		return nil // the next start tries again
 	}
@@ -362,8 +322,8 @@ func (s *Store) stopwatch() func() time.Duration {
 
 // takeDir makes the directory and takes its lock.
 func (s *Store) takeDir() (err error) {
-	if s.options.readOnly {
-		s.lock_, err = s.options.lockForReading()
+	if s.options.ReadOnly {
+		s.lock_, err = s.options.LockForReading()
 		return err
 	}
 	if err := s.makeDir(); err != nil {
@@ -531,7 +491,7 @@ func (t *Txn) FlushDB(db int) {
 	}
 	if !empty {
 		id := s.nextSpace
-		t.buf = appendRecord(t.buf, recFlush, uint64(db), uint64(id))
+		t.buf = format.AppendRecord(t.buf, format.RecFlush, uint64(db), uint64(id))
 		s.flush(db, id)
 		t.flushed()
 	}
@@ -540,7 +500,7 @@ func (t *Txn) FlushDB(db int) {
 
 // SwapDB exchanges two databases. It needs BeginAll.
 func (t *Txn) SwapDB(a, b int) {
-	t.buf = appendRecord(t.buf, recSwap, uint64(a), uint64(b))
+	t.buf = format.AppendRecord(t.buf, format.RecSwap, uint64(a), uint64(b))
 	t.s.swap(a, b)
 	for _, sh := range t.s.shards {
 		for _, p := range []*part{sh.parts[a], sh.parts[b]} {

@@ -148,11 +148,18 @@ func (st *stress) step(offset int64) {
 	st.offset = offset
 }
 
-// note says when a key that is about to be set will be due.
-func (st *stress) note(key string, deadline int64) {
+// note records when a key will be due that a transaction is about to set. Its instant may be from
+// before a step back, and so may the readings of the clock that move the store's time on from there.
+func (st *stress) note(x *Txn, key string, deadline int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.keys[key] = stressKey{deadline, len(st.highs)}
+	steps := len(st.highs)
+	if now := x.Now(); now > st.clock.Now() {
+		for steps--; steps > 0 && st.highs[steps] < now; {
+			steps--
+		}
+	}
+	st.keys[key] = stressKey{deadline, max(steps, 0)}
 }
 
 // tell is told that a key has expired.
@@ -188,7 +195,7 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 		}
 		switch rng.IntN(6) {
 		case 0, 1:
-			st.note(name, deadline)
+			st.note(x, name, deadline)
 			x.SetString(k, make([]byte, rng.IntN(300)), deadline, eventSet)
 		case 2: // one field, which is due
 			h, _ := x.Hash(k)
@@ -202,7 +209,7 @@ func (st *stress) write(rng *rand.Rand, prefix string) {
 			x.Delete(other, Deleted)
 		case 5:
 			if x.SetDeadline(other, deadline, Event{EventGeneric, "expire"}) {
-				st.note(string(other.Name), deadline)
+				st.note(x, string(other.Name), deadline)
 			}
 		}
 		x.End()

@@ -4,8 +4,7 @@ package storage
 // own, behind those that clients can choose. It is durable, checkpointed, kept by compaction
 // and checked like any other; FLUSHALL and SWAPDB leave it alone, and nobody hears of events
 // or changes in it. Its keyspace id never changes, so that it stays the same when the number
-// of databases does.
-const systemSpace = 0
+// of databases does (format.SystemSpace).
 
 // SystemKey addresses what the server keeps for itself under a name, for transactions like any
 // key.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"keyp/storage/format"
 	"sync"
 	"sync/atomic"
 )
@@ -33,7 +34,7 @@ func (s *Store) logTime() {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
 	if now := s.instant.Load(); now > s.shown.at.Load() {
-		record := appendRecord(nil, recTime, uint64(now))
+		record := format.AppendRecord(nil, format.RecTime, uint64(now))
 		s.log.Append(record)
 		s.shown.at.Store(now) // then whoever reads it finds the record before the log's end
 		s.replayCost.Add(int64(len(record)) * byteCost)
@@ -47,7 +48,7 @@ func (s *Store) timeFollows(t *Txn, now int64) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
 	if s.shown.at.Load() != 0 {
-		t.buf = appendRecord(t.buf, recTime, 0)
+		t.buf = format.AppendRecord(t.buf, format.RecTime, 0)
 		s.shown.at.Store(0)
 	}
 	s.instant.Store(now)

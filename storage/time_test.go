@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"keyp/storage/format"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -126,10 +127,10 @@ func TestStopAmidStepBack(t *testing.T) {
 
 // TestStateWithoutTime: a state that an earlier version wrote has no time.
 func TestStateWithoutTime(t *testing.T) {
-	st := state{first: 3, generation: 4, nextSpace: 5, shards: 4, spaces: []uint32{1, 2}, counts: []partCounts{{1, 2, 3, 4}}}
-	b := st.append(nil)
+	st := format.State{First: 3, Generation: 4, NextSpace: 5, Shards: 4, Spaces: []uint32{1, 2}, Counts: []format.PartCounts{{Space: 1, Shard: 2, Keys: 3, Expires: 4}}}
+	b := st.Append(nil)
 	for want, b := range map[int64][]byte{0: b[:len(b)-1], 77: append(b[:len(b)-1:len(b)-1], 77)} {
-		if got, err := parseState(b); err != nil || got.time != want || len(got.counts) != 1 {
+		if got, err := format.ParseState(b); err != nil || got.Time != want || len(got.Counts) != 1 {
 			t.Errorf("%v, %v; want time %d", got, err, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"keyp/internal/pieces"
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -326,7 +327,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	if due := p.due(*c); due != 0 && t.isDue(p, *c, due) {
 		t.shedding = true
 		if d := p.deadline(*c); d != 0 && d <= t.instant(p, *c) {
-			t.keyRecord(recDelete, p, k.Name)
+			t.keyRecord(format.RecDelete, p, k.Name)
 			t.expire(p, sl, c, k)
 		} else {
 			t.shed(p, sl, c, k, math.MaxInt)
@@ -375,7 +376,7 @@ func (t *Txn) counted(p *part) {
 func (p *part) logCounts(t *Txn) {
 	p.counted = false
 	if !p.dead {
-		t.buf = appendRecord(t.buf, recCounts, uint64(p.space), uint64(p.shard.num), uint64(p.keys), uint64(p.expires))
+		t.buf = format.AppendRecord(t.buf, format.RecCounts, uint64(p.space), uint64(p.shard.num), uint64(p.keys), uint64(p.expires))
 	}
 }
 
@@ -393,13 +394,13 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 		return
 	}
 	sh.logged, t.reaped = through, sh
-	t.buf = appendRecord(t.buf, recReaped, uint64(sh.num), uint64(through))
+	t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(through))
 }
 
 func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
 	t.logged = 0
 	t.changing(p.space, key)
-	t.buf = appendBytes(appendRecord(t.buf, tag, uint64(p.space)), key)
+	t.buf = format.AppendBytes(format.AppendRecord(t.buf, tag, uint64(p.space)), key)
 	t.cost += recordCost[tag]
 }
 
@@ -451,9 +452,9 @@ func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 		created = p.created(*c) // the deadline was kept
 	}
 	if isSmall(k.Name, value) {
-		t.keyRecord(recPut, p, k.Name)
-		t.buf = appendDeadline(t.buf, deadline, created)
-		t.buf = appendBytes(t.buf, value)
+		t.keyRecord(format.RecPut, p, k.Name)
+		t.buf = format.AppendDeadline(t.buf, deadline, created)
+		t.buf = format.AppendBytes(t.buf, value)
 		c = p.putSmall(t, sl, c, k, value, deadline)
 	} else {
 		o := t.newObject(k, &object.String{Data: pieces.Clone(value)})
@@ -492,10 +493,10 @@ func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
 
 // stateObject is logObject without the change that it is.
 func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint32) {
-	t.buf = appendBytes(appendRecord(t.buf, recLarge, uint64(space)), o.name())
-	t.cost += recordCost[recLarge]
+	t.buf = format.AppendBytes(format.AppendRecord(t.buf, format.RecLarge, uint64(space)), o.name())
+	t.cost += recordCost[format.RecLarge]
 	t.buf = binary.AppendUvarint(t.buf, o.id)
-	t.buf = appendDeadline(t.buf, deadline, created)
+	t.buf = format.AppendDeadline(t.buf, deadline, created)
 	t.buf = append(t.buf, byte(o.val.Type()))
 	t.logged = o.id
 	if s, ok := o.val.(*object.String); ok {
@@ -517,7 +518,7 @@ const recordsRoom = 256
 // grown too large for that. So the log alone makes it, and a checkpoint may write its
 // elements little by little over the record that has the small value.
 func (t *Txn) regenerate(p *part, o *Object) bool {
-	if !o.is(stateInline) || o.val.Bytes() <= inlineMax {
+	if !o.is(stateInline) || o.val.Bytes() <= format.InlineMax {
 		return false
 	}
 	t.restate(p, o)
@@ -533,19 +534,19 @@ func (t *Txn) restate(p *part, o *Object) {
 
 // element records an element's value.
 func (t *Txn) element(p *part, o *Object, elem, val []byte, deadline int64) {
-	t.elementRecord(recElement, recMore, p, o, elem)
+	t.elementRecord(format.RecElement, format.RecMore, p, o, elem)
 	t.buf = binary.AppendUvarint(t.buf, uint64(deadline))
-	t.buf = appendBytes(t.buf, val)
+	t.buf = format.AppendBytes(t.buf, val)
 }
 
 // removed records that an element is gone.
 func (t *Txn) removed(p *part, o *Object, elem []byte) {
-	t.elementRecord(recRemove, recLess, p, o, elem)
+	t.elementRecord(format.RecRemove, format.RecLess, p, o, elem)
 }
 
 // cut records that all elements of a list with the numbers from first to last are gone.
 func (t *Txn) cut(p *part, o *Object, first, last int64) {
-	t.keyRecord(recCut, p, o.name())
+	t.keyRecord(format.RecCut, p, o.name())
 	t.buf = binary.AppendUvarint(t.buf, o.id)
 	for _, number := range [2]int64{first, last} {
 		key := object.ListKey(number)
@@ -564,7 +565,7 @@ func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 		t.buf = append(binary.AppendUvarint(t.buf, o.id), byte(o.val.Type()))
 		t.logged = o.id
 	}
-	t.buf = appendBytes(t.buf, elem)
+	t.buf = format.AppendBytes(t.buf, elem)
 }
 
 // SetAccess says when a key was accessed last, in Unix seconds, in place of now. Nothing
@@ -586,8 +587,8 @@ func (t *Txn) SetDeadline(k Key, deadline int64, ev Event) bool {
 	}
 	created := t.createdAt(deadline)
 	p.setDeadline(t, sl, c, deadline, created)
-	t.keyRecord(recDeadline, p, k.Name)
-	t.buf = appendDeadline(t.buf, deadline, created)
+	t.keyRecord(format.RecDeadline, p, k.Name)
+	t.buf = format.AppendDeadline(t.buf, deadline, created)
 	t.wrotePut(p, sl, *c)
 	t.Notify(k, ev)
 	return true
@@ -613,7 +614,7 @@ func (t *Txn) Delete(k Key, ev Event) bool {
 	if !exists(c) {
 		return false
 	}
-	t.keyRecord(recDelete, p, k.Name)
+	t.keyRecord(format.RecDelete, p, k.Name)
 	t.remove(p, sl, c)
 	t.Notify(k, ev)
 	return true
@@ -644,17 +645,17 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 		p, sl, c = t.live(k, false)
 	}
 	o := p.objectOf(*c)
-	if o.is(stateInline) && end > inlineMax {
+	if o.is(stateInline) && end > format.InlineMax {
 		t.restate(p, o) // while it is small
 	}
 	o.val.(*object.String).WriteAt(off, data)
 	o.changeRange(off, len(data), len(old))
 	p.recount(sl, c, o)
 	if !t.regenerate(p, o) {
-		t.keyRecord(recRange, p, k.Name)
+		t.keyRecord(format.RecRange, p, k.Name)
 		t.buf = binary.AppendUvarint(t.buf, o.id)
 		t.buf = binary.AppendUvarint(t.buf, uint64(off))
-		t.buf = appendBytes(t.buf, data)
+		t.buf = format.AppendBytes(t.buf, data)
 	}
 	o.access = t.s.accessed(o.access, t.now)
 	o.flags |= flagRaw

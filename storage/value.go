@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -86,7 +87,7 @@ func (o *Object) saved() bool { return o.is(stateStored) && (o.side == nil || !o
 // not grow out of that: regenerate makes it another one. One that came by RENAME stands
 // where its log record leads to, under the id.
 func (o *Object) inline() bool {
-	return !o.is(stateStored|stateLinked) && (o.is(stateInline) || o.val.Bytes() <= inlineMax)
+	return !o.is(stateStored|stateLinked) && (o.is(stateInline) || o.val.Bytes() <= format.InlineMax)
 }
 
 // stale says whether elements on disk under the value's id are none of its own: those of
@@ -148,7 +149,7 @@ func (o *Object) due() int64 {
 	if o.side == nil {
 		return o.deadline
 	}
-	return earlier(o.deadline, o.side.due)
+	return format.Earlier(o.deadline, o.side.due)
 }
 
 // held says that commands aside hold the value, whose elements have deadlines.
@@ -167,13 +168,6 @@ func (o *Object) elementDue(now int64) bool {
 }
 
 // earlier is the first of two deadlines, of which 0 is none.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // setDue notes the first deadline of an element.
 func (o *Object) setDue(d int64) {
 	if d != 0 || o.side != nil {

@@ -11,6 +11,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/storage"
+	"keyp/storage/repair"
 )
 
 // shown is how many of the things that are damaged are printed.
@@ -30,7 +31,7 @@ func check(args []string, out io.Writer) error {
 		return err
 	}
 	list, harmless := listing{out: out, most: shown}, listing{out: out, most: shown}
-	got, err := storage.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, func(f storage.Finding) {
+	got, err := repair.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, func(f repair.Finding) {
 		if f.Harmless {
 			harmless.add("harmless: ", f.String())
 		} else {

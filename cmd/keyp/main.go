@@ -29,7 +29,7 @@ type subcommand struct {
 // given as ./name.
 var subcommands = []subcommand{
 	{"check", check},
-	{"repair", repair},
+	{"repair", repairDir},
 	{"compact", compact},
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/storage"
+	"keyp/storage/repair"
 )
 
 // Exit statuses of repair, beside 0 for nothing lost.
@@ -17,19 +18,19 @@ const (
 	statusFailed = 2
 )
 
-// repair saves what can be saved of a damaged data directory into a new one, and lists what
+// repairDir saves what can be saved of a damaged data directory into a new one, and lists what
 // is lost. No server may use the directory meanwhile.
-func repair(args []string, out io.Writer) error {
+func repairDir(args []string, out io.Writer) error {
 	if len(args) != 2 || strings.HasPrefix(args[0], "-") {
 		return exit{statusFailed, errors.New("usage: keyp repair DIR NEWDIR")}
 	}
 	dir, to := args[0], args[1]
 	notes, lost, doubtful := listing{out: out, most: shown}, listing{out: out}, listing{out: out}
-	got, err := storage.Repair(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, to, func(l storage.Loss) {
+	got, err := repair.Repair(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, to, func(l repair.Loss) {
 		switch l.Kind {
-		case storage.Note:
+		case repair.Note:
 			notes.add("damage: ", l.What)
-		case storage.Doubtful:
+		case repair.Doubtful:
 			doubtful.add("doubtful: ", l.What)
 		default:
 			lost.add("lost: ", l.What)

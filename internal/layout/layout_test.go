@@ -25,7 +25,7 @@ import (
 //
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
-	"cmd/keyp":           {"server", "commands", "storage", "internal/clock", "internal/config", "internal/vfs", "golang.org/x/sys/unix"},
+	"cmd/keyp":           {"server", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/vfs", "golang.org/x/sys/unix"},
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
 	"server": {"resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
@@ -40,9 +40,16 @@ var rules = map[string][]string{
 
 	"commands": {"scripting", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
-	"storage": {"storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/pieces", "internal/vfs",
-		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "github.com/dchest/siphash", "golang.org/x/sys/unix"},
-	"storage/wal":    {"internal/clock", "internal/vfs"},
+	// The store alone writes the data file and the log.
+	"storage": {"storage/format", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/pieces", "internal/vfs",
+		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
+	// How things are encoded depends on no store, so tools read what no store could open.
+	"storage/format": {"storage/object", "github.com/dchest/siphash"},
+	// What is damaged is read by other code than the store's, which trusts more; the store replays and checks the result.
+	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal", "internal/boltfile", "internal/vfs", "go.etcd.io/bbolt"},
+	// The log knows batches of bytes, and not what is in them.
+	"storage/wal": {"internal/clock", "internal/vfs"},
+	// Values know neither log nor file.
 	"storage/object": {"internal/pieces"},
 
 	"ttl": {"internal/clock", "github.com/google/btree"},
@@ -72,7 +79,8 @@ var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "intern
 
 // exceptions are single files that may break a rule, with the reason.
 var exceptions = map[string]string{
-	"commands/server.go imports storage/wal": "it translates appendfsync into the Policy that storage.Options take; the log itself it never touches",
+	"storage/repair_init_test.go imports storage/repair": "tests damage directories by the store's inner steps, and then repair them",
+	"commands/server.go imports storage/wal":             "it translates appendfsync into the Policy that storage.Options take; the log itself it never touches",
 }
 
 // file is a Go file of the module.

@@ -1,4 +1,4 @@
-package storage
+package repair
 
 import (
 	"bytes"
@@ -13,33 +13,38 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/boltfile"
+	"keyp/internal/vfs"
+	"keyp/storage"
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
 // salvage makes a data file of the sound entries of a damaged one.
 type salvage struct {
-	old  *dataReader
-	log  *oldLog
-	tell func(Loss)
+	old    *dataReader
+	log    *oldLog
+	report func(Loss)
 
-	state state
-	seed  []byte
-	hash  func([]byte) uint64
+	state format.State
+	seed  format.Seed
 	// seedKnown: the old file has the same seed, and so the same names on disk.
 	seedKnown bool
 	db        *bolt.DB
 	put       []saved
 	size      int
 	elements  int64
-	counts    map[uint64]int        // elements by value
-	slots     map[string]diskSlot   // as they are saved
-	missing   map[string]lostRecord // that failed their checksums, by place
-	firsts    map[uint64]int64      // by value, when its first element is due
-	due       dues                  // of records whose times are damaged
-	notes     int                   // that were told
-	garbage   map[uint32]bool       // keyspaces that are being deleted
-	damaged   bool                  // something of bucket elements may be missing
+	counts    map[uint64]int              // elements by value
+	slots     map[string]format.SlotEntry // as they are saved
+	missing   map[string]lostRecord       // that failed their checksums, by place
+	firsts    map[uint64]int64            // by value, when its first element is due
+	due       format.Deadlines            // of records whose times are damaged
+	notes     int                         // that were told
+	garbage   map[uint32]bool             // keyspaces that are being deleted
+	damaged   bool                        // something of bucket elements may be missing
 }
+
+// batchBytes bounds a transaction that writes the new file.
+const batchBytes = 32 << 20
 
 // saved is an entry on its way to the new file.
 type saved struct{ bucket, key, value []byte }
@@ -51,26 +56,26 @@ type lostRecord struct {
 	left uint64 // the value, if some of its elements are left
 }
 
-func newSalvage(dir string, tell func(Loss)) *salvage {
-	path := filepath.Join(dir, dataFile)
+func newSalvage(dir string, report func(Loss)) *salvage {
+	path := filepath.Join(dir, format.DataName)
 	return &salvage{
-		old: &dataReader{path: path, slots: map[string]diskSlot{}, due: map[string]times{}, garbage: map[string]bool{}},
-		log: newOldLog(filepath.Join(dir, logDir)), tell: tell, counts: map[uint64]int{}, slots: map[string]diskSlot{}, missing: map[string]lostRecord{}, garbage: map[uint32]bool{}, firsts: map[uint64]int64{}, due: dues{of: map[string][]times{}},
+		old: &dataReader{path: path, slots: map[string]format.SlotEntry{}, due: map[string]format.Times{}, garbage: map[string]bool{}},
+		log: newOldLog(filepath.Join(dir, format.LogDir)), report: report, counts: map[uint64]int{}, slots: map[string]format.SlotEntry{}, missing: map[string]lostRecord{}, garbage: map[uint32]bool{}, firsts: map[uint64]int64{}, due: format.Deadlines{Of: map[string][]format.Times{}},
 	}
 }
 
 // lost tells of what is not saved, note of what is damaged.
 func (sv *salvage) lost(format string, args ...any) {
-	sv.tell(Loss{What: fmt.Sprintf(format, args...)})
+	sv.report(Loss{What: fmt.Sprintf(format, args...)})
 }
 
 func (sv *salvage) note(format string, args ...any) {
 	sv.notes++
-	sv.tell(Loss{What: "data file: " + fmt.Sprintf(format, args...), Kind: Note})
+	sv.report(Loss{What: "data file: " + fmt.Sprintf(format, args...), Kind: Note})
 }
 
 // run writes the new file, with the defaults of o where the old one does not say.
-func (sv *salvage) run(path string, o *Options) (err error) {
+func (sv *salvage) run(path string, o *storage.Options) (err error) {
 	old := sv.old
 	old.found = func(f Finding) { sv.note("%v", f) }
 	if err := old.open(); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -79,19 +84,19 @@ func (sv *salvage) run(path string, o *Options) (err error) {
 	if old.file != nil {
 		defer func() { _ = old.file.Close() }()
 	}
-	if sv.db, err = bolt.Open(path, 0o600, &bolt.Options{PageSize: pageSize, NoSync: true}); err != nil {
+	if sv.db, err = bolt.Open(path, 0o600, &bolt.Options{PageSize: format.PageSize, NoSync: true}); err != nil {
 		return err
 	}
-	for _, name := range buckets {
+	for _, name := range format.Buckets {
 		if err := sv.db.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket(name); return err }); err != nil {
 			return errors.Join(err, sv.db.Close())
 		}
 	}
 	err = sv.save(o)
-	return errors.Join(err, uninterrupted(sv.db.Sync), sv.db.Close())
+	return errors.Join(err, vfs.Uninterrupted(sv.db.Sync), sv.db.Close())
 }
 
-func (sv *salvage) save(o *Options) error {
+func (sv *salvage) save(o *storage.Options) error {
 	if sv.old.f == nil {
 		sv.lost("all of the data file: it has no meta page that can be used")
 		return errors.Join(sv.meta(o), sv.finish(o))
@@ -111,9 +116,9 @@ func (sv *salvage) save(o *Options) error {
 	}
 	// Records come last: whether one is whole its elements say. What is cut off is known when
 	// all trees were walked.
-	for _, name := range buckets {
+	for _, name := range format.Buckets {
 		pass := func(_, _ []byte) error { return nil }
-		if bytes.Equal(name, bucketElements) {
+		if bytes.Equal(name, format.BucketElements) {
 			pass = sv.element
 		}
 		if err := sv.eachOf(name, sv.bad(name), pass); err != nil {
@@ -123,7 +128,7 @@ func (sv *salvage) save(o *Options) error {
 	if err := notes.Rest(sv.cutOff(false)); err != nil {
 		return err
 	}
-	if err := sv.eachOf(bucketValues, quiet, sv.record); err != nil {
+	if err := sv.eachOf(format.BucketValues, quiet, sv.record); err != nil {
 		return err
 	}
 	if err := notes.Rest(sv.cutOff(true)); err != nil {
@@ -135,10 +140,10 @@ func (sv *salvage) save(o *Options) error {
 // chooseMeta takes the other meta page if the newest one leads to nothing that can be read.
 func (sv *salvage) chooseMeta() error {
 	old := sv.old
-	if _, err := old.f.Bucket(bucketMeta); err == nil {
+	if _, err := old.f.Bucket(format.BucketMeta); err == nil {
 		return nil
 	}
-	metas, err := boltfile.Metas(old.file, pageSize)
+	metas, err := boltfile.Metas(old.file, format.PageSize)
 	if err != nil {
 		return err
 	}
@@ -150,11 +155,11 @@ func (sv *salvage) chooseMeta() error {
 		if m.Err != nil {
 			continue
 		}
-		f, err := boltfile.OpenAt(old.file, info.Size(), pageSize, m)
+		f, err := boltfile.OpenAt(old.file, info.Size(), format.PageSize, m)
 		if err != nil {
 			continue
 		}
-		if _, err := f.Bucket(bucketMeta); err == nil {
+		if _, err := f.Bucket(format.BucketMeta); err == nil {
 			old.f = f
 			sv.note("the tree of buckets is damaged, and the one before the last transaction is used")
 			return nil
@@ -164,32 +169,31 @@ func (sv *salvage) chooseMeta() error {
 }
 
 // meta reads what the old file says of itself.
-func (sv *salvage) meta(o *Options) error {
+func (sv *salvage) meta(o *storage.Options) error {
 	all := map[string][]byte{}
 	if sv.old.f != nil {
-		sv.old.each(bucketMeta, func(k, v []byte) { all[string(k)] = bytes.Clone(v) })
+		sv.old.each(format.BucketMeta, func(k, v []byte) { all[string(k)] = bytes.Clone(v) })
 	}
-	if v := all[string(metaFormat)]; len(v) == 1 && v[0] < formatVersion {
-		return fmt.Errorf("%w: %d, and this version repairs %d; `keyp check` of the version that wrote it may help", ErrFormat, v[0], formatVersion)
+	if v := all[string(format.MetaFormat)]; len(v) == 1 && v[0] < format.Version {
+		return fmt.Errorf("%w: %d, and this version repairs %d; `keyp check` of the version that wrote it may help", format.ErrFormat, v[0], format.Version)
 	}
-	seed, ok := unseal(metaSeed, all[string(metaSeed)])
-	if sv.seedKnown = ok && len(seed) == 16; !sv.seedKnown {
-		seed = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, o.Random()), o.Random())
+	seed, ok := format.Unseal(format.MetaSeed, all[string(format.MetaSeed)])
+	known, whole := format.ParseSeed(seed)
+	if sv.seed, sv.seedKnown = known, ok && whole; !sv.seedKnown {
+		sv.seed = format.Seed{o.Random(), o.Random()}
 	}
-	s := &Store{seed: [2]uint64{binary.BigEndian.Uint64(seed), binary.BigEndian.Uint64(seed[8:])}}
-	sv.seed, sv.hash = seed, s.hash
-	st, ok := unseal(metaState, all[string(metaState)])
+	st, ok := format.Unseal(format.MetaState, all[string(format.MetaState)])
 	if ok {
 		var err error
-		sv.state, err = parseState(st)
+		sv.state, err = format.ParseState(st)
 		ok = err == nil
 	}
 	if !ok {
-		sv.state = state{shards: o.Shards, nextSpace: 1, first: lowestSegment(sv.log.dir)}
+		sv.state = format.State{Shards: o.Shards, NextSpace: 1, First: lowestSegment(sv.log.dir)}
 		sv.lost("what the data file says of the last checkpoint: which database a key belongs to is a guess, and the log is applied from its lowest segment on")
 	}
-	sv.log.since(&sv.state, !ok)
-	_, sv.due.doubt = all[string(metaDoubt)]
+	sv.log.since(sv.state, !ok)
+	_, sv.due.Doubt = all[string(format.MetaDoubt)]
 	return nil
 }
 
@@ -209,8 +213,8 @@ func quiet(error) {}
 // bad tells of damage of a bucket.
 func (sv *salvage) bad(bucket []byte) func(error) {
 	return func(err error) {
-		sv.damaged = sv.damaged || bytes.Equal(bucket, bucketElements)
-		if bytes.Equal(bucket, bucketSlots) {
+		sv.damaged = sv.damaged || bytes.Equal(bucket, format.BucketElements)
+		if bytes.Equal(bucket, format.BucketSlots) {
 			sv.lost("how many keys some slots had, so that nobody can say what is missing of them: %v", err)
 			return
 		}
@@ -226,13 +230,13 @@ func (sv *salvage) cutOff(records bool) func(page uint64, k, v []byte) error {
 			last = page
 			sv.note("page %d is cut off; what is sound of it is saved", page)
 		}
-		if _, err := parseImage(k, v); err == nil {
+		if _, err := format.ParseImage(k, v); err == nil {
 			if records {
 				return sv.record(k, v)
 			}
 			return nil
 		}
-		if _, _, _, err := parseElement(k, v); err == nil && !records {
+		if _, _, _, err := format.ParseElement(k, v); err == nil && !records {
 			return sv.element(k, v)
 		}
 		return nil
@@ -240,7 +244,7 @@ func (sv *salvage) cutOff(records bool) func(page uint64, k, v []byte) error {
 }
 
 func (sv *salvage) element(at, v []byte) error {
-	_, deadline, _, err := parseElement(at, v)
+	_, deadline, _, err := format.ParseElement(at, v)
 	if err != nil {
 		sv.damaged = true
 		sv.note("an element of the value %x fails its checksum", at[:min(len(at), 8)])
@@ -249,48 +253,48 @@ func (sv *salvage) element(at, v []byte) error {
 	id := binary.BigEndian.Uint64(at)
 	sv.counts[id]++
 	if deadline != 0 {
-		sv.firsts[id] = earlier(sv.firsts[id], deadline)
+		sv.firsts[id] = format.Earlier(sv.firsts[id], deadline)
 	}
 	sv.sawID(id)
 	sv.elements++
-	return sv.write(bucketElements, bytes.Clone(at), bytes.Clone(v))
+	return sv.write(format.BucketElements, bytes.Clone(at), bytes.Clone(v))
 }
 
 // dues finds what ttl says of the records whose times are damaged.
 func (sv *salvage) dues() error {
-	err := sv.eachOf(bucketValues, quiet, func(at, v []byte) error {
-		if im, err := parseImage(at, v); err == nil && im.badTime {
-			sv.due.of[string(at)] = nil
+	err := sv.eachOf(format.BucketValues, quiet, func(at, v []byte) error {
+		if im, err := format.ParseImage(at, v); err == nil && im.BadTime {
+			sv.due.Of[string(at)] = nil
 		}
 		return nil
 	})
-	if err != nil || len(sv.due.of) == 0 {
+	if err != nil || len(sv.due.Of) == 0 {
 		return err
 	}
 	was := sv.notes
 	pending := sv.old.pending()
-	sv.due.doubt = sv.due.doubt || sv.notes > was
-	sv.due.read(pending, func(fn func(at, v []byte)) {
-		err = sv.eachOf(bucketTTL, func(error) { sv.due.holes = true }, func(at, v []byte) error { fn(at, v); return nil })
+	sv.due.Doubt = sv.due.Doubt || sv.notes > was
+	sv.due.Read(pending, func(fn func(at, v []byte)) {
+		err = sv.eachOf(format.BucketTTL, func(error) { sv.due.Holes = true }, func(at, v []byte) error { fn(at, v); return nil })
 	})
 	return err
 }
 
 // mend gives a record the times that ttl and its elements have.
-func (sv *salvage) mend(at []byte, im *image) {
+func (sv *salvage) mend(at []byte, im *format.Image) {
 	switch {
-	case !sv.due.mend(at, im):
-		sv.lost("the deadline of key %.100q of database %s: it is persistent now", im.name, sv.database(binary.BigEndian.Uint32(at)))
-	case im.deadline == 0:
-		sv.note("the deadline of key %.100q fails its checksum; bucket ttl says that it had none", im.name)
+	case !sv.due.Repair(at, im):
+		sv.lost("the deadline of key %.100q of database %s: it is persistent now", im.Name, sv.database(binary.BigEndian.Uint32(at)))
+	case im.Deadline == 0:
+		sv.note("the deadline of key %.100q fails its checksum; bucket ttl says that it had none", im.Name)
 	default:
-		sv.note("the deadline of key %.100q fails its checksum; it was taken from bucket ttl", im.name)
+		sv.note("the deadline of key %.100q fails its checksum; it was taken from bucket ttl", im.Name)
 	}
-	im.first = sv.firsts[im.id]
-	if im.inline {
-		im.first = 0
-		if im.typ != object.TypeString {
-			im.first, _ = firstInline(im)
+	im.First = sv.firsts[im.ID]
+	if im.Inline {
+		im.First = 0
+		if im.Type != object.TypeString {
+			im.First, _ = format.FirstInline(im)
 		}
 	}
 }
@@ -298,26 +302,26 @@ func (sv *salvage) mend(at []byte, im *image) {
 // nameOf is the key that an entry of values is about, as its place says; false if that is damaged,
 // or says only a digest of it.
 func (sv *salvage) nameOf(at []byte) (name string, ok bool) {
-	if len(at) <= prefixLen || at[prefixLen] != 0 {
+	if len(at) <= format.PrefixLen || at[format.PrefixLen] != 0 {
 		return "", false
 	}
-	k := Key{Name: at[prefixLen+1:]}
-	k.Slot = Slot(k.Name)
-	if k.Hash = binary.BigEndian.Uint64(append(bytes.Clone(at[6:prefixLen]), 0, 0, 0, 0)); sv.seedKnown {
-		k.Hash = sv.hash(k.Name)
+	k := format.Key{Name: at[format.PrefixLen+1:]}
+	k.Slot = format.Slot(k.Name)
+	if k.Hash = binary.BigEndian.Uint64(append(bytes.Clone(at[6:format.PrefixLen]), 0, 0, 0, 0)); sv.seedKnown {
+		k.Hash = sv.seed.Hash(k.Name)
 	}
-	return string(k.Name), bytes.Equal(diskKey(nil, binary.BigEndian.Uint32(at), k), at)
+	return string(k.Name), bytes.Equal(format.DiskKey(nil, binary.BigEndian.Uint32(at), k), at)
 }
 
 // sawID notes that the data file has something of a value.
 func (sv *salvage) sawID(id uint64) {
 	sv.log.known[id] = true
-	sv.state.generation = max(sv.state.generation, id)
+	sv.state.Generation = max(sv.state.Generation, id)
 }
 
 // record saves a record, with its entry in ttl.
 func (sv *salvage) record(at, v []byte) error {
-	im, err := parseImage(at, v)
+	im, err := format.ParseImage(at, v)
 	if err != nil {
 		if name, ok := sv.nameOf(at); ok {
 			sv.missing[string(at)] = lostRecord{spot: spot{binary.BigEndian.Uint32(at), name}, what: "its record fails its checksum"}
@@ -327,64 +331,65 @@ func (sv *salvage) record(at, v []byte) error {
 		return nil
 	}
 	space := binary.BigEndian.Uint32(at)
-	name := bytes.Clone(im.name)
-	if im.badTime {
+	name := bytes.Clone(im.Name)
+	if im.BadTime {
 		sv.mend(at, &im)
 	}
-	if !im.inline && sv.damaged && im.elements() != sv.counts[im.id] {
+	if !im.Inline && sv.damaged && im.Elements() != sv.counts[im.ID] {
 		l := lostRecord{spot: spot{space, string(name)}}
-		if im.typ == object.TypeString || sv.counts[im.id] == 0 {
-			l.what = fmt.Sprintf("%d of its %d pieces are left", sv.counts[im.id], im.elements())
+		if im.Type == object.TypeString || sv.counts[im.ID] == 0 {
+			l.what = fmt.Sprintf("%d of its %d pieces are left", sv.counts[im.ID], im.Elements())
 			sv.missing[string(at)] = l
-			return sv.dropElements(im.id)
+			return sv.dropElements(im.ID)
 		}
-		l.what, l.left = fmt.Sprintf("of %d the data file has %d left", im.elements(), sv.counts[im.id]), im.id
+		l.what, l.left = fmt.Sprintf("of %d the data file has %d left", im.Elements(), sv.counts[im.ID]), im.ID
 		sv.missing[string(at)] = l
-		im.payload = binary.AppendUvarint(nil, uint64(sv.counts[im.id]))
-		im.first = sv.firsts[im.id]
+		im.Payload = binary.AppendUvarint(nil, uint64(sv.counts[im.ID]))
+		im.First = sv.firsts[im.ID]
 	}
-	sv.sawID(im.id)
-	sv.state.nextSpace = max(sv.state.nextSpace, space+1)
-	k := Key{Slot: Slot(name), Name: name}
-	k.Hash = sv.hash(name)
-	at = diskKey(nil, space, k)
-	v = im.append(nil, at)
+	sv.sawID(im.ID)
+	sv.state.NextSpace = max(sv.state.NextSpace, space+1)
+	k := format.Key{Slot: format.Slot(name), Name: name}
+	k.Hash = sv.seed.Hash(name)
+	at = format.DiskKey(nil, space, k)
+	v = im.Append(nil, at)
 	d := sv.slots[string(at[:6])]
-	sv.slots[string(at[:6])] = diskSlot{d.keys + 1, d.digest ^ digestOf(v)}
-	if due := im.due(); due != 0 {
-		entry := ttlKey(nil, due, at)
-		if err := sv.write(bucketTTL, entry, im.entry(entry)); err != nil {
+	d.Add(v)
+	sv.slots[string(at[:6])] = d
+	if due := im.Due(); due != 0 {
+		entry := format.TTLKey(nil, due, at)
+		if err := sv.write(format.BucketTTL, entry, im.Entry(entry)); err != nil {
 			return err
 		}
 	}
-	return sv.write(bucketValues, at, v)
+	return sv.write(format.BucketValues, at, v)
 }
 
 // finish writes what belongs to the records, and meta.
-func (sv *salvage) finish(o *Options) error {
+func (sv *salvage) finish(o *storage.Options) error {
 	if sv.old.f != nil {
-		err := sv.eachOf(bucketGarbage, quiet, func(item, sum []byte) error {
-			if _, ok := unseal(item, sum); !ok {
+		err := sv.eachOf(format.BucketGarbage, quiet, func(item, sum []byte) error {
+			if _, ok := format.Unseal(item, sum); !ok {
 				sv.note("entry %x of bucket garbage: some space stays in use for nothing", item)
 				return nil
 			}
 			if len(item) == 5 && item[0] == 's' {
 				sv.garbage[binary.BigEndian.Uint32(item[1:])] = true
 			}
-			return sv.write(bucketGarbage, bytes.Clone(item), seal(item, nil))
+			return sv.write(format.BucketGarbage, bytes.Clone(item), format.Seal(item, nil))
 		})
 		if err == nil {
-			err = sv.eachOf(bucketSlots, quiet, sv.compareSlot)
+			err = sv.eachOf(format.BucketSlots, quiet, sv.compareSlot)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	for at, d := range sv.slots {
-		if space := parseSlotKey([]byte(at)).space; !sv.garbage[space] {
+		if space := format.ParseSlotKey([]byte(at)).Space; !sv.garbage[space] {
 			sv.log.meet(space)
 		}
-		if err := sv.write(bucketSlots, []byte(at), d.seal([]byte(at))); err != nil {
+		if err := sv.write(format.BucketSlots, []byte(at), d.Seal([]byte(at))); err != nil {
 			return err
 		}
 	}
@@ -395,62 +400,67 @@ func (sv *salvage) finish(o *Options) error {
 		return err
 	}
 	sv.databases(o)
-	sv.put = append(sv.put, saved{bucketMeta, metaFormat, []byte{formatVersion}}, saved{bucketMeta, metaSeed, seal(metaSeed, sv.seed)},
-		saved{bucketMeta, metaState, seal(metaState, sv.state.append(nil))})
+	// The log is in the data file's state by its first segment.
+	var err error
+	if sv.state.First, err = sv.log.copyTo(filepath.Join(filepath.Dir(sv.db.Path()), format.LogDir), o); err != nil {
+		return err
+	}
+	sv.put = append(sv.put, saved{format.BucketMeta, format.MetaFormat, []byte{format.Version}}, saved{format.BucketMeta, format.MetaSeed, format.Seal(format.MetaSeed, sv.seed.Append(nil))},
+		saved{format.BucketMeta, format.MetaState, format.Seal(format.MetaState, sv.state.Append(nil))})
 	return sv.flush()
 }
 
 // databases gives each keyspace that no database is known to have to one. A directory begins with
 // 1, 2 … for the databases 0, 1 …; where nothing is known, that is the guess, and others are those
 // of the databases between.
-func (sv *salvage) databases(o *Options) {
+func (sv *salvage) databases(o *storage.Options) {
 	st, strays := &sv.state, sv.log.strays()
 	for _, id := range strays {
-		st.nextSpace = max(st.nextSpace, id+1)
+		st.NextSpace = max(st.NextSpace, id+1)
 	}
 	if !sv.log.guess {
 		sv.log.emptied = len(strays)
-		st.spaces = append(st.spaces, strays...)
+		st.Spaces = append(st.Spaces, strays...)
 		return
 	}
 	first := func(id uint32) bool { return int(id) <= o.Databases }
 	for _, id := range strays {
-		for first(id) && len(st.spaces) < int(id) {
-			st.spaces = append(st.spaces, 0)
+		for first(id) && len(st.Spaces) < int(id) {
+			st.Spaces = append(st.Spaces, 0)
 		}
 		if first(id) {
-			st.spaces[id-1] = id
+			st.Spaces[id-1] = id
 		}
 	}
 	for _, id := range slices.DeleteFunc(strays, first) {
-		if free := slices.Index(st.spaces, 0); free >= 0 {
-			st.spaces[free] = id
+		if free := slices.Index(st.Spaces, 0); free >= 0 {
+			st.Spaces[free] = id
 		} else {
-			st.spaces = append(st.spaces, id)
+			st.Spaces = append(st.Spaces, id)
 		}
 	}
-	for i, id := range st.spaces {
+	for i, id := range st.Spaces {
 		if id == 0 {
-			st.spaces[i] = st.nextSpace
-			st.nextSpace++
+			st.Spaces[i] = st.NextSpace
+			st.NextSpace++
 		}
 	}
 }
 
 // compareSlot tells of keys that were there without a trace.
 func (sv *salvage) compareSlot(at, v []byte) error {
-	n := parseSlotKey(at)
-	says, ok := parseSlot(at, v)
+	n := format.ParseSlotKey(at)
+	says, ok := format.ParseSlot(at, v)
 	has := sv.slots[string(at)]
-	if known := has.keys + sv.knownMissing(at); n.ok && ok && known < says.keys {
-		sv.lost("%d of %d keys of slot %d of database %s, whose names are not known, unless the log has them", says.keys-known, says.keys, n.slot, sv.database(n.space))
+	if known := has.Keys + sv.knownMissing(at); n.OK && ok && known < says.Keys {
+		sv.lost("%d of %d keys of slot %d of database %s, whose names are not known, unless the log has them", says.Keys-known, says.Keys, n.Slot, sv.database(n.Space))
 	}
 	return nil
 }
 
 func (sv *salvage) knownMissing(slot []byte) (n int64) {
 	for at := range sv.missing {
-		if hasPrefix([]byte(at), slot) {
+		if bytes.HasPrefix([]byte(at), slot) {
 			n++
 		}
 	}
@@ -459,33 +469,27 @@ func (sv *salvage) knownMissing(slot []byte) (n int64) {
 
 // database names the database of a keyspace.
 func (sv *salvage) database(space uint32) string {
-	if space == systemSpace {
+	if space == format.SystemSpace {
 		return "of the server itself"
 	}
-	if db := slices.Index(sv.state.spaces, space); db >= 0 {
+	if db := slices.Index(sv.state.Spaces, space); db >= 0 {
 		return fmt.Sprint(db)
 	}
 	return fmt.Sprintf("(keyspace %d)", space)
 }
 
-// tellLost tells of the keys whose records are damaged or not whole, but of those that the log
-// states; of those that it renames under their last names.
-func (sv *salvage) tellLost(s *Store) {
-	t := s.NewTxn()
-	s.BeginAll(t)
-	defer t.End()
+// reportLost reports the keys whose records are damaged or not whole, except those that the log
+// states; those that it renames under their last names.
+func (sv *salvage) reportLost(s *storage.Store) {
 	for _, at := range slices.Sorted(maps.Keys(sv.missing)) {
 		m := sv.missing[at]
 		now, followed := sv.log.lost[m.spot]
 		if !followed {
 			continue // it was set or deleted later
 		}
-		if db := s.dbOf(now.space); m.left != 0 && db >= 0 {
-			k := s.Key(db, []byte(now.name))
-			if p := s.part(k); p != nil {
-				if c := p.find(p.slot(k), k); c != nil && p.valueOf(c, m.left) == nil {
-					continue
-				}
+		if m.left != 0 {
+			if r := s.Replayed(now.space, []byte(now.name)); r.Known && r.ID != m.left {
+				continue
 			}
 		}
 		of := "key"
@@ -504,8 +508,8 @@ func (sv *salvage) dropElements(id uint64) error {
 	sv.elements -= int64(sv.counts[id])
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	return sv.db.Update(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketElements).Cursor()
-		for k, _ := c.Seek(prefix); hasPrefix(k, prefix); k, _ = c.Seek(prefix) {
+		c := tx.Bucket(format.BucketElements).Cursor()
+		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Seek(prefix) {
 			if err := c.Delete(); err != nil {
 				return err
 			}

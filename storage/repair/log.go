@@ -1,14 +1,17 @@
-package storage
+package repair
 
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"keyp/internal/vfs"
+	"keyp/storage"
+	"keyp/storage/format"
 	"keyp/storage/object"
 	"keyp/storage/wal"
 )
@@ -38,8 +41,8 @@ import (
 // oldLog is the log of a damaged directory.
 type oldLog struct {
 	dir    string
-	state  *state // of the last checkpoint
-	guess  bool   // state is a guess
+	state  format.State // of the last checkpoint
+	guess  bool         // state is a guess
 	report wal.Report
 	damage []wal.Gap // all of it
 	gaps   int       // how many of it lost something
@@ -81,12 +84,12 @@ func newOldLog(dir string) *oldLog {
 }
 
 // since notes the state of the last checkpoint, with which the log begins.
-func (l *oldLog) since(st *state, guess bool) {
-	l.state, l.guess, l.highest, l.next = st, guess, st.generation, st.nextSpace
+func (l *oldLog) since(st format.State, guess bool) {
+	l.state, l.guess, l.highest, l.next = st, guess, st.Generation, st.NextSpace
 }
 
 func (l *oldLog) salvage(batch func(lsn uint64, batch []byte) error, gap func(wal.Gap) error) (wal.Report, error) {
-	return wal.Salvage(wal.Options{FS: readOnlyFS{vfs.OS}, Dir: l.dir}, l.state.first, batch, gap)
+	return wal.Salvage(wal.Options{FS: vfs.ReadOnly, Dir: l.dir}, l.state.First, batch, gap)
 }
 
 // survey reads the log and finds out what is stated and what is doubtful.
@@ -106,19 +109,19 @@ func (l *oldLog) survey() (err error) {
 
 // batch is the survey of one batch.
 func (l *oldLog) batch(_ uint64, batch []byte) error {
-	f := fields{rest: batch}
-	for len(f.rest) > 0 {
-		r := readRecord(&f)
-		if f.bad {
+	f := format.Fields{Rest: batch}
+	for len(f.Rest) > 0 {
+		r := format.ReadRecord(&f)
+		if f.Bad {
 			return nil // replay says so
 		}
-		switch r.tag {
-		case recFlush:
-			l.spaces[r.space], l.fresh[r.space] = true, true
-		case recLarge:
-			l.known[r.id], l.made[r.id] = true, true
+		switch r.Tag {
+		case format.RecFlush:
+			l.spaces[r.Space], l.fresh[r.Space] = true, true
+		case format.RecLarge:
+			l.known[r.ID], l.made[r.ID] = true, true
 		}
-		l.meet(r.space)
+		l.meet(r.Space)
 		if len(l.lost) > 0 {
 			l.follow(&r)
 		}
@@ -130,18 +133,18 @@ func (l *oldLog) batch(_ uint64, batch []byte) error {
 }
 
 // follow takes down what becomes of lost keys.
-func (l *oldLog) follow(r *logRecord) {
-	switch r.tag {
-	case recPut, recLarge, recDelete, recLink:
+func (l *oldLog) follow(r *format.Record) {
+	switch r.Tag {
+	case format.RecPut, format.RecLarge, format.RecDelete, format.RecLink:
 	default:
 		return
 	}
-	from, to := spot{r.space, string(r.key)}, spot{r.toSpace, string(r.to)}
+	from, to := spot{r.Space, string(r.Key)}, spot{r.ToSpace, string(r.To)}
 	for key, now := range l.lost {
 		switch {
-		case r.tag == recLink && now == from:
+		case r.Tag == format.RecLink && now == from:
 			l.lost[key] = to
-		case now == from, r.tag == recLink && now == to:
+		case now == from, r.Tag == format.RecLink && now == to:
 			delete(l.lost, key)
 		}
 	}
@@ -149,7 +152,7 @@ func (l *oldLog) follow(r *logRecord) {
 
 // meet notes a keyspace.
 func (l *oldLog) meet(space uint32) {
-	if _, met := l.spaces[space]; !met && space != systemSpace && (space >= l.next || l.guess) {
+	if _, met := l.spaces[space]; !met && space != format.SystemSpace && (space >= l.next || l.guess) {
 		l.spaces[space] = false
 	}
 }
@@ -157,7 +160,7 @@ func (l *oldLog) meet(space uint32) {
 // strays are the keyspaces that must be some database's, and that no record makes.
 func (l *oldLog) strays() (ids []uint32) {
 	for id, made := range l.spaces {
-		if !made && (l.gaps > 0 || l.guess) && !slices.Contains(l.state.spaces, id) {
+		if !made && (l.gaps > 0 || l.guess) && !slices.Contains(l.state.Spaces, id) {
 			ids = append(ids, id)
 		}
 	}
@@ -166,17 +169,17 @@ func (l *oldLog) strays() (ids []uint32) {
 }
 
 // note takes down what a record behind a gap says of its key.
-func (l *oldLog) note(r *logRecord) {
-	at := spot{r.space, string(r.key)}
-	switch r.tag {
-	case recPut, recDelete, recLarge:
+func (l *oldLog) note(r *format.Record) {
+	at := spot{r.Space, string(r.Key)}
+	switch r.Tag {
+	case format.RecPut, format.RecDelete, format.RecLarge:
 		l.settled(at)
-	case recElement, recRemove, recRange, recCut, recDeadline:
+	case format.RecElement, format.RecRemove, format.RecRange, format.RecCut, format.RecDeadline:
 		l.changed(at, r)
-	case recLink:
+	case format.RecLink:
 		l.settled(at)
-		to := spot{r.toSpace, string(r.to)}
-		if l.made[r.id] {
+		to := spot{r.ToSpace, string(r.To)}
+		if l.made[r.ID] {
 			l.settled(to)
 			return
 		}
@@ -191,11 +194,11 @@ func (l *oldLog) settled(at spot) {
 }
 
 // changed notes that a record states something of a key, and not all.
-func (l *oldLog) changed(at spot, r *logRecord) {
-	lost := r.id != 0 && l.isLost(r.id)
+func (l *oldLog) changed(at spot, r *format.Record) {
+	lost := r.ID != 0 && l.isLost(r.ID)
 	switch {
 	case l.stated[at] || l.fresh[at.space]:
-	case lost && r.typ == object.TypeString:
+	case lost && r.Type == object.TypeString:
 		l.doubts[at] = "its value was set in the part of the log that is lost; what it was before is left, or nothing"
 	case lost:
 		l.doubts[at] = "its value was made in the part of the log that is lost; only what was put into it later is left"
@@ -207,21 +210,44 @@ func (l *oldLog) changed(at spot, r *logRecord) {
 // isStated says whether a key is as it was at the end, as far as that depends on the log.
 func (l *oldLog) isStated(at spot) bool { return l.gaps == 0 || l.stated[at] || l.fresh[at.space] }
 
-// replay hands the log's batches to fn, rewritten where a gap has lost what they need.
-func (l *oldLog) replay(fn func(lsn uint64, batch []byte) error) error {
-	gaps := 0
-	_, err := l.salvage(func(lsn uint64, batch []byte) error {
+// copyTo writes the log into a new directory as far as it is sound, rewritten where a gap has lost what
+// a batch needs, and returns the number of its first segment.
+func (l *oldLog) copyTo(dir string, o *storage.Options) (first uint64, err error) {
+	log, err := newLog(dir, o)
+	if err != nil {
+		return 0, err
+	}
+	gaps, size := 0, 0
+	_, err = l.salvage(func(_ uint64, batch []byte) error {
 		if gaps > 0 {
 			batch = l.rewrite(batch)
 		}
-		return fn(lsn, batch)
+		if len(batch) == 0 {
+			return nil // of a checkpoint's rotation
+		}
+		log.Append(batch)
+		if size += len(batch); size < commitBytes {
+			return nil
+		}
+		size = 0
+		return log.Commit()
 	}, func(g wal.Gap) error {
 		if !g.Whole {
 			gaps++
 		}
 		return nil
 	})
-	return err
+	return log.First(), errors.Join(err, log.Close())
+}
+
+// commitBytes is how much of a copied log is written at a time.
+const commitBytes = 1 << 20
+
+// newLog makes an empty log.
+func newLog(dir string, o *storage.Options) (*wal.Log, error) {
+	return wal.Open(wal.Options{
+		FS: vfs.OS, Dir: dir, Clock: o.Clock, Logger: o.Logger, Policy: wal.Always, SegmentSize: o.SegmentSize, Random: o.Random, New: true, NoBackground: true,
+	}, 0, nil)
 }
 
 // isLost says whether a value was made in a gap.
@@ -230,25 +256,25 @@ func (l *oldLog) isLost(id uint64) bool { return id > l.highest && !l.known[id] 
 // rewrite gives a batch that makes the values that it changes and that were made in a gap.
 func (l *oldLog) rewrite(batch []byte) []byte {
 	l.out = l.out[:0]
-	f := fields{rest: batch}
-	for len(f.rest) > 0 {
-		from := len(batch) - len(f.rest)
-		r := readRecord(&f)
-		if f.bad {
+	f := format.Fields{Rest: batch}
+	for len(f.Rest) > 0 {
+		from := len(batch) - len(f.Rest)
+		r := format.ReadRecord(&f)
+		if f.Bad {
 			return batch
 		}
-		whole := batch[from : len(batch)-len(f.rest)]
-		if r.id != 0 && r.tag != recLarge && l.isLost(r.id) && !l.begun[r.id] {
-			if r.tag == recLink && r.typ == object.TypeString { // it is gone from one key, and unknown at the other
-				l.out = appendBytes(appendRecord(l.out, recDelete, uint64(r.space)), r.key)
-				l.out = appendBytes(appendRecord(l.out, recDelete, uint64(r.toSpace)), r.to)
+		whole := batch[from : len(batch)-len(f.Rest)]
+		if r.ID != 0 && r.Tag != format.RecLarge && l.isLost(r.ID) && !l.begun[r.ID] {
+			if r.Tag == format.RecLink && r.Type == object.TypeString { // it is gone from one key, and unknown at the other
+				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecDelete, uint64(r.Space)), r.Key)
+				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecDelete, uint64(r.ToSpace)), r.To)
 				continue
 			}
-			if r.typ != object.TypeString {
-				l.begun[r.id] = true
-				l.out = appendBytes(appendRecord(l.out, recLarge, uint64(r.space)), r.key)
-				l.out = appendDeadline(binary.AppendUvarint(l.out, r.id), 0, 0)
-				l.out = append(l.out, byte(r.typ))
+			if r.Type != object.TypeString {
+				l.begun[r.ID] = true
+				l.out = format.AppendBytes(format.AppendRecord(l.out, format.RecLarge, uint64(r.Space)), r.Key)
+				l.out = format.AppendDeadline(binary.AppendUvarint(l.out, r.ID), 0, 0)
+				l.out = append(l.out, byte(r.Type))
 			}
 		}
 		l.out = append(l.out, whole...)
@@ -256,8 +282,8 @@ func (l *oldLog) rewrite(batch []byte) []byte {
 	return l.out
 }
 
-// tell tells of the gaps, before the keys are known.
-func (l *oldLog) tell(lost, note func(format string, args ...any)) {
+// reportGaps reports the gaps, before the keys are known.
+func (l *oldLog) reportGaps(lost, note func(format string, args ...any)) {
 	for _, g := range l.damage {
 		where := fmt.Sprintf("%s, offset %d", filepath.Base(g.File), g.Offset)
 		if g.Whole {
@@ -283,101 +309,19 @@ const maxNamed = 10
 
 // keysIn are the keys that damaged bytes of a batch seem to be about.
 func (l *oldLog) keysIn(batch []byte) (keys []string) {
-	f := fields{rest: batch}
-	for len(f.rest) > 0 && len(keys) < maxNamed {
-		r := readRecord(&f)
-		if f.bad {
+	f := format.Fields{Rest: batch}
+	for len(f.Rest) > 0 && len(keys) < maxNamed {
+		r := format.ReadRecord(&f)
+		if f.Bad {
 			return keys
 		}
-		for _, k := range [][]byte{r.key, r.to} {
+		for _, k := range [][]byte{r.Key, r.To} {
 			if name := fmt.Sprintf("%.100q", k); len(k) > 0 && !slices.Contains(keys, name) {
 				keys = append(keys, name)
 			}
 		}
 	}
 	return keys
-}
-
-// logRecord is what a record says of keys and values; fields that a tag does not have are zero.
-type logRecord struct {
-	tag     byte
-	space   uint32 // of flush: the one that the database has from then on
-	key     []byte
-	toSpace uint32
-	to      []byte
-	id      uint64
-	typ     object.Type
-}
-
-// readRecord reads a record of any kind; f.bad says that it does not parse.
-func readRecord(f *fields) (r logRecord) {
-	r.tag = f.rest[0]
-	f.rest = f.rest[1:]
-	switch r.tag {
-	case recReaped:
-		f.int()
-		f.int()
-		return r
-	case recTime:
-		f.int()
-		return r
-	case recCounts:
-		r.space = uint32(f.int())
-		f.int()
-		f.int()
-		f.int()
-		return r
-	case recFlush:
-		f.int()
-		r.space = uint32(f.int())
-		return r
-	case recSwap:
-		f.int()
-		f.int()
-		return r
-	case recMore, recLess:
-		r.element(f, r.tag == recMore)
-		return r
-	}
-	r.space, r.key = uint32(f.int()), f.bytes()
-	switch r.tag {
-	case recPut:
-		f.deadline()
-		f.bytes()
-	case recLarge:
-		r.id = f.int()
-		f.deadline()
-		r.typ = f.typ()
-	case recElement, recRemove:
-		r.id, r.typ = f.int(), f.typ()
-		r.element(f, r.tag == recElement)
-	case recRange:
-		r.id, r.typ = f.int(), object.TypeString
-		f.int()
-		f.bytes()
-	case recCut:
-		r.id, r.typ = f.int(), object.TypeList
-		f.number()
-		f.number()
-	case recDelete:
-	case recDeadline:
-		f.deadline()
-	case recLink:
-		r.toSpace, r.to = uint32(f.int()), f.bytes()
-		r.id, r.typ = f.int(), f.typ()
-		f.deadline()
-	default:
-		f.bad = true
-	}
-	return r
-}
-
-func (r *logRecord) element(f *fields, put bool) {
-	f.bytes()
-	if put {
-		f.int()
-		f.bytes()
-	}
 }
 
 // are says that there are so many keys.

@@ -1,0 +1,31 @@
+// Package storage keeps the keys: in memory while they are used, in the log from the
+// moment they change, in the data file where they rest.
+//
+// # Shape
+//
+// The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all
+// databases, is a shard with one lock. What a database has in a shard is a part: a
+// table per slot, slabs for small strings, Go objects for the rest, and the expiration
+// index. A Txn holds the shards of its keys, changes parts and records each change;
+// its End appends the batch to the log (storage/wal). A checkpoint writes what has
+// changed to the data file (bbolt) and lets the log's older segments go.
+//
+// # Invariants
+//
+//   - Memory equals the log: a batch that replays from the newest checkpoint gives the
+//     same keys, values and deadlines.
+//   - A cell without cellDirty shows what the data file has, or will have once the
+//     checkpoint in flight commits. Only such cells leave memory.
+//   - In a slot that is not partial, a key that is not in the table does not exist. In
+//     a partial one it may be on disk.
+//   - A key that was removed while the data file may have a copy (flagDisk) stays as a
+//     tombstone until a checkpoint has committed its removal.
+//   - Nothing reaches the data file before the log is durable that far.
+//   - What is pending of ttl (pending.go) is about slots of which nothing leaves memory or,
+//     after a crash, about keys that are dirty or gone.
+//   - The expiration index has exactly the live keys in memory that have a deadline;
+//     the window has every key with a deadline before its end that is only on disk.
+//
+// Lock order: checkpointMu, windowMu, the gate, then shards by number, shown.mu, dbMu, then the log's own.
+// The long transaction alone takes shards out of their order (share.go).
+package storage

@@ -1,0 +1,93 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
+)
+
+// readValue makes the Go value of an image.
+func readValue(tx *bolt.Tx, m *format.Image) (object.Value, error) {
+	if !m.Inline {
+		v, err := readElements(tx, m.Type, m.ID)
+		if err == nil && !m.Partial {
+			err = m.CheckWhole(v)
+		}
+		return v, err
+	}
+	v := object.New(m.Type)
+	if s, ok := v.(*object.String); ok {
+		s.Data = append([]byte(nil), m.Payload...)
+		return v, nil
+	}
+	return v, format.EachInline(m.Payload, v.Put)
+}
+
+// readLive says whether there is something of an image's key at an instant, in Unix milliseconds.
+func readLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
+	if m.Deadline != 0 && m.Deadline <= now {
+		return false, nil
+	}
+	if m.First == 0 || m.First > now {
+		return true, nil
+	}
+	alive := false
+	see := func(_, _ []byte, deadline int64) error {
+		if alive = deadline == 0 || deadline > now; alive {
+			return errEnough
+		}
+		return nil
+	}
+	var err error
+	if m.Inline {
+		err = format.EachInline(m.Payload, see)
+	} else {
+		err = eachElement(tx, m.ID, nil, see)
+	}
+	if alive {
+		err = nil
+	}
+	return alive, err
+}
+
+// errEnough ends a walk.
+var errEnough = errors.New("enough")
+
+// readElements makes a value of the elements that stand under its id.
+func readElements(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
+	v := object.New(typ)
+	if err := eachElement(tx, id, nil, v.Put); err != nil {
+		return nil, badElement(id, err)
+	}
+	return v, nil
+}
+
+func badElement(id uint64, err error) error {
+	return fmt.Errorf("%w: elements of value %d: %w", ErrCorrupt, id, err)
+}
+
+// eachElement visits the elements that stand under an id, from one on, nil being the first,
+// until fn gives an error; errEnough is none.
+func eachElement(tx *bolt.Tx, id uint64, from []byte, fn func(elem, val []byte, deadline int64) error) error {
+	prefix := binary.BigEndian.AppendUint64(nil, id)
+	err := each(tx, format.BucketElements, format.ElementKey(nil, id, from), nil, func(k, rec []byte) error {
+		if !bytes.HasPrefix(k, prefix) {
+			return errEnough
+		}
+		elem, deadline, val, err := format.ParseElement(k, rec)
+		if err == nil {
+			err = fn(elem, val, deadline)
+		}
+		return err
+	})
+	if err == errEnough {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// State is what the meta bucket says of the moment at which the newest finished checkpoint rotated the
+// log: replay starts from it with segment First.
+type State struct {
+	First      uint64 // log segment
+	Generation uint64
+	NextSpace  uint32
+	Shards     int          // fixed when the data directory is made: the log's records name them
+	Spaces     []uint32     // by database number
+	Counts     []PartCounts // of parts that are not empty
+	Time       int64        // as the log said it (record time), Unix ms; 0: it did not, or the state is older than such records
+}
+
+// PartCounts are how many keys a keyspace has in a shard, and how many of them have a deadline.
+type PartCounts struct {
+	Space         uint32
+	Shard         int
+	Keys, Expires int64
+}
+
+// Append encodes a state.
+func (st *State) Append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, st.First)
+	dst = binary.AppendUvarint(dst, st.Generation)
+	dst = binary.AppendUvarint(dst, uint64(st.NextSpace))
+	dst = binary.AppendUvarint(dst, uint64(st.Shards))
+	dst = binary.AppendUvarint(dst, uint64(len(st.Spaces)))
+	for _, sp := range st.Spaces {
+		dst = binary.AppendUvarint(dst, uint64(sp))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(st.Counts)))
+	for _, c := range st.Counts {
+		for _, v := range []uint64{uint64(c.Space), uint64(c.Shard), uint64(c.Keys), uint64(c.Expires)} {
+			dst = binary.AppendUvarint(dst, v)
+		}
+	}
+	return binary.AppendUvarint(dst, uint64(st.Time))
+}
+
+// ParseState reads a state; ErrCorrupt if it does not parse.
+func ParseState(b []byte) (st State, err error) {
+	f := Fields{Rest: b}
+	st.First, st.Generation, st.NextSpace, st.Shards = f.Int(), f.Int(), uint32(f.Int()), int(f.Int())
+	for n := f.Int(); n > 0 && !f.Bad; n-- {
+		st.Spaces = append(st.Spaces, uint32(f.Int()))
+	}
+	for n := f.Int(); n > 0 && !f.Bad; n-- {
+		st.Counts = append(st.Counts, PartCounts{uint32(f.Int()), int(f.Int()), int64(f.Int()), int64(f.Int())})
+	}
+	if len(f.Rest) > 0 {
+		st.Time = int64(f.Int())
+	}
+	if f.Bad || !ValidShards(st.Shards) {
+		return st, fmt.Errorf("%w: the meta bucket's state does not parse", ErrCorrupt)
+	}
+	return st, nil
+}
+
+// ValidShards says whether a directory may have so many shards.
+func ValidShards(n int) bool { return n >= 1 && n <= 64 && n&(n-1) == 0 }

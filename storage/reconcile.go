@@ -1,0 +1,166 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"keyp/storage/format"
+	"keyp/storage/object"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// This file has what storage/repair needs of an open store.
+
+// Orphans calls found for each value whose elements are on disk although no record, no value in
+// memory and no item of garbage names it, with the number of its elements and their size in bytes. An
+// earlier version left such elements of a value that was renamed and then deleted beside a checkpoint,
+// before a crash. They only take space.
+func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
+	s.checkpointMu.Lock()
+	defer s.checkpointMu.Unlock()
+	named := map[uint64]bool{}
+	s.eachObject(func(o *Object) { named[o.id] = true })
+	garbage := func(item []byte) {
+		if item[0] == 'e' && len(item) == 9 {
+			named[binary.BigEndian.Uint64(item[1:])] = true
+		}
+	}
+	for _, item := range s.garbage.items {
+		garbage(item)
+	}
+	var last uint64
+	var count, size int
+	orphan := func() {
+		if count > 0 && !named[last] {
+			found(last, count, size)
+		}
+		count, size = 0, 0
+	}
+	return s.view(func(tx *bolt.Tx) error {
+		err := each(tx, format.BucketGarbage, nil, nil, func(item, _ []byte) error { garbage(item); return nil })
+		if err == nil {
+			err = each(tx, format.BucketValues, nil, nil, func(at, record []byte) error {
+				im, err := format.ParseImage(at, record)
+				named[im.Stored()] = true
+				return err
+			})
+		}
+		if err == nil {
+			err = each(tx, format.BucketElements, nil, nil, func(at, v []byte) error {
+				if id := binary.BigEndian.Uint64(at); id != last {
+					orphan()
+					last = id
+				}
+				count, size = count+1, size+len(at)+len(v)
+				return nil
+			})
+		}
+		orphan()
+		return err
+	})
+}
+
+// eachObject visits all values in memory that are Go objects.
+func (s *Store) eachObject(fn func(*Object)) {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	for _, sh := range s.shards {
+		for _, p := range sh.parts {
+			if p == nil {
+				continue
+			}
+			for _, o := range p.objects.list {
+				if o != nil {
+					fn(o)
+				}
+			}
+		}
+	}
+}
+
+// Replayed is what memory has of a key after the log was replayed.
+type Replayed struct {
+	DB     int    // the number of its database; -1 if no database has the keyspace
+	Known  bool   // memory has the key, or knows that it was deleted
+	Exists bool   // memory has the key
+	ID     uint64 // of its value; 0 for a small string
+}
+
+// Replayed looks a key up in memory alone, by the id of its keyspace.
+func (s *Store) Replayed(space uint32, name []byte) Replayed {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	r := Replayed{DB: s.dbOf(space)}
+	if r.DB < 0 {
+		return r
+	}
+	p, c := t.look(s.Key(r.DB, name))
+	if r.Known, r.Exists = c != nil, exists(c); r.Exists {
+		if o := p.objectOf(*c); o != nil {
+			r.ID = o.id
+		}
+	}
+	return r
+}
+
+// Reconcile makes the counts of keys what there is, where the log and the last checkpoint count keys
+// that are lost. With dropEmpty it first removes collections without elements, as a log with gaps
+// leaves them.
+func (s *Store) Reconcile(dropEmpty bool) {
+	if dropEmpty {
+		s.dropEmpty()
+	}
+	s.recount()
+}
+
+// dropEmpty removes collections without elements.
+func (s *Store) dropEmpty() {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	for db := range s.options.Databases + 1 {
+		var empty []Key
+		for _, sh := range s.shards {
+			if p := sh.parts[db]; p != nil {
+				empty = p.empty(db, empty)
+			}
+		}
+		for _, k := range empty {
+			t.Delete(k, Event{})
+		}
+	}
+}
+
+// empty appends the keys whose collections have no element.
+func (p *part) empty(db int, keys []Key) []Key {
+	for _, sl := range p.allUsed() {
+		sl.table.walk(func(c *cell) {
+			if o := p.objectOf(*c); o != nil && exists(c) && o.val.Type() != object.TypeString && o.val.Len() == 0 {
+				keys = append(keys, Key{DB: db, Slot: sl.num, Hash: p.shard.store.hash(p.name(*c)), Name: bytes.Clone(p.name(*c))})
+			}
+		})
+	}
+	return keys
+}
+
+// recount makes the counts of keys what there is.
+func (s *Store) recount() {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	_ = s.view(func(tx *bolt.Tx) error {
+		disk, _ := s.readAll(tx)
+		for _, sh := range s.shards {
+			for db, p := range sh.parts {
+				if p != nil {
+					c := partCheck{s: s, p: p, db: db, tx: tx, disk: disk[p.space]}
+					c.run()
+					p.keys, p.expires = c.keys, c.expires
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,107 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"keyp/internal/vfs"
+	"keyp/storage"
+	"keyp/storage/format"
+	"keyp/storage/wal"
+)
+
+// Finding is something that is not as it must be in a data directory.
+type Finding struct {
+	Where string // file, page and offset, bucket and key
+	What  string
+	// Harmless: nothing is wrong with any key, but space is taken for nothing.
+	Harmless bool
+}
+
+func (f Finding) String() string { return f.Where + ": " + f.What }
+
+// Inspected is what Inspect has looked at.
+type Inspected struct {
+	storage.Recovered
+	Pages, Elements int64 // of the data file
+	Log             wal.Report
+}
+
+// Inspect reads all of the data directory o.Dir, without changing anything, and tells found
+// of all that is wrong. Of the data file it proves by itself: that its pages are sound,
+// their trees and the list of free pages; every checksum; counts and digests of slots; that
+// ttl, with what is pending, and records agree. Of the log: that it is whole up to its end.
+// If all that is so it replays the log in memory and proves that data file, memory, counts
+// and index agree, and looks for elements that belong to nobody. The error is one of reading:
+// of what could not be looked at at all. No server may use the directory.
+func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) {
+	if err := o.Complete(); err != nil {
+		return got, err
+	}
+	lock, err := o.LockForReading()
+	if err != nil {
+		return got, err
+	}
+	damaged := false
+	report := func(f Finding) { damaged = damaged || !f.Harmless; found(f) }
+	file, err := readData(filepath.Join(o.Dir, format.DataName), report)
+	if err == nil {
+		got.Pages, got.Elements = file.pages, file.elements
+		got.Log, err = inspectLog(o.Dir, file.state.First, report)
+	}
+	if lock != nil {
+		err = errors.Join(err, lock.Close())
+	}
+	if err != nil || damaged {
+		return got, err
+	}
+	o.ReadOnly, o.NoBackground = true, true
+	o.Databases = max(o.Databases, len(file.state.Spaces))
+	s, rec, err := storage.Open(o)
+	if err != nil {
+		report(Finding{Where: o.Dir, What: err.Error()})
+		return got, nil
+	}
+	got.Recovered = rec
+	eachError(s.Check(), func(err error) { report(Finding{Where: o.Dir, What: err.Error()}) })
+	err = s.Orphans(func(id uint64, elements, size int) {
+		report(Finding{Where: fmt.Sprintf("bucket elements, value %d", id), Harmless: true,
+			What: fmt.Sprintf("%d elements of %d bytes belong to no key", elements, size)})
+	})
+	return got, errors.Join(err, s.Close(false))
+}
+
+// eachError calls fn for each of joined errors.
+func eachError(err error, fn func(error)) {
+	if err == nil {
+		return
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok && !errors.Is(err, format.ErrCorrupt) {
+		for _, e := range many.Unwrap() {
+			eachError(e, fn)
+		}
+		return
+	}
+	fn(err)
+}
+
+// inspectLog reads the log from a segment on.
+func inspectLog(dir string, first uint64, found func(Finding)) (wal.Report, error) {
+	o := wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(dir, format.LogDir)}
+	report, err := wal.Check(o, first, nil)
+	var bad *wal.CorruptError
+	if !errors.As(err, &bad) {
+		return report, err
+	}
+	gaps := 0
+	_, err = wal.Salvage(o, first, func(uint64, []byte) error { return nil }, func(g wal.Gap) error {
+		gaps++
+		found(Finding{Where: fmt.Sprintf("%s, offset %d", g.File, g.Offset), What: g.Reason})
+		return nil
+	})
+	if gaps == 0 {
+		found(Finding{Where: fmt.Sprintf("%s, offset %d", bad.File, bad.Offset), What: bad.Reason})
+	}
+	return report, err
+}
