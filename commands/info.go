@@ -231,7 +231,7 @@ func infoMemory(c *Ctx, b *infoText) {
 	b.int("mem_clients_slaves", 0)
 	b.int("mem_clients_normal", m.clients)
 	b.field("mem_allocator", "go")
-	b.int("gc_cycles", m.Collect)
+	b.int("gc_cycles", m.Cycles)
 	b.int("active_defrag_running", 0)
 	b.int("lazyfree_pending_objects", 0)
 	b.int("lazyfreed_objects", c.Server.Stats.LazyFreed.Load())

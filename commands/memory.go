@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
@@ -42,7 +43,7 @@ var memoryCommands = []Spec{{
 			Name: "PURGE", Group: ServerGroup, Since: "4.0.0", Arity: 2, Flags: Slow,
 			Summary: "Collects garbage and gives free memory back to the system.", Complexity: "O(N) where N is the memory in use",
 			Tips: []string{tipAllShards, tipAllSucceeded},
-			Run:  func(c *Ctx) error { debug.FreeOSMemory(); c.Out.OK(); return nil },
+			Run:  memoryPurge,
 		},
 		helpFor("MEMORY", ServerGroup, "4.0.0", Loading|Stale,
 			"DOCTOR", "    Problems with memory, in words.",
@@ -77,9 +78,17 @@ func memoryUsage(c *Ctx) error {
 	return nil
 }
 
+// memoryPurge collects twice: what is kept to be used again is garbage from the first time on.
+func memoryPurge(c *Ctx) error {
+	runtime.GC()
+	debug.FreeOSMemory()
+	c.Out.OK()
+	return nil
+}
+
 // memoryUse is what MEMORY STATS, MEMORY DOCTOR and INFO memory share.
 type memoryUse struct {
-	processMemory
+	storage.ProcessMemory
 	peak, resident int64
 	clients        int64
 	dataset, dirty int64
@@ -88,7 +97,7 @@ type memoryUse struct {
 
 func (c *Ctx) memoryUse(st *storage.Stats) memoryUse {
 	s := c.Server
-	m := memoryUse{processMemory: readMemory(), resident: residentSize(), dataset: st.Memory, dirty: st.Dirty}
+	m := memoryUse{ProcessMemory: storage.ReadProcessMemory(), resident: residentSize(), dataset: st.Memory, dirty: st.Dirty}
 	m.peak = max(s.Stats.PeakMemory.Load(), m.Used)
 	s.Stats.PeakMemory.Store(m.peak)
 	for _, other := range s.Clients {

@@ -110,7 +110,7 @@ func (s *Store) copyArrivals(b *cpBatch) error {
 				return err
 			}
 		}
-		if b.arena.bytes >= s.checkpointer.batchBytes {
+		if b.arena.bytes >= s.batchLimit() {
 			if err := s.commitBatch(b); err != nil {
 				return err
 			}

@@ -71,6 +71,10 @@ const (
 	// batchBytes bounds a bbolt transaction of a checkpoint. Each touches many pages,
 	// so a few large ones beat many small ones.
 	batchBytes = 32 << 20
+	// batchShare is the part of MaxMemory that a batch has at most, if that is less, but no less
+	// than batchMin: writing it takes several times its bytes.
+	batchShare = 32
+	batchMin   = 1 << 20
 	// portionSize and portionBytes bound what is copied of a value in one hold of its
 	// shard's lock: some 100 us.
 	portionSize  = 256
@@ -256,6 +260,15 @@ func (s *Store) rotateLog(st *format.State) (err error) {
 	}
 	st.First, st.Time = c.rotated, s.shown.at.Load()
 	return nil
+}
+
+// batchLimit is how long a batch may get.
+func (s *Store) batchLimit() int {
+	limit := s.checkpointer.batchBytes
+	if m := s.maxMemory.Load(); m > 0 {
+		limit = min(limit, max(int(m/batchShare), batchMin))
+	}
+	return limit
 }
 
 // checkpointPart writes the dirty keys of one part.

@@ -191,7 +191,7 @@ func (s *Store) copyRest(b *cpBatch) error {
 			more = s.copyPortion(b, r)
 		}
 	}
-	if b.arena.bytes >= s.checkpointer.batchBytes {
+	if b.arena.bytes >= s.batchLimit() {
 		return s.commitBatch(b)
 	}
 	return nil
@@ -210,7 +210,7 @@ func (s *Store) portionDone(b *cpBatch) error {
 			return err
 		}
 	}
-	if b.arena.bytes >= s.checkpointer.batchBytes/portionShare {
+	if b.arena.bytes >= s.batchLimit()/portionShare {
 		return s.commitBatch(b)
 	}
 	return nil

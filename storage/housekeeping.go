@@ -3,7 +3,6 @@ package storage
 import (
 	"math"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -79,7 +78,9 @@ func (s *Store) keepHouse() {
 	used, dirty := s.measure()
 	s.memory.Store(used)
 	limit := s.maxMemory.Load()
-	s.slowDown(used, limit)
+	charged := s.overhead.charge(ReadProcessMemory(), s.clock.Mono(), used, limit)
+	s.charged.Store(charged)
+	s.slowDown(used+charged, limit)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
@@ -87,11 +88,10 @@ func (s *Store) keepHouse() {
 		s.StartCheckpoint()
 	}
 	s.lowSpace.Store(s.spaceIsLow())
-	if limit > 0 {
-		if over := used + min(s.overhead.measure(used), limit/overheadShare) - limit; over > 0 {
-			s.evict(over)
-		}
+	if over := used + charged - limit; limit > 0 && over > 0 {
+		s.evict(over)
 	}
+	s.defragment()
 }
 
 // How long no checkpoint starts by itself after one that found no room on disk, or damage.
@@ -107,26 +107,6 @@ func (s *Store) rest(d time.Duration) { s.checkpointer.rest.Store(int64(s.clock.
 func (s *Store) mayCheckpoint() bool {
 	c := &s.checkpointer
 	return !s.spaceIsLow() && int64(s.clock.Mono()) >= c.rest.Load() && s.log.End() != c.damagedAt.Load()
-}
-
-// overheadShare bounds the part of MaxMemory that keys leave to other uses.
-const overheadShare = 4
-
-// overhead is the memory that the store's accounts do not show: pages and batches of a
-// checkpoint, holes between blocks, buffers of clients.
-type overhead struct {
-	cycles uint64 // of the collector, which measures what is live
-	bytes  int64
-}
-
-// measure gives the overhead as of the last collection; used is what the accounts show.
-func (o *overhead) measure(used int64) int64 {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
-	metrics.Read(samples)
-	if cycles := samples[1].Value.Uint64(); cycles != o.cycles {
-		o.cycles, o.bytes = cycles, max(0, int64(samples[0].Value.Uint64())+pages.bytes()-used)
-	}
-	return o.bytes
 }
 
 const (
@@ -218,8 +198,9 @@ func (p *part) slotMemory() (n int64) {
 	return n + int64(len(p.groups))*8
 }
 
-// usedMemory is measured at the last housekeeping.
-func (s *Store) usedMemory() int64 { return s.memory.Load() }
+// usedMemory is measured at the last housekeeping, the overhead that is charged to the keys
+// included.
+func (s *Store) usedMemory() int64 { return s.memory.Load() + s.charged.Load() }
 
 // evict lets clean keys leave memory until about excess bytes are free: the data file
 // has them. Slots are taken at random; in each, what was not accessed for longest goes

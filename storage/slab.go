@@ -76,12 +76,14 @@ func (b block) setValue(val []byte) {
 // is given back (pages.go). Blocks are named by ref: chunk index and granule within it, so that
 // nothing outside needs a pointer.
 type slabs struct {
-	chunks  []chunk
-	holes   []int32             // indexes in chunks that hold no memory
-	partial [len(classes)]int32 // per class: first chunk with room, or -1
-	live    int64               // bytes in live blocks
-	held    int64               // bytes in chunks
-	emptied uint32              // how many chunks have lost their last block: others may be there now
+	chunks []chunk
+	holes  []int32 // indexes in chunks that hold no memory
+	// Per class: the first chunk with room, or -1; how many chunks there are, and live blocks.
+	partial, chunksOf, blocks [len(classes)]int32
+
+	live    int64  // bytes in live blocks
+	held    int64  // bytes in chunks
+	emptied uint32 // how many chunks have lost their last block: others may be there now
 }
 
 const (
@@ -159,12 +161,13 @@ func (s *slabs) alloc(size int) (uint32, block) {
 	var g uint16
 	if c.free != 0 {
 		g = c.free - 1
-		c.free = binary.LittleEndian.Uint16(c.mem[int(g)*granule:])
+		c.free = s.nextFree(c, g)
 	} else {
 		g = c.bump
 		c.bump += uint16(length / granule)
 	}
 	c.live++
+	s.blocks[class]++
 	s.live += int64(length)
 	if c.free == 0 && int(c.bump)*granule+length > chunkSize {
 		s.unlist(at)
@@ -172,6 +175,11 @@ func (s *slabs) alloc(size int) (uint32, block) {
 	b := block(c.mem[int(g)*granule : int(g)*granule+length : int(g)*granule+length])
 	clear(b[:blockHeader])
 	return uint32(at)<<chunkBits | uint32(g), b
+}
+
+// nextFree gives the free block after the one at granule g, as chunk.free has it.
+func (s *slabs) nextFree(c *chunk, g uint16) uint16 {
+	return binary.LittleEndian.Uint16(c.mem[int(g)*granule:])
 }
 
 // at is the block that ref names, with its full capacity.
@@ -189,6 +197,7 @@ func (s *slabs) release(ref uint32) {
 	binary.LittleEndian.PutUint16(c.mem[int(g)*granule:], c.free)
 	c.free = g + 1
 	c.live--
+	s.blocks[c.class]--
 	s.live -= int64(classes[c.class])
 	switch {
 	case c.live == 0:
@@ -196,6 +205,7 @@ func (s *slabs) release(ref uint32) {
 			s.unlist(at)
 		}
 		s.held -= chunkSize
+		s.chunksOf[c.class]--
 		c.page.free()
 		*c = chunk{}
 		s.holes = append(s.holes, at)
@@ -217,6 +227,7 @@ func (s *slabs) addChunk(class uint8) int32 {
 	pg := pages.take()
 	s.chunks[at] = chunk{mem: pg.mem, page: pg, class: class}
 	s.held += chunkSize
+	s.chunksOf[class]++
 	s.list(at)
 	return at
 }
@@ -230,6 +241,7 @@ func (s *slabs) drop() {
 		}
 	}
 	s.live, s.held = 0, 0
+	s.chunksOf, s.blocks = [len(classes)]int32{}, [len(classes)]int32{}
 }
 
 func (s *slabs) list(at int32) {

@@ -160,6 +160,7 @@ type Store struct {
 	onEvent    atomic.Pointer[func(Happened)]
 	observer   atomic.Pointer[func([]Change)]
 	memory     atomic.Int64 // as of the last housekeeping
+	charged    atomic.Int64 // overhead, as of then
 	maxMemory  atomic.Int64
 	onReap     atomic.Pointer[func(took time.Duration)]
 	frequency  atomic.Pointer[Frequency]

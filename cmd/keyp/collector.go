@@ -15,8 +15,11 @@ const (
 	// tuneInterval is how often the collector is adapted to the heap.
 	tuneInterval = 100 * time.Millisecond
 	// minRoom is what garbage may always take, in bytes: collecting a small heap at
-	// every fifth of its size would cost more than its memory is worth.
-	minRoom = 64 << 20
+	// every fifth of its size would cost more than its memory is worth. It is roomShare of
+	// maxmemory if that is less, but leastRoom at least.
+	minRoom   = 64 << 20
+	roomShare = 8
+	leastRoom = 8 << 20
 	// maxPercent bounds the same where the heap is tiny, before it is measured again.
 	maxPercent = 400
 	// leastPercent is what it may take of a large heap. Most of one is memory that the
@@ -25,7 +28,7 @@ const (
 	leastPercent = 20
 	// minMargin is how much more than maxmemory the process may take at least, in bytes;
 	// of a large maxmemory it is marginPercent.
-	minMargin     = 192 << 20
+	minMargin     = 64 << 20
 	marginPercent = 30
 )
 
@@ -45,7 +48,7 @@ func tuneCollector(cfg *config.Config) (stop func()) {
 		for {
 			// Each change stops the world for a moment.
 			metrics.Read(live)
-			want := roomPercent(int64(live[0].Value.Uint64()))
+			want := roomPercent(int64(live[0].Value.Uint64()), cfg.Int("maxmemory"))
 			if percent && (want*10 < now*9 || want*10 > now*11) {
 				debug.SetGCPercent(want)
 				now = want
@@ -64,9 +67,14 @@ func tuneCollector(cfg *config.Config) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// roomPercent is how much garbage there may be beside live bytes, as GOGC has it.
-func roomPercent(live int64) int {
-	return int(min(max(leastPercent, minRoom*100/max(live, 1)), maxPercent))
+// roomPercent is how much garbage there may be beside live bytes, as GOGC has it. maxmemory 0 is
+// none.
+func roomPercent(live, maxmemory int64) int {
+	room := int64(minRoom)
+	if maxmemory > 0 {
+		room = min(room, max(maxmemory/roomShare, leastRoom))
+	}
+	return int(min(max(leastPercent, room*100/max(live, 1)), maxPercent))
 }
 
 // memoryLimit is what the heap may take before its garbage is collected all the time, in bytes,

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // anonymous is how much memory of its own a process has in RAM, in bytes, pages of files that it
@@ -59,19 +60,138 @@ func TestUsedMemory(t *testing.T) {
 			keyp := testkit.Keyp(t)
 			c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 			defer func() { _ = c.Close() }()
-			for i := 0; i < shape.n; {
-				p := c.Pipeline()
-				for range 1000 {
-					shape.add(p, i)
-					i++
-				}
-				if _, err := p.Exec(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
+			fill(t, c, shape.n, shape.add)
 			compareMemory(t, c, keyp.Pid())
 		})
 	}
+}
+
+// fill calls add for the numbers below n, in pipelines.
+func fill(t *testing.T, c *redis.Client, n int, add func(p redis.Pipeliner, i int)) {
+	t.Helper()
+	for i := 0; i < n; {
+		p := c.Pipeline()
+		for range min(1000, n-i) {
+			add(p, i)
+			i++
+		}
+		if _, err := p.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestMaxMemoryHolds: whatever the keys are, the process holds at most 15 % more than maxmemory
+// after keys of twice that were written, and all of them are there.
+func TestMaxMemoryHolds(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector takes memory of its own")
+	}
+	const limit = 48 << 20
+	text := strings.Repeat("x", 20_000)
+	shapes := map[string]struct {
+		n, keys int
+		add     func(p redis.Pipeliner, i int)
+	}{
+		"strings": {250_000, 250_000, func(p redis.Pipeliner, i int) {
+			p.Set(t.Context(), fmt.Sprint("key:", i), text[:200], 0)
+		}},
+		"strings of all lengths": {250_000, 250_000, func(p redis.Pipeliner, i int) {
+			p.SetEx(t.Context(), fmt.Sprint("key:", i), text[:i*i%500], 1e12)
+		}},
+		"large strings": {5000, 5000, func(p redis.Pipeliner, i int) { p.Set(t.Context(), fmt.Sprint("key:", i), text, 0) }},
+		"hashes": {400_000, 20_000, func(p redis.Pipeliner, i int) {
+			p.HSet(t.Context(), fmt.Sprint("h:", i/20), fmt.Sprint("f:", i), text[:150])
+		}},
+		"sorted sets": {600_000, 3000, func(p redis.Pipeliner, i int) {
+			p.ZAdd(t.Context(), fmt.Sprint("z:", i/200), redis.Z{Score: float64(i), Member: fmt.Sprint("m:", i)})
+		}},
+	}
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			keyp := testkit.Keyp(t, "--maxmemory", "48mb")
+			c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
+			defer func() { _ = c.Close() }()
+			fill(t, c, shape.n, shape.add)
+			var held int64
+			await.Until(t, "the process holds no more than maxmemory and 15 %", func() bool {
+				for _, call := range [][]any{{"SAVE"}, {"MEMORY", "PURGE"}} {
+					if err := c.Do(t.Context(), call...).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				held = anonymous(t, keyp.Pid())
+				t.Logf("%d MiB are held", held>>20)
+				return held <= limit*115/100
+			})
+			n, err := c.DBSize(t.Context()).Result()
+			if err != nil || n != int64(shape.keys) {
+				t.Errorf("%d keys (%v), want %d", n, err, shape.keys)
+			}
+			fields := memoryInfo(t, c, "everything")
+			t.Logf("%d MiB are held, %s keys are in memory and take %s bytes", held>>20, fields["resident_keys"], fields["used_memory_dataset"])
+			if data, err := strconv.Atoi(fields["used_memory_dataset"]); err != nil || data < limit/4 {
+				t.Errorf("keys take %d bytes (%v)", data, err)
+			}
+		})
+	}
+}
+
+// TestBelowMaxMemoryStays: keys that fit maxmemory beside what the process needs otherwise do not
+// leave memory, whatever is written and read.
+func TestBelowMaxMemoryStays(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector takes memory of its own")
+	}
+	keyp := testkit.Keyp(t, "--maxmemory", "64mb")
+	c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
+	defer func() { _ = c.Close() }()
+	for range 5 {
+		fill(t, c, 100_000, func(p redis.Pipeliner, i int) {
+			p.Set(t.Context(), fmt.Sprint("key:", i), strings.Repeat("x", 150+i%7), 0)
+			p.Get(t.Context(), fmt.Sprint("key:", i/2))
+		})
+		if err := c.Save(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fields := memoryInfo(t, c, "everything")
+	if fields["evicted_keys"] != "0" || fields["resident_keys"] != "100000" {
+		t.Errorf("%s keys have left memory, %s are there, of %s bytes", fields["evicted_keys"], fields["resident_keys"], fields["used_memory_dataset"])
+	}
+}
+
+// TestSmallMaxMemory: a maxmemory that is hardly more than what a process needs at all does not
+// keep the server from serving.
+func TestSmallMaxMemory(t *testing.T) {
+	keyp := testkit.Keyp(t, "--maxmemory", "20mb")
+	c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
+	defer func() { _ = c.Close() }()
+	const n = 150_000
+	fill(t, c, n, func(p redis.Pipeliner, i int) {
+		p.Set(t.Context(), fmt.Sprint("key:", i), strings.Repeat(fmt.Sprint(i%10), 300), 0)
+	})
+	for i := range 1000 {
+		i *= n / 1000
+		if got, err := c.Get(t.Context(), fmt.Sprint("key:", i)).Result(); err != nil || got != strings.Repeat(fmt.Sprint(i%10), 300) {
+			t.Fatalf("key %d: %d bytes, %v", i, len(got), err)
+		}
+	}
+}
+
+// memoryInfo gives the fields of a section of INFO.
+func memoryInfo(t *testing.T, c *redis.Client, section string) map[string]string {
+	t.Helper()
+	text, err := c.Info(t.Context(), section).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[name] = value
+	}
+	return fields
 }
 
 func compareMemory(t *testing.T, c *redis.Client, pid int) {
@@ -80,11 +200,7 @@ func compareMemory(t *testing.T, c *redis.Client, pid int) {
 	if err := c.Do(ctx, "MEMORY", "PURGE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	fields := map[string]string{}
-	for line := range strings.Lines(c.Info(ctx, "memory").Val()) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		fields[name] = value
-	}
+	fields := memoryInfo(t, c, "memory")
 	stats := map[string]any{}
 	list, err := c.Do(ctx, "MEMORY", "STATS").Slice()
 	if err != nil {

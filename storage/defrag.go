@@ -1,0 +1,120 @@
+package storage
+
+import "time"
+
+// Small keys that leave memory leave gaps in the chunks of the slabs, and a chunk goes back only
+// when it is empty. So where the gaps of a size class make up a chunk, the blocks of a sparse chunk
+// move into the gaps of others.
+
+const (
+	// defragShare is the part of a class's chunks that its gaps may make up, if that is more than
+	// one chunk.
+	defragShare = 16
+	// defragLook is among how many chunks with gaps the sparsest is looked for.
+	defragLook = 64
+	// defragStep is how many blocks move in one hold of a shard.
+	defragStep = 64
+	// defragTime bounds what a round takes.
+	defragTime = 10 * time.Millisecond
+)
+
+// defragment moves blocks until the slabs have few gaps, or time is up.
+func (s *Store) defragment() {
+	end := work() + defragTime
+	for _, sh := range s.shards {
+		for db := range sh.parts {
+			for s.defragStep(sh, db) {
+				if work() > end || s.quit.Err() != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// defragStep moves some blocks of a part, and says whether there may be more to move.
+func (s *Store) defragStep(sh *shard, db int) (more bool) {
+	if !sh.lockSure() {
+		return false
+	}
+	defer sh.mu.Unlock()
+	p := sh.parts[db]
+	if p == nil {
+		return false
+	}
+	at := p.slabs.sparse()
+	if at < 0 {
+		return false
+	}
+	for _, ref := range p.slabs.refs(at, defragStep) {
+		p.moveBlock(ref)
+	}
+	return true
+}
+
+// moveBlock moves the block of a key or tombstone into a gap of another chunk.
+func (p *part) moveBlock(ref uint32) {
+	name := p.slabs.at(ref).key()
+	k := p.shard.store.Key(0, name)
+	sl := p.slot(k)
+	c, found := sl.table.find(k.Hash, func(c cell) bool { return c.ref() == ref && !c.is(cellObj) })
+	if !found {
+		return
+	}
+	old := *c
+	*c = newCell(uint64(old), p.slabs.move(ref), old&(cellDirty|cellTomb))
+	if due := p.due(old); exists(c) && due != 0 {
+		p.index.Set(p.id(sl, old), due, 0)
+		p.index.Set(p.id(sl, *c), 0, due)
+	}
+	p.slabs.release(ref)
+}
+
+// sparse gives a chunk of a class whose gaps are worth a chunk or more, -1 if there is none.
+func (s *slabs) sparse() int32 {
+	for class := range classes {
+		each, chunks := blocksOf(class), int(s.chunksOf[class])
+		if chunks*each-int(s.blocks[class]) < max(1, chunks/defragShare)*each {
+			continue
+		}
+		best := s.partial[class]
+		for at, n := best, 0; at >= 0 && n < defragLook; at, n = s.chunks[at].next, n+1 {
+			if s.chunks[at].live < s.chunks[best].live {
+				best = at
+			}
+		}
+		return best
+	}
+	return -1
+}
+
+// blocksOf is how many blocks of a class a chunk has.
+func blocksOf(class int) int { return chunkSize / int(classes[class]) }
+
+// refs names live blocks of a chunk, n at most.
+func (s *slabs) refs(at int32, n int) (list []uint32) {
+	c := &s.chunks[at]
+	var free [chunkGranules]bool
+	for next := c.free; next != 0; next = s.nextFree(c, next-1) {
+		free[next-1] = true
+	}
+	step := classes[c.class] / granule
+	for g := uint16(0); g < c.bump && len(list) < n; g += step {
+		if !free[g] {
+			list = append(list, uint32(at)<<chunkBits|uint32(g))
+		}
+	}
+	return list
+}
+
+// move copies a block into a gap of another chunk of its class, which must have one, and gives its
+// ref there.
+func (s *slabs) move(ref uint32) uint32 {
+	if at := int32(ref >> chunkBits); s.chunks[at].listed {
+		s.unlist(at) // release lists it again
+	}
+	from := s.at(ref)
+	to, b := s.alloc(len(from))
+	copy(b, from)
+	return to
+}

@@ -1,0 +1,42 @@
+package storage
+
+import "runtime/metrics"
+
+// ProcessMemory is what the process takes of memory that is its own, in bytes: what the Go runtime
+// has, and the slabs of small keys, which stand beside that. Pages of the data file that are
+// mapped are not its own; the system takes them back when it needs them.
+type ProcessMemory struct {
+	Used   int64 // live and not yet collected objects, the gaps between them, slabs, stacks, the runtime's own
+	Heap   int64 // of it, objects and slabs
+	Gaps   int64 // of it, between objects: room for objects of the size of those beside
+	Mapped int64 // from the system, what was given back excluded
+	Free   int64 // of it, kept for later
+	Cycles int64 // of the collector so far
+}
+
+var memoryMetrics = []string{
+	"/memory/classes/total:bytes",
+	"/memory/classes/heap/released:bytes",
+	"/memory/classes/heap/free:bytes",
+	"/memory/classes/heap/objects:bytes",
+	"/memory/classes/heap/unused:bytes",
+	"/gc/cycles/total:gc-cycles",
+}
+
+// ReadProcessMemory does not stop the world, unlike runtime.ReadMemStats.
+func ReadProcessMemory() ProcessMemory {
+	samples := make([]metrics.Sample, len(memoryMetrics))
+	for i, name := range memoryMetrics {
+		samples[i].Name = name
+	}
+	metrics.Read(samples)
+	v := make([]int64, len(samples))
+	for i, s := range samples {
+		if s.Value.Kind() == metrics.KindUint64 {
+			v[i] = int64(s.Value.Uint64())
+		}
+	}
+	slabs := OffHeap()
+	mapped, free := v[0]-v[1]+slabs, v[2]
+	return ProcessMemory{Used: mapped - free, Heap: v[3] + slabs, Gaps: v[4], Mapped: mapped, Free: free, Cycles: v[5]}
+}
