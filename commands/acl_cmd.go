@@ -129,9 +129,7 @@ var aclCommands = []Spec{{
 func aclCat(c *Ctx) error {
 	if len(c.Args) == 2 {
 		c.Out.Array(len(aclCategories))
-		for _, category := range aclCategories {
-			c.Out.BulkString(category)
-		}
+		c.bulkStrings(aclCategories)
 		return nil
 	}
 	if len(c.Args) > 3 {
@@ -301,14 +299,10 @@ func aclGetUser(c *Ctx) error {
 	c.Out.Map(6)
 	c.Out.BulkString("flags")
 	c.Out.Set(len(flags))
-	for _, flag := range flags {
-		c.Out.BulkString(flag)
-	}
+	c.bulkStrings(flags)
 	c.Out.BulkString("passwords")
 	c.Out.Array(len(passwords))
-	for _, password := range passwords {
-		c.Out.BulkString(password)
-	}
+	c.bulkStrings(passwords)
 	c.describeSelector(p.selectors[0])
 	c.Out.BulkString("selectors")
 	c.Out.Array(len(p.selectors) - 1)

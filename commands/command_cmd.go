@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 )
@@ -99,10 +100,9 @@ func commandInfo(c *Ctx) error {
 
 // byFullName finds "get" or "config|get", in any case.
 func (t *Table) byFullName(name []byte) *Spec {
-	container, sub, found := strings.Cut(string(name), "|")
-	spec := t.Lookup([]byte(container))
-	if spec != nil && found {
-		return spec.sub([]byte(sub))
+	spec := t.Of(bytes.SplitN(name, []byte("|"), 2))
+	if spec != nil && spec.parent == nil && bytes.IndexByte(name, '|') >= 0 {
+		return nil
 	}
 	return spec
 }
@@ -119,9 +119,7 @@ func (c *Ctx) describe(spec *Spec) {
 	c.Out.Int(int64(step))
 	c.statuses(spec.categories())
 	c.Out.Set(len(spec.Tips))
-	for _, tip := range spec.Tips {
-		c.Out.BulkString(tip)
-	}
+	c.bulkStrings(spec.Tips)
 	keys := spec.shownKeys()
 	c.Out.Set(len(keys))
 	for _, ks := range keys {

@@ -72,6 +72,13 @@ func (c *Ctx) EachKey(yield func(int, storage.Key) bool) {
 	}
 }
 
+// bulkStrings replies strings within an array or set that has been begun.
+func (c *Ctx) bulkStrings(list []string) {
+	for _, s := range list {
+		c.Out.BulkString(s)
+	}
+}
+
 // Cursor reads arguments from number i on.
 func (c *Ctx) Cursor(i int) Cursor { return Cursor{args: c.Args[i:]} }
 

@@ -267,19 +267,16 @@ func (s *Server) handle(c *Ctx) (outcome Outcome) {
 
 // resolve finds the declaration and checks what can be checked without data.
 func (s *Server) resolve(c *Ctx) (*Spec, error) {
-	spec := s.Table.Lookup(c.Args[0])
+	spec := s.Table.Of(c.Args)
 	if spec == nil {
-		return nil, errUnknown(c.Args)
-	}
-	if len(spec.Sub) > 0 && len(c.Args) > 1 {
-		sub := spec.sub(c.Args[1])
-		if sub == nil {
-			if s.AuthRequired(c.Client) {
-				return spec, ErrNoAuth
-			}
-			return spec, errSubcommand(spec.Name, c.Args[1])
+		container := s.Table.Lookup(c.Args[0])
+		switch {
+		case container == nil:
+			return nil, errUnknown(c.Args)
+		case s.AuthRequired(c.Client):
+			return container, ErrNoAuth
 		}
-		spec = sub
+		return container, errSubcommand(container.Name, c.Args[1])
 	}
 	if !spec.takes(len(c.Args)) || spec.Run == nil {
 		return spec, errArity(spec.full)

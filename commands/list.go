@@ -156,18 +156,21 @@ func pop(end *listEnd) func(*Ctx) error {
 		if len(c.Args) > 3 {
 			return errArity(c.Spec.full)
 		}
-		if len(c.Args) == 2 {
-			return popOne(c, end)
-		}
-		a := c.Cursor(2)
-		count := a.IntFrom(0, ErrIntPositive)
-		if err := a.Err(); err != nil {
-			return err
+		one, count := len(c.Args) == 2, int64(1)
+		if !one {
+			a := c.Cursor(2)
+			if count = a.IntFrom(0, ErrIntPositive); a.Err() != nil {
+				return a.Err()
+			}
 		}
 		l, err := c.Txn.List(c.Keys[0])
 		switch {
 		case err != nil:
 			return err
+		case one && !l.Exists():
+			c.Out.Null()
+		case one:
+			c.takeOne(&l, c.Keys[0], end)
 		case !l.Exists():
 			c.Out.NullArray()
 		default:
@@ -175,19 +178,6 @@ func pop(end *listEnd) func(*Ctx) error {
 		}
 		return nil
 	}
-}
-
-func popOne(c *Ctx, end *listEnd) error {
-	l, err := c.Txn.List(c.Keys[0])
-	if err != nil {
-		return err
-	}
-	if !l.Exists() {
-		c.Out.Null()
-		return nil
-	}
-	c.takeOne(&l, c.Keys[0], end)
-	return nil
 }
 
 // takeOne removes the element at an end of the list in k, which has one, and replies it.

@@ -140,10 +140,7 @@ func (r *scriptRun) rest(work func()) {
 
 // resolveScripted is resolve for a command that a script calls.
 func (s *Server) resolveScripted(args [][]byte) (*Spec, error) {
-	spec := s.Table.Lookup(args[0])
-	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
-		spec = spec.sub(args[1])
-	}
+	spec := s.Table.Of(args)
 	if spec == nil {
 		return nil, errScriptUnknown
 	}

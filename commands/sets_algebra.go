@@ -152,6 +152,17 @@ const (
 	errLimit    Error = "ERR LIMIT can't be negative"
 )
 
+// limit reads LIMIT, and nothing else; 0 is none.
+func (a *Cursor) limit() (limit int64, err error) {
+	for a.More() {
+		if !a.Word("LIMIT") {
+			a.Fail(ErrSyntax)
+		}
+		limit = a.IntFrom(0, errLimit)
+	}
+	return limit, a.Err()
+}
+
 func runSInterCard(c *Ctx) error {
 	a := c.Cursor(1)
 	numkeys := a.IntFrom(1, errNumKeys)
@@ -159,14 +170,8 @@ func runSInterCard(c *Ctx) error {
 		a.Fail(errManyKeys)
 	}
 	a.Skip(numkeys)
-	limit := int64(0)
-	for a.More() {
-		if !a.Word("LIMIT") {
-			a.Fail(ErrSyntax)
-		}
-		limit = a.IntFrom(0, errLimit)
-	}
-	if err := a.Err(); err != nil {
+	limit, err := a.limit()
+	if err != nil {
 		return err
 	}
 	sets, err := c.readSets(c.Keys)

@@ -90,7 +90,7 @@ func (t *Table) Lookup(name []byte) *Spec {
 }
 
 // Of finds the declaration of a call, which for a container is its subcommand's; nil if
-// there is none.
+// there is none. args are the names, in any case, and whatever follows them.
 func (t *Table) Of(args [][]byte) *Spec {
 	spec := t.Lookup(args[0])
 	if spec != nil && len(spec.Sub) > 0 && len(args) > 1 {
@@ -102,7 +102,7 @@ func (t *Table) Of(args [][]byte) *Spec {
 // takes says whether a call may have n arguments, its names included.
 func (s *Spec) takes(n int) bool { return n == s.Arity || s.Arity < 0 && n >= -s.Arity }
 
-// Sub finds a container's subcommand; nil if there is none.
+// sub finds a container's subcommand; nil if there is none.
 func (s *Spec) sub(name []byte) *Spec {
 	for i := range s.Sub {
 		if isWord(name, s.Sub[i].Name) {

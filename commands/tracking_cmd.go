@@ -267,15 +267,11 @@ func clientTrackingInfo(c *Ctx) error {
 	c.Out.Map(3)
 	c.Out.BulkString("flags")
 	c.Out.Set(len(flags))
-	for _, word := range flags {
-		c.Out.BulkString(word)
-	}
+	c.bulkStrings(flags)
 	c.Out.BulkString("redirect")
 	c.Out.Int(c.Server.Tracking.redirection(c.Client.ID))
 	c.Out.BulkString("prefixes")
 	c.Out.Array(len(tr.prefixes))
-	for _, p := range tr.prefixes {
-		c.Out.BulkString(p)
-	}
+	c.bulkStrings(tr.prefixes)
 	return nil
 }

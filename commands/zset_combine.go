@@ -365,15 +365,9 @@ func runZInterCard(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	limit := int64(0)
-	for a.More() {
-		if a.Len() < 2 || !a.Word("LIMIT") {
-			return ErrSyntax
-		}
-		limit = a.IntFrom(0, errLimit)
-	}
-	if a.Err() != nil {
-		return a.Err()
+	limit, err := a.limit()
+	if err != nil {
+		return err
 	}
 	n := int64(0)
 	eachCommon(inputs, aggregateSum, func([]byte, float64) bool {
