@@ -9,51 +9,27 @@ import (
 )
 
 var counterCommands = []Spec{
-	{
-		Name: "INCR", Group: StringGroup, Since: "1.0.0",
-		Summary:    "Adds one to the integer that a key holds, 0 if the key is missing.",
+	counterCommand("INCR", "1.0.0", "Adds one to the integer that a key holds, 0 if the key is missing.",
+		func(c *Ctx) error { return addInt(c, 1) }),
+	counterCommand("INCRBY", "1.0.0", "Adds a number to the integer that a key holds, 0 if the key is missing.", runIncrBy, intArg("increment")),
+	counterCommand("INCRBYFLOAT", "2.6.0", "Adds a floating point number to the number that a key holds, 0 if the key is missing.",
+		runIncrByFloat, doubleArg("increment")),
+	counterCommand("DECR", "1.0.0", "Takes one from the integer that a key holds, 0 if the key is missing.",
+		func(c *Ctx) error { return addInt(c, -1) }),
+	counterCommand("DECRBY", "1.0.0", "Takes a number from the integer that a key holds, 0 if the key is missing.", runDecrBy, intArg("decrement")),
+}
+
+// counterCommand declares a command that has args behind its key.
+func counterCommand(name, since, summary string, run func(*Ctx) error, args ...Arg) Spec {
+	return Spec{
+		Name: name, Group: StringGroup, Since: since,
+		Summary:    summary,
 		Complexity: "O(1)",
-		Arity:      2, Flags: Write | DenyOOM | Fast,
+		Arity:      2 + len(args), Flags: Write | DenyOOM | Fast,
 		Keys: []KeySpec{Key(1, RW|Access|Update)},
-		Args: []Arg{keyArg("key")},
-		Run:  func(c *Ctx) error { return addInt(c, 1) },
-	},
-	{
-		Name: "INCRBY", Group: StringGroup, Since: "1.0.0",
-		Summary:    "Adds a number to the integer that a key holds, 0 if the key is missing.",
-		Complexity: "O(1)",
-		Arity:      3, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Access|Update)},
-		Args: []Arg{keyArg("key"), intArg("increment")},
-		Run:  runIncrBy,
-	},
-	{
-		Name: "INCRBYFLOAT", Group: StringGroup, Since: "2.6.0",
-		Summary:    "Adds a floating point number to the number that a key holds, 0 if the key is missing.",
-		Complexity: "O(1)",
-		Arity:      3, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Access|Update)},
-		Args: []Arg{keyArg("key"), doubleArg("increment")},
-		Run:  runIncrByFloat,
-	},
-	{
-		Name: "DECR", Group: StringGroup, Since: "1.0.0",
-		Summary:    "Takes one from the integer that a key holds, 0 if the key is missing.",
-		Complexity: "O(1)",
-		Arity:      2, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Access|Update)},
-		Args: []Arg{keyArg("key")},
-		Run:  func(c *Ctx) error { return addInt(c, -1) },
-	},
-	{
-		Name: "DECRBY", Group: StringGroup, Since: "1.0.0",
-		Summary:    "Takes a number from the integer that a key holds, 0 if the key is missing.",
-		Complexity: "O(1)",
-		Arity:      3, Flags: Write | DenyOOM | Fast,
-		Keys: []KeySpec{Key(1, RW|Access|Update)},
-		Args: []Arg{keyArg("key"), intArg("decrement")},
-		Run:  runDecrBy,
-	},
+		Args: append([]Arg{keyArg("key")}, args...),
+		Run:  run,
+	}
 }
 
 var (
@@ -94,14 +70,23 @@ func addInt(c *Ctx, by int64) error {
 		}
 		deadline = item.Deadline()
 	}
-	sum := n + by
-	if (sum > n) != (by > 0) && by != 0 {
-		return ErrOverflow
+	sum, err := addChecked(n, by)
+	if err != nil {
+		return err
 	}
 	var digits [20]byte
 	c.Txn.SetString(k, strconv.AppendInt(digits[:0], sum, 10), deadline, eventIncrBy)
 	c.Out.Int(sum)
 	return nil
+}
+
+// addChecked gives the sum, or ErrOverflow.
+func addChecked(n, by int64) (sum int64, err error) {
+	sum = n + by
+	if (sum > n) != (by > 0) && by != 0 {
+		return 0, ErrOverflow
+	}
+	return sum, nil
 }
 
 // runIncrByFloat looks at the key before the increment, as Redis does.

@@ -56,9 +56,9 @@ func runHIncrBy(c *Ctx) error {
 			return errHashInteger
 		}
 	}
-	sum := n + by
-	if (sum > n) != (by > 0) && by != 0 {
-		return ErrOverflow
+	sum, err := addChecked(n, by)
+	if err != nil {
+		return err
 	}
 	var digits [20]byte
 	h.Set(c.Arg(2), strconv.AppendInt(digits[:0], sum, 10), deadline)

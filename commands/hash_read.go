@@ -37,28 +37,8 @@ var hashReadCommands = []Spec{
 		Long: longValues,
 		Run:  reading((*Ctx).readHash, replyHash),
 	},
-	{
-		Name: "HKEYS", Group: HashGroup, Since: "2.0.0",
-		Summary:    "Replies all fields of a hash.",
-		Complexity: "O(N) in the number of fields.",
-		Arity:      2, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key")},
-		Tips: []string{tipRandomOrder},
-		Long: longValues,
-		Run:  listFields(func(field, _ []byte) []byte { return field }),
-	},
-	{
-		Name: "HVALS", Group: HashGroup, Since: "2.0.0",
-		Summary:    "Replies the values of all fields of a hash.",
-		Complexity: "O(N) in the number of fields.",
-		Arity:      2, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key")},
-		Tips: []string{tipRandomOrder},
-		Long: longValues,
-		Run:  listFields(func(_, val []byte) []byte { return val }),
-	},
+	listFieldsCommand("HKEYS", "Replies all fields of a hash.", func(field, _ []byte) []byte { return field }),
+	listFieldsCommand("HVALS", "Replies the values of all fields of a hash.", func(_, val []byte) []byte { return val }),
 	{
 		Name: "HLEN", Group: HashGroup, Since: "2.0.0",
 		Summary:    "Replies the number of fields of a hash.",
@@ -92,22 +72,9 @@ var hashReadCommands = []Spec{
 			c.bit(ok)
 		}),
 	},
-	{
-		Name: "HSCAN", Group: HashGroup, Since: "2.8.0",
-		Summary:    "Goes on with a walk over the fields of a hash.",
-		Complexity: "O(1) for a call, O(N) in the number of fields for a whole walk.",
-		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{
-			keyArg("key"), intArg("cursor"),
-			patternArg("pattern").after("MATCH").opt(),
-			intArg("count").after("COUNT").opt(),
-			word("NOVALUES").opt(),
-		},
-		Tips: []string{tipRandom},
-		Long: longScan,
-		Run:  scanElements(object.TypeHash, (*resp.Writer).Bulk),
-	},
+	scanElementsCommand("HSCAN", HashGroup, "Goes on with a walk over the fields of a hash.",
+		"O(1) for a call, O(N) in the number of fields for a whole walk.",
+		scanElements(object.TypeHash, (*resp.Writer).Bulk), word("NOVALUES").opt()),
 }
 
 var hashFieldArgs = []Arg{keyArg("key"), stringArg("field")}
@@ -137,6 +104,20 @@ func replyHash(c *Ctx, h *object.Hash) {
 		c.Out.Bulk(val)
 		return true
 	})
+}
+
+func listFieldsCommand(name, summary string, part func(field, val []byte) []byte) Spec {
+	return Spec{
+		Name: name, Group: HashGroup, Since: "2.0.0",
+		Summary:    summary,
+		Complexity: "O(N) in the number of fields.",
+		Arity:      2, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: []Arg{keyArg("key")},
+		Tips: []string{tipRandomOrder},
+		Long: longValues,
+		Run:  listFields(part),
+	}
 }
 
 // listFields is HKEYS and HVALS, which reply a part of each field.

@@ -10,26 +10,10 @@ import (
 var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands, objectCommands, dumpCommands, sortCommands)
 
 var existenceCommands = []Spec{
-	{
-		Name: "DEL", Group: Generic, Since: "1.0.0",
-		Summary:    "Deletes keys.",
-		Complexity: "O(N) in the number of keys, and in the elements of large values.",
-		Arity:      -2, Flags: Write,
-		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
-		Args: []Arg{keyArg("key").many()},
-		Tips: []string{tipMultiShard, tipSum},
-		Run:  runDel,
-	},
-	{
-		Name: "UNLINK", Group: Generic, Since: "4.0.0",
-		Summary:    "Deletes keys; the memory of large values is given back later.",
-		Complexity: "O(1) for each key.",
-		Arity:      -2, Flags: Write | Fast,
-		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
-		Args: []Arg{keyArg("key").many()},
-		Tips: []string{tipMultiShard, tipSum},
-		Run:  runUnlink,
-	},
+	deleteCommand("DEL", "1.0.0", "Deletes keys.",
+		"O(N) in the number of keys, and in the elements of large values.", Write, runDel),
+	deleteCommand("UNLINK", "4.0.0", "Deletes keys; the memory of large values is given back later.",
+		"O(1) for each key.", Write|Fast, runUnlink),
 	{
 		Name: "EXISTS", Group: Generic, Since: "1.0.0",
 		Summary:    "Counts the keys that exist; one that is named twice counts twice.",
@@ -60,6 +44,19 @@ var existenceCommands = []Spec{
 		Tips: []string{tipMultiShard, tipSum},
 		Run:  func(c *Ctx) error { return countKeys(c, c.read) },
 	},
+}
+
+func deleteCommand(name, since, summary, complexity string, flags Flags, run func(*Ctx) error) Spec {
+	return Spec{
+		Name: name, Group: Generic, Since: since,
+		Summary:    summary,
+		Complexity: complexity,
+		Arity:      -2, Flags: flags,
+		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
+		Args: []Arg{keyArg("key").many()},
+		Tips: []string{tipMultiShard, tipSum},
+		Run:  run,
+	}
 }
 
 func runDel(c *Ctx) error {

@@ -12,6 +12,25 @@ type elementScanner interface {
 	Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64)
 }
 
+// scanElementsCommand declares HSCAN, SSCAN or ZSCAN; extra are options beside those of all.
+func scanElementsCommand(name string, group Group, summary, complexity string, run func(*Ctx) error, extra ...Arg) Spec {
+	return Spec{
+		Name: name, Group: group, Since: "2.8.0",
+		Summary:    summary,
+		Complexity: complexity,
+		Arity:      -3, Flags: ReadOnly,
+		Keys: []KeySpec{Key(1, RO|Access)},
+		Args: append([]Arg{
+			keyArg("key"), intArg("cursor"),
+			patternArg("pattern").after("MATCH").opt(),
+			intArg("count").after("COUNT").opt(),
+		}, extra...),
+		Tips: []string{tipRandom},
+		Long: longScan,
+		Run:  run,
+	}
+}
+
 // scanElements is HSCAN, SSCAN and ZSCAN: of is the type that their keys hold, value
 // writes what belongs to an element, and is nil where nothing does. For a missing or
 // expired key the options are not looked at, as in Redis.

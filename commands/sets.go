@@ -84,22 +84,8 @@ var setMemberCommands = []Spec{
 		Long: longValues,
 		Run:  reading((*Ctx).readSet, replyMembersOf),
 	},
-	{
-		Name: "SSCAN", Group: SetGroup, Since: "2.8.0",
-		Summary:    "Goes on with a walk over the members of a set.",
-		Complexity: "O(1) for a call, O(N) in the members of the set for a whole walk.",
-		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{
-			keyArg("key"),
-			intArg("cursor"),
-			patternArg("pattern").after("MATCH").opt(),
-			intArg("count").after("COUNT").opt(),
-		},
-		Tips: []string{tipRandom},
-		Long: longScan,
-		Run:  scanElements(object.TypeSet, nil),
-	},
+	scanElementsCommand("SSCAN", SetGroup, "Goes on with a walk over the members of a set.",
+		"O(1) for a call, O(N) in the members of the set for a whole walk.", scanElements(object.TypeSet, nil)),
 }
 
 var severalMembers = [][2]string{{"2.4.0", "Accepts multiple `member` arguments."}}

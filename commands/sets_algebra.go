@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"strings"
 
 	"keyp/storage"
 	"keyp/storage/object"
@@ -11,79 +12,59 @@ import (
 )
 
 var setAlgebraCommands = []Spec{
-	{
-		Name: "SINTER", Group: SetGroup, Since: "1.0.0",
-		Summary:    "Replies the members that all of several sets have.",
-		Complexity: "O(N*M) at worst, N members in the smallest of M sets.",
-		Arity:      -2, Flags: ReadOnly,
-		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
-		Args: []Arg{keyArg("key").many()},
-		Tips: []string{tipRandomOrder},
-		Long: longValues,
-		Run:  replySets(intersection),
-	},
+	setsCommand("SINTER", "Replies the members that all of several sets have.", interComplexity, intersection),
 	{
 		Name: "SINTERCARD", Group: SetGroup, Since: "7.0.0",
 		Summary:    "Counts the members that all of several sets have, up to a limit.",
-		Complexity: "O(N*M) at worst, N members in the smallest of M sets.",
+		Complexity: interComplexity,
 		Arity:      -3, Flags: ReadOnly,
 		Keys: []KeySpec{NumKeys(1, RO|Access)},
 		Args: []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
 		Long: longValues,
 		Run:  runSInterCard,
 	},
-	{
-		Name: "SINTERSTORE", Group: SetGroup, Since: "1.0.0",
-		Summary:    "Stores the members that all of several sets have, and replies how many they are.",
-		Complexity: "O(N*M) at worst, N members in the smallest of M sets.",
-		Arity:      -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, RW|Update), KeysFrom(2, 1, RO|Access)},
-		Args: []Arg{keyArg("destination"), keyArg("key").many()},
-		Long: longValues,
-		Run:  storeSets(intersection, storage.Event{Class: storage.EventSet, Name: "sinterstore"}),
-	},
-	{
-		Name: "SUNION", Group: SetGroup, Since: "1.0.0",
-		Summary:    "Replies the members that any of several sets has.",
-		Complexity: "O(N) in the members of all sets.",
+	setsStoreCommand("SINTERSTORE", "Stores the members that all of several sets have, and replies how many they are.",
+		interComplexity, RW|Update, intersection),
+	setsCommand("SUNION", "Replies the members that any of several sets has.", sumComplexity, union),
+	setsStoreCommand("SUNIONSTORE", "Stores the members that any of several sets has, and replies how many they are.",
+		sumComplexity, OW|Update, concatenation),
+	setsCommand("SDIFF", "Replies the members of a set that none of several others has.", sumComplexity, difference),
+	setsStoreCommand("SDIFFSTORE", "Stores the members of a set that none of several others has, and replies how many they are.",
+		sumComplexity, OW|Update, difference),
+}
+
+const (
+	interComplexity = "O(N*M) at worst, N members in the smallest of M sets."
+	sumComplexity   = "O(N) in the members of all sets."
+)
+
+// setsCommand declares a command that replies what comes out for its keys.
+func setsCommand(name, summary, complexity string, of setOperation) Spec {
+	return Spec{
+		Name: name, Group: SetGroup, Since: "1.0.0",
+		Summary:    summary,
+		Complexity: complexity,
 		Arity:      -2, Flags: ReadOnly,
 		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
 		Args: []Arg{keyArg("key").many()},
 		Tips: []string{tipRandomOrder},
 		Long: longValues,
-		Run:  replySets(union),
-	},
-	{
-		Name: "SUNIONSTORE", Group: SetGroup, Since: "1.0.0",
-		Summary:    "Stores the members that any of several sets has, and replies how many they are.",
-		Complexity: "O(N) in the members of all sets.",
+		Run:  replySets(of),
+	}
+}
+
+// setsStoreCommand declares a command that stores under its first key what comes out for the others.
+func setsStoreCommand(name, summary, complexity string, target KeyFlags, of setOperation) Spec {
+	return Spec{
+		Name: name, Group: SetGroup, Since: "1.0.0",
+		Summary:    summary,
+		Complexity: complexity,
 		Arity:      -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update), KeysFrom(2, 1, RO|Access)},
+		Keys: []KeySpec{Key(1, target), KeysFrom(2, 1, RO|Access)},
 		Args: []Arg{keyArg("destination"), keyArg("key").many()},
 		Long: longValues,
-		Run:  storeSets(concatenation, storage.Event{Class: storage.EventSet, Name: "sunionstore"}),
-	},
-	{
-		Name: "SDIFF", Group: SetGroup, Since: "1.0.0",
-		Summary:    "Replies the members of a set that none of several others has.",
-		Complexity: "O(N) in the members of all sets.",
-		Arity:      -2, Flags: ReadOnly,
-		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
-		Args: []Arg{keyArg("key").many()},
-		Tips: []string{tipRandomOrder},
-		Long: longValues,
-		Run:  replySets(difference),
-	},
-	{
-		Name: "SDIFFSTORE", Group: SetGroup, Since: "1.0.0",
-		Summary:    "Stores the members of a set that none of several others has, and replies how many they are.",
-		Complexity: "O(N) in the members of all sets.",
-		Arity:      -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update), KeysFrom(2, 1, RO|Access)},
-		Args: []Arg{keyArg("destination"), keyArg("key").many()},
-		Long: longValues,
-		Run:  storeSets(difference, storage.Event{Class: storage.EventSet, Name: "sdiffstore"}),
-	},
+		Run:  storeSets(of, storage.Event{Class: storage.EventSet, Name: strings.ToLower(name)}),
+	}
 }
 
 // membersOf visits a set's members; each is valid until the next.

@@ -58,26 +58,27 @@ var setCommands = []Spec{
 		Args: []Arg{keyArg("key"), stringArg("value")},
 		Run:  runGetSet,
 	},
-	{
-		Name: "MSET", Group: StringGroup, Since: "1.0.1",
-		Summary:    "Stores several strings at once.",
+	storeAllCommand("MSET", "Stores several strings at once.", OW|Update, tipAllSucceeded, runMSet),
+	storeAllCommand("MSETNX", "Stores several strings at once, if none of the keys exists.", OW|Insert, tipMin, runMSetNX),
+}
+
+// storeAllCommand declares a command that stores pairs; reply is the tip on the replies of many servers.
+func storeAllCommand(name, summary string, keys KeyFlags, reply string, run func(*Ctx) error) Spec {
+	return Spec{
+		Name: name, Group: StringGroup, Since: "1.0.1",
+		Summary:    summary,
 		Complexity: "O(N) in the number of keys.",
 		Arity:      -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{KeysFrom(1, 2, OW|Update)},
+		Keys: []KeySpec{KeysFrom(1, 2, keys)},
 		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
-		Tips: []string{tipMultiShard, tipAllSucceeded},
-		Run:  runMSet,
-	},
-	{
-		Name: "MSETNX", Group: StringGroup, Since: "1.0.1",
-		Summary:    "Stores several strings at once, if none of the keys exists.",
-		Complexity: "O(N) in the number of keys.",
-		Arity:      -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{KeysFrom(1, 2, OW|Insert)},
-		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
-		Tips: []string{tipMultiShard, tipMin},
-		Run:  runMSetNX,
-	},
+		Tips: []string{tipMultiShard, reply},
+		Run: func(c *Ctx) error {
+			if len(c.Args)%2 == 0 {
+				return errArity(c.Spec.full)
+			}
+			return run(c)
+		},
+	}
 }
 
 // setOptions is what follows SET's value.
@@ -210,18 +211,12 @@ func runGetSet(c *Ctx) error {
 }
 
 func runMSet(c *Ctx) error {
-	if len(c.Args)%2 == 0 {
-		return errArity(c.Spec.full)
-	}
 	storeAll(c)
 	c.Out.OK()
 	return nil
 }
 
 func runMSetNX(c *Ctx) error {
-	if len(c.Args)%2 == 0 {
-		return errArity(c.Spec.full)
-	}
 	for _, k := range c.EachKey {
 		if _, exists := c.Txn.Peek(k); exists {
 			c.Out.Int(0)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"keyp/storage"
 	"keyp/storage/object"
@@ -12,70 +13,12 @@ import (
 // zsetCombineCommands make one sorted set out of several, or of sets, whose members all
 // have the score 1.
 var zsetCombineCommands = []Spec{
-	{
-		Name: "ZUNION", Group: SortedSet, Since: "6.2.0",
-		Summary:    "Replies the members that any of several sorted sets has.",
-		Complexity: "O(N log M), N being the sum of the sizes of the inputs and M that of the result.",
-		History:    aggregateHistory,
-		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{NumKeys(1, RO|Access)},
-		Args: []Arg{intArg("numkeys"), keyArg("key").many(), weightsArg, aggregateArg, withScores},
-		Long: longValues,
-		Run:  combineReply(combination{of: zunion, weighted: true}),
-	},
-	{
-		Name: "ZUNIONSTORE", Group: SortedSet, Since: "2.0.0",
-		Summary:    "Stores the members that any of several sorted sets has.",
-		Complexity: "O(N log M), N being the sum of the sizes of the inputs and M that of the result.",
-		History:    aggregateHistory,
-		Arity:      -4, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
-		Args: []Arg{keyArg("destination"), intArg("numkeys"), keyArg("key").many(), weightsArg, aggregateArg},
-		Long: longValues,
-		Run:  combineStore(combination{of: zunion, weighted: true}, "zunionstore"),
-	},
-	{
-		Name: "ZINTER", Group: SortedSet, Since: "6.2.0",
-		Summary:    "Replies the members that all of several sorted sets have.",
-		Complexity: "O(NK + M log M), N being the size of the smallest of K inputs and M that of the result.",
-		History:    aggregateHistory,
-		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{NumKeys(1, RO|Access)},
-		Args: []Arg{intArg("numkeys"), keyArg("key").many(), weightsArg, aggregateArg, withScores},
-		Long: longValues,
-		Run:  combineReply(combination{of: zinter, weighted: true}),
-	},
-	{
-		Name: "ZINTERSTORE", Group: SortedSet, Since: "2.0.0",
-		Summary:    "Stores the members that all of several sorted sets have.",
-		Complexity: "O(NK + M log M), N being the size of the smallest of K inputs and M that of the result.",
-		History:    aggregateHistory,
-		Arity:      -4, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
-		Args: []Arg{keyArg("destination"), intArg("numkeys"), keyArg("key").many(), weightsArg, aggregateArg},
-		Long: longValues,
-		Run:  combineStore(combination{of: zinter, weighted: true}, "zinterstore"),
-	},
-	{
-		Name: "ZDIFF", Group: SortedSet, Since: "6.2.0",
-		Summary:    "Replies the members that the first of several sorted sets has alone.",
-		Complexity: "O(NK + M log M), N being the size of the first of K inputs and M that of the result.",
-		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{NumKeys(1, RO|Access)},
-		Args: []Arg{intArg("numkeys"), keyArg("key").many(), withScores},
-		Long: longValues,
-		Run:  combineReply(combination{of: zdiff}),
-	},
-	{
-		Name: "ZDIFFSTORE", Group: SortedSet, Since: "6.2.0",
-		Summary:    "Stores the members that the first of several sorted sets has alone.",
-		Complexity: "O(NK + M log M), N being the size of the first of K inputs and M that of the result.",
-		Arity:      -4, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
-		Args: []Arg{keyArg("destination"), intArg("numkeys"), keyArg("key").many()},
-		Long: longValues,
-		Run:  combineStore(combination{of: zdiff}, "zdiffstore"),
-	},
+	combineCommand("ZUNION", "Replies the members that any of several sorted sets has.", unionComplexity, zunion),
+	combineStoreCommand("ZUNIONSTORE", "2.0.0", "Stores the members that any of several sorted sets has.", unionComplexity, zunion),
+	combineCommand("ZINTER", "Replies the members that all of several sorted sets have.", smallestComplexity, zinter),
+	combineStoreCommand("ZINTERSTORE", "2.0.0", "Stores the members that all of several sorted sets have.", smallestComplexity, zinter),
+	combineCommand("ZDIFF", "Replies the members that the first of several sorted sets has alone.", firstComplexity, zdiff),
+	combineStoreCommand("ZDIFFSTORE", "6.2.0", "Stores the members that the first of several sorted sets has alone.", firstComplexity, zdiff),
 	{
 		Name: "ZINTERCARD", Group: SortedSet, Since: "7.0.0",
 		Summary:    "Counts the members that all of several sorted sets have.",
@@ -88,12 +31,41 @@ var zsetCombineCommands = []Spec{
 	},
 }
 
-var (
-	weightsArg   = intArg("weight").many().after("WEIGHTS").opt()
-	aggregateArg = oneOf("aggregate", word("SUM"), word("MIN"), word("MAX"), word("COUNT").since("8.8.0")).after("AGGREGATE").opt()
-
-	aggregateHistory = [][2]string{{"8.8.0", "Added `COUNT` aggregate option."}}
+const (
+	unionComplexity    = "O(N log M), N being the sum of the sizes of the inputs and M that of the result."
+	smallestComplexity = "O(NK + M log M), N being the size of the smallest of K inputs and M that of the result."
+	firstComplexity    = "O(NK + M log M), N being the size of the first of K inputs and M that of the result."
 )
+
+// combineCommand declares a command that replies what op makes of its keys.
+func combineCommand(name, summary, complexity string, op combination) Spec {
+	return Spec{
+		Name: name, Group: SortedSet, Since: "6.2.0",
+		Summary:    summary,
+		Complexity: complexity,
+		History:    op.history(),
+		Arity:      -3, Flags: ReadOnly,
+		Keys: []KeySpec{NumKeys(1, RO|Access)},
+		Args: append(op.args(intArg("numkeys"), keyArg("key").many()), withScores),
+		Long: longValues,
+		Run:  combineReply(op),
+	}
+}
+
+// combineStoreCommand declares a command that stores under its first key what op makes of the others.
+func combineStoreCommand(name, since, summary, complexity string, op combination) Spec {
+	return Spec{
+		Name: name, Group: SortedSet, Since: since,
+		Summary:    summary,
+		Complexity: complexity,
+		History:    op.history(),
+		Arity:      -4, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
+		Args: op.args(keyArg("destination"), intArg("numkeys"), keyArg("key").many()),
+		Long: longValues,
+		Run:  combineStore(op, strings.ToLower(name)),
+	}
+}
 
 const errWeight Error = "ERR weight value is not a float"
 
@@ -163,6 +135,28 @@ type combination struct {
 	weighted bool // WEIGHTS and AGGREGATE
 }
 
+var (
+	zunion = combination{of: unite, weighted: true}
+	zinter = combination{of: intersect, weighted: true}
+	zdiff  = combination{of: subtract}
+)
+
+// args adds the grammar of the options to that of the keys.
+func (op combination) args(args ...Arg) []Arg {
+	if op.weighted {
+		args = append(args, intArg("weight").many().after("WEIGHTS").opt(),
+			oneOf("aggregate", word("SUM"), word("MIN"), word("MAX"), word("COUNT").since("8.8.0")).after("AGGREGATE").opt())
+	}
+	return args
+}
+
+func (op combination) history() [][2]string {
+	if op.weighted {
+		return [][2]string{{"8.8.0", "Added `COUNT` aggregate option."}}
+	}
+	return nil
+}
+
 // aggregate says how the scores of a member become one.
 type aggregate uint8
 
@@ -211,8 +205,8 @@ func bySize(inputs []scored) {
 	slices.SortStableFunc(inputs, func(a, b scored) int { return cmp.Compare(a.len(), b.len()) })
 }
 
-// zunion goes from the smallest input to the largest, since sums depend on their order.
-func zunion(inputs []scored, how aggregate) *object.ZSet {
+// unite goes from the smallest input to the largest, since sums depend on their order.
+func unite(inputs []scored, how aggregate) *object.ZSet {
 	bySize(inputs)
 	result := &object.ZSet{}
 	for i := range inputs {
@@ -229,7 +223,7 @@ func zunion(inputs []scored, how aggregate) *object.ZSet {
 	return result
 }
 
-func zinter(inputs []scored, how aggregate) *object.ZSet {
+func intersect(inputs []scored, how aggregate) *object.ZSet {
 	result := &object.ZSet{}
 	eachCommon(inputs, how, func(member []byte, score float64) bool {
 		result.Set(member, score, 0)
@@ -255,7 +249,7 @@ func eachCommon(inputs []scored, how aggregate, fn func(member []byte, score flo
 	})
 }
 
-func zdiff(inputs []scored, _ aggregate) *object.ZSet {
+func subtract(inputs []scored, _ aggregate) *object.ZSet {
 	result := &object.ZSet{}
 	inputs[0].each(func(member []byte, score float64) bool {
 		for i := range inputs[1:] {

@@ -18,17 +18,8 @@ var zsetWalkCommands = []Spec{
 		Long: longRandom,
 		Run:  runZRandMember,
 	},
-	{
-		Name: "ZSCAN", Group: SortedSet, Since: "2.8.0",
-		Summary:    "Goes on with a walk over the members and scores of a sorted set.",
-		Complexity: "O(1) for a call, O(N) in the number of members for a whole walk.",
-		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), intArg("cursor"), patternArg("pattern").after("MATCH").opt(), intArg("count").after("COUNT").opt()},
-		Tips: []string{tipRandom},
-		Long: longScan,
-		Run:  scanElements(object.TypeZSet, writeScore),
-	},
+	scanElementsCommand("ZSCAN", SortedSet, "Goes on with a walk over the members and scores of a sorted set.",
+		"O(1) for a call, O(N) in the number of members for a whole walk.", scanElements(object.TypeZSet, writeScore)),
 }
 
 // writeScore writes a score as ZSCAN does, as text in both protocols.
