@@ -116,3 +116,10 @@ func TestClientListIsBounded(t *testing.T) {
 	h.ctx.Out.Full = false
 	h.ctx.Out.Truncate(0)
 }
+
+// memory is what the entries take, in bytes.
+func (l *Slowlog) memory() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
+}

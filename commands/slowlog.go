@@ -206,10 +206,3 @@ func slowlogGet(c *Ctx) error {
 	}
 	return nil
 }
-
-// memory is what the entries take, in bytes.
-func (l *Slowlog) memory() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bytes
-}

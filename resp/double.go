@@ -38,12 +38,6 @@ func AppendDouble(b []byte, f float64) []byte {
 	return layout(b, digits, point)
 }
 
-// FormatDouble is AppendDouble as a string.
-func FormatDouble(f float64) string {
-	var tmp [32]byte
-	return string(AppendDouble(tmp[:0], f))
-}
-
 // shortest gives the fewest digits d1 d2 … that identify f > 0, and the exponent of
 // d1: f = d1.d2… × 10^exp. It writes in tmp.
 func shortest(tmp []byte, f float64) (digits []byte, exp int) {

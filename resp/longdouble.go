@@ -174,17 +174,6 @@ func (x LongDouble) Append(b []byte) []byte {
 	return trimDecimals(b, at)
 }
 
-// String is Append as a string.
-func (x LongDouble) String() string { return string(x.Append(nil)) }
-
-// AppendHuman appends f as Redis writes a double where people read it (GEOPOS):
-// like LongDouble.Append, up to 328 bytes; f is finite.
-func AppendHuman(b []byte, f float64) []byte {
-	at := len(b)
-	b = strconv.AppendFloat(b, f, 'f', 17, 64)
-	return trimDecimals(b, at)
-}
-
 // trimDecimals cuts the zeros at the end of the decimals in b[at:], and the sign of
 // a zero.
 func trimDecimals(b []byte, at int) []byte {

@@ -93,18 +93,5 @@ func TestLongDoubleOfIntegers(t *testing.T) {
 	})
 }
 
-func TestHuman(t *testing.T) {
-	tests := []struct {
-		f    float64
-		want string
-	}{
-		{0, "0"}, {math.Copysign(0, -1), "0"}, {1, "1"}, {100, "100"}, {-1e-20, "0"},
-		{13.361389338970184, "13.36138933897018433"}, {0.1, "0.10000000000000001"}, {-2.5, "-2.5"},
-		{1e22, "10000000000000000000000"},
-	}
-	for _, tt := range tests {
-		if got := string(AppendHuman([]byte("x"), tt.f)); got != "x"+tt.want {
-			t.Errorf("AppendHuman(%g) = %s, want x%s", tt.f, got, tt.want)
-		}
-	}
-}
+// String is Append as a string.
+func (x LongDouble) String() string { return string(x.Append(nil)) }

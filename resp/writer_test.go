@@ -188,8 +188,8 @@ func TestDoubleText(t *testing.T) {
 		{math.Inf(1), "inf"}, {math.Inf(-1), "-inf"}, {math.NaN(), "nan"},
 	}
 	for _, tt := range tests {
-		if got := FormatDouble(tt.f); got != tt.want {
-			t.Errorf("FormatDouble(%g) = %s, want %s", tt.f, got, tt.want)
+		if got := string(AppendDouble(nil, tt.f)); got != tt.want {
+			t.Errorf("AppendDouble(%g) = %s, want %s", tt.f, got, tt.want)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestDoubleReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e6, 1e6),
 			rapid.Map(rapid.Int64(), func(n int64) float64 { return float64(n) / 1000 })).Draw(t, "f")
-		text := FormatDouble(f)
+		text := string(AppendDouble(nil, f))
 		back, err := strconv.ParseFloat(text, 64)
 		if err != nil || back != f || math.Signbit(back) != math.Signbit(f) {
 			t.Fatalf("%g written as %s reads as %g (%v)", f, text, back, err)
