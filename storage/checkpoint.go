@@ -75,6 +75,9 @@ const (
 	// than batchMin: writing it takes several times its bytes.
 	batchShare = 32
 	batchMin   = 1 << 20
+	// partBytes is the size from which the keys of a part are committed before those of the next one
+	// are copied.
+	partBytes = 1 << 20
 	// portionSize and portionBytes bound what is copied of a value in one hold of its
 	// shard's lock: some 100 us.
 	portionSize  = 256
@@ -166,6 +169,9 @@ func (s *Store) checkpointSince(m mark) error {
 		if err := s.checkpointPart(&b, p); err != nil {
 			return err
 		}
+	}
+	if err := s.commitBatch(&b); err != nil {
+		return err
 	}
 	if err := s.copyArrivals(&b); err != nil {
 		return err
@@ -271,7 +277,8 @@ func (s *Store) batchLimit() int {
 	return limit
 }
 
-// checkpointPart writes the dirty keys of one part.
+// checkpointPart copies the dirty keys of one part, and writes them unless they are so few that the next
+// part's can go with them: a commit syncs twice, whatever is in it.
 func (s *Store) checkpointPart(b *cpBatch, p *part) error {
 	p.shard.mu.Lock()
 	slots := p.allUsed() // what comes to others from now on is in the log that stays, or arrives
@@ -283,6 +290,9 @@ func (s *Store) checkpointPart(b *cpBatch, p *part) error {
 				return err
 			}
 		}
+	}
+	if b.arena.bytes < min(partBytes, s.batchLimit()) {
+		return nil
 	}
 	return s.commitBatch(b)
 }

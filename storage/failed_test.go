@@ -44,6 +44,43 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	}
 }
 
+// TestLatestGarbageOutlivesFailedCheckpoint: neither are the elements of a value that was renamed before a
+// checkpoint and deleted beside it, when the checkpoint's last transaction finds no room.
+func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	h.s.checkpointer.batchBytes = 1 // one commit for each slot
+	from, to := h.keyOf(0), h.keyOf(2)
+	h.hash(from, func(_ *Txn, v *Hash) {
+		for i := range 200 {
+			v.Set([]byte{byte(i)}, make([]byte, 100), 0)
+		}
+	})
+	h.saved()
+	h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
+	h.commit()
+	deleted := false
+	h.s.options.OnStep = func(step Step) error {
+		switch {
+		case step == StepWritten && !deleted: // the old key's shard is written
+			deleted = true
+			h.do(func(x *Txn) { x.Delete(to, Deleted) }, to)
+			h.commit()
+		case step == StepWrite && deleted && len(h.s.garbage.items) == 0: // the last transaction has taken the items
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if err := h.s.Checkpoint(); !outOfSpace(err) {
+		t.Fatalf("the checkpoint ended with %v", err)
+	}
+	h.s.options.OnStep = nil
+	h.saved()
+	if n := h.elements(); n != 0 {
+		t.Errorf("%d elements of a deleted value are left on disk", n)
+	}
+}
+
 // TestMissWaitsForRemoval: that a key is gone depends on the record of its removal, and on no other.
 func TestMissWaitsForRemoval(t *testing.T) {
 	h := newHarness(t)

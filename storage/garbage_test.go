@@ -18,6 +18,7 @@ func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 			t.Run(fmt.Sprint(end, ", crash ", crash), func(t *testing.T) {
 				h := newHarness(t)
 				defer func() { _ = h.s.Close(false) }()
+				h.s.checkpointer.batchBytes = 1 // one commit for each slot
 				from, to, next := h.keyOf(0), h.keyOf(2), h.keyOf(3)
 				h.hash(from, func(_ *Txn, v *Hash) {
 					for i := range 200 {

@@ -16,10 +16,8 @@ type shard struct {
 	num   int
 	parts []*part // by database number; nil until the database has a key here
 
-	// logged is the instant through which the log says that everything due is gone,
-	// and loggedLSN when that is durable.
-	logged    int64
-	loggedLSN uint64
+	// logged is the instant through which the log says that everything due is gone.
+	logged int64
 	// flushLSN is when the last FLUSHDB or SWAPDB is durable: any miss may show it. A key that
 	// is there shows the latter by its part.
 	flushLSN uint64

@@ -38,7 +38,6 @@ type Txn struct {
 	wrote   []touched
 	gone    []*slot // slots that lost a key
 	counts  []*part // parts whose counts changed
-	reaped  *shard  // of which the batch says that what was due is gone
 	flush   bool    // databases were emptied or exchanged
 	swapped []*part // that SWAPDB moved
 	events  []Happened
@@ -273,9 +272,6 @@ func (t *Txn) stamp(lsn uint64) {
 	for _, sl := range t.gone {
 		sl.lastDelete = lsn
 	}
-	if t.reaped != nil {
-		t.reaped.loggedLSN = lsn
-	}
 	if t.flush {
 		for _, sh := range t.s.shards {
 			sh.flushLSN = lsn
@@ -291,7 +287,7 @@ const maxKept = 1 << 20
 
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
-	t.seen, t.reaped, t.cost, t.logged, t.NoTouch, t.flush, t.swapped = 0, nil, 0, 0, false, false, nil
+	t.seen, t.cost, t.logged, t.NoTouch, t.flush, t.swapped = 0, 0, 0, false, false, nil
 	t.By, t.shedding = 0, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
@@ -385,15 +381,9 @@ func (p *part) logCounts(t *Txn) {
 // returns, whatever the wall clock does over a restart.
 func (sh *shard) logReaped(t *Txn, through int64) {
 	if through <= sh.logged {
-		t.seen = max(t.seen, sh.loggedLSN)
-		if len(t.buf) == 0 { // the removal is durable with that older record
-			for _, sl := range t.gone {
-				sl.lastDelete = max(sl.lastDelete, sh.loggedLSN)
-			}
-		}
 		return
 	}
-	sh.logged, t.reaped = through, sh
+	sh.logged = through
 	t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(through))
 }
 

@@ -58,6 +58,9 @@ var mutations = []mutation{
 	{file: "storage/checkpoint.go", test: "TestGarbageOutlivesFailedCheckpoint",
 		old: "\t\ts.garbage.add(m.garbage...)\n",
 		new: ""},
+	{file: "storage/checkpoint.go", test: "TestLatestGarbageOutlivesFailedCheckpoint",
+		old: "\t\ts.garbage.add(latest...)\n",
+		new: ""},
 
 	// That a key is gone is said before its removal is durable.
 	{file: "storage/txn.go", test: "TestMissWaitsForRemoval",
