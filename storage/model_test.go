@@ -351,22 +351,35 @@ func (m *machine) interrupted(rt *rapid.T) {
 	}
 	c.onPending = c.onPortion
 	defer func() { c.onPortion, c.onPending = nil, nil }()
+	var b cpBatch
 	for _, p := range moment.parts {
 		if !rapid.Bool().Draw(rt, "part") {
 			continue
 		}
-		if err := m.h.s.checkpointPart(new(cpBatch), p); err == errInterrupted {
+		if err := m.part(rt, &b, p); err == errInterrupted {
 			c.arrivals.reset()
 			return
 		} else if err != nil {
 			m.h.t.Fatalf("checkpoint: %v", err)
 		}
 	}
+	if err := m.h.s.commitBatch(&b); err != nil && err != errInterrupted {
+		m.h.t.Fatalf("checkpoint: %v", err)
+	}
 	if rapid.Bool().Draw(rt, "pending") {
 		if err := m.h.s.makePending(); err != nil && err != errInterrupted {
 			m.h.t.Fatalf("pending: %v", err)
 		}
 	}
+}
+
+// part copies a part, and may commit it before the next one is copied.
+func (m *machine) part(rt *rapid.T, b *cpBatch, p *part) error {
+	err := m.h.s.checkpointPart(b, p)
+	if err == nil && rapid.Bool().Draw(rt, "commit") {
+		err = m.h.s.commitBatch(b)
+	}
+	return err
 }
 
 var errInterrupted = errors.New("interrupted")
@@ -406,11 +419,15 @@ func (m *machine) disturbed(rt *rapid.T) {
 	parts := moment.parts
 	moment.parts = nil
 	err := error(nil)
+	var b cpBatch
 	for _, p := range parts {
 		if err == nil {
-			err = s.checkpointPart(new(cpBatch), p)
+			err = m.part(rt, &b, p)
 			disturb()
 		}
+	}
+	if err == nil {
+		err = s.commitBatch(&b)
 	}
 	if err == nil {
 		err = s.checkpointSince(moment)
