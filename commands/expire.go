@@ -3,6 +3,7 @@ package commands
 import (
 	"slices"
 
+	"keyp/storage"
 	"keyp/ttl"
 )
 
@@ -77,8 +78,12 @@ func parseCondition(a Cursor) (ttl.Condition, error) {
 }
 
 // expire is EXPIRE in one of its forms. It replies 1 when the key has the deadline or, the
-// deadline being past, is deleted; 0 when there is no key or the condition says no.
+// deadline being past, is deleted; 0 when there is no key or the condition forbids it.
 func expire(form *timeForm) func(*Ctx) error {
+	set := deadlines.SetExpire
+	if form.base == ttl.Absolute {
+		set = deadlines.SetExpireAt
+	}
 	return func(c *Ctx) error {
 		cond, err := parseCondition(c.Cursor(3))
 		if err != nil {
@@ -88,15 +93,22 @@ func expire(form *timeForm) func(*Ctx) error {
 		if !ok {
 			return ErrNotInteger
 		}
-		deadline, err := ttl.Deadline(c.Txn.Now(), n, form.unit, form.base)
-		if err != nil {
-			return err
-		}
-		done, err := c.deadlines().Expire(c.Arg(1), deadline, cond)
+		done, err := set(c.deadlines(), c.Keys[0], n, form.unit, cond)
 		if err != nil {
 			return err
 		}
 		c.Out.Int(int64(done))
 		return nil
 	}
+}
+
+// deadlines gives, changes and removes the deadlines of keys, or of a member of each, within
+// a command's transaction.
+type deadlines = ttl.Manager[storage.Key]
+
+func (c *Ctx) deadlines() deadlines { return ttl.NewManager[storage.Key](c.Txn) }
+
+// memberDeadlines is for one member of the command's key.
+func (c *Ctx) memberDeadlines(name []byte) deadlines {
+	return ttl.NewManager[storage.Key](c.Txn.Members(name))
 }

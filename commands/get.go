@@ -1,6 +1,9 @@
 package commands
 
-import "keyp/storage"
+import (
+	"keyp/storage"
+	"keyp/ttl"
+)
 
 var getCommands = []Spec{
 	{
@@ -98,10 +101,13 @@ func runGetEx(c *Ctx) error {
 		return err
 	}
 	c.Out.Bulk(value)
-	if e.form != nil || e.other { // PERSIST leaves deadline at none
-		c.setDeadline(k, deadline)
+	switch {
+	case e.form != nil:
+		_, err = c.deadlines().SetExpireAt(k, deadline, ttl.Milliseconds, 0)
+	case e.other: // PERSIST
+		c.deadlines().Persist(k)
 	}
-	return nil
+	return err
 }
 
 // runMGet replies null for a missing key and for one that holds another type.

@@ -79,7 +79,7 @@ func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
 			c.Txn.Notify(k, storage.New)
 		}
 		c.Txn.Notify(k, eventSet)
-		c.Txn.Notify(k, eventExpire)
+		c.Txn.Notify(k, storage.DeadlineSet)
 		if !c.Txn.Delete(k, storage.Expired) {
 			c.Txn.Notify(k, storage.Expired)
 		}
@@ -87,7 +87,7 @@ func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
 	}
 	c.Txn.SetString(k, value, deadline, eventSet)
 	if deadline != ttl.None {
-		c.Txn.Notify(k, eventExpire)
+		c.Txn.Notify(k, storage.DeadlineSet)
 	}
 }
 

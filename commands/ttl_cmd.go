@@ -1,19 +1,22 @@
 package commands
 
-import "keyp/ttl"
+import (
+	"keyp/storage"
+	"keyp/ttl"
+)
 
 var ttlCommands = []Spec{
 	ttlCommand("TTL", "1.0.0", "Replies the time to live of a key, or of a member, in seconds, -1 without one, -2 where there is none.",
-		ttl.Manager.GetTTL),
+		deadlines.GetTTL),
 	ttlCommand("PTTL", "2.6.0", "Replies the time to live of a key, or of a member, in milliseconds, -1 without one, -2 where there is none.",
-		ttl.Manager.GetPTTL),
+		deadlines.GetPTTL),
 	expireTimeCommand("EXPIRETIME", "7.0.0", "Replies a key's deadline as a Unix time in seconds, -1 without one, -2 for a missing key.",
-		ttl.Manager.GetExpireTime),
+		deadlines.GetExpireTime),
 	expireTimeCommand("PEXPIRETIME", "7.0.0", "Replies a key's deadline as a Unix time in milliseconds, -1 without one, -2 for a missing key.",
-		ttl.Manager.GetPExpireTime),
+		deadlines.GetPExpireTime),
 	{
 		Name: "PERSIST", Group: Generic, Since: "2.2.0",
-		Summary:    "Takes away the deadline of a key, or of a member.",
+		Summary:    "Removes the deadline of a key, or of a member.",
 		Complexity: "O(log N) in the keys or members with a deadline.",
 		Arity:      -2, Flags: Write | Fast,
 		Keys: []KeySpec{Key(1, RW|Update)},
@@ -23,7 +26,7 @@ var ttlCommands = []Spec{
 }
 
 // expireTimeCommand declares a command that replies what ask says of its key.
-func expireTimeCommand(name, since, summary string, ask func(ttl.Manager, []byte) (int64, error)) Spec {
+func expireTimeCommand(name, since, summary string, ask func(deadlines, storage.Key) int64) Spec {
 	return Spec{
 		Name: name, Group: Generic, Since: since,
 		Summary:    summary,
@@ -36,7 +39,7 @@ func expireTimeCommand(name, since, summary string, ask func(ttl.Manager, []byte
 }
 
 // ttlCommand is expireTimeCommand for one that takes a member too.
-func ttlCommand(name, since, summary string, ask func(ttl.Manager, []byte) (int64, error)) Spec {
+func ttlCommand(name, since, summary string, ask func(deadlines, storage.Key) int64) Spec {
 	s := expireTimeCommand(name, since, summary, ask)
 	s.Arity, s.Args = -2, keyOrMember
 	s.History, s.Tips = [][2]string{{"2.8.0", "Added the -2 reply."}}, []string{tipRandom}
@@ -46,45 +49,44 @@ func ttlCommand(name, since, summary string, ask func(ttl.Manager, []byte) (int6
 // The member is not Redis's: KeyDB's commands take one.
 var keyOrMember = []Arg{keyArg("key"), stringArg("member").opt()}
 
-// named gives what the command is about, a key or one of its members, and the manager of
-// its deadline.
-func (c *Ctx) named() (ttl.Manager, []byte, error) {
+// subject gives the manager of what the command is about: the deadline of its key, or of
+// one of the key's members.
+func (c *Ctx) subject() (deadlines, error) {
 	switch len(c.Args) {
 	case 2:
-		return c.deadlines(), c.Arg(1), nil
+		return c.deadlines(), nil
 	case 3:
-		return c.memberDeadlines(), c.Arg(2), nil
+		return c.memberDeadlines(c.Arg(2)), nil
 	default:
-		return ttl.Manager{}, nil, errArity(c.Spec.full)
+		return deadlines{}, errArity(c.Spec.full)
 	}
 }
 
 // replyTime is TTL and the like.
-func replyTime(ask func(ttl.Manager, []byte) (int64, error)) func(*Ctx) error {
+func replyTime(ask func(deadlines, storage.Key) int64) func(*Ctx) error {
 	return func(c *Ctx) error {
-		m, name, err := c.named()
+		m, err := c.subject()
 		if err != nil {
 			return err
 		}
-		n, err := ask(m, name)
-		if err != nil {
-			return err
+		k := c.Keys[0]
+		n := ask(m, k)
+		exists := n != ttl.Missing
+		if !exists && len(c.Args) == 3 { // the member may be missing, or the key
+			_, exists = c.Txn.Peek(k)
 		}
+		c.count(k, exists)
 		c.Out.Int(n)
 		return nil
 	}
 }
 
-// runPersist replies 1 when there was a deadline to take away.
+// runPersist replies 1 when there was a deadline to remove.
 func runPersist(c *Ctx) error {
-	m, name, err := c.named()
+	m, err := c.subject()
 	if err != nil {
 		return err
 	}
-	done, err := m.Persist(name)
-	if err != nil {
-		return err
-	}
-	c.Out.Int(int64(done))
+	c.Out.Int(int64(m.Persist(c.Keys[0])))
 	return nil
 }

@@ -146,12 +146,12 @@ func (t *Txn) settle(w opened) {
 }
 
 // Hash is a key's hash within a transaction.
-type Hash struct{ handle }
+type Hash struct{ members }
 
 // Hash opens a key's hash. ErrWrongType: the key has another type.
 func (t *Txn) Hash(k Key) (Hash, error) {
 	h, err := t.open(k, object.TypeHash)
-	return Hash{h}, err
+	return Hash{members{h}}, err
 }
 
 var noHash = &object.Hash{}
@@ -185,24 +185,13 @@ func (h *Hash) Delete(field []byte) bool {
 	return v.Delete(field)
 }
 
-// SetDeadline gives a field a deadline, or takes it away with 0; false if there is no
-// such field.
-func (h *Hash) SetDeadline(field []byte, deadline int64) bool {
-	val, _, ok := h.Value().Get(field)
-	if ok {
-		h.t.scratch = append(h.t.scratch[:0], val...)
-		h.Set(field, h.t.scratch, deadline)
-	}
-	return ok
-}
-
 // Set is a key's set within a transaction.
-type Set struct{ handle }
+type Set struct{ members }
 
 // Set opens a key's set. ErrWrongType: the key has another type.
 func (t *Txn) Set(k Key) (Set, error) {
 	h, err := t.open(k, object.TypeSet)
-	return Set{h}, err
+	return Set{members{h}}, err
 }
 
 var noSet = &object.Set{}
@@ -249,23 +238,13 @@ func (s *Set) Drop(member []byte) {
 	s.Value().Delete(member)
 }
 
-// SetDeadline gives a member a deadline, or takes it away with 0; false if there is no
-// such member.
-func (s *Set) SetDeadline(member []byte, deadline int64) bool {
-	_, ok := s.Value().Has(member)
-	if ok {
-		s.add(member, deadline)
-	}
-	return ok
-}
-
 // ZSet is a key's sorted set within a transaction.
-type ZSet struct{ handle }
+type ZSet struct{ members }
 
 // ZSet opens a key's sorted set. ErrWrongType: the key has another type.
 func (t *Txn) ZSet(k Key) (ZSet, error) {
 	h, err := t.open(k, object.TypeZSet)
-	return ZSet{h}, err
+	return ZSet{members{h}}, err
 }
 
 var noZSet = &object.ZSet{}
@@ -318,16 +297,6 @@ func (z *ZSet) RemoveRange(from, to int) {
 		return
 	}
 	v.RemoveRange(from, to, z.gone)
-}
-
-// SetDeadline gives a member a deadline, or takes it away with 0; false if there is no
-// such member.
-func (z *ZSet) SetDeadline(member []byte, deadline int64) bool {
-	score, _, ok := z.Value().Score(member)
-	if ok {
-		z.set(member, score, deadline)
-	}
-	return ok
 }
 
 // List is a key's list within a transaction.
@@ -455,7 +424,7 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	p.recount(sl, c, o)
 	t.wrotePut(p, sl, *c)
 	if n > 0 {
-		t.Notify(k, elementsExpired(o.val.Type()))
+		t.Notify(k, membersExpired(o.val.Type()))
 	}
 	if o.val.Len() == 0 {
 		t.keyRecord(format.RecDelete, p, o.name())

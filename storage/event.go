@@ -39,15 +39,18 @@ var (
 	Expired = Event{EventExpired, "expired"}
 	Evicted = Event{EventEvicted, "evicted"}
 	Deleted = Event{EventGeneric, "del"}
+	// DeadlineSet and DeadlineRemoved are those of EXPIRE and PERSIST.
+	DeadlineSet     = Event{EventGeneric, "expire"}
+	DeadlineRemoved = Event{EventGeneric, "persist"}
 	// New: there is a key that was not there, told before the event of what made it.
 	New = Event{EventNew, "new"}
 	// FieldExpired: fields of a hash are gone, one event for those of a batch.
 	FieldExpired = Event{EventHash, "hexpired"}
 )
 
-// elementsExpired is what is raised once for a batch of elements of a value that reached
+// membersExpired is raised once for a batch of elements of a value that reached
 // their deadlines. For hashes this is Redis's, for sets KeyDB's.
-func elementsExpired(t object.Type) Event {
+func membersExpired(t object.Type) Event {
 	switch t {
 	case object.TypeHash:
 		return FieldExpired

@@ -1,15 +1,30 @@
-// Package ttl owns time to live: what a deadline is, in which order deadlines
-// come, and when due keys go. It knows nothing of values, files or connections.
+// Package ttl owns time to live: what a deadline is, in which order deadlines come, and when
+// due keys are removed. It knows nothing of values, files or connections.
 //
-// The parts, from the bottom up:
+//	EXPIRE, TTL, PERSIST …                      the clock
+//	      │ package commands                        │
+//	      ▼                                         ▼
+//	   Manager    arguments to deadlines,        Reaper    sleeps until the earliest
+//	      │       deadlines to replies              │      deadline of all sources
+//	      ▼                                         ▼
+//	 Transaction  storage.Txn: one step of      Source.ReapDue
+//	      │       the store, logged                 │
+//	      ▼                                         ▼
+//	    Index     deadlines in order ─────────▶ a transaction that removes due keys
+//
+// Each arrow is a call, and none leads back up. The parts, from the bottom up:
 //
 //   - deadline.go is the only place with deadline arithmetic: from a command's
 //     argument to a deadline, from a deadline to a reply.
 //   - condition.go decides NX, XX, GT and LT.
 //   - index.go keeps deadlines in order, one Index per shard.
 //   - lateness.go measures how late removals are.
-//   - manager.go answers EXPIRE, TTL, PERSIST and their kin over a Keyspace.
-//   - reaper.go sleeps until the earliest deadline and has due keys removed.
+//   - manager.go answers EXPIRE, TTL, PERSIST and the like within a Transaction.
+//   - reaper.go sleeps until the earliest deadline and then has due keys removed.
+//
+// The store does the rest of what a TTL manager usually does: its transactions see no expired
+// key, so no command asks whether one is expired; and it fills its indexes from its files when
+// it opens.
 //
 // # Invariants
 //
@@ -18,8 +33,8 @@
 // merely long past. Arithmetic never gives None for a deadline that somebody
 // asked for, so "expire at 0" and "never expires" can't be mistaken.
 //
-// A key is expired from the first millisecond of its deadline on: Expired is
-// deadline <= now. From then on it does not exist, removed or not.
+// A key is expired as soon as its deadline is reached: Expired is deadline <= now. An
+// expired key does not exist, removed or not.
 //
 // Nothing is removed before its deadline, and nothing is sampled: a due key is
 // found because it is the first of its index.

@@ -26,11 +26,6 @@ func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
 	return h.put(hashRule(), field, val, deadline)
 }
 
-// SetDeadline gives a field another deadline, 0 for none; false if there is no such field.
-func (h *Hash) SetDeadline(field []byte, deadline int64) bool {
-	return h.setDeadline(hashRule(), field, deadline)
-}
-
 // Delete takes a field away and tells whether there was one.
 func (h *Hash) Delete(field []byte) bool { return h.delete(field) }
 

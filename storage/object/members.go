@@ -148,22 +148,6 @@ func (m *members) delete(key []byte) bool {
 	return ok
 }
 
-// setDeadline gives an element another deadline, 0 for none; false if there is none.
-func (m *members) setDeadline(r rule, elem []byte, deadline int64) bool {
-	if m.big != nil {
-		pos, ok := m.big.find(elem)
-		if ok {
-			m.big.update(pos, m.big.entry(pos).val, deadline)
-		}
-		return ok
-	}
-	_, e, ok := m.small.find(elem)
-	if ok {
-		m.put(r, bytes.Clone(e.key), bytes.Clone(e.val), deadline)
-	}
-	return ok
-}
-
 // Remove takes an element away; a missing one is no error.
 func (m *members) Remove(elem []byte) { m.delete(elem) }
 

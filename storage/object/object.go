@@ -73,6 +73,10 @@ type Value interface {
 	Due(now int64, limit int, fn func(elem, val []byte)) int
 }
 
+// HasMembers says whether elements of the type can have deadlines: fields of hashes, and members
+// of sets and sorted sets.
+func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == TypeZSet }
+
 // Names says whether a value of the type can have an element of that name: those of lists
 // and strings have numbers of eight bytes.
 func (t Type) Names(elem []byte) bool { return len(elem) == 8 || t != TypeList && t != TypeString }

@@ -89,17 +89,6 @@ func (s *Set) Has(member []byte) (deadline int64, ok bool) {
 	return deadline, ok
 }
 
-// SetDeadline gives a member another deadline, 0 for none; false if there is no such member.
-func (s *Set) SetDeadline(member []byte, deadline int64) bool {
-	if s.ints() {
-		if _, ok := s.Has(member); !ok || deadline == 0 {
-			return ok
-		}
-		s.spell()
-	}
-	return s.setDeadline(setRule(), member, deadline)
-}
-
 // Delete takes a member away and tells whether there was one.
 func (s *Set) Delete(member []byte) bool {
 	if !s.ints() {

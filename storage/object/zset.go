@@ -46,11 +46,6 @@ func (z *ZSet) Score(member []byte) (score float64, deadline int64, ok bool) {
 	return ScoreOf(e.val), e.deadline, true
 }
 
-// SetDeadline gives a member another deadline, 0 for none; false if there is no such member.
-func (z *ZSet) SetDeadline(member []byte, deadline int64) bool {
-	return z.setDeadline(zsetRule(), member, deadline)
-}
-
 // Delete takes a member away and tells whether there was one.
 func (z *ZSet) Delete(member []byte) bool { return z.delete(member) }
 

@@ -1,0 +1,136 @@
+package storage
+
+import (
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// A Txn is the ttl.Transaction of keys, Members that of the elements of one key.
+var (
+	_ ttl.Transaction[Key] = (*Txn)(nil)
+	_ ttl.Transaction[Key] = Members{}
+)
+
+// Deadline is the deadline of a key, 0 without one; false for a missing or expired key. It
+// does not count as an access.
+func (t *Txn) Deadline(k Key) (deadline int64, exists bool) {
+	item, ok := t.Peek(k)
+	if !ok {
+		return 0, false
+	}
+	return item.Deadline(), true
+}
+
+// Expire gives a key a deadline (Unix ms, not 0), or deletes the key when the deadline has
+// passed. It returns false for a missing or expired key, and when cond forbids it.
+func (t *Txn) Expire(k Key, deadline int64, cond ttl.Condition) bool {
+	item, ok := t.Get(k)
+	switch {
+	case !ok || !cond.Allows(item.Deadline(), deadline):
+		return false
+	case ttl.Expired(deadline, t.now):
+		return t.Delete(k, Deleted)
+	default:
+		return t.SetDeadline(k, deadline, DeadlineSet)
+	}
+}
+
+// Persist removes the deadline of a key; false for a missing or expired key, and when it has
+// no deadline.
+func (t *Txn) Persist(k Key) bool {
+	item, ok := t.Get(k)
+	return ok && item.Deadline() != 0 && t.SetDeadline(k, 0, DeadlineRemoved)
+}
+
+// Members gives deadlines to one field of a hash, or one member of a set or sorted set. A
+// key of another type has no members.
+type Members struct {
+	t    *Txn
+	name []byte
+}
+
+// Members is for the member with this name, of whichever key is asked for.
+func (t *Txn) Members(name []byte) Members { return Members{t, name} }
+
+// Now is the instant of the transaction.
+func (m Members) Now() int64 { return m.t.now }
+
+// Deadline is the deadline of the member, 0 without one; false if there is no such member. It
+// does not count as an access.
+func (m Members) Deadline(k Key) (deadline int64, exists bool) {
+	item, ok := m.t.Peek(k)
+	if !ok || !object.HasMembers(item.Type()) {
+		return 0, false
+	}
+	_, deadline, exists = item.Value().Element(m.name)
+	return deadline, exists
+}
+
+// Expire gives the member a deadline, or removes the member when the deadline has passed. It
+// returns false if there is no such member, and when cond forbids it. A new deadline raises no
+// event, as in KeyDB.
+func (m Members) Expire(k Key, deadline int64, cond ttl.Condition) bool {
+	h, old, exists := m.open(k)
+	if !exists || !cond.Allows(old, deadline) {
+		return false
+	}
+	if !ttl.Expired(deadline, m.t.now) {
+		return h.SetDeadline(m.name, deadline)
+	}
+	m.t.Notify(k, memberRemoved(h.typ))
+	h.gone(m.name)
+	h.object().val.Remove(m.name)
+	return true
+}
+
+// Persist removes the deadline of the member; false if there is no such member or it has none.
+func (m Members) Persist(k Key) bool {
+	h, old, exists := m.open(k)
+	if !exists || old == 0 {
+		return false
+	}
+	m.t.Notify(k, DeadlineRemoved)
+	return h.SetDeadline(m.name, 0)
+}
+
+// open finds the member, and marks its key as accessed.
+func (m Members) open(k Key) (h members, deadline int64, exists bool) {
+	item, ok := m.t.Get(k)
+	if !ok || !object.HasMembers(item.Type()) {
+		return h, 0, false
+	}
+	h = members{handle{t: m.t, k: k, o: item.o, typ: item.Type()}}
+	_, deadline, exists = item.Value().Element(m.name)
+	return h, deadline, exists
+}
+
+// memberRemoved is the event of a command that removes members.
+func memberRemoved(t object.Type) Event {
+	if t == object.TypeHash {
+		return Event{EventHash, "hdel"}
+	}
+	return membersExpired(t)
+}
+
+// members is the handle of a value whose elements can have deadlines.
+type members struct{ handle }
+
+// SetDeadline gives a field or member a deadline, or removes it with 0; false if there is no
+// such element.
+func (h *members) SetDeadline(elem []byte, deadline int64) bool {
+	o := h.object()
+	if o == nil {
+		return false
+	}
+	val, _, ok := o.val.Element(elem)
+	if !ok {
+		return false
+	}
+	h.t.scratch = append(h.t.scratch[:0], val...)
+	o = h.change()
+	if err := o.val.Put(elem, h.t.scratch, deadline); err != nil {
+		panic(err) // it is a value that the element had
+	}
+	h.put(o, elem, h.t.scratch, deadline)
+	return true
+}
