@@ -34,31 +34,31 @@ var aclCommands = []Spec{{
 	Summary: "Is about users and what they may do.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "CAT", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclFlags,
+			Name: "CAT", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclFlags, Scope: OnLoop,
 			Summary: "Lists the categories, or the commands of one.", Complexity: "O(N) where N is the number of commands",
 			Args: []Arg{stringArg("category").opt()},
 			Run:  aclCat,
 		},
 		{
-			Name: "DELUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags,
+			Name: "DELUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Removes users and closes their connections.", Complexity: "O(1) amortized time considering the typical user.",
 			Args: []Arg{stringArg("username").many()},
 			Run:  aclDelUser,
 		},
 		{
-			Name: "DRYRUN", Group: ServerGroup, Since: "7.0.0", Arity: -4, Flags: aclAdminFlags,
+			Name: "DRYRUN", Group: ServerGroup, Since: "7.0.0", Arity: -4, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Says whether a user may run a command, without running it.", Complexity: "O(1)",
 			Args: []Arg{stringArg("username"), stringArg("command"), stringArg("arg").opt().many()},
 			Run:  aclDryRun,
 		},
 		{
-			Name: "GENPASS", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclFlags,
+			Name: "GENPASS", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclFlags, Scope: OnLoop,
 			Summary: "Makes a random password.", Complexity: "O(1)",
 			Args: []Arg{intArg("bits").opt()},
 			Run:  aclGenPass,
 		},
 		{
-			Name: "GETUSER", Group: ServerGroup, Since: "6.0.0", Arity: 3, Flags: aclAdminFlags,
+			Name: "GETUSER", Group: ServerGroup, Since: "6.0.0", Arity: 3, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Gives a user's rules.", Complexity: "O(N). Where N is the number of password, command and pattern rules that the user has.",
 			History: [][2]string{
 				{"6.2.0", "Added Pub/Sub channel patterns."},
@@ -68,29 +68,29 @@ var aclCommands = []Spec{{
 			Run:  aclGetUser,
 		},
 		{
-			Name: "LIST", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
+			Name: "LIST", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Gives all users' rules, as in an ACL file.", Complexity: "O(N). Where N is the number of configured users.",
 			Run: func(c *Ctx) error { return c.listUsers((*user).line) },
 		},
 		{
-			Name: "LOAD", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
+			Name: "LOAD", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Puts the users of the ACL file in the place of those who are there.", Complexity: "O(N). Where N is the number of configured users.",
 			Run: aclLoad,
 		},
 		{
-			Name: "LOG", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclAdminFlags,
+			Name: "LOG", Group: ServerGroup, Since: "6.0.0", Arity: -2, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Shows what was refused of late, or forgets it.", Complexity: "O(N) with N being the number of entries shown.",
 			History: [][2]string{{"7.2.0", "Added entry ID, timestamp created, and timestamp last updated."}},
 			Args:    []Arg{oneOf("operation", intArg("count"), word("RESET")).opt()},
 			Run:     aclLog,
 		},
 		{
-			Name: "SAVE", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags | Slow,
+			Name: "SAVE", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: Unlocked,
 			Summary: "Writes all users to the ACL file.", Complexity: "O(N). Where N is the number of configured users.",
 			Run: aclSave,
 		},
 		{
-			Name: "SETUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags,
+			Name: "SETUSER", Group: ServerGroup, Since: "6.0.0", Arity: -3, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Makes a user, or changes its rules.", Complexity: "O(N). Where N is the number of rules provided.",
 			History: [][2]string{
 				{"6.2.0", "Added Pub/Sub channel patterns."},
@@ -100,12 +100,12 @@ var aclCommands = []Spec{{
 			Run:  aclSetUser,
 		},
 		{
-			Name: "USERS", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags,
+			Name: "USERS", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclAdminFlags, Scope: OnLoop,
 			Summary: "Lists the users.", Complexity: "O(N). Where N is the number of configured users.",
 			Run: func(c *Ctx) error { return c.listUsers(func(u *user) string { return u.name }) },
 		},
 		{
-			Name: "WHOAMI", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclFlags,
+			Name: "WHOAMI", Group: ServerGroup, Since: "6.0.0", Arity: 2, Flags: aclFlags, Scope: OnLoop,
 			Summary: "Gives the connection's user.", Complexity: "O(1)",
 			Run: func(c *Ctx) error { c.Out.BulkString(c.Client.user.name()); return nil },
 		},

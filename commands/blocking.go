@@ -8,8 +8,8 @@ import (
 	"keyp/storage/object"
 )
 
-// Wait is what a blocking command that found nothing waits for.
-type Wait struct {
+// KeyWait is what a blocking command that found nothing waits for.
+type KeyWait struct {
 	// Keys are the keys that may come to hold something, any of them. Their names are parts
 	// of the command's arguments.
 	Keys []storage.Key
@@ -38,7 +38,7 @@ func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 		c.Out.NullArray()
 		return nil
 	}
-	c.Wait = Wait{keys, typ, timeout}
+	c.Wait = KeyWait{keys, typ, timeout}
 	return errBlocked
 }
 

@@ -28,31 +28,31 @@ var clientCommands = []Spec{{
 	Summary: "Works on client connections.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "ID", Group: Connection, Since: "5.0.0", Arity: 2, Flags: clientFlags | Private,
+			Name: "ID", Group: Connection, Since: "5.0.0", Arity: 2, Flags: clientFlags, Scope: OwnClient,
 			Summary: "Gives the connection's id.", Complexity: "O(1)",
 			Run: func(c *Ctx) error { c.Out.Int(int64(c.Client.ID)); return nil },
 		},
 		{
-			Name: "GETNAME", Group: Connection, Since: "2.6.9", Arity: 2, Flags: clientFlags | Private,
+			Name: "GETNAME", Group: Connection, Since: "2.6.9", Arity: 2, Flags: clientFlags, Scope: OwnClient,
 			Summary: "Gives the connection's name.", Complexity: "O(1)",
 			Run: clientGetName,
 		},
 		{
-			Name: "SETNAME", Group: Connection, Since: "2.6.9", Arity: 3, Flags: clientFlags | Private,
+			Name: "SETNAME", Group: Connection, Since: "2.6.9", Arity: 3, Flags: clientFlags, Scope: OwnClient,
 			Summary: "Names the connection.", Complexity: "O(1)",
 			Args: []Arg{stringArg("connection-name")},
 			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  clientSetName,
 		},
 		{
-			Name: "SETINFO", Group: Connection, Since: "7.2.0", Arity: 4, Flags: clientFlags | Private,
+			Name: "SETINFO", Group: Connection, Since: "7.2.0", Arity: 4, Flags: clientFlags, Scope: OwnClient,
 			Summary: "Tells the client library and its version.", Complexity: "O(1)",
 			Args: []Arg{oneOf("attr", stringArg("libname").after("LIB-NAME"), stringArg("libver").after("LIB-VER"))},
 			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  clientSetInfo,
 		},
 		{
-			Name: "INFO", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientFlags,
+			Name: "INFO", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientFlags, Scope: OnLoop,
 			Summary: "Describes the connection.", Complexity: "O(1)",
 			Tips: []string{tipRandom},
 			Run: func(c *Ctx) error {
@@ -61,7 +61,7 @@ var clientCommands = []Spec{{
 			},
 		},
 		{
-			Name: "LIST", Group: Connection, Since: "2.4.0", Arity: -2, Flags: clientAdminFlags,
+			Name: "LIST", Group: Connection, Since: "2.4.0", Arity: -2, Flags: clientAdminFlags, Scope: OnLoop,
 			Summary: "Describes all connections.", Complexity: "O(N) where N is the number of client connections",
 			History: [][2]string{
 				{"2.8.12", "Added unique client `id` field."},
@@ -79,7 +79,7 @@ var clientCommands = []Spec{{
 			Run:  clientList,
 		},
 		{
-			Name: "KILL", Group: Connection, Since: "2.4.0", Arity: -3, Flags: clientAdminFlags,
+			Name: "KILL", Group: Connection, Since: "2.4.0", Arity: -3, Flags: clientAdminFlags, Scope: OnLoop,
 			Summary: "Closes connections.", Complexity: "O(N) where N is the number of client connections",
 			History: [][2]string{
 				{"2.8.12", "Added new filter format."},
@@ -101,43 +101,43 @@ var clientCommands = []Spec{{
 			Run: clientKill,
 		},
 		{
-			Name: "REPLY", Group: Connection, Since: "3.2.0", Arity: 3, Flags: clientFlags | Private,
+			Name: "REPLY", Group: Connection, Since: "3.2.0", Arity: 3, Flags: clientFlags, Scope: OwnClient,
 			Summary: "Turns replies on or off.", Complexity: "O(1)",
 			Args: []Arg{oneOf("action", word("ON"), word("OFF"), word("SKIP"))},
 			Run:  clientReply,
 		},
 		{
-			Name: "PAUSE", Group: Connection, Since: "2.9.50", Arity: -3, Flags: clientAdminFlags,
+			Name: "PAUSE", Group: Connection, Since: "2.9.50", Arity: -3, Flags: clientAdminFlags, Scope: OnLoop,
 			Summary: "Holds commands back for a time.", Complexity: "O(1)",
 			History: [][2]string{{"6.2.0", "`CLIENT PAUSE WRITE` mode added along with the `mode` option."}},
 			Args:    []Arg{intArg("timeout"), oneOf("mode", word("WRITE"), word("ALL")).opt().since("6.2.0")},
 			Run:     clientPause,
 		},
 		{
-			Name: "UNPAUSE", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientAdminFlags | DuringPause,
+			Name: "UNPAUSE", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientAdminFlags | DuringPause, Scope: OnLoop,
 			Summary: "Ends CLIENT PAUSE.", Complexity: "O(N) Where N is the number of paused clients",
 			Run: func(c *Ctx) error { c.Server.Host.Unpause(); c.Out.OK(); return nil },
 		},
 		{
-			Name: "NO-EVICT", Group: Connection, Since: "7.0.0", Arity: 3, Flags: clientAdminFlags | Private,
+			Name: "NO-EVICT", Group: Connection, Since: "7.0.0", Arity: 3, Flags: clientAdminFlags, Scope: OwnClient,
 			Summary: "Marks the connection as one that is not evicted.", Complexity: "O(1)",
 			Args: []Arg{oneOf("enabled", word("ON"), word("OFF"))},
 			Run:  func(c *Ctx) error { return c.toggle(&c.Client.NoEvict) },
 		},
 		{
-			Name: "NO-TOUCH", Group: Connection, Since: "7.2.0", Arity: 3, Flags: clientFlags | Private,
+			Name: "NO-TOUCH", Group: Connection, Since: "7.2.0", Arity: 3, Flags: clientFlags, Scope: OwnClient,
 			Summary: "Leaves access times alone.", Complexity: "O(1)",
 			Args: []Arg{oneOf("enabled", word("ON"), word("OFF"))},
 			Run:  func(c *Ctx) error { return c.toggle(&c.Client.NoTouch) },
 		},
 		{
-			Name: "UNBLOCK", Group: Connection, Since: "5.0.0", Arity: -3, Flags: clientAdminFlags,
+			Name: "UNBLOCK", Group: Connection, Since: "5.0.0", Arity: -3, Flags: clientAdminFlags, Scope: OnLoop,
 			Summary: "Ends another connection's blocking command.", Complexity: "O(log N) where N is the number of client connections",
 			Args: []Arg{intArg("client-id"), oneOf("unblock-type", word("TIMEOUT"), word("ERROR")).opt()},
 			Run:  clientUnblock,
 		},
 		{
-			Name: "TRACKING", Group: Connection, Since: "6.0.0", Arity: -3, Flags: clientFlags,
+			Name: "TRACKING", Group: Connection, Since: "6.0.0", Arity: -3, Flags: clientFlags, Scope: OnLoop,
 			Summary: "Has the connection told when keys change that it has read.", Complexity: "O(1). Some options may introduce additional complexity.",
 			Args: []Arg{
 				oneOf("status", word("ON"), word("OFF")),
@@ -148,18 +148,18 @@ var clientCommands = []Spec{{
 			Run: clientTracking,
 		},
 		{
-			Name: "CACHING", Group: Connection, Since: "6.0.0", Arity: 3, Flags: clientFlags,
+			Name: "CACHING", Group: Connection, Since: "6.0.0", Arity: 3, Flags: clientFlags, Scope: OnLoop,
 			Summary: "Says whether the connection is told of what the next command reads.", Complexity: "O(1)",
 			Args: []Arg{oneOf("mode", word("YES"), word("NO"))},
 			Run:  clientCaching,
 		},
 		{
-			Name: "GETREDIR", Group: Connection, Since: "6.0.0", Arity: 2, Flags: clientFlags,
+			Name: "GETREDIR", Group: Connection, Since: "6.0.0", Arity: 2, Flags: clientFlags, Scope: OnLoop,
 			Summary: "Gives the connection that invalidations go to: 0 its own, -1 without tracking.", Complexity: "O(1)",
 			Run: func(c *Ctx) error { c.Out.Int(c.Server.Tracking.redirection(c.Client.ID)); return nil },
 		},
 		{
-			Name: "TRACKINGINFO", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientFlags,
+			Name: "TRACKINGINFO", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientFlags, Scope: OnLoop,
 			Summary: "Tells how the connection tracks.", Complexity: "O(1)",
 			Run: clientTrackingInfo,
 		},

@@ -34,7 +34,7 @@ var clusterCommands = []Spec{
 // clusterAsks declares a subcommand that tells of the cluster.
 func clusterAsks(name, since string, flags Flags, tips []string, args ...Arg) Spec {
 	return Spec{
-		Name: name, Group: Cluster, Since: since, Arity: 2 + len(args), Flags: flags,
+		Name: name, Group: Cluster, Since: since, Arity: 2 + len(args), Flags: flags, Scope: OnLoop,
 		Summary: noClusterSummary, Complexity: "O(1)",
 		Tips: tips, Args: args,
 		Run: clusterDisabled,
@@ -44,7 +44,7 @@ func clusterAsks(name, since string, flags Flags, tips []string, args ...Arg) Sp
 // clusterMode declares a command by which a connection says what it expects of a node.
 func clusterMode(name string, flags Flags) Spec {
 	return Spec{
-		Name: name, Group: Cluster, Since: "3.0.0", Arity: 1, Flags: flags,
+		Name: name, Group: Cluster, Since: "3.0.0", Arity: 1, Flags: flags, Scope: OnLoop,
 		Summary: noClusterSummary, Complexity: "O(1)",
 		Categories: []string{"@connection"},
 		Run:        clusterDisabled,

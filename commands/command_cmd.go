@@ -15,19 +15,19 @@ const (
 )
 
 var commandCommands = []Spec{{
-	Name: "COMMAND", Group: ServerGroup, Since: "2.8.13", Arity: -1, Flags: Loading | Stale,
+	Name: "COMMAND", Group: ServerGroup, Since: "2.8.13", Arity: -1, Flags: Loading | Stale, Scope: OnLoop,
 	Summary: "Describes all commands.", Complexity: "O(N) where N is the total number of commands",
 	Categories: []string{"@connection"},
 	Tips:       []string{tipRandomOrder},
 	Run:        func(c *Ctx) error { c.describeAll(); return nil },
 	Sub: []Spec{
 		{
-			Name: "COUNT", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: Loading | Stale,
+			Name: "COUNT", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: Loading | Stale, Scope: OnLoop,
 			Summary: "Counts the commands.", Complexity: "O(1)",
 			Run: func(c *Ctx) error { c.Out.Int(int64(len(c.Server.Table.All()))); return nil },
 		},
 		{
-			Name: "INFO", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: Loading | Stale,
+			Name: "INFO", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: Loading | Stale, Scope: OnLoop,
 			Summary: "Describes commands.", Complexity: "O(N) where N is the number of commands to look up",
 			History: [][2]string{{"7.0.0", "Allowed to be called with no argument to get info on all commands."}},
 			Args:    []Arg{stringArg("command-name").opt().many()},
@@ -35,14 +35,14 @@ var commandCommands = []Spec{{
 			Run:     commandInfo,
 		},
 		{
-			Name: "DOCS", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale,
+			Name: "DOCS", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale, Scope: OnLoop,
 			Summary: "Gives the documentation of commands.", Complexity: "O(N) where N is the number of commands to look up",
 			Args: []Arg{stringArg("command-name").opt().many()},
 			Tips: []string{tipRandomOrder},
 			Run:  commandDocs,
 		},
 		{
-			Name: "LIST", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale,
+			Name: "LIST", Group: ServerGroup, Since: "7.0.0", Arity: -2, Flags: Loading | Stale, Scope: OnLoop,
 			Summary: "Lists the names of commands.", Complexity: "O(N) where N is the total number of commands",
 			Args: []Arg{oneOf("filterby",
 				stringArg("module-name").after("MODULE"), stringArg("category").after("ACLCAT"), patternArg("pattern").after("PATTERN"),
@@ -51,13 +51,13 @@ var commandCommands = []Spec{{
 			Run:  commandList,
 		},
 		{
-			Name: "GETKEYS", Group: ServerGroup, Since: "2.8.13", Arity: -3, Flags: Loading | Stale,
+			Name: "GETKEYS", Group: ServerGroup, Since: "2.8.13", Arity: -3, Flags: Loading | Stale, Scope: OnLoop,
 			Summary: "Finds the keys in a command.", Complexity: "O(N) where N is the number of arguments to the command",
 			Args: []Arg{stringArg("command"), stringArg("arg").opt().many()},
 			Run:  func(c *Ctx) error { return commandGetKeys(c, false) },
 		},
 		{
-			Name: "GETKEYSANDFLAGS", Group: ServerGroup, Since: "7.0.0", Arity: -3, Flags: Loading | Stale,
+			Name: "GETKEYSANDFLAGS", Group: ServerGroup, Since: "7.0.0", Arity: -3, Flags: Loading | Stale, Scope: OnLoop,
 			Summary: "Finds the keys in a command, and what it does with them.", Complexity: "O(N) where N is the number of arguments to the command",
 			Args: []Arg{stringArg("command"), stringArg("arg").opt().many()},
 			Run:  func(c *Ctx) error { return commandGetKeys(c, true) },

@@ -69,7 +69,9 @@ func TestDeclarationsAreComplete(t *testing.T) {
 			t.Errorf("%s: the name is not in upper case", spec.full)
 		case (spec.Run == nil) != (len(spec.Sub) > 0) && spec.full != "command":
 			t.Errorf("%s: either a handler or subcommands", spec.full)
-		case spec.Is(Write|ReadOnly) || spec.Is(Slow|Global) || spec.Is(Slow|Write):
+		case (spec.Run == nil) != (spec.Scope == 0):
+			t.Errorf("%s: a scope is what commands have that run", spec.full)
+		case spec.Is(Write|ReadOnly) || spec.Is(Write) && spec.Scope == Unlocked:
 			t.Errorf("%s: flags that exclude each other", spec.full)
 		}
 		for i := range spec.Sub {

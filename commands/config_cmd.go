@@ -14,14 +14,14 @@ var configCommands = []Spec{{
 	Summary: "Reads and changes the configuration.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "GET", Group: ServerGroup, Since: "2.0.0", Arity: -3, Flags: configFlags,
+			Name: "GET", Group: ServerGroup, Since: "2.0.0", Arity: -3, Flags: configFlags, Scope: OnLoop,
 			Summary: "Gives the options that match.", Complexity: "O(N) when N is the number of configuration parameters provided",
 			History: [][2]string{{"7.0.0", "Added the ability to pass multiple pattern parameters in one call"}},
 			Args:    []Arg{stringArg("parameter").many()},
 			Run:     configGet,
 		},
 		{
-			Name: "SET", Group: ServerGroup, Since: "2.0.0", Arity: -4, Flags: configFlags,
+			Name: "SET", Group: ServerGroup, Since: "2.0.0", Arity: -4, Flags: configFlags, Scope: OnLoop,
 			Summary: "Changes options, all or none.", Complexity: "O(N) when N is the number of configuration parameters provided",
 			History: [][2]string{{"7.0.0", "Added the ability to set multiple parameters in one call."}},
 			Args:    []Arg{block("data", stringArg("parameter"), stringArg("value")).many()},
@@ -29,12 +29,12 @@ var configCommands = []Spec{{
 			Run:     configSet,
 		},
 		{
-			Name: "REWRITE", Group: ServerGroup, Since: "2.8.0", Arity: 2, Flags: configFlags | Slow,
+			Name: "REWRITE", Group: ServerGroup, Since: "2.8.0", Arity: 2, Flags: configFlags, Scope: Unlocked,
 			Summary: "Puts the present options into the configuration file.", Complexity: "O(1)",
 			Run: configRewrite,
 		},
 		{
-			Name: "RESETSTAT", Group: ServerGroup, Since: "2.0.0", Arity: 2, Flags: configFlags,
+			Name: "RESETSTAT", Group: ServerGroup, Since: "2.0.0", Arity: 2, Flags: configFlags, Scope: OnLoop,
 			Summary: "Zeroes the counters of INFO.", Complexity: "O(1)",
 			Run: func(c *Ctx) error { c.Server.Stats.reset(); c.Out.OK(); return nil },
 		},

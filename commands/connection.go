@@ -15,27 +15,27 @@ const connectionFlags = NoScript | Loading | Stale | Fast | NoAuth | AllowBusy
 
 var connectionCommands = []Spec{
 	{
-		Name: "PING", Group: Connection, Since: "1.0.0", Arity: -1, Flags: Fast | InSubscription | Private,
+		Name: "PING", Group: Connection, Since: "1.0.0", Arity: -1, Flags: Fast | InSubscription, Scope: OwnClient,
 		Summary: "Answers PONG, or the message.", Complexity: "O(1)",
 		Args: []Arg{stringArg("message").opt()},
 		Tips: []string{tipAllShards, tipAllSucceeded},
 		Run:  ping,
 	},
 	{
-		Name: "ECHO", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast | Apart | Private,
+		Name: "ECHO", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast, Scope: ArgsOnly,
 		Summary: "Answers the message.", Complexity: "O(1)",
 		Args: []Arg{stringArg("message")},
 		Run:  func(c *Ctx) error { c.Out.Bulk(c.Arg(1)); return nil },
 	},
 	{
-		Name: "AUTH", Group: Connection, Since: "1.0.0", Arity: -2, Flags: connectionFlags,
+		Name: "AUTH", Group: Connection, Since: "1.0.0", Arity: -2, Flags: connectionFlags, Scope: OnLoop,
 		Summary: "Authenticates the connection.", Complexity: "O(N) where N is the number of passwords defined for the user",
 		History: [][2]string{{"6.0.0", "Added ACL style (username and password)."}},
 		Args:    []Arg{stringArg("username").opt().since("6.0.0"), stringArg("password")},
 		Run:     auth,
 	},
 	{
-		Name: "HELLO", Group: Connection, Since: "6.0.0", Arity: -1, Flags: connectionFlags,
+		Name: "HELLO", Group: Connection, Since: "6.0.0", Arity: -1, Flags: connectionFlags, Scope: OnLoop,
 		Summary: "Greets the server and chooses the protocol version.", Complexity: "O(1)",
 		History: [][2]string{{"6.2.0", "`protover` made optional; when called without arguments the command reports the current connection's context."}},
 		Args: []Arg{block("arguments",
@@ -46,18 +46,18 @@ var connectionCommands = []Spec{
 		Run: hello,
 	},
 	{
-		Name: "SELECT", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast | Private,
+		Name: "SELECT", Group: Connection, Since: "1.0.0", Arity: 2, Flags: Loading | Stale | Fast, Scope: OwnClient,
 		Summary: "Changes the connection's database.", Complexity: "O(1)",
 		Args: []Arg{intArg("index")},
 		Run:  selectDB,
 	},
 	{
-		Name: "QUIT", Group: Connection, Since: "1.0.0", Arity: -1, Flags: connectionFlags | InSubscription | Unqueued,
+		Name: "QUIT", Group: Connection, Since: "1.0.0", Arity: -1, Flags: connectionFlags | InSubscription | Unqueued, Scope: OnLoop,
 		Summary: "Closes the connection.", Complexity: "O(1)",
 		Run: func(c *Ctx) error { c.Client.Closing = true; c.Out.OK(); return nil },
 	},
 	{
-		Name: "RESET", Group: Connection, Since: "6.2.0", Arity: 1, Flags: connectionFlags | InSubscription | Unqueued,
+		Name: "RESET", Group: Connection, Since: "6.2.0", Arity: 1, Flags: connectionFlags | InSubscription | Unqueued, Scope: OnLoop,
 		Summary: "Puts the connection back to how it began.", Complexity: "O(1)",
 		Run: reset,
 	},

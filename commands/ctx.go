@@ -13,39 +13,39 @@ type Ctx struct {
 	Server *Server
 	Out    *resp.Writer
 	Keys   []storage.Key // the declared keys, in the order of the arguments
-	Txn    *storage.Txn  // holds the locks of Keys; nil in Slow commands
-	// Final says that the command can't be run again for the sake of keys that are not
-	// in memory: they are read while the locks are held, also those that a handler comes upon.
-	Final bool
+	Txn    *storage.Txn  // has Keys locked, or pinned; nil in a job of scope Unlocked
+	// Scope is what the call may touch; with the outcome Job, as which job it is to run.
+	Scope Scope
 	// Nested says that the command is part of EXEC or of a script: it must not wait, and a
 	// blocking one answers as if its time were up.
 	Nested bool
-	// Alone says that the command is an exclusive job: its transaction holds the keyspace.
-	Alone bool
-	// Again says that the command has waited (Blocked) and runs once more: those who MONITOR
-	// have seen it.
-	Again bool
-	// Beside says that an exclusive job runs.
-	Beside bool
-	// Crowded says that nothing more is to run aside at present.
-	Crowded bool
-	// Unlucky says that the command has run aside again and again in vain, as its keys changed:
-	// now it is to run at once.
-	Unlucky bool
-	// Wait is what a command with the outcome Blocked waits for.
-	Wait Wait
+	// Past is what became of the same call before.
+	Past Past
+	// Reason is why a command with the outcome Wait waits, and Wait for what, where it is for keys.
+	Reason Reason
+	Wait   KeyWait
 	// LSN is what the reply depends on: it may leave once the log is durable that
-	// far. Set from Txn; a Slow handler sets it by itself.
+	// far. Set from Txn; a handler of scope Unlocked sets it by itself.
 	LSN uint64
 
+	// final: keys that are not in memory are read while others are locked, as the call cannot run
+	// again for their sake.
+	final   bool
 	met     fate
 	counted bool              // the error that is replied has been counted
 	queue   *queue            // what EXEC runs
 	parent  *Ctx              // of a nested command
 	child   *Ctx              // is used again for each nested command
-	onLoop  func(func()) bool // of an exclusive job
+	onLoop  func(func()) bool // of a global job
 	emitted []func(lsn uint64)
 	emits   int // bytes of what emitted and publications of nested commands hold
+}
+
+// Past is what became of a call that Dispatch has been given before: its session counts it.
+type Past struct {
+	Loads    int  // how often its keys were loaded
+	Offloads int  // how often it was a job that did nothing, since its keys changed meanwhile
+	Waited   bool // it waits for keys (ForKeys) and runs once more: those who MONITOR have seen it
 }
 
 // fate is what became of a command that did not run.

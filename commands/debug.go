@@ -23,25 +23,25 @@ var debugCommands = []Spec{{
 	Summary: "Helps to test the server and its clients.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "CLOCK-OFFSET", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags,
+			Name: "CLOCK-OFFSET", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags, Scope: OnLoop,
 			Summary: "Steps the server's clock: how far it is ahead of the machine's.", Complexity: "O(1)",
 			Args: []Arg{intArg("milliseconds")},
 			Run:  debugging(debugClockOffset),
 		},
 		{
 			// NoMulti: it waits for checkpoints, which wait for what a transaction has locked.
-			Name: "COMPACT", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags | NoMulti | Slow,
+			Name: "COMPACT", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags | NoMulti, Scope: Unlocked,
 			Summary: "Compacts the data file now, while others are served.", Complexity: "O(N) in the size of the data file",
 			Run: debugging(debugCompact),
 		},
 		{
-			Name: "SLEEP", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags | Slow,
+			Name: "SLEEP", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags, Scope: Unlocked,
 			Summary: "Holds this connection up; others go on.", Complexity: "O(1)",
 			Args: []Arg{doubleArg("seconds")},
 			Run:  debugging(debugSleep),
 		},
 		{
-			Name: "SET-ACTIVE-EXPIRE", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags,
+			Name: "SET-ACTIVE-EXPIRE", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags, Scope: OnLoop,
 			Summary: "Turns the removal of expired keys off or on; they are not seen in either case.", Complexity: "O(1)",
 			Args: []Arg{intArg("enabled")},
 			Run:  debugging(debugActiveExpire),
@@ -54,7 +54,7 @@ var debugCommands = []Spec{{
 			Run:  debugging(debugObject),
 		},
 		{
-			Name: "PANIC", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags,
+			Name: "PANIC", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags, Scope: OnLoop,
 			Summary: "Fails within the command: an internal error, which only its client sees.", Complexity: "O(1)",
 			Run: debugging(func(*Ctx) error { panic("asked for by DEBUG PANIC") }),
 		},

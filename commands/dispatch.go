@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"keyp/resp"
 	"keyp/storage"
 )
 
@@ -16,31 +15,31 @@ type Outcome uint8
 const (
 	// Done: the reply is in c.Out and c.LSN says what it depends on.
 	Done Outcome = iota
-	// NeedKeys: nothing ran, or nothing came of it, since some of c.Keys are not in
-	// memory. The session parks, Store.Load brings them, and Dispatch runs again.
-	NeedKeys
-	// NeedExecutor: nothing ran. RunSlow is to be called on another goroutine with a
-	// Ctx of its own and copied arguments, while the session parks.
-	NeedExecutor
-	// Held: nothing ran, since CLIENT PAUSE holds the command back.
-	Held
-	// Blocked: nothing came of it, the command waits for what c.Wait says. The session
-	// parks until Dispatch, which runs again when one of the keys has changed, says
-	// something else, or until the time is up (GiveUp).
-	Blocked
-	// NeedExclusive: nothing ran. The session parks, and RunExclusive is to be called for a Ctx
-	// of its own (Renew) while no other command runs.
-	NeedExclusive
-	// NeedAside: nothing ran, and c.Txn holds the keys. SetAside is to be called at once, and
-	// RunAside then, on any goroutine, while the session parks.
-	NeedAside
-	// Occupied: nothing ran, since what the command needs an exclusive job has (c.Beside), or what
-	// it is to change is read by a command that runs aside, or since too many of these do
-	// (c.Crowded). Dispatch is to run again when the job, or one of them, has ended.
-	Occupied
+	// Load: nothing ran, or nothing came of it, since some of c.Keys are not in memory. Dispatch is
+	// to run again when Store.Load has read them.
+	Load
+	// Job: nothing ran. The command runs in a job of c.Scope, on whatever goroutine: StartJob.
+	Job
+	// Wait: nothing ran, or nothing came of it, for c.Reason. Dispatch is to run again when that has
+	// ended.
+	Wait
 )
 
-// Pause says what CLIENT PAUSE holds back at present.
+// Reason says why a command waits.
+type Reason uint8
+
+const (
+	// ForPause: until CLIENT PAUSE ends.
+	ForPause Reason = iota + 1
+	// ForJob: until a job ends that has what the command needs or, with scope Pinned, leaves no room
+	// for more of its kind; or until a global job unlocks what it does not need.
+	ForJob
+	// ForKeys: the command is a blocking one. It runs again when one of the keys of c.Wait has
+	// changed, until it has a reply or the time is up (GiveUp).
+	ForKeys
+)
+
+// Pause says what CLIENT PAUSE delays at present.
 type Pause uint8
 
 // The kinds of pause.
@@ -86,13 +85,14 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	}
 	flags := c.flags()
 	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || flags&Write != 0) {
-		return Held
+		c.Reason = ForPause
+		return Wait
 	}
 	if flags&DenyOOM != 0 && s.Store.Full() {
 		return s.refuse(c, ErrDiskFull)
 	}
-	if c.Beside && !s.mayRunBeside(c) {
-		return s.inTheWay(c)
+	if s.jobs.global && !s.mayRunBeside(c) {
+		return s.waitForJob(c)
 	}
 	if c.Client.queue != nil && !spec.Is(Unqueued) {
 		s.enqueue(c)
@@ -102,69 +102,94 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 	return s.start(c)
 }
 
-// start runs a command that has passed all checks, or says what it needs for that.
+// start runs a command that has passed all checks, or finds out what it needs for that.
 func (s *Server) start(c *Ctx) Outcome {
-	spec := c.Spec
-	if spec.Is(Slow) {
-		return NeedExecutor
-	}
 	switch {
-	case spec.Keys != nil:
-		c.Keys = s.keys(spec, c.Args, c.Client.DB, c.Keys)
-	case spec.Is(execs):
+	case c.Spec.Keys != nil:
+		c.Keys = s.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
+	case c.Spec.Is(execs):
 		c.Keys = s.keysOfQueue(c, c.Keys)
 	}
-	switch {
-	case spec.Is(Global), spec.Roams != nil && spec.Roams(c.Args):
+	switch c.Scope = c.scope(); c.Scope {
+	case Unlocked:
+		return Job
+	case AllKeys:
 		s.Store.BeginAll(c.Txn)
-	case !s.Store.Begin(c.Txn, c.Keys):
-		switch {
-		case c.Txn.Taken():
-			return s.inTheWay(c)
-		case c.Beside && s.Store.Delay() > 0:
-			return s.inTheWay(c) // keys cannot leave memory meanwhile as they should
-		case !c.Final:
-			return NeedKeys
-		case c.needsAll():
-			return NeedExclusive // which reads them while it holds the locks
+	case Global:
+		if s.Store.Begin(c.Txn, c.Keys) {
+			c.Txn.End() // its keys are in memory, most likely for long enough
+		} else if outcome, late := s.absent(c); !late {
+			return outcome
+		}
+		if s.jobs.pinned > 0 {
+			return s.waitForJob(c) // it may change what is pinned
+		}
+		return Job
+	default:
+		if s.Store.Begin(c.Txn, c.Keys) {
+			break
+		}
+		if outcome, late := s.absent(c); !late {
+			return outcome
 		}
 		switch begun, err := s.Store.BeginBringing(c.Txn, c.Keys); {
 		case err != nil:
-			return NeedKeys // whoever loads them meets the error, too
+			return Load // whoever loads them meets the error, too
 		case !begun:
-			return s.inTheWay(c)
+			return s.waitForJob(c)
 		}
-	case c.needsAll():
-		c.Txn.End() // its keys are in memory, most likely for long enough
-		return NeedExclusive
 	}
-	c.Txn.NoTouch = c.noTouch()
-	outcome := NeedAside
+	return s.runLocked(c)
+}
+
+// absent is the outcome of a command whose keys are not all in memory, or locked by a global job.
+// There is none if it is late: they are to be read while they are locked.
+func (s *Server) absent(c *Ctx) (outcome Outcome, late bool) {
 	switch {
-	case s.Holds.Any() && s.occupied(c):
-		outcome = Occupied
-	case !c.runsAside():
+	case c.Txn.Taken():
+		return s.waitForJob(c), false
+	case s.jobs.global && s.Store.Delay() > 0:
+		return s.waitForJob(c), false // keys cannot leave memory meanwhile as they should
+	case c.Past.Loads < lateLoads:
+		return Load, false
+	}
+	return 0, true
+}
+
+// lateLoads is how often the keys of a call are loaded before they are read while others are locked:
+// they left memory again, or the call found them as it ran.
+const lateLoads = 6
+
+// runLocked runs a command whose keys are locked and in memory, unless a job is to run it, or has
+// what it needs.
+func (s *Server) runLocked(c *Ctx) Outcome {
+	c.Txn.NoTouch, c.final = c.noTouch(), c.Past.Loads >= lateLoads
+	outcome := Job
+	switch {
+	case s.Holds.Any() && s.pinned(c):
+		outcome, c.Reason = Wait, ForJob
+	case !c.toOffload():
 		c.takeQueue()
 		outcome = s.run(c)
 		c.Txn.Settle()
 	}
-	if outcome == NeedAside {
-		if !c.Crowded {
-			return NeedAside
+	if outcome == Job {
+		if !s.jobs.crowded() {
+			c.Scope = Pinned
+			return Job // with the keys locked until StartJob
 		}
-		outcome = Occupied
+		outcome, c.Reason = Wait, ForJob
 	}
 	c.LSN = max(c.LSN, c.Txn.End())
-	if outcome == Occupied && c.Beside {
-		return s.inTheWay(c)
+	if outcome == Wait && c.Reason == ForJob {
+		return s.waitForJob(c)
 	}
 	return outcome
 }
 
-// occupied says that commands aside hold what c would change, or see after its time.
-func (s *Server) occupied(c *Ctx) bool {
-	roams := c.Spec.Roams != nil && c.Spec.Roams(c.Args)
-	return c.flags()&Write != 0 && s.Holds.Meets(c.Txn, c.Keys) || s.Holds.Overdue(c.Txn, c.Keys, roams)
+// pinned reports whether values that c would change, or see after its time, are pinned.
+func (s *Server) pinned(c *Ctx) bool {
+	return c.flags()&Write != 0 && s.Holds.Meets(c.Txn, c.Keys) || s.Holds.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
 }
 
 // flags are the command's, and for EXEC also those of what it runs.
@@ -175,22 +200,6 @@ func (c *Ctx) flags() Flags {
 	return c.Spec.Flags
 }
 
-// needsAll says that the command is an exclusive job.
-func (c *Ctx) needsAll() bool {
-	q := c.Client.queue
-	return c.Spec.Alone || c.Spec.Is(execs) && q != nil && q.alone && !q.failed
-}
-
-// Renew makes c the context of an exclusive job, for the call in from, which Dispatch has found
-// to need one. c may have been used before.
-func (c *Ctx) Renew(from *Ctx, args [][]byte, out *resp.Writer, txn *storage.Txn) {
-	*c = Ctx{
-		Spec: from.Spec, Args: args, Client: from.Client, Server: from.Server, Out: out, Txn: txn,
-		Keys: append(c.Keys[:0], from.Keys...), child: c.child, emitted: c.emitted[:0],
-	}
-	c.takeQueue()
-}
-
 // takeQueue gives the command what it takes from its client, which belongs to the loop: EXEC the
 // transaction.
 func (c *Ctx) takeQueue() {
@@ -199,30 +208,9 @@ func (c *Ctx) takeQueue() {
 	}
 }
 
-// RunExclusive runs an exclusive job, with a transaction of its own that has the whole
-// keyspace locked until it shares it (storage.Txn.Share). onLoop runs what belongs to the loop there, and returns when it has; false
-// says that there is no loop any more. RunEmitted is to be called on the loop afterwards.
-func (s *Server) RunExclusive(c *Ctx, onLoop func(func()) bool) {
-	c.Server, c.Final, c.Alone, c.onLoop = s, true, true, onLoop
-	s.Store.BeginLong(c.Txn, c.Keys)
-	if clear(c.Keys); cap(c.Keys) > maxKeptKeys {
-		c.Keys = nil
-	}
-	c.Keys = c.Keys[:0]
-	c.Txn.NoTouch = c.noTouch()
-	s.run(c)
-	c.Txn.Settle()
-	c.LSN = max(c.LSN, c.Txn.End())
-}
-
-// RunSlow runs a Slow command; c is not shared and c.Txn is nil.
-func (s *Server) RunSlow(c *Ctx) {
-	c.Server = s
-	s.run(c)
-}
-
 // run calls the handler, and takes in what it changed and read.
-// The outcome is Done, NeedKeys if the handler gave up for want of c.Keys, or Blocked.
+// The outcome is Done; Load if the handler needs c.Keys; Wait if it waits for keys; Job if it is
+// to be one of scope Pinned.
 func (s *Server) run(c *Ctx) Outcome {
 	if c.Txn != nil {
 		c.Txn.By = c.Client.ID
@@ -249,17 +237,17 @@ func (s *Server) handle(c *Ctx) (outcome Outcome) {
 		c.Out.Truncate(mark)
 		switch err {
 		case errNeedKeys:
-			return NeedKeys
-		case errLong:
-			return NeedAside
+			return Load
+		case errOffload:
+			return Job
 		case errBlocked:
-			outcome = Blocked
+			outcome, c.Reason = Wait, ForKeys
 		default:
 			s.Stats.Errors.Add(1)
 			c.reply(err)
 		}
 	}
-	if !c.Again {
+	if !c.Past.Waited {
 		s.feedMonitors(c)
 	}
 	return outcome

@@ -38,11 +38,11 @@ var getCommands = []Spec{
 		Summary:    "Replies the strings that several keys hold.",
 		Complexity: "O(N) in the number of keys.",
 		Arity:      -2, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
-		Args: []Arg{keyArg("key").many()},
-		Tips: []string{tipMultiShard},
-		Long: longValues,
-		Run:  runMGet,
+		Keys:    []KeySpec{KeysFrom(1, 1, RO|Access)},
+		Args:    []Arg{keyArg("key").many()},
+		Tips:    []string{tipMultiShard},
+		Offload: largeValues,
+		Run:     runMGet,
 	},
 }
 
@@ -52,8 +52,8 @@ func replyString(c *Ctx) error {
 	switch {
 	case err != nil:
 		return err
-	case c.tooLong(len(value), longValue):
-		return errLong
+	case c.offloads(len(value), largeValue):
+		return errOffload
 	case ok:
 		c.Out.Bulk(value)
 	default:

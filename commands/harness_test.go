@@ -50,6 +50,8 @@ type harness struct {
 	client  *Client
 	ctx     Ctx
 
+	confined *confined // its handlers
+
 	mu     sync.Mutex // for events: the reaper raises them too
 	events []string   // raised since last asked for: "name:key", "name:key@db" outside database 0
 }
@@ -90,6 +92,7 @@ func (h *harness) open() {
 	store.SetActiveExpire(false)
 	h.store = store
 	h.server = NewServer(store, cfg, log, h.clock)
+	h.confined = confine(h)
 	store.Listen(h.hear)
 	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventExpired)
 	h.client = &Client{ID: 1}
@@ -143,44 +146,39 @@ func (h *harness) raw(args ...[]byte) []byte {
 	c.Out.Truncate(0)
 	c.Out.Full = false
 	for try := range 6 {
-		c.Final = try == 5
+		c.Past = Past{}
+		if try == 5 {
+			c.Past.Loads = lateLoads
+		}
 		switch out := h.server.Dispatch(c, PauseNone); out {
 		case Done:
 			if c.LSN > h.store.Log().End() {
 				h.t.Errorf("%q: the reply waits for %d, the log ends at %d", args, c.LSN, h.store.Log().End())
 			}
 			return c.Out.Buf
-		case NeedKeys:
+		case Load:
 			loaded := make(chan error, 1)
 			h.store.Load(c.Keys, func(err error) { loaded <- err })
 			if err := await.For(h.t, "the load ends", loaded); err != nil {
 				h.t.Fatalf("%q: load: %v", args, err)
 			}
-		case NeedExecutor:
-			client := *h.client
-			slow := Ctx{Spec: c.Spec, Args: args, Client: &client, Out: c.Out}
-			h.server.RunSlow(&slow)
-			return c.Out.Buf
-		case Blocked:
+		case Wait:
+			if c.Reason != ForKeys {
+				h.t.Fatalf("%q: it waits for reason %d", args, c.Reason)
+			}
 			if h.giveUp {
 				c.GiveUp(false)
 				return c.Out.Buf
 			}
 			return []byte("+(blocked)\r\n")
-		case NeedExclusive:
-			var alone Ctx
-			alone.Renew(c, args, c.Out, h.store.NewTxn())
-			h.server.RunExclusive(&alone, func(fn func()) bool { fn(); return true })
-			alone.RunEmitted()
-			return c.Out.Buf
-		case NeedAside:
-			aside, client := Ctx{}, *h.client
-			h.server.SetAside(c, &aside, &client, c.Out)
-			if h.server.RunAside(&aside) {
+		case Job:
+			var job Ctx
+			h.server.StartJob(c, &job, c.Out, h.store.NewTxn())
+			if h.server.RunJob(&job, h.confined.onLoop) {
 				h.t.Errorf("%q: its keys have changed", args)
 			}
-			h.server.Settled(&aside)
-			aside.RunEmitted()
+			h.server.EndJob(&job)
+			job.RunEmitted()
 			return c.Out.Buf
 		default:
 			h.t.Fatalf("%q: outcome %v", args, out)

@@ -5,11 +5,11 @@ var hashRandomCommands = []Spec{{
 	Summary:    "Replies random fields of a hash: different ones, or with a negative count any.",
 	Complexity: "O(N) in the number of fields replied.",
 	Arity:      -2, Flags: ReadOnly,
-	Keys: []KeySpec{Key(1, RO|Access)},
-	Args: []Arg{keyArg("key"), block("options", intArg("count"), word("WITHVALUES").opt()).opt()},
-	Tips: []string{tipRandom},
-	Long: longRandom,
-	Run:  runHRandField,
+	Keys:    []KeySpec{Key(1, RO|Access)},
+	Args:    []Arg{keyArg("key"), block("options", intArg("count"), word("WITHVALUES").opt()).opt()},
+	Tips:    []string{tipRandom},
+	Offload: largeRandom,
+	Run:     runHRandField,
 }}
 
 // runHRandField replies values as further elements, or in RESP3 with its field in a pair.

@@ -4,7 +4,7 @@ package commands
 // indented description.
 func helpFor(container string, group Group, since string, flags Flags, lines ...string) Spec {
 	return Spec{
-		Name: "HELP", Group: group, Since: since, Arity: 2, Flags: flags,
+		Name: "HELP", Group: group, Since: since, Arity: 2, Flags: flags, Scope: OnLoop,
 		Summary: "Lists the subcommands.", Complexity: "O(1)",
 		Run: func(c *Ctx) error {
 			c.Out.Array(len(lines) + 3)

@@ -42,7 +42,7 @@ func TestKeptIsCounted(t *testing.T) {
 			for _, name := range names {
 				keys = append(keys, h.store.Key(0, name))
 			}
-			h.server.Waiters.Add(h.client, Wait{Keys: keys, Type: object.TypeList})
+			h.server.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
 		},
 		"channels": func(h *harness, names [][]byte) {
 			for _, name := range names {

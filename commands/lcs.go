@@ -15,8 +15,8 @@ var lcsCommands = []Spec{
 			intArg("min-match-len").after("MINMATCHLEN").opt(),
 			word("WITHMATCHLEN").opt(),
 		},
-		Long: longProduct,
-		Run:  runLCS,
+		Offload: largeProduct,
+		Run:     runLCS,
 	},
 }
 

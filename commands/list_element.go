@@ -51,8 +51,8 @@ var listElementCommands = []Spec{
 			intArg("num-matches").after("COUNT").opt(),
 			intArg("len").after("MAXLEN").opt(),
 		},
-		Long: longValues,
-		Run:  runLPos,
+		Offload: largeValues,
+		Run:     runLPos,
 	},
 }
 

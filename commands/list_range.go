@@ -60,8 +60,8 @@ func runLRange(c *Ctx) error {
 	}
 	from, n := r.of(l.Len())
 	each := l.Bytes() / max(l.Len(), 1)
-	if c.tooLong(n, longElements) || c.tooLong(n*each, longValue) {
-		return errLong
+	if c.offloads(n, largeCount) || c.offloads(n*each, largeValue) {
+		return errOffload
 	}
 	c.elements(l, from, n, false)
 	return nil

@@ -14,19 +14,19 @@ var moduleCommands = []Spec{{
 	Summary: "Is about modules, of which there are none.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "LIST", Group: ServerGroup, Since: "4.0.0", Arity: 2, Flags: moduleFlags,
+			Name: "LIST", Group: ServerGroup, Since: "4.0.0", Arity: 2, Flags: moduleFlags, Scope: OnLoop,
 			Summary: "Lists the modules: none.", Complexity: "O(1)",
 			Tips: []string{tipRandomOrder},
 			Run:  func(c *Ctx) error { c.Out.Array(0); return nil },
 		},
 		{
-			Name: "LOAD", Group: ServerGroup, Since: "4.0.0", Arity: -3, Flags: moduleFlags | NoAsyncLoading,
+			Name: "LOAD", Group: ServerGroup, Since: "4.0.0", Arity: -3, Flags: moduleFlags | NoAsyncLoading, Scope: OnLoop,
 			Summary: "Fails: modules can't be loaded.", Complexity: "O(1)",
 			Args: []Arg{stringArg("path"), stringArg("arg").opt().many()},
 			Run:  loadModule,
 		},
 		{
-			Name: "LOADEX", Group: ServerGroup, Since: "7.0.0", Arity: -3, Flags: moduleFlags | NoAsyncLoading,
+			Name: "LOADEX", Group: ServerGroup, Since: "7.0.0", Arity: -3, Flags: moduleFlags | NoAsyncLoading, Scope: OnLoop,
 			Summary: "Fails: modules can't be loaded.", Complexity: "O(1)",
 			Args: []Arg{
 				stringArg("path"),
@@ -36,7 +36,7 @@ var moduleCommands = []Spec{{
 			Run: loadModule,
 		},
 		{
-			Name: "UNLOAD", Group: ServerGroup, Since: "4.0.0", Arity: 3, Flags: moduleFlags | NoAsyncLoading,
+			Name: "UNLOAD", Group: ServerGroup, Since: "4.0.0", Arity: 3, Flags: moduleFlags | NoAsyncLoading, Scope: OnLoop,
 			Summary: "Fails: there is no module.", Complexity: "O(1)",
 			Args: []Arg{stringArg("name")},
 			Run:  func(*Ctx) error { return errUnloadModule },

@@ -22,21 +22,21 @@ var multiCommands = []Spec{
 		Name: "MULTI", Group: Transactions, Since: "1.2.0",
 		Summary:    "Begins a transaction: the commands that follow are queued.",
 		Complexity: "O(1)",
-		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued,
+		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued, Scope: OnLoop,
 		Run: runMulti,
 	},
 	{
 		Name: "EXEC", Group: Transactions, Since: "1.2.0",
 		Summary:    "Runs the commands of the transaction, all of them or, if a watched key has changed, none.",
 		Complexity: "Depends on the commands of the transaction.",
-		Arity:      1, Flags: NoScript | Loading | Stale | SkipSlowlog | Unqueued | execs,
+		Arity:      1, Flags: NoScript | Loading | Stale | SkipSlowlog | Unqueued | execs, Scope: KeysOnly, Escalate: execScope,
 		Run: runExec,
 	},
 	{
 		Name: "DISCARD", Group: Transactions, Since: "2.0.0",
 		Summary:    "Drops the transaction, and forgets the watched keys.",
 		Complexity: "O(N) in the number of queued commands.",
-		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued,
+		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy | Unqueued, Scope: OnLoop,
 		Run: runDiscard,
 	},
 }
@@ -47,7 +47,7 @@ type queue struct {
 	commands []queued
 	bytes    int   // of all of it
 	flags    Flags // of all commands together
-	alone    bool  // a command needs more than its keys
+	wide     bool  // a command touches more than its keys
 	failed   bool  // a command was refused: EXEC runs none
 }
 
@@ -68,16 +68,16 @@ func (c *Client) Queued() int {
 func (s *Server) enqueue(c *Ctx) {
 	c.met = put
 	if _, changed := s.Changes.watches(c.Client); !changed && !c.Client.queue.failed {
-		c.Client.queue.add(c.Spec, c.Args)
+		c.Client.queue.add(c.Spec, c.Args, c.scope())
 	}
 }
 
 // add queues a command, with arguments of its own.
-func (q *queue) add(spec *Spec, args [][]byte) {
+func (q *queue) add(spec *Spec, args [][]byte, scope Scope) {
 	q.bytes += ArgsMemory(args) + int(unsafe.Sizeof(queued{}))
 	q.commands = append(q.commands, queued{spec, CopyArgs(args)})
 	q.flags |= spec.Flags
-	q.alone = q.alone || spec.exclusive(args)
+	q.wide = q.wide || scope.wide()
 }
 
 func argBytes(args [][]byte) (n int) {
@@ -146,6 +146,17 @@ func (s *Server) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
 	return s.Changes.watchedBy(c.Client, keys)
 }
 
+// execScope is that of EXEC: the keys of the queued commands, unless one of these touches more.
+func execScope(c *Ctx) Scope {
+	switch q := c.Client.queue; {
+	case q == nil || q.failed:
+		return OwnClient
+	case q.wide:
+		return Global
+	}
+	return KeysOnly
+}
+
 func runMulti(c *Ctx) error {
 	if c.Client.queue != nil {
 		return errNestedMulti
@@ -173,7 +184,7 @@ func runExec(c *Ctx) error {
 	}
 	if q.failed {
 		c.Server.Changes.unwatch(c.Client)
-		return errExecAbort // no key is held, not even those that were watched
+		return errExecAbort // no key is locked, not even those that were watched
 	}
 	same, err := c.Server.Changes.unchanged(c.Client, c.Txn)
 	c.Server.Changes.unwatch(c.Client)

@@ -12,11 +12,11 @@ import (
 // A command that runs inside another one, EXEC or a script, is part of its transaction: same
 // instant, same batch of the log. Where the keys are known beforehand and in memory, EXEC
 // runs on the loop like any command, with all of them locked. Otherwise, and for scripts, it
-// is an exclusive job: it runs beside the loop with the whole keyspace locked, so that the
-// loop can tell others that they have to wait.
+// is a global job: it has the whole keyspace locked, and the loop can tell others that they have
+// to wait.
 //
 // What belongs to the loop (clients, subscriptions, the configuration's effects) a command of
-// an exclusive job reaches only on the loop: Call hands it over and waits.
+// a global job reaches only on the loop: Call has the command run there and waits.
 
 // Call runs a command inside the transaction that c has, for client, and writes its reply,
 // errors included, to out. The command is resolved and checked; that its keys are not in
@@ -28,11 +28,11 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 	n := c.child
 	*n = Ctx{
 		Spec: spec, Args: args, Client: client, Server: c.Server, Out: out, Keys: n.Keys[:0], Txn: c.Txn,
-		Final: true, Nested: true, parent: c, child: n.child, onLoop: c.onLoop,
+		final: true, Nested: true, parent: c, child: n.child, onLoop: c.onLoop,
 	}
 	began, mark := c.Server.Clock.Mono(), out.Len()
-	n.hold()
-	if n.onLoop == nil || spec.apart() {
+	n.lock()
+	if n.onLoop == nil || !n.Scope.lent() {
 		n.callNow()
 	} else if !n.onLoop(n.callNow) {
 		n.reply(ErrStopping)
@@ -41,7 +41,7 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 	c.Server.Observe(n, mark, c.Server.Clock.Mono()-began)
 }
 
-// atLoop runs what belongs to the loop, from a command that may be part of an exclusive job. A
+// atLoop runs what belongs to the loop, from a command that may be part of a global job. A
 // loop that has ended has nothing left that it could be about.
 func (c *Ctx) atLoop(fn func()) {
 	if c.onLoop == nil {
@@ -51,13 +51,14 @@ func (c *Ctx) atLoop(fn func()) {
 	c.onLoop(fn)
 }
 
-// hold finds the keys of a call, and sees to it that the transaction holds what the call is
+// lock finds the keys of a call, and makes sure that the transaction has locked what the call is
 // going to touch.
-func (c *Ctx) hold() {
+func (c *Ctx) lock() {
+	c.Scope = c.scope()
 	if c.Spec.Keys != nil {
 		c.Keys = c.Server.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
 	}
-	if c.Spec.Alone && c.Spec.Keys == nil || c.Spec.roams(c.Args) {
+	if c.Scope.wide() && (c.Scope != Global || c.Spec.Keys == nil) {
 		c.Txn.UseAll()
 		return
 	}
@@ -76,53 +77,38 @@ func (c *Ctx) callNow() {
 	c.Txn.Settle()
 }
 
-// apart says that a command touches nothing of the loop's: an exclusive job runs it where it
-// is.
-func (s *Spec) apart() bool {
-	return s.Keys != nil || s.Roams != nil || s.Is(Slow) || s.Is(Global) || s.Is(Apart)
-}
-
-// exclusive says of a call that it needs more than its keys, and so an exclusive job when it
-// is part of EXEC.
-func (s *Spec) exclusive(args [][]byte) bool {
-	return s.Alone || s.roams(args)
-}
-
-// roams says of a call that it comes upon keys which its arguments do not name.
-func (s *Spec) roams(args [][]byte) bool {
-	return s.Flags&(Slow|Global|Whole) != 0 || s.Roams != nil && s.Roams(args)
-}
-
-// mayRunBeside says whether a command may run while an exclusive job does, as far as that is
+// mayRunBeside reports whether a command may run while a global job does, as far as that is
 // known before its keys are looked at. Where the job is a script that has run for too long the
 // others are refused, as in Redis, but for those that touch keys which it has not.
 func (s *Server) mayRunBeside(c *Ctx) bool {
-	spec, q := c.Spec, c.Client.queue
 	switch {
-	case spec.Is(AllowBusy):
+	case c.Spec.Is(AllowBusy):
 		return true
-	case spec.Is(execs):
-		return s.Busy == "" && (q == nil || q.failed || !q.alone && !s.pressed(q.flags))
-	case q != nil && !spec.Is(Unqueued):
+	case c.Client.queue != nil && !c.Spec.Is(Unqueued):
 		return s.Busy == ""
-	case spec.Keys != nil:
-		return !spec.exclusive(c.Args) && !s.pressed(spec.Flags)
-	default:
-		return spec.Is(Private) && s.Busy == ""
 	}
+	switch c.scope() {
+	case ArgsOnly, OwnClient:
+		return s.Busy == ""
+	case KeysOnly:
+		return !s.pressed(c.flags()) && (s.Busy == "" || !c.Spec.Is(execs))
+	}
+	return false
 }
 
-// pressed says that what writes has to wait for the end of the exclusive job: no checkpoint
+// pressed reports whether what writes has to wait for the end of the global job: no checkpoint
 // begins before that, and the log is too long, or memory too full.
 func (s *Server) pressed(flags Flags) bool { return flags&Write != 0 && s.Store.Delay() > 0 }
 
-// inTheWay is the outcome of a command that an exclusive job is in the way of. One that waits
-// for a key goes on waiting.
-func (s *Server) inTheWay(c *Ctx) Outcome {
-	if s.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Again {
+// waitForJob is the outcome of a command that a job blocks: it waits for the job's end, or is
+// refused where that is a script that has run for too long. One that waits for a key goes on waiting.
+func (s *Server) waitForJob(c *Ctx) Outcome {
+	if s.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Past.Waited {
 		return s.refuse(c, s.Busy)
 	}
-	return Occupied
+	s.jobs.awaited = true
+	c.Reason = ForJob
+	return Wait
 }
 
 // TooLong gives the error of a server whose script has run for busy-reply-threshold, and "" for
@@ -157,9 +143,12 @@ func (s *Server) scripting(busy Error) (ended func()) {
 // noTouch says whether the command leaves access times alone.
 func (c *Ctx) noTouch() bool { return c.Client.NoTouch && !isWord(c.Args[0], "TOUCH") }
 
-// view is the whole keyspace as the command sees it.
+// view is the whole keyspace as the command sees it, whose scope must have that.
 func (c *Ctx) view() storage.View {
-	if c.onLoop != nil || c.Alone {
+	if !c.Scope.wide() {
+		panic("commands: the scope of " + c.Spec.full + " does not have the whole keyspace")
+	}
+	if c.onLoop != nil {
 		return c.Txn.View()
 	}
 	return c.Server.Store.View

@@ -7,52 +7,52 @@ import (
 
 // subscriptionFlags are those of commands that answer with push messages, which CLIENT REPLY
 // does not hold back.
-const subscriptionFlags = PubSubFlag | NoScript | Loading | Stale | Pushes | InSubscription | Private
+const subscriptionFlags = PubSubFlag | NoScript | Loading | Stale | Pushes | InSubscription
 
-const publishFlags = PubSubFlag | Loading | Stale | Fast | Private
+const publishFlags = PubSubFlag | Loading | Stale | Fast
 
 var pubsubCommands = []Spec{
 	{
-		Name: "SUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags,
+		Name: "SUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags, Scope: OwnClient,
 		Channels: allChannels,
 		Summary:  "Listens to channels.", Complexity: "O(N) where N is the number of channels to subscribe to.",
 		Args: []Arg{stringArg("channel").many()},
 		Run:  func(c *Ctx) error { return c.subscribe(Channel, "subscribe") },
 	},
 	{
-		Name: "UNSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -1, Flags: subscriptionFlags,
+		Name: "UNSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -1, Flags: subscriptionFlags, Scope: OwnClient,
 		Summary: "Listens no longer to channels.", Complexity: "O(N) where N is the number of channels to unsubscribe.",
 		Args: []Arg{stringArg("channel").opt().many()},
 		Run:  func(c *Ctx) error { return c.unsubscribe(Channel, "unsubscribe") },
 	},
 	{
-		Name: "PSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags,
+		Name: "PSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -2, Flags: subscriptionFlags, Scope: OwnClient,
 		Channels: allPatterns,
 		Summary:  "Listens to the channels that match patterns.", Complexity: "O(N) where N is the number of patterns to subscribe to.",
 		Args: []Arg{patternArg("pattern").many()},
 		Run:  func(c *Ctx) error { return c.subscribe(Pattern, "psubscribe") },
 	},
 	{
-		Name: "PUNSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -1, Flags: subscriptionFlags,
+		Name: "PUNSUBSCRIBE", Group: PubSub, Since: "2.0.0", Arity: -1, Flags: subscriptionFlags, Scope: OwnClient,
 		Summary: "Listens no longer to the channels that match patterns.", Complexity: "O(N) where N is the number of patterns to unsubscribe.",
 		Args: []Arg{patternArg("pattern").opt().many()},
 		Run:  func(c *Ctx) error { return c.unsubscribe(Pattern, "punsubscribe") },
 	},
 	{
-		Name: "SSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: subscriptionFlags,
+		Name: "SSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: subscriptionFlags, Scope: OwnClient,
 		Channels: allChannels,
 		Summary:  "Listens to shard channels.", Complexity: "O(N) where N is the number of shard channels to subscribe to.",
 		Keys: []KeySpec{KeysFrom(1, 1, NotKey)}, Args: []Arg{stringArg("shardchannel").many()},
 		Run: func(c *Ctx) error { return c.subscribe(ShardChannel, "ssubscribe") },
 	},
 	{
-		Name: "SUNSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -1, Flags: subscriptionFlags,
+		Name: "SUNSUBSCRIBE", Group: PubSub, Since: "7.0.0", Arity: -1, Flags: subscriptionFlags, Scope: OwnClient,
 		Summary: "Listens no longer to shard channels.", Complexity: "O(N) where N is the number of shard channels to unsubscribe.",
 		Keys: []KeySpec{KeysFrom(1, 1, NotKey)}, Args: []Arg{stringArg("shardchannel").opt().many()},
 		Run: func(c *Ctx) error { return c.unsubscribe(ShardChannel, "sunsubscribe") },
 	},
 	{
-		Name: "PUBLISH", Group: PubSub, Since: "2.0.0", Arity: 3, Flags: publishFlags,
+		Name: "PUBLISH", Group: PubSub, Since: "2.0.0", Arity: 3, Flags: publishFlags, Scope: OwnClient,
 		Channels:   firstChannel,
 		Summary:    "Sends a message to those who listen to a channel.",
 		Complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
@@ -60,7 +60,7 @@ var pubsubCommands = []Spec{
 		Run:        func(c *Ctx) error { return c.publish(Channel) },
 	},
 	{
-		Name: "SPUBLISH", Group: PubSub, Since: "7.0.0", Arity: 3, Flags: publishFlags,
+		Name: "SPUBLISH", Group: PubSub, Since: "7.0.0", Arity: 3, Flags: publishFlags, Scope: OwnClient,
 		Channels:   firstChannel,
 		Summary:    "Sends a message to those who listen to a shard channel.",
 		Complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
@@ -72,20 +72,20 @@ var pubsubCommands = []Spec{
 		Summary: "Tells about subscriptions.", Complexity: "Depends on subcommand.",
 		Sub: []Spec{
 			{
-				Name: "CHANNELS", Group: PubSub, Since: "2.8.0", Arity: -2, Flags: PubSubFlag | Loading | Stale,
+				Name: "CHANNELS", Group: PubSub, Since: "2.8.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary:    "Gives the channels that somebody listens to.",
 				Complexity: "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
 				Args:       []Arg{patternArg("pattern").opt()},
 				Run:        func(c *Ctx) error { return c.activeChannels(Channel) },
 			},
 			{
-				Name: "NUMSUB", Group: PubSub, Since: "2.8.0", Arity: -2, Flags: PubSubFlag | Loading | Stale,
+				Name: "NUMSUB", Group: PubSub, Since: "2.8.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary: "Counts who listens to channels.", Complexity: "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
 				Args: []Arg{stringArg("channel").opt().many()},
 				Run:  func(c *Ctx) error { return c.countListeners(Channel) },
 			},
 			{
-				Name: "NUMPAT", Group: PubSub, Since: "2.8.0", Arity: 2, Flags: PubSubFlag | Loading | Stale,
+				Name: "NUMPAT", Group: PubSub, Since: "2.8.0", Arity: 2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary: "Counts the patterns that somebody listens to.", Complexity: "O(1)",
 				Run: func(c *Ctx) error {
 					n, _ := c.Server.PubSub.counts()
@@ -94,14 +94,14 @@ var pubsubCommands = []Spec{
 				},
 			},
 			{
-				Name: "SHARDCHANNELS", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: PubSubFlag | Loading | Stale,
+				Name: "SHARDCHANNELS", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary:    "Gives the shard channels that somebody listens to.",
 				Complexity: "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
 				Args:       []Arg{patternArg("pattern").opt()},
 				Run:        func(c *Ctx) error { return c.activeChannels(ShardChannel) },
 			},
 			{
-				Name: "SHARDNUMSUB", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: PubSubFlag | Loading | Stale,
+				Name: "SHARDNUMSUB", Group: PubSub, Since: "7.0.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary: "Counts who listens to shard channels.", Complexity: "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
 				Args: []Arg{stringArg("shardchannel").opt().many()},
 				Run:  func(c *Ctx) error { return c.countListeners(ShardChannel) },

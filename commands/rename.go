@@ -38,8 +38,8 @@ var renameCommands = []Spec{
 			intArg("destination-db").after("DB").opt(),
 			word("REPLACE").opt(),
 		},
-		Long: longCopy,
-		Run:  runCopy,
+		Offload: largeCopy,
+		Run:     runCopy,
 	},
 	{
 		Name: "MOVE", Group: Generic, Since: "1.0.0",

@@ -22,25 +22,25 @@ var replicaArgs = []Arg{oneOf("args",
 
 var replicaCommands = []Spec{
 	{
-		Name: "ROLE", Group: ServerGroup, Since: "2.8.12", Arity: 1, Flags: NoScript | Loading | Stale | Fast | Dangerous,
+		Name: "ROLE", Group: ServerGroup, Since: "2.8.12", Arity: 1, Flags: NoScript | Loading | Stale | Fast | Dangerous, Scope: OnLoop,
 		Summary: "Gives the server's part in replication.", Complexity: "O(1)",
 		Categories: []string{"@admin"},
 		Run:        role,
 	},
 	{
-		Name: "REPLICAOF", Group: ServerGroup, Since: "5.0.0", Arity: 3, Flags: replicaFlags,
+		Name: "REPLICAOF", Group: ServerGroup, Since: "5.0.0", Arity: 3, Flags: replicaFlags, Scope: OnLoop,
 		Summary: "Accepts NO ONE, which the server follows anyway; there is no replication.", Complexity: "O(1)",
 		Args: replicaArgs,
 		Run:  replicaOf,
 	},
 	{
-		Name: "SLAVEOF", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: replicaFlags,
+		Name: "SLAVEOF", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: replicaFlags, Scope: OnLoop,
 		Summary: "An older name of REPLICAOF.", Complexity: "O(1)",
 		Args: replicaArgs,
 		Run:  replicaOf,
 	},
 	{
-		Name: "WAIT", Group: Generic, Since: "3.0.0", Arity: 3, Flags: Blocking,
+		Name: "WAIT", Group: Generic, Since: "3.0.0", Arity: 3, Flags: Blocking, Scope: OnLoop,
 		Summary: "Gives the number of replicas that have the connection's writes: 0, at once.", Complexity: "O(1)",
 		Categories: []string{"@connection"},
 		Args:       []Arg{intArg("numreplicas"), intArg("timeout")},
@@ -48,7 +48,7 @@ var replicaCommands = []Spec{
 		Run:        wait,
 	},
 	{
-		Name: "WAITAOF", Group: Generic, Since: "7.2.0", Arity: 4, Flags: Blocking | Slow,
+		Name: "WAITAOF", Group: Generic, Since: "7.2.0", Arity: 4, Flags: Blocking, Scope: Unlocked,
 		Summary: "Waits until the connection's writes are on disk, whatever appendfsync says; no replica has them.", Complexity: "O(1)",
 		Categories: []string{"@connection"},
 		Args:       []Arg{intArg("numlocal"), intArg("numreplicas"), intArg("timeout")},

@@ -25,9 +25,9 @@ func scanElementsCommand(name string, group Group, summary, complexity string, r
 			patternArg("pattern").after("MATCH").opt(),
 			intArg("count").after("COUNT").opt(),
 		}, extra...),
-		Tips: []string{tipRandom},
-		Long: longScan,
-		Run:  run,
+		Tips:    []string{tipRandom},
+		Offload: largeScan,
+		Run:     run,
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 const RedisVersion = "7.4.0"
 
 // Server is what all commands share. Clients and everything reached through them
-// belong to the event loop; Slow handlers must not touch them.
+// belong to the event loop: handlers touch them only where their Scope says so.
 type Server struct {
 	Store    *storage.Store
 	Config   *config.Config
@@ -38,7 +38,7 @@ type Server struct {
 	Scripts  Scripts
 	Waiters  Waiters
 	Tracking Tracking
-	Holds    storage.Holds // of commands that run aside; belongs to the loop
+	Holds    storage.Holds // what jobs have pinned; belongs to the loop
 	RunID    string
 	Started  int64         // Unix ms
 	began    time.Duration // then, by Mono
@@ -51,6 +51,7 @@ type Server struct {
 	// belongs to the loop.
 	Busy Error
 
+	jobs    jobs
 	users   users
 	denials denialLog  // belongs to the loop
 	saving  sync.Mutex // one ACL SAVE at a time

@@ -12,13 +12,13 @@ var serverCommands = slices.Concat(
 	infoCommands, replicaCommands, aclCommands, moduleCommands, saveCommands, shutdownCommands, debugCommands, memoryCommands, latencyCommands, slowlogCommands,
 	[]Spec{
 		{
-			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1, Flags: Loading | Stale | Fast | Apart | Private,
+			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1, Flags: Loading | Stale | Fast, Scope: ArgsOnly,
 			Summary: "Gives the server's time.", Complexity: "O(1)",
 			Tips: []string{tipRandom},
 			Run:  serverTime,
 		},
 		{
-			Name: "LOLWUT", Group: ServerGroup, Since: "5.0.0", Arity: -1, Flags: ReadOnly | Fast,
+			Name: "LOLWUT", Group: ServerGroup, Since: "5.0.0", Arity: -1, Flags: ReadOnly | Fast, Scope: OnLoop,
 			Summary: "Draws something.", Complexity: "O(1)",
 			Categories: []string{},
 			Args:       []Arg{intArg("version").after("VERSION").opt()},

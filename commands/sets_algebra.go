@@ -18,10 +18,10 @@ var setAlgebraCommands = []Spec{
 		Summary:    "Counts the members that all of several sets have, up to a limit.",
 		Complexity: interComplexity,
 		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{NumKeys(1, RO|Access)},
-		Args: []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
-		Long: longValues,
-		Run:  runSInterCard,
+		Keys:    []KeySpec{NumKeys(1, RO|Access)},
+		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Offload: largeValues,
+		Run:     runSInterCard,
 	},
 	setsStoreCommand("SINTERSTORE", "Stores the members that all of several sets have, and replies how many they are.",
 		interComplexity, RW|Update, intersection),
@@ -45,11 +45,11 @@ func setsCommand(name, summary, complexity string, of setOperation) Spec {
 		Summary:    summary,
 		Complexity: complexity,
 		Arity:      -2, Flags: ReadOnly,
-		Keys: []KeySpec{KeysFrom(1, 1, RO|Access)},
-		Args: []Arg{keyArg("key").many()},
-		Tips: []string{tipRandomOrder},
-		Long: longValues,
-		Run:  replySets(of),
+		Keys:    []KeySpec{KeysFrom(1, 1, RO|Access)},
+		Args:    []Arg{keyArg("key").many()},
+		Tips:    []string{tipRandomOrder},
+		Offload: largeValues,
+		Run:     replySets(of),
 	}
 }
 
@@ -60,10 +60,10 @@ func setsStoreCommand(name, summary, complexity string, target KeyFlags, of setO
 		Summary:    summary,
 		Complexity: complexity,
 		Arity:      -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, target), KeysFrom(2, 1, RO|Access)},
-		Args: []Arg{keyArg("destination"), keyArg("key").many()},
-		Long: longValues,
-		Run:  storeSets(of, storage.Event{Class: storage.EventSet, Name: strings.ToLower(name)}),
+		Keys:    []KeySpec{Key(1, target), KeysFrom(2, 1, RO|Access)},
+		Args:    []Arg{keyArg("destination"), keyArg("key").many()},
+		Offload: largeValues,
+		Run:     storeSets(of, storage.Event{Class: storage.EventSet, Name: strings.ToLower(name)}),
 	}
 }
 

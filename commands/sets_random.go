@@ -25,11 +25,11 @@ var setRandomCommands = []Spec{
 		Complexity: "O(N) in the number of members replied.",
 		History:    [][2]string{{"2.6.0", "Added the optional `count` argument."}},
 		Arity:      -2, Flags: ReadOnly,
-		Keys: []KeySpec{Key(1, RO|Access)},
-		Args: []Arg{keyArg("key"), intArg("count").opt().since("2.6.0")},
-		Tips: []string{tipRandom},
-		Long: longRandom,
-		Run:  runSRandMember,
+		Keys:    []KeySpec{Key(1, RO|Access)},
+		Args:    []Arg{keyArg("key"), intArg("count").opt().since("2.6.0")},
+		Tips:    []string{tipRandom},
+		Offload: largeRandom,
+		Run:     runSRandMember,
 	},
 }
 

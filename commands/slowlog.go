@@ -151,7 +151,7 @@ var slowlogCommands = []Spec{{
 	Summary: "Shows commands that took long.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "GET", Group: ServerGroup, Since: "2.2.12", Arity: -2, Flags: Admin | Loading | Stale,
+			Name: "GET", Group: ServerGroup, Since: "2.2.12", Arity: -2, Flags: Admin | Loading | Stale, Scope: OnLoop,
 			Summary: "Gives the latest entries.", Complexity: "O(N) where N is the number of entries returned",
 			History: [][2]string{{"4.0.0", "Added client IP address, port and name to the reply."}},
 			Args:    []Arg{intArg("count").opt()},
@@ -159,13 +159,13 @@ var slowlogCommands = []Spec{{
 			Run:     slowlogGet,
 		},
 		{
-			Name: "LEN", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale,
+			Name: "LEN", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale, Scope: OnLoop,
 			Summary: "Counts the entries.", Complexity: "O(1)",
 			Tips: []string{tipAllNodes, tipSum, tipRandom},
 			Run:  func(c *Ctx) error { c.Out.Int(int64(c.Server.Slowlog.length())); return nil },
 		},
 		{
-			Name: "RESET", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale,
+			Name: "RESET", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale, Scope: OnLoop,
 			Summary: "Removes all entries.", Complexity: "O(N) where N is the number of entries",
 			Tips: []string{tipAllNodes, tipAllSucceeded},
 			Run:  func(c *Ctx) error { c.Server.Slowlog.reset(); c.Out.OK(); return nil },

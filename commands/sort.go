@@ -23,10 +23,10 @@ var sortCommands = []Spec{
 			{Flags: RO | Access, Find: noArgument},
 			{Flags: OW | Update, Find: sortTarget},
 		},
-		Args:  append(slices.Clip(sortArgs), keyArg("destination").after("STORE").opt().of(3)),
-		Roams: sortRoams,
-		Long:  longSort,
-		Run:   runSort,
+		Args:     append(slices.Clip(sortArgs), keyArg("destination").after("STORE").opt().of(3)),
+		Escalate: sortScope,
+		Offload:  largeSort,
+		Run:      runSort,
 	},
 	{
 		Name: "SORT_RO", Group: Generic, Since: "7.0.0",
@@ -36,8 +36,8 @@ var sortCommands = []Spec{
 		Categories: sortCategories,
 		Keys:       []KeySpec{Key(1, RO|Access), {Flags: RO | Access, Find: noArgument}},
 		Args:       sortArgs,
-		Roams:      sortRoams,
-		Long:       longSort,
+		Escalate:   sortScope,
+		Offload:    largeSort,
 		Run:        runSort,
 	},
 }
@@ -82,14 +82,17 @@ func sortTarget(args [][]byte) (first, last int) {
 	return first, last
 }
 
-// sortRoams says whether a pattern leads to other keys.
-func sortRoams(args [][]byte) bool {
-	o, _ := parseSort(Cursor{args: args[2:]}, true, true) // the handler reports what is wrong
-	return o.by.roams() || slices.ContainsFunc(o.get, pattern.roams)
+// sortScope is that of a SORT: with a pattern that leads to other keys it may be any keys.
+func sortScope(c *Ctx) Scope {
+	o, _ := parseSort(c.Cursor(2), true, true) // the handler reports what is wrong
+	if o.by.roams() || slices.ContainsFunc(o.get, pattern.roams) {
+		return AllKeys
+	}
+	return KeysOnly
 }
 
-// longSort is for a SORT that looks nothing up.
-func longSort(c *Ctx) bool { return longValues(c) && !sortRoams(c.Args) }
+// largeSort is for a SORT that looks nothing up.
+func largeSort(c *Ctx) bool { return c.Scope == KeysOnly && largeValues(c) }
 
 // pattern says where a value stands that belongs to an element: under the key that has
 // the element in the place of the pattern's first '*', a string, or a field of a hash.
@@ -393,7 +396,7 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 
 // bringLate notes a key that is not in memory, or has it read if there is no other way.
 func (s *sorting) bringLate(k storage.Key) bool {
-	if s.Final {
+	if s.final {
 		if s.err == nil {
 			s.err = s.Txn.Bring(k)
 		}

@@ -247,8 +247,11 @@ func (h *harness) late(final bool, args ...string) string {
 	for _, arg := range args {
 		c.Args = append(c.Args, []byte(arg))
 	}
-	c.Final, c.Out.Proto = final, h.client.Proto
-	defer func() { c.Final = false }()
+	c.Out.Proto = h.client.Proto
+	if final {
+		c.Past.Loads = lateLoads
+	}
+	defer func() { c.Past = Past{} }()
 	for range 5 {
 		c.Out.Truncate(0)
 		if h.server.Dispatch(c, PauseNone) == Done {
@@ -336,10 +339,10 @@ func TestRanks(t *testing.T) {
 // A large list is sorted aside, unless other keys are looked up.
 func TestSortLarge(t *testing.T) {
 	h := newHarness(t)
-	for i := range longValue / 100 {
+	for i := range largeValue / 100 {
 		h.do("RPUSH", "l", fmt.Sprintf("%0100d", i))
 	}
-	last := fmt.Sprintf("%0100d", longValue/100-1)
+	last := fmt.Sprintf("%0100d", largeValue/100-1)
 	h.do("SET", "w:"+last, "-1")
 	h.do("SET", "v:"+last, "found")
 	want := `["` + last + `"]`

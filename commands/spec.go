@@ -13,17 +13,16 @@ type Spec struct {
 	Keys       []KeySpec // where keys stand; nil: none
 	Args       []Arg
 	Tips       []string // what COMMAND tells clients beyond that
-	// Roams says of a call that its handler comes upon keys which the arguments do not
-	// name (SORT … BY): then it has the whole keyspace locked, and brings what it needs
-	// into memory (Ctx.bring). nil: of none.
-	Roams func(args [][]byte) bool
-	// Alone says that the command runs as an exclusive job, beside the loop and with the
-	// whole keyspace locked.
-	Alone bool
-	// Long says of a call that it may take long, and then it runs aside: it reads
-	// nothing but its keys, and changes none but by Replace or Copy, once and at its end.
-	// Its keys are held. nil: of none.
-	Long func(c *Ctx) bool
+	// Scope is what a call may touch, and so how it runs. A declaration with Keys need not say
+	// KeysOnly.
+	Scope Scope
+	// Escalate gives the scope of calls that touch more than that, as their arguments show: it
+	// is asked before anything is locked. nil: there are none.
+	Escalate func(c *Ctx) Scope
+	// Offload reports whether a call reads so much that it is to be a job of scope Pinned: it
+	// changes nothing then, or one key by Replace or Copy, at its end. The keys are locked and
+	// in memory when it is asked. nil: no call does.
+	Offload func(c *Ctx) bool
 	// Categories are ACL categories that no flag implies, also of the subcommands; nil: the group's.
 	Categories []string
 	// Channels says which arguments are channels.
@@ -83,16 +82,11 @@ const (
 	Dangerous // ACL category that no other flag implies
 
 	Unqueued    // runs at once between MULTI and EXEC
-	Whole       // looks at the whole keyspace
-	Apart       // has no keys, but touches nothing that belongs to the loop either
-	Global      // locks the whole keyspace (FLUSHALL, SWAPDB)
-	Slow        // runs on an executor, without locks
-	DuringPause // runs although CLIENT PAUSE holds everything else
+	DuringPause // runs although CLIENT PAUSE delays everything else
 	execs       // runs what MULTI has queued
 
 	InSubscription // a RESP2 client that has subscriptions may use it
-	Private        // has no keys, and may run beside an exclusive job: it touches its own client, or what a mutex guards
-	Pushes         // its reply consists of push messages, which CLIENT REPLY does not hold back
+	Pushes         // its reply consists of push messages, which CLIENT REPLY does not suppress
 )
 
 // Tips: what a reply is like, and how clients of a cluster send a command to many servers

@@ -22,8 +22,8 @@ var setCommands = []Spec{
 			{"8.4.0", "Added the `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE` options."},
 		},
 		Arity: -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{{Begin: 1, Flags: RW | Access | Update | VariableFlags, Vary: setFlags}},
-		Long: longSet,
+		Keys:    []KeySpec{{Begin: 1, Flags: RW | Access | Update | VariableFlags, Vary: setFlags}},
+		Offload: largeSet,
 		Args: []Arg{
 			keyArg("key"), stringArg("value"),
 			oneOf("condition",

@@ -95,8 +95,8 @@ func runGetRange(c *Ctx) error {
 		return err
 	}
 	part := slice(value, start, end)
-	if c.tooLong(len(part), longValue) {
-		return errLong
+	if c.offloads(len(part), largeValue) {
+		return errOffload
 	}
 	c.Out.Bulk(part)
 	return nil

@@ -68,9 +68,12 @@ func (t *Table) add(spec *Spec) {
 	}
 }
 
-// number gives a declaration its place among all, and notes what the ACL looks at.
+// number gives a declaration its place among all, its scope, and notes what the ACL looks at.
 func (t *Table) number(spec *Spec) {
 	spec.id = len(t.specs)
+	if spec.Scope == 0 && spec.Keys != nil {
+		spec.Scope = KeysOnly
+	}
 	t.specs = append(t.specs, spec)
 	spec.named = slices.DeleteFunc(spec.shownKeys(), func(ks *KeySpec) bool { return ks.Flags&NotKey != 0 })
 }

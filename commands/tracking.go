@@ -130,7 +130,7 @@ func (c *Ctx) endsCaching() bool {
 	if c.Nested || c.Spec.parent != nil && c.Spec.parent.Name == "CLIENT" {
 		return false
 	}
-	return c.Alone || c.Client.queue == nil // of an exclusive job the queue belongs to the loop
+	return c.Scope == Global || c.Client.queue == nil // of a global job the queue belongs to the loop
 }
 
 // changed takes in what nobody's command changed.

@@ -67,7 +67,7 @@ type place struct {
 }
 
 // Add has a client wait, behind all who wait already.
-func (ws *Waiters) Add(c *Client, wait Wait) *Waiter {
+func (ws *Waiters) Add(c *Client, wait KeyWait) *Waiter {
 	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, places: make([]place, 0, len(wait.Keys))}
 	for _, k := range wait.Keys {
 		a, isNew := ws.await(k)

@@ -22,7 +22,7 @@ var watchCommands = []Spec{
 		Name: "UNWATCH", Group: Transactions, Since: "2.2.0",
 		Summary:    "Forgets the keys that the connection watches.",
 		Complexity: "O(N) in the number of keys that are watched.",
-		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
+		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy, Scope: OnLoop,
 		Run: func(c *Ctx) error { c.Server.Changes.unwatch(c.Client); c.Out.OK(); return nil },
 	},
 }

@@ -24,10 +24,10 @@ var zsetCombineCommands = []Spec{
 		Summary:    "Counts the members that all of several sorted sets have.",
 		Complexity: "O(NK), N being the size of the smallest of K inputs.",
 		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{NumKeys(1, RO|Access)},
-		Args: []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
-		Long: longValues,
-		Run:  runZInterCard,
+		Keys:    []KeySpec{NumKeys(1, RO|Access)},
+		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Offload: largeValues,
+		Run:     runZInterCard,
 	},
 }
 
@@ -45,10 +45,10 @@ func combineCommand(name, summary, complexity string, op combination) Spec {
 		Complexity: complexity,
 		History:    op.history(),
 		Arity:      -3, Flags: ReadOnly,
-		Keys: []KeySpec{NumKeys(1, RO|Access)},
-		Args: append(op.args(intArg("numkeys"), keyArg("key").many()), withScores),
-		Long: longValues,
-		Run:  combineReply(op),
+		Keys:    []KeySpec{NumKeys(1, RO|Access)},
+		Args:    append(op.args(intArg("numkeys"), keyArg("key").many()), withScores),
+		Offload: largeValues,
+		Run:     combineReply(op),
 	}
 }
 
@@ -60,10 +60,10 @@ func combineStoreCommand(name, since, summary, complexity string, op combination
 		Complexity: complexity,
 		History:    op.history(),
 		Arity:      -4, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
-		Args: op.args(keyArg("destination"), intArg("numkeys"), keyArg("key").many()),
-		Long: longValues,
-		Run:  combineStore(op, strings.ToLower(name)),
+		Keys:    []KeySpec{Key(1, OW|Update), NumKeys(2, RO|Access)},
+		Args:    op.args(keyArg("destination"), intArg("numkeys"), keyArg("key").many()),
+		Offload: largeValues,
+		Run:     combineStore(op, strings.ToLower(name)),
 	}
 }
 

@@ -24,10 +24,10 @@ var zrangeCommands = []Spec{
 		Summary:    "Stores the members of a sorted set in a range of ranks, scores or bytes under another key.",
 		Complexity: "O(log N + M), N being the size of the sorted set and M the members stored.",
 		Arity:      -5, Flags: Write | DenyOOM,
-		Keys: []KeySpec{Key(1, OW|Update), Key(2, RO|Access)},
-		Args: []Arg{keyArg("dst"), keyArg("src"), stringArg("min"), stringArg("max"), zrangeBy, word("REV").opt(), zrangeLimit},
-		Long: longValues,
-		Run:  runZRangeStore,
+		Keys:    []KeySpec{Key(1, OW|Update), Key(2, RO|Access)},
+		Args:    []Arg{keyArg("dst"), keyArg("src"), stringArg("min"), stringArg("max"), zrangeBy, word("REV").opt(), zrangeLimit},
+		Offload: largeValues,
+		Run:     runZRangeStore,
 	},
 }
 
@@ -172,8 +172,8 @@ func zrange(c *Ctx, o zrangeOptions) error {
 		return err
 	}
 	from, to := o.ranks(s, z)
-	if c.tooLong(to-from, longElements) {
-		return errLong
+	if c.offloads(to-from, largeCount) {
+		return errOffload
 	}
 	replyMembers(c, z, from, to, o.reverse, o.scores)
 	return nil

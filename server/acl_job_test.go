@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"keyp/commands"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 )
@@ -38,8 +37,7 @@ func TestUserDeletedBesideJob(t *testing.T) {
 		for _, end := range []string{"ACL DELUSER alice", "ACL LOAD"} {
 			t.Run(name+", "+end, func(t *testing.T) {
 				h := &hog{}
-				apart := func(s *commands.Server) { s.Table.Lookup([]byte("LOLWUT")).Flags |= commands.Apart }
-				ts := start(t, h.use, apart, "aclfile="+path)
+				ts := start(t, h.use, "aclfile="+path)
 				admin, alice := ts.dial(), ts.dial()
 				admin.do("SET secret s")
 				admin.do("SELECT 1") // where no key is the job's

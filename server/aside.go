@@ -36,26 +36,17 @@ func SpareProcs() {
 	}
 }
 
-// vainTries is how often a command runs aside in vain before it runs on the loop.
-const vainTries = 3
-
-// crowded says that nothing more is to begin. One processor is left to the loop.
-func (a *aside) crowded() bool {
-	return a.running > 0 && (len(a.waiting) > 0 || a.running >= processors-1)
-}
-
 // waitAside parks a session until a command that runs aside has ended.
 func (l *loop) waitAside(s *session, args [][]byte) {
 	s.parked, s.args = parkAlone, args
 	l.aside.waiting = append(l.aside.waiting, s)
 }
 
-// runAside has a session's parked command, for which Dispatch has said NeedAside, run aside.
+// runAside has a session's parked command run aside.
 func (l *loop) runAside(s *session) {
-	j := &job{s: s, client: s.client, aside: true}
-	j.client.Conn = nil // it belongs to the loop
+	j := &job{s: s, aside: true}
 	j.out.Proto, j.out.Max = s.client.Proto, l.replyMost(s)
-	l.srv.SetAside(&l.ctx, &j.ctx, &j.client, &j.out)
+	l.srv.StartJob(&l.ctx, &j.ctx, &j.out, l.srv.Store.NewTxn())
 	l.exec.jobs++
 	l.aside.running++
 	if l.serving {
@@ -69,11 +60,11 @@ func (l *loop) runAside(s *session) {
 // endAside takes in the reply of a command that ran aside, and lets those go on that waited.
 func (l *loop) endAside(j *job) {
 	l.aside.running--
-	l.srv.Settled(&j.ctx)
+	l.srv.EndJob(&j.ctx)
 	l.owed = max(l.owed, j.ctx.LSN)
 	if j.again && !j.s.closed {
 		l.exec.jobs--
-		j.s.vain++
+		j.s.past.Offloads++
 		l.pushKept(j.s)
 		l.waitAside(j.s, j.s.args)
 	} else {

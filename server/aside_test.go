@@ -15,7 +15,7 @@ func gated(gate chan struct{}) func(*commands.Server) {
 	return func(s *commands.Server) {
 		spec := s.Table.Lookup([]byte("SUNION"))
 		run := spec.Run
-		spec.Long = func(*commands.Ctx) bool { return true }
+		spec.Offload = func(*commands.Ctx) bool { return true }
 		spec.Run = func(c *commands.Ctx) error {
 			<-gate
 			return run(c)
@@ -165,7 +165,7 @@ func TestAsideStoreBeginsAnew(t *testing.T) {
 	ts := start(t, func(s *commands.Server) {
 		spec := s.Table.Lookup([]byte("SUNIONSTORE"))
 		run := spec.Run
-		spec.Long = func(*commands.Ctx) bool { return true }
+		spec.Offload = func(*commands.Ctx) bool { return true }
 		spec.Run = func(c *commands.Ctx) error {
 			<-gate
 			return run(c)

@@ -28,7 +28,7 @@ type blocked struct {
 
 // block parks a session whose command waits; it may have waited before.
 func (l *loop) block(s *session, args [][]byte) {
-	s.tries, s.client.Last = 0, l.ctx.Spec
+	s.past, s.client.Last = commands.Past{}, l.ctx.Spec
 	switch {
 	case l.stopping || s.eof || s.readToEnd:
 		l.hangUp(s)
@@ -154,6 +154,6 @@ func (l *loop) loadedAgain(s *session, b *blocked, err error) {
 	}
 	l.deliver()
 	if s.blocked == b && !b.loads {
-		s.tries = 0 // there was nothing for it any more
+		s.past = commands.Past{} // there was nothing for it any more
 	}
 }

@@ -481,8 +481,8 @@ func TestBlockedKeysAreLoaded(t *testing.T) {
 		}
 		ts.onLoop(func(l *loop) {
 			for _, s := range l.sessions {
-				if s != nil && s.blocked != nil && s.tries != 0 {
-					t.Errorf("%d loads of the past count", s.tries)
+				if s != nil && s.blocked != nil && s.past.Loads != 0 {
+					t.Errorf("%d loads of the past count", s.past.Loads)
 				}
 			}
 		})

@@ -62,7 +62,7 @@ func (l *loop) runAlone(s *session) {
 	}
 	j.s = s
 	j.out.Proto, j.out.Max, j.out.Full = s.client.Proto, l.replyMost(s), false
-	j.ctx.Renew(&l.ctx, s.args, &j.out, x.txn)
+	l.srv.StartJob(&l.ctx, &j.ctx, &j.out, x.txn)
 	l.exec.jobs++
 	x.job = j
 	if l.serving {
@@ -213,9 +213,9 @@ func (l *loop) do(j *job) (err error) {
 	}()
 	began := l.o.Clock.Mono()
 	if j.aside {
-		j.again = l.srv.RunAside(&j.ctx)
+		j.again = l.srv.RunJob(&j.ctx, nil)
 	} else {
-		l.srv.RunExclusive(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
+		l.srv.RunJob(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
 	}
 	j.took = l.o.Clock.Mono() - began
 	return nil
@@ -261,7 +261,7 @@ func (l *loop) end(j *job) {
 	}
 	x := &l.alone
 	x.job = nil
-	l.srv.Busy = ""
+	l.srv.EndJob(&j.ctx)
 	l.timers.stop(&x.timer)
 	l.timers.stop(&x.share)
 	l.owed = max(l.owed, j.ctx.LSN)

@@ -131,7 +131,7 @@ type hog struct {
 func (h *hog) use(s *commands.Server) {
 	h.runs, h.end = make(chan struct{}, 1), make(chan struct{})
 	spec := s.Table.Lookup([]byte("LOLWUT"))
-	spec.Alone = true
+	spec.Scope = commands.Global
 	spec.Run = func(c *commands.Ctx) error {
 		appends, ping := s.Table.Lookup([]byte("APPEND")), s.Table.Lookup([]byte("PING"))
 		out := resp.Writer{Proto: 2}
@@ -211,7 +211,7 @@ func TestLendIsWatched(t *testing.T) {
 			return nil
 		}
 		spec := s.Table.Lookup([]byte("LOLWUT"))
-		spec.Alone = true
+		spec.Scope = commands.Global
 		spec.Run = func(c *commands.Ctx) error {
 			c.Call(ping, c.Client, [][]byte{[]byte("PING")}, c.Out)
 			runs <- struct{}{}

@@ -30,24 +30,20 @@ type executor struct {
 // job is a command with all that it may touch: copies, since the session goes on to
 // belong to the loop.
 type job struct {
-	s      *session
-	ctx    commands.Ctx
-	client commands.Client
-	out    resp.Writer
-	took   time.Duration
-	moved  bool // a job that began, but does not go on, on the loop's goroutine; alone.mu guards it
-	aside  bool // it needs nothing but its keys: see aside
-	again  bool // and has to begin anew, since these have changed
+	s     *session
+	ctx   commands.Ctx
+	out   resp.Writer
+	took  time.Duration
+	moved bool // a job that began, but does not go on, on the loop's goroutine; alone.mu guards it
+	aside bool // it needs nothing but its keys: see aside
+	again bool // and has to begin anew, since these have changed
 }
 
 // run has a worker run the session's parked command. The loop calls it.
-func (e *executor) run(l *loop, s *session, spec *commands.Spec) {
-	j := &job{s: s, client: s.client}
-	j.client.Conn = nil // it belongs to the loop
+func (e *executor) run(l *loop, s *session) {
+	j := &job{s: s}
 	j.out.Proto, j.out.Max = s.client.Proto, l.replyMost(s)
-	j.ctx = commands.Ctx{
-		Spec: spec, Args: commands.CopyArgs(s.args), Client: &j.client, Server: l.srv, Out: &j.out,
-	}
+	l.srv.StartJob(&l.ctx, &j.ctx, &j.out, nil)
 	e.jobs++
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,7 +67,7 @@ func (e *executor) work(l *loop) {
 			return
 		}
 		began := e.clock.Mono()
-		l.srv.RunSlow(&j.ctx)
+		l.srv.RunJob(&j.ctx, nil)
 		j.took = e.clock.Mono() - began
 		e.post(func() { l.executed(j) })
 	}
@@ -121,9 +117,9 @@ func (l *loop) executed(j *job) {
 		l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
 		j.ctx.RunEmitted()
 		l.pushKept(s)
-		s.vain = 0
+		s.past = commands.Past{}
 		if l.serving { // its turn goes on
-			s.parked, s.args, s.tries = parkNone, nil, 0
+			s.parked, s.args = parkNone, nil
 			return
 		}
 		l.unpark(s)

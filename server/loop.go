@@ -129,6 +129,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	l.exec.post = l.box.post
 	l.alone.gone, l.ended = make(chan struct{}), make(chan error, 1)
 	l.exec.clock = o.Clock
+	o.Commands.LimitJobs(processors - 1) // one is left to the loop
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Commands.Store.NewTxn()
 	l.cron.run, l.pauseTimer.run = l.tick, l.unhold

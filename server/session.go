@@ -37,9 +37,6 @@ const (
 	// loadTries bounds how often the keys of a command are loaded again because they
 	// left memory before it could run.
 	loadTries = 100
-	// lateTries is how often keys that a command finds as it goes are loaded before it
-	// reads them while it keeps others waiting.
-	lateTries = 6
 )
 
 // park says why a session stands still.
@@ -65,9 +62,8 @@ type session struct {
 	reader *resp.Reader // nil while no input is held
 	room   int          // bytes of the reader's buffer when it was last looked at
 	out    output
-	args   [][]byte // of the parked command, in the reader's buffer
-	tries  int      // loads for the parked command
-	vain   int      // how often it has run aside in vain
+	args   [][]byte      // of the parked command, in the reader's buffer
+	past   commands.Past // of the parked command
 	// blocked is the wait of a blocking command; nil: there is none.
 	blocked *blocked
 	idle    *timer
@@ -314,16 +310,14 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	s.out.w.Proto, s.out.w.Max = s.client.Proto, s.out.room(l.replyMost(s))
 	mark := s.out.w.Len()
 	c.Args, c.Client, c.Out = args, &s.client, &s.out.w
-	c.Final, c.Again = s.tries >= lateTries, s.blocked != nil
-	c.Beside = l.alone.job != nil
-	c.Crowded = c.Beside || l.aside.crowded()
-	c.Unlucky = s.vain >= vainTries
+	c.Past = s.past
+	c.Past.Waited = s.blocked != nil
 	l.current, l.inStore = s, true
 	outcome := l.srv.Dispatch(c, l.pause)
 	l.current, l.inStore = nil, false
 	switch outcome {
 	case commands.Done:
-		s.tries, s.vain = 0, 0
+		s.past = commands.Past{}
 		now := l.o.Clock.Mono()
 		took := now - l.mono
 		l.mono = now
@@ -331,34 +325,14 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		l.settle(s, c.Spec, mark, c.LSN)
 		l.leave(s)
 		c.RunEmitted()
-	case commands.NeedKeys:
+	case commands.Load:
 		c.RunEmitted()
 		l.load(s, args)
-	case commands.NeedExecutor:
+	case commands.Job:
 		s.parked, s.args = parkSlow, args
-		l.exec.run(l, s, c.Spec)
-	case commands.NeedExclusive:
-		if l.aside.running > 0 {
-			l.waitAside(s, args)
-			break
-		}
-		s.parked, s.args = parkSlow, args
-		l.runAlone(s)
-	case commands.NeedAside:
-		s.parked, s.args = parkSlow, args
-		l.runAside(s)
-	case commands.Occupied:
-		if c.Beside {
-			l.waitAlone(s, args)
-			break
-		}
-		l.waitAside(s, args)
-	case commands.Held:
-		s.parked, s.args = parkHeld, args
-		l.held = append(l.held, s)
-	case commands.Blocked:
-		c.RunEmitted()
-		l.block(s, args)
+		l.startJob(s)
+	case commands.Wait:
+		l.wait(s, args)
 	}
 	if len(l.behind) > 0 {
 		l.pushBehind(s)
@@ -408,10 +382,38 @@ func (l *loop) cutOutput(s *session) {
 	l.close(s)
 }
 
+// wait parks a session whose command waits.
+func (l *loop) wait(s *session, args [][]byte) {
+	switch {
+	case l.ctx.Reason == commands.ForPause:
+		s.parked, s.args = parkHeld, args
+		l.held = append(l.held, s)
+	case l.ctx.Reason == commands.ForKeys:
+		l.ctx.RunEmitted()
+		l.block(s, args)
+	case l.alone.job != nil:
+		l.waitAlone(s, args)
+	default:
+		l.waitAside(s, args)
+	}
+}
+
+// startJob has a job run the session's parked command.
+func (l *loop) startJob(s *session) {
+	switch l.ctx.Scope {
+	case commands.Pinned:
+		l.runAside(s)
+	case commands.Global:
+		l.runAlone(s)
+	default:
+		l.exec.run(l, s)
+	}
+}
+
 // load parks a session until the keys of its command are in memory.
 func (l *loop) load(s *session, args [][]byte) {
-	s.tries++
-	if s.tries > loadTries {
+	s.past.Loads++
+	if s.past.Loads > loadTries {
 		l.o.Log.Error("keys leave memory before their command can run", "client", s.client.ID)
 		l.failCommand(s)
 		return
@@ -449,7 +451,7 @@ func (l *loop) loadFailed(s *session, err error) {
 
 // failCommand answers a command that cannot be run.
 func (l *loop) failCommand(s *session) {
-	s.tries = 0
+	s.past = commands.Past{}
 	l.leave(s)
 	l.srv.Stats.Errors.Add(1)
 	s.out.begin(&l.buffers)
@@ -472,7 +474,7 @@ func (l *loop) resume(s *session) {
 
 // unpark lets a session go on behind its parked command.
 func (l *loop) unpark(s *session) {
-	s.parked, s.args, s.tries = parkNone, nil, 0
+	s.parked, s.args, s.past.Loads = parkNone, nil, 0
 	if s.out.pending() > outputPause {
 		s.stalled = true
 		l.weigh(s)

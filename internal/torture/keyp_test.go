@@ -57,32 +57,21 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 	c.Args = args
 	c.Out.Truncate(0)
 	for try := range 6 {
-		c.Final = try == 5
+		c.Past.Loads = try * 2 // in the end they are read while others are locked
 		switch out := k.server.Dispatch(c, commands.PauseNone); out {
 		case commands.Done:
 			c.RunEmitted()
 			return slices.Clone(c.Out.Buf), c.LSN
-		case commands.NeedKeys:
+		case commands.Load:
 			k.load(c.Keys)
-		case commands.NeedExecutor:
-			client := *k.client
-			slow := commands.Ctx{Spec: c.Spec, Args: args, Client: &client, Out: c.Out}
-			k.server.RunSlow(&slow)
-			return slices.Clone(c.Out.Buf), slow.LSN
-		case commands.NeedExclusive:
-			var alone commands.Ctx
-			alone.Renew(c, args, c.Out, k.store.NewTxn())
-			k.server.RunExclusive(&alone, func(fn func()) bool { fn(); return true })
-			alone.RunEmitted()
-			return slices.Clone(c.Out.Buf), alone.LSN
-		case commands.NeedAside:
-			aside, client := commands.Ctx{}, *k.client
-			k.server.SetAside(c, &aside, &client, c.Out)
-			again := k.server.RunAside(&aside)
-			k.server.Settled(&aside)
-			aside.RunEmitted()
+		case commands.Job:
+			var job commands.Ctx
+			k.server.StartJob(c, &job, c.Out, k.store.NewTxn())
+			again := k.server.RunJob(&job, func(fn func()) bool { fn(); return true })
+			k.server.EndJob(&job)
+			job.RunEmitted()
 			if !again {
-				return slices.Clone(c.Out.Buf), aside.LSN
+				return slices.Clone(c.Out.Buf), job.LSN
 			}
 		default:
 			panic(fmt.Sprintf("%.80q: outcome %v", args, out))

@@ -9,9 +9,9 @@ import (
 	"keyp/resp"
 )
 
-// TestAsideStores: what a command stores that runs aside is what it stores within EXEC, where it
+// TestOffloadStores: what a command stores that is a job is what it stores within EXEC, where it
 // does not, and is there after a restart.
-func TestAsideStores(t *testing.T) {
+func TestOffloadStores(t *testing.T) {
 	h := newHarness(t)
 	const n = 4000
 	pad := strings.Repeat("x", 70)
@@ -21,19 +21,19 @@ func TestAsideStores(t *testing.T) {
 		h.do("ZADD", "z", fmt.Sprint(i%100), fmt.Sprint(i, pad))
 		h.do("RPUSH", "l", fmt.Sprint(i, pad))
 	}
-	h.do("SET", "text", strings.Repeat("text", longValue))
+	h.do("SET", "text", strings.Repeat("text", largeValue))
 	h.do("SET", "small", "x")
 	h.do("PEXPIRE", "text", "100000")
 	for _, command := range []string{
 		"SUNIONSTORE DST s s2", "SINTERSTORE DST s s2", "SDIFFSTORE DST s s2", "SDIFFSTORE DST s s",
 		"ZUNIONSTORE DST 2 z s WEIGHTS 2 1", "ZINTERSTORE DST 2 z s2", "ZDIFFSTORE DST 2 z s2", "ZRANGESTORE DST z 5 3000",
 		"SORT l ALPHA DESC STORE DST", "COPY s DST REPLACE", "COPY text DST REPLACE", "COPY l DST",
-		"SET DST " + strings.Repeat("set", longStore/2),
+		"SET DST " + strings.Repeat("set", largeStore/2),
 	} {
 		for _, before := range []string{"", "SET DST old", "SADD DST old", "COPY s2 DST"} {
 			reply := map[string]string{}
 			dumps := map[string]string{}
-			for _, dst := range []string{"within", "aside"} {
+			for _, dst := range []string{"within", "offloaded"} {
 				h.do("DEL", dst)
 				if before != "" {
 					h.do(strings.Fields(strings.ReplaceAll(before, "DST", dst))...)
@@ -48,17 +48,17 @@ func TestAsideStores(t *testing.T) {
 				}
 				dumps[dst] = h.do("OBJECT", "ENCODING", dst) + h.do("PTTL", dst) + h.do("SORT", dst, "ALPHA") + h.do("GET", dst) + h.do("TYPE", dst)
 			}
-			if reply["aside"] != reply["within"] || dumps["aside"] != dumps["within"] {
-				t.Errorf("%.60s behind %q gives %s aside, %s within EXEC, or other values", command, before, reply["aside"], reply["within"])
+			if reply["offloaded"] != reply["within"] || dumps["offloaded"] != dumps["within"] {
+				t.Errorf("%.60s behind %q gives %s offloaded, %s within EXEC, or other values", command, before, reply["offloaded"], reply["within"])
 			}
 		}
-		h.do("COPY", "aside", fmt.Sprintf("kept:%.60s", command))
+		h.do("COPY", "offloaded", fmt.Sprintf("kept:%.60s", command))
 	}
 	dumps := func() (all string) {
 		for _, k := range strings.Fields(strings.NewReplacer("[", "", "]", "", `"`, "", ",", " ").Replace(h.do("KEYS", "s*"))) {
 			all += k + h.do("SORT", k, "ALPHA")
 		}
-		return all + h.do("SORT", "aside", "ALPHA") + h.do("SORT", "kept:SORT l ALPHA DESC STORE DST", "ALPHA")
+		return all + h.do("SORT", "offloaded", "ALPHA") + h.do("SORT", "kept:SORT l ALPHA DESC STORE DST", "ALPHA")
 	}
 	want := dumps()
 	h.reopen()
@@ -67,13 +67,13 @@ func TestAsideStores(t *testing.T) {
 	}
 }
 
-// TestAsideDeadlines: beside a command that reads a value of which something becomes due others
+// TestOffloadDeadlines: beside a command that reads a value of which something becomes due others
 // read it until then, and wait from then on; the command has it whole. It has in its reply what
 // was there when it began.
-func TestAsideDeadlines(t *testing.T) {
+func TestOffloadDeadlines(t *testing.T) {
 	h := newHarness(t)
 	fields := byteArgs("HSET", "h")
-	for i := range 2 * longElements {
+	for i := range 2 * largeCount {
 		fields = append(fields, fmt.Appendf(nil, "field%d", i), []byte(strings.Repeat("v", 200)))
 	}
 	h.raw(fields...)
@@ -85,11 +85,11 @@ func TestAsideDeadlines(t *testing.T) {
 		h.ctx.Out.Truncate(0)
 		return h.server.Dispatch(&h.ctx, PauseNone)
 	}
-	if got := dispatch("HGETALL", "h"); got != NeedAside {
+	if got := dispatch("HGETALL", "h"); got != Job {
 		t.Fatalf("HGETALL: outcome %d", got)
 	}
-	aside, client, out := Ctx{}, *h.client, resp.Writer{Proto: 2}
-	h.server.SetAside(&h.ctx, &aside, &client, &out)
+	job, out := Ctx{}, resp.Writer{Proto: 2}
+	h.server.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
 	if got := dispatch("HGET", "h", "field7"); got != Done {
 		t.Errorf("a read before the deadline: outcome %d", got)
 	}
@@ -99,28 +99,28 @@ func TestAsideDeadlines(t *testing.T) {
 		{"HGET", "h", "field7"}, {"HLEN", "h"}, {"EXISTS", "none", "h"}, {"HGETALL", "h"}, {"HSET", "h", "a", "b"}, {"WATCH", "h"},
 		{"SORT", "none", "BY", "nosort*", "GET", "h->field7"}, {"SORT", "none", "BY", "x*"},
 	} {
-		if got := dispatch(args...); got != Occupied {
+		if got := dispatch(args...); got != Wait || h.ctx.Reason != ForJob {
 			t.Errorf("%v behind the deadline: outcome %d", args, got)
 		}
 	}
 	if got := dispatch("SET", "other", "x"); got != Done {
 		t.Errorf("another key: outcome %d", got)
 	}
-	if h.server.RunAside(&aside) {
-		t.Error("it has run in vain")
+	if h.server.RunJob(&job, nil) {
+		t.Error("it has done nothing")
 	}
-	h.server.Settled(&aside)
-	if got := string(out.Buf[:6]); got != fmt.Sprintf("*%d\r", 2*(2*longElements-1)) {
+	h.server.EndJob(&job)
+	if got := string(out.Buf[:6]); got != fmt.Sprintf("*%d\r", 2*(2*largeCount-1)) {
 		t.Errorf("the reply begins with %q", got)
 	}
-	if got := h.do("HGET", "h", "field7") + h.do("HLEN", "h"); got != fmt.Sprint("nil", 2*longElements-2) {
+	if got := h.do("HGET", "h", "field7") + h.do("HLEN", "h"); got != fmt.Sprint("nil", 2*largeCount-2) {
 		t.Errorf("afterwards there is %s", got)
 	}
 }
 
-// TestAsideInVain: a command whose value is not as it was when its new one is to be put in place,
+// TestOffloadWithoutResult: a command whose value is not as it was when its new one is to be put in place,
 // since something of it is due by then, has done nothing; and runs on the loop in the end.
-func TestAsideInVain(t *testing.T) {
+func TestOffloadWithoutResult(t *testing.T) {
 	h := newHarness(t)
 	for i := range 4000 {
 		h.do("SADD", "s", fmt.Sprint(i, strings.Repeat("x", 90)))
@@ -129,20 +129,20 @@ func TestAsideInVain(t *testing.T) {
 	h.do("EXPIREMEMBER", "s", "due", "10")
 	c := &h.ctx
 	c.Args = byteArgs("SUNIONSTORE", "dst", "s")
-	if got := h.server.Dispatch(c, PauseNone); got != NeedAside {
+	if got := h.server.Dispatch(c, PauseNone); got != Job {
 		t.Fatalf("outcome %d", got)
 	}
-	aside, client, out := Ctx{}, *h.client, resp.Writer{Proto: 2}
-	h.server.SetAside(c, &aside, &client, &out)
+	job, out := Ctx{}, resp.Writer{Proto: 2}
+	h.server.StartJob(c, &job, &out, h.store.NewTxn())
 	h.clock.Advance(10 * time.Second)
-	if !h.server.RunAside(&aside) || out.Len() != 0 {
+	if !h.server.RunJob(&job, nil) || out.Len() != 0 {
 		t.Errorf("it has run, and replied %q", out.Buf)
 	}
-	h.server.Settled(&aside)
+	h.server.EndJob(&job)
 	if got := h.do("EXISTS", "dst"); got != "0" {
 		t.Error("it has changed something")
 	}
-	c.Args, c.Unlucky = byteArgs("SUNIONSTORE", "dst", "s"), true
+	c.Args, c.Past.Offloads = byteArgs("SUNIONSTORE", "dst", "s"), maxOffloads
 	c.Out.Truncate(0)
 	if got := h.server.Dispatch(c, PauseNone); got != Done || string(c.Out.Buf) != ":4000\r\n" {
 		t.Errorf("outcome %d, reply %q", got, c.Out.Buf)

@@ -1,0 +1,48 @@
+package commands
+
+// Scope says what a call may touch. From it follows how the call runs, which Dispatch alone decides:
+//
+//	scope      of keys                       of the server              runs
+//	ArgsOnly   none                          nothing                    inline
+//	OwnClient  none                          its client, what has locks inline
+//	OnLoop     none                          what belongs to the loop   inline
+//	KeysOnly   those that it declares        what has locks             inline
+//	Pinned     the values that these had     what has locks             a job, as Spec.Offload says
+//	Counts     how many there are            what belongs to the loop   inline
+//	Unlocked   any, a shard at a time        what has locks             a job
+//	AllKeys    any, all of them locked       what has locks             inline
+//	Global     any, all of them locked       what belongs to the loop,  a job, one at a time
+//	                                         by Ctx.Call and Ctx.atLoop
+//
+// Inline is on the loop's goroutine, with the shards of the keys locked. While a global job runs,
+// ArgsOnly and OwnClient run all the same, KeysOnly where the job does not have the keys; the others
+// wait. Within a global job what belongs to the loop runs there (lent), the rest where the job is.
+type Scope uint8
+
+// The scopes. Whatever comes behind KeysOnly makes an EXEC that it is part of a global job.
+const (
+	_ Scope = iota // of a container, which does not run
+	ArgsOnly
+	OwnClient
+	OnLoop
+	KeysOnly
+	Pinned
+	Counts
+	Unlocked
+	AllKeys
+	Global
+)
+
+// wide reports whether the scope is more than the keys that a call declares.
+func (sc Scope) wide() bool { return sc > KeysOnly }
+
+// lent reports whether a global job has such a command run on the loop.
+func (sc Scope) lent() bool { return sc == OwnClient || sc == OnLoop || sc == Counts }
+
+// scope is that of the call in c, as its arguments show.
+func (c *Ctx) scope() Scope {
+	if c.Spec.Escalate != nil {
+		return c.Spec.Escalate(c)
+	}
+	return c.Spec.Scope
+}

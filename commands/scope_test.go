@@ -1,0 +1,132 @@
+package commands
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// confined has each handler run without what its scope does not have: where that is nothing of
+// the loop, the clients, the host and the connection are gone, and whoever uses them panics, as the
+// store does where a key's shard is not locked and Ctx.view where the keyspace is not in the scope.
+type confined struct {
+	h    *harness
+	loop reach // of the command that is not part of another one
+	lent bool  // the loop runs a part of a job
+}
+
+func confine(h *harness) *confined {
+	cf := &confined{h: h}
+	for _, spec := range h.server.Table.specs {
+		if run := spec.Run; run != nil {
+			spec.Run = func(c *Ctx) error {
+				defer cf.enter(c).leave()
+				return run(c)
+			}
+		}
+	}
+	return cf
+}
+
+// onLoop is what RunJob is given.
+func (cf *confined) onLoop(fn func()) bool {
+	defer func(was bool) { cf.lent = was }(cf.lent)
+	cf.lent = true
+	fn()
+	return true
+}
+
+// reach is what a handler may reach of the loop.
+type reach struct {
+	c       *Ctx
+	client  *Client
+	conn    Conn
+	host    Host
+	clients map[uint64]*Client
+}
+
+// enter takes away what c's scope does not have, until leave.
+func (cf *confined) enter(c *Ctx) reach {
+	s, client := c.Server, c.Client
+	had := reach{c, client, client.Conn, s.Host, s.Clients}
+	if !c.Nested {
+		cf.loop = had
+	}
+	if c.onLoop != nil && c.Nested && c.Scope.lent() != cf.lent {
+		cf.h.t.Errorf("%s: runs on the loop: %v", c.Spec.full, cf.lent)
+	}
+	switch c.Scope {
+	case OnLoop, Counts:
+		s.Host, s.Clients = cf.loop.host, cf.loop.clients
+		return had
+	case ArgsOnly:
+		c.Client = nil
+	case 0:
+		cf.h.t.Errorf("%s has no scope", c.Spec.full)
+	}
+	s.Host, s.Clients = nil, goneClients
+	if c.Scope != OwnClient {
+		client.Conn = nil
+	}
+	return had
+}
+
+// goneClients are what a handler finds that may not look at clients.
+var goneClients = map[uint64]*Client{1: nil, 2: nil}
+
+func (had reach) leave() {
+	s := had.c.Server
+	s.Host, s.Clients, had.c.Client, had.client.Conn = had.host, had.clients, had.client, had.conn
+}
+
+// TestScopes runs random calls of every command, each of which may use what its scope has, and
+// nothing else.
+func TestScopes(t *testing.T) {
+	keepLimits(t)
+	rng := rand.New(rand.NewPCG(13, 0))
+	data := make([]byte, 1<<17)
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	run := newFuzzed(t, data)
+	for _, spec := range run.specs {
+		for range 12 {
+			run.send(run.of(spec))
+			run.connect()
+		}
+	}
+	if run.Over() {
+		t.Error("the calls of the last commands were not random")
+	}
+}
+
+// TestScopesAreConfined: a handler that uses more than its scope has fails.
+func TestScopesAreConfined(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		declare Scope
+		args    []string
+	}{
+		{"client|list", OwnClient, []string{"CLIENT", "LIST"}},
+		{"client|pause", OwnClient, []string{"CLIENT", "PAUSE", "0"}},
+		{"ping", ArgsOnly, []string{"PING"}},
+		{"client|kill", Unlocked, []string{"CLIENT", "KILL", "ID", "2"}},
+		{"dbsize", OnLoop, []string{"DBSIZE"}},
+		{"keys", OwnClient, []string{"KEYS", "*"}},
+		{"sort", KeysOnly, []string{"SORT", "l", "BY", "w_*"}},
+		{"client|list", Global, []string{"CLIENT", "LIST"}},
+	} {
+		h, _, _, _ := hosted(t)
+		h.do("RPUSH", "l", "1", "2", "3", "4", "5", "6", "7", "8")
+		spec := h.server.Table.Of(byteArgs(tt.args...))
+		if spec.full != tt.name {
+			t.Fatalf("%s is %s", tt.args, spec.full)
+		}
+		if h.do(tt.args...); h.server.Stats.Panics.Load() != 0 {
+			t.Errorf("%s, as it is declared: fails within", tt.args)
+		}
+		spec.Scope, spec.Escalate = tt.declare, nil
+		if h.do(tt.args...); h.server.Stats.Panics.Load() == 0 {
+			t.Errorf("%s, if its scope were %d: nothing fails", tt.args, tt.declare)
+		}
+	}
+}
