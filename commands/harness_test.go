@@ -42,7 +42,7 @@ type harness struct {
 	bare    bool       // nothing runs beside the commands: keys stay on disk until they are brought
 	fs      vfs.FS     // of the log, if not the system's
 	sync    wal.Policy // when its writes are durable
-	segment int64      // bytes of the log's segments; 0: a megabyte
+	segment int64      // bytes of the log's segments; 0: 64 KiB
 	clock   *clock.Fake
 	cfg     *config.Config // nil: the default one
 	store   *storage.Store
@@ -81,7 +81,7 @@ func (h *harness) open() {
 	log := slog.New(slog.NewTextHandler(cmp.Or(h.log, io.Discard), nil))
 	store, _, err := storage.Open(storage.Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: log,
-		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: cmp.Or(h.segment, 1<<20), InitialMmap: 64 << 20,
+		Databases: 16, Shards: 4, Sync: h.sync, SegmentSize: cmp.Or(h.segment, 64<<10), InitialMmap: 64 << 20,
 		NoBackground: h.bare,
 	})
 	if err != nil {

@@ -100,8 +100,10 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 // start runs a server on a free loopback port until the test ends.
 func start(t testing.TB, settings ...setting) *testServer {
 	t.Helper()
-	small := func(o *storage.Options) { o.SegmentSize = 1 << 20 } // quicker to prepare
-	ts, err := prepareServer(t, t.TempDir(), []string{"127.0.0.1:0"}, append([]setting{small}, settings...)...)
+	small := func(o *storage.Options) { o.SegmentSize = 64 << 10 } // quicker to prepare
+	// A machine may be so slow that any script would be reported as busy.
+	const patient = "busy-reply-threshold=3600000"
+	ts, err := prepareServer(t, t.TempDir(), []string{"127.0.0.1:0"}, append([]setting{small, patient}, settings...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

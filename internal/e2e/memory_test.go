@@ -57,7 +57,7 @@ func TestUsedMemory(t *testing.T) {
 	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
-			keyp := testkit.Keyp(t)
+			keyp := testkit.Keyp(t, "--appendfsync", "no")
 			c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 			defer func() { _ = c.Close() }()
 			fill(t, c, shape.n, shape.add)

@@ -81,6 +81,8 @@ func NewKeyp(t testing.TB, o Options) *Server {
 		args := []string{"--port", strconv.Itoa(s.port), "--dir", s.o.Dir}
 		if s.o.Config != "" {
 			args = append([]string{s.o.Config}, args...)
+		} else {
+			args = append(args, "--wal-segment-size", "4mb") // the usual one takes longer to prepare than most tests
 		}
 		if s.o.TLS != nil {
 			args = append(append(args, "--tls-port", strconv.Itoa(s.tlsPort)), s.o.TLS.ServerArgs()...)
@@ -237,9 +239,12 @@ func (s *Server) launch() {
 	}()
 }
 
-// Environ is the environment of this process, without what Keyp would take for its options.
+// Environ is the environment of this process, without what Keyp would take for its options and
+// what the tests have Go's collector do: programs run as they do elsewhere.
 func Environ() []string {
-	return slices.DeleteFunc(os.Environ(), func(text string) bool { return strings.HasPrefix(text, "KEYP_") })
+	return slices.DeleteFunc(os.Environ(), func(text string) bool {
+		return strings.HasPrefix(text, "KEYP_") || strings.HasPrefix(text, "GOGC=")
+	})
 }
 
 // ready waits for PONG. An error means that there is no process any more.

@@ -145,7 +145,11 @@ func (r *recovery) with(path string, use func(file) error) error {
 // look opens f to be read through a window.
 func (r *recovery) look(f *segmentFile, use func(*window) error) error {
 	return r.with(f.path, func(file file) error {
-		w := window{file: file, bytes: r.buf[:0]}
+		size, err := file.Size()
+		if err != nil {
+			return err
+		}
+		w := window{file: file, size: size, bytes: r.buf[:0]}
 		defer func() { r.buf = w.bytes }()
 		return use(&w)
 	})
@@ -155,11 +159,12 @@ func (r *recovery) look(f *segmentFile, use func(*window) error) error {
 // that what has been read is handed on while the rest is still on the disk.
 type window struct {
 	file  file
+	size  int64 // of the file
 	start int64 // offset of bytes in the file
 	bytes []byte
 }
 
-// readAhead is how much a window reads at once, at least.
+// readAhead is how much a window reads at once, at least, where the file is that long.
 const readAhead = 1 << 20
 
 // at gives the bytes from offset on: n of them, or more, or fewer at the end of the file.
@@ -174,8 +179,9 @@ func (w *window) at(offset int64, n int) ([]byte, error) {
 	}
 	w.start = offset
 	was := len(w.bytes)
-	w.bytes = slices.Grow(w.bytes, max(n-was, readAhead))
-	got, err := w.file.ReadAt(w.bytes[was:was+max(n-was, readAhead)], offset+int64(was))
+	more := int(min(int64(max(n-was, readAhead)), max(w.size-offset-int64(was), 0)))
+	w.bytes = slices.Grow(w.bytes, more)
+	got, err := w.file.ReadAt(w.bytes[was:was+more], offset+int64(was))
 	w.bytes = w.bytes[:was+got]
 	if err == io.EOF {
 		err = nil
