@@ -182,14 +182,10 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
+// freePort is a port that no outgoing connection is given, so that it is still free a moment later.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()[len("127.0.0.1:"):]
+	return strconv.Itoa(testkit.FreePort(t))
 }
 
 // A life of a server: configured by file, environment and flags, it says that it is

@@ -223,7 +223,7 @@ func (c *chaos) described() string {
 // arguments from everywhere.
 func (c *chaos) any() []string {
 	if c.chance(50) {
-		return step{args: c.command()}.resolve(c.IntN(100), time.Now())
+		return step{args: c.command()}.resolve(c.IntN(100), time.Now(), 1)
 	}
 	call := c.calls[c.IntN(len(c.calls))]
 	args := slices.Clone(call.words)

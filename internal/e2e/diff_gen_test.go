@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +23,9 @@ const symbol = "\x02"
 const near = 10
 
 // resolve gives the arguments as they are sent. Durations differ with every step of a
-// case by far more than the servers can be apart, so that GT and LT decide alike.
-func (s step) resolve(index int, now time.Time) []string {
+// case by far more than the servers can be apart, so that GT and LT decide alike. Near instants
+// are slack times as far ahead.
+func (s step) resolve(index int, now time.Time, slack int64) []string {
 	args := make([]string, len(s.args))
 	for i, arg := range s.args {
 		kind, found := strings.CutPrefix(arg, symbol)
@@ -43,12 +45,24 @@ func (s step) resolve(index int, now time.Time) []string {
 		case "for-s":
 			args[i] = strconv.FormatInt(far, 10)
 		case "at-ms":
+			if offset > 0 && offset <= near {
+				offset *= slack
+			}
 			args[i] = strconv.FormatInt(now.UnixMilli()+offset, 10)
 		case "at-s":
 			args[i] = strconv.FormatInt(now.Unix()+offset, 10)
 		}
 	}
 	return args
+}
+
+// soon says whether an argument is an instant a moment ahead.
+func (s step) soon() bool {
+	return slices.ContainsFunc(s.args, func(arg string) bool {
+		by, found := strings.CutPrefix(arg, symbol+"at-ms ")
+		offset, err := strconv.ParseInt(by, 10, 64)
+		return found && err == nil && offset > 0 && offset <= near
+	})
 }
 
 // timeUnit is what a command counts deadlines in.

@@ -134,9 +134,9 @@ func prepare(t testing.TB, name, program string, o Options, args func(*Server) [
 	}
 	s := &Server{t: t, name: name, program: program, args: args, o: o, port: o.Port}
 	if s.port == 0 {
-		s.port = freePort(t)
+		s.port = FreePort(t)
 	}
-	s.tlsPort = freePort(t)
+	s.tlsPort = FreePort(t)
 	t.Cleanup(func() {
 		if s.Running() {
 			_ = s.end(syscall.SIGKILL) // says only that it was killed
@@ -153,9 +153,9 @@ func prepare(t testing.TB, name, program string, o Options, args func(*Server) [
 	return s
 }
 
-// freePort gives a loopback port that is free now. It is below those that systems give
+// FreePort gives a loopback port that is free now. It is below those that systems give
 // to outgoing connections, so that it is still free when the server restarts.
-func freePort(t testing.TB) int {
+func FreePort(t testing.TB) int {
 	t.Helper()
 	const low, high = 20000, 32000
 	for range 100 {
@@ -214,7 +214,7 @@ func (s *Server) Start() {
 		if !taken || s.o.Port != 0 || try == 10 {
 			s.t.Fatalf("%s: %v", s.name, err)
 		}
-		s.port, s.tlsPort = freePort(s.t), freePort(s.t)
+		s.port, s.tlsPort = FreePort(s.t), FreePort(s.t)
 	}
 }
 
