@@ -66,7 +66,7 @@ func (s *selector) check(spec *Spec, args [][]byte) (d denial, at int) {
 	return allowed, 0
 }
 
-// channels are a call's channels, of which the first is argument 1.
+// channels gives a call's channels; the first is argument 1.
 func (spec *Spec) channels(args [][]byte) [][]byte {
 	switch spec.Channels {
 	case noChannels:
@@ -77,9 +77,9 @@ func (spec *Spec) channels(args [][]byte) [][]byte {
 	return args[1:]
 }
 
-// findKey gives the first argument that is a key of which is says so, given what the command
-// does with it; 0 if there is none. Where the number of keys is none, no argument is a key:
-// the command fails for that.
+// findKey gives the first key among the arguments for which is returns true; need is what the
+// command does with the key. 0: there is none. Where the number of keys is not valid no argument
+// is a key: the command is going to fail for that.
 func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bool) int {
 	if slices.ContainsFunc(spec.named, func(ks *KeySpec) bool { return !ks.counts(args) }) {
 		return 0
@@ -132,8 +132,7 @@ func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
 	})
 }
 
-// complaint is what a client is told of a denial; shown says that it may hear which key or
-// channel it is about.
+// complaint is the error text of a denial; with shown it names the key or channel.
 func (d denial) complaint(user string, spec *Spec, arg []byte, shown bool) string {
 	what := "key"
 	switch {

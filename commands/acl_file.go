@@ -61,7 +61,7 @@ func (us *users) parse(rules []string) (*permissions, error) {
 	return p, nil
 }
 
-// errUnchanged ends the error of an ACL file that is not taken.
+// errUnchanged ends the error of an ACL file that is refused.
 const errUnchanged = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
 
 // readUsers reads an ACL file: a line for each user, which no empty lines, but nothing else,

@@ -9,7 +9,7 @@ import (
 	"keyp/resp"
 )
 
-// ruleError is why a rule is not taken, in Redis's words.
+// ruleError is why a rule is refused, in Redis's words.
 type ruleError string
 
 func (e ruleError) Error() string { return string(e) }
@@ -48,7 +48,7 @@ func (p keyPattern) String() string {
 }
 
 // selector is one set of permissions: a command must pass all of it. A user has one of its
-// own and may have more, of which one has to let a command pass.
+// own and may have more; a command may run if any of them lets it pass.
 type selector struct {
 	commands  []uint64         // a bit for each Spec.id
 	firstArgs map[int][]string // by Spec.id: first arguments with which a command is allowed all the same

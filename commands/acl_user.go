@@ -19,9 +19,9 @@ import (
 // permissions or the new ones.
 //
 // A connection keeps its user until it authenticates again, resets or ends: nobody else ever
-// gives it another one (identity). A user that is deleted has no permissions from then on. So
-// what still runs for one, on whatever goroutine, is refused all further commands; and who is
-// later given the same name is somebody else.
+// gives it another one (identity). A user that is deleted loses all permissions at once. So
+// what still runs for one, on whatever goroutine, is refused all further commands; and a user
+// made later with the same name is another one.
 
 // user is somebody who may authenticate.
 type user struct {
@@ -81,15 +81,17 @@ type users struct {
 	allTopics atomic.Bool
 	byDefault *user // is always there
 
-	mu   sync.RWMutex
-	list map[string]*user
+	mu struct {
+		sync.RWMutex
+		list map[string]*user
+	}
 }
 
 func (us *users) init(table *Table) {
 	us.table = table
 	us.byDefault = &user{name: defaultUser}
 	us.byDefault.now.Store(us.freePermissions())
-	us.list = map[string]*user{defaultUser: us.byDefault}
+	us.mu.list = map[string]*user{defaultUser: us.byDefault}
 }
 
 // noPermissions are those of a new user.
@@ -113,15 +115,15 @@ func (us *users) freePermissions() *permissions {
 func (us *users) find(name []byte) *user {
 	us.mu.RLock()
 	defer us.mu.RUnlock()
-	return us.list[string(name)]
+	return us.mu.list[string(name)]
 }
 
 // sorted gives all users by name.
 func (us *users) sorted() []*user {
 	us.mu.RLock()
 	defer us.mu.RUnlock()
-	list := make([]*user, 0, len(us.list))
-	for _, u := range us.list {
+	list := make([]*user, 0, len(us.mu.list))
+	for _, u := range us.mu.list {
 		list = append(list, u)
 	}
 	slices.SortFunc(list, func(a, b *user) int { return strings.Compare(a.name, b.name) })
@@ -132,10 +134,10 @@ func (us *users) sorted() []*user {
 func (us *users) put(name string, p *permissions) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
-	u := us.list[name]
+	u := us.mu.list[name]
 	if u == nil {
 		u = &user{name: name}
-		us.list[name] = u
+		us.mu.list[name] = u
 	}
 	us.give(u, p)
 }
@@ -149,9 +151,9 @@ func (us *users) give(u *user, p *permissions) {
 func (us *users) remove(name []byte) *user {
 	us.mu.Lock()
 	defer us.mu.Unlock()
-	u := us.list[string(name)]
+	u := us.mu.list[string(name)]
 	if u != nil {
-		delete(us.list, string(name))
+		delete(us.mu.list, string(name))
 		u.end()
 	}
 	return u
@@ -162,8 +164,8 @@ func (us *users) remove(name []byte) *user {
 func (us *users) replace(next map[string]*permissions) (before map[string]*permissions) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
-	old := us.list
-	before, us.list = map[string]*permissions{}, map[string]*user{}
+	old := us.mu.list
+	before, us.mu.list = map[string]*permissions{}, map[string]*user{}
 	for name, u := range old {
 		before[name] = u.now.Load()
 	}
@@ -173,10 +175,10 @@ func (us *users) replace(next map[string]*permissions) (before map[string]*permi
 			u = &user{name: name}
 		}
 		us.give(u, p)
-		us.list[name] = u
+		us.mu.list[name] = u
 	}
 	for name, u := range old {
-		if us.list[name] == nil {
+		if us.mu.list[name] == nil {
 			u.end()
 		}
 	}

@@ -10,10 +10,10 @@ import (
 
 // KeyWait is what a blocking command that found nothing waits for.
 type KeyWait struct {
-	// Keys are the keys that may come to hold something, any of them. Their names are parts
-	// of the command's arguments.
+	// Keys are what the command waits for: a change of any of them. Their names are parts of
+	// the command's arguments.
 	Keys []storage.Key
-	// Type is what a key has to hold to be of use; what is of another type is left alone.
+	// Type is the type of value that the command needs; values of other types are ignored.
 	Type object.Type
 	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
 	Timeout int64
@@ -29,10 +29,9 @@ const (
 // errBlocked ends a handler that waits: c.Wait says for what.
 var errBlocked = errors.New("commands: the command waits")
 
-// block ends a handler that found nothing to take. Nothing may have been changed or
-// replied: the command runs anew, from its begin, each time that one of the keys changes.
-// In a transaction or a script, where nobody could come to change one, the time is up at
-// once.
+// block ends a handler that found nothing to pop. It must have changed and replied nothing:
+// the command runs again, from its start, each time that one of the keys changes. In a
+// transaction or a script, where nobody else can change a key, the time is up at once.
 func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 	if c.Nested {
 		c.Out.NullArray()
@@ -54,7 +53,7 @@ func (c *Ctx) GiveUp(withError bool) {
 }
 
 // seconds takes a timeout in seconds, as a double, and gives milliseconds, rounded up; 0 is for ever.
-// One that ends later than any clock can tell is an error; now is in Unix milliseconds.
+// One whose end overflows Unix milliseconds is an error; now is in Unix milliseconds.
 func (a *Cursor) seconds(now int64) int64 {
 	b := a.Bytes()
 	if a.err != nil {

@@ -7,35 +7,36 @@ import (
 	"keyp/storage"
 )
 
-// Changes brings word of changed keys from the store, where any goroutine may change them
-// (a command on the loop, a script, the reaper), to those who wait for it. The store is
-// asked for it only while somebody does.
+// Changes passes changed keys on from the store, where any goroutine may change them (a command
+// on the loop, a script, the reaper), to WATCH, to blocking commands and to client tracking. The
+// store reports changes only while one of these needs them.
 //
-// Who has to know before the next transaction touches the key, as WATCH has, is told at
-// once, while the key is still held. All others are told by the loop: Deliver.
+// WATCH has to know before the next transaction reads the key: it is notified at once, while the
+// key is still locked. The others are notified by the loop: Deliver.
 type Changes struct {
 	store    *storage.Store
 	waiters  *Waiters // of blocking commands
 	tracking *Tracking
 	wake     func() // has the loop call Deliver
 
-	mu      sync.Mutex
-	wanted  int              // who waits for Deliver
-	unowned int              // who waits for it to tell only what nobody's command changes
-	watched watchedKeys      // by WATCH
-	told    bool             // the store tells what changes
-	queue   []storage.Change // not delivered yet
-	waiting atomic.Bool      // queue is not empty
-	// anyWatched: watched is not empty.
-	anyWatched atomic.Bool
+	mu struct {
+		sync.Mutex
+		wanted   int              // how many need all changes from Deliver
+		unowned  int              // how many need only those that no client's command made
+		watched  watchedKeys      // by WATCH
+		reported bool             // the store reports changes
+		queue    []storage.Change // not delivered yet
+	}
+	waiting    atomic.Bool // mu.queue is not empty
+	anyWatched atomic.Bool // mu.watched is not empty
 }
 
-// Want counts who wants to be told by Deliver: by 1 when one comes, by -1 when it goes. Only
+// Want counts those who need Deliver: by is 1 when one is added, -1 when one is removed. Only
 // the loop calls it.
 func (c *Changes) Want(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wanted += by
+	c.mu.wanted += by
 	c.listen()
 }
 
@@ -44,54 +45,54 @@ func (c *Changes) Want(by int) {
 func (c *Changes) WantUnowned(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unowned += by
+	c.mu.unowned += by
 	c.listen()
 }
 
-// listen has the store tell what changes while somebody wants to know.
+// listen has the store report changes while somebody needs them.
 func (c *Changes) listen() {
-	c.anyWatched.Store(len(c.watched) > 0)
-	switch want := c.wanted > 0 || c.unowned > 0 || len(c.watched) > 0; {
-	case want == c.told:
+	c.anyWatched.Store(len(c.mu.watched) > 0)
+	switch want := c.mu.wanted > 0 || c.mu.unowned > 0 || len(c.mu.watched) > 0; {
+	case want == c.mu.reported:
 	case want:
 		c.store.Observe(c.heard)
-		c.told = true
+		c.mu.reported = true
 	default:
 		c.store.Observe(nil)
-		c.told = false
+		c.mu.reported = false
 	}
 }
 
-// heard takes in what a transaction changed, whose shards are still held.
+// heard records what a transaction changed; its shards are still locked.
 func (c *Changes) heard(changes []storage.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watched.changed(changes)
+	c.mu.watched.changed(changes)
 	c.listen() // the last watched key may be gone
 	for _, change := range changes {
-		if c.wanted == 0 && (c.unowned == 0 || change.By != 0) {
+		if c.mu.wanted == 0 && (c.mu.unowned == 0 || change.By != 0) {
 			continue
 		}
 		if change.Key != nil {
 			change.Key = append([]byte{}, change.Key...)
 		}
-		c.queue = append(c.queue, change)
+		c.mu.queue = append(c.mu.queue, change)
 	}
-	if len(c.queue) > 0 {
+	if len(c.mu.queue) > 0 {
 		c.waiting.Store(true)
 		c.wake()
 	}
 }
 
-// Deliver hands what came in to those who wait for it. The loop calls it after each command,
-// so that they come before the next one, and in each pass, for what others changed.
+// Deliver passes recorded changes on. The loop calls it after each command, so that they arrive
+// before the next one, and in each pass, for what other goroutines changed.
 func (c *Changes) Deliver() {
 	if !c.waiting.Load() {
 		return
 	}
 	c.mu.Lock()
-	changes := c.queue
-	c.queue = nil
+	changes := c.mu.queue
+	c.mu.queue = nil
 	c.waiting.Store(false)
 	c.mu.Unlock()
 	c.tracking.changed(changes)

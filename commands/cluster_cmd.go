@@ -1,8 +1,8 @@
 package commands
 
-// A client that may face a cluster asks for its nodes first, and takes this error as the answer
-// that it talks to a server that stands alone. So what such clients ask with is here, and nothing
-// that changes a cluster.
+// A client that supports clusters asks for the nodes first; from this error it knows that the
+// server is a single one. So the commands that such clients ask with are here, and none that
+// changes a cluster.
 
 const errNoCluster Error = "ERR This instance has cluster support disabled"
 
@@ -31,7 +31,7 @@ var clusterCommands = []Spec{
 	clusterMode("READWRITE", Loading|Stale|Fast),
 }
 
-// clusterAsks declares a subcommand that tells of the cluster.
+// clusterAsks declares a subcommand that asks about the cluster.
 func clusterAsks(name, since string, flags Flags, tips []string, args ...Arg) Spec {
 	return Spec{
 		Name: name, Group: Cluster, Since: since, Arity: 2 + len(args), Flags: flags, Scope: OnLoop,

@@ -200,7 +200,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 
 // keyRange is the older way to say where keys stand: from first to last (negative:
 // from the end), every step. Several specifications are one range when each begins
-// where the one before ends. What a number of keys is before cannot be told so.
+// where the one before ends. Keys that follow their number cannot be given this way.
 func (s *Spec) keyRange() (first, last, step int) {
 	for _, ks := range s.shownKeys() {
 		if ks.Num || ks.Find != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Cursor reads arguments one after another. The first failure sticks: everything
-// after it reads as zero, and Err tells.
+// after it reads as zero, and Err returns it.
 type Cursor struct {
 	args [][]byte
 	err  error

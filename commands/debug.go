@@ -84,7 +84,7 @@ func debugging(run func(*Ctx) error) func(*Ctx) error {
 	}
 }
 
-// local says whether the client is on this machine, as far as its address tells.
+// local says whether the client's address is of this machine.
 func (c *Client) local() bool {
 	return strings.HasPrefix(c.Addr, "127.") || strings.HasPrefix(c.Addr, "[::1]:") || strings.HasPrefix(c.Addr, "/")
 }

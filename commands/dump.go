@@ -181,10 +181,10 @@ func runRestore(c *Ctx) error {
 		if !c.Server.fits(0, int64(len(v.Str))) {
 			return ErrTooLong
 		}
-		c.anew(k, replaced)
+		c.notifyReplaced(k, replaced)
 		c.Txn.SetString(k, v.Str, deadline, eventRestore)
 	default:
-		c.anew(k, replaced)
+		c.notifyReplaced(k, replaced)
 		c.Txn.Replace(k, built(v, now), deadline, eventRestore)
 	}
 	if o.idle >= 0 {
@@ -197,9 +197,9 @@ func runRestore(c *Ctx) error {
 	return nil
 }
 
-// anew tells of a new key, as for Redis one that RESTORE replaces is; a key that was not
-// there before is told of when it is made.
-func (c *Ctx) anew(k storage.Key, replaced bool) {
+// notifyReplaced raises the event of a new key for one that RESTORE replaces: for Redis that is
+// a new key. For a key that did not exist the transaction raises it.
+func (c *Ctx) notifyReplaced(k storage.Key, replaced bool) {
 	if replaced {
 		c.Txn.Notify(k, storage.New)
 	}

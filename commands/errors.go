@@ -49,7 +49,7 @@ const (
 	ErrIntPositive  Error = "ERR value is out of range, must be positive"
 )
 
-// reply maps any error to what the client is told. It is the only such place.
+// reply writes the error reply for any error. It is the only place that maps errors to texts.
 func (c *Ctx) reply(err error) {
 	var text Error
 	switch {

@@ -10,35 +10,39 @@ import (
 	"keyp/storage"
 )
 
-// Events brings keyspace events from the store, where any goroutine may raise them (a command
-// on the loop, a script, the reaper), to those who listen. The store raises only those that
+// Events passes keyspace events on from the store, where any goroutine may raise them (a command
+// on the loop, a script, the reaper), to subscribers. The store raises only those that
 // notify-keyspace-events asks for, and none while nobody is subscribed to anything.
 //
 //	__keyspace@<db>__:<key>     the event's name      with K
 //	__keyevent@<db>__:<event>   the key               with E
 //
-// An event leaves when the change that it tells of is durable. Those of one key come in the
+// An event is sent when the change that it reports is durable. Those of one key come in the
 // order of its changes.
 type Events struct {
 	server *Server
 
-	mu      sync.Mutex
-	classes storage.EventClass // of notify-keyspace-events; K and E say where events go
-	queue   []storage.Happened // not delivered yet
-	waiting atomic.Bool        // there is something to deliver
+	mu struct {
+		sync.Mutex
+		classes storage.EventClass // of notify-keyspace-events; K and E say where events go
+		queue   []storage.Happened // not delivered yet
+	}
+	waiting atomic.Bool // there is something to deliver
 
-	// The loop's alone.
-	batch      []storage.Happened // being delivered
-	next       int                // in batch
-	publishing storage.EventClass // classes, when batch was taken
-	channel    []byte             // for reuse
+	// loop belongs to the event loop.
+	loop struct {
+		batch      []storage.Happened // being delivered
+		next       int                // in batch
+		publishing storage.EventClass // mu.classes when batch was the queue
+		channel    []byte             // for reuse
+	}
 }
 
 // maxSpareEvents bounds what room for events is kept between uses.
 const maxSpareEvents = 1024
 
-// ExpiredEventsDelay is how long the store is to leave expired keys alone when it is opened,
-// so that clients are back when their events are published; none if there are no events.
+// ExpiredEventsDelay is how long the store keeps expired keys after it was opened, so that
+// clients have connected again when their events are published; 0 if there are no events.
 func ExpiredEventsDelay(cfg *config.Config) time.Duration {
 	if eventClasses(cfg) == 0 {
 		return 0
@@ -55,23 +59,23 @@ func eventClasses(cfg *config.Config) storage.EventClass {
 	return classes
 }
 
-// enable tells the store which events are wanted, after the option or the subscriptions have
+// enable sets which events the store raises, after the option or the subscriptions have
 // changed. Any goroutine may call it.
 func (e *Events) enable() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.classes = eventClasses(e.server.Config)
+	e.mu.classes = eventClasses(e.server.Config)
 	if e.server.PubSub.listened.Load() {
-		e.server.Store.SetEvents(e.classes)
+		e.server.Store.SetEvents(e.mu.classes)
 	} else {
 		e.server.Store.SetEvents(0)
 	}
 }
 
-// hear takes in what happened to a key whose shard is still held.
+// hear records what happened to a key; its shard is still locked.
 func (e *Events) hear(happened storage.Happened) {
 	e.mu.Lock()
-	e.queue = append(e.queue, happened)
+	e.mu.queue = append(e.mu.queue, happened)
 	first := !e.waiting.Swap(true)
 	e.mu.Unlock()
 	if first {
@@ -88,27 +92,27 @@ func (e *Events) Deliver(most int) {
 		return
 	}
 	for range most {
-		if e.next == len(e.batch) && !e.take() {
+		if e.loop.next == len(e.loop.batch) && !e.nextBatch() {
 			return
 		}
-		e.publish(&e.batch[e.next])
-		e.batch[e.next] = storage.Happened{}
-		e.next++
+		e.publish(&e.loop.batch[e.loop.next])
+		e.loop.batch[e.loop.next] = storage.Happened{}
+		e.loop.next++
 	}
 }
 
-// take takes over what came in since the last time, if anything did.
-func (e *Events) take() bool {
-	spare := e.batch[:0]
+// nextBatch makes what was queued since the last time the batch; false: nothing was.
+func (e *Events) nextBatch() bool {
+	spare := e.loop.batch[:0]
 	if cap(spare) > maxSpareEvents {
 		spare = nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.batch, e.queue, e.next = e.queue, spare, 0
-	e.publishing = e.classes
-	e.waiting.Store(len(e.batch) > 0)
-	return len(e.batch) > 0
+	e.loop.batch, e.mu.queue, e.loop.next = e.mu.queue, spare, 0
+	e.loop.publishing = e.mu.classes
+	e.waiting.Store(len(e.loop.batch) > 0)
+	return len(e.loop.batch) > 0
 }
 
 func (e *Events) publish(h *storage.Happened) {
@@ -116,19 +120,19 @@ func (e *Events) publish(h *storage.Happened) {
 		h.Tell(h.LSN)
 		return
 	}
-	if e.publishing&storage.EventKeyspace != 0 {
+	if e.loop.publishing&storage.EventKeyspace != 0 {
 		e.send("__keyspace@", h.DB, h.Key, []byte(h.Name), h.LSN)
 	}
-	if e.publishing&storage.EventKeyevent != 0 {
+	if e.loop.publishing&storage.EventKeyevent != 0 {
 		e.send("__keyevent@", h.DB, []byte(h.Name), h.Key, h.LSN)
 	}
 }
 
 func (e *Events) send(prefix string, db int, name, message []byte, lsn uint64) {
-	b := append(e.channel[:0], prefix...)
+	b := append(e.loop.channel[:0], prefix...)
 	b = strconv.AppendInt(b, int64(db), 10)
 	b = append(append(b, "__:"...), name...)
-	e.channel = b
+	e.loop.channel = b
 	if list, n := e.server.PubSub.receivers(Channel, b); n > 0 {
 		e.server.publish(list, Channel, b, message, lsn)
 	}

@@ -172,8 +172,8 @@ func expireFields(form *timeForm) func(*Ctx) error {
 	})
 }
 
-// answerFields replies an array of what answer replies for each field, which tells whether
-// it has changed the field, and raises ev for the command's first key if one has.
+// answerFields replies an array of what answer replies for each field. If answer returns for any
+// of them that it has changed the field, ev is raised for the command's first key.
 func (c *Ctx) answerFields(fields [][]byte, ev storage.Event, answer func(field []byte) (changed bool)) {
 	changed := false
 	c.Out.Array(len(fields))

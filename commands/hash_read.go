@@ -62,7 +62,7 @@ var hashReadCommands = []Spec{
 	},
 	{
 		Name: "HEXISTS", Group: HashGroup, Since: "2.0.0",
-		Summary:    "Tells whether a hash has a field.",
+		Summary:    "Replies whether a hash has a field.",
 		Complexity: "O(1)",
 		Arity:      3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},

@@ -16,7 +16,7 @@ import (
 
 var infoCommands = []Spec{{
 	Name: "INFO", Group: ServerGroup, Since: "1.0.0", Arity: -1, Flags: Loading | Stale | Dangerous, Scope: Counts,
-	Summary: "Tells about the server.", Complexity: "O(1)",
+	Summary: "Describes the server.", Complexity: "O(1)",
 	History: [][2]string{{"7.0.0", "Added support for taking multiple section arguments."}},
 	Args:    []Arg{stringArg("section").opt().many()},
 	Tips:    []string{tipRandom, tipAllShards, tipSpecialReply},

@@ -121,5 +121,5 @@ func TestClientListIsBounded(t *testing.T) {
 func (l *Slowlog) memory() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.bytes
+	return l.mu.bytes
 }

@@ -13,8 +13,10 @@ import (
 // least latency-monitor-threshold. The zero value records nothing.
 type Latency struct {
 	threshold atomic.Int64 // ms; 0: off
-	mu        sync.Mutex
-	events    map[string]*latencyEvent
+	mu        struct {
+		sync.Mutex
+		events map[string]*latencyEvent
+	}
 }
 
 // latencySamples is how many spikes an event keeps, one a second at most.
@@ -36,13 +38,13 @@ func (l *Latency) Add(event string, took time.Duration, now int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := l.events[event]
+	e := l.mu.events[event]
 	if e == nil {
 		e = &latencyEvent{}
-		if l.events == nil {
-			l.events = map[string]*latencyEvent{}
+		if l.mu.events == nil {
+			l.mu.events = map[string]*latencyEvent{}
 		}
-		l.events[event] = e
+		l.mu.events[event] = e
 	}
 	e.max = max(e.max, ms)
 	if n := len(e.samples); n > 0 && e.samples[n-1].at == now/1000 {
@@ -66,7 +68,7 @@ func (l *Latency) list() []namedEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []namedEvent
-	for name, e := range l.events {
+	for name, e := range l.mu.events {
 		list = append(list, namedEvent{name, latencyEvent{append([]latencySample(nil), e.samples...), e.max}})
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
@@ -82,17 +84,17 @@ func (l *Latency) event(name []byte) (namedEvent, bool) {
 	return namedEvent{}, false
 }
 
-// reset forgets the named events, or all, and tells how many.
+// reset removes the named events, or all, and returns how many.
 func (l *Latency) reset(names [][]byte) (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for event := range l.events {
+	for event := range l.mu.events {
 		hit := len(names) == 0
 		for _, name := range names {
 			hit = hit || strings.EqualFold(event, string(name))
 		}
 		if hit {
-			delete(l.events, event)
+			delete(l.mu.events, event)
 			n++
 		}
 	}

@@ -11,7 +11,7 @@ const moduleFlags = Admin | NoScript
 
 var moduleCommands = []Spec{{
 	Name: "MODULE", Group: ServerGroup, Since: "4.0.0", Arity: -2,
-	Summary: "Is about modules, of which there are none.", Complexity: "Depends on subcommand.",
+	Summary: "Is about modules; there are none.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
 			Name: "LIST", Group: ServerGroup, Since: "4.0.0", Arity: 2, Flags: moduleFlags, Scope: OnLoop,

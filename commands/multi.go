@@ -41,8 +41,8 @@ var multiCommands = []Spec{
 	},
 }
 
-// queue is what a client has sent since MULTI. Only the loop adds to it; the goroutine that
-// runs EXEC has taken it from the client.
+// queue is what a client has sent since MULTI. Only the loop adds to it; the client of a
+// running EXEC no longer has it.
 type queue struct {
 	commands []queued
 	bytes    int   // of all of it

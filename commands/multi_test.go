@@ -227,7 +227,7 @@ func TestWatch(t *testing.T) {
 				if got := h.do("EXEC"); got != c.want {
 					t.Errorf("EXEC gives %s, want %s", got, c.want)
 				}
-				if n, _ := h.server.Changes.watches(h.client); n != 0 || len(h.server.Changes.watched) != 0 || h.server.Changes.told {
+				if n, _ := h.server.Changes.watches(h.client); n != 0 || len(h.server.Changes.mu.watched) != 0 || h.server.Changes.mu.reported {
 					t.Errorf("%d keys are still watched", n)
 				}
 			})

@@ -7,7 +7,7 @@ import (
 var objectCommands = []Spec{
 	{
 		Name: "OBJECT", Group: Generic, Since: "2.2.3",
-		Summary:    "Tells how a value is kept.",
+		Summary:    "Describes how a value is kept.",
 		Complexity: "Depends on the subcommand.",
 		Arity:      -2,
 		Sub: []Spec{

@@ -34,7 +34,7 @@ func osName() string {
 }
 
 // UsableMemory is what the process may use, in bytes: the machine's memory, or less where a
-// control group or GOMEMLIMIT says so; 0 when that cannot be told.
+// control group or GOMEMLIMIT says so; 0 when it is not known.
 func UsableMemory() int64 {
 	least := int64(math.MaxInt64)
 	for _, n := range []int64{systemMemory(), groupMemory()} {

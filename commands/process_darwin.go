@@ -12,7 +12,7 @@ func residentSize() int64 {
 	return use.Maxrss
 }
 
-// systemMemory is the machine's RAM in bytes; 0 when it cannot be told.
+// systemMemory is the machine's RAM in bytes; 0 when it is not known.
 func systemMemory() int64 {
 	n, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

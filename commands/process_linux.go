@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// residentSize is the process's memory in RAM, in bytes; 0 when it cannot be told.
+// residentSize is the process's memory in RAM, in bytes; 0 when it is not known.
 func residentSize() int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	fields := bytes.Fields(data)
@@ -25,7 +25,7 @@ func residentSize() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// systemMemory is the machine's RAM in bytes; 0 when it cannot be told.
+// systemMemory is the machine's RAM in bytes; 0 when it is not known.
 func systemMemory() int64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

@@ -19,16 +19,18 @@ const (
 	topics
 )
 
-// Subscriptions knows who listens to what. Its methods may be called from any goroutine: a script
+// Subscriptions are the subscriptions of all clients. Any goroutine may call the methods: a script
 // publishes from the executor's.
 type Subscriptions struct {
-	mu       sync.Mutex
-	audience [topics]map[string]*audience
-	patterns []*audience // those of the patterns, to be walked
-	clients  int         // that have subscriptions
+	mu struct {
+		sync.Mutex
+		audience [topics]map[string]*audience
+		patterns []*audience // those of the patterns, to be walked
+		clients  int         // that have subscriptions
+	}
 
 	listened atomic.Bool // somebody listens to a channel or pattern
-	turned   func()      // told when listened changes; nil: nobody
+	turned   func()      // called when listened changes; may be nil
 }
 
 // audience is who listens to one name.
@@ -62,7 +64,7 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 		c.subscriber = &Subscriber{client: c}
 	}
 	s := c.subscriber
-	a := p.audience[topic][string(name)]
+	a := p.mu.audience[topic][string(name)]
 	if a == nil {
 		a = p.open(topic, name)
 	} else if _, there := s.places[topic][a]; there {
@@ -75,7 +77,7 @@ func (p *Subscriptions) subscribe(c *Client, topic Topic, name []byte) int {
 	a.members = append(a.members, s)
 	s.bytes.Add(subscriptionMemory(a.name))
 	if s.number.Add(1) == 1 {
-		p.clients++
+		p.mu.clients++
 	}
 	return s.count(topic)
 }
@@ -89,14 +91,14 @@ func subscriptionMemory(name []byte) int64 {
 
 // open makes the audience of a name that nobody listened to.
 func (p *Subscriptions) open(topic Topic, name []byte) *audience {
-	a := &audience{name: append([]byte{}, name...), at: len(p.patterns)}
+	a := &audience{name: append([]byte{}, name...), at: len(p.mu.patterns)}
 	a.members = a.alone[:0]
-	if p.audience[topic] == nil {
-		p.audience[topic] = map[string]*audience{}
+	if p.mu.audience[topic] == nil {
+		p.mu.audience[topic] = map[string]*audience{}
 	}
-	p.audience[topic][string(name)] = a
+	p.mu.audience[topic][string(name)] = a
 	if topic == Pattern {
-		p.patterns = append(p.patterns, a)
+		p.mu.patterns = append(p.mu.patterns, a)
 	}
 	p.turn()
 	return a
@@ -104,7 +106,7 @@ func (p *Subscriptions) open(topic Topic, name []byte) *audience {
 
 // turn notes whether anybody listens, which is what keyspace events are made for.
 func (p *Subscriptions) turn() {
-	listened := len(p.audience[Channel])+len(p.patterns) > 0
+	listened := len(p.mu.audience[Channel])+len(p.mu.patterns) > 0
 	if p.listened.Swap(listened) != listened && p.turned != nil {
 		p.turned()
 	}
@@ -118,7 +120,7 @@ func (p *Subscriptions) unsubscribe(c *Client, topic Topic, name []byte) int {
 	if s == nil {
 		return 0
 	}
-	if a := p.audience[topic][string(name)]; a != nil {
+	if a := p.mu.audience[topic][string(name)]; a != nil {
 		if at, there := s.places[topic][a]; there {
 			p.leave(s, topic, a, at)
 		}
@@ -136,7 +138,7 @@ func (p *Subscriptions) leave(s *Subscriber, topic Topic, a *audience, at int) {
 	delete(s.places[topic], a)
 	s.bytes.Add(-subscriptionMemory(a.name))
 	if s.number.Add(-1) == 0 {
-		p.clients--
+		p.mu.clients--
 	}
 	if last > 0 {
 		if cap(a.members) > 64 && last < cap(a.members)/4 {
@@ -144,12 +146,12 @@ func (p *Subscriptions) leave(s *Subscriber, topic Topic, a *audience, at int) {
 		}
 		return
 	}
-	delete(p.audience[topic], string(a.name))
+	delete(p.mu.audience[topic], string(a.name))
 	if topic == Pattern {
-		last := len(p.patterns) - 1
-		p.patterns[last].at = a.at
-		p.patterns[a.at], p.patterns[last] = p.patterns[last], nil
-		p.patterns = p.patterns[:last]
+		last := len(p.mu.patterns) - 1
+		p.mu.patterns[last].at = a.at
+		p.mu.patterns[a.at], p.mu.patterns[last] = p.mu.patterns[last], nil
+		p.mu.patterns = p.mu.patterns[:last]
 	}
 	p.turn()
 }
@@ -169,7 +171,7 @@ func (p *Subscriptions) gone(c *Client) {
 	c.subscriber = nil
 }
 
-// count is what a confirmation tells.
+// count is the number in a confirmation.
 func (s *Subscriber) count(topic Topic) int {
 	if topic == ShardChannel {
 		return len(s.places[ShardChannel])
@@ -211,7 +213,7 @@ func (p *Subscriptions) active(topic Topic, pattern []byte) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []string
-	for name, a := range p.audience[topic] {
+	for name, a := range p.mu.audience[topic] {
 		if pattern == nil || globMatch(pattern, a.name) {
 			list = append(list, name)
 		}
@@ -224,7 +226,7 @@ func (p *Subscriptions) active(topic Topic, pattern []byte) []string {
 func (p *Subscriptions) listeners(topic Topic, name []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a := p.audience[topic][string(name)]; a != nil {
+	if a := p.mu.audience[topic][string(name)]; a != nil {
 		return len(a.members)
 	}
 	return 0
@@ -235,10 +237,10 @@ func (p *Subscriptions) listeners(topic Topic, name []byte) int {
 func (p *Subscriptions) counts() (n [topics]int, clients int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for topic := range p.audience {
-		n[topic] = len(p.audience[topic])
+	for topic := range p.mu.audience {
+		n[topic] = len(p.mu.audience[topic])
 	}
-	return n, p.clients
+	return n, p.mu.clients
 }
 
 // delivery is a message's way to those who listen to one name.
@@ -253,14 +255,14 @@ type delivery struct {
 func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a := p.audience[topic][string(channel)]; a != nil {
+	if a := p.mu.audience[topic][string(channel)]; a != nil {
 		list = append(list, delivery{to: append([]*Subscriber(nil), a.members...)})
 		n = len(a.members)
 	}
 	if topic == ShardChannel {
 		return list, n
 	}
-	for _, a := range p.patterns {
+	for _, a := range p.mu.patterns {
 		if globMatch(a.name, channel) {
 			list = append(list, delivery{pattern: a.name, to: append([]*Subscriber(nil), a.members...)})
 			n += len(a.members)

@@ -69,7 +69,7 @@ var pubsubCommands = []Spec{
 	},
 	{
 		Name: "PUBSUB", Group: PubSub, Since: "2.8.0", Arity: -2,
-		Summary: "Tells about subscriptions.", Complexity: "Depends on subcommand.",
+		Summary: "Describes subscriptions.", Complexity: "Depends on subcommand.",
 		Sub: []Spec{
 			{
 				Name: "CHANNELS", Group: PubSub, Since: "2.8.0", Arity: -2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,

@@ -101,9 +101,8 @@ func wait(c *Ctx) error {
 	return nil
 }
 
-// waitAOF waits for the log alone, and not for replicas, of which there are none. All that
-// the connection wrote before is in the log's buffer by now. Within EXEC or a script it tells
-// at once what is so.
+// waitAOF waits for the log alone: there are no replicas. All that the connection wrote before
+// is in the log's buffer by now. Within EXEC or a script it does not wait.
 func waitAOF(c *Ctx) error {
 	a := c.Cursor(1)
 	local := a.Int()

@@ -65,7 +65,7 @@ func runKeys(c *Ctx) error {
 	return nil
 }
 
-// scanOptions is what follows the cursor of SCAN and its kin.
+// scanOptions is what follows the cursor of SCAN, HSCAN, SSCAN and ZSCAN.
 type scanOptions struct {
 	match    []byte // nil: all
 	count    int

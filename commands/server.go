@@ -16,8 +16,8 @@ import (
 	"keyp/storage/wal"
 )
 
-// RedisVersion is the version of Redis that clients are told, by HELLO and INFO: they
-// choose by it which commands and options to use.
+// RedisVersion is the version of Redis in the replies of HELLO and INFO: clients choose by it
+// which commands and options to use.
 const RedisVersion = "7.4.0"
 
 // Server is what all commands share. Clients and everything reached through them
@@ -47,7 +47,7 @@ type Server struct {
 	// MaxReply is how long a reply may become, in bytes: a client's at most, and one of a command
 	// to a script; 0: no bound.
 	MaxReply atomic.Int64
-	// Busy is what commands without AllowBusy are told while a script runs for too long; it
+	// Busy is the error of commands without AllowBusy while a script runs for too long; it
 	// belongs to the loop.
 	Busy Error
 
@@ -165,7 +165,7 @@ func Frequency(cfg *config.Config) *storage.Frequency {
 }
 
 // SetValueLimits has the options take effect that say how large a value may be in its
-// small form. They are the whole process's, and hold for what changes from then on.
+// small form. They apply to the whole process, and to values that change afterwards.
 func SetValueLimits(cfg *config.Config) {
 	n := func(name string) int { return int(cfg.Int(name)) }
 	object.SetLimits(object.Limits{
@@ -186,7 +186,7 @@ func newRunID() string {
 
 // Host is what commands may ask of the running server.
 type Host interface {
-	// Pause holds back commands (all, or those that may write) for a time, whatever the
+	// Pause delays commands (all, or those that may write) for a time, whatever the
 	// wall clock does; of two pauses the later end stands. Unpause ends it.
 	Pause(d time.Duration, all bool)
 	Unpause()
@@ -197,7 +197,7 @@ type Host interface {
 	Post(fn func())
 	// Wake makes the loop do a pass, from any goroutine.
 	Wake()
-	// Port and Listeners tell where the server listens.
+	// Port and Listeners say where the server listens.
 	Port() int
 	Listeners() []Listener
 }

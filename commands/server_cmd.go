@@ -27,8 +27,8 @@ var serverCommands = slices.Concat(
 	},
 )
 
-// serverTime does not go on within a script or EXEC. Scripts that limit rates tell calls apart by
-// the microseconds.
+// serverTime does not go on within a script or EXEC. Scripts that limit rates distinguish
+// calls by the microseconds.
 func serverTime(c *Ctx) error {
 	now := c.Txn.Micros()
 	c.Out.Array(2)

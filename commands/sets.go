@@ -45,7 +45,7 @@ var setMemberCommands = []Spec{
 	},
 	{
 		Name: "SISMEMBER", Group: SetGroup, Since: "1.0.0",
-		Summary:    "Tells whether a set has a member.",
+		Summary:    "Replies whether a set has a member.",
 		Complexity: "O(1)",
 		Arity:      3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO)},
@@ -57,7 +57,7 @@ var setMemberCommands = []Spec{
 	},
 	{
 		Name: "SMISMEMBER", Group: SetGroup, Since: "6.2.0",
-		Summary:    "Tells of several members whether a set has them.",
+		Summary:    "Replies for several members whether a set has them.",
 		Complexity: "O(N) in the number of members given.",
 		Arity:      -3, Flags: ReadOnly | Fast,
 		Keys: []KeySpec{Key(1, RO|Access)},
@@ -134,7 +134,7 @@ func runSMove(c *Ctx) error {
 		return nil
 	}
 	c.Txn.Notify(from, eventSRem)
-	c.Txn.Settle() // a source that is empty now goes before the destination hears of the member
+	c.Txn.Settle() // deletes a source that is empty now before the event of the destination is raised
 	if target.Add(member) {
 		c.Txn.Notify(to, eventSAdd)
 	}

@@ -74,7 +74,7 @@ func membersOf(s *object.Set) iter.Seq[[]byte] {
 	}
 }
 
-// readSets is readSet for several keys, of which none may hold another type.
+// readSets is readSet for several keys: if any has another type, ErrWrongType.
 func (c *Ctx) readSets(keys []storage.Key) ([]*object.Set, error) {
 	sets := make([]*object.Set, len(keys))
 	for i, k := range keys {
@@ -86,8 +86,7 @@ func (c *Ctx) readSets(keys []storage.Key) ([]*object.Set, error) {
 	return sets, nil
 }
 
-// setOperation makes the members of one set out of several, of which there is at least
-// one. It copies as few of them as it can; each is valid until the next.
+// setOperation makes the members of one set out of at least one set. It copies as few of them as it can; each is valid until the next.
 type setOperation func(sets []*object.Set) iter.Seq[[]byte]
 
 // replySets replies what comes out for the command's keys.

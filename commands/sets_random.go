@@ -99,8 +99,8 @@ func popCount(c *Ctx) error {
 	return nil
 }
 
-// popMostly is from which multiple of the members that stay on it is less work to store
-// these anew than to take the others out one by one.
+// popMostly: from that many members removed for each that stays, storing those that stay as a new
+// set is less work than removing the others one by one.
 const popMostly = 5
 
 // keepRandom replies all members of a set but some, which it keeps.

@@ -13,11 +13,13 @@ import (
 // until configure is called.
 type Slowlog struct {
 	limit atomic.Int64 // slowlog-log-slower-than and one, in µs: 0 is not configured
-	mu    sync.Mutex
-	max   int
-	next  int64       // id of the next entry
-	ring  []slowEntry // the oldest first
-	bytes int         // that the entries take
+	mu    struct {
+		sync.Mutex
+		max   int
+		next  int64       // id of the next entry
+		ring  []slowEntry // the oldest first
+		bytes int         // that the entries take
+	}
 }
 
 type slowEntry struct {
@@ -43,7 +45,7 @@ func (l *Slowlog) configure(slowerThan, maxLen int64) {
 	l.limit.Store(max(slowerThan, -1) + 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.max = int(min(maxLen, math.MaxInt32))
+	l.mu.max = int(min(maxLen, math.MaxInt32))
 	l.trim()
 }
 
@@ -64,19 +66,19 @@ func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.id = l.next
-	l.next++
-	l.ring = append(l.ring, e)
-	l.bytes += e.bytes
+	e.id = l.mu.next
+	l.mu.next++
+	l.mu.ring = append(l.mu.ring, e)
+	l.mu.bytes += e.bytes
 	l.trim()
 }
 
-// trim drops the oldest entries over the limits; mu is held.
+// trim drops the oldest entries over the limits; mu is locked.
 func (l *Slowlog) trim() {
-	for len(l.ring) > 0 && (len(l.ring) > l.max || l.bytes > slowlogMemory) {
-		l.bytes -= l.ring[0].bytes
-		l.ring[0] = slowEntry{} // the array behind the slice would keep the strings
-		l.ring = l.ring[1:]
+	for len(l.mu.ring) > 0 && (len(l.mu.ring) > l.mu.max || l.mu.bytes > slowlogMemory) {
+		l.mu.bytes -= l.mu.ring[0].bytes
+		l.mu.ring[0] = slowEntry{} // the array behind the slice would keep the strings
+		l.mu.ring = l.mu.ring[1:]
 	}
 }
 
@@ -124,12 +126,12 @@ func secret(c *Ctx, i int) bool {
 func (l *Slowlog) latest(n int64) []slowEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n < 0 || n > int64(len(l.ring)) {
-		n = int64(len(l.ring))
+	if n < 0 || n > int64(len(l.mu.ring)) {
+		n = int64(len(l.mu.ring))
 	}
 	list := make([]slowEntry, 0, n)
-	for i := len(l.ring) - 1; len(list) < int(n); i-- {
-		list = append(list, l.ring[i])
+	for i := len(l.mu.ring) - 1; len(list) < int(n); i-- {
+		list = append(list, l.mu.ring[i])
 	}
 	return list
 }
@@ -137,13 +139,13 @@ func (l *Slowlog) latest(n int64) []slowEntry {
 func (l *Slowlog) length() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.ring)
+	return len(l.mu.ring)
 }
 
 func (l *Slowlog) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ring, l.bytes = nil, 0
+	l.mu.ring, l.mu.bytes = nil, 0
 }
 
 var slowlogCommands = []Spec{{

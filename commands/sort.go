@@ -177,7 +177,7 @@ func (o *sortOptions) limits(n int) (first, end int) {
 type sortItem struct{ elem, by []byte }
 
 // sortRank stands for an item while a million of them are moved about: small, without
-// pointers, and mostly enough to tell which of two comes first. Ranks are in the order of
+// pointers, and mostly enough to order two items. Ranks are in the order of
 // their items, or the same.
 type sortRank struct {
 	rank uint64
@@ -191,8 +191,8 @@ type lookup struct {
 	names []byte
 }
 
-// sorting is a SORT under way. What it looks up it counts only when it is sure not to
-// begin anew.
+// sorting is a SORT under way. Hits and misses are counted only when it is certain
+// that it does not have to run again.
 type sorting struct {
 	*Ctx
 	sortOptions
@@ -466,7 +466,7 @@ func floatRank(f float64) uint64 {
 	return bits | sign
 }
 
-// textRank orders as the texts do, as far as their first eight bytes tell.
+// textRank orders as the texts do, as far as their first eight bytes differ.
 func textRank(text []byte) uint64 {
 	var first [8]byte
 	copy(first[:], text)

@@ -152,8 +152,10 @@ func (cs *CommandStats) used() []commandUse {
 // ErrorStats count error replies by their code. Codes come from the server's own
 // texts, so there are few; maxErrorCodes bounds them should a script make up more.
 type ErrorStats struct {
-	mu sync.Mutex
-	by map[string]int64
+	mu struct {
+		sync.Mutex
+		by map[string]int64
+	}
 }
 
 const maxErrorCodes = 128
@@ -165,18 +167,18 @@ func (es *ErrorStats) add(reply []byte) {
 	}
 	es.mu.Lock()
 	defer es.mu.Unlock()
-	if es.by == nil {
-		es.by = map[string]int64{}
+	if es.mu.by == nil {
+		es.mu.by = map[string]int64{}
 	}
-	if _, known := es.by[string(reply[:end])]; known || len(es.by) < maxErrorCodes {
-		es.by[string(reply[:end])]++
+	if _, known := es.mu.by[string(reply[:end])]; known || len(es.mu.by) < maxErrorCodes {
+		es.mu.by[string(reply[:end])]++
 	}
 }
 
 func (es *ErrorStats) reset() {
 	es.mu.Lock()
 	defer es.mu.Unlock()
-	es.by = nil
+	es.mu.by = nil
 }
 
 // errorCount is an error code with its replies.
@@ -189,7 +191,7 @@ func (es *ErrorStats) list() []errorCount {
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	var list []errorCount
-	for code, n := range es.by {
+	for code, n := range es.mu.by {
 		list = append(list, errorCount{code, n})
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].code < list[j].code })

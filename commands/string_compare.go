@@ -30,12 +30,7 @@ var compareCommands = []Spec{
 		Keys: []KeySpec{{Begin: 1, Flags: RW | Delete | VariableFlags, Vary: delExFlags}},
 		Args: []Arg{
 			keyArg("key"),
-			oneOf("condition",
-				stringArg("ifeq-value").after("IFEQ"),
-				stringArg("ifne-value").after("IFNE"),
-				stringArg("ifdeq-digest").after("IFDEQ"),
-				stringArg("ifdne-digest").after("IFDNE"),
-			).opt(),
+			oneOf("condition", compareArgs("")...).opt(),
 		},
 		Run: runDelEx,
 	},
@@ -64,7 +59,21 @@ const (
 var compareOptions = [...]struct {
 	word string
 	when when
-}{{"IFEQ", ifEqual}, {"IFNE", ifNotEqual}, {"IFDEQ", ifDigest}, {"IFDNE", ifNotDigest}}
+	arg  Arg
+}{
+	{"IFEQ", ifEqual, stringArg("ifeq-value")},
+	{"IFNE", ifNotEqual, stringArg("ifne-value")},
+	{"IFDEQ", ifDigest, stringArg("ifdeq-digest")},
+	{"IFDNE", ifNotDigest, stringArg("ifdne-digest")},
+}
+
+// compareArgs is their grammar, behind other alternatives.
+func compareArgs(since string, others ...Arg) []Arg {
+	for _, o := range compareOptions {
+		others = append(others, o.arg.after(o.word).since(since))
+	}
+	return others
+}
 
 // stringCondition says whether a string command acts on its key; the zero value always does.
 type stringCondition struct {
@@ -88,7 +97,8 @@ func (w *stringCondition) option(a *Cursor) bool {
 
 // compareOption is option for the conditions that compare.
 func (w *stringCondition) compareOption(a *Cursor) bool {
-	for _, o := range compareOptions {
+	for i := range compareOptions {
+		o := &compareOptions[i]
 		if a.Word(o.word) {
 			w.only(o.when, a)
 			w.match = a.Bytes()
@@ -151,8 +161,6 @@ func runDigest(c *Ctx) error {
 	return nil
 }
 
-// runDelEx deletes a key of any type; with a condition it has to be a string. A missing
-// key is never an error.
 // delExFlags say that DELEX reads the key if it depends on the value.
 func delExFlags(args [][]byte) KeyFlags {
 	if len(args) == 2 {
@@ -161,6 +169,8 @@ func delExFlags(args [][]byte) KeyFlags {
 	return RW | Access | Delete
 }
 
+// runDelEx deletes a key of any type; with a condition it has to be a string. A missing
+// key is never an error.
 func runDelEx(c *Ctx) error {
 	k := c.Keys[0]
 	if n := len(c.Args); n != 2 && n != 4 {

@@ -6,7 +6,7 @@ var rangeCommands = []Spec{
 	{
 		Name: "APPEND", Group: StringGroup, Since: "2.0.0",
 		Summary:    "Adds bytes to the end of a string; a missing key becomes a string of them.",
-		Complexity: "O(M) in the bytes added for a large string; a small one is written anew.",
+		Complexity: "O(M) in the bytes added for a large string; a small one is written whole.",
 		Arity:      3, Flags: Write | DenyOOM | Fast,
 		Keys: []KeySpec{Key(1, RW|Insert)},
 		Args: []Arg{keyArg("key"), stringArg("value")},
@@ -26,7 +26,7 @@ var rangeCommands = []Spec{
 	{
 		Name: "SETRANGE", Group: StringGroup, Since: "2.2.0",
 		Summary:    "Overwrites a part of a string, which grows with zero bytes where it is too short.",
-		Complexity: "O(M) in the bytes written and the zeros before them; a small string is written anew.",
+		Complexity: "O(M) in the bytes written and the zeros before them; a small string is written whole.",
 		Arity:      4, Flags: Write | DenyOOM,
 		Keys: []KeySpec{Key(1, RW|Update)},
 		Args: []Arg{keyArg("key"), intArg("offset"), stringArg("value")},
@@ -63,7 +63,7 @@ func runAppend(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if !ok { // a new string, not an appended one: OBJECT ENCODING tells them apart
+	if !ok { // a new string, not an appended one: their OBJECT ENCODING differs
 		c.Txn.SetString(k, data, 0, eventAppend)
 		c.Out.Int(int64(len(data)))
 		return nil

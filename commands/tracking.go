@@ -13,22 +13,22 @@ import (
 	"keyp/storage"
 )
 
-// Tracking tells clients which of the keys in their own caches have changed (CLIENT
+// Tracking informs clients when keys that they may have in caches of their own change (CLIENT
 // TRACKING). It remembers which client has read which key, by the key's name alone, as Redis
 // does: a key of the same name in another database counts as the same. Clients that ask for
-// all keys with some prefix (BCAST) are told without that, once in each pass of the loop.
+// all keys with some prefix (BCAST) are informed without that, once in each pass of the loop.
 //
 // No client is left with an old value:
 //
 //   - What a command reads is remembered before its transaction ends, so whoever changes the
 //     key afterwards finds it remembered.
-//   - What a command changes is taken out of the table as it ends, before what it reads goes
-//     in: within EXEC or a script only what changes after a read ends what was read. What
+//   - What a command changes is removed from the table as it ends, before what it reads is
+//     added: within EXEC or a script only what changes after a read ends what was read. What
 //     nobody's command changes (the reaper) comes by way of Changes.
 //   - The message goes behind the reply of the command that its client has running, and
 //     leaves when the change is durable.
 //
-// Any goroutine may run a command, so mu guards all. Messages are sent by the loop, which holds
+// Any goroutine may run a command, so mu guards all. Messages are sent by the loop, which locks
 // mu only while it notes who gets what: a connection that takes a message may ask for what its
 // client keeps, which mu guards too.
 type Tracking struct {
@@ -36,13 +36,15 @@ type Tracking struct {
 	active atomic.Bool // somebody tracks
 	max    atomic.Int64
 
-	mu       sync.Mutex
-	trackers map[uint64]*tracker // by the client's id
-	keys     map[string]readers  // who may have the key in its cache
-	items    int                 // of all keys together
-	bytes    int                 // that keys takes
-	prefixes []*prefix           // sorted
-	pending  bool                // some prefix has keys that are not told yet
+	mu struct {
+		sync.Mutex
+		trackers map[uint64]*tracker // by the client's id
+		keys     map[string]readers  // who may have the key in its cache
+		items    int                 // of all keys together
+		bytes    int                 // that keys takes
+		prefixes []*prefix           // sorted
+		pending  bool                // some prefix has keys that were not sent yet
+	}
 }
 
 // trackMode are CLIENT TRACKING's options and state.
@@ -77,7 +79,7 @@ type prefix struct {
 	lsn  uint64 // with which all of that is durable
 }
 
-// hit is a key of which somebody is to be told; everybody of all keys, if all is set.
+// hit is a key whose readers have to be informed; with all set, everybody about all keys.
 type hit struct {
 	key     string
 	all     bool
@@ -97,7 +99,7 @@ func hitBytes(hits []hit) (n int) {
 const evictTurn = 100
 
 func (t *Tracking) init(s *Server) {
-	t.server, t.trackers, t.keys = s, map[uint64]*tracker{}, map[string]readers{}
+	t.server, t.mu.trackers, t.mu.keys = s, map[uint64]*tracker{}, map[string]readers{}
 }
 
 // ran takes in what a command changed and read. It is called before the transaction ends;
@@ -110,7 +112,7 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	news := c.Txn.News()
 	t.mu.Lock()
 	hits := t.take(nil, news)
-	if tr := t.trackers[c.Client.ID]; tr != nil && done {
+	if tr := t.mu.trackers[c.Client.ID]; tr != nil && done {
 		if c.Spec.Is(ReadOnly) && c.Spec.Group != Scripting {
 			hits = t.remember(hits, c.Client.ID, tr, c.Keys)
 		}
@@ -119,8 +121,8 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 		}
 	}
 	t.mu.Unlock()
-	if told := hits; len(told) > 0 {
-		c.Emit(hitBytes(told), func(lsn uint64) { t.send(told, lsn) })
+	if sent := hits; len(sent) > 0 {
+		c.Emit(hitBytes(sent), func(lsn uint64) { t.send(sent, lsn) })
 	}
 }
 
@@ -149,7 +151,7 @@ func (t *Tracking) changed(changes []storage.Change) {
 	}
 }
 
-// take takes changed keys out of the table and adds them to hits, if somebody is to be told.
+// take removes changed keys from the table and adds them to hits, if somebody has to be informed.
 // A client with NOLOOP stays there with what it changes by itself.
 func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 	for i := range changes {
@@ -158,11 +160,11 @@ func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 			if n := len(hits); n == 0 || !hits[n-1].all {
 				hits = append(hits, hit{all: true})
 			}
-			clear(t.keys)
-			t.items, t.bytes = 0, 0
+			clear(t.mu.keys)
+			t.mu.items, t.mu.bytes = 0, 0
 			continue
 		}
-		known, ok := t.keys[string(c.Key)]
+		known, ok := t.mu.keys[string(c.Key)]
 		if !ok && !t.broadcasts(c.Key) {
 			continue
 		}
@@ -171,7 +173,7 @@ func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 			h.by = 0
 		}
 		t.forget(h.key)
-		if tr := t.trackers[h.by]; tr != nil && tr.mode.is(trackNoLoop) && h.readers.has(h.by) {
+		if tr := t.mu.trackers[h.by]; tr != nil && tr.mode.is(trackNoLoop) && h.readers.has(h.by) {
 			t.note(h.key, h.by)
 		}
 		hits = append(hits, h)
@@ -180,21 +182,21 @@ func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 }
 
 // remember notes that a client has read keys. Where the table is full others leave it, which
-// are hits then: their readers cannot be told later.
+// are hits then: their readers cannot be informed later.
 func (t *Tracking) remember(hits []hit, id uint64, tr *tracker, keys []storage.Key) []hit {
 	caching := tr.mode.is(trackCaching)
 	if tr.mode.is(trackBcast) || tr.mode.is(trackOptIn) && !caching || tr.mode.is(trackOptOut) && caching {
 		return hits
 	}
-	before := t.bytes
+	before := t.mu.bytes
 	for _, k := range keys {
-		if !t.keys[string(k.Name)].has(id) {
+		if !t.mu.keys[string(k.Name)].has(id) {
 			t.note(string(k.Name), id)
 		}
 	}
-	most := evictTurn + len(keys) + (t.bytes-before)/entryBytes // so many make room for what is new, at least
+	most := evictTurn + len(keys) + (t.mu.bytes-before)/entryBytes // so many make room for what is new, at least
 	for n := 0; n < most && t.tooLarge(); n++ {
-		for key, r := range t.keys { // one of them, whichever
+		for key, r := range t.mu.keys { // one of them, whichever
 			hits = append(hits, hit{key: key, readers: r})
 			t.forget(key)
 			break
@@ -209,39 +211,39 @@ const keyBytes = 512
 
 // tooLarge says whether the table passes tracking-table-max-keys, in keys or in bytes.
 func (t *Tracking) tooLarge() bool {
-	limit, n := t.max.Load(), int64(len(t.keys))
-	return limit > 0 && (n > limit || n > 1 && int64(t.bytes)/keyBytes > limit)
+	limit, n := t.max.Load(), int64(len(t.mu.keys))
+	return limit > 0 && (n > limit || n > 1 && int64(t.mu.bytes)/keyBytes > limit)
 }
 
 // note adds a client to a key's readers.
 func (t *Tracking) note(key string, id uint64) {
-	r, known := t.keys[key]
+	r, known := t.mu.keys[key]
 	if known {
-		t.bytes -= r.bytes()
+		t.mu.bytes -= r.bytes()
 	} else {
-		t.bytes += entryBytes + len(key)
+		t.mu.bytes += entryBytes + len(key)
 	}
 	if r.add(id) {
-		t.keys[key] = r
-		t.items++
+		t.mu.keys[key] = r
+		t.mu.items++
 	}
-	t.bytes += r.bytes()
+	t.mu.bytes += r.bytes()
 }
 
 // forget takes a key out of the table.
 func (t *Tracking) forget(key string) {
-	r, known := t.keys[key]
+	r, known := t.mu.keys[key]
 	if !known {
 		return
 	}
-	t.items -= r.len()
-	t.bytes -= entryBytes + len(key) + r.bytes()
-	delete(t.keys, key)
+	t.mu.items -= r.len()
+	t.mu.bytes -= entryBytes + len(key) + r.bytes()
+	delete(t.mu.keys, key)
 }
 
 // broadcasts says whether a client asks for all keys with a prefix that the key has.
 func (t *Tracking) broadcasts(key []byte) bool {
-	return slices.ContainsFunc(t.prefixes, func(p *prefix) bool { return bytes.HasPrefix(key, []byte(p.text)) })
+	return slices.ContainsFunc(t.mu.prefixes, func(p *prefix) bool { return bytes.HasPrefix(key, []byte(p.text)) })
 }
 
 // notice is a message on its way to a client.
@@ -254,7 +256,7 @@ type notice struct {
 // notices are messages in their order.
 type notices []notice
 
-// push sends them. mu is not held.
+// push sends them. mu is not locked.
 func (list notices) push() {
 	for _, n := range list {
 		n.to.Conn.Push(n.lsn, n.message)
@@ -272,24 +274,24 @@ func (t *Tracking) noticesOf(hits []hit, lsn uint64) (list notices) {
 		h := &hits[i]
 		m := &invalidation{lsn: lsn}
 		if h.all {
-			for id, tr := range t.trackers {
+			for id, tr := range t.mu.trackers {
 				list = t.notify(list, id, tr, m)
 			}
 			continue
 		}
 		m.keys = []string{h.key}
 		for id := range h.readers.all {
-			tr := t.trackers[id]
+			tr := t.mu.trackers[id]
 			if tr == nil || tr.mode.is(trackBcast) || id == h.by && tr.mode.is(trackNoLoop) {
 				continue
 			}
 			list = t.notify(list, id, tr, m)
 		}
-		for _, p := range t.prefixes {
+		for _, p := range t.mu.prefixes {
 			if strings.HasPrefix(h.key, p.text) {
 				p.keys[h.key] = h.by
 				p.lsn = max(p.lsn, lsn)
-				t.pending = true
+				t.mu.pending = true
 			}
 		}
 	}
@@ -308,17 +310,17 @@ func (t *Tracking) Broadcast() {
 func (t *Tracking) broadcast() (list notices) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.pending {
+	if !t.mu.pending {
 		return nil
 	}
-	t.pending = false
-	for _, p := range t.prefixes {
+	t.mu.pending = false
+	for _, p := range t.mu.prefixes {
 		if len(p.keys) == 0 {
 			continue
 		}
 		common := &invalidation{lsn: p.lsn, keys: slices.Sorted(maps.Keys(p.keys))}
 		for id := range p.clients {
-			tr, m := t.trackers[id], common
+			tr, m := t.mu.trackers[id], common
 			if tr.mode.is(trackNoLoop) {
 				others := slices.DeleteFunc(slices.Clone(m.keys), func(key string) bool { return p.keys[key] == id })
 				m = &invalidation{lsn: p.lsn, keys: others}
@@ -332,7 +334,7 @@ func (t *Tracking) broadcast() (list notices) {
 	return list
 }
 
-// notify adds a message to a client that tracks, or to the one that it named. mu is held.
+// notify adds a message to a client that tracks, or to the one that it named. mu is locked.
 func (t *Tracking) notify(list notices, id uint64, tr *tracker, m *invalidation) notices {
 	to := t.server.Clients[id]
 	if to == nil || to.Conn == nil {
@@ -400,7 +402,7 @@ func (m *invalidation) appendKeys(w *resp.Writer) []byte {
 	return w.Buf
 }
 
-// redirectBroken tells a client that the one its messages are to go to is gone.
+// redirectBroken is the message that the client to which messages were redirected is gone.
 func redirectBroken(id uint64) []byte {
 	w := resp.Writer{Proto: 3}
 	w.Push(2)

@@ -30,7 +30,7 @@ func clientTracking(c *Ctx) error {
 	case isWord(c.Arg(2), "ON"):
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if err := t.trackers[id].mayBecome(asked); err != nil {
+		if err := t.mu.trackers[id].mayBecome(asked); err != nil {
 			return err
 		}
 		t.begin(id, asked)
@@ -124,12 +124,12 @@ func errPrefixes(p, which, other string) Error {
 const prefixOverhead = 340
 
 // begin has a client track, or track in another way: prefixes are added to those it has. mu
-// is held.
+// is locked.
 func (t *Tracking) begin(id uint64, asked tracker) {
-	tr := t.trackers[id]
+	tr := t.mu.trackers[id]
 	if tr == nil {
 		tr = &tracker{}
-		t.trackers[id] = tr
+		t.mu.trackers[id] = tr
 		if !t.active.Swap(true) {
 			t.server.Changes.WantUnowned(1)
 		}
@@ -150,17 +150,17 @@ func (t *Tracking) begin(id uint64, asked tracker) {
 	}
 }
 
-// prefix finds or makes a prefix. mu is held.
+// prefix finds or makes a prefix. mu is locked.
 func (t *Tracking) prefix(text string) *prefix {
 	at, found := t.findPrefix(text)
 	if !found {
-		t.prefixes = slices.Insert(t.prefixes, at, &prefix{text: text, clients: map[uint64]bool{}, keys: map[string]uint64{}})
+		t.mu.prefixes = slices.Insert(t.mu.prefixes, at, &prefix{text: text, clients: map[uint64]bool{}, keys: map[string]uint64{}})
 	}
-	return t.prefixes[at]
+	return t.mu.prefixes[at]
 }
 
 func (t *Tracking) findPrefix(text string) (at int, found bool) {
-	return slices.BinarySearchFunc(t.prefixes, text, func(p *prefix, text string) int { return strings.Compare(p.text, text) })
+	return slices.BinarySearchFunc(t.mu.prefixes, text, func(p *prefix, text string) int { return strings.Compare(p.text, text) })
 }
 
 // end ends a client's tracking, if it tracks. What it has read stays in the table until it
@@ -171,20 +171,20 @@ func (t *Tracking) end(id uint64) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	tr := t.trackers[id]
+	tr := t.mu.trackers[id]
 	if tr == nil {
 		return
 	}
-	delete(t.trackers, id)
+	delete(t.mu.trackers, id)
 	for _, text := range tr.prefixes {
 		at, _ := t.findPrefix(text)
-		delete(t.prefixes[at].clients, id)
-		if len(t.prefixes[at].clients) == 0 {
-			t.prefixes = slices.Delete(t.prefixes, at, at+1)
+		delete(t.mu.prefixes[at].clients, id)
+		if len(t.mu.prefixes[at].clients) == 0 {
+			t.mu.prefixes = slices.Delete(t.mu.prefixes, at, at+1)
 		}
 	}
-	if len(t.trackers) == 0 {
-		t.keys, t.items, t.bytes = map[string]readers{}, 0, 0
+	if len(t.mu.trackers) == 0 {
+		t.mu.keys, t.mu.items, t.mu.bytes = map[string]readers{}, 0, 0
 		t.active.Store(false)
 		t.server.Changes.WantUnowned(-1)
 	}
@@ -197,7 +197,7 @@ func (t *Tracking) of(id uint64) (tr tracker, on bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if found := t.trackers[id]; found != nil {
+	if found := t.mu.trackers[id]; found != nil {
 		return *found, true
 	}
 	return tr, false
@@ -209,14 +209,14 @@ type trackingTotals struct{ clients, keys, items, prefixes int64 }
 func (t *Tracking) totals() trackingTotals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return trackingTotals{int64(len(t.trackers)), int64(len(t.keys)), int64(t.items), int64(len(t.prefixes))}
+	return trackingTotals{int64(len(t.mu.trackers)), int64(len(t.mu.keys)), int64(t.mu.items), int64(len(t.mu.prefixes))}
 }
 
 func clientCaching(c *Ctx) error {
 	t := &c.Server.Tracking
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	tr := t.trackers[c.Client.ID]
+	tr := t.mu.trackers[c.Client.ID]
 	switch {
 	case tr == nil:
 		return errCachingOff

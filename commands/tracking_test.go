@@ -352,7 +352,7 @@ func TestTrackingBroadcast(t *testing.T) {
 		a hears
 		c hears
 	`)
-	if n := len(cs.server.Tracking.prefixes); n != 0 {
+	if n := len(cs.server.Tracking.mu.prefixes); n != 0 {
 		t.Errorf("%d prefixes are left", n)
 	}
 }
@@ -445,7 +445,7 @@ func TestTrackingTable(t *testing.T) {
 	}
 	cs.play("c: RESET -> +RESET")
 	info("0 clients, 0 keys, 0 items, 0 prefixes")
-	if cs.server.Tracking.active.Load() || cs.server.Changes.told {
+	if cs.server.Tracking.active.Load() || cs.server.Changes.mu.reported {
 		t.Error("nobody tracks any more, and changes are still told")
 	}
 }
@@ -483,14 +483,14 @@ func TestTrackingTableBytes(t *testing.T) {
 	check := func(limit int) {
 		t.Helper()
 		bytes := 0
-		for key, r := range tr.keys {
+		for key, r := range tr.mu.keys {
 			bytes += entryBytes + len(key) + r.bytes()
 		}
-		if bytes != tr.bytes {
-			t.Fatalf("the entries take %d bytes, and %d are counted", bytes, tr.bytes)
+		if bytes != tr.mu.bytes {
+			t.Fatalf("the entries take %d bytes, and %d are counted", bytes, tr.mu.bytes)
 		}
 		if bytes > limit {
-			t.Fatalf("%d keys take %d bytes, the limit is %d", len(tr.keys), bytes, limit)
+			t.Fatalf("%d keys take %d bytes, the limit is %d", len(tr.mu.keys), bytes, limit)
 		}
 	}
 	const most = 200

@@ -12,18 +12,17 @@ import (
 // Waiters are the clients whose blocking command waits for keys. They belong to the event
 // loop; the numbers may be read anywhere.
 //
-// Each key has a line of waiters for each type, in the order in which they came. A key of
-// which a change tells is ready: it is looked at once the command that changed it has
-// ended, and the first of the line that is for the type it holds runs its command again,
-// and the next one, until the key holds nothing for anybody. Ready keys come in the order
-// in which they changed; what a served command changes comes behind those. A waiter leaves
-// its lines when its command has a reply, and only then: whoever has other keys read from
-// disk first keeps its place, and those behind it wait.
+// Each key has a line of waiters for each type, in order of arrival. A key that changed is
+// ready: when the command that changed it has ended, the first waiter of the line for the key's
+// type runs its command again, then the next, until no waiter finds anything. Ready keys are
+// served in the order in which they changed; what a served command changes is served after them.
+// A waiter leaves its lines when its command has a reply, and only then: one that has other keys
+// loaded from disk first keeps its place, and those behind it wait.
 type Waiters struct {
 	server  *Server
 	keys    map[int]map[string]*awaited // by database and name
 	ready   []*awaited
-	taken   []*awaited // by an exclusive job: they are looked at again
+	blocked []*awaited // by a global job: they are looked at again
 	serving bool
 
 	clients, timed, awaited atomic.Int64 // clients, those with a timeout, and keys
@@ -160,8 +159,8 @@ func (ws *Waiters) changed(change storage.Change) {
 	}
 }
 
-// LookAgain has all keys of a waiter looked at again: it could not run, and so held up
-// those behind it.
+// LookAgain has all keys of a waiter looked at again: it could not run, and those behind it
+// waited for it.
 func (ws *Waiters) LookAgain(w *Waiter) {
 	for i := range w.places {
 		ws.makeReady(w.places[i].at)
@@ -191,10 +190,10 @@ func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 	if ws.ready = ws.ready[:0]; cap(ws.ready) > maxReadyKept {
 		ws.ready = nil
 	}
-	for _, a := range ws.taken {
+	for _, a := range ws.blocked {
 		ws.makeReady(a)
 	}
-	ws.taken = ws.taken[:0]
+	ws.blocked = ws.blocked[:0]
 }
 
 // maxReadyKept bounds the room for ready keys that is kept between uses.
@@ -206,7 +205,7 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 	for a.places > 0 {
 		typ, known := ws.server.typeOf(a.key, t)
 		if !known && t.Taken() {
-			ws.taken = append(ws.taken, a)
+			ws.blocked = append(ws.blocked, a)
 			return
 		}
 		if !known {
@@ -240,8 +239,8 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 // Waiting says whether ready keys are left to be served.
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
-// typeOf gives the type of what a key holds, None for a missing or expired one. It is not
-// known while the key is only on disk, or an exclusive job has it (storage.Txn.Taken).
+// typeOf gives the type of a key's value, None for a missing or expired key. It is not known
+// while the key is only on disk, or blocked by a global job (storage.Txn.Taken).
 func (s *Server) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, known bool) {
 	keys := [...]storage.Key{k}
 	if !s.Store.Begin(t, keys[:]) {

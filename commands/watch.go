@@ -63,7 +63,7 @@ const watchOverhead = 100
 // watchedKeys are the watches by database and key.
 type watchedKeys map[int]map[string][]*watch
 
-// watch begins to watch a key that txn holds. That a key has expired before is no change;
+// watch begins to watch a key that txn has locked. That a key has expired before is no change;
 // nothing happens for a key that the client watches already.
 func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 	w := c.newWatch(client, k) // before the look at the key, which may remove it
@@ -74,7 +74,7 @@ func (c *Changes) watch(client *Client, txn *storage.Txn, k storage.Key) {
 	begun := !txn.Changed(k)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.live, w.begun = live, begun // nobody has asked for them: txn holds the key
+	w.live, w.begun = live, begun // nobody has read them: txn has locked the key
 }
 
 // newWatch adds a watch; nil: there is no need for one.
@@ -85,16 +85,16 @@ func (c *Changes) newWatch(client *Client, k storage.Key) *watch {
 		client.watching = &watching{}
 	}
 	by := client.watching
-	if by.dirty || slices.ContainsFunc(c.watched[k.DB][string(k.Name)], func(w *watch) bool { return w.by == by }) {
+	if by.dirty || slices.ContainsFunc(c.mu.watched[k.DB][string(k.Name)], func(w *watch) bool { return w.by == by }) {
 		return nil
 	}
 	w := &watch{by: by, key: string(k.Name), db: k.DB}
 	by.keys = append(by.keys, w)
 	by.bytes += int(unsafe.Sizeof(*w)) + len(w.key) + watchOverhead
-	if c.watched == nil {
-		c.watched = watchedKeys{}
+	if c.mu.watched == nil {
+		c.mu.watched = watchedKeys{}
 	}
-	c.watched.add(w)
+	c.mu.watched.add(w)
 	c.listen()
 	return w
 }
@@ -106,13 +106,13 @@ func (c *Changes) unwatch(client *Client) {
 	if client.watching == nil {
 		return
 	}
-	c.watched.drop(client.watching)
+	c.mu.watched.drop(client.watching)
 	client.watching = nil
 	c.listen()
 }
 
-// unchanged says that no key which the client watches has changed. txn holds all of them, so
-// that it stays true until the transaction ends. An error is of the data file.
+// unchanged says that no key which the client watches has changed. txn has locked all of them,
+// so that it stays true until the transaction ends. An error is of the data file.
 func (c *Changes) unchanged(client *Client, txn *storage.Txn) (bool, error) {
 	for _, k := range c.watchedBy(client, nil) {
 		if err := txn.Bring(k); err != nil {
@@ -139,7 +139,7 @@ func (c *Changes) watchedBy(client *Client, keys []storage.Key) []storage.Key {
 	return keys
 }
 
-// watches tells how many keys a client watches, and whether one of them has changed.
+// watches gives how many keys a client watches, and whether one of them has changed.
 func (c *Changes) watches(client *Client) (keys int, dirty bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *Changes) watchMemory(client *Client) int {
 }
 
 // swapping marks those whose key appears in the database that takes the place of its own.
-// Keys that go with theirs are changed like those of FLUSHDB. txn holds everything. An error
+// Keys of the database that leaves count as changed, as in FLUSHDB. txn has locked everything. An error
 // is of the data file.
 func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
 	type watched struct {
@@ -185,7 +185,7 @@ func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range appear {
-		c.watched.touch(slices.Clone(c.watched[w.db][w.name]))
+		c.mu.watched.markDirty(slices.Clone(c.mu.watched[w.db][w.name]))
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
 func (c *Changes) watchedIn(db int) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.watched[db]))
+	return slices.Collect(maps.Keys(c.mu.watched[db]))
 }
 
 func (ws watchedKeys) add(w *watch) {
@@ -219,9 +219,9 @@ func (ws watchedKeys) drop(by *watching) {
 	by.keys, by.bytes = nil, 0
 }
 
-// touch says that the key of some watches changed: for those who watch it nothing else
-// matters until EXEC.
-func (ws watchedKeys) touch(list []*watch) {
+// markDirty marks the clients of some watches, whose key changed. All their other watches end:
+// nothing else matters to them until EXEC.
+func (ws watchedKeys) markDirty(list []*watch) {
 	for _, w := range list {
 		w.by.dirty = true
 		ws.drop(w.by)
@@ -259,5 +259,5 @@ func (ws watchedKeys) changed(changes []storage.Change) {
 	for _, w := range own {
 		w.begun = true
 	}
-	ws.touch(hit)
+	ws.markDirty(hit)
 }

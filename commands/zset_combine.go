@@ -263,8 +263,8 @@ func subtract(inputs []scored, _ aggregate) *object.ZSet {
 	return result
 }
 
-// inputs reads the number of keys, which the cursor is at, and the keys, of which the
-// command's are those. Keys of another type come before options that are none.
+// inputs reads the number of keys, which the cursor is at, passes the keys, and opens the command's
+// keys in their place. Keys of another type come before options that are none.
 func (c *Ctx) inputs(a *Cursor, keys []storage.Key) ([]scored, error) {
 	n := a.Int()
 	if a.Err() == nil && n < 1 {

@@ -69,7 +69,7 @@ var (
 	eventZRangeStore = storage.Event{Class: storage.EventZSet, Name: "zrangestore"}
 )
 
-// The errors of ZRANGE and its kin.
+// The errors of ZRANGE and of the commands that do the same.
 const (
 	errRankLimit Error = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
 	errLexScores Error = "ERR syntax error, WITHSCORES not supported in combination with BYLEX"
