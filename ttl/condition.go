@@ -4,7 +4,7 @@ package ttl
 // another. The empty set always allows it.
 type Condition uint8
 
-// The options of EXPIRE and its kin.
+// The options of EXPIRE and the like.
 const (
 	NX Condition = 1 << iota // only when there is no deadline yet
 	XX                       // only when there is one
@@ -12,7 +12,7 @@ const (
 	LT                       // only when the new one is earlier
 )
 
-// Check reports whether the options may stand together: ErrConditionNX or
+// Check reports whether the options may be combined: ErrConditionNX or
 // ErrConditionGTLT when not. XX goes with GT and with LT.
 func (c Condition) Check() error {
 	switch {

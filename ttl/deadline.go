@@ -9,7 +9,7 @@ const None int64 = 0
 // instants lie before any clock Keyp runs on, so they mean the same: expired.
 const past int64 = -1
 
-// Replies to questions about a key that has no remaining time to tell.
+// Replies for a key without a remaining time.
 const (
 	Persistent int64 = -1 // the key exists and has no deadline
 	Missing    int64 = -2 // the key does not exist
@@ -24,7 +24,7 @@ const (
 	Seconds      Unit = 1000
 )
 
-// Base says what a command's argument counts from.
+// Base is what a command's argument counts from.
 type Base uint8
 
 // The bases that commands use.
@@ -91,7 +91,7 @@ func invalid(base Base) error {
 	return ErrInvalidTTL
 }
 
-// Expired reports whether a key with this deadline has ceased to exist at now.
+// Expired reports whether a key with this deadline does not exist any more at now.
 func Expired(deadline, now int64) bool {
 	return deadline != None && deadline <= now
 }
@@ -132,8 +132,8 @@ func ExpireTimeSeconds(deadline, now int64) int64 {
 	return roundToSeconds(ExpireTimeMS(deadline, now))
 }
 
-// CeilSeconds turns an answer in milliseconds into one in seconds, upwards: that is
-// what is told of fields. Persistent and Missing stay what they are.
+// CeilSeconds turns an answer in milliseconds into one in seconds, rounded up, as the
+// commands about fields reply. Persistent and Missing stay unchanged.
 func CeilSeconds(ms int64) int64 {
 	if ms < 0 {
 		return ms

@@ -141,7 +141,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// The bounds are those of Redis 8 for HEXPIRE and its kin.
+// The bounds are those of Redis 8 for HEXPIRE and the like.
 func TestFieldDeadline(t *testing.T) {
 	const now = 1_700_000_000_000
 	for _, c := range []struct {

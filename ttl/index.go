@@ -22,7 +22,7 @@ type EntryOf[K cmp.Ordered] struct {
 // IndexOf keeps deadlines in the order (Deadline, ID).
 //
 // It has no lock of its own: all methods but Next need the shard's. An id has at
-// most one entry, provided that Set is told the deadline that the index holds.
+// most one entry, provided that Set gets the deadline that the index has.
 type IndexOf[K cmp.Ordered] struct {
 	tree  *btree.BTreeG[EntryOf[K]]
 	first EntryOf[K]   // the earliest entry, if the tree has any
@@ -52,7 +52,7 @@ func newIndex[K cmp.Ordered]() *IndexOf[K] {
 	return &IndexOf[K]{tree: btree.NewG(degree, EntryOf[K].Before)}
 }
 
-// Before says whether e stands before o in an index.
+// Before reports whether e stands before o in an index.
 func (e EntryOf[K]) Before(o EntryOf[K]) bool {
 	if e.Deadline != o.Deadline {
 		return e.Deadline < o.Deadline
@@ -60,7 +60,7 @@ func (e EntryOf[K]) Before(o EntryOf[K]) bool {
 	return e.ID < o.ID
 }
 
-// Set moves id from the deadline old to new. old must be what the index holds
+// Set moves id from the deadline old to new. old must be what the index has
 // for id, None if nothing; new as None removes. O(log n).
 func (x *IndexOf[K]) Set(id K, old, new int64) {
 	if old == new {
@@ -76,7 +76,7 @@ func (x *IndexOf[K]) Set(id K, old, new int64) {
 		e := EntryOf[K]{new, id}
 		x.tree.ReplaceOrInsert(e)
 		if x.tree.Len() == 1 || e.Before(x.first) {
-			// Earlier than the first, or than the first that has just gone:
+			// Earlier than the first, or than the first that was just removed:
 			// nothing can lie between.
 			x.setFirst(e)
 			return

@@ -20,27 +20,27 @@ type Source interface {
 	// ReapDue removes keys that are expired at now, in order, and takes about
 	// budget over it; it takes its locks itself. now may be older than the
 	// source's present instant, never newer than the clock. n is how many keys went.
-	// more says that budget ran out before the due keys did, and that there was
-	// headway: a source that got nowhere (say, the disk is full) returns 0 and
-	// false and is asked again later.
+	// more reports that budget ran out before the due keys did, and that some were
+	// removed: a source that can't remove any (the disk is full, for example) returns
+	// 0 and false and is asked again later.
 	ReapDue(now int64, budget time.Duration) (n int, more bool)
 }
 
 // The reaper's times.
 const (
-	// DefaultBudget is how long one batch may hold a shard's lock.
+	// DefaultBudget is how long one batch may keep a shard locked.
 	DefaultBudget = 100 * time.Microsecond
 
-	// A source that is due but gets nowhere rests this long, and doubles it up to
-	// the limit each further time. In milliseconds.
-	minRest, maxRest int64 = 1, 128
+	// A source that is due but can't remove anything is asked again after this
+	// backoff, which doubles each time up to the limit. In milliseconds.
+	minBackoff, maxBackoff int64 = 1, 128
 
 	// The wall and the monotonic clock may differ by jumpLimit plus a thousandth of
 	// the time between two looks before it counts as a jump: clocks are slewed by
 	// up to half a thousandth. In milliseconds.
 	jumpLimit int64 = 500
 
-	// A look at both clocks that took longer than this says nothing about a jump.
+	// Readings of both clocks that took longer than this prove no jump.
 	maxLook = 100 * time.Millisecond
 )
 
@@ -54,9 +54,9 @@ const (
 // all sources, then has them remove what is due, one bounded batch after the
 // other and each source in its turn, and sleeps again.
 //
-// No deadline is missed: whoever sets one first lets NextDeadline show it and then
-// calls Wake; the reaper first publishes until when it will sleep and then looks
-// at every NextDeadline once more. One of the two sees the other.
+// No deadline is missed. Who sets one first lets NextDeadline show it and then calls
+// Wake; the reaper first publishes when its sleep will end and then reads every
+// NextDeadline once more. One of the two sees the other.
 type Reaper struct {
 	clock   clock.Clock
 	sources []Source
@@ -69,7 +69,7 @@ type Reaper struct {
 	paused atomic.Bool
 
 	// Of the goroutine in Run alone.
-	rests    []rest
+	backoffs []backoff
 	turn     int // the source that begins the next round
 	lastWall int64
 	lastMono time.Duration
@@ -77,14 +77,14 @@ type Reaper struct {
 	removed, batches, jumps atomic.Int64
 }
 
-// rest keeps a source that got nowhere from being asked again at once.
-type rest struct{ until, length int64 }
+// backoff delays the next batch of a source that could not remove anything.
+type backoff struct{ until, length int64 }
 
 // ReaperOptions may be left zero.
 type ReaperOptions struct {
 	Budget time.Duration  // of one batch; DefaultBudget if 0
-	OnJump func(ms int64) // told when the wall clock jumped, and how far forward (or back: negative)
-	// OnBatch is told how long each batch took.
+	OnJump func(ms int64) // called when the wall clock jumped: forward, or back (negative)
+	// OnBatch is called with the duration of each batch.
 	OnBatch func(took time.Duration)
 }
 
@@ -107,7 +107,7 @@ func NewReaper(c clock.Clock, sources []Source, o ReaperOptions) *Reaper {
 		onJump:   o.OnJump,
 		onBatch:  o.OnBatch,
 		wake:     make(chan struct{}, 1),
-		rests:    make([]rest, len(sources)),
+		backoffs: make([]backoff, len(sources)),
 		lastWall: c.Now(),
 		lastMono: c.Mono(),
 	}
@@ -115,7 +115,7 @@ func NewReaper(c clock.Clock, sources []Source, o ReaperOptions) *Reaper {
 	return r
 }
 
-// Wake says that a source now has this deadline, and shows it in NextDeadline.
+// Wake announces a deadline that a source has got and shows in NextDeadline.
 // Unless it is earlier than the end of the present sleep this is one atomic load;
 // it never blocks and may be called under a shard's lock.
 func (r *Reaper) Wake(deadline int64) {
@@ -132,7 +132,7 @@ func (r *Reaper) Wake(deadline int64) {
 }
 
 // Pause stops the removal of due keys, after the batch that may be running, or
-// takes it up again. Paused or not, an expired key does not exist for readers.
+// resumes it. Paused or not, an expired key does not exist for readers.
 func (r *Reaper) Pause(paused bool) {
 	r.paused.Store(paused)
 	r.interrupt()
@@ -161,8 +161,8 @@ func (r *Reaper) interrupt() {
 	}
 }
 
-// round gives each source that is due at now one batch, unless it is told to stop
-// or to pause, and reports whether any had one. Each round begins one source
+// round gives each source that is due at now one batch, unless the reaper stops
+// or pauses, and reports whether any had one. Each round begins one source
 // further on.
 func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 	n := len(r.sources)
@@ -182,7 +182,7 @@ func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 	return worked
 }
 
-// batch has source i remove what is due. The clock is read again for each, since
+// batch lets source i remove what is due. The clock is read again for each, since
 // a round over many sources takes milliseconds.
 func (r *Reaper) batch(i int) {
 	now, began := r.clock.Now(), r.clock.Mono()
@@ -193,11 +193,11 @@ func (r *Reaper) batch(i int) {
 	r.removed.Add(int64(n))
 	r.batches.Add(1)
 	if n > 0 || more || r.due(i) > now {
-		r.rests[i] = rest{}
+		r.backoffs[i] = backoff{}
 		return
 	}
-	length := min(max(minRest, 2*r.rests[i].length), maxRest)
-	r.rests[i] = rest{until: now + length, length: length}
+	length := min(max(minBackoff, 2*r.backoffs[i].length), maxBackoff)
+	r.backoffs[i] = backoff{until: now + length, length: length}
 }
 
 // due is when source i wants to be asked next, or never.
@@ -206,7 +206,7 @@ func (r *Reaper) due(i int) int64 {
 	if !ok {
 		return never
 	}
-	if until := r.rests[i].until; until > ms && until-r.clock.Now() <= maxRest { // or the clock has gone back
+	if until := r.backoffs[i].until; until > ms && until-r.clock.Now() <= maxBackoff { // else the clock was set back
 		return until
 	}
 	return ms
@@ -222,7 +222,7 @@ func (r *Reaper) earliest() int64 {
 }
 
 // sleep waits until the earliest deadline, unless one comes that is earlier still,
-// or until it is told to look again. It may also return early for no reason.
+// or until it has to look again. It may also return early for no reason.
 func (r *Reaper) sleep(ctx context.Context) {
 	if r.paused.Load() {
 		// The token of Pause(false) comes after it has cleared paused.
@@ -264,7 +264,7 @@ func (r *Reaper) look() (now int64) {
 	jump := now - r.lastWall - elapsed
 	r.lastWall, r.lastMono = now, mono
 	if limit := jumpLimit + elapsed/1000; jump > limit || jump < -limit {
-		clear(r.rests) // they are wall clock times of before the jump
+		clear(r.backoffs) // they are wall clock times from before the jump
 		r.jumps.Add(1)
 		if r.onJump != nil {
 			r.onJump(jump)

@@ -372,20 +372,20 @@ func TestReaperStuckSource(t *testing.T) {
 	s.set(1, 2, None, startOfTime+1)
 	s.asleep(startOfTime + 1)
 	s.advance(1)
-	rest := int64(1)
+	backoff := int64(1)
 	for try := int64(1); try <= 10; try++ {
-		s.asleep(s.clock.Now() + rest)
+		s.asleep(s.clock.Now() + backoff)
 		s.pass()
 		if got := stuck.asked.Load(); got != try {
 			t.Fatalf("asked %d times, want %d", got, try)
 		}
 		s.remaining(1)
-		s.advance(rest)
-		rest = min(2*rest, maxRest)
+		s.advance(backoff)
+		backoff = min(2*backoff, maxBackoff)
 	}
-	s.asleep(s.clock.Now() + rest)
+	s.asleep(s.clock.Now() + backoff)
 
-	// The rest must not outlast a clock that is stepped back.
+	// The backoff must not outlast a clock that is stepped back.
 	s.clock.Set(startOfTime - 100_000)
 	s.pass()
 	s.asleep(startOfTime + 1)
@@ -418,7 +418,7 @@ func TestReaperWithoutSources(t *testing.T) {
 	s.stop()
 }
 
-// Commands set deadlines from all sides while time goes on; each key goes once.
+// Commands set deadlines from all sides while time continues; each key goes once.
 func TestReaperConcurrent(t *testing.T) {
 	const shards, setters, keys = 4, 3, 400
 	s := newStage(t, shards)

@@ -11,10 +11,10 @@ import (
 
 var (
 	// errWrong marks a wrong answer of a server that can still be measured: the run notes
-	// it as a failure and goes on with the next line.
+	// it as a failure and continues with the next line.
 	errWrong = errors.New("wrong answer")
 	// errSkip marks a measurement that this system does not allow; the run notes it and
-	// goes on.
+	// continues.
 	errSkip = errors.New("skipped")
 )
 
@@ -94,7 +94,7 @@ func (b *bench) begin(l line, side string, round int) {
 	}
 }
 
-// run measures everything. Wrong replies go into the report and the run goes on; a server
+// run measures everything. Wrong replies go into the report and the run continues; a server
 // that fails, or the end of ctx, ends it.
 func (b *bench) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, b.slowSync.close()) }()

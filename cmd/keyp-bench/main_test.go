@@ -214,7 +214,7 @@ func checkEverything(t *testing.T, document, workloads string) {
 	}
 }
 
-// Tests of redis-benchmark for which the server has no command fail, and the run goes on.
+// Tests of redis-benchmark for which the server has no command fail, and the run continues.
 func TestTypes(t *testing.T) {
 	needRedis(t)
 	testkit.Program(t, redisbench.Program)

@@ -139,7 +139,7 @@ func (b *bench) send(ctx context.Context, l line, t *target, n int64) ([]reading
 
 // redisBenchmark sends n requests of a line.
 func (b *bench) redisBenchmark(ctx context.Context, l line, t *target, n int64) (redisbench.Result, error) {
-	// redis-benchmark tries for ever to reach a server that is gone.
+	// redis-benchmark tries for ever to reach a server that has ended.
 	ctx, cancel := t.while(ctx)
 	defer cancel()
 	args := slices.Clone(l.requests)

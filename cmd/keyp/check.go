@@ -39,7 +39,7 @@ func check(args []string, out io.Writer) error {
 		}
 	})
 	if err := errors.Join(err, list.end("damage: "), harmless.end("harmless: ")); err != nil {
-		return fmt.Errorf("%s cannot be checked: %w", dir, held(err))
+		return fmt.Errorf("%s cannot be checked: %w", dir, inUse(err))
 	}
 	if list.lines > 0 {
 		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is left", dir, count(list.lines, "place"), dir)
@@ -49,8 +49,8 @@ func check(args []string, out io.Writer) error {
 	return err
 }
 
-// held says of a directory that is in use what by.
-func held(err error) error {
+// inUse names what uses a directory that is in use.
+func inUse(err error) error {
 	if errors.Is(err, storage.ErrLocked) {
 		return fmt.Errorf("%w; a server runs on it, or one that was stopped has not ended yet", err)
 	}
@@ -71,7 +71,7 @@ func (l *listing) add(kind, text string) {
 	}
 }
 
-// end says how many lines there were not.
+// end prints how many lines were left out.
 func (l *listing) end(kind string) error {
 	if more := l.lines - l.most; more > 0 && l.err == nil {
 		_, l.err = fmt.Fprintf(l.out, "%sand %d more\n", kind, more)
@@ -79,7 +79,7 @@ func (l *listing) end(kind string) error {
 	return l.err
 }
 
-// count says how many there are of something.
+// count is a number with its noun, in the plural where needed.
 func count[N int | int64](n N, what string) string {
 	switch {
 	case n == 1:

@@ -78,7 +78,7 @@ func roomPercent(live, maxmemory int64) int {
 }
 
 // memoryLimit is what the heap may take before its garbage is collected all the time, in bytes,
-// beside what the process holds outside of it; maxmemory 0 gives no limit.
+// in addition to what the process uses outside of it; maxmemory 0 gives no limit.
 func memoryLimit(maxmemory, outside int64) int64 {
 	if maxmemory == 0 {
 		return math.MaxInt64
@@ -87,5 +87,5 @@ func memoryLimit(maxmemory, outside int64) int64 {
 	return max(min(maxmemory, math.MaxInt64-margin)+margin-outside, margin)
 }
 
-// differs says that a limit is worth a change: by a fiftieth.
+// differs reports whether a limit is worth a change: by a fiftieth.
 func differs(to, from int64) bool { return max(to-from, from-to) > from/50 }

@@ -27,10 +27,10 @@ func serveDebug(addr string, exposed bool, logger *slog.Logger) (stop func() err
 	case err != nil:
 		return nil, fmt.Errorf("debug-addr %q is not an address with a port, such as 127.0.0.1:6060", addr)
 	case !at.Addr().IsLoopback() && !exposed:
-		return nil, fmt.Errorf("debug-addr %q is not a loopback address, such as 127.0.0.1:6060: whoever reaches it can read all keys, values and passwords; "+
-			"debug-addr-exposed yes says that this is meant", addr)
+		return nil, fmt.Errorf("debug-addr %q is not a loopback address, such as 127.0.0.1:6060: anybody who reaches it can read all keys, values and passwords; "+
+			"debug-addr-exposed yes allows it", addr)
 	case !at.Addr().IsLoopback():
-		logger.Warn("whoever reaches debug-addr can read all keys, values and passwords", "debug-addr", addr)
+		logger.Warn("anybody who reaches debug-addr can read all keys, values and passwords", "debug-addr", addr)
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 const ownFiles = 64
 
 // fitFiles raises the limit of open files to what maxclients needs. Where the system
-// does not allow that, maxclients goes down to what it does allow, as with Redis; later
+// does not allow that, maxclients is lowered to what it allows, as with Redis; later
 // CONFIG SET maxclients fails instead.
 func fitFiles(cfg *config.Config, logger *slog.Logger) error {
 	clients := cfg.Int("maxclients")

@@ -5,8 +5,8 @@
 //	keyp repair DIR NEWDIR                    save what is left of a damaged one (repair.go)
 //	keyp compact DIR                          shorten its data file (compact.go)
 //
-// Any mistake or failure is one line on standard error and exit status 1; repair has 2 for
-// those and 1 for having lost something.
+// Any mistake or failure is one line on standard error and exit status 1. For repair that status
+// is 2, and 1 means that data is lost.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"keyp/internal/config"
 )
 
-// subcommand is a tool beside the server. run gets the arguments after the name.
+// subcommand is a tool in addition to the server. run gets the arguments after the name.
 type subcommand struct {
 	name string
 	run  func(args []string, out io.Writer) error
@@ -35,7 +35,7 @@ var subcommands = []subcommand{
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		// Joined errors stand on lines of their own.
+		// Joined errors are on separate lines.
 		fmt.Fprintln(os.Stderr, "keyp:", strings.ReplaceAll(err.Error(), "\n", "; "))
 		status := 1
 		if e := (exit{}); errors.As(err, &e) {
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// exit is an error with an exit status of its own.
+// exit is an error with its own exit status.
 type exit struct {
 	status int
 	error

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// warnModes says which part of a data directory others than its owner may read, or
+// warnModes logs which part of a data directory others than its owner may read, or
 // change. Keyp makes directories with mode 0700 and files with 0600 whatever the umask
 // is; what was there before, or was copied there, stays as it is, as somebody may have
 // meant it.
@@ -18,7 +18,7 @@ func warnModes(dir string, logger *slog.Logger) {
 		}
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a log segment that has gone
+			return nil // a log segment that was removed
 		}
 		if err != nil {
 			return err

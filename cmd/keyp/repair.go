@@ -37,7 +37,7 @@ func repairDir(args []string, out io.Writer) error {
 		}
 	})
 	if err := errors.Join(err, notes.end("damage: "), lost.err, doubtful.err); err != nil {
-		return exit{statusFailed, fmt.Errorf("%s cannot be repaired: %w", dir, held(err))}
+		return exit{statusFailed, fmt.Errorf("%s cannot be repaired: %w", dir, inUse(err))}
 	}
 	_, err = fmt.Fprintf(out, "%s has %s, %d with a deadline; %s of the log applied\n", to, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"))
 	if err != nil {

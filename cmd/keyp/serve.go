@@ -71,7 +71,7 @@ func serve(cfg *config.Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, removePID()) }()
 
-	// Neither a terminal that goes away nor a log reader that does ends the server.
+	// The server survives the end of its terminal and of the reader of its log.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	ctx, stop := stopOnSignal(logger)
 	defer stop()

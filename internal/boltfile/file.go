@@ -82,7 +82,7 @@ func parseMeta(b []byte, i, pageSize int) Meta {
 	case le.Uint64(b[56:]) != h.Sum64():
 		bad = "the meta page fails its checksum"
 	case le.Uint32(b[8:]) != uint32(pageSize):
-		bad = fmt.Sprintf("the meta page says that pages have %d bytes", le.Uint32(b[8:]))
+		bad = fmt.Sprintf("the meta page gives pages %d bytes", le.Uint32(b[8:]))
 	}
 	if bad != "" {
 		return Meta{Err: &Damage{uint64(i), int64(i * pageSize), bad}}
@@ -90,7 +90,7 @@ func parseMeta(b []byte, i, pageSize int) Meta {
 	return Meta{Root: le.Uint64(b[16:]), Freelist: le.Uint64(b[32:]), Pages: le.Uint64(b[40:]), Tx: le.Uint64(b[48:])}
 }
 
-// Newest is the meta page that bbolt goes by; an error if neither is valid.
+// Newest is the meta page that bbolt uses; an error if neither is valid.
 func Newest(m [2]Meta) (Meta, error) {
 	switch {
 	case m[0].Err != nil && m[1].Err != nil:
@@ -141,14 +141,14 @@ func (f *File) damage(page uint64, format string, args ...any) *Damage {
 	return &Damage{page, f.Offset(page), fmt.Sprintf(format, args...)}
 }
 
-// header is what a page says of itself.
+// header is the head of a page.
 type header struct {
 	kind     uint16
 	count    int
 	overflow uint64
 }
 
-// read reads a page with those that follow it into buf, and gives what it says of itself.
+// read reads a page with those that follow it into buf, and returns its header.
 func (f *File) read(id uint64, buf []byte) (h header, page []byte, err error) {
 	if id < 2 || id >= f.pages {
 		return h, buf, f.damage(id, "there is no such page among %d", f.pages)
@@ -159,7 +159,7 @@ func (f *File) read(id uint64, buf []byte) (h header, page []byte, err error) {
 	}
 	h = header{le.Uint16(page[8:]), int(le.Uint16(page[10:])), uint64(le.Uint32(page[12:]))}
 	if n := le.Uint64(page); n != id {
-		return h, page, f.damage(id, "it says that it is page %d", n)
+		return h, page, f.damage(id, "its header names page %d", n)
 	}
 	if h.overflow >= f.pages-id {
 		return h, page, f.damage(id, "it claims %d further pages, beyond the end", h.overflow)

@@ -7,10 +7,10 @@ type Set []uint64
 
 func newSet(pages uint64) Set { return make(Set, (pages+63)/64) }
 
-// Has says whether a page is in the set.
+// Has reports whether a page is in the set.
 func (s Set) Has(id uint64) bool { return id/64 < uint64(len(s)) && s[id/64]>>(id%64)&1 != 0 }
 
-// add says whether the page is new.
+// add reports whether the page is new.
 func (s Set) add(id uint64) bool {
 	was := s[id/64]
 	s[id/64] |= 1 << (id % 64)

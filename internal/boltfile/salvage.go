@@ -9,7 +9,7 @@ type Salvage struct {
 	f    *File
 	seen Set // pages that walks have come to
 	free Set
-	// Blind: the list of free pages is damaged, so what is cut off cannot be told from what
+	// Blind: the list of free pages is damaged, so what is cut off cannot be distinguished from what
 	// is old, and Rest visits nothing.
 	Blind error
 }
@@ -39,9 +39,9 @@ func (s *Salvage) come(id, overflow uint64) bool {
 	}
 }
 
-// mend says whether a page whose header is damaged still shows what it is, and makes the rest
+// restore reports whether a page whose header is damaged still shows what it is, and makes the rest
 // of the header such that it can be read.
-func (s *Salvage) mend(h *header, page []byte) bool {
+func (s *Salvage) restore(h *header, page []byte) bool {
 	if len(page) < s.f.pageSize || h.kind != kindBranch && h.kind != kindLeaf {
 		return false
 	}

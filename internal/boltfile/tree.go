@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ErrNoBucket says that the file has no bucket of a name.
+// ErrNoBucket is returned when the file has no bucket with a name.
 var ErrNoBucket = errors.New("no such bucket")
 
 // Tree is a bucket, or the tree of buckets.
@@ -53,8 +53,8 @@ func (f *File) bucket(e *element) (Tree, error) {
 var errEnough = errors.New("enough")
 
 // Each calls fn for the entries from a key on, nil being the first, in order, until it
-// gives an error, which Each then gives. The first *Damage ends the walk too, if bad is
-// nil; else bad is told of it, and the walk goes on with what is left: then it may visit
+// returns an error, which Each then gives. The first *Damage ends the walk too, if bad is
+// nil; else bad gets it, and the walk continues with what is left: then it may visit
 // entries that are out of place. What fn gets is valid during the call.
 func (t Tree) Each(from []byte, bad func(*Damage), fn func(key, value []byte) error) error {
 	return t.each(from, false, bad, func(e *element) error { return fn(e.key, e.value) })
@@ -69,10 +69,10 @@ func (t Tree) each(from []byte, buckets bool, bad func(*Damage), fn func(*elemen
 	}
 	h := header{le.Uint16(t.inline[8:]), int(le.Uint16(t.inline[10:])), 0}
 	if h.kind != kindLeaf {
-		return w.tell(t.f.damage(t.f.root, "a bucket in it has a page of kind %#x", h.kind))
+		return w.report(t.f.damage(t.f.root, "a bucket in it has a page of kind %#x", h.kind))
 	}
 	elements, err := t.f.parse(t.f.root, h, t.inline, false, nil)
-	if err := w.tell(err); err != nil {
+	if err := w.report(err); err != nil {
 		return err
 	}
 	return w.leaf(t.f.root, elements)
@@ -98,12 +98,12 @@ type level struct {
 	elements []element
 }
 
-// bound is what the parent says of a page: its first key, and the one that comes after its
-// last; nil where it says nothing.
+// bound is what the parent records of a page: its first key, and the one that comes after its
+// last; nil where it records nothing.
 type bound struct{ first, end []byte }
 
-// tell passes damage on; what it gives ends the walk.
-func (w *walk) tell(err error) error {
+// report passes damage on; an error that it returns ends the walk.
+func (w *walk) report(err error) error {
 	var d *Damage
 	if w.bad != nil && errors.As(err, &d) {
 		w.bad(d)
@@ -115,11 +115,11 @@ func (w *walk) tell(err error) error {
 // page walks the tree below a page.
 func (w *walk) page(id uint64, b bound, depth int) error {
 	if depth == maxDepth {
-		return w.tell(w.f.damage(id, "the tree is deeper than %d pages", maxDepth))
+		return w.report(w.f.damage(id, "the tree is deeper than %d pages", maxDepth))
 	}
 	if w.bad != nil {
 		if w.seen[id] {
-			return w.tell(w.f.damage(id, "it stands in the tree a second time"))
+			return w.report(w.f.damage(id, "it stands in the tree a second time"))
 		}
 		if w.seen == nil {
 			w.seen = map[uint64]bool{}
@@ -129,20 +129,20 @@ func (w *walk) page(id uint64, b bound, depth int) error {
 	l := &w.levels[depth]
 	h, page, err := w.f.read(id, l.page)
 	l.page = page
-	if err != nil && w.f.salvage != nil && w.f.salvage.mend(&h, page) {
-		err = w.tell(err)
+	if err != nil && w.f.salvage != nil && w.f.salvage.restore(&h, page) {
+		err = w.report(err)
 	}
 	if err != nil {
-		return w.tell(err)
+		return w.report(err)
 	}
 	if s := w.f.salvage; s != nil && !s.come(id, h.overflow) {
-		return w.tell(w.f.damage(id, "a tree leads to it, and it is in the list of free pages"))
+		return w.report(w.f.damage(id, "a tree leads to it, and it is in the list of free pages"))
 	}
 	l.elements, err = w.f.parse(id, h, page, true, l.elements[:0])
 	if err == nil {
 		err = w.f.within(id, h, l.elements, b, depth)
 	}
-	if err := w.tell(err); err != nil {
+	if err := w.report(err); err != nil {
 		return err
 	}
 	if h.kind == kindLeaf {
@@ -151,14 +151,14 @@ func (w *walk) page(id uint64, b bound, depth int) error {
 	return w.branch(l.elements, b, depth)
 }
 
-// within holds a page's keys against its parent.
+// within compares a page's keys with its parent.
 func (f *File) within(id uint64, h header, elements []element, b bound, depth int) error {
 	switch n := len(elements); {
 	case n == 0 && (depth > 0 || h.kind == kindBranch):
 		return f.damage(id, "it is empty")
 	case n == 0:
 	case b.first != nil && !bytes.Equal(elements[0].key, b.first):
-		return f.damage(id, "it begins with another key than its parent says")
+		return f.damage(id, "its first key is not the one in its parent")
 	case b.end != nil && bytes.Compare(elements[n-1].key, b.end) >= 0:
 		return f.damage(id, "it has keys of the page after it")
 	}
@@ -190,7 +190,7 @@ func (w *walk) leaf(id uint64, elements []element) error {
 			continue
 		}
 		if e.bucket != w.buckets {
-			if err := w.tell(w.f.damage(id, "its element %d is %s", i, map[bool]string{true: "a bucket", false: "no bucket"}[e.bucket])); err != nil {
+			if err := w.report(w.f.damage(id, "its element %d is %s", i, map[bool]string{true: "a bucket", false: "no bucket"}[e.bucket])); err != nil {
 				return err
 			}
 			continue

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Clock tells wall time and wakes sleepers.
+// Clock gives the wall time and wakes sleepers.
 type Clock interface {
 	// Now is the wall clock in Unix milliseconds. It may jump either way.
 	Now() int64
@@ -65,7 +65,7 @@ func (m *Machine) Until(ms int64) (<-chan struct{}, func()) {
 	return done, func() { timer.Stop() }
 }
 
-// Fake is a clock that moves only when told. Its zero value stands at 0.
+// Fake is a clock that moves only by Advance and Set. Its zero value stands at 0.
 type Fake struct {
 	mu      sync.Mutex
 	micros  int64

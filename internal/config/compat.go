@@ -130,8 +130,8 @@ func secretText(name string) option {
 	return option{name: name, group: groupCompat, kind: kindString, secret: true}
 }
 
-// fixedText is a text that says where files are or what is allowed: no client may change
-// what the file says of that.
+// fixedText is a text about where files are or what is allowed: no client may change
+// the value from the file.
 func fixedText(name, def string) option {
 	return option{name: name, group: groupCompat, kind: kindString, def: def, fixed: true}
 }

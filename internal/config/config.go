@@ -48,7 +48,7 @@ func New() *Config {
 	return c
 }
 
-// readDefault reads what the table says; a default that its own option refuses is a
+// readDefault reads the default in the table; one that its own option refuses is a
 // mistake in the table.
 func (o *option) readDefault() value {
 	words := []string{o.def}
@@ -76,7 +76,7 @@ func (c *Config) get(name string) *value {
 // notify-keyspace-events in the order of storage.EventClass. See MaxMemoryClients for its option.
 func (c *Config) Int(name string) int64 { return c.get(name).num }
 
-// Bool says whether a yes/no option is on.
+// Bool reports whether a yes/no option is on.
 func (c *Config) Bool(name string) bool { return c.get(name).num != 0 }
 
 // String gives the text that CONFIG GET shows.
@@ -90,14 +90,14 @@ func (c *Config) OutputLimit(class int) OutputLimit {
 	return c.get("client-output-buffer-limit").limit[class]
 }
 
-// Given says whether a file, the environment or the command line set the option.
+// Given reports whether a file, the environment or the command line set the option.
 func (c *Config) Given(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.slots[name].given != ""
 }
 
-// Secret says whether an option's value is a password. The name may be in any case; one
+// Secret reports whether an option's value is a password. The name may be in any case; one
 // that is no option has none.
 func (c *Config) Secret(name string) bool {
 	s := c.slots[strings.ToLower(name)]
@@ -108,7 +108,7 @@ func (c *Config) Secret(name string) bool {
 func (c *Config) Warnings() []string { return c.warnings }
 
 // Users are the lines "user NAME RULE…" of the file, or such options of the command line, in
-// their order, without the word user. Each name comes once. What the rules say is not checked.
+// their order, without the word user. Each name comes once. The rules are not checked.
 func (c *Config) Users() [][]string { return c.users }
 
 // Path is the file that was read, empty if none.
@@ -158,7 +158,7 @@ func (c *Config) OnChange(name string, fn func() error) {
 	s.onChange = append(s.onChange, fn)
 }
 
-// SetError is a refused Set: Option is the argument it is about, Unknown says that
+// SetError is a refused Set: Option is the argument it is about, Unknown reports that
 // there is no such option.
 type SetError struct {
 	Option  string
@@ -221,7 +221,7 @@ func (c *Config) Set(pairs ...Pair) error {
 	return c.apply(pairs, slots, values)
 }
 
-// Ineffective says of what Set accepts why it has no effect, for the log.
+// Ineffective is the reason why a value that Set accepts has no effect, for the log.
 func (c *Config) Ineffective(pairs ...Pair) (remarks []string) {
 	for _, p := range pairs {
 		if s := c.slots[strings.ToLower(p.Name)]; s != nil && s.tolerate {

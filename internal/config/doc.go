@@ -1,5 +1,5 @@
-// Package config holds the server's options: one table (options.go, compat.go) that
-// says each option's name, kind, default, bounds and whether CONFIG SET may change
+// Package config has the server's options: one table (options.go, compat.go) with
+// each option's name, kind, default, bounds and whether CONFIG SET may change
 // it. Names, units and error texts are redis.conf's.
 //
 // Values come from four sources, later ones win:

@@ -15,7 +15,7 @@ import (
 const maxInclude = 16
 
 // loadFile reads a file, or standard input, in redis.conf's syntax: a directive with
-// its words on each line, quoted as resp.SplitArgs says; # begins a comment line.
+// its words on each line, quoted as for resp.SplitArgs; # begins a comment line.
 func (c *Config) loadFile(name string, stdin io.Reader) error {
 	data, err := readAll(name, stdin)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Config) parse(data []byte, shown, dir, source string, depth int) error 
 	return nil
 }
 
-// lineError says where in which file a mistake is.
+// lineError is a mistake with its file and line.
 type lineError struct {
 	file string
 	line int

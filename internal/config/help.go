@@ -15,14 +15,14 @@ Usage:
   keyp [FILE | -] [--OPTION VALUE...]...    run the server
   keyp check DIR                            verify a data directory
   keyp repair DIR NEWDIR                    save what is left of a damaged one
-  keyp compact DIR                          give back the unused space of its data file
+  keyp compact DIR                          free the unused space of its data file
   keyp -h | --help
   keyp -v | --version
 
-  FILE is in redis.conf's syntax; - reads it from standard input. Options are set,
-  later ones winning, by the file, by environment variables (KEYP_MAXMEMORY=1gb)
-  and on the command line (--maxmemory 1gb or --maxmemory=1gb). CONFIG SET changes
-  those marked * while the server runs, CONFIG REWRITE puts them into the file.
+  FILE is in redis.conf's syntax; - reads it from standard input. Options come
+  from the file, then from environment variables (KEYP_MAXMEMORY=1gb), then from
+  the command line (--maxmemory 1gb or --maxmemory=1gb); the last value counts. CONFIG SET changes
+  those marked * while the server runs, CONFIG REWRITE writes them to the file.
 
 Examples:
   keyp

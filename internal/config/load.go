@@ -43,7 +43,7 @@ func Load(args, env []string, stdin io.Reader) (*Config, error) {
 	return c, nil
 }
 
-// remarkTuning says which of the given options change nothing here.
+// remarkTuning lists which of the given options have no effect.
 func (c *Config) remarkTuning() {
 	var names []string
 	for _, s := range c.order {
@@ -98,7 +98,7 @@ func splitCommandLine(args []string) (files []string, given []directive, err err
 	return files, given, nil
 }
 
-// endsOptions says whether argument i is redis-server's trailing "-": standard input.
+// endsOptions reports whether argument i is redis-server's trailing "-": standard input.
 func endsOptions(args []string, i int) bool { return args[i] == "-" && i == len(args)-1 }
 
 // put sets one option from a source. Unlike Set it may set what is fixed later.

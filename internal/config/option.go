@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kind says how an option's words are read.
+// kind is how an option's words are read.
 type kind uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	kindString             // any text
 	kindWords              // several words
 	kindOctal              // file permissions
-	kindCustom             // parse says
+	kindCustom             // by parse
 )
 
 // option is one declaration.
@@ -37,7 +37,7 @@ type option struct {
 	fixed bool // CONFIG SET may not change it
 	// secret: its value is a password, which no log or list of commands shows.
 	secret bool
-	// only is the one value that is supported, why says why.
+	// only is the one value that is supported, why the reason.
 	only string
 	why  string
 	// tolerate accepts another value all the same, in files and by CONFIG SET, with a warning.
@@ -138,7 +138,7 @@ func (o *option) check(v value) (value, error) {
 	return v, nil
 }
 
-// ignores says whether a value that read refuses with err is accepted without effect.
+// ignores reports whether a value that read refuses with err is accepted without effect.
 func (o *option) ignores(err error) bool {
 	var refused *unsupportedError
 	return o.tolerate && errors.As(err, &refused)

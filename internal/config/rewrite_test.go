@@ -63,7 +63,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// A rewritten file gives back every value, whatever text a string option has.
+// A rewritten file yields every value again, whatever text a string option has.
 func TestRewriteReadsBack(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "keyp.conf")

@@ -147,7 +147,7 @@ func ruleOf(dir string) (key string, found bool) {
 	return "", false
 }
 
-// covers says whether a rule, which may end in /..., is about a package.
+// covers reports whether a rule, which may end in /..., is about a package.
 func covers(rule, path string) bool {
 	folder, tree := strings.CutSuffix(rule, "/...")
 	return path == folder || tree && strings.HasPrefix(path, folder+"/")

@@ -34,7 +34,7 @@ var ownOrder = []string{"storage", "wal", "scripting", "lua", "main"}
 // testDoubles are locks that no server has.
 var testDoubles = []string{"clock.Fake.mu", "vfs.Mem.mu"}
 
-// checked says whether the order of two locks is to be in docs/architecture.md.
+// checked reports whether the order of two locks is to be in docs/architecture.md.
 func (e edge) checked() bool {
 	held, _, _ := strings.Cut(e.held, ".")
 	taken, _, _ := strings.Cut(e.taken, ".")

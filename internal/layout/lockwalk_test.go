@@ -84,7 +84,7 @@ func (g *lockGraph) sources(info *types.Info, e ast.Expr) (list []any) {
 	return list
 }
 
-// holdsFunctions says whether a value of the type may be, or consist of, functions.
+// holdsFunctions reports whether a value of the type may be, or consist of, functions.
 func holdsFunctions(t types.Type) bool {
 	switch t := t.Underlying().(type) {
 	case *types.Signature:
@@ -432,7 +432,7 @@ func (w *walker) expressions(n ast.Node) {
 	})
 }
 
-// lockCall says whether a call is a mutex's method, and of which lock.
+// lockCall reports whether a call is a mutex's method, and of which lock.
 func lockCall(info *types.Info, call *ast.CallExpr) (lock, method string) {
 	selector, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
 	if !ok {

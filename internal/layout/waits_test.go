@@ -51,7 +51,7 @@ func waitProblems(f file) (problems []string) {
 	return problems
 }
 
-// readsTime says whether an argument is an instant from now on, as those of connections are:
+// readsTime reports whether an argument is an instant from now on, as those of connections are:
 // the deadlines of keys are numbers.
 func readsTime(args []ast.Expr) (reads bool) {
 	for _, arg := range args {

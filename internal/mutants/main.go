@@ -1,4 +1,4 @@
-// Command mutants makes the mutations of its list (list.go), one at a time, and says which of them
+// Command mutants makes the mutations of its list (list.go), one at a time, and prints which of them
 // their tests notice. Arguments are folders ("storage"): only mutations of files there are made.
 // It ends with status 1 unless all are caught.
 //
@@ -39,7 +39,7 @@ func (m mutation) dir() string {
 	return path.Dir(m.file)
 }
 
-// verdict says what became of a mutation.
+// verdict is what became of a mutation.
 type verdict string
 
 const (
@@ -75,7 +75,7 @@ func main() {
 	}
 }
 
-// within says whether a file is in one of the folders; without any it is.
+// within reports whether a file is in one of the folders; without any it is.
 func within(file string, folders []string) bool {
 	return len(folders) == 0 || slices.ContainsFunc(folders, func(folder string) bool {
 		return strings.HasPrefix(file, path.Clean(filepath.ToSlash(folder))+"/")

@@ -33,9 +33,9 @@ type cursor struct {
 	bad  bool
 
 	// room is where strings stand that don't stand in the payload as they are. It is
-	// used anew for each element.
+	// used again for each element.
 	room []byte
-	// blobRoom is the same for packed values, used anew for each.
+	// blobRoom is the same for packed values, used again for each.
 	blobRoom []byte
 }
 
@@ -92,7 +92,7 @@ func (c *cursor) length() uint64 {
 	return 0
 }
 
-// count gives how many things follow, each of which takes at least min bytes.
+// count is the number of things that follow, each of at least min bytes.
 func (c *cursor) count(min uint64) uint64 {
 	n := c.length()
 	if n == 0 || n > uint64(len(c.rest))/min {
@@ -146,7 +146,7 @@ func (c *cursor) unpacked() []byte {
 	return room[start:len(room):len(room)]
 }
 
-// grow makes room for exactly n more bytes, without reserve: a payload that holds one
+// grow makes room for exactly n more bytes, without reserve: a payload that has one
 // large string shall cost its size.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
@@ -155,7 +155,7 @@ func grow(b []byte, n int) []byte {
 	return append(make([]byte, 0, len(b)+n), b...)
 }
 
-// blob gives a string that outlives the elements in it, until the next blob: what holds
+// blob gives a string that outlives the elements in it, until the next blob: what has
 // a packed value.
 func (c *cursor) blob() []byte {
 	c.room, c.blobRoom = c.blobRoom[:0], c.room

@@ -47,7 +47,7 @@ const (
 // maxDeadline is the latest deadline that a field has, in Unix milliseconds.
 const maxDeadline = 1<<48 - 1
 
-// types says what the encodings of collections hold.
+// types lists what the encodings of collections contain.
 var types = map[byte]Type{
 	kindList: List, kindListZiplist: List, kindListZiplists: List, kindListListpacks: List,
 	kindSet: Set, kindSetIntset: Set, kindSetListpack: Set,
@@ -103,13 +103,13 @@ func Decode(payload []byte) (Value, error) {
 }
 
 // members finds doubles by 128 bits of hash, under seeds that nobody knows: that two
-// different ones are taken for the same is less likely than that memory fails.
+// different ones look the same is less likely than that memory fails.
 type members struct {
 	seeds [2]maphash.Seed
 	seen  map[[2]uint64]struct{}
 }
 
-// add says whether name is new.
+// add reports whether name is new.
 func (m *members) add(name []byte) bool {
 	if m.seen == nil {
 		m.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}

@@ -116,7 +116,7 @@ func TestPack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		used := &packer{}
 		if rapid.Bool().Draw(t, "old") {
-			used.base = math.MaxUint32 - 2000 // starts anew on the way
+			used.base = math.MaxUint32 - 2000 // starts again on the way
 		}
 		for range 5 {
 			letters := rapid.SampledFrom([]int{1, 2, 4, 255}).Draw(t, "letters")

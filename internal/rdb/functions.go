@@ -18,7 +18,7 @@ func EncodeLibraries(sources []string) []byte {
 }
 
 // DecodeLibraries gives the sources in a payload of FUNCTION DUMP, or ErrPayload for one whose
-// checksum is wrong. problem says what else is wrong with it, as FUNCTION RESTORE tells it.
+// checksum is wrong. problem is what else is wrong with it, in the words of FUNCTION RESTORE.
 func DecodeLibraries(payload []byte) (sources []string, problem string, err error) {
 	body, err := open(payload)
 	if err != nil {

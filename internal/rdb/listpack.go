@@ -2,7 +2,7 @@ package rdb
 
 import "encoding/binary"
 
-// A listpack holds strings and integers, and can be read from both ends:
+// A listpack has strings and integers, and can be read from both ends:
 //
 //	+-------+-------+------------------------------+----+
 //	| bytes | count | entry, back length, entry, … | FF |

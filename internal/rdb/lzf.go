@@ -17,7 +17,7 @@ const (
 	lzfExpansion = 88
 )
 
-// unpack appends what the stream holds, which must be exactly size bytes.
+// unpack appends the content of the stream, which must be exactly size bytes.
 func unpack(dst, packed []byte, size int) (_ []byte, ok bool) {
 	start := len(dst)
 	end := start + size

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// parentEvery is how often the parent is looked at.
+// parentEvery is the time between two looks at the parent.
 const parentEvery = 200 * time.Millisecond
 
-// EndWithParent has this process end soon after its parent has: a process whose parent is
-// killed belongs to another one from then on, and nobody waits for it.
+// EndWithParent ends this process soon after its parent has ended: a process whose parent is
+// killed gets another parent, which does not wait for it.
 func EndWithParent() {
 	parent := os.Getppid()
 	go func() {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Start is cmd.Start, and has the kernel kill the process when this one ends.
+// Start is cmd.Start; the kernel kills the process when this one ends.
 //
 // The kernel watches the thread that forked, not the process, so one thread that
 // never ends starts them all.

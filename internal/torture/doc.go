@@ -1,4 +1,4 @@
-// Package torture holds the tests that crash a whole Keyp, from commands to replies, at
+// Package torture has the tests that crash a whole Keyp, from commands to replies, at
 // moments drawn at random, and look at what comes back.
 //
 // # A history
@@ -7,7 +7,7 @@
 // keys, in transactions, scripts and functions; steps of the clock, forward and back;
 // commits, reaping, eviction, checkpoints with operations amid them, compactions, restarts.
 // One goroutine does it all, in an order that the seed decides (storage.Manual), so a seed
-// gives the same history again. Only where bbolt puts its pages goes by Go's maps.
+// gives the same history again. Only where bbolt puts its pages depends on the order of Go's maps.
 //
 // The twin is a second Keyp that gets the same commands at the same instants, and never
 // crashes, checkpoints or evicts. It follows behind: what is acknowledged it has to have run

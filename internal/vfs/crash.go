@@ -28,7 +28,7 @@ func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 type crash struct {
 	rng     *rand.Rand
 	after   *Mem
-	settled map[*inode]*inode // what has become of the files so far
+	crashed map[*inode]*inode // the files so far, after the crash
 }
 
 // directory puts what survives of a directory in place, and all below it.
@@ -42,12 +42,12 @@ func (c *crash) directory(path string, was *directory) {
 			d.durable[name] = &inode{dir: c.after.dirs[at]}
 			continue
 		}
-		if c.settled[node] == nil {
+		if c.crashed[node] == nil {
 			data := node.crash(c.rng)
-			c.settled[node] = &inode{data: data, durable: slices.Clone(data)}
+			c.crashed[node] = &inode{data: data, durable: slices.Clone(data)}
 		}
-		d.durable[name] = c.settled[node]
-		c.after.files[at] = c.settled[node]
+		d.durable[name] = c.crashed[node]
+		c.after.files[at] = c.crashed[node]
 	}
 }
 
@@ -114,7 +114,7 @@ func (n *inode) crash(rng *rand.Rand) []byte {
 }
 
 // FailSync does to a file what a kernel does whose write to the device has failed: some of what
-// was not synced has arrived, chosen by rng (nil: nothing), and the rest is in memory only, until
+// was not synced has arrived, chosen by rng (nil: nothing), and everything else is in memory only, until
 // Reread, and counts as written: no later Sync makes it durable.
 func (m *Mem) FailSync(name string, rng *rand.Rand) {
 	m.mu.Lock()
@@ -134,7 +134,7 @@ func (c change) sizeAfter(size int) int {
 	return max(size, int(c.off)+len(c.data))
 }
 
-// applyTo brings the part of the change within [lo, hi) into b.
+// applyTo writes the part of the change within [lo, hi) into b.
 func (c change) applyTo(b []byte, lo, hi int) {
 	if c.data == nil {
 		if from := max(lo, int(c.off)); from < hi {

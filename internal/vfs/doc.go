@@ -1,7 +1,7 @@
 // Package vfs is the file access of the log: the real file system, one in memory
 // that can lose power, and a wrapper that injects failures into either.
 //
-// What a caller may rely on, and what Mem therefore takes away when it crashes:
+// What a caller may rely on, and what Mem therefore loses when it crashes:
 //
 //   - Bytes are on disk once Sync of their file has returned. Until then any
 //     subset of the 512-byte sectors written may have arrived, in any order; a
@@ -10,7 +10,7 @@
 //   - Names (Create, Remove, Rename, MkdirAll) are on disk once SyncDir of their
 //     directory has returned. Until then each may be undone, that of a directory with
 //     all that is in it. Rename is atomic.
-//   - A failed Sync says nothing about which bytes arrived. It must not be tried
+//   - After a failed Sync it is unknown which bytes arrived. It must not be tried
 //     again: the kernel may have dropped the pages and would report success. One that a
 //     signal interrupted has not failed; it is tried again here and not reported.
 package vfs
@@ -39,13 +39,13 @@ type File interface {
 	// Size is the present size in bytes.
 	Size() (int64, error)
 	// Reread asks that later reads come from the device instead of a cache, so
-	// that bytes a failed Sync left in memory only are not taken for durable.
+	// that bytes a failed Sync left in memory only do not count as durable.
 	// Best effort: a system without the means does nothing.
 	Reread() error
 }
 
 // FS is the part of a file system the log needs. Names are paths in the form of
-// the operating system; a missing file gives an error that is fs.ErrNotExist.
+// the operating system; a missing file returns an error that is fs.ErrNotExist.
 type FS interface {
 	// Create opens a new file, or an existing one emptied, with mode 0600.
 	Create(name string) (File, error)

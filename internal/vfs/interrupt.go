@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Uninterrupted runs do, again each time a signal has interrupted it (EINTR), which says nothing
+// Uninterrupted runs do, again each time a signal has interrupted it (EINTR), which is no sign
 // about the disk. do must be safe to repeat.
 func Uninterrupted(do func() error) error {
 	const most = 1000

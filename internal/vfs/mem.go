@@ -25,7 +25,7 @@ type Mem struct {
 	free  uint64 // bytes by which files may still grow
 }
 
-// directory holds the durable names of one directory and what came after them.
+// directory is the durable names of one directory and the changes after them.
 type directory struct {
 	durable map[string]*inode // base name to file
 	pending []nameOp
@@ -39,7 +39,7 @@ type nameOp struct {
 
 type inode struct {
 	dir *directory // of a directory, which has nothing else
-	// unread says that a failed sync has left in data what is not in durable or pending.
+	// unread reports that a failed sync has left bytes in data that are not in durable or pending.
 	unread  bool
 	data    []byte
 	durable []byte
@@ -52,7 +52,7 @@ type change struct {
 	data []byte
 }
 
-// NewMem gives an empty file system that holds the root directories only and has
+// NewMem gives a file system that has the root directories only and
 // room without bound.
 func NewMem() *Mem {
 	return &Mem{
@@ -269,14 +269,14 @@ func (m *Mem) Corrupt(name string, off int64, mask byte) error {
 }
 
 // Crash gives the file system as it could stand after a power cut at this moment,
-// chosen by rng; m itself goes on. Names not synced may be undone, bytes and sizes
+// chosen by rng; m itself continues. Names not synced may be undone, bytes and sizes
 // not synced may be there, or not, sector by sector. Locks are free again.
 func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	after := NewMem()
 	after.free = m.free
-	c := crash{rng: rng, after: after, settled: map[*inode]*inode{}}
+	c := crash{rng: rng, after: after, crashed: map[*inode]*inode{}}
 	for _, root := range []string{".", "/"} {
 		c.directory(root, m.dirs[root])
 	}

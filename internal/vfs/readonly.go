@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// ReadOnly is the system's files, to be read: whatever would change them gives an error.
+// ReadOnly is the system's files, to be read: whatever would change them returns an error.
 var ReadOnly FS = readOnly{OS}
 
 type readOnly struct{ FS }

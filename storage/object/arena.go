@@ -3,22 +3,22 @@ package object
 import "unsafe"
 
 // arena holds the entries of a large value in blocks of plain bytes. Entries follow each
-// other in a block without gaps; one that goes away leaves its bytes, marked, until less
+// other in a block without gaps; one that is removed leaves its bytes, marked, until less
 // than half of the block lives: then the others move elsewhere and the block is given
 // back, so that at most about half of the memory is waste. Entries above a quarter of a
 // block have one of their own.
 //
 // A ref names an entry: the number of the block, and the offset in it.
 type arena struct {
-	blocks []arenaBlock
-	holes  []uint32 // blocks without memory
-	cur    uint32   // where new entries go
-	held   int      // bytes of all blocks
+	blocks    []arenaBlock
+	holes     []uint32 // blocks without memory
+	cur       uint32   // where new entries go
+	allocated int      // bytes of all blocks
 }
 
 type arenaBlock struct {
 	mem  []byte // as long as it is filled
-	live int    // bytes of entries that are not gone
+	live int    // bytes of entries that are not removed
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 type ref uint64
 
 func (a *arena) bytes() int {
-	return a.held + cap(a.blocks)*int(unsafe.Sizeof(arenaBlock{})) + cap(a.holes)*4
+	return a.allocated + cap(a.blocks)*int(unsafe.Sizeof(arenaBlock{})) + cap(a.holes)*4
 }
 
 // at is the memory from ref on.
@@ -46,7 +46,7 @@ func (a *arena) alloc(size int) (ref, []byte) {
 	}
 	if len(a.blocks) == 0 || cap(a.blocks[a.cur].mem)-len(a.blocks[a.cur].mem) < size {
 		old := a.cur
-		a.cur = a.add(min(max(a.held, firstBlock, size), blockSize))
+		a.cur = a.add(min(max(a.allocated, firstBlock, size), blockSize))
 		if int(old) < len(a.blocks) && old != a.cur && a.blocks[old].live == 0 {
 			a.drop(old)
 		}
@@ -60,7 +60,7 @@ func (a *arena) alloc(size int) (ref, []byte) {
 
 func (a *arena) add(size int) uint32 {
 	mem := make([]byte, 0, size)
-	a.held += size
+	a.allocated += size
 	if n := len(a.holes); n > 0 {
 		at := a.holes[n-1]
 		a.holes = a.holes[:n-1]
@@ -76,12 +76,12 @@ func (a *arena) drop(n uint32) {
 	if b.mem == nil {
 		return
 	}
-	a.held -= cap(b.mem)
+	a.allocated -= cap(b.mem)
 	*b = arenaBlock{}
 	a.holes = append(a.holes, n)
 }
 
-// free marks the entry at r, of size bytes, as gone. moved is called for each entry that
+// free marks the entry at r, of size bytes, as removed. moved is called for each entry that
 // has moved to another place since.
 func (a *arena) free(r ref, size int, moved func(key []byte, from, to ref)) {
 	n := uint32(r >> refBits)
@@ -112,7 +112,7 @@ func (a *arena) evacuate(n uint32, moved func(key []byte, from, to ref)) {
 	a.drop(n)
 }
 
-// pages is a long array that grows without copying what it holds.
+// pages is a long array that grows without copying its elements.
 type pages struct {
 	list [][]ref
 	n    int

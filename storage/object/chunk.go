@@ -112,7 +112,7 @@ func (c *chunk) room(val []byte) int {
 	return n + uvarintLen(uint64(n))
 }
 
-// full says whether the chunk of a large list has no room for another element.
+// full reports whether the chunk of a large list has no room for another element.
 func (c *chunk) full(val []byte) bool {
 	return int(c.n) >= chunkElems || c.size()+c.room(val) > chunkBytes
 }
@@ -136,7 +136,7 @@ func (c *chunk) write(off int, number int64, val []byte) {
 }
 
 // splice puts size bytes, not yet filled, in the place of the cut ones at off, and gives
-// the offset where they stand. What is before off stays, and what is behind the cut.
+// the offset where they stand. What is before off stays, and so does what is after the cut.
 func (c *chunk) splice(off, cut, size int) int {
 	grow, at := size-cut, off-int(c.lo)
 	old := len(c.mem)

@@ -42,7 +42,7 @@ func (l *List) Clone() Value {
 	for _, from := range l.many.all[l.many.head:] {
 		to := from.clone()
 		c.all = append(c.all, &to)
-		c.held += cap(to.mem)
+		c.allocated += cap(to.mem)
 	}
 	return &List{many: c}
 }

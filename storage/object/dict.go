@@ -12,12 +12,12 @@ import (
 //	(deadline, pos) in due, of the elements that have a deadline
 //	(score, key, as pos) in scores, if the value is a sorted set
 //
-// pos numbers the elements from 0. When one goes, the last takes its pos, so there are no
+// pos numbers the elements from 0. When one is removed, the last gets its pos, so there are no
 // gaps: pos is good to draw an element by, and not a cursor: that is the hash.
 //
 // Sorted sets draw by rank, and to give an element another pos costs them a look-up in
 // scores by its name, which is most of what taking the lowest away would cost. So there pos
-// stays, and what goes leaves a hole for the next that comes; only while there are far more
+// stays, and a removed one leaves a hole for the next new one; only while there are far more
 // holes than elements does the end of dense move into them (tighten).
 type dict struct {
 	index  index
@@ -54,7 +54,7 @@ func (d *dict) findHash(hash uint32, key []byte) (pos uint32, ok bool) {
 	return d.index.find(hash, func(pos uint32) bool { return bytes.Equal(d.entry(pos).key, key) })
 }
 
-// put sets an element; created tells whether it is new.
+// put sets an element; created reports whether it is new.
 func (d *dict) put(key, val []byte, deadline int64) (created bool) {
 	hash := hashOf(key)
 	pos, ok := d.findHash(hash, key)
@@ -150,7 +150,7 @@ func (d *dict) take(pos uint32) {
 	d.free(r, e.size)
 }
 
-// moveLast gives the last element the place of one that is gone.
+// moveLast gives the last element the place of a removed one.
 func (d *dict) moveLast(pos uint32) {
 	last := uint32(d.dense.n - 1)
 	if last == pos {
@@ -178,7 +178,7 @@ const (
 
 // tighten follows up the removal of n elements: while there are too many holes, the last
 // places of dense go, what stands there moving into a hole. As each removal makes room for
-// four places, and one of them holds an element at most, its cost does not depend on how many
+// four places, and one of them has an element at most, its cost does not depend on how many
 // elements there are.
 func (d *dict) tighten(n int) {
 	for range (holesPerElement + 1) * n {

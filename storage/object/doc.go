@@ -1,4 +1,4 @@
-// Package object holds the value types. For the log and for the disk every value is
+// Package object has the value types. For the log and for the disk every value is
 // a set of elements; a type implements Value and needs no other storage code: replay,
 // checkpoint, load and eviction are written against this contract alone.
 //
@@ -16,7 +16,7 @@
 // Limits. Hash, Set and ZSet are made of the same two: packed (packed.go, and ints.go for
 // sets of integers) and dict (dict.go), which members.go joins. No form has a Go pointer
 // per element, and no change copies more than a bounded piece of a large value, so that
-// neither the collector nor a growing value ever stops the rest.
+// neither the collector nor a growing value ever stops others.
 //
 // # Order
 //
@@ -27,10 +27,10 @@
 //
 // # Deadlines of elements
 //
-// Elements of hashes, sets and sorted sets may have deadlines of their own. A value holds
+// Elements of hashes, sets and sorted sets may have deadlines of their own. A value keeps
 // an element until somebody removes it, due or not: whoever shows a value to a command
 // asks Earliest first, and lets Due remove what the command must not see. Where too much
-// is due at once, LenAt still counts exactly, and every visit tells the deadline.
+// is due at once, LenAt still counts exactly, and every visit shows the deadline.
 //
 // A value is used by one goroutine at a time. Slices that it gives are valid until it
 // changes and must not be handed back to it, but to look something up or to delete it.

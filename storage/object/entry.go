@@ -110,7 +110,7 @@ func AppendScore(dst []byte, score float64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.Float64bits(score+0))
 }
 
-// ScoreOf is the score that an element value of a sorted set says.
+// ScoreOf is the score in an element value of a sorted set.
 func ScoreOf(val []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(val)) }
 
 // scoreKey maps scores to integers of the same order.

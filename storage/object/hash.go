@@ -21,12 +21,12 @@ func (h *Hash) Put(elem, val []byte, deadline int64) error {
 // Get gives a field's value and deadline; ok is false where there is no such field.
 func (h *Hash) Get(field []byte) (val []byte, deadline int64, ok bool) { return h.Element(field) }
 
-// Set gives a field a value and a deadline, 0 for none, and tells whether it is new.
+// Set gives a field a value and a deadline, 0 for none, and reports whether it is new.
 func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
 	return h.put(hashRule(), field, val, deadline)
 }
 
-// Delete takes a field away and tells whether there was one.
+// Delete removes a field and reports whether it existed.
 func (h *Hash) Delete(field []byte) bool { return h.delete(field) }
 
 // At is the field number i, below Len, in an order that lasts until the next change: a
@@ -36,8 +36,8 @@ func (h *Hash) At(i int) (field, val []byte, deadline int64) {
 	return e.key, e.val, e.deadline
 }
 
-// Reserve says that a command is about to set n fields, of which Redis makes the hash a
-// large one at once if they are too many for a small one, new or not.
+// Reserve prepares for a command that sets n fields: as in Redis the hash becomes a large one
+// at once if they are too many for a small one, new or not.
 func (h *Hash) Reserve(n int) { h.reserve(hashRule(), n) }
 
 // Encoding is what OBJECT ENCODING replies.

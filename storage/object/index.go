@@ -9,7 +9,7 @@ import (
 // grows a bucket at a time however many elements there are. A bucket is an
 // open-addressed array whose cells lie in hash order but for displacement, and buckets
 // follow each other in hash order, so a hash is a cursor through all elements: it does
-// not matter what comes and goes meanwhile, nor where.
+// not matter what is added and removed meanwhile, nor where.
 //
 //	cell  63        32  31       0
 //	     ┌─────────────┬──────────┐
@@ -43,7 +43,7 @@ func newIndex() index {
 	return index{dir: []*hashBucket{b}, buckets: 1, cells: firstCells}
 }
 
-// bytes is the memory that the index takes beside itself.
+// bytes is the memory that the index uses in addition to itself.
 func (x *index) bytes() int {
 	return x.cells*8 + x.buckets*int(unsafe.Sizeof(hashBucket{})) + cap(x.dir)*8
 }
@@ -55,7 +55,7 @@ func (b *hashBucket) home(hash uint32) int {
 	return int(uint64(hash<<b.depth) >> (32 - k))
 }
 
-// find gives the position for which same says yes among those with this hash.
+// find gives the position for which same is true among those with this hash.
 func (x *index) find(hash uint32, same func(pos uint32) bool) (pos uint32, ok bool) {
 	b := x.bucket(hash)
 	mask := len(b.cells) - 1
@@ -144,7 +144,7 @@ func (x *index) rename(hash, from, to uint32) {
 	b.cells[b.locate(hash, from)] = hashCell(hash, to)
 }
 
-// remove takes a position away. Cells behind it move up, so no trace is left.
+// remove removes a position. Cells after it move up, so no trace is left.
 func (x *index) remove(hash, pos uint32) {
 	b := x.bucket(hash)
 	mask := len(b.cells) - 1
@@ -182,7 +182,7 @@ func (x *index) scan(from uint32, count int, visit func(pos uint32)) (next uint3
 }
 
 // visit visits what has a hash from from up to before to, which are in this bucket. It
-// stands between the homes of the two, or behind that up to the first empty cell.
+// stands between the homes of the two, or after that up to the first empty cell.
 func (b *hashBucket) visit(from, to uint64, visit func(pos uint32)) (seen int) {
 	mask := len(b.cells) - 1
 	first, last := b.home(uint32(from)), b.home(uint32(to-1))

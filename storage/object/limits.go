@@ -2,10 +2,10 @@ package object
 
 import "sync/atomic"
 
-// Limits say how large a value may be in its small form, which is one packed piece of
+// Limits bound how large a value may be in its small form, which is one packed piece of
 // memory that is searched from its front. They are Redis's, with its defaults. A value
 // that passes a limit takes its large form; hashes, sets and sorted sets keep that until
-// they are loaded anew, lists return when they have shrunk to half of the limit.
+// they are loaded again, lists return when they have shrunk to half of the limit.
 type Limits struct {
 	HashEntries, HashValue int // fields, bytes of a field or value
 	SetInts                int // members of a set of integers
@@ -39,7 +39,7 @@ func CurrentLimits() Limits { return *limits.Load() }
 // listSafety bounds the bytes of a piece of a list whose limit counts elements.
 const listSafety = 8 << 10
 
-// listFits tells whether n elements in size bytes may stand in one piece.
+// listFits reports whether n elements in size bytes may stand in one piece.
 func (l *Limits) listFits(n, size int) bool {
 	if l.ListSize >= 0 {
 		return n <= max(l.ListSize, 1) && size <= listSafety

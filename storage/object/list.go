@@ -26,13 +26,13 @@ type List struct {
 // element is its pos less the pos of the first chunk: so at either end chunks and
 // elements come and go without a change to the others.
 type chunks struct {
-	all  []*chunk
-	head int // the list begins at all[head]
-	held int // bytes of memory behind the chunks
-	size int // bytes of elements in them, without their numbers
+	all       []*chunk
+	head      int // the list begins at all[head]
+	allocated int // bytes of memory behind the chunks
+	size      int // bytes of elements in them, without their numbers
 }
 
-// What a chunk of a large list may hold, unless it is one element. Numbers that are
+// The limits of a chunk of a large list, unless it is one element. Numbers that are
 // written out later are not counted.
 const (
 	chunkElems = 128
@@ -68,11 +68,11 @@ func (l *List) Len() int {
 	return int(last.pos-first.pos) + int(last.n)
 }
 
-// Bytes is the memory taken.
+// Bytes is the memory used.
 func (l *List) Bytes() int {
 	n := int(unsafe.Sizeof(*l)) + cap(l.one.mem)
 	if m := l.many; m != nil {
-		n += int(unsafe.Sizeof(*m)) + cap(m.all)*8 + len(m.all)*int(unsafe.Sizeof(chunk{})) + m.held
+		n += int(unsafe.Sizeof(*m)) + cap(m.all)*8 + len(m.all)*int(unsafe.Sizeof(chunk{})) + m.allocated
 	}
 	return n
 }
@@ -93,7 +93,7 @@ func (l *List) chunk(ci int) *chunk {
 }
 
 // find gives the chunk of the element at an index, and its number in the chunk. The
-// index Len is behind the last element of the last chunk.
+// index Len is after the last element of the last chunk.
 func (l *List) find(index int) (ci, i int) {
 	n := l.chunks()
 	base := l.chunk(0).pos
@@ -139,11 +139,11 @@ func (l *List) change(c *chunk, fn func()) {
 	}
 	held, size := cap(c.mem), c.plain()
 	fn()
-	l.many.held += cap(c.mem) - held
+	l.many.allocated += cap(c.mem) - held
 	l.many.size += c.plain() - size
 }
 
-// shift makes the chunks behind ci begin by elements later than they did.
+// shift moves the chunks after ci by a number of elements.
 func (l *List) shift(ci, by int) {
 	n := l.chunks()
 	if ci < n/2 {
@@ -180,7 +180,7 @@ func (l *List) grow() {
 // addChunk puts a chunk before the chunk ci.
 func (l *List) addChunk(ci int, c *chunk) {
 	m := l.many
-	m.held += cap(c.mem)
+	m.allocated += cap(c.mem)
 	m.size += c.plain()
 	if ci == 0 {
 		if m.head == 0 {
@@ -203,7 +203,7 @@ func (l *List) addChunk(ci int, c *chunk) {
 func (l *List) dropChunks(a, b int) {
 	m := l.many
 	for ci := a; ci < b; ci++ {
-		m.held -= cap(l.chunk(ci).mem)
+		m.allocated -= cap(l.chunk(ci).mem)
 		m.size -= l.chunk(ci).plain()
 	}
 	if a == 0 {
@@ -252,7 +252,7 @@ func (l *List) insert(index int, number int64, val []byte) {
 	l.shift(ci, 1)
 }
 
-// listHead is what a small list of Redis takes beside its elements.
+// listHead is what a small list of Redis uses in addition to its elements.
 const listHead = 7
 
 // split gives the elements of a chunk from i on a chunk of their own.
@@ -271,7 +271,7 @@ func (l *List) cut(ci, i, j int) {
 	l.tidy(ci)
 }
 
-// tidy follows up a removal from a chunk: an empty one goes, one with little in it joins
+// tidy follows a removal from a chunk: an empty one is removed, one with little in it joins
 // a neighbour, and a list with little in it becomes small.
 func (l *List) tidy(ci int) {
 	if l.many == nil {
@@ -334,7 +334,7 @@ func (l *List) Put(elem, val []byte, _ int64) error {
 	return nil
 }
 
-// Remove takes an element away; a missing one is no error.
+// Remove removes an element; a missing one is no error.
 func (l *List) Remove(elem []byte) {
 	if len(elem) == 8 {
 		if ci, i, ok := l.findNumber(ListNumber(elem)); ok {
@@ -443,7 +443,7 @@ func (l *List) Each(index int, reverse bool, fn func(index int, number int64, va
 	}
 }
 
-// Set gives the element at an index another value, and tells its number.
+// Set gives the element at an index another value, and returns its number.
 func (l *List) Set(index int, val []byte) (number int64) {
 	ci, i := l.find(index)
 	c := l.chunk(ci)
@@ -473,7 +473,7 @@ func (l *List) part(ci, i int) {
 }
 
 // RemoveRange takes the elements of the indexes from from up to, and not with, to away,
-// and tells fn of their numbers first, in order: of runs of n, each NumberStep behind the one
+// and calls fn with their numbers first, in order: with runs of n, each NumberStep after the one
 // before.
 func (l *List) RemoveRange(from, to int, fn func(first int64, n int)) {
 	from, to = max(from, 0), min(to, l.Len())
@@ -496,10 +496,10 @@ func (l *List) RemoveRange(from, to int, fn func(first int64, n int)) {
 		l.change(c, func() { c.cut(i, end) })
 		i = 0
 	}
-	l.settle()
+	l.tidyAll()
 }
 
-// runs tells fn of the numbers from element i of the chunk first to element j of the chunk last.
+// runs calls fn with the numbers from element i of the chunk first to element j of the chunk last.
 func (l *List) runs(first, i, last, j int, fn func(first int64, n int)) {
 	var begin int64
 	many := 0
@@ -546,7 +546,7 @@ func (l *List) RemoveNumbers(first, last int64, fn func(first int64, n int)) {
 }
 
 // RemoveEqual takes the first count elements that equal val away, with a negative count
-// the last, with 0 all, and shows the number of each to fn first. It tells how many they
+// the last, with 0 all, and shows the number of each to fn first. It returns how many they
 // were.
 func (l *List) RemoveEqual(val []byte, count int, fn func(number int64)) int {
 	want, from := count, 0
@@ -593,11 +593,11 @@ func (l *List) drop(indexes []int) {
 			return
 		}
 	}
-	l.settle()
+	l.tidyAll()
 }
 
-// settle follows up removals from any chunks: like tidy, but with a look at all chunks.
-func (l *List) settle() {
+// tidyAll follows removals from any chunks: it is tidy for all chunks.
+func (l *List) tidyAll() {
 	m := l.many
 	live := m.all[m.head:]
 	kept := live[:0]
@@ -611,7 +611,7 @@ func (l *List) settle() {
 			pos += int64(c.n)
 			continue
 		}
-		m.held -= cap(c.mem)
+		m.allocated -= cap(c.mem)
 		m.size -= c.plain()
 		pos += int64(c.n)
 	}

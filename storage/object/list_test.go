@@ -279,8 +279,8 @@ func checkList(rt rapid.TB, l *List) {
 			rt.Fatalf("a chunk of %d elements in %d bytes", c.n, c.size())
 		}
 	}
-	if l.many != nil && (held != l.many.held || size != l.many.size) {
-		rt.Fatalf("%d and %d bytes, counted as %d and %d", held, size, l.many.held, l.many.size)
+	if l.many != nil && (held != l.many.allocated || size != l.many.size) {
+		rt.Fatalf("%d and %d bytes, counted as %d and %d", held, size, l.many.allocated, l.many.size)
 	}
 }
 

@@ -2,10 +2,10 @@ package object
 
 import "math"
 
-// Move says that an element has another number.
+// Move is an element's change of number.
 type Move struct{ From, To int64 }
 
-// PushFront adds an element at the head and tells its number. moved are other elements
+// PushFront adds an element at the head and returns its number. moved are other elements
 // that have new numbers, which comes to pass when the numbers are at an end.
 func (l *List) PushFront(val []byte) (number int64, moved []Move) {
 	if l.Len() > 0 {
@@ -32,7 +32,7 @@ func (l *List) PushBack(val []byte) (number int64, moved []Move) {
 }
 
 // Insert puts an element before the one at an index, or at the tail if that is Len, and
-// tells its number. moved are other elements that have new numbers.
+// returns its number. moved are other elements that have new numbers.
 func (l *List) Insert(index int, val []byte) (number int64, moved []Move) {
 	switch {
 	case index <= 0:

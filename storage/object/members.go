@@ -32,7 +32,7 @@ func (m *members) Len() int {
 	return m.small.len()
 }
 
-// Bytes is the memory taken.
+// Bytes is the memory used.
 func (m *members) Bytes() int {
 	n := int(unsafe.Sizeof(*m)) + cap(m.small)
 	if m.big != nil {
@@ -60,7 +60,7 @@ func (m *members) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	return e.val, e.deadline, ok
 }
 
-// put sets an element and tells whether it is new.
+// put sets an element and reports whether it is new.
 func (m *members) put(r rule, key, val []byte, deadline int64) (created bool) {
 	if m.big != nil {
 		return m.big.put(key, val, deadline)
@@ -107,7 +107,7 @@ func (m *members) place(r rule, key, val []byte, deadline int64) (off int) {
 	return off
 }
 
-// lessThan holds for the elements of a sorted set that stand before (score, member).
+// lessThan is true for the elements of a sorted set that stand before (score, member).
 func lessThan(score float64, member []byte) func(e entry) bool {
 	return func(e entry) bool {
 		s := ScoreOf(e.val)
@@ -132,7 +132,7 @@ func (m *members) reserve(r rule, n int) {
 	}
 }
 
-// delete takes an element away and tells whether there was one.
+// delete removes an element and reports whether it existed.
 func (m *members) delete(key []byte) bool {
 	if m.big != nil {
 		pos, ok := m.big.find(key)
@@ -148,7 +148,7 @@ func (m *members) delete(key []byte) bool {
 	return ok
 }
 
-// Remove takes an element away; a missing one is no error.
+// Remove removes an element; a missing one is no error.
 func (m *members) Remove(elem []byte) { m.delete(elem) }
 
 // at is the element number i in an order that lasts until the next change. Sorted sets have
@@ -177,10 +177,10 @@ func (m *members) Walk(fn func(elem, val []byte, deadline int64) bool) {
 }
 
 // Scan visits about count elements from cursor on, 0 being the begin, and gives the
-// cursor to go on from; 0: that was all. A small value comes as a whole.
+// cursor to continue from; 0: that was all. A small value comes as a whole.
 //
 // The cursor is a hash, and the elements come in the order of their hashes. So an
-// element that is there all the time is visited, and once, whatever else comes and goes,
+// element that is there all the time is visited, and once, whatever else is added and removed,
 // even if the value leaves memory and is loaded again: its hash does not change while
 // the process lives.
 func (m *members) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
@@ -242,8 +242,8 @@ func (m *members) LenAt(now int64) int {
 	return n
 }
 
-// Due takes away at most limit elements whose deadline is now or before, the earliest
-// first, after it has shown each to fn, and tells how many they were.
+// Due removes at most limit elements whose deadline is now or before, the earliest
+// first, after it has shown each to fn, and reports how many.
 func (m *members) Due(now int64, limit int, fn func(elem, val []byte)) int {
 	for n := range limit {
 		if m.big != nil {

@@ -148,7 +148,7 @@ func isSmall(v Value) bool {
 	return e != "hashtable" && e != "skiplist"
 }
 
-// beginsWithInts: such a set, made anew, first is one of integers, which sorts them.
+// beginsWithInts: such a set, made again, first is one of integers, which sorts them.
 func beginsWithInts(v Value) bool {
 	s, ok := v.(*Set)
 	if !ok || s.ints() || s.Len() == 0 {
@@ -320,8 +320,8 @@ func checkArena(rt rapid.TB, a *arena, live map[ref]bool) {
 			rt.Fatalf("block %d counts %d bytes, has %d", n, b.live, bytes)
 		}
 	}
-	if held != a.held || len(live) > 0 {
-		rt.Fatalf("arena counts %d bytes, has %d; %d entries are nowhere", a.held, held, len(live))
+	if held != a.allocated || len(live) > 0 {
+		rt.Fatalf("arena counts %d bytes, has %d; %d entries are nowhere", a.allocated, held, len(live))
 	}
 }
 

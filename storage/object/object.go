@@ -41,7 +41,7 @@ type Value interface {
 	// Put sets an element, as replay or a load from disk found it. The slices
 	// belong to the caller and are not parts of the value.
 	Put(elem, val []byte, deadline int64) error
-	// Remove takes an element away; a missing one is no error.
+	// Remove removes an element; a missing one is no error.
 	Remove(elem []byte)
 	// Element gives an element's present value; ok is false where there is none.
 	// val is valid until the value changes.
@@ -54,8 +54,8 @@ type Value interface {
 	Clone() Value
 
 	// Scan visits about count elements from cursor on, 0 being the begin, and gives the
-	// cursor to go on from; 0: that was all. An element that is there all the time is
-	// visited once, whatever else comes and goes meanwhile.
+	// cursor to continue from; 0: that was all. An element that is there all the time is
+	// visited once, whatever else is added and removed meanwhile.
 	Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64)
 
 	// Len is the number of elements, Bytes the memory the value takes.
@@ -66,18 +66,18 @@ type Value interface {
 	// must be looked at.
 	Earliest() int64
 	// LenAt is the number of elements that are not due at now, an instant in Unix
-	// milliseconds: an element is gone from the first millisecond of its deadline on.
+	// milliseconds: an element expires at the first millisecond of its deadline.
 	LenAt(now int64) int
-	// Due takes away at most limit elements that are due at now, the earliest first,
-	// and tells how many they were. fn sees each before it goes.
+	// Due removes at most limit elements that are due at now, the earliest first,
+	// and reports how many. fn sees each before its removal.
 	Due(now int64, limit int, fn func(elem, val []byte)) int
 }
 
-// HasMembers says whether elements of the type can have deadlines: fields of hashes, and members
+// HasMembers reports whether elements of the type can have deadlines: fields of hashes, and members
 // of sets and sorted sets.
 func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == TypeZSet }
 
-// Names says whether a value of the type can have an element of that name: those of lists
+// Names reports whether a value of the type can have an element with that name: those of lists
 // and strings have numbers of eight bytes.
 func (t Type) Names(elem []byte) bool { return len(elem) == 8 || t != TypeList && t != TypeString }
 

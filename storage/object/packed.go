@@ -21,7 +21,7 @@ type packed []byte
 const packedHead = 5
 
 const (
-	// flagEx: an element has or had a deadline; OBJECT ENCODING tells.
+	// flagEx: an element has or had a deadline; OBJECT ENCODING shows it.
 	flagEx = 1 << iota
 	// flagScored: the entries are in order of score, so deadlines may be anywhere.
 	flagScored

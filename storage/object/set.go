@@ -1,7 +1,7 @@
 package object
 
 // Set is a set: element keys are members, which may have deadlines. A small set of
-// integers without deadlines holds them sorted (ints.go), any other small one as they
+// integers without deadlines has them sorted (ints.go), any other small one as they
 // came. Slices that it gives are valid until it changes, and must not be handed back.
 type Set struct{ members }
 
@@ -24,7 +24,7 @@ func (s *Set) Put(elem, val []byte, deadline int64) error {
 
 func (s *Set) ints() bool { return s.small.has(flagInts) }
 
-// Add gives the set a member with a deadline, 0 for none, and tells whether it is new.
+// Add gives the set a member with a deadline, 0 for none, and reports whether it is new.
 func (s *Set) Add(member []byte, deadline int64) (created bool) {
 	if s.big == nil && (s.small == nil || s.ints()) {
 		if v, ok := parseInt(member); ok && deadline == 0 {
@@ -83,13 +83,13 @@ func (s *Set) Element(elem []byte) (val []byte, deadline int64, ok bool) {
 	return s.members.Element(elem)
 }
 
-// Has tells whether the set has a member, and the member's deadline, 0 for none.
+// Has reports whether the set has a member, and the member's deadline, 0 for none.
 func (s *Set) Has(member []byte) (deadline int64, ok bool) {
 	_, deadline, ok = s.Element(member)
 	return deadline, ok
 }
 
-// Delete takes a member away and tells whether there was one.
+// Delete removes a member and reports whether it existed.
 func (s *Set) Delete(member []byte) bool {
 	if !s.ints() {
 		return s.delete(member)
@@ -105,7 +105,7 @@ func (s *Set) Delete(member []byte) bool {
 	return ok
 }
 
-// Remove takes a member away; a missing one is no error.
+// Remove removes a member; a missing one is no error.
 func (s *Set) Remove(elem []byte) { s.Delete(elem) }
 
 // At is the member number i, below Len, in an order that lasts until the next change: a
@@ -132,7 +132,7 @@ func (s *Set) Walk(fn func(elem, val []byte, deadline int64) bool) {
 	}
 }
 
-// Scan visits members as members.Scan says.
+// Scan visits members as members.Scan does.
 func (s *Set) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
 	if !s.ints() {
 		return s.members.Scan(cursor, count, fn)
@@ -144,7 +144,7 @@ func (s *Set) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline 
 	return 0
 }
 
-// Reserve says that a command is about to add n members, of which first is one. Redis
+// Reserve prepares for a command that adds n members, first among them. Redis
 // makes the set a large one at once if they are too many for a small one, new or not.
 func (s *Set) Reserve(n int, first []byte) {
 	ints := s.ints()

@@ -7,11 +7,11 @@ import (
 	"keyp/internal/pieces"
 )
 
-// ChunkSize is the length of a large string's elements on disk: element i holds the
+// ChunkSize is the length of a large string's elements on disk: element i is the
 // bytes from i*ChunkSize on. A change to a byte range dirties only its chunks.
 const ChunkSize = 16 << 10
 
-// MaxString is more bytes than any string has; a record that names a place behind it is
+// MaxString is more bytes than any string has; a record that names a place after it is
 // damaged.
 const MaxString = 1 << 40
 
@@ -26,7 +26,7 @@ type String struct {
 // Type is TypeString.
 func (s *String) Type() Type { return TypeString }
 
-// Put writes one chunk; the string grows to hold it.
+// Put writes one chunk; the string grows as needed.
 func (s *String) Put(elem, val []byte, _ int64) error {
 	if len(elem) != 8 || len(val) > ChunkSize {
 		return errBadChunk
@@ -91,7 +91,7 @@ func (s *String) Scan(cursor uint64, count int, fn func(elem, val []byte, deadli
 // Len is the number of chunks.
 func (s *String) Len() int { return (len(s.Data) + ChunkSize - 1) / ChunkSize }
 
-// Bytes is the memory taken.
+// Bytes is the memory used.
 func (s *String) Bytes() int { return cap(s.Data) + 24 }
 
 // WriteAt writes data at off; a gap before it is filled with zeros.

@@ -8,9 +8,9 @@ import (
 // tree is an ordered sequence of entries (key, pos) as a counted B+tree: it finds an
 // entry by its rank and the rank of an entry in O(log n). The order is the user's: keys
 // ascend, and entries of one key stand as the user put them, since each search is a
-// predicate that holds for a first part of the sequence.
+// predicate that is true for a first part of the sequence.
 //
-// A node of the last level holds entries; one above holds, per child, the child's first
+// A node of the last level has entries; one above has, per child, the child's first
 // entry and the number of entries below it. Nodes are never empty, except for the root.
 type tree struct {
 	root     *node
@@ -36,12 +36,12 @@ type branch struct {
 	count [nodeCap]uint32
 }
 
-// bytes is the memory that the tree takes beside itself.
+// bytes is the memory that the tree uses in addition to itself.
 func (t *tree) bytes() int {
 	return t.nodes*int(unsafe.Sizeof(node{})) + t.branches*int(unsafe.Sizeof(branch{}))
 }
 
-// path leads from the root to an entry, or to the place behind one where an entry may
+// path leads from the root to an entry, or to the place after one where an entry may
 // be inserted. It is valid until the tree changes.
 type path struct {
 	steps [maxDepth]struct {
@@ -103,7 +103,7 @@ func (t *tree) seekRank(p *path, rank int) {
 	p.push(nd, rank)
 }
 
-// entry is what p leads to; ok is false behind the last one.
+// entry is what p leads to; ok is false after the last one.
 func (p *path) entry() (key uint64, pos uint32, ok bool) {
 	if p.depth == 0 {
 		return 0, 0, false
@@ -115,10 +115,10 @@ func (p *path) entry() (key uint64, pos uint32, ok bool) {
 	return s.nd.key[s.i], s.nd.pos[s.i], true
 }
 
-// next goes on to the following entry, false if there is none.
+// next moves to the following entry, false if there is none.
 func (p *path) next() bool { return p.step(1) }
 
-// prev goes back to the entry before, false if there is none.
+// prev moves to the preceding entry, false if there is none.
 func (p *path) prev() bool { return p.step(-1) }
 
 func (p *path) step(by int) bool {
@@ -189,7 +189,7 @@ func (t *tree) freeNode(nd *node) {
 
 // insertIn puts an entry, and on an inner level its child, at i of nd. A full node is
 // split, and the right part returned. It is split in the middle, but at its ends when
-// that is where the entry goes: sequences that grow at one end leave full nodes behind.
+// that is the place of the entry: sequences that grow at one end leave full nodes there.
 func (t *tree) insertIn(nd *node, i int, key uint64, pos uint32, child *node) (right *node) {
 	if nd.n == nodeCap {
 		at := nodeCap / 2
@@ -240,20 +240,20 @@ func (nd *node) total() uint32 {
 	return sum
 }
 
-// refresh brings what nd knows of its child i up to date.
+// refresh updates what nd records of its child i.
 func (nd *node) refresh(i int) {
 	c := nd.kids.child[i]
 	nd.key[i], nd.pos[i], nd.kids.count[i] = c.key[0], c.pos[0], c.total()
 }
 
-// remove takes away the entry that p leads to.
+// remove removes the entry that p leads to.
 func (t *tree) remove(p *path) {
-	p.entry() // from behind the end of a node to the next
+	p.entry() // from the end of a node to the next
 	last := &p.steps[p.depth-1]
 	last.nd.cut(last.i, last.i+1)
 	for level := p.depth - 2; level >= 0; level-- {
 		s := &p.steps[level]
-		t.mend(s.nd, s.i)
+		t.rebalance(s.nd, s.i)
 	}
 	for t.root.kids != nil && t.root.n == 1 {
 		t.freeNode(t.root)
@@ -275,9 +275,9 @@ func (nd *node) cut(i, j int) {
 	}
 }
 
-// mend follows up a removal below child i of nd: an empty child goes, and one that is
+// rebalance follows a removal below child i of nd: an empty child is removed, and one that is
 // less than a quarter full joins a neighbour if both together leave some room.
-func (t *tree) mend(nd *node, i int) {
+func (t *tree) rebalance(nd *node, i int) {
 	c := nd.kids.child[i]
 	if c.n == 0 {
 		t.freeNode(c)
@@ -321,14 +321,14 @@ func (t *tree) removeRange(from, to int) {
 	t.n -= to - from
 }
 
-// cutRange takes entries below nd away, of which some are left.
+// cutRange removes entries below nd, but not all of them.
 func (t *tree) cutRange(nd *node, from, to int) {
 	if nd.kids == nil {
 		nd.cut(from, to)
 		return
 	}
 	whole, end := 0, 0 // children that go
-	var parts [2]int   // children of which some is left
+	var parts [2]int   // children that keep some entries
 	left, rank := parts[:0], 0
 	for i := range int(nd.n) {
 		n := int(nd.kids.count[i])
@@ -352,7 +352,7 @@ func (t *tree) cutRange(nd *node, from, to int) {
 		if i >= end {
 			i -= end - whole
 		}
-		t.mend(nd, i)
+		t.rebalance(nd, i)
 	}
 }
 

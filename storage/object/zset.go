@@ -30,7 +30,7 @@ func (z *ZSet) Put(elem, val []byte, deadline int64) error {
 	return nil
 }
 
-// Set gives a member a score, which is not NaN, and a deadline, 0 for none, and tells
+// Set gives a member a score, which is not NaN, and a deadline, 0 for none, and reports
 // whether it is new. The score -0 becomes 0.
 func (z *ZSet) Set(member []byte, score float64, deadline int64) (created bool) {
 	var val [8]byte
@@ -46,7 +46,7 @@ func (z *ZSet) Score(member []byte) (score float64, deadline int64, ok bool) {
 	return ScoreOf(e.val), e.deadline, true
 }
 
-// Delete takes a member away and tells whether there was one.
+// Delete removes a member and reports whether it existed.
 func (z *ZSet) Delete(member []byte) bool { return z.delete(member) }
 
 // RemoveRange takes the members of the ranks from from up to, and not with, to away, and
@@ -199,7 +199,7 @@ func (z *ZSet) eachSmall(from, to int, reverse bool, fn func(e entry) bool) {
 	}
 }
 
-// Reserve says that a command is about to add n members, of which the longest has size
+// Reserve prepares for a command that adds n members, the longest of which has size
 // bytes. Redis makes the sorted set a large one at once if they are too many or too long
 // for a small one, new or not.
 func (z *ZSet) Reserve(n, size int) {

@@ -1,6 +1,6 @@
 package wal
 
-// Report tells what Check or Salvage found in a log.
+// Report is what Check or Salvage found in a log.
 type Report struct {
 	Segments int    // that are needed and intact up to End, the last perhaps in part
 	Batches  int    // that are intact, from the first needed segment on
@@ -10,7 +10,7 @@ type Report struct {
 }
 
 // Check reads the log in o.Dir as Open would, without changing it: each intact batch
-// goes to visit (which may be nil). The report covers what is intact even when the error
+// is passed to visit (which may be nil). The report covers what is intact even when the error
 // is a *CorruptError. Of o only FS and Dir matter. The log must not be open.
 func Check(o Options, first uint64, visit func(lsn uint64, batch []byte) error) (Report, error) {
 	var report Report

@@ -23,7 +23,7 @@ func (l *Log) Commit() error {
 	return l.commit(l.End())
 }
 
-// CommitAsync is Commit on the log's own goroutine; OnDurable tells when it is done, and
+// CommitAsync is Commit on the log's own goroutine; OnDurable reports when it is done, and
 // OnFail when it cannot be. Calls while one is under way become one.
 func (l *Log) CommitAsync() { kick(l.kickWrite) }
 
@@ -83,7 +83,7 @@ func (l *Log) flush() error {
 			return err
 		}
 		if i >= keepBuffers || late {
-			c.buf = nil // of a large batch; let it go while the rest is written
+			c.buf = nil // of a large batch; its memory is free while later batches are written
 		}
 	}
 	if always {
@@ -144,14 +144,14 @@ func (l *Log) enter(id identity, always bool) error {
 	return nil
 }
 
-// sync makes what is written durable on disk. It may run beside flush.
+// sync makes what is written durable on disk. It may run concurrently with flush.
 func (l *Log) sync() error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	if err := l.Err(); err != nil {
 		return err
 	}
-	// A file joins unsynced before the first byte goes into it, so the list read
+	// A file is added to unsynced before its first byte is written, so the list read
 	// after the position has all files up to that position.
 	upTo := l.written.Load()
 	if upTo <= l.synced.Load() {
@@ -193,7 +193,7 @@ func (l *Log) closeComplete(complete []openSegment) error {
 	return nil
 }
 
-// measure takes the duration of a flush into the moving average. flushMu is held.
+// measure adds the duration of a flush to the moving average. flushMu is held.
 func (l *Log) measure(d time.Duration) {
 	old := l.cost.Load()
 	if old == 0 {
@@ -211,7 +211,7 @@ func (l *Log) writeLoop() {
 			return
 		case <-l.kickWrite:
 		}
-		// The error is in Err, and OnFail was told.
+		// The error is in Err, and OnFail was called.
 		if l.commit(l.End()) == nil && l.wanted.Load() > l.synced.Load() {
 			kick(l.kickSync)
 		}
@@ -240,7 +240,7 @@ func (l *Log) syncLoop() {
 			return
 		}
 		before := l.durable.Load()
-		// The error is in Err, and OnFail was told.
+		// The error is in Err, and OnFail was called.
 		if l.sync() == nil && l.durable.Load() > before {
 			l.tellDurable()
 		}
@@ -254,7 +254,7 @@ type openSegment struct {
 	file   vfs.File
 }
 
-// kick wakes the goroutine behind c, at once or as soon as it looks again.
+// kick wakes the goroutine that receives from c, at once or when it receives next.
 func kick(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -272,7 +272,7 @@ func raise(a *atomic.Uint64, v uint64) {
 	}
 }
 
-// signal wakes all who wait. It costs next to nothing while nobody does.
+// signal wakes all waiters. It is cheap while there are none.
 type signal struct {
 	waiting atomic.Bool
 	mu      sync.Mutex

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// cut makes the log end after its last whole batch, so that nothing behind it is ever
+// cut makes the log end after its last whole batch, so that nothing after it is ever
 // read as part of the log, and clears leftovers away. It gives the path of a segment
 // that is prepared for the number that comes next, if there is one.
 //
@@ -33,7 +33,7 @@ func (r *recovery) cut() (kept string, err error) {
 	}
 	end := r.seen
 	if r.badIn != r.wholeIn {
-		end = math.MaxUint64 // a batch goes on from here into the next segment
+		end = math.MaxUint64 // a batch continues from here into the next segment
 	}
 	return kept, r.clear(&r.files[r.wholeIn], r.whole, end)
 }
@@ -49,7 +49,7 @@ func (r *recovery) remove(path string) error {
 }
 
 // clear overwrites f with zeros from position from to position to, but at least a
-// block, as far as the file goes, and syncs it.
+// block, to the end of the file, and syncs it.
 func (r *recovery) clear(f *segmentFile, from, to uint64) error {
 	if rest := uint64(max(f.size-f.offset(from), 0)); to < from || to-from > rest {
 		to = from + rest
@@ -77,7 +77,7 @@ func (r *recovery) nextNumber() uint64 {
 	return r.files[r.wholeIn].number + 1
 }
 
-// resume gives the segment and the position with which the log goes on.
+// resume gives the segment and the position with which the log continues.
 func (r *recovery) resume() (number, start uint64) { return r.nextNumber(), r.whole }
 
 // live gives the segments that stay.

@@ -1,5 +1,5 @@
 // Package wal is the append-only log, the commit point of the store: a batch is
-// part of the data once the log says that it is durable, and never before.
+// part of the data once the log reports it durable, and never before.
 //
 // # Invariants
 //
@@ -16,7 +16,7 @@
 //   - Segment numbers are never used twice, except after the file of that number
 //     was removed. A segment ends where the next one starts, whatever bytes stand
 //     behind that point.
-//   - The names of segments are synced before the first byte goes into them, and
+//   - The names of segments are synced before their first byte is written, and
 //     they leave from the low end only (Release) or the high end (a cut). So a gap
 //     in the numbers is corruption.
 //
@@ -24,7 +24,7 @@
 //
 //	wal-%016x.log    a segment: in use if its header bears the number in its name,
 //	                 else prepared and not used yet
-//	spare-%016x.log  a segment that nobody needs, to be used again
+//	spare-%016x.log  an unused segment, to be reused
 //	new.tmp          a segment being filled with zeros
 //
 // A new file is filled with zeros and synced, so that a later sync need not change
@@ -53,7 +53,7 @@
 //	+------+-----+--------+------+--------+----------+---------+--------+
 //
 //	crc      over the header from length to durable
-//	length   of the frames, in bytes; 0 in the group that Close writes to say that
+//	length   of the frames, in bytes; 0 in the group that Close writes to mark that
 //	         everything before it is durable
 //	position of this header
 //
@@ -80,13 +80,13 @@
 //
 // The rest of the log, in this segment and all later ones, is searched for group and
 // segment headers. One that claims durability beyond the bad place proves that
-// something durable is gone: that is corruption, Open gives a *CorruptError and
+// something durable is missing: that is corruption, Open returns a *CorruptError and
 // changes nothing. Without such proof the bytes were never acknowledged (or stand in
 // the very last group, for which no claim exists yet): a torn write.
 //
-// A torn write is cut off behind the last whole batch: later segments are removed,
+// A torn write is cut off after the last whole batch: later segments are removed,
 // from the highest down, then the tail of this one is overwritten with zeros and
-// synced. The log goes on in a new segment whose header starts at the cut.
+// synced. The log continues in a new segment whose header starts at the cut.
 //
 // # Commit policies
 //
@@ -95,7 +95,7 @@
 // only at the end of a segment, in Close and for WaitDurable. Synced is exact under
 // each of them.
 //
-// A failed write or sync is final: what the disk holds is unknown, and trying again
+// A failed write or sync is final: what the disk has is unknown, and trying again
 // would report success for pages the kernel has dropped. The log refuses every later
 // commit; opening it again recovers what was durable. Only lack of room while a
 // segment is being *prepared* is waited out (Full).

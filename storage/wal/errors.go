@@ -17,7 +17,7 @@ var (
 	// not be written because no room for a segment was to be had.
 	ErrNoRoom = errors.New("wal: no room for another segment")
 
-	// ErrBeyondEnd is what WaitDurable gives for a position that nobody appended.
+	// ErrBeyondEnd is returned by WaitDurable for a position after the end of the log.
 	ErrBeyondEnd = errors.New("wal: position beyond the end of the log")
 )
 
@@ -32,10 +32,10 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("wal: %s is corrupt at offset %d (position %d): %s; "+
-		"`keyp check` tells more, `keyp repair` saves what is sound before and behind it", e.File, e.Offset, e.LSN, e.Reason)
+		"`keyp check` lists all damage, `keyp repair` saves what is sound before and after it", e.File, e.Offset, e.LSN, e.Reason)
 }
 
-// noRoom tells whether err is a shortage that can pass.
+// noRoom reports whether err is a shortage that can pass.
 func noRoom(err error) bool {
 	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, e) {

@@ -19,7 +19,7 @@ const (
 	// firstLSN is where the stream of a fresh log starts, so that 0 is never an LSN.
 	firstLSN = headerSize
 
-	// minSegmentSize leaves room for some frames behind the header.
+	// minSegmentSize leaves room for some frames after the header.
 	minSegmentSize = headerSize + 512
 
 	version = 1
@@ -37,7 +37,7 @@ var (
 	le           = binary.LittleEndian
 )
 
-// identity is what tells one life of a segment from every other.
+// identity distinguishes one life of a segment from every other.
 type identity struct {
 	number uint64
 	start  uint64 // position of the first group
@@ -118,7 +118,7 @@ func putGroup(b []byte, g group) {
 }
 
 // parseGroup verifies a group header by itself; whether it belongs where it stands is
-// for the caller to say. The start of its segment is not in it.
+// for the caller to decide. The start of its segment is not in it.
 func parseGroup(b []byte) (g group, ok bool) {
 	if len(b) < groupHeaderSize || le.Uint32(b[8:]) != crc32.Checksum(b[12:groupHeaderSize], castagnoli) {
 		return group{}, false

@@ -15,7 +15,7 @@ import (
 	"keyp/internal/vfs"
 )
 
-// Policy says when a batch may be acknowledged.
+// Policy defines when a batch may be acknowledged.
 type Policy uint8
 
 // The policies of redis.conf's appendfsync.
@@ -64,17 +64,17 @@ type Options struct {
 	// Replayed, if set, is called when Open has handed out all batches, before it
 	// changes anything; an error ends Open.
 	Replayed func() error
-	// OnDurable is told each new value of Durable by whoever brought it about, be it
+	// OnDurable is called with each new value of Durable by whoever advanced it, be it
 	// a Commit or a goroutine of the log, and outside of all locks. Two calls may
 	// arrive in the wrong order: a smaller lsn than before means nothing.
 	OnDurable func(lsn uint64)
-	// OnFail is told the first fatal failure, once, on a goroutine of its own.
+	// OnFail is called once, with the first fatal failure, on a goroutine of its own.
 	OnFail func(error)
 	// NoBackground starts no goroutine, for tests that choose the order of all that
 	// happens: whoever commits or waits also syncs and prepares the next segment, and ends
 	// the log when there is no room for one. CommitAsync does nothing.
 	NoBackground bool
-	// Random gives the numbers that tell logs and lives of segments apart; rand.Uint64 if
+	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if
 	// nil.
 	Random func() uint64
 }
@@ -118,7 +118,7 @@ type Log struct {
 
 	segMu    sync.Mutex
 	room     *sync.Cond    // on segMu: ready, full, closing or err changed
-	unsynced []openSegment // may hold bytes that are not synced, in order; the last is cur
+	unsynced []openSegment // may have bytes that are not synced, in order; the last is cur
 	ready    *openSegment  // the next one
 	live     []liveSegment // needed for recovery, in order
 	next     uint64        // the number to prepare next
@@ -219,14 +219,14 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 	return l, nil
 }
 
-// Append puts batch behind all batches before it and gives its LSN. It copies the
+// Append puts batch after all earlier batches and returns its LSN. It copies the
 // bytes into memory and does no I/O: the batch is durable after a commit. A batch may
-// be empty. On a log that has failed or is closed it goes nowhere.
+// be empty. A log that has failed or is closed drops it.
 func (l *Log) Append(batch []byte) (lsn uint64) { return l.append(batch, false) }
 
-// AppendKeeping is Append of a batch whose memory is the log's from now on: nobody may change
+// AppendKeeping is Append of a batch whose memory becomes the log's: nobody may change
 // it. Of a large one that saves the caller, and all who append meanwhile, the time of copying
-// it and of its checksums: they are the business of whoever commits.
+// it and of its checksums: the commit makes them.
 func (l *Log) AppendKeeping(batch []byte) (lsn uint64) { return l.append(batch, true) }
 
 func (l *Log) append(batch []byte, keep bool) (lsn uint64) {
@@ -242,7 +242,7 @@ func (l *Log) append(batch []byte, keep bool) (lsn uint64) {
 
 // Rotate makes everything appended afterwards go to a new segment that starts with the
 // batch head, and gives the number of that segment. It does no I/O. The number may be
-// recorded as the first one needed once End(), taken after Rotate, is on disk
+// recorded as the first one needed once End(), read after Rotate, is on disk
 // (WaitDurable): Open takes a first segment that is not there for corruption.
 func (l *Log) Rotate(head []byte) (segment uint64, err error) {
 	if err := l.Err(); err != nil {
@@ -290,9 +290,9 @@ func (l *Log) Synced() uint64 { return l.synced.Load() }
 // leave the sync to others: of the write), as a moving average; 0 before the first.
 func (l *Log) SyncCost() time.Duration { return time.Duration(l.cost.Load()) }
 
-// Full tells that no room could be had for the segment after the present one. It is
+// Full reports that there was no room for the segment after the present one. It is
 // tried again each 100 ms and after each Release. Until all prepared room is used,
-// which is up to a segment away, commits go on; then they wait.
+// which is up to a segment away, commits continue; then they wait.
 func (l *Log) Full() bool { return l.full.Load() }
 
 // Err is the failure that ended the log, ErrClosed after Close, or nil.
@@ -324,7 +324,7 @@ func (l *Log) Size() int64 {
 	return int64(end - start)
 }
 
-// WaitDurable returns nil once lsn is on disk, under any policy; it asks for the write
+// WaitDurable returns nil once lsn is on disk, under any policy; it requests the write
 // and the sync itself. It gives ErrBeyondEnd for a position that was never appended,
 // the log's failure, or the context's error.
 func (l *Log) WaitDurable(ctx context.Context, lsn uint64) error {
@@ -385,7 +385,7 @@ func (l *Log) Close() error {
 	return err
 }
 
-// finish writes and syncs all, then a group that says so: with it even the last batch
+// finish writes and syncs all, then a group that marks the end: with it even the last batch
 // is provably durable.
 func (l *Log) finish() error {
 	l.flushMu.Lock()

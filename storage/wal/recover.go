@@ -48,7 +48,7 @@ type segmentFile struct {
 }
 
 // scan reads the log from segment first on and hands its batches to replay. An error
-// that is a *CorruptError comes with the recovery, which then tells what is intact.
+// that is a *CorruptError comes with the recovery, which then lists what is intact.
 func scan(o *Options, first uint64, replay func(lsn uint64, batch []byte) error) (*recovery, error) {
 	r := &recovery{o: o, need: max(first, 1), known: first > 0 && !o.New, replay: replay, wholeIn: -1}
 	if err := r.list(); err != nil {
@@ -156,7 +156,7 @@ func (r *recovery) look(f *segmentFile, use func(*window) error) error {
 }
 
 // window is a part of a segment file in memory. It moves forward through the file, so
-// that what has been read is handed on while the rest is still on the disk.
+// that batches are visited while later ones are still being read.
 type window struct {
 	file  file
 	size  int64 // of the file
@@ -189,7 +189,7 @@ func (w *window) at(offset int64, n int) ([]byte, error) {
 	return w.bytes, err
 }
 
-// begins settles where the log starts. fresh means that there is nothing to read.
+// begins finds where the log starts. fresh means that there is nothing to read.
 func (r *recovery) begins() (fresh bool, err error) {
 	r.pos, r.whole = firstLSN, firstLSN
 	if len(r.files) == 0 && len(r.stale) == 0 && !r.known {
@@ -274,7 +274,7 @@ func (r *recovery) segment(i int, w *window, limit uint64) error {
 }
 
 // group reads the frames that stand from r.pos on, which are all of data, up to limit.
-// whole tells that each of them verifies.
+// whole reports that each of them verifies.
 func (r *recovery) group(i int, data []byte, limit uint64) (whole bool, err error) {
 	for len(data) > 0 && r.pos < limit {
 		fr, ok := parseFrame(data, r.files[i].salt, r.pos)
@@ -290,12 +290,12 @@ func (r *recovery) group(i int, data []byte, limit uint64) (whole bool, err erro
 	return true, nil
 }
 
-// has tells whether g was written in this life of the segment.
+// has reports whether g was written in this life of the segment.
 func (f *segmentFile) has(g group) bool {
 	return g.mark == f.mark && g.salt == f.salt && g.number == f.number
 }
 
-// fits tells whether fr can be the next frame.
+// fits reports whether fr can be the next frame.
 func (r *recovery) fits(fr frame) bool {
 	switch {
 	case fr.first == r.linked:
@@ -380,7 +380,7 @@ func (r *recovery) lookOn(i int) error {
 }
 
 // claims gives the highest position that files[j], a later segment than the bad one,
-// calls durable. startsHere tells that its header is gone, but that its groups show it
+// calls durable. startsHere reports that its header is lost, but that its groups show it
 // to have started at r.pos.
 func (r *recovery) claims(j int) (claim uint64, startsHere bool, err error) {
 	f := &r.files[j]
@@ -423,7 +423,7 @@ func (r *recovery) groups(f *segmentFile, from int64, found func(g group, off in
 			if len(data) < readAhead {
 				return nil
 			}
-			from += int64(len(data) - (groupHeaderSize - 1)) // the last header may go on
+			from += int64(len(data) - (groupHeaderSize - 1)) // the last header may continue
 		}
 	})
 }

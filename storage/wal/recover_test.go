@@ -57,7 +57,7 @@ func write(t testing.TB, fsys vfs.FS, path string, off int64, b []byte) {
 }
 
 // killed gives the files as a killed process leaves them: everything written is there,
-// and no closing group. The log goes on without them and is closed.
+// and no closing group. The log continues without them and is closed.
 func killed(t testing.TB, l *Log, mem *vfs.Mem) *vfs.Mem {
 	t.Helper()
 	for i := uint64(0); ; i++ {

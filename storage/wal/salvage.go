@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Gap is a stretch of the log of which no batch can be had.
+// Gap is a part of the log from which no batch can be read.
 type Gap struct {
 	File     string // the segment that it begins in
 	Offset   int64  // in that
@@ -15,20 +15,20 @@ type Gap struct {
 	// Frame is the payload of the frame that fails its checksum where the gap begins, if that
 	// looks like one. Nothing vouches for it.
 	Frame []byte
-	// Whole says that no batch is lost: the gap is the header of a group or of a segment, and
-	// what it says is known otherwise.
+	// Whole reports that no batch is lost: the gap is the header of a group or of a segment,
+	// whose content is known from elsewhere.
 	Whole bool
 }
 
-// Salvage reads the log in o.Dir without changing it, also behind damage: each sound batch goes
-// to visit, in order, and each gap to missed, before the batches behind it. A log that Open
+// Salvage reads the log in o.Dir without changing it, also after damage: visit gets each sound batch,
+// in order, and missed each gap, before the batches after it. A log that Open
 // accepts has no gaps. Of o only FS and Dir matter. The log must not be open.
 //
 // A frame proves by its checksum in which life of which segment and at which position it was
-// written, so a sound one may be taken wherever it is found. A bad place is a gap if something
+// written, so a sound one may be used wherever it is found. A bad place is a gap if something
 // claims durability beyond it, as in Open; else the log ends there. Behind it the next sound
 // frame or group header is looked for, byte by byte. A batch of several frames is lost with any
-// one of them. A segment whose header is damaged is read by what its groups say of it.
+// one of them. A segment whose header is damaged is read according to its groups.
 func Salvage(o Options, first uint64, visit func(lsn uint64, batch []byte) error, missed func(Gap) error) (Report, error) {
 	var report Report
 	s := salvage{missed: missed, recovery: recovery{o: &o, need: max(first, 1), known: first > 0, replay: func(lsn uint64, batch []byte) error {
@@ -52,7 +52,7 @@ func Salvage(o Options, first uint64, visit func(lsn uint64, batch []byte) error
 	return report, err
 }
 
-// salvage reads a log as far as it is sound, and on behind what is not.
+// salvage reads the sound parts of a log, before and after damage.
 type salvage struct {
 	recovery
 	missed func(Gap) error
@@ -64,7 +64,7 @@ type salvage struct {
 	ending bool
 }
 
-// maxTried bounds the search for a frame behind a bad place, in bytes of checksums: what looks
+// maxTried bounds the search for a frame after a bad place, in bytes of checksums: what looks
 // like the length of a frame can stand anywhere.
 const maxTried = 1 << 30
 
@@ -115,7 +115,7 @@ func (s *salvage) read() error {
 	if len(used) == 0 {
 		switch at := filepath.Join(s.o.Dir, segmentName(s.need)); {
 		case len(s.files) == 0 && s.known:
-			return s.missed(Gap{File: at, Reason: "the file is missing, and so is all of the log behind it"})
+			return s.missed(Gap{File: at, Reason: "the file is missing, and so is all of the log after it"})
 		case len(s.files)+len(s.stale) > 0 && (s.need > 1 || s.claim > 0):
 			return s.missed(Gap{File: at, Reason: "no segment of the log can be read"})
 		}
@@ -157,7 +157,7 @@ func (s *salvage) begin(g Gap) {
 	s.bad, s.linked, s.partial, s.tried = &g, false, nil, 0
 }
 
-// end tells of the last gap, behind which nothing is sound.
+// end reports the last gap, after which nothing is sound.
 func (s *salvage) end() error {
 	s.ending = true
 	if s.bad == nil {
@@ -271,7 +271,7 @@ func (s *salvage) take(fr frame, i int) error {
 	return s.accept(fr, i)
 }
 
-// headerOnly says whether what is bad is the header of a group alone, and passes it: behind the
+// headerOnly reports whether what is bad is the header of a group alone, and skips it: after the
 // group before it stands nothing else, and a frame follows, or the segment's end.
 func (s *salvage) headerOnly(i int, w *window, limit uint64) (bool, error) {
 	f := &s.files[i]
@@ -296,7 +296,7 @@ func (s *salvage) headerOnly(i int, w *window, limit uint64) (bool, error) {
 	return true, s.missed(g)
 }
 
-// broken is what the frame at the present position holds, if it looks like a whole batch.
+// broken is the content of the frame at the present position, if it looks like a whole batch.
 func (s *salvage) broken(f *segmentFile, w *window) []byte {
 	data, err := w.at(f.offset(s.pos), frameHeaderSize)
 	if err != nil || len(data) < frameHeaderSize {

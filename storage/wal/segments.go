@@ -30,7 +30,7 @@ func (l *Log) takeReady() (*openSegment, error) {
 			return nil, err
 		}
 		if (l.closing || l.o.NoBackground) && l.full.Load() {
-			// What was taken from the tail is lost, so this log is over.
+			// What was removed from the tail is lost, so this log has failed.
 			err := ErrNoRoom
 			l.err.CompareAndSwap(nil, &err)
 			return nil, err
@@ -82,7 +82,7 @@ func (l *Log) prepareNow() error {
 }
 
 // prepareNext makes the next segment ready unless one is; a new file gets size bytes.
-// Lack of room makes the log Full and asks for another try; any other error is fatal.
+// Lack of room makes the log Full and leads to another try; any other error is fatal.
 func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	l.segMu.Lock()
 	number, done := l.next, l.ready != nil
@@ -187,10 +187,10 @@ func (l *Log) fill(f vfs.File, size int64) error {
 	return f.Sync()
 }
 
-// Release says that segments below first are not needed any more; the caller has made
-// sure that a later Open will not ask for them. They become spares or are removed.
+// Release gives up the segments below first; the caller has made sure that a later Open
+// does not need them. They become spares or are removed.
 // Those with bytes that are not synced yet stay until the next Release. An error leaves
-// the log usable and the rest of the segments in place, for the next Release.
+// the log usable and the other segments in place, for the next Release.
 func (l *Log) Release(first uint64) error {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()

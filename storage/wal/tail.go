@@ -4,7 +4,7 @@ import "slices"
 
 const (
 	// chunkTarget closes a chunk, so that a large batch lies in memory in pieces that
-	// are written and let go one after the other.
+	// are written and freed one after the other.
 	chunkTarget = 1 << 20
 	// keepBuffer bounds the buffers kept for the next chunks: a chunk at its target
 	// with one more frame of the largest size.
@@ -15,7 +15,7 @@ const (
 
 // chunk is one group as it will stand in the file, and before it the header block if
 // the group is the first of its segment. The group header is filled in when the chunk
-// is written, since it tells what is durable then.
+// is written, since it states what is durable then.
 type chunk struct {
 	identity
 	mark uint64 // of the log
@@ -54,7 +54,7 @@ func (c *chunk) complete(spare []byte) []byte {
 	return spare
 }
 
-// offset is where buf goes in the file.
+// offset is the place of buf in the file.
 func (c *chunk) offset() int64 { return c.identity.offset(c.lsn) - int64(c.head) }
 
 // seal fills the headers in. durable is a position that has been synced.
@@ -67,7 +67,7 @@ func (c *chunk) seal(durable uint64) {
 	})
 }
 
-// tail decides where appended batches stand and holds them until they are written. It
+// tail decides where appended batches stand and keeps them until they are written. It
 // has no lock of its own; Log.mu guards it.
 type tail struct {
 	mark     uint64 // of the log
@@ -82,7 +82,7 @@ type tail struct {
 	random   func() uint64
 }
 
-// newTail goes on at position start with segment number, of size bytes; those after it
+// newTail continues at position start with segment number, of size bytes; those after it
 // have usual bytes.
 func newTail(mark, number, start uint64, size, usual int64, random func() uint64) *tail {
 	t := &tail{mark: mark, random: random, usual: uint64(usual - headerSize), end: start}
@@ -135,7 +135,7 @@ func (t *tail) room(hint int) (*chunk, int) {
 	return &t.chunks[len(t.chunks)-1], min(t.left()-frameHeaderSize, maxPayload)
 }
 
-// add lays batch out behind everything before it. If it may keep the batch's memory, most of
+// add lays batch out after all earlier ones. If it may keep the batch's memory, most of
 // a large one is copied when it is written.
 func (t *tail) add(batch []byte, keep bool) {
 	size := len(batch)

@@ -180,7 +180,7 @@ func TestRotateAndRelease(t *testing.T) {
 }
 
 // TestFirstSegmentIsSmall: a log that starts without spares fills a small file only, and
-// goes on in files of the usual size.
+// continues in files of the usual size.
 func TestFirstSegmentIsSmall(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

@@ -31,11 +31,11 @@ func key(kind Kind, id string) string { return "blacklist:" + string(kind) + ":"
 // Revoke refuses a token from now until it expires by itself.
 func (b Blacklist) Revoke(ctx context.Context, kind Kind, id string, expires time.Time) error {
 	// A Unix time in place of a duration: the entry ends with the token to the
-	// millisecond, however long this call takes. One in the past is gone at once.
+	// millisecond, however long this call takes. One in the past ends at once.
 	return b.Redis.SetArgs(ctx, key(kind, id), "true", redis.SetArgs{ExpireAt: expires}).Err()
 }
 
-// Revoked says whether a token is on the list.
+// Revoked reports whether a token is on the list.
 func (b Blacklist) Revoked(ctx context.Context, kind Kind, id string) (bool, error) {
 	n, err := b.Redis.Exists(ctx, key(kind, id)).Result()
 	return n > 0, err

@@ -1,4 +1,4 @@
-// Inspect looks at what a server holds, as an operator does: how many keys there are
+// Inspect looks at the keys of a server, as an operator does: how many keys there are
 // of each category, and how long they live; and it makes a key permanent.
 package main
 
@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Count walks over the keys that match a pattern. It never holds the server up, as
-// KEYS would, and may count a key twice that is set anew meanwhile.
+// Count walks over the keys that match a pattern. It does not block the server, as KEYS
+// would, and may count a key twice that is deleted and set again meanwhile.
 func Count(ctx context.Context, rdb *redis.Client, pattern string) (n int, err error) {
 	keys := rdb.Scan(ctx, 0, pattern, 1000).Iterator()
 	for keys.Next(ctx) {
@@ -24,7 +24,7 @@ func Count(ctx context.Context, rdb *redis.Client, pattern string) (n int, err e
 	return n, keys.Err()
 }
 
-// Lifetime says in words how long a key lives.
+// Lifetime describes in words how long a key lives.
 func Lifetime(ctx context.Context, rdb *redis.Client, key string) (string, error) {
 	switch ttl, err := rdb.TTL(ctx, key).Result(); {
 	case err != nil:

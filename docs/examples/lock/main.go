@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Timeout is how long a lock is held at most: longer than any assignment takes.
+// Timeout ends a lock that nobody releases: it is longer than any assignment takes.
 const Timeout = 600 * time.Second
 
 // Locks are the locks of issues.
@@ -25,13 +25,13 @@ type Locks struct {
 
 func key(issue int) string { return fmt.Sprintf("issue_lock_%d", issue) }
 
-// Acquire takes the lock of an issue, or says that somebody else has it. Value and
+// Acquire takes the lock of an issue, or reports that somebody else has it. Value and
 // deadline are set in one step: there is never a lock without an end.
 func (l Locks) Acquire(ctx context.Context, issue int) (bool, error) {
 	return l.Redis.SetNX(ctx, key(issue), "locked", l.Timeout).Result()
 }
 
-// Release gives the lock back. Only who holds it, and is within Timeout, may do so.
+// Release releases the lock. Only its owner may do so, and only within Timeout.
 func (l Locks) Release(ctx context.Context, issue int) error {
 	return l.Redis.Del(ctx, key(issue)).Err()
 }

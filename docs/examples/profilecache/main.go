@@ -66,7 +66,7 @@ func (p Profiles) Update(ctx context.Context, profile Profile) error {
 	return p.Redis.Del(ctx, key(profile.UserID)).Err()
 }
 
-// memory is a database for this example, which tells when it is asked.
+// memory is a database for this example, which prints when it is asked.
 type memory struct {
 	profiles map[string]Profile
 	out      io.Writer

@@ -1,6 +1,6 @@
 // Queue hands jobs to workers, each to one of them, and loses none: a worker that takes a
 // job moves it to a list of its own, and removes it from there when it is done. What a
-// worker that died had taken goes back to the queue when it is there again.
+// worker had when it died returns to the queue when the worker is back.
 package main
 
 import (
@@ -44,12 +44,12 @@ func (q Queue) Take(ctx context.Context, worker string, wait time.Duration) (job
 	return job, err == nil, err
 }
 
-// Done says that a worker has done a job.
+// Done reports that a worker has done a job.
 func (q Queue) Done(ctx context.Context, worker, job string) error {
 	return q.Redis.LRem(ctx, q.taken(worker), 1, job).Err()
 }
 
-// Return puts back what a worker has taken and not done, in the order in which it took it,
+// Return puts back the jobs that a worker took and has not done, in the order in which it took them,
 // before all that waits. A worker does so when it starts.
 func (q Queue) Return(ctx context.Context, worker string) (jobs int, err error) {
 	for {

@@ -25,7 +25,7 @@ func key(user, endpoint string, now time.Time) string {
 	return "rate:" + user + ":" + endpoint + ":" + now.UTC().Format("2006010215")
 }
 
-// Allow counts a request and says whether it is within the limit.
+// Allow counts a request and reports whether it is within the limit.
 func (l Limiter) Allow(ctx context.Context, user, endpoint string, now time.Time) (bool, error) {
 	k := key(user, endpoint, now)
 	var count *redis.IntCmd

@@ -1,6 +1,6 @@
 // Reservation limits requests as slidingwindow does, so many in any 60 seconds and so many a
 // day, with two scripts: each runs as a whole, so a request that gets no place has changed
-// nothing, and nobody sees a place that is half taken.
+// nothing, and nobody sees a half reserved place.
 //
 //	rate:minute:<client>              sorted set: request ids by the time they came
 //	rate:daily:<client>:<yyyy-MM-dd>  counter, which ends at midnight
@@ -26,7 +26,7 @@ var consumeSource string
 //go:embed release.lua
 var releaseSource string
 
-// The scripts. Run sends a script's digest, and its text only when the server says that it
+// The scripts. Run sends a script's digest, and its text only when the server replies that it
 // does not know it: after SCRIPT FLUSH, or a restart.
 var (
 	consume = redis.NewScript(consumeSource)

@@ -1,5 +1,5 @@
-// Reviewdelay holds issues that ask for a review back for a while before somebody is
-// given them: review_delay_<id> is a hash that says when the issue was found first, and
+// Reviewdelay delays issues that ask for a review before somebody is assigned to
+// them: review_delay_<id> is a hash with the time when the issue was found first, and
 // that forgets it after a day.
 package main
 
@@ -21,7 +21,7 @@ const (
 	Memory = 24 * time.Hour
 )
 
-// What the field status says.
+// The values of the field status.
 const (
 	Pending = "PENDING"
 	Ready   = "READY_FOR_ASSIGNMENT"
@@ -37,7 +37,7 @@ func key(issue int) string { return fmt.Sprintf("review_delay_%d", issue) }
 
 // Found notes that an issue asks for a review. Only the first time counts: no command of
 // these changes what is there, so it does not matter how often they come, nor whether
-// whoever sends them dies half-way.
+// their sender dies half-way.
 func (r Reviews) Found(ctx context.Context, issue, pull int, at time.Time) error {
 	_, err := r.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.HSetNX(ctx, key(issue), "found_at", at.UTC().Format(time.RFC3339))
@@ -49,7 +49,7 @@ func (r Reviews) Found(ctx context.Context, issue, pull int, at time.Time) error
 	return err
 }
 
-// Assignable says whether an issue has waited for long enough, and notes it. An issue
+// Assignable reports whether an issue has waited for long enough, and notes it. An issue
 // that was never found, or a day ago, has not.
 func (r Reviews) Assignable(ctx context.Context, issue int, now time.Time) (bool, error) {
 	var wait struct {

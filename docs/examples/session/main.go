@@ -59,7 +59,7 @@ func (s Sessions) End(ctx context.Context, user, id string) error {
 	return s.Redis.Del(ctx, key(user, id)).Err()
 }
 
-// EndAll ends every session of a user and says how many there were.
+// EndAll ends every session of a user and returns how many there were.
 func (s Sessions) EndAll(ctx context.Context, user string) (ended int64, err error) {
 	all := s.Redis.Scan(ctx, 0, key(user, "*"), 1000).Iterator()
 	for all.Next(ctx) {

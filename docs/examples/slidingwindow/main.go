@@ -51,8 +51,8 @@ func dailyKey(client string, now time.Time) string {
 // seconds is a time as a score: Unix seconds with a fraction.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// Reserve takes a place for the request id. The place is taken first and counted then, so
-// that of many requests at once never too many are allowed, whoever comes in between.
+// Reserve takes a place for the request id. It takes the place first and counts then, so
+// never too many of several simultaneous requests are allowed.
 func (l Limiter) Reserve(ctx context.Context, client, id string, now time.Time) (Verdict, error) {
 	minute, daily := minuteKey(client), dailyKey(client, now)
 	var inMinute, today *redis.IntCmd

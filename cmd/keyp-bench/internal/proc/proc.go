@@ -44,14 +44,14 @@ const (
 	// askEvery is the pause between attempts to reach a starting server.
 	askEvery = time.Millisecond
 	// exitGrace is how long after an error a server's end still explains it: its
-	// sockets close before the process is gone.
+	// sockets close before the process ends.
 	exitGrace = 300 * time.Millisecond
 	// tailBytes is how much of what a server printed an error message shows.
 	tailBytes = 2000
 )
 
-// Server is a place for one server: a directory and a port. The process in it
-// comes and goes with Start and Stop.
+// Server is a place for one server: a directory and a port. Its process runs from
+// Start to Stop.
 type Server struct {
 	base   string
 	line   string // what sh executes
@@ -206,7 +206,7 @@ func (s *Server) Poll(ctx context.Context, timeout time.Duration, ask func(*redi
 	}
 }
 
-// exit says how the process ended. It is called after that.
+// exit is how the process ended. It is called after that.
 func (s *Server) exit() error {
 	if s.result == nil {
 		return fmt.Errorf("%w with status 0", ErrExited)

@@ -34,7 +34,7 @@ const (
 	tailBytes = 500
 )
 
-// Options says what to send. A run ends after Requests, or with its context.
+// Options define what to send. A run ends after Requests, or with its context.
 type Options struct {
 	Addr     string
 	Clients  int
