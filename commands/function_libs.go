@@ -10,7 +10,7 @@ import (
 )
 
 // functionLibraries are the libraries of functions. What they are after a restart stands in
-// the store: who changes them changes both, as an exclusive job, of which one runs at a time.
+// the store: who changes them changes both, as a global job, of which one runs at a time.
 type functionLibraries struct {
 	mu        sync.Mutex
 	libraries map[string]*library

@@ -20,7 +20,7 @@ var execCalls = []string{
 	"HPEXPIRE h 300 FIELDS 1 g", "SADD s 1 2", "SREM s 1 2", "SCARD s", "ZADD z 1 m 2 n", "ZPOPMIN z", "ZRANGE z 0 -1",
 	"RENAME a b", "RENAME l a", "COPY b c", "MOVE b 1", "EXPIRE a 1", "PERSIST a", "PTTL a", "PTTL b", "EXISTS a b c l h s z m", "TYPE a",
 	"SELECT 1", "SELECT 0", "SELECT 99", "BLPOP l nolist 0", "LPUSH b 1", "EXPIRE nokey 5",
-	"SORT l", "SORT s ALPHA", "SORT l BY w*", // from here on such as need an exclusive job
+	"SORT l", "SORT s ALPHA", "SORT l BY w*", // from here on such as need a global job
 	"DBSIZE", "KEYS a", "SCAN 0 COUNT 100 MATCH b", "FLUSHDB", "SWAPDB 0 1",
 }
 

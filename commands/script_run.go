@@ -25,7 +25,7 @@ const (
 	errScriptWrite   Error = "ERR Write commands are not allowed from read-only scripts."
 )
 
-// scriptRun is a script or function that runs: an exclusive job's handler, or part of EXEC.
+// scriptRun is a script or function that runs: a global job's handler, or part of EXEC.
 type scriptRun struct {
 	scripting.Run
 	c        *Ctx

@@ -88,7 +88,7 @@ func TestWaitingUserDeleted(t *testing.T) {
 		c.send(strings.ReplaceAll(command, "\r\n", "\n") + "\n")
 		clients = append(clients, c)
 	}
-	ts.parked(len(commands)) // all find the keyspace held
+	ts.waiting(len(commands)) // all find the keyspace held
 	other.send("MULTI\nACL DELUSER alice\nEXEC\n")
 	other.expect("+OK", "+QUEUED", "*1 :1")
 	h.end <- struct{}{}

@@ -75,7 +75,7 @@ func TestBeside(t *testing.T) {
 	} {
 		c := ts.dial()
 		c.send(command + "\n")
-		ts.parked(i + 1)
+		ts.waiting(i + 1)
 		waits = append(waits, c)
 	}
 	if got := a.do("GET " + free); got != "3" {

@@ -15,7 +15,7 @@ const maxWait = 1 << 42
 
 // blocked is what a session knows of its blocking command while that has no reply.
 //
-// The session is parked (parkBlocked) in its places of commands.Waiters and reads nothing
+// The session waits (forKeys) in its places of commands.Waiters and reads nothing
 // from its client. When one of its keys is ready its command runs again. If that needs keys
 // which are only on disk, they are read, and its turn comes again; it may end meanwhile.
 type blocked struct {
@@ -26,7 +26,7 @@ type blocked struct {
 	loads  bool   // keys are being read for it
 }
 
-// block parks a session whose command waits; it may have waited before.
+// block has a session wait whose command waits for keys; it may have waited before.
 func (l *loop) block(s *session, args [][]byte) {
 	s.past, s.client.Last = commands.Past{}, l.ctx.Spec
 	switch {
@@ -34,7 +34,7 @@ func (l *loop) block(s *session, args [][]byte) {
 		l.hangUp(s)
 		return
 	case s.blocked != nil:
-		s.parked, s.args, s.blocked.lsn = parkBlocked, args, l.ctx.LSN
+		s.waits, s.args, s.blocked.lsn = forKeys, args, l.ctx.LSN
 		return
 	}
 	if s.reader != nil && s.reader.Buffered() == 0 {
@@ -44,7 +44,7 @@ func (l *loop) block(s *session, args [][]byte) {
 	}
 	wait := &l.ctx.Wait
 	b := &blocked{waiter: l.srv.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN}
-	s.parked, s.args, s.blocked = parkBlocked, args, b
+	s.waits, s.args, s.blocked = forKeys, args, b
 	if wait.Timeout > 0 {
 		b.timer.run = func() { l.endWait(s, false) }
 		l.timers.set(&b.timer, l.o.Clock.Mono()+time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
@@ -62,15 +62,15 @@ func (l *loop) endWait(s *session, withError bool) {
 	l.leave(s)
 	c.GiveUp(withError)
 	l.srv.Observe(&c, mark, 0)
-	l.settle(s, c.Spec, mark, c.LSN)
-	l.unpark(s)
+	l.finishReply(s, c.Spec, mark, c.LSN)
+	l.goOn(s)
 }
 
 // hangUp ends a session whose client has gone while its command waits: what was to be sent
 // before that still is.
 func (l *loop) hangUp(s *session) {
 	l.leave(s)
-	s.parked, s.args = parkNone, nil
+	s.waits, s.args = forNothing, nil
 	s.client.Closing = true
 	l.touch(s)
 }
@@ -83,7 +83,7 @@ func (l *loop) leave(s *session) {
 		return
 	}
 	s.blocked = nil
-	if b.loads { // it held up those behind it
+	if b.loads { // those behind it have waited for that
 		l.srv.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
@@ -98,9 +98,9 @@ const (
 	eventsInPass = 1024
 )
 
-// deliver publishes what happened to keys, tells those who wait for changes what has changed,
+// deliver publishes what happened to keys, hands changes to those who wait for them,
 // and serves those whose blocking command waits for that. It comes after each command and
-// before the next one. While CLIENT PAUSE holds commands back nobody is served.
+// before the next one. While CLIENT PAUSE delays commands nobody is served.
 func (l *loop) deliver() {
 	l.srv.Events.Deliver(eventsAtOnce)
 	l.srv.Changes.Deliver()
@@ -127,7 +127,7 @@ func (l *loop) Again(w *commands.Waiter) {
 func (l *loop) Load(k storage.Key, done func(read bool)) {
 	l.srv.Store.Load([]storage.Key{k}, func(err error) {
 		l.box.post(func() {
-			done(err == nil) // the store has told of an error
+			done(err == nil) // the store has logged an error
 			l.deliver()
 		})
 	})
@@ -136,7 +136,7 @@ func (l *loop) Load(k storage.Key, done func(read bool)) {
 // loadAgain reads keys that a session's command needs when its turn has come.
 func (l *loop) loadAgain(s *session) {
 	b := s.blocked
-	b.loads, s.parked = true, parkBlocked
+	b.loads, s.waits = true, forKeys
 	l.srv.Store.Load(l.ctx.Keys, func(err error) {
 		l.box.post(func() { l.loadedAgain(s, b, err) })
 	})

@@ -360,9 +360,9 @@ func TestBlockedBehindAJob(t *testing.T) {
 	job.send("LOLWUT\n")
 	<-h.runs
 	ts.onLoop(func(l *loop) {
-		l.unhold()
+		l.endPause()
 		waited := l.srv.Waiters.Waiting()
-		if l.deliver(); !waited || l.alone.job == nil {
+		if l.deliver(); !waited || l.global.job == nil {
 			t.Error("the key's turn has not come while the job holds it")
 		}
 	})

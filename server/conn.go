@@ -45,7 +45,7 @@ func (s *session) Push(lsn uint64, bytes []byte) {
 	l := s.loop
 	switch {
 	case !s.takes() || s.lingering || s.client.Closing:
-	case s.parked == parkSlow:
+	case s.waits == forOwnJob:
 		l.keep(s, message{lsn, bytes})
 	case s == l.current:
 		l.behind = append(l.behind, message{lsn, bytes})
@@ -54,8 +54,8 @@ func (s *session) Push(lsn uint64, bytes []byte) {
 	}
 }
 
-// Blocked says whether a blocking command waits, or CLIENT PAUSE holds a command back.
-func (s *session) Blocked() bool { return s.blocked != nil || s.parked == parkHeld }
+// Blocked says whether a blocking command waits, or a command waits for the end of CLIENT PAUSE.
+func (s *session) Blocked() bool { return s.blocked != nil || s.waits == forPause }
 
 // Unblock ends the wait of a blocking command.
 func (s *session) Unblock(withError bool) bool {

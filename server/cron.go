@@ -40,7 +40,7 @@ func (l *loop) sweep() {
 		if s == nil || s.lingering {
 			continue
 		}
-		if s.reader != nil && s.parked == parkNone && !s.queued && s.seenIn == s.client.NetIn {
+		if s.reader != nil && s.waits == forNothing && !s.queued && s.seenIn == s.client.NetIn {
 			s.reader.Release()
 			s.room = s.reader.Buffered()
 			l.memory.count(s)
@@ -95,7 +95,7 @@ func (l *loop) readSettings() {
 	}
 	st.idle = idle
 	for _, s := range l.sessions {
-		if s != nil && !s.lingering && s.parked != parkGreeting {
+		if s != nil && !s.lingering && s.waits != forHandshake {
 			l.armIdle(s)
 		}
 	}
@@ -139,7 +139,7 @@ func (l *loop) idleLeft(s *session) time.Duration {
 
 func (l *loop) checkIdle(s *session) {
 	left := l.idleLeft(s)
-	if left > 0 || s.parked != parkNone || s.client.Monitor || s.client.Subscribed() {
+	if left > 0 || s.waits != forNothing || s.client.Monitor || s.client.Subscribed() {
 		l.timers.set(s.idle, l.mono+max(left, cronTime))
 		return
 	}

@@ -24,21 +24,20 @@
 //     remembers from which byte on which LSN is needed, and the order is kept.
 //   - Sockets are watched edge-triggered, so a session remembers that it may be
 //     readable until a read has said otherwise. A session that can go on is in the
-//     run queue; one that cannot (parked, over its output limit, waiting for input)
-//     is not, and whatever ends that state puts it back.
-//   - A session reads from its socket only when its reader holds no complete command.
+//     run queue; one that cannot (it waits for something, is over its output limit, has
+//     no input) is not, and whatever ends that state puts it back.
+//   - A session reads from its socket only when its reader has no complete command.
 //     So unparsed input is one incomplete command and one read, however long the
 //     pipeline is; the rest stays with the client.
-//   - While a session is parked (its keys are being loaded, an executor works for it,
-//     CLIENT PAUSE holds it) its reader is not touched, so its arguments stay valid. One
-//     whose command waits for a key (blocked.go) may have none: its arguments are copies.
-//     While its input is brought to a larger buffer (grow) it is parked as well.
+//   - While a session waits (session.waits: for keys that are being loaded, a job, the end of
+//     CLIENT PAUSE) its reader is not touched, so its arguments stay valid. One whose command
+//     waits for a change of a key (blocked.go) may have none: its arguments are copies.
 //   - A closed descriptor is given back to the system at the end of the pass, when no
 //     event of this pass can name it any more. Late results find the session by
 //     pointer and see that it is closed; a session is never used twice.
 //
 // # Memory
 //
-// A connection holds a reader only while a command is incomplete or parked, and an
+// A connection has a reader only while a command is incomplete or waits, and an
 // output buffer only while something is to be sent; both come from pools of the loop.
 package server

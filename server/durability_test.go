@@ -233,7 +233,7 @@ func TestCleanStop(t *testing.T) {
 	c.do("CLIENT PAUSE 100000 WRITE")
 	held.send("SET b 2\n")
 	await.Until(t, "a command runs and one is held", func() (both bool) {
-		ts.onLoop(func(l *loop) { both = l.exec.jobs == 1 && len(l.held) == 1 })
+		ts.onLoop(func(l *loop) { both = l.exec.jobs == 1 && len(l.paused) == 1 })
 		return both
 	})
 	c.send("SHUTDOWN NOSAVE\n")
@@ -309,7 +309,7 @@ func TestKeysAreLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Over its budget the store loads nothing by itself, so every key parks.
+	// Over its budget the store loads nothing by itself, so every key is waited for.
 	again, err := prepareServer(t, dir, []string{"127.0.0.1:0"}, fill,
 		func(o *storage.Options) { o.MaxMemory = 1 })
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"keyp/resp"
 )
 
-// maxWorkers is how many Slow commands run at a time; more wait for their turn.
+// maxWorkers is how many jobs of scope Unlocked run at a time; more wait for their turn.
 const maxWorkers = 4
 
-// executor runs Slow commands beside the loop. A session has one job at most, so
+// executor runs jobs of scope Unlocked beside the loop. A session has one job at most, so
 // there are never more jobs than sessions.
 type executor struct {
 	post  func(func()) // to the loop
@@ -24,22 +24,22 @@ type executor struct {
 	workers int
 	idle    int
 	stopped bool
-	jobs    int // not yet taken back by the loop; belongs to the loop
+	jobs    int // whose end the loop has not seen, of any scope; belongs to the loop
 }
 
 // job is a command with all that it may touch: copies, since the session goes on to
 // belong to the loop.
 type job struct {
-	s     *session
-	ctx   commands.Ctx
-	out   resp.Writer
-	took  time.Duration
-	moved bool // a job that began, but does not go on, on the loop's goroutine; alone.mu guards it
-	aside bool // it needs nothing but its keys: see aside
-	again bool // and has to begin anew, since these have changed
+	s      *session
+	ctx    commands.Ctx
+	out    resp.Writer
+	took   time.Duration
+	moved  bool // a job that began, but does not go on, on the loop's goroutine; globalJobs.mu guards it
+	pinned bool // of scope Pinned
+	again  bool // and has to begin again, since its keys have changed
 }
 
-// run has a worker run the session's parked command. The loop calls it.
+// run has a worker run the session's command. The loop calls it.
 func (e *executor) run(l *loop, s *session) {
 	j := &job{s: s}
 	j.out.Proto, j.out.Max = s.client.Proto, l.replyMost(s)
@@ -101,7 +101,7 @@ func (e *executor) stop() {
 	}
 }
 
-// executed takes a job's reply into its session and lets that go on.
+// executed moves a job's reply to its session and lets that go on.
 func (l *loop) executed(j *job) {
 	l.exec.jobs--
 	s := j.s
@@ -114,14 +114,14 @@ func (l *loop) executed(j *job) {
 		l.srv.Observe(&j.ctx, 0, j.took)
 		mark := s.out.add(j.out.Buf, &l.buffers)
 		s.out.w.Full = s.out.w.Full || j.out.Full
-		l.settle(s, j.ctx.Spec, mark, j.ctx.LSN)
+		l.finishReply(s, j.ctx.Spec, mark, j.ctx.LSN)
 		j.ctx.RunEmitted()
 		l.pushKept(s)
 		s.past = commands.Past{}
 		if l.serving { // its turn goes on
-			s.parked, s.args = parkNone, nil
+			s.waits, s.args = forNothing, nil
 			return
 		}
-		l.unpark(s)
+		l.goOn(s)
 	})
 }

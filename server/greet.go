@@ -87,7 +87,7 @@ func (l *loop) greet(s *session) {
 	}
 	t := &secure{greet: g, wire: wire{fd: s.fd, greet: g}}
 	t.conn = tls.Server(&t.wire, l.tls.config.Load())
-	s.tls, s.parked = t, parkGreeting
+	s.tls, s.waits = t, forHandshake
 	s.idle = &timer{run: func() { l.greetingFailed(s, errors.New("it takes too long")) }}
 	l.timers.set(s.idle, l.mono+greetTime)
 	l.shake(s)
@@ -142,7 +142,7 @@ func (l *loop) greeted(s *session, err error) {
 	}
 	s.tls.greet, s.tls.wire.greet = nil, nil
 	l.timers.stop(s.idle)
-	s.idle, s.parked, s.readable = nil, parkNone, true
+	s.idle, s.waits, s.readable = nil, forNothing, true
 	if peer, err := netip.ParseAddrPort(s.client.Addr); err != nil || l.protects(peer) {
 		l.srv.Stats.Rejected.Add(1)
 		l.complain("refusing a client: protected-mode is on and no password is set", "address", s.client.Addr)
@@ -171,7 +171,7 @@ func (l *loop) greetingFailed(s *session, err error) {
 		l.close(s)
 		return
 	}
-	s.parked = parkNone
+	s.waits = forNothing
 	l.linger(s)
 }
 

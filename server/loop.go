@@ -43,7 +43,7 @@ type loop struct {
 	serving      bool          // one of them has its turn
 	turnEnd      time.Duration // reading of Mono: see turnTime
 	ended        chan error    // run's answer
-	touched      []*session    // have something to send or to settle in this pass
+	touched      []*session    // have something to send or to count in this pass
 	unsent       []*session    // could send more than they were to in this pass
 	waiting      []*session    // have output that is not durable
 	evicted      []*session    // to close then, since clients take too much memory
@@ -64,9 +64,9 @@ type loop struct {
 	readers    readerPool
 	exec       executor
 	tls        tlsFront
-	alone      exclusive
+	global     globalJobs
 	watchdog   watchdog
-	aside      aside
+	pinned     pinnedJobs
 
 	pass      uint64        // number of the present pass
 	mono      time.Duration // the newest reading of Mono
@@ -80,8 +80,8 @@ type loop struct {
 	rates      rates
 	pause      commands.Pause
 	pauseTimer timer      // its end
-	held       []*session // parked by the pause
-	released   []*session // no longer, and to run next
+	paused     []*session // wait for the end of CLIENT PAUSE
+	resumed    []*session // no longer, and to run next
 	swept      int        // the descriptor that sweep looked at last
 	stopping   bool
 	stopTimer  timer
@@ -127,12 +127,12 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 		}
 	}
 	l.exec.post = l.box.post
-	l.alone.gone, l.ended = make(chan struct{}), make(chan error, 1)
+	l.global.gone, l.ended = make(chan struct{}), make(chan error, 1)
 	l.exec.clock = o.Clock
 	o.Commands.LimitJobs(processors - 1) // one is left to the loop
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Commands.Store.NewTxn()
-	l.cron.run, l.pauseTimer.run = l.tick, l.unhold
+	l.cron.run, l.pauseTimer.run = l.tick, l.endPause
 	l.refill.run = l.acceptAgain
 	l.stopTimer.run = func() { l.giveUp = true }
 	l.watchdog.every = watchPause
@@ -151,7 +151,7 @@ func (l *loop) run() error {
 }
 
 // cycle is the loop's goroutine. over says that it takes the loop over from another one, which
-// stays with an exclusive job.
+// stays with a job.
 func (l *loop) cycle(over bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -172,7 +172,7 @@ func (l *loop) passes() error {
 		l.begin()
 		l.takeIn(n)
 		l.timers.fire(l.mono)
-		l.runReleased()
+		l.runResumed()
 		l.serveReady()
 		l.srv.Tracking.Broadcast()
 		l.commit()
@@ -188,7 +188,7 @@ func (l *loop) passes() error {
 
 // timeout is how long the pass may wait for sockets.
 func (l *loop) timeout() time.Duration {
-	if l.busy || len(l.queue) > 0 || !l.box.rest() || l.stale.Load() || l.srv.Undelivered() {
+	if l.busy || len(l.queue) > 0 || !l.box.maySleep() || l.stale.Load() || l.srv.Undelivered() {
 		return 0
 	}
 	wait, ok := l.timers.next(l.o.Clock.Mono())
@@ -200,7 +200,7 @@ func (l *loop) timeout() time.Duration {
 
 // begin starts a pass.
 func (l *loop) begin() {
-	l.box.rise()
+	l.box.begin()
 	l.pass++
 	l.watchdog.passes.Store(l.pass)
 	l.busy = false
@@ -243,7 +243,7 @@ func (l *loop) event(s *session, ready readiness) {
 	if ready&readyEOF != 0 {
 		s.readToEnd = true
 	}
-	if s.parked == parkGreeting {
+	if s.waits == forHandshake {
 		l.shake(s)
 		return
 	}
@@ -255,7 +255,7 @@ func (l *loop) event(s *session, ready readiness) {
 		s.full = false
 		l.touch(s)
 	}
-	if s.parked == parkBlocked && ready&(readyEOF|readyDead) != 0 {
+	if s.waits == forKeys && ready&(readyEOF|readyDead) != 0 {
 		l.hangUp(s)
 		return
 	}
@@ -286,7 +286,7 @@ func (l *loop) serveReady() {
 }
 
 // guard runs a part of the loop for one session; a panic costs that session alone.
-// A panic that gets out of the store is another thing: what it held and had half
+// A panic that gets out of the store is another thing: what it had locked and half
 // done is unknown, so the server stops, and a restart recovers what is durable.
 func (l *loop) guard(s *session, fn func(*session)) {
 	defer func() {
@@ -343,7 +343,7 @@ func (l *loop) shut() {
 		l.o.Bell.box.Store(nil)
 	}
 	l.exec.stop()
-	close(l.alone.gone)
+	close(l.global.gone)
 	l.closeListeners()
 	for _, s := range l.sessions {
 		if s != nil {

@@ -17,7 +17,7 @@ import (
 // number may have a new owner.
 type mailbox struct {
 	poll    *poller
-	rung    atomic.Bool // something has changed since rise
+	rung    atomic.Bool // something has changed since begin
 	asleep  atomic.Bool // the loop sleeps or is about to
 	pending atomic.Bool // posts is not empty
 	mu      sync.Mutex
@@ -49,8 +49,8 @@ func (m *mailbox) wake() {
 	}
 }
 
-// rest says whether the loop may sleep; from then on wake writes.
-func (m *mailbox) rest() bool {
+// maySleep reports whether the loop may sleep; after that wake writes.
+func (m *mailbox) maySleep() bool {
 	m.asleep.Store(true)
 	if m.rung.Load() || m.pending.Load() {
 		m.asleep.Store(false)
@@ -59,13 +59,13 @@ func (m *mailbox) rest() bool {
 	return true
 }
 
-// rise begins a pass, which looks at everything that rings told of.
-func (m *mailbox) rise() {
+// begin begins a pass, which looks at everything that rings were about.
+func (m *mailbox) begin() {
 	m.asleep.Store(false)
 	m.rung.Store(false)
 }
 
-// quiet forgets rings that told of the log, which the loop looks at next by itself.
+// quiet forgets rings about the log, which the loop looks at next by itself.
 func (m *mailbox) quiet() { m.rung.Store(false) }
 
 // take gives what was posted.

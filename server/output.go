@@ -56,9 +56,9 @@ func (o *output) end() uint64 { return o.tail() + uint64(len(o.w.Buf)) }
 // pushed is the number of bytes that have not left and answer no command.
 func (o *output) pushed() int { return int(o.end() - max(o.replied, o.base+uint64(o.sent))) }
 
-// hold says that the output from buffer offset `from` on depends on lsn. All holds of
+// gate notes that the output from buffer offset `from` on depends on lsn. All gates of
 // one pass are one entry, since one commit serves them: it keeps the list short.
-func (o *output) hold(from int, lsn, pass uint64) {
+func (o *output) gate(from int, lsn, pass uint64) {
 	if n := len(o.waits); n > 0 {
 		last := &o.waits[n-1]
 		if lsn <= last.lsn {
@@ -115,7 +115,7 @@ func (o *output) advance(n int, pool *bufferPool) {
 // blockSize is from how many bytes on w.Buf becomes a block.
 const blockSize = 64 << 10
 
-// seal makes a block of w.Buf, which must hold something.
+// seal makes a block of w.Buf, which must not be empty.
 func (o *output) seal() {
 	o.blocks = append(o.blocks, o.w.Buf)
 	o.inside += len(o.w.Buf)
@@ -193,7 +193,7 @@ func (l *loop) push(s *session, m message) {
 	s.out.w.Buf = append(s.out.w.Buf, m.bytes...)
 	if m.lsn > l.durable {
 		l.owed = max(l.owed, m.lsn)
-		s.out.hold(mark, m.lsn, l.pass)
+		s.out.gate(mark, m.lsn, l.pass)
 	}
 	s.cut = l.pushedTooMuch(s)
 	l.touch(s)
@@ -204,7 +204,7 @@ func (l *loop) push(s *session, m message) {
 
 // defaultPushMost bounds the messages in bytes that wait for a client to which no hard limit
 // applies. Replies can wait for whoever asked for them, since its further commands do; but
-// nothing ever holds back what MONITOR and CLIENT TRACKING have others send.
+// nothing ever delays what MONITOR and CLIENT TRACKING have others send.
 const defaultPushMost = 64 << 20
 
 // pushBehind sends what was pushed to s while its command ran, behind the reply.

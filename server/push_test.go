@@ -87,7 +87,7 @@ func TestPushToParked(t *testing.T) {
 	other.do("CLIENT PAUSE 100000 WRITE")
 	c.send("SET a 1\n")
 	await.Until(t, "the write is held", func() (held bool) {
-		ts.onLoop(func(*loop) { held = s.parked == parkHeld })
+		ts.onLoop(func(*loop) { held = s.waits == forPause })
 		return held
 	})
 	ts.Post(func() { s.Push(0, []byte(hello)) })
@@ -141,8 +141,8 @@ func TestKeptPushesAreBounded(t *testing.T) {
 				}
 			})
 			ts.onLoop(func(l *loop) {
-				if !s.closed || l.alone.job == nil {
-					t.Errorf("closed %v, while its command runs %v", s.closed, l.alone.job != nil)
+				if !s.closed || l.global.job == nil {
+					t.Errorf("closed %v, while its command runs %v", s.closed, l.global.job != nil)
 				}
 			})
 		})

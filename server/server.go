@@ -152,8 +152,8 @@ func (s *Server) Pause(d time.Duration, all bool) {
 	if all {
 		kind = commands.PauseAll
 	}
-	s.loop.hold(kind, d)
+	s.loop.pauseFor(kind, d)
 }
 
 // Unpause is CLIENT UNPAUSE. Only the loop calls it.
-func (s *Server) Unpause() { s.loop.unhold() }
+func (s *Server) Unpause() { s.loop.endPause() }

@@ -39,18 +39,18 @@ const (
 	loadTries = 100
 )
 
-// park says why a session stands still.
-type park uint8
+// reason says what a session waits for, which runs nothing meanwhile.
+type reason uint8
 
 const (
-	parkNone     park = iota
-	parkKeys          // its command's keys are being loaded
-	parkSlow          // an executor runs its command
-	parkHeld          // CLIENT PAUSE
-	parkBlocked       // its command waits for a key
-	parkAlone         // its command waits for the end of an exclusive job, or of one aside
-	parkGrowing       // its input is brought to a larger buffer: see grow
-	parkGreeting      // its TLS handshake is under way
+	forNothing   reason = iota
+	forLoad             // its command's keys, which are being loaded
+	forOwnJob           // the job that runs its command
+	forPause            // the end of CLIENT PAUSE
+	forKeys             // a change of a key: its command is a blocking one
+	forJob              // the end of another session's job
+	forRoom             // a larger buffer for its input: see grow
+	forHandshake        // the end of its TLS handshake
 )
 
 // session is one connection. It implements commands.Conn.
@@ -59,11 +59,11 @@ type session struct {
 	loop   *loop
 	fd     int
 	tls    *secure      // nil: a plain connection
-	reader *resp.Reader // nil while no input is held
+	reader *resp.Reader // nil while there is no input
 	room   int          // bytes of the reader's buffer when it was last looked at
 	out    output
-	args   [][]byte      // of the parked command, in the reader's buffer
-	past   commands.Past // of the parked command
+	args   [][]byte      // of the command that waits, in the reader's buffer
+	past   commands.Past // of that command
 	// blocked is the wait of a blocking command; nil: there is none.
 	blocked *blocked
 	idle    *timer
@@ -74,7 +74,7 @@ type session struct {
 	// counted is what it takes in bytes as loop.memory has it, in whose class it has a place.
 	counted, class, place int
 
-	parked    park
+	waits     reason
 	queued    bool // in loop.queue
 	touched   bool // in loop.touched
 	inWaiting bool // in loop.waiting
@@ -93,7 +93,7 @@ type session struct {
 
 // mayRun says whether commands may be run.
 func (s *session) mayRun() bool {
-	return !s.closed && !s.cut && !s.evicted && !s.client.Closing && !s.lingering && s.parked == parkNone && !s.stalled && !s.loop.stopping
+	return !s.closed && !s.cut && !s.evicted && !s.client.Closing && !s.lingering && s.waits == forNothing && !s.stalled && !s.loop.stopping
 }
 
 // canGoOn says whether a turn would find something to do.
@@ -104,7 +104,7 @@ func (s *session) canGoOn() bool {
 	return s.mayRun() && (s.readable && !s.eof || s.reader != nil && s.reader.Buffered() > 0)
 }
 
-// serve is a session's turn: run what is held, read more, run that, within bounds.
+// serve is a session's turn: run what has come, read more, run that, within bounds.
 func (l *loop) serve(s *session) {
 	if s.lingering {
 		l.discard(s)
@@ -114,11 +114,11 @@ func (l *loop) serve(s *session) {
 	budget, left := turnBytes, turnCommands
 	l.mono = l.o.Clock.Mono()
 	l.turnEnd = l.mono + turnTime
-	if s.parked == parkAlone { // released
+	if s.waits == forJob { // released
 		l.resume(s)
 	}
 	for s.mayRun() {
-		if !l.runHeld(s, &left) {
+		if !l.runInput(s, &left) {
 			break
 		}
 		if !s.readable || s.eof || budget <= 0 {
@@ -130,7 +130,7 @@ func (l *loop) serve(s *session) {
 			break
 		}
 	}
-	if s.reader != nil && s.parked == parkNone && !s.closed && s.reader.Buffered() == 0 {
+	if s.reader != nil && s.waits == forNothing && !s.closed && s.reader.Buffered() == 0 {
 		l.readers.put(s.reader, s.room)
 		s.reader, s.room = nil, 0
 	}
@@ -142,9 +142,9 @@ func (l *loop) serve(s *session) {
 	}
 }
 
-// runHeld runs the complete commands that the reader holds. It reports whether more
+// runInput runs the complete commands that the reader has. It reports whether more
 // input is what the session needs.
-func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
+func (l *loop) runInput(s *session, left *int) (needsInput bool) {
 	if s.reader == nil {
 		return true
 	}
@@ -193,14 +193,14 @@ func (l *loop) runHeld(s *session, left *int) (needsInput bool) {
 	return false
 }
 
-// prefetch warms the keys of the commands that s has sent behind the present one.
+// prefetch prefetches the keys of the commands that s has sent behind the present one.
 func (l *loop) prefetch(s *session) {
 	if l.ahead = s.reader.Ahead(l.ahead[:0]); len(l.ahead) > 0 {
 		l.srv.Store.Prefetch(s.client.DB, l.ahead)
 	}
 }
 
-// lookAhead reads what sessions have sent that are about to have their turns, and warms
+// lookAhead reads what sessions have sent that are about to have their turns, and prefetches
 // the keys of their first commands, all at once.
 func (l *loop) lookAhead(group []*session) {
 	if len(group) == 1 {
@@ -283,10 +283,10 @@ func (l *loop) read(s *session) int {
 	return 0
 }
 
-// grow brings the input of a session to a larger buffer beside the loop: making that and copying
-// takes long for hundreds of MiB. The session is parked meanwhile.
+// grow moves the input of a session to a larger buffer beside the loop: making that and copying
+// takes long for hundreds of MiB. The session waits meanwhile.
 func (l *loop) grow(s *session, size int) {
-	s.parked = parkGrowing
+	s.waits = forRoom
 	reader := s.reader
 	go func() {
 		larger := reader.Larger(size)
@@ -295,7 +295,7 @@ func (l *loop) grow(s *session, size int) {
 				return
 			}
 			reader.GoOnIn(larger)
-			s.parked = parkNone
+			s.waits = forNothing
 			if s.canGoOn() {
 				l.enqueue(s)
 			}
@@ -303,7 +303,7 @@ func (l *loop) grow(s *session, size int) {
 	}()
 }
 
-// runCommand runs a command, for the first time or again after it was parked.
+// runCommand runs a command, for the first time or again after it has waited.
 func (l *loop) runCommand(s *session, args [][]byte) {
 	c := &l.ctx
 	s.out.begin(&l.buffers)
@@ -322,14 +322,14 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		took := now - l.mono
 		l.mono = now
 		l.srv.Observe(c, mark, took)
-		l.settle(s, c.Spec, mark, c.LSN)
+		l.finishReply(s, c.Spec, mark, c.LSN)
 		l.leave(s)
 		c.RunEmitted()
 	case commands.Load:
 		c.RunEmitted()
 		l.load(s, args)
 	case commands.Job:
-		s.parked, s.args = parkSlow, args
+		s.waits, s.args = forOwnJob, args
 		l.startJob(s)
 	case commands.Wait:
 		l.wait(s, args)
@@ -340,9 +340,9 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	l.deliver()
 }
 
-// settle takes in a reply that begins at mark of the session's output: what it
+// finishReply notes of a reply that begins at mark of the session's output: what it
 // depends on, and whether the client wants it.
-func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
+func (l *loop) finishReply(s *session, spec *commands.Spec, mark int, lsn uint64) {
 	l.owed = max(l.owed, lsn)
 	if s.closed {
 		return
@@ -360,7 +360,7 @@ func (l *loop) settle(s *session, spec *commands.Spec, mark int, lsn uint64) {
 		s.client.Reply = commands.ReplySkip
 	}
 	if lsn > l.durable {
-		s.out.hold(mark, lsn, l.pass)
+		s.out.gate(mark, lsn, l.pass)
 	}
 	s.out.replied = s.out.end()
 	if s.out.w.Full || l.overLimit(s) {
@@ -382,35 +382,35 @@ func (l *loop) cutOutput(s *session) {
 	l.close(s)
 }
 
-// wait parks a session whose command waits.
+// wait has a session wait whose command does.
 func (l *loop) wait(s *session, args [][]byte) {
 	switch {
 	case l.ctx.Reason == commands.ForPause:
-		s.parked, s.args = parkHeld, args
-		l.held = append(l.held, s)
+		s.waits, s.args = forPause, args
+		l.paused = append(l.paused, s)
 	case l.ctx.Reason == commands.ForKeys:
 		l.ctx.RunEmitted()
 		l.block(s, args)
-	case l.alone.job != nil:
-		l.waitAlone(s, args)
+	case l.global.job != nil:
+		l.waitForGlobal(s, args)
 	default:
-		l.waitAside(s, args)
+		l.waitForPinned(s, args)
 	}
 }
 
-// startJob has a job run the session's parked command.
+// startJob has a job run the session's command.
 func (l *loop) startJob(s *session) {
 	switch l.ctx.Scope {
 	case commands.Pinned:
-		l.runAside(s)
+		l.startPinned(s)
 	case commands.Global:
-		l.runAlone(s)
+		l.startGlobal(s)
 	default:
 		l.exec.run(l, s)
 	}
 }
 
-// load parks a session until the keys of its command are in memory.
+// load has a session wait until the keys of its command are in memory.
 func (l *loop) load(s *session, args [][]byte) {
 	s.past.Loads++
 	if s.past.Loads > loadTries {
@@ -418,7 +418,7 @@ func (l *loop) load(s *session, args [][]byte) {
 		l.failCommand(s)
 		return
 	}
-	s.parked, s.args = parkKeys, args
+	s.waits, s.args = forLoad, args
 	if s.blocked != nil {
 		l.loadAgain(s)
 		return
@@ -446,7 +446,7 @@ func (l *loop) loaded(s *session, err error) {
 func (l *loop) loadFailed(s *session, err error) {
 	l.o.Log.Error("keys cannot be read", "client", s.client.ID, "error", err)
 	l.failCommand(s)
-	l.unpark(s)
+	l.goOn(s)
 }
 
 // failCommand answers a command that cannot be run.
@@ -457,24 +457,24 @@ func (l *loop) failCommand(s *session) {
 	s.out.begin(&l.buffers)
 	mark := s.out.w.Len()
 	s.out.w.Error(string(commands.ErrInternal))
-	l.settle(s, s.client.Last, mark, 0)
+	l.finishReply(s, s.client.Last, mark, 0)
 }
 
-// resume runs the parked command again, and lets the session go on unless it parks
+// resume runs the command that has waited again, and lets the session go on unless it waits
 // again.
 func (l *loop) resume(s *session) {
 	args := s.args
-	s.parked = parkNone
+	s.waits = forNothing
 	l.mono = l.o.Clock.Mono()
 	l.runCommand(s, args)
-	if s.parked == parkNone {
-		l.unpark(s)
+	if s.waits == forNothing {
+		l.goOn(s)
 	}
 }
 
-// unpark lets a session go on behind its parked command.
-func (l *loop) unpark(s *session) {
-	s.parked, s.args, s.past.Loads = parkNone, nil, 0
+// goOn lets a session go on behind the command that has waited.
+func (l *loop) goOn(s *session) {
+	s.waits, s.args, s.past.Loads = forNothing, nil, 0
 	if s.out.pending() > outputPause {
 		s.stalled = true
 		l.weigh(s)

@@ -349,7 +349,7 @@ func TestClientPause(t *testing.T) {
 	b.send("GET a\nSET a 1\nGET a\n")
 	b.expect("$-1")
 	await.Until(t, "the write is held", func() (held bool) {
-		ts.onLoop(func(l *loop) { held = len(l.held) == 1 })
+		ts.onLoop(func(l *loop) { held = len(l.paused) == 1 })
 		return held
 	})
 	if got := a.do("GET a"); got != "$-1" {
@@ -377,7 +377,7 @@ func TestKillOfPausedClient(t *testing.T) {
 	a.do("CLIENT PAUSE 100000 WRITE")
 	b.send("SET a 1\n")
 	await.Until(t, "the write is held", func() (held bool) {
-		ts.onLoop(func(l *loop) { held = len(l.held) == 1 })
+		ts.onLoop(func(l *loop) { held = len(l.paused) == 1 })
 		return held
 	})
 	a.do("CLIENT KILL ADDR " + b.LocalAddr().String())

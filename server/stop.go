@@ -7,8 +7,8 @@ import (
 	"keyp/commands"
 )
 
-// hold begins CLIENT PAUSE, or extends it: what holds more back, and what ends later, stands.
-func (l *loop) hold(kind commands.Pause, d time.Duration) {
+// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand.
+func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
 	end := l.o.Clock.Mono() + d
 	if l.pause != commands.PauseNone {
 		end = max(end, l.pauseTimer.at)
@@ -17,23 +17,22 @@ func (l *loop) hold(kind commands.Pause, d time.Duration) {
 	l.timers.set(&l.pauseTimer, end)
 }
 
-// unhold ends CLIENT PAUSE: what was held back runs, each session from its held
-// command on.
-func (l *loop) unhold() {
+// endPause ends CLIENT PAUSE: each session goes on with the command that was delayed.
+func (l *loop) endPause() {
 	l.pause = commands.PauseNone
 	l.timers.stop(&l.pauseTimer)
-	l.released = append(l.released, l.held...)
-	clear(l.held)
-	l.held = l.held[:0]
+	l.resumed = append(l.resumed, l.paused...)
+	clear(l.paused)
+	l.paused = l.paused[:0]
 	l.busy = true
 }
 
-// runReleased runs the held commands of sessions whose pause is over.
-func (l *loop) runReleased() {
-	turn := l.released
-	l.released = nil
+// runResumed runs the delayed commands of sessions whose pause is over.
+func (l *loop) runResumed() {
+	turn := l.resumed
+	l.resumed = nil
 	for _, s := range turn {
-		if !s.closed && s.parked == parkHeld && l.fatal == nil {
+		if !s.closed && s.waits == forPause && l.fatal == nil {
 			l.guard(s, l.resume)
 		}
 	}
@@ -50,13 +49,13 @@ func (l *loop) stop() {
 	}
 	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+stopTime)
 	l.closeListeners()
-	l.unhold()
+	l.endPause()
 	for _, s := range l.sessions {
 		switch {
 		case s == nil:
-		case s.parked == parkBlocked:
+		case s.waits == forKeys:
 			l.hangUp(s)
-		case s.parked == parkGreeting:
+		case s.waits == forHandshake:
 			l.close(s)
 		}
 	}
@@ -64,11 +63,11 @@ func (l *loop) stop() {
 
 // quiet says whether everything that was begun is answered and the answers are out.
 func (l *loop) quiet() bool {
-	if l.exec.jobs > 0 || len(l.released) > 0 {
+	if l.exec.jobs > 0 || len(l.resumed) > 0 {
 		return false
 	}
 	for _, s := range l.sessions {
-		if s != nil && !s.lingering && (s.parked != parkNone || s.out.pending() > 0) {
+		if s != nil && !s.lingering && (s.waits != forNothing || s.out.pending() > 0) {
 			return false
 		}
 	}
@@ -78,7 +77,7 @@ func (l *loop) quiet() bool {
 // finish ends a clean stop with a last commit, unless the log has no room: that could wait
 // for ever.
 func (l *loop) finish() error {
-	if l.alone.job != nil {
+	if l.global.job != nil {
 		return errors.New("a script or transaction has not ended: nothing of it is kept")
 	}
 	if l.giveUp {

@@ -54,7 +54,7 @@ func TestTrackingBehindTheExecutor(t *testing.T) {
 	a.do("GET k")
 	a.send("DEBUG SLEEP 0.2\nGET k\n")
 	await.Until(t, "the command runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
+		ts.onLoop(func(*loop) { runs = s.waits == forOwnJob })
 		return runs
 	})
 	b.do("SET k 1")
@@ -75,7 +75,7 @@ func TestTrackingExclusive(t *testing.T) {
 	a.send("MULTI\nKEYS *\nDEBUG SLEEP 0.2\nGET k\nSET l 2\nGET short\nSET short 1 PX 1\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
 	await.Until(t, "the transaction runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
+		ts.onLoop(func(*loop) { runs = s.waits == forOwnJob })
 		return runs
 	})
 	b.send("SET k 2\n")
@@ -96,7 +96,7 @@ func TestTrackingOfTheGone(t *testing.T) {
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
 	await.Until(t, "the transaction runs", func() (runs bool) {
 		ts.onLoop(func(l *loop) {
-			if runs = s.parked == parkSlow; runs {
+			if runs = s.waits == forOwnJob; runs {
 				l.close(s)
 			}
 		})
@@ -119,7 +119,7 @@ func TestTrackingKeepsLittle(t *testing.T) {
 	s := ts.sessionOf(a)
 	a.send("DEBUG SLEEP 0.3\n")
 	await.Until(t, "the command runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.parked == parkSlow })
+		ts.onLoop(func(*loop) { runs = s.waits == forOwnJob })
 		return runs
 	})
 	for range 20 {

@@ -35,7 +35,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	all.Wait()
 }
 
-// TestNoEventIsLost has sessions stall, park and go on with nothing but their own
+// TestNoEventIsLost has sessions stall, wait and go on with nothing but their own
 // events to move them.
 func TestNoEventIsLost(t *testing.T) {
 	ts := start(t, withoutCron)

@@ -134,7 +134,7 @@ func (l *loop) flush(s *session) {
 			l.enqueue(s)
 		}
 	}
-	if s.out.pending() == 0 && (s.client.Closing || s.eof && s.parked == parkNone) {
+	if s.out.pending() == 0 && (s.client.Closing || s.eof && s.waits == forNothing) {
 		l.sayGoodbye(s)
 	}
 }

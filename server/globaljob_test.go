@@ -68,7 +68,7 @@ func queueable(t *commands.Table) (list []*commands.Spec) {
 }
 
 // TestEveryCommandInExec runs each command inside EXEC, with its keys alone locked and as part
-// of an exclusive job, beside clients that use the same keys, look at all clients and change
+// of an global job, beside clients that use the same keys, look at all clients and change
 // databases: none may hang, fail within or race.
 func TestEveryCommandInExec(t *testing.T) {
 	ts := start(t, "enable-debug-command=yes")
@@ -115,7 +115,7 @@ func TestEveryCommandInExec(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.alone.job != nil || len(l.alone.waiting) > 0 {
+		if l.global.job != nil || len(l.global.waiting) > 0 {
 			t.Error("a job has not ended")
 		}
 	})
@@ -143,18 +143,18 @@ func (h *hog) use(s *commands.Server) {
 	}
 }
 
-// parked waits until n sessions wait for the end of the job.
-func (ts *testServer) parked(n int) {
+// waiting waits until n sessions wait for the end of the job.
+func (ts *testServer) waiting(n int) {
 	ts.t.Helper()
 	await.Until(ts.t, fmt.Sprintf("%d sessions wait", n), func() (ok bool) {
-		ts.onLoop(func(l *loop) { ok = len(l.alone.waiting) == n })
+		ts.onLoop(func(l *loop) { ok = len(l.global.waiting) == n })
 		return ok
 	})
 }
 
-// TestExclusive: beside an exclusive job commands wait, and go on in the order in which they
+// TestGlobalJob: beside an global job commands wait, and go on in the order in which they
 // came, those of further jobs included; what needs no keyspace is answered at once.
-func TestExclusive(t *testing.T) {
+func TestGlobalJob(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
 	a, b, c, d := ts.dial(), ts.dial(), ts.dial(), ts.dial()
@@ -162,25 +162,25 @@ func TestExclusive(t *testing.T) {
 	a.send("LOLWUT\nAPPEND log a\n")
 	<-h.runs
 	b.send("APPEND log b\n")
-	ts.parked(1)
+	ts.waiting(1)
 	c.send("MULTI\nAPPEND log c\nKEYS l*\nEXEC\n")
 	c.expect("+OK")
-	ts.parked(2)
+	ts.waiting(2)
 	d.send("WATCH log\n")
-	ts.parked(3)
+	ts.waiting(3)
 	e := ts.dial()
 	e.send("LOLWUT\n")
-	ts.parked(4)
+	ts.waiting(4)
 	f := ts.dial()
 	f.send("GET log\n")
-	ts.parked(5)
+	ts.waiting(5)
 	h.end <- struct{}{}
 	a.expect("+PONG")
 	b.expect(":4")
 	c.expect("+QUEUED", "+QUEUED", "*2 :5 *1 log")
 	<-h.runs // the second one
 	ts.onLoop(func(l *loop) {
-		if l.alone.job == nil {
+		if l.global.job == nil {
 			t.Error("no job runs")
 		}
 	})
@@ -203,9 +203,9 @@ func TestLendIsWatched(t *testing.T) {
 		ping := s.Table.Lookup([]byte("PING"))
 		ping.Run = func(c *commands.Ctx) error {
 			await.Until(t, "the watcher rests", func() bool {
-				l.alone.mu.Lock()
-				defer l.alone.mu.Unlock()
-				return !l.alone.armed
+				l.global.mu.Lock()
+				defer l.global.mu.Unlock()
+				return !l.global.armed
 			})
 			c.Out.OK()
 			return nil
@@ -229,8 +229,8 @@ func TestLendIsWatched(t *testing.T) {
 	a.expect("+OK")
 }
 
-// TestExclusiveGone: a job whose client leaves runs to its end.
-func TestExclusiveGone(t *testing.T) {
+// TestGlobalJobGone: a job whose client leaves runs to its end.
+func TestGlobalJobGone(t *testing.T) {
 	h := &hog{}
 	ts := start(t, h.use)
 	a, b := ts.dial(), ts.dial()
@@ -238,10 +238,10 @@ func TestExclusiveGone(t *testing.T) {
 	a.send("LOLWUT\n")
 	<-h.runs
 	b.send("GET log\n")
-	ts.parked(1)
+	ts.waiting(1)
 	c := ts.dial()
 	c.send("GET log\n")
-	ts.parked(2)
+	ts.waiting(2)
 	_ = a.Close()
 	_ = c.Close()
 	ts.onLoop(func(l *loop) { l.close(s) })
@@ -249,8 +249,8 @@ func TestExclusiveGone(t *testing.T) {
 	b.expect("hog")
 }
 
-// TestExclusiveStop: a clean stop waits for a job, for some time.
-func TestExclusiveStop(t *testing.T) {
+// TestGlobalJobStop: a clean stop waits for a job, for some time.
+func TestGlobalJobStop(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		h := &hog{}
 		ts := start(t, h.use)
@@ -285,7 +285,7 @@ func TestBusy(t *testing.T) {
 	c.do("WATCH k")
 	a.raw(multibulk("EVAL", "redis.call('GET', 'k') while true do end", "0") + "PING\r\n")
 	await.Until(t, "the script runs", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.alone.job != nil })
+		ts.onLoop(func(l *loop) { runs = l.global.job != nil })
 		return runs
 	})
 	b.send("GET k\nPING\nMULTI\nGET k\nEXEC\nEXEC\nMULTI\nNOSUCH\nDISCARD\nWATCH k\n")
@@ -311,7 +311,7 @@ func TestBusyTransaction(t *testing.T) {
 	a.send("MULTI\nDEBUG SLEEP 0.2\nSET k 1\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED")
 	await.Until(t, "the transaction runs", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.alone.job != nil })
+		ts.onLoop(func(l *loop) { runs = l.global.job != nil })
 		return runs
 	})
 	b.send("GET k\n")

@@ -23,19 +23,19 @@ func gated(gate chan struct{}) func(*commands.Server) {
 	}
 }
 
-// parks waits until a client's session is parked.
-func (ts *testServer) parks(c *client, why park) {
+// waits waits until a session waits for a reason.
+func (ts *testServer) waits(c *client, why reason) {
 	ts.t.Helper()
 	s := ts.sessionOf(c)
 	await.Until(ts.t, "the command waits", func() (yes bool) {
-		ts.onLoop(func(*loop) { yes = s.parked == why })
+		ts.onLoop(func(*loop) { yes = s.waits == why })
 		return yes
 	})
 }
 
-// TestAside: beside a command that reads for long all others go on but those that would change
+// TestPinned: beside a command that reads for long all others go on but those that would change
 // what it reads, further ones of its kind, and scripts; these have their turns afterwards.
-func TestAside(t *testing.T) {
+func TestPinned(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, gated(gate))
 	p := ts.dial()
@@ -44,7 +44,7 @@ func TestAside(t *testing.T) {
 	p.do("SET c x")
 	reader := ts.dial()
 	reader.send("SUNION a b\nEXISTS a\n")
-	ts.parks(reader, parkSlow)
+	ts.waits(reader, forOwnJob)
 	if got := p.do("SMISMEMBER a 1 3"); got != "*2 :1 :0" {
 		t.Errorf("read beside it: %s", got)
 	}
@@ -55,7 +55,7 @@ func TestAside(t *testing.T) {
 	for _, command := range []string{"SADD a 4", "DEL b", "SUNION a b", "EVAL 'return redis.call(\"GET\", \"c\")' 0"} {
 		c := ts.dial()
 		c.send(command + "\n")
-		ts.parks(c, parkAlone)
+		ts.waits(c, forJob)
 		waiting = append(waiting, c)
 	}
 	if got := p.do("FLUSHALL"); got != "+OK" {
@@ -70,22 +70,22 @@ func TestAside(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.aside.running > 0 || len(l.aside.waiting) > 0 || l.srv.Holds.Any() {
-			t.Errorf("something is left: %+v", l.aside)
+		if l.pinned.running > 0 || len(l.pinned.waiting) > 0 || l.srv.Holds.Any() {
+			t.Errorf("something is left: %+v", l.pinned)
 		}
 	})
 }
 
-// TestAsideGone: a client that goes meanwhile leaves nothing behind.
-func TestAsideGone(t *testing.T) {
+// TestPinnedGone: a client that goes meanwhile leaves nothing behind.
+func TestPinnedGone(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, gated(gate))
 	p, reader, writer := ts.dial(), ts.dial(), ts.dial()
 	p.do("SADD a 1 2")
 	reader.send("SUNION a b\n")
-	ts.parks(reader, parkSlow)
+	ts.waits(reader, forOwnJob)
 	writer.send("SET a x\n")
-	ts.parks(writer, parkAlone)
+	ts.waits(writer, forJob)
 	id := fmt.Sprint(ts.sessionOf(reader).client.ID)
 	if got := p.do("CLIENT KILL ID " + id); got != ":1" {
 		t.Fatal(got)
@@ -97,9 +97,9 @@ func TestAsideGone(t *testing.T) {
 	}
 }
 
-// TestAsideSeesOneInstant: lists that grow, are trimmed, replaced and read whole by many clients
+// TestPinnedSeesOneInstant: lists that grow, are trimmed, replaced and read whole by many clients
 // at once: each reply is what the list was at one instant.
-func TestAsideSeesOneInstant(t *testing.T) {
+func TestPinnedSeesOneInstant(t *testing.T) {
 	ts := start(t)
 	const rounds, elements = 6, 1200
 	fill := func(c *client, key string, round int) {
@@ -158,9 +158,9 @@ func TestAsideSeesOneInstant(t *testing.T) {
 	all.Wait()
 }
 
-// TestAsideStoreBeginsAnew: a command that was to store what it has read aside does so only if
+// TestPinnedStoreBeginsAnew: a command that was to store what it has read aside does so only if
 // its keys are still what they were.
-func TestAsideStoreBeginsAnew(t *testing.T) {
+func TestPinnedStoreBeginsAnew(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, func(s *commands.Server) {
 		spec := s.Table.Lookup([]byte("SUNIONSTORE"))
@@ -193,12 +193,12 @@ func TestAsideStoreBeginsAnew(t *testing.T) {
 		p.do("SADD b 2 3")
 		p.do("SADD d 9")
 		storer.send("SUNIONSTORE d a b new\n")
-		ts.parks(storer, parkSlow)
+		ts.waits(storer, forOwnJob)
 		p.do(change.command)
 		writer := ts.dial()
 		if !change.anew {
 			writer.send("SADD d x\n")
-			ts.parks(writer, parkAlone)
+			ts.waits(writer, forJob)
 		}
 		open()
 		if change.anew {

@@ -10,19 +10,18 @@ import (
 	"keyp/storage"
 )
 
-// exclusive is where commands run that need the whole keyspace for long: scripts, and EXEC
-// when it does more than use its keys. One runs at a time. Most are brief, and handing one to
-// another goroutine costs more than it takes; so it begins on the loop's own goroutine, in its
-// session's turn. When it takes longer than hereTime, that goroutine stays with it, and another
-// one is the loop from then on (takeOver).
+// globalJobs runs jobs of scope Global, which lock the whole keyspace: scripts, and EXEC when it
+// uses more than its keys. One runs at a time. Most are brief, and handing one to another goroutine
+// costs more than it takes; so it begins on the loop's own goroutine, in its session's turn. When the
+// watcher finds it twice (watchJobTime), that goroutine stays with it, and another one becomes the
+// loop (takeOver).
 //
-// The loop then goes on beside the job, which lets go of what it has not used (storage.Txn.Share).
-// A command that needs what the job has is not waited for: its session is parked, and goes on in
-// its turn when the job has ended. Once a script has run for too long, such commands are refused
-// instead.
+// The loop then goes on beside the job, which unlocks what it has not used (storage.Txn.Share).
+// The loop waits for nobody: a session whose command needs what the job has locked waits for the
+// job's end (forJob). Once a script has run for too long, such commands are refused instead.
 //
 // All of it belongs to the loop, but for gone, and what mu guards.
-type exclusive struct {
+type globalJobs struct {
 	job     *job       // that runs; nil: none
 	waiting []*session // for its end, in the order in which they came
 	blocked []*blocked // whose turn came, but the job has one of their keys
@@ -41,20 +40,20 @@ type exclusive struct {
 }
 
 const (
-	// hereTime is how often the watcher looks: a job that it finds twice has the loop move.
-	hereTime = 2 * time.Millisecond
-	// hereIdle is how often it looks in vain before it rests.
-	hereIdle = 50
+	// watchJobTime is how often the watcher looks: a job that it finds twice has the loop move.
+	watchJobTime = 2 * time.Millisecond
+	// idleLooks is how often it looks without result before it sleeps.
+	idleLooks = 50
 )
 
-// runAlone has the session's parked command run as an exclusive job.
-func (l *loop) runAlone(s *session) {
-	x := &l.alone
+// startGlobal has the session's command run as a job of scope Global.
+func (l *loop) startGlobal(s *session) {
+	x := &l.global
 	if x.work == nil {
 		x.work, x.txn = make(chan *job), l.srv.Store.NewTxn()
 		x.timer.run = l.watchScript
 		x.share.run = l.shareOut
-		go l.workAlone()
+		go l.workGlobal()
 	}
 	j := x.next
 	if x.next = nil; j == nil {
@@ -66,21 +65,21 @@ func (l *loop) runAlone(s *session) {
 	l.exec.jobs++
 	x.job = j
 	if l.serving {
-		l.runHere(j)
+		l.runOnLoop(j)
 		return
 	}
 	l.watchScript()
-	l.timers.set(&x.share, l.o.Clock.Mono()+2*hereTime)
+	l.timers.set(&x.share, l.o.Clock.Mono()+2*watchJobTime)
 	x.work <- j
 }
 
-// runHere runs a job on the loop's goroutine, unless it takes too long: then this goroutine is
+// runOnLoop runs a job on the loop's goroutine, unless it takes too long: then this goroutine is
 // the loop's no more when it has ended, and ends too.
-func (l *loop) runHere(j *job) {
-	x := &l.alone
+func (l *loop) runOnLoop(j *job) {
+	x := &l.global
 	if x.arm == nil {
 		x.arm = make(chan struct{})
-		go l.watchHere()
+		go l.watchJobs()
 	}
 	x.mu.Lock()
 	x.count++
@@ -101,18 +100,18 @@ func (l *loop) runHere(j *job) {
 	}
 	l.end(j)
 	l.mono = l.o.Clock.Mono()
-	if j.aside {
+	if j.pinned {
 		return
 	}
 	if j.s = nil; len(j.out.Buf) > pooledBuffer {
-		j.out.Buf = nil // the session may have taken it
+		j.out.Buf = nil // it may be the session's now
 	}
 	j.out.Truncate(0)
 	x.next = j
 }
 
 // watch has the watcher look after a job on the loop's goroutine.
-func (x *exclusive) watch(j *job) {
+func (x *globalJobs) watch(j *job) {
 	x.mu.Lock()
 	x.here = j
 	wake := !x.armed
@@ -123,9 +122,9 @@ func (x *exclusive) watch(j *job) {
 	}
 }
 
-// watchHere is the goroutine that looks after jobs on the loop's goroutine.
-func (l *loop) watchHere() {
-	x := &l.alone
+// watchJobs is the goroutine that looks after jobs on the loop's goroutine.
+func (l *loop) watchJobs() {
+	x := &l.global
 	for {
 		select {
 		case <-x.arm:
@@ -133,12 +132,12 @@ func (l *loop) watchHere() {
 			return
 		}
 		seen := 0
-		for idle := 0; idle < hereIdle; {
-			time.Sleep(hereTime)
+		for idle := 0; idle < idleLooks; {
+			time.Sleep(watchJobTime)
 			x.mu.Lock()
 			switch {
 			case x.here == nil:
-				if idle++; idle == hereIdle {
+				if idle++; idle == idleLooks {
 					x.armed = false
 				}
 			case x.count == seen:
@@ -163,35 +162,35 @@ func (l *loop) takeOver() {
 	}
 	l.turn, l.busy = nil, true
 	l.spare = nil // queue has its memory
-	if l.alone.job != nil {
+	if l.global.job != nil {
 		l.shareOut()
 	}
 	l.watchScript()
 }
 
-// shareOut has the exclusive job let go of what it has not used, as soon as no command of it
-// runs, and then those who wait for it try again.
+// shareOut has the global job unlock what it has not used, as soon as no command of it runs; then
+// those who wait for it try again.
 func (l *loop) shareOut() {
 	go func() {
-		l.alone.txn.Share()
-		l.box.post(func() { l.release(&l.alone.waiting) })
+		l.global.txn.Share()
+		l.box.post(func() { l.release(&l.global.waiting) })
 	}()
 }
 
-// workAlone is the goroutine that runs jobs which do not begin in a turn.
-func (l *loop) workAlone() {
+// workGlobal is the goroutine that runs jobs which do not begin in a turn.
+func (l *loop) workGlobal() {
 	for {
 		select {
-		case j := <-l.alone.work:
+		case j := <-l.global.work:
 			j.moved = true
 			l.postEnd(j, l.do(j))
-		case <-l.alone.gone:
+		case <-l.global.gone:
 			return
 		}
 	}
 }
 
-// postEnd tells the loop that a job has ended beside it.
+// postEnd has the loop note that a job has ended beside it.
 func (l *loop) postEnd(j *job, err error) {
 	l.box.post(func() {
 		if err != nil {
@@ -202,8 +201,7 @@ func (l *loop) postEnd(j *job, err error) {
 	})
 }
 
-// do runs a job. A panic that gets out of it is the store's, of which nothing is known
-// then: the server stops, as guard has it.
+// do runs a job. After a panic that gets out of it nothing is known of the store: the server stops, as guard has it.
 func (l *loop) do(j *job) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -212,7 +210,7 @@ func (l *loop) do(j *job) (err error) {
 		}
 	}()
 	began := l.o.Clock.Mono()
-	if j.aside {
+	if j.pinned {
 		j.again = l.srv.RunJob(&j.ctx, nil)
 	} else {
 		l.srv.RunJob(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
@@ -221,14 +219,14 @@ func (l *loop) do(j *job) (err error) {
 	return nil
 }
 
-// lend runs a part of an exclusive job on the loop. It returns false when the loop has ended.
+// lend runs a part of a global job on the loop. It returns false when the loop has ended.
 func (l *loop) lend(j *job, fn func()) bool {
 	part := func() {
 		l.current = j.s
 		fn()
 		l.current = nil
 	}
-	x := &l.alone
+	x := &l.global
 	x.mu.Lock()
 	moved := j.moved
 	if !moved {
@@ -253,13 +251,13 @@ func (l *loop) lend(j *job, fn func()) bool {
 	}
 }
 
-// end takes a job's reply into its session, and lets those go on that waited.
+// end moves a job's reply to its session, and lets those go on that waited.
 func (l *loop) end(j *job) {
-	if j.aside {
-		l.endAside(j)
+	if j.pinned {
+		l.endPinned(j)
 		return
 	}
-	x := &l.alone
+	x := &l.global
 	x.job = nil
 	l.srv.EndJob(&j.ctx)
 	l.timers.stop(&x.timer)
@@ -274,15 +272,15 @@ func (l *loop) end(j *job) {
 	l.release(&x.waiting)
 }
 
-// waitAlone parks a session until the exclusive job has ended.
-func (l *loop) waitAlone(s *session, args [][]byte) {
-	x := &l.alone
+// waitForGlobal has a session wait until the global job has ended.
+func (l *loop) waitForGlobal(s *session, args [][]byte) {
+	x := &l.global
 	if s.blocked != nil {
-		s.parked, s.args = parkBlocked, args
+		s.waits, s.args = forKeys, args
 		x.blocked = append(x.blocked, s.blocked)
 		return
 	}
-	s.parked, s.args = parkAlone, args
+	s.waits, s.args = forJob, args
 	x.waiting = append(x.waiting, s)
 }
 
@@ -301,7 +299,7 @@ func (l *loop) release(waiting *[]*session) {
 
 // watchScript looks whether a script has run for too long, and comes again when that may be.
 func (l *loop) watchScript() {
-	x := &l.alone
+	x := &l.global
 	if x.job == nil {
 		return
 	}
