@@ -142,24 +142,16 @@ func aclLog(c *Ctx) error {
 }
 
 func (c *Ctx) denial(e *denialEntry, now int64) {
-	text := func(name, value string) {
-		c.Out.BulkString(name)
-		c.Out.BulkString(value)
-	}
-	number := func(name string, n int64) {
-		c.Out.BulkString(name)
-		c.Out.Int(n)
-	}
 	c.Out.Map(10)
-	number("count", e.count)
-	text("reason", e.reason.reason())
-	text("context", e.context.String())
-	text("object", e.object)
-	text("username", e.username)
+	c.intField("count", e.count)
+	c.textField("reason", e.reason.reason())
+	c.textField("context", e.context.String())
+	c.textField("object", e.object)
+	c.textField("username", e.username)
 	c.Out.BulkString("age-seconds")
 	c.Out.Double(float64(now-e.updated) / 1000)
-	text("client-info", e.client)
-	number("entry-id", e.id)
-	number("timestamp-created", e.created)
-	number("timestamp-last-updated", e.updated)
+	c.textField("client-info", e.client)
+	c.intField("entry-id", e.id)
+	c.intField("timestamp-created", e.created)
+	c.intField("timestamp-last-updated", e.updated)
 }

@@ -160,8 +160,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 		for _, part := range []string{"begin_search", "find_keys"} {
 			c.Out.BulkString(part)
 			c.Out.Map(2)
-			c.Out.BulkString("type")
-			c.Out.BulkString("unknown")
+			c.textField("type", "unknown")
 			c.Out.BulkString("spec")
 			c.Out.Map(0)
 		}
@@ -169,12 +168,10 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	}
 	c.Out.BulkString("begin_search")
 	c.Out.Map(2)
-	c.Out.BulkString("type")
-	c.Out.BulkString("index")
+	c.textField("type", "index")
 	c.Out.BulkString("spec")
 	c.Out.Map(1)
-	c.Out.BulkString("index")
-	c.Out.Int(int64(ks.Begin))
+	c.intField("index", int64(ks.Begin))
 	c.Out.BulkString("find_keys")
 	c.Out.Map(2)
 	c.Out.BulkString("type")
@@ -193,8 +190,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	c.Out.BulkString("spec")
 	c.Out.Map(len(find))
 	for _, f := range find {
-		c.Out.BulkString(f.name)
-		c.Out.Int(int64(f.value))
+		c.intField(f.name, int64(f.value))
 	}
 }
 

@@ -72,6 +72,17 @@ func (c *Ctx) EachKey(yield func(int, storage.Key) bool) {
 	}
 }
 
+// textField and intField reply a field of a map that has been begun.
+func (c *Ctx) textField(name, value string) {
+	c.Out.BulkString(name)
+	c.Out.BulkString(value)
+}
+
+func (c *Ctx) intField(name string, n int64) {
+	c.Out.BulkString(name)
+	c.Out.Int(n)
+}
+
 // bulkStrings replies strings within an array or set that has been begun.
 func (c *Ctx) bulkStrings(list []string) {
 	for _, s := range list {

@@ -10,21 +10,13 @@ import (
 var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands, objectCommands, dumpCommands, sortCommands)
 
 var existenceCommands = []Spec{
-	deleteCommand("DEL", "1.0.0", "Deletes keys.",
-		"O(N) in the number of keys, and in the elements of large values.", Write, runDel),
-	deleteCommand("UNLINK", "4.0.0", "Deletes keys; the memory of large values is given back later.",
-		"O(1) for each key.", Write|Fast, runUnlink),
-	{
-		Name: "EXISTS", Group: Generic, Since: "1.0.0",
-		Summary:    "Counts the keys that exist; one that is named twice counts twice.",
-		Complexity: "O(N) in the number of keys.",
-		History:    [][2]string{{"3.0.3", "Accepts multiple `key` arguments."}},
-		Arity:      -2, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{KeysFrom(1, 1, RO)},
-		Args: []Arg{keyArg("key").many()},
-		Tips: []string{tipMultiShard, tipSum},
-		Run:  func(c *Ctx) error { return countKeys(c, c.peek) },
-	},
+	severalKeysCommand("DEL", "1.0.0", "Deletes keys.",
+		"O(N) in the number of keys, and in the elements of large values.", Write, RM|Delete, runDel),
+	severalKeysCommand("UNLINK", "4.0.0", "Deletes keys; the memory of large values is given back later.",
+		"O(1) for each key.", Write|Fast, RM|Delete, runUnlink),
+	severalKeysCommand("EXISTS", "1.0.0", "Counts the keys that exist; one that is named twice counts twice.",
+		"O(N) in the number of keys.", ReadOnly|Fast, RO,
+		func(c *Ctx) error { return countKeys(c, c.peek) }, [2]string{"3.0.3", "Accepts multiple `key` arguments."}),
 	{
 		Name: "TYPE", Group: Generic, Since: "1.0.0",
 		Summary:    "Replies the type of a key's value, or none.",
@@ -34,25 +26,20 @@ var existenceCommands = []Spec{
 		Args: []Arg{keyArg("key")},
 		Run:  runType,
 	},
-	{
-		Name: "TOUCH", Group: Generic, Since: "3.2.1",
-		Summary:    "Marks keys as accessed and counts those that exist.",
-		Complexity: "O(N) in the number of keys.",
-		Arity:      -2, Flags: ReadOnly | Fast,
-		Keys: []KeySpec{KeysFrom(1, 1, RO)},
-		Args: []Arg{keyArg("key").many()},
-		Tips: []string{tipMultiShard, tipSum},
-		Run:  func(c *Ctx) error { return countKeys(c, c.read) },
-	},
+	severalKeysCommand("TOUCH", "3.2.1", "Marks keys as accessed and counts those that exist.",
+		"O(N) in the number of keys.", ReadOnly|Fast, RO,
+		func(c *Ctx) error { return countKeys(c, c.read) }),
 }
 
-func deleteCommand(name, since, summary, complexity string, flags Flags, run func(*Ctx) error) Spec {
+// severalKeysCommand declares a command that replies for how many of its keys it did something.
+func severalKeysCommand(name, since, summary, complexity string, flags Flags, keys KeyFlags, run func(*Ctx) error, history ...[2]string) Spec {
 	return Spec{
 		Name: name, Group: Generic, Since: since,
 		Summary:    summary,
 		Complexity: complexity,
+		History:    history,
 		Arity:      -2, Flags: flags,
-		Keys: []KeySpec{KeysFrom(1, 1, RM|Delete)},
+		Keys: []KeySpec{KeysFrom(1, 1, keys)},
 		Args: []Arg{keyArg("key").many()},
 		Tips: []string{tipMultiShard, tipSum},
 		Run:  run,

@@ -289,8 +289,7 @@ func latencyHistogram(c *Ctx) error {
 		n++
 		c.Out.BulkString(use.spec.full)
 		c.Out.Map(2)
-		c.Out.BulkString("calls")
-		c.Out.Int(total)
+		c.intField("calls", total)
 		c.Out.BulkString("histogram_usec")
 		list := octaves(counts)
 		c.Out.Map(len(list))

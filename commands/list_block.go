@@ -40,19 +40,8 @@ var listBlockCommands = []Spec{
 		},
 		Run: runBLMove,
 	},
-	{
-		Name: "BLMPOP", Group: ListGroup, Since: "7.0.0",
-		Summary:    "Takes elements from an end of the first list, of those named, that is not empty, or waits for some.",
-		Complexity: "O(N + M) for N keys and M elements taken.",
-		Arity:      -5, Flags: Write | Blocking,
-		Keys: []KeySpec{NumKeys(2, RW|Access|Delete)},
-		Args: []Arg{
-			doubleArg("timeout"), intArg("numkeys"), keyArg("key").many(),
-			oneOf("where", word("LEFT"), word("RIGHT")),
-			intArg("count").after("COUNT").opt(),
-		},
-		Run: blockingPopFromFirst(readListEnd),
-	},
+	blockingForm(multiPopCommand("BLMPOP", ListGroup, "Takes elements from an end of the first list, of those named, that is not empty, or waits for some.",
+		listPopComplexity, blockingPopFromFirst(readListEnd), word("LEFT"), word("RIGHT"))),
 }
 
 func runBLMove(c *Ctx) error {

@@ -24,19 +24,8 @@ var listMoveCommands = []Spec{
 		},
 		Run: runLMove,
 	},
-	{
-		Name: "LMPOP", Group: ListGroup, Since: "7.0.0",
-		Summary:    "Takes elements from an end of the first list, of those named, that is not empty.",
-		Complexity: "O(N + M) for N keys and M elements taken.",
-		Arity:      -4, Flags: Write,
-		Keys: []KeySpec{NumKeys(1, RW|Access|Delete)},
-		Args: []Arg{
-			intArg("numkeys"), keyArg("key").many(),
-			oneOf("where", word("LEFT"), word("RIGHT")),
-			intArg("count").after("COUNT").opt(),
-		},
-		Run: popFromFirst(readListEnd),
-	},
+	multiPopCommand("LMPOP", ListGroup, "Takes elements from an end of the first list, of those named, that is not empty.",
+		listPopComplexity, popFromFirst(readListEnd), word("LEFT"), word("RIGHT")),
 }
 
 var moveKeys = []KeySpec{Key(1, RW|Access|Delete), Key(2, RW|Insert)}

@@ -81,6 +81,32 @@ func (o multiPop) pop(c *Ctx, k storage.Key) (found bool, err error) {
 	return o.end.popSome(c, k, o.count)
 }
 
+const (
+	listPopComplexity = "O(N + M) for N keys and M elements taken."
+	zsetPopComplexity = "O(K + M log N), K being the keys, M the members to remove and N the size of the sorted set."
+)
+
+// multiPopCommand declares a command that pops elements from one of the given ends.
+func multiPopCommand(name string, group Group, summary, complexity string, run func(*Ctx) error, ends ...Arg) Spec {
+	return Spec{
+		Name: name, Group: group, Since: "7.0.0",
+		Summary:    summary,
+		Complexity: complexity,
+		Arity:      -4, Flags: Write,
+		Keys: []KeySpec{NumKeys(1, RW|Access|Delete)},
+		Args: []Arg{intArg("numkeys"), keyArg("key").many(), oneOf("where", ends...), intArg("count").after("COUNT").opt()},
+		Run:  run,
+	}
+}
+
+// blockingForm is a declaration of multiPopCommand with a timeout as the first argument.
+func blockingForm(s Spec) Spec {
+	s.Arity, s.Flags = -5, Write|Blocking
+	s.Keys = []KeySpec{NumKeys(2, RW|Access|Delete)}
+	s.Args = append([]Arg{doubleArg("timeout")}, s.Args...)
+	return s
+}
+
 // popFromFirst is LMPOP and ZMPOP: it replies a null array when no key has elements.
 func popFromFirst(readEnd func(*Cursor) popEnd) func(*Ctx) error {
 	return func(c *Ctx) error {

@@ -8,18 +8,8 @@ import (
 var zsetPopCommands = []Spec{
 	zpopCommand("ZPOPMIN", "Removes and replies the members of a sorted set with the lowest scores.", lowest),
 	zpopCommand("ZPOPMAX", "Removes and replies the members of a sorted set with the highest scores.", highest),
-	{
-		Name: "ZMPOP", Group: SortedSet, Since: "7.0.0",
-		Summary:    "Removes and replies members from the first of several sorted sets that has any.",
-		Complexity: "O(K + M log N), K being the keys, M the members to remove and N the size of the sorted set.",
-		Arity:      -4, Flags: Write,
-		Keys: []KeySpec{NumKeys(1, RW|Access|Delete)},
-		Args: []Arg{
-			intArg("numkeys"), keyArg("key").many(), oneOf("where", word("MIN"), word("MAX")),
-			intArg("count").after("COUNT").opt(),
-		},
-		Run: popFromFirst(readZSetEnd),
-	},
+	multiPopCommand("ZMPOP", SortedSet, "Removes and replies members from the first of several sorted sets that has any.",
+		zsetPopComplexity, popFromFirst(readZSetEnd), word("MIN"), word("MAX")),
 }
 
 func zpopCommand(name, summary string, end *zsetEnd) Spec {
