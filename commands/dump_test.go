@@ -299,7 +299,7 @@ func tryRestore(t *testing.T, h *harness, body []byte) {
 // redisPayloads are short payloads that Redis itself has made, of all types, without what
 // payload adds.
 func redisPayloads(t testing.TB) (list [][]byte) {
-	text, err := os.ReadFile("../internal/rdb/testdata/redis-7.0.15.txt")
+	text, err := os.ReadFile("../testdata/payloads/redis-7.0.15.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"keyp/internal/testkit"
 )
 
-// diffScripts gives the scripts of testdata/scripts.txt.
+// diffScripts gives the scripts of testdata/scripts.
 func diffScripts(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/scripts.txt")
+	text, err := os.ReadFile("../../testdata/scripts/scripts.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

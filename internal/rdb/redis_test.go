@@ -140,7 +140,7 @@ func TestRedisDumps(t *testing.T) {
 
 // dumpFile has a line for each small value of samples: its name and what Redis 7.0.15
 // dumps, both in hex.
-var dumpFile = filepath.Join("testdata", "redis-7.0.15.txt")
+var dumpFile = filepath.Join("..", "..", "testdata", "payloads", "redis-7.0.15.txt")
 
 // What Encode writes is restored by Redis, with the encoding that Redis would choose.
 func TestRedisRestores(t *testing.T) {

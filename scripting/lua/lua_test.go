@@ -83,7 +83,7 @@ func runHarness(t testing.TB, L *State, source string) string {
 // example is a program and what Redis's Lua makes of it.
 type example struct{ source, want string }
 
-const examplesFile = "testdata/programs.txt"
+const examplesFile = "../../testdata/scripts/programs.txt"
 
 // examples reads the programs: blocks of lines, with an empty line between, the last of which
 // is "=> " and the result, quoted as in Go.
