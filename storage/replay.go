@@ -230,8 +230,11 @@ func (r *replay) record(tag byte, f *format.Fields) error {
 		}
 		return r.meeting.alone(func() error { r.s.swap(a, b); return nil })
 	case format.RecTime:
-		at := int64(f.Int())
-		if !f.Bad && r.num == 0 {
+		at := f.Instant()
+		if f.Bad {
+			return format.ErrBadRecord
+		}
+		if r.num == 0 {
 			r.time = at
 		}
 	case format.RecLink:

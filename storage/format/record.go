@@ -82,6 +82,20 @@ func (f *Fields) Below(n int) int {
 	return int(v)
 }
 
+// maxInstant is the latest instant that a clock of a server can have shown, Unix ms: some 285,000
+// years, so that a span can be added to it.
+const maxInstant = 1 << 53
+
+// Instant reads an instant at which a server was, Unix ms.
+func (f *Fields) Instant() int64 {
+	v := f.Int()
+	if v > maxInstant {
+		f.Bad, f.Rest = true, nil
+		return 0
+	}
+	return int64(v)
+}
+
 // Bytes reads bytes behind their length; they belong to Rest.
 func (f *Fields) Bytes() []byte {
 	n := f.Int()
@@ -146,7 +160,7 @@ func ReadRecord(f *Fields) (r Record) {
 		f.Int()
 		return r
 	case RecTime:
-		f.Int()
+		f.Instant()
 		return r
 	case RecCounts:
 		r.Space = uint32(f.Int())

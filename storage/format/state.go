@@ -54,7 +54,7 @@ func ParseState(b []byte) (st State, err error) {
 		st.Counts = append(st.Counts, PartCounts{uint32(f.Int()), int(f.Int()), int64(f.Int()), int64(f.Int())})
 	}
 	if len(f.Rest) > 0 {
-		st.Time = int64(f.Int())
+		st.Time = f.Instant()
 	}
 	if f.Bad || !ValidShards(st.Shards) {
 		return st, fmt.Errorf("%w: the meta bucket's state does not parse", ErrCorrupt)
