@@ -132,7 +132,7 @@ func (s *Server) start(c *Ctx) Outcome {
 		if outcome, late := s.absent(c); !late {
 			return outcome
 		}
-		switch begun, err := s.Store.BeginBringing(c.Txn, c.Keys); {
+		switch begun, err := s.Store.BeginLoading(c.Txn, c.Keys); {
 		case err != nil:
 			return Load // whoever loads them meets the error, too
 		case !begun:
@@ -146,7 +146,7 @@ func (s *Server) start(c *Ctx) Outcome {
 // There is none if it is late: they are to be read while they are locked.
 func (s *Server) absent(c *Ctx) (outcome Outcome, late bool) {
 	switch {
-	case c.Txn.Taken():
+	case c.Txn.BlockedByGlobal():
 		return s.waitForJob(c), false
 	case s.jobs.global && s.Store.Delay() > 0:
 		return s.waitForJob(c), false // keys cannot leave memory meanwhile as they should
@@ -166,12 +166,12 @@ func (s *Server) runLocked(c *Ctx) Outcome {
 	c.Txn.NoTouch, c.final = c.noTouch(), c.Past.Loads >= lateLoads
 	outcome := Job
 	switch {
-	case s.Holds.Any() && s.pinned(c):
+	case s.Pins.Any() && s.pinned(c):
 		outcome, c.Reason = Wait, ForJob
 	case !c.toOffload():
 		c.takeQueue()
 		outcome = s.run(c)
-		c.Txn.Settle()
+		c.Txn.FlushValues()
 	}
 	if outcome == Job {
 		if !s.jobs.crowded() {
@@ -189,7 +189,7 @@ func (s *Server) runLocked(c *Ctx) Outcome {
 
 // pinned reports whether values that c would change, or see after its time, are pinned.
 func (s *Server) pinned(c *Ctx) bool {
-	return c.flags()&Write != 0 && s.Holds.Meets(c.Txn, c.Keys) || s.Holds.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
+	return c.flags()&Write != 0 && s.Pins.Pinned(c.Txn, c.Keys) || s.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
 }
 
 // flags are the command's, and for EXEC also those of what it runs.

@@ -73,7 +73,7 @@ func (s *Server) keptLibraries() (sources []string, err error) {
 	defer txn.End()
 	for _, name := range names {
 		k := s.Store.SystemKey(name)
-		if err := txn.Bring(k); err != nil {
+		if err := txn.Load(k); err != nil {
 			return sources, err
 		}
 		item, ok := txn.Get(k)

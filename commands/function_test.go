@@ -160,7 +160,7 @@ func replaceKept(t *testing.T, h *harness, name, source string) {
 	k := store.SystemKey(libraryKey + name)
 	txn := store.NewTxn()
 	store.BeginAll(txn)
-	if err := txn.Bring(k); err != nil {
+	if err := txn.Load(k); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := txn.Get(k); !ok {

@@ -61,7 +61,7 @@ func (s *Server) pin(from, c *Ctx) {
 		c.emits = from.emits
 	}
 	c.Txn.By = c.Client.ID
-	s.Holds.Take(from.Txn, c.Keys, c.Txn)
+	s.Pins.Pin(from.Txn, c.Keys, c.Txn)
 }
 
 // RunJob runs a job's command. onLoop runs what belongs to the loop there, and returns when it has;
@@ -73,14 +73,14 @@ func (s *Server) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 		return s.runPinned(c)
 	case Global:
 		c.final, c.onLoop = true, onLoop
-		s.Store.BeginLong(c.Txn, c.Keys)
+		s.Store.BeginGlobal(c.Txn, c.Keys)
 		if clear(c.Keys); cap(c.Keys) > maxKeptKeys {
 			c.Keys = nil
 		}
 		c.Keys = c.Keys[:0]
 		c.Txn.NoTouch = c.noTouch()
 		s.run(c)
-		c.Txn.Settle()
+		c.Txn.FlushValues()
 		c.LSN = max(c.LSN, c.Txn.End())
 	default:
 		s.run(c)
@@ -91,7 +91,7 @@ func (s *Server) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 func (s *Server) runPinned(c *Ctx) (again bool) {
 	mark := c.Out.Len()
 	s.handle(c)
-	if c.Txn.Lost() {
+	if c.Txn.Conflicted() {
 		c.Out.Truncate(mark)
 		clear(c.emitted)
 		c.emitted, c.emits = c.emitted[:0], 0
@@ -110,7 +110,7 @@ func (s *Server) EndJob(c *Ctx) {
 	case Unlocked:
 		return
 	case Pinned:
-		s.Holds.Release(c.Txn)
+		s.Pins.Unpin(c.Txn)
 		s.jobs.pinned--
 	case Global:
 		s.jobs.global, s.Busy = false, ""

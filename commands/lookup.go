@@ -60,7 +60,7 @@ func (c *Ctx) bring(keys []storage.Key) error {
 		case !c.final:
 			absent = append(absent, k)
 		default:
-			if err := c.Txn.Bring(k); err != nil {
+			if err := c.Txn.Load(k); err != nil {
 				return err
 			}
 		}

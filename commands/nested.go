@@ -74,7 +74,7 @@ func (c *Ctx) callNow() {
 	}
 	c.Txn.NoTouch = c.noTouch()
 	s.run(c)
-	c.Txn.Settle()
+	c.Txn.FlushValues()
 }
 
 // mayRunBeside reports whether a command may run while a global job does, as far as that is

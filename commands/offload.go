@@ -7,7 +7,7 @@ import (
 
 // A command that reads much of large values (Spec.Offload) is a job of scope Pinned: its values are
 // pinned and their shards unlocked, so the loop serves others meanwhile. Whoever would change one of
-// the values waits for the job's end. See storage.Holds.
+// the values waits for the job's end. See storage.Pins.
 
 const (
 	// largeValue is from how many bytes on a value takes long to read.
@@ -76,7 +76,7 @@ var errOffload = errors.New("commands: the command is to be a job")
 // offloads reports whether a handler that has looked one key up, and finds so many elements or
 // bytes that they are most or more, is to end with errOffload: it can.
 func (c *Ctx) offloads(many, most int) bool {
-	if many < most || !c.Spec.Is(ReadOnly) || c.Nested || c.Txn.Aside() {
+	if many < most || !c.Spec.Is(ReadOnly) || c.Nested || c.Txn.Offloaded() {
 		return false
 	}
 	c.Server.Stats.Hits.Add(-1) // it is going to look the key up again

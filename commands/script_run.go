@@ -127,13 +127,13 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	}
 	r.client.Proto = out.Proto
 	r.c.Txn.Resume()
-	defer r.c.Txn.Rest()
+	defer r.c.Txn.Yield()
 	r.c.Call(spec, &r.client, args, out)
 }
 
 // rest has the engine work while nothing uses the transaction, but where a command is called.
 func (r *scriptRun) rest(work func()) {
-	r.c.Txn.Rest()
+	r.c.Txn.Yield()
 	defer r.c.Txn.Resume()
 	work()
 }

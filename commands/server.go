@@ -38,7 +38,7 @@ type Server struct {
 	Scripts  Scripts
 	Waiters  Waiters
 	Tracking Tracking
-	Holds    storage.Holds // what jobs have pinned; belongs to the loop
+	Pins     storage.Pins // what jobs have pinned; belongs to the loop
 	RunID    string
 	Started  int64         // Unix ms
 	began    time.Duration // then, by Mono

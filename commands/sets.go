@@ -134,7 +134,7 @@ func runSMove(c *Ctx) error {
 		return nil
 	}
 	c.Txn.Notify(from, eventSRem)
-	c.Txn.Settle() // deletes a source that is empty now before the event of the destination is raised
+	c.Txn.FlushValues() // deletes a source that is empty now before the event of the destination is raised
 	if target.Add(member) {
 		c.Txn.Notify(to, eventSAdd)
 	}

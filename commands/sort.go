@@ -398,7 +398,7 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 func (s *sorting) bringLate(k storage.Key) bool {
 	if s.final {
 		if s.err == nil {
-			s.err = s.Txn.Bring(k)
+			s.err = s.Txn.Load(k)
 		}
 		return s.err == nil
 	}

@@ -261,7 +261,7 @@ func (h *harness) late(final bool, args ...string) string {
 		keys := slices.Clone(c.Keys)
 		h.store.BeginAll(c.Txn)
 		for _, k := range keys {
-			if err := c.Txn.Bring(k); err != nil {
+			if err := c.Txn.Load(k); err != nil {
 				h.t.Fatalf("bring: %v", err)
 			}
 		}

@@ -108,7 +108,7 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	if !t.active.Load() || c.Txn == nil {
 		return
 	}
-	c.Txn.Settle()
+	c.Txn.FlushValues()
 	news := c.Txn.News()
 	t.mu.Lock()
 	hits := t.take(nil, news)

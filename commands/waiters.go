@@ -204,7 +204,7 @@ const maxReadyKept = 1024
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 	for a.places > 0 {
 		typ, known := ws.server.typeOf(a.key, t)
-		if !known && t.Taken() {
+		if !known && t.BlockedByGlobal() {
 			ws.blocked = append(ws.blocked, a)
 			return
 		}

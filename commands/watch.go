@@ -115,7 +115,7 @@ func (c *Changes) unwatch(client *Client) {
 // so that it stays true until the transaction ends. An error is of the data file.
 func (c *Changes) unchanged(client *Client, txn *storage.Txn) (bool, error) {
 	for _, k := range c.watchedBy(client, nil) {
-		if err := txn.Bring(k); err != nil {
+		if err := txn.Load(k); err != nil {
 			return false, err
 		}
 		if txn.Peek(k); txn.Changed(k) { // it has expired
@@ -174,7 +174,7 @@ func (c *Changes) swapping(txn *storage.Txn, a, b int) error {
 	for db, other := range map[int]int{a: b, b: a} {
 		for _, name := range c.watchedIn(db) {
 			k := c.store.Key(other, []byte(name))
-			if err := txn.Bring(k); err != nil {
+			if err := txn.Load(k); err != nil {
 				return err
 			}
 			if _, ok := txn.Peek(k); ok {

@@ -70,7 +70,7 @@ func TestPinned(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.pinned.running > 0 || len(l.pinned.waiting) > 0 || l.srv.Holds.Any() {
+		if l.pinned.running > 0 || len(l.pinned.waiting) > 0 || l.srv.Pins.Any() {
 			t.Errorf("something is left: %+v", l.pinned)
 		}
 	})

@@ -121,8 +121,8 @@ type batchWriter struct {
 	// timeless are keys whose records do not say any more when they were due, with when they
 	// are now.
 	timeless map[string]int64
-	// settled are values that moved away, and that no record of the part names now.
-	settled []movedValue
+	// unnamed are values that moved away, and that no record of the part names now.
+	unnamed []movedValue
 }
 
 type movedValue struct {
@@ -140,7 +140,7 @@ type slotAfter struct {
 func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	clear(w.after)
 	b.due.reset()
-	w.drops, w.settled, w.timeless = nil, nil, nil
+	w.drops, w.unnamed, w.timeless = nil, nil, nil
 	values := tx.Bucket(format.BucketValues)
 	values.FillPercent = fillPercent
 	for run := range b.runs {
@@ -255,7 +255,7 @@ func (w *batchWriter) entry(values *bolt.Bucket, e *entry, was []byte, d *slotAf
 	}
 	if id := old.Stored(); id != 0 && id != e.id {
 		if e.moved && e.p.hasMoved(id) {
-			w.settled = append(w.settled, movedValue{e.p, id})
+			w.unnamed = append(w.unnamed, movedValue{e.p, id})
 		} else {
 			w.drops = append(w.drops, id)
 		}

@@ -13,7 +13,7 @@ type Change struct {
 	Due bool   // the key, or elements of it, had reached their deadline: nobody's doing
 }
 
-// Observe has fn told of all that changes from then on, or nobody with nil. It is called at
+// Observe has fn told of all that changes from there on, or nobody with nil. It is called at
 // the end of each transaction that changed something, by the goroutine that ran it and while
 // the shards are still held: whoever locks one of the keys afterwards comes after fn. So it
 // must be quick and must not call the store.
@@ -30,7 +30,7 @@ func (t *Txn) changing(space uint32, key []byte) {
 	if t.s.observer.Load() == nil {
 		return
 	}
-	if n := len(t.changes); n > t.taken {
+	if n := len(t.changes); n > t.delivered {
 		if last := &t.changes[n-1]; string(last.Key) == string(key) && t.s.spaces[last.DB] == space && last.Due == t.shedding {
 			return // records of one value follow each other
 		}
@@ -56,8 +56,8 @@ func (t *Txn) changingAll(db int) {
 // transaction ends: their LSN is not known yet. They are valid until the transaction goes
 // on, and End tells of them all the same.
 func (t *Txn) News() []Change {
-	news := t.changes[t.taken:]
-	t.taken = len(t.changes)
+	news := t.changes[t.delivered:]
+	t.delivered = len(t.changes)
 	return news
 }
 
@@ -72,8 +72,8 @@ func (t *Txn) Changed(k Key) bool {
 	return false
 }
 
-// tell tells the observer what changed; lsn is the transaction's.
-func (t *Txn) tell(lsn uint64) {
+// notifyObserver tells the observer what changed; lsn is the transaction's.
+func (t *Txn) notifyObserver(lsn uint64) {
 	if fn := t.s.observer.Load(); fn != nil {
 		for i := range t.changes {
 			t.changes[i].LSN = lsn
@@ -81,7 +81,7 @@ func (t *Txn) tell(lsn uint64) {
 		(*fn)(t.changes)
 	}
 	clear(t.changes)
-	t.changes, t.changed, t.taken = t.changes[:0], t.changed[:0], 0
+	t.changes, t.changed, t.delivered = t.changes[:0], t.changed[:0], 0
 	if cap(t.changed) > maxKept {
 		t.changed = nil
 	}

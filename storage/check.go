@@ -241,7 +241,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 		c.expires++
 	}
 	due := deadline
-	if o := p.objectOf(cl); o != nil && !o.held() {
+	if o := p.objectOf(cl); o != nil && !o.pinned() {
 		due = format.Earlier(due, o.val.Earliest())
 	}
 	if due != 0 {

@@ -32,11 +32,11 @@ import (
 // records are idempotent and carry generations. It is paced to half duty, so that the
 // server keeps its latency.
 type checkpointer struct {
-	wanted  atomic.Int32 // checkpoints under way or about to start
-	last    atomic.Int64 // Unix ms of the last one that finished
-	lastErr atomic.Pointer[error]
-	kick    chan struct{}
-	rest    atomic.Int64 // until then none starts by itself, a reading of Mono in ns; 0: no such time
+	wanted       atomic.Int32 // checkpoints under way or about to start
+	last         atomic.Int64 // Unix ms of the last one that finished
+	lastErr      atomic.Pointer[error]
+	kick         chan struct{}
+	backoffUntil atomic.Int64 // until then none starts by itself, a reading of Mono in ns; 0: no such time
 	// damagedAt is where the log ended when a checkpoint found damage that it could not pass.
 	damagedAt atomic.Uint64
 	hurry     atomic.Bool // no pacing: the log is long, or the server stops
@@ -99,7 +99,7 @@ func (s *Store) Checkpoint() error {
 		s.notWritten(err)
 		return err
 	}
-	s.checkpointer.rest.Store(0)
+	s.checkpointer.backoffUntil.Store(0)
 	s.checkpointer.last.Store(s.clock.Now())
 	s.checkpointer.finished.Add(1)
 	return nil
@@ -112,11 +112,11 @@ func (s *Store) notWritten(err error) {
 	case errors.Is(err, errUncertain):
 	case outOfSpace(err):
 		s.lowSpace.Store(true)
-		s.rest(roomRest)
+		s.backOff(roomBackoff)
 		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
 		return
 	case errors.Is(err, ErrCorrupt):
-		s.rest(damageRest)
+		s.backOff(damageBackoff)
 		s.checkpointer.damagedAt.Store(s.log.End())
 		s.options.Logger.Error("the data file is damaged and cannot take a checkpoint; the log keeps everything", "error", err)
 		return
@@ -205,14 +205,14 @@ func (s *Store) writeMark(m mark, latest [][]byte) error {
 		return putMeta(tx, format.MetaState, m.state.Append(nil))
 	})
 	if err == nil {
-		err = s.twice()
+		err = s.commitAgain()
 	}
 	return err
 }
 
-// twice commits what was committed once more: then both meta pages of the data file lead to
+// commitAgain commits what was committed once more: then both meta pages of the data file lead to
 // it, and it does not matter which of them is damaged.
-func (s *Store) twice() error { return s.update(func(*bolt.Tx) error { return nil }) }
+func (s *Store) commitAgain() error { return s.update(func(*bolt.Tx) error { return nil }) }
 
 // mark is the moment a checkpoint rotated the log.
 type mark struct {
@@ -302,7 +302,7 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	if len(b.slots) == 0 {
 		return nil
 	}
-	began := work()
+	began := workBegan()
 	if err := s.log.WaitDurable(context.Background(), b.lsn); err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func (s *Store) commitBatch(b *cpBatch) error {
 		s.uncopy(b)
 		return err
 	}
-	s.settle(b, &w)
+	s.markClean(b, &w)
 	s.stats.CheckpointKeys.Add(int64(len(b.entries)))
 	b.reset()
 	s.pace(began)
@@ -365,9 +365,9 @@ func (s *Store) commitData(fn func(*bolt.Tx) error) error {
 // the log takes longer.
 func (s *Store) DiskBusy() bool { return s.checkpointer.syncing.Load() }
 
-// work is when a piece of work begins that pace is to rest for: in real time, as the rest
+// workBegan is when a piece of work begins that pace is to rest for: in real time, as the rest
 // is, whatever a test does with its clock meanwhile.
-func work() time.Duration { return clock.System.Mono() }
+func workBegan() time.Duration { return clock.System.Mono() }
 
 // pace rests as long as the work took that began then.
 func (s *Store) pace(began time.Duration) {
@@ -375,14 +375,14 @@ func (s *Store) pace(began time.Duration) {
 		return // or there is nobody to make room for
 	}
 	select {
-	case <-time.After(work() - began):
+	case <-time.After(workBegan() - began):
 	case <-s.quit.Done():
 	}
 }
 
-// settle notes in memory that a batch is on disk.
-func (s *Store) settle(b *cpBatch, w *batchWriter) {
-	for _, m := range w.settled {
+// markClean notes in memory that a batch is on disk.
+func (s *Store) markClean(b *cpBatch, w *batchWriter) {
+	for _, m := range w.unnamed {
 		m.p.shard.mu.Lock()
 		m.p.moved.take(m.id)
 		m.p.shard.mu.Unlock()

@@ -40,7 +40,7 @@ func (t *Txn) open(k Key, typ object.Type) (handle, error) {
 // object is the present value, nil if there is none: another handle, or another operation
 // on the key, may have made or replaced it.
 func (h *handle) object() *Object {
-	if !h.t.Aside() && (h.o == nil || h.o.is(stateGone)) {
+	if !h.t.Offloaded() && (h.o == nil || h.o.is(stateGone)) {
 		h.o = nil
 		if p, _, c := h.t.live(h.k, false); exists(c) {
 			if o := p.objectOf(*c); o != nil && o.val.Type() == h.typ {
@@ -112,18 +112,18 @@ func (h *handle) gone(elem []byte) {
 	o.change(elem)
 }
 
-// Settle ends a command: what it changed of collections becomes part of the counts and of
+// FlushValues ends a command: what it changed of collections becomes part of the counts and of
 // the expiration index, and keys that lost their last element are deleted, with the event
 // Deleted. End settles what is left.
-func (t *Txn) Settle() {
+func (t *Txn) FlushValues() {
 	for i := 0; i < len(t.opened); i++ {
-		t.settle(t.opened[i])
+		t.flushValue(t.opened[i])
 	}
 	clear(t.opened)
 	t.opened = t.opened[:0]
 }
 
-func (t *Txn) settle(w opened) {
+func (t *Txn) flushValue(w opened) {
 	p := t.s.part(w.k)
 	if w.o.is(stateGone) || p == nil {
 		return
@@ -440,7 +440,7 @@ func (s *Store) shedAll(k Key) {
 	t, keys := s.NewTxn(), []Key{k}
 	for more := true; more && s.quit.Err() == nil; {
 		if !s.lockKeys(t, keys) {
-			return // the long transaction sees to it itself
+			return // the global transaction sees to it itself
 		}
 		if more = s.overdue(k, t.now); more {
 			p := s.part(k)

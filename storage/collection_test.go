@@ -176,7 +176,7 @@ func BenchmarkHashSet(b *testing.B) {
 		h.s.Begin(h.txn, k)
 		v, _ := h.txn.Hash(k[0])
 		v.Set(field, val, 0)
-		h.txn.Settle()
+		h.txn.FlushValues()
 		h.txn.End()
 	}
 }

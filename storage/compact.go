@@ -20,7 +20,7 @@ import (
 //  1. Make what is pending of ttl (pending.go). Copy every bucket in key order to keyp.db.compact, in transactions of bounded size,
 //     each synced, with nearly full pages.
 //  2. Prove that the copy is sound and has as many entries.
-//  3. Rename it to keyp.db, sync the directory, read from it from then on, and close the
+//  3. Rename it to keyp.db, sync the directory, read from it from there on, and close the
 //     old file once its last reader is done.
 //
 // It holds checkpointMu, so nobody writes to either file but the copy itself: old and new
@@ -97,7 +97,7 @@ func (s *Store) compactInto(path string) (size int64, err error) {
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	to.AllocSize, to.NoSync = compactGrowth, s.db.NoSync
-	c := compaction{s: s, to: to, began: work(), entries: map[string]int{}}
+	c := compaction{s: s, to: to, began: workBegan(), entries: map[string]int{}}
 	if err := s.view(c.copy); err != nil {
 		return 0, err
 	}
@@ -177,7 +177,7 @@ type compaction struct {
 func (c *compaction) at(step compactStep) error {
 	s := c.s
 	s.pace(c.began)
-	c.began = work()
+	c.began = workBegan()
 	if err := s.compactAt(step); err != nil {
 		return err
 	}

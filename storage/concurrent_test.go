@@ -96,7 +96,7 @@ func TestKillsDoNotPileUpSegments(t *testing.T) {
 		}
 		await.Until(t, "the checkpoint of the start releases the old segments", func() bool { return s.Stats().LogBytes <= 200 })
 		txn, k := s.NewTxn(), s.Key(0, []byte("k"))
-		if _, err := s.BeginBringing(txn, []Key{k}); err != nil {
+		if _, err := s.BeginLoading(txn, []Key{k}); err != nil {
 			t.Fatal(err)
 		}
 		txn.SetString(k, []byte("v"), 0, Event{EventString, "set"})

@@ -30,7 +30,7 @@ func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint3
 		return 0, true
 	}
 	b.use(sl)
-	sl.warm(p, from)
+	sl.prefetch(p, from)
 	next, done = sl.table.walkBucket(from, func(c *cell) {
 		if c.is(cellDirty) {
 			s.copyCell(b, p, sl, c)
@@ -39,14 +39,14 @@ func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint3
 	return next, done
 }
 
-// warm reads what is dirty of a bucket, so that the processor waits for all of it at once; the
+// prefetch reads what is dirty of a bucket, so that the processor waits for all of it at once; the
 // sum is there so that the compiler keeps the reads.
 //
 //go:noinline
-func (sl *slot) warm(p *part, from uint32) (sum uint64) {
+func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 	sl.table.walkBucket(from, func(c *cell) {
 		if c.is(cellDirty) {
-			sum += p.fetch(*c)
+			sum += p.prefetchCell(*c)
 		}
 	})
 	return sum
@@ -252,7 +252,7 @@ func (s *Store) wipe(id uint64) error {
 		return nil
 	})
 	for left && err == nil {
-		began := work()
+		began := workBegan()
 		err = s.update(func(tx *bolt.Tx) (err error) {
 			left, err = deleteRange(tx.Bucket(format.BucketElements), prefix)
 			return err

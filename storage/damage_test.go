@@ -50,7 +50,7 @@ func (h *harness) damageDeadline(k Key) {
 }
 
 // TestCorruptDeadlineIsInTTL: a key whose record does not say any more when it is due expires
-// when ttl says, whoever comes upon it first, and one that has expired stays gone.
+// when ttl says, whoever finds it first, and one that has expired stays gone.
 func TestCorruptDeadlineIsInTTL(t *testing.T) {
 	for how, then := range map[string]func(h *harness, k Key){
 		"loaded":               func(h *harness, k Key) { h.load([]Key{k}) },

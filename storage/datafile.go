@@ -65,10 +65,10 @@ func intercept(db *bolt.DB, f DataFile) {
 	}
 }
 
-// settleData makes durable what the data file at path says, and its name. The meta pages are
+// rewriteMeta makes durable what the data file at path says, and its name. The meta pages are
 // written once more, since a sync does nothing for a page whose last one has failed; all others
 // that they lead to were synced before a meta page was written.
-func (s *Store) settleData(path string) error {
+func (s *Store) rewriteMeta(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err

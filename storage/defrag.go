@@ -20,11 +20,11 @@ const (
 
 // defragment moves blocks until the slabs have few gaps, or time is up.
 func (s *Store) defragment() {
-	end := work() + defragTime
+	end := workBegan() + defragTime
 	for _, sh := range s.shards {
 		for db := range sh.parts {
 			for s.defragStep(sh, db) {
-				if work() > end || s.quit.Err() != nil {
+				if workBegan() > end || s.quit.Err() != nil {
 					return
 				}
 			}
@@ -34,7 +34,7 @@ func (s *Store) defragment() {
 
 // defragStep moves some blocks of a part, and says whether there may be more to move.
 func (s *Store) defragStep(sh *shard, db int) (more bool) {
-	if !sh.lockSure() {
+	if !sh.lockPassingGlobal() {
 		return false
 	}
 	defer sh.mu.Unlock()

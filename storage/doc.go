@@ -27,5 +27,5 @@
 //     the window has every key with a deadline before its end that is only on disk.
 //
 // Lock order: checkpointMu, windowMu, the gate, then shards by number, shown.mu, dbMu, then the log's own.
-// The long transaction alone takes shards out of their order (share.go).
+// The global transaction alone takes shards out of their order (globaltxn.go).
 package storage

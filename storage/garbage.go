@@ -148,9 +148,9 @@ const (
 // collectGarbage deletes what the garbage bucket names, in bounded transactions.
 func (s *Store) collectGarbage() error {
 	for more := true; more && s.quit.Err() == nil; {
-		began := work()
+		began := workBegan()
 		err := s.update(func(tx *bolt.Tx) (err error) {
-			for next := true; next; next = more && err == nil && work()-began < s.garbageTime {
+			for next := true; next; next = more && err == nil && workBegan()-began < s.garbageTime {
 				more, err = s.collectSome(tx)
 			}
 			return err

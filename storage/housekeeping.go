@@ -96,17 +96,19 @@ func (s *Store) keepHouse() {
 
 // How long no checkpoint starts by itself after one that found no room on disk, or damage.
 const (
-	roomRest   = 5 * time.Second
-	damageRest = 10 * time.Minute
+	roomBackoff   = 5 * time.Second
+	damageBackoff = 10 * time.Minute
 )
 
-func (s *Store) rest(d time.Duration) { s.checkpointer.rest.Store(int64(s.clock.Mono() + d)) }
+func (s *Store) backOff(d time.Duration) {
+	s.checkpointer.backoffUntil.Store(int64(s.clock.Mono() + d))
+}
 
 // mayCheckpoint says whether a checkpoint may start by itself. After damage none does before
 // there is something new to write: it would only fail again.
 func (s *Store) mayCheckpoint() bool {
 	c := &s.checkpointer
-	return !s.spaceIsLow() && int64(s.clock.Mono()) >= c.rest.Load() && s.log.End() != c.damagedAt.Load()
+	return !s.spaceIsLow() && int64(s.clock.Mono()) >= c.backoffUntil.Load() && s.log.End() != c.damagedAt.Load()
 }
 
 const (
@@ -158,11 +160,11 @@ func (v View) measure() (used, dirty int64) {
 	return used, dirty
 }
 
-// measureShard is measure of one shard: as it was last measured while the long transaction has
+// measureShard is measure of one shard: as it was last measured while the global transaction has
 // it.
 func (v View) measureShard(sh *shard) (used, dirty int64) {
 	if v.t == nil {
-		if !sh.lockSure() {
+		if !sh.lockPassingGlobal() {
 			return sh.used.Load(), sh.dirty.Load()
 		}
 		defer sh.mu.Unlock()
@@ -224,7 +226,7 @@ func (s *Store) evict(excess int64) {
 func (s *Store) withParts() (dbs []int) {
 	have := make([]bool, s.options.Databases)
 	for _, sh := range s.shards {
-		if sh.lockSure() {
+		if sh.lockPassingGlobal() {
 			for db := range have {
 				have[db] = have[db] || sh.parts[db] != nil
 			}
@@ -260,7 +262,7 @@ func (s *Store) evictEnough(sh *shard, db, i int, enough int64) (freed int64) {
 
 // bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
 func (s *Store) bucketsOf(sh *shard, db, i int) []uint32 {
-	if !sh.lockSure() {
+	if !sh.lockPassingGlobal() {
 		return nil
 	}
 	defer sh.mu.Unlock()
@@ -300,7 +302,7 @@ func (s *Store) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
 // evictSome is a step of evictBucket, and says whether there are more keys to leave. What it does
 // in one hold of the shard is to look at one bucket, and have evictStep keys leave.
 func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo uint32) (freed int64, limit uint32, more bool) {
-	if !sh.lockSure() {
+	if !sh.lockPassingGlobal() {
 		return 0, 0, false
 	}
 	defer sh.mu.Unlock()
@@ -345,7 +347,7 @@ func (p *part) evictable(c cell, now int64) bool {
 	if c.is(cellDirty | cellTomb) {
 		return !c.is(cellDirty)
 	}
-	if o := p.objectOf(c); o != nil && o.held() {
+	if o := p.objectOf(c); o != nil && o.pinned() {
 		return false
 	}
 	due := p.due(c)

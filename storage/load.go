@@ -17,12 +17,12 @@ const loadTries = 100
 
 var errBusy = errors.New("storage: a key changes too often to be read")
 
-// loadKey brings a key into memory. It does nothing while the long transaction has the shard:
-// whoever wants the key comes again and finds it taken.
+// loadKey brings a key into memory. It does nothing while the global transaction has the shard:
+// whoever wants the key tries again and finds it taken.
 func (s *Store) loadKey(k Key) error {
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
-		if !sh.lockSure() {
+		if !sh.lockPassingGlobal() {
 			return nil
 		}
 		p := sh.parts[k.DB]
@@ -38,12 +38,12 @@ func (s *Store) loadKey(k Key) error {
 		got, found, err := s.readKey(p.space, k, sure)
 		s.stats.Loads.Add(1)
 
-		if !sh.lockSure() {
+		if !sh.lockPassingGlobal() {
 			return nil
 		}
 		fresh := sh.parts[k.DB] == p && sl.epoch == epoch
 		if fresh && p.find(sl, k) == nil && err == nil {
-			p.learn(k, got, found)
+			p.loadResult(k, got, found)
 			sl.verified = sl.verified || !found
 		}
 		fresh = fresh && (err == nil || p.find(sl, k) == nil)
@@ -58,12 +58,12 @@ func (s *Store) loadKey(k Key) error {
 // Resident says whether memory knows all about a key of a shard that the transaction
 // holds, as Begin demands of the keys it is given.
 func (t *Txn) Resident(k Key) bool {
-	return t.Aside() || t.s.resident(k) && !t.s.overdue(k, t.now)
+	return t.Offloaded() || t.s.resident(k) && !t.s.overdue(k, t.now)
 }
 
-// Bring reads a key into memory while the transaction holds its shard, and others wait. It
+// Load reads a key into memory while the transaction holds its shard, and others wait. It
 // is for commands that find their keys late and can't begin anew. The error is as Load's.
-func (t *Txn) Bring(k Key) error {
+func (t *Txn) Load(k Key) error {
 	s := t.s
 	if s.resident(k) {
 		return nil
@@ -76,15 +76,15 @@ func (t *Txn) Bring(k Key) error {
 		return err
 	}
 	s.stats.Loads.Add(1)
-	p.learn(k, got, found)
+	p.loadResult(k, got, found)
 	sl.verified = sl.verified || !found
 	return nil
 }
 
-// learn puts into memory what the data file has of a key that memory does not know.
-func (p *part) learn(k Key, got resident, found bool) {
+// loadResult puts into memory what the data file has of a key that memory does not know.
+func (p *part) loadResult(k Key, got resident, found bool) {
 	if sl := p.slot(k); found {
-		p.admit(sl, k, got)
+		p.load(sl, k, got)
 	} else {
 		p.absent(sl, k, 0)
 	}
@@ -107,7 +107,7 @@ func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found boo
 			return err
 		}
 		found = true
-		s.mend(tx, at, &im)
+		s.repairTimes(tx, at, &im)
 		if im.Inline || im.Elements() <= s.loads.stretch {
 			got, err = readResident(tx, &im)
 			return err
@@ -265,7 +265,7 @@ func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large 
 				large = append(large, k)
 				return nil
 			}
-			s.mend(tx, at, &im)
+			s.repairTimes(tx, at, &im)
 			got, err := readResident(tx, &im)
 			if err != nil {
 				return err
@@ -283,7 +283,7 @@ func (p *part) complete(sl *slot, db int, keys []slotKeyValue) {
 	for _, kv := range keys {
 		kv.k.DB = db
 		if p.find(sl, kv.k) == nil {
-			p.admit(sl, kv.k, kv.got)
+			p.load(sl, kv.k, kv.got)
 		}
 	}
 	var idle []cell // clean tombstones say nothing that a complete slot does not

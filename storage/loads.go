@@ -173,8 +173,8 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 	for i, req := range batch {
 		for _, k := range req.keys {
 			sh := s.shards[s.shardOf(k.Slot)]
-			if !sh.lockSure() {
-				continue // whoever wants the key comes again and finds it taken
+			if !sh.lockPassingGlobal() {
+				continue // whoever wants the key tries again and finds it taken
 			}
 			if !s.resident(k) {
 				p := sh.parts[k.DB]
@@ -235,7 +235,7 @@ func (s *Store) readBatch(keys []cold) {
 // learnCold puts what was read of a key into memory, unless what was read may be old.
 func (s *Store) learnCold(c *cold) bool {
 	sh := c.p.shard
-	if !sh.lockSure() {
+	if !sh.lockPassingGlobal() {
 		return true
 	}
 	defer sh.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *Store) learnCold(c *cold) bool {
 		return false
 	}
 	if c.p.find(c.p.slot(c.k), c.k) == nil {
-		c.p.learn(c.k, c.got, c.found)
+		c.p.loadResult(c.k, c.got, c.found)
 	}
 	return true
 }

@@ -13,16 +13,16 @@ import (
 type shardLock struct {
 	mu      sync.Mutex
 	waiting atomic.Int32 // commands that want the lock
-	sure    atomic.Int32 // background work that has seen that the lock is not the long transaction's
+	checked atomic.Int32 // background work that has seen that the lock is not the global transaction's
 }
 
 const (
 	// lockSpins bounds how often a command tries before it sleeps: background work
 	// holds a lock for microseconds, and waking up takes longer than that.
 	lockSpins = 2000
-	// politeTries bounds how long background work stands back.
-	politeTries = 100
-	politeRest  = 20 * time.Microsecond
+	// yieldTries bounds how long background work stands back.
+	yieldTries = 100
+	yieldPause = 20 * time.Microsecond
 )
 
 // tryLock takes the lock if it is free.
@@ -45,11 +45,11 @@ func (l *shardLock) lockFirst() {
 
 // Lock takes the lock for background work, after the commands that want it.
 func (l *shardLock) Lock() {
-	for i := 0; i < politeTries && l.wanted(); i++ {
-		if i < politeTries/10 {
+	for i := 0; i < yieldTries && l.wanted(); i++ {
+		if i < yieldTries/10 {
 			runtime.Gosched()
 		} else {
-			time.Sleep(politeRest)
+			time.Sleep(yieldPause)
 		}
 	}
 	l.mu.Lock()

@@ -44,8 +44,8 @@ func (m Manual) Serve() {
 	}
 }
 
-// Fill brings all keys into memory, as the loader does after a start.
-func (m Manual) Fill() { m.s.loadAll() }
+// LoadAll brings all keys into memory, as the loader does after a start.
+func (m Manual) LoadAll() { m.s.loadAll() }
 
 // Evict lets clean keys leave memory, of one slot in oneIn that has keys.
 func (m Manual) Evict(oneIn uint64) {
@@ -66,9 +66,9 @@ func (m Manual) Evict(oneIn uint64) {
 // Room looks whether the disk has room again.
 func (m Manual) Room() { m.s.lowSpace.Store(m.s.spaceIsLow()) }
 
-// Settle waits until a step back of the wall clock is dealt with: the time is the clock's
+// AwaitClock waits until a step back of the wall clock is dealt with: the time is the clock's
 // again, unless that stands a second or less behind.
-func (m Manual) Settle() {
+func (m Manual) AwaitClock() {
 	m.s.now()
 	m.s.background.Wait()
 }

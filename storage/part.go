@@ -198,7 +198,7 @@ func (p *part) setIndex(id uint64, old, new int64) {
 	p.index.Set(id, old, new)
 	p.sum += p.shard.store.spanOf(new) - p.shard.store.spanOf(old)
 	if new != 0 && new <= p.shard.logged {
-		p.shard.logged = new - 1 // the long transaction's instant is before that: what it sets is not what is gone
+		p.shard.logged = new - 1 // the global transaction's instant is before that: what it sets is not what is gone
 	}
 	if new != 0 && new < p.shard.nextDue.Load() {
 		p.shard.nextDue.Store(new)

@@ -161,7 +161,7 @@ func (s *Store) makePending() error {
 	if c.pending == 0 {
 		return nil
 	}
-	began := work()
+	began := workBegan()
 	var d pendingMoves
 	if err := s.view(d.read); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (s *Store) makePending() error {
 			return err
 		}
 		s.pace(began)
-		began = work()
+		began = workBegan()
 	}
 	s.pendingMade()
 	return nil

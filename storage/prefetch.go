@@ -32,7 +32,7 @@ func (s *Store) Prefetch(db int, names [][]byte) {
 			locked |= 1 << i
 		}
 	}
-	s.touch(keys[:len(names)], locked)
+	s.prefetchKeys(keys[:len(names)], locked)
 	for m := locked; m != 0; m &= m - 1 {
 		s.shards[bits.TrailingZeros64(m)].mu.Unlock()
 	}
@@ -40,16 +40,16 @@ func (s *Store) Prefetch(db int, names [][]byte) {
 
 // Prefetch is the store's, for the first of keys whose shards the transaction holds.
 func (t *Txn) Prefetch(keys []Key) {
-	if !t.Aside() {
-		t.s.touch(keys[:min(len(keys), PrefetchKeys)], t.mask)
+	if !t.Offloaded() {
+		t.s.prefetchKeys(keys[:min(len(keys), PrefetchKeys)], t.mask)
 	}
 }
 
-// touch reads along the look-ups of keys in locked shards. The sum is there so that the
+// prefetchKeys reads along the look-ups of keys in locked shards. The sum is there so that the
 // compiler keeps the reads.
 //
 //go:noinline
-func (s *Store) touch(keys []Key, locked uint64) (sum uint64) {
+func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 	var places [PrefetchKeys]place
 	n := 0
 	for i := range keys {
@@ -75,14 +75,14 @@ func (s *Store) touch(keys []Key, locked uint64) (sum uint64) {
 		at := &places[i]
 		c, _ := at.sl.table.find(at.hash, func(cell) bool { return true })
 		if c != nil {
-			sum += at.p.fetch(*c)
+			sum += at.p.prefetchCell(*c)
 		}
 	}
 	return sum
 }
 
-// fetch reads a cell's value as far as most uses of it do.
-func (p *part) fetch(c cell) (sum uint64) {
+// prefetchCell reads a cell's value as far as most uses of it do.
+func (p *part) prefetchCell(c cell) (sum uint64) {
 	if c.is(cellObj) {
 		if o := p.objects.at(c.ref()); o != nil {
 			sum = uint64(o.access)

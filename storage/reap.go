@@ -35,12 +35,12 @@ func (r *source) NextDeadline() (int64, bool) {
 // wants the shard. Of most keys no record speaks: one says that all of the shard that was
 // due by an instant is gone. That may not be said of a key that is still counted, be it
 // only on disk, since replay would remove it and leave the counts. Keys that go while
-// such a key is as late as they are named. A shard of the long transaction it leaves alone.
+// such a key is as late as they are named. A shard of the global transaction it leaves alone.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return r.reapDue(now, budget, false)
 }
 
-// reapDue is ReapDue; wait says whether it is to wait for the end of the long transaction.
+// reapDue is ReapDue; wait says whether it is to wait for the end of the global transaction.
 func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	s := r.sh.store
 	if !s.lockBehind(r.t, r.sh, wait) {
@@ -49,7 +49,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	now = s.notLater(now)
 	r.t.now = now
 	began := s.clock.Mono()
-	through, last := s.window.clear(now), int64(0)
+	through, last := s.window.expiredThrough(now), int64(0)
 	r.names = r.names[:0]
 	for looks := 0; looks < s.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
 		p, db, due, ok := r.sh.firstDue(now)
@@ -60,7 +60,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			looks = 0
 		}
 		if looks == 0 {
-			p.warm(s.reapLooks)
+			p.prefetch(s.reapLooks)
 		}
 		sl, c, k := p.byID(due.ID)
 		k.DB = db
@@ -95,13 +95,13 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	return n, more
 }
 
-// warm reads what is due next, so that the processor waits for all of it at once; the sum is
+// prefetch reads what is due next, so that the processor waits for all of it at once; the sum is
 // there so that the compiler keeps the reads.
 //
 //go:noinline
-func (p *part) warm(keys int) (sum uint64) {
+func (p *part) prefetch(keys int) (sum uint64) {
 	p.index.Walk(0, func(e ttl.Entry) bool {
-		sum += p.fetch(newCell(0, uint32(e.ID), cell(e.ID)&cellObj))
+		sum += p.prefetchCell(newCell(0, uint32(e.ID), cell(e.ID)&cellObj))
 		keys--
 		return keys > 0
 	})
@@ -247,7 +247,7 @@ func (s *Store) stepBack() {
 		t.End()
 	}
 	for _, sh := range s.shards { // in the log before anything new is set
-		t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(sh.clear(t.now)))
+		t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(sh.expiredThrough(t.now)))
 		sh.logged = 0
 	}
 	s.timeFollows(t, s.clock.Now())
@@ -256,16 +256,16 @@ func (s *Store) stepBack() {
 // reapedAll says whether nothing is left that is due by now; all shards are held.
 func (s *Store) reapedAll(now int64) bool {
 	for _, sh := range s.shards {
-		if sh.clear(now) < now {
+		if sh.expiredThrough(now) < now {
 			return false
 		}
 	}
 	return true
 }
 
-// clear is the instant, now or earlier, by which nothing of the shard is due, which is held.
-func (sh *shard) clear(now int64) int64 {
-	return min(sh.store.window.clear(now), sh.nextDue.Load()-1)
+// expiredThrough is the instant, now or earlier, by which nothing of the shard is due, which is held.
+func (sh *shard) expiredThrough(now int64) int64 {
+	return min(sh.store.window.expiredThrough(now), sh.nextDue.Load()-1)
 }
 
 // clockJumped notes a jump that the reaper saw. A step back is handled by whoever asks
@@ -302,11 +302,11 @@ type window struct {
 
 	turn  sync.Mutex // of who reaps
 	going int64      // deadline of the key that is about to go, 0 for none
-	// bringing are large values that are being loaded, since elements of them are due.
-	bringing *ttl.Window
-	loading  sync.WaitGroup
+	// largeLoads are large values that are being loaded, since elements of them are due.
+	largeLoads *ttl.Window
+	loading    sync.WaitGroup
 
-	told map[string]bool // damage that was reported
+	reported map[string]bool // damage that was reported
 
 	refilling bool
 	evicted   []ttl.WindowEntry // while refilling: from end on
@@ -317,8 +317,8 @@ type window struct {
 const windowSize = 64 << 10
 
 func (w *window) init(s *Store) {
-	w.s, w.t, w.idx, w.size, w.told = s, s.NewTxn(), ttl.NewWindow(), windowSize, map[string]bool{}
-	w.bringing = ttl.NewWindow()
+	w.s, w.t, w.idx, w.size, w.reported = s, s.NewTxn(), ttl.NewWindow(), windowSize, map[string]bool{}
+	w.largeLoads = ttl.NewWindow()
 	w.next.Store(0) // the first look reads the bucket
 }
 
@@ -407,13 +407,13 @@ func (w *window) setNext() {
 	w.next.Store(next)
 }
 
-// clear is the instant, now or earlier, by which no key is due that is only on disk. It holds
+// expiredThrough is the instant, now or earlier, by which no key is due that is only on disk. It holds
 // for the shards that the caller holds.
-func (w *window) clear(now int64) int64 {
+func (w *window) expiredThrough(now int64) int64 {
 	if next, ok := w.NextDeadline(); ok {
 		now = min(now, next-1)
 	}
-	if next, ok := w.bringing.Next(); ok { // looked at after going, which a key comes from
+	if next, ok := w.largeLoads.Next(); ok { // looked at after going, which a key comes from
 		now = min(now, next-1)
 	}
 	return now
@@ -428,7 +428,7 @@ func (w *window) put(e ttl.WindowEntry) {
 
 // expire removes one key, unless memory knows better or the data file has another
 // deadline for it by now: an entry stays in the window when its key changes. Again says that
-// it is to be tried again, since the key's slot was busy, or the long transaction has its shard
+// it is to be tried again, since the key's slot was busy, or the global transaction has its shard
 // and it is not to wait for that, or the clock has stepped back.
 func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again bool) {
 	s := w.s
@@ -452,7 +452,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 		current, inline := false, false
 		err := s.view(func(tx *bolt.Tx) (err error) {
 			im, err := format.ParseImage(on, tx.Bucket(format.BucketValues).Get(on))
-			s.mend(tx, on, &im)
+			s.repairTimes(tx, on, &im)
 			if current = err == nil && im.Due() == due.Deadline; current {
 				at, inline = im.Times, im.Inline
 				_, k, err = s.keyOnDisk(tx, on)
@@ -495,7 +495,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 // as due, of which nothing may be said for its shard.
 func (w *window) bringAside(due ttl.WindowEntry, space uint32, k Key) {
 	w.mu.Lock()
-	w.bringing.Set(due.ID, 0, due.Deadline)
+	w.largeLoads.Set(due.ID, 0, due.Deadline)
 	w.mu.Unlock()
 	w.loading.Add(1)
 	w.s.goBackground(func() {
@@ -507,16 +507,16 @@ func (w *window) bringAside(due ttl.WindowEntry, space uint32, k Key) {
 			w.put(due)
 			w.setNext()
 		}
-		w.bringing.Set(due.ID, due.Deadline, 0)
+		w.largeLoads.Set(due.ID, due.Deadline, 0)
 	})
 }
 
 // bring loads a key of a keyspace, whichever database that is by then. Again says that this has
-// to be tried again, since the key's slot was busy, or the long transaction has its shard.
+// to be tried again, since the key's slot was busy, or the global transaction has its shard.
 func (s *Store) bring(space uint32, k Key) (again bool) {
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
-		if !sh.lockSure() {
+		if !sh.lockPassingGlobal() {
 			return true
 		}
 		p := s.partOf(space, sh)
@@ -632,7 +632,7 @@ func (w *window) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) erro
 		}
 		e, ok := format.ParseTTL(at, v)
 		if !ok {
-			w.tell(fmt.Errorf("%w: entry %q", ErrCorrupt, at[:min(len(at), 64)]))
+			w.report(fmt.Errorf("%w: entry %q", ErrCorrupt, at[:min(len(at), 64)]))
 			return nil
 		}
 		last = append(append(last[:0:0], at...), 0)
@@ -640,15 +640,15 @@ func (w *window) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) erro
 	}
 	err := each(tx, format.BucketTTL, from, nil, visit)
 	if errors.Is(err, ErrCorrupt) {
-		err = each(tx, format.BucketTTL, from, w.tell, visit)
+		err = each(tx, format.BucketTTL, from, w.report, visit)
 	}
 	return err
 }
 
-// tell reports damage of the ttl bucket, once.
-func (w *window) tell(err error) {
-	if text := err.Error(); !w.told[text] {
-		w.told[text] = true
+// report reports damage of the ttl bucket, once.
+func (w *window) report(err error) {
+	if text := err.Error(); !w.reported[text] {
+		w.reported[text] = true
 		w.s.stats.BadDeadlines.Add(1)
 		w.s.options.Logger.Error("deadlines are damaged on disk and ignored; their keys expire, but may be counted until they are asked for", "error", err)
 	}

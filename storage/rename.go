@@ -11,11 +11,11 @@ import (
 // It returns false, and changes nothing, for a missing or expired key. From and to
 // are different keys; they may be of different databases. It raises no event but New.
 func (t *Txn) Rename(from, to Key) bool {
-	t.Settle()
+	t.FlushValues()
 	if _, _, c := t.live(from, false); !exists(c) {
 		return false
 	}
-	t.anew(to)
+	t.raiseNewAgain(to)
 	p, _, c := t.live(from, false)
 	o := p.objectOf(*c)
 	value, err := p.item(*c).String()
@@ -26,7 +26,7 @@ func (t *Txn) Rename(from, to Key) bool {
 		raw := *p.flags(*c) & flagRaw
 		t.Delete(from, Event{})
 		t.set(to, value, deadline, created, access)
-		t.mark(to, raw)
+		t.setFlags(to, raw)
 	case o.is(stateInline):
 		t.carry(from, to)
 	default:
@@ -38,14 +38,14 @@ func (t *Txn) Rename(from, to Key) bool {
 // Copy gives another name the same value and deadline; what it held is lost. It
 // returns false for a missing or expired key. It raises no event but New.
 func (t *Txn) Copy(from, to Key) bool {
-	t.Settle()
-	if t.Aside() {
-		return t.copyAside(from, to)
+	t.FlushValues()
+	if t.Offloaded() {
+		return t.copyOffloaded(from, to)
 	}
 	if _, _, c := t.live(from, false); !exists(c) {
 		return false
 	}
-	t.anew(to)
+	t.raiseNewAgain(to)
 	p, _, c := t.live(from, false)
 	deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
 	raw := *p.flags(*c) & flagRaw
@@ -54,25 +54,25 @@ func (t *Txn) Copy(from, to Key) bool {
 	} else {
 		t.install(to, p.objectOf(*c).val.Clone(), deadline, created, access)
 	}
-	t.mark(to, raw)
+	t.setFlags(to, raw)
 	return true
 }
 
-// anew raises New for a key that is about to be there a second time: for Redis, RENAME and
+// raiseNewAgain raises New for a key that is about to be there a second time: for Redis, RENAME and
 // COPY delete it first. Where there is none yet, making it raises the event.
-func (t *Txn) anew(k Key) {
+func (t *Txn) raiseNewAgain(k Key) {
 	if _, _, c := t.live(k, false); exists(c) {
 		t.Notify(k, New)
 	}
 }
 
-// Replace makes key hold a value that was built aside, which is the store's from then on,
+// Replace makes key hold a value that was built aside, which is the store's from there on,
 // with deadline (Unix ms, 0 for none). What the key held is lost; an empty value deletes
 // the key, and raises Deleted if there was one.
 func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
-	t.Settle()
-	if t.Aside() {
-		t.replaceAside(k, v, deadline, ev)
+	t.FlushValues()
+	if t.Offloaded() {
+		t.replaceOffloaded(k, v, deadline, ev)
 		return
 	}
 	if s, ok := v.(*object.String); ok {
@@ -97,8 +97,8 @@ func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uin
 	t.wrotePut(p, sl, *c)
 }
 
-// mark adds flags to a live key.
-func (t *Txn) mark(k Key, flags byte) {
+// setFlags adds flags to a live key.
+func (t *Txn) setFlags(k Key, flags byte) {
 	p, _, c := t.live(k, false)
 	*p.flags(*c) |= flags
 }
@@ -120,7 +120,7 @@ func (t *Txn) carry(from, to Key) {
 // last checkpoint, or on disk under its id. The record says all that the elements do not,
 // so it replays also where the data file is newer and has nothing under the old name any
 // more. The records that made the value may stand before the rotation of a checkpoint
-// that has been at the new name already; so that one comes again (arrivals.go), and puts the
+// that has been at the new name already; so that one tries again (arrivals.go), and puts the
 // elements where the record leads to: under the id, not inline.
 func (t *Txn) link(from, to Key) {
 	q, _, _ := t.live(to, true)

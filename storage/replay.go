@@ -159,12 +159,12 @@ func (r *recovering) onDisk(space uint32, slot uint16, d format.SlotEntry) bool 
 // batch replays one batch. With an error comes the offset of the record that it is about.
 func (r *replay) batch(batch []byte) (at int, err error) {
 	f := format.Fields{Rest: batch}
-	defer r.settle()
+	defer r.flushSubject()
 	for len(f.Rest) > 0 {
 		at = len(batch) - len(f.Rest)
 		tag := f.Rest[0]
 		if tag != format.RecMore && tag != format.RecLess {
-			r.settle()
+			r.flushSubject()
 		}
 		f.Rest = f.Rest[1:]
 		if err := r.record(tag, &f); err != nil {
@@ -200,7 +200,7 @@ func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 			n++
 		}
 	}
-	r.s.touch(keys[:n], math.MaxUint64)
+	r.s.prefetchKeys(keys[:n], math.MaxUint64)
 }
 
 // record applies a record, if it concerns a shard of this replay. It is read to its end
@@ -312,9 +312,9 @@ func (r *replay) reaped(shard int, through int64) {
 	}
 }
 
-// settleDoubts removes the keys of which no later record has stated the deadline: that is from
+// resolveDoubts removes the keys of which no later record has stated the deadline: that is from
 // before the log, and so is what the log said of it.
-func (r *replay) settleDoubts() {
+func (r *replay) resolveDoubts() {
 	for _, d := range r.doubts {
 		sl := d.p.slot(d.k)
 		if c := d.p.find(sl, d.k); !d.p.dead && exists(c) && *d.p.flags(*c)&flagUnstated != 0 {
@@ -462,12 +462,12 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
 		im.Partial = true // the log will make it whole
-		r.s.mend(tx, r.key, &im)
+		r.s.repairTimes(tx, r.key, &im)
 		got, err := readResident(tx, &im)
 		if err != nil {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
-		c = p.admit(sl, k, got)
+		c = p.load(sl, k, got)
 		*p.flags(*c) |= flagUnstated
 		return nil
 	})
@@ -517,8 +517,8 @@ func (r *replay) elementOf(put bool, f *format.Fields) error {
 	return nil
 }
 
-// settle takes the changed subject into the counts and the index.
-func (r *replay) settle() {
+// flushSubject takes the changed subject into the counts and the index.
+func (r *replay) flushSubject() {
 	if p := r.about.p; p != nil {
 		sl := p.slot(r.about.k)
 		if c := p.find(sl, r.about.k); c != nil && p.objectOf(*c) == r.about.o {

@@ -22,7 +22,7 @@ func (r *recovering) finish() error {
 	}
 	for _, one := range r.replays {
 		r.s.replayCost.Add(one.cost)
-		one.settleDoubts()
+		one.resolveDoubts()
 		for _, c := range one.counts {
 			if c.Shard >= len(r.s.shards) {
 				return fmt.Errorf("%w: counts of shard %d", format.ErrBadRecord, c.Shard)
@@ -76,7 +76,7 @@ func (r *recovering) removeEntry(tx *bolt.Tx, e format.TTLEntry) error {
 	}
 	if e.Element { // records name those that went, but the key may be due, too
 		im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
-		r.s.mend(tx, e.On, &im)
+		r.s.repairTimes(tx, e.On, &im)
 		if err != nil || im.Deadline == 0 {
 			return nil // the window logs an error
 		}
@@ -91,7 +91,7 @@ func (r *recovering) removeEntry(tx *bolt.Tx, e format.TTLEntry) error {
 func (r *recovering) removeRecords(tx *bolt.Tx) error {
 	return each(tx, format.BucketValues, nil, func(error) {}, func(at, record []byte) error {
 		im, err := format.ParseImage(at, record)
-		r.s.mend(tx, at, &im)
+		r.s.repairTimes(tx, at, &im)
 		if n := format.ParseSlotKey(at[:min(len(at), 6)]); err == nil && n.OK && im.Deadline != 0 {
 			name := bytes.Clone(im.Name)
 			r.remove(n.Space, Key{Slot: n.Slot, Hash: r.s.hash(name), Name: name}, im.Deadline)
@@ -115,6 +115,6 @@ func (r *recovering) remove(space uint32, k Key, deadline int64) {
 // are pending it may be an entry that goes.
 func (r *recovering) current(tx *bolt.Tx, e format.TTLEntry) bool {
 	im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
-	r.s.mend(tx, e.On, &im)
+	r.s.repairTimes(tx, e.On, &im)
 	return err == nil && im.Due() == e.Due
 }

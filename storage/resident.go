@@ -45,9 +45,9 @@ func objectFrom(m *format.Image, v object.Value) *Object {
 	return o
 }
 
-// admit puts a key that the data file has into the table, clean; one whose deadline
+// load puts a key that the data file has into the table, clean; one whose deadline
 // was damaged is dirty, so that it is written again.
-func (p *part) admit(sl *slot, k Key, got resident) *cell {
+func (p *part) load(sl *slot, k Key, got resident) *cell {
 	var c cell
 	if got.object == nil && !p.room(blockHeader+len(k.Name)+len(got.small)) {
 		got.object = spilled(k.Name, got.small)

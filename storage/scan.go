@@ -271,7 +271,7 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 			if err != nil {
 				return err
 			}
-			w.s.mend(tx, at, &im)
+			w.s.repairTimes(tx, at, &im)
 			live, err := readLive(tx, &im, now)
 			if err == nil && !live && !w.hidden {
 				var hides bool

@@ -46,7 +46,7 @@ func (s *Store) openData() (st format.State, err error) {
 		err = s.damaged(path, err)
 	}
 	if err == nil && !s.options.ReadOnly {
-		err = vfs.Uninterrupted(func() error { return s.settleData(path) })
+		err = vfs.Uninterrupted(func() error { return s.rewriteMeta(path) })
 	}
 	if err == nil {
 		err = s.upgradeData()

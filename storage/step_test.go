@@ -16,7 +16,7 @@ var eventSet = Event{EventString, "set"}
 // stepTo steps the clock, and waits until the store's time follows it.
 func (h *harness) stepTo(ms int64) {
 	h.clock.Set(ms)
-	h.s.Manual().Settle()
+	h.s.Manual().AwaitClock()
 }
 
 // TestReapAfterStepBack: the reaper reads the clock, and before it comes to a shard or to the

@@ -95,7 +95,7 @@ type Options struct {
 
 	// OnDurable is told that more of the log is durable.
 	OnDurable func(lsn uint64)
-	// OnFail is told of the failure that ends the store: from then on nothing
+	// OnFail is told of the failure that ends the store: from there on nothing
 	// becomes durable.
 	OnFail func(error)
 }
@@ -136,14 +136,14 @@ type Store struct {
 	View    // from outside any transaction
 	options Options
 	clock   clock.Clock
-	lock_   io.Closer
+	dirLock io.Closer
 	log     *wal.Log
 	db      *bolt.DB // changes under checkpointMu and dbMu; either is enough to use it
 	data    DataFile // likewise: the file below it
 	dbMu    sync.RWMutex
 	seed    format.Seed
 
-	long          long
+	global        globalTxn
 	shards        []*shard
 	slotsPerShard int
 	spaces        []uint32 // keyspace id by database number, the system's last; changes under all shards
@@ -151,7 +151,7 @@ type Store struct {
 	generation    atomic.Uint64
 
 	opened     int64        // Unix ms
-	reapFrom   int64        // the reaper answers for deadlines from then on, Unix ms
+	reapFrom   int64        // the reaper answers for deadlines from there on, Unix ms
 	instant    atomic.Int64 // the newest instant given out
 	shown      shownTime
 	stepped    atomic.Bool  // the wall clock is behind it
@@ -296,7 +296,7 @@ func (s *Store) openLog(first uint64, replays *feed) (err error) {
 	return err
 }
 
-// recordLog has the data file say that there is a log, if it does not yet: from then on a start
+// recordLog has the data file say that there is a log, if it does not yet: from there on a start
 // without it is refused. Nothing is lost with a log of which that is not recorded, but what was
 // acknowledged before the first start of this version ended.
 func (s *Store) recordLog(st format.State) error {
@@ -324,13 +324,13 @@ func (s *Store) stopwatch() func() time.Duration {
 // takeDir makes the directory and takes its lock.
 func (s *Store) takeDir() (err error) {
 	if s.options.ReadOnly {
-		s.lock_, err = s.options.LockForReading()
+		s.dirLock, err = s.options.LockForReading()
 		return err
 	}
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	s.lock_, err = s.options.takeLock()
+	s.dirLock, err = s.options.takeLock()
 	return err
 }
 
@@ -382,8 +382,8 @@ func (s *Store) release() (err error) {
 	if s.db != nil {
 		err = s.db.Close()
 	}
-	if s.lock_ != nil {
-		err = errors.Join(err, s.lock_.Close())
+	if s.dirLock != nil {
+		err = errors.Join(err, s.dirLock.Close())
 	}
 	return err
 }

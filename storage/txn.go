@@ -34,23 +34,23 @@ type Txn struct {
 	logged uint64 // the value that the last record is about, if it is about an element
 	opened []opened
 	// scratch is for an element's value while the value it is of changes.
-	scratch []byte
-	wrote   []touched
-	gone    []*slot // slots that lost a key
-	counts  []*part // parts whose counts changed
-	flush   bool    // databases were emptied or exchanged
-	swapped []*part // that SWAPDB moved
-	events  []Happened
-	raised  int      // bytes that these take
-	changes []Change // for the observer
-	changed []byte   // the names of their keys
-	taken   int      // of changes: by News
+	scratch   []byte
+	wrote     []touched
+	gone      []*slot // slots that lost a key
+	counts    []*part // parts whose counts changed
+	flush     bool    // databases were emptied or exchanged
+	swapped   []*part // that SWAPDB moved
+	events    []Happened
+	raised    int      // bytes that these take
+	changes   []Change // for the observer
+	changed   []byte   // the names of their keys
+	delivered int      // of changes: by News
 	// shedding says that what changes at present does so because it is due.
 	shedding bool
-	// aside is what it reads if it holds no shards.
-	aside *aside
-	// met says that the last Begin came upon a shard of the long transaction.
-	met bool
+	// snapshot is what it reads if it holds no shards.
+	snapshot *snapshot
+	// blocked says that the last Begin found a shard of the global transaction.
+	blocked bool
 	sharing
 }
 
@@ -78,10 +78,10 @@ func (w *touched) stale() bool {
 func (s *Store) NewTxn() *Txn { return &Txn{s: s} }
 
 // Begin locks the shards of keys, in index order, and takes the instant. It returns
-// false, with nothing locked, when the long transaction has one of the shards (Taken), or when a
+// false, with nothing locked, when the global transaction has one of the shards (BlockedByGlobal), or when a
 // key is not in memory but may be on disk, or so much
 // of it is due that removing it takes long: the caller has it loaded (Store.Load) and
-// comes again.
+// tries again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
 	if !s.lockKeys(t, keys) {
 		return false
@@ -112,16 +112,16 @@ func (s *Store) anyDue(t *Txn) bool {
 	return false
 }
 
-// BeginBringing is Begin for keys that leave memory again and again before their command
+// BeginLoading is Begin for keys that leave memory again and again before their command
 // can run: what is only on disk is read while the shards are held, and others wait. It returns
-// false, with nothing locked, where the long transaction has one of the shards (Taken), and with
+// false, with nothing locked, where the global transaction has one of the shards (BlockedByGlobal), and with
 // an error, which is as Load's.
-func (s *Store) BeginBringing(t *Txn, keys []Key) (bool, error) {
+func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
 	if !s.lockKeys(t, keys) {
 		return false, nil
 	}
 	for i := range keys {
-		if err := t.Bring(keys[i]); err != nil {
+		if err := t.Load(keys[i]); err != nil {
 			s.unlock(t)
 			return false, err
 		}
@@ -146,16 +146,16 @@ func (s *Store) maskOf(keys []Key) (mask uint64) {
 }
 
 // lockKeys locks the shards of keys and takes the instant. It returns false, with nothing
-// locked, where the long transaction has one of them.
+// locked, where the global transaction has one of them.
 func (s *Store) lockKeys(t *Txn, keys []Key) bool {
 	mask := s.maskOf(keys)
-	t.met = false
+	t.blocked = false
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)
-		if !s.shards[i].lockUnlessTaken() {
+		if !s.shards[i].lockUnlessGlobal() {
 			t.mask = mask & (1<<i - 1)
 			s.unlock(t)
-			t.met = true
+			t.blocked = true
 			return false
 		}
 	}
@@ -164,11 +164,11 @@ func (s *Store) lockKeys(t *Txn, keys []Key) bool {
 	return true
 }
 
-// lock locks shards, and waits for those of the long transaction: see share.go for the gate.
+// lock locks shards, and waits for those of the global transaction: see globaltxn.go for the gate.
 func (s *Store) lock(t *Txn, mask uint64) {
 	if mask&(mask-1) != 0 {
-		s.long.gate.Lock()
-		defer s.long.gate.Unlock()
+		s.global.gate.Lock()
+		defer s.global.gate.Unlock()
 	}
 	t.mask = mask
 	for m := mask; m != 0; m &= m - 1 {
@@ -177,11 +177,11 @@ func (s *Store) lock(t *Txn, mask uint64) {
 }
 
 // lockBehind takes one shard for a transaction of the background, after the commands that
-// want it. It returns false if the long transaction has it and wait is false.
+// want it. It returns false if the global transaction has it and wait is false.
 func (s *Store) lockBehind(t *Txn, sh *shard, wait bool) bool {
 	if wait {
 		sh.mu.Lock()
-	} else if !sh.lockSure() {
+	} else if !sh.lockPassingGlobal() {
 		return false
 	}
 	t.mask = 1 << sh.num
@@ -189,8 +189,8 @@ func (s *Store) lockBehind(t *Txn, sh *shard, wait bool) bool {
 }
 
 func (s *Store) unlock(t *Txn) {
-	if t.long {
-		t.endLong()
+	if t.global {
+		t.endGlobal()
 		return
 	}
 	for m := t.mask; m != 0; m &= m - 1 {
@@ -232,13 +232,13 @@ func (t *Txn) Micros() int64 {
 // the transaction showed or did depends on: under appendfsync always a reply may leave
 // once the log is durable that far.
 func (t *Txn) End() uint64 {
-	t.Settle()
+	t.FlushValues()
 	for _, p := range t.counts {
 		p.logCounts(t)
 	}
 	lsn := t.seen
 	if len(t.buf) > 0 {
-		if len(t.buf) > maxKept { // reset lets go of it
+		if len(t.buf) > maxKept { // reset gives up it
 			lsn = t.s.log.AppendKeeping(t.buf)
 		} else {
 			lsn = t.s.log.Append(t.buf)
@@ -247,7 +247,7 @@ func (t *Txn) End() uint64 {
 		t.stamp(lsn)
 	}
 	if len(t.changes) > 0 {
-		t.tell(lsn)
+		t.notifyObserver(lsn)
 	}
 	if len(t.events) > 0 {
 		t.raise(lsn)
@@ -339,7 +339,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 
 // expire removes a key whose deadline has come, and leaves the record to the caller. A
-// command that comes upon one names it: to say instead that all due by now is gone would be
+// command that finds one names it: to say instead that all due by now is gone would be
 // to say it of keys that are still there and counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	t.s.observeLateness(p.deadline(*c), t.instant(p, *c))
@@ -401,7 +401,7 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 // Get finds a live key and marks it as accessed. A missing or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.Peek(k)
-	if ok && !t.NoTouch && !t.Aside() {
+	if ok && !t.NoTouch && !t.Offloaded() {
 		item.setAccess(t.s.accessed(item.Access(), t.now))
 	}
 	return item, ok
@@ -409,8 +409,8 @@ func (t *Txn) Get(k Key) (Item, bool) {
 
 // Peek is Get without the mark.
 func (t *Txn) Peek(k Key) (Item, bool) {
-	if t.Aside() {
-		return t.aside.find(k)
+	if t.Offloaded() {
+		return t.snapshot.find(k)
 	}
 	p, _, c := t.live(k, false)
 	if !exists(c) {
@@ -420,10 +420,10 @@ func (t *Txn) Peek(k Key) (Item, bool) {
 }
 
 // SetString makes key hold value, whatever it held before, with deadline (Unix ms, 0
-// for none). The value is copied. A transaction that is aside takes large values only.
+// for none). The value is copied. An offloaded transaction takes large values only.
 func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
-	if t.Aside() {
-		t.replaceAside(k, &object.String{Data: pieces.Clone(value)}, deadline, ev)
+	if t.Offloaded() {
+		t.replaceOffloaded(k, &object.String{Data: pieces.Clone(value)}, deadline, ev)
 		return
 	}
 	t.set(k, value, deadline, t.createdAt(deadline), accessNow)
@@ -628,7 +628,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			copy(value, old)
 			copy(value[off:], data)
 			t.SetString(k, value, deadline, ev)
-			t.mark(k, flagRaw)
+			t.setFlags(k, flagRaw)
 			return end
 		}
 		t.install(k, &object.String{Data: append([]byte(nil), old...)}, deadline, t.createdOf(p, c), t.written(p, c))

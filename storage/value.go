@@ -61,8 +61,8 @@ type side struct {
 	// due is the first deadline of an element as the index has it, 0 for none, or while the
 	// value is held.
 	due int64
-	// held is how many commands hold the value (Holds), if its elements have deadlines.
-	held int32
+	// pins is how many commands have pinned the value (Pins), if its elements have deadlines.
+	pins int32
 	unsaved
 }
 
@@ -135,7 +135,7 @@ func (o *Object) more() *side {
 
 // lean lets an empty side go.
 func (o *Object) lean() {
-	if o.side != nil && o.side.due == 0 && o.side.held == 0 && !o.side.any() {
+	if o.side != nil && o.side.due == 0 && o.side.pins == 0 && !o.side.any() {
 		o.side = nil
 	}
 }
@@ -152,8 +152,8 @@ func (o *Object) due() int64 {
 	return format.Earlier(o.deadline, o.side.due)
 }
 
-// held says that commands aside hold the value, whose elements have deadlines.
-func (o *Object) held() bool { return o.side != nil && o.side.held > 0 }
+// pinned says that offloaded commands have pinned the value, whose elements have deadlines.
+func (o *Object) pinned() bool { return o.side != nil && o.side.pins > 0 }
 
 // elementDue says whether an element is due at now.
 func (o *Object) elementDue(now int64) bool {
@@ -161,7 +161,7 @@ func (o *Object) elementDue(now int64) bool {
 		return false
 	}
 	due := o.side.due
-	if o.side.held > 0 {
+	if o.side.pins > 0 {
 		due = o.val.Earliest()
 	}
 	return due != 0 && due <= now

@@ -149,7 +149,7 @@ func (r *goneRun) start() {
 	k, err := open(storage.Options{FS: r.fs, Dir: r.dir, SegmentSize: 64 << 10, Random: numbers.Uint64}, r.clock)
 	r.must(err)
 	r.k = k
-	r.k.store.Manual().Settle()
+	r.k.store.Manual().AwaitClock()
 }
 
 // do runs a command and has no more made durable than its reply depends on.

@@ -205,7 +205,7 @@ func (h *history) act() {
 		h.k.store.Manual().Evict(1 + h.rng.Uint64N(4))
 	case n < 192:
 		h.note("fill")
-		h.k.store.Manual().Fill()
+		h.k.store.Manual().LoadAll()
 	case n < 197:
 		h.between("checkpoint", h.k.store.Checkpoint)
 	case n < 198:
@@ -374,11 +374,11 @@ func (h *history) stepBack() {
 		return
 	}
 	from := h.clock.Now()
-	h.k.store.Manual().Settle() // it knows of that instant
+	h.k.store.Manual().AwaitClock() // it knows of that instant
 	to := from - 1000 - int64(h.rng.IntN(5000))
 	h.note("the clock steps to %d", to-epoch)
 	h.clock.Set(to)
-	h.k.store.Manual().Settle()
+	h.k.store.Manual().AwaitClock()
 	log := h.k.store.Log()
 	h.ops = append(h.ops, op{at: to, from: from, wrote: true, end: log.End()})
 	if h.sync() {
@@ -460,7 +460,7 @@ func (h *history) crash() {
 // find compares the Keyp with the twin after least to most of the operations, and drops the
 // operations that did not survive. The log was durable to an LSN.
 func (h *history) find(least, most int, durable uint64) {
-	h.k.store.Manual().Settle()
+	h.k.store.Manual().AwaitClock()
 	asOf := max(h.clock.Now(), h.newest)
 	all := h.read(h.k)
 	got := all.at(asOf)
@@ -503,7 +503,7 @@ func (h *history) find(least, most int, durable uint64) {
 	h.newest = h.clock.Now()
 	if h.twin.clock.Now() > h.newest { // by a second or less a running store does not follow
 		h.twin.clock.Set(h.newest - 2000)
-		h.twin.store.Manual().Settle()
+		h.twin.store.Manual().AwaitClock()
 	}
 	h.twin.clock.Set(h.newest)
 	h.must2(h.twin.store.Log().Commit())
@@ -525,10 +525,10 @@ func (h *history) read(k *keyp) content {
 func (h *history) repeat(o *op) {
 	if o.from != 0 {
 		h.twin.clock.Set(o.from)
-		h.twin.store.Manual().Settle()
+		h.twin.store.Manual().AwaitClock()
 	}
 	h.twin.clock.Set(o.at)
-	h.twin.store.Manual().Settle()
+	h.twin.store.Manual().AwaitClock()
 	h.twin.client.DB = o.db
 	for i, c := range o.commands {
 		if string(c[0]) == "SAVE" {

@@ -102,7 +102,7 @@ type Image struct {
 	Times
 	Name    []byte // the key
 	Payload []byte
-	BadTime bool // the times failed their check and were taken as none (mend.go)
+	BadTime bool // the times failed their check and were taken as none (deadlines.go)
 	// partial: the elements on disk are not all, or not all as they are in the value,
 	// and the log has what is missing.
 	Partial bool

@@ -31,11 +31,11 @@ func apart(s *Store, n int) (keys []Key) {
 	return keys
 }
 
-// sharing begins a long transaction that shares; it has used the first key.
+// sharing begins a global transaction that shares; it has used the first key.
 func (h *harness) sharing(keys ...Key) *Txn {
 	t := h.s.NewTxn()
-	h.s.BeginLong(t, keys)
-	t.Rest()
+	h.s.BeginGlobal(t, keys)
+	t.Yield()
 	t.Share()
 	t.Resume()
 	return t
@@ -50,7 +50,7 @@ func (t *Txn) text(k Key) string {
 	return string(data)
 }
 
-// TestShare: a long transaction has everything until it shares, and then what it has used; it
+// TestShare: a global transaction has everything until it shares, and then what it has used; it
 // sees what others did elsewhere until it came there.
 func TestShare(t *testing.T) {
 	h := newHarness(t)
@@ -61,19 +61,19 @@ func TestShare(t *testing.T) {
 		if ok {
 			h.txn.SetString(k[len(k)-1], []byte("theirs"), 0, setEvent)
 			h.txn.End()
-		} else if !h.txn.Taken() {
+		} else if !h.txn.BlockedByGlobal() {
 			t.Error("Begin fails, but not for the long transaction")
 		}
 		return ok
 	}
 	long := h.s.NewTxn()
-	h.s.BeginLong(long, keys[:1])
+	h.s.BeginGlobal(long, keys[:1])
 	if begins(keys[1]) {
 		t.Error("a shard can be locked before it is shared")
 	}
 	long.SetString(keys[1], []byte("ours"), 0, setEvent)
 	long.Use(keys[1:2])
-	long.Rest()
+	long.Yield()
 	long.Share()
 	if begins(keys[0]) || begins(keys[1]) || begins(keys[2], keys[1]) || begins(keys[0], keys[2]) {
 		t.Error("what has been declared or used can be locked")
@@ -101,7 +101,7 @@ func TestShare(t *testing.T) {
 	h.check()
 }
 
-// TestShareInstant: a key that expired while a long transaction did not have its shard is gone
+// TestShareInstant: a key that expired while a global transaction did not have its shard is gone
 // for it, what it writes itself lives by its own instant, and replay has all of that.
 func TestShareInstant(t *testing.T) {
 	h := newHarness(t)
@@ -149,7 +149,7 @@ func TestShareInstant(t *testing.T) {
 	}
 }
 
-// reapFree removes what is due of the shards that the long transaction has not.
+// reapFree removes what is due of the shards that the global transaction has not.
 func (m Manual) reapFree() {
 	for _, sh := range m.s.shards {
 		src := &source{sh: sh, t: m.s.NewTxn()}
@@ -159,7 +159,7 @@ func (m Manual) reapFree() {
 	}
 }
 
-// TestShareClockStep: a step back of the clock waits for the end of a long transaction, and
+// TestShareClockStep: a step back of the clock waits for the end of a global transaction, and
 // what that has set in a time that was over is gone.
 func TestShareClockStep(t *testing.T) {
 	h := newHarness(t)
@@ -181,7 +181,7 @@ func TestShareClockStep(t *testing.T) {
 	long.Use(keys[1:])
 	long.SetString(keys[1], []byte("y"), now+30_000, setEvent) // due a minute after now, not due at the clock's time
 	long.End()
-	h.s.Manual().Settle()
+	h.s.Manual().AwaitClock()
 	if n, _ := h.s.Count(0); n != 1 {
 		t.Errorf("there are %d keys", n)
 	}
@@ -230,7 +230,7 @@ func TestShareBesideAll(t *testing.T) {
 		worker(func(txn *Txn, rng *rand.Rand) {
 			keys := []Key{key(rng.IntN(accounts)), key(rng.IntN(accounts))}
 			for !s.Begin(txn, keys) {
-				if !txn.Taken() {
+				if !txn.BlockedByGlobal() {
 					loaded := make(chan error, 1)
 					s.Load(keys, func(err error) { loaded <- err })
 					if err := <-loaded; err != nil {
@@ -274,13 +274,13 @@ func TestShareBesideAll(t *testing.T) {
 	}
 }
 
-// shareWork is a long transaction that shares and then moves money.
+// shareWork is a global transaction that shares and then moves money.
 func shareWork(t *testing.T, s *Store, txn *Txn, rng *rand.Rand, key func(int) Key, accounts int) {
 	var shared sync.WaitGroup
-	s.BeginLong(txn, nil)
+	s.BeginGlobal(txn, nil)
 	shared.Go(txn.Share)
 	for range 1 + rng.IntN(6) {
-		txn.Rest()
+		txn.Yield()
 		if rng.IntN(3) == 0 {
 			await.Pass(time.Duration(rng.IntN(300)) * time.Microsecond)
 		}
@@ -297,7 +297,7 @@ func shareWork(t *testing.T, s *Store, txn *Txn, rng *rand.Rand, key func(int) K
 }
 
 func balance(t *testing.T, txn *Txn, k Key) int {
-	if err := txn.Bring(k); err != nil {
+	if err := txn.Load(k); err != nil {
 		t.Error(err)
 	}
 	n, err := strconv.Atoi(txn.text(k))

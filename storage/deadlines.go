@@ -6,9 +6,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// mend gives an image of the data file whose times are damaged those that ttl has, or none, and
+// repairTimes gives an image of the data file whose times are damaged those that ttl has, or none, and
 // logs and counts it.
-func (s *Store) mend(tx *bolt.Tx, at []byte, im *format.Image) {
+func (s *Store) repairTimes(tx *bolt.Tx, at []byte, im *format.Image) {
 	if !im.BadTime {
 		return
 	}

@@ -35,13 +35,13 @@ func TestHeldDeadlines(t *testing.T) {
 					v.Set(fmt.Appendf(nil, "field%d", i), []byte("a value, so that all do not stand inline"), deadline)
 				}
 			})
-			var holds Holds
+			var holds Pins
 			first, second := h.s.NewTxn(), h.s.NewTxn()
 			for _, to := range []*Txn{first, second} {
 				if !h.s.Begin(h.txn, []Key{k}) || holds.Overdue(h.txn, []Key{k}, true) {
 					t.Fatal("the key cannot be taken")
 				}
-				holds.Take(h.txn, []Key{k}, to)
+				holds.Pin(h.txn, []Key{k}, to)
 			}
 			do(h, k)
 			h.check()
@@ -65,7 +65,7 @@ func TestHeldDeadlines(t *testing.T) {
 				if err != nil || v.Value().Len() != elements {
 					t.Errorf("aside there are %d elements, %v", v.Value().Len(), err)
 				}
-				holds.Release(held)
+				holds.Unpin(held)
 			}
 			if holds.Any() || holds.timed != 0 {
 				t.Errorf("something is held: %+v", holds)

@@ -1,0 +1,225 @@
+package storage
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A script does not know beforehand which keys it will use, so its transaction is global: it begins with
+// the whole keyspace locked (BeginGlobal). If it takes long it shares the keyspace: it unlocks the shards
+// that it has not used (Share), and later locks those of the keys that it comes to before it uses them
+// (Use). What it has used stays locked to its end. That is two-phase locking: others come before it in
+// shards that it has not used yet, and after it everywhere else.
+//
+// No circle of waiting arises, although the global transaction locks shards out of their order:
+//
+//   - There is one global transaction at a time, and it has the gate from begin to end. Who else waits for
+//     a shard while it has locked another needs the gate for that (Store.lock), or gives up on finding a
+//     shard that is the global transaction's (Begin).
+//   - Everybody else locks one shard at a time.
+//
+// The event loop must never wait for a global transaction. So that announces which shards it has or is about
+// to lock (globalTxn.announced), and locks one only when nobody is left who began to wait for it before the
+// announcement (shardLock.lockAnnounced). Begin looks at the announcement before it waits.
+//
+// The transaction's instant stands still, as that of any other. But a key that expired while the transaction
+// did not have its shard may have been seen as gone, so it is gone: in shards that were locked late
+// everything counts as due that was due when they were locked, except what the transaction itself has
+// written (Txn.instant).
+
+// globalTxn is what others see of the global transaction.
+type globalTxn struct {
+	gate      sync.Mutex
+	announced atomic.Uint64 // a bit for each shard that it has locked or is about to lock
+}
+
+// has says whether the global transaction has announced a shard.
+func (l *globalTxn) has(sh *shard) bool { return l.announced.Load()>>sh.num&1 != 0 }
+
+// sharing is the part of a Txn that is for global transactions.
+type sharing struct {
+	turn   sync.Mutex // locked while the transaction is in use: Yield unlocks it
+	global bool       // it began with BeginGlobal
+	shared bool       // it has unlocked what it had not used
+	used   uint64     // shards that it needs to its end
+	late   uint64     // shards that it locked after it shared
+	since  []int64    // when that was, by shard
+}
+
+// BeginGlobal locks the whole keyspace for a transaction that may share it later; keys are those that it is
+// known to need. It waits for the end of the global transaction that is under way.
+func (s *Store) BeginGlobal(t *Txn, keys []Key) {
+	t.turn.Lock()
+	s.global.gate.Lock()
+	t.global, t.used = true, s.maskOf(keys)
+	t.acquire(1<<len(s.shards) - 1)
+	t.takeInstant()
+}
+
+// Yield says that a global transaction is not used until Resume, so it can share meanwhile. For another one it
+// does nothing.
+func (t *Txn) Yield() {
+	if t.global {
+		t.turn.Unlock()
+	}
+}
+
+// Resume ends what Yield began.
+func (t *Txn) Resume() {
+	if t.global {
+		t.turn.Lock()
+	}
+}
+
+// Share waits until a global transaction yields, and then unlocks all shards that it has not used. Any goroutine
+// may call it. For a transaction that has ended it does nothing.
+func (t *Txn) Share() {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if t.global && !t.shared {
+		t.shared = true
+		t.release(t.mask &^ t.used)
+	}
+}
+
+// Use makes sure that the shards of keys are locked, from now to the transaction's end. Only a global transaction
+// may have to wait for that.
+func (t *Txn) Use(keys []Key) {
+	if t.global {
+		t.use(t.s.maskOf(keys))
+	}
+}
+
+// UseAll is Use for the whole keyspace.
+func (t *Txn) UseAll() {
+	if t.global {
+		t.use(1<<len(t.s.shards) - 1)
+	}
+}
+
+func (t *Txn) use(mask uint64) {
+	t.used |= mask
+	missing := mask &^ t.mask
+	if missing == 0 {
+		return
+	}
+	t.acquire(missing)
+	if t.since == nil {
+		t.since = make([]int64, len(t.s.shards))
+	}
+	t.late |= missing
+	now := t.s.now()
+	for m := missing; m != 0; m &= m - 1 {
+		t.since[bits.TrailingZeros64(m)] = now
+	}
+}
+
+// acquire locks shards for the global transaction.
+func (t *Txn) acquire(mask uint64) {
+	t.s.global.announced.Or(mask)
+	for m := mask; m != 0; m &= m - 1 {
+		t.s.shards[bits.TrailingZeros64(m)].mu.lockAnnounced()
+	}
+	t.mask |= mask
+}
+
+// release unlocks shards of the global transaction.
+func (t *Txn) release(mask uint64) {
+	t.s.global.announced.And(^mask)
+	t.mask &^= mask
+	for m := mask; m != 0; m &= m - 1 {
+		t.s.shards[bits.TrailingZeros64(m)].mu.Unlock()
+	}
+}
+
+// endGlobal ends what BeginGlobal began.
+func (t *Txn) endGlobal() {
+	t.release(t.mask)
+	t.global, t.shared, t.used, t.late = false, false, 0, 0
+	t.s.global.gate.Unlock()
+	t.turn.Unlock()
+}
+
+// BlockedByGlobal says whether the last Begin failed because the global transaction has a shard of the keys:
+// Begin can be called again when that has ended.
+func (t *Txn) BlockedByGlobal() bool { return t.blocked }
+
+// instant is the time by which it is judged whether a key has expired.
+func (t *Txn) instant(p *part, c cell) int64 {
+	if at := t.lockedAt(p.shard.num); at != t.now && !t.hasWritten(p, c) {
+		return at
+	}
+	return t.now
+}
+
+// lockedAt is that time in a shard in which the transaction has changed nothing.
+func (t *Txn) lockedAt(shard int) int64 {
+	if t.late>>shard&1 == 0 {
+		return t.now
+	}
+	return t.since[shard]
+}
+
+// isDue says whether a key with something that is due then has to be looked at.
+func (t *Txn) isDue(p *part, c cell, due int64) bool {
+	return due <= t.now || t.late != 0 && due <= t.lockedAt(p.shard.num) && !t.hasWritten(p, c)
+}
+
+// hasWritten says whether the transaction itself made a key what it is.
+func (t *Txn) hasWritten(p *part, c cell) bool {
+	const state = cellDirty | cellTomb
+	for i := range t.wrote {
+		if w := &t.wrote[i]; w.p == p && w.c&^state == c&^state {
+			return true
+		}
+	}
+	return false
+}
+
+// lockPassingGlobal locks the shard for background work, unless it is the global transaction's: then it returns
+// false.
+func (sh *shard) lockPassingGlobal() bool {
+	sh.mu.checked.Add(1)
+	defer sh.mu.checked.Add(-1)
+	if sh.store.global.has(sh) {
+		return false
+	}
+	sh.mu.Lock()
+	return true
+}
+
+// lockUnlessGlobal is lockFirst, unless the shard is the global transaction's: then it returns false.
+func (sh *shard) lockUnlessGlobal() bool {
+	l := &sh.mu
+	if l.tryLock() {
+		return true
+	}
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
+	for range lockSpins {
+		if sh.store.global.has(sh) {
+			return false
+		}
+		if l.tryLock() {
+			return true
+		}
+	}
+	if sh.store.global.has(sh) {
+		return false
+	}
+	l.mu.Lock()
+	return true
+}
+
+// lockAnnounced locks the shard for the global transaction, which has announced it. Those who looked before the
+// announcement, and now wait, get the shard first, so that they never wait for the transaction.
+func (l *shardLock) lockAnnounced() {
+	for tries := 0; l.waiting.Load() > 0 || l.checked.Load() > 0; tries++ {
+		if tries > lockSpins {
+			time.Sleep(yieldPause)
+		}
+	}
+	l.lockFirst()
+}

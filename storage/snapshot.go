@@ -1,0 +1,323 @@
+package storage
+
+import (
+	"slices"
+
+	"keyp/internal/pieces"
+	"keyp/storage/object"
+)
+
+// A command that reads very much would lock the shards of its keys for as long as it takes. Instead it is
+// offloaded: it takes a snapshot of its keys, and releases the shards before it begins.
+//
+//   - It sees each key as it was at that instant: of a small string a copy, of anything else the
+//     value itself, which is pinned.
+//   - A pinned value does not change: who would change it waits until it is unpinned (Pins.Pinned).
+//     It does not change by itself either, if its elements have deadlines: what is due of them is
+//     removed before it is pinned, and the expiration index does not have its elements until it is
+//     unpinned. Who would see one that has become due waits, too (Pins.Overdue).
+//   - What removes a key or gives it another value (FLUSHALL, expiry, eviction) leaves the old
+//     value as it is.
+//
+// So it is as if the command had run at the instant of its snapshot.
+//
+// An offloaded command may give one key a new value (Replace, Copy). First it makes the value and the
+// records that state it (prepare), which may take long. Then it locks the shards of its keys again and
+// compares them with its snapshot (validate): if they are unchanged, the value is installed, and it is as
+// if all had happened at that instant. If not, nothing has changed, and the caller runs the command again
+// (Conflicted).
+
+// Pins are the values that offloaded commands read. They belong to one goroutine at a time.
+type Pins struct {
+	values map[*Object]int // how many commands have pinned a value
+	timed  int             // pins of values whose elements have deadlines
+}
+
+// Any says whether any value is pinned.
+func (ps *Pins) Any() bool { return len(ps.values) > 0 }
+
+// snapshot is what an offloaded transaction has of its keys.
+type snapshot struct {
+	keys      map[snapshotKey]pinned
+	validated bool // the transaction has locked the shards again: see validate
+	conflict  bool // validate has failed
+}
+
+type snapshotKey struct {
+	db   int
+	name string
+}
+
+// pinned is a key of a snapshot.
+type pinned struct {
+	key   Key
+	item  Item    // empty for a missing key
+	o     *Object // whose value item has
+	timed bool    // its elements have deadlines
+	space uint32
+}
+
+// Largest is the size in bytes of the largest value of these keys, whose shards the transaction has
+// locked, with what is due of it; 0 if all keys are missing.
+func (t *Txn) Largest(keys []Key) (bytes int) {
+	for i, k := range keys {
+		if i%PrefetchKeys == 0 && len(keys) > 1 {
+			t.Prefetch(keys[i:])
+		}
+		if p, c := t.look(k); exists(c) {
+			bytes = max(bytes, p.item(*c).Memory())
+		}
+	}
+	return bytes
+}
+
+// RemoveDue removes what is due of these keys, whose shards the transaction has locked.
+func (t *Txn) RemoveDue(keys []Key) {
+	for _, k := range keys {
+		t.live(k, false)
+	}
+}
+
+// Pinned says whether the value of one of these keys, whose shards t has locked, is pinned: then it must
+// not be changed.
+func (ps *Pins) Pinned(t *Txn, keys []Key) bool {
+	return ps.Any() && slices.ContainsFunc(keys, func(k Key) bool {
+		p, c := t.look(k)
+		return exists(c) && ps.values[p.objectOf(*c)] > 0
+	})
+}
+
+// Overdue says whether a pinned value has elements that are due, so that nobody may see it before it is
+// unpinned: a value of these keys, whose shards t has locked, or with all any value.
+func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
+	if ps.timed == 0 {
+		return false
+	}
+	if all {
+		for o := range ps.values {
+			if o.elementDue(t.now) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(keys, func(k Key) bool {
+		p, c := t.look(k)
+		o := (*Object)(nil)
+		if exists(c) {
+			o = p.objectOf(*c)
+		}
+		return o != nil && ps.values[o] > 0 && o.elementDue(t.now)
+	})
+}
+
+// pin takes the elements' deadlines out of the index until unhold, if there are any.
+func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
+	if o.side == nil || o.side.due == 0 && o.side.pins == 0 {
+		return false
+	}
+	if o.side.pins++; o.side.pins == 1 {
+		was := o.due()
+		o.side.due = 0
+		p.setIndex(p.id(sl, *c), was, o.due())
+	}
+	return true
+}
+
+// unpin undoes pin for the value that a key had in a keyspace.
+func (s *Store) unpin(o *Object, k Key, space uint32) {
+	sh := s.shards[s.shardOf(k.Slot)]
+	sh.mu.lockFirst()
+	defer sh.mu.Unlock()
+	if o.side.pins--; o.side.pins > 0 || o.is(stateGone) {
+		return
+	}
+	p := s.partOf(space, sh)
+	if p == nil {
+		return // emptied
+	}
+	sl := p.slot(k)
+	if c := p.find(sl, k); c != nil && p.objectOf(*c) == o {
+		was := o.due()
+		o.setDue(o.val.Earliest())
+		p.setIndex(p.id(sl, *c), was, o.due())
+	}
+}
+
+// look finds a key as it stands, also if it is due.
+func (t *Txn) look(k Key) (*part, *cell) {
+	p := t.s.part(k)
+	if p == nil {
+		return nil, nil
+	}
+	return p, p.find(p.slot(k), k)
+}
+
+// Pin moves t's keys to dst, which must be idle, as its snapshot, and ends t. None of them may be Overdue;
+// what is due of them is removed.
+func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
+	a := &snapshot{keys: make(map[snapshotKey]pinned, len(keys))}
+	for _, k := range keys {
+		k.Name = slices.Clone(k.Name)
+		at := snapshotKey{k.DB, string(k.Name)}
+		if _, again := a.keys[at]; again {
+			continue
+		}
+		item, _ := t.Get(k)
+		had := pinned{key: k, item: item, o: item.o, space: t.s.spaces[k.DB]}
+		if item.o != nil {
+			if ps.values == nil {
+				ps.values = map[*Object]int{}
+			}
+			ps.values[item.o]++
+			p, c := t.look(k)
+			if had.timed = p.pin(p.slot(k), c, item.o); had.timed {
+				ps.timed++
+			}
+			seen := *item.o // the store goes on to change what it notes in the other
+			seen.side = nil
+			had.item.o = &seen
+		} else {
+			had.item.b = slices.Clone(item.b)
+		}
+		a.keys[at] = had
+	}
+	dst.now, dst.snapshot = t.now, a
+	dst.seen = t.End()
+}
+
+// Unpin ends what Take began: t, which has been ended, holds nothing any more.
+func (ps *Pins) Unpin(t *Txn) {
+	for _, had := range t.snapshot.keys {
+		if had.o == nil {
+			continue
+		}
+		if ps.values[had.o]--; ps.values[had.o] == 0 {
+			delete(ps.values, had.o)
+		}
+		if had.timed {
+			ps.timed--
+			t.s.unpin(had.o, had.key, had.space)
+		}
+	}
+	t.snapshot = nil
+}
+
+// Conflicted says that the command's keys have changed since its snapshot, so it has changed nothing and
+// is to run again.
+func (t *Txn) Conflicted() bool { return t.snapshot != nil && t.snapshot.conflict }
+
+// validate locks the shards of the keys again, until End. It returns false, with nothing locked, if the
+// keys are not as they were. A small string may have changed: no value is made of one.
+func (t *Txn) validate() bool {
+	s, a := t.s, t.snapshot
+	var mask uint64
+	for _, had := range a.keys {
+		mask |= 1 << s.shardOf(had.key.Slot)
+	}
+	s.lock(t, mask)
+	t.takeInstant()
+	for _, had := range a.keys {
+		if s.spaces[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
+			s.unlock(t)
+			a.conflict = true
+			return false
+		}
+	}
+	a.validated = true
+	return true
+}
+
+func (t *Txn) unchanged(had pinned) bool {
+	p, c := t.look(had.key)
+	there := exists(c) && (p.due(*c) == 0 || p.due(*c) > t.now)
+	switch {
+	case had.o != nil:
+		return there && p.objectOf(*c) == had.o && !had.o.elementDue(t.now)
+	case had.item.b == nil:
+		return !there
+	default:
+		return true
+	}
+}
+
+// prepared is a new value with the records that state it, which no key has yet.
+type prepared struct {
+	o       *Object
+	records []byte
+	cost    int64
+}
+
+// prepare makes the records for a key's new value while no shard is locked.
+func (t *Txn) prepare(k Key, v object.Value, deadline int64, created uint32) prepared {
+	o := t.newObject(k, v)
+	if v.Type() != object.TypeString {
+		t.buf = slices.Grow(t.buf, v.Bytes())
+	}
+	t.stateObject(t.snapshot.keys[snapshotKey{k.DB, string(k.Name)}].space, o, deadline, created)
+	st := prepared{o, t.buf, t.cost}
+	t.buf, t.cost, t.logged = nil, 0, 0
+	return st
+}
+
+// installPrepared gives a key a prepared value.
+func (t *Txn) installPrepared(k Key, st prepared, deadline int64, created, access uint32) {
+	p, sl, c := t.live(k, true)
+	c = p.putObject(t, sl, c, k, st.o, deadline)
+	p.setHeader(*c, deadline, created, access)
+	t.changing(p.space, k.Name)
+	if len(t.buf) == 0 {
+		t.buf = st.records
+	} else {
+		t.buf = pieces.Append(t.buf, st.records)
+	}
+	t.cost += st.cost
+	t.logged = 0
+	t.wrotePut(p, sl, *c)
+}
+
+// replaceOffloaded is Replace for an offloaded transaction.
+func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline int64, ev Event) {
+	if v.Len() == 0 {
+		if t.validate() {
+			t.Delete(k, Deleted)
+		}
+		return
+	}
+	created := t.createdAt(deadline)
+	st := t.prepare(k, v, deadline, created)
+	if !t.validate() {
+		return
+	}
+	access := t.s.firstAccess(t.now)
+	if v.Type() == object.TypeString {
+		p, _, c := t.live(k, false)
+		access = t.written(p, c)
+	}
+	t.installPrepared(k, st, deadline, created, access)
+	t.Notify(k, ev)
+}
+
+// copyOffloaded is Copy for an offloaded transaction, of a value that is no small string.
+func (t *Txn) copyOffloaded(from, to Key) bool {
+	item, ok := t.Peek(from)
+	if !ok || item.o == nil {
+		return false
+	}
+	o := item.o
+	st := t.prepare(to, o.val.Clone(), o.deadline, o.created)
+	if t.validate() {
+		t.raiseNewAgain(to)
+		t.installPrepared(to, st, o.deadline, o.created, o.access)
+		t.setFlags(to, o.flags&flagRaw)
+	}
+	return true
+}
+
+// Offloaded says that the transaction has a snapshot (Pins.Pin) and no locked shards.
+func (t *Txn) Offloaded() bool { return t.snapshot != nil && !t.snapshot.validated }
+
+// find gives a key of the snapshot.
+func (sn *snapshot) find(k Key) (Item, bool) {
+	item := sn.keys[snapshotKey{k.DB, string(k.Name)}].item
+	return item, item.o != nil || item.b != nil
+}
