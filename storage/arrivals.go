@@ -31,7 +31,7 @@ type arrival struct {
 	listed bool // it is still to be copied
 }
 
-// begin starts a list; all shards are held.
+// begin starts a list; all shards are locked.
 func (a *arrivals) begin(newest uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,7 +45,7 @@ func (a *arrivals) reset() {
 	a.taking, a.at = false, nil
 }
 
-// moved notes where a value is from now on, whose shards are held, and reports whether it is
+// moved notes where a value is from now on, whose shards are locked, and reports whether it is
 // in the list.
 func (a *arrivals) moved(to portions) bool {
 	a.mu.Lock()
@@ -84,7 +84,7 @@ func (a *arrivals) where(id uint64) (at portions, ok bool) {
 	return e.portions, ok
 }
 
-// done takes a value off the list. Its shard is held.
+// done takes a value off the list. Its shard is locked.
 func (a *arrivals) done(id uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,7 +1,7 @@
 package storage
 
 // Change is a key whose value or deadline changed, or that is gone: removed, expired,
-// renamed. It says nothing of how; who wants to know looks the key up. A key may be told
+// renamed. It says nothing of how; who wants to know looks the key up. A key may be reported
 // of although nothing came of it, and several times.
 type Change struct {
 	DB int
@@ -13,9 +13,9 @@ type Change struct {
 	Due bool   // the key, or elements of it, had reached their deadline: nobody's doing
 }
 
-// Observe has fn told of all that changes from there on, or nobody with nil. It is called at
+// Observe calls fn with all that changes later; nil ends that. It is called at
 // the end of each transaction that changed something, by the goroutine that ran it and while
-// the shards are still held: whoever locks one of the keys afterwards comes after fn. So it
+// the shards are still locked: whoever locks one of the keys afterwards comes after fn. So it
 // must be quick and must not call the store.
 func (s *Store) Observe(fn func([]Change)) {
 	if fn == nil {
@@ -54,7 +54,7 @@ func (t *Txn) changingAll(db int) {
 
 // News are the changes since it was called last, for who wants to know before the
 // transaction ends: their LSN is not known yet. They are valid until the transaction goes
-// on, and End tells of them all the same.
+// on, and End reports them all the same.
 func (t *Txn) News() []Change {
 	news := t.changes[t.delivered:]
 	t.delivered = len(t.changes)
@@ -72,7 +72,7 @@ func (t *Txn) Changed(k Key) bool {
 	return false
 }
 
-// notifyObserver tells the observer what changed; lsn is the transaction's.
+// notifyObserver calls the observer with what changed; lsn is the transaction's.
 func (t *Txn) notifyObserver(lsn uint64) {
 	if fn := t.s.observer.Load(); fn != nil {
 		for i := range t.changes {

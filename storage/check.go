@@ -13,7 +13,7 @@ import (
 )
 
 // Check proves that memory, index, counts and data file agree, and returns all that
-// does not. It holds the whole keyspace meanwhile, so it is for tests and tools.
+// does not. It locks the whole keyspace meanwhile, so it is for tests and tools.
 func (s *Store) Check() error {
 	s.checkpointMu.Lock()
 	defer s.checkpointMu.Unlock()

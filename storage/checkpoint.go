@@ -19,7 +19,7 @@ import (
 // A checkpoint moves what has changed from memory to the data file, so that the log's
 // older segments can go:
 //
-//  1. Rotate the log and note the state of that moment, with all shards held.
+//  1. Rotate the log and note the state of that moment, with all shards locked.
 //  2. Slot by slot, copy dirty cells under the shard's lock for microseconds at a time;
 //     wait until the log is durable as far as the copies show; write them in one bbolt
 //     transaction of bounded size. Changes made meanwhile are dirty again. What changes in
@@ -78,7 +78,7 @@ const (
 	// partBytes is the size from which the keys of a part are committed before those of the next one
 	// are copied.
 	partBytes = 1 << 20
-	// portionSize and portionBytes bound what is copied of a value in one hold of its
+	// portionSize and portionBytes bound what is copied of a value each time it locks its
 	// shard's lock: some 100 us.
 	portionSize  = 256
 	portionBytes = 256 << 10
@@ -105,7 +105,7 @@ func (s *Store) Checkpoint() error {
 	return nil
 }
 
-// notWritten is told of an error of writing to the data file. All but a full disk and
+// notWritten handles an error of writing to the data file. All but a full disk and
 // damage, of which nothing was written, end the store.
 func (s *Store) notWritten(err error) {
 	switch {
@@ -365,11 +365,11 @@ func (s *Store) commitData(fn func(*bolt.Tx) error) error {
 // the log takes longer.
 func (s *Store) DiskBusy() bool { return s.checkpointer.syncing.Load() }
 
-// workBegan is when a piece of work begins that pace is to rest for: in real time, as the rest
+// workBegan is when a piece of work begins that pace waits after: in real time, as the wait
 // is, whatever a test does with its clock meanwhile.
 func workBegan() time.Duration { return clock.System.Mono() }
 
-// pace rests as long as the work took that began then.
+// pace waits as long as the work took that began then.
 func (s *Store) pace(began time.Duration) {
 	if s.options.NoBackground || s.checkpointer.hurry.Load() || s.quit.Err() != nil {
 		return // or there is nobody to make room for

@@ -7,7 +7,7 @@ import (
 
 // handle is a key's collection within a transaction. A missing or expired key has an
 // empty one; the first element makes the key. Several handles may be open at once, on one
-// key or many. What is changed through them is settled when the command ends.
+// key or many. What is changed through them reaches counts and index when the command ends.
 type handle struct {
 	t   *Txn
 	k   Key
@@ -102,7 +102,7 @@ func (h *handle) renew(v object.Value) {
 }
 
 // manyGone is from how many on elements that are removed together are most of a value if they
-// are more than half of it. To remove one, and to state one anew, take about as long.
+// are more than half of it. To remove one, and to state all of one, take about as long.
 const manyGone = 100
 
 // gone records that an element goes.
@@ -114,7 +114,7 @@ func (h *handle) gone(elem []byte) {
 
 // FlushValues ends a command: what it changed of collections becomes part of the counts and of
 // the expiration index, and keys that lost their last element are deleted, with the event
-// Deleted. End settles what is left.
+// Deleted. End does that for the others.
 func (t *Txn) FlushValues() {
 	for i := 0; i < len(t.opened); i++ {
 		t.flushValue(t.opened[i])
@@ -167,7 +167,7 @@ func (h *Hash) Value() *object.Hash {
 // Reserve says that the command is about to set n fields (object.Hash.Reserve).
 func (h *Hash) Reserve(n int) { h.change().val.(*object.Hash).Reserve(n) }
 
-// Set gives a field a value and a deadline, 0 for none, and tells whether it is new.
+// Set gives a field a value and a deadline, 0 for none, and returns whether it is new.
 func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
 	o := h.change()
 	created = o.val.(*object.Hash).Set(field, val, deadline)
@@ -175,7 +175,7 @@ func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
 	return created
 }
 
-// Delete takes a field away and tells whether there was one.
+// Delete takes a field away and returns whether there was one.
 func (h *Hash) Delete(field []byte) bool {
 	v := h.Value()
 	if _, _, ok := v.Get(field); !ok {
@@ -207,7 +207,7 @@ func (s *Set) Value() *object.Set {
 // Reserve says that the command is about to add n members (object.Set.Reserve).
 func (s *Set) Reserve(n int, first []byte) { s.change().val.(*object.Set).Reserve(n, first) }
 
-// Add adds a member without a deadline and tells whether it is new; one that is there
+// Add adds a member without a deadline and returns whether it is new; one that is there
 // stays as it is.
 func (s *Set) Add(member []byte) bool {
 	if _, ok := s.Value().Has(member); ok {
@@ -223,7 +223,7 @@ func (s *Set) add(member []byte, deadline int64) {
 	s.put(o, member, nil, deadline)
 }
 
-// Remove takes a member away and tells whether there was one.
+// Remove takes a member away and returns whether there was one.
 func (s *Set) Remove(member []byte) bool {
 	if _, ok := s.Value().Has(member); !ok {
 		return false
@@ -261,7 +261,7 @@ func (z *ZSet) Value() *object.ZSet {
 // (object.ZSet.Reserve).
 func (z *ZSet) Reserve(n, size int) { z.change().val.(*object.ZSet).Reserve(n, size) }
 
-// Set gives a member a score, which is not NaN, and tells whether it is new. Its deadline
+// Set gives a member a score, which is not NaN, and returns whether it is new. Its deadline
 // stays.
 func (z *ZSet) Set(member []byte, score float64) (created bool) {
 	old, deadline, ok := z.Value().Score(member)
@@ -278,7 +278,7 @@ func (z *ZSet) set(member []byte, score float64, deadline int64) {
 	z.put(o, member, object.AppendScore(val[:0], score), deadline)
 }
 
-// Remove takes a member away and tells whether there was one.
+// Remove takes a member away and returns whether there was one.
 func (z *ZSet) Remove(member []byte) bool {
 	v := z.Value()
 	if _, _, ok := v.Score(member); !ok {
@@ -383,7 +383,7 @@ func (l *List) RemoveRange(from, to int) {
 }
 
 // RemoveEqual takes the first count elements that equal val away, with a negative count
-// the last, with 0 all, and tells how many they were.
+// the last, with 0 all, and returns how many they were.
 func (l *List) RemoveEqual(val []byte, count int) int {
 	return l.Value().RemoveEqual(val, count, l.goneNumber)
 }
@@ -397,7 +397,7 @@ func (l *List) goneNumber(number int64) {
 const maxShed = 1000
 
 // overdue says whether more elements of a key are due than a command is to remove; its
-// shard is held.
+// shard is locked.
 func (s *Store) overdue(k Key, now int64) bool {
 	sh := s.shards[s.shardOf(k.Slot)]
 	p := sh.parts[k.DB]

@@ -23,7 +23,7 @@ import (
 //  3. Rename it to keyp.db, sync the directory, read from it from there on, and close the
 //     old file once its last reader is done.
 //
-// It holds checkpointMu, so nobody writes to either file but the copy itself: old and new
+// It locks checkpointMu, so nobody writes to either file but the copy itself: old and new
 // one say the same, with the same first log segment, until the new one's name is synced.
 // So a crash may leave either of them as keyp.db, and it does not matter which: before the
 // sync of the directory no checkpoint can have released a log segment that the old one
@@ -40,7 +40,7 @@ const (
 	compactGrowth = 1 << 20
 
 	// A running store looks each compactInterval whether its data file is worth a
-	// compaction, and rests compactRest after each attempt.
+	// compaction, and waits compactRest after each attempt.
 	compactInterval = time.Minute
 	compactRest     = 10 * time.Minute
 	compactMin      = 256 << 20
@@ -172,7 +172,7 @@ type compaction struct {
 	entries map[string]int // copied, by bucket
 }
 
-// at ends a stretch of work: beside clients it rests as a checkpoint does, and it says when
+// at ends a stretch of work: beside clients it yields as a checkpoint does, and it says when
 // to give up.
 func (c *compaction) at(step compactStep) error {
 	s := c.s
@@ -242,7 +242,7 @@ func (c *compaction) put(name []byte, batch []copied) error {
 	return c.at("batch")
 }
 
-// proveStep is after how many entries a proof rests.
+// proveStep is after how many entries a proof yields.
 const proveStep = 50_000
 
 // prove reads the new file: it has every entry that was copied, all checksums hold, each

@@ -8,7 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A checkpoint copies what is dirty in steps, each of which holds the shard's lock for
+// A checkpoint copies what is dirty in steps, each of which locks the shard for
 // microseconds. A collection whose elements stand by themselves is copied in portions,
 // over several batches if it is large. Its record comes with the first and again with
 // each: until the last is on disk the file has the value in part, under a record that
@@ -296,7 +296,7 @@ func (s *Store) uncopy(b *cpBatch) {
 	}
 }
 
-// cellAt is the cell of an entry's key, whose shard is held; nil if memory knows none. The hash
+// cellAt is the cell of an entry's key, whose shard is locked; nil if memory knows none. The hash
 // in the key's name on disk is as long as a table needs it.
 func (s *Store) cellAt(e *entry) *cell {
 	var scratch [256]byte

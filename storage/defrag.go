@@ -12,7 +12,7 @@ const (
 	defragShare = 16
 	// defragLook is among how many chunks with gaps the sparsest is looked for.
 	defragLook = 64
-	// defragStep is how many blocks move in one hold of a shard.
+	// defragStep is how many blocks move each time a shard is locked.
 	defragStep = 64
 	// defragTime bounds what a round takes.
 	defragTime = 10 * time.Millisecond

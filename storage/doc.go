@@ -1,12 +1,12 @@
 // Package storage keeps the keys: in memory while they are used, in the log from the
-// moment they change, in the data file where they rest.
+// moment they change, in the data file otherwise.
 //
 // # Shape
 //
 // The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all
 // databases, is a shard with one lock. What a database has in a shard is a part: a
 // table per slot, slabs for small strings, Go objects for the rest, and the expiration
-// index. A Txn holds the shards of its keys, changes parts and records each change;
+// index. A Txn locks the shards of its keys, changes parts and records each change;
 // its End appends the batch to the log (storage/wal). A checkpoint writes what has
 // changed to the data file (bbolt) and lets the log's older segments go.
 //

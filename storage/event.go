@@ -42,7 +42,7 @@ var (
 	// DeadlineSet and DeadlineRemoved are those of EXPIRE and PERSIST.
 	DeadlineSet     = Event{EventGeneric, "expire"}
 	DeadlineRemoved = Event{EventGeneric, "persist"}
-	// New: there is a key that was not there, told before the event of what made it.
+	// New: there is a key that was not there, raised before the event of what made it.
 	New = Event{EventNew, "new"}
 	// FieldExpired: fields of a hash are gone, one event for those of a batch.
 	FieldExpired = Event{EventHash, "hexpired"}

@@ -78,7 +78,7 @@ func newFeed(r *recovering) *feed {
 	return f
 }
 
-// batch takes a batch, whose bytes it copies. Errors are for end to tell.
+// batch takes a batch, whose bytes it copies. Errors are for end to return.
 func (f *feed) batch(lsn uint64, batch []byte) error {
 	if len(batch) == 0 { // of a checkpoint's rotation
 		return nil

@@ -128,7 +128,7 @@ func (s *Store) dropSpace(space uint32, db int) {
 	}
 }
 
-// dropped is told of every live value that leaves memory for good. Elements on disk
+// dropped is called for every live value that leaves memory for good. Elements on disk
 // that the record under the value's own key does not name would be forgotten.
 func (s *Store) dropped(p *part, c cell) {
 	if o := p.objectOf(c); o != nil && o.is(stateLinked) {

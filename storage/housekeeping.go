@@ -42,7 +42,7 @@ func (s *Store) checkpointLoop() {
 	for {
 		select {
 		case <-s.checkpointer.kick:
-			_ = s.Checkpoint() // it has logged its error, and Err tells of a fatal one
+			_ = s.Checkpoint() // it has logged its error, and Err returns a fatal one
 			s.checkpointer.wanted.Add(-1)
 			debug.FreeOSMemory() // its batches and pages are garbage, a hundred MB and more
 		case <-s.quit.Done():
@@ -284,7 +284,7 @@ func evictableSlot(p *part, i int) *slot {
 	return sl
 }
 
-// evictStep is how many keys leave memory in one hold of a shard.
+// evictStep is how many keys leave memory each time a shard is locked.
 const evictStep = 64
 
 // evictBucket lets keys leave memory that are in the bucket in which a hash prefix lies.
@@ -300,7 +300,7 @@ func (s *Store) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
 }
 
 // evictSome is a step of evictBucket, and says whether there are more keys to leave. What it does
-// in one hold of the shard is to look at one bucket, and have evictStep keys leave.
+// each time a shard is locked is to look at one bucket, and have evictStep keys leave.
 func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo uint32) (freed int64, limit uint32, more bool) {
 	if !sh.lockPassingGlobal() {
 		return 0, 0, false
@@ -341,7 +341,7 @@ func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo 
 }
 
 // evictable says whether a cell may leave memory: the data file has what it says. What is due
-// stays, as the reaper would only have to bring it back, and so does a value that is held, of which
+// stays, as the reaper would only have to load it again, and so does a value that is pinned, of which
 // the index does not say when it is due.
 func (p *part) evictable(c cell, now int64) bool {
 	if c.is(cellDirty | cellTomb) {

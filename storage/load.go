@@ -17,7 +17,7 @@ const loadTries = 100
 
 var errBusy = errors.New("storage: a key changes too often to be read")
 
-// loadKey brings a key into memory. It does nothing while the global transaction has the shard:
+// loadKey reads a key into memory. It does nothing while the global transaction has the shard:
 // whoever wants the key tries again and finds it taken.
 func (s *Store) loadKey(k Key) error {
 	sh := s.shards[s.shardOf(k.Slot)]
@@ -62,7 +62,7 @@ func (t *Txn) Resident(k Key) bool {
 }
 
 // Load reads a key into memory while the transaction holds its shard, and others wait. It
-// is for commands that find their keys late and can't begin anew. The error is as Load's.
+// is for commands that find their keys late and cannot run again. The error is as Load's.
 func (t *Txn) Load(k Key) error {
 	s := t.s
 	if s.resident(k) {
@@ -191,7 +191,7 @@ func (s *Store) overBudget(share float64) bool {
 	return limit > 0 && float64(s.usedMemory()) > share*float64(limit)
 }
 
-// loadSlot brings a whole slot into memory and verifies its count and digest.
+// loadSlot reads a whole slot into memory and verifies its count and digest.
 func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 	for range loadTries {
 		sh.mu.Lock()

@@ -53,7 +53,7 @@ func (l *loads) init(quit context.Context) {
 	})
 }
 
-// Load brings keys into memory, or the knowledge that they do not exist, and then
+// Load reads keys into memory, or the knowledge that they do not exist, and then
 // calls done, on another goroutine. The error is about the data file: a record that is
 // corrupt is never served. Names are copied. After Close done gets ErrClosed.
 func (s *Store) Load(keys []Key, done func(error)) {
@@ -134,7 +134,7 @@ func (s *Store) loadLoop() {
 	}
 }
 
-// load brings the keys of a request one by one.
+// load loads the keys of a request one by one.
 func (s *Store) load(req load) {
 	var err error
 	for _, k := range req.keys {
@@ -164,7 +164,7 @@ type cold struct {
 	got   resident
 }
 
-// loadBatch brings the keys of requests in one transaction, as far as that is soon done,
+// loadBatch reads the keys of requests in one transaction, as far as that is soon done,
 // and returns the requests that it is not done with: whatever is large, due, or in any way
 // amiss is left to load.
 func (s *Store) loadBatch(batch []load) (slow []load) {

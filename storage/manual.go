@@ -20,7 +20,7 @@ func (s *Store) step(step Step) error {
 	return s.options.OnStep(step)
 }
 
-// Manual does, when it is told to, what goroutines do in a store that was opened without
+// Manual does, when called, what goroutines do in a store that was opened without
 // NoBackground. Beside it there are Reap, Checkpoint and Compact. It is for tests whose
 // order of events is theirs to choose.
 type Manual struct{ s *Store }
@@ -44,7 +44,7 @@ func (m Manual) Serve() {
 	}
 }
 
-// LoadAll brings all keys into memory, as the loader does after a start.
+// LoadAll reads all keys into memory, as the loader does after a start.
 func (m Manual) LoadAll() { m.s.loadAll() }
 
 // Evict lets clean keys leave memory, of one slot in oneIn that has keys.

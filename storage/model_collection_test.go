@@ -72,7 +72,7 @@ func (c *content) find(key string) int {
 	return slices.IndexFunc(c.elems, func(e elem) bool { return e.key == key })
 }
 
-// put sets an element, where it is new at its place, and tells whether it is new.
+// put sets an element, where it is new at its place, and returns whether it is new.
 func (c *content) put(e elem) (created bool) {
 	at, ok := slices.BinarySearchFunc(c.elems, e.key, func(a elem, key string) int { return strings.Compare(a.key, key) })
 	if ok {

@@ -180,7 +180,7 @@ func (s *Store) holdReaper() {
 	}
 }
 
-// wake tells the reaper of a deadline that may be earlier than what it sleeps for.
+// wake wakes the reaper for a deadline that may be earlier than what it sleeps for.
 func (s *Store) wake(deadline int64) {
 	if deadline != 0 && s.reaper != nil {
 		s.reaper.Wake(deadline)
@@ -194,7 +194,7 @@ func (s *Store) SetActiveExpire(on bool) { s.reaper.Pause(!on) }
 // Reap removes everything that is due, and returns how much that was.
 func (s *Store) Reap() (n int) {
 	now := s.now()
-	for more := true; more; { // first, since it brings keys into memory
+	for more := true; more; { // first, since it loads keys
 		var k int
 		k, more = s.window.reapDue(now, time.Millisecond, true)
 		n += k
@@ -253,7 +253,7 @@ func (s *Store) stepBack() {
 	s.timeFollows(t, s.clock.Now())
 }
 
-// reapedAll says whether nothing is left that is due by now; all shards are held.
+// reapedAll says whether nothing is left that is due by now; all shards are locked.
 func (s *Store) reapedAll(now int64) bool {
 	for _, sh := range s.shards {
 		if sh.expiredThrough(now) < now {
@@ -580,7 +580,7 @@ func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.W
 	w.refilling, w.evicted = false, nil
 	if err != nil {
 		w.s.options.Logger.Error("deadlines could not be read from the data file", "error", err)
-		return false // it is asked again after a rest
+		return false // it is asked again later
 	}
 	if w.end != from { // it was cut meanwhile, so what was read does not join it
 		return true
@@ -623,7 +623,7 @@ func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.
 }
 
 // entries visits the entries of the ttl bucket from a key on, in order. What is damaged is
-// told once and passed over.
+// reported once and passed over.
 func (w *window) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) error) error {
 	last := from
 	visit := func(at, v []byte) error {
@@ -668,7 +668,7 @@ func (w *window) leave(deadline int64, on []byte) {
 	}
 }
 
-// trim cuts the window if evictions have made it too large. No shard is held: that takes a while.
+// trim cuts the window if evictions have made it too large. No shard is locked: that takes a while.
 func (w *window) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -185,7 +185,7 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 	dst.seen = t.End()
 }
 
-// Unpin ends what Take began: t, which has been ended, holds nothing any more.
+// Unpin ends what Pin began. t must have ended.
 func (ps *Pins) Unpin(t *Txn) {
 	for _, had := range t.snapshot.keys {
 		if had.o == nil {

@@ -244,7 +244,7 @@ func (s *Store) makeBuckets(tx *bolt.Tx) error {
 	return errors.Join(tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{format.Version}), putMeta(tx, format.MetaSeed, seed), putMeta(tx, format.MetaState, st.Append(nil)))
 }
 
-// current is the state as the held shards have it; all of them are held.
+// current is the state as the locked shards have it; all of them are locked.
 func (s *Store) current() format.State {
 	st := format.State{Generation: s.generation.Load(), NextSpace: s.nextSpace, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces[:s.options.Databases]...)}
 	for _, sh := range s.shards {

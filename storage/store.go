@@ -70,11 +70,11 @@ type Options struct {
 	// NoBackground starts no goroutine: tests run checkpoints and reaping themselves (see
 	// Manual).
 	NoBackground bool
-	// SmallSteps is for tests: what is done in bounded pieces is done in tiny ones, so that there
+	// SmallSteps is for tests: work done in bounded pieces is done in tiny ones, so that there
 	// are many moments between them.
 	SmallSteps bool
-	// OnStep is for tests: it is told of each Step, by the goroutine that comes to it and
-	// while no shard is held. An error ends what is under way there.
+	// OnStep is for tests: it is called at each Step, by the goroutine that comes to it and
+	// while no shard is locked. An error ends what is under way there.
 	OnStep func(Step) error
 	// OnData is for tests: it is given each data file that is opened for writing, and what it
 	// gives is written to in its place.
@@ -93,9 +93,9 @@ type Options struct {
 	// itself logs goes nowhere, and there are no checkpoints. For tools.
 	ReadOnly bool
 
-	// OnDurable is told that more of the log is durable.
+	// OnDurable is called when more of the log is durable.
 	OnDurable func(lsn uint64)
-	// OnFail is told of the failure that ends the store: from there on nothing
+	// OnFail is called with the failure that ends the store: from there on nothing
 	// becomes durable.
 	OnFail func(error)
 }
@@ -412,8 +412,8 @@ func (s *Store) Log() *wal.Log { return s.log }
 // Databases is how many there are.
 func (s *Store) Databases() int { return s.options.Databases }
 
-// Listen has fn told of the events whose class SetEvents enables, before or afterwards. It is
-// called by the goroutine that made the change, and while the shards are still held, so that
+// Listen calls fn with the events whose class SetEvents enables, before or afterwards. It is
+// called by the goroutine that made the change, and while the shards are still locked, so that
 // events of a key come in the order of its changes: it must be quick and must not call the
 // store.
 func (s *Store) Listen(fn func(Happened)) { s.onEvent.Store(&fn) }
@@ -443,7 +443,7 @@ func (v View) Count(db int) (keys, expires int64) {
 	return keys, expires
 }
 
-// part is the part a key belongs to; its shard is held. nil: the database is empty
+// part is the part a key belongs to; its shard is locked. nil: the database is empty
 // there.
 func (s *Store) part(k Key) *part { return s.shards[s.shardOf(k.Slot)].parts[k.DB] }
 

@@ -14,18 +14,18 @@ import (
 // ErrWrongType says that a key holds another type than the operation is for.
 var ErrWrongType = errors.New("storage: the key holds another type")
 
-// Txn is one transaction: a command, or several that are atomic together. It holds the
+// Txn is one transaction: a command, or several that are atomic together. It locks the
 // shards of its keys from Begin to End. What it changes is recorded as it happens and
 // becomes one batch of the log, so after a crash all of it is there or nothing. One
 // Txn is reused for many transactions and belongs to one goroutine.
 type Txn struct {
 	// NoTouch leaves access times alone.
 	NoTouch bool
-	// By says for whom the transaction runs, until its end: Change tells. 0: for nobody.
+	// By says for whom the transaction runs, until its end: see Change. 0: nobody.
 	By uint64
 
 	s      *Store
-	mask   uint64 // shards held
+	mask   uint64 // locked shards, a bit for each
 	now    int64
 	micros int64  // now in microseconds, once somebody has asked; 0 until then
 	buf    []byte // the batch so far
@@ -47,7 +47,7 @@ type Txn struct {
 	delivered int      // of changes: by News
 	// shedding says that what changes at present does so because it is due.
 	shedding bool
-	// snapshot is what it reads if it holds no shards.
+	// snapshot is what it reads if it is offloaded.
 	snapshot *snapshot
 	// blocked says that the last Begin found a shard of the global transaction.
 	blocked bool
@@ -86,7 +86,7 @@ func (s *Store) Begin(t *Txn, keys []Key) bool {
 	if !s.lockKeys(t, keys) {
 		return false
 	}
-	// The slots of these keys become partial, or whole, only for who holds their shards.
+	// The slots of these keys become partial, or whole, only while their shards are locked.
 	if s.partials.Load() == 0 && !s.anyDue(t) {
 		return true
 	}
@@ -102,7 +102,7 @@ func (s *Store) Begin(t *Txn, keys []Key) bool {
 	return true
 }
 
-// anyDue says whether something may be due of the shards that t holds.
+// anyDue says whether something may be due of the shards that t has locked.
 func (s *Store) anyDue(t *Txn) bool {
 	for m := t.mask; m != 0; m &= m - 1 {
 		if s.shards[bits.TrailingZeros64(m)].nextDue.Load() <= t.now {
@@ -113,7 +113,7 @@ func (s *Store) anyDue(t *Txn) bool {
 }
 
 // BeginLoading is Begin for keys that leave memory again and again before their command
-// can run: what is only on disk is read while the shards are held, and others wait. It returns
+// can run: what is only on disk is read while the shards are locked, and others wait. It returns
 // false, with nothing locked, where the global transaction has one of the shards (BlockedByGlobal), and with
 // an error, which is as Load's.
 func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
@@ -202,7 +202,7 @@ func (s *Store) unlock(t *Txn) {
 // resident says whether memory knows all about a key: its value, or that it does not
 // exist.
 func (s *Store) resident(k Key) bool {
-	if s.partials.Load() == 0 { // its slot becomes partial, or whole, only for who holds the shard
+	if s.partials.Load() == 0 { // its slot becomes partial, or whole, only while the shard is locked
 		return true
 	}
 	p := s.shards[s.shardOf(k.Slot)].parts[k.DB]
@@ -504,7 +504,7 @@ const chunkRecord = 1 + 1 + 8 + 1 + 3
 // recordsRoom is for what the batch of a large string has beside: counts, another key.
 const recordsRoom = 256
 
-// regenerate states a value anew, as a new generation, if it stands inline on disk and has
+// regenerate states a value again, as a new generation, if it stands inline on disk and has
 // grown too large for that. So the log alone makes it, and a checkpoint may write its
 // elements little by little over the record that has the small value.
 func (t *Txn) regenerate(p *part, o *Object) bool {

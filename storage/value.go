@@ -48,9 +48,9 @@ const (
 	// stateReplayed: elements may stand on disk under id, and a record may name it, as
 	// a checkpoint left them that did not finish.
 	stateReplayed
-	// stateOpen: the present transaction has changed the value and not settled it.
+	// stateOpen: the present transaction has changed the value and not taken it into counts and index yet (FlushValues).
 	stateOpen
-	// stateGone: the object is not, or no longer, a key's.
+	// stateGone: detached from the keyspace.
 	stateGone
 )
 
@@ -59,7 +59,7 @@ func (o *Object) is(state byte) bool { return o.state&state != 0 }
 // side is what few objects have.
 type side struct {
 	// due is the first deadline of an element as the index has it, 0 for none, or while the
-	// value is held.
+	// value is pinned.
 	due int64
 	// pins is how many commands have pinned the value (Pins), if its elements have deadlines.
 	pins int32

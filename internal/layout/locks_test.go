@@ -27,7 +27,7 @@ import (
 // its type, whichever value of the type it belongs to.
 
 // ownOrder are the packages whose locks are held across functions, which types do not show well
-// enough. They describe in which order they take their own ones (storage/share.go, wal/log.go);
+// enough. They describe in which order they take their own ones (storage/globaltxn.go, wal/log.go);
 // here it is checked where these stand among those of other packages.
 var ownOrder = []string{"storage", "wal", "scripting", "lua", "main"}
 

@@ -28,8 +28,8 @@ type Inspected struct {
 	Log             wal.Report
 }
 
-// Inspect reads all of the data directory o.Dir, without changing anything, and tells found
-// of all that is wrong. Of the data file it proves by itself: that its pages are sound,
+// Inspect reads all of the data directory o.Dir, without changing anything, and calls found with each
+// thing that is wrong. Of the data file it proves by itself: that its pages are sound,
 // their trees and the list of free pages; every checksum; counts and digests of slots; that
 // ttl, with what is pending, and records agree. Of the log: that it is whole up to its end.
 // If all that is so it replays the log in memory and proves that data file, memory, counts

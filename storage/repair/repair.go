@@ -21,7 +21,7 @@ import (
 //
 //  1. salvage.go makes a new data file of all sound records and elements that the old one has:
 //     those that its trees lead to, and those on pages that are cut off from them. Counts,
-//     digests and ttl are made anew from the records.
+//     digests and ttl are made again from the records.
 //  2. The new directory is opened as any, and the old log is replayed, as far as it is sound,
 //     also behind damage: repair_log.go says what that is worth.
 //  3. A checkpoint writes what came of it into the new data file.
@@ -64,7 +64,7 @@ func (r Repaired) Stated(db int, name string) bool {
 }
 
 // Repair saves what can be saved of the data directory o.Dir into to, which must not exist, and
-// tells of all that could not be. With an error there is no directory to.
+// reports all that could not be. With an error there is no directory to.
 // No server may use o.Dir.
 func Repair(o storage.Options, to string, report func(Loss)) (got Repaired, err error) {
 	if err := o.Complete(); err != nil {

@@ -38,7 +38,7 @@ type salvage struct {
 	missing   map[string]lostRecord       // that failed their checksums, by place
 	firsts    map[uint64]int64            // by value, when its first element is due
 	due       format.Deadlines            // of records whose times are damaged
-	notes     int                         // that were told
+	notes     int                         // that were reported
 	garbage   map[uint32]bool             // keyspaces that are being deleted
 	damaged   bool                        // something of bucket elements may be missing
 }
@@ -64,7 +64,7 @@ func newSalvage(dir string, report func(Loss)) *salvage {
 	}
 }
 
-// lost tells of what is not saved, note of what is damaged.
+// lost reports what is not saved, note what is damaged.
 func (sv *salvage) lost(format string, args ...any) {
 	sv.report(Loss{What: fmt.Sprintf(format, args...)})
 }
@@ -207,10 +207,10 @@ func (sv *salvage) eachOf(bucket []byte, bad func(error), fn func(k, v []byte) e
 	return tree.Each(nil, func(d *boltfile.Damage) { bad(d) }, fn)
 }
 
-// quiet is for damage that was told.
+// quiet is for damage that was reported.
 func quiet(error) {}
 
-// bad tells of damage of a bucket.
+// bad reports damage of a bucket.
 func (sv *salvage) bad(bucket []byte) func(error) {
 	return func(err error) {
 		sv.damaged = sv.damaged || bytes.Equal(bucket, format.BucketElements)
@@ -280,7 +280,7 @@ func (sv *salvage) dues() error {
 	return err
 }
 
-// mend gives a record the times that ttl and its elements have.
+// repairTimes gives a record the times that ttl and its elements have.
 func (sv *salvage) mend(at []byte, im *format.Image) {
 	switch {
 	case !sv.due.Repair(at, im):
@@ -447,7 +447,7 @@ func (sv *salvage) databases(o *storage.Options) {
 	}
 }
 
-// compareSlot tells of keys that were there without a trace.
+// compareSlot reports keys that were there without a trace.
 func (sv *salvage) compareSlot(at, v []byte) error {
 	n := format.ParseSlotKey(at)
 	says, ok := format.ParseSlot(at, v)
