@@ -67,10 +67,12 @@ func (m *Machine) Until(ms int64) (<-chan struct{}, func()) {
 
 // Fake is a clock that moves only by Advance and Set. Its zero value stands at 0.
 type Fake struct {
-	mu      sync.Mutex
-	micros  int64
-	mono    time.Duration
-	waiters map[*waiter]struct{}
+	mu struct {
+		sync.Mutex
+		micros  int64
+		mono    time.Duration
+		waiters map[*waiter]struct{}
+	}
 }
 
 type waiter struct {
@@ -79,27 +81,31 @@ type waiter struct {
 }
 
 // NewFake returns a clock that stands at ms.
-func NewFake(ms int64) *Fake { return &Fake{micros: ms * 1000} }
+func NewFake(ms int64) *Fake {
+	f := &Fake{}
+	f.mu.micros = ms * 1000
+	return f
+}
 
 // Now is where the clock stands.
 func (f *Fake) Now() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.micros / 1000
+	return f.mu.micros / 1000
 }
 
 // Micros is where the clock stands, in microseconds.
 func (f *Fake) Micros() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.micros
+	return f.mu.micros
 }
 
 // Mono is the sum of all forward moves.
 func (f *Fake) Mono() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.mono
+	return f.mu.mono
 }
 
 // Until is closed by the Advance or Set that reaches ms.
@@ -107,27 +113,27 @@ func (f *Fake) Until(ms int64) (<-chan struct{}, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := &waiter{at: ms, done: make(chan struct{})}
-	if f.micros/1000 >= ms {
+	if f.mu.micros/1000 >= ms {
 		close(w.done)
 		return w.done, func() {}
 	}
-	if f.waiters == nil {
-		f.waiters = map[*waiter]struct{}{}
+	if f.mu.waiters == nil {
+		f.mu.waiters = map[*waiter]struct{}{}
 	}
-	f.waiters[w] = struct{}{}
+	f.mu.waiters[w] = struct{}{}
 	return w.done, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.waiters, w)
+		delete(f.mu.waiters, w)
 	}
 }
 
-// Advance moves the clock forward by d and wakes whoever waited for that.
+// Advance moves the clock forward by d and wakes all who waited for that.
 func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mono += d
-	f.set(f.micros + d.Microseconds())
+	f.mu.mono += d
+	f.set(f.mu.micros + d.Microseconds())
 }
 
 // Set steps the wall clock to ms, forward or back, as an operator would.
@@ -138,11 +144,11 @@ func (f *Fake) Set(ms int64) {
 }
 
 func (f *Fake) set(micros int64) {
-	f.micros = micros
-	for w := range f.waiters {
-		if f.micros/1000 >= w.at {
+	f.mu.micros = micros
+	for w := range f.mu.waiters {
+		if f.mu.micros/1000 >= w.at {
 			close(w.done)
-			delete(f.waiters, w)
+			delete(f.mu.waiters, w)
 		}
 	}
 }

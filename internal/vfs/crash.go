@@ -34,12 +34,12 @@ type crash struct {
 // directory puts what survives of a directory in place, and all below it.
 func (c *crash) directory(path string, was *directory) {
 	d := newDirectory()
-	c.after.dirs[path] = d
+	c.after.mu.dirs[path] = d
 	for name, node := range sorted(was.crash(c.rng)) {
 		at := filepath.Join(path, name)
 		if node.dir != nil {
 			c.directory(at, node.dir)
-			d.durable[name] = &inode{dir: c.after.dirs[at]}
+			d.durable[name] = &inode{dir: c.after.mu.dirs[at]}
 			continue
 		}
 		if c.crashed[node] == nil {
@@ -47,7 +47,7 @@ func (c *crash) directory(path string, was *directory) {
 			c.crashed[node] = &inode{data: data, durable: slices.Clone(data)}
 		}
 		d.durable[name] = c.crashed[node]
-		c.after.files[at] = c.crashed[node]
+		c.after.mu.files[at] = c.crashed[node]
 	}
 }
 
@@ -119,7 +119,7 @@ func (n *inode) crash(rng *rand.Rand) []byte {
 func (m *Mem) FailSync(name string, rng *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n := m.files[filepath.Clean(name)]; n != nil && len(n.pending) > 0 {
+	if n := m.mu.files[filepath.Clean(name)]; n != nil && len(n.pending) > 0 {
 		if rng != nil {
 			n.durable = n.crash(rng)
 		}

@@ -18,11 +18,13 @@ import (
 // For the names, each directory operation since the last SyncDir is kept in order;
 // for the bytes, each write since the last Sync of the file.
 type Mem struct {
-	mu    sync.Mutex
-	files map[string]*inode
-	dirs  map[string]*directory
-	locks map[string]bool
-	free  uint64 // bytes by which files may still grow
+	mu struct {
+		sync.Mutex
+		files map[string]*inode
+		dirs  map[string]*directory
+		locks map[string]bool
+		free  uint64 // bytes by which files may still grow
+	}
 }
 
 // directory is the durable names of one directory and the changes after them.
@@ -55,12 +57,12 @@ type change struct {
 // NewMem gives a file system that has the root directories only and
 // room without bound.
 func NewMem() *Mem {
-	return &Mem{
-		files: map[string]*inode{},
-		dirs:  map[string]*directory{".": newDirectory(), "/": newDirectory()},
-		locks: map[string]bool{},
-		free:  math.MaxUint64,
-	}
+	m := &Mem{}
+	m.mu.files = map[string]*inode{}
+	m.mu.dirs = map[string]*directory{".": newDirectory(), "/": newDirectory()}
+	m.mu.locks = map[string]bool{}
+	m.mu.free = math.MaxUint64
+	return m
 }
 
 func newDirectory() *directory { return &directory{durable: map[string]*inode{}} }
@@ -70,25 +72,25 @@ func newDirectory() *directory { return &directory{durable: map[string]*inode{}}
 func (m *Mem) SetFree(n uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.free = n
+	m.mu.free = n
 }
 
 // take accounts for growth (or, negative, shrinking) of n bytes.
 func (m *Mem) take(n int64) error {
-	if m.free == math.MaxUint64 {
+	if m.mu.free == math.MaxUint64 {
 		return nil
 	}
-	if n > 0 && uint64(n) > m.free {
+	if n > 0 && uint64(n) > m.mu.free {
 		return syscall.ENOSPC
 	}
-	m.free -= uint64(n)
+	m.mu.free -= uint64(n)
 	return nil
 }
 
 func pathError(op, name string, err error) error { return &fs.PathError{Op: op, Path: name, Err: err} }
 
 // parent finds the directory of name; nil when it does not exist.
-func (m *Mem) parent(name string) *directory { return m.dirs[filepath.Dir(name)] }
+func (m *Mem) parent(name string) *directory { return m.mu.dirs[filepath.Dir(name)] }
 
 // Create is FS.Create.
 func (m *Mem) Create(name string) (File, error) {
@@ -99,10 +101,10 @@ func (m *Mem) Create(name string) (File, error) {
 	if dir == nil {
 		return nil, pathError("create", name, fs.ErrNotExist)
 	}
-	node := m.files[name]
+	node := m.mu.files[name]
 	if node == nil {
 		node = &inode{}
-		m.files[name] = node
+		m.mu.files[name] = node
 		dir.pending = append(dir.pending, nameOp{to: filepath.Base(name), node: node})
 	} else if err := m.resize(node, 0); err != nil {
 		return nil, pathError("create", name, err)
@@ -115,7 +117,7 @@ func (m *Mem) Open(name string) (File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name = filepath.Clean(name)
-	node := m.files[name]
+	node := m.mu.files[name]
 	if node == nil {
 		return nil, pathError("open", name, fs.ErrNotExist)
 	}
@@ -127,11 +129,11 @@ func (m *Mem) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name = filepath.Clean(name)
-	node := m.files[name]
+	node := m.mu.files[name]
 	if node == nil {
 		return pathError("remove", name, fs.ErrNotExist)
 	}
-	delete(m.files, name)
+	delete(m.mu.files, name)
 	dir := m.parent(name)
 	dir.pending = append(dir.pending, nameOp{from: filepath.Base(name), node: node})
 	return m.take(-int64(len(node.data)))
@@ -142,15 +144,15 @@ func (m *Mem) Rename(oldName, newName string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	oldName, newName = filepath.Clean(oldName), filepath.Clean(newName)
-	node := m.files[oldName]
+	node := m.mu.files[oldName]
 	if node == nil {
 		return pathError("rename", oldName, fs.ErrNotExist)
 	}
 	if filepath.Dir(oldName) != filepath.Dir(newName) {
 		return pathError("rename", newName, errors.ErrUnsupported)
 	}
-	delete(m.files, oldName)
-	m.files[newName] = node
+	delete(m.mu.files, oldName)
+	m.mu.files[newName] = node
 	dir := m.parent(oldName)
 	dir.pending = append(dir.pending, nameOp{from: filepath.Base(oldName), to: filepath.Base(newName), node: node})
 	return nil
@@ -161,11 +163,11 @@ func (m *Mem) List(dir string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dir = filepath.Clean(dir)
-	if m.dirs[dir] == nil {
+	if m.mu.dirs[dir] == nil {
 		return nil, pathError("list", dir, fs.ErrNotExist)
 	}
 	var names []string
-	for name := range m.files {
+	for name := range m.mu.files {
 		if filepath.Dir(name) == dir {
 			names = append(names, filepath.Base(name))
 		}
@@ -184,11 +186,11 @@ func (m *Mem) MkdirAll(dir string) error {
 
 // directory gives the directory of a path, made if missing, as those above it.
 func (m *Mem) directory(path string) *directory {
-	if d := m.dirs[path]; d != nil {
+	if d := m.mu.dirs[path]; d != nil {
 		return d
 	}
 	d := newDirectory()
-	m.dirs[path] = d
+	m.mu.dirs[path] = d
 	above := m.directory(filepath.Dir(path))
 	above.pending = append(above.pending, nameOp{to: filepath.Base(path), node: &inode{dir: d}})
 	return d
@@ -198,7 +200,7 @@ func (m *Mem) directory(path string) *directory {
 func (m *Mem) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d := m.dirs[filepath.Clean(dir)]
+	d := m.mu.dirs[filepath.Clean(dir)]
 	if d == nil {
 		return pathError("sync", dir, fs.ErrNotExist)
 	}
@@ -223,10 +225,10 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name = filepath.Clean(name)
-	if m.locks[name] {
+	if m.mu.locks[name] {
 		return nil, pathError("lock", name, ErrLocked)
 	}
-	m.locks[name] = true
+	m.mu.locks[name] = true
 	return &memLock{fs: m, name: name}, nil
 }
 
@@ -238,10 +240,10 @@ type memLock struct {
 func (l *memLock) Close() error {
 	l.fs.mu.Lock()
 	defer l.fs.mu.Unlock()
-	if !l.fs.locks[l.name] {
+	if !l.fs.mu.locks[l.name] {
 		return pathError("unlock", l.name, fs.ErrClosed)
 	}
-	delete(l.fs.locks, l.name)
+	delete(l.fs.mu.locks, l.name)
 	return nil
 }
 
@@ -249,7 +251,7 @@ func (l *memLock) Close() error {
 func (m *Mem) Free(string) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.free, nil
+	return m.mu.free, nil
 }
 
 // Corrupt flips the bits of mask in one durable byte of name, as a disk that ages
@@ -257,7 +259,7 @@ func (m *Mem) Free(string) (uint64, error) {
 func (m *Mem) Corrupt(name string, off int64, mask byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	node := m.files[filepath.Clean(name)]
+	node := m.mu.files[filepath.Clean(name)]
 	if node == nil || off >= int64(len(node.data)) {
 		return pathError("corrupt", name, fs.ErrNotExist)
 	}
@@ -275,10 +277,10 @@ func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	after := NewMem()
-	after.free = m.free
+	after.mu.free = m.mu.free
 	c := crash{rng: rng, after: after, crashed: map[*inode]*inode{}}
 	for _, root := range []string{".", "/"} {
-		c.directory(root, m.dirs[root])
+		c.directory(root, m.mu.dirs[root])
 	}
 	return after
 }

@@ -14,10 +14,11 @@ import (
 
 // appendOnly is a log without files, whose tail is emptied now and then.
 func appendOnly() (l *Log, drop func()) {
-	l = &Log{tail: newTail(1, 1, firstLSN, DefaultSegmentSize, DefaultSegmentSize, rand.Uint64)}
+	l = &Log{}
+	l.mu.tail = newTail(1, 1, firstLSN, DefaultSegmentSize, DefaultSegmentSize, rand.Uint64)
 	return l, func() {
 		l.mu.Lock()
-		l.tail.give(l.tail.take())
+		l.mu.tail.give(l.mu.tail.take())
 		l.mu.Unlock()
 	}
 }

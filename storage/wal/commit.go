@@ -61,7 +61,7 @@ func (l *Log) flush() error {
 		return err
 	}
 	l.mu.Lock()
-	chunks := l.tail.take()
+	chunks := l.mu.tail.take()
 	l.mu.Unlock()
 
 	always := Policy(l.policy.Load()) == Always
@@ -98,7 +98,7 @@ func (l *Log) flush() error {
 	}
 
 	l.mu.Lock()
-	l.tail.give(chunks)
+	l.mu.tail.give(chunks)
 	l.mu.Unlock()
 	return nil
 }
@@ -106,7 +106,7 @@ func (l *Log) flush() error {
 // write carries one chunk to its place.
 func (l *Log) write(c *chunk) error {
 	c.seal(l.synced.Load())
-	if _, err := l.cur.WriteAt(c.buf, c.offset()); err != nil {
+	if _, err := l.flushMu.cur.WriteAt(c.buf, c.offset()); err != nil {
 		return l.fail(fmt.Errorf("write %s: %w", segmentName(c.number), err))
 	}
 	l.written.Store(c.end())
@@ -121,7 +121,7 @@ func (l *Log) enter(id identity, always bool) error {
 		if err := l.sync(); err != nil {
 			return err
 		}
-	} else if l.cur != nil {
+	} else if l.flushMu.cur != nil {
 		kick(l.kickSync)
 	}
 	if l.o.NoBackground {
@@ -137,10 +137,10 @@ func (l *Log) enter(id identity, always bool) error {
 		return l.fail(fmt.Errorf("segment %d is prepared but %d is needed", s.number, id.number))
 	}
 	l.segMu.Lock()
-	l.unsynced = append(l.unsynced, *s)
-	l.live = append(l.live, liveSegment{identity: id, size: s.size})
+	l.segMu.unsynced = append(l.segMu.unsynced, *s)
+	l.segMu.live = append(l.segMu.live, liveSegment{identity: id, size: s.size})
 	l.segMu.Unlock()
-	l.cur = s.file
+	l.flushMu.cur = s.file
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (l *Log) sync() error {
 		return nil
 	}
 	l.segMu.Lock()
-	files := l.unsynced // only appended to beyond this length, and cut by us
+	files := l.segMu.unsynced // only appended to beyond this length, and cut by us
 	l.segMu.Unlock()
 	for _, s := range files {
 		if err := s.file.Sync(); err != nil {
@@ -181,9 +181,9 @@ func (l *Log) sync() error {
 // closeComplete closes segments that were synced after their last write.
 func (l *Log) closeComplete(complete []openSegment) error {
 	l.segMu.Lock()
-	rest := make([]openSegment, len(l.unsynced)-len(complete))
-	copy(rest, l.unsynced[len(complete):])
-	l.unsynced = rest
+	rest := make([]openSegment, len(l.segMu.unsynced)-len(complete))
+	copy(rest, l.segMu.unsynced[len(complete):])
+	l.segMu.unsynced = rest
 	l.segMu.Unlock()
 	for _, s := range complete {
 		if err := s.file.Close(); err != nil {
@@ -193,7 +193,7 @@ func (l *Log) closeComplete(complete []openSegment) error {
 	return nil
 }
 
-// measure adds the duration of a flush to the moving average. flushMu is held.
+// measure adds the duration of a flush to the moving average. flushMu is locked.
 func (l *Log) measure(d time.Duration) {
 	old := l.cost.Load()
 	if old == 0 {
@@ -275,8 +275,10 @@ func raise(a *atomic.Uint64, v uint64) {
 // signal wakes all waiters. It is cheap while there are none.
 type signal struct {
 	waiting atomic.Bool
-	mu      sync.Mutex
-	ch      chan struct{}
+	mu      struct {
+		sync.Mutex
+		ch chan struct{}
+	}
 }
 
 // wait gives a channel that the next broadcast closes. What the caller waits for must
@@ -284,11 +286,11 @@ type signal struct {
 func (s *signal) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ch == nil {
-		s.ch = make(chan struct{})
+	if s.mu.ch == nil {
+		s.mu.ch = make(chan struct{})
 	}
 	s.waiting.Store(true)
-	return s.ch
+	return s.mu.ch
 }
 
 func (s *signal) broadcast() {
@@ -297,9 +299,9 @@ func (s *signal) broadcast() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ch != nil {
-		close(s.ch)
-		s.ch = nil
+	if s.mu.ch != nil {
+		close(s.mu.ch)
+		s.mu.ch = nil
 	}
 	s.waiting.Store(false)
 }

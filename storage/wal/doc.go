@@ -103,11 +103,11 @@
 // # Locks
 //
 //	flushMu   who writes: one at a time
-//	syncMu    who syncs: one at a time, beside the writer
-//	mu        the layout and the buffers; never held over I/O
-//	segMu     the lists of segments; never held over I/O
+//	syncMu    who syncs: one at a time, concurrently with the writer
+//	mu        the layout and the buffers; never locked during I/O
+//	segMu     the lists of segments; never locked during I/O
 //	dirMu     who renames, makes and removes files
 //
-// in this order. Only one process may have a log open; the caller holds a lock on
-// its data directory.
+// in this order. Each stands in a struct with the fields that it guards. Only one process may
+// have a log open; the caller has locked its data directory.
 package wal

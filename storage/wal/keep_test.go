@@ -18,8 +18,8 @@ func TestAppendKeepingCopiesLater(t *testing.T) {
 	l.AppendKeeping(batch)
 	l.Append([]byte("behind"))
 	held := 0
-	for i := range l.tail.chunks {
-		held += cap(l.tail.chunks[i].buf)
+	for i := range l.mu.tail.chunks {
+		held += cap(l.mu.tail.chunks[i].buf)
 	}
 	if held > 3*maxPayload {
 		t.Errorf("the log has %d bytes of its own for a batch of %d", held, len(batch))

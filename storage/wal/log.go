@@ -108,24 +108,29 @@ func (o *Options) path(name string) string { return filepath.Join(o.Dir, name) }
 type Log struct {
 	o Options
 
-	mu   sync.Mutex // the tail
-	tail *tail
-
-	flushMu sync.Mutex // held while writing
-	cur     vfs.File   // the segment being written; nil before the first write
-
-	syncMu sync.Mutex // held while syncing
-
-	segMu    sync.Mutex
-	room     *sync.Cond    // on segMu: ready, full, closing or err changed
-	unsynced []openSegment // may have bytes that are not synced, in order; the last is cur
-	ready    *openSegment  // the next one
-	live     []liveSegment // needed for recovery, in order
-	next     uint64        // the number to prepare next
-	closing  bool
-
-	dirMu  sync.Mutex // held while changing the directory
-	spares []string   // paths
+	// The locks, each with what it guards, in their order: see doc.go.
+	flushMu struct { // one goroutine writes
+		sync.Mutex
+		cur vfs.File // the segment being written; nil before the first write
+	}
+	syncMu sync.Mutex // one goroutine syncs
+	mu     struct {
+		sync.Mutex
+		tail *tail
+	}
+	segMu struct {
+		sync.Mutex
+		room     *sync.Cond    // ready, full, closing or err changed
+		unsynced []openSegment // may have bytes that are not synced, in order; the last is cur
+		ready    *openSegment  // the next one
+		live     []liveSegment // needed for recovery, in order
+		next     uint64        // the number to prepare next
+		closing  bool
+	}
+	dirMu struct { // one goroutine changes the directory
+		sync.Mutex
+		spares []string // paths
+	}
 
 	policy  atomic.Uint32
 	written atomic.Uint64
@@ -176,14 +181,13 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 	number, start := r.resume()
 	l := &Log{
 		o:           o,
-		live:        r.live(),
-		next:        number,
 		kickWrite:   make(chan struct{}, 1),
 		kickSync:    make(chan struct{}, 1),
 		kickPrepare: make(chan struct{}, 1),
 		quit:        make(chan struct{}),
 	}
-	l.room = sync.NewCond(&l.segMu)
+	l.segMu.room = sync.NewCond(&l.segMu.Mutex)
+	l.segMu.live, l.segMu.next = r.live(), number
 	l.policy.Store(uint32(o.Policy))
 	l.written.Store(start)
 	l.synced.Store(start)
@@ -197,19 +201,19 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 		if err != nil {
 			return nil, fmt.Errorf("wal: %w", err)
 		}
-		l.ready, l.next = &openSegment{number: number, size: size, file: f}, number+1
+		l.segMu.ready, l.segMu.next = &openSegment{number: number, size: size, file: f}, number+1
 	} else {
-		if len(l.spares) == 0 {
+		if len(l.dirMu.spares) == 0 {
 			size = min(size, firstSize)
 		}
 		if _, err := l.prepareNext(size); err != nil {
 			return nil, err
 		}
-		if l.ready == nil {
+		if l.segMu.ready == nil {
 			size = o.SegmentSize // no room; prepareLoop tries again
 		}
 	}
-	l.tail = newTail(r.mark, number, start, size, o.SegmentSize, o.random)
+	l.mu.tail = newTail(r.mark, number, start, size, o.SegmentSize, o.random)
 	if !o.NoBackground {
 		l.background.Add(3)
 		go l.writeLoop()
@@ -233,11 +237,11 @@ func (l *Log) append(batch []byte, keep bool) (lsn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err.Load() != nil {
-		l.tail.end += uint64(frameHeaderSize + len(batch))
-		return l.tail.end
+		l.mu.tail.end += uint64(frameHeaderSize + len(batch))
+		return l.mu.tail.end
 	}
-	l.tail.add(batch, keep)
-	return l.tail.end
+	l.mu.tail.add(batch, keep)
+	return l.mu.tail.end
 }
 
 // Rotate makes everything appended afterwards go to a new segment that starts with the
@@ -250,11 +254,11 @@ func (l *Log) Rotate(head []byte) (segment uint64, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.tail.fresh {
-		l.tail.turn(l.tail.seg.number + 1)
+	if !l.mu.tail.fresh {
+		l.mu.tail.turn(l.mu.tail.seg.number + 1)
 	}
-	segment = l.tail.seg.number
-	l.tail.add(head, false)
+	segment = l.mu.tail.seg.number
+	l.mu.tail.add(head, false)
 	return segment, nil
 }
 
@@ -264,10 +268,10 @@ func (l *Log) First() uint64 {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
 	switch {
-	case len(l.live) > 0:
-		return l.live[0].number
-	case l.ready != nil:
-		return l.ready.number
+	case len(l.segMu.live) > 0:
+		return l.segMu.live[0].number
+	case l.segMu.ready != nil:
+		return l.segMu.ready.number
 	}
 	return 0
 }
@@ -277,7 +281,7 @@ func (l *Log) First() uint64 {
 func (l *Log) End() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tail.end
+	return l.mu.tail.end
 }
 
 // Durable is the position up to which batches may be acknowledged under the policy.
@@ -314,12 +318,12 @@ func (l *Log) SetPolicy(p Policy) {
 // segment needed to End.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
-	start, end := l.tail.seg.start, l.tail.end
+	start, end := l.mu.tail.seg.start, l.mu.tail.end
 	l.mu.Unlock()
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
-	if len(l.live) > 0 {
-		start = l.live[0].start
+	if len(l.segMu.live) > 0 {
+		start = l.segMu.live[0].start
 	}
 	return int64(end - start)
 }
@@ -361,9 +365,9 @@ func (l *Log) WaitDurable(ctx context.Context, lsn uint64) error {
 // runs may be lost.
 func (l *Log) Close() error {
 	l.segMu.Lock()
-	again := l.closing
-	l.closing = true
-	l.room.Broadcast()
+	again := l.segMu.closing
+	l.segMu.closing = true
+	l.segMu.room.Broadcast()
 	l.segMu.Unlock()
 	if again {
 		return ErrClosed
@@ -376,11 +380,11 @@ func (l *Log) Close() error {
 	defer l.flushMu.Unlock()
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
-	for _, s := range l.unsynced {
+	for _, s := range l.segMu.unsynced {
 		err = errors.Join(err, s.file.Close())
 	}
-	if l.ready != nil {
-		err = errors.Join(err, l.ready.file.Close())
+	if l.segMu.ready != nil {
+		err = errors.Join(err, l.segMu.ready.file.Close())
 	}
 	return err
 }
@@ -395,9 +399,9 @@ func (l *Log) finish() error {
 	}
 	if err == nil {
 		l.mu.Lock()
-		mark := !l.tail.fresh && l.tail.left() >= groupHeaderSize
+		mark := !l.mu.tail.fresh && l.mu.tail.left() >= groupHeaderSize
 		if mark {
-			l.tail.begin(0)
+			l.mu.tail.begin(0)
 		}
 		l.mu.Unlock()
 		if mark {
@@ -419,7 +423,7 @@ func (l *Log) finish() error {
 func (l *Log) end(err error) (first bool) {
 	first = l.err.CompareAndSwap(nil, &err)
 	l.segMu.Lock()
-	l.room.Broadcast()
+	l.segMu.room.Broadcast()
 	l.segMu.Unlock()
 	l.moved.broadcast()
 	return first

@@ -371,7 +371,7 @@ func TestTornTailAndGarbage(t *testing.T) {
 	l, _ := opened(t, o, 0)
 	l.Append([]byte("one"))
 	must(t, l.Commit())
-	end := l.live[0].offset(l.End())
+	end := l.segMu.live[0].offset(l.End())
 	l.Append([]byte("two"))
 	l.Append([]byte("three"))
 	must(t, l.Commit())

@@ -25,20 +25,20 @@ type liveSegment struct {
 func (l *Log) takeReady() (*openSegment, error) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
-	for l.ready == nil {
+	for l.segMu.ready == nil {
 		if err := l.Err(); err != nil {
 			return nil, err
 		}
-		if (l.closing || l.o.NoBackground) && l.full.Load() {
+		if (l.segMu.closing || l.o.NoBackground) && l.full.Load() {
 			// What was removed from the tail is lost, so this log has failed.
 			err := ErrNoRoom
 			l.err.CompareAndSwap(nil, &err)
 			return nil, err
 		}
-		l.room.Wait()
+		l.segMu.room.Wait()
 	}
-	s := l.ready
-	l.ready = nil
+	s := l.segMu.ready
+	l.segMu.ready = nil
 	kick(l.kickPrepare)
 	return s, nil
 }
@@ -85,7 +85,7 @@ func (l *Log) prepareNow() error {
 // Lack of room makes the log Full and leads to another try; any other error is fatal.
 func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	l.segMu.Lock()
-	number, done := l.next, l.ready != nil
+	number, done := l.segMu.next, l.segMu.ready != nil
 	l.segMu.Unlock()
 	if done || l.Err() != nil {
 		return false, nil
@@ -104,9 +104,9 @@ func (l *Log) prepareNext(size int64) (retry bool, err error) {
 	defer l.segMu.Unlock()
 	l.full.Store(err != nil)
 	if err == nil {
-		l.ready, l.next = &openSegment{number: number, size: size, file: f}, number+1
+		l.segMu.ready, l.segMu.next = &openSegment{number: number, size: size, file: f}, number+1
 	}
-	l.room.Broadcast()
+	l.segMu.room.Broadcast()
 	return err != nil, nil
 }
 
@@ -116,15 +116,15 @@ func (l *Log) makeSegment(number uint64, size int64) (vfs.File, error) {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
 	fsys, name := l.o.FS, l.o.path(segmentName(number))
-	if n := len(l.spares); n > 0 {
-		f, err := fsys.Open(l.spares[n-1])
+	if n := len(l.dirMu.spares); n > 0 {
+		f, err := fsys.Open(l.dirMu.spares[n-1])
 		if err != nil {
 			return nil, err
 		}
-		if err := fsys.Rename(l.spares[n-1], name); err != nil {
+		if err := fsys.Rename(l.dirMu.spares[n-1], name); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		l.spares = l.spares[:n-1]
+		l.dirMu.spares = l.dirMu.spares[:n-1]
 		return l.named(f)
 	}
 	// Trying for room that is not there would take the last of it from others, each
@@ -204,7 +204,7 @@ func (l *Log) Release(first uint64) error {
 			return fmt.Errorf("wal: release %s: %w", segmentName(s.number), err)
 		}
 		l.segMu.Lock()
-		l.live = l.live[1:]
+		l.segMu.live = l.segMu.live[1:]
 		l.segMu.Unlock()
 		released++
 	}
@@ -223,28 +223,28 @@ func (l *Log) Release(first uint64) error {
 func (l *Log) releasable(first uint64) (liveSegment, bool) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
-	if len(l.live) < 2 || l.live[0].number >= first || l.live[1].start > l.synced.Load() {
+	if len(l.segMu.live) < 2 || l.segMu.live[0].number >= first || l.segMu.live[1].start > l.synced.Load() {
 		return liveSegment{}, false
 	}
-	for _, s := range l.unsynced {
-		if s.number == l.live[0].number {
+	for _, s := range l.segMu.unsynced {
+		if s.number == l.segMu.live[0].number {
 			return liveSegment{}, false // synced, and about to be closed
 		}
 	}
-	return l.live[0], true
+	return l.segMu.live[0], true
 }
 
 // retire makes the file a spare, or removes it when it has another size than wanted
-// now or there are enough. dirMu is held.
+// now or there are enough. dirMu is locked.
 func (l *Log) retire(path string, number uint64, size int64) error {
-	if size != l.o.SegmentSize || len(l.spares) >= l.o.Spares {
+	if size != l.o.SegmentSize || len(l.dirMu.spares) >= l.o.Spares {
 		return l.o.FS.Remove(path)
 	}
 	spare := l.o.path(spareName(number))
 	if err := l.o.FS.Rename(path, spare); err != nil {
 		return err
 	}
-	l.spares = append(l.spares, spare)
+	l.dirMu.spares = append(l.dirMu.spares, spare)
 	return nil
 }
 
@@ -252,13 +252,13 @@ func (l *Log) retire(path string, number uint64, size int64) error {
 // segments that are not needed any more.
 func (l *Log) collectSpares(r *recovery) error {
 	for _, s := range r.spares {
-		if s.size != l.o.SegmentSize || len(l.spares) >= l.o.Spares {
+		if s.size != l.o.SegmentSize || len(l.dirMu.spares) >= l.o.Spares {
 			if err := l.o.FS.Remove(s.path); err != nil {
 				return fmt.Errorf("wal: %w", err)
 			}
 			continue
 		}
-		l.spares = append(l.spares, s.path)
+		l.dirMu.spares = append(l.dirMu.spares, s.path)
 	}
 	for _, s := range r.stale {
 		if err := l.retire(s.path, s.number, s.size); err != nil {

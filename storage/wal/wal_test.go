@@ -278,7 +278,7 @@ func TestAppendGoesOnDuringSync(t *testing.T) {
 func (l *Log) prepared() bool {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
-	return l.ready != nil
+	return l.segMu.ready != nil
 }
 
 func TestEverySecSyncsEachSecond(t *testing.T) {
@@ -411,7 +411,7 @@ func TestHugeBatchMemory(t *testing.T) {
 	must(t, l.Commit())
 	held := 0
 	l.mu.Lock()
-	for _, b := range l.tail.buffers {
+	for _, b := range l.mu.tail.buffers {
 		held += cap(b)
 	}
 	l.mu.Unlock()
