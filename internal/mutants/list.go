@@ -12,11 +12,11 @@ var mutations = []mutation{
 
 	// A client that waits for a key which a global job holds is not looked at again.
 	{file: "commands/waiters.go", in: "server", test: "TestBlockedBehindAJob",
-		old: "\t\t\tws.taken = append(ws.taken, a)\n",
+		old: "\t\t\tws.blocked = append(ws.blocked, a)\n",
 		new: ""},
 	{file: "commands/waiters.go", in: "server", test: "TestBlockedBehindAJob",
-		old: "range ws.taken {\n\t\tws.makeReady(a)\n",
-		new: "range ws.taken {\n\t\t_ = a\n"},
+		old: "range ws.blocked {\n\t\tws.makeReady(a)\n",
+		new: "range ws.blocked {\n\t\t_ = a\n"},
 
 	// The time of the soft output limit goes on below it.
 	{file: "server/cron.go", test: "TestSoftLimit",
