@@ -95,6 +95,9 @@ func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
 		return s.waitForJob(c)
 	}
 	if c.Client.queue != nil && !spec.Is(Unqueued) {
+		if flags&DenyOOM != 0 && s.tooLarge(c.Client.queue.bytes+argBytes(c.Args)) {
+			return s.refuse(c, errOOM)
+		}
 		s.enqueue(c)
 		c.Out.Simple("QUEUED")
 		return Done

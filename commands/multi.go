@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"keyp/internal/pieces"
 	"keyp/storage"
 )
 
@@ -90,11 +91,23 @@ func argBytes(args [][]byte) (n int) {
 // ArgsMemory is what a copy of arguments takes, in bytes.
 func ArgsMemory(args [][]byte) int { return argBytes(args) + len(args)*int(unsafe.Sizeof(args[0])) }
 
-// CopyArgs copies arguments into memory of their own.
+// CopyArgs copies arguments into memory of their own. Large ones do not stand beside others: who
+// keeps a key's name is not to keep its value.
 func CopyArgs(args [][]byte) [][]byte {
-	all := make([]byte, 0, argBytes(args))
+	const large = 4 << 10
+	n := 0
+	for _, arg := range args {
+		if len(arg) < large {
+			n += len(arg)
+		}
+	}
+	all := make([]byte, 0, n)
 	copied := make([][]byte, len(args))
 	for i, arg := range args {
+		if len(arg) >= large {
+			copied[i] = pieces.Clone(arg)
+			continue
+		}
 		at := len(all)
 		all = append(all, arg...)
 		copied[i] = all[at:len(all):len(all)]
@@ -198,13 +211,32 @@ func runExec(c *Ctx) error {
 	c.Out.Array(len(q.commands))
 	for i := range q.commands {
 		spec, args := q.commands[i].spec, q.commands[i].args
-		if err := c.permitQueued(spec, args); err != nil {
+		q.commands[i] = queued{} // what it sets need not be there twice
+		err := c.permitQueued(spec, args)
+		if err == nil && spec.Is(DenyOOM) && c.batchTooLarge() {
+			err = errOOM
+		}
+		if err != nil {
 			c.refuseQueued(err.(Error))
 			continue
 		}
 		c.Call(spec, c.Client, args, c.Out)
 	}
 	return nil
+}
+
+// batchTooLarge says that what the transaction has written is more than maxmemory: until its end
+// none of that can leave memory.
+func (c *Ctx) batchTooLarge() bool { return c.Server.tooLarge(c.Txn.BatchBytes()) }
+
+// tooLarge says whether so many bytes, which cannot leave memory, are more than maxmemory.
+func (s *Server) tooLarge(bytes int) bool {
+	const small = 1 << 20 // is allowed under any maxmemory
+	if bytes <= small {
+		return false
+	}
+	limit := s.Config.Int("maxmemory")
+	return limit > 0 && int64(bytes) > limit
 }
 
 // refuseQueued answers a command of the transaction that is not run.

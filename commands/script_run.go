@@ -113,6 +113,8 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = errScriptWrite
 	case spec.Is(DenyOOM) && s.Store.Full():
 		err = ErrDiskFull
+	case spec.Is(DenyOOM) && r.c.batchTooLarge():
+		err = errOOM
 	case spec.Is(Write) && !r.write():
 		err = ErrStopping // it is being killed: the reply is of no account
 	}

@@ -111,7 +111,7 @@ func (t *Txn) carry(from, to Key) {
 	t.keyRecord(format.RecDelete, p, from.Name)
 	moved := p.unlink(t, from)
 	t.gone = append(t.gone, p.slot(from))
-	moved.id, moved.state, moved.side = t.s.generation.Add(1), 0, nil
+	moved.id, moved.state, moved.side = t.s.generation.Add(1), moved.state&stateShared, nil
 	t.wrotePut(q, q.slot(to), *q.adopt(t, to, moved, moved.deadline))
 	t.logObject(q, moved, moved.deadline, moved.created)
 }

@@ -3,7 +3,6 @@ package storage
 import (
 	"slices"
 
-	"keyp/internal/pieces"
 	"keyp/storage/object"
 )
 
@@ -243,19 +242,16 @@ func (t *Txn) unchanged(had pinned) bool {
 // prepared is a new value with the records that state it, which no key has yet.
 type prepared struct {
 	o       *Object
-	records []byte
+	records [][]byte
 	cost    int64
 }
 
 // prepare makes the records for a key's new value while no shard is locked.
 func (t *Txn) prepare(k Key, v object.Value, deadline int64, created uint32) prepared {
 	o := t.newObject(k, v)
-	if v.Type() != object.TypeString {
-		t.buf = slices.Grow(t.buf, v.Bytes())
-	}
 	t.stateObject(t.snapshot.keys[snapshotKey{k.DB, string(k.Name)}].space, o, deadline, created)
-	st := prepared{o, t.buf, t.cost}
-	t.buf, t.cost, t.logged = nil, 0, 0
+	st := prepared{o, t.takeBatch(), t.cost}
+	t.cost, t.logged = 0, 0
 	return st
 }
 
@@ -265,10 +261,10 @@ func (t *Txn) installPrepared(k Key, st prepared, deadline int64, created, acces
 	c = p.putObject(t, sl, c, k, st.o, deadline)
 	p.setHeader(*c, deadline, created, access)
 	t.changing(p.space, k.Name)
-	if len(t.buf) == 0 {
-		t.buf = st.records
-	} else {
-		t.buf = pieces.Append(t.buf, st.records)
+	t.before.add(t.buf)
+	t.buf = nil
+	for _, piece := range st.records {
+		t.before.add(piece)
 	}
 	t.cost += st.cost
 	t.logged = 0

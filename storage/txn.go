@@ -28,7 +28,8 @@ type Txn struct {
 	mask   uint64 // locked shards, a bit for each
 	now    int64
 	micros int64  // now in microseconds, once somebody has asked; 0 until then
-	buf    []byte // the batch so far
+	buf    []byte // the end of the batch so far
+	before pieceList
 	seen   uint64 // the newest LSN that a look-up showed
 	cost   int64  // what replaying the batch costs
 	logged uint64 // the value that the last record is about, if it is about an element
@@ -237,13 +238,13 @@ func (t *Txn) End() uint64 {
 		p.logCounts(t)
 	}
 	lsn := t.seen
-	if len(t.buf) > 0 {
-		if len(t.buf) > maxKept { // reset gives up it
-			lsn = t.s.log.AppendKeeping(t.buf)
+	if size := t.BatchBytes(); size > 0 {
+		if size > maxKept || len(t.before.list) > 0 {
+			lsn = t.s.log.AppendKeeping(t.takeBatch())
 		} else {
 			lsn = t.s.log.Append(t.buf)
 		}
-		t.s.replayCost.Add(t.cost + int64(len(t.buf))*byteCost)
+		t.s.replayCost.Add(t.cost + int64(size)*byteCost)
 		t.stamp(lsn)
 	}
 	if len(t.changes) > 0 {
@@ -388,6 +389,7 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 }
 
 func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
+	t.cutBatch()
 	t.logged = 0
 	t.changing(p.space, key)
 	t.buf = format.AppendBytes(format.AppendRecord(t.buf, tag, uint64(p.space)), key)
@@ -490,6 +492,10 @@ func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint3
 	t.buf = append(t.buf, byte(o.val.Type()))
 	t.logged = o.id
 	if s, ok := o.val.(*object.String); ok {
+		if t.mayShare(o, s) {
+			t.shareString(o, s)
+			return
+		}
 		t.buf = pieces.Grow(t.buf, len(s.Data)+s.Len()*chunkRecord+recordsRoom)
 	}
 	o.val.Walk(func(elem, val []byte, d int64) bool {
@@ -548,6 +554,7 @@ func (t *Txn) cut(p *part, o *Object, first, last int64) {
 // in the batch is about the same value.
 func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 	if t.logged == o.id {
+		t.cutBatch()
 		t.buf = append(t.buf, short)
 		t.cost += recordCost[short]
 	} else {
@@ -638,6 +645,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 	if o.is(stateInline) && end > format.InlineMax {
 		t.restate(p, o) // while it is small
 	}
+	t.unshare(o)
 	o.val.(*object.String).WriteAt(off, data)
 	o.changeRange(off, len(data), len(old))
 	p.recount(sl, c, o)

@@ -52,6 +52,9 @@ const (
 	stateOpen
 	// stateGone: detached from the keyspace.
 	stateGone
+	// stateShared: the log may have the bytes of the string, which is the whole value, for a
+	// batch that is not durable yet.
+	stateShared
 )
 
 func (o *Object) is(state byte) bool { return o.state&state != 0 }

@@ -108,7 +108,9 @@ func (m *model) step(t *rapid.T) {
 	case 0, 1, 2, 3, 4:
 		b, how := m.batch(t), l.Append
 		if rapid.Bool().Draw(t, "keeping") {
-			how = l.AppendKeeping
+			how = func(b []byte) uint64 {
+				return l.AppendKeeping(cut(b, rapid.IntRange(1, 3*maxPayload).Draw(t, "piece")))
+			}
 		}
 		m.appends = append(m.appends, entry{how(b), string(b)})
 	case 5, 6, 7:

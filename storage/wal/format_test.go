@@ -137,7 +137,7 @@ func TestTailLayout(t *testing.T) {
 	const first, usual = headerSize + 200, headerSize + 600
 	tl := newTail(1, 3, 5000, first, usual, rand.Uint64)
 	for size := range 900 {
-		tl.add(make([]byte, size), size%2 == 0)
+		tl.add(payload{piece: make([]byte, size), size: size}, size%2 == 0)
 		if size%7 == 0 {
 			tl.turn(tl.seg.number + 1)
 		}

@@ -226,18 +226,26 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 // Append puts batch after all earlier batches and returns its LSN. It copies the
 // bytes into memory and does no I/O: the batch is durable after a commit. A batch may
 // be empty. A log that has failed or is closed drops it.
-func (l *Log) Append(batch []byte) (lsn uint64) { return l.append(batch, false) }
+func (l *Log) Append(batch []byte) (lsn uint64) {
+	return l.append(payload{piece: batch, size: len(batch)}, false)
+}
 
-// AppendKeeping is Append of a batch whose memory becomes the log's: nobody may change
-// it. Of a large one that saves the caller, and all who append meanwhile, the time of copying
-// it and of its checksums: the commit makes them.
-func (l *Log) AppendKeeping(batch []byte) (lsn uint64) { return l.append(batch, true) }
+// AppendKeeping is Append of a batch in pieces whose memory is the log's: nobody may change it
+// before the batch is durable. Of a large one that saves the caller, and all who append meanwhile,
+// the time of copying it and of its checksums: the commit makes them.
+func (l *Log) AppendKeeping(pieces [][]byte) (lsn uint64) {
+	batch := payload{more: pieces}
+	for _, piece := range pieces {
+		batch.size += len(piece)
+	}
+	return l.append(batch, true)
+}
 
-func (l *Log) append(batch []byte, keep bool) (lsn uint64) {
+func (l *Log) append(batch payload, keep bool) (lsn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err.Load() != nil {
-		l.mu.tail.end += uint64(frameHeaderSize + len(batch))
+		l.mu.tail.end += uint64(frameHeaderSize + batch.size)
 		return l.mu.tail.end
 	}
 	l.mu.tail.add(batch, keep)
@@ -258,7 +266,7 @@ func (l *Log) Rotate(head []byte) (segment uint64, err error) {
 		l.mu.tail.turn(l.mu.tail.seg.number + 1)
 	}
 	segment = l.mu.tail.seg.number
-	l.mu.tail.add(head, false)
+	l.mu.tail.add(payload{piece: head, size: len(head)}, false)
 	return segment, nil
 }
 

@@ -22,10 +22,11 @@ type chunk struct {
 	lsn  uint64 // position of the group header
 	head int    // bytes of buf before the group header: headerSize or 0
 	buf  []byte
-	// rest is the payload of the chunk's only frame, whose flags are rest's too, if it is
-	// still the caller's memory: complete makes the frame of it. nil: the chunk is complete.
-	rest  []byte
-	flags byte
+	// rest is the payload of the chunk's only frame, of restSize bytes, whose flags are rest's too,
+	// if it is still the caller's memory: complete makes the frame of it. nil: the chunk is complete.
+	rest     [][]byte
+	restSize int
+	flags    byte
 }
 
 // size is what the chunk takes in the file, in bytes.
@@ -33,7 +34,7 @@ func (c *chunk) size() int {
 	if c.rest == nil {
 		return len(c.buf)
 	}
-	return len(c.buf) + frameHeaderSize + len(c.rest)
+	return len(c.buf) + frameHeaderSize + c.restSize
 }
 
 // end is the position just past the chunk.
@@ -48,9 +49,11 @@ func (c *chunk) complete(spare []byte) []byte {
 	at := len(c.buf)
 	spare = append(slices.Grow(spare[:0], c.size()), c.buf...)
 	spare = append(spare, zeros[:frameHeaderSize]...)
-	spare = append(spare, c.rest...)
+	for _, piece := range c.rest {
+		spare = append(spare, piece...)
+	}
 	sealFrame(spare[at:], c.flags, c.salt, c.lsn+groupHeaderSize)
-	c.buf, c.rest = spare, nil
+	c.buf, c.rest, c.restSize = spare, nil, 0
 	return spare
 }
 
@@ -135,30 +138,53 @@ func (t *tail) room(hint int) (*chunk, int) {
 	return &t.chunks[len(t.chunks)-1], min(t.left()-frameHeaderSize, maxPayload)
 }
 
+// payload is what is left of a batch that is being laid out: piece, and then more. It has size
+// bytes.
+type payload struct {
+	piece []byte
+	more  [][]byte
+	size  int
+}
+
+// take gives n bytes, in the pieces that they stand in, to visit.
+func (p *payload) take(n int, visit func(piece []byte)) {
+	p.size -= n
+	for {
+		m := min(n, len(p.piece))
+		visit(p.piece[:m:m])
+		p.piece = p.piece[m:]
+		if n -= m; n == 0 {
+			return
+		}
+		p.piece, p.more = p.more[0], p.more[1:]
+	}
+}
+
 // add lays batch out after all earlier ones. If it may keep the batch's memory, most of
 // a large one is copied when it is written.
-func (t *tail) add(batch []byte, keep bool) {
-	size := len(batch)
+func (t *tail) add(batch payload, keep bool) {
+	size := batch.size
 	for flags := byte(flagFrame | flagFirst); ; flags = flagFrame {
 		later := keep && flags == flagFrame
-		hint := len(batch) + frameHeaderSize
+		hint := batch.size + frameHeaderSize
 		if later {
 			hint = 0
 		}
 		c, room := t.room(hint)
-		linked := flags&flagFirst != 0 && len(batch) > room
+		linked := flags&flagFirst != 0 && batch.size > room
 		if linked {
 			room -= linkSize
 		}
-		n := min(len(batch), room)
-		if !linked && n == len(batch) {
+		n := min(batch.size, room)
+		if !linked && n == batch.size {
 			flags |= flagLast
 		}
 		at := len(c.buf)
 		if later && at == c.head+groupHeaderSize {
-			c.rest, c.flags = batch[:n:n], flags
+			batch.take(n, func(piece []byte) { c.rest = append(c.rest, piece) })
+			c.restSize, c.flags = n, flags
 			t.end += uint64(frameHeaderSize + n)
-			if batch = batch[n:]; flags&flagLast != 0 {
+			if flags&flagLast != 0 {
 				return
 			}
 			continue
@@ -167,10 +193,10 @@ func (t *tail) add(batch []byte, keep bool) {
 		if linked {
 			c.buf = le.AppendUint64(c.buf, uint64(size))
 		}
-		c.buf = append(c.buf, batch[:n]...)
+		batch.take(n, func(piece []byte) { c.buf = append(c.buf, piece...) })
 		sealFrame(c.buf[at:], flags, c.salt, t.end)
 		t.end += uint64(len(c.buf) - at)
-		if batch = batch[n:]; flags&flagLast != 0 {
+		if flags&flagLast != 0 {
 			return
 		}
 	}

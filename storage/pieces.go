@@ -1,0 +1,87 @@
+package storage
+
+import (
+	"encoding/binary"
+
+	"keyp/internal/pieces"
+	"keyp/storage/format"
+	"keyp/storage/object"
+)
+
+// The batch of a transaction that writes hundreds of MiB is not one slice, which would be copied
+// each time that it grows, and it has no copies of the large strings that the transaction made: their
+// records refer to the values' own bytes. The log copies those when it writes the batch. So until
+// the batch is durable whoever changes such a value in place makes a copy first.
+
+const (
+	// pieceBytes is from where on a piece of the batch is complete.
+	pieceBytes = maxKept
+	// shareBytes is the least length of a string to which records refer.
+	shareBytes = object.ChunkSize
+	// headsRoom is the room for what stands between pieces of a value.
+	headsRoom = 4 << 10
+)
+
+// pieceList is a batch, or its begin, in pieces.
+type pieceList struct {
+	list [][]byte
+	size int // bytes
+}
+
+func (l *pieceList) add(piece []byte) {
+	l.list = append(l.list, piece)
+	l.size += len(piece)
+}
+
+// BatchBytes is how long the batch is so far.
+func (t *Txn) BatchBytes() int { return t.before.size + len(t.buf) }
+
+// cutBatch begins another piece where the last one is long.
+func (t *Txn) cutBatch() {
+	if len(t.buf) >= pieceBytes {
+		t.before.add(t.buf)
+		t.buf = make([]byte, 0, pieceBytes+headsRoom)
+	}
+}
+
+// takeBatch gives the batch in pieces, and leaves an empty one.
+func (t *Txn) takeBatch() [][]byte {
+	t.before.add(t.buf)
+	taken := t.before.list
+	t.buf, t.before = nil, pieceList{}
+	return taken
+}
+
+// mayShare says whether the records of a string may refer to its bytes: of one that no batch
+// before has, where copies would take much memory.
+func (t *Txn) mayShare(o *Object, s *object.String) bool {
+	return o.lsn == 0 && len(s.Data) >= shareBytes && len(s.Data)+t.BatchBytes() >= pieceBytes
+}
+
+// shareString records a string's chunks.
+func (t *Txn) shareString(o *Object, s *object.String) {
+	o.state |= stateShared
+	s.Walk(func(elem, val []byte, deadline int64) bool {
+		t.elementRecord(format.RecElement, format.RecMore, nil, o, elem)
+		t.buf = binary.AppendUvarint(t.buf, uint64(deadline))
+		t.buf = binary.AppendUvarint(t.buf, uint64(len(val)))
+		t.before.add(t.buf)
+		t.before.add(val)
+		if t.buf = t.buf[len(t.buf):]; cap(t.buf) < headsRoom/8 {
+			t.buf = make([]byte, 0, headsRoom)
+		}
+		return true
+	})
+}
+
+// unshare makes a string's bytes its own, before they are changed, if the log may still need them
+// as they are.
+func (t *Txn) unshare(o *Object) {
+	if !o.is(stateShared) {
+		return
+	}
+	o.state &^= stateShared
+	if s := o.val.(*object.String); o.lsn == 0 || o.lsn > t.s.log.Durable() {
+		s.Data = pieces.Clone(s.Data)
+	}
+}
