@@ -1,6 +1,9 @@
 package commands
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // denialContext is where a command was refused.
 type denialContext uint8
@@ -21,12 +24,15 @@ const (
 	// denialText is how many bytes are kept of a name that a client gave: there may be many
 	// entries, and keys may be long.
 	denialText = 1024
+	// denialMemory bounds what entries take, whatever acllog-max-len is.
+	denialMemory = 64 << 20
 )
 
 // denialLog is ACL LOG. It belongs to the loop.
 type denialLog struct {
 	entries []denialEntry // the newest first
 	next    int64         // id of the next entry
+	bytes   int           // that the entries take
 }
 
 type denialEntry struct {
@@ -89,6 +95,7 @@ func (l *denialLog) add(e denialEntry, limit int) {
 		if !old.alike(&e) {
 			continue
 		}
+		l.bytes += len(e.client) - len(old.client)
 		old.count, old.updated, old.client = old.count+1, e.updated, e.client
 		copy(l.entries[1:i+1], l.entries[:i])
 		l.entries[0] = old
@@ -100,11 +107,28 @@ func (l *denialLog) add(e denialEntry, limit int) {
 		l.entries = append(l.entries, denialEntry{})
 		copy(l.entries[1:], l.entries)
 		l.entries[0] = e
+		l.bytes += e.bytes()
 	}
-	if len(l.entries) > limit {
-		clear(l.entries[limit:])
-		l.entries = l.entries[:limit]
+	for n := len(l.entries); n > limit || l.bytes > denialMemory; n = len(l.entries) {
+		l.bytes -= l.entries[n-1].bytes()
+		l.entries[n-1] = denialEntry{}
+		l.entries = l.entries[:n-1]
 	}
+}
+
+func (l *denialLog) reset() { l.entries, l.bytes = nil, 0 }
+
+// bytes is what an entry takes, without the names of commands and users that exist. The list has room
+// for a quarter more entries as it grows.
+func (e *denialEntry) bytes() int {
+	n := int(unsafe.Sizeof(*e))*5/4 + len(e.client)
+	if e.reason != deniedCommand {
+		n += len(e.object)
+	}
+	if e.reason == deniedAuth {
+		n += len(e.username)
+	}
+	return n
 }
 
 func (e *denialEntry) alike(other *denialEntry) bool {
@@ -121,7 +145,7 @@ func aclLog(c *Ctx) error {
 	case 3:
 		a := c.Cursor(2)
 		if a.Word("RESET") {
-			c.Server.denials.entries = nil
+			c.Server.denials.reset()
 			c.Out.OK()
 			return nil
 		}

@@ -44,9 +44,23 @@ func TestKeptIsCounted(t *testing.T) {
 			}
 			h.server.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
 		},
+		"keys that another client awaited first": func(h *harness, names [][]byte) {
+			var keys []storage.Key
+			for _, name := range names {
+				keys = append(keys, h.store.Key(0, name))
+			}
+			first := h.server.Waiters.Add(&Client{}, KeyWait{Keys: keys, Type: object.TypeZSet})
+			h.server.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
+			h.server.Waiters.Remove(first)
+		},
 		"channels": func(h *harness, names [][]byte) {
 			for _, name := range names {
 				h.server.PubSub.subscribe(h.client, Channel, name)
+			}
+		},
+		"shard channels": func(h *harness, names [][]byte) {
+			for _, name := range names {
+				h.server.PubSub.subscribe(h.client, ShardChannel, name)
 			}
 		},
 		"patterns": func(h *harness, names [][]byte) {
@@ -62,6 +76,19 @@ func TestKeptIsCounted(t *testing.T) {
 			}
 			h.raw(call...)
 		},
+		"refusals": func(h *harness, names [][]byte) {
+			user := h.client.user.name()
+			for _, name := range names[:2000] { // each makes way for the next
+				e := denialEntry{reason: deniedKey, object: string(name), username: user, client: string(name)}
+				h.server.denials.add(e, n)
+			}
+		},
+		"refused passwords": func(h *harness, names [][]byte) {
+			for _, name := range names[:2000] {
+				e := denialEntry{reason: deniedAuth, object: "AUTH", username: string(name), client: string(name)}
+				h.server.denials.add(e, n)
+			}
+		},
 		"slow commands": func(h *harness, names [][]byte) {
 			h.server.Slowlog.configure(0, n)
 			for _, name := range names {
@@ -75,7 +102,10 @@ func TestKeptIsCounted(t *testing.T) {
 		for _, length := range []int{8, 40, 300} {
 			t.Run(fmt.Sprintf("%s of %d bytes", kind, length), func(t *testing.T) {
 				h := newHarness(t)
-				counted := func() int { return h.server.ClientMemory(h.client) + h.server.Slowlog.memory() }
+				counted := func() int {
+					s := h.server
+					return s.ClientMemory(h.client) + s.Slowlog.memory() + s.denials.bytes
+				}
 				names := make([][]byte, n)
 				for i := range names {
 					names[i] = fmt.Appendf(nil, "%08d%s", i, strings.Repeat("x", length-8))
@@ -90,6 +120,22 @@ func TestKeptIsCounted(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestDenialsAreBounded: entries of ACL LOG take no more than their bound, whatever acllog-max-len is.
+func TestDenialsAreBounded(t *testing.T) {
+	var l denialLog
+	text := strings.Repeat("x", denialText)
+	const n = denialMemory / denialText
+	for i := range n {
+		l.add(denialEntry{reason: deniedKey, object: fmt.Sprint(i, text), created: int64(i)}, n)
+	}
+	if l.bytes > denialMemory || l.bytes < denialMemory*9/10 {
+		t.Errorf("%d entries take %d bytes", len(l.entries), l.bytes)
+	}
+	if l.reset(); l.bytes != 0 || len(l.entries) != 0 {
+		t.Errorf("after reset %d entries take %d bytes", len(l.entries), l.bytes)
 	}
 }
 

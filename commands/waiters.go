@@ -58,21 +58,25 @@ type awaited struct {
 // line is a key's waiters for one type, the first comer first.
 type line struct{ first, last *place }
 
-// place is where a waiter stands in a line.
+// place is where a waiter stands in a line. One of a key's waiters is charged with what the key takes.
 type place struct {
 	by         *Waiter
 	at         *awaited
 	prev, next *place
+	charged    bool
+}
+
+// charge adds what the key takes to what its client waits with.
+func (p *place) charge() {
+	p.charged = true
+	p.by.Client.waits += p.at.bytes()
 }
 
 // Add has a client wait, behind all who wait already.
 func (ws *Waiters) Add(c *Client, wait KeyWait) *Waiter {
 	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, places: make([]place, 0, len(wait.Keys))}
 	for _, k := range wait.Keys {
-		a, isNew := ws.await(k)
-		if isNew {
-			c.waits += awaitedOverhead + 2*len(k.Name)
-		}
+		a := ws.await(k)
 		l := &a.lines[w.typ]
 		w.places = append(w.places, place{by: w, at: a, prev: l.last})
 		p := &w.places[len(w.places)-1] // places does not grow: it has room for all keys
@@ -82,19 +86,33 @@ func (ws *Waiters) Add(c *Client, wait KeyWait) *Waiter {
 			l.last.next = p
 		}
 		l.last = p
-		a.places++
+		if a.places++; a.places == 1 {
+			p.charge()
+		}
 		c.waits += int(unsafe.Sizeof(place{}))
 	}
 	ws.count(w, 1)
 	return w
 }
 
-// awaitedOverhead is about what an awaited key takes beside its name, in bytes: the first who waits
-// for it is charged with that.
-const awaitedOverhead = int(unsafe.Sizeof(awaited{})) + 70
+// bytes is about what an awaited key takes.
+func (a *awaited) bytes() int {
+	const overhead = int(unsafe.Sizeof(awaited{})) + 70
+	return overhead + 2*len(a.key.Name)
+}
+
+// first gives a place in one of the lines, nil if there is none.
+func (a *awaited) first() *place {
+	for i := range a.lines {
+		if p := a.lines[i].first; p != nil {
+			return p
+		}
+	}
+	return nil
+}
 
 // await gives the entry of a key, a new one if nobody waits for it yet.
-func (ws *Waiters) await(k storage.Key) (a *awaited, isNew bool) {
+func (ws *Waiters) await(k storage.Key) *awaited {
 	names := ws.keys[k.DB]
 	if names == nil {
 		if ws.keys == nil {
@@ -103,14 +121,14 @@ func (ws *Waiters) await(k storage.Key) (a *awaited, isNew bool) {
 		names = map[string]*awaited{}
 		ws.keys[k.DB] = names
 	}
-	if a = names[string(k.Name)]; a == nil {
-		isNew = true
+	a := names[string(k.Name)]
+	if a == nil {
 		k.Name = bytes.Clone(k.Name)
 		a = &awaited{key: k}
 		names[string(k.Name)] = a
 		ws.awaited.Add(1)
 	}
-	return a, isNew
+	return a
 }
 
 // Remove takes a waiter out of all lines.
@@ -127,6 +145,9 @@ func (ws *Waiters) Remove(w *Waiter) {
 			l.last = p.prev
 		} else {
 			p.next.prev = p.prev
+		}
+		if next := p.at.first(); next != nil && p.charged {
+			next.charge()
 		}
 		if p.at.places--; p.at.places == 0 {
 			delete(ws.keys[p.at.key.DB], string(p.at.key.Name))
