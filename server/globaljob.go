@@ -87,7 +87,9 @@ func (l *loop) runOnLoop(j *job) {
 	x.watch(j)
 	err := l.do(j)
 	x.mu.Lock()
-	x.here = nil
+	if x.here == j { // and not one that the next loop runs
+		x.here = nil
+	}
 	moved := j.moved
 	x.mu.Unlock()
 	if moved {

@@ -214,3 +214,33 @@ func TestPinnedStoreBeginsAnew(t *testing.T) {
 		}
 	}
 }
+
+// TestPinnedIsWatchedBesideAnEnd: a job that another goroutine runs ends while the loop's goroutine runs
+// one: the watcher still looks after that, so the loop does not wait for it.
+func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
+	begun, gate := make(chan struct{}), make(chan struct{})
+	ts := start(t, func(s *commands.Server) {
+		spec := s.Table.Lookup([]byte("SUNION"))
+		spec.Offload = func(*commands.Ctx) bool { return true }
+		spec.Run = func(c *commands.Ctx) error {
+			if string(c.Args[1]) == "first" {
+				<-begun
+			} else {
+				close(begun)
+				<-gate
+			}
+			c.Out.OK()
+			return nil
+		}
+	}, func(l *loop) { l.srv.LimitJobs(2) })
+	first, second, other := ts.dial(), ts.dial(), ts.dial()
+	first.send("SUNION first\n")
+	ts.waits(first, forOwnJob) // beside the loop, which answers
+	second.send("SUNION second\n")
+	first.expect("+OK")
+	if got := other.do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+	close(gate)
+	second.expect("+OK")
+}
