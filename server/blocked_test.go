@@ -362,7 +362,7 @@ func TestBlockedBehindAJob(t *testing.T) {
 	ts.onLoop(func(l *loop) {
 		l.endPause()
 		waited := l.srv.Waiters.Waiting()
-		if l.deliver(); !waited || l.global.job == nil {
+		if l.deliver(); !waited || l.jobs.global == nil {
 			t.Error("the key's turn has not come while the job holds it")
 		}
 	})

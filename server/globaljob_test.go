@@ -115,7 +115,7 @@ func TestEveryCommandInExec(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.global.job != nil || len(l.global.waiting) > 0 {
+		if l.jobs.global != nil || len(l.jobs.waiting) > 0 {
 			t.Error("a job has not ended")
 		}
 	})
@@ -147,7 +147,7 @@ func (h *hog) use(s *commands.Server) {
 func (ts *testServer) waiting(n int) {
 	ts.t.Helper()
 	await.Until(ts.t, fmt.Sprintf("%d sessions wait", n), func() (ok bool) {
-		ts.onLoop(func(l *loop) { ok = len(l.global.waiting) == n })
+		ts.onLoop(func(l *loop) { ok = len(l.jobs.waiting) == n })
 		return ok
 	})
 }
@@ -180,7 +180,7 @@ func TestGlobalJob(t *testing.T) {
 	c.expect("+QUEUED", "+QUEUED", "*2 :5 *1 log")
 	<-h.runs // the second one
 	ts.onLoop(func(l *loop) {
-		if l.global.job == nil {
+		if l.jobs.global == nil {
 			t.Error("no job runs")
 		}
 	})
@@ -203,9 +203,9 @@ func TestLendIsWatched(t *testing.T) {
 		ping := s.Table.Lookup([]byte("PING"))
 		ping.Run = func(c *commands.Ctx) error {
 			await.Until(t, "the watcher rests", func() bool {
-				l.global.mu.Lock()
-				defer l.global.mu.Unlock()
-				return !l.global.armed
+				l.jobs.mu.Lock()
+				defer l.jobs.mu.Unlock()
+				return !l.jobs.mu.armed
 			})
 			c.Out.OK()
 			return nil
@@ -285,7 +285,7 @@ func TestBusy(t *testing.T) {
 	c.do("WATCH k")
 	a.raw(multibulk("EVAL", "redis.call('GET', 'k') while true do end", "0") + "PING\r\n")
 	await.Until(t, "the script runs", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.global.job != nil })
+		ts.onLoop(func(l *loop) { runs = l.jobs.global != nil })
 		return runs
 	})
 	b.send("GET k\nPING\nMULTI\nGET k\nEXEC\nEXEC\nMULTI\nNOSUCH\nDISCARD\nWATCH k\n")
@@ -311,7 +311,7 @@ func TestBusyTransaction(t *testing.T) {
 	a.send("MULTI\nDEBUG SLEEP 0.2\nSET k 1\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED")
 	await.Until(t, "the transaction runs", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.global.job != nil })
+		ts.onLoop(func(l *loop) { runs = l.jobs.global != nil })
 		return runs
 	})
 	b.send("GET k\n")

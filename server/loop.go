@@ -55,18 +55,16 @@ type loop struct {
 	stale      atomic.Bool        // settings are to be read again
 	current    *session           // whose command runs
 	behind     []message          // pushed to it meanwhile
-	kept       map[*session]*kept // pushed to those whose command the executor runs
+	kept       map[*session]*kept // pushed to those whose command a job runs
 	complaints complaints
 	pushMost   int  // see defaultPushMost
 	inStore    bool // a command runs: a panic that gets out of it is the store's
 	buffers    bufferPool
 	memory     memory
 	readers    readerPool
-	exec       executor
 	tls        tlsFront
-	global     globalJobs
+	jobs       jobs
 	watchdog   watchdog
-	pinned     pinnedJobs
 
 	pass      uint64        // number of the present pass
 	mono      time.Duration // the newest reading of Mono
@@ -126,9 +124,8 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 			}
 		}
 	}
-	l.exec.post = l.box.post
-	l.global.gone, l.ended = make(chan struct{}), make(chan error, 1)
-	l.exec.clock = o.Clock
+	l.jobs.gone, l.ended = make(chan struct{}), make(chan error, 1)
+	l.jobs.busy.run, l.jobs.share.run = l.watchScript, l.shareOut
 	o.Commands.LimitJobs(processors - 1) // one is left to the loop
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Commands.Store.NewTxn()
@@ -342,8 +339,7 @@ func (l *loop) shut() {
 	if l.o.Bell != nil {
 		l.o.Bell.box.Store(nil)
 	}
-	l.exec.stop()
-	close(l.global.gone)
+	close(l.jobs.gone)
 	l.closeListeners()
 	for _, s := range l.sessions {
 		if s != nil {

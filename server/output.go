@@ -221,7 +221,7 @@ func (l *loop) pushBehind(s *session) {
 // takes says whether there is a use in sending more.
 func (s *session) takes() bool { return !s.closed && !s.cut && !s.evicted }
 
-// kept are messages for a session that come behind the reply to what the executor runs for
+// kept are messages for a session that come behind the reply to what a job runs for
 // it. So a client that caches what it reads never hears of a change before it has read.
 type kept struct {
 	messages []message

@@ -70,8 +70,8 @@ func TestPinned(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.pinned.running > 0 || len(l.pinned.waiting) > 0 || l.srv.Pins.Any() {
-			t.Errorf("something is left: %+v", l.pinned)
+		if l.jobs.count > 0 || len(l.jobs.waiting) > 0 || l.srv.Pins.Any() {
+			t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.jobs.waiting))
 		}
 	})
 }

@@ -141,8 +141,8 @@ func TestKeptPushesAreBounded(t *testing.T) {
 				}
 			})
 			ts.onLoop(func(l *loop) {
-				if !s.closed || l.global.job == nil {
-					t.Errorf("closed %v, while its command runs %v", s.closed, l.global.job != nil)
+				if !s.closed || l.jobs.global == nil {
+					t.Errorf("closed %v, while its command runs %v", s.closed, l.jobs.global != nil)
 				}
 			})
 		})

@@ -67,7 +67,7 @@ func TestRandomClients(t *testing.T) {
 		}
 	}
 	await.Until(t, "the clients are gone", func() (gone bool) {
-		ts.onLoop(func(l *loop) { gone = l.count == 1 && l.global.job == nil && l.exec.jobs == 0 })
+		ts.onLoop(func(l *loop) { gone = l.count == 1 && l.jobs.global == nil && l.jobs.count == 0 })
 		return gone
 	})
 	info := probe.do("INFO clients")

@@ -391,22 +391,8 @@ func (l *loop) wait(s *session, args [][]byte) {
 	case l.ctx.Reason == commands.ForKeys:
 		l.ctx.RunEmitted()
 		l.block(s, args)
-	case l.global.job != nil:
-		l.waitForGlobal(s, args)
 	default:
-		l.waitForPinned(s, args)
-	}
-}
-
-// startJob has a job run the session's command.
-func (l *loop) startJob(s *session) {
-	switch l.ctx.Scope {
-	case commands.Pinned:
-		l.startPinned(s)
-	case commands.Global:
-		l.startGlobal(s)
-	default:
-		l.exec.run(l, s)
+		l.waitForJob(s, args)
 	}
 }
 

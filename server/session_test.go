@@ -304,7 +304,7 @@ func TestSlowCommandsKeepTheirPlace(t *testing.T) {
 func TestMoreSlowCommandsThanWorkers(t *testing.T) {
 	ts := start(t)
 	var clients []*client
-	for range 5 * maxWorkers {
+	for range 5 * maxUnlocked {
 		c := ts.dial()
 		c.send("DEBUG SLEEP 0.01\nKEYS *\nPING\n")
 		clients = append(clients, c)
@@ -313,8 +313,8 @@ func TestMoreSlowCommandsThanWorkers(t *testing.T) {
 		c.expect("+OK", "*0", "+PONG")
 	}
 	ts.onLoop(func(l *loop) {
-		if l.exec.workers > maxWorkers || l.exec.jobs != 0 {
-			t.Errorf("%d workers, %d jobs", l.exec.workers, l.exec.jobs)
+		if l.jobs.unlocked > maxUnlocked || l.jobs.count != 0 {
+			t.Errorf("%d workers, %d jobs", l.jobs.unlocked, l.jobs.count)
 		}
 	})
 }
@@ -324,7 +324,7 @@ func TestSlowCommandOfClosedClient(t *testing.T) {
 	c := ts.dial()
 	c.send("DEBUG SLEEP 0.1\nSET late 1\n")
 	await.Until(t, "the command runs", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.exec.jobs == 1 })
+		ts.onLoop(func(l *loop) { runs = l.jobs.count == 1 })
 		return runs
 	})
 	if got := ts.dial().do("CLIENT KILL ADDR " + c.LocalAddr().String()); got != ":1" {
@@ -333,7 +333,7 @@ func TestSlowCommandOfClosedClient(t *testing.T) {
 	c.expect("(eof)")
 	fresh := ts.dial() // may well have the same descriptor
 	await.Until(t, "the command ends", func() (ended bool) {
-		ts.onLoop(func(l *loop) { ended = l.exec.jobs == 0 })
+		ts.onLoop(func(l *loop) { ended = l.jobs.count == 0 })
 		return ended
 	})
 	fresh.send("GET late\n")
@@ -404,7 +404,7 @@ func TestReusedDescriptor(t *testing.T) {
 		c.expect("+OK", fmt.Sprintf("*1 k%d", i))
 	}
 	await.Until(t, "all jobs are back", func() (done bool) {
-		ts.onLoop(func(l *loop) { done = l.exec.jobs == 0 })
+		ts.onLoop(func(l *loop) { done = l.jobs.count == 0 })
 		return done
 	})
 }

@@ -63,7 +63,7 @@ func (l *loop) stop() {
 
 // quiet says whether everything that was begun is answered and the answers are out.
 func (l *loop) quiet() bool {
-	if l.exec.jobs > 0 || len(l.resumed) > 0 {
+	if l.jobs.count > 0 || len(l.resumed) > 0 {
 		return false
 	}
 	for _, s := range l.sessions {
@@ -77,7 +77,7 @@ func (l *loop) quiet() bool {
 // finish ends a clean stop with a last commit, unless the log has no room: that could wait
 // for ever.
 func (l *loop) finish() error {
-	if l.global.job != nil {
+	if l.jobs.global != nil {
 		return errors.New("a script or transaction has not ended: nothing of it is kept")
 	}
 	if l.giveUp {

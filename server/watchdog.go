@@ -40,7 +40,7 @@ func (l *loop) watch() {
 	for {
 		select {
 		case <-tick.C:
-		case <-l.global.gone:
+		case <-l.jobs.gone:
 			return
 		}
 		silent = max(0, silent-1)

@@ -29,8 +29,8 @@ func heldUpBy(c chan struct{}) { <-c }
 func TestWatchdogReportsOnce(t *testing.T) {
 	log := &testkit.Output{}
 	l := &loop{o: &Options{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))}}
-	l.global.gone = make(chan struct{})
-	defer close(l.global.gone)
+	l.jobs.gone = make(chan struct{})
+	defer close(l.jobs.gone)
 	l.box.asleep.Store(true)
 	w := &l.watchdog
 	w.every = time.Millisecond

@@ -1,0 +1,408 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"keyp/commands"
+	"keyp/resp"
+	"keyp/storage"
+)
+
+// jobs are the commands that do not run inline (commands.Job). What a job has locked, and who waits
+// for that, follows from its scope, which commands knows; here is on which goroutine it runs.
+//
+//   - Pinned and Global: most are brief, and handing one to another goroutine costs more than it
+//     takes. So a job begins on the loop's own goroutine, in its session's turn. When the watcher
+//     finds it twice (watchEvery), that goroutine stays with it, and another one becomes the loop
+//     (takeOver). One that begins outside a turn, when its session has waited, has a goroutine of its
+//     own from the start.
+//   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. maxUnlocked run
+//     at a time, more wait in queue.
+//
+// The loop waits for none of them. A session whose command needs what a job has waits for the job's end
+// (forJob), and has its turn then, before all others; once a script has run for too long, such commands
+// are refused instead. Within a global job what belongs to the loop runs there (lend).
+type jobs struct {
+	// What belongs to the loop.
+	count    int        // jobs that have begun, or wait in queue, and whose end the loop has not seen
+	unlocked int        // those of scope Unlocked that run
+	queue    []*job     // of scope Unlocked, to begin when another one ends
+	global   *job       // that runs; nil: none
+	next     *job       // a global one, to be used again
+	waiting  []*session // for the end of one, in the order in which they came
+	busy     timer      // for the script of the global one
+	share    timer      // for a global one that did not begin in a turn
+
+	gone chan struct{} // closed when the loop has ended
+	arm  chan struct{} // has the watcher begin
+
+	mu struct {
+		sync.Mutex
+		here  *job // that runs on the loop's goroutine, for the watcher
+		runs  int  // how many have begun there
+		armed bool // the watcher looks
+	}
+}
+
+// job is a command with all that it may touch. Its arguments stay valid, as its session waits.
+type job struct {
+	s     *session
+	ctx   commands.Ctx
+	txn   *storage.Txn
+	out   resp.Writer
+	took  time.Duration
+	moved bool // it does not run on the loop's goroutine, or no more; jobs.mu guards it
+	again bool // it has done nothing, as its keys have changed, and its command is to be dispatched again
+}
+
+const (
+	// maxUnlocked is how many jobs of scope Unlocked run at a time.
+	maxUnlocked = 4
+	// watchEvery is how often the watcher looks: a job that it finds twice has the loop move.
+	watchEvery = 2 * time.Millisecond
+	// idleLooks is how often it looks without result before it sleeps.
+	idleLooks = 50
+)
+
+// processors is how many the process has.
+var processors = runtime.GOMAXPROCS(0)
+
+// spareProcs is how many goroutines more than that are to run at a time: see SpareProcs.
+const spareProcs = 2
+
+// SpareProcs has Go run more goroutines at a time than there are processors, unless its user
+// said how many. Go lets one that computes have its turn for 10 ms, also while the loop is
+// ready, as it does not know that the loop matters more: beside a job and the collector, on two
+// processors, the loop waited so each time that it had slept. The system divides the processors
+// among more threads sooner, and runs one that mostly waits before others. The call stops the
+// world for a moment.
+func SpareProcs() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(processors + spareProcs)
+	}
+}
+
+// startJob has a job run the session's command, for which Dispatch says so.
+func (l *loop) startJob(s *session) {
+	x, scope := &l.jobs, l.ctx.Scope
+	j := x.newJob(l, scope)
+	j.s = s
+	j.out.Proto, j.out.Max, j.out.Full = s.client.Proto, l.replyMost(s), false
+	l.srv.StartJob(&l.ctx, &j.ctx, &j.out, j.txn)
+	x.count++
+	if scope == commands.Global {
+		x.global = j
+	}
+	switch {
+	case scope == commands.Unlocked && x.unlocked == maxUnlocked:
+		x.queue = append(x.queue, j)
+	case scope == commands.Unlocked:
+		x.unlocked++
+		l.runElsewhere(j)
+	case l.serving:
+		l.runOnLoop(j)
+	default:
+		if scope == commands.Global {
+			l.watchScript()
+			l.timers.set(&x.share, l.o.Clock.Mono()+2*watchEvery)
+		}
+		l.runElsewhere(j)
+	}
+}
+
+// newJob gives a job that has nothing of an earlier one. Global ones are used again: scripts are
+// brief, and many.
+func (x *jobs) newJob(l *loop, scope commands.Scope) *job {
+	j := &job{}
+	if scope == commands.Global && x.next != nil {
+		j, x.next = x.next, nil
+	}
+	if j.txn == nil && scope != commands.Unlocked {
+		j.txn = l.srv.Store.NewTxn()
+	}
+	return j
+}
+
+// runElsewhere runs a job on a goroutine of its own.
+func (l *loop) runElsewhere(j *job) {
+	j.moved = true
+	go func() { l.postEnd(j, l.do(j)) }()
+}
+
+// runOnLoop runs a job on the loop's goroutine, unless it takes too long: then this goroutine is
+// the loop's no more when it has ended, and ends too.
+func (l *loop) runOnLoop(j *job) {
+	x := &l.jobs
+	if x.arm == nil {
+		x.arm = make(chan struct{})
+		go l.watchJobs()
+	}
+	x.watch(j, 1)
+	err := l.do(j)
+	if x.unwatch(j) {
+		l.postEnd(j, err)
+		runtime.Goexit()
+	}
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	l.end(j)
+	l.mono = l.o.Clock.Mono()
+	if j.ctx.Scope != commands.Global {
+		return
+	}
+	if j.s = nil; len(j.out.Buf) > pooledBuffer {
+		j.out.Buf = nil // it may be the session's now
+	}
+	j.out.Truncate(0)
+	x.next = j
+}
+
+// watch has the watcher look after a job on the loop's goroutine; it counts as so many new ones.
+func (x *jobs) watch(j *job, began int) {
+	x.mu.Lock()
+	x.mu.here = j
+	x.mu.runs += began
+	wake := !x.mu.armed
+	x.mu.armed = true
+	x.mu.Unlock()
+	if wake {
+		x.arm <- struct{}{}
+	}
+}
+
+// unwatch ends that. It reports whether another goroutine has become the loop.
+func (x *jobs) unwatch(j *job) (moved bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.mu.here == j { // and not one that the next loop runs
+		x.mu.here = nil
+	}
+	return j.moved
+}
+
+// watchJobs is the watcher's goroutine.
+func (l *loop) watchJobs() {
+	x := &l.jobs
+	for {
+		select {
+		case <-x.arm:
+		case <-x.gone:
+			return
+		}
+		seen := 0
+		for idle := 0; idle < idleLooks; {
+			time.Sleep(watchEvery)
+			x.mu.Lock()
+			switch {
+			case x.mu.here == nil:
+				if idle++; idle == idleLooks {
+					x.mu.armed = false
+				}
+			case x.mu.runs == seen:
+				x.mu.here.moved = true
+				x.mu.here = nil
+				go l.cycle(true)
+			default:
+				seen, idle = x.mu.runs, 0
+			}
+			x.mu.Unlock()
+		}
+	}
+}
+
+// takeOver makes the loop that of the present goroutine, in the midst of a session's turn: the
+// others have theirs in the next pass.
+func (l *loop) takeOver() {
+	l.serving = false
+	for _, s := range l.turn {
+		s.queued = false
+		l.enqueue(s)
+	}
+	l.turn, l.busy = nil, true
+	l.spare = nil // queue has its memory
+	if l.jobs.global != nil {
+		l.shareOut()
+	}
+	l.watchScript()
+}
+
+// shareOut has the global job unlock what it has not used, as soon as no command of it runs; then
+// those who wait for it try again.
+func (l *loop) shareOut() {
+	txn := l.jobs.global.txn
+	go func() {
+		txn.Share()
+		l.box.post(l.releaseWaiting)
+	}()
+}
+
+// postEnd has the loop note that a job has ended beside it.
+func (l *loop) postEnd(j *job, err error) {
+	l.box.post(func() {
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		l.end(j)
+	})
+}
+
+// do runs a job. After a panic that gets out of it nothing is known of the store: the server stops,
+// as guard has it.
+func (l *loop) do(j *job) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.o.Log.Error("internal error", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error in the store: %v", p)
+		}
+	}()
+	began := l.o.Clock.Mono()
+	j.again = l.srv.RunJob(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
+	j.took = l.o.Clock.Mono() - began
+	return nil
+}
+
+// lend runs a part of a global job on the loop. It returns false when the loop has ended.
+func (l *loop) lend(j *job, fn func()) bool {
+	part := func() {
+		l.current = j.s
+		fn()
+		l.current = nil
+	}
+	x := &l.jobs
+	if !x.unwatch(j) { // no takeOver meanwhile; mu is free, since the part may do anything
+		defer x.watch(j, 0)
+		part()
+		return true
+	}
+	done := make(chan struct{})
+	l.box.post(func() {
+		defer close(done)
+		part()
+	})
+	select {
+	case <-done:
+		return true
+	case <-x.gone:
+		return false
+	}
+}
+
+// end moves a job's reply to its session, and lets those go on that waited for it.
+func (l *loop) end(j *job) {
+	x := &l.jobs
+	x.count--
+	l.srv.EndJob(&j.ctx)
+	l.owed = max(l.owed, j.ctx.LSN)
+	switch scope := j.ctx.Scope; {
+	case scope == commands.Unlocked:
+		l.endUnlocked()
+	case scope == commands.Global:
+		x.global = nil
+		l.timers.stop(&x.busy)
+		l.timers.stop(&x.share)
+	}
+	if j.again && !j.s.closed {
+		j.s.past.Offloads++
+		l.pushKept(j.s)
+		l.waitForJob(j.s, j.s.args)
+	} else {
+		l.executed(j)
+	}
+	if j.ctx.Scope != commands.Unlocked {
+		l.deliver()
+		l.releaseWaiting()
+	}
+}
+
+// endUnlocked lets the next job of that scope begin.
+func (l *loop) endUnlocked() {
+	x := &l.jobs
+	if x.unlocked--; len(x.queue) > 0 {
+		x.unlocked++
+		l.runElsewhere(x.queue[0])
+		x.queue[0] = nil
+		x.queue = x.queue[1:]
+	}
+}
+
+// executed moves a job's reply to its session and lets that go on.
+func (l *loop) executed(j *job) {
+	s := j.s
+	if s.closed {
+		j.ctx.RunEmitted()
+		l.srv.Gone(&s.client) // a transaction may have it subscribe, or track
+		return
+	}
+	l.guard(s, func(s *session) {
+		l.srv.Observe(&j.ctx, 0, j.took)
+		mark := s.out.add(j.out.Buf, &l.buffers)
+		s.out.w.Full = s.out.w.Full || j.out.Full
+		l.finishReply(s, j.ctx.Spec, mark, j.ctx.LSN)
+		j.ctx.RunEmitted()
+		l.pushKept(s)
+		s.past = commands.Past{}
+		if l.serving { // its turn goes on
+			s.waits, s.args = forNothing, nil
+			return
+		}
+		l.goOn(s)
+	})
+}
+
+// waitForJob has a session wait until a job has ended. One whose command waits for keys as well goes on
+// with that, and its turn comes again then.
+func (l *loop) waitForJob(s *session, args [][]byte) {
+	s.waits, s.args = forJob, args
+	if s.blocked != nil {
+		s.waits = forKeys
+	}
+	l.jobs.waiting = append(l.jobs.waiting, s)
+}
+
+// releaseWaiting gives the sessions that wait for the end of a job their turns, before all others: their
+// commands run then, or wait again.
+func (l *loop) releaseWaiting() {
+	x := &l.jobs
+	if len(x.waiting) == 0 {
+		return
+	}
+	waited := x.waiting
+	x.waiting = nil
+	turns := make([]*session, 0, len(waited)+len(l.queue))
+	for _, s := range waited {
+		switch {
+		case s.closed:
+		case s.waits == forJob && !s.queued:
+			s.queued = true
+			turns = append(turns, s)
+		case s.blocked != nil:
+			l.srv.Waiters.LookAgain(s.blocked.waiter)
+			l.busy = true
+		}
+	}
+	l.queue = append(turns, l.queue...)
+	l.deliver()
+}
+
+// watchScript looks whether a script has run for too long, and comes again when that may be.
+func (l *loop) watchScript() {
+	x := &l.jobs
+	if x.global == nil {
+		return
+	}
+	busy, left := l.srv.TooLong()
+	if busy != "" {
+		l.srv.Busy = busy
+		l.releaseWaiting()
+		return
+	}
+	l.timers.set(&x.busy, l.o.Clock.Mono()+max(left, time.Millisecond))
+}
