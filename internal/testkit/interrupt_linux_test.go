@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -75,6 +76,10 @@ func interrupted(t *testing.T, name string, parent bool, sig syscall.Signal) {
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), victimEnv+"="+path+","+name)
+	if sig != 0 && signal.Ignored(sig) {
+		// As in a shell's job in the background. A process that it starts would ignore it, too.
+		signal.Notify(make(chan os.Signal, 1), sig)
+	}
 	if err := tether.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +93,9 @@ func interrupted(t *testing.T, name string, parent bool, sig syscall.Signal) {
 			t.Fatal(err)
 		}
 	}
-	_ = cmd.Wait() // it was interrupted
+	waited := make(chan error, 1)
+	go func() { waited <- cmd.Wait() }()
+	_ = await.For(t, "the tests end", waited) // with the error that it was interrupted
 	for _, text := range made["pids"] {
 		pid, err := strconv.Atoi(text)
 		if err != nil {
