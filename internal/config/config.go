@@ -90,13 +90,6 @@ func (c *Config) OutputLimit(class int) OutputLimit {
 	return c.get("client-output-buffer-limit").limit[class]
 }
 
-// Given reports whether a file, the environment or the command line set the option.
-func (c *Config) Given(name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.slots[name].given != ""
-}
-
 // Secret reports whether an option's value is a password. The name may be in any case; one
 // that is no option has none.
 func (c *Config) Secret(name string) bool {
