@@ -109,6 +109,7 @@ func TestMaxMemoryHolds(t *testing.T) {
 	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			keyp := testkit.Keyp(t, "--maxmemory", "48mb")
 			c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 			defer func() { _ = c.Close() }()
