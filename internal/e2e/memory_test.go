@@ -93,11 +93,11 @@ func TestMaxMemoryHolds(t *testing.T) {
 		n, keys int
 		add     func(p redis.Pipeliner, i int)
 	}{
-		"strings": {250_000, 250_000, func(p redis.Pipeliner, i int) {
-			p.Set(t.Context(), fmt.Sprint("key:", i), text[:200], 0)
+		"strings": {150_000, 150_000, func(p redis.Pipeliner, i int) {
+			p.Set(t.Context(), fmt.Sprint("key:", i), text[:500], 0)
 		}},
-		"strings of all lengths": {250_000, 250_000, func(p redis.Pipeliner, i int) {
-			p.SetEx(t.Context(), fmt.Sprint("key:", i), text[:i*i%500], 1e12)
+		"strings of all lengths": {150_000, 150_000, func(p redis.Pipeliner, i int) {
+			p.SetEx(t.Context(), fmt.Sprint("key:", i), text[:i*i%1000], 1e12)
 		}},
 		"large strings": {5000, 5000, func(p redis.Pipeliner, i int) { p.Set(t.Context(), fmt.Sprint("key:", i), text, 0) }},
 		"hashes": {400_000, 20_000, func(p redis.Pipeliner, i int) {
