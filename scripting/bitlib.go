@@ -23,7 +23,7 @@ func (st *state) openBit() {
 	} {
 		functions[name] = func(L *lua.State) int {
 			result := argBits(L, 1)
-			for i := L.NArgs(); i > 1; i-- { // the last is looked at first
+			for i := L.NArgs(); i > 1; i-- { // the last is checked first
 				result = fn(result, argBits(L, i))
 			}
 			return pushBits(L, result)
@@ -49,7 +49,7 @@ func argBits(L *lua.State, n int) uint32 {
 	if math.Abs(f) < 1<<51 {
 		return uint32(int64(f))
 	}
-	const toBit = 1<<52 + 1<<51 // what BitOp adds: the low bits of the sum are the number
+	const toBit = 1<<52 + 1<<51 // added as in BitOp: the low bits of the sum are the number
 	return uint32(math.Float64bits(f + toBit))
 }
 

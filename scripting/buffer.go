@@ -6,14 +6,14 @@ import (
 	"keyp/scripting/lua"
 )
 
-// checkEvery is how many bytes a loop goes between looks at whether the script is to end.
+// checkEvery is how many bytes a loop handles between checks whether the script was killed.
 const checkEvery = 1 << 14
 
-// buffer is text that a builtin makes. What it takes is counted before it is taken.
+// buffer is text that a builtin makes. Its memory is counted before it is allocated.
 //
-// The state measures only what programs can reach, and a buffer is out of their reach: between
-// its first byte and the last nothing else may be allocated that is measured. A builtin that
-// calls back meanwhile uses a heldBuffer.
+// The state measures only what programs can reach, and they cannot reach a buffer: while one is in
+// use nothing else that is measured may be allocated. A builtin that calls back meanwhile uses a
+// heldBuffer.
 type buffer struct {
 	L *lua.State
 	b []byte
@@ -65,14 +65,14 @@ func (b *buffer) value() lua.Value {
 	if len(b.b) < small || len(b.b) < cap(b.b)-cap(b.b)/8 {
 		return b.L.Bytes(b.b)
 	}
-	return b.L.String(unsafe.String(&b.b[0], len(b.b))) // nobody writes to it from here on
+	return b.L.String(unsafe.String(&b.b[0], len(b.b))) // nobody writes to it any more
 }
 
 // heldBuffer is a buffer that the state measures, as its memory is a string on top of the
 // builtin's stack. It is on top whenever it grows.
 type heldBuffer struct{ buffer }
 
-// hold puts an empty one on the stack.
+// hold puts an empty heldBuffer on the stack.
 func hold(L *lua.State) heldBuffer {
 	L.Push(lua.Nil)
 	return heldBuffer{buffer{L: L}}

@@ -13,7 +13,7 @@ import (
 // in Redis.
 const maxReply = 2000
 
-// The fields of tables that stand for replies.
+// The fields of tables that represent replies.
 var (
 	fieldErr      = lua.Constant("err")
 	fieldOK       = lua.Constant("ok")
@@ -29,7 +29,7 @@ var (
 	fieldCounted  = lua.Constant("ignore_error_stats_update")
 )
 
-// replyValue appends what a Lua value is as a reply:
+// replyValue appends a Lua value as a reply:
 //
 //	string            bulk            nil, function…   null
 //	number            integer, cut    true             1 (RESP3 after setresp(3): true)
@@ -46,7 +46,7 @@ func (st *state) replyValue(v lua.Value, out *resp.Writer, depth int) {
 	}
 	if out.Full || st.L.Killed() != nil {
 		out.Full = out.Full || depth > 0
-		return // tables of one table many times over have no end in sight
+		return // a table that refers to one table many times may never end
 	}
 	switch v.Kind() {
 	case lua.KindString:
@@ -141,13 +141,13 @@ func (st *state) replyArray(t *lua.Table, out *resp.Writer, depth int) {
 	out.SetLen(mark, n)
 }
 
-// longestError is how much of an error's text a client is shown. Texts are copied several times on
-// their way to it, where no script's limit counts them.
+// longestError is the most bytes of an error's text that a client gets. The text is copied several
+// times on its way, and no script's limit counts the copies.
 const longestError = 1 << 20
 
 func shownError(text string) string { return text[:min(len(text), longestError)] }
 
-// oneLine makes of line ends what a reply of one line can have.
+// oneLine replaces line ends, which a reply of one line cannot have.
 func oneLine(s string) string {
 	s = strings.TrimRight(s, "\r\n")
 	if !strings.ContainsAny(s, "\r\n") {
@@ -162,7 +162,7 @@ func oneLine(s string) string {
 }
 
 // luaValue makes a Lua value of the reply that starts at b, puts it in its place and gives what
-// follows it. The reply is what a command of ours wrote, so it is complete and well formed.
+// follows it. A command of Keyp's wrote the reply, so it is complete and well formed.
 //
 //	integer           number                     double            {double=}
 //	bulk              string                     big number        {big_number=}
@@ -194,7 +194,7 @@ func (st *state) luaValue(b []byte, to place) (rest []byte) {
 	case '#':
 		to.put(L, lua.Bool(line[0] == 't'))
 	case ',':
-		f, _ := strconv.ParseFloat(string(line), 64) // a double of ours
+		f, _ := strconv.ParseFloat(string(line), 64) // a double that Keyp wrote
 		st.single(to, fieldDouble, lua.Number(f))
 	case '(':
 		st.single(to, fieldBig, L.Bytes(line))
@@ -211,7 +211,7 @@ func (st *state) luaValue(b []byte, to place) (rest []byte) {
 	return rest
 }
 
-// parseInt reads an integer of a reply of ours.
+// parseInt reads an integer of a reply that Keyp wrote.
 func parseInt(digits []byte) int64 {
 	negative := len(digits) > 0 && digits[0] == '-'
 	if negative {
@@ -243,7 +243,7 @@ func (st *state) luaAggregate(kind byte, n int, rest []byte, to place) []byte {
 		st.single(to, field, t.Value())
 		for range n {
 			L.Check()
-			rest = st.luaValue(rest, place{}) // the key waits on the stack
+			rest = st.luaValue(rest, place{}) // the key stays on the stack meanwhile
 			if L.Top(1).IsNil() {
 				if kind == '%' {
 					rest = st.luaValue(rest, place{})
@@ -274,8 +274,8 @@ func (st *state) single(to place, field, v lua.Value) {
 	to.put(st.L, t.Value())
 }
 
-// errorTable is an error as redis.pcall gives it; counted says that a command has counted
-// it already.
+// errorTable is an error as redis.pcall returns it; counted: a command has already counted it for
+// INFO.
 func (st *state) errorTable(text lua.Value, counted bool) *lua.Table {
 	t := st.L.NewTable(0, 2)
 	t.Set(st.L, fieldErr, text)

@@ -13,32 +13,31 @@ import (
 	"keyp/scripting/lua"
 )
 
-// Options are what an Engine is made with.
+// Options configure an Engine.
 type Options struct {
 	// Memory is how much a script may take, with its interpreter, in bytes; 0: 256 MB.
 	Memory int64
-	// Version is Redis's version that scripts are told, "7.4.0".
+	// Version is the Redis version that scripts read, "7.4.0".
 	Version string
 	Log     *slog.Logger
-	// CPU is the time that os.clock tells, a reading that never steps.
+	// CPU is the time that os.clock returns, from a clock that never steps.
 	CPU func() time.Duration
 }
 
-// Host is what a running script asks of the server. It is called by the goroutine that
+// Host is the server's side of a running script. Its methods are called by the goroutine that
 // called Engine's method.
 type Host interface {
-	// Call runs a command and appends its reply, in out's protocol. The arguments are the
-	// script's own strings, which never change: they are not to be written to. They are valid until
-	// it returns.
+	// Call runs a command and appends its reply, in out's protocol. The arguments are the script's
+	// own strings: Call must not write to them or keep them.
 	Call(args [][]byte, out *resp.Writer)
-	// Allowed says whether the user may run a command; known is false for one that does
+	// Allowed reports whether the user may run a command; known is false for a command that does
 	// not exist.
 	Allowed(args [][]byte) (allowed, known bool)
 	// CountError counts an error reply that no command has counted.
 	CountError()
 }
 
-// The reasons for which a script is ended.
+// The reasons to end a script.
 var (
 	ErrKilled         = errors.New("Script killed by user with SCRIPT KILL...") //lint:ignore ST1005 Redis words it like that
 	ErrFunctionKilled = errors.New("Script killed by user with FUNCTION KILL.") //lint:ignore ST1005 Redis words it like that
@@ -59,7 +58,7 @@ type Engine struct {
 // idleStates is how many interpreters are kept for the next scripts.
 const idleStates = 2
 
-// DefaultMemory is what a program may take where Options does not say it, in bytes.
+// DefaultMemory is the memory limit of a program where Options has none, in bytes.
 const DefaultMemory = 256 << 20
 
 // New gives an engine.
@@ -76,7 +75,7 @@ func New(o Options) *Engine {
 	return &Engine{o: o, random: rand48{rand48First}}
 }
 
-// chunkName is what errors call an EVAL script, functionChunk what they call a library.
+// chunkName is the name of an EVAL script in errors, functionChunk that of a library.
 const (
 	chunkName     = "@user_script"
 	functionChunk = "@user_function"
@@ -87,7 +86,7 @@ type Script struct {
 	program *lua.Program
 }
 
-// Bytes is what the script keeps of the memory.
+// Bytes is the memory that the script keeps, in bytes.
 func (s *Script) Bytes() int64 { return s.program.Bytes() }
 
 // Compile compiles an EVAL script's program, without its shebang line. The error's text is
@@ -120,15 +119,15 @@ type Run struct {
 	Keys [][]byte
 	Args [][]byte
 
-	stop atomic.Bool // it was killed: what is compiled for it ends
+	stop atomic.Bool // it was killed; ends compilations for it
 
 	mu     sync.Mutex
 	active *lua.State // that runs it; nil: before and after
 	ended  error      // why it was killed
 }
 
-// Kill ends the script at its next instruction, whatever it does to catch errors, and what is
-// compiled for it. Before the run it keeps it from beginning, after it it does nothing. Any
+// Kill ends the script at its next instruction, which the script cannot catch, and ends
+// compilations for it. Before the run it prevents the run, after the run it does nothing. Any
 // goroutine may call it.
 func (r *Run) Kill(why error) {
 	r.mu.Lock()
@@ -142,14 +141,14 @@ func (r *Run) Kill(why error) {
 	r.stop.Store(true)
 }
 
-// why is the reason for which the run was killed.
+// why returns the reason for which the run was killed.
 func (r *Run) why() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended
 }
 
-// begin lets Kill reach the state, unless the run was killed before.
+// begin makes the state known to Kill, unless the run was killed before.
 func (r *Run) begin(st *state) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +218,7 @@ func (e *Engine) Memory() int64 {
 	return total
 }
 
-// list is a table of strings, which lies on the stack when it is full.
+// list pushes a table of strings.
 func (st *state) list(items [][]byte) lua.Value {
 	t := st.L.NewTable(len(items), 0)
 	st.L.Push(t.Value())
@@ -229,8 +228,8 @@ func (st *state) list(items [][]byte) lua.Value {
 	return t.Value()
 }
 
-// execute runs what prepare pushes, a function and arguments of which it says the number, for r,
-// with Run's bounds, and replies the result or the error.
+// execute calls prepare, which pushes a function and its arguments and returns their number, runs
+// the function within r's bounds, and replies the result or the error.
 func (st *state) execute(r *Run, out *resp.Writer, prepare lua.Builtin) {
 	st.reset()
 	if why := r.begin(st); why != nil {
@@ -261,12 +260,12 @@ func (st *state) execute(r *Run, out *resp.Writer, prepare lua.Builtin) {
 	}
 }
 
-// enter is the function around all that runs: so what it takes to begin is bounded as well.
+// enter is the outermost function of every run, so that preparing a run is bounded as well.
 func (st *state) enter(L *lua.State) int {
 	return L.CallTop(st.prepare(L), -1)
 }
 
-// lastRandom is where the random numbers of the next script begin.
+// lastRandom is the state of the random numbers with which the next script begins.
 func (e *Engine) lastRandom() rand48 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -279,13 +278,14 @@ func (e *Engine) keepRandom(r rand48) {
 	e.random = r
 }
 
-// raise adds to an error that nothing catches where it was raised, before that is unwound.
+// raise adds the place where it was raised to an error that nothing catches, before the stack is
+// unwound.
 func (st *state) raise(L *lua.State, v lua.Value) lua.Value {
 	t := v.AsTable()
 	switch {
 	case t == nil:
 		t = st.errorTable(L.String("ERR "+shownError(L.ToString(v))), false)
-	case t.Readonly(): // a library, which is the next script's as well
+	case t.Readonly(): // a library table, which the next script uses too
 		t = st.errorTable(L.String("ERR Attempt to modify a readonly table"), false)
 	}
 	source, line := "=[C]", -1
@@ -336,7 +336,7 @@ func (st *state) replyFault(r *Run, fault lua.Value, out *resp.Writer) {
 func versionNumber(version string) int {
 	n := 0
 	for _, part := range strings.SplitN(version, ".", 3) {
-		v, _ := strconv.Atoi(part) // what is no number counts as 0
+		v, _ := strconv.Atoi(part) // a part that is no number counts as 0
 		n = n<<8 | v&0xff
 	}
 	return n

@@ -17,7 +17,7 @@ type verb struct {
 	letter    byte
 }
 
-// longText is from where on a string that %s has is put in whole, without a width.
+// longText is the length from which %s without a precision adds a string whole, without padding.
 const longText = 100
 
 func stringFormat(L *lua.State) int {
@@ -121,7 +121,7 @@ func (v verb) format(out *buffer, arg int) {
 	}
 }
 
-// character adds a byte. C's Lua takes what printf gives up to the first NUL.
+// character adds a byte. C's Lua uses printf's output up to the first NUL.
 func (v verb) character(out *buffer, c byte) {
 	if c != 0 {
 		v.pad(out, "", string([]byte{c}), ' ')
@@ -164,7 +164,7 @@ func (v verb) pad(out *buffer, sign, s string, fill byte) {
 	}
 }
 
-// sign is what stands before a number that has a sign.
+// sign returns what precedes a number's digits: "-", "+", a space or nothing.
 func (v verb) sign(negative bool) string {
 	switch {
 	case negative:
@@ -206,7 +206,7 @@ func (v verb) integer(out *buffer, negative bool, n uint64) {
 	v.pad(out, sign, s, v.fill(v.precision < 0))
 }
 
-// fill is what brings a number to its width.
+// fill returns the byte that pads a number to its width.
 func (v verb) fill(zeros bool) byte {
 	if zeros && v.has('0') {
 		return '0'

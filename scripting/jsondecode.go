@@ -8,7 +8,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// jsonToken is what the decoder finds next; the names are those that its errors give.
+// jsonToken is a kind of token; the names are cjson's, which its errors use.
 type jsonToken string
 
 const (
@@ -52,12 +52,12 @@ func (st *state) jsonDecode(L *lua.State, o *jsonOptions) int {
 	return 1
 }
 
-// wrong reports what is not what must be there.
+// wrong raises the error for a token other than the expected one.
 func (d *jsonDecoder) wrong(want string, found jsonToken) {
 	d.L.Errorf("Expected %s but found %s at character %d", want, string(found), d.index+1)
 }
 
-// broken is a token that is none: its name is the error.
+// broken returns an invalid token: its name is the error.
 func (d *jsonDecoder) broken(why string, at int) jsonToken {
 	d.index = at
 	return jsonToken(why)
@@ -100,8 +100,7 @@ func (d *jsonDecoder) next() jsonToken {
 	return d.broken("invalid token", d.at)
 }
 
-// look ends the decoder if the script is to end. It is for loops over the text, with the place
-// where they are.
+// look ends the decoder if the script was killed. Loops over the text call it with their position.
 func (d *jsonDecoder) look(at int) {
 	if at%checkEvery == 0 {
 		d.L.Check()
@@ -116,9 +115,8 @@ var jsonWords = []struct {
 	value lua.Value
 }{{"true", boolToken, lua.True}, {"false", boolToken, lua.False}, {"null", nullToken, jsonNull}}
 
-// invalidNumber says whether a text begins with what strtod takes for a number and JSON
-// does not: a plus sign, hexadecimal, leading zeros,
-// inf, nan.
+// invalidNumber reports whether a text begins with a number that strtod accepts and JSON does not:
+// a plus sign, hexadecimal, leading zeros, inf, nan.
 func invalidNumber(s string) bool {
 	if strings.HasPrefix(s, "+") {
 		return true
@@ -149,8 +147,8 @@ func (d *jsonDecoder) number() jsonToken {
 	return numberToken
 }
 
-// numberLength gives how many bytes at the start of a text C's strtod takes for a number. look
-// is called on the way, with places in the text.
+// numberLength returns how many bytes at the start of a text C's strtod reads as a number. It calls
+// look with positions in the text.
 func numberLength(s string, look func(int)) int {
 	at := 0
 	if at < len(s) && (s[at] == '-' || s[at] == '+') {
@@ -240,7 +238,7 @@ func (d *jsonDecoder) string() jsonToken {
 
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f', 'r': '\r'}
 
-// escape adds what an escape sequence stands for; why says what is wrong with it.
+// escape adds the text of an escape sequence; why is its error, empty if there is none.
 func (d *jsonDecoder) escape(out *buffer) (why string) {
 	if d.at+1 >= len(d.s) {
 		return "invalid escape code"

@@ -7,7 +7,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// jsonOptions are what a script sets with cjson's functions. A new script finds the
+// jsonOptions are the options that a script sets with cjson's functions. A new script has the
 // defaults.
 type jsonOptions struct {
 	sparseConvert           bool
@@ -20,7 +20,7 @@ type jsonOptions struct {
 	keepBuffer              bool
 }
 
-// invalidNumbers says what becomes of NaN and infinities.
+// invalidNumbers is how NaN and infinities are handled.
 type invalidNumbers int
 
 const (
@@ -34,8 +34,7 @@ var defaultJSON = jsonOptions{
 	decodeInvalid: true, keepBuffer: true,
 }
 
-// jsonNesting bounds the depth whatever the options say: encoding and decoding call
-// themselves.
+// jsonNesting bounds the depth that options may set: encoding and decoding are recursive.
 const jsonNesting = 5000
 
 // jsonNull is cjson.null.

@@ -11,7 +11,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// Function is what a library registered.
+// Function is a function that a library registered.
 type Function struct {
 	Name        string
 	Description string
@@ -28,9 +28,9 @@ type Library struct {
 
 	program *lua.Program
 	seen    map[string]*Function
-	memory  atomic.Int64 // what the interpreter took when that was last measured
+	memory  atomic.Int64 // of the interpreter when last measured, in bytes
 
-	mu sync.Mutex // held while one of its functions runs
+	mu sync.Mutex // locked while one of its functions runs
 	st *state
 }
 
@@ -40,9 +40,9 @@ var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluste
 // errLoadTime is Redis's word for a library that takes too long to load.
 var errLoadTime = errors.New("FUNCTION LOAD timeout")
 
-// Load runs a library's program, without its shebang line, which registers its functions.
-// The error's text is what a client is told, without a code. The program may run for most, as with
-// Redis; compiling it takes time in proportion to its length. Killing r ends both; nil: nobody does.
+// Load runs a library's program, without its shebang line, which registers its functions. The
+// error's text is for the client, without a code. The program may run for most, as in Redis;
+// compiling it takes time in proportion to its length. Killing r ends both; nil: nobody does.
 func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, error) {
 	if r == nil {
 		r = &Run{}
@@ -63,8 +63,8 @@ func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, erro
 	return lib, nil
 }
 
-// load runs the program. It sees nothing but what registers functions, as with Redis; then the
-// table that was its environment becomes that of its functions.
+// load runs the program. Its environment has only the functions that register functions, as in
+// Redis; then the same table becomes the environment of its functions.
 func (lib *Library) load(r *Run) error {
 	st := lib.st
 	L := st.L
@@ -122,13 +122,12 @@ func loadFault(fault lua.Value) string {
 	return message
 }
 
-// Bytes is Memory without a measurement: of the interpreter it counts what that took when it was
-// last measured.
+// Bytes is Memory without a new measurement: it uses the interpreter's last one.
 func (lib *Library) Bytes() int64 { return lib.memory.Load() + lib.program.Bytes() }
 
-// Memory is what the library takes, with its interpreter and its program, in bytes.
+// Memory is the memory of the library, with its interpreter and its program, in bytes.
 func (lib *Library) Memory() int64 {
-	if lib.mu.TryLock() { // otherwise what it was before the function that runs
+	if lib.mu.TryLock() { // otherwise the size before the running function
 		lib.memory.Store(lib.st.L.Memory())
 		lib.mu.Unlock()
 	}
@@ -254,7 +253,7 @@ func functionFlags(t *lua.Table) (flags []string, ok bool) {
 	}
 }
 
-// register takes a function in; problem says why not.
+// register adds a function to the library; problem is the error, empty if there is none.
 func (lib *Library) register(f *Function) (problem string) {
 	if !ValidName(f.Name) {
 		return "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
@@ -268,8 +267,8 @@ func (lib *Library) register(f *Function) (problem string) {
 	return ""
 }
 
-// keep has the state measure a function with all that is kept of it in Go: its texts, and a table
-// for the rest.
+// keep makes the state measure a function and what Go keeps of it: its texts, and a table as large
+// as its other data.
 func (st *state) keep(f *Function) {
 	L := st.L
 	texts := L.NewTable(2, 0)
@@ -283,7 +282,7 @@ func (st *state) keep(f *Function) {
 // Function gives a library's function by its name; nil if it has none.
 func (lib *Library) Function(name string) *Function { return lib.seen[name] }
 
-// ValidName says whether a library or function may have a name.
+// ValidName reports whether a library or function may have this name.
 func ValidName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !isAlpha(c) && !isDigit(c) && c != '_' {

@@ -12,8 +12,8 @@ func (st *state) openMath() {
 	st.globals.SetString(st.L, "math", library.Value())
 }
 
-// rand48 is the generator of drand48(3), as Redis has it in scripts: the same numbers on
-// every machine.
+// rand48 is the generator of drand48(3), which Redis scripts use: the same numbers on every
+// machine.
 type rand48 struct{ x uint64 }
 
 const (

@@ -7,8 +7,8 @@ import (
 	"keyp/scripting/lua"
 )
 
-// msgpackNesting is how deep tables are packed; what is deeper becomes nil. Unpacking goes
-// no deeper than msgpackDepth.
+// msgpackNesting is how deep tables are packed; deeper tables become nil. Unpacking goes no deeper
+// than msgpackDepth.
 const (
 	msgpackNesting = 16
 	msgpackDepth   = 10000
@@ -176,8 +176,8 @@ func msgpackLimit(L *lua.State) int {
 	return unpackValues(L, limit, L.OptInt(3, 0))
 }
 
-// unpackValues pushes up to limit values from offset on, behind the place where to go on, -1 for
-// the end. Without limit and offset it pushes all values and no place.
+// unpackValues pushes the offset at which to continue (-1 at the end), then up to limit values from
+// offset on. Without limit and offset it pushes all values and no offset.
 func unpackValues(L *lua.State, limit, offset int) int {
 	u := unpacker{L: L, b: L.CheckString(1), at: offset}
 	if offset < 0 || limit < 0 {
@@ -297,7 +297,7 @@ func (u *unpacker) pairs(n int, to place) {
 	t := to.table(u.L)
 	for range n {
 		u.L.Check()
-		u.value(place{}) // the key waits on the stack
+		u.value(place{}) // the key stays on the stack meanwhile
 		u.value(place{t: t})
 		u.L.Pop(1)
 	}

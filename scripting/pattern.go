@@ -19,7 +19,7 @@ const (
 // matcher matches a pattern at one place of a subject.
 type matcher struct {
 	L        *lua.State
-	subject  lua.Value // whose text s is
+	subject  lua.Value // the Lua string of s
 	s, p     string
 	level    int // captures begun
 	captures [maxCaptures]struct{ start, length int }
@@ -112,8 +112,8 @@ func (m *matcher) matchItems(si, pi int) int {
 	return si
 }
 
-// look ends a match if the script is to end. It is for loops over the text or the pattern, with
-// the place where they are.
+// look ends a match if the script was killed. Loops over the text or the pattern call it with their
+// position.
 func (m *matcher) look(at int) {
 	if at%checkEvery == 0 {
 		m.L.Check()
@@ -274,7 +274,7 @@ func (m *matcher) single(c byte, pi, end int) bool {
 	return m.p[pi] == c
 }
 
-// set says whether a byte is in the set whose '[' is at pi and whose ']' is at last.
+// set reports whether a byte is in the set between '[' at pi and ']' at last.
 func (m *matcher) set(c byte, pi, last int) bool {
 	in := true
 	pi++
@@ -305,7 +305,7 @@ func (m *matcher) set(c byte, pi, last int) bool {
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isAlpha(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// inClass is a class letter's meaning in C's locale; a capital negates it.
+// inClass reports whether a byte is in a letter's class, in C's locale; a capital negates it.
 func inClass(c, class byte) bool {
 	in := false
 	switch class | 0x20 {

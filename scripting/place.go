@@ -2,12 +2,12 @@ package scripting
 
 import "keyp/scripting/lua"
 
-// place is where a value goes that a library reads: onto the stack, or into a table that is
-// there, or in another one. A table is put in its place before it is filled, so the state always
+// place is where a library puts a value that it reads: on the stack, or into a table that is on the
+// stack or within another one. A table is put in its place before it is filled, so the state always
 // measures all that has been read.
 type place struct {
 	t     *lua.Table // nil: the stack
-	index int        // 0: the key lies on top of the stack
+	index int        // 0: the key is on top of the stack
 }
 
 func (p place) put(L *lua.State, v lua.Value) {

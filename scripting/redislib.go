@@ -40,7 +40,7 @@ func (st *state) openRedis() {
 	}
 }
 
-// logLevels are the constants that a library has also while it is loaded.
+// logLevels sets the constants that a library's program sees while it is loaded, too.
 func (st *state) logLevels(library *lua.Table) {
 	for name, n := range map[string]int{
 		"LOG_DEBUG": logDebug, "LOG_VERBOSE": logVerbose, "LOG_NOTICE": logNotice, "LOG_WARNING": logWarning,
@@ -56,8 +56,8 @@ func (st *state) throwError(L *lua.State, message string) {
 	L.Error(st.errorTable(L.String("ERR "+message), false).Value())
 }
 
-// commandArgs gives the arguments of redis.call, which are the strings' own bytes; problem says
-// what is wrong with them.
+// commandArgs returns the arguments of redis.call, as the strings' own bytes; problem is their
+// error, empty if there is none.
 func (st *state) commandArgs(L *lua.State) (problem string) {
 	n := L.NArgs()
 	if n == 0 {
@@ -82,11 +82,11 @@ func (st *state) commandArgs(L *lua.State) (problem string) {
 			return "Lua redis lib command arguments must be strings or integers"
 		}
 		if cap(st.numbers)-len(st.numbers) < longest {
-			st.numbers = make([]byte, 0, 2*cap(st.numbers)+longest) // what is in the old one stays there
+			st.numbers = make([]byte, 0, 2*cap(st.numbers)+longest) // arguments in the old one stay valid
 		}
 		from := len(st.numbers)
 		st.numbers = appendArg(st.numbers, f)
-		st.args[i] = st.numbers[from:len(st.numbers):len(st.numbers)] // what a command appends goes elsewhere
+		st.args[i] = st.numbers[from:len(st.numbers):len(st.numbers)] // capped, so that a command's append copies
 	}
 	if int64(total) > st.engine.o.Memory {
 		L.Reserve(total)
@@ -94,8 +94,8 @@ func (st *state) commandArgs(L *lua.State) (problem string) {
 	return ""
 }
 
-// appendArg writes a number as a command's argument: a whole one as such, any other with
-// as few digits as say it exactly.
+// appendArg writes a number as a command's argument: a whole one as an integer, any other with the
+// fewest digits that read back as the same number.
 func appendArg(b []byte, f float64) []byte {
 	switch {
 	case f == math.Trunc(f) && math.Abs(f) <= math.MaxInt64/2:
@@ -106,7 +106,7 @@ func appendArg(b []byte, f float64) []byte {
 	return resp.AppendDouble(b, f)
 }
 
-// redisCall is redis.call, which raises an error reply, and redis.pcall, which gives it.
+// redisCall is redis.call, which raises an error reply, and redis.pcall, which returns it.
 func (st *state) redisCall(L *lua.State, raise bool) int {
 	if st.run == nil || st.run.Host == nil {
 		st.throwError(L, "redis.call/pcall can only be called inside a script invocation")
@@ -124,7 +124,7 @@ func (st *state) redisCall(L *lua.State, raise bool) int {
 	L.Check() // it may have been killed meanwhile
 	reply := out.Buf
 	if cap(reply) > keptReply {
-		// It is used up here, and measured until then.
+		// The reply is used up here, and was measured until now.
 		out.Buf = nil
 		L.Push(L.String(unsafe.String(unsafe.SliceData(reply), cap(reply))))
 	}
@@ -142,14 +142,14 @@ func (st *state) redisCall(L *lua.State, raise bool) int {
 	return 1
 }
 
-// What is kept from call to call, in bytes of a reply and in arguments.
+// The largest buffers that are kept from call to call: bytes of a reply, arguments.
 const (
 	keptReply = 64 << 10
 	keptArgs  = 1 << 10
 )
 
-// replyRoom is how long a reply may be: as much as the script may take besides what it has. What
-// it has is measured for that, when much was allocated since it was measured last.
+// replyRoom is how long a reply may be: what the script's memory limit leaves. It measures the
+// script's memory first if much was allocated since the last measurement.
 func (st *state) replyRoom() int {
 	limit := st.engine.o.Memory
 	taken := st.L.Allocated()
@@ -202,7 +202,7 @@ func (st *state) redisErrorReply(L *lua.State) int {
 	return 1
 }
 
-// errorText gives an error its code: the first word, or ERR where there is only one.
+// errorText gives an error its code: the first word, or ERR if there is only one word.
 func errorText(s string) string {
 	s = strings.TrimPrefix(s, "-")
 	code, message, ok := strings.Cut(s, " ")
@@ -241,7 +241,7 @@ func redisReplicate(L *lua.State) int {
 	return 1
 }
 
-// redisFalse is redis.breakpoint: there is no debugger that it could stop in.
+// redisFalse is redis.breakpoint, which returns false as there is no debugger.
 func redisFalse(L *lua.State) int {
 	L.PushBool(false)
 	return 1
@@ -264,7 +264,7 @@ func (st *state) redisSetResp(L *lua.State) int {
 	return 0
 }
 
-// longestLog is how much of a text redis.log writes.
+// longestLog is the most bytes of a text that redis.log writes.
 const longestLog = 64 << 10
 
 func (st *state) redisLog(L *lua.State) int {

@@ -15,18 +15,18 @@ type state struct {
 	globals *lua.Table
 
 	entry     lua.Value   // enter as a value
-	prepare   lua.Builtin // of what runs: see execute
+	prepare   lua.Builtin // of the present run: see execute
 	run       *Run        // at present; nil while a library is loaded
 	functions bool        // for a library of functions, not for EVAL scripts
 	proto     int         // of the replies that redis.call converts: 2 or 3
 	random    rand48
 	json      jsonOptions
-	loading   *Library // takes what register_function registers
+	loading   *Library // register_function adds to it
 
-	out     resp.Writer // where redis.call has replies written
+	out     resp.Writer // redis.call's replies
 	args    [][]byte    // of redis.call
 	numbers []byte      // those arguments that are numbers
-	seen    int64       // what was allocated when the state was last measured for a reply
+	seen    int64       // Allocated when the state was last measured for a reply
 }
 
 func (e *Engine) newState(functions bool) *state {
@@ -55,7 +55,7 @@ func (e *Engine) newState(functions bool) *state {
 
 var pcall = lua.PCallWith(caught)
 
-// basePcall is Redis's pcall, which takes nothing for a function that does nothing.
+// basePcall is Redis's pcall, which calls a function that does nothing when it has no argument.
 func basePcall(L *lua.State) int {
 	if L.NArgs() == 0 {
 		L.PushBool(true)
@@ -64,7 +64,7 @@ func basePcall(L *lua.State) int {
 	return pcall(L)
 }
 
-// caught is what Redis's pcall gives for an error: a table with a text in "err" becomes that.
+// caught converts an error as Redis's pcall does: a table with a text in "err" becomes that text.
 func caught(L *lua.State, v lua.Value) lua.Value {
 	if t := v.AsTable(); t != nil {
 		if message := t.Get(fieldErr); message.Kind() == lua.KindString || message.Kind() == lua.KindNumber {
@@ -82,7 +82,7 @@ func (st *state) openOS() {
 	}})
 }
 
-// reset readies the state for a run.
+// reset prepares the state for a run.
 func (st *state) reset() {
 	st.L.Reset()
 	st.proto = 2
@@ -99,7 +99,7 @@ func (st *state) library(name string, functions map[string]lua.Builtin) *lua.Tab
 	return t
 }
 
-// lock makes a table of globals and all tables in it readonly. A global that is not there is an
+// lock makes a table of globals and all tables in it readonly. Reading a missing global becomes an
 // error.
 func (st *state) lock(globals *lua.Table) {
 	for key, value, _ := globals.Next(lua.Nil); !key.IsNil(); key, value, _ = globals.Next(key) {
@@ -111,7 +111,7 @@ func (st *state) lock(globals *lua.Table) {
 	globals.SetReadonly(true)
 }
 
-// strict is a metatable that makes it an error to ask for what is not there.
+// strict is a metatable that makes reading a missing field an error.
 func (st *state) strict() *lua.Table {
 	meta := st.L.NewTable(0, 1)
 	meta.SetString(st.L, "__index", st.L.NewFunction("__index", noGlobal))

@@ -6,7 +6,7 @@ import (
 	"keyp/scripting/lua"
 )
 
-// openString makes the library of strings, which is also where strings find their methods.
+// openString makes the string library, in which strings also find their methods.
 func (st *state) openString() {
 	library := st.library("string", map[string]lua.Builtin{
 		"byte": stringByte, "char": stringChar, "dump": stringDump, "find": stringFind,
@@ -20,7 +20,7 @@ func (st *state) openString() {
 	st.L.SetStringMetatable(meta)
 }
 
-// within makes a position from 1 on of one that may count from the end.
+// within converts a position that may count from the end to one from 1 on.
 func within(i, length int) int {
 	if i < 0 {
 		return max(length+i+1, 0)
@@ -71,8 +71,7 @@ func stringLen(L *lua.State) int {
 	return 1
 }
 
-// mapASCII pushes argument 1 with its letters changed as C's locale has them: bytes above 127
-// stay.
+// mapASCII pushes argument 1 with its ASCII letters changed; bytes above 127 stay.
 func mapASCII(L *lua.State, from, to byte) int {
 	s := L.CheckString(1)
 	out := buffer{L: L}
@@ -105,7 +104,7 @@ func stringRep(L *lua.State) int {
 	out := buffer{L: L}
 	out.room(size)
 	out.b = append(out.b, s...)
-	for len(out.b) < size { // what is there already is repeated
+	for len(out.b) < size { // doubles what is there already
 		L.Check()
 		out.b = append(out.b, out.b[:min(len(out.b), size-len(out.b), 1<<20)]...)
 	}
@@ -113,7 +112,7 @@ func stringRep(L *lua.State) int {
 	return 1
 }
 
-// maxString is more than any string has.
+// maxString is longer than any string.
 const maxString = 1 << 40
 
 func stringReverse(L *lua.State) int {
@@ -191,7 +190,7 @@ func search(L *lua.State, find bool) int {
 	return 1
 }
 
-// index is strings.Index that ends with the script.
+// index is strings.Index that ends when the script is killed.
 func index(L *lua.State, s, sub string) int {
 	const window = 1 << 20
 	for from := 0; ; from += window {
@@ -206,8 +205,8 @@ func index(L *lua.State, s, sub string) int {
 	}
 }
 
-// stringGmatch gives an iterator, whose upvalues are the text, the pattern and the place where
-// it goes on. A '^' means nothing special in it.
+// stringGmatch returns an iterator; its upvalues are the text, the pattern and the position at
+// which it continues. '^' is an ordinary character in its pattern.
 func stringGmatch(L *lua.State) int {
 	L.Push(L.NewFunction("gmatch", nextMatch, L.CheckStringValue(1), L.CheckStringValue(2), lua.Number(0)))
 	return 1
@@ -245,7 +244,7 @@ func stringGsub(L *lua.State) int {
 	p, anchored := strings.CutPrefix(p, "^")
 	m := matcher{L: L, subject: L.Arg(1), s: s, p: p}
 	out := hold(L)
-	at, n, copied := 0, 0, 0 // s up to copied is in out, or replaced
+	at, n, copied := 0, 0, 0 // s up to copied is in out, replaced where it matched
 	for n < most {
 		m.level = 0
 		end := m.match(at, 0)
@@ -273,7 +272,7 @@ func stringGsub(L *lua.State) int {
 	return 2
 }
 
-// replace adds what stands for a match.
+// replace adds the replacement of a match.
 func (m *matcher) replace(out *heldBuffer, by lua.Value, start, end int) {
 	L := m.L
 	var v lua.Value
@@ -313,7 +312,7 @@ func (m *matcher) expandReplacement(out *heldBuffer, s string, start, end int) {
 		out.text(s[:at])
 		switch {
 		case at+1 == len(s):
-			out.text("\x00") // Lua takes the text's final NUL
+			out.text("\x00") // Lua copies the text's final NUL
 			return
 		case s[at+1] == '0':
 			out.text(m.s[start:end])

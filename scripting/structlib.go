@@ -37,7 +37,7 @@ func newStructFormat(L *lua.State) structFormat {
 	return structFormat{L: L, s: L.CheckString(1), align: 1}
 }
 
-// number reads the number behind an option, or gives another.
+// number reads the number behind an option; without one it returns the default.
 func (f *structFormat) number(other int) int {
 	if f.at >= len(f.s) || !isDigit(f.s[f.at]) {
 		return other
@@ -79,7 +79,7 @@ func (f *structFormat) option() (option byte, size int) {
 	return option, 0
 }
 
-// control takes in an option that is no value.
+// control applies an option that is no value.
 func (f *structFormat) control(option byte) {
 	switch option {
 	case ' ':
@@ -98,7 +98,7 @@ func (f *structFormat) control(option byte) {
 	}
 }
 
-// padding is what stands before a value of a size at a place.
+// padding is how many bytes align a value of a size at an offset.
 func (f *structFormat) padding(at int, option byte, size int) int {
 	if size == 0 || option == 'c' || option == 'x' {
 		return 0
@@ -151,7 +151,7 @@ func structPack(L *lua.State) int {
 	return 1
 }
 
-// packNumber is an argument of struct.pack; one that is not there counts as nil.
+// packNumber returns an argument of struct.pack; a missing one counts as nil.
 func packNumber(L *lua.State, n int) float64 {
 	f, ok := L.Arg(n).ToNumber()
 	if !ok {
@@ -255,8 +255,7 @@ func (f *structFormat) integer(part string, option byte) float64 {
 	return float64(n)
 }
 
-// lengthBefore takes the last of n values, which is the length of the string that follows it,
-// off the stack.
+// lengthBefore pops the last of n values, which is the length of the string that follows it.
 func (f *structFormat) lengthBefore(n int, rest string) int {
 	if n == 0 {
 		f.L.Errorf("format 'c0' needs a previous size")
@@ -287,7 +286,7 @@ func structSize(L *lua.State) int {
 				L.ArgError(1, "option 'c0' has no fixed size")
 			}
 		default:
-			if !isAlpha(option) && !isDigit(option) { // letters that mean nothing are passed over here
+			if !isAlpha(option) && !isDigit(option) { // letters without a meaning are skipped
 				f.control(option)
 			}
 		}

@@ -10,13 +10,14 @@ var (
 )
 
 const (
-	// halvings is how often exp's argument is halved before its series, and the result squared.
+	// halvings is how often exp's argument is halved before the series, and the result squared
+	// after it.
 	halvings = 8
-	// nearOne is how far from 1 on an argument of the logarithm has its series.
+	// nearOne is the distance from 1 within which the logarithm uses its series.
 	nearOne = 0.02
 
-	largestExp  = 710  // from here on e^x is infinite
-	smallestExp = -746 // and up to here zero
+	largestExp  = 710  // e^x is infinite from here up
+	smallestExp = -746 // and zero up to here
 )
 
 // NaN is what the processor gives for an invalid operation: its sign is set.
@@ -63,7 +64,7 @@ func power2(a pair, k int) float64 {
 	if e+k > -1022 {
 		return math.Ldexp(a.hi, k)
 	}
-	unit := math.Ldexp(1, -1074-k+52) // where the least bit of a sum is the result's
+	unit := math.Ldexp(1, -1074-k+52) // so that a sum's last bit is the result's
 	t := unit + a.hi
 	rest := a.hi - (t - unit) + a.lo
 	return math.Ldexp(t+rest-unit, k)
@@ -125,8 +126,8 @@ func Log(x float64) float64 {
 	return logPair(x).hi
 }
 
-// Log10 is the decimal logarithm. glibc takes it from the natural one of a number between 1/2
-// and 2, and so does this, as that is not always the nearest double.
+// Log10 is the decimal logarithm. glibc computes it from the natural logarithm of a number between
+// 1/2 and 2. That is not always the nearest double, so this does the same.
 func Log10(x float64) float64 {
 	switch {
 	case x != x, math.IsInf(x, 1):
@@ -139,7 +140,7 @@ func Log10(x float64) float64 {
 	const (
 		overLn10 = 4.34294481903251816668e-01
 		log2High = 3.01029995663611771306e-01 // log10 of 2, the first bits
-		log2Low  = 3.69423907715893078616e-13 // and the rest
+		log2Low  = 3.69423907715893078616e-13 // and the other bits
 	)
 	m, e := math.Frexp(x) // m from 1/2 on
 	e--
@@ -192,7 +193,7 @@ func Pow(x, y float64) float64 {
 	return sign * expPair(l.times(y))
 }
 
-// nanPower is a NaN's power, which has the sign that glibc's way to it gives.
+// nanPower is the power of a NaN, with the sign that glibc returns.
 func nanPower(x, y float64) float64 {
 	if math.Signbit(x) && math.Mod(y, 2) != 0 && y == math.Trunc(y) {
 		return -x

@@ -21,11 +21,10 @@ func Sqrt(x float64) float64 {
 	return math.Sqrt(x)
 }
 
-// The hyperbolic functions are glibc's formulas over e^x-1 and e^x, whose results they round
-// more than once.
+// The hyperbolic functions use glibc's formulas over e^x-1 and e^x, which round more than once.
 
 const (
-	wideHyper = 22     // from here on e^-x is nothing beside e^x
+	wideHyper = 22     // e^-x is negligible beside e^x from here up
 	wideExp   = 709.78 // up to here e^x is finite
 	tiny      = 1.0 / (1 << 28)
 )

@@ -2,7 +2,7 @@ package cmath
 
 import "math"
 
-// pair is the unevaluated sum of two doubles: hi is the sum rounded to a double, lo the rest.
+// pair is the unevaluated sum of two doubles: hi is the sum rounded to a double, lo the remainder.
 type pair struct{ hi, lo float64 }
 
 // twoSum is a+b without an error.

@@ -9,7 +9,7 @@ var (
 	cosSeries = append([]pair{{1, 0}}, alternating(factorials(2, 2, 14))...)
 )
 
-// reducible is up to where an argument is brought to a quarter turn with the bits of halfPi.
+// reducible is the largest argument that the bits of halfPi suffice to reduce to a quarter turn.
 const reducible = 1 << 27
 
 func init() {
@@ -18,7 +18,7 @@ func init() {
 	}
 }
 
-// alternating changes the sign of each second one.
+// alternating changes the sign of every second coefficient.
 func alternating(list []pair) []pair {
 	for i := 1; i < len(list); i += 2 {
 		list[i] = list[i].neg()
@@ -95,7 +95,7 @@ func angle(y, x pair) float64 {
 }
 
 const (
-	// largeAngle is from where on the ratio of coordinates leaves what pairs can have.
+	// largeAngle is the ratio of coordinates that pairs cannot represent any more.
 	largeAngle = 1e100
 )
 

@@ -100,7 +100,7 @@ func (L *State) OptionError(i int, word string) {
 	L.ArgError(i, "invalid option '"+word+"'")
 }
 
-// TypeError raises the error for an argument that is not what is expected.
+// TypeError raises the error for an argument of a type other than want.
 func (L *State) TypeError(i int, want string) {
 	L.ArgError(i, want+" expected, got "+L.typeName(i))
 }
@@ -144,7 +144,7 @@ func (L *State) CheckString(i int) string {
 	return s
 }
 
-// CheckStringValue is CheckString for those that want the value.
+// CheckStringValue is CheckString that returns the value.
 func (L *State) CheckStringValue(i int) Value {
 	if v := L.Arg(i); v.isString() {
 		return v

@@ -26,8 +26,8 @@ func (L *State) OpenBase(globals *Table) {
 	step := L.NewFunction("ipairs", baseIpairsStep)
 	step.function().builtin.iterator = iterateIpairs
 	globals.SetString(L, "next", next)
-	globals.SetString(L, "pairs", L.NewFunction("pairs", basePairs, next))
-	globals.SetString(L, "ipairs", L.NewFunction("ipairs", baseIpairs, step))
+	globals.SetString(L, "pairs", L.NewFunction("pairs", loopOver(Nil), next))
+	globals.SetString(L, "ipairs", L.NewFunction("ipairs", loopOver(Number(0)), step))
 	globals.SetString(L, "_VERSION", Constant("Lua 5.1"))
 	globals.SetString(L, "_G", globals.Value())
 }
@@ -40,7 +40,7 @@ func baseAssert(L *State) int {
 	return L.PushArgs(1)
 }
 
-// baseCollect gives sizes; collecting is the Go runtime's own affair.
+// baseCollect returns sizes; it collects nothing, since the Go runtime does that by itself.
 func baseCollect(L *State) int {
 	option := L.OptString(1, "collect")
 	L.OptInt(2, 0)
@@ -79,8 +79,8 @@ func (L *State) at(level int, text Value) Value {
 	return L.join([]Value{L.String(L.Where(level)), text})
 }
 
-// PCallWith gives a builtin like pcall, of which convert may change the error that is given to
-// the program; nil: it stays.
+// PCallWith makes a builtin like pcall. convert may replace the error before the program gets it;
+// nil: the error is passed on as it is.
 func PCallWith(convert func(L *State, v Value) Value) Builtin {
 	return func(L *State) int {
 		L.CheckAny(1)
@@ -97,8 +97,8 @@ func PCallWith(convert func(L *State, v Value) Value) Builtin {
 	}
 }
 
-// RedisPCall is pcall as Redis has it: of an error that is a table with a text in "err", that
-// text is given. Another table is followed by a nil.
+// RedisPCall is Redis's pcall: when the error is a table with a text in "err", it returns that
+// text. It returns another table followed by nil.
 func RedisPCall(L *State) int {
 	co := L.running
 	co.need(L, 1)
@@ -108,7 +108,7 @@ func RedisPCall(L *State) int {
 	co.top++
 	fn := at
 	if L.NArgs() > 0 {
-		fn++ // without arguments, what is called is the placeholder, as in Redis
+		fn++ // without arguments Redis calls the placeholder
 	}
 	if L.try(handler{}, func() { L.callAt(fn, all) }) {
 		return co.top - at
@@ -224,20 +224,16 @@ func baseNext(L *State) int {
 	return 2
 }
 
-func basePairs(L *State) int {
-	t := L.CheckTable(1)
-	L.Push(L.Upvalue(1))
-	L.Push(t.Value())
-	L.Push(Nil)
-	return 3
-}
-
-func baseIpairs(L *State) int {
-	t := L.CheckTable(1)
-	L.Push(L.Upvalue(1))
-	L.Push(t.Value())
-	L.PushNumber(0)
-	return 3
+// loopOver makes pairs or ipairs: a builtin whose results are its iterator, which is upvalue 1,
+// the table and the first value of the control variable.
+func loopOver(first Value) Builtin {
+	return func(L *State) int {
+		t := L.CheckTable(1)
+		L.Push(L.Upvalue(1))
+		L.Push(t.Value())
+		L.Push(first)
+		return 3
+	}
 }
 
 func baseIpairsStep(L *State) int {
@@ -376,8 +372,8 @@ func (L *State) load(source, name string) int {
 	return 1
 }
 
-// Compile compiles a program for this state alone, within what the state may still take, and
-// counts what it keeps. A killed state ends it.
+// Compile compiles a program for this state alone. It may use the memory that the state's limit
+// leaves, and counts the program. Killing the state ends it.
 func (L *State) Compile(source, name string) (*Program, error) {
 	m := &L.memory
 	compile := func() (*Program, error) {
@@ -429,7 +425,7 @@ func baseLoad(L *State) int {
 	return L.load(own(source).str().s, name)
 }
 
-// environmentOf gives the function that getfenv or setfenv is about; nil: the thread itself.
+// environmentOf returns the function that getfenv or setfenv names; nil: the thread itself.
 func environmentOf(L *State, optional bool) *Function {
 	if fn := L.Arg(1).AsFunction(); fn != nil {
 		return fn

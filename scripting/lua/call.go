@@ -1,8 +1,8 @@
 package lua
 
 const (
-	// maxNested bounds the calls that take Go stack, over all coroutines of a state. Beyond it
-	// some more let error handlers run.
+	// maxNested bounds the calls that take Go stack, over all coroutines of a state. A few more are
+	// allowed for error handlers.
 	maxNested      = 200
 	maxNestedError = maxNested + maxNested/8
 
@@ -29,8 +29,8 @@ func (L *State) Call(fn Value, args ...Value) Value {
 	return co.stack[at]
 }
 
-// CallTop calls the function that lies below nargs arguments on top of the stack, and puts so
-// many results in their place; -1: all. It gives their number; Top gives them.
+// CallTop calls the function that is below nargs arguments on top of the stack, and replaces both
+// by so many results; -1: by all. It returns the number of results; Top reads them.
 func (L *State) CallTop(nargs, results int) int {
 	co := L.running
 	at := co.top - nargs - 1
@@ -67,8 +67,8 @@ func (L *State) tooNested() {
 	}
 }
 
-// callAt calls what lies at slot at of the running coroutine, with everything above as
-// arguments. The results are put there; with all wanted, the top is behind the last.
+// callAt calls the value in slot at of the running coroutine, with everything above as arguments.
+// The results are put there; with all wanted, the top is behind the last.
 func (L *State) callAt(at, want int) {
 	L.enter()
 	co := L.running
@@ -79,8 +79,8 @@ func (L *State) callAt(at, want int) {
 	L.nested--
 }
 
-// precall begins a call: it runs a builtin to its end, or makes the frame of a Lua function,
-// for execute to run, and says so. A builtin that yields ends with yielded set.
+// precall begins a call: it runs a builtin to its end, or makes the frame of a Lua function, for
+// execute to run, and returns true. A builtin that yields ends with yielded set.
 func (L *State) precall(co *Coroutine, at, want int) (lua bool) {
 	v := co.stack[at]
 	if v.Kind() != KindFunction {
@@ -120,7 +120,7 @@ func (co *Coroutine) finish(from, n int) {
 		return
 	}
 	if n == 1 && want == 1 {
-		co.stack[to] = co.stack[from] // as most calls
+		co.stack[to] = co.stack[from] // the common case
 		co.top = to + 1
 		return
 	}
@@ -147,7 +147,7 @@ func (L *State) callable(co *Coroutine, at int) Value {
 	return tm
 }
 
-// pushFrame makes the frame of a Lua function whose arguments lie on top of the stack.
+// pushFrame makes the frame of a Lua function whose arguments are on top of the stack.
 func (L *State) pushFrame(co *Coroutine, fn *Function, at, want int) {
 	p := fn.proto
 	nargs := co.top - at - 1

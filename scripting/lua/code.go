@@ -14,7 +14,7 @@ type Program struct {
 	mark  uint8  // the owner's
 }
 
-// Bytes is what the program keeps of the memory.
+// Bytes is the memory that the program keeps, in bytes.
 func (p *Program) Bytes() int64 { return p.bytes }
 
 // CompileOptions bound a compilation.
@@ -25,7 +25,7 @@ type CompileOptions struct {
 	// Memory is how much the compilation may take, in bytes; 0: as much as it needs.
 	Memory int64
 	owner  *State
-	levels int // calls in which the compilation is nested
+	levels int // nested calls around the compilation
 	// Stop ends the compilation, with ErrStopped, soon after it has become true; nil: nothing does.
 	Stop *atomic.Bool
 }

@@ -2,7 +2,7 @@ package lua
 
 import "unsafe"
 
-// status is where a coroutine is in its life.
+// status is a coroutine's state, as coroutine.status returns it.
 type status uint8
 
 const (
@@ -40,7 +40,7 @@ type frame struct {
 	pc    int    // of a Lua function: the next instruction
 	want  int    // how many results
 	nargs int    // of a builtin: its arguments; of a Lua function: those beyond the parameters
-	tails uint16 // calls that this one has taken the place of
+	tails uint16 // tail calls that this one has replaced
 	entry bool   // execute ends with this call
 }
 
@@ -66,7 +66,8 @@ func (L *State) newCoroutine() *Coroutine {
 // Value is the coroutine as a value.
 func (co *Coroutine) Value() Value { return Value{ref: &co.header} }
 
-// Running gives the coroutine that runs; main says that it is the one that no program made.
+// Running returns the running coroutine; main is true for the state's own, which no program
+// created.
 func (L *State) Running() (co *Coroutine, main bool) { return L.running, L.running == L.main }
 
 func (co *Coroutine) frame() *frame { return &co.frames[len(co.frames)-1] }

@@ -1,12 +1,12 @@
-// Package lua is an interpreter of Lua 5.1, as Redis embeds it: same language, same results,
-// same error texts. It is made to be embedded where programs are not trusted: what a program
-// takes of the memory is counted and bounded, it can be ended from outside at any moment, and
-// nothing that the interpreter relies on can be reached from a program.
+// Package lua is an interpreter of Lua 5.1, as Redis embeds it: same language, same results, same
+// error texts. It is made to be embedded where programs are not trusted: a program's memory is
+// counted and bounded, it can be ended from outside at any moment, and it cannot reach anything
+// that the interpreter relies on.
 //
 //	source ──Compile──▶ Program ──State.Load──▶ Function ──State.PCall──▶ results or Error
 //
-// A Program never changes and may be shared by states and goroutines. A State is a world of
-// its own: its goroutine is the one that calls it; Kill alone may come from any other.
+// A Program never changes and may be shared by states and goroutines. States share nothing that
+// changes. A State is used by one goroutine at a time; only Kill may be called by any other.
 //
 // # Builtins
 //
@@ -17,16 +17,16 @@
 //		return 1 // how many of the values pushed last are the results
 //	}
 //
-// It raises errors with Errorf, Error, ArgError and the Check functions, which do not return.
-// They panic, with something that only this package recovers from: a panic of another origin
-// passes through. After such a panic the state must not be used any more.
+// It raises errors with Errorf, Error, ArgError and the Check functions, which do not return. They
+// panic, with a value that only this package recovers; other panics pass through. After such a
+// panic the state must not be used any more.
 //
 // # Bounds
 //
 //   - Memory: strings, tables, functions, variables, stacks and coroutines are counted as they
 //     are made (memory.go). When the sum passes the limit, the state measures what is reachable;
 //     if that leaves no room, "not enough memory" is raised. A builtin calls Reserve before it
-//     makes anything large by itself. What it keeps in Go variables alone is not measured.
+//     makes anything large by itself. Values that only Go variables refer to are not measured.
 //   - Time: a killed state ends at its next call or backward jump; long builtins call Check.
 //   - Depth: calls from Lua to Lua take no Go stack. Those that do (pcall, metamethods, sort,
 //     gsub, coroutines…) are at most 200 deep over all coroutines together; "C stack overflow"
@@ -34,7 +34,7 @@
 //
 // # What differs from Lua 5.1
 //
-//   - There are no finalizers (__gc), and weak tables (__mode) hold what they refer to.
+//   - There are no finalizers (__gc), and weak tables (__mode) keep what they refer to.
 //   - There are no binary chunks.
 //   - The addresses in tostring's results are numbers of objects.
 //   - An iterator of a for loop that is a Lua function may yield.

@@ -14,7 +14,7 @@ const (
 	exNumber   // number
 	exLocal    // register info, a local variable's
 	exUpvalue  // upvalue info
-	exGlobal   // the global whose name is constant info
+	exGlobal   // the global named by constant info
 	exIndexed  // field key of register info
 	exJump     // the condition of the jump at info
 	exReloc    // the instruction at info puts it into a register yet to be chosen
@@ -61,7 +61,7 @@ func (f *function) emit(op opcode, a, b, c int) int {
 	return len(f.code) - 1
 }
 
-// landHere has the jumps that wait for the next instruction come to it.
+// landHere makes the pending jumps go to the next instruction.
 func (f *function) landHere() {
 	f.patchTests(f.pending, len(f.code), noRegister, len(f.code))
 	f.pending = noJump
@@ -99,7 +99,7 @@ func (f *function) jump() int {
 	return f.joined(at, pending)
 }
 
-// joined gives the list of the jumps of both.
+// joined returns a list with the jumps of both lists.
 func (f *function) joined(list, more int) int {
 	switch {
 	case more == noJump:
@@ -130,7 +130,7 @@ func (f *function) follow(pc int) int {
 	return pc + 1 + offset
 }
 
-// aim has the jump at pc go to target.
+// aim makes the jump at pc go to target.
 func (f *function) aim(pc, target int) {
 	offset := target - (pc + 1)
 	if offset > maxJump || offset < -maxJump {
@@ -152,8 +152,8 @@ func (f *function) control(pc int) int {
 
 const noRegister = -1
 
-// patchTest has the test before a jump leave its value in a register, or leave none; it says
-// whether the test has one.
+// patchTest makes the test before a jump leave its value in a register, or leave none; it returns
+// false if the test has no value.
 func (f *function) patchTest(pc, register int) bool {
 	at := f.control(pc)
 	i := f.code[at]
@@ -168,7 +168,7 @@ func (f *function) patchTest(pc, register int) bool {
 	return true
 }
 
-// needsValue says whether a jump of the list leaves no value.
+// needsValue returns true if a jump of the list leaves no value.
 func (f *function) needsValue(list int) bool {
 	for ; list != noJump; list = f.follow(list) {
 		if f.code[f.control(list)].op() != opTestSet {
@@ -184,7 +184,7 @@ func (f *function) dropValues(list int) {
 	}
 }
 
-// patchTests has the jumps of a list that leave a value in register go to valued, the others to
+// patchTests makes the jumps of a list that leave a value in register go to valued, the others to
 // target.
 func (f *function) patchTests(list, valued, register, target int) {
 	for list != noJump {
@@ -198,7 +198,7 @@ func (f *function) patchTests(list, valued, register, target int) {
 	}
 }
 
-// patch has the jumps of a list go to target.
+// patch makes the jumps of a list go to target.
 func (f *function) patch(list, target int) {
 	if target == len(f.code) {
 		f.patchHere(list)
@@ -207,7 +207,7 @@ func (f *function) patch(list, target int) {
 	f.patchTests(list, target, noRegister, target)
 }
 
-// patchHere has the jumps of a list go to the next instruction.
+// patchHere makes the jumps of a list go to the next instruction.
 func (f *function) patchHere(list int) {
 	f.label()
 	f.pending = f.joined(f.pending, list)
@@ -261,7 +261,7 @@ func (f *function) stringConstant(s *String) int {
 	return k
 }
 
-// numberConstant takes 0 and -0 for one constant, as C's Lua does.
+// numberConstant treats 0 and -0 as one constant, as C's Lua does.
 func (f *function) numberConstant(n float64) int {
 	if k, ok := f.numberKeys[n]; ok {
 		return k
@@ -287,7 +287,7 @@ func (f *function) otherConstant(v Value) int {
 
 // Expressions
 
-// setResults has a call or "..." give so many values; all: as many as there are.
+// setResults makes a call or "..." return so many values; all: as many as there are.
 func (f *function) setResults(e *expr, n int) {
 	switch e.kind {
 	case exCall:
@@ -338,7 +338,7 @@ func (f *function) load(e *expr) {
 	}
 }
 
-// discharge puts a value, jumps aside, into a register.
+// discharge puts a value into a register; the value's jumps are not its work.
 func (f *function) discharge(e *expr, register int) {
 	f.load(e)
 	switch e.kind {
@@ -420,7 +420,7 @@ func (f *function) toAnyRegister(e *expr) int {
 	return e.info
 }
 
-// toValue makes of a value what depends on no variable any more, if it has jumps in a register.
+// toValue makes a value independent of variables; a value with jumps goes into a register.
 func (f *function) toValue(e *expr) {
 	if e.hasJumps() {
 		f.toAnyRegister(e)
@@ -518,7 +518,7 @@ func (f *function) index(e, key *expr) {
 
 // Conditions
 
-// negate turns the test before a jump round.
+// negate inverts the test before a jump.
 func (f *function) negate(e *expr) {
 	at := f.control(e.info)
 	f.setA(at, 1-f.code[at].a())
@@ -544,37 +544,38 @@ func (f *function) jumpIf(e *expr, cond bool) int {
 	return f.jump()
 }
 
-// goIfTrue goes on only when a value is true.
-func (f *function) goIfTrue(e *expr) {
+// goIf generates a jump that leaves when e is not as true as want, and goes on when it is.
+func (f *function) goIf(e *expr, want bool) {
 	f.load(e)
 	out := noJump
-	switch e.kind {
-	case exConstant, exNumber, exTrue:
-	case exJump:
-		f.negate(e)
+	switch truth, constant := e.constantTruth(); {
+	case constant && truth == want: // nothing leaves
+	case e.kind == exJump:
+		if want {
+			f.negate(e)
+		}
 		out = e.info
 	default:
-		out = f.jumpIf(e, false)
+		out = f.jumpIf(e, !want)
 	}
-	e.whenFalse = f.joined(e.whenFalse, out)
-	f.patchHere(e.whenTrue)
-	e.whenTrue = noJump
+	leave, stay := &e.whenFalse, &e.whenTrue
+	if !want {
+		leave, stay = stay, leave
+	}
+	*leave = f.joined(*leave, out)
+	f.patchHere(*stay)
+	*stay = noJump
 }
 
-// goIfFalse goes on only when a value is false.
-func (f *function) goIfFalse(e *expr) {
-	f.load(e)
-	out := noJump
+// constantTruth reports whether a constant counts as true; ok is false for other expressions.
+func (e *expr) constantTruth() (truth, ok bool) {
 	switch e.kind {
 	case exNil, exFalse:
-	case exJump:
-		out = e.info
-	default:
-		out = f.jumpIf(e, true)
+		return false, true
+	case exConstant, exNumber, exTrue:
+		return true, true
 	}
-	e.whenTrue = f.joined(e.whenTrue, out)
-	f.patchHere(e.whenFalse)
-	e.whenFalse = noJump
+	return false, false
 }
 
 func (f *function) not(e *expr) {
@@ -598,7 +599,8 @@ func (f *function) not(e *expr) {
 
 // Operators
 
-// fold computes what two numbers give; ok is false for what is left to the running program.
+// fold computes an operation on two constants; ok is false if the program must compute it when it
+// runs.
 func fold(op opcode, a, b float64) (result float64, ok bool) {
 	switch op {
 	case opUnm:
@@ -678,7 +680,7 @@ func (f *function) arithmetic(op opcode, a, b *expr) {
 	}
 }
 
-// freeBoth frees the registers of two operands, the higher first.
+// freeBoth frees the registers of two operands, the higher one first.
 func (f *function) freeBoth(a, b *expr) {
 	if a.kind == exRegister && b.kind == exRegister && a.info > b.info {
 		a, b = b, a

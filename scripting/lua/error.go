@@ -8,7 +8,7 @@ import (
 
 // Error is an error that nothing in the program caught.
 type Error struct {
-	Value  Value // what was raised, or what the handler made of it; nil when Killed
+	Value  Value // as raised, or as the handler returned it; nil when Killed
 	Killed error // why the state was killed; nil: it was not
 }
 
@@ -65,14 +65,14 @@ func (L *State) handle(v Value) Value {
 	return v
 }
 
-// Errorf raises a text as an error, behind the place where the builtin was called that runs.
+// Errorf raises a text as an error, prefixed with the place where the running builtin was called.
 func (L *State) Errorf(format string, args ...any) {
 	L.reserveText(args)
 	L.Error(L.String(L.Where(1) + fmt.Sprintf(format, args...)))
 }
 
-// fault raises the error of an operation of the language: behind the place where a program's
-// function does it, without one where a builtin does.
+// fault raises the error of an operation of the language. It prefixes the place when a program's
+// function does the operation, and nothing when a builtin does.
 func (L *State) fault(format string, args ...any) {
 	L.reserveText(args)
 	L.Error(L.String(L.Where(0) + fmt.Sprintf(format, args...)))
@@ -102,16 +102,16 @@ func (L *State) throwKilled() {
 	L.throw(Nil)
 }
 
-// throwMemory ends the program: what has no memory left is not to go on trying.
+// throwMemory ends the program for lack of memory; no protected call may catch that and go on.
 func (L *State) throwMemory() {
 	L.Kill(ErrMemory)
 	L.throwKilled()
 }
 
-// PCall calls a function with arguments and gives all its results, which lie on the stack until
-// the next call, or its error. Before an error is unwound, handler may replace it, and see with
-// Where or Place where it was raised; nil: it stays. Errors for want of memory, and those in
-// handlers, do not pass through it.
+// PCall calls a function with arguments and returns all its results, which stay on the stack until
+// the next call, or its error. Before an error is unwound, handler may replace it, and find with
+// Where or Place where it was raised; nil: it stays. Memory errors, and errors in handlers, do not
+// go through handler.
 //
 // When the state is killed, PCall gives an error that says so, if nothing of the state runs
 // around it; within a builtin it then does not return.
@@ -141,8 +141,8 @@ func (L *State) PCall(fn Value, args []Value, native func(L *State, v Value) Val
 	return results, nil
 }
 
-// try runs body; ok is false when that raised an error, which is then in L.thrown. Everything
-// is as it was, but for the stack above its top. A killed state is the caller's to look at.
+// try runs body; ok is false when that raised an error, which is then in L.thrown. Everything is as
+// it was, but for the stack above its top. The caller must check for a killed state.
 func (L *State) try(h handler, body func()) (ok bool) {
 	co, frames, top, nested, handlers, handling := L.running, len(L.running.frames), L.running.top, L.nested, len(L.handlers), L.handling
 	L.handling = false
@@ -180,9 +180,9 @@ func (L *State) Where(level int) string {
 	return source + ":" + strconv.Itoa(line) + ": "
 }
 
-// Place is Where for those that want the parts: the name of the program as errors show it, and
-// the line. Level 0 is the function that runs: in a builtin that builtin, in an error handler
-// in Go what raised the error.
+// Place returns the parts of Where: the name of the program as errors show it, and the line. Level
+// 0 is the function that runs: in a builtin that builtin, in an error handler in Go what raised the
+// error.
 func (L *State) Place(level int) (source string, line int, ok bool) {
 	f, _ := L.level(level)
 	if f == nil || f.fn == nil || f.fn.proto == nil {

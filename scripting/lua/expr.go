@@ -1,7 +1,6 @@
 package lua
 
-// operator is a binary operator: how strongly it binds to its left and right, and what it
-// compiles to.
+// operator is a binary operator: how strongly it binds to its left and right, and its instruction.
 type operator struct {
 	left, right int
 	op          opcode
@@ -11,7 +10,7 @@ type operator struct {
 
 const unaryPriority = 8
 
-// operators are indexed by token; what is no operator binds to nothing.
+// operators are indexed by token; tokens that are no operators have binding strength 0.
 var operators = [tkEOF + 1]operator{
 	'+': {6, 6, opAdd, false, false}, '-': {6, 6, opSub, false, false},
 	'*': {7, 7, opMul, false, false}, '/': {7, 7, opDiv, false, false}, '%': {7, 7, opMod, false, false},
@@ -62,9 +61,9 @@ func (p *parser) subexpr(e *expr, limit int) {
 func (p *parser) prepare(t token, o operator, e *expr) {
 	switch {
 	case t == tkAnd:
-		p.f.goIfTrue(e)
+		p.f.goIf(e, true)
 	case t == tkOr:
-		p.f.goIfFalse(e)
+		p.f.goIf(e, false)
 	case t == tkConcat:
 		p.f.toNextRegister(e)
 	case o.compares || !e.isNumeral():

@@ -11,16 +11,16 @@ type Function struct {
 	builtin  *builtin
 }
 
-// builtin is what a Function has that is written in Go.
+// builtin is the part of a Function that only functions in Go have.
 type builtin struct {
 	name     string
 	fn       Builtin
 	upvalues []Value
-	iterator iterator // it is one that loops do themselves
+	iterator iterator // set for a builtin that for loops replace
 }
 
-// upvalue is a variable that closures share. While the function lives that declared it, it is
-// a slot of the stack; then it is closed, and holds the value itself.
+// upvalue is a variable that closures share. While the function that declared it runs, it is open
+// and refers to a slot of the stack; afterwards it is closed and contains the value itself.
 type upvalue struct {
 	v      *Value
 	closed Value

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// token is a token's kind: a byte that stands for itself, or one of these.
+// token is a token's kind: the byte itself if it is a single one, or one of these.
 type token int
 
 const (
@@ -82,7 +82,7 @@ type lexer struct {
 	now      lexeme
 	ahead    lexeme // tkNone: nothing was read ahead
 	raw      string // the token that was read last, as errors show it
-	quote    string // what then stands around it
+	quote    string // the quote around raw in errors
 	buffer   []byte
 	name     string
 	strings  map[string]*String

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// memory is what a state knows of what its program takes, in bytes. Whatever is made adds to
-// fresh; when that passes room, everything reachable is added up, and that is live. So garbage
-// counts until then, and memory that is in use always does.
+// memory counts the bytes that a state's program uses. Every allocation adds to fresh. When fresh
+// passes room, everything reachable is measured, and the sum is live. So garbage counts until the
+// next measurement, and memory in use counts always.
 type memory struct {
 	limit int64
 	live  int64
@@ -24,8 +24,8 @@ const reserve = 16
 
 func (m *memory) init() { m.limit, m.room = math.MaxInt64, math.MaxInt64 }
 
-// SetMemoryLimit bounds what the state's programs may take, libraries included, in bytes; 0:
-// there is no bound. It measures what is taken already.
+// SetMemoryLimit bounds what the state's programs may take, libraries included, in bytes; 0: there
+// is no bound. It measures the memory that is in use already.
 func (L *State) SetMemoryLimit(limit int64) {
 	m := &L.memory
 	if limit <= 0 {
@@ -38,8 +38,8 @@ func (L *State) SetMemoryLimit(limit int64) {
 	m.room = limit - m.live
 }
 
-// Memory measures what is reachable in the state, in bytes. Values that only Go code holds are
-// not.
+// Memory measures what is reachable in the state, in bytes. Values that only Go variables refer to
+// are not counted.
 func (L *State) Memory() int64 { return L.measure() }
 
 // Allocated is how much was allocated and not yet found to be garbage, in bytes: at most what
@@ -55,7 +55,7 @@ func (L *State) Reserve(n int) {
 	L.account(int64(n))
 }
 
-// account counts what is about to be made, and raises an error when that passes the limit.
+// account counts an allocation before it is made, and raises an error when that passes the limit.
 func (L *State) account(n int64) {
 	L.memory.fresh += n
 	if L.memory.fresh > L.memory.room {
@@ -63,7 +63,7 @@ func (L *State) account(n int64) {
 	}
 }
 
-// collect measures what is live, and raises an error unless that leaves room for n more.
+// collect measures the reachable memory, and raises an error unless n more bytes fit the limit.
 func (L *State) collect(n int64) {
 	m := &L.memory
 	m.fresh = 0
@@ -95,8 +95,8 @@ func roundBytes(n int64) int64 {
 	return (n + page - 1) &^ (page - 1)
 }
 
-// meter adds up what is reachable. Objects wait in queue until what they refer to is looked at,
-// so that no structure is too deep.
+// meter adds up the reachable memory. Objects are queued until their references are followed, so a
+// deep structure needs no deep Go stack.
 type meter struct {
 	L     *State
 	epoch uint8
@@ -155,7 +155,7 @@ func (m *meter) object(h *header) {
 	m.queue = append(m.queue, h)
 }
 
-// open counts what is behind an object.
+// open counts an object's contents and queues the objects it refers to.
 func (m *meter) open(h *header) {
 	switch h.kind {
 	case KindTable:
@@ -215,7 +215,8 @@ func (m *meter) function(f *Function) {
 	}
 }
 
-// coroutine counts a stack. What lies beyond its top is of no use any more and let free.
+// coroutine counts a stack. Values beyond its top are not used any more: it clears them, for the
+// garbage collector.
 func (m *meter) coroutine(co *Coroutine) {
 	m.total += coroutineSize + roundBytes(int64(len(co.stack))*valueSize) + roundBytes(int64(cap(co.frames))*frameSize)
 	top := co.top

@@ -1,7 +1,7 @@
 package lua
 
-// event is an operation that a metamethod may take over. The first ones are looked up often:
-// a metatable remembers which of them it lacks.
+// event is an operation that a metamethod may replace. The first ones are looked up often: a
+// metatable remembers which of them it lacks.
 type event uint8
 
 const (
@@ -253,7 +253,7 @@ func (L *State) length(v Value) Value {
 	return Nil
 }
 
-// arithmetic is an operation whose operands are not both numbers.
+// arithmetic does an operation whose operands are not both numbers.
 func (L *State) arithmetic(op opcode, a, b Value) Value {
 	x, okX := a.ToNumber()
 	y, okY := b.ToNumber()

@@ -57,7 +57,7 @@ func operands(i instruction) []int {
 	return nil
 }
 
-// describe says what a register holds before instruction pc; empty if nothing is known.
+// describe returns the kind and name of a register's value before instruction pc; empty if unknown.
 func describe(fn *Function, pc, register int) string {
 	kind, name := source(fn.proto, pc, register)
 	if kind == "" {

@@ -33,7 +33,7 @@ func FormatNumber(f float64) string {
 	return string(AppendNumber(tmp[:0], f))
 }
 
-// blank is what may stand around a number: C's isspace.
+// blank is the white space allowed around a number: C's isspace.
 const blank = " \t\n\v\f\r"
 
 // ParseNumber reads a number as Lua does, which leaves it to C's strtod: decimal, hexadecimal,
@@ -70,7 +70,7 @@ func ParseNumber(s string) (f float64, ok bool) {
 	return f, true
 }
 
-// smallInteger reads what is nothing but a few digits.
+// smallInteger reads a text of a few digits and nothing else.
 func smallInteger(s string) (f float64, ok bool) {
 	const most = 15
 	if len(s) == 0 || len(s) > most {
@@ -87,8 +87,8 @@ func smallInteger(s string) (f float64, ok bool) {
 	return float64(n), true
 }
 
-// ToInteger is C's conversion of a double to a 64-bit integer, as x86-64 does it: what is out of
-// range becomes the smallest.
+// ToInteger is C's conversion of a double to a 64-bit integer, as x86-64 does it: a number out of
+// range becomes the smallest integer.
 func ToInteger(f float64) int64 {
 	if f >= -math.MaxInt64 && f < math.MaxInt64 {
 		return int64(f)

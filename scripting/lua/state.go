@@ -8,7 +8,7 @@ import (
 // results.
 type Builtin func(L *State) int
 
-// State is an interpreter: its globals and whatever programs made in it.
+// State is an interpreter: its globals and all objects that programs made in it.
 type State struct {
 	running    *Coroutine
 	main       *Coroutine
@@ -19,12 +19,12 @@ type State struct {
 	nested     int    // calls that take Go stack
 	memory     memory
 
-	interrupted atomic.Bool           // looked at by what runs: the state is killed
+	interrupted atomic.Bool           // the state is killed; running code polls this
 	killed      atomic.Pointer[error] // why
 	throwing    bool                  // a panic that goes on is ours
 	thrown      Value                 // with this error; meaningless when the state is killed
 	handlers    []handler             // of errors, for the protected calls that run
-	handling    bool                  // a handler in Lua runs, for which there are some more calls
+	handling    bool                  // a handler in Lua runs, which may nest a few calls deeper
 	ended       ended
 }
 
@@ -53,9 +53,9 @@ func (L *State) Registry() *Table { return L.registry }
 // SetStringMetatable sets the metatable of all strings.
 func (L *State) SetStringMetatable(t *Table) { L.stringMeta = t }
 
-// Kill ends what runs in the state, whatever that does to catch errors: PCall gives an error
-// that says why. Whatever is run later ends too, until Reset. Only the first reason counts. Any
-// goroutine may call it.
+// Kill ends the program that runs in the state; the program cannot catch that. PCall returns an
+// error with the reason. Programs started later end too, until Reset. Only the first reason counts.
+// Any goroutine may call Kill.
 func (L *State) Kill(why error) {
 	if L.killed.CompareAndSwap(nil, &why) {
 		L.interrupted.Store(true)
@@ -77,8 +77,8 @@ func (L *State) Check() {
 	}
 }
 
-// Reset readies the state for another program, outside of any call: nothing is killed any more,
-// and no stack refers to what the last one left.
+// Reset prepares the state for another program: it undoes Kill and clears the stacks. It must not
+// be called within a call.
 func (L *State) Reset() {
 	L.killed.Store(nil)
 	L.interrupted.Store(false)
@@ -90,8 +90,8 @@ func (L *State) Reset() {
 	L.ended, L.handling = ended{}, false
 }
 
-// NewFunction makes a builtin a value. Errors call it by the name by which it was called; name
-// is for those that have none. Upvalues are what Upvalue gives it.
+// NewFunction makes a builtin a value. Errors use the name by which the program called it; name is
+// for calls without one. The builtin reads upvalues with Upvalue.
 func (L *State) NewFunction(name string, fn Builtin, upvalues ...Value) Value {
 	L.account(functionSize + builtinSize + int64(len(upvalues))*valueSize)
 	L.lastID++

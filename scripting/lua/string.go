@@ -10,7 +10,7 @@ type String struct {
 	s      string
 }
 
-// Short strings lie behind their String in one allocation; these are the sizes.
+// Short strings are in one allocation with their String; these are the sizes.
 type (
 	string8 struct {
 		String
@@ -93,7 +93,9 @@ func (L *State) Copy(s string) Value {
 	return Value{ref: &copyString(s).header}
 }
 
-// copyString makes a String of a copy of b, in one allocation when it is short.
+// copyString makes a String of a copy of b, in one allocation when it is short. The cases repeat
+// each other because Go allocates arrays of fixed sizes only: a single size would waste memory on
+// short strings, and a second allocation would cost time with every string that a script makes.
 func copyString[Bytes string | []byte](b Bytes) *String {
 	var s *String
 	var room []byte

@@ -21,13 +21,13 @@ type Table struct {
 	array    []Value
 	nodes    []node
 	meta     *Table
-	free     int32 // all nodes from here on are, or were, in use
+	free     int32 // nodes from here up are, or were, in use
 	absent   uint8 // metamethods (bits of event) that this table, as a metatable, lacks
 	readonly bool
 }
 
-// node is a key and its value. A key whose value is nil stays until the next rehash: next
-// finds its way on from there.
+// node is a key and its value. A key whose value is nil stays until the next rehash, so that next
+// can continue from it.
 type node struct {
 	key, value Value
 	hash       uint32 // of a string key
@@ -65,8 +65,8 @@ func (t *Table) Metatable() *Table { return t.meta }
 // SetMetatable sets the metatable; nil removes it. It does not ask whether t is readonly.
 func (t *Table) SetMetatable(meta *Table) { t.meta = meta }
 
-// SetReadonly has every write by a program to the table, and to its metatable, raise an error.
-// The Set methods still write.
+// SetReadonly makes every write by a program to the table, or to its metatable, raise an error. The
+// Set methods still write.
 func (t *Table) SetReadonly(on bool) { t.readonly = on }
 
 // Readonly says whether programs may not write to the table.
@@ -311,8 +311,8 @@ func (c *census) add(key Value) bool {
 	return true
 }
 
-// arraySize gives the size of the array for the counted keys: the largest n of which more than
-// half would be in use; and how many would be in it.
+// arraySize returns the size of the array for the counted keys: the largest n so that more than
+// half of 1..n are in use. It also returns how many keys would be in it.
 func (c *census) arraySize(total int) (size, used int) {
 	sum := 0
 	for b, half := 0, 0; b < len(c) && half < total; b++ {

@@ -167,8 +167,8 @@ func tableSort(L *State) int {
 	return 0
 }
 
-// sorter is a quicksort in place, with the choices of C's Lua: programs see in which order
-// elements are compared, and what becomes of equal ones.
+// sorter is a quicksort in place, with the pivots of C's Lua: programs can see the order of
+// comparisons and the order of equal elements.
 type sorter struct {
 	L  *State
 	t  *Table
@@ -192,7 +192,7 @@ func (s *sorter) set(i int, v Value, j int, w Value) {
 	s.t.SetInt(s.L, j, w)
 }
 
-// order exchanges two elements unless they are in order.
+// order swaps two elements unless they are in order.
 func (s *sorter) order(i, j int) bool {
 	a, b := s.get(i), s.get(j)
 	if s.less(b, a) {
@@ -231,8 +231,8 @@ func (s *sorter) sort(low, high int) {
 	}
 }
 
-// partition moves what is less than the pivot, which is at high-1, before the rest, and gives
-// where that begins.
+// partition moves elements less than the pivot, which is at high-1, before the others, and returns
+// where the others begin.
 func (s *sorter) partition(low, high int, pivot Value) int {
 	i, j := low, high-1
 	for {

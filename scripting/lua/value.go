@@ -25,9 +25,9 @@ var kindNames = [...]string{"nil", "boolean", "userdata", "number", "string", "t
 // String is the kind's name in Lua.
 func (k Kind) String() string { return kindNames[k] }
 
-// header begins every object that a Value refers to, so that a Value needs no more than a
-// pointer to say what it is. Objects that more than one state refers to (constants of
-// programs) are never written after they are made; shared says so.
+// header is the first field of every object that a Value refers to, so a Value needs only a pointer
+// to find its kind. Objects that more than one state refers to (constants of programs) are never
+// written after they are made; shared says so.
 type header struct {
 	kind   Kind
 	mark   uint8 // of the last measurement that has seen the object

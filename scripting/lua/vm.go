@@ -2,9 +2,8 @@ package lua
 
 import "math"
 
-// execute runs the Lua function whose frame is on top until that frame returns. Calls between
-// Lua functions are frames of the same execute. It says whether it ended because a coroutine
-// yields.
+// execute runs the Lua function whose frame is on top until that frame returns. Calls between Lua
+// functions are frames of the same execute. It returns true if it ended because a coroutine yields.
 //
 // Errors need the frame's pc, and metamethods may move stack and frames: so before anything
 // that may raise or call, pc is saved, and afterwards the registers are looked up again.
@@ -149,6 +148,8 @@ enter:
 			f = &co.frames[len(co.frames)-1]
 			r = (*registers)(co.stack[f.base:])
 			r[i.a()] = v
+		// Arithmetic repeats itself for speed: with one case for all operators each of them would
+		// cost a further switch.
 		case opAdd:
 			b, c := &r[uint8(i>>16)], &r[uint8(i>>32)]
 			if b.ref == &numberHeader && c.ref == &numberHeader {
@@ -510,8 +511,8 @@ enter:
 	}
 }
 
-// setNumber stores a number. What is a number already needs no new reference, which would be
-// reported to the garbage collector while that is marking.
+// setNumber stores a number. A slot that has a number already keeps its reference: writing one
+// costs a write barrier while the garbage collector marks.
 func (v *Value) setNumber(f float64) {
 	v.bits = math.Float64bits(f)
 	if v.ref != &numberHeader {
@@ -535,8 +536,8 @@ func operandC(r *registers, k []Value, i instruction) *Value {
 	return &r[uint8(i>>32)]
 }
 
-// slowArithmetic is an operation whose operands are not both numbers. It gives the frame and
-// registers as they are afterwards.
+// slowArithmetic does an operation whose operands are not both numbers. It returns the frame and
+// the registers, which a metamethod may have moved.
 func (L *State) slowArithmetic(co *Coroutine, f *frame, pc int, i instruction, b, c Value) (*frame, *registers) {
 	f.pc = pc
 	op := i.op()
@@ -553,7 +554,7 @@ func (L *State) slowArithmetic(co *Coroutine, f *frame, pc int, i instruction, b
 	return f, r
 }
 
-// prepareLoop makes numbers of a loop's bounds, and takes one step back.
+// prepareLoop converts a loop's bounds to numbers, and takes one step back.
 func (L *State) prepareLoop(r *registers, a int) {
 	for j, what := range [...]string{"initial value", "limit", "step"} {
 		n, ok := r[a+j].ToNumber()
@@ -565,16 +566,16 @@ func (L *State) prepareLoop(r *registers, a int) {
 	r[a] = Number(r[a].number() - r[a+2].number())
 }
 
-// iterator is a builtin that loops do themselves.
+// iterator is a builtin that for loops replace by code of their own.
 type iterator uint8
 
 const (
-	iterateNext   iterator = iota + 1 // what pairs gives
-	iterateIpairs                     // what ipairs gives
+	iterateNext   iterator = iota + 1 // next, which pairs returns
+	iterateIpairs                     // the iterator that ipairs returns
 )
 
-// iterate is a step of a loop over a table: it puts the next key and value of R[a+1] behind
-// R[a+2]. It does nothing when that is an error, which the builtin itself then raises.
+// iterate is a step of a loop over a table: it puts the next key and value of R[a+1] behind R[a+2].
+// It does nothing where the builtin would raise an error: the builtin then runs and raises it.
 func (b *builtin) iterate(r *registers, a, results int) bool {
 	t := r[a+1].table()
 	var key, value Value
