@@ -55,18 +55,18 @@ var functionSubcommands = []Spec{
 	},
 	{
 		Name: "LIST", Group: Scripting, Since: "7.0.0", Arity: -2, Flags: NoScript, Scope: OnLoop,
-		Summary: "Tells about the libraries.", Complexity: "O(N) where N is the number of functions",
+		Summary: "Lists the libraries.", Complexity: "O(N) where N is the number of functions",
 		Args: []Arg{stringArg("library-name-pattern").after("LIBRARYNAME").opt(), word("WITHCODE").opt()}, Tips: []string{tipRandomOrder},
 		Run: functionList,
 	},
 	{
 		Name: "DUMP", Group: Scripting, Since: "7.0.0", Arity: 2, Flags: NoScript, Scope: OnLoop,
-		Summary: "Gives all libraries as FUNCTION RESTORE takes them, here or in Redis.", Complexity: "O(N) where N is the number of functions",
+		Summary: "Serializes all libraries for FUNCTION RESTORE, here or in Redis.", Complexity: "O(N) where N is the number of functions",
 		Run: functionDump,
 	},
 	{
 		Name: "RESTORE", Group: Scripting, Since: "7.0.0", Arity: -3, Flags: NoScript | Write | DenyOOM, Scope: Global,
-		Summary: "Loads the libraries that FUNCTION DUMP gave, here or in Redis.", Complexity: "O(N) where N is the number of functions on the payload",
+		Summary: "Restores the libraries of a FUNCTION DUMP, from here or from Redis.", Complexity: "O(N) where N is the number of functions on the payload",
 		Args: []Arg{stringArg("serialized-value"), oneOf("policy", word("FLUSH"), word("APPEND"), word("REPLACE")).opt()},
 		Tips: []string{tipAllShards, tipAllSucceeded},
 		Run:  functionRestore,
@@ -79,13 +79,13 @@ var functionSubcommands = []Spec{
 	},
 	{
 		Name: "STATS", Group: Scripting, Since: "7.0.0", Arity: 2, Flags: NoScript | AllowBusy, Scope: OnLoop,
-		Summary: "Tells which function runs, and what there is.", Complexity: "O(1)",
+		Summary: "Reports the running function and the number of libraries.", Complexity: "O(1)",
 		Tips: []string{tipRandom, tipAllShards, tipSpecialReply},
 		Run:  functionStats,
 	},
 	{
 		Name: "KILL", Group: Scripting, Since: "7.0.0", Arity: 2, Flags: NoScript | AllowBusy, Scope: OnLoop,
-		Summary: "Ends the function that runs, if it has not written yet.", Complexity: "O(1)",
+		Summary: "Ends the running function if it has not written yet.", Complexity: "O(1)",
 		Tips: []string{tipAllShards, "response_policy:one_succeeded"},
 		Run:  func(c *Ctx) error { return killScript(c, true) },
 	},
@@ -121,10 +121,10 @@ func callFunction(c *Ctx, ro bool) error {
 	return nil
 }
 
-// changeLibraries makes these the libraries, in the store and for those who call them.
+// changeLibraries replaces the libraries, in the store and in memory.
 func changeLibraries(c *Ctx, next map[string]*library) error {
 	functions := &c.Server.Scripts.functions
-	more := -functions.taken()
+	more := -functions.totalBytes()
 	for _, lib := range next {
 		more += lib.bytes()
 	}
@@ -182,7 +182,7 @@ func functionLoad(c *Ctx) error {
 	return nil
 }
 
-// loadLibrary makes a library of its source.
+// loadLibrary loads a library from its source.
 func (c *Ctx) loadLibrary(source string) (lib *library, err error) {
 	r := newCompilation(c, true)
 	r.occupy(errBusyFunction, func() { lib, err = c.Server.Scripts.loadLibrary(source, &r.Run) })

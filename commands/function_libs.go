@@ -9,8 +9,8 @@ import (
 	"keyp/scripting"
 )
 
-// functionLibraries are the libraries of functions. What they are after a restart stands in
-// the store: who changes them changes both, as a global job, of which one runs at a time.
+// functionLibraries are the libraries of functions. The store keeps them for a restart. A command
+// that changes them changes both, as a global job; only one such job runs at a time.
 type functionLibraries struct {
 	mu        sync.Mutex
 	libraries map[string]*library
@@ -31,7 +31,7 @@ type function struct {
 	flags   scriptFlags
 }
 
-// parseLibrary splits a library's source into what its first line says and the program, which
+// parseLibrary splits a library's source into the name in its first line and the program, which
 // begins with the line's end.
 func parseLibrary(source string) (name, program string, err error) {
 	if !strings.HasPrefix(source, "#!") {
@@ -68,8 +68,8 @@ func parseLibrary(source string) (name, program string, err error) {
 // libraryTime bounds how long a library may take to load.
 const libraryTime = 500 * time.Millisecond
 
-// loadLibrary makes a library of its source, which says its name. Killing r ends it; nil: nothing
-// does but libraryTime.
+// loadLibrary loads a library from its source, whose first line has its name. Killing r ends the
+// load; with nil only libraryTime bounds it.
 func (s *Scripts) loadLibrary(source string, r *scripting.Run) (*library, error) {
 	name, program, err := parseLibrary(source)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Scripts) loadLibrary(source string, r *scripting.Run) (*library, error)
 	return &library{name: name, source: source, loaded: loaded}, nil
 }
 
-// bytes is what the library takes.
+// bytes is the library's memory, in bytes.
 func (l *library) bytes() int64 { return int64(len(l.source)) + l.loaded.Bytes() }
 
 // list gives the libraries in the order of their names.
@@ -122,7 +122,7 @@ func (f *functionLibraries) sizes() (libraries, functions int, bytes int64) {
 	return len(f.libraries), len(f.functions), bytes
 }
 
-// memory is what the libraries' interpreters and programs take, in bytes.
+// memory is the memory of the libraries' interpreters and programs, in bytes.
 func (f *functionLibraries) memory() (bytes int64) {
 	for _, lib := range f.list() {
 		bytes += lib.loaded.Memory()
@@ -130,8 +130,8 @@ func (f *functionLibraries) memory() (bytes int64) {
 	return bytes
 }
 
-// taken is what all libraries take, their sources included, in bytes.
-func (f *functionLibraries) taken() (bytes int64) {
+// totalBytes is the memory of all libraries, their sources included, in bytes.
+func (f *functionLibraries) totalBytes() (bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, lib := range f.libraries {
@@ -140,8 +140,8 @@ func (f *functionLibraries) taken() (bytes int64) {
 	return bytes
 }
 
-// with gives what the libraries would be with others added, without a change. Those of the
-// same name are replaced or refused; two functions of one name are always refused.
+// with returns the libraries with others added, without changing anything. A library of the same
+// name is replaced or is an error; two functions of one name are always an error.
 func (f *functionLibraries) with(added []*library, replace bool) (next map[string]*library, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +169,7 @@ func (f *functionLibraries) with(added []*library, replace bool) (next map[strin
 	return next, nil
 }
 
-// set makes these the libraries.
+// set replaces the libraries.
 func (f *functionLibraries) set(libraries map[string]*library) {
 	functions := map[string]*function{}
 	for _, lib := range libraries {

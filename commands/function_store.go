@@ -7,11 +7,11 @@ import (
 	"keyp/ttl"
 )
 
-// Libraries of functions stand in the store's system database, each under its name with this
-// in front of it, as the source that was loaded.
+// Function libraries are in the store's system database. The key is this prefix and the library's
+// name, the value the source that was loaded.
 const libraryKey = "function:"
 
-// keepLibrary has a library outlast restarts, as part of the command's transaction.
+// keepLibrary stores a library for restarts, as part of the command's transaction.
 func (c *Ctx) keepLibrary(lib *library) error {
 	k := c.Server.Store.SystemKey(libraryKey + lib.name)
 	c.Txn.Use([]storage.Key{k})
@@ -22,7 +22,7 @@ func (c *Ctx) keepLibrary(lib *library) error {
 	return nil
 }
 
-// forgetLibrary is the opposite of keepLibrary.
+// forgetLibrary removes a library that keepLibrary stored.
 func (c *Ctx) forgetLibrary(lib *library) error {
 	k := c.Server.Store.SystemKey(libraryKey + lib.name)
 	c.Txn.Use([]storage.Key{k})
@@ -33,8 +33,8 @@ func (c *Ctx) forgetLibrary(lib *library) error {
 	return nil
 }
 
-// loadLibraries loads what keepLibrary has kept, when the server starts. A library that does
-// not load any more stays in the store, and the log says why.
+// loadLibraries loads the libraries that keepLibrary stored, when the server starts. A library that
+// does not load any more stays in the store, and the reason is logged.
 func (s *Server) loadLibraries() {
 	sources, err := s.keptLibraries()
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Server) loadLibraries() {
 	}
 }
 
-// keptLibraries gives the sources of the libraries that are kept.
+// keptLibraries returns the sources of the stored libraries.
 func (s *Server) keptLibraries() (sources []string, err error) {
 	var names []string
 	err = s.Store.WalkSystem(func(item storage.Item) bool {

@@ -12,18 +12,18 @@ import (
 
 var memoryCommands = []Spec{{
 	Name: "MEMORY", Group: ServerGroup, Since: "4.0.0", Arity: -2,
-	Summary: "Tells about memory.", Complexity: "Depends on subcommand.",
+	Summary: "Reports memory use.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
 			Name: "USAGE", Group: ServerGroup, Since: "4.0.0", Arity: -3, Flags: ReadOnly,
-			Summary: "Gives the memory that a key and its value take.", Complexity: "O(1)",
+			Summary: "Returns the memory of a key and its value, in bytes.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RO)},
 			Args: []Arg{keyArg("key"), intArg("count").after("SAMPLES").opt()},
 			Run:  memoryUsage,
 		},
 		{
 			Name: "STATS", Group: ServerGroup, Since: "4.0.0", Arity: 2, Scope: Counts,
-			Summary: "Gives what the server uses its memory for.", Complexity: "O(1)",
+			Summary: "Returns what the server uses its memory for.", Complexity: "O(1)",
 			Tips: []string{tipRandom, tipAllShards, tipSpecialReply},
 			Run:  memoryStats,
 		},
@@ -35,27 +35,26 @@ var memoryCommands = []Spec{{
 		},
 		{
 			Name: "MALLOC-STATS", Group: ServerGroup, Since: "4.0.0", Arity: 2, Scope: OnLoop,
-			Summary: "Gives the Go runtime's memory statistics.", Complexity: "O(1)",
+			Summary: "Returns the Go runtime's memory statistics.", Complexity: "O(1)",
 			Tips: []string{tipRandom, tipAllShards, tipSpecialReply},
 			Run:  memoryMallocStats,
 		},
 		{
 			Name: "PURGE", Group: ServerGroup, Since: "4.0.0", Arity: 2, Scope: Unlocked,
-			Summary: "Collects garbage and gives free memory back to the system.", Complexity: "O(N) where N is the memory in use",
+			Summary: "Collects garbage and returns free memory to the system.", Complexity: "O(N) where N is the memory in use",
 			Tips: []string{tipAllShards, tipAllSucceeded},
 			Run:  memoryPurge,
 		},
 		helpFor("MEMORY", ServerGroup, "4.0.0", Loading|Stale,
 			"DOCTOR", "    Problems with memory, in words.",
 			"MALLOC-STATS", "    The Go runtime's memory statistics.",
-			"PURGE", "    Collects garbage and gives free memory back to the system.",
+			"PURGE", "    Collects garbage and returns free memory to the system.",
 			"STATS", "    What the memory is used for.",
 			"USAGE <key> [SAMPLES <count>]", "    The bytes that a key and its value take. SAMPLES is accepted; sizes are exact."),
 	},
 }}
 
-// memoryUsage gives null for a missing or expired key. It leaves the access time
-// alone.
+// memoryUsage returns null for a missing or expired key. It does not count as an access.
 func memoryUsage(c *Ctx) error {
 	a := c.Cursor(3)
 	for a.More() {
@@ -78,7 +77,7 @@ func memoryUsage(c *Ctx) error {
 	return nil
 }
 
-// memoryPurge collects twice: what is kept to be used again is garbage from the first time on.
+// memoryPurge collects twice: the first collection only turns pooled objects into garbage.
 func memoryPurge(c *Ctx) error {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -86,7 +85,7 @@ func memoryPurge(c *Ctx) error {
 	return nil
 }
 
-// memoryUse is what MEMORY STATS, MEMORY DOCTOR and INFO memory share.
+// memoryUse has the figures of MEMORY STATS, MEMORY DOCTOR and INFO memory.
 type memoryUse struct {
 	storage.ProcessMemory
 	peak, resident int64

@@ -27,7 +27,7 @@ var scriptCommands = []Spec{
 	},
 	{
 		Name: "EVALSHA", Group: Scripting, Since: "2.6.0",
-		Summary:    "Runs a Lua script that the server knows by its SHA1 digest.",
+		Summary:    "Runs a cached Lua script by its SHA1 digest.",
 		Complexity: "Depends on the script that is executed.",
 		Arity:      -3, Flags: evalFlags, Scope: Global,
 		Keys: evalKeys, Args: evalArgs("sha1"),
@@ -43,7 +43,7 @@ var scriptCommands = []Spec{
 	},
 	{
 		Name: "EVALSHA_RO", Group: Scripting, Since: "7.0.0",
-		Summary:    "Runs a Lua script that may not write and that the server knows by its SHA1 digest.",
+		Summary:    "Runs a cached Lua script that may not write, by its SHA1 digest.",
 		Complexity: "Depends on the script that is executed.",
 		Arity:      -3, Flags: evalFlags | ReadOnly, Scope: Global,
 		Keys: evalROKeys, Args: evalArgs("sha1"),
@@ -51,36 +51,36 @@ var scriptCommands = []Spec{
 	},
 	{
 		Name: "SCRIPT", Group: Scripting, Since: "2.6.0",
-		Summary: "Manages the scripts that the server knows.", Complexity: "Depends on subcommand.", Arity: -2,
+		Summary: "Manages the script cache.", Complexity: "Depends on subcommand.", Arity: -2,
 		Sub: []Spec{
 			{
-				Name: "LOAD", Group: Scripting, Since: "2.6.0", Arity: 3, Flags: NoScript | Stale, Scope: Global, // for what takes long to compile
-				Summary: "Compiles a script and keeps it, for EVALSHA.", Complexity: "O(N) with N being the length in bytes of the script body.",
+				Name: "LOAD", Group: Scripting, Since: "2.6.0", Arity: 3, Flags: NoScript | Stale, Scope: Global, // compiling may take long
+				Summary: "Compiles a script and caches it for EVALSHA.", Complexity: "O(N) with N being the length in bytes of the script body.",
 				Args: []Arg{stringArg("script")}, Tips: []string{tipAllNodes, tipAllSucceeded},
 				Run: scriptLoad,
 			},
 			{
 				Name: "EXISTS", Group: Scripting, Since: "2.6.0", Arity: -3, Flags: NoScript, Scope: OnLoop,
-				Summary: "Says which scripts the server knows.", Complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
+				Summary: "Reports which scripts are cached.", Complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
 				Args: []Arg{stringArg("sha1").many()}, Tips: []string{tipAllShards, "response_policy:agg_logical_and"},
 				Run: scriptExists,
 			},
 			{
 				Name: "FLUSH", Group: Scripting, Since: "2.6.0", Arity: -2, Flags: NoScript, Scope: OnLoop,
-				Summary: "Forgets all scripts.", Complexity: "O(N) with N being the number of scripts in cache",
+				Summary: "Empties the script cache.", Complexity: "O(N) with N being the number of scripts in cache",
 				History: [][2]string{{"6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers."}},
 				Args:    flushModeArgs, Tips: []string{tipAllNodes, tipAllSucceeded},
 				Run: scriptFlush,
 			},
 			{
 				Name: "KILL", Group: Scripting, Since: "2.6.0", Arity: 2, Flags: NoScript | AllowBusy, Scope: OnLoop,
-				Summary: "Ends the script that runs, if it has not written yet.", Complexity: "O(1)",
+				Summary: "Ends the running script if it has not written yet.", Complexity: "O(1)",
 				Tips: []string{tipAllShards, "response_policy:one_succeeded"},
 				Run:  func(c *Ctx) error { return killScript(c, false) },
 			},
 			{
 				Name: "DEBUG", Group: Scripting, Since: "3.2.0", Arity: 3, Flags: NoScript, Scope: OnLoop,
-				Summary: "Sets the debug mode of scripts, of which there is only NO.", Complexity: "O(1)",
+				Summary: "Sets the debug mode of scripts; only NO is supported.", Complexity: "O(1)",
 				Args: []Arg{oneOf("mode", word("YES"), word("SYNC"), word("NO"))},
 				Run:  scriptDebug,
 			},
@@ -134,8 +134,8 @@ func runScript(c *Ctx, script *script, keys int, ro bool) error {
 	return nil
 }
 
-// script gives the script of a source, which is compiled if it is new. loaded says that it is to
-// be kept until SCRIPT FLUSH.
+// script returns the script of a source, and compiles it if it is new. loaded: keep it until SCRIPT
+// FLUSH.
 func (c *Ctx) script(source []byte, loaded bool) (found *script, err error) {
 	s := &c.Server.Scripts
 	sha := scriptDigest(source)
@@ -205,7 +205,7 @@ func scriptDebug(c *Ctx) error {
 	return Error("ERR Use SCRIPT DEBUG YES/SYNC/NO")
 }
 
-// newEngine gives the interpreter of a server's scripts.
+// newEngine returns the interpreter of a server's scripts.
 func (s *Server) newEngine() *scripting.Engine {
 	return scripting.New(scripting.Options{Version: RedisVersion, Log: s.Log, CPU: s.Clock.Mono})
 }

@@ -11,13 +11,13 @@ import (
 	"keyp/scripting"
 )
 
-// Scripts are the scripts and function libraries that the server knows, and the one that
-// runs at present. A script is known from the first time that it runs or is loaded, until
-// SCRIPT FLUSH, the server's end, or, if only EVAL named it, until maxEvaluated others have, or
-// others that take maxEvaluatedBytes.
+// Scripts are the script cache, the function libraries, and the script that runs at present. A
+// script is cached when it first runs or is loaded. It stays until SCRIPT FLUSH or the server's
+// end. A script that only EVAL used leaves earlier: when more than maxEvaluated such scripts are
+// cached, or when they need more than maxEvaluatedBytes, the least recently used one goes.
 type Scripts struct {
-	// Compiling is called whenever something is about to be compiled, where that is done; nil: it
-	// is not. It is for tests.
+	// Compiling, if not nil, is called before each compilation, by the goroutine that compiles. It
+	// is for tests.
 	Compiling func()
 
 	engine  *scripting.Engine
@@ -25,46 +25,46 @@ type Scripts struct {
 
 	mu        sync.Mutex
 	by        map[string]*script // SHA1 in lower case
-	evaluated list.List          // of *script: those that only EVAL named, the last used at the end
+	evaluated list.List          // of *script: those that only EVAL used, the last used at the end
 	bytes     int64              // of all sources and compiled programs
-	passing   int64              // those of evaluated
+	passing   int64              // bytes of the scripts in evaluated
 	evicted   int64
 
 	functions functionLibraries
 }
 
-// maxEvaluated is how many scripts are kept that were not loaded, maxEvaluatedBytes what they may
-// take; the last one is kept however large it is.
+// maxEvaluated bounds the number of cached scripts that were not loaded, maxEvaluatedBytes their
+// size; the last one is kept however large it is.
 const (
 	maxEvaluated      = 500
 	maxEvaluatedBytes = 32 << 20
 )
 
-// scriptOverhead is about what a script takes beside its source and its program, in bytes.
+// scriptOverhead is about the memory of a script beside its source and its program, in bytes.
 const scriptOverhead = 256
 
-// programShare is the part of maxmemory that loaded scripts and libraries may take.
+// programShare is the part of maxmemory that loaded scripts and libraries may use.
 const programShare = 4
 
-// errOOM is Redis's word for what does not fit maxmemory.
+// errOOM is Redis's error for writes that do not fit maxmemory.
 const errOOM Error = "OOM command not allowed when used memory > 'maxmemory'."
 
-// script is a script that was compiled. It does not change, but for node.
+// script is a compiled script. Only node ever changes.
 type script struct {
 	sha      string
 	source   string
 	compiled *scripting.Script
 	flags    scriptFlags
-	strict   bool          // it says its flags
+	strict   bool          // its shebang line has flags
 	node     *list.Element // in Scripts.evaluated
 }
 
-// bytes is what a script takes.
+// bytes is a script's memory, in bytes.
 func (s *script) bytes() int64 {
 	return scriptOverhead + int64(len(s.source)) + s.compiled.Bytes()
 }
 
-// scriptFlags are what a script or function says of itself.
+// scriptFlags are the flags that a script's or function's author gave it.
 type scriptFlags uint8
 
 const (
@@ -75,7 +75,7 @@ const (
 	allowCrossSlot
 )
 
-// parseFlag gives a flag by its name; 0: there is none of that name.
+// parseFlag returns a flag by its name; 0 for an unknown name.
 func parseFlag(name string) scriptFlags {
 	for i, known := range scripting.FunctionFlags {
 		if known == name {
@@ -85,8 +85,8 @@ func parseFlag(name string) scriptFlags {
 	return 0
 }
 
-// parseShebang splits a script into what its first line says, if that is one, and the rest,
-// which begins with the line's end: so lines keep their numbers.
+// parseShebang reads the flags of a script's first line, if that is a shebang, and returns the
+// program behind it. The program begins with the line's end, so lines keep their numbers.
 func parseShebang(source string) (program string, flags scriptFlags, strict bool, err error) {
 	if !strings.HasPrefix(source, "#!") {
 		return source, 0, false, nil
@@ -145,7 +145,7 @@ func scriptDigest(source []byte) (sha [digestSize]byte) {
 	return sha
 }
 
-// find gives a script by its digest, in any case; nil if it is not known.
+// find returns a script by its digest, in upper or lower case; nil if it is not cached.
 func (s *Scripts) find(sha []byte) *script {
 	if len(sha) != digestSize {
 		return nil
@@ -166,14 +166,14 @@ func (s *Scripts) find(sha []byte) *script {
 	return found
 }
 
-// isLoaded says that a script is kept until SCRIPT FLUSH.
+// isLoaded reports whether a script is kept until SCRIPT FLUSH.
 func (s *Scripts) isLoaded(of *script) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.by[of.sha] == of && of.node == nil
 }
 
-// keep has a script known from now on; loaded says that it is to be kept until SCRIPT FLUSH.
+// keep caches a script; loaded: until SCRIPT FLUSH.
 func (s *Scripts) keep(kept *script, loaded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,11 +207,11 @@ func (s *Scripts) loaded() int64 {
 	return s.bytes - s.passing
 }
 
-// programsFit says whether loaded scripts and libraries of functions may take so many bytes more.
-// Nothing bounds them without maxmemory.
+// programsFit reports whether loaded scripts and function libraries may use so many more bytes.
+// Without maxmemory there is no bound.
 func (s *Server) programsFit(more int64) bool {
 	limit := s.Config.Int("maxmemory")
-	return limit <= 0 || s.Scripts.loaded()+s.Scripts.functions.taken()+more <= limit/programShare
+	return limit <= 0 || s.Scripts.loaded()+s.Scripts.functions.totalBytes()+more <= limit/programShare
 }
 
 func (s *Scripts) flush() {
@@ -221,7 +221,7 @@ func (s *Scripts) flush() {
 	s.evaluated.Init()
 }
 
-// sizes gives the number of known scripts, their bytes, and how many were evicted.
+// sizes returns the number of cached scripts, their bytes, and how many were evicted.
 func (s *Scripts) sizes() (n int, bytes, evicted int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

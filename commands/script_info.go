@@ -1,6 +1,6 @@
 package commands
 
-// infoScripts is what INFO's memory section says of scripts.
+// infoScripts writes the fields about scripts of INFO's memory section.
 func infoScripts(c *Ctx, b *infoText) {
 	scripts := &c.Server.Scripts
 	n, sources, _ := scripts.sizes()

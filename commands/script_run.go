@@ -25,11 +25,11 @@ const (
 	errScriptWrite   Error = "ERR Write commands are not allowed from read-only scripts."
 )
 
-// scriptRun is a script or function that runs: a global job's handler, or part of EXEC.
+// scriptRun is a running script or function: the handler of a global job, or part of EXEC.
 type scriptRun struct {
 	scripting.Run
 	c        *Ctx
-	client   Client // whose commands the script's are: SELECT is its own affair
+	client   Client // runs the script's commands; its own, as the script may SELECT
 	readOnly bool
 	function bool
 	command  [][]byte
@@ -41,8 +41,8 @@ type scriptRun struct {
 	killed bool
 }
 
-// newScriptRun prepares a run for keys and arguments from argument 2 on, which is the number
-// of keys. ro says that the command is the read-only one.
+// newScriptRun prepares a run. Argument 2 is the number of keys; the keys and the script's
+// arguments follow it. ro: the command is a read-only one (EVAL_RO, …).
 func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro bool) (*scriptRun, error) {
 	if strict && ro && flags&noWrites == 0 {
 		return nil, errWritesReadOnly
@@ -63,8 +63,8 @@ func newCompilation(c *Ctx, function bool) *scriptRun {
 	return &scriptRun{c: c, command: c.Args, began: c.Server.Clock.Mono(), function: function}
 }
 
-// numKeys reads argument 2, the number of keys that follow it; notNumber is the error for
-// what is none.
+// numKeys reads argument 2, the number of keys that follow it; notNumber is the error if that is no
+// number.
 func numKeys(c *Ctx, notNumber Error) (int, error) {
 	n, ok := ParseInt(c.Args[2])
 	switch {
@@ -78,15 +78,15 @@ func numKeys(c *Ctx, notNumber Error) (int, error) {
 	return int(n), nil
 }
 
-// run has the engine run the script, which replies.
+// run lets the engine run the script, which replies.
 func (r *scriptRun) run(busy Error, work func()) {
 	mark := r.c.Out.Len()
 	r.occupy(busy, work)
 	r.c.counted = r.c.Out.Buf[mark] == '-' && !r.own
 }
 
-// occupy has the engine do its work, to compile or to run, as the script that runs at present,
-// which can be killed. Others are served meanwhile, and told busy when it takes too long.
+// occupy runs the engine's work, a compilation or a script, as the current script, which SCRIPT
+// KILL can end. Other clients are served meanwhile; when it takes too long they get BUSY errors.
 func (r *scriptRun) occupy(busy Error, work func()) {
 	s := r.c.Server
 	ended := s.scripting(busy)
@@ -95,10 +95,10 @@ func (r *scriptRun) occupy(busy Error, work func()) {
 		s.Scripts.current.Store(outer)
 		ended()
 	}()
-	r.rest(work)
+	r.yield(work)
 }
 
-// Call runs a command of the script's.
+// Call runs a command that the script calls.
 func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	s := r.c.Server
 	spec, err := s.resolveScripted(args)
@@ -116,7 +116,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	case spec.Is(DenyOOM) && r.c.batchTooLarge():
 		err = errOOM
 	case spec.Is(Write) && !r.write():
-		err = ErrStopping // it is being killed: the reply is of no account
+		err = ErrStopping // it is being killed: nobody reads the reply
 	}
 	if err != nil {
 		s.Stats.Errors.Add(1)
@@ -133,8 +133,9 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	r.c.Call(spec, &r.client, args, out)
 }
 
-// rest has the engine work while nothing uses the transaction, but where a command is called.
-func (r *scriptRun) rest(work func()) {
+// yield runs the engine's work while the transaction is not in use, so that it can be shared; a
+// command that the script calls resumes the transaction.
+func (r *scriptRun) yield(work func()) {
 	r.c.Txn.Yield()
 	defer r.c.Txn.Resume()
 	work()
@@ -152,7 +153,7 @@ func (s *Server) resolveScripted(args [][]byte) (*Spec, error) {
 	return spec, nil
 }
 
-// permit says, with the error, whether the script's user may not run a command.
+// permit returns the error if the script's user may not run a command.
 func (r *scriptRun) permit(spec *Spec, args [][]byte, err *error) bool {
 	*err = r.c.permitScripted(spec, args)
 	return *err != nil
@@ -168,13 +169,13 @@ func (r *scriptRun) Allowed(args [][]byte) (may, known bool) {
 	return d == allowed, true
 }
 
-// CountError counts an error reply. By its code it is counted with the script's reply.
+// CountError counts an error reply, but not by its code: the script's reply counts that.
 func (r *scriptRun) CountError() {
 	r.c.Server.Stats.Errors.Add(1)
 	r.own = true
 }
 
-// write notes that the script is about to write. It returns false if it has been killed.
+// write notes that the script is about to write. It returns false if the script was killed.
 func (r *scriptRun) write() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,7 +183,7 @@ func (r *scriptRun) write() bool {
 	return !r.killed
 }
 
-// kill ends the script, unless it has written.
+// kill ends the script unless it has written.
 func (r *scriptRun) kill(why error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +195,7 @@ func (r *scriptRun) kill(why error) error {
 	return nil
 }
 
-// StopScript ends the script that runs, unless it has written: the server is to stop.
+// StopScript ends the running script, unless it has written, because the server is stopping.
 func (s *Server) StopScript() {
 	if r := s.Scripts.current.Load(); r != nil {
 		if err := r.kill(scripting.ErrKilled); err != nil {
@@ -203,7 +204,7 @@ func (s *Server) StopScript() {
 	}
 }
 
-// killScript is SCRIPT KILL and FUNCTION KILL, each of which ends its own kind.
+// killScript is SCRIPT KILL, which ends scripts, and FUNCTION KILL, which ends functions.
 func killScript(c *Ctx, function bool) error {
 	r := c.Server.Scripts.current.Load()
 	switch {

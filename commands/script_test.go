@@ -239,7 +239,7 @@ func TestLoadedProgramsAreBounded(t *testing.T) {
 			}
 		}
 		s := &h.server.Scripts
-		if taken := s.loaded() + s.functions.taken(); taken > limit/programShare || taken < limit/programShare/2 {
+		if taken := s.loaded() + s.functions.totalBytes(); taken > limit/programShare || taken < limit/programShare/2 {
 			t.Errorf("%d bytes are taken when the first is refused", taken)
 		}
 		return n
