@@ -116,8 +116,8 @@ func (e *Events) nextBatch() bool {
 }
 
 func (e *Events) publish(h *storage.Happened) {
-	if h.Tell != nil {
-		h.Tell(h.LSN)
+	if h.Call != nil {
+		h.Call(h.LSN)
 		return
 	}
 	if e.loop.publishing&storage.EventKeyspace != 0 {

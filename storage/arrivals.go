@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// arrivals are values that RENAME gave to other keys while a checkpoint went from slot to
-// slot. The records that made such a value may stand in segments that the checkpoint lets
-// go, and it may have passed the new key, so it copies these values at the end. It does so
-// once for each, however often they move on, so it ends beside any number of renames:
+// arrivals are values that RENAME moved to other keys while a checkpoint went from slot to slot.
+// The records that made such a value may be in log segments that the checkpoint will release, and
+// the checkpoint may have passed the new key already. So it copies these values at its end, each
+// once however often it is renamed: any number of renames cannot keep it from ending.
 //
 //   - No value joins the list when the slots are done. One that moves only then was copied
 //     at its old key, so its elements stand on disk under its id, and the log that stays has
@@ -17,7 +17,7 @@ import (
 //   - The same is true of a value of which the data file has everything when it moves.
 //   - A value made after the rotation does not join it either: the log that stays has it whole.
 //
-// Where the others are is noted, too, for a batch that cannot be written (uncopy).
+// The places of other moved values are noted too, for a batch that cannot be written (uncopy).
 type arrivals struct {
 	mu     sync.Mutex
 	taking bool   // values join the list
@@ -28,7 +28,7 @@ type arrivals struct {
 // arrival is where a value is that was moved.
 type arrival struct {
 	portions
-	listed bool // it is still to be copied
+	listed bool // not copied yet
 }
 
 // begin starts a list; all shards are locked.
@@ -45,8 +45,8 @@ func (a *arrivals) reset() {
 	a.taking, a.at = false, nil
 }
 
-// moved notes where a value is from now on, whose shards are locked, and reports whether it is
-// in the list.
+// moved notes a value's new place and reports whether the value is in the list. The shards of both
+// places are locked.
 func (a *arrivals) moved(to portions) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +59,7 @@ func (a *arrivals) moved(to portions) bool {
 	return listed
 }
 
-// close has no more values join the list, and gives those that have, in the order of their slots.
+// close closes the list to further values, and returns those in it in the order of their slots.
 func (a *arrivals) close() []uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +84,7 @@ func (a *arrivals) where(id uint64) (at portions, ok bool) {
 	return e.portions, ok
 }
 
-// done takes a value off the list. Its shard is locked.
+// done removes a value from the list. Its shard is locked.
 func (a *arrivals) done(id uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,8 +93,8 @@ func (a *arrivals) done(id uint64) {
 	a.at[id] = e
 }
 
-// copyArrivals copies what was moved meanwhile, and writes it. What changes of it from now on
-// is for the next checkpoint.
+// copyArrivals copies the values that were moved meanwhile, and writes them. Later changes of them
+// are for the next checkpoint.
 func (s *Store) copyArrivals(b *cpBatch) error {
 	t := s.NewTxn()
 	ids := s.checkpointer.arrivals.close()
@@ -119,7 +119,7 @@ func (s *Store) copyArrivals(b *cpBatch) error {
 	return s.commitBatch(b)
 }
 
-// freezeMoved makes what a value that was moved has by now the checkpoint's to copy.
+// freezeMoved marks all that a moved value has by now for the checkpoint to copy.
 func (s *Store) freezeMoved(t *Txn, id uint64) error {
 	r, _ := s.lockMoved(t, id)
 	if r.o.stale() {
@@ -153,8 +153,8 @@ func (s *Store) copyMoved(b *cpBatch, t *Txn, id uint64) (more bool) {
 	return more
 }
 
-// lockMoved locks the shard of a value that was moved: all of them, if it moves on too quickly.
-// ok is false, and nothing locked, for one that was not.
+// lockMoved locks the shard of a moved value, or all shards if the value moves on too often. ok is
+// false, and nothing is locked, if the value was not moved.
 func (s *Store) lockMoved(t *Txn, id uint64) (r portions, ok bool) {
 	a := &s.checkpointer.arrivals
 	if r, ok = a.where(id); !ok {

@@ -8,8 +8,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// entry is a dirty key as it was copied. The names and records are in the batch's
-// arena, which bbolt refers to until its transaction ends.
+// entry is a copy of a dirty key. The names and records are in the batch's arena, which bbolt
+// refers to until its transaction ends.
 type entry struct {
 	p            *part
 	sl           *slot
@@ -32,7 +32,7 @@ type element struct {
 type cpBatch struct {
 	entries []entry
 	slots   []*slot
-	rest    []portions // what copyRest is to go on with
+	rest    []portions // values that copyRest continues
 	arena   arena
 	lsn     uint64
 	scratch []byte
@@ -66,7 +66,7 @@ func (b *cpBatch) runs(yield func([]entry) bool) {
 	}
 }
 
-// arena hands out byte slices that stay where they are until it is reset.
+// arena allocates byte slices that stay valid until it is reset.
 type arena struct {
 	chunks [][]byte // of arenaChunk bytes or more each, filled in order
 	at     int      // the chunk being filled
@@ -102,7 +102,7 @@ func (a *arena) reset() {
 	*a = arena{chunks: kept}
 }
 
-// use notes that the batch has keys of a slot, which is held: nothing of it may leave
+// use notes that the batch has keys of a slot, whose shard is locked: none of its keys may leave
 // memory before the batch is on disk.
 func (b *cpBatch) use(sl *slot) {
 	if !sl.inflight {
@@ -118,10 +118,10 @@ type batchWriter struct {
 	found   [][]byte // of a run: the records that it replaces
 	pending int      // bytes of changes of ttl
 	drops   []uint64 // values whose elements became garbage
-	// timeless are keys whose records do not say any more when they were due, with when they
-	// are now.
+	// timeless are keys whose damaged records do not have their old deadlines any more, with the
+	// new ones.
 	timeless map[string]int64
-	// unnamed are values that moved away, and that no record of the part names now.
+	// unnamed are values that moved away and that no record of the part names any more.
 	unnamed []movedValue
 }
 
@@ -130,7 +130,7 @@ type movedValue struct {
 	id uint64
 }
 
-// slotAfter is what a slot has on disk after the batch.
+// slotAfter is the state of a slot on disk after the batch.
 type slotAfter struct {
 	format.SlotEntry
 	space uint32
@@ -174,8 +174,8 @@ func (w *batchWriter) write(tx *bolt.Tx, b *cpBatch) (err error) {
 	return nil
 }
 
-// forget finds what ttl has of keys whose damaged records are replaced, and has it go: an entry
-// of a time that is reaped would remove the key after a restart. It reads all of ttl.
+// forget removes the entries in ttl of keys whose damaged records are replaced: one whose time was
+// reaped would remove the key after a restart. It reads all of ttl.
 func (w *batchWriter) forget(tx *bolt.Tx, b *cpBatch) error {
 	if len(w.timeless) == 0 {
 		return nil
@@ -196,8 +196,8 @@ func (w *batchWriter) forget(tx *bolt.Tx, b *cpBatch) error {
 	})
 }
 
-// run writes entries of one slot, sorted. What stands there already is read first, along the
-// bucket's pages: that spares each entry a look-up from the root.
+// run writes entries of one slot, sorted. It reads the records there first, along the bucket's
+// pages, which saves a look-up from the root for each entry.
 func (w *batchWriter) run(values *bolt.Bucket, run []entry, due *dueChanges) error {
 	sl := run[0].sl
 	d, ok := w.after[sl]

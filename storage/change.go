@@ -1,8 +1,8 @@
 package storage
 
-// Change is a key whose value or deadline changed, or that is gone: removed, expired,
-// renamed. It says nothing of how; who wants to know looks the key up. A key may be reported
-// of although nothing came of it, and several times.
+// Change is a key whose value or deadline changed, or that is gone: removed, expired, renamed. An
+// observer looks the key up to find out which. A key may be reported several times, or although it
+// is as it was.
 type Change struct {
 	DB int
 	// Key is valid during the call only. nil stands for all keys of the database, which was
@@ -10,13 +10,13 @@ type Change struct {
 	Key []byte
 	LSN uint64 // the log position with which the change is durable
 	By  uint64 // Txn.By of the transaction that made it
-	Due bool   // the key, or elements of it, had reached their deadline: nobody's doing
+	Due bool   // the key, or elements of it, had expired: no command changed it
 }
 
-// Observe calls fn with all that changes later; nil ends that. It is called at
-// the end of each transaction that changed something, by the goroutine that ran it and while
-// the shards are still locked: whoever locks one of the keys afterwards comes after fn. So it
-// must be quick and must not call the store.
+// Observe calls fn with all that changes later; nil ends that. It is called at the end of each
+// transaction that changed something, by the goroutine that ran it and while the shards are still
+// locked: any later transaction on the keys runs after fn. So fn must be quick and must not call
+// the store.
 func (s *Store) Observe(fn func([]Change)) {
 	if fn == nil {
 		s.observer.Store(nil)
@@ -25,7 +25,7 @@ func (s *Store) Observe(fn func([]Change)) {
 	s.observer.Store(&fn)
 }
 
-// changing notes that a key of a keyspace changes.
+// changing notes that the transaction changes a key of a keyspace.
 func (t *Txn) changing(space uint32, key []byte) {
 	if t.s.observer.Load() == nil {
 		return
@@ -52,17 +52,16 @@ func (t *Txn) changingAll(db int) {
 	}
 }
 
-// News are the changes since it was called last, for who wants to know before the
-// transaction ends: their LSN is not known yet. They are valid until the transaction goes
-// on, and End reports them all the same.
+// News returns the changes since its last call, before the transaction ends: their LSN is not known
+// yet. They are valid until the transaction's next operation. End reports them again.
 func (t *Txn) News() []Change {
 	news := t.changes[t.delivered:]
 	t.delivered = len(t.changes)
 	return news
 }
 
-// Changed says whether the transaction has changed a key that it holds, or removed it because
-// it was due. It knows only while there is an observer.
+// Changed reports whether the transaction has changed a key that it has locked, or removed it
+// because it was due. It works only while there is an observer.
 func (t *Txn) Changed(k Key) bool {
 	for i := range t.changes {
 		if c := &t.changes[i]; c.DB == k.DB && (c.Key == nil || string(c.Key) == string(k.Name)) {
@@ -72,7 +71,7 @@ func (t *Txn) Changed(k Key) bool {
 	return false
 }
 
-// notifyObserver calls the observer with what changed; lsn is the transaction's.
+// notifyObserver calls the observer with each change; lsn is the transaction's.
 func (t *Txn) notifyObserver(lsn uint64) {
 	if fn := t.s.observer.Load(); fn != nil {
 		for i := range t.changes {

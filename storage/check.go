@@ -12,8 +12,8 @@ import (
 	"keyp/ttl"
 )
 
-// Check proves that memory, index, counts and data file agree, and returns all that
-// does not. It locks the whole keyspace meanwhile, so it is for tests and tools.
+// Check compares memory, index, counts and data file, and returns every difference. It locks the
+// whole keyspace meanwhile, so it is for tests and tools.
 func (s *Store) Check() error {
 	s.checkpointMu.Lock()
 	defer s.checkpointMu.Unlock()
@@ -45,8 +45,8 @@ type onFile struct {
 	slots   map[uint16]format.SlotEntry
 }
 
-// readAll reads the data file and checks it by itself: checksums, slot counts and
-// digests, and that values and ttl agree, what is pending of ttl included.
+// readAll reads the data file and checks it by itself: checksums, slot counts and digests, and that
+// values agree with ttl and its pending changes.
 func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 	var errs []error
 	disk := map[uint32]*onFile{}
@@ -117,8 +117,8 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 	return disk, errs
 }
 
-// pendingEntries are the entries that ttl will have, or not have (nil), when what is
-// pending is made.
+// pendingEntries are the entries that ttl will have, or not have (nil), once the pending changes
+// are made.
 func pendingEntries(tx *bolt.Tx) (map[string][]byte, error) {
 	var d pendingMoves
 	if err := d.read(tx); err != nil {
@@ -190,8 +190,8 @@ func (c *partCheck) run() {
 	}
 }
 
-// inWindow checks a key that is only on disk. One that is due may be in the hands of the
-// reaper, which waits for its shard.
+// inWindow checks a key that is only on disk. A due one may be missing from the window: the reaper
+// has removed it there and waits for its shard.
 func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
 	w := &c.s.window
 	w.mu.Lock()
@@ -258,7 +258,7 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	}
 }
 
-// clean checks a cell that claims to be what the data file has.
+// clean checks a clean cell, which must equal the data file's record.
 func (c *partCheck) clean(cl cell, im format.Image, stored bool) {
 	name := c.p.name(cl)
 	if !stored || im.Deadline != c.p.deadline(cl) {

@@ -37,7 +37,7 @@ type checkpointer struct {
 	lastErr      atomic.Pointer[error]
 	kick         chan struct{}
 	backoffUntil atomic.Int64 // until then none starts by itself, a reading of Mono in ns; 0: no such time
-	// damagedAt is where the log ended when a checkpoint found damage that it could not pass.
+	// damagedAt is where the log ended when damage of the data file stopped a checkpoint.
 	damagedAt atomic.Uint64
 	hurry     atomic.Bool // no pacing: the log is long, or the server stops
 	syncing   atomic.Bool // pages go to disk
@@ -71,23 +71,23 @@ const (
 	// batchBytes bounds a bbolt transaction of a checkpoint. Each touches many pages,
 	// so a few large ones beat many small ones.
 	batchBytes = 32 << 20
-	// batchShare is the part of MaxMemory that a batch has at most, if that is less, but no less
-	// than batchMin: writing it takes several times its bytes.
+	// batchShare is the part of MaxMemory that a batch has at most, if that is less than
+	// batchBytes, but no less than batchMin: writing a batch takes several times its bytes.
 	batchShare = 32
 	batchMin   = 1 << 20
 	// partBytes is the size from which the keys of a part are committed before those of the next one
 	// are copied.
 	partBytes = 1 << 20
-	// portionSize and portionBytes bound what is copied of a value each time it locks its
-	// shard's lock: some 100 us.
+	// portionSize and portionBytes bound the part of a value that is copied each time its shard is
+	// locked: some 100 us.
 	portionSize  = 256
 	portionBytes = 256 << 10
 	// fillPercent is how full bbolt leaves the pages it splits.
 	fillPercent = 0.8
 )
 
-// Checkpoint runs a checkpoint, after the one under way if there is one, and returns
-// when it is finished.
+// Checkpoint runs a checkpoint and returns when it is finished. If one is under way, it waits for
+// that one first.
 func (s *Store) Checkpoint() error {
 	s.checkpointMu.Lock()
 	defer s.checkpointMu.Unlock()
@@ -105,8 +105,8 @@ func (s *Store) Checkpoint() error {
 	return nil
 }
 
-// notWritten handles an error of writing to the data file. All but a full disk and
-// damage, of which nothing was written, end the store.
+// notWritten handles an error of writing to the data file. A full disk and damage leave the file as
+// it was; every other error ends the store.
 func (s *Store) notWritten(err error) {
 	switch {
 	case errors.Is(err, errUncertain):
@@ -128,7 +128,7 @@ func outOfSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// StartCheckpoint asks for one in the background; false when one is under way.
+// StartCheckpoint requests a checkpoint in the background; it returns false when one is under way.
 func (s *Store) StartCheckpoint() bool {
 	if !s.checkpointer.wanted.CompareAndSwap(0, 1) {
 		return false
@@ -137,11 +137,11 @@ func (s *Store) StartCheckpoint() bool {
 	return true
 }
 
-// Checkpointing says whether one is under way or about to start.
+// Checkpointing reports whether a checkpoint is under way or about to start.
 func (s *Store) Checkpointing() bool { return s.checkpointer.wanted.Load() > 0 }
 
-// LastCheckpoint is when the last one finished, in Unix ms (0: none since the start),
-// and the error of the last one tried.
+// LastCheckpoint returns when the last checkpoint finished, in Unix ms (0: none since the start),
+// and the error of the last attempt.
 func (s *Store) LastCheckpoint() (at int64, err error) {
 	if e := s.checkpointer.lastErr.Load(); e != nil {
 		err = *e
@@ -161,7 +161,7 @@ func (s *Store) checkpoint() error {
 	return s.collectGarbage()
 }
 
-// checkpointSince writes all that was dirty at the mark, and then the mark.
+// checkpointSince writes all keys that were dirty at the mark, and then the mark.
 func (s *Store) checkpointSince(m mark) error {
 	defer s.checkpointer.arrivals.reset()
 	var b cpBatch
@@ -191,8 +191,8 @@ func (s *Store) checkpointSince(m mark) error {
 // writeMark is a checkpoint's last transaction.
 func (s *Store) writeMark(m mark, latest [][]byte) error {
 	garbage := slices.Concat(m.garbage, latest, s.garbage.keeps())
-	// Not only as far as the mark: nothing was written of a keyspace that was emptied
-	// since, so the log must have that before it loses what the keyspace had.
+	// Wait for the whole log, not only up to the mark: of a keyspace that was emptied since,
+	// nothing was written, so the log must have the FLUSHDB before its older segments go.
 	if err := s.log.WaitDurable(context.Background(), s.log.End()); err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func (s *Store) writeMark(m mark, latest [][]byte) error {
 	return err
 }
 
-// commitAgain commits what was committed once more: then both meta pages of the data file lead to
-// it, and it does not matter which of them is damaged.
+// commitAgain commits the last transaction's state a second time: then both meta pages of the data
+// file lead to it, so damage to either does no harm.
 func (s *Store) commitAgain() error { return s.update(func(*bolt.Tx) error { return nil }) }
 
 // mark is the moment a checkpoint rotated the log.
@@ -219,13 +219,13 @@ type mark struct {
 	state   format.State
 	cost    int64    // what replaying those batches would cost
 	garbage [][]byte // made by them: it may only be deleted once they are durable
-	// parts have the keys of that moment, whatever SWAPDB makes of their databases
-	// while the checkpoint goes from one to the next.
+	// parts have the keys of that moment, even if SWAPDB swaps their databases while the checkpoint
+	// goes from one to the next.
 	parts []*part
 }
 
-// rotate starts a new log segment, unless the last rotation's has nothing yet, and notes the
-// moment. What a checkpoint that did not finish has left pending is made before.
+// rotate starts a new log segment, unless the last rotation's is still empty, and returns the mark.
+// First it makes the pending changes that an unfinished checkpoint left.
 func (s *Store) rotate() (m mark, err error) {
 	if err := s.makePending(); err != nil {
 		return m, err
@@ -240,8 +240,8 @@ func (s *Store) rotate() (m mark, err error) {
 	m.garbage = s.garbage.take()
 	s.checkpointer.arrivals.begin(m.state.Generation)
 	for _, sh := range s.shards {
-		// What the old segments say is reaped goes with them; the tombstones of that
-		// are on disk by then, those of later removals are not.
+		// The reap records of the old segments go with them: the removals that they state are on
+		// disk by then, later ones are not.
 		sh.logged = 0
 		for _, p := range sh.parts {
 			if p != nil {
@@ -252,8 +252,8 @@ func (s *Store) rotate() (m mark, err error) {
 	return m, nil
 }
 
-// rotateLog starts a new log segment, unless nothing was appended to the one that the last try
-// started. What older ones say of the time goes with them, so the state has it.
+// rotateLog starts a new log segment, unless the one that the last attempt started is still empty.
+// The time records of older segments go with them, so the state gets the time.
 func (s *Store) rotateLog(st *format.State) (err error) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
@@ -268,7 +268,7 @@ func (s *Store) rotateLog(st *format.State) (err error) {
 	return nil
 }
 
-// batchLimit is how long a batch may get.
+// batchLimit is the most bytes of a batch.
 func (s *Store) batchLimit() int {
 	limit := s.checkpointer.batchBytes
 	if m := s.maxMemory.Load(); m > 0 {
@@ -277,11 +277,11 @@ func (s *Store) batchLimit() int {
 	return limit
 }
 
-// checkpointPart copies the dirty keys of one part, and writes them unless they are so few that the next
-// part's can go with them: a commit syncs twice, whatever is in it.
+// checkpointPart copies the dirty keys of one part, and writes them unless they are so few that the
+// next part's can be in the same commit: each commit syncs twice.
 func (s *Store) checkpointPart(b *cpBatch, p *part) error {
 	p.shard.mu.Lock()
-	slots := p.allUsed() // what comes to others from now on is in the log that stays, or arrives
+	slots := p.allUsed() // keys that others get from now on are in the remaining log, or arrivals
 	p.shard.mu.Unlock()
 	for _, sl := range slots {
 		for from, done := uint32(0), false; !done; {
@@ -326,8 +326,8 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	return nil
 }
 
-// update runs fn in a write transaction of the data file. fn runs again if a signal interrupts
-// the commit. A store that has failed writes nothing more: what it knows of the file may be wrong.
+// update runs fn in a write transaction of the data file. fn runs again if a signal interrupts the
+// commit. A store that has failed writes nothing more: its memory of the file's state may be wrong.
 func (s *Store) update(fn func(*bolt.Tx) error) error {
 	if err := s.failed.Load(); err != nil {
 		return *err
@@ -361,18 +361,17 @@ func (s *Store) commitData(fn func(*bolt.Tx) error) error {
 	return err
 }
 
-// DiskBusy says that the data file is being written out: until that is done, a sync of
-// the log takes longer.
+// DiskBusy reports whether the data file is being synced; a sync of the log takes longer meanwhile.
 func (s *Store) DiskBusy() bool { return s.checkpointer.syncing.Load() }
 
-// workBegan is when a piece of work begins that pace waits after: in real time, as the wait
-// is, whatever a test does with its clock meanwhile.
+// workBegan returns the start of a piece of work for pace. It is real time, like pace's wait, and
+// not a test's clock.
 func workBegan() time.Duration { return clock.System.Mono() }
 
-// pace waits as long as the work took that began then.
+// pace waits as long as the work since began took.
 func (s *Store) pace(began time.Duration) {
 	if s.options.NoBackground || s.checkpointer.hurry.Load() || s.quit.Err() != nil {
-		return // or there is nobody to make room for
+		return // or no client waits for the processor
 	}
 	select {
 	case <-time.After(workBegan() - began):

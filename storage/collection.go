@@ -5,9 +5,9 @@ import (
 	"keyp/storage/object"
 )
 
-// handle is a key's collection within a transaction. A missing or expired key has an
-// empty one; the first element makes the key. Several handles may be open at once, on one
-// key or many. What is changed through them reaches counts and index when the command ends.
+// handle is a key's collection within a transaction. For a missing or expired key it is empty; its
+// first element creates the key. Several handles may be open at once, on one key or many. Counts
+// and index are updated when the command ends (FlushValues).
 type handle struct {
 	t   *Txn
 	k   Key
@@ -22,7 +22,7 @@ type opened struct {
 	made bool // there was no key before
 }
 
-// open finds a collection and marks it as accessed. ErrWrongType: the key has another
+// open finds a collection and marks it as accessed. It returns ErrWrongType for a key of another
 // type.
 func (t *Txn) open(k Key, typ object.Type) (handle, error) {
 	h := handle{t: t, k: k, typ: typ}
@@ -37,8 +37,8 @@ func (t *Txn) open(k Key, typ object.Type) (handle, error) {
 	return h, nil
 }
 
-// object is the present value, nil if there is none: another handle, or another operation
-// on the key, may have made or replaced it.
+// object returns the key's present value, nil if there is none: another handle or operation may
+// have created or replaced it.
 func (h *handle) object() *Object {
 	if !h.t.Offloaded() && (h.o == nil || h.o.is(stateGone)) {
 		h.o = nil
@@ -51,7 +51,7 @@ func (h *handle) object() *Object {
 	return h.o
 }
 
-// Exists says whether the key holds an element.
+// Exists reports whether the collection has an element.
 func (h *handle) Exists() bool {
 	o := h.object()
 	return o != nil && o.val.Len() > 0
@@ -83,7 +83,7 @@ func (t *Txn) create(k Key, v object.Value) *Object {
 	return o
 }
 
-// put records an element that the value has now.
+// put logs an element that the value has now.
 func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
 	p := h.t.s.part(h.k)
 	if h.t.regenerate(p, o) {
@@ -93,28 +93,27 @@ func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
 	o.change(elem)
 }
 
-// renew gives the key v for its value, and lets that go as a whole: it is another generation,
-// and what the log says is v. The deadline stays, and so does the access.
+// renew replaces the key's value by v as a whole, as a new generation, and logs v. Deadline and
+// access time stay.
 func (h *handle) renew(v object.Value) {
 	o := h.object()
 	h.t.install(h.k, v, o.deadline, o.created, o.access)
 	h.change() // it may be empty
 }
 
-// manyGone is from how many on elements that are removed together are most of a value if they
-// are more than half of it. To remove one, and to state all of one, take about as long.
+// manyGone is from how many elements on a removal of more than half of a value is logged as the
+// remaining value: logging a removal and logging an element take about as long.
 const manyGone = 100
 
-// gone records that an element goes.
+// gone logs that an element is removed.
 func (h *handle) gone(elem []byte) {
 	o := h.change()
 	h.t.removed(h.t.s.part(h.k), o, elem)
 	o.change(elem)
 }
 
-// FlushValues ends a command: what it changed of collections becomes part of the counts and of
-// the expiration index, and keys that lost their last element are deleted, with the event
-// Deleted. End does that for the others.
+// FlushValues ends a command: it updates counts and expiration index for the collections that the
+// command changed, and deletes keys without elements, with the event Deleted. End calls it too.
 func (t *Txn) FlushValues() {
 	for i := 0; i < len(t.opened); i++ {
 		t.flushValue(t.opened[i])
@@ -164,7 +163,7 @@ func (h *Hash) Value() *object.Hash {
 	return noHash
 }
 
-// Reserve says that the command is about to set n fields (object.Hash.Reserve).
+// Reserve prepares for n fields that the command will set (object.Hash.Reserve).
 func (h *Hash) Reserve(n int) { h.change().val.(*object.Hash).Reserve(n) }
 
 // Set gives a field a value and a deadline, 0 for none, and returns whether it is new.
@@ -175,7 +174,7 @@ func (h *Hash) Set(field, val []byte, deadline int64) (created bool) {
 	return created
 }
 
-// Delete takes a field away and returns whether there was one.
+// Delete removes a field and returns whether there was one.
 func (h *Hash) Delete(field []byte) bool {
 	v := h.Value()
 	if _, _, ok := v.Get(field); !ok {
@@ -204,7 +203,7 @@ func (s *Set) Value() *object.Set {
 	return noSet
 }
 
-// Reserve says that the command is about to add n members (object.Set.Reserve).
+// Reserve prepares for n members that the command will add (object.Set.Reserve).
 func (s *Set) Reserve(n int, first []byte) { s.change().val.(*object.Set).Reserve(n, first) }
 
 // Add adds a member without a deadline and returns whether it is new; one that is there
@@ -232,7 +231,7 @@ func (s *Set) Remove(member []byte) bool {
 	return true
 }
 
-// Drop is Remove of a member that is there.
+// Drop is Remove of a member that exists.
 func (s *Set) Drop(member []byte) {
 	s.gone(member)
 	s.Value().Delete(member)
@@ -257,7 +256,7 @@ func (z *ZSet) Value() *object.ZSet {
 	return noZSet
 }
 
-// Reserve says that the command is about to add n members, the longest of size bytes
+// Reserve prepares for n members that the command will add, the longest of size bytes
 // (object.ZSet.Reserve).
 func (z *ZSet) Reserve(n, size int) { z.change().val.(*object.ZSet).Reserve(n, size) }
 
@@ -288,7 +287,7 @@ func (z *ZSet) Remove(member []byte) bool {
 	return v.Delete(member)
 }
 
-// RemoveRange takes the members of the ranks from from up to, and not with, to away.
+// RemoveRange removes the members of ranks from up to but not including to.
 func (z *ZSet) RemoveRange(from, to int) {
 	v := z.Value()
 	from, to = max(from, 0), min(to, v.Len())
@@ -339,8 +338,8 @@ func (l *List) Insert(index int, val []byte) {
 	l.pushed(o, number, moved, val)
 }
 
-// pushed records a new element, and those that have other numbers for it. Numbers that
-// are given up and given out again meet, so all go before any comes.
+// pushed logs a new element, and the elements that were renumbered for it. A renumbered element may
+// get another's old number, so all removals are logged before any addition.
 func (l *List) pushed(o *Object, number int64, moved []object.Move, val []byte) {
 	for _, m := range moved {
 		key := object.ListKey(m.From)
@@ -356,15 +355,15 @@ func (l *List) pushed(o *Object, number int64, moved []object.Move, val []byte) 
 	l.put(o, key[:], val, 0)
 }
 
-// SetAt gives the element at an index, which there is, another value.
+// SetAt replaces the element at an index, which must exist.
 func (l *List) SetAt(index int, val []byte) {
 	o := l.change()
 	key := object.ListKey(o.val.(*object.List).Set(index, val))
 	l.put(o, key[:], val, 0)
 }
 
-// RemoveRange takes the elements of the indexes from from up to, and not with, to away.
-// Of more than one the log has the first and the last number.
+// RemoveRange removes the elements of indexes from up to but not including to. For more than one
+// the log has the first and the last number only.
 func (l *List) RemoveRange(from, to int) {
 	v := l.Value()
 	from, to = max(from, 0), min(to, v.Len())
@@ -382,8 +381,8 @@ func (l *List) RemoveRange(from, to int) {
 	v.RemoveRange(from, to, o.changeRun)
 }
 
-// RemoveEqual takes the first count elements that equal val away, with a negative count
-// the last, with 0 all, and returns how many they were.
+// RemoveEqual removes the first count elements that equal val, with a negative count the last ones,
+// with 0 all, and returns how many it removed.
 func (l *List) RemoveEqual(val []byte, count int) int {
 	return l.Value().RemoveEqual(val, count, l.goneNumber)
 }
@@ -393,10 +392,10 @@ func (l *List) goneNumber(number int64) {
 	l.gone(key[:])
 }
 
-// maxShed is how many elements that are due a command removes on its way.
+// maxShed is how many due elements of a key a command removes by itself.
 const maxShed = 1000
 
-// overdue says whether more elements of a key are due than a command is to remove; its
+// overdue reports whether a key has more due elements than a command should remove by itself; its
 // shard is locked.
 func (s *Store) overdue(k Key, now int64) bool {
 	sh := s.shards[s.shardOf(k.Slot)]
@@ -434,13 +433,12 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	return n
 }
 
-// shedAll removes what is due of a key's elements, in steps between which commands may
-// have the shard.
+// shedAll removes all due elements of a key, in steps between which commands may lock the shard.
 func (s *Store) shedAll(k Key) {
 	t, keys := s.NewTxn(), []Key{k}
 	for more := true; more && s.quit.Err() == nil; {
 		if !s.lockKeys(t, keys) {
-			return // the global transaction sees to it itself
+			return // the global transaction removes them itself
 		}
 		if more = s.overdue(k, t.now); more {
 			p := s.part(k)

@@ -14,8 +14,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// The data file keeps the pages that it does not need any more for later use, and never
-// gets shorter. Compaction copies it into a new file, which then takes its place:
+// The data file keeps free pages for later use and never gets shorter. Compaction copies it into a
+// new file, which then replaces it:
 //
 //  1. Make what is pending of ttl (pending.go). Copy every bucket in key order to keyp.db.compact, in transactions of bounded size,
 //     each synced, with nearly full pages.
@@ -23,35 +23,35 @@ import (
 //  3. Rename it to keyp.db, sync the directory, read from it from there on, and close the
 //     old file once its last reader is done.
 //
-// It locks checkpointMu, so nobody writes to either file but the copy itself: old and new
-// one say the same, with the same first log segment, until the new one's name is synced.
-// So a crash may leave either of them as keyp.db, and it does not matter which: before the
-// sync of the directory no checkpoint can have released a log segment that the old one
-// needs. A copy that was not finished never has the name, and the next start removes it.
+// It locks checkpointMu, so nothing but the compaction writes to either file: old and new file have
+// the same content, with the same first log segment, until the new one's name is synced. So a crash
+// may leave either of them as keyp.db, and it does not matter which: before the sync of the
+// directory no checkpoint can have released a log segment that the old one needs. A copy that was
+// not finished never has the name, and the next start removes it.
 //
-// Reads and writes of keys go on meanwhile. Checkpoints wait, which is why a compaction
-// gives up when the log or memory gets so full that writers would be slowed down.
+// Reads and writes of keys go on meanwhile. Checkpoints wait, so a compaction gives up when the log
+// or memory gets so full that writers would be slowed down.
 const (
 	compactFile = format.DataName + ".compact"
 	// compactFill leaves room for a few more entries on each page; full ones would all be
 	// split by the next checkpoint.
 	compactFill = 0.9
-	// compactGrowth is by how much the copy grows ahead; bbolt's usual 16 MB would stay.
+	// compactGrowth is the step in which the copy grows; bbolt's default of 16 MB would stay unused
+	// in it.
 	compactGrowth = 1 << 20
 
-	// A running store looks each compactInterval whether its data file is worth a
-	// compaction, and waits compactRest after each attempt.
+	// A running store checks each compactInterval whether its data file is worth a compaction, and
+	// waits compactBackoff after each attempt.
 	compactInterval = time.Minute
-	compactRest     = 10 * time.Minute
+	compactBackoff  = 10 * time.Minute
 	compactMin      = 256 << 20
-	// staleBytes of keys in memory that the data file does not show are worth a
-	// checkpoint when the log will not ask for one soon: it grew by less than quietBytes
-	// since the last look.
+	// staleBytes of keys that the data file does not have yet are worth a checkpoint if the log
+	// will not cause one soon: it grew by less than quietBytes since the last check.
 	staleBytes = 32 << 20
 	quietBytes = 1 << 20
 )
 
-// errCompactStopped says why a compaction was given up. The data file is as it was.
+// errCompactStopped wraps the reason why a compaction was given up. The data file is as it was.
 var errCompactStopped = errors.New("storage: the compaction was given up")
 
 // compactStep names the moments of a compaction at which a test may look or interrupt.
@@ -89,7 +89,7 @@ func (s *Store) Compact() (before, after int64, err error) {
 	return before, after, s.replaceData(path)
 }
 
-// compactInto writes a compact copy of the data file and gives its length.
+// compactInto writes a compact copy of the data file and returns its length.
 func (s *Store) compactInto(path string) (size int64, err error) {
 	to, _, err := s.openBolt(path)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) compactInto(path string) (size int64, err error) {
 	return info.Size(), nil
 }
 
-// replaceData lets the file at path take the place of the data file.
+// replaceData replaces the data file by the file at path.
 func (s *Store) replaceData(path string) error {
 	to := filepath.Join(s.options.Dir, format.DataName)
 	if err := os.Rename(path, to); err != nil {
@@ -119,8 +119,8 @@ func (s *Store) replaceData(path string) error {
 	}
 	db, data, err := s.reopenData(to)
 	if err != nil {
-		// Nobody knows which file a restart will find. Both are good as long as no
-		// checkpoint writes to one and releases what the other needs.
+		// It is unknown which file a restart will find. Either is good as long as no checkpoint
+		// writes to one and releases log segments that the other needs.
 		err = fmt.Errorf("storage: the compacted data file: %w", err)
 		s.fail(err)
 		return errors.Join(err, s.db.Close())
@@ -172,8 +172,8 @@ type compaction struct {
 	entries map[string]int // copied, by bucket
 }
 
-// at ends a stretch of work: beside clients it yields as a checkpoint does, and it says when
-// to give up.
+// at ends a stretch of work: it pauses for clients as a checkpoint does, and returns an error when
+// the compaction must give up.
 func (c *compaction) at(step compactStep) error {
 	s := c.s
 	s.pace(c.began)
@@ -213,7 +213,7 @@ func (c *compaction) copy(from *bolt.Tx) error {
 			return err
 		}
 	}
-	// Both meta pages are to lead to all of it (see twice).
+	// Commit again, so that both meta pages lead to all of it (see commitAgain).
 	return updateNew(c.to, func(*bolt.Tx) error { return nil })
 }
 
@@ -245,9 +245,9 @@ func (c *compaction) put(name []byte, batch []copied) error {
 // proveStep is after how many entries a proof yields.
 const proveStep = 50_000
 
-// prove reads the new file: it has every entry that was copied, all checksums hold, each
-// slot has the number of keys and the digest that it claims, and records and ttl have the
-// same deadlines. Check compares with memory too, but takes memory for all keys at once.
+// prove reads the new file: it has every entry that was copied, all checksums match, each slot has
+// the number of keys and the digest of its entry, and records and ttl have the same deadlines.
+// Check compares with memory too, but takes memory for all keys at once.
 func (c *compaction) prove(tx *bolt.Tx) error {
 	p := proof{c: c, tx: tx, seed: maphash.MakeSeed(), slots: map[string]format.SlotEntry{}}
 	err := errors.Join(
@@ -265,7 +265,7 @@ func (c *compaction) prove(tx *bolt.Tx) error {
 	return nil
 }
 
-// proof is what a reading of a data file has found so far.
+// proof is the state of prove's reading of a data file.
 type proof struct {
 	c         *compaction
 	tx        *bolt.Tx
@@ -274,7 +274,8 @@ type proof struct {
 	deadlines uint64                      // exclusive or over the hashes of the records' and the ttl bucket's
 }
 
-// each calls fn for the entries of a bucket and names one that it does not like.
+// each calls fn for the entries of a bucket; an error of fn becomes ErrCorrupt with the entry's
+// name.
 func (p *proof) each(name []byte, fn func(at, v []byte) bool) error {
 	n := 0
 	err := p.tx.Bucket(name).ForEach(func(at, v []byte) error {
@@ -344,7 +345,7 @@ func (s *Store) compactLoop() {
 		was = end
 		if size, unused := s.dataUse(); s.worthCompacting(size, unused) {
 			s.compactAndTell()
-			tick.Reset(compactRest)
+			tick.Reset(compactBackoff)
 		} else {
 			tick.Reset(compactInterval)
 		}
@@ -359,16 +360,16 @@ func (s *Store) refresh(grown uint64) {
 	}
 }
 
-// stale says whether memory has much that the data file does not show, and the log grows
-// too little for its length to ask for the checkpoint that changes that. Most expired keys cost the log nothing, and stay in the file, and
-// as tombstones in memory, until then.
+// stale reports whether memory has many changes that the data file does not have, while the log
+// grows too slowly to cause a checkpoint. Most expired keys add nothing to the log, and until a
+// checkpoint they stay in the file, and as tombstones in memory.
 func (s *Store) stale(grown uint64) bool {
 	_, dirty := s.measure()
 	return dirty > staleBytes && (grown < quietBytes || dirty > 4*s.log.Size())
 }
 
-// worthCompacting says whether most of the data file is unused, and the copy leaves room
-// for the log to grow until the next checkpoint, which has to wait.
+// worthCompacting reports whether most of the data file is unused, and whether there is room for
+// the copy and for the log's growth until the next checkpoint, which has to wait.
 func (s *Store) worthCompacting(size, unused int64) bool {
 	if size < compactMin || unused < size/2 {
 		return false

@@ -8,19 +8,19 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A checkpoint copies what is dirty in steps, each of which locks the shard for
-// microseconds. A collection whose elements stand by themselves is copied in portions,
-// over several batches if it is large. Its record comes with the first and again with
-// each: until the last is on disk the file has the value in part, under a record that
-// counts wrongly, and if the server ends there the log has what is missing, since
+// A checkpoint copies what is dirty in steps, each of which locks the shard for microseconds. A
+// collection whose elements stand by themselves is copied in portions, over several batches if it
+// is large. Its record is written with each portion: until the last is on disk the file has part of
+// the value, under a record with a wrong count. If the server ends there, the log has the missing
+// part, since
 //
 //   - a new value is in the log whole: none becomes one that stands by element but by a
 //     record that states it (see regenerate), and
 //   - of any other the log has each change since the last checkpoint that finished.
 //
-// So what replay finds in the file is a start, and the log makes it exact. Elements that
-// such a checkpoint left of a value which the log states whole are of no use: they are
-// deleted before the value is copied again.
+// So replay starts with the file's part and completes it from the log. Where the log states the
+// value whole, the elements that such a checkpoint left are useless: they are deleted before the
+// value is copied again.
 
 // copySlot copies the dirty cells of one bucket of a slot's table.
 func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
@@ -39,8 +39,8 @@ func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint3
 	return next, done
 }
 
-// prefetch reads what is dirty of a bucket, so that the processor waits for all of it at once; the
-// sum is there so that the compiler keeps the reads.
+// prefetch reads the dirty keys of a bucket, so that the processor waits for all of them at once;
+// it returns a sum so that the compiler keeps the reads.
 //
 //go:noinline
 func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
@@ -52,8 +52,8 @@ func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 	return sum
 }
 
-// copyCell copies a dirty cell's state and makes it clean; of a large value a portion, or
-// nothing yet: then it notes that there is more to copy.
+// copyCell copies a dirty cell's state and makes it clean. Of a large value it copies a portion, or
+// nothing yet, and notes that there is more to copy.
 func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 	if o := p.objectOf(*c); o != nil && !c.is(cellTomb) && !o.inline() {
 		o.freeze()
@@ -65,8 +65,8 @@ func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 	s.copyState(b, p, sl, c)
 }
 
-// copyState copies a cell's state, and says whether there is more of the value: then the
-// cell stays dirty.
+// copyState copies a cell's state. It returns true if there is more of the value: then the cell
+// stays dirty.
 func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
 	p.filed = true
 	name := p.name(*c)
@@ -77,7 +77,7 @@ func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
 	e.moved = *flags&flagMoved != 0
 	*flags = *flags&^flagMoved | flagDisk
 	b.lsn = max(b.lsn, p.lsn(*c), sl.lastDelete)
-	changed := false // since the pass came to the key
+	changed := false // since the checkpoint reached the key
 	if !c.is(cellTomb) {
 		more, changed = s.copyValue(b, p, *c, &e)
 	} else {
@@ -114,8 +114,8 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed 
 	return more, changed
 }
 
-// copyElements copies a portion of what changed of a value whose elements stand by
-// themselves, of all of it the first time, and says whether there is more.
+// copyElements copies a portion of the changed elements of a value whose elements are stored by
+// themselves, or of all elements the first time. It returns true if there are more.
 func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 	o.beStored()
 	if o.is(stateLinked) {
@@ -162,7 +162,7 @@ func (b *cpBatch) element(id uint64, elem []byte) element {
 	return element{name: at[8:], at: at}
 }
 
-// portions is a value of which there is more to copy.
+// portions is a value that is not copied completely.
 type portions struct {
 	p     *part
 	sl    *slot
@@ -170,8 +170,8 @@ type portions struct {
 	stale bool // elements on disk have to go first
 }
 
-// copyRest copies the rest of values that the batch has a part of, and writes the batch
-// when that makes it too large.
+// copyRest completes the values that the batch has a part of, and writes the batch whenever it gets
+// too large.
 func (s *Store) copyRest(b *cpBatch) error {
 	for len(b.rest) > 0 {
 		n := len(b.rest) - 1
@@ -197,10 +197,10 @@ func (s *Store) copyRest(b *cpBatch) error {
 	return nil
 }
 
-// portionShare is the part of a batch's bytes that one with portions has at most. Its elements
-// stand side by side on disk, and bbolt keeps what it puts between two keys in one slice until
-// the commit: as that grows to megabytes the runtime copies it without interruption, and a
-// collection that begins has everybody wait.
+// portionShare bounds a batch with portions to this part of a batch's bytes. Its elements are
+// neighbours on disk, and bbolt keeps all entries of a page in one slice until the commit. When
+// that slice grows to megabytes, the runtime copies it without interruption, and if a garbage
+// collection begins meanwhile, all goroutines wait.
 const portionShare = 8
 
 func (s *Store) portionDone(b *cpBatch) error {
@@ -216,8 +216,8 @@ func (s *Store) portionDone(b *cpBatch) error {
 	return nil
 }
 
-// copyPortion copies the next portion of a value, if it still is its key's: what became
-// of it since the checkpoint began is in the part of the log that stays.
+// copyPortion copies the next portion of a value, if the value is still its key's: later changes
+// are in the part of the log that stays.
 func (s *Store) copyPortion(b *cpBatch, r portions) (more bool) {
 	r.p.shard.mu.Lock()
 	defer r.p.shard.mu.Unlock()
@@ -229,7 +229,7 @@ func (s *Store) copyPortion(b *cpBatch, r portions) (more bool) {
 	return s.copyState(b, r.p, r.sl, c)
 }
 
-// cellOf is where the table has a value, nil if it is not its key's any more.
+// cellOf returns the cell of a value, nil if the value is not its key's any more.
 func (s *Store) cellOf(r portions) *cell {
 	if r.p.dead || r.o.is(stateGone) {
 		return nil
@@ -242,7 +242,7 @@ func (s *Store) cellOf(r portions) *cell {
 	return c
 }
 
-// wipe deletes the elements that stand on disk under an id, in bounded transactions.
+// wipe deletes the elements on disk under an id, in bounded transactions.
 func (s *Store) wipe(id uint64) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	left := false
@@ -309,7 +309,7 @@ func (s *Store) cellAt(e *entry) *cell {
 	return c
 }
 
-// recopy notes that what the entry has of a value is still to be written, if o is the value.
+// recopy marks the entry's elements as not written yet, if o is their value.
 func (e *entry) recopy(o *Object) bool {
 	if o == nil || o.id != e.id {
 		return false

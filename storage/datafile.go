@@ -17,21 +17,21 @@ import (
 	"keyp/storage/format"
 )
 
-// What the data file has is decided by one write: bbolt writes the pages of a transaction where
-// no page is in use, syncs, then writes one of its two meta pages, which leads to them, and syncs
-// again. When any of this fails it takes the transaction back in memory, and the file may have it
-// all the same. So:
+// One write decides what the data file has: bbolt writes the pages of a transaction where no page
+// is in use, syncs, then writes one of its two meta pages, which leads to them, and syncs again.
+// When any of this fails it takes the transaction back in memory, and the file may have it all the
+// same. So:
 //
 //   - Whatever fails before the meta page is written leaves free pages, and the file as it was.
-//     A full disk is waited out (notWritten).
-//   - From then on nobody knows what the disk has, and what memory says of the data file may be
+//     The store waits for room on a full disk (notWritten).
+//   - Afterwards it is unknown what the disk has, and the view that memory has of the file may be
 //     wrong (errUncertain). The store ends: the log has all that was acknowledged, and the next
 //     start begins with what the file says.
 //   - That start may read what was written and never synced, or whose sync has failed, since the
-//     kernel shows both. The log lets segments go because of what the file says, so the file is
-//     made durable before (settleData).
+//     kernel shows both. The log releases segments because of what the file says, so the file is
+//     made durable first (rewriteMeta).
 
-// errUncertain says that a transaction may or may not be in the data file.
+// errUncertain: a transaction may or may not be in the data file.
 var errUncertain = errors.New("it is not known whether the data file has the last transaction; the log has it, and the next start finds out")
 
 // DataFile is a data file to be written.
@@ -45,8 +45,8 @@ type osData struct{ *os.File }
 
 func (f osData) Sync() error { return vfs.Sync(f.File) }
 
-// intercept has bbolt write through f, and sync as it does of its own: before a meta page is
-// written and afterwards. bbolt has no option for that, hence the way in; it is for tests.
+// intercept makes bbolt write through f, with bbolt's usual syncs before and after the meta page.
+// bbolt has no option for that, so this changes its internals. It is for tests.
 func intercept(db *bolt.DB, f DataFile) {
 	field := reflect.ValueOf(db).Elem().FieldByName("ops").FieldByName("writeAt")
 	writeAt := (*func([]byte, int64) (int, error))(unsafe.Pointer(field.UnsafeAddr()))
@@ -65,9 +65,9 @@ func intercept(db *bolt.DB, f DataFile) {
 	}
 }
 
-// rewriteMeta makes durable what the data file at path says, and its name. The meta pages are
-// written once more, since a sync does nothing for a page whose last one has failed; all others
-// that they lead to were synced before a meta page was written.
+// rewriteMeta makes the data file's present content and its name durable. It writes the meta pages
+// again, since a sync does nothing for a page whose last sync has failed; the pages that they lead
+// to were synced before the meta page was written.
 func (s *Store) rewriteMeta(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *Store) rewriteMeta(path string) error {
 	return s.syncDir()
 }
 
-// failedCommit says what has become of a transaction whose commit has failed; nil if it is
-// durable all the same.
+// failedCommit finds out what happened to a transaction whose commit failed; it returns nil if the
+// transaction is durable.
 func (s *Store) failedCommit(id int, failed error) error {
 	last := 0
 	err := s.view(func(tx *bolt.Tx) error {
@@ -101,8 +101,8 @@ func (s *Store) failedCommit(id int, failed error) error {
 	case last < id:
 		return failed // its meta page is not in the file, or not whole
 	case errors.Is(failed, syscall.EINTR):
-		// Only the last sync was missing. bbolt has forgotten which pages its readers still
-		// use of those that the transaction set free, so there must not be any.
+		// Only the last sync failed. bbolt has lost track of the freed pages that readers still
+		// use, so there must be no readers.
 		s.dbMu.Lock()
 		defer s.dbMu.Unlock()
 		if err := s.data.Sync(); err != nil {
@@ -113,8 +113,8 @@ func (s *Store) failedCommit(id int, failed error) error {
 	return fmt.Errorf("%w: %w", errUncertain, failed)
 }
 
-// updateNew runs fn in a write transaction of a file that is not in use yet: when it fails that is
-// thrown away. fn runs again if a signal interrupts the commit, which may have happened all the same.
+// updateNew runs fn in a write transaction of a file that is not in use yet and is thrown away on
+// failure. fn runs again if a signal interrupts the commit, which may have happened all the same.
 func updateNew(db *bolt.DB, fn func(*bolt.Tx) error) error {
 	return vfs.Uninterrupted(func() error { return db.Update(fn) })
 }
@@ -127,13 +127,13 @@ func (s *Store) makeDir() error {
 	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
 		return err
 	}
-	return s.options.FS.MkdirAll(s.options.Dir) // which may be another one than the system's
+	return s.options.FS.MkdirAll(s.options.Dir) // FS need not be the system's
 }
 
-// syncPath makes the directories durable that lead to the data directory: this process has made
-// some of them, or one did that was killed. It is done before the data file has its name, so
-// where there is one that was done. A directory that cannot be opened or synced is none that a
-// process like this could have made something in.
+// syncPath makes the directories on the path to the data directory durable: this process, or one
+// that was killed, may have created them. It runs before the data file gets its name, so it is not
+// needed where a data file exists. A directory that cannot be opened or synced is skipped: such a
+// process could not have created anything in it.
 func (s *Store) syncPath() error {
 	dir, err := filepath.Abs(s.options.Dir)
 	if err != nil {

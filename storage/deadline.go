@@ -49,7 +49,7 @@ type Members struct {
 	name []byte
 }
 
-// Members is for the member with this name, of whichever key is asked for.
+// Members addresses the member of this name in the key given to each method.
 func (t *Txn) Members(name []byte) Members { return Members{t, name} }
 
 // Now is the instant of the transaction.
@@ -129,7 +129,7 @@ func (h *members) SetDeadline(elem []byte, deadline int64) bool {
 	h.t.scratch = append(h.t.scratch[:0], val...)
 	o = h.change()
 	if err := o.val.Put(elem, h.t.scratch, deadline); err != nil {
-		panic(err) // it is a value that the element had
+		panic(err) // impossible: the element has this value
 	}
 	h.put(o, elem, h.t.scratch, deadline)
 	return true

@@ -6,8 +6,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// repairTimes gives an image of the data file whose times are damaged those that ttl has, or none, and
-// logs and counts it.
+// repairTimes replaces the damaged times of an image by those in ttl, or by none, and logs and
+// counts that.
 func (s *Store) repairTimes(tx *bolt.Tx, at []byte, im *format.Image) {
 	if !im.BadTime {
 		return

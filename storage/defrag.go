@@ -10,11 +10,11 @@ const (
 	// defragShare is the part of a class's chunks that its gaps may make up, if that is more than
 	// one chunk.
 	defragShare = 16
-	// defragLook is among how many chunks with gaps the sparsest is looked for.
+	// defragLook is how many chunks with gaps are examined to find the sparsest.
 	defragLook = 64
 	// defragStep is how many blocks move each time a shard is locked.
 	defragStep = 64
-	// defragTime bounds what a round takes.
+	// defragTime bounds a round.
 	defragTime = 10 * time.Millisecond
 )
 
@@ -32,7 +32,7 @@ func (s *Store) defragment() {
 	}
 }
 
-// defragStep moves some blocks of a part, and says whether there may be more to move.
+// defragStep moves some blocks of a part, and returns whether there may be more to move.
 func (s *Store) defragStep(sh *shard, db int) (more bool) {
 	if !sh.lockPassingGlobal() {
 		return false
@@ -70,7 +70,8 @@ func (p *part) moveBlock(ref uint32) {
 	p.slabs.release(ref)
 }
 
-// sparse gives a chunk of a class whose gaps are worth a chunk or more, -1 if there is none.
+// sparse returns a chunk to empty, of a class whose gaps add up to a chunk or more; -1 if there is
+// none.
 func (s *slabs) sparse() int32 {
 	for class := range classes {
 		each, chunks := blocksOf(class), int(s.chunksOf[class])
@@ -91,7 +92,7 @@ func (s *slabs) sparse() int32 {
 // blocksOf is how many blocks of a class a chunk has.
 func blocksOf(class int) int { return chunkSize / int(classes[class]) }
 
-// refs names live blocks of a chunk, n at most.
+// refs returns the refs of live blocks of a chunk, n at most.
 func (s *slabs) refs(at int32, n int) (list []uint32) {
 	c := &s.chunks[at]
 	var free [chunkGranules]bool
@@ -107,7 +108,7 @@ func (s *slabs) refs(at int32, n int) (list []uint32) {
 	return list
 }
 
-// move copies a block into a gap of another chunk of its class, which must have one, and gives its
+// move copies a block into a gap of another chunk of its class, which must exist, and returns its
 // ref there.
 func (s *slabs) move(ref uint32) uint32 {
 	if at := int32(ref >> chunkBits); s.chunks[at].listed {

@@ -3,12 +3,11 @@
 //
 // # Shape
 //
-// The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all
-// databases, is a shard with one lock. What a database has in a shard is a part: a
-// table per slot, slabs for small strings, Go objects for the rest, and the expiration
-// index. A Txn locks the shards of its keys, changes parts and records each change;
-// its End appends the batch to the log (storage/wal). A checkpoint writes what has
-// changed to the data file (bbolt) and lets the log's older segments go.
+// The keyspace is divided into Redis Cluster's hash slots; a run of slots, over all databases, is a
+// shard with one lock. What a database has in a shard is a part: a table per slot, slabs for small
+// strings, Go objects for the rest, and the expiration index. A Txn locks the shards of its keys,
+// changes parts and records each change; its End appends the batch to the log (storage/wal). A
+// checkpoint writes the changes to the data file (bbolt) and releases the log's older segments.
 //
 // # Invariants
 //
@@ -26,6 +25,6 @@
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.
 //
-// Lock order: checkpointMu, windowMu, the gate, then shards by number, shown.mu, dbMu, then the log's own.
-// The global transaction alone takes shards out of their order (globaltxn.go).
+// Lock order: checkpointMu, windowMu, the gate, then shards by number, shown.mu, dbMu, then the
+// log's own. Only the global transaction locks shards out of order (globaltxn.go).
 package storage

@@ -12,7 +12,7 @@ import (
 	"keyp/storage/object"
 )
 
-// readValue makes the Go value of an image.
+// readValue decodes the value of an image.
 func readValue(tx *bolt.Tx, m *format.Image) (object.Value, error) {
 	if !m.Inline {
 		v, err := readElements(tx, m.Type, m.ID)
@@ -29,7 +29,7 @@ func readValue(tx *bolt.Tx, m *format.Image) (object.Value, error) {
 	return v, format.EachInline(m.Payload, v.Put)
 }
 
-// readLive says whether there is something of an image's key at an instant, in Unix milliseconds.
+// readLive reports whether an image's key exists at an instant, in Unix milliseconds.
 func readLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
 	if m.Deadline != 0 && m.Deadline <= now {
 		return false, nil
@@ -56,10 +56,10 @@ func readLive(tx *bolt.Tx, m *format.Image, now int64) (bool, error) {
 	return alive, err
 }
 
-// errEnough ends a walk.
+// errEnough ends a walk without an error.
 var errEnough = errors.New("enough")
 
-// readElements makes a value of the elements that stand under its id.
+// readElements reads a value's elements, which are stored under its id.
 func readElements(tx *bolt.Tx, typ object.Type, id uint64) (object.Value, error) {
 	v := object.New(typ)
 	if err := eachElement(tx, id, nil, v.Put); err != nil {
@@ -72,8 +72,8 @@ func badElement(id uint64, err error) error {
 	return fmt.Errorf("%w: elements of value %d: %w", ErrCorrupt, id, err)
 }
 
-// eachElement visits the elements that stand under an id, from one on, nil being the first,
-// until fn gives an error; errEnough is none.
+// eachElement visits the elements under an id, from one on (nil: from the first), until fn returns
+// an error. It returns that error, but nil for errEnough.
 func eachElement(tx *bolt.Tx, id uint64, from []byte, fn func(elem, val []byte, deadline int64) error) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	err := each(tx, format.BucketElements, format.ElementKey(nil, id, from), nil, func(k, rec []byte) error {

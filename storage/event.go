@@ -27,8 +27,8 @@ const (
 	EventKeyevent                        // E: published on __keyevent@N__
 )
 
-// Event is what a change of a key is called: its class and Redis's name for it, such
-// as {EventString, "set"}. Every mutation takes one, so that none can be forgotten.
+// Event names a change of a key: its class and Redis's name for it, such as {EventString, "set"}.
+// Every mutation has one as a parameter, so that none can be forgotten.
 type Event struct {
 	Class EventClass
 	Name  string
@@ -61,17 +61,16 @@ func membersExpired(t object.Type) Event {
 	}
 }
 
-// Happened is an event with its key. LSN is when it becomes durable: under
-// appendfsync always nobody may hear of it before.
+// Happened is an event with its key. LSN is when it becomes durable: under appendfsync always
+// nobody may be notified before.
 //
-// One with Tell is no event: Tell is what the transaction was asked to have done between its
-// events (see Among).
+// One with Call is no event, but a function to call between the transaction's events (see Among).
 type Happened struct {
 	Event
 	DB   int
 	Key  []byte // not to be changed
 	LSN  uint64
-	Tell func(lsn uint64)
+	Call func(lsn uint64)
 }
 
 // Notify raises an event that goes with a change made by other means.
@@ -83,24 +82,24 @@ func (t *Txn) Notify(k Key, ev Event) {
 	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
 }
 
-// Hears says whether anybody wants to hear of an event.
+// Hears reports whether anybody listens to an event.
 func (t *Txn) Hears(ev Event) bool {
 	return t.s.onEvent.Load() != nil && EventClass(t.s.eventMask.Load())&ev.Class != 0
 }
 
 const happenedBytes = int(unsafe.Sizeof(Happened{}))
 
-// Raised is what the events that wait for the end of the transaction take, in bytes.
+// Raised is the memory of the events that wait for the end of the transaction, in bytes.
 func (t *Txn) Raised() int { return t.raised }
 
-// Among has tell handed on in its place among the events that the transaction raises, also
-// when none are wanted. Somebody has to listen to the store.
-func (t *Txn) Among(tell func(lsn uint64)) {
+// Among queues fn between the events of the transaction, in its place among them, and does so even
+// if SetEvents enables none. Listen's function must call it.
+func (t *Txn) Among(fn func(lsn uint64)) {
 	t.raised += happenedBytes
-	t.events = append(t.events, Happened{Tell: tell})
+	t.events = append(t.events, Happened{Call: fn})
 }
 
-// raise hands on what happened, with the LSN of the transaction that ends.
+// raise passes the events to the listener, with the LSN of the transaction that ends.
 func (t *Txn) raise(lsn uint64) {
 	fn := *t.s.onEvent.Load()
 	for i := range t.events {

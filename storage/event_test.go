@@ -64,7 +64,7 @@ func TestReapDelay(t *testing.T) {
 	h.s.options.ReapDelay = time.Second
 	ended := make(chan struct{})
 	go func() {
-		h.s.holdReaper()
+		h.s.awaitReapDelay()
 		close(ended)
 	}()
 	for range 9 {

@@ -8,14 +8,13 @@ import (
 	"sync/atomic"
 )
 
-// feed hands the log's batches to the replays, each on a goroutine of its own. Every
-// replay reads every batch, in the log's order, and applies the records of its own
-// shards; so records of one shard are applied in order, and nothing needs to be taken
-// apart twice by different code. Records that concern more than one shard are applied by
-// one replay while the others wait at the same record (meeting).
+// feed hands the log's batches to the replays, each on a goroutine of its own. Every replay reads
+// every batch, in the log's order, and applies the records of its own shards; so records of one
+// shard are applied in order, and one decoder serves all. Records that concern more than one shard
+// are applied by one replay while the others wait at the same record (meeting).
 //
-// What a damaged record gives does not depend on who is faster: the error of the first
-// one in the log counts, and no replay stops before it has come that far.
+// The result of a damaged record does not depend on which replay is faster: the error of the first
+// one in the log counts, and no replay stops before it has got that far.
 type feed struct {
 	r       *recovering
 	batches int64
@@ -50,7 +49,7 @@ type failure struct {
 	err error  // nil: none
 }
 
-// before says whether f is about an earlier record than g.
+// before reports whether f is about an earlier record than g.
 func (f failure) before(g failure) bool { return f.lsn < g.lsn || f.lsn == g.lsn && f.at < g.at }
 
 const (
@@ -78,7 +77,7 @@ func newFeed(r *recovering) *feed {
 	return f
 }
 
-// batch takes a batch, whose bytes it copies. Errors are for end to return.
+// batch adds a batch, whose bytes it copies. end returns the errors.
 func (f *feed) batch(lsn uint64, batch []byte) error {
 	if len(batch) == 0 { // of a checkpoint's rotation
 		return nil
@@ -105,8 +104,7 @@ func (f *feed) send() {
 	f.filling = nil
 }
 
-// end waits until all is replayed and gives the error of the first record that could
-// not be.
+// end waits until all is replayed and returns the error of the first record that could not be.
 func (f *feed) end() error {
 	if !f.ended {
 		f.ended = true
@@ -124,8 +122,7 @@ func (f *feed) end() error {
 	return nil
 }
 
-// run is one replay. After a failure it takes the rest without looking at it, so that
-// the others go on.
+// run is one replay. After a failure it only discards stretches, so that the others go on.
 func (f *feed) run(r *replay, queue chan *stretch) {
 	for st := range queue {
 		from := 0
@@ -149,7 +146,7 @@ func (f *feed) run(r *replay, queue chan *stretch) {
 	}
 }
 
-// reuse empties a stretch; what a large batch made large is left to the collector.
+// reuse empties a stretch; buffers that a large batch made grow are left to the garbage collector.
 func (st *stretch) reuse() {
 	st.batches = st.batches[:0]
 	if st.bytes = st.bytes[:0]; cap(st.bytes) > 2*stretchBytes {
@@ -167,7 +164,7 @@ func (f *feed) fail(at failure) {
 	f.r.meeting.callOff()
 }
 
-// errCalledOff says that another replay failed before the record of a meeting.
+// errCalledOff: another replay failed before the record of a meeting.
 var errCalledOff = errors.New("storage: another replay has failed")
 
 // meeting is where the replays wait for each other.
@@ -185,10 +182,9 @@ func (m *meeting) init(all int) {
 	m.over = sync.NewCond(&m.mu)
 }
 
-// alone is called by every replay at the same record. It runs fn once, when all have
-// arrived, and returns when that is done. Whoever ran it gets its error. When a replay
-// has failed it gives errCalledOff: that failure was before this record, since all come
-// to every meeting.
+// alone is called by every replay at the same record. It runs fn once, when all have arrived, and
+// returns when that is done. The replay that ran fn gets its error. If a replay has failed it
+// returns errCalledOff: that failure was before this record, since all come to every meeting.
 func (m *meeting) alone(fn func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,7 +201,7 @@ func (m *meeting) alone(fn func() error) error {
 	}
 	m.arrived = 0
 	m.round++
-	err := fn() // with the lock held: the others wait for it anyway
+	err := fn() // with the lock: the others wait for it anyway
 	m.over.Broadcast()
 	return err
 }

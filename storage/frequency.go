@@ -2,15 +2,15 @@ package storage
 
 import "math/rand/v2"
 
-// Frequency has the store count how often keys are accessed, as Redis does under its LFU
+// Frequency makes the store count how often keys are accessed, as Redis does under its LFU
 // policies. A key's access word then is not the second of its last access, but
 //
 //	┌────── 24 bits ───────┬── 8 ──┐
 //	│ minute of last access│ count │
 //
-// with minutes since 2020, which come round after 31 years. The count is about the logarithm
-// of the number of accesses and falls while there are none. Words from before the policy was
-// chosen, or left, are read as what they are not, until the next access of their keys.
+// with minutes since 2020, which come round after 31 years. The count is about the logarithm of the
+// number of accesses and falls while there are none. After a change of the policy, old words are
+// misread as the new kind until the next access of their keys.
 type Frequency struct {
 	LogFactor int64 // how many more accesses each further count takes
 	Decay     int64 // minutes without access that cost a count; 0: none do
@@ -19,14 +19,14 @@ type Frequency struct {
 const (
 	minutes2020 = 26_297_280 // since 1970
 	minuteMask  = 1<<24 - 1
-	// firstCount is a new key's: it shall not be the first to leave memory.
+	// firstCount is a new key's count, high enough that the key is not the first to leave memory.
 	firstCount = 5
 	mostCount  = 255
 )
 
 func minuteOf(now int64) uint32 { return uint32(now/60_000-minutes2020) & minuteMask }
 
-// count is what is left of a word's count.
+// count returns a word's count after its decay.
 func (f *Frequency) count(word uint32, now int64) uint32 {
 	count := word & mostCount
 	if f.Decay <= 0 {
@@ -36,7 +36,7 @@ func (f *Frequency) count(word uint32, now int64) uint32 {
 	return count - min(count, uint32(min(int64(idle)/f.Decay, mostCount)))
 }
 
-// accessed is the word after one more access.
+// accessed returns the word after one more access.
 func (f *Frequency) accessed(word uint32, now int64) uint32 {
 	count := f.count(word, now)
 	beyond := float64(count) - firstCount
@@ -48,7 +48,7 @@ func (f *Frequency) accessed(word uint32, now int64) uint32 {
 
 func frequencyWord(count uint32, now int64) uint32 { return minuteOf(now)<<8 | count }
 
-// SetFrequency has accesses counted from now on; nil: only their times are kept.
+// SetFrequency enables LFU counting; nil disables it.
 func (s *Store) SetFrequency(f *Frequency) { s.frequency.Store(f) }
 
 // accessed is a key's access word after an access at now, in Unix ms.
@@ -59,7 +59,7 @@ func (s *Store) accessed(word uint32, now int64) uint32 {
 	return uint32(now / 1000)
 }
 
-// firstAccess is the access word of a key that comes into being, or into memory.
+// firstAccess is the access word of a key that was created or loaded.
 func (s *Store) firstAccess(now int64) uint32 {
 	if s.frequency.Load() != nil {
 		return frequencyWord(firstCount, now)
@@ -67,8 +67,8 @@ func (s *Store) firstAccess(now int64) uint32 {
 	return uint32(now / 1000)
 }
 
-// warmth orders access words: keys with the lowest leave memory first.
-func (s *Store) warmth(word uint32, now int64) uint32 {
+// accessOrder orders access words: keys with the lowest leave memory first.
+func (s *Store) accessOrder(word uint32, now int64) uint32 {
 	if f := s.frequency.Load(); f != nil {
 		return f.count(word, now)<<24 | word>>8
 	}
@@ -85,8 +85,8 @@ func (t *Txn) Frequency(item Item) (count int, ok bool) {
 	return int(f.count(item.Access(), t.now)), true
 }
 
-// SetCount says how often a key was accessed, as Frequency gives it. Nothing happens for a
-// missing or expired key, or where that is not counted.
+// SetCount sets how often a key was accessed, on Frequency's scale. It does nothing for a missing
+// or expired key, or without LFU counting.
 func (t *Txn) SetCount(k Key, count int) {
 	if item, ok := t.Peek(k); ok && t.s.frequency.Load() != nil {
 		item.setAccess(frequencyWord(uint32(max(0, min(count, mostCount))), t.now))

@@ -11,25 +11,25 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// garbage collects what is to be deleted from the data file, as items that are keys of the garbage
-// bucket (format/garbage.go). A checkpoint writes them there; replay makes the same list again.
+// garbage lists what must be deleted from the data file, as keys of the garbage bucket
+// (format/garbage.go). A checkpoint writes them there; replay makes the same list again.
 type garbage struct {
 	mu    sync.Mutex
 	items [][]byte
 }
 
-// isGarbage says whether a keyspace waits to be deleted. While that goes on its slots
-// claim records that are gone already.
+// isGarbage reports whether a keyspace waits to be deleted. Its slots may then claim records that
+// are deleted already.
 func isGarbage(tx *bolt.Tx, space uint32) bool {
 	return hasKey(tx.Bucket(format.BucketGarbage), format.GarbageSpace(space))
 }
 
-// putGarbage writes an item. It has a checksum, as what is deleted by mistake is lost.
+// putGarbage writes an item with a checksum: data deleted by mistake would be lost.
 func putGarbage(tx *bolt.Tx, item []byte) error {
 	return tx.Bucket(format.BucketGarbage).Put(item, format.Seal(item, nil))
 }
 
-// proveGarbage proves that all items are what was written.
+// proveGarbage verifies the checksums of all items.
 func proveGarbage(tx *bolt.Tx) error {
 	return each(tx, format.BucketGarbage, nil, nil, func(item, sum []byte) error {
 		if _, ok := format.Unseal(item, sum); !ok {
@@ -53,10 +53,10 @@ func (g *garbage) take() [][]byte {
 	return items
 }
 
-// keeps are the items 'k', for a checkpoint to write that did not take them: of keyspaces
-// that were emptied since it began. The log that it releases may have the only records
-// that say the values moved, while the record under their old key, which it did not come
-// to delete any more, still names them.
+// keeps returns the items 'k' that a checkpoint must write at its end: of keyspaces that were
+// emptied since it began. The log that it releases may have the only records of the values'
+// renaming, while the record under their old key, which the checkpoint has not deleted, still names
+// them.
 func (g *garbage) keeps() (items [][]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,9 +68,9 @@ func (g *garbage) keeps() (items [][]byte) {
 	return items
 }
 
-// latestGarbage takes, at the end of a checkpoint, the values that became garbage since it began
+// latestGarbage returns, at the end of a checkpoint, the values that became garbage since it began
 // and that no record on disk names: the log that is about to be released may have the only record
-// that says how they came to the key that was deleted. All transactions that made them have ended.
+// of their move to the deleted key. All transactions that made them have ended.
 func (s *Store) latestGarbage() (items [][]byte) {
 	t := s.NewTxn()
 	s.BeginAll(t)
@@ -88,7 +88,7 @@ func (s *Store) latestGarbage() (items [][]byte) {
 	return s.garbage.takeValues(named)
 }
 
-// takeValues takes the items 'e' but those of named values.
+// takeValues removes and returns the items 'e' except those of named values.
 func (g *garbage) takeValues(named map[uint64]bool) (items [][]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,8 +104,8 @@ func (g *garbage) takeValues(named map[uint64]bool) (items [][]byte) {
 	return items
 }
 
-// dropSpace makes a keyspace garbage, unless the data file has nothing of it; parts are what
-// memory has of it.
+// dropSpace makes a keyspace garbage, unless the data file has nothing of it; parts are its parts
+// in memory.
 func (s *Store) dropSpace(space uint32, db int) {
 	filed := false
 	for _, sh := range s.shards {
@@ -128,8 +128,8 @@ func (s *Store) dropSpace(space uint32, db int) {
 	}
 }
 
-// dropped is called for every live value that leaves memory for good. Elements on disk
-// that the record under the value's own key does not name would be forgotten.
+// dropped is called for every live value that is deleted. Without it, elements on disk that the
+// record under the value's own key does not name would never be deleted.
 func (s *Store) dropped(p *part, c cell) {
 	if o := p.objectOf(c); o != nil && o.is(stateLinked) {
 		s.garbage.add(format.GarbageValue(o.id))
@@ -140,12 +140,12 @@ func (s *Store) dropped(p *part, c cell) {
 const (
 	// garbageStep is how many records of an item are deleted in one transaction.
 	garbageStep = 5000
-	// garbageTime is when a transaction takes no further item: most items are small,
-	// as those of emptied databases that had nothing, and each commit syncs twice.
+	// garbageTime is how long a transaction goes on to further items: most items are small, and
+	// each commit syncs twice.
 	garbageTime = 2 * time.Millisecond
 )
 
-// collectGarbage deletes what the garbage bucket names, in bounded transactions.
+// collectGarbage deletes the data that the garbage bucket names, in bounded transactions.
 func (s *Store) collectGarbage() error {
 	for more := true; more && s.quit.Err() == nil; {
 		began := workBegan()
@@ -165,7 +165,7 @@ func (s *Store) collectGarbage() error {
 	return nil
 }
 
-// collectSome deletes an item, or garbageStep records of it, and says whether there was one.
+// collectSome deletes an item, or garbageStep records of it, and returns whether there was one.
 func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
 	g := tx.Bucket(format.BucketGarbage)
 	item, _ := g.Cursor().First() // 'k' comes after 'e' and before 's', so it is looked up, not met
@@ -188,7 +188,7 @@ func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
 	return true, err
 }
 
-// collectSpace deletes a keyspace's records with all that hangs on them.
+// collectSpace deletes a keyspace's records with their elements and deadlines.
 func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) {
 	values, ttls, g := tx.Bucket(format.BucketValues), tx.Bucket(format.BucketTTL), tx.Bucket(format.BucketGarbage)
 	var keys [][]byte
@@ -202,7 +202,7 @@ func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) 
 		keys = append(keys, at)
 		im, err := format.ParseImage(at, record)
 		if err != nil {
-			continue // nothing it names can be trusted
+			continue // damaged: its contents cannot be trusted
 		}
 		if due := im.Due(); due != 0 {
 			if err := ttls.Delete(format.TTLKey(nil, due, at)); err != nil {

@@ -7,43 +7,44 @@ import (
 	"time"
 )
 
-// A script does not know beforehand which keys it will use, so its transaction is global: it begins with
-// the whole keyspace locked (BeginGlobal). If it takes long it shares the keyspace: it unlocks the shards
-// that it has not used (Share), and later locks those of the keys that it comes to before it uses them
-// (Use). What it has used stays locked to its end. That is two-phase locking: others come before it in
-// shards that it has not used yet, and after it everywhere else.
+// A script does not know beforehand which keys it will use, so its transaction is global: it begins
+// with the whole keyspace locked (BeginGlobal). If it takes long it shares the keyspace: it unlocks
+// the shards that it has not used (Share), and later locks the shards of further keys before it
+// uses them (Use). Shards that it has used stay locked to its end. That is two-phase locking: in
+// shards that it has not used yet other transactions run before it, everywhere else after it.
 //
-// No circle of waiting arises, although the global transaction locks shards out of their order:
+// There is no deadlock, although the global transaction locks shards out of their order:
 //
 //   - There is one global transaction at a time, and it has the gate from begin to end. Who else waits for
 //     a shard while it has locked another needs the gate for that (Store.lock), or gives up on finding a
 //     shard that is the global transaction's (Begin).
 //   - Everybody else locks one shard at a time.
 //
-// The event loop must never wait for a global transaction. So that announces which shards it has or is about
-// to lock (globalTxn.announced), and locks one only when nobody is left who began to wait for it before the
-// announcement (shardLock.lockAnnounced). Begin looks at the announcement before it waits.
+// The event loop must never wait for a global transaction. So the global transaction announces
+// which shards it has or will lock (globalTxn.announced), and locks one only after everybody who
+// waited for it before the announcement (shardLock.lockAnnounced). Begin checks the announcement
+// before it waits.
 //
-// The transaction's instant stands still, as that of any other. But a key that expired while the transaction
-// did not have its shard may have been seen as gone, so it is gone: in shards that were locked late
-// everything counts as due that was due when they were locked, except what the transaction itself has
-// written (Txn.instant).
+// The transaction's instant is fixed, as in any other. But others may have seen that a key expired
+// while the transaction did not have its shard, so that key is gone: in shards that were locked
+// late, everything counts as due that was due when they were locked, except the transaction's own
+// writes (Txn.instant).
 
-// globalTxn is what others see of the global transaction.
+// globalTxn is the part of the global transaction that others see.
 type globalTxn struct {
 	gate      sync.Mutex
 	announced atomic.Uint64 // a bit for each shard that it has locked or is about to lock
 }
 
-// has says whether the global transaction has announced a shard.
+// has reports whether the global transaction has announced a shard.
 func (l *globalTxn) has(sh *shard) bool { return l.announced.Load()>>sh.num&1 != 0 }
 
 // sharing is the part of a Txn that is for global transactions.
 type sharing struct {
 	turn   sync.Mutex // locked while the transaction is in use: Yield unlocks it
 	global bool       // it began with BeginGlobal
-	shared bool       // it has unlocked what it had not used
-	used   uint64     // shards that it needs to its end
+	shared bool       // it has unlocked the shards that it had not used
+	used   uint64     // shards that stay locked to its end
 	late   uint64     // shards that it locked after it shared
 	since  []int64    // when that was, by shard
 }
@@ -58,15 +59,15 @@ func (s *Store) BeginGlobal(t *Txn, keys []Key) {
 	t.takeInstant()
 }
 
-// Yield says that a global transaction is not used until Resume, so it can share meanwhile. For another one it
-// does nothing.
+// Yield lets a global transaction share its shards until Resume; it must not be used meanwhile. For
+// other transactions it does nothing.
 func (t *Txn) Yield() {
 	if t.global {
 		t.turn.Unlock()
 	}
 }
 
-// Resume ends what Yield began.
+// Resume ends the time that Yield began, and waits for a Share under way.
 func (t *Txn) Resume() {
 	if t.global {
 		t.turn.Lock()
@@ -84,8 +85,8 @@ func (t *Txn) Share() {
 	}
 }
 
-// Use makes sure that the shards of keys are locked, from now to the transaction's end. Only a global transaction
-// may have to wait for that.
+// Use makes sure that the shards of keys are locked until the transaction's end. Only a global
+// transaction may have to wait for them.
 func (t *Txn) Use(keys []Key) {
 	if t.global {
 		t.use(t.s.maskOf(keys))
@@ -134,7 +135,7 @@ func (t *Txn) release(mask uint64) {
 	}
 }
 
-// endGlobal ends what BeginGlobal began.
+// endGlobal ends a transaction that BeginGlobal began.
 func (t *Txn) endGlobal() {
 	t.release(t.mask)
 	t.global, t.shared, t.used, t.late = false, false, 0, 0
@@ -142,11 +143,11 @@ func (t *Txn) endGlobal() {
 	t.turn.Unlock()
 }
 
-// BlockedByGlobal says whether the last Begin failed because the global transaction has a shard of the keys:
-// Begin can be called again when that has ended.
+// BlockedByGlobal reports whether the last Begin failed because the global transaction has a shard
+// of the keys: Begin can be called again when that transaction has ended.
 func (t *Txn) BlockedByGlobal() bool { return t.blocked }
 
-// instant is the time by which it is judged whether a key has expired.
+// instant is the time at which a key counts as expired or not.
 func (t *Txn) instant(p *part, c cell) int64 {
 	if at := t.lockedAt(p.shard.num); at != t.now && !t.hasWritten(p, c) {
 		return at
@@ -162,12 +163,12 @@ func (t *Txn) lockedAt(shard int) int64 {
 	return t.since[shard]
 }
 
-// isDue says whether a key with something that is due then has to be looked at.
+// isDue reports whether a deadline has come for the transaction.
 func (t *Txn) isDue(p *part, c cell, due int64) bool {
 	return due <= t.now || t.late != 0 && due <= t.lockedAt(p.shard.num) && !t.hasWritten(p, c)
 }
 
-// hasWritten says whether the transaction itself made a key what it is.
+// hasWritten reports whether the transaction itself wrote a key's present value.
 func (t *Txn) hasWritten(p *part, c cell) bool {
 	const state = cellDirty | cellTomb
 	for i := range t.wrote {
@@ -213,8 +214,9 @@ func (sh *shard) lockUnlessGlobal() bool {
 	return true
 }
 
-// lockAnnounced locks the shard for the global transaction, which has announced it. Those who looked before the
-// announcement, and now wait, get the shard first, so that they never wait for the transaction.
+// lockAnnounced locks the shard for the global transaction, which has announced it. Those who
+// checked before the announcement, and now wait, get the shard first, so that they never wait for
+// the transaction.
 func (l *shardLock) lockAnnounced() {
 	for tries := 0; l.waiting.Load() > 0 || l.checked.Load() > 0; tries++ {
 		if tries > lockSpins {

@@ -11,14 +11,14 @@ import (
 	"keyp/storage/format"
 )
 
-// startBackground starts what runs beside the transactions: reaper, loaders,
-// checkpointer, housekeeping.
+// startBackground starts the goroutines beside the transactions: reaper, loaders, checkpointer,
+// housekeeping.
 func (s *Store) startBackground() {
-	used, _ := s.measure() // of what recovery brought: the loader goes by it
+	used, _ := s.measure() // after recovery: the loader's budget depends on it
 	s.memory.Store(used)
 	s.goBackground(func() {
-		standBack()
-		s.holdReaper()
+		lowerPriority()
+		s.awaitReapDelay()
 		s.reaper.Run(s.quit)
 	})
 	for range loadWorkers {
@@ -53,11 +53,11 @@ func (s *Store) checkpointLoop() {
 
 const (
 	houseInterval = 100 * time.Millisecond
-	// replayBudget is how long the log may take to replay, as replayTime has it, before a
-	// checkpoint starts. While that is under way the log goes on growing, under a heavy
-	// load to two or three times as much: so a restart takes 2.4 s at the worst moment.
+	// replayBudget is how long the log may take to replay, by replayTime's estimate, before a
+	// checkpoint starts. During the checkpoint the log grows further, under a heavy load to two or
+	// three times as much: so a restart takes 2.4 s at the worst moment.
 	replayBudget = 800 * time.Millisecond
-	// dirtyShare is the part of MaxMemory that may be dirty before one starts.
+	// dirtyShare is the part of MaxMemory that may be dirty before a checkpoint starts.
 	dirtyShare = 0.25
 )
 
@@ -94,7 +94,7 @@ func (s *Store) keepHouse() {
 	s.defragment()
 }
 
-// How long no checkpoint starts by itself after one that found no room on disk, or damage.
+// How long no checkpoint starts by itself after one failed for lack of room on disk, or damage.
 const (
 	roomBackoff   = 5 * time.Second
 	damageBackoff = 10 * time.Minute
@@ -104,7 +104,7 @@ func (s *Store) backOff(d time.Duration) {
 	s.checkpointer.backoffUntil.Store(int64(s.clock.Mono() + d))
 }
 
-// mayCheckpoint says whether a checkpoint may start by itself. After damage none does before
+// mayCheckpoint reports whether a checkpoint may start by itself. After damage none does before
 // there is something new to write: it would only fail again.
 func (s *Store) mayCheckpoint() bool {
 	c := &s.checkpointer
@@ -112,17 +112,17 @@ func (s *Store) mayCheckpoint() bool {
 }
 
 const (
-	// usualDelay is what slowing down adds to a commit where it is to have an effect.
+	// usualDelay is the delay of a commit that slows writers down.
 	usualDelay = 4 * time.Millisecond
-	// maxDelay is for when that was not enough. Reads wait as well.
+	// maxDelay is the delay when usualDelay is not enough. Reads wait as well.
 	maxDelay = 4 * usualDelay
 )
 
-// slowDown keeps writers from outrunning the checkpoints. When the log is half as long
-// again as it should be, by its size or by its time to replay, checkpoints stop resting;
-// from twice as long on, commits are delayed, more and more, so that it hardly gets three
-// times as long: that is what a restart may take. Memory counts from a tenth over its
-// bound, because keys that are not on disk yet cannot leave it.
+// slowDown keeps writers from outrunning the checkpoints. When the log is 1.5 times as long as it
+// should be, by its size or by its time to replay, checkpoints stop pausing. From twice as long on
+// commits are delayed, more and more, so that it hardly gets three times as long; that bounds the
+// time of a restart. Memory counts from a tenth over its bound, because keys that are not on disk
+// yet cannot leave it.
 func (s *Store) slowDown(used, limit int64) {
 	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
 	over := min(2*max(length-2, 0), 2)
@@ -137,21 +137,20 @@ func (s *Store) slowDown(used, limit int64) {
 	s.delay.Store(int64(over * float64(usualDelay)))
 }
 
-// Delay is how long whoever commits should wait after it, so that checkpoints keep up;
-// 0 nearly always.
+// Delay is how long to wait after a commit, so that checkpoints keep up; nearly always 0.
 func (s *Store) Delay() time.Duration { return time.Duration(s.delay.Load()) }
 
-// spaceIsLow says whether less than the reserve is free.
+// spaceIsLow reports whether less than the reserve is free.
 func (s *Store) spaceIsLow() bool {
 	free, err := s.options.FS.Free(s.options.Dir)
 	return err == nil && free < s.diskReserve.Load()
 }
 
-// Full says whether growth is to be refused because the disk is full. It turns false
+// Full reports whether writes that need memory are refused because the disk is full. It turns false
 // by itself when there is room again.
 func (s *Store) Full() bool { return s.lowSpace.Load() || s.log.Full() }
 
-// measure sums what memory is used for, and how much of it is dirty.
+// measure sums the memory of all shards, and how much of it is dirty.
 func (v View) measure() (used, dirty int64) {
 	for _, sh := range v.s.shards {
 		u, d := v.measureShard(sh)
@@ -160,8 +159,8 @@ func (v View) measure() (used, dirty int64) {
 	return used, dirty
 }
 
-// measureShard is measure of one shard: as it was last measured while the global transaction has
-// it.
+// measureShard is measure of one shard. While the global transaction has the shard it returns the
+// last measurement.
 func (v View) measureShard(sh *shard) (used, dirty int64) {
 	if v.t == nil {
 		if !sh.lockPassingGlobal() {
@@ -190,7 +189,7 @@ func (p *part) memory() int64 {
 		int64(p.cells)*cellBytes + p.slotMemory()
 }
 
-// slotMemory is what the slots take themselves.
+// slotMemory is the memory of the slots themselves.
 func (p *part) slotMemory() (n int64) {
 	for _, g := range p.groups {
 		if g != nil {
@@ -200,13 +199,13 @@ func (p *part) slotMemory() (n int64) {
 	return n + int64(len(p.groups))*8
 }
 
-// usedMemory is measured at the last housekeeping, the overhead that is charged to the keys
-// included.
+// usedMemory is the memory in use as of the last housekeeping, with the overhead that is charged to
+// the keys.
 func (s *Store) usedMemory() int64 { return s.memory.Load() + s.charged.Load() }
 
-// evict lets clean keys leave memory until about excess bytes are free: the data file
-// has them. Slots are taken at random; in each, what was not accessed for longest goes
-// first, down to half.
+// evict removes clean keys from memory until about excess bytes are free; the data file has them.
+// It chooses slots at random; in each, the least recently used keys leave first, until half of them
+// have.
 func (s *Store) evict(excess int64) {
 	const tries = 4 * Slots
 	dbs := s.withParts()
@@ -241,13 +240,13 @@ func (s *Store) withParts() (dbs []int) {
 	return dbs
 }
 
-// evictSlot lets keys of a slot leave memory.
+// evictSlot removes keys of a slot from memory.
 func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
 	return s.evictEnough(sh, db, i, math.MaxInt64)
 }
 
-// evictEnough lets keys of a slot leave memory until enough bytes are free. It goes from bucket to
-// bucket of the slot's table, the first one taken at random, and others have the shard between.
+// evictEnough removes keys of a slot from memory until enough bytes are free. It goes from bucket
+// to bucket of the slot's table, from a random one on, and unlocks the shard in between.
 func (s *Store) evictEnough(sh *shard, db, i int, enough int64) (freed int64) {
 	buckets := s.bucketsOf(sh, db, i)
 	if len(buckets) == 0 {
@@ -287,9 +286,9 @@ func evictableSlot(p *part, i int) *slot {
 // evictStep is how many keys leave memory each time a shard is locked.
 const evictStep = 64
 
-// evictBucket lets keys leave memory that are in the bucket in which a hash prefix lies.
+// evictBucket removes keys of the bucket of a hash prefix from memory.
 func (s *Store) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
-	var upTo uint32 // the greatest warmth of those that leave, once first has settled it
+	var upTo uint32 // the most recent access order of those that leave, set by the first step
 	for first, more := true, true; more; first = false {
 		var n int64
 		n, upTo, more = s.evictSome(sh, db, i, prefix, first, upTo)
@@ -299,8 +298,8 @@ func (s *Store) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
 	return freed
 }
 
-// evictSome is a step of evictBucket, and says whether there are more keys to leave. What it does
-// each time a shard is locked is to look at one bucket, and have evictStep keys leave.
+// evictSome is a step of evictBucket, and returns whether more keys should leave. Each time it
+// locks the shard it examines one bucket and removes evictStep keys from memory at most.
 func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo uint32) (freed int64, limit uint32, more bool) {
 	if !sh.lockPassingGlobal() {
 		return 0, 0, false
@@ -318,7 +317,7 @@ func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo 
 		if !p.evictable(*c, now) {
 			return
 		}
-		a := s.warmth(p.item(*c).Access(), now)
+		a := s.accessOrder(p.item(*c).Access(), now)
 		oldest, newest = min(oldest, a), max(newest, a)
 		if first || a <= upTo {
 			clean = append(clean, *c)
@@ -329,7 +328,7 @@ func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo 
 	}
 	gone := 0
 	for _, c := range clean {
-		if s.warmth(p.item(c).Access(), now) > upTo {
+		if s.accessOrder(p.item(c).Access(), now) > upTo {
 			continue
 		}
 		if gone++; gone > evictStep {
@@ -340,9 +339,9 @@ func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo 
 	return freed, upTo, false
 }
 
-// evictable says whether a cell may leave memory: the data file has what it says. What is due
-// stays, as the reaper would only have to load it again, and so does a value that is pinned, of which
-// the index does not say when it is due.
+// evictable reports whether a cell may leave memory: the data file has its state. A due key stays,
+// as the reaper would only load it again. A pinned value stays too, since the index does not have
+// its deadline.
 func (p *part) evictable(c cell, now int64) bool {
 	if c.is(cellDirty | cellTomb) {
 		return !c.is(cellDirty)
@@ -361,7 +360,7 @@ func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {
 	if !c.is(cellTomb) {
 		if !sl.partial {
 			sl.partial = true
-			s.partials.Add(1) // before the window gets the key: it drops all when nothing is partial
+			s.partials.Add(1) // before the window gets the key: the window drops all when no slot is partial
 		}
 		if d := p.due(c); d != 0 {
 			p.setIndex(p.id(sl, c), d, 0)
@@ -374,10 +373,10 @@ func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {
 	return freed
 }
 
-// counters are what INFO shows of the store.
+// counters are the store's counters in INFO.
 type counters struct {
 	Expired atomic.Int64
-	// ExpiredElements of collections; the keys they were of are not counted.
+	// ExpiredElements of collections; their keys are not counted.
 	ExpiredElements atomic.Int64
 	Evictions       atomic.Int64 // keys that left memory; nothing is lost
 	Loads           atomic.Int64 // reads of the data file

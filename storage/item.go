@@ -55,8 +55,7 @@ func (it Item) Deadline() int64 {
 	return it.b.deadline()
 }
 
-// Access is the Unix second of the last access that was marked, unless accesses are counted
-// (Frequency).
+// Access is the Unix second of the last marked access, unless LFU counting is on (Frequency).
 func (it Item) Access() uint32 {
 	if it.o != nil {
 		return it.o.access
@@ -72,7 +71,7 @@ func (it Item) setAccess(word uint32) {
 	}
 }
 
-// Memory is about what the key takes, in bytes, its place in the table included.
+// Memory is about the key's memory in bytes, its place in the table included.
 func (it Item) Memory() int {
 	const cells = 11 // a cell at the usual load
 	if it.o != nil {
@@ -81,7 +80,7 @@ func (it Item) Memory() int {
 	return cap(it.b) + cells
 }
 
-// embeddedLimit is up to where Redis calls a string embstr.
+// embeddedLimit is the longest string whose encoding Redis calls embstr.
 const embeddedLimit = 44
 
 // Encoding is the name that OBJECT ENCODING gives for the value.

@@ -20,8 +20,8 @@ func (s *Store) hash(name []byte) uint64 { return s.seed.Hash(name) }
 
 // Errors of the data file.
 var (
-	// ErrCorrupt says that a record on disk fails its checksum. It is never served.
+	// ErrCorrupt: a record on disk fails its checksum. It is never served.
 	ErrCorrupt = format.ErrCorrupt
-	// ErrFormat says that the data file was written by another version.
+	// ErrFormat: the data file was written by another version.
 	ErrFormat = format.ErrFormat
 )

@@ -12,13 +12,13 @@ import (
 	"keyp/storage/object"
 )
 
-// loadTries is how often a read is done again because the slot lost a cell meanwhile.
+// loadTries is how often a read is repeated because the slot lost a cell meanwhile.
 const loadTries = 100
 
 var errBusy = errors.New("storage: a key changes too often to be read")
 
-// loadKey reads a key into memory. It does nothing while the global transaction has the shard:
-// whoever wants the key tries again and finds it taken.
+// loadKey reads a key into memory. It does nothing while the global transaction has the shard: the
+// command that needs the key tries again, and finds the shard locked.
 func (s *Store) loadKey(k Key) error {
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
@@ -55,14 +55,14 @@ func (s *Store) loadKey(k Key) error {
 	return fmt.Errorf("%w: %q", errBusy, clip(k.Name))
 }
 
-// Resident says whether memory knows all about a key of a shard that the transaction
-// holds, as Begin demands of the keys it is given.
+// Resident reports whether memory has a key's value, or knows that it does not exist, as Begin
+// demands of its keys. The transaction must have the key's shard locked.
 func (t *Txn) Resident(k Key) bool {
 	return t.Offloaded() || t.s.resident(k) && !t.s.overdue(k, t.now)
 }
 
-// Load reads a key into memory while the transaction holds its shard, and others wait. It
-// is for commands that find their keys late and cannot run again. The error is as Load's.
+// Load reads a key into memory while the transaction has its shard locked, and others wait. It is
+// for commands that find their keys late and cannot run again. The error is that of Store.Load.
 func (t *Txn) Load(k Key) error {
 	s := t.s
 	if s.resident(k) {
@@ -81,7 +81,8 @@ func (t *Txn) Load(k Key) error {
 	return nil
 }
 
-// loadResult puts into memory what the data file has of a key that memory does not know.
+// loadResult adds a key to memory as the data file has it, or notes that it does not exist, if
+// memory does not know the key.
 func (p *part) loadResult(k Key, got resident, found bool) {
 	if sl := p.slot(k); found {
 		p.load(sl, k, got)
@@ -90,10 +91,10 @@ func (p *part) loadResult(k Key, got resident, found bool) {
 	}
 }
 
-// readKey reads a key from the data file, a large value in stretches. What it gives is of
-// no use if the slot's epoch has changed meanwhile, an error included: the value may have
-// come into memory by other ways, been changed there and written again, or be garbage.
-// That the key is not there is believed if sure, or after the slot has been verified.
+// readKey reads a key from the data file, a large value in stretches. The result, an error
+// included, is void if the slot's epoch has changed meanwhile: the value may have been loaded
+// otherwise, changed and written again, or be garbage. A missing key is believed if sure, or after
+// the slot has been verified.
 func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found bool, err error) {
 	at := format.DiskKey(make([]byte, 0, 64), space, k)
 	var large format.Image
@@ -122,8 +123,8 @@ func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found boo
 	return got, found, err
 }
 
-// readLarge reads a value that stands by element, in short read transactions: a long one
-// would keep the pages that checkpoints free meanwhile from being used again.
+// readLarge reads a value whose elements are stored by themselves, in short read transactions: a
+// long one would keep checkpoints from reusing the pages that they free.
 func (s *Store) readLarge(im *format.Image) (resident, error) {
 	got := resident{deadline: im.Deadline, created: im.Created, badTime: im.BadTime}
 	v := object.New(im.Type)
@@ -158,8 +159,8 @@ func (s *Store) readLarge(im *format.Image) (resident, error) {
 	return got, im.CheckWhole(v)
 }
 
-// loadAll fills memory after a restart, slot by slot, while the server serves: up to
-// the budget, in short read transactions.
+// loadAll fills memory after a restart, slot by slot, while the server runs: up to its budget, in
+// short read transactions.
 func (s *Store) loadAll() {
 	began := s.clock.Mono()
 	loaded := 0
@@ -204,7 +205,7 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 		epoch, inflight := sl.epoch, sl.inflight
 		want := format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}
 		sh.mu.Unlock()
-		if inflight { // what is read may be older than what is being committed
+		if inflight { // the read may be older than the commit under way
 			time.Sleep(time.Millisecond)
 			continue
 		}
@@ -249,8 +250,8 @@ type slotKeyValue struct {
 	got resident
 }
 
-// readSlot reads a slot's records; of keys whose values stand by element the names only.
-// A record of such a value may count wrongly (copy.go): but then memory has the key.
+// readSlot reads a slot's records; for values stored by element only the keys' names. A record of
+// such a value may have a wrong count (copy.go): but then memory has the key.
 func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large []Key, sum format.SlotEntry, err error) {
 	prefix := format.SlotKey(nil, space, slot)
 	err = s.view(func(tx *bolt.Tx) error {
@@ -277,8 +278,8 @@ func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large 
 	return keys, large, sum, err
 }
 
-// complete puts a slot's keys into memory; what memory knows already is newer. From
-// then on a miss in the slot is an answer.
+// complete adds a slot's keys to memory, except those that memory has already, which are newer.
+// Afterwards a key that is not in the slot's table does not exist.
 func (p *part) complete(sl *slot, db int, keys []slotKeyValue) {
 	for _, kv := range keys {
 		kv.k.DB = db
@@ -286,7 +287,7 @@ func (p *part) complete(sl *slot, db int, keys []slotKeyValue) {
 			p.load(sl, kv.k, kv.got)
 		}
 	}
-	var idle []cell // clean tombstones say nothing that a complete slot does not
+	var idle []cell // clean tombstones are needless in a complete slot
 	sl.table.walk(func(c *cell) {
 		if c.is(cellTomb) && !c.is(cellDirty) {
 			idle = append(idle, *c)

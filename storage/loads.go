@@ -10,19 +10,19 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// loads is the queue of keys that sessions wait for. A worker takes several requests at a
-// time, whose keys it reads in one transaction; another one is woken only for what is more
-// than those at it will take next. So while many wait, few threads have to be woken.
+// loads is the queue of keys that sessions wait for. A worker removes several requests at a time
+// and reads their keys in one transaction. Another worker is woken only if the queue is longer than
+// the busy workers' next turns. So even for many requests few threads are woken.
 type loads struct {
 	mu     sync.Mutex
 	more   sync.Cond
 	queue  []load
 	idle   int // workers that wait
-	busy   int // workers that take from the queue, or are about to
+	busy   int // workers that use the queue, or are about to
 	closed bool
 
-	// stretch is how many elements are read in one transaction at least, stretchTime how
-	// long it goes on with that.
+	// stretch is how many elements a transaction reads at least, stretchTime how long it reads
+	// further ones.
 	stretch     int
 	stretchTime time.Duration
 	onStretch   func() // of tests: after each stretch
@@ -35,7 +35,7 @@ type load struct {
 
 const (
 	loadWorkers = 4
-	// loadBatch is how many requests a worker takes at a time.
+	// loadBatch is how many requests a worker removes from the queue at a time.
 	loadBatch = 8
 
 	stretchSize = 1024
@@ -53,9 +53,9 @@ func (l *loads) init(quit context.Context) {
 	})
 }
 
-// Load reads keys into memory, or the knowledge that they do not exist, and then
-// calls done, on another goroutine. The error is about the data file: a record that is
-// corrupt is never served. Names are copied. After Close done gets ErrClosed.
+// Load reads keys into memory, notes those that do not exist, and then calls done, on another
+// goroutine. The error is about the data file: a corrupt record is never served. Names are copied.
+// After Close done gets ErrClosed.
 func (s *Store) Load(keys []Key, done func(error)) {
 	req := load{make([]Key, len(keys)), done}
 	for i, k := range keys {
@@ -73,7 +73,7 @@ func (s *Store) Load(keys []Key, done func(error)) {
 	l.call()
 }
 
-// call wakes a worker if the queue is longer than those at it will take next.
+// call wakes a worker if the queue is longer than the busy workers' next turns.
 func (l *loads) call() {
 	if l.idle > 0 && len(l.queue) > l.busy*loadBatch {
 		l.idle--
@@ -82,8 +82,8 @@ func (l *loads) call() {
 	}
 }
 
-// take waits for requests; none mean that the store closes, and what is left in the queue
-// is answered. It is called by a worker that counts as busy.
+// take waits for requests and returns them; none: the store closes, and the requests left in the
+// queue are answered. A worker that counts as busy calls it.
 func (l *loads) take(batch []load) []load {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *loads) take(batch []load) []load {
 	return batch
 }
 
-// turn notes that a worker begins or ends to be busy.
+// turn notes that a worker becomes busy or idle.
 func (l *loads) turn(by int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Store) loadLoop() {
 		if len(slow) == 0 {
 			continue
 		}
-		s.loads.turn(-1) // others are not to wait for a large value
+		s.loads.turn(-1) // other requests must not wait for a large value
 		for _, req := range slow {
 			s.load(req)
 		}
@@ -151,7 +151,7 @@ func (s *Store) loadFailed(k Key, err error) {
 	s.options.Logger.Error("a key could not be read from the data file", "key", clip(k.Name), "error", err)
 }
 
-// cold is a key of a batch that was not in memory when that was looked at.
+// cold is a key of a batch that was not in memory at first.
 type cold struct {
 	k     Key
 	req   int // whose key it is
@@ -164,9 +164,8 @@ type cold struct {
 	got   resident
 }
 
-// loadBatch reads the keys of requests in one transaction, as far as that is soon done,
-// and returns the requests that it is not done with: whatever is large, due, or in any way
-// amiss is left to load.
+// loadBatch reads the small keys of requests in one transaction, and returns the unfinished
+// requests: keys that are large, due or damaged are left to load.
 func (s *Store) loadBatch(batch []load) (slow []load) {
 	undone := make([]bool, len(batch))
 	var keys []cold
@@ -174,7 +173,7 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 		for _, k := range req.keys {
 			sh := s.shards[s.shardOf(k.Slot)]
 			if !sh.lockPassingGlobal() {
-				continue // whoever wants the key tries again and finds it taken
+				continue // the command tries again, and finds the shard locked
 			}
 			if !s.resident(k) {
 				p := sh.parts[k.DB]
@@ -189,7 +188,7 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 		s.readBatch(keys)
 	}
 	for i := range keys {
-		if c := &keys[i]; !c.read || !s.learnCold(c) {
+		if c := &keys[i]; !c.read || !s.loadCold(c) {
 			undone[c.req] = true
 		}
 	}
@@ -203,7 +202,7 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 	return slow
 }
 
-// readBatch reads what the file has of keys; of some it may not, and says so in read.
+// readBatch reads keys from the data file; it may skip some, whose read stays false.
 func (s *Store) readBatch(keys []cold) {
 	err := s.view(func(tx *bolt.Tx) error {
 		cursor := tx.Bucket(format.BucketValues).Cursor()
@@ -232,8 +231,8 @@ func (s *Store) readBatch(keys []cold) {
 	s.stats.Loads.Add(int64(len(keys)))
 }
 
-// learnCold puts what was read of a key into memory, unless what was read may be old.
-func (s *Store) learnCold(c *cold) bool {
+// loadCold adds a key that was read to memory, unless the read may be outdated.
+func (s *Store) loadCold(c *cold) bool {
 	sh := c.p.shard
 	if !sh.lockPassingGlobal() {
 		return true

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// shardLock is a mutex that commands get before background work. With a plain mutex a
-// checkpoint that copies slot after slot takes the lock again before a command that
-// waits has woken up, for a millisecond each time, until the mutex turns fair.
+// shardLock is a mutex that commands get before background work. With a plain mutex a checkpoint
+// that copies slot after slot locks it again before a waiting command has woken up, so that the
+// command waits for a millisecond, until the mutex turns fair.
 type shardLock struct {
 	mu      sync.Mutex
 	waiting atomic.Int32 // commands that want the lock
@@ -17,10 +17,10 @@ type shardLock struct {
 }
 
 const (
-	// lockSpins bounds how often a command tries before it sleeps: background work
-	// holds a lock for microseconds, and waking up takes longer than that.
+	// lockSpins bounds how often a command tries before it sleeps: background work keeps a lock for
+	// microseconds, and waking up takes longer.
 	lockSpins = 2000
-	// yieldTries bounds how long background work stands back.
+	// yieldTries bounds how long background work lets commands go first.
 	yieldTries = 100
 	yieldPause = 20 * time.Microsecond
 )
@@ -55,7 +55,7 @@ func (l *shardLock) Lock() {
 	l.mu.Lock()
 }
 
-// wanted says that a command waits for the lock, so whoever holds it had better be brief.
+// wanted reports whether a command waits for the lock, so that background work can unlock it soon.
 func (l *shardLock) wanted() bool { return l.waiting.Load() > 0 }
 
 func (l *shardLock) Unlock() { l.mu.Unlock() }

@@ -2,7 +2,7 @@ package storage
 
 import "keyp/storage/object"
 
-// Step is a moment that a test may want to look at or interrupt.
+// Step is a moment at which a test may look at the store or interrupt it.
 type Step string
 
 // Steps of writing to the data file. Those of a compaction are its compactSteps.
@@ -20,19 +20,18 @@ func (s *Store) step(step Step) error {
 	return s.options.OnStep(step)
 }
 
-// Manual does, when called, what goroutines do in a store that was opened without
-// NoBackground. Beside it there are Reap, Checkpoint and Compact. It is for tests whose
-// order of events is theirs to choose.
+// Manual does, when called, the work that background goroutines do without NoBackground. Reap,
+// Checkpoint and Compact belong to it too. It is for tests that choose the order of events.
 type Manual struct{ s *Store }
 
-// FixHashes has large values, and with them the steps of checkpoints, go in the same order in
+// FixHashes gives the elements of large values, and so the steps of checkpoints, the same order in
 // every process. It is called before a store is opened.
 func FixHashes() { object.FixHashes() }
 
 // Manual is for a store with NoBackground.
 func (s *Store) Manual() Manual { return Manual{s} }
 
-// Serve reads the keys that Load was asked for.
+// Serve reads the keys that Load has queued.
 func (m Manual) Serve() {
 	l := &m.s.loads
 	l.mu.Lock()
@@ -47,7 +46,7 @@ func (m Manual) Serve() {
 // LoadAll reads all keys into memory, as the loader does after a start.
 func (m Manual) LoadAll() { m.s.loadAll() }
 
-// Evict lets clean keys leave memory, of one slot in oneIn that has keys.
+// Evict removes clean keys from memory, in one of oneIn slots with keys.
 func (m Manual) Evict(oneIn uint64) {
 	for _, sh := range m.s.shards {
 		for db, p := range sh.parts[:m.s.options.Databases] {
@@ -63,17 +62,17 @@ func (m Manual) Evict(oneIn uint64) {
 	}
 }
 
-// Room looks whether the disk has room again.
+// Room checks whether the disk has room again.
 func (m Manual) Room() { m.s.lowSpace.Store(m.s.spaceIsLow()) }
 
-// AwaitClock waits until a step back of the wall clock is dealt with: the time is the clock's
-// again, unless that stands a second or less behind.
+// AwaitClock waits until a step back of the wall clock is handled: the store's time is the clock's
+// again, unless the clock is a second or less behind.
 func (m Manual) AwaitClock() {
 	m.s.now()
 	m.s.background.Wait()
 }
 
-// makeStepsSmall does what Options.SmallSteps says. Nothing else uses the store yet.
+// makeStepsSmall implements Options.SmallSteps. Nothing else uses the store yet.
 func (s *Store) makeStepsSmall() {
 	s.window.size = 8 // it is read and cut often
 	s.reapLooks, s.garbageTime = 1, 0

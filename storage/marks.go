@@ -7,9 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// marks names elements of a value. Those of a list have numbers, and the ends of a queue
-// touch one after another: they are runs, so that a million pushes or pops take no more
-// memory and time than one.
+// marks is a set of elements of a value. A list's elements have numbers, and pushes and pops touch
+// neighbouring ones: they are kept as runs, so that a million pushes or pops need no more memory
+// than one.
 type marks struct {
 	names names
 	runs  []run // ascending, each from behind the last number of the one before
@@ -21,8 +21,8 @@ type run struct {
 	n     int
 }
 
-// maxRuns bounds the runs: what would make more of them, as changes anywhere in a list
-// do, has names.
+// maxRuns bounds the runs: elements that would need more of them, as changes all over a list do,
+// are kept by name.
 const maxRuns = 64
 
 func (m *marks) any() bool { return m.names.len() > 0 || len(m.runs) > 0 }
@@ -93,7 +93,7 @@ func (m *marks) addRun(first int64, n int) {
 	m.runs = slices.Replace(m.runs, i, j, run{int64(begin ^ 1<<63), int((end-begin)/step) + 1})
 }
 
-// merge adds what others names.
+// merge adds the elements of others.
 func (m *marks) merge(other marks) {
 	if !m.any() {
 		*m = other

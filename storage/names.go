@@ -6,13 +6,13 @@ import (
 	"keyp/storage/format"
 )
 
-// names is a set of elements' names. Of a large value there may be millions between two
-// checkpoints, so they are nothing that the collector has to look at: a map of numbers,
-// and the names one after another in pieces of memory.
+// names is a set of elements' names. A large value may have millions between two checkpoints, so
+// the garbage collector has nothing to scan in it: a map of numbers, and the names one after
+// another in pieces of memory.
 type names struct {
-	at   map[uint64]uint64 // where in text the name with a hash stands
+	at   map[uint64]uint64 // by hash: the name's place in text
 	text [][]byte          // names, each behind its length
-	// odd are names whose hash another name has.
+	// odd are names whose hash collides with another's.
 	odd map[string]struct{}
 }
 

@@ -9,8 +9,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// putElements applies changes in key order, which is how bbolt likes them, and those of
-// one element as they came.
+// putElements applies changes in key order, which is fastest in bbolt, and the changes of one
+// element in their own order.
 func putElements(bucket *bolt.Bucket, b *cpBatch) error {
 	bucket.FillPercent = fillPercent
 	for _, at := range inOrder(b.entries) {
@@ -27,17 +27,17 @@ func putElements(bucket *bolt.Bucket, b *cpBatch) error {
 	return nil
 }
 
-// turn is where a change stands in key order, and which one it is.
+// turn is a change's sort key and its index.
 type turn struct {
 	id, head uint64 // the first 16 bytes of the key
 	i        int    // among all changes, as they came
 	c        *element
 }
 
-// inOrder sorts the changes of elements by key, and those of one key as they came. Most
-// comparisons need no more than what a turn has of the key. There may be hundreds of
-// thousands, so none is copied: while the runtime copies a slice of many megabytes to a
-// larger one it can't be interrupted, and a collection that begins has everybody wait.
+// inOrder sorts the changes of elements by key, and those of one key as they came. Most comparisons
+// need only a turn's part of the key. The changes are not copied, as there may be hundreds of
+// thousands: the runtime cannot be interrupted while it copies a slice of many megabytes, and if a
+// garbage collection begins meanwhile, all goroutines wait.
 func inOrder(entries []entry) []turn {
 	n := 0
 	for i := range entries {

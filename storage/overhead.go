@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// MaxMemory bounds what the process holds, of which the store's accounts show only a part. The
-// overhead is the rest: the runtime's own memory, gaps between blocks and between objects, buffers
-// of clients and of checkpoints, scripts. It is charged to the keys: what it takes they leave
-// free.
+// MaxMemory bounds the process's memory, and the store's accounts show only a part of that. The
+// overhead is the remainder: the runtime's own memory, gaps between blocks and between objects,
+// buffers of clients and of checkpoints, scripts. It is charged to the keys: they may use that much
+// less.
 //
-// What the process holds includes garbage, and nobody knows how much of it. So the overhead is
-// the least that was seen over some seconds in which the collector ran. What is needed for
-// less than that, as by a short checkpoint, makes no keys leave memory.
+// The process's memory includes an unknown amount of garbage. So the overhead is the minimum over
+// some seconds in which the garbage collector ran. Memory that is needed for a shorter time, as by
+// a short checkpoint, makes no keys leave memory.
 type overhead struct {
 	last, current overheadWindow
 }
@@ -26,17 +26,17 @@ type overheadWindow struct {
 }
 
 const (
-	// overheadTime is how long a window lasts at least.
+	// overheadTime is the minimum length of a window.
 	overheadTime = 5 * time.Second
-	// overheadShare bounds the part of MaxMemory that the overhead takes from the keys, without
-	// the gaps between objects: under a small MaxMemory there is room for some keys, too.
+	// overheadShare bounds the part of MaxMemory that the overhead, without the gaps between
+	// objects, leaves to no keys: even a small MaxMemory has room for some keys.
 	overheadShare = 2
-	// gapShare bounds the part that the gaps take. Keys that leave make more gaps, which only
-	// new values close: without a bound more and more keys would have to leave.
+	// gapShare bounds the part for the gaps. Keys that leave make more gaps, which only new values
+	// close: without a bound more and more keys would have to leave.
 	gapShare = 8
 )
 
-// charge gives how much less than limit the keys may take, where the accounts show used.
+// charge returns how much less than limit the keys may use, where the accounts show used.
 func (o *overhead) charge(m ProcessMemory, now time.Duration, used, limit int64) int64 {
 	if o.current.began == 0 || m.Cycles != o.current.cycles && now-o.current.began >= overheadTime {
 		if o.last = o.current; o.last.began == 0 {

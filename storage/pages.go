@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Chunks of slabs stand outside the collector's heap. In it, a gigabyte of keys would
-// let the heap grow by another gigabyte before each collection; what the collector knows
-// here is an index and some buffers.
+// Chunks of slabs are outside the Go heap. On it, a gigabyte of keys would let the heap grow by
+// another gigabyte before each collection; outside it the garbage collector sees only an index and
+// some buffers.
 
 const (
-	// regionSize is what is asked of the system at once.
+	// regionSize is how much memory is mapped at once.
 	regionSize = 4 << 20
-	// sparePages are given to the next that need some without asking the system.
+	// sparePages are freed pages that are reused without a system call.
 	sparePages = 64
 )
 
-// page is the memory of one chunk. It goes back to the pool by free, or when nothing
-// refers to the page any more: the store was closed.
+// page is the memory of one chunk. It goes back to the pool by free, or, after the store was
+// closed, when nothing refers to the page any more.
 type page struct {
 	mem     []byte
 	cleanup runtime.Cleanup
@@ -84,7 +84,7 @@ func (p *pagePool) put(mem []byte) {
 		p.spare = append(p.spare, mem)
 		return
 	}
-	_ = unix.Madvise(mem, unix.MADV_DONTNEED) // else it merely stays
+	_ = unix.Madvise(mem, unix.MADV_DONTNEED) // on an error it merely stays mapped
 	p.clean = append(p.clean, mem)
 }
 
@@ -95,15 +95,15 @@ func (p *pagePool) bytes() int64 {
 	return p.taken
 }
 
-// OffHeap is what the process's stores hold in RAM outside the collector's heap, in bytes: chunks
-// of slabs, those included that wait to be used again.
+// OffHeap is the RAM of the process's stores outside the Go heap, in bytes: chunks of slabs,
+// including those that wait to be used again.
 func OffHeap() int64 {
 	pages.mu.Lock()
 	defer pages.mu.Unlock()
 	return pages.taken + int64(len(pages.spare))*chunkSize
 }
 
-// free gives the memory back. Nothing may refer to it.
+// free returns the memory to the pool. Nothing may refer to it.
 func (pg *page) free() {
 	if !pagesOnHeap {
 		pg.cleanup.Stop()

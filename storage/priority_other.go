@@ -2,5 +2,5 @@
 
 package storage
 
-// standBack does nothing where a thread has no priority of its own.
-func standBack() {}
+// lowerPriority does nothing where a thread has no priority of its own.
+func lowerPriority() {}

@@ -35,7 +35,7 @@ import (
 //     that both meta pages lead to it.
 
 // proveFile looks at the data file before bbolt does. One damaged meta page is no error: the
-// other one is as good (see twice).
+// other one is as good (see commitAgain).
 func (s *Store) proveFile(path string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -163,8 +163,8 @@ func (s *Store) startReaper() {
 // OnReap has fn called with the time that each batch of the reaper takes, on the reaper's goroutine.
 func (s *Store) OnReap(fn func(took time.Duration)) { s.onReap.Store(&fn) }
 
-// holdReaper waits for ReapDelay.
-func (s *Store) holdReaper() {
+// awaitReapDelay waits for ReapDelay.
+func (s *Store) awaitReapDelay() {
 	began := s.clock.Mono()
 	for s.quit.Err() == nil {
 		left := s.options.ReapDelay - (s.clock.Mono() - began)
@@ -468,9 +468,9 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 		}
 		if at.Deadline == 0 || at.Deadline > now {
 			if inline || wait {
-				return false, s.bring(space, k)
+				return false, s.loadInSpace(space, k)
 			}
-			w.bringAside(due, space, k)
+			w.loadLarge(due, space, k)
 			return false, false
 		}
 		if !s.lockBehind(w.t, sh, wait) {
@@ -491,16 +491,16 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 	return false, true
 }
 
-// bringAside has a large value loaded while the window goes on. Until that is done the key counts
+// loadLarge has a large value loaded while the window goes on. Until that is done the key counts
 // as due, of which nothing may be said for its shard.
-func (w *window) bringAside(due ttl.WindowEntry, space uint32, k Key) {
+func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
 	w.mu.Lock()
 	w.largeLoads.Set(due.ID, 0, due.Deadline)
 	w.mu.Unlock()
 	w.loading.Add(1)
 	w.s.goBackground(func() {
 		defer w.loading.Done()
-		again := w.s.bring(space, k)
+		again := w.s.loadInSpace(space, k)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if again {
@@ -511,9 +511,9 @@ func (w *window) bringAside(due ttl.WindowEntry, space uint32, k Key) {
 	})
 }
 
-// bring loads a key of a keyspace, whichever database that is by then. Again says that this has
+// loadInSpace loads a key of a keyspace, whichever database that is by then. Again says that this has
 // to be tried again, since the key's slot was busy, or the global transaction has its shard.
-func (s *Store) bring(space uint32, k Key) (again bool) {
+func (s *Store) loadInSpace(space uint32, k Key) (again bool) {
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
 		if !sh.lockPassingGlobal() {

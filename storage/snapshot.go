@@ -109,7 +109,7 @@ func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 	})
 }
 
-// pin takes the elements' deadlines out of the index until unhold, if there are any.
+// pin takes the elements' deadlines out of the index until unpin, if there are any.
 func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
 	if o.side == nil || o.side.due == 0 && o.side.pins == 0 {
 		return false

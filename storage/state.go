@@ -212,7 +212,7 @@ func (s *Store) makeData(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	// Twice, so that both meta pages lead to it (see twice).
+	// Twice, so that both meta pages lead to it (see commitAgain).
 	again := func(*bolt.Tx) error { return nil }
 	if err := errors.Join(updateNew(db, s.makeBuckets), updateNew(db, again), db.Close()); err != nil {
 		return err

@@ -19,8 +19,8 @@ type changes struct {
 func (c *changes) listen(s *storage.Store) {
 	*c = changes{log: s.Log(), keys: map[name]uint64{}}
 	s.Listen(func(e storage.Happened) {
-		if e.Tell != nil {
-			e.Tell(e.LSN)
+		if e.Call != nil {
+			e.Call(e.LSN)
 			return
 		}
 		c.keys[name{e.DB, string(e.Key)}] = e.LSN
