@@ -16,15 +16,15 @@ type shard struct {
 	num   int
 	parts []*part // by database number; nil until the database has a key here
 
-	// logged is the instant through which the log says that everything due is gone.
+	// logged is the latest instant for which the log records that everything due by then is gone.
 	logged int64
-	// flushLSN is when the last FLUSHDB or SWAPDB is durable: any miss may show it. A key that
-	// is there shows the latter by its part.
+	// flushLSN is the LSN of the last FLUSHDB or SWAPDB: every miss may depend on it. A key that
+	// exists depends on its part's swapLSN.
 	flushLSN uint64
-	// nextDue is at most the earliest deadline of any part, so that the reaper need
-	// not take the lock to know when to come.
+	// nextDue is at most the earliest deadline of any part, so that the reaper need not lock the
+	// shard to find out.
 	nextDue atomic.Int64
-	// used and dirty are what View.measure found last.
+	// used and dirty are the last results of View.measure.
 	used, dirty atomic.Int64
 }
 
@@ -50,13 +50,12 @@ type part struct {
 	// although they belong to another key now, once for each such record: a checkpoint
 	// beside which a value is renamed again and again leaves several.
 	moved idSet
-	// linked are values whose elements stand on disk although no record of the part
-	// names them yet.
+	// linked are values whose elements are on disk although no record of the part names them yet.
 	linked  idSet
-	counted bool // counts stand in the present transaction's list
+	counted bool // the part is in the present transaction's list of counts
 	filed   bool // the data file has entries of the part, or a checkpoint has copied some for it
 	dead    bool // the database was emptied: nothing refers to this keyspace
-	// swapLSN is when the last SWAPDB that moved the part is durable: all of it shows that.
+	// swapLSN is the LSN of the last SWAPDB that moved the part: all its keys depend on it.
 	swapLSN uint64
 }
 
@@ -65,12 +64,12 @@ type slot struct {
 	table      table
 	dirty      int32  // cells with cellDirty
 	num        uint16 // the slot's number
-	lastDelete uint64 // LSN of the newest removal: what a miss depends on
+	lastDelete uint64 // LSN of the newest removal: a miss depends on it
 	epoch      uint32 // rises when a cell leaves, so that a copy read from disk before is known stale
 	partial    bool   // keys may be on disk that are not in the table
 	inflight   bool   // a checkpoint has copied cells and not committed yet: nothing may be evicted
 	awaiting   bool   // changes of ttl are pending: nothing may be evicted
-	verified   bool   // what the data file has was proven to be all of it (proof.go)
+	verified   bool   // the slot's records on disk were proven complete (proof.go)
 	onDisk     int64  // keys in the data file, as of the last commit
 	digest     uint64 // of the slot's records in the data file
 }
@@ -80,8 +79,8 @@ func newPart(sh *shard, space uint32, slots int) *part {
 	return &part{space: space, shard: sh, first: uint16(sh.num * slots), groups: groups, slabs: newSlabs(), index: ttl.NewIndex()}
 }
 
-// groupSlots is how many slots are made together. A database of few keys takes some kilobytes
-// for each, and not all that its slots would take.
+// groupSlots is how many slots are allocated together, so that a database of few keys needs some
+// kilobytes for each key instead of the memory of all slots.
 const groupSlots = 32
 
 func (p *part) slot(k Key) *slot { return p.slotAt(int(k.Slot - p.first)) }
@@ -106,7 +105,7 @@ func (p *part) makeSlot(i int) *slot {
 	return &g[i%groupSlots]
 }
 
-// used visits the slots from a number within the part on, but for those that never had a key.
+// used visits the slots that ever had a key, from a number within the part on.
 func (p *part) used(from int, visit func(*slot) bool) {
 	for i, g := range p.groups {
 		if g == nil {
@@ -120,7 +119,7 @@ func (p *part) used(from int, visit func(*slot) bool) {
 	}
 }
 
-// allUsed gives these slots.
+// allUsed returns the slots that ever had a key.
 func (p *part) allUsed() (slots []*slot) {
 	p.used(0, func(sl *slot) bool {
 		slots = append(slots, sl)
@@ -129,7 +128,7 @@ func (p *part) allUsed() (slots []*slot) {
 	return slots
 }
 
-// find gives the cell of a key, live, expired or tombstone; nil if memory knows none.
+// find returns the cell of a key, live, expired or tombstone; nil if there is none.
 func (p *part) find(sl *slot, k Key) *cell {
 	c, _ := sl.table.find(k.Hash, func(c cell) bool { return bytes.Equal(p.name(c), k.Name) })
 	return c
@@ -146,8 +145,8 @@ func (p *part) name(c cell) []byte {
 
 func (p *part) deadline(c cell) int64 { return p.item(c).Deadline() }
 
-// due is when the key has to be looked at, which is where it stands in the index: its
-// deadline, or before it the first deadline of an element.
+// due is a key's time in the expiration index: the earlier of its deadline and the first deadline
+// of an element.
 func (p *part) due(c cell) int64 {
 	if c.is(cellObj) {
 		return p.objects.at(c.ref()).due()
@@ -198,7 +197,7 @@ func (p *part) setIndex(id uint64, old, new int64) {
 	p.index.Set(id, old, new)
 	p.sum += p.shard.store.spanOf(new) - p.shard.store.spanOf(old)
 	if new != 0 && new <= p.shard.logged {
-		p.shard.logged = new - 1 // the global transaction's instant is before that: what it sets is not what is gone
+		p.shard.logged = new - 1 // the global transaction has an older instant: what it sets now is not gone
 	}
 	if new != 0 && new < p.shard.nextDue.Load() {
 		p.shard.nextDue.Store(new)
@@ -215,7 +214,7 @@ func (s *Store) spanOf(deadline int64) int64 {
 	return min(max(deadline-s.opened, -1<<40), 1<<40)
 }
 
-// markDirty says that the data file does not show the cell's state.
+// markDirty notes that the data file does not have the cell's state.
 func (p *part) markDirty(sl *slot, c *cell) {
 	if !c.is(cellDirty) {
 		*c |= cellDirty
@@ -224,7 +223,7 @@ func (p *part) markDirty(sl *slot, c *cell) {
 	}
 }
 
-// free gives back the memory behind a cell.
+// free frees the memory of a cell's key.
 func (p *part) free(c cell) {
 	if c.is(cellObj) {
 		p.objects.remove(c.ref())
@@ -239,7 +238,7 @@ func (p *part) insert(sl *slot, hash uint64, c cell) *cell {
 	return sl.table.insert(hash, c)
 }
 
-// drop takes a cell out of the table: nothing is known of the key in memory any more.
+// drop removes a cell from the table: memory knows nothing of the key any more.
 func (p *part) drop(sl *slot, c *cell) {
 	if c.is(cellDirty) {
 		sl.dirty--
@@ -251,8 +250,8 @@ func (p *part) drop(sl *slot, c *cell) {
 	sl.epoch++
 }
 
-// bury makes a key a tombstone, or drops it when no copy of it can be on disk. The
-// caller has taken it out of the index and the counts.
+// bury makes a key a tombstone, or drops it if no copy of it can be on disk. The caller has removed
+// it from the index and the counts.
 func (p *part) bury(sl *slot, c *cell) {
 	if *p.flags(*c)&flagDisk == 0 {
 		p.drop(sl, c)
@@ -275,7 +274,7 @@ func (p *part) bury(sl *slot, c *cell) {
 	p.markDirty(sl, c)
 }
 
-// dirtyOff takes the cell out of the dirty counts before its memory changes.
+// dirtyOff removes the cell from the dirty counts before its memory changes.
 func (p *part) dirtyOff(sl *slot, c *cell) {
 	if c.is(cellDirty) {
 		*c &^= cellDirty
@@ -294,21 +293,21 @@ func (s *idSet) add(id uint64) {
 	(*s)[id]++
 }
 
-// take takes an id away once.
+// take removes one occurrence of an id.
 func (s idSet) take(id uint64) {
 	if s[id]--; s[id] <= 0 {
 		delete(s, id)
 	}
 }
 
-// hasMoved says whether a value moved away from a key of the part.
+// hasMoved reports whether a value moved away from a key of the part.
 func (p *part) hasMoved(id uint64) bool {
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
 	return p.moved[id] > 0
 }
 
-// isSmall says whether a string key stands in a slab block.
+// isSmall reports whether a string key belongs in a slab block.
 func isSmall(key, value []byte) bool { return fitsBlock(key, len(value)) }
 
 // fitsBlock is isSmall for a value of so many bytes.
@@ -318,8 +317,8 @@ func fitsBlock(key []byte, n int) bool {
 
 const maxSlabKey = maxBlock - blockHeader
 
-// recounted notes in counts and index that a key now exists with deadline, where old
-// is the deadline it had and existed says whether it was there.
+// recounted updates counts and index for a key that now exists with deadline; old is its previous
+// deadline, existed whether it existed.
 func (p *part) recounted(t *Txn, existed bool, old, deadline int64) {
 	if existed && (old == 0) == (deadline == 0) {
 		return
@@ -338,7 +337,7 @@ func (p *part) recounted(t *Txn, existed bool, old, deadline int64) {
 	}
 }
 
-// unindex takes what the cell holds out of the index and says what was there.
+// unindex removes the cell's key from the index, and returns what was there.
 func (p *part) unindex(sl *slot, c *cell) (existed bool, deadline int64) {
 	if !exists(c) {
 		return false, 0
@@ -347,7 +346,7 @@ func (p *part) unindex(sl *slot, c *cell) (existed bool, deadline int64) {
 	return true, p.deadline(*c)
 }
 
-// putSmall makes a key's cell hold a block with the value: in place where it fits.
+// putSmall writes the value to the key's block, in place where it fits.
 func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline int64) *cell {
 	size := blockHeader + len(k.Name) + len(value)
 	if exists(c) && !c.is(cellObj) {
@@ -369,13 +368,13 @@ func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline
 	return p.replace(t, sl, c, k, newCell(k.Hash, ref, 0), deadline)
 }
 
-// room says whether there is room for a block.
+// room reports whether there is room for a block.
 func (p *part) room(size int) bool {
 	return p.slabs.room(size, p.shard.store.options.slabChunks)
 }
 
-// spilled is a small string for which the slabs have no room. On disk and in the log it is as any
-// other, so it has no id; and it is only ever replaced.
+// spilled is a small string for which the slabs have no room. On disk and in the log it is like any
+// other small string, so it has no id. It is never changed in place.
 func spilled(name, value []byte) *Object {
 	return &Object{key: string(name), val: &object.String{Data: bytes.Clone(value)}, state: stateInline}
 }
@@ -385,8 +384,8 @@ func (p *part) putObject(t *Txn, sl *slot, c *cell, k Key, o *Object, deadline i
 	return p.replace(t, sl, c, k, newCell(k.Hash, p.objects.add(o), cellObj), deadline)
 }
 
-// replace puts a new cell in the place of c, which may be nil, a tombstone or a live
-// key, and keeps counts, index and dirtiness in step. It returns where the cell is.
+// replace replaces c, which may be nil, a tombstone or a live key, by a new cell, updates counts,
+// index and dirtiness, and returns where the cell is.
 func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int64) *cell {
 	existed, old := p.unindex(sl, c)
 	p.recounted(t, existed, old, deadline)
@@ -412,7 +411,7 @@ func (p *part) replace(t *Txn, sl *slot, c *cell, k Key, with cell, deadline int
 	return c
 }
 
-// setHeader fills in what index and counts already know.
+// setHeader writes a header whose deadline index and counts have already.
 func (p *part) setHeader(c cell, deadline int64, created, access uint32) {
 	if c.is(cellObj) {
 		o := p.objects.at(c.ref())

@@ -9,13 +9,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// ttl is in order of time, and a checkpoint goes slot by slot, so the changes of ttl that
-// belong to one of its batches lie all over the bucket: making them with each batch would
-// write most of its pages each time. Instead a batch's transaction writes them, as they
-// come, to the bucket pending. When they are pendingBytes long, and before the checkpoint
-// ends, they are sorted and made, from the front of ttl to its end, in transactions of
-// bounded size; the last one empties pending. A checkpoint begins with pending empty, and
-// collects garbage only when it is empty again.
+// The bucket ttl is in order of time, and a checkpoint goes slot by slot, so one batch's changes of
+// ttl are all over the bucket: making them with each batch would write most of its pages each time.
+// Instead a batch's transaction appends them to the bucket pending. When that has pendingBytes, and
+// before the checkpoint ends, the changes are sorted and made, from the front of ttl to its end, in
+// transactions of bounded size; the last one empties pending. A checkpoint begins with pending
+// empty, and collects garbage only when it is empty again.
 //
 //   - ttl with the changes of pending made, in their order, always agrees with values.
 //   - Making them again changes nothing, so a crash between two transactions does no harm.
@@ -27,12 +26,12 @@ import (
 //   - So ttl may have entries too many: of keys with another deadline by now, or none, or
 //     gone. Whoever reads it looks at the key's record, too.
 const (
-	// pendingBytes of changes are made at once, pendingShare of MaxMemory if that is less,
-	// but no less than pendingMin: making them takes twice that memory.
+	// pendingBytes of changes are made at once, or pendingShare of MaxMemory if that is less, but
+	// no less than pendingMin: making them needs twice that memory.
 	pendingBytes = 64 << 20
 	pendingShare = 64
 	pendingMin   = 4 << 20
-	// pendingValue is from where changes go to the next value of pending.
+	// pendingValue is the length of a value of pending.
 	pendingValue = 128 << 10
 	// pendingStep and pendingPages bound a transaction that makes changes.
 	pendingStep  = 128 << 10
@@ -47,8 +46,8 @@ type dueChanges struct {
 
 func (d *dueChanges) reset() { d.used = 0 }
 
-// add notes that the entry of the key at at goes from where old has it to where new has
-// it, and says whether that changes anything.
+// add notes that the entry of the key at at moves from old's deadline to new's, and returns whether
+// that changes anything.
 func (d *dueChanges) add(at []byte, old, new format.Times) bool {
 	if old.Due()|new.Due() == 0 || old.SameEntry(new) {
 		return false
@@ -65,8 +64,8 @@ func (d *dueChanges) add(at []byte, old, new format.Times) bool {
 	return true
 }
 
-// write adds the changes to pending, which refers to them until the transaction ends, and
-// gives their length.
+// write adds the changes to pending, which refers to them until the transaction ends, and returns
+// their length.
 func (d *dueChanges) write(tx *bolt.Tx) (size int, err error) {
 	b := tx.Bucket(format.BucketPending)
 	for _, v := range d.values[:d.used] {
@@ -83,8 +82,7 @@ func (d *dueChanges) write(tx *bolt.Tx) (size int, err error) {
 	return size, nil
 }
 
-// pendingIn is the length of what a data file has in pending; of what is damaged it counts
-// something.
+// pendingIn is the length of a data file's pending changes; damaged ones count too.
 func pendingIn(tx *bolt.Tx) (size int) {
 	_ = each(tx, format.BucketPending, nil, func(error) { size++ }, func(_, v []byte) error {
 		size += len(v)
@@ -101,7 +99,7 @@ func emptyPending(tx *bolt.Tx) error {
 	return err
 }
 
-// pendingMoves is what a data file has in pending.
+// pendingMoves are a data file's pending changes.
 type pendingMoves struct {
 	format.Moves
 	damaged error // a value of pending that was left out
@@ -123,7 +121,7 @@ func (d *pendingMoves) read(tx *bolt.Tx) error {
 	return nil
 }
 
-// some makes moves from one on, as many as a transaction may, and says which is the next.
+// some makes moves from one on, as many as fit one transaction, and returns the next.
 func (d *pendingMoves) some(tx *bolt.Tx, from, step int) (next int, err error) {
 	b := tx.Bucket(format.BucketTTL)
 	b.FillPercent = fillPercent
@@ -146,7 +144,7 @@ func (d *pendingMoves) some(tx *bolt.Tx, from, step int) (next int, err error) {
 	return next, nil
 }
 
-// pendingLimit is how long the changes of pending may get.
+// pendingLimit is the most bytes of pending changes.
 func (s *Store) pendingLimit() int {
 	limit := s.checkpointer.pendingBytes
 	if m := s.maxMemory.Load(); m > 0 {
@@ -201,7 +199,7 @@ func (s *Store) makePending() error {
 	return nil
 }
 
-// pendingMade notes that pending is empty.
+// pendingMade notes that all pending changes are made.
 func (s *Store) pendingMade() {
 	c := &s.checkpointer
 	c.pending = 0

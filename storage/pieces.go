@@ -9,20 +9,20 @@ import (
 )
 
 // The batch of a transaction that writes hundreds of MiB is not one slice, which would be copied
-// each time that it grows, and it has no copies of the large strings that the transaction made: their
-// records refer to the values' own bytes. The log copies those when it writes the batch. So until
-// the batch is durable whoever changes such a value in place makes a copy first.
+// each time that it grows. It has no copies of large strings either: their records refer to the
+// values' own bytes, which the log copies when it writes the batch. So until the batch is durable,
+// a command that changes such a value in place copies it first.
 
 const (
-	// pieceBytes is from where on a piece of the batch is complete.
+	// pieceBytes is the length at which a piece of the batch is complete.
 	pieceBytes = maxKept
 	// shareBytes is the least length of a string to which records refer.
 	shareBytes = object.ChunkSize
-	// headsRoom is the room for what stands between pieces of a value.
+	// headsRoom is the room for the record headers between pieces of a value.
 	headsRoom = 4 << 10
 )
 
-// pieceList is a batch, or its begin, in pieces.
+// pieceList is a batch, or its beginning, in pieces.
 type pieceList struct {
 	list [][]byte
 	size int // bytes
@@ -33,10 +33,10 @@ func (l *pieceList) add(piece []byte) {
 	l.size += len(piece)
 }
 
-// BatchBytes is how long the batch is so far.
+// BatchBytes is the length of the batch so far.
 func (t *Txn) BatchBytes() int { return t.before.size + len(t.buf) }
 
-// cutBatch begins another piece where the last one is long.
+// cutBatch begins another piece if the last one is complete.
 func (t *Txn) cutBatch() {
 	if len(t.buf) >= pieceBytes {
 		t.before.add(t.buf)
@@ -44,7 +44,7 @@ func (t *Txn) cutBatch() {
 	}
 }
 
-// takeBatch gives the batch in pieces, and leaves an empty one.
+// takeBatch returns the batch in pieces, and leaves an empty one.
 func (t *Txn) takeBatch() [][]byte {
 	t.before.add(t.buf)
 	taken := t.before.list
@@ -52,8 +52,8 @@ func (t *Txn) takeBatch() [][]byte {
 	return taken
 }
 
-// mayShare says whether the records of a string may refer to its bytes: of one that no batch
-// before has, where copies would take much memory.
+// mayShare reports whether the records of a string may refer to its bytes: it must be in no earlier
+// batch, and large enough that copies would need much memory.
 func (t *Txn) mayShare(o *Object, s *object.String) bool {
 	return o.lsn == 0 && len(s.Data) >= shareBytes && len(s.Data)+t.BatchBytes() >= pieceBytes
 }

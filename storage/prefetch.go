@@ -7,17 +7,17 @@ const PrefetchKeys = 16
 
 const cacheLine = 64
 
-// place is what Prefetch knows of a key after a step.
+// place is Prefetch's state of a key after a step.
 type place struct {
 	p    *part
 	sl   *slot
 	hash uint64
 }
 
-// Prefetch reads what look-ups of these names in a database will read, step by step for
-// all of them together. With millions of keys each step of a look-up waits for memory;
-// here the processor waits for all keys at once. It changes nothing, ignores names
-// beyond PrefetchKeys, and passes over shards that others have locked.
+// Prefetch reads what look-ups of these names in a database will read, step by step for all of them
+// together. With millions of keys each step of a look-up waits for memory; here the processor waits
+// for all keys at once. It changes nothing, ignores names beyond PrefetchKeys, and skips shards
+// that others have locked.
 func (s *Store) Prefetch(db int, names [][]byte) {
 	var keys [PrefetchKeys]Key
 	names = names[:min(len(names), PrefetchKeys)]
@@ -45,7 +45,7 @@ func (t *Txn) Prefetch(keys []Key) {
 	}
 }
 
-// prefetchKeys reads along the look-ups of keys in locked shards. The sum is there so that the
+// prefetchKeys does the reads of looking up keys in locked shards. It returns a sum so that the
 // compiler keeps the reads.
 //
 //go:noinline
@@ -81,7 +81,7 @@ func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 	return sum
 }
 
-// prefetchCell reads a cell's value as far as most uses of it do.
+// prefetchCell reads the part of a cell's value that most uses read.
 func (p *part) prefetchCell(c cell) (sum uint64) {
 	if c.is(cellObj) {
 		if o := p.objects.at(c.ref()); o != nil {

@@ -2,9 +2,9 @@ package storage
 
 import "runtime/metrics"
 
-// ProcessMemory is what the process takes of memory that is its own, in bytes: what the Go runtime
-// has, and the slabs of small keys, which stand beside that. Pages of the data file that are
-// mapped are not its own; the system takes them back when it needs them.
+// ProcessMemory is the process's own memory, in bytes: that of the Go runtime, and the slabs of
+// small keys, which are outside the Go heap. Mapped pages of the data file are not included; the
+// system reclaims them when it needs memory.
 type ProcessMemory struct {
 	Used   int64 // live and not yet collected objects, the gaps between them, slabs, stacks, the runtime's own
 	Heap   int64 // of it, objects and slabs

@@ -14,8 +14,8 @@ import (
 	"keyp/storage/format"
 )
 
-// One damaged bit of the data file must never make a key silently missing, nor bring an old
-// one back, and bbolt verifies nothing. So:
+// One damaged bit of the data file must never make a key silently missing, nor let an old one
+// return, and bbolt verifies nothing. So:
 //
 //   - Before bbolt maps the file, its meta pages and its list of free pages are read
 //     (proveFile): bbolt would give live pages away by a damaged one.
@@ -34,7 +34,7 @@ import (
 //   - The end of a checkpoint is committed twice before the log lets its segments go, so
 //     that both meta pages lead to it.
 
-// proveFile looks at the data file before bbolt does. One damaged meta page is no error: the
+// proveFile checks the data file before bbolt opens it. One damaged meta page is no error: the
 // other one is as good (see commitAgain).
 func (s *Store) proveFile(path string) error {
 	file, err := os.Open(path)
@@ -62,7 +62,7 @@ func (s *Store) proveFile(path string) error {
 	return s.damaged(path, err)
 }
 
-// damaged makes an error of reading the data file one that says so.
+// damaged adds the file and the tools to use to an error of reading the data file.
 func (s *Store) damaged(path string, err error) error {
 	if err == nil {
 		return nil
@@ -84,8 +84,8 @@ func (s *Store) proveTree() error {
 	})
 }
 
-// memory is the data file as bbolt has it mapped, for the time of a transaction. A read may
-// fault, as any of a transaction, so it is for guarded ones.
+// memory is bbolt's mapping of the data file, valid during a transaction. A read may fault, so it
+// is for guarded transactions.
 type memory []byte
 
 func mapped(tx *bolt.Tx) memory {
@@ -103,9 +103,9 @@ func (m memory) ReadAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-// each calls fn for the entries of a bucket from a key on, as they were before the
-// transaction changed any. It trusts no page: the first that is damaged is ErrCorrupt, so
-// that no entry is passed over. With bad it reports each and goes on.
+// each calls fn for the entries of a bucket from a key on, as they were before the transaction
+// changed any. It trusts no page: the first damaged one is ErrCorrupt, so that no entry is skipped
+// silently. With bad it reports each and goes on.
 func each(tx *bolt.Tx, bucket, from []byte, bad func(error), fn func(k, v []byte) error) error {
 	f := boltfile.At(mapped(tx), format.PageSize, uint64(tx.Cursor().Bucket().Root()), uint64(tx.Size()/format.PageSize))
 	tree, err := f.Bucket(bucket)
@@ -137,8 +137,8 @@ func eachIn(tx *bolt.Tx, bucket, prefix []byte, fn func(k, v []byte) error) erro
 	return err
 }
 
-// find looks a record up. That there is none is believed if sure, else once the slot is
-// verified: then an error says that it is damaged.
+// find looks a record up. A missing record is believed if sure; otherwise find verifies the slot
+// first, and returns an error if the slot is damaged.
 func find(tx *bolt.Tx, at []byte, sure bool) (record []byte, err error) {
 	if record = tx.Bucket(format.BucketValues).Get(at); record == nil && !sure {
 		err = verifySlot(tx, at[:6])
@@ -146,7 +146,7 @@ func find(tx *bolt.Tx, at []byte, sure bool) (record []byte, err error) {
 	return record, err
 }
 
-// verifySlot proves that the records of a slot are what the slot's entry says.
+// verifySlot proves that the records of a slot agree with the slot's entry.
 func verifySlot(tx *bolt.Tx, slot []byte) error {
 	var got format.SlotEntry
 	err := eachIn(tx, format.BucketValues, slot, func(at, record []byte) error {
@@ -167,8 +167,8 @@ func verifySlot(tx *bolt.Tx, slot []byte) error {
 	return nil
 }
 
-// verifyBatch verifies the slots that a batch is to change, if nobody has yet. A record
-// that is corrupt is no reason not to: the batch may replace it.
+// verifyBatch verifies the slots that a batch will change, unless they are verified. A corrupt
+// record is no error here: the batch may replace it.
 func (s *Store) verifyBatch(b *cpBatch) error {
 	for run := range b.runs {
 		p, sl := run[0].p, run[0].sl

@@ -13,9 +13,9 @@ import (
 	"keyp/storage/wal"
 )
 
-// A store that is opened read-only changes nothing in its directory, which may be one that
-// cannot be written: the log is read as recovery reads it, and what the store itself logs
-// goes to another one, in memory. It is for looking at, and has no checkpoints.
+// A store that is opened read-only changes nothing in its directory, which may be read-only itself:
+// the log is read as recovery reads it, and the store's own records go to another log, in memory.
+// There are no checkpoints.
 
 // LockForReading locks the directory, so that no process writes to it until the lock is closed. It
 // returns ErrLocked if one does, and a nil lock for a directory that was never written to, or that

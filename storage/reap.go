@@ -22,7 +22,7 @@ import (
 type source struct {
 	sh    *shard
 	t     *Txn
-	names []byte // records of the keys that went last, as far as they may have to be named
+	names []byte // records of the keys removed last, for those that must be named
 }
 
 // NextDeadline is at most the shard's earliest deadline.
@@ -31,16 +31,17 @@ func (r *source) NextDeadline() (int64, bool) {
 	return due, due != never
 }
 
-// ReapDue removes keys and elements due by now for about budget, or until a command
-// wants the shard. Of most keys no record speaks: one says that all of the shard that was
-// due by an instant is gone. That may not be said of a key that is still counted, be it
-// only on disk, since replay would remove it and leave the counts. Keys that go while
-// such a key is as late as they are named. A shard of the global transaction it leaves alone.
+// ReapDue removes keys and elements due by now for about budget, or until a command wants the
+// shard. Most keys have no record of their own: one record states that everything of the shard that
+// was due by an instant is gone. It must not cover a key that is still counted, even if only on
+// disk, since replay would remove that key and leave the counts. While there is such a key, the
+// keys due after it that are removed get records by name. ReapDue skips a shard of the global
+// transaction.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return r.reapDue(now, budget, false)
 }
 
-// reapDue is ReapDue; wait says whether it is to wait for the end of the global transaction.
+// reapDue is ReapDue; wait: wait for the end of the global transaction.
 func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	s := r.sh.store
 	if !s.lockBehind(r.t, r.sh, wait) {
@@ -95,8 +96,8 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	return n, more
 }
 
-// prefetch reads what is due next, so that the processor waits for all of it at once; the sum is
-// there so that the compiler keeps the reads.
+// prefetch reads the next due keys, so that the processor waits for all of them at once; it returns
+// a sum so that the compiler keeps the reads.
 //
 //go:noinline
 func (p *part) prefetch(keys int) (sum uint64) {
@@ -108,10 +109,10 @@ func (p *part) prefetch(keys int) (sum uint64) {
 	return sum
 }
 
-// reapLooks is how many keys the reaper removes before it looks at the time.
+// reapLooks is how many keys the reaper removes between two readings of the clock.
 const reapLooks = 16
 
-// shedStep is how many elements of a key the reaper removes before it looks at the time.
+// shedStep is how many elements of a key the reaper removes between two readings of the clock.
 const shedStep = 64
 
 // firstDue is the earliest entry of all databases that is due.
@@ -139,9 +140,9 @@ func (sh *shard) setNextDue() {
 	sh.nextDue.Store(next)
 }
 
-// notLater is an instant that was read from the clock, or the present one if that is earlier:
-// the clock may have stepped back since, and somebody may have set what is due between the two.
-// It is for whoever holds the shard that it is about, as then time cannot go back meanwhile.
+// notLater returns an earlier reading of the clock, or the present instant if that is earlier: the
+// clock may have stepped back since, and a deadline between the two may have been set. The caller
+// has the shard locked, so time cannot go back meanwhile.
 func (s *Store) notLater(now int64) int64 { return min(now, s.now()) }
 
 func (s *Store) startReaper() {
@@ -160,7 +161,7 @@ func (s *Store) startReaper() {
 	})
 }
 
-// OnReap has fn called with the time that each batch of the reaper takes, on the reaper's goroutine.
+// OnReap sets a function that the reaper's goroutine calls with the duration of each batch.
 func (s *Store) OnReap(fn func(took time.Duration)) { s.onReap.Store(&fn) }
 
 // awaitReapDelay waits for ReapDelay.
@@ -187,8 +188,8 @@ func (s *Store) wake(deadline int64) {
 	}
 }
 
-// SetActiveExpire turns the reaper off and on (DEBUG SET-ACTIVE-EXPIRE). Keys expire
-// for readers all the same.
+// SetActiveExpire turns the reaper off and on (DEBUG SET-ACTIVE-EXPIRE). Keys expire for readers in
+// any case.
 func (s *Store) SetActiveExpire(on bool) { s.reaper.Pause(!on) }
 
 // Reap removes everything that is due, and returns how much that was.
@@ -210,12 +211,13 @@ func (s *Store) Reap() (n int) {
 	return n
 }
 
-// stepTolerance is a backward step of the wall clock that is waited out, in ms.
+// stepTolerance is the longest backward step of the wall clock that the store just waits for, in
+// ms.
 const stepTolerance = 1000
 
-// clockStepped handles a wall clock that went back. Until everything that was due at
-// the newest instant is removed time stands still, so nothing that was seen expired
-// returns; then time follows the clock.
+// clockStepped handles a wall clock that went back. The store's time stands still until everything
+// that was due at the newest instant is removed, so nothing that was seen expired returns; then it
+// follows the clock again.
 func (s *Store) clockStepped(wall, last int64) {
 	if last-wall < stepTolerance || s.options.ReadOnly || !s.stepped.CompareAndSwap(false, true) {
 		return
@@ -225,13 +227,12 @@ func (s *Store) clockStepped(wall, last int64) {
 	s.goBackground(s.stepBack)
 }
 
-// stepBackTries bounds how often stepBack has things removed, since what is damaged may go on
-// being due.
+// stepBackTries bounds how often stepBack removes due keys, since damaged ones may stay due.
 const stepBackTries = 100
 
-// stepBack removes all that is due, and then has time follow the clock. While it works keys come
-// into memory and leave it, and the clock may step forward again, so it looks with all shards
-// held whether anything is left.
+// stepBack removes all that is due, and then lets time follow the clock. Meanwhile keys come into
+// memory and leave it, and the clock may step forward again, so it checks with all shards locked
+// whether anything is left.
 func (s *Store) stepBack() {
 	t := s.NewTxn()
 	for tries := 1; ; tries++ {
@@ -253,7 +254,7 @@ func (s *Store) stepBack() {
 	s.timeFollows(t, s.clock.Now())
 }
 
-// reapedAll says whether nothing is left that is due by now; all shards are locked.
+// reapedAll reports whether nothing is due by now; all shards are locked.
 func (s *Store) reapedAll(now int64) bool {
 	for _, sh := range s.shards {
 		if sh.expiredThrough(now) < now {
@@ -263,13 +264,14 @@ func (s *Store) reapedAll(now int64) bool {
 	return true
 }
 
-// expiredThrough is the instant, now or earlier, by which nothing of the shard is due, which is held.
+// expiredThrough is the latest instant, up to now, by which nothing of the shard is due. The shard
+// is locked.
 func (sh *shard) expiredThrough(now int64) int64 {
 	return min(sh.store.window.expiredThrough(now), sh.nextDue.Load()-1)
 }
 
-// clockJumped notes a jump that the reaper saw. A step back is handled by whoever asks
-// for the time first.
+// clockJumped notes a jump that the reaper saw. A step back is handled by the first that asks for
+// the time.
 func (s *Store) clockJumped(ms int64) {
 	if ms > 0 {
 		s.stats.ClockSteps.Add(1)
@@ -279,8 +281,8 @@ func (s *Store) clockJumped(ms int64) {
 	}
 }
 
-// observeLateness counts how late a key goes; one whose time came while the store was
-// closed, or the reaper waited for ReapDelay, says nothing about it.
+// observeLateness counts how late a key was removed, unless it became due while the store was
+// closed or the reaper waited for ReapDelay.
 func (s *Store) observeLateness(deadline, now int64) {
 	if deadline >= s.reapFrom {
 		s.lateness.Observe(now - deadline)
@@ -295,13 +297,13 @@ type window struct {
 	size int // see windowSize
 	mu   sync.Mutex
 	idx  *ttl.Window
-	// end is the first place of the bucket that idx does not show. It may lie amid keys
-	// of one deadline: they may be more than memory has room for.
+	// end is the first place of the bucket that idx does not show. It may be in the middle of keys
+	// with one deadline: they may be more than memory has room for.
 	end  ttl.WindowEntry
 	next atomic.Int64
 
 	turn  sync.Mutex // of who reaps
-	going int64      // deadline of the key that is about to go, 0 for none
+	going int64      // deadline of the key that is being removed, 0 for none
 	// largeLoads are large values that are being loaded, since elements of them are due.
 	largeLoads *ttl.Window
 	loading    sync.WaitGroup
@@ -330,13 +332,13 @@ func (w *window) NextDeadline() (int64, bool) {
 	return w.next.Load(), true
 }
 
-// ReapDue removes keys that are due and only on disk. Those of which elements are due it
-// has loaded: they are the shards' then.
+// ReapDue removes keys that are due and only on disk. Keys with due elements it loads into memory,
+// where the shard's reaper removes the elements.
 func (w *window) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return w.reapDue(now, budget, false)
 }
 
-// reapDue is ReapDue; wait says whether it is to wait for loading large values.
+// reapDue is ReapDue; wait: wait for loading large values.
 func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, more bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -380,7 +382,7 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	return n, true
 }
 
-// pop takes the earliest entry if it is due, or says that the window's end is.
+// pop removes and returns the earliest entry if it is due, or reports that the window's end is due.
 func (w *window) pop(now int64) (due ttl.WindowEntry, ok, refill bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -407,29 +409,28 @@ func (w *window) setNext() {
 	w.next.Store(next)
 }
 
-// expiredThrough is the instant, now or earlier, by which no key is due that is only on disk. It holds
-// for the shards that the caller holds.
+// expiredThrough is the latest instant, up to now, by which no key is due that is only on disk. It
+// is valid for shards that the caller has locked.
 func (w *window) expiredThrough(now int64) int64 {
 	if next, ok := w.NextDeadline(); ok {
 		now = min(now, next-1)
 	}
-	if next, ok := w.largeLoads.Next(); ok { // looked at after going, which a key comes from
+	if next, ok := w.largeLoads.Next(); ok { // read after going, from which keys move here
 		now = min(now, next-1)
 	}
 	return now
 }
 
-// put takes an entry into the window; one from the end on stands in the bucket.
+// put adds an entry to the window, unless it is beyond the end: the bucket has those.
 func (w *window) put(e ttl.WindowEntry) {
 	if e.Before(w.end) && !w.idx.Has(e.ID, e.Deadline) {
 		w.idx.Set(e.ID, 0, e.Deadline)
 	}
 }
 
-// expire removes one key, unless memory knows better or the data file has another
-// deadline for it by now: an entry stays in the window when its key changes. Again says that
-// it is to be tried again, since the key's slot was busy, or the global transaction has its shard
-// and it is not to wait for that, or the clock has stepped back.
+// expire removes one key, unless memory or the data file has another deadline for it by now: an
+// entry stays in the window when its key changes. again: try again, since the key's slot was busy,
+// or the global transaction has its shard and wait is false, or the clock has stepped back.
 func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again bool) {
 	s := w.s
 	on := []byte(due.ID)
@@ -491,8 +492,8 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 	return false, true
 }
 
-// loadLarge has a large value loaded while the window goes on. Until that is done the key counts
-// as due, of which nothing may be said for its shard.
+// loadLarge loads a large value on another goroutine while the window goes on. Until that is done
+// the key counts as due, so no record may state that its shard has nothing due.
 func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
 	w.mu.Lock()
 	w.largeLoads.Set(due.ID, 0, due.Deadline)
@@ -511,8 +512,8 @@ func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
 	})
 }
 
-// loadInSpace loads a key of a keyspace, whichever database that is by then. Again says that this has
-// to be tried again, since the key's slot was busy, or the global transaction has its shard.
+// loadInSpace loads a key of a keyspace, in whichever database that is by then. again: try again,
+// since the key's slot was busy, or the global transaction has its shard.
 func (s *Store) loadInSpace(space uint32, k Key) (again bool) {
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
@@ -572,7 +573,7 @@ func (w *window) refill() bool {
 	return w.join(from, entries, end, err)
 }
 
-// join takes over what was read from a place on; false with an error.
+// join adds the entries that were read from a place on; false with an error.
 func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.WindowEntry, err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -580,9 +581,9 @@ func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.W
 	w.refilling, w.evicted = false, nil
 	if err != nil {
 		w.s.options.Logger.Error("deadlines could not be read from the data file", "error", err)
-		return false // it is asked again later
+		return false // a later call tries again
 	}
-	if w.end != from { // it was cut meanwhile, so what was read does not join it
+	if w.end != from { // it was cut meanwhile, so the entries do not follow its end
 		return true
 	}
 	w.end = end
@@ -593,8 +594,8 @@ func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.W
 	return true
 }
 
-// read gives the entries of the ttl bucket from a place on, and the place up to which
-// they are all: at least a minute ahead where the bucket ends.
+// read returns the entries of the ttl bucket from a place on, and the place up to which they are
+// complete: at least a minute ahead where the bucket ends.
 func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.WindowEntry, err error) {
 	const ahead = 60_000
 	err = w.s.view(func(tx *bolt.Tx) error {
@@ -622,8 +623,8 @@ func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.
 	return entries, end, err
 }
 
-// entries visits the entries of the ttl bucket from a key on, in order. What is damaged is
-// reported once and passed over.
+// entries visits the entries of the ttl bucket from a key on, in order. Damaged entries are
+// reported once and skipped.
 func (w *window) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) error) error {
 	last := from
 	visit := func(at, v []byte) error {
@@ -654,7 +655,7 @@ func (w *window) report(err error) {
 	}
 }
 
-// leave notes the deadline of a key that leaves memory; on is its name on disk.
+// leave adds the deadline of a key that leaves memory; on is its name on disk.
 func (w *window) leave(deadline int64, on []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -677,7 +678,7 @@ func (w *window) trim() {
 	}
 }
 
-// cut drops the later half: the ttl bucket has it.
+// cut drops the later half of the window; the ttl bucket has it.
 func (w *window) cut() {
 	var keep []ttl.WindowEntry
 	w.idx.Walk(0, func(e ttl.WindowEntry) bool {

@@ -105,9 +105,8 @@ func (s *Store) Replayed(space uint32, name []byte) Replayed {
 	return r
 }
 
-// Reconcile makes the counts of keys what there is, where the log and the last checkpoint count keys
-// that are lost. With dropEmpty it first removes collections without elements, as a log with gaps
-// leaves them.
+// Reconcile corrects the counts of keys where the log and the last checkpoint count keys that are
+// lost. With dropEmpty it first removes collections without elements, which a log with gaps leaves.
 func (s *Store) Reconcile(dropEmpty bool) {
 	if dropEmpty {
 		s.dropEmpty()
@@ -145,7 +144,7 @@ func (p *part) empty(db int, keys []Key) []Key {
 	return keys
 }
 
-// recount makes the counts of keys what there is.
+// recount counts the keys again.
 func (s *Store) recount() {
 	t := s.NewTxn()
 	s.BeginAll(t)

@@ -7,9 +7,9 @@ import (
 	"keyp/storage/object"
 )
 
-// Rename moves a key's value and deadline to another name, which loses what it held.
-// It returns false, and changes nothing, for a missing or expired key. From and to
-// are different keys; they may be of different databases. It raises no event but New.
+// Rename moves a key's value and deadline to another name, whose old value is lost. It returns
+// false, and changes nothing, for a missing or expired key. From and to are different keys; they
+// may be of different databases. It raises no event but New.
 func (t *Txn) Rename(from, to Key) bool {
 	t.FlushValues()
 	if _, _, c := t.live(from, false); !exists(c) {
@@ -35,8 +35,8 @@ func (t *Txn) Rename(from, to Key) bool {
 	return true
 }
 
-// Copy gives another name the same value and deadline; what it held is lost. It
-// returns false for a missing or expired key. It raises no event but New.
+// Copy gives another name the same value and deadline; its old value is lost. It returns false for
+// a missing or expired key. It raises no event but New.
 func (t *Txn) Copy(from, to Key) bool {
 	t.FlushValues()
 	if t.Offloaded() {
@@ -58,17 +58,17 @@ func (t *Txn) Copy(from, to Key) bool {
 	return true
 }
 
-// raiseNewAgain raises New for a key that is about to be there a second time: for Redis, RENAME and
-// COPY delete it first. Where there is none yet, making it raises the event.
+// raiseNewAgain raises New for a key that exists and is about to be replaced: in Redis, RENAME and
+// COPY delete it first. Where there is none yet, creating the key raises the event.
 func (t *Txn) raiseNewAgain(k Key) {
 	if _, _, c := t.live(k, false); exists(c) {
 		t.Notify(k, New)
 	}
 }
 
-// Replace makes key hold a value that was built aside, which is the store's from there on,
-// with deadline (Unix ms, 0 for none). What the key held is lost; an empty value deletes
-// the key, and raises Deleted if there was one.
+// Replace sets key to val, which then belongs to the store, with deadline (Unix ms, 0 for none).
+// The key's old value is lost; an empty value deletes the key, and raises Deleted if the key
+// existed.
 func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 	t.FlushValues()
 	if t.Offloaded() {
@@ -103,8 +103,8 @@ func (t *Txn) setFlags(k Key, flags byte) {
 	*p.flags(*c) |= flags
 }
 
-// carry moves a value to another name with its data, as a new generation: the record
-// under the old name, which goes, may be the only place where the data stands.
+// carry moves a value to another name with its data, as a new generation: the record under the old
+// name, which will be deleted, may be the only place that has the data.
 func (t *Txn) carry(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)
@@ -116,12 +116,12 @@ func (t *Txn) carry(from, to Key) {
 	t.logObject(q, moved, moved.deadline, moved.created)
 }
 
-// link moves a value to another name without its data: that stands in the log since the
-// last checkpoint, or on disk under its id. The record says all that the elements do not,
-// so it replays also where the data file is newer and has nothing under the old name any
-// more. The records that made the value may stand before the rotation of a checkpoint
-// that has been at the new name already; so that one tries again (arrivals.go), and puts the
-// elements where the record leads to: under the id, not inline.
+// link moves a value to another name without its data, which is in the log since the last
+// checkpoint, or on disk under the value's id. The record has everything but the elements, so it
+// can be replayed even if the data file is newer and has nothing under the old name any more. The
+// records that made the value may be in log segments before a checkpoint's rotation, and that
+// checkpoint may have passed the new name. So it copies the value at its end (arrivals.go), with
+// the elements where the record refers to: under the id, not inline.
 func (t *Txn) link(from, to Key) {
 	q, _, _ := t.live(to, true)
 	p := t.s.part(from)
@@ -141,8 +141,8 @@ func (t *Txn) link(from, to Key) {
 	t.wrotePut(q, q.slot(to), *q.adopt(t, to, moved, moved.deadline))
 }
 
-// unlink takes a value away from its key, which is gone then. The record that names the
-// value's elements stays on disk until the next checkpoint, as one that was moved.
+// unlink removes a value from its key, which is then gone. Until the next checkpoint the record on
+// disk names the value's elements, as after a move.
 func (p *part) unlink(t *Txn, from Key) *Object {
 	sl := p.slot(from)
 	c := p.find(sl, from)
@@ -154,7 +154,7 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 	if t != nil {
 		t.counted(p)
 	}
-	o := p.objectOf(*c) // the cell keeps o, to be buried as any other
+	o := p.objectOf(*c) // the cell keeps o until it is buried
 	moved := *o
 	if o.is(stateLinked) {
 		delete(p.linked, o.id)
@@ -167,7 +167,7 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 	return &moved
 }
 
-// adopt gives a value that came from elsewhere to a key.
+// adopt gives a key a value that has no key.
 func (p *part) adopt(t *Txn, to Key, o *Object, deadline int64) *cell {
 	o.key, o.flags = string(to.Name), o.flags&flagRaw
 	if o.is(stateStored | stateReplayed | stateLinked) {

@@ -27,10 +27,10 @@ type replay struct {
 	cost   int64
 	key    []byte // scratch
 	about  subject
-	// orphans are values whose records name a key that does not have them (any more)
-	// in the data file: a link may give them another.
+	// orphans are values whose records name a key that does not have them (any more) in the data
+	// file: a later link may give them another key.
 	orphans map[uint64]*Object
-	// doubts are keys that the log says are reaped by a deadline that no record had stated.
+	// doubts are keys that a reap record removes by a deadline that no replayed record stated.
 	doubts []doubt
 }
 
@@ -42,9 +42,9 @@ var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.R
 
 const byteCost = 1
 
-// doubt is a key that is reaped, unless a later record states its deadline. The data file may
-// be newer than the place that replay is at: then the clock has gone back behind that place,
-// and what the file has was set afterwards.
+// doubt is a key that is reaped, unless a later record states its deadline. The data file may be
+// newer than the log's record that is replayed: then the clock went back after that record, and the
+// file's deadline was set later.
 type doubt struct {
 	p *part
 	k Key
@@ -57,8 +57,8 @@ type recovering struct {
 	meeting meeting
 	floor   []int64 // per shard, its replay's: the newest "reaped through"
 	time    int64   // of the newest recTime; the first replay's
-	// later are slots on disk of keyspaces that the log is yet to make: the
-	// checkpoint that wrote them did not finish.
+	// later are slots on disk of keyspaces that a later record of the log creates: the checkpoint
+	// that wrote them did not finish.
 	later map[uint32][]laterSlot
 }
 
@@ -79,7 +79,7 @@ type countKey struct {
 	shard int
 }
 
-// newRecovering takes over the state of the data file, and makes the replays.
+// newRecovering adopts the state of the data file, and makes the replays.
 func newRecovering(s *Store, st format.State) (*recovering, error) {
 	r := &recovering{s: s, later: map[uint32][]laterSlot{}, floor: make([]int64, st.Shards), time: st.Time}
 	for i := range replaysOf(st.Shards) {
@@ -92,7 +92,7 @@ func newRecovering(s *Store, st format.State) (*recovering, error) {
 	return r, r.adopt(st)
 }
 
-// maxReplays is from where more of them would gain little, since each reads every record.
+// maxReplays bounds the replays: more would gain little, since each reads every record.
 const maxReplays = 4
 
 // replaysOf is how many replays there are for so many shards.
@@ -103,11 +103,11 @@ func (s *Store) replayTime() time.Duration {
 	return time.Duration(s.replayCost.Load()) / time.Duration(replaysOf(len(s.shards)))
 }
 
-// of is the replay that a shard belongs to.
+// of returns the replay of a shard.
 func (r *recovering) of(shard int) *replay { return r.replays[shard%len(r.replays)] }
 
-// adopt takes over the state of the data file: the shards, the databases' keyspaces,
-// and which slots have keys on disk.
+// adopt copies the state of the data file: the shards, the databases' keyspaces, and which slots
+// have keys on disk.
 func (r *recovering) adopt(st format.State) error {
 	s := r.s
 	s.slotsPerShard = Slots / st.Shards
@@ -141,7 +141,7 @@ func (r *recovering) adopt(st format.State) error {
 	})
 }
 
-// onDisk notes what a slot has in the data file; false if no database has the keyspace.
+// onDisk notes a slot's entry in the data file; false if no database has the keyspace.
 func (r *recovering) onDisk(space uint32, slot uint16, d format.SlotEntry) bool {
 	p := r.s.partOf(space, r.s.shards[r.s.shardOf(slot)])
 	if p == nil {
@@ -156,7 +156,7 @@ func (r *recovering) onDisk(space uint32, slot uint16, d format.SlotEntry) bool 
 	return true
 }
 
-// batch replays one batch. With an error comes the offset of the record that it is about.
+// batch replays one batch. With an error it returns the offset of the record that caused it.
 func (r *replay) batch(batch []byte) (at int, err error) {
 	f := format.Fields{Rest: batch}
 	defer r.flushSubject()
@@ -203,8 +203,8 @@ func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 	r.s.prefetchKeys(keys[:n], math.MaxUint64)
 }
 
-// record applies a record, if it concerns a shard of this replay. It is read to its end
-// all the same.
+// record applies a record if it concerns a shard of this replay. It reads the record to its end in
+// any case.
 func (r *replay) record(tag byte, f *format.Fields) error {
 	switch tag {
 	case format.RecReaped:
@@ -256,9 +256,9 @@ func (r *replay) record(tag byte, f *format.Fields) error {
 	return nil
 }
 
-// target reads a record's keyspace and key. own says that the key is in a shard of this
-// replay. p is nil when it is not, and when the keyspace was emptied since, as the log's
-// rest will tell.
+// target reads a record's keyspace and key. own says that the key is in a shard of this replay. p
+// is nil if it is not, and if the keyspace was emptied since, which a later record of the log
+// states.
 func (r *replay) target(f *format.Fields) (p *part, k Key, own bool) {
 	space, name := uint32(f.Int()), f.Bytes()
 	slot := Slot(name)
@@ -302,7 +302,7 @@ func (r *replay) reaped(shard int, through int64) {
 			if *p.flags(*c)&flagUnstated != 0 {
 				k.Name = bytes.Clone(k.Name)
 				r.doubts = append(r.doubts, doubt{p, k})
-				p.setDeadline(nil, sl, c, 0, 0) // so it is looked at once
+				p.setDeadline(nil, sl, c, 0, 0) // so that the reaper examines it at once
 				continue
 			}
 			p.unindex(sl, c)
@@ -312,8 +312,8 @@ func (r *replay) reaped(shard int, through int64) {
 	}
 }
 
-// resolveDoubts removes the keys of which no later record has stated the deadline: that is from
-// before the log, and so is what the log said of it.
+// resolveDoubts removes the keys whose deadline no later record has stated: it is older than the
+// log, so the reap record was about it.
 func (r *replay) resolveDoubts() {
 	for _, d := range r.doubts {
 		sl := d.p.slot(d.k)
@@ -427,8 +427,7 @@ func (r *replay) put(p *part, k Key, value []byte, deadline int64, created uint3
 	return nil
 }
 
-// delete makes a key a tombstone, also one that memory does not know: the data file
-// may have it.
+// delete makes a key a tombstone, even if memory does not know it: the data file may have it.
 func (r *replay) delete(p *part, k Key) {
 	sl := p.slot(k)
 	c := p.find(sl, k)
@@ -461,7 +460,7 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 		if err != nil {
 			return fmt.Errorf("%w: key %q", err, clip(k.Name))
 		}
-		im.Partial = true // the log will make it whole
+		im.Partial = true // a later record completes it
 		r.s.repairTimes(tx, r.key, &im)
 		got, err := readResident(tx, &im)
 		if err != nil {
@@ -517,7 +516,7 @@ func (r *replay) elementOf(put bool, f *format.Fields) error {
 	return nil
 }
 
-// flushSubject takes the changed subject into the counts and the index.
+// flushSubject updates counts and index for the changed subject.
 func (r *replay) flushSubject() {
 	if p := r.about.p; p != nil {
 		sl := p.slot(r.about.k)
@@ -538,8 +537,8 @@ func (p *part) valueOf(c *cell, id uint64) *Object {
 	return nil
 }
 
-// orphan is a value that no key has at present, with the elements that the data file
-// has under its id; nil if there are none, because it was deleted later.
+// orphan returns a value that no key has at present, with its elements in the data file; nil if
+// there are none, because it was deleted later.
 func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	if o := r.orphans[id]; o != nil {
 		return o, nil
@@ -558,8 +557,9 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 	return o, err
 }
 
-// overwritten takes away what stood at the new key of a value that was deleted later, before
-// the data file was written: that is older than the record, or a later record says it again.
+// overwritten removes the old value of a link's new key. The linked value itself was deleted later,
+// before the data file was written. The old value is older than the link, or a later record states
+// it again.
 func (r *replay) overwritten(m *moved) error {
 	q := r.s.partOf(m.toSpace, r.s.shards[r.s.shardOf(m.to.Slot)])
 	if q == nil {
@@ -572,13 +572,13 @@ func (r *replay) overwritten(m *moved) error {
 	switch o := q.objectOf(*c); {
 	case o == nil:
 		r.delete(q, m.to)
-	case o.id != m.id: // a later link may bring it here
+	case o.id != m.id: // a later link may move it here
 		r.orphans[o.id] = q.unlink(nil, m.to)
 	}
 	return nil
 }
 
-// moved is what a link record says: the value id goes from one key to another.
+// moved is a link record: the value id moves from one key to another.
 type moved struct {
 	from, to           Key
 	fromSpace, toSpace uint32
@@ -606,8 +606,8 @@ func (r *replay) link(f *format.Fields) error {
 	})
 }
 
-// move gives the value of a record to another key. The key that had it may have
-// nothing on disk any more, or something newer.
+// move moves the value of a record to another key. Its old key may have nothing on disk any more,
+// or something newer.
 func (r *replay) move(p *part, m *moved) error {
 	r.sawID(m.id)
 	var o *Object

@@ -86,8 +86,8 @@ func (r *recovering) removeEntry(tx *bolt.Tx, e format.TTLEntry) error {
 	return nil
 }
 
-// removeRecords removes the keys that are reaped by their records, for want of a sound ttl.
-// Damaged ones are errors when somebody asks for their keys.
+// removeRecords removes reaped keys by the deadlines in their records, as ttl is damaged. Damaged
+// records are errors when their keys are read.
 func (r *recovering) removeRecords(tx *bolt.Tx) error {
 	return each(tx, format.BucketValues, nil, func(error) {}, func(at, record []byte) error {
 		im, err := format.ParseImage(at, record)
@@ -111,8 +111,8 @@ func (r *recovering) remove(space uint32, k Key, deadline int64) {
 	}
 }
 
-// current says whether an entry of ttl is what the key's record says: while changes of ttl
-// are pending it may be an entry that goes.
+// current reports whether an entry of ttl agrees with the key's record: while changes of ttl are
+// pending it may be outdated.
 func (r *recovering) current(tx *bolt.Tx, e format.TTLEntry) bool {
 	im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
 	r.s.repairTimes(tx, e.On, &im)

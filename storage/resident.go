@@ -22,7 +22,7 @@ type resident struct {
 	badTime  bool
 }
 
-// readResident makes an image a key for memory. The bytes are copied out of the file.
+// readResident converts an image to a key for memory. It copies the bytes out of the file.
 func readResident(tx *bolt.Tx, m *format.Image) (resident, error) {
 	got := resident{deadline: m.Deadline, created: m.Created, badTime: m.BadTime}
 	if m.Type == object.TypeString && m.Inline && isSmall(m.Name, m.Payload) {
@@ -36,7 +36,7 @@ func readResident(tx *bolt.Tx, m *format.Image) (resident, error) {
 	return got, err
 }
 
-// objectFrom makes an image and its value a key's object.
+// objectFrom makes a key's object of an image and its value.
 func objectFrom(m *format.Image, v object.Value) *Object {
 	o := &Object{key: string(m.Name), val: v, deadline: m.Deadline, id: m.ID, state: stateInline}
 	if !m.Inline {
@@ -70,14 +70,14 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 	return at
 }
 
-// tombstone says of a key that memory does not know that it is gone from the data
+// tombstone adds a tombstone for a key that memory does not know: the key is gone from the data
 // file, or will be with the next checkpoint.
 func (p *part) tombstone(sl *slot, k Key) {
 	p.markDirty(sl, p.absent(sl, k, flagDisk))
 }
 
-// absent says of a key that memory does not know that it does not exist. Flags 0:
-// nor does the data file have it.
+// absent notes that a key that memory does not know does not exist. Flags 0: the data file does not
+// have it either.
 func (p *part) absent(sl *slot, k Key, flags byte) *cell {
 	if len(k.Name) > maxSlabKey || !p.room(blockHeader+len(k.Name)) {
 		ref := p.objects.add(&Object{key: string(k.Name), flags: flags})
@@ -90,7 +90,7 @@ func (p *part) absent(sl *slot, k Key, flags byte) *cell {
 	return p.insert(sl, k.Hash, newCell(k.Hash, ref, cellTomb))
 }
 
-// byID finds the cell that the index knows by id.
+// byID finds the cell of an id in the index.
 func (p *part) byID(id uint64) (*slot, *cell, Key) {
 	c := newCell(0, uint32(id), cell(id)&cellObj)
 	name := p.name(c)
@@ -112,8 +112,8 @@ func guarded(db *bolt.DB, fn func(*bolt.Tx) error) error {
 	return guard(func() error { return db.View(fn) })
 }
 
-// guard runs what works with bbolt. A fault or a panic on a damaged page is an error: the
-// file is mapped, so a bad sector shows as a fault. bbolt takes its transaction back then.
+// guard runs a function that uses bbolt. A fault or a panic on a damaged page becomes an error: the
+// file is mapped, so a bad sector causes a fault. bbolt rolls its transaction back then.
 func guard(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -26,9 +26,8 @@ type found struct {
 	item   Item
 }
 
-// View is the whole keyspace as somebody looks at it: from outside, where shard after shard
-// is locked (Store.View), or from within a transaction that holds all of them (Txn.View) and
-// sees what that has done.
+// View reads the whole keyspace: from outside, where it locks shard after shard (Store.View), or
+// within a transaction that has all shards locked (Txn.View), with that transaction's changes.
 type View struct {
 	s *Store
 	t *Txn // nil: from outside
@@ -70,27 +69,26 @@ func (v View) onDisk(shard int) int64 {
 	return v.s.now()
 }
 
-// Scan visits the live keys of a database from cursor on, about count of them, and
-// returns where to go on, 0 at the end. It looks at a bounded number of keys. Visit
-// runs under a shard's lock: it must be quick, and must not keep the item. Scan may
-// read the data file; the error is about that.
+// Scan visits the live keys of a database from cursor on, about count of them, and returns the next
+// cursor, 0 at the end. It examines a bounded number of keys. Visit runs under a shard's lock: it
+// must be quick, and must not keep the item. Scan may read the data file; the error is about that.
 //
-// What it passes over because it is due is gone for good once the log is durable as far as it
-// was when Scan returned; this holds for Walk and RandomKey too.
+// Keys that it skips because they are due never return, once the log is durable up to its end when
+// Scan returned. The same is true for Walk and RandomKey.
 func (v View) Scan(db int, cursor uint64, count int, visit func(Item)) (next uint64, err error) {
 	w := walk{View: v, logged: v.s.shown.at.Load()}
 	defer w.end()
 	return w.scan(db, cursor, count, visit)
 }
 
-// walk is a look at keys one after another.
+// walk visits keys one after another.
 type walk struct {
 	View
-	logged int64 // how far time had come by the log, when the walk began
-	hidden bool  // something was passed over that was not due by then
+	logged int64 // the latest time in the log when the walk began
+	hidden bool  // it skipped a key that was not due by then
 }
 
-// end logs how far time has come if the walk has shown that and no record says so.
+// end logs the time if the walk skipped keys that were due by it and the log does not have it yet.
 func (w *walk) end() {
 	if w.hidden {
 		w.s.logTime()
@@ -210,14 +208,13 @@ func visitSome(keys []found, count int, visit func(Item)) (n int, cut uint32) {
 	return n, 0
 }
 
-// scanDisk visits keys of a slot that are in memory or on disk: it reads a stretch of
-// the data file, and then, if the slot lost no key meanwhile, puts over it what memory
-// knows of that stretch.
+// scanDisk visits keys of a slot that are in memory or on disk: it reads a stretch of the data
+// file, and then, if the slot lost no key meanwhile, merges it with memory, which is newer.
 func (w *walk) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
 	for try := 0; ; try++ {
 		w.lock(sh)
 		epoch := sl.epoch
-		if try < 3 { // then the lock is kept: this ends
+		if try < 3 { // afterwards the lock is kept, so that this ends
 			w.unlock(sh)
 		}
 		st, err := w.readStretch(p.space, sl.num, from, count)
@@ -245,10 +242,10 @@ func (w *walk) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count
 // stretchEnd is one past the last hash prefix.
 const stretchEnd = 1 << hashBits
 
-// fileStretch is what the data file has of a slot up to a prefix. Memory may know better.
+// fileStretch is the data file's part of a slot up to a prefix. Memory may have newer state.
 type fileStretch struct {
 	keys []found
-	due  [][]byte // keys that are due, and by the log's time are not
+	due  [][]byte // keys that are due now, but not by the log's time
 	upTo uint32
 }
 
@@ -326,8 +323,8 @@ func (w *walk) mergeStretch(p *part, sl *slot, from uint32, st fileStretch, visi
 	return n, position(sl.num, st.upTo)
 }
 
-// Walk visits every live key of a database until visit returns false; what comes and
-// goes meanwhile may be missed or visited. Errors and visit as for Scan.
+// Walk visits every live key of a database until visit returns false; keys that are created or
+// removed meanwhile may be visited or not. Errors and visit as for Scan.
 func (v View) Walk(db int, visit func(Item) bool) error {
 	const step = 512
 	w := walk{View: v, logged: v.s.shown.at.Load()}

@@ -17,7 +17,7 @@ type block []byte
 
 const (
 	blockHeader = 29
-	// maxBlock bounds what stands in a slab; larger keys and values are Go objects.
+	// maxBlock is the largest block in a slab; larger keys and values are Go objects.
 	maxBlock = 4096
 
 	offDeadline = 0
@@ -37,11 +37,10 @@ const (
 	// flagMoved: the elements that the copy in the data file names now belong to
 	// another key, so replacing the copy does not make them garbage.
 	flagMoved
-	// flagRaw: the string was written in part (APPEND, SETRANGE); OBJECT ENCODING
-	// tells.
+	// flagRaw: the string was written in part (APPEND, SETRANGE); OBJECT ENCODING shows that.
 	flagRaw
-	// flagUnstated: the deadline is the data file's, and no record that was replayed has
-	// stated it yet. It says nothing after recovery.
+	// flagUnstated: the deadline is from the data file, and no replayed record has stated it yet.
+	// It has no meaning after recovery.
 	flagUnstated
 )
 
@@ -77,13 +76,13 @@ func (b block) setValue(val []byte) {
 // nothing outside needs a pointer.
 type slabs struct {
 	chunks []chunk
-	holes  []int32 // indexes in chunks that hold no memory
+	holes  []int32 // indexes in chunks that have no memory
 	// Per class: the first chunk with room, or -1; how many chunks there are, and live blocks.
 	partial, chunksOf, blocks [len(classes)]int32
 
 	live    int64  // bytes in live blocks
 	held    int64  // bytes in chunks
-	emptied uint32 // how many chunks have lost their last block: others may be there now
+	emptied uint32 // how many chunks were freed: their memory may be in use again
 }
 
 const (
@@ -144,7 +143,7 @@ func newSlabs() slabs {
 	return s
 }
 
-// room says whether there is room for a block in no more than limit chunks.
+// room reports whether there is room for a block in no more than limit chunks.
 func (s *slabs) room(size, limit int) bool {
 	return s.partial[classOf[(size+granule-1)/granule]] >= 0 || len(s.holes) > 0 || len(s.chunks) < limit
 }
@@ -232,7 +231,7 @@ func (s *slabs) addChunk(class uint8) int32 {
 	return at
 }
 
-// drop gives all memory back. No block is used any more.
+// drop frees all memory. No block is in use any more.
 func (s *slabs) drop() {
 	for i := range s.chunks {
 		if c := &s.chunks[i]; c.page != nil {

@@ -32,10 +32,10 @@ type Pins struct {
 	timed  int             // pins of values whose elements have deadlines
 }
 
-// Any says whether any value is pinned.
+// Any reports whether any value is pinned.
 func (ps *Pins) Any() bool { return len(ps.values) > 0 }
 
-// snapshot is what an offloaded transaction has of its keys.
+// snapshot is the state of an offloaded transaction's keys.
 type snapshot struct {
 	keys      map[snapshotKey]pinned
 	validated bool // the transaction has locked the shards again: see validate
@@ -51,7 +51,7 @@ type snapshotKey struct {
 type pinned struct {
 	key   Key
 	item  Item    // empty for a missing key
-	o     *Object // whose value item has
+	o     *Object // the item's value
 	timed bool    // its elements have deadlines
 	space uint32
 }
@@ -70,7 +70,8 @@ func (t *Txn) Largest(keys []Key) (bytes int) {
 	return bytes
 }
 
-// RemoveDue removes what is due of these keys, whose shards the transaction has locked.
+// RemoveDue removes those of these keys and their elements that are due. The transaction has their
+// shards locked.
 func (t *Txn) RemoveDue(keys []Key) {
 	for _, k := range keys {
 		t.live(k, false)
@@ -109,7 +110,7 @@ func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 	})
 }
 
-// pin takes the elements' deadlines out of the index until unpin, if there are any.
+// pin removes the elements' deadlines, if any, from the index until unpin.
 func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
 	if o.side == nil || o.side.due == 0 && o.side.pins == 0 {
 		return false
@@ -142,7 +143,7 @@ func (s *Store) unpin(o *Object, k Key, space uint32) {
 	}
 }
 
-// look finds a key as it stands, also if it is due.
+// look finds a key even if it is due.
 func (t *Txn) look(k Key) (*part, *cell) {
 	p := t.s.part(k)
 	if p == nil {
@@ -151,8 +152,8 @@ func (t *Txn) look(k Key) (*part, *cell) {
 	return p, p.find(p.slot(k), k)
 }
 
-// Pin moves t's keys to dst, which must be idle, as its snapshot, and ends t. None of them may be Overdue;
-// what is due of them is removed.
+// Pin moves t's keys to dst, which must be idle, as its snapshot, and ends t. None of them may be
+// Overdue; due keys and elements are removed.
 func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 	a := &snapshot{keys: make(map[snapshotKey]pinned, len(keys))}
 	for _, k := range keys {
@@ -172,7 +173,7 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 			if had.timed = p.pin(p.slot(k), c, item.o); had.timed {
 				ps.timed++
 			}
-			seen := *item.o // the store goes on to change what it notes in the other
+			seen := *item.o // a copy: the store goes on to change the original's notes
 			seen.side = nil
 			had.item.o = &seen
 		} else {
@@ -184,7 +185,7 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 	dst.seen = t.End()
 }
 
-// Unpin ends what Pin began. t must have ended.
+// Unpin unpins the snapshot that Pin made. t must have ended.
 func (ps *Pins) Unpin(t *Txn) {
 	for _, had := range t.snapshot.keys {
 		if had.o == nil {
@@ -201,8 +202,8 @@ func (ps *Pins) Unpin(t *Txn) {
 	t.snapshot = nil
 }
 
-// Conflicted says that the command's keys have changed since its snapshot, so it has changed nothing and
-// is to run again.
+// Conflicted reports whether the command's keys have changed since its snapshot: then it has
+// changed nothing and must run again.
 func (t *Txn) Conflicted() bool { return t.snapshot != nil && t.snapshot.conflict }
 
 // validate locks the shards of the keys again, until End. It returns false, with nothing locked, if the
@@ -239,7 +240,7 @@ func (t *Txn) unchanged(had pinned) bool {
 	}
 }
 
-// prepared is a new value with the records that state it, which no key has yet.
+// prepared is a new value that no key has yet, with the records that state it.
 type prepared struct {
 	o       *Object
 	records [][]byte
@@ -309,7 +310,7 @@ func (t *Txn) copyOffloaded(from, to Key) bool {
 	return true
 }
 
-// Offloaded says that the transaction has a snapshot (Pins.Pin) and no locked shards.
+// Offloaded reports whether the transaction has a snapshot (Pins.Pin) and no locked shards.
 func (t *Txn) Offloaded() bool { return t.snapshot != nil && !t.snapshot.validated }
 
 // find gives a key of the snapshot.

@@ -18,7 +18,7 @@ const (
 	newFile  = format.DataName + ".new"
 	lockFile = "keyp.lock"
 
-	// openTimeout is how long another process may hold the data file.
+	// openTimeout is how long to wait for another process that has the data file locked.
 	openTimeout = 500 * time.Millisecond
 )
 
@@ -62,7 +62,7 @@ func (s *Store) prepareData(path string) error {
 	if s.options.ReadOnly {
 		return nil
 	}
-	// What was cut short leaves its file: a compaction, or the making of the data file.
+	// An interrupted compaction, or creation of the data file, has left its file.
 	for _, name := range []string{compactFile, newFile} {
 		if err := removeFile(filepath.Join(s.options.Dir, name)); err != nil {
 			return err
@@ -77,8 +77,8 @@ func (s *Store) prepareData(path string) error {
 	return s.makeData(path)
 }
 
-// freelistType is how bbolt keeps its list of free pages in memory. Which of them it takes is
-// left to chance; a test that needs the same each time has it otherwise.
+// freelistType is how bbolt keeps its list of free pages in memory. With this type it chooses pages
+// at random; tests that need the same pages each time use another.
 var freelistType = bolt.FreelistMapType
 
 // openBolt opens or makes a file of bbolt. Damage that bbolt trips over is ErrCorrupt.
@@ -129,7 +129,7 @@ func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 	return db, data, nil
 }
 
-// readMeta reads what the meta bucket says, of any format.
+// readMeta reads the meta bucket of any format version.
 func (s *Store) readMeta(tx *bolt.Tx, st *format.State) (err error) {
 	meta := tx.Bucket(format.BucketMeta)
 	if v := meta.Get(format.MetaFormat); len(v) != 1 || v[0] < 1 || v[0] > format.Version {
@@ -157,7 +157,7 @@ func putMeta(tx *bolt.Tx, key, value []byte) error {
 	return tx.Bucket(format.BucketMeta).Put(key, format.Seal(key, value))
 }
 
-// upgradeData makes a file of an older format one of this, and notes what is pending.
+// upgradeData converts a file of an older format to the present one, and notes its pending changes.
 func (s *Store) upgradeData() error {
 	version := byte(0)
 	err := s.view(func(tx *bolt.Tx) error {
@@ -191,7 +191,7 @@ func (s *Store) upgradeData() error {
 	})
 }
 
-// sealAll gives all entries of a bucket their checksums.
+// sealAll adds checksums to all entries of a bucket.
 func sealAll(b *bolt.Bucket) error {
 	sealed := map[string][]byte{}
 	err := b.ForEach(func(k, v []byte) error {
@@ -204,8 +204,8 @@ func sealAll(b *bolt.Bucket) error {
 	return err
 }
 
-// makeData makes a new data file at path. It has another name until it is whole: a crash
-// would leave half of one, which is not told from a damaged one.
+// makeData makes a new data file at path. It has another name until it is complete: a crash could
+// otherwise leave an incomplete file, which looks like a damaged one.
 func (s *Store) makeData(path string) (err error) {
 	made := filepath.Join(s.options.Dir, newFile)
 	db, _, err := s.openBolt(made)
@@ -244,7 +244,7 @@ func (s *Store) makeBuckets(tx *bolt.Tx) error {
 	return errors.Join(tx.Bucket(format.BucketMeta).Put(format.MetaFormat, []byte{format.Version}), putMeta(tx, format.MetaSeed, seed), putMeta(tx, format.MetaState, st.Append(nil)))
 }
 
-// current is the state as the locked shards have it; all of them are locked.
+// current returns the state to record. All shards are locked.
 func (s *Store) current() format.State {
 	st := format.State{Generation: s.generation.Load(), NextSpace: s.nextSpace, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces[:s.options.Databases]...)}
 	for _, sh := range s.shards {

@@ -23,7 +23,7 @@ import (
 
 // Errors of opening a store.
 var (
-	// ErrLocked says that another process has the data directory open.
+	// ErrLocked: another process has the data directory open.
 	ErrLocked = errors.New("storage: another process uses the data directory")
 	// ErrClosed is given by calls on a store that is closed or closing.
 	ErrClosed = errors.New("storage: closed")
@@ -47,8 +47,8 @@ type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
 
-	// LockWait is how long another process may go on having the directory: the kernel takes
-	// its time to free the memory of one that was killed, and only then its locks.
+	// LockWait is how long to wait for another process that has the directory locked: the kernel
+	// may need seconds to free the memory of a killed one, and releases its locks afterwards.
 	LockWait time.Duration
 
 	Databases int
@@ -59,10 +59,10 @@ type Options struct {
 	// CheckpointBytes is the size of the log at which a checkpoint starts, if it would not
 	// take too long to replay before (replayBudget).
 	CheckpointBytes int64
-	// MaxMemory bounds what keys, index and buffers take; over it, keys that the data
-	// file has leave memory. 0: no bound.
+	// MaxMemory bounds the memory of keys, index and buffers; over it, keys that the data file has
+	// leave memory. 0: no bound.
 	MaxMemory int64
-	// Frequency has accesses counted, and not only their times kept; nil: it has not.
+	// Frequency enables LFU counting; nil disables it.
 	Frequency *Frequency
 	// DiskReserve is the free space below which growth is refused.
 	DiskReserve uint64
@@ -73,30 +73,29 @@ type Options struct {
 	// SmallSteps is for tests: work done in bounded pieces is done in tiny ones, so that there
 	// are many moments between them.
 	SmallSteps bool
-	// OnStep is for tests: it is called at each Step, by the goroutine that comes to it and
-	// while no shard is locked. An error ends what is under way there.
+	// OnStep is for tests: it is called at each Step, by the goroutine that does the step, while no
+	// shard is locked. An error ends the operation.
 	OnStep func(Step) error
-	// OnData is for tests: it is given each data file that is opened for writing, and what it
-	// gives is written to in its place.
+	// OnData is for tests: it gets each data file that is opened for writing and returns the file
+	// to write to instead.
 	OnData func(path string, f DataFile) DataFile
-	// Random gives the numbers that a store draws for itself; rand.Uint64 if nil.
+	// Random returns random numbers for the store's own use; nil: rand.Uint64.
 	Random func() uint64
 
-	// ReapDelay is how long after Open keys that are due begin to be removed, so that there
-	// can be somebody who listens to their events. Nobody sees them meanwhile.
+	// ReapDelay is how long after Open the reaper starts, so that clients can subscribe to events
+	// first. Due keys are invisible meanwhile.
 	ReapDelay time.Duration
 
-	// slabChunks is maxChunks, but in tests.
+	// slabChunks is maxChunks; tests change it.
 	slabChunks int
 
-	// ReadOnly leaves the directory as it is: the log is replayed and not continued, what the store
-	// itself logs goes nowhere, and there are no checkpoints. For tools.
+	// ReadOnly changes nothing in the directory: the log is replayed and not continued, the store's
+	// own records stay in memory, and there are no checkpoints. For tools.
 	ReadOnly bool
 
 	// OnDurable is called when more of the log is durable.
 	OnDurable func(lsn uint64)
-	// OnFail is called with the failure that ends the store: from there on nothing
-	// becomes durable.
+	// OnFail is called with the failure that ends the store: nothing becomes durable any more.
 	OnFail func(error)
 }
 
@@ -151,7 +150,7 @@ type Store struct {
 	generation    atomic.Uint64
 
 	opened     int64        // Unix ms
-	reapFrom   int64        // the reaper answers for deadlines from there on, Unix ms
+	reapFrom   int64        // lateness counts for deadlines from here on, Unix ms
 	instant    atomic.Int64 // the newest instant given out
 	shown      shownTime
 	stepped    atomic.Bool  // the wall clock is behind it
@@ -190,16 +189,16 @@ type Store struct {
 	failed     atomic.Pointer[error]
 }
 
-// Recovered says what Open found.
+// Recovered is what Open found.
 type Recovered struct {
 	Keys, Deadlines int64
 	Batches         int64 // replayed from the log
 	Took            time.Duration
 }
 
-// Open opens the store in o.Dir, which is made if missing, and recovers it: the state
-// of the last checkpoint and the log since. It does not read the keys that rest in the
-// data file, so it takes no longer for more of them.
+// Open opens the store in o.Dir, which is made if missing, and recovers it: the state of the last
+// checkpoint and the log since. It does not read the keys that are only in the data file, so it
+// takes no longer for more of them.
 func Open(o Options) (*Store, Recovered, error) {
 	if err := o.Complete(); err != nil {
 		return nil, Recovered{}, err
@@ -228,7 +227,7 @@ func Open(o Options) (*Store, Recovered, error) {
 		s.makeStepsSmall()
 	}
 	s.startReaper()
-	s.now() // notices that the clock is behind what was shown
+	s.now() // notices a clock that is behind the recovered time
 	if !o.NoBackground {
 		s.startBackground()
 		if rec.Batches > 0 {
@@ -248,7 +247,8 @@ func (s *Store) recover() (rec Recovered, err error) {
 		return rec, err
 	}
 	data := phase()
-	// What is read meanwhile is of use only if this proves it, which it does beside.
+	// The log is replayed beside this proof of the data file, and replay's result counts only if
+	// the proof succeeds.
 	proven := make(chan error, 1)
 	go func() { proven <- s.proveTree() }()
 	defer func() { err = errors.Join(<-proven, err) }()
@@ -264,7 +264,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 		err = s.openLog(st.First, replays)
 	}
 	if bad := replays.end(); bad != nil {
-		return rec, bad // stands before whatever else is wrong with the log
+		return rec, bad // precedes any other error of the log
 	}
 	if err != nil {
 		return rec, err
@@ -296,9 +296,8 @@ func (s *Store) openLog(first uint64, replays *feed) (err error) {
 	return err
 }
 
-// recordLog has the data file say that there is a log, if it does not yet: from there on a start
-// without it is refused. Nothing is lost with a log of which that is not recorded, but what was
-// acknowledged before the first start of this version ended.
+// recordLog records in the data file that there is a log, if it does not say so yet: afterwards a
+// start without the log is refused.
 func (s *Store) recordLog(st format.State) error {
 	if st.First != 0 || s.options.ReadOnly || s.log.First() == 0 {
 		return nil
@@ -311,7 +310,7 @@ func (s *Store) recordLog(st format.State) error {
 	return err
 }
 
-// stopwatch gives a function that tells the time since its last call.
+// stopwatch returns a function that returns the time since its last call.
 func (s *Store) stopwatch() func() time.Duration {
 	last := s.clock.Mono()
 	return func() time.Duration {
@@ -321,7 +320,7 @@ func (s *Store) stopwatch() func() time.Duration {
 	}
 }
 
-// takeDir makes the directory and takes its lock.
+// takeDir creates the directory and locks it.
 func (s *Store) takeDir() (err error) {
 	if s.options.ReadOnly {
 		s.dirLock, err = s.options.LockForReading()
@@ -334,7 +333,7 @@ func (s *Store) takeDir() (err error) {
 	return err
 }
 
-// takeLock takes the directory's lock, which also shows that it can be written.
+// takeLock locks the directory, which also proves that it can be written.
 func (o *Options) takeLock() (io.Closer, error) {
 	const pause = 20 * time.Millisecond
 	began, told := o.Clock.Mono(), false
@@ -406,7 +405,7 @@ func (s *Store) Err() error {
 	return s.log.Err()
 }
 
-// Log is the store's log, for whoever commits it.
+// Log is the store's log, for the caller to commit.
 func (s *Store) Log() *wal.Log { return s.log }
 
 // Databases is how many there are.
@@ -418,7 +417,7 @@ func (s *Store) Databases() int { return s.options.Databases }
 // store.
 func (s *Store) Listen(fn func(Happened)) { s.onEvent.Store(&fn) }
 
-// SetEvents says which classes of events Listen's function hears.
+// SetEvents sets the classes of events for Listen's function.
 func (s *Store) SetEvents(mask EventClass) { s.eventMask.Store(uint32(mask)) }
 
 // SetMaxMemory changes MaxMemory.
@@ -461,12 +460,12 @@ func (s *Store) partOf(space uint32, sh *shard) *part {
 	return nil
 }
 
-// now is the present instant. It never runs backwards: when the wall clock steps back
-// time stands still until everything due so far is removed (reap.go), then it follows.
+// now is the present instant. It never runs backwards: when the wall clock steps back, the store's
+// time stands still until everything due so far is removed (reap.go), then it follows the clock.
 func (s *Store) now() int64 {
 	for {
-		// The clock is read after the instant: a reading from before a step back cannot move
-		// an instant forward that has followed the clock since.
+		// The clock is read after the instant, so a reading from before a step back cannot move the
+		// instant forward again after it has followed the clock.
 		last := s.instant.Load()
 		wall := s.clock.Now()
 		if wall <= last {
@@ -531,7 +530,7 @@ func (s *Store) swap(a, b int) {
 	}
 }
 
-// forget drops a part whole: its memory goes with it.
+// forget drops a part and its memory.
 func (sh *shard) forget(db int) {
 	if p := sh.parts[db]; p != nil {
 		for _, sl := range p.allUsed() {

@@ -2,10 +2,10 @@ package storage
 
 import "math/bits"
 
-// A slot's table maps key hashes to where the keys stand. It is a directory of
-// buckets, as in extendible hashing: a bucket is an open-addressed array of cells that
-// grows to bucketCells and then splits by the next bit of the hash, so no operation
-// ever rehashes a large table, and walking it bucket by bucket goes in hash order.
+// A slot's table maps key hashes to the places of the keys. It is a directory of buckets, as in
+// extendible hashing: a bucket is an open-addressed array of cells that grows to bucketCells and
+// then splits by the next bit of the hash, so no operation ever rehashes a large table, and walking
+// it bucket by bucket goes in hash order.
 //
 //	cell  63         35  34   33    32  31        0
 //	     ┌─────────────┬────┬─────┬────┬──────────┐
@@ -46,7 +46,7 @@ type bucket struct {
 
 type table struct {
 	only  bucket    // the one bucket while dir is nil, in place to save two cache misses
-	dir   []*bucket // 1<<depth entries; a bucket of lesser depth stands in several
+	dir   []*bucket // 1<<depth entries; a bucket of lesser depth is in several
 	depth uint8
 	used  int
 }
@@ -58,8 +58,8 @@ func (t *table) bucket(hash uint64) *bucket {
 	return t.dir[hash>>(64-t.depth)]
 }
 
-// home is where a hash belongs in the bucket: the bits behind the shared ones, so
-// that cells lie in hash order but for displacement.
+// home is the first cell for a hash in the bucket: the bits behind the shared ones, so that cells
+// are in hash order except for displaced ones.
 func (b *bucket) home(hash uint64) int {
 	k := bits.TrailingZeros(uint(len(b.cells)))
 	return int(hash >> hashShift << (hashShift + b.depth) >> (64 - k))
@@ -80,8 +80,8 @@ func (t *table) find(hash uint64, same func(cell) bool) (*cell, bool) {
 	return nil, false
 }
 
-// insert adds a cell whose key is not in the table, and returns where it stands until
-// the next insert or remove.
+// insert adds a cell whose key is not in the table, and returns its place, which is valid until the
+// next insert or remove.
 func (t *table) insert(hash uint64, c cell) *cell {
 	b := t.bucket(hash)
 	for (b.used+1)*4 > len(b.cells)*3 {
@@ -150,8 +150,8 @@ func (b *bucket) rebuild(size int) {
 	}
 }
 
-// remove takes away the cell at, which find or walk gave. Cells behind it move up, so
-// no trace is left.
+// remove removes the cell at, which find or walk returned. Cells behind it move up, so no deleted
+// mark is needed.
 func (t *table) remove(at *cell) {
 	b := t.bucket(uint64(*at))
 	mask := len(b.cells) - 1
@@ -173,9 +173,9 @@ func (t *table) remove(at *cell) {
 	}
 }
 
-// walkBucket visits the cells of the bucket in which hash prefix from lies, from that
-// prefix on and in no order, and tells where the following bucket begins (done: there
-// is none). The visitor may change a cell's flags and ref but not insert or remove.
+// walkBucket visits the cells of hash prefix from's bucket, from that prefix on and in no order,
+// and returns where the following bucket begins (done: there is none). The visitor may change a
+// cell's flags and ref but not insert or remove.
 func (t *table) walkBucket(from uint32, visit func(*cell)) (next uint32, done bool) {
 	b := t.bucket(uint64(from) << hashShift)
 	for i := range b.cells {

@@ -11,7 +11,7 @@ import (
 	"keyp/storage/object"
 )
 
-// ErrWrongType says that a key holds another type than the operation is for.
+// ErrWrongType: the key has another type than the operation needs.
 var ErrWrongType = errors.New("storage: the key holds another type")
 
 // Txn is one transaction: a command, or several that are atomic together. It locks the
@@ -21,7 +21,7 @@ var ErrWrongType = errors.New("storage: the key holds another type")
 type Txn struct {
 	// NoTouch leaves access times alone.
 	NoTouch bool
-	// By says for whom the transaction runs, until its end: see Change. 0: nobody.
+	// By identifies the client of the transaction, until its end: see Change. 0: none.
 	By uint64
 
 	s      *Store
@@ -34,7 +34,7 @@ type Txn struct {
 	cost   int64  // what replaying the batch costs
 	logged uint64 // the value that the last record is about, if it is about an element
 	opened []opened
-	// scratch is for an element's value while the value it is of changes.
+	// scratch is room for an element's value while its collection changes.
 	scratch   []byte
 	wrote     []touched
 	gone      []*slot // slots that lost a key
@@ -46,16 +46,16 @@ type Txn struct {
 	changes   []Change // for the observer
 	changed   []byte   // the names of their keys
 	delivered int      // of changes: by News
-	// shedding says that what changes at present does so because it is due.
+	// shedding: present changes are removals of due keys and elements.
 	shedding bool
-	// snapshot is what it reads if it is offloaded.
+	// snapshot has the keys of an offloaded transaction.
 	snapshot *snapshot
-	// blocked says that the last Begin found a shard of the global transaction.
+	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
 	sharing
 }
 
-// touched is a key that the batch's LSN has to be noted for.
+// touched is a key that gets the batch's LSN.
 type touched struct {
 	p       *part
 	sl      *slot
@@ -63,8 +63,8 @@ type touched struct {
 	emptied uint32 // slabs.emptied when the key was written
 }
 
-// stale says that the key has been removed or moved in memory since, and its place may be in
-// the midst of something else.
+// stale reports whether the key may have been removed or moved in memory since, so that its place
+// may be inside another block.
 func (w *touched) stale() bool {
 	if w.emptied == w.p.slabs.emptied {
 		return false
@@ -78,11 +78,10 @@ func (w *touched) stale() bool {
 // NewTxn makes a transaction for a goroutine to reuse.
 func (s *Store) NewTxn() *Txn { return &Txn{s: s} }
 
-// Begin locks the shards of keys, in index order, and takes the instant. It returns
-// false, with nothing locked, when the global transaction has one of the shards (BlockedByGlobal), or when a
-// key is not in memory but may be on disk, or so much
-// of it is due that removing it takes long: the caller has it loaded (Store.Load) and
-// tries again.
+// Begin locks the shards of keys, in index order, and takes the instant. It returns false, with
+// nothing locked, when the global transaction has one of the shards (BlockedByGlobal), or when a
+// key is not in memory but may be on disk, or has so many due elements that removing them takes
+// long: the caller calls Store.Load and tries again.
 func (s *Store) Begin(t *Txn, keys []Key) bool {
 	if !s.lockKeys(t, keys) {
 		return false
@@ -103,7 +102,7 @@ func (s *Store) Begin(t *Txn, keys []Key) bool {
 	return true
 }
 
-// anyDue says whether something may be due of the shards that t has locked.
+// anyDue reports whether anything may be due in the shards that t has locked.
 func (s *Store) anyDue(t *Txn) bool {
 	for m := t.mask; m != 0; m &= m - 1 {
 		if s.shards[bits.TrailingZeros64(m)].nextDue.Load() <= t.now {
@@ -113,10 +112,10 @@ func (s *Store) anyDue(t *Txn) bool {
 	return false
 }
 
-// BeginLoading is Begin for keys that leave memory again and again before their command
-// can run: what is only on disk is read while the shards are locked, and others wait. It returns
-// false, with nothing locked, where the global transaction has one of the shards (BlockedByGlobal), and with
-// an error, which is as Load's.
+// BeginLoading is Begin for keys that leave memory again and again before their command can run: it
+// reads keys that are only on disk while the shards are locked, and others wait. It returns false,
+// with nothing locked, where the global transaction has one of the shards (BlockedByGlobal), and
+// with an error, which is as Load's.
 func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
 	if !s.lockKeys(t, keys) {
 		return false, nil
@@ -177,8 +176,8 @@ func (s *Store) lock(t *Txn, mask uint64) {
 	}
 }
 
-// lockBehind takes one shard for a transaction of the background, after the commands that
-// want it. It returns false if the global transaction has it and wait is false.
+// lockBehind locks one shard for a background transaction, after the commands that want it. It
+// returns false if the global transaction has it and wait is false.
 func (s *Store) lockBehind(t *Txn, sh *shard, wait bool) bool {
 	if wait {
 		sh.mu.Lock()
@@ -200,8 +199,7 @@ func (s *Store) unlock(t *Txn) {
 	t.mask = 0
 }
 
-// resident says whether memory knows all about a key: its value, or that it does not
-// exist.
+// resident reports whether memory has a key's value, or knows that it does not exist.
 func (s *Store) resident(k Key) bool {
 	if s.partials.Load() == 0 { // its slot becomes partial, or whole, only while the shard is locked
 		return true
@@ -258,7 +256,7 @@ func (t *Txn) End() uint64 {
 	return lsn
 }
 
-// stamp notes the batch's LSN wherever a later look-up will want it.
+// stamp stores the batch's LSN wherever a later look-up will need it.
 func (t *Txn) stamp(lsn uint64) {
 	for i := range t.wrote {
 		w := &t.wrote[i]
@@ -298,9 +296,8 @@ func (t *Txn) reset() {
 	}
 }
 
-// live finds a key that exists at the transaction's instant. One whose deadline has
-// come is removed on the way (lazy expiration); p is nil only when the database has no
-// key in the shard and create is false.
+// live finds a key that exists at the transaction's instant. A due key is removed (lazy
+// expiration); p is nil only when the database has no key in the shard and create is false.
 func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	sh := t.s.shards[t.s.shardOf(k.Slot)]
 	if t.mask>>sh.num&1 == 0 {
@@ -336,21 +333,20 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	return p, sl, c
 }
 
-// exists says whether the cell that live returned is a key.
+// exists reports whether the cell that live returned is a key.
 func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 
-// expire removes a key whose deadline has come, and leaves the record to the caller. A
-// command that finds one names it: to say instead that all due by now is gone would be
-// to say it of keys that are still there and counted.
+// expire removes a due key; the caller writes the record. A command's record names the key: one
+// that states that all due by now is gone would cover keys that are still there and counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	t.s.observeLateness(p.deadline(*c), t.instant(p, *c))
 	t.changing(p.space, k.Name)
-	t.Notify(k, Expired) // before the block goes that the reaper's name stands in
+	t.Notify(k, Expired) // before the block is freed, which has the reaper's name
 	t.remove(p, sl, c)
 	t.s.stats.Expired.Add(1)
 }
 
-// remove takes a live key out of index, counts and table.
+// remove removes a live key from index, counts and table.
 func (t *Txn) remove(p *part, sl *slot, c *cell) {
 	if _, d := p.unindex(sl, c); d != 0 {
 		p.expires--
@@ -377,9 +373,9 @@ func (p *part) logCounts(t *Txn) {
 	}
 }
 
-// logReaped records that everything of the shard due by through is gone, of which nothing
-// is counted any more. Replay removes it in order, so nothing that was seen expired
-// returns, whatever the wall clock does over a restart.
+// logReaped logs that everything of the shard due by through is gone; none of it may still be
+// counted. Replay removes it in order, so nothing that was seen expired returns, whatever the wall
+// clock does over a restart.
 func (sh *shard) logReaped(t *Txn, through int64) {
 	if through <= sh.logged {
 		return
@@ -421,8 +417,8 @@ func (t *Txn) Peek(k Key) (Item, bool) {
 	return p.item(*c), true
 }
 
-// SetString makes key hold value, whatever it held before, with deadline (Unix ms, 0
-// for none). The value is copied. An offloaded transaction takes large values only.
+// SetString sets key, whatever its type was, to value with deadline (Unix ms, 0 for none). The
+// value is copied. An offloaded transaction accepts large values only.
 func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
 	if t.Offloaded() {
 		t.replaceOffloaded(k, &object.String{Data: pieces.Clone(value)}, deadline, ev)
@@ -432,7 +428,7 @@ func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
 	t.Notify(k, ev)
 }
 
-// accessNow stands for the access word of a key that is written now.
+// accessNow means the access word of a key that is written now.
 const accessNow uint32 = math.MaxUint32
 
 func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
@@ -483,7 +479,7 @@ func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
 	t.stateObject(p.space, o, deadline, created)
 }
 
-// stateObject is logObject without the change that it is.
+// stateObject is logObject without reporting a change.
 func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint32) {
 	t.buf = format.AppendBytes(format.AppendRecord(t.buf, format.RecLarge, uint64(space)), o.name())
 	t.cost += recordCost[format.RecLarge]
@@ -499,7 +495,7 @@ func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint3
 		t.buf = pieces.Grow(t.buf, len(s.Data)+s.Len()*chunkRecord+recordsRoom)
 	}
 	o.val.Walk(func(elem, val []byte, d int64) bool {
-		t.element(nil, o, elem, val, d) // the value stands in the record before
+		t.element(nil, o, elem, val, d) // the record before has the value
 		return true
 	})
 }
@@ -507,12 +503,12 @@ func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint3
 // chunkRecord is the most bytes that the record of a string's chunk has beside the chunk.
 const chunkRecord = 1 + 1 + 8 + 1 + 3
 
-// recordsRoom is for what the batch of a large string has beside: counts, another key.
+// recordsRoom is room for other records in the batch of a large string: counts, another key.
 const recordsRoom = 256
 
-// regenerate states a value again, as a new generation, if it stands inline on disk and has
-// grown too large for that. So the log alone makes it, and a checkpoint may write its
-// elements little by little over the record that has the small value.
+// regenerate logs a value again, as a new generation, if it is inline on disk and has grown too
+// large for that. Then the log alone can restore it, and a checkpoint may replace the small value's
+// record by elements in portions.
 func (t *Txn) regenerate(p *part, o *Object) bool {
 	if !o.is(stateInline) || o.val.Bytes() <= format.InlineMax {
 		return false
@@ -521,7 +517,7 @@ func (t *Txn) regenerate(p *part, o *Object) bool {
 	return true
 }
 
-// restate makes a value, as it is, a new generation.
+// restate logs a value as a new generation.
 func (t *Txn) restate(p *part, o *Object) {
 	o.id = t.s.generation.Add(1)
 	o.state &^= stateInline | stateReplayed
@@ -550,8 +546,8 @@ func (t *Txn) cut(p *part, o *Object, first, last int64) {
 	}
 }
 
-// elementRecord begins a record about an element: a short one if the record before it
-// in the batch is about the same value.
+// elementRecord begins a record about an element; it is short if the record before it in the batch
+// is about the same value.
 func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 	if t.logged == o.id {
 		t.cutBatch()
@@ -565,18 +561,16 @@ func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 	t.buf = format.AppendBytes(t.buf, elem)
 }
 
-// SetAccess says when a key was accessed last, in Unix seconds, in place of now. Nothing
-// happens for a missing or expired key, or where accesses are counted. It is not logged, as
-// no access is.
+// SetAccess sets a key's last access, in Unix seconds. It does nothing for a missing or expired
+// key, or with LFU counting. Accesses are not logged.
 func (t *Txn) SetAccess(k Key, second int64) {
 	if item, ok := t.Peek(k); ok && t.s.frequency.Load() == nil {
 		item.setAccess(uint32(max(0, min(second, math.MaxUint32))))
 	}
 }
 
-// SetDeadline gives a key a deadline (Unix ms), or takes it away with 0. It returns
-// false for a missing or expired key. A deadline that has passed is the caller's to
-// handle, by Delete.
+// SetDeadline sets a key's deadline (Unix ms), or removes it with 0. It returns false for a missing
+// or expired key. If the deadline has passed, the caller must call Delete instead.
 func (t *Txn) SetDeadline(k Key, deadline int64, ev Event) bool {
 	p, sl, c := t.live(k, false)
 	if !exists(c) {

@@ -9,8 +9,8 @@ import (
 	"keyp/storage/object"
 )
 
-// Object is a key that is not in a slab: a large string or a collection. Millions of
-// small collections make its size matter: what few have stands in side.
+// Object is a key that is not in a slab: a large string or a collection. With millions of small
+// collections its size matters, so rarely used fields are in side.
 type Object struct {
 	key      string
 	val      object.Value // nil in a tombstone
@@ -23,9 +23,8 @@ type Object struct {
 	side    *side
 	created uint32
 	access  uint32
-	// units is the memory that the part counts for the object, in multiples of unit:
-	// what it took when it was last measured. A transaction that changes the value
-	// measures at its end, so counts agree meanwhile.
+	// units is the object's memory when it was last measured, in multiples of unit; the part's
+	// counts have it. A transaction that changes the value measures it at its end.
 	units uint32
 	flags byte
 	state byte
@@ -36,30 +35,30 @@ const unit = 8
 
 // States of an object.
 const (
-	// stateStored: the value's elements stand on disk under id, not inline in its
-	// record, or some of them do and the rest will.
+	// stateStored: the value's elements are on disk under id, not inline in its record, or some of
+	// them are and the others will be.
 	stateStored = 1 << iota
-	// stateInline: the value, as it is or was, stands inline in the record under its
+	// stateInline: the present or an earlier state of the value is inline in the record under its
 	// key, and perhaps nowhere else.
 	stateInline
-	// stateLinked: the record on disk under this key is not the one that names id,
-	// since the value came here by RENAME; nor will the value stand inline under this key.
+	// stateLinked: the record on disk under this key is not the one that names id, since the value
+	// came here by RENAME; the value will never be inline under this key.
 	stateLinked
-	// stateReplayed: elements may stand on disk under id, and a record may name it, as
-	// a checkpoint left them that did not finish.
+	// stateReplayed: an unfinished checkpoint may have left elements on disk under id, and a record
+	// that names it.
 	stateReplayed
-	// stateOpen: the present transaction has changed the value and not taken it into counts and index yet (FlushValues).
+	// stateOpen: the present transaction has changed the value and not updated counts and index yet
+	// (FlushValues).
 	stateOpen
 	// stateGone: detached from the keyspace.
 	stateGone
-	// stateShared: the log may have the bytes of the string, which is the whole value, for a
-	// batch that is not durable yet.
+	// stateShared: a batch that is not durable yet may refer to the string's bytes.
 	stateShared
 )
 
 func (o *Object) is(state byte) bool { return o.state&state != 0 }
 
-// side is what few objects have.
+// side has the fields that few objects need.
 type side struct {
 	// due is the first deadline of an element as the index has it, 0 for none, or while the
 	// value is pinned.
@@ -69,10 +68,10 @@ type side struct {
 	unsaved
 }
 
-// unsaved is what the data file does not show of a value whose elements stand there.
+// unsaved is what the data file lacks of a value whose elements are stored by themselves.
 type unsaved struct {
-	// rest: all elements from cursor to end, in the order of Scan; those that have come since
-	// it began are in changed.
+	// rest: all elements from cursor to end, in the order of Scan; those added since are in
+	// changed.
 	rest        bool
 	cursor, end uint64
 	// changed and frozen are elements that differ, the latter those of them that the
@@ -82,23 +81,23 @@ type unsaved struct {
 
 func (u *unsaved) any() bool { return u.rest || u.changed.any() || u.frozen.any() }
 
-// saved says whether the data file has all elements of a value that stands by element, as far as
-// a checkpoint that finishes has it.
+// saved reports whether the data file has all elements of a value that is stored by element, once
+// the checkpoint finishes.
 func (o *Object) saved() bool { return o.is(stateStored) && (o.side == nil || !o.side.unsaved.any()) }
 
-// inline says whether the value stands, or is to stand, inline in its record. A value does
-// not grow out of that: regenerate makes it another one. One that came by RENAME stands
-// where its log record leads to, under the id.
+// inline reports whether the value is, or will be, inline in its record. That never changes for a
+// value: one that grows too large becomes another generation (regenerate). One that came by RENAME
+// is where its log record refers to, under the id.
 func (o *Object) inline() bool {
 	return !o.is(stateStored|stateLinked) && (o.is(stateInline) || o.val.Bytes() <= format.InlineMax)
 }
 
-// stale says whether elements on disk under the value's id are none of its own: those of
-// a checkpoint that did not finish, from before the log stated the value whole.
+// stale reports whether elements on disk under the value's id are not its own: an unfinished
+// checkpoint wrote them before the log stated the value whole.
 func (o *Object) stale() bool { return o.is(stateReplayed) && !o.is(stateStored) }
 
-// beStored has a value's elements stand by themselves on disk, if they do not yet: all that it
-// has now is to be copied.
+// beStored makes a value be stored by element, if it is not yet: all its present elements must be
+// copied.
 func (o *Object) beStored() {
 	if !o.is(stateStored) {
 		o.state |= stateStored
@@ -106,8 +105,8 @@ func (o *Object) beStored() {
 	}
 }
 
-// lastOf is how far Scan has to go to come to all elements that a value has now. The others are
-// in the order of a hash: what is added to them is not all ahead, as it is at a list's end.
+// lastOf is how far Scan must go to visit all present elements of a list. Other types are in the
+// order of a hash: elements added to them are not all beyond the end, so there is no such bound.
 func lastOf(v object.Value) uint64 {
 	l, ok := v.(*object.List)
 	if !ok || l.Len() == 0 {
@@ -118,7 +117,7 @@ func lastOf(v object.Value) uint64 {
 	return binary.BigEndian.Uint64(key[:])
 }
 
-// freeze makes what has changed until now a checkpoint's to copy.
+// freeze marks the changes until now for a checkpoint to copy.
 func (o *Object) freeze() {
 	if o.side == nil {
 		return
@@ -128,7 +127,7 @@ func (o *Object) freeze() {
 	u.changed = marks{}
 }
 
-// more gives the object its side.
+// more returns the object's side, made if missing.
 func (o *Object) more() *side {
 	if o.side == nil {
 		o.side = &side{}
@@ -136,14 +135,14 @@ func (o *Object) more() *side {
 	return o.side
 }
 
-// lean lets an empty side go.
+// lean drops an empty side.
 func (o *Object) lean() {
 	if o.side != nil && o.side.due == 0 && o.side.pins == 0 && !o.side.any() {
 		o.side = nil
 	}
 }
 
-// name is the key as bytes, which nobody may change.
+// name is the key as bytes, which must not be changed.
 func (o *Object) name() []byte { return unsafe.Slice(unsafe.StringData(o.key), len(o.key)) }
 
 // due is the earlier of the deadlines of the key and of its elements, as indexed; 0 for
@@ -155,10 +154,10 @@ func (o *Object) due() int64 {
 	return format.Earlier(o.deadline, o.side.due)
 }
 
-// pinned says that offloaded commands have pinned the value, whose elements have deadlines.
+// pinned reports whether offloaded commands have pinned the value, if its elements have deadlines.
 func (o *Object) pinned() bool { return o.side != nil && o.side.pins > 0 }
 
-// elementDue says whether an element is due at now.
+// elementDue reports whether an element is due at now.
 func (o *Object) elementDue(now int64) bool {
 	if o.side == nil {
 		return false
@@ -170,8 +169,7 @@ func (o *Object) elementDue(now int64) bool {
 	return due != 0 && due <= now
 }
 
-// earlier is the first of two deadlines, of which 0 is none.
-// setDue notes the first deadline of an element.
+// earlier is the first of two deadlines; 0 is none. setDue notes the first deadline of an element.
 func (o *Object) setDue(d int64) {
 	if d != 0 || o.side != nil {
 		o.more().due = d
@@ -182,7 +180,7 @@ func (o *Object) setDue(d int64) {
 // bytes is the memory taken, as last measured.
 func (o *Object) bytes() int { return int(o.units) * unit }
 
-// measure takes the value's present size, and returns by how many bytes it changed.
+// measure updates the value's size, and returns by how many bytes it changed.
 func (o *Object) measure() int64 {
 	n := int(unsafe.Sizeof(*o)) + unit + len(o.key)
 	if o.val != nil {
@@ -193,7 +191,7 @@ func (o *Object) measure() int64 {
 	return (int64(o.units) - int64(was)) * unit
 }
 
-// recount brings sizes, index and dirtiness in step with a value that changed.
+// recount updates sizes, index and dirtiness for a value that changed.
 func (p *part) recount(sl *slot, c *cell, o *Object) {
 	delta := o.measure()
 	p.objects.bytes += delta
@@ -237,7 +235,7 @@ type objects struct {
 
 func (s *objects) at(ref uint32) *Object { return s.list[ref] }
 
-// add takes an object whose value is as it will be, but for what recount follows.
+// add adds an object with its final value; later changes go through recount.
 func (s *objects) add(o *Object) uint32 {
 	o.state &^= stateOpen | stateGone
 	o.measure()
