@@ -36,7 +36,7 @@ func (s *Server) LoadUsers() error {
 		case hasSpaces(words[0]):
 			err = errors.New("spaces are not allowed in the names of users")
 		case err == nil && !p.enabled:
-			s.Log.Warn("a user is disabled, since its rules do not say on", "user", words[0])
+			s.Log.Warn("a user is disabled, since its rules do not contain on", "user", words[0])
 		}
 		if err != nil {
 			return fmt.Errorf("the user %q of the configuration file: %w", words[0], err)

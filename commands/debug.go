@@ -92,7 +92,7 @@ func (c *Client) local() bool {
 // maxClockOffset bounds DEBUG CLOCK-OFFSET, in ms: ten years, as for debug-clock-offset.
 const maxClockOffset = 10 * 365 * 24 * 3600 * 1000
 
-// maxSleep bounds DEBUG SLEEP, which occupies an executor.
+// maxSleep bounds DEBUG SLEEP.
 const maxSleep = time.Hour
 
 func debugSleep(c *Ctx) error {

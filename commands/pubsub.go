@@ -20,7 +20,7 @@ const (
 )
 
 // Subscriptions are the subscriptions of all clients. Any goroutine may call the methods: a script
-// publishes from the executor's.
+// publishes on its job's.
 type Subscriptions struct {
 	mu struct {
 		sync.Mutex

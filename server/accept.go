@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// acceptTurn bounds the connections taken from one listener in a pass.
+	// acceptTurn bounds the connections accepted from one listener in a pass.
 	acceptTurn = 64
 	// acceptPause is how long nothing is accepted after descriptors ran out.
 	acceptPause = 100 * time.Millisecond
@@ -27,12 +27,12 @@ const (
 		"both in the configuration file, on the command line, or with CONFIG SET from this machine.\r\n"
 )
 
-// reserve are descriptors whose only use is to be given up. When there are no more to
-// be had, that leaves the store some to go on with, and lets waiting clients be told
-// instead of hanging. Nobody is admitted until all of them have been taken back.
+// reserve are descriptors that are open only to be closed. When the process has no more, closing
+// them leaves the store some to go on with, and lets waiting clients get an error instead of
+// hanging. No client is admitted until all of them are open again.
 type reserve struct{ fds []int }
 
-// reserved is how many descriptors are held back.
+// reserved is how many descriptors are kept in reserve.
 const reserved = 8
 
 // take opens what is missing and shows that there is one more for a client. It gives
@@ -111,7 +111,7 @@ func (l *loop) acceptAgain() {
 	}
 }
 
-// refuseWaiting tells some of those who wait that there is no room.
+// refuseWaiting sends some of the waiting clients the error that there is no room.
 func (l *loop) refuseWaiting() {
 	for _, ln := range l.listeners {
 		for range refusedTurn {

@@ -119,8 +119,8 @@ func (l *loop) outputLimit(s *session) *outputLimit {
 	return &l.settings.normal
 }
 
-// armIdle sets the timer that ends a session which has sent nothing for too long. It
-// is not moved with every command: when it fires early, it is set for the rest.
+// armIdle sets the timer that ends a session which has sent nothing for too long. It is not moved
+// with every command: when it fires early, it is set again for the remaining time.
 func (l *loop) armIdle(s *session) {
 	if l.settings.idle == 0 {
 		l.timers.stop(s.idle)

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A TLS handshake costs about a millisecond of arithmetic, so it runs on a goroutine of
-// its own, which begins with the client's first byte and ends with the handshake. It
-// never touches the socket: it and the loop have the wire in turn.
+// A TLS handshake costs about a millisecond of arithmetic, so it runs on a goroutine of its own,
+// which begins with the client's first byte and ends with the handshake. It never uses the socket:
+// it and the loop use the wire in turn.
 //
 //	loop                                      handshake
-//	input comes: brought ────────────────►    computes, writes to wire.out
+//	input comes: fetched ────────────────►    computes, writes to wire.out
 //	sends wire.out, waits for input     ◄──── needs more: box.post(shake)
-//	input comes: brought ────────────────►    computes
+//	input comes: fetched ────────────────►    computes
 //	sends wire.out; the session begins  ◄──── ends: box.post(greeted)
 //
-// A session that is closed meanwhile closes gone, and the goroutine ends at its next
-// step. So there is none left over, whoever ends what first.
+// A session that is closed meanwhile closes gone, and the goroutine ends at its next step. So no
+// goroutine is left over, in whichever order they end.
 const (
 	// greetTime bounds a handshake.
 	greetTime = 10 * time.Second
@@ -33,12 +33,12 @@ const (
 
 // greeting is a handshake that is under way.
 type greeting struct {
-	turn    chan struct{} // holds one for each handshake that computes; shared by all
-	step    func()        // has the loop send, and bring input
-	brought chan struct{} // the wire has input, or never will have
+	turn    chan struct{} // one element for each handshake that computes; shared by all
+	step    func()        // lets the loop send, and fetch input
+	fetched chan struct{} // the wire has input, or never will have
 	gone    chan struct{} // the session is closed
 	started bool
-	wants   bool // the loop is to bring input, and has the wire
+	wants   bool // the loop must fetch input, and has the wire
 	room    []byte
 }
 
@@ -48,12 +48,12 @@ var errGone = errors.New("the connection was closed during the handshake")
 // loop has one.
 func greeters() int { return max(1, processors-1) }
 
-// await has the loop bring input. The handshake calls it, through wire.Read.
+// await lets the loop fetch input. The handshake calls it, through wire.Read.
 func (g *greeting) await() (err error) {
 	<-g.turn
 	g.step()
 	select {
-	case <-g.brought:
+	case <-g.fetched:
 	case <-g.gone:
 		err = errGone
 	}
@@ -76,7 +76,7 @@ func (g *greeting) run(conn *tls.Conn) (err error) {
 // greet begins a session's TLS. Its client is there for others to see and to end, and
 // counts, but nothing of it runs before the handshake has succeeded.
 func (l *loop) greet(s *session) {
-	g := &greeting{turn: l.tls.turn, brought: make(chan struct{}, 1), gone: make(chan struct{}), wants: true}
+	g := &greeting{turn: l.tls.turn, fetched: make(chan struct{}, 1), gone: make(chan struct{}), wants: true}
 	g.step = func() {
 		l.box.post(func() {
 			if !s.closed && !s.lingering {
@@ -119,7 +119,7 @@ func (l *loop) shake(s *session) {
 	}
 	w.in, g.wants = g.room[:n], false
 	if g.started {
-		g.brought <- struct{}{}
+		g.fetched <- struct{}{}
 		return
 	}
 	g.started = true

@@ -142,10 +142,10 @@ func (ts *testServer) standing() string {
 	l.box.wake()
 	await.Pass(time.Second)
 	if l.box.asleep.Load() || l.watchdog.passes.Load() != from {
-		return "the event loop goes on"
+		return "the event loop continues"
 	}
 	stacks := make([]byte, hangStacks)
-	return "the event loop stands still:\n" + string(stacks[:runtime.Stack(stacks, true)])
+	return "the event loop is stuck:\n" + string(stacks[:runtime.Stack(stacks, true)])
 }
 
 // onLoop has fn run on the loop and waits for it.

@@ -173,7 +173,7 @@ func listenTCP(a netip.AddrPort, backlog int) (*listener, error) {
 }
 
 func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
-	path, err := filepath.Abs(path) // clients are shown by it, and an absolute one tells more
+	path, err := filepath.Abs(path) // CLIENT LIST shows it, so make it absolute
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ type loop struct {
 	swept      int        // the descriptor that sweep looked at last
 	stopping   bool
 	stopTimer  timer
-	giveUp     bool // the stop has taken too long
+	giveUp     bool // the stop lasts too long
 	fatal      error
 }
 

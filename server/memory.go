@@ -7,17 +7,17 @@ import (
 	"keyp/commands"
 )
 
-// memory bounds what all clients take together: what they have sent, what they are to be sent,
-// what is kept for them. Over the limit those that take most are closed, until it is kept.
+// memory bounds the memory of all clients together: their input, their output, and the state kept
+// for them. Over the limit the clients with most are closed, until the sum is below it.
 //
-// Each session is in the class of those that take about as much, so one of the largest is found
-// at once. A session is counted anew when its turn ends in which it came to hold much, when
-// something large is written for it, and at the end of each pass that had to do with it. So at
-// most one reply, and a little for each session, is ever above the limit.
+// Sessions are in classes by size, so one of the largest is found at once. A session is counted
+// again at the end of a turn in which it grew much, when something large is written for it, and at
+// the end of each pass that served it. So at most one reply, and a little for each session, is ever
+// above the limit.
 //
-// Redis's maxmemory-clients is 0, without any limit, unless somebody sets it. Then many clients
-// that ask for much and read nothing take all memory. So here 0 stands for half of the memory
-// that the process may use.
+// In Redis maxmemory-clients is 0 by default, which means no limit. Then many clients that ask for
+// much and read nothing use up all memory. So here 0 means half of the memory that the process may
+// use.
 type memory struct {
 	limit   int
 	total   int                           // of all sessions, those included that may not be evicted
@@ -33,7 +33,7 @@ const evictTurn = 1000
 func (l *loop) limitMemory(limit, maxBulk int64) {
 	usable := commands.UsableMemory()
 	if usable == 0 {
-		usable = math.MaxInt // it cannot be told
+		usable = math.MaxInt // unknown
 	}
 	if limit == 0 {
 		limit = usable / 2
@@ -93,10 +93,11 @@ func (m *memory) largest() *session {
 	return nil
 }
 
-// heavy says that a session has so much that it is counted before the pass ends.
+// heavy reports whether a session has so much that it is counted before the pass ends.
 func (s *session) heavy() bool { return s.room > turnBytes || s.out.pending() >= earlyOutput }
 
-// weigh counts a session that may have come to hold much, and keeps the limit. No command runs.
+// weigh counts a session that may have grown much, and enforces the limit. No command may be
+// running.
 func (l *loop) weigh(s *session) {
 	if s.closed || s.evicted {
 		return
@@ -124,8 +125,8 @@ func (l *loop) makeRoom() {
 	}
 }
 
-// evict gives up what a session holds, as far as nobody uses it. The session ends with the pass:
-// whoever sends to it goes through a list that closing changes.
+// evict frees the memory of a session that is not in use. The session ends with the pass, not now:
+// the caller may be going through a list that closing changes.
 func (l *loop) evict(s *session) {
 	l.srv.Stats.EvictedClients.Add(1)
 	l.complain("closing a client, since all clients together take more than maxmemory-clients",

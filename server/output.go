@@ -25,13 +25,13 @@ type wait struct {
 // changes none. The LSNs of waits rise strictly: a reply that needs less than one
 // before it needs no entry, as it cannot leave earlier anyway.
 type output struct {
-	w      resp.Writer
-	base   uint64
-	sent   int
-	blocks [][]byte
-	inside int // bytes in blocks
-	taken  int // capacity of blocks
-	waits  []wait
+	w        resp.Writer
+	base     uint64
+	sent     int
+	blocks   [][]byte
+	inside   int // bytes in blocks
+	blockCap int // capacity of blocks
+	waits    []wait
 	// replied is where the newest reply ends: what is behind it has been pushed.
 	replied uint64
 }
@@ -99,7 +99,7 @@ func (o *output) advance(n int, pool *bufferPool) {
 	if len(o.blocks) > 0 && o.sent == len(o.blocks[0]) {
 		o.base += uint64(o.sent)
 		o.inside -= o.sent
-		o.taken -= cap(o.blocks[0])
+		o.blockCap -= cap(o.blocks[0])
 		pool.put(o.blocks[0])
 		o.blocks[0] = nil
 		o.blocks, o.sent = o.blocks[1:], 0
@@ -119,7 +119,7 @@ const blockSize = 64 << 10
 func (o *output) seal() {
 	o.blocks = append(o.blocks, o.w.Buf)
 	o.inside += len(o.w.Buf)
-	o.taken += cap(o.w.Buf)
+	o.blockCap += cap(o.w.Buf)
 	o.w.Buf = nil
 }
 
@@ -171,7 +171,7 @@ func (o *output) drop(pool *bufferPool) {
 		pool.put(b)
 	}
 	pool.put(o.w.Buf)
-	o.w.Buf, o.sent, o.blocks, o.inside, o.taken = nil, 0, nil, 0, 0
+	o.w.Buf, o.sent, o.blocks, o.inside, o.blockCap = nil, 0, nil, 0, 0
 	o.waits = o.waits[:0]
 	if cap(o.waits) > 16 {
 		o.waits = nil
@@ -184,9 +184,9 @@ type message struct {
 	bytes []byte
 }
 
-// push appends a message to a session's output. One that is too slow for what it is sent
-// takes no more and is cut at the end of the pass: whoever sends goes through a list that
-// closing changes.
+// push appends a message to a session's output. A session that is too slow gets no more and is
+// closed at the end of the pass, not now: the caller may be going through a list that closing
+// changes.
 func (l *loop) push(s *session, m message) {
 	s.out.begin(&l.buffers)
 	mark := s.out.w.Len()
@@ -299,4 +299,4 @@ func (l *loop) guestOverLimit(s *session) bool {
 }
 
 // memory is what the output takes, in bytes.
-func (o *output) memory() int { return o.taken + cap(o.w.Buf) + cap(o.blocks)*24 + cap(o.waits)*24 }
+func (o *output) memory() int { return o.blockCap + cap(o.w.Buf) + cap(o.blocks)*24 + cap(o.waits)*24 }

@@ -64,8 +64,7 @@ func (p *poller) control(fd, filter, flags int) error {
 	return err
 }
 
-// wait gives the number of events, which at tells, after at most timeout; below zero
-// is no limit.
+// wait returns the number of events, which at reads, after at most timeout; below zero is no limit.
 func (p *poller) wait(timeout time.Duration) (int, error) {
 	var limit *unix.Timespec
 	if timeout >= 0 {

@@ -30,15 +30,14 @@ type Options struct {
 // before New and after Run.
 type Bell struct{ box atomic.Pointer[mailbox] }
 
-// Durable tells the server that more of the log is durable.
+// Durable notifies the server that more of the log is durable.
 func (b *Bell) Durable(uint64) {
 	if m := b.box.Load(); m != nil {
 		m.wake()
 	}
 }
 
-// Fail tells the server that nothing becomes durable any more: it asks the store why,
-// and stops.
+// Fail notifies the server that nothing becomes durable any more: it asks the store why, and stops.
 func (b *Bell) Fail(error) { b.Durable(0) }
 
 // journal is what the loop needs of the store's log.
@@ -84,10 +83,10 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Run serves until ctx ends or SHUTDOWN: then nothing new is taken, what runs is
-// answered, replies leave (for 5 seconds at most) and the log is committed. The
-// caller closes the store. An error says that the server could not go on, because
-// the log or the poller failed; nothing that is not durable has been sent.
+// Run serves until ctx ends or SHUTDOWN: then no new commands are accepted, what runs is answered,
+// replies leave (for 5 seconds at most) and the log is committed. The caller closes the store. An
+// error says that the server could not go on, because the log or the poller failed; nothing that is
+// not durable has been sent.
 func (s *Server) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.loop.box.post(s.loop.stop) })
 	defer stop()

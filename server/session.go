@@ -25,8 +25,8 @@ const (
 	// turnTime is for how long commands begin in a turn, whatever it has left: a few of
 	// them may take as long as thousands of others.
 	turnTime = 2 * time.Millisecond
-	// outputPause is the output in bytes over which a session's commands wait until
-	// the client has taken some of it.
+	// outputPause is the output in bytes over which a session's commands wait until the client has
+	// read some of it.
 	outputPause = 1 << 20
 	// earlyOutput is the output in bytes that is sent before the turn ends, if it may leave.
 	earlyOutput = 64 << 10

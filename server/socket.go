@@ -46,8 +46,7 @@ func (s *session) receive(p []byte) (n int, more bool, err error) {
 // read as fast as that goes, so that all of a long reply would leave while others wait.
 const sendTurn = 256 << 10
 
-// transmit sends the begin of p, n bytes of it, and no more than sendTurn; full says that the
-// rest waits for room.
+// transmit sends the first n bytes of p, at most sendTurn; full: the socket has no room for more.
 func (s *session) transmit(p []byte, pool *bufferPool) (n int, full bool, err error) {
 	if s.tls != nil {
 		return s.tls.write(p, pool)

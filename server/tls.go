@@ -52,8 +52,8 @@ type wire struct {
 	out   []byte    // sealed; out[sent:] has not left
 	sent  int       //
 	greet *greeting // while the handshake runs
-	// dry: the last recv did not fill its room, so there is no more at present. toEnd
-	// says that this cannot be told, as the end of input is near.
+	// dry: the last recv did not fill its room, so there is no more at present. toEnd says that
+	// this is unknown, as the end of input is near.
 	dry, toEnd bool
 }
 
@@ -83,7 +83,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if w.greet != nil {
-		return 0, io.EOF // the loop brought nothing
+		return 0, io.EOF // the loop fetched nothing
 	}
 	if w.dry && !w.toEnd {
 		return 0, errAgain
@@ -183,8 +183,8 @@ func (t *secure) write(p []byte, pool *bufferPool) (n int, full bool, err error)
 // greetMemory is about what a handshake takes, in bytes.
 const greetMemory = 32 << 10
 
-// memory is what TLS keeps for a session beside what crypto/tls has, in bytes. What the wire holds
-// during a handshake is not looked at: the handshake's goroutine has it.
+// memory is what TLS keeps for a session beside crypto/tls's own memory, in bytes. During a
+// handshake the wire is not read: the handshake's goroutine has it.
 func (t *secure) memory() int {
 	if t.greet != nil {
 		return greetMemory
@@ -195,8 +195,8 @@ func (t *secure) memory() int {
 // unsent says whether something sealed has not left.
 func (t *secure) unsent() bool { return t.wire.sent < len(t.wire.out) }
 
-// end tells the client that nothing follows, if nothing is on the way and the socket
-// takes it: a client that is gone, or does not read, need not be told.
+// end notifies the client that nothing follows, if no output is left and the socket has room: a
+// client that is gone, or does not read, needs no notice.
 func (t *secure) end(pool *bufferPool) {
 	if t.greet != nil {
 		return

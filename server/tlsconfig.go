@@ -27,7 +27,7 @@ type tlsFront struct {
 // errUpdateTLS is CONFIG SET's error; the log says more. The text is Redis's.
 var errUpdateTLS = errors.New("Unable to update TLS configuration. Check server logs.") //lint:ignore ST1005 Redis's text
 
-// tlsOptions are those whose change makes the configuration anew.
+// tlsOptions are the options whose change rebuilds the configuration.
 var tlsOptions = []string{
 	"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir", "tls-auth-clients",
 	"tls-protocols", "tls-ciphers", "tls-ciphersuites", "tls-session-caching",
@@ -153,7 +153,7 @@ func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 			return nil, fmt.Errorf("tls-ca-cert-file: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("tls-ca-cert-file: %s holds no certificate", file)
+			return nil, fmt.Errorf("tls-ca-cert-file: %s has no certificate", file)
 		}
 	}
 	if dir == "" {
@@ -176,7 +176,7 @@ func loadAuthorities(file, dir string) (*x509.CertPool, error) {
 		found = pool.AppendCertsFromPEM(text) || found
 	}
 	if !found {
-		return nil, fmt.Errorf("tls-ca-cert-dir: no file in %s holds a certificate", dir)
+		return nil, fmt.Errorf("tls-ca-cert-dir: no file in %s has a certificate", dir)
 	}
 	return pool, nil
 }
@@ -210,9 +210,9 @@ func tlsVersions(text string) (lowest, highest uint16, err error) {
 // that to take it away changes nothing.
 var neverOffered = strings.Fields("aNULL eNULL NULL MD5 RC4 DES 3DES EXPORT EXP LOW MEDIUM PSK SRP DSS aDSS ADH AECDH DH DHE kDHE CAMELLIA SEED IDEA ARIA SSLv2 SSLv3")
 
-// tlsCiphers reads tls-ciphers, which are those of TLS 1.2: names of OpenSSL or of IANA,
-// with ":" between them, or DEFAULT, HIGH or ALL for all that crypto/tls holds for safe;
-// "!" takes away. nil is crypto/tls's own choice.
+// tlsCiphers reads tls-ciphers, which are those of TLS 1.2: names of OpenSSL or of IANA, with ":"
+// between them, or DEFAULT, HIGH or ALL for all that crypto/tls considers safe; "!" removes one.
+// nil is crypto/tls's own choice.
 func tlsCiphers(text string) ([]uint16, error) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(":, ", r) })
 	var chosen, removed []uint16

@@ -165,7 +165,7 @@ func TestTLSConfigErrors(t *testing.T) {
 		{[]string{"--tls-ca-cert-file", "", "--tls-auth-clients", "optional"}, "either tls-ca-cert-file or tls-ca-cert-dir"},
 		{[]string{"--tls-cert-file", "/dev/zero"}, "tls-cert-file: /dev/zero is not a file"},
 		{[]string{"--tls-key-file", dir}, "tls-key-file: " + dir + " is not a file"},
-		{[]string{"--tls-ca-cert-file", key}, "holds no certificate"},
+		{[]string{"--tls-ca-cert-file", key}, "has no certificate"},
 		{[]string{"--tls-ca-cert-dir", dir}, "tls-ca-cert-dir: no file"},
 		{[]string{"--tls-ca-cert-file", "", "--tls-ca-cert-dir", filepath.Dir(a.File)}, ""},
 		{[]string{"--tls-protocols", "TLSv1.3"}, ""},

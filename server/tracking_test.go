@@ -45,9 +45,9 @@ func TestTrackingTells(t *testing.T) {
 	all.expect(">2 invalidate _")
 }
 
-// TestTrackingBehindTheExecutor: what changes while the executor runs a client's command is
-// told behind the reply, which may show what was there before.
-func TestTrackingBehindTheExecutor(t *testing.T) {
+// TestTrackingBehindAJob: what changes while a job runs a client's command is
+// reported behind the reply, which may show the old value.
+func TestTrackingBehindAJob(t *testing.T) {
 	ts := start(t)
 	a, b := ts.tracks(""), ts.dial()
 	s := ts.sessionOf(a)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// watchdog reports an event loop that stands still: one pass takes over 5 seconds, because of a
+// watchdog reports an event loop that is stuck: one pass takes over 5 seconds, because of a
 // deadlock, or of something that takes that long. It logs the stacks of all goroutines, which show
 // which it is and where.
 //
@@ -46,7 +46,7 @@ func (l *loop) watch() {
 		silent = max(0, silent-1)
 		if now := w.passes.Load(); now != seen || l.box.asleep.Load() {
 			if reported {
-				l.o.Log.Warn("the event loop goes on", "after", time.Duration(still)*w.every)
+				l.o.Log.Warn("the event loop continues", "after", time.Duration(still)*w.every)
 			}
 			seen, still, reported = now, 0, false
 		} else if still++; still >= hangLooks && silent == 0 && !reported {
@@ -60,5 +60,5 @@ func (l *loop) watch() {
 func (l *loop) reportHang() {
 	stacks := make([]byte, hangStacks)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	l.o.Log.Error("the event loop stands still: nobody is served", "for", hangLooks*l.watchdog.every, "stacks", string(stacks))
+	l.o.Log.Error("the event loop is stuck: no client is served", "for", hangLooks*l.watchdog.every, "stacks", string(stacks))
 }

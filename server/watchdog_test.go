@@ -18,7 +18,7 @@ func TestWatchdog(t *testing.T) {
 	ts.loop.box.post(func() { heldUpBy(release) })
 	await.Until(t, "the report", func() bool { return strings.Contains(ts.log.String(), "server.heldUpBy") })
 	close(release)
-	await.Until(t, "the end of the standstill", func() bool { return strings.Contains(ts.log.String(), "the event loop goes on") })
+	await.Until(t, "the end of the standstill", func() bool { return strings.Contains(ts.log.String(), "the event loop continues") })
 }
 
 //go:noinline
@@ -44,7 +44,7 @@ func TestWatchdogReportsOnce(t *testing.T) {
 	}
 	reports := func(want int, when string) {
 		t.Helper()
-		if n := strings.Count(log.String(), "stands still"); n != want {
+		if n := strings.Count(log.String(), "is stuck"); n != want {
 			t.Errorf("%d reports %s, not %d", n, when, want)
 		}
 	}

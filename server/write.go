@@ -17,11 +17,10 @@ const (
 	lingerTime = time.Second
 )
 
-// commit makes durable what this pass has recorded, or has shown and others recorded.
-// Slow syncs, as those are beside a checkpoint that is being written out, go on while the
-// loop runs; then the Bell starts the pass that sends what waits. What nobody here waits
-// for, as the records of a million keys that expire, is left to whoever made it: reads
-// are not to wait for it.
+// commit makes the records of this pass durable, and those of others whose effects it has shown.
+// Slow syncs, as beside a checkpoint that is being synced, go on while the loop runs; then the Bell
+// starts the pass that sends the waiting output. Records that no session waits for, such as those
+// of a million expiring keys, are left to their maker's commit: reads must not wait for them.
 func (l *loop) commit() {
 	if l.fatal != nil {
 		return
@@ -169,9 +168,9 @@ func (l *loop) sendEarly(s *session) {
 	}
 }
 
-// watchRoom notes whether the socket takes no more, and has the poller tell when it
-// does again. With TLS it may have room at once, when its turn was over: so that is asked
-// for each time. It reports false when the session had to be closed.
+// watchRoom notes whether the socket is full, and lets the poller report when it has room again.
+// With TLS the socket may have room although its turn was over, so the poller is asked each time.
+// It returns false if the session had to be closed.
 func (l *loop) watchRoom(s *session, full bool) bool {
 	if full == s.watched && (!full || s.tls == nil) {
 		s.full = full

@@ -20,7 +20,7 @@ import (
 //  1. Make what is pending of ttl (pending.go). Copy every bucket in key order to keyp.db.compact, in transactions of bounded size,
 //     each synced, with nearly full pages.
 //  2. Prove that the copy is sound and has as many entries.
-//  3. Rename it to keyp.db, sync the directory, read from it from there on, and close the
+//  3. Rename it to keyp.db, sync the directory, read from the new file, and close the
 //     old file once its last reader is done.
 //
 // It locks checkpointMu, so nothing but the compaction writes to either file: old and new file have

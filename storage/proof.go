@@ -70,7 +70,7 @@ func (s *Store) damaged(path string, err error) error {
 	if !errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	return fmt.Errorf("%w; the file is %s; `keyp check` tells more, `keyp repair` saves what is left", err, path)
+	return fmt.Errorf("%w; the file is %s; `keyp check` reports more, `keyp repair` saves what is intact", err, path)
 }
 
 // proveTree proves the shape of all trees of the data file while nobody writes it.

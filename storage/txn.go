@@ -12,7 +12,7 @@ import (
 )
 
 // ErrWrongType: the key has another type than the operation needs.
-var ErrWrongType = errors.New("storage: the key holds another type")
+var ErrWrongType = errors.New("storage: the key has another type")
 
 // Txn is one transaction: a command, or several that are atomic together. It locks the
 // shards of its keys from Begin to End. What it changes is recorded as it happens and

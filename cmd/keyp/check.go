@@ -42,7 +42,7 @@ func check(args []string, out io.Writer) error {
 		return fmt.Errorf("%s cannot be checked: %w", dir, inUse(err))
 	}
 	if list.lines > 0 {
-		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is left", dir, count(list.lines, "place"), dir)
+		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is intact", dir, count(list.lines, "place"), dir)
 	}
 	_, err = fmt.Fprintf(out, "%s is sound: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
 		dir, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"), count(got.Elements, "element"), count(got.Pages, "page"), got.Took)

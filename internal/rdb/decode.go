@@ -330,8 +330,8 @@ func (w *walker) withValue(e *Element) { e.Value = w.string() }
 func (w *walker) withScore(e *Element) { e.Score = w.scoreBinary() }
 
 // timed reads a count and elements of at least min bytes with their deadlines: 0 for none,
-// otherwise so many milliseconds after origin, which is one before the first, so that none
-// is 0. rest reads what follows the name.
+// otherwise so many milliseconds after origin, which is one before the first, so that none is 0.
+// rest reads the fields behind the name.
 func (w *walker) timed(min uint64, origin uint64, rest func(*Element)) {
 	for n := w.count(min); n > 0 && w.going(); n-- {
 		deadline := w.length()

@@ -75,8 +75,8 @@ func (d *directory) crash(rng *rand.Rand) map[string]*inode {
 	return names
 }
 
-// crash gives bytes the file may hold afterwards. Each sector shows the state after
-// some number of the changes since the last sync, and so does the size.
+// crash returns contents that the file may have afterwards. Each sector shows the state after some
+// number of the changes since the last sync, and so does the size.
 func (n *inode) crash(rng *rand.Rand) []byte {
 	if len(n.pending) == 0 {
 		return slices.Clone(n.durable)

@@ -20,8 +20,7 @@ import (
 	"io"
 )
 
-// ErrLocked is what Lock gives when another process, or another handle of this
-// one, holds the lock.
+// ErrLocked: another process, or another handle of this one, has the lock.
 var ErrLocked = errors.New("vfs: already locked")
 
 // File is an open file. Reads and writes at distinct offsets may run at the same

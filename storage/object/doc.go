@@ -27,10 +27,10 @@
 //
 // # Deadlines of elements
 //
-// Elements of hashes, sets and sorted sets may have deadlines of their own. A value keeps
-// an element until somebody removes it, due or not: whoever shows a value to a command
-// asks Earliest first, and lets Due remove what the command must not see. Where too much
-// is due at once, LenAt still counts exactly, and every visit shows the deadline.
+// Elements of hashes, sets and sorted sets may have deadlines of their own. A value keeps an
+// element, due or not, until it is removed: before a command sees a value, the store calls
+// Earliest, and calls Due, which removes due ones. Where too many are due at once, LenAt still
+// counts exactly, and every visit passes the deadline.
 //
 // A value is used by one goroutine at a time. Slices that it gives are valid until it
 // changes and must not be handed back to it, but to look something up or to delete it.

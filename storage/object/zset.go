@@ -199,9 +199,9 @@ func (z *ZSet) eachSmall(from, to int, reverse bool, fn func(e entry) bool) {
 	}
 }
 
-// Reserve prepares for a command that adds n members, the longest of which has size
-// bytes. Redis makes the sorted set a large one at once if they are too many or too long
-// for a small one, new or not.
+// Reserve prepares for a command that adds n members; the longest has size bytes. If they are too
+// many or too long for a small sorted set, it becomes a large one at once, as in Redis, even if the
+// members exist already.
 func (z *ZSet) Reserve(n, size int) {
 	if r := zsetRule(); z.big == nil && (n > r.entries || size > r.size) {
 		z.grow(r)
