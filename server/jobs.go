@@ -65,6 +65,8 @@ const (
 	maxUnlocked = 4
 	// watchEvery is how often the watcher looks: a job that it finds twice has the loop move.
 	watchEvery = 2 * time.Millisecond
+	// thresholdEvery is how often the loop looks for a new busy-reply-threshold while it is 0.
+	thresholdEvery = 100 * time.Millisecond
 	// idleLooks is how often it looks without result before it sleeps.
 	idleLooks = 50
 )
@@ -364,7 +366,10 @@ func (l *loop) waitForJob(s *session, args [][]byte) {
 	if s.blocked != nil {
 		s.waits = forKeys
 	}
-	l.jobs.waiting = append(l.jobs.waiting, s)
+	if !s.inJobs {
+		s.inJobs = true
+		l.jobs.waiting = append(l.jobs.waiting, s)
+	}
 }
 
 // releaseWaiting gives the sessions that wait for the end of a job their turns, before all others: their
@@ -378,6 +383,7 @@ func (l *loop) releaseWaiting() {
 	x.waiting = nil
 	turns := make([]*session, 0, len(waited)+len(l.queue))
 	for _, s := range waited {
+		s.inJobs = false
 		switch {
 		case s.closed:
 		case s.waits == forJob && !s.queued:
@@ -403,6 +409,9 @@ func (l *loop) watchScript() {
 		l.srv.Busy = busy
 		l.releaseWaiting()
 		return
+	}
+	if left <= 0 { // there is no threshold at present
+		left = thresholdEvery
 	}
 	l.timers.set(&x.busy, l.o.Clock.Mono()+max(left, time.Millisecond))
 }

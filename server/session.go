@@ -78,6 +78,7 @@ type session struct {
 	queued    bool // in loop.queue
 	touched   bool // in loop.touched
 	inWaiting bool // in loop.waiting
+	inJobs    bool // in jobs.waiting
 	readable  bool // no read has said yet that there is nothing
 	readToEnd bool // the end of input is near: short reads do not mean that there is no more
 	eof       bool // the client has ended its side

@@ -22,44 +22,45 @@ const (
 func (s *Store) defragment() {
 	end := workBegan() + defragTime
 	for _, sh := range s.shards {
-		for db := range sh.parts {
-			for s.defragStep(sh, db) {
-				if workBegan() > end || s.quit.Err() != nil {
-					return
-				}
+		for s.defragStep(sh) {
+			if workBegan() > end || s.quit.Err() != nil {
+				return
 			}
 		}
 	}
 }
 
-// defragStep moves some blocks of a part, and returns whether there may be more to move.
-func (s *Store) defragStep(sh *shard, db int) (more bool) {
+// defragStep moves some blocks of a shard, and returns whether there may be more to move.
+func (s *Store) defragStep(sh *shard) (more bool) {
 	if !sh.lockPassingGlobal() {
 		return false
 	}
 	defer sh.mu.Unlock()
-	p := sh.parts[db]
-	if p == nil {
-		return false
+	for _, p := range sh.parts {
+		if p == nil {
+			continue
+		}
+		if at := p.slabs.sparse(); at >= 0 {
+			for _, ref := range p.slabs.refs(at, defragStep) {
+				more = p.moveBlock(ref) || more
+			}
+			if more {
+				return true
+			}
+		}
 	}
-	at := p.slabs.sparse()
-	if at < 0 {
-		return false
-	}
-	for _, ref := range p.slabs.refs(at, defragStep) {
-		p.moveBlock(ref)
-	}
-	return true
+	return false
 }
 
-// moveBlock moves the block of a key or tombstone into a gap of another chunk.
-func (p *part) moveBlock(ref uint32) {
+// moveBlock moves the block of a key or tombstone into a gap of another chunk. It returns false if the
+// block is not in use.
+func (p *part) moveBlock(ref uint32) bool {
 	name := p.slabs.at(ref).key()
 	k := p.shard.store.Key(0, name)
 	sl := p.slot(k)
 	c, found := sl.table.find(k.Hash, func(c cell) bool { return c.ref() == ref && !c.is(cellObj) })
 	if !found {
-		return
+		return false
 	}
 	old := *c
 	*c = newCell(uint64(old), p.slabs.move(ref), old&(cellDirty|cellTomb))
@@ -68,6 +69,7 @@ func (p *part) moveBlock(ref uint32) {
 		p.index.Set(p.id(sl, *c), 0, due)
 	}
 	p.slabs.release(ref)
+	return true
 }
 
 // sparse returns a chunk to empty, of a class whose gaps add up to a chunk or more; -1 if there is

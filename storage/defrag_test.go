@@ -77,9 +77,7 @@ func TestDefragment(t *testing.T) {
 	}
 	before, live := sizes()
 	for _, sh := range h.s.shards {
-		for db := range sh.parts {
-			for h.s.defragStep(sh, db) {
-			}
+		for h.s.defragStep(sh) {
 		}
 	}
 	after, same := sizes()

@@ -80,7 +80,7 @@ func (s *Store) keepHouse() {
 	limit := s.maxMemory.Load()
 	charged := s.overhead.charge(ReadProcessMemory(), s.clock.Mono(), used, limit)
 	s.charged.Store(charged)
-	s.slowDown(used+charged, limit)
+	s.slowDown(used+charged, dirty, limit)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
@@ -121,14 +121,14 @@ const (
 // slowDown keeps writers from outrunning the checkpoints. When the log is 1.5 times as long as it
 // should be, by its size or by its time to replay, checkpoints stop pausing. From twice as long on
 // commits are delayed, more and more, so that it hardly gets three times as long; that bounds the
-// time of a restart. Memory counts from a tenth over its bound, because keys that are not on disk
-// yet cannot leave it.
-func (s *Store) slowDown(used, limit int64) {
+// time of a restart. Memory counts from a tenth over its bound, as far as it is dirty: keys that are
+// not on disk yet cannot leave it.
+func (s *Store) slowDown(used, dirty, limit int64) {
 	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
 	over := min(2*max(length-2, 0), 2)
 	over *= over
 	if limit > 0 {
-		over = max(over, min(float64(used)/float64(limit)-1.1, 1))
+		over = max(over, min(float64(used)/float64(limit)-1.1, float64(dirty)/float64(limit), 1))
 	}
 	if s.Full() {
 		over = 0 // what grows is refused, and no checkpoint comes soon
@@ -203,20 +203,31 @@ func (p *part) slotMemory() (n int64) {
 // the keys.
 func (s *Store) usedMemory() int64 { return s.memory.Load() + s.charged.Load() }
 
-// evict removes clean keys from memory until about excess bytes are free; the data file has them.
-// It chooses slots at random; in each, the least recently used keys leave first, until half of them
-// have.
+const (
+	// evictBytes bounds what leaves memory in a round of housekeeping, which has more to do.
+	evictBytes = 64 << 20
+	// evictLooks bounds how often a round finds no key in a slot that can leave memory: there may be
+	// none.
+	evictLooks = 4096
+)
+
+// evict removes clean keys from memory until about excess bytes are free, or a bound of the round is
+// reached; the data file has them. It chooses slots at random; in each, the least recently used keys
+// leave first, until half of them have.
 func (s *Store) evict(excess int64) {
-	const tries = 4 * Slots
+	excess = min(excess, evictBytes)
 	dbs := s.withParts()
-	for range tries {
-		if excess <= 0 || s.quit.Err() != nil {
-			return
-		}
+	for looks := 0; looks < evictLooks && len(dbs) > 0; {
 		r := s.options.Random() % Slots
 		sh, i := s.shards[s.shardOf(uint16(r))], int(r)%s.slotsPerShard
 		for _, db := range dbs {
-			excess -= s.evictEnough(sh, db, i, excess)
+			freed := s.evictEnough(sh, db, i, excess)
+			if excess -= freed; excess <= 0 || s.quit.Err() != nil {
+				return
+			}
+			if freed == 0 {
+				looks++
+			}
 		}
 	}
 }

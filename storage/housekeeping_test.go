@@ -145,3 +145,57 @@ func BenchmarkEvictionHold(b *testing.B) {
 	b.ReportMetric(holds[len(holds)*999/1000].Seconds()*1000, "ms-p99.9")
 	b.ReportMetric(holds[len(holds)-1].Seconds()*1000, "ms-longest")
 }
+
+// TestEvictionEndsWithoutKeys: a round of housekeeping looks at no more slots than its bound when no key
+// can leave memory, however many databases there are; and rounds find the few keys that can.
+func TestEvictionEndsWithoutKeys(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	write := func() {
+		for db := range h.s.options.Databases {
+			for i := range 20 {
+				k := h.s.Key(db, fmt.Append(nil, i))
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+			}
+		}
+	}
+	write()
+	resident := func() (n int) {
+		for _, sh := range h.s.shards {
+			for _, p := range sh.parts {
+				if p != nil {
+					n += p.cells
+				}
+			}
+		}
+		return n
+	}
+	draw, looks := h.s.options.Random, 0
+	h.s.options.Random = func() uint64 { looks++; return draw() }
+	const all = 1 << 40
+	if h.s.evict(all); looks > evictLooks || resident() != 20*h.s.options.Databases {
+		t.Errorf("%d looks, %d keys are left; nothing is on disk", looks, resident())
+	}
+	h.saved()
+	for rounds := 0; resident() > 0; rounds++ {
+		if h.s.evict(all); rounds == 1000 {
+			t.Fatalf("%d keys are left", resident())
+		}
+	}
+	h.check()
+}
+
+// TestCleanMemorySlowsNobodyDown: commits wait for memory only when a checkpoint can free it.
+func TestCleanMemorySlowsNobodyDown(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	const limit = 1 << 20
+	for _, c := range []struct {
+		used, dirty int64
+		delays      bool
+	}{{3 * limit, 0, false}, {3 * limit, limit, true}, {limit, limit, false}} {
+		if h.s.slowDown(c.used, c.dirty, limit); (h.s.Delay() > 0) != c.delays {
+			t.Errorf("%d bytes used, %d dirty, of %d: delay %v", c.used, c.dirty, limit, h.s.Delay())
+		}
+	}
+}
