@@ -93,9 +93,10 @@ func (t *target) dial(timeout time.Duration) *redis.Client { return proc.Dial(t.
 func (t *target) while(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if t.server != nil {
+		exited := t.server.Exited() // of this process: another one may be started
 		go func() {
 			select {
-			case <-t.server.Exited():
+			case <-exited:
 				cancel(proc.ErrExited)
 			case <-ctx.Done():
 			}
