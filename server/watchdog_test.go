@@ -59,7 +59,7 @@ func TestWatchdogReportsOnce(t *testing.T) {
 	looks(hangSilence, func() { w.passes.Add(1) })
 	looks(20, func() {})
 	reports(2, "of three standstills")
-	if !strings.Contains(log.String(), "goes on") {
+	if !strings.Contains(log.String(), "continues") {
 		t.Error("the end of a standstill is not reported")
 	}
 }
