@@ -65,10 +65,10 @@ const (
 	maxUnlocked = 4
 	// watchEvery is how often the watcher looks: a job that it finds twice has the loop move.
 	watchEvery = 2 * time.Millisecond
+	// idleLooks is how often the watcher looks without result before it sleeps.
+	idleLooks = 50
 	// thresholdEvery is how often the loop looks for a new busy-reply-threshold while it is 0.
 	thresholdEvery = 100 * time.Millisecond
-	// idleLooks is how often it looks without result before it sleeps.
-	idleLooks = 50
 )
 
 // processors is how many the process has.
