@@ -265,7 +265,7 @@ func (h *harness) crash(rng *rand.Rand, names map[name]bool) {
 	got := h.state(names)
 	for _, c := range candidates {
 		if same(got, c.live(h.clock.Now())) {
-			h.model = c.clone()
+			h.model = c.live(h.clock.Now()) // the look-ups have removed the rest
 			h.commit()
 			h.check()
 			return
