@@ -19,10 +19,12 @@ import (
 //
 // The places of other moved values are noted too, for a batch that cannot be written (uncopy).
 type arrivals struct {
-	mu     sync.Mutex
-	taking bool   // values join the list
-	newest uint64 // the newest value at the rotation
-	at     map[uint64]arrival
+	mu struct {
+		sync.Mutex
+		open   bool   // values join the list
+		newest uint64 // the newest value at the rotation
+		at     map[uint64]arrival
+	}
 }
 
 // arrival is where a value is that was moved.
@@ -35,14 +37,14 @@ type arrival struct {
 func (a *arrivals) begin(newest uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.taking, a.newest, a.at = true, newest, map[uint64]arrival{}
+	a.mu.open, a.mu.newest, a.mu.at = true, newest, map[uint64]arrival{}
 }
 
 // reset ends the list.
 func (a *arrivals) reset() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.taking, a.at = false, nil
+	a.mu.open, a.mu.at = false, nil
 }
 
 // moved notes a value's new place and reports whether the value is in the list. The shards of both
@@ -50,12 +52,12 @@ func (a *arrivals) reset() {
 func (a *arrivals) moved(to portions) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.at == nil { // no checkpoint is under way
+	if a.mu.at == nil { // no checkpoint is under way
 		return false
 	}
 	id := to.o.id
-	listed := a.at[id].listed || a.taking && id <= a.newest && !to.o.saved()
-	a.at[id] = arrival{to, listed}
+	listed := a.mu.at[id].listed || a.mu.open && id <= a.mu.newest && !to.o.saved()
+	a.mu.at[id] = arrival{to, listed}
 	return listed
 }
 
@@ -63,15 +65,15 @@ func (a *arrivals) moved(to portions) bool {
 func (a *arrivals) close() []uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.taking = false
+	a.mu.open = false
 	var ids []uint64
-	for id, at := range a.at {
+	for id, at := range a.mu.at {
 		if at.listed {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, func(x, y uint64) int {
-		return cmp.Or(cmp.Compare(a.at[x].sl.num, a.at[y].sl.num), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(a.mu.at[x].sl.num, a.mu.at[y].sl.num), cmp.Compare(x, y))
 	})
 	return ids
 }
@@ -80,7 +82,7 @@ func (a *arrivals) close() []uint64 {
 func (a *arrivals) where(id uint64) (at portions, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e, ok := a.at[id]
+	e, ok := a.mu.at[id]
 	return e.portions, ok
 }
 
@@ -88,9 +90,9 @@ func (a *arrivals) where(id uint64) (at portions, ok bool) {
 func (a *arrivals) done(id uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e := a.at[id]
+	e := a.mu.at[id]
 	e.listed = false
-	a.at[id] = e
+	a.mu.at[id] = e
 }
 
 // copyArrivals copies the values that were moved meanwhile, and writes them. Later changes of them

@@ -31,7 +31,7 @@ func (t *Txn) changing(space uint32, key []byte) {
 		return
 	}
 	if n := len(t.changes); n > t.delivered {
-		if last := &t.changes[n-1]; string(last.Key) == string(key) && t.s.spaces[last.DB] == space && last.Due == t.shedding {
+		if last := &t.changes[n-1]; string(last.Key) == string(key) && t.s.spaces.ids[last.DB] == space && last.Due == t.shedding {
 			return // records of one value follow each other
 		}
 	}

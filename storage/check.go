@@ -15,8 +15,8 @@ import (
 // Check compares memory, index, counts and data file, and returns every difference. It locks the
 // whole keyspace meanwhile, so it is for tests and tools.
 func (s *Store) Check() error {
-	s.checkpointMu.Lock()
-	defer s.checkpointMu.Unlock()
+	s.checkpointer.mu.Lock()
+	defer s.checkpointer.mu.Unlock()
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer t.End()
@@ -25,7 +25,7 @@ func (s *Store) Check() error {
 		disk, bad := s.readAll(tx)
 		errs = append(errs, bad...)
 		for _, sh := range s.shards {
-			for db, p := range sh.parts {
+			for db, p := range sh.mu.parts {
 				if p == nil {
 					continue
 				}
@@ -196,7 +196,7 @@ func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
 	w := &c.s.window
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if (ttl.WindowEntry{Deadline: deadline, ID: at}).Before(w.end) && deadline > c.s.now() && !w.idx.Has(at, deadline) {
+	if (ttl.WindowEntry{Deadline: deadline, ID: at}).Before(w.mu.end) && deadline > c.s.now() && !w.mu.idx.Has(at, deadline) {
 		c.fail("key %q is only on disk and not in the window", clip(name))
 	}
 }

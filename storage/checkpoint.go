@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -32,33 +33,39 @@ import (
 // records are idempotent and carry generations. It is paced to half duty, so that the
 // server keeps its latency.
 type checkpointer struct {
-	wanted       atomic.Int32 // checkpoints under way or about to start
-	last         atomic.Int64 // Unix ms of the last one that finished
-	lastErr      atomic.Pointer[error]
-	kick         chan struct{}
-	backoffUntil atomic.Int64 // until then none starts by itself, a reading of Mono in ns; 0: no such time
-	// damagedAt is where the log ended when damage of the data file stopped a checkpoint.
-	damagedAt atomic.Uint64
-	hurry     atomic.Bool // no pacing: the log is long, or the server stops
-	syncing   atomic.Bool // pages go to disk
-	finished  atomic.Int64
-
-	arrivals arrivals
-
-	// The segment that the last rotation began, and where the log ended then; under all shards.
-	rotated, rotatedEnd uint64
-
+	// Constant once Open has returned.
+	kick chan struct{}
 	// Bounds: of a batch in bytes, and of a portion of a value in elements and bytes.
 	batchBytes, portion, portionBytes int
 	onPortion                         func() error // of tests: before each portion but the first
-
-	// What is in the bucket pending, under checkpointMu: its length, and the slots that
-	// wait for it to be empty.
-	pending int
-	awaited []*slot
 	// Bounds: of pending in bytes, and of changes in a transaction that makes them.
 	pendingBytes, pendingStep int
 	onPending                 func() error // of tests: before each such transaction
+
+	// mu is locked by who writes the data file: a checkpoint or a compaction.
+	mu struct {
+		sync.Mutex
+		// The segment that the last rotation began, and where the log ended then.
+		rotated, rotatedEnd uint64
+		// What is in the bucket pending: its length, and the slots that wait for it to be empty.
+		pending     int
+		awaited     []*slot
+		ttlDoubtful bool // ttl has entries that are no key's; see metaDoubt
+	}
+
+	arrivals arrivals // has its own lock
+
+	// Written by whoever starts a checkpoint.
+	wanted atomic.Int32 // checkpoints under way or about to start
+	// Written by the checkpoint under way.
+	last         atomic.Int64 // Unix ms of the last one that finished
+	lastErr      atomic.Pointer[error]
+	finished     atomic.Int64
+	syncing      atomic.Bool   // pages go to disk
+	backoffUntil atomic.Int64  // until then none starts by itself, a reading of Mono in ns; 0: no such time
+	damagedAt    atomic.Uint64 // where the log ended when damage of the data file stopped a checkpoint
+	// Written by housekeeping.
+	hurry atomic.Bool // no pacing: the log is long
 }
 
 func (c *checkpointer) init() {
@@ -89,8 +96,8 @@ const (
 // Checkpoint runs a checkpoint and returns when it is finished. If one is under way, it waits for
 // that one first.
 func (s *Store) Checkpoint() error {
-	s.checkpointMu.Lock()
-	defer s.checkpointMu.Unlock()
+	s.checkpointer.mu.Lock()
+	defer s.checkpointer.mu.Unlock()
 	s.checkpointer.wanted.Add(1)
 	defer s.checkpointer.wanted.Add(-1)
 	err := s.checkpoint()
@@ -242,8 +249,8 @@ func (s *Store) rotate() (m mark, err error) {
 	for _, sh := range s.shards {
 		// The reap records of the old segments go with them: the removals that they state are on
 		// disk by then, later ones are not.
-		sh.logged = 0
-		for _, p := range sh.parts {
+		sh.mu.logged = 0
+		for _, p := range sh.mu.parts {
 			if p != nil {
 				m.parts = append(m.parts, p)
 			}
@@ -258,13 +265,13 @@ func (s *Store) rotateLog(st *format.State) (err error) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
 	c := &s.checkpointer
-	if c.rotated == 0 || s.log.End() != c.rotatedEnd {
-		if c.rotated, err = s.log.Rotate(nil); err != nil {
+	if c.mu.rotated == 0 || s.log.End() != c.mu.rotatedEnd {
+		if c.mu.rotated, err = s.log.Rotate(nil); err != nil {
 			return err
 		}
-		c.rotatedEnd = s.log.End()
+		c.mu.rotatedEnd = s.log.End()
 	}
-	st.First, st.Time = c.rotated, s.shown.at.Load()
+	st.First, st.Time = c.mu.rotated, s.shown.at.Load()
 	return nil
 }
 
@@ -320,7 +327,7 @@ func (s *Store) commitBatch(b *cpBatch) error {
 	s.stats.CheckpointKeys.Add(int64(len(b.entries)))
 	b.reset()
 	s.pace(began)
-	if s.checkpointer.pending >= s.pendingLimit() {
+	if s.checkpointer.mu.pending >= s.pendingLimit() {
 		return s.makePending()
 	}
 	return nil
@@ -346,7 +353,7 @@ func (s *Store) commitData(fn func(*bolt.Tx) error) error {
 	defer s.checkpointer.syncing.Store(false)
 	committing := 0 // the transaction
 	err := guard(func() error {
-		return s.db.Update(func(tx *bolt.Tx) error {
+		return s.file.mu.db.Update(func(tx *bolt.Tx) error {
 			if err := fn(tx); err != nil {
 				return err
 			}
@@ -404,11 +411,11 @@ func (s *Store) markClean(b *cpBatch, w *batchWriter) {
 			sl.onDisk, sl.digest = d.Keys, d.Digest
 			if d.due && !sl.awaiting {
 				sl.awaiting = true
-				s.checkpointer.awaited = append(s.checkpointer.awaited, sl)
+				s.checkpointer.mu.awaited = append(s.checkpointer.mu.awaited, sl)
 			}
 		}
 		sl.inflight = false
 		sh.mu.Unlock()
 	}
-	s.checkpointer.pending += w.pending
+	s.checkpointer.mu.pending += w.pending
 }

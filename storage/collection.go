@@ -399,7 +399,7 @@ const maxShed = 1000
 // shard is locked.
 func (s *Store) overdue(k Key, now int64) bool {
 	sh := s.shards[s.shardOf(k.Slot)]
-	p := sh.parts[k.DB]
+	p := sh.mu.parts[k.DB]
 	if sh.nextDue.Load() > now || p == nil {
 		return false
 	}

@@ -23,7 +23,7 @@ import (
 //  3. Rename it to keyp.db, sync the directory, read from the new file, and close the
 //     old file once its last reader is done.
 //
-// It locks checkpointMu, so nothing but the compaction writes to either file: old and new file have
+// It locks checkpointer.mu, so nothing but the compaction writes to either file: old and new file have
 // the same content, with the same first log segment, until the new one's name is synced. So a crash
 // may leave either of them as keyp.db, and it does not matter which: before the sync of the
 // directory no checkpoint can have released a log segment that the old one needs. A copy that was
@@ -62,8 +62,8 @@ type compactStep string
 // checkpoints wait. On any error but one the old file stays in use; a directory that
 // cannot be synced after the renaming ends the store.
 func (s *Store) Compact() (before, after int64, err error) {
-	s.checkpointMu.Lock()
-	defer s.checkpointMu.Unlock()
+	s.checkpointer.mu.Lock()
+	defer s.checkpointer.mu.Unlock()
 	if err := s.Err(); err != nil {
 		return 0, 0, err
 	}
@@ -96,7 +96,7 @@ func (s *Store) compactInto(path string) (size int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	to.AllocSize, to.NoSync = compactGrowth, s.db.NoSync
+	to.AllocSize, to.NoSync = compactGrowth, s.file.mu.db.NoSync
 	c := compaction{s: s, to: to, began: workBegan(), entries: map[string]int{}}
 	if err := s.view(c.copy); err != nil {
 		return 0, err
@@ -123,12 +123,12 @@ func (s *Store) replaceData(path string) error {
 		// writes to one and releases log segments that the other needs.
 		err = fmt.Errorf("storage: the compacted data file: %w", err)
 		s.fail(err)
-		return errors.Join(err, s.db.Close())
+		return errors.Join(err, s.file.mu.db.Close())
 	}
-	s.dbMu.Lock() // waits for the readers of the old file
-	old := s.db
-	s.db, s.data = db, data
-	s.dbMu.Unlock()
+	s.file.mu.Lock() // waits for the readers of the old file
+	old := s.file.mu.db
+	s.file.mu.db, s.file.mu.out = db, data
+	s.file.mu.Unlock()
 	return errors.Join(s.compactAt("replaced"), old.Close())
 }
 
@@ -143,7 +143,7 @@ func (s *Store) reopenData(path string) (*bolt.DB, DataFile, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	db.NoSync = s.db.NoSync
+	db.NoSync = s.file.mu.db.NoSync
 	return db, data, nil
 }
 

@@ -94,9 +94,9 @@ func (h *harness) leftover() bool {
 
 func TestCompact(t *testing.T) {
 	h, names := filled(t)
-	old := h.s.db
+	old := h.s.file.mu.db
 	before, after, err := h.s.Compact()
-	if err != nil || after > before/2 || h.s.db == old {
+	if err != nil || after > before/2 || h.s.file.mu.db == old {
 		t.Fatalf("the file had %d bytes and has %d, %v", before, after, err)
 	}
 	if size, _ := h.s.dataUse(); size != after {
@@ -211,7 +211,7 @@ func TestCompactionGivesUp(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h, names := filled(t)
-			old, was := h.s.db, h.at("", rand.New(rand.NewPCG(3, 4))).files
+			old, was := h.s.file.mu.db, h.at("", rand.New(rand.NewPCG(3, 4))).files
 			h.s.onCompact = func(step compactStep) error {
 				if step == tt.step {
 					return tt.make(h)
@@ -227,7 +227,7 @@ func TestCompactionGivesUp(t *testing.T) {
 			if !errors.Is(err, tt.want) || before != after {
 				t.Fatalf("from %d to %d, %v, want %v", before, after, err, tt.want)
 			}
-			if now := h.at("", rand.New(rand.NewPCG(3, 4))).files; h.s.db != old || len(now) != 1 || !bytes.Equal(now[format.DataName], was[format.DataName]) {
+			if now := h.at("", rand.New(rand.NewPCG(3, 4))).files; h.s.file.mu.db != old || len(now) != 1 || !bytes.Equal(now[format.DataName], was[format.DataName]) {
 				t.Errorf("the files have changed")
 			}
 			if tt.undo != nil {
@@ -278,7 +278,7 @@ func TestRenamedAndNotSynced(t *testing.T) {
 func TestDamagedFileIsNotCompacted(t *testing.T) {
 	entry := func(bucket []byte, change func(b *bolt.Bucket, at, v []byte) error) func(*harness) {
 		return func(h *harness) {
-			err := h.s.db.Update(func(tx *bolt.Tx) error {
+			err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 				b := tx.Bucket(bucket)
 				at, v := b.Cursor().First()
 				return change(b, bytes.Clone(at), bytes.Clone(v))
@@ -326,7 +326,7 @@ func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 		err = h.s.checkpointSince(moment)
 	}
 	if err == nil {
-		err = h.s.db.Update(func(tx *bolt.Tx) error {
+		err = h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 			more, err := h.s.collectSome(tx)
 			if !more || !isGarbage(tx, 1) {
 				t.Error("the keyspace is gone after one step")

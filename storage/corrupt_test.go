@@ -93,7 +93,7 @@ func openCorrupt(dir string, at clock.Clock) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.db.NoSync = true // no crash here
+	s.file.mu.db.NoSync = true // no crash here
 	s.window.size = 32
 	s.checkpointer.batchBytes, s.checkpointer.pendingBytes = 64<<10, 4000
 	return s, nil
@@ -231,8 +231,8 @@ func rewrite(t *testing.T, path string, before, after map[string]map[string]stri
 
 // checkpointInterrupted is a checkpoint that an error ends, which is not the store's end.
 func (s *Store) checkpointInterrupted() error {
-	s.checkpointMu.Lock()
-	defer s.checkpointMu.Unlock()
+	s.checkpointer.mu.Lock()
+	defer s.checkpointer.mu.Unlock()
 	return s.checkpoint()
 }
 

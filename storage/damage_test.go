@@ -16,8 +16,8 @@ import (
 // alter changes the record of a key in the data file, behind the store's back.
 func (h *harness) alter(k Key, change func(record []byte) []byte) {
 	h.t.Helper()
-	at := format.DiskKey(nil, h.s.spaces[k.DB], k)
-	err := h.s.db.Update(func(tx *bolt.Tx) error {
+	at := format.DiskKey(nil, h.s.spaces.ids[k.DB], k)
+	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketValues)
 		record := append([]byte(nil), b.Get(at)...)
 		if len(record) == 0 {
@@ -94,7 +94,7 @@ func TestCorruptDeadlineIsInTTL(t *testing.T) {
 func TestCorruptDeadlineMakesTheKeyPersistent(t *testing.T) {
 	h, k := stored(t, "k", "v", 5000)
 	h.damageDeadline(k)
-	if err := h.s.db.Update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaDoubt, nil) }); err != nil { // so ttl proves nothing
+	if err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaDoubt, nil) }); err != nil { // so ttl proves nothing
 		t.Fatal(err)
 	}
 	h.load([]Key{k})
@@ -123,7 +123,7 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, k := stored(t, "k", strings.Repeat("v", size), 5000)
 			if size > format.InlineMax {
-				err := h.s.db.Update(func(tx *bolt.Tx) error {
+				err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 					b := tx.Bucket(format.BucketElements)
 					at, rec := b.Cursor().First()
 					rec = append([]byte(nil), rec...)
@@ -160,7 +160,7 @@ func TestMissingRecordIsFoundByTheDigest(t *testing.T) {
 	if _, err := h.s.loadSlot(sh, 0, int(k.Slot)%h.s.slotsPerShard); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("loading the slot gave %v, want ErrCorrupt", err)
 	}
-	if !sh.parts[0].slot(k).partial {
+	if !sh.mu.parts[0].slot(k).partial {
 		t.Fatal("the damaged slot counts as complete")
 	}
 }

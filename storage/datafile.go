@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -33,6 +34,16 @@ import (
 
 // errUncertain: a transaction may or may not be in the data file.
 var errUncertain = errors.New("it is not known whether the data file has the last transaction; the log has it, and the next start finds out")
+
+// dataFile is the file that bbolt has open. A compaction replaces it.
+type dataFile struct {
+	// The fields change while checkpointer.mu is locked too: a lock of either is enough to use them.
+	mu struct {
+		sync.RWMutex
+		db  *bolt.DB
+		out DataFile // the file below it
+	}
+}
 
 // DataFile is a data file to be written.
 type DataFile interface {
@@ -78,10 +89,10 @@ func (s *Store) rewriteMeta(path string) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if _, err := s.data.WriteAt(metas, 0); err != nil {
+	if _, err := s.file.mu.out.WriteAt(metas, 0); err != nil {
 		return fmt.Errorf("storage: %s: %w", path, err)
 	}
-	if err := s.data.Sync(); err != nil {
+	if err := s.file.mu.out.Sync(); err != nil {
 		return fmt.Errorf("storage: %s: %w", path, err)
 	}
 	return s.syncDir()
@@ -103,9 +114,9 @@ func (s *Store) failedCommit(id int, failed error) error {
 	case errors.Is(failed, syscall.EINTR):
 		// Only the last sync failed. bbolt has lost track of the freed pages that readers still
 		// use, so there must be no readers.
-		s.dbMu.Lock()
-		defer s.dbMu.Unlock()
-		if err := s.data.Sync(); err != nil {
+		s.file.mu.Lock()
+		defer s.file.mu.Unlock()
+		if err := s.file.mu.out.Sync(); err != nil {
 			return fmt.Errorf("%w: %w", errUncertain, err)
 		}
 		return nil

@@ -36,7 +36,7 @@ func (s *Store) defragStep(sh *shard) (more bool) {
 		return false
 	}
 	defer sh.mu.Unlock()
-	for _, p := range sh.parts {
+	for _, p := range sh.mu.parts {
 		if p == nil {
 			continue
 		}

@@ -17,7 +17,7 @@ func (m *machine) moveBlocks(rt *rapid.T) {
 	}
 	few := rapid.IntRange(1, 8).Draw(rt, "few")
 	for _, sh := range h.s.shards {
-		for _, p := range sh.parts {
+		for _, p := range sh.mu.parts {
 			if p == nil {
 				continue
 			}
@@ -67,7 +67,7 @@ func TestDefragment(t *testing.T) {
 	})
 	sizes := func() (held, live int64) {
 		for _, sh := range h.s.shards {
-			for _, p := range sh.parts {
+			for _, p := range sh.mu.parts {
 				if p != nil {
 					held, live = held+p.slabs.held, live+p.slabs.live
 				}

@@ -25,6 +25,16 @@
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.
 //
-// Lock order: checkpointMu, windowMu, the gate, then shards by number, shown.mu, dbMu, then the
-// log's own. Only the global transaction locks shards out of order (globaltxn.go).
+// # Locks
+//
+//	checkpointer.mu   who writes the data file: a checkpoint or a compaction at a time
+//	window.turn       who reaps keys that are only on disk
+//	globalTxn.gate    the global transaction, and who locks several shards
+//	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
+//	shown.mu          who logs the time
+//	dataFile.mu       readers of the data file, and who replaces it
+//	window.mu, loads.mu, arrivals.mu, garbage.mu, pagePool.mu, and the log's own
+//
+// in this order. Each stands in a struct with the fields that it guards. What a transaction has is
+// its goroutine's. The type Store says of each other field who writes it.
 package storage

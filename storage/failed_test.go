@@ -66,7 +66,7 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 			deleted = true
 			h.do(func(x *Txn) { x.Delete(to, Deleted) }, to)
 			h.commit()
-		case step == StepWrite && deleted && len(h.s.garbage.items) == 0: // the last transaction has taken the items
+		case step == StepWrite && deleted && len(h.s.garbage.mu.items) == 0: // the last transaction has taken the items
 			return syscall.ENOSPC
 		}
 		return nil

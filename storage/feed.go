@@ -16,18 +16,23 @@ import (
 // The result of a damaged record does not depend on which replay is faster: the error of the first
 // one in the log counts, and no replay stops before it has got that far.
 type feed struct {
+	// Constant once newFeed has returned.
 	r       *recovering
-	batches int64
-	bytes   int64 // in them
-	filling *stretch
 	idle    chan *stretch
 	queues  []chan *stretch
 	running sync.WaitGroup
+
+	// Of the goroutine that reads the log.
+	batches int64
+	bytes   int64 // in them
+	filling *stretch
 	ended   bool
 
-	mu       sync.Mutex
-	failed   failure
-	failedAt atomic.Uint64 // failed.lsn, or the largest number
+	mu struct {
+		sync.Mutex
+		failed failure // read without the lock once running has ended
+	}
+	failedAt atomic.Uint64 // the LSN of failed, or the largest number; written while mu is locked
 }
 
 // stretch is a run of whole batches.
@@ -116,8 +121,8 @@ func (f *feed) end() error {
 		}
 		f.running.Wait()
 	}
-	if f.failed.err != nil {
-		return fmt.Errorf("replay of the batch before position %d: %w", f.failed.lsn, f.failed.err)
+	if f.mu.failed.err != nil {
+		return fmt.Errorf("replay of the batch before position %d: %w", f.mu.failed.lsn, f.mu.failed.err)
 	}
 	return nil
 }
@@ -156,8 +161,8 @@ func (st *stretch) reuse() {
 
 func (f *feed) fail(at failure) {
 	f.mu.Lock()
-	if !errors.Is(at.err, errCalledOff) && (f.failed.err == nil || at.before(f.failed)) {
-		f.failed = at
+	if !errors.Is(at.err, errCalledOff) && (f.mu.failed.err == nil || at.before(f.mu.failed)) {
+		f.mu.failed = at
 		f.failedAt.Store(at.lsn)
 	}
 	f.mu.Unlock()
@@ -169,17 +174,19 @@ var errCalledOff = errors.New("storage: another replay has failed")
 
 // meeting is where the replays wait for each other.
 type meeting struct {
-	mu      sync.Mutex
-	over    *sync.Cond // round or off changed
-	all     int
-	arrived int
-	round   int
-	off     bool
+	all int // replays; constant
+	mu  struct {
+		sync.Mutex
+		over    *sync.Cond // round or off changed
+		arrived int
+		round   int
+		off     bool
+	}
 }
 
 func (m *meeting) init(all int) {
 	m.all = all
-	m.over = sync.NewCond(&m.mu)
+	m.mu.over = sync.NewCond(&m.mu.Mutex)
 }
 
 // alone is called by every replay at the same record. It runs fn once, when all have arrived, and
@@ -188,21 +195,21 @@ func (m *meeting) init(all int) {
 func (m *meeting) alone(fn func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.off {
+	if m.mu.off {
 		return errCalledOff
 	}
-	if m.arrived++; m.arrived < m.all {
-		for round := m.round; m.round == round; m.over.Wait() {
-			if m.off {
+	if m.mu.arrived++; m.mu.arrived < m.all {
+		for round := m.mu.round; m.mu.round == round; m.mu.over.Wait() {
+			if m.mu.off {
 				return errCalledOff
 			}
 		}
 		return nil
 	}
-	m.arrived = 0
-	m.round++
+	m.mu.arrived = 0
+	m.mu.round++
 	err := fn() // with the lock: the others wait for it anyway
-	m.over.Broadcast()
+	m.mu.over.Broadcast()
 	return err
 }
 
@@ -210,6 +217,6 @@ func (m *meeting) alone(fn func() error) error {
 func (m *meeting) callOff() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.off = true
-	m.over.Broadcast()
+	m.mu.off = true
+	m.mu.over.Broadcast()
 }

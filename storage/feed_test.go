@@ -28,7 +28,7 @@ func keysOfReplays(t *testing.T, s *Store) (a, b Key) {
 // tooLarge is a record that parses and cannot be applied: only the replay that the key
 // belongs to finds out.
 func tooLarge(s *Store, k Key) []byte {
-	rec := format.AppendBytes(format.AppendRecord(nil, format.RecPut, uint64(s.spaces[0])), k.Name)
+	rec := format.AppendBytes(format.AppendRecord(nil, format.RecPut, uint64(s.spaces.ids[0])), k.Name)
 	rec = format.AppendDeadline(rec, 0, 0)
 	return format.AppendBytes(rec, make([]byte, 1<<20))
 }

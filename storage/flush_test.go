@@ -112,11 +112,11 @@ func TestFlushOfNothing(t *testing.T) {
 		set()
 		flush()
 	}
-	if n := len(h.s.garbage.items); n != 0 {
+	if n := len(h.s.garbage.mu.items); n != 0 {
 		t.Errorf("%d items of garbage when nothing was on disk", n)
 	}
 	h.reopen() // the log has said all of that
-	if n := len(h.s.garbage.items); n != 0 {
+	if n := len(h.s.garbage.mu.items); n != 0 {
 		t.Errorf("%d items of garbage after a restart", n)
 	}
 	for _, deleted := range []bool{false, true} { // entries of slots stay then
@@ -128,7 +128,7 @@ func TestFlushOfNothing(t *testing.T) {
 			h.reopen()
 		}
 		flush()
-		if n := len(h.s.garbage.items); n != 1 {
+		if n := len(h.s.garbage.mu.items); n != 1 {
 			t.Errorf("%d items of garbage of a database that was on disk", n)
 		}
 		h.saved()

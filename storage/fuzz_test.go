@@ -200,7 +200,7 @@ func FuzzReplay(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := newHarness(t)
 		fillAll(h)
-		m := batchMaker{testkit.Dice{Data: data}, append(h.s.spaces, 0, 99)}
+		m := batchMaker{testkit.Dice{Data: data}, append(h.s.spaces.ids, 0, 99)}
 		if m.One(2) {
 			h.reopen() // so that all is on disk
 		}
@@ -250,7 +250,7 @@ func startAgain(h *harness) error {
 func (h *harness) start() (*Store, error) {
 	s, _, err := Open(h.options())
 	if err == nil {
-		s.db.NoSync = true
+		s.file.mu.db.NoSync = true
 	}
 	return s, err
 }
@@ -354,9 +354,9 @@ func FuzzDataFile(f *testing.F) {
 		h.reopen()
 		m := fileMaker{testkit.Dice{Data: data}}
 		if m.One(2) { // pending is empty after a clean stop
-			err := h.s.db.Update(func(tx *bolt.Tx) error {
+			err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 				var d dueChanges
-				d.add(format.DiskKey(nil, h.s.spaces[0], h.s.Key(0, []byte("due"))), format.Times{Deadline: h.clock.Now() + 1000}, format.Times{Deadline: 5})
+				d.add(format.DiskKey(nil, h.s.spaces.ids[0], h.s.Key(0, []byte("due"))), format.Times{Deadline: h.clock.Now() + 1000}, format.Times{Deadline: 5})
 				_, err := d.write(tx)
 				return err
 			})
@@ -364,7 +364,7 @@ func FuzzDataFile(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		err := h.s.db.Update(func(tx *bolt.Tx) error {
+		err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 			for !m.Over() {
 				if err := m.change(tx); err != nil {
 					return err

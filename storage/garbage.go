@@ -14,8 +14,10 @@ import (
 // garbage lists what must be deleted from the data file, as keys of the garbage bucket
 // (format/garbage.go). A checkpoint writes them there; replay makes the same list again.
 type garbage struct {
-	mu    sync.Mutex
-	items [][]byte
+	mu struct {
+		sync.Mutex
+		items [][]byte
+	}
 }
 
 // isGarbage reports whether a keyspace waits to be deleted. Its slots may then claim records that
@@ -42,14 +44,14 @@ func proveGarbage(tx *bolt.Tx) error {
 func (g *garbage) add(items ...[]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.items = append(g.items, items...)
+	g.mu.items = append(g.mu.items, items...)
 }
 
 func (g *garbage) take() [][]byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	items := g.items
-	g.items = nil
+	items := g.mu.items
+	g.mu.items = nil
 	return items
 }
 
@@ -60,7 +62,7 @@ func (g *garbage) take() [][]byte {
 func (g *garbage) keeps() (items [][]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, item := range g.items {
+	for _, item := range g.mu.items {
 		if item[0] == 'k' {
 			items = append(items, item)
 		}
@@ -77,7 +79,7 @@ func (s *Store) latestGarbage() (items [][]byte) {
 	defer s.unlock(t)
 	named := map[uint64]bool{}
 	for _, sh := range s.shards {
-		for _, p := range sh.parts {
+		for _, p := range sh.mu.parts {
 			if p != nil {
 				for id := range p.moved {
 					named[id] = true
@@ -93,14 +95,14 @@ func (g *garbage) takeValues(named map[uint64]bool) (items [][]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var kept [][]byte
-	for _, item := range g.items {
+	for _, item := range g.mu.items {
 		if item[0] == 'e' && !named[binary.BigEndian.Uint64(item[1:])] {
 			items = append(items, item)
 		} else {
 			kept = append(kept, item)
 		}
 	}
-	g.items = kept
+	g.mu.items = kept
 	return items
 }
 
@@ -109,13 +111,13 @@ func (g *garbage) takeValues(named map[uint64]bool) (items [][]byte) {
 func (s *Store) dropSpace(space uint32, db int) {
 	filed := false
 	for _, sh := range s.shards {
-		filed = filed || sh.parts[db] != nil && sh.parts[db].filed
+		filed = filed || sh.mu.parts[db] != nil && sh.mu.parts[db].filed
 	}
 	if filed {
 		s.garbage.add(format.GarbageSpace(space))
 	}
 	for _, sh := range s.shards {
-		if p := sh.parts[db]; p != nil {
+		if p := sh.mu.parts[db]; p != nil {
 			if filed {
 				for id := range p.moved {
 					s.garbage.add(format.GarbageKeep(space, id))

@@ -32,8 +32,12 @@ import (
 
 // globalTxn is the part of the global transaction that others see.
 type globalTxn struct {
-	gate      sync.Mutex
-	announced atomic.Uint64 // a bit for each shard that it has locked or is about to lock
+	// gate is locked by the global transaction from begin to end, and by who locks several shards
+	// while it does so. It guards no field.
+	gate sync.Mutex
+	// announced has a bit for each shard that the global transaction has locked or is about to
+	// lock, which alone writes it.
+	announced atomic.Uint64
 }
 
 // has reports whether the global transaction has announced a shard.
@@ -41,12 +45,14 @@ func (l *globalTxn) has(sh *shard) bool { return l.announced.Load()>>sh.num&1 !=
 
 // sharing is the part of a Txn that is for global transactions.
 type sharing struct {
-	turn   sync.Mutex // locked while the transaction is in use: Yield unlocks it
-	global bool       // it began with BeginGlobal
-	shared bool       // it has unlocked the shards that it had not used
-	used   uint64     // shards that stay locked to its end
-	late   uint64     // shards that it locked after it shared
-	since  []int64    // when that was, by shard
+	// turn guards the whole transaction if it is global: its goroutine has it locked, but between
+	// Yield and Resume. Then Share may lock it.
+	turn   sync.Mutex
+	global bool    // it began with BeginGlobal
+	shared bool    // it has unlocked the shards that it had not used
+	used   uint64  // shards that stay locked to its end
+	late   uint64  // shards that it locked after it shared
+	since  []int64 // when that was, by shard
 }
 
 // BeginGlobal locks the whole keyspace for a transaction that may share it later; keys are those that it is

@@ -147,7 +147,7 @@ func (h *harness) tryOpen() error {
 		s.checkpointer.pendingBytes, s.checkpointer.pendingStep = 300, 3
 		s.loads.stretch, s.loads.stretchTime = 30, 0
 	}
-	s.db.NoSync = true // the kernel keeps what a test's crash could take from the file
+	s.file.mu.db.NoSync = true // the kernel keeps what a test's crash could take from the file
 	h.s, h.txn = s, s.NewTxn()
 	s.Listen(func(e Happened) { h.events = append(h.events, e) })
 	s.SetEvents(^EventNew)

@@ -168,7 +168,7 @@ func (v View) measureShard(sh *shard) (used, dirty int64) {
 		}
 		defer sh.mu.Unlock()
 	}
-	for _, p := range sh.parts {
+	for _, p := range sh.mu.parts {
 		if p != nil {
 			used += p.memory()
 			dirty += p.dirty
@@ -238,7 +238,7 @@ func (s *Store) withParts() (dbs []int) {
 	for _, sh := range s.shards {
 		if sh.lockPassingGlobal() {
 			for db := range have {
-				have[db] = have[db] || sh.parts[db] != nil
+				have[db] = have[db] || sh.mu.parts[db] != nil
 			}
 			sh.mu.Unlock()
 		}
@@ -276,7 +276,7 @@ func (s *Store) bucketsOf(sh *shard, db, i int) []uint32 {
 		return nil
 	}
 	defer sh.mu.Unlock()
-	if sl := evictableSlot(sh.parts[db], i); sl != nil {
+	if sl := evictableSlot(sh.mu.parts[db], i); sl != nil {
 		return sl.table.starts()
 	}
 	return nil
@@ -316,7 +316,7 @@ func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo 
 		return 0, 0, false
 	}
 	defer sh.mu.Unlock()
-	p := sh.parts[db]
+	p := sh.mu.parts[db]
 	sl := evictableSlot(p, i)
 	if sl == nil {
 		return 0, 0, false
@@ -446,7 +446,7 @@ func (v View) Stats() Stats {
 	st.Memory, st.Dirty = v.measure()
 	for _, sh := range s.shards {
 		v.lock(sh)
-		for _, p := range sh.parts {
+		for _, p := range sh.mu.parts {
 			if p != nil {
 				st.Resident += int64(p.cells)
 			}
@@ -466,7 +466,7 @@ func (v View) AverageTTL(db int) int64 {
 	var sum, n int64
 	for _, sh := range v.s.shards {
 		v.lock(sh)
-		if p := sh.parts[db]; p != nil {
+		if p := sh.mu.parts[db]; p != nil {
 			sum, n = sum+p.sum, n+int64(p.index.Len())
 		}
 		v.unlock(sh)

@@ -162,7 +162,7 @@ func TestEvictionEndsWithoutKeys(t *testing.T) {
 	write()
 	resident := func() (n int) {
 		for _, sh := range h.s.shards {
-			for _, p := range sh.parts {
+			for _, p := range sh.mu.parts {
 				if p != nil {
 					n += p.cells
 				}

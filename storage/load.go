@@ -25,7 +25,7 @@ func (s *Store) loadKey(k Key) error {
 		if !sh.lockPassingGlobal() {
 			return nil
 		}
-		p := sh.parts[k.DB]
+		p := sh.mu.parts[k.DB]
 		if s.resident(k) {
 			sh.mu.Unlock()
 			s.shedAll(k)
@@ -41,7 +41,7 @@ func (s *Store) loadKey(k Key) error {
 		if !sh.lockPassingGlobal() {
 			return nil
 		}
-		fresh := sh.parts[k.DB] == p && sl.epoch == epoch
+		fresh := sh.mu.parts[k.DB] == p && sl.epoch == epoch
 		if fresh && p.find(sl, k) == nil && err == nil {
 			p.loadResult(k, got, found)
 			sl.verified = sl.verified || !found
@@ -196,7 +196,7 @@ func (s *Store) overBudget(share float64) bool {
 func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 	for range loadTries {
 		sh.mu.Lock()
-		p := sh.parts[db]
+		p := sh.mu.parts[db]
 		if p == nil || !p.slotAt(i).partial {
 			sh.mu.Unlock()
 			return 0, nil
@@ -220,7 +220,7 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 			return 0, err
 		}
 		sh.mu.Lock()
-		if sh.parts[db] != p || sl.epoch != epoch || sl.inflight || (format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}) != want || !p.knows(sl, large) {
+		if sh.mu.parts[db] != p || sl.epoch != epoch || sl.inflight || (format.SlotEntry{Keys: sl.onDisk, Digest: sl.digest}) != want || !p.knows(sl, large) {
 			sh.mu.Unlock()
 			continue
 		}

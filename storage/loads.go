@@ -14,14 +14,16 @@ import (
 // and reads their keys in one transaction. Another worker is woken only if the queue is longer than
 // the busy workers' next turns. So even for many requests few threads are woken.
 type loads struct {
-	mu     sync.Mutex
-	more   sync.Cond
-	queue  []load
-	idle   int // workers that wait
-	busy   int // workers that use the queue, or are about to
-	closed bool
+	mu struct {
+		sync.Mutex
+		more   sync.Cond // queue or closed changed
+		queue  []load
+		idle   int // workers that wait
+		busy   int // workers that use the queue, or are about to
+		closed bool
+	}
 
-	// stretch is how many elements a transaction reads at least, stretchTime how long it reads
+	// Constant once Open has returned. stretch is how many elements a transaction reads at least, stretchTime how long it reads
 	// further ones.
 	stretch     int
 	stretchTime time.Duration
@@ -43,13 +45,13 @@ const (
 )
 
 func (l *loads) init(quit context.Context) {
-	l.more.L = &l.mu
+	l.mu.more.L = &l.mu.Mutex
 	l.stretch, l.stretchTime = stretchSize, stretchTime
 	context.AfterFunc(quit, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.closed = true
-		l.more.Broadcast()
+		l.mu.closed = true
+		l.mu.more.Broadcast()
 	})
 }
 
@@ -65,20 +67,20 @@ func (s *Store) Load(keys []Key, done func(error)) {
 	l := &s.loads
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.mu.closed {
 		go done(ErrClosed)
 		return
 	}
-	l.queue = append(l.queue, req)
+	l.mu.queue = append(l.mu.queue, req)
 	l.call()
 }
 
 // call wakes a worker if the queue is longer than the busy workers' next turns.
 func (l *loads) call() {
-	if l.idle > 0 && len(l.queue) > l.busy*loadBatch {
-		l.idle--
-		l.busy++
-		l.more.Signal()
+	if l.mu.idle > 0 && len(l.mu.queue) > l.mu.busy*loadBatch {
+		l.mu.idle--
+		l.mu.busy++
+		l.mu.more.Signal()
 	}
 }
 
@@ -87,23 +89,23 @@ func (l *loads) call() {
 func (l *loads) take(batch []load) []load {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.queue) == 0 && !l.closed {
-		l.busy--
-		l.idle++
-		l.more.Wait()
+	for len(l.mu.queue) == 0 && !l.mu.closed {
+		l.mu.busy--
+		l.mu.idle++
+		l.mu.more.Wait()
 	}
-	if l.closed {
-		for _, req := range l.queue {
+	if l.mu.closed {
+		for _, req := range l.mu.queue {
 			go req.done(ErrClosed)
 		}
-		l.queue = nil
+		l.mu.queue = nil
 		return nil
 	}
-	n := min(len(l.queue), loadBatch)
-	batch = append(batch, l.queue[:n]...)
-	left := copy(l.queue, l.queue[n:])
-	clear(l.queue[left:])
-	l.queue = l.queue[:left]
+	n := min(len(l.mu.queue), loadBatch)
+	batch = append(batch, l.mu.queue[:n]...)
+	left := copy(l.mu.queue, l.mu.queue[n:])
+	clear(l.mu.queue[left:])
+	l.mu.queue = l.mu.queue[:left]
 	return batch
 }
 
@@ -111,7 +113,7 @@ func (l *loads) take(batch []load) []load {
 func (l *loads) turn(by int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.busy += by
+	l.mu.busy += by
 	l.call()
 }
 
@@ -176,7 +178,7 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 				continue // the command tries again, and finds the shard locked
 			}
 			if !s.resident(k) {
-				p := sh.parts[k.DB]
+				p := sh.mu.parts[k.DB]
 				keys = append(keys, cold{k: k, req: i, p: p, epoch: p.slot(k).epoch, sure: p.slot(k).verified, at: format.DiskKey(nil, p.space, k)})
 			} else if s.overdue(k, s.now()) {
 				undone[i] = true
@@ -238,7 +240,7 @@ func (s *Store) loadCold(c *cold) bool {
 		return true
 	}
 	defer sh.mu.Unlock()
-	if sh.parts[c.k.DB] != c.p || c.p.slot(c.k).epoch != c.epoch {
+	if sh.mu.parts[c.k.DB] != c.p || c.p.slot(c.k).epoch != c.epoch {
 		return false
 	}
 	if c.p.find(c.p.slot(c.k), c.k) == nil {

@@ -11,7 +11,8 @@ import (
 // that copies slot after slot locks it again before a waiting command has woken up, so that the
 // command waits for a millisecond, until the mutex turns fair.
 type shardLock struct {
-	mu      sync.Mutex
+	mu sync.Mutex // guards what the shard says
+	// Written by those that they count.
 	waiting atomic.Int32 // commands that want the lock
 	checked atomic.Int32 // background work that has seen that the lock is not the global transaction's
 }

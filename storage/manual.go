@@ -35,8 +35,8 @@ func (s *Store) Manual() Manual { return Manual{s} }
 func (m Manual) Serve() {
 	l := &m.s.loads
 	l.mu.Lock()
-	batch := l.queue
-	l.queue = nil
+	batch := l.mu.queue
+	l.mu.queue = nil
 	l.mu.Unlock()
 	for _, slow := range m.s.loadBatch(batch) {
 		m.s.load(slow)
@@ -49,7 +49,7 @@ func (m Manual) LoadAll() { m.s.loadAll() }
 // Evict removes clean keys from memory, in one of oneIn slots with keys.
 func (m Manual) Evict(oneIn uint64) {
 	for _, sh := range m.s.shards {
-		for db, p := range sh.parts[:m.s.options.Databases] {
+		for db, p := range sh.mu.parts[:m.s.options.Databases] {
 			if p == nil {
 				continue
 			}

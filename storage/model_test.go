@@ -321,7 +321,7 @@ func (m *machine) evict(*rapid.T) { m.h.evict() }
 func (h *harness) evict() {
 	s := h.s
 	for _, sh := range s.shards {
-		for db := range sh.parts {
+		for db := range sh.mu.parts {
 			for i := range s.slotsPerShard {
 				s.evictSlot(sh, db, i)
 			}

@@ -31,10 +31,12 @@ type page struct {
 var pages pagePool
 
 type pagePool struct {
-	mu    sync.Mutex
-	spare [][]byte // as they were left
-	clean [][]byte // without memory behind them
-	taken int64    // bytes outside the heap that are in use
+	mu struct {
+		sync.Mutex
+		spare [][]byte // as they were left
+		clean [][]byte // without memory behind them
+		inUse int64    // bytes outside the heap
+	}
 }
 
 // take gives a page of chunkSize bytes with anything in them.
@@ -50,18 +52,18 @@ func (p *pagePool) take() *page {
 func (p *pagePool) next() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.spare) == 0 && len(p.clean) == 0 {
+	if len(p.mu.spare) == 0 && len(p.mu.clean) == 0 {
 		p.grow()
 	}
-	from := &p.clean
-	if len(p.spare) > 0 {
-		from = &p.spare
+	from := &p.mu.clean
+	if len(p.mu.spare) > 0 {
+		from = &p.mu.spare
 	}
 	last := len(*from) - 1
 	mem := (*from)[last]
 	(*from)[last] = nil
 	*from = (*from)[:last]
-	p.taken += chunkSize
+	p.mu.inUse += chunkSize
 	return mem
 }
 
@@ -72,27 +74,27 @@ func (p *pagePool) grow() {
 		panic(fmt.Sprintf("storage: out of memory: %v", err))
 	}
 	for at := regionSize; at > 0; at -= chunkSize {
-		p.clean = append(p.clean, region[at-chunkSize:at:at])
+		p.mu.clean = append(p.mu.clean, region[at-chunkSize:at:at])
 	}
 }
 
 func (p *pagePool) put(mem []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taken -= chunkSize
-	if len(p.spare) < sparePages {
-		p.spare = append(p.spare, mem)
+	p.mu.inUse -= chunkSize
+	if len(p.mu.spare) < sparePages {
+		p.mu.spare = append(p.mu.spare, mem)
 		return
 	}
 	_ = unix.Madvise(mem, unix.MADV_DONTNEED) // on an error it merely stays mapped
-	p.clean = append(p.clean, mem)
+	p.mu.clean = append(p.mu.clean, mem)
 }
 
 // bytes is what is in use outside the heap.
 func (p *pagePool) bytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.taken
+	return p.mu.inUse
 }
 
 // OffHeap is the RAM of the process's stores outside the Go heap, in bytes: chunks of slabs,
@@ -100,7 +102,7 @@ func (p *pagePool) bytes() int64 {
 func OffHeap() int64 {
 	pages.mu.Lock()
 	defer pages.mu.Unlock()
-	return pages.taken + int64(len(pages.spare))*chunkSize
+	return pages.mu.inUse + int64(len(pages.mu.spare))*chunkSize
 }
 
 // free returns the memory to the pool. Nothing may refer to it.

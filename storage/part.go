@@ -11,27 +11,31 @@ import (
 
 // shard is a run of slots of all databases under one lock.
 type shard struct {
-	mu    shardLock
+	// Constant.
 	store *Store
 	num   int
-	parts []*part // by database number; nil until the database has a key here
 
-	// logged is the latest instant for which the log records that everything due by then is gone.
-	logged int64
-	// flushLSN is the LSN of the last FLUSHDB or SWAPDB: every miss may depend on it. A key that
-	// exists depends on its part's swapLSN.
-	flushLSN uint64
-	// nextDue is at most the earliest deadline of any part, so that the reaper need not lock the
-	// shard to find out.
-	nextDue atomic.Int64
-	// used and dirty are the last results of View.measure.
-	used, dirty atomic.Int64
+	// mu guards all that the parts have, too.
+	mu struct {
+		shardLock
+		parts []*part // by database number; nil until the database has a key here
+		// logged is the latest instant for which the log records that everything due by then is
+		// gone.
+		logged int64
+		// flushLSN is the LSN of the last FLUSHDB or SWAPDB: every miss may depend on it. A key
+		// that exists depends on its part's swapLSN.
+		flushLSN uint64
+	}
+
+	// Written while mu is locked, read without it.
+	nextDue     atomic.Int64 // at most the earliest deadline of any part, for the reaper
+	used, dirty atomic.Int64 // the last results of View.measure
 }
 
 const never = math.MaxInt64
 
 // part is what one database has in one shard: a table per slot, the memory behind
-// them, and the expiration index.
+// them, and the expiration index. The shard's lock guards it.
 type part struct {
 	space   uint32 // id of the keyspace, which the database number maps to
 	shard   *shard
@@ -196,8 +200,8 @@ func (p *part) setIndex(id uint64, old, new int64) {
 	}
 	p.index.Set(id, old, new)
 	p.sum += p.shard.store.spanOf(new) - p.shard.store.spanOf(old)
-	if new != 0 && new <= p.shard.logged {
-		p.shard.logged = new - 1 // the global transaction has an older instant: what it sets now is not gone
+	if new != 0 && new <= p.shard.mu.logged {
+		p.shard.mu.logged = new - 1 // the global transaction has an older instant: what it sets now is not gone
 	}
 	if new != 0 && new < p.shard.nextDue.Load() {
 		p.shard.nextDue.Store(new)

@@ -156,7 +156,7 @@ func (s *Store) pendingLimit() int {
 // makePending makes all changes of pending.
 func (s *Store) makePending() error {
 	c := &s.checkpointer
-	if c.pending == 0 {
+	if c.mu.pending == 0 {
 		return nil
 	}
 	began := workBegan()
@@ -184,7 +184,7 @@ func (s *Store) makePending() error {
 				err = emptyPending(tx)
 			}
 			if done && d.damaged != nil {
-				s.ttlDoubtful = true
+				s.checkpointer.mu.ttlDoubtful = true
 				err = errors.Join(err, putMeta(tx, format.MetaDoubt, nil))
 			}
 			return err
@@ -202,12 +202,12 @@ func (s *Store) makePending() error {
 // pendingMade notes that all pending changes are made.
 func (s *Store) pendingMade() {
 	c := &s.checkpointer
-	c.pending = 0
-	for _, sl := range c.awaited {
+	c.mu.pending = 0
+	for _, sl := range c.mu.awaited {
 		sh := s.shards[s.shardOf(sl.num)]
 		sh.mu.Lock()
 		sl.awaiting = false
 		sh.mu.Unlock()
 	}
-	c.awaited = c.awaited[:0]
+	c.mu.awaited = c.mu.awaited[:0]
 }

@@ -89,7 +89,7 @@ func (h *harness) interrupt(n int) {
 	if err := h.s.Checkpoint(); err != errInterrupted {
 		h.t.Fatalf("the checkpoint ended with %v", err)
 	}
-	if h.s.checkpointer.pending == 0 {
+	if h.s.checkpointer.mu.pending == 0 {
 		h.t.Fatal("nothing is pending")
 	}
 }
@@ -126,7 +126,7 @@ func TestCrashWithPendingDeadlines(t *testing.T) {
 			}
 			h.interrupt(after % 12)
 			h.crash(rand.New(rand.NewPCG(1, 1)), names)
-			if h.s.checkpointer.pending == 0 {
+			if h.s.checkpointer.mu.pending == 0 {
 				t.Fatal("nothing is pending after the crash")
 			}
 			m.evict(nil)
@@ -210,7 +210,7 @@ func TestPendingChanges(t *testing.T) {
 		ttl := map[string]format.Times{}
 		step := rapid.IntRange(1, 5).Draw(rt, "step")
 		for range rapid.IntRange(1, 4).Draw(rt, "rounds") {
-			err := h.s.db.Update(func(tx *bolt.Tx) error {
+			err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 				for range rapid.IntRange(0, 3).Draw(rt, "batches") {
 					var d dueChanges
 					for range rapid.IntRange(0, 6).Draw(rt, "changes") {
@@ -228,7 +228,7 @@ func TestPendingChanges(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			err = h.s.db.Update(func(tx *bolt.Tx) error {
+			err = h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 				var m pendingMoves
 				if err := m.read(tx); err != nil {
 					return err
@@ -262,7 +262,7 @@ func TestPendingChanges(t *testing.T) {
 				rt.Fatalf("ttl has %x, and must have %x", got, want)
 			}
 		}
-		if err := h.s.db.Update(func(tx *bolt.Tx) error {
+		if err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 			err := tx.DeleteBucket(format.BucketTTL)
 			_, made := tx.CreateBucket(format.BucketTTL)
 			return errors.Join(err, made)
@@ -324,8 +324,8 @@ func TestCompactionWithPendingDeadlines(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.interrupt(2)
 	h.crash(rand.New(rand.NewPCG(1, 1)), names)
-	if _, _, err := h.s.Compact(); err != nil || h.s.checkpointer.pending != 0 {
-		t.Fatalf("%d bytes are pending, %v", h.s.checkpointer.pending, err)
+	if _, _, err := h.s.Compact(); err != nil || h.s.checkpointer.mu.pending != 0 {
+		t.Fatalf("%d bytes are pending, %v", h.s.checkpointer.mu.pending, err)
 	}
 	h.verify(names)
 	h.crash(rand.New(rand.NewPCG(1, 2)), names)
@@ -341,7 +341,7 @@ func TestDamagedPendingDeadlines(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.interrupt(0)
 	h.crash(rand.New(rand.NewPCG(1, 1)), names)
-	err := h.s.db.Update(func(tx *bolt.Tx) error {
+	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(format.BucketPending)
 		at, v := b.Cursor().First()
 		v = bytes.Clone(v)
@@ -366,7 +366,7 @@ func TestDamagedPendingDeadlines(t *testing.T) {
 		}
 	}
 	h.reopen()
-	if !h.s.ttlDoubtful {
+	if !h.s.checkpointer.mu.ttlDoubtful {
 		t.Error("after a restart ttl counts as sound")
 	}
 	_ = h.s.Close(false)
@@ -381,8 +381,8 @@ func TestDoubtfulDeadlines(t *testing.T) {
 	h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+60_000, Event{}) }, k)
 	h.do(func(x *Txn) { x.SetString(other, []byte("v"), now+1000, Event{}) }, other)
 	h.reopen()
-	err := h.s.db.Update(func(tx *bolt.Tx) error {
-		at := format.TTLKey(nil, now+500, format.DiskKey(nil, h.s.spaces[0], k))
+	err := h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
+		at := format.TTLKey(nil, now+500, format.DiskKey(nil, h.s.spaces.ids[0], k))
 		return errors.Join(tx.Bucket(format.BucketTTL).Put(at, format.Times{Deadline: now + 500, Created: 1}.Entry(at)), putMeta(tx, format.MetaDoubt, nil))
 	})
 	if err != nil {
@@ -408,7 +408,7 @@ func TestFormats(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.saved()
 	alter := func(fn func(tx *bolt.Tx) error) {
-		if err := h.s.db.Update(fn); err != nil {
+		if err := h.s.file.mu.db.Update(fn); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,7 +57,7 @@ func (s *Store) prefetchKeys(keys []Key, locked uint64) (sum uint64) {
 		if locked>>shard&1 == 0 {
 			continue
 		}
-		if p := s.shards[shard].parts[keys[i].DB]; p != nil && p.hasSlot(keys[i]) {
+		if p := s.shards[shard].mu.parts[keys[i].DB]; p != nil && p.hasSlot(keys[i]) {
 			places[n] = place{p, p.slot(keys[i]), keys[i].Hash}
 			n++
 		}

@@ -80,7 +80,7 @@ func (s *Store) proveTree() error {
 		if err == nil {
 			_, err = f.Prove()
 		}
-		return s.damaged(s.db.Path(), err)
+		return s.damaged(s.file.mu.db.Path(), err)
 	})
 }
 

@@ -117,7 +117,7 @@ const shedStep = 64
 
 // firstDue is the earliest entry of all databases that is due.
 func (sh *shard) firstDue(now int64) (p *part, db int, due ttl.Entry, ok bool) {
-	for i, q := range sh.parts {
+	for i, q := range sh.mu.parts {
 		if q == nil {
 			continue
 		}
@@ -130,7 +130,7 @@ func (sh *shard) firstDue(now int64) (p *part, db int, due ttl.Entry, ok bool) {
 
 func (sh *shard) setNextDue() {
 	next := int64(never)
-	for _, p := range sh.parts {
+	for _, p := range sh.mu.parts {
 		if p != nil {
 			if d, ok := p.index.Next(); ok {
 				next = min(next, d)
@@ -249,7 +249,7 @@ func (s *Store) stepBack() {
 	}
 	for _, sh := range s.shards { // in the log before anything new is set
 		t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(sh.expiredThrough(t.now)))
-		sh.logged = 0
+		sh.mu.logged = 0
 	}
 	s.timeFollows(t, s.clock.Now())
 }
@@ -292,26 +292,32 @@ func (s *Store) observeLateness(deadline, now int64) {
 // window has the deadlines of keys that are only on disk, up to an end: a view on the
 // ttl bucket that moves forward as time goes.
 type window struct {
+	// Constant once Open has returned.
 	s    *Store
-	t    *Txn
 	size int // see windowSize
-	mu   sync.Mutex
-	idx  *ttl.Window
-	// end is the first place of the bucket that idx does not show. It may be in the middle of keys
-	// with one deadline: they may be more than memory has room for.
-	end  ttl.WindowEntry
-	next atomic.Int64
 
-	turn  sync.Mutex // of who reaps
-	going int64      // deadline of the key that is being removed, 0 for none
+	// turn is locked, before mu, by who reaps.
+	turn struct {
+		sync.Mutex
+		t        *Txn
+		reported map[string]bool // damage that was reported
+	}
+	mu struct {
+		sync.Mutex
+		idx *ttl.Window
+		// end is the first place of the bucket that idx does not show. It may be in the middle of
+		// keys with one deadline: they may be more than memory has room for.
+		end       ttl.WindowEntry
+		going     int64 // deadline of the key that is being removed, 0 for none
+		refilling bool
+		evicted   []ttl.WindowEntry // while refilling: from end on
+	}
+
+	// Written while mu is locked; Next of each may be read without it.
+	next atomic.Int64
 	// largeLoads are large values that are being loaded, since elements of them are due.
 	largeLoads *ttl.Window
 	loading    sync.WaitGroup
-
-	reported map[string]bool // damage that was reported
-
-	refilling bool
-	evicted   []ttl.WindowEntry // while refilling: from end on
 }
 
 // windowSize is how many deadlines are read at once; the window is cut when evictions
@@ -319,7 +325,7 @@ type window struct {
 const windowSize = 64 << 10
 
 func (w *window) init(s *Store) {
-	w.s, w.t, w.idx, w.size, w.reported = s, s.NewTxn(), ttl.NewWindow(), windowSize, map[string]bool{}
+	w.s, w.turn.t, w.mu.idx, w.size, w.turn.reported = s, s.NewTxn(), ttl.NewWindow(), windowSize, map[string]bool{}
 	w.largeLoads = ttl.NewWindow()
 	w.next.Store(0) // the first look reads the bucket
 }
@@ -371,7 +377,7 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		if again {
 			w.put(due)
 		}
-		w.going = 0
+		w.mu.going = 0
 		w.setNext()
 		w.mu.Unlock()
 		if again && !wait {
@@ -387,24 +393,24 @@ func (w *window) pop(now int64) (due ttl.WindowEntry, ok, refill bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.s.partials.Load() == 0 {
-		w.idx.Clear()
+		w.mu.idx.Clear()
 		return due, false, false
 	}
-	if due, ok = w.idx.PopDue(now); ok {
-		w.going = due.Deadline
+	if due, ok = w.mu.idx.PopDue(now); ok {
+		w.mu.going = due.Deadline
 	}
-	refill = !ok && w.end.Deadline <= now
+	refill = !ok && w.mu.end.Deadline <= now
 	w.setNext()
 	return due, ok, refill
 }
 
 func (w *window) setNext() {
-	next := w.end.Deadline
-	if d, ok := w.idx.Next(); ok {
+	next := w.mu.end.Deadline
+	if d, ok := w.mu.idx.Next(); ok {
 		next = min(next, d)
 	}
-	if w.going != 0 {
-		next = min(next, w.going)
+	if w.mu.going != 0 {
+		next = min(next, w.mu.going)
 	}
 	w.next.Store(next)
 }
@@ -423,8 +429,8 @@ func (w *window) expiredThrough(now int64) int64 {
 
 // put adds an entry to the window, unless it is beyond the end: the bucket has those.
 func (w *window) put(e ttl.WindowEntry) {
-	if e.Before(w.end) && !w.idx.Has(e.ID, e.Deadline) {
-		w.idx.Set(e.ID, 0, e.Deadline)
+	if e.Before(w.mu.end) && !w.mu.idx.Has(e.ID, e.Deadline) {
+		w.mu.idx.Set(e.ID, 0, e.Deadline)
 	}
 }
 
@@ -437,17 +443,17 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 	space, slot := binary.BigEndian.Uint32(on), binary.BigEndian.Uint16(on[4:])
 	sh := s.shards[s.shardOf(slot)]
 	for range loadTries {
-		if !s.lockBehind(w.t, sh, wait) {
+		if !s.lockBehind(w.turn.t, sh, wait) {
 			return false, true
 		}
 		p := s.partOf(space, sh)
 		if p == nil {
-			s.unlock(w.t)
+			s.unlock(w.turn.t)
 			return false, false
 		}
 		sl := p.slotAt(int(slot - p.first))
 		epoch := sl.epoch
-		s.unlock(w.t)
+		s.unlock(w.turn.t)
 		var k Key
 		var at format.Times
 		current, inline := false, false
@@ -474,19 +480,19 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			w.loadLarge(due, space, k)
 			return false, false
 		}
-		if !s.lockBehind(w.t, sh, wait) {
+		if !s.lockBehind(w.turn.t, sh, wait) {
 			return false, true
 		}
 		if sl.epoch != epoch || p.dead {
-			s.unlock(w.t)
+			s.unlock(w.turn.t)
 			continue
 		}
-		if w.t.now = s.notLater(now); at.Deadline > w.t.now {
-			s.unlock(w.t)
+		if w.turn.t.now = s.notLater(now); at.Deadline > w.turn.t.now {
+			s.unlock(w.turn.t)
 			return false, true
 		}
 		gone = w.bury(p, sl, k, at.Deadline)
-		w.t.End()
+		w.turn.t.End()
 		return gone, false
 	}
 	return false, true
@@ -541,20 +547,20 @@ func (w *window) bury(p *part, sl *slot, k Key, deadline int64) bool {
 		return false
 	}
 	k.DB = w.s.dbOf(p.space)
-	w.t.keyRecord(format.RecDelete, p, k.Name)
+	w.turn.t.keyRecord(format.RecDelete, p, k.Name)
 	p.tombstone(sl, k)
 	p.keys--
 	p.expires--
-	w.t.counted(p)
-	w.t.gone = append(w.t.gone, sl)
-	w.s.observeLateness(deadline, w.t.now)
+	w.turn.t.counted(p)
+	w.turn.t.gone = append(w.turn.t.gone, sl)
+	w.s.observeLateness(deadline, w.turn.t.now)
 	w.s.stats.Expired.Add(1)
-	w.t.Notify(k, Expired)
+	w.turn.t.Notify(k, Expired)
 	return true
 }
 
 func (s *Store) dbOf(space uint32) int {
-	for db, id := range s.spaces {
+	for db, id := range s.spaces.ids {
 		if id == space {
 			return db
 		}
@@ -565,8 +571,8 @@ func (s *Store) dbOf(space uint32) int {
 // refill reads the next stretch of the ttl bucket; false when it could not.
 func (w *window) refill() bool {
 	w.mu.Lock()
-	from := w.end
-	w.refilling = true
+	from := w.mu.end
+	w.mu.refilling = true
 	w.mu.Unlock()
 
 	entries, end, err := w.read(from)
@@ -577,16 +583,16 @@ func (w *window) refill() bool {
 func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.WindowEntry, err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	evicted := w.evicted
-	w.refilling, w.evicted = false, nil
+	evicted := w.mu.evicted
+	w.mu.refilling, w.mu.evicted = false, nil
 	if err != nil {
 		w.s.options.Logger.Error("deadlines could not be read from the data file", "error", err)
 		return false // a later call tries again
 	}
-	if w.end != from { // it was cut meanwhile, so the entries do not follow its end
+	if w.mu.end != from { // it was cut meanwhile, so the entries do not follow its end
 		return true
 	}
-	w.end = end
+	w.mu.end = end
 	for _, e := range append(entries, evicted...) {
 		w.put(e)
 	}
@@ -648,8 +654,8 @@ func (w *window) entries(tx *bolt.Tx, from []byte, fn func(format.TTLEntry) erro
 
 // report reports damage of the ttl bucket, once.
 func (w *window) report(err error) {
-	if text := err.Error(); !w.reported[text] {
-		w.reported[text] = true
+	if text := err.Error(); !w.turn.reported[text] {
+		w.turn.reported[text] = true
 		w.s.stats.BadDeadlines.Add(1)
 		w.s.options.Logger.Error("deadlines are damaged on disk and ignored; their keys expire, but may be counted until they are asked for", "error", err)
 	}
@@ -661,11 +667,11 @@ func (w *window) leave(deadline int64, on []byte) {
 	defer w.mu.Unlock()
 	e := ttl.WindowEntry{Deadline: deadline, ID: string(on)}
 	switch {
-	case e.Before(w.end):
+	case e.Before(w.mu.end):
 		w.put(e)
 		w.setNext()
-	case w.refilling:
-		w.evicted = append(w.evicted, e)
+	case w.mu.refilling:
+		w.mu.evicted = append(w.mu.evicted, e)
 	}
 }
 
@@ -673,7 +679,7 @@ func (w *window) leave(deadline int64, on []byte) {
 func (w *window) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.idx.Len() > 2*w.size {
+	if w.mu.idx.Len() > 2*w.size {
 		w.cut()
 	}
 }
@@ -681,17 +687,17 @@ func (w *window) trim() {
 // cut drops the later half of the window; the ttl bucket has it.
 func (w *window) cut() {
 	var keep []ttl.WindowEntry
-	w.idx.Walk(0, func(e ttl.WindowEntry) bool {
+	w.mu.idx.Walk(0, func(e ttl.WindowEntry) bool {
 		if len(keep) == w.size {
-			w.end = e
+			w.mu.end = e
 			return false
 		}
 		keep = append(keep, e)
 		return true
 	})
-	w.idx.Clear()
+	w.mu.idx.Clear()
 	for _, e := range keep {
-		w.idx.Set(e.ID, 0, e.Deadline)
+		w.mu.idx.Set(e.ID, 0, e.Deadline)
 	}
 	w.setNext()
 }

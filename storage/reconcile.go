@@ -16,8 +16,8 @@ import (
 // earlier version left such elements of a value that was renamed and then deleted beside a checkpoint,
 // before a crash. They only take space.
 func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
-	s.checkpointMu.Lock()
-	defer s.checkpointMu.Unlock()
+	s.checkpointer.mu.Lock()
+	defer s.checkpointer.mu.Unlock()
 	named := map[uint64]bool{}
 	s.eachObject(func(o *Object) { named[o.id] = true })
 	garbage := func(item []byte) {
@@ -25,7 +25,7 @@ func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
 			named[binary.BigEndian.Uint64(item[1:])] = true
 		}
 	}
-	for _, item := range s.garbage.items {
+	for _, item := range s.garbage.mu.items {
 		garbage(item)
 	}
 	var last uint64
@@ -66,7 +66,7 @@ func (s *Store) eachObject(fn func(*Object)) {
 	s.BeginAll(t)
 	defer t.End()
 	for _, sh := range s.shards {
-		for _, p := range sh.parts {
+		for _, p := range sh.mu.parts {
 			if p == nil {
 				continue
 			}
@@ -122,7 +122,7 @@ func (s *Store) dropEmpty() {
 	for db := range s.options.Databases + 1 {
 		var empty []Key
 		for _, sh := range s.shards {
-			if p := sh.parts[db]; p != nil {
+			if p := sh.mu.parts[db]; p != nil {
 				empty = p.empty(db, empty)
 			}
 		}
@@ -152,7 +152,7 @@ func (s *Store) recount() {
 	_ = s.view(func(tx *bolt.Tx) error {
 		disk, _ := s.readAll(tx)
 		for _, sh := range s.shards {
-			for db, p := range sh.parts {
+			for db, p := range sh.mu.parts {
 				if p != nil {
 					c := partCheck{s: s, p: p, db: db, tx: tx, disk: disk[p.space]}
 					c.run()

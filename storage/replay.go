@@ -112,19 +112,20 @@ func (r *recovering) adopt(st format.State) error {
 	s := r.s
 	s.slotsPerShard = Slots / st.Shards
 	for i := range st.Shards {
-		sh := &shard{num: i, store: s, parts: make([]*part, s.options.Databases+1)}
+		sh := &shard{num: i, store: s}
+		sh.mu.parts = make([]*part, s.options.Databases+1)
 		sh.nextDue.Store(never)
 		s.shards = append(s.shards, sh)
 	}
 	if len(st.Spaces) > s.options.Databases {
 		return fmt.Errorf("storage: the data has %d databases, the configuration allows %d", len(st.Spaces), s.options.Databases)
 	}
-	s.spaces, s.nextSpace = st.Spaces, st.NextSpace
-	for len(s.spaces) < s.options.Databases {
-		s.spaces = append(s.spaces, s.nextSpace)
-		s.nextSpace++
+	s.spaces.ids, s.spaces.next = st.Spaces, st.NextSpace
+	for len(s.spaces.ids) < s.options.Databases {
+		s.spaces.ids = append(s.spaces.ids, s.spaces.next)
+		s.spaces.next++
 	}
-	s.spaces = append(s.spaces, format.SystemSpace)
+	s.spaces.ids = append(s.spaces.ids, format.SystemSpace)
 	s.generation.Store(st.Generation)
 	return s.view(func(tx *bolt.Tx) error {
 		return each(tx, format.BucketSlots, nil, nil, func(k, v []byte) error {
@@ -195,7 +196,7 @@ func (r *replay) prefetch(bytes []byte, from int, batches []batchEnd) {
 		if r.of(r.s.shardOf(slot)) != r {
 			continue
 		}
-		if db := slices.Index(r.s.spaces, space); db >= 0 && n < len(keys) {
+		if db := slices.Index(r.s.spaces.ids, space); db >= 0 && n < len(keys) {
 			keys[n] = Key{DB: db, Slot: slot, Hash: r.s.hash(name), Name: name}
 			n++
 		}
@@ -283,7 +284,7 @@ func (r *replay) flush(db int, id uint32) error {
 func (r *replay) reaped(shard int, through int64) {
 	sh := r.s.shards[shard]
 	r.floor[shard] = max(r.floor[shard], through)
-	for _, p := range sh.parts {
+	for _, p := range sh.mu.parts {
 		if p == nil {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 func (r *recovering) finish() error {
 	r.s.resumeTime(r.time)
 	for _, sh := range r.s.shards {
-		for _, p := range sh.parts {
+		for _, p := range sh.mu.parts {
 			if p != nil {
 				p.keys, p.expires = 0, 0
 			}
@@ -67,7 +67,7 @@ func (r *recovering) removeReaped() error {
 
 // removeEntry removes the key of an entry of ttl if it is reaped.
 func (r *recovering) removeEntry(tx *bolt.Tx, e format.TTLEntry) error {
-	if (r.s.checkpointer.pending > 0 || r.s.ttlDoubtful) && !r.current(tx, e) {
+	if (r.s.checkpointer.mu.pending > 0 || r.s.checkpointer.mu.ttlDoubtful) && !r.current(tx, e) {
 		return nil
 	}
 	space, k, err := r.s.keyOnDisk(tx, e.On)

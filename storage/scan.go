@@ -105,7 +105,7 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(Item)) (next ui
 		slot, from := int(cursor>>hashBits), uint32(cursor&(1<<hashBits-1))
 		sh := s.shards[s.shardOf(uint16(slot))]
 		v.lock(sh)
-		p := sh.parts[db]
+		p := sh.mu.parts[db]
 		if p == nil {
 			v.unlock(sh)
 			cursor = uint64((sh.num+1)*s.slotsPerShard) << hashBits
@@ -225,7 +225,7 @@ func (w *walk) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count
 			w.unlock(sh)
 			return 0, 0, err
 		}
-		if sh.parts[db] != p {
+		if sh.mu.parts[db] != p {
 			w.unlock(sh)
 			return 0, uint64((sh.num+1)*w.s.slotsPerShard) << hashBits, nil
 		}

@@ -163,7 +163,7 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 			continue
 		}
 		item, _ := t.Get(k)
-		had := pinned{key: k, item: item, o: item.o, space: t.s.spaces[k.DB]}
+		had := pinned{key: k, item: item, o: item.o, space: t.s.spaces.ids[k.DB]}
 		if item.o != nil {
 			if ps.values == nil {
 				ps.values = map[*Object]int{}
@@ -217,7 +217,7 @@ func (t *Txn) validate() bool {
 	s.lock(t, mask)
 	t.takeInstant()
 	for _, had := range a.keys {
-		if s.spaces[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
+		if s.spaces.ids[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
 			s.unlock(t)
 			a.conflict = true
 			return false

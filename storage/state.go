@@ -31,7 +31,7 @@ func (s *Store) openData() (st format.State, err error) {
 	if err := s.proveFile(path); err != nil {
 		return st, err
 	}
-	if s.db, s.data, err = s.openBolt(path); err != nil {
+	if s.file.mu.db, s.file.mu.out, err = s.openBolt(path); err != nil {
 		return st, err
 	}
 	err = s.view(func(tx *bolt.Tx) error {
@@ -52,7 +52,7 @@ func (s *Store) openData() (st format.State, err error) {
 		err = s.upgradeData()
 	}
 	if err != nil {
-		return st, errors.Join(err, s.db.Close())
+		return st, errors.Join(err, s.file.mu.db.Close())
 	}
 	return st, nil
 }
@@ -148,7 +148,7 @@ func (s *Store) readMeta(tx *bolt.Tx, st *format.State) (err error) {
 	if s.seed, whole = format.ParseSeed(seed); !whole {
 		return fmt.Errorf("%w: the meta bucket has no seed", ErrCorrupt)
 	}
-	s.ttlDoubtful = meta.Get(format.MetaDoubt) != nil
+	s.checkpointer.mu.ttlDoubtful = meta.Get(format.MetaDoubt) != nil
 	*st, err = format.ParseState(state)
 	return err
 }
@@ -162,7 +162,7 @@ func (s *Store) upgradeData() error {
 	version := byte(0)
 	err := s.view(func(tx *bolt.Tx) error {
 		if version = tx.Bucket(format.BucketMeta).Get(format.MetaFormat)[0]; version == format.Version {
-			s.checkpointer.pending = pendingIn(tx)
+			s.checkpointer.mu.pending = pendingIn(tx)
 			return proveGarbage(tx)
 		}
 		return nil
@@ -180,7 +180,7 @@ func (s *Store) upgradeData() error {
 		if _, err := tx.CreateBucketIfNotExists(format.BucketPending); err != nil {
 			return err
 		}
-		s.checkpointer.pending = pendingIn(tx)
+		s.checkpointer.mu.pending = pendingIn(tx)
 		meta := tx.Bucket(format.BucketMeta)
 		err := errors.Join(meta.Put(format.MetaFormat, []byte{format.Version}),
 			putMeta(tx, format.MetaSeed, meta.Get(format.MetaSeed)), putMeta(tx, format.MetaState, meta.Get(format.MetaState)))
@@ -246,9 +246,9 @@ func (s *Store) makeBuckets(tx *bolt.Tx) error {
 
 // current returns the state to record. All shards are locked.
 func (s *Store) current() format.State {
-	st := format.State{Generation: s.generation.Load(), NextSpace: s.nextSpace, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces[:s.options.Databases]...)}
+	st := format.State{Generation: s.generation.Load(), NextSpace: s.spaces.next, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces.ids[:s.options.Databases]...)}
 	for _, sh := range s.shards {
-		for _, p := range sh.parts {
+		for _, p := range sh.mu.parts {
 			if p != nil && p.keys|p.expires != 0 {
 				st.Counts = append(st.Counts, format.PartCounts{Space: p.space, Shard: sh.num, Keys: p.keys, Expires: p.expires})
 			}
@@ -260,10 +260,10 @@ func (s *Store) current() format.State {
 // dataUse is the length of the data file (0 if it cannot be looked at), and how much of
 // it is unused, as of the last transaction.
 func (s *Store) dataUse() (size, unused int64) {
-	s.dbMu.RLock()
-	defer s.dbMu.RUnlock()
-	if info, err := os.Stat(s.db.Path()); err == nil {
+	s.file.mu.RLock()
+	defer s.file.mu.RUnlock()
+	if info, err := os.Stat(s.file.mu.db.Path()); err == nil {
 		size = info.Size()
 	}
-	return size, int64(s.db.Stats().FreeAlloc)
+	return size, int64(s.file.mu.db.Stats().FreeAlloc)
 }

@@ -116,9 +116,9 @@ func TestCutWhileRefilling(t *testing.T) {
 	h.saved()
 	w := &h.s.window
 	w.mu.Lock()
-	w.end = ttl.WindowEntry{Deadline: start + 1050} // as if it had been read to there, all being in memory
-	from := w.end
-	w.refilling = true
+	w.mu.end = ttl.WindowEntry{Deadline: start + 1050} // as if it had been read to there, all being in memory
+	from := w.mu.end
+	w.mu.refilling = true
 	w.mu.Unlock()
 	entries, end, err := w.read(from)
 	if err != nil {

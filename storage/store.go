@@ -132,61 +132,66 @@ func setDefault[T comparable](v *T, to T) {
 
 // Store is an open store. Its methods may be called by several goroutines.
 type Store struct {
-	View    // from outside any transaction
-	options Options
-	clock   clock.Clock
-	dirLock io.Closer
-	log     *wal.Log
-	db      *bolt.DB // changes under checkpointMu and dbMu; either is enough to use it
-	data    DataFile // likewise: the file below it
-	dbMu    sync.RWMutex
-	seed    format.Seed
+	View // from outside any transaction
 
-	global        globalTxn
+	// Constant once Open has returned.
+	options       Options
+	clock         clock.Clock
+	dirLock       io.Closer
+	log           *wal.Log
+	seed          format.Seed
 	shards        []*shard
 	slotsPerShard int
-	spaces        []uint32 // keyspace id by database number, the system's last; changes under all shards
-	nextSpace     uint32   // likewise
-	generation    atomic.Uint64
+	opened        int64 // Unix ms
+	reapFrom      int64 // lateness counts for deadlines from here on, Unix ms
+	reaper        *ttl.Reaper
+	reapLooks     int                     // see the constant
+	garbageTime   time.Duration           // see the constant
+	onCompact     func(compactStep) error // of tests
+	quit          context.Context
+	stop          context.CancelFunc
 
-	opened     int64        // Unix ms
-	reapFrom   int64        // lateness counts for deadlines from here on, Unix ms
-	instant    atomic.Int64 // the newest instant given out
-	shown      shownTime
-	stepped    atomic.Bool  // the wall clock is behind it
-	replayCost atomic.Int64 // of the log since the last checkpoint, in ns of one processor
-	eventMask  atomic.Uint32
-	onEvent    atomic.Pointer[func(Happened)]
-	observer   atomic.Pointer[func([]Change)]
-	memory     atomic.Int64 // as of the last housekeeping
-	charged    atomic.Int64 // overhead, as of then
-	maxMemory  atomic.Int64
-	onReap     atomic.Pointer[func(took time.Duration)]
-	frequency  atomic.Pointer[Frequency]
-	// diskReserve is the free space below which growth is refused.
-	diskReserve atomic.Uint64
-	lowSpace    atomic.Bool
-	delay       atomic.Int64 // nanoseconds
-
-	checkpointMu sync.Mutex
+	// Each has its own locks; doc.go has their order.
+	global       globalTxn
+	file         dataFile
 	checkpointer checkpointer
-	reapLooks    int                     // see the constant
-	onCompact    func(compactStep) error // of tests
-	ttlDoubtful  bool                    // ttl has entries that are no key's; see metaDoubt
 	garbage      garbage
-	garbageTime  time.Duration // see the constant
 	window       window
-	overhead     overhead // of housekeeping alone
 	loads        loads
-	reaper       *ttl.Reaper
+	shown        shownTime
 	lateness     ttl.Lateness
 	stats        counters
-	partials     atomic.Int64 // partial slots
+	background   sync.WaitGroup
 
-	quit       context.Context
-	stop       context.CancelFunc
-	background sync.WaitGroup
-	failed     atomic.Pointer[error]
+	// spaces changes while all shards are locked; one locked shard is enough to read it.
+	spaces struct {
+		ids  []uint32 // keyspace by database number, the system's last
+		next uint32
+	}
+
+	overhead overhead // of the goroutine of housekeeping
+
+	// Written by whoever has the shard, or the key, that they are about.
+	instant    atomic.Int64  // the newest instant given out; back only by timeFollows
+	stepped    atomic.Bool   // the wall clock is behind it
+	generation atomic.Uint64 // the newest id of a value
+	partials   atomic.Int64  // partial slots
+	replayCost atomic.Int64  // of the log since the last checkpoint, in ns of one processor
+	// Written by housekeeping.
+	memory   atomic.Int64 // as of its last round
+	charged  atomic.Int64 // overhead, as of then
+	lowSpace atomic.Bool  // a failed checkpoint sets it, too
+	delay    atomic.Int64 // nanoseconds
+	// Written by the setters of the same names, whenever a setting changes.
+	eventMask   atomic.Uint32
+	onEvent     atomic.Pointer[func(Happened)]
+	observer    atomic.Pointer[func([]Change)]
+	onReap      atomic.Pointer[func(took time.Duration)]
+	maxMemory   atomic.Int64
+	frequency   atomic.Pointer[Frequency]
+	diskReserve atomic.Uint64 // the free space below which growth is refused
+	// Written once, by whoever finds the failure.
+	failed atomic.Pointer[error]
 }
 
 // Recovered is what Open found.
@@ -378,8 +383,8 @@ func (s *Store) Close(save bool) error {
 // release closes what is open.
 func (s *Store) release() (err error) {
 	s.stop()
-	if s.db != nil {
-		err = s.db.Close()
+	if s.file.mu.db != nil {
+		err = s.file.mu.db.Close()
 	}
 	if s.dirLock != nil {
 		err = errors.Join(err, s.dirLock.Close())
@@ -434,7 +439,7 @@ func (s *Store) SetSync(p wal.Policy) { s.log.SetPolicy(p) }
 func (v View) Count(db int) (keys, expires int64) {
 	for _, sh := range v.s.shards {
 		v.lock(sh)
-		if p := sh.parts[db]; p != nil {
+		if p := sh.mu.parts[db]; p != nil {
 			keys, expires = keys+p.keys, expires+p.expires
 		}
 		v.unlock(sh)
@@ -444,17 +449,17 @@ func (v View) Count(db int) (keys, expires int64) {
 
 // part is the part a key belongs to; its shard is locked. nil: the database is empty
 // there.
-func (s *Store) part(k Key) *part { return s.shards[s.shardOf(k.Slot)].parts[k.DB] }
+func (s *Store) part(k Key) *part { return s.shards[s.shardOf(k.Slot)].mu.parts[k.DB] }
 
 // partOf gives the part of a keyspace in a shard, made if missing; nil when no
 // database has that keyspace any more.
 func (s *Store) partOf(space uint32, sh *shard) *part {
-	for db, id := range s.spaces {
+	for db, id := range s.spaces.ids {
 		if id == space {
-			if sh.parts[db] == nil {
-				sh.parts[db] = newPart(sh, space, s.slotsPerShard)
+			if sh.mu.parts[db] == nil {
+				sh.mu.parts[db] = newPart(sh, space, s.slotsPerShard)
 			}
-			return sh.parts[db]
+			return sh.mu.parts[db]
 		}
 	}
 	return nil
@@ -486,11 +491,11 @@ func (t *Txn) FlushDB(db int) {
 	s := t.s
 	empty := true
 	for _, sh := range s.shards {
-		empty = empty && sh.parts[db] == nil
-		t.seen = max(t.seen, sh.flushLSN)
+		empty = empty && sh.mu.parts[db] == nil
+		t.seen = max(t.seen, sh.mu.flushLSN)
 	}
 	if !empty {
-		id := s.nextSpace
+		id := s.spaces.next
 		t.buf = format.AppendRecord(t.buf, format.RecFlush, uint64(db), uint64(id))
 		s.flush(db, id)
 		t.flushed()
@@ -503,7 +508,7 @@ func (t *Txn) SwapDB(a, b int) {
 	t.buf = format.AppendRecord(t.buf, format.RecSwap, uint64(a), uint64(b))
 	t.s.swap(a, b)
 	for _, sh := range t.s.shards {
-		for _, p := range []*part{sh.parts[a], sh.parts[b]} {
+		for _, p := range []*part{sh.mu.parts[a], sh.mu.parts[b]} {
 			if p != nil {
 				t.swapped = append(t.swapped, p)
 			}
@@ -515,24 +520,24 @@ func (t *Txn) SwapDB(a, b int) {
 }
 
 func (s *Store) flush(db int, id uint32) {
-	s.dropSpace(s.spaces[db], db)
-	s.spaces[db] = id
-	s.nextSpace = max(s.nextSpace, id+1)
+	s.dropSpace(s.spaces.ids[db], db)
+	s.spaces.ids[db] = id
+	s.spaces.next = max(s.spaces.next, id+1)
 	for _, sh := range s.shards {
 		sh.forget(db)
 	}
 }
 
 func (s *Store) swap(a, b int) {
-	s.spaces[a], s.spaces[b] = s.spaces[b], s.spaces[a]
+	s.spaces.ids[a], s.spaces.ids[b] = s.spaces.ids[b], s.spaces.ids[a]
 	for _, sh := range s.shards {
-		sh.parts[a], sh.parts[b] = sh.parts[b], sh.parts[a]
+		sh.mu.parts[a], sh.mu.parts[b] = sh.mu.parts[b], sh.mu.parts[a]
 	}
 }
 
 // forget drops a part and its memory.
 func (sh *shard) forget(db int) {
-	if p := sh.parts[db]; p != nil {
+	if p := sh.mu.parts[db]; p != nil {
 		for _, sl := range p.allUsed() {
 			if sl.partial {
 				sh.store.partials.Add(-1)
@@ -541,7 +546,7 @@ func (sh *shard) forget(db int) {
 		}
 		p.dead = true
 		p.slabs.drop()
-		sh.parts[db] = nil
+		sh.mu.parts[db] = nil
 	}
 }
 

@@ -22,8 +22,10 @@ import (
 
 // shownTime is the newest logged time of a walk that skipped due keys.
 type shownTime struct {
-	mu sync.Mutex   // locked while a record is appended, so that records are in order of time
-	at atomic.Int64 // Unix ms; 0: there is no record, or nothing depends on it any more
+	mu sync.Mutex // locked while a record is appended, so that records are in order of time
+	// at is in Unix ms; 0: there is no record, or nothing depends on it any more. It is written
+	// while mu is locked, and read without it.
+	at atomic.Int64
 }
 
 // logTime logs the time, unless it is logged already. What depends on it depends on the end of the

@@ -204,7 +204,7 @@ func (s *Store) resident(k Key) bool {
 	if s.partials.Load() == 0 { // its slot becomes partial, or whole, only while the shard is locked
 		return true
 	}
-	p := s.shards[s.shardOf(k.Slot)].parts[k.DB]
+	p := s.shards[s.shardOf(k.Slot)].mu.parts[k.DB]
 	if p == nil {
 		return true
 	}
@@ -273,7 +273,7 @@ func (t *Txn) stamp(lsn uint64) {
 	}
 	if t.flush {
 		for _, sh := range t.s.shards {
-			sh.flushLSN = lsn
+			sh.mu.flushLSN = lsn
 		}
 	}
 	for _, p := range t.swapped {
@@ -303,19 +303,19 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	if t.mask>>sh.num&1 == 0 {
 		panic("storage: a transaction uses a key whose shard it does not hold")
 	}
-	p = sh.parts[k.DB]
+	p = sh.mu.parts[k.DB]
 	if p == nil {
-		t.seen = max(t.seen, sh.flushLSN)
+		t.seen = max(t.seen, sh.mu.flushLSN)
 		if !create {
 			return nil, nil, nil
 		}
-		p = newPart(sh, t.s.spaces[k.DB], t.s.slotsPerShard)
-		sh.parts[k.DB] = p
+		p = newPart(sh, t.s.spaces.ids[k.DB], t.s.slotsPerShard)
+		sh.mu.parts[k.DB] = p
 	}
 	sl = p.slot(k)
 	c = p.find(sl, k)
 	if c == nil || c.is(cellTomb) {
-		t.seen = max(t.seen, sl.lastDelete, sh.flushLSN)
+		t.seen = max(t.seen, sl.lastDelete, sh.mu.flushLSN)
 		return p, sl, c
 	}
 	if due := p.due(*c); due != 0 && t.isDue(p, *c, due) {
@@ -377,10 +377,10 @@ func (p *part) logCounts(t *Txn) {
 // counted. Replay removes it in order, so nothing that was seen expired returns, whatever the wall
 // clock does over a restart.
 func (sh *shard) logReaped(t *Txn, through int64) {
-	if through <= sh.logged {
+	if through <= sh.mu.logged {
 		return
 	}
-	sh.logged = through
+	sh.mu.logged = through
 	t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(through))
 }
 

@@ -106,7 +106,11 @@ func (o *Options) path(name string) string { return filepath.Join(o.Dir, name) }
 
 // Log is an open log. All its methods may be called by several goroutines.
 type Log struct {
-	o Options
+	// Constant once Open has returned.
+	o                                Options
+	kickWrite, kickSync, kickPrepare chan struct{}
+	quit                             chan struct{}
+	background                       sync.WaitGroup
 
 	// The locks, each with what it guards, in their order: see doc.go.
 	flushMu struct { // one goroutine writes
@@ -132,19 +136,19 @@ type Log struct {
 		spares []string // paths
 	}
 
-	policy  atomic.Uint32
+	// Written while flushMu is locked.
 	written atomic.Uint64
-	synced  atomic.Uint64
+	cost    atomic.Int64 // nanoseconds
+	// Written while syncMu is locked.
+	synced atomic.Uint64
+	// Written while segMu is locked.
+	full atomic.Bool
+	// Written by anybody; the positions only grow.
+	policy  atomic.Uint32
 	durable atomic.Uint64
 	wanted  atomic.Uint64 // the highest position that a WaitDurable asked for
-	full    atomic.Bool
-	cost    atomic.Int64 // nanoseconds
 	err     atomic.Pointer[error]
 	moved   signal // synced or err changed
-
-	kickWrite, kickSync, kickPrepare chan struct{}
-	quit                             chan struct{}
-	background                       sync.WaitGroup
 }
 
 // Open recovers the log in o.Dir and makes it ready for appending. first is the lowest
