@@ -39,7 +39,7 @@ func TestCheckpointBesideRenames(t *testing.T) {
 				push(key(i, 0), size)
 			}
 			turn, steps, pushed := 0, 0, [values]int{}
-			h.s.options.OnStep = func(Step) error {
+			h.s.options.Testing.OnStep = func(Step) error {
 				if steps++; steps > 50*values {
 					return errors.New("the checkpoint does not end")
 				}
@@ -57,7 +57,6 @@ func TestCheckpointBesideRenames(t *testing.T) {
 				h.commit()
 				return nil
 			}
-			h.s.checkpointer.onPortion = func() error { return h.s.options.OnStep(StepWrite) }
 			for range 3 {
 				steps = 0
 				if err := h.s.Checkpoint(); err != nil {
@@ -65,7 +64,7 @@ func TestCheckpointBesideRenames(t *testing.T) {
 				}
 				t.Logf("%d steps", steps)
 			}
-			h.s.options.OnStep, h.s.checkpointer.onPortion = nil, nil
+			h.s.options.Testing.OnStep = nil
 			check := func() {
 				t.Helper()
 				h.check()
@@ -110,17 +109,17 @@ func TestCheckpointBesidePushes(t *testing.T) {
 	}
 	push(1000)
 	portions := 0
-	h.s.checkpointer.onPortion = func() error {
+	h.s.options.Testing.OnStep = only(StepPortion, func() error {
 		if portions++; portions > 1000 {
 			return errors.New("the checkpoint does not end")
 		}
-		push(2 * h.s.checkpointer.portion)
+		push(2 * h.s.bounds.portion)
 		return nil
-	}
+	})
 	if err := h.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	h.s.checkpointer.onPortion = nil
+	h.s.options.Testing.OnStep = nil
 	h.commit()
 	for range 2 {
 		h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
@@ -144,7 +143,7 @@ func TestRenamedWhileBatchFails(t *testing.T) {
 	h.do(func(x *Txn) { x.SetString(from, []byte(large), 0, Event{}) }, from)
 	h.model[name{0, "to"}] = value{data: large}
 	failed := false
-	h.s.options.OnStep = func(at Step) error {
+	h.s.options.Testing.OnStep = func(at Step) error {
 		if at != StepWrite || failed {
 			return nil
 		}
@@ -183,7 +182,7 @@ func TestBatchOfOneSlotFails(t *testing.T) {
 	h.commit()
 	sl := h.s.part(h.s.Key(0, []byte("{slot}"))).slot(h.s.Key(0, []byte("{slot}")))
 	failing := true
-	h.s.options.OnStep = func(at Step) error {
+	h.s.options.Testing.OnStep = func(at Step) error {
 		if at == StepWrite && failing {
 			if sl.dirty != 0 {
 				t.Errorf("%d cells are still dirty", sl.dirty)

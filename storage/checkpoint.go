@@ -35,12 +35,6 @@ import (
 type checkpointer struct {
 	// Constant once Open has returned.
 	kick chan struct{}
-	// Bounds: of a batch in bytes, and of a portion of a value in elements and bytes.
-	batchBytes, portion, portionBytes int
-	onPortion                         func() error // of tests: before each portion but the first
-	// Bounds: of pending in bytes, and of changes in a transaction that makes them.
-	pendingBytes, pendingStep int
-	onPending                 func() error // of tests: before each such transaction
 
 	// mu is locked by who writes the data file: a checkpoint or a compaction.
 	mu struct {
@@ -70,8 +64,6 @@ type checkpointer struct {
 
 func (c *checkpointer) init() {
 	c.kick = make(chan struct{}, 1)
-	c.batchBytes, c.portion, c.portionBytes = batchBytes, portionSize, portionBytes
-	c.pendingBytes, c.pendingStep = pendingBytes, pendingStep
 }
 
 const (
@@ -277,7 +269,7 @@ func (s *Store) rotateLog(st *format.State) (err error) {
 
 // batchLimit is the most bytes of a batch.
 func (s *Store) batchLimit() int {
-	limit := s.checkpointer.batchBytes
+	limit := s.bounds.batchBytes
 	if m := s.maxMemory.Load(); m > 0 {
 		limit = min(limit, max(int(m/batchShare), batchMin))
 	}
@@ -339,13 +331,13 @@ func (s *Store) update(fn func(*bolt.Tx) error) error {
 	if err := s.failed.Load(); err != nil {
 		return *err
 	}
-	if err := s.step(StepWrite); err != nil {
+	if err := s.options.Testing.step(StepWrite); err != nil {
 		return err
 	}
 	if err := vfs.Uninterrupted(func() error { return s.commitData(fn) }); err != nil {
 		return err
 	}
-	return s.step(StepWritten)
+	return s.options.Testing.step(StepWritten)
 }
 
 // commitData is one attempt of update.

@@ -147,7 +147,7 @@ func TestDamageWhileIdle(t *testing.T) {
 	set(1)
 	set(2)
 	damaged := true
-	h.s.options.OnStep = func(at Step) error {
+	h.s.options.Testing.OnStep = func(at Step) error {
 		if at == StepWrite && damaged {
 			return fmt.Errorf("%w: a page", ErrCorrupt)
 		}

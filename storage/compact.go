@@ -54,9 +54,6 @@ const (
 // errCompactStopped wraps the reason why a compaction was given up. The data file is as it was.
 var errCompactStopped = errors.New("storage: the compaction was given up")
 
-// compactStep names the moments of a compaction at which a test may look or interrupt.
-type compactStep string
-
 // Compact makes the data file as short as its content allows, and returns its length in
 // bytes before and after; equal if there was nothing to gain. Keys are served meanwhile,
 // checkpoints wait. On any error but one the old file stays in use; a directory that
@@ -81,7 +78,7 @@ func (s *Store) Compact() (before, after int64, err error) {
 	}
 	after, err = s.compactInto(path)
 	if err == nil && after < before {
-		err = s.compactAt("proven")
+		err = s.options.Testing.step(StepProven)
 	}
 	if err != nil || after >= before {
 		return before, before, errors.Join(err, removeFile(path))
@@ -129,11 +126,11 @@ func (s *Store) replaceData(path string) error {
 	old := s.file.mu.db
 	s.file.mu.db, s.file.mu.out = db, data
 	s.file.mu.Unlock()
-	return errors.Join(s.compactAt("replaced"), old.Close())
+	return errors.Join(s.options.Testing.step(StepReplaced), old.Close())
 }
 
 func (s *Store) reopenData(path string) (*bolt.DB, DataFile, error) {
-	if err := s.compactAt("renamed"); err != nil {
+	if err := s.options.Testing.step(StepRenamed); err != nil {
 		return nil, nil, err
 	}
 	if err := s.syncDir(); err != nil {
@@ -145,15 +142,6 @@ func (s *Store) reopenData(path string) (*bolt.DB, DataFile, error) {
 	}
 	db.NoSync = s.file.mu.db.NoSync
 	return db, data, nil
-}
-
-func (s *Store) compactAt(step compactStep) error {
-	if s.onCompact != nil {
-		if err := s.onCompact(step); err != nil {
-			return err
-		}
-	}
-	return s.step(Step(step))
 }
 
 // removeFile removes a file that may be missing.
@@ -174,11 +162,11 @@ type compaction struct {
 
 // at ends a stretch of work: it pauses for clients as a checkpoint does, and returns an error when
 // the compaction must give up.
-func (c *compaction) at(step compactStep) error {
+func (c *compaction) at(step Step) error {
 	s := c.s
 	s.pace(c.began)
 	c.began = workBegan()
-	if err := s.compactAt(step); err != nil {
+	if err := s.options.Testing.step(step); err != nil {
 		return err
 	}
 	switch {
@@ -239,7 +227,7 @@ func (c *compaction) put(name []byte, batch []copied) error {
 		return err
 	}
 	c.entries[string(name)] += len(batch)
-	return c.at("batch")
+	return c.at(StepBatch)
 }
 
 // proveStep is after how many entries a proof yields.
@@ -280,7 +268,7 @@ func (p *proof) each(name []byte, fn func(at, v []byte) bool) error {
 	n := 0
 	err := p.tx.Bucket(name).ForEach(func(at, v []byte) error {
 		if n++; n%proveStep == 0 {
-			if err := p.c.at("proving"); err != nil {
+			if err := p.c.at(StepProving); err != nil {
 				return err
 			}
 		}

@@ -117,7 +117,7 @@ func TestCompact(t *testing.T) {
 
 // moment is what a power cut at some time leaves.
 type moment struct {
-	step  compactStep
+	step  Step
 	files map[string][]byte
 	fs    *vfs.Mem
 }
@@ -125,7 +125,7 @@ type moment struct {
 // at notes what is on disk. The data file and its copy are as the process sees them: what
 // a power cut may take from the copy is of no interest, since it gets its name only after
 // its last transaction was synced.
-func (h *harness) at(step compactStep, rng *rand.Rand) moment {
+func (h *harness) at(step Step, rng *rand.Rand) moment {
 	m := moment{step, map[string][]byte{}, h.fs.Crash(rng)}
 	for _, file := range []string{format.DataName, compactFile} {
 		if b, err := os.ReadFile(filepath.Join(h.dir, file)); err == nil {
@@ -158,7 +158,7 @@ func TestCrashDuringCompaction(t *testing.T) {
 	h, names := filled(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	var moments []moment
-	h.s.onCompact = func(step compactStep) error {
+	h.s.options.Testing.OnStep = func(step Step) error {
 		moments = append(moments, h.at(step, rng))
 		return nil
 	}
@@ -168,7 +168,7 @@ func TestCrashDuringCompaction(t *testing.T) {
 	torn := h.at("", rng)
 	torn.step, torn.files = "torn", map[string][]byte{format.DataName: moments[0].files[format.DataName], compactFile: []byte("half a page")}
 	moments = append(moments, torn)
-	seen := map[compactStep]bool{}
+	seen := map[Step]bool{}
 	for _, m := range moments {
 		seen[m.step] = true
 		if err := errors.Join(h.s.log.Close(), h.s.release()); err != nil {
@@ -182,7 +182,7 @@ func TestCrashDuringCompaction(t *testing.T) {
 		h.saved()
 		h.verify(names)
 	}
-	for _, step := range []compactStep{"batch", "proven", "renamed", "replaced"} {
+	for _, step := range []Step{"batch", "proven", "renamed", "replaced"} {
 		if !seen[step] {
 			t.Errorf("no crash at step %q", step)
 		}
@@ -195,7 +195,7 @@ func TestCompactionGivesUp(t *testing.T) {
 	broken := errors.New("broken")
 	tests := []struct {
 		name string
-		step compactStep // the moment; before all if empty
+		step Step // the moment; before all if empty
 		make func(h *harness) error
 		undo func(h *harness)
 		want error
@@ -212,7 +212,7 @@ func TestCompactionGivesUp(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h, names := filled(t)
 			old, was := h.s.file.mu.db, h.at("", rand.New(rand.NewPCG(3, 4))).files
-			h.s.onCompact = func(step compactStep) error {
+			h.s.options.Testing.OnStep = func(step Step) error {
 				if step == tt.step {
 					return tt.make(h)
 				}
@@ -249,7 +249,7 @@ func TestCompactionGivesUp(t *testing.T) {
 func TestRenamedAndNotSynced(t *testing.T) {
 	h, names := filled(t)
 	broken := errors.New("broken")
-	h.s.onCompact = func(step compactStep) error {
+	h.s.options.Testing.OnStep = func(step Step) error {
 		if step == "renamed" {
 			return broken
 		}
@@ -354,18 +354,23 @@ func TestCompactionBesideEverything(t *testing.T) {
 		SegmentSize: 256 << 10, CheckpointBytes: 16 << 20, MaxMemory: 5 << 20, InitialMmap: 1 << 20, DiskReserve: 1,
 		Sync: wal.Always,
 	}
+	const writers, ops, keys, rounds = 4, 2000, 1500, 60
+	var s *Store
+	var replaced atomic.Int32
+	options.Testing.OnStep = func(step Step) error {
+		switch step {
+		case StepReplaced:
+			replaced.Add(1)
+		case StepBatch, StepProving, StepProven, StepRenamed:
+		default:
+			return nil // of a checkpoint, also while the store is opened
+		}
+		s.checkpointer.hurry.Store(false) // it would give up nearly each time
+		return nil
+	}
 	s, _, err := Open(options)
 	if err != nil {
 		t.Fatal(err)
-	}
-	const writers, ops, keys, rounds = 4, 2000, 1500, 60
-	var replaced atomic.Int32
-	s.onCompact = func(step compactStep) error {
-		s.checkpointer.hurry.Store(false) // it would give up nearly each time
-		if step == "replaced" {
-			replaced.Add(1)
-		}
-		return nil
 	}
 	stop, compacted := make(chan struct{}), make(chan struct{})
 	go func() {

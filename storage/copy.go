@@ -131,10 +131,10 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 		el.rec = b.arena.take(b.scratch)
 		e.elements = append(e.elements, el)
 	}
-	u, limit := &o.side.unsaved, b.arena.bytes+s.checkpointer.portionBytes
+	u, limit := &o.side.unsaved, b.arena.bytes+s.bounds.portionBytes
 	if u.rest {
 		each := max(o.val.Bytes()/max(o.val.Len(), 1), 1)
-		u.cursor = o.val.Scan(u.cursor, max(1, min(s.checkpointer.portion, s.checkpointer.portionBytes/each)), put)
+		u.cursor = o.val.Scan(u.cursor, max(1, min(s.bounds.portion, s.bounds.portionBytes/each)), put)
 		u.rest = u.cursor != 0 && u.cursor <= u.end
 	} else {
 		u.frozen.take(o.val, func(elem, val []byte, deadline int64, ok bool) bool {
@@ -143,7 +143,7 @@ func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
 			} else {
 				e.elements = append(e.elements, b.element(o.id, elem))
 			}
-			return len(e.elements) < s.checkpointer.portion && b.arena.bytes < limit
+			return len(e.elements) < s.bounds.portion && b.arena.bytes < limit
 		})
 	}
 	if more = u.rest || u.frozen.any(); !more {
@@ -204,11 +204,9 @@ func (s *Store) copyRest(b *cpBatch) error {
 const portionShare = 8
 
 func (s *Store) portionDone(b *cpBatch) error {
-	if s.checkpointer.onPortion != nil {
-		if err := s.checkpointer.onPortion(); err != nil {
-			s.uncopy(b)
-			return err
-		}
+	if err := s.options.Testing.step(StepPortion); err != nil {
+		s.uncopy(b)
+		return err
 	}
 	if b.arena.bytes >= s.batchLimit()/portionShare {
 		return s.commitBatch(b)

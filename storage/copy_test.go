@@ -33,12 +33,12 @@ func TestCrashBetweenPortions(t *testing.T) {
 			h.model = h.state(names)
 			h.commit()
 			left := after * 3
-			h.s.checkpointer.onPortion = func() error {
+			h.s.options.Testing.OnStep = only(StepPortion, func() error {
 				if left--; left < 0 {
 					return errInterrupted
 				}
 				return nil
-			}
+			})
 			if err := h.s.Checkpoint(); err != errInterrupted {
 				t.Fatalf("the checkpoint ended with %v", err)
 			}
@@ -70,7 +70,7 @@ func TestRenameBetweenPortions(t *testing.T) {
 		h.fields(from, 2000, 100_000)
 		h.do(func(x *Txn) { x.SetString(to, []byte(strings.Repeat("v", 100)), 0, Event{}) }, to)
 		portions := 0
-		h.s.checkpointer.onPortion = func() error {
+		h.s.options.Testing.OnStep = only(StepPortion, func() error {
 			if portions++; portions == 5 {
 				if swap {
 					h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
@@ -79,7 +79,7 @@ func TestRenameBetweenPortions(t *testing.T) {
 				h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
 			}
 			return nil
-		}
+		})
 		if err := h.s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
@@ -124,14 +124,14 @@ func TestChangeBetweenPortions(t *testing.T) {
 			set(many, "new")
 		}
 		portions := 0
-		h.s.checkpointer.onPortion = func() error {
+		h.s.options.Testing.OnStep = only(StepPortion, func() error {
 			if portions++; portions == 3 { // some of all have been copied
 				set(many, "last")
 			}
 			return nil
-		}
+		})
 		h.saved()
-		h.s.checkpointer.onPortion = nil
+		h.s.options.Testing.OnStep = nil
 		if portions < 4 {
 			t.Fatalf("%d portions", portions)
 		}

@@ -94,8 +94,8 @@ func openCorrupt(dir string, at clock.Clock) (*Store, error) {
 		return nil, err
 	}
 	s.file.mu.db.NoSync = true // no crash here
-	s.window.size = 32
-	s.checkpointer.batchBytes, s.checkpointer.pendingBytes = 64<<10, 4000
+	s.bounds.windowSize = 32
+	s.bounds.batchBytes, s.bounds.pendingBytes = 64<<10, 4000
 	return s, nil
 }
 
@@ -128,7 +128,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 	s.Reap()
 	b.had = map[name][]value{}
 	b.change(0, 700)
-	s.checkpointer.onPending = func() error { return errInterrupted }
+	s.options.Testing.OnStep = only(StepPending, func() error { return errInterrupted })
 	if err := s.checkpointInterrupted(); err != errInterrupted {
 		t.Fatalf("the checkpoint gave %v", err)
 	}

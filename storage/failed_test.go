@@ -22,7 +22,7 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h.saved()
 	h.doAll(func(x *Txn) { x.FlushDB(0) })
 	h.commit()
-	h.s.options.OnStep = func(step Step) error {
+	h.s.options.Testing.OnStep = func(step Step) error {
 		if step == StepWrite {
 			return syscall.ENOSPC
 		}
@@ -31,7 +31,7 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	if err := h.s.Checkpoint(); !outOfSpace(err) {
 		t.Fatalf("the checkpoint ended with %v", err)
 	}
-	h.s.options.OnStep = nil
+	h.s.options.Testing.OnStep = nil
 	h.saved()
 	if n := h.elements(); n != 0 {
 		t.Errorf("%d elements of an emptied database are left on disk", n)
@@ -49,7 +49,7 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()
-	h.s.checkpointer.batchBytes = 1 // one commit for each slot
+	h.s.bounds.batchBytes = 1 // one commit for each slot
 	from, to := h.keyOf(0), h.keyOf(2)
 	h.hash(from, func(_ *Txn, v *Hash) {
 		for i := range 200 {
@@ -60,7 +60,7 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
 	h.commit()
 	deleted := false
-	h.s.options.OnStep = func(step Step) error {
+	h.s.options.Testing.OnStep = func(step Step) error {
 		switch {
 		case step == StepWritten && !deleted: // the old key's shard is written
 			deleted = true
@@ -74,7 +74,7 @@ func TestLatestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	if err := h.s.Checkpoint(); !outOfSpace(err) {
 		t.Fatalf("the checkpoint ended with %v", err)
 	}
-	h.s.options.OnStep = nil
+	h.s.options.Testing.OnStep = nil
 	h.saved()
 	if n := h.elements(); n != 0 {
 		t.Errorf("%d elements of a deleted value are left on disk", n)

@@ -152,7 +152,7 @@ func (s *Store) collectGarbage() error {
 	for more := true; more && s.quit.Err() == nil; {
 		began := workBegan()
 		err := s.update(func(tx *bolt.Tx) (err error) {
-			for next := true; next; next = more && err == nil && workBegan()-began < s.garbageTime {
+			for next := true; next; next = more && err == nil && workBegan()-began < s.bounds.garbageTime {
 				more, err = s.collectSome(tx)
 			}
 			return err

@@ -18,7 +18,7 @@ func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 			t.Run(fmt.Sprint(end, ", crash ", crash), func(t *testing.T) {
 				h := newHarness(t)
 				defer func() { _ = h.s.Close(false) }()
-				h.s.checkpointer.batchBytes = 1 // one commit for each slot
+				h.s.bounds.batchBytes = 1 // one commit for each slot
 				from, to, next := h.keyOf(0), h.keyOf(2), h.keyOf(3)
 				h.hash(from, func(_ *Txn, v *Hash) {
 					for i := range 200 {
@@ -29,7 +29,7 @@ func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 				h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
 				h.commit()
 				written := 0
-				h.s.options.OnStep = func(step Step) error {
+				h.s.options.Testing.OnStep = func(step Step) error {
 					if step == StepWritten {
 						written++
 					}
@@ -51,7 +51,7 @@ func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
 					return nil
 				}
 				h.saved()
-				h.s.options.OnStep = nil
+				h.s.options.Testing.OnStep = nil
 				if crash {
 					h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
 				}

@@ -100,13 +100,23 @@ func (h *harness) options() Options {
 	o := Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
-		NoBackground: true, DiskReserve: 1, slabChunks: h.slabChunks,
+		NoBackground: true, DiskReserve: 1, Testing: Testing{slabChunks: h.slabChunks},
 	}
 	if h.onData != nil {
-		o.OnData = h.mirror
-		o.OnStep = h.renamed
+		o.Testing.OnData = h.mirror
+		o.Testing.OnStep = h.renamed
 	}
 	return o
+}
+
+// only is an OnStep that calls fn at one step.
+func only(step Step, fn func() error) func(Step) error {
+	return func(at Step) error {
+		if at != step {
+			return nil
+		}
+		return fn()
+	}
 }
 
 // mirror has the file system in memory know what is written to a data file.
@@ -139,13 +149,13 @@ func (h *harness) tryOpen() error {
 	if err != nil {
 		return err
 	}
-	s.background.Wait() // the clock may have been set back
-	s.window.size = 8   // it is read and cut often
-	s.reapLooks = 1
+	s.background.Wait()     // the clock may have been set back
+	s.bounds.windowSize = 8 // it is read and cut often
+	s.bounds.reapLooks = 1
 	if h.portions {
-		s.checkpointer.batchBytes, s.checkpointer.portion, s.checkpointer.portionBytes = 4<<10, 30, 20<<10
-		s.checkpointer.pendingBytes, s.checkpointer.pendingStep = 300, 3
-		s.loads.stretch, s.loads.stretchTime = 30, 0
+		s.bounds.batchBytes, s.bounds.portion, s.bounds.portionBytes = 4<<10, 30, 20<<10
+		s.bounds.pendingBytes, s.bounds.pendingStep = 300, 3
+		s.bounds.stretch, s.bounds.stretchTime = 30, 0
 	}
 	s.file.mu.db.NoSync = true // the kernel keeps what a test's crash could take from the file
 	h.s, h.txn = s, s.NewTxn()

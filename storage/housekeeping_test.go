@@ -110,7 +110,7 @@ func TestMemoryOfDatabases(t *testing.T) {
 func BenchmarkEvictionHold(b *testing.B) {
 	h := newHarness(b)
 	defer func() { _ = h.s.Close(false) }()
-	h.s.window.size = windowSize
+	h.s.bounds.windowSize = windowSize
 	const keys = 500_000
 	var some []Key
 	for i := range keys {

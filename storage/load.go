@@ -109,7 +109,7 @@ func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found boo
 		}
 		found = true
 		s.repairTimes(tx, at, &im)
-		if im.Inline || im.Elements() <= s.loads.stretch {
+		if im.Inline || im.Elements() <= s.bounds.stretch {
 			got, err = readResident(tx, &im)
 			return err
 		}
@@ -137,7 +137,7 @@ func (s *Store) readLarge(im *format.Image) (resident, error) {
 		n, began := 0, s.clock.Mono()
 		err := s.view(func(tx *bolt.Tx) error {
 			err := eachElement(tx, im.ID, from, func(elem, val []byte, deadline int64) error {
-				if n++; n > s.loads.stretch && s.clock.Mono()-began >= s.loads.stretchTime {
+				if n++; n > s.bounds.stretch && s.clock.Mono()-began >= s.bounds.stretchTime {
 					from, more = bytes.Clone(elem), true
 					return errEnough
 				}
@@ -151,9 +151,7 @@ func (s *Store) readLarge(im *format.Image) (resident, error) {
 		if err != nil {
 			return got, err
 		}
-		if s.loads.onStretch != nil {
-			s.loads.onStretch()
-		}
+		s.options.Testing.stretch()
 	}
 	got.object = objectFrom(im, v)
 	return got, im.CheckWhole(v)

@@ -38,7 +38,7 @@ func TestLoadInStretches(t *testing.T) {
 			h.fields(k, 2000, 100_000)
 			h.reopen()
 			stretches := 0
-			h.s.loads.onStretch = func() {
+			h.s.options.Testing.onStretch = func() {
 				if stretches++; stretches == 5 {
 					c.meanwhile(h)
 				}
@@ -47,7 +47,7 @@ func TestLoadInStretches(t *testing.T) {
 			if stretches < 5 {
 				t.Errorf("%d stretches", stretches)
 			}
-			h.s.loads.onStretch = nil
+			h.s.options.Testing.onStretch = nil
 			h.hash(k, func(_ *Txn, v *Hash) {
 				if n := v.Value().Len(); n != c.fields {
 					t.Errorf("%d fields are there, want %d", n, c.fields)
@@ -70,12 +70,12 @@ func TestLoadSlotInFlux(t *testing.T) {
 	h.fields(k, 2000, 100_000)
 	h.commit()
 	portions := 0
-	h.s.checkpointer.onPortion = func() error {
+	h.s.options.Testing.OnStep = only(StepPortion, func() error {
 		if portions++; portions == 20 {
 			return errInterrupted
 		}
 		return nil
-	}
+	})
 	if err := h.s.Checkpoint(); err != errInterrupted {
 		t.Fatal(err)
 	}

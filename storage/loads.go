@@ -22,12 +22,6 @@ type loads struct {
 		busy   int // workers that use the queue, or are about to
 		closed bool
 	}
-
-	// Constant once Open has returned. stretch is how many elements a transaction reads at least, stretchTime how long it reads
-	// further ones.
-	stretch     int
-	stretchTime time.Duration
-	onStretch   func() // of tests: after each stretch
 }
 
 type load struct {
@@ -40,13 +34,14 @@ const (
 	// loadBatch is how many requests a worker removes from the queue at a time.
 	loadBatch = 8
 
+	// stretchSize is how many elements of a large value a transaction reads at least, stretchTime how
+	// long it reads further ones.
 	stretchSize = 1024
 	stretchTime = 5 * time.Millisecond
 )
 
 func (l *loads) init(quit context.Context) {
 	l.mu.more.L = &l.mu.Mutex
-	l.stretch, l.stretchTime = stretchSize, stretchTime
 	context.AfterFunc(quit, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()

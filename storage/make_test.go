@@ -17,7 +17,7 @@ func TestCrashWhileMade(t *testing.T) {
 		t.Run(string(at), func(t *testing.T) {
 			o := Options{FS: vfs.NewMem(), Dir: t.TempDir(), Clock: clock.NewFake(1), NoBackground: true, InitialMmap: 1 << 20}
 			cut := errors.New("cut")
-			o.OnStep = func(step Step) error {
+			o.Testing.OnStep = func(step Step) error {
 				if step != at {
 					return nil
 				}
@@ -31,7 +31,7 @@ func TestCrashWhileMade(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			o.OnStep = nil
+			o.Testing.OnStep = nil
 			s, _, err := Open(o)
 			if err != nil {
 				t.Fatal(err)

@@ -343,14 +343,13 @@ func (m *machine) interrupted(rt *rapid.T) {
 	moment := m.rotate()
 	defer m.h.s.garbage.add(moment.garbage...)
 	c := &m.h.s.checkpointer
-	c.onPortion = func() error {
-		if rapid.IntRange(0, 9).Draw(rt, "ends") == 0 {
+	m.h.s.options.Testing.OnStep = func(at Step) error {
+		if (at == StepPortion || at == StepPending) && rapid.IntRange(0, 9).Draw(rt, "ends") == 0 {
 			return errInterrupted
 		}
 		return nil
 	}
-	c.onPending = c.onPortion
-	defer func() { c.onPortion, c.onPending = nil, nil }()
+	defer func() { m.h.s.options.Testing.OnStep = nil }()
 	var b cpBatch
 	for _, p := range moment.parts {
 		if !rapid.Bool().Draw(rt, "part") {
@@ -408,14 +407,13 @@ func (m *machine) disturbed(rt *rapid.T) {
 		return nil
 	}
 	fails := rapid.IntRange(0, 4).Draw(rt, "fails") == 0
-	s.options.OnStep = func(at Step) error {
+	s.options.Testing.OnStep = func(at Step) error {
 		if fails && at == StepWrite && rapid.IntRange(0, 9).Draw(rt, "full") == 0 {
 			return syscall.ENOSPC
 		}
 		return between()
 	}
-	s.checkpointer.onPortion, s.checkpointer.onPending = between, between
-	defer func() { s.options.OnStep, s.checkpointer.onPortion, s.checkpointer.onPending = nil, nil, nil }()
+	defer func() { s.options.Testing.OnStep = nil }()
 	parts := moment.parts
 	moment.parts = nil
 	err := error(nil)

@@ -374,7 +374,7 @@ func (p *part) putSmall(t *Txn, sl *slot, c *cell, k Key, value []byte, deadline
 
 // room reports whether there is room for a block.
 func (p *part) room(size int) bool {
-	return p.slabs.room(size, p.shard.store.options.slabChunks)
+	return p.slabs.room(size, p.shard.store.bounds.slabChunks)
 }
 
 // spilled is a small string for which the slabs have no room. On disk and in the log it is like any

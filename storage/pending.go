@@ -146,7 +146,7 @@ func (d *pendingMoves) some(tx *bolt.Tx, from, step int) (next int, err error) {
 
 // pendingLimit is the most bytes of pending changes.
 func (s *Store) pendingLimit() int {
-	limit := s.checkpointer.pendingBytes
+	limit := s.bounds.pendingBytes
 	if m := s.maxMemory.Load(); m > 0 {
 		limit = min(limit, max(int(m/pendingShare), pendingMin))
 	}
@@ -170,14 +170,12 @@ func (s *Store) makePending() error {
 	}
 	d.Sort()
 	for next, done := 0, false; !done; {
-		if c.onPending != nil {
-			if err := c.onPending(); err != nil {
-				return err
-			}
+		if err := s.options.Testing.step(StepPending); err != nil {
+			return err
 		}
 		from := next
 		err := s.update(func(tx *bolt.Tx) (err error) {
-			if next, err = d.some(tx, from, c.pendingStep); err != nil {
+			if next, err = d.some(tx, from, s.bounds.pendingStep); err != nil {
 				return err
 			}
 			if done = next == len(d.List); done {

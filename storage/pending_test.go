@@ -80,12 +80,12 @@ func (m *machine) change(n name) {
 // interrupt lets a checkpoint end before its n-th transaction that changes ttl.
 func (h *harness) interrupt(n int) {
 	h.t.Helper()
-	h.s.checkpointer.onPending = func() error {
+	h.s.options.Testing.OnStep = only(StepPending, func() error {
 		if n--; n < 0 {
 			return errInterrupted
 		}
 		return nil
-	}
+	})
 	if err := h.s.Checkpoint(); err != errInterrupted {
 		h.t.Fatalf("the checkpoint ended with %v", err)
 	}
@@ -122,7 +122,7 @@ func TestCrashWithPendingDeadlines(t *testing.T) {
 		for after := range 24 {
 			h, m, names := pendingHarness(t)
 			if after >= 12 {
-				h.s.checkpointer.pendingBytes = pendingBytes // nothing is made before the end
+				h.s.bounds.pendingBytes = pendingBytes // nothing is made before the end
 			}
 			h.interrupt(after % 12)
 			h.crash(rand.New(rand.NewPCG(1, 1)), names)
@@ -172,15 +172,15 @@ func TestCrashesWithPendingDeadlines(t *testing.T) {
 func TestPendingDeadlinesStayInMemory(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		h, m, names := pendingHarness(t)
-		h.s.checkpointer.pendingBytes = pendingBytes // nothing is made before the end
+		h.s.bounds.pendingBytes = pendingBytes // nothing is made before the end
 		if crash {
 			h.interrupt(0)
 			h.crash(rand.New(rand.NewPCG(1, 1)), names)
-			h.s.checkpointer.pendingBytes = pendingBytes
+			h.s.bounds.pendingBytes = pendingBytes
 		}
 		was := h.s.Stats()
 		seen := 0
-		h.s.checkpointer.onPending = func() error {
+		h.s.options.Testing.OnStep = only(StepPending, func() error {
 			seen++
 			m.evict(nil)
 			if n := h.s.Stats().Evictions - was.Evictions; seen == 1 && n != 0 {
@@ -189,7 +189,7 @@ func TestPendingDeadlinesStayInMemory(t *testing.T) {
 			h.clock.Advance(100 * time.Millisecond)
 			h.s.Reap()
 			return nil
-		}
+		})
 		h.saved()
 		if seen < 2 {
 			t.Fatalf("ttl was changed in %d transactions", seen)
@@ -297,12 +297,12 @@ func TestFlushWithPendingDeadlines(t *testing.T) {
 			flush()
 		} else {
 			n := 0
-			h.s.checkpointer.onPending = func() error {
+			h.s.options.Testing.OnStep = only(StepPending, func() error {
 				if n++; n == 3 {
 					flush()
 				}
 				return nil
-			}
+			})
 		}
 		h.saved()
 		h.verify(names)

@@ -52,16 +52,16 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	began := s.clock.Mono()
 	through, last := s.window.expiredThrough(now), int64(0)
 	r.names = r.names[:0]
-	for looks := 0; looks < s.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
+	for looks := 0; looks < s.bounds.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
 		p, db, due, ok := r.sh.firstDue(now)
 		if !ok {
 			break
 		}
-		if looks >= s.reapLooks {
+		if looks >= s.bounds.reapLooks {
 			looks = 0
 		}
 		if looks == 0 {
-			p.prefetch(s.reapLooks)
+			p.prefetch(s.bounds.reapLooks)
 		}
 		sl, c, k := p.byID(due.ID)
 		k.DB = db
@@ -75,7 +75,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			n++
 		} else {
 			n += r.t.shed(p, sl, c, k, shedStep)
-			looks = s.reapLooks // that took as long as a few keys
+			looks = s.bounds.reapLooks // that took as long as a few keys
 		}
 	}
 	_, _, next, more := r.sh.firstDue(now)
@@ -293,8 +293,7 @@ func (s *Store) observeLateness(deadline, now int64) {
 // ttl bucket that moves forward as time goes.
 type window struct {
 	// Constant once Open has returned.
-	s    *Store
-	size int // see windowSize
+	s *Store
 
 	// turn is locked, before mu, by who reaps.
 	turn struct {
@@ -325,7 +324,7 @@ type window struct {
 const windowSize = 64 << 10
 
 func (w *window) init(s *Store) {
-	w.s, w.turn.t, w.mu.idx, w.size, w.turn.reported = s, s.NewTxn(), ttl.NewWindow(), windowSize, map[string]bool{}
+	w.s, w.turn.t, w.mu.idx, w.turn.reported = s, s.NewTxn(), ttl.NewWindow(), map[string]bool{}
 	w.largeLoads = ttl.NewWindow()
 	w.next.Store(0) // the first look reads the bucket
 }
@@ -607,7 +606,7 @@ func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.
 	err = w.s.view(func(tx *bolt.Tx) error {
 		err := w.entries(tx, format.TTLKey(nil, from.Deadline, []byte(from.ID)), func(e format.TTLEntry) error {
 			entry := ttl.WindowEntry{Deadline: e.Due, ID: string(e.On)}
-			if len(entries) >= w.size {
+			if len(entries) >= w.s.bounds.windowSize {
 				end = entry
 				return errEnough
 			}
@@ -679,7 +678,7 @@ func (w *window) leave(deadline int64, on []byte) {
 func (w *window) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.mu.idx.Len() > 2*w.size {
+	if w.mu.idx.Len() > 2*w.s.bounds.windowSize {
 		w.cut()
 	}
 }
@@ -688,7 +687,7 @@ func (w *window) trim() {
 func (w *window) cut() {
 	var keep []ttl.WindowEntry
 	w.mu.idx.Walk(0, func(e ttl.WindowEntry) bool {
-		if len(keep) == w.size {
+		if len(keep) == w.s.bounds.windowSize {
 			w.mu.end = e
 			return false
 		}

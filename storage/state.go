@@ -114,8 +114,8 @@ func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 	if s.options.ReadOnly {
 		return db, data, nil
 	}
-	if s.options.OnData != nil {
-		data = s.options.OnData(path, data)
+	if s.options.Testing.OnData != nil {
+		data = s.options.Testing.OnData(path, data)
 		intercept(db, data)
 	}
 	// bbolt counts the unused pages when a writing transaction ends.
@@ -217,13 +217,13 @@ func (s *Store) makeData(path string) (err error) {
 	if err := errors.Join(updateNew(db, s.makeBuckets), updateNew(db, again), db.Close()); err != nil {
 		return err
 	}
-	if err := s.step(StepMade); err != nil {
+	if err := s.options.Testing.step(StepMade); err != nil {
 		return err
 	}
 	if err := os.Rename(made, path); err != nil {
 		return err
 	}
-	if err := s.step(StepNamed); err != nil {
+	if err := s.options.Testing.step(StepNamed); err != nil {
 		return err
 	}
 	return s.syncDir()

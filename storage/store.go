@@ -67,27 +67,15 @@ type Options struct {
 	// DiskReserve is the free space below which growth is refused.
 	DiskReserve uint64
 	InitialMmap int
-	// NoBackground starts no goroutine: tests run checkpoints and reaping themselves (see
+	// NoBackground starts no goroutine: tools need none, and tests do their work themselves (see
 	// Manual).
 	NoBackground bool
-	// SmallSteps is for tests: work done in bounded pieces is done in tiny ones, so that there
-	// are many moments between them.
-	SmallSteps bool
-	// OnStep is for tests: it is called at each Step, by the goroutine that does the step, while no
-	// shard is locked. An error ends the operation.
-	OnStep func(Step) error
-	// OnData is for tests: it gets each data file that is opened for writing and returns the file
-	// to write to instead.
-	OnData func(path string, f DataFile) DataFile
 	// Random returns random numbers for the store's own use; nil: rand.Uint64.
 	Random func() uint64
 
 	// ReapDelay is how long after Open the reaper starts, so that clients can subscribe to events
 	// first. Due keys are invisible meanwhile.
 	ReapDelay time.Duration
-
-	// slabChunks is maxChunks; tests change it.
-	slabChunks int
 
 	// ReadOnly changes nothing in the directory: the log is replayed and not continued, the store's
 	// own records stay in memory, and there are no checkpoints. For tools.
@@ -97,6 +85,8 @@ type Options struct {
 	OnDurable func(lsn uint64)
 	// OnFail is called with the failure that ends the store: nothing becomes durable any more.
 	OnFail func(error)
+
+	Testing Testing
 }
 
 // Complete sets the fields without a value to their defaults, as Open does. The error says which field
@@ -116,7 +106,6 @@ func (o *Options) Complete() error {
 	setDefault(&o.CheckpointBytes, DefaultCheckpointBytes)
 	setDefault(&o.DiskReserve, DefaultDiskReserve)
 	setDefault(&o.InitialMmap, DefaultInitialMmap)
-	setDefault(&o.slabChunks, maxChunks)
 	if !format.ValidShards(o.Shards) {
 		return fmt.Errorf("storage: %d shards: not a power of two up to 64", o.Shards)
 	}
@@ -145,9 +134,7 @@ type Store struct {
 	opened        int64 // Unix ms
 	reapFrom      int64 // lateness counts for deadlines from here on, Unix ms
 	reaper        *ttl.Reaper
-	reapLooks     int                     // see the constant
-	garbageTime   time.Duration           // see the constant
-	onCompact     func(compactStep) error // of tests
+	bounds        bounds
 	quit          context.Context
 	stop          context.CancelFunc
 
@@ -215,7 +202,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.maxMemory.Store(o.MaxMemory)
 	s.frequency.Store(o.Frequency)
 	s.diskReserve.Store(o.DiskReserve)
-	s.reapLooks, s.garbageTime = reapLooks, garbageTime
+	s.bounds = o.Testing.bounds()
 	s.window.init(s)
 	s.loads.init(s.quit)
 	s.checkpointer.init()
@@ -227,9 +214,6 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.reapFrom = s.opened
 	if o.ReapDelay > 0 {
 		s.reapFrom = o.Clock.Now() + o.ReapDelay.Milliseconds()
-	}
-	if o.SmallSteps {
-		s.makeStepsSmall()
 	}
 	s.startReaper()
 	s.now() // notices a clock that is behind the recovered time

@@ -28,8 +28,8 @@ func TestWindowOfOneDeadline(t *testing.T) {
 	if st := h.s.Stats(); st.Evictions != n || st.Resident != 0 {
 		t.Fatalf("%d of %d left memory, %d are there", st.Evictions, n, st.Resident)
 	}
-	if held := h.s.window.mu.idx.Len(); held > 2*h.s.window.size {
-		t.Errorf("the window holds %d deadlines, more than %d", held, 2*h.s.window.size)
+	if held := h.s.window.mu.idx.Len(); held > 2*h.s.bounds.windowSize {
+		t.Errorf("the window holds %d deadlines, more than %d", held, 2*h.s.bounds.windowSize)
 	}
 	h.check()
 	h.clock.Advance(time.Second - time.Millisecond)

@@ -1,0 +1,86 @@
+package storage
+
+import (
+	"time"
+
+	"keyp/storage/object"
+)
+
+// Testing is what tests change in a store, in one place. Its zero value is a store as it serves.
+type Testing struct {
+	// SmallSteps has work that is done in bounded pieces done in tiny ones, so that there are many
+	// moments between them.
+	SmallSteps bool
+	// OnStep is called at each Step, by the goroutine that does the step, while no shard is locked.
+	// An error ends the operation.
+	OnStep func(Step) error
+	// OnData gets each data file that is opened for writing and returns the file to write to instead.
+	OnData func(path string, f DataFile) DataFile
+	// onStretch is called after each stretch of a large value is read.
+	onStretch func()
+	// slabChunks bounds the chunks of a part; 0: maxChunks.
+	slabChunks int
+}
+
+// Step is a moment at which a test may look at the store or interrupt it.
+type Step string
+
+// The steps of writing to the data file, of a checkpoint, and of a compaction.
+const (
+	StepWrite   Step = "write"   // a transaction is about to be written
+	StepWritten Step = "written" // it is on disk
+	StepMade    Step = "made"    // a new data file is complete, under another name
+	StepNamed   Step = "named"   // it has its name, which may not be durable yet
+
+	StepPortion Step = "portion" // another portion of a value is about to be copied
+	StepPending Step = "pending" // a transaction that makes pending changes is about to begin
+
+	StepBatch    Step = "batch"    // a batch is in the copy
+	StepProving  Step = "proving"  // a part of the copy is proven
+	StepProven   Step = "proven"   // all of it is
+	StepRenamed  Step = "renamed"  // the copy has the data file's name, which may not be durable yet
+	StepReplaced Step = "replaced" // the store uses it
+)
+
+func (t *Testing) step(at Step) error {
+	if t.OnStep == nil {
+		return nil
+	}
+	return t.OnStep(at)
+}
+
+func (t *Testing) stretch() {
+	if t.onStretch != nil {
+		t.onStretch()
+	}
+}
+
+// bounds are how much work is done at a time.
+type bounds struct {
+	batchBytes            int           // of a checkpoint's transaction
+	portion, portionBytes int           // of a value that is copied, in elements and bytes
+	pendingBytes          int           // of changes of ttl that are made at once
+	pendingStep           int           // of them, in a transaction
+	garbageTime           time.Duration // of a transaction that deletes
+	reapLooks             int           // keys between two readings of the clock
+	windowSize            int           // deadlines that are read at once
+	stretch               int           // elements that a transaction reads at least
+	stretchTime           time.Duration // for which it reads further ones
+	slabChunks            int           // of a part
+}
+
+// bounds are explained where the constants are.
+func (t *Testing) bounds() bounds {
+	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks}
+	if t.SmallSteps {
+		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks}
+	}
+	if t.slabChunks != 0 {
+		b.slabChunks = t.slabChunks
+	}
+	return b
+}
+
+// FixHashes gives the elements of large values, and so the steps of checkpoints, the same order in
+// every process. It is called before a store is opened.
+func FixHashes() { object.FixHashes() }
