@@ -148,7 +148,7 @@ func (d denial) complaint(user string, spec *Spec, arg []byte, shown bool) strin
 }
 
 // permit checks the command that c is about to run or to queue.
-func (s *Server) permit(c *Ctx) error {
+func (e *Env) permit(c *Ctx) error {
 	d, at := c.Client.user.permissions().check(c.Spec, c.Args)
 	if d == allowed {
 		return nil
@@ -157,7 +157,7 @@ func (s *Server) permit(c *Ctx) error {
 	if c.Client.queue != nil {
 		context = inMulti
 	}
-	s.logDenial(c, d, context, c.Spec, c.Args[at])
+	e.logDenial(c, d, context, c.Spec, c.Args[at])
 	return Error("NOPERM " + d.complaint(c.Client.user.name(), c.Spec, c.Args[at], false))
 }
 
@@ -167,7 +167,7 @@ func (c *Ctx) permitQueued(spec *Spec, args [][]byte) error {
 	if d == allowed {
 		return nil
 	}
-	c.atLoop(func() { c.Server.logDenial(c, d, inMulti, spec, args[at]) })
+	c.atLoop(func() { c.Env.logDenial(c, d, inMulti, spec, args[at]) })
 	why := map[denial]string{
 		deniedCommand: "no permission to execute the command or subcommand",
 		deniedKey:     "no permission to touch the specified keys",
@@ -182,13 +182,13 @@ func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
 	if d == allowed {
 		return nil
 	}
-	c.atLoop(func() { c.Server.logDenial(c, d, inScript, spec, args[at]) })
+	c.atLoop(func() { c.Env.logDenial(c, d, inScript, spec, args[at]) })
 	return Error("ERR ACL failure in script: " + d.complaint(c.Client.user.name(), spec, args[at], false))
 }
 
 // AuthRequired says whether a connection must authenticate before anything else: it has not,
 // and new connections have to.
-func (s *Server) AuthRequired(c *Client) bool { return !c.Authenticated && !s.users.open() }
+func (e *Env) AuthRequired(c *Client) bool { return !c.Authenticated && !e.users.open() }
 
 // Open says whether the default user has no password. Then protected mode keeps strangers out.
-func (s *Server) Open() bool { return s.users.byDefault.now.Load().noPass }
+func (e *Env) Open() bool { return e.users.byDefault.now.Load().noPass }

@@ -152,12 +152,12 @@ func aclDelUser(c *Ctx) error {
 	}
 	removed := int64(0)
 	for _, name := range c.Args[2:] {
-		u := c.Server.users.remove(name)
+		u := c.Env.users.remove(name)
 		if u == nil {
 			continue
 		}
 		removed++
-		for _, other := range c.Server.clientsByID() {
+		for _, other := range c.Env.clientsByID() {
 			if other.user.is(u) {
 				c.kill(other)
 			}
@@ -181,21 +181,21 @@ func aclSetUser(c *Ctx) error {
 	if unmatched != "" {
 		return Error("ERR Unmatched parenthesis in acl selector starting at '" + shown(unmatched) + "'.")
 	}
-	s := c.Server
-	next, before := s.users.noPermissions(), (*permissions)(nil)
-	if u := s.users.find(c.Arg(2)); u != nil {
+	e := c.Env
+	next, before := e.users.noPermissions(), (*permissions)(nil)
+	if u := e.users.find(c.Arg(2)); u != nil {
 		before = u.now.Load()
 		next = before.clone()
 	}
 	for _, rule := range rules {
-		if err := next.apply(&s.users, rule); err != nil {
+		if err := next.apply(&e.users, rule); err != nil {
 			return Error("ERR Error in ACL SETUSER modifier '" + shown(rule) + "': " + err.Error())
 		}
 	}
-	s.users.put(name, next)
+	e.users.put(name, next)
 	if before != nil {
-		for _, other := range s.clientsByID() {
-			if other.user.name() == name && s.mayNotListen(other, before, next) {
+		for _, other := range e.clientsByID() {
+			if other.user.name() == name && e.mayNotListen(other, before, next) {
 				c.kill(other)
 			}
 		}
@@ -206,7 +206,7 @@ func aclSetUser(c *Ctx) error {
 
 // mayNotListen says whether a client listens to what its user may not listen to any more. What
 // the user can still do need not allow what the client has subscribed to as another one.
-func (s *Server) mayNotListen(c *Client, before, now *permissions) bool {
+func (e *Env) mayNotListen(c *Client, before, now *permissions) bool {
 	if !c.Subscribed() {
 		return false
 	}
@@ -224,7 +224,7 @@ func (s *Server) mayNotListen(c *Client, before, now *permissions) bool {
 		return false
 	}
 	for topic := range topics {
-		for _, name := range s.PubSub.names(c, topic) {
+		for _, name := range e.PubSub.names(c, topic) {
 			if !channelAmong(channels, []byte(name), topic == Pattern) {
 				return true
 			}
@@ -235,12 +235,12 @@ func (s *Server) mayNotListen(c *Client, before, now *permissions) bool {
 
 // aclDryRun replies OK, or as a bulk string why the user may not run the command.
 func aclDryRun(c *Ctx) error {
-	u := c.Server.users.find(c.Arg(2))
+	u := c.Env.users.find(c.Arg(2))
 	if u == nil {
 		return Error("ERR User '" + clip(c.Arg(2), 128) + "' not found")
 	}
 	call := c.Args[3:]
-	spec := c.Server.Table.Of(call)
+	spec := c.Env.Table.Of(call)
 	if spec == nil {
 		return Error("ERR Command '" + clip(call[0], 128) + "' not found")
 	}
@@ -279,7 +279,7 @@ func aclGenPass(c *Ctx) error {
 }
 
 func (c *Ctx) listUsers(text func(*user) string) error {
-	list := c.Server.users.sorted()
+	list := c.Env.users.sorted()
 	c.Out.Array(len(list))
 	for _, u := range list {
 		c.Out.BulkString(text(u))
@@ -289,7 +289,7 @@ func (c *Ctx) listUsers(text func(*user) string) error {
 
 // aclGetUser is null for a user that there is not.
 func aclGetUser(c *Ctx) error {
-	u := c.Server.users.find(c.Arg(2))
+	u := c.Env.users.find(c.Arg(2))
 	if u == nil {
 		c.Out.Null()
 		return nil

@@ -263,9 +263,9 @@ func TestACLLogin(t *testing.T) {
 // thrown out. Nobody else is.
 func TestACLConnections(t *testing.T) {
 	h, _, own, other := hosted(t)
-	listener := h.server.Clients[2]
+	listener := h.env.Clients[2]
 	listen := func(topic Topic, name string) func() {
-		return func() { h.server.PubSub.subscribe(listener, topic, []byte(name)) }
+		return func() { h.env.PubSub.subscribe(listener, topic, []byte(name)) }
 	}
 	nothing := func() {}
 	for _, tt := range []struct {
@@ -292,7 +292,7 @@ func TestACLConnections(t *testing.T) {
 	} {
 		h.describe(strings.Fields(tt.rules)...)
 		h.do("ACL", "SETUSER", "bob")
-		alice := h.server.users.find([]byte("alice"))
+		alice := h.env.users.find([]byte("alice"))
 		listener.user.become(alice)
 		listener.Authenticated, other.killed = true, false
 		tt.before()
@@ -303,7 +303,7 @@ func TestACLConnections(t *testing.T) {
 		if tt.name == "deletion" && (!listener.user.is(alice) || listener.user.permissions().enabled) {
 			t.Error("the connection of a user who is no more may go on until it is closed")
 		}
-		h.server.PubSub.gone(listener)
+		h.env.PubSub.gone(listener)
 	}
 	if got := h.do("CLIENT", "KILL", "USER", "nobody"); got != "-ERR No such user 'nobody'" {
 		t.Error(got)
@@ -319,14 +319,14 @@ func TestACLConnections(t *testing.T) {
 // Nothing that is shown to others has a password in it.
 func TestACLSecrets(t *testing.T) {
 	h, _, _, other := hosted(t)
-	h.server.Slowlog.configure(0, 1000)
-	h.server.Clients[2].Monitor = true
-	h.server.monitors = append(h.server.monitors, h.server.Clients[2])
-	h.server.monitored.Store(true)
+	h.env.Slowlog.configure(0, 1000)
+	h.env.Clients[2].Monitor = true
+	h.env.monitors = append(h.env.monitors, h.env.Clients[2])
+	h.env.monitored.Store(true)
 	var replies strings.Builder
 	run := func(command string) {
 		replies.WriteString(h.runOne(command) + "\n")
-		h.server.Observe(&h.ctx, 0, time.Second)
+		h.env.Observe(&h.ctx, 0, time.Second)
 		h.ctx.RunEmitted()
 	}
 	for _, command := range []string{
@@ -368,7 +368,7 @@ func usersFrom(t *testing.T, content string) (h *harness, path string, err error
 		t.Fatal(err)
 	}
 	h = configured(t, cfg)
-	return h, path, h.server.LoadUsers()
+	return h, path, h.env.LoadUsers()
 }
 
 func TestACLFile(t *testing.T) {
@@ -399,8 +399,8 @@ func TestACLFile(t *testing.T) {
 	}
 	check()
 	conn := &fakeConn{}
-	listener := &Client{ID: 7, Conn: conn, Proto: 3, Authenticated: true, user: identity{h.server.users.find([]byte("alice"))}}
-	h.server.Clients[7] = listener
+	listener := &Client{ID: 7, Conn: conn, Proto: 3, Authenticated: true, user: identity{h.env.users.find([]byte("alice"))}}
+	h.env.Clients[7] = listener
 	write := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -428,7 +428,7 @@ func TestACLFile(t *testing.T) {
 		ACL LOAD -> +OK
 		ACL USERS -> ["alice", "default"]
 	`)
-	if conn.killed || !listener.user.is(h.server.users.find([]byte("alice"))) || len(listener.user.permissions().passwords) != 0 {
+	if conn.killed || !listener.user.is(h.env.users.find([]byte("alice"))) || len(listener.user.permissions().passwords) != 0 {
 		t.Error("a connection is closed, or has its old rules, though its user is still there")
 	}
 	write("user bob on\nuser default on >pw ~* +@all\n")
@@ -465,7 +465,7 @@ func TestACLStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := configured(t, cfg)
-		switch err := h.server.LoadUsers(); {
+		switch err := h.env.LoadUsers(); {
 		case tt.want == "" && err != nil, tt.want != "" && (err == nil || err.Error() != tt.want):
 			t.Errorf("%s: %v", tt.args, err)
 		case err == nil:
@@ -489,7 +489,7 @@ func TestACLConfigRewrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := configured(t, cfg)
-		if err := h.server.LoadUsers(); err != nil {
+		if err := h.env.LoadUsers(); err != nil {
 			t.Fatal(err)
 		}
 		return h

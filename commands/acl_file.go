@@ -17,31 +17,31 @@ const aclFilePerm = 0o600
 // LoadUsers makes the users of a server that starts: those of aclfile, or else of the
 // configuration file. The default user has requirepass as its password unless they say
 // otherwise.
-func (s *Server) LoadUsers() error {
-	path, given := s.Config.String("aclfile"), s.Config.Users()
+func (e *Env) LoadUsers() error {
+	path, given := e.Config.String("aclfile"), e.Config.Users()
 	if path != "" {
 		if len(given) > 0 {
 			return errors.New("users are defined both in the configuration file and by aclfile; only one of them can say who they are")
 		}
-		next, err := s.readUsers(path)
+		next, err := e.readUsers(path)
 		if err != nil {
 			return errors.New(strings.TrimPrefix(err.Error(), "ERR "))
 		}
-		s.users.replace(next)
+		e.users.replace(next)
 		return nil
 	}
 	for _, words := range given {
-		p, err := s.users.parse(words[1:])
+		p, err := e.users.parse(words[1:])
 		switch {
 		case hasSpaces(words[0]):
 			err = errors.New("spaces are not allowed in the names of users")
 		case err == nil && !p.enabled:
-			s.Log.Warn("a user is disabled, since its rules do not contain on", "user", words[0])
+			e.Log.Warn("a user is disabled, since its rules do not contain on", "user", words[0])
 		}
 		if err != nil {
 			return fmt.Errorf("the user %q of the configuration file: %w", words[0], err)
 		}
-		s.users.put(words[0], p)
+		e.users.put(words[0], p)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ const errUnchanged = "WARNING: ACL errors detected, no change to the previously 
 // readUsers reads an ACL file: a line for each user, which no empty lines, but nothing else,
 // may be among. The default user is as requirepass makes it if the file does not name it. The
 // error is what ACL LOAD replies and says all that is wrong.
-func (s *Server) readUsers(path string) (map[string]*permissions, error) {
+func (e *Env) readUsers(path string) (map[string]*permissions, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, Error("ERR Error loading ACLs, opening file '" + path + "': " + systemError(err))
@@ -89,7 +89,7 @@ func (s *Server) readUsers(path string) (map[string]*permissions, error) {
 			wrong += fmt.Sprintf("WARNING: Duplicate user '%s' found on line %d. ", words[1], i+1)
 		default:
 			var why string
-			next[words[1]], why = s.users.parseLine(at, words[2:])
+			next[words[1]], why = e.users.parseLine(at, words[2:])
 			wrong += why
 		}
 	}
@@ -97,7 +97,7 @@ func (s *Server) readUsers(path string) (map[string]*permissions, error) {
 		return nil, Error("ERR " + wrong + errUnchanged)
 	}
 	if next[defaultUser] == nil {
-		next[defaultUser] = s.plainDefault()
+		next[defaultUser] = e.plainDefault()
 	}
 	return next, nil
 }
@@ -130,19 +130,19 @@ func systemError(err error) string {
 // aclLoad has the users of the file take the place of those who are there, all or, if anything
 // in it is wrong, none. Connections of users who are no more are closed.
 func aclLoad(c *Ctx) error {
-	s := c.Server
-	path := s.Config.String("aclfile")
+	e := c.Env
+	path := e.Config.String("aclfile")
 	if path == "" {
 		return errNoACLFile
 	}
-	next, err := s.readUsers(path)
+	next, err := e.readUsers(path)
 	if err != nil {
 		return err
 	}
-	before := s.users.replace(next)
-	for _, other := range s.clientsByID() {
+	before := e.users.replace(next)
+	for _, other := range e.clientsByID() {
 		name := other.user.name()
-		if now := next[name]; now == nil || s.mayNotListen(other, before[name], now) {
+		if now := next[name]; now == nil || e.mayNotListen(other, before[name], now) {
 			c.kill(other)
 		}
 	}
@@ -152,22 +152,22 @@ func aclLoad(c *Ctx) error {
 
 // aclSave writes all users to the file. A crash leaves the old one or the new one.
 func aclSave(c *Ctx) error {
-	s := c.Server
-	path := s.Config.String("aclfile")
+	e := c.Env
+	path := e.Config.String("aclfile")
 	if path == "" {
 		return errNoACLFile
 	}
-	s.saving.Lock()
-	defer s.saving.Unlock()
+	e.saving.Lock()
+	defer e.saving.Unlock()
 	var text strings.Builder
-	for _, u := range s.users.sorted() {
+	for _, u := range e.users.sorted() {
 		text.WriteString(u.line() + "\n")
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // and a link stays one
 	}
 	if err := config.ReplaceFile(path, []byte(text.String()), aclFilePerm); err != nil {
-		s.Log.Error("the users cannot be saved", "error", err)
+		e.Log.Error("the users cannot be saved", "error", err)
 		return errACLSave
 	}
 	c.Out.OK()
@@ -176,14 +176,14 @@ func aclSave(c *Ctx) error {
 
 // configUsers are the lines of the configuration file for the users, without the word user. The
 // default user needs none where it is as requirepass makes it.
-func (s *Server) configUsers() [][]string {
-	if s.Config.String("aclfile") != "" {
+func (e *Env) configUsers() [][]string {
+	if e.Config.String("aclfile") != "" {
 		return nil
 	}
 	var lines [][]string
-	for _, u := range s.users.sorted() {
+	for _, u := range e.users.sorted() {
 		words := u.now.Load().words()
-		if u == s.users.byDefault && slices.Equal(words, s.plainDefault().words()) {
+		if u == e.users.byDefault && slices.Equal(words, e.plainDefault().words()) {
 			continue
 		}
 		lines = append(lines, append([]string{u.name}, words...))
@@ -192,8 +192,8 @@ func (s *Server) configUsers() [][]string {
 }
 
 // plainDefault is what requirepass alone makes of the default user.
-func (s *Server) plainDefault() *permissions {
-	p := s.users.freePermissions()
-	p.setPassword(s.Config.String("requirepass"))
+func (e *Env) plainDefault() *permissions {
+	p := e.users.freePermissions()
+	p.setPassword(e.Config.String("requirepass"))
 	return p
 }

@@ -47,31 +47,31 @@ type denialEntry struct {
 
 // logDenial counts and logs that a command, or a password, was refused. object is what the
 // refusal is about; for a command that is its name. Only the loop may call it.
-func (s *Server) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec, object []byte) {
-	e := denialEntry{reason: reason, context: context, object: string(clipped(object)), username: c.Client.user.name()}
+func (e *Env) logDenial(c *Ctx, reason denial, context denialContext, spec *Spec, object []byte) {
+	entry := denialEntry{reason: reason, context: context, object: string(clipped(object)), username: c.Client.user.name()}
 	if reason == deniedCommand {
-		e.object = spec.full
+		entry.object = spec.full
 	}
-	s.addDenial(c, e)
+	e.addDenial(c, entry)
 }
 
 // logBadLogin is logDenial for a wrong name or password.
-func (s *Server) logBadLogin(c *Ctx, name []byte) {
-	e := denialEntry{reason: deniedAuth, object: string(clipped(c.Args[0])), username: string(clipped(name))}
+func (e *Env) logBadLogin(c *Ctx, name []byte) {
+	entry := denialEntry{reason: deniedAuth, object: string(clipped(c.Args[0])), username: string(clipped(name))}
 	if c.Nested {
-		e.context = inMulti
+		entry.context = inMulti
 	}
-	s.addDenial(c, e)
+	e.addDenial(c, entry)
 }
 
-func (s *Server) addDenial(c *Ctx, e denialEntry) {
-	s.Stats.Denials[e.reason].Add(1)
-	limit := int(min(s.Config.Int("acllog-max-len"), 1<<30))
-	now := s.Clock.Now()
-	e.created, e.updated, e.count = now, now, 1
-	e.client = string(clipped(c.appendClient(nil, c.Client)))
-	e.client = trimNewline(e.client)
-	s.denials.add(e, limit)
+func (e *Env) addDenial(c *Ctx, entry denialEntry) {
+	e.Stats.Denials[entry.reason].Add(1)
+	limit := int(min(e.Config.Int("acllog-max-len"), 1<<30))
+	now := e.Clock.Now()
+	entry.created, entry.updated, entry.count = now, now, 1
+	entry.client = string(clipped(c.appendClient(nil, c.Client)))
+	entry.client = trimNewline(entry.client)
+	e.denials.add(entry, limit)
 }
 
 func trimNewline(text string) string {
@@ -145,7 +145,7 @@ func aclLog(c *Ctx) error {
 	case 3:
 		a := c.Cursor(2)
 		if a.Word("RESET") {
-			c.Server.denials.reset()
+			c.Env.denials.reset()
 			c.Out.OK()
 			return nil
 		}
@@ -155,9 +155,9 @@ func aclLog(c *Ctx) error {
 	default:
 		return errSubcommandArgs(c.Spec.parent.Name, c.Args[1])
 	}
-	entries := c.Server.denials.entries
+	entries := c.Env.denials.entries
 	entries = entries[:min(int64(len(entries)), count)]
-	now := c.Server.Clock.Now()
+	now := c.Env.Clock.Now()
 	c.Out.Array(len(entries))
 	for i := range entries {
 		c.denial(&entries[i], now)

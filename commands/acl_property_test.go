@@ -192,7 +192,7 @@ func drawRules(t *rapid.T, categories []string) []string {
 // them makes the same users again.
 func TestACLDecisions(t *testing.T) {
 	h := newHarness(t)
-	us := &h.server.users
+	us := &h.env.users
 	categories := map[string][]string{}
 	for _, spec := range us.table.specs {
 		for _, category := range spec.categories() {

@@ -55,7 +55,7 @@ func (h *harness) describe(rules ...string) string {
 	if got := h.do(append([]string{"ACL", "SETUSER", "alice"}, rules...)...); got != "+OK" {
 		return got
 	}
-	return strings.Join(h.server.users.find([]byte("alice")).now.Load().words(), " ")
+	return strings.Join(h.env.users.find([]byte("alice")).now.Load().words(), " ")
 }
 
 func TestACLRules(t *testing.T) {
@@ -135,7 +135,7 @@ func TestACLRules(t *testing.T) {
 		if got := h.describe(strings.Fields(tt.rules)...); got != tt.want {
 			t.Errorf("%s:\n  %s\nwant\n  %s", tt.rules, got, tt.want)
 		}
-		if strings.HasPrefix(tt.want, "-") && h.server.users.find([]byte("alice")) != nil {
+		if strings.HasPrefix(tt.want, "-") && h.env.users.find([]byte("alice")) != nil {
 			t.Errorf("%s: the user is there although a rule was refused", tt.rules)
 		}
 	}
@@ -271,7 +271,7 @@ func TestACLKeyCounts(t *testing.T) {
 		FUNCTION LOAD "#!lua name=l\nredis.register_function('x', function(keys) return 1 end)" -> "l"
 	`)
 	checked := 0
-	for _, spec := range h.server.Table.specs {
+	for _, spec := range h.env.Table.specs {
 		for _, ks := range spec.named {
 			if !ks.Num {
 				continue

@@ -56,7 +56,7 @@ func TestArgumentsStayAsTheyAre(t *testing.T) {
 // TestChangedArgumentIsSeen: the script above sees a command that writes to its arguments.
 func TestChangedArgumentIsSeen(t *testing.T) {
 	h := newHarness(t)
-	spec := h.server.Table.Lookup([]byte("ECHO"))
+	spec := h.env.Table.Lookup([]byte("ECHO"))
 	run := spec.Run
 	t.Cleanup(func() { spec.Run = run })
 	spec.Run = func(c *Ctx) error {
@@ -72,7 +72,7 @@ func TestChangedArgumentIsSeen(t *testing.T) {
 // one, and what a script gives as numbers and empty strings is what is kept.
 func TestNumbersAsArguments(t *testing.T) {
 	h := newHarness(t)
-	spec := h.server.Table.Lookup([]byte("RPUSH"))
+	spec := h.env.Table.Lookup([]byte("RPUSH"))
 	run := spec.Run
 	spec.Run = func(c *Ctx) error {
 		for _, arg := range c.Args {

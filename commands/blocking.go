@@ -48,7 +48,7 @@ func (c *Ctx) GiveUp(withError bool) {
 		c.Out.NullArray()
 		return
 	}
-	c.Server.Stats.Errors.Add(1)
+	c.Env.Stats.Errors.Add(1)
 	c.Out.Error(string(errUnblocked))
 }
 

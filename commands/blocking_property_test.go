@@ -131,10 +131,10 @@ func (r *waitRun) Again(w *Waiter) {
 	if reply == "+(blocked)" {
 		return
 	}
-	r.h.server.Waiters.Remove(w)
+	r.h.env.Waiters.Remove(w)
 	delete(r.waiting, w.Client)
 	r.served = append(r.served, fmt.Sprint(it.id, " ", reply))
-	r.h.server.Changes.Deliver() // as the loop does after each command
+	r.h.env.Changes.Deliver() // as the loop does after each command
 }
 
 // wait runs a blocking command and has it wait if it must.
@@ -146,7 +146,7 @@ func (r *waitRun) wait(id int, args []string) (reply string) {
 	reply, _ = render(r.h.raw(it.args...))
 	if reply == "+(blocked)" {
 		c := &Client{ID: uint64(id)}
-		it.waiter = r.h.server.Waiters.Add(c, r.h.ctx.Wait)
+		it.waiter = r.h.env.Waiters.Add(c, r.h.ctx.Wait)
 		r.waiting[c] = it
 		return ""
 	}
@@ -195,8 +195,8 @@ func TestWaitersProperty(t *testing.T) {
 				}
 			}
 			m.serve()
-			h.server.Changes.Deliver()
-			h.server.Waiters.Serve(h.store.NewTxn(), r)
+			h.env.Changes.Deliver()
+			h.env.Waiters.Serve(h.store.NewTxn(), r)
 			if got, want := strings.Join(r.served, "\n"), strings.Join(m.served, "\n"); got != want {
 				rt.Fatalf("%s\nserved\n%s\nwant\n%s", strings.Join(history, "\n"), got, want)
 			}
@@ -204,7 +204,7 @@ func TestWaitersProperty(t *testing.T) {
 		if len(r.waiting) != len(m.waiters) {
 			rt.Fatalf("%s\n%d wait, want %d", strings.Join(history, "\n"), len(r.waiting), len(m.waiters))
 		}
-		if r.end(); h.server.Waiters.awaited.Load() != 0 {
+		if r.end(); h.env.Waiters.awaited.Load() != 0 {
 			rt.Fatalf("keys are waited for by nobody")
 		}
 	})
@@ -213,11 +213,11 @@ func TestWaitersProperty(t *testing.T) {
 // end ends all waits.
 func (r *waitRun) end() {
 	for c, it := range r.waiting {
-		r.h.server.Waiters.Remove(it.waiter)
+		r.h.env.Waiters.Remove(it.waiter)
 		delete(r.waiting, c)
 	}
-	r.h.server.Changes.Deliver()
-	r.h.server.Waiters.Serve(r.h.store.NewTxn(), r)
+	r.h.env.Changes.Deliver()
+	r.h.env.Waiters.Serve(r.h.store.NewTxn(), r)
 }
 
 // draw draws a command that changes something, and does it to both.

@@ -165,7 +165,7 @@ func (s *standIns) Load(_ storage.Key, done func(bool)) { s.loads = append(s.loa
 // another type stays where it is, and so does whoever stands behind one that is busy.
 func TestWaiters(t *testing.T) {
 	h := newHarness(t)
-	ws := &h.server.Waiters
+	ws := &h.env.Waiters
 	var served []string
 	by := map[*Client]*standIn{}
 	wait := func(name string, typ object.Type, keys ...string) *standIn {
@@ -193,7 +193,7 @@ func TestWaiters(t *testing.T) {
 	serve := func(want string) {
 		t.Helper()
 		served = nil
-		h.server.Changes.Deliver()
+		h.env.Changes.Deliver()
 		ws.Serve(h.store.NewTxn(), host)
 		if got := strings.Join(served, " "); got != want {
 			t.Errorf("served %q, want %q", got, want)
@@ -246,7 +246,7 @@ func TestWaiters(t *testing.T) {
 // A push that serves one of a thousand waiters costs no more than with two.
 func TestWaitersCost(t *testing.T) {
 	h := newHarness(t)
-	ws := &h.server.Waiters
+	ws := &h.env.Waiters
 	txn := h.store.NewTxn()
 	waiters := map[*Client]*Waiter{}
 	key := h.store.Key(0, []byte("k"))
@@ -266,7 +266,7 @@ func TestWaitersCost(t *testing.T) {
 	}}
 	for range 1000 {
 		h.do("RPUSH", "k", "x")
-		h.server.Changes.Deliver()
+		h.env.Changes.Deliver()
 		ws.Serve(txn, host)
 	}
 	if ran != 1000 || ws.clients.Load() != 0 {

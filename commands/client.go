@@ -68,9 +68,9 @@ type Conn interface {
 
 // Reset puts a client back to what a new connection has (RESET). What CLIENT REPLY SKIP asked for
 // is about the next reply, be it RESET's.
-func (s *Server) Reset(c *Client) {
-	c.user.become(s.users.byDefault)
-	c.Name, c.DB, c.Proto, c.Authenticated = "", 0, 2, s.users.open()
+func (e *Env) Reset(c *Client) {
+	c.user.become(e.users.byDefault)
+	c.Name, c.DB, c.Proto, c.Authenticated = "", 0, 2, e.users.open()
 	if c.Reply != ReplySkip {
 		c.Reply = ReplyOn
 	}
@@ -79,12 +79,12 @@ func (s *Server) Reset(c *Client) {
 
 // ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands
 // that wait for EXEC, watched keys, keys that it waits for, subscriptions, prefixes of CLIENT TRACKING.
-func (s *Server) ClientMemory(c *Client) int {
-	n := c.Queued() + s.Changes.watchMemory(c) + c.waits
+func (e *Env) ClientMemory(c *Client) int {
+	n := c.Queued() + e.Changes.watchMemory(c) + c.waits
 	if c.subscriber != nil {
 		n += int(c.subscriber.bytes.Load())
 	}
-	if tr, on := s.Tracking.of(c.ID); on {
+	if tr, on := e.Tracking.of(c.ID); on {
 		n += tr.bytes
 	}
 	return n

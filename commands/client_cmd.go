@@ -116,7 +116,7 @@ var clientCommands = []Spec{{
 		{
 			Name: "UNPAUSE", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientAdminFlags | DuringPause, Scope: OnLoop,
 			Summary: "Ends CLIENT PAUSE.", Complexity: "O(N) Where N is the number of paused clients",
-			Run: func(c *Ctx) error { c.Server.Host.Unpause(); c.Out.OK(); return nil },
+			Run: func(c *Ctx) error { c.Env.Host.Unpause(); c.Out.OK(); return nil },
 		},
 		{
 			Name: "NO-EVICT", Group: Connection, Since: "7.0.0", Arity: 3, Flags: clientAdminFlags, Scope: OwnClient,
@@ -156,7 +156,7 @@ var clientCommands = []Spec{{
 		{
 			Name: "GETREDIR", Group: Connection, Since: "6.0.0", Arity: 2, Flags: clientFlags, Scope: OnLoop,
 			Summary: "Gives the connection that invalidations go to: 0 its own, -1 without tracking.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Out.Int(c.Server.Tracking.redirection(c.Client.ID)); return nil },
+			Run: func(c *Ctx) error { c.Out.Int(c.Env.Tracking.redirection(c.Client.ID)); return nil },
 		},
 		{
 			Name: "TRACKINGINFO", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientFlags, Scope: OnLoop,
@@ -275,7 +275,7 @@ func clientPause(c *Ctx) error {
 	if c.Txn.Now()+ms < ms {
 		return errTimeout
 	}
-	c.Server.Host.Pause(time.Duration(min(ms, maxPause))*time.Millisecond, all)
+	c.Env.Host.Pause(time.Duration(min(ms, maxPause))*time.Millisecond, all)
 	c.Out.OK()
 	return nil
 }
@@ -309,7 +309,7 @@ func clientUnblock(c *Ctx) error {
 	if !ok {
 		return ErrNotInteger
 	}
-	other := c.Server.Clients[uint64(id)]
+	other := c.Env.Clients[uint64(id)]
 	if other != nil && other.Conn != nil && other.Conn.Blocked() && other.Conn.Unblock(withError) {
 		c.Out.Int(1)
 		return nil

@@ -63,7 +63,7 @@ func clientList(c *Ctx) error {
 		return a.Err()
 	}
 	var text []byte
-	for _, other := range c.Server.clientsByID() {
+	for _, other := range c.Env.clientsByID() {
 		if wanted(other) {
 			text = c.appendClient(text, other)
 		}
@@ -76,9 +76,9 @@ func clientList(c *Ctx) error {
 }
 
 // clientsByID gives the connections, the oldest first.
-func (s *Server) clientsByID() []*Client {
-	list := make([]*Client, 0, len(s.Clients))
-	for _, other := range s.Clients {
+func (e *Env) clientsByID() []*Client {
+	list := make([]*Client, 0, len(e.Clients))
+	for _, other := range e.Clients {
 		list = append(list, other)
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].ID < list[j].ID })
@@ -87,7 +87,7 @@ func (s *Server) clientsByID() []*Client {
 
 // appendClient writes a connection's line of CLIENT LIST.
 func (c *Ctx) appendClient(b []byte, other *Client) []byte {
-	now := c.Server.Clock.Mono()
+	now := c.Env.Clock.Mono()
 	field := func(name, value string) {
 		if len(b) > 0 && b[len(b)-1] != '\n' {
 			b = append(b, ' ')
@@ -114,10 +114,10 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	field("name", other.Name)
 	number("age", int64((now-other.Created)/time.Second))
 	number("idle", int64(max(idle, 0)/time.Second))
-	watches, changed := c.Server.Changes.watches(other)
-	field("flags", other.flags(&c.Server.Tracking, changed))
+	watches, changed := c.Env.Changes.watches(other)
+	field("flags", other.flags(&c.Env.Tracking, changed))
 	number("db", int64(other.DB))
-	subscriptions := c.Server.PubSub.subscriptions(other)
+	subscriptions := c.Env.PubSub.subscriptions(other)
 	number("sub", int64(subscriptions[Channel]))
 	number("psub", int64(subscriptions[Pattern]))
 	number("ssub", int64(subscriptions[ShardChannel]))
@@ -126,7 +126,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 	number("qbuf", int64(used))
 	number("qbuf-free", int64(free))
 	number("argv-mem", int64(args))
-	number("multi-mem", int64(other.Queued()+c.Server.Changes.watchMemory(other)))
+	number("multi-mem", int64(other.Queued()+c.Env.Changes.watchMemory(other)))
 	number("rbs", 0)
 	number("rbp", 0)
 	number("obl", int64(output))
@@ -144,7 +144,7 @@ func (c *Ctx) appendClient(b []byte, other *Client) []byte {
 		field("cmd", last.full)
 	}
 	field("user", other.user.name())
-	number("redir", c.Server.Tracking.redirection(other.ID))
+	number("redir", c.Env.Tracking.redirection(other.ID))
 	number("resp", int64(other.Proto))
 	field("lib-name", other.LibName)
 	field("lib-ver", other.LibVer)
@@ -222,7 +222,7 @@ type killFilter struct {
 
 func clientKill(c *Ctx) error {
 	if len(c.Args) == 3 {
-		for _, other := range c.Server.clientsByID() {
+		for _, other := range c.Env.clientsByID() {
 			if other.Addr == string(c.Arg(2)) {
 				c.kill(other)
 				c.Out.OK()
@@ -236,7 +236,7 @@ func clientKill(c *Ctx) error {
 		return err
 	}
 	killed := int64(0)
-	for _, other := range c.Server.clientsByID() {
+	for _, other := range c.Env.clientsByID() {
 		if f.fits(c, other) {
 			c.kill(other)
 			killed++
@@ -276,7 +276,7 @@ func (c *Ctx) killFilter() (f killFilter, err error) {
 			f.laddr = a.Bytes()
 		case a.Word("USER"):
 			name := a.Bytes()
-			if f.user = c.Server.users.find(name); f.user == nil {
+			if f.user = c.Env.users.find(name); f.user == nil {
 				return f, Error("ERR No such user '" + clip(name, 128) + "'")
 			}
 		case a.Word("SKIPME"):
@@ -298,7 +298,7 @@ func (f *killFilter) fits(c *Ctx, other *Client) bool {
 		(f.laddr == nil || string(f.laddr) == other.LAddr) &&
 		(f.user == nil || other.user.is(f.user)) &&
 		(!f.typed || f.kind == other.kind()) &&
-		(f.maxAge == 0 || int64((c.Server.Clock.Mono()-other.Created)/time.Second) >= f.maxAge)
+		(f.maxAge == 0 || int64((c.Env.Clock.Mono()-other.Created)/time.Second) >= f.maxAge)
 }
 
 // kill closes a connection; the caller's own after its reply.

@@ -24,7 +24,7 @@ var commandCommands = []Spec{{
 		{
 			Name: "COUNT", Group: ServerGroup, Since: "2.8.13", Arity: 2, Flags: Loading | Stale, Scope: OnLoop,
 			Summary: "Counts the commands.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Out.Int(int64(len(c.Server.Table.All()))); return nil },
+			Run: func(c *Ctx) error { c.Out.Int(int64(len(c.Env.Table.All()))); return nil },
 		},
 		{
 			Name: "INFO", Group: ServerGroup, Since: "2.8.13", Arity: -2, Flags: Loading | Stale, Scope: OnLoop,
@@ -74,7 +74,7 @@ var commandCommands = []Spec{{
 }}
 
 func (c *Ctx) describeAll() {
-	all := c.Server.Table.All()
+	all := c.Env.Table.All()
 	c.Out.Array(len(all))
 	for _, spec := range all {
 		c.describe(spec)
@@ -89,7 +89,7 @@ func commandInfo(c *Ctx) error {
 	}
 	c.Out.Array(len(c.Args) - 2)
 	for _, name := range c.Args[2:] {
-		if spec := c.Server.Table.byFullName(name); spec != nil {
+		if spec := c.Env.Table.byFullName(name); spec != nil {
 			c.describe(spec)
 		} else {
 			c.Out.Null()
@@ -220,7 +220,7 @@ func (s *Spec) keyRange() (first, last, step int) {
 // for locking too.
 func commandGetKeys(c *Ctx, withFlags bool) error {
 	args := c.Args[2:]
-	spec := c.Server.Table.Of(args)
+	spec := c.Env.Table.Of(args)
 	if spec == nil {
 		return errBadCommand
 	}
@@ -280,7 +280,7 @@ func commandList(c *Ctx) error {
 // listCommands writes the names of the commands and subcommands to keep.
 func (c *Ctx) listCommands(keep func(*Spec) bool) {
 	mark, n := c.Out.ArrayLater(), 0
-	for _, spec := range c.Server.Table.All() {
+	for _, spec := range c.Env.Table.All() {
 		if keep(spec) {
 			n++
 			c.Out.BulkString(spec.full)

@@ -2,11 +2,11 @@ package commands
 
 // commandDocs leaves out names that are none. A subcommand may be named: "config|get".
 func commandDocs(c *Ctx) error {
-	specs := c.Server.Table.All()
+	specs := c.Env.Table.All()
 	if len(c.Args) > 2 {
 		specs = nil
 		for _, name := range c.Args[2:] {
-			if spec := c.Server.Table.byFullName(name); spec != nil {
+			if spec := c.Env.Table.byFullName(name); spec != nil {
 				specs = append(specs, spec)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 
 func TestCommandCommands(t *testing.T) {
 	h := newHarness(t)
-	count := len(h.server.Table.All())
+	count := len(h.env.Table.All())
 	h.run(`
 		COMMAND COUNT -> ` + strconv.Itoa(count) + `
 		COMMAND COUNT x -> -ERR wrong number of arguments for 'command|count' command
@@ -78,7 +78,7 @@ func TestDeclarationsAreComplete(t *testing.T) {
 			check(&spec.Sub[i])
 		}
 	}
-	for _, spec := range h.server.Table.All() {
+	for _, spec := range h.env.Table.All() {
 		check(spec)
 	}
 }
@@ -134,7 +134,7 @@ func TestCommandInfoLikeRedis(t *testing.T) {
 			}
 		}
 	}
-	for _, spec := range h.server.Table.All() {
+	for _, spec := range h.env.Table.All() {
 		theirs := redis.do(t, "COMMAND", "INFO", spec.full)[0]
 		if theirs == nil {
 			continue // newer than this Redis

@@ -36,7 +36,7 @@ var configCommands = []Spec{{
 		{
 			Name: "RESETSTAT", Group: ServerGroup, Since: "2.0.0", Arity: 2, Flags: configFlags, Scope: OnLoop,
 			Summary: "Zeroes the counters of INFO.", Complexity: "O(1)",
-			Run: func(c *Ctx) error { c.Server.Stats.reset(); c.Out.OK(); return nil },
+			Run: func(c *Ctx) error { c.Env.Stats.reset(); c.Out.OK(); return nil },
 		},
 		helpFor("CONFIG", ServerGroup, "5.0.0", Loading|Stale,
 			"GET <pattern>", "    Options that match the glob-style pattern, with their values.",
@@ -52,7 +52,7 @@ func configGet(c *Ctx) error {
 	for _, arg := range c.Args[2:] {
 		patterns = append(patterns, []byte(strings.ToLower(string(arg))))
 	}
-	found := c.Server.Config.Match(func(name string) bool {
+	found := c.Env.Config.Match(func(name string) bool {
 		for _, p := range patterns {
 			if globMatch(p, []byte(name)) {
 				return true
@@ -76,18 +76,18 @@ func configSet(c *Ctx) error {
 	for args := c.Args[2:]; len(args) > 0; args = args[2:] {
 		pairs = append(pairs, config.Pair{Name: string(args[0]), Value: string(args[1])})
 	}
-	if err := c.Server.Config.Set(pairs...); err != nil {
+	if err := c.Env.Config.Set(pairs...); err != nil {
 		return Error("ERR " + err.Error())
 	}
-	for _, remark := range c.Server.Config.Ineffective(pairs...) {
-		c.Server.Log.Warn(remark)
+	for _, remark := range c.Env.Config.Ineffective(pairs...) {
+		c.Env.Log.Warn(remark)
 	}
 	c.Out.OK()
 	return nil
 }
 
 func configRewrite(c *Ctx) error {
-	switch err := c.Server.Config.Rewrite(c.Server.configUsers()); {
+	switch err := c.Env.Config.Rewrite(c.Env.configUsers()); {
 	case errors.Is(err, config.ErrNoFile):
 		return Error("ERR " + err.Error())
 	case err != nil:

@@ -47,7 +47,7 @@ func TestConfigRewriteCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHarness(t)
-	h.server.Config = cfg
+	h.env.Config = cfg
 	h.run(`
 		CONFIG SET timeout 4 -> +OK
 		CONFIG REWRITE -> +OK
@@ -77,7 +77,7 @@ func TestEventBits(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	h := newHarness(t)
-	for _, spec := range h.server.Table.All() {
+	for _, spec := range h.env.Table.All() {
 		for i := range spec.Sub {
 			sub := &spec.Sub[i]
 			if sub.Name != "HELP" {

@@ -88,7 +88,7 @@ func auth(c *Ctx) error {
 	user, password := []byte(defaultUser), c.Arg(1)
 	switch len(c.Args) {
 	case 2:
-		if c.Server.Open() {
+		if c.Env.Open() {
 			return errNoPassword
 		}
 	case 3:
@@ -105,9 +105,9 @@ func auth(c *Ctx) error {
 
 // login makes the connection that of another user.
 func (c *Ctx) login(name, password []byte) error {
-	u := c.Server.users.login(name, password)
+	u := c.Env.users.login(name, password)
 	if u == nil {
-		c.Server.logBadLogin(c, name)
+		c.Env.logBadLogin(c, name)
 		return errWrongPass
 	}
 	c.Client.user.become(u)
@@ -150,7 +150,7 @@ func hello(c *Ctx) error {
 			return err
 		}
 	}
-	if c.Server.AuthRequired(c.Client) {
+	if c.Env.AuthRequired(c.Client) {
 		return errHelloAuth
 	}
 	if rename {
@@ -186,7 +186,7 @@ func selectDB(c *Ctx) error {
 	switch {
 	case a.Err() != nil:
 		return a.Err()
-	case !c.Server.database(n):
+	case !c.Env.database(n):
 		return ErrDBIndex
 	}
 	c.Client.DB = n
@@ -195,11 +195,11 @@ func selectDB(c *Ctx) error {
 }
 
 func reset(c *Ctx) error {
-	c.Server.PubSub.gone(c.Client)
-	c.Server.discard(c.Client)
-	c.Server.endMonitor(c.Client)
-	c.Server.Tracking.end(c.Client.ID)
-	c.Server.Reset(c.Client)
+	c.Env.PubSub.gone(c.Client)
+	c.Env.discard(c.Client)
+	c.Env.endMonitor(c.Client)
+	c.Env.Tracking.end(c.Client.ID)
+	c.Env.Reset(c.Client)
 	c.Out.Proto = c.Client.Proto
 	c.Out.Simple("RESET")
 	return nil

@@ -58,11 +58,11 @@ func (f *fakeConn) Unblock(withError bool) bool {
 func hosted(t *testing.T) (h *harness, host *fakeHost, own, other *fakeConn) {
 	h = newHarness(t)
 	host, own, other = &fakeHost{}, &fakeConn{}, &fakeConn{}
-	h.server.Host = host
+	h.env.Host = host
 	h.client.Conn, h.client.Addr, h.client.LAddr = own, "127.0.0.1:1001", "127.0.0.1:6379"
-	h.server.Clients[1] = h.client
-	h.server.Clients[2] = &Client{
-		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, user: identity{h.server.users.byDefault}, Proto: 3, DB: 3,
+	h.env.Clients[1] = h.client
+	h.env.Clients[2] = &Client{
+		ID: 2, Conn: other, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", FD: 9, user: identity{h.env.users.byDefault}, Proto: 3, DB: 3,
 		Created: -90 * time.Second, LastActive: -30 * time.Second, Name: "worker", Authenticated: true,
 	}
 	return h, host, own, other
@@ -142,7 +142,7 @@ func TestAuth(t *testing.T) {
 		HELLO 2 AUTH default secret -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
 	`)
 	// A client that waits for its password needs none while there is none.
-	other := h.server.Clients[2]
+	other := h.env.Clients[2]
 	other.Authenticated = false
 	for _, step := range []struct {
 		password string
@@ -151,7 +151,7 @@ func TestAuth(t *testing.T) {
 		if got := h.do("CONFIG", "SET", "requirepass", step.password); got != "+OK" {
 			t.Fatal(got)
 		}
-		if got := h.server.AuthRequired(other); got != step.required {
+		if got := h.env.AuthRequired(other); got != step.required {
 			t.Errorf("requirepass %q: a client that has not authenticated has to: %v", step.password, got)
 		}
 	}
@@ -294,7 +294,7 @@ func TestShutdownAndSave(t *testing.T) {
 	if host.stopped != "" {
 		t.Errorf("stopped with %q by an invalid command", host.stopped)
 	}
-	h.server.Host = host
+	h.env.Host = host
 	for args, want := range map[string]string{"NOSAVE": "nosave", "SAVE": "save", "NOW": "save"} {
 		if reply := h.raw([]byte("SHUTDOWN"), []byte(args)); len(reply) != 0 || host.stopped != want {
 			t.Errorf("SHUTDOWN %s: reply %q, stopped with %q, want %q", args, reply, host.stopped, want)

@@ -10,7 +10,7 @@ type Ctx struct {
 	Spec   *Spec
 	Args   [][]byte // the whole command, name included; valid until the handler returns
 	Client *Client
-	Server *Server
+	Env    *Env
 	Out    *resp.Writer
 	Keys   []storage.Key // the declared keys, in the order of the arguments
 	Txn    *storage.Txn  // has Keys locked, or pinned; nil in a job of scope Unlocked

@@ -71,7 +71,7 @@ var debugCommands = []Spec{{
 // debugging lets a handler run for those whom enable-debug-command allows.
 func debugging(run func(*Ctx) error) func(*Ctx) error {
 	return func(c *Ctx) error {
-		switch c.Server.Config.String("enable-debug-command") {
+		switch c.Env.Config.String("enable-debug-command") {
 		case "yes":
 		case "local":
 			if !c.Client.local() {
@@ -104,7 +104,7 @@ func debugSleep(c *Ctx) error {
 	if seconds < maxSleep.Seconds() {
 		length = time.Duration(math.Max(seconds, 0) * float64(time.Second))
 	}
-	clk := c.Server.Clock
+	clk := c.Env.Clock
 	for began := clk.Mono(); ; {
 		left := length - (clk.Mono() - began)
 		if left <= 0 {
@@ -126,7 +126,7 @@ func debugClockOffset(c *Ctx) error {
 	if !ok || ms < -maxClockOffset || ms > maxClockOffset {
 		return ErrNotInteger
 	}
-	machine, ok := c.Server.Clock.(*clock.Machine)
+	machine, ok := c.Env.Clock.(*clock.Machine)
 	if !ok {
 		return errClockOffset
 	}
@@ -136,7 +136,7 @@ func debugClockOffset(c *Ctx) error {
 }
 
 func debugCompact(c *Ctx) error {
-	if _, _, err := c.Server.Store.Compact(); err != nil {
+	if _, _, err := c.Env.Store.Compact(); err != nil {
 		return Error("ERR " + err.Error())
 	}
 	c.Out.OK()
@@ -148,7 +148,7 @@ func debugActiveExpire(c *Ctx) error {
 	if !ok {
 		return ErrNotInteger
 	}
-	c.Server.Store.SetActiveExpire(n != 0)
+	c.Env.Store.SetActiveExpire(n != 0)
 	c.Out.OK()
 	return nil
 }

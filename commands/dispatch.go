@@ -54,105 +54,105 @@ const maxKeptKeys = 10_000
 
 // Dispatch runs the command in c.Args for c.Client with c.Txn, which must be idle, and
 // leaves c.Txn idle. Args is not empty.
-func (s *Server) Dispatch(c *Ctx, pause Pause) Outcome {
-	c.Server, c.LSN, c.Keys = s, 0, c.Keys[:0]
+func (e *Env) Dispatch(c *Ctx, pause Pause) Outcome {
+	c.Env, c.LSN, c.Keys = e, 0, c.Keys[:0]
 	if cap(c.Keys) > maxKeptKeys {
 		c.Keys = nil
 	}
-	spec, err := s.resolve(c)
+	spec, err := e.resolve(c)
 	c.Spec = spec
 	c.queue, c.emitted, c.emits, c.met, c.counted = nil, c.emitted[:0], 0, 0, false
 	if err != nil {
 		if spec == nil && isHTTP(c.Args[0]) {
-			s.hangUp(c.Client)
+			e.hangUp(c.Client)
 			return Done
 		}
-		return s.refuse(c, err.(Error))
+		return e.refuse(c, err.(Error))
 	}
 	if c.Client.queue != nil && spec.Is(NoMulti) {
-		return s.refuse(c, errNotInMulti)
+		return e.refuse(c, errNotInMulti)
 	}
 	if !c.Client.user.permissions().free {
-		if err := s.permit(c); err != nil {
-			return s.refuse(c, err.(Error))
+		if err := e.permit(c); err != nil {
+			return e.refuse(c, err.(Error))
 		}
 	}
 	if c.Client.Monitor && spec.Flags&(Write|ReadOnly|MayReplicate) != 0 {
-		return s.refuse(c, errMonitorData)
+		return e.refuse(c, errMonitorData)
 	}
 	if c.restricted(spec) {
-		return s.refuse(c, errRestricted(spec.full))
+		return e.refuse(c, errRestricted(spec.full))
 	}
 	flags := c.flags()
 	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || flags&Write != 0) {
 		c.Reason = ForPause
 		return Wait
 	}
-	if flags&DenyOOM != 0 && s.Store.Full() {
-		return s.refuse(c, ErrDiskFull)
+	if flags&DenyOOM != 0 && e.Store.Full() {
+		return e.refuse(c, ErrDiskFull)
 	}
-	if s.jobs.global && !s.mayRunBeside(c) {
-		return s.waitForJob(c)
+	if e.jobs.global && !e.mayRunBeside(c) {
+		return e.waitForJob(c)
 	}
 	if c.Client.queue != nil && !spec.Is(Unqueued) {
-		if flags&DenyOOM != 0 && s.tooLarge(c.Client.queue.bytes+argBytes(c.Args)) {
-			return s.refuse(c, errOOM)
+		if flags&DenyOOM != 0 && e.tooLarge(c.Client.queue.bytes+argBytes(c.Args)) {
+			return e.refuse(c, errOOM)
 		}
-		s.enqueue(c)
+		e.enqueue(c)
 		c.Out.Simple("QUEUED")
 		return Done
 	}
-	return s.start(c)
+	return e.start(c)
 }
 
 // start runs a command that has passed all checks, or finds out what it needs for that.
-func (s *Server) start(c *Ctx) Outcome {
+func (e *Env) start(c *Ctx) Outcome {
 	switch {
 	case c.Spec.Keys != nil:
-		c.Keys = s.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
+		c.Keys = e.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
 	case c.Spec.Is(execs):
-		c.Keys = s.keysOfQueue(c, c.Keys)
+		c.Keys = e.keysOfQueue(c, c.Keys)
 	}
 	switch c.Scope = c.scope(); c.Scope {
 	case Unlocked:
 		return Job
 	case AllKeys:
-		s.Store.BeginAll(c.Txn)
+		e.Store.BeginAll(c.Txn)
 	case Global:
-		if s.Store.Begin(c.Txn, c.Keys) {
+		if e.Store.Begin(c.Txn, c.Keys) {
 			c.Txn.End() // its keys are in memory, most likely for long enough
-		} else if outcome, late := s.absent(c); !late {
+		} else if outcome, late := e.absent(c); !late {
 			return outcome
 		}
-		if s.jobs.pinned > 0 {
-			return s.waitForJob(c) // it may change what is pinned
+		if e.jobs.pinned > 0 {
+			return e.waitForJob(c) // it may change what is pinned
 		}
 		return Job
 	default:
-		if s.Store.Begin(c.Txn, c.Keys) {
+		if e.Store.Begin(c.Txn, c.Keys) {
 			break
 		}
-		if outcome, late := s.absent(c); !late {
+		if outcome, late := e.absent(c); !late {
 			return outcome
 		}
-		switch begun, err := s.Store.BeginLoading(c.Txn, c.Keys); {
+		switch begun, err := e.Store.BeginLoading(c.Txn, c.Keys); {
 		case err != nil:
 			return Load // whoever loads them meets the error, too
 		case !begun:
-			return s.waitForJob(c)
+			return e.waitForJob(c)
 		}
 	}
-	return s.runLocked(c)
+	return e.runLocked(c)
 }
 
 // absent is the outcome of a command whose keys are not all in memory, or locked by a global job.
 // There is none if it is late: they are to be read while they are locked.
-func (s *Server) absent(c *Ctx) (outcome Outcome, late bool) {
+func (e *Env) absent(c *Ctx) (outcome Outcome, late bool) {
 	switch {
 	case c.Txn.BlockedByGlobal():
-		return s.waitForJob(c), false
-	case s.jobs.global && s.Store.Delay() > 0:
-		return s.waitForJob(c), false // keys cannot leave memory meanwhile as they should
+		return e.waitForJob(c), false
+	case e.jobs.global && e.Store.Delay() > 0:
+		return e.waitForJob(c), false // keys cannot leave memory meanwhile as they should
 	case c.Past.Loads < lateLoads:
 		return Load, false
 	}
@@ -165,19 +165,19 @@ const lateLoads = 6
 
 // runLocked runs a command whose keys are locked and in memory, unless a job is to run it, or has
 // what it needs.
-func (s *Server) runLocked(c *Ctx) Outcome {
+func (e *Env) runLocked(c *Ctx) Outcome {
 	c.Txn.NoTouch, c.final = c.noTouch(), c.Past.Loads >= lateLoads
 	outcome := Job
 	switch {
-	case s.Pins.Any() && s.pinned(c):
+	case e.Pins.Any() && e.pinned(c):
 		outcome, c.Reason = Wait, ForJob
 	case !c.toOffload():
 		c.takeQueue()
-		outcome = s.run(c)
+		outcome = e.run(c)
 		c.Txn.FlushValues()
 	}
 	if outcome == Job {
-		if !s.jobs.crowded() {
+		if !e.jobs.crowded() {
 			c.Scope = Pinned
 			return Job // with the keys locked until StartJob
 		}
@@ -185,14 +185,14 @@ func (s *Server) runLocked(c *Ctx) Outcome {
 	}
 	c.LSN = max(c.LSN, c.Txn.End())
 	if outcome == Wait && c.Reason == ForJob {
-		return s.waitForJob(c)
+		return e.waitForJob(c)
 	}
 	return outcome
 }
 
 // pinned reports whether values that c would change, or see after its time, are pinned.
-func (s *Server) pinned(c *Ctx) bool {
-	return c.flags()&Write != 0 && s.Pins.Pinned(c.Txn, c.Keys) || s.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
+func (e *Env) pinned(c *Ctx) bool {
+	return c.flags()&Write != 0 && e.Pins.Pinned(c.Txn, c.Keys) || e.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
 }
 
 // flags are the command's, and for EXEC also those of what it runs.
@@ -214,23 +214,23 @@ func (c *Ctx) takeQueue() {
 // run calls the handler, and takes in what it changed and read.
 // The outcome is Done; Load if the handler needs c.Keys; Wait if it waits for keys; Job if it is
 // to be one of scope Pinned.
-func (s *Server) run(c *Ctx) Outcome {
+func (e *Env) run(c *Ctx) Outcome {
 	if c.Txn != nil {
 		c.Txn.By = c.Client.ID
 	}
-	outcome := s.handle(c)
-	s.Tracking.ran(c, outcome == Done)
+	outcome := e.handle(c)
+	e.Tracking.ran(c, outcome == Done)
 	return outcome
 }
 
 // handle calls the handler. A panic costs this command alone: its half-written reply is
 // taken back, what it had recorded is sealed as it is, so memory still equals the log.
-func (s *Server) handle(c *Ctx) (outcome Outcome) {
+func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	mark := c.Out.Len()
 	defer func() {
 		if p := recover(); p != nil {
-			s.Stats.Panics.Add(1)
-			s.Log.Error("internal error", "command", c.Spec.full, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			e.Stats.Panics.Add(1)
+			e.Log.Error("internal error", "command", c.Spec.full, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			c.Out.Truncate(mark)
 			c.reply(ErrInternal)
 			outcome = Done
@@ -246,25 +246,25 @@ func (s *Server) handle(c *Ctx) (outcome Outcome) {
 		case errBlocked:
 			outcome, c.Reason = Wait, ForKeys
 		default:
-			s.Stats.Errors.Add(1)
+			e.Stats.Errors.Add(1)
 			c.reply(err)
 		}
 	}
 	if !c.Past.Waited {
-		s.feedMonitors(c)
+		e.feedMonitors(c)
 	}
 	return outcome
 }
 
 // resolve finds the declaration and checks what can be checked without data.
-func (s *Server) resolve(c *Ctx) (*Spec, error) {
-	spec := s.Table.Of(c.Args)
+func (e *Env) resolve(c *Ctx) (*Spec, error) {
+	spec := e.Table.Of(c.Args)
 	if spec == nil {
-		container := s.Table.Lookup(c.Args[0])
+		container := e.Table.Lookup(c.Args[0])
 		switch {
 		case container == nil:
 			return nil, errUnknown(c.Args)
-		case s.AuthRequired(c.Client):
+		case e.AuthRequired(c.Client):
 			return container, ErrNoAuth
 		}
 		return container, errSubcommand(container.Name, c.Args[1])
@@ -272,7 +272,7 @@ func (s *Server) resolve(c *Ctx) (*Spec, error) {
 	if !spec.takes(len(c.Args)) || spec.Run == nil {
 		return spec, errArity(spec.full)
 	}
-	if s.AuthRequired(c.Client) && !spec.Is(NoAuth) {
+	if e.AuthRequired(c.Client) && !spec.Is(NoAuth) {
 		return spec, ErrNoAuth
 	}
 	return spec, nil
@@ -283,16 +283,16 @@ func isHTTP(name []byte) bool { return isWord(name, "POST") || isWord(name, "HOS
 
 // hangUp ends a connection that speaks HTTP, without an answer: a web page can make
 // its visitor's browser send requests here, with commands in their bodies.
-func (s *Server) hangUp(c *Client) {
+func (e *Env) hangUp(c *Client) {
 	c.Closing = true
-	now, next := int64(s.Clock.Mono()), s.nextHangUp.Load()
-	if now >= next && s.nextHangUp.CompareAndSwap(next, now+int64(time.Minute)) {
-		s.Log.Warn("a client speaks HTTP: perhaps an attack through a browser; its connection is ended", "client", c.ID, "address", c.Addr)
+	now, next := int64(e.Clock.Mono()), e.nextHangUp.Load()
+	if now >= next && e.nextHangUp.CompareAndSwap(next, now+int64(time.Minute)) {
+		e.Log.Warn("a client speaks HTTP: perhaps an attack through a browser; its connection is ended", "client", c.ID, "address", c.Addr)
 	}
 }
 
 // keys gives the declared keys of a command, as spec.Keys describes them.
-func (s *Server) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) []storage.Key {
+func (e *Env) keys(spec *Spec, args [][]byte, current int, keys []storage.Key) []storage.Key {
 	for i := range spec.Keys {
 		ks := &spec.Keys[i]
 		if ks.Flags&NotKey != 0 {
@@ -301,7 +301,7 @@ func (s *Server) keys(spec *Spec, args [][]byte, current int, keys []storage.Key
 		db := current
 		if ks.DB != nil {
 			other, ok := ks.DB(args, db)
-			if !ok || !s.database(other) {
+			if !ok || !e.database(other) {
 				other = db
 			}
 			db = other
@@ -311,7 +311,7 @@ func (s *Server) keys(spec *Spec, args [][]byte, current int, keys []storage.Key
 			keys = slices.Grow(keys, (last-first)/step+1)
 		}
 		for at := first; at <= last; at += step {
-			keys = append(keys, s.Store.Key(db, args[at]))
+			keys = append(keys, e.Store.Key(db, args[at]))
 		}
 	}
 	return keys

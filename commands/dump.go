@@ -178,7 +178,7 @@ func runRestore(c *Ctx) error {
 	case ttl.Expired(deadline, now):
 		c.Txn.Delete(k, storage.Deleted)
 	case v.Type == rdb.String:
-		if !c.Server.fits(0, int64(len(v.Str))) {
+		if !c.Env.fits(0, int64(len(v.Str))) {
 			return ErrTooLong
 		}
 		c.notifyReplaced(k, replaced)

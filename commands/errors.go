@@ -61,7 +61,7 @@ func (c *Ctx) reply(err error) {
 	case errors.Is(err, storage.ErrWrongType):
 		text = ErrWrongType
 	default:
-		c.Server.Log.Error("command failed", "command", c.Spec.full, "error", err)
+		c.Env.Log.Error("command failed", "command", c.Spec.full, "error", err)
 		text = ErrInternal
 	}
 	c.Out.Error(string(text))

@@ -20,7 +20,7 @@ import (
 // An event is sent when the change that it reports is durable. Those of one key come in the
 // order of its changes.
 type Events struct {
-	server *Server
+	env *Env
 
 	mu struct {
 		sync.Mutex
@@ -64,11 +64,11 @@ func eventClasses(cfg *config.Config) storage.EventClass {
 func (e *Events) enable() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.mu.classes = eventClasses(e.server.Config)
-	if e.server.PubSub.listened.Load() {
-		e.server.Store.SetEvents(e.mu.classes)
+	e.mu.classes = eventClasses(e.env.Config)
+	if e.env.PubSub.listened.Load() {
+		e.env.Store.SetEvents(e.mu.classes)
 	} else {
-		e.server.Store.SetEvents(0)
+		e.env.Store.SetEvents(0)
 	}
 }
 
@@ -79,7 +79,7 @@ func (e *Events) hear(happened storage.Happened) {
 	first := !e.waiting.Swap(true)
 	e.mu.Unlock()
 	if first {
-		e.server.wake()
+		e.env.wake()
 	}
 }
 
@@ -133,7 +133,7 @@ func (e *Events) send(prefix string, db int, name, message []byte, lsn uint64) {
 	b = strconv.AppendInt(b, int64(db), 10)
 	b = append(append(b, "__:"...), name...)
 	e.loop.channel = b
-	if list, n := e.server.PubSub.receivers(Channel, b); n > 0 {
-		e.server.publish(list, Channel, b, message, lsn)
+	if list, n := e.env.PubSub.receivers(Channel, b); n > 0 {
+		e.env.publish(list, Channel, b, message, lsn)
 	}
 }

@@ -11,7 +11,7 @@ var flushCommands = []Spec{
 	},
 	flushCommand("FLUSHDB", "Deletes all keys of the database.", func(c *Ctx, async bool) { c.flushDB(c.Client.DB, async) }),
 	flushCommand("FLUSHALL", "Deletes all keys of all databases.", func(c *Ctx, async bool) {
-		for db := range c.Server.Store.Databases() {
+		for db := range c.Env.Store.Databases() {
 			c.flushDB(db, async)
 		}
 	}),
@@ -70,7 +70,7 @@ func parseFlush(a Cursor) (async bool, err error) {
 func (c *Ctx) flushDB(db int, async bool) {
 	if async {
 		keys, _ := c.Txn.View().Count(db)
-		c.Server.Stats.LazyFreed.Add(keys)
+		c.Env.Stats.LazyFreed.Add(keys)
 	}
 	c.Txn.FlushDB(db)
 }
@@ -84,11 +84,11 @@ func runSwapDB(c *Ctx) error {
 	if !ok {
 		return ErrDBSecond
 	}
-	if !c.Server.database(a) || !c.Server.database(b) {
+	if !c.Env.database(a) || !c.Env.database(b) {
 		return ErrDBIndex
 	}
 	if a != b {
-		if err := c.Server.Changes.swapping(c.Txn, a, b); err != nil {
+		if err := c.Env.Changes.swapping(c.Txn, a, b); err != nil {
 			return err
 		}
 		c.Txn.SwapDB(a, b)

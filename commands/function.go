@@ -102,7 +102,7 @@ var functionSubcommands = []Spec{
 
 func callFunction(c *Ctx, ro bool) error {
 	c.showMonitors()
-	fn := c.Server.Scripts.functions.function(c.Args[1])
+	fn := c.Env.Scripts.functions.function(c.Args[1])
 	if fn == nil {
 		return errNoFunction
 	}
@@ -116,19 +116,19 @@ func callFunction(c *Ctx, ro bool) error {
 	}
 	r.function = true
 	r.run(errBusyFunction, func() {
-		c.Server.Scripts.engine.Call(fn.library.loaded, fn.Function, &r.Run, c.Out)
+		c.Env.Scripts.engine.Call(fn.library.loaded, fn.Function, &r.Run, c.Out)
 	})
 	return nil
 }
 
 // changeLibraries replaces the libraries, in the store and in memory.
 func changeLibraries(c *Ctx, next map[string]*library) error {
-	functions := &c.Server.Scripts.functions
+	functions := &c.Env.Scripts.functions
 	more := -functions.totalBytes()
 	for _, lib := range next {
 		more += lib.bytes()
 	}
-	if more > 0 && !c.Server.programsFit(more) {
+	if more > 0 && !c.Env.programsFit(more) {
 		return errOOM
 	}
 	for _, lib := range functions.list() {
@@ -163,7 +163,7 @@ func functionLoad(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	functions := &c.Server.Scripts.functions
+	functions := &c.Env.Scripts.functions
 	if functions.library(name) != nil && !replace {
 		return Error("ERR Library '" + name + "' already exists")
 	}
@@ -185,12 +185,12 @@ func functionLoad(c *Ctx) error {
 // loadLibrary loads a library from its source.
 func (c *Ctx) loadLibrary(source string) (lib *library, err error) {
 	r := newCompilation(c, true)
-	r.occupy(errBusyFunction, func() { lib, err = c.Server.Scripts.loadLibrary(source, &r.Run) })
+	r.occupy(errBusyFunction, func() { lib, err = c.Env.Scripts.loadLibrary(source, &r.Run) })
 	return lib, err
 }
 
 func functionDelete(c *Ctx) error {
-	functions := &c.Server.Scripts.functions
+	functions := &c.Env.Scripts.functions
 	name := string(c.Args[2])
 	if functions.library(name) == nil {
 		return errNoLibrary
@@ -235,7 +235,7 @@ func functionList(c *Ctx) error {
 		}
 	}
 	mark, n := c.Out.ArrayLater(), 0
-	for _, lib := range c.Server.Scripts.functions.list() {
+	for _, lib := range c.Env.Scripts.functions.list() {
 		if !named || globMatch(bytes.ToLower(pattern), bytes.ToLower([]byte(lib.name))) {
 			writeLibrary(c, lib, code)
 			n++
@@ -283,7 +283,7 @@ func writeLibrary(c *Ctx, lib *library, code bool) {
 
 func functionDump(c *Ctx) error {
 	var sources []string
-	for _, lib := range c.Server.Scripts.functions.list() {
+	for _, lib := range c.Env.Scripts.functions.list() {
 		sources = append(sources, lib.source)
 	}
 	c.Out.Bulk(rdb.EncodeLibraries(sources))
@@ -318,7 +318,7 @@ func functionRestore(c *Ctx) error {
 		}
 		added = append(added, lib)
 	}
-	functions := &c.Server.Scripts.functions
+	functions := &c.Env.Scripts.functions
 	if flush {
 		functions = &functionLibraries{}
 	}
@@ -334,7 +334,7 @@ func functionRestore(c *Ctx) error {
 }
 
 func functionStats(c *Ctx) error {
-	r := c.Server.Scripts.current.Load()
+	r := c.Env.Scripts.current.Load()
 	if r != nil && !r.function {
 		return errBusyScript
 	}
@@ -353,9 +353,9 @@ func functionStats(c *Ctx) error {
 			out.Bulk(arg)
 		}
 		out.BulkString("duration_ms")
-		out.Int((c.Server.Clock.Mono() - r.began).Milliseconds())
+		out.Int((c.Env.Clock.Mono() - r.began).Milliseconds())
 	}
-	libraries, functions, _ := c.Server.Scripts.functions.sizes()
+	libraries, functions, _ := c.Env.Scripts.functions.sizes()
 	out.BulkString("engines")
 	out.Map(1)
 	out.BulkString("LUA")

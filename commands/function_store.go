@@ -13,7 +13,7 @@ const libraryKey = "function:"
 
 // keepLibrary stores a library for restarts, as part of the command's transaction.
 func (c *Ctx) keepLibrary(lib *library) error {
-	k := c.Server.Store.SystemKey(libraryKey + lib.name)
+	k := c.Env.Store.SystemKey(libraryKey + lib.name)
 	c.Txn.Use([]storage.Key{k})
 	if err := c.bring([]storage.Key{k}); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (c *Ctx) keepLibrary(lib *library) error {
 
 // forgetLibrary removes a library that keepLibrary stored.
 func (c *Ctx) forgetLibrary(lib *library) error {
-	k := c.Server.Store.SystemKey(libraryKey + lib.name)
+	k := c.Env.Store.SystemKey(libraryKey + lib.name)
 	c.Txn.Use([]storage.Key{k})
 	if err := c.bring([]storage.Key{k}); err != nil {
 		return err
@@ -35,21 +35,21 @@ func (c *Ctx) forgetLibrary(lib *library) error {
 
 // loadLibraries loads the libraries that keepLibrary stored, when the server starts. A library that
 // does not load any more stays in the store, and the reason is logged.
-func (s *Server) loadLibraries() {
-	sources, err := s.keptLibraries()
+func (e *Env) loadLibraries() {
+	sources, err := e.keptLibraries()
 	if err != nil {
-		s.Log.Error("libraries of functions cannot be read", "error", err)
+		e.Log.Error("libraries of functions cannot be read", "error", err)
 	}
-	functions := &s.Scripts.functions
+	functions := &e.Scripts.functions
 	for _, source := range sources {
-		lib, err := s.Scripts.loadLibrary(source, nil)
+		lib, err := e.Scripts.loadLibrary(source, nil)
 		var next map[string]*library
 		if err == nil {
 			next, err = functions.with([]*library{lib}, false)
 		}
 		if err != nil {
 			name, _, _ := parseLibrary(source) // it was one when it was loaded
-			s.Log.Error("a library of functions does not load and is left out; it stays on disk", "library", name, "error", err)
+			e.Log.Error("a library of functions does not load and is left out; it stays on disk", "library", name, "error", err)
 			continue
 		}
 		functions.set(next)
@@ -57,9 +57,9 @@ func (s *Server) loadLibraries() {
 }
 
 // keptLibraries returns the sources of the stored libraries.
-func (s *Server) keptLibraries() (sources []string, err error) {
+func (e *Env) keptLibraries() (sources []string, err error) {
 	var names []string
-	err = s.Store.WalkSystem(func(item storage.Item) bool {
+	err = e.Store.WalkSystem(func(item storage.Item) bool {
 		if name := string(item.Key()); strings.HasPrefix(name, libraryKey) {
 			names = append(names, name)
 		}
@@ -68,11 +68,11 @@ func (s *Server) keptLibraries() (sources []string, err error) {
 	if len(names) == 0 {
 		return nil, err
 	}
-	txn := s.Store.NewTxn()
-	s.Store.BeginAll(txn)
+	txn := e.Store.NewTxn()
+	e.Store.BeginAll(txn)
 	defer txn.End()
 	for _, name := range names {
-		k := s.Store.SystemKey(name)
+		k := e.Store.SystemKey(name)
 		if err := txn.Load(k); err != nil {
 			return sources, err
 		}

@@ -29,26 +29,26 @@ func FuzzACLFile(f *testing.F) {
 			}
 		}
 		write(text)
-		s := h.server
-		s.users.init(s.Table)
+		e := h.env
+		e.users.init(e.Table)
 		read := func() []string {
-			next, err := s.readUsers(path)
+			next, err := e.readUsers(path)
 			if err != nil {
 				if !strings.HasPrefix(err.Error(), "ERR ") || strings.ContainsAny(err.Error(), "\n") && !strings.Contains(text, "\n") {
 					t.Fatalf("the error is %q", err)
 				}
 				return nil
 			}
-			s.users.replace(next)
+			e.users.replace(next)
 			var lines []string
-			for _, u := range s.users.sorted() {
+			for _, u := range e.users.sorted() {
 				lines = append(lines, u.line())
 			}
 			return lines
 		}
 		lines := read()
 		if lines == nil {
-			if got := s.users.sorted(); len(got) != 1 {
+			if got := e.users.sorted(); len(got) != 1 {
 				t.Fatalf("a file that is refused leaves %d users", len(got))
 			}
 			return
@@ -57,8 +57,8 @@ func FuzzACLFile(f *testing.F) {
 		if again := read(); !slices.Equal(again, lines) {
 			t.Fatalf("%q\nis read as\n%q", lines, again)
 		}
-		for _, u := range s.users.sorted() {
-			for _, spec := range runnable(s.Table) {
+		for _, u := range e.users.sorted() {
+			for _, spec := range runnable(e.Table) {
 				call := strings.Split(spec.full, "|")
 				for len(call) < max(spec.Arity, -spec.Arity) {
 					call = append(call, "a")

@@ -44,8 +44,8 @@ func newFuzzed(t *testing.T, data []byte) *fuzzed {
 	f.open()
 	t.Cleanup(f.close)
 	f.Dice = testkit.Dice{Data: data}
-	f.specs = runnable(f.server.Table)
-	f.options = f.server.Config.Match(func(name string) bool { return !keptOptions[name] })
+	f.specs = runnable(f.env.Table)
+	f.options = f.env.Config.Match(func(name string) bool { return !keptOptions[name] })
 	f.connect()
 	for _, line := range strings.Split(strings.TrimSpace(fuzzStore), "\n") {
 		if line = strings.TrimSpace(line); line != "" {
@@ -92,20 +92,20 @@ const fuzzStore = `
 
 // connect makes the client a new one, and another beside it that listens to things.
 func (f *fuzzed) connect() {
-	for _, c := range f.server.Clients {
-		f.server.Gone(c)
+	for _, c := range f.env.Clients {
+		f.env.Gone(c)
 	}
-	f.server.Host = f.host
-	f.server.users.replace(map[string]*permissions{defaultUser: f.server.plainDefault()}) // whatever has become of them
+	f.env.Host = f.host
+	f.env.users.replace(map[string]*permissions{defaultUser: f.env.plainDefault()}) // whatever has become of them
 	f.client = &Client{
-		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", user: identity{f.server.users.byDefault}, Proto: 2 + f.N(2),
+		ID: 1, Conn: &fakeConn{}, Addr: "127.0.0.1:1001", LAddr: "127.0.0.1:6379", user: identity{f.env.users.byDefault}, Proto: 2 + f.N(2),
 		Authenticated: true,
 	}
 	f.ctx.Client, f.ctx.Out.Max = f.client, fuzzReply
-	f.server.MaxReply.Store(fuzzReply)
-	f.server.Clients[1] = f.client
-	f.server.Clients[2] = &Client{
-		ID: 2, Conn: &fakeConn{}, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", user: identity{f.server.users.byDefault}, Proto: 3, Authenticated: true,
+	f.env.MaxReply.Store(fuzzReply)
+	f.env.Clients[1] = f.client
+	f.env.Clients[2] = &Client{
+		ID: 2, Conn: &fakeConn{}, Addr: "127.0.0.1:1002", LAddr: "127.0.0.1:6379", user: identity{f.env.users.byDefault}, Proto: 3, Authenticated: true,
 	}
 }
 
@@ -150,7 +150,7 @@ func (f *fuzzed) send(args []string) {
 	before, proto := used(), f.client.Proto
 	f.ctx.Spec = nil
 	reply := bytes.Clone(f.raw(list...))
-	f.server.Observe(&f.ctx, 0, time.Millisecond)
+	f.env.Observe(&f.ctx, 0, time.Millisecond)
 	f.ctx.RunEmitted()
 	after := used()
 	f.checkArguments(args, list)
@@ -164,10 +164,10 @@ func (f *fuzzed) send(args []string) {
 		proto = 0
 	}
 	f.checkReplies(reply, proto)
-	for _, c := range f.server.Clients {
+	for _, c := range f.env.Clients {
 		f.checkPushed(c)
 	}
-	if f.server.Stats.Panics.Load() > 0 || bytes.Contains(reply, []byte(ErrInternal)) {
+	if f.env.Stats.Panics.Load() > 0 || bytes.Contains(reply, []byte(ErrInternal)) {
 		f.fail("fails within: %s", f.logs.String())
 	}
 }

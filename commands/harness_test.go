@@ -46,7 +46,7 @@ type harness struct {
 	clock   *clock.Fake
 	cfg     *config.Config // nil: the default one
 	store   *storage.Store
-	server  *Server
+	env     *Env
 	client  *Client
 	ctx     Ctx
 
@@ -91,12 +91,12 @@ func (h *harness) open() {
 	// it: events are in order. Tests of the reaper turn it on again.
 	store.SetActiveExpire(false)
 	h.store = store
-	h.server = NewServer(store, cfg, log, h.clock)
+	h.env = NewEnv(store, cfg, log, h.clock)
 	h.confined = confine(h)
 	store.Listen(h.hear)
 	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventExpired)
 	h.client = &Client{ID: 1}
-	h.server.Reset(h.client)
+	h.env.Reset(h.client)
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
 }
 
@@ -150,7 +150,7 @@ func (h *harness) raw(args ...[]byte) []byte {
 		if try == 5 {
 			c.Past.Loads = lateLoads
 		}
-		switch out := h.server.Dispatch(c, PauseNone); out {
+		switch out := h.env.Dispatch(c, PauseNone); out {
 		case Done:
 			if c.LSN > h.store.Log().End() {
 				h.t.Errorf("%q: the reply waits for %d, the log ends at %d", args, c.LSN, h.store.Log().End())
@@ -173,11 +173,11 @@ func (h *harness) raw(args ...[]byte) []byte {
 			return []byte("+(blocked)\r\n")
 		case Job:
 			var job Ctx
-			h.server.StartJob(c, &job, c.Out, h.store.NewTxn())
-			if h.server.RunJob(&job, h.confined.onLoop) {
+			h.env.StartJob(c, &job, c.Out, h.store.NewTxn())
+			if h.env.RunJob(&job, h.confined.onLoop) {
 				h.t.Errorf("%q: its keys have changed", args)
 			}
-			h.server.EndJob(&job)
+			h.env.EndJob(&job)
 			job.RunEmitted()
 			return c.Out.Buf
 		default:
@@ -277,13 +277,13 @@ func (h *harness) step(args []string) error {
 	case len(args) == 2 && args[0] == "select":
 		h.client.DB, _ = strconv.Atoi(args[1])
 	case len(args) == 2 && args[0] == "user":
-		u := h.server.users.find([]byte(args[1]))
+		u := h.env.users.find([]byte(args[1]))
 		if u == nil {
 			return fmt.Errorf("no such user")
 		}
 		h.client.user.become(u)
 	case len(args) == 3 && args[0] == "config":
-		return h.server.Config.Set(config.Pair{Name: args[1], Value: args[2]})
+		return h.env.Config.Set(config.Pair{Name: args[1], Value: args[2]})
 	default:
 		return fmt.Errorf("no such step")
 	}

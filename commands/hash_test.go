@@ -256,7 +256,7 @@ func TestHashStatistics(t *testing.T) {
 		HSCAN none 0 -> ["0", []]
 		HDEL none x -> 0
 	`)
-	if hits, misses := h.server.Stats.Hits.Load(), h.server.Stats.Misses.Load(); hits != 2 || misses != 2 {
+	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 2 || misses != 2 {
 		t.Errorf("%d hits and %d misses", hits, misses)
 	}
 }

@@ -130,9 +130,9 @@ func (b *infoText) float(name string, f float64, digits int, unit string) {
 }
 
 func infoServer(c *Ctx, b *infoText) {
-	s := c.Server
+	e := c.Env
 	now := c.Txn.Now()
-	uptime := int64((s.Clock.Mono() - s.began) / time.Second)
+	uptime := int64((e.Clock.Mono() - e.began) / time.Second)
 	b.field("redis_version", RedisVersion)
 	b.field("keyp_version", config.Version)
 	b.field("redis_git_sha1", "00000000")
@@ -144,69 +144,69 @@ func infoServer(c *Ctx, b *infoText) {
 	b.field("go_version", runtime.Version())
 	b.int("process_id", int64(os.Getpid()))
 	b.field("process_supervised", "no")
-	b.field("run_id", s.RunID)
+	b.field("run_id", e.RunID)
 	port := 0
-	if s.Host != nil {
-		port = s.Host.Port()
+	if e.Host != nil {
+		port = e.Host.Port()
 	}
 	b.int("tcp_port", int64(port))
 	b.int("server_time_usec", now*1000)
 	b.int("uptime_in_seconds", uptime)
 	b.int("uptime_in_days", uptime/86400)
-	b.int("hz", s.Config.Int("hz"))
-	b.int("configured_hz", s.Config.Int("hz"))
+	b.int("hz", e.Config.Int("hz"))
+	b.int("configured_hz", e.Config.Int("hz"))
 	b.int("lru_clock", now/1000&(1<<24-1))
 	executable, err := os.Executable()
 	if err != nil {
 		executable = os.Args[0]
 	}
 	b.field("executable", executable)
-	b.field("config_file", s.Config.Path())
+	b.field("config_file", e.Config.Path())
 	b.int("io_threads_active", 0)
-	if s.Host != nil {
-		for i, at := range s.Host.Listeners() {
+	if e.Host != nil {
+		for i, at := range e.Host.Listeners() {
 			b.field(fmt.Sprintf("listener%d", i), "name="+at.Kind+",bind="+at.Addr)
 		}
 	}
 }
 
 func infoClients(c *Ctx, b *infoText) {
-	waiters := &c.Server.Waiters
+	waiters := &c.Env.Waiters
 	var blocked, watching, watched, input, output int64
-	for _, other := range c.Server.Clients {
+	for _, other := range c.Env.Clients {
 		if other.Conn == nil {
 			continue
 		}
 		if other.Conn.Blocked() {
 			blocked++
 		}
-		if keys, _ := c.Server.Changes.watches(other); keys > 0 {
+		if keys, _ := c.Env.Changes.watches(other); keys > 0 {
 			watching, watched = watching+1, watched+int64(keys)
 		}
 		used, free := other.Conn.QueryBuffer()
 		input, output = max(input, int64(used+free)), max(output, int64(other.Conn.OutputBuffer()))
 	}
-	b.int("connected_clients", int64(len(c.Server.Clients)))
+	b.int("connected_clients", int64(len(c.Env.Clients)))
 	b.int("cluster_connections", 0)
-	b.int("maxclients", c.Server.Config.Int("maxclients"))
+	b.int("maxclients", c.Env.Config.Int("maxclients"))
 	b.int("client_recent_max_input_buffer", input)
 	b.int("client_recent_max_output_buffer", output)
 	b.int("blocked_clients", blocked)
-	b.int("tracking_clients", c.Server.Tracking.totals().clients)
-	_, subscribers := c.Server.PubSub.counts()
+	b.int("tracking_clients", c.Env.Tracking.totals().clients)
+	_, subscribers := c.Env.PubSub.counts()
 	b.int("pubsub_clients", int64(subscribers))
 	b.int("watching_clients", watching)
 	b.int("clients_in_timeout_table", waiters.timed.Load())
 	b.int("total_watched_keys", watched)
 	b.int("total_blocking_keys", waiters.awaited.Load())
 	b.int("total_blocking_keys_on_nokey", 0)
-	b.int("peak_clients", c.Server.Stats.PeakClients.Load())
+	b.int("peak_clients", c.Env.Stats.PeakClients.Load())
 }
 
 func infoMemory(c *Ctx, b *infoText) {
 	st := b.store(c)
 	m := c.memoryUse(st)
-	limit := c.Server.Config.Int("maxmemory")
+	limit := c.Env.Config.Int("maxmemory")
 	b.bytes("used_memory", m.Used)
 	b.bytes("used_memory_rss", m.resident)
 	b.bytes("used_memory_peak", m.peak)
@@ -224,7 +224,7 @@ func infoMemory(c *Ctx, b *infoText) {
 	b.bytes("total_system_memory", systemMemory())
 	infoScripts(c, b)
 	b.bytes("maxmemory", limit)
-	b.field("maxmemory_policy", c.Server.Config.String("maxmemory-policy"))
+	b.field("maxmemory_policy", c.Env.Config.String("maxmemory-policy"))
 	b.float("mem_fragmentation_ratio", m.fragmentation(), 2, "")
 	b.int("mem_fragmentation_bytes", m.resident-m.Used)
 	b.int("mem_not_counted_for_evict", 0)
@@ -234,11 +234,11 @@ func infoMemory(c *Ctx, b *infoText) {
 	b.int("gc_cycles", m.Cycles)
 	b.int("active_defrag_running", 0)
 	b.int("lazyfree_pending_objects", 0)
-	b.int("lazyfreed_objects", c.Server.Stats.LazyFreed.Load())
+	b.int("lazyfreed_objects", c.Env.Stats.LazyFreed.Load())
 }
 
 func infoPersistence(c *Ctx, b *infoText) {
-	store := c.Server.Store
+	store := c.Env.Store
 	st := b.store(c)
 	_, failed := store.LastCheckpoint()
 	status := "ok"
@@ -252,7 +252,7 @@ func infoPersistence(c *Ctx, b *infoText) {
 	b.int("loading", 0)
 	b.int("async_loading", 0)
 	b.flag("rdb_bgsave_in_progress", store.Checkpointing())
-	b.int("rdb_last_save_time", c.Server.lastSave()/1000)
+	b.int("rdb_last_save_time", c.Env.lastSave()/1000)
 	b.field("rdb_last_bgsave_status", status)
 	b.int("rdb_saves", st.Checkpoints)
 	b.int("aof_enabled", 1)
@@ -262,7 +262,7 @@ func infoPersistence(c *Ctx, b *infoText) {
 	b.field("aof_last_write_status", logStatus)
 	b.int("aof_current_size", st.LogBytes)
 	b.int("aof_pending_bio_fsync", 0)
-	b.field("appendfsync", c.Server.Config.String("appendfsync"))
+	b.field("appendfsync", c.Env.Config.String("appendfsync"))
 	b.int("log_end", int64(st.LogEnd))
 	b.int("log_durable", int64(st.LogDurable))
 	b.int("log_sync_usec", store.Log().SyncCost().Microseconds())
@@ -287,7 +287,7 @@ func infoExpiry(c *Ctx, b *infoText) {
 }
 
 func infoStats(c *Ctx, b *infoText) {
-	n := &c.Server.Stats
+	n := &c.Env.Stats
 	st := b.store(c)
 	kbps := func(bytes int64) float64 { return float64(bytes) / 1024 }
 	b.int("total_connections_received", n.Connections.Load())
@@ -307,17 +307,17 @@ func infoStats(c *Ctx, b *infoText) {
 	b.int("expired_time_cap_reached_count", 0)
 	b.int("evicted_keys", st.Evictions)
 	b.int("evicted_clients", n.EvictedClients.Load())
-	_, _, scripts := c.Server.Scripts.sizes()
+	_, _, scripts := c.Env.Scripts.sizes()
 	b.int("evicted_scripts", scripts)
 	b.int("keyspace_hits", n.Hits.Load())
 	b.int("keyspace_misses", n.Misses.Load())
-	listened, _ := c.Server.PubSub.counts()
+	listened, _ := c.Env.PubSub.counts()
 	b.int("pubsub_channels", int64(listened[Channel]))
 	b.int("pubsub_patterns", int64(listened[Pattern]))
 	b.int("pubsubshard_channels", int64(listened[ShardChannel]))
 	b.int("latest_fork_usec", 0)
 	b.int("total_forks", 0)
-	tracked := c.Server.Tracking.totals()
+	tracked := c.Env.Tracking.totals()
 	b.int("tracking_total_keys", tracked.keys)
 	b.int("tracking_total_items", tracked.items)
 	b.int("tracking_total_prefixes", tracked.prefixes)
@@ -336,12 +336,12 @@ func infoReplication(c *Ctx, b *infoText) {
 	b.field("role", "master")
 	b.int("connected_slaves", 0)
 	b.field("master_failover_state", "no-failover")
-	b.field("master_replid", c.Server.RunID)
+	b.field("master_replid", c.Env.RunID)
 	b.field("master_replid2", strings.Repeat("0", 40))
 	b.int("master_repl_offset", 0)
 	b.int("second_repl_offset", -1)
 	b.int("repl_backlog_active", 0)
-	b.int("repl_backlog_size", c.Server.Config.Int("repl-backlog-size"))
+	b.int("repl_backlog_size", c.Env.Config.Int("repl-backlog-size"))
 	b.int("repl_backlog_first_byte_offset", 0)
 	b.int("repl_backlog_histlen", 0)
 }
@@ -356,7 +356,7 @@ func infoCPU(_ *Ctx, b *infoText) {
 }
 
 func infoCommandStats(c *Ctx, b *infoText) {
-	for _, use := range c.Server.Stats.PerCommand.used() {
+	for _, use := range c.Env.Stats.PerCommand.used() {
 		calls, micros := use.calls.Load(), use.nanos.Load()/1000
 		b.field("cmdstat_"+use.spec.full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 			calls, micros, ratio(micros, calls), use.rejected.Load(), use.failed.Load()))
@@ -364,14 +364,14 @@ func infoCommandStats(c *Ctx, b *infoText) {
 }
 
 func infoErrorStats(c *Ctx, b *infoText) {
-	for _, e := range c.Server.Stats.PerError.list() {
+	for _, e := range c.Env.Stats.PerError.list() {
 		b.field("errorstat_"+e.code, "count="+strconv.FormatInt(e.count, 10))
 	}
 }
 
 func infoLatencyStats(c *Ctx, b *infoText) {
-	percentiles := c.Server.Config.Words("latency-tracking-info-percentiles")
-	for _, use := range c.Server.Stats.PerCommand.used() {
+	percentiles := c.Env.Config.Words("latency-tracking-info-percentiles")
+	for _, use := range c.Env.Stats.PerCommand.used() {
 		counts, total := use.latency.snapshot()
 		if total == 0 {
 			continue
@@ -390,7 +390,7 @@ func infoLatencyStats(c *Ctx, b *infoText) {
 
 func infoKeyspace(c *Ctx, b *infoText) {
 	defer c.shows()
-	for db := range c.Server.Store.Databases() {
+	for db := range c.Env.Store.Databases() {
 		if keys, expires := c.view().Count(db); keys > 0 {
 			b.field("db"+strconv.Itoa(db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", keys, expires, c.view().AverageTTL(db)))
 		}

@@ -23,12 +23,12 @@ func (j *jobs) crowded() bool {
 }
 
 // LimitJobs bounds how many jobs of scope Pinned run at a time; one always may.
-func (s *Server) LimitJobs(most int) { s.jobs.most = most }
+func (e *Env) LimitJobs(most int) { e.jobs.most = most }
 
 // StartJob makes c, which may have been that of another job, the context of a job for the call in
 // from, whose arguments stay valid until its end. It is called right behind Dispatch. The job uses txn,
 // which is idle.
-func (s *Server) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn) {
+func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn) {
 	client := from.Client
 	if from.Scope != Global { // which has what belongs to the loop run there
 		copied := *client
@@ -36,68 +36,68 @@ func (s *Server) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn) {
 		client = &copied
 	}
 	*c = Ctx{
-		Spec: from.Spec, Args: from.Args, Client: client, Server: s, Out: out, Txn: txn, Scope: from.Scope,
+		Spec: from.Spec, Args: from.Args, Client: client, Env: e, Out: out, Txn: txn, Scope: from.Scope,
 		Keys: append(c.Keys[:0], from.Keys...), child: c.child, emitted: c.emitted[:0],
 	}
 	switch c.Scope {
 	case Unlocked:
 		c.Txn = nil
 	case Pinned:
-		s.jobs.pinned++
-		s.pin(from, c)
+		e.jobs.pinned++
+		e.pin(from, c)
 	case Global:
-		s.jobs.global = true
+		e.jobs.global = true
 		c.takeQueue()
 	}
 }
 
 // pin ends the transaction of from and gives c the values of its keys.
-func (s *Server) pin(from, c *Ctx) {
+func (e *Env) pin(from, c *Ctx) {
 	if from.Spec.Is(ReadOnly) {
 		from.Txn.By = from.Client.ID // so that ran alone reports what has been due
 		from.Txn.RemoveDue(from.Keys)
-		s.Tracking.ran(from, true) // before whoever changes what it reads has its turn
+		e.Tracking.ran(from, true) // before whoever changes what it reads has its turn
 		c.emitted, from.emitted = from.emitted, c.emitted
 		c.emits = from.emits
 	}
 	c.Txn.By = c.Client.ID
-	s.Pins.Pin(from.Txn, c.Keys, c.Txn)
+	e.Pins.Pin(from.Txn, c.Keys, c.Txn)
 }
 
 // RunJob runs a job's command. onLoop runs what belongs to the loop there, and returns when it has;
 // false says that there is no loop any more. It returns true if nothing has happened, since the keys
 // have other values than those that were pinned: Dispatch is to run again.
-func (s *Server) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
+func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 	switch c.Scope {
 	case Pinned:
-		return s.runPinned(c)
+		return e.runPinned(c)
 	case Global:
 		c.final, c.onLoop = true, onLoop
-		s.Store.BeginGlobal(c.Txn, c.Keys)
+		e.Store.BeginGlobal(c.Txn, c.Keys)
 		if clear(c.Keys); cap(c.Keys) > maxKeptKeys {
 			c.Keys = nil
 		}
 		c.Keys = c.Keys[:0]
 		c.Txn.NoTouch = c.noTouch()
-		s.run(c)
+		e.run(c)
 		c.Txn.FlushValues()
 		c.LSN = max(c.LSN, c.Txn.End())
 	default:
-		s.run(c)
+		e.run(c)
 	}
 	return false
 }
 
-func (s *Server) runPinned(c *Ctx) (again bool) {
+func (e *Env) runPinned(c *Ctx) (again bool) {
 	mark := c.Out.Len()
-	s.handle(c)
+	e.handle(c)
 	if c.Txn.Conflicted() {
 		c.Out.Truncate(mark)
 		clear(c.emitted)
 		c.emitted, c.emits = c.emitted[:0], 0
 		again = true
 	} else if !c.Spec.Is(ReadOnly) {
-		s.Tracking.ran(c, true)
+		e.Tracking.ran(c, true)
 	}
 	c.LSN = max(c.LSN, c.Txn.End())
 	return again
@@ -105,15 +105,15 @@ func (s *Server) runPinned(c *Ctx) (again bool) {
 
 // EndJob ends a job that has run. Whoever waits for its end is to be dispatched again, unless it was
 // of scope Unlocked, for which nobody waits.
-func (s *Server) EndJob(c *Ctx) {
+func (e *Env) EndJob(c *Ctx) {
 	switch c.Scope {
 	case Unlocked:
 		return
 	case Pinned:
-		s.Pins.Unpin(c.Txn)
-		s.jobs.pinned--
+		e.Pins.Unpin(c.Txn)
+		e.jobs.pinned--
 	case Global:
-		s.jobs.global, s.Busy = false, ""
+		e.jobs.global, e.Busy = false, ""
 	}
-	s.jobs.awaited = false
+	e.jobs.awaited = false
 }

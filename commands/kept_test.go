@@ -42,30 +42,30 @@ func TestKeptIsCounted(t *testing.T) {
 			for _, name := range names {
 				keys = append(keys, h.store.Key(0, name))
 			}
-			h.server.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
+			h.env.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
 		},
 		"keys that another client awaited first": func(h *harness, names [][]byte) {
 			var keys []storage.Key
 			for _, name := range names {
 				keys = append(keys, h.store.Key(0, name))
 			}
-			first := h.server.Waiters.Add(&Client{}, KeyWait{Keys: keys, Type: object.TypeZSet})
-			h.server.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
-			h.server.Waiters.Remove(first)
+			first := h.env.Waiters.Add(&Client{}, KeyWait{Keys: keys, Type: object.TypeZSet})
+			h.env.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
+			h.env.Waiters.Remove(first)
 		},
 		"channels": func(h *harness, names [][]byte) {
 			for _, name := range names {
-				h.server.PubSub.subscribe(h.client, Channel, name)
+				h.env.PubSub.subscribe(h.client, Channel, name)
 			}
 		},
 		"shard channels": func(h *harness, names [][]byte) {
 			for _, name := range names {
-				h.server.PubSub.subscribe(h.client, ShardChannel, name)
+				h.env.PubSub.subscribe(h.client, ShardChannel, name)
 			}
 		},
 		"patterns": func(h *harness, names [][]byte) {
 			for _, name := range names {
-				h.server.PubSub.subscribe(h.client, Pattern, name)
+				h.env.PubSub.subscribe(h.client, Pattern, name)
 			}
 		},
 		"prefixes": func(h *harness, names [][]byte) {
@@ -80,21 +80,21 @@ func TestKeptIsCounted(t *testing.T) {
 			user := h.client.user.name()
 			for _, name := range names[:2000] { // each makes way for the next
 				e := denialEntry{reason: deniedKey, object: string(name), username: user, client: string(name)}
-				h.server.denials.add(e, n)
+				h.env.denials.add(e, n)
 			}
 		},
 		"refused passwords": func(h *harness, names [][]byte) {
 			for _, name := range names[:2000] {
 				e := denialEntry{reason: deniedAuth, object: "AUTH", username: string(name), client: string(name)}
-				h.server.denials.add(e, n)
+				h.env.denials.add(e, n)
 			}
 		},
 		"slow commands": func(h *harness, names [][]byte) {
-			h.server.Slowlog.configure(0, n)
+			h.env.Slowlog.configure(0, n)
 			for _, name := range names {
 				h.client.Name, h.client.Addr = string(name), "127.0.0.1:12345"
 				h.client.Addr = strings.Clone(h.client.Addr)
-				h.server.Slowlog.add(&Ctx{Spec: h.server.Table.Lookup([]byte("GET")), Args: [][]byte{[]byte("GET"), name}, Client: h.client, Server: h.server}, time.Second, 1)
+				h.env.Slowlog.add(&Ctx{Spec: h.env.Table.Lookup([]byte("GET")), Args: [][]byte{[]byte("GET"), name}, Client: h.client, Env: h.env}, time.Second, 1)
 			}
 		},
 	}
@@ -103,8 +103,8 @@ func TestKeptIsCounted(t *testing.T) {
 			t.Run(fmt.Sprintf("%s of %d bytes", kind, length), func(t *testing.T) {
 				h := newHarness(t)
 				counted := func() int {
-					s := h.server
-					return s.ClientMemory(h.client) + s.Slowlog.memory() + s.denials.bytes
+					env := h.env
+					return env.ClientMemory(h.client) + env.Slowlog.memory() + env.denials.bytes
 				}
 				names := make([][]byte, n)
 				for i := range names {
@@ -143,14 +143,14 @@ func TestDenialsAreBounded(t *testing.T) {
 func TestClientListIsBounded(t *testing.T) {
 	h := newHarness(t)
 	for i := range uint64(100_000) {
-		h.server.Clients[i+1] = &Client{ID: i + 1, Addr: "127.0.0.1:12345"}
+		h.env.Clients[i+1] = &Client{ID: i + 1, Addr: "127.0.0.1:12345"}
 	}
 	h.ctx.Out.Max = 64 << 10
 	defer func() { h.ctx.Out.Max = 0 }()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	h.ctx.Args = byteArgs("CLIENT", "LIST")
-	h.server.Dispatch(&h.ctx, PauseNone)
+	h.env.Dispatch(&h.ctx, PauseNone)
 	runtime.ReadMemStats(&after)
 	if !h.ctx.Out.Full || h.ctx.Out.Len() > h.ctx.Out.Max {
 		t.Errorf("full: %v, %d bytes", h.ctx.Out.Full, h.ctx.Out.Len())

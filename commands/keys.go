@@ -66,7 +66,7 @@ func runUnlink(c *Ctx) error {
 	if c.Txn.Largest(c.Keys) >= lazyElements {
 		for _, k := range c.Keys {
 			if item, ok := c.Txn.Peek(k); ok && item.Value() != nil && item.Value().Len() >= lazyElements {
-				c.Server.Stats.LazyFreed.Add(1)
+				c.Env.Stats.LazyFreed.Add(1)
 			}
 		}
 	}

@@ -125,7 +125,7 @@ var latencyCommands = []Spec{{
 			Summary: "Forgets the spikes of events.", Complexity: "O(1)",
 			Args: []Arg{stringArg("event").opt().many()},
 			Tips: []string{tipAllNodes, tipAllSucceeded},
-			Run:  func(c *Ctx) error { c.Out.Int(c.Server.Latency.reset(c.Args[2:])); return nil },
+			Run:  func(c *Ctx) error { c.Out.Int(c.Env.Latency.reset(c.Args[2:])); return nil },
 		},
 		{
 			Name: "GRAPH", Group: ServerGroup, Since: "2.8.13", Arity: 3, Flags: latencyFlags, Scope: OnLoop,
@@ -159,7 +159,7 @@ var latencyCommands = []Spec{{
 }}
 
 func latencyLatest(c *Ctx) error {
-	events := c.Server.Latency.list()
+	events := c.Env.Latency.list()
 	c.Out.Array(len(events))
 	for _, e := range events {
 		last := e.samples[len(e.samples)-1]
@@ -174,7 +174,7 @@ func latencyLatest(c *Ctx) error {
 
 // latencyHistory gives an empty array for an event that has not happened.
 func latencyHistory(c *Ctx) error {
-	e, _ := c.Server.Latency.event(c.Arg(2))
+	e, _ := c.Env.Latency.event(c.Arg(2))
 	c.Out.Array(len(e.samples))
 	for _, s := range e.samples {
 		c.Out.Array(2)
@@ -187,7 +187,7 @@ func latencyHistory(c *Ctx) error {
 // latencyGraph draws one column for each of the newest spikes, the oldest on the left,
 // with its age below.
 func latencyGraph(c *Ctx) error {
-	e, ok := c.Server.Latency.event(c.Arg(2))
+	e, ok := c.Env.Latency.event(c.Arg(2))
 	if !ok {
 		return Error("ERR No samples available for event '" + clip(c.Arg(2), 128) + "'")
 	}
@@ -251,13 +251,13 @@ var advice = map[string]string{
 }
 
 func latencyDoctor(c *Ctx) error {
-	events := c.Server.Latency.list()
+	events := c.Env.Latency.list()
 	var b strings.Builder
 	switch {
-	case c.Server.Latency.threshold.Load() == 0 && len(events) == 0:
+	case c.Env.Latency.threshold.Load() == 0 && len(events) == 0:
 		b.WriteString("Latency monitoring is off. CONFIG SET latency-monitor-threshold <milliseconds> turns it on.\n")
 	case len(events) == 0:
-		fmt.Fprintf(&b, "No spike of %d ms or more was seen.\n", c.Server.Latency.threshold.Load())
+		fmt.Fprintf(&b, "No spike of %d ms or more was seen.\n", c.Env.Latency.threshold.Load())
 	default:
 		for i, e := range events {
 			var sum int64
@@ -278,7 +278,7 @@ func latencyDoctor(c *Ctx) error {
 // none. A container's name stands for all its subcommands.
 func latencyHistogram(c *Ctx) error {
 	mark, n := c.Out.MapLater(), 0
-	for _, use := range c.Server.Stats.PerCommand.used() {
+	for _, use := range c.Env.Stats.PerCommand.used() {
 		if !wanted(use.spec, c.Args[2:]) {
 			continue
 		}

@@ -60,7 +60,7 @@ func runLCS(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if !lcsFits(len(a), len(b), c.Server.maxBulk()) {
+	if !lcsFits(len(a), len(b), c.Env.maxBulk()) {
 		return ErrLCSMemory
 	}
 	switch {

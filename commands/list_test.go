@@ -314,11 +314,11 @@ func TestListHits(t *testing.T) {
 		LPOP none -> nil
 		SET s v -> +OK
 	`)
-	hits, misses := h.server.Stats.Hits.Load(), h.server.Stats.Misses.Load()
+	hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load()
 	for _, line := range []string{"LLEN k", "LINDEX k 0", "LRANGE k 0 1", "LPOS k a", "LLEN s", "LLEN none", "LRANGE none 0 1"} {
 		h.do(strings.Fields(line)...)
 	}
-	if hits, misses := h.server.Stats.Hits.Load()-hits, h.server.Stats.Misses.Load()-misses; hits != 5 || misses != 2 {
+	if hits, misses := h.env.Stats.Hits.Load()-hits, h.env.Stats.Misses.Load()-misses; hits != 5 || misses != 2 {
 		t.Errorf("%d hits and %d misses, want 5 and 2", hits, misses)
 	}
 }

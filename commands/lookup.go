@@ -26,10 +26,10 @@ func (c *Ctx) peek(k storage.Key) (storage.Item, bool) {
 
 func (c *Ctx) count(k storage.Key, hit bool) {
 	if hit {
-		c.Server.Stats.Hits.Add(1)
+		c.Env.Stats.Hits.Add(1)
 		return
 	}
-	c.Server.Stats.Misses.Add(1)
+	c.Env.Stats.Misses.Add(1)
 	c.Txn.Notify(k, eventKeyMiss)
 }
 

@@ -95,16 +95,16 @@ type memoryUse struct {
 }
 
 func (c *Ctx) memoryUse(st *storage.Stats) memoryUse {
-	s := c.Server
+	e := c.Env
 	m := memoryUse{ProcessMemory: storage.ReadProcessMemory(), resident: residentSize(), dataset: st.Memory, dirty: st.Dirty}
-	m.peak = max(s.Stats.PeakMemory.Load(), m.Used)
-	s.Stats.PeakMemory.Store(m.peak)
-	for _, other := range s.Clients {
+	m.peak = max(e.Stats.PeakMemory.Load(), m.Used)
+	e.Stats.PeakMemory.Store(m.peak)
+	for _, other := range e.Clients {
 		if other.Conn != nil {
 			m.clients += int64(other.Conn.Memory())
 		}
 	}
-	for db := range s.Store.Databases() {
+	for db := range e.Store.Databases() {
 		keys, _ := c.view().Count(db)
 		m.keys += keys
 	}
@@ -179,7 +179,7 @@ func memoryStats(c *Ctx) error {
 func memoryDoctor(c *Ctx) error {
 	st := c.view().Stats()
 	m := c.memoryUse(&st)
-	limit := c.Server.Config.Int("maxmemory")
+	limit := c.Env.Config.Int("maxmemory")
 	var found []string
 	if limit > 0 && m.dataset > limit {
 		found = append(found, fmt.Sprintf("Keys take %s, more than maxmemory (%s): what has not been written to the data file yet cannot leave memory. "+
@@ -191,7 +191,7 @@ func memoryDoctor(c *Ctx) error {
 	if m.fragmentation() > 2 && m.resident > 256<<20 {
 		found = append(found, fmt.Sprintf("The process has %s in RAM for %s of data: garbage waits to be collected, or pages of the data file are mapped, which the system takes back when it needs them.", human(m.resident), human(m.Used)))
 	}
-	if n := int64(len(c.Server.Clients)); n > 0 && m.clients/n > 200<<10 {
+	if n := int64(len(c.Env.Clients)); n > 0 && m.clients/n > 200<<10 {
 		found = append(found, fmt.Sprintf("Clients take %s on average: some do not read their replies, or send very long commands. CLIENT LIST shows tot-mem.", human(m.clients/n)))
 	}
 	if len(found) == 0 {

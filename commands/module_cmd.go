@@ -50,6 +50,6 @@ var moduleCommands = []Spec{{
 }}
 
 func loadModule(c *Ctx) error {
-	c.Server.Log.Warn("modules can't be loaded", "path", clip(c.Arg(2), 128))
+	c.Env.Log.Warn("modules can't be loaded", "path", clip(c.Arg(2), 128))
 	return errLoadModule
 }

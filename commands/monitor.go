@@ -26,26 +26,26 @@ func monitor(c *Ctx) error {
 	if c.Client.Monitor {
 		return nil
 	}
-	s := c.Server
+	e := c.Env
 	c.Client.Monitor = true
-	s.monitors = append(s.monitors, c.Client)
-	s.monitored.Store(true)
+	e.monitors = append(e.monitors, c.Client)
+	e.monitored.Store(true)
 	c.Out.OK()
 	return nil
 }
 
 // endMonitor ends what MONITOR began. Only the loop calls it.
-func (s *Server) endMonitor(c *Client) {
+func (e *Env) endMonitor(c *Client) {
 	if c.Monitor {
 		c.Monitor = false
-		s.monitors = slices.DeleteFunc(s.monitors, func(other *Client) bool { return other == c })
-		s.monitored.Store(len(s.monitors) > 0)
+		e.monitors = slices.DeleteFunc(e.monitors, func(other *Client) bool { return other == c })
+		e.monitored.Store(len(e.monitors) > 0)
 	}
 }
 
 // feedMonitors shows a command to those who monitor, once what it did is durable: nobody
 // is to see a command that a crash undid. Commands of administration are not shown.
-func (s *Server) feedMonitors(c *Ctx) {
+func (e *Env) feedMonitors(c *Ctx) {
 	if !c.Spec.Is(Admin) && !c.Spec.Is(SkipMonitor) {
 		c.showMonitors()
 	}
@@ -54,13 +54,13 @@ func (s *Server) feedMonitors(c *Ctx) {
 // showMonitors is feedMonitors for a command that says itself when: a script comes before
 // what it calls.
 func (c *Ctx) showMonitors() {
-	s := c.Server
-	if !s.monitored.Load() {
+	e := c.Env
+	if !e.monitored.Load() {
 		return
 	}
-	line := monitorLine(c, s.Clock.Micros())
+	line := monitorLine(c, e.Clock.Micros())
 	c.Emit(len(line), func(lsn uint64) {
-		for _, other := range s.monitors {
+		for _, other := range e.monitors {
 			if other.Conn != nil && other.Reply != ReplyOff {
 				other.Conn.Push(lsn, line)
 			}

@@ -25,7 +25,7 @@ func TestMonitor(t *testing.T) {
 	me := h.client
 	as := func(c *Client) { h.client, h.ctx.Client = c, c }
 	run("does SET before 1")
-	as(h.server.Clients[2])
+	as(h.env.Clients[2])
 	run("MONITOR -> +OK", "")
 	h.raw([]byte("monitor"))
 	if len(h.ctx.Out.Buf) > 0 {
@@ -56,10 +56,10 @@ func TestMonitor(t *testing.T) {
 	if list := h.do("CLIENT", "LIST", "ID", "2"); !strings.Contains(list, " flags=O ") {
 		t.Errorf("the monitor is %s", list)
 	}
-	h.server.Clients[2].Reply = ReplyOff
+	h.env.Clients[2].Reply = ReplyOff
 	run("PING -> +PONG")
-	h.server.Clients[2].Reply = ReplyOn
-	as(h.server.Clients[2])
+	h.env.Clients[2].Reply = ReplyOn
+	as(h.env.Clients[2])
 	run("RESET -> +RESET")
 	run("does SET a 2")
 	run("MONITOR -> +OK")
@@ -74,11 +74,11 @@ func TestMonitor(t *testing.T) {
 		`+1700000001.234000 [0 127.0.0.1:1001] "SET" "a" "3"`,
 		`+1700000001.234000 [0 127.0.0.1:1001] "GET" "a"`,
 		`+1700000001.234000 [0 127.0.0.1:1001] "EXEC"`)
-	gone := h.server.Clients[2]
-	h.server.Gone(gone)
-	h.server.Gone(gone)
+	gone := h.env.Clients[2]
+	h.env.Gone(gone)
+	h.env.Gone(gone)
 	run("PING -> +PONG")
-	if h.server.monitored.Load() {
+	if h.env.monitored.Load() {
 		t.Error("nobody monitors any more, and commands are still written out")
 	}
 }
@@ -87,8 +87,8 @@ func TestMonitorCostsNothingWithoutMonitors(t *testing.T) {
 	h := newHarness(t)
 	c := &h.ctx
 	c.Args = [][]byte{[]byte("GET"), []byte("a")}
-	c.Server, c.Spec = h.server, h.server.Table.Lookup(c.Args[0])
-	if n := testing.AllocsPerRun(100, func() { h.server.feedMonitors(c) }); n != 0 || len(c.emitted) > 0 {
+	c.Env, c.Spec = h.env, h.env.Table.Lookup(c.Args[0])
+	if n := testing.AllocsPerRun(100, func() { h.env.feedMonitors(c) }); n != 0 || len(c.emitted) > 0 {
 		t.Errorf("%.0f allocations, %d messages", n, len(c.emitted))
 	}
 }

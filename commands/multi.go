@@ -66,9 +66,9 @@ func (c *Client) Queued() int {
 }
 
 // enqueue keeps a command for EXEC, unless that will run none.
-func (s *Server) enqueue(c *Ctx) {
+func (e *Env) enqueue(c *Ctx) {
 	c.met = put
-	if _, changed := s.Changes.watches(c.Client); !changed && !c.Client.queue.failed {
+	if _, changed := e.Changes.watches(c.Client); !changed && !c.Client.queue.failed {
 		c.Client.queue.add(c.Spec, c.Args, c.scope())
 	}
 }
@@ -116,21 +116,21 @@ func CopyArgs(args [][]byte) [][]byte {
 }
 
 // discard ends a client's transaction, if there is one, and its watches.
-func (s *Server) discard(c *Client) {
+func (e *Env) discard(c *Client) {
 	c.queue = nil
-	s.Changes.unwatch(c)
+	e.Changes.unwatch(c)
 }
 
 // refuse answers a command that is not run. A transaction that it was meant for fails; EXEC
 // itself ends it at once.
-func (s *Server) refuse(c *Ctx, err Error) Outcome {
-	s.Stats.Errors.Add(1)
+func (e *Env) refuse(c *Ctx, err Error) Outcome {
+	e.Stats.Errors.Add(1)
 	c.met = refused
 	if c.Client.queue != nil {
 		c.Client.queue.failed = true
 	}
 	if c.Spec != nil && c.Spec.Is(execs) {
-		s.discard(c.Client)
+		e.discard(c.Client)
 		err = Error("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(string(err), "ERR "))
 	}
 	c.Out.Error(string(err))
@@ -139,7 +139,7 @@ func (s *Server) refuse(c *Ctx, err Error) Outcome {
 
 // keysOfQueue gives the keys of the queued commands and those that are watched. SELECT is
 // followed as it will be when it runs.
-func (s *Server) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
+func (e *Env) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
 	q := c.Client.queue
 	if q == nil || q.failed {
 		return keys
@@ -148,15 +148,15 @@ func (s *Server) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
 	for i := range q.commands {
 		spec, args := q.commands[i].spec, q.commands[i].args
 		if spec.Name == "SELECT" && spec.parent == nil {
-			if n, ok := parseDB(args[1]); ok && s.database(n) {
+			if n, ok := parseDB(args[1]); ok && e.database(n) {
 				db = n
 			}
 		}
 		if spec.Keys != nil {
-			keys = s.keys(spec, args, db, keys)
+			keys = e.keys(spec, args, db, keys)
 		}
 	}
-	return s.Changes.watchedBy(c.Client, keys)
+	return e.Changes.watchedBy(c.Client, keys)
 }
 
 // execScope is that of EXEC: the keys of the queued commands, unless one of these touches more.
@@ -183,7 +183,7 @@ func runDiscard(c *Ctx) error {
 	if c.Client.queue == nil {
 		return errDiscardNoMulti
 	}
-	c.Server.discard(c.Client)
+	c.Env.discard(c.Client)
 	c.Out.OK()
 	return nil
 }
@@ -196,11 +196,11 @@ func runExec(c *Ctx) error {
 		return errExecNoMulti
 	}
 	if q.failed {
-		c.Server.Changes.unwatch(c.Client)
+		c.Env.Changes.unwatch(c.Client)
 		return errExecAbort // no key is locked, not even those that were watched
 	}
-	same, err := c.Server.Changes.unchanged(c.Client, c.Txn)
-	c.Server.Changes.unwatch(c.Client)
+	same, err := c.Env.Changes.unchanged(c.Client, c.Txn)
+	c.Env.Changes.unwatch(c.Client)
 	switch {
 	case err != nil:
 		return err
@@ -227,22 +227,22 @@ func runExec(c *Ctx) error {
 
 // batchTooLarge says that what the transaction has written is more than maxmemory: until its end
 // none of that can leave memory.
-func (c *Ctx) batchTooLarge() bool { return c.Server.tooLarge(c.Txn.BatchBytes()) }
+func (c *Ctx) batchTooLarge() bool { return c.Env.tooLarge(c.Txn.BatchBytes()) }
 
 // tooLarge says whether so many bytes, which cannot leave memory, are more than maxmemory.
-func (s *Server) tooLarge(bytes int) bool {
+func (e *Env) tooLarge(bytes int) bool {
 	const small = 1 << 20 // is allowed under any maxmemory
 	if bytes <= small {
 		return false
 	}
-	limit := s.Config.Int("maxmemory")
+	limit := e.Config.Int("maxmemory")
 	return limit > 0 && int64(bytes) > limit
 }
 
 // refuseQueued answers a command of the transaction that is not run.
 func (c *Ctx) refuseQueued(err Error) {
-	s := c.Server
-	s.Stats.Errors.Add(1)
-	s.Stats.PerError.add([]byte(err))
+	e := c.Env
+	e.Stats.Errors.Add(1)
+	e.Stats.PerError.add([]byte(err))
 	c.Out.Error(string(err))
 }

@@ -172,9 +172,9 @@ func TestExecWhole(t *testing.T) {
 func (h *harness) second(args ...string) string {
 	h.t.Helper()
 	mine, ctx := h.client, h.ctx
-	h.client = &Client{ID: 2, Proto: 2, DB: mine.DB, Authenticated: true, user: identity{h.server.users.byDefault}}
+	h.client = &Client{ID: 2, Proto: 2, DB: mine.DB, Authenticated: true, user: identity{h.env.users.byDefault}}
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: h.store.NewTxn()}
-	defer func() { h.server.Gone(h.client); h.client, h.ctx = mine, ctx }()
+	defer func() { h.env.Gone(h.client); h.client, h.ctx = mine, ctx }()
 	return h.do(args...)
 }
 
@@ -227,7 +227,7 @@ func TestWatch(t *testing.T) {
 				if got := h.do("EXEC"); got != c.want {
 					t.Errorf("EXEC gives %s, want %s", got, c.want)
 				}
-				if n, _ := h.server.Changes.watches(h.client); n != 0 || len(h.server.Changes.mu.watched) != 0 || h.server.Changes.mu.reported {
+				if n, _ := h.env.Changes.watches(h.client); n != 0 || len(h.env.Changes.mu.watched) != 0 || h.env.Changes.mu.reported {
 					t.Errorf("%d keys are still watched", n)
 				}
 			})

@@ -27,10 +27,10 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 	}
 	n := c.child
 	*n = Ctx{
-		Spec: spec, Args: args, Client: client, Server: c.Server, Out: out, Keys: n.Keys[:0], Txn: c.Txn,
+		Spec: spec, Args: args, Client: client, Env: c.Env, Out: out, Keys: n.Keys[:0], Txn: c.Txn,
 		final: true, Nested: true, parent: c, child: n.child, onLoop: c.onLoop,
 	}
-	began, mark := c.Server.Clock.Mono(), out.Len()
+	began, mark := c.Env.Clock.Mono(), out.Len()
 	n.lock()
 	if n.onLoop == nil || !n.Scope.lent() {
 		n.callNow()
@@ -38,7 +38,7 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 		n.reply(ErrStopping)
 	}
 	c.LSN = max(c.LSN, n.LSN)
-	c.Server.Observe(n, mark, c.Server.Clock.Mono()-began)
+	c.Env.Observe(n, mark, c.Env.Clock.Mono()-began)
 }
 
 // atLoop runs what belongs to the loop, from a command that may be part of a global job. A
@@ -56,7 +56,7 @@ func (c *Ctx) atLoop(fn func()) {
 func (c *Ctx) lock() {
 	c.Scope = c.scope()
 	if c.Spec.Keys != nil {
-		c.Keys = c.Server.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
+		c.Keys = c.Env.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
 	}
 	if c.Scope.wide() && (c.Scope != Global || c.Spec.Keys == nil) {
 		c.Txn.UseAll()
@@ -66,60 +66,60 @@ func (c *Ctx) lock() {
 }
 
 func (c *Ctx) callNow() {
-	s := c.Server
+	e := c.Env
 	if err := c.bring(c.Keys); err != nil {
-		s.Stats.Errors.Add(1)
+		e.Stats.Errors.Add(1)
 		c.reply(err)
 		return
 	}
 	c.Txn.NoTouch = c.noTouch()
-	s.run(c)
+	e.run(c)
 	c.Txn.FlushValues()
 }
 
 // mayRunBeside reports whether a command may run while a global job does, as far as that is
 // known before its keys are looked at. Where the job is a script that has run for too long the
 // others are refused, as in Redis, but for those that touch keys which it has not.
-func (s *Server) mayRunBeside(c *Ctx) bool {
+func (e *Env) mayRunBeside(c *Ctx) bool {
 	switch {
 	case c.Spec.Is(AllowBusy):
 		return true
 	case c.Client.queue != nil && !c.Spec.Is(Unqueued):
-		return s.Busy == ""
+		return e.Busy == ""
 	}
 	switch c.scope() {
 	case ArgsOnly, OwnClient:
-		return s.Busy == ""
+		return e.Busy == ""
 	case KeysOnly:
-		return !s.pressed(c.flags()) && (s.Busy == "" || !c.Spec.Is(execs))
+		return !e.pressed(c.flags()) && (e.Busy == "" || !c.Spec.Is(execs))
 	}
 	return false
 }
 
 // pressed reports whether what writes has to wait for the end of the global job: no checkpoint
 // begins before that, and the log is too long, or memory too full.
-func (s *Server) pressed(flags Flags) bool { return flags&Write != 0 && s.Store.Delay() > 0 }
+func (e *Env) pressed(flags Flags) bool { return flags&Write != 0 && e.Store.Delay() > 0 }
 
 // waitForJob is the outcome of a command that a job blocks: it waits for the job's end, or is
 // refused where that is a script that has run for too long. One that waits for a key goes on waiting.
-func (s *Server) waitForJob(c *Ctx) Outcome {
-	if s.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Past.Waited {
-		return s.refuse(c, s.Busy)
+func (e *Env) waitForJob(c *Ctx) Outcome {
+	if e.Busy != "" && !c.Spec.Is(AllowBusy) && !c.Past.Waited {
+		return e.refuse(c, e.Busy)
 	}
-	s.jobs.awaited = true
+	e.jobs.awaited = true
 	c.Reason = ForJob
 	return Wait
 }
 
 // TooLong gives the error of a server whose script has run for busy-reply-threshold, and "" for
 // any other, with the time until that may be so.
-func (s *Server) TooLong() (busy Error, left time.Duration) {
-	limit := time.Duration(min(s.Config.Int("busy-reply-threshold"), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
-	script := s.script.Load()
+func (e *Env) TooLong() (busy Error, left time.Duration) {
+	limit := time.Duration(min(e.Config.Int("busy-reply-threshold"), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+	script := e.script.Load()
 	if script == nil {
 		return "", limit
 	}
-	left = limit - (s.Clock.Mono() - script.began)
+	left = limit - (e.Clock.Mono() - script.began)
 	if limit > 0 && left <= 0 {
 		return script.busy, 0
 	}
@@ -134,10 +134,10 @@ type running struct {
 
 // scripting notes that a script begins; the function that it returns, that it has ended. Others
 // are told busy once it has run for too long.
-func (s *Server) scripting(busy Error) (ended func()) {
-	outer := s.script.Load()
-	s.script.Store(&running{began: s.Clock.Mono(), busy: busy})
-	return func() { s.script.Store(outer) }
+func (e *Env) scripting(busy Error) (ended func()) {
+	outer := e.script.Load()
+	e.script.Store(&running{began: e.Clock.Mono(), busy: busy})
+	return func() { e.script.Store(outer) }
 }
 
 // noTouch says whether the command leaves access times alone.
@@ -151,7 +151,7 @@ func (c *Ctx) view() storage.View {
 	if c.onLoop != nil {
 		return c.Txn.View()
 	}
-	return c.Server.Store.View
+	return c.Env.Store.View
 }
 
 // Emit has fn called on the event loop right after the command, or the EXEC or script that it
@@ -179,7 +179,7 @@ func (c *Ctx) root() *Ctx {
 // done for them by then happens; further commands are refused.
 const maxEmitted = scripting.DefaultMemory
 
-func (c *Ctx) emitsTooMuch() bool { return c.root().emits+c.Txn.Raised() > c.Server.maxEmitted }
+func (c *Ctx) emitsTooMuch() bool { return c.root().emits+c.Txn.Raised() > c.Env.maxEmitted }
 
 // RunEmitted calls what was given to Emit. The event loop does so after each command.
 func (c *Ctx) RunEmitted() {

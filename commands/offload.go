@@ -79,7 +79,7 @@ func (c *Ctx) offloads(many, most int) bool {
 	if many < most || !c.Spec.Is(ReadOnly) || c.Nested || c.Txn.Offloaded() {
 		return false
 	}
-	c.Server.Stats.Hits.Add(-1) // it is going to look the key up again
+	c.Env.Stats.Hits.Add(-1) // it is going to look the key up again
 	return true
 }
 

@@ -83,13 +83,13 @@ func TestOffloadDeadlines(t *testing.T) {
 	dispatch := func(args ...string) Outcome {
 		h.ctx.Args = byteArgs(args...)
 		h.ctx.Out.Truncate(0)
-		return h.server.Dispatch(&h.ctx, PauseNone)
+		return h.env.Dispatch(&h.ctx, PauseNone)
 	}
 	if got := dispatch("HGETALL", "h"); got != Job {
 		t.Fatalf("HGETALL: outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.server.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
 	if got := dispatch("HGET", "h", "field7"); got != Done {
 		t.Errorf("a read before the deadline: outcome %d", got)
 	}
@@ -106,10 +106,10 @@ func TestOffloadDeadlines(t *testing.T) {
 	if got := dispatch("SET", "other", "x"); got != Done {
 		t.Errorf("another key: outcome %d", got)
 	}
-	if h.server.RunJob(&job, nil) {
+	if h.env.RunJob(&job, nil) {
 		t.Error("it has done nothing")
 	}
-	h.server.EndJob(&job)
+	h.env.EndJob(&job)
 	if got := string(out.Buf[:6]); got != fmt.Sprintf("*%d\r", 2*(2*largeCount-1)) {
 		t.Errorf("the reply begins with %q", got)
 	}
@@ -129,22 +129,22 @@ func TestOffloadWithoutResult(t *testing.T) {
 	h.do("EXPIREMEMBER", "s", "due", "10")
 	c := &h.ctx
 	c.Args = byteArgs("SUNIONSTORE", "dst", "s")
-	if got := h.server.Dispatch(c, PauseNone); got != Job {
+	if got := h.env.Dispatch(c, PauseNone); got != Job {
 		t.Fatalf("outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.server.StartJob(c, &job, &out, h.store.NewTxn())
+	h.env.StartJob(c, &job, &out, h.store.NewTxn())
 	h.clock.Advance(10 * time.Second)
-	if !h.server.RunJob(&job, nil) || out.Len() != 0 {
+	if !h.env.RunJob(&job, nil) || out.Len() != 0 {
 		t.Errorf("it has run, and replied %q", out.Buf)
 	}
-	h.server.EndJob(&job)
+	h.env.EndJob(&job)
 	if got := h.do("EXISTS", "dst"); got != "0" {
 		t.Error("it has changed something")
 	}
 	c.Args, c.Past.Offloads = byteArgs("SUNIONSTORE", "dst", "s"), maxOffloads
 	c.Out.Truncate(0)
-	if got := h.server.Dispatch(c, PauseNone); got != Done || string(c.Out.Buf) != ":4000\r\n" {
+	if got := h.env.Dispatch(c, PauseNone); got != Done || string(c.Out.Buf) != ":4000\r\n" {
 		t.Errorf("outcome %d, reply %q", got, c.Out.Buf)
 	}
 }

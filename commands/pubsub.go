@@ -273,7 +273,7 @@ func (p *Subscriptions) receivers(topic Topic, channel []byte) (list []delivery,
 
 // publish sends a message to whom receivers gave, to leave when the log is durable to lsn.
 // It is encoded once for each protocol and pattern. Only the loop may call it.
-func (s *Server) publish(list []delivery, topic Topic, channel, message []byte, lsn uint64) {
+func (e *Env) publish(list []delivery, topic Topic, channel, message []byte, lsn uint64) {
 	for _, d := range list {
 		var encoded [2][]byte
 		for _, to := range d.to {

@@ -88,7 +88,7 @@ var pubsubCommands = []Spec{
 				Name: "NUMPAT", Group: PubSub, Since: "2.8.0", Arity: 2, Flags: PubSubFlag | Loading | Stale, Scope: OnLoop,
 				Summary: "Counts the patterns that somebody listens to.", Complexity: "O(1)",
 				Run: func(c *Ctx) error {
-					n, _ := c.Server.PubSub.counts()
+					n, _ := c.Env.PubSub.counts()
 					c.Out.Int(int64(n[Pattern]))
 					return nil
 				},
@@ -148,14 +148,14 @@ func (c *Ctx) confirm(kind string, name []byte, count int) {
 
 func (c *Ctx) subscribe(topic Topic, kind string) error {
 	for _, name := range c.Args[1:] {
-		c.confirm(kind, name, c.Server.PubSub.subscribe(c.Client, topic, name))
+		c.confirm(kind, name, c.Env.PubSub.subscribe(c.Client, topic, name))
 	}
 	return nil
 }
 
 // unsubscribe ends the subscriptions that are named, or all of a topic.
 func (c *Ctx) unsubscribe(topic Topic, kind string) error {
-	p := &c.Server.PubSub
+	p := &c.Env.PubSub
 	for _, name := range c.Args[1:] {
 		c.confirm(kind, name, p.unsubscribe(c.Client, topic, name))
 	}
@@ -180,10 +180,10 @@ func (c *Ctx) unsubscribe(topic Topic, kind string) error {
 // publish finds out who hears the message; it leaves when what its transaction changed
 // before is durable.
 func (c *Ctx) publish(topic Topic) error {
-	list, n := c.Server.PubSub.receivers(topic, c.Arg(1))
+	list, n := c.Env.PubSub.receivers(topic, c.Arg(1))
 	if n > 0 {
 		channel, message := bytes.Clone(c.Arg(1)), bytes.Clone(c.Arg(2))
-		publish := func(lsn uint64) { c.Server.publish(list, topic, channel, message, lsn) }
+		publish := func(lsn uint64) { c.Env.publish(list, topic, channel, message, lsn) }
 		if c.parent == nil {
 			c.Emit(0, publish)
 		} else { // among what the commands around it raise
@@ -203,7 +203,7 @@ func (c *Ctx) activeChannels(topic Topic) error {
 	if len(c.Args) == 3 {
 		pattern = c.Arg(2)
 	}
-	names := c.Server.PubSub.active(topic, pattern)
+	names := c.Env.PubSub.active(topic, pattern)
 	c.Out.Array(len(names))
 	for _, name := range names {
 		c.Out.BulkString(name)
@@ -215,7 +215,7 @@ func (c *Ctx) countListeners(topic Topic) error {
 	c.Out.Array(2 * (len(c.Args) - 2))
 	for _, name := range c.Args[2:] {
 		c.Out.Bulk(name)
-		c.Out.Int(int64(c.Server.PubSub.listeners(topic, name)))
+		c.Out.Int(int64(c.Env.PubSub.listeners(topic, name)))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (h *harness) all(line string) string {
 
 // as has client n run the commands to come.
 func (h *harness) as(n uint64) {
-	h.client = h.server.Clients[n]
+	h.client = h.env.Clients[n]
 	h.ctx.Client = h.client
 }
 
@@ -110,7 +110,7 @@ func TestRestricted(t *testing.T) {
 			PING a b -> -ERR wrong number of arguments for 'ping' command
 			SUBSCRIBE b -> ["subscribe", "b", ` + map[bool]string{true: "1", false: "2"}[kind == "SSUBSCRIBE"] + `]
 			QUIT -> +OK`)
-		if stat := h.server.Stats.PerCommand.of(h.server.Table.Lookup([]byte("get"))); stat.rejected.Load() != 0 {
+		if stat := h.env.Stats.PerCommand.of(h.env.Table.Lookup([]byte("get"))); stat.rejected.Load() != 0 {
 			t.Error("Observe is the session's to call")
 		}
 	}
@@ -118,7 +118,7 @@ func TestRestricted(t *testing.T) {
 
 func TestPublish(t *testing.T) {
 	h, _, own, other := hosted(t)
-	h.server.Clients[3] = &Client{ID: 3, Conn: own, Proto: 2, user: identity{h.server.users.byDefault}, Authenticated: true}
+	h.env.Clients[3] = &Client{ID: 3, Conn: own, Proto: 2, user: identity{h.env.users.byDefault}, Authenticated: true}
 	publish := func(line, toOwn, toOther string) {
 		t.Helper()
 		h.as(1)
@@ -144,7 +144,7 @@ func TestPublish(t *testing.T) {
 	publish(`SPUBLISH news hello -> 2`, `["smessage", "news", "hello"]`, `>["smessage", "news", "hello"]`)
 	publish(`PUBLISH nose "" -> 2`, `["pmessage", "n*", "nose", ""]`, `>["pmessage", "n*", "nose", ""]`)
 	publish(`SPUBLISH nose x -> 0`, "", "")
-	h.server.Gone(h.server.Clients[3])
+	h.env.Gone(h.env.Clients[3])
 	publish(`PUBLISH z y -> 1`, "", `>["pmessage", "z", "z", "y"]`)
 	h.as(2)
 	h.all("PUNSUBSCRIBE")
@@ -183,7 +183,7 @@ func TestPubSubCommand(t *testing.T) {
 		}
 	}
 	h.expectAll(`CLIENT KILL TYPE pubsub -> 1`)
-	h.server.Gone(h.server.Clients[2])
+	h.env.Gone(h.env.Clients[2])
 	h.expectAll(`
 		PUBSUB CHANNELS -> []
 		PUBSUB NUMPAT -> 0`)

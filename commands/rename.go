@@ -132,7 +132,7 @@ func copyTarget(args [][]byte, current int) (int, bool) {
 }
 
 func runCopy(c *Ctx) error {
-	o, err := parseCopy(c.Cursor(3), c.Client.DB, c.Server.Store.Databases())
+	o, err := parseCopy(c.Cursor(3), c.Client.DB, c.Env.Store.Databases())
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func runMove(c *Ctx) error {
 	if err := a.Err(); err != nil {
 		return err
 	}
-	if !c.Server.database(db) {
+	if !c.Env.database(db) {
 		return ErrDBIndex
 	}
 	from, to := c.Keys[0], c.Keys[1]
@@ -187,4 +187,4 @@ func runMove(c *Ctx) error {
 }
 
 // database says whether a database of that number exists.
-func (s *Server) database(n int) bool { return n >= 0 && n < s.Store.Databases() }
+func (e *Env) database(n int) bool { return n >= 0 && n < e.Store.Databases() }

@@ -117,7 +117,7 @@ func waitAOF(c *Ctx) error {
 	if a.Err() != nil {
 		return a.Err()
 	}
-	log := c.Server.Store.Log()
+	log := c.Env.Store.Log()
 	lsn := log.End()
 	if local > 0 && !c.Nested {
 		if err := c.waitDurable(lsn, ms); err != nil {
@@ -141,24 +141,24 @@ func (c *Ctx) waitDurable(lsn uint64, ms int64) error {
 	defer cancel()
 	if ms > 0 {
 		go func() {
-			c.Server.sleep(ctx, time.Duration(min(ms, maxPause))*time.Millisecond)
+			c.Env.sleep(ctx, time.Duration(min(ms, maxPause))*time.Millisecond)
 			cancel()
 		}()
 	}
-	if err := c.Server.Store.Log().WaitDurable(ctx, lsn); !errors.Is(err, context.Canceled) {
+	if err := c.Env.Store.Log().WaitDurable(ctx, lsn); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
 // sleep returns when d has passed, however the wall clock steps, or when ctx ends.
-func (s *Server) sleep(ctx context.Context, d time.Duration) {
-	for end := s.Clock.Mono() + d; ctx.Err() == nil; {
-		left := end - s.Clock.Mono()
+func (e *Env) sleep(ctx context.Context, d time.Duration) {
+	for end := e.Clock.Mono() + d; ctx.Err() == nil; {
+		left := end - e.Clock.Mono()
 		if left <= 0 {
 			return
 		}
-		reached, stop := s.Clock.Until(s.Clock.Now() + max(left.Milliseconds(), 1))
+		reached, stop := e.Clock.Until(e.Clock.Now() + max(left.Milliseconds(), 1))
 		select {
 		case <-reached:
 		case <-ctx.Done():

@@ -31,12 +31,12 @@ var saveCommands = []Spec{
 		Summary: "Gives the Unix time of the last checkpoint.", Complexity: "O(1)",
 		Categories: []string{"@admin"},
 		Tips:       []string{tipRandom},
-		Run:        func(c *Ctx) error { c.Out.Int(c.Server.lastSave() / 1000); return nil },
+		Run:        func(c *Ctx) error { c.Out.Int(c.Env.lastSave() / 1000); return nil },
 	},
 }
 
 func save(c *Ctx) error {
-	if err := c.Server.Store.Checkpoint(); err != nil {
+	if err := c.Env.Store.Checkpoint(); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -47,7 +47,7 @@ func bgsave(c *Ctx) error {
 	if len(c.Args) > 2 || len(c.Args) == 2 && !isWord(c.Arg(1), "SCHEDULE") {
 		return ErrSyntax
 	}
-	if !c.Server.Store.StartCheckpoint() {
+	if !c.Env.Store.StartCheckpoint() {
 		return errSaving
 	}
 	c.Out.Simple("Background saving started")
@@ -55,7 +55,7 @@ func bgsave(c *Ctx) error {
 }
 
 func bgrewriteaof(c *Ctx) error {
-	if !c.Server.Store.StartCheckpoint() {
+	if !c.Env.Store.StartCheckpoint() {
 		return errRewriting
 	}
 	c.Out.Simple("Background append only file rewriting started")
@@ -64,10 +64,10 @@ func bgrewriteaof(c *Ctx) error {
 
 // lastSave is the Unix ms of the last checkpoint, of the start when there was none
 // since.
-func (s *Server) lastSave() int64 {
-	at, _ := s.Store.LastCheckpoint()
+func (e *Env) lastSave() int64 {
+	at, _ := e.Store.LastCheckpoint()
 	if at == 0 {
-		return s.Started
+		return e.Started
 	}
 	return at
 }
@@ -112,7 +112,7 @@ func shutdown(c *Ctx) error {
 	if abort {
 		return errNoShutdown
 	}
-	c.Server.Log.Info("shutdown asked for by a client", "client", c.Client.ID, "address", c.Client.Addr)
-	c.Server.Host.Shutdown(!nosave)
+	c.Env.Log.Info("shutdown asked for by a client", "client", c.Client.ID, "address", c.Client.Addr)
+	c.Env.Host.Shutdown(!nosave)
 	return nil
 }

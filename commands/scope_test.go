@@ -16,7 +16,7 @@ type confined struct {
 
 func confine(h *harness) *confined {
 	cf := &confined{h: h}
-	for _, spec := range h.server.Table.specs {
+	for _, spec := range h.env.Table.specs {
 		if run := spec.Run; run != nil {
 			spec.Run = func(c *Ctx) error {
 				defer cf.enter(c).leave()
@@ -46,8 +46,8 @@ type reach struct {
 
 // enter takes away what c's scope does not have, until leave.
 func (cf *confined) enter(c *Ctx) reach {
-	s, client := c.Server, c.Client
-	had := reach{c, client, client.Conn, s.Host, s.Clients}
+	e, client := c.Env, c.Client
+	had := reach{c, client, client.Conn, e.Host, e.Clients}
 	if !c.Nested {
 		cf.loop = had
 	}
@@ -56,14 +56,14 @@ func (cf *confined) enter(c *Ctx) reach {
 	}
 	switch c.Scope {
 	case OnLoop, Counts:
-		s.Host, s.Clients = cf.loop.host, cf.loop.clients
+		e.Host, e.Clients = cf.loop.host, cf.loop.clients
 		return had
 	case ArgsOnly:
 		c.Client = nil
 	case 0:
 		cf.h.t.Errorf("%s has no scope", c.Spec.full)
 	}
-	s.Host, s.Clients = nil, goneClients
+	e.Host, e.Clients = nil, goneClients
 	if c.Scope != OwnClient {
 		client.Conn = nil
 	}
@@ -74,8 +74,8 @@ func (cf *confined) enter(c *Ctx) reach {
 var goneClients = map[uint64]*Client{1: nil, 2: nil}
 
 func (had reach) leave() {
-	s := had.c.Server
-	s.Host, s.Clients, had.c.Client, had.client.Conn = had.host, had.clients, had.client, had.conn
+	e := had.c.Env
+	e.Host, e.Clients, had.c.Client, had.client.Conn = had.host, had.clients, had.client, had.conn
 }
 
 // TestScopes runs random calls of every command, each of which may use what its scope has, and
@@ -117,15 +117,15 @@ func TestScopesAreConfined(t *testing.T) {
 	} {
 		h, _, _, _ := hosted(t)
 		h.do("RPUSH", "l", "1", "2", "3", "4", "5", "6", "7", "8")
-		spec := h.server.Table.Of(byteArgs(tt.args...))
+		spec := h.env.Table.Of(byteArgs(tt.args...))
 		if spec.full != tt.name {
 			t.Fatalf("%s is %s", tt.args, spec.full)
 		}
-		if h.do(tt.args...); h.server.Stats.Panics.Load() != 0 {
+		if h.do(tt.args...); h.env.Stats.Panics.Load() != 0 {
 			t.Errorf("%s, as it is declared: fails within", tt.args)
 		}
 		spec.Scope, spec.Escalate = tt.declare, nil
-		if h.do(tt.args...); h.server.Stats.Panics.Load() == 0 {
+		if h.do(tt.args...); h.env.Stats.Panics.Load() == 0 {
 			t.Errorf("%s, if its scope were %d: nothing fails", tt.args, tt.declare)
 		}
 	}

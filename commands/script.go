@@ -118,7 +118,7 @@ func evalSHA(c *Ctx, ro bool) error {
 	if err != nil {
 		return err
 	}
-	script := c.Server.Scripts.find(c.Args[1])
+	script := c.Env.Scripts.find(c.Args[1])
 	if script == nil {
 		return errNoScript
 	}
@@ -130,14 +130,14 @@ func runScript(c *Ctx, script *script, keys int, ro bool) error {
 	if err != nil {
 		return err
 	}
-	r.run(errBusyScript, func() { c.Server.Scripts.engine.Eval(script.compiled, &r.Run, c.Out) })
+	r.run(errBusyScript, func() { c.Env.Scripts.engine.Eval(script.compiled, &r.Run, c.Out) })
 	return nil
 }
 
 // script returns the script of a source, and compiles it if it is new. loaded: keep it until SCRIPT
 // FLUSH.
 func (c *Ctx) script(source []byte, loaded bool) (found *script, err error) {
-	s := &c.Server.Scripts
+	s := &c.Env.Scripts
 	sha := scriptDigest(source)
 	if found = s.find(sha[:]); found == nil {
 		r := newCompilation(c, false)
@@ -146,7 +146,7 @@ func (c *Ctx) script(source []byte, loaded bool) (found *script, err error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case loaded && !s.isLoaded(found) && !c.Server.programsFit(found.bytes()):
+	case loaded && !s.isLoaded(found) && !c.Env.programsFit(found.bytes()):
 		return nil, errOOM
 	}
 	s.keep(found, loaded)
@@ -166,7 +166,7 @@ func scriptExists(c *Ctx) error {
 	c.Out.Array(len(c.Args) - 2)
 	for _, sha := range c.Args[2:] {
 		known := int64(0)
-		if c.Server.Scripts.find(sha) != nil {
+		if c.Env.Scripts.find(sha) != nil {
 			known = 1
 		}
 		c.Out.Int(known)
@@ -178,7 +178,7 @@ func scriptFlush(c *Ctx) error {
 	if !flushMode(c) {
 		return Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
-	c.Server.Scripts.flush()
+	c.Env.Scripts.flush()
 	c.Out.OK()
 	return nil
 }
@@ -206,6 +206,6 @@ func scriptDebug(c *Ctx) error {
 }
 
 // newEngine returns the interpreter of a server's scripts.
-func (s *Server) newEngine() *scripting.Engine {
-	return scripting.New(scripting.Options{Version: RedisVersion, Log: s.Log, CPU: s.Clock.Mono})
+func (e *Env) newEngine() *scripting.Engine {
+	return scripting.New(scripting.Options{Version: RedisVersion, Log: e.Log, CPU: e.Clock.Mono})
 }

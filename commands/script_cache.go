@@ -209,9 +209,9 @@ func (s *Scripts) loaded() int64 {
 
 // programsFit reports whether loaded scripts and function libraries may use so many more bytes.
 // Without maxmemory there is no bound.
-func (s *Server) programsFit(more int64) bool {
-	limit := s.Config.Int("maxmemory")
-	return limit <= 0 || s.Scripts.loaded()+s.Scripts.functions.totalBytes()+more <= limit/programShare
+func (e *Env) programsFit(more int64) bool {
+	limit := e.Config.Int("maxmemory")
+	return limit <= 0 || e.Scripts.loaded()+e.Scripts.functions.totalBytes()+more <= limit/programShare
 }
 
 func (s *Scripts) flush() {

@@ -2,7 +2,7 @@ package commands
 
 // infoScripts writes the fields about scripts of INFO's memory section.
 func infoScripts(c *Ctx, b *infoText) {
-	scripts := &c.Server.Scripts
+	scripts := &c.Env.Scripts
 	n, sources, _ := scripts.sizes()
 	vm := scripts.engine.Memory()
 	b.bytes("used_memory_lua", vm)

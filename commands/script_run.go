@@ -47,7 +47,7 @@ func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro b
 	if strict && ro && flags&noWrites == 0 {
 		return nil, errWritesReadOnly
 	}
-	r := &scriptRun{c: c, command: c.Args, began: c.Server.Clock.Mono(), readOnly: ro || flags&noWrites != 0}
+	r := &scriptRun{c: c, command: c.Args, began: c.Env.Clock.Mono(), readOnly: ro || flags&noWrites != 0}
 	r.Host, r.Name = r, name
 	r.Keys, r.Args = c.Args[3:3+keys], c.Args[3+keys:]
 	from := c.Client
@@ -60,7 +60,7 @@ func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro b
 
 // newCompilation is a run that only compiles, or loads a library of functions.
 func newCompilation(c *Ctx, function bool) *scriptRun {
-	return &scriptRun{c: c, command: c.Args, began: c.Server.Clock.Mono(), function: function}
+	return &scriptRun{c: c, command: c.Args, began: c.Env.Clock.Mono(), function: function}
 }
 
 // numKeys reads argument 2, the number of keys that follow it; notNumber is the error if that is no
@@ -88,11 +88,11 @@ func (r *scriptRun) run(busy Error, work func()) {
 // occupy runs the engine's work, a compilation or a script, as the current script, which SCRIPT
 // KILL can end. Other clients are served meanwhile; when it takes too long they get BUSY errors.
 func (r *scriptRun) occupy(busy Error, work func()) {
-	s := r.c.Server
-	ended := s.scripting(busy)
-	outer := s.Scripts.current.Swap(r)
+	e := r.c.Env
+	ended := e.scripting(busy)
+	outer := e.Scripts.current.Swap(r)
 	defer func() {
-		s.Scripts.current.Store(outer)
+		e.Scripts.current.Store(outer)
 		ended()
 	}()
 	r.yield(work)
@@ -100,8 +100,8 @@ func (r *scriptRun) occupy(busy Error, work func()) {
 
 // Call runs a command that the script calls.
 func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
-	s := r.c.Server
-	spec, err := s.resolveScripted(args)
+	e := r.c.Env
+	spec, err := e.resolveScripted(args)
 	switch {
 	case err != nil:
 	case spec.Is(NoScript):
@@ -111,7 +111,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = errScriptEmits
 	case spec.Is(Write) && r.readOnly:
 		err = errScriptWrite
-	case spec.Is(DenyOOM) && s.Store.Full():
+	case spec.Is(DenyOOM) && e.Store.Full():
 		err = ErrDiskFull
 	case spec.Is(DenyOOM) && r.c.batchTooLarge():
 		err = errOOM
@@ -119,12 +119,12 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = ErrStopping // it is being killed: nobody reads the reply
 	}
 	if err != nil {
-		s.Stats.Errors.Add(1)
-		s.Stats.PerError.add([]byte(err.(Error)))
+		e.Stats.Errors.Add(1)
+		e.Stats.PerError.add([]byte(err.(Error)))
 		out.Error(string(err.(Error)))
 		return
 	}
-	if most := int(s.MaxReply.Load()); most > 0 {
+	if most := int(e.MaxReply.Load()); most > 0 {
 		out.Max = min(out.Max, most)
 	}
 	r.client.Proto = out.Proto
@@ -142,8 +142,8 @@ func (r *scriptRun) yield(work func()) {
 }
 
 // resolveScripted is resolve for a command that a script calls.
-func (s *Server) resolveScripted(args [][]byte) (*Spec, error) {
-	spec := s.Table.Of(args)
+func (e *Env) resolveScripted(args [][]byte) (*Spec, error) {
+	spec := e.Table.Of(args)
 	if spec == nil {
 		return nil, errScriptUnknown
 	}
@@ -161,7 +161,7 @@ func (r *scriptRun) permit(spec *Spec, args [][]byte, err *error) bool {
 
 // Allowed is redis.acl_check_cmd.
 func (r *scriptRun) Allowed(args [][]byte) (may, known bool) {
-	spec := r.c.Server.Table.Of(args)
+	spec := r.c.Env.Table.Of(args)
 	if spec == nil {
 		return false, false
 	}
@@ -171,7 +171,7 @@ func (r *scriptRun) Allowed(args [][]byte) (may, known bool) {
 
 // CountError counts an error reply, but not by its code: the script's reply counts that.
 func (r *scriptRun) CountError() {
-	r.c.Server.Stats.Errors.Add(1)
+	r.c.Env.Stats.Errors.Add(1)
 	r.own = true
 }
 
@@ -196,17 +196,17 @@ func (r *scriptRun) kill(why error) error {
 }
 
 // StopScript ends the running script, unless it has written, because the server is stopping.
-func (s *Server) StopScript() {
-	if r := s.Scripts.current.Load(); r != nil {
+func (e *Env) StopScript() {
+	if r := e.Scripts.current.Load(); r != nil {
 		if err := r.kill(scripting.ErrKilled); err != nil {
-			s.Log.Warn("a script that has written keeps the server from stopping", "error", err)
+			e.Log.Warn("a script that has written keeps the server from stopping", "error", err)
 		}
 	}
 }
 
 // killScript is SCRIPT KILL, which ends scripts, and FUNCTION KILL, which ends functions.
 func killScript(c *Ctx, function bool) error {
-	r := c.Server.Scripts.current.Load()
+	r := c.Env.Scripts.current.Load()
 	switch {
 	case r == nil:
 		return errNotBusy

@@ -73,7 +73,7 @@ func TestEval(t *testing.T) {
 func TestScriptTime(t *testing.T) {
 	h := newHarness(t)
 	h.do("SET", "k", "v", "PX", "10")
-	h.server.Stats.reset()
+	h.env.Stats.reset()
 	script := `local a = redis.call('TIME') for i = 1, 10 do redis.call('PING') end local b = redis.call('TIME')
 		return {a[1] == b[1] and a[2] == b[2], redis.call('PTTL', 'k')}`
 	if got := h.do("EVAL", script, "0"); got != "[1, 10]" {
@@ -112,7 +112,7 @@ func TestScriptCache(t *testing.T) {
 		h.do("EVAL", source(1), "0") // keeps being used
 		h.do("EVAL", source(i), "0")
 	}
-	n, bytes, evicted := h.server.Scripts.sizes()
+	n, bytes, evicted := h.env.Scripts.sizes()
 	if first != "0" || again != "1" || n != maxEvaluated+1 || evicted != 3 {
 		t.Errorf("%d scripts, %d evicted", n, evicted)
 	}
@@ -123,7 +123,7 @@ func TestScriptCache(t *testing.T) {
 	}
 	h.do("SCRIPT", "LOAD", source(1))
 	h.do("SCRIPT", "FLUSH")
-	if n, after, _ := h.server.Scripts.sizes(); n != 0 || after != 0 || bytes == 0 {
+	if n, after, _ := h.env.Scripts.sizes(); n != 0 || after != 0 || bytes == 0 {
 		t.Errorf("after a flush %d scripts of %d bytes", n, after)
 	}
 }
@@ -147,8 +147,8 @@ func TestScriptKill(t *testing.T) {
 	replies := make(chan string, 1)
 	killWhen := func(ready func(*scriptRun) bool) {
 		for {
-			if r := h.server.Scripts.current.Load(); r != nil && ready(r) {
-				replies <- fmt.Sprint(killScript(&Ctx{Server: h.server, Out: &resp.Writer{Proto: 2}}, false))
+			if r := h.env.Scripts.current.Load(); r != nil && ready(r) {
+				replies <- fmt.Sprint(killScript(&Ctx{Env: h.env, Out: &resp.Writer{Proto: 2}}, false))
 				return
 			}
 			await.Pass(time.Millisecond) // paces the looks, nothing is decided by it
@@ -176,11 +176,11 @@ func TestScriptStats(t *testing.T) {
 	h.do("RPUSH", "l", "x")
 	h.do("CONFIG", "RESETSTAT")
 	h.do("EVAL", "redis.call('SET', 'k', 1) redis.pcall('INCR', 'l') return redis.call('INCR', 'l')", "0")
-	stat := h.server.Stats.PerCommand.of(h.server.Table.Lookup([]byte("incr")))
+	stat := h.env.Stats.PerCommand.of(h.env.Table.Lookup([]byte("incr")))
 	if calls, failed := stat.calls.Load(), stat.failed.Load(); calls != 2 || failed != 2 {
 		t.Errorf("INCR was called %d times and failed %d times", calls, failed)
 	}
-	if n := h.server.Stats.Errors.Load(); n != 2 {
+	if n := h.env.Stats.Errors.Load(); n != 2 {
 		t.Errorf("%d errors", n)
 	}
 }
@@ -189,7 +189,7 @@ func TestScriptStats(t *testing.T) {
 // their number, and the count of bytes is that of the scripts that are there.
 func TestScriptCacheIsBounded(t *testing.T) {
 	h := newHarness(t)
-	s := &h.server.Scripts
+	s := &h.env.Scripts
 	for i := range 40 {
 		source := "return " + strconv.Itoa(i) + strings.Repeat(" or function() return {1, 2, 'a'} end", 5000)
 		if got := h.do("EVAL", source, "0"); got != strconv.Itoa(i) {
@@ -238,7 +238,7 @@ func TestLoadedProgramsAreBounded(t *testing.T) {
 				t.Fatal(got)
 			}
 		}
-		s := &h.server.Scripts
+		s := &h.env.Scripts
 		if taken := s.loaded() + s.functions.totalBytes(); taken > limit/programShare || taken < limit/programShare/2 {
 			t.Errorf("%d bytes are taken when the first is refused", taken)
 		}
@@ -249,7 +249,7 @@ func TestLoadedProgramsAreBounded(t *testing.T) {
 	if want := fmt.Sprintf("number_of_cached_scripts:%d", n); !strings.Contains(info, want) {
 		t.Errorf("INFO has no %s: %s", want, info)
 	}
-	if want := fmt.Sprintf("used_memory_scripts_eval:%d", h.server.Scripts.loaded()); !strings.Contains(info, want) {
+	if want := fmt.Sprintf("used_memory_scripts_eval:%d", h.env.Scripts.loaded()); !strings.Contains(info, want) {
 		t.Errorf("INFO has no %s: %s", want, info)
 	}
 	if got := h.do("EVAL", source(n), "0"); got != strconv.Itoa(n) { // it makes room for others
@@ -288,7 +288,7 @@ func TestScriptEmitsNoEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cs := newCachers(t)
-			cs.server.maxEmitted = most
+			cs.env.maxEmitted = most
 			cs.run("config notify-keyspace-events KEA")
 			cs.client = cs.clients["b"]
 			cs.ctx.Client = cs.client
@@ -310,8 +310,8 @@ func TestScriptEmitsNoEnd(t *testing.T) {
 				t.Errorf("%d bytes wait", root.emits)
 			}
 			cs.ctx.RunEmitted()
-			cs.server.Changes.Deliver()
-			cs.server.Tracking.Broadcast()
+			cs.env.Changes.Deliver()
+			cs.env.Tracking.Broadcast()
 			if got := cs.do("EVAL", "return redis.call('PUBLISH', 'other', 'x')", "0"); got != "0" {
 				t.Errorf("the next script: %s", got)
 			}

@@ -262,7 +262,7 @@ func drawsEnd(t *testing.T, store, draw string) {
 	h := newHarness(t)
 	h.runOne(store)
 	h.ctx.Out.Max = most
-	h.server.MaxReply.Store(most)
+	h.env.MaxReply.Store(most)
 	words, _ := resp.SplitArgs([]byte(draw))
 	if h.raw(words...); !h.ctx.Out.Full || len(h.ctx.Out.Buf) < most*9/10 || len(h.ctx.Out.Buf) > most+100 {
 		t.Errorf("%s: %d bytes, too long: %v", draw, len(h.ctx.Out.Buf), h.ctx.Out.Full)

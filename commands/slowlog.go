@@ -117,7 +117,7 @@ func secret(c *Ctx, i int) bool {
 	case "acl|setuser":
 		return i >= 2
 	case "config|set":
-		return i >= 3 && i%2 == 1 && c.Server.Config.Secret(string(c.Args[i-1]))
+		return i >= 3 && i%2 == 1 && c.Env.Config.Secret(string(c.Args[i-1]))
 	}
 	return false
 }
@@ -164,13 +164,13 @@ var slowlogCommands = []Spec{{
 			Name: "LEN", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale, Scope: OnLoop,
 			Summary: "Counts the entries.", Complexity: "O(1)",
 			Tips: []string{tipAllNodes, tipSum, tipRandom},
-			Run:  func(c *Ctx) error { c.Out.Int(int64(c.Server.Slowlog.length())); return nil },
+			Run:  func(c *Ctx) error { c.Out.Int(int64(c.Env.Slowlog.length())); return nil },
 		},
 		{
 			Name: "RESET", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale, Scope: OnLoop,
 			Summary: "Removes all entries.", Complexity: "O(N) where N is the number of entries",
 			Tips: []string{tipAllNodes, tipAllSucceeded},
-			Run:  func(c *Ctx) error { c.Server.Slowlog.reset(); c.Out.OK(); return nil },
+			Run:  func(c *Ctx) error { c.Env.Slowlog.reset(); c.Out.OK(); return nil },
 		},
 		helpFor("SLOWLOG", ServerGroup, "6.2.0", Loading|Stale,
 			"GET [<count>]", "    Entries of slow commands, the newest first (default: 10, -1: all). Each has",
@@ -192,7 +192,7 @@ func slowlogGet(c *Ctx) error {
 		}
 		count = n
 	}
-	entries := c.Server.Slowlog.latest(count)
+	entries := c.Env.Slowlog.latest(count)
 	c.Out.Array(len(entries))
 	for _, e := range entries {
 		c.Out.Array(6)

@@ -217,8 +217,8 @@ func runSort(c *Ctx) error {
 	s := &sorting{Ctx: c, sortOptions: o, texts: []byte{}}
 	err = s.run()
 	if err != errNeedKeys {
-		c.Server.Stats.Hits.Add(s.hits)
-		c.Server.Stats.Misses.Add(s.misses)
+		c.Env.Stats.Hits.Add(s.hits)
+		c.Env.Stats.Misses.Add(s.misses)
 		for _, k := range s.missed {
 			c.Txn.Notify(k, eventKeyMiss)
 		}
@@ -352,7 +352,7 @@ func (s *sorting) ahead(l *lookup, i int) {
 	}
 	from := 0
 	for n := range items {
-		l.keys[n] = s.Server.Store.Key(s.Keys[0].DB, l.names[from:ends[n]:ends[n]])
+		l.keys[n] = s.Env.Store.Key(s.Keys[0].DB, l.names[from:ends[n]:ends[n]])
 		from = ends[n]
 	}
 	s.Txn.Prefetch(l.keys[:len(items)])

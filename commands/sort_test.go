@@ -222,12 +222,12 @@ func TestSortFindsKeysOnDisk(t *testing.T) {
 		if st := h.store.Stats(); st.Resident != 0 {
 			t.Fatalf("%d keys are in memory", st.Resident)
 		}
-		hits, misses := h.server.Stats.Hits.Load(), h.server.Stats.Misses.Load()
+		hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load()
 		got := h.late(final, "SORT_RO", "k", "BY", "w_*", "GET", "h_*->name")
 		if got != array(want) {
 			t.Errorf("final %v: %.300s", final, got)
 		}
-		if hits, misses := h.server.Stats.Hits.Load()-hits, h.server.Stats.Misses.Load()-misses; hits != 1+2*n || misses != 0 {
+		if hits, misses := h.env.Stats.Hits.Load()-hits, h.env.Stats.Misses.Load()-misses; hits != 1+2*n || misses != 0 {
 			t.Errorf("final %v: %d hits, %d misses", final, hits, misses)
 		}
 		if got := h.late(final, "SORT", "k", "BY", "w_*", "GET", "x_*", "GET", "#", "LIMIT", "0", "2", "STORE", "d"); got != "4" {
@@ -254,7 +254,7 @@ func (h *harness) late(final bool, args ...string) string {
 	defer func() { c.Past = Past{} }()
 	for range 5 {
 		c.Out.Truncate(0)
-		if h.server.Dispatch(c, PauseNone) == Done {
+		if h.env.Dispatch(c, PauseNone) == Done {
 			text, _ := render(c.Out.Buf)
 			return text
 		}

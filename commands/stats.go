@@ -50,19 +50,19 @@ func (s *Stats) reset() {
 // Observe books one command after its reply was written: c as it was run, its reply
 // from start on in c.Out, and the time it took. The server calls it once for each
 // command, on any goroutine; a command below all thresholds costs no allocation.
-func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
+func (e *Env) Observe(c *Ctx, start int, took time.Duration) {
 	if c.met == put {
 		return // it counts when EXEC runs it
 	}
-	s.Stats.Commands.Add(1)
+	e.Stats.Commands.Add(1)
 	failed := c.Out.Len() > start && c.Out.Buf[start] == '-'
 	if failed && !c.counted {
-		s.Stats.PerError.add(c.Out.Buf[start+1:])
+		e.Stats.PerError.add(c.Out.Buf[start+1:])
 	}
 	if c.Spec == nil {
 		return
 	}
-	stat := s.Stats.PerCommand.of(c.Spec)
+	stat := e.Stats.PerCommand.of(c.Spec)
 	if c.met == refused {
 		stat.rejected.Add(1)
 		return
@@ -72,18 +72,18 @@ func (s *Server) Observe(c *Ctx, start int, took time.Duration) {
 	}
 	stat.calls.Add(1)
 	stat.nanos.Add(int64(took))
-	if s.histograms.Load() {
+	if e.histograms.Load() {
 		stat.latency.add(took)
 	}
-	if took >= s.Slowlog.threshold() && !c.Spec.Is(SkipSlowlog) {
-		s.Slowlog.add(c, took, s.Clock.Now())
+	if took >= e.Slowlog.threshold() && !c.Spec.Is(SkipSlowlog) {
+		e.Slowlog.add(c, took, e.Clock.Now())
 	}
-	if limit := s.Latency.threshold.Load(); limit > 0 && took >= time.Duration(limit)*time.Millisecond {
+	if limit := e.Latency.threshold.Load(); limit > 0 && took >= time.Duration(limit)*time.Millisecond {
 		event := "command"
 		if c.Spec.Is(Fast) {
 			event = "fast-command"
 		}
-		s.Latency.Add(event, took, s.Clock.Now())
+		e.Latency.Add(event, took, e.Clock.Now())
 	}
 }
 

@@ -25,7 +25,7 @@ func (h *harness) observe(took time.Duration, args ...string) string {
 		list[i] = []byte(arg)
 	}
 	reply := h.raw(list...)
-	h.server.Observe(&h.ctx, 0, took)
+	h.env.Observe(&h.ctx, 0, took)
 	text, _ := render(reply)
 	return text
 }
@@ -54,7 +54,7 @@ func TestCommandStats(t *testing.T) {
 	if strings.Contains(text, "latency_percentiles_usec_get") {
 		t.Error("a command that never ran has percentiles")
 	}
-	if got := h.server.Stats.Commands.Load(); got != 7 {
+	if got := h.env.Stats.Commands.Load(); got != 7 {
 		t.Errorf("%d commands counted", got)
 	}
 	h.run(`
@@ -152,9 +152,9 @@ func TestLatencyMonitor(t *testing.T) {
 		LATENCY LATEST -> []
 	`)
 	for i := range 200 {
-		h.server.Latency.Add("x", time.Second, epoch+int64(i)*1000)
+		h.env.Latency.Add("x", time.Second, epoch+int64(i)*1000)
 	}
-	if n := len(h.server.Latency.list()[0].samples); n != latencySamples {
+	if n := len(h.env.Latency.list()[0].samples); n != latencySamples {
 		t.Errorf("%d samples are kept", n)
 	}
 }
@@ -204,7 +204,7 @@ func TestInfo(t *testing.T) {
 		SET a 1 -> +OK
 		INFO keyspace -> "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\ndb5:keys=1,expires=0,avg_ttl=0\r\n"
 		INFO nosuch -> ""
-		INFO CLUSTER replication nosuch -> ` + `"# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_replid:` + h.server.RunID + `\r\nmaster_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:0\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:1048576\r\nrepl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n"
+		INFO CLUSTER replication nosuch -> ` + `"# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_replid:` + h.env.RunID + `\r\nmaster_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:0\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:1048576\r\nrepl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n"
 		proto 3
 		INFO cluster -> =txt:"# Cluster\r\ncluster_enabled:0\r\n"
 	`)
@@ -278,7 +278,7 @@ func BenchmarkObserve(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for b.Loop() {
-		h.server.Observe(&h.ctx, 0, 12*time.Microsecond)
+		h.env.Observe(&h.ctx, 0, 12*time.Microsecond)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestLazyFreed(t *testing.T) {
 func TestAppendOnlyWarning(t *testing.T) {
 	h := newHarness(t)
 	var log bytes.Buffer
-	h.server.Log = slog.New(slog.NewTextHandler(&log, nil))
+	h.env.Log = slog.New(slog.NewTextHandler(&log, nil))
 	h.run(`
 		CONFIG SET appendonly yes -> +OK
 		CONFIG SET APPENDONLY no timeout 5 -> +OK
@@ -336,17 +336,17 @@ func TestExpireCycle(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s := NewServer(store, config.New(), slog.New(slog.NewTextHandler(io.Discard, nil)), clock.System)
-	if err := s.Config.Set(config.Pair{Name: "latency-monitor-threshold", Value: "1"}); err != nil {
+	e := NewEnv(store, config.New(), slog.New(slog.NewTextHandler(io.Discard, nil)), clock.System)
+	if err := e.Config.Set(config.Pair{Name: "latency-monitor-threshold", Value: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	client := &Client{ID: 1}
-	s.Reset(client)
+	e.Reset(client)
 	c := Ctx{Client: client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
 	await.Until(t, "a batch of the reaper is an event", func() bool {
 		c.Args = byteArgs("SET", "k", "v", "PX", "1")
-		s.Dispatch(&c, PauseNone)
-		_, ok := s.Latency.event([]byte("expire-cycle"))
+		e.Dispatch(&c, PauseNone)
+		_, ok := e.Latency.event([]byte("expire-cycle"))
 		return ok
 	})
 }

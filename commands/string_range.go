@@ -52,10 +52,10 @@ var (
 )
 
 // maxBulk is how long a string may become, in bytes.
-func (s *Server) maxBulk() int64 { return s.Config.Int("proto-max-bulk-len") }
+func (e *Env) maxBulk() int64 { return e.Config.Int("proto-max-bulk-len") }
 
 // fits says whether n bytes may be written at off of a string.
-func (s *Server) fits(off, n int64) bool { return off <= s.maxBulk()-n }
+func (e *Env) fits(off, n int64) bool { return off <= e.maxBulk()-n }
 
 func runAppend(c *Ctx) error {
 	k, data := c.Keys[0], c.Arg(2)
@@ -68,7 +68,7 @@ func runAppend(c *Ctx) error {
 		c.Out.Int(int64(len(data)))
 		return nil
 	}
-	if !c.Server.fits(int64(len(old)), int64(len(data))) {
+	if !c.Env.fits(int64(len(old)), int64(len(data))) {
 		return ErrTooLong
 	}
 	c.Out.Int(int64(c.Txn.WriteRange(k, len(old), data, eventAppend)))
@@ -140,7 +140,7 @@ func runSetRange(c *Ctx) error {
 		c.Out.Int(int64(len(old)))
 		return nil
 	}
-	if !c.Server.fits(off, int64(len(data))) {
+	if !c.Env.fits(off, int64(len(data))) {
 		return ErrTooLong
 	}
 	c.Out.Int(int64(c.Txn.WriteRange(k, int(off), data, eventSetRange)))

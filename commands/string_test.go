@@ -331,7 +331,7 @@ func TestHitsAndMisses(t *testing.T) {
 		INCR n -> 1
 		DEL missing -> 0
 	`)
-	if hits, misses := h.server.Stats.Hits.Load(), h.server.Stats.Misses.Load(); hits != 3 || misses != 3 {
+	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 3 || misses != 3 {
 		t.Errorf("%d hits and %d misses, want 3 and 3", hits, misses)
 	}
 }

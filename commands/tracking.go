@@ -32,7 +32,7 @@ import (
 // mu only while it notes who gets what: a connection that takes a message may ask for what its
 // client keeps, which mu guards too.
 type Tracking struct {
-	server *Server
+	env    *Env
 	active atomic.Bool // somebody tracks
 	max    atomic.Int64
 
@@ -98,8 +98,8 @@ func hitBytes(hits []hit) (n int) {
 // evictTurn bounds how many keys leave a table that is too large with one command.
 const evictTurn = 100
 
-func (t *Tracking) init(s *Server) {
-	t.server, t.mu.trackers, t.mu.keys = s, map[uint64]*tracker{}, map[string]readers{}
+func (t *Tracking) init(e *Env) {
+	t.env, t.mu.trackers, t.mu.keys = e, map[uint64]*tracker{}, map[string]readers{}
 }
 
 // ran takes in what a command changed and read. It is called before the transaction ends;
@@ -336,12 +336,12 @@ func (t *Tracking) broadcast() (list notices) {
 
 // notify adds a message to a client that tracks, or to the one that it named. mu is locked.
 func (t *Tracking) notify(list notices, id uint64, tr *tracker, m *invalidation) notices {
-	to := t.server.Clients[id]
+	to := t.env.Clients[id]
 	if to == nil || to.Conn == nil {
 		return list
 	}
 	if tr.redirect != 0 {
-		other := t.server.Clients[tr.redirect]
+		other := t.env.Clients[tr.redirect]
 		if other == nil || other.Conn == nil {
 			tr.mode |= trackBroken
 			if to.Proto >= 3 {

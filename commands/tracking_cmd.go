@@ -21,7 +21,7 @@ const (
 )
 
 func clientTracking(c *Ctx) error {
-	t, id := &c.Server.Tracking, c.Client.ID
+	t, id := &c.Env.Tracking, c.Client.ID
 	asked, err := c.trackOptions()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *Ctx) trackOptions() (asked tracker, err error) {
 				return asked, errTrackTwice
 			}
 			asked.redirect = uint64(a.Int())
-			if a.Err() == nil && c.Server.Clients[asked.redirect] == nil {
+			if a.Err() == nil && c.Env.Clients[asked.redirect] == nil {
 				return asked, errTrackNobody
 			}
 		case a.Len() >= 2 && a.Word("PREFIX"):
@@ -131,7 +131,7 @@ func (t *Tracking) begin(id uint64, asked tracker) {
 		tr = &tracker{}
 		t.mu.trackers[id] = tr
 		if !t.active.Swap(true) {
-			t.server.Changes.WantUnowned(1)
+			t.env.Changes.WantUnowned(1)
 		}
 	}
 	tr.mode, tr.redirect = asked.mode|tr.mode&trackCaching, asked.redirect
@@ -186,7 +186,7 @@ func (t *Tracking) end(id uint64) {
 	if len(t.mu.trackers) == 0 {
 		t.mu.keys, t.mu.items, t.mu.bytes = map[string]readers{}, 0, 0
 		t.active.Store(false)
-		t.server.Changes.WantUnowned(-1)
+		t.env.Changes.WantUnowned(-1)
 	}
 }
 
@@ -213,7 +213,7 @@ func (t *Tracking) totals() trackingTotals {
 }
 
 func clientCaching(c *Ctx) error {
-	t := &c.Server.Tracking
+	t := &c.Env.Tracking
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	tr := t.mu.trackers[c.Client.ID]
@@ -246,7 +246,7 @@ func (t *Tracking) redirection(id uint64) int64 {
 }
 
 func clientTrackingInfo(c *Ctx) error {
-	tr, on := c.Server.Tracking.of(c.Client.ID)
+	tr, on := c.Env.Tracking.of(c.Client.ID)
 	flags := []string{"off"}
 	if on {
 		flags[0] = "on"
@@ -268,7 +268,7 @@ func clientTrackingInfo(c *Ctx) error {
 	c.Out.BulkString("flags")
 	c.Out.Set(len(flags))
 	c.bulkStrings(flags)
-	c.intField("redirect", c.Server.Tracking.redirection(c.Client.ID))
+	c.intField("redirect", c.Env.Tracking.redirection(c.Client.ID))
 	c.Out.BulkString("prefixes")
 	c.Out.Array(len(tr.prefixes))
 	c.bulkStrings(tr.prefixes)

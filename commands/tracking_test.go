@@ -16,14 +16,14 @@ type cachers struct {
 
 func newCachers(t *testing.T) *cachers {
 	h := newHarness(t)
-	h.server.Host = &fakeHost{}
+	h.env.Host = &fakeHost{}
 	cs := &cachers{h, map[string]*Client{}}
 	for i, name := range []string{"a", "b", "c", "old"} {
-		cs.clients[name] = &Client{ID: uint64(i + 1), Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{h.server.users.byDefault}, Addr: "127.0.0.1:" + strconv.Itoa(i+1)}
+		cs.clients[name] = &Client{ID: uint64(i + 1), Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{h.env.users.byDefault}, Addr: "127.0.0.1:" + strconv.Itoa(i+1)}
 	}
 	cs.clients["old"].Proto = 2
 	for _, c := range cs.clients {
-		h.server.Clients[c.ID] = c
+		h.env.Clients[c.ID] = c
 	}
 	return cs
 }
@@ -35,7 +35,7 @@ func (cs *cachers) as(name, command string) {
 	cs.ctx.Client = cs.client
 	cs.run(command)
 	cs.ctx.RunEmitted()
-	cs.server.Changes.Deliver()
+	cs.env.Changes.Deliver()
 }
 
 // heard gives what a client was sent since it was asked last.
@@ -69,8 +69,8 @@ func (cs *cachers) play(steps string) {
 			continue
 		}
 		if line == "pass" {
-			cs.server.Changes.Deliver()
-			cs.server.Tracking.Broadcast()
+			cs.env.Changes.Deliver()
+			cs.env.Tracking.Broadcast()
 			continue
 		}
 		if name, command, ok := strings.Cut(line, ": "); ok {
@@ -352,7 +352,7 @@ func TestTrackingBroadcast(t *testing.T) {
 		a hears
 		c hears
 	`)
-	if n := len(cs.server.Tracking.mu.prefixes); n != 0 {
+	if n := len(cs.env.Tracking.mu.prefixes); n != 0 {
 		t.Errorf("%d prefixes are left", n)
 	}
 }
@@ -387,7 +387,7 @@ func TestTrackingRedirect(t *testing.T) {
 		# The other one goes: the one that tracks is told, if it can be.
 		a: GET k -> "2"
 	`)
-	cs.server.Gone(cs.clients["b"])
+	cs.env.Gone(cs.clients["b"])
 	cs.play(`
 		c: SET k 3 -> +OK
 		a hears >[tracking-redir-broken, 2]
@@ -406,7 +406,7 @@ func TestTrackingTable(t *testing.T) {
 	cs := newCachers(t)
 	info := func(want string) {
 		t.Helper()
-		tr := cs.server.Tracking.totals()
+		tr := cs.env.Tracking.totals()
 		if got := fmt.Sprintf("%d clients, %d keys, %d items, %d prefixes", tr.clients, tr.keys, tr.items, tr.prefixes); got != want {
 			t.Errorf("%s; want %s", got, want)
 		}
@@ -428,7 +428,7 @@ func TestTrackingTable(t *testing.T) {
 		t.Errorf("%d keys left the table, want 3", got)
 	}
 	cs.heard("b")
-	if tr := cs.server.Tracking.totals(); tr.keys != 10 {
+	if tr := cs.env.Tracking.totals(); tr.keys != 10 {
 		t.Errorf("%d keys", tr.keys)
 	}
 	list := cs.do("CLIENT", "LIST")
@@ -441,11 +441,11 @@ func TestTrackingTable(t *testing.T) {
 		t.Errorf("INFO has %s", text)
 	}
 	for _, name := range []string{"a", "b"} {
-		cs.server.Gone(cs.clients[name])
+		cs.env.Gone(cs.clients[name])
 	}
 	cs.play("c: RESET -> +RESET")
 	info("0 clients, 0 keys, 0 items, 0 prefixes")
-	if cs.server.Tracking.active.Load() || cs.server.Changes.mu.reported {
+	if cs.env.Tracking.active.Load() || cs.env.Changes.mu.reported {
 		t.Error("nobody tracks any more, and changes are still told")
 	}
 }
@@ -455,13 +455,13 @@ func TestTrackingManyReaders(t *testing.T) {
 	cs := newCachers(t)
 	for id := uint64(10); id < 100; id++ {
 		name := strconv.FormatUint(id, 10)
-		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{cs.server.users.byDefault}}
-		cs.server.Clients[id] = cs.clients[name]
+		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{cs.env.users.byDefault}}
+		cs.env.Clients[id] = cs.clients[name]
 		cs.as(name, "CLIENT TRACKING on -> +OK")
 		cs.as(name, "GET k -> null")
 		cs.as(name, "GET k -> null")
 	}
-	if tr := cs.server.Tracking.totals(); tr.keys != 1 || tr.items != 90 {
+	if tr := cs.env.Tracking.totals(); tr.keys != 1 || tr.items != 90 {
 		t.Fatalf("%d keys, %d items", tr.keys, tr.items)
 	}
 	cs.as("a", "SET k v -> +OK")
@@ -470,7 +470,7 @@ func TestTrackingManyReaders(t *testing.T) {
 			t.Errorf("%d heard %q", id, got)
 		}
 	}
-	if tr := cs.server.Tracking.totals(); tr.keys != 0 || tr.items != 0 {
+	if tr := cs.env.Tracking.totals(); tr.keys != 0 || tr.items != 0 {
 		t.Errorf("%d keys, %d items are left", tr.keys, tr.items)
 	}
 }
@@ -479,7 +479,7 @@ func TestTrackingManyReaders(t *testing.T) {
 // tracking-table-max-keys allows, and what it is said to take is what its entries take.
 func TestTrackingTableBytes(t *testing.T) {
 	cs := newCachers(t)
-	tr := &cs.server.Tracking
+	tr := &cs.env.Tracking
 	check := func(limit int) {
 		t.Helper()
 		bytes := 0
@@ -511,8 +511,8 @@ func TestTrackingTableBytes(t *testing.T) {
 	}
 	for id := uint64(10); id < 150; id++ {
 		name := strconv.FormatUint(id, 10)
-		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{cs.server.users.byDefault}}
-		cs.server.Clients[id] = cs.clients[name]
+		cs.clients[name] = &Client{ID: id, Conn: &fakeConn{}, Proto: 3, Authenticated: true, user: identity{cs.env.users.byDefault}}
+		cs.env.Clients[id] = cs.clients[name]
 		cs.as(name, "CLIENT TRACKING on -> +OK")
 		for i := range most / 4 {
 			cs.as(name, fmt.Sprintf("GET many:%d -> null", i))

@@ -19,7 +19,7 @@ import (
 // A waiter leaves its lines when its command has a reply, and only then: one that has other keys
 // loaded from disk first keeps its place, and those behind it wait.
 type Waiters struct {
-	server  *Server
+	env     *Env
 	keys    map[int]map[string]*awaited // by database and name
 	ready   []*awaited
 	blocked []*awaited // by a global job: they are looked at again
@@ -163,7 +163,7 @@ func (ws *Waiters) count(w *Waiter, by int) {
 	if w.timed {
 		ws.timed.Add(int64(by))
 	}
-	ws.server.Changes.Want(by)
+	ws.env.Changes.Want(by)
 }
 
 // changed notes that a key changed, if anybody waits for it.
@@ -224,7 +224,7 @@ const maxReadyKept = 1024
 // it is.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 	for a.places > 0 {
-		typ, known := ws.server.typeOf(a.key, t)
+		typ, known := ws.env.typeOf(a.key, t)
 		if !known && t.BlockedByGlobal() {
 			ws.blocked = append(ws.blocked, a)
 			return
@@ -262,9 +262,9 @@ func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
 // typeOf gives the type of a key's value, None for a missing or expired key. It is not known
 // while the key is only on disk, or blocked by a global job (storage.Txn.Taken).
-func (s *Server) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, known bool) {
+func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, known bool) {
 	keys := [...]storage.Key{k}
-	if !s.Store.Begin(t, keys[:]) {
+	if !e.Store.Begin(t, keys[:]) {
 		return object.None, false
 	}
 	if item, ok := t.Peek(k); ok {

@@ -23,7 +23,7 @@ var watchCommands = []Spec{
 		Summary:    "Forgets the keys that the connection watches.",
 		Complexity: "O(N) in the number of keys that are watched.",
 		Arity:      1, Flags: NoScript | Loading | Stale | Fast | AllowBusy, Scope: OnLoop,
-		Run: func(c *Ctx) error { c.Server.Changes.unwatch(c.Client); c.Out.OK(); return nil },
+		Run: func(c *Ctx) error { c.Env.Changes.unwatch(c.Client); c.Out.OK(); return nil },
 	},
 }
 
@@ -32,7 +32,7 @@ func runWatch(c *Ctx) error {
 		return errWatchInMulti
 	}
 	for _, k := range c.EachKey {
-		c.Server.Changes.watch(c.Client, c.Txn, k)
+		c.Env.Changes.watch(c.Client, c.Txn, k)
 	}
 	c.Out.OK()
 	return nil

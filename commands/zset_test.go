@@ -577,7 +577,7 @@ func TestZSetHits(t *testing.T) {
 		ZUNION 3 z none z -> ["a"]
 		ZPOPMIN none -> []
 	`)
-	if hits, misses := h.server.Stats.Hits.Load(), h.server.Stats.Misses.Load(); hits != 4 || misses != 2 {
+	if hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load(); hits != 4 || misses != 2 {
 		t.Errorf("%d hits and %d misses, want 4 and 2", hits, misses)
 	}
 }
@@ -722,7 +722,7 @@ func hotZSet(tb testing.TB) (run func(args [][]byte), list [][]string) {
 	run = func(args [][]byte) {
 		c.Args = args
 		c.Out.Truncate(0)
-		if h.server.Dispatch(c, PauseNone) != Done {
+		if h.env.Dispatch(c, PauseNone) != Done {
 			tb.Fatalf("%q did not run", args)
 		}
 	}

@@ -31,7 +31,7 @@ func TestDeafMonitorIsCut(t *testing.T) {
 			}
 		}
 	})
-	await.Until(t, "it is closed", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
+	await.Until(t, "it is closed", func() bool { return ts.env.Stats.OutputBufferLimit.Load() == 1 })
 	if got := asks.reply(); len(got) < len(value) {
 		t.Errorf("%d bytes of a reply", len(got))
 	}
@@ -67,12 +67,12 @@ func TestComplaintsAreFew(t *testing.T) {
 func TestTurnsAreBrief(t *testing.T) {
 	var at *loop
 	ran := map[uint64]int{} // by pass
-	slow := func(s *commands.Server) {
-		spec := s.Table.Lookup([]byte("PING"))
+	slow := func(e *commands.Env) {
+		spec := e.Table.Lookup([]byte("PING"))
 		run := spec.Run
 		spec.Run = func(c *commands.Ctx) error {
 			ran[at.pass]++
-			s.Clock.(*clock.Fake).Advance(turnTime / 3)
+			e.Clock.(*clock.Fake).Advance(turnTime / 3)
 			return run(c)
 		}
 	}

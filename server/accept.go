@@ -120,7 +120,7 @@ func (l *loop) refuseWaiting() {
 				break
 			}
 			l.turnAway(ln, fd, tooManyClients)
-			l.srv.Stats.Rejected.Add(1)
+			l.env.Stats.Rejected.Add(1)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (l *loop) turnAway(ln *listener, fd int, why string) {
 // admit makes a session of a connection, or refuses it.
 func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 	from := addrPort(peer)
-	stats := &l.srv.Stats
+	stats := &l.env.Stats
 	switch {
 	case int64(l.count) >= l.o.Config.Int("maxclients"):
 		stats.Rejected.Add(1)
@@ -168,15 +168,15 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 	} else if local, err := unix.Getsockname(fd); err == nil {
 		s.client.LAddr = l.sameText(addrPort(local).String(), ln.addr)
 	}
-	l.srv.Reset(&s.client)
+	l.env.Reset(&s.client)
 	if fd >= len(l.sessions) {
 		l.sessions = append(l.sessions, make([]*session, fd+1-len(l.sessions))...)
 	}
 	l.sessions[fd] = s
-	l.srv.Clients[s.client.ID] = &s.client
+	l.env.Clients[s.client.ID] = &s.client
 	l.count++
 	stats.Connections.Add(1)
-	if n := int64(len(l.srv.Clients)); n > stats.PeakClients.Load() {
+	if n := int64(len(l.env.Clients)); n > stats.PeakClients.Load() {
 		stats.PeakClients.Store(n)
 	}
 	if ln.tls {
@@ -189,7 +189,7 @@ func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
 
 // protects says whether protected mode keeps a TCP peer out.
 func (l *loop) protects(from netip.AddrPort) bool {
-	return !from.Addr().Unmap().IsLoopback() && l.srv.Open() && l.o.Config.Bool("protected-mode")
+	return !from.Addr().Unmap().IsLoopback() && l.env.Open() && l.o.Config.Bool("protected-mode")
 }
 
 // sameText gives known when both texts are equal, so that they share their memory.

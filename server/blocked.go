@@ -43,7 +43,7 @@ func (l *loop) block(s *session, args [][]byte) {
 		s.reader, s.room = nil, 0
 	}
 	wait := &l.ctx.Wait
-	b := &blocked{waiter: l.srv.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN}
+	b := &blocked{waiter: l.env.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN}
 	s.waits, s.args, s.blocked = forKeys, args, b
 	if wait.Timeout > 0 {
 		b.timer.run = func() { l.endWait(s, false) }
@@ -58,10 +58,10 @@ func (l *loop) endWait(s *session, withError bool) {
 	s.out.begin(&l.buffers)
 	s.out.w.Proto = s.client.Proto
 	mark := s.out.w.Len()
-	c := commands.Ctx{Spec: s.blocked.spec, Args: s.args, Client: &s.client, Server: l.srv, Out: &s.out.w, LSN: s.blocked.lsn}
+	c := commands.Ctx{Spec: s.blocked.spec, Args: s.args, Client: &s.client, Env: l.env, Out: &s.out.w, LSN: s.blocked.lsn}
 	l.leave(s)
 	c.GiveUp(withError)
-	l.srv.Observe(&c, mark, 0)
+	l.env.Observe(&c, mark, 0)
 	l.finishReply(s, c.Spec, mark, c.LSN)
 	l.goOn(s)
 }
@@ -84,10 +84,10 @@ func (l *loop) leave(s *session) {
 	}
 	s.blocked = nil
 	if b.loads { // those behind it have waited for that
-		l.srv.Waiters.LookAgain(b.waiter)
+		l.env.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
-	l.srv.Waiters.Remove(b.waiter)
+	l.env.Waiters.Remove(b.waiter)
 	l.timers.stop(&b.timer)
 }
 
@@ -102,9 +102,9 @@ const (
 // and serves those whose blocking command waits for that. It comes after each command and
 // before the next one. While CLIENT PAUSE delays commands nobody is served.
 func (l *loop) deliver() {
-	l.srv.Events.Deliver(eventsAtOnce)
-	l.srv.Changes.Deliver()
-	if !l.srv.Waiters.Waiting() || l.pause != commands.PauseNone || l.fatal != nil {
+	l.env.Events.Deliver(eventsAtOnce)
+	l.env.Changes.Deliver()
+	if !l.env.Waiters.Waiting() || l.pause != commands.PauseNone || l.fatal != nil {
 		return
 	}
 	defer func() {
@@ -113,7 +113,7 @@ func (l *loop) deliver() {
 			l.fatal = fmt.Errorf("internal error in the store: %v", p)
 		}
 	}()
-	l.srv.Waiters.Serve(l.ctx.Txn, l)
+	l.env.Waiters.Serve(l.ctx.Txn, l)
 }
 
 // Again runs the command of a session that waits, unless keys are being read for it.
@@ -125,7 +125,7 @@ func (l *loop) Again(w *commands.Waiter) {
 
 // Load reads a key for Waiters.
 func (l *loop) Load(k storage.Key, done func(read bool)) {
-	l.srv.Store.Load([]storage.Key{k}, func(err error) {
+	l.env.Store.Load([]storage.Key{k}, func(err error) {
 		l.box.post(func() {
 			done(err == nil) // the store has logged an error
 			l.deliver()
@@ -137,7 +137,7 @@ func (l *loop) Load(k storage.Key, done func(read bool)) {
 func (l *loop) loadAgain(s *session) {
 	b := s.blocked
 	b.loads, s.waits = true, forKeys
-	l.srv.Store.Load(l.ctx.Keys, func(err error) {
+	l.env.Store.Load(l.ctx.Keys, func(err error) {
 		l.box.post(func() { l.loadedAgain(s, b, err) })
 	})
 }
@@ -148,7 +148,7 @@ func (l *loop) loadedAgain(s *session, b *blocked, err error) {
 		return // it has an answer, or is closed
 	}
 	b.loads = false
-	l.srv.Waiters.LookAgain(b.waiter)
+	l.env.Waiters.LookAgain(b.waiter)
 	if err != nil {
 		l.guard(s, func(s *session) { l.loadFailed(s, err) })
 	}

@@ -361,7 +361,7 @@ func TestBlockedBehindAJob(t *testing.T) {
 	<-h.runs
 	ts.onLoop(func(l *loop) {
 		l.endPause()
-		waited := l.srv.Waiters.Waiting()
+		waited := l.env.Waiters.Waiting()
 		if l.deliver(); !waited || l.jobs.global == nil {
 			t.Error("the key's turn has not come while the job holds it")
 		}

@@ -27,7 +27,7 @@ func (s *session) OutputBuffer() int { return s.out.pending() }
 // Memory is what the connection takes, its share of pools left out.
 func (s *session) Memory() int {
 	n := int(unsafe.Sizeof(*s)) + len(s.client.Addr) + len(s.client.Name) + len(s.client.LibName) +
-		len(s.client.LibVer) + s.out.memory() + s.loop.srv.ClientMemory(&s.client)
+		len(s.client.LibVer) + s.out.memory() + s.loop.env.ClientMemory(&s.client)
 	if s.reader != nil {
 		n += s.reader.Memory()
 	}

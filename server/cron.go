@@ -12,7 +12,7 @@ import (
 // tick is the housekeeping of every cronTime.
 func (l *loop) tick() {
 	l.timers.set(&l.cron, l.mono+cronTime)
-	stats := &l.srv.Stats
+	stats := &l.env.Stats
 	ops, in, out := l.rates.sample(l.mono, stats.Commands.Load(), stats.NetIn.Load(), stats.NetOut.Load())
 	stats.OpsPerSec.Store(ops)
 	stats.InBytesPerSec.Store(in)

@@ -96,7 +96,7 @@ func TestEveryCommandInExec(t *testing.T) {
 			}
 		})
 	}
-	for _, spec := range queueable(ts.cmds.Table) {
+	for _, spec := range queueable(ts.env.Table) {
 		call := callOf(spec)
 		if call[0] == "debug" && call[1] == "panic" {
 			continue
@@ -128,12 +128,12 @@ type hog struct {
 
 // use makes the command one of the server's: it appends to key log, waits, and tells whether a
 // command that belongs to the loop answered it.
-func (h *hog) use(s *commands.Server) {
+func (h *hog) use(e *commands.Env) {
 	h.runs, h.end = make(chan struct{}, 1), make(chan struct{})
-	spec := s.Table.Lookup([]byte("LOLWUT"))
+	spec := e.Table.Lookup([]byte("LOLWUT"))
 	spec.Scope = commands.Global
 	spec.Run = func(c *commands.Ctx) error {
-		appends, ping := s.Table.Lookup([]byte("APPEND")), s.Table.Lookup([]byte("PING"))
+		appends, ping := e.Table.Lookup([]byte("APPEND")), e.Table.Lookup([]byte("PING"))
 		out := resp.Writer{Proto: 2}
 		c.Call(appends, c.Client, [][]byte{[]byte("APPEND"), []byte("log"), []byte("hog")}, &out)
 		h.runs <- struct{}{}
@@ -199,8 +199,8 @@ func TestGlobalJob(t *testing.T) {
 func TestLendIsWatched(t *testing.T) {
 	var l *loop
 	runs, end := make(chan struct{}), make(chan struct{})
-	ts := start(t, func(s *commands.Server) {
-		ping := s.Table.Lookup([]byte("PING"))
+	ts := start(t, func(e *commands.Env) {
+		ping := e.Table.Lookup([]byte("PING"))
 		ping.Run = func(c *commands.Ctx) error {
 			await.Until(t, "the watcher rests", func() bool {
 				l.jobs.mu.Lock()
@@ -210,7 +210,7 @@ func TestLendIsWatched(t *testing.T) {
 			c.Out.OK()
 			return nil
 		}
-		spec := s.Table.Lookup([]byte("LOLWUT"))
+		spec := e.Table.Lookup([]byte("LOLWUT"))
 		spec.Scope = commands.Global
 		spec.Run = func(c *commands.Ctx) error {
 			c.Call(ping, c.Client, [][]byte{[]byte("PING")}, c.Out)

@@ -144,7 +144,7 @@ func (l *loop) greeted(s *session, err error) {
 	l.timers.stop(s.idle)
 	s.idle, s.waits, s.readable = nil, forNothing, true
 	if peer, err := netip.ParseAddrPort(s.client.Addr); err != nil || l.protects(peer) {
-		l.srv.Stats.Rejected.Add(1)
+		l.env.Stats.Rejected.Add(1)
 		l.complain("refusing a client: protected-mode is on and no password is set", "address", s.client.Addr)
 		s.out.begin(&l.buffers)
 		s.out.w.Buf = append(s.out.w.Buf, denied...)

@@ -30,7 +30,7 @@ type testServer struct {
 	*Server
 	t     testing.TB
 	store *storage.Store
-	cmds  *commands.Server
+	env   *commands.Env
 	cfg   *config.Config
 	log   *testkit.Output
 	bell  *Bell
@@ -77,14 +77,14 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 	if ts.store, _, err = storage.Open(storeOptions); err != nil {
 		return nil, err
 	}
-	ts.cmds = commands.NewServer(ts.store, ts.cfg, log, storeOptions.Clock)
+	ts.env = commands.NewEnv(ts.store, ts.cfg, log, storeOptions.Clock)
 	for _, s := range settings {
-		if fn, ok := s.(func(*commands.Server)); ok {
-			fn(ts.cmds)
+		if fn, ok := s.(func(*commands.Env)); ok {
+			fn(ts.env)
 		}
 	}
 	ts.Server, err = New(Options{
-		Config: ts.cfg, Commands: ts.cmds, Log: log, Clock: storeOptions.Clock, Bell: ts.bell, Listen: listen, ListenTLS: listenTLS,
+		Config: ts.cfg, Env: ts.env, Log: log, Clock: storeOptions.Clock, Bell: ts.bell, Listen: listen, ListenTLS: listenTLS,
 	})
 	if err != nil {
 		return nil, firstError(err, ts.store.Close(false))

@@ -95,7 +95,7 @@ func (l *loop) startJob(s *session) {
 	j := x.newJob(l, scope)
 	j.s = s
 	j.out.Proto, j.out.Max, j.out.Full = s.client.Proto, l.replyMost(s), false
-	l.srv.StartJob(&l.ctx, &j.ctx, &j.out, j.txn)
+	l.env.StartJob(&l.ctx, &j.ctx, &j.out, j.txn)
 	x.count++
 	if scope == commands.Global {
 		x.global = j
@@ -125,7 +125,7 @@ func (x *jobs) newJob(l *loop, scope commands.Scope) *job {
 		j, x.next = x.next, nil
 	}
 	if j.txn == nil && scope != commands.Unlocked {
-		j.txn = l.srv.Store.NewTxn()
+		j.txn = l.env.Store.NewTxn()
 	}
 	return j
 }
@@ -266,7 +266,7 @@ func (l *loop) do(j *job) (err error) {
 		}
 	}()
 	began := l.o.Clock.Mono()
-	j.again = l.srv.RunJob(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
+	j.again = l.env.RunJob(&j.ctx, func(fn func()) bool { return l.lend(j, fn) })
 	j.took = l.o.Clock.Mono() - began
 	return nil
 }
@@ -301,7 +301,7 @@ func (l *loop) lend(j *job, fn func()) bool {
 func (l *loop) end(j *job) {
 	x := &l.jobs
 	x.count--
-	l.srv.EndJob(&j.ctx)
+	l.env.EndJob(&j.ctx)
 	l.owed = max(l.owed, j.ctx.LSN)
 	switch scope := j.ctx.Scope; {
 	case scope == commands.Unlocked:
@@ -340,11 +340,11 @@ func (l *loop) executed(j *job) {
 	s := j.s
 	if s.closed {
 		j.ctx.RunEmitted()
-		l.srv.Gone(&s.client) // a transaction may have it subscribe, or track
+		l.env.Gone(&s.client) // a transaction may have it subscribe, or track
 		return
 	}
 	l.guard(s, func(s *session) {
-		l.srv.Observe(&j.ctx, 0, j.took)
+		l.env.Observe(&j.ctx, 0, j.took)
 		mark := s.out.add(j.out.Buf, &l.buffers)
 		s.out.w.Full = s.out.w.Full || j.out.Full
 		l.finishReply(s, j.ctx.Spec, mark, j.ctx.LSN)
@@ -390,7 +390,7 @@ func (l *loop) releaseWaiting() {
 			s.queued = true
 			turns = append(turns, s)
 		case s.blocked != nil:
-			l.srv.Waiters.LookAgain(s.blocked.waiter)
+			l.env.Waiters.LookAgain(s.blocked.waiter)
 			l.busy = true
 		}
 	}
@@ -404,9 +404,9 @@ func (l *loop) watchScript() {
 	if x.global == nil {
 		return
 	}
-	busy, left := l.srv.TooLong()
+	busy, left := l.env.TooLong()
 	if busy != "" {
-		l.srv.Busy = busy
+		l.env.Busy = busy
 		l.releaseWaiting()
 		return
 	}

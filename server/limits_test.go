@@ -104,7 +104,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	if got := c.reply(); got[0] != '(' {
 		t.Fatalf("got %.100q", got)
 	}
-	if n := ts.cmds.Stats.QueryBufferLimit.Load(); n != 1 {
+	if n := ts.env.Stats.QueryBufferLimit.Load(); n != 1 {
 		t.Fatalf("%d clients counted", n)
 	}
 	if got := ts.dial().do("ECHO hi"); got != "hi" {
@@ -127,7 +127,7 @@ func TestOutputBufferHardLimit(t *testing.T) {
 	if got := c.reply(); got[0] != '(' {
 		t.Fatalf("got %.100q", got)
 	}
-	if n := ts.cmds.Stats.OutputBufferLimit.Load(); n != 1 {
+	if n := ts.env.Stats.OutputBufferLimit.Load(); n != 1 {
 		t.Fatalf("%d clients counted", n)
 	}
 }
@@ -141,7 +141,7 @@ func TestOutputBufferSoftLimit(t *testing.T) {
 		t.Fatal("CONFIG SET")
 	}
 	c.raw(multibulk("GET", "k"))
-	await.Until(t, "the client is cut", func() bool { return ts.cmds.Stats.OutputBufferLimit.Load() == 1 })
+	await.Until(t, "the client is cut", func() bool { return ts.env.Stats.OutputBufferLimit.Load() == 1 })
 }
 
 // TestGuestThatNeverReads: of what a client is answered before it has authenticated some 1 KB
@@ -152,7 +152,7 @@ func TestGuestThatNeverReads(t *testing.T) {
 	s := ts.sessionOf(c)
 	most := 0
 	ts.onLoop(func(l *loop) {
-		l.srv.Table.Lookup([]byte("AUTH")).Run = func(c *commands.Ctx) error { // runs for each reply
+		l.env.Table.Lookup([]byte("AUTH")).Run = func(c *commands.Ctx) error { // runs for each reply
 			most = max(most, s.out.pending())
 			return commands.Error("ERR no")
 		}
@@ -200,7 +200,7 @@ func TestMaxClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Until(t, "there is room again", func() bool { return ts.dial().do("PING") == "+PONG" })
-	if ts.cmds.Stats.Rejected.Load() == 0 {
+	if ts.env.Stats.Rejected.Load() == 0 {
 		t.Fatal("no rejected connection was counted")
 	}
 }
@@ -325,7 +325,7 @@ func TestNoAllocationPerCommand(t *testing.T) {
 	l := ts.loop
 	s := &session{loop: l, fd: -1}
 	s.client = commands.Client{ID: 1, Conn: s}
-	l.srv.Reset(&s.client)
+	l.env.Reset(&s.client)
 	input := strings.Repeat(multibulk("SET", "key", "value")+multibulk("GET", "key")+multibulk("GET", "nokey"), 5)
 	round := func() {
 		l.pass++

@@ -25,7 +25,7 @@ const (
 // loop is the event loop. All fields belong to its goroutine, but for box.
 type loop struct {
 	o    *Options
-	srv  *commands.Server
+	env  *commands.Env
 	log  journal
 	box  mailbox
 	poll *poller
@@ -107,7 +107,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot wait for sockets: %w", err)
 	}
-	l := &loop{o: o, srv: o.Commands, log: o.Commands.Store.Log(), poll: poll, listeners: listeners, kept: map[*session]*kept{}, complaints: complaints{}, pushMost: defaultPushMost}
+	l := &loop{o: o, env: o.Env, log: o.Env.Store.Log(), poll: poll, listeners: listeners, kept: map[*session]*kept{}, complaints: complaints{}, pushMost: defaultPushMost}
 	l.box.poll = poll
 	for _, ln := range listeners {
 		if err := poll.add(ln.fd); err != nil {
@@ -126,9 +126,9 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	}
 	l.jobs.gone, l.ended = make(chan struct{}), make(chan error, 1)
 	l.jobs.busy.run, l.jobs.share.run = l.watchScript, l.shareOut
-	o.Commands.LimitJobs(processors - 1) // one is left to the loop
+	o.Env.LimitJobs(processors - 1) // one is left to the loop
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
-	l.ctx.Txn = o.Commands.Store.NewTxn()
+	l.ctx.Txn = o.Env.Store.NewTxn()
 	l.cron.run, l.pauseTimer.run = l.tick, l.endPause
 	l.refill.run = l.acceptAgain
 	l.stopTimer.run = func() { l.giveUp = true }
@@ -171,7 +171,7 @@ func (l *loop) passes() error {
 		l.timers.fire(l.mono)
 		l.runResumed()
 		l.serveReady()
-		l.srv.Tracking.Broadcast()
+		l.env.Tracking.Broadcast()
 		l.commit()
 		l.write()
 		l.closeEvicted()
@@ -185,7 +185,7 @@ func (l *loop) passes() error {
 
 // timeout is how long the pass may wait for sockets.
 func (l *loop) timeout() time.Duration {
-	if l.busy || len(l.queue) > 0 || !l.box.maySleep() || l.stale.Load() || l.srv.Undelivered() {
+	if l.busy || len(l.queue) > 0 || !l.box.maySleep() || l.stale.Load() || l.env.Undelivered() {
 		return 0
 	}
 	wait, ok := l.timers.next(l.o.Clock.Mono())
@@ -228,7 +228,7 @@ func (l *loop) takeIn(n int) {
 	for _, fn := range l.box.take() {
 		fn()
 	}
-	l.srv.Events.Deliver(eventsInPass)
+	l.env.Events.Deliver(eventsInPass)
 	l.deliver()
 }
 
@@ -292,7 +292,7 @@ func (l *loop) guard(s *session, fn func(*session)) {
 			return
 		}
 		l.o.Log.Error("internal error", "client", s.client.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		l.srv.Stats.Panics.Add(1)
+		l.env.Stats.Panics.Add(1)
 		if l.inStore {
 			l.fatal = fmt.Errorf("internal error in the store: %v", p)
 		}

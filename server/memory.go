@@ -39,7 +39,7 @@ func (l *loop) limitMemory(limit, maxBulk int64) {
 		limit = usable / 2
 	}
 	l.memory.limit = int(min(limit, math.MaxInt))
-	l.srv.MaxReply.Store(min(max(usable/4, min(maxBulk, math.MaxInt/2)+outputPause), math.MaxInt/2))
+	l.env.MaxReply.Store(min(max(usable/4, min(maxBulk, math.MaxInt/2)+outputPause), math.MaxInt/2))
 }
 
 // over says whether the clients take more than they may.
@@ -128,7 +128,7 @@ func (l *loop) makeRoom() {
 // evict frees the memory of a session that is not in use. The session ends with the pass, not now:
 // the caller may be going through a list that closing changes.
 func (l *loop) evict(s *session) {
-	l.srv.Stats.EvictedClients.Add(1)
+	l.env.Stats.EvictedClients.Add(1)
 	l.complain("closing a client, since all clients together take more than maxmemory-clients",
 		"client", s.client.ID, "address", s.client.Addr, "bytes", s.counted, "all", l.memory.total, "limit", l.memory.limit)
 	l.memory.forget(s)

@@ -59,13 +59,13 @@ func TestClientsThatReadNothing(t *testing.T) {
 		if got := c.do("PING"); got != "+PONG" {
 			t.Fatal(got)
 		}
-		return strings.Count(c.do("CLIENT LIST"), "cmd=get")+int(ts.cmds.Stats.EvictedClients.Load()) == clients+1
+		return strings.Count(c.do("CLIENT LIST"), "cmd=get")+int(ts.env.Stats.EvictedClients.Load()) == clients+1
 	})
 	if most > limit+value+1<<20 {
 		t.Errorf("clients took %d bytes", most)
 	}
 	ts.checkMemory()
-	evicted := ts.cmds.Stats.EvictedClients.Load()
+	evicted := ts.env.Stats.EvictedClients.Load()
 	if evicted == 0 || evicted == clients {
 		t.Errorf("%d clients were evicted", evicted)
 	}
@@ -179,7 +179,7 @@ func TestManyEvicted(t *testing.T) {
 	if got := keeps.do("PING"); got != "+PONG" {
 		t.Error(got)
 	}
-	if n := ts.cmds.Stats.EvictedClients.Load(); n != clients {
+	if n := ts.env.Stats.EvictedClients.Load(); n != clients {
 		t.Errorf("%d of %d were evicted", n, clients)
 	}
 	for _, c := range list[:3] {
@@ -200,7 +200,7 @@ func TestEndlessReplies(t *testing.T) {
 	tables := "local t = {1} for i = 1, 60 do t = {t, t} end return t"
 	for _, hard := range []string{"0", "900000"} {
 		c.do("CONFIG SET client-output-buffer-limit \"normal " + hard + " 0 0\"")
-		ts.onLoop(func(*loop) { ts.cmds.MaxReply.Store(most) })
+		ts.onLoop(func(*loop) { ts.env.MaxReply.Store(most) })
 		for n, text := range []string{
 			get + "\n",
 			"MULTI\n" + get + "\nGET k\nEXEC\n",
@@ -208,7 +208,7 @@ func TestEndlessReplies(t *testing.T) {
 			"SRANDMEMBER s -9000000000000000000\n",
 			strings.ReplaceAll(multibulk("EVAL", tables, "0"), "\r\n", "\n"),
 		} {
-			before := ts.cmds.Stats.OutputBufferLimit.Load()
+			before := ts.env.Stats.OutputBufferLimit.Load()
 			long := ts.dial()
 			long.send(text)
 			for got := ""; got != "(eof)"; {
@@ -216,7 +216,7 @@ func TestEndlessReplies(t *testing.T) {
 					t.Fatalf("%d: a reply of %d bytes", n, len(got))
 				}
 			}
-			if ts.cmds.Stats.OutputBufferLimit.Load() != before+1 {
+			if ts.env.Stats.OutputBufferLimit.Load() != before+1 {
 				t.Errorf("%d: it is not counted", n)
 			}
 			if got := c.do("PING"); got != "+PONG" {
@@ -230,7 +230,7 @@ func TestEndlessReplies(t *testing.T) {
 		}
 	}
 	c.do(`CONFIG SET client-output-buffer-limit "normal 0 0 0"`)
-	ts.onLoop(func(*loop) { ts.cmds.MaxReply.Store(most) })
+	ts.onLoop(func(*loop) { ts.env.MaxReply.Store(most) })
 	c.raw(multibulk(append([]string{"EVAL", "return {#redis.call('MGET', unpack(ARGV, 1, 2)), redis.pcall('MGET', unpack(ARGV))}", "0"},
 		strings.Fields(get)[1:101]...)...))
 	if got := c.reply(); !strings.Contains(got, "not enough memory") {

@@ -31,7 +31,7 @@ func TestMultiQueueLimit(t *testing.T) {
 	if got := ts.dial().do("EXISTS k"); got != ":0" {
 		t.Errorf("EXISTS: %s", got)
 	}
-	if n := ts.cmds.Stats.QueryBufferLimit.Load(); n != 1 {
+	if n := ts.env.Stats.QueryBufferLimit.Load(); n != 1 {
 		t.Errorf("%d clients were cut", n)
 	}
 }

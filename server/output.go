@@ -280,7 +280,7 @@ func (l *loop) pushKept(s *session) {
 // replyMost is how many bytes may wait for a client when a reply is written; what would be cut
 // in the end is not made. Where no limit is set, one reply takes a part of the memory at most.
 func (l *loop) replyMost(s *session) int {
-	most := int(l.srv.MaxReply.Load())
+	most := int(l.env.MaxReply.Load())
 	if hard := l.outputLimit(s).hard; hard > 0 {
 		return min(hard, most)
 	}
@@ -295,7 +295,7 @@ func (l *loop) overLimit(s *session) bool {
 
 // guestOverLimit says whether a client that has yet to authenticate reads too little.
 func (l *loop) guestOverLimit(s *session) bool {
-	return s.full && s.out.pending() > guestOutput && l.srv.AuthRequired(&s.client)
+	return s.full && s.out.pending() > guestOutput && l.env.AuthRequired(&s.client)
 }
 
 // memory is what the output takes, in bytes.

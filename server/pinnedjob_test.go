@@ -11,9 +11,9 @@ import (
 )
 
 // gated has SUNION run aside, and wait there until the gate opens.
-func gated(gate chan struct{}) func(*commands.Server) {
-	return func(s *commands.Server) {
-		spec := s.Table.Lookup([]byte("SUNION"))
+func gated(gate chan struct{}) func(*commands.Env) {
+	return func(e *commands.Env) {
+		spec := e.Table.Lookup([]byte("SUNION"))
 		run := spec.Run
 		spec.Offload = func(*commands.Ctx) bool { return true }
 		spec.Run = func(c *commands.Ctx) error {
@@ -70,7 +70,7 @@ func TestPinned(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.jobs.count > 0 || len(l.jobs.waiting) > 0 || l.srv.Pins.Any() {
+		if l.jobs.count > 0 || len(l.jobs.waiting) > 0 || l.env.Pins.Any() {
 			t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.jobs.waiting))
 		}
 	})
@@ -162,8 +162,8 @@ func TestPinnedSeesOneInstant(t *testing.T) {
 // its keys are still what they were.
 func TestPinnedStoreBeginsAnew(t *testing.T) {
 	gate := make(chan struct{})
-	ts := start(t, func(s *commands.Server) {
-		spec := s.Table.Lookup([]byte("SUNIONSTORE"))
+	ts := start(t, func(e *commands.Env) {
+		spec := e.Table.Lookup([]byte("SUNIONSTORE"))
 		run := spec.Run
 		spec.Offload = func(*commands.Ctx) bool { return true }
 		spec.Run = func(c *commands.Ctx) error {
@@ -219,8 +219,8 @@ func TestPinnedStoreBeginsAnew(t *testing.T) {
 // one: the watcher still looks after that, so the loop does not wait for it.
 func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
-	ts := start(t, func(s *commands.Server) {
-		spec := s.Table.Lookup([]byte("SUNION"))
+	ts := start(t, func(e *commands.Env) {
+		spec := e.Table.Lookup([]byte("SUNION"))
 		spec.Offload = func(*commands.Ctx) bool { return true }
 		spec.Run = func(c *commands.Ctx) error {
 			if string(c.Args[1]) == "first" {
@@ -232,7 +232,7 @@ func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 			c.Out.OK()
 			return nil
 		}
-	}, func(l *loop) { l.srv.LimitJobs(2) })
+	}, func(l *loop) { l.env.LimitJobs(2) })
 	first, second, other := ts.dial(), ts.dial(), ts.dial()
 	first.send("SUNION first\n")
 	ts.waits(first, forOwnJob) // beside the loop, which answers

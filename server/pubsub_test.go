@@ -142,7 +142,7 @@ func TestSlowSubscriberIsCut(t *testing.T) {
 	if got := p.do("PUBLISH a last"); got != ":1" {
 		t.Errorf("%s receivers", got)
 	}
-	if n := ts.cmds.Stats.OutputBufferLimit.Load(); n != 1 {
+	if n := ts.env.Stats.OutputBufferLimit.Load(); n != 1 {
 		t.Errorf("%d clients cut", n)
 	}
 }

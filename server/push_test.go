@@ -227,7 +227,7 @@ func TestPushOverTheLimitCuts(t *testing.T) {
 		ts.onLoop(func(*loop) { closed = s.closed })
 		return closed
 	})
-	if n := ts.cmds.Stats.OutputBufferLimit.Load(); n != 1 {
+	if n := ts.env.Stats.OutputBufferLimit.Load(); n != 1 {
 		t.Fatalf("%d clients cut", n)
 	}
 }

@@ -77,12 +77,12 @@ func TestRandomClients(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if len(l.kept) > 0 || len(l.srv.Clients) != 1 || l.memory.total > 1<<20 {
+		if len(l.kept) > 0 || len(l.env.Clients) != 1 || l.memory.total > 1<<20 {
 			t.Errorf("KEYP_RANDOM_SEED=%d: %d with kept messages, %d clients, %d bytes are left",
-				seed, len(l.kept), len(l.srv.Clients), l.memory.total)
+				seed, len(l.kept), len(l.env.Clients), l.memory.total)
 		}
 	})
-	if n := ts.cmds.Stats.Panics.Load(); n > 0 {
+	if n := ts.env.Stats.Panics.Load(); n > 0 {
 		t.Errorf("KEYP_RANDOM_SEED=%d: %d panics", seed, n)
 	}
 }

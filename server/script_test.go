@@ -154,7 +154,7 @@ func TestCompileBeside(t *testing.T) {
 	ts := start(t)
 	began, goOn := make(chan struct{}), make(chan struct{})
 	ts.onLoop(func(l *loop) {
-		l.srv.Scripts.Compiling = func() {
+		l.env.Scripts.Compiling = func() {
 			began <- struct{}{}
 			<-goOn
 		}

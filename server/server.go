@@ -12,12 +12,12 @@ import (
 	"keyp/internal/config"
 )
 
-// Options are what a server is made of. Config, Commands and Clock are required.
+// Options are what a server is made of. Config, Env and Clock are required.
 type Options struct {
-	Config   *config.Config
-	Commands *commands.Server // its Host is set by New
-	Log      *slog.Logger     // slog.Default() if nil
-	Clock    clock.Clock
+	Config *config.Config
+	Env    *commands.Env // its Host is set by New
+	Log    *slog.Logger  // slog.Default() if nil
+	Clock  clock.Clock
 	// Bell is the one that the store's OnDurable and OnFail ring.
 	Bell *Bell
 	// Listen and ListenTLS are addresses (127.0.0.1:0) to listen on instead of bind with
@@ -79,7 +79,7 @@ func New(o Options) (*Server, error) {
 	if o.Bell != nil {
 		o.Bell.box.Store(&s.loop.box)
 	}
-	o.Commands.Host = s
+	o.Env.Host = s
 	return s, nil
 }
 

@@ -157,7 +157,7 @@ func (l *loop) runInput(s *session, left *int) (needsInput bool) {
 			l.prefetch(s)
 		}
 		limits := &l.settings.limits
-		if l.srv.AuthRequired(&s.client) {
+		if l.env.AuthRequired(&s.client) {
 			if s.out.pending() > guestOutput {
 				s.stalled = true
 				return false
@@ -197,7 +197,7 @@ func (l *loop) runInput(s *session, left *int) (needsInput bool) {
 // prefetch prefetches the keys of the commands that s has sent behind the present one.
 func (l *loop) prefetch(s *session) {
 	if l.ahead = s.reader.Ahead(l.ahead[:0]); len(l.ahead) > 0 {
-		l.srv.Store.Prefetch(s.client.DB, l.ahead)
+		l.env.Store.Prefetch(s.client.DB, l.ahead)
 	}
 }
 
@@ -215,7 +215,7 @@ func (l *loop) lookAhead(group []*session) {
 		}
 	}
 	if len(l.ahead) > 1 {
-		l.srv.Store.Prefetch(db, l.ahead)
+		l.env.Store.Prefetch(db, l.ahead)
 	}
 }
 
@@ -237,14 +237,14 @@ func (l *loop) protocolError(s *session, err error) {
 		s.out.w.Error("ERR " + err.Error())
 	}
 	s.reader, s.room = nil, 0
-	l.srv.Stats.Errors.Add(1)
+	l.env.Stats.Errors.Add(1)
 	l.o.Log.Debug("protocol error", "client", s.client.ID, "address", s.client.Addr, "error", err)
 	s.client.Closing = true
 }
 
 // cutInput ends a connection whose command is longer than client-query-buffer-limit.
 func (l *loop) cutInput(s *session) {
-	l.srv.Stats.QueryBufferLimit.Add(1)
+	l.env.Stats.QueryBufferLimit.Add(1)
 	l.complain("closing a client that reached client-query-buffer-limit",
 		"client", s.client.ID, "address", s.client.Addr, "bytes", s.reader.Buffered())
 	l.close(s)
@@ -272,7 +272,7 @@ func (l *loop) read(s *session) int {
 		s.readable = more
 		s.client.NetIn += uint64(n)
 		s.client.LastActive = l.mono
-		l.srv.Stats.NetIn.Add(int64(n))
+		l.env.Stats.NetIn.Add(int64(n))
 		return n
 	case err == nil:
 		s.readable, s.eof = false, true
@@ -314,7 +314,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	c.Past = s.past
 	c.Past.Waited = s.blocked != nil
 	l.current, l.inStore = s, true
-	outcome := l.srv.Dispatch(c, l.pause)
+	outcome := l.env.Dispatch(c, l.pause)
 	l.current, l.inStore = nil, false
 	switch outcome {
 	case commands.Done:
@@ -322,7 +322,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		now := l.o.Clock.Mono()
 		took := now - l.mono
 		l.mono = now
-		l.srv.Observe(c, mark, took)
+		l.env.Observe(c, mark, took)
 		l.finishReply(s, c.Spec, mark, c.LSN)
 		l.leave(s)
 		c.RunEmitted()
@@ -371,7 +371,7 @@ func (l *loop) finishReply(s *session, spec *commands.Spec, mark int, lsn uint64
 
 // cutOutput ends a connection that passed client-output-buffer-limit, or what one reply may take.
 func (l *loop) cutOutput(s *session) {
-	l.srv.Stats.OutputBufferLimit.Add(1)
+	l.env.Stats.OutputBufferLimit.Add(1)
 	why := "closing a client that reached client-output-buffer-limit"
 	switch {
 	case l.guestOverLimit(s):
@@ -410,7 +410,7 @@ func (l *loop) load(s *session, args [][]byte) {
 		l.loadAgain(s)
 		return
 	}
-	l.srv.Store.Load(l.ctx.Keys, func(err error) {
+	l.env.Store.Load(l.ctx.Keys, func(err error) {
 		l.box.post(func() { l.loaded(s, err) })
 	})
 }
@@ -440,7 +440,7 @@ func (l *loop) loadFailed(s *session, err error) {
 func (l *loop) failCommand(s *session) {
 	s.past = commands.Past{}
 	l.leave(s)
-	l.srv.Stats.Errors.Add(1)
+	l.env.Stats.Errors.Add(1)
 	s.out.begin(&l.buffers)
 	mark := s.out.w.Len()
 	s.out.w.Error(string(commands.ErrInternal))
@@ -481,7 +481,7 @@ func (l *loop) close(s *session) {
 		l.endTLS(s)
 	}
 	l.leave(s)
-	l.srv.Gone(&s.client)
+	l.env.Gone(&s.client)
 	l.timers.stop(s.idle)
 	delete(l.kept, s)
 	l.memory.forget(s)

@@ -257,7 +257,7 @@ func TestPanicInHandlerCostsItsCommandAlone(t *testing.T) {
 	c := ts.dial()
 	c.send("SET a 1\nDEBUG PANIC\nGET a\n")
 	c.expect("+OK", "-ERR internal error", "1")
-	if n := ts.cmds.Stats.Panics.Load(); n != 1 {
+	if n := ts.env.Stats.Panics.Load(); n != 1 {
 		t.Fatalf("%d panics counted", n)
 	}
 }

@@ -44,8 +44,8 @@ func (l *loop) stop() {
 		return
 	}
 	l.stopping = true
-	if l.srv.Busy != "" {
-		l.srv.StopScript()
+	if l.env.Busy != "" {
+		l.env.StopScript()
 	}
 	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+stopTime)
 	l.closeListeners()

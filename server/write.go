@@ -27,7 +27,7 @@ func (l *loop) commit() {
 	}
 	switch end := l.log.End(); {
 	case l.owed <= max(l.requested, l.log.Durable()):
-	case end-l.log.Durable() > largeCommit || l.log.SyncCost() > slowSync || l.srv.Store.DiskBusy() || l.log.Full():
+	case end-l.log.Durable() > largeCommit || l.log.SyncCost() > slowSync || l.env.Store.DiskBusy() || l.log.Full():
 		l.requested = end
 		l.log.CommitAsync()
 	default:
@@ -38,10 +38,10 @@ func (l *loop) commit() {
 		}
 		l.box.quiet() // the Bell rang for what is looked at below and in write
 	}
-	if err := l.srv.Store.Err(); err != nil {
+	if err := l.env.Store.Err(); err != nil {
 		l.fail(err)
 	}
-	if d := l.srv.Store.Delay(); d > 0 {
+	if d := l.env.Store.Delay(); d > 0 {
 		time.Sleep(d) // checkpoints have to keep up with the writers
 	}
 }
@@ -148,7 +148,7 @@ func (l *loop) send(s *session, ready []byte) bool {
 	}
 	s.client.NetOut += uint64(n)
 	s.client.LastActive = l.mono
-	l.srv.Stats.NetOut.Add(int64(n))
+	l.env.Stats.NetOut.Add(int64(n))
 	if !l.watchRoom(s, full) {
 		return false
 	}
@@ -206,7 +206,7 @@ func (l *loop) linger(s *session) {
 		return
 	}
 	l.leave(s)
-	l.srv.Gone(&s.client)
+	l.env.Gone(&s.client)
 	s.lingering, s.readable, s.reader = true, true, nil
 	if s.idle == nil {
 		s.idle = &timer{}

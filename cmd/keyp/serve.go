@@ -57,11 +57,11 @@ func serve(cfg *config.Config) (err error) {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
 	warnModes(cfg.String("dir"), logger)
-	shared := commands.NewServer(store, cfg, logger, machine)
-	if err := shared.LoadUsers(); err != nil {
+	env := commands.NewEnv(store, cfg, logger, machine)
+	if err := env.LoadUsers(); err != nil {
 		return errors.Join(err, store.Close(false))
 	}
-	srv, err := server.New(server.Options{Config: cfg, Commands: shared, Log: logger, Clock: machine, Bell: &bell})
+	srv, err := server.New(server.Options{Config: cfg, Env: env, Log: logger, Clock: machine, Bell: &bell})
 	if err != nil {
 		return errors.Join(err, store.Close(false))
 	}

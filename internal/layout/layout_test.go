@@ -80,7 +80,7 @@ var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "intern
 // exceptions are single files that may break a rule, with the reason.
 var exceptions = map[string]string{
 	"storage/repair_init_test.go imports storage/repair": "tests damage directories by the store's inner steps, and then repair them",
-	"commands/server.go imports storage/wal":             "it translates appendfsync into the Policy that storage.Options take; the log itself it never touches",
+	"commands/env.go imports storage/wal":                "it translates appendfsync into the Policy that storage.Options take; the log itself it never touches",
 }
 
 // file is a Go file of the module.

@@ -4,10 +4,10 @@ package main
 var mutations = []mutation{
 	// The watches of an aborted EXEC stay.
 	{file: "commands/multi.go", test: "TestAbortedExecEndsWatch",
-		old: "\tif q.failed {\n\t\tc.Server.Changes.unwatch(c.Client)\n",
+		old: "\tif q.failed {\n\t\tc.Env.Changes.unwatch(c.Client)\n",
 		new: "\tif q.failed {\n"},
 	{file: "commands/multi.go", test: "TestAbortedExecEndsWatch",
-		old: "\t\ts.discard(c.Client)\n\t\terr = Error(",
+		old: "\t\te.discard(c.Client)\n\t\terr = Error(",
 		new: "\t\tc.Client.queue = nil\n\t\terr = Error("},
 
 	// A client that waits for a key which a global job holds is not looked at again.

@@ -19,7 +19,7 @@ const databases = 3
 type keyp struct {
 	clock  *clock.Fake
 	store  *storage.Store
-	server *commands.Server
+	env    *commands.Env
 	client *commands.Client
 	ctx    commands.Ctx
 }
@@ -34,9 +34,9 @@ func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 		return nil, err
 	}
 	k := &keyp{clock: clk, store: store}
-	k.server = commands.NewServer(store, config.New(), o.Logger, clk)
+	k.env = commands.NewEnv(store, config.New(), o.Logger, clk)
 	k.client = &commands.Client{ID: 1}
-	k.server.Reset(k.client)
+	k.env.Reset(k.client)
 	k.ctx = commands.Ctx{Client: k.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
 	return k, nil
 }
@@ -58,7 +58,7 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 	c.Out.Truncate(0)
 	for try := range 6 {
 		c.Past.Loads = try * 2 // in the end they are read while others are locked
-		switch out := k.server.Dispatch(c, commands.PauseNone); out {
+		switch out := k.env.Dispatch(c, commands.PauseNone); out {
 		case commands.Done:
 			c.RunEmitted()
 			return slices.Clone(c.Out.Buf), c.LSN
@@ -66,9 +66,9 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 			k.load(c.Keys)
 		case commands.Job:
 			var job commands.Ctx
-			k.server.StartJob(c, &job, c.Out, k.store.NewTxn())
-			again := k.server.RunJob(&job, func(fn func()) bool { fn(); return true })
-			k.server.EndJob(&job)
+			k.env.StartJob(c, &job, c.Out, k.store.NewTxn())
+			again := k.env.RunJob(&job, func(fn func()) bool { fn(); return true })
+			k.env.EndJob(&job)
 			job.RunEmitted()
 			if !again {
 				return slices.Clone(c.Out.Buf), job.LSN

@@ -20,9 +20,10 @@ import (
 // which commands and options to use.
 const RedisVersion = "7.4.0"
 
-// Server is what all commands share. Clients and everything reached through them
-// belong to the event loop: handlers touch them only where their Scope says so.
-type Server struct {
+// Env is the environment of all commands, what they share: the store, the configuration, the clients,
+// the statistics. Clients and everything reached through them belong to the event loop: handlers
+// touch them only where their Scope says so.
+type Env struct {
 	Store    *storage.Store
 	Config   *config.Config
 	Table    *Table
@@ -66,57 +67,57 @@ type Server struct {
 	maxEmitted int // maxEmitted, but in tests
 }
 
-// NewServer puts together what commands share; Host is set by the event loop. From
-// then on CONFIG SET takes effect on the store and the monitors.
-func NewServer(store *storage.Store, cfg *config.Config, log *slog.Logger, clk clock.Clock) *Server {
-	s := &Server{
+// NewEnv returns an Env without clients. The server sets its Host. CONFIG SET takes effect on the
+// store, the slow log and the latency monitor.
+func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk clock.Clock) *Env {
+	e := &Env{
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), Clients: map[uint64]*Client{},
 		maxEmitted: maxEmitted,
 	}
-	s.Changes.store, s.Changes.waiters, s.Changes.tracking, s.Changes.wake = store, &s.Waiters, &s.Tracking, s.wake
-	s.Tracking.init(s)
-	s.Waiters.server = s
-	s.Events.server = s
-	s.PubSub.turned = s.Events.enable
-	store.Listen(s.Events.hear)
-	store.OnReap(func(took time.Duration) { s.Latency.Add("expire-cycle", took, clk.Now()) })
-	s.Scripts.engine = s.newEngine()
-	s.loadLibraries()
-	s.users.init(s.Table)
-	s.users.setPassword(cfg.String("requirepass"))
-	s.followConfig()
-	return s
+	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake
+	e.Tracking.init(e)
+	e.Waiters.env = e
+	e.Events.env = e
+	e.PubSub.turned = e.Events.enable
+	store.Listen(e.Events.hear)
+	store.OnReap(func(took time.Duration) { e.Latency.Add("expire-cycle", took, clk.Now()) })
+	e.Scripts.engine = e.newEngine()
+	e.loadLibraries()
+	e.users.init(e.Table)
+	e.users.setPassword(cfg.String("requirepass"))
+	e.followConfig()
+	return e
 }
 
 // wake makes the loop do a pass.
-func (s *Server) wake() {
-	if s.Host != nil {
-		s.Host.Wake()
+func (e *Env) wake() {
+	if e.Host != nil {
+		e.Host.Wake()
 	}
 }
 
 // followConfig has options that CONFIG SET changes take effect. What the store was
 // opened with (appendfsync, maxmemory, the limits of small values) is left as it is until then.
-func (s *Server) followConfig() {
-	cfg, store := s.Config, s.Store
+func (e *Env) followConfig() {
+	cfg, store := e.Config, e.Store
 	on := func(apply func(), names ...string) {
 		for _, name := range names {
 			cfg.OnChange(name, func() error { apply(); return nil })
 		}
 	}
 	monitors := func() {
-		s.Slowlog.configure(cfg.Int("slowlog-log-slower-than"), cfg.Int("slowlog-max-len"))
-		s.Latency.threshold.Store(cfg.Int("latency-monitor-threshold"))
-		s.histograms.Store(cfg.Bool("latency-tracking"))
+		e.Slowlog.configure(cfg.Int("slowlog-log-slower-than"), cfg.Int("slowlog-max-len"))
+		e.Latency.threshold.Store(cfg.Int("latency-monitor-threshold"))
+		e.histograms.Store(cfg.Bool("latency-tracking"))
 	}
 	monitors()
-	s.Events.enable()
+	e.Events.enable()
 	on(monitors, "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold", "latency-tracking")
-	tracked := func() { s.Tracking.max.Store(cfg.Int("tracking-table-max-keys")) }
+	tracked := func() { e.Tracking.max.Store(cfg.Int("tracking-table-max-keys")) }
 	tracked()
 	on(tracked, "tracking-table-max-keys")
-	on(s.Events.enable, "notify-keyspace-events")
+	on(e.Events.enable, "notify-keyspace-events")
 	reserve := func() { store.SetDiskReserve(uint64(cfg.Int("disk-reserve"))) }
 	reserve()
 	on(reserve, "disk-reserve")
@@ -125,23 +126,23 @@ func (s *Server) followConfig() {
 	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
 	on(func() { SetValueLimits(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value", "list-max-listpack-size",
 		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value", "zset-max-listpack-entries", "zset-max-listpack-value")
-	on(func() { s.users.setPassword(cfg.String("requirepass")) }, "requirepass")
-	topics := func() { s.users.allTopics.Store(cfg.String("acl-pubsub-default") == "allchannels") }
+	on(func() { e.users.setPassword(cfg.String("requirepass")) }, "requirepass")
+	topics := func() { e.users.allTopics.Store(cfg.String("acl-pubsub-default") == "allchannels") }
 	topics()
 	on(topics, "acl-pubsub-default")
 }
 
 // Undelivered says whether there are events or changes that the loop has not passed on.
-func (s *Server) Undelivered() bool { return s.Events.waiting.Load() || s.Changes.waiting.Load() }
+func (e *Env) Undelivered() bool { return e.Events.waiting.Load() || e.Changes.waiting.Load() }
 
 // Gone takes a connection that ended, or only waits for its client to see that, out of
 // all that names it. It may be called twice.
-func (s *Server) Gone(c *Client) {
-	delete(s.Clients, c.ID)
-	s.PubSub.gone(c)
-	s.discard(c)
-	s.endMonitor(c)
-	s.Tracking.end(c.ID)
+func (e *Env) Gone(c *Client) {
+	delete(e.Clients, c.ID)
+	e.PubSub.gone(c)
+	e.discard(c)
+	e.endMonitor(c)
+	e.Tracking.end(c.ID)
 }
 
 // SyncPolicy is appendfsync as the log has it.
