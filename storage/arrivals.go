@@ -97,39 +97,40 @@ func (a *arrivals) done(id uint64) {
 
 // copyArrivals copies the values that were moved meanwhile, and writes them. Later changes of them
 // are for the next checkpoint.
-func (s *Store) copyArrivals(b *cpBatch) error {
-	t := s.NewTxn()
-	ids := s.checkpointer.arrivals.close()
+func (cp *checkpointer) copyArrivals(b *cpBatch) error {
+	t := cp.s.NewTxn()
+	ids := cp.arrivals.close()
 	for _, id := range ids {
-		if err := s.freezeMoved(t, id); err != nil {
-			s.uncopy(b)
+		if err := cp.freezeMoved(t, id); err != nil {
+			cp.uncopy(b)
 			return err
 		}
 	}
 	for _, id := range ids {
-		for s.copyMoved(b, t, id) {
-			if err := s.portionDone(b); err != nil {
+		for cp.copyMoved(b, t, id) {
+			if err := cp.portionDone(b); err != nil {
 				return err
 			}
 		}
-		if b.arena.bytes >= s.batchLimit() {
-			if err := s.commitBatch(b); err != nil {
+		if b.arena.bytes >= cp.batchLimit() {
+			if err := cp.commitBatch(b); err != nil {
 				return err
 			}
 		}
 	}
-	return s.commitBatch(b)
+	return cp.commitBatch(b)
 }
 
 // freezeMoved marks all that a moved value has by now for the checkpoint to copy.
-func (s *Store) freezeMoved(t *Txn, id uint64) error {
-	r, _ := s.lockMoved(t, id)
+func (cp *checkpointer) freezeMoved(t *Txn, id uint64) error {
+	s := cp.s
+	r, _ := cp.lockMoved(t, id)
 	if r.o.stale() {
 		s.unlock(t)
-		if err := s.wipe(id); err != nil {
+		if err := cp.wipe(id); err != nil {
 			return err
 		}
-		r, _ = s.lockMoved(t, id)
+		r, _ = cp.lockMoved(t, id)
 	}
 	defer s.unlock(t)
 	if s.cellOf(r) != nil {
@@ -140,25 +141,26 @@ func (s *Store) freezeMoved(t *Txn, id uint64) error {
 }
 
 // copyMoved copies the next portion of a value that was moved, wherever it is by now.
-func (s *Store) copyMoved(b *cpBatch, t *Txn, id uint64) (more bool) {
-	r, _ := s.lockMoved(t, id)
-	defer s.unlock(t)
-	c := s.cellOf(r)
+func (cp *checkpointer) copyMoved(b *cpBatch, t *Txn, id uint64) (more bool) {
+	r, _ := cp.lockMoved(t, id)
+	defer cp.s.unlock(t)
+	c := cp.s.cellOf(r)
 	if c == nil || !c.is(cellDirty) { // it is gone, or was copied with its slot
-		s.checkpointer.arrivals.done(id)
+		cp.arrivals.done(id)
 		return false
 	}
 	b.use(r.sl)
-	if more = s.copyState(b, r.p, r.sl, c); !more {
-		s.checkpointer.arrivals.done(id)
+	if more = cp.copyState(b, r.p, r.sl, c); !more {
+		cp.arrivals.done(id)
 	}
 	return more
 }
 
 // lockMoved locks the shard of a moved value, or all shards if the value moves on too often. ok is
 // false, and nothing is locked, if the value was not moved.
-func (s *Store) lockMoved(t *Txn, id uint64) (r portions, ok bool) {
-	a := &s.checkpointer.arrivals
+func (cp *checkpointer) lockMoved(t *Txn, id uint64) (r portions, ok bool) {
+	s := cp.s
+	a := &cp.arrivals
 	if r, ok = a.where(id); !ok {
 		return r, false
 	}

@@ -21,7 +21,7 @@ func (s *Store) Check() error {
 	s.BeginAll(t)
 	defer t.End()
 	var errs []error
-	err := s.view(func(tx *bolt.Tx) error {
+	err := s.file.view(func(tx *bolt.Tx) error {
 		disk, bad := s.readAll(tx)
 		errs = append(errs, bad...)
 		for _, sh := range s.shards {

@@ -33,7 +33,8 @@ import (
 // records are idempotent and carry generations. It is paced to half duty, so that the
 // server keeps its latency.
 type checkpointer struct {
-	// Constant once Open has returned.
+	// Constant.
+	s    *Store
 	kick chan struct{}
 
 	// mu is locked by who writes the data file: a checkpoint or a compaction.
@@ -62,9 +63,7 @@ type checkpointer struct {
 	hurry atomic.Bool // no pacing: the log is long
 }
 
-func (c *checkpointer) init() {
-	c.kick = make(chan struct{}, 1)
-}
+func (cp *checkpointer) init(s *Store) { cp.s, cp.kick = s, make(chan struct{}, 1) }
 
 const (
 	// batchBytes bounds a bbolt transaction of a checkpoint. Each touches many pages,
@@ -92,10 +91,10 @@ func (s *Store) Checkpoint() error {
 	defer s.checkpointer.mu.Unlock()
 	s.checkpointer.wanted.Add(1)
 	defer s.checkpointer.wanted.Add(-1)
-	err := s.checkpoint()
+	err := s.checkpointer.run()
 	s.checkpointer.lastErr.Store(&err)
 	if err != nil {
-		s.notWritten(err)
+		s.checkpointer.notWritten(err)
 		return err
 	}
 	s.checkpointer.backoffUntil.Store(0)
@@ -106,17 +105,18 @@ func (s *Store) Checkpoint() error {
 
 // notWritten handles an error of writing to the data file. A full disk and damage leave the file as
 // it was; every other error ends the store.
-func (s *Store) notWritten(err error) {
+func (cp *checkpointer) notWritten(err error) {
+	s := cp.s
 	switch {
 	case errors.Is(err, errUncertain):
 	case outOfSpace(err):
-		s.lowSpace.Store(true)
-		s.backOff(roomBackoff)
+		s.house.lowSpace.Store(true)
+		cp.backOff(roomBackoff)
 		s.options.Logger.Error("a checkpoint found no room on disk; the log keeps everything", "error", err)
 		return
 	case errors.Is(err, ErrCorrupt):
-		s.backOff(damageBackoff)
-		s.checkpointer.damagedAt.Store(s.log.End())
+		cp.backOff(damageBackoff)
+		cp.damagedAt.Store(s.log.End())
 		s.options.Logger.Error("the data file is damaged and cannot take a checkpoint; the log keeps everything", "error", err)
 		return
 	}
@@ -148,38 +148,39 @@ func (s *Store) LastCheckpoint() (at int64, err error) {
 	return s.checkpointer.last.Load(), err
 }
 
-func (s *Store) checkpoint() error {
-	m, err := s.rotate()
+func (cp *checkpointer) run() error {
+	m, err := cp.rotate()
 	if err != nil {
 		return err
 	}
-	if err := s.checkpointSince(m); err != nil {
-		s.garbage.add(m.garbage...)
+	if err := cp.writeSince(m); err != nil {
+		cp.s.garbage.add(m.garbage...)
 		return err
 	}
-	return s.collectGarbage()
+	return cp.collectGarbage()
 }
 
-// checkpointSince writes all keys that were dirty at the mark, and then the mark.
-func (s *Store) checkpointSince(m mark) error {
-	defer s.checkpointer.arrivals.reset()
+// writeSince writes all keys that were dirty at the mark, and then the mark.
+func (cp *checkpointer) writeSince(m mark) error {
+	s := cp.s
+	defer cp.arrivals.reset()
 	var b cpBatch
 	for _, p := range m.parts {
-		if err := s.checkpointPart(&b, p); err != nil {
+		if err := cp.copyPart(&b, p); err != nil {
 			return err
 		}
 	}
-	if err := s.commitBatch(&b); err != nil {
+	if err := cp.commitBatch(&b); err != nil {
 		return err
 	}
-	if err := s.copyArrivals(&b); err != nil {
+	if err := cp.copyArrivals(&b); err != nil {
 		return err
 	}
-	if err := s.makePending(); err != nil {
+	if err := cp.makePending(); err != nil {
 		return err
 	}
-	latest := s.latestGarbage()
-	if err := s.writeMark(m, latest); err != nil {
+	latest := cp.latestGarbage()
+	if err := cp.writeMark(m, latest); err != nil {
 		s.garbage.add(latest...)
 		return err
 	}
@@ -188,14 +189,15 @@ func (s *Store) checkpointSince(m mark) error {
 }
 
 // writeMark is a checkpoint's last transaction.
-func (s *Store) writeMark(m mark, latest [][]byte) error {
+func (cp *checkpointer) writeMark(m mark, latest [][]byte) error {
+	s := cp.s
 	garbage := slices.Concat(m.garbage, latest, s.garbage.keeps())
 	// Wait for the whole log, not only up to the mark: of a keyspace that was emptied since,
 	// nothing was written, so the log must have the FLUSHDB before its older segments go.
 	if err := s.log.WaitDurable(context.Background(), s.log.End()); err != nil {
 		return err
 	}
-	err := s.update(func(tx *bolt.Tx) error {
+	err := s.file.update(func(tx *bolt.Tx) error {
 		for _, item := range garbage {
 			if err := putGarbage(tx, item); err != nil {
 				return err
@@ -204,14 +206,14 @@ func (s *Store) writeMark(m mark, latest [][]byte) error {
 		return putMeta(tx, format.MetaState, m.state.Append(nil))
 	})
 	if err == nil {
-		err = s.commitAgain()
+		err = s.file.commitAgain()
 	}
 	return err
 }
 
 // commitAgain commits the last transaction's state a second time: then both meta pages of the data
 // file lead to it, so damage to either does no harm.
-func (s *Store) commitAgain() error { return s.update(func(*bolt.Tx) error { return nil }) }
+func (df *dataFile) commitAgain() error { return df.update(func(*bolt.Tx) error { return nil }) }
 
 // mark is the moment a checkpoint rotated the log.
 type mark struct {
@@ -225,19 +227,20 @@ type mark struct {
 
 // rotate starts a new log segment, unless the last rotation's is still empty, and returns the mark.
 // First it makes the pending changes that an unfinished checkpoint left.
-func (s *Store) rotate() (m mark, err error) {
-	if err := s.makePending(); err != nil {
+func (cp *checkpointer) rotate() (m mark, err error) {
+	s := cp.s
+	if err := cp.makePending(); err != nil {
 		return m, err
 	}
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer s.unlock(t)
 	m.state, m.cost = s.current(), s.replayCost.Load()
-	if err := s.rotateLog(&m.state); err != nil {
+	if err := cp.rotateLog(&m.state); err != nil {
 		return m, err
 	}
 	m.garbage = s.garbage.take()
-	s.checkpointer.arrivals.begin(m.state.Generation)
+	cp.arrivals.begin(m.state.Generation)
 	for _, sh := range s.shards {
 		// The reap records of the old segments go with them: the removals that they state are on
 		// disk by then, later ones are not.
@@ -253,10 +256,11 @@ func (s *Store) rotate() (m mark, err error) {
 
 // rotateLog starts a new log segment, unless the one that the last attempt started is still empty.
 // The time records of older segments go with them, so the state gets the time.
-func (s *Store) rotateLog(st *format.State) (err error) {
+func (cp *checkpointer) rotateLog(st *format.State) (err error) {
+	s := cp.s
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
-	c := &s.checkpointer
+	c := cp
 	if c.mu.rotated == 0 || s.log.End() != c.mu.rotatedEnd {
 		if c.mu.rotated, err = s.log.Rotate(nil); err != nil {
 			return err
@@ -268,36 +272,37 @@ func (s *Store) rotateLog(st *format.State) (err error) {
 }
 
 // batchLimit is the most bytes of a batch.
-func (s *Store) batchLimit() int {
-	limit := s.bounds.batchBytes
-	if m := s.maxMemory.Load(); m > 0 {
+func (cp *checkpointer) batchLimit() int {
+	limit := cp.s.bounds.batchBytes
+	if m := cp.s.maxMemory.Load(); m > 0 {
 		limit = min(limit, max(int(m/batchShare), batchMin))
 	}
 	return limit
 }
 
-// checkpointPart copies the dirty keys of one part, and writes them unless they are so few that the
+// copyPart copies the dirty keys of one part, and writes them unless they are so few that the
 // next part's can be in the same commit: each commit syncs twice.
-func (s *Store) checkpointPart(b *cpBatch, p *part) error {
+func (cp *checkpointer) copyPart(b *cpBatch, p *part) error {
 	p.shard.mu.Lock()
 	slots := p.allUsed() // keys that others get from now on are in the remaining log, or arrivals
 	p.shard.mu.Unlock()
 	for _, sl := range slots {
 		for from, done := uint32(0), false; !done; {
-			from, done = s.copySlot(b, p, sl, from)
-			if err := s.copyRest(b); err != nil {
+			from, done = cp.copySlot(b, p, sl, from)
+			if err := cp.copyRest(b); err != nil {
 				return err
 			}
 		}
 	}
-	if b.arena.bytes < min(partBytes, s.batchLimit()) {
+	if b.arena.bytes < min(partBytes, cp.batchLimit()) {
 		return nil
 	}
-	return s.commitBatch(b)
+	return cp.commitBatch(b)
 }
 
 // commitBatch writes a batch to the data file and empties it.
-func (s *Store) commitBatch(b *cpBatch) error {
+func (cp *checkpointer) commitBatch(b *cpBatch) error {
+	s := cp.s
 	if len(b.slots) == 0 {
 		return nil
 	}
@@ -306,56 +311,57 @@ func (s *Store) commitBatch(b *cpBatch) error {
 		return err
 	}
 	b.sort()
-	if err := s.verifyBatch(b); err != nil {
-		s.uncopy(b)
+	if err := cp.verifyBatch(b); err != nil {
+		cp.uncopy(b)
 		return err
 	}
 	w := batchWriter{s: s, after: map[*slot]slotAfter{}}
-	if err := s.update(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
-		s.uncopy(b)
+	if err := s.file.update(func(tx *bolt.Tx) error { return w.write(tx, b) }); err != nil {
+		cp.uncopy(b)
 		return err
 	}
-	s.markClean(b, &w)
+	cp.markClean(b, &w)
 	s.stats.CheckpointKeys.Add(int64(len(b.entries)))
 	b.reset()
-	s.pace(began)
-	if s.checkpointer.mu.pending >= s.pendingLimit() {
-		return s.makePending()
+	cp.pace(began)
+	if cp.mu.pending >= cp.pendingLimit() {
+		return cp.makePending()
 	}
 	return nil
 }
 
 // update runs fn in a write transaction of the data file. fn runs again if a signal interrupts the
 // commit. A store that has failed writes nothing more: its memory of the file's state may be wrong.
-func (s *Store) update(fn func(*bolt.Tx) error) error {
+func (df *dataFile) update(fn func(*bolt.Tx) error) error {
+	s := df.s
 	if err := s.failed.Load(); err != nil {
 		return *err
 	}
 	if err := s.options.Testing.step(StepWrite); err != nil {
 		return err
 	}
-	if err := vfs.Uninterrupted(func() error { return s.commitData(fn) }); err != nil {
+	if err := vfs.Uninterrupted(func() error { return df.commit(fn) }); err != nil {
 		return err
 	}
 	return s.options.Testing.step(StepWritten)
 }
 
-// commitData is one attempt of update.
-func (s *Store) commitData(fn func(*bolt.Tx) error) error {
-	defer s.checkpointer.syncing.Store(false)
+// commit is one attempt of update.
+func (df *dataFile) commit(fn func(*bolt.Tx) error) error {
+	defer df.s.checkpointer.syncing.Store(false)
 	committing := 0 // the transaction
 	err := guard(func() error {
-		return s.file.mu.db.Update(func(tx *bolt.Tx) error {
+		return df.mu.db.Update(func(tx *bolt.Tx) error {
 			if err := fn(tx); err != nil {
 				return err
 			}
 			committing = tx.ID()
-			s.checkpointer.syncing.Store(true)
+			df.s.checkpointer.syncing.Store(true)
 			return nil
 		})
 	})
 	if err != nil && committing != 0 {
-		err = s.failedCommit(committing, err)
+		err = df.failedCommit(committing, err)
 	}
 	return err
 }
@@ -368,8 +374,9 @@ func (s *Store) DiskBusy() bool { return s.checkpointer.syncing.Load() }
 func workBegan() time.Duration { return clock.System.Mono() }
 
 // pace waits as long as the work since began took.
-func (s *Store) pace(began time.Duration) {
-	if s.options.NoBackground || s.checkpointer.hurry.Load() || s.quit.Err() != nil {
+func (cp *checkpointer) pace(began time.Duration) {
+	s := cp.s
+	if s.options.NoBackground || cp.hurry.Load() || s.quit.Err() != nil {
 		return // or no client waits for the processor
 	}
 	select {
@@ -379,7 +386,8 @@ func (s *Store) pace(began time.Duration) {
 }
 
 // markClean notes in memory that a batch is on disk.
-func (s *Store) markClean(b *cpBatch, w *batchWriter) {
+func (cp *checkpointer) markClean(b *cpBatch, w *batchWriter) {
+	s := cp.s
 	for _, m := range w.unnamed {
 		m.p.shard.mu.Lock()
 		m.p.moved.take(m.id)
@@ -403,11 +411,11 @@ func (s *Store) markClean(b *cpBatch, w *batchWriter) {
 			sl.onDisk, sl.digest = d.Keys, d.Digest
 			if d.due && !sl.awaiting {
 				sl.awaiting = true
-				s.checkpointer.mu.awaited = append(s.checkpointer.mu.awaited, sl)
+				cp.mu.awaited = append(cp.mu.awaited, sl)
 			}
 		}
 		sl.inflight = false
 		sh.mu.Unlock()
 	}
-	s.checkpointer.mu.pending += w.pending
+	cp.mu.pending += w.pending
 }

@@ -41,18 +41,18 @@ func TestFlushDuringCheckpoint(t *testing.T) {
 		h.do(func(x *Txn) { x.SetString(k, []byte("new"), 0, Event{EventString, "set"}) }, k)
 	}
 	h.commit()
-	m, err := h.s.rotate()
+	m, err := h.s.checkpointer.rotate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b cpBatch
 	h.copySlot(&b, keys[0])
 	h.doAll(func(x *Txn) { x.FlushDB(0) })
-	if err := h.s.commitBatch(&b); err != nil {
+	if err := h.s.checkpointer.commitBatch(&b); err != nil {
 		t.Fatal(err)
 	}
 	m.parts = nil
-	if err := h.s.checkpointSince(m); err != nil {
+	if err := h.s.checkpointer.writeSince(m); err != nil {
 		t.Fatal(err)
 	}
 	h.commit()
@@ -67,7 +67,7 @@ func TestFlushDuringCheckpoint(t *testing.T) {
 func (h *harness) copySlot(b *cpBatch, k Key) {
 	p := h.s.part(k)
 	for from, done := uint32(0), false; !done; {
-		from, done = h.s.copySlot(b, p, p.slot(k), from)
+		from, done = h.s.checkpointer.copySlot(b, p, p.slot(k), from)
 	}
 }
 
@@ -92,14 +92,14 @@ func renameTwice(t *testing.T, first string, crash bool) {
 	h.do(func(x *Txn) { x.SetString(a, make([]byte, 20_000), 0, Event{}) }, a)
 	h.do(func(x *Txn) { x.SetString(b, []byte("old"), 0, Event{}) }, b)
 	h.saved()
-	m, err := h.s.rotate()
+	m, err := h.s.checkpointer.rotate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	come := func(k Key) {
 		var batch cpBatch
 		h.copySlot(&batch, k)
-		if err := h.s.commitBatch(&batch); err != nil {
+		if err := h.s.checkpointer.commitBatch(&batch); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +114,7 @@ func renameTwice(t *testing.T, first string, crash bool) {
 		h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
 	} else {
 		come(a)
-		if err := h.s.checkpointSince(m); err != nil {
+		if err := h.s.checkpointer.writeSince(m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestDamageWhileIdle(t *testing.T) {
 		}
 		return nil
 	}
-	if !h.s.stale(0) || !h.s.mayCheckpoint() {
+	if !h.s.checkpointer.stale(0) || !h.s.checkpointer.mayStart() {
 		t.Fatal("memory is not stale enough")
 	}
 	fail := func() {
@@ -172,8 +172,8 @@ func TestDamageWhileIdle(t *testing.T) {
 	was := segments()
 	for range 10 {
 		h.clock.Advance(time.Hour)
-		h.s.keepHouse()
-		h.s.refresh(0)
+		h.s.house.round()
+		h.s.checkpointer.refresh(0)
 		if h.s.Checkpointing() {
 			t.Fatal("an idle server begins another checkpoint")
 		}
@@ -185,7 +185,7 @@ func TestDamageWhileIdle(t *testing.T) {
 	set(3)
 	h.clock.Advance(time.Hour)
 	damaged = false
-	if h.s.refresh(0); !h.s.Checkpointing() {
+	if h.s.checkpointer.refresh(0); !h.s.Checkpointing() {
 		t.Fatal("none begins when there is something to write")
 	}
 	h.saved()

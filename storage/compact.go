@@ -64,11 +64,11 @@ func (s *Store) Compact() (before, after int64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
 	}
-	if err := s.makePending(); err != nil {
-		s.notWritten(err)
+	if err := s.checkpointer.makePending(); err != nil {
+		s.checkpointer.notWritten(err)
 		return 0, 0, err
 	}
-	before, unused := s.dataUse()
+	before, unused := s.file.use()
 	if room, err := s.options.FS.Free(s.options.Dir); err == nil && room < uint64(before-unused) {
 		return before, before, fmt.Errorf("%w: the copy may take %d bytes, and the disk has %d: %w", errCompactStopped, before-unused, room, syscall.ENOSPC)
 	}
@@ -76,26 +76,27 @@ func (s *Store) Compact() (before, after int64, err error) {
 	if err := removeFile(path); err != nil {
 		return before, before, err
 	}
-	after, err = s.compactInto(path)
+	after, err = s.checkpointer.compactInto(path)
 	if err == nil && after < before {
 		err = s.options.Testing.step(StepProven)
 	}
 	if err != nil || after >= before {
 		return before, before, errors.Join(err, removeFile(path))
 	}
-	return before, after, s.replaceData(path)
+	return before, after, s.checkpointer.replaceData(path)
 }
 
 // compactInto writes a compact copy of the data file and returns its length.
-func (s *Store) compactInto(path string) (size int64, err error) {
-	to, _, err := s.openBolt(path)
+func (cp *checkpointer) compactInto(path string) (size int64, err error) {
+	s := cp.s
+	to, _, err := s.file.openBolt(path)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	to.AllocSize, to.NoSync = compactGrowth, s.file.mu.db.NoSync
 	c := compaction{s: s, to: to, began: workBegan(), entries: map[string]int{}}
-	if err := s.view(c.copy); err != nil {
+	if err := s.file.view(c.copy); err != nil {
 		return 0, err
 	}
 	if err := guarded(to, c.prove); err != nil {
@@ -109,12 +110,13 @@ func (s *Store) compactInto(path string) (size int64, err error) {
 }
 
 // replaceData replaces the data file by the file at path.
-func (s *Store) replaceData(path string) error {
+func (cp *checkpointer) replaceData(path string) error {
+	s := cp.s
 	to := filepath.Join(s.options.Dir, format.DataName)
 	if err := os.Rename(path, to); err != nil {
 		return errors.Join(err, removeFile(path))
 	}
-	db, data, err := s.reopenData(to)
+	db, data, err := cp.reopenData(to)
 	if err != nil {
 		// It is unknown which file a restart will find. Either is good as long as no checkpoint
 		// writes to one and releases log segments that the other needs.
@@ -129,14 +131,15 @@ func (s *Store) replaceData(path string) error {
 	return errors.Join(s.options.Testing.step(StepReplaced), old.Close())
 }
 
-func (s *Store) reopenData(path string) (*bolt.DB, DataFile, error) {
+func (cp *checkpointer) reopenData(path string) (*bolt.DB, DataFile, error) {
+	s := cp.s
 	if err := s.options.Testing.step(StepRenamed); err != nil {
 		return nil, nil, err
 	}
-	if err := s.syncDir(); err != nil {
+	if err := s.file.syncDir(); err != nil {
 		return nil, nil, err
 	}
-	db, data, err := s.openBolt(path)
+	db, data, err := s.file.openBolt(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,7 +167,7 @@ type compaction struct {
 // the compaction must give up.
 func (c *compaction) at(step Step) error {
 	s := c.s
-	s.pace(c.began)
+	s.checkpointer.pace(c.began)
 	c.began = workBegan()
 	if err := s.options.Testing.step(step); err != nil {
 		return err
@@ -319,7 +322,8 @@ func (p *proof) slot(at, v []byte) bool {
 }
 
 // compactLoop keeps the data file of a running store in proportion to its content.
-func (s *Store) compactLoop() {
+func (cp *checkpointer) compactLoop() {
+	s := cp.s
 	tick := time.NewTicker(compactInterval)
 	defer tick.Stop()
 	for was := s.log.End(); ; {
@@ -329,10 +333,10 @@ func (s *Store) compactLoop() {
 			return
 		}
 		end := s.log.End()
-		s.refresh(end - was)
+		cp.refresh(end - was)
 		was = end
-		if size, unused := s.dataUse(); s.worthCompacting(size, unused) {
-			s.compactAndTell()
+		if size, unused := s.file.use(); cp.worthCompacting(size, unused) {
+			cp.compactAndLog()
 			tick.Reset(compactBackoff)
 		} else {
 			tick.Reset(compactInterval)
@@ -342,23 +346,24 @@ func (s *Store) compactLoop() {
 
 // refresh starts a checkpoint if memory is stale; grown is by how much the log grew since the
 // last look.
-func (s *Store) refresh(grown uint64) {
-	if s.stale(grown) && s.mayCheckpoint() {
-		s.StartCheckpoint()
+func (cp *checkpointer) refresh(grown uint64) {
+	if cp.stale(grown) && cp.mayStart() {
+		cp.s.StartCheckpoint()
 	}
 }
 
 // stale reports whether memory has many changes that the data file does not have, while the log
 // grows too slowly to cause a checkpoint. Most expired keys add nothing to the log, and until a
 // checkpoint they stay in the file, and as tombstones in memory.
-func (s *Store) stale(grown uint64) bool {
-	_, dirty := s.measure()
-	return dirty > staleBytes && (grown < quietBytes || dirty > 4*s.log.Size())
+func (cp *checkpointer) stale(grown uint64) bool {
+	_, dirty := cp.s.measure()
+	return dirty > staleBytes && (grown < quietBytes || dirty > 4*cp.s.log.Size())
 }
 
 // worthCompacting reports whether most of the data file is unused, and whether there is room for
 // the copy and for the log's growth until the next checkpoint, which has to wait.
-func (s *Store) worthCompacting(size, unused int64) bool {
+func (cp *checkpointer) worthCompacting(size, unused int64) bool {
+	s := cp.s
 	if size < compactMin || unused < size/2 {
 		return false
 	}
@@ -366,7 +371,8 @@ func (s *Store) worthCompacting(size, unused int64) bool {
 	return err == nil && room > uint64(size-unused)+uint64(2*s.options.CheckpointBytes)+s.diskReserve.Load()
 }
 
-func (s *Store) compactAndTell() {
+func (cp *checkpointer) compactAndLog() {
+	s := cp.s
 	began := s.clock.Mono()
 	before, after, err := s.Compact()
 	took := (s.clock.Mono() - began).Round(time.Millisecond)

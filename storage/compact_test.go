@@ -66,9 +66,9 @@ func filled(t *testing.T) (*harness, map[name]bool) {
 	h.saved()
 	set(name{0, "key5"}, "in the log only", 0)
 	set(name{2, "key2"}, strings.Repeat("also", 10_000), h.clock.Now()+1_000_000)
-	moment, err := h.s.rotate() // a checkpoint that fails after its first part
+	moment, err := h.s.checkpointer.rotate() // a checkpoint that fails after its first part
 	if err == nil {
-		err = h.s.checkpointPart(new(cpBatch), moment.parts[0])
+		err = h.s.checkpointer.copyPart(new(cpBatch), moment.parts[0])
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestCompact(t *testing.T) {
 	if err != nil || after > before/2 || h.s.file.mu.db == old {
 		t.Fatalf("the file had %d bytes and has %d, %v", before, after, err)
 	}
-	if size, _ := h.s.dataUse(); size != after {
+	if size, _ := h.s.file.use(); size != after {
 		t.Errorf("the file has %d bytes, Compact said %d", size, after)
 	}
 	h.verify(names)
@@ -320,14 +320,14 @@ func TestHalfDeletedKeyspaceIsSound(t *testing.T) {
 	}
 	h.saved()
 	h.doAll(func(x *Txn) { x.FlushDB(0) })
-	moment, err := h.s.rotate()
+	moment, err := h.s.checkpointer.rotate()
 	if err == nil {
 		h.commit()
-		err = h.s.checkpointSince(moment)
+		err = h.s.checkpointer.writeSince(moment)
 	}
 	if err == nil {
 		err = h.s.file.mu.db.Update(func(tx *bolt.Tx) error {
-			more, err := h.s.collectSome(tx)
+			more, err := h.s.checkpointer.collectSome(tx)
 			if !more || !isGarbage(tx, 1) {
 				t.Error("the keyspace is gone after one step")
 			}
@@ -439,7 +439,7 @@ func TestFileDoesNotGrow(t *testing.T) {
 			t.Fatalf("%d keys were reaped", n)
 		}
 		h.saved()
-		err := h.s.view(func(tx *bolt.Tx) error {
+		err := h.s.file.view(func(tx *bolt.Tx) error {
 			pages = tx.Size() / format.PageSize // the highest one ever used
 			return nil
 		})
@@ -485,7 +485,7 @@ func TestWorthCompacting(t *testing.T) {
 		{1000 * mb, 600 * mb, 900 * mb, false}, // 400 for the copy, 512 for the log, 64 in reserve
 	} {
 		h.fs.SetFree(tt.free)
-		if got := h.s.worthCompacting(tt.size, tt.unused); got != tt.want {
+		if got := h.s.checkpointer.worthCompacting(tt.size, tt.unused); got != tt.want {
 			t.Errorf("%d MB, %d of them unused, %d free: %t", tt.size/mb, tt.unused/mb, tt.free/mb, got)
 		}
 	}
@@ -498,7 +498,7 @@ func TestExpiredKeysAskForACheckpoint(t *testing.T) {
 	const busy = quietBytes
 	stale := func(when string, grown uint64, want bool) {
 		t.Helper()
-		if got := h.s.stale(grown); got != want {
+		if got := h.s.checkpointer.stale(grown); got != want {
 			t.Errorf("%s, with %d bytes of log since: stale %t", when, grown, got)
 		}
 	}

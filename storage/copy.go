@@ -23,7 +23,7 @@ import (
 // value is copied again.
 
 // copySlot copies the dirty cells of one bucket of a slot's table.
-func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
+func (cp *checkpointer) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint32, done bool) {
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
 	if p.dead || sl.dirty == 0 {
@@ -33,7 +33,7 @@ func (s *Store) copySlot(b *cpBatch, p *part, sl *slot, from uint32) (next uint3
 	sl.prefetch(p, from)
 	next, done = sl.table.walkBucket(from, func(c *cell) {
 		if c.is(cellDirty) {
-			s.copyCell(b, p, sl, c)
+			cp.copyCell(b, p, sl, c)
 		}
 	})
 	return next, done
@@ -54,23 +54,23 @@ func (sl *slot) prefetch(p *part, from uint32) (sum uint64) {
 
 // copyCell copies a dirty cell's state and makes it clean. Of a large value it copies a portion, or
 // nothing yet, and notes that there is more to copy.
-func (s *Store) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
+func (cp *checkpointer) copyCell(b *cpBatch, p *part, sl *slot, c *cell) {
 	if o := p.objectOf(*c); o != nil && !c.is(cellTomb) && !o.inline() {
 		o.freeze()
-		if more := (portions{p: p, sl: sl, o: o, stale: o.stale()}); more.stale || s.copyState(b, p, sl, c) {
+		if more := (portions{p: p, sl: sl, o: o, stale: o.stale()}); more.stale || cp.copyState(b, p, sl, c) {
 			b.rest = append(b.rest, more)
 		}
 		return
 	}
-	s.copyState(b, p, sl, c)
+	cp.copyState(b, p, sl, c)
 }
 
 // copyState copies a cell's state. It returns true if there is more of the value: then the cell
 // stays dirty.
-func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
+func (cp *checkpointer) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
 	p.filed = true
 	name := p.name(*c)
-	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
+	k := Key{Slot: sl.num, Hash: cp.s.hash(name), Name: name}
 	b.scratch = format.DiskKey(b.scratch[:0], p.space, k)
 	e := entry{p: p, sl: sl, at: b.arena.take(b.scratch)}
 	flags := p.flags(*c)
@@ -79,7 +79,7 @@ func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
 	b.lsn = max(b.lsn, p.lsn(*c), sl.lastDelete)
 	changed := false // since the checkpoint reached the key
 	if !c.is(cellTomb) {
-		more, changed = s.copyValue(b, p, *c, &e)
+		more, changed = cp.copyValue(b, p, *c, &e)
 	} else {
 		e.gone = b.arena.take(name)
 	}
@@ -90,7 +90,7 @@ func (s *Store) copyState(b *cpBatch, p *part, sl *slot, c *cell) (more bool) {
 	return more
 }
 
-func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed bool) {
+func (cp *checkpointer) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed bool) {
 	im := format.Image{Type: p.item(c).Type(), Inline: true, Times: format.Times{Deadline: p.deadline(c), Created: p.created(c)}, Name: p.name(c)}
 	o := p.objectOf(c)
 	if o != nil {
@@ -103,7 +103,7 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed 
 		im.ID, im.Payload = o.id, format.AppendInline(nil, o.val)
 		o.state = o.state&^stateReplayed | stateInline
 	default:
-		more = s.copyElements(b, o, e)
+		more = cp.copyElements(b, o, e)
 		changed = o.side != nil && o.side.any()
 		im.ID, im.Inline = o.id, false
 		im.Payload = binary.AppendUvarint(nil, uint64(o.val.Len()))
@@ -116,7 +116,8 @@ func (s *Store) copyValue(b *cpBatch, p *part, c cell, e *entry) (more, changed 
 
 // copyElements copies a portion of the changed elements of a value whose elements are stored by
 // themselves, or of all elements the first time. It returns true if there are more.
-func (s *Store) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
+func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool) {
+	s := cp.s
 	o.beStored()
 	if o.is(stateLinked) {
 		delete(e.p.linked, o.id)
@@ -172,27 +173,27 @@ type portions struct {
 
 // copyRest completes the values that the batch has a part of, and writes the batch whenever it gets
 // too large.
-func (s *Store) copyRest(b *cpBatch) error {
+func (cp *checkpointer) copyRest(b *cpBatch) error {
 	for len(b.rest) > 0 {
 		n := len(b.rest) - 1
 		r := b.rest[n]
 		b.rest[n] = portions{}
 		b.rest = b.rest[:n]
 		if r.stale {
-			if err := s.wipe(r.o.id); err != nil {
-				s.uncopy(b)
+			if err := cp.wipe(r.o.id); err != nil {
+				cp.uncopy(b)
 				return err
 			}
 		}
 		for more := true; more; {
-			if err := s.portionDone(b); err != nil {
+			if err := cp.portionDone(b); err != nil {
 				return err
 			}
-			more = s.copyPortion(b, r)
+			more = cp.copyPortion(b, r)
 		}
 	}
-	if b.arena.bytes >= s.batchLimit() {
-		return s.commitBatch(b)
+	if b.arena.bytes >= cp.batchLimit() {
+		return cp.commitBatch(b)
 	}
 	return nil
 }
@@ -203,28 +204,28 @@ func (s *Store) copyRest(b *cpBatch) error {
 // collection begins meanwhile, all goroutines wait.
 const portionShare = 8
 
-func (s *Store) portionDone(b *cpBatch) error {
-	if err := s.options.Testing.step(StepPortion); err != nil {
-		s.uncopy(b)
+func (cp *checkpointer) portionDone(b *cpBatch) error {
+	if err := cp.s.options.Testing.step(StepPortion); err != nil {
+		cp.uncopy(b)
 		return err
 	}
-	if b.arena.bytes >= s.batchLimit()/portionShare {
-		return s.commitBatch(b)
+	if b.arena.bytes >= cp.batchLimit()/portionShare {
+		return cp.commitBatch(b)
 	}
 	return nil
 }
 
 // copyPortion copies the next portion of a value, if the value is still its key's: later changes
 // are in the part of the log that stays.
-func (s *Store) copyPortion(b *cpBatch, r portions) (more bool) {
+func (cp *checkpointer) copyPortion(b *cpBatch, r portions) (more bool) {
 	r.p.shard.mu.Lock()
 	defer r.p.shard.mu.Unlock()
-	c := s.cellOf(r)
+	c := cp.s.cellOf(r)
 	if c == nil {
 		return false
 	}
 	b.use(r.sl)
-	return s.copyState(b, r.p, r.sl, c)
+	return cp.copyState(b, r.p, r.sl, c)
 }
 
 // cellOf returns the cell of a value, nil if the value is not its key's any more.
@@ -241,27 +242,28 @@ func (s *Store) cellOf(r portions) *cell {
 }
 
 // wipe deletes the elements on disk under an id, in bounded transactions.
-func (s *Store) wipe(id uint64) error {
+func (cp *checkpointer) wipe(id uint64) error {
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	left := false
-	err := s.view(func(tx *bolt.Tx) error {
+	err := cp.s.file.view(func(tx *bolt.Tx) error {
 		k, _ := tx.Bucket(format.BucketElements).Cursor().Seek(prefix)
 		left = bytes.HasPrefix(k, prefix)
 		return nil
 	})
 	for left && err == nil {
 		began := workBegan()
-		err = s.update(func(tx *bolt.Tx) (err error) {
+		err = cp.s.file.update(func(tx *bolt.Tx) (err error) {
 			left, err = deleteRange(tx.Bucket(format.BucketElements), prefix)
 			return err
 		})
-		s.pace(began)
+		cp.pace(began)
 	}
 	return err
 }
 
 // uncopy makes the keys of a batch that could not be written dirty again.
-func (s *Store) uncopy(b *cpBatch) {
+func (cp *checkpointer) uncopy(b *cpBatch) {
+	s := cp.s
 	t := s.NewTxn()
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -279,7 +281,7 @@ func (s *Store) uncopy(b *cpBatch) {
 		if e.id == 0 || there {
 			continue
 		}
-		if r, moved := s.lockMoved(t, e.id); moved {
+		if r, moved := cp.lockMoved(t, e.id); moved {
 			if c := s.cellOf(r); c != nil && e.recopy(r.o) {
 				r.p.markDirty(r.sl, c)
 			}

@@ -149,7 +149,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 	if c.s, err = openCorrupt(c.dir, c.clock); err != nil {
 		t.Fatal(err)
 	}
-	must(c.s.view(c.hasEverything))
+	must(c.s.file.view(c.hasEverything))
 	sound.want = model{}
 	for _, n := range sound.names {
 		if v, found, err := c.read(n); err != nil {
@@ -168,7 +168,7 @@ func makeSound(t *testing.T, dir string) *soundDir {
 // entriesOf are the entries of the data file, by bucket.
 func entriesOf(t *testing.T, s *Store) map[string]map[string]string {
 	all := map[string]map[string]string{}
-	err := s.view(func(tx *bolt.Tx) error {
+	err := s.file.view(func(tx *bolt.Tx) error {
 		for _, name := range format.Buckets {
 			b := map[string]string{}
 			all[string(name)] = b
@@ -233,7 +233,7 @@ func rewrite(t *testing.T, path string, before, after map[string]map[string]stri
 func (s *Store) checkpointInterrupted() error {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()
-	return s.checkpoint()
+	return s.checkpointer.run()
 }
 
 // soundBuilder makes keys by number.
@@ -479,7 +479,7 @@ func (c *corruptCase) run() {
 		return
 	}
 	if c.rng.IntN(4) == 0 {
-		c.s.loadAll()
+		c.s.loads.loadAll()
 	}
 	c.readAll("at first")
 	c.write()
@@ -542,8 +542,8 @@ func (c *corruptCase) read(n name) (v value, found bool, err error) {
 	k := c.s.Key(n.db, []byte(n.key))
 	x := c.s.NewTxn()
 	for !c.s.Begin(x, []Key{k}) {
-		for _, slow := range c.s.loadBatch([]load{{[]Key{k}, func(e error) { err = e }}}) {
-			c.s.load(slow)
+		for _, slow := range c.s.loads.serveBatch([]load{{[]Key{k}, func(e error) { err = e }}}) {
+			c.s.loads.serve(slow)
 		}
 		if err != nil {
 			return v, false, err

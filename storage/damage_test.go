@@ -54,7 +54,7 @@ func (h *harness) damageDeadline(k Key) {
 func TestCorruptDeadlineIsInTTL(t *testing.T) {
 	for how, then := range map[string]func(h *harness, k Key){
 		"loaded":               func(h *harness, k Key) { h.load([]Key{k}) },
-		"loaded with its slot": func(h *harness, _ Key) { h.s.loadAll() },
+		"loaded with its slot": func(h *harness, _ Key) { h.s.loads.loadAll() },
 		"found by the window":  func(*harness, Key) {},
 		"replayed": func(h *harness, k Key) {
 			h.do(func(x *Txn) { x.SetString(h.s.Key(0, []byte("other")), nil, 0, Event{}) }, h.s.Key(0, []byte("other")))
@@ -137,8 +137,8 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 				h.alter(k, func(r []byte) []byte { r[len(r)-1] ^= 0x10; return r })
 			}
 			var got error
-			for _, slow := range h.s.loadBatch([]load{{[]Key{k}, func(err error) { got = err }}}) {
-				h.s.load(slow)
+			for _, slow := range h.s.loads.serveBatch([]load{{[]Key{k}, func(err error) { got = err }}}) {
+				h.s.loads.serve(slow)
 			}
 			if !errors.Is(got, ErrCorrupt) {
 				t.Fatalf("loading gave %v, want ErrCorrupt", got)
@@ -157,7 +157,7 @@ func TestMissingRecordIsFoundByTheDigest(t *testing.T) {
 	h, k := stored(t, "{tag}1", "v", 5000)
 	h.alter(k, func([]byte) []byte { return nil })
 	sh := h.s.shards[h.s.shardOf(k.Slot)]
-	if _, err := h.s.loadSlot(sh, 0, int(k.Slot)%h.s.slotsPerShard); !errors.Is(err, ErrCorrupt) {
+	if _, err := h.s.loads.loadSlot(sh, 0, int(k.Slot)%h.s.slotsPerShard); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("loading the slot gave %v, want ErrCorrupt", err)
 	}
 	if !sh.mu.parts[0].slot(k).partial {
@@ -170,17 +170,17 @@ func TestFullDiskRefusesGrowthAndHeals(t *testing.T) {
 	defer func() { h.s.Close(false) }()
 	h.s.SetDiskReserve(1 << 20)
 	h.fs.SetFree(1 << 30)
-	h.s.keepHouse()
+	h.s.house.round()
 	if h.s.Full() {
 		t.Fatal("full with a gigabyte free")
 	}
 	h.fs.SetFree(1000)
-	h.s.keepHouse()
+	h.s.house.round()
 	if !h.s.Full() {
 		t.Fatal("not full with a kilobyte free")
 	}
 	h.fs.SetFree(1 << 30)
-	h.s.keepHouse()
+	h.s.house.round()
 	await.Until(t, "room came back, so writes are accepted", func() bool { return !h.s.Full() })
 }
 
@@ -197,7 +197,7 @@ func TestWritersAreSlowedDown(t *testing.T) {
 			h.do(func(x *Txn) { x.SetString(k, make([]byte, 1000), 0, Event{}) }, k)
 		}
 		h.commit()
-		h.s.keepHouse()
+		h.s.house.round()
 		d := h.s.Delay()
 		if d < last || d > maxDelay || (d > 0) != (h.s.log.Size() > 20_000) {
 			t.Fatalf("after %d0 kB the delay is %v, before it was %v", n+1, d, last)
@@ -207,7 +207,7 @@ func TestWritersAreSlowedDown(t *testing.T) {
 	if err := h.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	if h.s.keepHouse(); h.s.Delay() != 0 {
+	if h.s.house.round(); h.s.Delay() != 0 {
 		t.Fatalf("after a checkpoint the delay is %v", h.s.Delay())
 	}
 }
@@ -227,7 +227,7 @@ func TestLongReplayIsBounded(t *testing.T) {
 		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
 		h.commit()
 		h.s.replayCost.Store(int64(c.budgets*float64(replayBudget)) * processors)
-		h.s.keepHouse()
+		h.s.house.round()
 		due := len(h.s.checkpointer.kick) > 0
 		if due != c.due || (h.s.Delay() > 0) != c.delays {
 			t.Errorf("at %v times the budget a checkpoint is due: %t, commits wait %v; want %t, %t", c.budgets, due, h.s.Delay(), c.due, c.delays)
@@ -236,7 +236,7 @@ func TestLongReplayIsBounded(t *testing.T) {
 	if err := h.s.Checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	if h.s.keepHouse(); h.s.replayTime() != 0 || h.s.Delay() != 0 {
+	if h.s.house.round(); h.s.replayTime() != 0 || h.s.Delay() != 0 {
 		t.Errorf("after a checkpoint the log takes %v to replay, commits wait %v", h.s.replayTime(), h.s.Delay())
 	}
 	h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)

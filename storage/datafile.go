@@ -37,6 +37,7 @@ var errUncertain = errors.New("it is not known whether the data file has the las
 
 // dataFile is the file that bbolt has open. A compaction replaces it.
 type dataFile struct {
+	s *Store // constant
 	// The fields change while checkpointer.mu is locked too: a lock of either is enough to use them.
 	mu struct {
 		sync.RWMutex
@@ -79,7 +80,7 @@ func intercept(db *bolt.DB, f DataFile) {
 // rewriteMeta makes the data file's present content and its name durable. It writes the meta pages
 // again, since a sync does nothing for a page whose last sync has failed; the pages that they lead
 // to were synced before the meta page was written.
-func (s *Store) rewriteMeta(path string) error {
+func (df *dataFile) rewriteMeta(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -89,20 +90,20 @@ func (s *Store) rewriteMeta(path string) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if _, err := s.file.mu.out.WriteAt(metas, 0); err != nil {
+	if _, err := df.mu.out.WriteAt(metas, 0); err != nil {
 		return fmt.Errorf("storage: %s: %w", path, err)
 	}
-	if err := s.file.mu.out.Sync(); err != nil {
+	if err := df.mu.out.Sync(); err != nil {
 		return fmt.Errorf("storage: %s: %w", path, err)
 	}
-	return s.syncDir()
+	return df.syncDir()
 }
 
 // failedCommit finds out what happened to a transaction whose commit failed; it returns nil if the
 // transaction is durable.
-func (s *Store) failedCommit(id int, failed error) error {
+func (df *dataFile) failedCommit(id int, failed error) error {
 	last := 0
-	err := s.view(func(tx *bolt.Tx) error {
+	err := df.view(func(tx *bolt.Tx) error {
 		last = tx.ID()
 		return nil
 	})
@@ -114,9 +115,9 @@ func (s *Store) failedCommit(id int, failed error) error {
 	case errors.Is(failed, syscall.EINTR):
 		// Only the last sync failed. bbolt has lost track of the freed pages that readers still
 		// use, so there must be no readers.
-		s.file.mu.Lock()
-		defer s.file.mu.Unlock()
-		if err := s.file.mu.out.Sync(); err != nil {
+		df.mu.Lock()
+		defer df.mu.Unlock()
+		if err := df.mu.out.Sync(); err != nil {
 			return fmt.Errorf("%w: %w", errUncertain, err)
 		}
 		return nil
@@ -131,7 +132,7 @@ func updateNew(db *bolt.DB, fn func(*bolt.Tx) error) error {
 }
 
 // syncDir makes the names in the data directory durable.
-func (s *Store) syncDir() error { return s.options.FS.SyncDir(s.options.Dir) }
+func (df *dataFile) syncDir() error { return df.s.options.FS.SyncDir(df.s.options.Dir) }
 
 // makeDir makes the data directory.
 func (s *Store) makeDir() error {
@@ -145,13 +146,13 @@ func (s *Store) makeDir() error {
 // that was killed, may have created them. It runs before the data file gets its name, so it is not
 // needed where a data file exists. A directory that cannot be opened or synced is skipped: such a
 // process could not have created anything in it.
-func (s *Store) syncPath() error {
-	dir, err := filepath.Abs(s.options.Dir)
+func (df *dataFile) syncPath() error {
+	dir, err := filepath.Abs(df.s.options.Dir)
 	if err != nil {
 		return err
 	}
 	for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
-		err := s.options.FS.SyncDir(above)
+		err := df.s.options.FS.SyncDir(above)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL) {
 			continue
 		}

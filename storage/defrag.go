@@ -19,11 +19,11 @@ const (
 )
 
 // defragment moves blocks until the slabs have few gaps, or time is up.
-func (s *Store) defragment() {
+func (h *housekeeper) defragment() {
 	end := workBegan() + defragTime
-	for _, sh := range s.shards {
-		for s.defragStep(sh) {
-			if workBegan() > end || s.quit.Err() != nil {
+	for _, sh := range h.s.shards {
+		for h.defragStep(sh) {
+			if workBegan() > end || h.s.quit.Err() != nil {
 				return
 			}
 		}
@@ -31,7 +31,7 @@ func (s *Store) defragment() {
 }
 
 // defragStep moves some blocks of a shard, and returns whether there may be more to move.
-func (s *Store) defragStep(sh *shard) (more bool) {
+func (h *housekeeper) defragStep(sh *shard) (more bool) {
 	if !sh.lockPassingGlobal() {
 		return false
 	}

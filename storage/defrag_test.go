@@ -77,7 +77,7 @@ func TestDefragment(t *testing.T) {
 	}
 	before, live := sizes()
 	for _, sh := range h.s.shards {
-		for h.s.defragStep(sh) {
+		for h.s.house.defragStep(sh) {
 		}
 	}
 	after, same := sizes()

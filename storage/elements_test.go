@@ -133,12 +133,12 @@ func TestElementsLeftBehind(t *testing.T) {
 	k := h.s.Key(0, []byte("k"))
 	h.fields(k, 3000, 1000)
 	h.commit()
-	m, err := h.s.rotate()
+	m, err := h.s.checkpointer.rotate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range m.parts {
-		if err := h.s.checkpointPart(new(cpBatch), p); err != nil {
+		if err := h.s.checkpointer.copyPart(new(cpBatch), p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -243,12 +243,12 @@ func TestDeadlineFromBehindAStep(t *testing.T) {
 			h.do(func(x *Txn) { x.SetDeadline(k, h.clock.Now()+1000, Event{}) }, k)
 		}
 		h.commit()
-		m, err := h.s.rotate()
+		m, err := h.s.checkpointer.rotate()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range m.parts {
-			if err := h.s.checkpointPart(new(cpBatch), p); err != nil {
+			if err := h.s.checkpointer.copyPart(new(cpBatch), p); err != nil {
 				t.Fatal(err)
 			}
 		}

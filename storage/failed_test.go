@@ -36,7 +36,7 @@ func TestGarbageOutlivesFailedCheckpoint(t *testing.T) {
 	if n := h.elements(); n != 0 {
 		t.Errorf("%d elements of an emptied database are left on disk", n)
 	}
-	err := h.s.view(func(tx *bolt.Tx) error {
+	err := h.s.file.view(func(tx *bolt.Tx) error {
 		return each(tx, format.BucketValues, nil, nil, func(at, _ []byte) error { t.Errorf("record %x is left", at); return nil })
 	})
 	if err != nil {

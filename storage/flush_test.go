@@ -46,14 +46,14 @@ func TestFlushAheadOfCheckpoint(t *testing.T) {
 			}
 		}
 		h.commit()
-		moment, err := h.s.rotate()
+		moment, err := h.s.checkpointer.rotate()
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.commit()
 		h.model = model{{1, "to"}: value{data: large}}
 		h.doAll(func(x *Txn) { x.FlushDB(0) })
-		if err := h.s.checkpointSince(moment); err != nil {
+		if err := h.s.checkpointer.writeSince(moment); err != nil {
 			t.Fatal(err)
 		}
 		h.crash(rand.New(rand.NewPCG(1, seed)), names)
@@ -135,7 +135,7 @@ func TestFlushOfNothing(t *testing.T) {
 		h.check()
 		h.reopen()
 	}
-	if err := h.s.view(func(tx *bolt.Tx) error {
+	if err := h.s.file.view(func(tx *bolt.Tx) error {
 		for _, b := range [][]byte{format.BucketValues, format.BucketSlots, format.BucketGarbage} {
 			if k, _ := tx.Bucket(b).Cursor().First(); k != nil {
 				t.Errorf("bucket %s has %x", b, k)

@@ -26,7 +26,7 @@ func TestFrequentKeysStay(t *testing.T) {
 		h.commit()
 		h.saved()
 		shard := h.s.shardOf(often.Slot)
-		if h.s.evictSlot(h.s.shards[shard], 0, int(often.Slot)%h.s.slotsPerShard) == 0 {
+		if h.s.house.evictSlot(h.s.shards[shard], 0, int(often.Slot)%h.s.slotsPerShard) == 0 {
 			t.Fatal("nothing left memory")
 		}
 		if h.s.resident(often) != counted || h.s.resident(lately) == counted {

@@ -227,8 +227,8 @@ func startAgain(h *harness) error {
 		for db := range h.databases {
 			k := h.s.Key(db, []byte(name))
 			for try := 0; !h.s.Begin(h.txn, []Key{k}); try++ {
-				for _, slow := range h.s.loadBatch([]load{{[]Key{k}, func(e error) { err = e }}}) {
-					h.s.load(slow)
+				for _, slow := range h.s.loads.serveBatch([]load{{[]Key{k}, func(e error) { err = e }}}) {
+					h.s.loads.serve(slow)
 				}
 				if err != nil || try == 100 {
 					break

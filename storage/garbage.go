@@ -73,7 +73,8 @@ func (g *garbage) keeps() (items [][]byte) {
 // latestGarbage returns, at the end of a checkpoint, the values that became garbage since it began
 // and that no record on disk names: the log that is about to be released may have the only record
 // of their move to the deleted key. All transactions that made them have ended.
-func (s *Store) latestGarbage() (items [][]byte) {
+func (cp *checkpointer) latestGarbage() (items [][]byte) {
+	s := cp.s
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer s.unlock(t)
@@ -148,12 +149,13 @@ const (
 )
 
 // collectGarbage deletes the data that the garbage bucket names, in bounded transactions.
-func (s *Store) collectGarbage() error {
+func (cp *checkpointer) collectGarbage() error {
+	s := cp.s
 	for more := true; more && s.quit.Err() == nil; {
 		began := workBegan()
-		err := s.update(func(tx *bolt.Tx) (err error) {
+		err := s.file.update(func(tx *bolt.Tx) (err error) {
 			for next := true; next; next = more && err == nil && workBegan()-began < s.bounds.garbageTime {
-				more, err = s.collectSome(tx)
+				more, err = cp.collectSome(tx)
 			}
 			return err
 		})
@@ -161,14 +163,14 @@ func (s *Store) collectGarbage() error {
 			return err
 		}
 		if more {
-			s.pace(began)
+			cp.pace(began)
 		}
 	}
 	return nil
 }
 
 // collectSome deletes an item, or garbageStep records of it, and returns whether there was one.
-func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
+func (cp *checkpointer) collectSome(tx *bolt.Tx) (more bool, err error) {
 	g := tx.Bucket(format.BucketGarbage)
 	item, _ := g.Cursor().First() // 'k' comes after 'e' and before 's', so it is looked up, not met
 	if item != nil && item[0] == 'k' {
@@ -180,7 +182,7 @@ func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
 	item = append([]byte(nil), item...)
 	var left bool
 	if item[0] == 's' {
-		left, err = s.collectSpace(tx, item[1:])
+		left, err = cp.collectSpace(tx, item[1:])
 	} else {
 		left, err = deleteRange(tx.Bucket(format.BucketElements), item[1:])
 	}
@@ -191,7 +193,7 @@ func (s *Store) collectSome(tx *bolt.Tx) (more bool, err error) {
 }
 
 // collectSpace deletes a keyspace's records with their elements and deadlines.
-func (s *Store) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) {
+func (cp *checkpointer) collectSpace(tx *bolt.Tx, prefix []byte) (left bool, err error) {
 	values, ttls, g := tx.Bucket(format.BucketValues), tx.Bucket(format.BucketTTL), tx.Bucket(format.BucketGarbage)
 	var keys [][]byte
 	c := values.Cursor()

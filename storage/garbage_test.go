@@ -81,7 +81,7 @@ func (h *harness) keyOf(shard int) Key {
 
 // elements is how many the data file has of all values.
 func (h *harness) elements() (n int) {
-	err := h.s.view(func(tx *bolt.Tx) error {
+	err := h.s.file.view(func(tx *bolt.Tx) error {
 		return each(tx, format.BucketElements, nil, nil, func(_, _ []byte) error { n++; return nil })
 	})
 	if err != nil {

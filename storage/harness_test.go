@@ -183,8 +183,8 @@ func (h *harness) doAll(fn func(*Txn)) {
 
 func (h *harness) load(keys []Key) {
 	var got error
-	for _, slow := range h.s.loadBatch([]load{{keys, func(err error) { got = err }}}) {
-		h.s.load(slow)
+	for _, slow := range h.s.loads.serveBatch([]load{{keys, func(err error) { got = err }}}) {
+		h.s.loads.serve(slow)
 	}
 	if got != nil {
 		h.t.Fatalf("load: %v", got)

@@ -11,23 +11,36 @@ import (
 	"keyp/storage/format"
 )
 
+// housekeeper keeps the store within its memory and its log short.
+type housekeeper struct {
+	s *Store // constant
+
+	overhead overhead // of its goroutine alone
+
+	// Written by its goroutine.
+	memory   atomic.Int64 // as of the last round
+	charged  atomic.Int64 // overhead, as of then
+	lowSpace atomic.Bool  // a failed checkpoint sets it, too
+	delay    atomic.Int64 // nanoseconds
+}
+
 // startBackground starts the goroutines beside the transactions: reaper, loaders, checkpointer,
 // housekeeping.
 func (s *Store) startBackground() {
 	used, _ := s.measure() // after recovery: the loader's budget depends on it
-	s.memory.Store(used)
+	s.house.memory.Store(used)
 	s.goBackground(func() {
 		lowerPriority()
 		s.awaitReapDelay()
 		s.reaper.Run(s.quit)
 	})
 	for range loadWorkers {
-		s.goBackground(s.loadLoop)
+		s.goBackground(s.loads.loop)
 	}
-	s.goBackground(s.loadAll)
-	s.goBackground(s.checkpointLoop)
-	s.goBackground(s.housekeeping)
-	s.goBackground(s.compactLoop)
+	s.goBackground(s.loads.loadAll)
+	s.goBackground(s.checkpointer.loop)
+	s.goBackground(s.house.loop)
+	s.goBackground(s.checkpointer.compactLoop)
 }
 
 func (s *Store) goBackground(run func()) {
@@ -38,14 +51,14 @@ func (s *Store) goBackground(run func()) {
 	}()
 }
 
-func (s *Store) checkpointLoop() {
+func (cp *checkpointer) loop() {
 	for {
 		select {
-		case <-s.checkpointer.kick:
-			_ = s.Checkpoint() // it has logged its error, and Err returns a fatal one
-			s.checkpointer.wanted.Add(-1)
+		case <-cp.kick:
+			_ = cp.s.Checkpoint() // it has logged its error, and Err returns a fatal one
+			cp.wanted.Add(-1)
 			debug.FreeOSMemory() // its batches and pages are garbage, a hundred MB and more
-		case <-s.quit.Done():
+		case <-cp.s.quit.Done():
 			return
 		}
 	}
@@ -61,37 +74,38 @@ const (
 	dirtyShare = 0.25
 )
 
-func (s *Store) housekeeping() {
+func (h *housekeeper) loop() {
 	tick := time.NewTicker(houseInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			s.keepHouse()
-		case <-s.quit.Done():
+			h.round()
+		case <-h.s.quit.Done():
 			return
 		}
 	}
 }
 
-func (s *Store) keepHouse() {
+func (h *housekeeper) round() {
+	s := h.s
 	used, dirty := s.measure()
-	s.memory.Store(used)
+	h.memory.Store(used)
 	limit := s.maxMemory.Load()
-	charged := s.overhead.charge(ReadProcessMemory(), s.clock.Mono(), used, limit)
-	s.charged.Store(charged)
-	s.slowDown(used+charged, dirty, limit)
+	charged := h.overhead.charge(ReadProcessMemory(), s.clock.Mono(), used, limit)
+	h.charged.Store(charged)
+	h.slowDown(used+charged, dirty, limit)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)
-	if due && s.mayCheckpoint() {
+	if due && s.checkpointer.mayStart() {
 		s.StartCheckpoint()
 	}
-	s.lowSpace.Store(s.spaceIsLow())
+	h.lowSpace.Store(s.spaceIsLow())
 	if over := used + charged - limit; limit > 0 && over > 0 {
-		s.evict(over)
+		h.evict(over)
 	}
-	s.defragment()
+	h.defragment()
 }
 
 // How long no checkpoint starts by itself after one failed for lack of room on disk, or damage.
@@ -100,14 +114,15 @@ const (
 	damageBackoff = 10 * time.Minute
 )
 
-func (s *Store) backOff(d time.Duration) {
-	s.checkpointer.backoffUntil.Store(int64(s.clock.Mono() + d))
+func (cp *checkpointer) backOff(d time.Duration) {
+	cp.backoffUntil.Store(int64(cp.s.clock.Mono() + d))
 }
 
-// mayCheckpoint reports whether a checkpoint may start by itself. After damage none does before
+// mayStart reports whether a checkpoint may start by itself. After damage none does before
 // there is something new to write: it would only fail again.
-func (s *Store) mayCheckpoint() bool {
-	c := &s.checkpointer
+func (cp *checkpointer) mayStart() bool {
+	s := cp.s
+	c := cp
 	return !s.spaceIsLow() && int64(s.clock.Mono()) >= c.backoffUntil.Load() && s.log.End() != c.damagedAt.Load()
 }
 
@@ -123,7 +138,8 @@ const (
 // commits are delayed, more and more, so that it hardly gets three times as long; that bounds the
 // time of a restart. Memory counts from a tenth over its bound, as far as it is dirty: keys that are
 // not on disk yet cannot leave it.
-func (s *Store) slowDown(used, dirty, limit int64) {
+func (h *housekeeper) slowDown(used, dirty, limit int64) {
+	s := h.s
 	length := max(float64(s.log.Size())/float64(s.options.CheckpointBytes), float64(s.replayTime())/float64(replayBudget))
 	over := min(2*max(length-2, 0), 2)
 	over *= over
@@ -134,11 +150,11 @@ func (s *Store) slowDown(used, dirty, limit int64) {
 		over = 0 // what grows is refused, and no checkpoint comes soon
 	}
 	s.checkpointer.hurry.Store(length > 1.5 || over > 0)
-	s.delay.Store(int64(over * float64(usualDelay)))
+	h.delay.Store(int64(over * float64(usualDelay)))
 }
 
 // Delay is how long to wait after a commit, so that checkpoints keep up; nearly always 0.
-func (s *Store) Delay() time.Duration { return time.Duration(s.delay.Load()) }
+func (s *Store) Delay() time.Duration { return time.Duration(s.house.delay.Load()) }
 
 // spaceIsLow reports whether less than the reserve is free.
 func (s *Store) spaceIsLow() bool {
@@ -148,7 +164,7 @@ func (s *Store) spaceIsLow() bool {
 
 // Full reports whether writes that need memory are refused because the disk is full. It turns false
 // by itself when there is room again.
-func (s *Store) Full() bool { return s.lowSpace.Load() || s.log.Full() }
+func (s *Store) Full() bool { return s.house.lowSpace.Load() || s.log.Full() }
 
 // measure sums the memory of all shards, and how much of it is dirty.
 func (v View) measure() (used, dirty int64) {
@@ -201,7 +217,7 @@ func (p *part) slotMemory() (n int64) {
 
 // usedMemory is the memory in use as of the last housekeeping, with the overhead that is charged to
 // the keys.
-func (s *Store) usedMemory() int64 { return s.memory.Load() + s.charged.Load() }
+func (s *Store) usedMemory() int64 { return s.house.memory.Load() + s.house.charged.Load() }
 
 const (
 	// evictBytes bounds what leaves memory in a round of housekeeping, which has more to do.
@@ -214,14 +230,15 @@ const (
 // evict removes clean keys from memory until about excess bytes are free, or a bound of the round is
 // reached; the data file has them. It chooses slots at random; in each, the least recently used keys
 // leave first, until half of them have.
-func (s *Store) evict(excess int64) {
+func (h *housekeeper) evict(excess int64) {
+	s := h.s
 	excess = min(excess, evictBytes)
-	dbs := s.withParts()
+	dbs := h.withParts()
 	for looks := 0; looks < evictLooks && len(dbs) > 0; {
 		r := s.options.Random() % Slots
 		sh, i := s.shards[s.shardOf(uint16(r))], int(r)%s.slotsPerShard
 		for _, db := range dbs {
-			freed := s.evictEnough(sh, db, i, excess)
+			freed := h.evictEnough(sh, db, i, excess)
 			if excess -= freed; excess <= 0 || s.quit.Err() != nil {
 				return
 			}
@@ -233,9 +250,9 @@ func (s *Store) evict(excess int64) {
 }
 
 // withParts gives the databases that may have keys.
-func (s *Store) withParts() (dbs []int) {
-	have := make([]bool, s.options.Databases)
-	for _, sh := range s.shards {
+func (h *housekeeper) withParts() (dbs []int) {
+	have := make([]bool, h.s.options.Databases)
+	for _, sh := range h.s.shards {
 		if sh.lockPassingGlobal() {
 			for db := range have {
 				have[db] = have[db] || sh.mu.parts[db] != nil
@@ -252,26 +269,26 @@ func (s *Store) withParts() (dbs []int) {
 }
 
 // evictSlot removes keys of a slot from memory.
-func (s *Store) evictSlot(sh *shard, db, i int) (freed int64) {
-	return s.evictEnough(sh, db, i, math.MaxInt64)
+func (h *housekeeper) evictSlot(sh *shard, db, i int) (freed int64) {
+	return h.evictEnough(sh, db, i, math.MaxInt64)
 }
 
 // evictEnough removes keys of a slot from memory until enough bytes are free. It goes from bucket
 // to bucket of the slot's table, from a random one on, and unlocks the shard in between.
-func (s *Store) evictEnough(sh *shard, db, i int, enough int64) (freed int64) {
-	buckets := s.bucketsOf(sh, db, i)
+func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int64) {
+	buckets := h.bucketsOf(sh, db, i)
 	if len(buckets) == 0 {
 		return 0
 	}
-	first := int(s.options.Random() % uint64(len(buckets)))
+	first := int(h.s.options.Random() % uint64(len(buckets)))
 	for k := 0; k < len(buckets) && freed < enough; k++ {
-		freed += s.evictBucket(sh, db, i, buckets[(first+k)%len(buckets)])
+		freed += h.evictBucket(sh, db, i, buckets[(first+k)%len(buckets)])
 	}
 	return freed
 }
 
 // bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
-func (s *Store) bucketsOf(sh *shard, db, i int) []uint32 {
+func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
 	if !sh.lockPassingGlobal() {
 		return nil
 	}
@@ -298,20 +315,21 @@ func evictableSlot(p *part, i int) *slot {
 const evictStep = 64
 
 // evictBucket removes keys of the bucket of a hash prefix from memory.
-func (s *Store) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
+func (h *housekeeper) evictBucket(sh *shard, db, i int, prefix uint32) (freed int64) {
 	var upTo uint32 // the most recent access order of those that leave, set by the first step
 	for first, more := true, true; more; first = false {
 		var n int64
-		n, upTo, more = s.evictSome(sh, db, i, prefix, first, upTo)
+		n, upTo, more = h.evictSome(sh, db, i, prefix, first, upTo)
 		freed += n
-		s.window.trim()
+		h.s.window.trim()
 	}
 	return freed
 }
 
 // evictSome is a step of evictBucket, and returns whether more keys should leave. Each time it
 // locks the shard it examines one bucket and removes evictStep keys from memory at most.
-func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo uint32) (freed int64, limit uint32, more bool) {
+func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo uint32) (freed int64, limit uint32, more bool) {
+	s := h.s
 	if !sh.lockPassingGlobal() {
 		return 0, 0, false
 	}
@@ -345,7 +363,7 @@ func (s *Store) evictSome(sh *shard, db, i int, prefix uint32, first bool, upTo 
 		if gone++; gone > evictStep {
 			return freed, upTo, true
 		}
-		freed += s.evictCell(p, sl, c)
+		freed += h.evictCell(p, sl, c)
 	}
 	return freed, upTo, false
 }
@@ -364,7 +382,8 @@ func (p *part) evictable(c cell, now int64) bool {
 	return *p.flags(c)&flagDisk != 0 && (due == 0 || due > now)
 }
 
-func (s *Store) evictCell(p *part, sl *slot, c cell) (freed int64) {
+func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
+	s := h.s
 	freed = int64(p.size(c)) + cellBytes
 	name := p.name(c)
 	k := Key{Slot: sl.num, Hash: s.hash(name), Name: name}
@@ -453,7 +472,7 @@ func (v View) Stats() Stats {
 		}
 		v.unlock(sh)
 	}
-	st.DataBytes, st.DataFree = s.dataUse()
+	st.DataBytes, st.DataFree = s.file.use()
 	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)
 	l := s.lateness.Snapshot()
 	st.Lateness = LatenessStats{int64(l.P50), int64(l.P99), int64(l.Max), int64(l.Count)}

@@ -32,7 +32,7 @@ func TestEvictionHold(t *testing.T) {
 	h.saved()
 	k := h.s.Key(0, []byte("{slot}0"))
 	p, sh, at := h.s.part(k), h.s.shards[h.s.shardOf(k.Slot)], int(k.Slot)%h.s.slotsPerShard
-	buckets := h.s.bucketsOf(sh, 0, at)
+	buckets := h.s.house.bucketsOf(sh, 0, at)
 	if len(buckets) < keys/bucketCells {
 		t.Fatalf("%d buckets", len(buckets))
 	}
@@ -41,7 +41,7 @@ func TestEvictionHold(t *testing.T) {
 			var upTo uint32
 			for first, more := true, true; more; first = false {
 				was := p.cells
-				_, upTo, more = h.s.evictSome(sh, 0, at, prefix, first, upTo)
+				_, upTo, more = h.s.house.evictSome(sh, 0, at, prefix, first, upTo)
 				if gone := was - p.cells; gone > evictStep {
 					t.Fatalf("%d keys left memory in one hold of the shard", gone)
 				}
@@ -52,7 +52,7 @@ func TestEvictionHold(t *testing.T) {
 		t.Errorf("%d of %d keys are left", p.cells, keys)
 	}
 	was := p.cells
-	h.s.evictEnough(sh, 0, at, 1)
+	h.s.house.evictEnough(sh, 0, at, 1)
 	if gone := was - p.cells; gone > bucketCells {
 		t.Errorf("%d keys left memory when one was enough", gone)
 	}
@@ -128,17 +128,17 @@ func BenchmarkEvictionHold(b *testing.B) {
 	sh, at := h.s.shards[h.s.shardOf(k.Slot)], int(k.Slot)%h.s.slotsPerShard
 	var holds []time.Duration
 	for b.Loop() {
-		for _, prefix := range h.s.bucketsOf(sh, 0, at) {
+		for _, prefix := range h.s.house.bucketsOf(sh, 0, at) {
 			var upTo uint32
 			for first, more := true, true; more; first = false {
 				began := time.Now()
-				_, upTo, more = h.s.evictSome(sh, 0, at, prefix, first, upTo)
+				_, upTo, more = h.s.house.evictSome(sh, 0, at, prefix, first, upTo)
 				holds = append(holds, time.Since(began))
 				h.s.window.trim()
 			}
 		}
 		b.StopTimer()
-		h.s.loadAll()
+		h.s.loads.loadAll()
 		b.StartTimer()
 	}
 	slices.Sort(holds)
@@ -173,12 +173,12 @@ func TestEvictionEndsWithoutKeys(t *testing.T) {
 	draw, looks := h.s.options.Random, 0
 	h.s.options.Random = func() uint64 { looks++; return draw() }
 	const all = 1 << 40
-	if h.s.evict(all); looks > evictLooks || resident() != 20*h.s.options.Databases {
+	if h.s.house.evict(all); looks > evictLooks || resident() != 20*h.s.options.Databases {
 		t.Errorf("%d looks, %d keys are left; nothing is on disk", looks, resident())
 	}
 	h.saved()
 	for rounds := 0; resident() > 0; rounds++ {
-		if h.s.evict(all); rounds == 1000 {
+		if h.s.house.evict(all); rounds == 1000 {
 			t.Fatalf("%d keys are left", resident())
 		}
 	}
@@ -194,7 +194,7 @@ func TestCleanMemorySlowsNobodyDown(t *testing.T) {
 		used, dirty int64
 		delays      bool
 	}{{3 * limit, 0, false}, {3 * limit, limit, true}, {limit, limit, false}} {
-		if h.s.slowDown(c.used, c.dirty, limit); (h.s.Delay() > 0) != c.delays {
+		if h.s.house.slowDown(c.used, c.dirty, limit); (h.s.Delay() > 0) != c.delays {
 			t.Errorf("%d bytes used, %d dirty, of %d: delay %v", c.used, c.dirty, limit, h.s.Delay())
 		}
 	}

@@ -19,7 +19,8 @@ var errBusy = errors.New("storage: a key changes too often to be read")
 
 // loadKey reads a key into memory. It does nothing while the global transaction has the shard: the
 // command that needs the key tries again, and finds the shard locked.
-func (s *Store) loadKey(k Key) error {
+func (l *loads) loadKey(k Key) error {
+	s := l.s
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
 		if !sh.lockPassingGlobal() {
@@ -35,7 +36,7 @@ func (s *Store) loadKey(k Key) error {
 		epoch, sure := sl.epoch, sl.verified
 		sh.mu.Unlock()
 
-		got, found, err := s.readKey(p.space, k, sure)
+		got, found, err := l.readKey(p.space, k, sure)
 		s.stats.Loads.Add(1)
 
 		if !sh.lockPassingGlobal() {
@@ -70,9 +71,9 @@ func (t *Txn) Load(k Key) error {
 	}
 	p := s.part(k)
 	sl := p.slot(k)
-	got, found, err := s.readKey(p.space, k, sl.verified)
+	got, found, err := s.loads.readKey(p.space, k, sl.verified)
 	if err != nil {
-		s.loadFailed(k, err)
+		s.loads.failed(k, err)
 		return err
 	}
 	s.stats.Loads.Add(1)
@@ -95,10 +96,11 @@ func (p *part) loadResult(k Key, got resident, found bool) {
 // included, is void if the slot's epoch has changed meanwhile: the value may have been loaded
 // otherwise, changed and written again, or be garbage. A missing key is believed if sure, or after
 // the slot has been verified.
-func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found bool, err error) {
+func (l *loads) readKey(space uint32, k Key, sure bool) (got resident, found bool, err error) {
+	s := l.s
 	at := format.DiskKey(make([]byte, 0, 64), space, k)
 	var large format.Image
-	err = s.view(func(tx *bolt.Tx) error {
+	err = s.file.view(func(tx *bolt.Tx) error {
 		record, err := find(tx, at, sure)
 		if record == nil || err != nil {
 			return err
@@ -118,14 +120,15 @@ func (s *Store) readKey(space uint32, k Key, sure bool) (got resident, found boo
 		return nil
 	})
 	if err == nil && large.Type != object.None {
-		got, err = s.readLarge(&large)
+		got, err = l.readLarge(&large)
 	}
 	return got, found, err
 }
 
 // readLarge reads a value whose elements are stored by themselves, in short read transactions: a
 // long one would keep checkpoints from reusing the pages that they free.
-func (s *Store) readLarge(im *format.Image) (resident, error) {
+func (l *loads) readLarge(im *format.Image) (resident, error) {
+	s := l.s
 	got := resident{deadline: im.Deadline, created: im.Created, badTime: im.BadTime}
 	v := object.New(im.Type)
 	var from []byte
@@ -135,7 +138,7 @@ func (s *Store) readLarge(im *format.Image) (resident, error) {
 		}
 		more = false
 		n, began := 0, s.clock.Mono()
-		err := s.view(func(tx *bolt.Tx) error {
+		err := s.file.view(func(tx *bolt.Tx) error {
 			err := eachElement(tx, im.ID, from, func(elem, val []byte, deadline int64) error {
 				if n++; n > s.bounds.stretch && s.clock.Mono()-began >= s.bounds.stretchTime {
 					from, more = bytes.Clone(elem), true
@@ -159,16 +162,17 @@ func (s *Store) readLarge(im *format.Image) (resident, error) {
 
 // loadAll fills memory after a restart, slot by slot, while the server runs: up to its budget, in
 // short read transactions.
-func (s *Store) loadAll() {
+func (l *loads) loadAll() {
+	s := l.s
 	began := s.clock.Mono()
 	loaded := 0
 	for _, sh := range s.shards {
 		for db := range s.options.Databases + 1 {
 			for i := range s.slotsPerShard {
-				if s.quit.Err() != nil || s.overBudget(loadShare) {
+				if s.quit.Err() != nil || l.overBudget(loadShare) {
 					return
 				}
-				n, err := s.loadSlot(sh, db, i)
+				n, err := l.loadSlot(sh, db, i)
 				if err != nil {
 					s.stats.LoadErrors.Add(1)
 					s.options.Logger.Error("a slot could not be loaded; its intact keys are read one by one", "db", db, "slot", sh.num*s.slotsPerShard+i, "error", err)
@@ -185,13 +189,13 @@ func (s *Store) loadAll() {
 // loadShare is the part of MaxMemory that the loader fills.
 const loadShare = 0.9
 
-func (s *Store) overBudget(share float64) bool {
-	limit := s.maxMemory.Load()
-	return limit > 0 && float64(s.usedMemory()) > share*float64(limit)
+func (l *loads) overBudget(share float64) bool {
+	limit := l.s.maxMemory.Load()
+	return limit > 0 && float64(l.s.usedMemory()) > share*float64(limit)
 }
 
 // loadSlot reads a whole slot into memory and verifies its count and digest.
-func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
+func (l *loads) loadSlot(sh *shard, db, i int) (n int, err error) {
 	for range loadTries {
 		sh.mu.Lock()
 		p := sh.mu.parts[db]
@@ -207,11 +211,11 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		keys, large, got, err := s.readSlot(p.space, sl.num)
+		keys, large, got, err := l.readSlot(p.space, sl.num)
 		for i := range large {
 			large[i].DB = db
 			if err == nil {
-				err = s.loadKey(large[i])
+				err = l.loadKey(large[i])
 			}
 		}
 		if err != nil {
@@ -227,7 +231,7 @@ func (s *Store) loadSlot(sh *shard, db, i int) (n int, err error) {
 			return 0, fmt.Errorf("%w: slot %d has %d keys with digest %x, expected %d with %x", ErrCorrupt, sl.num, got.Keys, got.Digest, want.Keys, want.Digest)
 		}
 		p.complete(sl, db, keys)
-		s.wake(sh.nextDue.Load())
+		l.s.wake(sh.nextDue.Load())
 		sh.mu.Unlock()
 		return len(keys) + len(large), nil
 	}
@@ -250,9 +254,10 @@ type slotKeyValue struct {
 
 // readSlot reads a slot's records; for values stored by element only the keys' names. A record of
 // such a value may have a wrong count (copy.go): but then memory has the key.
-func (s *Store) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large []Key, sum format.SlotEntry, err error) {
+func (l *loads) readSlot(space uint32, slot uint16) (keys []slotKeyValue, large []Key, sum format.SlotEntry, err error) {
+	s := l.s
 	prefix := format.SlotKey(nil, space, slot)
-	err = s.view(func(tx *bolt.Tx) error {
+	err = s.file.view(func(tx *bolt.Tx) error {
 		return eachIn(tx, format.BucketValues, prefix, func(at, record []byte) error {
 			im, err := format.ParseImage(at, record)
 			if err != nil {

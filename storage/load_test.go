@@ -83,7 +83,7 @@ func TestLoadSlotInFlux(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.open()
-	h.s.loadAll()
+	h.s.loads.loadAll()
 	if st := h.s.Stats(); st.PartialSlots != 0 || st.LoadErrors != 0 {
 		t.Fatalf("%d slots are partial, %d errors", st.PartialSlots, st.LoadErrors)
 	}
@@ -106,7 +106,7 @@ func TestLoadsAtOnce(t *testing.T) {
 	h.reopen()
 	h.evict()
 	for range loadWorkers {
-		h.s.goBackground(h.s.loadLoop)
+		h.s.goBackground(h.s.loads.loop)
 	}
 	done := make(chan error, len(wants))
 	for _, keys := range wants {

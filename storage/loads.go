@@ -14,6 +14,7 @@ import (
 // and reads their keys in one transaction. Another worker is woken only if the queue is longer than
 // the busy workers' next turns. So even for many requests few threads are woken.
 type loads struct {
+	s  *Store // constant
 	mu struct {
 		sync.Mutex
 		more   sync.Cond // queue or closed changed
@@ -40,9 +41,10 @@ const (
 	stretchTime = 5 * time.Millisecond
 )
 
-func (l *loads) init(quit context.Context) {
+func (l *loads) init(s *Store) {
+	l.s = s
 	l.mu.more.L = &l.mu.Mutex
-	context.AfterFunc(quit, func() {
+	context.AfterFunc(s.quit, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.mu.closed = true
@@ -112,40 +114,40 @@ func (l *loads) turn(by int) {
 	l.call()
 }
 
-func (s *Store) loadLoop() {
-	s.loads.turn(1)
+func (l *loads) loop() {
+	l.turn(1)
 	for {
-		batch := s.loads.take(nil)
+		batch := l.take(nil)
 		if batch == nil {
 			return
 		}
-		slow := s.loadBatch(batch)
+		slow := l.serveBatch(batch)
 		if len(slow) == 0 {
 			continue
 		}
-		s.loads.turn(-1) // other requests must not wait for a large value
+		l.turn(-1) // other requests must not wait for a large value
 		for _, req := range slow {
-			s.load(req)
+			l.serve(req)
 		}
-		s.loads.turn(1)
+		l.turn(1)
 	}
 }
 
-// load loads the keys of a request one by one.
-func (s *Store) load(req load) {
+// serve loads the keys of a request one by one.
+func (l *loads) serve(req load) {
 	var err error
 	for _, k := range req.keys {
-		if err = s.loadKey(k); err != nil {
-			s.loadFailed(k, err)
+		if err = l.loadKey(k); err != nil {
+			l.failed(k, err)
 			break
 		}
 	}
 	req.done(err)
 }
 
-func (s *Store) loadFailed(k Key, err error) {
-	s.stats.LoadErrors.Add(1)
-	s.options.Logger.Error("a key could not be read from the data file", "key", clip(k.Name), "error", err)
+func (l *loads) failed(k Key, err error) {
+	l.s.stats.LoadErrors.Add(1)
+	l.s.options.Logger.Error("a key could not be read from the data file", "key", clip(k.Name), "error", err)
 }
 
 // cold is a key of a batch that was not in memory at first.
@@ -161,9 +163,10 @@ type cold struct {
 	got   resident
 }
 
-// loadBatch reads the small keys of requests in one transaction, and returns the unfinished
-// requests: keys that are large, due or damaged are left to load.
-func (s *Store) loadBatch(batch []load) (slow []load) {
+// serveBatch reads the small keys of requests in one transaction, and returns the unfinished
+// requests: keys that are large, due or damaged are left to serve.
+func (l *loads) serveBatch(batch []load) (slow []load) {
+	s := l.s
 	undone := make([]bool, len(batch))
 	var keys []cold
 	for i, req := range batch {
@@ -182,10 +185,10 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 		}
 	}
 	if len(keys) > 0 {
-		s.readBatch(keys)
+		l.readBatch(keys)
 	}
 	for i := range keys {
-		if c := &keys[i]; !c.read || !s.loadCold(c) {
+		if c := &keys[i]; !c.read || !l.loadCold(c) {
 			undone[c.req] = true
 		}
 	}
@@ -200,8 +203,8 @@ func (s *Store) loadBatch(batch []load) (slow []load) {
 }
 
 // readBatch reads keys from the data file; it may skip some, whose read stays false.
-func (s *Store) readBatch(keys []cold) {
-	err := s.view(func(tx *bolt.Tx) error {
+func (l *loads) readBatch(keys []cold) {
+	err := l.s.file.view(func(tx *bolt.Tx) error {
 		cursor := tx.Bucket(format.BucketValues).Cursor()
 		for i := range keys {
 			c := &keys[i]
@@ -225,11 +228,11 @@ func (s *Store) readBatch(keys []cold) {
 			keys[i].read = false
 		}
 	}
-	s.stats.Loads.Add(int64(len(keys)))
+	l.s.stats.Loads.Add(int64(len(keys)))
 }
 
 // loadCold adds a key that was read to memory, unless the read may be outdated.
-func (s *Store) loadCold(c *cold) bool {
+func (l *loads) loadCold(c *cold) bool {
 	sh := c.p.shard
 	if !sh.lockPassingGlobal() {
 		return true

@@ -14,13 +14,13 @@ func (m Manual) Serve() {
 	batch := l.mu.queue
 	l.mu.queue = nil
 	l.mu.Unlock()
-	for _, slow := range m.s.loadBatch(batch) {
-		m.s.load(slow)
+	for _, slow := range m.s.loads.serveBatch(batch) {
+		m.s.loads.serve(slow)
 	}
 }
 
 // LoadAll reads all keys into memory, as the loader does after a start.
-func (m Manual) LoadAll() { m.s.loadAll() }
+func (m Manual) LoadAll() { m.s.loads.loadAll() }
 
 // Evict removes clean keys from memory, in one of oneIn slots with keys.
 func (m Manual) Evict(oneIn uint64) {
@@ -31,7 +31,7 @@ func (m Manual) Evict(oneIn uint64) {
 			}
 			for _, sl := range p.allUsed() {
 				if sl.table.used > 0 && m.s.options.Random()%oneIn == 0 {
-					m.s.evictSlot(sh, db, int(sl.num-p.first))
+					m.s.house.evictSlot(sh, db, int(sl.num-p.first))
 				}
 			}
 		}
@@ -39,7 +39,7 @@ func (m Manual) Evict(oneIn uint64) {
 }
 
 // Room checks whether the disk has room again.
-func (m Manual) Room() { m.s.lowSpace.Store(m.s.spaceIsLow()) }
+func (m Manual) Room() { m.s.house.lowSpace.Store(m.s.spaceIsLow()) }
 
 // AwaitClock waits until a step back of the wall clock is handled: the store's time is the clock's
 // again, unless the clock is a second or less behind.

@@ -323,13 +323,13 @@ func (h *harness) evict() {
 	for _, sh := range s.shards {
 		for db := range sh.mu.parts {
 			for i := range s.slotsPerShard {
-				s.evictSlot(sh, db, i)
+				s.house.evictSlot(sh, db, i)
 			}
 		}
 	}
 }
 
-func (m *machine) loadAll(*rapid.T) { m.h.s.loadAll() }
+func (m *machine) loadAll(*rapid.T) { m.h.s.loads.loadAll() }
 
 func (m *machine) checkpoint(*rapid.T) {
 	if err := m.h.s.Checkpoint(); err != nil {
@@ -362,11 +362,11 @@ func (m *machine) interrupted(rt *rapid.T) {
 			m.h.t.Fatalf("checkpoint: %v", err)
 		}
 	}
-	if err := m.h.s.commitBatch(&b); err != nil && err != errInterrupted {
+	if err := m.h.s.checkpointer.commitBatch(&b); err != nil && err != errInterrupted {
 		m.h.t.Fatalf("checkpoint: %v", err)
 	}
 	if rapid.Bool().Draw(rt, "pending") {
-		if err := m.h.s.makePending(); err != nil && err != errInterrupted {
+		if err := m.h.s.checkpointer.makePending(); err != nil && err != errInterrupted {
 			m.h.t.Fatalf("pending: %v", err)
 		}
 	}
@@ -374,9 +374,9 @@ func (m *machine) interrupted(rt *rapid.T) {
 
 // part copies a part, and may commit it before the next one is copied.
 func (m *machine) part(rt *rapid.T, b *cpBatch, p *part) error {
-	err := m.h.s.checkpointPart(b, p)
+	err := m.h.s.checkpointer.copyPart(b, p)
 	if err == nil && rapid.Bool().Draw(rt, "commit") {
-		err = m.h.s.commitBatch(b)
+		err = m.h.s.checkpointer.commitBatch(b)
 	}
 	return err
 }
@@ -384,7 +384,7 @@ func (m *machine) part(rt *rapid.T, b *cpBatch, p *part) error {
 var errInterrupted = errors.New("interrupted")
 
 func (m *machine) rotate() mark {
-	moment, err := m.h.s.rotate()
+	moment, err := m.h.s.checkpointer.rotate()
 	if err != nil {
 		m.h.t.Fatalf("rotate: %v", err)
 	}
@@ -425,16 +425,16 @@ func (m *machine) disturbed(rt *rapid.T) {
 		}
 	}
 	if err == nil {
-		err = s.commitBatch(&b)
+		err = s.checkpointer.commitBatch(&b)
 	}
 	if err == nil {
-		err = s.checkpointSince(moment)
+		err = s.checkpointer.writeSince(moment)
 	}
 	if err != nil {
 		s.checkpointer.arrivals.reset()
 		s.garbage.add(moment.garbage...)
 	} else {
-		err = s.collectGarbage()
+		err = s.checkpointer.collectGarbage()
 	}
 	if err != nil && err != syscall.ENOSPC {
 		m.h.t.Fatalf("checkpoint: %v", err)

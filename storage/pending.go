@@ -145,23 +145,24 @@ func (d *pendingMoves) some(tx *bolt.Tx, from, step int) (next int, err error) {
 }
 
 // pendingLimit is the most bytes of pending changes.
-func (s *Store) pendingLimit() int {
-	limit := s.bounds.pendingBytes
-	if m := s.maxMemory.Load(); m > 0 {
+func (cp *checkpointer) pendingLimit() int {
+	limit := cp.s.bounds.pendingBytes
+	if m := cp.s.maxMemory.Load(); m > 0 {
 		limit = min(limit, max(int(m/pendingShare), pendingMin))
 	}
 	return limit
 }
 
 // makePending makes all changes of pending.
-func (s *Store) makePending() error {
-	c := &s.checkpointer
+func (cp *checkpointer) makePending() error {
+	s := cp.s
+	c := cp
 	if c.mu.pending == 0 {
 		return nil
 	}
 	began := workBegan()
 	var d pendingMoves
-	if err := s.view(d.read); err != nil {
+	if err := s.file.view(d.read); err != nil {
 		return err
 	}
 	if d.damaged != nil {
@@ -174,7 +175,7 @@ func (s *Store) makePending() error {
 			return err
 		}
 		from := next
-		err := s.update(func(tx *bolt.Tx) (err error) {
+		err := s.file.update(func(tx *bolt.Tx) (err error) {
 			if next, err = d.some(tx, from, s.bounds.pendingStep); err != nil {
 				return err
 			}
@@ -182,7 +183,7 @@ func (s *Store) makePending() error {
 				err = emptyPending(tx)
 			}
 			if done && d.damaged != nil {
-				s.checkpointer.mu.ttlDoubtful = true
+				cp.mu.ttlDoubtful = true
 				err = errors.Join(err, putMeta(tx, format.MetaDoubt, nil))
 			}
 			return err
@@ -190,19 +191,19 @@ func (s *Store) makePending() error {
 		if err != nil {
 			return err
 		}
-		s.pace(began)
+		cp.pace(began)
 		began = workBegan()
 	}
-	s.pendingMade()
+	cp.pendingMade()
 	return nil
 }
 
 // pendingMade notes that all pending changes are made.
-func (s *Store) pendingMade() {
-	c := &s.checkpointer
+func (cp *checkpointer) pendingMade() {
+	c := cp
 	c.mu.pending = 0
 	for _, sl := range c.mu.awaited {
-		sh := s.shards[s.shardOf(sl.num)]
+		sh := cp.s.shards[cp.s.shardOf(sl.num)]
 		sh.mu.Lock()
 		sl.awaiting = false
 		sh.mu.Unlock()

@@ -255,7 +255,7 @@ func TestPendingChanges(t *testing.T) {
 				}
 			}
 			got := map[string]string{}
-			_ = h.s.view(func(tx *bolt.Tx) error {
+			_ = h.s.file.view(func(tx *bolt.Tx) error {
 				return tx.Bucket(format.BucketTTL).ForEach(func(k, v []byte) error { got[string(k)] = string(v); return nil })
 			})
 			if !maps.Equal(got, want) {
@@ -311,7 +311,7 @@ func TestFlushWithPendingDeadlines(t *testing.T) {
 		m.live()
 		h.saved()
 		left := 0
-		err := h.s.view(func(tx *bolt.Tx) error { left = tx.Bucket(format.BucketTTL).Stats().KeyN; return nil })
+		err := h.s.file.view(func(tx *bolt.Tx) error { left = tx.Bucket(format.BucketTTL).Stats().KeyN; return nil })
 		if _, expires := h.s.Count(1); err != nil || left != int(expires) {
 			t.Errorf("ttl has %d entries for %d keys, %v", left, expires, err)
 		}

@@ -26,7 +26,7 @@ func TestPrefetchChangesNothing(t *testing.T) {
 	}
 	h.commit()
 	h.clock.Advance(time.Second)
-	h.s.evict(100_000)
+	h.s.house.evict(100_000)
 	before := h.s.Stats()
 	if before.Evictions == 0 || before.Resident == 0 {
 		t.Fatalf("%d evicted, %d in memory", before.Evictions, before.Resident)

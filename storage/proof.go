@@ -18,7 +18,7 @@ import (
 // return, and bbolt verifies nothing. So:
 //
 //   - Before bbolt maps the file, its meta pages and its list of free pages are read
-//     (proveFile): bbolt would give live pages away by a damaged one.
+//     (dataFile.prove): bbolt would give live pages away by a damaged one.
 //   - While the log is replayed, the branch pages are read (boltfile.Prove): no page is
 //     reached that is free or stands elsewhere, so a look-up never ends in an old copy of a
 //     page. That is about a hundredth of the file. Damage ends the start.
@@ -34,9 +34,9 @@ import (
 //   - The end of a checkpoint is committed twice before the log lets its segments go, so
 //     that both meta pages lead to it.
 
-// proveFile checks the data file before bbolt opens it. One damaged meta page is no error: the
+// prove checks the data file before bbolt opens it. One damaged meta page is no error: the
 // other one is as good (see commitAgain).
-func (s *Store) proveFile(path string) error {
+func (df *dataFile) prove(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -52,18 +52,18 @@ func (s *Store) proveFile(path string) error {
 	}
 	for _, m := range metas {
 		if m.Err != nil {
-			s.options.Logger.Warn("a meta page of the data file is damaged, the other one is used", "file", path, "error", m.Err)
+			df.s.options.Logger.Warn("a meta page of the data file is damaged, the other one is used", "file", path, "error", m.Err)
 		}
 	}
 	f, err := boltfile.Open(file, info.Size(), format.PageSize)
 	if err == nil {
 		_, err = f.FreeList()
 	}
-	return s.damaged(path, err)
+	return df.damaged(path, err)
 }
 
 // damaged adds the file and the tools to use to an error of reading the data file.
-func (s *Store) damaged(path string, err error) error {
+func (df *dataFile) damaged(path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -74,13 +74,13 @@ func (s *Store) damaged(path string, err error) error {
 }
 
 // proveTree proves the shape of all trees of the data file while nobody writes it.
-func (s *Store) proveTree() error {
-	return s.view(func(tx *bolt.Tx) error {
+func (df *dataFile) proveTree() error {
+	return df.view(func(tx *bolt.Tx) error {
 		f, err := boltfile.Open(mapped(tx), tx.Size(), format.PageSize)
 		if err == nil {
 			_, err = f.Prove()
 		}
-		return s.damaged(s.file.mu.db.Path(), err)
+		return df.damaged(df.mu.db.Path(), err)
 	})
 }
 
@@ -169,7 +169,7 @@ func verifySlot(tx *bolt.Tx, slot []byte) error {
 
 // verifyBatch verifies the slots that a batch will change, unless they are verified. A corrupt
 // record is no error here: the batch may replace it.
-func (s *Store) verifyBatch(b *cpBatch) error {
+func (cp *checkpointer) verifyBatch(b *cpBatch) error {
 	for run := range b.runs {
 		p, sl := run[0].p, run[0].sl
 		p.shard.mu.Lock()
@@ -178,7 +178,7 @@ func (s *Store) verifyBatch(b *cpBatch) error {
 		if sure {
 			continue
 		}
-		err := s.view(func(tx *bolt.Tx) error { return verifySlot(tx, format.SlotKey(nil, p.space, sl.num)) })
+		err := cp.s.file.view(func(tx *bolt.Tx) error { return verifySlot(tx, format.SlotKey(nil, p.space, sl.num)) })
 		if bad := (*boltfile.Damage)(nil); errors.As(err, &bad) {
 			return err
 		}

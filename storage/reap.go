@@ -456,7 +456,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 		var k Key
 		var at format.Times
 		current, inline := false, false
-		err := s.view(func(tx *bolt.Tx) (err error) {
+		err := s.file.view(func(tx *bolt.Tx) (err error) {
 			im, err := format.ParseImage(on, tx.Bucket(format.BucketValues).Get(on))
 			s.repairTimes(tx, on, &im)
 			if current = err == nil && im.Due() == due.Deadline; current {
@@ -474,7 +474,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 		}
 		if at.Deadline == 0 || at.Deadline > now {
 			if inline || wait {
-				return false, s.loadInSpace(space, k)
+				return false, s.loads.loadInSpace(space, k)
 			}
 			w.loadLarge(due, space, k)
 			return false, false
@@ -506,7 +506,7 @@ func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
 	w.loading.Add(1)
 	w.s.goBackground(func() {
 		defer w.loading.Done()
-		again := w.s.loadInSpace(space, k)
+		again := w.s.loads.loadInSpace(space, k)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if again {
@@ -519,7 +519,8 @@ func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
 
 // loadInSpace loads a key of a keyspace, in whichever database that is by then. again: try again,
 // since the key's slot was busy, or the global transaction has its shard.
-func (s *Store) loadInSpace(space uint32, k Key) (again bool) {
+func (l *loads) loadInSpace(space uint32, k Key) (again bool) {
+	s := l.s
 	sh := s.shards[s.shardOf(k.Slot)]
 	for range loadTries {
 		if !sh.lockPassingGlobal() {
@@ -532,8 +533,8 @@ func (s *Store) loadInSpace(space uint32, k Key) (again bool) {
 		if known {
 			return false
 		}
-		if err := s.loadKey(k); err != nil && !errors.Is(err, errBusy) {
-			s.loadFailed(k, err)
+		if err := l.loadKey(k); err != nil && !errors.Is(err, errBusy) {
+			l.failed(k, err)
 			return false
 		}
 	}
@@ -603,7 +604,7 @@ func (w *window) join(from ttl.WindowEntry, entries []ttl.WindowEntry, end ttl.W
 // complete: at least a minute ahead where the bucket ends.
 func (w *window) read(from ttl.WindowEntry) (entries []ttl.WindowEntry, end ttl.WindowEntry, err error) {
 	const ahead = 60_000
-	err = w.s.view(func(tx *bolt.Tx) error {
+	err = w.s.file.view(func(tx *bolt.Tx) error {
 		err := w.entries(tx, format.TTLKey(nil, from.Deadline, []byte(from.ID)), func(e format.TTLEntry) error {
 			entry := ttl.WindowEntry{Deadline: e.Due, ID: string(e.On)}
 			if len(entries) >= w.s.bounds.windowSize {

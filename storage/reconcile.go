@@ -36,7 +36,7 @@ func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
 		}
 		count, size = 0, 0
 	}
-	return s.view(func(tx *bolt.Tx) error {
+	return s.file.view(func(tx *bolt.Tx) error {
 		err := each(tx, format.BucketGarbage, nil, nil, func(item, _ []byte) error { garbage(item); return nil })
 		if err == nil {
 			err = each(tx, format.BucketValues, nil, nil, func(at, record []byte) error {
@@ -149,7 +149,7 @@ func (s *Store) recount() {
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer t.End()
-	_ = s.view(func(tx *bolt.Tx) error {
+	_ = s.file.view(func(tx *bolt.Tx) error {
 		disk, _ := s.readAll(tx)
 		for _, sh := range s.shards {
 			for db, p := range sh.mu.parts {

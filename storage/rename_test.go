@@ -22,7 +22,7 @@ func TestRenameDuringCheckpoint(t *testing.T) {
 			h.model[name{0, string(k.Name)}] = value{data: v}
 		}
 		set(from, large)
-		moment, err := h.s.rotate()
+		moment, err := h.s.checkpointer.rotate()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestRenameDuringCheckpoint(t *testing.T) {
 		delete(h.model, name{0, "from"})
 		h.model[name{0, "to"}] = value{data: large}
 		h.commit()
-		if err := h.s.checkpointSince(moment); err != nil {
+		if err := h.s.checkpointer.writeSince(moment); err != nil {
 			t.Fatal(err)
 		}
 		h.check()

@@ -64,7 +64,7 @@ func (g *gapCase) open(dir string, databases int) {
 
 // content gives what a database has, one line for each key.
 func (g *gapCase) content(db int) string {
-	g.h.s.loadAll()
+	g.h.s.loads.loadAll()
 	var lines []string
 	err := g.h.s.Walk(db, func(it Item) bool {
 		line := fmt.Sprintf("%s=", it.Key())

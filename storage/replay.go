@@ -127,7 +127,7 @@ func (r *recovering) adopt(st format.State) error {
 	}
 	s.spaces.ids = append(s.spaces.ids, format.SystemSpace)
 	s.generation.Store(st.Generation)
-	return s.view(func(tx *bolt.Tx) error {
+	return s.file.view(func(tx *bolt.Tx) error {
 		return each(tx, format.BucketSlots, nil, nil, func(k, v []byte) error {
 			f := format.ParseSlotKey(k)
 			d, ok := format.ParseSlot(k, v)
@@ -450,7 +450,7 @@ func (r *replay) have(p *part, k Key) (*slot, *cell, error) {
 	if c != nil || !sl.partial {
 		return sl, c, nil
 	}
-	err := r.s.view(func(tx *bolt.Tx) error {
+	err := r.s.file.view(func(tx *bolt.Tx) error {
 		r.key = format.DiskKey(r.key[:0], p.space, k)
 		record, err := find(tx, r.key, sl.verified)
 		if record == nil || err != nil {
@@ -545,7 +545,7 @@ func (r *replay) orphan(id uint64, typ object.Type) (*Object, error) {
 		return o, nil
 	}
 	var o *Object
-	err := r.s.view(func(tx *bolt.Tx) error {
+	err := r.s.file.view(func(tx *bolt.Tx) error {
 		v, err := readElements(tx, typ, id)
 		if err == nil && v.Len() > 0 {
 			o = &Object{id: id, state: stateStored, val: v}

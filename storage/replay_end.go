@@ -43,7 +43,7 @@ func (r *recovering) removeReaped() error {
 	if through == 0 || r.s.partials.Load() == 0 {
 		return nil
 	}
-	return r.s.view(func(tx *bolt.Tx) error {
+	return r.s.file.view(func(tx *bolt.Tx) error {
 		err := each(tx, format.BucketTTL, nil, nil, func(at, v []byte) error {
 			e, ok := format.ParseTTL(at, v)
 			if !ok {

@@ -101,10 +101,10 @@ func (p *part) byID(id uint64) (*slot, *cell, Key) {
 
 // view runs fn in a read transaction of the data file. fn must not call it again: a
 // compaction that is about to replace the file would stop both.
-func (s *Store) view(fn func(*bolt.Tx) error) error {
-	s.file.mu.RLock()
-	defer s.file.mu.RUnlock()
-	return guarded(s.file.mu.db, fn)
+func (df *dataFile) view(fn func(*bolt.Tx) error) error {
+	df.mu.RLock()
+	defer df.mu.RUnlock()
+	return guarded(df.mu.db, fn)
 }
 
 // guarded runs fn in a read transaction, guarded as guard does.

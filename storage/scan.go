@@ -254,7 +254,7 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 	start := binary.BigEndian.AppendUint32(format.SlotKey(nil, space, slot), from<<(32-hashBits))
 	st.upTo = stretchEnd
 	now := w.onDisk(w.s.shardOf(slot))
-	err = w.s.view(func(tx *bolt.Tx) error {
+	err = w.s.file.view(func(tx *bolt.Tx) error {
 		err := each(tx, format.BucketValues, start, nil, func(at, record []byte) error {
 			if !bytes.HasPrefix(at, start[:6]) || len(at) < format.PrefixLen {
 				return errEnough

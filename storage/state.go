@@ -22,59 +22,59 @@ const (
 	openTimeout = 500 * time.Millisecond
 )
 
-// openData opens or makes the data file.
-func (s *Store) openData() (st format.State, err error) {
-	path := filepath.Join(s.options.Dir, format.DataName)
-	if err := s.prepareData(path); err != nil {
+// open opens or makes the data file.
+func (df *dataFile) open() (st format.State, err error) {
+	path := filepath.Join(df.s.options.Dir, format.DataName)
+	if err := df.prepare(path); err != nil {
 		return st, err
 	}
-	if err := s.proveFile(path); err != nil {
+	if err := df.prove(path); err != nil {
 		return st, err
 	}
-	if s.file.mu.db, s.file.mu.out, err = s.openBolt(path); err != nil {
+	if df.mu.db, df.mu.out, err = df.openBolt(path); err != nil {
 		return st, err
 	}
-	err = s.view(func(tx *bolt.Tx) error {
+	err = df.view(func(tx *bolt.Tx) error {
 		for _, name := range format.Buckets[:len(format.Buckets)-1] { // format 1 has not the last
 			if tx.Bucket(name) == nil {
 				return fmt.Errorf("%w: there is no bucket %s", ErrCorrupt, name)
 			}
 		}
-		return s.readMeta(tx, &st)
+		return df.readMeta(tx, &st)
 	})
 	if errors.Is(err, ErrCorrupt) {
-		err = s.damaged(path, err)
+		err = df.damaged(path, err)
 	}
-	if err == nil && !s.options.ReadOnly {
-		err = vfs.Uninterrupted(func() error { return s.rewriteMeta(path) })
+	if err == nil && !df.s.options.ReadOnly {
+		err = vfs.Uninterrupted(func() error { return df.rewriteMeta(path) })
 	}
 	if err == nil {
-		err = s.upgradeData()
+		err = df.upgrade()
 	}
 	if err != nil {
-		return st, errors.Join(err, s.file.mu.db.Close())
+		return st, errors.Join(err, df.mu.db.Close())
 	}
 	return st, nil
 }
 
-// prepareData makes a data file at path if there is none.
-func (s *Store) prepareData(path string) error {
-	if s.options.ReadOnly {
+// prepare makes a data file at path if there is none.
+func (df *dataFile) prepare(path string) error {
+	if df.s.options.ReadOnly {
 		return nil
 	}
 	// An interrupted compaction, or creation of the data file, has left its file.
 	for _, name := range []string{compactFile, newFile} {
-		if err := removeFile(filepath.Join(s.options.Dir, name)); err != nil {
+		if err := removeFile(filepath.Join(df.s.options.Dir, name)); err != nil {
 			return err
 		}
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := s.syncPath(); err != nil {
+	if err := df.syncPath(); err != nil {
 		return err
 	}
-	return s.makeData(path)
+	return df.make(path)
 }
 
 // freelistType is how bbolt keeps its list of free pages in memory. With this type it chooses pages
@@ -82,7 +82,8 @@ func (s *Store) prepareData(path string) error {
 var freelistType = bolt.FreelistMapType
 
 // openBolt opens or makes a file of bbolt. Damage that bbolt trips over is ErrCorrupt.
-func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
+func (df *dataFile) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
+	s := df.s
 	var file *os.File
 	open := func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
 		file, err = os.OpenFile(name, flag, mode)
@@ -102,7 +103,7 @@ func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 		})
 	})
 	if errors.Is(err, ErrCorrupt) { // it panicked, with the file open and locked
-		return nil, nil, errors.Join(s.damaged(path, err), file.Close())
+		return nil, nil, errors.Join(df.damaged(path, err), file.Close())
 	}
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, nil, fmt.Errorf("%w: %s", ErrLocked, path)
@@ -130,7 +131,7 @@ func (s *Store) openBolt(path string) (db *bolt.DB, data DataFile, err error) {
 }
 
 // readMeta reads the meta bucket of any format version.
-func (s *Store) readMeta(tx *bolt.Tx, st *format.State) (err error) {
+func (df *dataFile) readMeta(tx *bolt.Tx, st *format.State) (err error) {
 	meta := tx.Bucket(format.BucketMeta)
 	if v := meta.Get(format.MetaFormat); len(v) != 1 || v[0] < 1 || v[0] > format.Version {
 		return fmt.Errorf("%w: %v, this version reads up to %d", ErrFormat, v, format.Version)
@@ -145,10 +146,10 @@ func (s *Store) readMeta(tx *bolt.Tx, st *format.State) (err error) {
 		}
 	}
 	var whole bool
-	if s.seed, whole = format.ParseSeed(seed); !whole {
+	if df.s.seed, whole = format.ParseSeed(seed); !whole {
 		return fmt.Errorf("%w: the meta bucket has no seed", ErrCorrupt)
 	}
-	s.checkpointer.mu.ttlDoubtful = meta.Get(format.MetaDoubt) != nil
+	df.s.checkpointer.mu.ttlDoubtful = meta.Get(format.MetaDoubt) != nil
 	*st, err = format.ParseState(state)
 	return err
 }
@@ -157,10 +158,11 @@ func putMeta(tx *bolt.Tx, key, value []byte) error {
 	return tx.Bucket(format.BucketMeta).Put(key, format.Seal(key, value))
 }
 
-// upgradeData converts a file of an older format to the present one, and notes its pending changes.
-func (s *Store) upgradeData() error {
+// upgrade converts a file of an older format to the present one, and notes its pending changes.
+func (df *dataFile) upgrade() error {
+	s := df.s
 	version := byte(0)
-	err := s.view(func(tx *bolt.Tx) error {
+	err := df.view(func(tx *bolt.Tx) error {
 		if version = tx.Bucket(format.BucketMeta).Get(format.MetaFormat)[0]; version == format.Version {
 			s.checkpointer.mu.pending = pendingIn(tx)
 			return proveGarbage(tx)
@@ -173,10 +175,10 @@ func (s *Store) upgradeData() error {
 	if s.options.ReadOnly {
 		return fmt.Errorf("%w: %d; a server makes it %d when it starts, then it can be read", ErrFormat, version, format.Version)
 	}
-	if err := s.proveTree(); err != nil {
+	if err := df.proveTree(); err != nil {
 		return err
 	}
-	return s.update(func(tx *bolt.Tx) error {
+	return df.update(func(tx *bolt.Tx) error {
 		if _, err := tx.CreateBucketIfNotExists(format.BucketPending); err != nil {
 			return err
 		}
@@ -204,17 +206,18 @@ func sealAll(b *bolt.Bucket) error {
 	return err
 }
 
-// makeData makes a new data file at path. It has another name until it is complete: a crash could
+// make makes a new data file at path. It has another name until it is complete: a crash could
 // otherwise leave an incomplete file, which looks like a damaged one.
-func (s *Store) makeData(path string) (err error) {
+func (df *dataFile) make(path string) (err error) {
+	s := df.s
 	made := filepath.Join(s.options.Dir, newFile)
-	db, _, err := s.openBolt(made)
+	db, _, err := df.openBolt(made)
 	if err != nil {
 		return err
 	}
 	// Twice, so that both meta pages lead to it (see commitAgain).
 	again := func(*bolt.Tx) error { return nil }
-	if err := errors.Join(updateNew(db, s.makeBuckets), updateNew(db, again), db.Close()); err != nil {
+	if err := errors.Join(updateNew(db, df.makeBuckets), updateNew(db, again), db.Close()); err != nil {
 		return err
 	}
 	if err := s.options.Testing.step(StepMade); err != nil {
@@ -226,11 +229,12 @@ func (s *Store) makeData(path string) (err error) {
 	if err := s.options.Testing.step(StepNamed); err != nil {
 		return err
 	}
-	return s.syncDir()
+	return df.syncDir()
 }
 
 // makeBuckets is the first transaction of a data file.
-func (s *Store) makeBuckets(tx *bolt.Tx) error {
+func (df *dataFile) makeBuckets(tx *bolt.Tx) error {
+	s := df.s
 	for _, name := range format.Buckets {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
@@ -257,13 +261,13 @@ func (s *Store) current() format.State {
 	return st
 }
 
-// dataUse is the length of the data file (0 if it cannot be looked at), and how much of
+// use is the length of the data file (0 if it cannot be looked at), and how much of
 // it is unused, as of the last transaction.
-func (s *Store) dataUse() (size, unused int64) {
-	s.file.mu.RLock()
-	defer s.file.mu.RUnlock()
-	if info, err := os.Stat(s.file.mu.db.Path()); err == nil {
+func (df *dataFile) use() (size, unused int64) {
+	df.mu.RLock()
+	defer df.mu.RUnlock()
+	if info, err := os.Stat(df.mu.db.Path()); err == nil {
 		size = info.Size()
 	}
-	return size, int64(s.file.mu.db.Stats().FreeAlloc)
+	return size, int64(df.mu.db.Stats().FreeAlloc)
 }

@@ -87,7 +87,7 @@ func TestStepBackBesideEviction(t *testing.T) {
 		h.s.Listen(func(Happened) {})
 		for _, sh := range h.s.shards[1:] {
 			for i := range h.s.slotsPerShard {
-				h.s.evictSlot(sh, 0, i)
+				h.s.house.evictSlot(sh, 0, i)
 			}
 		}
 	})

@@ -145,6 +145,7 @@ type Store struct {
 	garbage      garbage
 	window       window
 	loads        loads
+	house        housekeeper
 	shown        shownTime
 	lateness     ttl.Lateness
 	stats        counters
@@ -156,19 +157,12 @@ type Store struct {
 		next uint32
 	}
 
-	overhead overhead // of the goroutine of housekeeping
-
 	// Written by whoever has the shard, or the key, that they are about.
 	instant    atomic.Int64  // the newest instant given out; back only by timeFollows
 	stepped    atomic.Bool   // the wall clock is behind it
 	generation atomic.Uint64 // the newest id of a value
 	partials   atomic.Int64  // partial slots
 	replayCost atomic.Int64  // of the log since the last checkpoint, in ns of one processor
-	// Written by housekeeping.
-	memory   atomic.Int64 // as of its last round
-	charged  atomic.Int64 // overhead, as of then
-	lowSpace atomic.Bool  // a failed checkpoint sets it, too
-	delay    atomic.Int64 // nanoseconds
 	// Written by the setters of the same names, whenever a setting changes.
 	eventMask   atomic.Uint32
 	onEvent     atomic.Pointer[func(Happened)]
@@ -204,8 +198,9 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.diskReserve.Store(o.DiskReserve)
 	s.bounds = o.Testing.bounds()
 	s.window.init(s)
-	s.loads.init(s.quit)
-	s.checkpointer.init()
+	s.loads.init(s)
+	s.checkpointer.init(s)
+	s.file.s, s.house.s = s, s
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
@@ -231,7 +226,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 		return rec, err
 	}
 	phase := s.stopwatch()
-	st, err := s.openData()
+	st, err := s.file.open()
 	if err != nil {
 		return rec, err
 	}
@@ -239,7 +234,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 	// The log is replayed beside this proof of the data file, and replay's result counts only if
 	// the proof succeeds.
 	proven := make(chan error, 1)
-	go func() { proven <- s.proveTree() }()
+	go func() { proven <- s.file.proveTree() }()
 	defer func() { err = errors.Join(<-proven, err) }()
 	r, err := newRecovering(s, st)
 	if err != nil {
@@ -258,7 +253,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 	if err != nil {
 		return rec, err
 	}
-	if err := s.recordLog(st); err != nil {
+	if err := s.file.recordLog(st); err != nil {
 		return rec, err
 	}
 	log := phase()
@@ -287,12 +282,13 @@ func (s *Store) openLog(first uint64, replays *feed) (err error) {
 
 // recordLog records in the data file that there is a log, if it does not say so yet: afterwards a
 // start without the log is refused.
-func (s *Store) recordLog(st format.State) error {
+func (df *dataFile) recordLog(st format.State) error {
+	s := df.s
 	if st.First != 0 || s.options.ReadOnly || s.log.First() == 0 {
 		return nil
 	}
 	st.First = s.log.First()
-	err := s.update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaState, st.Append(nil)) })
+	err := df.update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaState, st.Append(nil)) })
 	if outOfSpace(err) && !errors.Is(err, errUncertain) {
 		return nil // the next start tries again
 	}

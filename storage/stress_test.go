@@ -113,7 +113,7 @@ func (st *stress) open() {
 	st.s = s
 	s.goBackground(func() { // more often than housekeeping does
 		for s.quit.Err() == nil {
-			s.evict(1 << 20)
+			s.house.evict(1 << 20)
 			await.Pass(time.Millisecond)
 		}
 	})

@@ -23,7 +23,7 @@ func TestWindowOfOneDeadline(t *testing.T) {
 	h.commit()
 	h.saved()
 	for rounds := 0; rounds < 1000 && h.s.Stats().Resident > 0; rounds++ { // slots are chosen at random
-		h.s.evict(1 << 30)
+		h.s.house.evict(1 << 30)
 	}
 	if st := h.s.Stats(); st.Evictions != n || st.Resident != 0 {
 		t.Fatalf("%d of %d left memory, %d are there", st.Evictions, n, st.Resident)
