@@ -34,7 +34,8 @@ func (l *loop) block(s *session, args [][]byte) {
 		l.hangUp(s)
 		return
 	case s.blocked != nil:
-		s.waits, s.args, s.blocked.lsn = forKeys, args, l.ctx.LSN
+		s.wait(forKeys)
+		s.args, s.blocked.lsn = args, l.ctx.LSN
 		return
 	}
 	if s.reader != nil && s.reader.Buffered() == 0 {
@@ -44,7 +45,8 @@ func (l *loop) block(s *session, args [][]byte) {
 	}
 	wait := &l.ctx.Wait
 	b := &blocked{waiter: l.env.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN}
-	s.waits, s.args, s.blocked = forKeys, args, b
+	s.wait(forKeys)
+	s.args, s.blocked = args, b
 	if wait.Timeout > 0 {
 		b.timer.run = func() { l.endWait(s, false) }
 		l.timers.set(&b.timer, l.o.Clock.Mono()+time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
@@ -55,6 +57,7 @@ func (l *loop) block(s *session, args [][]byte) {
 // endWait answers a blocking command that found nothing: that the time is up, or that CLIENT
 // UNBLOCK … ERROR said so. Another session's command may be running.
 func (l *loop) endWait(s *session, withError bool) {
+	s.wake()
 	s.out.begin(&l.buffers)
 	s.out.w.Proto = s.client.Proto
 	mark := s.out.w.Len()
@@ -70,8 +73,8 @@ func (l *loop) endWait(s *session, withError bool) {
 // before that still is.
 func (l *loop) hangUp(s *session) {
 	l.leave(s)
-	s.waits, s.args = forNothing, nil
-	s.client.Closing = true
+	s.args = nil
+	s.finish()
 	l.touch(s)
 }
 
@@ -136,7 +139,8 @@ func (l *loop) Load(k storage.Key, done func(read bool)) {
 // loadAgain reads keys that a session's command needs when its turn has come.
 func (l *loop) loadAgain(s *session) {
 	b := s.blocked
-	b.loads, s.waits = true, forKeys
+	s.wait(forKeys)
+	b.loads = true
 	l.env.Store.Load(l.ctx.Keys, func(err error) {
 		l.box.post(func() { l.loadedAgain(s, b, err) })
 	})

@@ -44,8 +44,8 @@ func (s *session) Memory() int {
 func (s *session) Push(lsn uint64, bytes []byte) {
 	l := s.loop
 	switch {
-	case !s.takes() || s.lingering || s.client.Closing:
-	case s.waits == forOwnJob:
+	case !s.hears():
+	case s.state == forOwnJob:
 		l.keep(s, message{lsn, bytes})
 	case s == l.current:
 		l.behind = append(l.behind, message{lsn, bytes})
@@ -55,7 +55,7 @@ func (s *session) Push(lsn uint64, bytes []byte) {
 }
 
 // Blocked says whether a blocking command waits, or a command waits for the end of CLIENT PAUSE.
-func (s *session) Blocked() bool { return s.blocked != nil || s.waits == forPause }
+func (s *session) Blocked() bool { return s.blocked != nil || s.state == forPause }
 
 // Unblock ends the wait of a blocking command.
 func (s *session) Unblock(withError bool) bool {

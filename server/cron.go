@@ -37,10 +37,10 @@ func (l *loop) sweep() {
 		}
 		l.swept = (l.swept + 1) % n
 		s := l.sessions[l.swept]
-		if s == nil || s.lingering {
+		if s == nil || s.state >= lingering {
 			continue
 		}
-		if s.reader != nil && s.waits == forNothing && !s.queued && s.seenIn == s.client.NetIn {
+		if s.reader != nil && !s.waiting() && !s.queued && s.seenIn == s.client.NetIn {
 			s.reader.Release()
 			s.room = s.reader.Buffered()
 			l.memory.count(s)
@@ -95,7 +95,7 @@ func (l *loop) readSettings() {
 	}
 	st.idle = idle
 	for _, s := range l.sessions {
-		if s != nil && !s.lingering && s.waits != forHandshake {
+		if s != nil && s.state < lingering && s.state != forHandshake {
 			l.armIdle(s)
 		}
 	}
@@ -139,7 +139,7 @@ func (l *loop) idleLeft(s *session) time.Duration {
 
 func (l *loop) checkIdle(s *session) {
 	left := l.idleLeft(s)
-	if left > 0 || s.waits != forNothing || s.client.Monitor || s.client.Subscribed() {
+	if left > 0 || s.waiting() || s.client.Monitor || s.client.Subscribed() {
 		l.timers.set(s.idle, l.mono+max(left, cronTime))
 		return
 	}

@@ -24,14 +24,15 @@
 //     remembers from which byte on which LSN is needed, and the order is kept.
 //   - Sockets are watched edge-triggered, so a session remembers that it may be
 //     readable until a read has said otherwise. A session that can go on is in the
-//     run queue; one that cannot (it waits for something, is over its output limit, has
-//     no input) is not, and whatever ends that state puts it back.
+//     run queue; one that cannot (it waits for something, its client reads too little, it has
+//     no input) is not, and whatever ends that puts it back.
 //   - A session reads from its socket only when its reader has no complete command.
 //     So unparsed input is one incomplete command and one read, however long the
 //     pipeline is; the rest stays with the client.
-//   - While a session waits (session.waits: for keys that are being loaded, a job, the end of
-//     CLIENT PAUSE) its reader is not touched, so its arguments stay valid. One whose command
-//     waits for a change of a key (blocked.go) may have none: its arguments are copies.
+//   - A session has one state (state.go), which says whether it runs commands, what it waits for, or
+//     how it ends. While it waits (for keys that are being loaded, a job, the end of CLIENT PAUSE) its
+//     reader is not touched, so its arguments stay valid. One whose command waits for a change of a key
+//     (blocked.go) may have none: its arguments are copies.
 //   - A closed descriptor is given back to the system at the end of the pass, when no
 //     event of this pass can name it any more. Late results find the session by
 //     pointer and see that it is closed; a session is never used twice.

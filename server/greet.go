@@ -79,7 +79,7 @@ func (l *loop) greet(s *session) {
 	g := &greeting{turn: l.tls.turn, fetched: make(chan struct{}, 1), gone: make(chan struct{}), wants: true}
 	g.step = func() {
 		l.box.post(func() {
-			if !s.closed && !s.lingering {
+			if s.state == forHandshake {
 				g.wants = true
 				l.shake(s)
 			}
@@ -87,7 +87,8 @@ func (l *loop) greet(s *session) {
 	}
 	t := &secure{greet: g, wire: wire{fd: s.fd, greet: g}}
 	t.conn = tls.Server(&t.wire, l.tls.config.Load())
-	s.tls, s.waits = t, forHandshake
+	s.tls = t
+	s.wait(forHandshake)
 	s.idle = &timer{run: func() { l.greetingFailed(s, errors.New("it takes too long")) }}
 	l.timers.set(s.idle, l.mono+greetTime)
 	l.shake(s)
@@ -132,7 +133,7 @@ func (l *loop) shake(s *session) {
 
 // greeted goes on behind a handshake.
 func (l *loop) greeted(s *session, err error) {
-	if s.closed || s.lingering {
+	if s.state != forHandshake {
 		return
 	}
 	s.tls.greet.wants = true // the wire is the loop's for good
@@ -142,13 +143,14 @@ func (l *loop) greeted(s *session, err error) {
 	}
 	s.tls.greet, s.tls.wire.greet = nil, nil
 	l.timers.stop(s.idle)
-	s.idle, s.waits, s.readable = nil, forNothing, true
+	s.idle, s.readable = nil, true
+	s.wake()
 	if peer, err := netip.ParseAddrPort(s.client.Addr); err != nil || l.protects(peer) {
 		l.env.Stats.Rejected.Add(1)
 		l.complain("refusing a client: protected-mode is on and no password is set", "address", s.client.Addr)
 		s.out.begin(&l.buffers)
 		s.out.w.Buf = append(s.out.w.Buf, denied...)
-		s.client.Closing = true
+		s.finish()
 	}
 	l.armIdle(s)
 	l.touch(s)
@@ -171,7 +173,6 @@ func (l *loop) greetingFailed(s *session, err error) {
 		l.close(s)
 		return
 	}
-	s.waits = forNothing
 	l.linger(s)
 }
 
@@ -181,7 +182,7 @@ func (l *loop) endTLS(s *session) {
 		close(g.gone)
 		return
 	}
-	if !s.lingering {
+	if s.state != lingering {
 		s.tls.end(&l.buffers)
 	}
 	l.buffers.put(s.tls.wire.out)

@@ -311,8 +311,9 @@ func (l *loop) end(j *job) {
 		l.timers.stop(&x.busy)
 		l.timers.stop(&x.share)
 	}
-	if j.again && !j.s.closed {
+	if j.again && j.s.state == forOwnJob {
 		j.s.past.Offloads++
+		j.s.wake()
 		l.pushKept(j.s)
 		l.waitForJob(j.s, j.s.args)
 	} else {
@@ -338,21 +339,22 @@ func (l *loop) endUnlocked() {
 // executed moves a job's reply to its session and lets that go on.
 func (l *loop) executed(j *job) {
 	s := j.s
-	if s.closed {
+	if s.state != forOwnJob {
 		j.ctx.RunEmitted()
 		l.env.Gone(&s.client) // a transaction may have it subscribe, or track
 		return
 	}
 	l.guard(s, func(s *session) {
+		s.wake()
 		l.env.Observe(&j.ctx, 0, j.took)
 		mark := s.out.add(j.out.Buf, &l.buffers)
 		s.out.w.Full = s.out.w.Full || j.out.Full
 		l.finishReply(s, j.ctx.Spec, mark, j.ctx.LSN)
-		j.ctx.RunEmitted()
 		l.pushKept(s)
+		j.ctx.RunEmitted()
 		s.past = commands.Past{}
 		if l.serving { // its turn goes on
-			s.waits, s.args = forNothing, nil
+			s.args = nil
 			return
 		}
 		l.goOn(s)
@@ -362,9 +364,11 @@ func (l *loop) executed(j *job) {
 // waitForJob has a session wait until a job has ended. One whose command waits for keys as well goes on
 // with that, and its turn comes again then.
 func (l *loop) waitForJob(s *session, args [][]byte) {
-	s.waits, s.args = forJob, args
+	s.args = args
 	if s.blocked != nil {
-		s.waits = forKeys
+		s.wait(forKeys)
+	} else {
+		s.wait(forJob)
 	}
 	if !s.inJobs {
 		s.inJobs = true
@@ -385,10 +389,12 @@ func (l *loop) releaseWaiting() {
 	for _, s := range waited {
 		s.inJobs = false
 		switch {
-		case s.closed:
-		case s.waits == forJob && !s.queued:
-			s.queued = true
-			turns = append(turns, s)
+		case s.state == forJob:
+			s.release()
+			if !s.queued {
+				s.queued = true
+				turns = append(turns, s)
+			}
 		case s.blocked != nil:
 			l.env.Waiters.LookAgain(s.blocked.waiter)
 			l.busy = true

@@ -168,9 +168,9 @@ func TestGuestThatNeverReads(t *testing.T) {
 			}
 		}
 	}()
-	await.Until(t, "the client is closed", func() (closed bool) {
-		ts.onLoop(func(*loop) { closed = s.closed })
-		return closed
+	await.Until(t, "the client is closed", func() (gone bool) {
+		ts.onLoop(func(*loop) { gone = s.state == closed })
+		return gone
 	})
 	ts.onLoop(func(*loop) {
 		if most > guestOutput+100 {
@@ -374,7 +374,7 @@ func (ts *testServer) mayRest(c *client) {
 		l.settings.idle = 1
 		s.client.LastActive -= time.Second
 		l.armIdle(s)
-		if l.checkIdle(s); s.closed {
+		if l.checkIdle(s); s.state == closed {
 			ts.t.Error("it was closed as idle")
 		}
 		l.settings.idle = 0

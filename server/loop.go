@@ -46,7 +46,7 @@ type loop struct {
 	touched      []*session    // have something to send or to count in this pass
 	unsent       []*session    // could send more than they were to in this pass
 	waiting      []*session    // have output that is not durable
-	evicted      []*session    // to close then, since clients take too much memory
+	condemned    []*session    // to close at the end of the pass
 	graves       []int         // descriptors to close at the end of the pass
 
 	ctx        commands.Ctx
@@ -174,7 +174,7 @@ func (l *loop) passes() error {
 		l.env.Tracking.Broadcast()
 		l.commit()
 		l.write()
-		l.closeEvicted()
+		l.closeCondemned()
 		l.bury()
 		if l.stopping && l.fatal == nil && (l.giveUp || l.quiet()) {
 			return l.finish()
@@ -240,7 +240,7 @@ func (l *loop) event(s *session, ready readiness) {
 	if ready&readyEOF != 0 {
 		s.readToEnd = true
 	}
-	if s.waits == forHandshake {
+	if s.state == forHandshake {
 		l.shake(s)
 		return
 	}
@@ -252,7 +252,7 @@ func (l *loop) event(s *session, ready readiness) {
 		s.full = false
 		l.touch(s)
 	}
-	if s.waits == forKeys && ready&(readyEOF|readyDead) != 0 {
+	if s.state == forKeys && ready&(readyEOF|readyDead) != 0 {
 		l.hangUp(s)
 		return
 	}
@@ -271,7 +271,7 @@ func (l *loop) serveReady() {
 			l.lookAhead(turn[i:min(i+storage.PrefetchKeys, len(turn))])
 		}
 		s.queued = false
-		if !s.closed && l.fatal == nil {
+		if s.state != closed && l.fatal == nil {
 			l.turn, l.serving = turn[i+1:], true
 			l.guard(s, l.serve)
 			l.serving = false
@@ -306,7 +306,7 @@ func (l *loop) guard(s *session, fn func(*session)) {
 
 // enqueue gives a session a turn in the next serveReady.
 func (l *loop) enqueue(s *session) {
-	if !s.queued && !s.closed {
+	if !s.queued && s.state != closed {
 		s.queued = true
 		l.queue = append(l.queue, s)
 	}
@@ -314,7 +314,7 @@ func (l *loop) enqueue(s *session) {
 
 // touch has a session looked at when replies are written in this pass.
 func (l *loop) touch(s *session) {
-	if !s.touched && !s.closed {
+	if !s.touched && s.state != closed {
 		s.touched = true
 		l.touched = append(l.touched, s)
 	}

@@ -19,17 +19,19 @@ type mailbox struct {
 	poll    *poller
 	rung    atomic.Bool // something has changed since begin
 	asleep  atomic.Bool // the loop sleeps or is about to
-	pending atomic.Bool // posts is not empty
-	mu      sync.Mutex
-	posts   []func()
-	closed  bool
+	pending atomic.Bool // mu.posts is not empty
+	mu      struct {
+		sync.Mutex
+		posts  []func()
+		closed bool
+	}
 }
 
 // post has fn called on the loop.
 func (m *mailbox) post(fn func()) {
 	m.mu.Lock()
-	if !m.closed {
-		m.posts = append(m.posts, fn)
+	if !m.mu.closed {
+		m.mu.posts = append(m.mu.posts, fn)
 		m.pending.Store(true)
 	}
 	m.mu.Unlock()
@@ -44,7 +46,7 @@ func (m *mailbox) wake() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.closed {
+	if !m.mu.closed {
 		m.poll.wake()
 	}
 }
@@ -75,8 +77,8 @@ func (m *mailbox) take() []func() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	posts := m.posts
-	m.posts = nil
+	posts := m.mu.posts
+	m.mu.posts = nil
 	m.pending.Store(false)
 	return posts
 }
@@ -84,5 +86,5 @@ func (m *mailbox) take() []func() {
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed, m.posts = true, nil
+	m.mu.closed, m.mu.posts = true, nil
 }

@@ -99,7 +99,7 @@ func (s *session) heavy() bool { return s.room > turnBytes || s.out.pending() >=
 // weigh counts a session that may have grown much, and enforces the limit. No command may be
 // running.
 func (l *loop) weigh(s *session) {
-	if s.closed || s.evicted {
+	if !s.takes() {
 		return
 	}
 	l.memory.count(s)
@@ -125,28 +125,11 @@ func (l *loop) makeRoom() {
 	}
 }
 
-// evict frees the memory of a session that is not in use. The session ends with the pass, not now:
-// the caller may be going through a list that closing changes.
+// evict ends a session that is not in use, so that others have its memory.
 func (l *loop) evict(s *session) {
 	l.env.Stats.EvictedClients.Add(1)
 	l.complain("closing a client, since all clients together take more than maxmemory-clients",
 		"client", s.client.ID, "address", s.client.Addr, "bytes", s.counted, "all", l.memory.total, "limit", l.memory.limit)
-	l.memory.forget(s)
-	s.evicted = true
+	l.condemn(s)
 	s.out.drop(&l.buffers)
-	delete(l.kept, s)
-	l.evicted = append(l.evicted, s)
-}
-
-// closeEvicted ends the sessions that were evicted in this pass, after a last look at those that
-// it had to do with.
-func (l *loop) closeEvicted() {
-	if l.memory.over() {
-		l.makeRoom()
-	}
-	for _, s := range l.evicted {
-		l.close(s)
-	}
-	clear(l.evicted)
-	l.evicted = l.evicted[:0]
 }

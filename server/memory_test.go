@@ -27,7 +27,7 @@ func (ts *testServer) checkMemory() {
 		}
 		for class, list := range l.memory.classes {
 			for at, s := range list {
-				if listed++; s.class != class || s.place != at || s.closed || s.client.NoEvict {
+				if listed++; s.class != class || s.place != at || s.state == closed || s.client.NoEvict {
 					ts.t.Errorf("client %d is at %d of class %d: %+v", s.client.ID, at, class, s)
 				}
 			}
@@ -138,7 +138,7 @@ func TestMaxMemoryClients(t *testing.T) {
 		ts.onLoop(func(l *loop) {
 			gone = true
 			for kind, s := range sessions {
-				if !s.closed {
+				if s.state != closed {
 					gone = false
 					t.Log(kind, "is there")
 				}

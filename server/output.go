@@ -195,8 +195,11 @@ func (l *loop) push(s *session, m message) {
 		l.owed = max(l.owed, m.lsn)
 		s.out.gate(mark, m.lsn, l.pass)
 	}
-	s.cut = l.pushedTooMuch(s)
 	l.touch(s)
+	if l.pushedTooMuch(s) {
+		l.cutOutput(s)
+		return
+	}
 	if l.current == nil && s.out.pending() >= earlyOutput {
 		l.weigh(s)
 	}
@@ -218,9 +221,6 @@ func (l *loop) pushBehind(s *session) {
 	l.behind = l.behind[:0]
 }
 
-// takes says whether there is a use in sending more.
-func (s *session) takes() bool { return !s.closed && !s.cut && !s.evicted }
-
 // kept are messages for a session that come behind the reply to what a job runs for
 // it. So a client that caches what it reads never hears of a change before it has read.
 type kept struct {
@@ -239,9 +239,7 @@ func (l *loop) keep(s *session, m message) {
 	k.messages = append(k.messages, m)
 	k.bytes += len(m.bytes)
 	if l.pushedTooMuch(s) {
-		s.cut = true
-		delete(l.kept, s)
-		l.touch(s)
+		l.cutOutput(s)
 	} else if l.current == nil && k.bytes >= earlyOutput {
 		l.weigh(s)
 	}

@@ -24,11 +24,11 @@ func gated(gate chan struct{}) func(*commands.Env) {
 }
 
 // waits waits until a session waits for a reason.
-func (ts *testServer) waits(c *client, why reason) {
+func (ts *testServer) waits(c *client, why state) {
 	ts.t.Helper()
 	s := ts.sessionOf(c)
 	await.Until(ts.t, "the command waits", func() (yes bool) {
-		ts.onLoop(func(*loop) { yes = s.waits == why })
+		ts.onLoop(func(*loop) { yes = s.state == why })
 		return yes
 	})
 }

@@ -164,11 +164,11 @@ func TestSlowSubscriberIsCutAtTheSoftLimit(t *testing.T) {
 	ts.onLoop(func(l *loop) {
 		l.checkSoftLimit(s)
 		s.softSince -= 59 * time.Second
-		if l.checkSoftLimit(s); s.closed {
+		if l.checkSoftLimit(s); !s.takes() {
 			t.Error("it was cut before its time was up")
 		}
 		s.softSince -= 2 * time.Second
-		if l.checkSoftLimit(s); !s.closed {
+		if l.checkSoftLimit(s); s.takes() {
 			t.Error("it was not cut")
 		}
 	})

@@ -87,7 +87,7 @@ func TestPushToParked(t *testing.T) {
 	other.do("CLIENT PAUSE 100000 WRITE")
 	c.send("SET a 1\n")
 	await.Until(t, "the write is held", func() (held bool) {
-		ts.onLoop(func(*loop) { held = s.waits == forPause })
+		ts.onLoop(func(*loop) { held = s.state == forPause })
 		return held
 	})
 	ts.Post(func() { s.Push(0, []byte(hello)) })
@@ -141,8 +141,8 @@ func TestKeptPushesAreBounded(t *testing.T) {
 				}
 			})
 			ts.onLoop(func(l *loop) {
-				if !s.closed || l.jobs.global == nil {
-					t.Errorf("closed %v, while its command runs %v", s.closed, l.jobs.global != nil)
+				if s.state != closed || l.jobs.global == nil {
+					t.Errorf("closed %v, while its command runs %v", s.state == closed, l.jobs.global != nil)
 				}
 			})
 		})
@@ -164,8 +164,8 @@ func TestSoftLimit(t *testing.T) {
 			s.Push(0, []byte(strings.Repeat("x", 2000)))
 			at(40 * time.Second)
 			at(40 * time.Second)
-			if s.softSince == 0 || s.closed {
-				t.Errorf("over the limit since %v, closed %v", s.softSince, s.closed)
+			if s.softSince == 0 || !s.takes() {
+				t.Errorf("over the limit since %v, closed %v", s.softSince, !s.takes())
 			}
 			delete(l.kept, s)
 			at(time.Second)
@@ -176,10 +176,10 @@ func TestSoftLimit(t *testing.T) {
 		s.Push(0, []byte(strings.Repeat("x", 2000)))
 		at(time.Second)
 		at(59 * time.Second)
-		if s.closed {
+		if !s.takes() {
 			t.Error("closed before its time was up")
 		}
-		if at(2 * time.Second); !s.closed {
+		if at(2 * time.Second); s.takes() {
 			t.Error("not closed when its time was up")
 		}
 	})
@@ -190,8 +190,8 @@ func TestPushToTheGone(t *testing.T) {
 	ts := start(t)
 	for _, end := range []func(*loop, *session){
 		func(l *loop, s *session) { l.close(s) },
-		func(_ *loop, s *session) { s.client.Closing = true },
-		func(_ *loop, s *session) { s.cut = true },
+		func(_ *loop, s *session) { s.finish() },
+		func(l *loop, s *session) { l.condemn(s) },
 	} {
 		s := ts.sessionOf(ts.dial())
 		ts.onLoop(func(l *loop) {
@@ -219,13 +219,13 @@ func TestPushOverTheLimitCuts(t *testing.T) {
 		for range 1000 {
 			s.Push(0, message)
 		}
-		if s.closed || s.out.pending() > 120_000 {
-			t.Errorf("closed %v with %d bytes pending", s.closed, s.out.pending())
+		if s.state == closed || s.out.pending() > 120_000 {
+			t.Errorf("closed %v with %d bytes pending", s.state == closed, s.out.pending())
 		}
 	})
-	await.Until(t, "the client is cut", func() (closed bool) {
-		ts.onLoop(func(*loop) { closed = s.closed })
-		return closed
+	await.Until(t, "the client is cut", func() (gone bool) {
+		ts.onLoop(func(*loop) { gone = s.state == closed })
+		return gone
 	})
 	if n := ts.env.Stats.OutputBufferLimit.Load(); n != 1 {
 		t.Fatalf("%d clients cut", n)

@@ -39,20 +39,6 @@ const (
 	loadTries = 100
 )
 
-// reason says what a session waits for, which runs nothing meanwhile.
-type reason uint8
-
-const (
-	forNothing   reason = iota
-	forLoad             // its command's keys, which are being loaded
-	forOwnJob           // the job that runs its command
-	forPause            // the end of CLIENT PAUSE
-	forKeys             // a change of a key: its command is a blocking one
-	forJob              // the end of another session's job
-	forRoom             // a larger buffer for its input: see grow
-	forHandshake        // the end of its TLS handshake
-)
-
 // session is one connection. It implements commands.Conn.
 type session struct {
 	client commands.Client
@@ -74,40 +60,23 @@ type session struct {
 	// counted is what it takes in bytes as loop.memory has it, in whose class it has a place.
 	counted, class, place int
 
-	waits     reason
-	queued    bool // in loop.queue
-	touched   bool // in loop.touched
-	inWaiting bool // in loop.waiting
-	inJobs    bool // in jobs.waiting
+	state     state
+	stalled   bool // over outputPause; goes on when output has left
 	readable  bool // no read has said yet that there is nothing
 	readToEnd bool // the end of input is near: short reads do not mean that there is no more
 	eof       bool // the client has ended its side
 	full      bool // the socket takes no more
 	watched   bool // for room to write
-	stalled   bool // over outputPause; goes on when output has left
-	lingering bool // only waits for the client to see the end
-	cut       bool // over its output limit: closed at the end of the pass
-	evicted   bool // so that others have memory: likewise
-	closed    bool
+	queued    bool // in loop.queue
+	touched   bool // in loop.touched
+	inWaiting bool // in loop.waiting
+	inJobs    bool // in jobs.waiting
 	unix      bool
-}
-
-// mayRun says whether commands may be run.
-func (s *session) mayRun() bool {
-	return !s.closed && !s.cut && !s.evicted && !s.client.Closing && !s.lingering && s.waits == forNothing && !s.stalled && !s.loop.stopping
-}
-
-// canGoOn says whether a turn would find something to do.
-func (s *session) canGoOn() bool {
-	if s.lingering {
-		return s.readable
-	}
-	return s.mayRun() && (s.readable && !s.eof || s.reader != nil && s.reader.Buffered() > 0)
 }
 
 // serve is a session's turn: run what has come, read more, run that, within bounds.
 func (l *loop) serve(s *session) {
-	if s.lingering {
+	if s.state == lingering {
 		l.discard(s)
 		return
 	}
@@ -115,7 +84,7 @@ func (l *loop) serve(s *session) {
 	budget, left := turnBytes, turnCommands
 	l.mono = l.o.Clock.Mono()
 	l.turnEnd = l.mono + turnTime
-	if s.waits == forJob { // released
+	if s.state == released {
 		l.resume(s)
 	}
 	for s.mayRun() {
@@ -131,7 +100,7 @@ func (l *loop) serve(s *session) {
 			break
 		}
 	}
-	if s.reader != nil && s.waits == forNothing && !s.closed && s.reader.Buffered() == 0 {
+	if s.reader != nil && !s.waiting() && s.reader.Buffered() == 0 {
 		l.readers.put(s.reader, s.room)
 		s.reader, s.room = nil, 0
 	}
@@ -210,7 +179,7 @@ func (l *loop) lookAhead(group []*session) {
 	l.ahead = l.ahead[:0]
 	db := group[0].client.DB
 	for _, s := range group {
-		if s.reader == nil && !s.lingering && s.canGoOn() && s.client.DB == db {
+		if s.reader == nil && s.state != lingering && s.canGoOn() && s.client.DB == db {
 			l.guard(s, l.readFirst)
 		}
 	}
@@ -239,7 +208,7 @@ func (l *loop) protocolError(s *session, err error) {
 	s.reader, s.room = nil, 0
 	l.env.Stats.Errors.Add(1)
 	l.o.Log.Debug("protocol error", "client", s.client.ID, "address", s.client.Addr, "error", err)
-	s.client.Closing = true
+	s.finish()
 }
 
 // cutInput ends a connection whose command is longer than client-query-buffer-limit.
@@ -287,19 +256,17 @@ func (l *loop) read(s *session) int {
 // grow moves the input of a session to a larger buffer beside the loop: making that and copying
 // takes long for hundreds of MiB. The session waits meanwhile.
 func (l *loop) grow(s *session, size int) {
-	s.waits = forRoom
+	s.wait(forRoom)
 	reader := s.reader
 	go func() {
 		larger := reader.Larger(size)
 		l.box.post(func() {
-			if s.closed {
+			if s.state != forRoom {
 				return
 			}
 			reader.GoOnIn(larger)
-			s.waits = forNothing
-			if s.canGoOn() {
-				l.enqueue(s)
-			}
+			s.wake()
+			l.goOn(s)
 		})
 	}()
 }
@@ -330,10 +297,11 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		c.RunEmitted()
 		l.load(s, args)
 	case commands.Job:
-		s.waits, s.args = forOwnJob, args
+		s.wait(forOwnJob)
+		s.args = args
 		l.startJob(s)
 	case commands.Wait:
-		l.wait(s, args)
+		l.waitFor(s, args)
 	}
 	if len(l.behind) > 0 {
 		l.pushBehind(s)
@@ -341,11 +309,11 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	l.deliver()
 }
 
-// finishReply notes of a reply that begins at mark of the session's output: what it
-// depends on, and whether the client wants it.
+// finishReply notes of a reply that begins at mark of the session's output: what it depends on, whether
+// the client wants it, and whether the session is to end behind it.
 func (l *loop) finishReply(s *session, spec *commands.Spec, mark int, lsn uint64) {
 	l.owed = max(l.owed, lsn)
-	if s.closed {
+	if s.state == closed {
 		return
 	}
 	s.client.Last = spec
@@ -364,6 +332,9 @@ func (l *loop) finishReply(s *session, spec *commands.Spec, mark int, lsn uint64
 		s.out.gate(mark, lsn, l.pass)
 	}
 	s.out.replied = s.out.end()
+	if s.client.Closing && s.state < closing {
+		s.finish()
+	}
 	if s.out.w.Full || l.overLimit(s) {
 		l.cutOutput(s)
 	}
@@ -371,6 +342,9 @@ func (l *loop) finishReply(s *session, spec *commands.Spec, mark int, lsn uint64
 
 // cutOutput ends a connection that passed client-output-buffer-limit, or what one reply may take.
 func (l *loop) cutOutput(s *session) {
+	if !s.takes() {
+		return
+	}
 	l.env.Stats.OutputBufferLimit.Add(1)
 	why := "closing a client that reached client-output-buffer-limit"
 	switch {
@@ -380,14 +354,15 @@ func (l *loop) cutOutput(s *session) {
 		why = "closing a client whose reply is longer than there is memory for"
 	}
 	l.complain(why, "client", s.client.ID, "address", s.client.Addr, "bytes", s.out.pending())
-	l.close(s)
+	l.condemn(s)
 }
 
-// wait has a session wait whose command does.
-func (l *loop) wait(s *session, args [][]byte) {
+// waitFor has a session wait whose command does.
+func (l *loop) waitFor(s *session, args [][]byte) {
 	switch {
 	case l.ctx.Reason == commands.ForPause:
-		s.waits, s.args = forPause, args
+		s.wait(forPause)
+		s.args = args
 		l.paused = append(l.paused, s)
 	case l.ctx.Reason == commands.ForKeys:
 		l.ctx.RunEmitted()
@@ -405,11 +380,12 @@ func (l *loop) load(s *session, args [][]byte) {
 		l.failCommand(s)
 		return
 	}
-	s.waits, s.args = forLoad, args
+	s.args = args
 	if s.blocked != nil {
 		l.loadAgain(s)
 		return
 	}
+	s.wait(forLoad)
 	l.env.Store.Load(l.ctx.Keys, func(err error) {
 		l.box.post(func() { l.loaded(s, err) })
 	})
@@ -417,7 +393,7 @@ func (l *loop) load(s *session, args [][]byte) {
 
 // loaded goes on with a command whose keys have been loaded.
 func (l *loop) loaded(s *session, err error) {
-	if s.closed {
+	if s.state != forLoad {
 		return
 	}
 	l.guard(s, func(s *session) {
@@ -432,6 +408,7 @@ func (l *loop) loaded(s *session, err error) {
 // loadFailed answers a command whose keys cannot be read.
 func (l *loop) loadFailed(s *session, err error) {
 	l.o.Log.Error("keys cannot be read", "client", s.client.ID, "error", err)
+	s.wake()
 	l.failCommand(s)
 	l.goOn(s)
 }
@@ -451,17 +428,20 @@ func (l *loop) failCommand(s *session) {
 // again.
 func (l *loop) resume(s *session) {
 	args := s.args
-	s.waits = forNothing
+	s.wake()
 	l.mono = l.o.Clock.Mono()
 	l.runCommand(s, args)
-	if s.waits == forNothing {
+	if !s.waiting() {
 		l.goOn(s)
 	}
 }
 
-// goOn lets a session go on behind the command that has waited.
+// goOn lets a session go on behind the command that has waited, and has its reply.
 func (l *loop) goOn(s *session) {
-	s.waits, s.args, s.past.Loads = forNothing, nil, 0
+	s.args, s.past.Loads = nil, 0
+	if l.stopping && s.state == serving {
+		s.halt()
+	}
 	if s.out.pending() > outputPause {
 		s.stalled = true
 		l.weigh(s)
@@ -470,16 +450,38 @@ func (l *loop) goOn(s *session) {
 	l.enqueue(s)
 }
 
+// condemn ends a session with the pass: nothing more of it is run or sent.
+func (l *loop) condemn(s *session) {
+	s.condemn()
+	l.leave(s)
+	l.memory.forget(s)
+	delete(l.kept, s)
+	l.condemned = append(l.condemned, s)
+}
+
+// closeCondemned ends the sessions that were condemned in this pass, after a last look at what all
+// clients take.
+func (l *loop) closeCondemned() {
+	if l.memory.over() {
+		l.makeRoom()
+	}
+	for _, s := range l.condemned {
+		l.close(s)
+	}
+	clear(l.condemned)
+	l.condemned = l.condemned[:0]
+}
+
 // close ends a session at once: nothing more is sent. Its descriptor is closed at the
 // end of the pass.
 func (l *loop) close(s *session) {
-	if s.closed {
+	if s.state == closed {
 		return
 	}
-	s.closed = true
 	if s.tls != nil {
 		l.endTLS(s)
 	}
+	s.end()
 	l.leave(s)
 	l.env.Gone(&s.client)
 	l.timers.stop(s.idle)

@@ -32,7 +32,7 @@ func (l *loop) runResumed() {
 	turn := l.resumed
 	l.resumed = nil
 	for _, s := range turn {
-		if !s.closed && s.waits == forPause && l.fatal == nil {
+		if s.state == forPause && l.fatal == nil {
 			l.guard(s, l.resume)
 		}
 	}
@@ -53,9 +53,11 @@ func (l *loop) stop() {
 	for _, s := range l.sessions {
 		switch {
 		case s == nil:
-		case s.waits == forKeys:
+		case s.state == serving:
+			s.halt()
+		case s.state == forKeys:
 			l.hangUp(s)
-		case s.waits == forHandshake:
+		case s.state == forHandshake:
 			l.close(s)
 		}
 	}
@@ -67,7 +69,7 @@ func (l *loop) quiet() bool {
 		return false
 	}
 	for _, s := range l.sessions {
-		if s != nil && !s.lingering && (s.waits != forNothing || s.out.pending() > 0) {
+		if s != nil && s.state != lingering && (s.waiting() || s.out.pending() > 0) {
 			return false
 		}
 	}

@@ -293,7 +293,7 @@ func TestTLSGreetingTime(t *testing.T) {
 	}
 	ts.onLoop(func(l *loop) { // as if the time had come
 		for _, s := range l.sessions {
-			if s != nil && s.waits == forHandshake {
+			if s != nil && s.state == forHandshake {
 				l.timers.set(s.idle, l.mono)
 			}
 		}

@@ -54,7 +54,7 @@ func TestTrackingBehindAJob(t *testing.T) {
 	a.do("GET k")
 	a.send("DEBUG SLEEP 0.2\nGET k\n")
 	await.Until(t, "the command runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.waits == forOwnJob })
+		ts.onLoop(func(*loop) { runs = s.state == forOwnJob })
 		return runs
 	})
 	b.do("SET k 1")
@@ -75,7 +75,7 @@ func TestTrackingExclusive(t *testing.T) {
 	a.send("MULTI\nKEYS *\nDEBUG SLEEP 0.2\nGET k\nSET l 2\nGET short\nSET short 1 PX 1\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
 	await.Until(t, "the transaction runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.waits == forOwnJob })
+		ts.onLoop(func(*loop) { runs = s.state == forOwnJob })
 		return runs
 	})
 	b.send("SET k 2\n")
@@ -96,7 +96,7 @@ func TestTrackingOfTheGone(t *testing.T) {
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
 	await.Until(t, "the transaction runs", func() (runs bool) {
 		ts.onLoop(func(l *loop) {
-			if runs = s.waits == forOwnJob; runs {
+			if runs = s.state == forOwnJob; runs {
 				l.close(s)
 			}
 		})
@@ -119,14 +119,14 @@ func TestTrackingKeepsLittle(t *testing.T) {
 	s := ts.sessionOf(a)
 	a.send("DEBUG SLEEP 0.3\n")
 	await.Until(t, "the command runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.waits == forOwnJob })
+		ts.onLoop(func(*loop) { runs = s.state == forOwnJob })
 		return runs
 	})
 	for range 20 {
 		b.do("SET " + strings.Repeat("k", 10000) + " v")
 	}
 	await.Until(t, "the client is cut", func() (cut bool) {
-		ts.onLoop(func(l *loop) { cut = s.closed && len(l.kept) == 0 })
+		ts.onLoop(func(l *loop) { cut = s.state == closed && len(l.kept) == 0 })
 		return cut
 	})
 }

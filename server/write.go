@@ -63,7 +63,7 @@ func (l *loop) write() {
 		l.durable = durable
 		kept := l.waiting[:0]
 		for _, s := range l.waiting {
-			if s.closed || s.evicted || s.out.waits[0].lsn <= durable {
+			if !s.takes() || s.out.waits[0].lsn <= durable {
 				s.inWaiting = false
 				l.touch(s)
 				continue
@@ -75,10 +75,10 @@ func (l *loop) write() {
 	}
 	for _, s := range l.touched {
 		s.touched = false
-		if !s.closed {
+		if s.takes() {
 			l.guard(s, l.flush)
 		}
-		if !s.closed && !s.evicted {
+		if s.takes() {
 			l.memory.count(s)
 		}
 	}
@@ -95,13 +95,6 @@ func (l *loop) write() {
 // flush sends what a session may send and the socket takes, and ends the session when
 // it is done.
 func (l *loop) flush(s *session) {
-	if s.evicted {
-		return
-	}
-	if s.cut {
-		l.cutOutput(s)
-		return
-	}
 	if ready := s.out.ready(l.durable); (len(ready) > 0 || s.tls != nil && s.tls.unsent()) && !s.full {
 		for left := sendTurn; ; {
 			left -= len(ready)
@@ -133,7 +126,7 @@ func (l *loop) flush(s *session) {
 			l.enqueue(s)
 		}
 	}
-	if s.out.pending() == 0 && (s.client.Closing || s.eof && s.waits == forNothing) {
+	if s.out.pending() == 0 && (s.state == closing || s.eof && !s.waiting()) {
 		l.sayGoodbye(s)
 	}
 }
@@ -159,7 +152,7 @@ func (l *loop) send(s *session, ready []byte) bool {
 // sendEarly sends long replies amid a session's turn: while they are in the processor's
 // cache, and in one buffer for all sessions instead of a long one for each.
 func (l *loop) sendEarly(s *session) {
-	if s.full || s.closed || s.cut || s.evicted {
+	if s.full || !s.takes() {
 		return
 	}
 	if ready := s.out.ready(l.durable); len(ready) >= earlyOutput {
@@ -205,9 +198,10 @@ func (l *loop) linger(s *session) {
 		l.close(s)
 		return
 	}
+	s.linger()
 	l.leave(s)
 	l.env.Gone(&s.client)
-	s.lingering, s.readable, s.reader = true, true, nil
+	s.readable, s.reader = true, nil
 	if s.idle == nil {
 		s.idle = &timer{}
 	}

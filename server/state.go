@@ -1,0 +1,136 @@
+package server
+
+import "fmt"
+
+// state is what a session does at present. It has one at a time, which the methods in this file change
+// and nothing else does:
+//
+//	                        wait                            release
+//	         ┌────────────────────────────► forPause, forJob ──────► released
+//	         ├────────────────────────────► forKeys, forLoad,           │
+//	 accept  │                              forOwnJob, forRoom,         │
+//	────► serving                           forHandshake                │
+//	       │ ▲                                 │                        │
+//	       │ └────────────── wake ─────────────┴────────────────────────┘
+//	       │
+//	       ├─ halt ─► halted                       the server stops: messages still leave
+//	       │             │
+//	       └─── finish ──┴─► closing ─ linger ─► lingering     the output leaves, then our end closes
+//
+//	from any of these        condemn ─► condemned              over a limit: closed with the pass
+//	from any at all          end ─────► closed
+//
+// A command that waits has the session in a state of for… until it has a reply or runs again; a session
+// that still waits may finish, too (its client has gone). A failed handshake lingers.
+//
+// What may be beside each of these has a field of its own: what the socket is ready for (readable, eof,
+// full …), in which of the loop's lists the session is, and stalled, since the output before a command
+// that waits may be more than its client reads.
+type state uint8
+
+const (
+	serving      state = iota // runs commands
+	forLoad                   // waits for its command's keys, which are being loaded
+	forOwnJob                 // for the job that runs its command
+	forPause                  // for the end of CLIENT PAUSE
+	forKeys                   // for a change of a key: its command is a blocking one
+	forJob                    // for the end of another session's job
+	forRoom                   // for a larger buffer for its input: see grow
+	forHandshake              // for the end of its TLS handshake
+	released                  // what its command waited for has ended: that runs in the session's turn
+	halted                    // the server stops: runs no more commands
+	closing                   // runs nothing more, and ends when its output has left
+	lingering                 // only waits for the client to see the end
+	condemned                 // closed at the end of the pass, by which nothing more is sent
+	closed                    // the loop has forgotten it
+	states
+)
+
+// stateSet is a bit for each state.
+type stateSet uint16
+
+func setOf(list ...state) (set stateSet) {
+	for _, st := range list {
+		set |= 1 << st
+	}
+	return set
+}
+
+func (set stateSet) has(st state) bool { return set>>st&1 != 0 }
+
+// waits are the states of a session whose command has no reply yet.
+var waits = setOf(forLoad, forOwnJob, forPause, forKeys, forJob, forRoom, forHandshake, released)
+
+// follows has for each state those that it may follow.
+var follows = [states]stateSet{
+	serving:      waits,
+	forLoad:      setOf(serving),
+	forOwnJob:    setOf(serving),
+	forPause:     setOf(serving),
+	forKeys:      setOf(serving),
+	forJob:       setOf(serving),
+	forRoom:      setOf(serving),
+	forHandshake: setOf(serving),
+	released:     setOf(forPause, forJob),
+	halted:       setOf(serving),
+	closing:      setOf(serving, halted) | waits,
+	lingering:    setOf(closing, forHandshake),
+	condemned:    setOf(serving, halted, closing, lingering) | waits,
+	closed:       setOf(serving, halted, closing, lingering, condemned) | waits,
+}
+
+// to changes the state. One that may not follow is a defect of the server's.
+func (s *session) to(next state) {
+	if !follows[next].has(s.state) {
+		panic(fmt.Sprintf("server: a session goes from state %d to %d", s.state, next))
+	}
+	s.state = next
+}
+
+// wait begins a wait for why, one of the states of for…, in which the session runs nothing.
+func (s *session) wait(why state) { s.to(why) }
+
+// release ends what a command waits for that is to run again in its session's turn.
+func (s *session) release() { s.to(released) }
+
+// wake ends a wait: the command runs again now, or has its reply.
+func (s *session) wake() { s.to(serving) }
+
+// halt has a session run no more commands, as the server stops.
+func (s *session) halt() { s.to(halted) }
+
+// finish has a session end when its output has left, and shows that in CLIENT LIST.
+func (s *session) finish() {
+	s.to(closing)
+	s.client.Closing = true
+}
+
+// linger leaves nothing to a session but to wait for the client's end.
+func (s *session) linger() { s.to(lingering) }
+
+// condemn has a session closed at the end of the pass: whoever calls may be going through a list that
+// closing changes.
+func (s *session) condemn() { s.to(condemned) }
+
+// end is the last transition.
+func (s *session) end() { s.to(closed) }
+
+// waiting reports whether a command has no reply yet, so that its arguments have to stay as they are.
+func (s *session) waiting() bool { return waits.has(s.state) }
+
+// takes reports whether there is a use in sending more.
+func (s *session) takes() bool { return s.state < condemned }
+
+// hears reports whether messages that answer no command still reach the client.
+func (s *session) hears() bool { return s.state < closing && !s.client.Closing }
+
+// mayRun reports whether commands may be run.
+func (s *session) mayRun() bool { return s.state == serving && !s.stalled }
+
+// canGoOn reports whether a turn would find something to do.
+func (s *session) canGoOn() bool {
+	if s.state == lingering {
+		return s.readable
+	}
+	return s.mayRun() && (s.readable && !s.eof || s.reader != nil && s.reader.Buffered() > 0)
+}
