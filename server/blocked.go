@@ -24,13 +24,15 @@ type blocked struct {
 	timer  timer  // not set without a timeout
 	lsn    uint64 // what it depends on that there was nothing, when the command ran last
 	loads  bool   // keys are being read for it
+	// delayed: the session is in loop.delayed, as its command was to run and needs what a job has.
+	delayed bool
 }
 
 // block has a session wait whose command waits for keys; it may have waited before.
 func (l *loop) block(s *session, args [][]byte) {
 	s.past, s.client.Last = commands.Past{}, l.ctx.Spec
 	switch {
-	case l.stopping || s.eof || s.readToEnd:
+	case l.stopping || s.left():
 		l.hangUp(s)
 		return
 	case s.blocked != nil:
@@ -69,8 +71,11 @@ func (l *loop) endWait(s *session, withError bool) {
 	l.goOn(s)
 }
 
-// hangUp ends a session whose client has gone while its command waits: what was to be sent
-// before that still is.
+// left reports whether the client has ended its side of the connection.
+func (s *session) left() bool { return s.eof || s.readToEnd }
+
+// hangUp ends a session whose client has left while its command is blocked or paused, without running
+// that: what was to be sent before still is.
 func (l *loop) hangUp(s *session) {
 	l.leave(s)
 	s.args = nil

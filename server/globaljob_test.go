@@ -115,7 +115,7 @@ func TestEveryCommandInExec(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.jobs.global != nil || len(l.jobs.waiting) > 0 {
+		if l.jobs.global != nil || len(l.delayed) > 0 {
 			t.Error("a job has not ended")
 		}
 	})
@@ -147,7 +147,7 @@ func (h *hog) use(e *commands.Env) {
 func (ts *testServer) waiting(n int) {
 	ts.t.Helper()
 	await.Until(ts.t, fmt.Sprintf("%d sessions wait", n), func() (ok bool) {
-		ts.onLoop(func(l *loop) { ok = len(l.jobs.waiting) == n })
+		ts.onLoop(func(l *loop) { ok = len(l.delayed) == n })
 		return ok
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,14 +30,13 @@ import (
 // are refused instead. Within a global job what belongs to the loop runs there (lend).
 type jobs struct {
 	// What belongs to the loop.
-	count    int        // jobs that have begun, or wait in queue, and whose end the loop has not seen
-	unlocked int        // those of scope Unlocked that run
-	queue    []*job     // of scope Unlocked, to begin when another one ends
-	global   *job       // that runs; nil: none
-	next     *job       // a global one, to be used again
-	waiting  []*session // for the end of one, in the order in which they came
-	busy     timer      // for the script of the global one
-	share    timer      // for a global one that did not begin in a turn
+	count    int    // jobs that have begun, or wait in queue, and whose end the loop has not seen
+	unlocked int    // those of scope Unlocked that run
+	queue    []*job // of scope Unlocked, to begin when another one ends
+	global   *job   // that runs; nil: none
+	next     *job   // a global one, to be used again
+	busy     timer  // for the script of the global one
+	share    timer  // for a global one that did not begin in a turn
 
 	gone chan struct{} // closed when the loop has ended
 	arm  chan struct{} // has the watcher begin
@@ -241,7 +241,7 @@ func (l *loop) shareOut() {
 	txn := l.jobs.global.txn
 	go func() {
 		txn.Share()
-		l.box.post(l.releaseWaiting)
+		l.box.post(l.endWaitForJobs)
 	}()
 }
 
@@ -315,13 +315,13 @@ func (l *loop) end(j *job) {
 		j.s.past.Offloads++
 		j.s.wake()
 		l.pushKept(j.s)
-		l.waitForJob(j.s, j.s.args)
+		l.delay(j.s, forJob, j.s.args)
 	} else {
 		l.executed(j)
 	}
 	if j.ctx.Scope != commands.Unlocked {
 		l.deliver()
-		l.releaseWaiting()
+		l.endWaitForJobs()
 	}
 }
 
@@ -333,6 +333,15 @@ func (l *loop) endUnlocked() {
 		l.runElsewhere(x.queue[0])
 		x.queue[0] = nil
 		x.queue = x.queue[1:]
+	}
+}
+
+// dropQueued drops the job of a session that ends, if it has not begun.
+func (l *loop) dropQueued(s *session) {
+	x := &l.jobs
+	if i := slices.IndexFunc(x.queue, func(j *job) bool { return j.s == s }); i >= 0 {
+		x.queue = slices.Delete(x.queue, i, i+1)
+		x.count--
 	}
 }
 
@@ -361,49 +370,6 @@ func (l *loop) executed(j *job) {
 	})
 }
 
-// waitForJob has a session wait until a job has ended. One whose command waits for keys as well goes on
-// with that, and its turn comes again then.
-func (l *loop) waitForJob(s *session, args [][]byte) {
-	s.args = args
-	if s.blocked != nil {
-		s.wait(forKeys)
-	} else {
-		s.wait(forJob)
-	}
-	if !s.inJobs {
-		s.inJobs = true
-		l.jobs.waiting = append(l.jobs.waiting, s)
-	}
-}
-
-// releaseWaiting gives the sessions that wait for the end of a job their turns, before all others: their
-// commands run then, or wait again.
-func (l *loop) releaseWaiting() {
-	x := &l.jobs
-	if len(x.waiting) == 0 {
-		return
-	}
-	waited := x.waiting
-	x.waiting = nil
-	turns := make([]*session, 0, len(waited)+len(l.queue))
-	for _, s := range waited {
-		s.inJobs = false
-		switch {
-		case s.state == forJob:
-			s.release()
-			if !s.queued {
-				s.queued = true
-				turns = append(turns, s)
-			}
-		case s.blocked != nil:
-			l.env.Waiters.LookAgain(s.blocked.waiter)
-			l.busy = true
-		}
-	}
-	l.queue = append(turns, l.queue...)
-	l.deliver()
-}
-
 // watchScript looks whether a script has run for too long, and comes again when that may be.
 func (l *loop) watchScript() {
 	x := &l.jobs
@@ -413,7 +379,7 @@ func (l *loop) watchScript() {
 	busy, left := l.env.TooLong()
 	if busy != "" {
 		l.env.Busy = busy
-		l.releaseWaiting()
+		l.endWaitForJobs()
 		return
 	}
 	if left <= 0 { // there is no threshold at present

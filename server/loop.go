@@ -45,6 +45,7 @@ type loop struct {
 	ended        chan error    // run's answer
 	touched      []*session    // have something to send or to count in this pass
 	unsent       []*session    // could send more than they were to in this pass
+	delayed      []*session    // wait for the end of CLIENT PAUSE or of a job, in the order in which they came
 	waiting      []*session    // have output that is not durable
 	condemned    []*session    // to close at the end of the pass
 	graves       []int         // descriptors to close at the end of the pass
@@ -77,10 +78,8 @@ type loop struct {
 	cron       timer
 	rates      rates
 	pause      commands.Pause
-	pauseTimer timer      // its end
-	paused     []*session // wait for the end of CLIENT PAUSE
-	resumed    []*session // no longer, and to run next
-	swept      int        // the descriptor that sweep looked at last
+	pauseTimer timer // its end
+	swept      int   // the descriptor that sweep looked at last
 	stopping   bool
 	stopTimer  timer
 	giveUp     bool // the stop lasts too long
@@ -169,7 +168,6 @@ func (l *loop) passes() error {
 		l.begin()
 		l.takeIn(n)
 		l.timers.fire(l.mono)
-		l.runResumed()
 		l.serveReady()
 		l.env.Tracking.Broadcast()
 		l.commit()
@@ -244,20 +242,31 @@ func (l *loop) event(s *session, ready readiness) {
 		l.shake(s)
 		return
 	}
+	if ready&readyEOF != 0 && s.waiting() {
+		l.clientLeaves(s, ready&readyDead != 0)
+	}
 	if ready&readyDead != 0 && s.stalled {
 		l.close(s) // it waits for room that will not come
-		return
 	}
 	if ready&readyWrite != 0 && s.full {
 		s.full = false
 		l.touch(s)
 	}
-	if s.state == forKeys && ready&(readyEOF|readyDead) != 0 {
-		l.hangUp(s)
-		return
-	}
 	if s.canGoOn() {
 		l.enqueue(s)
+	}
+}
+
+// clientLeaves is for a session that waits, when its client has ended its side of the connection. That
+// may be all that it has ended: dead says that nothing can be sent either. As with Redis, a command that
+// is blocked or paused is dropped, and any other one runs, since Redis would have run it when it came.
+// But what only reads for nobody ends; a job of it that has begun does so by itself.
+func (l *loop) clientLeaves(s *session, dead bool) {
+	switch {
+	case s.state == forKeys || s.state == forPause:
+		l.hangUp(s)
+	case dead && (s.args == nil || l.env.Table.Of(s.args).Is(commands.ReadOnly)):
+		l.close(s)
 	}
 }
 

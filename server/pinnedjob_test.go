@@ -70,8 +70,8 @@ func TestPinned(t *testing.T) {
 		}
 	}
 	ts.onLoop(func(l *loop) {
-		if l.jobs.count > 0 || len(l.jobs.waiting) > 0 || l.env.Pins.Any() {
-			t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.jobs.waiting))
+		if l.jobs.count > 0 || len(l.delayed) > 0 || l.env.Pins.Any() {
+			t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.delayed))
 		}
 	})
 }

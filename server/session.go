@@ -70,7 +70,6 @@ type session struct {
 	queued    bool // in loop.queue
 	touched   bool // in loop.touched
 	inWaiting bool // in loop.waiting
-	inJobs    bool // in jobs.waiting
 	unix      bool
 }
 
@@ -361,14 +360,12 @@ func (l *loop) cutOutput(s *session) {
 func (l *loop) waitFor(s *session, args [][]byte) {
 	switch {
 	case l.ctx.Reason == commands.ForPause:
-		s.wait(forPause)
-		s.args = args
-		l.paused = append(l.paused, s)
+		l.delay(s, forPause, args)
 	case l.ctx.Reason == commands.ForKeys:
 		l.ctx.RunEmitted()
 		l.block(s, args)
 	default:
-		l.waitForJob(s, args)
+		l.delay(s, forJob, args)
 	}
 }
 
@@ -482,6 +479,7 @@ func (l *loop) close(s *session) {
 		l.endTLS(s)
 	}
 	s.end()
+	l.dropQueued(s)
 	l.leave(s)
 	l.env.Gone(&s.client)
 	l.timers.stop(s.idle)

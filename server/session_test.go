@@ -349,7 +349,7 @@ func TestClientPause(t *testing.T) {
 	b.send("GET a\nSET a 1\nGET a\n")
 	b.expect("$-1")
 	await.Until(t, "the write is held", func() (held bool) {
-		ts.onLoop(func(l *loop) { held = len(l.paused) == 1 })
+		ts.onLoop(func(l *loop) { held = len(l.delayed) == 1 })
 		return held
 	})
 	if got := a.do("GET a"); got != "$-1" {
@@ -358,6 +358,7 @@ func TestClientPause(t *testing.T) {
 	a.send("CLIENT UNPAUSE\nGET a\n")
 	b.expect("+OK", "1")
 	a.expect("+OK")
+	a.reply() // of GET, before or behind the write
 
 	began := time.Now()
 	if got := a.do("CLIENT PAUSE 150 ALL"); got[0] == '-' {
@@ -377,7 +378,7 @@ func TestKillOfPausedClient(t *testing.T) {
 	a.do("CLIENT PAUSE 100000 WRITE")
 	b.send("SET a 1\n")
 	await.Until(t, "the write is held", func() (held bool) {
-		ts.onLoop(func(l *loop) { held = len(l.paused) == 1 })
+		ts.onLoop(func(l *loop) { held = len(l.delayed) == 1 })
 		return held
 	})
 	a.do("CLIENT KILL ADDR " + b.LocalAddr().String())
@@ -434,4 +435,14 @@ func TestReplySkip(t *testing.T) {
 			t.Errorf("%q: %q, want %q", input, got, want)
 		}
 	}
+}
+
+// TestKillsItselfInJob: who ends its own connection in a transaction that goes on beside the loop gets
+// the reply to that before.
+func TestKillsItselfInJob(t *testing.T) {
+	ts := start(t, "enable-debug-command=yes")
+	c := ts.dial()
+	id := c.do("CLIENT ID")[1:]
+	c.send("MULTI\nKEYS *\nCLIENT KILL ID " + id + " SKIPME no\nDEBUG SLEEP 0.1\nEXEC\nPING\n")
+	c.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3 *0 :1 +OK", "(eof)")
 }

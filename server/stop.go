@@ -1,42 +1,6 @@
 package server
 
-import (
-	"errors"
-	"time"
-
-	"keyp/commands"
-)
-
-// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand.
-func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
-	end := l.o.Clock.Mono() + d
-	if l.pause != commands.PauseNone {
-		end = max(end, l.pauseTimer.at)
-	}
-	l.pause = max(l.pause, kind)
-	l.timers.set(&l.pauseTimer, end)
-}
-
-// endPause ends CLIENT PAUSE: each session goes on with the command that was delayed.
-func (l *loop) endPause() {
-	l.pause = commands.PauseNone
-	l.timers.stop(&l.pauseTimer)
-	l.resumed = append(l.resumed, l.paused...)
-	clear(l.paused)
-	l.paused = l.paused[:0]
-	l.busy = true
-}
-
-// runResumed runs the delayed commands of sessions whose pause is over.
-func (l *loop) runResumed() {
-	turn := l.resumed
-	l.resumed = nil
-	for _, s := range turn {
-		if s.state == forPause && l.fatal == nil {
-			l.guard(s, l.resume)
-		}
-	}
-}
+import "errors"
 
 // stop begins a clean stop.
 func (l *loop) stop() {
@@ -65,7 +29,7 @@ func (l *loop) stop() {
 
 // quiet says whether everything that was begun is answered and the answers are out.
 func (l *loop) quiet() bool {
-	if l.jobs.count > 0 || len(l.resumed) > 0 {
+	if l.jobs.count > 0 {
 		return false
 	}
 	for _, s := range l.sessions {

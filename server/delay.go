@@ -1,0 +1,93 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"keyp/commands"
+)
+
+// delay has a session wait whose command may not run before a job has ended (forJob) or CLIENT PAUSE
+// has (forPause). One whose command waits for keys as well goes on with that, and is looked at again
+// then.
+func (l *loop) delay(s *session, why state, args [][]byte) {
+	if why == forPause && s.left() {
+		l.hangUp(s)
+		return
+	}
+	s.args = args
+	if s.blocked == nil {
+		s.wait(why)
+	} else {
+		s.wait(forKeys)
+		if s.blocked.delayed {
+			return
+		}
+		s.blocked.delayed = true
+	}
+	if len(l.delayed) == cap(l.delayed) { // many of them may have ended since
+		l.delayed = slices.DeleteFunc(l.delayed, func(s *session) bool { return !s.delayed() })
+		l.delayed = slices.Grow(l.delayed, len(l.delayed)+1)
+	}
+	l.delayed = append(l.delayed, s)
+}
+
+// delayed reports whether the session is one of loop.delayed, and not one that has ended since.
+func (s *session) delayed() bool {
+	return s.state == forJob || s.state == forPause || s.blocked != nil && s.blocked.delayed
+}
+
+// release gives the sessions that wait for why their turns, before all others and in the order in which
+// they came: their commands run then, or wait again.
+func (l *loop) release(why state) {
+	if len(l.delayed) == 0 {
+		return
+	}
+	delayed := l.delayed
+	l.delayed = nil
+	turns := make([]*session, 0, len(delayed)+len(l.queue))
+	for _, s := range delayed {
+		switch {
+		case s.state == why:
+			s.release()
+			if !s.queued {
+				s.queued = true
+				turns = append(turns, s)
+			}
+		case s.blocked != nil && s.blocked.delayed && why == forJob:
+			s.blocked.delayed = false
+			l.env.Waiters.LookAgain(s.blocked.waiter)
+			l.busy = true
+		case s.delayed():
+			l.delayed = append(l.delayed, s)
+		}
+	}
+	l.queue = append(turns, l.queue...)
+}
+
+// endWaitForJobs releases those who wait for the end of a job.
+func (l *loop) endWaitForJobs() {
+	if len(l.delayed) > 0 {
+		l.release(forJob)
+		l.deliver()
+	}
+}
+
+// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand.
+func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
+	end := l.o.Clock.Mono() + d
+	if l.pause != commands.PauseNone {
+		end = max(end, l.pauseTimer.at)
+	}
+	l.pause = max(l.pause, kind)
+	l.timers.set(&l.pauseTimer, end)
+}
+
+// endPause ends CLIENT PAUSE: each session goes on with the command that was delayed. A command may be
+// running, so what happened to keys meanwhile is delivered in the next pass.
+func (l *loop) endPause() {
+	l.pause = commands.PauseNone
+	l.timers.stop(&l.pauseTimer)
+	l.release(forPause)
+	l.busy = true
+}

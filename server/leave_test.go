@@ -1,0 +1,221 @@
+package server
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"keyp/commands"
+	"keyp/internal/testkit/await"
+)
+
+// reset ends a connection so that the server knows that nothing can be sent any more.
+func reset(c *client) {
+	c.t.Helper()
+	if err := c.Conn.Conn.(*net.TCPConn).SetLinger(0); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// ends waits until the session is closed.
+func (ts *testServer) ends(s *session) {
+	ts.t.Helper()
+	await.Until(ts.t, "the session is closed", func() (gone bool) {
+		ts.onLoop(func(*loop) { gone = s.state == closed })
+		return gone
+	})
+}
+
+// TestLeavesInPause: as with Redis, what a client has sent that leaves during CLIENT PAUSE does not
+// run, whether it leaves before or after the server sees its command, and what it was sent before it
+// gets.
+func TestLeavesInPause(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	closes, resets, half, late := ts.dial(), ts.dial(), ts.dial(), ts.dial()
+	c.do("CLIENT PAUSE 3600000 WRITE")
+	var sessions []*session
+	for i, w := range []*client{closes, resets, half} {
+		w.send("ECHO before\n" + "SET " + string(rune('a'+i)) + " 1\n")
+		w.expect("before")
+		ts.waits(w, forPause)
+		sessions = append(sessions, ts.sessionOf(w))
+	}
+	if list := c.do("CLIENT LIST"); strings.Count(list, "flags=b") != 3 {
+		t.Errorf("CLIENT LIST:\n%s", list)
+	}
+	if err := closes.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reset(resets)
+	shut(half)
+	half.expect("(eof)")
+	late.raw("ECHO before\r\nSET d 1\r\n")
+	shut(late)
+	late.expect("before", "(eof)")
+	for _, s := range sessions {
+		ts.ends(s)
+	}
+	c.do("CLIENT UNPAUSE")
+	if got := c.do("EXISTS a b c d"); got != ":0" {
+		t.Errorf("%s commands of clients that had left have run", got)
+	}
+}
+
+// TestLeavesAreForgotten: who leaves during a long pause takes no memory until its end.
+func TestLeavesAreForgotten(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.do("CLIENT PAUSE 3600000 WRITE")
+	stays := ts.dial()
+	stays.send("SET k 1\n")
+	ts.waits(stays, forPause)
+	for range 50 {
+		w := ts.dial()
+		w.send("SET l 1\n")
+		ts.waits(w, forPause)
+		s := ts.sessionOf(w)
+		_ = w.Close()
+		ts.ends(s)
+	}
+	ts.onLoop(func(l *loop) {
+		if len(l.delayed) > 5 {
+			t.Errorf("%d sessions are listed, one waits", len(l.delayed))
+		}
+	})
+	c.do("CLIENT UNPAUSE")
+	stays.expect("+OK")
+}
+
+// unlockedGate has RANDOMKEY, which only reads, and MEMORY PURGE wait until the gate opens; runs has
+// an element for each that has begun.
+type unlockedGate struct{ runs, gate chan struct{} }
+
+func (g *unlockedGate) use(s *commands.Env) {
+	g.runs, g.gate = make(chan struct{}, 100), make(chan struct{})
+	for _, name := range []string{"RANDOMKEY", "SAVE"} {
+		spec := s.Table.Lookup([]byte(name))
+		if spec.Scope != commands.Unlocked || spec.Is(commands.ReadOnly) != (name == "RANDOMKEY") {
+			panic(name + " does not serve the test any more")
+		}
+		spec.Run = func(c *commands.Ctx) error {
+			g.runs <- struct{}{}
+			<-g.gate
+			c.Out.OK()
+			return nil
+		}
+	}
+}
+
+// fill has as many jobs run as may at a time.
+func (g *unlockedGate) fill(ts *testServer) (clients []*client) {
+	ts.t.Helper()
+	for range maxUnlocked {
+		c := ts.dial()
+		c.send("RANDOMKEY\n")
+		<-g.runs
+		clients = append(clients, c)
+	}
+	return clients
+}
+
+// queued waits until n jobs are to begin.
+func (ts *testServer) queued(n int) {
+	ts.t.Helper()
+	await.Until(ts.t, "jobs wait for others", func() (yes bool) {
+		ts.onLoop(func(l *loop) { yes = len(l.jobs.queue) == n && l.jobs.count == n+maxUnlocked })
+		return yes
+	})
+}
+
+// TestLeavesQueuedJob: a job that has not begun is dropped when nobody can be sent its reply and it
+// changes nothing, or when the client is killed. Who has only ended its side is answered, and what
+// changes something runs, as both do with Redis.
+func TestLeavesQueuedJob(t *testing.T) {
+	g := &unlockedGate{}
+	ts := start(t, g.use)
+	running := g.fill(ts)
+	reads, killed, half, saves := ts.dial(), ts.dial(), ts.dial(), ts.dial()
+	id := killed.do("CLIENT ID")[1:]
+	var sessions []*session
+	for i, w := range []*client{reads, killed, half, saves} {
+		sessions = append(sessions, ts.sessionOf(w))
+		w.send([]string{"RANDOMKEY\n", "SAVE\n", "RANDOMKEY\n", "SAVE\n"}[i])
+		ts.waits(w, forOwnJob)
+	}
+	ts.queued(4)
+	reset(reads)
+	ts.ends(sessions[0])
+	ts.queued(3)
+	ts.dial().do("CLIENT KILL ID " + id)
+	ts.ends(sessions[1])
+	ts.queued(2)
+	shut(half)
+	reset(saves)
+	close(g.gate)
+	for _, c := range running {
+		c.expect("+OK")
+	}
+	half.expect("+OK", "(eof)")
+	ts.ends(sessions[3])
+	if n := len(g.runs); n != 2 {
+		t.Errorf("%d of the jobs began that had waited, not 2", n)
+	}
+}
+
+// TestLeavesRunningJob: what runs for a client that is reset ends by itself. Its session is closed at
+// once if it only reads, otherwise behind it.
+func TestLeavesRunningJob(t *testing.T) {
+	g := &unlockedGate{}
+	ts := start(t, g.use)
+	reads, saves := ts.dial(), ts.dial()
+	reads.send("RANDOMKEY\n")
+	saves.send("SAVE\n")
+	<-g.runs
+	<-g.runs
+	r, s := ts.sessionOf(reads), ts.sessionOf(saves)
+	reset(reads)
+	reset(saves)
+	ts.ends(r)
+	ts.onLoop(func(l *loop) {
+		if s.state != forOwnJob || l.jobs.unlocked != 2 {
+			t.Errorf("%s, %d jobs run", stateNames[s.state], l.jobs.unlocked)
+		}
+	})
+	close(g.gate)
+	ts.ends(s)
+	ts.onLoop(func(l *loop) {
+		if l.jobs.unlocked != 0 || l.jobs.count != 0 {
+			t.Errorf("%d jobs of %d are left", l.jobs.unlocked, l.jobs.count)
+		}
+	})
+}
+
+// TestLeavesDelayed: of commands that wait for a job's end, those run whose clients have gone that
+// change something, as Redis would have read them; the others are not waited for.
+func TestLeavesDelayed(t *testing.T) {
+	h := &hog{}
+	ts := start(t, h.use)
+	hogs, reads, writes, half := ts.dial(), ts.dial(), ts.dial(), ts.dial()
+	hogs.send("LOLWUT\n")
+	<-h.runs
+	reads.send("GET k\n")
+	writes.send("SET k 1\n")
+	half.send("GET log\n")
+	ts.waiting(3)
+	r, w := ts.sessionOf(reads), ts.sessionOf(writes)
+	reset(reads)
+	ts.ends(r)
+	reset(writes)
+	shut(half)
+	h.end <- struct{}{}
+	hogs.expect("+PONG")
+	half.expect("hog", "(eof)")
+	ts.ends(w)
+	if got := ts.dial().do("GET k"); got != "1" {
+		t.Errorf("GET: %q", got)
+	}
+}
