@@ -252,7 +252,7 @@ func (r *recovery) segment(i int, w *window, limit uint64) error {
 			return err
 		}
 		g, ok := parseGroup(data)
-		if !ok || !f.has(g) || g.lsn != r.pos || int64(g.length) > f.size-f.offset(r.pos)-groupHeaderSize {
+		if !ok || !f.standsAt(r.pos, g) {
 			return nil
 		}
 		r.pos += groupHeaderSize
@@ -293,6 +293,11 @@ func (r *recovery) group(i int, data []byte, limit uint64) (whole bool, err erro
 // has reports whether g was written in this life of the segment.
 func (f *segmentFile) has(g group) bool {
 	return g.mark == f.mark && g.salt == f.salt && g.number == f.number
+}
+
+// standsAt reports whether g was written at pos in this life of the segment, and ends within the file.
+func (f *segmentFile) standsAt(pos uint64, g group) bool {
+	return f.has(g) && g.lsn == pos && int64(g.length) <= f.size-f.offset(pos)-groupHeaderSize
 }
 
 // fits reports whether fr can be the next frame.

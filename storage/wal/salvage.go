@@ -226,7 +226,7 @@ func (s *salvage) header(f *segmentFile, data []byte) (g group, ok bool) {
 		return group{}, false
 	}
 	g, ok = parseGroup(data)
-	return g, ok && f.has(g) && g.lsn == s.pos
+	return g, ok && f.standsAt(s.pos, g)
 }
 
 // frame reads the frame at the present position, if there is one.

@@ -137,6 +137,7 @@ func FuzzSalvage(f *testing.F) {
 	f.Add(one, two, false)
 	f.Add(one, two, true)
 	f.Add(one[:5000], two, true)
+	f.Add(one[:4720], one, true) // ends between the two batches of a group
 	f.Add(two, one, true)
 	f.Add([]byte{}, two, false)
 	f.Fuzz(func(t *testing.T, one, two []byte, seal bool) {
