@@ -220,7 +220,8 @@ func TestFailedLogStopsTheServer(t *testing.T) {
 // is there afterwards.
 func TestCleanStop(t *testing.T) {
 	dir := t.TempDir()
-	ts, err := prepareServer(t, dir, []string{"127.0.0.1:0"})
+	still, goOn := stopped(t)
+	ts, err := prepareServer(t, dir, []string{"127.0.0.1:0"}, still)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,6 +238,7 @@ func TestCleanStop(t *testing.T) {
 		return both
 	})
 	c.send("SHUTDOWN NOSAVE\n")
+	goOn()
 	slow.expect("+OK", "(eof)")
 	held.expect("+OK", "(eof)")
 	c.expect("(eof)")

@@ -306,7 +306,8 @@ func TestBusy(t *testing.T) {
 // TestBusyTransaction: a transaction that takes long has others wait, a script in it that does
 // has them refused.
 func TestBusyTransaction(t *testing.T) {
-	ts := start(t, "busy-reply-threshold=20", "enable-debug-command=yes")
+	still, goOn := stopped(t)
+	ts := start(t, "busy-reply-threshold=20", "enable-debug-command=yes", still)
 	a, b := ts.dial(), ts.dial()
 	a.send("MULTI\nDEBUG SLEEP 0.2\nSET k 1\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED")
@@ -315,6 +316,7 @@ func TestBusyTransaction(t *testing.T) {
 		return runs
 	})
 	b.send("GET k\n")
+	goOn()
 	b.expect("1")
 	a.expect("*2 +OK +OK")
 	a.send("MULTI\nSET k 2\n")

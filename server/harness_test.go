@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -133,6 +134,34 @@ func (ts *testServer) run() {
 			ts.t.Logf("server log:\n%s", log[max(0, len(log)-8000):])
 		}
 	})
+}
+
+// stopped is a clock that stands still, so that DEBUG SLEEP lasts, until goOn is called: then it
+// passes until the test has ended. It comes before the server, which ends before it.
+func stopped(t testing.TB) (with setting, goOn func()) {
+	clk := clock.NewFake(1_700_000_000_000)
+	going, ended := make(chan struct{}), make(chan struct{})
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		select {
+		case <-going:
+		case <-ended:
+		}
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+				clk.Advance(time.Second)
+				await.Pass(time.Millisecond)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(ended)
+		passing.Wait()
+	})
+	return func(o *storage.Options) { o.Clock = clk }, sync.OnceFunc(func() { close(going) })
 }
 
 // standing tells a deadlock, with all stacks, from what is merely slow or lost.

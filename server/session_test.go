@@ -320,7 +320,8 @@ func TestMoreSlowCommandsThanWorkers(t *testing.T) {
 }
 
 func TestSlowCommandOfClosedClient(t *testing.T) {
-	ts := start(t)
+	still, goOn := stopped(t)
+	ts := start(t, still)
 	c := ts.dial()
 	c.send("DEBUG SLEEP 0.1\nSET late 1\n")
 	await.Until(t, "the command runs", func() (runs bool) {
@@ -332,6 +333,7 @@ func TestSlowCommandOfClosedClient(t *testing.T) {
 	}
 	c.expect("(eof)")
 	fresh := ts.dial() // may well have the same descriptor
+	goOn()
 	await.Until(t, "the command ends", func() (ended bool) {
 		ts.onLoop(func(l *loop) { ended = l.jobs.count == 0 })
 		return ended

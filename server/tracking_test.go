@@ -48,7 +48,8 @@ func TestTrackingTells(t *testing.T) {
 // TestTrackingBehindAJob: what changes while a job runs a client's command is
 // reported behind the reply, which may show the old value.
 func TestTrackingBehindAJob(t *testing.T) {
-	ts := start(t)
+	still, goOn := stopped(t)
+	ts := start(t, still)
 	a, b := ts.tracks(""), ts.dial()
 	s := ts.sessionOf(a)
 	a.do("GET k")
@@ -58,6 +59,7 @@ func TestTrackingBehindAJob(t *testing.T) {
 		return runs
 	})
 	b.do("SET k 1")
+	goOn()
 	a.expect("+OK", ">2 invalidate *1 k", "1")
 	ts.onLoop(func(l *loop) {
 		if len(l.kept) > 0 {
@@ -68,7 +70,8 @@ func TestTrackingBehindAJob(t *testing.T) {
 
 // TestTrackingExclusive: the same for an EXEC that runs beside the loop, and within it.
 func TestTrackingExclusive(t *testing.T) {
-	ts := start(t)
+	still, goOn := stopped(t)
+	ts := start(t, still)
 	a, b := ts.tracks(""), ts.dial()
 	b.do("MSET k 1 l 1")
 	s := ts.sessionOf(a)
@@ -79,6 +82,7 @@ func TestTrackingExclusive(t *testing.T) {
 		return runs
 	})
 	b.send("SET k 2\n")
+	goOn()
 	got := a.reply()
 	if !strings.HasPrefix(got, "*6 *2 ") || !strings.HasSuffix(got, " +OK 1 +OK _ +OK") {
 		t.Errorf("EXEC replies %s", got)
@@ -89,7 +93,8 @@ func TestTrackingExclusive(t *testing.T) {
 
 // TestTrackingOfTheGone: a transaction that outlives its client leaves nothing behind.
 func TestTrackingOfTheGone(t *testing.T) {
-	ts := start(t)
+	still, goOn := stopped(t)
+	ts := start(t, still)
 	a, b := ts.dial(), ts.dial()
 	s := ts.sessionOf(a)
 	a.send("MULTI\nKEYS *\nDEBUG SLEEP 0.2\nCLIENT TRACKING ON\nSUBSCRIBE c\nEXEC\n")
@@ -102,6 +107,7 @@ func TestTrackingOfTheGone(t *testing.T) {
 		})
 		return runs
 	})
+	goOn()
 	b.do("SET k 1") // waits for its end
 	if info := b.do("INFO clients"); !strings.Contains(info, "tracking_clients:0\r\npubsub_clients:0\r\n") {
 		t.Error(info)
@@ -110,7 +116,9 @@ func TestTrackingOfTheGone(t *testing.T) {
 
 // TestTrackingKeepsLittle: what is kept for a client counts as its output.
 func TestTrackingKeepsLittle(t *testing.T) {
-	ts := start(t)
+	still, goOn := stopped(t)
+	defer goOn() // the server ends when its jobs have
+	ts := start(t, still)
 	b := ts.dial()
 	if got := b.do(`CONFIG SET client-output-buffer-limit "normal 100000 0 0"`); got != "+OK" {
 		t.Fatal(got)
