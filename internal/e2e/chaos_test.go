@@ -25,6 +25,7 @@ import (
 // subscribe, monitor, track and break off. Every command gets its reply, no handler fails
 // within, nothing stays of who has gone, and what is on disk is sound.
 func TestEverythingAtOnce(t *testing.T) {
+	t.Parallel()
 	seed := testkit.Seed(t)
 	s := testkit.Keyp(t, bulkFlag[0], bulkFlag[1], "--maxmemory", "2mb", "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb",
 		"--notify-keyspace-events", "KEA", "--busy-reply-threshold", "200", "--slowlog-log-slower-than", "50000")

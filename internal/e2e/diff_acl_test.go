@@ -18,6 +18,7 @@ import (
 const aclSteps = 12
 
 func TestDiffACL(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	diffSeeds(t, diffShare(t, 3), func(seed uint64) ([]string, error) {
 		r := &aclRun{gen: seeded(seed), admin: pair{s.keyp, s.redis}}

@@ -28,12 +28,14 @@ const (
 )
 
 func TestDiffBlocking(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	s.runBlocking(t, nil)
 }
 
 // TestDiffBlockingFromDisk: the same while keys leave memory as soon as they can.
 func TestDiffBlockingFromDisk(t *testing.T) {
+	t.Parallel()
 	s := forgetful(t)
 	s.runBlocking(t, func() { s.unload(t) })
 }

@@ -68,6 +68,7 @@ func bothRESP3(t *testing.T) *both {
 // TestDiffCommandDocs: since, group and argument grammar of every command are Redis's;
 // summaries and complexities are our own words, but there.
 func TestDiffCommandDocs(t *testing.T) {
+	t.Parallel()
 	s := bothRESP3(t)
 	names := s.mustDo(t, s.keyp, "COMMAND", "LIST").texts()
 	if len(names) < 100 {
@@ -135,6 +136,7 @@ func grammar(arguments reply) string {
 
 // TestDiffCommandShape: the replies of COMMAND have the same RESP types at every level.
 func TestDiffCommandShape(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	for _, proto := range []string{"2", "3"} {
 		for _, side := range s.sides() {
@@ -175,6 +177,7 @@ func types(r reply) string {
 
 // TestDiffGetKeys: the keys of invocations, and the errors of those that have none.
 func TestDiffGetKeys(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	for _, line := range []string{
 		"GET k", "SET k v EX 5", "MSET a 1 b 2 c 3", "MSETNX a 1", "MGET a b c a", "DEL a b", "EXISTS a", "TOUCH a b", "UNLINK a",

@@ -20,6 +20,7 @@ const allEvents = "KEAmn"
 
 // TestDiffEvents: the events of commands on keys and types.
 func TestDiffEvents(t *testing.T) {
+	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...), listens: true}
 	s.run(t, diffShare(t, 2), false, nil)
 	s.run(t, diffShare(t, 2), true, nil)

@@ -49,6 +49,7 @@ var clientFields = []string{
 // TestDiffInfo: those fields exist, also in Redis, with the same kind of value: a
 // number stays a number, a word one of the same form.
 func TestDiffInfo(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	for _, side := range s.sides() {
 		s.mustDo(t, side, "SET", "k", "v", "EX", "100")
@@ -83,6 +84,7 @@ func infoOf(t *testing.T, s *both, c *wire) map[string]map[string]string {
 
 // TestDiffClientList: every line has the fields, in the same form.
 func TestDiffClientList(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	lists := map[*wire]map[string]string{}
 	for _, side := range s.sides() {
@@ -127,6 +129,7 @@ func compareKinds(t *testing.T, what, keyp, redis string) {
 // TestDiffConfigGet: options that clients, frameworks and operators ask for are
 // there, with Redis's own defaults where nothing speaks against them.
 func TestDiffConfigGet(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	for name, differs := range map[string]string{
 		"appendonly":                  "always yes: there is always a log",

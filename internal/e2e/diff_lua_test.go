@@ -20,6 +20,7 @@ const luaCases = 5
 // patterns, tables with gaps, errors, syntax, conversions, libraries) and compares what both
 // servers make of them, byte by byte.
 func TestDiffLua(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	for _, args := range luaData {
 		s.mustDo(t, s.keyp, args...)

@@ -75,6 +75,7 @@ func drawGrowing(g *gen) []string {
 
 // TestDiffMixedTypes: see mixedGenerators.
 func TestDiffMixedTypes(t *testing.T) {
+	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
 	s.run(t, diffCases(t), true, nil)
 }
@@ -82,6 +83,7 @@ func TestDiffMixedTypes(t *testing.T) {
 // TestDiffMixedTypesOverRestarts: the same when Keyp is killed and started again between
 // commands. Limits are given again then, so that they stay the same.
 func TestDiffMixedTypesOverRestarts(t *testing.T) {
+	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
 	s.run(t, diffShare(t, 6), true, func(r *diffRun) error {
 		limits, err := r.conns[0].redis.do("CONFIG", "GET", "*-max-*")

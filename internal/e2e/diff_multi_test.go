@@ -22,12 +22,14 @@ const (
 )
 
 func TestDiffMulti(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	s.runMulti(t, nil)
 }
 
 // TestDiffMultiFromDisk: the same while keys leave memory as soon as they can.
 func TestDiffMultiFromDisk(t *testing.T) {
+	t.Parallel()
 	s := forgetful(t)
 	s.runMulti(t, func() { s.unload(t) })
 }

@@ -17,6 +17,7 @@ import (
 const pubsubSteps = 150
 
 func TestDiffPubSub(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	diffSeeds(t, diffShare(t, 3), func(seed uint64) ([]string, error) {
 		r := &pubsubRun{gen: seeded(seed)}

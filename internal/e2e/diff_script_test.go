@@ -71,6 +71,7 @@ func likeScript(raw string) string {
 // TestDiffScripts runs each script on both servers, over RESP2 and RESP3 connections, and
 // compares the replies byte by byte but for scriptRewordings.
 func TestDiffScripts(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	scripts := diffScripts(t)
 	if len(scripts) < 700 {
@@ -121,6 +122,7 @@ func scriptConns(t *testing.T, s *testkit.Server) [2]*wire {
 // TestDiffRandomScripts compares scripts made of random expressions: numbers, strings, tables
 // and library calls of all sorts, errors among them.
 func TestDiffRandomScripts(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	n := diffCases(t)
 	var scripts []string
@@ -222,6 +224,7 @@ var functionSteps = [][]string{
 // TestDiffFunctions compares the replies of commands about functions and scripts, and takes
 // what FUNCTION DUMP gives from each server to the other.
 func TestDiffFunctions(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	keyp, redis := scriptConns(t, s.keypServer), scriptConns(t, s.redisServer)
 	ask := func(w *wire, args ...string) string {

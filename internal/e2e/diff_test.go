@@ -25,8 +25,9 @@ import (
 
 const (
 	diffSteps = 60
-	// apart is how much later than the other a server may count from, in ms.
-	apart = int64(moment / time.Millisecond)
+	// apart is how much later than the other a server may count from, in ms: more than passes between
+	// two commands on a busy machine, and less than any two deadlines of a case differ by.
+	apart = 15_000
 	// margin is how long after a deadline both servers are asked again, in ms: Redis
 	// keeps a key through the whole millisecond of its deadline.
 	margin = 3
@@ -64,6 +65,7 @@ func drawCase(seed uint64, few bool) diffCase {
 }
 
 func TestDiffCommands(t *testing.T) {
+	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
 	s.runCases(t, diffCases(t), nil)
 }
@@ -88,6 +90,7 @@ func (s *both) unload(t *testing.T) {
 // TestDiffCommandsFromDisk: with no memory allowed, keys leave it again and again and
 // are read from disk, and all replies are the same.
 func TestDiffCommandsFromDisk(t *testing.T) {
+	t.Parallel()
 	s := forgetful(t)
 	s.runCases(t, diffShare(t, 15), func(r *diffRun) error {
 		s.unload(t)
@@ -99,6 +102,7 @@ func TestDiffCommandsFromDisk(t *testing.T) {
 // TestDiffCommandsOverRestarts: the same when Keyp is killed and started again between
 // commands.
 func TestDiffCommandsOverRestarts(t *testing.T) {
+	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
 	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--wal-segment-size", "1mb")...)
 	s.runCases(t, diffShare(t, 4), func(r *diffRun) error { return r.restart(s) })

@@ -19,6 +19,7 @@ import (
 const trackSteps = 120
 
 func TestDiffTracking(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	diffSeeds(t, diffShare(t, 3), func(seed uint64) ([]string, error) {
 		r := newTrackRun(t, s, seeded(seed))
@@ -283,6 +284,7 @@ func (r *trackRun) drawTracking(c *trackClient) []string {
 
 // TestDiffTrackingRedirect: to a subscriber of RESP2, which goes.
 func TestDiffTrackingRedirect(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	r := newTrackRun(t, s, &gen{Rand: rand.New(rand.NewPCG(1, 1))})
 	last := r.clients[4]
@@ -330,6 +332,7 @@ func TestDiffTrackingRedirect(t *testing.T) {
 
 // TestDiffMonitor: what MONITOR shows of each command, but for the time and the port.
 func TestDiffMonitor(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	m := pair{}
 	m.keyp, m.redis = s.dial(t)

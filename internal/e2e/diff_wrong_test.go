@@ -34,6 +34,7 @@ var wrongLeftOut = map[string]string{
 // TestDiffWrongArguments: where arguments are wrong in several ways, the error is the one that
 // Redis gives, for all commands that both have.
 func TestDiffWrongArguments(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	theirs := s.mustDo(t, s.redis, "COMMAND", "LIST").texts()
 	var names []string

@@ -45,6 +45,7 @@ func injected(t *testing.T, trace string) int {
 // after the other, from the server's first start to its end. It may go on or end with a message;
 // what it has acknowledged is there at the next start.
 func TestDataFileErrors(t *testing.T) {
+	t.Parallel()
 	needStrace(t)
 	for _, tt := range []struct {
 		call  string
@@ -131,6 +132,7 @@ func dataFileError(t *testing.T, call, failure string, n int, first bool) bool {
 // TestInterruptedSyncs has each third sync and write, of all files, be interrupted by a signal:
 // nobody notices.
 func TestInterruptedSyncs(t *testing.T) {
+	t.Parallel()
 	needStrace(t)
 	trace := filepath.Join(t.TempDir(), "trace")
 	s := testkit.NewKeyp(t, testkit.Options{Under: strace(t, trace, "fdatasync,fsync,pwrite64", "EINTR", "1+3")})

@@ -21,6 +21,7 @@ import (
 // deletions go on, makes room, and sees that writes do; neither a kill in between nor a stop,
 // nor a start while it is full, loses anything that was acknowledged.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		mount func(t *testing.T, mb int) string
@@ -93,6 +94,7 @@ func fillDisk(t *testing.T, dir, reserve string) {
 
 // TestDiskReserve is the same refusal and healing by the option.
 func TestDiskReserve(t *testing.T) {
+	t.Parallel()
 	s := testkit.Keyp(t)
 	c := s.Client(2)
 	for _, key := range []string{"k0", "k1", "k2"} {

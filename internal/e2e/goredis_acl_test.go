@@ -13,6 +13,7 @@ import (
 )
 
 func TestGoRedisACL(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "the default user", run: aclOfOneUser},
 		{name: "users", run: aclUsers},

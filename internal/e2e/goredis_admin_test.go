@@ -8,6 +8,7 @@ import (
 )
 
 func TestGoRedisAdmin(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "modules", run: noModules},
 		{name: "replication", run: noReplication},

@@ -17,6 +17,7 @@ import (
 )
 
 func TestGoRedisBlocking(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "with something there", run: blockNothing},
 		{name: "lists", run: blockOnLists},

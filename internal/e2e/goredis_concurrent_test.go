@@ -27,6 +27,7 @@ func often(n int) int {
 }
 
 func TestGoRedisConcurrency(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "INCR totals", run: incrTotals},
 		{name: "one SETNX winner", run: oneWinner},

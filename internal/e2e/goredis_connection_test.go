@@ -13,6 +13,7 @@ import (
 )
 
 func TestGoRedisConnection(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "PING and ECHO", run: pingAndEcho},
 		{name: "SELECT", run: selectDB},
@@ -265,6 +266,7 @@ func connectionErrors(t *testing.T, c subject) {
 
 // TestGoRedisPassword: with requirepass, nothing goes before AUTH.
 func TestGoRedisPassword(t *testing.T) {
+	t.Parallel()
 	for _, server := range []*testkit.Server{testkit.Keyp(t, "--requirepass", "secret"), nil} {
 		name := "keyp"
 		if server == nil {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestGoRedisKeys(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "TYPE and OBJECT", run: typeAndObject},
 		{name: "RENAME", run: rename},
@@ -27,7 +28,8 @@ func TestGoRedisKeys(t *testing.T) {
 func (s subject) other(db int) subject {
 	c := s.server.ClientDB(s.proto, db)
 	c.AddHook(recorder{s.keyp})
-	return subject{c, s.server, s.proto, s.keyp}
+	s.Client = c
+	return s
 }
 
 func typeAndObject(t *testing.T, c subject) {

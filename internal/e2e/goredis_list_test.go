@@ -12,6 +12,7 @@ import (
 )
 
 func TestGoRedisLists(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "push and pop", run: listPushPop},
 		{name: "elements", run: listElements},

@@ -16,6 +16,7 @@ import (
 )
 
 func TestGoRedisTransactions(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "TxPipelined", run: txPipelined},
 		{name: "errors at run time", run: txRunErrors},

@@ -12,6 +12,7 @@ import (
 )
 
 func TestGoRedisPubSub(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "channels", run: pubsubChannels},
 		{name: "patterns", run: pubsubPatterns},

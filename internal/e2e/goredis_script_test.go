@@ -15,6 +15,7 @@ import (
 )
 
 func TestGoRedisScripts(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "EVAL", run: evalTypes},
 		{name: "Script.Run", run: scriptRun},

@@ -14,6 +14,7 @@ import (
 )
 
 func TestGoRedisServer(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "TIME and ROLE", run: timeAndRole},
 		{name: "INFO", run: info},
@@ -247,6 +248,7 @@ func help(t *testing.T, c subject) {
 
 // TestGoRedisShutdown: SHUTDOWN answers nothing and ends the server in good order.
 func TestGoRedisShutdown(t *testing.T) {
+	t.Parallel()
 	server := testkit.NewKeyp(t, testkit.Options{})
 	go func() {
 		var c *wire

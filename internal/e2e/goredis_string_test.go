@@ -9,6 +9,7 @@ import (
 )
 
 func TestGoRedisStrings(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "SET and GET", run: setAndGet},
 		{name: "SET options", run: setOptions},

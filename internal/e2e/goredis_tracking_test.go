@@ -16,6 +16,7 @@ import (
 )
 
 func TestGoRedisTracking(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "what is read", run: trackReads},
 		{name: "prefixes", run: trackPrefixes},
@@ -196,6 +197,7 @@ func monitor(t *testing.T, s subject) {
 // TestGoRedisCache: go-redis's own client-side cache, which tracks with every connection of
 // its pool, has what others write.
 func TestGoRedisCache(t *testing.T) {
+	t.Parallel()
 	keyp := testkit.Keyp(t)
 	writer := keyp.Client(3)
 	cached := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 3, ClientSideCacheConfig: &redis.ClientSideCacheConfig{}})

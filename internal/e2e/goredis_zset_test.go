@@ -12,6 +12,7 @@ import (
 )
 
 func TestGoRedisSortedSets(t *testing.T) {
+	t.Parallel()
 	family(t, []feature{
 		{name: "ZADD and scores", run: zaddAndScores},
 		{name: "ZADD options", run: zaddOptions},

@@ -33,6 +33,7 @@ func anonymous(t *testing.T, pid int) int64 {
 
 // TestUsedMemory: INFO and MEMORY STATS say what the process holds, whatever its keys are.
 func TestUsedMemory(t *testing.T) {
+	t.Parallel()
 	if testkit.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
@@ -84,6 +85,7 @@ func fill(t *testing.T, c *redis.Client, n int, add func(p redis.Pipeliner, i in
 // TestMaxMemoryHolds: whatever the keys are, the process holds at most 15 % more than maxmemory
 // after keys of twice that were written, and all of them are there.
 func TestMaxMemoryHolds(t *testing.T) {
+	t.Parallel()
 	if testkit.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
@@ -141,13 +143,14 @@ func TestMaxMemoryHolds(t *testing.T) {
 // TestBelowMaxMemoryStays: keys that fit maxmemory beside what the process needs otherwise do not
 // leave memory, whatever is written and read.
 func TestBelowMaxMemoryStays(t *testing.T) {
+	t.Parallel()
 	if testkit.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
 	keyp := testkit.Keyp(t, "--maxmemory", "64mb")
 	c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 	defer func() { _ = c.Close() }()
-	for range 5 {
+	for range 3 {
 		fill(t, c, 100_000, func(p redis.Pipeliner, i int) {
 			p.Set(t.Context(), fmt.Sprint("key:", i), strings.Repeat("x", 150+i%7), 0)
 			p.Get(t.Context(), fmt.Sprint("key:", i/2))
@@ -165,10 +168,11 @@ func TestBelowMaxMemoryStays(t *testing.T) {
 // TestSmallMaxMemory: a maxmemory that is hardly more than what a process needs at all does not
 // keep the server from serving.
 func TestSmallMaxMemory(t *testing.T) {
+	t.Parallel()
 	keyp := testkit.Keyp(t, "--maxmemory", "20mb")
 	c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 	defer func() { _ = c.Close() }()
-	const n = 150_000
+	const n = 60_000
 	fill(t, c, n, func(p redis.Pipeliner, i int) {
 		p.Set(t.Context(), fmt.Sprint("key:", i), strings.Repeat(fmt.Sprint(i%10), 300), 0)
 	})

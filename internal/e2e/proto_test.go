@@ -124,6 +124,7 @@ var unauthenticatedProto = []struct{ name, input string }{
 }
 
 func TestProtoLikeRedis(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	for _, tt := range protoCases {
 		compareProto(t, s, tt.name, tt.input, allWays)
@@ -134,6 +135,7 @@ func TestProtoLikeRedis(t *testing.T) {
 }
 
 func TestProtoUnauthenticatedLikeRedis(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t, "--requirepass", "secret")
 	for _, tt := range unauthenticatedProto {
 		compareProto(t, s, tt.name, tt.input, allWays)
@@ -237,6 +239,7 @@ func leaveOpen(addr, input string, quiet time.Duration) (string, error) {
 
 // TestProtoEveryCut: wherever the network cuts a pipeline, the replies are the same.
 func TestProtoEveryCut(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	input := encode("SET", "k", "v\r\n*1\r\n") + "GET k\r\n" + encode("GET", "k") + "ECHO \"a b\"\r\n\r\n*0\r\n" + encode("DEL", "k", "none")
 	want, err := halfClose(s.redisServer.Addr(), input, len(input))
@@ -267,6 +270,7 @@ func TestProtoEveryCut(t *testing.T) {
 // TestProtoHalfCloseGetsAll: a client that sends a long pipeline and closes its
 // direction at once gets every reply, in order.
 func TestProtoHalfCloseGetsAll(t *testing.T) {
+	t.Parallel()
 	s := bothServers(t)
 	const n = 20000
 	var input strings.Builder

@@ -41,6 +41,7 @@ func bigValue() int {
 // TestTLSClient drives go-redis over TLS: single commands, pipelines, transactions,
 // scripts, waiting clients, messages, and values of many records.
 func TestTLSClient(t *testing.T) {
+	t.Parallel()
 	s, a := tlsServer(t)
 	big := make([]byte, bigValue())
 	for i := range big {
@@ -110,6 +111,7 @@ func TestTLSClient(t *testing.T) {
 
 // TestTLSCertificates: clients need the right certificate, and a password on top.
 func TestTLSCertificates(t *testing.T) {
+	t.Parallel()
 	s, a := tlsServer(t, "--tls-auth-clients", "yes", "--requirepass", "secret")
 	cert, key := a.Issue("client")
 	foreignCert, foreignKey := testkit.NewAuthority(t).Issue("client")
@@ -128,6 +130,7 @@ func TestTLSCertificates(t *testing.T) {
 
 // TestTLSRedisCLI runs Redis's own programs over TLS.
 func TestTLSRedisCLI(t *testing.T) {
+	t.Parallel()
 	s, a := tlsServer(t)
 	program := testkit.Program(t, "redis-cli")
 	if help, _ := exec.Command(program, "--help").CombinedOutput(); !bytes.Contains(help, []byte("--tls")) {
@@ -151,6 +154,7 @@ func TestTLSRedisCLI(t *testing.T) {
 // TestTLSKills kills the server under clients that write over TLS: what was acknowledged
 // to them is there afterwards. KEYP_TLS_LONG=1 has it killed more often.
 func TestTLSKills(t *testing.T) {
+	t.Parallel()
 	rounds := 1
 	if os.Getenv("KEYP_TLS_LONG") == "1" {
 		rounds = 50
