@@ -29,7 +29,7 @@ func expireEvents(b *bench, ctx context.Context, l line, t *target, round int) (
 		return nil, err
 	}
 	over := l.duration.Milliseconds()
-	instant, err := b.loadBurst(ctx, t, l.keys, over, client, baseline)
+	instant, err := b.loadBurst(ctx, t, l.keys, over, burstEarly, client, baseline)
 	if err != nil {
 		return nil, err
 	}
