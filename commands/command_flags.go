@@ -45,7 +45,8 @@ func (s *Spec) flagNames() []string {
 
 // groupCategories are the ACL categories that a group stands for.
 var groupCategories = map[Group]string{
-	Generic: "@keyspace", StringGroup: "@string", ListGroup: "@list", HashGroup: "@hash", SetGroup: "@set",
+	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap",
+	ListGroup: "@list", HashGroup: "@hash", SetGroup: "@set",
 	SortedSet: "@sortedset", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting",
 }
 

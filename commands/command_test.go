@@ -26,7 +26,7 @@ func TestCommandCommands(t *testing.T) {
 		COMMAND DOCS lastsave -> ["lastsave", ["summary", "Gives the Unix time of the last checkpoint.", "since", "1.0.0", "group", "server", "complexity", "O(1)"]]
 		COMMAND DOCS auth -> ["auth", ["summary", "Authenticates the connection.", "since", "1.0.0", "group", "connection", "complexity", "O(N) where N is the number of passwords defined for the user", "history", [["6.0.0", "Added ACL style (username and password)."]], "arguments", [["name", "username", "type", "string", "display_text", "username", "since", "6.0.0", "flags", [+optional]], ["name", "password", "type", "string", "display_text", "password"]]]]
 		COMMAND DOCS memory|usage -> ["memory|usage", ["summary", "Returns the memory of a key and its value, in bytes.", "since", "4.0.0", "group", "server", "complexity", "O(1)", "arguments", [["name", "key", "type", "key", "display_text", "key", "key_spec_index", 0], ["name", "count", "type", "integer", "display_text", "count", "token", "SAMPLES", "flags", [+optional]]]]]
-		COMMAND LIST FILTERBY PATTERN SET* -> ["set", "setnx", "setex", "setrange"]
+		COMMAND LIST FILTERBY PATTERN SET* -> ["set", "setnx", "setex", "setrange", "setbit"]
 		COMMAND LIST FILTERBY PATTERN memory|U* -> ["memory|usage"]
 		COMMAND LIST FILTERBY MODULE x -> []
 		COMMAND LIST FILTERBY ACLCAT nosuch -> []
@@ -59,7 +59,7 @@ func TestCommandCommands(t *testing.T) {
 // Every declaration can be documented, and says what it must.
 func TestDeclarationsAreComplete(t *testing.T) {
 	h := newHarness(t)
-	groups := []Group{Generic, StringGroup, Connection, ServerGroup, ListGroup, HashGroup, SetGroup, SortedSet, Transactions, PubSub, Scripting, Cluster}
+	groups := []Group{Generic, StringGroup, Bitmap, Connection, ServerGroup, ListGroup, HashGroup, SetGroup, SortedSet, Transactions, PubSub, Scripting, Cluster}
 	var check func(spec *Spec)
 	check = func(spec *Spec) {
 		switch {

@@ -25,6 +25,7 @@ var pageGroups = []struct {
 	title string
 }{
 	{StringGroup, "Strings"},
+	{Bitmap, "Bitmaps"},
 	{Generic, "Keys and deadlines"},
 	{HashGroup, "Hashes"},
 	{ListGroup, "Lists"},

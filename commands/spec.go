@@ -43,6 +43,7 @@ type Group string
 const (
 	Generic      Group = "generic"
 	StringGroup  Group = "string"
+	Bitmap       Group = "bitmap"
 	Connection   Group = "connection"
 	ServerGroup  Group = "server"
 	ListGroup    Group = "list"

@@ -10,6 +10,7 @@ var families = [][]Spec{
 	connectionCommands,
 	clientCommands,
 	stringCommands,
+	bitmapCommands,
 	listCommands,
 	zsetCommands,
 	hashCommands,

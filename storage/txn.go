@@ -428,6 +428,18 @@ func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
 	t.Notify(k, ev)
 }
 
+// SetRaw is SetString for a string whose encoding stays "raw", however short it is or even if it is
+// a number.
+func (t *Txn) SetRaw(k Key, value []byte, deadline int64, ev Event) {
+	t.SetString(k, value, deadline, ev)
+	if !t.Offloaded() {
+		t.setFlags(k, flagRaw)
+	}
+}
+
+// MarkRaw has the encoding of a string, which must exist, be "raw" from now on.
+func (t *Txn) MarkRaw(k Key) { t.setFlags(k, flagRaw) }
+
 // accessNow means the access word of a key that is written now.
 const accessNow uint32 = math.MaxUint32
 
@@ -628,8 +640,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			value := make([]byte, end)
 			copy(value, old)
 			copy(value[off:], data)
-			t.SetString(k, value, deadline, ev)
-			t.setFlags(k, flagRaw)
+			t.SetRaw(k, value, deadline, ev)
 			return end
 		}
 		t.install(k, &object.String{Data: append([]byte(nil), old...)}, deadline, t.createdOf(p, c), t.written(p, c))

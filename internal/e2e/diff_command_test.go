@@ -13,6 +13,7 @@ var ownDocs = map[string]string{
 	"client|setinfo":          "from 7.2",
 	"client|no-touch":         "from 7.2",
 	"set":                     "IFEQ, IFNE, IFDEQ and IFDNE, from 8.4",
+	"bitop":                   "DIFF, DIFF1, ANDOR and ONE, from 8.2",
 	"digest":                  "from 8.4",
 	"delex":                   "from 8.4",
 	"msetex":                  "from 8.4",

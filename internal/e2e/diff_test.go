@@ -557,6 +557,13 @@ var known = []difference{
 			return ok && len(args) > w.cursor && args[w.cursor] == "" && keyp.text == "ERR invalid cursor"
 		},
 	},
+	{
+		reason: "newer versions look at the range of bits before they look whether the key exists",
+		applies: func(name string, args []string, keyp, redis reply) bool {
+			return (name == "BITCOUNT" || name == "BITPOS") && keyp.kind == '-' &&
+				(redis.raw == ":0\r\n" || redis.raw == ":-1\r\n" || redis.text == "WRONGTYPE Operation against a key holding the wrong kind of value")
+		},
+	},
 }
 
 // knownDifference gives the reason why these replies may differ; "" when they may not.
