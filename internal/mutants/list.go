@@ -67,6 +67,6 @@ var mutations = []mutation{
 		old: "\t\tsl.lastDelete = lsn\n",
 		new: "\t\t_ = sl\n"},
 	{file: "storage/txn.go", test: "TestMissWaitsForRemoval",
-		old: "t.seen = max(t.seen, sl.lastDelete, sh.flushLSN)",
-		new: "t.seen = max(t.seen, sh.flushLSN)"},
+		old: "t.seen = max(t.seen, sl.lastDelete, sh.mu.flushLSN)",
+		new: "t.seen = max(t.seen, sh.mu.flushLSN)"},
 }
