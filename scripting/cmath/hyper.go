@@ -29,21 +29,6 @@ const (
 	tiny      = 1.0 / (1 << 28)
 )
 
-// expMinus1 is e^x-1.
-func expMinus1(x float64) float64 {
-	if math.Abs(x) < 1e-290 || x > largestExp {
-		return math.Expm1(x)
-	}
-	if x < -wideHyper*2 {
-		return -1
-	}
-	p, k := expm1(pair{x, 0})
-	if by := math.Ldexp(1, k); k < 1000 {
-		return p.scale(by).add(twoSum(by, -1)).hi
-	}
-	return power2(pair{1, 0}.add(p), k)
-}
-
 // Sinh is the hyperbolic sine.
 func Sinh(x float64) float64 {
 	a, half := math.Abs(x), math.Copysign(0.5, x)
@@ -51,10 +36,10 @@ func Sinh(x float64) float64 {
 	case x != x || math.IsInf(x, 0) || a < tiny:
 		return x
 	case a < 1:
-		t := expMinus1(a)
+		t := math.Expm1(a)
 		return half * (2*t - float64(t*t)/(t+1))
 	case a < wideHyper:
-		t := expMinus1(a)
+		t := math.Expm1(a)
 		return half * (t + t/(t+1))
 	}
 	return 2 * half * halfExp(a)
@@ -76,7 +61,7 @@ func Cosh(x float64) float64 {
 	case x != x || math.IsInf(x, 0):
 		return x * x
 	case a < math.Ln2/2:
-		t := expMinus1(a)
+		t := math.Expm1(a)
 		w := 1 + t
 		return 1 + float64(t*t)/(w+w)
 	case a < wideHyper:
@@ -95,10 +80,10 @@ func Tanh(x float64) float64 {
 	case a < 1.0/(1<<55):
 		return x * (1 + x)
 	case a < 1:
-		t := expMinus1(-2 * a)
+		t := math.Expm1(-2 * a)
 		z = -t / (t + 2)
 	case a < wideHyper:
-		z = 1 - 2/(expMinus1(2*a)+2)
+		z = 1 - 2/(math.Expm1(2*a)+2)
 	}
 	return math.Copysign(z, x)
 }

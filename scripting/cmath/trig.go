@@ -1,6 +1,10 @@
 package cmath
 
-import "math"
+import (
+	"math"
+	"math/big"
+	"sync"
+)
 
 var (
 	halfPi = [3]float64{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110}
@@ -26,13 +30,20 @@ func alternating(list []pair) []pair {
 	return list
 }
 
-// sinCos gives the sine and the cosine of x, which is below reducible.
-func sinCos(x pair) (sin, cos pair) {
-	n := math.RoundToEven(x.hi / (math.Pi / 2))
-	r := x.sub(twoProduct(n, halfPi[0])).sub(twoProduct(n, halfPi[1])).sub(twoProduct(n, halfPi[2]))
+// sinCos gives the sine and the cosine of x, which is finite.
+func sinCos(x float64) (sin, cos pair) {
+	var r pair
+	var quarters int64
+	if math.Abs(x) < reducible {
+		n := math.RoundToEven(x / (math.Pi / 2))
+		r = pair{x, 0}.sub(twoProduct(n, halfPi[0])).sub(twoProduct(n, halfPi[1])).sub(twoProduct(n, halfPi[2]))
+		quarters = int64(n)
+	} else {
+		r, quarters = reduceLarge(x)
+	}
 	square := r.mul(r)
 	sin, cos = polynomial(square, sinSeries).mul(r), polynomial(square, cosSeries)
-	switch int64(n) & 3 {
+	switch quarters & 3 {
 	case 1:
 		return cos, sin.neg()
 	case 2:
@@ -43,6 +54,53 @@ func sinCos(x pair) (sin, cos pair) {
 	return sin, cos
 }
 
+// turnBits is how many bits of a quarter turn stand behind the point: enough for the largest double,
+// and for those that are nearest to a multiple of a quarter turn.
+const turnBits = 1024 + 64 + 128
+
+// quarterTurn is half of pi, times 2 to the turnBits. It comes of Machin's formula,
+// pi/4 = 4*atan(1/5) - atan(1/239).
+var quarterTurn = sync.OnceValue(func() *big.Int {
+	const guard = 32 // bits that the roundings of the sums may change
+	atan := func(of int64) *big.Int {
+		power := new(big.Int).Lsh(big.NewInt(1), turnBits+guard)
+		power.Quo(power, big.NewInt(of))
+		sum, square := new(big.Int), big.NewInt(of*of)
+		for n := int64(1); power.Sign() != 0; n += 2 {
+			term := new(big.Int).Quo(power, big.NewInt(n))
+			if n&2 != 0 {
+				term.Neg(term)
+			}
+			sum.Add(sum, term)
+			power.Quo(power, square)
+		}
+		return sum
+	}
+	half := atan(5)
+	half.Lsh(half, 2).Sub(half, atan(239))
+	return half.Rsh(half, guard-1)
+})
+
+// reduceLarge splits x, at least reducible, into quarter turns and a remainder of at most half a
+// quarter turn.
+func reduceLarge(x float64) (r pair, quarters int64) {
+	fraction, exponent := math.Frexp(x)
+	rest := big.NewInt(int64(fraction * (1 << 53)))
+	rest.Lsh(rest, uint(exponent-53+turnBits))
+	turn, n := quarterTurn(), new(big.Int)
+	n.DivMod(rest, turn, rest)
+	quarters = new(big.Int).And(n, big.NewInt(3)).Int64()
+	if new(big.Int).Lsh(rest, 1).Cmp(turn) > 0 {
+		rest.Sub(rest, turn)
+		quarters++
+	}
+	exact := new(big.Float).SetInt(rest)
+	exact.SetMantExp(exact, -turnBits)
+	r.hi, _ = exact.Float64()
+	r.lo, _ = exact.Sub(exact, big.NewFloat(r.hi)).Float64()
+	return r, quarters
+}
+
 // Sin is the sine of x radians.
 func Sin(x float64) float64 {
 	switch {
@@ -50,10 +108,8 @@ func Sin(x float64) float64 {
 		return NaN()
 	case x == 0 || x != x:
 		return x
-	case math.Abs(x) >= reducible:
-		return math.Sin(x)
 	}
-	sin, _ := sinCos(pair{x, 0})
+	sin, _ := sinCos(x)
 	return sin.hi
 }
 
@@ -64,10 +120,8 @@ func Cos(x float64) float64 {
 		return NaN()
 	case x != x:
 		return x
-	case math.Abs(x) >= reducible:
-		return math.Cos(x)
 	}
-	_, cos := sinCos(pair{x, 0})
+	_, cos := sinCos(x)
 	return cos.hi
 }
 
@@ -78,17 +132,15 @@ func Tan(x float64) float64 {
 		return NaN()
 	case x == 0 || x != x:
 		return x
-	case math.Abs(x) >= reducible:
-		return math.Tan(x)
 	}
-	sin, cos := sinCos(pair{x, 0})
+	sin, cos := sinCos(x)
 	return sin.div(cos).hi
 }
 
 // angle is the angle of the point (x, y), both finite and not both zero.
 func angle(y, x pair) float64 {
 	a := math.Atan2(y.hi, x.hi)
-	sin, cos := sinCos(pair{a, 0})
+	sin, cos := sinCos(a)
 	across := y.mul(cos).sub(x.mul(sin))
 	along := x.mul(cos).add(y.mul(sin))
 	return pair{a, 0}.add(across.div(along)).hi
