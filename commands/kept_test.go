@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/resp"
 	"keyp/storage"
 	"keyp/storage/object"
 )
@@ -97,6 +98,16 @@ func TestKeptIsCounted(t *testing.T) {
 				h.env.Slowlog.add(&Ctx{Spec: h.env.Table.Lookup([]byte("GET")), Args: [][]byte{[]byte("GET"), name}, Client: h.client, Env: h.env}, time.Second, 1)
 			}
 		},
+		"loaded scripts": func(h *harness, names [][]byte) {
+			for _, name := range names[:5000] {
+				h.do("SCRIPT", "LOAD", "return '"+string(name)+"'")
+			}
+		},
+		"functions": func(h *harness, names [][]byte) {
+			for _, name := range names[:200] {
+				h.do("FUNCTION", "LOAD", fmt.Sprintf("#!lua name=l%[1]s\nredis.register_function('f%[1]s', function() return 1 end)", name))
+			}
+		},
 	}
 	for kind, keep := range kinds {
 		for _, length := range []int{8, 40, 300} {
@@ -104,7 +115,9 @@ func TestKeptIsCounted(t *testing.T) {
 				h := newHarness(t)
 				counted := func() int {
 					env := h.env
-					return env.ClientMemory(h.client) + env.Slowlog.memory() + env.denials.bytes
+					_, scripts, _ := env.Scripts.sizes()
+					programs := int(scripts + env.Scripts.functions.totalBytes())
+					return env.ClientMemory(h.client) + env.Slowlog.memory() + env.denials.bytes + programs
 				}
 				names := make([][]byte, n)
 				for i := range names {
@@ -169,4 +182,32 @@ func (l *Slowlog) memory() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.bytes
+}
+
+// TestLatencyIsBounded: however many commands are slow, and for however long, a spike a second is kept
+// of each kind of event, and latencySamples in all.
+func TestLatencyIsBounded(t *testing.T) {
+	h := newHarness(t)
+	h.do("CONFIG", "SET", "latency-monitor-threshold", "1")
+	before := heapBytes()
+	for range 10_000 {
+		h.clock.Advance(time.Second)
+		for _, name := range []string{"GET", "KEYS", "EVAL"} {
+			spec := h.env.Table.Lookup([]byte(name))
+			h.env.Observe(&Ctx{Spec: spec, Args: [][]byte{[]byte(name)}, Client: h.client, Env: h.env, Out: &resp.Writer{}}, 0, time.Second)
+		}
+	}
+	h.env.Slowlog.reset()
+	events := h.env.Latency.list()
+	if len(events) != 2 { // those of fast commands and those of others
+		t.Errorf("%d events", len(events))
+	}
+	for _, e := range events {
+		if len(e.samples) != latencySamples {
+			t.Errorf("%s has %d samples", e.name, len(e.samples))
+		}
+	}
+	if grown := heapBytes() - before; grown > 64<<10 {
+		t.Errorf("10,000 seconds with spikes take %d bytes", grown)
+	}
 }
