@@ -97,35 +97,6 @@ func PCallWith(convert func(L *State, v Value) Value) Builtin {
 	}
 }
 
-// RedisPCall is Redis's pcall: when the error is a table with a text in "err", it returns that
-// text. It returns another table followed by nil.
-func RedisPCall(L *State) int {
-	co := L.running
-	co.need(L, 1)
-	at := co.frame().base
-	copy(co.stack[at+1:co.top+1], co.stack[at:co.top])
-	co.stack[at] = True
-	co.top++
-	fn := at
-	if L.NArgs() > 0 {
-		fn++ // without arguments Redis calls the placeholder
-	}
-	if L.try(handler{}, func() { L.callAt(fn, all) }) {
-		return co.top - at
-	}
-	n := L.caught(nil)
-	if t := L.Top(1).AsTable(); t != nil {
-		s := t.GetString("err")
-		if s.isText() {
-			L.Pop(1)
-			n--
-		}
-		L.Push(s)
-		n++
-	}
-	return n
-}
-
 // caught gives the results of a protected call that failed.
 func (L *State) caught(convert func(L *State, v Value) Value) int {
 	if L.interrupted.Load() {

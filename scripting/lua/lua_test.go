@@ -26,7 +26,7 @@ func newTestState(t testing.TB) *State {
 	g.SetString(L, "table", L.OpenTable().Value())
 	g.SetString(L, "math", L.OpenMath().Value())
 	g.SetString(L, "coroutine", L.OpenCoroutine().Value())
-	g.SetString(L, "pcall", L.NewFunction("pcall", RedisPCall))
+	g.SetString(L, "pcall", L.NewFunction("pcall", redisPCall))
 	g.SetString(L, "getfenv", Nil)
 	g.SetString(L, "setfenv", Nil)
 	meta := L.NewTable(0, 1)
@@ -151,4 +151,33 @@ func TestProgramsAsRedis(t *testing.T) {
 	if err := os.WriteFile(examplesFile, []byte(strings.TrimSuffix(b.String(), "\n")), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// redisPCall is pcall as in Redis 7.0: when the error is a table with a text in "err", it returns that
+// text. It returns another table followed by nil.
+func redisPCall(L *State) int {
+	co := L.running
+	co.need(L, 1)
+	at := co.frame().base
+	copy(co.stack[at+1:co.top+1], co.stack[at:co.top])
+	co.stack[at] = True
+	co.top++
+	fn := at
+	if L.NArgs() > 0 {
+		fn++ // without arguments Redis calls the placeholder
+	}
+	if L.try(handler{}, func() { L.callAt(fn, all) }) {
+		return co.top - at
+	}
+	n := L.caught(nil)
+	if t := L.Top(1).AsTable(); t != nil {
+		s := t.GetString("err")
+		if s.isText() {
+			L.Pop(1)
+			n--
+		}
+		L.Push(s)
+		n++
+	}
+	return n
 }
