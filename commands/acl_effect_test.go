@@ -62,7 +62,7 @@ func TestACLTransactions(t *testing.T) {
 }
 
 // TestACLDeletedWithin: who is deleted in the middle of a transaction or script, also by itself,
-// may do nothing from then on: neither what it might before, nor what the default user or a new
+// may do nothing afterwards: neither what it might before, nor what the default user or a new
 // user of its name may.
 func TestACLDeletedWithin(t *testing.T) {
 	const changed = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: no permission to execute the command or subcommand"

@@ -15,7 +15,7 @@ type aclCall struct {
 	name     string
 	reads    string // keys whose value it gives or uses
 	writes   string // keys that it changes
-	names    string // keys of which it only says that they are there
+	names    string // keys that it only says are there
 	channels string
 	patterns string // to subscribe to
 }
@@ -188,7 +188,7 @@ func drawRules(t *rapid.T, categories []string) []string {
 	return rules
 }
 
-// What users may do is what a simple reading of their rules says; and what ACL LIST says of
+// Users may do what a simple reading of their rules says; and what ACL LIST says of
 // them makes the same users again.
 func TestACLDecisions(t *testing.T) {
 	h := newHarness(t)

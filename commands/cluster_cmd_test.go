@@ -2,7 +2,7 @@ package commands
 
 import "testing"
 
-// What clients ask to learn whether they talk to a cluster says that they don't.
+// The commands by which clients detect a cluster reply that there is none.
 func TestNoCluster(t *testing.T) {
 	newHarness(t).run(`
 		CLUSTER INFO -> -ERR This instance has cluster support disabled

@@ -2,7 +2,7 @@ package commands
 
 import "slices"
 
-// What COMMAND and the ACL say of a command, derived from its flags and group.
+// The flags and categories of a command in COMMAND's reply and in the ACL, derived from Spec.Flags and Spec.Group.
 
 // flagWords are the flags that Redis has a name for, in Redis's order.
 var flagWords = []struct {

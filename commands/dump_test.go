@@ -82,7 +82,7 @@ func TestRestore(t *testing.T) {
 		HTTL hash2 FIELDS 3 f g h -> [1, -1, 3]
 		advance 1s
 	`)
-	// What was due while it was a payload is not restored.
+	// A field that became due while it was in the payload is not restored.
 	must(t, h, "+OK", "RESTORE", "timed3", "0", payloads["timed"])
 	must(t, h, "+OK", "RESTORE", "hash3", "0", payloads["hash"])
 	h.run(`

@@ -184,7 +184,7 @@ func TestMemberDeadlinesInSetCommands(t *testing.T) {
 			EXPIREMEMBER s miii 100 -> 1
 			EXPIRE s 1000 -> 1
 		`)
-		h.do("SPOP", "s", "450") // which stores the rest anew
+		h.do("SPOP", "s", "450") // which stores the others again
 		if h.do("SISMEMBER", "s", "miii") == "1" {
 			h.run(`
 				TTL s miii -> 100

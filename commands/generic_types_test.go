@@ -423,7 +423,7 @@ func TestCollectionMemory(t *testing.T) {
 	}
 }
 
-// TestExpiredCounts: a command that comes upon a key whose time has come leaves the counts
+// TestExpiredCounts: a command that finds a key whose time has come leaves the counts
 // of others right over a crash, in its own database and in another.
 func TestExpiredCounts(t *testing.T) {
 	h := newHarness(t)

@@ -38,7 +38,7 @@ type harness struct {
 	dir     string
 	save    bool       // restarts end with a checkpoint; without, the log is replayed
 	log     io.Writer  // what the server logs; nil: nowhere
-	giveUp  bool       // a command that waits is told at once that its time is up
+	giveUp  bool       // the time of a command that waits is up at once
 	bare    bool       // nothing runs beside the commands: keys stay on disk until they are brought
 	fs      vfs.FS     // of the log, if not the system's
 	sync    wal.Policy // when its writes are durable
@@ -87,7 +87,7 @@ func (h *harness) open() {
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
 	}
-	// Keys then expire when a command comes upon them, and not a moment later beside
+	// Keys then expire when a command finds them, and not a moment later beside
 	// it: events are in order. Tests of the reaper turn it on again.
 	store.SetActiveExpire(false)
 	h.store = store

@@ -77,7 +77,7 @@ const (
 
 func errArgument(arg []byte) Error { return Error("ERR unknown argument: " + clip(arg, 128)) }
 
-// What HEXPIRE replies for a field, and HPERSIST but for the middle two.
+// The replies of HEXPIRE for a field. HPERSIST has all but the middle two.
 const (
 	fieldMissing = -2
 	fieldNoTTL   = -1 // HPERSIST: there was no deadline

@@ -44,7 +44,7 @@ func TestMonitor(t *testing.T) {
 	run("LPUSH a x -> -WRONGTYPE Operation against a key holding the wrong kind of value", `+1700000001.234000 [0 127.0.0.1:1001] "LPUSH" "a" "x"`)
 	run("AUTH secret -> -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", `+1700000001.234000 [0 127.0.0.1:1001] "AUTH" "(redacted)"`)
 	run("HELLO 2 AUTH a b SETNAME c -> -WRONGPASS invalid username-password pair or user is disabled.", `+1700000001.234000 [0 127.0.0.1:1001] "HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "c"`)
-	// What did not run, and what is of administration.
+	// Commands that did not run, and those of administration, are not shown.
 	run("GET -> -ERR wrong number of arguments for 'get' command")
 	run("CLIENT NONE -> -ERR unknown subcommand 'NONE'. Try CLIENT HELP.")
 	run("does CONFIG GET save")
@@ -65,7 +65,7 @@ func TestMonitor(t *testing.T) {
 	run("MONITOR -> +OK")
 	as(me)
 	run("PING -> +PONG", `+1700000001.234000 [0 unix:/run/keyp.sock] "PING"`)
-	// Of a transaction the commands as they run, and EXEC behind them.
+	// A transaction's commands are shown as they run, and EXEC after them.
 	h.client.Addr = "127.0.0.1:1001"
 	for _, line := range []string{"MULTI -> +OK", "SET a 3 -> +QUEUED", "MONITOR -> +QUEUED", "CONFIG GET save -> +QUEUED", "GET a -> +QUEUED"} {
 		run(line, map[bool][]string{true: {`+1700000001.234000 [0 127.0.0.1:1001] "MULTI"`}}[strings.HasPrefix(line, "MULTI")]...)

@@ -15,8 +15,8 @@ import (
 // is a global job: it has the whole keyspace locked, and the loop can tell others that they have
 // to wait.
 //
-// What belongs to the loop (clients, subscriptions, the configuration's effects) a command of
-// a global job reaches only on the loop: Call has the command run there and waits.
+// A command of a global job reaches what belongs to the loop (clients, subscriptions, the
+// configuration's effects) only on the loop: Call has the command run there and waits.
 
 // Call runs a command inside the transaction that c has, for client, and writes its reply,
 // errors included, to out. The command is resolved and checked; that its keys are not in
@@ -129,11 +129,11 @@ func (e *Env) TooLong() (busy Error, left time.Duration) {
 // running is a script that runs.
 type running struct {
 	began time.Duration // a reading of Mono
-	busy  Error         // what others are told when it takes too long
+	busy  Error         // the error that others get when it takes too long
 }
 
-// scripting notes that a script begins; the function that it returns, that it has ended. Others
-// are told busy once it has run for too long.
+// scripting records that a script begins; the function that it returns records that it has ended.
+// Other clients get the error busy once it has run for too long.
 func (e *Env) scripting(busy Error) (ended func()) {
 	outer := e.script.Load()
 	e.script.Store(&running{began: e.Clock.Mono(), busy: busy})

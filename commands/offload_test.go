@@ -67,9 +67,8 @@ func TestOffloadStores(t *testing.T) {
 	}
 }
 
-// TestOffloadDeadlines: beside a command that reads a value of which something becomes due others
-// read it until then, and wait from then on; the command has it whole. It has in its reply what
-// was there when it began.
+// TestOffloadDeadlines: while a command reads a value, others read it too, until one of its elements
+// becomes due; then they wait. The command's reply has all that was there when it began.
 func TestOffloadDeadlines(t *testing.T) {
 	h := newHarness(t)
 	fields := byteArgs("HSET", "h")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var updatePage = flag.Bool("update", false, "write the generated part of the page anew instead of comparing it")
+var updatePage = flag.Bool("update", false, "write the generated part of the page again instead of comparing it")
 
 const (
 	commandsPage = "../docs/commands.md"

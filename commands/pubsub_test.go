@@ -268,7 +268,7 @@ func TestSubscriptionsModel(t *testing.T) {
 						}
 						for who, left := range want {
 							if left != 0 {
-								t.Fatalf("%s of topic %d: %s is missed or told twice", channel, topic, who)
+								t.Fatalf("%s of topic %d: %s is missed or reported twice", channel, topic, who)
 							}
 						}
 						if n != total {

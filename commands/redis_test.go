@@ -53,7 +53,7 @@ func startRedisSide(t *testing.T) *redisSide {
 }
 
 // do runs a command and gives its reply as render writes it. What follows each
-// command is an ECHO, whose reply tells where the command's ends.
+// command is an ECHO, whose reply shows where the command's ends.
 func (r *redisSide) do(t tb, args ...string) string {
 	t.Helper()
 	const end = "$15\r\n---end-of-it---\r\n"
@@ -123,7 +123,7 @@ func later(t *rapid.T, now int64, word string) string {
 }
 
 // draws makes the commands, one function for each shape. DBSIZE is not among them:
-// Redis counts keys that have expired and that it has not come upon yet.
+// Redis counts keys that have expired and that it has not found yet.
 var draws = []func(t *rapid.T, now int64) []string{
 	func(t *rapid.T, _ int64) []string { // a key
 		name := rapid.SampledFrom([]string{"GET", "GETDEL", "STRLEN", "INCR", "DECR", "TYPE", "PERSIST", "EXISTS", "TOUCH", "DEL", "UNLINK", "MGET"}).Draw(t, "name")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What there is of replication's commands for a server that has no replicas and is none.
+// The commands of replication, for a server that neither has replicas nor is one.
 
 const (
 	errNoReplication Error = "ERR this server has no replication: it can't be a replica"

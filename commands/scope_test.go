@@ -78,7 +78,7 @@ func (had reach) leave() {
 	e.Host, e.Clients, had.c.Client, had.client.Conn = had.host, had.clients, had.client, had.conn
 }
 
-// TestScopes runs random calls of every command, each of which may use what its scope has, and
+// TestScopes runs random calls of every command. Each may use what its scope has, and
 // nothing else.
 func TestScopes(t *testing.T) {
 	keepLimits(t)

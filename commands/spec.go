@@ -12,7 +12,7 @@ type Spec struct {
 	Flags      Flags
 	Keys       []KeySpec // where keys stand; nil: none
 	Args       []Arg
-	Tips       []string // what COMMAND tells clients beyond that
+	Tips       []string // further hints in COMMAND's reply
 	// Scope is what a call may touch, and so how it runs. A declaration with Keys need not say
 	// KeysOnly.
 	Scope Scope
@@ -56,7 +56,7 @@ const (
 	Cluster      Group = "cluster"
 )
 
-// Flags say how a command is run and what COMMAND tells of it.
+// Flags say how a command is run, and are part of COMMAND's reply.
 type Flags uint32
 
 // The flags; those without a Redis name are ours.

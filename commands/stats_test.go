@@ -270,7 +270,7 @@ func TestHuman(t *testing.T) {
 	}
 }
 
-// What the server pays for each command that is neither slow nor an error.
+// The cost of statistics for each command that is neither slow nor an error.
 func BenchmarkObserve(b *testing.B) {
 	h := newHarness(b)
 	h.client.Addr = "127.0.0.1:1"
@@ -320,7 +320,7 @@ func TestAppendOnlyWarning(t *testing.T) {
 	}
 }
 
-// fastClock is a clock of which the monotonic reading runs a thousand times too fast, so that
+// fastClock is a clock whose monotonic reading runs a thousand times too fast, so that
 // whatever is measured takes long.
 type fastClock struct{ clock.Clock }
 

@@ -127,7 +127,7 @@ func TestSetConditions(t *testing.T) {
 		SET k 2 NX -> nil
 		SET k 3 XX -> +OK
 		GET k -> "3"
-		# GET tells the old value whether or not it is replaced
+		# GET replies the old value whether or not it is replaced
 		SET k 4 NX GET -> "3"
 		SET k 4 XX GET -> "3"
 		SET new 1 NX GET -> nil

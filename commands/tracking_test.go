@@ -53,7 +53,7 @@ func (cs *cachers) heard(name string) string {
 // play goes through steps, one a line:
 //
 //	a: GET k -> "v"       the client's command, as in harness.run
-//	a hears [k]] [l]]     what it has been told since it was asked last, in short
+//	a hears [k]] [l]]     the messages it got since it was asked last, in short
 //	pass                  the loop's pass ends
 func (cs *cachers) play(steps string) {
 	cs.t.Helper()
@@ -137,7 +137,7 @@ func TestTracking(t *testing.T) {
 	`)
 }
 
-// TestTrackingExpiry: whoever comes upon a key that is due, or nobody.
+// TestTrackingExpiry: whoever finds a key that is due, or nobody.
 func TestTrackingExpiry(t *testing.T) {
 	cs := newCachers(t)
 	cs.play(`
@@ -384,7 +384,7 @@ func TestTrackingRedirect(t *testing.T) {
 		b hears null]
 		b: SET k 2 -> +OK
 		c: CLIENT TRACKING off -> +OK
-		# The other one goes: the one that tracks is told, if it can be.
+		# The other one goes: the one that tracks is notified, if it can be.
 		a: GET k -> "2"
 	`)
 	cs.env.Gone(cs.clients["b"])
@@ -401,7 +401,7 @@ func TestTrackingRedirect(t *testing.T) {
 }
 
 // TestTrackingTable: it is as large as tracking-table-max-keys says; who has read what leaves
-// it is told, and so the figures of INFO.
+// it is notified, and so the figures of INFO.
 func TestTrackingTable(t *testing.T) {
 	cs := newCachers(t)
 	info := func(want string) {
@@ -446,7 +446,7 @@ func TestTrackingTable(t *testing.T) {
 	cs.play("c: RESET -> +RESET")
 	info("0 clients, 0 keys, 0 items, 0 prefixes")
 	if cs.env.Tracking.active.Load() || cs.env.Changes.mu.reported {
-		t.Error("nobody tracks any more, and changes are still told")
+		t.Error("nobody tracks any more, and changes are still reported")
 	}
 }
 

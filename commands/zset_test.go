@@ -740,7 +740,7 @@ func hotZSet(tb testing.TB) (run func(args [][]byte), list [][]string) {
 	}
 }
 
-// What these commands take of memory does not depend on how long the sorted set is or
+// The memory that these commands need does not depend on how long the sorted set is or
 // where in it they look.
 func TestHotZSetCommandsAllocateLittle(t *testing.T) {
 	run, list := hotZSet(t)

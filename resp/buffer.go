@@ -18,7 +18,7 @@ const (
 )
 
 // Space returns at least atLeast writable bytes at the end of the buffer, for
-// read(2); Advance tells how many were filled. It invalidates arguments.
+// read(2); Advance reports how many were filled. It invalidates arguments.
 //
 // The buffer grows with what has arrived, never with what was announced: twice the
 // bytes held, and no further than the present argument's end where that is known
@@ -135,7 +135,7 @@ func (r *Reader) rebase(buf []byte) {
 	r.peak = held
 }
 
-// emptied begins the empty buffer anew, and drops one that has long been too large.
+// emptied begins the empty buffer again, and drops one that has long been too large.
 func (r *Reader) emptied(atLeast int) {
 	if r.tooLarge(atLeast) {
 		r.calm++

@@ -27,7 +27,7 @@ const (
 	unauthenticatedBulk = 16 << 10
 )
 
-// ProtocolError ends a connection: what follows cannot be told apart any more. The
+// ProtocolError ends a connection: where the next command begins is not known any more. The
 // client is sent "ERR " and Error() before the close.
 type ProtocolError struct {
 	Text string // without "Protocol error: "

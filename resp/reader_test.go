@@ -207,7 +207,7 @@ func TestUnauthenticatedLimits(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.input, got, tt)
 		}
 	}
-	// AUTH in front of a large command in one pipeline: the limits are read anew.
+	// AUTH in front of a large command in one pipeline: the limits are read again.
 	var r Reader
 	many := append([]string{"MSET"}, strings.Fields(strings.Repeat("k v ", 20))...)
 	r.Advance(copy(r.Space(1<<10), multibulk("AUTH", "secret")+multibulk(many...)))

@@ -91,7 +91,7 @@ func TestFutureDeadline(t *testing.T) {
 	}
 }
 
-// One check maps both to the text that clients are told.
+// One check maps both to the text that clients get.
 func TestInvalidTimestampIsInvalidTTL(t *testing.T) {
 	if !errors.Is(ErrInvalidTimestamp, ErrInvalidTTL) {
 		t.Error("ErrInvalidTimestamp is not an ErrInvalidTTL")

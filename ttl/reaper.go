@@ -68,7 +68,7 @@ type Reaper struct {
 	wake   chan struct{} // one token: sleep no longer
 	paused atomic.Bool
 
-	// Of the goroutine in Run alone.
+	// Only the goroutine in Run uses these.
 	backoffs []backoff
 	turn     int // the source that begins the next round
 	lastWall int64

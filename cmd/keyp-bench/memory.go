@@ -43,7 +43,7 @@ func withinBudget(b *bench, s side) (proc.Extra, error) {
 	return proc.Extra{Args: "--maxmemory " + b.maxmemory}, nil
 }
 
-// biggerThanMemory measures reads of keys most of which Keyp has on disk only. All must
+// biggerThanMemory measures reads of keys that Keyp has mostly on disk only. All must
 // exist: a miss is a failure.
 func biggerThanMemory(b *bench, ctx context.Context, l line, t *target, _ int) ([]reading, error) {
 	if err := b.loadTTL(ctx, t, l.keys, "PX", func(uint64) int64 { return farAway }); err != nil {

@@ -30,12 +30,12 @@ type workload struct {
 	summary string
 	group   group
 
-	// Of a stream, and of a procedure that runs redis-benchmark.
+	// For a stream, and for a procedure that runs redis-benchmark.
 	requests []string // arguments of redis-benchmark
 	fill     fill     // before each measurement
 	clients  int      // at pipeline 1; 0: --clients at each --pipeline
 
-	// Of a procedure. Each measurement has a server of its own.
+	// For a procedure. Each measurement has a server of its own.
 	procedure procedure
 	variant   func(*bench, side) (proc.Extra, error) // added to the command that starts the server; nil: nothing
 	keys      uint64                                 // unless --ttl-keys is given

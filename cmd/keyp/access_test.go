@@ -173,7 +173,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("nothing was looked at: %s", &log)
 	}
 
-	// Mistakes in the lines of passwords are told by the line's number.
+	// Mistakes in the lines of passwords are reported by the line's number.
 	for _, line := range []string{"requirepass sesame sesame", `requirepass "sesame`, "requirepas sesame", "tls-key-file-pass sesame sesame"} {
 		status, _, errs := runKeyp(t, line+"\n", nil, "-")
 		if status != 1 || strings.Contains(errs, mark) || !strings.Contains(errs, "standard input:1: ") {

@@ -36,7 +36,7 @@ func compact(args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close(false)) }()
 	store.SetDiskReserve(0) // it is for clients
-	// What was removed since the last checkpoint still stands in the file. On a full disk
+	// Keys that were removed since the last checkpoint are still in the file. On a full disk
 	// that has to stay so: the log would wait for room.
 	if found.Batches > 0 && store.Stats().FreeSpace > checkpointRoom {
 		if err := store.Checkpoint(); err != nil {

@@ -70,7 +70,7 @@ func TestRepair(t *testing.T) {
 	served(t, startKeyp(t, repaired).client(t), keys, "nil")
 }
 
-// served reads all keys, of which the 77th returns an error that contains the given text.
+// served reads all keys; the 77th returns an error that contains the given text.
 func served(t *testing.T, c *redis.Client, keys int, bad string) {
 	t.Helper()
 	for i := range keys {

@@ -1,19 +1,19 @@
 // Package boltfile reads a file of bbolt without trusting a byte of it. bbolt itself maps
 // the file and follows what it finds, so damage makes it fault, panic, or find nothing
 // where there is something. Here pages are read into memory, and everything that a page
-// says is held against what must be true of it:
+// says is compared with what must be true of it:
 //
 //   - a page bears its own number, and has the kind that its place demands;
 //   - keys and values lie one behind the other without a gap, as bbolt writes them, and end
 //     on the last page of those that the page claims;
 //   - keys ascend, the first of a page is the one its parent has for it, and the last comes
 //     before the parent's next one. So a page that says fewer entries than it has, or a
-//     parent that leads astray, is found, and an entry is missing from a walk only if the
+//     parent that refers to a wrong page, is found, and an entry is missing from a walk only if the
 //     walk says so;
-//   - no tree is deeper than maxDepth, so pages that point in circles end.
+//   - no tree is deeper than maxDepth, so a walk over pages that refer to each other in a circle ends.
 //
-// What the bytes of keys and values say is not bbolt's and not checked here: whoever wrote
-// them adds a checksum.
+// The contents of keys and values are not bbolt's and not checked here: their writer adds a
+// checksum.
 //
 // The format, in the byte order of the machine (little-endian on all that Keyp runs on):
 //
@@ -25,5 +25,5 @@
 //	bucket   value of an element of the root tree with flag 1: root 8, sequence 8, and if
 //	         root is 0 a leaf page, unnumbered
 //
-// Nothing here writes.
+// The package never writes.
 package boltfile

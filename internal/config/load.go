@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What Load returns when the command line asks for text instead of a server.
+// Load returns these errors when the command line asks for text instead of a server.
 var (
 	ErrHelp    = errors.New("help was asked for")
 	ErrVersion = errors.New("the version was asked for")

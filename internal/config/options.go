@@ -62,7 +62,7 @@ var options = []option{
 	{name: "tls-ca-cert-file", group: groupTLS, kind: kindString,
 		help: "authorities whose certificates clients may show, in PEM form"},
 	{name: "tls-ca-cert-dir", group: groupTLS, kind: kindString,
-		help: "directory of such files, all of which are read"},
+		help: "directory of such files; all are read"},
 	{name: "tls-auth-clients", group: groupTLS, kind: kindEnum, def: "yes", enum: []string{"no", "yes", "optional"},
 		help: "whether clients need a certificate: no, yes, optional (a wrong one is refused)"},
 	{name: "tls-protocols", group: groupTLS, kind: kindString,
@@ -168,7 +168,7 @@ var options = []option{
 	{name: "debug-clock-offset", group: groupWatch, kind: kindInt, def: "0", min: -maxClockOffset, max: maxClockOffset, fixed: true,
 		help: "for tests: milliseconds that the server's clock is ahead of the machine's at the start; DEBUG CLOCK-OFFSET changes it"},
 
-	// What Redis lets one turn on and Keyp does in one way only.
+	// Redis can turn these on and off; Keyp has one way only.
 	{name: "appendonly", group: groupCompat, kind: kindBool, def: "yes", only: "yes", tolerate: true,
 		why: "the log is Keyp's storage and can't be turned off; appendfsync chooses how careful it is"},
 	{name: "daemonize", group: groupCompat, kind: kindBool, def: "no", only: "no", fixed: true,

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var updatePage = flag.Bool("update", false, "write the generated part of the page anew instead of comparing it")
+var updatePage = flag.Bool("update", false, "write the generated part of the page again instead of comparing it")
 
 const (
 	optionsPage = "../../docs/configuration.md"

@@ -181,7 +181,7 @@ func (c *chaos) transaction() {
 }
 
 // ask sends a command and waits for its reply. The server may have ended the connection, as
-// other clients may have told it to.
+// other clients may have had it do so.
 func (c *chaos) ask(args ...string) {
 	if c.conn == nil {
 		return
@@ -265,7 +265,7 @@ func (c *chaos) argument() string {
 		"MATCH", "TYPE", "ID", "ADDR", "FIELDS", "WEIGHTS", "LIMIT", "BEFORE", "(1", "[a", "+inf", "{", "\x00")
 }
 
-// listen connects, asks to be told of something, and goes, again and again.
+// listen connects, subscribes to something, and goes, again and again.
 func listen(t *testing.T, s *testkit.Server, rng *rand.Rand, stop <-chan struct{}) {
 	ways := [][]string{
 		{"SUBSCRIBE", "a", "__keyevent@0__:set"}, {"PSUBSCRIBE", "*", "__key*"}, {"SSUBSCRIBE", "a", "b"}, {"MONITOR"},

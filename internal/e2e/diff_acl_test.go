@@ -112,7 +112,7 @@ func refusal(r reply) string {
 	return r.raw
 }
 
-// rules draws some, of which one may be wrong.
+// rules draws some; one of them may be wrong.
 func (r *aclRun) rules() []string {
 	var list []string
 	for range r.IntN(6) {

@@ -200,7 +200,7 @@ func (r *blockRun) change(args []string) error {
 	return errors.Join(r.agree(args), r.settle())
 }
 
-// exec runs commands as a transaction, of which those who wait see the end alone.
+// exec runs commands as a transaction; those who wait see only its end.
 func (r *blockRun) exec(commands [][]string) error {
 	for _, args := range slices.Concat([][]string{{"MULTI"}}, commands, [][]string{{"EXEC"}}) {
 		if err := r.agree(args); err != nil {

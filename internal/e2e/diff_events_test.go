@@ -11,9 +11,8 @@ import (
 )
 
 // The differential run with a subscriber to all keyspace events of each server: after each
-// command both must have published the same ones in the same order, except that a key's
-// expiry is told by Redis when it comes upon it and by Keyp when it is due. So these events
-// are set aside and compared at the end.
+// command both must have published the same ones in the same order. Events of expiry are compared at
+// the end: Redis reports that a key expired when it finds it, and Keyp when it is due.
 
 // allEvents is notify-keyspace-events with everything that Redis has.
 const allEvents = "KEAmn"
@@ -26,7 +25,7 @@ func TestDiffEvents(t *testing.T) {
 	s.run(t, diffShare(t, 2), true, nil)
 }
 
-// ears are a subscriber to each server, and the events that were set aside.
+// ears are a subscriber to each server, and the events of expiry.
 type ears struct {
 	pair
 	aside [2]map[string]int // of Keyp, of Redis
@@ -116,7 +115,7 @@ func (e *ears) heard(c *wire, aside map[string]int) (list []string, err error) {
 	}
 }
 
-// compareExpired compares the events that were set aside, when Redis has looked at all keys.
+// compareExpired compares the events of expiry, when Redis has looked at all keys.
 func (r *diffRun) compareExpired() error {
 	if err := r.ears.forget(r); err != nil { // those of looking at all keys
 		return err

@@ -10,7 +10,7 @@ import (
 // The differential run of publish and subscribe: several connections of both protocols
 // subscribe, publish and do other things, and after each command all of them have received
 // the same from both servers. In no order stand what a client hears by several patterns, and
-// what UNSUBSCRIBE without arguments tells; and 7.0.15 sends a client its own message before
+// what UNSUBSCRIBE without arguments replies; and 7.0.15 sends a client its own message before
 // the reply, later versions behind it.
 
 // pubsubSteps is how many commands a case has.
@@ -154,7 +154,7 @@ func receivedUntil(w *wire, mark string) ([]string, error) {
 			break
 		}
 		if (got.kind == '*' || got.kind == '%') && len(got.items) > 0 && got.items[0].text == "server" {
-			continue // HELLO tells versions and ids
+			continue // HELLO replies versions and ids
 		}
 		if len(got.items) == 3 && strings.HasSuffix(got.items[0].text, "unsubscribe") {
 			list = append(list, got.items[0].raw+got.items[1].raw, got.items[2].raw) // a name, and some count

@@ -51,7 +51,7 @@ var scriptKnown = map[string]string{
 	`return string.dump(function() end)=="x"`:        "there is no bytecode to dump",
 	`local t={3,"a"} table.sort(t) return t`:         "errors of table.sort have a line here",
 	`return redis.call("config","get","maxclients")`: "",
-	`return cmsgpack.unpack_limit("\001",-1)`:        "Redis tells another number than was given",
+	`return cmsgpack.unpack_limit("\001",-1)`:        "Redis's error has another number than was given",
 	`local a={} local b={a} a[1]=b return b`:         "the depth at which it ends depends on the size of Lua's stack",
 	`return collectgarbage()`:                        "",
 }

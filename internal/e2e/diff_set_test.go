@@ -181,7 +181,7 @@ func (r *diffRun) alikeSet(p pair, args []string, keyp, redis reply) (bool, erro
 	return keyp.unordered(1) == redis.unordered(1), nil
 }
 
-// listed gives a reply's members, of which there may be one that is no list.
+// listed gives a reply's members; a reply that is no list is one member.
 func listed(r reply) []string {
 	if r.kind == '$' {
 		return []string{r.text}

@@ -236,7 +236,7 @@ func (s *both) runCase(c diffCase, slack int64, between func(*diffRun) error) (h
 	return r.history, r.compareExpired()
 }
 
-// restart kills Keyp and connects anew, to both.
+// restart kills Keyp and connects again, to both.
 func (r *diffRun) restart(s *both) error {
 	r.close()
 	s.keypServer.Kill()

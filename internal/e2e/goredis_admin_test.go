@@ -39,7 +39,7 @@ func noModules(t *testing.T, c subject) {
 	is[any](t, "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")(first(c.do("MODULE", "HELP")))
 }
 
-// noCluster has a client ask for what only a node of a cluster tells.
+// noCluster has a client ask for what only a node of a cluster knows.
 func noCluster(t *testing.T, c subject, asked ...string) {
 	for _, line := range asked {
 		fails(t, "ERR This instance has cluster support disabled", c.Do(ctx, words("CLUSTER "+line)...))

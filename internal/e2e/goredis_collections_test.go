@@ -200,7 +200,7 @@ func copyCollections(t *testing.T, c subject) {
 		is(t, int64(1))(c.Copy(ctx, "k", "str", 0, true).Result())
 		is(t, value)(k.read(c, "str"))
 
-		// Each has elements of its own from then on.
+		// Each has elements of its own afterwards.
 		if err := k.add(c, "k", n, n+1); err != nil {
 			t.Fatal(err)
 		}

@@ -221,7 +221,7 @@ func pubsubReconnects(t *testing.T, s subject) {
 	p := s.listener(t, s.Subscribe(ctx, "again"))
 	hears(t, p, "subscribe again 1")
 	is(t, int64(1))(s.ClientKillByFilter(ctx, "TYPE", "pubsub").Result())
-	for confirmed := false; !confirmed; { // an error tells of the end first
+	for confirmed := false; !confirmed; { // an error shows the end first
 		message, err := p.ReceiveTimeout(ctx, await.Bound)
 		again, ok := message.(*redis.Subscription)
 		confirmed = err == nil && ok && again.Channel == "again"

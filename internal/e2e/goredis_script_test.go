@@ -238,7 +238,7 @@ func scriptInMulti(t *testing.T, c subject) {
 	is[any](t, "2")(second.Result())
 }
 
-// scriptTooLong: others are told, the script can be ended unless it has written.
+// scriptTooLong: others get an error, the script can be ended unless it has written.
 func scriptTooLong(t *testing.T, c subject) {
 	is(t, "OK")(c.ConfigSet(ctx, "lua-time-limit", "20").Result())
 	runs := make(chan error, 1)

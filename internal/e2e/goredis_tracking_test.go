@@ -41,8 +41,8 @@ func (i *invalidated) HandlePushNotification(_ context.Context, _ push.Notificat
 	return nil
 }
 
-// tracker is a connection that tracks, and how to see what it has been told since.
-func (s subject) tracker(t *testing.T, options *redis.ClientTrackingOptions) (c *redis.Conn, told func() []string) {
+// tracker is a connection that tracks, and how to see what messages it got since.
+func (s subject) tracker(t *testing.T, options *redis.ClientTrackingOptions) (c *redis.Conn, notified func() []string) {
 	t.Helper()
 	c = s.conn(t)
 	heard := &invalidated{}
@@ -64,42 +64,42 @@ func trackReads(t *testing.T, s subject) {
 		return // nothing to hear
 	}
 	is(t, "OK")(s.MSet(ctx, "a", 1, "b", 2).Result())
-	c, told := s.tracker(t, nil)
+	c, notified := s.tracker(t, nil)
 	is(t, "1")(c.Get(ctx, "a").Result())
 	is(t, []any{"2", nil})(c.MGet(ctx, "b", "none").Result())
 	s.Set(ctx, "a", 2, 0)
 	s.Set(ctx, "a", 3, 0)
 	s.Set(ctx, "none", 1, 0)
-	is(t, []string{"a", "none"})(told(), nil)
+	is(t, []string{"a", "none"})(notified(), nil)
 	is(t, int64(1))(s.Del(ctx, "b").Result())
-	is(t, []string{"b"})(told(), nil)
+	is(t, []string{"b"})(notified(), nil)
 	is(t, "3")(c.Get(ctx, "a").Result())
 	s.FlushAll(ctx)
-	is(t, []string{"(all)"})(told(), nil)
+	is(t, []string{"(all)"})(notified(), nil)
 	// On a busy machine the key may be gone before it is read, and then nobody tracks its end.
 	for life := 20 * time.Millisecond; ; life *= 4 {
 		s.Set(ctx, "short", 1, life)
-		told()
+		notified()
 		if c.Get(ctx, "short").Err() == nil {
 			break
 		}
 	}
-	await.Until(t, "the key expires", func() bool { return len(told()) == 1 })
+	await.Until(t, "the key expires", func() bool { return len(notified()) == 1 })
 	is(t, "OK")(c.ClientTrackingOff(ctx).Result())
 	c.Get(ctx, "a")
 	s.Set(ctx, "a", 4, 0)
-	is[[]string](t, nil)(told(), nil)
+	is[[]string](t, nil)(notified(), nil)
 }
 
 func trackPrefixes(t *testing.T, s subject) {
 	if s.proto == 2 {
 		return
 	}
-	c, told := s.tracker(t, &redis.ClientTrackingOptions{Bcast: true, Prefixes: []string{"user:", "job:"}, NoLoop: true})
+	c, notified := s.tracker(t, &redis.ClientTrackingOptions{Bcast: true, Prefixes: []string{"user:", "job:"}, NoLoop: true})
 	s.MSet(ctx, "user:2", 1, "user:1", 1, "job:1", 1, "other", 1)
-	is(t, []string{"job:1", "user:1", "user:2"})(told(), nil)
+	is(t, []string{"job:1", "user:1", "user:2"})(notified(), nil)
 	c.Set(ctx, "user:3", 1, 0)
-	is[[]string](t, nil)(told(), nil)
+	is[[]string](t, nil)(notified(), nil)
 	info, err := c.Do(ctx, "CLIENT", "TRACKINGINFO").Result()
 	want := map[any]any{"flags": []any{"on", "bcast", "noloop"}, "redirect": int64(0), "prefixes": []any{"job:", "user:"}}
 	if fmt.Sprint(info) != fmt.Sprint(want) || err != nil {
@@ -111,13 +111,13 @@ func trackOptIn(t *testing.T, s subject) {
 	if s.proto == 2 {
 		return
 	}
-	c, told := s.tracker(t, &redis.ClientTrackingOptions{OptIn: true})
+	c, notified := s.tracker(t, &redis.ClientTrackingOptions{OptIn: true})
 	c.Get(ctx, "a")
 	is[any](t, "OK")(c.Do(ctx, "CLIENT", "CACHING", "YES").Result())
 	c.Get(ctx, "b")
 	c.Get(ctx, "c")
 	s.MSet(ctx, "a", 1, "b", 1, "c", 1)
-	is(t, []string{"b"})(told(), nil)
+	is(t, []string{"b"})(notified(), nil)
 }
 
 // trackRedirect: messages go to a subscriber, which RESP2 needs.

@@ -398,7 +398,7 @@ func (w *walker) clauses(body *ast.BlockStmt) {
 	w.branches(list)
 }
 
-// branches goes through lists of which one runs; afterwards each lock may be held that is held
+// branches goes through alternative lists, one of them runs; afterwards each lock may be held that is held
 // behind one of them.
 func (w *walker) branches(lists [][]ast.Stmt) (end bool) {
 	before, after := w.held, lockSet{}

@@ -109,7 +109,7 @@ func (r realRedis) fetch(key string) Value {
 	}
 }
 
-// What Redis dumps is read, and written again it is the same payload.
+// A payload of Redis's DUMP is read, and written again it is the same.
 func TestRedisDumps(t *testing.T) {
 	r := startRedis(t)
 	var file []byte
@@ -142,7 +142,7 @@ func TestRedisDumps(t *testing.T) {
 // dumps, both in hex.
 var dumpFile = filepath.Join("..", "..", "testdata", "payloads", "redis-7.0.15.txt")
 
-// What Encode writes is restored by Redis, with the encoding that Redis would choose.
+// Redis restores the payloads that Encode writes, with the encoding that Redis would choose.
 func TestRedisRestores(t *testing.T) {
 	r := startRedis(t)
 	values := append(samples(),
@@ -183,7 +183,7 @@ func TestRedisAgrees(t *testing.T) {
 	}
 }
 
-// What is restored here after some damage is restored by Redis too, and the same.
+// A damaged payload that Decode accepts is restored by Redis too, and to the same value.
 func TestRedisAgreesOnDamage(t *testing.T) {
 	r := startRedis(t)
 	random := rand.New(rand.NewPCG(7, 15))

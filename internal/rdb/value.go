@@ -5,11 +5,11 @@ import (
 	"iter"
 )
 
-// What Decode refuses.
+// The errors of Decode.
 var (
 	// ErrPayload is a payload that is too short, too new, or has a wrong checksum.
 	ErrPayload = errors.New("rdb: payload version or checksum are wrong")
-	// ErrFormat is a payload that is as it was written, and still is no value.
+	// ErrFormat is a payload with a right checksum that is no value all the same.
 	ErrFormat = errors.New("rdb: bad data format")
 	// ErrUnsupportedType is a value of a type that is known but not read: a stream.
 	ErrUnsupportedType = errors.New("rdb: values of this type are not read")

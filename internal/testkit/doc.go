@@ -7,7 +7,7 @@
 //     that test ends, and on Linux by the kernel when the test process dies (internal/tether).
 //   - Keyp is built with -race when the test runs with -race, and a race in the server
 //     fails the test.
-//   - A server that ends by itself, or not when it is told to, fails the test; what it
+//   - A server that ends by itself, or not when it has to, fails the test; what it
 //     printed is shown.
 //   - go test's cache knows Keyp's sources: a cached "ok" stands for this Keyp.
 //

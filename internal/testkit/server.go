@@ -363,7 +363,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Wait waits until the process, told to by a command, ends; a status other than 0 fails
+// Wait waits until the process ends, as a command has it do; a status other than 0 fails
 // the test.
 func (s *Server) Wait() {
 	s.t.Helper()

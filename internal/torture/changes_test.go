@@ -15,7 +15,7 @@ type changes struct {
 	all  [databases]uint64 // when databases were emptied or exchanged last
 }
 
-// listen begins anew, for a store that has just started.
+// listen begins again, for a store that has just started.
 func (c *changes) listen(s *storage.Store) {
 	*c = changes{log: s.Log(), keys: map[name]uint64{}}
 	s.Listen(func(e storage.Happened) {

@@ -39,7 +39,7 @@ type disk struct {
 	after   *after
 }
 
-// fault is an error that the disk gives, once or from then on.
+// fault is an error that the disk gives, once or always.
 type fault struct {
 	err  error
 	stay bool
@@ -89,7 +89,7 @@ func (d *disk) fs() vfs.FS {
 	})
 }
 
-// page is told of each page of a transaction that is written to a data file, but the meta page.
+// page is called for each page of a transaction that is written to a data file, but the meta page.
 // All of them are one moment, since how many there are is bbolt's: in what order they arrive is
 // open until they are synced, so it makes no difference at which one the power goes. One of them
 // may fail, or the sync behind them.
@@ -186,7 +186,7 @@ func (d *disk) restart() error {
 	return d.mem.Restore(paths...)
 }
 
-// step is told of the steps of the store. Two of them are the renaming of a data file.
+// step is called for each step of the store. Two of them are the renaming of a data file.
 func (d *disk) step(step storage.Step) error {
 	if d.off() {
 		return errPower

@@ -12,7 +12,7 @@ import (
 //	%s %h %l %t %z   a key for a string, hash, list, set or sorted set, now and then another
 //	%k               any key
 //	%v %V            a value; a large one
-//	%f %g            a field or member; one of many, of which some make a value large
+//	%f %g            a field or member; one of many; some make a value large
 //	%i %x            a small integer; a number
 //	%p %q            a time to live in ms; in s
 //	%P %Q            a Unix time in ms; in s

@@ -234,7 +234,7 @@ func (h *history) between(what string, do func() error) {
 	h.note("end of %s", what)
 }
 
-// step is told of each step of what the store does with its data file.
+// step is called for each step of what the store does with its data file.
 func (h *history) step(step storage.Step) error {
 	if err := h.disk.step(step); err != nil {
 		return err
@@ -542,7 +542,7 @@ func (h *history) repeat(o *op) {
 }
 
 // sameReply compares replies, but for the order of their parts: that of sets is no matter. How
-// many keys there are is told with those that are due and not removed, and which key is drawn is
+// many keys there are is replied with those that are due and not removed, and which key is drawn is
 // up to chance.
 func sameReply(c [][]byte, a, b []byte) bool {
 	switch string(c[0]) {

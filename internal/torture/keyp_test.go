@@ -42,7 +42,7 @@ func open(o storage.Options, clk *clock.Fake) (*keyp, error) {
 }
 
 // do runs a command and gives its reply and what that depends on. Loading a library takes real
-// time, of which there is a bound, so on a busy machine it is tried again.
+// time, which is bounded, so on a busy machine it is tried again.
 func (k *keyp) do(args [][]byte) (reply []byte, lsn uint64) {
 	for range 20 {
 		if reply, lsn = k.try(args); !bytes.Contains(reply, []byte("FUNCTION LOAD timeout")) {

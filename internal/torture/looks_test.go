@@ -39,7 +39,7 @@ func (s *seenAt) saw(o *op) {
 	}
 }
 
-// returned is a key of which something is back that was shown as gone.
+// returned is a key that is back, whole or in part, after it was shown as gone.
 func (s *seenAt) returned(c content) (n name, back bool) {
 	for n, v := range c {
 		if n.db == databases {

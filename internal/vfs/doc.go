@@ -1,7 +1,7 @@
 // Package vfs is the file access of the log: the real file system, one in memory
 // that can lose power, and a wrapper that injects failures into either.
 //
-// What a caller may rely on, and what Mem therefore loses when it crashes:
+// A caller may rely on the following, and Mem loses everything else when it crashes:
 //
 //   - Bytes are on disk once Sync of their file has returned. Until then any
 //     subset of the 512-byte sectors written may have arrived, in any order; a

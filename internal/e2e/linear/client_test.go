@@ -79,8 +79,8 @@ func (c *client) work(server *testkit.Server) {
 	}
 }
 
-// ended tells the history of the operation that was under way when the server ended. One
-// that was sent after that has reached nobody, and what only reads tells nothing.
+// ended reports to the history the operation that was under way when the server ended. One
+// that was sent after that has reached nobody, and what only reads shows nothing.
 func (c *client) ended(at time.Time) {
 	if c.lost != nil && c.since.Before(at) && c.lost.writes() {
 		c.rec.add(c.id, *c.lost, outcome{lost: true}, c.since, at)

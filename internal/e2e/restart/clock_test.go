@@ -82,7 +82,7 @@ type clockRun struct {
 	keys   map[string]*dueKey
 
 	mu    sync.Mutex
-	heard map[string]bool // names that events told of
+	heard map[string]bool // names that events reported
 
 	// How many names there were, and for the log.
 	named, restarts, seenGone int
@@ -104,7 +104,7 @@ func (c *clockRun) end() {
 	checkSound(c.t, c.server)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.t.Logf("%d restarts, %d keys and fields, of which %d were seen gone and %d told of", c.restarts, c.named, c.seenGone, len(c.heard))
+	c.t.Logf("%d restarts, %d keys and fields, %d were seen gone and %d reported", c.restarts, c.named, c.seenGone, len(c.heard))
 	if c.seenGone == 0 || len(c.heard) == 0 {
 		c.t.Error("nothing has expired")
 	}
@@ -196,7 +196,7 @@ func (c *clockRun) expireAtOnce(n int) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		c.t.Fatal(err)
 	}
-	await.Pass(time.Duration(instant-c.now()) * time.Millisecond) // nobody tells when it comes
+	await.Pass(time.Duration(instant-c.now()) * time.Millisecond) // nothing reports when it comes
 	var readers sync.WaitGroup
 	for range 3 {
 		rng := rand.New(rand.NewPCG(c.rng.Uint64(), 0))
@@ -297,7 +297,7 @@ func (c *clockRun) look() {
 	for name := range c.heard {
 		k := c.keys[name]
 		if k != nil && !k.gone && k.deadline > max(k.high, c.now()) {
-			c.t.Errorf("%s was told or seen to be gone %d ms before its deadline", name, k.deadline-k.high)
+			c.t.Errorf("%s was reported or seen to be gone %d ms before its deadline", name, k.deadline-k.high)
 		}
 		if k != nil {
 			k.gone = true

@@ -84,7 +84,7 @@ func eventsOfKeysThatExpireMeanwhile(t *testing.T, end func(testing.TB, *testkit
 	}
 	for i := range keys {
 		if n := seen[fmt.Sprint("expired k", i)]; n != 1 {
-			t.Errorf("k%d was told of %d times", i, n)
+			t.Errorf("k%d was reported %d times", i, n)
 		}
 	}
 
@@ -93,7 +93,7 @@ func eventsOfKeysThatExpireMeanwhile(t *testing.T, end func(testing.TB, *testkit
 	p = listen(t, s)
 	run(t, s.Client(2), "SET marker v PX 1")
 	if got := next(t, p); got != "expired marker" {
-		t.Errorf("%s is told of again", got)
+		t.Errorf("%s is reported again", got)
 	}
 	if got := run(t, s.Client(2), "HGETALL h"); fmt.Sprint(got) != "[g 2]" {
 		t.Errorf("the hash is %v", got)

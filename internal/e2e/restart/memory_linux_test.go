@@ -65,7 +65,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// bulky is a value of some bytes that tells its key.
+// bulky is a value of some bytes that contains its key.
 func bulky(i, size int) string {
 	text := fmt.Sprint(i, ";")
 	return strings.Repeat(text, size/len(text)+1)[:size]

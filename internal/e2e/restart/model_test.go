@@ -354,7 +354,7 @@ func (s state) fits(names map[name]bool, shown map[name]seen, look span) bool {
 	return true
 }
 
-// explain describes commands under way of which a part seems to have happened.
+// explain describes commands under way that seem to have happened in part.
 func (s state) explain(touched map[name]bool, pending []op, shown map[name]seen) string {
 	var b strings.Builder
 	b.WriteString("no prefix of the commands under way gives what is shown:")

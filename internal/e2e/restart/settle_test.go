@@ -161,7 +161,7 @@ func TestCollectionModel(t *testing.T) {
 	}
 }
 
-// TestMatchesFields: fields are there until their deadline, and not from then on.
+// TestMatchesFields: fields are there until their deadline, and not afterwards.
 func TestMatchesFields(t *testing.T) {
 	x := name{0, "w:x:0"}
 	s := state{x: {data: text(fields{"f0": {"a", 100}, "f1": {"b", 200}})}}

@@ -162,7 +162,7 @@ func TestDeadlinesPassWhileDown(t *testing.T) {
 			ttl := do(t, c, "PTTL", "hour").(int64)
 			end(t, s)
 
-			await.PassUntil(last) // until the deadline has come, which nobody tells
+			await.PassUntil(last) // until the deadline has come, which nothing reports
 			s.Start()
 			if got := dump(t, s); !maps.Equal(got, before) {
 				t.Errorf("after the restart %v, want %v", got, before)
@@ -183,7 +183,7 @@ func TestDeadlinesPassWhileDown(t *testing.T) {
 	}
 }
 
-// TestNothingComesBack removes keys of which the data file has an older copy, in all ways,
+// TestNothingComesBack removes keys that have an older copy in the data file, in all ways,
 // and has each seen as gone before the kill.
 func TestNothingComesBack(t *testing.T) {
 	past := time.Now().Add(-time.Hour).UnixMilli()
@@ -223,7 +223,7 @@ func TestNothingComesBack(t *testing.T) {
 }
 
 // TestOneProcessPerDirectory starts a second server on a directory in use, which waits for the
-// end of the first: in vain, and then not.
+// end of the first: without result, and then with one.
 func TestOneProcessPerDirectory(t *testing.T) {
 	t.Parallel()
 	first := testkit.Keyp(t, small...)

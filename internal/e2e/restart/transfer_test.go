@@ -246,7 +246,7 @@ func (w *teller) byMulti(c *redis.Conn, x transfer) error {
 }
 
 // byWatch reads the balances, which nobody may change before they are written, and begins
-// anew when somebody has.
+// again when somebody has.
 func (w *teller) byWatch(c *redis.Conn, x transfer) error {
 	for {
 		if err := c.Do(ctx, "WATCH", account(x.from), account(x.to)).Err(); err != nil {

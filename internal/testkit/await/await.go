@@ -1,5 +1,5 @@
 // Package await is how tests wait. What they wait for is a condition, and one bound ends every
-// wait that is in vain: so long that a machine with much else to do meets it, so that only what
+// wait without result: so long that a machine with much else to do meets it, so that only what
 // never comes fails a test. Nothing else in tests sleeps or sets a limit of time
 // (internal/layout enforces that).
 package await
@@ -90,7 +90,7 @@ func Hurried(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return context.WithTimeout(ctx, d)
 }
 
-// Pass lets time pass. It is for tests of which time is the subject: a real server's clock
+// Pass lets time pass. It is for tests about time itself: a real server's clock
 // reaches a deadline, or an event comes at a moment that is drawn at random. Whatever a test
 // expects afterwards holds however much longer it took.
 func Pass(d time.Duration) { time.Sleep(d) }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Conn is a connection of which each read and each write ends with the bound. A deadline that
+// Conn is a connection whose reads and writes each end with the bound. A deadline that
 // a test sets itself counts instead, until it sets none again.
 type Conn struct {
 	net.Conn
