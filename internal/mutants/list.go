@@ -25,8 +25,8 @@ var mutations = []mutation{
 
 	// What is pushed while a command runs beside the loop is kept without bound.
 	{file: "server/output.go", test: "TestKeptPushesAreBounded",
-		old: "\tif l.pushedTooMuch(s) {\n\t\ts.cut = true\n\t\tdelete(l.kept, s)\n",
-		new: "\tif false {\n\t\ts.cut = true\n\t\tdelete(l.kept, s)\n"},
+		old: "\tif l.pushedTooMuch(s) {\n\t\tl.cutOutput(s)\n\t} else",
+		new: "\tif false {\n\t\tl.cutOutput(s)\n\t} else"},
 	{file: "server/output.go", test: "TestKeptPushesAreBounded",
 		old: "return s.out.pending() + l.keptBytes(s)",
 		new: "return s.out.pending()"},
@@ -56,7 +56,7 @@ var mutations = []mutation{
 
 	// What a failed checkpoint was to delete stays on disk.
 	{file: "storage/checkpoint.go", test: "TestGarbageOutlivesFailedCheckpoint",
-		old: "\t\ts.garbage.add(m.garbage...)\n",
+		old: "\t\tcp.s.garbage.add(m.garbage...)\n",
 		new: ""},
 	{file: "storage/checkpoint.go", test: "TestLatestGarbageOutlivesFailedCheckpoint",
 		old: "\t\ts.garbage.add(latest...)\n",
