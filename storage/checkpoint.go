@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -245,13 +246,28 @@ func (cp *checkpointer) rotate() (m mark, err error) {
 		// The reap records of the old segments go with them: the removals that they state are on
 		// disk by then, later ones are not.
 		sh.mu.logged = 0
-		for _, p := range sh.mu.parts {
-			if p != nil {
-				m.parts = append(m.parts, p)
+	}
+	m.parts = s.partsInOrder()
+	return m, nil
+}
+
+// partsInOrder returns the parts in the order of the data file, by keyspace and slot, so that their
+// records are appended in it: bbolt moves what comes behind a record that is inserted. All shards
+// are locked.
+func (s *Store) partsInOrder() (parts []*part) {
+	dbs := make([]int, len(s.spaces.ids))
+	for db := range dbs {
+		dbs[db] = db
+	}
+	slices.SortFunc(dbs, func(a, b int) int { return cmp.Compare(s.spaces.ids[a], s.spaces.ids[b]) })
+	for _, db := range dbs {
+		for _, sh := range s.shards {
+			if p := sh.mu.parts[db]; p != nil {
+				parts = append(parts, p)
 			}
 		}
 	}
-	return m, nil
+	return parts
 }
 
 // rotateLog starts a new log segment, unless the one that the last attempt started is still empty.

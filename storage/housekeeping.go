@@ -106,6 +106,21 @@ func (h *housekeeper) round() {
 		h.evict(over)
 	}
 	h.defragment()
+	h.freeTables()
+}
+
+// freeTables frees the memory behind databases that have become empty.
+func (h *housekeeper) freeTables() {
+	for _, sh := range h.s.shards {
+		if sh.lockPassingGlobal() {
+			for _, p := range sh.mu.parts {
+				if p != nil {
+					p.freeTables()
+				}
+			}
+			sh.mu.Unlock()
+		}
+	}
 }
 
 // How long no checkpoint starts by itself after one failed for lack of room on disk, or damage.
@@ -364,6 +379,9 @@ func (h *housekeeper) evictSome(sh *shard, db, i int, prefix uint32, first bool,
 			return freed, upTo, true
 		}
 		freed += h.evictCell(p, sl, c)
+	}
+	if sl.table.used == 0 {
+		sl.table = table{}
 	}
 	return freed, upTo, false
 }

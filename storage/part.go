@@ -61,6 +61,8 @@ type part struct {
 	dead    bool // the database was emptied: nothing refers to this keyspace
 	// swapLSN is the LSN of the last SWAPDB that moved the part: all its keys depend on it.
 	swapLSN uint64
+	// epoch is the epoch of slots that are made: beyond those that freeTables has freed.
+	epoch uint32
 }
 
 // slot is one hash slot of one database.
@@ -103,10 +105,45 @@ func (p *part) hasSlot(k Key) bool { return p.groups[(k.Slot-p.first)/groupSlots
 func (p *part) makeSlot(i int) *slot {
 	g := new([groupSlots]slot)
 	for j := range g {
-		g[j].num = p.first + uint16(i/groupSlots*groupSlots+j)
+		g[j].num, g[j].epoch = p.first+uint16(i/groupSlots*groupSlots+j), p.epoch
 	}
 	p.groups[i/groupSlots] = g
 	return &g[i%groupSlots]
+}
+
+// freeTables frees the memory behind a part without keys and tombstones, as after all have expired.
+// A slot stays that says more than that it is empty: a miss waits for its last removal, or the data
+// file has keys, or a checkpoint goes on with it.
+func (p *part) freeTables() {
+	if p.cells > 0 {
+		return
+	}
+	for i, g := range p.groups {
+		if g != nil && p.shard.idle(g) {
+			for j := range g {
+				g[j].epoch++ // who unlocked the shard in between finds that the slot has changed
+				p.epoch = max(p.epoch, g[j].epoch)
+			}
+			p.groups[i] = nil
+		}
+	}
+	if len(p.slabs.chunks) > 0 {
+		emptied := p.slabs.emptied
+		p.slabs = newSlabs()
+		p.slabs.emptied = emptied
+	}
+	p.objects = objects{}
+}
+
+// idle reports whether slots without cells are as if they had never been used.
+func (sh *shard) idle(g *[groupSlots]slot) bool {
+	durable := sh.store.log.Durable()
+	for i := range g {
+		if sl := &g[i]; sl.partial || sl.inflight || sl.awaiting || sl.onDisk != 0 || sl.digest != 0 || sl.lastDelete > durable {
+			return false
+		}
+	}
+	return true
 }
 
 // used visits the slots that ever had a key, from a number within the part on.

@@ -123,7 +123,7 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(Item)) (next ui
 		} else {
 			v.unlock(sh)
 			var k int
-			if k, cursor, err = w.scanDisk(sh, p, sl, db, from, count-n, visit); err != nil {
+			if k, cursor, err = w.scanDisk(sh, p, uint16(slot), db, from, count-n, visit); err != nil {
 				return 0, err
 			}
 			n += k
@@ -210,14 +210,15 @@ func visitSome(keys []found, count int, visit func(Item)) (n int, cut uint32) {
 
 // scanDisk visits keys of a slot that are in memory or on disk: it reads a stretch of the data
 // file, and then, if the slot lost no key meanwhile, merges it with memory, which is newer.
-func (w *walk) scanDisk(sh *shard, p *part, sl *slot, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
+func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
 	for try := 0; ; try++ {
 		w.lock(sh)
+		sl := p.slotAt(int(number - p.first)) // it may have been freed and made again
 		epoch := sl.epoch
 		if try < 3 { // afterwards the lock is kept, so that this ends
 			w.unlock(sh)
 		}
-		st, err := w.readStretch(p.space, sl.num, from, count)
+		st, err := w.readStretch(p.space, number, from, count)
 		if try < 3 {
 			w.lock(sh)
 		}
