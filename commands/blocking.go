@@ -8,15 +8,22 @@ import (
 	"keyp/storage/object"
 )
 
-// KeyWait is what a blocking command that found nothing waits for.
-type KeyWait struct {
+// BlockedOn is what a blocking command waits for: a change of keys, or that the log is on disk. Without
+// either it waits for Timeout.
+type BlockedOn struct {
 	// Keys are what the command waits for: a change of any of them. Their names are parts of
 	// the command's arguments.
 	Keys []storage.Key
 	// Type is the type of value that the command needs; values of other types are ignored.
 	Type object.Type
+	// LSN is how far the log is to be on disk; 0: the command does not wait for that.
+	LSN uint64
 	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
 	Timeout int64
+	// End replies when the log is on disk or the time is up; nil: a null array, when the time is up.
+	End func(*Ctx)
+	// Works says that the wait is the command's work: it counts as its time.
+	Works bool
 }
 
 // The errors of blocking commands. errTimeoutSign is another one.
@@ -37,14 +44,26 @@ func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 		c.Out.NullArray()
 		return nil
 	}
-	c.Wait = KeyWait{keys, typ, timeout}
+	c.Wait = BlockedOn{Keys: keys, Type: typ, Timeout: timeout}
 	return errBlocked
 }
 
-// GiveUp replies to a blocking command whose wait is over: that the time is up, or that
-// CLIENT UNBLOCK … ERROR said so.
+// waitFor ends a handler whose command waits, outside of transactions and scripts, for something other
+// than keys.
+func (c *Ctx) waitFor(wait BlockedOn) error {
+	c.Wait = wait
+	return errBlocked
+}
+
+// GiveUp replies to a blocking command whose wait is over: that the time is up or the log on disk, or
+// that CLIENT UNBLOCK … ERROR said so.
 func (c *Ctx) GiveUp(withError bool) {
-	if !withError {
+	switch {
+	case withError:
+	case c.Wait.End != nil:
+		c.Wait.End(c)
+		return
+	default:
 		c.Out.NullArray()
 		return
 	}

@@ -170,7 +170,7 @@ func TestWaiters(t *testing.T) {
 	by := map[*Client]*standIn{}
 	wait := func(name string, typ object.Type, keys ...string) *standIn {
 		s := &standIn{name: name}
-		w := KeyWait{Type: typ}
+		w := BlockedOn{Type: typ}
 		for _, key := range keys {
 			w.Keys = append(w.Keys, h.store.Key(0, []byte(key)))
 		}
@@ -252,7 +252,7 @@ func TestWaitersCost(t *testing.T) {
 	key := h.store.Key(0, []byte("k"))
 	add := func() {
 		c := &Client{}
-		waiters[c] = ws.Add(c, KeyWait{Keys: []storage.Key{key}, Type: object.TypeList})
+		waiters[c] = ws.Add(c, BlockedOn{Keys: []storage.Key{key}, Type: object.TypeList})
 	}
 	for range 1000 {
 		add()

@@ -21,9 +21,9 @@ type Ctx struct {
 	Nested bool
 	// Past is what became of the same call before.
 	Past Past
-	// Reason is why a command with the outcome Wait waits, and Wait for what, where it is for keys.
+	// Reason is why a command with the outcome Wait waits, and Wait for what, where it is a blocking one.
 	Reason Reason
-	Wait   KeyWait
+	Wait   BlockedOn
 	// LSN is what the reply depends on: it may leave once the log is durable that
 	// far. Set from Txn; a handler of scope Unlocked sets it by itself.
 	LSN uint64
@@ -45,7 +45,7 @@ type Ctx struct {
 type Past struct {
 	Loads    int  // how often its keys were loaded
 	Offloads int  // how often it was a job that did nothing, since its keys changed meanwhile
-	Waited   bool // it waits for keys (ForKeys) and runs once more: those who MONITOR have seen it
+	Waited   bool // it is blocked (ForUnblock) and runs once more: those who MONITOR have seen it
 }
 
 // fate is what became of a command that did not run.

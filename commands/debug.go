@@ -35,7 +35,7 @@ var debugCommands = []Spec{{
 			Run: debugging(debugCompact),
 		},
 		{
-			Name: "SLEEP", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags, Scope: Unlocked,
+			Name: "SLEEP", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags, Scope: Unlocked, Escalate: sleepScope,
 			Summary: "Holds this connection up; others go on.", Complexity: "O(1)",
 			Args: []Arg{doubleArg("seconds")},
 			Run:  debugging(debugSleep),
@@ -95,6 +95,14 @@ const maxClockOffset = 10 * 365 * 24 * 3600 * 1000
 // maxSleep bounds DEBUG SLEEP.
 const maxSleep = time.Hour
 
+// sleepScope is that of DEBUG SLEEP, which its session waits for, but in a transaction the job.
+func sleepScope(c *Ctx) Scope {
+	if c.Nested || c.Client.queue != nil {
+		return Unlocked
+	}
+	return OwnClient
+}
+
 func debugSleep(c *Ctx) error {
 	seconds, ok := ParseFloat(c.Arg(2))
 	if !ok {
@@ -103,6 +111,10 @@ func debugSleep(c *Ctx) error {
 	length := maxSleep
 	if seconds < maxSleep.Seconds() {
 		length = time.Duration(math.Max(seconds, 0) * float64(time.Second))
+	}
+	if !c.Nested && length > 0 {
+		ms := (length + time.Millisecond - 1).Milliseconds()
+		return c.waitFor(BlockedOn{Timeout: ms, End: func(c *Ctx) { c.Out.OK() }, Works: true})
 	}
 	clk := c.Env.Clock
 	for began := clk.Mono(); ; {

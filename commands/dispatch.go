@@ -34,9 +34,9 @@ const (
 	// ForJob: until a job ends that has what the command needs or, with scope Pinned, leaves no room
 	// for more of its kind; or until a global job unlocks what it does not need.
 	ForJob
-	// ForKeys: the command is a blocking one. It runs again when one of the keys of c.Wait has
-	// changed, until it has a reply or the time is up (GiveUp).
-	ForKeys
+	// ForUnblock: the command is a blocking one. It runs again when one of the keys of c.Wait has
+	// changed, until it has a reply; when the time is up, or the log on disk, it has one by GiveUp.
+	ForUnblock
 )
 
 // Pause says what CLIENT PAUSE delays at present.
@@ -244,7 +244,7 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 		case errOffload:
 			return Job
 		case errBlocked:
-			outcome, c.Reason = Wait, ForKeys
+			outcome, c.Reason = Wait, ForUnblock
 		default:
 			e.Stats.Errors.Add(1)
 			c.reply(err)

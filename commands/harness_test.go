@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -163,10 +164,11 @@ func (h *harness) raw(args ...[]byte) []byte {
 				h.t.Fatalf("%q: load: %v", args, err)
 			}
 		case Wait:
-			if c.Reason != ForKeys {
+			if c.Reason != ForUnblock {
 				h.t.Fatalf("%q: it waits for reason %d", args, c.Reason)
 			}
-			if h.giveUp {
+			h.unblocks(&c.Wait)
+			if h.giveUp || len(c.Wait.Keys) == 0 {
 				c.GiveUp(false)
 				return c.Out.Buf
 			}
@@ -353,4 +355,20 @@ func render(b []byte) (text string, rest []byte) {
 		return "{" + strings.Join(pairs, ", ") + "}", rest
 	}
 	return fmt.Sprintf("no reply: %q", b), nil
+}
+
+// unblocks waits for what a blocked command does, if that is the log or a time.
+func (h *harness) unblocks(wait *BlockedOn) {
+	switch {
+	case wait.LSN > 0:
+		if err := h.store.Log().WaitDurable(context.Background(), wait.LSN); err != nil {
+			h.t.Fatalf("WAITAOF: %v", err)
+		}
+	case len(wait.Keys) == 0 && !h.giveUp:
+		for began := h.clock.Mono(); (h.clock.Mono() - began).Milliseconds() < wait.Timeout; {
+			reached, stop := h.clock.Until(h.clock.Now() + 1)
+			<-reached
+			stop()
+		}
+	}
 }

@@ -43,15 +43,15 @@ func TestKeptIsCounted(t *testing.T) {
 			for _, name := range names {
 				keys = append(keys, h.store.Key(0, name))
 			}
-			h.env.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
+			h.env.Waiters.Add(h.client, BlockedOn{Keys: keys, Type: object.TypeList})
 		},
 		"keys that another client awaited first": func(h *harness, names [][]byte) {
 			var keys []storage.Key
 			for _, name := range names {
 				keys = append(keys, h.store.Key(0, name))
 			}
-			first := h.env.Waiters.Add(&Client{}, KeyWait{Keys: keys, Type: object.TypeZSet})
-			h.env.Waiters.Add(h.client, KeyWait{Keys: keys, Type: object.TypeList})
+			first := h.env.Waiters.Add(&Client{}, BlockedOn{Keys: keys, Type: object.TypeZSet})
+			h.env.Waiters.Add(h.client, BlockedOn{Keys: keys, Type: object.TypeList})
 			h.env.Waiters.Remove(first)
 		},
 		"channels": func(h *harness, names [][]byte) {

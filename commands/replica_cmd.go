@@ -1,11 +1,5 @@
 package commands
 
-import (
-	"context"
-	"errors"
-	"time"
-)
-
 // The commands of replication, for a server that neither has replicas nor is one.
 
 const (
@@ -48,7 +42,7 @@ var replicaCommands = []Spec{
 		Run:        wait,
 	},
 	{
-		Name: "WAITAOF", Group: Generic, Since: "7.2.0", Arity: 4, Flags: Blocking, Scope: Unlocked,
+		Name: "WAITAOF", Group: Generic, Since: "7.2.0", Arity: 4, Flags: Blocking, Scope: OwnClient,
 		Summary: "Waits until the connection's writes are on disk, whatever appendfsync says; no replica has them.", Complexity: "O(1)",
 		Categories: []string{"@connection"},
 		Args:       []Arg{intArg("numlocal"), intArg("numreplicas"), intArg("timeout")},
@@ -119,50 +113,18 @@ func waitAOF(c *Ctx) error {
 	}
 	log := c.Env.Store.Log()
 	lsn := log.End()
-	if local > 0 && !c.Nested {
-		if err := c.waitDurable(lsn, ms); err != nil {
-			return err
+	numbers := func(c *Ctx) {
+		c.Out.Array(2)
+		if log.Synced() >= lsn {
+			c.Out.Int(1)
+		} else {
+			c.Out.Int(0)
 		}
-	}
-	c.Out.Array(2)
-	if log.Synced() >= lsn {
-		c.Out.Int(1)
-	} else {
 		c.Out.Int(0)
 	}
-	c.Out.Int(0)
+	if local > 0 && !c.Nested && log.Synced() < lsn {
+		return c.waitFor(BlockedOn{LSN: lsn, Timeout: ms, End: numbers})
+	}
+	numbers(c)
 	return nil
-}
-
-// waitDurable waits until the log is on disk up to lsn or ms milliseconds have passed; 0 of
-// them is without end. The log's failure is the error.
-func (c *Ctx) waitDurable(lsn uint64, ms int64) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if ms > 0 {
-		go func() {
-			c.Env.sleep(ctx, time.Duration(min(ms, maxPause))*time.Millisecond)
-			cancel()
-		}()
-	}
-	if err := c.Env.Store.Log().WaitDurable(ctx, lsn); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
-}
-
-// sleep returns when d has passed, however the wall clock steps, or when ctx ends.
-func (e *Env) sleep(ctx context.Context, d time.Duration) {
-	for end := e.Clock.Mono() + d; ctx.Err() == nil; {
-		left := end - e.Clock.Mono()
-		if left <= 0 {
-			return
-		}
-		reached, stop := e.Clock.Until(e.Clock.Now() + max(left.Milliseconds(), 1))
-		select {
-		case <-reached:
-		case <-ctx.Done():
-		}
-		stop()
-	}
 }

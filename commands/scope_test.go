@@ -130,3 +130,22 @@ func TestScopesAreConfined(t *testing.T) {
 		}
 	}
 }
+
+// TestBlockingRunsInline: a session that waits blocked is in lines or has a timer, and its command runs
+// again between those of others; so none is a job, of whatever scope, except as a part of a transaction.
+func TestBlockingRunsInline(t *testing.T) {
+	h := newHarness(t)
+	seen := 0
+	for _, spec := range h.env.Table.specs {
+		if !spec.Is(Blocking) || spec.Run == nil {
+			continue
+		}
+		seen++
+		if spec.Offload != nil || spec.Escalate != nil || spec.Scope != KeysOnly && spec.Scope != OwnClient && spec.Scope != OnLoop {
+			t.Errorf("%s, which may wait, has scope %d, or may have another one or become a job", spec.full, spec.Scope)
+		}
+	}
+	if seen < 9 {
+		t.Errorf("only %d commands are declared to be blocking", seen)
+	}
+}

@@ -66,14 +66,17 @@ type place struct {
 	charged    bool
 }
 
+// ForKeys reports whether the client waits for keys, and not only for a time or the log.
+func (w *Waiter) ForKeys() bool { return len(w.places) > 0 }
+
 // charge adds what the key takes to what its client waits with.
 func (p *place) charge() {
 	p.charged = true
 	p.by.Client.waits += p.at.bytes()
 }
 
-// Add has a client wait, behind all who wait already.
-func (ws *Waiters) Add(c *Client, wait KeyWait) *Waiter {
+// Add has a client wait, behind all who wait already; in no line if it does not wait for keys.
+func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, places: make([]place, 0, len(wait.Keys))}
 	for _, k := range wait.Keys {
 		a := ws.await(k)
@@ -154,8 +157,8 @@ func (ws *Waiters) Remove(w *Waiter) {
 			ws.awaited.Add(-1)
 		}
 	}
-	w.places, w.Client.waits = nil, 0
 	ws.count(w, -1)
+	w.places, w.Client.waits = nil, 0
 }
 
 func (ws *Waiters) count(w *Waiter, by int) {
@@ -163,7 +166,9 @@ func (ws *Waiters) count(w *Waiter, by int) {
 	if w.timed {
 		ws.timed.Add(int64(by))
 	}
-	ws.env.Changes.Want(by)
+	if w.ForKeys() {
+		ws.env.Changes.Want(by)
+	}
 }
 
 // changed notes that a key changed, if anybody waits for it.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -13,9 +14,10 @@ import (
 // overflow: 139 years.
 const maxWait = 1 << 42
 
-// blocked is what a session knows of its blocking command while that has no reply.
+// blocked is what a session knows of its blocking command while that has no reply. WAITAOF is one, which
+// waits for the log, and DEBUG SLEEP, which waits for a time: neither takes the place of a job.
 //
-// The session waits (forKeys) in its places of commands.Waiters and reads nothing
+// The session waits (forUnblock) in its places of commands.Waiters and reads nothing
 // from its client. When one of its keys is ready its command runs again. If that needs keys
 // which are only on disk, they are read, and its turn comes again; it may end meanwhile.
 type blocked struct {
@@ -24,6 +26,8 @@ type blocked struct {
 	timer  timer  // not set without a timeout
 	lsn    uint64 // what it depends on that there was nothing, when the command ran last
 	loads  bool   // keys are being read for it
+	began  time.Duration
+	on     commands.BlockedOn // without names of keys
 	// delayed: the session is in loop.delayed, as its command was to run and needs what a job has.
 	delayed bool
 }
@@ -32,11 +36,11 @@ type blocked struct {
 func (l *loop) block(s *session, args [][]byte) {
 	s.past, s.client.Last = commands.Past{}, l.ctx.Spec
 	switch {
-	case l.stopping || s.left():
+	case l.stopping && len(l.ctx.Wait.Keys) > 0 || s.left():
 		l.hangUp(s)
 		return
 	case s.blocked != nil:
-		s.wait(forKeys)
+		s.wait(forUnblock)
 		s.args, s.blocked.lsn = args, l.ctx.LSN
 		return
 	}
@@ -46,29 +50,79 @@ func (l *loop) block(s *session, args [][]byte) {
 		s.reader, s.room = nil, 0
 	}
 	wait := &l.ctx.Wait
-	b := &blocked{waiter: l.env.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN}
-	s.wait(forKeys)
+	b := &blocked{waiter: l.env.Waiters.Add(&s.client, *wait), spec: l.ctx.Spec, lsn: l.ctx.LSN, began: l.mono, on: *wait}
+	s.wait(forUnblock)
 	s.args, s.blocked = args, b
 	if wait.Timeout > 0 {
 		b.timer.run = func() { l.endWait(s, false) }
 		l.timers.set(&b.timer, l.o.Clock.Mono()+time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
 	}
-	wait.Keys = nil // their names are the client's
+	wait.Keys, b.on.Keys = nil, nil // their names are the client's
+	if wait.LSN > 0 {
+		l.unsynced = append(l.unsynced, unsynced{s, b})
+		l.sync()
+	}
 }
 
-// endWait answers a blocking command that found nothing: that the time is up, or that CLIENT
-// UNBLOCK … ERROR said so. Another session's command may be running.
+// endWait answers a blocking command that found nothing: that the time is up or the log on disk, or that
+// CLIENT UNBLOCK … ERROR said so. Another session's command may be running.
 func (l *loop) endWait(s *session, withError bool) {
 	s.wake()
 	s.out.begin(&l.buffers)
 	s.out.w.Proto = s.client.Proto
 	mark := s.out.w.Len()
-	c := commands.Ctx{Spec: s.blocked.spec, Args: s.args, Client: &s.client, Env: l.env, Out: &s.out.w, LSN: s.blocked.lsn}
+	b, took := s.blocked, time.Duration(0)
+	if b.on.Works {
+		took = l.o.Clock.Mono() - b.began
+	}
+	c := commands.Ctx{Spec: b.spec, Args: s.args, Client: &s.client, Env: l.env, Out: &s.out.w, LSN: b.lsn, Wait: b.on}
 	l.leave(s)
 	c.GiveUp(withError)
-	l.env.Observe(&c, mark, 0)
+	l.env.Observe(&c, mark, took)
 	l.finishReply(s, c.Spec, mark, c.LSN)
 	l.goOn(s)
+}
+
+// unsynced is a session whose command waits for the log to be on disk.
+type unsynced struct {
+	s *session
+	b *blocked
+}
+
+// sync has the log synced for those that wait for that: for all of them once, and again for those that
+// come meanwhile.
+func (l *loop) sync() {
+	if l.syncs || len(l.unsynced) == 0 {
+		return
+	}
+	l.syncs = true
+	lsn := l.unsynced[len(l.unsynced)-1].b.on.LSN // they rise
+	log := l.env.Store.Log()
+	go func() {
+		err := log.WaitDurable(context.Background(), lsn)
+		l.box.post(func() { l.synced(lsn, err) })
+	}()
+}
+
+// synced answers those that waited for the log to be on disk up to lsn.
+func (l *loop) synced(lsn uint64, err error) {
+	l.syncs = false
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	waited := l.unsynced
+	l.unsynced = nil
+	for _, w := range waited {
+		switch {
+		case w.s.blocked != w.b: // it has an answer, or is closed
+		case w.b.on.LSN <= lsn:
+			l.guard(w.s, func(s *session) { l.endWait(s, false) })
+		default:
+			l.unsynced = append(l.unsynced, w)
+		}
+	}
+	l.sync()
 }
 
 // left reports whether the client has ended its side of the connection.
@@ -144,7 +198,7 @@ func (l *loop) Load(k storage.Key, done func(read bool)) {
 // loadAgain reads keys that a session's command needs when its turn has come.
 func (l *loop) loadAgain(s *session) {
 	b := s.blocked
-	s.wait(forKeys)
+	s.wait(forUnblock)
 	b.loads = true
 	l.env.Store.Load(l.ctx.Keys, func(err error) {
 		l.box.post(func() { l.loadedAgain(s, b, err) })

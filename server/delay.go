@@ -19,7 +19,7 @@ func (l *loop) delay(s *session, why state, args [][]byte) {
 	if s.blocked == nil {
 		s.wait(why)
 	} else {
-		s.wait(forKeys)
+		s.wait(forUnblock)
 		if s.blocked.delayed {
 			return
 		}

@@ -220,8 +220,8 @@ func TestFailedLogStopsTheServer(t *testing.T) {
 // is there afterwards.
 func TestCleanStop(t *testing.T) {
 	dir := t.TempDir()
-	still, goOn := stopped(t)
-	ts, err := prepareServer(t, dir, []string{"127.0.0.1:0"}, still)
+	g := &unlockedGate{}
+	ts, err := prepareServer(t, dir, []string{"127.0.0.1:0"}, g.use)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestCleanStop(t *testing.T) {
 	defer cancel()
 	go func() { ts.done <- ts.Run(ctx) }()
 	slow, held, c := ts.dial(), ts.dial(), ts.dial()
-	slow.send("SET a 1\nDEBUG SLEEP 0.3\n")
+	slow.send("SET a 1\nRANDOMKEY\n")
 	slow.expect("+OK")
 	c.do("CLIENT PAUSE 100000 WRITE")
 	held.send("SET b 2\n")
@@ -238,7 +238,11 @@ func TestCleanStop(t *testing.T) {
 		return both
 	})
 	c.send("SHUTDOWN NOSAVE\n")
-	goOn()
+	await.Until(t, "the stop begins", func() (stopping bool) {
+		ts.onLoop(func(l *loop) { stopping = l.stopping })
+		return stopping
+	})
+	close(g.gate)
 	slow.expect("+OK", "(eof)")
 	held.expect("+OK", "(eof)")
 	c.expect("(eof)")

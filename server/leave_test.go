@@ -90,7 +90,7 @@ func TestLeavesAreForgotten(t *testing.T) {
 	stays.expect("+OK")
 }
 
-// unlockedGate has RANDOMKEY, which only reads, and MEMORY PURGE wait until the gate opens; runs has
+// unlockedGate has RANDOMKEY, which only reads, and SAVE wait until the gate opens; runs has
 // an element for each that has begun.
 type unlockedGate struct{ runs, gate chan struct{} }
 

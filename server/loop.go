@@ -46,6 +46,8 @@ type loop struct {
 	touched      []*session    // have something to send or to count in this pass
 	unsent       []*session    // could send more than they were to in this pass
 	delayed      []*session    // wait for the end of CLIENT PAUSE or of a job, in the order in which they came
+	unsynced     []unsynced    // wait for the log to be on disk, in the order of their LSNs
+	syncs        bool          // that is under way
 	waiting      []*session    // have output that is not durable
 	condemned    []*session    // to close at the end of the pass
 	graves       []int         // descriptors to close at the end of the pass
@@ -263,7 +265,7 @@ func (l *loop) event(s *session, ready readiness) {
 // But what only reads for nobody ends; a job of it that has begun does so by itself.
 func (l *loop) clientLeaves(s *session, dead bool) {
 	switch {
-	case s.state == forKeys || s.state == forPause:
+	case s.state == forUnblock || s.state == forPause:
 		l.hangUp(s)
 	case dead && (s.args == nil || l.env.Table.Of(s.args).Is(commands.ReadOnly)):
 		l.close(s)

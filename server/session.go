@@ -361,7 +361,7 @@ func (l *loop) waitFor(s *session, args [][]byte) {
 	switch {
 	case l.ctx.Reason == commands.ForPause:
 		l.delay(s, forPause, args)
-	case l.ctx.Reason == commands.ForKeys:
+	case l.ctx.Reason == commands.ForUnblock:
 		l.ctx.RunEmitted()
 		l.block(s, args)
 	default:

@@ -320,20 +320,17 @@ func TestMoreSlowCommandsThanWorkers(t *testing.T) {
 }
 
 func TestSlowCommandOfClosedClient(t *testing.T) {
-	still, goOn := stopped(t)
-	ts := start(t, still)
+	g := &unlockedGate{}
+	ts := start(t, g.use)
 	c := ts.dial()
-	c.send("DEBUG SLEEP 0.1\nSET late 1\n")
-	await.Until(t, "the command runs", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.jobs.count == 1 })
-		return runs
-	})
+	c.send("RANDOMKEY\nSET late 1\n")
+	<-g.runs
 	if got := ts.dial().do("CLIENT KILL ADDR " + c.LocalAddr().String()); got != ":1" {
 		t.Fatalf("CLIENT KILL: %q", got)
 	}
 	c.expect("(eof)")
+	close(g.gate)
 	fresh := ts.dial() // may well have the same descriptor
-	goOn()
 	await.Until(t, "the command ends", func() (ended bool) {
 		ts.onLoop(func(l *loop) { ended = l.jobs.count == 0 })
 		return ended

@@ -7,7 +7,7 @@ import "fmt"
 //
 //	                        wait                            release
 //	         ┌────────────────────────────► forPause, forJob ──────► released
-//	         ├────────────────────────────► forKeys, forLoad,           │
+//	         ├────────────────────────────► forUnblock, forLoad,           │
 //	 accept  │                              forOwnJob, forRoom,         │
 //	────► serving                           forHandshake                │
 //	       │ ▲                                 │                        │
@@ -33,7 +33,7 @@ const (
 	forLoad                   // waits for its command's keys, which are being loaded
 	forOwnJob                 // for the job that runs its command
 	forPause                  // for the end of CLIENT PAUSE
-	forKeys                   // for a change of a key: its command is a blocking one
+	forUnblock                // for a change of a key: its command is a blocking one
 	forJob                    // for the end of another session's job
 	forRoom                   // for a larger buffer for its input: see grow
 	forHandshake              // for the end of its TLS handshake
@@ -59,7 +59,7 @@ func setOf(list ...state) (set stateSet) {
 func (set stateSet) has(st state) bool { return set>>st&1 != 0 }
 
 // waits are the states of a session whose command has no reply yet.
-var waits = setOf(forLoad, forOwnJob, forPause, forKeys, forJob, forRoom, forHandshake, released)
+var waits = setOf(forLoad, forOwnJob, forPause, forUnblock, forJob, forRoom, forHandshake, released)
 
 // follows has for each state those that it may follow.
 var follows = [states]stateSet{
@@ -67,7 +67,7 @@ var follows = [states]stateSet{
 	forLoad:      setOf(serving),
 	forOwnJob:    setOf(serving),
 	forPause:     setOf(serving),
-	forKeys:      setOf(serving),
+	forUnblock:   setOf(serving),
 	forJob:       setOf(serving),
 	forRoom:      setOf(serving),
 	forHandshake: setOf(serving),

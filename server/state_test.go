@@ -10,7 +10,7 @@ import (
 )
 
 var stateNames = [states]string{
-	serving: "serving", forLoad: "forLoad", forOwnJob: "forOwnJob", forPause: "forPause", forKeys: "forKeys", forJob: "forJob",
+	serving: "serving", forLoad: "forLoad", forOwnJob: "forOwnJob", forPause: "forPause", forUnblock: "forUnblock", forJob: "forJob",
 	forRoom: "forRoom", forHandshake: "forHandshake", released: "released", halted: "halted", closing: "closing",
 	lingering: "lingering", condemned: "condemned", closed: "closed",
 }
@@ -36,7 +36,7 @@ func TestStates(t *testing.T) {
 		forLoad:      " .     .      x    .     x      .      x     x ",
 		forOwnJob:    " .     .      x    .     x      .      x     x ",
 		forPause:     " .     x      x    .     x      .      x     x ",
-		forKeys:      " .     .      x    .     x      .      x     x ",
+		forUnblock:   " .     .      x    .     x      .      x     x ",
 		forJob:       " .     x      x    .     x      .      x     x ",
 		forRoom:      " .     .      x    .     x      .      x     x ",
 		forHandshake: " .     .      x    .     x      x      x     x ",

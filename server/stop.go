@@ -19,7 +19,7 @@ func (l *loop) stop() {
 		case s == nil:
 		case s.state == serving:
 			s.halt()
-		case s.state == forKeys:
+		case s.state == forUnblock && s.blocked.waiter.ForKeys():
 			l.hangUp(s)
 		case s.state == forHandshake:
 			l.close(s)

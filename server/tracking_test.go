@@ -48,18 +48,14 @@ func TestTrackingTells(t *testing.T) {
 // TestTrackingBehindAJob: what changes while a job runs a client's command is
 // reported behind the reply, which may show the old value.
 func TestTrackingBehindAJob(t *testing.T) {
-	still, goOn := stopped(t)
-	ts := start(t, still)
+	g := &unlockedGate{}
+	ts := start(t, g.use)
 	a, b := ts.tracks(""), ts.dial()
-	s := ts.sessionOf(a)
 	a.do("GET k")
-	a.send("DEBUG SLEEP 0.2\nGET k\n")
-	await.Until(t, "the command runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.state == forOwnJob })
-		return runs
-	})
+	a.send("RANDOMKEY\nGET k\n")
+	<-g.runs
 	b.do("SET k 1")
-	goOn()
+	close(g.gate)
 	a.expect("+OK", ">2 invalidate *1 k", "1")
 	ts.onLoop(func(l *loop) {
 		if len(l.kept) > 0 {
@@ -116,20 +112,17 @@ func TestTrackingOfTheGone(t *testing.T) {
 
 // TestTrackingKeepsLittle: what is kept for a client counts as its output.
 func TestTrackingKeepsLittle(t *testing.T) {
-	still, goOn := stopped(t)
-	defer goOn() // the server ends when its jobs have
-	ts := start(t, still)
+	g := &unlockedGate{}
+	ts := start(t, g.use)
+	defer close(g.gate)
 	b := ts.dial()
 	if got := b.do(`CONFIG SET client-output-buffer-limit "normal 100000 0 0"`); got != "+OK" {
 		t.Fatal(got)
 	}
 	a := ts.tracks("BCAST")
 	s := ts.sessionOf(a)
-	a.send("DEBUG SLEEP 0.3\n")
-	await.Until(t, "the command runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.state == forOwnJob })
-		return runs
-	})
+	a.send("RANDOMKEY\n")
+	<-g.runs
 	for range 20 {
 		b.do("SET " + strings.Repeat("k", 10000) + " v")
 	}
