@@ -36,7 +36,7 @@ type blocked struct {
 func (l *loop) block(s *session, args [][]byte) {
 	s.past, s.client.Last = commands.Past{}, l.ctx.Spec
 	switch {
-	case l.stopping && len(l.ctx.Wait.Keys) > 0 || s.left():
+	case l.stopping && len(l.ctx.Wait.Keys) > 0, s.left() && !l.ctx.Wait.Works:
 		l.hangUp(s)
 		return
 	case s.blocked != nil:

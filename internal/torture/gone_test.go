@@ -30,6 +30,7 @@ var dueKeys = []string{
 // change those that are there. None of them changes one that is not.
 var looks = []string{
 	"GET s", "MGET s n kept", "STRLEN s", "GETRANGE s 0 -1", "SUBSTR s 0 -1", "LCS s s", "DIGEST s",
+	"GETBIT s 1", "BITCOUNT s", "BITPOS s 1", "BITFIELD_RO s GET u8 0",
 	"LLEN l", "LINDEX l 0", "LPOS l 1", "LRANGE l 0 -1",
 	"ZCARD zm", "ZSCORE z m", "ZMSCORE zm m o", "ZCOUNT zm -inf +inf", "ZLEXCOUNT zm - +", "ZRANK zm o", "ZREVRANK zm m",
 	"ZRANGE zm 0 -1", "ZREVRANGE zm 0 -1", "ZRANGEBYSCORE zm 0 9", "ZREVRANGEBYSCORE zm 9 0", "ZRANGEBYLEX zm - +", "ZREVRANGEBYLEX zm + -",
