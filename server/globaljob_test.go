@@ -121,7 +121,7 @@ func TestEveryCommandInExec(t *testing.T) {
 	})
 }
 
-// hog is a command, in the place of LOLWUT, that holds the keyspace until it is told to let go.
+// hog is a command, in the place of LOLWUT, that keeps the keyspace locked until a test ends it.
 type hog struct {
 	runs, end chan struct{}
 }

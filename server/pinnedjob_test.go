@@ -10,7 +10,7 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// gated has SUNION run aside, and wait there until the gate opens.
+// gated has SUNION run beside the loop, and wait there until the gate opens.
 func gated(gate chan struct{}) func(*commands.Env) {
 	return func(e *commands.Env) {
 		spec := e.Table.Lookup([]byte("SUNION"))
@@ -158,9 +158,9 @@ func TestPinnedSeesOneInstant(t *testing.T) {
 	all.Wait()
 }
 
-// TestPinnedStoreBeginsAnew: a command that was to store what it has read aside does so only if
+// TestPinnedStoreRunsAgain: a command that was to store what it has read beside the loop does so only if
 // its keys are still what they were.
-func TestPinnedStoreBeginsAnew(t *testing.T) {
+func TestPinnedStoreRunsAgain(t *testing.T) {
 	gate := make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
 		spec := e.Table.Lookup([]byte("SUNIONSTORE"))
@@ -181,7 +181,7 @@ func TestPinnedStoreBeginsAnew(t *testing.T) {
 	p, storer := ts.dial(), ts.dial()
 	for _, change := range []struct {
 		command, reply string
-		anew           bool
+		again          bool
 	}{
 		{"SET other x", ":3", false},
 		{"FLUSHALL", ":0", true},
@@ -196,16 +196,16 @@ func TestPinnedStoreBeginsAnew(t *testing.T) {
 		ts.waits(storer, forOwnJob)
 		p.do(change.command)
 		writer := ts.dial()
-		if !change.anew {
+		if !change.again {
 			writer.send("SADD d x\n")
 			ts.waits(writer, forJob)
 		}
 		open()
-		if change.anew {
+		if change.again {
 			open()
 		}
 		storer.expect(change.reply)
-		if !change.anew {
+		if !change.again {
 			writer.expect(":1")
 			change.reply = ":4"
 		}

@@ -28,7 +28,7 @@ func waitBusy(t *testing.T, c *client) string {
 
 const busyScript = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 
-// TestScriptBusy: while a script runs for too long others are told so and can kill it; then all
+// TestScriptBusy: while a script runs for too long others are answered so and can kill it; then all
 // goes on.
 func TestScriptBusy(t *testing.T) {
 	ts := busyServer(t)

@@ -380,7 +380,7 @@ func TestTLSStop(t *testing.T) {
 	}
 }
 
-// TestTLSProtectedMode: a stranger is told why it is refused, behind the handshake.
+// TestTLSProtectedMode: a stranger learns why it is refused, behind the handshake.
 func TestTLSProtectedMode(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	host := outsideAddress()

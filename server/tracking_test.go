@@ -132,7 +132,7 @@ func TestTrackingKeepsLittle(t *testing.T) {
 	})
 }
 
-// TestTrackingWaitsForTheLog: that a key has changed is told when no crash can undo it, and
+// TestTrackingWaitsForTheLog: that a key has changed is reported when no crash can undo it, and
 // so is, to the client that changed it, what stands behind its reply.
 func TestTrackingWaitsForTheLog(t *testing.T) {
 	d := &disk{}

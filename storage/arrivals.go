@@ -14,7 +14,7 @@ import (
 //   - No value joins the list when the slots are done. One that moves only then was copied
 //     at its old key, so its elements stand on disk under its id, and the log that stays has
 //     all changes since.
-//   - The same is true of a value of which the data file has everything when it moves.
+//   - The same is true of a value that the data file has whole when it moves.
 //   - A value made after the rotation does not join it either: the log that stays has it whole.
 //
 // The places of other moved values are noted too, for a batch that cannot be written (uncopy).

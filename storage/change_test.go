@@ -7,7 +7,7 @@ import (
 )
 
 // TestObserve says which keys the observer hears of, once for each command, and that it
-// hears while they are still held.
+// hears while they are still locked.
 func TestObserve(t *testing.T) {
 	h := newHarness(t)
 	defer h.s.Close(false)
@@ -105,7 +105,7 @@ func TestChangeSaysWhose(t *testing.T) {
 	h.s.Begin(x, []Key{empty})
 	x.SetString(empty, []byte("1"), 0, Event{})
 	if news := x.News(); len(news) != 1 || news[0].Key == nil {
-		t.Errorf("the key with an empty name is not told of: %v", news)
+		t.Errorf("the key with an empty name is not reported: %v", news)
 	}
 	x.End()
 	heard = heard[:5]

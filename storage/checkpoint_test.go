@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// be told that it has begun.
+// be answered that it has begun.
 func TestAskedCheckpointIsUnderWay(t *testing.T) {
 	h := newHarness(t)
 	t.Cleanup(func() { h.s.Close(false) })

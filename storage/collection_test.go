@@ -146,7 +146,7 @@ func TestElementsExpire(t *testing.T) {
 	}
 }
 
-// TestReplace: a value that was built aside takes the key's place; an empty one deletes it.
+// TestReplace: a value that was built apart takes the key's place; an empty one deletes it.
 func TestReplace(t *testing.T) {
 	h := newHarness(t)
 	defer func() { _ = h.s.Close(false) }()

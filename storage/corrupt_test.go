@@ -28,7 +28,7 @@ import (
 // TestCorruption damages a data directory in one place, a bit or a page, and uses the store:
 // whatever it says must be right or an error. Nothing may be missing silently, come back, or
 // end the process. KEYP_CORRUPT is how many cases there are, KEYP_CORRUPT_CASE the number of
-// the first: with the number that a failure names, and no KEYP_CORRUPT, that case is made anew.
+// the first: with the number that a failure names, and no KEYP_CORRUPT, that case is made again.
 func TestCorruption(t *testing.T) {
 	runDamage(t, 20, 1, 20, []string{"refused", "errors", "unnoticed"}, func(c *corruptCase, _ string) string {
 		c.run()
@@ -37,7 +37,7 @@ func TestCorruption(t *testing.T) {
 }
 
 // runDamage makes a sound directory and runs cases: as many as usual, or a part of KEYP_CORRUPT.
-// A case draws from its number and stream, and tells about itself if it fails. As many as usual
+// A case draws from its number and stream, and describes itself if it fails. As many as usual
 // show each of some outcomes.
 func runDamage(t *testing.T, usual, part, stream uint64, outcomes []string, run func(c *corruptCase, base string) string) {
 	t.Helper()

@@ -69,7 +69,7 @@ func TestDefragment(t *testing.T) {
 		for _, sh := range h.s.shards {
 			for _, p := range sh.mu.parts {
 				if p != nil {
-					held, live = held+p.slabs.held, live+p.slabs.live
+					held, live = held+p.slabs.inChunks, live+p.slabs.live
 				}
 			}
 		}

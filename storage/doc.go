@@ -20,7 +20,7 @@
 //   - A key that was removed while the data file may have a copy (flagDisk) stays as a
 //     tombstone until a checkpoint has committed its removal.
 //   - Nothing reaches the data file before the log is durable that far.
-//   - What is pending of ttl (pending.go) is about slots of which nothing leaves memory or,
+//   - Pending changes of ttl (pending.go) are about slots whose keys do not leave memory or,
 //     after a crash, about keys that are dirty or gone.
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.

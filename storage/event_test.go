@@ -10,7 +10,7 @@ import (
 	"keyp/storage/object"
 )
 
-// TestNewKeys: a key that was not there is told of before what made it, whatever way it comes;
+// TestNewKeys: a key that was not there is reported before what made it, whatever way it comes;
 // one that is renamed or copied onto another counts as new too.
 func TestNewKeys(t *testing.T) {
 	h := newHarness(t)

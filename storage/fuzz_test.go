@@ -246,7 +246,7 @@ func startAgain(h *harness) error {
 	return s.Close(true)
 }
 
-// start opens the store anew.
+// start opens the store again.
 func (h *harness) start() (*Store, error) {
 	s, _, err := Open(h.options())
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestEvictionHold: while keys of a large slot leave memory the shard is given to others after
-// each bucket of its table, so it never holds it for more than that, and takes no more keys than
+// each bucket of its table, so it never locks it for more than that, and evicts no more keys than
 // it has to.
 func TestEvictionHold(t *testing.T) {
 	h := newHarness(t)
@@ -43,7 +43,7 @@ func TestEvictionHold(t *testing.T) {
 				was := p.cells
 				_, upTo, more = h.s.house.evictSome(sh, 0, at, prefix, first, upTo)
 				if gone := was - p.cells; gone > evictStep {
-					t.Fatalf("%d keys left memory in one hold of the shard", gone)
+					t.Fatalf("%d keys left memory while the shard was locked once", gone)
 				}
 			}
 		}
@@ -106,7 +106,7 @@ func TestMemoryOfDatabases(t *testing.T) {
 }
 
 // BenchmarkEvictionHold lets keys of one slot leave memory, as of a database whose keys all have
-// one tag, and reports how long the shard was held at a time.
+// one tag, and reports how long the shard was locked at a time.
 func BenchmarkEvictionHold(b *testing.B) {
 	h := newHarness(b)
 	defer func() { _ = h.s.Close(false) }()

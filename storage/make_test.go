@@ -11,7 +11,7 @@ import (
 	"keyp/storage/format"
 )
 
-// TestCrashWhileMade interrupts the making of a data file: the next start begins anew.
+// TestCrashWhileMade interrupts the making of a data file: the next start begins again.
 func TestCrashWhileMade(t *testing.T) {
 	for _, at := range []Step{StepMade, StepNamed} {
 		t.Run(string(at), func(t *testing.T) {

@@ -337,7 +337,7 @@ func (m *machine) thin(rt *rapid.T) {
 	})
 }
 
-// replace installs a value that was built aside.
+// replace installs a value that was built apart.
 func (m *machine) replace(rt *rapid.T) {
 	n, deadline := m.name(rt, "key"), m.drawDeadline(rt)
 	typ := rapid.SampledFrom([]object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList}).Draw(rt, "type")

@@ -24,7 +24,7 @@ const (
 
 func (n *names) len() int { return len(n.at) + len(n.odd) }
 
-// add adds a name, of which hash is the same whenever the name is.
+// add adds a name. Equal names must have equal hashes.
 func (n *names) add(hash uint64, name []byte) {
 	if at, ok := n.at[hash]; ok {
 		if !bytes.Equal(n.name(at), name) {

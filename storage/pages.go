@@ -90,13 +90,6 @@ func (p *pagePool) put(mem []byte) {
 	p.mu.clean = append(p.mu.clean, mem)
 }
 
-// bytes is what is in use outside the heap.
-func (p *pagePool) bytes() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.inUse
-}
-
 // OffHeap is the RAM of the process's stores outside the Go heap, in bytes: chunks of slabs,
 // including those that wait to be used again.
 func OffHeap() int64 {

@@ -40,7 +40,7 @@ const (
 
 // dueChanges are the changes of ttl that a batch's transaction writes to pending.
 type dueChanges struct {
-	values [][]byte // of which used are in use
+	values [][]byte // the first used are in use
 	used   int
 }
 

@@ -335,7 +335,7 @@ func TestCompactionWithPendingDeadlines(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestDamagedPendingDeadlines: the check tells, the next checkpoint goes on without them,
+// TestDamagedPendingDeadlines: the check reports it, the next checkpoint goes on without them,
 // and no key outlives its deadline for whoever asks for it.
 func TestDamagedPendingDeadlines(t *testing.T) {
 	h, m, names := pendingHarness(t)
@@ -403,7 +403,7 @@ func TestDoubtfulDeadlines(t *testing.T) {
 	_ = h.s.Close(false)
 }
 
-// TestFormats: a file of the first format is taken over, one of a later version refused.
+// TestFormats: a file of the first format is converted, one of a later version refused.
 func TestFormats(t *testing.T) {
 	h, m, names := pendingHarness(t)
 	h.saved()

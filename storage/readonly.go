@@ -24,7 +24,7 @@ func (o *Options) LockForReading() (io.Closer, error) {
 	if _, err := os.Stat(filepath.Join(o.Dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	lock, err := o.takeLock()
+	lock, err := o.lock()
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return nil, nil

@@ -154,8 +154,8 @@ func (s *Store) startReaper() {
 	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{
 		OnJump: s.clockJumped,
 		OnBatch: func(took time.Duration) {
-			if told := s.onReap.Load(); told != nil {
-				(*told)(took)
+			if fn := s.onReap.Load(); fn != nil {
+				(*fn)(took)
 			}
 		},
 	})

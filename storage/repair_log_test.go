@@ -20,9 +20,9 @@ import (
 
 // gapCase makes a directory whose log has a damaged batch in its midst, and repairs it.
 type gapCase struct {
-	t    *testing.T
-	h    *harness
-	told []Loss
+	t        *testing.T
+	h        *harness
+	reported []Loss
 }
 
 func (g *gapCase) do(fn func(*Txn), names ...string) {
@@ -120,7 +120,7 @@ func (g *gapCase) repaired(before func(), lost func(x *Txn), after func(), datab
 		g.t.Fatalf("the batch stands in %d files; %v", hit, err)
 	}
 	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
-	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) { g.told = append(g.told, l) }); err != nil {
+	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) { g.reported = append(g.reported, l) }); err != nil {
 		g.t.Fatal(err)
 	}
 	g.open(filepath.Join(dir, "new"), databases)
@@ -140,12 +140,12 @@ func (g *gapCase) want(db int, want string) {
 // wantTold wants one loss of a kind that says all of some texts.
 func (g *gapCase) wantTold(kind LossKind, texts ...string) {
 	g.t.Helper()
-	for _, l := range g.told {
+	for _, l := range g.reported {
 		if l.Kind == kind && !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(l.What, s) }) {
 			return
 		}
 	}
-	g.t.Errorf("nothing of kind %d says %q: %v", kind, texts, g.told)
+	g.t.Errorf("nothing of kind %d says %q: %v", kind, texts, g.reported)
 }
 
 // TestRepairBehindAGap: what stands behind a damaged batch is applied. Keys that it states are
@@ -195,13 +195,13 @@ func TestRepairBehindAGap(t *testing.T) {
 		g.wantTold(Doubtful, fmt.Sprintf("key %q of database 0", n))
 	}
 	doubts := 0
-	for _, l := range g.told {
+	for _, l := range g.reported {
 		if l.Kind == Doubtful {
 			doubts++
 		}
 	}
 	if doubts != 7 {
-		t.Errorf("%d keys are doubtful: %v", doubts, g.told)
+		t.Errorf("%d keys are doubtful: %v", doubts, g.reported)
 	}
 }
 

@@ -13,22 +13,22 @@ import (
 )
 
 // TestRepair damages a directory in one place, as TestCorruption does, repairs it, and compares:
-// every key is as it was at the end, or is told of, by name where damage does not hide that; the
+// every key is as it was at the end, or is reported, by name where damage does not hide that; the
 // new directory is sound, and the old one is as it was. KEYP_CORRUPT is the number of cases.
 func TestRepair(t *testing.T) {
 	runDamage(t, 14, 5, 30, []string{"all saved", "some lost", "log with gaps"}, func(c *corruptCase, base string) string {
 		r := repairCase{corruptCase: *c}
 		r.run(filepath.Join(base, "repaired"))
-		return fmt.Sprintf("%s; told was %v", r.damage, r.told)
+		return fmt.Sprintf("%s; reported was %v", r.damage, r.reported)
 	})
 }
 
 type repairCase struct {
 	corruptCase
-	log   RepairedLog
-	told  []string
-	named map[string]bool // keys, and slots of which a key is lost
-	all   bool            // any key may be lost
+	log      RepairedLog
+	reported []string
+	named    map[string]bool // keys, and slots of which a key is lost
+	all      bool            // any key may be lost
 }
 
 // mostKeys is more than damage of one page of the data file, or of the log, can cost.
@@ -85,7 +85,7 @@ var (
 )
 
 func (r *repairCase) tell(l Loss) {
-	if r.told = append(r.told, l.What); l.Kind == Note {
+	if r.reported = append(r.reported, l.What); l.Kind == Note {
 		return
 	}
 	for _, re := range []*regexp.Regexp{nameTold, slotTold} {
@@ -97,7 +97,7 @@ func (r *repairCase) tell(l Loss) {
 }
 
 // compare counts the keys that are not as they were, and complains of those of which Repair has
-// not told.
+// not reported.
 func (r *repairCase) compare() (wrong int) {
 	for _, n := range r.sound.names {
 		got, found, err := r.read(n)

@@ -37,7 +37,7 @@ type View struct {
 // UseAll.
 func (t *Txn) View() View {
 	if t.mask != 1<<len(t.s.shards)-1 {
-		panic("storage: a transaction looks at a keyspace that it does not hold")
+		panic("storage: a transaction looks at a keyspace that it has not locked")
 	}
 	return View{s: t.s, t: t}
 }

@@ -80,9 +80,9 @@ type slabs struct {
 	// Per class: the first chunk with room, or -1; how many chunks there are, and live blocks.
 	partial, chunksOf, blocks [len(classes)]int32
 
-	live    int64  // bytes in live blocks
-	held    int64  // bytes in chunks
-	emptied uint32 // how many chunks were freed: their memory may be in use again
+	live     int64  // bytes in live blocks
+	inChunks int64  // bytes in chunks
+	emptied  uint32 // how many chunks were freed: their memory may be in use again
 }
 
 const (
@@ -203,7 +203,7 @@ func (s *slabs) release(ref uint32) {
 		if c.listed {
 			s.unlist(at)
 		}
-		s.held -= chunkSize
+		s.inChunks -= chunkSize
 		s.chunksOf[c.class]--
 		c.page.free()
 		*c = chunk{}
@@ -225,7 +225,7 @@ func (s *slabs) addChunk(class uint8) int32 {
 	}
 	pg := pages.take()
 	s.chunks[at] = chunk{mem: pg.mem, page: pg, class: class}
-	s.held += chunkSize
+	s.inChunks += chunkSize
 	s.chunksOf[class]++
 	s.list(at)
 	return at
@@ -239,7 +239,7 @@ func (s *slabs) drop() {
 			c.mem, c.page = nil, nil
 		}
 	}
-	s.live, s.held = 0, 0
+	s.live, s.inChunks = 0, 0
 	s.chunksOf, s.blocks = [len(classes)]int32{}, [len(classes)]int32{}
 }
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestHeldDeadlines: a value whose elements have deadlines is as it was while it is held, however
+// TestPinnedDeadlines: a value whose elements have deadlines is as it was while it is pinned, however
 // late it gets; then what is due goes. It may be gone or elsewhere by then.
-func TestHeldDeadlines(t *testing.T) {
+func TestPinnedDeadlines(t *testing.T) {
 	const elements = 500
 	for meanwhile, do := range map[string]func(h *harness, k Key){
 		"nothing":  func(*harness, Key) {},
@@ -35,13 +35,13 @@ func TestHeldDeadlines(t *testing.T) {
 					v.Set(fmt.Appendf(nil, "field%d", i), []byte("a value, so that all do not stand inline"), deadline)
 				}
 			})
-			var holds Pins
+			var pins Pins
 			first, second := h.s.NewTxn(), h.s.NewTxn()
 			for _, to := range []*Txn{first, second} {
-				if !h.s.Begin(h.txn, []Key{k}) || holds.Overdue(h.txn, []Key{k}, true) {
+				if !h.s.Begin(h.txn, []Key{k}) || pins.Overdue(h.txn, []Key{k}, true) {
 					t.Fatal("the key cannot be taken")
 				}
-				holds.Pin(h.txn, []Key{k}, to)
+				pins.Pin(h.txn, []Key{k}, to)
 			}
 			do(h, k)
 			h.check()
@@ -50,25 +50,25 @@ func TestHeldDeadlines(t *testing.T) {
 			h.check()
 			other := h.s.Key(1, []byte("k"))
 			h.doAll(func(t *Txn) {
-				if !holds.Overdue(t, nil, true) {
-					h.t.Error("what is held is not said to be overdue")
+				if !pins.Overdue(t, nil, true) {
+					h.t.Error("what is pinned is not said to be overdue")
 				}
-				if want := meanwhile == "nothing" || meanwhile == "reaping" || meanwhile == "written"; holds.Overdue(t, []Key{k}, false) != want {
+				if want := meanwhile == "nothing" || meanwhile == "reaping" || meanwhile == "written"; pins.Overdue(t, []Key{k}, false) != want {
 					h.t.Errorf("it is the key's: %v", !want)
 				}
-				if holds.Overdue(t, []Key{other}, false) != (meanwhile == "swapped") {
+				if pins.Overdue(t, []Key{other}, false) != (meanwhile == "swapped") {
 					h.t.Error("it is where it is not, or not where it is")
 				}
 			})
-			for _, held := range []*Txn{first, second} {
-				v, err := held.Hash(k)
+			for _, t2 := range []*Txn{first, second} {
+				v, err := t2.Hash(k)
 				if err != nil || v.Value().Len() != elements {
 					t.Errorf("aside there are %d elements, %v", v.Value().Len(), err)
 				}
-				holds.Unpin(held)
+				pins.Unpin(t2)
 			}
-			if holds.Any() || holds.timed != 0 {
-				t.Errorf("something is held: %+v", holds)
+			if pins.Any() || pins.timed != 0 {
+				t.Errorf("something is pinned: %+v", pins)
 			}
 			h.check()
 			h.s.Reap()

@@ -83,7 +83,7 @@ func TestStepBackBesideEviction(t *testing.T) {
 	}
 	h.saved()
 	h.clock.Advance(2 * time.Second)
-	h.s.Listen(func(Happened) { // one of the first shard's has gone, which is held
+	h.s.Listen(func(Happened) { // one of the first shard's has gone, which is locked
 		h.s.Listen(func(Happened) {})
 		for _, sh := range h.s.shards[1:] {
 			for i := range h.s.slotsPerShard {

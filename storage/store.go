@@ -222,7 +222,7 @@ func Open(o Options) (*Store, Recovered, error) {
 }
 
 func (s *Store) recover() (rec Recovered, err error) {
-	if err := s.takeDir(); err != nil {
+	if err := s.lockDir(); err != nil {
 		return rec, err
 	}
 	phase := s.stopwatch()
@@ -305,8 +305,8 @@ func (s *Store) stopwatch() func() time.Duration {
 	}
 }
 
-// takeDir creates the directory and locks it.
-func (s *Store) takeDir() (err error) {
+// lockDir makes the directory and locks it.
+func (s *Store) lockDir() (err error) {
 	if s.options.ReadOnly {
 		s.dirLock, err = s.options.LockForReading()
 		return err
@@ -314,14 +314,14 @@ func (s *Store) takeDir() (err error) {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	s.dirLock, err = s.options.takeLock()
+	s.dirLock, err = s.options.lock()
 	return err
 }
 
-// takeLock locks the directory, which also proves that it can be written.
-func (o *Options) takeLock() (io.Closer, error) {
+// lock locks the directory, which also proves that it can be written.
+func (o *Options) lock() (io.Closer, error) {
 	const pause = 20 * time.Millisecond
-	began, told := o.Clock.Mono(), false
+	began, warned := o.Clock.Mono(), false
 	for {
 		lock, err := vfs.OS.Lock(filepath.Join(o.Dir, lockFile))
 		if !errors.Is(err, vfs.ErrLocked) {
@@ -330,9 +330,9 @@ func (o *Options) takeLock() (io.Closer, error) {
 		if o.Clock.Mono()-began >= o.LockWait {
 			return nil, fmt.Errorf("%w: %s", ErrLocked, o.Dir)
 		}
-		if !told {
+		if !warned {
 			o.Logger.Warn("another process uses the data directory; waiting for its end", "dir", o.Dir, "longest", o.LockWait.String())
-			told = true
+			warned = true
 		}
 		time.Sleep(pause)
 	}

@@ -55,7 +55,7 @@ const (
 
 // TestCountsBesideSteps has keys, and fields of hashes, expire while loaders, checkpoints,
 // eviction and the reaper work, the clock steps either way, and the store is opened again, also
-// from what a kill leaves of it. Nobody is told of an end before its time, each count is that of
+// from what a kill leaves of it. No end is reported before its time, each count is that of
 // the keys that are there, and all that is due is removed.
 func TestCountsBesideSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
@@ -162,7 +162,7 @@ func (st *stress) note(x *Txn, key string, deadline int64) {
 	st.keys[key] = stressKey{deadline, max(steps, 0)}
 }
 
-// tell is told that a key has expired.
+// tell is called when a key has expired.
 func (st *stress) tell(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -102,8 +102,8 @@ func TestSlabs(t *testing.T) {
 		for ref := range model {
 			s.release(ref)
 		}
-		if s.live != 0 || s.held != 0 {
-			rt.Fatalf("%d bytes live, %d held, with no block", s.live, s.held)
+		if s.live != 0 || s.inChunks != 0 {
+			rt.Fatalf("%d bytes live, %d held, with no block", s.live, s.inChunks)
 		}
 	})
 }

@@ -301,7 +301,7 @@ func (t *Txn) reset() {
 func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 	sh := t.s.shards[t.s.shardOf(k.Slot)]
 	if t.mask>>sh.num&1 == 0 {
-		panic("storage: a transaction uses a key whose shard it does not hold")
+		panic("storage: a transaction uses a key whose shard it has not locked")
 	}
 	p = sh.mu.parts[k.DB]
 	if p == nil {
@@ -625,7 +625,7 @@ func (t *Txn) Delete(k Key, ev Event) bool {
 
 // WriteRange writes data at offset off of a string and returns the new length. A
 // missing key becomes a string; the gap before off is filled with zeros, which the log need not
-// spell out; the deadline stays. The key must not hold another type.
+// spell out; the deadline stays. The key must not have another type.
 func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 	p, sl, c := t.live(k, true)
 	var old []byte

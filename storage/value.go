@@ -177,7 +177,7 @@ func (o *Object) setDue(d int64) {
 	}
 }
 
-// bytes is the memory taken, as last measured.
+// bytes is the memory of the object, as last measured.
 func (o *Object) bytes() int { return int(o.units) * unit }
 
 // measure updates the value's size, and returns by how many bytes it changed.
@@ -204,8 +204,8 @@ func (p *part) recount(sl *slot, c *cell, o *Object) {
 	p.markDirty(sl, c)
 }
 
-// change notes an element that differs from the data file; a value of which the file has
-// no elements is written whole anyway.
+// change notes an element that differs from the data file. A value without elements in the file is
+// written whole anyway.
 func (o *Object) change(elem []byte) {
 	if !o.is(stateStored) {
 		return

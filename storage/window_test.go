@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestWindowOfOneDeadline: of keys that share a deadline the window holds no more than of
+// TestWindowOfOneDeadline: of keys that share a deadline the window has no more than of
 // others, and it misses none.
 func TestWindowOfOneDeadline(t *testing.T) {
 	h := newHarness(t)
@@ -28,8 +28,8 @@ func TestWindowOfOneDeadline(t *testing.T) {
 	if st := h.s.Stats(); st.Evictions != n || st.Resident != 0 {
 		t.Fatalf("%d of %d left memory, %d are there", st.Evictions, n, st.Resident)
 	}
-	if held := h.s.window.mu.idx.Len(); held > 2*h.s.bounds.windowSize {
-		t.Errorf("the window holds %d deadlines, more than %d", held, 2*h.s.bounds.windowSize)
+	if got := h.s.window.mu.idx.Len(); got > 2*h.s.bounds.windowSize {
+		t.Errorf("the window holds %d deadlines, more than %d", got, 2*h.s.bounds.windowSize)
 	}
 	h.check()
 	h.clock.Advance(time.Second - time.Millisecond)

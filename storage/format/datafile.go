@@ -408,7 +408,7 @@ func FirstInline(im *Image) (int64, error) {
 	return v.Earliest(), err
 }
 
-// Earlier is the earlier of two deadlines, of which 0 is none.
+// Earlier returns the earlier of two deadlines; 0 is no deadline.
 func Earlier(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -15,7 +15,7 @@ import (
 type Finding struct {
 	Where string // file, page and offset, bucket and key
 	What  string
-	// Harmless: nothing is wrong with any key, but space is taken for nothing.
+	// Harmless: nothing is wrong with any key, but space is wasted.
 	Harmless bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"os"
 )
 
-// dataReader reads a data file page by page, of which any may be damaged.
+// dataReader reads a data file page by page. Any page may be damaged.
 type dataReader struct {
 	path  string
 	file  *os.File
@@ -168,7 +168,7 @@ func (r *dataReader) value(at, record []byte) {
 	}
 }
 
-// times holds ttl and what is pending of it against the records.
+// times compares ttl and its pending changes with the records.
 func (r *dataReader) times() {
 	pending := r.pending()
 	entry := func(at, v []byte) {
@@ -210,7 +210,7 @@ func (r *dataReader) pending() map[string][]byte {
 	return d.Entries()
 }
 
-// slot holds a slot's entry against its records. Those of a keyspace that is being deleted go
+// slot compares a slot's entry with its records. Those of a keyspace that is being deleted go
 // before the entry does.
 func (r *dataReader) slot(at, v []byte) {
 	n := format.ParseSlotKey(at)

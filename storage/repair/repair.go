@@ -17,7 +17,7 @@ import (
 )
 
 // Repair makes a new data directory of what is left of a damaged one. The old one stays as it
-// is. Nothing is guessed: what is saved has a checksum that holds.
+// is. Nothing is guessed: what is saved has a checksum that matches.
 //
 //  1. salvage.go makes a new data file of all sound records and elements that the old one has:
 //     those that its trees lead to, and those on pages that are cut off from them. Counts,

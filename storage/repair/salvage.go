@@ -500,7 +500,7 @@ func (sv *salvage) reportLost(s *storage.Store) {
 	}
 }
 
-// dropElements deletes what was saved of a value of which nothing is to be used.
+// dropElements deletes what was saved of a value that is not to be used.
 func (sv *salvage) dropElements(id uint64) error {
 	if err := sv.flush(); err != nil {
 		return err

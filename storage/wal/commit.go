@@ -55,7 +55,7 @@ func (l *Log) tellDurable() {
 	}
 }
 
-// flush writes what was appended and, under Always, syncs it. The caller holds flushMu.
+// flush writes what was appended and, under Always, syncs it. flushMu is locked.
 func (l *Log) flush() error {
 	if err := l.Err(); err != nil {
 		return err

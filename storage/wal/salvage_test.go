@@ -47,11 +47,11 @@ func lostOf(t fataler, batches []entry, claimed uint64, got map[uint64]bool, gap
 	for _, b := range batches {
 		if !got[b.lsn] {
 			lost++
-			told := b.lsn > claimed
+			known := b.lsn > claimed
 			for _, g := range gaps {
-				told = told || !g.Whole && g.From <= begin && begin < g.To
+				known = known || !g.Whole && g.From <= begin && begin < g.To
 			}
-			if !told {
+			if !known {
 				t.Fatalf("the batch from %d to %d is missing, and the gaps are %+v", begin, b.lsn, gaps)
 			}
 		}

@@ -248,7 +248,7 @@ func (l *Log) retire(path string, number uint64, size int64) error {
 	return nil
 }
 
-// collectSpares takes over what recovery found besides the live segments: spares, and
+// collectSpares adopts what recovery found besides the live segments: spares, and
 // segments that are not needed any more.
 func (l *Log) collectSpares(r *recovery) error {
 	for _, s := range r.spares {

@@ -228,15 +228,15 @@ func TestRotateKeepsOrderWithoutIO(t *testing.T) {
 }
 
 func TestCommitAsync(t *testing.T) {
-	var told atomic.Uint64
+	var reported atomic.Uint64
 	o := options(vfs.NewMem())
-	o.OnDurable = func(lsn uint64) { raise(&told, lsn) }
+	o.OnDurable = func(lsn uint64) { raise(&reported, lsn) }
 	l, _ := opened(t, o, 0)
 	lsn := l.Append([]byte("a"))
 	l.CommitAsync()
-	await.Until(t, "OnDurable after CommitAsync", func() bool { return told.Load() >= lsn })
+	await.Until(t, "OnDurable after CommitAsync", func() bool { return reported.Load() >= lsn })
 	if l.Synced() < lsn {
-		t.Fatal("told before it was synced")
+		t.Fatal("reported before it was synced")
 	}
 	must(t, l.Close())
 }
@@ -330,8 +330,8 @@ func TestWaitDurable(t *testing.T) {
 func TestManyAppenders(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)
-	var told atomic.Uint64
-	o.OnDurable = func(lsn uint64) { raise(&told, lsn) }
+	var reported atomic.Uint64
+	o.OnDurable = func(lsn uint64) { raise(&reported, lsn) }
 	l, _ := opened(t, o, 0)
 	const appenders, each = 4, 150
 	var g sync.WaitGroup
@@ -365,8 +365,8 @@ func TestManyAppenders(t *testing.T) {
 	}
 	g.Wait()
 	must(t, l.Close())
-	if told.Load() < l.Durable() {
-		t.Errorf("OnDurable told %d, durable is %d", told.Load(), l.Durable())
+	if reported.Load() < l.Durable() {
+		t.Errorf("OnDurable reported %d, durable is %d", reported.Load(), l.Durable())
 	}
 	next := make([]int, appenders)
 	for _, b := range reopened(t, o, 0) {
