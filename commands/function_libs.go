@@ -83,8 +83,11 @@ func (s *Scripts) loadLibrary(source string, r *scripting.Run) (*library, error)
 	return &library{name: name, source: source, loaded: loaded}, nil
 }
 
+// libraryBytes is what a library takes beside its source and its program, as measured.
+const libraryBytes = 6 << 10
+
 // bytes is the library's memory, in bytes.
-func (l *library) bytes() int64 { return int64(len(l.source)) + l.loaded.Bytes() }
+func (l *library) bytes() int64 { return libraryBytes + int64(len(l.source)) + l.loaded.Bytes() }
 
 // list gives the libraries in the order of their names.
 func (f *functionLibraries) list() []*library {

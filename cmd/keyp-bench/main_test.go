@@ -194,7 +194,8 @@ func checkEverything(t *testing.T, document, workloads string) {
 		seen[name]++
 		for i, side := range row.Sides {
 			if len(side.Rounds) == 0 {
-				if len(got.Skipped) == 0 && (got.Servers[i].Side != "peer" || !keypOnly[name]) {
+				short := strings.HasPrefix(row.Name, "processor time") // less than the kernel counts
+				if len(got.Skipped) == 0 && !short && (got.Servers[i].Side != "peer" || !keypOnly[name]) {
 					t.Errorf("%s, %s: side %d has no figures", row.Line, row.Name, i)
 				}
 				continue
