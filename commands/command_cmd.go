@@ -156,7 +156,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	c.Out.Map(3)
 	c.Out.BulkString("flags")
 	c.statuses(ks.Flags.names())
-	if ks.Find != nil {
+	if ks.Find != nil && ks.Word == "" {
 		for _, part := range []string{"begin_search", "find_keys"} {
 			c.Out.BulkString(part)
 			c.Out.Map(2)
@@ -168,10 +168,18 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	}
 	c.Out.BulkString("begin_search")
 	c.Out.Map(2)
-	c.textField("type", "index")
-	c.Out.BulkString("spec")
-	c.Out.Map(1)
-	c.intField("index", int64(ks.Begin))
+	if ks.Word == "" {
+		c.textField("type", "index")
+		c.Out.BulkString("spec")
+		c.Out.Map(1)
+		c.intField("index", int64(ks.Begin))
+	} else {
+		c.textField("type", "keyword")
+		c.Out.BulkString("spec")
+		c.Out.Map(2)
+		c.textField("keyword", ks.Word)
+		c.intField("startfrom", int64(ks.Begin))
+	}
 	c.Out.BulkString("find_keys")
 	c.Out.Map(2)
 	c.Out.BulkString("type")

@@ -44,6 +44,7 @@ const (
 	Generic      Group = "generic"
 	StringGroup  Group = "string"
 	Bitmap       Group = "bitmap"
+	Geo          Group = "geo"
 	Connection   Group = "connection"
 	ServerGroup  Group = "server"
 	ListGroup    Group = "list"
@@ -122,8 +123,10 @@ type KeySpec struct {
 	DB func(args [][]byte, current int) (db int, ok bool)
 	// Find gives the first and last argument that is a key where no position says it
 	// (SORT … STORE); last is before first if there is none. COMMAND calls such a
-	// specification unknown.
+	// specification unknown, but with Word.
 	Find func(args [][]byte) (first, last int)
+	// Word says, to COMMAND alone, that the key that Find gives is behind this word, at Begin or later.
+	Word string
 	// Vary gives the flags where they depend on the arguments (SET … GET); Flags are then those
 	// of the worst case.
 	Vary func(args [][]byte) KeyFlags

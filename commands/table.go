@@ -13,6 +13,7 @@ var families = [][]Spec{
 	bitmapCommands,
 	listCommands,
 	zsetCommands,
+	geoCommands,
 	hashCommands,
 	setTypeCommands,
 	keyCommands,

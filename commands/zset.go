@@ -130,16 +130,23 @@ func zadd(c *Ctx, o zaddOptions) error {
 	if err := o.check(a.Len()); err != nil {
 		return err
 	}
-	pairs := a.args
-	var room [8]float64
-	scores := room[:0]
+	var (
+		room    [8]float64
+		names   [8][]byte
+		scores  = room[:0]
+		members = names[:0]
+	)
 	for a.More() {
-		scores = append(scores, a.Float())
-		a.Bytes()
+		scores, members = append(scores, a.Float()), append(members, a.Bytes())
 	}
 	if a.Err() != nil {
 		return a.Err()
 	}
+	return o.putAll(c, members, scores)
+}
+
+// putAll gives members of the command's key their scores, and replies.
+func (o *zaddOptions) putAll(c *Ctx, members [][]byte, scores []float64) error {
 	k := c.Keys[0]
 	z, err := c.Txn.ZSet(k)
 	if err != nil {
@@ -150,13 +157,13 @@ func zadd(c *Ctx, o zaddOptions) error {
 		case z.Exists():
 			z.Reserve(len(scores), 0)
 		case !o.xx:
-			z.Reserve(len(scores), len(pairs[1]))
+			z.Reserve(len(scores), len(members[0]))
 		}
 	}
 	var added, updated int64
 	var last zadded
 	for i, score := range scores {
-		if last, err = o.put(&z, pairs[2*i+1], score); err != nil {
+		if last, err = o.put(&z, members[i], score); err != nil {
 			return err
 		}
 		switch {

@@ -1,0 +1,212 @@
+package commands
+
+import "math"
+
+// A place is a member of a sorted set whose score has 52 bits: the longitude and the latitude, each as a
+// number of 26 bits, interleaved, the longitude in the higher bit of each pair. A cell is the area of
+// all places whose scores begin with the same bits. So a cell is a range of scores, and the cells around
+// a place are found without looking at other places. Calculations are in Redis's order, so that results
+// are the same to the last digit.
+
+const (
+	geoSteps = 26 // bits of each coordinate
+	// maxLatitude is as far as the Mercator projection of the web goes.
+	maxLatitude  = 85.05112878
+	maxLongitude = 180
+	earthRadius  = 6372797.560856         // in metres
+	geoWidest    = 20037726.37            // in metres: half of the equator, about
+	degree       = float64(math.Pi) / 180 // in radians: the quotient of doubles
+)
+
+// place is a longitude and a latitude, in degrees.
+type point struct{ lon, lat float64 }
+
+// cell is a part of the earth: with n steps one of 2^n by 2^n.
+type cell struct {
+	lon, lat uint32
+	steps    uint
+}
+
+// cellOf gives the cell that has the place, whose latitudes go from -top to top.
+func cellOf(p point, top float64, steps uint) cell {
+	lon := float64((p.lon + maxLongitude) / (2 * maxLongitude))
+	lat := float64((p.lat + top) / (2 * top))
+	return cell{uint32(lon * float64(uint64(1)<<steps)), uint32(lat * float64(uint64(1)<<steps)), steps}
+}
+
+// bits interleaves the coordinates.
+func (c cell) bits() uint64 { return spread(c.lat) | spread(c.lon)<<1 }
+
+// spread gives the bits of n every second place.
+func spread(n uint32) uint64 {
+	x := uint64(n)
+	x = (x | x<<16) & 0x0000ffff0000ffff
+	x = (x | x<<8) & 0x00ff00ff00ff00ff
+	x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
+	x = (x | x<<2) & 0x3333333333333333
+	return (x | x<<1) & 0x5555555555555555
+}
+
+// gather is the opposite of spread; it leaves the other bits out.
+func gather(x uint64) uint32 {
+	x &= 0x5555555555555555
+	x = (x | x>>1) & 0x3333333333333333
+	x = (x | x>>2) & 0x0f0f0f0f0f0f0f0f
+	x = (x | x>>4) & 0x00ff00ff00ff00ff
+	x = (x | x>>8) & 0x0000ffff0000ffff
+	return uint32(x | x>>16)
+}
+
+// geoScore is the score of a place.
+func geoScore(p point) float64 { return float64(cellOf(p, maxLatitude, geoSteps).bits()) }
+
+// placeOf gives the place of a score: the middle of its cell. A score that no place has gives one, too.
+func placeOf(score float64) point {
+	var bits uint64
+	switch {
+	case score < 0:
+		bits = uint64(int64(score))
+	case score < 1<<63:
+		bits = uint64(score)
+	default:
+		bits = uint64(int64(score-1<<63)) ^ 1<<63
+	}
+	a := cell{gather(bits >> 1), gather(bits), geoSteps}.area()
+	return point{
+		min(max((a.from.lon+a.to.lon)/2, -maxLongitude), maxLongitude),
+		min(max((a.from.lat+a.to.lat)/2, -maxLatitude), maxLatitude),
+	}
+}
+
+// area is what lies between two corners.
+type area struct{ from, to point }
+
+func (c cell) area() area {
+	n := float64(uint64(1) << c.steps)
+	at := func(i uint32, most float64) (from, to float64) {
+		return -most + float64(float64(i)/n*(2*most)), -most + float64((float64(i)+1)/n*(2*most))
+	}
+	var a area
+	a.from.lon, a.to.lon = at(c.lon, maxLongitude)
+	a.from.lat, a.to.lat = at(c.lat, maxLatitude)
+	return a
+}
+
+// scores are the scores of the cell's places: from one up to, and not with, another.
+func (c cell) scores() (from, to float64) {
+	shift := 2 * (geoSteps - c.steps)
+	bits := c.bits()
+	return float64(bits << shift), float64((bits + 1) << shift)
+}
+
+// neighbour is the cell that is so many cells east and north. The last one has the first as neighbour.
+func (c cell) neighbour(east, north int) cell {
+	mask := uint32(1)<<c.steps - 1
+	if east != 0 {
+		c.lon = (c.lon + uint32(east)) & mask
+	}
+	if north != 0 {
+		c.lat = (c.lat + uint32(north)) & mask
+	}
+	return c
+}
+
+// distance gives metres between places, by the haversine formula.
+func distance(a, b point) float64 {
+	v := math.Sin((float64(b.lon*degree) - float64(a.lon*degree)) / 2)
+	if v == 0 {
+		return latDistance(a.lat, b.lat)
+	}
+	lat1, lat2 := float64(a.lat*degree), float64(b.lat*degree)
+	u := math.Sin((lat2 - lat1) / 2)
+	x := float64(u*u) + float64(math.Cos(lat1)*math.Cos(lat2)*v*v)
+	return 2.0 * earthRadius * math.Asin(math.Sqrt(x))
+}
+
+// latDistance gives metres between latitudes.
+func latDistance(a, b float64) float64 {
+	return earthRadius * math.Abs(float64(b*degree)-float64(a*degree))
+}
+
+// geoShape is the area of a search around a place. Lengths are in metres.
+type geoShape struct {
+	at            point
+	box           bool
+	radius        float64
+	width, height float64
+}
+
+// distance gives that of a place which the shape has; ok is false if it has not.
+func (s *geoShape) distance(p point) (metres float64, ok bool) {
+	if !s.box {
+		metres = distance(s.at, p)
+		return metres, metres <= s.radius
+	}
+	if latDistance(p.lat, s.at.lat) > s.height/2 || distance(p, point{s.at.lon, p.lat}) > s.width/2 {
+		return 0, false
+	}
+	return distance(s.at, p), true
+}
+
+// bounds is the area that has the shape.
+func (s *geoShape) bounds() area {
+	east, north := s.radius, s.radius
+	if s.box {
+		east, north = s.width/2, s.height/2
+	}
+	lat := north / earthRadius / degree
+	widest := s.at.lat + lat // a degree of longitude is the shorter the nearer to a pole
+	if s.at.lat < 0 {
+		widest = s.at.lat - lat
+	}
+	lon := east / earthRadius / math.Cos(widest*degree) / degree
+	return area{point{s.at.lon - lon, s.at.lat - lat}, point{s.at.lon + lon, s.at.lat + lat}}
+}
+
+// steps estimates the steps of cells of which nine have the shape.
+func (s *geoShape) steps() uint {
+	reach := s.radius
+	if s.box {
+		reach = math.Sqrt(float64(s.width/2*(s.width/2)) + float64(s.height/2*(s.height/2)))
+	}
+	if reach == 0 {
+		return geoSteps
+	}
+	steps := -1
+	for ; reach < geoWidest; reach *= 2 {
+		steps++
+	}
+	switch lat := math.Abs(s.at.lat); {
+	case lat > 80:
+		steps -= 2
+	case lat > 66:
+		steps--
+	}
+	return uint(min(max(steps, 1), geoSteps))
+}
+
+// around are the cells that are looked at, the middle one first; in this order are the results.
+var around = [9]struct{ east, north int }{{0, 0}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}}
+
+// cells gives the cells that have the shape.
+func (s *geoShape) cells() (list []cell) {
+	bounds, steps := s.bounds(), s.steps()
+	middle := cellOf(s.at, maxLatitude, steps)
+	if steps > 1 && (middle.neighbour(0, 1).area().to.lat < bounds.to.lat || middle.neighbour(0, -1).area().from.lat > bounds.from.lat ||
+		middle.neighbour(1, 0).area().to.lon < bounds.to.lon || middle.neighbour(-1, 0).area().from.lon > bounds.from.lon) {
+		steps-- // the shape is near the edge of the middle one
+		middle = cellOf(s.at, maxLatitude, steps)
+	}
+	a := middle.area()
+	for i, by := range around {
+		useless := by.north < 0 && a.from.lat < bounds.from.lat || by.north > 0 && a.to.lat > bounds.to.lat ||
+			by.east < 0 && a.from.lon < bounds.from.lon || by.east > 0 && a.to.lon > bounds.to.lon
+		c := middle.neighbour(by.east, by.north)
+		// Neighbours of large cells may be the same one.
+		if useless && steps >= 2 || i > 1 && len(list) > 1 && c == list[len(list)-1] {
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
