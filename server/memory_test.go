@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -236,49 +235,5 @@ func TestEndlessReplies(t *testing.T) {
 		strings.Fields(get)[1:101]...)...))
 	if got := c.reply(); !strings.Contains(got, "not enough memory") {
 		t.Errorf("a script got %.100q", got)
-	}
-}
-
-// TestParkedArgumentsAreCounted: the arguments of a script that runs beside the loop, and of one that
-// waits for another's end, are counted for their clients to within a fifth of what they take.
-func TestParkedArgumentsAreCounted(t *testing.T) {
-	const n = 20_000
-	for _, length := range []int{8, 40, 300} {
-		arguments := func(call ...string) string {
-			var b strings.Builder
-			fmt.Fprintf(&b, "*%d\r\n%s", len(call)+n, strings.SplitN(multibulk(call...), "\r\n", 2)[1])
-			for range n {
-				fmt.Fprintf(&b, "$%d\r\n%s\r\n", length, strings.Repeat("x", length))
-			}
-			return b.String()
-		}
-		h := &hog{}
-		ts := start(t, h.use)
-		runs, waits := ts.dial(), ts.dial()
-		admin := ts.dial()
-		sessions := []*session{ts.sessionOf(runs), ts.sessionOf(waits)}
-		admin.do("PING")
-		running, waiting := arguments("LOLWUT"), arguments("EVAL", "return 1", "0")
-		counted := func() (sum int64) {
-			ts.onLoop(func(*loop) {
-				for _, s := range sessions {
-					sum += int64(s.Memory())
-				}
-			})
-			return sum
-		}
-		before, none := heapInUse(), counted()
-		runs.raw(running)
-		<-h.runs
-		waits.raw(waiting)
-		ts.waiting(1)
-		grown, said := heapInUse()-before, counted()-none
-		if diff := said - grown; diff > grown/5 || diff < -grown/5 {
-			t.Errorf("arguments of %d bytes: the heap has grown by %d bytes, %d are counted", length, grown, said)
-		}
-		runtime.KeepAlive(running + waiting)
-		close(h.end)
-		runs.expect("+PONG")
-		waits.expect(":1")
 	}
 }
