@@ -44,9 +44,9 @@ func geoSearches(t *testing.T, c subject) {
 
 func geoRadius(t *testing.T, c subject) {
 	sicily(t, c)
+	is(t, []string{"Palermo", "Catania"})(c.Do(ctx, "GEORADIUS_RO", "g", 15, 37, 200, "km", "DESC").StringSlice())
+	is(t, []string{"Catania", "Palermo"})(c.Do(ctx, "GEORADIUSBYMEMBER_RO", "g", "Palermo", 200, "km", "DESC").StringSlice())
 	near := redis.GeoRadiusQuery{Radius: 200, Unit: "km", Sort: "DESC"}
-	is(t, []redis.GeoLocation{{Name: "Palermo"}, {Name: "Catania"}})(c.GeoRadius(ctx, "g", 15, 37, &near).Result())
-	is(t, []redis.GeoLocation{{Name: "Catania"}, {Name: "Palermo"}})(c.GeoRadiusByMember(ctx, "g", "Palermo", &near).Result())
 	near.Store = "found"
 	is(t, int64(2))(c.GeoRadiusStore(ctx, "g", 15, 37, &near).Result())
 	is(t, int64(2))(c.GeoRadiusByMemberStore(ctx, "g", "Palermo", &near).Result())
