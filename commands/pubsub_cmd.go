@@ -183,7 +183,8 @@ func (c *Ctx) publish(topic Topic) error {
 	list, n := c.Env.PubSub.receivers(topic, c.Arg(1))
 	if n > 0 {
 		channel, message := bytes.Clone(c.Arg(1)), bytes.Clone(c.Arg(2))
-		publish := func(lsn uint64) { c.Env.publish(list, topic, channel, message, lsn) }
+		env := c.Env // c is another command's by the time it leaves
+		publish := func(lsn uint64) { env.publish(list, topic, channel, message, lsn) }
 		if c.parent == nil {
 			c.Emit(0, publish)
 		} else { // among what the commands around it raise
