@@ -14,6 +14,7 @@ import (
 //	%v %V            a value; a large one
 //	%f %g            a field or member; one of many; some make a value large
 //	%i %x            a small integer; a number
+//	%n               the number of a bit, now and then a large one
 //	%p %q            a time to live in ms; in s
 //	%P %Q            a Unix time in ms; in s
 //	%d               a database
@@ -131,6 +132,23 @@ var templates = parse(`
 	1 FUNCTION DELETE lib%i
 `)
 
+// newer are those that came after seeds had found something, which draw from templates alone
+// (TestFoundSeeds).
+var newer = parse(`
+	3 SETBIT %s %n 1
+	1 SETBIT %s %n 0
+	2 BITFIELD %s SET u8 %n %i INCRBY i16 %n %i
+	1 BITOP XOR %s { %s }
+	1 BITOP NOT %s %s
+	1 GETBIT %s %n
+	1 BITCOUNT %s
+
+	2 GEOADD %z { %x %i %f }
+	1 GEOADD %z XX CH { %x %i %f }
+	1 GEOSEARCHSTORE %z %z FROMLONLAT 60 4 BYBOX 9000 900 km
+	1 GEODIST %z %f %f
+`)
+
 // rare are drawn once in some hundred commands.
 var rare = parse(`
 	1 FLUSHALL
@@ -180,8 +198,9 @@ func parse(text string) (list []template) {
 
 // draw makes commands.
 type draw struct {
-	rng *rand.Rand
-	now func() int64
+	rng  *rand.Rand
+	now  func() int64
+	list []template
 }
 
 func (d *draw) of(list []template) []string {
@@ -202,7 +221,7 @@ func (d *draw) of(list []template) []string {
 // since it may have to be loaded again (see keyp.do).
 func (d *draw) command() []string {
 	for {
-		if c := d.of(templates); c[0] != "FUNCTION" {
+		if c := d.of(d.list); c[0] != "FUNCTION" {
 			return c
 		}
 	}
@@ -279,6 +298,8 @@ func (d *draw) word(w string) string {
 		return "g" + strconv.Itoa(rng.IntN(250)) + pad
 	case 'i':
 		return strconv.Itoa(rng.IntN(8))
+	case 'n':
+		return strconv.Itoa(int(rng.ExpFloat64() * 20_000))
 	case 'x':
 		return strconv.FormatFloat(float64(rng.IntN(1000))/8, 'g', -1, 64)
 	case 'p':
@@ -333,7 +354,7 @@ func (d *draw) value() string {
 func (d *draw) commands() (list [][]string) {
 	switch n := d.rng.IntN(100); {
 	case n < 80:
-		return [][]string{d.of(templates)}
+		return [][]string{d.of(d.list)}
 	case n < 88:
 		list = append(list, []string{"MULTI"})
 		for range 1 + d.rng.IntN(6) {

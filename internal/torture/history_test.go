@@ -111,9 +111,9 @@ func (h *history) endure() {
 }
 
 // newHistory begins one in a directory of its own.
-func newHistory(seed uint64, dir string) *history {
+func newHistory(seed uint64, list []template, dir string) *history {
 	h := &history{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), dir: dir, clock: clock.NewFake(epoch), newest: epoch}
-	h.draw = draw{rng: h.rng, now: h.clock.Now}
+	h.draw = draw{rng: h.rng, now: h.clock.Now, list: list}
 	h.seen.forget()
 	for _, sub := range []string{"keyp", "twin"} {
 		h.must2(os.MkdirAll(filepath.Join(dir, sub), 0o700))

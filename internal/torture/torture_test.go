@@ -3,6 +3,7 @@ package torture
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func TestTorture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := torture(t, seed, perHistory, func() bool { return false })
+		h := torture(t, seed, all, perHistory, func() bool { return false })
 		if os.Getenv("KEYP_TORTURE_TRACE") != "" {
 			t.Log(strings.Join(h.trace, "\n"))
 		}
@@ -50,15 +51,18 @@ func TestTorture(t *testing.T) {
 	up := func() bool { return time.Since(began) > budget }
 	histories, crashes, recoveries, issued := 0, 0, 0, 0
 	for ; !up() && !t.Failed(); seed++ {
-		h := torture(t, seed, perHistory, up)
+		h := torture(t, seed, all, perHistory, up)
 		histories++
 		crashes, recoveries, issued = crashes+h.crashes, recoveries+h.recoveries, issued+h.issued
 	}
 	t.Logf("%d histories, %d operations, %d crashes, %d starts in %v, last seed %d", histories, issued, crashes, recoveries, time.Since(began).Round(time.Millisecond), seed-1)
 }
 
-// torture runs the history of a seed, and fails the test when it fails.
-func torture(t *testing.T, seed uint64, crashes int, until func() bool) (h *history) {
+// all are the commands that histories draw.
+var all = slices.Concat(templates, newer)
+
+// torture runs the history that a seed draws from a list of commands, and fails the test when it fails.
+func torture(t *testing.T, seed uint64, list []template, crashes int, until func() bool) (h *history) {
 	t.Helper()
 	dir := testkit.MemoryDir(t)
 	defer func() {
@@ -85,7 +89,7 @@ func torture(t *testing.T, seed uint64, crashes int, until func() bool) (h *hist
 			panic(p)
 		}
 	}()
-	h = newHistory(seed, dir)
+	h = newHistory(seed, list, dir)
 	h.run(crashes, until)
 	if err := h.twin.store.Close(false); err != nil {
 		h.fail("the twin: %v", err)
@@ -96,7 +100,7 @@ func torture(t *testing.T, seed uint64, crashes int, until func() bool) (h *hist
 // TestSeedsReproduce runs a history twice.
 func TestSeedsReproduce(t *testing.T) {
 	never := func() bool { return false }
-	a, b := torture(t, 1, 5, never), torture(t, 1, 5, never)
+	a, b := torture(t, 1, all, 5, never), torture(t, 1, all, 5, never)
 	if a.sum != b.sum || a.crashes != b.crashes {
 		for i := range min(len(a.trace), len(b.trace)) {
 			if a.trace[i] != b.trace[i] {
@@ -109,9 +113,12 @@ func TestSeedsReproduce(t *testing.T) {
 
 // TestFoundSeeds runs histories again that have found something.
 func TestFoundSeeds(t *testing.T) {
-	for _, seed := range []uint64{
-		725777502, // a value back over which one was renamed that was reaped, and gone from the data file
+	for _, found := range []struct {
+		seed uint64
+		list []template
+	}{
+		{725777502, templates}, // a value back over which one was renamed that was reaped, and gone from the data file
 	} {
-		torture(t, seed, perHistory, func() bool { return false })
+		torture(t, found.seed, found.list, perHistory, func() bool { return false })
 	}
 }
