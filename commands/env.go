@@ -125,7 +125,8 @@ func (e *Env) followConfig() {
 	on(func() { store.SetFrequency(Frequency(cfg)) }, "maxmemory-policy", "lfu-log-factor", "lfu-decay-time")
 	on(func() { store.SetSync(SyncPolicy(cfg)) }, "appendfsync")
 	on(func() { SetValueLimits(cfg) }, "hash-max-listpack-entries", "hash-max-listpack-value", "list-max-listpack-size",
-		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value", "zset-max-listpack-entries", "zset-max-listpack-value")
+		"set-max-intset-entries", "set-max-listpack-entries", "set-max-listpack-value", "zset-max-listpack-entries", "zset-max-listpack-value",
+		"stream-node-max-bytes", "stream-node-max-entries")
 	on(func() { e.users.setPassword(cfg.String("requirepass")) }, "requirepass")
 	topics := func() { e.users.allTopics.Store(cfg.String("acl-pubsub-default") == "allchannels") }
 	topics()
@@ -174,7 +175,8 @@ func SetValueLimits(cfg *config.Config) {
 		SetInts:    n("set-max-intset-entries"),
 		SetEntries: n("set-max-listpack-entries"), SetValue: n("set-max-listpack-value"),
 		ZSetEntries: n("zset-max-listpack-entries"), ZSetValue: n("zset-max-listpack-value"),
-		ListSize: n("list-max-listpack-size"),
+		ListSize:    n("list-max-listpack-size"),
+		StreamBytes: n("stream-node-max-bytes"), StreamEntries: n("stream-node-max-entries"),
 	})
 }
 

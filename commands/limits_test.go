@@ -17,9 +17,10 @@ func TestValueLimits(t *testing.T) {
 	h.run(`
 		CONFIG SET hash-max-listpack-entries 1 hash-max-listpack-value 2k list-max-listpack-size -3 -> +OK
 		CONFIG SET set-max-intset-entries 4 set-max-listpack-entries 5 set-max-listpack-value 6 -> +OK
+		CONFIG SET stream-node-max-bytes 8k stream-node-max-entries 7 -> +OK
 		CONFIG SET zset-max-listpack-entries 7 zset-max-listpack-value 8 -> +OK
 	`)
-	want := object.Limits{HashEntries: 1, HashValue: 2000, ListSize: -3, SetInts: 4, SetEntries: 5, SetValue: 6, ZSetEntries: 7, ZSetValue: 8}
+	want := object.Limits{StreamBytes: 8000, StreamEntries: 7, HashEntries: 1, HashValue: 2000, ListSize: -3, SetInts: 4, SetEntries: 5, SetValue: 6, ZSetEntries: 7, ZSetValue: 8}
 	if got := object.CurrentLimits(); got != want {
 		t.Errorf("limits are %+v, want %+v", got, want)
 	}

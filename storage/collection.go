@@ -371,13 +371,9 @@ func (l *List) RemoveRange(from, to int) {
 		return
 	}
 	o := l.change()
-	if first, _ := v.At(from); to-from > 1 {
-		last, _ := v.At(to - 1)
-		l.t.cut(l.t.s.part(l.k), o, first, last)
-	} else {
-		key := object.ListKey(first)
-		l.t.removed(l.t.s.part(l.k), o, key[:])
-	}
+	first, _ := v.At(from)
+	last, _ := v.At(to - 1)
+	l.t.cut(l.t.s.part(l.k), o, first, last)
 	v.RemoveRange(from, to, o.changeRun)
 }
 

@@ -7,15 +7,15 @@ import (
 	"keyp/storage/object"
 )
 
-// marks is a set of elements of a value. A list's elements have numbers, and pushes and pops touch
-// neighbouring ones: they are kept as runs, so that a million pushes or pops need no more memory
-// than one.
+// marks is a set of elements of a value. A list's elements and a stream's entries have numbers, and
+// pushes and pops touch neighbouring ones: they are kept as runs, so that a million pushes or pops need
+// no more memory than one.
 type marks struct {
 	names names
 	runs  []run // ascending, each from behind the last number of the one before
 }
 
-// run is n numbers of a list's elements, each object.NumberStep behind the one before.
+// run is n numbers of elements, each object.NumberStep behind the one before.
 type run struct {
 	first int64
 	n     int
@@ -29,7 +29,7 @@ func (m *marks) any() bool { return m.names.len() > 0 || len(m.runs) > 0 }
 
 // add notes an element of a value of a type.
 func (m *marks) add(typ object.Type, elem []byte) {
-	if typ == object.TypeList && m.addNumber(object.ListNumber(elem)) {
+	if typ.Numbers(elem) && m.addNumber(object.ListNumber(elem)) {
 		return
 	}
 	m.names.add(object.HashOf(elem), elem)
@@ -67,7 +67,7 @@ func (m *marks) addNumber(number int64) bool {
 	return true
 }
 
-// addRun notes n elements of a list, from the number first on.
+// addRun notes n elements with numbers, from the number first on.
 func (m *marks) addRun(first int64, n int) {
 	// As distances from the least number, they are in order.
 	at := func(number int64) uint64 { return uint64(number) ^ 1<<63 }
@@ -113,7 +113,7 @@ func (m *marks) merge(other marks) {
 func (m *marks) take(v object.Value, fn func(elem, val []byte, deadline int64, ok bool) bool) {
 	for len(m.runs) > 0 {
 		r := &m.runs[0]
-		more := r.take(v.(*object.List), fn)
+		more := r.take(v.(object.Numbered), fn)
 		if r.n == 0 {
 			m.runs = m.runs[1:]
 		}
@@ -133,7 +133,7 @@ func (m *marks) take(v object.Value, fn func(elem, val []byte, deadline int64, o
 }
 
 // take is that of marks; it returns what fn returned last.
-func (r *run) take(l *object.List, fn func(elem, val []byte, deadline int64, ok bool) bool) bool {
+func (r *run) take(v object.Numbered, fn func(elem, val []byte, deadline int64, ok bool) bool) bool {
 	more := true
 	var key [8]byte
 	visit := func(val []byte, ok bool) {
@@ -142,7 +142,7 @@ func (r *run) take(l *object.List, fn func(elem, val []byte, deadline int64, ok 
 		r.first += object.NumberStep
 		r.n--
 	}
-	l.From(r.first, func(number int64, val []byte) bool {
+	v.From(r.first, func(number int64, val []byte) bool {
 		for more && r.n > 0 && r.first < number {
 			visit(nil, false)
 		}

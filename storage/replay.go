@@ -38,7 +38,7 @@ type replay struct {
 // that change a key instead of stating it may have to read it from the data file. To it
 // comes byteCost for each byte of a batch.
 var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.RecElement: 1000, format.RecRemove: 1000, format.RecRange: 10_000, format.RecDelete: 1000,
-	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300, format.RecCut: 10_000}
+	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300, format.RecCut: 10_000, format.RecTrim: 10_000}
 
 const byteCost = 1
 
@@ -240,7 +240,7 @@ func (r *replay) record(tag byte, f *format.Fields) error {
 		}
 	case format.RecLink:
 		return r.link(f)
-	case format.RecPut, format.RecLarge, format.RecElement, format.RecRemove, format.RecRange, format.RecDelete, format.RecDeadline, format.RecCut:
+	case format.RecPut, format.RecLarge, format.RecElement, format.RecRemove, format.RecRange, format.RecDelete, format.RecDeadline, format.RecCut, format.RecTrim:
 		p, k, own := r.target(f)
 		if own {
 			r.cost += recordCost[tag]
@@ -371,16 +371,20 @@ func (r *replay) keyRecord(tag byte, p *part, k Key, f *format.Fields) error {
 		was := len(str.Data)
 		str.WriteAt(off, data)
 		r.about.o.changeRange(off, len(data), was)
-	case format.RecCut:
+	case format.RecCut, format.RecTrim:
+		typ := object.TypeList
+		if tag == format.RecTrim {
+			typ = object.TypeStream
+		}
 		id, first, last := f.Int(), f.Number(), f.Number()
-		if err := r.find(p, k, id, object.TypeList, f); err != nil || r.about.o == nil {
+		if err := r.find(p, k, id, typ, f); err != nil || r.about.o == nil {
 			return err
 		}
-		l, ok := r.about.o.val.(*object.List)
-		if !ok {
+		v, ok := r.about.o.val.(object.Numbered)
+		if !ok || v.Type() != typ {
 			return format.ErrBadRecord
 		}
-		l.RemoveNumbers(first, last, r.about.o.changeRun)
+		v.RemoveNumbers(first, last, r.about.o.changeRun)
 	case format.RecDelete:
 		if p != nil && !f.Bad {
 			r.delete(p, k)

@@ -548,9 +548,14 @@ func (t *Txn) removed(p *part, o *Object, elem []byte) {
 	t.elementRecord(format.RecRemove, format.RecLess, p, o, elem)
 }
 
-// cut records that all elements of a list with the numbers from first to last are gone.
+// cut records that all elements with the numbers from first to last are gone.
 func (t *Txn) cut(p *part, o *Object, first, last int64) {
-	t.keyRecord(format.RecCut, p, o.name())
+	if first == last {
+		key := object.ListKey(first)
+		t.removed(p, o, key[:])
+		return
+	}
+	t.keyRecord(format.CutOf(o.val.Type()), p, o.name())
 	t.buf = binary.AppendUvarint(t.buf, o.id)
 	for _, number := range [2]int64{first, last} {
 		key := object.ListKey(number)

@@ -105,14 +105,18 @@ func (o *Object) beStored() {
 	}
 }
 
-// lastOf is how far Scan must go to visit all present elements of a list. Other types are in the
-// order of a hash: elements added to them are not all beyond the end, so there is no such bound.
+// lastOf is how far Scan must go to visit all present elements that have numbers. Other elements are in the
+// order of a hash, or of their names: those added to them are not all beyond the end, so there is no such
+// bound.
 func lastOf(v object.Value) uint64 {
-	l, ok := v.(*object.List)
-	if !ok || l.Len() == 0 {
+	numbered, ok := v.(object.Numbered)
+	if !ok {
 		return math.MaxUint64
 	}
-	number, _ := l.At(l.Len() - 1)
+	number, ok := numbered.LastNumber()
+	if !ok {
+		return math.MaxUint64
+	}
 	key := object.ListKey(number)
 	return binary.BigEndian.Uint64(key[:])
 }
@@ -213,7 +217,7 @@ func (o *Object) change(elem []byte) {
 	o.more().changed.add(o.val.Type(), elem)
 }
 
-// changeRun notes n elements of a list, from the number first on.
+// changeRun notes n elements with numbers, from the number first on.
 func (o *Object) changeRun(first int64, n int) {
 	if o.is(stateStored) {
 		o.more().changed.addRun(first, n)

@@ -26,7 +26,16 @@ const (
 	RecLess
 	RecCut
 	RecTime
+	RecTrim
 )
+
+// CutOf is the tag of the record that removes a run of elements of a value of a type.
+func CutOf(typ object.Type) byte {
+	if typ == object.TypeStream {
+		return RecTrim
+	}
+	return RecCut
+}
 
 // ErrBadRecord says that a record of the log does not parse.
 var ErrBadRecord = errors.New("storage: a log record does not parse")
@@ -108,7 +117,7 @@ func (f *Fields) Bytes() []byte {
 	return b
 }
 
-// Number reads the number of a list's element.
+// Number reads the number of an element.
 func (f *Fields) Number() int64 {
 	const size = 8
 	if len(f.Rest) < size {
@@ -196,8 +205,11 @@ func ReadRecord(f *Fields) (r Record) {
 		r.ID, r.Type = f.Int(), object.TypeString
 		f.Int()
 		f.Bytes()
-	case RecCut:
+	case RecCut, RecTrim:
 		r.ID, r.Type = f.Int(), object.TypeList
+		if r.Tag == RecTrim {
+			r.Type = object.TypeStream
+		}
 		f.Number()
 		f.Number()
 	case RecDelete:

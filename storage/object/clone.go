@@ -47,6 +47,20 @@ func (l *List) Clone() Value {
 	return &List{many: c}
 }
 
+// Clone gives a copy, in which entries, groups and consumers have the same numbers.
+func (s *Stream) Clone() Value {
+	to := *s
+	to.runs, to.allocated, to.bm = make([]*streamRun, 0, len(s.runs)), 0, bookmark{}
+	for _, r := range s.runs {
+		to.insertRun(len(to.runs), r.clone())
+	}
+	to.groups = s.groups.clone()
+	if s.iids != nil {
+		to.iids = s.iids.clone()
+	}
+	return &to
+}
+
 func (c *chunk) clone() chunk {
 	to := *c
 	to.mem = slices.Clone(c.mem)

@@ -8,6 +8,7 @@
 //	list        sequence number, 8 bytes  value
 //	set         member                   (empty)
 //	sorted set  member                   score, 8 bytes
+//	stream      number, 8 bytes; or tag…  entry; groups and the rest (streamelem.go)
 //
 // # Small and large
 //
@@ -24,6 +25,12 @@
 // were added, a set of integers sorted, another small set as its members were added, a
 // sorted set by score and then member, a list as a list. Elements with a deadline come
 // first in small hashes and sets, by deadline. Large hashes and sets have no order.
+//
+// # Streams
+//
+// A stream has its entries in runs of up to a hundred, each one piece of memory (streamrun.go), and the
+// pending entries of its groups in ordered pieces (sorted.go). What follows from the entries, as the last
+// id, is not an element of its own: an addition changes one element.
 //
 // # Deadlines of elements
 //

@@ -14,6 +14,9 @@ type Limits struct {
 	// ListSize is a number of elements, 0 counting as 1, or -1 to -5 (and whatever is
 	// below) for 4, 8, 16, 32 or 64 KiB.
 	ListSize int
+	// StreamBytes and StreamEntries bound a run of a stream's entries; 0 is no limit but that of
+	// maxRunBytes and maxRunEntries.
+	StreamBytes, StreamEntries int
 }
 
 // DefaultLimits are those of a Redis that nobody configured.
@@ -22,7 +25,8 @@ var DefaultLimits = Limits{
 	SetInts:    512,
 	SetEntries: 128, SetValue: 64,
 	ZSetEntries: 128, ZSetValue: 64,
-	ListSize: -2,
+	ListSize:    -2,
+	StreamBytes: 4096, StreamEntries: 100,
 }
 
 var limits atomic.Pointer[Limits]
@@ -45,4 +49,21 @@ func (l *Limits) listFits(n, size int) bool {
 		return n <= max(l.ListSize, 1) && size <= listSafety
 	}
 	return size <= 2<<10<<min(-l.ListSize, 5)
+}
+
+// The bounds of a run of a stream where the limits have none: each change may move so much.
+const (
+	maxRunBytes   = 64 << 10
+	maxRunEntries = 10_000
+)
+
+func (l *Limits) streamBytes() int { return bounded(l.StreamBytes, maxRunBytes) }
+
+func (l *Limits) streamEntries() int { return bounded(l.StreamEntries, maxRunEntries) }
+
+func bounded(limit, most int) int {
+	if limit <= 0 {
+		return most
+	}
+	return min(limit, most)
 }

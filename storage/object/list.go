@@ -388,6 +388,15 @@ func (l *List) From(number int64, fn func(number int64, val []byte) bool) {
 	l.Each(index, false, func(_ int, number int64, val []byte) bool { return fn(number, val) })
 }
 
+// LastNumber is the number of the element at the tail; false if there is none.
+func (l *List) LastNumber() (number int64, ok bool) {
+	if l.Len() == 0 {
+		return 0, false
+	}
+	number, _ = l.At(l.Len() - 1)
+	return number, true
+}
+
 // Earliest is 0: elements have no deadlines.
 func (l *List) Earliest() int64 { return 0 }
 

@@ -13,6 +13,7 @@ const (
 	TypeList
 	TypeSet
 	TypeZSet
+	TypeStream
 )
 
 // String is the name that TYPE replies.
@@ -28,6 +29,8 @@ func (t Type) String() string {
 		return "set"
 	case TypeZSet:
 		return "zset"
+	case TypeStream:
+		return "stream"
 	default:
 		return "none"
 	}
@@ -79,7 +82,32 @@ func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == Type
 
 // Names reports whether a value of the type can have an element with that name: those of lists
 // and strings have numbers of eight bytes.
-func (t Type) Names(elem []byte) bool { return len(elem) == 8 || t != TypeList && t != TypeString }
+func (t Type) Names(elem []byte) bool {
+	switch t {
+	case TypeList, TypeString:
+		return len(elem) == 8
+	case TypeStream:
+		return namesStream(elem)
+	default:
+		return true
+	}
+}
+
+// Numbers reports whether an element of a value of the type has a number as its name: those of lists and
+// the entries of streams do, NumberStep after one another as they are added.
+func (t Type) Numbers(elem []byte) bool { return len(elem) == 8 && (t == TypeList || t == TypeStream) }
+
+// Numbered is a value that has elements with numbers, in their order.
+type Numbered interface {
+	Value
+	// From visits the elements from the first on whose number is not below number, until fn returns false.
+	From(number int64, fn func(number int64, val []byte) bool)
+	// LastNumber is the number of the last one; false if there is none.
+	LastNumber() (number int64, ok bool)
+	// RemoveNumbers removes the elements whose numbers are from first to last, and calls fn with the numbers
+	// first: runs of n, each NumberStep after the one before.
+	RemoveNumbers(first, last int64, fn func(first int64, n int))
+}
 
 var errBadElement = errors.New("object: an element that its type does not have")
 
@@ -96,6 +124,8 @@ func New(t Type) Value {
 		return &Set{}
 	case TypeZSet:
 		return &ZSet{}
+	case TypeStream:
+		return &Stream{}
 	default:
 		return nil
 	}

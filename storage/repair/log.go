@@ -174,7 +174,7 @@ func (l *oldLog) note(r *format.Record) {
 	switch r.Tag {
 	case format.RecPut, format.RecDelete, format.RecLarge:
 		l.settled(at)
-	case format.RecElement, format.RecRemove, format.RecRange, format.RecCut, format.RecDeadline:
+	case format.RecElement, format.RecRemove, format.RecRange, format.RecCut, format.RecTrim, format.RecDeadline:
 		l.changed(at, r)
 	case format.RecLink:
 		l.settled(at)

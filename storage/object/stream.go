@@ -1,0 +1,407 @@
+package object
+
+import (
+	"slices"
+	"sort"
+	"unsafe"
+)
+
+// Stream is a stream: entries in the order of their ids, groups of consumers with the entries that are
+// pending at them, and what makes additions idempotent. Entries have ordinals, which ascend along
+// the stream and are never given again; the element key of an entry is its ordinal times NumberStep, as
+// a list's (ListKey). The other elements begin with a tag (streamelem.go). The element of the
+// metadata is there in every stream, so a stream without entries has one element.
+//
+// A change calls changed, which may be nil, with the key of each element that it has changed, added
+// or removed, but for entries that Add and TrimFirst name by their numbers. Elements have no deadlines.
+type Stream struct {
+	runs      []*streamRun
+	allocated int // bytes of memory behind the runs
+	live      int
+	// tail is the id of the last entry, end the ordinal behind it; 0 without entries.
+	tail StreamID
+	end  int64
+
+	meta   streamMeta
+	made   bool // the metadata is there
+	groups streamGroups
+	iids   *idempotence // nil: there never was any
+	bm     bookmark
+}
+
+// streamMeta is what the metadata's element says. The last id and the next ordinal are there
+// for when they don't follow from the last entry.
+type streamMeta struct {
+	last       StreamID
+	maxDeleted StreamID
+	next       int64
+	offset     uint64 // entries added less the next ordinal, modulo 2^64
+	duration   int64  // seconds; 0: not set
+	maxSize    int64  // 0: not set
+	nextIID    int64  // the ordinal of the next idempotent id, if none is left
+	duplicates int64
+}
+
+// Changed sees the key of an element that has changed, or is gone. It is valid during the call.
+type Changed func(elem []byte)
+
+func (fn Changed) call(elem []byte) {
+	if fn != nil {
+		fn(elem)
+	}
+}
+
+// NewStream gives a stream without entries, as Create makes one.
+func NewStream() *Stream { return &Stream{made: true} }
+
+// Type is TypeStream.
+func (s *Stream) Type() Type { return TypeStream }
+
+// Encoding is what OBJECT ENCODING replies.
+func (s *Stream) Encoding() string { return "stream" }
+
+// Create adds the metadata, which every stream has, and reports whether it was missing.
+func (s *Stream) Create(changed Changed) bool {
+	if s.made {
+		return false
+	}
+	s.made = true
+	changed.call(metaKey[:])
+	return true
+}
+
+// Entries is the number of entries.
+func (s *Stream) Entries() int { return s.live }
+
+// LastID is the highest id that an entry ever had, or the one that SetID has set.
+func (s *Stream) LastID() StreamID {
+	if s.tail.Compare(s.meta.last) > 0 {
+		return s.tail
+	}
+	return s.meta.last
+}
+
+// MaxDeleted is the highest id that was deleted by itself.
+func (s *Stream) MaxDeleted() StreamID { return s.meta.maxDeleted }
+
+// next is the ordinal of the next entry.
+func (s *Stream) next() int64 { return max(s.end, s.meta.next) }
+
+// Added is how many entries were ever added.
+func (s *Stream) Added() uint64 { return uint64(s.next()) + s.meta.offset }
+
+// Nodes is how many pieces of memory have the entries: as many as a Redis has nodes.
+func (s *Stream) Nodes() int { return len(s.runs) }
+
+// First gives the id of the first entry; false if there is none.
+func (s *Stream) First() (id StreamID, ok bool) {
+	if s.live == 0 {
+		return id, false
+	}
+	e, _, _ := s.runs[0].at(int(s.runs[0].lo))
+	return e.ID, true
+}
+
+// LastEntry gives the id of the last entry; false if there is none.
+func (s *Stream) LastEntry() (id StreamID, ok bool) { return s.tail, s.live > 0 }
+
+// runOf is the index of the last run that may have entries up to an id, or 0.
+func (s *Stream) runOf(id StreamID) int {
+	return max(sort.Search(len(s.runs), func(i int) bool { return s.runs[i].low.Compare(id) > 0 })-1, 0)
+}
+
+// runAt is the index of the last run that begins at an ordinal or before, or -1.
+func (s *Stream) runAt(ordinal int64) int {
+	return sort.Search(len(s.runs), func(i int) bool { return s.runs[i].first > ordinal }) - 1
+}
+
+// Get gives the entry with an id.
+func (s *Stream) Get(id StreamID) (e StreamEntry, ok bool) {
+	if s.live == 0 {
+		return e, false
+	}
+	r := s.runs[s.runOf(id)]
+	off, _, ok := r.find(id)
+	if ok {
+		e, _, _ = r.at(off)
+	}
+	return e, ok
+}
+
+// Range visits the entries with ids from from to to, both included, until fn returns false; from the
+// last to the first if reverse is set.
+func (s *Stream) Range(from, to StreamID, reverse bool, fn func(StreamEntry) bool) {
+	if s.live == 0 || from.Compare(to) > 0 {
+		return
+	}
+	if reverse {
+		s.reversed(from, to, fn)
+		return
+	}
+	for _, r := range s.runs[s.runOf(from):] {
+		for off := int(r.lo); off < len(r.mem); {
+			e, next, live := r.at(off)
+			off = next
+			if !live || e.ID.Compare(from) < 0 {
+				continue
+			}
+			if e.ID.Compare(to) > 0 || !fn(e) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Stream) reversed(from, to StreamID, fn func(StreamEntry) bool) {
+	var room [128]uint32
+	for i := s.runOf(to); i >= 0; i-- {
+		r := s.runs[i]
+		offsets := r.offsets(room[:0])
+		for j := len(offsets) - 1; j >= 0; j-- {
+			e, _, _ := r.at(int(offsets[j]))
+			if e.ID.Compare(to) > 0 {
+				continue
+			}
+			if e.ID.Compare(from) < 0 || !fn(e) {
+				return
+			}
+		}
+	}
+}
+
+// Before is the number of entries with ids below id.
+func (s *Stream) Before(id StreamID) (n int) {
+	if s.live == 0 {
+		return 0
+	}
+	at := s.runOf(id)
+	for _, r := range s.runs[:at] {
+		n += int(r.live)
+	}
+	r := s.runs[at]
+	for off := int(r.lo); off < len(r.mem); {
+		e, next, live := r.at(off)
+		if off = next; live {
+			if e.ID.Compare(id) >= 0 {
+				break
+			}
+			n++
+		}
+	}
+	return n
+}
+
+// WholeNodes is the most entries, at most n, that are all of the first nodes: what XTRIM with ~ removes.
+func (s *Stream) WholeNodes(n int) (whole int) {
+	for _, r := range s.runs {
+		if whole+int(r.live) > n {
+			break
+		}
+		whole += int(r.live)
+	}
+	return whole
+}
+
+// Add adds an entry; fields alternate names and values. Its id must be above LastID.
+func (s *Stream) Add(id StreamID, fields [][]byte) (number int64) {
+	ordinal := s.next()
+	s.push(ordinal, id, fields)
+	return ordinal * NumberStep
+}
+
+// mostGap is how many deleted entries a run has at most between two that are put one after the other.
+const mostGap = 16
+
+// push adds an entry behind all others.
+func (s *Stream) push(ordinal int64, id StreamID, fields [][]byte) {
+	if n := len(s.runs); n > 0 {
+		r := s.runs[n-1]
+		if gap := ordinal - r.first - int64(r.entries); gap <= mostGap && !r.full(fields, limits.Load()) {
+			s.change(r, func() { r.append(id, fields, int(gap)) })
+			s.pushed(ordinal, id)
+			return
+		}
+		s.change(r, r.trim)
+	}
+	s.insertRun(len(s.runs), newStreamRun(ordinal, id, fields))
+	s.pushed(ordinal, id)
+}
+
+func (s *Stream) pushed(ordinal int64, id StreamID) {
+	s.live++
+	s.tail, s.end = id, ordinal+1
+}
+
+// change lets fn change a run and follows its memory.
+func (s *Stream) change(r *streamRun, fn func()) {
+	was := cap(r.mem)
+	fn()
+	s.allocated += cap(r.mem) - was
+}
+
+func (s *Stream) insertRun(at int, r *streamRun) {
+	s.runs = slices.Insert(s.runs, at, r)
+	s.allocated += r.bytes()
+}
+
+// dropRuns forgets the runs from a up to b.
+func (s *Stream) dropRuns(a, b int) {
+	for i := a; i < b; i++ {
+		s.allocated -= s.runs[i].bytes()
+		s.live -= int(s.runs[i].live)
+	}
+	if a == 0 {
+		clear(s.runs[:b])
+		s.runs = s.runs[b:]
+	} else {
+		s.runs = slices.Delete(s.runs, a, b)
+	}
+	if n := len(s.runs); n == 0 {
+		s.runs = nil
+	} else if cap(s.runs) > 64 && n < cap(s.runs)/4 {
+		s.runs = slices.Clone(s.runs)
+	}
+}
+
+// retail finds the last entry again, after it was removed.
+func (s *Stream) retail() {
+	s.tail, s.end = StreamID{}, 0
+	if n := len(s.runs); n > 0 {
+		s.tail, s.end = s.runs[n-1].lastLive()
+		s.end++
+	}
+}
+
+// remember has the metadata say what follows from the last entry, which is about to be removed.
+func (s *Stream) remember() { s.meta.last, s.meta.next = s.LastID(), s.next() }
+
+// removeAt removes the live entry at off of the run i.
+func (s *Stream) removeAt(i, off int) {
+	r := s.runs[i]
+	e, _, _ := r.at(off)
+	if r.live == 1 {
+		s.dropRuns(i, i+1)
+	} else {
+		s.change(r, func() { r.delete(off) })
+		s.live--
+	}
+	if e.ID == s.tail {
+		s.retail()
+	}
+}
+
+// Delete removes an entry and reports whether there was one.
+func (s *Stream) Delete(id StreamID, changed Changed) bool {
+	if s.live == 0 {
+		return false
+	}
+	i := s.runOf(id)
+	off, ordinal, ok := s.runs[i].find(id)
+	if !ok {
+		return false
+	}
+	was := s.meta
+	if id == s.tail {
+		s.remember()
+	}
+	if id.Compare(s.meta.maxDeleted) > 0 {
+		s.meta.maxDeleted = id
+	}
+	s.removeAt(i, off)
+	key := ListKey(ordinal * NumberStep)
+	changed.call(key[:])
+	s.metaChanged(was, changed)
+	return true
+}
+
+func (s *Stream) metaChanged(was streamMeta, changed Changed) {
+	if s.meta != was {
+		s.made = true
+		changed.call(metaKey[:])
+	}
+}
+
+// TrimFirst removes the first n entries, or all if there are fewer, and gives the numbers of the first
+// and the last one. cut, if it is not nil, sees all numbers: runs of n, each NumberStep after the one
+// before.
+func (s *Stream) TrimFirst(n int, changed Changed, cut func(first int64, n int)) (first, last int64) {
+	n = min(n, s.live)
+	if n <= 0 {
+		return 0, -1
+	}
+	was := s.meta
+	if n == s.live {
+		s.remember()
+	}
+	seen := func(from, to int64) {
+		last = (to - 1) * NumberStep
+		if cut != nil {
+			cut(from*NumberStep, int(to-from))
+		}
+	}
+	first = s.runs[0].first * NumberStep
+	whole := 0
+	for whole < len(s.runs) && int(s.runs[whole].live) <= n {
+		r := s.runs[whole]
+		seen(r.first, r.first+int64(r.entries))
+		n -= int(r.live)
+		whole++
+	}
+	s.dropRuns(0, whole)
+	if n > 0 {
+		r := s.runs[0]
+		from := r.first
+		s.change(r, func() { r.shed(n) })
+		s.live -= n
+		seen(from, r.first)
+	}
+	if s.live == 0 {
+		s.retail()
+	}
+	s.metaChanged(was, changed)
+	return first, last
+}
+
+// SetID sets what LastID, Added and MaxDeleted give. The last id must not be below any that an
+// entry of the stream ever had (see Lowers).
+func (s *Stream) SetID(last StreamID, added uint64, maxDeleted StreamID, changed Changed) {
+	was := s.meta
+	s.meta.last, s.meta.maxDeleted = last, maxDeleted
+	s.meta.offset = added - uint64(s.next())
+	s.metaChanged(was, changed)
+}
+
+// Renumbered gives a copy whose entries have other ordinals than any had before: one that is stored
+// as another value may get a lower last id.
+func (s *Stream) Renumbered() *Stream {
+	to := s.Clone().(*Stream)
+	to.runs, to.allocated, to.live, to.tail, to.end = nil, 0, 0, StreamID{}, 0
+	added := s.Added()
+	to.meta.last, to.meta.next = StreamID{}, 0
+	var fields [][]byte
+	s.Range(StreamID{}, MaxStreamID, false, func(e StreamEntry) bool {
+		fields = e.append(fields[:0])
+		to.Add(e.ID, fields)
+		return true
+	})
+	to.meta.offset = added - uint64(to.next())
+	return to
+}
+
+// append appends the fields' names and values.
+func (e StreamEntry) append(fields [][]byte) [][]byte {
+	e.EachField(func(field, val []byte) bool {
+		fields = append(fields, field, val)
+		return true
+	})
+	return fields
+}
+
+// Bytes is the memory used.
+func (s *Stream) Bytes() int {
+	n := int(unsafe.Sizeof(*s)) + cap(s.runs)*8 + s.allocated + s.groups.bytes()
+	if s.iids != nil {
+		n += s.iids.bytes()
+	}
+	return n
+}

@@ -1,0 +1,277 @@
+package object
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"sort"
+	"unsafe"
+)
+
+// idempotence is what a stream keeps of additions that were made with an idempotent id: a producer's
+// second addition with the same one gives the first one's entry.
+type idempotence struct {
+	ids       Hash // by producer and idempotent id: the ordinal
+	all       Hash // by ordinal: the value of its element
+	order     sorted[iidOrdinal]
+	producers []*producer // by name
+	held      int         // bytes of memory behind the producers
+}
+
+// producer has the ordinals of one's idempotent ids.
+type producer struct {
+	name []byte
+	ids  sorted[iidOrdinal]
+}
+
+type iidOrdinal int64
+
+func (a iidOrdinal) Compare(b iidOrdinal) int { return cmp.Compare(a, b) }
+
+func (a iidOrdinal) key() (key [8]byte) {
+	binary.BigEndian.PutUint64(key[:], uint64(a))
+	return key
+}
+
+func (x *idempotence) bytes() int {
+	return int(unsafe.Sizeof(*x)) + x.ids.Bytes() + x.all.Bytes() - 2*int(unsafe.Sizeof(x.ids)) + x.order.bytes() + cap(x.producers)*8 + x.held
+}
+
+func (p *producer) bytes() int { return int(unsafe.Sizeof(*p)) + cap(p.name) + p.ids.bytes() }
+
+// parseIID reads the value of the element of an idempotent id.
+func parseIID(val []byte) (pid, iid []byte, id StreamID, ok bool) {
+	f := fieldsOf{rest: val}
+	pid, iid, id = f.bytes(), f.bytes(), f.id()
+	return pid, iid, id, f.done()
+}
+
+func iidKey(pid, iid []byte) []byte { return append(appendBytes(nil, pid), iid...) }
+
+func (x *idempotence) producer(name []byte) (at int, ok bool) {
+	at = sort.Search(len(x.producers), func(i int) bool { return bytes.Compare(x.producers[i].name, name) >= 0 })
+	return at, at < len(x.producers) && bytes.Equal(x.producers[at].name, name)
+}
+
+func (s *Stream) putIID(ordinal int64, val []byte) bool {
+	pid, iid, _, ok := parseIID(val)
+	if !ok {
+		return false
+	}
+	if s.iids == nil {
+		s.iids = &idempotence{}
+	}
+	s.removeIID(ordinal)
+	x, n := s.iids, iidOrdinal(ordinal)
+	key := n.key()
+	x.all.Set(key[:], val, 0)
+	x.ids.Set(iidKey(pid, iid), key[:], 0)
+	x.order.put(n)
+	at, ok := x.producer(pid)
+	if !ok {
+		x.producers = slices.Insert(x.producers, at, &producer{name: bytes.Clone(pid)})
+	} else {
+		x.held -= x.producers[at].bytes()
+	}
+	x.producers[at].ids.put(n)
+	x.held += x.producers[at].bytes()
+	return true
+}
+
+func (s *Stream) removeIID(ordinal int64) {
+	val, ok := s.iid(ordinal)
+	if !ok {
+		return
+	}
+	pid, iid, _, _ := parseIID(val)
+	x, n := s.iids, iidOrdinal(ordinal)
+	key := n.key()
+	at, _ := x.producer(pid)
+	p := x.producers[at]
+	x.held -= p.bytes()
+	p.ids.remove(n)
+	if p.ids.n > 0 {
+		x.held += p.bytes()
+	} else {
+		x.producers = slices.Delete(x.producers, at, at+1)
+	}
+	if by, _, _ := x.ids.Get(iidKey(pid, iid)); bytes.Equal(by, key[:]) {
+		x.ids.Delete(iidKey(pid, iid))
+	}
+	x.order.remove(n)
+	x.all.Delete(key[:])
+}
+
+// iid gives the value of the element of an idempotent id.
+func (s *Stream) iid(ordinal int64) (val []byte, ok bool) {
+	if s.iids == nil {
+		return nil, false
+	}
+	key := iidOrdinal(ordinal).key()
+	val, _, ok = s.iids.all.Get(key[:])
+	return bytes.Clone(val), ok
+}
+
+// Idempotent gives the entry that a producer added with an idempotent id, if that is still known.
+func (s *Stream) Idempotent(pid, iid []byte) (id StreamID, ok bool) {
+	if s.iids == nil {
+		return id, false
+	}
+	key, _, ok := s.iids.ids.Get(iidKey(pid, iid))
+	if !ok {
+		return id, false
+	}
+	val, _, _ := s.iids.all.Get(key)
+	_, _, id, ok = parseIID(val)
+	return id, ok
+}
+
+// Idempotence is what SetIdempotence has set: for how many seconds an idempotent id is kept, and how many of
+// a producer. 0: never set.
+func (s *Stream) Idempotence() (duration, maxSize int64) { return s.meta.duration, s.meta.maxSize }
+
+// Producers is how many producers have idempotent ids, Idempotents how many ids they have.
+func (s *Stream) Producers() int {
+	if s.iids == nil {
+		return 0
+	}
+	return len(s.iids.producers)
+}
+
+// Idempotents is the number of idempotent ids that are kept.
+func (s *Stream) Idempotents() int {
+	if s.iids == nil {
+		return 0
+	}
+	return s.iids.order.n
+}
+
+// nextIID is the ordinal of the next idempotent id.
+func (s *Stream) nextIID() int64 {
+	if s.iids != nil {
+		if last, ok := s.iids.order.last(); ok {
+			return max(int64(last)+1, s.meta.nextIID)
+		}
+	}
+	return s.meta.nextIID
+}
+
+// IdempotentsAdded is how many idempotent ids were ever added, Duplicates how often one was found.
+func (s *Stream) IdempotentsAdded() int64 { return s.nextIID() }
+
+// Duplicates is how often an addition was found to be there already.
+func (s *Stream) Duplicates() int64 { return s.meta.duplicates }
+
+// EachProducer visits the producers in the order of their names, with the number of their idempotent ids,
+// until fn returns false.
+func (s *Stream) EachProducer(fn func(pid []byte, ids int) bool) {
+	if s.iids == nil {
+		return
+	}
+	for _, p := range s.iids.producers {
+		if !fn(p.name, p.ids.n) {
+			return
+		}
+	}
+}
+
+// EachIdempotent visits the idempotent ids of a producer, the oldest first, until fn returns false.
+func (s *Stream) EachIdempotent(pid []byte, fn func(iid []byte, id StreamID) bool) {
+	if s.iids == nil {
+		return
+	}
+	if at, ok := s.iids.producer(pid); ok {
+		s.iids.producers[at].ids.each(0, func(n iidOrdinal) bool {
+			key := n.key()
+			val, _, _ := s.iids.all.Get(key[:])
+			_, iid, id, _ := parseIID(val)
+			return fn(iid, id)
+		})
+	}
+}
+
+// AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than maxSize
+// then, the oldest go.
+func (s *Stream) AddIdempotent(pid, iid []byte, id StreamID, maxSize int64, changed Changed) {
+	ordinal := s.nextIID()
+	s.putIID(ordinal, appendID(appendBytes(appendBytes(nil, pid), iid), id))
+	var key elemKey
+	changed.call(key.iid(ordinal))
+	at, _ := s.iids.producer(pid)
+	for p := s.iids.producers[at]; int64(p.ids.n) > max(maxSize, 1); {
+		oldest, _ := p.ids.first()
+		s.dropIID(int64(oldest), changed)
+	}
+}
+
+// dropIID removes an idempotent id; the metadata remembers the next ordinal if it was the last one.
+func (s *Stream) dropIID(ordinal int64, changed Changed) {
+	was := s.meta
+	if last, _ := s.iids.order.last(); int64(last) == ordinal {
+		s.meta.nextIID = s.nextIID()
+	}
+	s.removeIID(ordinal)
+	var key elemKey
+	changed.call(key.iid(ordinal))
+	s.metaChanged(was, changed)
+}
+
+// ForgetIdempotent removes at most limit idempotent ids of entries that were added before an instant
+// (Unix ms), as their ids have it, and reports how many.
+func (s *Stream) ForgetIdempotent(before int64, limit int, changed Changed) (n int) {
+	for s.iids != nil && n < limit {
+		oldest, ok := s.iids.order.first()
+		if !ok {
+			break
+		}
+		key := oldest.key()
+		val, _, _ := s.iids.all.Get(key[:])
+		if _, _, id, _ := parseIID(val); id.Ms >= uint64(max(before, 0)) {
+			break
+		}
+		s.dropIID(int64(oldest), changed)
+		n++
+	}
+	return n
+}
+
+// SetIdempotence sets what Idempotence gives and forgets all idempotent ids if that is another setting.
+func (s *Stream) SetIdempotence(duration, maxSize int64, changed Changed) {
+	was := s.meta
+	if was.duration == duration && was.maxSize == maxSize {
+		return
+	}
+	s.meta.duration, s.meta.maxSize, s.meta.nextIID = duration, maxSize, s.nextIID()
+	s.metaChanged(was, changed)
+	for s.Idempotents() > 0 {
+		oldest, _ := s.iids.order.first()
+		s.dropIID(int64(oldest), changed)
+	}
+}
+
+// Duplicate counts an addition that was found to be there already.
+func (s *Stream) Duplicate(changed Changed) {
+	s.meta.duplicates++
+	s.made = true
+	changed.call(metaKey[:])
+}
+
+// SetIdempotentCounts sets how many idempotent ids were ever added, and how often one was found to be
+// there already. There are no more than added.
+func (s *Stream) SetIdempotentCounts(added, duplicates int64, changed Changed) {
+	was := s.meta
+	s.meta.nextIID, s.meta.duplicates = added, duplicates
+	s.metaChanged(was, changed)
+}
+
+func (x *idempotence) clone() *idempotence {
+	to := &idempotence{order: x.order.clone(), held: 0}
+	to.ids, to.all = *x.ids.Clone().(*Hash), *x.all.Clone().(*Hash)
+	for _, p := range x.producers {
+		copied := &producer{name: bytes.Clone(p.name), ids: p.ids.clone()}
+		to.producers = append(to.producers, copied)
+		to.held += copied.bytes()
+	}
+	return to
+}

@@ -1,0 +1,385 @@
+package object
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"unsafe"
+)
+
+// A streamRun is a run of a stream's entries in one piece of memory, behind the names of the fields
+// of its first entry, its shape:
+//
+//	┌───────┬──────────────┬───┬───────────┬────┬─────┬────────┬───────────┬───┐
+//	│ pairs │ length, name │ … │ size, own │ ms │ seq │ length │ value     │ … │
+//	└───────┴──────────────┴───┴───────────┴────┴─────┴────────┴───────────┴───┘
+//	 shape                      entry
+//
+// Numbers are uvarints. size is that of all behind it, times two; the lowest bit, own, tells that the
+// fields are not those of the shape: then pairs stands before the first value, and a length and a
+// name before each. ms counts from base; seq does if ms is 0. A deleted entry is a byte 0, so that the
+// entries' ordinals follow each other.
+type streamRun struct {
+	mem  []byte
+	base StreamID // of the first entry that ever was in it
+	low  StreamID // no entry is below it
+	last StreamID // of the last entry that ever was in it: no entry is above it
+	// first is the ordinal of the entry at lo. Entries stand there, deleted ones included.
+	first   int64
+	lo      uint32
+	entries int32
+	live    int32
+	cut     int32 // deleted entries that stood before lo
+	node    int32 // bytes of Redis's node with these entries, without its two counts
+}
+
+// StreamEntry is an entry of a stream. It is valid until the stream changes.
+type StreamEntry struct {
+	ID    StreamID
+	pairs int
+	names []byte // of the shape; nil if they stand in body
+	body  []byte
+}
+
+// Fields is the number of fields, each with a value.
+func (e StreamEntry) Fields() int { return e.pairs }
+
+// EachField visits the fields with their values, in order, until fn returns false.
+func (e StreamEntry) EachField(fn func(field, val []byte) bool) {
+	names, body := e.names, e.body
+	var name, val []byte
+	for range e.pairs {
+		if e.names != nil {
+			name, names = cutBytes(names)
+		} else {
+			name, body = cutBytes(body)
+		}
+		val, body = cutBytes(body)
+		if !fn(name, val) {
+			return
+		}
+	}
+}
+
+// cutBytes reads bytes behind their length, which are there.
+func cutBytes(b []byte) (head, rest []byte) {
+	n, size := uint64(b[0]), 1
+	if n >= 0x80 {
+		n, size = binary.Uvarint(b)
+	}
+	to := size + int(n)
+	return b[size:to:to], b[to:]
+}
+
+// appendTo appends the entry as the value of its element.
+func (e StreamEntry) appendTo(dst []byte) []byte {
+	dst = binary.AppendUvarint(appendID(dst, e.ID), uint64(e.pairs))
+	if e.names == nil {
+		return append(dst, e.body...)
+	}
+	e.EachField(func(field, val []byte) bool {
+		dst = appendBytes(appendBytes(dst, field), val)
+		return true
+	})
+	return dst
+}
+
+// AppendStreamEntry appends an entry as the value of its element; fields alternate names and values.
+func AppendStreamEntry(dst []byte, id StreamID, fields [][]byte) []byte {
+	dst = binary.AppendUvarint(appendID(dst, id), uint64(len(fields)/2))
+	for _, f := range fields {
+		dst = appendBytes(dst, f)
+	}
+	return dst
+}
+
+func (r *streamRun) bytes() int { return int(unsafe.Sizeof(*r)) + cap(r.mem) }
+
+// newStreamRun gives a run that has one entry.
+func newStreamRun(ordinal int64, id StreamID, fields [][]byte) *streamRun {
+	size := uvarintLen(uint64(len(fields) / 2))
+	for i := 0; i < len(fields); i += 2 {
+		size += uvarintLen(uint64(len(fields[i]))) + len(fields[i])
+	}
+	r := &streamRun{base: id, low: id, last: id, first: ordinal, lo: uint32(size)}
+	e := r.measure(id, fields, false)
+	mem := resize(nil, size+e.total(), 0)[:0]
+	mem = binary.AppendUvarint(mem, uint64(len(fields)/2))
+	for i := 0; i < len(fields); i += 2 {
+		mem = appendBytes(mem, fields[i])
+	}
+	r.mem = r.write(mem, e, fields)
+	r.entries, r.live = 1, 1
+	r.node = nodeHead(fields) + nodeEntry(r.base, id, fields, false)
+	return r
+}
+
+// measured is an entry as it will stand in a run.
+type measured struct {
+	own     bool
+	ms, seq uint64
+	size    int // of what follows the size
+}
+
+func (e measured) head() uint64 {
+	if e.own {
+		return uint64(e.size)<<1 | 1
+	}
+	return uint64(e.size) << 1
+}
+
+func (e measured) total() int { return uvarintLen(e.head()) + e.size }
+
+func (r *streamRun) measure(id StreamID, fields [][]byte, own bool) measured {
+	e := measured{own: own, ms: id.Ms - r.base.Ms, seq: id.Seq}
+	if e.ms == 0 {
+		e.seq -= r.base.Seq
+	}
+	e.size = uvarintLen(e.ms) + uvarintLen(e.seq)
+	for i, f := range fields {
+		if own || i%2 == 1 {
+			e.size += uvarintLen(uint64(len(f))) + len(f)
+		}
+	}
+	if own {
+		e.size += uvarintLen(uint64(len(fields) / 2))
+	}
+	return e
+}
+
+// write appends an entry to mem.
+func (r *streamRun) write(mem []byte, e measured, fields [][]byte) []byte {
+	mem = binary.AppendUvarint(mem, e.head())
+	mem = binary.AppendUvarint(binary.AppendUvarint(mem, e.ms), e.seq)
+	if e.own {
+		mem = binary.AppendUvarint(mem, uint64(len(fields)/2))
+	}
+	for i, f := range fields {
+		if e.own || i%2 == 1 {
+			mem = appendBytes(mem, f)
+		}
+	}
+	return mem
+}
+
+// shaped reports whether the fields are those of the shape.
+func (r *streamRun) shaped(fields [][]byte) bool {
+	pairs, size := binary.Uvarint(r.mem)
+	if pairs != uint64(len(fields)/2) {
+		return false
+	}
+	names := r.mem[size:]
+	var name []byte
+	for i := 0; i < len(fields); i += 2 {
+		if name, names = cutBytes(names); !bytes.Equal(name, fields[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// full reports whether another entry has to begin another run, as Redis's node would be full.
+func (r *streamRun) full(fields [][]byte, lim *Limits) bool {
+	size := 0
+	for _, f := range fields {
+		size += len(f)
+	}
+	gone := r.cut + r.entries - r.live
+	node := int(r.node) + packInt(int64(r.live)) + packInt(int64(gone))
+	return node+size >= lim.streamBytes() || int(r.live+gone) >= lim.streamEntries()
+}
+
+// append adds an entry behind all others, after gap deleted ones.
+func (r *streamRun) append(id StreamID, fields [][]byte, gap int) {
+	own := !r.shaped(fields)
+	e := r.measure(id, fields, own)
+	n := len(r.mem)
+	need := n + gap + e.total()
+	mem := resize(r.mem, need, need/2)[:n]
+	for range gap {
+		mem = append(mem, 0)
+	}
+	r.mem = r.write(mem, e, fields)
+	r.entries += int32(gap) + 1
+	r.live++
+	r.last = id
+	r.node += nodeEntry(r.base, id, fields, own)
+}
+
+// trim gives memory back that nothing will be added to any more.
+func (r *streamRun) trim() {
+	if cap(r.mem)-len(r.mem) > len(r.mem)/16 {
+		r.mem = append([]byte(nil), r.mem...)
+	}
+}
+
+// at reads the entry at off; live is false for a deleted one.
+func (r *streamRun) at(off int) (e StreamEntry, next int, live bool) {
+	head, n := uint64(r.mem[off]), 1
+	if head == 0 {
+		return e, off + 1, false
+	}
+	if head >= 0x80 {
+		head, n = binary.Uvarint(r.mem[off:])
+	}
+	off += n
+	next = off + int(head>>1)
+	body := r.mem[off:next:next]
+	ms, n := binary.Uvarint(body)
+	seq, m := binary.Uvarint(body[n:])
+	e.ID = StreamID{r.base.Ms + ms, seq}
+	if ms == 0 {
+		e.ID.Seq += r.base.Seq
+	}
+	e.body = body[n+m:]
+	names := r.mem
+	if head&1 != 0 {
+		names = e.body
+	}
+	pairs, n := binary.Uvarint(names)
+	e.pairs = int(pairs)
+	if head&1 != 0 {
+		e.body = e.body[n:]
+	} else {
+		e.names = names[n:r.lo:r.lo]
+	}
+	return e, next, true
+}
+
+// find gives the offset and the ordinal of the entry with an id.
+func (r *streamRun) find(id StreamID) (off int, ordinal int64, ok bool) {
+	if id.Compare(r.low) < 0 || id.Compare(r.last) > 0 {
+		return 0, 0, false
+	}
+	ordinal = r.first
+	for off = int(r.lo); off < len(r.mem); ordinal++ {
+		e, next, live := r.at(off)
+		if live {
+			if c := e.ID.Compare(id); c >= 0 {
+				return off, ordinal, c == 0
+			}
+		}
+		off = next
+	}
+	return 0, 0, false
+}
+
+// offset is where the entry with an ordinal stands, which must be one of the run's.
+func (r *streamRun) offset(ordinal int64) int {
+	off := int(r.lo)
+	for ; ordinal > r.first; ordinal-- {
+		_, off, _ = r.at(off)
+	}
+	return off
+}
+
+// offsets appends where the live entries stand.
+func (r *streamRun) offsets(dst []uint32) []uint32 {
+	for off := int(r.lo); off < len(r.mem); {
+		_, next, live := r.at(off)
+		if live {
+			dst = append(dst, uint32(off))
+		}
+		off = next
+	}
+	return dst
+}
+
+// delete makes the live entry at off a deleted one.
+func (r *streamRun) delete(off int) {
+	_, next, _ := r.at(off)
+	r.mem[off] = 0
+	r.mem = slices.Delete(r.mem, off+1, next)
+	r.live--
+	r.advance()
+}
+
+// advance forgets the deleted entries at the front of a run that has others.
+func (r *streamRun) advance() {
+	if r.live == 0 {
+		return
+	}
+	for r.mem[r.lo] == 0 {
+		r.lo++
+		r.first++
+		r.entries--
+		r.cut++
+	}
+	e, _, _ := r.at(int(r.lo))
+	r.low = e.ID
+}
+
+// remove deletes the entries with the ordinals from a up to b, and gives how many were live.
+func (r *streamRun) remove(a, b int64) (n int) {
+	from := r.offset(a)
+	off := from
+	for at := a; at < b; at++ {
+		_, next, live := r.at(off)
+		if off = next; live {
+			n++
+		}
+	}
+	clear(r.mem[from : from+int(b-a)])
+	r.mem = slices.Delete(r.mem, from+int(b-a), off)
+	r.live -= int32(n)
+	r.advance()
+	return n
+}
+
+// shed deletes the first n of the live entries, fewer than all.
+func (r *streamRun) shed(n int) {
+	off := int(r.lo)
+	for n > 0 {
+		_, next, live := r.at(off)
+		off = next
+		if live {
+			n--
+			r.live--
+		}
+		r.first++
+		r.entries--
+		r.cut++
+	}
+	r.lo = uint32(off)
+	r.advance()
+}
+
+// lastLive gives the last live entry's id and ordinal.
+func (r *streamRun) lastLive() (id StreamID, ordinal int64) {
+	at := r.first
+	for off := int(r.lo); off < len(r.mem); at++ {
+		e, next, live := r.at(off)
+		if live {
+			id, ordinal = e.ID, at
+		}
+		off = next
+	}
+	return id, ordinal
+}
+
+// revive puts an entry where one was deleted, and reports whether its id fits there.
+func (r *streamRun) revive(ordinal int64, id StreamID, fields [][]byte) bool {
+	off := r.offset(ordinal)
+	if id.Compare(r.low) < 0 || id.Compare(r.last) > 0 {
+		return false
+	}
+	for at := int(r.lo); at < len(r.mem); {
+		e, next, live := r.at(at)
+		if live && (at < off) != (e.ID.Compare(id) < 0) {
+			return false
+		}
+		at = next
+	}
+	e := r.measure(id, fields, !r.shaped(fields))
+	mem := append(make([]byte, 0, len(r.mem)+e.total()), r.mem[:off]...)
+	mem = r.write(mem, e, fields)
+	r.mem = append(mem, r.mem[off+1:]...)
+	r.live++
+	return true
+}
+
+func (r *streamRun) clone() *streamRun {
+	to := *r
+	to.mem = slices.Clone(r.mem)
+	return &to
+}

@@ -1,0 +1,153 @@
+package object
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// bookmark is where a Scan goes on among the pending entries, whose place no cursor has room for. There is
+// one scan at a time, that of a checkpoint; another one makes the first begin with them again.
+type bookmark struct {
+	number uint64
+	group  uint32
+	id     StreamID
+}
+
+// Cursors of elements with a tag: the tag, and the numbers in the key or that of the bookmark. Those of
+// entries are their keys, which are all above.
+const (
+	cursorTag      = 60
+	cursorConsumer = 28
+)
+
+// Scan visits about count elements from cursor on, in the order of their keys.
+func (s *Stream) Scan(cursor uint64, count int, fn func(elem, val []byte, deadline int64)) (next uint64) {
+	sc := streamScan{s: s, left: count, next: 0}
+	w := streamWalk{fn: func(elem, val []byte, deadline int64) bool {
+		if sc.left--; sc.left < 0 {
+			sc.next = sc.cursor(elem)
+			return false
+		}
+		fn(elem, val, deadline)
+		return true
+	}}
+	if cursor > math.MaxInt64 {
+		s.walkEntries(&w, ListNumber(binary.BigEndian.AppendUint64(nil, cursor))/NumberStep)
+	} else if s.walkSmall(&w, cursor) {
+		s.walkEntries(&w, 0)
+	}
+	return sc.next
+}
+
+type streamScan struct {
+	s    *Stream
+	left int
+	next uint64
+}
+
+// cursor is where a scan goes on with an element.
+func (sc *streamScan) cursor(elem []byte) uint64 {
+	if len(elem) == 8 {
+		return binary.BigEndian.Uint64(elem)
+	}
+	e, _ := parseStreamKey(elem)
+	at := uint64(e.tag) << cursorTag
+	switch e.tag {
+	case tagIID:
+		at |= uint64(e.ordinal)
+	case tagGroup:
+		at |= uint64(e.group)
+	case tagConsumer:
+		at |= uint64(e.group)<<cursorConsumer | uint64(e.consumer)
+	case tagPending:
+		b := &sc.s.bm
+		b.number, b.group, b.id = b.number%math.MaxUint32+1, e.group, e.pendingID
+		at |= b.number
+	}
+	return at
+}
+
+// walkSmall visits the elements with a tag from a cursor on, until w returns false.
+func (s *Stream) walkSmall(w *streamWalk, cursor uint64) bool {
+	tag, rest := byte(cursor>>cursorTag), cursor&(1<<cursorTag-1)
+	from := func(t byte) uint64 {
+		if tag == t {
+			return rest
+		}
+		return 0
+	}
+	if tag <= tagMeta && s.made {
+		if w.val = s.meta.append(w.val[:0]); !w.fn(metaKey[:], w.val, 0) {
+			return false
+		}
+	}
+	return (tag > tagIID || s.walkIIDs(w, int64(from(tagIID)))) &&
+		(tag > tagGroup || s.groups.walkGroups(w, uint32(from(tagGroup)))) &&
+		(tag > tagConsumer || s.groups.walkConsumers(w, from(tagConsumer))) &&
+		s.walkPending(w, from(tagPending))
+}
+
+func (s *Stream) walkIIDs(w *streamWalk, from int64) bool {
+	if s.iids == nil {
+		return true
+	}
+	return s.iids.order.each(iidOrdinal(from), func(n iidOrdinal) bool {
+		key := n.key()
+		val, _, _ := s.iids.all.Get(key[:])
+		return w.fn(w.key.iid(int64(n)), val, 0)
+	})
+}
+
+func (gs *streamGroups) walkGroups(w *streamWalk, from uint32) bool {
+	for _, g := range gs.numbered[gs.numberedAt(from):] {
+		if g.there {
+			w.val = g.append(w.val[:0])
+			if !w.fn(w.key.group(g.number), w.val, 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (gs *streamGroups) walkConsumers(w *streamWalk, from uint64) bool {
+	group, first := uint32(from>>cursorConsumer), uint32(from&maxStreamNumber)
+	for _, g := range gs.numbered[gs.numberedAt(group):] {
+		at := 0
+		if g.number == group {
+			at = g.numberedAt(first)
+		}
+		for _, c := range g.numbered[at:] {
+			if c.there {
+				w.val = c.append(w.val[:0])
+				if !w.fn(w.key.consumer(g.number, c.number), w.val, 0) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// walkPending goes on at the bookmark, if that has the number.
+func (s *Stream) walkPending(w *streamWalk, number uint64) bool {
+	var group uint32
+	var first StreamID
+	if number != 0 && number == s.bm.number {
+		group, first = s.bm.group, s.bm.id
+	}
+	for _, g := range s.groups.numbered[s.groups.numberedAt(group):] {
+		from := pendingItem{}
+		if g.number == group {
+			from.id = first
+		}
+		more := g.pending.each(from, func(p pendingItem) bool {
+			w.val = p.append(w.val[:0])
+			return w.fn(w.key.pending(g.number, p.id), w.val, 0)
+		})
+		if !more {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,177 @@
+package storage
+
+import "keyp/storage/object"
+
+// Stream is a key's stream within a transaction. A stream without entries is there until its key is
+// deleted. What a method says of the value's method of the same name holds here.
+type Stream struct{ handle }
+
+// Stream opens a key's stream. ErrWrongType: the key has another type.
+func (t *Txn) Stream(k Key) (Stream, error) {
+	h, err := t.open(k, object.TypeStream)
+	return Stream{h}, err
+}
+
+var noStream = &object.Stream{}
+
+// Value is the stream, for reading only and until the next change.
+func (s *Stream) Value() *object.Stream {
+	if o := s.object(); o != nil {
+		return o.val.(*object.Stream)
+	}
+	return noStream
+}
+
+// edit gives the stream, made if missing, as one that this command changes, and what logs its changed
+// elements.
+func (s *Stream) edit() (*object.Stream, object.Changed) {
+	o := s.change()
+	v := o.val.(*object.Stream)
+	log := func(elem []byte) {
+		if val, deadline, ok := v.Element(elem); ok {
+			s.put(o, elem, val, deadline)
+		} else {
+			s.gone(elem)
+		}
+	}
+	if v.Len() == 0 {
+		v.Create(log)
+	}
+	return v, log
+}
+
+// Create makes a stream without entries, if the key is missing.
+func (s *Stream) Create() { s.edit() }
+
+// Add adds an entry, whose id must be above LastID; fields alternate names and values. The log has one
+// record of it.
+func (s *Stream) Add(id object.StreamID, fields [][]byte) {
+	o := s.change()
+	v := o.val.(*object.Stream)
+	if v.Len() == 0 {
+		s.edit()
+	}
+	key := object.ListKey(v.Add(id, fields))
+	var room [256]byte
+	s.put(o, key[:], object.AppendStreamEntry(room[:0], id, fields), 0)
+}
+
+// Delete removes an entry and reports whether there was one.
+func (s *Stream) Delete(id object.StreamID) bool {
+	if _, ok := s.Value().Get(id); !ok {
+		return false
+	}
+	v, log := s.edit()
+	return v.Delete(id, log)
+}
+
+// TrimFirst removes the first n entries, or all if there are fewer. For more than one the log has the first
+// and the last number only.
+func (s *Stream) TrimFirst(n int) {
+	if n <= 0 || s.Value().Entries() == 0 {
+		return
+	}
+	v, log := s.edit()
+	first, last := v.TrimFirst(n, log, s.o.changeRun)
+	s.t.cut(s.t.s.part(s.k), s.o, first, last)
+}
+
+// SetID sets what LastID, Added and MaxDeleted give. A last id below the present one costs the log the
+// whole stream.
+func (s *Stream) SetID(last object.StreamID, added uint64, maxDeleted object.StreamID) {
+	v, log := s.edit()
+	if last.Compare(v.LastID()) >= 0 {
+		v.SetID(last, added, maxDeleted, log)
+		return
+	}
+	v = v.Renumbered()
+	v.SetID(last, added, maxDeleted, nil)
+	s.renew(v)
+}
+
+// CreateGroup adds a group; there must be none of that name.
+func (s *Stream) CreateGroup(name []byte, last object.StreamID, entriesRead int64) {
+	v, log := s.edit()
+	v.CreateGroup(name, last, entriesRead, log)
+}
+
+// SetGroup sets what CreateGroup set, of a group that must exist.
+func (s *Stream) SetGroup(name []byte, last object.StreamID, entriesRead int64) {
+	v, log := s.edit()
+	v.SetGroup(name, last, entriesRead, log)
+}
+
+// DestroyGroup removes a group with all that it has, and reports whether there was one.
+func (s *Stream) DestroyGroup(name []byte) bool {
+	if s.Value().Group(name) == nil {
+		return false
+	}
+	v, log := s.edit()
+	return v.DestroyGroup(name, log)
+}
+
+// CreateConsumer adds a consumer, seen at now (Unix ms), to a group that must exist. It returns false if
+// there was one of that name.
+func (s *Stream) CreateConsumer(group, name []byte, now int64) bool {
+	v, log := s.edit()
+	return v.CreateConsumer(group, name, now, log)
+}
+
+// DeleteConsumer removes a consumer of a group, which must exist, with its pending entries, and returns how
+// many those were; ok is false if there was none of that name.
+func (s *Stream) DeleteConsumer(group, name []byte) (pending int, ok bool) {
+	v, log := s.edit()
+	return v.DeleteConsumer(group, name, log)
+}
+
+// Touch sets when a consumer, which must exist, was seen and active (Unix ms; -1: never).
+func (s *Stream) Touch(group, consumer []byte, seen, active int64) {
+	v, log := s.edit()
+	v.Touch(group, consumer, seen, active, log)
+}
+
+// Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the pending
+// entry to the consumer; with consumer nil, back to the group.
+func (s *Stream) Deliver(group, consumer []byte, id object.StreamID, delivered, count int64) {
+	v, log := s.edit()
+	v.Deliver(group, consumer, id, delivered, count, log)
+}
+
+// Ack removes a pending entry of a group, which must exist, and reports whether there was one.
+func (s *Stream) Ack(group []byte, id object.StreamID) bool {
+	if _, ok := s.Value().Group(group).PendingEntry(id); !ok {
+		return false
+	}
+	v, log := s.edit()
+	return v.Ack(group, id, log)
+}
+
+// SetIdempotence sets for how many seconds an idempotent id is kept, and how many of a producer. Another
+// setting than before forgets all.
+func (s *Stream) SetIdempotence(duration, maxSize int64) {
+	v, log := s.edit()
+	v.SetIdempotence(duration, maxSize, log)
+}
+
+// AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than maxSize
+// then, the oldest go.
+func (s *Stream) AddIdempotent(pid, iid []byte, id object.StreamID, maxSize int64) {
+	v, log := s.edit()
+	v.AddIdempotent(pid, iid, id, maxSize, log)
+}
+
+// ForgetIdempotent removes at most limit idempotent ids of entries that were added before an instant
+// (Unix ms), and reports how many.
+func (s *Stream) ForgetIdempotent(before int64, limit int) int {
+	if s.Value().Idempotents() == 0 {
+		return 0
+	}
+	v, log := s.edit()
+	return v.ForgetIdempotent(before, limit, log)
+}
+
+// Duplicate counts an addition that was found to be there already.
+func (s *Stream) Duplicate() {
+	v, log := s.edit()
+	v.Duplicate(log)
+}
