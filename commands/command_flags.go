@@ -45,7 +45,7 @@ func (s *Spec) flagNames() []string {
 
 // groupCategories are the ACL categories that a group stands for.
 var groupCategories = map[Group]string{
-	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap", Geo: "@geo",
+	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap", Geo: "@geo", HyperLogLog: "@hyperloglog",
 	ListGroup: "@list", HashGroup: "@hash", SetGroup: "@set",
 	SortedSet: "@sortedset", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting",
 }

@@ -68,6 +68,9 @@ const fuzzStore = `
 	SET n 10
 	SET f 3.5
 	SET soon v PX 5000
+	PFADD hll a b c
+	PFADD hlld a b c
+	PFDEBUG TODENSE hlld
 	SET due v PX 100
 	SET w_1 3
 	SET w_2 1

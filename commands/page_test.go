@@ -31,6 +31,7 @@ var pageGroups = []struct {
 	{ListGroup, "Lists"},
 	{SetGroup, "Sets"},
 	{SortedSet, "Sorted sets"},
+	{HyperLogLog, "HyperLogLog"},
 	{Geo, "Places"},
 	{Transactions, "Transactions"},
 	{PubSub, "Publish and subscribe"},

@@ -45,6 +45,7 @@ const (
 	StringGroup  Group = "string"
 	Bitmap       Group = "bitmap"
 	Geo          Group = "geo"
+	HyperLogLog  Group = "hyperloglog"
 	Connection   Group = "connection"
 	ServerGroup  Group = "server"
 	ListGroup    Group = "list"

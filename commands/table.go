@@ -11,6 +11,7 @@ var families = [][]Spec{
 	clientCommands,
 	stringCommands,
 	bitmapCommands,
+	hllCommands,
 	listCommands,
 	zsetCommands,
 	geoCommands,

@@ -118,6 +118,8 @@ var options = []option{
 		help: "members of a sorted set in its small form"},
 	{name: "zset-max-listpack-value", alias: "zset-max-ziplist-value", group: groupValues, kind: kindBytes, def: "64",
 		help: "bytes of a member in it"},
+	{name: "hll-sparse-max-bytes", group: groupValues, kind: kindBytes, def: "3000",
+		help: "bytes of a HyperLogLog in its sparse form"},
 
 	{name: "maxclients", group: groupClients, kind: kindInt, def: "10000", min: 1, max: maxUint32,
 		help: "connections at a time"},

@@ -10,7 +10,7 @@ type generator struct {
 }
 
 // generators are those of all families.
-var generators = slices.Concat(keyGenerators, bitmapGenerators, listGenerators, sortGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators)
+var generators = slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators, sortGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators)
 
 // wholeValues give the commands by which the values of all keys are compared in the end.
 var wholeValues = slices.Concat(stringValues, listValues, hashValues, setValues, zsetValues)

@@ -1,0 +1,364 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"keyp/storage"
+	"keyp/ttl"
+)
+
+// A HyperLogLog is a string that estimates how many different elements were added to it: sketch has
+// its bytes. A missing key is one without elements.
+var hllCommands = []Spec{
+	{
+		Name: "PFADD", Group: HyperLogLog, Since: "2.8.9",
+		Summary:    "Adds elements to a HyperLogLog, and replies whether its estimate may have changed by that.",
+		Complexity: "O(1) for each element; O(N) in the runs of registers while it is sparse.",
+		Arity:      -2, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Insert)},
+		Args: []Arg{keyArg("key"), stringArg("element").many().opt()},
+		Run:  runPFAdd,
+	},
+	{
+		Name: "PFCOUNT", Group: HyperLogLog, Since: "2.8.9",
+		Summary:    "Estimates how many different elements were added to a HyperLogLog, or to any of several.",
+		Complexity: "O(1) for one key whose estimate is cached, else O(N) in the registers of all keys.",
+		Arity:      -2, Flags: ReadOnly | MayReplicate,
+		Keys: []KeySpec{KeysFrom(1, 1, RW|Access)},
+		Args: []Arg{keyArg("key").many()},
+		Run:  runPFCount,
+	},
+	{
+		Name: "PFMERGE", Group: HyperLogLog, Since: "2.8.9",
+		Summary:    "Adds to a HyperLogLog what was added to others.",
+		Complexity: "O(N) in the registers of all keys.",
+		Arity:      -2, Flags: Write | DenyOOM,
+		Keys: []KeySpec{Key(1, RW|Access|Insert), KeysFrom(2, 1, RO|Access)},
+		Args: []Arg{keyArg("destkey"), keyArg("sourcekey").many()},
+		Run:  runPFMerge,
+	},
+	{
+		Name: "PFDEBUG", Group: HyperLogLog, Since: "2.8.9",
+		Summary:    "Shows the registers of a HyperLogLog, or how it is encoded, or makes it a dense one.",
+		Complexity: "O(N) in its registers.",
+		Arity:      3, Flags: Write | DenyOOM | Admin,
+		Keys: []KeySpec{Key(2, RW|Access)},
+		Args: []Arg{stringArg("subcommand"), keyArg("key")},
+		Run:  runPFDebug,
+	},
+	{
+		Name: "PFSELFTEST", Group: HyperLogLog, Since: "2.8.9",
+		Summary:    "Tests registers and estimates, sparse and dense ones, with random elements.",
+		Complexity: "Some tenths of a second, beside other clients' commands.",
+		Arity:      1, Flags: Admin, Scope: Unlocked,
+		Run: runPFSelfTest,
+	},
+}
+
+var eventPFAdd = storage.Event{Class: storage.EventString, Name: "pfadd"}
+
+// readSketch is readString for a HyperLogLog; errNoSketch for another string.
+func (c *Ctx) readSketch(k storage.Key) (s sketch, ok bool, err error) {
+	value, ok, err := c.readString(k)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	s, err = asSketch(value)
+	return s, err == nil, err
+}
+
+// sketch is readSketch for a command that is to change it: nothing is counted.
+func (c *Ctx) sketch(k storage.Key) (s sketch, ok bool, err error) {
+	value, ok, err := c.String(k)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	s, err = asSketch(value)
+	return s, err == nil, err
+}
+
+func (c *Ctx) sparseMax() int64 { return c.Env.Config.Int("hll-sparse-max-bytes") }
+
+func runPFAdd(c *Ctx) error {
+	k := c.Keys[0]
+	old, exists, err := c.sketch(k)
+	if err != nil {
+		return err
+	}
+	s, changed := old, !exists
+	if !exists {
+		s = newSketch()
+	} else if !s.dense() {
+		s = slices.Clone(s)
+	}
+	sparseMax := c.sparseMax()
+	for _, element := range c.Args[2:] {
+		register, value := registerOf(element)
+		if s.dense() && s.register(register) >= value {
+			continue // most often; so a dense one is copied where it changes only
+		}
+		if s.dense() && !changed {
+			s = slices.Clone(s)
+		}
+		raised := false
+		if s, raised, err = s.raise(register, value, sparseMax); err != nil {
+			return err
+		}
+		changed = changed || raised
+	}
+	if changed {
+		s.forgetCached()
+		c.putSketch(k, old, s, eventPFAdd)
+	} else {
+		c.Txn.MarkRaw(k)
+	}
+	c.bit(changed)
+	return nil
+}
+
+// putSketch stores what has become of an old sketch, nil for a missing key. The deadline stays, and the
+// log gets no more than the bytes that differ where their places are the same.
+func (c *Ctx) putSketch(k storage.Key, old, s sketch, ev storage.Event) {
+	var parts [][2]int
+	size := math.MaxInt
+	if len(old) == len(s) {
+		parts, size = differences(old, s)
+		size += len(parts) * (len(k.Name) + 32)
+	}
+	switch {
+	case size >= len(s):
+		deadline, exists := c.Txn.Deadline(k)
+		if !exists {
+			deadline = ttl.None
+		}
+		c.Txn.SetRaw(k, s, deadline, ev)
+	case len(parts) == 0:
+		c.Txn.MarkRaw(k)
+		c.Txn.Notify(k, ev)
+	default:
+		for _, p := range parts {
+			c.Txn.WriteRange(k, p[0], s[p[0]:p[1]], ev)
+			ev = storage.Event{} // one event for all
+		}
+	}
+}
+
+// differences gives the parts in which two strings of one length differ, from up to another, and how
+// many bytes these have. It looks at 64 bytes at a time.
+func differences(a, b []byte) (parts [][2]int, size int) {
+	const step = 64
+	for at := 0; at < len(a); at += step {
+		end := min(at+step, len(a))
+		if bytes.Equal(a[at:end], b[at:end]) {
+			continue
+		}
+		from := at
+		for a[from] == b[from] {
+			from++
+		}
+		for a[end-1] == b[end-1] {
+			end--
+		}
+		parts = append(parts, [2]int{from, end})
+		size += end - from
+	}
+	return parts, size
+}
+
+func runPFCount(c *Ctx) error {
+	if len(c.Keys) == 1 {
+		return countOne(c)
+	}
+	var registers [sketchRegisters]byte
+	for _, k := range c.EachKey {
+		s, ok, err := c.readSketch(k)
+		if err != nil {
+			return err
+		}
+		if ok && !s.mergeInto(&registers) {
+			return errSketchBroken
+		}
+	}
+	c.Out.Int(int64(cardinality(&registers)))
+	return nil
+}
+
+// countOne is PFCOUNT of one key, which caches the estimate in it, as Redis does. A full disk goes without.
+func countOne(c *Ctx) error {
+	k := c.Keys[0]
+	s, ok, err := c.readSketch(k)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		c.Out.Int(0)
+		return nil
+	}
+	n, valid := s.cached()
+	if valid {
+		c.Txn.MarkRaw(k)
+		c.Out.Int(int64(n))
+		return nil
+	}
+	var registers [sketchRegisters]byte
+	if !s.mergeInto(&registers) {
+		return errSketchBroken
+	}
+	n = cardinality(&registers)
+	if !c.Env.Store.Full() {
+		c.Txn.WriteRange(k, 8, binary.LittleEndian.AppendUint64(nil, n), storage.Event{})
+	}
+	c.Out.Int(int64(n))
+	return nil
+}
+
+func runPFMerge(c *Ctx) error {
+	var registers [sketchRegisters]byte
+	dense := false
+	for _, k := range c.EachKey {
+		s, ok, err := c.readSketch(k)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			continue
+		case !s.mergeInto(&registers):
+			return errSketchBroken
+		}
+		dense = dense || s.dense()
+	}
+	k := c.Keys[0]
+	old, exists, err := c.sketch(k)
+	if err != nil {
+		return err
+	}
+	s := slices.Clone(old)
+	if !exists {
+		s = newSketch()
+	}
+	if dense {
+		if s, exists = s.toDense(); !exists {
+			return errSketchBroken
+		}
+	}
+	sparseMax := c.sparseMax()
+	for i, value := range registers {
+		if value > 0 {
+			if s, _, err = s.raise(i, value, sparseMax); err != nil {
+				return err
+			}
+		}
+	}
+	s.forgetCached()
+	c.putSketch(k, old, s, eventPFAdd)
+	c.Out.OK()
+	return nil
+}
+
+const (
+	errSketchMissing Error = "ERR The specified key does not exist"
+	errNotSparse     Error = "ERR HLL encoding is not sparse"
+)
+
+func runPFDebug(c *Ctx) error {
+	k := c.Keys[0]
+	s, ok, err := c.sketch(k)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return errSketchMissing
+	}
+	word := strings.ToLower(string(c.Arg(1)))
+	if !slices.Contains([]string{"getreg", "decode", "encoding", "todense"}, word) {
+		return Error("ERR Unknown PFDEBUG subcommand '" + clip(c.Arg(1), 128) + "'")
+	}
+	switch word {
+	case "decode":
+		if s.dense() {
+			return errNotSparse
+		}
+		c.Out.Bulk(s.decoded())
+		return nil
+	case "encoding":
+		c.Out.Simple([]string{"dense", "sparse"}[s[4]])
+		return nil
+	}
+	d, ok := s.toDense()
+	if !ok {
+		return errSketchBroken
+	}
+	if word == "todense" {
+		c.bit(!s.dense())
+	} else {
+		c.Out.Array(sketchRegisters)
+		for i := range sketchRegisters {
+			c.Out.Int(int64(d.register(i)))
+		}
+	}
+	if !s.dense() {
+		c.putSketch(k, s, d, storage.Event{})
+	}
+	return nil
+}
+
+// testElements is how many elements PFSELFTEST adds.
+const testElements = 1_000_000
+
+func runPFSelfTest(c *Ctx) error {
+	d := make(sketch, sketchDenseSize)
+	var values [sketchRegisters]byte
+	for range 100 {
+		for i := range values {
+			values[i] = byte(rand.IntN(64))
+			d.setRegister(i, values[i])
+		}
+		for i, v := range values {
+			if got := d.register(i); got != v {
+				return Error(fmt.Sprintf("TESTFAILED Register %d should be %d but is %d", i, v, got))
+			}
+		}
+	}
+	d, _ = newSketch().toDense()
+	s := newSketch()
+	sparseMax := c.sparseMax()
+	seed, next := rand.Uint64(), uint64(1)
+	for n := uint64(1); n <= testElements; n++ {
+		register, value := registerOf(binary.LittleEndian.AppendUint64(nil, n^seed))
+		d, _, _ = d.raise(register, value, sparseMax)
+		s, _, _ = s.raise(register, value, sparseMax)
+		if n == next {
+			if err := checkEstimate(n, d, s, sparseMax); err != nil {
+				return err
+			}
+			next *= 10
+		}
+	}
+	c.Out.OK()
+	return nil
+}
+
+// checkEstimate compares the estimates of a dense and another sketch, both of n elements, with n.
+func checkEstimate(n uint64, d, s sketch, sparseMax int64) error {
+	var byDense, byOther [sketchRegisters]byte
+	d.mergeInto(&byDense)
+	s.mergeInto(&byOther)
+	estimate := cardinality(&byDense)
+	// Six times the standard error, so that chance does not fail the test.
+	most := uint64(math.Ceil(1.04 / math.Sqrt(sketchRegisters) * 6 * float64(n)))
+	switch off := max(estimate, n) - min(estimate, n); {
+	case int64(n) < sparseMax/2 && s.dense():
+		return Error("TESTFAILED sparse encoding not used")
+	case estimate != cardinality(&byOther):
+		return Error("TESTFAILED dense/sparse disagree")
+	case off > most:
+		return Error(fmt.Sprintf("TESTFAILED Too big error. card:%d abserr:%d", n, off))
+	}
+	return nil
+}
