@@ -10,6 +10,9 @@ import (
 	"keyp/storage/object"
 )
 
+// collections are the types of collections.
+var collections = []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList, object.TypeStream}
+
 // content is what a collection of the model holds. It does not change: who changes a
 // collection makes another.
 type content struct {
@@ -265,7 +268,7 @@ func (m *machine) edit(rt *rapid.T, fn func(*editor)) {
 		return
 	}
 	if !ok {
-		v = value{coll: &content{typ: rapid.SampledFrom([]object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList}).Draw(rt, "type")}}
+		v = value{coll: &content{typ: rapid.SampledFrom(collections).Draw(rt, "type")}}
 	}
 	c := v.coll.clone()
 	// The model gets its new state before the transaction ends, and a copy of it.
@@ -291,8 +294,12 @@ func (m *machine) elements(rt *rapid.T) {
 	m.edit(rt, func(e *editor) {
 		for range rapid.IntRange(1, 5).Draw(rt, "changes") {
 			key := fmt.Sprintf("e%d", rapid.IntRange(0, 300).Draw(rt, "elem"))
-			if e.c.typ == object.TypeList {
+			switch e.c.typ {
+			case object.TypeList:
 				e.list()
+				continue
+			case object.TypeStream:
+				e.stream()
 				continue
 			}
 			switch rapid.IntRange(0, 3).Draw(rt, "op") {
@@ -310,6 +317,10 @@ func (m *machine) elements(rt *rapid.T) {
 // fill puts many elements, so that the value stands on disk by element.
 func (m *machine) fill(rt *rapid.T) {
 	m.edit(rt, func(e *editor) {
+		if e.c.typ == object.TypeStream {
+			e.stream()
+			return
+		}
 		from := rapid.IntRange(0, 100).Draw(rt, "from")
 		val := strings.Repeat(string(rune('a'+rapid.IntRange(0, 25).Draw(rt, "letter"))), 50)
 		deadline := m.elemDeadline(rt)
@@ -322,8 +333,12 @@ func (m *machine) fill(rt *rapid.T) {
 // thin removes many elements.
 func (m *machine) thin(rt *rapid.T) {
 	m.edit(rt, func(e *editor) {
-		if e.c.typ == object.TypeList {
+		switch e.c.typ {
+		case object.TypeList:
 			e.list()
+			return
+		case object.TypeStream:
+			e.stream()
 			return
 		}
 		from := rapid.IntRange(0, 100).Draw(rt, "from")
@@ -340,7 +355,7 @@ func (m *machine) thin(rt *rapid.T) {
 // replace installs a value that was built apart.
 func (m *machine) replace(rt *rapid.T) {
 	n, deadline := m.name(rt, "key"), m.drawDeadline(rt)
-	typ := rapid.SampledFrom([]object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList}).Draw(rt, "type")
+	typ := rapid.SampledFrom(collections).Draw(rt, "type")
 	v := object.New(typ)
 	for i := range rapid.SampledFrom([]int{0, 1, 10, 300}).Draw(rt, "elements") {
 		key, val := fmt.Appendf(nil, "e%d", i), []byte(strings.Repeat("r", 30))
@@ -352,6 +367,9 @@ func (m *machine) replace(rt *rapid.T) {
 			val = nil
 		case object.TypeZSet:
 			val = object.AppendScore(nil, float64(i))
+		case object.TypeStream:
+			number := object.ListKey(int64(i) * object.NumberStep)
+			key, val = number[:], object.AppendStreamEntry(nil, object.StreamID{Ms: uint64(i) + 1}, [][]byte{key, val})
 		}
 		if err := v.Put(key, val, 0); err != nil {
 			rt.Fatal(err)

@@ -34,9 +34,7 @@ func (s *Stream) edit() (*object.Stream, object.Changed) {
 			s.gone(elem)
 		}
 	}
-	if v.Len() == 0 {
-		v.Create(log)
-	}
+	v.Create(log)
 	return v, log
 }
 
@@ -48,7 +46,7 @@ func (s *Stream) Create() { s.edit() }
 func (s *Stream) Add(id object.StreamID, fields [][]byte) {
 	o := s.change()
 	v := o.val.(*object.Stream)
-	if v.Len() == 0 {
+	if !v.Created() {
 		s.edit()
 	}
 	key := object.ListKey(v.Add(id, fields))

@@ -60,6 +60,9 @@ func (s *Stream) Type() Type { return TypeStream }
 // Encoding is what OBJECT ENCODING replies.
 func (s *Stream) Encoding() string { return "stream" }
 
+// Created reports whether the metadata is there.
+func (s *Stream) Created() bool { return s.made }
+
 // Create adds the metadata, which every stream has, and reports whether it was missing.
 func (s *Stream) Create(changed Changed) bool {
 	if s.made {
