@@ -42,6 +42,8 @@ type Client struct {
 	queue    *queue    // since MULTI; nil: no transaction
 	waits    int       // bytes that its places in Waiters take
 	watching *watching // by WATCH; Changes.mu guards it
+
+	fieldsets fieldsets // of HIMPORT
 }
 
 // Conn is what commands may ask of a connection.
@@ -74,13 +76,13 @@ func (e *Env) Reset(c *Client) {
 	if c.Reply != ReplySkip {
 		c.Reply = ReplyOn
 	}
-	c.NoEvict, c.NoTouch = false, false
+	c.NoEvict, c.NoTouch, c.fieldsets = false, false, fieldsets{}
 }
 
 // ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands
 // that wait for EXEC, watched keys, keys that it waits for, subscriptions, prefixes of CLIENT TRACKING.
 func (e *Env) ClientMemory(c *Client) int {
-	n := c.Queued() + e.Changes.watchMemory(c) + c.waits
+	n := c.Queued() + e.Changes.watchMemory(c) + c.waits + c.fieldsets.bytes
 	if c.subscriber != nil {
 		n += int(c.subscriber.bytes.Load())
 	}

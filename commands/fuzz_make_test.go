@@ -264,7 +264,7 @@ var (
 		"3fffffffffffffff", "[a", "(b", "-", "+"}
 	words = []string{"LEFT", "RIGHT", "COUNT", "STORE", "GET", "WITHSCORES", "EX", "PX", "EXAT", "PXAT", "KEEPTTL", "NX", "XX", "GT", "LT", "CH", "INCR", "BYSCORE", "BYLEX", "REV",
 		"REPLACE", "ON", "OFF", "YES", "NO", "MATCH", "TYPE", "ID", "ADDR", "FIELDS", "WEIGHTS", "AGGREGATE", "LIMIT", "BEFORE", "AFTER", "PERSIST", "DB", "BY", "ALPHA", "DESC",
-		"ASYNC", "ABSTTL", "FREQ", "IDLETIME", "RANK", "MAXLEN", "IDX", "MINMATCHLEN", "NOVALUES", "HELP", "GETREG", "DECODE", "ENCODING", "TODENSE"}
+		"ASYNC", "ABSTTL", "FREQ", "IDLETIME", "RANK", "MAXLEN", "IDX", "MINMATCHLEN", "NOVALUES", "HELP", "EXACTLY", "OBO", "BULK", "BYINT", "BYFLOAT", "LBOUND", "UBOUND", "SATURATE", "ENX", "APPROX", "GETREG", "DECODE", "ENCODING", "TODENSE"}
 
 	scoreRange = []string{"-inf", "+inf", "(1", "1", "2", "(inf", "0", "-1", "nan", "(", "x", "1e400"}
 	anyRange   = slices.Concat(scoreRange, []string{"-", "+", "[a", "(b", "[", "[\xff", "a", "3", "-2", "9223372036854775807", "-9223372036854775808"})

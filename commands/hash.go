@@ -10,7 +10,7 @@ import (
 // hashCommands are the commands of hashes, a file for each kind. All of them take a
 // missing or expired key for an empty hash and a field whose deadline has come for a
 // missing one, and fail with ErrWrongType on another type.
-var hashCommands = slices.Concat(hashSetCommands, hashReadCommands, hashCounterCommands, hashRandomCommands, hashDeadlineCommands, hashGetExCommands)
+var hashCommands = slices.Concat(hashSetCommands, hashReadCommands, hashCounterCommands, hashRandomCommands, hashDeadlineCommands, hashGetExCommands, himportCommands)
 
 var hashSetCommands = []Spec{
 	{

@@ -40,6 +40,19 @@ var listBlockCommands = []Spec{
 		},
 		Run: runBLMove,
 	},
+	{
+		Name: "BLMOVEM", Group: ListGroup, Since: "8.10.0",
+		Summary:    "Moves elements from an end of a list to an end of another, or waits until there are enough of them.",
+		Complexity: "O(N) in the number of elements moved.",
+		Arity:      -6, Flags: Write | DenyOOM | Blocking,
+		Keys: moveKeys,
+		Args: []Arg{
+			keyArg("source"), keyArg("destination"),
+			oneOf("wherefrom", word("LEFT"), word("RIGHT")), oneOf("whereto", word("LEFT"), word("RIGHT")),
+			doubleArg("timeout"), howMany,
+		},
+		Run: runBLMoveM,
+	},
 	blockingForm(multiPopCommand("BLMPOP", ListGroup, "Takes elements from an end of the first list, of those named, that is not empty, or waits for some.",
 		listPopComplexity, blockingPopFromFirst(readListEnd), word("LEFT"), word("RIGHT"))),
 }
@@ -66,6 +79,20 @@ func blockingMove(c *Ctx, from, to *listEnd) error {
 	case c.Nested:
 		c.Out.Null()
 		return nil
+	}
+	return c.block(c.Keys[:1], object.TypeList, timeout)
+}
+
+func runBLMoveM(c *Ctx) error {
+	a := c.Cursor(3)
+	from, to := a.listEnd(), a.listEnd()
+	timeout := a.seconds(c.Txn.Now())
+	m := a.moveSize()
+	if err := a.Err(); err != nil {
+		return err
+	}
+	if moved, err := moveElements(c, from, to, m); err != nil || moved {
+		return err
 	}
 	return c.block(c.Keys[:1], object.TypeList, timeout)
 }

@@ -24,6 +24,19 @@ var listMoveCommands = []Spec{
 		},
 		Run: runLMove,
 	},
+	{
+		Name: "LMOVEM", Group: ListGroup, Since: "8.10.0",
+		Summary:    "Moves elements from an end of a list to an end of another, or of the same one, one by one or as a block.",
+		Complexity: "O(N) in the number of elements moved.",
+		Arity:      -5, Flags: Write | DenyOOM,
+		Keys: moveKeys,
+		Args: []Arg{
+			keyArg("source"), keyArg("destination"),
+			oneOf("wherefrom", word("LEFT"), word("RIGHT")), oneOf("whereto", word("LEFT"), word("RIGHT")),
+			howMany,
+		},
+		Run: runLMoveM,
+	},
 	multiPopCommand("LMPOP", ListGroup, "Takes elements from an end of the first list, of those named, that is not empty.",
 		listPopComplexity, popFromFirst(readListEnd), word("LEFT"), word("RIGHT")),
 }
@@ -66,5 +79,87 @@ func moveElement(c *Ctx, from, to *listEnd) (moved bool, err error) {
 	c.Txn.Notify(c.Keys[1], to.pushed)
 	c.Txn.Notify(c.Keys[0], from.took)
 	c.Out.Bulk(val)
+	return true, nil
+}
+
+var howMany = block("how-many",
+	oneOf("selector", intArg("count").after("COUNT"), intArg("exactly").after("EXACTLY")),
+	oneOf("ordering", word("OBO"), word("BULK")),
+).opt()
+
+// moveSize is how many elements LMOVEM moves.
+type moveSize struct {
+	count    int64
+	exactly  bool // or none
+	oneByOne bool // each behind the one that was moved before, so that a stack is turned over
+}
+
+// moveSize reads what follows the ends and the timeout; nothing is one element.
+func (a *Cursor) moveSize() moveSize {
+	m := moveSize{count: 1}
+	if !a.More() {
+		return m
+	}
+	m.exactly = a.Word("EXACTLY")
+	if !m.exactly && !a.Word("COUNT") {
+		a.Fail(ErrSyntax)
+	}
+	m.count = a.IntFrom(1, errPopCount)
+	m.oneByOne = a.Word("OBO")
+	if !m.oneByOne && !a.Word("BULK") || a.More() {
+		a.Fail(ErrSyntax)
+	}
+	return m
+}
+
+func runLMoveM(c *Ctx) error {
+	a := c.Cursor(3)
+	from, to, m := a.listEnd(), a.listEnd(), a.moveSize()
+	if err := a.Err(); err != nil {
+		return err
+	}
+	moved, err := moveElements(c, from, to, m)
+	if err == nil && !moved {
+		c.Out.NullArray()
+	}
+	return err
+}
+
+// moveElements replies the elements that it moved, in the order that they have in the destination;
+// nothing if the source has too few, and then the destination is not looked at.
+func moveElements(c *Ctx, from, to *listEnd, m moveSize) (moved bool, err error) {
+	src, err := c.Txn.List(c.Keys[0])
+	if err != nil || !src.Exists() {
+		return false, err
+	}
+	length := src.Value().Len()
+	if m.exactly && m.count > int64(length) {
+		return false, nil
+	}
+	dst, err := c.Txn.List(c.Keys[1])
+	if err != nil {
+		return false, err
+	}
+	n := int(min(m.count, int64(length)))
+	at := from.first(length, n)
+	block := make([][]byte, n)
+	for i := range block {
+		_, val := src.Value().At(at + i)
+		block[i] = slices.Clone(val)
+	}
+	src.RemoveRange(at, at+n)
+	if m.oneByOne && from == to {
+		slices.Reverse(block)
+	}
+	c.Out.Array(n)
+	for i, val := range block {
+		c.Out.Bulk(val)
+		if to == head {
+			val = block[n-1-i]
+		}
+		to.push(&dst, val)
+	}
+	c.Txn.Notify(c.Keys[1], to.pushed)
+	c.Txn.Notify(c.Keys[0], from.took)
 	return true, nil
 }

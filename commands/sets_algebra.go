@@ -21,7 +21,27 @@ var setAlgebraCommands = []Spec{
 		Keys:    []KeySpec{NumKeys(1, RO|Access)},
 		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
 		Offload: largeValues,
-		Run:     runSInterCard,
+		Run:     countSets(intersection, false),
+	},
+	{
+		Name: "SUNIONCARD", Group: SetGroup, Since: "8.10.0",
+		Summary:    "Counts the members that any of several sets has, up to a limit, or estimates how many they are.",
+		Complexity: sumComplexity,
+		Arity:      -3, Flags: ReadOnly,
+		Keys:    []KeySpec{NumKeys(1, RO|Access)},
+		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), word("APPROX").opt(), intArg("limit").after("LIMIT").opt()},
+		Offload: largeValues,
+		Run:     countSets(union, true),
+	},
+	{
+		Name: "SDIFFCARD", Group: SetGroup, Since: "8.10.0",
+		Summary:    "Counts the members of a set that none of several others has, up to a limit.",
+		Complexity: sumComplexity,
+		Arity:      -3, Flags: ReadOnly,
+		Keys:    []KeySpec{NumKeys(1, RO|Access)},
+		Args:    []Arg{intArg("numkeys"), keyArg("key").many(), intArg("limit").after("LIMIT").opt()},
+		Offload: largeValues,
+		Run:     countSets(difference, false),
 	},
 	setsStoreCommand("SINTERSTORE", "Stores the members that all of several sets have, and replies how many they are.",
 		interComplexity, RW|Update, intersection),
@@ -126,7 +146,7 @@ func storeSets(of setOperation, ev storage.Event) func(*Ctx) error {
 	}
 }
 
-// The errors of SINTERCARD.
+// The errors of SINTERCARD and its like.
 const (
 	errManyKeys Error = "ERR Number of keys can't be greater than number of args"
 	errLimit    Error = "ERR LIMIT can't be negative"
@@ -134,38 +154,72 @@ const (
 
 // limit reads LIMIT, and nothing else; 0 is none.
 func (a *Cursor) limit() (limit int64, err error) {
-	for a.More() {
-		if !a.Word("LIMIT") {
-			a.Fail(ErrSyntax)
-		}
-		limit = a.IntFrom(0, errLimit)
-	}
-	return limit, a.Err()
+	limit, _, err = a.limitOr("")
+	return limit, err
 }
 
-func runSInterCard(c *Ctx) error {
-	a := c.Cursor(1)
-	numkeys := a.IntFrom(1, errNumKeys)
-	if a.Err() == nil && numkeys > int64(a.Len()) {
-		a.Fail(errManyKeys)
-	}
-	a.Skip(numkeys)
-	limit, err := a.limit()
-	if err != nil {
-		return err
-	}
-	sets, err := c.readSets(c.Keys)
-	if err != nil {
-		return err
-	}
-	var n int64
-	for range intersection(sets) {
-		if n++; n == limit {
-			break
+// limitOr is limit that also takes a word, unless it is empty.
+func (a *Cursor) limitOr(word string) (limit int64, found bool, err error) {
+	for a.More() {
+		switch {
+		case a.Word("LIMIT"):
+			limit = a.IntFrom(0, errLimit)
+		case word != "" && a.Word(word):
+			found = true
+		default:
+			a.Fail(ErrSyntax)
 		}
 	}
-	c.Out.Int(n)
-	return nil
+	return limit, found, a.Err()
+}
+
+// countSets replies how many members come out for the command's keys, up to a limit; of one that
+// estimates, with APPROX, what a HyperLogLog of them gives.
+func countSets(of setOperation, estimates bool) func(*Ctx) error {
+	word := ""
+	if estimates {
+		word = "APPROX"
+	}
+	return func(c *Ctx) error {
+		a := c.Cursor(1)
+		numkeys := a.IntFrom(1, errNumKeys)
+		if a.Err() == nil && numkeys > int64(a.Len()) {
+			a.Fail(errManyKeys)
+		}
+		a.Skip(numkeys)
+		limit, approx, err := a.limitOr(word)
+		if err != nil {
+			return err
+		}
+		sets, err := c.readSets(c.Keys)
+		if err != nil {
+			return err
+		}
+		var n int64
+		if approx {
+			if n = estimate(sets); limit > 0 {
+				n = min(n, limit)
+			}
+		} else {
+			for range of(sets) {
+				if n++; n == limit {
+					break
+				}
+			}
+		}
+		c.Out.Int(n)
+		return nil
+	}
+}
+
+// estimate estimates how many members sets have together, without keeping those that it has seen.
+func estimate(sets []*object.Set) int64 {
+	var registers [sketchRegisters]byte
+	for m := range concatenation(sets) {
+		i, v := registerOf(m)
+		registers[i] = max(registers[i], v)
+	}
+	return int64(cardinality(&registers))
 }
 
 // intersection looks the members of the smallest set up in the others, the smaller ones

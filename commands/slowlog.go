@@ -29,6 +29,7 @@ type slowEntry struct {
 	args  []string
 	addr  string
 	name  string
+	total int // arguments, those that were not kept included
 	bytes int
 }
 
@@ -59,7 +60,7 @@ func (l *Slowlog) threshold() time.Duration {
 }
 
 func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
-	e := slowEntry{at: now, took: took, args: slowArgs(c), addr: c.Client.Addr, name: c.Client.Name}
+	e := slowEntry{at: now, took: took, args: slowArgs(c), addr: c.Client.Addr, name: c.Client.Name, total: len(c.Args)}
 	e.bytes = int(unsafe.Sizeof(e)) + len(e.addr) + len(e.name)
 	for _, arg := range e.args {
 		e.bytes += len(arg) + int(unsafe.Sizeof(arg))
@@ -155,10 +156,13 @@ var slowlogCommands = []Spec{{
 		{
 			Name: "GET", Group: ServerGroup, Since: "2.2.12", Arity: -2, Flags: Admin | Loading | Stale, Scope: OnLoop,
 			Summary: "Gives the latest entries.", Complexity: "O(N) where N is the number of entries returned",
-			History: [][2]string{{"4.0.0", "Added client IP address, port and name to the reply."}},
-			Args:    []Arg{intArg("count").opt()},
-			Tips:    []string{tipAllNodes, tipRandom},
-			Run:     slowlogGet,
+			History: [][2]string{
+				{"4.0.0", "Added client IP address, port and name to the reply."},
+				{"8.10.0", "Added the total number of arguments to the reply."},
+			},
+			Args: []Arg{intArg("count").opt()},
+			Tips: []string{tipAllNodes, tipRandom},
+			Run:  slowlogGet,
 		},
 		{
 			Name: "LEN", Group: ServerGroup, Since: "2.2.12", Arity: 2, Flags: Admin | Loading | Stale, Scope: OnLoop,
@@ -174,7 +178,8 @@ var slowlogCommands = []Spec{{
 		},
 		helpFor("SLOWLOG", ServerGroup, "6.2.0", Loading|Stale,
 			"GET [<count>]", "    Entries of slow commands, the newest first (default: 10, -1: all). Each has",
-			"    id, Unix time, duration in microseconds, arguments, client address and name.",
+			"    id, Unix time, duration in microseconds, arguments, client address and name,",
+			"    and how many arguments there were.",
 			"LEN", "    The number of entries.",
 			"RESET", "    Removes all entries."),
 	},
@@ -195,7 +200,7 @@ func slowlogGet(c *Ctx) error {
 	entries := c.Env.Slowlog.latest(count)
 	c.Out.Array(len(entries))
 	for _, e := range entries {
-		c.Out.Array(6)
+		c.Out.Array(7)
 		c.Out.Int(e.id)
 		c.Out.Int(e.at / 1000)
 		c.Out.Int(e.took.Microseconds())
@@ -205,6 +210,7 @@ func slowlogGet(c *Ctx) error {
 		}
 		c.Out.BulkString(e.addr)
 		c.Out.BulkString(e.name)
+		c.Out.Int(int64(e.total))
 	}
 	return nil
 }

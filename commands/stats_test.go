@@ -87,12 +87,12 @@ func TestSlowlog(t *testing.T) {
 	h.observe(20*time.Millisecond, "PING", strings.Repeat("x", 130))
 	h.run(`
 		SLOWLOG LEN -> 5
-		SLOWLOG GET 1 -> [[4, 1700000000, 20000, ["PING", "` + strings.Repeat("x", 128) + `... (2 more bytes)"], "127.0.0.1:1001", "joe"]]
+		SLOWLOG GET 1 -> [[4, 1700000000, 20000, ["PING", "` + strings.Repeat("x", 128) + `... (2 more bytes)"], "127.0.0.1:1001", "joe", 2]]
 		SLOWLOG GET 0 -> []
 	`)
 	all := h.do("SLOWLOG", "GET", "-1")
 	for _, want := range []string{
-		`[0, 1700000000, 10000, ["GET", "slow"], "127.0.0.1:1001", "joe"]`,
+		`[0, 1700000000, 10000, ["GET", "slow"], "127.0.0.1:1001", "joe", 2]`,
 		`["AUTH", "(redacted)", "(redacted)"]`,
 		`["HELLO", "2", "AUTH", "(redacted)", "(redacted)", "SETNAME", "joe"]`,
 		`["CONFIG", "SET", "timeout", "1", "requirepass", "(redacted)", "TLS-Key-File-Pass", "(redacted)", "hz", "11"]`,
@@ -120,7 +120,7 @@ func TestSlowlog(t *testing.T) {
 	h.observe(0, "GET", "k")
 	h.run(`
 		SLOWLOG LEN -> 1
-		SLOWLOG GET -> [[6, 1700000000, 0, ["GET", "k"], "127.0.0.1:1001", "joe"]]
+		SLOWLOG GET -> [[6, 1700000000, 0, ["GET", "k"], "127.0.0.1:1001", "joe", 2]]
 	`)
 }
 

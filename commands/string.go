@@ -7,7 +7,7 @@ import (
 )
 
 // stringCommands are the commands of strings, a file for each kind.
-var stringCommands = slices.Concat(setCommands, msetexCommands, getCommands, compareCommands, counterCommands, rangeCommands, lcsCommands)
+var stringCommands = slices.Concat(setCommands, msetexCommands, getCommands, compareCommands, counterCommands, increxCommands, rangeCommands, lcsCommands)
 
 var setCommands = []Spec{
 	{

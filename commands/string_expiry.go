@@ -70,22 +70,27 @@ func (e *expiry) deadline(now int64) (int64, error) {
 
 var eventSet = storage.Event{Class: storage.EventString, Name: "set"}
 
-// store makes k a string with a new deadline or none. A deadline that has passed
+// store makes k a string with a new deadline or none.
+func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
+	c.storeUntil(k, value, deadline, eventSet)
+}
+
+// storeUntil is store with the event of another command than SET. A deadline that has passed
 // already stores nothing: what was there goes, and listeners hear what they would
 // have heard if the key had lived for no time at all.
-func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
+func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline int64, ev storage.Event) {
 	if ttl.Expired(deadline, c.Txn.Now()) {
 		if _, exists := c.Txn.Peek(k); !exists {
 			c.Txn.Notify(k, storage.New)
 		}
-		c.Txn.Notify(k, eventSet)
+		c.Txn.Notify(k, ev)
 		c.Txn.Notify(k, storage.DeadlineSet)
 		if !c.Txn.Delete(k, storage.Expired) {
 			c.Txn.Notify(k, storage.Expired)
 		}
 		return
 	}
-	c.Txn.SetString(k, value, deadline, eventSet)
+	c.Txn.SetString(k, value, deadline, ev)
 	if deadline != ttl.None {
 		c.Txn.Notify(k, storage.DeadlineSet)
 	}

@@ -151,6 +151,24 @@ func (x LongDouble) Add(y LongDouble) (LongDouble, bool) {
 	return sum, sum.f.MantExp(nil) <= longDoubleMaxExp
 }
 
+// Sub gives x - y, and reports false when the result is not a finite number.
+func (x LongDouble) Sub(y LongDouble) (LongDouble, bool) {
+	var minus LongDouble
+	minus.f.Neg(&y.f)
+	return x.Add(minus)
+}
+
+// Cmp is negative when x is less than y, 0 when they are equal, and positive when x is greater.
+func (x LongDouble) Cmp(y LongDouble) int { return x.f.Cmp(&y.f) }
+
+// MaxLongDouble is the largest finite number.
+func MaxLongDouble() LongDouble {
+	var x LongDouble
+	x.f.SetPrec(longDoubleBits).SetInt(new(big.Int).SetUint64(math.MaxUint64))
+	x.f.SetMantExp(&x.f, longDoubleMaxExp-longDoubleBits)
+	return x
+}
+
 // Milliseconds gives x, which is in seconds, in milliseconds, rounded up. It reports false
 // when that is more than an int64 can hold; less than it can hold is the least one.
 func (x LongDouble) Milliseconds() (int64, bool) {

@@ -187,6 +187,15 @@ func (w *Writer) Decimals(f float64) {
 	w.Bulk(b)
 }
 
+// LongDouble writes a number as LongDouble.Append does.
+func (w *Writer) LongDouble(x LongDouble) {
+	if w.resp3() {
+		w.Buf = append(x.Append(append(w.Buf, ',')), '\r', '\n')
+		return
+	}
+	w.Bulk(x.Append(nil))
+}
+
 // Bool writes a truth value.
 func (w *Writer) Bool(v bool) {
 	switch {
