@@ -98,6 +98,8 @@ func dumped(item storage.Item) (rdb.Value, error) {
 				return yield(rdb.Element{Name: val})
 			})
 		}
+	case *object.Stream:
+		v.Type, v.Stream = rdb.Stream, dumpedStream(of)
 	default:
 		var err error
 		v.Type = rdb.String
@@ -173,7 +175,7 @@ func runRestore(c *Ctx) error {
 	switch {
 	case errors.Is(err, rdb.ErrPayload):
 		return ErrPayload
-	case err != nil: // also a type that is not there yet
+	case err != nil:
 		return ErrDataFormat
 	case ttl.Expired(deadline, now):
 		c.Txn.Delete(k, storage.Deleted)
@@ -210,6 +212,8 @@ func built(v rdb.Value, now int64) object.Value {
 	var to object.Value
 	var add func(e rdb.Element)
 	switch v.Type {
+	case rdb.Stream:
+		return builtStream(v.Stream)
 	case rdb.Hash:
 		h := &object.Hash{}
 		to, add = h, func(e rdb.Element) { h.Set(e.Name, e.Value, e.Deadline) }

@@ -253,7 +253,7 @@ func FuzzRestore(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	for i, body := range redisPayloads(f) {
-		if i%4 == 0 {
+		if i%4 == 0 || body[0] == 19 {
 			f.Add(body)
 		}
 	}

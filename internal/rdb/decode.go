@@ -58,7 +58,7 @@ var types = map[byte]Type{
 }
 
 // Decode gives the value in a payload of DUMP after it has looked at all of it, or
-// ErrPayload, ErrFormat or ErrUnsupportedType. The value refers to the payload, which
+// ErrPayload or ErrFormat. The value refers to the payload, which
 // must not change as long as the value is used.
 func Decode(payload []byte) (Value, error) {
 	body, err := open(payload)
@@ -78,7 +78,7 @@ func Decode(payload []byte) (Value, error) {
 		}
 		return Value{Type: String, Str: s}, nil
 	case kindStream, kindStream2, kindStream3, kindStream4, kindStream5:
-		return Value{}, ErrUnsupportedType
+		return decodeStream(kind, body)
 	}
 	v := Value{Type: types[kind]}
 	if v.Type == 0 {

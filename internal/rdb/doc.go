@@ -43,7 +43,12 @@
 //	16 hash                   listpack of field, value
 //	17 sorted set             listpack of member, score
 //	18 list                   count, (1, string: one element | 2, listpack)
+//	15 stream                 nodes, length, last id, groups
+//	19 stream                 nodes, length, last id, first id, highest deleted id, entries added, groups
 //	20 set                    listpack
+//	21 stream                 as 19; consumers with the time of their activity
+//	26 stream                 as 21, idempotent ids
+//	27 stream                 as 26; groups with pending entries that belong to no consumer
 //	22 hash                   count, (deadline, field, value); before 7.4.0
 //	23 hash                   listpack of field, value, deadline; before 7.4.0
 //	24 hash                   first deadline, count, (deadline - first + 1 or 0, field, value)
@@ -55,7 +60,13 @@
 // better than members that would live for ever.
 //
 // Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;
-// listpack.go and oldpack.go draw them. Streams (15, 19, 21, 26, 27) are not read yet.
+// listpack.go and oldpack.go draw them.
+//
+// The nodes of a stream are a count, and for each its id, 16 bytes, and a listpack (stream.go). A group is
+// its name, the last id, entries read (not in 15), its pending entries (id, time, count) and its
+// consumers, each with its name, times, and the ids of those of the pending entries that are its own. Idempotent
+// ids are two settings, producers with names and ids, and two counts. Encode writes 19 unless a stream has
+// what needs 26 or 27; then the time of activity is lost, which RESTORE takes to be the time seen.
 //
 // # What is refused
 //

@@ -29,8 +29,8 @@ const (
 )
 
 // Encode gives the payload of DUMP. Redis 7.0 and all later ones restore it, those from
-// 7.4 on if a field of a hash has a deadline, none if a member of a set or sorted set has
-// one. A collection that has no elements gives a
+// 7.4 on if a field of a hash has a deadline, those from 8.6 or 8.8 on if a stream has idempotent ids or
+// pending entries without a consumer, none if a member of a set or sorted set has a deadline. A collection that has no elements gives a
 // payload that nobody restores.
 func Encode(v Value) []byte {
 	w, version := encode(v)
@@ -53,6 +53,8 @@ func encode(v Value) (*writer, uint16) {
 		w.string(v.Str)
 	case List:
 		w.list(v)
+	case Stream:
+		version = w.stream(v.Stream)
 	case Set, ZSet, Hash:
 		s := survey(v)
 		switch {

@@ -11,6 +11,8 @@ const Newest = 14
 const (
 	version7_0 = 10 // what Encode writes
 	version7_4 = 12 // for hashes whose fields have deadlines
+	version8_6 = 13 // for streams with idempotent ids
+	version8_8 = 14 // for streams with pending entries without a consumer
 
 	trailerBytes = 2 + 8
 )

@@ -78,7 +78,8 @@ func is(width, count int, numbers ...any) []byte {
 func payloads() []payload {
 	all := append(plainPayloads(), packedPayloads()...)
 	all = append(all, oldPayloads()...)
-	return append(all, timedPayloads()...)
+	all = append(all, timedPayloads()...)
+	return append(all, streamPayloads()...)
 }
 
 func good(name string, v Value, parts ...any) payload {

@@ -55,6 +55,10 @@ func (r realRedis) store(key string, v Value) {
 		r.do("SET", key, v.Str)
 		return
 	}
+	if v.Type == Stream {
+		r.storeStream(key, v.Stream)
+		return
+	}
 	add := map[Type]string{List: "RPUSH", Set: "SADD", ZSet: "ZADD", Hash: "HSET"}[v.Type]
 	args := []any{add, key}
 	for e := range v.Elements {
@@ -103,6 +107,8 @@ func (r realRedis) fetch(key string) Value {
 			elements = append(elements, field(all[i], all[i+1]))
 		}
 		return collection(Hash, elements...)
+	case "stream":
+		return r.fetchStream(key)
 	default:
 		r.t.Fatalf("%s has type %v", key, kind)
 		return Value{}

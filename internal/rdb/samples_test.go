@@ -114,7 +114,7 @@ func samples() (all []sample) {
 	add("hash/512", collection(Hash, times(512, func(i int) Element { return field(fmt.Sprint("f", i), noise(i%65)) })...))
 	add("hash/513", collection(Hash, times(513, func(i int) Element { return field(fmt.Sprint("f", i), fmt.Sprint(i)) })...))
 	add("hash/long", collection(Hash, field("f", strings.Repeat("abc", 30000)), field("g", noise(20000))))
-	return all
+	return append(all, streams()...)
 }
 
 // flat is a value as text, in the order of its type, for comparison.
@@ -123,6 +123,9 @@ func flat(v Value) []string {
 		return []string{fmt.Sprintf("string %q", v.Str)}
 	}
 	lines := []string{fmt.Sprint("type ", v.Type)}
+	if v.Type == Stream {
+		return append(lines, flatStream(v.Stream)...)
+	}
 	for e := range v.Elements {
 		lines = append(lines, fmt.Sprintf("%q %q %v %d", e.Name, e.Value, e.Score, e.Deadline))
 	}
@@ -139,7 +142,15 @@ func same(t testing.TB, got, want Value) {
 	if !slices.Equal(a, b) {
 		t.Fatalf("%d lines, want %d: %.2000q\nwant %.2000q", len(a), len(b), a, b)
 	}
-	if got.Type != String && got.Len != len(b)-1 {
+	if got.Type == Stream {
+		n := 0
+		for range want.Stream.Entries {
+			n++
+		}
+		if got.Len != n {
+			t.Fatalf("Len is %d of %d", got.Len, n)
+		}
+	} else if got.Type != String && got.Len != len(b)-1 {
 		t.Fatalf("Len is %d of %d", got.Len, len(b)-1)
 	}
 }

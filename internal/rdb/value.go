@@ -11,8 +11,6 @@ var (
 	ErrPayload = errors.New("rdb: payload version or checksum are wrong")
 	// ErrFormat is a payload with a right checksum that is no value all the same.
 	ErrFormat = errors.New("rdb: bad data format")
-	// ErrUnsupportedType is a value of a type that is known but not read: a stream.
-	ErrUnsupportedType = errors.New("rdb: values of this type are not read")
 )
 
 // Type is what a value is, whatever its encoding.
@@ -25,6 +23,7 @@ const (
 	Set
 	ZSet
 	Hash
+	Stream
 )
 
 // Value is one value, on its way into a payload or out of it.
@@ -32,12 +31,14 @@ type Value struct {
 	Type Type
 	// Str is a String's content, nil for collections.
 	Str []byte
-	// Len is how many elements a collection has, at least 1; Encode counts by itself.
+	// Len is how many elements a collection has, at least 1 unless it is a stream; Encode counts by itself.
 	Len int
 	// Elements walks a collection, as often as asked: a List from its head, a ZSet by
 	// score and member when Encode takes it and in any order when Decode gives it, the
-	// others in any order. Nil for a String.
+	// others in any order. Nil for a String and a stream.
 	Elements iter.Seq[Element]
+	// Stream is what a stream has, nil for other types.
+	Stream *StreamValue
 }
 
 // Element is one element of a collection. The slices are valid until the next one.

@@ -1,0 +1,59 @@
+package commands
+
+import (
+	"slices"
+	"testing"
+
+	"keyp/internal/rdb"
+)
+
+// TestDumpStream: a stream that Redis dumped is restored, copied and dumped as it was, and so is one with all
+// that later versions have.
+func TestDumpStream(t *testing.T) {
+	h := newHarness(t)
+	var payloads []string
+	for _, body := range redisPayloads(t) {
+		if body[0] == 19 {
+			payloads = append(payloads, payload(string(body)))
+		}
+	}
+	if len(payloads) < 5 {
+		t.Fatalf("only %d streams", len(payloads))
+	}
+	for _, producers := range [][]rdb.StreamProducer{
+		nil,
+		{{Name: []byte("p"), IIDs: []rdb.StreamIID{{IID: []byte("i"), ID: rdb.StreamID{Ms: 1}}, {IID: []byte("j"), ID: rdb.StreamID{Ms: 3}}}},
+			{Name: []byte("q"), IIDs: []rdb.StreamIID{{IID: []byte("i"), ID: rdb.StreamID{Ms: 2}}}}},
+	} {
+		entry := rdb.StreamEntry{ID: rdb.StreamID{Ms: 3, Seq: 4}, Fields: [][]byte{[]byte("f"), []byte("v"), []byte(""), []byte("")}}
+		payloads = append(payloads, string(rdb.Encode(rdb.Value{Type: rdb.Stream, Stream: &rdb.StreamValue{
+			Entries: slices.Values([]rdb.StreamEntry{entry}), Last: rdb.StreamID{Ms: 5}, MaxDeleted: rdb.StreamID{Ms: 4, Seq: 1}, Added: 7,
+			Duration: 10, MaxSize: 20, Producers: producers, IIDs: 30, Duplicates: 40,
+			Groups: []rdb.StreamGroup{{
+				Name: []byte("g"), Last: rdb.StreamID{Ms: 4}, Read: -1,
+				Consumers: []rdb.StreamConsumer{{Name: []byte(""), Seen: 8, Active: -1}, {Name: []byte("c"), Seen: 9, Active: 8}},
+				Pending: []rdb.StreamPending{
+					{ID: rdb.StreamID{Ms: 1}, Consumer: -1, Count: 2}, {ID: rdb.StreamID{Ms: 2}, Consumer: 1, Delivered: 6, Count: 1},
+					{ID: rdb.StreamID{Ms: 3}, Consumer: -1, Count: 5}, {ID: rdb.StreamID{Ms: 4}, Delivered: 7, Count: 1},
+				},
+				Nacked: []rdb.StreamID{{Ms: 3}, {Ms: 1}},
+			}},
+		}})))
+	}
+	for i, p := range payloads {
+		h.do("FLUSHALL")
+		must(t, h, "+OK", "RESTORE", "k", "0", p)
+		must(t, h, "1", "COPY", "k", "copy")
+		must(t, h, "+stream", "TYPE", "copy")
+		must(t, h, `"stream"`, "OBJECT", "ENCODING", "copy")
+		must(t, h, "-WRONGTYPE Operation against a key holding the wrong kind of value", "SORT", "k")
+		for _, key := range []string{"k", "copy"} {
+			if got := h.dump(key); got != p {
+				t.Errorf("payload %d of %s: %q, want %q", i, key, got, p)
+			}
+		}
+		if err := h.store.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
