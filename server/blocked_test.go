@@ -595,3 +595,37 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestUnblockedWithMuch: CLIENT UNBLOCK ends the wait of a client to which much is to be sent, so that all
+// clients take more than they may. None is closed while the command runs.
+func TestUnblockedWithMuch(t *testing.T) {
+	ts := start(t)
+	c, b := ts.dial(), ts.dial()
+	blocked := ts.sessionOf(b)
+	c.do("SET v " + strings.Repeat("x", 30_000))
+	b.do("CLIENT NO-EVICT ON")
+	b.send("BLPOP l 0\n")
+	ts.waits(b, forUnblock)
+	message := []byte("+" + strings.Repeat("x", 1<<20) + "\r\n")
+	await.Until(t, "the socket is full", func() (full bool) {
+		ts.onLoop(func(*loop) {
+			if full = blocked.full && blocked.out.pending() > outputPause; !full {
+				blocked.Push(0, message)
+			}
+		})
+		return full
+	})
+	ts.onLoop(func(l *loop) { l.memory.limit = l.memory.total + 500 })
+	c.send(fmt.Sprintf("GET v\nCLIENT REPLY SKIP\nCLIENT UNBLOCK %d\n", blocked.client.ID))
+	await.Until(t, "it is unblocked", func() (ended bool) {
+		ts.onLoop(func(*loop) { ended = blocked.blocked == nil })
+		return ended
+	})
+	ts.onLoop(func(l *loop) { l.memory.limit = 1 << 40 })
+	if n := ts.env.Stats.Panics.Load(); n > 0 {
+		t.Errorf("%d panics", n)
+	}
+	if got := ts.dial().do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+}

@@ -314,8 +314,8 @@ func (l *loop) end(j *job) {
 	if j.again && j.s.state == forOwnJob {
 		j.s.past.Offloads++
 		j.s.wake()
-		l.pushKept(j.s)
 		l.delay(j.s, forJob, j.s.args)
+		l.pushKept(j.s) // which may condemn it
 	} else {
 		l.executed(j)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"keyp/internal/testkit/await"
 )
 
 // TestOutputNeverShowsTheUndurable writes replies with and without LSNs in passes, and
@@ -222,4 +224,48 @@ func TestLongRepliesLeaveInPieces(t *testing.T) {
 		}
 	})
 	c.expect("+" + long)
+}
+
+// TestUnwantedReplyWaitsForNothing: a client that wants no reply to a write reads all that was to be sent
+// before it, while that write is not durable yet. Nothing of it waits for the log then.
+func TestUnwantedReplyWaitsForNothing(t *testing.T) {
+	d := &disk{}
+	ts := start(t, d.use)
+	c, other := ts.dial(), ts.dial()
+	s := ts.sessionOf(c)
+	const size = outputPause / 4
+	c.raw(multibulk("SET", "long", strings.Repeat("x", size)))
+	c.expect("+OK")
+	slowDisk(t, ts, d)
+	release := d.hold()
+	asked := 0
+	for full := false; !full; asked++ {
+		c.send("GET long\nECHO done\n")
+		await.Until(t, "the socket is full or took all", func() bool {
+			var took bool
+			ts.onLoop(func(*loop) {
+				full = s.full
+				took = s.client.NetOut >= uint64((asked+1)*size)
+			})
+			return full || took
+		})
+	}
+	c.send("CLIENT REPLY OFF\nSET a 1\n")
+	await.Until(t, "the write has run", func() (ran bool) {
+		ts.onLoop(func(l *loop) { ran = l.log.End() > l.log.Durable() })
+		return ran
+	})
+	for range asked {
+		c.expect(strings.Repeat("x", size), "done")
+	}
+	await.Until(t, "the output has left", func() (left bool) {
+		ts.onLoop(func(*loop) { left = s.out.pending() == 0 })
+		return left
+	})
+	release()
+	if got := other.do("INCR n"); got != ":1" {
+		t.Error(got)
+	}
+	c.send("CLIENT REPLY ON\nGET a\n")
+	c.expect("+OK", "1")
 }

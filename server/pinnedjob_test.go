@@ -244,3 +244,35 @@ func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	close(gate)
 	second.expect("+OK")
 }
+
+// TestMessagesEndWhoRunsAgain: a job is to run again, and the messages that were kept for its client
+// are more than it may be sent by now: that client is closed, and others are served.
+func TestMessagesEndWhoRunsAgain(t *testing.T) {
+	gate := make(chan struct{})
+	ts := start(t, func(e *commands.Env) {
+		spec := e.Table.Lookup([]byte("SUNIONSTORE"))
+		run := spec.Run
+		spec.Offload = func(*commands.Ctx) bool { return true }
+		spec.Run = func(c *commands.Ctx) error {
+			<-gate
+			return run(c)
+		}
+	})
+	p, storer := ts.dial(), ts.dial()
+	p.do("SADD a 1 2")
+	s := ts.sessionOf(storer)
+	storer.send("SUNIONSTORE d a\n")
+	ts.waits(storer, forOwnJob)
+	p.do("SET d x")
+	ts.onLoop(func(l *loop) {
+		for range 100 {
+			s.Push(0, []byte(hello))
+		}
+		l.settings.normal.hard = 1000 // as CONFIG SET does it
+	})
+	close(gate)
+	storer.expect("(eof)")
+	if got := p.do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+}

@@ -99,7 +99,7 @@ func (l *loop) serve(s *session) {
 			break
 		}
 	}
-	if s.reader != nil && !s.waiting() && s.reader.Buffered() == 0 {
+	if s.reader != nil && s.takes() && !s.waiting() && s.reader.Buffered() == 0 { // a job may run for one that is condemned
 		l.readers.put(s.reader, s.room)
 		s.reader, s.room = nil, 0
 	}
@@ -282,6 +282,12 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	l.current, l.inStore = s, true
 	outcome := l.env.Dispatch(c, l.pause)
 	l.current, l.inStore = nil, false
+	if outcome == commands.Load || outcome == commands.Wait {
+		c.RunEmitted() // what was due has been removed
+		if s.state != serving {
+			return // it has been sent too much
+		}
+	}
 	switch outcome {
 	case commands.Done:
 		s.past = commands.Past{}
@@ -293,7 +299,6 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 		l.leave(s)
 		c.RunEmitted()
 	case commands.Load:
-		c.RunEmitted()
 		l.load(s, args)
 	case commands.Job:
 		s.wait(forOwnJob)
@@ -327,7 +332,7 @@ func (l *loop) finishReply(s *session, spec *commands.Spec, mark int, lsn uint64
 	case commands.ReplySkipNext:
 		s.client.Reply = commands.ReplySkip
 	}
-	if lsn > l.durable {
+	if lsn > l.durable && s.out.w.Len() > mark { // nothing waits for the log where nothing is sent
 		s.out.gate(mark, lsn, l.pass)
 	}
 	s.out.replied = s.out.end()
@@ -362,7 +367,6 @@ func (l *loop) waitFor(s *session, args [][]byte) {
 	case l.ctx.Reason == commands.ForPause:
 		l.delay(s, forPause, args)
 	case l.ctx.Reason == commands.ForUnblock:
-		l.ctx.RunEmitted()
 		l.block(s, args)
 	default:
 		l.delay(s, forJob, args)
@@ -433,7 +437,8 @@ func (l *loop) resume(s *session) {
 	}
 }
 
-// goOn lets a session go on behind the command that has waited, and has its reply.
+// goOn lets a session go on behind the command that has waited, and has its reply. Another session's
+// command may be running.
 func (l *loop) goOn(s *session) {
 	s.args, s.past.Loads = nil, 0
 	if l.stopping && s.state == serving {
@@ -441,7 +446,9 @@ func (l *loop) goOn(s *session) {
 	}
 	if s.out.pending() > outputPause {
 		s.stalled = true
-		l.weigh(s)
+		if l.current == nil {
+			l.weigh(s)
+		}
 	}
 	l.touch(s)
 	l.enqueue(s)

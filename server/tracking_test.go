@@ -228,3 +228,35 @@ func floods(t *testing.T, options string, change, names []string) {
 		}
 	}
 }
+
+// TestTrackingOfCrowded: a long read finds elements due, and has to wait as others read long: who
+// tracks the key is informed all the same.
+func TestTrackingOfCrowded(t *testing.T) {
+	gate, clk := make(chan struct{}), clock.NewFake(1_700_000_000_000)
+	ts := start(t, gated(gate), func(o *storage.Options) { o.Clock = clk })
+	ts.onLoop(func(l *loop) { l.env.LimitJobs(1) })
+	c, reader, other := ts.dial(), ts.dial(), ts.dial()
+	c.do("DEBUG SET-ACTIVE-EXPIRE 0")
+	c.do("SADD s x")
+	add := "ZADD z"
+	for i := range 2000 {
+		add += fmt.Sprintf(" %d m%d", i, i)
+	}
+	c.do(add)
+	c.do("EXPIREMEMBER z m1 1")
+	a := ts.tracks("")
+	if got := a.do("ZSCORE z m1"); got != ",1" {
+		t.Fatal(got)
+	}
+	other.send("SUNION s\n")
+	ts.waits(other, forOwnJob)
+	clk.Advance(2 * time.Second)
+	reader.send("ZRANGE z 0 -1\n")
+	ts.waits(reader, forJob)
+	a.expect(">2 invalidate *1 z")
+	close(gate)
+	other.expect("*1 x")
+	if got := reader.reply(); !strings.HasPrefix(got, "*1999 ") {
+		t.Errorf("%.20s", got)
+	}
+}
