@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"keyp/storage/object"
 )
@@ -68,7 +69,8 @@ const (
 func (a *Cursor) place() point {
 	p := point{a.Float(), a.Float()}
 	if a.err == nil && !(p.lon >= -maxLongitude && p.lon <= maxLongitude && p.lat >= -maxLatitude && p.lat <= maxLatitude) {
-		a.err = Error(fmt.Sprintf("ERR invalid longitude,latitude pair %f,%f", p.lon, p.lat))
+		pair := fmt.Sprintf("%f,%f", p.lon, p.lat)
+		a.err = Error("ERR invalid longitude,latitude pair " + strings.NewReplacer("+Inf", "inf", "-Inf", "-inf").Replace(pair))
 	}
 	return p
 }

@@ -60,6 +60,7 @@ func TestGeo(t *testing.T) {
 
 		GEOADD Sicily 181 1 x -> -ERR invalid longitude,latitude pair 181.000000,1.000000
 		GEOADD Sicily 1 85.1 x -> -ERR invalid longitude,latitude pair 1.000000,85.100000
+		GEOADD Sicily inf -inf x -> -ERR invalid longitude,latitude pair inf,-inf
 		GEOADD Sicily 1 x x -> -ERR value is not a valid float
 		GEOADD Sicily 1 1 -> -ERR wrong number of arguments for 'geoadd' command
 		GEOADD Sicily NX XX 1 1 x -> -ERR syntax error
