@@ -311,6 +311,10 @@ func runPFDebug(c *Ctx) error {
 // testElements is how many elements PFSELFTEST adds.
 const testElements = 1_000_000
 
+// mostTested is the longest sparse sketch of PFSELFTEST, in bytes: each element goes through all of it, so with
+// the longest that hll-sparse-max-bytes allows the test would take seconds.
+const mostTested = 3000
+
 func runPFSelfTest(c *Ctx) error {
 	d := make(sketch, sketchDenseSize)
 	var values [sketchRegisters]byte
@@ -327,7 +331,7 @@ func runPFSelfTest(c *Ctx) error {
 	}
 	d, _ = newSketch().toDense()
 	s := newSketch()
-	sparseMax := c.sparseMax()
+	sparseMax := min(c.sparseMax(), mostTested)
 	seed, next := rand.Uint64(), uint64(1)
 	for n := uint64(1); n <= testElements; n++ {
 		register, value := registerOf(binary.LittleEndian.AppendUint64(nil, n^seed))
