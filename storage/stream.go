@@ -50,8 +50,11 @@ func (s *Stream) Add(id object.StreamID, fields [][]byte) {
 		s.edit()
 	}
 	key := object.ListKey(v.Add(id, fields))
-	var room [256]byte
-	s.put(o, key[:], object.AppendStreamEntry(room[:0], id, fields), 0)
+	val := object.AppendStreamEntry(s.t.scratch[:0], id, fields)
+	s.put(o, key[:], val, 0)
+	if cap(val) <= maxKept {
+		s.t.scratch = val
+	}
 }
 
 // Delete removes an entry and reports whether there was one.

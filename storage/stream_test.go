@@ -172,3 +172,45 @@ func TestStreamWithoutEntries(t *testing.T) {
 	})
 	h.check()
 }
+
+func BenchmarkStreamAdd(b *testing.B) {
+	h := newHarness(b)
+	defer func() { _ = h.s.Close(false) }()
+	keys := []Key{h.s.Key(0, []byte("stream"))}
+	fields := [][]byte{[]byte("user"), []byte("1000000"), []byte("event"), []byte("clicked")}
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		h.s.Begin(h.txn, keys)
+		v, _ := h.txn.Stream(keys[0])
+		v.Add(streamID(i), fields)
+		h.txn.FlushValues()
+		h.txn.End()
+	}
+}
+
+// BenchmarkStreamDeliver is XREADGROUP of one entry, and XACK.
+func BenchmarkStreamDeliver(b *testing.B) {
+	h := newHarness(b)
+	defer func() { _ = h.s.Close(false) }()
+	keys := []Key{h.s.Key(0, []byte("stream"))}
+	group, consumer := []byte("g"), []byte("c")
+	h.stream(keys[0], func(_ *Txn, v *Stream) {
+		v.CreateGroup(group, streamID(0), 0)
+		v.CreateConsumer(group, consumer, 1)
+	})
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		h.s.Begin(h.txn, keys)
+		v, _ := h.txn.Stream(keys[0])
+		v.SetGroup(group, streamID(i), int64(i))
+		v.Touch(group, consumer, int64(i), int64(i))
+		v.Deliver(group, consumer, streamID(i), int64(i), 1)
+		h.txn.FlushValues()
+		h.txn.End()
+		h.s.Begin(h.txn, keys)
+		v, _ = h.txn.Stream(keys[0])
+		v.Ack(group, streamID(i))
+		h.txn.FlushValues()
+		h.txn.End()
+	}
+}

@@ -27,9 +27,15 @@ func (s *sorted[T]) bytes() int {
 // seek gives the place of the first item that is not below another, and whether it is that one.
 // After the last item the place is the end of the last piece.
 func (s *sorted[T]) seek(item T) (at, i int, ok bool) {
-	at = max(sort.Search(len(s.pieces), func(at int) bool { return s.pieces[at][0].Compare(item) > 0 })-1, 0)
-	if len(s.pieces) == 0 {
+	switch n := len(s.pieces); { // most of what is looked for is at an end
+	case n == 0:
 		return 0, 0, false
+	case n == 1 || s.pieces[1][0].Compare(item) > 0:
+		at = 0
+	case s.pieces[n-1][0].Compare(item) <= 0:
+		at = n - 1
+	default:
+		at = sort.Search(n, func(at int) bool { return s.pieces[at][0].Compare(item) > 0 }) - 1
 	}
 	i, ok = slices.BinarySearchFunc(s.pieces[at], item, func(a, b T) int { return a.Compare(b) })
 	if i == len(s.pieces[at]) && at+1 < len(s.pieces) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -83,25 +84,29 @@ func (sm *streamMachine) changed(elem []byte) {
 	}
 }
 
+var (
+	someNames  = [][]string{{"a", "b"}, {"a", "b"}, {"a", "b"}, {"a", "c"}, {""}, {"a", "b", "c"}}
+	someValues = []string{"", "v", "12", "-7", strings.Repeat("x", 70), strings.Repeat("y", 5000)}
+)
+
+// rng is what a batch of changes draws from.
+func rng(rt *rapid.T) *rand.Rand { return rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1)) }
+
 func (sm *streamMachine) Add(rt *rapid.T) {
-	for range rapid.SampledFrom([]int{1, 3, 150}).Draw(rt, "entries") {
+	n, rng := rapid.SampledFrom([]int{1, 3, 150}).Draw(rt, "entries"), rng(rt)
+	for range n {
 		id := sm.m.last
-		switch rapid.IntRange(0, 3).Draw(rt, "id") {
+		switch rng.IntN(4) {
 		case 0:
 			id, _ = id.Next()
 		case 1:
 			id = StreamID{id.Ms + 1, 0}
 		default:
-			id = StreamID{id.Ms + uint64(rapid.IntRange(1, 1<<20).Draw(rt, "ms")), uint64(rapid.IntRange(0, 300).Draw(rt, "seq"))}
+			id = StreamID{id.Ms + 1 + rng.Uint64N(1<<20), rng.Uint64N(300)}
 		}
-		names := rapid.SampledFrom([][]string{{"a", "b"}, {"a", "b"}, {"a", "b"}, {"a", "c"}, {""}, {"a", "b", "c"}}).Draw(rt, "names")
 		var fields [][]byte
-		for _, name := range names {
-			val := rapid.SampledFrom([]string{"", "v", "12", "-7", strings.Repeat("x", 70), "long"}).Draw(rt, "value")
-			if val == "long" {
-				val = strings.Repeat("y", 5000)
-			}
-			fields = append(fields, []byte(name), []byte(val))
+		for _, name := range someNames[rng.IntN(len(someNames))] {
+			fields = append(fields, []byte(name), []byte(someValues[rng.IntN(len(someValues))]))
 		}
 		key := ListKey(sm.s.Add(id, fields))
 		sm.changed(key[:])
@@ -167,11 +172,13 @@ func (sm *streamMachine) SetID(rt *rapid.T) {
 	sm.s.SetID(id, sm.m.added, id, sm.changed)
 }
 
-func (sm *streamMachine) id(rt *rapid.T) StreamID {
-	if len(sm.m.entries) > 0 && rapid.Bool().Draw(rt, "known") {
-		return sm.m.entries[rapid.IntRange(0, len(sm.m.entries)-1).Draw(rt, "entry")].id
+func (sm *streamMachine) id(rt *rapid.T) StreamID { return sm.drawID(rng(rt)) }
+
+func (sm *streamMachine) drawID(rng *rand.Rand) StreamID {
+	if len(sm.m.entries) > 0 && rng.IntN(2) == 0 {
+		return sm.m.entries[rng.IntN(len(sm.m.entries))].id
 	}
-	return StreamID{uint64(rapid.IntRange(0, 50).Draw(rt, "ms")), 1}
+	return StreamID{rng.Uint64N(50), 1}
 }
 
 func (sm *streamMachine) Group(rt *rapid.T) {
@@ -234,12 +241,13 @@ func (sm *streamMachine) Consumer(rt *rapid.T) {
 
 func (sm *streamMachine) Deliver(rt *rapid.T) {
 	group, g := sm.group(rt)
-	for range rapid.SampledFrom([]int{1, 20, 300}).Draw(rt, "times") {
-		id := sm.id(rt)
-		delivered, count := int64(rapid.IntRange(0, 5).Draw(rt, "delivered")), int64(rapid.IntRange(0, 3).Draw(rt, "count"))
+	n, rng := rapid.SampledFrom([]int{1, 20, 300}).Draw(rt, "times"), rng(rt)
+	for range n {
+		id := sm.drawID(rng)
+		delivered, count := rng.Int64N(6), rng.Int64N(4)
 		g.line = slices.DeleteFunc(g.line, func(other StreamID) bool { return other == id })
 		names := slices.Sorted(maps.Keys(g.consumers))
-		if i := rapid.IntRange(-1, len(names)-1).Draw(rt, "consumer"); i >= 0 {
+		if i := rng.IntN(len(names)+1) - 1; i >= 0 {
 			sm.s.Deliver([]byte(group), []byte(names[i]), id, delivered, count, sm.changed)
 			g.pending[id] = modelPending{names[i] + "!", delivered, count}
 		} else {
@@ -252,8 +260,9 @@ func (sm *streamMachine) Deliver(rt *rapid.T) {
 
 func (sm *streamMachine) Ack(rt *rapid.T) {
 	group, g := sm.group(rt)
-	for range rapid.SampledFrom([]int{1, 100}).Draw(rt, "times") {
-		id := sm.id(rt)
+	n, rng := rapid.SampledFrom([]int{1, 100}).Draw(rt, "times"), rng(rt)
+	for range n {
+		id := sm.drawID(rng)
 		_, want := g.pending[id]
 		if got := sm.s.Ack([]byte(group), id, sm.changed); got != want {
 			rt.Fatalf("Ack of %v gave %t", id, got)
@@ -542,5 +551,98 @@ func TestStreamModel(t *testing.T) {
 			"idempotence": sm.Idempotence, "reload": sm.Reload, "rewind": sm.Rewind, "clone": sm.Clone,
 			"scan": sm.Scan, "": sm.Check,
 		})
+	})
+}
+
+// hostileElements are elements as fuzzing makes them of bytes: a length and a key, a length and a value.
+func hostileElements(data []byte) (elems [][2][]byte) {
+	f := fieldsOf{rest: data}
+	for len(f.rest) > 0 && len(elems) < 2000 {
+		elem, val := f.bytes(), f.bytes()
+		elems = append(elems, [2][]byte{elem, val})
+	}
+	return elems
+}
+
+// FuzzStreamPut: whatever elements a damaged file or log has, a stream takes them or gives an error, and what it
+// took is sound.
+func FuzzStreamPut(f *testing.F) {
+	sample := NewStream()
+	for i := range 5 {
+		sample.Add(StreamID{uint64(i + 1), 2}, [][]byte{[]byte("a"), []byte("1"), []byte("b"), []byte("2")})
+	}
+	sample.CreateGroup([]byte("g"), StreamID{2, 2}, 2, nil)
+	sample.CreateConsumer([]byte("g"), []byte("c"), 1, nil)
+	sample.Deliver([]byte("g"), []byte("c"), StreamID{1, 2}, 1, 1, nil)
+	sample.Deliver([]byte("g"), nil, StreamID{2, 2}, 1, 1, nil)
+	sample.AddIdempotent([]byte("p"), []byte("i"), StreamID{1, 2}, 9, nil)
+	var all []byte
+	sample.Walk(func(elem, val []byte, _ int64) bool {
+		f.Add(appendBytes(appendBytes(nil, elem), val))
+		all = appendBytes(appendBytes(all, elem), val)
+		return true
+	})
+	f.Add(all)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := &Stream{}
+		for i, e := range hostileElements(data) {
+			was := elementsOf(s)
+			if err := s.Put(e[0], e[1], 0); err != nil {
+				if !maps.Equal(was, elementsOf(s)) {
+					t.Fatalf("a refused element %x changed the stream", e[0])
+				}
+			} else if _, _, ok := s.Element(e[0]); !ok || !TypeStream.Names(e[0]) {
+				t.Fatalf("element %x is not there", e[0])
+			}
+			if i%5 == 4 {
+				s.Remove(e[0])
+			}
+		}
+		checkSound(t, s)
+		s.Add(StreamID{math.MaxUint64, math.MaxUint64}, [][]byte{[]byte("f"), []byte("v")})
+		s.TrimFirst(3, nil, nil)
+		s.EachGroup(func(g *StreamGroup) bool {
+			s.Deliver(g.name, nil, StreamID{1, 2}, 1, 1, nil)
+			return true
+		})
+		checkSound(t, s)
+	})
+}
+
+// checkSound checks that a stream agrees with itself.
+func checkSound(t *testing.T, s *Stream) {
+	t.Helper()
+	all := elementsOf(s)
+	if len(all) != s.Len() || s.measured() != s.Bytes() {
+		t.Fatalf("Len %d of %d, Bytes %d of %d", s.Len(), len(all), s.Bytes(), s.measured())
+	}
+	again := &Stream{}
+	s.Walk(func(elem, val []byte, _ int64) bool {
+		if err := again.Put(elem, val, 0); err != nil {
+			t.Fatalf("element %x is not taken again: %v", elem, err)
+		}
+		return true
+	})
+	if !maps.Equal(all, elementsOf(again)) || !maps.Equal(all, elementsOf(s.Clone())) {
+		t.Fatal("the elements make another stream")
+	}
+	n, last := 0, StreamID{}
+	s.Range(StreamID{}, MaxStreamID, false, func(e StreamEntry) bool {
+		if e.ID.Compare(last) <= 0 {
+			t.Fatalf("%v comes after %v", e.ID, last)
+		}
+		n, last = n+1, e.ID
+		return true
+	})
+	if n != s.Entries() || s.LastID().Compare(last) < 0 {
+		t.Fatalf("%d entries of %d, last %v of %v", n, s.Entries(), last, s.LastID())
+	}
+	s.EachGroup(func(g *StreamGroup) bool {
+		n := 0
+		g.EachByTime(func(PendingEntry) bool { n++; return true })
+		if n != g.Pending() || g.Nacked() > n {
+			t.Fatalf("%d pending of %d", n, g.Pending())
+		}
+		return true
 	})
 }
