@@ -276,3 +276,34 @@ func TestMessagesEndWhoRunsAgain(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestPinnedSmallSources: BITOP runs beside the loop, and one of its sources, which is small, changes
+// meanwhile: it runs again, so the change is not lost.
+func TestPinnedSmallSources(t *testing.T) {
+	for _, change := range []string{"SETBIT d 5 1", "DEL d", "SET d " + strings.Repeat("x", 2000), "SETBIT b 7 1"} {
+		gate := make(chan struct{})
+		ts := start(t, func(e *commands.Env) {
+			spec := e.Table.Lookup([]byte("BITOP"))
+			run := spec.Run
+			spec.Offload = func(*commands.Ctx) bool { return true }
+			spec.Run = func(c *commands.Ctx) error {
+				<-gate
+				return run(c)
+			}
+		})
+		p, other := ts.dial(), ts.dial()
+		p.do("SETBIT d 0 1")
+		p.do("SETBIT b 1 1")
+		p.do("SETBIT same 0 1")
+		other.send("BITOP OR d d b\n")
+		ts.waits(other, forOwnJob)
+		p.do(change)
+		p.do(strings.Replace(change, " d", " same", 1))
+		close(gate)
+		other.reply()
+		p.do("BITOP OR same same b")
+		if got, want := p.do("GET d"), p.do("GET same"); got != want {
+			t.Errorf("%.20s: d is %.20q, want %.20q", change, got, want)
+		}
+	}
+}

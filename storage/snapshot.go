@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"slices"
 
 	"keyp/storage/object"
@@ -207,7 +208,7 @@ func (ps *Pins) Unpin(t *Txn) {
 func (t *Txn) Conflicted() bool { return t.snapshot != nil && t.snapshot.conflict }
 
 // validate locks the shards of the keys again, until End. It returns false, with nothing locked, if the
-// keys are not as they were. A small string may have changed: no value is made of one.
+// keys are not as they were.
 func (t *Txn) validate() bool {
 	s, a := t.s, t.snapshot
 	var mask uint64
@@ -235,8 +236,10 @@ func (t *Txn) unchanged(had pinned) bool {
 		return there && p.objectOf(*c) == had.o && !had.o.elementDue(t.now)
 	case had.item.b == nil:
 		return !there
+	case !there || p.objectOf(*c) != nil:
+		return false
 	default:
-		return true
+		return bytes.Equal(p.item(*c).b.value(), had.item.b.value())
 	}
 }
 
