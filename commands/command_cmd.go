@@ -156,7 +156,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	c.Out.Map(3)
 	c.Out.BulkString("flags")
 	c.statuses(ks.Flags.names())
-	if ks.Find != nil && ks.Word == "" {
+	if ks.Find != nil && ks.Word == "" && ks.Begin == 0 {
 		for _, part := range []string{"begin_search", "find_keys"} {
 			c.Out.BulkString(part)
 			c.Out.Map(2)
@@ -207,7 +207,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 // where the one before ends. Keys that follow their number cannot be given this way.
 func (s *Spec) keyRange() (first, last, step int) {
 	for _, ks := range s.shownKeys() {
-		if ks.Num || ks.Find != nil {
+		if ks.Num || ks.Find != nil && (ks.Word != "" || ks.Begin == 0) {
 			continue
 		}
 		end := ks.Begin + ks.Last

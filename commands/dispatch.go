@@ -84,7 +84,7 @@ func (e *Env) Dispatch(c *Ctx, pause Pause) Outcome {
 		return e.refuse(c, errRestricted(spec.full))
 	}
 	flags := c.flags()
-	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || flags&(Write|MayReplicate) != 0) {
+	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || flags&Write != 0) {
 		c.Reason = ForPause
 		return Wait
 	}

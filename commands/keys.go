@@ -7,7 +7,7 @@ import (
 )
 
 // keyCommands are the commands that work on keys of any type, a file for each kind.
-var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands, objectCommands, dumpCommands, sortCommands)
+var keyCommands = slices.Concat(existenceCommands, renameCommands, scanCommands, flushCommands, objectCommands, dumpCommands, migrateCommands, sortCommands)
 
 var existenceCommands = []Spec{
 	severalKeysCommand("DEL", "1.0.0", "Deletes keys.",

@@ -109,7 +109,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	case r.permit(spec, args, &err):
 	case r.c.emitsTooMuch():
 		err = errScriptEmits
-	case spec.Flags&(Write|MayReplicate) != 0 && r.readOnly:
+	case spec.Is(Write) && r.readOnly:
 		err = errScriptWrite
 	case spec.Is(DenyOOM) && e.Store.Full():
 		err = ErrDiskFull

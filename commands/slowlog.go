@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,6 +116,10 @@ func secret(c *Ctx, i int) bool {
 		return i >= 1
 	case "hello":
 		return i >= 2 && isWord(c.Args[i-1], "AUTH") || i >= 3 && isWord(c.Args[i-2], "AUTH")
+	case "migrate":
+		options := min(i, 6)
+		return i > 6 && (isWord(c.Args[i-1], "AUTH") || isWord(c.Args[i-1], "AUTH2") || i > options+1 && isWord(c.Args[i-2], "AUTH2")) &&
+			!slices.ContainsFunc(c.Args[options:i], func(arg []byte) bool { return isWord(arg, "KEYS") })
 	case "acl|setuser":
 		return i >= 2
 	case "config|set":

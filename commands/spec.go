@@ -124,7 +124,7 @@ type KeySpec struct {
 	DB func(args [][]byte, current int) (db int, ok bool)
 	// Find gives the first and last argument that is a key where no position says it
 	// (SORT … STORE); last is before first if there is none. COMMAND calls such a
-	// specification unknown, but with Word.
+	// specification unknown, but with Word, or with Begin, where the key is if there is one.
 	Find func(args [][]byte) (first, last int)
 	// Word says, to COMMAND alone, that the key that Find gives is behind this word, at Begin or later.
 	Word string

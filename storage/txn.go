@@ -129,6 +129,20 @@ func (s *Store) BeginLoading(t *Txn, keys []Key) (bool, error) {
 	return true, nil
 }
 
+// BeginBeside is BeginLoading for a job beside the loop, which waits for the global transaction. With an
+// error nothing is locked.
+func (s *Store) BeginBeside(t *Txn, keys []Key) error {
+	s.lock(t, s.maskOf(keys))
+	t.takeInstant()
+	for i := range keys {
+		if err := t.Load(keys[i]); err != nil {
+			s.unlock(t)
+			return err
+		}
+	}
+	return nil
+}
+
 // BeginAll locks the whole keyspace.
 func (s *Store) BeginAll(t *Txn) {
 	s.lock(t, 1<<len(s.shards)-1)

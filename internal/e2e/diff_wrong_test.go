@@ -18,6 +18,7 @@ var wrongWords = []string{
 
 // wrongLeftOut are commands that are not drawn, and why.
 var wrongLeftOut = map[string]string{
+	"migrate":  "it waits for another server",
 	"shutdown": "ends the server", "quit": "ends the connection", "reset": "no reply to compare with", "monitor": "a state of its own",
 	"subscribe": "likewise", "psubscribe": "likewise", "ssubscribe": "likewise", "unsubscribe": "likewise", "punsubscribe": "likewise", "sunsubscribe": "likewise",
 	"multi": "TestDiffMulti", "exec": "likewise", "discard": "likewise", "debug": "declared differently", "psync": "no replication", "sync": "likewise",

@@ -14,6 +14,7 @@ func TestGoRedisNewer(t *testing.T) {
 		{name: "INCREX", run: increx, newer: "8.8"},
 		{name: "LMOVEM", run: moveMany, newer: "8.10"},
 		{name: "SUNIONCARD", run: setCards, newer: "8.10"},
+		{name: "MIGRATE", run: migrateNothing},
 		{name: "HIMPORT", run: hashImport, newer: "8.10"},
 	})
 }
@@ -49,6 +50,10 @@ func moveMany(t *testing.T, c subject) {
 	}
 	is(t, []string{"6", "7", "8"})(c.LRange(ctx, "m", -3, -1).Result())
 	is(t, int64(0))(c.Exists(ctx, "l").Result())
+}
+
+func migrateNothing(t *testing.T, c subject) {
+	is(t, "NOKEY")(c.Migrate(ctx, "127.0.0.1", "1", "none", 0, time.Second).Result())
 }
 
 func setCards(t *testing.T, c subject) {
