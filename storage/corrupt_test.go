@@ -345,6 +345,10 @@ func (b *soundBuilder) value(x *Txn, k Key, i int) {
 			set.Add([]byte(fmt.Sprint("member", j, "of", i)))
 		}
 	case 6:
+		if i%2 == 1 {
+			b.stream(x, k, few)
+			return
+		}
 		zset, _ := x.ZSet(k)
 		for j := range few {
 			zset.Set([]byte(fmt.Sprint("member", j, "of", i)), float64(b.rng.IntN(1000)))
@@ -371,6 +375,9 @@ func (b *soundBuilder) change(from, n int) {
 					hash.Set([]byte("field3"), []byte("changed"), 0)
 					hash.Set([]byte("stays"), []byte("here"), 0)
 				}, k)
+			}
+			if i%14 == 13 {
+				b.do(func(x *Txn) { b.stream(x, k, 3) }, k)
 			}
 		case 6:
 			to := b.name(from + b.rng.IntN(n.db+100))

@@ -67,17 +67,17 @@ func (m *batchMaker) batch() (b []byte) {
 
 // record appends any of the records that record.go draws.
 func (m *batchMaker) record(b []byte) []byte {
-	tag := byte(m.N(format.RecTime + 2))
+	tag := byte(m.N(format.RecTrim + 2))
 	b = append(b, tag)
 	switch tag {
 	case format.RecPut:
 		return format.AppendBytes(m.deadline(m.key(b)), m.text())
 	case format.RecLarge:
-		return append(m.deadline(m.id(m.key(b))), byte(m.N(7)))
+		return append(m.deadline(m.id(m.key(b))), byte(m.N(8)))
 	case format.RecElement:
-		return m.element(append(m.id(m.key(b)), byte(m.N(7))))
+		return m.element(append(m.id(m.key(b)), byte(m.N(8))))
 	case format.RecRemove:
-		return format.AppendBytes(append(m.id(m.key(b)), byte(m.N(7))), m.elem())
+		return format.AppendBytes(append(m.id(m.key(b)), byte(m.N(8))), m.elem())
 	case format.RecRange:
 		return format.AppendBytes(m.offset(m.id(m.key(b))), m.text())
 	case format.RecDelete:
@@ -89,12 +89,12 @@ func (m *batchMaker) record(b []byte) []byte {
 	case format.RecCounts:
 		return m.int(m.int(m.int(m.space(b))))
 	case format.RecLink:
-		return m.deadline(append(m.id(m.key(m.key(b))), byte(m.N(7))))
+		return m.deadline(append(m.id(m.key(m.key(b))), byte(m.N(8))))
 	case format.RecMore:
 		return m.element(b)
 	case format.RecLess:
 		return format.AppendBytes(b, m.elem())
-	case format.RecCut:
+	case format.RecCut, format.RecTrim:
 		b = m.id(m.key(b))
 		for range 2 {
 			key := object.ListKey(int64(m.N(8)) * object.NumberStep)
@@ -158,8 +158,12 @@ func (m *batchMaker) deadlineOf(b []byte) []byte {
 	return m.int(b)
 }
 
-// elem gives an element's name: a field, or the eight bytes that lists and strings have.
+// elem gives an element's name: a field, what streams have, or the eight bytes that lists and strings have.
 func (m *batchMaker) elem() []byte {
+	if m.One(3) {
+		return []byte(m.From([]string{"\x01", "\x02\x00\x00\x00\x00\x00\x00\x00\x01", "\x03\x00\x00\x00\x01", "\x04\x00\x00\x00\x01\x00\x00\x00\x01",
+			"\x05\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01", "\x80\x00\x00\x00\x00\x01\x00\x00"}))
+	}
 	if m.One(2) {
 		return []byte(m.From([]string{"e0", "e1", "e2", "new", "", "0"}))
 	}
@@ -168,7 +172,11 @@ func (m *batchMaker) elem() []byte {
 }
 
 func (m *batchMaker) text() []byte {
-	switch m.N(6) {
+	switch m.N(8) {
+	case 3: // of a stream's entry, or its metadata
+		return []byte(m.From([]string{"\x02\x01\x01\x01f\x01v", "\x03\x01\x01\x01f\x01v", "\x09\x01\x00\x00\x03\x00\x01\x01\x01\x00"}))
+	case 4: // of a group, a consumer, a pending entry
+		return []byte(m.From([]string{"\x01g\x02\x01\x02", "\x01c\x05\x00", "\x01\x07\x01", "\x00\x00\x01"}))
 	case 0:
 		return binary.BigEndian.AppendUint64(nil, math.Float64bits([]float64{1, -1, math.Inf(1), math.NaN(), 0}[m.N(5)]))
 	case 1:

@@ -27,6 +27,28 @@ func addEntries(v *Stream, from, to int) {
 	}
 }
 
+// stream changes a key that is a stream, or none yet.
+func (b *soundBuilder) stream(x *Txn, k Key, entries int) {
+	v, err := x.Stream(k)
+	if err != nil {
+		return
+	}
+	group, consumer := []byte("group"), []byte("consumer")
+	from := int(v.Value().LastID().Ms) + 1
+	addEntries(&v, from, from+entries)
+	if v.Value().Group(group) == nil {
+		v.CreateGroup(group, streamID(0), 0)
+		v.CreateConsumer(group, consumer, 1)
+	}
+	for i := range entries {
+		v.Deliver(group, consumer, streamID(from+i), int64(i), 1)
+	}
+	v.Ack(group, streamID(from))
+	v.Delete(streamID(from + b.rng.IntN(entries)))
+	v.TrimFirst(entries / 4)
+	v.AddIdempotent([]byte("producer"), fmt.Append(nil, from), streamID(from), 5)
+}
+
 // records are the tags of the records in a batch, but those of counts.
 func records(batch []byte) (tags []byte) {
 	f := format.Fields{Rest: batch}
