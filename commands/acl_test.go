@@ -16,7 +16,7 @@ func TestACL(t *testing.T) {
 		ACL GETUSER nosuch -> nil
 		ACL CAT foo -> -ERR Unknown category 'foo'
 		ACL CAT a b -> -ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.
-		ACL CAT STREAM -> []
+		ACL CAT HYPERLOGLOG -> ["pfadd", "pfcount", "pfmerge", "pfdebug", "pfselftest"]
 		ACL DELUSER foo bar -> 0
 		ACL DELUSER foo default -> -ERR The 'default' user cannot be removed
 		ACL DRYRUN default GET k -> +OK

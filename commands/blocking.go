@@ -16,6 +16,10 @@ type BlockedOn struct {
 	Keys []storage.Key
 	// Type is the type of value that the command needs; values of other types are ignored.
 	Type object.Type
+	// Gone says that the command has an answer, too, when one of the keys is missing or of another type.
+	Gone bool
+	// Again is after how many milliseconds the command runs again although no key has changed; 0: never.
+	Again int64
 	// LSN is how far the log is to be on disk; 0: the command does not wait for that.
 	LSN uint64
 	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
@@ -36,8 +40,9 @@ const (
 // errBlocked ends a handler that waits: c.Wait says for what.
 var errBlocked = errors.New("commands: the command waits")
 
-// block ends a handler that found nothing to pop. It must have changed and replied nothing:
-// the command runs again, from its start, each time that one of the keys changes. In a
+// block ends a handler that found nothing to pop. It must have changed nothing that its next run
+// changes again, and replied nothing: the command runs again, from its start, each time that one of
+// the keys changes. In a
 // transaction or a script, where nobody else can change a key, the time is up at once.
 func (c *Ctx) block(keys []storage.Key, typ object.Type, timeout int64) error {
 	if c.Nested {

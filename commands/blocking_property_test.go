@@ -125,16 +125,17 @@ type realWaiter struct {
 
 func (r *waitRun) Load(storage.Key, func(bool)) { panic("all is in memory") }
 
-func (r *waitRun) Again(w *Waiter) {
+func (r *waitRun) Again(w *Waiter) bool {
 	it := r.waiting[w.Client]
 	reply, _ := render(r.h.raw(it.args...))
 	if reply == "+(blocked)" {
-		return
+		return true
 	}
 	r.h.env.Waiters.Remove(w)
 	delete(r.waiting, w.Client)
 	r.served = append(r.served, fmt.Sprint(it.id, " ", reply))
 	r.h.env.Changes.Deliver() // as the loop does after each command
+	return true
 }
 
 // wait runs a blocking command and has it wait if it must.

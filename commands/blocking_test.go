@@ -158,7 +158,10 @@ type standIns struct {
 	loads []func(bool)
 }
 
-func (s *standIns) Again(w *Waiter)                     { s.again(w.Client) }
+func (s *standIns) Again(w *Waiter) bool {
+	s.again(w.Client)
+	return true
+}
 func (s *standIns) Load(_ storage.Key, done func(bool)) { s.loads = append(s.loads, done) }
 
 // TestWaiters: the first of a key's line comes first, one for each value; a line for

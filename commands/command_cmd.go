@@ -186,7 +186,7 @@ func (c *Ctx) describeKeys(ks *KeySpec) {
 	find := []struct {
 		name  string
 		value int
-	}{{"lastkey", ks.Last}, {"keystep", max(ks.Step, 1)}, {"limit", 0}}
+	}{{"lastkey", ks.Last}, {"keystep", max(ks.Step, 1)}, {"limit", ks.Limit}}
 	kind := "range"
 	if ks.Num {
 		kind = "keynum"
@@ -257,6 +257,9 @@ func commandGetKeys(c *Ctx, withFlags bool) error {
 				c.statuses(ks.flags(args).names())
 			}
 		}
+	}
+	if n == 0 && !spec.Is(NoMandatoryKeys) {
+		return errBadArgs
 	}
 	c.Out.SetLen(mark, n)
 	return nil

@@ -47,7 +47,7 @@ func (s *Spec) flagNames() []string {
 var groupCategories = map[Group]string{
 	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap", Geo: "@geo", HyperLogLog: "@hyperloglog",
 	ListGroup: "@list", HashGroup: "@hash", SetGroup: "@set",
-	SortedSet: "@sortedset", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting",
+	SortedSet: "@sortedset", StreamGroup: "@stream", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting",
 }
 
 // categories are the ACL categories, in Redis's order. A command of the server that

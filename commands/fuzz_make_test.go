@@ -245,10 +245,11 @@ var keptOptions = map[string]bool{"proto-max-bulk-len": true, "dir": true}
 
 // What arguments are drawn from. Of each type there is a key, see newFuzzed.
 var (
-	fuzzKeys = []string{"s", "n", "f", "h", "hl", "set", "ints", "z", "zl", "l", "ll", "ht", "st", "zt", "due", "soon", "none", "big", "new", "new2", "", "\x00\xff", "{h}1"}
+	fuzzKeys = []string{"s", "n", "f", "h", "hl", "set", "ints", "z", "zl", "x", "xe", "l", "ll", "ht", "st", "zt", "due", "soon", "none", "big", "new", "new2", "", "\x00\xff", "{h}1"}
 
 	keysOf = map[Group][]string{
 		StringGroup: {"s", "n", "f", "soon", "new"}, ListGroup: {"l", "ll", "new"}, HashGroup: {"h", "hl", "ht", "new"}, SetGroup: {"set", "st", "ints", "new"}, SortedSet: {"z", "zl", "zt", "new"},
+		StreamGroup: {"x", "x", "xe", "new"},
 		HyperLogLog: {"hll", "hlld", "new", "s"},
 	}
 
@@ -273,15 +274,25 @@ var (
 // specials are the arguments, by name, that mean something only to their command.
 var specials = map[string][]string{
 	"min": anyRange, "max": anyRange, "start": anyRange, "stop": anyRange,
-	"cursor":   {"0", "1", "7", "123456789", "9223372036854775807", "18446744073709551615", "18446744073709551616", "-1", "x", ""},
-	"timeout":  {"0", "0.001", "1", "-1", "nan", "inf", "1e400", "9223372036854775", "9223372036854776", "1e18", "x", ""},
-	"protover": {"2", "3", "3", "1", "4", "x", "9223372036854775808"},
-	"username": {"default", "alice", "bob", "", "a b", "\x00"},
-	"password": {"", "secret", "x", strings.Repeat("p", 600)},
-	"category": {"all", "read", "write", "nosuch", "@read", ""},
-	"section":  {"server", "clients", "memory", "commandstats", "errorstats", "latencystats", "keyspace", "all", "everything", "default", "nosuch", ""},
-	"event":    {"command", "fork", "expire-cycle", "", "nosuch"},
-	"command":  {"get", "set", "config", "config|set", "eval", "zunionstore", "sort", "nosuch", ""},
+	"id":            {"0", "1-1", "1-2", "2-0", "$", "+", "-", ">", "*", "3-*", "(1-1", "18446744073709551615-18446744073709551615", "x", "1-x", "--1"},
+	"group":         {"g", "g", "g", "h", "", "nogroup"},
+	"consumer":      {"c", "d", "", "new"},
+	"min-idle-time": {"0", "1", "-1", "x", "9223372036854775807"},
+	"last-id":       {"3-0", "9-9", "0", "x"},
+	"producer-id":   {"p", "q", ""},
+	"idempotent-id": {"1", "2", ""},
+	"threshold":     {"0", "1", "2", "1-2", "x", "-1", "9223372036854775807"},
+	"stream-id":     {"1-1", "1-2", "x"},
+	"numids":        {"1", "2", "0", "-1", "x"},
+	"cursor":        {"0", "1", "7", "123456789", "9223372036854775807", "18446744073709551615", "18446744073709551616", "-1", "x", ""},
+	"timeout":       {"0", "0.001", "1", "-1", "nan", "inf", "1e400", "9223372036854775", "9223372036854776", "1e18", "x", ""},
+	"protover":      {"2", "3", "3", "1", "4", "x", "9223372036854775808"},
+	"username":      {"default", "alice", "bob", "", "a b", "\x00"},
+	"password":      {"", "secret", "x", strings.Repeat("p", 600)},
+	"category":      {"all", "read", "write", "nosuch", "@read", ""},
+	"section":       {"server", "clients", "memory", "commandstats", "errorstats", "latencystats", "keyspace", "all", "everything", "default", "nosuch", ""},
+	"event":         {"command", "fork", "expire-cycle", "", "nosuch"},
+	"command":       {"get", "set", "config", "config|set", "eval", "zunionstore", "sort", "nosuch", ""},
 	"command-name": {
 		"get", "client|list", "client", "nosuch", "client|nosuch", "|", "", "get|get",
 	},

@@ -87,6 +87,14 @@ const fuzzStore = `
 	ZADD zl 0 a 0 b 0 c 0 d 0 e
 	ZADD zt 1 a 2 b
 	EXPIREMEMBER zt a 1
+	XADD x 1-1 a 1
+	XADD x 1-2 a 2 b 3
+	XADD x 2-0 c 4
+	XGROUP CREATE x g 0
+	XGROUP CREATE x h 1-1
+	XREADGROUP GROUP g c COUNT 2 STREAMS x >
+	XADD x IDMP p 1 * a 1
+	XGROUP CREATE xe g $ MKSTREAM
 	RPUSH l 1 2 3
 	RPUSH ll a b c 1 2 hello 3 a b
 	SCRIPT LOAD "return 1"

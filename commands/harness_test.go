@@ -95,7 +95,7 @@ func (h *harness) open() {
 	h.env = NewEnv(store, cfg, log, h.clock)
 	h.confined = confine(h)
 	store.Listen(h.hear)
-	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventExpired)
+	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventStream | storage.EventExpired)
 	h.client = &Client{ID: 1}
 	h.env.Reset(h.client)
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}

@@ -33,6 +33,7 @@ var pageGroups = []struct {
 	{SortedSet, "Sorted sets"},
 	{HyperLogLog, "HyperLogLog"},
 	{Geo, "Places"},
+	{StreamGroup, "Streams"},
 	{Transactions, "Transactions"},
 	{PubSub, "Publish and subscribe"},
 	{Scripting, "Scripts"},

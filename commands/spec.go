@@ -52,6 +52,7 @@ const (
 	HashGroup    Group = "hash"
 	SetGroup     Group = "set"
 	SortedSet    Group = "sorted-set"
+	StreamGroup  Group = "stream"
 	Transactions Group = "transactions"
 	PubSub       Group = "pubsub"
 	Scripting    Group = "scripting"
@@ -128,6 +129,9 @@ type KeySpec struct {
 	Find func(args [][]byte) (first, last int)
 	// Word says, to COMMAND alone, that the key that Find gives is behind this word, at Begin or later.
 	Word string
+	// Limit says, to COMMAND alone, that of the arguments to the end (Last) only one part of so many is
+	// keys (XREAD).
+	Limit int
 	// Vary gives the flags where they depend on the arguments (SET … GET); Flags are then those
 	// of the worst case.
 	Vary func(args [][]byte) KeyFlags

@@ -15,6 +15,7 @@ var families = [][]Spec{
 	listCommands,
 	zsetCommands,
 	geoCommands,
+	streamCommands,
 	hashCommands,
 	setTypeCommands,
 	keyCommands,

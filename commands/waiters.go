@@ -18,11 +18,15 @@ import (
 // served in the order in which they changed; what a served command changes is served after them.
 // A waiter leaves its lines when its command has a reply, and only then: one that has other keys
 // loaded from disk first keeps its place, and those behind it wait.
+//
+// Who waits for a stream does not take its entries from others, and may have no use for those that
+// came: all in the line run their commands again, each once.
 type Waiters struct {
 	env     *Env
 	keys    map[int]map[string]*awaited // by database and name
 	ready   []*awaited
 	blocked []*awaited // by a global job: they are looked at again
+	readers []*Waiter  // room for serveReaders
 	serving bool
 
 	clients, timed, awaited atomic.Int64 // clients, those with a timeout, and keys
@@ -32,7 +36,9 @@ type Waiters struct {
 type WaiterHost interface {
 	// Again runs a waiter's command once more, unless keys are being read from disk for it,
 	// and removes the waiter when there is a reply.
-	Again(w *Waiter)
+	//
+	// It reports whether the command has run; if not, the waiter is looked at again (LookAgain).
+	Again(w *Waiter) bool
 	// Load reads a key from disk and then calls done on the loop, with false if it can't be
 	// read: those who wait for it go on waiting.
 	Load(k storage.Key, done func(read bool))
@@ -43,16 +49,17 @@ type Waiter struct {
 	Client *Client
 	typ    object.Type
 	timed  bool
+	gone   bool // BlockedOn.Gone
 	places []place
 }
 
 // awaited is a key that is waited for.
 type awaited struct {
 	key    storage.Key
-	lines  [object.TypeZSet + 1]line // by type
-	places int                       // in all lines
-	ready  bool                      // in Waiters.ready
-	loads  bool                      // being read from disk
+	lines  [object.TypeStream + 1]line // by type
+	places int                         // in all lines
+	ready  bool                        // in Waiters.ready
+	loads  bool                        // being read from disk
 }
 
 // line is a key's waiters for one type, the first comer first.
@@ -77,7 +84,7 @@ func (p *place) charge() {
 
 // Add has a client wait, behind all who wait already; in no line if it does not wait for keys.
 func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
-	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, places: make([]place, 0, len(wait.Keys))}
+	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, places: make([]place, 0, len(wait.Keys))}
 	for _, k := range wait.Keys {
 		a := ws.await(k)
 		l := &a.lines[w.typ]
@@ -228,7 +235,7 @@ const maxReadyKept = 1024
 // serve has those who wait for a key run again, until the first of the line stays where
 // it is.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
-	for a.places > 0 {
+	for readers := true; a.places > 0; readers = false {
 		typ, known := ws.env.typeOf(a.key, t)
 		if !known && t.BlockedByGlobal() {
 			ws.blocked = append(ws.blocked, a)
@@ -238,14 +245,46 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 			ws.load(a, host)
 			return
 		}
+		if readers && a.lines[object.TypeStream].first != nil {
+			ws.serveReaders(a, typ, t, host)
+			continue
+		}
 		first := a.lines[typ].first
-		if first == nil {
+		if first == nil || typ == object.TypeStream {
 			return
 		}
 		host.Again(first.by)
 		if a.lines[typ].first == first {
 			return
 		}
+	}
+}
+
+// serveReaders has those who wait for a stream run again, each once: one that finds nothing keeps nothing
+// from those behind it. Where the key, of type typ, is no stream, only those run whose command has an
+// answer to that.
+func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, host WaiterHost) {
+	readers := ws.readers[:0]
+	for p := a.lines[object.TypeStream].first; p != nil; p = p.next {
+		if typ == object.TypeStream || p.by.gone {
+			readers = append(readers, p.by)
+		}
+	}
+	for _, w := range readers {
+		if !w.ForKeys() {
+			continue // it has left while others were served
+		}
+		if now, known := ws.env.typeOf(a.key, t); !known || now != typ {
+			ws.makeReady(a)
+			break
+		}
+		if !host.Again(w) {
+			break // its turn comes again, and then that of those behind it
+		}
+	}
+	clear(readers)
+	if ws.readers = readers[:0]; cap(readers) > maxReadyKept {
+		ws.readers = nil
 	}
 }
 

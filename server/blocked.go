@@ -24,6 +24,7 @@ type blocked struct {
 	waiter *commands.Waiter
 	spec   *commands.Spec
 	timer  timer  // not set without a timeout
+	again  timer  // runs the command again although no key has changed (commands.BlockedOn.Again)
 	lsn    uint64 // what it depends on that there was nothing, when the command ran last
 	loads  bool   // keys are being read for it
 	began  time.Duration
@@ -42,6 +43,7 @@ func (l *loop) block(s *session, args [][]byte) {
 	case s.blocked != nil:
 		s.wait(forUnblock)
 		s.args, s.blocked.lsn = args, l.ctx.LSN
+		l.lookAgain(s.blocked, l.ctx.Wait.Again)
 		return
 	}
 	if s.reader != nil && s.reader.Buffered() == 0 {
@@ -57,11 +59,26 @@ func (l *loop) block(s *session, args [][]byte) {
 		b.timer.run = func() { l.endWait(s, false) }
 		l.timers.set(&b.timer, l.o.Clock.Mono()+time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
 	}
+	l.lookAgain(b, wait.Again)
 	wait.Keys, b.on.Keys = nil, nil // their names are the client's
 	if wait.LSN > 0 {
 		l.unsynced = append(l.unsynced, unsynced{s, b})
 		l.sync()
 	}
+}
+
+// lookAgain has the command of a session that waits run again in so many milliseconds; 0: it waits for its
+// keys alone.
+func (l *loop) lookAgain(b *blocked, in int64) {
+	if in == 0 {
+		l.timers.stop(&b.again)
+		return
+	}
+	b.again.run = func() {
+		l.env.Waiters.LookAgain(b.waiter)
+		l.busy = true
+	}
+	l.timers.set(&b.again, l.o.Clock.Mono()+time.Duration(min(in, maxWait))*time.Millisecond)
 }
 
 // endWait answers a blocking command that found nothing: that the time is up or the log on disk, or that
@@ -151,6 +168,7 @@ func (l *loop) leave(s *session) {
 	}
 	l.env.Waiters.Remove(b.waiter)
 	l.timers.stop(&b.timer)
+	l.timers.stop(&b.again)
 }
 
 // eventsAtOnce and eventsInPass bound how many events are published after a command, and before
@@ -178,11 +196,16 @@ func (l *loop) deliver() {
 	l.env.Waiters.Serve(l.ctx.Txn, l)
 }
 
-// Again runs the command of a session that waits, unless keys are being read for it.
-func (l *loop) Again(w *commands.Waiter) {
-	if s := w.Client.Conn.(*session); !s.blocked.loads && l.fatal == nil {
-		l.guard(s, l.resume)
+// Again runs the command of a session that waits, unless keys are being read for it. It reports whether
+// the command has run.
+func (l *loop) Again(w *commands.Waiter) bool {
+	s := w.Client.Conn.(*session)
+	if s.blocked.loads || l.fatal != nil {
+		return false
 	}
+	l.guard(s, l.resume)
+	b := s.blocked
+	return b == nil || b.waiter != w || !b.loads && !b.delayed
 }
 
 // Load reads a key for Waiters.

@@ -2,7 +2,7 @@ package storage
 
 // Change is a key whose value or deadline changed, or that is gone: removed, expired, renamed. An
 // observer looks the key up to find out which. A key may be reported several times, or although it
-// is as it was.
+// is as it was. What happens to the groups of a stream is not reported, but where Stream.Signal is called.
 type Change struct {
 	DB int
 	// Key is valid during the call only. nil stands for all keys of the database, which was
@@ -27,7 +27,7 @@ func (s *Store) Observe(fn func([]Change)) {
 
 // changing notes that the transaction changes a key of a keyspace.
 func (t *Txn) changing(space uint32, key []byte) {
-	if t.s.observer.Load() == nil {
+	if t.quiet || t.s.observer.Load() == nil {
 		return
 	}
 	if n := len(t.changes); n > t.delivered {

@@ -38,6 +38,19 @@ func (s *Stream) edit() (*object.Stream, object.Changed) {
 	return v, log
 }
 
+// editQuietly is edit for what the observer does not hear of: to Redis it is no change of the key.
+func (s *Stream) editQuietly() (*object.Stream, object.Changed) {
+	v, log := s.edit()
+	return v, func(elem []byte) {
+		s.t.quiet = true
+		log(elem)
+		s.t.quiet = false
+	}
+}
+
+// Signal has the observer hear that the key, which must exist, changed.
+func (s *Stream) Signal() { s.t.changing(s.t.s.part(s.k).space, s.k.Name) }
+
 // Create makes a stream without entries, if the key is missing.
 func (s *Stream) Create() { s.edit() }
 
@@ -80,7 +93,7 @@ func (s *Stream) TrimFirst(n int) {
 // SetID sets what LastID, Added and MaxDeleted give. A last id below the present one costs the log the
 // whole stream.
 func (s *Stream) SetID(last object.StreamID, added uint64, maxDeleted object.StreamID) {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	if last.Compare(v.LastID()) >= 0 {
 		v.SetID(last, added, maxDeleted, log)
 		return
@@ -92,13 +105,13 @@ func (s *Stream) SetID(last object.StreamID, added uint64, maxDeleted object.Str
 
 // CreateGroup adds a group; there must be none of that name.
 func (s *Stream) CreateGroup(name []byte, last object.StreamID, entriesRead int64) {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	v.CreateGroup(name, last, entriesRead, log)
 }
 
 // SetGroup sets what CreateGroup set, of a group that must exist.
 func (s *Stream) SetGroup(name []byte, last object.StreamID, entriesRead int64) {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	v.SetGroup(name, last, entriesRead, log)
 }
 
@@ -107,34 +120,34 @@ func (s *Stream) DestroyGroup(name []byte) bool {
 	if s.Value().Group(name) == nil {
 		return false
 	}
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	return v.DestroyGroup(name, log)
 }
 
 // CreateConsumer adds a consumer, seen at now (Unix ms), to a group that must exist. It returns false if
 // there was one of that name.
 func (s *Stream) CreateConsumer(group, name []byte, now int64) bool {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	return v.CreateConsumer(group, name, now, log)
 }
 
 // DeleteConsumer removes a consumer of a group, which must exist, with its pending entries, and returns how
 // many those were; ok is false if there was none of that name.
 func (s *Stream) DeleteConsumer(group, name []byte) (pending int, ok bool) {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	return v.DeleteConsumer(group, name, log)
 }
 
 // Touch sets when a consumer, which must exist, was seen and active (Unix ms; -1: never).
 func (s *Stream) Touch(group, consumer []byte, seen, active int64) {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	v.Touch(group, consumer, seen, active, log)
 }
 
 // Deliver makes an entry pending at a consumer of a group, both of which must exist, or gives the pending
 // entry to the consumer; with consumer nil, back to the group.
 func (s *Stream) Deliver(group, consumer []byte, id object.StreamID, delivered, count int64) {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	v.Deliver(group, consumer, id, delivered, count, log)
 }
 
@@ -143,21 +156,21 @@ func (s *Stream) Ack(group []byte, id object.StreamID) bool {
 	if _, ok := s.Value().Group(group).PendingEntry(id); !ok {
 		return false
 	}
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	return v.Ack(group, id, log)
 }
 
 // SetIdempotence sets for how many seconds an idempotent id is kept, and how many of a producer. Another
 // setting than before forgets all.
 func (s *Stream) SetIdempotence(duration, maxSize int64) {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	v.SetIdempotence(duration, maxSize, log)
 }
 
 // AddIdempotent notes that a producer added an entry with an idempotent id. If it has more ids than maxSize
 // then, the oldest go.
 func (s *Stream) AddIdempotent(pid, iid []byte, id object.StreamID, maxSize int64) {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	v.AddIdempotent(pid, iid, id, maxSize, log)
 }
 
@@ -167,12 +180,12 @@ func (s *Stream) ForgetIdempotent(before int64, limit int) int {
 	if s.Value().Idempotents() == 0 {
 		return 0
 	}
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	return v.ForgetIdempotent(before, limit, log)
 }
 
 // Duplicate counts an addition that was found to be there already.
 func (s *Stream) Duplicate() {
-	v, log := s.edit()
+	v, log := s.editQuietly()
 	v.Duplicate(log)
 }

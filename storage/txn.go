@@ -46,6 +46,8 @@ type Txn struct {
 	changes   []Change // for the observer
 	changed   []byte   // the names of their keys
 	delivered int      // of changes: by News
+	// quiet: present changes are not reported to the observer.
+	quiet bool
 	// shedding: present changes are removals of due keys and elements.
 	shedding bool
 	// snapshot has the keys of an offloaded transaction.

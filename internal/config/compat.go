@@ -5,8 +5,6 @@ package config
 // shows them and CONFIG SET changes them, and nothing else comes of it.
 var compat = []option{
 	{name: "list-compress-depth", group: groupCompat, kind: kindInt, def: "0", max: maxInt32},
-	tuneBytes("stream-node-max-bytes", "4096"),
-	tuneInt("stream-node-max-entries", "", "100"),
 	tuneInt("hz", "", "10"),
 	tuneBool("dynamic-hz", "", "yes"),
 	tuneBool("activerehashing", "", "yes"),

@@ -10,10 +10,10 @@ type generator struct {
 }
 
 // generators are those of all families.
-var generators = slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators, sortGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators)
+var generators = slices.Concat(keyGenerators, bitmapGenerators, hllGenerators, listGenerators, sortGenerators, hashGenerators, setGenerators, zsetGenerators, geoGenerators, streamGenerators)
 
 // wholeValues give the commands by which the values of all keys are compared in the end.
-var wholeValues = slices.Concat(stringValues, listValues, hashValues, setValues, zsetValues)
+var wholeValues = slices.Concat(stringValues, listValues, hashValues, setValues, zsetValues, streamValues)
 
 var stringValues = []func(key string) []string{
 	func(key string) []string { return []string{"GET", key} },

@@ -61,7 +61,7 @@ func (r *diffRun) compareEvents(args []string) error {
 	if err != nil {
 		return err
 	}
-	if name := strings.ToUpper(args[0]); strings.HasPrefix(name, "SORT") {
+	if name := strings.ToUpper(args[0]); strings.HasPrefix(name, "SORT") || len(consumersOf(args)) > 0 {
 		slices.Sort(keyp)
 		slices.Sort(redis)
 	}

@@ -80,6 +80,7 @@ type gen struct {
 	absolute bool // deadlines are Unix times only, so that both servers have the same ones
 	few      bool // all types meet on few keys
 	wait     bool
+	pool     []generator // nil: all
 }
 
 // from draws one of the list.
@@ -229,7 +230,10 @@ func (g *gen) pattern() string {
 // command draws one.
 func (g *gen) command() []string {
 	pool := generators
-	if g.few {
+	switch {
+	case g.pool != nil:
+		pool = g.pool
+	case g.few:
 		pool = mixedGenerators
 	}
 	var total int

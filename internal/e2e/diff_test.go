@@ -52,8 +52,8 @@ type diffCase struct {
 	steps    []step
 }
 
-func drawCase(seed uint64, few bool) diffCase {
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, 0)), few: few}
+func drawCase(seed uint64, few bool, pool []generator) diffCase {
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, 0)), few: few, pool: pool}
 	g.absolute = g.chance(50)
 	c := diffCase{absolute: g.absolute}
 	for range diffSteps {
@@ -120,11 +120,22 @@ func (s *both) runCases(t *testing.T, cases uint64, between func(*diffRun) error
 // run is runCases; few says that all types meet on few keys.
 func (s *both) run(t *testing.T, cases uint64, few bool, between func(*diffRun) error) {
 	t.Helper()
+	s.runDrawn(t, cases, func(seed uint64) diffCase { return drawCase(seed, few, nil) }, between)
+}
+
+// runOf is runCases of these commands alone.
+func (s *both) runOf(t *testing.T, cases uint64, pool []generator, between func(*diffRun) error) {
+	t.Helper()
+	s.runDrawn(t, cases, func(seed uint64) diffCase { return drawCase(seed, false, pool) }, between)
+}
+
+func (s *both) runDrawn(t *testing.T, cases uint64, draw func(seed uint64) diffCase, between func(*diffRun) error) {
+	t.Helper()
 	run := func(c diffCase) ([]string, error) {
 		return inTime(func(slack int) ([]string, error) { return s.runCase(c, int64(slack), between) })
 	}
 	diffSeeds(t, cases, func(seed uint64) (history []string, err error) {
-		c := drawCase(seed, few)
+		c := draw(seed)
 		if _, err := run(c); err != nil {
 			_, history, err = shorten(c, err, run)
 			return history, err
@@ -303,6 +314,13 @@ func (r *diffRun) step(index int, s step) error {
 	if err != nil {
 		return err
 	}
+	if !keyp.isError() && !redis.isError() {
+		for _, command := range consumersOf(args) {
+			if _, _, err := p.ask(command...); err != nil {
+				return err
+			}
+		}
+	}
 	if r.ears != nil && s.soon() && time.Since(now) >= time.Duration(r.slack)*time.Millisecond {
 		return errLate // of a deadline that has passed other events come
 	}
@@ -428,6 +446,8 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 	case "ZADD", "ZINCRBY", "ZSCORE", "ZMSCORE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZPOPMIN", "ZPOPMAX",
 		"ZMPOP", "ZUNION", "ZINTER", "ZDIFF", "ZSCAN", "ZRANDMEMBER":
 		return p.alikeZSet(args, keyp, redis)
+	case "XPENDING", "XINFO":
+		return alikeStream(args, keyp, redis), nil
 	case "OBJECT":
 		if redis.text == "hashtable" || redis.text == "skiplist" {
 			return r.reloaded && keyp.text == "listpack", nil // as with Redis after a restart
@@ -555,6 +575,12 @@ var known = []difference{
 		applies: func(name string, args []string, keyp, redis reply) bool {
 			w, ok := walks[name]
 			return ok && len(args) > w.cursor && args[w.cursor] == "" && keyp.text == "ERR invalid cursor"
+		},
+	},
+	{
+		reason: "XREAD takes the ID + from 7.4 on",
+		applies: func(name string, args []string, keyp, redis reply) bool {
+			return strings.HasPrefix(name, "XREAD") && (slices.Contains(args, "+") || strings.HasPrefix(redis.text, "ERR Unbalanced") && strings.HasPrefix(keyp.text, "ERR Unbalanced"))
 		},
 	},
 	{

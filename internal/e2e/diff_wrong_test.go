@@ -9,11 +9,11 @@ import (
 // wrongWords are what arguments are drawn from: what most commands take somewhere, mostly in
 // the wrong place.
 var wrongWords = []string{
-	"a", "b", "l", "s", "z", "h", "str", "missing", "abc", "0", "1", "-1", "2", "3", "1.5", "-1.5", "inf", "nan", "x",
+	"a", "b", "l", "s", "z", "h", "x", "g", "str", "missing", "abc", "0", "1", "-1", "2", "3", "1.5", "-1.5", "inf", "nan", "x",
 	"MIN", "MAX", "LEFT", "RIGHT", "COUNT", "WITHSCORES", "LIMIT", "BY", "GET", "ASC", "NX", "XX", "GT", "LT", "EX", "PX", "STORE",
 	"WEIGHTS", "AGGREGATE", "SUM", "BYSCORE", "BYLEX", "REV", "(1", "[a", "-", "+", "KEEPTTL", "PERSIST", "MATCH", "RANK", "MAXLEN",
 	"BEFORE", "AFTER", "INCR", "CH", "IDX", "LEN", "REPLACE", "DB", "ABSTTL", "YES", "NO", "ON", "OFF", "ID", "ADDR", "USER", "TYPE",
-	"NORMAL", "SAMPLES", "RESET", "SYNC", "ASYNC", "FILTERBY", "PATTERN", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
+	"NORMAL", "SAMPLES", "STREAMS", "GROUP", "BLOCK", "MINID", "~", "=", "1-1", "*", "$", ">", "IDLE", "FORCE", "RESET", "SYNC", "ASYNC", "FILTERBY", "PATTERN", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
 }
 
 // wrongLeftOut are commands that are not drawn, and why.
@@ -52,7 +52,7 @@ func TestDiffWrongArguments(t *testing.T) {
 	for n := range 12_000 {
 		if n%100 == 0 {
 			for _, line := range []string{
-				"FLUSHALL", "RPUSH l 1 2 3", "SADD s a b", "ZADD z 1 a 2 b", "HSET h f v n 1", "SET str 10",
+				"FLUSHALL", "RPUSH l 1 2 3", "XADD x 1-1 f v", "XGROUP CREATE x g 0", "SADD s a b", "ZADD z 1 a 2 b", "HSET h f v n 1", "SET str 10",
 			} {
 				for _, side := range s.sides() {
 					s.mustDo(t, side, strings.Fields(line)...)
@@ -77,6 +77,8 @@ func TestDiffWrongArguments(t *testing.T) {
 func noWait(args []string) []string {
 	timeout := 1
 	switch args[0] {
+	case "xread", "xreadgroup":
+		return slices.DeleteFunc(args, func(arg string) bool { return arg == "BLOCK" })
 	case "blpop", "brpop", "bzpopmin", "bzpopmax", "brpoplpush", "blmove":
 		timeout = len(args) - 1
 	case "blmpop", "bzmpop":

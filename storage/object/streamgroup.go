@@ -127,6 +127,18 @@ func (g *StreamGroup) EachPending(from, to StreamID, fn func(PendingEntry) bool)
 	})
 }
 
+// FirstPending gives the id of the first pending entry; false if there is none.
+func (g *StreamGroup) FirstPending() (StreamID, bool) {
+	p, ok := g.pending.first()
+	return p.id, ok
+}
+
+// LastPending gives the id of the last pending entry; false if there is none.
+func (g *StreamGroup) LastPending() (StreamID, bool) {
+	p, ok := g.pending.last()
+	return p.id, ok
+}
+
 // EachByTime visits the pending entries in the order in which they are to be delivered again, until fn
 // returns false: first those that belong to no consumer, as they were given back, then by time of delivery.
 func (g *StreamGroup) EachByTime(fn func(PendingEntry) bool) {

@@ -1,0 +1,56 @@
+package commands
+
+import (
+	"slices"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// streamCommands are the commands of streams, a file for each kind.
+var streamCommands = slices.Concat(streamAddCommands, streamRangeCommands, streamReadCommands, streamDeleteCommands, streamSetCommands,
+	streamGroupCommands, streamPendingCommands, streamClaimCommands, streamInfoCommands)
+
+func streamEvent(name string) storage.Event {
+	return storage.Event{Class: storage.EventStream, Name: name}
+}
+
+// readStream is read for a key that must hold a stream or be missing: an empty one for a missing or
+// expired key, storage.ErrWrongType for another type.
+func (c *Ctx) readStream(k storage.Key) (storage.Stream, error) {
+	s, err := c.Txn.Stream(k)
+	c.count(k, err != nil || s.Exists())
+	return s, err
+}
+
+// streamID replies an ID.
+func (c *Ctx) streamID(id object.StreamID) {
+	var text [41]byte
+	c.Out.Bulk(id.Append(text[:0]))
+}
+
+// streamEntry replies an entry: its ID, and its fields with their values.
+func (c *Ctx) streamEntry(e object.StreamEntry) {
+	c.Out.Array(2)
+	c.entryParts(e)
+}
+
+// entryParts writes the two elements of an entry's array.
+func (c *Ctx) entryParts(e object.StreamEntry) {
+	c.streamID(e.ID)
+	c.Out.Array(2 * e.Fields())
+	e.EachField(func(field, val []byte) bool {
+		c.Out.Bulk(field)
+		c.Out.Bulk(val)
+		return true
+	})
+}
+
+// intOrNull replies a number, and null for one below 0.
+func (c *Ctx) intOrNull(n int64) {
+	if n < 0 {
+		c.Out.Null()
+		return
+	}
+	c.Out.Int(n)
+}

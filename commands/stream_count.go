@@ -1,0 +1,66 @@
+package commands
+
+import "keyp/storage/object"
+
+// How many entries a group has read, and how many it has not, Redis knows as long as no entry
+// was deleted among those ahead: it counts entries as they are added and as they are read.
+
+// holed reports whether an entry may be missing behind an ID, which is not behind the last one.
+func holed(s *object.Stream, id object.StreamID) bool {
+	deleted := s.MaxDeleted()
+	return s.Entries() > 0 && deleted != object.StreamID{} && id.Compare(deleted) <= 0
+}
+
+// readOn is how many entries a group has read that had read n, up to the entry before one that it
+// reads now. -1: that is not known.
+func readOn(s *object.Stream, n int64, before, id object.StreamID) int64 {
+	first, _ := s.First()
+	switch {
+	case n >= 0 && before.Compare(first) >= 0 && !holed(s, before):
+		return n + 1
+	case s.Added() > 0:
+		return readUpTo(s, id)
+	}
+	return n
+}
+
+// readUpTo is how many entries were ever added up to an ID, -1 if that is not known.
+func readUpTo(s *object.Stream, id object.StreamID) int64 {
+	added, entries := int64(s.Added()), int64(s.Entries())
+	first, _ := s.First()
+	last, deleted := s.LastID(), s.MaxDeleted()
+	switch {
+	case added == 0:
+		return 0
+	case entries == 0 && id.Compare(last) <= 0:
+		return added
+	case id != object.StreamID{} && id.Compare(deleted) < 0:
+		return -1
+	case id == last:
+		return added
+	case id.Compare(last) > 0, deleted != object.StreamID{} && deleted.Compare(first) >= 0:
+		return -1
+	case id.Compare(first) < 0:
+		return added - entries
+	case id == first:
+		return added - entries + 1
+	}
+	return -1
+}
+
+// groupLag is how many entries a group has yet to read; false if that is not known.
+func groupLag(s *object.Stream, g *object.StreamGroup) (int64, bool) {
+	added := int64(s.Added())
+	if added == 0 || s.Entries() == 0 {
+		return 0, true
+	}
+	first, _ := s.First()
+	if g.LastID.Compare(first) < 0 && s.MaxDeleted().Compare(first) < 0 {
+		return int64(s.Entries()), true
+	}
+	if read := g.EntriesRead(); read >= 0 && !holed(s, g.LastID) {
+		return added - read, true
+	}
+	read := readUpTo(s, g.LastID)
+	return added - read, read >= 0
+}

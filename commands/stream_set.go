@@ -1,0 +1,229 @@
+package commands
+
+import (
+	"cmp"
+	"math"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+var streamSetCommands = []Spec{
+	{
+		Name: "XSETID", Group: StreamGroup, Since: "5.0.0",
+		Summary:    "Sets the last ID of a stream, and what it counts.",
+		Complexity: "O(1)",
+		History:    [][2]string{{"7.0.0", "Added the `entries_added` and `max_deleted_entry_id` arguments."}},
+		Arity:      -3, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{
+			keyArg("key"), stringArg("last-id"),
+			intArg("entries-added").after("ENTRIESADDED").opt().since("7.0.0"),
+			stringArg("max-deleted-id").after("MAXDELETEDID").opt().since("7.0.0"),
+		},
+		Run: runXSetID,
+	},
+	{
+		Name: "XCFGSET", Group: StreamGroup, Since: "8.6.0",
+		Summary:    "Sets for how long, and for how many additions of a producer, a stream knows idempotent IDs.",
+		Complexity: "O(1), and O(N) in the idempotent IDs that it forgets.",
+		Arity:      -2, Flags: Write | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{
+			keyArg("key"),
+			block("idmp-duration-block", Arg{Name: "idmp-duration-token", Type: ArgToken, Token: "IDMP-DURATION"}, intArg("duration")).opt(),
+			block("idmp-maxsize-block", Arg{Name: "idmp-maxsize-token", Type: ArgToken, Token: "IDMP-MAXSIZE"}, intArg("maxsize")).opt(),
+		},
+		Run: runXCfgSet,
+	},
+	{
+		Name: "XIDMPRECORD", Group: StreamGroup, Since: "8.6.2",
+		Summary:    "Gives an entry of a stream an idempotent ID.",
+		Complexity: "O(1)",
+		Arity:      5, Flags: Write | DenyOOM | Fast,
+		Keys: []KeySpec{Key(1, RW|Update)},
+		Args: []Arg{keyArg("key"), stringArg("pid"), stringArg("iid"), stringArg("stream-id")},
+		Run:  runXIdmpRecord,
+	},
+}
+
+var eventXSetID = streamEvent("xsetid")
+
+// The errors of XSETID, XCFGSET and XIDMPRECORD.
+const (
+	errSetAdded      Error = "ERR entries_added must be positive"
+	errSetDeleted    Error = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
+	errSetTooLow     Error = "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
+	errSetBelowTop   Error = "ERR The ID specified in XSETID is smaller than the target stream top item"
+	errSetAddedLow   Error = "ERR The entries_added specified in XSETID is smaller than the target stream length"
+	errCfgDuration   Error = "ERR IDMP-DURATION must be between 1 and 86400 seconds"
+	errCfgDurations  Error = "ERR IDMP-DURATION specified multiple times"
+	errCfgMaxSize    Error = "ERR IDMP-MAXSIZE must be between 1 and 10000 entries"
+	errCfgMaxSizes   Error = "ERR IDMP-MAXSIZE specified multiple times"
+	errCfgNothing    Error = "ERR At least one parameter must be specified"
+	errRecordPid     Error = "ERR producer ID must be non-empty"
+	errRecordIid     Error = "ERR idempotent ID must be non-empty"
+	errRecordMissing Error = "ERR No such message in stream"
+	errRecordOther   Error = "ERR IID already exists for this producer with a different stream ID"
+)
+
+// What XCFGSET sets where it was not called, and the most that it takes.
+const (
+	idempotenceTime = 100 // seconds
+	idempotents     = 100
+	maxIdempotence  = 86400 // seconds
+	maxIdempotents  = 10000
+)
+
+func runXSetID(c *Ctx) error {
+	a := c.Cursor(2)
+	id, added, deleted := a.StreamID(), int64(-1), object.StreamID{}
+	for a.More() {
+		switch {
+		case a.Len() > 1 && a.Word("ENTRIESADDED"):
+			if added = a.Int(); added < 0 {
+				a.Fail(errSetAdded)
+			}
+		case a.Len() > 1 && a.Word("MAXDELETEDID"):
+			if deleted = a.StreamID(); id.Compare(deleted) < 0 {
+				a.Fail(errSetDeleted)
+			}
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	if err := a.Err(); err != nil {
+		return err
+	}
+	k := c.Keys[0]
+	s, err := c.Txn.Stream(k)
+	if err != nil {
+		return err
+	}
+	v := s.Value()
+	last, _ := v.LastEntry()
+	switch {
+	case !s.Exists():
+		return ErrNoSuchKey
+	case id.Compare(v.MaxDeleted()) < 0:
+		return errSetTooLow
+	case id.Compare(last) < 0:
+		return errSetBelowTop
+	case added >= 0 && int64(v.Entries()) > added:
+		return errSetAddedLow
+	}
+	total := v.Added()
+	if added >= 0 {
+		total = uint64(added)
+	}
+	if deleted == (object.StreamID{}) {
+		deleted = v.MaxDeleted()
+	}
+	s.SetID(id, total, deleted)
+	c.Txn.Notify(k, eventXSetID)
+	c.Out.OK()
+	return nil
+}
+
+// runXCfgSet looks at the key before it looks at the options, as Redis does.
+func runXCfgSet(c *Ctx) error {
+	s, err := c.Txn.Stream(c.Keys[0])
+	switch {
+	case err != nil:
+		return err
+	case !s.Exists():
+		return ErrNoSuchKey
+	}
+	duration, maxSize := int64(-1), int64(-1)
+	a := c.Cursor(2)
+	bounded := func(value *int64, most int64, twice, out Error) {
+		if *value != -1 {
+			a.Fail(twice)
+		}
+		if *value = a.Int(); a.Err() == nil && (*value < 1 || *value > most) {
+			a.Fail(out)
+		}
+	}
+	for a.More() {
+		switch {
+		case a.Len() > 1 && a.Word("IDMP-DURATION"):
+			bounded(&duration, maxIdempotence, errCfgDurations, errCfgDuration)
+		case a.Len() > 1 && a.Word("IDMP-MAXSIZE"):
+			bounded(&maxSize, maxIdempotents, errCfgMaxSizes, errCfgMaxSize)
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	oldDuration, oldSize := idempotence(s.Value())
+	switch {
+	case a.Err() != nil:
+		return a.Err()
+	case duration < 0 && maxSize < 0:
+		return errCfgNothing
+	case duration < 0:
+		duration = oldDuration
+	case maxSize < 0:
+		maxSize = oldSize
+	}
+	if duration != oldDuration || maxSize != oldSize {
+		s.SetIdempotence(duration, maxSize)
+	}
+	c.Out.OK()
+	return nil
+}
+
+// idempotence is for how many seconds a stream knows idempotent IDs, and how many of a producer.
+func idempotence(s *object.Stream) (seconds, most int64) {
+	seconds, most = s.Idempotence()
+	return cmp.Or(seconds, idempotenceTime), cmp.Or(most, idempotents)
+}
+
+// knownEntry gives the entry that a producer has added with an idempotent ID, unless that was too long
+// ago.
+func (c *Ctx) knownEntry(s *storage.Stream, producer, iid []byte) (id object.StreamID, known bool) {
+	c.forgetIdempotents(s)
+	if id, known = s.Value().Idempotent(producer, iid); known {
+		s.Duplicate()
+	}
+	return id, known
+}
+
+// forgetIdempotents has a stream forget the idempotent IDs whose time has passed.
+func (c *Ctx) forgetIdempotents(s *storage.Stream) {
+	seconds, _ := idempotence(s.Value())
+	s.ForgetIdempotent(c.Txn.Now()-seconds*1000+1, math.MaxInt)
+}
+
+func runXIdmpRecord(c *Ctx) error {
+	id, err := streamID(c.Arg(4))
+	producer, iid := c.Arg(2), c.Arg(3)
+	switch {
+	case err != nil:
+		return err
+	case len(producer) == 0:
+		return errRecordPid
+	case len(iid) == 0:
+		return errRecordIid
+	}
+	s, err := c.Txn.Stream(c.Keys[0])
+	switch {
+	case err != nil:
+		return err
+	case !s.Exists():
+		return ErrNoSuchKey
+	}
+	if _, there := s.Value().Get(id); !there {
+		return errRecordMissing
+	}
+	c.forgetIdempotents(&s)
+	other, known := s.Value().Idempotent(producer, iid)
+	switch {
+	case !known:
+		_, most := idempotence(s.Value())
+		s.AddIdempotent(producer, iid, id, most)
+	case other != id:
+		return errRecordOther
+	}
+	c.Out.OK()
+	return nil
+}

@@ -1,0 +1,201 @@
+package commands
+
+import (
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+var (
+	streamTrimArg = block("trim",
+		oneOf("strategy", word("MAXLEN"), word("MINID").since("6.2.0")),
+		oneOf("operator", Arg{Name: "equal", Type: ArgToken, Token: "="}, Arg{Name: "approximately", Type: ArgToken, Token: "~"}).opt(),
+		stringArg("threshold"),
+		intArg("count").after("LIMIT").opt().since("6.2.0"))
+	streamRefsArg = oneOf("condition", word("KEEPREF"), word("DELREF"), word("ACKED"))
+)
+
+// The errors of trimming.
+const (
+	errTrimBoth    Error = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
+	errTrimLength  Error = "ERR The MAXLEN argument must be >= 0."
+	errTrimLimit   Error = "ERR The LIMIT argument must be >= 0."
+	errTrimNoWay   Error = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
+	errTrimExact   Error = "ERR syntax error, LIMIT cannot be used without the special ~ option"
+	errTrimNothing Error = "ERR syntax error, XTRIM must be called with a trimming strategy"
+)
+
+// The most entries that a trimming with '~' removes where nothing else is said, and where
+// stream-node-max-entries is 0.
+const (
+	mostTrimmed        = 1_000_000
+	mostTrimmedUnbound = 10_000
+)
+
+// streamRefs says what happens to the pending entries of groups whose entry is removed.
+type streamRefs uint8
+
+const (
+	keepRef  streamRefs = iota + 1 // they stay; also the zero value, which says that no option was given
+	delRef                         // they go too
+	ackedRef                       // an entry stays until all groups have read and acknowledged it
+)
+
+// option takes KEEPREF, DELREF or ACKED, if none of them was given before.
+func (r *streamRefs) option(a *Cursor) bool {
+	switch {
+	case *r != 0:
+		return false
+	case a.Word("KEEPREF"):
+		*r = keepRef
+	case a.Word("DELREF"):
+		*r = delRef
+	case a.Word("ACKED"):
+		*r = ackedRef
+	default:
+		return false
+	}
+	return true
+}
+
+// release prepares the removal of an entry, and reports whether it may be removed.
+func (r streamRefs) release(s *storage.Stream, id object.StreamID) bool {
+	switch r {
+	case ackedRef:
+		return s.Value().AckedByAll(id)
+	case delRef:
+		s.Value().EachGroup(func(g *object.StreamGroup) bool {
+			s.Ack(g.Name(), id)
+			return true
+		})
+	}
+	return true
+}
+
+// streamTrim says which entries to remove.
+type streamTrim struct {
+	by         trimBy
+	about      bool // with '~'
+	limited    bool
+	limit      int64 // 0: none
+	length     int64
+	minID      object.StreamID
+	refs       streamRefs
+	nodeWindow int64
+}
+
+type trimBy uint8
+
+const (
+	byMaxLen trimBy = iota + 1
+	byMinID
+)
+
+// option takes one of the options that XADD and XTRIM have, if it stands there.
+func (t *streamTrim) option(a *Cursor) bool {
+	more := a.Len() - 1
+	switch {
+	case more >= 1 && a.Word("MAXLEN"):
+		t.threshold(a, byMaxLen)
+		if t.length = a.Int(); t.length < 0 {
+			a.Fail(errTrimLength)
+		}
+	case more >= 1 && a.Word("MINID"):
+		t.threshold(a, byMinID)
+		t.minID = a.StreamID()
+	case more >= 1 && a.Word("LIMIT"):
+		if t.limit = a.Int(); t.limit < 0 {
+			a.Fail(errTrimLimit)
+		}
+		t.limited = true
+	default:
+		return t.refs.option(a)
+	}
+	return true
+}
+
+// threshold takes '=' or '~' before a threshold.
+func (t *streamTrim) threshold(a *Cursor, by trimBy) {
+	if t.by != 0 {
+		a.Fail(errTrimBoth)
+	}
+	t.by, t.about = by, false
+	if a.Len() >= 2 {
+		t.about = a.Word("~")
+		if !t.about {
+			a.Word("=")
+		}
+	}
+}
+
+// complete checks the options together. nodeEntries is stream-node-max-entries.
+func (t *streamTrim) complete(nodeEntries int64) error {
+	t.nodeWindow = max(nodeEntries, 1)
+	switch {
+	case t.limit > 0 && t.by == 0:
+		return errTrimNoWay
+	case t.limited && !t.about:
+		return errTrimExact
+	case !t.limited && t.about:
+		if t.limit = min(100*min(nodeEntries, mostTrimmed), mostTrimmed); t.limit <= 0 {
+			t.limit = mostTrimmedUnbound
+		}
+	}
+	return nil
+}
+
+// streamNodeEntries is stream-node-max-entries.
+func (c *Ctx) streamNodeEntries() int64 { return int64(object.CurrentLimits().StreamEntries) }
+
+// of trims a stream and gives the number of entries removed. With '~' only whole pieces of its memory
+// go.
+func (t *streamTrim) of(s *storage.Stream) int {
+	v := s.Value()
+	n := 0
+	switch t.by {
+	case byMaxLen:
+		n = int(max(int64(v.Entries())-t.length, 0))
+	case byMinID:
+		n = v.Before(t.minID)
+	}
+	switch {
+	case n == 0:
+		return 0
+	case t.refs > keepRef:
+		return t.each(s, n)
+	case t.about:
+		if t.limit > 0 {
+			n = int(min(int64(n), t.limit))
+		}
+		if n = v.WholeNodes(n); n == 0 {
+			return 0
+		}
+	}
+	s.TrimFirst(n)
+	return n
+}
+
+// each removes entries one by one, as far as their pending entries allow it, n at most. With MAXLEN,
+// entries behind the first n may go in place of those that must stay, but not far behind.
+func (t *streamTrim) each(s *storage.Stream, n int) (removed int) {
+	looks := n
+	if t.by == byMaxLen {
+		looks += int(t.nodeWindow)
+	}
+	if t.limit > 0 {
+		n = int(min(int64(n), t.limit))
+	}
+	ids := make([]object.StreamID, 0, min(looks, s.Value().Entries()))
+	s.Value().Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
+		ids = append(ids, e.ID)
+		return len(ids) < looks
+	})
+	for _, id := range ids {
+		if removed == n {
+			break
+		}
+		if t.refs.release(s, id) && s.Delete(id) {
+			removed++
+		}
+	}
+	return removed
+}
