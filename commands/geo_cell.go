@@ -1,6 +1,10 @@
 package commands
 
-import "math"
+import (
+	"math"
+
+	"keyp/scripting/cmath"
+)
 
 // A place is a member of a sorted set whose score has 52 bits: the longitude and the latitude, each as a
 // number of 26 bits, interleaved, the longitude in the higher bit of each pair. A cell is the area of
@@ -113,14 +117,14 @@ func (c cell) neighbour(east, north int) cell {
 
 // distance gives metres between places, by the haversine formula.
 func distance(a, b point) float64 {
-	v := math.Sin((float64(b.lon*degree) - float64(a.lon*degree)) / 2)
+	v := cmath.Sin((float64(b.lon*degree) - float64(a.lon*degree)) / 2)
 	if v == 0 {
 		return latDistance(a.lat, b.lat)
 	}
 	lat1, lat2 := float64(a.lat*degree), float64(b.lat*degree)
-	u := math.Sin((lat2 - lat1) / 2)
-	x := float64(u*u) + float64(math.Cos(lat1)*math.Cos(lat2)*v*v)
-	return 2.0 * earthRadius * math.Asin(math.Sqrt(x))
+	u := cmath.Sin((lat2 - lat1) / 2)
+	x := float64(u*u) + float64(cmath.Cos(lat1)*cmath.Cos(lat2)*v*v)
+	return 2.0 * earthRadius * cmath.Asin(math.Sqrt(x))
 }
 
 // latDistance gives metres between latitudes.

@@ -262,7 +262,7 @@ func (f *geoForm) large(c *Ctx) bool {
 		return false
 	}
 	q, err := f.parse(c, z.Value())
-	if err != nil || q.any && q.count < manyElements {
+	if err != nil {
 		return false
 	}
 	n := 0

@@ -1,6 +1,10 @@
 package e2e
 
-import "strconv"
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+)
 
 var geoGenerators = []generator{
 	{6, drawGeoAdd},
@@ -136,4 +140,50 @@ func drawGeoRadius(g *gen) []string {
 		return append(append(args, g.geoOptions(false)...), g.from("STORE", "STOREDIST"), g.from("z", "more", "found"))
 	}
 	return append(args, g.geoOptions(true)...)
+}
+
+// TestDiffDistances compares distances as doubles, which GEODIST rounds: also of places at opposite ends of the
+// earth, where the last bit of a sine becomes dozens of units. Of a thousand results some may differ, as
+// those of mathematical functions do (docs/compatibility.md).
+func TestDiffDistances(t *testing.T) {
+	t.Parallel()
+	s := bothServers(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	ask := func(args ...string) (keyp, redis reply) {
+		return s.mustDo(t, s.keyp, args...), s.mustDo(t, s.redis, args...)
+	}
+	format := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	compared, different := 0, 0
+	for range 20 {
+		lon, lat := rng.Float64()*180, rng.Float64()*150-75
+		add := []string{"GEOADD", "places"}
+		for i := range 100 {
+			place := []float64{rng.Float64()*360 - 180, rng.Float64()*170 - 85}
+			if i%2 == 0 { // the other end
+				place = []float64{lon - 180 + rng.Float64()*2, -lat + rng.Float64()*2}
+			}
+			add = append(add, format(place[0]), format(place[1]), "m"+strconv.Itoa(i))
+		}
+		ask(add...)
+		ask("GEOSEARCHSTORE", "found", "places", "FROMLONLAT", format(lon), format(lat), "BYRADIUS", "30000", "km", "STOREDIST")
+		got, want := ask("ZRANGE", "found", "0", "-1", "WITHSCORES")
+		if len(got.items) != 200 || len(want.items) != 200 {
+			t.Fatalf("%d and %d items", len(got.items), len(want.items))
+		}
+		scores := map[string]float64{}
+		for i := 0; i < 200; i += 2 {
+			scores[want.items[i].text], _ = strconv.ParseFloat(want.items[i+1].text, 64)
+		}
+		for i := 0; i < 200; i += 2 {
+			score, err := strconv.ParseFloat(got.items[i+1].text, 64)
+			compared++
+			if err != nil || score != scores[got.items[i].text] {
+				different++
+			}
+		}
+	}
+	t.Logf("%d of %d distances differ", different, compared)
+	if different > compared/100 {
+		t.Error("more than one of a hundred")
+	}
 }
