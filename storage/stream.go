@@ -3,7 +3,7 @@ package storage
 import "keyp/storage/object"
 
 // Stream is a key's stream within a transaction. A stream without entries is there until its key is
-// deleted. What a method says of the value's method of the same name holds here.
+// deleted. The value's method of the same name describes each.
 type Stream struct{ handle }
 
 // Stream opens a key's stream. ErrWrongType: the key has another type.

@@ -194,7 +194,7 @@ func unique[T any](all []T, name func(T) []byte) bool {
 	return true
 }
 
-// readUpTo is how many entries a group has read whose payload does not tell, as far as that is known.
+// readUpTo is how many entries a group has read, as far as the payload shows it, which has no such number.
 func readUpTo(last StreamID, s *StreamValue, first StreamID, length uint64) int64 {
 	switch {
 	case length == 0 || last.less(first):
@@ -208,7 +208,7 @@ func readUpTo(last StreamID, s *StreamValue, first StreamID, length uint64) int6
 	}
 }
 
-// walkNodes visits the entries of all nodes until visit says no; false if it said so.
+// walkNodes visits the entries of all nodes until visit returns false, and returns that.
 func (c *cursor) walkNodes(visit func(StreamEntry) bool) bool {
 	var last StreamID
 	going := true

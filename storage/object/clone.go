@@ -49,8 +49,9 @@ func (l *List) Clone() Value {
 
 // Clone gives a copy, in which entries, groups and consumers have the same numbers.
 func (s *Stream) Clone() Value {
-	to := *s
-	to.runs, to.allocated, to.bm = make([]*streamRun, 0, len(s.runs)), 0, bookmark{}
+	// The bookmark is not read: a checkpoint may set it meanwhile.
+	to := Stream{live: s.live, tail: s.tail, end: s.end, meta: s.meta, made: s.made}
+	to.runs = make([]*streamRun, 0, len(s.runs))
 	for _, r := range s.runs {
 		to.insertRun(len(to.runs), r.clone())
 	}

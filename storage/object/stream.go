@@ -29,7 +29,7 @@ type Stream struct {
 	bm     bookmark
 }
 
-// streamMeta is what the metadata's element says. The last id and the next ordinal are there
+// streamMeta is the metadata's element. The last id and the next ordinal are there
 // for when they don't follow from the last entry.
 type streamMeta struct {
 	last       StreamID

@@ -93,7 +93,7 @@ var (
 func rng(rt *rapid.T) *rand.Rand { return rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1)) }
 
 func (sm *streamMachine) Add(rt *rapid.T) {
-	n, rng := rapid.SampledFrom([]int{1, 3, 150}).Draw(rt, "entries"), rng(rt)
+	n, rng := rapid.SampledFrom([]int{1, 3, 110}).Draw(rt, "entries"), rng(rt)
 	for range n {
 		id := sm.m.last
 		switch rng.IntN(4) {
@@ -241,7 +241,7 @@ func (sm *streamMachine) Consumer(rt *rapid.T) {
 
 func (sm *streamMachine) Deliver(rt *rapid.T) {
 	group, g := sm.group(rt)
-	n, rng := rapid.SampledFrom([]int{1, 20, 300}).Draw(rt, "times"), rng(rt)
+	n, rng := rapid.SampledFrom([]int{1, 20, 140}).Draw(rt, "times"), rng(rt)
 	for range n {
 		id := sm.drawID(rng)
 		delivered, count := rng.Int64N(6), rng.Int64N(4)
@@ -317,7 +317,7 @@ func (sm *streamMachine) Idempotence(rt *rapid.T) {
 	}
 }
 
-// Reload makes the stream anew of its elements, in their order or in another.
+// Reload makes the stream again of its elements, in their order or in another.
 func (sm *streamMachine) Reload(rt *rapid.T) {
 	keys := slices.Sorted(maps.Keys(sm.replica))
 	s := &Stream{}
@@ -507,27 +507,27 @@ func (sm *streamMachine) checkGroup(rt *rapid.T, g *StreamGroup, want *modelGrou
 	}
 }
 
-// measured is Bytes, counted anew.
+// measured is Bytes, counted again.
 func (s *Stream) measured() int {
 	c := *s
 	c.allocated = 0
 	for _, r := range c.runs {
 		c.allocated += r.bytes()
 	}
-	c.groups.held = 0
+	c.groups.allocated = 0
 	for _, g := range c.groups.all {
 		copied := *g
-		copied.held = 0
+		copied.allocated = 0
 		for _, consumer := range g.consumers {
-			copied.held += consumer.bytes()
+			copied.allocated += consumer.bytes()
 		}
-		c.groups.held += copied.bytes()
+		c.groups.allocated += copied.bytes()
 	}
 	if c.iids != nil {
 		x := *c.iids
-		x.held = 0
+		x.allocated = 0
 		for _, p := range x.producers {
-			x.held += p.bytes()
+			x.allocated += p.bytes()
 		}
 		c.iids = &x
 	}
@@ -551,98 +551,5 @@ func TestStreamModel(t *testing.T) {
 			"idempotence": sm.Idempotence, "reload": sm.Reload, "rewind": sm.Rewind, "clone": sm.Clone,
 			"scan": sm.Scan, "": sm.Check,
 		})
-	})
-}
-
-// hostileElements are elements as fuzzing makes them of bytes: a length and a key, a length and a value.
-func hostileElements(data []byte) (elems [][2][]byte) {
-	f := fieldsOf{rest: data}
-	for len(f.rest) > 0 && len(elems) < 2000 {
-		elem, val := f.bytes(), f.bytes()
-		elems = append(elems, [2][]byte{elem, val})
-	}
-	return elems
-}
-
-// FuzzStreamPut: whatever elements a damaged file or log has, a stream takes them or gives an error, and what it
-// took is sound.
-func FuzzStreamPut(f *testing.F) {
-	sample := NewStream()
-	for i := range 5 {
-		sample.Add(StreamID{uint64(i + 1), 2}, [][]byte{[]byte("a"), []byte("1"), []byte("b"), []byte("2")})
-	}
-	sample.CreateGroup([]byte("g"), StreamID{2, 2}, 2, nil)
-	sample.CreateConsumer([]byte("g"), []byte("c"), 1, nil)
-	sample.Deliver([]byte("g"), []byte("c"), StreamID{1, 2}, 1, 1, nil)
-	sample.Deliver([]byte("g"), nil, StreamID{2, 2}, 1, 1, nil)
-	sample.AddIdempotent([]byte("p"), []byte("i"), StreamID{1, 2}, 9, nil)
-	var all []byte
-	sample.Walk(func(elem, val []byte, _ int64) bool {
-		f.Add(appendBytes(appendBytes(nil, elem), val))
-		all = appendBytes(appendBytes(all, elem), val)
-		return true
-	})
-	f.Add(all)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s := &Stream{}
-		for i, e := range hostileElements(data) {
-			was := elementsOf(s)
-			if err := s.Put(e[0], e[1], 0); err != nil {
-				if !maps.Equal(was, elementsOf(s)) {
-					t.Fatalf("a refused element %x changed the stream", e[0])
-				}
-			} else if _, _, ok := s.Element(e[0]); !ok || !TypeStream.Names(e[0]) {
-				t.Fatalf("element %x is not there", e[0])
-			}
-			if i%5 == 4 {
-				s.Remove(e[0])
-			}
-		}
-		checkSound(t, s)
-		s.Add(StreamID{math.MaxUint64, math.MaxUint64}, [][]byte{[]byte("f"), []byte("v")})
-		s.TrimFirst(3, nil, nil)
-		s.EachGroup(func(g *StreamGroup) bool {
-			s.Deliver(g.name, nil, StreamID{1, 2}, 1, 1, nil)
-			return true
-		})
-		checkSound(t, s)
-	})
-}
-
-// checkSound checks that a stream agrees with itself.
-func checkSound(t *testing.T, s *Stream) {
-	t.Helper()
-	all := elementsOf(s)
-	if len(all) != s.Len() || s.measured() != s.Bytes() {
-		t.Fatalf("Len %d of %d, Bytes %d of %d", s.Len(), len(all), s.Bytes(), s.measured())
-	}
-	again := &Stream{}
-	s.Walk(func(elem, val []byte, _ int64) bool {
-		if err := again.Put(elem, val, 0); err != nil {
-			t.Fatalf("element %x is not taken again: %v", elem, err)
-		}
-		return true
-	})
-	if !maps.Equal(all, elementsOf(again)) || !maps.Equal(all, elementsOf(s.Clone())) {
-		t.Fatal("the elements make another stream")
-	}
-	n, last := 0, StreamID{}
-	s.Range(StreamID{}, MaxStreamID, false, func(e StreamEntry) bool {
-		if e.ID.Compare(last) <= 0 {
-			t.Fatalf("%v comes after %v", e.ID, last)
-		}
-		n, last = n+1, e.ID
-		return true
-	})
-	if n != s.Entries() || s.LastID().Compare(last) < 0 {
-		t.Fatalf("%d entries of %d, last %v of %v", n, s.Entries(), last, s.LastID())
-	}
-	s.EachGroup(func(g *StreamGroup) bool {
-		n := 0
-		g.EachByTime(func(PendingEntry) bool { n++; return true })
-		if n != g.Pending() || g.Nacked() > n {
-			t.Fatalf("%d pending of %d", n, g.Pending())
-		}
-		return true
 	})
 }

@@ -24,7 +24,7 @@ type StreamGroup struct {
 	pending   sorted[pendingItem]
 	byTime    sorted[timedItem]
 	nacked    int
-	held      int // bytes of memory behind the consumers
+	allocated int // bytes of memory behind the consumers
 }
 
 // StreamConsumer is a consumer of a group. It is valid until the stream changes.
@@ -193,16 +193,16 @@ func (c *StreamConsumer) EachPending(from, to StreamID, fn func(StreamID) bool) 
 }
 
 func (g *StreamGroup) bytes() int {
-	return int(unsafe.Sizeof(*g)) + cap(g.name) + (cap(g.consumers)+cap(g.numbered))*8 + g.pending.bytes() + g.byTime.bytes() + g.held
+	return int(unsafe.Sizeof(*g)) + cap(g.name) + (cap(g.consumers)+cap(g.numbered))*8 + g.pending.bytes() + g.byTime.bytes() + g.allocated
 }
 
 func (c *StreamConsumer) bytes() int { return int(unsafe.Sizeof(*c)) + cap(c.name) + c.pending.bytes() }
 
 // change lets fn change a consumer and follows its memory.
 func (g *StreamGroup) change(c *StreamConsumer, fn func()) {
-	g.held -= c.bytes()
+	g.allocated -= c.bytes()
 	fn()
-	g.held += c.bytes()
+	g.allocated += c.bytes()
 }
 
 // set puts a pending entry in all its orders, or replaces it.
@@ -250,7 +250,7 @@ func (g *StreamGroup) made(number uint32) *StreamConsumer {
 		c = &StreamConsumer{number: number}
 		g.numbered = slices.Insert(g.numbered, g.numberedAt(number), c)
 		g.consumers = slices.Insert(g.consumers, g.named(nil), c)
-		g.held += c.bytes()
+		g.allocated += c.bytes()
 	}
 	return c
 }
@@ -270,7 +270,7 @@ func (g *StreamGroup) forget(c *StreamConsumer) {
 	if c.there || c.pending.n > 0 {
 		return
 	}
-	g.held -= c.bytes()
+	g.allocated -= c.bytes()
 	i := g.numberedAt(c.number)
 	g.numbered = slices.Delete(g.numbered, i, i+1)
 	i = g.named(c.name)
@@ -305,13 +305,13 @@ func (g *StreamGroup) clone() *StreamGroup {
 	to := *g
 	to.name = bytes.Clone(g.name)
 	to.pending, to.byTime = g.pending.clone(), g.byTime.clone()
-	to.consumers, to.numbered, to.held = make([]*StreamConsumer, 0, len(g.consumers)), slices.Clone(g.numbered), 0
+	to.consumers, to.numbered, to.allocated = make([]*StreamConsumer, 0, len(g.consumers)), slices.Clone(g.numbered), 0
 	for _, c := range g.consumers {
 		copied := *c
 		copied.name, copied.pending = bytes.Clone(c.name), c.pending.clone()
 		to.consumers = append(to.consumers, &copied)
 		to.numbered[g.numberedAt(c.number)] = &copied
-		to.held += copied.bytes()
+		to.allocated += copied.bytes()
 	}
 	return &to
 }

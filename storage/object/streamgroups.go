@@ -10,14 +10,14 @@ import (
 // streamGroups are a stream's groups. One is there, without a name, from the first element on that refers to
 // it, and is seen once its own element is there.
 type streamGroups struct {
-	all      []*StreamGroup // by name
-	numbered []*StreamGroup // by number
-	seen     int            // groups whose element is there
-	elements int
-	held     int // bytes of memory behind the groups
+	all       []*StreamGroup // by name
+	numbered  []*StreamGroup // by number
+	seen      int            // groups whose element is there
+	elements  int
+	allocated int // bytes of memory behind the groups
 }
 
-func (gs *streamGroups) bytes() int { return (cap(gs.all)+cap(gs.numbered))*8 + gs.held }
+func (gs *streamGroups) bytes() int { return (cap(gs.all)+cap(gs.numbered))*8 + gs.allocated }
 
 func (gs *streamGroups) len() int { return gs.elements }
 
@@ -47,13 +47,13 @@ func (gs *streamGroups) change(number uint32, fn func(*StreamGroup)) {
 		gs.numbered = slices.Insert(gs.numbered, gs.numberedAt(number), g)
 		gs.all = slices.Insert(gs.all, gs.named(nil), g)
 	} else {
-		gs.held -= g.bytes()
+		gs.allocated -= g.bytes()
 		gs.elements -= g.pending.n
 	}
 	fn(g)
 	gs.elements += g.pending.n
 	if g.there || len(g.numbered) > 0 || g.pending.n > 0 {
-		gs.held += g.bytes()
+		gs.allocated += g.bytes()
 		return
 	}
 	i := gs.numberedAt(number)
@@ -194,12 +194,12 @@ func (gs *streamGroups) removePending(group uint32, id StreamID) {
 
 func (gs *streamGroups) clone() streamGroups {
 	to := *gs
-	to.all, to.numbered, to.held = make([]*StreamGroup, 0, len(gs.all)), slices.Clone(gs.numbered), 0
+	to.all, to.numbered, to.allocated = make([]*StreamGroup, 0, len(gs.all)), slices.Clone(gs.numbered), 0
 	for _, g := range gs.all {
 		copied := g.clone()
 		to.all = append(to.all, copied)
 		to.numbered[gs.numberedAt(g.number)] = copied
-		to.held += copied.bytes()
+		to.allocated += copied.bytes()
 	}
 	return to
 }

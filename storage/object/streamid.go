@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// StreamID names an entry of a stream: Unix milliseconds, and a number that tells entries of one
-// millisecond apart. The zero value is below any entry's.
+// StreamID names an entry of a stream: Unix milliseconds, and a number that
+// distinguishes entries of one millisecond. The zero value is below any entry's.
 type StreamID struct{ Ms, Seq uint64 }
 
 // MaxStreamID is the last one there is.

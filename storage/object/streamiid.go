@@ -16,7 +16,7 @@ type idempotence struct {
 	all       Hash // by ordinal: the value of its element
 	order     sorted[iidOrdinal]
 	producers []*producer // by name
-	held      int         // bytes of memory behind the producers
+	allocated int         // bytes of memory behind the producers
 }
 
 // producer has the ordinals of one's idempotent ids.
@@ -35,7 +35,7 @@ func (a iidOrdinal) key() (key [8]byte) {
 }
 
 func (x *idempotence) bytes() int {
-	return int(unsafe.Sizeof(*x)) + x.ids.Bytes() + x.all.Bytes() - 2*int(unsafe.Sizeof(x.ids)) + x.order.bytes() + cap(x.producers)*8 + x.held
+	return int(unsafe.Sizeof(*x)) + x.ids.Bytes() + x.all.Bytes() - 2*int(unsafe.Sizeof(x.ids)) + x.order.bytes() + cap(x.producers)*8 + x.allocated
 }
 
 func (p *producer) bytes() int { return int(unsafe.Sizeof(*p)) + cap(p.name) + p.ids.bytes() }
@@ -72,10 +72,10 @@ func (s *Stream) putIID(ordinal int64, val []byte) bool {
 	if !ok {
 		x.producers = slices.Insert(x.producers, at, &producer{name: bytes.Clone(pid)})
 	} else {
-		x.held -= x.producers[at].bytes()
+		x.allocated -= x.producers[at].bytes()
 	}
 	x.producers[at].ids.put(n)
-	x.held += x.producers[at].bytes()
+	x.allocated += x.producers[at].bytes()
 	return true
 }
 
@@ -89,10 +89,10 @@ func (s *Stream) removeIID(ordinal int64) {
 	key := n.key()
 	at, _ := x.producer(pid)
 	p := x.producers[at]
-	x.held -= p.bytes()
+	x.allocated -= p.bytes()
 	p.ids.remove(n)
 	if p.ids.n > 0 {
-		x.held += p.bytes()
+		x.allocated += p.bytes()
 	} else {
 		x.producers = slices.Delete(x.producers, at, at+1)
 	}
@@ -266,12 +266,12 @@ func (s *Stream) SetIdempotentCounts(added, duplicates int64, changed Changed) {
 }
 
 func (x *idempotence) clone() *idempotence {
-	to := &idempotence{order: x.order.clone(), held: 0}
+	to := &idempotence{order: x.order.clone()}
 	to.ids, to.all = *x.ids.Clone().(*Hash), *x.all.Clone().(*Hash)
 	for _, p := range x.producers {
 		copied := &producer{name: bytes.Clone(p.name), ids: p.ids.clone()}
 		to.producers = append(to.producers, copied)
-		to.held += copied.bytes()
+		to.allocated += copied.bytes()
 	}
 	return to
 }

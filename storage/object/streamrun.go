@@ -15,7 +15,7 @@ import (
 //	└───────┴──────────────┴───┴───────────┴────┴─────┴────────┴───────────┴───┘
 //	 shape                      entry
 //
-// Numbers are uvarints. size is that of all behind it, times two; the lowest bit, own, tells that the
+// Numbers are uvarints. size is that of all behind it, times two; the lowest bit, own, is set if the
 // fields are not those of the shape: then pairs stands before the first value, and a length and a
 // name before each. ms counts from base; seq does if ms is 0. A deleted entry is a byte 0, so that the
 // entries' ordinals follow each other.
