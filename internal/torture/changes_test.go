@@ -52,7 +52,7 @@ func (c *changes) saw(o *op) {
 var reads = map[string]bool{
 	"GET": true, "STRLEN": true, "HGET": true, "HPTTL": true, "HLEN": true, "LRANGE": true, "LINDEX": true, "SISMEMBER": true,
 	"SCARD": true, "ZSCORE": true, "ZRANGE": true, "TYPE": true, "PTTL": true, "HGETALL": true, "SMEMBERS": true, "ZSCAN": true,
-	"GETBIT": true, "BITCOUNT": true, "GEODIST": true,
+	"GETBIT": true, "BITCOUNT": true, "GEODIST": true, "XLEN": true, "XRANGE": true,
 }
 
 // shown is the key that a command has shown, and what its reply has to wait for at least; 0 if

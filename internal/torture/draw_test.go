@@ -10,11 +10,13 @@ import (
 // templates are the commands that histories have, with what is drawn:
 //
 //	%s %h %l %t %z   a key for a string, hash, list, set or sorted set, now and then another
-//	%k               any key
+//	%k               any of these keys
+//	%m               a key for a stream
 //	%v %V            a value; a large one
 //	%f %g            a field or member; one of many; some make a value large
 //	%i %x            a small integer; a number
 //	%n               the number of a bit, now and then a large one
+//	%j %o            the number of an entry of a stream, which has a few dozen; 0 or 1
 //	%p %q            a time to live in ms; in s
 //	%P %Q            a Unix time in ms; in s
 //	%d               a database
@@ -147,6 +149,46 @@ var newer = parse(`
 	1 GEOADD %z XX CH { %x %i %f }
 	1 GEOSEARCHSTORE %z %z FROMLONLAT 60 4 BYBOX 9000 900 km
 	1 GEODIST %z %f %f
+
+	2 PFADD %s { %f }
+	1 PFADD %s < %g >
+	1 PFMERGE %s { %s }
+	1 PFCOUNT { %s }
+
+	9 XADD %m 1-* { %f %v }
+	3 XADD %m 1-* < %g %v >
+	1 XADD %m 1-* %f %V
+	3 XADD %m MAXLEN ~ 20 1-* { %f %v }
+	2 XADD %m NOMKSTREAM MAXLEN %i 1-* %f %v
+	3 XDEL %m { 1-%j }
+	2 XTRIM %m MAXLEN %j
+	1 XTRIM %m MINID 1-%j
+	1 XSETID %m 1-%j
+	3 XGROUP CREATE %m c%o 0 MKSTREAM
+	1 XGROUP CREATE %m c%o $
+	1 XGROUP SETID %m c%o 1-%j
+	1 XGROUP DESTROY %m c%o
+	1 XGROUP CREATECONSUMER %m c%o w%o
+	1 XGROUP DELCONSUMER %m c%o w%o
+	6 XREADGROUP GROUP c%o w%o COUNT 5 STREAMS %m >
+	2 XREADGROUP GROUP c%o w%o STREAMS %m >
+	1 XREADGROUP GROUP c%o w%o NOACK STREAMS %m >
+	3 XACK %m c%o { 1-%j }
+	2 XCLAIM %m c%o w%o 0 { 1-%j }
+	1 XAUTOCLAIM %m c%o w%o 0 0 COUNT 5
+	1 XACKDEL %m c%o DELREF IDS # { 1-%j }
+	1 XDELEX %m ACKED IDS # { 1-%j }
+	1 XADD %m IDMP w%o %i 1-* %f %v
+	1 XNACK %m c%o FAIL IDS # { 1-%j }
+	2 XLEN %m
+	1 XRANGE %m - + COUNT 10
+	1 DEL %m
+	4 RENAME %m %m
+	1 RENAME %k %m
+	2 COPY %m %m REPLACE
+	1 MOVE %m %d
+	3 PEXPIRE %m %p
+	1 PERSIST %m
 `)
 
 // rare are drawn once in some hundred commands.
@@ -263,13 +305,9 @@ func (d *draw) fill(args, words []string) []string {
 }
 
 func (d *draw) word(w string) string {
-	negative := strings.HasPrefix(w, "-%")
-	if w = strings.TrimPrefix(w, "-"); negative {
-		return "-" + d.word(w)
-	}
 	rng := d.rng
-	if rest, ok := strings.CutPrefix(w, "lib%"); ok {
-		return "lib" + d.word("%"+rest)
+	if at := strings.IndexByte(w, '%'); at > 0 {
+		return w[:at] + d.word(w[at:])
 	}
 	if len(w) != 2 || w[0] != '%' {
 		return w
@@ -282,6 +320,11 @@ func (d *draw) word(w string) string {
 		return d.key("shltz"[rng.IntN(5)])
 	case 'k':
 		return d.key("shltz"[rng.IntN(5)])
+	case 'm':
+		if rng.IntN(25) != 0 {
+			return d.key('m')
+		}
+		return d.word("%k")
 	case 'v':
 		return d.value()
 	case 'V':
@@ -298,6 +341,10 @@ func (d *draw) word(w string) string {
 		return "g" + strconv.Itoa(rng.IntN(250)) + pad
 	case 'i':
 		return strconv.Itoa(rng.IntN(8))
+	case 'j':
+		return strconv.Itoa(int(rng.ExpFloat64() * 40))
+	case 'o':
+		return strconv.Itoa(rng.IntN(2))
 	case 'n':
 		return strconv.Itoa(int(rng.ExpFloat64() * 20_000))
 	case 'x':
