@@ -30,25 +30,53 @@ const (
 func TestDiffBlocking(t *testing.T) {
 	t.Parallel()
 	s := bothServers(t)
-	s.runBlocking(t, nil)
+	s.runBlocking(t, popping, nil)
+}
+
+// blockKind is a family of blocking commands, with those that serve who waits.
+type blockKind struct {
+	begin       [][]string // what there is first
+	wait        func(g *gen, brief bool) []string
+	wake        func(g *gen) []string
+	transaction func(g *gen) [][]string
+	behind      func(g *gen) []string // a command that follows one that waits
+	values      func() [][]string     // what is compared in the end
+}
+
+var popping = blockKind{
+	wait: func(g *gen, brief bool) []string {
+		if brief {
+			return drawBlocking(g, g.from("0.001", "0.01", "1e-5"))
+		}
+		return drawBlocking(g, g.from("0", "100", "1e3"))
+	},
+	wake:        drawWaking,
+	transaction: drawTransaction,
+	behind:      func(g *gen) []string { return []string{g.from("LLEN", "EXISTS", "LPOP"), g.from(blockLists...)} },
+	values: func() (list [][]string) {
+		for _, key := range append(append([]string{"m"}, blockLists...), blockZSets...) {
+			list = append(list, []string{"TYPE", key}, []string{"LRANGE", key, "0", "-1"}, []string{"ZRANGE", key, "0", "-1", "WITHSCORES"})
+		}
+		return list
+	},
 }
 
 // TestDiffBlockingFromDisk: the same while keys leave memory as soon as they can.
 func TestDiffBlockingFromDisk(t *testing.T) {
 	t.Parallel()
 	s := forgetful(t)
-	s.runBlocking(t, func() { s.unload(t) })
+	s.runBlocking(t, popping, func() { s.unload(t) })
 }
 
 // runBlocking runs cases; between, if there is one, every so many steps.
-func (s *both) runBlocking(t *testing.T, between func()) {
+func (s *both) runBlocking(t *testing.T, kind blockKind, between func()) {
 	cases := diffShare(t, 6)
 	if between != nil {
 		cases = max(1, cases/6)
 	}
 	apart := uint64(0)
 	diffSeeds(t, cases, func(seed uint64) ([]string, error) {
-		g, r := seeded(seed), newBlockRun(t, s)
+		g, r := seeded(seed), newBlockRun(t, s, kind)
 		r.fromDisk = between != nil
 		defer r.close()
 		for step := range blockSteps {
@@ -73,6 +101,7 @@ func (s *both) runBlocking(t *testing.T, between func()) {
 
 // blockRun is one case under way.
 type blockRun struct {
+	blockKind
 	control pair
 	waiters []*blockWaiter
 	history []string
@@ -93,10 +122,13 @@ type blockWaiter struct {
 	got []reply
 }
 
-func newBlockRun(t *testing.T, s *both) *blockRun {
-	r := &blockRun{control: s.pair}
+func newBlockRun(t *testing.T, s *both, kind blockKind) *blockRun {
+	r := &blockRun{blockKind: kind, control: s.pair}
 	for _, c := range s.sides() {
 		s.mustDo(t, c, "FLUSHALL")
+		for _, args := range kind.begin {
+			s.mustDo(t, c, args...)
+		}
 	}
 	for i := range blockWaiters {
 		w := &blockWaiter{number: i}
@@ -119,25 +151,25 @@ func (r *blockRun) step(g *gen) error {
 	case w.owed > 0 && g.chance(10):
 		return r.unblock(w, g.from("", "TIMEOUT", "ERROR"))
 	case g.chance(10):
-		return r.exec(drawTransaction(g))
+		return r.exec(r.transaction(g))
 	case w.owed > 0 || g.chance(40):
-		return r.change(drawWaking(g))
+		return r.change(r.wake(g))
 	case g.chance(8): // nobody else changes anything before the time is up
-		return r.wait(w, drawBlocking(g, g.from("0.001", "0.01", "1e-5")), nil, true)
+		return r.await(w, r.wait(g, true), nil, true)
 	}
 	var behind []string
 	if g.chance(25) {
-		behind = []string{g.from("LLEN", "EXISTS", "LPOP"), g.from(blockLists...)}
+		behind = r.behind(g)
 		if r.fromDisk {
 			behind = []string{"ECHO", behind[1]}
 		}
 	}
-	return r.wait(w, drawBlocking(g, g.from("0", "100", "1e3")), behind, false)
+	return r.await(w, r.wait(g, false), behind, false)
 }
 
-// wait sends a blocking command, and perhaps one behind it, and waits until it has replied
+// await sends a blocking command, and perhaps one behind it, and waits until it has replied
 // or waits on both servers.
-func (r *blockRun) wait(w *blockWaiter, args, behind []string, brief bool) error {
+func (r *blockRun) await(w *blockWaiter, args, behind []string, brief bool) error {
 	r.history = append(r.history, fmt.Sprintf("%d: %q %q", w.number, args, behind))
 	raw := encode(args...)
 	w.args, w.owed = args, 1
@@ -340,11 +372,9 @@ func (r *blockRun) receive(w *blockWaiter) error {
 
 // compareAll compares what is left.
 func (r *blockRun) compareAll() error {
-	for _, key := range append(append([]string{"m"}, blockLists...), blockZSets...) {
-		for _, args := range [][]string{{"TYPE", key}, {"LRANGE", key, "0", "-1"}, {"ZRANGE", key, "0", "-1", "WITHSCORES"}} {
-			if err := r.change(args); err != nil {
-				return err
-			}
+	for _, args := range r.values() {
+		if err := r.change(args); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,0 +1,207 @@
+package restart
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+)
+
+// groupTest is a server with a stream, those who add to it, and the consumers of a group of it.
+type groupTest struct {
+	t         *testing.T
+	server    *testkit.Server
+	mu        sync.Mutex
+	next      [4]int
+	added     map[string]bool   // values whose addition was acknowledged
+	delivered map[string]string // entries that came to a consumer, by ID: its name
+	tried     map[string]bool   // entries whose acknowledgement was sent
+	acked     map[string]bool   // those for which it was confirmed
+	progress  chan struct{}
+}
+
+const groupConsumers = 4
+
+// TestGroupsOverKills has some add to a stream and others read it as a group while the server is killed again
+// and again: nothing that was added is lost, nothing is delivered twice as new, what was acknowledged is
+// pending no longer, and the rest that was delivered still is.
+func TestGroupsOverKills(t *testing.T) {
+	g := &groupTest{
+		t: t, added: map[string]bool{}, delivered: map[string]string{}, tried: map[string]bool{}, acked: map[string]bool{},
+		server: testkit.Keyp(t, "--wal-segment-size", "64kb", "--checkpoint-log-size", "1mb"),
+	}
+	if err := g.server.Client(3).XGroupCreateMkStream(ctx, "s", "g", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		g.round()
+		g.server.Start()
+		g.check()
+	}
+	g.drain()
+}
+
+// round lets everybody work until some entries have come through, and kills the server.
+func (g *groupTest) round() {
+	g.progress = make(chan struct{}, 1<<16)
+	var all sync.WaitGroup
+	for i := range g.next {
+		all.Go(func() { g.add(i) })
+	}
+	for i := range groupConsumers {
+		all.Go(func() { g.consume(fmt.Sprint("c", i)) })
+	}
+	for range 150 {
+		<-g.progress
+	}
+	g.server.Kill()
+	all.Wait()
+}
+
+// add adds entries until the server has gone.
+func (g *groupTest) add(i int) {
+	client := g.server.Client(2 + i%2)
+	defer client.Close()
+	for {
+		value := fmt.Sprint(i, ":", g.next[i])
+		g.next[i]++
+		if err := client.XAdd(ctx, &redis.XAddArgs{Stream: "s", Values: []string{"v", value}}).Err(); err != nil {
+			return
+		}
+		g.mu.Lock()
+		g.added[value] = true
+		g.mu.Unlock()
+	}
+}
+
+// consume reads new entries, and acknowledges every other one, until the server has gone.
+func (g *groupTest) consume(name string) {
+	client := g.server.Client(3)
+	defer client.Close()
+	conn := client.Conn()
+	defer conn.Close()
+	for {
+		streams, err := conn.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: name, Streams: []string{"s", ">"}, Count: 3, Block: 0}).Result()
+		if err != nil {
+			return
+		}
+		for i, m := range streams[0].Messages {
+			g.mu.Lock()
+			if before := g.delivered[m.ID]; before != "" {
+				g.t.Errorf("%s came to %s and to %s", m.ID, before, name)
+			}
+			g.delivered[m.ID] = name
+			g.tried[m.ID] = i%2 == 0
+			g.mu.Unlock()
+			if i%2 == 1 {
+				continue
+			}
+			n, err := conn.XAck(ctx, "s", "g", m.ID).Result()
+			if err != nil {
+				return
+			}
+			if n != 1 {
+				g.t.Errorf("%d entries are acknowledged by %s", n, m.ID)
+			}
+			g.mu.Lock()
+			g.acked[m.ID] = true
+			g.mu.Unlock()
+		}
+		g.progress <- struct{}{}
+	}
+}
+
+// check looks at each entry: what was acknowledged to clients is there.
+func (g *groupTest) check() {
+	t, c := g.t, g.server.Client(3)
+	entries, err := c.XRange(ctx, "s", "-", "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]bool{}
+	for _, m := range entries {
+		value := m.Values["v"].(string)
+		if values[value] {
+			t.Errorf("%s is there twice", value)
+		}
+		values[value] = true
+	}
+	for value := range g.added {
+		if !values[value] {
+			t.Errorf("%s is lost", value)
+		}
+	}
+	pending := map[string]string{}
+	list, err := c.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "s", Group: "g", Start: "-", End: "+", Count: 1 << 30}).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list {
+		pending[p.ID] = p.Consumer
+	}
+	for id, name := range g.delivered {
+		switch owner := pending[id]; {
+		case g.acked[id] && owner != "":
+			t.Errorf("%s is pending at %s although it was acknowledged", id, owner)
+		case !g.tried[id] && owner != name:
+			t.Errorf("%s came to %s and is pending at %q", id, name, owner)
+		}
+	}
+	groups, err := c.XInfoGroups(ctx, "s").Result()
+	if err != nil || len(groups) != 1 {
+		t.Fatalf("%+v, %v", groups, err)
+	}
+	unread, err := c.XRange(ctx, "s", "("+groups[0].LastDeliveredID, "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range entries[:len(entries)-len(unread)] {
+		if pending[m.ID] == "" && !g.tried[m.ID] {
+			t.Errorf("%s was delivered, and is pending at nobody", m.ID)
+		}
+	}
+}
+
+// drain takes and acknowledges what is left.
+func (g *groupTest) drain() {
+	t, c := g.t, g.server.Client(3)
+	seen := map[string]bool{}
+	for id := range g.acked {
+		seen[id] = true
+	}
+	take := func(messages []redis.XMessage) {
+		for _, m := range messages {
+			seen[m.ID] = true
+			if err := c.XAck(ctx, "s", "g", m.ID).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	streams, err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "last", Streams: []string{"s", ">"}, Block: -1}).Result()
+	if err == nil {
+		take(streams[0].Messages)
+	}
+	for start := "0-0"; ; {
+		messages, next, err := c.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "s", Group: "g", Consumer: "last", Start: start, Count: 50}).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		take(messages)
+		if start = next; start == "0-0" {
+			break
+		}
+	}
+	left, err := c.XPending(ctx, "s", "g").Result()
+	if err != nil || left.Count != 0 {
+		t.Errorf("%+v are pending, %v", left, err)
+	}
+	for id := range g.delivered {
+		if !seen[id] && !g.tried[id] {
+			t.Errorf("%s is nowhere", id)
+		}
+	}
+	t.Logf("%d entries added, %d delivered, %d acknowledged", len(g.added), len(g.delivered), len(g.acked))
+}
