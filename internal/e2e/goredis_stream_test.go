@@ -159,6 +159,20 @@ func streamNewest(t *testing.T, c subject) {
 	if err != nil || len(got) != 1 || len(got[0].Messages) != 1 || got[0].Messages[0].ID != id {
 		t.Errorf("%+v, %v", got, err)
 	}
+	// Who waits gets what nobody has acknowledged for long enough, and an error when the group goes.
+	next := func(claim time.Duration) func() ([]redis.XStream, error) {
+		wait := later(t, c, func(c *redis.Conn) ([]redis.XStream, error) {
+			return c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{"s", ">"}, Claim: claim, Block: 0}).Result()
+		})
+		c.waiting(t, 1)
+		return wait
+	}
+	is(t, 1)(messages(next(2 * time.Second)()))
+	wait := next(time.Hour)
+	is(t, int64(1))(c.XGroupDestroy(ctx, "s", "g").Result())
+	if _, err := wait(); err == nil || err.Error() != "NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option" {
+		t.Errorf("error %v", err)
+	}
 	is(t, 1)(messages(c.XRead(ctx, &redis.XReadArgs{Streams: []string{"s", "0"}, MaxCount: 1, MaxSize: 10, Block: -1}).Result()))
 }
 
