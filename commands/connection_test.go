@@ -342,6 +342,13 @@ func TestServerCommands(t *testing.T) {
 		DEBUG FOO -> -ERR unknown subcommand 'FOO'. Try DEBUG HELP.
 		DEBUG PANIC -> -ERR internal error
 		DEBUG COMPACT -> +OK
+		DEBUG ERROR "MY text\r\nof two lines" -> -MY text  of two lines
+		DEBUG STRINGMATCH-LEN a* abc -> 1
+		DEBUG STRINGMATCH-LEN b* abc -> 0
+		DEBUG RELOAD NOSAVE MERGE -> +OK
+		DEBUG RELOAD -> +OK
+		DEBUG JMAP -> +OK
+		DEBUG CHANGE-REPL-ID -> +OK
 		DEBUG OBJECT none -> -ERR no such key
 		SET k bar -> +OK
 		DEBUG OBJECT k -> +Value at:0x0 refcount:1 encoding:embstr serializedlength:4 lru:5501185 lru_seconds_idle:0

@@ -58,11 +58,58 @@ var debugCommands = []Spec{{
 			Summary: "Fails within the command: an internal error, which only its client sees.", Complexity: "O(1)",
 			Run: debugging(func(*Ctx) error { panic("asked for by DEBUG PANIC") }),
 		},
+		{
+			Name: "ERROR", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags, Scope: OwnClient,
+			Summary: "Replies an error of this text.", Complexity: "O(1)",
+			Args: []Arg{stringArg("message")},
+			Run:  debugging(func(c *Ctx) error { return Error(errorLine(c.Arg(2))) }),
+		},
+		{
+			Name: "STRINGMATCH-LEN", Group: ServerGroup, Since: "1.0.0", Arity: 4, Flags: debugFlags, Scope: OwnClient,
+			Summary: "Matches a string with a pattern as KEYS does.", Complexity: "O(N) in the length of the string.",
+			Args: []Arg{patternArg("pattern"), stringArg("string")},
+			Run:  debugging(debugMatch),
+		},
+		{
+			Name: "PROTOCOL", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags, Scope: OwnClient,
+			Summary: "Replies a value of a type of the protocol.", Complexity: "O(1)",
+			Args: []Arg{stringArg("type")},
+			Run:  debugging(debugProtocol),
+		},
+		{
+			Name: "DIGEST", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags | NoMulti, Scope: Unlocked,
+			Summary: "Sums up all data, as Redis does.", Complexity: "O(N) in all data.",
+			Run: debugging(debugDigest),
+		},
+		{
+			Name: "DIGEST-VALUE", Group: ServerGroup, Since: "1.0.0", Arity: -2, Flags: debugFlags,
+			Summary: "Sums up the values of keys, as Redis does.", Complexity: "O(N) in the values.",
+			Keys: []KeySpec{KeysFrom(2, 1, RO)},
+			Args: []Arg{keyArg("key").opt().many()},
+			Run:  debugging(debugDigestValue),
+		},
+		{
+			Name: "RELOAD", Group: ServerGroup, Since: "1.0.0", Arity: -2, Flags: debugFlags | NoMulti, Scope: Unlocked,
+			Summary: "Makes a checkpoint, unless NOSAVE is given: what is read later is what is on disk.", Complexity: "O(N) in what has changed.",
+			Args: []Arg{word("MERGE").opt(), word("NOFLUSH").opt(), word("NOSAVE").opt()},
+			Run:  debugging(debugReload),
+		},
+		debugNothing("CHANGE-REPL-ID", "There is no replication, and nothing to change."),
+		debugNothing("JMAP", "There is no other allocator to report to."),
 		helpFor("DEBUG", ServerGroup, "1.0.0", debugFlags,
+			"CHANGE-REPL-ID", "    Does nothing: there is no replication.",
 			"CLOCK-OFFSET <milliseconds>", "    Makes the server's clock differ by that from the machine's, at once.",
 			"COMPACT", "    Compacts the data file now, as the server does when most of it is unused.",
+			"DIGEST", "    A sum of all data, the same as Redis gives.",
+			"DIGEST-VALUE <key> [<key> ...]", "    Sums of the values of keys.",
+			"ERROR <string>", "    An error of this text.",
+			"JMAP", "    Does nothing.",
 			"OBJECT <key>", "    How the key's value is kept.",
 			"PANIC", "    Fails within the command: its client gets an error, others notice nothing.",
+			"PROTOCOL <type>", "    A value of a type: string, integer, double, bignum, null, array, set, map,",
+			"    attrib, push, verbatim, true, false.",
+			"RELOAD [option ...]", "    Makes a checkpoint, unless NOSAVE is given.",
+			"STRINGMATCH-LEN <pattern> <string>", "    1 where the string matches the pattern, else 0.",
 			"SET-ACTIVE-EXPIRE <0|1>", "    Whether expired keys are removed by themselves. They are never seen.",
 			"SLEEP <seconds>", "    Holds this connection up. Others go on, unlike with Redis."),
 	},
@@ -179,5 +226,111 @@ func debugObject(c *Ctx) error {
 		" serializedlength:" + strconv.Itoa(rdb.Length(v)) +
 		" lru:" + strconv.FormatUint(uint64(item.Access())&(1<<24-1), 10) +
 		" lru_seconds_idle:" + strconv.FormatInt(idle, 10))
+	return nil
+}
+
+// debugNothing declares a subcommand that has nothing to do here.
+func debugNothing(name, why string) Spec {
+	return Spec{
+		Name: name, Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags, Scope: OwnClient,
+		Summary: "Does nothing. " + why, Complexity: "O(1)",
+		Run: debugging(func(c *Ctx) error { c.Out.OK(); return nil }),
+	}
+}
+
+// errorLine is a text that can stand in an error, which is one line and not empty.
+func errorLine(text []byte) string {
+	if len(text) == 0 {
+		return "ERR"
+	}
+	return strings.NewReplacer("\r", " ", "\n", " ").Replace(string(text))
+}
+
+func debugMatch(c *Ctx) error {
+	c.bit(globMatch(c.Arg(2), c.Arg(3)))
+	return nil
+}
+
+const (
+	errDebugType   Error = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+	errDebugPush   Error = "ERR RESP2 is not supported by this command"
+	errDebugReload Error = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."
+)
+
+// debugProtocol replies what Redis does for each type.
+func debugProtocol(c *Ctx) error {
+	three := func() {
+		for i := range int64(3) {
+			c.Out.Int(i)
+		}
+	}
+	switch strings.ToLower(string(c.Arg(2))) {
+	case "string":
+		c.Out.BulkString("Hello World")
+	case "integer":
+		c.Out.Int(12345)
+	case "double":
+		c.Out.Double(3.141)
+	case "bignum":
+		c.Out.BigNumber("1234567999999999999999999999999999999")
+	case "null":
+		c.Out.Null()
+	case "array":
+		c.Out.Array(3)
+		three()
+	case "set":
+		c.Out.Set(3)
+		three()
+	case "map":
+		c.Out.Map(3)
+		for i := range int64(3) {
+			c.Out.Int(i)
+			c.Out.Bool(i == 1)
+		}
+	case "attrib":
+		if c.Out.Proto >= 3 {
+			c.Out.Buf = append(c.Out.Buf, "|1\r\n"...)
+			c.Out.BulkString("key-popularity")
+			c.Out.Array(2)
+			c.Out.BulkString("key:123")
+			c.Out.Int(90)
+		}
+		c.Out.BulkString("Some real reply following the attribute")
+	case "push":
+		if c.Out.Proto < 3 {
+			return errDebugPush
+		}
+		c.Out.Push(2)
+		c.Out.BulkString("server-cpu-usage")
+		c.Out.Int(42)
+	case "verbatim":
+		c.Out.Verbatim("txt", "This is a verbatim\nstring")
+	case "true", "false":
+		c.Out.Bool(strings.EqualFold(string(c.Arg(2)), "true"))
+	default:
+		return errDebugType
+	}
+	return nil
+}
+
+func debugReload(c *Ctx) error {
+	saves := true
+	a := c.Cursor(2)
+	for a.More() {
+		switch {
+		case a.Word("MERGE"), a.Word("NOFLUSH"):
+		case a.Word("NOSAVE"):
+			saves = false
+		default:
+			a.Fail(errDebugReload)
+		}
+	}
+	switch {
+	case a.Err() != nil:
+		return a.Err()
+	case saves:
+		return save(c)
+	}
+	c.Out.OK()
 	return nil
 }

@@ -65,7 +65,7 @@ func lolwut(c *Ctx) error {
 		}
 		b.WriteString("  " + strings.Repeat(" ", half) + left + inside + right + "\n")
 	}
-	b.WriteString("  " + strings.Repeat("-", 2*rows+1) + "\n\nKeyp ver. " + config.Version + "\n")
+	b.WriteString("  " + strings.Repeat("-", 2*rows+1) + "\n\nKeyp " + config.Version + ", Redis ver. " + RedisVersion + "\n")
 	c.Out.Verbatim("txt", b.String())
 	return nil
 }

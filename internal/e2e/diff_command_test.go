@@ -69,6 +69,14 @@ var ownDocs = map[string]string{
 	"debug|set-active-expire": "likewise",
 	"debug|object":            "likewise",
 	"debug|panic":             "likewise",
+	"debug|error":             "likewise",
+	"debug|stringmatch-len":   "likewise",
+	"debug|protocol":          "likewise",
+	"debug|digest":            "likewise",
+	"debug|digest-value":      "likewise",
+	"debug|reload":            "likewise",
+	"debug|change-repl-id":    "likewise",
+	"debug|jmap":              "likewise",
 }
 
 // bothRESP3 is bothServers with connections that speak RESP3.

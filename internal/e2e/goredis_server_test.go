@@ -222,6 +222,15 @@ func debugCommand(t *testing.T, c subject) {
 		}
 		is[any](t, "OK")(c.do("DEBUG", "SET-ACTIVE-EXPIRE", 0))
 		is[any](t, "OK")(c.do("DEBUG", "SET-ACTIVE-EXPIRE", 1))
+		for _, args := range [][]any{
+			{"DEBUG", "RELOAD"}, {"DEBUG", "JMAP"}, {"DEBUG", "CHANGE-REPL-ID"}, {"DEBUG", "DIGEST"}, {"DEBUG", "DIGEST-VALUE", "k"},
+			{"DEBUG", "PROTOCOL", "string"}, {"DEBUG", "STRINGMATCH-LEN", "a*", "abc"},
+		} {
+			if _, err := c.do(args...); err != nil {
+				t.Errorf("%v: %v", args, err)
+			}
+		}
+		fails(t, "MY text", c.Do(ctx, "DEBUG", "ERROR", "MY text"))
 		if text, err := c.DebugObject(ctx, "k").Result(); err != nil || !strings.Contains(text, "encoding:embstr") {
 			t.Errorf("DEBUG OBJECT: %q, %v", text, err)
 		}

@@ -1,0 +1,152 @@
+package commands
+
+import (
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"strconv"
+
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// dataDigest sums up data as DEBUG DIGEST of Redis does, so that both give the same for the same data, in
+// whatever order the elements of a set or a hash come.
+type dataDigest [sha1.Size]byte
+
+// toggle adds what has no order.
+func (d *dataDigest) toggle(b []byte) {
+	for i, x := range sha1.Sum(b) {
+		d[i] ^= x
+	}
+}
+
+// mix adds what has its place behind all that was added before.
+func (d *dataDigest) mix(b []byte) {
+	d.toggle(b)
+	*d = sha1.Sum(d[:])
+}
+
+func (d *dataDigest) mixNumber(n int) { d.mix(binary.BigEndian.AppendUint32(nil, uint32(n))) }
+
+func (d *dataDigest) text() string { return hex.EncodeToString(d[:]) }
+
+// digestTypes are Redis's numbers of the types; a type that is not among them is left out.
+var digestTypes = map[object.Type]int{
+	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4,
+}
+
+// addItem adds a key's value, and whether it has a deadline.
+func (d *dataDigest) addItem(item storage.Item) error {
+	d.mixNumber(digestTypes[item.Type()])
+	switch v := item.Value().(type) {
+	case *object.List:
+		v.Each(0, false, func(_ int, _ int64, val []byte) bool {
+			d.mix(val)
+			return true
+		})
+	case *object.Set:
+		for member := range membersOf(v) {
+			d.toggle(member)
+		}
+	case *object.ZSet:
+		v.Range(0, v.Len(), false, func(member []byte, score float64, _ int64) bool {
+			var e dataDigest
+			e.mix(member)
+			e.mix(appendG17(nil, score))
+			d.toggle(e[:])
+			return true
+		})
+	case *object.Hash:
+		v.Walk(func(field, val []byte, _ int64) bool {
+			var e dataDigest
+			e.mix(field)
+			e.mix(val)
+			d.toggle(e[:])
+			return true
+		})
+	default:
+		s, err := item.String()
+		if err != nil {
+			return err
+		}
+		d.mix(s)
+	}
+	if item.Deadline() != ttl.None {
+		d.toggle([]byte("!!expire!!"))
+	}
+	return nil
+}
+
+// appendG17 writes a number as C's %.17g does.
+func appendG17(b []byte, f float64) []byte {
+	text := strconv.AppendFloat(nil, f, 'g', 17, 64)
+	switch string(text) {
+	case "+Inf":
+		text = []byte("inf")
+	case "-Inf":
+		text = []byte("-inf")
+	}
+	return append(b, text...)
+}
+
+// debugDigestValue replies the digests of the values of keys; of a missing one it is zeros.
+func debugDigestValue(c *Ctx) error {
+	digests := make([]dataDigest, len(c.Keys))
+	for i, k := range c.EachKey {
+		item, ok := c.Txn.Peek(k)
+		if !ok {
+			continue
+		}
+		if err := digests[i].addItem(item); err != nil {
+			return err
+		}
+	}
+	c.Out.Array(len(digests))
+	for i := range digests {
+		c.Out.Simple(digests[i].text())
+	}
+	return nil
+}
+
+// debugDigest replies the digest of all data. Others are served meanwhile; so it is that of one moment
+// only while nobody writes.
+func debugDigest(c *Ctx) error {
+	var all dataDigest
+	txn := c.Env.Store.NewTxn()
+	for db := range c.Env.Store.Databases() {
+		var names [][]byte
+		err := c.view().Walk(db, func(item storage.Item) bool {
+			names = append(names, slices.Clone(item.Key()))
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			all.mixNumber(db)
+		}
+		for _, name := range names {
+			k := c.Env.Store.Key(db, name)
+			if err := c.Env.Store.BeginBeside(txn, []storage.Key{k}); err != nil {
+				return err
+			}
+			item, ok := txn.Peek(k)
+			if ok {
+				var d dataDigest
+				d.mix(name)
+				err = d.addItem(item)
+				all.toggle(d[:])
+			}
+			c.LSN = max(c.LSN, txn.End())
+			if err != nil {
+				return err
+			}
+		}
+	}
+	c.shows()
+	c.Out.Simple(all.text())
+	return nil
+}
