@@ -31,7 +31,7 @@ var mixedGenerators = slices.Concat(generators, []generator{
 
 // usualLimits puts the limits that drawLimit changes back.
 var usualLimits = []string{"CONFIG", "SET", "hash-max-listpack-entries", "512", "hash-max-listpack-value", "64",
-	"zset-max-listpack-entries", "128", "zset-max-listpack-value", "64", "set-max-intset-entries", "512"}
+	"zset-max-listpack-entries", "128", "zset-max-listpack-value", "64", "set-max-intset-entries", "512", "hll-sparse-max-bytes", "3000"}
 
 func drawSomeZSet(g *gen) []string {
 	args := []string{"ZADD", g.key()}
@@ -85,21 +85,24 @@ func TestDiffMixedTypes(t *testing.T) {
 func TestDiffMixedTypesOverRestarts(t *testing.T) {
 	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...), keypServer: testkit.Keyp(t, bulkFlag...)}
-	s.run(t, diffShare(t, 6), true, func(r *diffRun) error {
-		limits, err := r.conns[0].redis.do("CONFIG", "GET", "*-max-*")
-		if err != nil {
-			return err
-		}
-		if err := r.restart(s); err != nil {
-			return err
-		}
-		for option := range slices.Chunk(limits.texts(), 2) {
-			if strings.Contains(option[0], "-max-listpack-") || strings.Contains(option[0], "-max-intset-") {
-				if set, err := r.conns[0].keyp.do("CONFIG", "SET", option[0], option[1]); err != nil || set.text != "OK" {
-					return fmt.Errorf("CONFIG SET %q: %s, %w", option, brief(set.raw), err)
-				}
+	s.run(t, diffShare(t, 6), true, func(r *diffRun) error { return r.restartWithLimits(s) })
+}
+
+// restartWithLimits is restart, and gives Keyp the limits again that a step may have set.
+func (r *diffRun) restartWithLimits(s *both) error {
+	limits, err := r.conns[0].redis.do("CONFIG", "GET", "*-max-*")
+	if err != nil {
+		return err
+	}
+	if err := r.restart(s); err != nil {
+		return err
+	}
+	for option := range slices.Chunk(limits.texts(), 2) {
+		if strings.Contains(option[0], "-max-listpack-") || strings.Contains(option[0], "-max-intset-") || strings.HasPrefix(option[0], "hll-sparse-") {
+			if set, err := r.conns[0].keyp.do("CONFIG", "SET", option[0], option[1]); err != nil || set.text != "OK" {
+				return fmt.Errorf("CONFIG SET %q: %s, %w", option, brief(set.raw), err)
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -105,7 +105,7 @@ func TestDiffCommandsOverRestarts(t *testing.T) {
 	t.Parallel()
 	s := &both{redisServer: testkit.Redis(t, bulkFlag...)}
 	s.keypServer = testkit.Keyp(t, append(bulkFlag, "--wal-segment-size", "1mb")...)
-	s.runCases(t, diffShare(t, 4), func(r *diffRun) error { return r.restart(s) })
+	s.runCases(t, diffShare(t, 4), func(r *diffRun) error { return r.restartWithLimits(s) })
 }
 
 var bulkFlag = []string{"--proto-max-bulk-len", strconv.Itoa(bulkLimit)}
