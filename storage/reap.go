@@ -248,7 +248,7 @@ func (s *Store) stepBack() {
 		t.End()
 	}
 	for _, sh := range s.shards { // in the log before anything new is set
-		t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(sh.expiredThrough(t.now)))
+		t.record(format.RecReaped, uint64(sh.num), uint64(sh.expiredThrough(t.now)))
 		sh.mu.logged = 0
 	}
 	s.timeFollows(t, s.clock.Now())

@@ -476,7 +476,7 @@ func (t *Txn) FlushDB(db int) {
 	}
 	if !empty {
 		id := s.spaces.next
-		t.buf = format.AppendRecord(t.buf, format.RecFlush, uint64(db), uint64(id))
+		t.record(format.RecFlush, uint64(db), uint64(id))
 		s.flush(db, id)
 		t.flushed()
 	}
@@ -485,7 +485,7 @@ func (t *Txn) FlushDB(db int) {
 
 // SwapDB exchanges two databases. It needs BeginAll.
 func (t *Txn) SwapDB(a, b int) {
-	t.buf = format.AppendRecord(t.buf, format.RecSwap, uint64(a), uint64(b))
+	t.record(format.RecSwap, uint64(a), uint64(b))
 	t.s.swap(a, b)
 	for _, sh := range t.s.shards {
 		for _, p := range []*part{sh.mu.parts[a], sh.mu.parts[b]} {

@@ -47,7 +47,7 @@ func (s *Store) timeFollows(t *Txn, now int64) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
 	if s.shown.at.Load() != 0 {
-		t.buf = format.AppendRecord(t.buf, format.RecTime, 0)
+		t.record(format.RecTime, 0)
 		s.shown.at.Store(0)
 	}
 	s.instant.Store(now)

@@ -385,7 +385,7 @@ func (t *Txn) counted(p *part) {
 func (p *part) logCounts(t *Txn) {
 	p.counted = false
 	if !p.dead {
-		t.buf = format.AppendRecord(t.buf, format.RecCounts, uint64(p.space), uint64(p.shard.num), uint64(p.keys), uint64(p.expires))
+		t.record(format.RecCounts, uint64(p.space), uint64(p.shard.num), uint64(p.keys), uint64(p.expires))
 	}
 }
 
@@ -397,14 +397,21 @@ func (sh *shard) logReaped(t *Txn, through int64) {
 		return
 	}
 	sh.mu.logged = through
-	t.buf = format.AppendRecord(t.buf, format.RecReaped, uint64(sh.num), uint64(through))
+	t.record(format.RecReaped, uint64(sh.num), uint64(through))
+}
+
+// record begins any record but the short ones of elements, which may not follow it: they are about the value
+// of the record before them.
+func (t *Txn) record(tag byte, fields ...uint64) {
+	t.logged = 0
+	t.buf = format.AppendRecord(t.buf, tag, fields...)
 }
 
 func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
 	t.cutBatch()
-	t.logged = 0
 	t.changing(p.space, key)
-	t.buf = format.AppendBytes(format.AppendRecord(t.buf, tag, uint64(p.space)), key)
+	t.record(tag, uint64(p.space))
+	t.buf = format.AppendBytes(t.buf, key)
 	t.cost += recordCost[tag]
 }
 
@@ -509,7 +516,8 @@ func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
 
 // stateObject is logObject without reporting a change.
 func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint32) {
-	t.buf = format.AppendBytes(format.AppendRecord(t.buf, format.RecLarge, uint64(space)), o.name())
+	t.record(format.RecLarge, uint64(space))
+	t.buf = format.AppendBytes(t.buf, o.name())
 	t.cost += recordCost[format.RecLarge]
 	t.buf = binary.AppendUvarint(t.buf, o.id)
 	t.buf = format.AppendDeadline(t.buf, deadline, created)

@@ -457,6 +457,29 @@ func (h *history) crash() {
 	h.disk.left = h.moment()
 }
 
+// near is the operation after which the content differs least from what came back.
+type near struct {
+	n          int
+	difference string
+}
+
+func (best *near) see(n int, difference string) {
+	if best.difference == "" || strings.Count(difference, "\n") < strings.Count(best.difference, "\n") {
+		best.n, best.difference = n, difference
+	}
+}
+
+// around shows the operations about number n.
+func (h *history) around(n int) string {
+	var lines []string
+	for i := max(0, n-4); i < min(len(h.ops), n+4); i++ {
+		for _, c := range h.ops[i].commands {
+			lines = append(lines, fmt.Sprintf("%d of %d: %s", i+1, h.ops[i].db, brief(c)))
+		}
+	}
+	return "amid\n" + strings.Join(lines, "\n") + "\n"
+}
+
 // find compares the Keyp with the twin after least to most of the operations, and drops the
 // operations that did not survive. The log was durable to an LSN.
 func (h *history) find(least, most int, durable uint64) {
@@ -467,19 +490,18 @@ func (h *history) find(least, most int, durable uint64) {
 	for n := range h.ops[:least] {
 		h.repeat(&h.ops[n])
 	}
-	n, nearest := least, ""
+	n, nearest := least, near{}
 	for {
 		want := h.read(h.twin).at(asOf)
 		if got.same(want) {
 			break
 		}
 		if n == most {
-			h.fail("what came back is not the content after any of the operations %d to %d; after the first of these it had to be\n%s\nafter the last\n%s",
-				least, most, nearest, got.difference(want))
+			nearest.see(n, got.difference(want))
+			h.fail("what came back is not the content after any of the operations %d to %d; the nearest is that after %d, %s; the differences are\n%s",
+				least, most, nearest.n, h.around(nearest.n), nearest.difference)
 		}
-		if n == least {
-			nearest = got.difference(want)
-		}
+		nearest.see(n, got.difference(want))
 		h.repeat(&h.ops[n])
 		n++
 	}

@@ -1,0 +1,52 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestRecordsAmidElements: records of elements that follow another record in their transaction are about
+// the value that they name, and not lost because the other was not about it.
+func TestRecordsAmidElements(t *testing.T) {
+	for name, amid := range map[string]func(*Txn){
+		"nothing":  func(*Txn) {},
+		"SWAPDB":   func(t *Txn) { t.SwapDB(1, 2) },
+		"its own":  func(t *Txn) { t.SwapDB(0, 2); t.SwapDB(2, 0) },
+		"FLUSHDB":  func(t *Txn) { t.FlushDB(1) },
+		"a string": func(t *Txn) { t.SetString(t.s.Key(1, []byte("s")), []byte("v"), 0, Event{}) },
+		"expiry":   func(t *Txn) { t.s.shards[0].logReaped(t, t.now-1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			k := h.s.Key(0, []byte("k"))
+			h.do(func(t *Txn) { t.SetString(h.s.Key(1, []byte("other")), []byte("v"), 0, Event{}) }, h.s.Key(1, []byte("other")))
+			h.doAll(func(txn *Txn) {
+				hash, err := txn.Hash(k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range 4 {
+					if i == 2 {
+						amid(txn)
+					}
+					hash.Set(fmt.Appendf(nil, "f%d", i), []byte("v"), 0)
+				}
+				hash.Delete([]byte("f0"))
+			})
+			h.commit()
+			if err := h.s.Close(false); err != nil { // without a checkpoint: the log has it all
+				t.Fatal(err)
+			}
+			h.open()
+			h.do(func(txn *Txn) {
+				hash, err := txn.Hash(k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := hash.Value().Len(); n != 3 {
+					t.Errorf("%d fields are back of 3", n)
+				}
+			}, k)
+		})
+	}
+}
