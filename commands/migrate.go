@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"keyp/internal/clock"
 	"keyp/internal/rdb"
 	"keyp/storage"
 	"keyp/ttl"
@@ -236,10 +237,15 @@ func appendCall(b []byte, args [][]byte) []byte {
 	return b
 }
 
+// deadline is when what begins now must have ended. It is for the system, whatever the server's clock says.
+func (m *migration) deadline() time.Time {
+	return time.UnixMilli(clock.System.Now()).Add(m.timeout)
+}
+
 func (m *migration) write(b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), migrateChunk)
-		if m.conn.SetWriteDeadline(time.Now().Add(m.timeout)) != nil {
+		if m.conn.SetWriteDeadline(m.deadline()) != nil {
 			return errMigrateWrite
 		}
 		if _, err := m.conn.Write(b[:n]); err != nil {
@@ -257,7 +263,7 @@ func (e errTarget) Unwrap() error { return e.error }
 
 // reply reads one reply of a line. The target's own error is an errTarget.
 func (m *migration) reply() error {
-	if m.conn.SetReadDeadline(time.Now().Add(m.timeout)) != nil {
+	if m.conn.SetReadDeadline(m.deadline()) != nil {
 		return errMigrateRead
 	}
 	line, err := m.in.ReadSlice('\n')

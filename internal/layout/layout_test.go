@@ -38,7 +38,7 @@ var rules = map[string][]string{
 
 	"scripting": {"scripting/lua", "resp"},
 
-	"commands": {"scripting", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/pieces", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
+	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/pieces", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// The store alone writes the data file and the log.
 	"storage": {"storage/format", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/pieces", "internal/vfs",

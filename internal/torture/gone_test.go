@@ -22,7 +22,8 @@ var dueKeys = []string{
 	"HSET h f v", "PEXPIRE h 5000", "HSET hf f 1 g v", "HPEXPIRE hf 5000 FIELDS 1 f", "HSET hh f v", "HPEXPIRE hh 5000 FIELDS 1 f",
 	"SADD t m", "PEXPIRE t 5000", "SADD tm m o", "EXPIREMEMBER tm m 5000 ms", "SADD tt m", "EXPIREMEMBER tt m 5000 ms",
 	"ZADD z 1 m", "PEXPIRE z 5000", "ZADD zm 1 m 2 o", "EXPIREMEMBER zm m 5000 ms", "ZADD zz 1 m", "EXPIREMEMBER zz m 5000 ms",
-	"RPUSH l 1 2", "PEXPIRE l 5000", "RPUSH by s n kept",
+	"RPUSH l 1 2", "PEXPIRE l 5000", "RPUSH by s n kept", "PFADD p a", "PEXPIRE p 5000",
+	"XADD x 1-1 f v", "XGROUP CREATE x g 0", "XREADGROUP GROUP g c STREAMS x >", "PEXPIRE x 5000",
 	"1:SET s v PX 5000", "1:HSET hh f v", "1:HPEXPIRE hh 5000 FIELDS 1 f",
 }
 
@@ -30,7 +31,9 @@ var dueKeys = []string{
 // change those that are there. None of them changes one that is not.
 var looks = []string{
 	"GET s", "MGET s n kept", "STRLEN s", "GETRANGE s 0 -1", "SUBSTR s 0 -1", "LCS s s", "DIGEST s",
-	"GETBIT s 1", "BITCOUNT s", "BITPOS s 1", "BITFIELD_RO s GET u8 0",
+	"GETBIT s 1", "BITCOUNT s", "BITPOS s 1", "BITFIELD_RO s GET u8 0", "PFCOUNT p",
+	"XLEN x", "XRANGE x - +", "XREVRANGE x + -", "XREAD STREAMS x 0", "XPENDING x g", "XINFO STREAM x", "XINFO GROUPS x", "XINFO CONSUMERS x g",
+	"XADD x NOMKSTREAM * f v", "XACK x g 1-1",
 	"LLEN l", "LINDEX l 0", "LPOS l 1", "LRANGE l 0 -1",
 	"ZCARD zm", "ZSCORE z m", "ZMSCORE zm m o", "ZCOUNT zm -inf +inf", "ZLEXCOUNT zm - +", "ZRANK zm o", "ZREVRANK zm m",
 	"ZRANGE zm 0 -1", "ZREVRANGE zm 0 -1", "ZRANGEBYSCORE zm 0 9", "ZREVRANGEBYSCORE zm 9 0", "ZRANGEBYLEX zm - +", "ZREVRANGEBYLEX zm + -",
