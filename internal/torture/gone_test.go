@@ -41,7 +41,7 @@ var looks = []string{
 	"GEORADIUSBYMEMBER_RO zm m 99 km", "ZRANDMEMBER zz 9", "ZSCAN zm 0", "ZUNION 2 zm z", "ZINTER 1 zm", "ZDIFF 1 zm", "ZINTERCARD 1 zm",
 	"HGET hf f", "HMGET hf f g", "HGETALL hf", "HKEYS hf", "HVALS hf", "HLEN hf", "HSTRLEN hf f", "HEXISTS hf f", "HSCAN hf 0", "HRANDFIELD hf 9",
 	"HTTL hf FIELDS 1 f", "HPTTL hf FIELDS 1 f", "HEXPIRETIME hf FIELDS 1 f", "HPEXPIRETIME hf FIELDS 1 f",
-	"SISMEMBER tm m", "SMISMEMBER tm m o", "SCARD tm", "SMEMBERS tm", "SSCAN tm 0", "SRANDMEMBER tm 9", "SINTER tm", "SINTERCARD 1 tm", "SUNION tm t", "SDIFF tm",
+	"SISMEMBER tm m", "SMISMEMBER tm m o", "SCARD tm", "SMEMBERS tm", "SSCAN tm 0", "SRANDMEMBER tm 9", "SINTER tm", "SINTERCARD 1 tm", "SUNION tm t", "SDIFF tm", "SUNIONCARD 2 tm t", "SDIFFCARD 1 tm",
 	"EXISTS s h t z l hh tt zz", "TYPE hh", "TOUCH tt", "OBJECT ENCODING zz", "OBJECT REFCOUNT hh", "OBJECT FREQ s", "OBJECT IDLETIME s", "DUMP hf", "MEMORY USAGE s",
 	"TTL s", "PTTL h", "EXPIRETIME z", "PEXPIRETIME t", "SORT_RO by BY nosort GET *", "EVAL_RO return{redis.call(unpack(ARGV))} 0 KEYS *",
 	"KEYS *", "KEYS s*", "SCAN 0 COUNT 1000", "SCAN 0 COUNT 1000 TYPE hash", "1:KEYS *", "1:SCAN 0", "1:RANDOMKEY",
