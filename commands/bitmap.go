@@ -256,16 +256,35 @@ func runBitPos(c *Ctx) error {
 	return nil
 }
 
+// skipWords returns how many bytes at the beginning of s are words of a value, as far as four are looked at
+// at a time, and then one.
+func skipWords(s []byte, value uint64) int64 {
+	was := len(s)
+	for len(s) >= 32 {
+		a, b := binary.NativeEndian.Uint64(s)^value, binary.NativeEndian.Uint64(s[8:])^value
+		c, d := binary.NativeEndian.Uint64(s[16:])^value, binary.NativeEndian.Uint64(s[24:])^value
+		if a|b|c|d != 0 {
+			break
+		}
+		s = s[32:]
+	}
+	for len(s) >= 8 && binary.NativeEndian.Uint64(s) == value {
+		s = s[8:]
+	}
+	return int64(was - len(s))
+}
+
 // findBit gives the position of the first such bit from from up to to; -1: there is none.
 func findBit(s []byte, from, to int64, bit byte) int64 {
 	var others uint64 // a word, and in its lowest byte a byte, without such a bit
 	if bit == 0 {
 		others = math.MaxUint64
 	}
+	s = s[:(to+7)>>3]
 	for i := from >> 3; i<<3 < to; i++ {
-		if i+8 <= int64(len(s)) && binary.NativeEndian.Uint64(s[i:]) == others {
-			i += 7
-			continue
+		i += skipWords(s[i:], others)
+		if i<<3 >= to {
+			break
 		}
 		b := s[i] ^ byte(others)
 		if i == from>>3 {
