@@ -200,9 +200,9 @@ func countOne(c *Ctx) error {
 		c.Out.Int(0)
 		return nil
 	}
+	c.Txn.MarkRaw(k)
 	n, valid := s.cached()
 	if valid {
-		c.Txn.MarkRaw(k)
 		c.Out.Int(int64(n))
 		return nil
 	}
