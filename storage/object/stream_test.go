@@ -553,3 +553,45 @@ func TestStreamModel(t *testing.T) {
 		})
 	})
 }
+
+// TestStreamExtremes: what a stream can be given it can be loaded with, the largest numbers and those that have
+// overflown included.
+func TestStreamExtremes(t *testing.T) {
+	s := NewStream()
+	s.Add(StreamID{5, 0}, [][]byte{[]byte("f"), []byte("v")})
+	s.SetID(MaxStreamID, math.MaxUint64, MaxStreamID, nil)
+	reads := map[string]int64{"none": -1, "some": 7, "most": math.MaxInt64, "overflown": math.MinInt64}
+	for name, read := range reads {
+		s.CreateGroup([]byte(name), MaxStreamID, read, nil)
+		s.CreateGroup([]byte("set-"+name), StreamID{}, 0, nil)
+		s.SetGroup([]byte("set-"+name), MaxStreamID, read, nil)
+	}
+	group, consumer := []byte("most"), []byte("c")
+	s.CreateConsumer(group, consumer, 1, nil)
+	s.Touch(group, consumer, math.MaxInt64, math.MaxInt64, nil)
+	s.Deliver(group, consumer, MaxStreamID, math.MaxInt64, math.MaxInt64, nil)
+	s.SetIdempotence(math.MaxInt64, math.MaxInt64, nil)
+	s.SetIdempotentCounts(0, math.MaxInt64, nil)
+	s.Duplicate(nil)
+
+	to := &Stream{}
+	s.Walk(func(elem, val []byte, deadline int64) bool {
+		if err := to.Put(elem, val, deadline); err != nil {
+			t.Errorf("element %x of %x: %v", elem, val, err)
+		}
+		return true
+	})
+	if got, want := elementsOf(to), elementsOf(s); !maps.Equal(got, want) {
+		t.Errorf("loaded %x, want %x", got, want)
+	}
+	for name, read := range reads {
+		for _, g := range []*StreamGroup{to.Group([]byte(name)), to.Group([]byte("set-" + name))} {
+			if got, want := g.EntriesRead(), max(read, -1); got != want {
+				t.Errorf("group %s has read %d, want %d", name, got, want)
+			}
+		}
+	}
+	if c := to.Group(group).Consumer(consumer); c.Active != math.MaxInt64 {
+		t.Errorf("active at %d", c.Active)
+	}
+}

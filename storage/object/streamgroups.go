@@ -64,11 +64,11 @@ func (gs *streamGroups) change(number uint32, fn func(*StreamGroup)) {
 
 func (gs *streamGroups) putGroup(number uint32, val []byte) bool {
 	f := fieldsOf{rest: val}
-	name, last, read := f.bytes(), f.id(), f.int()
+	name, last, read := f.bytes(), f.id(), f.known()
 	if !f.done() {
 		return false
 	}
-	gs.change(number, func(g *StreamGroup) { gs.state(g, name, last, read-1) })
+	gs.change(number, func(g *StreamGroup) { gs.state(g, name, last, read) })
 	return true
 }
 
@@ -113,11 +113,11 @@ func (gs *streamGroups) removeGroup(number uint32) {
 
 func (gs *streamGroups) putConsumer(group, number uint32, val []byte) bool {
 	f := fieldsOf{rest: val}
-	name, seen, active := f.bytes(), f.int(), f.int()
+	name, seen, active := f.bytes(), f.int(), f.known()
 	if !f.done() {
 		return false
 	}
-	gs.change(group, func(g *StreamGroup) { gs.stateConsumer(g, number, name, seen, active-1) })
+	gs.change(group, func(g *StreamGroup) { gs.stateConsumer(g, number, name, seen, active) })
 	return true
 }
 
@@ -255,7 +255,7 @@ func (s *Stream) CreateGroup(name []byte, last StreamID, entries int64, changed 
 	if n := len(s.groups.numbered); n > 0 {
 		number = s.groups.numbered[n-1].number + 1
 	}
-	s.groups.change(number, func(g *StreamGroup) { s.groups.state(g, name, last, entries) })
+	s.groups.change(number, func(g *StreamGroup) { s.groups.state(g, name, last, max(entries, -1)) })
 	var key elemKey
 	changed.call(key.group(number))
 }
@@ -263,6 +263,7 @@ func (s *Stream) CreateGroup(name []byte, last StreamID, entries int64, changed 
 // SetGroup sets what CreateGroup set, of a group that must exist.
 func (s *Stream) SetGroup(name []byte, last StreamID, entries int64, changed Changed) {
 	g := s.Group(name)
+	entries = max(entries, -1)
 	if g.LastID == last && g.read == entries {
 		return
 	}

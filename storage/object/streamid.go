@@ -86,6 +86,10 @@ func (f *fieldsOf) int() int64 {
 	return int64(v)
 }
 
+// known reads a number that was written as one more, 0 standing for -1: not known. What is beyond the
+// numbers, as it was written once for those that had overflown, is not known either.
+func (f *fieldsOf) known() int64 { return max(int64(f.uint()-1), -1) }
+
 // number reads the number of a group or a consumer.
 func (f *fieldsOf) number() uint32 {
 	v := f.uint()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 	"sort"
 	"unsafe"
@@ -252,7 +253,9 @@ func (s *Stream) SetIdempotence(duration, maxSize int64, changed Changed) {
 
 // Duplicate counts an addition that was found to be there already.
 func (s *Stream) Duplicate(changed Changed) {
-	s.meta.duplicates++
+	if s.meta.duplicates < math.MaxInt64 {
+		s.meta.duplicates++
+	}
 	s.made = true
 	changed.call(metaKey[:])
 }
