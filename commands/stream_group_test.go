@@ -478,3 +478,22 @@ func TestLatestIsResolvedOnce(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestGroupExtremes: a stream comes back whatever its counts are.
+func TestGroupExtremes(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		XADD s 5-0 a 1 -> "5-0"
+		XSETID s 5-0 ENTRIESADDED 9223372036854775807 -> +OK
+		XGROUP CREATE s most 0 ENTRIESREAD 9223372036854775807 -> +OK
+		XADD s 6-0 a 1 -> "6-0"
+		XGROUP CREATE s beyond 0 -> +OK
+		XREADGROUP GROUP beyond c COUNT 1 STREAMS s > -> [["s", [["5-0", ["a", "1"]]]]]
+		reopen
+		XLEN s -> 2
+		XPENDING s beyond -> [1, "5-0", "5-0", [["c", "1"]]]
+		config stream-node-max-entries 9223372036854775807
+		XTRIM s MAXLEN 1 DELREF -> 1
+		XTRIM s MAXLEN 0 ACKED -> 0
+	`)
+}

@@ -179,7 +179,7 @@ func (t *streamTrim) of(s *storage.Stream) int {
 func (t *streamTrim) each(s *storage.Stream, n int) (removed int) {
 	looks := n
 	if t.by == byMaxLen {
-		looks += int(t.nodeWindow)
+		looks += int(min(t.nodeWindow, int64(s.Value().Entries())))
 	}
 	if t.limit > 0 {
 		n = int(min(int64(n), t.limit))
