@@ -3,6 +3,7 @@ package commands
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"net"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/rdb"
 	"keyp/storage"
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -284,6 +286,9 @@ func (m *migration) reply() error {
 type sent struct {
 	key   storage.Key
 	watch *Client // watches the key since it was read
+	// sum is that of the command which sent the key, for streams: what changes in their groups no watch sees.
+	sum     [sha256.Size]byte
+	replace bool // as in the command
 }
 
 // move sends the keys, reads the replies and deletes what the target has. Of the errors that the target
@@ -322,10 +327,13 @@ func (m *migration) send(keys []storage.Key, replace bool) (list []sent, err err
 			m.end()
 			continue
 		}
-		s := sent{k, &Client{}}
+		s := sent{key: k, watch: &Client{}, replace: replace}
 		m.c.Env.Changes.watch(s.watch, m.txn, k)
-		list = append(list, s)
 		b, err = appendRestore(b[:0], k, item, replace)
+		if item.Type() == object.TypeStream {
+			s.sum = sha256.Sum256(b)
+		}
+		list = append(list, s)
 		m.end()
 		if err == nil {
 			err = m.write(b)
@@ -387,9 +395,15 @@ func (m *migration) deleteSent(s sent) (bool, error) {
 		return false, err
 	}
 	defer m.end()
-	_, there := m.txn.Peek(s.key) // which removes it where it is due
+	item, there := m.txn.Peek(s.key) // which removes it where it is due
 	if _, changed := m.c.Env.Changes.watches(s.watch); changed && there {
 		return false, nil
+	}
+	if there && item.Type() == object.TypeStream {
+		b, err := appendRestore(nil, s.key, item, s.replace)
+		if err != nil || sha256.Sum256(b) != s.sum {
+			return false, err
+		}
 	}
 	m.txn.Delete(s.key, storage.Deleted)
 	return true, nil

@@ -241,3 +241,32 @@ func TestMigrateChanging(t *testing.T) {
 	is(t, "ERR a key changed each time that it was sent: the target has an older value of it")(migrate(c, busy, "k", 0, 10_000), nil)
 	is(t, strconv.Itoa(n))(c.Get(ctx, "k").Result())
 }
+
+// TestMigrateChangingGroups: a stream whose groups change while it is on the way is sent again, although
+// to WATCH that is no change.
+func TestMigrateChangingGroups(t *testing.T) {
+	t.Parallel()
+	c := testkit.Keyp(t).Client(2)
+	is(t, "1-1")(c.XAdd(ctx, &redis.XAddArgs{Stream: "s", ID: "1-1", Values: []string{"f", "v"}}).Result())
+	is(t, "OK")(c.XGroupCreate(ctx, "s", "g", "0").Result())
+	sends := 0
+	addr := target(t, func(args []string) (string, error) {
+		if args[0] != "RESTORE" {
+			return "+OK\r\n", nil
+		}
+		switch sends++; sends {
+		case 1:
+			return "+OK\r\n", c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{"s", ">"}}).Err()
+		case 2:
+			return "+OK\r\n", c.XAck(ctx, "s", "g", "1-1").Err()
+		case 3:
+			return "+OK\r\n", c.XGroupCreate(ctx, "s", "another", "0").Err()
+		}
+		return "+OK\r\n", nil
+	})
+	is(t, "OK")(migrate(c, addr, "s", 0, 10_000), nil)
+	is(t, int64(0))(c.Exists(ctx, "s").Result())
+	if sends != 4 {
+		t.Errorf("the stream was sent %d times, want 4", sends)
+	}
+}
