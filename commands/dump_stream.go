@@ -68,7 +68,7 @@ func dumpedGroup(g *object.StreamGroup) rdb.StreamGroup {
 	return to
 }
 
-// builtStream makes a stream of what a payload has.
+// builtStream makes a stream of what a payload has; settings of idempotent ids are at most those that XCFGSET takes.
 func builtStream(from *rdb.StreamValue) *object.Stream {
 	s := object.NewStream()
 	for e := range from.Entries {
@@ -78,7 +78,7 @@ func builtStream(from *rdb.StreamValue) *object.Stream {
 	for i := range from.Groups {
 		buildGroup(s, &from.Groups[i])
 	}
-	s.SetIdempotence(from.Duration, from.MaxSize, nil)
+	s.SetIdempotence(min(from.Duration, maxIdempotence), min(from.MaxSize, maxIdempotents), nil)
 	var ids []idempotent
 	for _, p := range from.Producers {
 		for _, one := range p.IIDs {

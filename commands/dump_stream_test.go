@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"keyp/internal/rdb"
@@ -55,5 +57,21 @@ func TestDumpStream(t *testing.T) {
 		if err := h.store.Check(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestRestoreIdempotence: settings that XCFGSET would refuse are bounded, so that no sum of times overflows.
+func TestRestoreIdempotence(t *testing.T) {
+	h := newHarness(t)
+	at := uint64(h.clock.Now())
+	must(t, h, "+OK", "RESTORE", "k", "0", string(rdb.Encode(rdb.Value{Type: rdb.Stream, Stream: &rdb.StreamValue{
+		Entries: slices.Values([]rdb.StreamEntry{{ID: rdb.StreamID{Ms: at}, Fields: [][]byte{[]byte("f"), []byte("v")}}}), Last: rdb.StreamID{Ms: at}, Added: 1,
+		Duration: 1 << 62, MaxSize: 1 << 62, Producers: []rdb.StreamProducer{{Name: []byte("p"), IIDs: []rdb.StreamIID{{IID: []byte("i"), ID: rdb.StreamID{Ms: at}}}}}, IIDs: 1,
+	}})))
+	if got, want := h.all("XADD k IDMP p i * f v"), fmt.Sprintf(`"%d-0"`, at); got != want {
+		t.Errorf("the id is %s, was %s", got, want)
+	}
+	if got := h.all("XINFO STREAM k"); !strings.Contains(got, `"idmp-duration", 86400, "idmp-maxsize", 10000`) {
+		t.Error(got)
 	}
 }
