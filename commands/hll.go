@@ -73,14 +73,18 @@ func (c *Ctx) readSketch(k storage.Key) (s sketch, ok bool, err error) {
 	return s, err == nil, err
 }
 
-// sketch is readSketch for a command that is to change it: nothing is counted.
+// sketch is readSketch for a command that is to change it: nothing is counted, and its encoding is "raw", even
+// if the command fails then, as in Redis.
 func (c *Ctx) sketch(k storage.Key) (s sketch, ok bool, err error) {
 	value, ok, err := c.String(k)
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	s, err = asSketch(value)
-	return s, err == nil, err
+	if s, err = asSketch(value); err != nil {
+		return nil, false, err
+	}
+	c.Txn.MarkRaw(k)
+	return s, true, nil
 }
 
 func (c *Ctx) sparseMax() int64 { return c.Env.Config.Int("hll-sparse-max-bytes") }
@@ -115,8 +119,6 @@ func runPFAdd(c *Ctx) error {
 	if changed {
 		s.forgetCached()
 		c.putSketch(k, old, s, eventPFAdd)
-	} else {
-		c.Txn.MarkRaw(k)
 	}
 	c.bit(changed)
 	return nil
@@ -139,7 +141,6 @@ func (c *Ctx) putSketch(k storage.Key, old, s sketch, ev storage.Event) {
 		}
 		c.Txn.SetRaw(k, s, deadline, ev)
 	case len(parts) == 0:
-		c.Txn.MarkRaw(k)
 		c.Txn.Notify(k, ev)
 	default:
 		for _, p := range parts {
