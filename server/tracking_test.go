@@ -78,6 +78,7 @@ func TestTrackingExclusive(t *testing.T) {
 		return runs
 	})
 	b.send("SET k 2\n")
+	ts.waits(b, forJob)
 	goOn()
 	got := a.reply()
 	if !strings.HasPrefix(got, "*6 *2 ") || !strings.HasSuffix(got, " +OK 1 +OK _ +OK") {
