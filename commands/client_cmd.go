@@ -10,8 +10,6 @@ const (
 	errNoClient      Error = "ERR No such client"
 	errClientID      Error = "ERR client-id should be greater than 0"
 	errListID        Error = "ERR Invalid client ID"
-	errMaxAge        Error = "ERR maxage is not an integer or out of range"
-	errMaxAgeRange   Error = "ERR maxage should be greater than 0"
 	errTimeout       Error = "ERR timeout is not an integer or out of range"
 	errTimeoutSign   Error = "ERR timeout is negative"
 	errPauseMode     Error = "ERR CLIENT PAUSE mode must be WRITE or ALL"
@@ -171,10 +169,14 @@ var clientCommands = []Spec{{
 			"INFO", "    A description of the connection.",
 			"KILL <ip:port>", "    Closes the connection from this address.",
 			"KILL <option> <value> [<option> <value> [...]]", "    Closes the connections that fit all of",
-			"    * ADDR (<ip:port>|<unixsocket>:0)", "    * LADDR (<ip:port>|<unixsocket>:0)", "    * ID <client-id>",
-			"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)", "    * USER <username>", "    * MAXAGE <seconds>: that old or older",
+			"    * ADDR (<ip:port>|<unixsocket>:0)", "    * LADDR (<ip:port>|<unixsocket>:0)", "    * IP <ip>",
+			"    * ID <client-id> [...]", "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)", "    * USER <username>",
+			"    * NAME <name>, LIB-NAME <name>, LIB-VER <version>, DB <index>", "    * FLAGS <letters>: all of them",
+			"    * MAXAGE <seconds>: that old or older", "    * IDLE <seconds>: idle for that long or longer",
+			"    * NOT-<option>, but not of the last two: those that do not fit it",
 			"    * SKIPME (YES|NO): not the caller's own (default: yes)",
-			"LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <client-id> [...]]", "    Descriptions of connections.",
+			"LIST [<option> <value> [<option> <value> [...]]]", "    Descriptions of connections, all or those that fit the options of KILL",
+			"    (default: SKIPME NO).",
 			"NO-EVICT (ON|OFF)", "    Marks the connection as one that is not evicted.",
 			"NO-TOUCH (ON|OFF)", "    Leaves the keys' access times alone.",
 			"PAUSE <timeout> [WRITE|ALL]", "    Pauses all commands, or those that write, for this many milliseconds.",

@@ -39,32 +39,13 @@ func (c *Client) kind() clientType {
 }
 
 func clientList(c *Ctx) error {
-	wanted := func(*Client) bool { return true }
-	a := c.Cursor(2)
-	switch {
-	case !a.More():
-	case a.Len() == 2 && a.Word("TYPE"):
-		kind := a.clientType()
-		wanted = func(other *Client) bool { return other.kind() == kind }
-	case a.Len() >= 2 && a.Word("ID"):
-		ids := map[uint64]bool{}
-		for a.More() {
-			id, ok := ParseInt(a.Bytes())
-			if !ok {
-				return errListID
-			}
-			ids[uint64(id)] = true
-		}
-		wanted = func(other *Client) bool { return ids[other.ID] }
-	default:
-		return ErrSyntax
-	}
-	if a.Err() != nil {
-		return a.Err()
+	f, err := c.clientFilter(false, errListID)
+	if err != nil {
+		return err
 	}
 	var text []byte
 	for _, other := range c.Env.clientsByID() {
-		if wanted(other) {
+		if f.fits(c, other) {
 			text = c.appendClient(text, other)
 		}
 		if c.Out.Max > 0 && len(text) > c.Out.Max {
@@ -209,17 +190,6 @@ func (c *Client) flags(t *Tracking, changed bool) string {
 	return string(b)
 }
 
-// killFilter is what CLIENT KILL's options ask for. A zero field asks for nothing.
-type killFilter struct {
-	id          uint64
-	addr, laddr []byte
-	user        *user
-	typed       bool
-	kind        clientType
-	maxAge      int64 // seconds
-	includeMe   bool
-}
-
 func clientKill(c *Ctx) error {
 	if len(c.Args) == 3 {
 		for _, other := range c.Env.clientsByID() {
@@ -231,7 +201,7 @@ func clientKill(c *Ctx) error {
 		}
 		return errNoClient
 	}
-	f, err := c.killFilter()
+	f, err := c.clientFilter(true, errClientID)
 	if err != nil {
 		return err
 	}
@@ -244,61 +214,6 @@ func clientKill(c *Ctx) error {
 	}
 	c.Out.Int(killed)
 	return nil
-}
-
-func (c *Ctx) killFilter() (f killFilter, err error) {
-	a := c.Cursor(2)
-	if a.Len()%2 != 0 {
-		return f, ErrSyntax
-	}
-	for a.More() {
-		switch {
-		case a.Word("ID"):
-			n, ok := ParseInt(a.Bytes())
-			if !ok || n < 1 {
-				return f, errClientID
-			}
-			f.id = uint64(n)
-		case a.Word("MAXAGE"):
-			n, ok := ParseInt(a.Bytes())
-			if !ok {
-				return f, errMaxAge
-			}
-			if n <= 0 {
-				return f, errMaxAgeRange
-			}
-			f.maxAge = n
-		case a.Word("TYPE"):
-			f.typed, f.kind = true, a.clientType()
-		case a.Word("ADDR"):
-			f.addr = a.Bytes()
-		case a.Word("LADDR"):
-			f.laddr = a.Bytes()
-		case a.Word("USER"):
-			name := a.Bytes()
-			if f.user = c.Env.users.find(name); f.user == nil {
-				return f, Error("ERR No such user '" + clip(name, 128) + "'")
-			}
-		case a.Word("SKIPME"):
-			f.includeMe = a.Word("NO")
-			if !f.includeMe && !a.Word("YES") {
-				return f, ErrSyntax
-			}
-		default:
-			return f, ErrSyntax
-		}
-	}
-	return f, a.Err()
-}
-
-func (f *killFilter) fits(c *Ctx, other *Client) bool {
-	return (f.includeMe || other != c.Client) &&
-		(f.id == 0 || f.id == other.ID) &&
-		(f.addr == nil || string(f.addr) == other.Addr) &&
-		(f.laddr == nil || string(f.laddr) == other.LAddr) &&
-		(f.user == nil || other.user.is(f.user)) &&
-		(!f.typed || f.kind == other.kind()) &&
-		(f.maxAge == 0 || int64((c.Env.Clock.Mono()-other.Created)/time.Second) >= f.maxAge)
 }
 
 // kill closes a connection; the caller's own after its reply.

@@ -176,6 +176,13 @@ func TestClientCommands(t *testing.T) {
 		CLIENT LIST ID 2 -> "id=2 addr=127.0.0.1:1002 laddr=127.0.0.1:6379 fd=9 name=worker age=90 idle=30 flags=N db=3 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=26 qbuf-free=20448 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=1000 events=r cmd=NULL user=default redir=-1 resp=3 lib-name= lib-ver= io-thread=0 tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
 		CLIENT LIST ID 7 -> ""
 		CLIENT LIST ID x -> -ERR Invalid client ID
+		CLIENT LIST ID -7 8 -> ""
+		CLIENT LIST ID 1 2 NOT-ID 1 NOT-NAME worker -> ""
+		CLIENT LIST SKIPME yes NOT-DB 3 -> ""
+		CLIENT LIST ID 1 2 NOT-NAME worker NOT-LIB-NAME go-redis -> ""
+		CLIENT LIST NOT-ID x -> -ERR Invalid client ID
+		CLIENT LIST ID 1 SKIPME maybe -> -ERR syntax error
+		CLIENT LIST ID -> -ERR syntax error
 		CLIENT LIST TYPE master -> ""
 		CLIENT LIST TYPE foo -> -ERR Unknown client type 'foo'
 		CLIENT LIST FOO -> -ERR syntax error
@@ -264,6 +271,38 @@ func TestClientKill(t *testing.T) {
 		{`CLIENT KILL MAXAGE 91 -> 0`, false, false},
 		{`CLIENT KILL MAXAGE 0 -> -ERR maxage should be greater than 0`, false, false},
 		{`CLIENT KILL MAXAGE x -> -ERR maxage is not an integer or out of range`, false, false},
+		{`CLIENT KILL ID 7 2 8 -> 1`, false, true},
+		{`CLIENT KILL ID 1 2 SKIPME no -> 2`, true, true},
+		{`CLIENT KILL ID 1 2 NAME worker SKIPME no -> 1`, false, true},
+		{`CLIENT KILL ID 2 0 -> -ERR client-id should be greater than 0`, false, false},
+		{`CLIENT KILL ID 2 ID 1 -> 0`, false, false}, // the last one counts
+		{`CLIENT KILL ID 1 ID 2 -> 1`, false, true},
+		{`CLIENT KILL NOT-ID 2 SKIPME no -> 1`, true, false},
+		{`CLIENT KILL NOT-ID 2 3 -> 0`, false, false},
+		{`CLIENT KILL NOT-ADDR 127.0.0.1:1001 SKIPME no -> 1`, false, true},
+		{`CLIENT KILL NOT-LADDR 127.0.0.1:6379 SKIPME no -> 0`, false, false},
+		{`CLIENT KILL NOT-TYPE pubsub -> 1`, false, true},
+		{`CLIENT KILL NOT-USER default SKIPME no -> 0`, false, false},
+		{`CLIENT KILL NOT-USER foo -> -ERR No such user 'foo'`, false, false},
+		{`CLIENT KILL NOT-MAXAGE 1 -> -ERR syntax error`, false, false},
+		{`CLIENT KILL NOT-SKIPME yes -> -ERR syntax error`, false, false},
+		{`CLIENT KILL NOT-FOO 1 -> -ERR syntax error`, false, false},
+		{`CLIENT KILL IP 127.0.0.1 -> 1`, false, true},
+		{`CLIENT KILL IP 127.0.0.1:1002 -> 0`, false, false},
+		{`CLIENT KILL NOT-IP 127.0.0.1 SKIPME no -> 0`, false, false},
+		{`CLIENT KILL IDLE 30 SKIPME no -> 1`, false, true},
+		{`CLIENT KILL IDLE 31 -> 0`, false, false},
+		{`CLIENT KILL IDLE 0 -> -ERR idle should be greater than 0`, false, false},
+		{`CLIENT KILL DB 3 -> 1`, false, true},
+		{`CLIENT KILL NOT-DB 3 SKIPME no -> 1`, true, false},
+		{`CLIENT KILL DB 16 -> -ERR DB index is out of range`, false, false},
+		{`CLIENT KILL DB x -> -ERR value is not an integer or out of range`, false, false},
+		{`CLIENT KILL LIB-NAME "" LIB-VER "" NOT-LIB-NAME x -> 1`, false, true},
+		{`CLIENT KILL NOT-NAME "" SKIPME no -> 1`, false, true},
+		{`CLIENT KILL FLAGS N SKIPME no -> 2`, true, true},
+		{`CLIENT KILL FLAGS Ne SKIPME no -> 0`, false, false},
+		{`CLIENT KILL NOT-FLAGS P -> 1`, false, true},
+		{`CLIENT KILL FLAGS Nz -> -ERR Unknown flags found in the provided filter: Nz`, false, false},
 	}
 	for _, tt := range tests {
 		h, _, own, other := hosted(t)
