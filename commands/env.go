@@ -62,7 +62,8 @@ type Env struct {
 
 	script     atomic.Pointer[running] // that runs at present, if any
 	histograms atomic.Bool             // latency-tracking
-	nextHangUp atomic.Int64            // reading of Mono from which on hangUp writes to the log again
+	hotKeys    hotKeys
+	nextHangUp atomic.Int64 // reading of Mono from which on hangUp writes to the log again
 
 	maxEmitted int // maxEmitted, but in tests
 }

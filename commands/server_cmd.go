@@ -9,7 +9,7 @@ import (
 
 // serverCommands joins the families that only the server itself is about.
 var serverCommands = slices.Concat(
-	infoCommands, replicaCommands, aclCommands, moduleCommands, saveCommands, shutdownCommands, debugCommands, memoryCommands, latencyCommands, slowlogCommands,
+	infoCommands, replicaCommands, aclCommands, moduleCommands, saveCommands, shutdownCommands, debugCommands, memoryCommands, latencyCommands, slowlogCommands, hotKeysCommands,
 	[]Spec{
 		{
 			Name: "TIME", Group: ServerGroup, Since: "2.6.0", Arity: 1, Flags: Loading | Stale | Fast, Scope: ArgsOnly,

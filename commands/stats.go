@@ -75,6 +75,9 @@ func (e *Env) Observe(c *Ctx, start int, took time.Duration) {
 	if e.histograms.Load() {
 		stat.latency.add(took)
 	}
+	if hot := e.hotKeys.counting.Load(); hot != nil {
+		hot.observe(c, c.Out.Len()-start, took)
+	}
 	if took >= e.Slowlog.threshold() && !c.Spec.Is(SkipSlowlog) {
 		e.Slowlog.add(c, took, e.Clock.Now())
 	}

@@ -48,6 +48,7 @@ var ownDocs = map[string]string{
 	"sunioncard":              "from 8.10",
 	"sdiffcard":               "from 8.10",
 	"himport":                 "from 8.10",
+	"hotkeys":                 "from 8.6",
 	"zunionstore":             "likewise",
 	"zinter":                  "likewise",
 	"zinterstore":             "likewise",

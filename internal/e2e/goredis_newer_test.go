@@ -1,13 +1,15 @@
 package e2e
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// TestGoRedisNewer sends what Redis 8.8 and 8.10 added to strings, lists, sets and hashes.
+// TestGoRedisNewer sends what Redis 8.6 to 8.10 added to strings, lists, sets, hashes and the server.
 func TestGoRedisNewer(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{
@@ -16,6 +18,7 @@ func TestGoRedisNewer(t *testing.T) {
 		{name: "SUNIONCARD", run: setCards, newer: "8.10"},
 		{name: "MIGRATE", run: migrateNothing},
 		{name: "HIMPORT", run: hashImport, newer: "8.10"},
+		{name: "HOTKEYS", run: hotKeys, newer: "8.6"},
 	})
 }
 
@@ -78,4 +81,20 @@ func hashImport(t *testing.T, c subject) {
 		is(t, step.want)(c.Do(ctx, step.args...).Result())
 	}
 	is(t, map[string]string{"name": "ann", "age": "30"})(c.HGetAll(ctx, "u:1").Result())
+}
+
+func hotKeys(t *testing.T, c subject) {
+	is(t, any("OK"))(c.Do(ctx, "HOTKEYS", "START", "METRICS", 2, "CPU", "NET", "COUNT", 3, "DURATION", 100).Result())
+	is(t, "OK")(c.Set(ctx, "hot", "v", 0).Result())
+	is(t, "v")(c.Get(ctx, "hot").Result())
+	is(t, any("OK"))(c.Do(ctx, "HOTKEYS", "STOP").Result())
+	got, err := c.Do(ctx, "HOTKEYS", "GET").Slice()
+	if err != nil || len(got) != 1 {
+		t.Fatalf("HOTKEYS GET: %v, %v", got, err)
+	}
+	if text := fmt.Sprint(got[0]); !strings.Contains(text, "by-net-bytes") || !strings.Contains(text, "hot") {
+		t.Errorf("HOTKEYS GET: %s", text)
+	}
+	is(t, any("OK"))(c.Do(ctx, "HOTKEYS", "RESET").Result())
+	missing(t, c.Do(ctx, "HOTKEYS", "GET"))
 }
