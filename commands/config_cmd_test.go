@@ -64,7 +64,8 @@ func TestEventBits(t *testing.T) {
 		"g": storage.EventGeneric, "$": storage.EventString, "l": storage.EventList, "s": storage.EventSet,
 		"h": storage.EventHash, "z": storage.EventZSet, "x": storage.EventExpired, "e": storage.EventEvicted,
 		"t": storage.EventStream, "m": storage.EventMiss, "d": storage.EventModule, "n": storage.EventNew,
-		"K": storage.EventKeyspace, "E": storage.EventKeyevent,
+		"K": storage.EventKeyspace, "E": storage.EventKeyevent, "o": storage.EventOverwritten, "c": storage.EventTypeChanged,
+		"S": storage.EventFieldSpace, "T": storage.EventFieldEvent, "I": storage.EventFieldItem, "V": storage.EventFieldSpaceEvent,
 	} {
 		if err := cfg.Set(config.Pair{Name: "notify-keyspace-events", Value: letters}); err != nil {
 			t.Fatal(err)

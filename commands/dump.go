@@ -163,7 +163,8 @@ func runRestore(c *Ctx) error {
 		return err
 	}
 	k, now := c.Keys[0], c.Txn.Now()
-	_, replaced := c.Txn.Peek(k)
+	old, replaced := c.Txn.Peek(k)
+	was := old.Type()
 	if replaced && !o.replace {
 		return ErrBusyKey
 	}
@@ -188,6 +189,9 @@ func runRestore(c *Ctx) error {
 	default:
 		c.notifyReplaced(k, replaced)
 		c.Txn.Replace(k, built(v, now), deadline, eventRestore)
+	}
+	if is, ok := c.Txn.Peek(k); ok && replaced {
+		c.Txn.Overwrote(k, was, is.Type())
 	}
 	if o.idle >= 0 {
 		c.Txn.SetAccess(k, now/1000-o.idle)

@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"bytes"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,14 @@ import (
 //	__keyspace@<db>__:<key>     the event's name      with K
 //	__keyevent@<db>__:<event>   the key               with E
 //
+// and, for events of hashes that are about fields, these, each as its length, a colon and itself, with
+// commas between them:
+//
+//	__subkeyspace@<db>__:<key>               <event>|<fields>                   with S
+//	__subkeyevent@<db>__:<event>             <length of the key>:<key>|<fields> with T
+//	__subkeyspaceitem@<db>__:<key>\n<field>  the event's name, for each field   with I; not if the key has a line end
+//	__subkeyspaceevent@<db>__:<event>|<key>  <fields>                           with V
+//
 // An event is sent when the change that it reports is durable. Those of one key come in the
 // order of its changes.
 type Events struct {
@@ -24,7 +34,7 @@ type Events struct {
 
 	mu struct {
 		sync.Mutex
-		classes storage.EventClass // of notify-keyspace-events; K and E say where events go
+		classes storage.EventClass // of notify-keyspace-events; K, E, S, T, I and V say where events go
 		queue   []storage.Happened // not delivered yet
 	}
 	waiting atomic.Bool // there is something to deliver
@@ -50,10 +60,10 @@ func ExpiredEventsDelay(cfg *config.Config) time.Duration {
 	return time.Duration(cfg.Int("expired-events-delay")) * time.Millisecond
 }
 
-// eventClasses are the classes to be raised; without K and E there is nowhere to publish.
+// eventClasses are the classes to be raised; without K, E, S, T, I and V there is nowhere to publish.
 func eventClasses(cfg *config.Config) storage.EventClass {
 	classes := storage.EventClass(cfg.Int("notify-keyspace-events"))
-	if classes&(storage.EventKeyspace|storage.EventKeyevent) == 0 {
+	if classes&(storage.EventKeyspace|storage.EventKeyevent|storage.EventFields) == 0 {
 		return 0
 	}
 	return classes
@@ -121,19 +131,57 @@ func (e *Events) publish(h *storage.Happened) {
 		return
 	}
 	if e.loop.publishing&storage.EventKeyspace != 0 {
-		e.send("__keyspace@", h.DB, h.Key, []byte(h.Name), h.LSN)
+		e.send(h, "__keyspace@", []byte(h.Name), h.Key)
 	}
 	if e.loop.publishing&storage.EventKeyevent != 0 {
-		e.send("__keyevent@", h.DB, []byte(h.Name), h.Key, h.LSN)
+		e.send(h, "__keyevent@", h.Key, []byte(h.Name))
+	}
+	if len(h.Fields) > 0 {
+		e.publishFields(h)
 	}
 }
 
-func (e *Events) send(prefix string, db int, name, message []byte, lsn uint64) {
+// publishFields publishes an event with the fields that it is about.
+func (e *Events) publishFields(h *storage.Happened) {
+	name, fields := []byte(h.Name), []byte(nil)
+	for i, f := range h.Fields {
+		if i > 0 {
+			fields = append(fields, ',')
+		}
+		fields = appendCounted(fields, f)
+	}
+	publishing := e.loop.publishing
+	if publishing&storage.EventFieldSpace != 0 {
+		e.send(h, "__subkeyspace@", slices.Concat(name, []byte("|"), fields), h.Key)
+	}
+	if publishing&storage.EventFieldEvent != 0 {
+		e.send(h, "__subkeyevent@", slices.Concat(appendCounted(nil, h.Key), []byte("|"), fields), name)
+	}
+	if publishing&storage.EventFieldItem != 0 && bytes.IndexByte(h.Key, '\n') < 0 {
+		for _, f := range h.Fields {
+			e.send(h, "__subkeyspaceitem@", name, h.Key, []byte("\n"), f)
+		}
+	}
+	if publishing&storage.EventFieldSpaceEvent != 0 {
+		e.send(h, "__subkeyspaceevent@", fields, name, []byte("|"), h.Key)
+	}
+}
+
+// appendCounted appends a text behind its length.
+func appendCounted(b, text []byte) []byte {
+	return append(append(strconv.AppendInt(b, int64(len(text)), 10), ':'), text...)
+}
+
+// send publishes a message about an event, on the channel of this prefix and parts of a name.
+func (e *Events) send(h *storage.Happened, prefix string, message []byte, name ...[]byte) {
 	b := append(e.loop.channel[:0], prefix...)
-	b = strconv.AppendInt(b, int64(db), 10)
-	b = append(append(b, "__:"...), name...)
+	b = strconv.AppendInt(b, int64(h.DB), 10)
+	b = append(b, "__:"...)
+	for _, part := range name {
+		b = append(b, part...)
+	}
 	e.loop.channel = b
 	if list, n := e.env.PubSub.receivers(Channel, b); n > 0 {
-		e.env.publish(list, Channel, b, message, lsn)
+		e.env.publish(list, Channel, b, message, h.LSN)
 	}
 }

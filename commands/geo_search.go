@@ -341,7 +341,7 @@ func (f *geoForm) run(c *Ctx) error {
 	if f.search {
 		event = eventGeoSearchStore
 	}
-	c.Txn.Replace(*q.target, result, ttl.None, event)
+	c.overwrite(*q.target, result, event)
 	c.Out.Int(int64(len(found)))
 	return nil
 }

@@ -72,6 +72,15 @@ func (c *Ctx) readHash(k storage.Key) (*object.Hash, error) {
 	return h.Value(), err
 }
 
+// notifyPairs raises an event about the fields of these fields and values in turn.
+func (c *Ctx) notifyPairs(k storage.Key, ev storage.Event, pairs [][]byte) {
+	var fields [][]byte
+	for i := 0; i < len(pairs) && c.Txn.HearsFields(ev); i += 2 {
+		fields = append(fields, pairs[i])
+	}
+	c.Txn.NotifyFields(k, ev, fields...)
+}
+
 // setFields is HSET and HMSET, which differ in their reply.
 func setFields(reply func(c *Ctx, created int64)) func(*Ctx) error {
 	return func(c *Ctx) error {
@@ -90,7 +99,7 @@ func setFields(reply func(c *Ctx, created int64)) func(*Ctx) error {
 				created++
 			}
 		}
-		c.Txn.Notify(c.Keys[0], eventHSet)
+		c.notifyPairs(c.Keys[0], eventHSet, pairs)
 		reply(c, created)
 		return nil
 	}
@@ -100,7 +109,7 @@ func setNewField(c *Ctx, h storage.Hash) error {
 	_, _, exists := h.Value().Get(c.Arg(2))
 	if !exists {
 		h.Set(c.Arg(2), c.Arg(3), 0)
-		c.Txn.Notify(c.Keys[0], eventHSet)
+		c.Txn.NotifyFields(c.Keys[0], eventHSet, c.Arg(2))
 	}
 	c.bit(!exists)
 	return nil

@@ -62,7 +62,7 @@ func runHIncrBy(c *Ctx) error {
 	}
 	var digits [20]byte
 	h.Set(c.Arg(2), strconv.AppendInt(digits[:0], sum, 10), deadline)
-	c.Txn.Notify(k, eventHIncrBy)
+	c.Txn.NotifyFields(k, eventHIncrBy, c.Arg(2))
 	c.Out.Int(sum)
 	return nil
 }
@@ -94,7 +94,7 @@ func runHIncrByFloat(c *Ctx) error {
 	}
 	text := sum.Append(nil)
 	h.Set(c.Arg(2), text, deadline)
-	c.Txn.Notify(k, eventHIncrByFloat)
+	c.Txn.NotifyFields(k, eventHIncrByFloat, c.Arg(2))
 	c.Out.Bulk(text)
 	return nil
 }

@@ -175,14 +175,27 @@ func expireFields(form *timeForm) func(*Ctx) error {
 // answerFields replies an array of what answer replies for each field. If answer returns for any
 // of them that it has changed the field, ev is raised for the command's first key.
 func (c *Ctx) answerFields(fields [][]byte, ev storage.Event, answer func(field []byte) (changed bool)) {
-	changed := false
 	c.Out.Array(len(fields))
-	for _, field := range fields {
-		changed = answer(field) || changed
+	c.notifyChanged(fields, ev, answer)
+}
+
+// notifyChanged has change work on each of a list, and returns for how many it said that it changed
+// something. If there are any ev is raised for the command's first key, with those if they are fields.
+func (c *Ctx) notifyChanged(list [][]byte, ev storage.Event, change func(arg []byte) bool) (n int64) {
+	var changed [][]byte
+	hears := c.Txn.HearsFields(ev)
+	for _, arg := range list {
+		if !change(arg) {
+			continue
+		}
+		if n++; hears {
+			changed = append(changed, arg)
+		}
 	}
-	if changed {
-		c.Txn.Notify(c.Keys[0], ev)
+	if n > 0 {
+		c.Txn.NotifyFields(c.Keys[0], ev, changed...)
 	}
+	return n
 }
 
 // fieldEvent is the event of fields that are given a deadline, or deleted because it has

@@ -201,7 +201,7 @@ func runHSetEx(c *Ctx) error {
 		return nil
 	}
 	c.Out.Int(1)
-	c.Txn.Notify(k, eventHSet)
+	c.notifyPairs(k, eventHSet, o.fields)
 	if o.timed && ttl.Expired(o.deadline, now) {
 		o.deleteInstead(c, k, &h)
 		return nil
@@ -215,7 +215,7 @@ func runHSetEx(c *Ctx) error {
 		h.Set(field, o.fields[i+1], deadline)
 	}
 	if o.timed {
-		c.Txn.Notify(k, eventHExpire)
+		c.notifyPairs(k, eventHExpire, o.fields)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (o *fieldOptions) deleteInstead(c *Ctx, k storage.Key, h *storage.Hash) {
 	for i := 0; i < len(o.fields); i += 2 {
 		h.Delete(o.fields[i])
 	}
-	c.Txn.Notify(k, eventHDel)
+	c.notifyPairs(k, eventHDel, o.fields)
 	if !existed {
 		c.Txn.Notify(k, storage.Deleted)
 	}

@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 
+	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/ttl"
 )
@@ -113,7 +114,8 @@ func himportSet(c *Ctx) error {
 	for i, f := range fields {
 		h.Set(f, values[i], ttl.None)
 	}
-	c.Txn.Replace(c.Keys[0], h, ttl.None, eventHSet)
+	c.overwrite(c.Keys[0], h, storage.Event{})
+	c.Txn.NotifyFields(c.Keys[0], eventHSet, fields...)
 	c.Out.OK()
 	return nil
 }

@@ -92,11 +92,18 @@ func rename(c *Ctx) error {
 		}
 		return nil
 	}
-	if !c.Txn.Rename(from, to) {
+	item, ok := c.Txn.Peek(from)
+	if !ok {
 		return ErrNoSuchKey
 	}
+	old, overwritten := c.Txn.Peek(to)
+	was, is := old.Type(), item.Type()
+	c.Txn.Rename(from, to)
 	c.Txn.Notify(from, eventRenameFrom)
 	c.Txn.Notify(to, eventRenameTo)
+	if overwritten {
+		c.Txn.Overwrote(to, was, is)
+	}
 	return nil
 }
 
@@ -140,18 +147,24 @@ func runCopy(c *Ctx) error {
 	if from.DB == to.DB && bytes.Equal(from.Name, to.Name) {
 		return ErrSameObject
 	}
-	if _, ok := c.read(from); !ok {
+	item, ok := c.read(from)
+	if !ok {
 		c.Out.Int(0)
 		return nil
 	}
-	if _, taken := c.Txn.Peek(to); taken && !o.replace {
+	old, taken := c.Txn.Peek(to)
+	if taken && !o.replace {
 		c.Out.Int(0)
 		return nil
 	}
+	was, is := old.Type(), item.Type()
 	if !c.Txn.Copy(from, to) {
 		return ErrInternal
 	}
 	c.Txn.Notify(to, eventCopyTo)
+	if taken {
+		c.Txn.Overwrote(to, was, is)
+	}
 	c.Out.Int(1)
 	return nil
 }

@@ -140,7 +140,7 @@ func storeSets(of setOperation, ev storage.Event) func(*Ctx) error {
 			result.Add(m, ttl.None)
 		}
 		n := result.Len()
-		c.Txn.Replace(c.Keys[0], result, ttl.None, ev)
+		c.overwrite(c.Keys[0], result, ev)
 		c.Out.Int(int64(n))
 		return nil
 	}

@@ -556,7 +556,7 @@ func (s *sorting) storeResult() error {
 		return err
 	}
 	n := l.Len()
-	s.Txn.Replace(s.Keys[1], l, 0, eventSortStore)
+	s.overwrite(s.Keys[1], l, eventSortStore)
 	s.Out.Int(int64(n))
 	return nil
 }

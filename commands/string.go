@@ -2,8 +2,6 @@ package commands
 
 import (
 	"slices"
-
-	"keyp/ttl"
 )
 
 // stringCommands are the commands of strings, a file for each kind.
@@ -112,7 +110,7 @@ func setFlags(args [][]byte) KeyFlags {
 
 func runSet(c *Ctx) error {
 	if len(c.Args) == 3 {
-		c.Txn.SetString(c.Keys[0], c.Arg(2), ttl.None, eventSet)
+		c.set(c.Keys[0], c.Arg(2))
 		c.Out.OK()
 		return nil
 	}
@@ -164,7 +162,7 @@ func setWith(c *Ctx, o *setOptions, deadline int64) error {
 func runSetNX(c *Ctx) error {
 	_, exists := c.Txn.Peek(c.Keys[0])
 	if !exists {
-		c.Txn.SetString(c.Keys[0], c.Arg(2), ttl.None, eventSet)
+		c.set(c.Keys[0], c.Arg(2))
 	}
 	c.bit(!exists)
 	return nil
@@ -200,7 +198,7 @@ func runGetSet(c *Ctx) error {
 	if err := replyString(c); err != nil {
 		return err
 	}
-	c.Txn.SetString(c.Keys[0], c.Arg(2), ttl.None, eventSet)
+	c.set(c.Keys[0], c.Arg(2))
 	return nil
 }
 
@@ -226,6 +224,6 @@ func runMSetNX(c *Ctx) error {
 // value stays.
 func storeAll(c *Ctx) {
 	for i, k := range c.EachKey {
-		c.Txn.SetString(k, c.Arg(2*i+2), ttl.None, eventSet)
+		c.set(k, c.Arg(2*i+2))
 	}
 }

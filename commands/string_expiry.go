@@ -2,6 +2,7 @@ package commands
 
 import (
 	"keyp/storage"
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -72,6 +73,7 @@ var eventSet = storage.Event{Class: storage.EventString, Name: "set"}
 
 // store makes k a string with a new deadline or none.
 func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
+	c.Txn.Overwriting(k, object.TypeString)
 	c.storeUntil(k, value, deadline, eventSet)
 }
 
@@ -99,6 +101,7 @@ func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline int64, ev storage
 // storeKeeping is store, but with keep an existing key's deadline stays.
 func (c *Ctx) storeKeeping(k storage.Key, value []byte, deadline int64, keep bool) {
 	if item, exists := c.Txn.Peek(k); keep && exists {
+		c.Txn.Overwriting(k, object.TypeString)
 		c.Txn.SetString(k, value, item.Deadline(), eventSet)
 		return
 	}

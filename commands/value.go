@@ -1,6 +1,10 @@
 package commands
 
-import "keyp/storage"
+import (
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
 
 // Handlers that work on the value of the command's first key alone share how they open it. open
 // gives an empty value for a missing or expired key, and ErrWrongType for one of another type.
@@ -33,17 +37,22 @@ func length[V interface{ Len() int }](c *Ctx, v V) { c.Out.Int(int64(v.Len())) }
 // countChanges has change work on each of the arguments behind the key and replies for how many
 // it said that it changed something; the event is raised if there are any.
 func (c *Ctx) countChanges(change func(arg []byte) bool, ev storage.Event) error {
-	n := int64(0)
-	for _, arg := range c.Args[2:] {
-		if change(arg) {
-			n++
-		}
-	}
-	if n > 0 {
-		c.Txn.Notify(c.Keys[0], ev)
-	}
-	c.Out.Int(n)
+	c.Out.Int(c.notifyChanged(c.Args[2:], ev, change))
 	return nil
+}
+
+// overwrite gives a key another value, as a whole and without a deadline; an empty one deletes it.
+func (c *Ctx) overwrite(k storage.Key, v object.Value, ev storage.Event) {
+	if v.Len() > 0 {
+		c.Txn.Overwriting(k, v.Type())
+	}
+	c.Txn.Replace(k, v, ttl.None, ev)
+}
+
+// set gives a key a string, whatever it had, without a deadline.
+func (c *Ctx) set(k storage.Key, value []byte) {
+	c.Txn.Overwriting(k, object.TypeString)
+	c.Txn.SetString(k, value, ttl.None, eventSet)
 }
 
 // bit replies 1 or 0.

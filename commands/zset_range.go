@@ -241,6 +241,6 @@ func runZRangeStore(c *Ctx) error {
 // replies its size. Neither the key nor its members have a deadline then.
 func (c *Ctx) storeZSet(z *object.ZSet, ev storage.Event) {
 	n := z.Len()
-	c.Txn.Replace(c.Keys[0], z, 0, ev)
+	c.overwrite(c.Keys[0], z, ev)
 	c.Out.Int(int64(n))
 }

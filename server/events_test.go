@@ -47,6 +47,135 @@ func TestKeyspaceEvents(t *testing.T) {
 	l.expect("*4 pmessage __key* __key-end x")
 }
 
+// TestFieldEvents: those of hashes say which fields they are about, on four kinds of channels, without K or E.
+func TestFieldEvents(t *testing.T) {
+	fake := clock.NewFake(1_700_000_000_000)
+	ts := start(t, "notify-keyspace-events=STIVh", func(o *storage.Options) { o.Clock = fake })
+	c, l := ts.dial(), ts.dial()
+	l.do("PSUBSCRIBE *")
+	expect := func(command, event, key string, fields ...string) {
+		t.Helper()
+		c.do(command)
+		var list []string
+		for _, f := range fields {
+			list = append(list, fmt.Sprintf("%d:%s", len(f), f))
+		}
+		joined := strings.Join(list, ",")
+		const header = "*4 pmessage * __subkey"
+		l.expect(header+"space@0__:"+key+" "+event+"|"+joined, header+fmt.Sprintf("event@0__:%s %d:%s|%s", event, len(key), key, joined))
+		for _, f := range fields {
+			l.expect(header + "spaceitem@0__:" + key + "\n" + f + " " + event)
+		}
+		l.expect(header + "spaceevent@0__:" + event + "|" + key + " " + joined)
+	}
+	expect("HSET hash f 1 field:2 2 f 3", "hset", "hash", "f", "field:2", "f")
+	expect("HSETNX hash g 4", "hset", "hash", "g")
+	expect("HINCRBY hash g 1", "hincrby", "hash", "g")
+	expect("HINCRBYFLOAT hash g 1.5", "hincrbyfloat", "hash", "g")
+	expect("HDEL hash none f", "hdel", "hash", "f")
+	expect("HPEXPIRE hash 100 FIELDS 3 none g field:2", "hexpire", "hash", "g", "field:2")
+	expect("HPERSIST hash FIELDS 2 none g", "hpersist", "hash", "g")
+	expect("HGETEX hash PERSIST FIELDS 2 g field:2", "hpersist", "hash", "field:2")
+	expect("HGETDEL hash FIELDS 2 none g", "hdel", "hash", "g")
+	expect("HMSET due a 1 b 2 c 3", "hset", "due", "a", "b", "c")
+	expect("HPEXPIRE due 100 FIELDS 2 a c", "hexpire", "due", "a", "c")
+	c.do("HDEL hash none")
+	c.do("SADD set m")
+	c.do("HIMPORT PREPARE fields x y")
+	fake.Advance(200 * time.Millisecond)
+	expect("PING", "hexpired", "due", "a", "c")
+	expect("HIMPORT SET made fields 1 2", "hset", "made", "x", "y")
+	c.do("CONFIG SET notify-keyspace-events SVh")
+	c.do("HSETEX new EX 100 FIELDS 2 x 1 y 2")
+	for _, event := range []string{"hset", "hexpire"} {
+		l.expect("*4 pmessage * __subkeyspace@0__:new "+event+"|1:x,1:y", "*4 pmessage * __subkeyspaceevent@0__:"+event+"|new 1:x,1:y")
+	}
+	c.do("CONFIG SET notify-keyspace-events Ih")
+	c.raw("*4\r\n$4\r\nHSET\r\n$3\r\na\nb\r\n$1\r\nf\r\n$1\r\nv\r\n") // such a key has no channel of this kind
+	c.reply()
+	c.do("CONFIG SET notify-keyspace-events Th$")
+	c.do("SET string v")
+	c.do("HDEL new x")
+	l.expect("*4 pmessage * __subkeyevent@0__:hdel 3:new|1:x")
+}
+
+// TestOverwritten: keys that get another value as a whole, and perhaps another type, are reported, by most
+// commands before their own event.
+func TestOverwritten(t *testing.T) {
+	ts := start(t, "notify-keyspace-events=EAoc")
+	c, l := ts.dial(), ts.dial()
+	l.do("PSUBSCRIBE *")
+	var payload string
+	for _, step := range []struct{ command, events string }{
+		{"SET a 1", "set"},
+		{"SET a 2", "overwritten set"},
+		{"SET a 2 EX 100", "overwritten set expire"},
+		{"SET a 2 KEEPTTL", "overwritten set"},
+		{"SETEX a 100 v", "overwritten set expire"},
+		{"GETSET a 5", "overwritten set"},
+		{"INCR a", "incrby"},
+		{"APPEND a x", "append"},
+		{"SETRANGE a 0 y", "setrange"},
+		{"SETBIT a 0 1", "setbit"},
+		{"SETNX a v", ""},
+		{"RPUSH l 3 1 2", "rpush"},
+		{"MSET l 1 m 2", "overwritten type_changed set set"},
+		{"MSETEX 1 l 1 EX 10", "overwritten set expire"},
+		{"SADD s a", "sadd"},
+		{"SUNIONSTORE l s", "overwritten type_changed sunionstore"},
+		{"SUNIONSTORE l s s", "overwritten sunionstore"},
+		{"SUNIONSTORE l none", "del"},
+		{"SUNIONSTORE l none", ""},
+		{"SORT s ALPHA STORE m", "overwritten type_changed sortstore"},
+		{"ZADD z 1 a", "zadd"},
+		{"ZUNIONSTORE m 1 z", "overwritten type_changed zunionstore"},
+		{"ZRANGESTORE m z 0 -1", "overwritten zrangestore"},
+		{"GEOADD g 1 1 p", "zadd"},
+		{"GEOSEARCHSTORE m g FROMLONLAT 1 1 BYRADIUS 1 m", "overwritten geosearchstore"},
+		{"BITOP NOT m a", "overwritten type_changed set"},
+		{"COPY a n", "copy_to"},
+		{"COPY a n", ""},
+		{"COPY a n REPLACE", "copy_to overwritten"},
+		{"COPY s n REPLACE", "copy_to overwritten type_changed"},
+		{"RENAME a b", "rename_from rename_to"},
+		{"RENAME s b", "rename_from rename_to overwritten type_changed"},
+		{"RENAME n b", "rename_from rename_to overwritten"},
+		{"RENAMENX b c", "rename_from rename_to"},
+		{"MOVE c 1", "move_from move_to"},
+		{"SET big 1", "set"},
+		{"SET big " + strings.Repeat("x", 2<<20), "overwritten set"}, // by a job
+		{"RESTORE m 0 PAYLOAD REPLACE", "restore overwritten"},
+		{"RESTORE z 0 PAYLOAD REPLACE", "restore overwritten type_changed"},
+		{"RESTORE new 0 PAYLOAD", "restore"},
+	} {
+		if payload == "" && strings.HasPrefix(step.command, "RESTORE") {
+			payload = c.do("DUMP m")
+		}
+		args := strings.Split(step.command, " ")
+		request := fmt.Sprintf("*%d\r\n", len(args))
+		for _, arg := range args {
+			if arg == "PAYLOAD" {
+				arg = payload
+			}
+			request += fmt.Sprintf("$%d\r\n%s\r\n", len(arg), arg)
+		}
+		c.raw(request)
+		if got := c.reply(); strings.HasPrefix(got, "-") {
+			t.Errorf("%.60s: %s", step.command, got)
+		}
+		c.do("PUBLISH end end")
+		var heard []string
+		for got := l.reply(); !strings.HasSuffix(got, " end end"); got = l.reply() {
+			_, event, _ := strings.Cut(got, "__:")
+			event, _, _ = strings.Cut(event, " ")
+			heard = append(heard, event)
+		}
+		if got := strings.Join(heard, " "); got != step.events {
+			t.Errorf("%.60s: events %s, want %s", step.command, got, step.events)
+		}
+	}
+}
+
 // TestEventsComeBehindTheReply of the client that listens and changes keys itself.
 func TestEventsComeBehindTheReply(t *testing.T) {
 	ts := start(t, "notify-keyspace-events=E$")

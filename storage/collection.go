@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"bytes"
+
 	"keyp/storage/format"
 	"keyp/storage/object"
 )
@@ -411,15 +413,21 @@ func (s *Store) overdue(k Key, now int64) bool {
 // The records name each.
 func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	o := p.objectOf(*c)
+	ev := membersExpired(o.val.Type())
+	var fields [][]byte
+	hears := t.HearsFields(ev)
 	n = o.val.Due(t.instant(p, *c), limit, func(elem, _ []byte) {
 		t.removed(p, o, elem)
 		o.change(elem)
+		if hears {
+			fields = append(fields, bytes.Clone(elem))
+		}
 	})
 	t.s.stats.ExpiredElements.Add(int64(n))
 	p.recount(sl, c, o)
 	t.wrotePut(p, sl, *c)
 	if n > 0 {
-		t.Notify(k, membersExpired(o.val.Type()))
+		t.NotifyFields(k, ev, fields...)
 	}
 	if o.val.Len() == 0 {
 		t.keyRecord(format.RecDelete, p, o.name())

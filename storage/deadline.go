@@ -77,7 +77,7 @@ func (m Members) Expire(k Key, deadline int64, cond ttl.Condition) bool {
 	if !ttl.Expired(deadline, m.t.now) {
 		return h.SetDeadline(m.name, deadline)
 	}
-	m.t.Notify(k, memberRemoved(h.typ))
+	m.t.NotifyFields(k, memberRemoved(h.typ), m.name)
 	h.gone(m.name)
 	h.object().val.Remove(m.name)
 	return true

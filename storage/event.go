@@ -11,20 +11,29 @@ type EventClass uint32
 
 // The classes, each with its letter in notify-keyspace-events.
 const (
-	EventGeneric  EventClass = 1 << iota // g
-	EventString                          // $
-	EventList                            // l
-	EventSet                             // s
-	EventHash                            // h
-	EventZSet                            // z
-	EventExpired                         // x
-	EventEvicted                         // e
-	EventStream                          // t
-	EventMiss                            // m
-	EventModule                          // d
-	EventNew                             // n
-	EventKeyspace                        // K: published on __keyspace@N__
-	EventKeyevent                        // E: published on __keyevent@N__
+	EventGeneric         EventClass = 1 << iota // g
+	EventString                                 // $
+	EventList                                   // l
+	EventSet                                    // s
+	EventHash                                   // h
+	EventZSet                                   // z
+	EventExpired                                // x
+	EventEvicted                                // e
+	EventStream                                 // t
+	EventMiss                                   // m
+	EventModule                                 // d
+	EventNew                                    // n
+	EventKeyspace                               // K: published on __keyspace@N__
+	EventKeyevent                               // E: published on __keyevent@N__
+	EventOverwritten                            // o
+	EventTypeChanged                            // c
+	EventFieldSpace                             // S: published on __subkeyspace@N__, as the next three with the fields
+	EventFieldEvent                             // T: published on __subkeyevent@N__
+	EventFieldItem                              // I: published on __subkeyspaceitem@N__
+	EventFieldSpaceEvent                        // V: published on __subkeyspaceevent@N__
+
+	// EventFields says that somebody is to hear which fields of a hash an event is about.
+	EventFields = EventFieldSpace | EventFieldEvent | EventFieldItem | EventFieldSpaceEvent
 )
 
 // Event names a change of a key: its class and Redis's name for it, such as {EventString, "set"}.
@@ -46,6 +55,9 @@ var (
 	New = Event{EventNew, "new"}
 	// FieldExpired: fields of a hash are gone, one event for those of a batch.
 	FieldExpired = Event{EventHash, "hexpired"}
+	// Overwritten: a key has another value as a whole. TypeChanged: that has another type.
+	Overwritten = Event{EventOverwritten, "overwritten"}
+	TypeChanged = Event{EventTypeChanged, "type_changed"}
 )
 
 // membersExpired is raised once for a batch of elements of a value that reached
@@ -61,25 +73,60 @@ func membersExpired(t object.Type) Event {
 	}
 }
 
-// Happened is an event with its key. LSN is when it becomes durable: under appendfsync always
-// nobody may be notified before.
+// Happened is an event with its key, and for those of hashes with fields, if there are any and somebody
+// hears of them. LSN is when it becomes durable: under appendfsync always nobody may be notified before.
 //
 // One with Call is no event, but a function to call between the transaction's events (see Among).
 type Happened struct {
 	Event
-	DB   int
-	Key  []byte // not to be changed
-	LSN  uint64
-	Call func(lsn uint64)
+	DB     int
+	Key    []byte   // not to be changed
+	Fields [][]byte // not to be changed
+	LSN    uint64
+	Call   func(lsn uint64)
 }
 
 // Notify raises an event that goes with a change made by other means.
 func (t *Txn) Notify(k Key, ev Event) {
-	if k.DB == t.s.options.Databases || !t.Hears(ev) {
+	if k.DB == t.s.options.Databases || !t.Hears(ev) || t.Conflicted() {
 		return
 	}
 	t.raised += happenedBytes + len(k.Name)
 	t.events = append(t.events, Happened{Event: ev, DB: k.DB, Key: append([]byte(nil), k.Name...)})
+}
+
+// NotifyFields raises an event of a hash that is about some of its fields.
+func (t *Txn) NotifyFields(k Key, ev Event, fields ...[]byte) {
+	n := len(t.events)
+	if t.Notify(k, ev); n == len(t.events) || !t.HearsFields(ev) {
+		return
+	}
+	for _, f := range fields {
+		t.raised += fieldBytes + len(f)
+		t.events[n].Fields = append(t.events[n].Fields, append([]byte(nil), f...))
+	}
+}
+
+// Overwriting raises Overwritten, and where that has another type TypeChanged, for a key that is about to
+// have a value of this type instead of its present one. For a missing or expired key it raises nothing.
+func (t *Txn) Overwriting(k Key, is object.Type) {
+	if EventClass(t.s.eventMask.Load())&(EventOverwritten|EventTypeChanged) != 0 {
+		t.overwriting(k, is)
+	}
+}
+
+func (t *Txn) overwriting(k Key, is object.Type) {
+	if item, ok := t.Peek(k); ok {
+		t.Overwrote(k, item.Type(), is)
+	}
+}
+
+// Overwrote is Overwriting for a key that had a value of one type, and has one of another or the same.
+func (t *Txn) Overwrote(k Key, was, is object.Type) {
+	t.Notify(k, Overwritten)
+	if was != is {
+		t.Notify(k, TypeChanged)
+	}
 }
 
 // Hears reports whether anybody listens to an event.
@@ -87,7 +134,15 @@ func (t *Txn) Hears(ev Event) bool {
 	return t.s.onEvent.Load() != nil && EventClass(t.s.eventMask.Load())&ev.Class != 0
 }
 
-const happenedBytes = int(unsafe.Sizeof(Happened{}))
+// HearsFields reports whether anybody listens to the fields of an event.
+func (t *Txn) HearsFields(ev Event) bool {
+	return ev.Class == EventHash && EventClass(t.s.eventMask.Load())&EventFields != 0 && t.Hears(ev)
+}
+
+const (
+	happenedBytes = int(unsafe.Sizeof(Happened{}))
+	fieldBytes    = int(unsafe.Sizeof([]byte(nil)))
+)
 
 // Raised is the memory of the events that wait for the end of the transaction, in bytes.
 func (t *Txn) Raised() int { return t.raised }
@@ -106,6 +161,11 @@ func (t *Txn) raise(lsn uint64) {
 		t.events[i].LSN = lsn
 		fn(t.events[i])
 	}
+	t.dropEvents()
+}
+
+// dropEvents forgets the events of the transaction.
+func (t *Txn) dropEvents() {
 	clear(t.events)
 	t.events, t.raised = t.events[:0], 0
 	if cap(t.events) > maxKept/64 {

@@ -52,6 +52,43 @@ func TestNewKeys(t *testing.T) {
 	}
 }
 
+// TestNoEventsOfConflicts: an offloaded command whose keys have changed runs again, so what it raised, before
+// it found that out and afterwards, nobody hears.
+func TestNoEventsOfConflicts(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	h.s.SetEvents(^EventClass(0))
+	from, to := h.s.Key(0, []byte("from")), h.s.Key(0, []byte("to"))
+	h.do(func(x *Txn) { x.SetString(from, make([]byte, 5000), 0, Event{}) }, from)
+	var pins Pins
+	aside, event := h.s.NewTxn(), Event{EventGeneric, "copy_to"}
+	for _, changed := range []bool{true, false} {
+		if !h.s.Begin(h.txn, []Key{from, to}) {
+			t.Fatal("the keys cannot be locked")
+		}
+		pins.Pin(h.txn, []Key{from, to}, aside)
+		if changed {
+			h.do(func(x *Txn) { x.SetString(to, []byte("1"), 0, Event{}) }, to)
+		}
+		h.eventNames()
+		aside.Notify(to, Event{EventMiss, "keymiss"})
+		aside.Copy(from, to)
+		aside.Notify(to, event)
+		if aside.Conflicted() != changed {
+			t.Fatalf("changed %v, conflicted %v", changed, aside.Conflicted())
+		}
+		aside.End()
+		pins.Unpin(aside)
+		want := []string{"keymiss", "new", "copy_to"}
+		if changed {
+			want = nil
+		}
+		if got := h.eventNames(); !slices.Equal(got, want) {
+			t.Errorf("changed %v: events %v, want %v", changed, got, want)
+		}
+	}
+}
+
 // TestReapDelay: what was due when the store was opened is removed, and its event raised, only
 // when the delay is over; readers see none of it meanwhile. The histogram of lateness does not
 // count it.

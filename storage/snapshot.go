@@ -220,6 +220,7 @@ func (t *Txn) validate() bool {
 	for _, had := range a.keys {
 		if s.spaces.ids[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
 			s.unlock(t)
+			t.dropEvents() // they are raised when the command runs again
 			a.conflict = true
 			return false
 		}

@@ -97,9 +97,9 @@ func saveLines(v value) []string {
 
 // eventLetters are the classes of notify-keyspace-events, bit 0 first: the order of
 // storage.EventClass.
-const eventLetters = "g$lshzxetmdnKE"
+const eventLetters = "g$lshzxetmdnKEocSTIV"
 
-// eventAll is what A stands for: every class but m, n, K and E.
+// eventAll is what A stands for: every class but m, n, o and c, and those that say where events go.
 const eventAll = "g$lshzxetd"
 
 func readEvents(_ value, words []string) (value, error) {
@@ -116,7 +116,7 @@ func readEvents(_ value, words []string) (value, error) {
 		}
 		bit := strings.IndexRune(eventLetters, letter)
 		if bit < 0 {
-			return value{}, errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.") //lint:ignore ST1005 Redis's text
+			return value{}, errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdnocSTIV'.") //lint:ignore ST1005 Redis's text
 		}
 		mask |= 1 << bit
 	}
@@ -124,7 +124,7 @@ func readEvents(_ value, words []string) (value, error) {
 }
 
 // eventText writes a mask as Redis does: A where it fits, else letters, K and E
-// before m and n.
+// before what A does not stand for.
 func eventText(mask int64) string {
 	has := func(letter rune) bool { return mask&(1<<strings.IndexRune(eventLetters, letter)) != 0 }
 	var b strings.Builder
@@ -137,7 +137,7 @@ func eventText(mask int64) string {
 		b.Reset()
 		b.WriteByte('A')
 	}
-	for _, l := range "KEmn" {
+	for _, l := range "KEmnocSTIV" {
 		if has(l) {
 			b.WriteRune(l)
 		}

@@ -139,7 +139,7 @@ var options = []option{
 		help: "keys remembered for CLIENT TRACKING, with their names and who has read them 512 bytes each on average; 0: no bound"},
 
 	{name: "notify-keyspace-events", group: groupExpiry, kind: kindCustom, parse: readEvents, lines: quotedLine,
-		help: "events to publish: letters of Ag$lshzxeKEtmdn"},
+		help: "events to publish: letters of Ag$lshzxeKEtmdnocSTIV"},
 	{name: "expired-events-delay", group: groupExpiry, kind: kindInt, def: "1000", min: 0, max: 60_000, fixed: true,
 		help: "milliseconds after a start before keys that expired meanwhile are removed and their events published, so that clients are back; none without notify-keyspace-events"},
 	{name: "busy-reply-threshold", alias: "lua-time-limit", group: groupExpiry, kind: kindInt, def: "5000",

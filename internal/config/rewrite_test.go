@@ -79,7 +79,7 @@ func TestRewriteReadsBack(t *testing.T) {
 			Pair{"requirepass", rapid.String().Draw(rt, "password")},
 			Pair{"masteruser", string(rapid.SliceOf(rapid.Byte()).Draw(rt, "bytes"))},
 			Pair{"maxmemory", formatBytes(rapid.Int64Range(0, 1<<50).Draw(rt, "memory"))},
-			Pair{"notify-keyspace-events", rapid.StringOfN(rapid.SampledFrom([]rune("Ag$lshzxeKEtmdn")), 0, 8, -1).Draw(rt, "events")},
+			Pair{"notify-keyspace-events", rapid.StringOfN(rapid.SampledFrom([]rune("Ag$lshzxeKEtmdnocSTIV")), 0, 8, -1).Draw(rt, "events")},
 		); err != nil {
 			rt.Fatal(err)
 		}
