@@ -138,20 +138,26 @@ type bitRange struct {
 	inBits     bool
 }
 
-// bitRange reads start, end and unit. The unit is looked at before the end, as in Redis.
-func (a *Cursor) bitRange() (r bitRange, err error) {
+// bitRange reads start, end and unit. Which error comes first is as in Redis: BITPOS looks at the unit
+// before the end.
+func (a *Cursor) bitRange(unitFirst bool) (r bitRange, err error) {
 	if a.Len() > 3 {
 		return r, ErrSyntax
 	}
 	r.start, r.end = a.Int(), math.MaxInt64
 	if a.Len() == 2 {
-		r.inBits = isWord(a.args[1], "BIT")
-		if !r.inBits && !isWord(a.args[1], "BYTE") {
-			a.Fail(ErrSyntax)
+		if r.inBits = isWord(a.args[1], "BIT"); !r.inBits && !isWord(a.args[1], "BYTE") {
+			err = ErrSyntax
 		}
+	}
+	if unitFirst && err != nil {
+		a.Fail(err)
 	}
 	if a.More() {
 		r.end, r.hasEnd = a.Int(), true
+	}
+	if err != nil {
+		a.Fail(err)
 	}
 	return r, a.Err()
 }
@@ -185,7 +191,7 @@ func runBitCount(c *Ctx) error {
 		if a.Len() == 1 {
 			return ErrSyntax
 		}
-		if r, err = a.bitRange(); err != nil {
+		if r, err = a.bitRange(false); err != nil {
 			return err
 		}
 	}
@@ -232,7 +238,7 @@ func runBitPos(c *Ctx) error {
 	r := bitRange{end: math.MaxInt64}
 	if a.More() {
 		var err error
-		if r, err = a.bitRange(); err != nil {
+		if r, err = a.bitRange(true); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,11 @@
 package commands
 
 import (
-	"encoding/binary"
 	"strings"
+	"unsafe"
 
 	"keyp/storage"
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -35,6 +36,7 @@ type bitOperation struct {
 
 // keepFirst notes which bits any source but the first has.
 func keepFirst(_, others, source []uint64) {
+	others = others[:len(source)]
 	for i, w := range source {
 		others[i] |= w
 	}
@@ -42,16 +44,19 @@ func keepFirst(_, others, source []uint64) {
 
 var bitOperations = map[string]*bitOperation{
 	"AND": {add: func(first, _, source []uint64) {
+		first = first[:len(source)]
 		for i, w := range source {
 			first[i] &= w
 		}
 	}},
 	"OR": {add: func(first, _, source []uint64) {
+		first = first[:len(source)]
 		for i, w := range source {
 			first[i] |= w
 		}
 	}},
 	"XOR": {add: func(first, _, source []uint64) {
+		first = first[:len(source)]
 		for i, w := range source {
 			first[i] ^= w
 		}
@@ -110,9 +115,13 @@ func runBitOp(c *Ctx) error {
 		}
 		values[i], longest = value, max(longest, len(value))
 	}
-	if longest == 0 {
+	switch {
+	case longest == 0:
 		c.Txn.Delete(c.Keys[0], storage.Deleted)
-	} else {
+	case c.Txn.Offloaded(): // the store has the result itself, and not a copy
+		c.overwrite(c.Keys[0], &object.String{Data: op.combine(values, longest)}, eventSet)
+	default:
+		c.Txn.Overwriting(c.Keys[0], object.TypeString)
 		c.Txn.SetRaw(c.Keys[0], op.combine(values, longest), ttl.None, eventSet)
 	}
 	c.Out.Int(int64(longest))
@@ -125,39 +134,33 @@ const bitChunk = 512
 
 // combine gives the result for sources, of which the longest has so many bytes.
 func (op *bitOperation) combine(sources [][]byte, longest int) []byte {
-	result := make([]byte, (longest+7)&^7)
-	var words [3][bitChunk]uint64
-	for at := 0; at < longest; at += 8 * bitChunk {
-		n := min(bitChunk, (len(result)-at)/8)
-		first, others, source := words[0][:n], words[1][:n], words[2][:n]
-		readWords(first, sources[0], at)
+	words := make([]uint64, (longest+7)/8)
+	result := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
+	var spare [2][bitChunk]uint64
+	for at := 0; at < len(words); at += bitChunk {
+		first := words[at:min(at+bitChunk, len(words))]
+		others := spare[0][:len(first)]
+		if from := sources[0][min(8*at, len(sources[0])):]; len(from) > 0 {
+			copy(result[8*at:8*(at+len(first))], from)
+		}
 		clear(others)
 		for _, s := range sources[1:] {
-			readWords(source, s, at)
-			op.add(first, others, source)
+			op.add(first, others, wordsOf(s[min(8*at, len(s)):], spare[1][:len(first)]))
 		}
 		if op.end != nil {
 			op.end(first, others)
 		}
-		for i, w := range first {
-			binary.NativeEndian.PutUint64(result[at+8*i:], w)
-		}
 	}
-	return result[:longest]
+	return result[:longest:longest]
 }
 
-// readWords reads words from position at of s on, with zeros behind its end.
-func readWords(words []uint64, s []byte, at int) {
-	s = s[min(at, len(s)):]
-	for i := range words {
-		if len(s) < 8 {
-			var end [8]byte
-			copy(end[:], s)
-			words[i] = binary.NativeEndian.Uint64(end[:])
-			clear(words[i+1:])
-			return
-		}
-		words[i] = binary.NativeEndian.Uint64(s)
-		s = s[8:]
+// wordsOf gives the words at the beginning of s, with zeros behind its end: its own memory where that
+// is possible, otherwise in words.
+func wordsOf(s []byte, words []uint64) []uint64 {
+	if start := unsafe.Pointer(unsafe.SliceData(s)); len(s) >= 8*len(words) && uintptr(start)%8 == 0 {
+		return unsafe.Slice((*uint64)(start), len(words))
 	}
+	in := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
+	clear(in[copy(in, s):])
+	return words
 }

@@ -65,6 +65,11 @@ func TestBitCount(t *testing.T) {
 	table(t, `
 		BITCOUNT none -> 0
 		BITCOUNT none x y -> -ERR value is not an integer or out of range
+		BITCOUNT none 64 1.5 x -> -ERR value is not an integer or out of range
+		BITCOUNT none 64 1 x -> -ERR syntax error
+		BITCOUNT none x 1.5 x -> -ERR value is not an integer or out of range
+		BITPOS none 1 64 1.5 x -> -ERR syntax error
+		BITPOS none 1 64 1.5 bit -> -ERR value is not an integer or out of range
 		SET k foobar -> +OK
 		BITCOUNT k -> 26
 		BITCOUNT k 0 0 -> 4
