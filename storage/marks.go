@@ -22,8 +22,11 @@ type run struct {
 }
 
 // maxRuns bounds the runs: elements that would need more of them, as changes all over a list do,
-// are kept by name.
-const maxRuns = 64
+// are kept by name, unless longRun or more stand together.
+const (
+	maxRuns = 64
+	longRun = 16
+)
 
 func (m *marks) any() bool { return m.names.len() > 0 || len(m.runs) > 0 }
 
@@ -82,7 +85,7 @@ func (m *marks) addRun(first int64, n int) {
 		aligned = aligned && (at(r.first)-begin)%step == 0
 		begin, end = min(begin, at(r.first)), max(end, at(r.first)+uint64(r.n-1)*step)
 	}
-	if !aligned || i == j && len(m.runs) == maxRuns {
+	if !aligned || i == j && len(m.runs) >= maxRuns && n < longRun {
 		for ; n > 0; n-- {
 			key := object.ListKey(first)
 			m.add(object.TypeList, key[:])

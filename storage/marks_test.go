@@ -148,3 +148,18 @@ func TestNamesModel(t *testing.T) {
 		}
 	})
 }
+
+// TestMarksOfARun: a long run of elements is kept as one, however many others are scattered.
+func TestMarksOfARun(t *testing.T) {
+	var m marks
+	for i := range int64(10 * maxRuns) {
+		m.addRun(3*i*object.NumberStep, 1)
+	}
+	names := m.names.len()
+	for i := range int64(100) {
+		m.addRun((1_000_000+2000*i)*object.NumberStep, 1000)
+	}
+	if len(m.runs) != maxRuns+100 || m.names.len() != names {
+		t.Errorf("there are %d runs, and %d names, before %d", len(m.runs), m.names.len(), names)
+	}
+}
