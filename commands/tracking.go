@@ -156,6 +156,9 @@ func (t *Tracking) changed(changes []storage.Change) {
 func (t *Tracking) take(hits []hit, changes []storage.Change) []hit {
 	for i := range changes {
 		c := &changes[i]
+		if c.Same {
+			continue
+		}
 		if c.Key == nil {
 			if n := len(hits); n == 0 || !hits[n-1].all {
 				hits = append(hits, hit{all: true})

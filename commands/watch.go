@@ -237,6 +237,9 @@ func (ws watchedKeys) changed(changes []storage.Change) {
 	}
 	var hit, own []*watch
 	for _, change := range changes {
+		if change.Same {
+			continue
+		}
 		keys := ws[change.DB]
 		if change.Key != nil {
 			hit = append(hit, keys[string(change.Key)]...)

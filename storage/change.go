@@ -11,6 +11,8 @@ type Change struct {
 	LSN uint64 // the log position with which the change is durable
 	By  uint64 // Txn.By of the transaction that made it
 	Due bool   // the key, or elements of it, had expired: no command changed it
+	// Same: the value is the same as before, but commands that wait for the key may have an answer now.
+	Same bool
 }
 
 // Observe calls fn with all that changes later; nil ends that. It is called at the end of each
@@ -27,11 +29,18 @@ func (s *Store) Observe(fn func([]Change)) {
 
 // changing notes that the transaction changes a key of a keyspace.
 func (t *Txn) changing(space uint32, key []byte) {
-	if t.quiet || t.s.observer.Load() == nil {
+	if !t.quiet {
+		t.report(space, key, false)
+	}
+}
+
+// report adds a Change to those for the observer.
+func (t *Txn) report(space uint32, key []byte, same bool) {
+	if t.s.observer.Load() == nil {
 		return
 	}
 	if n := len(t.changes); n > t.delivered {
-		if last := &t.changes[n-1]; string(last.Key) == string(key) && t.s.spaces.ids[last.DB] == space && last.Due == t.shedding {
+		if last := &t.changes[n-1]; string(last.Key) == string(key) && t.s.spaces.ids[last.DB] == space && last.Due == t.shedding && (same || !last.Same) {
 			return // records of one value follow each other
 		}
 	}
@@ -41,7 +50,7 @@ func (t *Txn) changing(space uint32, key []byte) {
 		}
 		at := len(t.changed)
 		t.changed = append(t.changed, key...)
-		t.changes = append(t.changes, Change{DB: db, Key: t.changed[at:len(t.changed):len(t.changed)], By: t.By, Due: t.shedding})
+		t.changes = append(t.changes, Change{DB: db, Key: t.changed[at:len(t.changed):len(t.changed)], By: t.By, Due: t.shedding, Same: same})
 	}
 }
 
@@ -64,7 +73,7 @@ func (t *Txn) News() []Change {
 // because it was due. It works only while there is an observer.
 func (t *Txn) Changed(k Key) bool {
 	for i := range t.changes {
-		if c := &t.changes[i]; c.DB == k.DB && (c.Key == nil || string(c.Key) == string(k.Name)) {
+		if c := &t.changes[i]; !c.Same && c.DB == k.DB && (c.Key == nil || string(c.Key) == string(k.Name)) {
 			return true
 		}
 	}

@@ -4,12 +4,17 @@ import "keyp/storage/object"
 
 // Stream is a key's stream within a transaction. A stream without entries is there until its key is
 // deleted. The value's method of the same name describes each.
-type Stream struct{ handle }
+type Stream struct {
+	handle
+	// logs and quietly are what edit and editQuietly gave for the value of logged.
+	logs, quietly object.Changed
+	logged        *Object
+}
 
 // Stream opens a key's stream. ErrWrongType: the key has another type.
 func (t *Txn) Stream(k Key) (Stream, error) {
 	h, err := t.open(k, object.TypeStream)
-	return Stream{h}, err
+	return Stream{handle: h}, err
 }
 
 var noStream = &object.Stream{}
@@ -27,29 +32,35 @@ func (s *Stream) Value() *object.Stream {
 func (s *Stream) edit() (*object.Stream, object.Changed) {
 	o := s.change()
 	v := o.val.(*object.Stream)
-	log := func(elem []byte) {
-		if val, deadline, ok := v.Element(elem); ok {
-			s.put(o, elem, val, deadline)
-		} else {
-			s.gone(elem)
+	if s.logged != o {
+		s.logged, s.quietly = o, nil
+		s.logs = func(elem []byte) {
+			if val, deadline, ok := v.Element(elem); ok {
+				s.put(o, elem, val, deadline)
+			} else {
+				s.gone(elem)
+			}
 		}
 	}
-	v.Create(log)
-	return v, log
+	v.Create(s.logs)
+	return v, s.logs
 }
 
 // editQuietly is edit for what the observer does not hear of: to Redis it is no change of the key.
 func (s *Stream) editQuietly() (*object.Stream, object.Changed) {
 	v, log := s.edit()
-	return v, func(elem []byte) {
-		s.t.quiet = true
-		log(elem)
-		s.t.quiet = false
+	if s.quietly == nil {
+		s.quietly = func(elem []byte) {
+			s.t.quiet = true
+			log(elem)
+			s.t.quiet = false
+		}
 	}
+	return v, s.quietly
 }
 
-// Signal has the observer hear that the key, which must exist, changed.
-func (s *Stream) Signal() { s.t.changing(s.t.s.part(s.k).space, s.k.Name) }
+// Signal has those who wait for the key, which must exist, look at it again. To others it has not changed.
+func (s *Stream) Signal() { s.t.report(s.t.s.part(s.k).space, s.k.Name, true) }
 
 // Create makes a stream without entries, if the key is missing.
 func (s *Stream) Create() { s.edit() }
