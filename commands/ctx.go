@@ -33,6 +33,7 @@ type Ctx struct {
 	final   bool
 	met     fate
 	counted bool              // the error that is replied has been counted
+	apart   bool              // as a job of scope Global it needs nothing but its keys
 	queue   *queue            // what EXEC runs
 	parent  *Ctx              // of a nested command
 	child   *Ctx              // is used again for each nested command

@@ -167,7 +167,7 @@ const lateLoads = 6
 // what it needs.
 func (e *Env) runLocked(c *Ctx) Outcome {
 	c.Txn.NoTouch, c.final = c.noTouch(), c.Past.Loads >= lateLoads
-	outcome := Job
+	outcome, scope := Job, Pinned
 	switch {
 	case e.Pins.Any() && e.pinned(c):
 		outcome, c.Reason = Wait, ForJob
@@ -175,12 +175,18 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 		c.takeQueue()
 		outcome = e.run(c)
 		c.Txn.FlushValues()
-	}
-	if outcome == Job {
-		if !e.jobs.crowded() {
-			c.Scope = Pinned
-			return Job // with the keys locked until StartJob
+		if c.Spec.Is(Write) {
+			scope = Global
 		}
+	}
+	switch {
+	case outcome != Job:
+	case scope == Pinned && !e.jobs.crowded():
+		c.Scope = scope
+		return Job // with the keys locked until StartJob
+	case scope == Global && !e.jobs.global:
+		c.Scope, c.apart = scope, true
+	default:
 		outcome, c.Reason = Wait, ForJob
 	}
 	c.LSN = max(c.LSN, c.Txn.End())

@@ -59,12 +59,7 @@ func dumpedGroup(g *object.StreamGroup) rdb.StreamGroup {
 		to.Pending = append(to.Pending, rdb.StreamPending{ID: rdb.StreamID(p.ID), Consumer: of, Delivered: p.Delivered, Count: p.Count})
 		return true
 	})
-	g.EachByTime(func(p object.PendingEntry) bool {
-		if p.Consumer == nil {
-			to.Nacked = append(to.Nacked, rdb.StreamID(p.ID))
-		}
-		return p.Consumer == nil
-	})
+	g.EachNacked(func(id object.StreamID) { to.Nacked = append(to.Nacked, rdb.StreamID(id)) })
 	return to
 }
 

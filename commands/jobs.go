@@ -36,9 +36,10 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn) {
 		client = &copied
 	}
 	*c = Ctx{
-		Spec: from.Spec, Args: from.Args, Client: client, Env: e, Out: out, Txn: txn, Scope: from.Scope,
+		Spec: from.Spec, Args: from.Args, Client: client, Env: e, Out: out, Txn: txn, Scope: from.Scope, apart: from.apart,
 		Keys: append(c.Keys[:0], from.Keys...), child: c.child, emitted: c.emitted[:0],
 	}
+	from.apart = false
 	switch c.Scope {
 	case Unlocked:
 		c.Txn = nil
@@ -66,13 +67,16 @@ func (e *Env) pin(from, c *Ctx) {
 
 // RunJob runs a job's command. onLoop runs what belongs to the loop there, and returns when it has;
 // false says that there is no loop any more. It returns true if nothing has happened, since the keys
-// have other values than those that were pinned: Dispatch is to run again.
+// have other values than those that were pinned or looked at: Dispatch is to run again.
 func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 	switch c.Scope {
 	case Pinned:
 		return e.runPinned(c)
 	case Global:
 		c.final, c.onLoop = true, onLoop
+		if c.apart {
+			return e.runApart(c)
+		}
 		e.Store.BeginGlobal(c.Txn, c.Keys)
 		if clear(c.Keys); cap(c.Keys) > maxKeptKeys {
 			c.Keys = nil
@@ -86,6 +90,22 @@ func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 		e.run(c)
 	}
 	return false
+}
+
+// runApart runs a command that needs the shards of its keys only. One that finds nothing any more, and would
+// wait for a key, is dispatched again.
+func (e *Env) runApart(c *Ctx) (again bool) {
+	e.Store.BeginApart(c.Txn, c.Keys)
+	c.Txn.NoTouch = c.noTouch()
+	if err := c.bring(c.Keys); err != nil {
+		e.Stats.Errors.Add(1)
+		c.reply(err)
+	} else {
+		again = e.run(c) == Wait
+		c.Txn.FlushValues()
+	}
+	c.LSN = max(c.LSN, c.Txn.End())
+	return again
 }
 
 func (e *Env) runPinned(c *Ctx) (again bool) {

@@ -69,14 +69,21 @@ func largeProduct(c *Ctx) bool {
 	return product >= largeValue
 }
 
-// errOffload ends a handler that finds out only now that it is to be a job. It has replied and changed
+// errOffload ends a handler that finds out only now that it is to be a job: of scope Pinned if its command only
+// reads, otherwise of scope Global, with the shards of its keys locked and no others. It has replied and changed
 // nothing.
 var errOffload = errors.New("commands: the command is to be a job")
 
-// offloads reports whether a handler that has looked one key up, and finds so many elements or
+// mayOffload reports whether the handler may end with errOffload: it is not part of a transaction, is no job yet, and
+// does not run again for a session that is blocked, which has its place in lines.
+func (c *Ctx) mayOffload() bool {
+	return c.Scope == KeysOnly && !c.Nested && !c.Past.Waited && c.Past.Offloads < maxOffloads
+}
+
+// offloads reports whether a handler that has looked one key up to read it, and finds so many elements or
 // bytes that they are most or more, is to end with errOffload: it can.
 func (c *Ctx) offloads(many, most int) bool {
-	if many < most || !c.Spec.Is(ReadOnly) || c.Nested || c.Txn.Offloaded() {
+	if many < most || !c.Spec.Is(ReadOnly) || !c.mayOffload() {
 		return false
 	}
 	c.Env.Stats.Hits.Add(-1) // it is going to look the key up again

@@ -13,6 +13,7 @@ package commands
 //	AllKeys    any, all of them locked       what has locks             inline
 //	Global     any, all of them locked       what belongs to the loop,  a job, one at a time
 //	                                         by Ctx.Call and Ctx.atLoop
+//	Global, Ctx.apart: those that it declares                           a job, as errOffload says
 //
 // Inline is on the loop's goroutine, with the shards of the keys locked. While a global job runs,
 // ArgsOnly and OwnClient run all the same, KeysOnly where the job does not have the keys; the others

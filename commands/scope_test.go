@@ -132,7 +132,8 @@ func TestScopesAreConfined(t *testing.T) {
 }
 
 // TestBlockingRunsInline: a session that waits blocked is in lines or has a timer, and its command runs
-// again between those of others; so none is a job, of whatever scope, except as a part of a transaction.
+// again between those of others; so none is a job, of whatever scope, except as a part of a transaction, or when it
+// finds much before it has waited (Ctx.mayOffload).
 func TestBlockingRunsInline(t *testing.T) {
 	h := newHarness(t)
 	seen := 0

@@ -174,9 +174,12 @@ func runXAdd(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if o.noCreate && !s.Exists() {
+	switch {
+	case o.noCreate && !s.Exists():
 		c.Out.Null()
 		return nil
+	case o.trim.offloads(c, s.Value()):
+		return errOffload
 	}
 	if o.producer != nil {
 		if o.iid == nil {
@@ -251,6 +254,9 @@ func runXTrim(c *Ctx) error {
 	s, err := c.Txn.Stream(k)
 	if err != nil {
 		return err
+	}
+	if trim.offloads(c, s.Value()) {
+		return errOffload
 	}
 	n := trim.of(&s)
 	if n > 0 {

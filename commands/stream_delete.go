@@ -106,7 +106,7 @@ func parseRemoval(a Cursor) (refs streamRefs, ids [][]byte, err error) {
 }
 
 // removeEntries replies for each ID what remove did; nothing is there to remove where found is false.
-func (c *Ctx) removeEntries(found bool, args [][]byte, remove func(id object.StreamID) (what int64, removed bool)) error {
+func (c *Ctx) removeEntries(s *object.Stream, found bool, args [][]byte, remove func(id object.StreamID) (what int64, removed bool)) error {
 	if !found {
 		c.Out.Array(len(args))
 		for range args {
@@ -118,6 +118,9 @@ func (c *Ctx) removeEntries(found bool, args [][]byte, remove func(id object.Str
 	ids, err := streamIDs(few[:0], args)
 	if err != nil {
 		return err
+	}
+	if len(ids)*s.Groups() >= manyElements && c.mayOffload() {
+		return errOffload
 	}
 	some := false
 	c.Out.Array(len(ids))
@@ -141,7 +144,7 @@ func runXDelEx(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	return c.removeEntries(s.Exists(), ids, func(id object.StreamID) (int64, bool) {
+	return c.removeEntries(s.Value(), s.Exists(), ids, func(id object.StreamID) (int64, bool) {
 		switch {
 		case !refs.release(&s, id):
 			return stillReferenced, false
@@ -163,7 +166,7 @@ func runXAckDel(c *Ctx) error {
 		return err
 	}
 	group := c.Arg(2)
-	return c.removeEntries(s.Value().Group(group) != nil, ids, func(id object.StreamID) (int64, bool) {
+	return c.removeEntries(s.Value(), s.Value().Group(group) != nil, ids, func(id object.StreamID) (int64, bool) {
 		switch {
 		case !s.Ack(group, id):
 			return notThere, false

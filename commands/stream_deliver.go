@@ -14,6 +14,9 @@ func runXReadGroup(c *Ctx) error {
 	if err := r.parse(c); err != nil {
 		return err
 	}
+	if r.large(c) {
+		return errOffload
+	}
 	var few [fewIDs]object.StreamID
 	after, err := r.places(c, few[:0])
 	if err != nil {
@@ -131,21 +134,12 @@ func (c *Ctx) consumer(s *storage.Stream, k storage.Key, group, name []byte) boo
 func (d *groupRead) oldest(after object.StreamID) int64 {
 	at := int64(math.MaxInt64)
 	if d.p.r.claim >= 0 && after == onlyNew {
-		d.byTime(func(e object.PendingEntry) bool {
+		d.s.Value().EachIdle(d.group(), func(e object.PendingEntry) bool {
 			at = e.Delivered
 			return false
 		})
 	}
 	return at
-}
-
-// byTime visits the pending entries that the stream still has, the longest idle one first.
-func (d *groupRead) byTime(fn func(object.PendingEntry) bool) {
-	v := d.s.Value()
-	d.group().EachByTime(func(e object.PendingEntry) bool {
-		_, there := v.Get(e.ID)
-		return !there || fn(e)
-	})
 }
 
 // idle gives the pending entries that CLAIM takes.
@@ -154,7 +148,7 @@ func (d *groupRead) idle() (list []object.PendingEntry) {
 		return nil
 	}
 	now := d.p.c.Txn.Now()
-	d.byTime(func(e object.PendingEntry) bool {
+	d.s.Value().EachIdle(d.group(), func(e object.PendingEntry) bool {
 		if now-e.Delivered < d.p.r.claim || int64(len(list)) >= d.left {
 			return false
 		}

@@ -215,8 +215,12 @@ func runXGroupDestroy(c *Ctx) error {
 		return err
 	}
 	name := c.Arg(3)
-	there := s.Value().Group(name) != nil
+	g := s.Value().Group(name)
+	there := g != nil
 	if there {
+		if g.Pending()+g.Consumers() >= manyElements && c.mayOffload() {
+			return errOffload
+		}
 		s.DestroyGroup(name)
 		s.Signal() // who waits for the group has an answer
 		c.Txn.Notify(c.Keys[0], eventGroupDestroy)
@@ -240,7 +244,9 @@ func runXGroupDelConsumer(c *Ctx) error {
 	}
 	n := 0
 	if consumer := g.Consumer(c.Arg(4)); consumer != nil {
-		n = consumer.Pending()
+		if n = consumer.Pending(); n >= manyElements && c.mayOffload() {
+			return errOffload
+		}
 		s.DeleteConsumer(c.Arg(3), c.Arg(4))
 		c.Txn.Notify(c.Keys[0], eventDelConsumer)
 	}

@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"math"
+
 	"keyp/storage/object"
 )
 
@@ -68,8 +70,11 @@ func runXInfoConsumers(c *Ctx) error {
 		return err
 	}
 	g := s.Group(c.Arg(3))
-	if g == nil {
+	switch {
+	case g == nil:
 		return errNoGroup(c.Arg(2), c.Arg(3))
+	case c.offloads(g.Consumers(), largeCount):
+		return errOffload
 	}
 	now := c.Txn.Now()
 	c.Out.Array(g.Consumers())
@@ -113,8 +118,11 @@ func (c *Ctx) groupProgress(s *object.Stream, g *object.StreamGroup) {
 
 func runXInfoGroups(c *Ctx) error {
 	s, err := c.infoStream()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case c.offloads(s.Groups(), largeCount):
+		return errOffload
 	}
 	c.Out.Array(s.Groups())
 	s.EachGroup(func(g *object.StreamGroup) bool {
@@ -159,14 +167,8 @@ func runXInfoStream(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if full {
-		most := count
-		if most == 0 {
-			most = -1
-		}
-		if c.offloads(entriesIn(s, object.StreamID{}, object.MaxStreamID, most), largeCount) {
-			return errOffload
-		}
+	if full && c.offloads(infoParts(s, count), largeCount) {
+		return errOffload
 	}
 	fields := 10
 	if full {
@@ -202,6 +204,24 @@ func runXInfoStream(c *Ctx) error {
 	c.infoEdge("first-entry", s, false)
 	c.infoEdge("last-entry", s, true)
 	return nil
+}
+
+// infoParts counts what XINFO STREAM FULL replies, and goes no further than largeCount.
+func infoParts(s *object.Stream, count int64) (n int) {
+	most := math.MaxInt
+	if count > 0 {
+		most = int(min(count, math.MaxInt))
+	}
+	n = min(s.Entries(), most)
+	s.EachGroup(func(g *object.StreamGroup) bool {
+		n += 1 + min(g.Pending(), most) + g.Consumers()
+		g.EachConsumer(func(consumer *object.StreamConsumer) bool {
+			n += min(consumer.Pending(), most)
+			return n < largeCount
+		})
+		return n < largeCount
+	})
+	return n
 }
 
 // infoEdge replies the first or the last entry, null if there is none.

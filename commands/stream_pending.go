@@ -229,12 +229,25 @@ func runXPending(c *Ctx) error {
 	switch {
 	case g == nil:
 		return errNoKeyGroup(c.Arg(1), c.Arg(2))
+	case c.offloads(o.looks(g, ranged), largeCount):
+		return errOffload
 	case ranged:
 		o.reply(c, g)
 	default:
 		pendingSummary(c, g)
 	}
 	return nil
+}
+
+// looks is how many consumers, or pending entries, the command may look at.
+func (o *pendingRange) looks(g *object.StreamGroup, ranged bool) int {
+	switch {
+	case !ranged:
+		return g.Consumers()
+	case o.idle != 0:
+		return g.Pending()
+	}
+	return int(min(o.count, int64(g.Pending())))
 }
 
 // pendingSummary replies how many entries are pending, the first and the last of them, and how many there

@@ -171,6 +171,68 @@ func (a *Cursor) milliseconds(now int64) int64 {
 	return ms
 }
 
+// large reports whether the command is to be a job, since it may reply, or pass over, so many entries.
+func (r *streamRead) large(c *Ctx) bool {
+	few := r.maxCount > 0 && r.maxCount < largeCount || r.count > 0 && r.count < largeCount && r.count*int64(len(c.Keys)) < largeCount
+	if few && r.claim < 0 || !c.mayOffload() {
+		return false
+	}
+	n := 0
+	for i, k := range c.Keys {
+		if s, err := c.Txn.Stream(k); err == nil && n < largeCount {
+			n += r.candidates(s.Value(), c.Arg(r.ids+i), c.Txn.Now())
+		}
+	}
+	return n >= largeCount
+}
+
+// candidates counts the entries of a stream that the command looks at, and goes no further than largeCount. Where
+// the ID is none, or the group missing, there are none.
+func (r *streamRead) candidates(s *object.Stream, id []byte, now int64) (n int) {
+	most := int64(-1)
+	if r.count > 0 {
+		most = r.count
+	}
+	count := func(object.StreamEntry) bool {
+		n++
+		return n < largeCount && int64(n) != most
+	}
+	g, fresh := s.Group(r.group), string(upToNUL(id)) == ">"
+	after, err := streamID(id)
+	if fresh && g != nil {
+		after, err = g.LastID, nil
+	}
+	from, ok := after.Next()
+	switch {
+	case err != nil || !ok || r.inGroup && g == nil:
+	case !r.inGroup || fresh:
+		s.Range(from, object.MaxStreamID, false, count)
+	case g.Consumer(r.consumer) != nil:
+		g.Consumer(r.consumer).EachPending(from, object.MaxStreamID, func(object.StreamID) bool { return count(object.StreamEntry{}) })
+	}
+	if fresh && g != nil && r.claim >= 0 {
+		n += idleIn(s, g, now-r.claim, most)
+	}
+	return n
+}
+
+// idleIn counts the pending entries that were delivered until an instant, up to most that the stream still has (-1:
+// all), and goes no further than largeCount.
+func idleIn(s *object.Stream, g *object.StreamGroup, until, most int64) (n int) {
+	there := int64(0)
+	g.EachByTime(func(e object.PendingEntry) bool {
+		if e.Delivered > until || there == most {
+			return false
+		}
+		if _, ok := s.Get(e.ID); ok {
+			there++
+		}
+		n++
+		return n < largeCount
+	})
+	return n
+}
+
 // streamReply is the reply to XREAD or XREADGROUP in the making: a map of the streams that give something.
 type streamReply struct {
 	c       *Ctx
@@ -256,6 +318,9 @@ func runXRead(c *Ctx) error {
 	var r streamRead
 	if err := r.parse(c); err != nil {
 		return err
+	}
+	if r.large(c) {
+		return errOffload
 	}
 	var few [fewIDs]object.StreamID
 	ids, err := r.positions(c, few[:0])

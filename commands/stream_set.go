@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"math"
 
 	"keyp/storage"
 	"keyp/storage/object"
@@ -119,6 +118,9 @@ func runXSetID(c *Ctx) error {
 	if deleted == (object.StreamID{}) {
 		deleted = v.MaxDeleted()
 	}
+	if id.Compare(v.LastID()) < 0 && v.Len() >= manyElements && c.mayOffload() {
+		return errOffload
+	}
 	s.SetID(id, total, deleted)
 	c.Txn.Notify(k, eventXSetID)
 	c.Out.OK()
@@ -166,6 +168,9 @@ func runXCfgSet(c *Ctx) error {
 		maxSize = oldSize
 	}
 	if duration != oldDuration || maxSize != oldSize {
+		if s.Value().Idempotents() >= manyElements && c.mayOffload() {
+			return errOffload
+		}
 		s.SetIdempotence(duration, maxSize)
 	}
 	c.Out.OK()
@@ -181,17 +186,23 @@ func idempotence(s *object.Stream) (seconds, most int64) {
 // knownEntry gives the entry that a producer has added with an idempotent ID, unless that was too long
 // ago.
 func (c *Ctx) knownEntry(s *storage.Stream, producer, iid []byte) (id object.StreamID, known bool) {
-	c.forgetIdempotents(s)
-	if id, known = s.Value().Idempotent(producer, iid); known {
+	if id, known = c.idempotent(s, producer, iid); known {
 		s.Duplicate()
 	}
 	return id, known
 }
 
-// forgetIdempotents has a stream forget the idempotent IDs whose time has passed.
-func (c *Ctx) forgetIdempotents(s *storage.Stream) {
+// manyIdempotents is how many idempotent IDs a command forgets at most: more than one adds.
+const manyIdempotents = 100
+
+// idempotent is knownEntry without counting. It has the stream forget some of the idempotent IDs whose time has
+// passed.
+func (c *Ctx) idempotent(s *storage.Stream, producer, iid []byte) (id object.StreamID, known bool) {
 	seconds, _ := idempotence(s.Value())
-	s.ForgetIdempotent(c.Txn.Now()-seconds*1000+1, math.MaxInt)
+	since := c.Txn.Now() - seconds*1000 + 1
+	s.ForgetIdempotent(since, manyIdempotents)
+	id, known = s.Value().Idempotent(producer, iid)
+	return id, known && id.Ms >= uint64(max(since, 0))
 }
 
 func runXIdmpRecord(c *Ctx) error {
@@ -215,8 +226,7 @@ func runXIdmpRecord(c *Ctx) error {
 	if _, there := s.Value().Get(id); !there {
 		return errRecordMissing
 	}
-	c.forgetIdempotents(&s)
-	other, known := s.Value().Idempotent(producer, iid)
+	other, known := c.idempotent(&s, producer, iid)
 	switch {
 	case !known:
 		_, most := idempotence(s.Value())

@@ -150,13 +150,7 @@ func (c *Ctx) streamNodeEntries() int64 { return int64(object.CurrentLimits().St
 // go.
 func (t *streamTrim) of(s *storage.Stream) int {
 	v := s.Value()
-	n := 0
-	switch t.by {
-	case byMaxLen:
-		n = int(max(int64(v.Entries())-t.length, 0))
-	case byMinID:
-		n = v.Before(t.minID)
-	}
+	n := t.excess(v)
 	switch {
 	case n == 0:
 		return 0
@@ -172,6 +166,22 @@ func (t *streamTrim) of(s *storage.Stream) int {
 	}
 	s.TrimFirst(n)
 	return n
+}
+
+// excess is how many entries are over the threshold.
+func (t *streamTrim) excess(s *object.Stream) int {
+	switch t.by {
+	case byMaxLen:
+		return int(max(int64(s.Entries())-t.length, 0))
+	case byMinID:
+		return s.Before(t.minID)
+	}
+	return 0
+}
+
+// offloads reports whether the command is to end with errOffload, since it removes many entries one by one.
+func (t *streamTrim) offloads(c *Ctx, s *object.Stream) bool {
+	return t.refs > keepRef && c.mayOffload() && t.excess(s)*max(s.Groups(), 1) >= manyElements
 }
 
 // each removes entries one by one, as far as their pending entries allow it, n at most. With MAXLEN,

@@ -312,6 +312,7 @@ func (l *loop) end(j *job) {
 		l.timers.stop(&x.share)
 	}
 	if j.again && j.s.state == forOwnJob {
+		j.ctx.RunEmitted()
 		j.s.past.Offloads++
 		j.s.wake()
 		l.delay(j.s, forJob, j.s.args)

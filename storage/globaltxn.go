@@ -65,6 +65,16 @@ func (s *Store) BeginGlobal(t *Txn, keys []Key) {
 	t.takeInstant()
 }
 
+// BeginApart is BeginGlobal for a transaction that needs nothing but keys: it locks no other shards, so it shares the
+// keyspace from the start.
+func (s *Store) BeginApart(t *Txn, keys []Key) {
+	t.turn.Lock()
+	s.global.gate.Lock()
+	t.global, t.shared, t.used = true, true, s.maskOf(keys)
+	t.acquire(t.used)
+	t.takeInstant()
+}
+
 // Yield lets a global transaction share its shards until Resume; it must not be used meanwhile. For
 // other transactions it does nothing.
 func (t *Txn) Yield() {

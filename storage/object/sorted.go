@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// sorted is an ordered set of items without pointers, in pieces of memory of a bounded size: no
+// sorted is an ordered set of items, in pieces of memory of a bounded size: no
 // change moves more than one of them and the list of pieces. Items are found by their order; items
 // that compare as equal are the same one.
 type sorted[T interface{ Compare(T) int }] struct {
@@ -87,6 +87,7 @@ func (s *sorted[T]) split(at, i int) (int, int) {
 	}
 	right := make([]T, pieceItems-half, pieceItems)
 	copy(right, s.pieces[at][half:])
+	clear(s.pieces[at][half:])
 	s.pieces[at] = s.pieces[at][:half]
 	s.pieces = slices.Insert(s.pieces, at+1, right)
 	s.allocated += cap(right)

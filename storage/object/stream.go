@@ -25,7 +25,7 @@ type Stream struct {
 	meta   streamMeta
 	made   bool // the metadata is there
 	groups streamGroups
-	iids   *idempotence // nil: there never was any
+	iids   *idempotence // nil: there is none
 	bm     bookmark
 }
 
@@ -388,6 +388,10 @@ func (s *Stream) Renumbered() *Stream {
 		return true
 	})
 	to.meta.offset = added - uint64(to.next())
+	to.groups.all.byNumber(0, func(g *StreamGroup) bool {
+		to.groups.change(g.number, (*StreamGroup).order) // it may get entries again that it had
+		return true
+	})
 	return to
 }
 

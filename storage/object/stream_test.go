@@ -515,20 +515,23 @@ func (s *Stream) measured() int {
 		c.allocated += r.bytes()
 	}
 	c.groups.allocated = 0
-	for _, g := range c.groups.all {
+	c.groups.all.byNumber(0, func(g *StreamGroup) bool {
 		copied := *g
 		copied.allocated = 0
-		for _, consumer := range g.consumers {
+		g.consumers.byNumber(0, func(consumer *StreamConsumer) bool {
 			copied.allocated += consumer.bytes()
-		}
+			return true
+		})
 		c.groups.allocated += copied.bytes()
-	}
+		return true
+	})
 	if c.iids != nil {
 		x := *c.iids
 		x.allocated = 0
-		for _, p := range x.producers {
-			x.allocated += p.bytes()
-		}
+		x.producers.each(namedItem[producer]{}, func(item namedItem[producer]) bool {
+			x.allocated += item.it.bytes()
+			return true
+		})
 		c.iids = &x
 	}
 	return c.Bytes()

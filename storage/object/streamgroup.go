@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"math"
-	"slices"
-	"sort"
 	"unsafe"
 )
 
@@ -19,8 +17,8 @@ type StreamGroup struct {
 	number uint32
 	there  bool // its element is; without it, elements that refer to the group are
 
-	consumers []*StreamConsumer // by name
-	numbered  []*StreamConsumer // by number
+	consumers roster[StreamConsumer]
+	seen      int // consumers whose element is there
 	pending   sorted[pendingItem]
 	byTime    sorted[timedItem]
 	nacked    int
@@ -84,36 +82,28 @@ func (g *StreamGroup) Name() []byte { return g.name }
 func (g *StreamGroup) EntriesRead() int64 { return g.read }
 
 // Consumers is the number of consumers.
-func (g *StreamGroup) Consumers() (n int) {
-	g.EachConsumer(func(*StreamConsumer) bool { n++; return true })
-	return n
-}
+func (g *StreamGroup) Consumers() int { return g.seen }
 
 // EachConsumer visits the consumers in the order of their names, until fn returns false.
 func (g *StreamGroup) EachConsumer(fn func(*StreamConsumer) bool) {
-	for _, c := range g.consumers {
-		if c.there && !fn(c) {
-			return
-		}
-	}
+	g.consumers.byName(nil, func(_ []byte, c *StreamConsumer) bool { return !c.there || fn(c) })
 }
 
 // Consumer gives a consumer, nil if there is none of that name.
-func (g *StreamGroup) Consumer(name []byte) *StreamConsumer {
-	for i := g.named(name); i < len(g.consumers) && bytes.Equal(g.consumers[i].name, name); i++ {
-		if g.consumers[i].there {
-			return g.consumers[i]
+func (g *StreamGroup) Consumer(name []byte) (found *StreamConsumer) {
+	g.consumers.byName(name, func(next []byte, c *StreamConsumer) bool {
+		if !bytes.Equal(next, name) {
+			return false
 		}
-	}
-	return nil
+		if c.there {
+			found = c
+		}
+		return found == nil
+	})
+	return found
 }
 
-// named is where the first consumer of a name stands, or would.
-func (g *StreamGroup) named(name []byte) int {
-	return sort.Search(len(g.consumers), func(i int) bool { return bytes.Compare(g.consumers[i].name, name) >= 0 })
-}
-
-// Pending is the number of pending entries, Nacked how many of them belong to no consumer.
+// Pending is the number of pending entries.
 func (g *StreamGroup) Pending() int { return g.pending.n }
 
 // Nacked is how many of the pending entries belong to no consumer.
@@ -148,6 +138,49 @@ func (g *StreamGroup) EachByTime(fn func(PendingEntry) bool) {
 	})
 }
 
+// EachIdle is EachByTime for the pending entries that the stream still has. The others leave that order, so that the
+// next call does not pass over them again; the value must not be pinned.
+func (s *Stream) EachIdle(g *StreamGroup, fn func(PendingEntry) bool) {
+	var gone []timedItem
+	g.byTime.each(timedItem{at: math.MinInt64}, func(t timedItem) bool {
+		if _, there := s.Get(t.id); !there {
+			gone = append(gone, t)
+			return true
+		}
+		p, _ := g.PendingEntry(t.id)
+		return fn(p)
+	})
+	s.groups.change(g.number, func(g *StreamGroup) {
+		for _, t := range gone {
+			g.byTime.remove(t)
+		}
+	})
+}
+
+// EachNacked visits the ids of the pending entries that belong to no consumer, as they were given back.
+func (g *StreamGroup) EachNacked(fn func(StreamID)) {
+	var line sorted[timedItem]
+	g.pending.each(pendingItem{}, func(p pendingItem) bool {
+		if p.consumer == 0 {
+			line.put(p.timed())
+		}
+		return line.n < g.nacked
+	})
+	line.each(timedItem{at: math.MinInt64}, func(t timedItem) bool {
+		fn(t.id)
+		return true
+	})
+}
+
+// order puts all pending entries in the order of time, also those that EachIdle has removed.
+func (g *StreamGroup) order() {
+	g.byTime = sorted[timedItem]{}
+	g.pending.each(pendingItem{}, func(p pendingItem) bool {
+		g.byTime.put(p.timed())
+		return true
+	})
+}
+
 // PendingEntry gives the pending entry with an id.
 func (g *StreamGroup) PendingEntry(id StreamID) (PendingEntry, bool) {
 	p, ok := g.pending.get(pendingItem{id: id})
@@ -159,25 +192,10 @@ func (g *StreamGroup) PendingEntry(id StreamID) (PendingEntry, bool) {
 
 func (g *StreamGroup) entry(p pendingItem) PendingEntry {
 	e := PendingEntry{ID: p.id, Delivered: p.delivered, Count: p.count}
-	if e.Consumer = g.of(p.consumer); e.Consumer == nil || !e.Consumer.there {
+	if e.Consumer = g.consumers.of(p.consumer); e.Consumer == nil || !e.Consumer.there {
 		e.Consumer, e.Delivered = nil, 0
 	}
 	return e
-}
-
-// of gives the consumer with a number, nil if there is none.
-func (g *StreamGroup) of(number uint32) *StreamConsumer {
-	if i := g.numberedAt(number); i < len(g.numbered) && g.numbered[i].number == number {
-		return g.numbered[i]
-	}
-	return nil
-}
-
-func (g *StreamGroup) numberedAt(number uint32) int {
-	if n := len(g.numbered); n > 0 && g.numbered[n-1].number < number {
-		return n
-	}
-	return sort.Search(len(g.numbered), func(i int) bool { return g.numbered[i].number >= number })
 }
 
 // Name is the consumer's name.
@@ -193,7 +211,7 @@ func (c *StreamConsumer) EachPending(from, to StreamID, fn func(StreamID) bool) 
 }
 
 func (g *StreamGroup) bytes() int {
-	return int(unsafe.Sizeof(*g)) + cap(g.name) + (cap(g.consumers)+cap(g.numbered))*8 + g.pending.bytes() + g.byTime.bytes() + g.allocated
+	return int(unsafe.Sizeof(*g)) + cap(g.name) + g.consumers.bytes() + g.pending.bytes() + g.byTime.bytes() + g.allocated
 }
 
 func (c *StreamConsumer) bytes() int { return int(unsafe.Sizeof(*c)) + cap(c.name) + c.pending.bytes() }
@@ -237,7 +255,7 @@ func (g *StreamGroup) unorder(p pendingItem, owner bool) {
 	if p.consumer == 0 {
 		g.nacked--
 	} else if owner {
-		c := g.of(p.consumer)
+		c := g.consumers.of(p.consumer)
 		g.change(c, func() { c.pending.remove(p.id) })
 		g.forget(c)
 	}
@@ -245,11 +263,10 @@ func (g *StreamGroup) unorder(p pendingItem, owner bool) {
 
 // made gives the consumer with a number, and makes it if elements come before the one that it is.
 func (g *StreamGroup) made(number uint32) *StreamConsumer {
-	c := g.of(number)
+	c := g.consumers.of(number)
 	if c == nil {
 		c = &StreamConsumer{number: number}
-		g.numbered = slices.Insert(g.numbered, g.numberedAt(number), c)
-		g.consumers = slices.Insert(g.consumers, g.named(nil), c)
+		g.consumers.add(nil, number, c)
 		g.allocated += c.bytes()
 	}
 	return c
@@ -258,34 +275,30 @@ func (g *StreamGroup) made(number uint32) *StreamConsumer {
 // rename gives a consumer its name.
 func (g *StreamGroup) rename(c *StreamConsumer, name []byte) {
 	if !bytes.Equal(c.name, name) {
-		i := slices.Index(g.consumers, c)
-		g.consumers = slices.Delete(g.consumers, i, i+1)
-		g.change(c, func() { c.name = bytes.Clone(name) })
-		g.consumers = slices.Insert(g.consumers, g.named(name), c)
+		name = bytes.Clone(name)
+		g.consumers.rename(c.name, c.number, name)
+		g.change(c, func() { c.name = name })
 	}
 }
 
 // forget forgets a consumer that nothing refers to and that has no element.
 func (g *StreamGroup) forget(c *StreamConsumer) {
-	if c.there || c.pending.n > 0 {
-		return
+	if !c.there && c.pending.n == 0 {
+		g.allocated -= c.bytes()
+		g.consumers.remove(c.name, c.number)
 	}
-	g.allocated -= c.bytes()
-	i := g.numberedAt(c.number)
-	g.numbered = slices.Delete(g.numbered, i, i+1)
-	i = g.named(c.name)
-	for g.consumers[i] != c {
-		i++
-	}
-	g.consumers = slices.Delete(g.consumers, i, i+1)
 }
 
-// nextConsumer is a number for a new consumer.
-func (g *StreamGroup) nextConsumer() uint32 {
-	if n := len(g.numbered); n > 0 {
-		return g.numbered[n-1].number + 1
-	}
-	return 1
+// disown removes the entries that are pending at a consumer, and gives their ids.
+func (g *StreamGroup) disown(c *StreamConsumer) (ids sorted[StreamID]) {
+	g.change(c, func() { ids, c.pending = c.pending, ids })
+	ids.each(StreamID{}, func(id StreamID) bool {
+		p, _ := g.pending.get(pendingItem{id: id})
+		g.pending.remove(p)
+		g.byTime.remove(p.timed())
+		return true
+	})
+	return ids
 }
 
 // line is the place in line behind all pending entries without a consumer.
@@ -295,7 +308,9 @@ func (g *StreamGroup) line() int64 {
 	}
 	at, i, _ := g.byTime.seek(timedItem{at: -1 << 62})
 	if i == 0 {
-		at--
+		if at--; at < 0 {
+			return 0 // those that are in line have no entries any more: see EachIdle
+		}
 		i = len(g.byTime.pieces[at])
 	}
 	return g.byTime.pieces[at][i-1].at - math.MinInt64 + 1
@@ -305,13 +320,13 @@ func (g *StreamGroup) clone() *StreamGroup {
 	to := *g
 	to.name = bytes.Clone(g.name)
 	to.pending, to.byTime = g.pending.clone(), g.byTime.clone()
-	to.consumers, to.numbered, to.allocated = make([]*StreamConsumer, 0, len(g.consumers)), slices.Clone(g.numbered), 0
-	for _, c := range g.consumers {
+	to.consumers, to.allocated = roster[StreamConsumer]{}, 0
+	g.consumers.byNumber(0, func(c *StreamConsumer) bool {
 		copied := *c
 		copied.name, copied.pending = bytes.Clone(c.name), c.pending.clone()
-		to.consumers = append(to.consumers, &copied)
-		to.numbered[g.numberedAt(c.number)] = &copied
+		to.consumers.add(copied.name, copied.number, &copied)
 		to.allocated += copied.bytes()
-	}
+		return true
+	})
 	return &to
 }

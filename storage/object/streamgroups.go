@@ -3,63 +3,47 @@ package object
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
-	"sort"
 )
 
 // streamGroups are a stream's groups. One is there, without a name, from the first element on that refers to
 // it, and is seen once its own element is there.
 type streamGroups struct {
-	all       []*StreamGroup // by name
-	numbered  []*StreamGroup // by number
-	seen      int            // groups whose element is there
+	all       roster[StreamGroup]
+	seen      int // groups whose element is there
 	elements  int
 	allocated int // bytes of memory behind the groups
 }
 
-func (gs *streamGroups) bytes() int { return (cap(gs.all)+cap(gs.numbered))*8 + gs.allocated }
+func (gs *streamGroups) bytes() int { return gs.all.bytes() + gs.allocated }
 
 func (gs *streamGroups) len() int { return gs.elements }
-
-// named is where the first group of a name stands, or would.
-func (gs *streamGroups) named(name []byte) int {
-	return sort.Search(len(gs.all), func(i int) bool { return bytes.Compare(gs.all[i].name, name) >= 0 })
-}
-
-func (gs *streamGroups) numberedAt(number uint32) int {
-	return sort.Search(len(gs.numbered), func(i int) bool { return gs.numbered[i].number >= number })
-}
-
-// of gives the group with a number, nil if there is none.
-func (gs *streamGroups) of(number uint32) *StreamGroup {
-	if i := gs.numberedAt(number); i < len(gs.numbered) && gs.numbered[i].number == number {
-		return gs.numbered[i]
-	}
-	return nil
-}
 
 // change lets fn change a group, made if there is none with the number, and follows memory and the number
 // of elements. A group that is empty then is forgotten.
 func (gs *streamGroups) change(number uint32, fn func(*StreamGroup)) {
-	g := gs.of(number)
+	g := gs.all.of(number)
 	if g == nil {
 		g = &StreamGroup{number: number, read: -1}
-		gs.numbered = slices.Insert(gs.numbered, gs.numberedAt(number), g)
-		gs.all = slices.Insert(gs.all, gs.named(nil), g)
+		gs.all.add(nil, number, g)
 	} else {
 		gs.allocated -= g.bytes()
-		gs.elements -= g.pending.n
+		gs.elements -= g.pending.n + g.seen
 	}
 	fn(g)
-	gs.elements += g.pending.n
-	if g.there || len(g.numbered) > 0 || g.pending.n > 0 {
+	gs.elements += g.pending.n + g.seen
+	if g.there || g.consumers.len() > 0 || g.pending.n > 0 {
 		gs.allocated += g.bytes()
 		return
 	}
-	i := gs.numberedAt(number)
-	gs.numbered = slices.Delete(gs.numbered, i, i+1)
-	i = slices.Index(gs.all, g)
-	gs.all = slices.Delete(gs.all, i, i+1)
+	gs.all.remove(g.name, number)
+}
+
+// drop forgets a group, whose element is there, with all that it has.
+func (gs *streamGroups) drop(g *StreamGroup) {
+	gs.all.remove(g.name, g.number)
+	gs.allocated -= g.bytes()
+	gs.elements -= g.pending.n + g.seen + 1
+	gs.seen--
 }
 
 func (gs *streamGroups) putGroup(number uint32, val []byte) bool {
@@ -76,10 +60,9 @@ func (gs *streamGroups) putGroup(number uint32, val []byte) bool {
 func (gs *streamGroups) state(g *StreamGroup, name []byte, last StreamID, read int64) {
 	g.LastID, g.read = last, read
 	if !bytes.Equal(g.name, name) {
-		i := slices.Index(gs.all, g)
-		gs.all = slices.Delete(gs.all, i, i+1)
-		g.name = bytes.Clone(name)
-		gs.all = slices.Insert(gs.all, gs.named(name), g)
+		name = bytes.Clone(name)
+		gs.all.rename(g.name, g.number, name)
+		g.name = name
 	}
 	if !g.there {
 		g.there = true
@@ -89,7 +72,7 @@ func (gs *streamGroups) state(g *StreamGroup, name []byte, last StreamID, read i
 }
 
 func (gs *streamGroups) group(number uint32) (val []byte, ok bool) {
-	g := gs.of(number)
+	g := gs.all.of(number)
 	if g == nil || !g.there {
 		return nil, false
 	}
@@ -102,7 +85,7 @@ func (g *StreamGroup) append(dst []byte) []byte {
 }
 
 func (gs *streamGroups) removeGroup(number uint32) {
-	if g := gs.of(number); g != nil && g.there {
+	if g := gs.all.of(number); g != nil && g.there {
 		gs.change(number, func(g *StreamGroup) {
 			g.there = false
 			gs.seen--
@@ -117,24 +100,24 @@ func (gs *streamGroups) putConsumer(group, number uint32, val []byte) bool {
 	if !f.done() {
 		return false
 	}
-	gs.change(group, func(g *StreamGroup) { gs.stateConsumer(g, number, name, seen, active) })
+	gs.change(group, func(g *StreamGroup) { g.stateConsumer(number, name, seen, active) })
 	return true
 }
 
 // stateConsumer gives a consumer its own element.
-func (gs *streamGroups) stateConsumer(g *StreamGroup, number uint32, name []byte, seen, active int64) {
+func (g *StreamGroup) stateConsumer(number uint32, name []byte, seen, active int64) {
 	c := g.made(number)
 	g.rename(c, name)
 	c.Seen, c.Active = seen, active
 	if !c.there {
 		c.there = true
-		gs.elements++
+		g.seen++
 	}
 }
 
 func (gs *streamGroups) consumer(group, number uint32) (val []byte, ok bool) {
-	if g := gs.of(group); g != nil {
-		if c := g.of(number); c != nil && c.there {
+	if g := gs.all.of(group); g != nil {
+		if c := g.consumers.of(number); c != nil && c.there {
 			return c.append(nil), true
 		}
 	}
@@ -147,11 +130,11 @@ func (c *StreamConsumer) append(dst []byte) []byte {
 }
 
 func (gs *streamGroups) removeConsumer(group, number uint32) {
-	if g := gs.of(group); g != nil {
-		if c := g.of(number); c != nil && c.there {
+	if g := gs.all.of(group); g != nil {
+		if c := g.consumers.of(number); c != nil && c.there {
 			gs.change(group, func(g *StreamGroup) {
 				c.there = false
-				gs.elements--
+				g.seen--
 				g.forget(c)
 			})
 		}
@@ -172,7 +155,7 @@ func (gs *streamGroups) putPending(group uint32, id StreamID, val []byte) bool {
 }
 
 func (gs *streamGroups) pending(group uint32, id StreamID) (val []byte, ok bool) {
-	if g := gs.of(group); g != nil {
+	if g := gs.all.of(group); g != nil {
 		if p, ok := g.pending.get(pendingItem{id: id}); ok {
 			return p.append(nil), true
 		}
@@ -187,20 +170,20 @@ func (p pendingItem) append(dst []byte) []byte {
 }
 
 func (gs *streamGroups) removePending(group uint32, id StreamID) {
-	if gs.of(group) != nil {
+	if gs.all.of(group) != nil {
 		gs.change(group, func(g *StreamGroup) { g.unset(id) })
 	}
 }
 
 func (gs *streamGroups) clone() streamGroups {
 	to := *gs
-	to.all, to.numbered, to.allocated = make([]*StreamGroup, 0, len(gs.all)), slices.Clone(gs.numbered), 0
-	for _, g := range gs.all {
+	to.all, to.allocated = roster[StreamGroup]{}, 0
+	gs.all.byNumber(0, func(g *StreamGroup) bool {
 		copied := g.clone()
-		to.all = append(to.all, copied)
-		to.numbered[gs.numberedAt(g.number)] = copied
+		to.all.add(copied.name, copied.number, copied)
 		to.allocated += copied.bytes()
-	}
+		return true
+	})
 	return to
 }
 
@@ -209,22 +192,21 @@ func (s *Stream) Groups() int { return s.groups.seen }
 
 // EachGroup visits the groups in the order of their names, until fn returns false.
 func (s *Stream) EachGroup(fn func(*StreamGroup) bool) {
-	for _, g := range s.groups.all {
-		if g.there && !fn(g) {
-			return
-		}
-	}
+	s.groups.all.byName(nil, func(_ []byte, g *StreamGroup) bool { return !g.there || fn(g) })
 }
 
 // Group gives a group, nil if there is none of that name.
-func (s *Stream) Group(name []byte) *StreamGroup {
-	all := s.groups.all
-	for i := s.groups.named(name); i < len(all) && bytes.Equal(all[i].name, name); i++ {
-		if all[i].there {
-			return all[i]
+func (s *Stream) Group(name []byte) (found *StreamGroup) {
+	s.groups.all.byName(name, func(next []byte, g *StreamGroup) bool {
+		if !bytes.Equal(next, name) {
+			return false
 		}
-	}
-	return nil
+		if g.there {
+			found = g
+		}
+		return found == nil
+	})
+	return found
 }
 
 // Referenced reports whether the entry is pending in any group.
@@ -251,10 +233,7 @@ func (s *Stream) AckedByAll(id StreamID) bool {
 // There must be none of that name.
 func (s *Stream) CreateGroup(name []byte, last StreamID, entries int64, changed Changed) {
 	s.Create(changed)
-	number := uint32(1)
-	if n := len(s.groups.numbered); n > 0 {
-		number = s.groups.numbered[n-1].number + 1
-	}
+	number := s.groups.all.free()
 	s.groups.change(number, func(g *StreamGroup) { s.groups.state(g, name, last, max(entries, -1)) })
 	var key elemKey
 	changed.call(key.group(number))
@@ -278,17 +257,16 @@ func (s *Stream) DestroyGroup(name []byte, changed Changed) bool {
 	if g == nil {
 		return false
 	}
+	s.groups.drop(g)
 	var key elemKey
-	for p, ok := g.pending.first(); ok; p, ok = g.pending.first() {
-		s.groups.removePending(g.number, p.id)
+	g.pending.each(pendingItem{}, func(p pendingItem) bool {
 		changed.call(key.pending(g.number, p.id))
-	}
-	for n := len(g.numbered); n > 0; n = len(g.numbered) {
-		c := g.numbered[n-1]
-		s.groups.removeConsumer(g.number, c.number)
+		return true
+	})
+	g.consumers.byNumber(0, func(c *StreamConsumer) bool {
 		changed.call(key.consumer(g.number, c.number))
-	}
-	s.groups.removeGroup(g.number)
+		return true
+	})
 	changed.call(key.group(g.number))
 	return true
 }
@@ -300,8 +278,8 @@ func (s *Stream) CreateConsumer(group, name []byte, now int64, changed Changed) 
 	if g.Consumer(name) != nil {
 		return false
 	}
-	number := g.nextConsumer()
-	s.groups.change(g.number, func(g *StreamGroup) { s.groups.stateConsumer(g, number, name, now, -1) })
+	number := g.consumers.free()
+	s.groups.change(g.number, func(g *StreamGroup) { g.stateConsumer(number, name, now, -1) })
 	var key elemKey
 	changed.call(key.consumer(g.number, number))
 	return true
@@ -315,15 +293,16 @@ func (s *Stream) DeleteConsumer(group, name []byte, changed Changed) (pending in
 	if c == nil {
 		return 0, false
 	}
-	var key elemKey
-	for id, more := c.pending.first(); more; id, more = c.pending.first() {
-		s.groups.removePending(g.number, id)
-		changed.call(key.pending(g.number, id))
-		pending++
-	}
+	var ids sorted[StreamID]
+	s.groups.change(g.number, func(g *StreamGroup) { ids = g.disown(c) })
 	s.groups.removeConsumer(g.number, c.number)
+	var key elemKey
+	ids.each(StreamID{}, func(id StreamID) bool {
+		changed.call(key.pending(g.number, id))
+		return true
+	})
 	changed.call(key.consumer(g.number, c.number))
-	return pending, true
+	return ids.n, true
 }
 
 // Touch sets when a consumer, which must exist, was seen and active (Unix ms; -1: never).

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
-	"slices"
-	"sort"
 	"unsafe"
 )
 
@@ -16,8 +14,8 @@ type idempotence struct {
 	ids       Hash // by producer and idempotent id: the ordinal
 	all       Hash // by ordinal: the value of its element
 	order     sorted[iidOrdinal]
-	producers []*producer // by name
-	allocated int         // bytes of memory behind the producers
+	producers sorted[namedItem[producer]]
+	allocated int // bytes of memory behind the producers
 }
 
 // producer has the ordinals of one's idempotent ids.
@@ -36,7 +34,7 @@ func (a iidOrdinal) key() (key [8]byte) {
 }
 
 func (x *idempotence) bytes() int {
-	return int(unsafe.Sizeof(*x)) + x.ids.Bytes() + x.all.Bytes() - 2*int(unsafe.Sizeof(x.ids)) + x.order.bytes() + cap(x.producers)*8 + x.allocated
+	return int(unsafe.Sizeof(*x)) + x.ids.Bytes() + x.all.Bytes() - 2*int(unsafe.Sizeof(x.ids)) + x.order.bytes() + x.producers.bytes() + x.allocated
 }
 
 func (p *producer) bytes() int { return int(unsafe.Sizeof(*p)) + cap(p.name) + p.ids.bytes() }
@@ -50,9 +48,10 @@ func parseIID(val []byte) (pid, iid []byte, id StreamID, ok bool) {
 
 func iidKey(pid, iid []byte) []byte { return append(appendBytes(nil, pid), iid...) }
 
-func (x *idempotence) producer(name []byte) (at int, ok bool) {
-	at = sort.Search(len(x.producers), func(i int) bool { return bytes.Compare(x.producers[i].name, name) >= 0 })
-	return at, at < len(x.producers) && bytes.Equal(x.producers[at].name, name)
+// producer gives a producer, nil if there is none of that name.
+func (x *idempotence) producer(name []byte) *producer {
+	item, _ := x.producers.get(namedItem[producer]{name: name})
+	return item.it
 }
 
 func (s *Stream) putIID(ordinal int64, val []byte) bool {
@@ -69,14 +68,15 @@ func (s *Stream) putIID(ordinal int64, val []byte) bool {
 	x.all.Set(key[:], val, 0)
 	x.ids.Set(iidKey(pid, iid), key[:], 0)
 	x.order.put(n)
-	at, ok := x.producer(pid)
-	if !ok {
-		x.producers = slices.Insert(x.producers, at, &producer{name: bytes.Clone(pid)})
+	p := x.producer(pid)
+	if p == nil {
+		p = &producer{name: bytes.Clone(pid)}
+		x.producers.put(namedItem[producer]{name: p.name, it: p})
 	} else {
-		x.allocated -= x.producers[at].bytes()
+		x.allocated -= p.bytes()
 	}
-	x.producers[at].ids.put(n)
-	x.allocated += x.producers[at].bytes()
+	p.ids.put(n)
+	x.allocated += p.bytes()
 	return true
 }
 
@@ -88,14 +88,13 @@ func (s *Stream) removeIID(ordinal int64) {
 	pid, iid, _, _ := parseIID(val)
 	x, n := s.iids, iidOrdinal(ordinal)
 	key := n.key()
-	at, _ := x.producer(pid)
-	p := x.producers[at]
+	p := x.producer(pid)
 	x.allocated -= p.bytes()
 	p.ids.remove(n)
 	if p.ids.n > 0 {
 		x.allocated += p.bytes()
 	} else {
-		x.producers = slices.Delete(x.producers, at, at+1)
+		x.producers.remove(namedItem[producer]{name: pid})
 	}
 	if by, _, _ := x.ids.Get(iidKey(pid, iid)); bytes.Equal(by, key[:]) {
 		x.ids.Delete(iidKey(pid, iid))
@@ -137,7 +136,7 @@ func (s *Stream) Producers() int {
 	if s.iids == nil {
 		return 0
 	}
-	return len(s.iids.producers)
+	return s.iids.producers.n
 }
 
 // Idempotents is the number of idempotent ids that are kept.
@@ -170,11 +169,7 @@ func (s *Stream) EachProducer(fn func(pid []byte, ids int) bool) {
 	if s.iids == nil {
 		return
 	}
-	for _, p := range s.iids.producers {
-		if !fn(p.name, p.ids.n) {
-			return
-		}
-	}
+	s.iids.producers.each(namedItem[producer]{}, func(item namedItem[producer]) bool { return fn(item.name, item.it.ids.n) })
 }
 
 // EachIdempotent visits the idempotent ids of a producer, the oldest first, until fn returns false.
@@ -182,8 +177,8 @@ func (s *Stream) EachIdempotent(pid []byte, fn func(iid []byte, id StreamID) boo
 	if s.iids == nil {
 		return
 	}
-	if at, ok := s.iids.producer(pid); ok {
-		s.iids.producers[at].ids.each(0, func(n iidOrdinal) bool {
+	if p := s.iids.producer(pid); p != nil {
+		p.ids.each(0, func(n iidOrdinal) bool {
 			key := n.key()
 			val, _, _ := s.iids.all.Get(key[:])
 			_, iid, id, _ := parseIID(val)
@@ -199,8 +194,7 @@ func (s *Stream) AddIdempotent(pid, iid []byte, id StreamID, maxSize int64, chan
 	s.putIID(ordinal, appendID(appendBytes(appendBytes(nil, pid), iid), id))
 	var key elemKey
 	changed.call(key.iid(ordinal))
-	at, _ := s.iids.producer(pid)
-	for p := s.iids.producers[at]; int64(p.ids.n) > max(maxSize, 1); {
+	for p := s.iids.producer(pid); int64(p.ids.n) > max(maxSize, 1); {
 		oldest, _ := p.ids.first()
 		s.dropIID(int64(oldest), changed)
 	}
@@ -245,9 +239,13 @@ func (s *Stream) SetIdempotence(duration, maxSize int64, changed Changed) {
 	}
 	s.meta.duration, s.meta.maxSize, s.meta.nextIID = duration, maxSize, s.nextIID()
 	s.metaChanged(was, changed)
-	for s.Idempotents() > 0 {
-		oldest, _ := s.iids.order.first()
-		s.dropIID(int64(oldest), changed)
+	if x := s.iids; x != nil {
+		s.iids = nil
+		var key elemKey
+		x.order.each(0, func(n iidOrdinal) bool {
+			changed.call(key.iid(int64(n)))
+			return true
+		})
 	}
 }
 
@@ -271,10 +269,11 @@ func (s *Stream) SetIdempotentCounts(added, duplicates int64, changed Changed) {
 func (x *idempotence) clone() *idempotence {
 	to := &idempotence{order: x.order.clone()}
 	to.ids, to.all = *x.ids.Clone().(*Hash), *x.all.Clone().(*Hash)
-	for _, p := range x.producers {
-		copied := &producer{name: bytes.Clone(p.name), ids: p.ids.clone()}
-		to.producers = append(to.producers, copied)
+	x.producers.each(namedItem[producer]{}, func(item namedItem[producer]) bool {
+		copied := &producer{name: bytes.Clone(item.name), ids: item.it.ids.clone()}
+		to.producers.put(namedItem[producer]{name: copied.name, it: copied})
 		to.allocated += copied.bytes()
-	}
+		return true
+	})
 	return to
 }

@@ -99,34 +99,30 @@ func (s *Stream) walkIIDs(w *streamWalk, from int64) bool {
 }
 
 func (gs *streamGroups) walkGroups(w *streamWalk, from uint32) bool {
-	for _, g := range gs.numbered[gs.numberedAt(from):] {
-		if g.there {
-			w.val = g.append(w.val[:0])
-			if !w.fn(w.key.group(g.number), w.val, 0) {
-				return false
-			}
+	return gs.all.byNumber(from, func(g *StreamGroup) bool {
+		if !g.there {
+			return true
 		}
-	}
-	return true
+		w.val = g.append(w.val[:0])
+		return w.fn(w.key.group(g.number), w.val, 0)
+	})
 }
 
 func (gs *streamGroups) walkConsumers(w *streamWalk, from uint64) bool {
 	group, first := uint32(from>>cursorConsumer), uint32(from&maxStreamNumber)
-	for _, g := range gs.numbered[gs.numberedAt(group):] {
-		at := 0
+	return gs.all.byNumber(group, func(g *StreamGroup) bool {
+		at := uint32(0)
 		if g.number == group {
-			at = g.numberedAt(first)
+			at = first
 		}
-		for _, c := range g.numbered[at:] {
-			if c.there {
-				w.val = c.append(w.val[:0])
-				if !w.fn(w.key.consumer(g.number, c.number), w.val, 0) {
-					return false
-				}
+		return g.consumers.byNumber(at, func(c *StreamConsumer) bool {
+			if !c.there {
+				return true
 			}
-		}
-	}
-	return true
+			w.val = c.append(w.val[:0])
+			return w.fn(w.key.consumer(g.number, c.number), w.val, 0)
+		})
+	})
 }
 
 // walkPending goes on at the bookmark, if that has the number.
@@ -136,18 +132,14 @@ func (s *Stream) walkPending(w *streamWalk, number uint64) bool {
 	if number != 0 && number == s.bm.number {
 		group, first = s.bm.group, s.bm.id
 	}
-	for _, g := range s.groups.numbered[s.groups.numberedAt(group):] {
+	return s.groups.all.byNumber(group, func(g *StreamGroup) bool {
 		from := pendingItem{}
 		if g.number == group {
 			from.id = first
 		}
-		more := g.pending.each(from, func(p pendingItem) bool {
+		return g.pending.each(from, func(p pendingItem) bool {
 			w.val = p.append(w.val[:0])
 			return w.fn(w.key.pending(g.number, p.id), w.val, 0)
 		})
-		if !more {
-			return false
-		}
-	}
-	return true
+	})
 }

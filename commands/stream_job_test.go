@@ -1,0 +1,191 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/resp"
+)
+
+// fillStream makes a stream of n entries and a group with two consumers. One has all entries but the last thousands,
+// as far as these are more; these are new.
+func (h *harness) fillStream(key string, n, fresh int) {
+	h.t.Helper()
+	for from := 1; from <= n; {
+		h.do("MULTI")
+		for range 2000 {
+			h.do("XADD", key, fmt.Sprint("1-", from), "field", "value")
+			from++
+		}
+		h.do("EXEC")
+	}
+	h.do("XGROUP", "CREATE", key, "g", "0")
+	if n > fresh {
+		h.do("XREADGROUP", "GROUP", "g", "one", "COUNT", fmt.Sprint(n-fresh), "STREAMS", key, ">")
+	}
+	h.do("XGROUP", "CREATECONSUMER", key, "g", "two")
+}
+
+// TestStreamJobs: a command that reads or changes much of a stream is a job, and does what it does within EXEC.
+func TestStreamJobs(t *testing.T) {
+	h := newHarness(t)
+	const base, key, within = "{s}base", "{s}job", "{s}within"
+	h.fillStream(base, 14_000, 2000)
+	h.clock.Advance(10 * time.Millisecond)
+	for _, tt := range []struct {
+		command string
+		scope   Scope // 0: it is none
+	}{
+		{"XREADGROUP GROUP g two STREAMS KEY >", Global},
+		{"XREADGROUP GROUP g two BLOCK 0 STREAMS KEY >", Global},
+		{"XREADGROUP GROUP g two NOACK STREAMS KEY >", Global},
+		{"XREADGROUP GROUP g two CLAIM 5 STREAMS KEY >", Global},
+		{"XREADGROUP GROUP g one STREAMS KEY 0", Global},
+		{"XREADGROUP GROUP g one COUNT 999 STREAMS KEY 0", 0},
+		{"XREADGROUP GROUP g two COUNT 999 STREAMS KEY >", 0},
+		{"XREADGROUP GROUP g two MAXCOUNT 999 STREAMS KEY >", 0},
+		{"XREADGROUP GROUP none two STREAMS KEY >", 0},
+		{"XREAD STREAMS KEY 0", Pinned},
+		{"XREAD BLOCK 0 STREAMS none KEY $ 1-10", Pinned},
+		{"XREAD COUNT 999 STREAMS KEY 0", 0},
+		{"XREAD STREAMS KEY x", 0},
+		{"XRANGE KEY - +", Pinned},
+		{"XAUTOCLAIM KEY g two 0 0 COUNT 1000000", Global},
+		{"XAUTOCLAIM KEY g two 0 0 COUNT 999", 0},
+		{"XGROUP DESTROY KEY g", Global},
+		{"XGROUP DELCONSUMER KEY g one", Global},
+		{"XGROUP DELCONSUMER KEY g two", 0},
+		{"XPENDING KEY g - + 1000000", Pinned},
+		{"XPENDING KEY g IDLE 100000 - + 1", Pinned},
+		{"XPENDING KEY g", 0},
+		{"XINFO STREAM KEY FULL COUNT 0", Pinned},
+		{"XINFO STREAM KEY FULL", 0},
+		{"XTRIM KEY MAXLEN 0 DELREF", Global},
+		{"XTRIM KEY MAXLEN 0", 0},
+		{"XADD KEY MAXLEN 0 ACKED 2-1 a b", Global},
+	} {
+		reply := map[string]string{}
+		for _, k := range []string{key, within} {
+			h.do("COPY", base, k, "REPLACE")
+		}
+		words := func(k string) []string { return strings.Fields(strings.ReplaceAll(tt.command, "KEY", k)) }
+		h.do("MULTI")
+		h.do(words(within)...)
+		reply[within] = strings.ReplaceAll(h.do("EXEC"), within, key)
+		if got := h.env.Dispatch(h.given(words(key)...), PauseNone); (got == Job) != (tt.scope != 0) || got == Job && h.ctx.Scope != tt.scope {
+			t.Errorf("%s: outcome %d, scope %d, want %d", tt.command, got, h.ctx.Scope, tt.scope)
+			continue
+		} else if got == Job {
+			var job Ctx
+			h.env.StartJob(&h.ctx, &job, h.ctx.Out, h.store.NewTxn())
+			if h.env.RunJob(&job, h.confined.onLoop) {
+				t.Errorf("%s: it has not run", tt.command)
+			}
+			h.env.EndJob(&job)
+			job.RunEmitted()
+		}
+		text, _ := render(h.ctx.Out.Buf)
+		reply[key] = "[" + text + "]"
+		if reply[key] != reply[within] {
+			t.Errorf("%s: the reply is %.100s, within EXEC %.100s", tt.command, reply[key], reply[within])
+		}
+		if h.dump(key) != h.dump(within) {
+			t.Errorf("%s: the stream is another one than within EXEC", tt.command)
+		}
+	}
+}
+
+// given prepares the harness's context for a call.
+func (h *harness) given(args ...string) *Ctx {
+	c := &h.ctx
+	c.Args, c.Past = byteArgs(args...), Past{}
+	c.Out.Truncate(0)
+	return c
+}
+
+// TestStreamJobFindsNothing: a command that is to be a job, and finds that others have read meanwhile what was there,
+// is dispatched again, and waits as any.
+func TestStreamJobFindsNothing(t *testing.T) {
+	h := newHarness(t)
+	h.fillStream("s", 2000, 2000)
+	call := []string{"XREADGROUP", "GROUP", "g", "two", "BLOCK", "0", "STREAMS", "s", ">"}
+	if got := h.env.Dispatch(h.given(call...), PauseNone); got != Job {
+		t.Fatalf("outcome %d", got)
+	}
+	job, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
+	if got := h.do("XTRIM", "s", "MAXLEN", "0"); got != "2000" {
+		t.Errorf("XTRIM before the job has begun: %s", got)
+	}
+	if !h.env.RunJob(&job, h.confined.onLoop) || out.Len() != 0 {
+		t.Errorf("it has run, and replied %q", out.Buf)
+	}
+	h.env.EndJob(&job)
+	c := h.given(call...)
+	c.Past.Offloads = 1
+	if got := h.env.Dispatch(c, PauseNone); got != Wait || c.Reason != ForUnblock {
+		t.Errorf("outcome %d, reason %d", got, c.Reason)
+	}
+}
+
+// TestIdempotentsInPortions: a command forgets a bounded number of the idempotent IDs whose time has passed, and none
+// of these counts any more.
+func TestIdempotentsInPortions(t *testing.T) {
+	h := newHarness(t)
+	for i := range 3 * manyIdempotents {
+		h.do("XADD", "s", "IDMP", fmt.Sprint("producer", i), "id", "*", "a", "b")
+	}
+	h.clock.Advance((idempotenceTime + 1) * time.Second)
+	tracked := func() string {
+		_, rest, _ := strings.Cut(h.do("XINFO", "STREAM", "s"), `"iids-tracked", `)
+		n, _, _ := strings.Cut(rest, ",")
+		return n
+	}
+	last := fmt.Sprint("producer", 3*manyIdempotents-1)
+	for i, want := range []int{2*manyIdempotents + 1, manyIdempotents + 1} {
+		h.do("XADD", "s", "IDMP", last, "id", "*", "a", "b")
+		if got := h.do("XLEN", "s"); got != fmt.Sprint(3*manyIdempotents+1) {
+			t.Errorf("%d: the stream has %s entries", i, got)
+		}
+		if got := tracked(); got != fmt.Sprint(want) {
+			t.Errorf("%d: %s idempotent IDs are left, want %d", i, got, want)
+		}
+	}
+	h.reopen()
+	h.do("XADD", "s", "IDMP", last, "id", "*", "a", "b")
+	if got := h.do("XLEN", "s") + " " + tracked(); got != fmt.Sprint(3*manyIdempotents+1, 1) {
+		t.Errorf("entries and idempotent IDs at the end: %s", got)
+	}
+}
+
+// TestGroupsDoNotChangeStreams: what happens to groups is no change of the key to those who watch or cache it,
+// although those who wait look at it again.
+func TestGroupsDoNotChangeStreams(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		XADD s 1-1 a 1 -> "1-1"
+		XADD s 1-2 a 1 -> "1-2"
+		XGROUP CREATE s g 0 -> +OK
+		WATCH s -> +OK
+	`)
+	h.do("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+	h.run(`
+		XNACK s g FAIL IDS 1 1-1 -> 1
+		XGROUP SETID s g 0 -> +OK
+		XACK s g 1-2 -> 1
+		XGROUP DESTROY s g -> 1
+		MULTI -> +OK
+		XLEN s -> +QUEUED
+		EXEC -> [2]
+		WATCH s -> +OK
+		XGROUP DESTROY s g -> 0
+		XGROUP CREATE s g 0 -> +OK
+		XGROUP DESTROY s g -> 1
+		XDEL s 1-1 -> 1
+		MULTI -> +OK
+		XLEN s -> +QUEUED
+		EXEC -> nilarray
+	`)
+}

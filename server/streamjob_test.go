@@ -1,0 +1,60 @@
+package server
+
+import (
+	"testing"
+
+	"keyp/commands"
+)
+
+// TestLargeReadGroup: while a consumer is given very many entries, whatever does not need their shard goes on; the
+// rest has its turn afterwards.
+func TestLargeReadGroup(t *testing.T) {
+	gate := make(chan struct{})
+	ts := start(t, func(e *commands.Env) {
+		spec := e.Table.Lookup([]byte("XREADGROUP"))
+		run := spec.Run
+		spec.Run = func(c *commands.Ctx) error {
+			if c.Scope == commands.Global {
+				<-gate
+			}
+			return run(c)
+		}
+	})
+	p := ts.dial()
+	const entries = 2000
+	if got := p.do("EVAL 'for i = 1, ARGV[1] do redis.call(\"XADD\", KEYS[1], \"1-\" .. i, \"a\", \"b\") end return redis.call(\"XLEN\", KEYS[1])' 1 s 2000"); got != ":2000" {
+		t.Fatal(got)
+	}
+	p.do("XGROUP CREATE s g 0")
+	p.do("SET a x")
+	reader := ts.dial()
+	reader.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >\nXREADGROUP GROUP g c BLOCK 0 STREAMS s >\n")
+	ts.waits(reader, forOwnJob)
+	if got := p.do("APPEND a y"); got != ":2" {
+		t.Errorf("beside it: %s", got)
+	}
+	var waiting []*client
+	for _, command := range []string{"XLEN s", "XPENDING s g", "EVAL 'return redis.call(\"GET\", \"a\")' 0", "DBSIZE"} {
+		c := ts.dial()
+		c.send(command + "\n")
+		ts.waits(c, forJob)
+		waiting = append(waiting, c)
+	}
+	close(gate)
+	for i, want := range []string{":2000", "*4 :2000 1-1 1-2000 *1 *2 c 2000", "xy", ":2"} {
+		if got := waiting[i].reply(); got != want {
+			t.Errorf("command %d gives %q, want %q", i, got, want)
+		}
+	}
+	if got := reader.reply(); len(got) < entries*len("*2 1-1 *2 a b") {
+		t.Errorf("the reply is %.100q", got)
+	}
+	ts.waits(reader, forUnblock)
+	p.do("XADD s 2-1 a b")
+	reader.expect("*1 *2 s *1 *2 2-1 *2 a b")
+	ts.onLoop(func(l *loop) {
+		if l.jobs.count > 0 || l.jobs.global != nil || len(l.delayed) > 0 {
+			t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.delayed))
+		}
+	})
+}
