@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -43,13 +42,34 @@ func (r *recorder) add(client int, c call, o outcome, from, to time.Time) {
 	})
 }
 
+// size is how many operations have ended.
+func (r *recorder) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.history)
+}
+
+// workload is what a client does.
+type workload interface {
+	// draw gives the i-th command of a client's next operation, which is a command of its own, or
+	// part of a transaction or of a script (way). Values tell who wrote them.
+	draw(c *client, group int, way string, i int) command
+	// words are a command as it is sent. The keys of a group are in different slots.
+	words(group int, cmd command) []any
+	// read gives a reply, which is no error, as the model compares it.
+	read(group int, cmd command, reply any) any
+	// first prepares each group, if it needs that, and last reads all that it has.
+	first() []command
+	last() []command
+}
+
 // client sends one operation after the other.
 type client struct {
-	id     int
-	rng    *rand.Rand
-	rec    *recorder
-	prefix string // of its history's keys
-	sent   int
+	workload
+	id   int
+	rng  *rand.Rand
+	rec  *recorder
+	sent int
 	// lost is the operation that was under way when the server was killed, since.
 	lost  *call
 	since time.Time
@@ -65,7 +85,7 @@ func (c *client) work(server *testkit.Server) {
 		return // before anything was sent
 	}
 	for {
-		op := c.draw()
+		op := c.next()
 		from := time.Now()
 		o := c.send(conn, op)
 		to := time.Now()
@@ -74,7 +94,7 @@ func (c *client) work(server *testkit.Server) {
 			c.lost, c.since = &op, from
 			return
 		}
-		c.rec.add(c.id, op, o, from, to)
+		c.rec.add(c.id, op, o, from.Add(min(op.waited(o), to.Sub(from))), to)
 		await.Pass(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
 	}
 }
@@ -88,12 +108,8 @@ func (c *client) ended(at time.Time) {
 	c.lost = nil
 }
 
-// writes says whether an operation may change something.
-func (c call) writes() bool {
-	return slices.ContainsFunc(c.commands, func(cmd command) bool { return cmd.verb != "GET" && cmd.verb != "PEXPIRETIME" })
-}
-
-func (c *client) draw() call {
+// next draws an operation.
+func (c *client) next() call {
 	op := call{group: c.rng.IntN(groups)}
 	n := 1
 	if c.rng.IntN(3) == 0 {
@@ -101,63 +117,30 @@ func (c *client) draw() call {
 		op.way = []string{"EXEC", "EXEC", "EVAL"}[c.rng.IntN(3)]
 	}
 	for i := range n {
-		op.commands = append(op.commands, c.drawCommand(i))
+		op.commands = append(op.commands, c.draw(c, op.group, op.way, i))
 	}
 	return op
 }
 
-// drawCommand draws the i-th command of an operation. Values tell who wrote them.
-func (c *client) drawCommand(i int) command {
-	cmd := command{key: c.rng.IntN(groupKeys)}
-	value := fmt.Sprintf("c%d.%d.%d", c.id, c.sent, i)
-	if c.rng.IntN(3) == 0 {
-		value = strconv.Itoa((c.id+1)*1_000_000 + c.sent*1000)
-	}
-	near := 1 + c.rng.Int64N(300)
-	switch c.rng.IntN(16) {
-	case 0, 1, 2, 3:
-		cmd.verb = "GET"
-	case 4, 5:
-		cmd.verb, cmd.data = "SET", value
-	case 6:
-		cmd.verb, cmd.data, cmd.ttl = "SET", value, near
-	case 7:
-		cmd.verb, cmd.data = "SETNX", value
-	case 8, 9, 10:
-		cmd.verb = "INCR"
-	case 11:
-		cmd.verb = "DEL"
-	case 12:
-		cmd.verb, cmd.ttl = "PEXPIRE", near
-	case 13:
-		cmd.verb, cmd.ttl = "PEXPIRE", []int64{0, 1000, 3_600_000}[c.rng.IntN(3)]
-	case 14:
-		cmd.verb = "PERSIST"
-	default:
-		cmd.verb = "PEXPIRETIME"
-	}
-	return cmd
-}
+// reading are the commands that change nothing.
+var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS"}
 
-// words are a command as it is sent. The keys of a group are in different slots. EXPIRE is
-// PEXPIRE in seconds.
-func (c *client) words(group int, cmd command) (words []any) {
-	words = []any{cmd.verb, fmt.Sprintf("%sg%d:k%d", c.prefix, group, cmd.key)}
-	switch {
-	case cmd.verb == "PEXPIRE" && cmd.ttl%1000 == 0:
-		words[0] = "EXPIRE"
-		words = append(words, fmt.Sprint(cmd.ttl/1000))
-	case cmd.verb == "PEXPIRE":
-		words = append(words, fmt.Sprint(cmd.ttl))
-	case cmd.verb == "SET" && cmd.ttl != 0:
-		words = append(words, cmd.data, "PX", fmt.Sprint(cmd.ttl))
-	case cmd.data != "":
-		words = append(words, cmd.data)
-	}
-	return words
+// writes says whether an operation may change something.
+func (c call) writes() bool {
+	return slices.ContainsFunc(c.commands, func(cmd command) bool { return !slices.Contains(reading, cmd.verb) })
 }
 
 func (c *client) send(conn *redis.Conn, op call) outcome {
+	o := c.exchange(conn, op)
+	for i, reply := range o.replies {
+		if _, refused := reply.(refusal); !refused {
+			o.replies[i] = c.read(op.group, op.commands[i], reply)
+		}
+	}
+	return o
+}
+
+func (c *client) exchange(conn *redis.Conn, op call) outcome {
 	switch op.way {
 	case "EXEC":
 		cmds, _ := conn.TxPipelined(ctx, func(p redis.Pipeliner) error { // each reply has its own error
@@ -182,7 +165,7 @@ func gather(cmds []redis.Cmder) (o outcome) {
 		case errors.Is(err, redis.Nil):
 			reply = nil
 		case errors.As(err, &refused):
-			reply = refused.Error()
+			reply = refusal(refused.Error())
 		case err != nil:
 			return outcome{lost: true}
 		}
@@ -190,6 +173,9 @@ func gather(cmds []redis.Cmder) (o outcome) {
 	}
 	return o
 }
+
+// keyName gives the name of a key of a group.
+func keyName(group, key int) string { return fmt.Sprintf("g%d:k%d", group, key) }
 
 const runAll = `
 	local replies = {}
@@ -199,7 +185,7 @@ const runAll = `
 func (c *client) eval(conn *redis.Conn, op call) outcome {
 	args := []any{"EVAL", runAll, groupKeys}
 	for key := range groupKeys {
-		args = append(args, c.words(op.group, command{verb: "GET", key: key})[1])
+		args = append(args, keyName(op.group, key))
 	}
 	for _, cmd := range op.commands {
 		words, err := json.Marshal(c.words(op.group, cmd))
@@ -218,7 +204,7 @@ func (c *client) eval(conn *redis.Conn, op call) outcome {
 	}
 	for i, reply := range replies {
 		if err, ok := reply.(error); ok {
-			replies[i] = err.Error()
+			replies[i] = refusal(err.Error())
 		}
 	}
 	return outcome{replies: replies}
@@ -227,7 +213,7 @@ func (c *client) eval(conn *redis.Conn, op call) outcome {
 // fail makes an error that no command of the model replies the reply of all.
 func (o outcome) fail(err error) outcome {
 	for i := range o.replies {
-		o.replies[i] = err.Error()
+		o.replies[i] = refusal(err.Error())
 	}
 	return o
 }

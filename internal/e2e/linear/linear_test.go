@@ -24,6 +24,10 @@ const (
 	killsByDefault = 2
 	// killsEach is how often within one history.
 	killsEach = 4
+	// leastWork is how many operations there are before each kill, at least.
+	leastWork = 300
+	// lastShown is how many operations a failure shows before the place where it is stuck.
+	lastShown = 10
 )
 
 // settings are those of the servers, in turn. Replies wait for the log in all of them.
@@ -36,19 +40,37 @@ var settings = [][]string{
 // TestLinearizable has clients at work on few keys while the server is killed and started
 // again, and checks that all replies, over all kills, can be explained by one order.
 func TestLinearizable(t *testing.T) {
+	total := check(t, model, func() workload { return keyed{} })
+	if total.operations == 0 || total.misses == 0 {
+		t.Error("nothing was done")
+	}
+}
+
+// TestStreamsLinearizable does the same with streams and their groups.
+func TestStreamsLinearizable(t *testing.T) {
+	total := check(t, streamModel, func() workload { return &streamed{} })
+	for _, verb := range streamVerbs {
+		if total.done[verb] == 0 && !t.Failed() {
+			t.Errorf("%s has never done anything", verb)
+		}
+	}
+}
+
+// check makes histories of clients with a workload each, and checks them.
+func check(t *testing.T, model porcupine.Model, fresh func() workload) (total tally) {
+	total.done = map[string]int{}
 	kills := testkit.Number(t, "KEYP_KILLS", killsByDefault)
 	seed := testkit.Seed(t)
-	var total tally
 	for i := 0; total.kills < int(kills); i++ {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
-			history := record(t, rng, settings[i%len(settings)], min(killsEach, int(kills)-total.kills), &total)
+			history := record(t, rng, fresh, settings[i%len(settings)], min(killsEach, int(kills)-total.kills), &total)
 			began := time.Now()
 			verdict, info := porcupine.CheckOperationsVerbose(model, history, await.Bound)
 			total.search = max(total.search, time.Since(began))
 			if verdict != porcupine.Ok {
-				path := filepath.Join(os.TempDir(), fmt.Sprintf("keyp-history-%d-%d.html", seed, i))
-				t.Fatalf("KEYP_SEED=%d: %s; %s shows the history (%v)", seed, verdict, path, porcupine.VisualizePath(model, info, path))
+				path := filepath.Join(os.TempDir(), fmt.Sprintf("keyp-history-%s-%d.html", strings.ReplaceAll(t.Name(), "/", "-"), seed))
+				t.Fatalf("KEYP_SEED=%d: %s; %s shows the history (%v)%s", seed, verdict, path, porcupine.VisualizePath(model, info, path), stuck(model, info, history))
 			}
 		})
 		if t.Failed() {
@@ -57,26 +79,56 @@ func TestLinearizable(t *testing.T) {
 	}
 	t.Logf("%d kills, %d operations, %d of them lost, %d misses; the longest search took %v",
 		total.kills, total.operations, total.lost, total.misses, total.search.Round(time.Millisecond))
-	if total.operations == 0 || total.misses == 0 {
-		t.Error("nothing was done")
+	return total
+}
+
+// stuck says, for each group without an order that explains all replies, where the longest one ends.
+func stuck(model porcupine.Model, info porcupine.LinearizationInfo, history []porcupine.Operation) string {
+	var b strings.Builder
+	for i, orders := range info.PartialLinearizationsOperations() {
+		rest := slices.Clone(model.Partition(history)[i])
+		longest := slices.MaxFunc(orders, func(a, b []porcupine.Operation) int { return len(a) - len(b) })
+		if len(longest) == len(rest) {
+			continue
+		}
+		state := model.Init()
+		for _, op := range longest {
+			_, state = model.Step(state, op.Input, op.Output)
+			rest = slices.DeleteFunc(rest, func(o porcupine.Operation) bool { return o.ClientId == op.ClientId && o.Call == op.Call })
+		}
+		fmt.Fprintf(&b, "\nafter %d operations\n", len(longest))
+		for _, op := range longest[max(0, len(longest)-lastShown):] {
+			fmt.Fprintf(&b, "  %s\n", model.DescribeOperation(op.Input, op.Output))
+		}
+		fmt.Fprintf(&b, "the state is %s, and none of these can be the next:\n", model.DescribeState(state))
+		first := slices.MinFunc(rest, func(a, b porcupine.Operation) int { return int(a.Return - b.Return) })
+		for _, op := range rest {
+			if op.Call <= first.Return {
+				fmt.Fprintf(&b, "  %s\n", model.DescribeOperation(op.Input, op.Output))
+			}
+		}
 	}
+	return b.String()
 }
 
 // tally is for the log.
 type tally struct {
 	kills, operations, lost, misses int
+	done                            map[string]int // commands by verb that found something to do
 	search                          time.Duration
 }
 
 // record gives the history of clients whose server is killed some times.
-func record(t *testing.T, rng *rand.Rand, args []string, kills int, total *tally) []porcupine.Operation {
+func record(t *testing.T, rng *rand.Rand, fresh func() workload, args []string, kills int, total *tally) []porcupine.Operation {
 	s := testkit.Keyp(t, args...)
 	rec := &recorder{began: time.Now()}
 	var team []*client
 	for id := range clients {
-		team = append(team, &client{id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: rec})
+		team = append(team, &client{workload: fresh(), id: id, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), rec: rec})
 	}
 	pad(t, s)
+	w := fresh()
+	each(t, s, rec, w, w.first())
 	for range kills {
 		var all sync.WaitGroup
 		for _, c := range team {
@@ -85,7 +137,9 @@ func record(t *testing.T, rng *rand.Rand, args []string, kills int, total *tally
 		if rng.IntN(2) == 0 {
 			all.Go(func() { s.RepeatUntilGone("BGSAVE") })
 		}
+		enough := rec.size() + leastWork
 		await.Pass(time.Duration(50+rng.IntN(400)) * time.Millisecond)
+		await.Until(t, "the clients work", func() bool { return rec.size() >= enough })
 		s.Kill()
 		killed := time.Now()
 		all.Wait()
@@ -94,7 +148,7 @@ func record(t *testing.T, rng *rand.Rand, args []string, kills int, total *tally
 		}
 		s.Start()
 	}
-	final(t, s, rec)
+	each(t, s, rec, w, w.last())
 	s.Stop()
 	total.add(rec.history, kills)
 	return rec.history
@@ -113,16 +167,16 @@ func pad(t *testing.T, s *testkit.Server) {
 	}
 }
 
-// final reads every key after the last restart.
-func final(t *testing.T, s *testkit.Server, rec *recorder) {
-	c := &client{id: clients, rec: rec}
+// each runs the commands for each group, while nobody else does anything.
+func each(t *testing.T, s *testkit.Server, rec *recorder, w workload, commands []command) {
+	if len(commands) == 0 {
+		return
+	}
+	c := &client{workload: w, id: clients, rec: rec}
 	conn := s.Client(3).Conn()
 	defer conn.Close()
 	for group := range groups {
-		op := call{group: group, way: "EXEC"}
-		for key := range groupKeys {
-			op.commands = append(op.commands, command{verb: "GET", key: key}, command{verb: "PEXPIRETIME", key: key})
-		}
+		op := call{group: group, way: "EXEC", commands: commands}
 		from := time.Now()
 		o := c.send(conn, op)
 		if o.lost {
@@ -142,6 +196,11 @@ func (n *tally) add(history []porcupine.Operation, kills int) {
 		}
 		if slices.Contains(o.replies, nil) {
 			n.misses++
+		}
+		for i, reply := range o.replies {
+			if did(reply) {
+				n.done[op.Input.(call).commands[i].verb]++
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -42,8 +43,9 @@ type state struct {
 type command struct {
 	verb string
 	key  int    // within the group
-	data string // of SET and SETNX
+	data string // of SET, SETNX and XADD
 	ttl  int64  // ms, of SET, 0: none, and of PEXPIRE
+	streamOptions
 }
 
 // call is an operation: a command, or several as one transaction or script. It ran, if it
@@ -55,46 +57,61 @@ type call struct {
 	from, to int64
 }
 
-// outcome has the replies of an operation's commands: int64, string, nil, or the text of
-// an error. It has none when it is lost.
+// waited is for how long a command has waited for an entry that did not come: it found nothing after
+// that time, not only before. Timers count in milliseconds.
+func (c call) waited(o outcome) time.Duration {
+	const early = 2 * time.Millisecond
+	if len(c.commands) == 1 && c.commands[0].block > 0 && !o.lost && o.replies[0] == nil {
+		return max(c.commands[0].block-early, 0)
+	}
+	return 0
+}
+
+// outcome has the replies of an operation's commands: int64, string, nil, an error, or what
+// workload.read makes of it. It has none when it is lost.
 type outcome struct {
 	lost    bool
 	replies []any
 }
 
-const errNotInteger = "ERR value is not an integer or out of range"
+// refusal is an error that a command replies.
+type refusal string
+
+const errNotInteger refusal = "ERR value is not an integer or out of range"
 
 var model = (&porcupine.NondeterministicModel{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		var parts [][]porcupine.Operation
-		for _, o := range history {
-			group := o.Input.(call).group
-			for len(parts) <= group {
-				parts = append(parts, nil)
-			}
-			parts[group] = append(parts[group], o)
-		}
-		return slices.DeleteFunc(parts, func(p []porcupine.Operation) bool { return len(p) == 0 })
-	},
-	Init:  func() []any { return []any{state{}} },
-	Equal: func(a, b any) bool { return a == b },
+	Partition: byGroup,
+	Init:      func() []any { return []any{state{}} },
+	Equal:     func(a, b any) bool { return a == b },
 	Step: func(s, input, output any) (next []any) {
 		for _, n := range s.(state).after(input.(call), output.(outcome)) {
 			next = append(next, n)
 		}
 		return next
 	},
-	DescribeOperation: func(input, output any) string { return describe(input.(call), output.(outcome)) },
+	DescribeOperation: func(input, output any) string { return describe(keyed{}, input.(call), output.(outcome)) },
 	DescribeState:     func(s any) string { return fmt.Sprintf("%+v", s) },
 }).ToModel()
 
-func describe(c call, o outcome) string {
+func byGroup(history []porcupine.Operation) [][]porcupine.Operation {
+	var parts [][]porcupine.Operation
+	for _, o := range history {
+		group := o.Input.(call).group
+		for len(parts) <= group {
+			parts = append(parts, nil)
+		}
+		parts[group] = append(parts[group], o)
+	}
+	return slices.DeleteFunc(parts, func(p []porcupine.Operation) bool { return len(p) == 0 })
+}
+
+// describe gives an operation as it was sent, with its replies.
+func describe(w workload, c call, o outcome) string {
 	var b strings.Builder
 	b.WriteString(c.way)
 	for i, cmd := range c.commands {
-		fmt.Fprintf(&b, " %s k%d %s", cmd.verb, cmd.key, cmd.data)
-		if cmd.ttl != 0 {
-			fmt.Fprintf(&b, " %dms", cmd.ttl)
+		for _, word := range w.words(c.group, cmd) {
+			fmt.Fprintf(&b, " %v", word)
 		}
 		if !o.lost {
 			fmt.Fprintf(&b, " → %v;", o.replies[i])

@@ -1,7 +1,10 @@
 package restart
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,10 +23,14 @@ type groupTest struct {
 	delivered map[string]string // entries that came to a consumer, by ID: its name
 	tried     map[string]bool   // entries whose acknowledgement was sent
 	acked     map[string]bool   // those for which it was confirmed
+	last      string            // the last delivered ID that the group had
 	progress  chan struct{}
 }
 
 const groupConsumers = 4
+
+// twin is what ends the second value of those that a transaction or a script adds.
+const twin = "+"
 
 // TestGroupsOverKills has some add to a stream and others read it as a group while the server is killed again
 // and again: nothing that was added is lost, nothing is delivered twice as new, what was acknowledged is
@@ -36,7 +43,7 @@ func TestGroupsOverKills(t *testing.T) {
 	if err := g.server.Client(3).XGroupCreateMkStream(ctx, "s", "g", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for range 5 {
+	for range max(5, testkit.Number(t, "KEYP_KILLS", 0)/10) {
 		g.round()
 		g.server.Start()
 		g.check()
@@ -61,18 +68,40 @@ func (g *groupTest) round() {
 	all.Wait()
 }
 
-// add adds entries until the server has gone.
+// add adds entries until the server has gone: one after the other, or two by a transaction or a script.
 func (g *groupTest) add(i int) {
 	client := g.server.Client(2 + i%2)
 	defer client.Close()
+	entry := func(value string) *redis.XAddArgs { return &redis.XAddArgs{Stream: "s", Values: []string{"v", value}} }
 	for {
 		value := fmt.Sprint(i, ":", g.next[i])
 		g.next[i]++
-		if err := client.XAdd(ctx, &redis.XAddArgs{Stream: "s", Values: []string{"v", value}}).Err(); err != nil {
+		values := []string{value, value + twin}
+		var err error
+		switch i {
+		case 0:
+			_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				for _, v := range values {
+					p.XAdd(ctx, entry(v))
+				}
+				return nil
+			})
+		case 1:
+			err = client.Eval(ctx, "for _, v in ipairs(ARGV) do redis.call('xadd', KEYS[1], '*', 'v', v) end", []string{"s"}, values).Err()
+			if errors.Is(err, redis.Nil) {
+				err = nil
+			}
+		default:
+			values = values[:1]
+			err = client.XAdd(ctx, entry(value)).Err()
+		}
+		if err != nil {
 			return
 		}
 		g.mu.Lock()
-		g.added[value] = true
+		for _, v := range values {
+			g.added[v] = true
+		}
 		g.mu.Unlock()
 	}
 }
@@ -134,6 +163,12 @@ func (g *groupTest) check() {
 			t.Errorf("%s is lost", value)
 		}
 	}
+	for value := range values {
+		first, second := strings.CutSuffix(value, twin)
+		if twins := value[0] == '0' || value[0] == '1'; twins && !values[first] || twins && !second && !values[value+twin] {
+			t.Errorf("of what was added together only %s is there", value)
+		}
+	}
 	pending := map[string]string{}
 	list, err := c.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "s", Group: "g", Start: "-", End: "+", Count: 1 << 30}).Result()
 	if err != nil {
@@ -154,7 +189,17 @@ func (g *groupTest) check() {
 	if err != nil || len(groups) != 1 {
 		t.Fatalf("%+v, %v", groups, err)
 	}
-	unread, err := c.XRange(ctx, "s", "("+groups[0].LastDeliveredID, "+").Result()
+	last := groups[0].LastDeliveredID
+	if olderID(t, last, g.last) {
+		t.Errorf("the group's last delivered ID was %s and is %s", g.last, last)
+	}
+	g.last = last
+	for id := range g.delivered {
+		if olderID(t, last, id) {
+			t.Errorf("the group's last delivered ID is %s, and %s was delivered", last, id)
+		}
+	}
+	unread, err := c.XRange(ctx, "s", "("+last, "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +208,21 @@ func (g *groupTest) check() {
 			t.Errorf("%s was delivered, and is pending at nobody", m.ID)
 		}
 	}
+}
+
+// olderID says whether the ID a is before b, which may be empty: then it is not.
+func olderID(t *testing.T, a, b string) bool {
+	t.Helper()
+	var ids [2][2]uint64
+	for i, text := range []string{a, b} {
+		if text == "" {
+			return false
+		}
+		if _, err := fmt.Sscanf(text, "%d-%d", &ids[i][0], &ids[i][1]); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+	}
+	return slices.Compare(ids[0][:], ids[1][:]) < 0
 }
 
 // drain takes and acknowledges what is left.
