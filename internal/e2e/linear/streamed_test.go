@@ -20,6 +20,8 @@ const (
 	consumers = 3
 	// chosen is the stream whose IDs clients choose in part (1-*), and that they delete. IDs of the others are the server's choice.
 	chosen = 1
+	// awaited is the stream for which most wait who do, so that there are several at a time.
+	awaited = 2
 )
 
 // id is an entry's ID, the zero value none or one that is not known.
@@ -128,7 +130,7 @@ func (s *streamed) draw(c *client, group int, way string, i int) command {
 	cmd := command{key: rng.IntN(groupKeys)}
 	cmd.of = rng.IntN(3) / 2 // most in the first group
 	cmd.consumer = fmt.Sprint("c", rng.IntN(consumers))
-	switch rng.IntN(32) {
+	switch rng.IntN(33) {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
 		cmd.verb, cmd.data = "XADD", fmt.Sprintf("c%d.%d.%d", c.id, c.sent, i)
 		if rng.IntN(4) == 0 {
@@ -136,14 +138,16 @@ func (s *streamed) draw(c *client, group int, way string, i int) command {
 		}
 	case 8, 9, 10, 11, 12, 13:
 		cmd.verb, cmd.from, cmd.n, cmd.noAck = "XREADGROUP", ">", rng.IntN(4), rng.IntN(8) == 0
-		cmd.block = drawBlock(rng, way)
+		if cmd.block = drawBlock(rng, way); cmd.block != 0 && rng.IntN(4) > 0 {
+			cmd.key = awaited
+		}
 	case 14, 15:
 		cmd.verb, cmd.from, cmd.n = "XREADGROUP", "0", rng.IntN(4)
 	case 16, 17, 18, 19:
 		cmd.verb, cmd.id = "XACK", s.drawID(rng, group, cmd.key, true)
-	case 20:
-		cmd.verb, cmd.id, cmd.n = "XREAD", s.drawID(rng, group, cmd.key, false), rng.IntN(4)
-		cmd.block = drawBlock(rng, way)
+	case 20, 30:
+		cmd.verb, cmd.n, cmd.key = "XREAD", rng.IntN(4), awaited-rng.IntN(2)
+		cmd.id, cmd.block = s.drawID(rng, group, cmd.key, false), drawBlock(rng, way)
 	case 21, 22:
 		cmd.verb = "XPENDING"
 	case 23:
@@ -160,7 +164,7 @@ func (s *streamed) draw(c *client, group int, way string, i int) command {
 		cmd.verb, cmd.id = "XDEL", s.drawID(rng, group, cmd.key, false)
 	case 29:
 		cmd.verb = "XLEN"
-	case 30:
+	case 31:
 		cmd.verb, cmd.n = "XTRIM", 2+rng.IntN(10)
 	default:
 		drawRare(rng, &cmd)
@@ -195,7 +199,7 @@ func drawBlock(rng *rand.Rand, way string) time.Duration {
 	return time.Duration(1+rng.IntN(60)) * time.Millisecond
 }
 
-// drawID draws one of the IDs that the client has seen, or (own) mostly one that it was given.
+// drawID draws one of the IDs that the client has seen, mostly one of the last, or (own) mostly one that it was given.
 func (s *streamed) drawID(rng *rand.Rand, group, key int, own bool) id {
 	if got := &s.got[group][key]; own && len(*got) > 0 && rng.IntN(4) > 0 {
 		at := rng.IntN(len(*got))
@@ -204,7 +208,7 @@ func (s *streamed) drawID(rng *rand.Rand, group, key int, own bool) id {
 		return drawn
 	}
 	if seen := s.seen[group][key]; len(seen) > 0 {
-		return seen[rng.IntN(len(seen))]
+		return seen[max(rng.IntN(len(seen)), rng.IntN(len(seen)))]
 	}
 	return id{1, 1}
 }
