@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
+	"keyp/internal/tally"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 )
@@ -57,14 +58,18 @@ type checkpointer struct {
 	last         atomic.Int64 // Unix ms of the last one that finished
 	lastErr      atomic.Pointer[error]
 	finished     atomic.Int64
-	syncing      atomic.Bool   // pages go to disk
-	backoffUntil atomic.Int64  // until then none starts by itself, a reading of Mono in ns; 0: no such time
-	damagedAt    atomic.Uint64 // where the log ended when damage of the data file stopped a checkpoint
+	failures     atomic.Int64
+	took         *tally.Histogram // microseconds
+	syncing      atomic.Bool      // pages go to disk
+	backoffUntil atomic.Int64     // until then none starts by itself, a reading of Mono in ns; 0: no such time
+	damagedAt    atomic.Uint64    // where the log ended when damage of the data file stopped a checkpoint
 	// Written by housekeeping.
 	hurry atomic.Bool // no pacing: the log is long
 }
 
-func (cp *checkpointer) init(s *Store) { cp.s, cp.kick = s, make(chan struct{}, 1) }
+func (cp *checkpointer) init(s *Store) {
+	cp.s, cp.kick, cp.took = s, make(chan struct{}, 1), tally.New(tally.Work)
+}
 
 const (
 	// batchBytes bounds a bbolt transaction of a checkpoint. Each touches many pages,
@@ -92,15 +97,18 @@ func (s *Store) Checkpoint() error {
 	defer s.checkpointer.mu.Unlock()
 	s.checkpointer.wanted.Add(1)
 	defer s.checkpointer.wanted.Add(-1)
+	began := s.clock.Mono()
 	err := s.checkpointer.run()
 	s.checkpointer.lastErr.Store(&err)
 	if err != nil {
+		s.checkpointer.failures.Add(1)
 		s.checkpointer.notWritten(err)
 		return err
 	}
 	s.checkpointer.backoffUntil.Store(0)
 	s.checkpointer.last.Store(s.clock.Now())
 	s.checkpointer.finished.Add(1)
+	s.checkpointer.took.Observe((s.clock.Mono() - began).Microseconds())
 	return nil
 }
 

@@ -416,7 +416,8 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	ev := membersExpired(o.val.Type())
 	var fields [][]byte
 	hears := t.HearsFields(ev)
-	n = o.val.Due(t.instant(p, *c), limit, func(elem, _ []byte) {
+	n = o.val.Due(t.instant(p, *c), limit, func(elem, _ []byte, deadline int64) {
+		t.s.observeLate(t.s.late.elements, deadline)
 		t.removed(p, o, elem)
 		o.change(elem)
 		if hears {

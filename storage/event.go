@@ -82,6 +82,7 @@ type Happened struct {
 	DB     int
 	Key    []byte   // not to be changed
 	Fields [][]byte // not to be changed
+	Due    int64    // of a key that has expired, its deadline, if that came since Open; otherwise 0
 	LSN    uint64
 	Call   func(lsn uint64)
 }
@@ -126,6 +127,15 @@ func (t *Txn) Overwrote(k Key, was, is object.Type) {
 	t.Notify(k, Overwritten)
 	if was != is {
 		t.Notify(k, TypeChanged)
+	}
+}
+
+// notifyExpired raises the event of a key that was due at deadline.
+func (t *Txn) notifyExpired(k Key, deadline int64) {
+	n := len(t.events)
+	t.Notify(k, Expired)
+	if len(t.events) > n && deadline >= t.s.reapFrom {
+		t.events[n].Due = deadline
 	}
 }
 

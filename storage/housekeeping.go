@@ -199,14 +199,17 @@ func (v View) measureShard(sh *shard) (used, dirty int64) {
 		}
 		defer sh.mu.Unlock()
 	}
+	resident := int64(0)
 	for _, p := range sh.mu.parts {
 		if p != nil {
 			used += p.memory()
 			dirty += p.dirty
+			resident += int64(p.cells)
 		}
 	}
 	sh.used.Store(used)
 	sh.dirty.Store(dirty)
+	sh.resident.Store(resident)
 	return used, dirty
 }
 
@@ -462,7 +465,8 @@ type Stats struct {
 // LatenessStats is how late expired keys were removed, in ms.
 type LatenessStats struct{ P50, P99, Max, Count int64 }
 
-// Stats reads the counters.
+// Stats reads the counters. From outside it has the last reading of shards that belong to a global
+// transaction, and waits for none.
 func (v View) Stats() Stats {
 	s := v.s
 	st := Stats{
@@ -482,13 +486,7 @@ func (v View) Stats() Stats {
 	}
 	st.Memory, st.Dirty = v.measure()
 	for _, sh := range s.shards {
-		v.lock(sh)
-		for _, p := range sh.mu.parts {
-			if p != nil {
-				st.Resident += int64(p.cells)
-			}
-		}
-		v.unlock(sh)
+		st.Resident += sh.resident.Load()
 	}
 	st.DataBytes, st.DataFree = s.file.use()
 	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)

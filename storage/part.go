@@ -30,6 +30,8 @@ type shard struct {
 	// Written while mu is locked, read without it.
 	nextDue     atomic.Int64 // at most the earliest deadline of any part, for the reaper
 	used, dirty atomic.Int64 // the last results of View.measure
+	resident    atomic.Int64 // keys in memory, as of then
+	counted     atomic.Pointer[[]shardPopulation]
 }
 
 const never = math.MaxInt64

@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"keyp/internal/tally"
 	"keyp/storage/format"
 	"keyp/ttl"
 )
@@ -287,6 +288,14 @@ func (s *Store) observeLateness(deadline, now int64) {
 	if deadline >= s.reapFrom {
 		s.lateness.Observe(now - deadline)
 	}
+	s.observeLate(s.late.keys, deadline)
+}
+
+// observeLate counts, to the microsecond, how late something is removed that was due at deadline.
+func (s *Store) observeLate(h *tally.Histogram, deadline int64) {
+	if deadline >= s.reapFrom {
+		h.Observe(s.clock.Micros() - deadline*1000)
+	}
 }
 
 // window has the deadlines of keys that are only on disk, up to an end: a view on the
@@ -555,7 +564,7 @@ func (w *window) bury(p *part, sl *slot, k Key, deadline int64) bool {
 	w.turn.t.gone = append(w.turn.t.gone, sl)
 	w.s.observeLateness(deadline, w.turn.t.now)
 	w.s.stats.Expired.Add(1)
-	w.turn.t.Notify(k, Expired)
+	w.turn.t.notifyExpired(k, deadline)
 	return true
 }
 

@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
+	"keyp/internal/tally"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"keyp/storage/wal"
@@ -148,6 +149,7 @@ type Store struct {
 	house        housekeeper
 	shown        shownTime
 	lateness     ttl.Lateness
+	late         struct{ keys, elements *tally.Histogram } // lateness in microseconds
 	stats        counters
 	background   sync.WaitGroup
 
@@ -200,6 +202,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.window.init(s)
 	s.loads.init(s)
 	s.checkpointer.init(s)
+	s.late.keys, s.late.elements = tally.New(tally.Lateness), tally.New(tally.Lateness)
 	s.file.s, s.house.s = s, s
 	rec, err := s.recover()
 	if err != nil {

@@ -357,7 +357,7 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	t.s.observeLateness(p.deadline(*c), t.instant(p, *c))
 	t.changing(p.space, k.Name)
-	t.Notify(k, Expired) // before the block is freed, which has the reaper's name
+	t.notifyExpired(k, p.deadline(*c)) // before the block is freed, which has the reaper's name
 	t.remove(p, sl, c)
 	t.s.stats.Expired.Add(1)
 }

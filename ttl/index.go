@@ -135,7 +135,12 @@ func (x *IndexOf[K]) Len() int { return x.tree.Len() }
 // fn returns false. fn must not change the index.
 func (x *IndexOf[K]) Walk(from int64, fn func(EntryOf[K]) bool) {
 	var least K // 0 or "", before every other id
-	x.tree.AscendGreaterOrEqual(EntryOf[K]{from, least}, fn)
+	x.WalkFrom(EntryOf[K]{from, least}, fn)
+}
+
+// WalkFrom is Walk from an entry on, which may be gone by now.
+func (x *IndexOf[K]) WalkFrom(from EntryOf[K], fn func(EntryOf[K]) bool) {
+	x.tree.AscendGreaterOrEqual(from, fn)
 }
 
 // Clear removes all entries at once.

@@ -404,7 +404,7 @@ func (l *List) Earliest() int64 { return 0 }
 func (l *List) LenAt(int64) int { return l.Len() }
 
 // Due removes nothing.
-func (l *List) Due(int64, int, func(elem, val []byte)) int { return 0 }
+func (l *List) Due(int64, int, func(elem, val []byte, deadline int64)) int { return 0 }
 
 // At is the element at an index from 0 up to, and not with, Len, and its number.
 func (l *List) At(index int) (number int64, val []byte) {

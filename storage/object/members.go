@@ -244,7 +244,7 @@ func (m *members) LenAt(now int64) int {
 
 // Due removes at most limit elements whose deadline is now or before, the earliest
 // first, after it has shown each to fn, and reports how many.
-func (m *members) Due(now int64, limit int, fn func(elem, val []byte)) int {
+func (m *members) Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int {
 	for n := range limit {
 		if m.big != nil {
 			if at := m.big.earliest(); at == 0 || at > now {
@@ -254,7 +254,7 @@ func (m *members) Due(now int64, limit int, fn func(elem, val []byte)) int {
 			m.big.due.seekRank(&p, 0)
 			_, pos, _ := p.entry()
 			e := m.big.entry(pos)
-			fn(e.key, e.val)
+			fn(e.key, e.val, e.deadline)
 			m.big.remove(pos)
 			continue
 		}
@@ -262,7 +262,7 @@ func (m *members) Due(now int64, limit int, fn func(elem, val []byte)) int {
 		if !ok {
 			return n
 		}
-		fn(e.key, e.val)
+		fn(e.key, e.val, e.deadline)
 		m.small.remove(off, e.size)
 	}
 	return limit

@@ -71,9 +71,9 @@ func (m *machine) expire(rt *rapid.T) {
 func (m *machine) due(rt *rapid.T) {
 	now, limit := rapid.Int64Range(0, 35).Draw(rt, "now"), rapid.IntRange(0, 20).Draw(rt, "limit")
 	var last int64
-	n := m.v.Due(now, limit, func(elem, val []byte) {
+	n := m.v.Due(now, limit, func(elem, val []byte, deadline int64) {
 		e, ok := m.model[string(elem)]
-		if !ok || e.val != string(val) || e.deadline == 0 || e.deadline > now || e.deadline < last {
+		if !ok || e.val != string(val) || e.deadline != deadline || e.deadline == 0 || e.deadline > now || e.deadline < last {
 			rt.Fatalf("%q=%q is shown as due at %d; the model has %v", elem, val, now, e)
 		}
 		last = e.deadline

@@ -73,7 +73,7 @@ type Value interface {
 	LenAt(now int64) int
 	// Due removes at most limit elements that are due at now, the earliest first,
 	// and reports how many. fn sees each before its removal.
-	Due(now int64, limit int, fn func(elem, val []byte)) int
+	Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int
 }
 
 // HasMembers reports whether elements of the type can have deadlines: fields of hashes, and members

@@ -381,4 +381,4 @@ func (s *Stream) Earliest() int64 { return 0 }
 func (s *Stream) LenAt(int64) int { return s.Len() }
 
 // Due removes nothing.
-func (s *Stream) Due(int64, int, func(elem, val []byte)) int { return 0 }
+func (s *Stream) Due(int64, int, func(elem, val []byte, deadline int64)) int { return 0 }

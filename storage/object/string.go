@@ -125,4 +125,4 @@ func (s *String) Earliest() int64 { return 0 }
 func (s *String) LenAt(int64) int { return s.Len() }
 
 // Due removes nothing.
-func (s *String) Due(int64, int, func(elem, val []byte)) int { return 0 }
+func (s *String) Due(int64, int, func(elem, val []byte, deadline int64)) int { return 0 }

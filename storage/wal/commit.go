@@ -65,18 +65,18 @@ func (l *Log) flush() error {
 	l.mu.Unlock()
 
 	always := Policy(l.policy.Load()) == Always
-	began := l.o.Clock.Mono()
+	began, before := l.o.Clock.Mono(), l.written.Load()
 	var waited time.Duration
 	var spare []byte
 	for i := range chunks {
 		c := &chunks[i]
 		late := c.rest != nil
 		if c.head > 0 {
-			before := l.o.Clock.Mono()
+			entered := l.o.Clock.Mono()
 			if err := l.enter(c.identity, always); err != nil {
 				return err
 			}
-			waited += l.o.Clock.Mono() - before
+			waited += l.o.Clock.Mono() - entered
 		}
 		spare = c.complete(spare)
 		if err := l.write(c); err != nil {
@@ -95,6 +95,7 @@ func (l *Log) flush() error {
 	}
 	if len(chunks) > 0 {
 		l.measure(l.o.Clock.Mono() - began - waited)
+		l.sizes.Observe(int64(l.written.Load() - before))
 	}
 
 	l.mu.Lock()
@@ -161,9 +162,11 @@ func (l *Log) sync() error {
 	files := l.segMu.unsynced // only appended to beyond this length, and cut by us
 	l.segMu.Unlock()
 	for _, s := range files {
+		began := l.o.Clock.Mono()
 		if err := s.file.Sync(); err != nil {
 			return l.fail(fmt.Errorf("sync %s: %w", segmentName(s.number), err))
 		}
+		l.syncs.Observe((l.o.Clock.Mono() - began).Microseconds())
 	}
 	if complete := files[:len(files)-1]; len(complete) > 0 {
 		if err := l.closeComplete(complete); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/tally"
 	"keyp/internal/vfs"
 )
 
@@ -139,8 +140,10 @@ type Log struct {
 	// Written while flushMu is locked.
 	written atomic.Uint64
 	cost    atomic.Int64 // nanoseconds
+	sizes   *tally.Histogram
 	// Written while syncMu is locked.
 	synced atomic.Uint64
+	syncs  *tally.Histogram
 	// Written while segMu is locked.
 	full atomic.Bool
 	// Written by anybody; the positions only grow.
@@ -189,6 +192,8 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 		kickSync:    make(chan struct{}, 1),
 		kickPrepare: make(chan struct{}, 1),
 		quit:        make(chan struct{}),
+		sizes:       tally.New(tally.Sizes),
+		syncs:       tally.New(tally.Sync),
 	}
 	l.segMu.room = sync.NewCond(&l.segMu.Mutex)
 	l.segMu.live, l.segMu.next = r.live(), number
@@ -305,6 +310,12 @@ func (l *Log) Synced() uint64 { return l.synced.Load() }
 // SyncCost is the recent duration of a write with its sync (under the policies that
 // leave the sync to others: of the write), as a moving average; 0 before the first.
 func (l *Log) SyncCost() time.Duration { return time.Duration(l.cost.Load()) }
+
+// Syncs reads how long the syncs of segments took since Open, in microseconds.
+func (l *Log) Syncs() tally.Reading { return l.syncs.Read() }
+
+// Commits reads how many bytes each commit wrote since Open.
+func (l *Log) Commits() tally.Reading { return l.sizes.Read() }
 
 // Full reports that there was no room for the segment after the present one. It is
 // tried again each 100 ms and after each Release. Until all prepared room is used,

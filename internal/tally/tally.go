@@ -1,0 +1,69 @@
+// Package tally counts values in buckets of fixed bounds, for whoever collects them while
+// others observe.
+//
+// # Invariants
+//
+//   - Observe costs two atomic additions and at most a comparison for each bound; it allocates
+//     nothing and waits for nobody.
+//   - A reading is consistent in itself: its counts never shrink from one bound to the next, and
+//     Count is that of all values in them. Values that are observed meanwhile are in it or not.
+package tally
+
+import "sync/atomic"
+
+// Bounds of durations, in microseconds.
+var (
+	// Lateness is from 0.1 ms to 10 s.
+	Lateness = []int64{100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000}
+	// Sync is Lateness, and below it what fast disks and memory take.
+	Sync = append([]int64{10, 25, 50}, Lateness...)
+	// Work is from 10 ms to 10 minutes, for work in the background.
+	Work = []int64{10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000, 120_000_000, 300_000_000, 600_000_000}
+)
+
+// Sizes are bounds in bytes, from 256 to 256 MiB.
+var Sizes = []int64{256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20}
+
+// Histogram counts values up to each bound. All methods may be called at any time from anywhere.
+type Histogram struct {
+	bounds []int64
+	counts []atomic.Uint64 // the last is of what is above all bounds
+	sum    atomic.Int64
+}
+
+// New returns an empty histogram; the bounds rise, and are never changed.
+func New(bounds []int64) *Histogram {
+	return &Histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
+}
+
+// Observe counts a value. One below zero, as a clock that was set back gives, is 0.
+func (h *Histogram) Observe(v int64) {
+	v = max(v, 0)
+	i := 0
+	for i < len(h.bounds) && v > h.bounds[i] {
+		i++
+	}
+	h.counts[i].Add(1)
+	h.sum.Add(v)
+}
+
+// Reading is what a histogram had counted at some instant. Upto has, for each of Bounds, how many
+// values were not above it.
+type Reading struct {
+	Bounds []int64
+	Upto   []uint64
+	Count  uint64
+	Sum    int64
+}
+
+// Read reads the counters.
+func (h *Histogram) Read() Reading {
+	r := Reading{Bounds: h.bounds, Upto: make([]uint64, len(h.bounds)), Sum: h.sum.Load()}
+	for i := range h.counts {
+		r.Count += h.counts[i].Load()
+		if i < len(r.Upto) {
+			r.Upto[i] = r.Count
+		}
+	}
+	return r
+}
