@@ -27,7 +27,8 @@ func (f *fakeHost) Shutdown(save bool) {
 		f.stopped = "save"
 	}
 }
-func (f *fakeHost) Port() int { return 6379 }
+func (f *fakeHost) ClientMemory() int64 { return 2000 }
+func (f *fakeHost) Port() int           { return 6379 }
 func (f *fakeHost) Listeners() []Listener {
 	return []Listener{{"tcp", "127.0.0.1:6379"}, {"unix", "/run/keyp.sock"}}
 }

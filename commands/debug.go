@@ -118,17 +118,20 @@ var debugCommands = []Spec{{
 // debugging lets a handler run for those whom enable-debug-command allows.
 func debugging(run func(*Ctx) error) func(*Ctx) error {
 	return func(c *Ctx) error {
-		switch c.Env.Config.String("enable-debug-command") {
-		case "yes":
-		case "local":
-			if !c.Client.local() {
-				return errDebug
-			}
-		default:
-			return errDebug
+		if err := c.Env.debugAllowed(c.Client); err != nil {
+			return err
 		}
 		return run(c)
 	}
+}
+
+// debugAllowed is nil if enable-debug-command allows a client DEBUG.
+func (e *Env) debugAllowed(c *Client) error {
+	setting := e.Config.String("enable-debug-command")
+	if setting == "yes" || setting == "local" && c.local() {
+		return nil
+	}
+	return errDebug
 }
 
 // local says whether the client's address is of this machine.

@@ -11,6 +11,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/config"
+	"keyp/internal/tally"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/storage/wal"
@@ -54,8 +55,10 @@ type Env struct {
 
 	jobs    jobs
 	users   users
-	denials denialLog  // belongs to the loop
-	saving  sync.Mutex // one ACL SAVE at a time
+	denials denialLog // belongs to the loop
+	// refusals of visitors wait to be written there.
+	refusals atomic.Int32
+	saving   sync.Mutex // one ACL SAVE at a time
 
 	monitors  []*Client   // see MONITOR; belongs to the event loop
 	monitored atomic.Bool // there are some
@@ -79,7 +82,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake
 	e.Tracking.init(e)
 	e.Waiters.env = e
-	e.Events.env = e
+	e.Events.env, e.Events.late = e, tally.New(tally.Lateness)
 	e.PubSub.turned = e.Events.enable
 	store.Listen(e.Events.hear)
 	store.OnReap(func(took time.Duration) { e.Latency.Add("expire-cycle", took, clk.Now()) })
@@ -201,6 +204,8 @@ type Host interface {
 	Post(fn func())
 	// Wake makes the loop do a pass, from any goroutine.
 	Wake()
+	// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop calls it.
+	ClientMemory() int64
 	// Port and Listeners say where the server listens.
 	Port() int
 	Listeners() []Listener

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyp/internal/config"
+	"keyp/internal/tally"
 	"keyp/storage"
 )
 
@@ -30,7 +31,8 @@ import (
 // An event is sent when the change that it reports is durable. Those of one key come in the
 // order of its changes.
 type Events struct {
-	env *Env
+	env  *Env
+	late *tally.Histogram // microseconds from a key's deadline until its event is published
 
 	mu struct {
 		sync.Mutex
@@ -129,6 +131,9 @@ func (e *Events) publish(h *storage.Happened) {
 	if h.Call != nil {
 		h.Call(h.LSN)
 		return
+	}
+	if h.Due != 0 {
+		e.late.Observe(e.env.Clock.Micros() - h.Due*1000)
 	}
 	if e.loop.publishing&storage.EventKeyspace != 0 {
 		e.send(h, "__keyspace@", []byte(h.Name), h.Key)

@@ -86,7 +86,7 @@ func (l *loop) greet(s *session) {
 		})
 	}
 	t := &secure{greet: g, wire: wire{fd: s.fd, greet: g}}
-	t.conn = tls.Server(&t.wire, l.tls.config.Load())
+	t.conn = tls.Server(&t.wire, l.tls.Config())
 	s.tls = t
 	s.wait(forHandshake)
 	s.idle = &timer{run: func() { l.greetingFailed(s, errors.New("it takes too long")) }}

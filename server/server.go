@@ -145,6 +145,9 @@ func (s *Server) Post(fn func()) { s.loop.box.post(fn) }
 // Wake makes the loop do a pass, from any goroutine.
 func (s *Server) Wake() { s.loop.box.wake() }
 
+// ClientMemory is what all connections take, in bytes, as of their last turns. Only the loop calls it.
+func (s *Server) ClientMemory() int64 { return int64(s.loop.memory.total) }
+
 // Pause is CLIENT PAUSE; a later end and a wider kind stand. Only the loop calls it.
 func (s *Server) Pause(d time.Duration, all bool) {
 	kind := commands.PauseWrite

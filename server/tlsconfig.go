@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,11 +18,16 @@ import (
 	"keyp/internal/config"
 )
 
-// tlsFront is what TLS connections are made with. It belongs to the loop, but for config,
-// which CONFIG SET renews.
+// TLS is the configuration that the options for TLS describe, which CONFIG SET renews.
+type TLS struct{ config atomic.Pointer[tls.Config] }
+
+// Config is the present one, for new connections. It is not to be changed.
+func (t *TLS) Config() *tls.Config { return t.config.Load() }
+
+// tlsFront is what TLS connections are made with. It belongs to the loop.
 type tlsFront struct {
-	config atomic.Pointer[tls.Config]
-	turn   chan struct{} // see greeting
+	*TLS
+	turn chan struct{} // see greeting
 }
 
 // errUpdateTLS is CONFIG SET's error; the log says more. The text is Redis's.
@@ -33,28 +39,34 @@ var tlsOptions = []string{
 	"tls-protocols", "tls-ciphers", "tls-ciphersuites", "tls-session-caching",
 }
 
-// setUp reads the configuration, now and after each change of an option; new connections
+func (f *tlsFront) setUp(o *Options) (err error) {
+	f.turn = make(chan struct{}, greeters())
+	f.TLS, err = WatchTLS(o.Config, o.Log)
+	return err
+}
+
+// WatchTLS reads the configuration, now and after each change of an option; new connections
 // have the new one. Files are read then only, so CONFIG SET with the same names renews a
 // certificate.
-func (f *tlsFront) setUp(o *Options) error {
-	f.turn = make(chan struct{}, greeters())
-	made, err := newTLSConfig(o.Config)
+func WatchTLS(cfg *config.Config, log *slog.Logger) (*TLS, error) {
+	t := &TLS{}
+	made, err := newTLSConfig(cfg)
 	if err != nil {
-		return fmt.Errorf("cannot serve TLS: %w", err)
+		return nil, fmt.Errorf("cannot serve TLS: %w", err)
 	}
-	f.config.Store(made)
+	t.config.Store(made)
 	for _, name := range tlsOptions {
-		o.Config.OnChange(name, func() error {
-			made, err := newTLSConfig(o.Config)
+		cfg.OnChange(name, func() error {
+			made, err := newTLSConfig(cfg)
 			if err != nil {
-				o.Log.Warn("the TLS configuration stays as it was", "error", err)
+				log.Warn("the TLS configuration stays as it was", "error", err)
 				return errUpdateTLS
 			}
-			f.config.Store(made)
+			t.config.Store(made)
 			return nil
 		})
 	}
-	return nil
+	return t, nil
 }
 
 // newTLSConfig makes a configuration of the options. Its errors name the option.

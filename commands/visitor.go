@@ -1,0 +1,79 @@
+package commands
+
+// Visitor is who asks by other means than a connection of the protocol: over HTTP. It has the
+// permissions of a user, at any moment those that the user has then.
+type Visitor struct {
+	env    *Env
+	client *Client // is no connection, and nobody else knows it
+}
+
+// maxRefusals is how many refusals of visitors may wait until the loop writes them to ACL LOG. While
+// the loop has more to do than that, they are only counted.
+const maxRefusals = 128
+
+// Visit gives the visitor with a user's name and password; an empty name is the default user's. With
+// given false there is neither, which is enough while the default user needs no password. The
+// error is what AUTH would reply, or that a command needs it; ACL LOG has it as for AUTH. How long
+// it takes says nothing about names and passwords. Any goroutine may call it.
+func (e *Env) Visit(addr, laddr string, given bool, name, password []byte) (*Visitor, error) {
+	v := &Visitor{env: e, client: &Client{Addr: addr, LAddr: laddr, Name: "http", Proto: 2}}
+	now := e.Clock.Mono()
+	v.client.Created, v.client.LastActive = now, now
+	switch {
+	case given:
+		if len(name) == 0 {
+			name = []byte(defaultUser)
+		}
+		u := e.users.login(name, password)
+		if u == nil {
+			v.refused(deniedAuth, &Ctx{Args: [][]byte{[]byte("AUTH")}}, func(c *Ctx) { e.logBadLogin(c, name) })
+			return nil, errWrongPass
+		}
+		v.client.user.become(u)
+	case e.users.open():
+		v.client.user.become(e.users.byDefault)
+	default:
+		return nil, ErrNoAuth
+	}
+	v.client.Authenticated = true
+	return v, nil
+}
+
+// May returns nil if the visitor may run a command, which is given by its names and arguments, and
+// else what the command would reply. ACL LOG has that, too. Any goroutine may call it.
+func (v *Visitor) May(words ...string) error {
+	args := make([][]byte, len(words))
+	for i, word := range words {
+		args[i] = []byte(word)
+	}
+	spec := v.env.Table.Of(args)
+	d, at := v.client.user.permissions().check(spec, args)
+	if d == allowed {
+		return nil
+	}
+	v.refused(d, &Ctx{Spec: spec, Args: args}, func(c *Ctx) { v.env.logDenial(c, d, topLevel, spec, args[at]) })
+	return Error("NOPERM " + d.complaint(v.client.user.name(), spec, args[at], false))
+}
+
+// MayDebug is May for DEBUG, which enable-debug-command must allow as well.
+func (v *Visitor) MayDebug() error {
+	if err := v.May("DEBUG", "DIGEST"); err != nil {
+		return err
+	}
+	return v.env.debugAllowed(v.client)
+}
+
+// refused has a refusal written to ACL LOG, which belongs to the loop.
+func (v *Visitor) refused(why denial, c *Ctx, write func(*Ctx)) {
+	e := v.env
+	if e.refusals.Add(1) > maxRefusals {
+		e.refusals.Add(-1)
+		e.Stats.Denials[why].Add(1)
+		return
+	}
+	c.Env, c.Client = e, v.client
+	e.Host.Post(func() {
+		e.refusals.Add(-1)
+		write(c)
+	})
+}
