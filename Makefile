@@ -44,8 +44,9 @@ PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # that make programs to keep.
 PLAIN          := $(GOFLAGS) -buildvcs=false
 # go-redis, and what only tests and examples compile with it, is left without inlining: each package
-# that imports it compiles its hundreds of methods once more, which takes half as long so.
-NOT_INLINED := github.com/redis/go-redis/v9 keyp/docs/examples/... keyp/cmd/keyp-bench/... keyp/internal/testkit/... keyp/internal/e2e/...
+# that imports it compiles its hundreds of methods once more, which takes half as long so. Likewise
+# what comes with Prometheus's client.
+NOT_INLINED := github.com/redis/go-redis/v9 google.golang.org/protobuf/... github.com/prometheus/... keyp/docs/examples/... keyp/cmd/keyp-bench/... keyp/internal/testkit/... keyp/internal/e2e/...
 export GOFLAGS := $(PLAIN) -gcflags=all=-dwarf=false $(foreach package,$(NOT_INLINED),'-gcflags=$(package)=-dwarf=false -l')
 build bench: export GOFLAGS := $(PLAIN)
 # The compiler and the tests are small next to the machines that run them: they collect garbage

@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"log/slog"
-	"net/http"
-	"strings"
 	"syscall"
 	"testing"
 
-	"keyp/internal/testkit"
 	"keyp/internal/vfs"
 )
 
@@ -38,53 +34,5 @@ func TestSyncDelay(t *testing.T) {
 	status, _, errs := runKeyp(t, "", nil, "--debug-sync-delay", "-1")
 	if want := "keyp: --debug-sync-delay: argument must be between 0 and 60000000 inclusive\n"; status != 1 || errs != want {
 		t.Errorf("a negative delay: status %d, %q", status, errs)
-	}
-}
-
-// debug-addr serves profiles to who asks for them by address; other addresses than loopback need
-// leave, and the help says what is opened.
-func TestDebugAddress(t *testing.T) {
-	var log testkit.Output
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	const foreign = "192.0.2.1:0" // no machine has it
-	for exposed, want := range map[bool]string{false: "is not a loopback address", true: "cannot listen on debug-addr"} {
-		if _, err := serveDebug(foreign, exposed, logger); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("exposed %v: %v, want: %s", exposed, err, want)
-		}
-	}
-	if !strings.Contains(log.String(), "can read all keys") {
-		t.Errorf("no warning of an exposed address: %s", log.String())
-	}
-	stop, err := serveDebug("127.0.0.1:0", false, logger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	_, url, _ := strings.Cut(log.String(), "url=")
-	url = strings.TrimSpace(url)
-	for host, want := range map[string]int{"": 200, "localhost": 200, "[::1]:6060": 200, "evil.example": 403, "evil.example:6060": 403} {
-		r, err := http.NewRequest(http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Host = host
-		got, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = got.Body.Close()
-		if got.StatusCode != want {
-			t.Errorf("host %q: status %d, want %d", host, got.StatusCode, want)
-		}
-	}
-	_, help, _ := runKeyp(t, "", nil, "--help")
-	for _, want := range []string{"passwords included", "--debug-addr-exposed"} {
-		if !strings.Contains(strings.Join(strings.Fields(help), " "), want) {
-			t.Errorf("--help does not say %q", want)
-		}
 	}
 }

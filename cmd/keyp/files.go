@@ -8,17 +8,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"keyp/internal/config"
+	"keyp/web"
 )
 
 // ownFiles is how many files the server needs for itself: log segments, data file,
 // listeners and reserve.
 const ownFiles = 64
 
+// httpFiles is how many more it needs to serve HTTP: twice what may be connected, as those that make
+// room are closed after others are accepted.
+const httpFiles = 2 * web.MaxConns
+
 // fitFiles raises the limit of open files to what maxclients needs. Where the system
 // does not allow that, maxclients is lowered to what it allows, as with Redis; later
 // CONFIG SET maxclients fails instead.
 func fitFiles(cfg *config.Config, logger *slog.Logger) error {
-	clients := cfg.Int("maxclients")
+	clients, ownFiles := cfg.Int("maxclients"), uint64(ownFiles)
+	if cfg.String("http-addr") != "" {
+		ownFiles += httpFiles
+	}
 	allowed, err := raiseFiles(uint64(clients) + ownFiles)
 	if err != nil {
 		return fmt.Errorf("cannot read the limit of open files: %w", err)
@@ -36,7 +44,7 @@ func fitFiles(cfg *config.Config, logger *slog.Logger) error {
 		clients := cfg.Int("maxclients")
 		allowed, err := raiseFiles(uint64(clients) + ownFiles)
 		if err != nil || allowed < uint64(clients)+ownFiles {
-			return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", int64(min(allowed, 1<<32))-ownFiles) //lint:ignore ST1005 Redis's text
+			return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", int64(min(allowed, 1<<32)-ownFiles)) //lint:ignore ST1005 Redis's text
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@
 //	keyp check DIR                            verify a data directory (check.go)
 //	keyp repair DIR NEWDIR                    save what is left of a damaged one (repair.go)
 //	keyp compact DIR                          shorten its data file (compact.go)
+//	keyp health [ADDR]                        ask a server whether it is ready (health.go)
 //
 // Any mistake or failure is one line on standard error and exit status 1. For repair that status
 // is 2, and 1 means that data is lost.
@@ -31,6 +32,7 @@ var subcommands = []subcommand{
 	{"check", check},
 	{"repair", repairDir},
 	{"compact", compact},
+	{"health", health},
 }
 
 func main() {

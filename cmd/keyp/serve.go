@@ -18,6 +18,7 @@ import (
 	"keyp/internal/config"
 	"keyp/server"
 	"keyp/storage"
+	"keyp/web"
 )
 
 // serve runs the server until a signal or SHUTDOWN.
@@ -33,17 +34,17 @@ func serve(cfg *config.Config) (err error) {
 	if err := fitFiles(cfg, logger); err != nil {
 		return err
 	}
-	stopDebug, err := serveDebug(cfg.String("debug-addr"), cfg.Bool("debug-addr-exposed"), logger)
+	machine := &clock.Machine{}
+	machine.Shift(cfg.Int("debug-clock-offset"))
+	pages, err := serveHTTP(cfg, logger, machine)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopDebug()) }()
+	defer func() { err = errors.Join(err, pages.Close()) }()
 
 	commands.SetValueLimits(cfg) // before any value is read
 	defer tuneCollector(cfg)()
 
-	machine := &clock.Machine{}
-	machine.Shift(cfg.Int("debug-clock-offset"))
 	var bell server.Bell
 	store, found, err := storage.Open(storage.Options{
 		Dir: cfg.String("dir"), LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")), Clock: machine, Logger: logger,
@@ -79,7 +80,11 @@ func serve(cfg *config.Config) (err error) {
 		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
 	go debug.FreeOSMemory() // what recovery needed is garbage now
 	server.SpareProcs()
-	if err := srv.Run(ctx); err != nil {
+	pages.Ready(env)
+	context.AfterFunc(ctx, pages.Stopping)
+	err = srv.Run(ctx)
+	pages.Withdraw()
+	if err != nil {
 		return errors.Join(fmt.Errorf("the server had to stop: %w", err), closeFailed(store))
 	}
 	if err := store.Close(srv.SaveAtExit()); err != nil {
@@ -87,6 +92,19 @@ func serve(cfg *config.Config) (err error) {
 	}
 	logger.Info("stopped")
 	return nil
+}
+
+// serveHTTP serves what is for people and programs that watch the server, if http-addr says where.
+func serveHTTP(cfg *config.Config, logger *slog.Logger, clk clock.Clock) (*web.Server, error) {
+	o := web.Options{Config: cfg, Log: logger, Clock: clk}
+	if cfg.String("http-addr") != "" && cfg.Bool("http-tls") {
+		certificates, err := server.WatchTLS(cfg, logger)
+		if err != nil {
+			return nil, err
+		}
+		o.TLS = certificates.Config
+	}
+	return web.Listen(o)
 }
 
 // lockWait is how long a start waits for the end of the process before it, which takes about

@@ -16,6 +16,7 @@ Usage:
   keyp check DIR                            verify a data directory
   keyp repair DIR NEWDIR                    save what is left of a damaged one
   keyp compact DIR                          free the unused space of its data file
+  keyp health [ADDR]                        ask a server at its http-addr whether it is ready
   keyp -h | --help
   keyp -v | --version
 
@@ -35,7 +36,7 @@ Examples:
 func Usage(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, usageHead, Version)
-	for _, group := range []string{groupNetwork, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch} {
+	for _, group := range []string{groupNetwork, groupHTTP, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch} {
 		fmt.Fprintf(&b, "\n%s:\n", group)
 		for i := range options {
 			if o := &options[i]; o.group == group {

@@ -3,6 +3,7 @@ package config
 // The headings of --help.
 const (
 	groupNetwork = "Network"
+	groupHTTP    = "HTTP"
 	groupTLS     = "TLS"
 	groupData    = "Data and durability"
 	groupMemory  = "Memory"
@@ -50,6 +51,13 @@ var options = []option{
 		help: "connections waiting to be accepted"},
 	{name: "tcp-keepalive", group: groupNetwork, kind: kindInt, def: "300", max: maxInt32,
 		help: "seconds between probes of silent peers; 0: none"},
+
+	{name: "http-addr", group: groupHTTP, kind: kindString, fixed: true,
+		help: "address with a port, such as 127.0.0.1:8379, to serve metrics, health and profiles at over HTTP, to those who may run the commands that these stand for; empty: off"},
+	{name: "http-protected", group: groupHTTP, kind: kindBool, def: "yes", fixed: true,
+		help: "serve HTTP on loopback addresses only; with no, others are served as long as the user default needs a password"},
+	{name: "http-tls", group: groupHTTP, kind: kindBool, def: "no", fixed: true,
+		help: "serve HTTP with TLS, as the tls options say"},
 
 	{name: "tls-port", group: groupTLS, kind: kindInt, def: "0", max: 65535, fixed: true,
 		help: "TCP port for TLS; 0: none"},
@@ -164,11 +172,6 @@ var options = []option{
 		help: "percentiles of INFO latencystats"},
 	{name: "enable-debug-command", group: groupWatch, kind: kindEnum, def: "local", enum: []string{"no", "yes", "local"}, fixed: true,
 		help: "who may call DEBUG: no (nobody), local (this machine), yes (everybody)"},
-	{name: "debug-addr", group: groupWatch, kind: kindString, fixed: true,
-		help: "for developers: serve Go's profiles (net/http/pprof) on this loopback address. Whoever reaches it is asked for " +
-			"no password and can read all that is in memory, keys, values and passwords included, and slow the server down; empty: off"},
-	{name: "debug-addr-exposed", group: groupWatch, kind: kindBool, def: "no", fixed: true,
-		help: "allow debug-addr to be an address that other machines may reach: they can read all that is in memory"},
 	{name: "debug-sync-delay", group: groupWatch, kind: kindInt, def: "0", max: 60_000_000, fixed: true,
 		help: "for measurements: microseconds that each sync of the log takes longer; 0: none"},
 	{name: "debug-clock-offset", group: groupWatch, kind: kindInt, def: "0", min: -maxClockOffset, max: maxClockOffset, fixed: true,
@@ -194,6 +197,8 @@ var options = []option{
 // unsupported are redis.conf's directives that ask for what Keyp does not have; to
 // pass over them would be to run with less than was asked for.
 var unsupported = map[string]string{
-	"loadmodule":     "modules are not supported",
-	"rename-command": "renaming commands is not supported",
+	"debug-addr":         "profiles are served at http-addr now, under /debug/pprof/",
+	"debug-addr-exposed": "profiles are served at http-addr now, under /debug/pprof/",
+	"loadmodule":         "modules are not supported",
+	"rename-command":     "renaming commands is not supported",
 }

@@ -127,6 +127,12 @@ func Find(t testing.TB, name string) (path string, found bool) {
 	return path, err == nil
 }
 
+// FindTool finds a program that a test can do without, and that is none of Redis's.
+func FindTool(name string) (path string, found bool) {
+	path, err := exec.LookPath(name)
+	return path, err == nil
+}
+
 func prepare(t testing.TB, name, program string, o Options, args func(*Server) []string) *Server {
 	t.Helper()
 	if o.Dir == "" {

@@ -1,0 +1,72 @@
+package web
+
+import (
+	"container/list"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// MaxConns bounds the connections, and with them the requests at a time.
+const MaxConns = 64
+
+// conns bounds the connections. One that comes when there are too many takes the place of the one
+// that has been silent for longest: that has sent no whole request, or none since its last reply. So
+// whoever opens connections and sends nothing, or slowly, does not keep others out. While all have
+// requests under way, each of which ends soon, a new one is closed.
+type conns struct {
+	most int
+
+	mu struct {
+		sync.Mutex
+		at     map[net.Conn]*list.Element // nil for one that has a request under way
+		silent *list.List                 // of net.Conn, the one that was silent first at the front
+	}
+}
+
+func newConns(most int) *conns {
+	c := &conns{most: most}
+	c.mu.at, c.mu.silent = map[net.Conn]*list.Element{}, list.New()
+	return c
+}
+
+// note is http.Server.ConnState.
+func (c *conns) note(conn net.Conn, state http.ConnState) {
+	if victim := c.change(conn, state); victim != nil {
+		_ = victim.Close() // nobody waits for what it would say
+	}
+}
+
+// change notes a connection's state, and returns the connection that is to be closed for it, if any.
+func (c *conns) change(conn net.Conn, state http.ConnState) (victim net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	place, known := c.mu.at[conn]
+	if known {
+		delete(c.mu.at, conn)
+		if place != nil {
+			c.mu.silent.Remove(place)
+		}
+	}
+	switch state {
+	case http.StateNew:
+		if len(c.mu.at) >= c.most {
+			oldest := c.mu.silent.Front()
+			if oldest == nil {
+				return conn
+			}
+			victim = c.mu.silent.Remove(oldest).(net.Conn)
+			delete(c.mu.at, victim)
+		}
+		c.mu.at[conn] = c.mu.silent.PushBack(conn)
+	case http.StateIdle:
+		if known { // else it was closed to make room
+			c.mu.at[conn] = c.mu.silent.PushBack(conn)
+		}
+	case http.StateActive:
+		if known {
+			c.mu.at[conn] = nil
+		}
+	}
+	return victim
+}

@@ -1,0 +1,29 @@
+// Package web serves HTTP, for people and programs that watch a server: metrics, health, use of
+// resources, version, Go's profiles. It is a door of its own beside the protocol's.
+//
+//	request
+//	  │  conns.go     a bounded number of connections; who sends nothing makes room
+//	  ▼
+//	guard             who may ask at all: peer, host, origin, method; headers of every reply
+//	  │  door.go
+//	  ▼
+//	page.rights       a user of the ACL, and the commands that the page stands for
+//	  │  door.go, commands.Visitor
+//	  ▼
+//	page.show         metrics.go, health.go, usage.go, profiles.go
+//
+// # Invariants
+//
+//   - A request never waits for what a command or a job has locked, and for the event loop no
+//     longer than loopTime: what belongs to the loop is asked for by a message, and the last answer is used
+//     when none comes (pulse.go).
+//   - Nothing that a request does takes longer the more keys or clients there are. What has to be
+//     counted one by one is counted in the background, at most a hundredth of the time.
+//   - A page shows no more than its commands would reply to the same user. Health alone needs no
+//     user, and shows no data.
+//   - No request changes anything, and none from a page of another site is answered.
+//   - After Withdraw no request touches the store.
+//
+// The port answers before the data is loaded, and until the process ends, so that whoever asks
+// learns what it is doing: Listen, then Ready, Withdraw and Close.
+package web

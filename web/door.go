@@ -1,0 +1,201 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"keyp/commands"
+)
+
+// page is what a path shows.
+type page struct {
+	// rights returns why a visitor may not see it; nil: whoever gets past the guard may.
+	rights func(*commands.Visitor) error
+	show   http.HandlerFunc
+}
+
+// mayRun are the rights of a page that shows what these commands reply.
+func mayRun(list ...[]string) func(*commands.Visitor) error {
+	return func(v *commands.Visitor) error {
+		for _, words := range list {
+			if err := v.May(words...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// allPages are the pages by path; a path that ends in a slash is that of all below it.
+func (s *Server) allPages() map[string]page {
+	info := []string{"INFO"}
+	return map[string]page{
+		"/healthz":      {nil, s.showHealth},
+		"/readyz":       {nil, s.showReady},
+		"/metrics":      {mayRun(info, []string{"LATENCY", "HISTOGRAM"}), s.showMetrics},
+		"/usage":        {mayRun(info, []string{"MEMORY", "STATS"}), s.showUsage},
+		"/version":      {mayRun(info), s.showVersion},
+		"/debug/pprof/": {(*commands.Visitor).MayDebug, s.showProfile},
+	}
+}
+
+func (s *Server) find(path string) (page, bool) {
+	if p, ok := s.pages[path]; ok {
+		return p, true
+	}
+	p, ok := s.pages[path[:strings.LastIndexByte(path, '/')+1]]
+	return p, ok
+}
+
+// headers are those of every reply: nothing of it is kept, framed, or given to another site, and if it
+// were taken for a page that page could load and run nothing.
+var headers = map[string]string{
+	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+// serve answers a request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		switch p := recover(); {
+		case p == http.ErrAbortHandler:
+			panic(p) // closes the connection
+		case p != nil:
+			s.o.Log.Error("internal error", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	s.requests.Add(1)
+	for name, value := range headers {
+		w.Header().Set(name, value)
+	}
+	if status, why := s.guard(r); status != 0 {
+		if status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", "GET, HEAD")
+		}
+		w.Header().Set("Connection", "close")
+		reply(w, status, why)
+		return
+	}
+	p, ok := s.find(r.URL.Path)
+	if !ok {
+		reply(w, http.StatusNotFound, "there is no such page")
+		return
+	}
+	if status, why := s.admit(r, p); status != 0 {
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Basic realm="keyp", charset="UTF-8"`)
+		}
+		reply(w, status, why)
+		return
+	}
+	p.show(w, r)
+}
+
+// guard says why a request is not looked at, with its status; 0: it is.
+func (s *Server) guard(r *http.Request) (status int, why string) {
+	open := false // the default user needs no password
+	s.use(func(env *commands.Env) { open = env.Open() })
+	protected := s.o.Config.Bool("http-protected")
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	stranger := err != nil || !peer.Addr().Unmap().IsLoopback()
+	switch {
+	case stranger && (protected || open):
+		return http.StatusForbidden, "only requests from this machine are answered, since http-protected is yes or the user default needs no password"
+	case (protected || open) && !isAddress(r.Host):
+		// A page whose name its owner has point to this machine could read what its visitor's
+		// browser is sent. With a password there is nothing to read: the browser gives it to no
+		// other name than the one it was given for.
+		return http.StatusForbidden, "ask for this by its address"
+	case !s.fromHere(r):
+		return http.StatusForbidden, "requests of other sites are not answered"
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return http.StatusMethodNotAllowed, "only GET and HEAD are served"
+	case r.ContentLength != 0 || len(r.TransferEncoding) > 0:
+		return http.StatusRequestEntityTooLarge, "no body is expected"
+	}
+	return 0, ""
+}
+
+// isAddress says whether a Host header is an address or localhost, with or without a port.
+func isAddress(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || strings.EqualFold(host, "localhost")
+}
+
+// fromHere says whether a request is of no browser, or of one that was sent here by its user or by
+// a page of this server.
+func (s *Server) fromHere(r *http.Request) bool {
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		if !strings.EqualFold(origin, scheme+r.Host) {
+			return false
+		}
+	}
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		if site != "same-origin" && site != "none" {
+			return false
+		}
+	}
+	return true
+}
+
+// admit says why the sender of a request may not see a page, with the status; 0: it may.
+func (s *Server) admit(r *http.Request, p page) (status int, why string) {
+	if p.rights == nil {
+		return 0, ""
+	}
+	name, password, given := r.BasicAuth()
+	if !given && len(r.Header.Values("Authorization")) > 0 {
+		return http.StatusUnauthorized, "only basic authentication is supported"
+	}
+	loaded := s.use(func(env *commands.Env) {
+		visitor, err := env.Visit(r.RemoteAddr, s.addr, given, []byte(name), []byte(password))
+		if err != nil {
+			status, why = http.StatusUnauthorized, err.Error()
+			return
+		}
+		if err := p.rights(visitor); err != nil {
+			status, why = http.StatusForbidden, err.Error()
+			if !given {
+				status = http.StatusUnauthorized // somebody else may be allowed to
+			}
+		}
+	})
+	if !loaded {
+		return http.StatusServiceUnavailable, s.pulse.says()
+	}
+	return status, why
+}
+
+// reply replies with a line of text.
+func reply(w http.ResponseWriter, status int, why string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, why) // who asked may be gone
+}
+
+// accepts says whether a client takes an encoding of the body.
+func accepts(r *http.Request, encoding string) bool {
+	return slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ","), func(offer string) bool {
+		name, weight, _ := strings.Cut(offer, ";")
+		weight = strings.ReplaceAll(strings.TrimSpace(weight), " ", "")
+		return strings.TrimSpace(name) == encoding && !(strings.HasPrefix(weight, "q=0") && strings.Trim(weight, "q=0.") == "")
+	})
+}

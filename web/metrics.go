@@ -1,0 +1,227 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"keyp/commands"
+	"keyp/internal/tally"
+	"keyp/storage"
+)
+
+const (
+	// loopTime is how long a request waits for the event loop.
+	loopTime = 250 * time.Millisecond
+	// turnTime is how long it waits for others that compute as much.
+	turnTime = time.Second
+	// maxDatabases is how many databases have metrics of their own.
+	maxDatabases = 64
+)
+
+func (m *metric) describe() *prometheus.Desc {
+	return prometheus.NewDesc(m.name, m.help, strings.Fields(m.labels), nil)
+}
+
+// collector gives a reading to the library. Each scrape has one of its own.
+type collector struct{ r *reading }
+
+// Describe is prometheus.Collector's.
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range descriptions {
+		to <- desc
+	}
+}
+
+// Collect is prometheus.Collector's.
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	for i := range metrics {
+		m, desc := &metrics[i], descriptions[i]
+		typ := prometheus.GaugeValue
+		if m.kind == counter {
+			typ = prometheus.CounterValue
+		}
+		put := func(value float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(desc, typ, value, labels...)
+		}
+		switch {
+		case m.value != nil:
+			put(m.value(c.r))
+		case m.values != nil:
+			m.values(c.r, put)
+		default:
+			m.spread(c.r, func(r tally.Reading, unit float64, labels ...string) {
+				upto := make(map[float64]uint64, len(r.Bounds))
+				for i, bound := range r.Bounds {
+					upto[inUnit(bound, unit)] = r.Upto[i]
+				}
+				to <- prometheus.MustNewConstHistogram(desc, r.Count, float64(r.Sum)*unit, upto, labels...)
+			})
+		}
+	}
+}
+
+// inUnit is a bound in the unit of its metric, as one would write it: 0.0001, not 0.00009999999999999999.
+func inUnit(bound int64, unit float64) float64 {
+	f, err := strconv.ParseFloat(strconv.FormatFloat(float64(bound)*unit, 'g', 12, 64), 64)
+	if err != nil {
+		return float64(bound) * unit // impossible
+	}
+	return f
+}
+
+// population is what one value of the label db stands for.
+type population struct {
+	db            string
+	keys, expires int64
+	ttl           float64 // seconds
+}
+
+// populations are the databases', the last of them together.
+func populations(list []storage.Population) (found []population) {
+	for i, p := range list {
+		if i < maxDatabases {
+			found = append(found, population{strconv.Itoa(p.DB), p.Keys, p.Expires, float64(p.AverageTTL) / 1000})
+			continue
+		}
+		if i == maxDatabases {
+			found = append(found, population{db: "other"})
+		}
+		other := &found[maxDatabases]
+		other.ttl = (other.ttl*float64(other.expires) + float64(p.AverageTTL)/1000*float64(p.Expires)) / max(1, float64(other.expires+p.Expires))
+		other.keys, other.expires = other.keys+p.Keys, other.expires+p.Expires
+	}
+	return found
+}
+
+func perDatabase(read func(*population) float64) func(*reading, func(float64, ...string)) {
+	return func(r *reading, put func(float64, ...string)) {
+		list := populations(r.Populations)
+		for i := range list {
+			put(read(&list[i]), list[i].db)
+		}
+	}
+}
+
+// read reads everything that metrics and usage are made of; nil: it cannot be read now.
+func (s *Server) read() (r *reading) {
+	s.use(func(env *commands.Env) {
+		r = &reading{
+			stats: &env.Stats, config: env.Config, started: env.Started,
+			reserve: env.Store.DiskReserve(), failures: env.Store.FailedCheckpoints(), cost: env.Store.Log().SyncCost().Seconds(),
+			requests: s.requests.Load(),
+		}
+		r.loop, r.waited = s.askLoop(env)
+		r.Report = env.Report()
+		if due := s.pulse.due.Load(); due != nil {
+			r.due = *due
+		}
+	})
+	return r
+}
+
+// askLoop gives the loop's report, and the seconds that it took to answer: its last report and
+// loopTime if it does not.
+func (s *Server) askLoop(env *commands.Env) (commands.LoopReport, float64) {
+	began := s.o.Clock.Mono()
+	answer := make(chan commands.LoopReport, 1)
+	if s.pulse.silent.Load() < 2 { // else no answer is likely
+		env.Host.Post(func() { answer <- env.LoopReport() })
+		select {
+		case r := <-answer:
+			return r, (s.o.Clock.Mono() - began).Seconds()
+		case <-time.After(loopTime):
+		}
+	}
+	if last := s.pulse.loop.Load(); last != nil {
+		return *last, loopTime.Seconds()
+	}
+	return commands.LoopReport{}, loopTime.Seconds()
+}
+
+// inTurn runs what computes much, while not many others do. It replies by itself when it may not.
+func (s *Server) inTurn(w http.ResponseWriter, r *http.Request, fn func()) bool {
+	select {
+	case s.heavy <- struct{}{}:
+		defer func() { <-s.heavy }()
+		fn()
+		return true
+	case <-time.After(turnTime):
+	case <-r.Context().Done():
+	}
+	w.Header().Set("Retry-After", "1")
+	reply(w, http.StatusServiceUnavailable, "too many requests at a time")
+	return false
+}
+
+// showMetrics replies all metrics in the form that the client asks for: OpenMetrics, or Prometheus's.
+func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) {
+	format := expfmt.NegotiateIncludingOpenMetrics(r.Header)
+	var text bytes.Buffer
+	var err error
+	var from *reading
+	zipped := accepts(r, "gzip")
+	if !s.inTurn(w, r, func() {
+		if from = s.read(); from != nil {
+			err = encode(&text, from, format, zipped)
+		}
+	}) {
+		return
+	}
+	switch {
+	case from == nil:
+		reply(w, http.StatusServiceUnavailable, s.pulse.says())
+		return
+	case err != nil:
+		s.o.Log.Error("the metrics cannot be shown", "error", err)
+		reply(w, http.StatusInternalServerError, "the metrics cannot be shown; the server's log says why")
+		return
+	}
+	w.Header().Set("Content-Type", string(format))
+	w.Header().Set("Vary", "Accept, Accept-Encoding")
+	if zipped {
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	_, _ = w.Write(text.Bytes()) // who asked may be gone
+}
+
+// encode writes the metrics of a reading.
+func encode(to *bytes.Buffer, r *reading, format expfmt.Format, zipped bool) error {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(collector{r}); err != nil {
+		return err
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		return err
+	}
+	var out io.Writer = to
+	var zip *gzip.Writer
+	if zipped {
+		zip = gzip.NewWriter(to)
+		out = zip
+	}
+	encoder := expfmt.NewEncoder(out, format)
+	for _, family := range families {
+		if err := encoder.Encode(family); err != nil {
+			return fmt.Errorf("%s: %w", family.GetName(), err)
+		}
+	}
+	if closer, ok := encoder.(expfmt.Closer); ok { // OpenMetrics has an end
+		if err := closer.Close(); err != nil {
+			return err
+		}
+	}
+	if zip != nil {
+		return zip.Close()
+	}
+	return nil
+}

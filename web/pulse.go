@@ -1,0 +1,222 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"keyp/commands"
+)
+
+const (
+	// beat is the time between two looks.
+	beat = 500 * time.Millisecond
+	// readyBeats is how many looks in a row may find the loop silent, the log not committed or the disk
+	// without an answer, until the server counts as not ready.
+	readyBeats = 10
+	// aliveBeats is how many may find the loop silent until it counts as stuck for good.
+	aliveBeats = 120
+	// dueEvery is the time between two counts of what is due; a count has dueShare of it.
+	dueEvery = time.Second
+	dueShare = 100
+)
+
+// horizons are how far ahead is counted what is due.
+var horizons = []struct {
+	name string
+	ms   int64
+}{{"minute", 60_000}, {"hour", 3_600_000}, {"day", 86_400_000}}
+
+// pulse looks every half second whether the server makes progress, so that a request for its health
+// has the answer at once. It is the number of looks that counts: neither a process that was stopped
+// for a while nor a step of the clock looks like a standstill.
+type pulse struct {
+	s    *Server
+	quit chan struct{}
+
+	message  atomic.Pointer[string] // why nothing can be read; nil: it can
+	loop     atomic.Pointer[commands.LoopReport]
+	answered atomic.Bool // the loop has, since the last look
+	writable atomic.Bool // the disk has answered that it is, likewise
+	problem  atomic.Pointer[string]
+	due      atomic.Pointer[[]int64] // keys that are due by each of horizons
+
+	// Looks in a row that found something wrong.
+	silent, uncommitted, mute atomic.Int64
+	// Only the pulse's goroutine uses these.
+	end uint64 // of the log, when uncommitted was 0
+}
+
+func (p *pulse) init(s *Server) {
+	p.s, p.quit = s, make(chan struct{})
+	p.say("loading the data")
+}
+
+func (p *pulse) say(text string) { p.message.Store(&text) }
+
+// says is why nothing can be read, empty if it can.
+func (p *pulse) says() string {
+	if text := p.message.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+func (p *pulse) start(env *commands.Env) {
+	p.message.Store(nil)
+	go p.s.use(p.looks)
+	go p.s.use(p.counts)
+}
+
+// stop ends what start began. It may be called again, and without a start.
+func (p *pulse) stop() {
+	select {
+	case <-p.quit:
+	default:
+		close(p.quit)
+	}
+}
+
+func (p *pulse) looks(env *commands.Env) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	p.ask(env)
+	p.probe(env)
+	for {
+		select {
+		case <-tick.C:
+			p.look(env)
+		case <-p.quit:
+			return
+		}
+	}
+}
+
+// look counts what has not happened since the last look.
+func (p *pulse) look(env *commands.Env) {
+	if p.answered.Swap(false) {
+		p.silent.Store(0)
+		p.ask(env)
+	} else {
+		p.silent.Add(1)
+	}
+	if p.writable.Swap(false) {
+		p.mute.Store(0)
+		p.probe(env)
+	} else {
+		p.mute.Add(1)
+	}
+	if durable := env.Store.Log().Durable(); durable >= p.end {
+		p.end = env.Store.Log().End()
+		p.uncommitted.Store(0)
+	} else {
+		p.uncommitted.Add(1)
+	}
+}
+
+// ask has the loop answer when it gets to it.
+func (p *pulse) ask(env *commands.Env) {
+	env.Host.Post(func() {
+		r := env.LoopReport()
+		p.loop.Store(&r)
+		p.answered.Store(true)
+	})
+}
+
+// probe has another goroutine ask the system whether the data directory can be written: a disk that
+// is gone may never answer.
+func (p *pulse) probe(env *commands.Env) {
+	dir := env.Config.String("dir")
+	go func() {
+		const mayWrite = 2
+		problem := ""
+		if err := syscall.Access(dir, mayWrite); err != nil {
+			problem = fmt.Sprintf("%s cannot be written: %v", dir, err)
+		}
+		p.problem.Store(&problem)
+		p.writable.Store(true)
+	}()
+}
+
+// counts counts again and again what is due, a hundredth of the time at most.
+func (p *pulse) counts(env *commands.Env) {
+	stopped := func() bool {
+		select {
+		case <-p.quit:
+			return true
+		default:
+			return false
+		}
+	}
+	for {
+		began, now := p.s.o.Clock.Mono(), p.s.o.Clock.Now()
+		until := make([]int64, len(horizons))
+		for i, h := range horizons {
+			until[i] = now + h.ms
+		}
+		env.Store.Populations() // so that there is a recent reading beside a global transaction
+		if counts, whole := env.Store.CountDue(until, stopped); whole {
+			p.due.Store(&counts)
+		}
+		select {
+		case <-time.After(max(dueEvery, dueShare*(p.s.o.Clock.Mono()-began))):
+		case <-p.quit:
+			return
+		}
+	}
+}
+
+// standstill is a text for so many looks in a row.
+func standstill(what string, looks int64) string {
+	return fmt.Sprintf("%s for %v", what, time.Duration(looks)*beat)
+}
+
+// problems are why the server is not ready.
+func (p *pulse) problems() (list []string) {
+	if text := p.says(); text != "" {
+		return []string{text}
+	}
+	p.s.use(func(env *commands.Env) {
+		if err := env.Store.Err(); err != nil {
+			list = append(list, "the store has failed: "+err.Error())
+		}
+		if env.Store.Full() {
+			list = append(list, "the disk is full")
+		}
+	})
+	if text := p.problem.Load(); text != nil && *text != "" {
+		list = append(list, *text)
+	}
+	for _, still := range []struct {
+		looks int64
+		what  string
+	}{
+		{p.mute.Load(), "the disk has not answered"},
+		{p.uncommitted.Load(), "the log has not been committed"},
+		{p.silent.Load(), "the event loop has not answered"},
+	} {
+		if still.looks >= readyBeats {
+			list = append(list, standstill(still.what, still.looks))
+		}
+	}
+	return list
+}
+
+func (s *Server) showReady(w http.ResponseWriter, _ *http.Request) {
+	if list := s.pulse.problems(); len(list) > 0 {
+		reply(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(list, "; "))
+		return
+	}
+	reply(w, http.StatusOK, "ready")
+}
+
+func (s *Server) showHealth(w http.ResponseWriter, _ *http.Request) {
+	if looks := s.pulse.silent.Load(); looks >= aliveBeats {
+		reply(w, http.StatusServiceUnavailable, standstill("the event loop has not answered", looks))
+		return
+	}
+	reply(w, http.StatusOK, "alive")
+}

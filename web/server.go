@@ -1,0 +1,173 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/config"
+)
+
+// Limits of a connection.
+const (
+	headTime  = 5 * time.Second  // for the head of a request, and a handshake
+	replyTime = 10 * time.Second // for a reply to leave; profiles have their own
+	idleTime  = 2 * time.Minute  // between requests
+	headBytes = 16 << 10
+	// stopTime is how long requests under way have at the end.
+	stopTime = time.Second
+)
+
+// Options are what a Server is made of.
+type Options struct {
+	Config *config.Config
+	Log    *slog.Logger
+	Clock  clock.Clock
+	// TLS gives the configuration of a new connection; nil: connections have no TLS.
+	TLS func() *tls.Config
+}
+
+// Server serves HTTP at http-addr. All methods of a nil one do nothing: where http-addr is empty
+// there is none.
+type Server struct {
+	o     Options
+	addr  string
+	http  *http.Server
+	pages map[string]page
+	heavy chan struct{} // pages that compute much have a turn each
+	slow  chan struct{} // profiles
+	pulse pulse
+	// requests is how many there were.
+	requests atomic.Int64
+
+	// env is what requests read, nil before Ready and from Withdraw on; inUse is how many read it.
+	env   atomic.Pointer[commands.Env]
+	inUse atomic.Int64
+}
+
+// Listen binds http-addr and serves at once: that the data is being loaded. It returns nil if
+// http-addr is empty.
+func Listen(o Options) (*Server, error) {
+	text := o.Config.String("http-addr")
+	if text == "" {
+		return nil, nil
+	}
+	addr, err := netip.ParseAddrPort(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("http-addr %q is not an address with a port, such as 127.0.0.1:8379", text)
+	case !addr.Addr().IsLoopback() && o.Config.Bool("http-protected"):
+		return nil, fmt.Errorf("http-addr %q is not a loopback address: only http-protected no allows that, for servers whose users have passwords", text)
+	case !addr.Addr().IsLoopback() && o.TLS == nil:
+		o.Log.Warn("passwords cross the network in the clear, since HTTP has no TLS: see http-tls", "http-addr", text)
+	}
+	listener, err := net.Listen("tcp", text)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
+	}
+	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1)}
+	s.pages = s.allPages()
+	s.pulse.init(s)
+	conns := newConns(MaxConns)
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true) // one request at a time on a connection
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(s.serve), Protocols: protocols, ConnState: conns.note,
+		ReadHeaderTimeout: headTime, ReadTimeout: replyTime, WriteTimeout: replyTime, IdleTimeout: idleTime, MaxHeaderBytes: headBytes,
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // clients can make it say much
+	}
+	scheme := "http"
+	if o.TLS != nil {
+		scheme = "https"
+		listener = tls.NewListener(listener, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return o.TLS(), nil }})
+	}
+	go func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			o.Log.Error("HTTP is not served any more", "error", err)
+		}
+	}()
+	o.Log.Info("serving HTTP", "url", scheme+"://"+s.addr+"/")
+	return s, nil
+}
+
+// Addr is where the server listens: host:port.
+func (s *Server) Addr() string { return s.addr }
+
+// Ready is called when the data is loaded and the loop about to run; env has its Host.
+func (s *Server) Ready(env *commands.Env) {
+	if s == nil {
+		return
+	}
+	if env.Open() && !s.loopback() {
+		s.o.Log.Warn("HTTP is served to this machine only, although http-protected is no: the user default needs no password", "http-addr", s.addr)
+	}
+	s.env.Store(env)
+	s.pulse.start(env)
+}
+
+// Stopping has the server be not ready: it ends soon.
+func (s *Server) Stopping() {
+	if s != nil {
+		s.pulse.say("stopping")
+	}
+}
+
+// Withdraw is called before the store closes: when it returns, no request uses that, or will. After a
+// failure what a request waits for may be locked for ever, so Withdraw waits a second at most.
+func (s *Server) Withdraw() {
+	if s == nil {
+		return
+	}
+	s.Stopping()
+	s.env.Store(nil)
+	s.pulse.stop()
+	end := s.o.Clock.Mono() + stopTime
+	for s.inUse.Load() > 0 {
+		if s.o.Clock.Mono() > end {
+			s.o.Log.Warn("a request over HTTP has not ended")
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Close ends serving. Requests under way have a second.
+func (s *Server) Close() error {
+	if s == nil {
+		return nil
+	}
+	s.Withdraw()
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return s.http.Close()
+}
+
+// loopback says whether the server listens on a loopback address.
+func (s *Server) loopback() bool {
+	addr, err := netip.ParseAddrPort(s.addr)
+	return err == nil && addr.Addr().IsLoopback()
+}
+
+// use calls fn with what requests read, unless it is not loaded yet or withdrawn.
+func (s *Server) use(fn func(*commands.Env)) bool {
+	s.inUse.Add(1) // before the look at env, so that Withdraw waits for whoever saw it
+	defer s.inUse.Add(-1)
+	env := s.env.Load()
+	if env == nil {
+		return false
+	}
+	fn(env)
+	return true
+}

@@ -1,0 +1,325 @@
+package web
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/config"
+	"keyp/internal/testkit/await"
+	"keyp/internal/vfs"
+	"keyp/storage"
+)
+
+// loopHost is an event loop that runs what is posted at once, or keeps it while it is stuck.
+type loopHost struct {
+	stuck  atomic.Bool
+	posted chan func()
+}
+
+func (h *loopHost) Post(fn func()) {
+	if h.stuck.Load() {
+		h.posted <- fn
+		return
+	}
+	fn()
+}
+
+func (h *loopHost) Pause(time.Duration, bool)      {}
+func (h *loopHost) Unpause()                       {}
+func (h *loopHost) Shutdown(bool)                  {}
+func (h *loopHost) Wake()                          {}
+func (h *loopHost) ClientMemory() int64            { return 4321 }
+func (h *loopHost) Port() int                      { return 6379 }
+func (h *loopHost) Listeners() []commands.Listener { return nil }
+
+// harness is a server with a store, whose loop is a loopHost.
+type harness struct {
+	*Server
+	t    *testing.T
+	env  *commands.Env
+	host *loopHost
+	log  strings.Builder
+}
+
+// listen makes a server that is still loading.
+func listen(t *testing.T, args ...string) *harness {
+	t.Helper()
+	h := &harness{t: t}
+	cfg, err := config.Load(append([]string{"--http-addr", "127.0.0.1:0", "--dir", t.TempDir()}, args...), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Server, err = Listen(Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Clock: clock.System})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// load gives it data.
+func (h *harness) load() {
+	h.t.Helper()
+	store, _, err := storage.Open(storage.Options{
+		FS: vfs.OS, Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20,
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		h.Withdraw()
+		if err := store.Close(false); err != nil {
+			h.t.Error(err)
+		}
+	})
+	h.host = &loopHost{posted: make(chan func(), 1000)}
+	h.env = commands.NewEnv(store, h.o.Config, h.o.Log, h.o.Clock)
+	h.env.Host = h.host
+	h.Ready(h.env)
+}
+
+// get asks for a page over the network.
+func (h *harness) get(path string, headers ...string) (status int, body string) {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(await.Context(h.t), http.MethodGet, "http://"+h.Addr()+path, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return fetch(h.t, r)
+}
+
+func fetch(t *testing.T, r *http.Request) (status int, body string) {
+	t.Helper()
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range headers {
+		if got := answer.Header.Get(name); got != want {
+			t.Errorf("%s: %s is %q, want %q", r.URL, name, got, want)
+		}
+	}
+	return answer.StatusCode, string(text)
+}
+
+// want asks for a page.
+func (h *harness) want(path string, status int, text string) {
+	h.t.Helper()
+	if got, body := h.get(path); got != status || !strings.Contains(body, text) {
+		h.t.Errorf("%s: %d %q, want %d with %q", path, got, body, status, text)
+	}
+}
+
+// still stops the pulse, so that the test looks by itself.
+func (h *harness) still() {
+	h.t.Helper()
+	h.pulse.stop()
+	await.Until(h.t, "the pulse stops", func() bool { return h.inUse.Load() == 0 })
+}
+
+// looks has the pulse look so often; its disk answers each time.
+func (h *harness) looks(n int) {
+	for range n {
+		h.pulse.writable.Store(true)
+		h.pulse.look(h.env)
+	}
+}
+
+// The port answers from before the data is loaded until after the store is closed, and says what it
+// waits for.
+func TestLife(t *testing.T) {
+	h := listen(t)
+	h.want("/healthz", 200, "alive\n")
+	h.want("/readyz", 503, "not ready: loading the data\n")
+	h.want("/metrics", 503, "loading the data\n")
+	h.load()
+	h.want("/healthz", 200, "alive\n")
+	h.want("/readyz", 200, "ready\n")
+	h.want("/metrics", 200, "keyp_build_info{")
+	h.Stopping()
+	h.want("/readyz", 503, "not ready: stopping\n")
+	h.Withdraw()
+	for _, path := range []string{"/metrics", "/usage", "/version", "/debug/pprof/"} {
+		h.want(path, 503, "stopping\n")
+	}
+	h.want("/healthz", 200, "alive\n")
+}
+
+// Of a nil server, which is there when http-addr is empty, all methods do nothing.
+func TestOff(t *testing.T) {
+	s, err := Listen(Options{Config: config.New()})
+	if s != nil || err != nil {
+		t.Fatal(s, err)
+	}
+	s.Ready(nil)
+	s.Stopping()
+	s.Withdraw()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// While the event loop is stuck every page is served, with the last that the loop said; after some
+// time the server is not ready, and in the end not alive.
+func TestStuckLoop(t *testing.T) {
+	h := listen(t)
+	h.load()
+	h.still()
+	h.want("/metrics", 200, `keyp_memory_owner_bytes{owner="clients"} 4321`)
+	h.host.stuck.Store(true)
+	h.want("/metrics", 200, "keyp_event_loop_wait_seconds 0.25\n")
+	h.want("/metrics", 200, `keyp_memory_owner_bytes{owner="clients"} 4321`)
+	h.want("/usage", 200, `"clients": 4321`)
+	h.looks(readyBeats + 1)
+	h.want("/readyz", 503, "not ready: the event loop has not answered for ")
+	h.want("/healthz", 200, "alive\n")
+	h.looks(aliveBeats)
+	h.want("/healthz", 503, "the event loop has not answered for 1m")
+	h.host.stuck.Store(false)
+	for len(h.host.posted) > 0 {
+		(<-h.host.posted)()
+	}
+	h.looks(1)
+	h.want("/readyz", 200, "ready")
+}
+
+// What is appended to the log and not committed for some time makes the server not ready.
+func TestUncommitted(t *testing.T) {
+	h := listen(t)
+	h.load()
+	h.still()
+	k := h.env.Store.Key(0, []byte("k"))
+	txn := h.env.Store.NewTxn()
+	if !h.env.Store.Begin(txn, []storage.Key{k}) {
+		t.Fatal("the shard is locked")
+	}
+	txn.SetString(k, []byte("v"), 0, storage.Event{})
+	txn.End()
+	h.looks(readyBeats + 2)
+	h.want("/readyz", 503, "not ready: the log has not been committed for ")
+	if err := h.env.Store.Log().Commit(); err != nil {
+		t.Fatal(err)
+	}
+	h.looks(1)
+	h.want("/readyz", 200, "ready")
+	h.env.Store.SetDiskReserve(1 << 62)
+	await.Until(t, "the disk counts as full", h.env.Store.Full)
+	h.want("/readyz", 503, "not ready: the disk is full")
+}
+
+// Who asks from another machine, for another name, from another site, with another method or a body
+// gets nothing.
+func TestGuard(t *testing.T) {
+	h := listen(t, "--http-protected", "no")
+	h.load()
+	const local, far = "127.0.0.1:5000", "192.0.2.7:5000"
+	open := func() {}
+	password := func() {
+		if err := h.o.Config.Set(config.Pair{Name: "requirepass", Value: "secret"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		set     func()
+		method  string
+		peer    string
+		host    string
+		headers string
+		body    string
+		want    int
+	}{
+		{"this machine", open, "GET", local, "127.0.0.1:8379", "", "", 200},
+		{"by HEAD", open, "HEAD", local, "localhost", "", "", 200},
+		{"over IPv6", open, "GET", "[::1]:5000", "[::1]:8379", "", "", 200},
+		{"mapped", open, "GET", "[::ffff:127.0.0.1]:5000", "127.0.0.1", "", "", 200},
+		{"another machine", open, "GET", far, "127.0.0.1:8379", "", "", 403},
+		{"a name that points here", open, "GET", local, "evil.example:8379", "", "", 403},
+		{"a name like an address", open, "GET", local, "127.0.0.1.evil.example", "", "", 403},
+		{"no host", open, "GET", local, "", "", "", 403},
+		{"another site", open, "GET", local, "127.0.0.1:8379", "Origin: https://evil.example", "", 403},
+		{"a site without an origin", open, "GET", local, "127.0.0.1:8379", "Origin: null", "", 403},
+		{"the same site", open, "GET", local, "127.0.0.1:8379", "Origin: http://127.0.0.1:8379", "", 200},
+		{"the same site with TLS", open, "GET", local, "127.0.0.1:8379", "Origin: https://127.0.0.1:8379", "", 403},
+		{"an image of another site", open, "GET", local, "127.0.0.1:8379", "Sec-Fetch-Site: cross-site", "", 403},
+		{"another port of this machine", open, "GET", local, "127.0.0.1:8379", "Sec-Fetch-Site: same-site", "", 403},
+		{"typed by the user", open, "GET", local, "127.0.0.1:8379", "Sec-Fetch-Site: none", "", 200},
+		{"POST", open, "POST", local, "127.0.0.1:8379", "", "", 405},
+		{"OPTIONS", open, "OPTIONS", local, "127.0.0.1:8379", "", "", 405},
+		{"a body", open, "GET", local, "127.0.0.1:8379", "", "x", 413},
+		{"another machine, with a password", password, "GET", far, "keyp.example:8379", "", "", 200},
+		{"a name, with a password", password, "GET", local, "keyp.example", "", "", 200},
+		{"another site, with a password", password, "GET", local, "keyp.example", "Origin: http://evil.example", "", 403},
+	} {
+		tt.set()
+		r := httptest.NewRequest(tt.method, "/healthz", strings.NewReader(tt.body))
+		r.RemoteAddr, r.Host = tt.peer, tt.host
+		if tt.body == "" {
+			r.ContentLength = 0
+		}
+		if name, value, found := strings.Cut(tt.headers, ": "); found {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		h.serve(w, r)
+		if w.Code != tt.want {
+			t.Errorf("%s: status %d, want %d: %s", tt.name, w.Code, tt.want, w.Body)
+		}
+		if w.Code == 405 && w.Header().Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s: Allow is %q", tt.name, w.Header().Get("Allow"))
+		}
+		for name, want := range headers {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q", tt.name, name, got)
+			}
+		}
+	}
+}
+
+func TestAccepts(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "gzip": true, "deflate, gzip;q=1.0": true, "gzip;q=0": false, "gzip; q=0.0": false, "gzip;q=0.5": true, "br": false, "xgzip": false,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Encoding", text)
+		if got := accepts(r, "gzip"); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// Databases beyond the 64th are one.
+func TestPopulations(t *testing.T) {
+	var list []storage.Population
+	for db := range 70 {
+		list = append(list, storage.Population{DB: db, Keys: 10, Expires: int64(db - 60), AverageTTL: 1000 * int64(db)})
+	}
+	got := populations(list)
+	if len(got) != maxDatabases+1 || got[3].db != "3" {
+		t.Fatalf("%d: %v", len(got), got)
+	}
+	other := got[maxDatabases]
+	if want := (4.0*64 + 5*65 + 6*66 + 7*67 + 8*68 + 9*69) / 39; other.db != "other" || other.keys != 60 || other.expires != 39 || other.ttl < want-0.01 || other.ttl > want+0.01 {
+		t.Errorf("%+v, want a TTL of %v", other, want)
+	}
+}

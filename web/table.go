@@ -1,0 +1,321 @@
+package web
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keyp/commands"
+	"keyp/internal/config"
+	"keyp/internal/tally"
+)
+
+// reading is what the metrics are made of, read at one time.
+type reading struct {
+	*commands.Report
+	stats    *commands.Stats
+	config   *config.Config
+	started  int64 // Unix ms
+	loop     commands.LoopReport
+	waited   float64 // for the loop, in seconds
+	due      []int64 // by each of horizons; nil: not counted yet
+	reserve  uint64
+	failures int64 // of checkpoints
+	cost     float64
+	requests int64
+}
+
+// kind is a metric's type.
+type kind string
+
+const (
+	counter   kind = "counter"
+	gauge     kind = "gauge"
+	histogram kind = "histogram"
+)
+
+// metric is one name. Either value or values or spread reads it.
+type metric struct {
+	name   string
+	kind   kind
+	labels string // separated by spaces
+	// info are the fields of INFO that say the same, separated by spaces.
+	info string
+	help string
+
+	value  func(*reading) float64
+	values func(*reading, func(value float64, labels ...string))
+	spread func(*reading, func(r tally.Reading, unit float64, labels ...string))
+}
+
+const (
+	micro = 1e-6 // of a second
+	nano  = 1e-9
+	whole = 1
+)
+
+// metrics are all metrics, in the order of docs/monitoring.md.
+var metrics = []metric{
+	{name: "keyp_build_info", kind: gauge, labels: "version goversion", info: "keyp_version go_version redis_version",
+		help:   "Always 1; the labels say what runs.",
+		values: func(_ *reading, put func(float64, ...string)) { put(1, config.Version, runtime.Version()) }},
+	{name: "keyp_start_time_seconds", kind: gauge, info: "uptime_in_seconds uptime_in_days", help: "When the server started, as a Unix time.",
+		value: func(r *reading) float64 { return float64(r.started) / 1000 }},
+	{name: "keyp_cpu_seconds_total", kind: counter, labels: "mode", info: "used_cpu_sys used_cpu_user", help: "Processor time of the process.",
+		values: func(r *reading, put func(float64, ...string)) {
+			put(r.SystemTime.Seconds(), "system")
+			put(r.UserTime.Seconds(), "user")
+		}},
+	{name: "keyp_event_loop_wait_seconds", kind: gauge, help: "How long the event loop took to answer this scrape; 0.25 if it did not, and what it would have said is as of its last answer.",
+		value: func(r *reading) float64 { return r.waited }},
+
+	// Clients.
+	{name: "keyp_connected_clients", kind: gauge, info: "connected_clients", help: "Connections of clients.",
+		value: func(r *reading) float64 { return float64(r.loop.Clients) }},
+	{name: "keyp_connected_clients_peak", kind: gauge, info: "peak_clients", help: "The most connections at a time since the start.",
+		value: func(r *reading) float64 { return float64(r.stats.PeakClients.Load()) }},
+	{name: "keyp_clients_limit", kind: gauge, info: "maxclients", help: "The most connections that are accepted (maxclients).",
+		value: func(r *reading) float64 { return float64(r.config.Int("maxclients")) }},
+	{name: "keyp_blocked_clients", kind: gauge, info: "blocked_clients", help: "Clients whose command waits for keys, a time or the log.",
+		value: func(r *reading) float64 { return float64(r.Blocked) }},
+	{name: "keyp_blocked_clients_with_timeout", kind: gauge, info: "clients_in_timeout_table", help: "Of the blocked clients, those with a timeout.",
+		value: func(r *reading) float64 { return float64(r.BlockedTimed) }},
+	{name: "keyp_blocking_keys", kind: gauge, info: "total_blocking_keys", help: "Keys that blocked clients wait for.",
+		value: func(r *reading) float64 { return float64(r.BlockedFor) }},
+	{name: "keyp_tracking_clients", kind: gauge, info: "tracking_clients", help: "Clients with CLIENT TRACKING.",
+		value: func(r *reading) float64 { return float64(r.TrackingClients) }},
+	{name: "keyp_pubsub_clients", kind: gauge, info: "pubsub_clients", help: "Clients with subscriptions.",
+		value: func(r *reading) float64 { return float64(r.Subscribers) }},
+	{name: "keyp_connections_received_total", kind: counter, info: "total_connections_received", help: "Connections that were accepted.",
+		value: func(r *reading) float64 { return float64(r.stats.Connections.Load()) }},
+	{name: "keyp_connections_rejected_total", kind: counter, info: "rejected_connections", help: "Connections that were refused: there were maxclients, or protected-mode.",
+		value: func(r *reading) float64 { return float64(r.stats.Rejected.Load()) }},
+	{name: "keyp_client_disconnections_total", kind: counter, labels: "reason",
+		info: "evicted_clients client_query_buffer_limit_disconnections client_output_buffer_limit_disconnections",
+		help: "Clients that were disconnected for what they took: by client-query-buffer-limit, client-output-buffer-limit or maxmemory-clients.",
+		values: func(r *reading, put func(float64, ...string)) {
+			put(float64(r.stats.QueryBufferLimit.Load()), "query_buffer")
+			put(float64(r.stats.OutputBufferLimit.Load()), "output_buffer")
+			put(float64(r.stats.EvictedClients.Load()), "memory")
+		}},
+	{name: "keyp_network_receive_bytes_total", kind: counter, info: "total_net_input_bytes", help: "Bytes received from clients.",
+		value: func(r *reading) float64 { return float64(r.stats.NetIn.Load()) }},
+	{name: "keyp_network_transmit_bytes_total", kind: counter, info: "total_net_output_bytes", help: "Bytes sent to clients.",
+		value: func(r *reading) float64 { return float64(r.stats.NetOut.Load()) }},
+	{name: "keyp_http_requests_total", kind: counter, help: "Requests over HTTP.",
+		value: func(r *reading) float64 { return float64(r.requests) }},
+
+	// Commands.
+	{name: "keyp_commands_processed_total", kind: counter, info: "total_commands_processed", help: "Commands of all kinds.",
+		value: func(r *reading) float64 { return float64(r.stats.Commands.Load()) }},
+	{name: "keyp_command_calls_total", kind: counter, labels: "command", help: "Calls of a command.",
+		values: perCommand(func(c *commands.CommandReport) int64 { return c.Calls })},
+	{name: "keyp_command_failures_total", kind: counter, labels: "command", help: "Calls of a command that replied an error.",
+		values: perCommand(func(c *commands.CommandReport) int64 { return c.Failed })},
+	{name: "keyp_command_rejections_total", kind: counter, labels: "command", help: "Calls of a command that did not run: wrong arguments, no permission, no room.",
+		values: perCommand(func(c *commands.CommandReport) int64 { return c.Rejected })},
+	{name: "keyp_command_duration_seconds", kind: histogram, labels: "command", help: "How long calls of a command took, without the wait for the log; empty without latency-tracking.",
+		spread: func(r *reading, put func(tally.Reading, float64, ...string)) {
+			for i := range r.Commands {
+				if c := &r.Commands[i]; c.Latency.Count > 0 {
+					put(c.Latency, nano, c.Name)
+				}
+			}
+		}},
+	{name: "keyp_error_replies_total", kind: counter, info: "total_error_replies", help: "Replies that were errors.",
+		value: func(r *reading) float64 { return float64(r.stats.Errors.Load()) }},
+	{name: "keyp_error_replies_by_code_total", kind: counter, labels: "code", help: "Error replies by the word that they begin with.",
+		values: func(r *reading, put func(float64, ...string)) {
+			for _, e := range r.Errors {
+				put(float64(e.Count), e.Code)
+			}
+		}},
+	{name: "keyp_internal_errors_total", kind: counter, info: "internal_errors", help: "Defects of the server that cost a client its connection.",
+		value: func(r *reading) float64 { return float64(r.stats.Panics.Load()) }},
+	{name: "keyp_acl_denials_total", kind: counter, labels: "reason", info: "acl_access_denied_auth acl_access_denied_cmd acl_access_denied_key acl_access_denied_channel",
+		help: "What ACL rules refused: a command, a key, a channel, or a wrong password (auth).",
+		values: func(r *reading, put func(float64, ...string)) {
+			for _, d := range r.Denials {
+				put(float64(d.Count), d.Reason)
+			}
+		}},
+	{name: "keyp_slowlog_entries", kind: gauge, help: "Commands in SLOWLOG.",
+		value: func(r *reading) float64 { return float64(r.Slow) }},
+	{name: "keyp_keyspace_hits_total", kind: counter, info: "keyspace_hits", help: "Keys that commands looked up and found.",
+		value: func(r *reading) float64 { return float64(r.stats.Hits.Load()) }},
+	{name: "keyp_keyspace_misses_total", kind: counter, info: "keyspace_misses", help: "Keys that commands looked up in vain.",
+		value: func(r *reading) float64 { return float64(r.stats.Misses.Load()) }},
+
+	// Keys.
+	{name: "keyp_keys", kind: gauge, labels: "db", help: "Keys of a database, those that are due and not yet removed included. Databases beyond the 64th are other.",
+		values: perDatabase(func(p *population) float64 { return float64(p.keys) })},
+	{name: "keyp_expiring_keys", kind: gauge, labels: "db", help: "Keys of a database that have a deadline.",
+		values: perDatabase(func(p *population) float64 { return float64(p.expires) })},
+	{name: "keyp_average_ttl_seconds", kind: gauge, labels: "db", help: "The mean time to live of a database's keys in memory that have a deadline.",
+		values: perDatabase(func(p *population) float64 { return p.ttl })},
+	{name: "keyp_resident_keys", kind: gauge, info: "resident_keys", help: "Keys in memory.",
+		value: func(r *reading) float64 { return float64(r.Store.Resident) }},
+	{name: "keyp_partial_slots", kind: gauge, info: "partial_slots", help: "Hash slots with keys that are only on disk.",
+		value: func(r *reading) float64 { return float64(r.Store.PartialSlots) }},
+	{name: "keyp_evicted_keys_total", kind: counter, info: "evicted_keys", help: "Keys that left memory and are on disk only; none is lost.",
+		value: func(r *reading) float64 { return float64(r.Store.Evictions) }},
+	{name: "keyp_key_loads_total", kind: counter, info: "keys_loaded", help: "Keys that were read from disk.",
+		value: func(r *reading) float64 { return float64(r.Store.Loads) }},
+	{name: "keyp_key_load_errors_total", kind: counter, info: "key_load_errors", help: "Keys that could not be read from disk.",
+		value: func(r *reading) float64 { return float64(r.Store.LoadErrors) }},
+	{name: "keyp_lazyfreed_objects_total", kind: counter, info: "lazyfreed_objects", help: "Values that Redis would free in the background.",
+		value: func(r *reading) float64 { return float64(r.stats.LazyFreed.Load()) }},
+
+	// Time.
+	{name: "keyp_expired_keys_total", kind: counter, info: "expired_keys", help: "Keys that were removed since their deadline had come.",
+		value: func(r *reading) float64 { return float64(r.Store.Expired) }},
+	{name: "keyp_expired_elements_total", kind: counter, info: "expired_subkeys", help: "Fields and members that were removed since their deadline had come.",
+		value: func(r *reading) float64 { return float64(r.Store.ExpiredElements) }},
+	{name: "keyp_expire_lateness_seconds", kind: histogram, labels: "of", info: "expire_lateness_p50_ms expire_lateness_p99_ms expire_lateness_samples",
+		help: "Time from a deadline to the removal of the key or element, or to the publication of the event expired, which leaves when the removal is on disk. Nobody sees what is due meanwhile.",
+		spread: func(r *reading, put func(tally.Reading, float64, ...string)) {
+			put(r.Histograms.KeyLateness, micro, "key")
+			put(r.Histograms.ElementLateness, micro, "element")
+			put(r.EventLateness, micro, "event")
+		}},
+	{name: "keyp_expire_lateness_max_seconds", kind: gauge, info: "expire_lateness_max_ms", help: "The latest removal of a key since the start.",
+		value: func(r *reading) float64 { return float64(r.Store.Lateness.Max) / 1000 }},
+	{name: "keyp_keys_due", kind: gauge, labels: "within", help: "Keys in memory that are due in the next minute, hour or day, by their own deadline or the first one of an element. Counted in the background every second, or less often where that would take more than a hundredth of the time.",
+		values: func(r *reading, put func(float64, ...string)) {
+			for i, n := range r.due {
+				put(float64(n), horizons[i].name)
+			}
+		}},
+	{name: "keyp_clock_steps_total", kind: counter, info: "clock_steps", help: "Steps of the wall clock.",
+		value: func(r *reading) float64 { return float64(r.Store.ClockSteps) }},
+	{name: "keyp_bad_deadlines_total", kind: counter, info: "bad_deadlines", help: "Deadlines that were found damaged on disk.",
+		value: func(r *reading) float64 { return float64(r.Store.BadDeadlines) }},
+
+	// The log.
+	{name: "keyp_log_sync_duration_seconds", kind: histogram, help: "How long syncs of the log took.",
+		spread: func(r *reading, put func(tally.Reading, float64, ...string)) { put(r.Histograms.LogSyncs, micro) }},
+	{name: "keyp_log_commit_size_bytes", kind: histogram, help: "Bytes that commits wrote to the log.",
+		spread: func(r *reading, put func(tally.Reading, float64, ...string)) { put(r.Histograms.LogCommits, whole) }},
+	{name: "keyp_log_commit_recent_seconds", kind: gauge, info: "log_sync_usec", help: "The moving average of how long a commit takes.",
+		value: func(r *reading) float64 { return r.cost }},
+	{name: "keyp_log_appended_bytes_total", kind: counter, info: "log_end", help: "Bytes ever appended to the log, over restarts too.",
+		value: func(r *reading) float64 { return float64(r.Store.LogEnd) }},
+	{name: "keyp_log_pending_bytes", kind: gauge, info: "log_durable", help: "Bytes of the log that are not durable yet.",
+		value: func(r *reading) float64 { return max(0, float64(r.Store.LogEnd)-float64(r.Store.LogDurable)) }},
+	{name: "keyp_log_size_bytes", kind: gauge, info: "aof_current_size", help: "Bytes of the log that a start would read.",
+		value: func(r *reading) float64 { return float64(r.Store.LogBytes) }},
+	{name: "keyp_log_failed", kind: gauge, info: "aof_last_write_status", help: "1 if the store has failed and accepts no more writes.",
+		value: func(r *reading) float64 { return oneIf(r.Failed) }},
+
+	// Checkpoints and the disk.
+	{name: "keyp_checkpoints_total", kind: counter, info: "rdb_saves", help: "Checkpoints that finished.",
+		value: func(r *reading) float64 { return float64(r.Store.Checkpoints) }},
+	{name: "keyp_checkpoint_failures_total", kind: counter, help: "Checkpoints that failed.",
+		value: func(r *reading) float64 { return float64(r.failures) }},
+	{name: "keyp_checkpoint_failed", kind: gauge, info: "rdb_last_bgsave_status aof_last_bgrewrite_status", help: "1 if the last checkpoint failed.",
+		value: func(r *reading) float64 { return oneIf(r.SaveFailed) }},
+	{name: "keyp_checkpoint_duration_seconds", kind: histogram, help: "How long checkpoints took.",
+		spread: func(r *reading, put func(tally.Reading, float64, ...string)) { put(r.Histograms.Checkpoints, micro) }},
+	{name: "keyp_checkpoint_running", kind: gauge, info: "rdb_bgsave_in_progress", help: "1 while a checkpoint is under way or about to start.",
+		value: func(r *reading) float64 { return oneIf(r.Saving) }},
+	{name: "keyp_checkpoint_timestamp_seconds", kind: gauge, info: "rdb_last_save_time", help: "When the last checkpoint finished, as a Unix time; before the first one, when the server started.",
+		value: func(r *reading) float64 { return float64(r.Saved) / 1000 }},
+	{name: "keyp_checkpoint_keys_total", kind: counter, info: "checkpoint_keys_written", help: "Keys that checkpoints wrote.",
+		value: func(r *reading) float64 { return float64(r.Store.CheckpointKeys) }},
+	{name: "keyp_data_file_size_bytes", kind: gauge, info: "data_file_bytes", help: "The size of the data file.",
+		value: func(r *reading) float64 { return float64(r.Store.DataBytes) }},
+	{name: "keyp_data_file_free_bytes", kind: gauge, info: "data_file_free_bytes", help: "Of the data file, what is unused.",
+		value: func(r *reading) float64 { return float64(r.Store.DataFree) }},
+	{name: "keyp_disk_free_bytes", kind: gauge, info: "disk_free_bytes", help: "Free space on the disk of the data directory.",
+		value: func(r *reading) float64 { return float64(r.Store.FreeSpace) }},
+	{name: "keyp_disk_reserve_bytes", kind: gauge, help: "Free space below which commands that may grow the data are refused (disk-reserve).",
+		value: func(r *reading) float64 { return float64(r.reserve) }},
+	{name: "keyp_disk_full", kind: gauge, info: "disk_full", help: "1 while commands that may grow the data are refused.",
+		value: func(r *reading) float64 { return oneIf(r.Full) }},
+
+	// Memory.
+	{name: "keyp_memory_used_bytes", kind: gauge, info: "used_memory allocator_active", help: "Memory that the process holds of its own.",
+		value: func(r *reading) float64 { return float64(r.Process.Used) }},
+	{name: "keyp_memory_owner_bytes", kind: gauge, labels: "owner", info: "used_memory_dataset used_memory_overhead mem_clients_normal used_memory_scripts",
+		help: "Used memory by owner: keys with their tables and index, clients, scripts, and other: garbage, gaps between values, the Go runtime.",
+		values: func(r *reading, put func(float64, ...string)) {
+			for owner, n := range r.owners() {
+				put(float64(n), owner)
+			}
+		}},
+	{name: "keyp_memory_dirty_bytes", kind: gauge, info: "used_memory_dirty", help: "Of the keys' memory, what the data file does not have yet.",
+		value: func(r *reading) float64 { return float64(r.Store.Dirty) }},
+	{name: "keyp_memory_peak_bytes", kind: gauge, info: "used_memory_peak", help: "The most memory used since the start.",
+		value: func(r *reading) float64 { return float64(r.Peak) }},
+	{name: "keyp_memory_resident_bytes", kind: gauge, info: "used_memory_rss", help: "Memory of the process in RAM, mapped pages of the data file included.",
+		value: func(r *reading) float64 { return float64(r.Resident) }},
+	{name: "keyp_memory_limit_bytes", kind: gauge, info: "maxmemory", help: "maxmemory; 0 is none.",
+		value: func(r *reading) float64 { return float64(r.config.Int("maxmemory")) }},
+	{name: "keyp_memory_allocated_bytes", kind: gauge, info: "allocator_allocated", help: "Memory of objects and slabs.",
+		value: func(r *reading) float64 { return float64(r.Process.Heap) }},
+	{name: "keyp_memory_mapped_bytes", kind: gauge, info: "allocator_resident", help: "Memory that the process has from the system.",
+		value: func(r *reading) float64 { return float64(r.Process.Mapped) }},
+	{name: "keyp_memory_system_bytes", kind: gauge, info: "total_system_memory", help: "Memory of the machine.",
+		value: func(r *reading) float64 { return float64(r.Machine) }},
+	{name: "keyp_gc_cycles_total", kind: counter, info: "gc_cycles", help: "Collections of garbage.",
+		value: func(r *reading) float64 { return float64(r.Process.Cycles) }},
+	{name: "keyp_goroutines", kind: gauge, help: "Goroutines of the process.",
+		value: func(*reading) float64 { return float64(runtime.NumGoroutine()) }},
+
+	// Scripts, messages, tracking.
+	{name: "keyp_scripts", kind: gauge, info: "number_of_cached_scripts", help: "Scripts in the cache.",
+		value: func(r *reading) float64 { return float64(r.Scripts) }},
+	{name: "keyp_scripts_evicted_total", kind: counter, info: "evicted_scripts", help: "Scripts that left the cache.",
+		value: func(r *reading) float64 { return float64(r.EvictedScripts) }},
+	{name: "keyp_function_libraries", kind: gauge, info: "number_of_libraries", help: "Libraries of functions.",
+		value: func(r *reading) float64 { return float64(r.Libraries) }},
+	{name: "keyp_functions", kind: gauge, info: "number_of_functions", help: "Functions in the libraries.",
+		value: func(r *reading) float64 { return float64(r.Functions) }},
+	{name: "keyp_pubsub_subscriptions", kind: gauge, labels: "kind", info: "pubsub_channels pubsub_patterns pubsubshard_channels", help: "Channels, patterns and shard channels that have subscribers.",
+		values: func(r *reading, put func(float64, ...string)) {
+			put(float64(r.Channels), "channel")
+			put(float64(r.Patterns), "pattern")
+			put(float64(r.ShardChannels), "shard")
+		}},
+	{name: "keyp_tracking_keys", kind: gauge, info: "tracking_total_keys", help: "Keys that are remembered for CLIENT TRACKING.",
+		value: func(r *reading) float64 { return float64(r.TrackedKeys) }},
+	{name: "keyp_tracking_items", kind: gauge, info: "tracking_total_items", help: "For all those keys together, clients that have read them.",
+		value: func(r *reading) float64 { return float64(r.TrackedItems) }},
+	{name: "keyp_tracking_prefixes", kind: gauge, info: "tracking_total_prefixes", help: "Prefixes of CLIENT TRACKING in its broadcasting mode.",
+		value: func(r *reading) float64 { return float64(r.TrackedPrefixes) }},
+}
+
+// owners divides the memory used.
+func (r *reading) owners() map[string]int64 {
+	by := map[string]int64{"keys": r.Store.Memory, "clients": r.loop.ClientMemory, "scripts": r.ScriptBytes}
+	other := r.Process.Used
+	for _, n := range by {
+		other -= n
+	}
+	by["other"] = max(other, 0)
+	return by
+}
+
+func oneIf(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func perCommand(read func(*commands.CommandReport) int64) func(*reading, func(float64, ...string)) {
+	return func(r *reading, put func(float64, ...string)) {
+		for i := range r.Commands {
+			put(float64(read(&r.Commands[i])), r.Commands[i].Name)
+		}
+	}
+}
+
+// descriptions are the metrics' as the library has them, in the same order.
+var descriptions = func() []*prometheus.Desc {
+	list := make([]*prometheus.Desc, len(metrics))
+	for i := range metrics {
+		list[i] = metrics[i].describe()
+	}
+	return list
+}()
