@@ -203,7 +203,6 @@ func runXGroupSetID(c *Ctx) error {
 		}
 	}
 	s.SetGroup(c.Arg(3), id, min(o.read, int64(s.Value().Added())))
-	s.Signal()
 	c.Txn.Notify(c.Keys[0], eventGroupSetID)
 	c.Out.OK()
 	return nil
