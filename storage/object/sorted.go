@@ -37,11 +37,25 @@ func (s *sorted[T]) seek(item T) (at, i int, ok bool) {
 	default:
 		at = sort.Search(n, func(at int) bool { return s.pieces[at][0].Compare(item) > 0 }) - 1
 	}
-	i, ok = slices.BinarySearchFunc(s.pieces[at], item, func(a, b T) int { return a.Compare(b) })
-	if i == len(s.pieces[at]) && at+1 < len(s.pieces) {
+	piece := s.pieces[at]
+	end := len(piece)
+	if piece[end-1].Compare(item) < 0 { // it is added at the end, most likely
+		i = end
+	}
+	for i < end {
+		if mid := (i + end) / 2; piece[mid].Compare(item) < 0 {
+			i = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	switch {
+	case i < len(piece):
+		return at, i, piece[i].Compare(item) == 0
+	case at+1 < len(s.pieces):
 		return at + 1, 0, false
 	}
-	return at, i, ok
+	return at, i, false
 }
 
 // get gives the item that compares as equal.

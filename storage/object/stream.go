@@ -389,7 +389,7 @@ func (s *Stream) Renumbered() *Stream {
 	})
 	to.meta.offset = added - uint64(to.next())
 	to.groups.all.byNumber(0, func(g *StreamGroup) bool {
-		to.groups.change(g.number, (*StreamGroup).order) // it may get entries again that it had
+		to.groups.edit(g, (*StreamGroup).order) // it may get entries again that it had
 		return true
 	})
 	return to

@@ -150,11 +150,13 @@ func (s *Stream) EachIdle(g *StreamGroup, fn func(PendingEntry) bool) {
 		p, _ := g.PendingEntry(t.id)
 		return fn(p)
 	})
-	s.groups.change(g.number, func(g *StreamGroup) {
-		for _, t := range gone {
-			g.byTime.remove(t)
-		}
-	})
+	if len(gone) > 0 {
+		s.groups.edit(g, func(g *StreamGroup) {
+			for _, t := range gone {
+				g.byTime.remove(t)
+			}
+		})
+	}
 }
 
 // EachNacked visits the ids of the pending entries that belong to no consumer, as they were given back.
@@ -234,7 +236,7 @@ func (g *StreamGroup) set(p pendingItem) {
 	if p.consumer == 0 {
 		g.nacked++
 	} else if !ok || old.consumer != p.consumer {
-		c := g.made(p.consumer)
+		c := g.made(p.consumer, nil)
 		g.change(c, func() { c.pending.put(p.id) })
 	}
 }
@@ -261,12 +263,13 @@ func (g *StreamGroup) unorder(p pendingItem, owner bool) {
 	}
 }
 
-// made gives the consumer with a number, and makes it if elements come before the one that it is.
-func (g *StreamGroup) made(number uint32) *StreamConsumer {
+// made gives the consumer with a number, and makes it with a name, which is not known yet where elements come before
+// the one that it is.
+func (g *StreamGroup) made(number uint32, name []byte) *StreamConsumer {
 	c := g.consumers.of(number)
 	if c == nil {
-		c = &StreamConsumer{number: number}
-		g.consumers.add(nil, number, c)
+		c = &StreamConsumer{number: number, name: bytes.Clone(name)}
+		g.consumers.add(c.name, number, c)
 		g.allocated += c.bytes()
 	}
 	return c

@@ -18,24 +18,29 @@ func (gs *streamGroups) bytes() int { return gs.all.bytes() + gs.allocated }
 
 func (gs *streamGroups) len() int { return gs.elements }
 
-// change lets fn change a group, made if there is none with the number, and follows memory and the number
-// of elements. A group that is empty then is forgotten.
+// change is edit for the group with a number, made if there is none.
 func (gs *streamGroups) change(number uint32, fn func(*StreamGroup)) {
 	g := gs.all.of(number)
 	if g == nil {
 		g = &StreamGroup{number: number, read: -1}
 		gs.all.add(nil, number, g)
-	} else {
-		gs.allocated -= g.bytes()
-		gs.elements -= g.pending.n + g.seen
+		gs.allocated += g.bytes()
 	}
+	gs.edit(g, fn)
+}
+
+// edit lets fn change a group, and follows memory and the number of elements. A group that is empty then is
+// forgotten.
+func (gs *streamGroups) edit(g *StreamGroup, fn func(*StreamGroup)) {
+	gs.allocated -= g.bytes()
+	gs.elements -= g.pending.n + g.seen
 	fn(g)
 	gs.elements += g.pending.n + g.seen
 	if g.there || g.consumers.len() > 0 || g.pending.n > 0 {
 		gs.allocated += g.bytes()
 		return
 	}
-	gs.all.remove(g.name, number)
+	gs.all.remove(g.name, g.number)
 }
 
 // drop forgets a group, whose element is there, with all that it has.
@@ -106,7 +111,7 @@ func (gs *streamGroups) putConsumer(group, number uint32, val []byte) bool {
 
 // stateConsumer gives a consumer its own element.
 func (g *StreamGroup) stateConsumer(number uint32, name []byte, seen, active int64) {
-	c := g.made(number)
+	c := g.made(number, name)
 	g.rename(c, name)
 	c.Seen, c.Active = seen, active
 	if !c.there {
@@ -132,7 +137,7 @@ func (c *StreamConsumer) append(dst []byte) []byte {
 func (gs *streamGroups) removeConsumer(group, number uint32) {
 	if g := gs.all.of(group); g != nil {
 		if c := g.consumers.of(number); c != nil && c.there {
-			gs.change(group, func(g *StreamGroup) {
+			gs.edit(g, func(g *StreamGroup) {
 				c.there = false
 				g.seen--
 				g.forget(c)
@@ -170,8 +175,8 @@ func (p pendingItem) append(dst []byte) []byte {
 }
 
 func (gs *streamGroups) removePending(group uint32, id StreamID) {
-	if gs.all.of(group) != nil {
-		gs.change(group, func(g *StreamGroup) { g.unset(id) })
+	if g := gs.all.of(group); g != nil {
+		gs.edit(g, func(g *StreamGroup) { g.unset(id) })
 	}
 }
 
@@ -279,7 +284,7 @@ func (s *Stream) CreateConsumer(group, name []byte, now int64, changed Changed) 
 		return false
 	}
 	number := g.consumers.free()
-	s.groups.change(g.number, func(g *StreamGroup) { g.stateConsumer(number, name, now, -1) })
+	s.groups.edit(g, func(g *StreamGroup) { g.stateConsumer(number, name, now, -1) })
 	var key elemKey
 	changed.call(key.consumer(g.number, number))
 	return true
@@ -294,7 +299,7 @@ func (s *Stream) DeleteConsumer(group, name []byte, changed Changed) (pending in
 		return 0, false
 	}
 	var ids sorted[StreamID]
-	s.groups.change(g.number, func(g *StreamGroup) { ids = g.disown(c) })
+	s.groups.edit(g, func(g *StreamGroup) { ids = g.disown(c) })
 	s.groups.removeConsumer(g.number, c.number)
 	var key elemKey
 	ids.each(StreamID{}, func(id StreamID) bool {
@@ -328,7 +333,7 @@ func (s *Stream) Deliver(group, consumer []byte, id StreamID, delivered, count i
 	} else {
 		p.delivered = g.line()
 	}
-	s.groups.change(g.number, func(g *StreamGroup) { g.set(p) })
+	s.groups.edit(g, func(g *StreamGroup) { g.set(p) })
 	var key elemKey
 	changed.call(key.pending(g.number, id))
 }
@@ -336,7 +341,7 @@ func (s *Stream) Deliver(group, consumer []byte, id StreamID, delivered, count i
 // Ack removes a pending entry of a group, which must exist, and reports whether there was one.
 func (s *Stream) Ack(group []byte, id StreamID, changed Changed) (ok bool) {
 	g := s.Group(group)
-	s.groups.change(g.number, func(g *StreamGroup) { ok = g.unset(id) })
+	s.groups.edit(g, func(g *StreamGroup) { ok = g.unset(id) })
 	if ok {
 		var key elemKey
 		changed.call(key.pending(g.number, id))
