@@ -15,7 +15,7 @@ const libraryKey = "function:"
 func (c *Ctx) keepLibrary(lib *library) error {
 	k := c.Env.Store.SystemKey(libraryKey + lib.name)
 	c.Txn.Use([]storage.Key{k})
-	if err := c.bring([]storage.Key{k}); err != nil {
+	if err := c.load([]storage.Key{k}); err != nil {
 		return err
 	}
 	c.Txn.SetString(k, []byte(lib.source), ttl.None, storage.Event{})
@@ -26,7 +26,7 @@ func (c *Ctx) keepLibrary(lib *library) error {
 func (c *Ctx) forgetLibrary(lib *library) error {
 	k := c.Env.Store.SystemKey(libraryKey + lib.name)
 	c.Txn.Use([]storage.Key{k})
-	if err := c.bring([]storage.Key{k}); err != nil {
+	if err := c.load([]storage.Key{k}); err != nil {
 		return err
 	}
 	c.Txn.Delete(k, storage.Event{})

@@ -97,7 +97,7 @@ func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 func (e *Env) runApart(c *Ctx) (again bool) {
 	e.Store.BeginApart(c.Txn, c.Keys)
 	c.Txn.NoTouch = c.noTouch()
-	if err := c.bring(c.Keys); err != nil {
+	if err := c.load(c.Keys); err != nil {
 		e.Stats.Errors.Add(1)
 		c.reply(err)
 	} else {

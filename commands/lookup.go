@@ -48,11 +48,11 @@ func (c *Ctx) readString(k storage.Key) (value []byte, ok bool, err error) {
 // errNeedKeys ends a handler that has put keys into c.Keys which are not in memory.
 var errNeedKeys = errors.New("commands: keys are not in memory")
 
-// bring makes sure that keys which a handler has found, beyond those that the call declares, are in
+// load makes sure that keys which a handler has found, beyond those that the call declares, are in
 // memory. Where they are not, the handler ends with errNeedKeys, before it has changed or counted
 // anything: it starts again when they are there. With c.final they are read at once. Any other
 // error is of the data file.
-func (c *Ctx) bring(keys []storage.Key) error {
+func (c *Ctx) load(keys []storage.Key) error {
 	var absent []storage.Key
 	for _, k := range keys {
 		switch {

@@ -302,7 +302,7 @@ func (m *migration) move() error {
 		}
 		list, err := m.send(keys, replace)
 		if err == nil {
-			keys, err = m.settle(list, &failed)
+			keys, err = m.finish(list, &failed)
 		}
 		for _, s := range list {
 			m.c.Env.Changes.unwatch(s.watch)
@@ -361,9 +361,10 @@ func appendRestore(b []byte, k storage.Key, item storage.Item, replace bool) ([]
 	return appendCall(b, args), nil
 }
 
-// settle reads the replies, and gives the keys that have changed since they were sent. failed becomes the
-// first error that the target replies, unless there was one.
-func (m *migration) settle(list []sent, failed *error) (again []storage.Key, err error) {
+// finish reads the replies, deletes the keys that the target has accepted, and gives those that have
+// changed since they were sent. failed becomes the first error that the target replies, unless there
+// was one.
+func (m *migration) finish(list []sent, failed *error) (again []storage.Key, err error) {
 	for _, s := range list {
 		err := m.reply()
 		var refused errTarget

@@ -12,8 +12,7 @@ import (
 // A command that runs inside another one, EXEC or a script, is part of its transaction: same
 // instant, same batch of the log. Where the keys are known beforehand and in memory, EXEC
 // runs on the loop like any command, with all of them locked. Otherwise, and for scripts, it
-// is a global job: it has the whole keyspace locked, and the loop can tell others that they have
-// to wait.
+// is a global job: it has the whole keyspace locked, and the loop can have others wait.
 //
 // A command of a global job reaches what belongs to the loop (clients, subscriptions, the
 // configuration's effects) only on the loop: Call has the command run there and waits.
@@ -67,7 +66,7 @@ func (c *Ctx) lock() {
 
 func (c *Ctx) callNow() {
 	e := c.Env
-	if err := c.bring(c.Keys); err != nil {
+	if err := c.load(c.Keys); err != nil {
 		e.Stats.Errors.Add(1)
 		c.reply(err)
 		return

@@ -211,7 +211,7 @@ func runSort(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := c.bring(c.Keys); err != nil {
+	if err := c.load(c.Keys); err != nil {
 		return err
 	}
 	s := &sorting{Ctx: c, sortOptions: o, texts: []byte{}}
@@ -373,7 +373,7 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 		s.ahead(l, i)
 	}
 	k := l.keys[at]
-	if !s.Txn.Resident(k) && !s.bringLate(k) {
+	if !s.Txn.Resident(k) && !s.loadLate(k) {
 		return nil, false
 	}
 	item, found := s.Txn.Get(k)
@@ -394,8 +394,8 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 	return val, ok
 }
 
-// bringLate notes a key that is not in memory, or has it read if there is no other way.
-func (s *sorting) bringLate(k storage.Key) bool {
+// loadLate notes a key that is not in memory, or has it read if there is no other way.
+func (s *sorting) loadLate(k storage.Key) bool {
 	if s.final {
 		if s.err == nil {
 			s.err = s.Txn.Load(k)

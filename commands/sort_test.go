@@ -262,7 +262,7 @@ func (h *harness) late(final bool, args ...string) string {
 		h.store.BeginAll(c.Txn)
 		for _, k := range keys {
 			if err := c.Txn.Load(k); err != nil {
-				h.t.Fatalf("bring: %v", err)
+				h.t.Fatalf("load: %v", err)
 			}
 		}
 		c.Txn.End()

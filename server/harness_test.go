@@ -164,7 +164,7 @@ func stopped(t testing.TB) (with setting, goOn func()) {
 	return func(o *storage.Options) { o.Clock = clk }, sync.OnceFunc(func() { close(going) })
 }
 
-// standing tells a deadlock, with all stacks, from what is merely slow or lost.
+// standing distinguishes a deadlock, which it shows with all stacks, from what is merely slow or lost.
 func (ts *testServer) standing() string {
 	l := ts.loop
 	from := l.watchdog.passes.Load()

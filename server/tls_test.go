@@ -367,7 +367,7 @@ func TestTLSReload(t *testing.T) {
 	}
 }
 
-// TestTLSStop: a stop does not wait for handshakes, and tells clients that it is the end.
+// TestTLSStop: a stop does not wait for handshakes, and clients see that it is the end.
 func TestTLSStop(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	ts := startTLS(t, a, neverGiveUp)
@@ -380,7 +380,7 @@ func TestTLSStop(t *testing.T) {
 	}
 }
 
-// TestTLSProtectedMode: a stranger learns why it is refused, behind the handshake.
+// TestTLSProtectedMode: a stranger sees why it is refused, behind the handshake.
 func TestTLSProtectedMode(t *testing.T) {
 	a := testkit.NewAuthority(t)
 	host := outsideAddress()

@@ -152,7 +152,7 @@ func TestExpiredNames(t *testing.T) {
 	}
 	for i := range keys {
 		if name := fmt.Sprintf("k%d", i); !seen[name] {
-			t.Fatalf("%s is not told of; %d events, %d names", name, len(h.events), len(seen))
+			t.Fatalf("no event of %s; %d events, %d names", name, len(h.events), len(seen))
 		}
 	}
 }

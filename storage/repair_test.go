@@ -45,7 +45,7 @@ func (r *repairCase) run(to string) {
 	o := Options{Dir: r.dir, Clock: r.clock, Logger: slog.New(slog.DiscardHandler), Databases: 3, Shards: 4, SegmentSize: 32 << 10, InitialMmap: 1 << 22}
 	var err error
 	r.named = map[string]bool{}
-	if r.log, err = RepairDir(o, to, r.tell); err != nil {
+	if r.log, err = RepairDir(o, to, r.loss); err != nil {
 		r.t.Errorf("Repair gave %v", err)
 		return
 	}
@@ -84,7 +84,7 @@ var (
 	allTold  = regexp.MustCompile(`^(all of the|how many keys some slots|what the data file says of the last checkpoint)`)
 )
 
-func (r *repairCase) tell(l Loss) {
+func (r *repairCase) loss(l Loss) {
 	if r.reported = append(r.reported, l.What); l.Kind == Note {
 		return
 	}

@@ -106,7 +106,7 @@ func (st *stress) open() {
 	}
 	s.Listen(func(e Happened) {
 		if e.Name == "expired" {
-			st.tell(string(e.Key))
+			st.expired(string(e.Key))
 		}
 	})
 	s.SetEvents(^EventNew)
@@ -162,8 +162,8 @@ func (st *stress) note(x *Txn, key string, deadline int64) {
 	st.keys[key] = stressKey{deadline, max(steps, 0)}
 }
 
-// tell is called when a key has expired.
-func (st *stress) tell(key string) {
+// expired is called when a key has expired.
+func (st *stress) expired(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	k, high := st.keys[key], st.clock.Now()
@@ -236,7 +236,7 @@ func (st *stress) settled() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for _, e := range st.early {
-		st.t.Errorf("an event told of the end of %s", e)
+		st.t.Errorf("an event of the end of %s", e)
 	}
 	if st.t.Failed() {
 		st.t.FailNow()

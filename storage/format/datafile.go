@@ -212,8 +212,8 @@ func ParseImage(at, record []byte) (Image, error) {
 	return m, nil
 }
 
-// Digest is a record's part in its slot's digest: the exclusive or of these tells a
-// missing or foreign record.
+// Digest is a record's part in its slot's digest: the exclusive or of these shows
+// a missing or foreign record.
 func Digest(record []byte) uint64 { return binary.LittleEndian.Uint64(record) }
 
 // Stored is the value id if the record's elements stand under it, else 0.

@@ -109,7 +109,7 @@ func (sv *salvage) save(o *storage.Options) error {
 	}
 	notes := sv.old.f.Begin()
 	if notes.Blind != nil {
-		sv.note("the list of free pages is damaged, so pages that are cut off cannot be told from old ones: %v", notes.Blind)
+		sv.note("the list of free pages is damaged, so pages that are cut off look like old ones: %v", notes.Blind)
 	}
 	if err := sv.dues(); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (sv *salvage) dues() error {
 }
 
 // repairTimes gives a record the times that ttl and its elements have.
-func (sv *salvage) mend(at []byte, im *format.Image) {
+func (sv *salvage) repairTimes(at []byte, im *format.Image) {
 	switch {
 	case !sv.due.Repair(at, im):
 		sv.lost("the deadline of key %.100q of database %s: it is persistent now", im.Name, sv.database(binary.BigEndian.Uint32(at)))
@@ -333,7 +333,7 @@ func (sv *salvage) record(at, v []byte) error {
 	space := binary.BigEndian.Uint32(at)
 	name := bytes.Clone(im.Name)
 	if im.BadTime {
-		sv.mend(at, &im)
+		sv.repairTimes(at, &im)
 	}
 	if !im.Inline && sv.damaged && im.Elements() != sv.counts[im.ID] {
 		l := lostRecord{spot: spot{space, string(name)}}
