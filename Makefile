@@ -124,7 +124,7 @@ torture: redis ## long crash runs: the storage model, the log, kills of the real
 	KEYP_TLS_LONG=1 KEYP_KILLS=$(KILLS) KEYP_DIFF_CASES=$(CHECKS) $(GO) test $(RACE) -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/e2e/...
 
 test-go-redis: ## go-redis's own tests against Keyp on port 6379, which must be free
-	KEYP_UPSTREAM=1 $(GO) test -count=1 -v -timeout 15m $(TESTFLAGS) ./internal/e2e/upstream
+	KEYP_UPSTREAM=1 $(GO) test -count=1 -v -timeout 30m $(TESTFLAGS) ./internal/e2e/upstream
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . | sed -E 's|^(.*)/[^/]*:func ([A-Za-z0-9_]*).*|\1 \2|' | sort -u | \

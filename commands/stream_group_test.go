@@ -300,6 +300,15 @@ func TestXSetID(t *testing.T) {
 	`)
 }
 
+// TestIdempotenceIsShown: XINFO STREAM shows the settings of a stream as soon as it has some.
+func TestIdempotenceIsShown(t *testing.T) {
+	newHarness(t).run(`
+		XADD s 1-1 a 1 -> "1-1"
+		XCFGSET s IDMP-MAXSIZE 500 -> +OK
+		XINFO STREAM s -> ["length", 1, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-1", "max-deleted-entry-id", "0-0", "entries-added", 1, "recorded-first-entry-id", "1-1", "idmp-duration", 100, "idmp-maxsize", 500, "pids-tracked", 0, "iids-tracked", 0, "iids-added", 0, "iids-duplicates", 0, "groups", 0, "first-entry", ["1-1", ["a", "1"]], "last-entry", ["1-1", ["a", "1"]]]
+	`)
+}
+
 func TestIdempotence(t *testing.T) {
 	table(t, `
 		XADD s IDMP p 1 * a 1 -> "1700000000000-0"

@@ -174,7 +174,8 @@ func runXInfoStream(c *Ctx) error {
 	if full {
 		fields--
 	}
-	idempotent := s.IdempotentsAdded() > 0
+	duration, maxSize := s.Idempotence()
+	idempotent := s.IdempotentsAdded() > 0 || duration > 0 || maxSize > 0
 	if idempotent {
 		fields += 6
 	}
@@ -188,7 +189,7 @@ func runXInfoStream(c *Ctx) error {
 	c.intField("entries-added", int64(s.Added()))
 	c.idField("recorded-first-entry-id", first)
 	if idempotent {
-		duration, maxSize := idempotence(s)
+		duration, maxSize = idempotence(s)
 		c.intField("idmp-duration", duration)
 		c.intField("idmp-maxsize", maxSize)
 		c.intField("pids-tracked", int64(s.Producers()))
