@@ -66,7 +66,7 @@ func run(ctx context.Context, rdb *redis.Client, now time.Time, out io.Writer) e
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "visitors in %d days: %d\n", days, n)
+		fmt.Fprintf(out, "days: %d, visitors: %d\n", days, n)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), testkit.Keyp(t).Client(3), noon, &out); err != nil {
 		t.Fatal(err)
 	}
-	want := "visitors in 1 days: 2\nvisitors in 2 days: 3\n"
+	want := "days: 1, visitors: 2\ndays: 2, visitors: 3\n"
 	if out.String() != want {
 		t.Errorf("it prints\n%swant\n%s", out.String(), want)
 	}
