@@ -88,7 +88,7 @@ func samples(t *testing.T, text string) map[string]float64 {
 	return found
 }
 
-// Each page is shown to whom may run the commands that it stands for, and to nobody else; what is
+// Each page is shown to those who may run the commands that it stands for, and to nobody else; what is
 // refused stands in ACL LOG.
 func TestRights(t *testing.T) {
 	s := keyp(t, "--requirepass", "secret",

@@ -25,5 +25,5 @@
 //   - After Withdraw no request touches the store.
 //
 // The port answers before the data is loaded, and until the process ends, so that whoever asks
-// learns what it is doing: Listen, then Ready, Withdraw and Close.
+// knows what it is doing: Listen, then Ready, Withdraw and Close.
 package web

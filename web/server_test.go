@@ -46,7 +46,6 @@ type harness struct {
 	t    *testing.T
 	env  *commands.Env
 	host *loopHost
-	log  strings.Builder
 }
 
 // listen makes a server that is still loading.

@@ -66,7 +66,7 @@ var metrics = []metric{
 			put(r.SystemTime.Seconds(), "system")
 			put(r.UserTime.Seconds(), "user")
 		}},
-	{name: "keyp_event_loop_wait_seconds", kind: gauge, help: "How long the event loop took to answer this scrape; 0.25 if it did not, and what it would have said is as of its last answer.",
+	{name: "keyp_event_loop_wait_seconds", kind: gauge, help: "How long the event loop took to answer this scrape; 0.25 if it did not: then connections and their memory are as of its last answer.",
 		value: func(r *reading) float64 { return r.waited }},
 
 	// Clients.
@@ -143,7 +143,7 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return float64(r.Slow) }},
 	{name: "keyp_keyspace_hits_total", kind: counter, info: "keyspace_hits", help: "Keys that commands looked up and found.",
 		value: func(r *reading) float64 { return float64(r.stats.Hits.Load()) }},
-	{name: "keyp_keyspace_misses_total", kind: counter, info: "keyspace_misses", help: "Keys that commands looked up in vain.",
+	{name: "keyp_keyspace_misses_total", kind: counter, info: "keyspace_misses", help: "Keys that commands looked up and did not find.",
 		value: func(r *reading) float64 { return float64(r.stats.Misses.Load()) }},
 
 	// Keys.
@@ -234,7 +234,7 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return oneIf(r.Full) }},
 
 	// Memory.
-	{name: "keyp_memory_used_bytes", kind: gauge, info: "used_memory allocator_active", help: "Memory that the process holds of its own.",
+	{name: "keyp_memory_used_bytes", kind: gauge, info: "used_memory allocator_active", help: "Memory of the process itself, without mapped pages of the data file.",
 		value: func(r *reading) float64 { return float64(r.Process.Used) }},
 	{name: "keyp_memory_owner_bytes", kind: gauge, labels: "owner", info: "used_memory_dataset used_memory_overhead mem_clients_normal used_memory_scripts",
 		help: "Used memory by owner: keys with their tables and index, clients, scripts, and other: garbage, gaps between values, the Go runtime.",
