@@ -164,17 +164,34 @@ func stopped(t testing.TB) (with setting, goOn func()) {
 	return func(o *storage.Options) { o.Clock = clk }, sync.OnceFunc(func() { close(going) })
 }
 
-// standing distinguishes a deadlock, which it shows with all stacks, from what is merely slow or lost.
+// standing says whether the event loop is stuck, what everybody waits for otherwise, and all stacks.
 func (ts *testServer) standing() string {
 	l := ts.loop
 	from := l.watchdog.passes.Load()
 	l.box.wake()
 	await.Pass(time.Second)
+	state := "the event loop is stuck"
 	if l.box.asleep.Load() || l.watchdog.passes.Load() != from {
-		return "the event loop continues"
+		state = "the event loop continues: " + ts.summary()
 	}
 	stacks := make([]byte, hangStacks)
-	return "the event loop is stuck:\n" + string(stacks[:runtime.Stack(stacks, true)])
+	return state + "\n" + string(stacks[:runtime.Stack(stacks, true)])
+}
+
+// summary says what the loop and its sessions wait for.
+func (ts *testServer) summary() string {
+	var b strings.Builder
+	ts.onLoop(func(l *loop) {
+		fmt.Fprintf(&b, "durable %d, requested %d, owed %d of %d; delay %v, busy %q; jobs %d, unlocked %d, global %t; %d delayed",
+			l.log.Durable(), l.requested, l.owed, l.log.End(), l.env.Store.Delay(), l.env.Busy,
+			l.jobs.count, l.jobs.unlocked, l.jobs.global != nil, len(l.delayed))
+		for _, s := range l.sessions {
+			if s != nil {
+				fmt.Fprintf(&b, "\nclient %d: %s, command %.40q, queued %t, readable %t, output %d", s.client.ID, stateNames[s.state], s.args, s.queued, s.readable, s.out.pending())
+			}
+		}
+	})
+	return b.String()
 }
 
 // onLoop has fn run on the loop and waits for it.
