@@ -107,15 +107,16 @@ func (e *Env) Dispatch(c *Ctx, pause Pause) Outcome {
 
 // start runs a command that has passed all checks, or finds out what it needs for that.
 func (e *Env) start(c *Ctx) Outcome {
+	c.Scope = c.scope()
 	switch {
+	case c.Scope == Unlocked:
+		return Job // where its keys are resolved, which takes long if they are many
 	case c.Spec.Keys != nil:
 		c.Keys = e.keys(c.Spec, c.Args, c.Client.DB, c.Keys)
 	case c.Spec.Is(execs):
 		c.Keys = e.keysOfQueue(c, c.Keys)
 	}
-	switch c.Scope = c.scope(); c.Scope {
-	case Unlocked:
-		return Job
+	switch c.Scope {
 	case AllKeys:
 		e.Store.BeginAll(c.Txn)
 	case Global:
@@ -175,12 +176,15 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 		c.takeQueue()
 		outcome = e.run(c)
 		c.Txn.FlushValues()
-		if c.Spec.Is(Write) {
+		switch {
+		case c.Scope == Unlocked: // it is to gather
+			scope = Unlocked
+		case c.Spec.Is(Write):
 			scope = Global
 		}
 	}
 	switch {
-	case outcome != Job:
+	case outcome != Job || scope == Unlocked:
 	case scope == Pinned && !e.jobs.crowded():
 		c.Scope = scope
 		return Job // with the keys locked until StartJob
@@ -248,6 +252,9 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 		case errNeedKeys:
 			return Load
 		case errOffload:
+			return Job
+		case errGather:
+			c.Scope = Unlocked
 			return Job
 		case errBlocked:
 			outcome, c.Reason = Wait, ForUnblock

@@ -87,6 +87,9 @@ func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 		c.Txn.FlushValues()
 		c.LSN = max(c.LSN, c.Txn.End())
 	default:
+		if c.Spec.Keys != nil {
+			c.Keys = e.keys(c.Spec, c.Args, c.Client.DB, c.Keys[:0])
+		}
 		e.run(c)
 	}
 	return false

@@ -16,7 +16,7 @@ var existenceCommands = []Spec{
 		"O(1) for each key.", Write|Fast, RM|Delete, runUnlink),
 	severalKeysCommand("EXISTS", "1.0.0", "Counts the keys that exist; one that is named twice counts twice.",
 		"O(N) in the number of keys.", ReadOnly|Fast, RO,
-		func(c *Ctx) error { return countKeys(c, c.peek) }, [2]string{"3.0.3", "Accepts multiple `key` arguments."}),
+		func(c *Ctx) error { return countKeys(c, false, c.peek) }, [2]string{"3.0.3", "Accepts multiple `key` arguments."}),
 	{
 		Name: "TYPE", Group: Generic, Since: "1.0.0",
 		Summary:    "Replies the type of a key's value, or none.",
@@ -28,16 +28,21 @@ var existenceCommands = []Spec{
 	},
 	severalKeysCommand("TOUCH", "3.2.1", "Marks keys as accessed and counts those that exist.",
 		"O(N) in the number of keys.", ReadOnly|Fast, RO,
-		func(c *Ctx) error { return countKeys(c, c.read) }),
+		func(c *Ctx) error { return countKeys(c, true, c.read) }),
 }
 
 // severalKeysCommand declares a command that replies for how many of its keys it did something.
 func severalKeysCommand(name, since, summary, complexity string, flags Flags, keys KeyFlags, run func(*Ctx) error, history ...[2]string) Spec {
+	var escalate func(*Ctx) Scope
+	if flags&ReadOnly != 0 {
+		escalate = manyKeys
+	}
 	return Spec{
 		Name: name, Group: Generic, Since: since,
 		Summary:    summary,
 		Complexity: complexity,
 		History:    history,
+		Escalate:   escalate,
 		Arity:      -2, Flags: flags,
 		Keys: []KeySpec{KeysFrom(1, 1, keys)},
 		Args: []Arg{keyArg("key").many()},
@@ -73,8 +78,11 @@ func runUnlink(c *Ctx) error {
 	return runDel(c)
 }
 
-// countKeys replies how many of the command's keys there are for look.
-func countKeys(c *Ctx, look func(storage.Key) (storage.Item, bool)) error {
+// countKeys replies how many of the command's keys there are for look, which marks accesses or not.
+func countKeys(c *Ctx, touch bool, look func(storage.Key) (storage.Item, bool)) error {
+	if c.Scope == Unlocked {
+		return countMany(c, touch)
+	}
 	var n int64
 	for _, k := range c.EachKey {
 		if _, ok := look(k); ok {

@@ -173,8 +173,11 @@ func (o *sortOptions) limits(n int) (first, end int) {
 }
 
 // sortItem is an element, and with ALPHA the text that it is sorted by; nil where BY leads
-// to none.
-type sortItem struct{ elem, by []byte }
+// to none. at is its place among what was gathered.
+type sortItem struct {
+	elem, by []byte
+	at       int32
+}
 
 // sortRank stands for an item while a million of them are moved about: small, without
 // pointers, and mostly enough to order two items. Ranks are in the order of
@@ -187,8 +190,9 @@ type sortRank struct {
 // lookup is what a pattern leads to, for the items from a multiple of PrefetchKeys on.
 type lookup struct {
 	pattern
-	keys  [storage.PrefetchKeys]storage.Key
-	names []byte
+	number int // among those that were gathered
+	keys   [storage.PrefetchKeys]storage.Key
+	names  []byte
 }
 
 // sorting is a SORT under way. Hits and misses are counted only when it is certain
@@ -204,6 +208,9 @@ type sorting struct {
 	misses int64
 	missed []storage.Key // the same, if somebody wants to hear of them
 	texts  []byte        // copies of elements, values and names
+	// found is what was gathered; nil: look it up. ordered: the elements are in order.
+	found   *sortFound
+	ordered bool
 }
 
 func runSort(c *Ctx) error {
@@ -211,12 +218,15 @@ func runSort(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	if c.Scope == Unlocked {
+		return sortGathered(c, o)
+	}
 	if err := c.load(c.Keys); err != nil {
 		return err
 	}
 	s := &sorting{Ctx: c, sortOptions: o, texts: []byte{}}
 	err = s.run()
-	if err != errNeedKeys {
+	if err != errNeedKeys && err != errGather {
 		c.Env.Stats.Hits.Add(s.hits)
 		c.Env.Stats.Misses.Add(s.misses)
 		for _, k := range s.missed {
@@ -252,6 +262,13 @@ func (s *sorting) load() (ordered bool, err error) {
 		return true, nil
 	}
 	s.hits++
+	if v := item.Value(); v != nil && v.Len() > manyElements && s.gathers() {
+		return false, errGather
+	}
+	return s.loadFrom(item)
+}
+
+func (s *sorting) loadFrom(item storage.Item) (ordered bool, err error) {
 	ordered = s.by.text != nil && !s.by.star
 	switch v := item.Value().(type) {
 	case *object.List:
@@ -368,6 +385,9 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 	if !l.star {
 		return nil, false
 	}
+	if s.found != nil {
+		return s.found.value(l.number, int(s.items[i].at))
+	}
 	at := i % len(l.keys)
 	if at == 0 {
 		s.ahead(l, i)
@@ -382,7 +402,12 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 		return nil, false
 	}
 	s.hits++
-	if l.field == nil {
+	return l.of(item)
+}
+
+// of gives what a pattern means of the key that it leads to.
+func (p pattern) of(item storage.Item) (val []byte, ok bool) {
+	if p.field == nil {
 		val, err := item.String()
 		return val, err == nil
 	}
@@ -390,7 +415,7 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 	if !isHash {
 		return nil, false
 	}
-	val, _, ok = h.Get(l.field)
+	val, _, ok = h.Get(p.field)
 	return val, ok
 }
 
@@ -514,8 +539,15 @@ func (s *sorting) compare(a, b *sortItem) int {
 // lookups are those of the GET patterns.
 func (s *sorting) lookups() []lookup {
 	list := make([]lookup, len(s.get))
+	number := 0
+	if s.by.roams() {
+		number++
+	}
 	for i := range s.get {
-		list[i].pattern = s.get[i]
+		list[i].pattern, list[i].number = s.get[i], number
+		if s.get[i].roams() {
+			number++
+		}
 	}
 	return list
 }

@@ -55,6 +55,14 @@ func (it Item) Deadline() int64 {
 	return it.b.deadline()
 }
 
+// Due is the earlier of the deadlines of the key and of its elements, in Unix milliseconds; 0: there is none.
+func (it Item) Due() int64 {
+	if it.o != nil {
+		return it.o.due()
+	}
+	return it.b.deadline()
+}
+
 // Access is the Unix second of the last marked access, unless LFU counting is on (Frequency).
 func (it Item) Access() uint32 {
 	if it.o != nil {

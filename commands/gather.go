@@ -1,0 +1,258 @@
+package commands
+
+import (
+	"math"
+	"slices"
+
+	"keyp/internal/pieces"
+	"keyp/storage"
+)
+
+// A command that only reads, and names so many keys that looking all of them up takes long, is a job of
+// scope Unlocked that looks some up at a time. In between others are served, and may change what it has seen.
+// So what they change is recorded meanwhile, and looked at again; in the end there is little of that, or
+// nothing, and the job does it with all shards locked. It is as if it had run at that instant.
+
+const (
+	// gatherStep is how many keys are looked up while shards are locked, and the most that are looked up
+	// again with all shards locked.
+	gatherStep = 512
+	// gatherRounds is how often keys are looked up before all that has changed again is looked up with all
+	// shards locked, whatever that takes.
+	gatherRounds = 10
+	// gatherBits is how many bits a gathering has for a key to find out whether it has the key.
+	gatherBits = 16
+)
+
+// gathering is what a command gathers. What others change of it Changes records.
+type gathering struct {
+	keys []storage.Key
+	// dues are when the keys, or elements of theirs, are due, as they were seen last; 0: never. earliest
+	// is not later than any of them.
+	dues     []int64
+	earliest int64
+
+	// Changes.mu guards these.
+	bits    []uint64 // one for a key's hash, and of as many others as it happens
+	changed []uint64 // hashes of keys that changed, some of them others'
+	all     bool     // a database was emptied or exchanged
+}
+
+// manyKeys is the scope of a command that only reads the keys that it names: of very many it is to gather
+// them. For a client whose keys are tracked it must not, since nobody may change them before they are.
+func manyKeys(c *Ctx) Scope {
+	if len(c.Args) <= manyElements || c.Nested || c.Client.queue != nil {
+		return KeysOnly
+	}
+	if _, tracks := c.Env.Tracking.of(c.Client.ID); tracks {
+		return KeysOnly
+	}
+	return Unlocked
+}
+
+func newGathering(keys []storage.Key) *gathering {
+	words := 1
+	for words*64 < len(keys)*gatherBits {
+		words *= 2
+	}
+	g := &gathering{keys: keys, dues: make([]int64, len(keys)), earliest: math.MaxInt64, bits: make([]uint64, words)}
+	for i := range keys {
+		word, bit := g.place(keys[i].Hash)
+		g.bits[word] |= bit
+	}
+	return g
+}
+
+func (g *gathering) place(hash uint64) (word int, bit uint64) {
+	return int(hash >> 6 & uint64(len(g.bits)-1)), 1 << (hash & 63)
+}
+
+// heard records changed keys; Changes.mu is locked.
+func (g *gathering) heard(store *storage.Store, changes []storage.Change) {
+	for _, change := range changes {
+		if change.Key == nil {
+			g.all = true
+			continue
+		}
+		hash := store.Key(change.DB, change.Key).Hash
+		if word, bit := g.place(hash); g.bits[word]&bit != 0 {
+			g.changed = append(g.changed, hash)
+		}
+	}
+}
+
+// record has what others change of g recorded, until ended.
+func (c *Changes) record(g *gathering) (ended func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.gathers = append(c.mu.gathers, g)
+	c.listen()
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mu.gathers = slices.DeleteFunc(c.mu.gathers, func(o *gathering) bool { return o == g })
+		c.listen()
+	}
+}
+
+// again gives the numbers of the keys that may have changed since they were seen, or are due at now, and
+// forgets what was recorded.
+func (g *gathering) again(c *Changes, now int64) (list []int) {
+	c.mu.Lock()
+	all, changed := g.all, g.changed
+	g.all, g.changed = false, nil
+	c.mu.Unlock()
+	if !all && len(changed) == 0 && now < g.earliest {
+		return nil
+	}
+	const buckets = 1 << 16
+	var some [buckets / 64]uint64 // for most keys this says that they have not changed
+	hashes := make(map[uint64]bool, len(changed))
+	for _, hash := range changed {
+		some[hash%buckets/64] |= 1 << (hash % 64)
+		hashes[hash] = true
+	}
+	for i := range g.keys {
+		hash, due := g.keys[i].Hash, g.dues[i]
+		if all || some[hash%buckets/64]>>(hash%64)&1 != 0 && hashes[hash] || due != 0 && due <= now {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// gather looks the command's keys up and has see called for each, again when it may have changed: what
+// counts is the last call. Then it calls done, with a transaction at whose instant all of that is so.
+func (c *Ctx) gather(touch bool, see func(i int, item storage.Item, ok bool), done func(*storage.Txn)) error {
+	e, g, t := c.Env, newGathering(c.Keys), c.Env.Store.NewTxn()
+	defer e.Changes.record(g)()
+	defer t.End() // after a panic, which costs this command alone, nothing stays locked
+	look := func(list []int) error {
+		t.NoTouch = !touch || c.noTouch()
+		for _, i := range list {
+			if err := t.Load(g.keys[i]); err != nil {
+				return err
+			}
+			item, ok := t.Get(g.keys[i])
+			if g.dues[i] = 0; ok {
+				g.dues[i] = item.Due()
+			}
+			if due := g.dues[i]; due != 0 {
+				g.earliest = min(g.earliest, due)
+			}
+			see(i, item, ok)
+		}
+		return nil
+	}
+	steps := func(list []int) error {
+		for step := range slices.Chunk(list, gatherStep) {
+			keys := make([]storage.Key, len(step))
+			for n, i := range step {
+				keys[n] = g.keys[i]
+			}
+			if err := e.beginBeside(t, keys); err != nil {
+				return err
+			}
+			for from := 0; from < len(keys); from += storage.PrefetchKeys {
+				t.Prefetch(keys[from:])
+			}
+			err := look(step)
+			if c.LSN = max(c.LSN, t.End()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	list := make([]int, len(g.keys))
+	for i := range list {
+		list[i] = i
+	}
+	for range gatherRounds {
+		if err := steps(list); err != nil {
+			return err
+		}
+		if list = g.again(&e.Changes, e.Clock.Now()); len(list) <= gatherStep {
+			break
+		}
+	}
+	e.Store.BeginAll(t)
+	err := look(append(list, g.again(&e.Changes, t.Now())...))
+	if err == nil {
+		done(t)
+	}
+	c.LSN = max(c.LSN, t.End())
+	return err
+}
+
+// beginBeside locks the shards of keys, for a job, and has them in memory.
+func (e *Env) beginBeside(t *storage.Txn, keys []storage.Key) error {
+	if e.Store.Begin(t, keys) {
+		return nil
+	}
+	if !t.BlockedByGlobal() {
+		loaded := make(chan error, 1)
+		e.Store.Load(keys, func(err error) { loaded <- err })
+		if err := <-loaded; err != nil {
+			return err
+		}
+	}
+	return e.Store.BeginBeside(t, keys)
+}
+
+// countGathered counts what a command that gathers has seen, and raises the events of missing keys.
+func (c *Ctx) countGathered(t *storage.Txn, seen []bool) (hits int64) {
+	for i, ok := range seen {
+		if ok {
+			hits++
+		} else {
+			t.Notify(c.Keys[i], eventKeyMiss)
+		}
+	}
+	c.Env.Stats.Hits.Add(hits)
+	c.Env.Stats.Misses.Add(int64(len(seen)) - hits)
+	return hits
+}
+
+// countMany is countKeys for very many keys.
+func countMany(c *Ctx, touch bool) error {
+	var n int64
+	seen := make([]bool, len(c.Keys))
+	err := c.gather(touch, func(i int, _ storage.Item, ok bool) { seen[i] = ok }, func(t *storage.Txn) {
+		n = c.countGathered(t, seen)
+	})
+	if err == nil {
+		c.Out.Int(n)
+	}
+	return err
+}
+
+// textSpan is where a value stands in a text; from is -1 where there is none.
+type textSpan struct{ from, to int }
+
+// getMany is MGET of very many keys.
+func getMany(c *Ctx) error {
+	seen, values, text := make([]bool, len(c.Keys)), make([]textSpan, len(c.Keys)), []byte(nil)
+	err := c.gather(true, func(i int, item storage.Item, ok bool) {
+		seen[i], values[i] = ok, textSpan{-1, -1}
+		if !ok || c.Out.Full {
+			return
+		}
+		if value, err := item.String(); err == nil {
+			values[i] = textSpan{len(text), len(text) + len(value)}
+			text = pieces.Append(text, value)
+			c.Out.Full = c.Out.Max > 0 && len(text) > c.Out.Max
+		}
+	}, func(t *storage.Txn) { c.countGathered(t, seen) })
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(values))
+	for _, v := range values {
+		if v.from < 0 {
+			c.Out.Null()
+		} else {
+			c.Out.Bulk(text[v.from:v.to])
+		}
+	}
+	return nil
+}

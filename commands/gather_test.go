@@ -1,0 +1,216 @@
+package commands
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keyp/internal/testkit/await"
+	"keyp/storage"
+	"keyp/ttl"
+)
+
+// TestGather: commands of very many keys are jobs, and reply as those of few do.
+func TestGather(t *testing.T) {
+	const many = manyElements + 2000
+	h := newHarness(t)
+	h.run(`
+		SET key:5 expired PX 1 -> +OK
+		HSET key:7 f v -> 1
+		HPEXPIRE key:7 1 FIELDS 1 f -> [1]
+		advance 1s
+		RPUSH key:9 list -> 1
+	`)
+	for i := 10; i < many; i += 3 {
+		h.do("SET", "key:"+strconv.Itoa(i), strconv.Itoa(i), "EX", strconv.Itoa(1000+i))
+	}
+	h.do("SET", "key:12", "")
+	names := numbered(many, "key:", "")
+	names = append(names, names[:5]...)
+	var pieces [][]byte // the replies of MGET for few keys
+	exist := int64(0)
+	for from := 0; from < len(names); from += 1000 {
+		part := names[from:min(from+1000, len(names))]
+		_, elements, _ := bytes.Cut(h.raw(append(byteArgs("MGET"), part...)...), []byte("\r\n"))
+		pieces = append(pieces, bytes.Clone(elements))
+		n, _ := ParseInt(bytes.Trim(h.raw(append(byteArgs("EXISTS"), part...)...), ":\r\n"))
+		exist += n
+	}
+	h.reopen() // what is only on disk is read
+	hits, misses := h.env.Stats.Hits.Load(), h.env.Stats.Misses.Load()
+	want := append(fmt.Appendf(nil, "*%d\r\n", len(names)), bytes.Join(pieces, nil)...)
+	if got := h.raw(append(byteArgs("MGET"), names...)...); !bytes.Equal(got, want) {
+		t.Errorf("MGET replies %.200q, and not %.200q", got, want)
+	}
+	if got := h.env.Stats.Hits.Load() - hits; got != exist || h.env.Stats.Misses.Load()-misses != int64(len(names))-exist {
+		t.Errorf("%d hits, and not %d", got, exist)
+	}
+	for _, name := range []string{"EXISTS", "TOUCH"} {
+		h.ctx.Args = append(byteArgs(name), names...)
+		h.ctx.Spec = h.env.Table.Of(h.ctx.Args)
+		if h.ctx.scope() != Unlocked {
+			t.Errorf("%s of %d keys is no job", name, len(names))
+		}
+		if got := string(h.raw(h.ctx.Args...)); got != fmt.Sprintf(":%d\r\n", exist) {
+			t.Errorf("%s replies %q, and not %d", name, got, exist)
+		}
+	}
+	h.run(`
+		MULTI -> +OK
+	`)
+	h.raw(append(byteArgs("EXISTS"), names...)...)
+	if got := h.do("EXEC"); got != fmt.Sprintf("[%d]", exist) {
+		t.Errorf("EXEC replies %s", got)
+	}
+	if h.env.Changes.mu.reported {
+		t.Error("changes are reported still")
+	}
+}
+
+// gatherCtx is the context of a job that gathers n keys.
+func (h *harness) gatherCtx(n int) *Ctx {
+	c := &Ctx{Env: h.env, Client: h.client, Args: byteArgs("MGET"), Scope: Unlocked}
+	for i := range n {
+		c.Keys = append(c.Keys, h.store.Key(0, fmt.Appendf(nil, "key:%d", i)))
+	}
+	return c
+}
+
+// TestGatherAgain: a key that changes, or comes to be due, after it was seen is seen again.
+func TestGatherAgain(t *testing.T) {
+	const many = 3 * gatherStep
+	for name, meanwhile := range map[string]func(h *harness){
+		"changed":   func(h *harness) { h.do("SET", "key:0", "changed") },
+		"removed":   func(h *harness) { h.do("DEL", "key:0") },
+		"expired":   func(h *harness) { h.clock.Advance(time.Second) },
+		"emptied":   func(h *harness) { h.do("FLUSHALL") },
+		"exchanged": func(h *harness) { h.do("SWAPDB", "0", "1") },
+		"renamed":   func(h *harness) { h.do("RENAME", "key:1", "key:0") },
+		"all":       func(h *harness) { h.raw(numbered(many, "key:", "changed", "MSET")...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			h.raw(numbered(many, "key:", "v", "MSET")...)
+			h.run(`PEXPIRE key:0 500 -> 1`)
+			c := h.gatherCtx(many)
+			g := newGathering(c.Keys)
+			ended := h.env.Changes.record(g)
+			g.dues[0], g.earliest = h.clock.Now()+500, h.clock.Now()+500
+			meanwhile(h)
+			again := map[int]bool{}
+			for _, i := range g.again(&h.env.Changes, h.clock.Now()) {
+				again[i] = true
+			}
+			if !again[0] || name == "all" && len(again) != many || (name == "changed" || name == "expired") && len(again) != 1 {
+				t.Errorf("%d keys are looked up again, the first one: %v", len(again), again[0])
+			}
+			if name != "expired" && len(g.again(&h.env.Changes, epoch)) > 0 {
+				t.Error("what was recorded is not forgotten")
+			}
+			ended()
+			h.do("SET", "key:0", "later")
+			if len(g.changed) > 0 || g.all {
+				t.Error("changes are recorded still")
+			}
+		})
+	}
+}
+
+// TestGatherIsAtomic: while a transaction after the other gives some of the keys a new value, all of them the
+// same, what is gathered shows that of one transaction; so do sorted elements and what they lead to.
+func TestGatherIsAtomic(t *testing.T) {
+	const many, together = manyElements + 100, 40
+	h := newHarness(t)
+	h.raw(numbered(many, "key:", "0", "MSET")...)
+	h.raw(append(byteArgs("RPUSH", "list"), numbered(many, "", "")...)...)
+	var keys []storage.Key
+	for i := range together {
+		keys = append(keys, h.store.Key(0, fmt.Appendf(nil, "key:%d", i*many/together)))
+	}
+	var writing sync.WaitGroup
+	stop := make(chan struct{})
+	defer writing.Wait()
+	defer close(stop)
+	writing.Go(func() {
+		txn := h.store.NewTxn()
+		for n := many; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if !h.store.Begin(txn, keys) {
+				continue
+			}
+			for i, k := range keys {
+				if n%10 == 0 && i%3 == 0 {
+					txn.Delete(k, storage.Deleted)
+				} else {
+					txn.SetString(k, strconv.AppendInt(nil, int64(n), 10), ttl.None, eventSet)
+				}
+			}
+			txn.End()
+			await.Pass(100 * time.Microsecond) // so that others come to lock the shards
+		}
+	})
+	all := byteArgs("MGET")
+	for i := range many {
+		all = append(all, fmt.Appendf(nil, "key:%d", i))
+	}
+	for round := range 4 {
+		for what, args := range map[string][][]byte{
+			"MGET":     all,
+			"SORT GET": byteArgs("SORT", "list", "GET", "key:*"),
+			"SORT BY":  byteArgs("SORT", "list", "BY", "nosort", "GET", "#", "GET", "key:*"),
+		} {
+			values := bytes.Split(h.raw(args...), []byte("\r\n"))
+			found := map[string]bool{}
+			for _, v := range values[1:] {
+				if n, ok := ParseInt(v); ok && n >= many { // a transaction's number, and no element
+					found[string(v)] = true
+				}
+			}
+			if len(found) > 1 {
+				t.Fatalf("round %d: %s shows the values of %d transactions: %v", round, what, len(found), found)
+			}
+		}
+	}
+}
+
+// TestSortGathers: a SORT of many elements that looks keys up replies as within a transaction, where it
+// locks all of them.
+func TestSortGathers(t *testing.T) {
+	const many = manyElements + 50
+	h := newHarness(t)
+	h.raw(append(byteArgs("RPUSH", "list"), numbered(many, "", "")...)...)
+	for i := range many {
+		switch i % 4 {
+		case 0:
+			h.do("SET", fmt.Sprint("weight:", i), strconv.Itoa(i*7919%1000))
+		case 1:
+			h.do("HSET", fmt.Sprint("weight:", i), "w", strconv.Itoa(i*31%997))
+		case 2:
+			h.do("SADD", fmt.Sprint("weight:", i), "m")
+		}
+	}
+	h.raw(append(byteArgs("SADD", "set"), numbered(many, "", "")...)...)
+	for _, line := range []string{
+		"SORT list BY weight:*", "SORT list BY weight:* DESC LIMIT 5 100", "SORT list BY weight:*->w ALPHA", "SORT_RO set BY weight:* LIMIT 0 7",
+		"SORT list GET weight:* GET # GET weight:*->w", "SORT list BY weight:*->w GET nothing GET weight:* DESC",
+		"SORT list BY nosort GET weight:* DESC", "SORT list BY nosort LIMIT 3 5 GET weight:*", "SORT list BY weight:* GET weight:* LIMIT 2 3",
+		"SORT none BY weight:*", "SORT weight:0 BY weight:*", "SORT list BY weight:* STORE stored",
+	} {
+		got := h.do(strings.Fields(line)...)
+		h.run(`MULTI -> +OK`)
+		h.do(strings.Fields(line)...)
+		if want := h.do("EXEC"); "["+got+"]" != want {
+			t.Errorf("%s replies %.300s, and within a transaction %.300s", line, got, want)
+		}
+	}
+	h.do("SET", "weight:1", "no number")
+	h.run(`SORT list BY weight:* -> -ERR One or more scores can't be converted into double`)
+}

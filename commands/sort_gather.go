@@ -1,0 +1,168 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+
+	"keyp/internal/pieces"
+	"keyp/storage"
+)
+
+// A SORT that replies many elements, and looks a key up for each, gathers these keys (see gathering). So it
+// locks all shards only for what changes meanwhile, and not while it sorts.
+
+// errGather ends a SORT that finds out only now that it is to gather. It has replied and changed nothing.
+var errGather = errors.New("commands: the command is to gather")
+
+// sortTries is how often a SORT gathers, when its list changes meanwhile, before it sorts with all shards
+// locked.
+const sortTries = 3
+
+// gathers reports whether the SORT may gather. With a limit it looks up what GET patterns lead to for few
+// elements, but to gather it would for all.
+func (s *sorting) gathers() bool {
+	roaming := len(s.roaming())
+	if s.by.roams() {
+		roaming--
+	}
+	return !s.Nested && s.Scope == AllKeys && !s.target && (roaming == 0 || s.sortOptions.count < 0 && s.offset <= 0)
+}
+
+// roaming gives the patterns that lead to other keys: BY's, if it does, and those of GET.
+func (o *sortOptions) roaming() (list []pattern) {
+	if o.by.roams() {
+		list = append(list, o.by)
+	}
+	for _, p := range o.get {
+		if p.roams() {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// sortFound is what was gathered: for each element the values that the roaming patterns lead to.
+type sortFound struct {
+	patterns int
+	values   []textSpan
+	texts    []byte
+}
+
+func (f *sortFound) value(number, at int) ([]byte, bool) {
+	v := f.values[at*f.patterns+number]
+	if v.from < 0 {
+		return nil, false
+	}
+	return f.texts[v.from:v.to:v.to], true
+}
+
+func sortGathered(c *Ctx, o sortOptions) error {
+	source := c.Keys[0]
+	for range sortTries {
+		s := &sorting{Ctx: c, sortOptions: o, texts: []byte{}}
+		stayed, err := s.gatherValues(source)
+		switch {
+		case err != nil:
+			return err
+		case stayed:
+			if !s.ordered {
+				if err := s.scores(); err != nil {
+					return err
+				}
+				s.sort()
+			}
+			return s.reply()
+		}
+	}
+	all := *c
+	all.Keys, all.Scope, all.Txn, all.final = []storage.Key{source}, AllKeys, c.Env.Store.NewTxn(), true
+	all.Nested = true // so it does not gather
+	c.Env.Store.BeginAll(all.Txn)
+	defer func() { c.LSN = max(c.LSN, all.Txn.End()) }()
+	return runSort(&all)
+}
+
+// gatherValues takes in the elements of the source and what the patterns lead to for them. It returns false
+// if the elements have changed meanwhile.
+func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
+	if err := s.copyElements(source); err != nil {
+		return false, err
+	}
+	patterns := s.roaming()
+	f := &sortFound{patterns: len(patterns), values: make([]textSpan, len(patterns)*len(s.items))}
+	names, ends := []byte(nil), make([]int, 0, len(f.values))
+	for i := range s.items {
+		for _, p := range patterns {
+			names = append(append(append(names, p.before...), s.items[i].elem...), p.after...)
+			ends = append(ends, len(names))
+		}
+	}
+	s.Keys = append(make([]storage.Key, 0, 1+len(ends)), source)
+	from := 0
+	for _, end := range ends {
+		s.Keys = append(s.Keys, s.Env.Store.Key(source.DB, names[from:end:end]))
+		from = end
+	}
+	seen := make([]bool, len(s.Keys))
+	err = s.gather(true, func(i int, item storage.Item, ok bool) {
+		if seen[i] = ok; i == 0 {
+			stayed = s.sameElements(item, ok)
+			return
+		}
+		f.values[i-1] = textSpan{-1, -1}
+		if !ok {
+			return
+		}
+		if val, ok := patterns[(i-1)%len(patterns)].of(item); ok {
+			f.values[i-1] = textSpan{len(f.texts), len(f.texts) + len(val)}
+			f.texts = pieces.Append(f.texts, val)
+		}
+	}, func(t *storage.Txn) {
+		if stayed {
+			s.countGathered(t, seen)
+		}
+	})
+	s.found = f
+	return stayed, err
+}
+
+// copyElements takes in the elements of the source.
+func (s *sorting) copyElements(source storage.Key) error {
+	t := s.Env.Store.NewTxn()
+	if err := s.Env.beginBeside(t, []storage.Key{source}); err != nil {
+		return err
+	}
+	defer func() { s.LSN = max(s.LSN, t.End()) }()
+	item, ok := t.Peek(source)
+	if !ok {
+		s.ordered = true
+		return nil
+	}
+	var err error
+	if s.ordered, err = s.loadFrom(item); err != nil {
+		return err
+	}
+	for i := range s.items {
+		s.items[i].elem, s.items[i].at = s.keep(s.items[i].elem), int32(i)
+	}
+	return nil
+}
+
+// sameElements reports whether the source has the elements that were taken in.
+func (s *sorting) sameElements(item storage.Item, ok bool) bool {
+	other := &sorting{Ctx: s.Ctx, sortOptions: s.sortOptions, texts: []byte{}}
+	if ok {
+		if _, err := other.loadFrom(item); err != nil {
+			return false
+		}
+	}
+	if len(other.items) != len(s.items) {
+		return false
+	}
+	for i := range s.items {
+		if !bytes.Equal(s.items[i].elem, other.items[i].elem) {
+			return false
+		}
+	}
+	return true
+}
