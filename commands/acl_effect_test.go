@@ -102,7 +102,8 @@ func TestACLDeletedWithin(t *testing.T) {
 	}
 }
 
-// TestUserChangesInOnePlace: a connection's user is changed by AUTH, HELLO and RESET alone. What
+// TestUserChangesInOnePlace: a connection's user is changed by AUTH, HELLO and RESET alone, and a request over
+// HTTP has the one with which it began. What
 // runs on another goroutine relies on that, and that nobody is made the default user.
 func TestUserChangesInOnePlace(t *testing.T) {
 	files, err := filepath.Glob("*.go")
@@ -127,6 +128,7 @@ func TestUserChangesInOnePlace(t *testing.T) {
 		"acl_user.go":   1, // become itself
 		"client.go":     1, // Reset: also of a new connection
 		"connection.go": 1, // AUTH and HELLO
+		"visitor.go":    2, // who asks over HTTP, as the request begins
 	}
 	if !maps.Equal(found, want) {
 		t.Errorf("users are changed in %v, want %v", found, want)
