@@ -97,4 +97,7 @@ func hotKeys(t *testing.T, c subject) {
 	}
 	is(t, any("OK"))(c.Do(ctx, "HOTKEYS", "RESET").Result())
 	missing(t, c.Do(ctx, "HOTKEYS", "GET"))
+	if help, err := c.Do(ctx, "HOTKEYS", "HELP").StringSlice(); err != nil || len(help) < 5 {
+		t.Errorf("HOTKEYS HELP: %q, %v", help, err)
+	}
 }
