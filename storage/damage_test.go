@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -43,10 +44,10 @@ func stored(t *testing.T, key, data string, ttl int64) (*harness, Key) {
 	return h, h.s.Key(0, []byte(key))
 }
 
-// damageDeadline makes the deadline of a key fail its check. The record ends: deadline, created,
-// payload of 1 byte.
+// damageDeadline makes the deadline of a key fail its check, in more than the one bit that could be
+// corrected. The record ends: deadline, created, payload of 1 byte.
 func (h *harness) damageDeadline(k Key) {
-	h.alter(k, func(r []byte) []byte { r[len(r)-2] ^= 1; return r })
+	h.alter(k, func(r []byte) []byte { r[len(r)-2] ^= 3; return r })
 }
 
 // TestCorruptDeadlineIsInTTL: a key whose record does not say any more when it is due expires
@@ -88,6 +89,53 @@ func TestCorruptDeadlineIsInTTL(t *testing.T) {
 				t.Error("no bad deadline was counted")
 			}
 		})
+	}
+}
+
+// TestCorruptDeadlineBehindAnElement: where an element is due before its key, ttl does not say when the key
+// is due. One damaged bit costs neither deadline all the same, whichever bit it is.
+func TestCorruptDeadlineBehindAnElement(t *testing.T) {
+	const check, times, size = 4, 10, 20 // where these are in a record whose id takes a byte
+	for _, damaged := range []int{check, check + 3, times, times + 7, times + 11, times + 12, times + size - 1} {
+		for how, load := range map[string]func(h *harness, k Key){
+			"loaded":               func(h *harness, k Key) { h.load([]Key{k}) },
+			"loaded with its slot": func(h *harness, _ Key) { h.s.loads.loadAll() },
+			"found by the window":  func(*harness, Key) {},
+		} {
+			t.Run(fmt.Sprintf("%s, byte %d", how, damaged), func(t *testing.T) {
+				h := newHarness(t)
+				t.Cleanup(func() { h.s.Close(false) })
+				now := h.clock.Now()
+				k := h.s.Key(0, []byte("k"))
+				h.do(func(x *Txn) {
+					hash, _ := x.Hash(k)
+					hash.Set([]byte("goes"), []byte("v"), now+1000)
+					hash.Set([]byte("stays"), []byte("v"), 0)
+					x.SetDeadline(k, now+5000, Event{})
+				}, k)
+				h.reopen()
+				k = h.s.Key(0, []byte("k"))
+				h.alter(k, func(r []byte) []byte {
+					if r[9] >= 0x80 {
+						t.Fatal("the value's id takes several bytes")
+					}
+					r[damaged] ^= 1 << 3
+					return r
+				})
+				load(h, k)
+				for after, fields := range []int{2, 1, 1, 1, 1, 0} {
+					h.s.Reap()
+					v, there := h.state(map[name]bool{{0, "k"}: true})[name{0, "k"}]
+					if there != (fields > 0) || there && (v.deadline != now+5000 || len(v.coll.elems) != fields) {
+						t.Errorf("after %d s the key is there: %t, with deadline %d and %v; want %d fields", after, there, v.deadline, v.coll, fields)
+					}
+					h.clock.Advance(time.Second)
+				}
+				if n := h.s.Stats().BadDeadlines; n == 0 {
+					t.Error("no bad deadline was counted")
+				}
+			})
+		}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// repairTimes replaces the damaged times of an image by those in ttl, or by none, and logs and
+// repairTimes replaces the damaged times of an image by those in ttl or of the corrected record, or by none, and logs and
 // counts that.
 func (s *Store) repairTimes(tx *bolt.Tx, at []byte, im *format.Image) {
 	if !im.BadTime {
@@ -20,7 +20,7 @@ func (s *Store) repairTimes(tx *bolt.Tx, at []byte, im *format.Image) {
 		_ = each(tx, format.BucketTTL, nil, func(error) { d.Holes = true }, func(at, v []byte) error { fn(at, v); return nil })
 	})
 	if d.Repair(at, im) {
-		s.options.Logger.Error("the deadline of a key is corrupt on disk; the index of deadlines has it", "key", clip(im.Name), "deadline", im.Deadline)
+		s.options.Logger.Error("the deadline of a key is corrupt on disk, and was repaired", "key", clip(im.Name), "deadline", im.Deadline)
 	} else {
 		s.options.Logger.Error("the deadline of a key is corrupt on disk; the key is now persistent", "key", clip(im.Name))
 	}

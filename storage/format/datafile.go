@@ -103,6 +103,8 @@ type Image struct {
 	Name    []byte // the key
 	Payload []byte
 	BadTime bool // the times failed their check and were taken as none (deadlines.go)
+	// corrected are the times that failed their check, if one bit explains that.
+	corrected *Times
 	// partial: the elements on disk are not all, or not all as they are in the value,
 	// and the log has what is missing.
 	Partial bool
@@ -191,14 +193,11 @@ func ParseImage(at, record []byte) (Image, error) {
 		return m, ErrCorrupt
 	}
 	m.Type, m.Inline = object.Type(record[8]&^(inlineBit|timedBit)), record[8]&inlineBit != 0
-	if timeCheck == binary.LittleEndian.Uint32(record[4:]) {
-		m.Deadline = int64(binary.BigEndian.Uint64(f.Rest))
-		m.Created = binary.BigEndian.Uint32(f.Rest[8:])
-		if timed {
-			m.First = int64(binary.BigEndian.Uint64(f.Rest[12:]))
-		}
+	if want := binary.LittleEndian.Uint32(record[4:]); timeCheck == want {
+		m.Times = parseTimes(f.Rest[:size])
 	} else {
 		m.BadTime = true
+		m.corrected = correct(at, f.Rest[:size], want)
 	}
 	f.Rest = f.Rest[size:]
 	m.Name = at[PrefixLen+1:]
@@ -210,6 +209,15 @@ func ParseImage(at, record []byte) (Image, error) {
 		return m, ErrCorrupt
 	}
 	return m, nil
+}
+
+// parseTimes reads the times of a record, of 20 bytes if elements have deadlines, else of 12.
+func parseTimes(b []byte) Times {
+	t := Times{Deadline: int64(binary.BigEndian.Uint64(b)), Created: binary.BigEndian.Uint32(b[8:])}
+	if len(b) > 12 {
+		t.First = int64(binary.BigEndian.Uint64(b[12:]))
+	}
+	return t
 }
 
 // Digest is a record's part in its slot's digest: the exclusive or of these shows

@@ -1,6 +1,11 @@
 package format
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"math/bits"
+)
 
 // A record whose times fail their checksum does not say when its key is due. The bucket ttl has the key
 // too, under the time when it is due. It is in order of time, so finding the key means reading all of ttl:
@@ -9,8 +14,9 @@ import "encoding/binary"
 //   - One entry is what the key has, with what is pending of ttl made.
 //   - None says that the key is never due, if all of ttl can be read.
 //   - One for an element does not say when the key itself is due, which may be never. Then, where
-//     there are several, or where ttl may have entries that belong to no key (MetaDoubt), the key
-//     becomes persistent.
+//     there are several, or where ttl may have entries that belong to no key (MetaDoubt), the record's
+//     own times are right again if one bit of them was damaged: its checksum shows the bit.
+//   - Where more bits were damaged, the key becomes persistent.
 
 // Deadlines is what ttl says of some keys: the keys of Of, by their keys in values.
 type Deadlines struct {
@@ -50,15 +56,42 @@ func (d *Deadlines) add(at, v []byte) {
 	}
 }
 
-// Repair gives an image, whose key in values is at, the times that ttl has; false if ttl does not say.
+// Repair gives an image, whose key in values is at, the times that ttl or its corrected record has; false
+// if neither says when the key is due.
 func (d *Deadlines) Repair(at []byte, im *Image) bool {
 	found, asked := d.Of[string(at)]
+	sound := asked && !d.Doubt && len(found) <= 1
 	switch {
-	case !asked, d.Doubt, len(found) > 1:
-		return false
-	case len(found) == 0:
-		return !d.Holes
+	case sound && len(found) == 0 && !d.Holes:
+		return true
+	case sound && len(found) == 1:
+		if im.Times = found[0]; im.Deadline != 0 {
+			return true
+		}
 	}
-	im.Times = found[0]
-	return im.Deadline != 0
+	if im.corrected == nil || sound && len(found) == 1 && !im.corrected.SameEntry(found[0]) {
+		return false
+	}
+	im.Times = *im.corrected
+	return true
+}
+
+// correct gives the times of a record that fail their check, if they or the check differ in one bit from
+// times that pass it; else nil. Damage of two to four bits gives nil, too: with CRC-32C, times that pass
+// differ in six bits or more, their checks included.
+func correct(at, times []byte, check uint32) *Times {
+	key := crc32.Checksum(at, castagnoli)
+	times = bytes.Clone(times)
+	right := bits.OnesCount32(crc32.Update(key, castagnoli, times)^check) == 1
+	for bit := 0; bit < 8*len(times) && !right; bit++ {
+		times[bit/8] ^= 1 << (bit % 8)
+		if right = crc32.Update(key, castagnoli, times) == check; !right {
+			times[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+	if !right {
+		return nil
+	}
+	t := parseTimes(times)
+	return &t
 }

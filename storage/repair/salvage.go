@@ -286,9 +286,9 @@ func (sv *salvage) repairTimes(at []byte, im *format.Image) {
 	case !sv.due.Repair(at, im):
 		sv.lost("the deadline of key %.100q of database %s: it is persistent now", im.Name, sv.database(binary.BigEndian.Uint32(at)))
 	case im.Deadline == 0:
-		sv.note("the deadline of key %.100q fails its checksum; bucket ttl says that it had none", im.Name)
+		sv.note("the deadline of key %.100q fails its checksum; it had none", im.Name)
 	default:
-		sv.note("the deadline of key %.100q fails its checksum; it was taken from bucket ttl", im.Name)
+		sv.note("the deadline of key %.100q fails its checksum; it was repaired", im.Name)
 	}
 	im.First = sv.firsts[im.ID]
 	if im.Inline {
