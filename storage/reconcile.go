@@ -105,13 +105,18 @@ func (s *Store) Replayed(space uint32, name []byte) Replayed {
 	return r
 }
 
-// Reconcile corrects the counts of keys where the log and the last checkpoint count keys that are
-// lost. With dropEmpty it first removes collections without elements, which a log with gaps leaves.
-func (s *Store) Reconcile(dropEmpty bool) {
-	if dropEmpty {
+// Reconcile corrects what a lost part of the log leaves: values that a checkpoint had written in part
+// and that no record completes, with gaps collections without elements, and the counts of keys. It
+// reports each such value, also one that memory has, unless stated says that the log states its key.
+func (s *Store) Reconcile(gaps bool, stated func(space uint32, name string) bool, report func(Unfinished)) error {
+	if err := s.endUnfinished(stated, report); err != nil {
+		return err
+	}
+	if gaps {
 		s.dropEmpty()
 	}
 	s.recount()
+	return nil
 }
 
 // dropEmpty removes collections without elements.

@@ -215,6 +215,108 @@ func TestRepairAfterALostFlush(t *testing.T) {
 	g.wantTold(Lost, "which databases were emptied")
 }
 
+// TestRepairUnfinishedCheckpoint: whatever a checkpoint had written of values whose changes the log
+// lost, the repaired directory is sound, and no two keys share a value. Each key that is neither as
+// before nor as after is named.
+func TestRepairUnfinishedCheckpoint(t *testing.T) {
+	kinds := []string{"hash", "set", "zset", "list", "stream", "string"}
+	fill := func(x *Txn, g *gapCase, from, n, size int) {
+		for i := from; i < from+n; i++ {
+			elem := fmt.Appendf(nil, "%0*d", size, i)
+			h, _ := x.Hash(g.key("hash"))
+			h.Set(elem, nil, 0)
+			s, _ := x.Set(g.key("set"))
+			s.Add(elem)
+			z, _ := x.ZSet(g.key("zset"))
+			z.Set(elem, float64(i))
+			l, _ := x.List(g.key("list"))
+			l.PushBack(elem)
+			st, _ := x.Stream(g.key("stream"))
+			st.Add(streamID(i+1), [][]byte{elem, elem})
+			if i == from {
+				st.CreateGroup(fmt.Appendf(nil, "group%d", from), streamID(0), 0)
+				st.CreateConsumer(fmt.Appendf(nil, "group%d", from), []byte("consumer"), 1)
+			}
+			st.Deliver(fmt.Appendf(nil, "group%d", from), []byte("consumer"), streamID(i+1), 1, 1)
+		}
+	}
+	found, shared := 0, 0
+	for n, finished := 1, false; !finished; n += 5 {
+		g := &gapCase{t: t}
+		before, after := map[string]string{}, map[string]string{}
+		note := func(into map[string]string) {
+			for _, line := range strings.Split(g.content(0), " ") {
+				name, what, _ := strings.Cut(line, "=")
+				into[name] = what
+			}
+		}
+		g.repaired(func() {
+			g.h.doAll(func(x *Txn) {
+				fill(x, g, 0, 300, 40)
+				x.SetString(g.key("string"), bytes.Repeat([]byte("s"), 40_000), 0, Event{})
+				for i := range 4 {
+					h, _ := x.Hash(g.key(fmt.Sprintf("from%d", i)))
+					for j := range 300 {
+						h.Set(fmt.Appendf(nil, "%040d", j), nil, 0)
+					}
+				}
+			})
+			g.h.commit()
+			note(before)
+		}, func(x *Txn) {
+			fill(x, g, 300, 300, 4)
+			x.WriteRange(g.key("string"), 40_000, bytes.Repeat([]byte("t"), 20_000), Event{})
+			for i := range 4 {
+				x.Rename(g.key(fmt.Sprintf("from%d", i)), g.key(fmt.Sprintf("to%d", i)))
+			}
+		}, func() {
+			note(after)
+			g.h.s.bounds.batchBytes, g.h.s.bounds.portion = 8<<10, 50
+			left := n
+			g.h.s.options.Testing.OnStep = only(StepWritten, func() error {
+				if left--; left == 0 {
+					return errInterrupted
+				}
+				return nil
+			})
+			err := g.h.s.checkpointInterrupted()
+			if finished = err == nil; err != nil && err != errInterrupted {
+				t.Fatal(err)
+			}
+		}, 2)
+		if finished {
+			break
+		}
+		got := map[string]string{}
+		note(got)
+		for _, name := range kinds {
+			if got[name] != before[name] && got[name] != after[name] {
+				found++
+				g.wantTold(Lost, fmt.Sprintf("key %q of database 0: a checkpoint", name))
+			}
+		}
+		for i := range 4 {
+			from, to := fmt.Sprintf("from%d", i), fmt.Sprintf("to%d", i)
+			if got[from] != "" && got[to] != "" {
+				shared++
+				g.do(func(x *Txn) { x.Delete(g.key(from), Deleted) }, from)
+				if err := g.h.s.Checkpoint(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := g.h.s.Check(); err != nil {
+			t.Errorf("after %d transactions: %v", n, err)
+		}
+		if t.Failed() {
+			t.Fatalf("the checkpoint ended after %d transactions; reported was %v", n, g.reported)
+		}
+	}
+	if found == 0 || shared == 0 {
+		t.Errorf("%d values were found in part, %d under two names", found, shared)
+	}
+}
+
 // TestRepairReadsAllRecords: repair can read whatever the store logs.
 func TestRepairReadsAllRecords(t *testing.T) {
 	h := newHarness(t)

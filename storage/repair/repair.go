@@ -134,7 +134,16 @@ func (r *repair) run() (got Repaired, err error) {
 			return got, err
 		}
 	}
-	s.Reconcile(sv.log.gaps > 0)
+	err = s.Reconcile(sv.log.gaps > 0, func(space uint32, name string) bool { return sv.log.isStated(spot{space, name}) }, func(u storage.Unfinished) {
+		left := "what there is of it is left, which may be older in part"
+		if u.Gone {
+			left = "it is missing"
+		}
+		r.lost("key %.100q of database %s: a checkpoint was writing it, and the log that would have completed it is lost: %s", u.Name, sv.database(u.Space), left)
+	})
+	if err != nil {
+		return got, errors.Join(err, s.Close(false))
+	}
 	sv.reportLost(s)
 	for db := range s.Databases() {
 		keys, expires := s.Count(db)

@@ -1,0 +1,135 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
+)
+
+// Unfinished is a key of whose value the data file has a part, or under two names.
+type Unfinished struct {
+	Space uint32
+	Name  string
+	Gone  bool // the value was deleted: what is left of a string, or of some collections, is no value
+}
+
+// unfinished is what endUnfinished knows of a record.
+type unfinished struct {
+	at    []byte
+	id    uint64
+	whole bool
+}
+
+// endUnfinished replaces each value that an unfinished checkpoint left in part, and that the log did
+// not complete, by what there is of it, as a new value. So it does with values that two records have:
+// a checkpoint ended between the two names of a renamed key.
+func (s *Store) endUnfinished(stated func(space uint32, name string) bool, report func(Unfinished)) error {
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	return s.file.view(func(tx *bolt.Tx) error {
+		var parts []unfinished
+		uses := map[uint64]int{}
+		err := each(tx, format.BucketValues, nil, nil, func(at, record []byte) error {
+			im, err := format.ParseImage(at, record)
+			if err != nil || im.Inline || !s.mayHave(at, &im) {
+				return err
+			}
+			uses[im.ID]++
+			whole, err := isWhole(tx, &im)
+			parts = append(parts, unfinished{bytes.Clone(at), im.ID, whole})
+			return err
+		})
+		for _, u := range parts {
+			if err != nil {
+				return err
+			}
+			if !u.whole || uses[u.id] > 1 {
+				err = s.endOne(t, tx, u, uses[u.id] > 1, stated, report)
+			}
+		}
+		return err
+	})
+}
+
+// mayHave says whether a record's value is its key's, as far as memory knows.
+func (s *Store) mayHave(at []byte, im *format.Image) bool {
+	p, k := s.placeOf(at, im)
+	if p == nil {
+		return false
+	}
+	c := p.find(p.slot(k), k)
+	return c == nil || p.valueOf(c, im.ID) != nil
+}
+
+// placeOf is where memory has the key of a record, if it has it; nil if no database has its keyspace.
+func (s *Store) placeOf(at []byte, im *format.Image) (*part, Key) {
+	k := Key{Slot: format.Slot(im.Name), Hash: s.hash(im.Name), Name: im.Name}
+	space := binary.BigEndian.Uint32(at)
+	if k.DB = s.dbOf(space); k.DB < 0 {
+		return nil, k
+	}
+	return s.partOf(space, s.shards[s.shardOf(k.Slot)]), k
+}
+
+// isWhole says whether the data file has the value that a record says.
+func isWhole(tx *bolt.Tx, im *format.Image) (bool, error) {
+	n, short, first := 0, false, int64(0)
+	err := eachElement(tx, im.ID, nil, func(_, val []byte, deadline int64) error {
+		if short {
+			n = -1 // a string's piece before the last one is not full
+			return errEnough
+		}
+		n++
+		short = im.Type == object.TypeString && len(val) < object.ChunkSize
+		first = format.Earlier(first, deadline)
+		return nil
+	})
+	return n == im.Elements() && first == im.First, err
+}
+
+// endOne replaces what there is of a value, unless a record of the log goes on with it; it reports it
+// in any case, unless the log states it.
+func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool, stated func(space uint32, name string) bool, report func(Unfinished)) error {
+	im, err := format.ParseImage(u.at, tx.Bucket(format.BucketValues).Get(u.at))
+	if err != nil {
+		return err
+	}
+	im.Name = bytes.Clone(im.Name)
+	p, k := s.placeOf(u.at, &im)
+	sl := p.slot(k)
+	c := p.find(sl, k)
+	found := Unfinished{Space: p.space, Name: string(k.Name)}
+	if c != nil && c.is(cellDirty) && !twice {
+		if !stated(found.Space, found.Name) {
+			report(found)
+		}
+		return nil
+	}
+	if c == nil {
+		im.Partial = true
+		got, err := readResident(tx, &im)
+		if err != nil || im.Type == object.TypeString && !u.whole || got.object.val.Len() == 0 {
+			p.tombstone(sl, k)
+			found.Gone = true
+			report(found)
+			return nil
+		}
+		c = p.load(sl, k, got)
+	}
+	o := p.objectOf(*c)
+	if o.val.Len() == 0 || im.Type == object.TypeString && !u.whole {
+		p.unindex(sl, c)
+		s.dropped(p, *c)
+		p.bury(sl, c)
+		found.Gone = true
+	} else {
+		t.Replace(k, o.val.Clone(), p.deadline(*c), Event{})
+	}
+	report(found)
+	return nil
+}
