@@ -304,6 +304,32 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// TestShareBeforeBegin: a script whose transaction has not begun when the loop would share it, as on a busy
+// machine, is shared later. Its transaction begins here when the loop has found that it had not.
+func TestShareBeforeBegin(t *testing.T) {
+	ts := start(t)
+	j := &job{txn: ts.store.NewTxn()}
+	ts.onLoop(func(l *loop) {
+		l.jobs.global = j
+		l.shareOut()
+	})
+	await.Until(t, "the loop comes again", func() (again bool) {
+		ts.onLoop(func(l *loop) { again = l.jobs.share.at > 0 })
+		return again
+	})
+	ts.store.BeginGlobal(j.txn, nil)
+	j.txn.Yield()
+	if got := ts.dial().do("SET k v"); got != "+OK" {
+		t.Error(got)
+	}
+	j.txn.Resume()
+	j.txn.End()
+	ts.onLoop(func(l *loop) {
+		l.jobs.global = nil
+		l.timers.stop(&l.jobs.share)
+	})
+}
+
 // globalRuns reports whether the global job has locked the key k: one that is yet to do so lets others go first.
 func (l *loop) globalRuns() bool {
 	if l.jobs.global == nil {

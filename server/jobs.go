@@ -36,7 +36,7 @@ type jobs struct {
 	global   *job   // that runs; nil: none
 	next     *job   // a global one, to be used again
 	busy     timer  // for the script of the global one
-	share    timer  // for a global one that did not begin in a turn
+	share    timer  // for a global one that did not begin in a turn, or whose transaction had not begun
 
 	gone chan struct{} // closed when the loop has ended
 	arm  chan struct{} // has the watcher begin
@@ -236,12 +236,19 @@ func (l *loop) takeOver() {
 }
 
 // shareOut has the global job unlock what it has not used, as soon as no command of it runs; then
-// those who wait for it try again.
+// those who wait for it try again. On a busy machine the job's goroutine may not have begun its
+// transaction yet: then shareOut comes again.
 func (l *loop) shareOut() {
-	txn := l.jobs.global.txn
+	x := &l.jobs
+	j := x.global
 	go func() {
-		txn.Share()
-		l.box.post(l.endWaitForJobs)
+		shared := j.txn.Share()
+		l.box.post(func() {
+			if !shared && x.global == j {
+				l.timers.set(&x.share, l.o.Clock.Mono()+2*watchEvery)
+			}
+			l.endWaitForJobs()
+		})
 	}()
 }
 

@@ -91,14 +91,15 @@ func (t *Txn) Resume() {
 }
 
 // Share waits until a global transaction yields, and then unlocks all shards that it has not used. Any goroutine
-// may call it. For a transaction that has ended it does nothing.
-func (t *Txn) Share() {
+// may call it. For a transaction that has not begun, or has ended, it does nothing and returns false.
+func (t *Txn) Share() bool {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	if t.global && !t.shared {
 		t.shared = true
 		t.release(t.mask &^ t.used)
 	}
+	return t.shared
 }
 
 // Use makes sure that the shards of keys are locked until the transaction's end. Only a global
