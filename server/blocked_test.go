@@ -597,9 +597,11 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 }
 
 // TestUnblockedWithMuch: CLIENT UNBLOCK ends the wait of a client to which much is to be sent, so that all
-// clients take more than they may. None is closed while the command runs.
+// clients take more than they may. None is closed while the command runs. The clock stands still, so that
+// all commands have one turn.
 func TestUnblockedWithMuch(t *testing.T) {
-	ts := start(t)
+	still, _ := stopped(t)
+	ts := start(t, still)
 	c, b := ts.dial(), ts.dial()
 	blocked := ts.sessionOf(b)
 	c.do("SET v " + strings.Repeat("x", 30_000))
