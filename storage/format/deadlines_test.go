@@ -3,6 +3,7 @@ package format
 import (
 	"testing"
 
+	_ "keyp/internal/testkit/setup"
 	"keyp/storage/object"
 )
 
