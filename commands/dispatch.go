@@ -188,7 +188,7 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 	case scope == Pinned && !e.jobs.crowded():
 		c.Scope = scope
 		return Job // with the keys locked until StartJob
-	case scope == Global && !e.jobs.global:
+	case scope == Global && !e.jobs.global && e.jobs.pinned == 0: // whose end on the loop locks shards
 		c.Scope, c.apart = scope, true
 	default:
 		outcome, c.Reason = Wait, ForJob

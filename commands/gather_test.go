@@ -214,3 +214,30 @@ func TestSortGathers(t *testing.T) {
 	h.do("SET", "weight:1", "no number")
 	h.run(`SORT list BY weight:* -> -ERR One or more scores can't be converted into double`)
 }
+
+// TestSortGathersLittle: where the values that BY leads to take much together, a SORT takes in only what
+// it needs, with all shards locked. It replies the same.
+func TestSortGathersLittle(t *testing.T) {
+	h := newHarness(t)
+	elements := byteArgs("RPUSH", "list")
+	for range manyElements + 1 {
+		elements = append(elements, []byte("x"))
+	}
+	h.raw(elements...)
+	h.do("SET", "weight:x", strings.Repeat("y", 2*sortGatheredBytes/manyElements))
+	h.run(`
+		SORT list BY weight:* ALPHA LIMIT 0 2 -> ["x", "x"]
+		SORT_RO list BY nosort LIMIT 3 1 GET # -> ["x"]
+	`)
+}
+
+// TestErrorCodes: what a script replies as an error has a code only if that may be one.
+func TestErrorCodes(t *testing.T) {
+	for reply, want := range map[string]string{
+		"ERR x": "ERR", "MYCODE": "MYCODE", "WRONG\r\n": "WRONG", "\xffx y": "ERR", "a\x00b c": "ERR", strings.Repeat("A", 33) + " x": "ERR",
+	} {
+		if got := string(errorCode([]byte(reply))); got != want {
+			t.Errorf("the code of %.40q is %q, want %q", reply, got, want)
+		}
+	}
+}

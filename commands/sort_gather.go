@@ -11,6 +11,9 @@ import (
 // A SORT that replies many elements, and looks a key up for each, gathers these keys (see gathering). So it
 // locks all shards only for what changes meanwhile, and not while it sorts.
 
+// errTooMuch ends gathering when that would take too much memory.
+var errTooMuch = errors.New("commands: too much to gather")
+
 // errGather ends a SORT that finds out only now that it is to gather. It has replied and changed nothing.
 var errGather = errors.New("commands: the command is to gather")
 
@@ -18,9 +21,19 @@ var errGather = errors.New("commands: the command is to gather")
 // locked.
 const sortTries = 3
 
+// A SORT gathers at most sortGatheredKeys keys, and values of sortGatheredBytes: beyond that it sorts with all
+// shards locked, and takes in only what it sorts by and replies.
+const (
+	sortGatheredKeys  = 2 << 20
+	sortGatheredBytes = 64 << 20
+)
+
 // gathers reports whether the SORT may gather. With a limit it looks up what GET patterns lead to for few
-// elements, but to gather it would for all.
+// elements, but to gather it would for all. For a client whose keys are tracked see manyKeys.
 func (s *sorting) gathers() bool {
+	if _, tracks := s.Env.Tracking.of(s.Client.ID); tracks {
+		return false
+	}
 	roaming := len(s.roaming())
 	if s.by.roams() {
 		roaming--
@@ -61,6 +74,9 @@ func sortGathered(c *Ctx, o sortOptions) error {
 	for range sortTries {
 		s := &sorting{Ctx: c, sortOptions: o, texts: []byte{}}
 		stayed, err := s.gatherValues(source)
+		if errors.Is(err, errTooMuch) {
+			break
+		}
 		switch {
 		case err != nil:
 			return err
@@ -89,6 +105,9 @@ func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 		return false, err
 	}
 	patterns := s.roaming()
+	if len(patterns)*len(s.items) > sortGatheredKeys {
+		return false, errTooMuch
+	}
 	f := &sortFound{patterns: len(patterns), values: make([]textSpan, len(patterns)*len(s.items))}
 	names, ends := []byte(nil), make([]int, 0, len(f.values))
 	for i := range s.items {
@@ -103,26 +122,32 @@ func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 		s.Keys = append(s.Keys, s.Env.Store.Key(source.DB, names[from:end:end]))
 		from = end
 	}
-	seen := make([]bool, len(s.Keys))
+	seen, tooMuch := make([]bool, len(s.Keys)), false
 	err = s.gather(true, func(i int, item storage.Item, ok bool) {
 		if seen[i] = ok; i == 0 {
 			stayed = s.sameElements(item, ok)
 			return
 		}
 		f.values[i-1] = textSpan{-1, -1}
-		if !ok {
+		if !ok || tooMuch {
 			return
 		}
 		if val, ok := patterns[(i-1)%len(patterns)].of(item); ok {
+			if tooMuch = len(f.texts)+len(val) > sortGatheredBytes; tooMuch {
+				return
+			}
 			f.values[i-1] = textSpan{len(f.texts), len(f.texts) + len(val)}
 			f.texts = pieces.Append(f.texts, val)
 		}
 	}, func(t *storage.Txn) {
-		if stayed {
+		if stayed && !tooMuch {
 			s.countGathered(t, seen)
 		}
 	})
 	s.found = f
+	if err == nil && tooMuch {
+		err = errTooMuch
+	}
 	return stayed, err
 }
 

@@ -152,8 +152,8 @@ func (cs *CommandStats) used() []commandUse {
 	return list
 }
 
-// ErrorStats count error replies by their code. Codes come from the server's own
-// texts, so there are few; maxErrorCodes bounds them should a script make up more.
+// ErrorStats count error replies by their code. Codes come from the server's own texts, so there are
+// few; maxErrorCodes bounds them should a script make up more, and what is no code counts as ERR.
 type ErrorStats struct {
 	mu struct {
 		sync.Mutex
@@ -161,20 +161,34 @@ type ErrorStats struct {
 	}
 }
 
-const maxErrorCodes = 128
+// Bounds of the codes, in number and in bytes.
+const (
+	maxErrorCodes = 128
+	maxErrorCode  = 32
+)
+
+// errorCode gives the code of an error reply: its first word, if that is a short one of printable
+// characters. A script may reply any bytes.
+func errorCode(reply []byte) []byte {
+	code := reply
+	if end := bytes.IndexAny(reply, " \r\n"); end >= 0 {
+		code = reply[:end]
+	}
+	if len(code) > maxErrorCode || bytes.ContainsFunc(code, func(r rune) bool { return r < '!' || r > '~' }) {
+		return []byte("ERR")
+	}
+	return code
+}
 
 func (es *ErrorStats) add(reply []byte) {
-	end := bytes.IndexAny(reply, " \r\n")
-	if end < 0 {
-		end = len(reply)
-	}
+	code := errorCode(reply)
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	if es.mu.by == nil {
 		es.mu.by = map[string]int64{}
 	}
-	if _, known := es.mu.by[string(reply[:end])]; known || len(es.mu.by) < maxErrorCodes {
-		es.mu.by[string(reply[:end])]++
+	if _, known := es.mu.by[string(code)]; known || len(es.mu.by) < maxErrorCodes {
+		es.mu.by[string(code)]++
 	}
 }
 

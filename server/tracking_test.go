@@ -261,3 +261,19 @@ func TestTrackingOfCrowded(t *testing.T) {
 		t.Errorf("%.20s", got)
 	}
 }
+
+// TestTrackingOfALargeSort: who tracks hears of a change of a list that is sorted by very many other keys, too.
+func TestTrackingOfALargeSort(t *testing.T) {
+	ts := start(t)
+	a, b := ts.tracks(""), ts.dial()
+	elements := []string{"RPUSH", "l"}
+	for range 10_001 {
+		elements = append(elements, "x")
+	}
+	b.raw(multibulk(elements...))
+	b.expect(":10001")
+	a.send("SORT_RO l BY weight:* ALPHA LIMIT 0 1\n")
+	a.expect("*1 x")
+	b.do("RPUSH l y")
+	a.expect(">2 invalidate *1 l")
+}

@@ -50,7 +50,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 			typ = prometheus.CounterValue
 		}
 		put := func(value float64, labels ...string) {
-			to <- prometheus.MustNewConstMetric(desc, typ, value, labels...)
+			made, err := prometheus.NewConstMetric(desc, typ, value, labels...)
+			send(to, desc, made, err)
 		}
 		switch {
 		case m.value != nil:
@@ -63,10 +64,19 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 				for i, bound := range r.Bounds {
 					upto[inUnit(bound, unit)] = r.Upto[i]
 				}
-				to <- prometheus.MustNewConstHistogram(desc, r.Count, float64(r.Sum)*unit, upto, labels...)
+				made, err := prometheus.NewConstHistogram(desc, r.Count, float64(r.Sum)*unit, upto, labels...)
+				send(to, desc, made, err)
 			})
 		}
 	}
+}
+
+// send gives a metric to the library, or why there is none: a panic on its goroutines would end the server.
+func send(to chan<- prometheus.Metric, desc *prometheus.Desc, m prometheus.Metric, err error) {
+	if err != nil {
+		m = prometheus.NewInvalidMetric(desc, err)
+	}
+	to <- m
 }
 
 // inUnit is a bound in the unit of its metric, as one would write it: 0.0001, not 0.00009999999999999999.
