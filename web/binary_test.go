@@ -407,6 +407,7 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("an endless profile: %d", status)
 	}
 	dial("GET /debug/pprof/trace?seconds=290 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	http.DefaultClient.CloseIdleConnections() // the server may have closed the one that was silent for longest
 	await.Until(t, "the profile is being made", func() bool {
 		status, _ := s.get("/debug/pprof/cmd")
 		return status == 503
