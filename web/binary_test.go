@@ -406,9 +406,9 @@ func TestCrowd(t *testing.T) {
 	if status, _ := s.get("/debug/pprof/profile?seconds=4000"); status != 400 {
 		t.Errorf("an endless profile: %d", status)
 	}
-	dial("GET /debug/pprof/trace?seconds=290 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	http.DefaultClient.CloseIdleConnections() // the server may have closed the one that was silent for longest
 	await.Until(t, "the profile is being made", func() bool {
+		dial("GET /debug/pprof/trace?seconds=290 HTTP/1.1\r\nHost: localhost\r\n\r\n") // refused if the last look has not ended
 		status, _ := s.get("/debug/pprof/cmd")
 		return status == 503
 	})

@@ -40,7 +40,7 @@ type pulse struct {
 	message  atomic.Pointer[string] // why nothing can be read; nil: it can
 	loop     atomic.Pointer[commands.LoopReport]
 	answered atomic.Bool // the loop has, since the last look
-	writable atomic.Bool // the disk has answered that it is, likewise
+	writable atomic.Bool // the disk has answered since the last look
 	problem  atomic.Pointer[string]
 	due      atomic.Pointer[[]int64] // keys that are due by each of horizons
 
@@ -65,10 +65,21 @@ func (p *pulse) says() string {
 	return ""
 }
 
-func (p *pulse) start(env *commands.Env) {
+// start asks for the first answers and begins the goroutines. Whoever waits until nobody uses the
+// store waits for these too, also for one that has not run yet.
+func (p *pulse) start() {
 	p.message.Store(nil)
-	go p.s.use(p.looks)
-	go p.s.use(p.counts)
+	p.s.use(func(env *commands.Env) {
+		p.ask(env)
+		p.probe(env)
+		for _, work := range []func(*commands.Env){p.looks, p.counts} {
+			p.s.inUse.Add(1)
+			go func() {
+				defer p.s.inUse.Add(-1)
+				work(env)
+			}()
+		}
+	})
 }
 
 // stop ends what start began. It may be called again, and without a start.
@@ -83,8 +94,6 @@ func (p *pulse) stop() {
 func (p *pulse) looks(env *commands.Env) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	p.ask(env)
-	p.probe(env)
 	for {
 		select {
 		case <-tick.C:
@@ -126,8 +135,8 @@ func (p *pulse) ask(env *commands.Env) {
 	})
 }
 
-// probe has another goroutine ask the system whether the data directory can be written: a disk that
-// is gone may never answer.
+// probe asks the system whether the data directory can be written, on a goroutine of its own: a disk
+// that is gone may never answer.
 func (p *pulse) probe(env *commands.Env) {
 	dir := env.Config.String("dir")
 	go func() {

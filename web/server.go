@@ -111,10 +111,10 @@ func (s *Server) Ready(env *commands.Env) {
 		s.o.Log.Warn("HTTP is served to this machine only, although http-protected is no: the user default needs no password", "http-addr", s.addr)
 	}
 	s.env.Store(env)
-	s.pulse.start(env)
+	s.pulse.start()
 }
 
-// Stopping has the server be not ready: it ends soon.
+// Stopping makes the server not ready, because the process ends soon.
 func (s *Server) Stopping() {
 	if s != nil {
 		s.pulse.say("stopping")
