@@ -239,10 +239,7 @@ func commandGetKeys(c *Ctx, withFlags bool) error {
 		return errBadCount
 	}
 	mark, n := c.Out.ArrayLater(), 0
-	for _, ks := range spec.shownKeys() {
-		if ks.Flags&NotKey != 0 {
-			continue
-		}
+	for _, ks := range spec.named {
 		if count, ok := ParseInt(args[ks.Begin]); ks.Num && (!ok || count < 1 || count > int64(len(args)-ks.Begin-1)/int64(max(ks.Step, 1))) {
 			return errBadArgs
 		}

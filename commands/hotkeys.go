@@ -5,7 +5,6 @@ import (
 	"container/heap"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -277,18 +276,8 @@ func (s *hotKeysSession) observe(c *Ctx, reply int, took time.Duration) {
 	if c.parent != nil && !c.parent.Spec.Is(execs) {
 		return
 	}
-	var names [][]byte
-	for i := range c.Spec.Keys {
-		ks := &c.Spec.Keys[i]
-		if ks.Flags&NotKey != 0 {
-			continue
-		}
-		first, last, step := ks.span(c.Args)
-		for at := first; at <= last; at += step {
-			names = append(names, c.Args[at])
-		}
-	}
-	if len(names) == 0 {
+	names, keys := c.someKeys()
+	if keys == 0 {
 		return
 	}
 	bytes := int64(reply + requestBytes(c.Args))
@@ -305,19 +294,43 @@ func (s *hotKeysSession) observe(c *Ctx, reply int, took time.Duration) {
 	if !sampled {
 		return
 	}
-	s.mu.cpu.add(names, int64(took))
-	s.mu.net.add(names, bytes)
+	s.mu.cpu.add(names, keys, int64(took))
+	s.mu.net.add(names, keys, bytes)
+}
+
+// hotKeysLooks is about how many keys of a command are looked at.
+const hotKeysLooks = 500
+
+// someKeys gives the names of the command's keys, and how many there are. Of very many it gives some that are
+// spread over all, different ones each time.
+func (c *Ctx) someKeys() (names [][]byte, keys int) {
+	for _, ks := range c.Spec.named {
+		first, last, step := ks.span(c.Args)
+		keys += max(last-first+step, 0) / step
+	}
+	apart := max((keys+hotKeysLooks-1)/hotKeysLooks, 1)
+	names = make([][]byte, 0, min(keys, hotKeysLooks+len(c.Spec.named)))
+	for _, ks := range c.Spec.named {
+		first, last, step := ks.span(c.Args)
+		for at := first + rand.IntN(apart)*step; at <= last; at += apart * step {
+			names = append(names, c.Args[at])
+		}
+	}
+	return names, keys
 }
 
 // requestBytes is how long a command is as clients send it.
 func requestBytes(args [][]byte) int {
 	header := func(n int) int { // of an array or string, with its line end
-		var digits [20]byte
-		return len(strconv.AppendInt(digits[:0], int64(n), 10)) + 3
+		size := len("*0\r\n")
+		for ; n >= 10; n /= 10 {
+			size++
+		}
+		return size
 	}
 	n := header(len(args))
 	for _, arg := range args {
-		n += header(len(arg)) + len(arg) + 2
+		n += header(len(arg)) + len(arg) + len("\r\n")
 	}
 	return n
 }
@@ -351,14 +364,14 @@ func newHeavyKeys(show int) *heavyKeys {
 	return &heavyKeys{places: show * heavyPlaces, by: map[string]*heavyKey{}}
 }
 
-// add adds to the sums of keys, each a part of n.
-func (h *heavyKeys) add(names [][]byte, n int64) {
+// add adds to the sums of keys, each a part of n, and looks at some of them.
+func (h *heavyKeys) add(names [][]byte, keys int, n int64) {
 	if h == nil {
 		return
 	}
-	n /= int64(len(names))
+	n /= int64(keys)
+	h.total += n * int64(keys)
 	for _, name := range names {
-		h.total += n
 		k := h.by[string(name)]
 		switch {
 		case k != nil:

@@ -102,6 +102,50 @@ func TestHotKeysTime(t *testing.T) {
 	}
 }
 
+// TestHotKeysOfVeryMany: of a command with very many keys only some are looked at, in time each of them, and none is
+// charged with more than its share.
+func TestHotKeysOfVeryMany(t *testing.T) {
+	const keys, calls = 2*hotKeysLooks + 1, 60
+	h, _, _, _ := hosted(t)
+	h.run(`HOTKEYS START METRICS 1 CPU COUNT 64 -> +OK`)
+	call := []string{"MSET"}
+	for i := range keys {
+		call = append(call, fmt.Sprint("key:", i), "v")
+	}
+	hot := &h.env.hotKeys.session.mu.cpu.by
+	for n := int64(1); n <= calls; n++ {
+		before := map[string]int64{}
+		for name, k := range *hot {
+			before[name] = k.sum
+		}
+		h.observe(keys*time.Microsecond, call...)
+		looked := 0
+		for name, k := range *hot {
+			if k.sum != before[name] {
+				looked++
+			}
+			if k.sum > n*int64(time.Microsecond) {
+				t.Errorf("%s has %d ns of %d calls", name, k.sum, n)
+			}
+		}
+		if looked == 0 || looked > hotKeysLooks {
+			t.Errorf("call %d: %d keys were looked at", n, looked)
+		}
+	}
+	if len(*hot) != keys {
+		t.Errorf("%d of %d keys were looked at", len(*hot), keys)
+	}
+	// A key beside very many others counts less often, by the share that it has.
+	call = append(call[:0:0], "SUNIONSTORE", "target")
+	for i := range 100 * hotKeysLooks {
+		call = append(call, fmt.Sprint("none:", i))
+	}
+	h.observe(time.Second, call...)
+	if n := len(*hot) - keys; n == 0 || n > hotKeysLooks+1 {
+		t.Errorf("%d keys of the second command were looked at", n)
+	}
+}
+
 // TestHeavyKeys: places are bounded, no key is missing that has more than a share of all, and no sum is
 // larger than the key's.
 func TestHeavyKeys(t *testing.T) {
@@ -113,9 +157,9 @@ func TestHeavyKeys(t *testing.T) {
 		}
 		n := random.Int64N(100)
 		sums[name] += n
-		h.add([][]byte{[]byte(name)}, n)
+		h.add([][]byte{[]byte(name)}, 1, n)
 	}
-	h.add([][]byte{[]byte(strings.Repeat("x", heavyName+1))}, 1<<40)
+	h.add([][]byte{[]byte(strings.Repeat("x", heavyName+1))}, 1, 1<<40)
 	if len(h.by) != heavyPlaces || len(h.least) != heavyPlaces {
 		t.Fatalf("%d keys in %d places", len(h.by), len(h.least))
 	}
