@@ -190,5 +190,9 @@ func (c *Ctx) permitScripted(spec *Spec, args [][]byte) error {
 // and new connections have to.
 func (e *Env) AuthRequired(c *Client) bool { return !c.Authenticated && !e.users.open() }
 
+// Passwordless gives a user who may authenticate with any password, or without one, and whether there is such
+// a user. Any goroutine may call it.
+func (e *Env) Passwordless() (name string, found bool) { return e.users.passwordless() }
+
 // Open says whether the default user has no password. Then protected mode keeps strangers out.
 func (e *Env) Open() bool { return e.users.byDefault.now.Load().noPass }

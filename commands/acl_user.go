@@ -220,9 +220,20 @@ func (us *users) login(name, password []byte) *user {
 }
 
 // open says whether clients need no password.
-func (us *users) open() bool {
-	p := us.byDefault.now.Load()
-	return p.noPass && p.enabled
+func (us *users) open() bool { return us.byDefault.now.Load().open() }
+
+// open says whether any password will do to become the user.
+func (p *permissions) open() bool { return p.noPass && p.enabled }
+
+func (us *users) passwordless() (name string, found bool) {
+	us.mu.RLock()
+	defer us.mu.RUnlock()
+	for name, u := range us.mu.list {
+		if u.now.Load().open() {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func (p *permissions) clone() *permissions {

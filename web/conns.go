@@ -2,6 +2,7 @@ package web
 
 import (
 	"container/list"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -33,7 +34,10 @@ func newConns(most int) *conns {
 // note is http.Server.ConnState.
 func (c *conns) note(conn net.Conn, state http.ConnState) {
 	if victim := c.change(conn, state); victim != nil {
-		_ = victim.Close() // nobody waits for what it would say
+		if secure, ok := victim.(*tls.Conn); ok {
+			victim = secure.NetConn() // which has no alert to send, and so never waits for its client
+		}
+		_ = victim.Close() // there is no more to do for it
 	}
 }
 

@@ -52,8 +52,8 @@ func (s *Server) find(path string) (page, bool) {
 	return p, ok
 }
 
-// headers are those of every reply: nothing of it is kept, framed, or given to another site, and if it
-// were taken for a page that page could load and run nothing.
+// headers are those of every reply. Browsers do not store it, do not show it in a frame, and do not let pages
+// of other sites read it; a reply that a browser shows as a page can neither load nor run anything.
 var headers = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	"X-Content-Type-Options":       "nosniff",
@@ -104,14 +104,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // guard says why a request is not looked at, with its status; 0: it is.
 func (s *Server) guard(r *http.Request) (status int, why string) {
-	open := false // the default user needs no password
-	s.use(func(env *commands.Env) { open = env.Open() })
+	open := false // a user needs no password
+	s.use(func(env *commands.Env) { _, open = env.Passwordless() })
 	protected := s.o.Config.Bool("http-protected")
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	stranger := err != nil || !peer.Addr().Unmap().IsLoopback()
 	switch {
 	case stranger && (protected || open):
-		return http.StatusForbidden, "only requests from this machine are answered, since http-protected is yes or the user default needs no password"
+		return http.StatusForbidden, "only requests from this machine are answered, since http-protected is yes or a user needs no password"
 	case (protected || open) && !isAddress(r.Host):
 		// A page whose name its owner has point to this machine could read what its visitor's
 		// browser is sent. With a password there is nothing to read: the browser gives it to no

@@ -72,14 +72,17 @@ func (p *pulse) start() {
 	p.s.use(func(env *commands.Env) {
 		p.ask(env)
 		p.probe(env)
-		for _, work := range []func(*commands.Env){p.looks, p.counts} {
-			p.s.inUse.Add(1)
-			go func() {
-				defer p.s.inUse.Add(-1)
-				work(env)
-			}()
-		}
 	})
+	for _, work := range []func(*commands.Env){p.looks, p.counts} {
+		env := p.s.borrow()
+		if env == nil {
+			return
+		}
+		go func() {
+			defer p.s.giveBack()
+			work(env)
+		}()
+	}
 }
 
 // stop ends what start began. It may be called again, and without a start.
@@ -143,7 +146,7 @@ func (p *pulse) probe(env *commands.Env) {
 		const mayWrite = 2
 		problem := ""
 		if err := syscall.Access(dir, mayWrite); err != nil {
-			problem = fmt.Sprintf("%s cannot be written: %v", dir, err)
+			problem = fmt.Sprintf("the data directory cannot be written: %v", err) // everybody may read it, so it has no path
 		}
 		p.problem.Store(&problem)
 		p.writable.Store(true)
@@ -189,8 +192,8 @@ func (p *pulse) problems() (list []string) {
 		return []string{text}
 	}
 	p.s.use(func(env *commands.Env) {
-		if err := env.Store.Err(); err != nil {
-			list = append(list, "the store has failed: "+err.Error())
+		if env.Store.Err() != nil { // which names files
+			list = append(list, "the store has failed, its log says why")
 		}
 		if env.Store.Full() {
 			list = append(list, "the disk is full")

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,9 +50,12 @@ type Server struct {
 	// requests is how many there were.
 	requests atomic.Int64
 
-	// env is what requests read, nil before Ready and from Withdraw on; inUse is how many read it.
-	env   atomic.Pointer[commands.Env]
-	inUse atomic.Int64
+	mu struct {
+		sync.Mutex
+		env     *commands.Env // what requests read; nil before Ready and from Withdraw on
+		readers int           // who uses it, the goroutines of pulse included
+	}
+	unused chan struct{} // closed when there are none after Withdraw
 }
 
 // Listen binds http-addr and serves at once: that the data is being loaded. It returns nil if
@@ -74,7 +78,7 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
 	}
-	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1)}
+	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), unused: make(chan struct{})}
 	s.pages = s.allPages()
 	s.pulse.init(s)
 	conns := newConns(MaxConns)
@@ -107,10 +111,12 @@ func (s *Server) Ready(env *commands.Env) {
 	if s == nil {
 		return
 	}
-	if env.Open() && !s.loopback() {
-		s.o.Log.Warn("HTTP is served to this machine only, although http-protected is no: the user default needs no password", "http-addr", s.addr)
+	if user, open := env.Passwordless(); open && !s.loopback() {
+		s.o.Log.Warn("HTTP is served to this machine only, although http-protected is no: a user needs no password", "http-addr", s.addr, "user", user)
 	}
-	s.env.Store(env)
+	s.mu.Lock()
+	s.mu.env = env
+	s.mu.Unlock()
 	s.pulse.start()
 }
 
@@ -128,15 +134,22 @@ func (s *Server) Withdraw() {
 		return
 	}
 	s.Stopping()
-	s.env.Store(nil)
 	s.pulse.stop()
-	end := s.o.Clock.Mono() + stopTime
-	for s.inUse.Load() > 0 {
-		if s.o.Clock.Mono() > end {
-			s.o.Log.Warn("a request over HTTP has not ended")
-			return
-		}
-		time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	used := s.mu.env != nil
+	s.mu.env = nil
+	if used && s.mu.readers == 0 {
+		close(s.unused)
+	}
+	used = s.mu.readers > 0
+	s.mu.Unlock()
+	if !used {
+		return
+	}
+	select {
+	case <-s.unused:
+	case <-time.After(stopTime):
+		s.o.Log.Warn("a request over HTTP has not ended")
 	}
 }
 
@@ -162,12 +175,29 @@ func (s *Server) loopback() bool {
 
 // use calls fn with what requests read, unless it is not loaded yet or withdrawn.
 func (s *Server) use(fn func(*commands.Env)) bool {
-	s.inUse.Add(1) // before the look at env, so that Withdraw waits for whoever saw it
-	defer s.inUse.Add(-1)
-	env := s.env.Load()
+	env := s.borrow()
 	if env == nil {
 		return false
 	}
+	defer s.giveBack()
 	fn(env)
 	return true
+}
+
+// borrow gives what requests read, nil if there is nothing; Withdraw waits until giveBack is called for each.
+func (s *Server) borrow() *commands.Env {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.env != nil {
+		s.mu.readers++
+	}
+	return s.mu.env
+}
+
+func (s *Server) giveBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.readers--; s.mu.readers == 0 && s.mu.env == nil {
+		close(s.unused)
+	}
 }

@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"keyp/internal/config"
 	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
+	"keyp/resp"
 	"keyp/storage"
 )
 
@@ -46,6 +49,7 @@ type harness struct {
 	t    *testing.T
 	env  *commands.Env
 	host *loopHost
+	fail atomic.Pointer[error] // of writes to the log's files; nil: they work
 }
 
 // listen makes a server that is still loading.
@@ -72,14 +76,14 @@ func listen(t *testing.T, args ...string) *harness {
 func (h *harness) load() {
 	h.t.Helper()
 	store, _, err := storage.Open(storage.Options{
-		FS: vfs.OS, Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20,
+		FS: vfs.Inject(vfs.OS, h.failWrites), Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20,
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() {
 		h.Withdraw()
-		if err := store.Close(false); err != nil {
+		if err := store.Close(false); err != nil && h.fail.Load() == nil {
 			h.t.Error(err)
 		}
 	})
@@ -87,6 +91,28 @@ func (h *harness) load() {
 	h.env = commands.NewEnv(store, h.o.Config, h.o.Log, h.o.Clock)
 	h.env.Host = h.host
 	h.Ready(h.env)
+}
+
+func (h *harness) failWrites(op vfs.Op, _ string, _ int64, _ int) error {
+	if err := h.fail.Load(); err != nil && op == vfs.OpWrite {
+		return *err
+	}
+	return nil
+}
+
+// run runs a command as the server itself would.
+func (h *harness) run(command string) {
+	h.t.Helper()
+	client := &commands.Client{ID: 1}
+	h.env.Reset(client)
+	client.Authenticated = true
+	c := commands.Ctx{Client: client, Out: &resp.Writer{Proto: 2}, Txn: h.env.Store.NewTxn()}
+	for _, word := range strings.Fields(command) {
+		c.Args = append(c.Args, []byte(word))
+	}
+	if outcome := h.env.Dispatch(&c, commands.PauseNone); outcome != commands.Done || string(c.Out.Buf) != "+OK\r\n" {
+		h.t.Fatalf("%s: %v %q", command, outcome, c.Out.Buf)
+	}
 }
 
 // get asks for a page over the network.
@@ -133,7 +159,11 @@ func (h *harness) want(path string, status int, text string) {
 func (h *harness) still() {
 	h.t.Helper()
 	h.pulse.stop()
-	await.Until(h.t, "the pulse stops", func() bool { return h.inUse.Load() == 0 })
+	await.Until(h.t, "the pulse stops", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.mu.readers == 0
+	})
 }
 
 // looks has the pulse look so often; its disk answers each time.
@@ -226,6 +256,52 @@ func TestUncommitted(t *testing.T) {
 	h.want("/readyz", 503, "not ready: the disk is full")
 }
 
+// What the disk lacks is shown to everybody, where the data is and what the store says of its files to nobody.
+func TestReadyHidesPaths(t *testing.T) {
+	h := listen(t)
+	h.load()
+	h.still()
+	dir := h.o.Config.String("dir")
+	if err := os.Rename(dir, dir+".elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	h.pulse.probe(h.env)
+	await.Until(t, "the data directory is missing", func() bool { return *h.pulse.problem.Load() != "" })
+	h.want("/readyz", 503, "not ready: the data directory cannot be written: no such file or directory\n")
+	if err := os.Rename(dir+".elsewhere", dir); err != nil {
+		t.Fatal(err)
+	}
+	var failure error = &os.PathError{Op: "write", Path: dir, Err: syscall.EIO}
+	h.fail.Store(&failure)
+	h.run("SET k v")
+	if err := h.env.Store.Log().Commit(); err == nil {
+		t.Fatal("the write did not fail")
+	}
+	h.want("/readyz", 503, "not ready: the store has failed, its log says why; the data directory")
+	if _, body := h.get("/readyz"); strings.Contains(body, dir) {
+		t.Errorf("it names %s: %s", dir, body)
+	}
+}
+
+// Withdraw waits until no request uses the store.
+func TestWithdrawWaits(t *testing.T) {
+	h := listen(t)
+	h.load()
+	h.still()
+	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go h.use(func(*commands.Env) { close(inside); <-leave })
+	<-inside
+	go func() { h.Withdraw(); close(done) }()
+	await.Until(t, "no new request can use it", func() bool { return !h.use(func(*commands.Env) {}) })
+	select {
+	case <-done:
+		t.Error("Withdraw returned before the request ended")
+	default:
+	}
+	close(leave)
+	await.For(t, "Withdraw returns", done)
+}
+
 // Who asks from another machine, for another name, from another site, with another method or a body
 // gets nothing.
 func TestGuard(t *testing.T) {
@@ -237,6 +313,9 @@ func TestGuard(t *testing.T) {
 		if err := h.o.Config.Set(config.Pair{Name: "requirepass", Value: "secret"}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	user := func(rules string) func() {
+		return func() { h.run("ACL SETUSER " + rules) }
 	}
 	for _, tt := range []struct {
 		name    string
@@ -269,6 +348,14 @@ func TestGuard(t *testing.T) {
 		{"another machine, with a password", password, "GET", far, "keyp.example:8379", "", "", 200},
 		{"a name, with a password", password, "GET", local, "keyp.example", "", "", 200},
 		{"another site, with a password", password, "GET", local, "keyp.example", "Origin: http://evil.example", "", 403},
+		{"another machine, and a user without a password", user("other on nopass"), "GET", far, "keyp.example", "", "", 403},
+		{"a name, and a user without a password", user("other on nopass"), "GET", local, "keyp.example", "", "", 403},
+		{"an address, and a user without a password", user("other on nopass"), "GET", local, "127.0.0.1", "", "", 200},
+		{"another machine, and a user who is off", user("other off"), "GET", far, "keyp.example", "", "", 200},
+		{"another machine, and a user who is on again", user("other on"), "GET", far, "keyp.example", "", "", 403},
+		{"another machine, and a user who has got a password", user("other >p"), "GET", far, "keyp.example", "", "", 200},
+		{"another machine, and one whose passwords are removed", user("other resetpass"), "GET", far, "keyp.example", "", "", 200},
+		{"another machine, and a default user who is off", user("default off nopass"), "GET", far, "keyp.example", "", "", 200},
 	} {
 		tt.set()
 		r := httptest.NewRequest(tt.method, "/healthz", strings.NewReader(tt.body))
