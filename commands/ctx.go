@@ -31,6 +31,8 @@ type Ctx struct {
 	// final: keys that are not in memory are read while others are locked, as the call cannot run
 	// again for their sake.
 	final   bool
+	hits    int64 // keys that this run has looked up and found; see book
+	misses  int64 // the same, and not found
 	met     fate
 	counted bool              // the error that is replied has been counted
 	apart   bool              // as a job of scope Global it needs nothing but its keys

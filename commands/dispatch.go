@@ -237,6 +237,7 @@ func (e *Env) run(c *Ctx) Outcome {
 // taken back, what it had recorded is sealed as it is, so memory still equals the log.
 func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	mark := c.Out.Len()
+	c.hits, c.misses = 0, 0
 	defer func() {
 		if p := recover(); p != nil {
 			e.Stats.Panics.Add(1)
@@ -263,10 +264,30 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 			c.reply(err)
 		}
 	}
+	if !c.again(outcome) {
+		e.book(c)
+	}
+	return outcome
+}
+
+// again reports whether a job's run has come to nothing, so that its call is dispatched again: the values that it
+// was to replace have changed, or it found nothing any more and would wait for a key, which a job cannot.
+func (c *Ctx) again(outcome Outcome) bool {
+	return c.apart && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
+}
+
+// book counts what a run has looked up, and shows its command to those who monitor. A run that comes to nothing,
+// as its call is dispatched again, is not booked.
+func (e *Env) book(c *Ctx) {
+	if c.hits > 0 {
+		e.Stats.Hits.Add(c.hits)
+	}
+	if c.misses > 0 {
+		e.Stats.Misses.Add(c.misses)
+	}
 	if !c.Past.Waited {
 		e.feedMonitors(c)
 	}
-	return outcome
 }
 
 // resolve finds the declaration and checks what can be checked without data.

@@ -208,8 +208,8 @@ func (c *Ctx) countGathered(t *storage.Txn, seen []bool) (hits int64) {
 			t.Notify(c.Keys[i], eventKeyMiss)
 		}
 	}
-	c.Env.Stats.Hits.Add(hits)
-	c.Env.Stats.Misses.Add(int64(len(seen)) - hits)
+	c.hits += hits
+	c.misses += int64(len(seen)) - hits
 	return hits
 }
 

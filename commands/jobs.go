@@ -104,7 +104,7 @@ func (e *Env) runApart(c *Ctx) (again bool) {
 		e.Stats.Errors.Add(1)
 		c.reply(err)
 	} else {
-		again = e.run(c) == Wait
+		again = c.again(e.run(c))
 		c.Txn.FlushValues()
 	}
 	c.LSN = max(c.LSN, c.Txn.End())
@@ -113,12 +113,8 @@ func (e *Env) runApart(c *Ctx) (again bool) {
 
 func (e *Env) runPinned(c *Ctx) (again bool) {
 	mark := c.Out.Len()
-	e.handle(c)
-	if c.Txn.Conflicted() {
+	if again = c.again(e.handle(c)); again {
 		c.Out.Truncate(mark)
-		clear(c.emitted)
-		c.emitted, c.emits = c.emitted[:0], 0
-		again = true
 	} else if !c.Spec.Is(ReadOnly) {
 		e.Tracking.ran(c, true)
 	}

@@ -26,10 +26,10 @@ func (c *Ctx) peek(k storage.Key) (storage.Item, bool) {
 
 func (c *Ctx) count(k storage.Key, hit bool) {
 	if hit {
-		c.Env.Stats.Hits.Add(1)
+		c.hits++
 		return
 	}
-	c.Env.Stats.Misses.Add(1)
+	c.misses++
 	c.Txn.Notify(k, eventKeyMiss)
 }
 

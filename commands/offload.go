@@ -83,11 +83,7 @@ func (c *Ctx) mayOffload() bool {
 // offloads reports whether a handler that has looked one key up to read it, and finds so many elements or
 // bytes that they are most or more, is to end with errOffload: it can.
 func (c *Ctx) offloads(many, most int) bool {
-	if many < most || !c.Spec.Is(ReadOnly) || !c.mayOffload() {
-		return false
-	}
-	c.Env.Stats.Hits.Add(-1) // it is going to look the key up again
-	return true
+	return many >= most && c.Spec.Is(ReadOnly) && c.mayOffload()
 }
 
 // toOffload reports whether the call, whose keys are locked, is to be a job of scope Pinned.

@@ -195,8 +195,7 @@ type lookup struct {
 	names  []byte
 }
 
-// sorting is a SORT under way. Hits and misses are counted only when it is certain
-// that it does not have to run again.
+// sorting is a SORT under way.
 type sorting struct {
 	*Ctx
 	sortOptions
@@ -204,9 +203,7 @@ type sorting struct {
 	ranks  []sortRank
 	absent []storage.Key // not in memory
 	err    error         // of the data file
-	hits   int64
-	misses int64
-	missed []storage.Key // the same, if somebody wants to hear of them
+	missed []storage.Key // not there, if somebody wants to hear of them: once it is certain that it does not run again
 	texts  []byte        // copies of elements, values and names
 	// found is what was gathered; nil: look it up. ordered: the elements are in order.
 	found   *sortFound
@@ -227,8 +224,6 @@ func runSort(c *Ctx) error {
 	s := &sorting{Ctx: c, sortOptions: o, texts: []byte{}}
 	err = s.run()
 	if err != errNeedKeys && err != errGather {
-		c.Env.Stats.Hits.Add(s.hits)
-		c.Env.Stats.Misses.Add(s.misses)
 		for _, k := range s.missed {
 			c.Txn.Notify(k, eventKeyMiss)
 		}

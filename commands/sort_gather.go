@@ -95,7 +95,9 @@ func sortGathered(c *Ctx, o sortOptions) error {
 	all.Nested = true // so it does not gather
 	c.Env.Store.BeginAll(all.Txn)
 	defer func() { c.LSN = max(c.LSN, all.Txn.End()) }()
-	return runSort(&all)
+	err := runSort(&all)
+	c.hits, c.misses = all.hits, all.misses
+	return err
 }
 
 // gatherValues takes in the elements of the source and what the patterns lead to for them. It returns false

@@ -233,7 +233,6 @@ func runXAutoClaim(c *Ctx) error {
 		return err
 	}
 	if min(count, int64(s.Value().Group(m.group).Pending())) >= largeCount && c.mayOffload() {
-		c.Env.Stats.Hits.Add(-1) // it is going to look the key up again
 		return errOffload
 	}
 	m.minIdle, m.justID = minIdle, justID

@@ -130,6 +130,87 @@ func TestStreamJobFindsNothing(t *testing.T) {
 	}
 }
 
+// TestStreamJobCountsOnce: a command that was a job, found nothing, and waits as any, has been shown to those who
+// monitor once, and looked its keys up as often as one that waited at once.
+func TestStreamJobCountsOnce(t *testing.T) {
+	h, _, _, other := hosted(t)
+	h.fillStream("s", 2000, 2000)
+	me := h.client
+	h.client, h.ctx.Client = h.env.Clients[2], h.env.Clients[2]
+	h.run("MONITOR -> +OK")
+	h.client, h.ctx.Client = me, me
+	call := []string{"XREADGROUP", "GROUP", "g", "two", "BLOCK", "0", "STREAMS", "s", ">"}
+	dispatch := func(want Outcome, offloads int) {
+		t.Helper()
+		c := h.given(call...)
+		c.Past.Offloads = offloads
+		if got := h.env.Dispatch(c, PauseNone); got != want {
+			t.Fatalf("outcome %d", got)
+		}
+		c.RunEmitted()
+	}
+	hits := func() int64 { return h.env.Stats.Hits.Load() }
+	before := hits()
+	dispatch(Job, 0)
+	job, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
+	h.do("XTRIM", "s", "MAXLEN", "0")
+	if !h.env.RunJob(&job, h.confined.onLoop) {
+		t.Fatal("it has run")
+	}
+	h.env.EndJob(&job)
+	job.RunEmitted()
+	dispatch(Wait, 1)
+	asJob := hits() - before
+	if shown := other.shown(); strings.Count(shown, "XREADGROUP") != 1 {
+		t.Errorf("shown:\n%s", shown)
+	}
+	before = hits()
+	dispatch(Wait, 0)
+	if atOnce := hits() - before; asJob != atOnce || atOnce == 0 {
+		t.Errorf("%d hits as a job, %d at once", asJob, atOnce)
+	}
+}
+
+// TestJobWithoutResultCountsOnce: a command that stored nothing as a job, and runs again, was shown once and looked its
+// keys up once.
+func TestJobWithoutResultCountsOnce(t *testing.T) {
+	h, _, _, other := hosted(t)
+	for i := range 4000 {
+		h.do("RPUSH", "l", fmt.Sprint(i, strings.Repeat("x", 90)))
+	}
+	me := h.client
+	h.client, h.ctx.Client = h.env.Clients[2], h.env.Clients[2]
+	h.run("MONITOR -> +OK")
+	h.client, h.ctx.Client = me, me
+	call := []string{"SORT", "l", "ALPHA", "STORE", "dst"}
+	if got := h.env.Dispatch(h.given(call...), PauseNone); got != Job {
+		t.Fatalf("outcome %d", got)
+	}
+	job, out := Ctx{}, resp.Writer{Proto: 2}
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
+	h.do("FLUSHALL")
+	if !h.env.RunJob(&job, nil) || out.Len() != 0 {
+		t.Errorf("it has run, and replied %q", out.Buf)
+	}
+	h.env.EndJob(&job)
+	job.RunEmitted()
+	if n := h.env.Stats.Hits.Load(); n != 0 {
+		t.Errorf("%d hits of a run that came to nothing", n)
+	}
+	if shown := other.shown(); shown != "" {
+		t.Errorf("shown:\n%s", shown)
+	}
+	h.do(call...)
+	h.ctx.RunEmitted()
+	if shown := other.shown(); strings.Count(shown, "SORT") != 1 {
+		t.Errorf("shown:\n%s", shown)
+	}
+	if n := h.env.Stats.Misses.Load(); n != 1 {
+		t.Errorf("%d misses", n)
+	}
+}
+
 // TestIdempotentsInPortions: a command forgets a bounded number of the idempotent IDs whose time has passed, and none
 // of these counts any more.
 func TestIdempotentsInPortions(t *testing.T) {
