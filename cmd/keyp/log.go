@@ -2,9 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"keyp/internal/config"
 )
@@ -18,22 +22,122 @@ var levels = map[string]slog.Level{
 	"nothing": math.MaxInt,
 }
 
-// openLog gives the logger that loglevel and logfile ask for; CONFIG SET loglevel
-// changes it. closeLog is called once, when nothing logs any more.
-func openLog(cfg *config.Config) (logger *slog.Logger, closeLog func() error, err error) {
-	out, closeLog := os.Stderr, func() error { return nil }
+// logs are where a server logs to: standard error or logfile, and the system's log if syslog-enabled says so.
+type logs struct {
+	*slog.Logger
+	file   *logFile   // nil: standard error
+	system *systemLog // nil: none
+	hup    chan os.Signal
+}
+
+// openLog opens what logfile and syslog-enabled ask for. CONFIG SET loglevel changes the level, SIGHUP has
+// the file opened again. close is called once, when nothing logs any more.
+func openLog(cfg *config.Config) (*logs, error) {
+	l := &logs{hup: make(chan os.Signal, 1)}
+	var out io.Writer = os.Stderr
 	if path := cfg.String("logfile"); path != "" {
-		out, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
-		if err != nil {
-			return nil, nil, fmt.Errorf("cannot open the log file: %w", err)
+		l.file = &logFile{path: path}
+		if err := l.file.open(); err != nil {
+			return nil, fmt.Errorf("cannot open the log file: %w", err)
 		}
-		closeLog = out.Close
+		out = l.file
 	}
-	var level slog.LevelVar
+	level := new(slog.LevelVar)
 	apply := func() error {
 		level.Set(levels[cfg.String("loglevel")])
 		return nil
 	}
 	cfg.OnChange("loglevel", apply)
-	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: &level})), closeLog, apply()
+	if err := apply(); err != nil {
+		return nil, err
+	}
+	form := logForms[cfg.String("log-format")]
+	l.Logger = slog.New(form(out, &slog.HandlerOptions{Level: level}))
+	if cfg.Bool("syslog-enabled") {
+		l.system = newSystemLog(systemLogAddr{}, cfg.String("syslog-facility"), cfg.String("syslog-ident"))
+		l.Logger = slog.New(slog.NewMultiHandler(l.Handler(), l.system.handler(form, level)))
+	}
+	// The server survives the end of its terminal and of the reader of its log.
+	signal.Ignore(syscall.SIGPIPE)
+	signal.Notify(l.hup, syscall.SIGHUP)
+	go l.followSignal()
+	return l, nil
+}
+
+// form makes a handler that writes records in a form.
+type form func(io.Writer, *slog.HandlerOptions) slog.Handler
+
+// logForms are log-format's values.
+var logForms = map[string]form{
+	"text": func(w io.Writer, o *slog.HandlerOptions) slog.Handler { return slog.NewTextHandler(w, o) },
+	"json": func(w io.Writer, o *slog.HandlerOptions) slog.Handler { return slog.NewJSONHandler(w, o) },
+}
+
+// followSignal opens the log file again at each SIGHUP, after which it is the one that has the name then: whoever
+// rotates logs renames the file and sends the signal.
+func (l *logs) followSignal() {
+	for range l.hup {
+		if l.file == nil {
+			continue
+		}
+		if err := l.file.open(); err != nil {
+			l.Error("the log file cannot be opened again, so lines go to the old one", "error", err)
+			continue
+		}
+		l.Info("the log file is opened again")
+	}
+}
+
+// apart says whether the log is elsewhere than on standard error.
+func (l *logs) apart() bool { return l.file != nil || l.system != nil }
+
+func (l *logs) close() error {
+	signal.Ignore(syscall.SIGHUP)
+	signal.Stop(l.hup)
+	close(l.hup)
+	if l.system != nil {
+		l.system.close()
+	}
+	if l.file == nil {
+		return nil
+	}
+	return l.file.close()
+}
+
+// logFile is a file that can be opened again at its path, while others write to it.
+type logFile struct {
+	path string
+
+	mu struct {
+		sync.Mutex
+		file *os.File
+	}
+}
+
+// open opens the file that is at the path now, and closes the one that was open. After an error that one stays.
+func (f *logFile) open() error {
+	next, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.mu.file
+	f.mu.file = next
+	if before != nil {
+		_ = before.Close() // all that was written to it is with the system
+	}
+	return nil
+}
+
+func (f *logFile) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.file.Write(b)
+}
+
+func (f *logFile) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.file.Close()
 }

@@ -23,11 +23,17 @@ import (
 
 // serve runs the server until a signal or SHUTDOWN.
 func serve(cfg *config.Config) (err error) {
-	logger, closeLog, err := openLog(cfg)
+	logs, err := openLog(cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeLog()) }()
+	defer func() {
+		if err != nil && logs.apart() {
+			logs.Error("the server ends", "error", err)
+		}
+		err = errors.Join(err, logs.close())
+	}()
+	logger := logs.Logger
 	for _, text := range cfg.Warnings() {
 		logger.Warn(text)
 	}
@@ -72,8 +78,6 @@ func serve(cfg *config.Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, removePID()) }()
 
-	// The server survives the end of its terminal and of the reader of its log.
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	ctx, stop := stopOnSignal(logger)
 	defer stop()
 	logger.Info("ready", "version", config.Version, "listen", strings.Join(srv.Addrs(), " "), "dir", cfg.String("dir"),

@@ -88,8 +88,6 @@ var compat = []option{
 	tuneBool("cluster-allow-reads-when-down", "", "no"),
 
 	tuneText("supervised", "no"),
-	tuneText("syslog-ident", "keyp"),
-	tuneText("syslog-facility", "local0"),
 	tuneBool("always-show-logo", "", "no"),
 	tuneBool("set-proc-title", "", "yes"),
 	tuneText("proc-title-template", "{title} {listen-addr} {server-mode}"),
