@@ -52,12 +52,13 @@ type oldLog struct {
 	fresh  map[uint32]bool // keyspaces that a record has made
 	made   map[uint64]bool // values that a record has made
 
-	// lost are keys that the data file has damaged, with where their values are now. What the
-	// log sets or deletes is not lost.
-	lost map[spot]spot
+	// lost are values that the data file has damaged, by where they are now. What the log sets or
+	// deletes is not lost. renamed finds those that the log gives another key.
+	lost    map[spot]*lostValue
+	renamed func(id uint64, typ object.Type) *lostValue
 
 	doubts  map[spot]string // why a key is doubtful
-	known   map[uint64]bool // values that a record has made, or that the data file has
+	known   map[uint64]bool // values that a record has made (true), or that the data file has
 	highest uint64          // the newest value at the last checkpoint
 	next    uint32          // no keyspace from there on was there at the last checkpoint
 	emptied int             // databases that were emptied in a gap and written to later
@@ -79,7 +80,7 @@ func (at spot) compare(b spot) int {
 func newOldLog(dir string) *oldLog {
 	return &oldLog{
 		dir: dir, stated: map[spot]bool{}, fresh: map[uint32]bool{}, made: map[uint64]bool{},
-		lost: map[spot]spot{}, doubts: map[spot]string{}, known: map[uint64]bool{}, spaces: map[uint32]bool{}, begun: map[uint64]bool{},
+		lost: map[spot]*lostValue{}, doubts: map[spot]string{}, known: map[uint64]bool{}, spaces: map[uint32]bool{}, begun: map[uint64]bool{},
 	}
 }
 
@@ -122,9 +123,7 @@ func (l *oldLog) batch(_ uint64, batch []byte) error {
 			l.known[r.ID], l.made[r.ID] = true, true
 		}
 		l.meet(r.Space)
-		if len(l.lost) > 0 {
-			l.follow(&r)
-		}
+		l.follow(&r)
 		if l.gaps > 0 {
 			l.note(&r)
 		}
@@ -132,20 +131,34 @@ func (l *oldLog) batch(_ uint64, batch []byte) error {
 	return nil
 }
 
-// follow takes down what becomes of lost keys.
+// onDisk notes that the data file has something of a value.
+func (l *oldLog) onDisk(id uint64) {
+	if !l.known[id] {
+		l.known[id] = false
+	}
+}
+
+// follow takes down what becomes of lost values.
 func (l *oldLog) follow(r *format.Record) {
 	switch r.Tag {
-	case format.RecPut, format.RecLarge, format.RecDelete, format.RecLink:
-	default:
-		return
-	}
-	from, to := spot{r.Space, string(r.Key)}, spot{r.ToSpace, string(r.To)}
-	for key, now := range l.lost {
-		switch {
-		case r.Tag == format.RecLink && now == from:
-			l.lost[key] = to
-		case now == from, r.Tag == format.RecLink && now == to:
-			delete(l.lost, key)
+	case format.RecPut, format.RecLarge, format.RecDelete:
+		if len(l.lost) > 0 {
+			delete(l.lost, spot{r.Space, string(r.Key)})
+		}
+	case format.RecLink:
+		from, to := spot{r.Space, string(r.Key)}, spot{r.ToSpace, string(r.To)}
+		was, now := l.lost[from], (*lostValue)(nil)
+		if was != nil && was.id == 0 {
+			now = was
+		}
+		if !l.known[r.ID] { // else the log states all of the value
+			if v := l.renamed(r.ID, r.Type); v != nil {
+				now = v
+			}
+		}
+		delete(l.lost, from)
+		if delete(l.lost, to); now != nil {
+			l.lost[to] = now
 		}
 	}
 }
@@ -251,7 +264,10 @@ func newLog(dir string, o *storage.Options) (*wal.Log, error) {
 }
 
 // isLost says whether a value was made in a gap.
-func (l *oldLog) isLost(id uint64) bool { return id > l.highest && !l.known[id] }
+func (l *oldLog) isLost(id uint64) bool {
+	_, known := l.known[id]
+	return id > l.highest && !known
+}
 
 // rewrite gives a batch that makes the values that it changes and that were made in a gap.
 func (l *oldLog) rewrite(batch []byte) []byte {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,14 +32,14 @@ type salvage struct {
 	put       []saved
 	size      int
 	elements  int64
-	counts    map[uint64]int              // elements by value
+	values    map[uint64]*storedValue     // that have elements
 	slots     map[string]format.SlotEntry // as they are saved
-	missing   map[string]lostRecord       // that failed their checksums, by place
-	firsts    map[uint64]int64            // by value, when its first element is due
+	missing   map[string]*lostValue       // of keys whose records are damaged, or whose values are not whole, by place
+	partial   map[uint64]*lostValue       // those that are known by the value's id
 	due       format.Deadlines            // of records whose times are damaged
 	notes     int                         // that were reported
 	garbage   map[uint32]bool             // keyspaces that are being deleted
-	damaged   bool                        // something of bucket elements may be missing
+	damaged   bool                        // some elements may be missing
 }
 
 // batchBytes bounds a transaction that writes the new file.
@@ -49,18 +48,11 @@ const batchBytes = 32 << 20
 // saved is an entry on its way to the new file.
 type saved struct{ bucket, key, value []byte }
 
-// lostRecord is a key whose record is damaged, or whose value is not whole.
-type lostRecord struct {
-	spot
-	what string
-	left uint64 // the value, if some of its elements are left
-}
-
 func newSalvage(dir string, report func(Loss)) *salvage {
 	path := filepath.Join(dir, format.DataName)
 	return &salvage{
 		old: &dataReader{path: path, slots: map[string]format.SlotEntry{}, due: map[string]format.Times{}, garbage: map[string]bool{}},
-		log: newOldLog(filepath.Join(dir, format.LogDir)), report: report, counts: map[uint64]int{}, slots: map[string]format.SlotEntry{}, missing: map[string]lostRecord{}, garbage: map[uint32]bool{}, firsts: map[uint64]int64{}, due: format.Deadlines{Of: map[string][]format.Times{}},
+		log: newOldLog(filepath.Join(dir, format.LogDir)), report: report, values: map[uint64]*storedValue{}, slots: map[string]format.SlotEntry{}, missing: map[string]*lostValue{}, partial: map[uint64]*lostValue{}, garbage: map[uint32]bool{}, due: format.Deadlines{Of: map[string][]format.Times{}},
 	}
 }
 
@@ -244,17 +236,17 @@ func (sv *salvage) cutOff(records bool) func(page uint64, k, v []byte) error {
 }
 
 func (sv *salvage) element(at, v []byte) error {
-	_, deadline, _, err := format.ParseElement(at, v)
+	elem, deadline, val, err := format.ParseElement(at, v)
 	if err != nil {
 		sv.damaged = true
 		sv.note("an element of the value %x fails its checksum", at[:min(len(at), 8)])
+		if len(at) >= 8 {
+			sv.value(binary.BigEndian.Uint64(at)).damaged = true
+		}
 		return nil
 	}
 	id := binary.BigEndian.Uint64(at)
-	sv.counts[id]++
-	if deadline != 0 {
-		sv.firsts[id] = format.Earlier(sv.firsts[id], deadline)
-	}
+	sv.value(id).add(elem, val, deadline)
 	sv.sawID(id)
 	sv.elements++
 	return sv.write(format.BucketElements, bytes.Clone(at), bytes.Clone(v))
@@ -290,9 +282,11 @@ func (sv *salvage) repairTimes(at []byte, im *format.Image) {
 	default:
 		sv.note("the deadline of key %.100q fails its checksum; it was repaired", im.Name)
 	}
-	im.First = sv.firsts[im.ID]
+	im.First = 0
+	if v := sv.values[im.ID]; v != nil && !im.Inline {
+		im.First = v.first
+	}
 	if im.Inline {
-		im.First = 0
 		if im.Type != object.TypeString {
 			im.First, _ = format.FirstInline(im)
 		}
@@ -315,7 +309,7 @@ func (sv *salvage) nameOf(at []byte) (name string, ok bool) {
 
 // sawID notes that the data file has something of a value.
 func (sv *salvage) sawID(id uint64) {
-	sv.log.known[id] = true
+	sv.log.onDisk(id)
 	sv.state.Generation = max(sv.state.Generation, id)
 }
 
@@ -324,7 +318,7 @@ func (sv *salvage) record(at, v []byte) error {
 	im, err := format.ParseImage(at, v)
 	if err != nil {
 		if name, ok := sv.nameOf(at); ok {
-			sv.missing[string(at)] = lostRecord{spot: spot{binary.BigEndian.Uint32(at), name}, what: "its record fails its checksum"}
+			sv.missing[string(at)] = &lostValue{at: spot{binary.BigEndian.Uint32(at), name}, what: "its record fails its checksum"}
 		} else {
 			sv.note("an entry of bucket values, %.100q, fails its checksum, and does not say of which key it is", at)
 		}
@@ -335,17 +329,17 @@ func (sv *salvage) record(at, v []byte) error {
 	if im.BadTime {
 		sv.repairTimes(at, &im)
 	}
-	if !im.Inline && sv.damaged && im.Elements() != sv.counts[im.ID] {
-		l := lostRecord{spot: spot{space, string(name)}}
-		if im.Type == object.TypeString || sv.counts[im.ID] == 0 {
-			l.what = fmt.Sprintf("%d of its %d pieces are left", sv.counts[im.ID], im.Elements())
-			sv.missing[string(at)] = l
-			return sv.dropElements(im.ID)
+	if !im.Inline {
+		sv.value(im.ID).named = true
+		if l := sv.notWhole(&im); l != nil {
+			l.at = spot{space, string(name)}
+			sv.missing[string(at)], sv.partial[im.ID] = l, l
+			if !l.left {
+				return sv.dropElements(im.ID)
+			}
+			im.Payload = binary.AppendUvarint(nil, uint64(sv.values[im.ID].count))
+			im.First = sv.values[im.ID].first
 		}
-		l.what, l.left = fmt.Sprintf("of %d the data file has %d left", im.Elements(), sv.counts[im.ID]), im.ID
-		sv.missing[string(at)] = l
-		im.Payload = binary.AppendUvarint(nil, uint64(sv.counts[im.ID]))
-		im.First = sv.firsts[im.ID]
 	}
 	sv.sawID(im.ID)
 	sv.state.NextSpace = max(sv.state.NextSpace, space+1)
@@ -393,10 +387,7 @@ func (sv *salvage) finish(o *storage.Options) error {
 			return err
 		}
 	}
-	for _, m := range sv.missing {
-		sv.log.lost[m.spot] = m.spot
-	}
-	if err := sv.log.survey(); err != nil {
+	if err := sv.followLost(); err != nil {
 		return err
 	}
 	sv.databases(o)
@@ -476,46 +467,6 @@ func (sv *salvage) database(space uint32) string {
 		return fmt.Sprint(db)
 	}
 	return fmt.Sprintf("(keyspace %d)", space)
-}
-
-// reportLost reports the keys whose records are damaged or not whole, except those that the log
-// states; those that it renames under their last names.
-func (sv *salvage) reportLost(s *storage.Store) {
-	for _, at := range slices.Sorted(maps.Keys(sv.missing)) {
-		m := sv.missing[at]
-		now, followed := sv.log.lost[m.spot]
-		if !followed {
-			continue // it was set or deleted later
-		}
-		if m.left != 0 {
-			if r := s.Replayed(now.space, []byte(now.name)); r.Known && r.ID != m.left {
-				continue
-			}
-		}
-		of := "key"
-		if m.left != 0 {
-			of = "elements of key"
-		}
-		sv.lost("%s %.100q of database %s: %s", of, now.name, sv.database(now.space), m.what)
-	}
-}
-
-// dropElements deletes what was saved of a value that is not to be used.
-func (sv *salvage) dropElements(id uint64) error {
-	if err := sv.flush(); err != nil {
-		return err
-	}
-	sv.elements -= int64(sv.counts[id])
-	prefix := binary.BigEndian.AppendUint64(nil, id)
-	return sv.db.Update(func(tx *bolt.Tx) error {
-		c := tx.Bucket(format.BucketElements).Cursor()
-		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Seek(prefix) {
-			if err := c.Delete(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // write puts an entry into the new file, in transactions of bounded size.

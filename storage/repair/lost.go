@@ -1,0 +1,161 @@
+package repair
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage"
+	"keyp/storage/format"
+	"keyp/storage/object"
+)
+
+// A value of which the data file has not all is found by its key's record: that is damaged, or has more
+// elements than are left. A value that was renamed may have no record: a checkpoint that did not finish had
+// removed that of the old name and not written that of the new one. Such a value is found by the rename in
+// the log. The log also says where each of these values is at the end, and which were set or deleted later.
+// Repair names the keys of the others. Of a string with a missing piece nothing is saved: there would be
+// zeros in its place.
+
+// lostValue is a value that the data file has not, or not all of.
+type lostValue struct {
+	at   spot   // of its record; the log may have renamed it since
+	id   uint64 // 0 if its record is damaged
+	what string
+	left bool // some of its elements are left
+}
+
+// storedValue is what the data file has of the elements of a value.
+type storedValue struct {
+	count   int
+	first   int64 // when its first element is due, 0: never
+	named   bool  // a record names it
+	damaged bool  // an element fails its checksum
+	// Of a string: the number of its last piece and the length of that, and how many pieces are not full.
+	last   uint64
+	length int
+	short  int
+}
+
+func (sv *salvage) value(id uint64) *storedValue {
+	v := sv.values[id]
+	if v == nil {
+		v = &storedValue{}
+		sv.values[id] = v
+	}
+	return v
+}
+
+func (v *storedValue) add(elem, val []byte, deadline int64) {
+	v.count++
+	if deadline != 0 {
+		v.first = format.Earlier(v.first, deadline)
+	}
+	if len(elem) != 8 {
+		return
+	}
+	if n := binary.BigEndian.Uint64(elem); n >= v.last {
+		v.last, v.length = n, len(val)
+	}
+	if len(val) < object.ChunkSize {
+		v.short++
+	}
+}
+
+// isString says whether the pieces of a string follow each other to one that is not full, so that none is
+// missing.
+func (v *storedValue) isString() bool {
+	return v.last+1 == uint64(v.count) && v.short == 1 && v.length < object.ChunkSize
+}
+
+// notWhole says what is lost of the value of a record that is stored by element; nil if nothing is.
+func (sv *salvage) notWhole(im *format.Image) *lostValue {
+	v, n := sv.values[im.ID], im.Elements()
+	if !sv.damaged || v.count == n && !v.damaged {
+		return nil
+	}
+	l := &lostValue{id: im.ID, what: fmt.Sprintf("of %d the data file has %d left", n, v.count), left: true}
+	if im.Type == object.TypeString || v.count == 0 {
+		l.what, l.left = fmt.Sprintf("%d of its %d pieces are left", v.count, n), false
+	}
+	return l
+}
+
+// renamed says what is lost of a value that the log gives another key; nil if nothing is, as far as the
+// data file says. If no record names it, nothing says how many elements it had.
+func (sv *salvage) renamed(id uint64, typ object.Type) *lostValue {
+	v := sv.values[id]
+	if l := sv.partial[id]; l != nil || !sv.damaged || v != nil && v.named {
+		return l
+	}
+	l := &lostValue{id: id, what: "no element of it is left"}
+	switch {
+	case v == nil || v.count == 0:
+	case typ != object.TypeString:
+		l.what, l.left = fmt.Sprintf("the data file has %d left, and may have had more", v.count), true
+	case v.damaged || !v.isString():
+		l.what = fmt.Sprintf("%d of its pieces are left", v.count)
+	default:
+		return nil
+	}
+	sv.partial[id] = l
+	return l
+}
+
+// followLost reads the log to find out where lost values are at the end.
+func (sv *salvage) followLost() error {
+	for _, l := range sv.missing {
+		sv.log.lost[l.at] = l
+	}
+	sv.log.renamed = sv.renamed
+	if err := sv.log.survey(); err != nil {
+		return err
+	}
+	for id, l := range sv.partial {
+		if v := sv.values[id]; v != nil && v.count > 0 && !l.left {
+			if err := sv.dropElements(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reportLost reports the keys of lost values, except those that the log states.
+func (sv *salvage) reportLost(s *storage.Store) {
+	for _, at := range slices.SortedFunc(maps.Keys(sv.log.lost), spot.compare) {
+		l := sv.log.lost[at]
+		of := "key"
+		if l.left {
+			of = "elements of key"
+			if r := s.Replayed(at.space, []byte(at.name)); r.Known && r.ID != l.id {
+				continue
+			}
+		}
+		sv.lost("%s %.100q of database %s: %s", of, at.name, sv.database(at.space), l.what)
+	}
+}
+
+// dropElements deletes what was saved of a value that is not to be used.
+func (sv *salvage) dropElements(id uint64) error {
+	if err := sv.flush(); err != nil {
+		return err
+	}
+	v := sv.value(id)
+	sv.elements -= int64(v.count)
+	v.count = 0
+	prefix := binary.BigEndian.AppendUint64(nil, id)
+	return sv.db.Update(func(tx *bolt.Tx) error {
+		c := tx.Bucket(format.BucketElements).Cursor()
+		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Seek(prefix) {
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,175 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"keyp/internal/clock"
+	"keyp/storage/format"
+)
+
+// TestRepairRenamed: elements are damaged of values that were renamed, of which an unfinished checkpoint had
+// written only that the old name is gone, or also the new name. The new key of each value that is not whole
+// is named, a string is whole or missing, and what is left of a hash is what it had.
+func TestRepairRenamed(t *testing.T) {
+	for written := range 4 { // transactions before the checkpoint ends: 3 are about the old names, and 0 is for all
+		for _, damaged := range []string{"string", "hash", "nothing"} {
+			for _, page := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d/%s/page %t", written, damaged, page), func(t *testing.T) {
+					g := &gapCase{t: t}
+					g.repairedRenames(written, damaged, page)
+				})
+			}
+		}
+	}
+}
+
+// renamedPiece is the piece of the string that is damaged, renamedField the field of the hash.
+var (
+	renamedPiece = bytes.Repeat([]byte("b"), 16<<10)
+	renamedField = "value of field 77 "
+)
+
+func (g *gapCase) repairedRenames(written int, damaged string, page bool) {
+	dir := g.t.TempDir()
+	g.h = &harness{t: g.t, clock: clock.NewFake(corruptNow), model: model{}}
+	g.open(filepath.Join(dir, "data"), 2)
+	from, to := g.inOrder()
+	g.h.doAll(func(x *Txn) {
+		x.SetString(g.key("string"+from), fmt.Appendf(nil, "%016384d%s%016384d%d", 1, renamedPiece, 3, 4), 0, Event{})
+		x.SetString(g.key("other"+from), bytes.Repeat([]byte("other"), 5000), 0, Event{})
+		hash, _ := x.Hash(g.key("hash" + from))
+		for i := range 500 {
+			hash.Set(fmt.Appendf(nil, "field%03d", i), fmt.Appendf(nil, "value of field %d %s", i, strings.Repeat("v", 50)), 0)
+		}
+	})
+	g.h.commit()
+	if err := g.h.s.Checkpoint(); err != nil {
+		g.t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, n := range []string{"string", "other", "hash"} {
+		g.do(func(x *Txn) { x.Rename(g.key(n+from), g.key(n+to)) }, n+from, n+to)
+	}
+	for _, line := range strings.Split(g.content(0), " ") {
+		name, what, _ := strings.Cut(line, "=")
+		want[name] = what
+	}
+	g.h.s.bounds.batchBytes, g.h.s.bounds.pendingBytes = 1, 1
+	g.h.s.options.Testing.OnStep = func(step Step) error {
+		if step == StepWritten {
+			written--
+		}
+		if written == 0 && step == StepWritten || step == StepPending {
+			return errInterrupted
+		}
+		return nil
+	}
+	due := "due0"
+	for i := 1; g.h.s.shardOf(g.key(due).Slot) == 0; i++ {
+		due = fmt.Sprintf("due%d", i)
+	}
+	g.do(func(x *Txn) { x.SetString(g.key(due), []byte("later"), corruptNow+1000, Event{}) }, due) // so that ttl changes
+	want[due] = "later"
+	if err := g.h.s.checkpointInterrupted(); err != errInterrupted {
+		g.t.Fatalf("the checkpoint gave %v", err)
+	}
+	if err := g.h.s.Close(false); err != nil {
+		g.t.Fatal(err)
+	}
+	g.damageElement(filepath.Join(dir, "data", format.DataName), map[string][]byte{"string": renamedPiece, "hash": []byte(renamedField)}[damaged], page)
+	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
+	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) { g.reported = append(g.reported, l) }); err != nil {
+		g.t.Fatal(err)
+	}
+	g.open(filepath.Join(dir, "new"), 2)
+	g.t.Cleanup(func() { _ = g.h.s.Close(false) })
+	if err := g.h.s.Check(); err != nil {
+		g.t.Error(err)
+	}
+	g.judgeRenames(want, to, damaged)
+}
+
+// inOrder gives two suffixes of names of which a checkpoint writes the keys with the first one in another
+// transaction, before those with the second one.
+func (g *gapCase) inOrder() (from, to string) {
+	shards := func(suffix string) (first, last int) {
+		first = len(g.h.s.shards)
+		for _, n := range []string{"string", "other", "hash"} {
+			at := g.h.s.shardOf(g.key(n + suffix).Slot)
+			first, last = min(first, at), max(last, at)
+		}
+		return first, last
+	}
+	for i := 0; from == "" || to == ""; i++ {
+		switch first, last := shards(fmt.Sprint(i)); {
+		case last == 0:
+			from = fmt.Sprint(i)
+		case first > 0:
+			to = fmt.Sprint(i)
+		}
+	}
+	return from, to
+}
+
+// damageElement flips a bit of an element that has these bytes, or the page with the entry of it becomes
+// zeros.
+func (g *gapCase) damageElement(path string, has []byte, page bool) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if has == nil {
+		return
+	}
+	at := bytes.Index(b, has)
+	if at < 0 || bytes.Contains(b[at+len(has):], has) {
+		g.t.Fatalf("%.20q is not there once", has)
+	}
+	b[at] ^= 1
+	if page {
+		at -= at % format.PageSize
+		clear(b[at : at+format.PageSize])
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *gapCase) judgeRenames(want map[string]string, to, damaged string) {
+	got := map[string]string{}
+	for _, line := range strings.Split(g.content(0), " ") {
+		name, what, _ := strings.Cut(line, "=")
+		got[name] = what
+	}
+	lost := 0
+	for name, value := range want {
+		if got[name] == value {
+			continue
+		}
+		lost++
+		has := map[string]bool{}
+		for _, elem := range strings.Split(value, ",") {
+			has[elem] = true
+		}
+		for _, elem := range strings.Split(got[name], ",") {
+			if !has[elem] && elem != "" {
+				g.t.Errorf("%s has %.50q, which it never had", name, elem)
+			}
+		}
+		g.wantTold(Lost, fmt.Sprintf("key %q of database 0", name))
+	}
+	if same := got[damaged+to] == want[damaged+to]; damaged == "nothing" && lost > 0 || damaged != "nothing" && same {
+		g.t.Errorf("%d keys are not as they were; reported was %v", lost, g.reported)
+	}
+	for name := range got {
+		if _, was := want[name]; !was {
+			g.t.Errorf("%s is there, too", name)
+		}
+	}
+}
