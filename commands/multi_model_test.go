@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,11 +21,18 @@ var execCalls = []string{
 	"HPEXPIRE h 300 FIELDS 1 g", "SADD s 1 2", "SREM s 1 2", "SCARD s", "ZADD z 1 m 2 n", "ZPOPMIN z", "ZRANGE z 0 -1",
 	"RENAME a b", "RENAME l a", "COPY b c", "MOVE b 1", "EXPIRE a 1", "PERSIST a", "PTTL a", "PTTL b", "EXISTS a b c l h s z m", "TYPE a",
 	"SELECT 1", "SELECT 0", "SELECT 99", "BLPOP l nolist 0", "LPUSH b 1", "EXPIRE nokey 5",
+	"XADD q MAXLEN 5 1-* f v", "XADD q 1-* f w", "XGROUP CREATE q g 0 MKSTREAM", "XGROUP CREATE q {a}g $", "XGROUP CREATECONSUMER q g c",
+	"XREADGROUP GROUP g c COUNT 1 STREAMS q >", "XREADGROUP GROUP {a}g c NOACK STREAMS q >", "XACK q g 1-0 1-1", "XNACK q g FAIL IDS 1 1-0",
+	"XDEL q 1-1", "XTRIM q MAXLEN 1", "XSETID q 1-9", "XGROUP SETID q g 0", "XGROUP DELCONSUMER q g c", "XGROUP DESTROY q g", "XRANGE q - +",
+	"SETBIT a 9 1", "SETRANGE b 3 x", "PFADD p x y", "PFADD p z", "GEOADD z 13 38 m",
 	"SORT l", "SORT s ALPHA", "SORT l BY w*", // from here on such as need a global job
 	"DBSIZE", "KEYS a", "SCAN 0 COUNT 100 MATCH b", "FLUSHDB", "SWAPDB 0 1",
 }
 
-// dump gives all that a store holds, but for what has expired.
+// execKeys are all keys of execCalls.
+var execKeys = []string{"a", "b", "c", "{a}c", "l", "m", "h", "s", "z", "q", "p"}
+
+// dumpAll gives all that a store holds, but for what has expired.
 func (h *harness) dumpAll() string {
 	h.t.Helper()
 	mine := h.client.DB
@@ -32,7 +40,7 @@ func (h *harness) dumpAll() string {
 	var b strings.Builder
 	for db := range 2 {
 		h.client.DB = db
-		for _, key := range []string{"a", "b", "c", "{a}c", "l", "m", "h", "s", "z"} {
+		for _, key := range execKeys {
 			fmt.Fprintln(&b, db, key, h.do("PEXPIRETIME", key), h.do("DUMP", key), h.do("HPEXPIRETIME", key, "FIELDS", "1", "g"))
 		}
 	}
@@ -99,6 +107,61 @@ func TestExecIsSequence(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestEveryChangeIsWatched: whoever watches a key sees each change of it, whichever commands a
+// transaction has before the one that makes it. What happens to the groups of a stream is no change.
+func TestEveryChangeIsWatched(t *testing.T) {
+	h := newHarness(t)
+	shown := func(db int, key string) string {
+		defer func(mine int) { h.client.DB = mine }(h.client.DB)
+		h.client.DB = db
+		if h.do("TYPE", key) == "+stream" {
+			return h.do("XRANGE", key, "-", "+") + h.do("PEXPIRETIME", key)
+		}
+		return h.do("DUMP", key) + h.do("PEXPIRETIME", key) + h.do("HPEXPIRETIME", key, "FIELDS", "1", "g")
+	}
+	type watcher struct {
+		*Client
+		key, before string
+	}
+	changes := 0
+	rapid.Check(t, func(t *rapid.T) {
+		h.t = t
+		h.client.DB = 0
+		h.do("FLUSHALL")
+		key := rapid.SampledFrom(execKeys).Draw(t, "key")
+		some := slices.DeleteFunc(slices.Clone(execCalls), func(call string) bool { return !slices.Contains(strings.Fields(call)[1:], key) })
+		for range rapid.IntRange(1, 12).Draw(t, "transactions") {
+			var watchers []watcher
+			for db := range 2 {
+				for _, key := range execKeys {
+					w := watcher{h.other(db), key, shown(db, key)}
+					h.doAs(w.Client, "WATCH", key)
+					watchers = append(watchers, w)
+				}
+			}
+			calls := rapid.SliceOfN(rapid.SampledFrom(some), 1, 8).Draw(t, "calls")
+			h.do("MULTI")
+			for _, call := range calls {
+				h.do(strings.Fields(call)...)
+			}
+			reply := h.do("EXEC")
+			for _, w := range watchers {
+				_, seen := h.env.Changes.watches(w.Client)
+				h.env.Gone(w.Client)
+				if after := shown(w.DB, w.key); after != w.before {
+					if changes++; !seen {
+						t.Fatalf("%q %s:\nunseen, %s of database %d became\n%s, was\n%s", calls, reply, w.key, w.DB, after, w.before)
+					}
+				}
+			}
+			h.step([]string{"advance", rapid.SampledFrom([]string{"0s", "100ms", "800ms"}).Draw(t, "pause")})
+		}
+	})
+	if changes == 0 {
+		t.Error("nothing has changed: this shows nothing")
+	}
 }
 
 // TestExecAndCrash: after a crash there is all of what a transaction did, or nothing, and all

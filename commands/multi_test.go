@@ -171,10 +171,23 @@ func TestExecWhole(t *testing.T) {
 // second is another client of the harness.
 func (h *harness) second(args ...string) string {
 	h.t.Helper()
+	other := h.other(h.client.DB)
+	defer h.env.Gone(other)
+	return h.doAs(other, args...)
+}
+
+// other is another client.
+func (h *harness) other(db int) *Client {
+	return &Client{ID: 2, Proto: 2, DB: db, Authenticated: true, user: identity{h.env.users.byDefault}}
+}
+
+// doAs runs a command for another client.
+func (h *harness) doAs(other *Client, args ...string) string {
+	h.t.Helper()
 	mine, ctx := h.client, h.ctx
-	h.client = &Client{ID: 2, Proto: 2, DB: mine.DB, Authenticated: true, user: identity{h.env.users.byDefault}}
+	h.client = other
 	h.ctx = Ctx{Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: h.store.NewTxn()}
-	defer func() { h.env.Gone(h.client); h.client, h.ctx = mine, ctx }()
+	defer func() { h.client, h.ctx = mine, ctx }()
 	return h.do(args...)
 }
 

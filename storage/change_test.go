@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"keyp/storage/object"
 )
 
 // TestObserve says which keys the observer hears of, once for each command, and that it
@@ -11,7 +13,7 @@ import (
 func TestObserve(t *testing.T) {
 	h := newHarness(t)
 	defer h.s.Close(false)
-	a, b, l := h.s.Key(0, []byte("a")), h.s.Key(1, []byte("b")), h.s.Key(0, []byte("l"))
+	a, b, l, q := h.s.Key(0, []byte("a")), h.s.Key(1, []byte("b")), h.s.Key(0, []byte("l")), h.s.Key(0, []byte("q"))
 	var heard []string
 	h.s.Observe(func(changes []Change) {
 		for _, c := range changes {
@@ -38,11 +40,24 @@ func TestObserve(t *testing.T) {
 			list.PushBack([]byte("x"))
 			list.PushBack([]byte("y"))
 		}, "[0/l]"},
+		{"a group and an entry", func(x *Txn) {
+			stream, _ := x.Stream(q)
+			stream.Create()
+			x.News()
+			stream.CreateGroup([]byte("g"), object.StreamID{}, 0)
+			if news := x.News(); len(news) != 0 {
+				t.Errorf("a group is reported: %v", news)
+			}
+			stream.Add(object.StreamID{Ms: 1}, nil)
+			if news := x.News(); len(news) != 1 {
+				t.Errorf("of an entry behind a group is reported: %v", news)
+			}
+		}, "[0/q 0/q]"},
 		{"removing what is not there", func(x *Txn) { x.Delete(a, Event{}) }, "[]"},
 		{"a look-up after the deadline", func(x *Txn) { h.clock.Advance(20 * time.Millisecond); x.now = h.clock.Now(); x.Get(b) }, "[1/b]"},
 	} {
 		heard = nil
-		h.do(c.do, a, b, l)
+		h.do(c.do, a, b, l, q)
 		if got := fmt.Sprint(heard); got != c.want {
 			t.Errorf("%s: heard %s, want %s", c.what, got, c.want)
 		}

@@ -592,6 +592,7 @@ func (t *Txn) cut(p *part, o *Object, first, last int64) {
 func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 	if t.logged == o.id {
 		t.cutBatch()
+		t.changing(p.space, o.name()) // the record before may have been of what is no change
 		t.buf = append(t.buf, short)
 		t.cost += recordCost[short]
 	} else {

@@ -48,9 +48,6 @@ func TestLinearizable(t *testing.T) {
 
 // TestStreamsLinearizable does the same with streams and their groups.
 func TestStreamsLinearizable(t *testing.T) {
-	if testkit.Race {
-		t.Skip("with the race detector a read's time may end before it is served: looks like a lost wake-up here")
-	}
 	total := check(t, streamModel, func() workload { return &streamed{} })
 	for _, verb := range streamVerbs {
 		if total.done[verb] == 0 && !t.Failed() {
