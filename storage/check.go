@@ -21,7 +21,10 @@ func (s *Store) Check() error {
 	s.BeginAll(t)
 	defer t.End()
 	var errs []error
+	s.options.Progress.Begin("checking the keys")
+	defer s.options.Progress.End()
 	err := s.file.view(func(tx *bolt.Tx) error {
+		s.options.Progress.Expect(tx.Size())
 		disk, bad := s.readAll(tx)
 		errs = append(errs, bad...)
 		for _, sh := range s.shards {
@@ -63,6 +66,7 @@ func (s *Store) readAll(tx *bolt.Tx) (map[uint32]*onFile, []error) {
 		}
 	}
 	must(tx.Bucket(format.BucketValues).ForEach(func(at, record []byte) error {
+		s.options.Progress.Done(int64(len(at) + len(record)))
 		im, err := format.ParseImage(at, record)
 		if err != nil || im.BadTime {
 			must(fmt.Errorf("%w: record %x", ErrCorrupt, at))

@@ -96,9 +96,13 @@ func (cp *checkpointer) compactInto(path string) (size int64, err error) {
 	defer func() { err = errors.Join(err, to.Close()) }()
 	to.AllocSize, to.NoSync = compactGrowth, s.file.mu.db.NoSync
 	c := compaction{s: s, to: to, began: workBegan(), entries: map[string]int{}}
+	s.options.Progress.Begin("compacting the data file")
+	defer s.options.Progress.End()
 	if err := s.file.view(c.copy); err != nil {
 		return 0, err
 	}
+	s.options.Progress.Begin("checking the compacted data file")
+	s.options.Progress.Expect(c.bytes)
 	if err := guarded(to, c.prove); err != nil {
 		return 0, err
 	}
@@ -161,6 +165,7 @@ type compaction struct {
 	to      *bolt.DB
 	began   time.Duration  // the present stretch of work
 	entries map[string]int // copied, by bucket
+	bytes   int64          // copied
 }
 
 // at ends a stretch of work: it pauses for clients as a checkpoint does, and returns an error when
@@ -184,12 +189,15 @@ func (c *compaction) at(step Step) error {
 }
 
 func (c *compaction) copy(from *bolt.Tx) error {
+	c.s.options.Progress.Expect(from.Size() - int64(from.DB().Stats().FreePageN)*format.PageSize)
 	for _, name := range format.Buckets {
 		var batch []copied
 		size := 0
 		err := each(from, name, nil, nil, func(k, v []byte) error {
 			both := append(append(make([]byte, 0, len(k)+len(v)), k...), v...)
 			batch = append(batch, copied{both[:len(k):len(k)], both[len(k):]})
+			c.bytes += int64(len(both))
+			c.s.options.Progress.Done(int64(len(both)))
 			if size += len(both); size < batchBytes {
 				return nil
 			}
@@ -270,6 +278,7 @@ type proof struct {
 func (p *proof) each(name []byte, fn func(at, v []byte) bool) error {
 	n := 0
 	err := p.tx.Bucket(name).ForEach(func(at, v []byte) error {
+		p.c.s.options.Progress.Done(int64(len(at) + len(v)))
 		if n++; n%proveStep == 0 {
 			if err := p.c.at(StepProving); err != nil {
 				return err

@@ -76,7 +76,8 @@ func (df *dataFile) damaged(path string, err error) error {
 // proveTree proves the shape of all trees of the data file while nobody writes it.
 func (df *dataFile) proveTree() error {
 	return df.view(func(tx *bolt.Tx) error {
-		f, err := boltfile.Open(mapped(tx), tx.Size(), format.PageSize)
+		df.s.options.Progress.Expect(tx.Size())
+		f, err := boltfile.Open(df.s.options.Progress.Reader(mapped(tx)), tx.Size(), format.PageSize)
 		if err == nil {
 			_, err = f.Prove()
 		}

@@ -34,7 +34,7 @@ func (o *Options) LockForReading() (io.Closer, error) {
 
 // readLog replays the log and leaves it as it is.
 func (s *Store) readLog(first uint64, replays *feed) error {
-	_, err := wal.Check(wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(s.options.Dir, format.LogDir)}, first, replays.batch)
+	_, err := wal.Check(wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(s.options.Dir, format.LogDir), Progress: s.options.Progress}, first, replays.batch)
 	if err = errors.Join(err, replays.end()); err != nil {
 		return err
 	}

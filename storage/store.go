@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"keyp/internal/clock"
+	"keyp/internal/progress"
 	"keyp/internal/tally"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
@@ -86,6 +87,9 @@ type Options struct {
 	OnDurable func(lsn uint64)
 	// OnFail is called with the failure that ends the store: nothing becomes durable any more.
 	OnFail func(error)
+
+	// Progress is what a start, Check or compaction reports to; nil: nothing.
+	Progress *progress.Meter
 
 	Testing Testing
 }
@@ -234,6 +238,8 @@ func (s *Store) recover() (rec Recovered, err error) {
 		return rec, err
 	}
 	data := phase()
+	s.options.Progress.Begin("loading the data")
+	defer s.options.Progress.End()
 	// The log is replayed beside this proof of the data file, and replay's result counts only if
 	// the proof succeeds.
 	proven := make(chan error, 1)
@@ -279,6 +285,7 @@ func (s *Store) openLog(first uint64, replays *feed) (err error) {
 		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock, Logger: s.options.Logger,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Replayed: replays.end,
 		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
+		Progress: s.options.Progress,
 	}, first, replays.batch)
 	return err
 }

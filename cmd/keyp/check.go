@@ -30,8 +30,9 @@ func check(args []string, out io.Writer) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
+	began := time.Now()
 	list, harmless := listing{out: out, most: shown}, listing{out: out, most: shown}
-	got, err := repair.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, func(f repair.Finding) {
+	got, err := repair.Inspect(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, func(f repair.Finding) {
 		if f.Harmless {
 			harmless.add("harmless: ", f.String())
 		} else {
@@ -45,7 +46,7 @@ func check(args []string, out io.Writer) error {
 		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is intact", dir, count(list.lines, "place"), dir)
 	}
 	_, err = fmt.Fprintf(out, "%s is sound: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
-		dir, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"), count(got.Elements, "element"), count(got.Pages, "page"), got.Took)
+		dir, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"), count(got.Elements, "element"), count(got.Pages, "page"), time.Since(began).Round(time.Millisecond))
 	return err
 }
 

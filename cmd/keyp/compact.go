@@ -29,7 +29,7 @@ func compact(args []string, out io.Writer) (err error) {
 	began := time.Now()
 	store, found, err := storage.Open(storage.Options{
 		Dir: dir, Clock: clock.System, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		NoBackground: true,
+		NoBackground: true, Progress: toolProgress(),
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)

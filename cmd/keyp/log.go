@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"keyp/internal/config"
+	"keyp/internal/progress"
 )
 
 // levels are loglevel's values.
@@ -25,8 +26,9 @@ var levels = map[string]slog.Level{
 // logs are where a server logs to: standard error or logfile, and the system's log if syslog-enabled says so.
 type logs struct {
 	*slog.Logger
-	file   *logFile   // nil: standard error
-	system *systemLog // nil: none
+	file   *logFile           // nil: standard error
+	tty    *progress.Terminal // that standard error is, if lines go there
+	system *systemLog         // nil: none
 	hup    chan os.Signal
 }
 
@@ -35,7 +37,11 @@ type logs struct {
 func openLog(cfg *config.Config) (*logs, error) {
 	l := &logs{hup: make(chan os.Signal, 1)}
 	var out io.Writer = os.Stderr
+	if l.tty = progress.OnTerminal(os.Stderr); l.tty != nil {
+		out = l.tty
+	}
 	if path := cfg.String("logfile"); path != "" {
+		l.tty = nil
 		l.file = &logFile{path: path}
 		if err := l.file.open(); err != nil {
 			return nil, fmt.Errorf("cannot open the log file: %w", err)
@@ -86,6 +92,15 @@ func (l *logs) followSignal() {
 		}
 		l.Info("the log file is opened again")
 	}
+}
+
+// progress is where long work of the server shows how far it is: a bar on the terminal, if lines go to one, and else
+// lines.
+func (l *logs) progress() progress.Sink {
+	if l.tty != nil {
+		return l.tty.Bar()
+	}
+	return progress.Log(l.Logger)
 }
 
 // apart says whether the log is elsewhere than on standard error.

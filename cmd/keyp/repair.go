@@ -26,7 +26,7 @@ func repairDir(args []string, out io.Writer) error {
 	}
 	dir, to := args[0], args[1]
 	notes, lost, doubtful := listing{out: out, most: shown}, listing{out: out}, listing{out: out}
-	got, err := repair.Repair(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler)}, to, func(l repair.Loss) {
+	got, err := repair.Repair(storage.Options{Dir: dir, LockWait: toolWait, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), Progress: toolProgress()}, to, func(l repair.Loss) {
 		switch l.Kind {
 		case repair.Note:
 			notes.add("damage: ", l.What)

@@ -16,6 +16,7 @@ import (
 	"keyp/commands"
 	"keyp/internal/clock"
 	"keyp/internal/config"
+	"keyp/internal/progress"
 	"keyp/server"
 	"keyp/storage"
 	"keyp/web"
@@ -58,7 +59,7 @@ func serve(cfg *config.Config) (err error) {
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
 		ReapDelay: commands.ExpiredEventsDelay(cfg),
-		OnDurable: bell.Durable, OnFail: bell.Fail,
+		OnDurable: bell.Durable, OnFail: bell.Fail, Progress: progress.New(machine, logs.progress()),
 	})
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)

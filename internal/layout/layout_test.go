@@ -25,7 +25,7 @@ import (
 //
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
-	"cmd/keyp":           {"server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/vfs", "golang.org/x/sys/unix"},
+	"cmd/keyp":           {"server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/progress", "internal/vfs", "golang.org/x/sys/unix"},
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
 	// What is served over HTTP reads what the commands read, and knows neither loop nor sessions.
@@ -44,14 +44,14 @@ var rules = map[string][]string{
 	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/tally", "internal/pieces", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// The store alone writes the data file and the log.
-	"storage": {"storage/format", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/tally", "internal/pieces", "internal/vfs",
+	"storage": {"storage/format", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/progress", "internal/tally", "internal/pieces", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
 	// How things are encoded depends on no store, so tools read what no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
 	// What is damaged is read by other code than the store's, which trusts more; the store replays and checks the result.
-	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal", "internal/boltfile", "internal/vfs", "go.etcd.io/bbolt"},
+	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal", "internal/boltfile", "internal/progress", "internal/vfs", "go.etcd.io/bbolt"},
 	// The log knows batches of bytes, and not what is in them.
-	"storage/wal": {"internal/clock", "internal/tally", "internal/vfs"},
+	"storage/wal": {"internal/clock", "internal/progress", "internal/tally", "internal/vfs"},
 	// Values know neither log nor file.
 	"storage/object": {"internal/pieces"},
 
@@ -59,6 +59,7 @@ var rules = map[string][]string{
 
 	"internal/boltfile":       {},
 	"internal/clock":          {},
+	"internal/progress":       {"internal/clock", "golang.org/x/sys/unix"},
 	"internal/tally":          {},
 	"internal/pieces":         {},
 	"internal/vfs":            {"golang.org/x/sys/unix"},

@@ -45,10 +45,13 @@ func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) 
 	}
 	damaged := false
 	report := func(f Finding) { damaged = damaged || !f.Harmless; found(f) }
-	file, err := readData(filepath.Join(o.Dir, format.DataName), report)
+	o.Progress.Begin("checking the data file")
+	defer o.Progress.End()
+	file, err := readData(filepath.Join(o.Dir, format.DataName), o.Progress, report)
 	if err == nil {
 		got.Pages, got.Elements = file.pages, file.elements
-		got.Log, err = inspectLog(o.Dir, file.state.First, report)
+		o.Progress.Begin("checking the log")
+		got.Log, err = inspectLog(&o, file.state.First, report)
 	}
 	if lock != nil {
 		err = errors.Join(err, lock.Close())
@@ -87,8 +90,8 @@ func eachError(err error, fn func(error)) {
 }
 
 // inspectLog reads the log from a segment on.
-func inspectLog(dir string, first uint64, found func(Finding)) (wal.Report, error) {
-	o := wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(dir, format.LogDir)}
+func inspectLog(from *storage.Options, first uint64, found func(Finding)) (wal.Report, error) {
+	o := wal.Options{FS: vfs.ReadOnly, Dir: filepath.Join(from.Dir, format.LogDir), Progress: from.Progress}
 	report, err := wal.Check(o, first, nil)
 	var bad *wal.CorruptError
 	if !errors.As(err, &bad) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"keyp/internal/progress"
 	"keyp/internal/vfs"
 	"keyp/storage"
 	"keyp/storage/format"
@@ -41,6 +42,7 @@ import (
 // oldLog is the log of a damaged directory.
 type oldLog struct {
 	dir    string
+	meter  *progress.Meter
 	state  format.State // of the last checkpoint
 	guess  bool         // state is a guess
 	report wal.Report
@@ -90,11 +92,12 @@ func (l *oldLog) since(st format.State, guess bool) {
 }
 
 func (l *oldLog) salvage(batch func(lsn uint64, batch []byte) error, gap func(wal.Gap) error) (wal.Report, error) {
-	return wal.Salvage(wal.Options{FS: vfs.ReadOnly, Dir: l.dir}, l.state.First, batch, gap)
+	return wal.Salvage(wal.Options{FS: vfs.ReadOnly, Dir: l.dir, Progress: l.meter}, l.state.First, batch, gap)
 }
 
 // survey reads the log and finds out what is stated and what is doubtful.
 func (l *oldLog) survey() (err error) {
+	l.meter.Begin("reading the log")
 	l.report, err = l.salvage(l.batch, func(g wal.Gap) error {
 		l.damage = append(l.damage, g)
 		if !g.Whole {
@@ -230,6 +233,7 @@ func (l *oldLog) copyTo(dir string, o *storage.Options) (first uint64, err error
 	if err != nil {
 		return 0, err
 	}
+	l.meter.Begin("copying the log")
 	gaps, size := 0, 0
 	_, err = l.salvage(func(_ uint64, batch []byte) error {
 		if gaps > 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"keyp/internal/boltfile"
+	"keyp/internal/progress"
 	"keyp/storage/format"
 	"keyp/storage/object"
 	"os"
@@ -17,6 +18,7 @@ type dataReader struct {
 	file  *os.File
 	f     *boltfile.File
 	found func(Finding)
+	meter *progress.Meter
 
 	hash     func(name []byte) uint64 // nil if the seed is not known
 	state    format.State
@@ -28,8 +30,8 @@ type dataReader struct {
 }
 
 // readData reads and checks a data file. The error says that it cannot be read at all.
-func readData(path string, found func(Finding)) (*dataReader, error) {
-	r := &dataReader{path: path, found: found, slots: map[string]format.SlotEntry{}, due: map[string]format.Times{}, garbage: map[string]bool{}}
+func readData(path string, meter *progress.Meter, found func(Finding)) (*dataReader, error) {
+	r := &dataReader{path: path, found: found, meter: meter, slots: map[string]format.SlotEntry{}, due: map[string]format.Times{}, garbage: map[string]bool{}}
 	if err := r.open(); err != nil {
 		return r, err
 	}
@@ -80,7 +82,8 @@ func (r *dataReader) open() (err error) {
 			r.bad(m.Err)
 		}
 	}
-	f, err := boltfile.Open(r.file, info.Size(), format.PageSize)
+	r.meter.Expect(2 * info.Size()) // trees are read as a whole first, then bucket by bucket
+	f, err := boltfile.Open(r.meter.Reader(r.file), info.Size(), format.PageSize)
 	if err != nil {
 		if metas[0].Err == nil || metas[1].Err == nil {
 			r.bad(err)

@@ -70,6 +70,8 @@ func (sv *salvage) note(format string, args ...any) {
 func (sv *salvage) run(path string, o *storage.Options) (err error) {
 	old := sv.old
 	old.found = func(f Finding) { sv.note("%v", f) }
+	old.meter, sv.log.meter = o.Progress, o.Progress
+	o.Progress.Begin("saving the data file")
 	if err := old.open(); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

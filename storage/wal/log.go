@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/internal/progress"
 	"keyp/internal/tally"
 	"keyp/internal/vfs"
 )
@@ -78,6 +79,8 @@ type Options struct {
 	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if
 	// nil.
 	Random func() uint64
+	// Progress is what is read of the log is reported to; nil: nothing.
+	Progress *progress.Meter
 }
 
 func (o *Options) complete() error {

@@ -99,6 +99,7 @@ func (r *recovery) list() error {
 			r.bound += uint64(f.size)
 		}
 	}
+	r.o.Progress.Expect(int64(r.bound))
 	return nil // names are sorted, and so are the fixed-width numbers in them
 }
 
@@ -149,7 +150,7 @@ func (r *recovery) look(f *segmentFile, use func(*window) error) error {
 		if err != nil {
 			return err
 		}
-		w := window{file: file, size: size, bytes: r.buf[:0]}
+		w := window{file: r.o.Progress.Reader(file), size: size, bytes: r.buf[:0]}
 		defer func() { r.buf = w.bytes }()
 		return use(&w)
 	})
@@ -158,7 +159,7 @@ func (r *recovery) look(f *segmentFile, use func(*window) error) error {
 // window is a part of a segment file in memory. It moves forward through the file, so
 // that batches are visited while later ones are still being read.
 type window struct {
-	file  file
+	file  io.ReaderAt
 	size  int64 // of the file
 	start int64 // offset of bytes in the file
 	bytes []byte
