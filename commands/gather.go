@@ -121,9 +121,10 @@ func (g *gathering) again(c *Changes, now int64) (list []int) {
 	return list
 }
 
-// gather looks the command's keys up and has see called for each, again when it may have changed: what
-// counts is the last call. Then it calls done, with a transaction at whose instant all of that is so.
-func (c *Ctx) gather(touch bool, see func(i int, item storage.Item, ok bool), done func(*storage.Txn)) error {
+// gather looks the command's keys up and has see called for each, with the time (Unix ms), again when it may
+// have changed: what counts is the last call. Then it calls done, with a transaction at whose instant all of
+// that is so.
+func (c *Ctx) gather(touch bool, see func(i int, item storage.Item, ok bool, now int64), done func(*storage.Txn)) error {
 	e, g, t := c.Env, newGathering(c.Keys), c.Env.Store.NewTxn()
 	defer e.Changes.record(g)()
 	defer t.End() // after a panic, which costs this command alone, nothing stays locked
@@ -134,13 +135,14 @@ func (c *Ctx) gather(touch bool, see func(i int, item storage.Item, ok bool), do
 				return err
 			}
 			item, ok := t.Get(g.keys[i])
+			ok = ok && t.Left(item)
 			if g.dues[i] = 0; ok {
 				g.dues[i] = item.Due()
 			}
 			if due := g.dues[i]; due != 0 {
 				g.earliest = min(g.earliest, due)
 			}
-			see(i, item, ok)
+			see(i, item, ok, t.Now())
 		}
 		return nil
 	}
@@ -217,7 +219,7 @@ func (c *Ctx) countGathered(t *storage.Txn, seen []bool) (hits int64) {
 func countMany(c *Ctx, touch bool) error {
 	var n int64
 	seen := make([]bool, len(c.Keys))
-	err := c.gather(touch, func(i int, _ storage.Item, ok bool) { seen[i] = ok }, func(t *storage.Txn) {
+	err := c.gather(touch, func(i int, _ storage.Item, ok bool, _ int64) { seen[i] = ok }, func(t *storage.Txn) {
 		n = c.countGathered(t, seen)
 	})
 	if err == nil {
@@ -226,32 +228,84 @@ func countMany(c *Ctx, touch bool) error {
 	return err
 }
 
-// textSpan is where a value stands in a text; from is -1 where there is none.
+// texts are values that are gathered, by number. What was seen again is replaced.
+type texts struct {
+	first []textSpan     // as each was seen first
+	all   []byte         // those, one behind the other
+	later map[int][]byte // as they were seen since; nil: there is none any more
+	size  int            // of all as they were seen last, in bytes
+	most  int            // bound of size; 0: none
+}
+
+// textSpan is where a value stands among all; from is negative where there is none.
 type textSpan struct{ from, to int }
+
+// notSeen is the span of what was not seen yet.
+var notSeen = textSpan{-2, -2}
+
+func newTexts(n, most int) *texts {
+	return &texts{first: slices.Repeat([]textSpan{notSeen}, n), later: map[int][]byte{}, most: most}
+}
+
+// set copies value i; ok is false if there is none. It returns false, and copies nothing, if that were more
+// than most.
+func (x *texts) set(i int, value []byte, ok bool) (fits bool) {
+	was, _ := x.get(i)
+	size := x.size - len(was) + len(value)
+	if x.most > 0 && size > x.most {
+		return false
+	}
+	x.size = size
+	switch {
+	case x.first[i] != notSeen && ok:
+		x.later[i] = append([]byte{}, value...)
+	case x.first[i] != notSeen:
+		x.later[i] = nil
+	case ok:
+		x.first[i] = textSpan{len(x.all), len(x.all) + len(value)}
+		x.all = pieces.Append(x.all, value)
+	default:
+		x.first[i] = textSpan{-1, -1}
+	}
+	return true
+}
+
+// get gives value i; ok is false if there is none.
+func (x *texts) get(i int) (value []byte, ok bool) {
+	if value, again := x.later[i]; again {
+		return value, value != nil
+	}
+	if at := x.first[i]; at.from >= 0 {
+		return x.all[at.from:at.to:at.to], true
+	}
+	return nil, false
+}
 
 // getMany is MGET of very many keys.
 func getMany(c *Ctx) error {
-	seen, values, text := make([]bool, len(c.Keys)), make([]textSpan, len(c.Keys)), []byte(nil)
-	err := c.gather(true, func(i int, item storage.Item, ok bool) {
-		seen[i], values[i] = ok, textSpan{-1, -1}
-		if !ok || c.Out.Full {
+	// Of what fits some values may be seen before they change, and others after.
+	seen, values := make([]bool, len(c.Keys)), newTexts(len(c.Keys), 2*c.Out.Max)
+	err := c.gather(true, func(i int, item storage.Item, ok bool, _ int64) {
+		if seen[i] = ok; c.Out.Full {
 			return
 		}
-		if value, err := item.String(); err == nil {
-			values[i] = textSpan{len(text), len(text) + len(value)}
-			text = pieces.Append(text, value)
-			c.Out.Full = c.Out.Max > 0 && len(text) > c.Out.Max
+		value := []byte(nil)
+		if ok {
+			var err error
+			value, err = item.String()
+			ok = err == nil
 		}
+		c.Out.Full = !values.set(i, value, ok)
 	}, func(t *storage.Txn) { c.countGathered(t, seen) })
 	if err != nil {
 		return err
 	}
-	c.Out.Array(len(values))
-	for _, v := range values {
-		if v.from < 0 {
-			c.Out.Null()
+	c.Out.Array(len(c.Keys))
+	for i := range c.Keys {
+		if value, ok := values.get(i); ok {
+			c.Out.Bulk(value)
 		} else {
-			c.Out.Bulk(text[v.from:v.to])
+			c.Out.Null()
 		}
 	}
 	return nil

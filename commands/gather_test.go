@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
+	"keyp/resp"
 	"keyp/storage"
 	"keyp/ttl"
 )
@@ -229,6 +231,157 @@ func TestSortGathersLittle(t *testing.T) {
 		SORT list BY weight:* ALPHA LIMIT 0 2 -> ["x", "x"]
 		SORT_RO list BY nosort LIMIT 3 1 GET # -> ["x"]
 	`)
+}
+
+// hookedClock calls a function when a job that gathers looks at the clock: then it has no shard locked, has
+// looked at all keys, and is to look again at those that have changed.
+type hookedClock struct {
+	clock.Clock
+	looked func()
+}
+
+func (c *hookedClock) Now() int64 {
+	c.looked()
+	return c.Clock.Now()
+}
+
+// whenLooked has fn called the first n times when a job has looked at all keys.
+func (h *harness) whenLooked(n int, fn func()) {
+	h.env.Clock = &hookedClock{h.clock, func() {
+		if n--; n >= 0 {
+			fn()
+		}
+	}}
+}
+
+// TestGatherCountsOnce: values that change while they are gathered count once to what the client may be sent.
+func TestGatherCountsOnce(t *testing.T) {
+	const many, rounds = 3 * gatherStep, 5
+	h := newHarness(t)
+	value := func(round int) string { return strings.Repeat("v", 500) + strconv.Itoa(round) }
+	set := func(round int) { h.raw(numbered(many, "key:", value(round), "MSET")...) }
+	set(0)
+	c, round := h.gatherCtx(many), 0
+	want := fmt.Sprintf("*%d\r\n", many) + strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", len(value(rounds)), value(rounds)), many)
+	c.Out = &resp.Writer{Proto: 2, Max: len(want) + 1000}
+	h.whenLooked(rounds, func() {
+		round++
+		set(round)
+	})
+	if err := getMany(c); err != nil || c.Out.Full || string(c.Out.Buf) != want {
+		t.Errorf("%v, more than the client may be sent: %v; %.80q", err, c.Out.Full, c.Out.Buf)
+	}
+	c = h.gatherCtx(many)
+	c.Out = &resp.Writer{Proto: 2, Max: len(want) - 1000}
+	if err := getMany(c); err != nil || !c.Out.Full {
+		t.Errorf("%v, more than the client may be sent: %v", err, c.Out.Full)
+	}
+}
+
+// gathered gives what a SORT replies, as a job that has begun.
+func (h *harness) gathered(line string) string {
+	args := byteArgs(strings.Fields(line)...)
+	c := &Ctx{Env: h.env, Client: h.client, Args: args, Spec: h.env.Table.Of(args), Scope: Unlocked, Out: &resp.Writer{Proto: 2}}
+	c.Keys = []storage.Key{h.store.Key(0, args[1])}
+	if err := runSort(c); err != nil {
+		return err.Error()
+	}
+	got, _ := render(c.Out.Buf)
+	return got
+}
+
+// TestGatherBesidePinned: elements of pinned values whose deadline has come are not shown, and neither are keys
+// that have no others. They do not come back if the server stops then, and the clock goes back.
+func TestGatherBesidePinned(t *testing.T) {
+	const many = manyElements + 10
+	h := newHarness(t)
+	h.save = false
+	h.raw(append(byteArgs("RPUSH", "list"), numbered(many, "", "")...)...)
+	h.raw(append(byteArgs("SADD", "set"), numbered(many, "", "")...)...)
+	h.run(`
+		HSET key:1 due 1 -> 1
+		HPEXPIRE key:1 500 FIELDS 1 due -> [1]
+		HSET key:2 due 2 stays 3 -> 2
+		HPEXPIRE key:2 500 FIELDS 1 due -> [1]
+		EXPIREMEMBER set 0 500 ms -> 1
+	`)
+	names := append(byteArgs("EXISTS"), numbered(many, "key:", "")...)
+	check := func(exist int, due1, due2, first string) {
+		t.Helper()
+		for _, command := range []string{"EXISTS", "TOUCH"} {
+			names[0] = []byte(command)
+			if got := string(h.raw(names...)); got != fmt.Sprintf(":%d\r\n", exist) {
+				t.Errorf("%s gives %q, want %d", command, got, exist)
+			}
+		}
+		got := h.gathered("SORT list GET key:*->due GET key:*->stays")
+		if want := fmt.Sprintf(`[nil, nil, %s, nil, %s, "3", nil, nil`, due1, due2); !strings.HasPrefix(got, want) {
+			t.Errorf("SORT list gives %.80s, want %s", got, want)
+		}
+		got = h.gathered("SORT set BY key:*->none GET #")
+		if want := fmt.Sprintf(`["%s", `, first); !strings.HasPrefix(got, want) {
+			t.Errorf("SORT set gives %.80s, want %s", got, want)
+		}
+	}
+	check(2, `"1"`, `"2"`, "0")
+	pinned, txn := []storage.Key{h.store.Key(0, []byte("key:1")), h.store.Key(0, []byte("key:2")), h.store.Key(0, []byte("set"))}, h.store.NewTxn()
+	if !h.store.Begin(h.ctx.Txn, pinned) {
+		t.Fatal("the keys are not in memory")
+	}
+	h.env.Pins.Pin(h.ctx.Txn, pinned, txn)
+	check(2, `"1"`, `"2"`, "0")
+	h.clock.Advance(500 * time.Millisecond)
+	check(1, "nil", "nil", "1")
+	h.env.Pins.Unpin(txn)
+	h.close()
+	h.clock = clock.NewFake(epoch)
+	h.open()
+	h.run(`
+		EXISTS key:1 -> 0
+		HGET key:2 due -> nil
+	`)
+	h.save = true
+}
+
+// TestSortSourceChanges: a SORT whose elements change while it gathers what they lead to replies those that are
+// there at the end, also if they change each time.
+func TestSortSourceChanges(t *testing.T) {
+	for _, times := range []int{1, sortTries, 10} {
+		h := newHarness(t)
+		h.raw(append(byteArgs("RPUSH", "list"), numbered(manyElements+5, "", "")...)...)
+		h.do("SET", "value:-1", "found")
+		n := 0
+		h.whenLooked(times, func() {
+			n++
+			h.do("RPUSH", "list", "-1")
+		})
+		want := `["found", ` + strings.Repeat(`"found", `, min(times, sortTries)-1) + "nil, "
+		if got := h.gathered("SORT list GET value:*"); !strings.HasPrefix(got, want) || n != min(times, sortTries) {
+			t.Errorf("after %d changes it replies %.80s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestSortNoTouch: for a client with NO-TOUCH a SORT that gathers marks no key, also if it ends up looking the
+// keys up with all shards locked.
+func TestSortNoTouch(t *testing.T) {
+	for _, times := range []int{0, sortTries} {
+		h := newHarness(t)
+		h.raw(append(byteArgs("RPUSH", "list"), numbered(manyElements+5, "", "")...)...)
+		h.run(`
+			SET value:1 found -> +OK
+			CLIENT NO-TOUCH ON -> +OK
+			advance 100s
+		`)
+		h.whenLooked(times, func() { h.do("RPUSH", "list", "-1") })
+		h.gathered("SORT list GET value:*")
+		h.run(`
+			OBJECT IDLETIME value:1 -> 100
+			CLIENT NO-TOUCH OFF -> +OK
+		`)
+		h.gathered("SORT list GET value:*")
+		h.run(`OBJECT IDLETIME value:1 -> 0`)
+	}
 }
 
 // TestErrorCodes: what a script replies as an error has a code only if that may be one.

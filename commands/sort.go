@@ -252,7 +252,7 @@ func (s *sorting) run() error {
 // own, with DESC from the last one on, cut to the limits already.
 func (s *sorting) load() (ordered bool, err error) {
 	item, ok := s.Txn.Get(s.Keys[0])
-	if !ok {
+	if !ok || !s.Txn.Left(item) {
 		s.miss(s.Keys[0])
 		return true, nil
 	}
@@ -260,12 +260,18 @@ func (s *sorting) load() (ordered bool, err error) {
 	if v := item.Value(); v != nil && v.Len() > manyElements && s.gathers() {
 		return false, errGather
 	}
-	return s.loadFrom(item)
+	return s.loadFrom(item, s.Txn.Now())
 }
 
-func (s *sorting) loadFrom(item storage.Item) (ordered bool, err error) {
+// loadFrom takes in the elements that an item has at now (Unix ms).
+func (s *sorting) loadFrom(item storage.Item, now int64) (ordered bool, err error) {
 	ordered = s.by.text != nil && !s.by.star
-	switch v := item.Value().(type) {
+	value := item.Value()
+	if due := item.Due(); due != 0 && due <= now { // it is pinned
+		value = value.Clone()
+		value.Due(now, value.Len(), func(_, _ []byte, _ int64) {})
+	}
+	switch v := value.(type) {
 	case *object.List:
 		s.loadList(v, ordered)
 	case *object.ZSet:
@@ -392,16 +398,16 @@ func (s *sorting) value(l *lookup, i int) (val []byte, ok bool) {
 		return nil, false
 	}
 	item, found := s.Txn.Get(k)
-	if !found {
+	if !found || !s.Txn.Left(item) {
 		s.miss(k)
 		return nil, false
 	}
 	s.hits++
-	return l.of(item)
+	return l.of(item, s.Txn.Now())
 }
 
-// of gives what a pattern means of the key that it leads to.
-func (p pattern) of(item storage.Item) (val []byte, ok bool) {
+// of gives what a pattern means of the key that it leads to, at now (Unix ms).
+func (p pattern) of(item storage.Item, now int64) (val []byte, ok bool) {
 	if p.field == nil {
 		val, err := item.String()
 		return val, err == nil
@@ -410,8 +416,8 @@ func (p pattern) of(item storage.Item) (val []byte, ok bool) {
 	if !isHash {
 		return nil, false
 	}
-	val, _, ok = h.Get(p.field)
-	return val, ok
+	val, deadline, ok := h.Get(p.field)
+	return val, ok && (deadline == 0 || deadline > now)
 }
 
 // loadLate notes a key that is not in memory, or has it read if there is no other way.

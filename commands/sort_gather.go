@@ -1,10 +1,8 @@
 package commands
 
 import (
-	"bytes"
 	"errors"
 
-	"keyp/internal/pieces"
 	"keyp/storage"
 )
 
@@ -57,17 +55,10 @@ func (o *sortOptions) roaming() (list []pattern) {
 // sortFound is what was gathered: for each element the values that the roaming patterns lead to.
 type sortFound struct {
 	patterns int
-	values   []textSpan
-	texts    []byte
+	*texts
 }
 
-func (f *sortFound) value(number, at int) ([]byte, bool) {
-	v := f.values[at*f.patterns+number]
-	if v.from < 0 {
-		return nil, false
-	}
-	return f.texts[v.from:v.to:v.to], true
-}
+func (f *sortFound) value(number, at int) ([]byte, bool) { return f.get(at*f.patterns + number) }
 
 func sortGathered(c *Ctx, o sortOptions) error {
 	source := c.Keys[0]
@@ -93,6 +84,7 @@ func sortGathered(c *Ctx, o sortOptions) error {
 	all := *c
 	all.Keys, all.Scope, all.Txn, all.final = []storage.Key{source}, AllKeys, c.Env.Store.NewTxn(), true
 	all.Nested = true // so it does not gather
+	all.Txn.NoTouch = c.noTouch()
 	c.Env.Store.BeginAll(all.Txn)
 	defer func() { c.LSN = max(c.LSN, all.Txn.End()) }()
 	err := runSort(&all)
@@ -101,17 +93,20 @@ func sortGathered(c *Ctx, o sortOptions) error {
 }
 
 // gatherValues takes in the elements of the source and what the patterns lead to for them. It returns false
-// if the elements have changed meanwhile.
+// if the source has changed meanwhile.
 func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
-	if err := s.copyElements(source); err != nil {
+	watched := newGathering([]storage.Key{source})
+	defer s.Env.Changes.record(watched)()
+	found, err := s.copyElements(watched)
+	if err != nil {
 		return false, err
 	}
 	patterns := s.roaming()
 	if len(patterns)*len(s.items) > sortGatheredKeys {
 		return false, errTooMuch
 	}
-	f := &sortFound{patterns: len(patterns), values: make([]textSpan, len(patterns)*len(s.items))}
-	names, ends := []byte(nil), make([]int, 0, len(f.values))
+	f := &sortFound{len(patterns), newTexts(len(patterns)*len(s.items), sortGatheredBytes)}
+	names, ends := []byte(nil), make([]int, 0, len(f.first))
 	for i := range s.items {
 		for _, p := range patterns {
 			names = append(append(append(names, p.before...), s.items[i].elem...), p.after...)
@@ -125,23 +120,17 @@ func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 		from = end
 	}
 	seen, tooMuch := make([]bool, len(s.Keys)), false
-	err = s.gather(true, func(i int, item storage.Item, ok bool) {
-		if seen[i] = ok; i == 0 {
-			stayed = s.sameElements(item, ok)
+	err = s.gather(true, func(i int, item storage.Item, ok bool, now int64) {
+		if seen[i] = ok; i == 0 || tooMuch {
 			return
 		}
-		f.values[i-1] = textSpan{-1, -1}
-		if !ok || tooMuch {
-			return
+		val := []byte(nil)
+		if ok {
+			val, ok = patterns[(i-1)%len(patterns)].of(item, now)
 		}
-		if val, ok := patterns[(i-1)%len(patterns)].of(item); ok {
-			if tooMuch = len(f.texts)+len(val) > sortGatheredBytes; tooMuch {
-				return
-			}
-			f.values[i-1] = textSpan{len(f.texts), len(f.texts) + len(val)}
-			f.texts = pieces.Append(f.texts, val)
-		}
+		tooMuch = !f.set(i-1, val, ok)
 	}, func(t *storage.Txn) {
+		stayed = seen[0] == found && len(watched.again(&s.Env.Changes, t.Now())) == 0
 		if stayed && !tooMuch {
 			s.countGathered(t, seen)
 		}
@@ -153,43 +142,28 @@ func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 	return stayed, err
 }
 
-// copyElements takes in the elements of the source.
-func (s *sorting) copyElements(source storage.Key) error {
+// copyElements takes in the elements of the source, the key of watched, which records its changes from now
+// on. It returns false if there is none.
+func (s *sorting) copyElements(watched *gathering) (found bool, err error) {
 	t := s.Env.Store.NewTxn()
-	if err := s.Env.beginBeside(t, []storage.Key{source}); err != nil {
-		return err
+	if err := s.Env.beginBeside(t, watched.keys); err != nil {
+		return false, err
 	}
 	defer func() { s.LSN = max(s.LSN, t.End()) }()
-	item, ok := t.Peek(source)
-	if !ok {
+	watched.again(&s.Env.Changes, t.Now()) // what changed until now is seen
+	item, ok := t.Peek(watched.keys[0])
+	if !ok || !t.Left(item) {
 		s.ordered = true
-		return nil
+		return false, nil
 	}
-	var err error
-	if s.ordered, err = s.loadFrom(item); err != nil {
-		return err
+	if watched.dues[0] = item.Due(); watched.dues[0] != 0 {
+		watched.earliest = watched.dues[0]
+	}
+	if s.ordered, err = s.loadFrom(item, t.Now()); err != nil {
+		return true, err
 	}
 	for i := range s.items {
 		s.items[i].elem, s.items[i].at = s.keep(s.items[i].elem), int32(i)
 	}
-	return nil
-}
-
-// sameElements reports whether the source has the elements that were taken in.
-func (s *sorting) sameElements(item storage.Item, ok bool) bool {
-	other := &sorting{Ctx: s.Ctx, sortOptions: s.sortOptions, texts: []byte{}}
-	if ok {
-		if _, err := other.loadFrom(item); err != nil {
-			return false
-		}
-	}
-	if len(other.items) != len(s.items) {
-		return false
-	}
-	for i := range s.items {
-		if !bytes.Equal(s.items[i].elem, other.items[i].elem) {
-			return false
-		}
-	}
-	return true
+	return true, nil
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"strconv"
 
+	"keyp/storage/format"
 	"keyp/storage/object"
 )
 
@@ -57,10 +58,14 @@ func (it Item) Deadline() int64 {
 
 // Due is the earlier of the deadlines of the key and of its elements, in Unix milliseconds; 0: there is none.
 func (it Item) Due() int64 {
-	if it.o != nil {
+	switch {
+	case it.o == nil:
+		return it.b.deadline()
+	case it.o.pinned():
+		return format.Earlier(it.o.deadline, it.o.val.Earliest())
+	default:
 		return it.o.due()
 	}
-	return it.b.deadline()
 }
 
 // Access is the Unix second of the last marked access, unless LFU counting is on (Frequency).
@@ -123,7 +128,7 @@ func (it Item) flags() byte {
 
 // Value is the value of a collection or of a large string, for reading only; nil for a
 // small string, which String gives. Elements whose deadline has come are not in it in a
-// transaction; elsewhere they may be.
+// transaction, unless the value is pinned (Txn.Left); elsewhere they may be.
 func (it Item) Value() object.Value {
 	if it.o == nil {
 		return nil
