@@ -41,6 +41,8 @@ func serve(cfg *config.Config) (err error) {
 	if err := fitFiles(cfg, logger); err != nil {
 		return err
 	}
+	manager := newNotifier(os.Getenv, logger)
+	defer manager.close()
 	machine := &clock.Machine{}
 	machine.Shift(cfg.Int("debug-clock-offset"))
 	pages, err := serveHTTP(cfg, logger, machine)
@@ -53,14 +55,10 @@ func serve(cfg *config.Config) (err error) {
 	defer tuneCollector(cfg)()
 
 	var bell server.Bell
-	store, found, err := storage.Open(storage.Options{
-		Dir: cfg.String("dir"), LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")), Clock: machine, Logger: logger,
-		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
-		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
-		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
-		ReapDelay: commands.ExpiredEventsDelay(cfg),
-		OnDurable: bell.Durable, OnFail: bell.Fail, Progress: progress.New(machine, logs.progress()),
-	})
+	options := storeOptions(cfg)
+	options.Clock, options.Logger, options.OnDurable, options.OnFail = machine, logger, bell.Durable, bell.Fail
+	options.Progress = progress.New(machine, logs.progress(), manager.loads())
+	store, found, err := storage.Open(options)
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
 	}
@@ -86,8 +84,10 @@ func serve(cfg *config.Config) (err error) {
 	go debug.FreeOSMemory() // what recovery needed is garbage now
 	server.SpareProcs()
 	pages.Ready(env)
-	context.AfterFunc(ctx, pages.Stopping)
+	manager.ready(srv.Post)
+	context.AfterFunc(ctx, func() { manager.stopping(); pages.Stopping() })
 	err = srv.Run(ctx)
+	manager.stopping()
 	pages.Withdraw()
 	if err != nil {
 		return errors.Join(fmt.Errorf("the server had to stop: %w", err), closeFailed(store))
@@ -97,6 +97,17 @@ func serve(cfg *config.Config) (err error) {
 	}
 	logger.Info("stopped")
 	return nil
+}
+
+// storeOptions are those that the configuration has.
+func storeOptions(cfg *config.Config) storage.Options {
+	return storage.Options{
+		Dir: cfg.String("dir"), LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")),
+		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
+		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
+		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
+		ReapDelay: commands.ExpiredEventsDelay(cfg),
+	}
 }
 
 // serveHTTP serves what is for people and programs that watch the server, if http-addr says where.

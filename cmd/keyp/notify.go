@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"keyp/internal/progress"
+)
+
+const (
+	// extendEvery is the time between two messages that a start takes longer, and extendBy the time that each asks for.
+	extendEvery = 5 * time.Second
+	extendBy    = time.Minute
+	// notifyTime bounds how long a message waits for the service manager.
+	notifyTime = time.Second
+)
+
+// notifier tells a service manager, such as systemd, what the server does: by datagrams to NOTIFY_SOCKET, as
+// sd_notify(3) describes them. All methods of a nil one do nothing: nobody asked for them.
+type notifier struct {
+	log      *slog.Logger
+	conn     *net.UnixConn
+	watchdog time.Duration // how often the manager wants a sign of life; 0: it wants none
+	loading  atomic.Bool
+	stopped  atomic.Bool
+	quit     chan struct{}
+}
+
+// newNotifier gives the notifier that an environment asks for, nil if it asks for none.
+func newNotifier(getenv func(string) string, log *slog.Logger) *notifier {
+	socket := getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"}) // @ begins an abstract name
+	if err != nil {
+		log.Warn("the service manager cannot be notified", "error", err)
+		return nil
+	}
+	n := &notifier{log: log, conn: conn, quit: make(chan struct{})}
+	n.loading.Store(true)
+	pid := getenv("WATCHDOG_PID")
+	if us, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64); err == nil && us > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+		n.watchdog = time.Duration(us) * time.Microsecond
+	}
+	return n
+}
+
+func (n *notifier) send(message string) {
+	_ = n.conn.SetWriteDeadline(time.Now().Add(notifyTime)) // fails with the write
+	if _, err := n.conn.Write([]byte(message)); err != nil {
+		n.log.Debug("the service manager is not notified", "error", err)
+	}
+}
+
+// loads shows the manager how far a start is, so that it waits longer.
+func (n *notifier) loads() progress.Sink {
+	return progress.Sink{Every: extendEvery, Show: func(r progress.Report) {
+		if n == nil || !n.loading.Load() {
+			return
+		}
+		n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=%s: %d%%", extendBy.Microseconds(), r.What, r.Percent))
+	}}
+}
+
+// ready is called when the data is loaded and the server listens, before its loop runs; post has the loop run a
+// function. The manager is notified when the loop runs, and from then on as often as it wants while the loop answers.
+func (n *notifier) ready(post func(func())) {
+	if n == nil {
+		return
+	}
+	n.loading.Store(false)
+	post(func() { n.send("READY=1\nSTATUS=serving") })
+	if n.watchdog == 0 {
+		return
+	}
+	go func() {
+		tick := time.NewTicker(max(n.watchdog/3, time.Millisecond))
+		defer tick.Stop()
+		n.watch(tick.C, post)
+	}()
+}
+
+// watch sends a sign of life at each tick before which the loop has answered. Once the server stops nothing answers
+// any more, and the manager bounds that by another time.
+func (n *notifier) watch(tick <-chan time.Time, post func(func())) {
+	answered := make(chan struct{}, 1)
+	ask := func() { post(func() { answered <- struct{}{} }) }
+	ask()
+	for {
+		select {
+		case <-tick:
+		case <-n.quit:
+			return
+		}
+		select {
+		case <-answered:
+			n.send("WATCHDOG=1")
+			ask()
+		default:
+			if n.stopped.Load() {
+				n.send("WATCHDOG=1")
+			}
+		}
+	}
+}
+
+// stopping is called when the server begins to stop, once or more often.
+func (n *notifier) stopping() {
+	if n != nil && !n.stopped.Swap(true) {
+		n.send("STOPPING=1\nSTATUS=stopping")
+	}
+}
+
+func (n *notifier) close() {
+	if n != nil {
+		close(n.quit)
+		_ = n.conn.Close() // it has nothing more to send
+	}
+}
