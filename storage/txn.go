@@ -588,11 +588,14 @@ func (t *Txn) cut(p *part, o *Object, first, last int64) {
 }
 
 // elementRecord begins a record about an element; it is short if the record before it in the batch
-// is about the same value.
+// is about the same value. p is nil for a value that is being stated: that was reported as a whole, or no key
+// has it yet.
 func (t *Txn) elementRecord(tag, short byte, p *part, o *Object, elem []byte) {
 	if t.logged == o.id {
 		t.cutBatch()
-		t.changing(p.space, o.name()) // the record before may have been of what is no change
+		if p != nil {
+			t.changing(p.space, o.name()) // the record before may have been of what is no change
+		}
 		t.buf = append(t.buf, short)
 		t.cost += recordCost[short]
 	} else {
