@@ -179,16 +179,20 @@ func runBitField(c *Ctx, readOnly bool) error {
 		return err
 	}
 	grown := int64(len(value)) < end
-	if grown {
+	w := fieldWriter{c: c}
+	switch {
+	case grown && end <= fieldWindow: // it is one change with what is written
+		w.window = append(append(w.window, value...), make([]byte, end-int64(len(value)))...)
+		w.from, w.to = int64(len(value)), end
+	case grown:
 		c.Txn.WriteRange(c.Keys[0], int(end-1), []byte{0}, storage.Event{})
 	}
-	c.Txn.MarkRaw(c.Keys[0])
-	w := fieldWriter{c: c}
 	c.Out.Array(len(ops))
 	for i := range ops {
 		w.run(&ops[i])
 	}
 	w.flush()
+	c.Txn.MarkRaw(c.Keys[0])
 	if w.changed || w.wrote && grown {
 		c.Txn.Notify(c.Keys[0], eventSetBit)
 	}

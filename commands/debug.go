@@ -14,6 +14,8 @@ const (
 	errDebug       Error = `ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.`
 	errSleepTime   Error = "ERR value is not a valid float"
 	errClockOffset Error = "ERR this clock can't be shifted"
+	errDebugRange  Error = "ERR Out of range database"
+	errDebugText   Error = "ERR Not an sds encoded string."
 )
 
 const debugFlags = Admin | NoScript | Loading | Stale
@@ -94,6 +96,24 @@ var debugCommands = []Spec{{
 			Args: []Arg{word("MERGE").opt(), word("NOFLUSH").opt(), word("NOSAVE").opt()},
 			Run:  debugging(debugReload),
 		},
+		{
+			Name: "LOADAOF", Group: ServerGroup, Since: "1.0.0", Arity: 2, Flags: debugFlags | NoMulti, Scope: Unlocked,
+			Summary: "Makes a checkpoint, as RELOAD does.", Complexity: "O(N) in what has changed.",
+			Run: debugging(debugReload),
+		},
+		{
+			Name: "HTSTATS", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags, Scope: Counts,
+			Summary: "Counts the keys of a database, and those with a deadline.", Complexity: "O(1)",
+			Args: []Arg{intArg("database")},
+			Run:  debugging(debugTables),
+		},
+		{
+			Name: "SDSLEN", Group: ServerGroup, Since: "1.0.0", Arity: 3, Flags: debugFlags,
+			Summary: "Says how long a key's name and its string are.", Complexity: "O(1)",
+			Keys: []KeySpec{Key(2, RO)},
+			Args: []Arg{keyArg("key")},
+			Run:  debugging(debugLengths),
+		},
 		debugNothing("CHANGE-REPL-ID", "There is no replication, and nothing to change."),
 		debugNothing("JMAP", "There is no other allocator to report to."),
 		helpFor("DEBUG", ServerGroup, "1.0.0", debugFlags,
@@ -103,12 +123,15 @@ var debugCommands = []Spec{{
 			"DIGEST", "    A sum of all data, the same as Redis gives.",
 			"DIGEST-VALUE <key> [<key> ...]", "    Sums of the values of keys.",
 			"ERROR <string>", "    An error of this text.",
+			"HTSTATS <database>", "    How many keys there are, and how many with a deadline.",
 			"JMAP", "    Does nothing.",
+			"LOADAOF", "    Makes a checkpoint.",
 			"OBJECT <key>", "    How the key's value is kept.",
 			"PANIC", "    Fails within the command: its client gets an error, others notice nothing.",
 			"PROTOCOL <type>", "    A value of a type: string, integer, double, bignum, null, array, set, map,",
 			"    attrib, push, verbatim, true, false.",
 			"RELOAD [option ...]", "    Makes a checkpoint, unless NOSAVE is given.",
+			"SDSLEN <key>", "    How long the key's name and its string are.",
 			"STRINGMATCH-LEN <pattern> <string>", "    1 where the string matches the pattern, else 0.",
 			"SET-ACTIVE-EXPIRE <0|1>", "    Whether expired keys are removed by themselves. They are never seen.",
 			"SLEEP <seconds>", "    Holds this connection up. Others go on, unlike with Redis."),
@@ -335,5 +358,37 @@ func debugReload(c *Ctx) error {
 		return save(c)
 	}
 	c.Out.OK()
+	return nil
+}
+
+// debugTables replies what Keyp has of what Redis shows there.
+func debugTables(c *Ctx) error {
+	db, ok := ParseInt(c.Arg(2))
+	switch {
+	case !ok:
+		return ErrNotInteger
+	case db < 0 || !c.Env.database(int(min(db, math.MaxInt32))):
+		return errDebugRange
+	}
+	keys, expires := c.view().Count(int(db))
+	text := "[Dictionary HT]\n number of elements: " + strconv.FormatInt(keys, 10) +
+		"\n[Expires HT]\n number of elements: " + strconv.FormatInt(expires, 10) + "\n"
+	c.Out.Verbatim("txt", text)
+	return nil
+}
+
+// debugLengths replies the lengths in Redis's form. Names and strings have no room to spare here.
+func debugLengths(c *Ctx) error {
+	item, ok := c.Txn.Peek(c.Keys[0])
+	if !ok {
+		return ErrNoSuchKey
+	}
+	value, err := item.String()
+	if err != nil || item.Encoding() == "int" {
+		return errDebugText
+	}
+	key, text := strconv.Itoa(len(c.Keys[0].Name)), strconv.Itoa(len(value))
+	c.Out.Simple("key_sds_len:" + key + ", key_sds_avail:0, key_zmalloc: " + key +
+		", val_sds_len:" + text + ", val_sds_avail:0, val_zmalloc: " + text)
 	return nil
 }

@@ -251,6 +251,7 @@ func infoPersistence(c *Ctx, b *infoText) {
 	}
 	b.int("loading", 0)
 	b.int("async_loading", 0)
+	b.int("rdb_changes_since_last_save", st.Changes)
 	b.flag("rdb_bgsave_in_progress", store.Checkpointing())
 	b.int("rdb_last_save_time", c.Env.lastSave()/1000)
 	b.field("rdb_last_bgsave_status", status)

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -349,4 +350,53 @@ func TestExpireCycle(t *testing.T) {
 		_, ok := e.Latency.event([]byte("expire-cycle"))
 		return ok
 	})
+}
+
+// TestChangesSinceSave: INFO counts the changes of keys that the data file does not have yet, a key once for each
+// command, also after a restart.
+func TestChangesSinceSave(t *testing.T) {
+	h := newHarness(t)
+	h.save = false
+	const name = "rdb_changes_since_last_save:"
+	changes := func() (n int) {
+		t.Helper()
+		_, rest, _ := strings.Cut(h.do("INFO", "persistence"), name)
+		if _, err := fmt.Sscanf(rest, "%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	long := strings.Repeat("x", 5000)
+	want := 0
+	for _, tt := range []struct {
+		command string
+		changes int
+	}{
+		{"SET a 1", 1}, {"GET a", 0}, {"MSET a 1 b 2 c 3", 3}, {"DEL a b none", 2}, {"EXPIRE c 100", 1}, {"SET none 1 XX", 0},
+		{"HSET h a 1 b 2 c 3", 1}, {"RPUSH l a b c", 1}, {"LTRIM l 1 1", 1}, {"XADD s 1-1 a b", 1}, {"XTRIM s MAXLEN 0", 1},
+		{"SETBIT bits 0 0", 1}, {"SETBIT bits 0 0", 0}, {"SETBIT bits 90 0", 1}, {"BITFIELD bits SET i5 0 3 SET i5 8 3", 1},
+		{"BITFIELD new INCRBY i5 0 1", 1}, {"BITFIELD new SET i5 90 1", 1}, {"BITFIELD new SET i5 90 1", 0},
+		{"SET large " + long, 1}, {"COPY large copy", 1}, {"RENAME large renamed", 1}, {"SETRANGE renamed 10 y", 1},
+		{"SWAPDB 0 1", 1}, {"FLUSHDB", 0}, {"SET a 1", 1}, {"FLUSHDB", 1}, {"PUBLISH a b", 0},
+	} {
+		h.do(strings.Fields(tt.command)...)
+		if want += tt.changes; changes() != want {
+			t.Errorf("%.60s: %d changes, want %d", tt.command, changes(), want)
+			want = changes()
+		}
+	}
+	h.reopen()
+	if got := changes(); got != want {
+		t.Errorf("%d changes after a restart that replays them, %d before", got, want)
+	}
+	h.do("SAVE")
+	if got := changes(); got != 0 {
+		t.Errorf("%d changes after SAVE", got)
+	}
+	h.do("SET", "a", "1")
+	h.save = true
+	h.reopen()
+	if got := changes(); got != 0 {
+		t.Errorf("%d changes after a restart with a checkpoint", got)
+	}
 }

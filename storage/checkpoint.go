@@ -194,6 +194,7 @@ func (cp *checkpointer) writeSince(m mark) error {
 		return err
 	}
 	s.replayCost.Add(-m.cost)
+	s.changes.Add(-m.changes)
 	return s.log.Release(m.state.First)
 }
 
@@ -228,6 +229,7 @@ func (df *dataFile) commitAgain() error { return df.update(func(*bolt.Tx) error 
 type mark struct {
 	state   format.State
 	cost    int64    // what replaying those batches would cost
+	changes int64    // that they state
 	garbage [][]byte // made by them: it may only be deleted once they are durable
 	// parts have the keys of that moment, even if SWAPDB swaps their databases while the checkpoint
 	// goes from one to the next.
@@ -244,7 +246,7 @@ func (cp *checkpointer) rotate() (m mark, err error) {
 	t := s.NewTxn()
 	s.BeginAll(t)
 	defer s.unlock(t)
-	m.state, m.cost = s.current(), s.replayCost.Load()
+	m.state, m.cost, m.changes = s.current(), s.replayCost.Load(), s.changes.Load()
 	if err := cp.rotateLog(&m.state); err != nil {
 		return m, err
 	}

@@ -453,6 +453,7 @@ type Stats struct {
 	ClockSteps      int64
 	Checkpoints     int64
 	CheckpointKeys  int64
+	Changes         int64 // of keys, that the log states since the last checkpoint
 	LogBytes        int64 // that recovery would replay
 	LogEnd          uint64
 	LogDurable      uint64
@@ -480,6 +481,7 @@ func (v View) Stats() Stats {
 		ClockSteps:      s.stats.ClockSteps.Load(),
 		Checkpoints:     s.checkpointer.finished.Load(),
 		CheckpointKeys:  s.stats.CheckpointKeys.Load(),
+		Changes:         s.changes.Load(),
 		LogBytes:        s.log.Size(),
 		LogEnd:          s.log.End(),
 		LogDurable:      s.log.Durable(),

@@ -25,6 +25,7 @@ type replay struct {
 	num    int // which of the replays
 	counts map[countKey]format.PartCounts
 	cost   int64
+	stated int64  // changes of keys, as Txn counts them
 	key    []byte // scratch
 	about  subject
 	// orphans are values whose records name a key that does not have them (any more) in the data
@@ -223,13 +224,13 @@ func (r *replay) record(tag byte, f *format.Fields) error {
 		if f.Bad {
 			return format.ErrBadRecord
 		}
-		return r.meeting.alone(func() error { return r.flush(db, id) })
+		return r.meeting.alone(func() error { r.stated++; return r.flush(db, id) })
 	case format.RecSwap:
 		a, b := f.Below(r.s.options.Databases), f.Below(r.s.options.Databases)
 		if f.Bad {
 			return format.ErrBadRecord
 		}
-		return r.meeting.alone(func() error { r.s.swap(a, b); return nil })
+		return r.meeting.alone(func() error { r.stated++; r.s.swap(a, b); return nil })
 	case format.RecTime:
 		at := f.Instant()
 		if f.Bad {
@@ -244,6 +245,7 @@ func (r *replay) record(tag byte, f *format.Fields) error {
 		p, k, own := r.target(f)
 		if own {
 			r.cost += recordCost[tag]
+			r.stated++
 		}
 		return r.keyRecord(tag, p, k, f)
 	case format.RecMore, format.RecLess:
@@ -607,6 +609,7 @@ func (r *replay) link(f *format.Fields) error {
 		from := r.s.shards[r.s.shardOf(m.from.Slot)]
 		owner := r.of(from.num)
 		owner.cost += recordCost[format.RecLink]
+		owner.stated++
 		return owner.move(r.s.partOf(m.fromSpace, from), &m)
 	})
 }

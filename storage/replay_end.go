@@ -22,6 +22,7 @@ func (r *recovering) finish() error {
 	}
 	for _, one := range r.replays {
 		r.s.replayCost.Add(one.cost)
+		r.s.changes.Add(one.stated)
 		one.resolveDoubts()
 		for _, c := range one.counts {
 			if c.Shard >= len(r.s.shards) {

@@ -169,6 +169,7 @@ type Store struct {
 	generation atomic.Uint64 // the newest id of a value
 	partials   atomic.Int64  // partial slots
 	replayCost atomic.Int64  // of the log since the last checkpoint, in ns of one processor
+	changes    atomic.Int64  // of keys, as the same part of the log states them
 	// Written by the setters of the same names, whenever a setting changes.
 	eventMask   atomic.Uint32
 	onEvent     atomic.Pointer[func(Happened)]
@@ -541,4 +542,4 @@ func (sh *shard) forget(db int) {
 }
 
 // flushed makes every later miss depend on this transaction.
-func (t *Txn) flushed() { t.flush = true }
+func (t *Txn) flushed() { t.flush, t.stated = true, t.stated+1 }

@@ -32,6 +32,7 @@ type Txn struct {
 	before pieceList
 	seen   uint64 // the newest LSN that a look-up showed
 	cost   int64  // what replaying the batch costs
+	stated int64  // the changes of keys that the batch states
 	logged uint64 // the value that the last record is about, if it is about an element
 	opened []opened
 	// scratch is room for an element's value while its collection changes.
@@ -259,6 +260,7 @@ func (t *Txn) End() uint64 {
 			lsn = t.s.log.Append(t.buf)
 		}
 		t.s.replayCost.Add(t.cost + int64(size)*byteCost)
+		t.s.changes.Add(t.stated)
 		t.stamp(lsn)
 	}
 	if len(t.changes) > 0 {
@@ -302,7 +304,7 @@ const maxKept = 1 << 20
 
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
-	t.seen, t.cost, t.logged, t.NoTouch, t.flush, t.swapped = 0, 0, 0, false, false, nil
+	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.flush, t.swapped = 0, 0, 0, 0, false, false, nil
 	t.By, t.shedding = 0, false
 	if cap(t.buf) > maxKept {
 		t.buf = nil
@@ -413,6 +415,7 @@ func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
 	t.record(tag, uint64(p.space))
 	t.buf = format.AppendBytes(t.buf, key)
 	t.cost += recordCost[tag]
+	t.stated++
 }
 
 func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
@@ -519,6 +522,7 @@ func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint3
 	t.record(format.RecLarge, uint64(space))
 	t.buf = format.AppendBytes(t.buf, o.name())
 	t.cost += recordCost[format.RecLarge]
+	t.stated++
 	t.buf = binary.AppendUvarint(t.buf, o.id)
 	t.buf = format.AppendDeadline(t.buf, deadline, created)
 	t.buf = append(t.buf, byte(o.val.Type()))

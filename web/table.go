@@ -220,6 +220,8 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return oneIf(r.Saving) }},
 	{name: "keyp_checkpoint_timestamp_seconds", kind: gauge, info: "rdb_last_save_time", help: "When the last checkpoint finished, as a Unix time; before the first one, when the server started.",
 		value: func(r *reading) float64 { return float64(r.Saved) / 1000 }},
+	{name: "keyp_checkpoint_pending_changes", kind: gauge, info: "rdb_changes_since_last_save", help: "Changes of keys since the last checkpoint.",
+		value: func(r *reading) float64 { return float64(r.Store.Changes) }},
 	{name: "keyp_checkpoint_keys_total", kind: counter, info: "checkpoint_keys_written", help: "Keys that checkpoints wrote.",
 		value: func(r *reading) float64 { return float64(r.Store.CheckpointKeys) }},
 	{name: "keyp_data_file_size_bytes", kind: gauge, info: "data_file_bytes", help: "The size of the data file.",

@@ -76,6 +76,9 @@ var ownDocs = map[string]string{
 	"debug|digest":            "likewise",
 	"debug|digest-value":      "likewise",
 	"debug|reload":            "likewise",
+	"debug|loadaof":           "likewise",
+	"debug|htstats":           "likewise",
+	"debug|sdslen":            "likewise",
 	"debug|change-repl-id":    "likewise",
 	"debug|jmap":              "likewise",
 }

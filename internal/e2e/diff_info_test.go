@@ -24,7 +24,7 @@ var infoFields = map[string][]string{
 		"maxmemory_human", "maxmemory_policy", "mem_fragmentation_ratio",
 	},
 	"Persistence": {
-		"loading", "rdb_bgsave_in_progress", "rdb_last_save_time",
+		"loading", "rdb_changes_since_last_save", "rdb_bgsave_in_progress", "rdb_last_save_time",
 		"rdb_last_bgsave_status", "aof_enabled", "aof_rewrite_in_progress", "aof_last_write_status",
 		"aof_last_bgrewrite_status",
 	},

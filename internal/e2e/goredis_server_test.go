@@ -223,7 +223,7 @@ func debugCommand(t *testing.T, c subject) {
 		is[any](t, "OK")(c.do("DEBUG", "SET-ACTIVE-EXPIRE", 0))
 		is[any](t, "OK")(c.do("DEBUG", "SET-ACTIVE-EXPIRE", 1))
 		for _, args := range [][]any{
-			{"DEBUG", "RELOAD"}, {"DEBUG", "JMAP"}, {"DEBUG", "CHANGE-REPL-ID"}, {"DEBUG", "DIGEST"}, {"DEBUG", "DIGEST-VALUE", "k"},
+			{"DEBUG", "RELOAD"}, {"DEBUG", "LOADAOF"}, {"DEBUG", "HTSTATS", "0"}, {"DEBUG", "SDSLEN", "k"}, {"DEBUG", "JMAP"}, {"DEBUG", "CHANGE-REPL-ID"}, {"DEBUG", "DIGEST"}, {"DEBUG", "DIGEST-VALUE", "k"},
 			{"DEBUG", "PROTOCOL", "string"}, {"DEBUG", "STRINGMATCH-LEN", "a*", "abc"},
 		} {
 			if _, err := c.do(args...); err != nil {
