@@ -39,7 +39,8 @@ var dumpCommands = []Spec{
 			intArg("seconds").after("IDLETIME").opt().since("5.0.0"),
 			intArg("frequency").after("FREQ").opt().since("5.0.0"),
 		},
-		Run: runRestore,
+		Offload: largeRestore,
+		Run:     runRestore,
 	},
 }
 
@@ -155,6 +156,15 @@ func (o *restoreOptions) deadline(arg []byte, now int64) (int64, error) {
 	}
 }
 
+// largePayload is from how many bytes on what DUMP replied of a collection takes long to restore.
+const largePayload = 64 << 10
+
+// largeRestore is for a payload that makes a large value.
+func largeRestore(c *Ctx) bool {
+	p := c.Arg(3)
+	return len(p) >= largeStore || len(p) >= largePayload && !rdb.IsString(p)
+}
+
 // runRestore looks at the key before the payload, and stores nothing when the deadline
 // has passed, as Redis does. Elements whose own deadline has passed are left out.
 func runRestore(c *Ctx) error {
@@ -179,7 +189,7 @@ func runRestore(c *Ctx) error {
 	case err != nil:
 		return ErrDataFormat
 	case ttl.Expired(deadline, now):
-		c.Txn.Delete(k, storage.Deleted)
+		c.Txn.Replace(k, &object.List{}, ttl.None, storage.Event{}) // the key goes
 	case v.Type == rdb.String:
 		if !c.Env.fits(0, int64(len(v.Str))) {
 			return ErrTooLong
@@ -189,6 +199,9 @@ func runRestore(c *Ctx) error {
 	default:
 		c.notifyReplaced(k, replaced)
 		c.Txn.Replace(k, built(v, now), deadline, eventRestore)
+	}
+	if c.Txn.Conflicted() {
+		return nil
 	}
 	if is, ok := c.Txn.Peek(k); ok && replaced {
 		c.Txn.Overwrote(k, was, is.Type())

@@ -2,11 +2,13 @@ package commands
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"keyp/resp"
+	"keyp/storage"
 )
 
 // TestOffloadStores: what a command stores that is a job is what it stores within EXEC, where it
@@ -145,5 +147,102 @@ func TestOffloadWithoutResult(t *testing.T) {
 	c.Out.Truncate(0)
 	if got := h.env.Dispatch(c, PauseNone); got != Done || string(c.Out.Buf) != ":4000\r\n" {
 		t.Errorf("outcome %d, reply %q", got, c.Out.Buf)
+	}
+}
+
+// TestOffloadRestore: RESTORE of a large value is a job, which does what RESTORE of a small one does.
+func TestOffloadRestore(t *testing.T) {
+	h := newHarness(t)
+	const n = 3000
+	h.do("XGROUP", "CREATE", "stream", "g", "$", "MKSTREAM")
+	texts := random(n * 40)
+	for i := range n {
+		text := texts[i*40 : i*40+40]
+		h.do("XGROUP", "CREATECONSUMER", "stream", "g", text)
+		h.do("HSET", "hash", text, "v")
+		h.do("ZADD", "zset", fmt.Sprint(i%100), text)
+		h.do("RPUSH", "list", text)
+	}
+	h.do("HPEXPIRE", "hash", "100000", "FIELDS", "1", texts[:40])
+	h.do("SET", "string", random(2*largeStore))
+	keys := []string{"stream", "hash", "zset", "list", "string"}
+	for _, key := range keys {
+		p := h.dump(key)
+		job := func(want, events string, args ...string) {
+			t.Helper()
+			h.heard()
+			h.ctx.Args = byteArgs(append([]string{"RESTORE"}, args...)...)
+			h.ctx.Past = Past{}
+			if got := h.env.Dispatch(&h.ctx, PauseNone); got != Job || h.ctx.Scope != Pinned {
+				t.Fatalf("RESTORE of a %s: outcome %d", key, got)
+			}
+			h.ctx.Txn.End()
+			if got := h.do(append([]string{"RESTORE"}, args...)...); got != want {
+				t.Errorf("RESTORE of a %s with %.50q: %s, want %s", key, args[3:], got, want)
+			}
+			if got := h.heard(); got != events {
+				t.Errorf("RESTORE of a %s with %.50q raises %s, want %s", key, args[3:], got, events)
+			}
+		}
+		job("+OK", "restore:dst", "dst", "0", p)
+		must(t, h, "-1", "PTTL", "dst")
+		job("-BUSYKEY Target key name already exists.", "", "dst", "0", p)
+		job("+OK", "restore:dst", "dst", "5000", p, "REPLACE", "IDLETIME", "100")
+		must(t, h, "5000", "PTTL", "dst")
+		must(t, h, "100", "OBJECT", "IDLETIME", "dst")
+		if got := h.dump("dst"); got != p {
+			t.Errorf("%s: %.100q came back, not %.100q", key, got, p)
+		}
+		job("-ERR DUMP payload version or checksum are wrong", "", "dst", "0", p[:len(p)-1]+"x", "REPLACE")
+		must(t, h, "1", "EXISTS", "dst")
+		job("+OK", "del:dst", "dst", "1", p, "REPLACE", "ABSTTL")
+		must(t, h, "0", "EXISTS", "dst")
+		job("+OK", "", "dst", "1", p, "ABSTTL")
+		job("+OK", "restore:kept:"+key, "kept:"+key, "0", p)
+	}
+	h.reopen()
+	for _, key := range keys {
+		if a, b := h.do("DEBUG", "DIGEST-VALUE", key), h.do("DEBUG", "DIGEST-VALUE", "kept:"+key); a != b {
+			t.Errorf("after a restart the %s is another one", key)
+		}
+	}
+}
+
+// random gives bytes that cannot be packed.
+func random(n int) string {
+	rng, b := rand.New(rand.NewPCG(1, 1)), make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return string(b)
+}
+
+// TestOffloadRestoreAgain: a RESTORE whose key is made meanwhile has done nothing, and finds the key when it
+// runs again.
+func TestOffloadRestoreAgain(t *testing.T) {
+	h := newHarness(t)
+	h.do("SET", "string", random(2*largeStore))
+	p := h.dump("string")
+	for _, options := range [][]string{{}, {"REPLACE"}, {"REPLACE", "IDLETIME", "5"}} {
+		h.do("DEL", "dst")
+		c := &h.ctx
+		c.Args, c.Past = byteArgs(append([]string{"RESTORE", "dst", "0", p}, options...)...), Past{}
+		c.Out.Truncate(0)
+		if got := h.env.Dispatch(c, PauseNone); got != Job {
+			t.Fatalf("outcome %d", got)
+		}
+		job, out := Ctx{}, resp.Writer{Proto: 2}
+		h.env.StartJob(c, &job, &out, h.store.NewTxn())
+		k, txn := h.store.Key(0, []byte("dst")), h.store.NewTxn()
+		if !h.store.Begin(txn, []storage.Key{k}) {
+			t.Fatal("the key is not known")
+		}
+		txn.SetString(k, []byte("meanwhile"), 0, storage.Event{})
+		txn.End()
+		if !h.env.RunJob(&job, nil) || out.Len() != 0 {
+			t.Errorf("it has run, and replied %q", out.Buf)
+		}
+		h.env.EndJob(&job)
+		must(t, h, `"meanwhile"`, "GET", "dst")
 	}
 }
