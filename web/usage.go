@@ -76,7 +76,8 @@ func (s *Server) showUsage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) {
-	s.replyJSON(w, map[string]string{"version": config.Version, "redis_version": commands.RedisVersion, "go_version": runtime.Version()})
+	commit, date := config.Build()
+	s.replyJSON(w, map[string]string{"version": config.Version, "commit": commit, "date": date, "redis_version": commands.RedisVersion, "go_version": runtime.Version()})
 }
 
 func (s *Server) replyJSON(w http.ResponseWriter, v any) {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,7 +64,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 	for _, arg := range []string{"--version", "-v"} {
 		status, out, errs := runKeyp(t, "", nil, arg)
-		if want := "Keyp server v=" + config.Version + "\n"; status != 0 || errs != "" || out != want {
+		if want := "Keyp server v=" + config.Version; status != 0 || errs != "" || !regexp.MustCompile("^"+regexp.QuoteMeta(want)+`( commit=[0-9a-f]+)?( date=\S+)?\n$`).MatchString(out) {
 			t.Errorf("%s: status %d, printed %q, %q", arg, status, out, errs)
 		}
 	}
@@ -341,5 +343,27 @@ func TestSecondSignal(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	if status := p.status(t); status != 1 {
 		t.Errorf("status %d", status)
+	}
+}
+
+// Each subcommand that --help names is there, and each that is there is named.
+func TestSubcommandsAreNamed(t *testing.T) {
+	var named, have []string
+	for _, u := range config.Uses {
+		if u.Name != "" {
+			named = append(named, u.Name)
+		}
+	}
+	for _, s := range subcommands {
+		have = append(have, s.name)
+	}
+	if !slices.Equal(named, have) {
+		t.Errorf("--help names %q, there are %q", named, have)
+	}
+	if status, out, errs := runKeyp(t, "", nil, "completion", "bash"); status != 0 || errs != "" || !strings.Contains(out, "complete -F _keyp keyp") {
+		t.Errorf("completion bash: status %d, %q, %q", status, out, errs)
+	}
+	if status, _, errs := runKeyp(t, "", nil, "completion", "tcsh"); status != 1 || errs != "keyp: usage: keyp completion bash | zsh | fish\n" {
+		t.Errorf("completion tcsh: status %d, %q", status, errs)
 	}
 }

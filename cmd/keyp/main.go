@@ -5,6 +5,7 @@
 //	keyp repair DIR NEWDIR                    save what is left of a damaged one (repair.go)
 //	keyp compact DIR                          shorten its data file (compact.go)
 //	keyp health [ADDR]                        ask a server whether it is ready (health.go)
+//	keyp completion bash | zsh | fish         print what completes command lines (completion.go)
 //
 // Any mistake or failure is one line on standard error and exit status 1. For repair that status
 // is 2, and 1 means that data is lost.
@@ -33,6 +34,7 @@ var subcommands = []subcommand{
 	{"repair", repairDir},
 	{"compact", compact},
 	{"health", health},
+	{"completion", completion},
 }
 
 func main() {
@@ -66,7 +68,7 @@ func run(args []string) error {
 	case errors.Is(err, config.ErrHelp):
 		return config.Usage(os.Stdout)
 	case errors.Is(err, config.ErrVersion):
-		_, err := fmt.Println("Keyp server v=" + config.Version)
+		_, err := fmt.Println(config.VersionLine())
 		return err
 	case err != nil:
 		return err

@@ -6,37 +6,67 @@ import (
 	"strings"
 )
 
-// Version is Keyp's own version.
-const Version = "0.1.0"
+// summary is what Keyp is.
+const summary = "a durable Redis-protocol store for data with a time to live"
 
-const usageHead = `Keyp %s: a durable Redis-protocol store for data with a time to live.
+// Use is a way to call the program.
+type Use struct {
+	Name string // of the subcommand; empty: none
+	Args string
+	Help string
+}
 
-Usage:
-  keyp [FILE | -] [--OPTION VALUE...]...    run the server
-  keyp check DIR                            verify a data directory
-  keyp repair DIR NEWDIR                    save what is left of a damaged one
-  keyp compact DIR                          free the unused space of its data file
-  keyp health [ADDR]                        ask a server at its http-addr whether it is ready
-  keyp -h | --help
-  keyp -v | --version
+// Uses are all of them.
+var Uses = []Use{
+	{"", "[FILE | -] [--OPTION VALUE...]...", "run the server"},
+	{"check", "DIR", "verify a data directory"},
+	{"repair", "DIR NEWDIR", "save what is left of a damaged one"},
+	{"compact", "DIR", "free the unused space of its data file"},
+	{"health", "[ADDR]", "ask a server at its http-addr whether it is ready"},
+	{"completion", "bash | zsh | fish", "print what completes the command line in a shell"},
+	{"", "-h | --help", ""},
+	{"", "-v | --version", ""},
+}
 
-  FILE is in redis.conf's syntax; - reads it from standard input. Options come
-  from the file, then from environment variables (KEYP_MAXMEMORY=1gb), then from
-  the command line (--maxmemory 1gb or --maxmemory=1gb); the last value counts. CONFIG SET changes
-  those marked * while the server runs, CONFIG REWRITE writes them to the file.
+// line is a use as it is typed.
+func (u Use) line() string { return strings.Join(strings.Fields("keyp "+u.Name+" "+u.Args), " ") }
 
-Examples:
-  keyp
-  keyp --port 7000 --dir /var/lib/keyp
-  keyp /etc/keyp.conf --appendfsync everysec
-  echo "maxmemory 128mb" | keyp -
+// sources says where options come from; -- and FILE are those of Uses.
+const sources = `FILE is in redis.conf's syntax; - reads it from standard input. Options come
+from the file, then from environment variables (KEYP_MAXMEMORY=1gb), then from
+the command line (--maxmemory 1gb or --maxmemory=1gb); the last value counts. CONFIG SET changes
+those marked * while the server runs, CONFIG REWRITE writes them to the file.
 `
+
+const examples = `keyp
+keyp --port 7000 --dir /var/lib/keyp
+keyp /etc/keyp.conf --appendfsync everysec
+echo "maxmemory 128mb" | keyp -
+`
+
+// shownGroups are the groups with a text for each option, in their order.
+var shownGroups = []string{groupNetwork, groupHTTP, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch}
+
+// usageHead is --help before the options.
+func usageHead() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Keyp %s: %s.\n\nUsage:\n", Version, summary)
+	for _, u := range Uses {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("  %-41s %s", u.line(), u.Help), " ") + "\n")
+	}
+	b.WriteString("\n" + indent(sources) + "\nExamples:\n" + indent(examples))
+	return b.String()
+}
+
+func indent(text string) string {
+	return "  " + strings.TrimSuffix(strings.ReplaceAll(text, "\n", "\n  "), "  ")
+}
 
 // Usage writes the text of --help: every option under its heading with its default.
 func Usage(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, usageHead, Version)
-	for _, group := range []string{groupNetwork, groupHTTP, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch} {
+	b.WriteString(usageHead())
+	for _, group := range shownGroups {
 		fmt.Fprintf(&b, "\n%s:\n", group)
 		for i := range options {
 			if o := &options[i]; o.group == group {
@@ -45,7 +75,13 @@ func Usage(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s:\n", groupCompat)
-	var names []string
+	writeWrapped(&b, strings.Join(withoutEffect(), ", "), "  ", "  ")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// withoutEffect are the names of the options that are accepted for redis.conf's sake.
+func withoutEffect() (names []string) {
 	for _, list := range [][]option{options, compat} {
 		for _, o := range list {
 			if o.group == groupCompat {
@@ -53,9 +89,7 @@ func Usage(w io.Writer) error {
 			}
 		}
 	}
-	writeWrapped(&b, strings.Join(names, ", "), "  ", "  ")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return names
 }
 
 // usage writes one option: name, help, default.

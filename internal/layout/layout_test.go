@@ -60,6 +60,7 @@ var rules = map[string][]string{
 	"internal/boltfile":       {},
 	"internal/clock":          {},
 	"internal/progress":       {"internal/clock", "golang.org/x/sys/unix"},
+	"internal/release":        {"internal/config"},
 	"internal/tally":          {},
 	"internal/pieces":         {},
 	"internal/vfs":            {"golang.org/x/sys/unix"},

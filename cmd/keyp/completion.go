@@ -1,0 +1,16 @@
+package main
+
+import (
+	"errors"
+	"io"
+
+	"keyp/internal/config"
+)
+
+// completion prints what has a shell complete the program's command lines.
+func completion(args []string, out io.Writer) error {
+	if len(args) != 1 || !config.CanComplete(args[0]) {
+		return errors.New("usage: keyp completion bash | zsh | fish")
+	}
+	return config.Completion(args[0], out)
+}

@@ -1,0 +1,144 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// completions write what completes command lines, by shell.
+var completions = map[string]func(*strings.Builder){"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}
+
+// CanComplete says whether there is completion for a shell.
+func CanComplete(shell string) bool { return completions[shell] != nil }
+
+// Completion writes what has a shell complete the program's command lines.
+func Completion(shell string, w io.Writer) error {
+	var b strings.Builder
+	completions[shell](&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// choices are the words that an option's value may be; nil: it may be any.
+func (o *option) choices() []string {
+	if o.kind == kindBool {
+		return []string{"yes", "no"}
+	}
+	return o.enum
+}
+
+// path says whether the value is the path of a file, or of a directory.
+func (o *option) path() (file, directory bool) {
+	directory = o.name == "dir" || strings.HasSuffix(o.name, "-dir")
+	file = strings.HasSuffix(o.name, "file") || o.name == "unixsocket"
+	return file, directory
+}
+
+// effective are the options of --help, by group.
+func effective(visit func(*option)) {
+	for _, group := range shownGroups {
+		for i := range options {
+			if options[i].group == group {
+				visit(&options[i])
+			}
+		}
+	}
+}
+
+// toolNames are the subcommands, and those whose argument is a directory.
+func toolNames() (all, onDirectories []string) {
+	for _, u := range Uses {
+		if u.Name != "" {
+			all = append(all, u.Name)
+			if strings.HasPrefix(u.Args, "DIR") {
+				onDirectories = append(onDirectories, u.Name)
+			}
+		}
+	}
+	return all, onDirectories
+}
+
+func bashCompletion(b *strings.Builder) {
+	var names, files, directories []string
+	b.WriteString("# bash completion for keyp\n_keyp() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n\tCOMPREPLY=()\n\tcase $prev in\n")
+	effective(func(o *option) {
+		names = append(names, "--"+o.name)
+		file, directory := o.path()
+		switch {
+		case file:
+			files = append(files, "--"+o.name)
+		case directory:
+			directories = append(directories, "--"+o.name)
+		case o.choices() != nil:
+			fmt.Fprintf(b, "\t--%s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", o.name, strings.Join(o.choices(), " "))
+		}
+	})
+	tools, onDirectories := toolNames()
+	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", strings.Join(files, "|"))
+	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", strings.Join(append(directories, onDirectories...), "|"))
+	b.WriteString("\tcompletion) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\")); return ;;\n\tesac\n")
+	fmt.Fprintf(b, "\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W '--help --version %s' -- \"$cur\"))\n", strings.Join(names, " "))
+	fmt.Fprintf(b, "\telif [[ $COMP_CWORD == 1 ]]; then\n\t\tcompopt -o filenames\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$cur\") $(compgen -f -- \"$cur\"))\n\tfi\n}\ncomplete -F _keyp keyp\n", strings.Join(tools, " "))
+}
+
+// shellQuoted is a text within single quotes of a shell.
+func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func zshCompletion(b *strings.Builder) {
+	b.WriteString("#compdef keyp\n_keyp() {\n\tlocal -a options tools\n\toptions=(\n\t\t'(- *)'{-h,--help}'[print the usage]'\n\t\t'(- *)'{-v,--version}'[print the version]'\n")
+	escaped := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, ":", `\:`)
+	effective(func(o *option) {
+		values := " "
+		file, directory := o.path()
+		switch {
+		case file:
+			values = "_files"
+		case directory:
+			values = "_files -/"
+		case o.choices() != nil:
+			values = "(" + strings.Join(o.choices(), " ") + ")"
+		}
+		fmt.Fprintf(b, "\t\t%s\n", shellQuoted("*--"+o.name+"["+escaped.Replace(o.help)+"]:"+o.name+":"+values))
+	})
+	b.WriteString("\t)\n\ttools=(\n")
+	for _, u := range Uses {
+		if u.Name != "" {
+			fmt.Fprintf(b, "\t\t%s\n", shellQuoted(u.Name+":"+u.Help))
+		}
+	}
+	_, onDirectories := toolNames()
+	fmt.Fprintf(b, "\t)\n\tcase $words[2] in\n\t%s) _files -/ ;;\n\tcompletion) compadd bash zsh fish ;;\n\thealth) ;;\n", strings.Join(onDirectories, "|"))
+	b.WriteString("\t*)\n\t\t(( CURRENT == 2 )) && [[ $PREFIX != -* ]] && _describe tool tools\n\t\t_arguments -S $options '*:configuration file:_files'\n\t\t;;\n\tesac\n}\n_keyp \"$@\"\n")
+}
+
+func fishCompletion(b *strings.Builder) {
+	tools, onDirectories := toolNames()
+	none := "not __fish_seen_subcommand_from " + strings.Join(tools, " ")
+	b.WriteString("# fish completion for keyp\ncomplete -c keyp -s h -l help -d 'Print the usage'\ncomplete -c keyp -s v -l version -d 'Print the version'\n")
+	for _, u := range Uses {
+		if u.Name != "" {
+			fmt.Fprintf(b, "complete -c keyp -n __fish_use_subcommand -a %s -d %s\n", u.Name, fishQuoted(u.Help))
+		}
+	}
+	fmt.Fprintf(b, "complete -c keyp -n '__fish_seen_subcommand_from %s' -x -a '(__fish_complete_directories)'\n", strings.Join(onDirectories, " "))
+	b.WriteString("complete -c keyp -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n")
+	effective(func(o *option) {
+		values := "-x"
+		file, directory := o.path()
+		switch {
+		case file:
+			values = "-r"
+		case directory:
+			values = "-x -a '(__fish_complete_directories)'"
+		case o.choices() != nil:
+			values = "-x -a " + fishQuoted(strings.Join(o.choices(), " "))
+		}
+		fmt.Fprintf(b, "complete -c keyp -n %s -l %s %s -d %s\n", fishQuoted(none), o.name, values, fishQuoted(o.help))
+	})
+}
+
+// fishQuoted is a text within single quotes of fish.
+func fishQuoted(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
+}

@@ -1,0 +1,42 @@
+package config
+
+import "runtime/debug"
+
+// Version is Keyp's own version.
+const Version = "0.1.0"
+
+// What a release is built from; the linker sets them (internal/release).
+var commit, date string
+
+// Build gives the commit that the program was built from and that commit's date, both empty if unknown.
+func Build() (revision, when string) {
+	if commit != "" {
+		return commit, date
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", ""
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value
+		case "vcs.time":
+			when = s.Value
+		}
+	}
+	return revision, when
+}
+
+// VersionLine is what --version prints.
+func VersionLine() string {
+	line := "Keyp server v=" + Version
+	revision, when := Build()
+	if revision != "" {
+		line += " commit=" + revision
+	}
+	if when != "" {
+		line += " date=" + when
+	}
+	return line
+}

@@ -1,0 +1,157 @@
+// Command release makes what a release consists of: for each platform an archive with the program, its manual,
+// completions and a configuration, a list of what the program is made of (CycloneDX), and the checksums of all.
+// The same commit gives the same bytes, whoever runs it, with the same version of Go.
+//
+//	go run ./internal/release [-out DIR] [-platforms OS/ARCH,...]
+//
+// What an archive has is in DIR/OS-ARCH too, for packages.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"keyp/internal/config"
+)
+
+func main() {
+	out := flag.String("out", "bin/release", "where to put it; what is there is replaced")
+	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "OS/ARCH, with commas between them")
+	flag.Parse()
+	if err := run(*out, strings.Split(*platforms, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// source is what is built.
+type source struct {
+	commit string
+	when   time.Time
+}
+
+func run(out string, platforms []string) error {
+	from, err := identify()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755)); err != nil {
+		return err
+	}
+	var made []string
+	for _, platform := range platforms {
+		system, machine, found := strings.Cut(platform, "/")
+		if !found {
+			return fmt.Errorf("%q is not a platform, such as linux/amd64", platform)
+		}
+		stage := filepath.Join(out, system+"-"+machine)
+		name := fmt.Sprintf("keyp-%s-%s-%s", config.Version, system, machine)
+		if err := from.build(system, machine, filepath.Join(stage, "keyp")); err != nil {
+			return err
+		}
+		if err := from.stage(stage); err != nil {
+			return err
+		}
+		archived, listed := filepath.Join(out, name+".tar.gz"), filepath.Join(out, name+".cdx.json")
+		if err := archive(archived, stage, name, from.when); err != nil {
+			return err
+		}
+		if err := writeBOM(listed, filepath.Join(stage, "keyp"), from.when); err != nil {
+			return err
+		}
+		made = append(made, archived, listed)
+	}
+	return checksums(filepath.Join(out, "SHA256SUMS"), made)
+}
+
+// identify finds the commit: COMMIT and SOURCE_DATE_EPOCH of the environment, or else what git says.
+func identify() (s source, err error) {
+	s.commit = os.Getenv("COMMIT")
+	if s.commit == "" {
+		if s.commit, err = git("rev-parse", "HEAD"); err != nil {
+			return s, fmt.Errorf("%w; COMMIT names the commit where there is no repository", err)
+		}
+		changes, err := git("status", "--porcelain")
+		if err != nil {
+			return s, err
+		}
+		if changes != "" {
+			s.commit += "-modified"
+		}
+	}
+	text := os.Getenv("SOURCE_DATE_EPOCH")
+	if text == "" {
+		if text, err = git("log", "-1", "--format=%ct"); err != nil {
+			return s, fmt.Errorf("%w; SOURCE_DATE_EPOCH gives its time where there is no repository", err)
+		}
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	s.when = time.Unix(seconds, 0).UTC()
+	return s, err
+}
+
+func git(args ...string) (string, error) {
+	var errs bytes.Buffer
+	cmd := exec.Command("git", args...)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(errs.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// build compiles the server as nothing but commit and compiler decide.
+func (s source) build(system, machine, to string) error {
+	const in = "keyp/internal/config."
+	flags := fmt.Sprintf("-s -w -buildid= -X %scommit=%s -X %sdate=%s", in, s.commit, in, s.when.Format(time.RFC3339))
+	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", to, "./cmd/keyp")
+	cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s/%s: %w\n%s", system, machine, err, out)
+	}
+	return nil
+}
+
+// stage puts beside the program what else belongs to it.
+func (s source) stage(dir string) error {
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "deploy/package/keyp.conf"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := put(filepath.Join(dir, filepath.Base(name)), text); err != nil {
+			return err
+		}
+	}
+	var manual bytes.Buffer
+	if err := config.ManPage(&manual, s.when.Format(time.DateOnly)); err != nil {
+		return err
+	}
+	if err := put(filepath.Join(dir, "keyp.1"), manual.Bytes()); err != nil {
+		return err
+	}
+	for shell, name := range map[string]string{"bash": "keyp.bash", "zsh": "_keyp", "fish": "keyp.fish"} {
+		var text bytes.Buffer
+		if err := config.Completion(shell, &text); err != nil {
+			return err
+		}
+		if err := put(filepath.Join(dir, "completion", name), text.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func put(path string, text []byte) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o644))
+}
