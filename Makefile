@@ -65,7 +65,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis torture test-go-redis fuzz mutants bench clean help
+.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis torture test-go-redis fuzz mutants bench release packages test-packages clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -143,6 +143,21 @@ bench: build ## Keyp beside redis-server with appendfsync always; BENCHFLAGS="--
 	elif command -v redis-server >/dev/null 2>&1; then set -- --peer "$(PEER)"; \
 	else set --; echo "redis-server is not installed: Keyp is measured alone"; fi; \
 	bin/keyp-bench --keyp "bin/keyp $(KEYPFLAGS)" --compact "bin/keyp compact {dir}" "$$@" $(BENCHFLAGS)
+
+release: ## archives of the server for each platform in bin/release, with checksums and lists of modules
+	GO="$(GO)" $(GO) run ./internal/release
+
+# nfpm has a module of its own, so that the server's has none of what it needs.
+packages: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+packages: export VERSION = $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' internal/config/version.go)
+packages: release ## deb and rpm of that, there too
+	cd tools && GOFLAGS= $(GO) build -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+	@for arch in amd64 arm64; do for kind in deb rpm; do \
+		GOARCH=$$arch STAGE=bin/release/linux-$$arch bin/nfpm package -f deploy/package/nfpm.yaml -p $$kind -t bin/release/ || exit 1; \
+	done; done
+
+test-packages: packages ## install, upgrade, remove and purge that deb ON THIS MACHINE, as root on Debian
+	KEYP_PACKAGES="$(CURDIR)/bin/release" $(GO) test -count=1 -v $(TESTFLAGS) -run Package ./internal/release
 
 clean: ## remove what was built
 	rm -rf bin

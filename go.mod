@@ -12,6 +12,7 @@ require (
 	github.com/tidwall/redcon v1.6.2
 	github.com/zeebo/xxh3 v1.1.0
 	go.etcd.io/bbolt v1.5.0
+	go.yaml.in/yaml/v2 v2.4.2
 	golang.org/x/sys v0.48.0
 	pgregory.net/rapid v1.2.0
 )
@@ -28,7 +29,6 @@ require (
 	github.com/tidwall/btree v1.1.0 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
-	go.yaml.in/yaml/v2 v2.4.2 // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v2"
+
 	"keyp/internal/config"
 	"keyp/internal/testkit"
 )
@@ -67,5 +69,118 @@ func TestPackagedConfiguration(t *testing.T) {
 	}
 	if !strings.HasPrefix(rotation, filepath.Dir(cfg.String("logfile"))+"/*.log {") || !strings.Contains(rotation, `kill -HUP "$(cat `+cfg.String("pidfile")+`)"`) {
 		t.Errorf("what is rotated is not what is logged to: %s", rotation)
+	}
+}
+
+// readYAML reads a file of deploy/ into a tree of maps and lists.
+func readYAML(t *testing.T, name string) map[string]any {
+	t.Helper()
+	var tree map[string]any
+	if err := yaml.UnmarshalStrict([]byte(deployedFile(t, name)), &tree); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return tree
+}
+
+// at follows names and places through a tree.
+func at(t *testing.T, tree any, path ...any) any {
+	t.Helper()
+	for _, step := range path {
+		switch node := tree.(type) {
+		case map[string]any:
+			tree = node[step.(string)]
+		case map[any]any:
+			tree = node[step]
+		case []any:
+			tree = node[step.(int)]
+		default:
+			t.Fatalf("%v: there is no %v in %v", path, step, tree)
+		}
+	}
+	return tree
+}
+
+// What compose.yml starts finds each other and the files that it mounts, and the server is one that Keyp's own
+// options describe.
+func TestCompose(t *testing.T) {
+	compose := readYAML(t, "docker/compose.yml")
+	for _, service := range []string{"keyp", "prometheus", "grafana"} {
+		for _, volume := range at(t, compose, "services", service, "volumes").([]any) {
+			source, _, _ := strings.Cut(volume.(string), ":")
+			if !strings.HasPrefix(source, ".") {
+				if _, found := at(t, compose, "volumes").(map[any]any)[source]; !found {
+					t.Errorf("%s: there is no volume %s", service, source)
+				}
+			} else if _, err := os.Stat(filepath.Join(deployed, "docker", source)); err != nil {
+				t.Errorf("%s: %v", service, err)
+			}
+		}
+	}
+	const password = "s3cret"
+	filled := func(v any) string {
+		return strings.NewReplacer("${KEYP_PASSWORD:?set KEYP_PASSWORD}", password, "${KEYP_PASSWORD}", password).Replace(v.(string))
+	}
+	var env, args []string
+	for name, value := range at(t, compose, "services", "keyp", "environment").(map[any]any) {
+		env = append(env, name.(string)+"="+filled(value))
+	}
+	for _, arg := range at(t, compose, "services", "keyp", "command").([]any) {
+		args = append(args, filled(arg))
+	}
+	for _, line := range regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(deployedFile(t, "docker/Dockerfile"), -1) {
+		env = append(strings.Fields(line[1]), env...)
+	}
+	cfg, err := config.Load(args, env, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Warnings()) > 0 || cfg.String("requirepass") != password || len(cfg.Users()) != 1 || cfg.Users()[0][2] != ">"+password || cfg.String("bind") != "*" {
+		t.Errorf("%q %q", cfg.Warnings(), cfg.Users())
+	}
+	prometheus := readYAML(t, "docker/prometheus.yml")
+	scrape := at(t, prometheus, "scrape_configs", 0)
+	_, port, _ := strings.Cut(cfg.String("http-addr"), ":")
+	if target := at(t, scrape, "static_configs", 0, "targets", 0); target != "keyp:"+port {
+		t.Errorf("Prometheus asks %v", target)
+	}
+	if user := at(t, scrape, "basic_auth", "username"); user != cfg.Users()[0][0] {
+		t.Errorf("Prometheus asks as %v", user)
+	}
+	if file := at(t, scrape, "basic_auth", "password_file"); file != "/run/secrets/"+at(t, compose, "services", "prometheus", "secrets", 0).(string) {
+		t.Errorf("Prometheus has its password in %v", file)
+	}
+	if url := at(t, readYAML(t, "docker/grafana/datasource.yml"), "datasources", 0, "url"); url != "http://prometheus:9090" {
+		t.Errorf("Grafana asks %v", url)
+	}
+	readYAML(t, "docker/grafana/dashboards.yml")
+	readYAML(t, "prometheus/prometheus.yml")
+	readYAML(t, "prometheus/keyp.rules.yml")
+}
+
+// The image has a static program, which does not run as root and whose health is looked at.
+func TestDockerfile(t *testing.T) {
+	text := deployedFile(t, "docker/Dockerfile")
+	for _, want := range []string{"CGO_ENABLED=0 ", "\nFROM scratch\n", "\nUSER 65532:65532\n", `CMD ["/keyp", "health"]`, "\nVOLUME /data\n", "--chown=65532:65532"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+}
+
+// The packages have files that are there, or that a release makes.
+func TestPackages(t *testing.T) {
+	tree := readYAML(t, "package/nfpm.yaml")
+	for _, entry := range at(t, tree, "contents").([]any) {
+		source := at(t, entry, "src").(string)
+		if made, found := strings.CutPrefix(source, "${STAGE}/"); found {
+			if !strings.Contains("keyp keyp.1 completion/keyp.bash completion/_keyp completion/keyp.fish", made) || at(t, entry, "expand") != true {
+				t.Errorf("a release has no %s", made)
+			}
+		} else if _, err := os.Stat(filepath.Join("../..", source)); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, script := range at(t, tree, "scripts").(map[any]any) {
+		tool(t, "sh", "any", "-n", filepath.Join("../..", script.(string)))
 	}
 }
