@@ -384,7 +384,7 @@ func TestSortNoTouch(t *testing.T) {
 	}
 }
 
-// TestErrorCodes: what a script replies as an error has a code only if that may be one.
+// TestErrorCodes: the first word of an error that a script replies is its code if it looks like one, else ERR is.
 func TestErrorCodes(t *testing.T) {
 	for reply, want := range map[string]string{
 		"ERR x": "ERR", "MYCODE": "MYCODE", "WRONG\r\n": "WRONG", "\xffx y": "ERR", "a\x00b c": "ERR", strings.Repeat("A", 33) + " x": "ERR",

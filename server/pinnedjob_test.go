@@ -33,6 +33,37 @@ func (ts *testServer) waits(c *client, why state) {
 	})
 }
 
+// behindJob sends commands, each for a client of its own, that wait for a job. What it returns compares
+// their replies.
+func (ts *testServer) behindJob(commands ...string) (replies func(want ...string)) {
+	ts.t.Helper()
+	var waiting []*client
+	for _, command := range commands {
+		c := ts.dial()
+		c.send(command + "\n")
+		ts.waits(c, forJob)
+		waiting = append(waiting, c)
+	}
+	return func(want ...string) {
+		ts.t.Helper()
+		for i, c := range waiting {
+			if got := c.reply(); got != want[i] {
+				ts.t.Errorf("%s gives %q, want %q", commands[i], got, want[i])
+			}
+		}
+	}
+}
+
+// noJobs checks that no job is left, and nothing of one.
+func (ts *testServer) noJobs() {
+	ts.t.Helper()
+	ts.onLoop(func(l *loop) {
+		if l.jobs.count > 0 || l.jobs.global != nil || len(l.delayed) > 0 || l.env.Pins.Any() {
+			ts.t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.delayed))
+		}
+	})
+}
+
 // TestPinned: beside a command that reads for long all others go on but those that would change
 // what it reads, further ones of its kind, and scripts; these have their turns afterwards.
 func TestPinned(t *testing.T) {
@@ -51,29 +82,15 @@ func TestPinned(t *testing.T) {
 	if got := p.do("APPEND c y"); got != ":2" {
 		t.Errorf("changed beside it: %s", got)
 	}
-	var waiting []*client
-	for _, command := range []string{"SADD a 4", "DEL b", "SUNION a b", "EVAL 'return redis.call(\"GET\", \"c\")' 0"} {
-		c := ts.dial()
-		c.send(command + "\n")
-		ts.waits(c, forJob)
-		waiting = append(waiting, c)
-	}
+	replies := ts.behindJob("SADD a 4", "DEL b", "SUNION a b", "EVAL 'return redis.call(\"GET\", \"c\")' 0")
 	if got := p.do("FLUSHALL"); got != "+OK" {
 		t.Errorf("FLUSHALL beside it: %s", got)
 	}
 	p.do("SET c z")
 	close(gate)
 	reader.expect("*3 1 2 3", ":1") // of what it had when it began
-	for i, want := range []string{":1", ":0", "*1 4", "z"} {
-		if got := waiting[i].reply(); got != want {
-			t.Errorf("command %d gives %q, want %q", i, got, want)
-		}
-	}
-	ts.onLoop(func(l *loop) {
-		if l.jobs.count > 0 || len(l.delayed) > 0 || l.env.Pins.Any() {
-			t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.delayed))
-		}
-	})
+	replies(":1", ":0", "*1 4", "z")
+	ts.noJobs()
 }
 
 // TestPinnedGone: a client that goes meanwhile leaves nothing behind.

@@ -33,28 +33,14 @@ func TestLargeReadGroup(t *testing.T) {
 	if got := p.do("APPEND a y"); got != ":2" {
 		t.Errorf("beside it: %s", got)
 	}
-	var waiting []*client
-	for _, command := range []string{"XLEN s", "XPENDING s g", "EVAL 'return redis.call(\"GET\", \"a\")' 0", "DBSIZE"} {
-		c := ts.dial()
-		c.send(command + "\n")
-		ts.waits(c, forJob)
-		waiting = append(waiting, c)
-	}
+	replies := ts.behindJob("XLEN s", "XPENDING s g", "EVAL 'return redis.call(\"GET\", \"a\")' 0", "DBSIZE")
 	close(gate)
-	for i, want := range []string{":2000", "*4 :2000 1-1 1-2000 *1 *2 c 2000", "xy", ":2"} {
-		if got := waiting[i].reply(); got != want {
-			t.Errorf("command %d gives %q, want %q", i, got, want)
-		}
-	}
+	replies(":2000", "*4 :2000 1-1 1-2000 *1 *2 c 2000", "xy", ":2")
 	if got := reader.reply(); len(got) < entries*len("*2 1-1 *2 a b") {
 		t.Errorf("the reply is %.100q", got)
 	}
 	ts.waits(reader, forUnblock)
 	p.do("XADD s 2-1 a b")
 	reader.expect("*1 *2 s *1 *2 2-1 *2 a b")
-	ts.onLoop(func(l *loop) {
-		if l.jobs.count > 0 || l.jobs.global != nil || len(l.delayed) > 0 {
-			t.Errorf("%d jobs and %d who wait are left", l.jobs.count, len(l.delayed))
-		}
-	})
+	ts.noJobs()
 }

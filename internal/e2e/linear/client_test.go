@@ -52,7 +52,7 @@ func (r *recorder) size() int {
 // workload is what a client does.
 type workload interface {
 	// draw gives the i-th command of a client's next operation, which is a command of its own, or
-	// part of a transaction or of a script (way). Values tell who wrote them.
+	// part of a transaction or of a script (way). Each value has the number of the client that wrote it.
 	draw(c *client, group int, way string, i int) command
 	// words are a command as it is sent. The keys of a group are in different slots.
 	words(group int, cmd command) []any
