@@ -64,7 +64,7 @@ func TestPackage(t *testing.T) {
 	serve(t, "GET k\r\n", "$1\r\nv\r\n")
 	dpkg("--remove", "keyp")
 	there(false, "/usr/bin/keyp")
-	there(true, "/etc/keyp/keyp.conf", "/var/lib/keyp/data.db")
+	there(true, "/etc/keyp/keyp.conf", "/var/lib/keyp/keyp.db")
 	dpkg("--install", deb)
 	serve(t, "GET k\r\n", "$1\r\nv\r\n")
 	dpkg("--purge", "keyp")
@@ -89,7 +89,7 @@ func serve(t *testing.T, commands, want string) {
 	port := fmt.Sprint(testkit.FreePort(t))
 	var errs bytes.Buffer
 	cmd := exec.Command("setpriv", "--reuid=keyp", "--regid=keyp", "--init-groups", "/usr/bin/keyp", "/etc/keyp/keyp.conf",
-		"--port", port, "--http-addr", "", "--pidfile", "", "--logfile", "")
+		"--port", port, "--http-addr", "", "--pidfile", "", "--logfile", "", "--wal-segment-size", "4mb")
 	cmd.Stderr = &errs
 	if err := tether.Start(cmd); err != nil {
 		t.Fatal(err)
