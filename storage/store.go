@@ -88,7 +88,7 @@ type Options struct {
 	// OnFail is called with the failure that ends the store: nothing becomes durable any more.
 	OnFail func(error)
 
-	// Progress is what a start, Check or compaction reports to; nil: nothing.
+	// Progress shows how far Open, Check and a compaction are; nil: nobody is shown that.
 	Progress *progress.Meter
 
 	Testing Testing

@@ -68,7 +68,7 @@ func TestPackagedConfiguration(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(rotation, filepath.Dir(cfg.String("logfile"))+"/*.log {") || !strings.Contains(rotation, `kill -HUP "$(cat `+cfg.String("pidfile")+`)"`) {
-		t.Errorf("what is rotated is not what is logged to: %s", rotation)
+		t.Errorf("the rotation is of another log than the configuration has: %s", rotation)
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	notifyTime = time.Second
 )
 
-// notifier tells a service manager, such as systemd, what the server does: by datagrams to NOTIFY_SOCKET, as
+// notifier notifies a service manager, such as systemd, of what the server does, by datagrams to NOTIFY_SOCKET, as
 // sd_notify(3) describes them. All methods of a nil one do nothing: nobody asked for them.
 type notifier struct {
 	log      *slog.Logger
@@ -69,7 +69,7 @@ func (n *notifier) loads() progress.Sink {
 }
 
 // ready is called when the data is loaded and the server listens, before its loop runs; post has the loop run a
-// function. The manager is notified when the loop runs, and from then on as often as it wants while the loop answers.
+// function. The manager is notified when the loop runs, and afterwards as often as it wants while the loop answers.
 func (n *notifier) ready(post func(func())) {
 	if n == nil {
 		return

@@ -51,7 +51,7 @@ func newSystemLog(at systemLogAddr, facility, ident string) *systemLog {
 	return s
 }
 
-// run sends what is in the queue, until the end. While there is no log each line tries to find one.
+// run sends the lines of the queue, until the end. While there is no log each line tries to find one.
 func (s *systemLog) run() {
 	defer close(s.done)
 	var to *syslog.Writer
@@ -84,7 +84,7 @@ func (s *systemLog) run() {
 	}
 }
 
-// close sends what waits, for a second at most. What is logged afterwards is dropped.
+// close sends what waits, for a second at most. Later lines are dropped.
 func (s *systemLog) close() {
 	over := time.After(systemLogTime)
 	select {

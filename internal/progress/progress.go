@@ -135,7 +135,7 @@ func (m *Meter) show(ended bool) {
 	}
 }
 
-// Reader counts what is read of src as done.
+// Reader counts the bytes that are read of src as done.
 func (m *Meter) Reader(src io.ReaderAt) io.ReaderAt {
 	if m == nil {
 		return src

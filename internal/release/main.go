@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "bin/release", "where to put it; what is there is replaced")
+	out := flag.String("out", "bin/release", "directory for the results; an older one is replaced")
 	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "OS/ARCH, with commas between them")
 	flag.Parse()
 	if err := run(*out, strings.Split(*platforms, ",")); err != nil {
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// source is what is built.
+// source is the commit that is built.
 type source struct {
 	commit string
 	when   time.Time

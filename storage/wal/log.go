@@ -79,7 +79,7 @@ type Options struct {
 	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if
 	// nil.
 	Random func() uint64
-	// Progress is what is read of the log is reported to; nil: nothing.
+	// Progress counts the bytes that Open reads; nil: nobody does.
 	Progress *progress.Meter
 }
 
