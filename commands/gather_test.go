@@ -200,8 +200,14 @@ func TestSortGathers(t *testing.T) {
 		}
 	}
 	h.raw(append(byteArgs("SADD", "set"), numbered(many, "", "")...)...)
+	zset := byteArgs("ZADD", "zset")
+	for i := range many {
+		zset = append(zset, []byte("1"), strconv.AppendInt(nil, int64(i), 10))
+	}
+	h.raw(zset...)
 	for _, line := range []string{
 		"SORT list BY weight:*", "SORT list BY weight:* DESC LIMIT 5 100", "SORT list BY weight:*->w ALPHA", "SORT_RO set BY weight:* LIMIT 0 7",
+		"SORT list GET weight:*", "SORT set GET weight:* GET #", "SORT zset BY weight:*->none GET #",
 		"SORT list GET weight:* GET # GET weight:*->w", "SORT list BY weight:*->w GET nothing GET weight:* DESC",
 		"SORT list BY nosort GET weight:* DESC", "SORT list BY nosort LIMIT 3 5 GET weight:*", "SORT list BY weight:* GET weight:* LIMIT 2 3",
 		"SORT none BY weight:*", "SORT weight:0 BY weight:*", "SORT list BY weight:* STORE stored",
@@ -381,6 +387,45 @@ func TestSortNoTouch(t *testing.T) {
 		`)
 		h.gathered("SORT list GET value:*")
 		h.run(`OBJECT IDLETIME value:1 -> 0`)
+	}
+}
+
+// TestSortWhileRotated: a SORT that gathers has each element once, whatever moves while it copies them.
+func TestSortWhileRotated(t *testing.T) {
+	const many = 3*sortPortion + 100
+	h := newHarness(t)
+	h.raw(append(byteArgs("RPUSH", "list"), numbered(many, "", "")...)...)
+	k := []storage.Key{h.store.Key(0, []byte("list"))}
+	sorted := []string{"SORT", "list", "BY", "nothing:*", "GET", "#"}
+	want := h.do(sorted...)
+	var writing sync.WaitGroup
+	stop := make(chan struct{})
+	defer writing.Wait()
+	defer close(stop)
+	writing.Go(func() {
+		txn := h.store.NewTxn()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if h.store.Begin(txn, k) {
+				list, _ := txn.List(k[0])
+				for range sortPortion / 2 {
+					_, val := list.Value().At(many - 1)
+					list.PushFront(bytes.Clone(val))
+				}
+				list.RemoveRange(many, many+sortPortion/2)
+				txn.End()
+			}
+			await.Pass(100 * time.Microsecond) // so that others come to lock the shard
+		}
+	})
+	for round := range 20 {
+		if got := h.do(sorted...); got != want {
+			t.Fatalf("round %d: SORT gives %d elements, and not all of %d once", round, strings.Count(got, ",")+1, many)
+		}
 	}
 }
 

@@ -204,7 +204,7 @@ type sorting struct {
 	absent []storage.Key // not in memory
 	err    error         // of the data file
 	missed []storage.Key // not there, if somebody wants to hear of them: once it is certain that it does not run again
-	texts  []byte        // copies of elements, values and names
+	texts  []byte        // the last copies of elements, values and names
 	// found is what was gathered; nil: look it up. ordered: the elements are in order.
 	found   *sortFound
 	ordered bool
@@ -345,6 +345,10 @@ func (s *sorting) loadSet(v *object.Set, ordered bool) {
 
 // keep copies a text for the time of the command. It is not nil.
 func (s *sorting) keep(text []byte) []byte {
+	const most = 64 << 10 // what is there does not move, as that takes long where it is much
+	if len(s.texts)+len(text) > cap(s.texts) {
+		s.texts = make([]byte, 0, max(min(2*cap(s.texts), most), 64, len(text)))
+	}
 	at := len(s.texts)
 	s.texts = append(s.texts, text...)
 	return s.texts[at:len(s.texts):len(s.texts)]

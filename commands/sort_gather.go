@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"keyp/storage"
+	"keyp/storage/object"
 )
 
 // A SORT that replies many elements, and looks a key up for each, gathers these keys (see gathering). So it
@@ -97,8 +98,8 @@ func sortGathered(c *Ctx, o sortOptions) error {
 func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 	watched := newGathering([]storage.Key{source})
 	defer s.Env.Changes.record(watched)()
-	found, err := s.copyElements(watched)
-	if err != nil {
+	found, stayed, err := s.copyElements(watched)
+	if err != nil || !stayed {
 		return false, err
 	}
 	patterns := s.roaming()
@@ -143,27 +144,72 @@ func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 }
 
 // copyElements takes in the elements of the source, the key of watched, which records its changes from now
-// on. It returns false if there is none.
-func (s *sorting) copyElements(watched *gathering) (found bool, err error) {
+// on. It returns found false if there is none, and stayed false if it has changed meanwhile.
+func (s *sorting) copyElements(watched *gathering) (found, stayed bool, err error) {
 	t := s.Env.Store.NewTxn()
-	if err := s.Env.beginBeside(t, watched.keys); err != nil {
-		return false, err
+	defer t.End() // after a panic
+	for from, more := uint64(0), true; more && err == nil; {
+		if err := s.Env.beginBeside(t, watched.keys); err != nil {
+			return false, false, err
+		}
+		if changed := watched.again(&s.Env.Changes, t.Now()); len(changed) == 0 || from == 0 {
+			from, found, err = s.copySome(t, watched, from)
+			more, stayed = from != 0, true
+		} else {
+			more, stayed = false, false
+		}
+		s.LSN = max(s.LSN, t.End())
 	}
-	defer func() { s.LSN = max(s.LSN, t.End()) }()
-	watched.again(&s.Env.Changes, t.Now()) // what changed until now is seen
+	return found, stayed, err
+}
+
+// sortPortion is how many elements are copied while their key's shard is locked.
+const sortPortion = 4096
+
+// copySome takes in some elements of the source from a place on, and returns the place of the next ones; 0:
+// there are none. Where the elements' own order counts it takes in all that are wanted.
+func (s *sorting) copySome(t *storage.Txn, watched *gathering, from uint64) (next uint64, found bool, err error) {
 	item, ok := t.Peek(watched.keys[0])
 	if !ok || !t.Left(item) {
 		s.ordered = true
-		return false, nil
+		return 0, false, nil
 	}
-	if watched.dues[0] = item.Due(); watched.dues[0] != 0 {
-		watched.earliest = watched.dues[0]
+	due := item.Due()
+	if watched.dues[0] = due; due != 0 {
+		watched.earliest = due
 	}
-	if s.ordered, err = s.loadFrom(item, t.Now()); err != nil {
-		return true, err
+	if s.by.text != nil && !s.by.star || due != 0 && due <= t.Now() {
+		s.ordered, err = s.loadFrom(item, t.Now())
+		for i := range s.items {
+			s.items[i].elem, s.items[i].at = s.keep(s.items[i].elem), int32(i)
+		}
+		return 0, true, err
 	}
-	for i := range s.items {
-		s.items[i].elem, s.items[i].at = s.keep(s.items[i].elem), int32(i)
+	if v := item.Value(); v != nil && from == 0 {
+		s.items = make([]sortItem, 0, v.Len())
 	}
-	return true, nil
+	copied := func(elem []byte) {
+		s.items = append(s.items, sortItem{elem: s.keep(elem), at: int32(len(s.items))})
+	}
+	next = from + sortPortion
+	switch v := item.Value().(type) {
+	case *object.List:
+		v.Each(int(from), false, func(i int, _ int64, val []byte) bool {
+			copied(val)
+			return uint64(i+1) < next
+		})
+	case *object.ZSet:
+		v.Range(int(from), int(next), false, func(member []byte, _ float64, _ int64) bool {
+			copied(member)
+			return true
+		})
+	case *object.Set:
+		return v.Scan(from, sortPortion, func(member, _ []byte, _ int64) { copied(member) }), true, nil
+	default:
+		return 0, true, ErrWrongType
+	}
+	if next >= uint64(item.Value().Len()) {
+		next = 0
+	}
+	return next, true, nil
 }
