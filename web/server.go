@@ -55,7 +55,8 @@ type Server struct {
 		env     *commands.Env // what requests read; nil before Ready and from Withdraw on
 		readers int           // who uses it, the goroutines of pulse included
 	}
-	unused chan struct{} // closed when there are none after Withdraw
+	unused   chan struct{} // closed when there are none after Withdraw
+	patience time.Duration // how long Withdraw waits for them
 }
 
 // Listen binds http-addr and serves at once: that the data is being loaded. It returns nil if
@@ -78,7 +79,7 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
 	}
-	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), unused: make(chan struct{})}
+	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), unused: make(chan struct{}), patience: stopTime}
 	s.pages = s.allPages()
 	s.pulse.init(s)
 	conns := newConns(MaxConns)
@@ -148,7 +149,7 @@ func (s *Server) Withdraw() {
 	}
 	select {
 	case <-s.unused:
-	case <-time.After(stopTime):
+	case <-time.After(s.patience):
 		s.o.Log.Warn("a request over HTTP has not ended")
 	}
 }

@@ -286,6 +286,7 @@ func TestReadyHidesPaths(t *testing.T) {
 // Withdraw waits until no request uses the store.
 func TestWithdrawWaits(t *testing.T) {
 	h := listen(t)
+	h.patience = await.Bound
 	h.load()
 	h.still()
 	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan struct{})

@@ -59,10 +59,10 @@ func (m *manager) want(message string) {
 func TestNotify(t *testing.T) {
 	m := newManager(t)
 	t.Setenv("NOTIFY_SOCKET", m.path)
-	t.Setenv("WATCHDOG_USEC", "30000")
+	t.Setenv("WATCHDOG_USEC", "1500000")
 	p := startKeyp(t, t.TempDir())
 	m.want("READY=1\nSTATUS=serving")
-	for range 5 {
+	for range 2 {
 		m.want("WATCHDOG=1")
 	}
 	p.signal(t, syscall.SIGTERM)
