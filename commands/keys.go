@@ -51,16 +51,7 @@ func severalKeysCommand(name, since, summary, complexity string, flags Flags, ke
 	}
 }
 
-func runDel(c *Ctx) error {
-	var n int64
-	for _, k := range c.EachKey {
-		if c.Txn.Delete(k, storage.Deleted) {
-			n++
-		}
-	}
-	c.Out.Int(n)
-	return nil
-}
+func runDel(c *Ctx) error { return deleteKeys(c, func(storage.Key) {}) }
 
 // lazyElements is from how many elements on Redis leaves a value that UNLINK removes to the
 // background, and so counts it (lazyfreed_objects).
@@ -68,14 +59,23 @@ const lazyElements = 65
 
 // runUnlink is runDel: memory is given back in the background in any case.
 func runUnlink(c *Ctx) error {
-	if c.Txn.Largest(c.Keys) >= lazyElements {
-		for _, k := range c.Keys {
-			if item, ok := c.Txn.Peek(k); ok && item.Value() != nil && item.Value().Len() >= lazyElements {
-				c.Env.Stats.LazyFreed.Add(1)
-			}
+	return deleteKeys(c, func(k storage.Key) {
+		if item, ok := c.Txn.Peek(k); ok && item.Value() != nil && item.Value().Len() >= lazyElements {
+			c.Env.Stats.LazyFreed.Add(1)
+		}
+	})
+}
+
+// deleteKeys deletes the command's keys, each after before has been called, and replies how many there were.
+func deleteKeys(c *Ctx, before func(storage.Key)) error {
+	var n int64
+	for _, k := range c.EachKey {
+		if before(k); c.Txn.Delete(k, storage.Deleted) {
+			n++
 		}
 	}
-	return runDel(c)
+	c.Out.Int(n)
+	return nil
 }
 
 // countKeys replies how many of the command's keys there are for look, which marks accesses or not.
