@@ -235,7 +235,7 @@ func TestACLLogin(t *testing.T) {
 		ACL SETUSER bob off -> +OK
 		ACL WHOAMI -> "bob"
 		AUTH bob whatever -> ` + wrong + `
-		HELLO 2 AUTH alice one SETNAME n -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
+		HELLO 2 AUTH alice one SETNAME n -> ["server", "redis", "version", "8.6.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
 		ACL SETUSER alice <one -> +OK
 		AUTH alice one -> ` + wrong + `
 		RESET -> +RESET

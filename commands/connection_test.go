@@ -85,8 +85,8 @@ func TestConnectionCommands(t *testing.T) {
 		SET k v -> +OK
 		SELECT 0 -> +OK
 		GET k -> nil
-		HELLO -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
-		HELLO 3 SETNAME joe -> {"server": "redis", "version": "7.4.0", "proto": 3, "id": 1, "mode": "standalone", "role": "master", "modules": []}
+		HELLO -> ["server", "redis", "version", "8.6.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
+		HELLO 3 SETNAME joe -> {"server": "redis", "version": "8.6.0", "proto": 3, "id": 1, "mode": "standalone", "role": "master", "modules": []}
 		CLIENT GETNAME -> "joe"
 		GET k -> null
 		HELLO 4 -> -NOPROTO unsupported protocol version
@@ -98,10 +98,10 @@ func TestConnectionCommands(t *testing.T) {
 		HELLO 2 SETNAME "a b" -> -ERR Client names cannot contain spaces, newlines or special characters.
 		# none of them changed the protocol
 		GET k -> null
-		HELLO 2 AUTH default any SETNAME jim -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
+		HELLO 2 AUTH default any SETNAME jim -> ["server", "redis", "version", "8.6.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
 		SELECT 3 -> +OK
 		CLIENT NO-TOUCH ON -> +OK
-		HELLO 3 -> {"server": "redis", "version": "7.4.0", "proto": 3, "id": 1, "mode": "standalone", "role": "master", "modules": []}
+		HELLO 3 -> {"server": "redis", "version": "8.6.0", "proto": 3, "id": 1, "mode": "standalone", "role": "master", "modules": []}
 		RESET -> +RESET
 		CLIENT GETNAME -> nil
 	`)
@@ -140,7 +140,7 @@ func TestAuth(t *testing.T) {
 		RESET -> +RESET
 		HELLO 2 AUTH default wrong -> -WRONGPASS invalid username-password pair or user is disabled.
 		PING -> -NOAUTH Authentication required.
-		HELLO 2 AUTH default secret -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
+		HELLO 2 AUTH default secret -> ["server", "redis", "version", "8.6.0", "proto", 2, "id", 1, "mode", "standalone", "role", "master", "modules", []]
 	`)
 	// A client that waits for its password needs none while there is none.
 	other := h.env.Clients[2]

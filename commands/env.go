@@ -18,8 +18,9 @@ import (
 )
 
 // RedisVersion is the version of Redis in the replies of HELLO and INFO: clients choose by it
-// which commands and options to use.
-const RedisVersion = "7.4.0"
+// which commands and options to use. It is the newest line of which every command is there, but for those that
+// replication, cluster and modules need: 8.8 has a type, arrays, that Keyp does not have.
+const RedisVersion = "8.6.0"
 
 // Env is the environment of all commands, what they share: the store, the configuration, the clients,
 // the statistics. Clients and everything reached through them belong to the event loop: handlers

@@ -84,7 +84,7 @@ func TestSubscribe(t *testing.T) {
 		SUBSCRIBE a -> >["subscribe", "a", 1]
 		PING -> +PONG
 		GET k -> null
-		HELLO 2 -> ["server", "redis", "version", "7.4.0", "proto", 2, "id", 2, "mode", "standalone", "role", "master", "modules", []]
+		HELLO 2 -> ["server", "redis", "version", "8.6.0", "proto", 2, "id", 2, "mode", "standalone", "role", "master", "modules", []]
 		PING -> ["pong", ""]`)
 	if own.heardBy()+other.heardBy() != "" {
 		t.Error("confirmations came as messages")

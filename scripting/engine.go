@@ -17,7 +17,7 @@ import (
 type Options struct {
 	// Memory is how much a script may take, with its interpreter, in bytes; 0: 256 MB.
 	Memory int64
-	// Version is the Redis version that scripts read, "7.4.0".
+	// Version is the Redis version that scripts read, such as "8.6.0".
 	Version string
 	Log     *slog.Logger
 	// CPU is the time that os.clock returns, from a clock that never steps.

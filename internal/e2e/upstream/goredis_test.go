@@ -27,7 +27,7 @@ const (
 )
 
 // versions are those of Redis that the tests are made to expect, in turn.
-var versions = []string{"7.4", "8.4", "8.10"}
+var versions = []string{"7.4", "8.4", "8.6", "8.10"}
 
 // What is run. Left out are modules, and what one server without TLS can't be asked.
 const (
