@@ -128,6 +128,8 @@ func TestStreamChecker(t *testing.T) {
 		{"waited for nothing", true, []porcupine.Operation{create, op(2, 20, "", waits, nil), op(21, 21, "", add("a"), at(1))}},
 		{"waited for what comes", true, []porcupine.Operation{create, op(2, 6, "", waits, list(a)), op(4, 5, "", add("a"), at(1))}},
 		{"waited past what came", false, []porcupine.Operation{create, op(2, 20, "", waits, nil), op(4, 5, "", add("a"), at(1))}},
+		{"waited past what SETID gave back", true, taken(op(5, 5, "", read("x"), list(b)), op(6, 30, "", waits, nil), op(8, 9, "", reset, "OK"))},
+		{"waited past what came after SETID", false, taken(op(5, 5, "", read("x"), list(b)), op(6, 30, "", waits, nil), op(8, 9, "", reset, "OK"), op(10, 11, "", add("c"), at(3)))},
 		{"waited for what came later", false, []porcupine.Operation{create, op(2, 4, "", waits, list(a)), op(5, 6, "", add("a"), at(1))}},
 
 		{"EXEC whole", true, []porcupine.Operation{op(1, 9, "EXEC", both), op(10, 10, "", all, list(a)), op(11, 11, "", do("XLEN", 2, streamOptions{}), int64(1))}},

@@ -36,6 +36,8 @@ type consumerGroup struct {
 	there   bool
 	last    int       // how many of the log are before or at the last delivered ID
 	pending []pending // by place
+	// back: SETID has moved last back, which wakes nobody, and nothing was added since.
+	back bool
 }
 
 // pending is an entry that was delivered and not acknowledged, at no consumer ("") if it was given back.
@@ -78,7 +80,7 @@ func (s streams) equal(o streams) bool {
 	return slices.EqualFunc(s[:], o[:], func(a, b stream) bool {
 		return a.there == b.there && slices.Equal(a.log, b.log) &&
 			slices.EqualFunc(a.groups[:], b.groups[:], func(g, h consumerGroup) bool {
-				return g.there == h.there && g.last == h.last && slices.Equal(g.pending, h.pending)
+				return g.there == h.there && g.last == h.last && g.back == h.back && slices.Equal(g.pending, h.pending)
 			})
 	})
 }
@@ -162,7 +164,8 @@ func (s *stream) apply(cmd command, reply any) bool {
 func (s *stream) applyToGroup(g *consumerGroup, cmd command, reply any) bool {
 	switch cmd.verb {
 	case "XGROUP SETID":
-		g.last = s.begin(cmd.from)
+		to := s.begin(cmd.from)
+		g.last, g.back = to, g.back || to < g.last
 		return is(reply, "OK")
 	case "XGROUP DELCONSUMER":
 		before := len(g.pending)
@@ -284,6 +287,9 @@ func (s *stream) add(cmd command, reply any) bool {
 	}
 	s.there = true
 	s.log = append(s.log, e)
+	for i := range s.groups {
+		s.groups[i].back = false
+	}
 	if cmd.n > 0 {
 		s.trim(cmd.n)
 	}
@@ -351,7 +357,7 @@ func (g *consumerGroup) put(p pending) {
 // deliver is XREADGROUP with ">".
 func (s *stream) deliver(g *consumerGroup, cmd command, reply any) bool {
 	list := upTo(cmd.n, s.live(g.last, len(s.log)))
-	if len(list) == 0 {
+	if len(list) == 0 || g.back && cmd.block > 0 && reply == nil {
 		return is(reply, nil)
 	}
 	for _, at := range list {
