@@ -245,12 +245,11 @@ func (s *Server) launch() {
 	}()
 }
 
-// Environ is the environment of this process, without what Keyp would take for its options or for its
-// service manager, and what the tests have Go's collector do: programs run as they do elsewhere.
+// Environ is the environment of this process, without what Keyp would take for its options and
+// what the tests have Go's collector do: programs run as they do elsewhere.
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(text string) bool {
-		name, _, _ := strings.Cut(text, "=")
-		return strings.HasPrefix(name, "KEYP_") || slices.Contains([]string{"GOGC", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}, name)
+		return strings.HasPrefix(text, "KEYP_") || strings.HasPrefix(text, "GOGC=")
 	})
 }
 
