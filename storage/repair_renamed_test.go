@@ -2,10 +2,13 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +29,66 @@ func TestRepairRenamed(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestRepairForeignPiece: a damaged bit in the id of a string's piece makes it look like a piece of the
+// string of that id, which is whole all the same.
+func TestRepairForeignPiece(t *testing.T) {
+	dir := t.TempDir()
+	g := &gapCase{t: t}
+	g.h = &harness{t: t, clock: clock.NewFake(corruptNow), model: model{}}
+	g.open(filepath.Join(dir, "data"), 2)
+	g.h.s.generation.Add(1 << 40) // so that nothing else in the file looks like the piece
+	names, ids := []string{"a", "b", "c"}, map[string]uint64{}
+	for _, n := range names {
+		g.do(func(x *Txn) {
+			x.SetString(g.key(n), bytes.Repeat([]byte(n), 40_000), 0, Event{})
+			item, _ := x.Peek(g.key(n))
+			ids[n] = item.o.id
+		}, n)
+	}
+	want := g.content(0)
+	if err := errors.Join(g.h.s.Checkpoint(), g.h.s.Close(false)); err != nil {
+		t.Fatal(err)
+	}
+	from, to := "a", "b"
+	if ids[from]^1 != ids[to] {
+		from, to = "b", "c"
+	}
+	if ids[from]^1 != ids[to] {
+		t.Fatalf("%v: no two differ in the last bit alone", ids)
+	}
+	path := filepath.Join(dir, "data", format.DataName)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := -1
+	for n := range uint64(3) {
+		piece := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, ids[from]), n)
+		if at = bytes.Index(b, piece); at >= 0 && !bytes.Contains(b[at+1:], piece) { // else it is the first of its page
+			break
+		}
+		at = -1
+	}
+	if at < 0 {
+		t.Fatal("no piece is there once")
+	}
+	b[at+7] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Dir: filepath.Join(dir, "data"), Clock: g.h.clock, Logger: slog.New(slog.DiscardHandler), Databases: 2, InitialMmap: 1 << 22}
+	if _, err := RepairDir(o, filepath.Join(dir, "new"), func(l Loss) { g.reported = append(g.reported, l) }); err != nil {
+		t.Fatal(err)
+	}
+	g.open(filepath.Join(dir, "new"), 2)
+	defer func() { _ = g.h.s.Close(false) }()
+	g.wantTold(Lost, fmt.Sprintf("key %q of database 0", from))
+	kept := slices.DeleteFunc(strings.Split(want, " "), func(line string) bool { return strings.HasPrefix(line, from+"=") })
+	if got := g.content(0); got != strings.Join(kept, " ") {
+		t.Errorf("there is %.60q…, %d bytes, want %d", got, len(got), len(strings.Join(kept, " ")))
 	}
 }
 

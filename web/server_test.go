@@ -164,6 +164,7 @@ func (h *harness) still() {
 		defer h.mu.Unlock()
 		return h.mu.readers == 0
 	})
+	await.Until(h.t, "the disk has answered", h.pulse.writable.Load)
 }
 
 // looks has the pulse look so often; its disk answers each time.
@@ -265,8 +266,9 @@ func TestReadyHidesPaths(t *testing.T) {
 	if err := os.Rename(dir, dir+".elsewhere"); err != nil {
 		t.Fatal(err)
 	}
+	h.pulse.writable.Store(false)
 	h.pulse.probe(h.env)
-	await.Until(t, "the data directory is missing", func() bool { return *h.pulse.problem.Load() != "" })
+	await.Until(t, "the disk has answered", h.pulse.writable.Load)
 	h.want("/readyz", 503, "not ready: the data directory cannot be written: no such file or directory\n")
 	if err := os.Rename(dir+".elsewhere", dir); err != nil {
 		t.Fatal(err)

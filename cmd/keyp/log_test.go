@@ -92,12 +92,7 @@ func TestLogJSON(t *testing.T) {
 
 // The system's log gets each line with its priority and facility, under the ident, from when there is such a log.
 func TestSyslog(t *testing.T) {
-	dir, err := os.MkdirTemp("", "keyp") // for a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	at := systemLogAddr{"unixgram", filepath.Join(dir, "log")}
+	at := systemLogAddr{"unixgram", filepath.Join(socketDir(t), "log")}
 	system := newSystemLog(at, "local3", "store")
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelDebug)
@@ -151,12 +146,7 @@ func TestSyslog(t *testing.T) {
 
 // Nobody waits for a system's log that reads nothing.
 func TestSyslogStuck(t *testing.T) {
-	dir, err := os.MkdirTemp("", "keyp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	at := systemLogAddr{"unixgram", filepath.Join(dir, "log")}
+	at := systemLogAddr{"unixgram", filepath.Join(socketDir(t), "log")}
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: at.path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)

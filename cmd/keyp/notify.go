@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ type notifier struct {
 	watchdog time.Duration // how often the manager wants a sign of life; 0: it wants none
 	loading  atomic.Bool
 	stopped  atomic.Bool
+	stop     sync.Once
 	quit     chan struct{}
 }
 
@@ -80,7 +82,7 @@ func (n *notifier) ready(post func(func())) {
 		return
 	}
 	go func() {
-		tick := time.NewTicker(max(n.watchdog/3, time.Millisecond))
+		tick := time.NewTicker(max(n.watchdog/10, time.Millisecond))
 		defer tick.Stop()
 		n.watch(tick.C, post)
 	}()
@@ -110,10 +112,13 @@ func (n *notifier) watch(tick <-chan time.Time, post func(func())) {
 	}
 }
 
-// stopping is called when the server begins to stop, once or more often.
+// stopping is called when the server begins to stop, once or more often. The manager is notified when it returns.
 func (n *notifier) stopping() {
-	if n != nil && !n.stopped.Swap(true) {
-		n.send("STOPPING=1\nSTATUS=stopping")
+	if n != nil {
+		n.stop.Do(func() {
+			n.stopped.Store(true)
+			n.send("STOPPING=1\nSTATUS=stopping")
+		})
 	}
 }
 

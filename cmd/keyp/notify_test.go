@@ -22,14 +22,24 @@ type manager struct {
 	got  chan string
 }
 
-func newManager(t *testing.T) *manager {
+// socketDir is a directory for sockets, whose paths have 104 bytes at most.
+func socketDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "keyp") // for a socket's path
+	in := os.TempDir()
+	if len(in) > 80 {
+		in = "/tmp"
+	}
+	dir, err := os.MkdirTemp(in, "keyp")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	m := &manager{t: t, path: filepath.Join(dir, "notify"), got: make(chan string, 10_000)}
+	return dir
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	m := &manager{t: t, path: filepath.Join(socketDir(t), "notify"), got: make(chan string, 10_000)}
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 const (
 	// systemLogLines is how many lines may wait for the system's log; more are dropped.
 	systemLogLines = 1000
-	// systemLogBytes is how much of a line it gets.
-	systemLogBytes = 8 << 10
+	// systemLogBytes is how much of a line it gets; macOS takes datagrams of 2 KiB at most.
+	systemLogBytes = 1900
 	// systemLogTime bounds how long the end waits for it.
 	systemLogTime = time.Second
 )

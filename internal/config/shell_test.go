@@ -49,10 +49,19 @@ func TestCompletion(t *testing.T) {
 			t.Logf("SKIPPED: %s is not installed, so it does not read its completion", shell)
 			continue
 		}
-		if out, err := exec.CommandContext(t.Context(), program, "-n", path).CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := plain(t, program, "-n", path).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v: %s", shell, err, out)
 		}
 	}
+}
+
+// plain is a program in an environment of which it has nothing to say: a locale that is not there, a home
+// that cannot be written.
+func plain(t *testing.T, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home, "BASH_ENV=")
+	return cmd
 }
 
 // bash completes options, their values, subcommands and directories.
@@ -77,7 +86,7 @@ func TestBashCompletes(t *testing.T) {
 	} {
 		words := strings.Split(tt.line, " ")
 		script := `compopt() { :; }; source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _keyp; printf '%s\n' "${COMPREPLY[@]}"`
-		cmd := exec.CommandContext(t.Context(), bash, append([]string{"-c", script, path}, words...)...)
+		cmd := plain(t, bash, append([]string{"-c", script, path}, words...)...)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		if got := strings.Fields(string(out)); err != nil || !slices.Equal(got, strings.Fields(tt.want)) {
@@ -111,7 +120,7 @@ func TestManPage(t *testing.T) {
 		t.Log("SKIPPED: groff is not installed, so it does not read the manual")
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), groff, "-man", "-ww", "-z", "-Tutf8")
+	cmd := plain(t, groff, "-man", "-ww", "-z", "-Tutf8")
 	cmd.Stdin = &b
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)

@@ -75,10 +75,13 @@ func (v *storedValue) isString() bool {
 // notWhole says what is lost of the value of a record that is stored by element; nil if nothing is.
 func (sv *salvage) notWhole(im *format.Image) *lostValue {
 	v, n := sv.values[im.ID], im.Elements()
-	if !sv.damaged || v.count == n && !v.damaged {
-		return nil
+	if !sv.damaged || v.count == n && (!v.damaged || im.Type == object.TypeString && v.isString()) {
+		return nil // a damaged element may have another value's id: no piece of this string is missing
 	}
 	l := &lostValue{id: im.ID, what: fmt.Sprintf("of %d the data file has %d left", n, v.count), left: true}
+	if v.count == n {
+		l.what = "one that is damaged may be of it"
+	}
 	if im.Type == object.TypeString || v.count == 0 {
 		l.what, l.left = fmt.Sprintf("%d of its %d pieces are left", v.count, n), false
 	}
