@@ -379,16 +379,24 @@ func TestBesideScript(t *testing.T) {
 // the server.
 func TestCrowd(t *testing.T) {
 	s := keyp(t)
-	dial := func(text string) {
+	dial := func(text string) *await.Conn {
 		conn, err := await.Dial("tcp", s.http)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_, _ = conn.Write([]byte(text)) // it may be closed already
+		return conn
 	}
+	var asked []*await.Conn
 	for i := range 4 * MaxConns {
-		dial([]string{"", "GET /metrics HTTP/1.1\r\nHost: loc", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"}[i%3])
+		conn := dial([]string{"", "GET /metrics HTTP/1.1\r\nHost: loc", "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"}[i%3])
+		if i%3 == 2 {
+			asked = append(asked, conn)
+		}
+	}
+	for _, conn := range asked { // while all connections have a request under way nobody else gets one
+		_, _ = io.Copy(io.Discard, conn) // it may be closed to make room
 	}
 	if status, body := s.get("/healthz"); status != 200 {
 		t.Errorf("%d %s", status, body)
