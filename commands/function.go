@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 
 	"keyp/internal/rdb"
 )
@@ -185,8 +186,8 @@ func functionLoad(c *Ctx) error {
 // loadLibrary loads a library from its source.
 func (c *Ctx) loadLibrary(source string) (lib *library, err error) {
 	r := newCompilation(c, true)
-	r.occupy(errBusyFunction, func() { lib, err = c.Env.Scripts.loadLibrary(source, &r.Run) })
-	return lib, err
+	killed := r.occupy(errBusyFunction, func() { lib, err = c.Env.Scripts.loadLibrary(source, &r.Run) })
+	return lib, cmp.Or(err, killed)
 }
 
 func functionDelete(c *Ctx) error {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"crypto/sha1"
 
 	"keyp/scripting"
@@ -141,7 +142,8 @@ func (c *Ctx) script(source []byte, loaded bool) (found *script, err error) {
 	sha := scriptDigest(source)
 	if found = s.find(sha[:]); found == nil {
 		r := newCompilation(c, false)
-		r.occupy(errBusyScript, func() { found, err = s.compile(string(sha[:]), string(source), &r.Run) })
+		killed := r.occupy(errBusyScript, func() { found, err = s.compile(string(sha[:]), string(source), &r.Run) })
+		err = cmp.Or(err, killed)
 	}
 	switch {
 	case err != nil:

@@ -37,8 +37,8 @@ type scriptRun struct {
 	own      bool          // an error was not that of a command
 
 	mu     sync.Mutex
-	wrote  bool // it can't be killed any more
-	killed bool
+	immune error // why it can't be killed any more: it has written, or it is over; nil: it can
+	killed error // why it was killed; nil: it was not
 }
 
 // newScriptRun prepares a run. Argument 2 is the number of keys; the keys and the script's
@@ -81,13 +81,15 @@ func numKeys(c *Ctx, notNumber Error) (int, error) {
 // run lets the engine run the script, which replies.
 func (r *scriptRun) run(busy Error, work func()) {
 	mark := r.c.Out.Len()
-	r.occupy(busy, work)
+	_ = r.occupy(busy, work) // the engine has replied, and said why the script ended
 	r.c.counted = r.c.Out.Buf[mark] == '-' && !r.own
 }
 
 // occupy runs the engine's work, a compilation or a script, as the current script, which SCRIPT
 // KILL can end. Other clients are served meanwhile; when it takes too long they get BUSY errors.
-func (r *scriptRun) occupy(busy Error, work func()) {
+// It returns the error for the client if the run was killed, be it at its very end: a compilation
+// that was killed must not go on to the script.
+func (r *scriptRun) occupy(busy Error, work func()) error {
 	e := r.c.Env
 	ended := e.scripting(busy)
 	outer := e.Scripts.current.Swap(r)
@@ -96,6 +98,18 @@ func (r *scriptRun) occupy(busy Error, work func()) {
 		ended()
 	}()
 	r.yield(work)
+	return r.end()
+}
+
+// end makes the run immune, and returns the error for the client if it was killed before.
+func (r *scriptRun) end() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.killed != nil {
+		return Error("ERR " + r.killed.Error())
+	}
+	r.immune = errNotBusy
+	return nil
 }
 
 // Call runs a command that the script calls.
@@ -179,20 +193,21 @@ func (r *scriptRun) CountError() {
 func (r *scriptRun) write() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wrote = r.wrote || !r.killed
-	return !r.killed
+	if r.killed == nil {
+		r.immune = errUnkillable
+	}
+	return r.killed == nil
 }
 
-// kill ends the script unless it has written.
+// kill ends the script unless it has written or is over.
 func (r *scriptRun) kill(why error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.wrote {
-		return errUnkillable
+	if r.immune == nil {
+		r.killed = why
+		r.Kill(why)
 	}
-	r.killed = true
-	r.Kill(why)
-	return nil
+	return r.immune
 }
 
 // StopScript ends the running script, unless it has written, because the server is stopping.

@@ -1,13 +1,12 @@
 package commands
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"keyp/internal/testkit/await"
 	"keyp/resp"
 	"keyp/scripting"
 )
@@ -141,33 +140,62 @@ func TestScriptFromDisk(t *testing.T) {
 	}
 }
 
-// TestScriptKill ends scripts from beside, as the event loop does, but none that has written.
+// TestScriptKill: a script that SCRIPT KILL says it has killed ends, at whatever moment that came.
 func TestScriptKill(t *testing.T) {
-	h := newHarness(t)
-	replies := make(chan string, 1)
-	killWhen := func(ready func(*scriptRun) bool) {
-		for {
-			if r := h.env.Scripts.current.Load(); r != nil && ready(r) {
-				replies <- fmt.Sprint(killScript(&Ctx{Env: h.env, Out: &resp.Writer{Proto: 2}}, false))
-				return
+	const killed = "-ERR Script killed by user with SCRIPT KILL..."
+	const library = "#!lua name=l\nredis.register_function('f', function() return 1 end)"
+	tests := []struct{ at, script, said, reply string }{
+		{"compile", "while true do end", "+OK", killed},
+		{"compile", "return 1", "+OK", killed}, // at the end of a compilation that is short
+		{"log", "redis.log(redis.LOG_WARNING, 'now') while true do pcall(function() while true do end end) end", "+OK", killed},
+		{"log", "redis.call('SET', 'k', 1) redis.log(redis.LOG_WARNING, 'now') return 2", "-" + string(errUnkillable), "2"},
+		{"", "return 3", "-" + string(errNotBusy), "3"},
+		{"compile", library, "+OK", "-ERR Error registering functions: ERR Script killed by user with FUNCTION KILL."},
+		{"", library, "-" + string(errNotBusy), `"l"`},
+	}
+	for _, tt := range tests {
+		h := newHarness(t)
+		function, said := tt.script == library, ""
+		kill := func() {
+			out := &resp.Writer{Proto: 2}
+			if err := killScript(&Ctx{Env: h.env, Out: out}, function); err != nil {
+				out.Error(err.Error())
 			}
-			await.Pass(time.Millisecond) // paces the looks, nothing is decided by it
+			said = strings.TrimSpace(string(out.Buf))
+		}
+		switch tt.at {
+		case "compile":
+			h.env.Scripts.Compiling = kill
+		case "log":
+			h.close()
+			h.log = &hookedLog{line: "now", hook: kill}
+			h.open()
+		}
+		call := []string{"EVAL", tt.script, "0"}
+		if function {
+			call = []string{"FUNCTION", "LOAD", tt.script}
+		}
+		got := h.do(call...)
+		if tt.at == "" {
+			kill()
+		}
+		if !strings.HasPrefix(got, tt.reply) || said != tt.said {
+			t.Errorf("%s at %q: SCRIPT KILL said %s, the script %s", tt.script, tt.at, said, got)
 		}
 	}
-	go killWhen(func(*scriptRun) bool { return true })
-	got := h.do("EVAL", "while true do pcall(function() while true do end end) end", "0")
-	if said := <-replies; !strings.HasPrefix(got, "-ERR Script killed by user with SCRIPT KILL...") || said != "<nil>" {
-		t.Errorf("reply %s, kill said %s", got, said)
+}
+
+// hookedLog calls a hook for each log entry that has a text.
+type hookedLog struct {
+	line string
+	hook func()
+}
+
+func (l *hookedLog) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(l.line)) {
+		l.hook()
 	}
-	go killWhen(func(r *scriptRun) bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.wrote
-	})
-	got = h.do("EVAL", "redis.call('SET', 'k', 1) local n = 0 while redis.call('EXISTS', 'stop') == 0 and n < 1e5 do n = n + 1 end return n", "0")
-	if said := <-replies; got != "100000" || said != string(errUnkillable) {
-		t.Errorf("reply %s, kill said %s", got, said)
-	}
+	return len(b), nil
 }
 
 // TestScriptStats: what a script calls counts like any command; errors count once.
