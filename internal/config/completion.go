@@ -35,34 +35,43 @@ func (o *option) path() (file, directory bool) {
 	return file, directory
 }
 
-// effective are the options of --help, by group.
-func effective(visit func(*option)) {
-	for _, group := range shownGroups {
-		for i := range options {
-			if options[i].group == group {
-				visit(&options[i])
-			}
-		}
+// argument gives one of these by what the option's value is; choices is a format for its words.
+func (o *option) argument(any, file, directory, choices string) string {
+	isFile, isDirectory := o.path()
+	switch {
+	case isFile:
+		return file
+	case isDirectory:
+		return directory
+	case o.choices() != nil:
+		return fmt.Sprintf(choices, strings.Join(o.choices(), " "))
 	}
+	return any
 }
 
-// toolNames are the subcommands, and those whose argument is a directory.
-func toolNames() (all, onDirectories []string) {
-	for _, u := range Uses {
-		if u.Name != "" {
-			all = append(all, u.Name)
-			if strings.HasPrefix(u.Args, "DIR") {
-				onDirectories = append(onDirectories, u.Name)
-			}
+// subcommandNames are those names, with spaces between.
+func subcommandNames() string {
+	var names []string
+	for _, u := range subcommands() {
+		names = append(names, u.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// onDirectories are the subcommands whose argument is a directory.
+func onDirectories() (names []string) {
+	for _, u := range subcommands() {
+		if strings.HasPrefix(u.Args, "DIR") {
+			names = append(names, u.Name)
 		}
 	}
-	return all, onDirectories
+	return names
 }
 
 func bashCompletion(b *strings.Builder) {
 	var names, files, directories []string
 	b.WriteString("# bash completion for keyp\n_keyp() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n\tCOMPREPLY=()\n\tcase $prev in\n")
-	effective(func(o *option) {
+	for o := range effective() {
 		names = append(names, "--"+o.name)
 		file, directory := o.path()
 		switch {
@@ -73,13 +82,12 @@ func bashCompletion(b *strings.Builder) {
 		case o.choices() != nil:
 			fmt.Fprintf(b, "\t--%s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", o.name, strings.Join(o.choices(), " "))
 		}
-	})
-	tools, onDirectories := toolNames()
+	}
 	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", strings.Join(files, "|"))
-	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", strings.Join(append(directories, onDirectories...), "|"))
+	fmt.Fprintf(b, "\t%s) compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", strings.Join(append(directories, onDirectories()...), "|"))
 	b.WriteString("\tcompletion) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\")); return ;;\n\tesac\n")
 	fmt.Fprintf(b, "\tif [[ $cur == -* ]]; then\n\t\tCOMPREPLY=($(compgen -W '--help --version %s' -- \"$cur\"))\n", strings.Join(names, " "))
-	fmt.Fprintf(b, "\telif [[ $COMP_CWORD == 1 ]]; then\n\t\tcompopt -o filenames\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$cur\") $(compgen -f -- \"$cur\"))\n\tfi\n}\ncomplete -F _keyp keyp\n", strings.Join(tools, " "))
+	fmt.Fprintf(b, "\telif [[ $COMP_CWORD == 1 ]]; then\n\t\tcompopt -o filenames\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$cur\") $(compgen -f -- \"$cur\"))\n\tfi\n}\ncomplete -F _keyp keyp\n", subcommandNames())
 }
 
 // shellQuoted is a text within single quotes of a shell.
@@ -88,54 +96,30 @@ func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'"
 func zshCompletion(b *strings.Builder) {
 	b.WriteString("#compdef keyp\n_keyp() {\n\tlocal -a options tools\n\toptions=(\n\t\t'(- *)'{-h,--help}'[print the usage]'\n\t\t'(- *)'{-v,--version}'[print the version]'\n")
 	escaped := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, ":", `\:`)
-	effective(func(o *option) {
-		values := " "
-		file, directory := o.path()
-		switch {
-		case file:
-			values = "_files"
-		case directory:
-			values = "_files -/"
-		case o.choices() != nil:
-			values = "(" + strings.Join(o.choices(), " ") + ")"
-		}
+	for o := range effective() {
+		values := o.argument(" ", "_files", "_files -/", "(%s)")
 		fmt.Fprintf(b, "\t\t%s\n", shellQuoted("*--"+o.name+"["+escaped.Replace(o.help)+"]:"+o.name+":"+values))
-	})
-	b.WriteString("\t)\n\ttools=(\n")
-	for _, u := range Uses {
-		if u.Name != "" {
-			fmt.Fprintf(b, "\t\t%s\n", shellQuoted(u.Name+":"+u.Help))
-		}
 	}
-	_, onDirectories := toolNames()
-	fmt.Fprintf(b, "\t)\n\tcase $words[2] in\n\t%s) _files -/ ;;\n\tcompletion) compadd bash zsh fish ;;\n\thealth) ;;\n", strings.Join(onDirectories, "|"))
+	b.WriteString("\t)\n\ttools=(\n")
+	for _, u := range subcommands() {
+		fmt.Fprintf(b, "\t\t%s\n", shellQuoted(u.Name+":"+u.Help))
+	}
+	fmt.Fprintf(b, "\t)\n\tcase $words[2] in\n\t%s) _files -/ ;;\n\tcompletion) compadd bash zsh fish ;;\n\thealth) ;;\n", strings.Join(onDirectories(), "|"))
 	b.WriteString("\t*)\n\t\t(( CURRENT == 2 )) && [[ $PREFIX != -* ]] && _describe tool tools\n\t\t_arguments -S $options '*:configuration file:_files'\n\t\t;;\n\tesac\n}\n_keyp \"$@\"\n")
 }
 
 func fishCompletion(b *strings.Builder) {
-	tools, onDirectories := toolNames()
-	none := "not __fish_seen_subcommand_from " + strings.Join(tools, " ")
+	none := "not __fish_seen_subcommand_from " + subcommandNames()
 	b.WriteString("# fish completion for keyp\ncomplete -c keyp -s h -l help -d 'Print the usage'\ncomplete -c keyp -s v -l version -d 'Print the version'\n")
-	for _, u := range Uses {
-		if u.Name != "" {
-			fmt.Fprintf(b, "complete -c keyp -n __fish_use_subcommand -a %s -d %s\n", u.Name, fishQuoted(u.Help))
-		}
+	for _, u := range subcommands() {
+		fmt.Fprintf(b, "complete -c keyp -n __fish_use_subcommand -a %s -d %s\n", u.Name, fishQuoted(u.Help))
 	}
-	fmt.Fprintf(b, "complete -c keyp -n '__fish_seen_subcommand_from %s' -x -a '(__fish_complete_directories)'\n", strings.Join(onDirectories, " "))
+	fmt.Fprintf(b, "complete -c keyp -n '__fish_seen_subcommand_from %s' -x -a '(__fish_complete_directories)'\n", strings.Join(onDirectories(), " "))
 	b.WriteString("complete -c keyp -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n")
-	effective(func(o *option) {
-		values := "-x"
-		file, directory := o.path()
-		switch {
-		case file:
-			values = "-r"
-		case directory:
-			values = "-x -a '(__fish_complete_directories)'"
-		case o.choices() != nil:
-			values = "-x -a " + fishQuoted(strings.Join(o.choices(), " "))
-		}
+	for o := range effective() {
+		values := o.argument("-x", "-r", "-x -a '(__fish_complete_directories)'", "-x -a '%s'")
 		fmt.Fprintf(b, "complete -c keyp -n %s -l %s %s -d %s\n", fishQuoted(none), o.name, values, fishQuoted(o.help))
-	})
+	}
 }
 
 // fishQuoted is a text within single quotes of fish.

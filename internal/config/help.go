@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +28,11 @@ var Uses = []Use{
 	{"completion", "bash | zsh | fish", "print what completes the command line in a shell"},
 	{"", "-h | --help", ""},
 	{"", "-v | --version", ""},
+}
+
+// subcommands are those of Uses that have one.
+func subcommands() []Use {
+	return slices.DeleteFunc(slices.Clone(Uses), func(u Use) bool { return u.Name == "" })
 }
 
 // line is a use as it is typed.
@@ -68,16 +75,38 @@ func Usage(w io.Writer) error {
 	b.WriteString(usageHead())
 	for _, group := range shownGroups {
 		fmt.Fprintf(&b, "\n%s:\n", group)
-		for i := range options {
-			if o := &options[i]; o.group == group {
-				o.usage(&b)
-			}
+		for o := range optionsOf(group) {
+			o.usage(&b)
 		}
 	}
 	fmt.Fprintf(&b, "\n%s:\n", groupCompat)
 	writeWrapped(&b, strings.Join(withoutEffect(), ", "), "  ", "  ")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// optionsOf are the options of a group, in order.
+func optionsOf(group string) iter.Seq[*option] {
+	return func(yield func(*option) bool) {
+		for i := range options {
+			if o := &options[i]; o.group == group && !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// effective are the options of --help, by group.
+func effective() iter.Seq[*option] {
+	return func(yield func(*option) bool) {
+		for _, group := range shownGroups {
+			for o := range optionsOf(group) {
+				if !yield(o) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // withoutEffect are the names of the options that are accepted for redis.conf's sake.

@@ -17,18 +17,14 @@ func ManPage(w io.Writer, day string) error {
 		fmt.Fprintf(&b, ".B keyp\n%s\n", roff(strings.TrimPrefix(strings.TrimPrefix(u.line(), "keyp"), " ")))
 	}
 	b.WriteString(".SH DESCRIPTION\nWithout a subcommand the server runs in the foreground until SIGTERM, SIGINT or SHUTDOWN.\nSIGHUP opens the log file again.\n")
-	for _, u := range Uses {
-		if u.Name != "" {
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n", roff(strings.TrimPrefix(u.line(), "keyp ")), roff(strings.ToUpper(u.Help[:1])+u.Help[1:]))
-		}
+	for _, u := range subcommands() {
+		fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n", roff(strings.TrimPrefix(u.line(), "keyp ")), roff(strings.ToUpper(u.Help[:1])+u.Help[1:]))
 	}
 	b.WriteString(".SH OPTIONS\n" + roff(strings.TrimSpace(sources)) + "\n")
 	for _, group := range shownGroups {
 		fmt.Fprintf(&b, ".SS %s\n", roffWord(group))
-		for i := range options {
-			if o := &options[i]; o.group == group {
-				o.manual(&b)
-			}
+		for o := range optionsOf(group) {
+			o.manual(&b)
 		}
 	}
 	fmt.Fprintf(&b, ".SS %s\n%s\n", roffWord(groupCompat), roff(strings.Join(withoutEffect(), ", ")))

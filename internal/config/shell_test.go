@@ -30,7 +30,7 @@ func completionOf(t *testing.T, shell string) (path, text string) {
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		path, text := completionOf(t, shell)
-		effective(func(o *option) {
+		for o := range effective() {
 			name := "--" + o.name
 			if shell == "fish" {
 				name = "-l " + o.name
@@ -38,7 +38,7 @@ func TestCompletion(t *testing.T) {
 			if !strings.Contains(text, name) {
 				t.Errorf("%s: %s is missing", shell, name)
 			}
-		})
+		}
 		for _, u := range Uses {
 			if !strings.Contains(text, u.Name) {
 				t.Errorf("%s: %s is missing", shell, u.Name)
@@ -102,11 +102,11 @@ func TestManPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	effective(func(o *option) {
+	for o := range effective() {
 		if !strings.Contains(text, "\n.TP\n.B "+roff("--"+o.name)) {
 			t.Errorf("--%s is missing", o.name)
 		}
-	})
+	}
 	for _, want := range []string{".TH KEYP 1 \"2026\\-01\\-31\"", "\n.B check DIR\n", "\n.SH EXAMPLES\n", "proc\\-title\\-template"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing", want)
