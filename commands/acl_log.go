@@ -95,7 +95,7 @@ func (l *denialLog) add(e denialEntry, limit int) {
 		if !old.alike(&e) {
 			continue
 		}
-		l.bytes += len(e.client) - len(old.client)
+		l.bytes += textBytes(e.client) - textBytes(old.client)
 		old.count, old.updated, old.client = old.count+1, e.updated, e.client
 		copy(l.entries[1:i+1], l.entries[:i])
 		l.entries[0] = old
@@ -119,14 +119,14 @@ func (l *denialLog) add(e denialEntry, limit int) {
 func (l *denialLog) reset() { l.entries, l.bytes = nil, 0 }
 
 // bytes is what an entry takes, without the names of commands and users that exist. The list has room
-// for a quarter more entries as it grows.
+// for up to a quarter more entries as it grows.
 func (e *denialEntry) bytes() int {
-	n := int(unsafe.Sizeof(*e))*5/4 + len(e.client)
+	n := int(unsafe.Sizeof(*e))*9/8 + textBytes(e.client)
 	if e.reason != deniedCommand {
-		n += len(e.object)
+		n += textBytes(e.object)
 	}
 	if e.reason == deniedAuth {
-		n += len(e.username)
+		n += textBytes(e.username)
 	}
 	return n
 }

@@ -86,7 +86,7 @@ func TestKeptIsCounted(t *testing.T) {
 		},
 		"refused passwords": func(h *harness, names [][]byte) {
 			for _, name := range names[:2000] {
-				e := denialEntry{reason: deniedAuth, object: "AUTH", username: string(name), client: string(name)}
+				e := denialEntry{reason: deniedAuth, object: strings.Clone("AUTH"), username: string(name), client: string(name)}
 				h.env.denials.add(e, n)
 			}
 		},

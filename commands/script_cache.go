@@ -41,7 +41,7 @@ const (
 )
 
 // scriptOverhead is about the memory of a script beside its source and its program, in bytes.
-const scriptOverhead = 256
+const scriptOverhead = 208
 
 // programShare is the part of maxmemory that loaded scripts and libraries may use.
 const programShare = 4

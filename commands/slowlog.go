@@ -62,9 +62,9 @@ func (l *Slowlog) threshold() time.Duration {
 
 func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
 	e := slowEntry{at: now, took: took, args: slowArgs(c), addr: c.Client.Addr, name: c.Client.Name, total: len(c.Args)}
-	e.bytes = int(unsafe.Sizeof(e)) + len(e.addr) + len(e.name)
+	e.bytes = int(unsafe.Sizeof(e)) + textBytes(e.addr) + textBytes(e.name)
 	for _, arg := range e.args {
-		e.bytes += len(arg) + int(unsafe.Sizeof(arg))
+		e.bytes += textBytes(arg) + int(unsafe.Sizeof(arg))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,6 +74,10 @@ func (l *Slowlog) add(c *Ctx, took time.Duration, now int64) {
 	l.mu.bytes += e.bytes
 	l.trim()
 }
+
+// textBytes is about what a string takes in memory, in bytes: the allocator gives it room for a multiple
+// of 16, and only some of the shorter ones share such a room.
+func textBytes(text string) int { return (len(text) + 15) &^ 15 }
 
 // trim drops the oldest entries over the limits; mu is locked.
 func (l *Slowlog) trim() {

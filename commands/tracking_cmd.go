@@ -144,7 +144,7 @@ func (t *Tracking) begin(id uint64, asked tracker) {
 	for _, text := range asked.prefixes {
 		if at, found := slices.BinarySearch(tr.prefixes, text); !found {
 			tr.prefixes = slices.Insert(tr.prefixes, at, text)
-			tr.bytes += len(text) + prefixOverhead
+			tr.bytes += textBytes(text) + prefixOverhead
 		}
 		t.prefix(text).clients[id] = true
 	}
