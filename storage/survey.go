@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"keyp/internal/tally"
-	"keyp/ttl"
 )
 
 // What monitoring reads. It runs beside the commands, whatever runs: it never waits for a global
@@ -64,59 +63,6 @@ func (sh *shard) population() []shardPopulation {
 	}
 	sh.counted.Store(&list)
 	return list
-}
-
-// dueStep is how many deadlines CountDue looks at each time it locks a shard, some 10 us.
-const dueStep = 1024
-
-// CountDue counts, for each of some instants (Unix ms, in rising order), the keys in memory that are
-// due before it: by their own deadline or the first one of an element. It walks the expiration index
-// up to the last instant in small steps, so it takes some nanoseconds for each such key; stop ends
-// it. whole is false when it was stopped, or passed over the shard of a global transaction.
-func (s *Store) CountDue(until []int64, stop func() bool) (counts []int64, whole bool) {
-	counts = make([]int64, len(until))
-	for _, sh := range s.shards {
-		for db := range s.options.Databases {
-			var at ttl.Entry
-			for more := true; more; {
-				if stop() || !sh.lockPassingGlobal() {
-					return counts, false
-				}
-				at, more = sh.countDue(db, at, until, counts)
-				sh.mu.Unlock()
-			}
-		}
-	}
-	for i := 1; i < len(counts); i++ {
-		counts[i] += counts[i-1]
-	}
-	return counts, true
-}
-
-// countDue adds the next entries from one on to counts, each to that of the first instant that it is
-// due before. It gives the entry to go on with, if there are more.
-func (sh *shard) countDue(db int, from ttl.Entry, until, counts []int64) (next ttl.Entry, more bool) {
-	p := sh.mu.parts[db]
-	if p == nil {
-		return next, false
-	}
-	left, i := dueStep, 0
-	p.index.WalkFrom(from, func(e ttl.Entry) bool {
-		for i < len(until) && e.Deadline >= until[i] {
-			i++
-		}
-		if i == len(until) {
-			return false
-		}
-		if left == 0 {
-			next, more = e, true
-			return false
-		}
-		left--
-		counts[i]++
-		return true
-	})
-	return next, more
 }
 
 // Histograms are of lateness and durations in microseconds, and of sizes in bytes, since Open.

@@ -7,38 +7,6 @@ import (
 	"time"
 )
 
-// What is due is counted by the first deadline of a key or of an element, in steps, and not in the
-// shards of a global transaction.
-func TestCountDue(t *testing.T) {
-	h := newHarness(t)
-	defer h.check()
-	now := h.clock.Now()
-	const keys = 3 * dueStep
-	for i := range keys { // of one shard, so that the walk goes on in the middle of equal deadlines
-		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+60_000, Event{}) }, k)
-	}
-	for i := range 40 {
-		k := h.s.Key(2, fmt.Appendf(nil, "other%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+int64(i)*1000+1, Event{}) }, k)
-	}
-	never := func() bool { return false }
-	until := []int64{now + 10_001, now + 60_000, now + 60_001, now + 100_000}
-	counts, whole := h.s.CountDue(until, never)
-	if want := []int64{10, 40, 40 + keys, 40 + keys}; !whole || !slices.Equal(counts, want) {
-		t.Errorf("%v, want %v (%v)", counts, want, whole)
-	}
-	if _, whole := h.s.CountDue(until, func() bool { return true }); whole {
-		t.Error("it was stopped, and says that it counted all")
-	}
-	global := h.s.NewTxn()
-	h.s.BeginGlobal(global, nil)
-	if _, whole := h.s.CountDue(until, never); whole {
-		t.Error("it counted what a global transaction has")
-	}
-	global.End()
-}
-
 // Monitoring goes on beside a global transaction, with what it saw before.
 func TestSurveyBesideGlobal(t *testing.T) {
 	h := newHarness(t)

@@ -131,9 +131,7 @@ func (s *Server) read() (r *reading) {
 		}
 		r.loop, r.waited = s.askLoop(env)
 		r.Report = env.Report()
-		if due := s.pulse.due.Load(); due != nil {
-			r.due = *due
-		}
+		r.due = s.pulse.dueWithin()
 	})
 	return r
 }

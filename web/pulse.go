@@ -19,16 +19,7 @@ const (
 	readyBeats = 10
 	// aliveBeats is how many may find the loop silent until it counts as stuck for good.
 	aliveBeats = 120
-	// dueEvery is the time between two counts of what is due; a count has dueShare of it.
-	dueEvery = time.Second
-	dueShare = 100
 )
-
-// horizons are how far ahead is counted what is due.
-var horizons = []struct {
-	name string
-	ms   int64
-}{{"minute", 60_000}, {"hour", 3_600_000}, {"day", 86_400_000}}
 
 // pulse looks every half second whether the server makes progress, so that a request for its health
 // has the answer at once. It is the number of looks that counts: neither a process that was stopped
@@ -42,7 +33,9 @@ type pulse struct {
 	answered atomic.Bool // the loop has, since the last look
 	writable atomic.Bool // the disk has answered since the last look
 	problem  atomic.Pointer[string]
-	due      atomic.Pointer[[]int64] // keys that are due by each of horizons
+	near     atomic.Pointer[forecast] // of the next hours, by second and minute
+	far      atomic.Pointer[forecast] // of all that follows, by hour and day
+	watched  atomic.Int64             // open pages, which show all of far
 
 	// Looks in a row that found something wrong.
 	silent, uncommitted, mute atomic.Int64
@@ -151,34 +144,6 @@ func (p *pulse) probe(env *commands.Env) {
 		p.problem.Store(&problem)
 		p.writable.Store(true)
 	}()
-}
-
-// counts counts again and again what is due, a hundredth of the time at most.
-func (p *pulse) counts(env *commands.Env) {
-	stopped := func() bool {
-		select {
-		case <-p.quit:
-			return true
-		default:
-			return false
-		}
-	}
-	for {
-		began, now := p.s.o.Clock.Mono(), p.s.o.Clock.Now()
-		until := make([]int64, len(horizons))
-		for i, h := range horizons {
-			until[i] = now + h.ms
-		}
-		env.Store.Populations() // so that there is a recent reading beside a global transaction
-		if counts, whole := env.Store.CountDue(until, stopped); whole {
-			p.due.Store(&counts)
-		}
-		select {
-		case <-time.After(max(dueEvery, dueShare*(p.s.o.Clock.Mono()-began))):
-		case <-p.quit:
-			return
-		}
-	}
 }
 
 // standstill is a text for so many looks in a row.

@@ -46,10 +46,11 @@ func (h *loopHost) Listeners() []commands.Listener { return nil }
 // harness is a server with a store, whose loop is a loopHost.
 type harness struct {
 	*Server
-	t    *testing.T
-	env  *commands.Env
-	host *loopHost
-	fail atomic.Pointer[error] // of writes to the log's files; nil: they work
+	t         *testing.T
+	env       *commands.Env
+	host      *loopHost
+	maxMemory int64                 // of the store; 0: none
+	fail      atomic.Pointer[error] // of writes to the log's files; nil: they work
 }
 
 // listen makes a server that is still loading.
@@ -76,7 +77,7 @@ func listen(t *testing.T, args ...string) *harness {
 func (h *harness) load() {
 	h.t.Helper()
 	store, _, err := storage.Open(storage.Options{
-		FS: vfs.Inject(vfs.OS, h.failWrites), Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20,
+		FS: vfs.Inject(vfs.OS, h.failWrites), Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20, MaxMemory: h.maxMemory,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -1,0 +1,304 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/ttl"
+)
+
+// What is due when, for whoever looks ahead. A key is due at its own deadline or at the first one of
+// its elements, whichever is earlier. Keys in memory stand in the expiration index of their part;
+// for those that are only on disk the bucket ttl is read. An entry of that is left out if memory
+// knows the key, or if the record of the key may have changed since and says something else. Both
+// are read in small steps, so a key that moves between memory and disk meanwhile may count twice or
+// not at all.
+
+// dueStep is how many deadlines are looked at each time a shard is locked, some 10 us, or each time
+// the data file is read.
+const dueStep = 1024
+
+// Due is how much is due in each of some spans of time.
+type Due struct {
+	Keys     []int64 // by their own deadline
+	Elements []int64 // keys whose next deadline is that of an element
+}
+
+// CountDue counts, by database, what is due from an instant on (Unix ms) and before each of some
+// later ones, which rise; the counts are of the spans between them. It takes some 10 ns for each key
+// in memory, and a microsecond for each that is only on disk; stop ends it. whole is false when it
+// was stopped, passed over the shard of a global transaction, or could not read the data file.
+func (s *Store) CountDue(from int64, until []int64, stop func() bool) (counts map[int]Due, whole bool) {
+	c := dueCount{s: s, until: until, counts: map[int]Due{}}
+	for _, sh := range s.shards {
+		for db := range s.options.Databases {
+			at := ttl.Entry{Deadline: from}
+			for more := true; more; {
+				if stop() || !sh.lockPassingGlobal() {
+					return c.counts, false
+				}
+				at, more = c.inMemory(sh.mu.parts[db], db, at)
+				sh.mu.Unlock()
+			}
+		}
+	}
+	place := format.TTLKey(nil, from, nil)
+	for place != nil && s.partials.Load() > 0 {
+		var list []diskDue
+		var err error
+		if list, place, err = s.readDue(place, until[len(until)-1]); err != nil || stop() || !s.onlyOnDisk(list, c.add) {
+			return c.counts, false
+		}
+	}
+	return c.counts, true
+}
+
+// dueCount is a count that is under way.
+type dueCount struct {
+	s      *Store
+	until  []int64
+	counts map[int]Due
+}
+
+func (c *dueCount) of(db int) Due {
+	d, ok := c.counts[db]
+	if !ok {
+		d = Due{make([]int64, len(c.until)), make([]int64, len(c.until))}
+		c.counts[db] = d
+	}
+	return d
+}
+
+func (c *dueCount) add(k DueKey) {
+	i, _ := slices.BinarySearch(c.until, k.At+1)
+	d := c.of(k.DB)
+	if k.Element {
+		d.Elements[i]++
+	} else {
+		d.Keys[i]++
+	}
+}
+
+// inMemory counts the next entries of a part from one on. It returns the entry to go on with, if
+// there are more. The shard is locked.
+func (c *dueCount) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, more bool) {
+	if p == nil {
+		return next, false
+	}
+	left, i := dueStep, 0
+	d := c.of(db)
+	p.index.WalkFrom(from, func(e ttl.Entry) bool {
+		for i < len(c.until) && e.Deadline >= c.until[i] {
+			i++
+		}
+		if i == len(c.until) {
+			return false
+		}
+		if left == 0 {
+			next, more = e, true
+			return false
+		}
+		left--
+		if p.byElement(e) {
+			d.Elements[i]++
+		} else {
+			d.Keys[i]++
+		}
+		return true
+	})
+	return next, more
+}
+
+// byElement reports whether an entry of the index is about an element.
+func (p *part) byElement(e ttl.Entry) bool {
+	return cell(e.ID)&cellObj != 0 && p.objects.at(uint32(e.ID)).deadline != e.Deadline
+}
+
+// DueKey is a key and when it is due, in Unix ms.
+type DueKey struct {
+	DB      int
+	Name    []byte
+	At      int64
+	Element bool // one of its elements is due then
+}
+
+// diskDue is an entry of the bucket ttl.
+type diskDue struct {
+	DueKey
+	on    []byte // where the key stands in values
+	space uint32
+	key   Key
+}
+
+// readDue reads the next entries of the bucket ttl from a place on, of deadlines before until; next is the
+// place to go on from, nil at the end. Damaged ones are left out: the window reports them.
+func (s *Store) readDue(from []byte, until int64) (list []diskDue, next []byte, err error) {
+	err = s.file.view(func(tx *bolt.Tx) error {
+		looks := 0
+		err := each(tx, format.BucketTTL, from, func(error) {}, func(at, v []byte) error {
+			if bytes.Compare(at, from) < 0 {
+				return nil
+			}
+			if looks++; looks > dueStep {
+				next = bytes.Clone(at)
+				return errEnough
+			}
+			e, ok := format.ParseTTL(at, v)
+			if !ok {
+				return nil
+			}
+			if e.Due >= until {
+				return errEnough
+			}
+			one := diskDue{on: bytes.Clone(e.On)}
+			one.At, one.Element = e.Due, e.Element
+			var damage error
+			if one.space, one.key, damage = s.keyOnDisk(tx, one.on); damage == nil {
+				one.Name = one.key.Name
+				list = append(list, one)
+			}
+			return nil
+		})
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		return err
+	})
+	return list, next, err
+}
+
+// onlyOnDisk visits the entries whose keys memory does not have, with their databases. False if it passed over the shard
+// of a global transaction. It changes the order of the list.
+func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey)) bool {
+	shardOf := func(e diskDue) int { return s.shardOf(e.key.Slot) }
+	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	var doubtful []diskDue
+	for len(list) > 0 {
+		sh, n := s.shards[shardOf(list[0])], 1
+		for n < len(list) && shardOf(list[n]) == sh.num {
+			n++
+		}
+		if !sh.lockPassingGlobal() {
+			return false
+		}
+		for _, e := range list[:n] {
+			e.DB = s.dbOf(e.space)
+			if e.DB < 0 || e.DB >= s.options.Databases {
+				continue
+			}
+			p := sh.mu.parts[e.DB]
+			if p == nil || !p.hasSlot(e.key) {
+				continue
+			}
+			if sl := p.slot(e.key); !sl.partial || p.find(sl, e.key) != nil {
+				continue
+			} else if sl.awaiting || sl.inflight { // changes of ttl are pending
+				doubtful = append(doubtful, e)
+				continue
+			}
+			visit(e.DueKey)
+		}
+		sh.mu.Unlock()
+		list = list[n:]
+	}
+	if len(doubtful) == 0 {
+		return true
+	}
+	return s.file.view(func(tx *bolt.Tx) error {
+		for _, e := range doubtful {
+			if im, err := format.ParseImage(e.on, tx.Bucket(format.BucketValues).Get(e.on)); err == nil && im.Due() == e.At {
+				visit(e.DueKey)
+			}
+		}
+		return nil
+	}) == nil
+}
+
+const (
+	// dueLooks and diskLooks bound how many entries a list looks at in a shard, and on disk.
+	dueLooks  = 2 * dueStep
+	diskLooks = 8 * dueStep
+	// dueBytes bounds the names that it takes in a shard.
+	dueBytes = 4 << 20
+)
+
+// ListDue lists the keys of a database that are due from one instant on and before another (Unix
+// ms), in the order of their deadlines: the first limit of those that keep accepts. keep is called
+// while a shard is locked, so it must be quick. The list is complete for what is due before through, which
+// is until unless there was more to look at. false if a global transaction has a shard, or the data file
+// could not be read.
+func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []byte) bool) (list []DueKey, through int64, ok bool) {
+	l := dueList{db: db, limit: limit, keep: keep, through: until}
+	for _, sh := range s.shards {
+		if !sh.lockPassingGlobal() {
+			return nil, from, false
+		}
+		l.inMemory(sh.mu.parts[db], from)
+		sh.mu.Unlock()
+	}
+	place, looks, size := format.TTLKey(nil, from, nil), 0, 0
+	for place != nil && s.partials.Load() > 0 {
+		if looks += dueStep; looks > diskLooks || size > dueBytes {
+			l.through = min(l.through, int64(binary.BigEndian.Uint64(place)))
+			break
+		}
+		found, next, err := s.readDue(place, l.through)
+		if err != nil || !s.onlyOnDisk(found, func(k DueKey) {
+			if k.DB == db && keep(k.Name) {
+				l.list = append(l.list, k)
+				size += len(k.Name)
+			}
+		}) {
+			return nil, from, false
+		}
+		place = next
+	}
+	slices.SortFunc(l.list, func(a, b DueKey) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), bytes.Compare(a.Name, b.Name))
+	})
+	end := 0
+	for size = 0; end < len(l.list) && end < limit && l.list[end].At <= l.through && (end == 0 || size <= dueBytes); end++ {
+		size += len(l.list[end].Name)
+	}
+	if end < len(l.list) {
+		l.through = min(l.through, l.list[end].At)
+	}
+	return l.list[:end], l.through, true
+}
+
+// dueList is a list that is under way.
+type dueList struct {
+	db      int
+	limit   int
+	keep    func(name []byte) bool
+	list    []DueKey
+	through int64
+}
+
+// inMemory adds the first keys of a part that are due from an instant on. The shard is locked.
+func (l *dueList) inMemory(p *part, from int64) {
+	if p == nil {
+		return
+	}
+	looks, kept, size := 0, 0, 0
+	p.index.Walk(from, func(e ttl.Entry) bool {
+		if looks++; e.Deadline >= l.through {
+			return false
+		} else if looks > dueLooks || kept == l.limit || size > dueBytes {
+			l.through = e.Deadline
+			return false
+		}
+		name := p.name(newCell(0, uint32(e.ID), cell(e.ID)&cellObj))
+		if l.keep(name) {
+			l.list = append(l.list, DueKey{l.db, bytes.Clone(name), e.Deadline, p.byElement(e)})
+			kept, size = kept+1, size+len(name)
+		}
+		return true
+	})
+}

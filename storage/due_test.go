@@ -1,0 +1,143 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+var notStopped = func() bool { return false }
+
+// What is due is counted by the first deadline of a key or of an element, in steps, and not in the
+// shards of a global transaction.
+func TestCountDue(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 3 * dueStep
+	for i := range keys { // of one shard, so that the walk goes on in the middle of equal deadlines
+		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+60_000, Event{}) }, k)
+	}
+	for i := range 40 {
+		k := h.s.Key(2, fmt.Appendf(nil, "other%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+int64(i)*1000+1, Event{}) }, k)
+	}
+	until := []int64{now + 10_001, now + 60_000, now + 60_001, now + 100_000}
+	counts, whole := h.s.CountDue(now, until, notStopped)
+	if !whole || !slices.Equal(counts[0].Keys, []int64{0, 0, keys, 0}) || !slices.Equal(counts[2].Keys, []int64{10, 30, 0, 0}) {
+		t.Errorf("%v (%v)", counts, whole)
+	}
+	if _, whole := h.s.CountDue(now, until, func() bool { return true }); whole {
+		t.Error("it was stopped, and says that it counted all")
+	}
+	global := h.s.NewTxn()
+	h.s.BeginGlobal(global, nil)
+	if _, whole := h.s.CountDue(now, until, notStopped); whole {
+		t.Error("it counted what a global transaction has")
+	}
+	if _, _, ok := h.s.ListDue(2, now, now+1000, 10, anyName); ok {
+		t.Error("it listed what a global transaction has")
+	}
+	global.End()
+}
+
+func anyName([]byte) bool { return true }
+
+// A list has the first keys of its span that may be shown, and states up to where it is complete, wherever the keys are.
+func TestListDue(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	for i := range 300 {
+		k := h.s.Key(1, fmt.Appendf(nil, "k%03d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+int64(i/3)*1000+1, Event{}) }, k)
+	}
+	list := func(from, until int64, limit int, keep func([]byte) bool) (names []string, through int64) {
+		found, through, ok := h.s.ListDue(1, from, until, limit, keep)
+		if !ok {
+			t.Fatal("nothing can be listed")
+		}
+		for _, k := range found {
+			names = append(names, string(k.Name))
+		}
+		return names, through
+	}
+	odd := func(name []byte) bool { return name[len(name)-1]%2 == 1 }
+	for _, place := range []string{"in memory", "on disk"} {
+		if names, through := list(now+1000, now+3000, 100, anyName); !slices.Equal(names, []string{"k003", "k004", "k005", "k006", "k007", "k008"}) || through != now+3000 {
+			t.Errorf("%s: %v up to %d", place, names, through-now)
+		}
+		if names, through := list(now, now+300_000, 4, odd); !slices.Equal(names, []string{"k001", "k003", "k005", "k007"}) || through != now+3001 {
+			t.Errorf("%s: %v up to %d", place, names, through-now)
+		}
+		if names, through := list(now+900_000, now+999_000, 4, anyName); len(names) != 0 || through != now+999_000 {
+			t.Errorf("%s: %v up to %d", place, names, through-now)
+		}
+		if err := h.s.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		h.evict()
+	}
+	if n := h.s.Stats().Resident; n != 0 {
+		t.Errorf("%d keys are in memory", n)
+	}
+}
+
+// Looking at what is due neither finds nor misses a key, in the middle of whatever happens to the store.
+func (h *harness) verifyDue() {
+	h.t.Helper()
+	now := h.clock.Now()
+	const until = int64(1) << 61
+	counts, whole := h.s.CountDue(now+1, []int64{now + 1000, now + 10_000, until}, notStopped)
+	if !whole {
+		h.t.Fatal("what is due was not counted")
+	}
+	for db := range h.databases {
+		list, through, ok := h.s.ListDue(db, now+1, until, 100_000, anyName)
+		if !ok || through != until {
+			h.t.Fatalf("what is due is listed up to %d: %v", through, ok)
+		}
+		for i, span := range [][2]int64{{now + 1, now + 1000}, {now + 1000, now + 10_000}, {now + 10_000, until}} {
+			var keys, elements int64
+			for _, k := range list {
+				if k.At >= span[0] && k.At < span[1] && k.Element {
+					elements++
+				} else if k.At >= span[0] && k.At < span[1] {
+					keys++
+				}
+			}
+			if d := counts[db]; keys+elements > 0 && (d.Keys[i] != keys || d.Elements[i] != elements) || keys+elements == 0 && d.Keys != nil && d.Keys[i]+d.Elements[i] != 0 {
+				h.t.Fatalf("database %d, span %d: counted %+v, listed %d keys and %d elements", db, i, d, keys, elements)
+			}
+		}
+		got := map[string]int64{}
+		for _, k := range list {
+			if _, twice := got[string(k.Name)]; twice {
+				h.t.Fatalf("key %q is listed twice", k.Name)
+			}
+			got[string(k.Name)] = k.At
+		}
+		for n, v := range h.model.live(now) {
+			if n.db != db {
+				continue
+			}
+			due, certain := v.deadline, true
+			if all := h.model[n].coll; all != nil {
+				for _, e := range all.elems {
+					certain = certain && (e.deadline == 0 || e.deadline > now) // else the store may still have it to remove
+					if e.deadline != 0 && (due == 0 || e.deadline < due) {
+						due = e.deadline
+					}
+				}
+			}
+			if at, listed := got[n.key]; certain && (at != due || listed != (due != 0)) {
+				h.t.Fatalf("key %q of database %d is due at %d, and listed at %d (%v)", n.key, db, due, at, listed)
+			}
+			delete(got, n.key)
+		}
+		if len(got) > 0 {
+			h.t.Fatalf("database %d: keys are listed that are not there: %v", db, got)
+		}
+	}
+}

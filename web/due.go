@@ -1,0 +1,152 @@
+package web
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"keyp/commands"
+	"keyp/storage"
+)
+
+const (
+	// dueEvery is the time between two counts of what is due soon; each of the two counts has a dueShare-th of
+	// the time.
+	dueEvery = time.Second
+	dueShare = 200
+
+	second = int64(1000)
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+	// dueDays is how many days have counts of their own.
+	dueDays = 60
+	// endOfTime is later than each deadline, as Unix ms.
+	endOfTime = int64(1) << 62
+)
+
+// horizons are how far ahead the metrics look.
+var horizons = []struct {
+	name string
+	ms   int64
+}{{"minute", minute}, {"hour", hour}, {"day", day}}
+
+// forecast is what is due from an instant on, in spans of time. All are Unix ms.
+type forecast struct {
+	from   int64
+	until  []int64 // the ends of the spans
+	counts map[int]storage.Due
+}
+
+// nearSpans are the ends of spans from now on: the seconds of at least a minute, then the minutes of at least an
+// hour. They are those of the calendar (UTC), so that a later count has the same, and in addition the
+// horizons.
+func nearSpans(now int64) []int64 {
+	list := calendar(now, now+minute, second, minute)
+	list = append(list, calendar(list[len(list)-1], now+hour, minute, hour)...)
+	return withHorizons(list, now)
+}
+
+// farSpans are the ends of spans from now on: the hours of at least a day and, with all, the days that follow and
+// the end of time.
+func farSpans(now int64, all bool) []int64 {
+	list := calendar(now, now+day, hour, day)
+	if all {
+		end := list[len(list)-1]
+		list = append(append(list, calendar(end, end+dueDays*day-1, day, day)...), endOfTime)
+	}
+	return withHorizons(list, now)
+}
+
+// calendar are the multiples of a step behind from, up to the first multiple of whole that is not before until.
+func calendar(from, until, step, whole int64) (list []int64) {
+	for at := from - from%step + step; ; at += step {
+		list = append(list, at)
+		if at >= until && at%whole == 0 {
+			return list
+		}
+	}
+}
+
+func withHorizons(list []int64, now int64) []int64 {
+	last := list[len(list)-1]
+	for _, h := range horizons {
+		if now+h.ms <= last {
+			list = append(list, now+h.ms)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// within is how many keys of all databases are due in so many ms.
+func (f *forecast) within(ms int64) (n int64) {
+	for _, d := range f.counts {
+		for i, until := range f.until {
+			if until <= f.from+ms {
+				n += d.Keys[i] + d.Elements[i]
+			}
+		}
+	}
+	return n
+}
+
+// dueWithin are the counts of horizons; nil: they are not known yet.
+func (p *pulse) dueWithin() []int64 {
+	near, far := p.near.Load(), p.far.Load()
+	if near == nil || far == nil {
+		return nil
+	}
+	counts := make([]int64, len(horizons))
+	for i, h := range horizons {
+		if h.ms <= hour {
+			counts[i] = near.within(h.ms)
+		} else {
+			counts[i] = far.within(h.ms)
+		}
+	}
+	return counts
+}
+
+// counts counts what is due, again and again, with a hundredth of the time at most.
+func (p *pulse) counts(env *commands.Env) {
+	var nearAt, farAt time.Duration // when the next counts are due
+	for {
+		env.Store.Populations() // so that there is a recent reading beside a global transaction
+		now := p.s.o.Clock.Now()
+		if mono := p.s.o.Clock.Mono(); mono >= nearAt {
+			nearAt = p.count(env, &p.near, now, nearSpans(now))
+		}
+		if mono := p.s.o.Clock.Mono(); mono >= farAt {
+			farAt = p.count(env, &p.far, now, farSpans(now, p.watched.Load() > 0))
+		}
+		select {
+		case <-time.After(dueEvery):
+		case <-p.quit:
+			return
+		}
+	}
+}
+
+// count makes a forecast, and returns when the next one may begin. What could not be counted leaves the last one.
+func (p *pulse) count(env *commands.Env, to interface{ Store(*forecast) }, from int64, until []int64) time.Duration {
+	stopped := func() bool {
+		select {
+		case <-p.quit:
+			return true
+		default:
+			return false
+		}
+	}
+	began := p.s.o.Clock.Mono()
+	if counts, whole := env.Store.CountDue(from, until, stopped); whole {
+		maps.DeleteFunc(counts, func(_ int, d storage.Due) bool {
+			return !slices.ContainsFunc(d.Keys, positive) && !slices.ContainsFunc(d.Elements, positive)
+		})
+		to.Store(&forecast{from, until, counts})
+	}
+	ended := p.s.o.Clock.Mono()
+	return ended + dueShare*(ended-began)
+}
+
+func positive(n int64) bool { return n > 0 }
