@@ -89,13 +89,15 @@ func dialWire(addr string) (*wire, error) {
 }
 
 // encode writes a command as clients do.
-func encode(args ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
+func encode(args ...string) string { return string(appendCommand(nil, args...)) }
+
+func appendCommand(b []byte, args ...string) []byte {
+	b = append(strconv.AppendInt(append(b, '*'), int64(len(args)), 10), "\r\n"...)
 	for _, arg := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+		b = append(strconv.AppendInt(append(b, '$'), int64(len(arg)), 10), "\r\n"...)
+		b = append(append(b, arg...), "\r\n"...)
 	}
-	return b.String()
+	return b
 }
 
 func (w *wire) send(raw string) error {
@@ -106,6 +108,24 @@ func (w *wire) send(raw string) error {
 // receive reads one reply.
 func (w *wire) receive() (reply, error) {
 	return readReply(w.in)
+}
+
+// doAll sends commands together and gives their replies.
+func (w *wire) doAll(commands [][]string) ([]reply, error) {
+	var b []byte
+	for _, args := range commands {
+		b = appendCommand(b, args...)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- w.send(string(b)) }() // the server may wait until replies are read
+	replies := make([]reply, len(commands))
+	for i := range replies {
+		var err error
+		if replies[i], err = w.receive(); err != nil {
+			return nil, fmt.Errorf("%q: %w", commands[i], err)
+		}
+	}
+	return replies, <-sent
 }
 
 // do sends one command and gives its reply.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -49,28 +50,32 @@ func TestDiffWrongArguments(t *testing.T) {
 		t.Fatalf("only %d commands are drawn", len(names))
 	}
 	g, failed := seeded(1), map[string]bool{}
-	for n := range 12_000 {
-		if n%100 == 0 {
-			for _, line := range []string{
-				"FLUSHALL", "RPUSH l 1 2 3", "XADD x 1-1 f v", "XGROUP CREATE x g 0", "SADD s a b", "ZADD z 1 a 2 b", "HSET h f v n 1", "SET str 10",
-			} {
-				for _, side := range s.sides() {
-					s.mustDo(t, side, strings.Fields(line)...)
-				}
+	for range 120 {
+		for _, line := range []string{
+			"FLUSHALL", "RPUSH l 1 2 3", "XADD x 1-1 f v", "XGROUP CREATE x g 0", "SADD s a b", "ZADD z 1 a 2 b", "HSET h f v n 1", "SET str 10",
+		} {
+			for _, side := range s.sides() {
+				s.mustDo(t, side, strings.Fields(line)...)
 			}
 		}
-		args := []string{names[g.IntN(len(names))]}
-		for range one(g, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6) {
-			args = append(args, g.from(wrongWords...))
+		commands := make([][]string, 100)
+		for i := range commands {
+			args := []string{names[g.IntN(len(names))]}
+			for range one(g, 0, 1, 2, 2, 3, 3, 4, 4, 5, 6) {
+				args = append(args, g.from(wrongWords...))
+			}
+			commands[i] = noWait(args)
 		}
-		s.compareError(t, noWait(args), failed)
+		s.compareErrors(t, commands, failed)
 	}
+	var last [][]string
 	for _, line := range []string{
 		"EVALSHA abc x y", "EVALSHA abc 5", "EVALSHA_RO abc -1", "BZMPOP -1 0 z MIN", "BLMPOP abc 0 z LEFT", "BLMPOP abc 1 z UP", "BLMPOP abc 1 z LEFT",
 		"SLOWLOG GET x", "SLOWLOG GET 1 2", "ACL CAT a b", "ACL LOG 1 2", "ACL GENPASS 1 2", "CLIENT UNBLOCK 1 ERROR x", "LOLWUT VERSION x",
 	} {
-		s.compareError(t, strings.Fields(line), failed)
+		last = append(last, strings.Fields(line))
 	}
+	s.compareErrors(t, last, failed)
 }
 
 // noWait has commands that would wait for a key give up at once.
@@ -91,15 +96,19 @@ func noWait(args []string) []string {
 	return args
 }
 
-// compareError compares errors; where neither gives one, replies are the business of others.
-func (s *both) compareError(t *testing.T, args []string, failed map[string]bool) {
+// compareErrors compares errors; where neither gives one, replies are the business of others.
+func (s *both) compareErrors(t *testing.T, commands [][]string, failed map[string]bool) {
 	t.Helper()
-	keyp, redis, err := s.ask(args...)
-	if err != nil {
-		t.Fatalf("%q: %v", args, err)
+	keyp, errKeyp := s.keyp.doAll(commands)
+	redis, errRedis := s.redis.doAll(commands)
+	if err := errors.Join(errKeyp, errRedis); err != nil {
+		t.Fatal(err)
 	}
-	if (keyp.isError() || redis.isError()) && keyp.raw != redis.raw && !failed[args[0]] && knownDifference(args, keyp, redis) == "" {
-		failed[args[0]] = true // one of each command will do
-		t.Errorf("%q:\nkeyp  %.200q\nredis %.200q", args, keyp.raw, redis.raw)
+	for i, args := range commands {
+		keyp, redis := keyp[i], redis[i]
+		if (keyp.isError() || redis.isError()) && keyp.raw != redis.raw && !failed[args[0]] && knownDifference(args, keyp, redis) == "" {
+			failed[args[0]] = true // one of each command will do
+			t.Errorf("%q:\nkeyp  %.200q\nredis %.200q", args, keyp.raw, redis.raw)
+		}
 	}
 }

@@ -41,20 +41,20 @@ func TestUsedMemory(t *testing.T) {
 	text := strings.Repeat("x", 20_000)
 	shapes := map[string]struct {
 		n   int
-		add func(p redis.Pipeliner, i int)
+		add func(i int) []string
 	}{
-		"small strings": {400_000, func(p redis.Pipeliner, i int) {
-			p.Set(t.Context(), fmt.Sprint("key:", i), text[:20], 0)
+		"small strings": {400_000, func(i int) []string {
+			return []string{"SET", fmt.Sprint("key:", i), text[:20]}
 		}},
-		"strings with deadlines": {150_000, func(p redis.Pipeliner, i int) {
-			p.SetEx(t.Context(), fmt.Sprint("key:", i), text[:200], 1e12)
+		"strings with deadlines": {150_000, func(i int) []string {
+			return []string{"SETEX", fmt.Sprint("key:", i), "1000", text[:200]}
 		}},
-		"large strings": {3000, func(p redis.Pipeliner, i int) { p.Set(t.Context(), fmt.Sprint("key:", i), text, 0) }},
-		"hashes": {700_000, func(p redis.Pipeliner, i int) {
-			p.HSet(t.Context(), fmt.Sprint("h:", i%40_000), fmt.Sprint("f:", i), text[:20])
+		"large strings": {3000, func(i int) []string { return []string{"SET", fmt.Sprint("key:", i), text} }},
+		"hashes": {700_000, func(i int) []string {
+			return []string{"HSET", fmt.Sprint("h:", i%40_000), fmt.Sprint("f:", i), text[:20]}
 		}},
-		"a sorted set": {600_000, func(p redis.Pipeliner, i int) {
-			p.ZAdd(t.Context(), "z", redis.Z{Score: float64(i), Member: fmt.Sprint("m:", i)})
+		"a sorted set": {600_000, func(i int) []string {
+			return []string{"ZADD", "z", strconv.Itoa(i), fmt.Sprint("m:", i)}
 		}},
 	}
 	for name, shape := range shapes {
@@ -62,23 +62,34 @@ func TestUsedMemory(t *testing.T) {
 			keyp := testkit.Keyp(t, "--appendfsync", "no")
 			c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 			defer func() { _ = c.Close() }()
-			fill(t, c, shape.n, shape.add)
+			fill(t, keyp, shape.n, shape.add)
 			compareMemory(t, c, keyp.Pid())
 		})
 	}
 }
 
-// fill calls add for the numbers below n, in pipelines.
-func fill(t *testing.T, c *redis.Client, n int, add func(p redis.Pipeliner, i int)) {
+// fill sends the commands of the numbers below n, in pipelines.
+func fill(t *testing.T, keyp *testkit.Server, n int, command func(i int) []string) {
 	t.Helper()
+	w, err := dialWire(keyp.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
 	for i := 0; i < n; {
-		p := c.Pipeline()
+		var commands [][]string
 		for range min(1000, n-i) {
-			add(p, i)
+			commands = append(commands, command(i))
 			i++
 		}
-		if _, err := p.Exec(t.Context()); err != nil {
+		replies, err := w.doAll(commands)
+		if err != nil {
 			t.Fatal(err)
+		}
+		for k, r := range replies {
+			if r.isError() {
+				t.Fatalf("%q: %s", commands[k], r.text)
+			}
 		}
 	}
 }
@@ -94,21 +105,21 @@ func TestMaxMemoryHolds(t *testing.T) {
 	text := strings.Repeat("x", 20_000)
 	type shape struct {
 		n, keys int
-		add     func(p redis.Pipeliner, i int)
+		add     func(i int) []string
 	}
 	shapes := map[string]shape{
-		"strings": {150_000, 150_000, func(p redis.Pipeliner, i int) {
-			p.Set(t.Context(), fmt.Sprint("key:", i), text[:500], 0)
+		"strings": {150_000, 150_000, func(i int) []string {
+			return []string{"SET", fmt.Sprint("key:", i), text[:500]}
 		}},
-		"strings of all lengths": {150_000, 150_000, func(p redis.Pipeliner, i int) {
-			p.SetEx(t.Context(), fmt.Sprint("key:", i), text[:i*i%1000], 1e12)
+		"strings of all lengths": {150_000, 150_000, func(i int) []string {
+			return []string{"SETEX", fmt.Sprint("key:", i), "1000", text[:i*i%1000]}
 		}},
-		"large strings": {5000, 5000, func(p redis.Pipeliner, i int) { p.Set(t.Context(), fmt.Sprint("key:", i), text, 0) }},
-		"hashes": {400_000, 20_000, func(p redis.Pipeliner, i int) {
-			p.HSet(t.Context(), fmt.Sprint("h:", i/20), fmt.Sprint("f:", i), text[:150])
+		"large strings": {5000, 5000, func(i int) []string { return []string{"SET", fmt.Sprint("key:", i), text} }},
+		"hashes": {400_000, 20_000, func(i int) []string {
+			return []string{"HSET", fmt.Sprint("h:", i/20), fmt.Sprint("f:", i), text[:150]}
 		}},
-		"sorted sets": {600_000, 3000, func(p redis.Pipeliner, i int) {
-			p.ZAdd(t.Context(), fmt.Sprint("z:", i/200), redis.Z{Score: float64(i), Member: fmt.Sprint("m:", i)})
+		"sorted sets": {600_000, 3000, func(i int) []string {
+			return []string{"ZADD", fmt.Sprint("z:", i/200), strconv.Itoa(i), fmt.Sprint("m:", i)}
 		}},
 	}
 	if !testkit.Long() { // a minute of processor time for all; these two leave gaps of all sizes in slabs and in the heap
@@ -117,10 +128,10 @@ func TestMaxMemoryHolds(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keyp := testkit.Keyp(t, "--maxmemory", "48mb")
+			keyp := testkit.Keyp(t, "--maxmemory", "48mb", "--appendfsync", "no")
 			c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 			defer func() { _ = c.Close() }()
-			fill(t, c, shape.n, shape.add)
+			fill(t, keyp, shape.n, shape.add)
 			var held int64
 			await.Until(t, "the process holds no more than maxmemory and 15 %", func() bool {
 				for _, call := range [][]any{{"SAVE"}, {"MEMORY", "PURGE"}} {
@@ -152,13 +163,15 @@ func TestBelowMaxMemoryStays(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
-	keyp := testkit.Keyp(t, "--maxmemory", "64mb")
+	keyp := testkit.Keyp(t, "--maxmemory", "64mb", "--appendfsync", "no")
 	c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 	defer func() { _ = c.Close() }()
 	for range 3 {
-		fill(t, c, 100_000, func(p redis.Pipeliner, i int) {
-			p.Set(t.Context(), fmt.Sprint("key:", i), strings.Repeat("x", 150+i%7), 0)
-			p.Get(t.Context(), fmt.Sprint("key:", i/2))
+		fill(t, keyp, 200_000, func(i int) []string {
+			if i%2 == 0 {
+				return []string{"SET", fmt.Sprint("key:", i/2), strings.Repeat("x", 150+i%7)}
+			}
+			return []string{"GET", fmt.Sprint("key:", i/4)}
 		})
 		if err := c.Save(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -174,12 +187,12 @@ func TestBelowMaxMemoryStays(t *testing.T) {
 // keep the server from serving.
 func TestSmallMaxMemory(t *testing.T) {
 	t.Parallel()
-	keyp := testkit.Keyp(t, "--maxmemory", "20mb")
+	keyp := testkit.Keyp(t, "--maxmemory", "20mb", "--appendfsync", "no")
 	c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
 	defer func() { _ = c.Close() }()
 	const n = 60_000
-	fill(t, c, n, func(p redis.Pipeliner, i int) {
-		p.Set(t.Context(), fmt.Sprint("key:", i), strings.Repeat(fmt.Sprint(i%10), 300), 0)
+	fill(t, keyp, n, func(i int) []string {
+		return []string{"SET", fmt.Sprint("key:", i), strings.Repeat(fmt.Sprint(i%10), 300)}
 	})
 	for i := range 1000 {
 		i *= n / 1000
