@@ -140,7 +140,7 @@ func TestParse(t *testing.T) {
 func TestEverything(t *testing.T) {
 	testkit.Program(t, redisbench.Program)
 	_, redis := testkit.Find(t, "redis-server")
-	workloads := "set,get,setex,many,lpop,slow-disk,restart,expire-burst,memory"
+	workloads := "set,many,restart,expire-burst,memory"
 	if testkit.Long() {
 		workloads = "standard,types,slow"
 	}

@@ -32,7 +32,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	calls := callsOf(t, s)
 	commands := 500
 	if testkit.Long() {
-		commands = 1500
+		commands = often(1500)
 	}
 	var clients, listeners sync.WaitGroup
 	stop := make(chan struct{})
@@ -42,7 +42,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	for i := range 12 {
 		clients.Go(func() {
 			c := &chaos{t: t, s: s, calls: calls, gen: &gen{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}}
-			c.run(often(commands))
+			c.run(commands)
 		})
 	}
 	clients.Wait()

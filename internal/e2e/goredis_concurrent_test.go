@@ -18,12 +18,16 @@ import (
 // workers is how many clients work at once in these tests.
 const workers = 16
 
-// often is how often they do something; with -race all goes several times slower.
+// often is how often they do something: n times when tests take the time for more cases. With -race
+// all goes several times slower.
 func often(n int) int {
-	if testkit.Race {
+	switch {
+	case testkit.Race:
 		return n / 3
+	case testkit.Long():
+		return n
 	}
-	return n
+	return n / 2
 }
 
 func TestGoRedisConcurrency(t *testing.T) {
