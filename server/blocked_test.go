@@ -434,7 +434,7 @@ func TestThousandBlocked(t *testing.T) {
 		}
 		for i := range waiters {
 			waiters[i] = ts.dial()
-			waiters[i].send("BLPOP " + key(i) + " 100\n")
+			waiters[i].send("BLPOP " + key(i) + " 100000\n")
 			if same {
 				waitBlocked(ts, i+1)
 			}

@@ -123,8 +123,7 @@ func TestRights(t *testing.T) {
 	if err := client.Do(ctx, "AUTH", "secret").Err(); err != nil {
 		t.Fatal(err)
 	}
-	c := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "secret", MaxRetries: -1})
-	defer c.Close()
+	c := testkit.NewClient(t, &redis.Options{Addr: s.Addr(), Password: "secret"})
 	log := fmt.Sprint(c.Do(ctx, "ACL", "LOG", "100").Val())
 	for _, want := range []string{"reason:auth", "username:stranger", "username:gone", "object:AUTH", "object:memory|stats", "username:watcher", "object:debug|digest", "name=http"} {
 		if !strings.Contains(log, want) {

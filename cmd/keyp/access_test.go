@@ -139,8 +139,7 @@ func TestSecrets(t *testing.T) {
 	var log testkit.Output
 	p := startSecret(t, &log, file, append(a.ServerArgs(), "--tls-port", freePort(t)))
 	ctx := context.Background()
-	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + p.port, Password: "sesame-1", Protocol: 2})
-	t.Cleanup(func() { _ = c.Close() })
+	c := testkit.NewClient(t, &redis.Options{Addr: "127.0.0.1:" + p.port, Password: "sesame-1", Protocol: 2})
 	seen := monitor(t, p.port, "sesame-1")
 
 	var shown strings.Builder

@@ -178,12 +178,7 @@ func startLogging(t *testing.T, log io.Writer, dir string, args ...string) *proc
 // client gives a client that is patient, and sends nothing and dials no place twice: it would
 // pause between.
 func (p *process) client(t *testing.T) *redis.Client {
-	c := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:" + p.port, MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: await.Bound, ReadTimeout: await.Bound, WriteTimeout: await.Bound, PoolTimeout: await.Bound,
-	})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return testkit.NewClient(t, &redis.Options{Addr: "127.0.0.1:" + p.port})
 }
 
 // status waits for the end.

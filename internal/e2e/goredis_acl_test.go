@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 )
 
@@ -35,9 +36,7 @@ func TestGoRedisACL(t *testing.T) {
 func (s subject) alice(t *testing.T, rules ...string) *redis.Client {
 	t.Helper()
 	is(t, "OK")(s.ACLSetUser(ctx, "alice", append([]string{"reset", "on", ">secret"}, rules...)...).Result())
-	c := redis.NewClient(&redis.Options{Addr: s.server.Addr(), Protocol: s.proto, Username: "alice", Password: "secret", MaxRetries: -1, DisableIdentity: true})
-	t.Cleanup(func() { _ = c.Close() }) // of no account: it has its replies
-	return c
+	return testkit.NewClient(t, &redis.Options{Addr: s.server.Addr(), Protocol: s.proto, Username: "alice", Password: "secret", DisableIdentity: true})
 }
 
 // refused checks for a refusal, however it is worded.

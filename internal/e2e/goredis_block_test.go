@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 )
 
@@ -42,10 +43,21 @@ func TestGoRedisBlocking(t *testing.T) {
 // waiting waits until so many connections wait.
 func (s subject) waiting(t *testing.T, n int) {
 	t.Helper()
-	await.Until(t, fmt.Sprint(n, " connections wait"), func() bool {
-		info, err := s.Info(ctx, "clients").Result()
-		return err == nil && strings.Contains(info, fmt.Sprintf("\nblocked_clients:%d\r\n", n))
-	})
+	await.Until(t, fmt.Sprint(n, " connections wait"), func() bool { return s.blocked(t) == n })
+}
+
+// blocked is how many connections wait.
+func (s subject) blocked(t *testing.T) (n int) {
+	t.Helper()
+	info, err := s.Info(ctx, "clients").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(info, "\nblocked_clients:")
+	if _, err := fmt.Sscanf(after, "%d", &n); err != nil {
+		t.Fatalf("%v of %q", err, info)
+	}
+	return n
 }
 
 // later runs a call that waits beside the test, and gives what waits for its end.
@@ -354,8 +366,7 @@ func blockWakers(t *testing.T, c subject) {
 func blockContexts(t *testing.T, s subject) {
 	options := *s.Options()
 	options.ContextTimeoutEnabled = true
-	c := redis.NewClient(&options)
-	defer c.Close()
+	c := testkit.NewClient(t, &options)
 	hurried, cancel := await.Hurried(ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := c.BLPop(hurried, 0, "l").Err(); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -286,9 +286,7 @@ func TestGoRedisPassword(t *testing.T) {
 func checkPassword(t *testing.T, server *testkit.Server, proto int) {
 	wrong := "WRONGPASS invalid username-password pair or user is disabled."
 	with := func(password string) *redis.Client {
-		c := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: proto, Password: password, MaxRetries: -1})
-		t.Cleanup(func() { _ = c.Close() }) // only ever read from
-		return c
+		return testkit.NewClient(t, &redis.Options{Addr: server.Addr(), Protocol: proto, Password: password})
 	}
 	is(t, "OK")(with("secret").Set(ctx, "k", "v", 0).Result())
 	if err := with("bad").Get(ctx, "k").Err(); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {

@@ -204,28 +204,35 @@ func waitUntil(at time.Time) { await.PassUntil(at.Add(2 * time.Millisecond)) }
 func TestGoRedisExactness(t *testing.T) {
 	t.Parallel()
 	server := testkit.Keyp(t)
-	var stored atomic.Int64
+	all := int64(0)
 	for _, proto := range []int{2, 3} {
 		t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
 			c := server.Client(proto)
-			var wg sync.WaitGroup
-			for i := range 40 {
-				key := fmt.Sprintf("%d:%d", proto, i)
-				deadline := time.Now().Add(time.Duration(30+10*i) * time.Millisecond).Truncate(time.Millisecond)
-				wg.Go(func() {
-					if checkExact(t, c, key, deadline) {
-						stored.Add(1)
-					}
-				})
-			}
-			wg.Wait()
+			step, round := 10*time.Millisecond, 0
+			await.Until(t, "keys are stored before their deadlines", func() bool { // not all are, where a machine is busy
+				var stored atomic.Int64
+				var wg sync.WaitGroup
+				for i := range 40 {
+					key := fmt.Sprintf("%d:%d:%d", proto, round, i)
+					deadline := time.Now().Add(time.Duration(3+i) * step).Truncate(time.Millisecond)
+					wg.Go(func() {
+						if checkExact(t, c, key, deadline) {
+							stored.Add(1)
+						}
+					})
+				}
+				wg.Wait()
+				step, round = 2*step, round+1
+				all += stored.Load()
+				return stored.Load() >= 10 || t.Failed()
+			})
 		})
 	}
 	c := server.Client(3)
 	await.Until(t, "expired keys are removed", func() bool { return c.DBSize(ctx).Val() == 0 })
 	expired, err := strconv.ParseInt(c.InfoMap(ctx, "stats").Val()["Stats"]["expired_keys"], 10, 64)
-	if n := stored.Load(); err != nil || n < 10 || expired < n {
-		t.Errorf("%d keys were stored before their deadline, %d expired (%v)", n, expired, err)
+	if err != nil || expired < all {
+		t.Errorf("%d keys were stored before their deadline, %d expired (%v)", all, expired, err)
 	}
 	server.Stop()
 }

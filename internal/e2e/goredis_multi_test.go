@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 )
 
@@ -214,8 +215,7 @@ func txOptimistic(t *testing.T, s subject) {
 	rounds := often(6)
 	options := *s.Options()
 	options.PoolSize = clients
-	c := redis.NewClient(&options)
-	defer c.Close()
+	c := testkit.NewClient(t, &options)
 	c.AddHook(recorder{s.keyp})
 	var all sync.WaitGroup
 	var conflicts atomic.Int64

@@ -25,7 +25,7 @@ func TestGoRedisNewer(t *testing.T) {
 func increx(t *testing.T, c subject) {
 	is(t, any([]any{int64(5), int64(5)}))(c.Do(ctx, "INCREX", "k", "BYINT", 5, "UBOUND", 6, "EX", 100).Result())
 	is(t, any([]any{int64(5), int64(0)}))(c.Do(ctx, "INCREX", "k", "BYINT", 5, "UBOUND", 6).Result())
-	is(t, 100*time.Second)(c.TTL(ctx, "k").Result())
+	expires(t, c, "k", 100*time.Second)
 	want := []any{"5.5", "0.5"}
 	if c.proto == 3 {
 		want = []any{5.5, 0.5}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
 )
 
@@ -184,8 +185,7 @@ func scriptStock(t *testing.T, s subject) {
 	is(t, "OK")(s.Set(ctx, "stock", stock, 0).Result())
 	options := *s.Options()
 	options.PoolSize = clients
-	c := redis.NewClient(&options)
-	defer c.Close()
+	c := testkit.NewClient(t, &options)
 	c.AddHook(recorder{s.keyp})
 	var all sync.WaitGroup
 	var taken atomic.Int64

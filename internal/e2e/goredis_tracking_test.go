@@ -200,8 +200,7 @@ func TestGoRedisCache(t *testing.T) {
 	t.Parallel()
 	keyp := testkit.Keyp(t)
 	writer := keyp.Client(3)
-	cached := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 3, ClientSideCacheConfig: &redis.ClientSideCacheConfig{}})
-	defer cached.Close()
+	cached := testkit.NewClient(t, &redis.Options{Addr: keyp.Addr(), Protocol: 3, ClientSideCacheConfig: &redis.ClientSideCacheConfig{}})
 	for i := range 50 {
 		want := fmt.Sprint(i)
 		is(t, "OK")(writer.Set(ctx, "k", want, 0).Result())

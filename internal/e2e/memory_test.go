@@ -60,8 +60,7 @@ func TestUsedMemory(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			keyp := testkit.Keyp(t, "--appendfsync", "no")
-			c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
-			defer func() { _ = c.Close() }()
+			c := keyp.Client(2)
 			fill(t, keyp, shape.n, shape.add)
 			compareMemory(t, c, keyp.Pid())
 		})
@@ -129,8 +128,7 @@ func TestMaxMemoryHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			keyp := testkit.Keyp(t, "--maxmemory", "48mb", "--appendfsync", "no")
-			c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
-			defer func() { _ = c.Close() }()
+			c := keyp.Client(2)
 			fill(t, keyp, shape.n, shape.add)
 			var held int64
 			await.Until(t, "the process holds no more than maxmemory and 15 %", func() bool {
@@ -164,8 +162,7 @@ func TestBelowMaxMemoryStays(t *testing.T) {
 		t.Skip("the race detector takes memory of its own")
 	}
 	keyp := testkit.Keyp(t, "--maxmemory", "64mb", "--appendfsync", "no")
-	c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
-	defer func() { _ = c.Close() }()
+	c := keyp.Client(2)
 	for range 3 {
 		fill(t, keyp, 200_000, func(i int) []string {
 			if i%2 == 0 {
@@ -188,8 +185,7 @@ func TestBelowMaxMemoryStays(t *testing.T) {
 func TestSmallMaxMemory(t *testing.T) {
 	t.Parallel()
 	keyp := testkit.Keyp(t, "--maxmemory", "20mb", "--appendfsync", "no")
-	c := redis.NewClient(&redis.Options{Addr: keyp.Addr(), Protocol: 2, ReadTimeout: -1})
-	defer func() { _ = c.Close() }()
+	c := keyp.Client(2)
 	const n = 60_000
 	fill(t, keyp, n, func(i int) []string {
 		return []string{"SET", fmt.Sprint("key:", i), strings.Repeat(fmt.Sprint(i%10), 300)}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // migrate sends MIGRATE to c, for a target at addr, and gives its reply or its error as text.
@@ -28,6 +29,9 @@ func migrate(c *redis.Client, addr string, args ...any) string {
 	return reply
 }
 
+// patience is a timeout of MIGRATE, in ms, for targets that reply.
+const patience = int(await.Bound / time.Millisecond)
+
 // TestMigrate: values of every type come to a redis-server and to another Keyp with their deadlines, and
 // back; options and errors are Redis's.
 func TestMigrate(t *testing.T) {
@@ -36,21 +40,20 @@ func TestMigrate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			there := start(t, "--requirepass", "secret")
 			here := testkit.Keyp(t)
-			from, to := here.Client(3), redis.NewClient(&redis.Options{Addr: there.Addr(), Password: "secret", Protocol: 3})
-			defer to.Close()
+			from, to := here.Client(3), testkit.NewClient(t, &redis.Options{Addr: there.Addr(), Password: "secret", Protocol: 3})
 			auth := []any{"AUTH", "secret"}
 			with := func(args ...any) []any { return append(args, auth...) }
 
-			is(t, "NOKEY")(migrate(from, there.Addr(), with("none", 0, 1000)...), nil)
+			is(t, "NOKEY")(migrate(from, there.Addr(), with("none", 0, patience)...), nil)
 			is(t, "OK")(from.Set(ctx, "s", "text", time.Hour).Result())
 			at := from.PExpireTime(ctx, "s").Val()
-			is(t, "ERR Target instance replied with error: NOAUTH Authentication required.")(migrate(from, there.Addr(), "s", 0, 1000), nil)
-			is(t, "ERR Target instance replied with error: ERR DB index is out of range")(migrate(from, there.Addr(), with("s", 99, 1000)...), nil)
-			is(t, "OK")(migrate(from, there.Addr(), with("s", 0, 1000, "COPY")...), nil)
+			is(t, "ERR Target instance replied with error: NOAUTH Authentication required.")(migrate(from, there.Addr(), "s", 0, patience), nil)
+			is(t, "ERR Target instance replied with error: ERR DB index is out of range")(migrate(from, there.Addr(), with("s", 99, patience)...), nil)
+			is(t, "OK")(migrate(from, there.Addr(), with("s", 0, patience, "COPY")...), nil)
 			is(t, int64(1))(from.Exists(ctx, "s").Result())
-			is(t, "ERR Target instance replied with error: BUSYKEY Target key name already exists.")(migrate(from, there.Addr(), with("s", 0, 1000)...), nil)
+			is(t, "ERR Target instance replied with error: BUSYKEY Target key name already exists.")(migrate(from, there.Addr(), with("s", 0, patience)...), nil)
 			is(t, int64(1))(from.Exists(ctx, "s").Result())
-			is(t, "OK")(migrate(from, there.Addr(), "s", 0, 1000, "REPLACE", "AUTH2", "default", "secret"), nil)
+			is(t, "OK")(migrate(from, there.Addr(), "s", 0, patience, "REPLACE", "AUTH2", "default", "secret"), nil)
 			is(t, int64(0))(from.Exists(ctx, "s").Result())
 			is(t, "text")(to.Get(ctx, "s").Result())
 			is(t, at)(to.PExpireTime(ctx, "s").Result())
@@ -59,17 +62,16 @@ func TestMigrate(t *testing.T) {
 			is(t, int64(2))(from.HSet(ctx, "h", "f", "v", "g", "w").Result())
 			is(t, int64(3))(from.SAdd(ctx, "set", 1, 2, 3).Result())
 			is(t, int64(1))(from.ZAdd(ctx, "z", redis.Z{Score: 1.5, Member: "m"}).Result())
-			is(t, "NOKEY")(migrate(from, there.Addr(), with("", 3, 1000)...), nil) // the key whose name is empty
-			list := append(with("", 3, 1000), "KEYS", "l", "none", "h", "set", "z")
+			is(t, "NOKEY")(migrate(from, there.Addr(), with("", 3, patience)...), nil) // the key whose name is empty
+			list := append(with("", 3, patience), "KEYS", "l", "none", "h", "set", "z")
 			is(t, "OK")(migrate(from, there.Addr(), list...), nil)
 			is(t, int64(0))(from.DBSize(ctx).Result())
-			db := redis.NewClient(&redis.Options{Addr: there.Addr(), Password: "secret", DB: 3})
-			defer db.Close()
+			db := testkit.NewClient(t, &redis.Options{Addr: there.Addr(), Password: "secret", DB: 3})
 			is(t, int64(4))(db.DBSize(ctx).Result())
 			is(t, map[string]string{"f": "v", "g": "w"})(db.HGetAll(ctx, "h").Result())
 			is(t, int64(2))(db.LLen(ctx, "l").Result())
 
-			is(t, "OK")(migrate(db, here.Addr(), "", 0, 1000, "KEYS", "h", "z"), nil)
+			is(t, "OK")(migrate(db, here.Addr(), "", 0, patience, "KEYS", "h", "z"), nil)
 			is(t, 1.5)(from.ZScore(ctx, "z", "m").Result())
 			is(t, int64(2))(db.DBSize(ctx).Result())
 		})
@@ -151,13 +153,8 @@ func TestMigrateFailures(t *testing.T) {
 			return "+OK\r\n", nil
 		}
 	}
-	refusing, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refusing.Close()
 	targets := map[string]string{
-		"refuses connections": refusing.Addr().String(),
+		"refuses connections": "127.0.0.1:1",
 		"ends at SELECT":      target(t, after("SELECT", "", ends)),
 		"ends at RESTORE":     target(t, after("RESTORE", "", ends)),
 		"ends midway":         target(t, after("RESTORE", "+O", ends)),
@@ -169,9 +166,13 @@ func TestMigrateFailures(t *testing.T) {
 	keyp, server := testkit.Keyp(t).Client(2), testkit.Redis(t).Client(2)
 	for name, addr := range targets {
 		var replies []string
+		timeout := patience
+		if strings.HasPrefix(name, "is silent") {
+			timeout = 100
+		}
 		for _, c := range []*redis.Client{keyp, server} {
 			is(t, "OK")(c.MSet(ctx, "a", "1", "b", "2").Result())
-			replies = append(replies, migrate(c, addr, "", 0, 100, "KEYS", "a", "b"))
+			replies = append(replies, migrate(c, addr, "", 0, timeout, "KEYS", "a", "b"))
 			// redis-server takes the reply of one command for that of another where a target leaves one out.
 			if got := c.MGet(ctx, "a", "b").Val(); c == keyp && !reflect.DeepEqual(got, []any{"1", "2"}) {
 				t.Errorf("the target %s: %v are left (%s)", name, got, c)
@@ -189,7 +190,7 @@ func TestMigrateFailures(t *testing.T) {
 		return "+OK\r\n", nil
 	})
 	for _, c := range []*redis.Client{keyp, server} {
-		is(t, "ERR Target instance replied with error: BUSYKEY Target key name already exists.")(migrate(c, half, "", 0, 1000, "KEYS", "a", "b", "c"), nil)
+		is(t, "ERR Target instance replied with error: BUSYKEY Target key name already exists.")(migrate(c, half, "", 0, patience, "KEYS", "a", "b", "c"), nil)
 		is(t, []any{nil, "2"})(c.MGet(ctx, "a", "b").Result())
 	}
 	// The connection ends behind the first of two replies: what was accepted is moved, the other key is here.
@@ -200,7 +201,7 @@ func TestMigrateFailures(t *testing.T) {
 		}
 		return "+OK\r\n", nil
 	})
-	if reply := migrate(keyp, first, "", 0, 1000, "KEYS", "a", "b"); !strings.HasPrefix(reply, "IOERR error or timeout") {
+	if reply := migrate(keyp, first, "", 0, patience, "KEYS", "a", "b"); !strings.HasPrefix(reply, "IOERR error or timeout") {
 		t.Errorf("a connection that ends midway: %s", reply)
 	}
 	is(t, "2")(keyp.Get(ctx, "b").Result())
@@ -221,7 +222,7 @@ func TestMigrateChanging(t *testing.T) {
 		}
 		return "+OK\r\n", nil
 	})
-	is(t, "OK")(migrate(c, addr, "k", 0, 10_000), nil)
+	is(t, "OK")(migrate(c, addr, "k", 0, patience), nil)
 	is(t, int64(0))(c.Exists(ctx, "k").Result())
 	if len(calls) != 3 || len(calls[1]) != 4 || !strings.Contains(calls[1][3], "first") || !strings.Contains(calls[2][3], "second") ||
 		!reflect.DeepEqual(calls[2][4:], []string{"ABSTTL", "REPLACE"}) || calls[2][2] == "0" {
@@ -238,7 +239,7 @@ func TestMigrateChanging(t *testing.T) {
 		}
 		return "+OK\r\n", nil
 	})
-	is(t, "ERR a key changed each time that it was sent: the target has an older value of it")(migrate(c, busy, "k", 0, 10_000), nil)
+	is(t, "ERR a key changed each time that it was sent: the target has an older value of it")(migrate(c, busy, "k", 0, patience), nil)
 	is(t, strconv.Itoa(n))(c.Get(ctx, "k").Result())
 }
 
@@ -264,7 +265,7 @@ func TestMigrateChangingGroups(t *testing.T) {
 		}
 		return "+OK\r\n", nil
 	})
-	is(t, "OK")(migrate(c, addr, "s", 0, 10_000), nil)
+	is(t, "OK")(migrate(c, addr, "s", 0, patience), nil)
 	is(t, int64(0))(c.Exists(ctx, "s").Result())
 	if sends != 4 {
 		t.Errorf("the stream was sent %d times, want 4", sends)

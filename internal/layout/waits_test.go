@@ -37,6 +37,9 @@ func waitProblems(f file) (problems []string) {
 		switch node := node.(type) {
 		case *ast.SelectorExpr:
 			pkg, ok := node.X.(*ast.Ident)
+			if ok && pkg.Name == "redis" && node.Sel.Name == "NewClient" && f.dir() != "internal/testkit" {
+				problems = append(problems, fmt.Sprintf("%v: redis.NewClient gives up after some seconds; testkit.NewClient does not", f.lines.Position(node.Pos())))
+			}
 			if ok && pkg.Obj == nil && slices.Contains(bounds[pkg.Name], node.Sel.Name) {
 				problems = append(problems, fmt.Sprintf("%v: %s.%s; wait with %s", f.lines.Position(node.Pos()), pkg.Name, node.Sel.Name, waitsAt))
 			}

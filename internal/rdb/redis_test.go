@@ -29,9 +29,7 @@ type realRedis struct {
 
 func startRedis(t testing.TB) realRedis {
 	server := testkit.Redis(t, "--sanitize-dump-payload", "yes")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2})
-	t.Cleanup(func() { _ = client.Close() })
-	return realRedis{t, client}
+	return realRedis{t, server.Client(2)}
 }
 
 func (r realRedis) try(args ...any) (any, error) {

@@ -438,19 +438,23 @@ func (s *Server) Client(proto int) *redis.Client {
 
 // ClientDB is Client on another database.
 func (s *Server) ClientDB(proto, db int) *redis.Client {
-	return s.client(&redis.Options{Addr: s.Addr(), Protocol: proto, DB: db})
+	return NewClient(s.t, &redis.Options{Addr: s.Addr(), Protocol: proto, DB: db})
 }
 
 // ClientTLS is Client over TLS.
 func (s *Server) ClientTLS(proto int, cfg *tls.Config) *redis.Client {
-	return s.client(&redis.Options{Addr: s.TLSAddr(), Protocol: proto, TLSConfig: cfg})
+	return NewClient(s.t, &redis.Options{Addr: s.TLSAddr(), Protocol: proto, TLSConfig: cfg})
 }
 
-func (s *Server) client(o *redis.Options) *redis.Client {
-	o.MaxRetries, o.DialerRetries = -1, 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = await.Bound, await.Bound, await.Bound, await.Bound
-	c := redis.NewClient(o)
-	s.t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
+// NewClient is Server.Client with further options. By itself go-redis gives up after some seconds and
+// sends the command again, which a slow machine makes it do (internal/layout sees to it that tests
+// make no client in another way).
+func NewClient(t testing.TB, o *redis.Options) *redis.Client {
+	patient := *o
+	patient.MaxRetries, patient.DialerRetries = -1, 1
+	patient.DialTimeout, patient.ReadTimeout, patient.WriteTimeout, patient.PoolTimeout = await.Bound, await.Bound, await.Bound, await.Bound
+	c := redis.NewClient(&patient)
+	t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
 	return c
 }
 

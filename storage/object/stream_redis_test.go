@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"keyp/internal/testkit"
 )
 
@@ -16,8 +14,7 @@ import (
 func TestStreamNodesAsRedis(t *testing.T) {
 	t.Cleanup(func() { SetLimits(DefaultLimits) })
 	server := testkit.Redis(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2})
-	t.Cleanup(func() { _ = client.Close() })
+	client := server.Client(2)
 	ctx := context.Background()
 	do := func(args ...any) any {
 		t.Helper()
