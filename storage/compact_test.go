@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyp/internal/clock"
+	"keyp/internal/testkit/await"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"keyp/storage/wal"
@@ -354,7 +355,7 @@ func TestCompactionBesideEverything(t *testing.T) {
 		SegmentSize: 256 << 10, CheckpointBytes: 16 << 20, MaxMemory: 5 << 20, InitialMmap: 1 << 20, DiskReserve: 1,
 		Sync: wal.Always,
 	}
-	const writers, ops, keys, rounds = 4, 2000, 1500, 60
+	const writers, ops, keys = 4, 2000, 1500
 	var s *Store
 	var replaced atomic.Int32
 	options.Testing.OnStep = func(step Step) error {
@@ -387,11 +388,8 @@ func TestCompactionBesideEverything(t *testing.T) {
 		}
 	}()
 	owned := make([]map[string]value, writers)
-	done := func() bool {
-		st := s.Stats()
-		return replaced.Load() > 2 && st.Evictions > 0 && st.Loads > 0 && st.Checkpoints > 2
-	}
-	for round := 0; round < rounds && (round < 2 || !done()); round++ {
+	round := 0
+	await.Until(t, "keys are evicted, loaded, checkpointed and compacted", func() bool {
 		var wg sync.WaitGroup
 		for w := range writers {
 			if owned[w] == nil {
@@ -400,12 +398,12 @@ func TestCompactionBesideEverything(t *testing.T) {
 			wg.Go(func() { write(t, s, w, ops, keys, owned[w]) })
 		}
 		wg.Wait()
-	}
+		st := s.Stats()
+		round++
+		return t.Failed() || round >= 2 && replaced.Load() > 2 && st.Evictions > 0 && st.Loads > 0 && st.Checkpoints > 2
+	})
 	close(stop)
-	<-compacted
-	if !done() {
-		t.Errorf("%d compactions; nothing was evicted, loaded or checkpointed: %+v", replaced.Load(), s.Stats())
-	}
+	await.For(t, "the compaction ends", compacted)
 	compare(t, s, owned)
 	if err := errors.Join(s.Check(), s.Close(true)); err != nil {
 		t.Fatal(err)

@@ -33,14 +33,8 @@ func TestBesideBackground(t *testing.T) {
 	}
 	const writers, ops, keys = 6, 4000, 1500
 	owned := make([]map[string]value, writers)
-	var wg sync.WaitGroup
-	for w := range writers {
+	for w := range owned {
 		owned[w] = map[string]value{}
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			write(t, s, w, ops, keys, owned[w])
-		}()
 	}
 	stop := make(chan struct{})
 	scanned := make(chan struct{})
@@ -60,12 +54,17 @@ func TestBesideBackground(t *testing.T) {
 			}
 		}
 	}()
-	wg.Wait()
+	await.Until(t, "keys are evicted, loaded and checkpointed", func() bool {
+		var wg sync.WaitGroup
+		for w := range writers {
+			wg.Go(func() { write(t, s, w, ops, keys, owned[w]) })
+		}
+		wg.Wait()
+		st := s.Stats()
+		return t.Failed() || st.Evictions > 0 && st.Loads > 0 && st.Checkpoints > 0
+	})
 	close(stop)
-	<-scanned
-	if s.Stats().Evictions == 0 || s.Stats().Loads == 0 || s.Stats().Checkpoints == 0 {
-		t.Errorf("nothing was evicted, loaded or checkpointed: %+v", s.Stats())
-	}
+	await.For(t, "the scan ends", scanned)
 	compare(t, s, owned)
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
