@@ -254,11 +254,13 @@ func TestAppendGoesOnDuringSync(t *testing.T) {
 		return nil
 	})
 	l, _ := opened(t, options(fsys), 0)
+	l.Append([]byte("0"))
+	must(t, l.Commit())
+	await.Until(t, "the next segment", l.prepared) // so that the sync is the commit's, and not that of its making
 	first := l.Append([]byte("a"))
-	await.Until(t, "the next segment", func() bool { return l.prepared() })
 	armed.Store(true)
 	l.CommitAsync()
-	<-syncing
+	await.For(t, "the sync", syncing)
 	second := l.Append([]byte("b"))
 	n, err := l.Rotate([]byte("c"))
 	must(t, err)
@@ -268,7 +270,7 @@ func TestAppendGoesOnDuringSync(t *testing.T) {
 		t.Fatal("durable while its sync is held")
 	}
 	close(goOn)
-	must(t, <-done)
+	must(t, await.For(t, "the commit ends", done))
 	if l.Durable() < second {
 		t.Fatal("Commit returned before its batch was durable")
 	}
