@@ -1,14 +1,19 @@
 package scripting
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"keyp/internal/testkit/await"
 	"keyp/resp"
 )
 
@@ -326,6 +331,35 @@ redis.register_function{function_name='ro', callback=function() return redis.cal
 	} {
 		if _, err := e.Load(source, 100*time.Millisecond, nil); err == nil || err.Error() != want {
 			t.Errorf("%.200s\n got %v\nwant %s", source, err, want)
+		}
+	}
+}
+
+// logHook is a log that calls it for each line.
+type logHook func()
+
+func (logHook) Enabled(context.Context, slog.Level) bool    { return true }
+func (h logHook) Handle(context.Context, slog.Record) error { h(); return nil }
+func (h logHook) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h logHook) WithGroup(string) slog.Handler             { return h }
+
+// TestLoadOfAStoppedProcess: a library loads although its process was stopped for longer meanwhile than its
+// program may run.
+func TestLoadOfAStoppedProcess(t *testing.T) {
+	for most := 200 * time.Millisecond; ; most *= 2 { // the rest takes time, too, on a busy machine
+		e := New(Options{Version: "7.4.0", Log: slog.New(logHook(func() {
+			stop := fmt.Sprintf("trap '' HUP INT TERM; kill -STOP %[1]d; sleep %[2]f; kill -CONT %[1]d", os.Getpid(), 1.2*most.Seconds())
+			if err := exec.Command("/bin/sh", "-c", stop).Run(); err != nil {
+				t.Error(err)
+			}
+			await.Pass(10 * time.Millisecond) // so that what was due meanwhile has run
+		}))})
+		_, err := e.Load(`redis.log(redis.LOG_WARNING, 'now') redis.register_function('f', function() end)`, most, nil)
+		if err == nil {
+			return
+		}
+		if most > 5*time.Second {
+			t.Fatal(err)
 		}
 	}
 }

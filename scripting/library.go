@@ -41,8 +41,9 @@ var FunctionFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluste
 var errLoadTime = errors.New("FUNCTION LOAD timeout")
 
 // Load runs a library's program, without its shebang line, which registers its functions. The
-// error's text is for the client, without a code. The program may run for most, as in Redis;
-// compiling it takes time in proportion to its length. Killing r ends both; nil: nobody does.
+// error's text is for the client, without a code. The program may run for most, as in Redis, and
+// what it waits for the system hardly counts; compiling it takes time in proportion to its length.
+// Killing r ends both; nil: nobody does.
 func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, error) {
 	if r == nil {
 		r = &Run{}
@@ -51,8 +52,7 @@ func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, erro
 	if err != nil {
 		return nil, errors.New("Error compiling function: " + err.Error())
 	}
-	timer := time.AfterFunc(most, func() { r.Kill(errLoadTime) })
-	defer timer.Stop()
+	defer killAfter(r, most)()
 	lib := &Library{program: program, st: e.newState(true), seen: map[string]*Function{}}
 	if err := lib.load(r); err != nil {
 		return nil, err
@@ -61,6 +61,27 @@ func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, erro
 		return nil, errors.New("No functions registered") //lint:ignore ST1005 Redis words it like that
 	}
 	return lib, nil
+}
+
+// killAfter kills r for its load time when it has run for most, unless stop is called before. The time is
+// counted in parts: a process that the system stopped for a while, or let wait, has used one of them, and
+// at a start no library is left out for that.
+func killAfter(r *Run, most time.Duration) (stop func()) {
+	const parts = 20
+	ended := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(most / parts)
+		defer tick.Stop()
+		for range parts {
+			select {
+			case <-tick.C:
+			case <-ended:
+				return
+			}
+		}
+		r.Kill(errLoadTime)
+	}()
+	return func() { close(ended) }
 }
 
 // load runs the program. Its environment has only the functions that register functions, as in
