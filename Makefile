@@ -46,7 +46,7 @@ PLAIN          := $(GOFLAGS) -buildvcs=false
 # go-redis, and what only tests and examples compile with it, is left without inlining: each package
 # that imports it compiles its hundreds of methods once more, which takes half as long so. Likewise
 # what comes with Prometheus's client.
-NOT_INLINED := github.com/redis/go-redis/v9 google.golang.org/protobuf/... github.com/prometheus/... keyp/docs/examples/... keyp/cmd/keyp-bench/... keyp/internal/testkit/... keyp/internal/e2e/...
+NOT_INLINED := github.com/redis/go-redis/v9 google.golang.org/protobuf/... github.com/prometheus/... github.com/chromedp/... keyp/docs/examples/... keyp/cmd/keyp-bench/... keyp/internal/testkit/... keyp/internal/e2e/...
 export GOFLAGS := $(PLAIN) -gcflags=all=-dwarf=false $(foreach package,$(NOT_INLINED),'-gcflags=$(package)=-dwarf=false -l')
 build bench: export GOFLAGS := $(PLAIN)
 # The compiler and the tests are small next to the machines that run them: they collect garbage
@@ -65,7 +65,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis torture test-go-redis fuzz mutants bench release packages test-packages clean help
+.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis chromium screenshots torture test-go-redis fuzz mutants bench release packages test-packages clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -77,10 +77,10 @@ REPORT = $(GO) run ./internal/testkit/report -vet=off -timeout $(TIMEOUT) -p $(A
 test: redis ## the tests: some minutes, the same each time; needs no more than Go
 	$(REPORT) $(TESTFLAGS) $(LONGEST) ./...
 
-check: lint cross redis race ## all else: static checks, other platforms, and the tests once more, with the race detector, random seeds and more cases
+check: lint cross redis chromium race ## all else: static checks, other platforms, and the tests once more, with the race detector, random seeds and more cases
 
 race:
-	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) $(LONGEST) ./...
+	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) -tags browser $(TESTFLAGS) $(LONGEST) ./...
 
 lint: fmt-check vet staticcheck vulns ## formatting, go vet, staticcheck, govulncheck
 
@@ -111,6 +111,12 @@ cross: ## compile everything for each platform, and the tests for another system
 
 redis: ## see to it that redis-server and redis-cli are there to compare with
 	@.ci/redis
+
+chromium: ## see to it that there is a browser to test the dashboard with
+	@.ci/chromium
+
+screenshots: chromium ## pictures of the dashboard, in docs/images
+	KEYP_SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -tags browser -count=1 -run TestScreenshots ./internal/e2e/browser
 
 torture: redis ## long crash runs: the storage model, the log, kills of the real server
 	$(GO) test $(RACE) -count=1 -timeout 3h -run 'Model|Crash|Recover|Durable' $(TESTFLAGS) ./storage ./storage/wal -rapid.checks=$(CHECKS)

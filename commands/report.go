@@ -51,6 +51,7 @@ type Report struct {
 // or has the calls of before.
 type CommandReport struct {
 	Name                    string // as COMMAND has it: client|list
+	Group                   Group
 	Calls, Failed, Rejected int64
 	Latency                 tally.Reading
 }
@@ -94,7 +95,7 @@ func (e *Env) Report() *Report {
 
 	for _, use := range e.Stats.PerCommand.used() {
 		r.Commands = append(r.Commands, CommandReport{
-			Name: use.spec.full, Calls: use.calls.Load(), Failed: use.failed.Load(), Rejected: use.rejected.Load(),
+			Name: use.spec.full, Group: use.spec.Group, Calls: use.calls.Load(), Failed: use.failed.Load(), Rejected: use.rejected.Load(),
 			Latency: use.latency.reading(use.nanos.Load(), use.calls.Load()),
 		})
 	}

@@ -1,5 +1,7 @@
 package commands
 
+import "keyp/storage"
+
 // Visitor is who asks by other means than a connection of the protocol: over HTTP. It has the
 // permissions of a user, at any moment those that the user has then.
 type Visitor struct {
@@ -53,6 +55,24 @@ func (v *Visitor) May(words ...string) error {
 	}
 	v.refused(d, &Ctx{Spec: spec, Args: args}, func(c *Ctx) { v.env.logDenial(c, d, topLevel, spec, args[at]) })
 	return Error("NOPERM " + d.complaint(v.client.user.name(), spec, args[at], false))
+}
+
+// Name is the user's name.
+func (v *Visitor) Name() string { return v.client.user.name() }
+
+// Can is May for what nobody has asked for yet, as when a page offers it: a refusal is not logged or counted.
+func (v *Visitor) Can(args ...[]byte) bool {
+	d, _ := v.client.user.permissions().check(v.env.Table.Of(args), args)
+	return d == allowed
+}
+
+// Due is storage.Store.ListDue for the keys that match a glob pattern and whose deadline the visitor may ask for. Any
+// goroutine may call it.
+func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (list []storage.DueKey, through int64, ok bool) {
+	ask := []byte("PEXPIRETIME")
+	return v.env.Store.ListDue(db, from, until, limit, func(name []byte) bool {
+		return globMatch(pattern, name) && v.Can(ask, name)
+	})
 }
 
 // MayDebug is May for DEBUG, which enable-debug-command must allow as well.

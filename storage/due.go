@@ -224,8 +224,9 @@ const (
 	// dueLooks and diskLooks bound how many entries a list looks at in a shard, and on disk.
 	dueLooks  = 2 * dueStep
 	diskLooks = 8 * dueStep
-	// dueBytes bounds the names that it takes in a shard.
-	dueBytes = 4 << 20
+	// dueBytes bounds the names that it looks at there, listBytes those that it has.
+	dueBytes  = 2 << 20
+	listBytes = 4 << 20
 )
 
 // ListDue lists the keys of a database that are due from one instant on and before another (Unix
@@ -250,9 +251,9 @@ func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []b
 		}
 		found, next, err := s.readDue(place, l.through)
 		if err != nil || !s.onlyOnDisk(found, func(k DueKey) {
+			size += len(k.Name)
 			if k.DB == db && keep(k.Name) {
 				l.list = append(l.list, k)
-				size += len(k.Name)
 			}
 		}) {
 			return nil, from, false
@@ -263,7 +264,7 @@ func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []b
 		return cmp.Or(cmp.Compare(a.At, b.At), bytes.Compare(a.Name, b.Name))
 	})
 	end := 0
-	for size = 0; end < len(l.list) && end < limit && l.list[end].At <= l.through && (end == 0 || size <= dueBytes); end++ {
+	for size = 0; end < len(l.list) && end < limit && l.list[end].At <= l.through && (end == 0 || size <= listBytes); end++ {
 		size += len(l.list[end].Name)
 	}
 	if end < len(l.list) {
@@ -295,9 +296,9 @@ func (l *dueList) inMemory(p *part, from int64) {
 			return false
 		}
 		name := p.name(newCell(0, uint32(e.ID), cell(e.ID)&cellObj))
-		if l.keep(name) {
+		if size += len(name); l.keep(name) {
 			l.list = append(l.list, DueKey{l.db, bytes.Clone(name), e.Deadline, p.byElement(e)})
-			kept, size = kept+1, size+len(name)
+			kept++
 		}
 		return true
 	})

@@ -10,7 +10,7 @@
 //	page.rights       a user of the ACL, and the commands that the page stands for
 //	  │  door.go, commands.Visitor
 //	  ▼
-//	page.show         metrics.go, health.go, usage.go, profiles.go
+//	page.show         metrics.go, pulse.go, usage.go, profiles.go; of the dashboard: dashboard.go, live.go, page/
 //
 // # Invariants
 //
@@ -21,6 +21,9 @@
 //     counted one by one is counted in the background, at most a hundredth of the time.
 //   - A page shows no more than its commands would reply to the same user. Health alone needs no
 //     user, and shows no data.
+//   - The dashboard's scripts make text of what the server replies, never HTML, and the page's policy has the
+//     browser refuse anything else. All who have it open share one message a second, which is made while
+//     anybody has; who reads slowly gets fewer of them, and nothing is kept for them.
 //   - No request changes anything, and none from a page of another site is answered.
 //   - After Withdraw no request touches the store.
 //

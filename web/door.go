@@ -41,6 +41,12 @@ func (s *Server) allPages() map[string]page {
 		"/usage":        {mayRun(info, []string{"MEMORY", "STATS"}), s.showUsage},
 		"/version":      {mayRun(info), s.showVersion},
 		"/debug/pprof/": {(*commands.Visitor).MayDebug, s.showProfile},
+
+		"/":                  {mayRun(), s.showFile},
+		"/dashboard/":        {mayRun(), s.showFile},
+		"/dashboard/session": {mayRun(), s.showSession},
+		"/dashboard/live":    {mayWatch, s.showLive},
+		"/dashboard/due":     {mayList, s.showDue},
 	}
 }
 
@@ -48,8 +54,9 @@ func (s *Server) find(path string) (page, bool) {
 	if p, ok := s.pages[path]; ok {
 		return p, true
 	}
-	p, ok := s.pages[path[:strings.LastIndexByte(path, '/')+1]]
-	return p, ok
+	folder := path[:strings.LastIndexByte(path, '/')+1]
+	p, ok := s.pages[folder]
+	return p, ok && folder != "/"
 }
 
 // headers are those of every reply. Browsers do not store it, do not show it in a frame, and do not let pages
@@ -161,12 +168,12 @@ func (s *Server) admit(r *http.Request, p page) (status int, why string) {
 	if p.rights == nil {
 		return 0, ""
 	}
-	name, password, given := r.BasicAuth()
+	_, _, given := r.BasicAuth()
 	if !given && len(r.Header.Values("Authorization")) > 0 {
 		return http.StatusUnauthorized, "only basic authentication is supported"
 	}
 	loaded := s.use(func(env *commands.Env) {
-		visitor, err := env.Visit(r.RemoteAddr, s.addr, given, []byte(name), []byte(password))
+		visitor, err := s.visit(env, r)
 		if err != nil {
 			status, why = http.StatusUnauthorized, err.Error()
 			return
@@ -182,6 +189,12 @@ func (s *Server) admit(r *http.Request, p page) (status int, why string) {
 		return http.StatusServiceUnavailable, s.pulse.says()
 	}
 	return status, why
+}
+
+// visit gives the visitor who sent a request.
+func (s *Server) visit(env *commands.Env, r *http.Request) (*commands.Visitor, error) {
+	name, password, given := r.BasicAuth()
+	return env.Visit(r.RemoteAddr, s.addr, given, []byte(name), []byte(password))
 }
 
 // reply replies with a line of text.

@@ -125,7 +125,7 @@ func perDatabase(read func(*population) float64) func(*reading, func(float64, ..
 func (s *Server) read() (r *reading) {
 	s.use(func(env *commands.Env) {
 		r = &reading{
-			stats: &env.Stats, config: env.Config, started: env.Started,
+			at: s.o.Clock.Now(), stats: &env.Stats, config: env.Config, started: env.Started,
 			reserve: env.Store.DiskReserve(), failures: env.Store.FailedCheckpoints(), cost: env.Store.Log().SyncCost().Seconds(),
 			requests: s.requests.Load(),
 		}

@@ -35,7 +35,7 @@ type pulse struct {
 	problem  atomic.Pointer[string]
 	near     atomic.Pointer[forecast] // of the next hours, by second and minute
 	far      atomic.Pointer[forecast] // of all that follows, by hour and day
-	watched  atomic.Int64             // open pages, which show all of far
+	watched  atomic.Bool              // a page is open, which shows all of far
 
 	// Looks in a row that found something wrong.
 	silent, uncommitted, mute atomic.Int64

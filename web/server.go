@@ -47,6 +47,7 @@ type Server struct {
 	heavy chan struct{} // pages that compute much have a turn each
 	slow  chan struct{} // profiles
 	pulse pulse
+	live  live
 	// requests is how many there were.
 	requests atomic.Int64
 
@@ -82,6 +83,7 @@ func Listen(o Options) (*Server, error) {
 	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), unused: make(chan struct{}), patience: stopTime}
 	s.pages = s.allPages()
 	s.pulse.init(s)
+	s.live.init(s)
 	conns := newConns(MaxConns)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one request at a time on a connection

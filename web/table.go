@@ -15,6 +15,7 @@ type reading struct {
 	*commands.Report
 	stats    *commands.Stats
 	config   *config.Config
+	at       int64 // Unix ms
 	started  int64 // Unix ms
 	loop     commands.LoopReport
 	waited   float64 // for the loop, in seconds

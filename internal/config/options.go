@@ -53,7 +53,7 @@ var options = []option{
 		help: "seconds between probes of silent peers; 0: none"},
 
 	{name: "http-addr", group: groupHTTP, kind: kindString, fixed: true,
-		help: "address with a port, such as 127.0.0.1:8379, to serve metrics, health and profiles at over HTTP, to those who may run the commands that these stand for; empty: off"},
+		help: "address with a port, such as 127.0.0.1:8379, to serve the dashboard, metrics, health and profiles at over HTTP, to those who may run the commands that these stand for; empty: off"},
 	{name: "http-protected", group: groupHTTP, kind: kindBool, def: "yes", fixed: true,
 		help: "serve HTTP on loopback addresses only; with no, others are served as long as each user needs a password"},
 	{name: "http-tls", group: groupHTTP, kind: kindBool, def: "no", fixed: true,

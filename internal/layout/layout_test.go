@@ -81,7 +81,7 @@ var rules = map[string][]string{
 }
 
 // testsMayUse is for tests alone, testkit included.
-var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "internal/testkit/setup", "internal/tether", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "golang.org/x/sys/unix", "go.yaml.in/yaml/v2"}
+var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "internal/testkit/setup", "internal/tether", "github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/push", "pgregory.net/rapid", "go.etcd.io/bbolt", "github.com/tidwall/redcon", "github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/chromedp/chromedp/kb", "github.com/chromedp/cdproto/emulation", "github.com/chromedp/cdproto/input", "github.com/chromedp/cdproto/log", "github.com/chromedp/cdproto/runtime", "golang.org/x/sys/unix", "go.yaml.in/yaml/v2"}
 
 // exceptions are single files that may break a rule, with the reason.
 var exceptions = map[string]string{

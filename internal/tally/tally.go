@@ -9,7 +9,10 @@
 //     Count is that of all values in them. Values that are observed meanwhile are in it or not.
 package tally
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // Bounds of durations, in microseconds.
 var (
@@ -66,4 +69,34 @@ func (h *Histogram) Read() Reading {
 		}
 	}
 	return r
+}
+
+// Since is what was observed between an earlier reading of the same histogram and this one. If the
+// histogram was made anew in between, that is all of this one.
+func (r Reading) Since(earlier Reading) Reading {
+	if earlier.Count > r.Count || len(earlier.Upto) != len(r.Upto) {
+		return r
+	}
+	d := Reading{Bounds: r.Bounds, Upto: make([]uint64, len(r.Upto)), Count: r.Count - earlier.Count, Sum: r.Sum - earlier.Sum}
+	for i := range r.Upto {
+		if d.Upto[i] = r.Upto[i] - earlier.Upto[i]; earlier.Upto[i] > r.Upto[i] {
+			return r
+		}
+	}
+	return d
+}
+
+// Quantile is the bound that a share q of the values is not above, math.MaxInt64 if all bounds are below
+// that; 0 without values.
+func (r Reading) Quantile(q float64) int64 {
+	if r.Count == 0 {
+		return 0
+	}
+	rank := max(1, uint64(math.Ceil(q*float64(r.Count))))
+	for i, n := range r.Upto {
+		if n >= rank {
+			return r.Bounds[i]
+		}
+	}
+	return math.MaxInt64
 }

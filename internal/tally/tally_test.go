@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -27,5 +28,38 @@ func TestBoundsRise(t *testing.T) {
 		if !slices.IsSorted(bounds) || len(slices.Compact(slices.Clone(bounds))) != len(bounds) {
 			t.Errorf("%v do not rise", bounds)
 		}
+	}
+}
+
+// What was observed between two readings, and where its quantiles are; a histogram that was made anew has no
+// earlier reading.
+func TestSince(t *testing.T) {
+	h := New([]int64{10, 100, 1000})
+	h.Observe(5)
+	before := h.Read()
+	for range 98 {
+		h.Observe(50)
+	}
+	h.Observe(500)
+	h.Observe(5000)
+	d := h.Read().Since(before)
+	if d.Count != 100 || d.Sum != 98*50+5500 || !slices.Equal(d.Upto, []uint64{0, 98, 99}) {
+		t.Errorf("%+v", d)
+	}
+	for q, want := range map[float64]int64{0: 100, 0.5: 100, 0.98: 100, 0.99: 1000, 1: math.MaxInt64} {
+		if got := d.Quantile(q); got != want {
+			t.Errorf("quantile %v is %d, want %d", q, got, want)
+		}
+	}
+	if (Reading{}).Quantile(0.5) != 0 {
+		t.Error("a quantile of nothing")
+	}
+	fresh := New(h.bounds)
+	fresh.Observe(7)
+	if d := fresh.Read().Since(before.Since(Reading{})); d.Count != 0 {
+		t.Errorf("the same again: %+v", d)
+	}
+	if d := fresh.Read().Since(h.Read()); d.Count != 1 {
+		t.Errorf("made anew: %+v", d)
 	}
 }

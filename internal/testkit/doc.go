@@ -16,6 +16,8 @@
 //	KEYP_BIN              a keyp to run instead of building one
 //	KEYP_REQUIRE_REDIS=1  tests that need redis-server or redis-cli fail without
 //	                      them, instead of being skipped
+//	KEYP_REQUIRE_CHROMIUM=1
+//	                      tests that need a browser fail without one
 //	KEYP_STRESS           how many rounds the store is stressed (storage)
 //	KEYP_KILLS            how often servers are killed by the tests that do so
 //	KEYP_SEED             what tests draw at random from, a number or "random"; their logs

@@ -1,0 +1,368 @@
+//go:build browser
+
+// Package browser looks at the dashboard with a browser, as a user does: a headless Chromium beside a real
+// server, whose data a Redis client changes. The tag browser keeps what drives it out of the builds of other
+// tests, which `make check` and `make screenshots` set.
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
+	_ "keyp/internal/testkit/setup"
+)
+
+// page is a tab with the dashboard of a server.
+type page struct {
+	t      *testing.T
+	server *testkit.Server
+	http   string // host:port
+	redis  *redis.Client
+	tab    context.Context
+}
+
+// chromium gives the browser's path, and skips the test where there is none.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, found := testkit.FindTool(name); found {
+			return path
+		}
+	}
+	if os.Getenv("KEYP_REQUIRE_CHROMIUM") == "1" {
+		t.Fatal("chromium is not installed, and KEYP_REQUIRE_CHROMIUM=1")
+	}
+	t.Skip("chromium is not installed: the dashboard is not tested in a browser")
+	return ""
+}
+
+// open starts a server and opens its dashboard in a browser, as a user unless that is empty.
+func open(t *testing.T, user string, args ...string) *page {
+	t.Helper()
+	path := chromium(t)
+	p := &page{t: t, http: "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))}
+	p.server = testkit.NewKeyp(t, testkit.Options{Args: append(args, "--http-addr", p.http)})
+	p.server.Start()
+	p.redis = redis.NewClient(&redis.Options{Addr: p.server.Addr(), Password: "secret", Username: "default", DisableIdentity: true})
+	t.Cleanup(func() { p.redis.Close() })
+	allocator, end := chromedp.NewExecAllocator(await.Context(t), chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox)
+	t.Cleanup(end)
+	tab, end := chromedp.NewContext(allocator, chromedp.WithListener(p.complaint))
+	t.Cleanup(end)
+	p.tab = tab
+	p.do(chromedp.EmulateViewport(1280, 900))
+	if user != "" {
+		user += ":" + user + "@"
+	}
+	p.do(chromedp.Navigate("http://" + user + p.http + "/"))
+	return p
+}
+
+// complaint fails the test for what a script of the page throws, and for what the page's policy forbids.
+func (p *page) complaint(event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		p.t.Errorf("a script of the page failed: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	case *log.EventEntryAdded:
+		if strings.Contains(e.Entry.Text, "Security Policy") || strings.Contains(e.Entry.Text, "TrustedHTML") {
+			p.t.Errorf("the page did what its policy forbids: %s", e.Entry.Text)
+		}
+	}
+}
+
+func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.tab, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// js is what an expression gives in the page.
+func js[T any](p *page, expression string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.tab, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// text is what the page shows.
+func (p *page) text() string { return js[string](p, "document.body.innerText") }
+
+// wait waits until the page shows a text.
+func (p *page) wait(text string) {
+	p.t.Helper()
+	shown := ""
+	defer func() {
+		if p.t.Failed() || !strings.Contains(shown, text) {
+			p.t.Logf("the page shows:\n%s", shown)
+		}
+	}()
+	await.Until(p.t, "the page shows "+text, func() bool {
+		shown = p.text()
+		return strings.Contains(shown, text)
+	})
+}
+
+// gone waits until the page no longer shows a text.
+func (p *page) gone(text string) {
+	p.t.Helper()
+	await.Until(p.t, "the page no longer shows "+text, func() bool { return !strings.Contains(p.text(), text) })
+}
+
+// see opens a view by its address.
+func (p *page) see(view string) {
+	p.t.Helper()
+	js[bool](p, fmt.Sprintf("location.hash = %q; true", view))
+}
+
+// click clicks on the button or link with a text.
+func (p *page) click(text string) {
+	p.t.Helper()
+	found := fmt.Sprintf("[...document.querySelectorAll('button, a, summary')].find(e => e.offsetParent && e.textContent.trim() === %q)", text)
+	await.Until(p.t, "there is a button "+text, func() bool { return js[bool](p, "!!"+found) })
+	js[bool](p, found+".click(), true")
+}
+
+// run runs a command of a Redis client.
+func (p *page) run(words ...any) {
+	p.t.Helper()
+	if err := p.redis.Do(await.Context(p.t), words...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		p.t.Fatalf("%v: %v", words, err)
+	}
+}
+
+// key presses a key.
+func (p *page) key(keys string, options ...chromedp.KeyOption) {
+	p.t.Helper()
+	p.do(chromedp.KeyEvent(keys, options...))
+}
+
+// drag draws the mouse over a part of the first chart, from and to a share of its width.
+func (p *page) drag(from, to float64) {
+	p.t.Helper()
+	js[bool](p, fmt.Sprintf(`(() => {
+		const chart = document.querySelector(".chart.brush"), r = chart.getBoundingClientRect();
+		chart.setPointerCapture = () => {};
+		const send = (type, share) => chart.dispatchEvent(new PointerEvent(type, {clientX: r.left + 44 + (r.width - 44) * share, clientY: r.top + 60, button: 0, pointerId: 1, bubbles: true}));
+		send("pointerdown", %v); send("pointermove", %v); send("pointerup", %v);
+		return true;
+	})()`, from, to, to))
+}
+
+// scheme is whether the page is light or dark.
+func (p *page) scheme(name string) {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// shift is the key Shift, among modifiers.
+const shift = 8
+
+var day = 24 * time.Hour
+
+// hostile are names of keys that a page must not take for anything but text.
+var hostile = []string{
+	`<script>window.hacked = 1</script>`, `<img src=x onerror="window.hacked = 1">`, `"><svg onload=window.hacked=1>`, `javascript:window.hacked=1`, `{{constructor.constructor('window.hacked=1')()}}`,
+	"\x00\xff\xfe\x80binary", "\u202eright to left", strings.Repeat("long", 1<<18), " ", "a\nb\tc",
+}
+
+// What expires is shown by second, minute, hour and day, of each database, and the keys of a span are listed in the
+// order of their deadlines, whatever their names are.
+func TestTimeline(t *testing.T) {
+	p := open(t, "")
+	p.wait("live")
+	for i, name := range hostile {
+		p.run("SET", name, "v", "PX", (30*time.Minute + time.Duration(i)*time.Second).Milliseconds())
+	}
+	p.run("HSET", "hash", "f", "v")
+	p.run("HPEXPIRE", "hash", (40 * time.Minute).Milliseconds(), "FIELDS", 1, "f")
+	p.run("SET", "next week", "v", "PX", (6 * day).Milliseconds())
+	p.run("SET", "persistent", "v")
+	tile := func(scale string) string {
+		return js[string](p, `document.querySelector("#scale-`+scale+` strong")?.textContent ?? ""`)
+	}
+	await.Until(t, "all keys are counted", func() bool { return tile("minute") == "11" && tile("hour") == "11" && tile("day") == "12" })
+	js[bool](p, "document.querySelector('#scale-minute').click(), true")
+	p.drag(0, 0.99)
+	p.wait("11 keys from ")
+	text := p.text()
+	for _, want := range []string{"<script>window.hacked = 1</script>", `<img src=x onerror="window.hacked = 1">`, `\x00\xff\xfe\x80binary`, `\u{202e}right to left`, "longlong", "(1.0 MiB)", `a\u{a}b\u{9}c`, "hash", "an element"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the list has no %s:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "next week") || strings.Index(text, "<script>") > strings.Index(text, "right to left") {
+		t.Errorf("the list has other keys, or another order:\n%s", text)
+	}
+	if js[bool](p, "'hacked' in window || document.querySelectorAll('main script, main img').length > 0") {
+		t.Error("a name became part of the page")
+	}
+	p.click("Close")
+	p.gone("11 keys from ")
+
+	// By keys: the whole hour, from its first to its last bar.
+	js[bool](p, "document.querySelector('.chart.brush').focus(), true")
+	p.key(kb.Home)
+	p.key(kb.End, func(e *input.DispatchKeyEventParams) { e.Modifiers |= shift })
+	p.key(kb.Enter)
+	p.wait("11 keys from ")
+	js[bool](p, "(() => { const i = document.querySelector('#due-pattern'); i.value = 'ha*'; i.form.requestSubmit(); return true })()")
+	p.wait("1 key from ")
+}
+
+// The view of the present has what a client does.
+func TestNow(t *testing.T) {
+	p := open(t, "")
+	p.see("now")
+	p.wait("Latency by command")
+	await.Until(t, "the commands of a client are shown", func() bool {
+		p.run("INCR", "counter")
+		p.run("GET", "missing")
+		text := p.text()
+		return strings.Contains(text, "INCR") && strings.Contains(text, "µs") && strings.Contains(text, "string")
+	})
+	p.wait("Log and checkpoint")
+}
+
+// When the server is killed the page says so, keeps what it had, and goes on by itself when the server is back.
+func TestServerReturns(t *testing.T) {
+	p := open(t, "")
+	p.run("SET", "k", "v", "EX", 3000)
+	p.wait("live")
+	p.server.Kill()
+	p.wait("not connected")
+	p.wait("Trying again")
+	p.wait("When keys expire")
+	p.server.Start()
+	p.gone("Trying again")
+	p.wait("live")
+	await.Until(t, "the key is counted", func() bool {
+		return js[string](p, `document.querySelector("#scale-minute strong")?.textContent ?? ""`) == "1"
+	})
+}
+
+// Who may see nothing is shown what is missing, and offered nothing.
+func TestWithoutRights(t *testing.T) {
+	p := open(t, "nobody", "--requirepass", "secret", "--user", "nobody", "on", ">nobody", "-@all")
+	p.wait("The user nobody may not see this: it needs INFO and LATENCY HISTOGRAM")
+	if n := js[int](p, "document.querySelectorAll('main button').length"); n > 0 {
+		t.Errorf("%d buttons are offered", n)
+	}
+}
+
+// fill sets n keys with deadlines: half within an hour, the others within fifty days.
+func (p *page) fill(n int) {
+	p.t.Helper()
+	ctx, dice := await.Context(p.t), rand.New(rand.NewPCG(1, 2))
+	for done := 0; done < n; done += 10_000 {
+		_, err := p.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i := done; i < min(n, done+10_000); i++ {
+				switch {
+				case i%2 == 0:
+					pipe.Set(ctx, fmt.Sprintf("session:%d", i), "v", time.Duration(1000+dice.ExpFloat64()*900_000)*time.Millisecond)
+				case i%3 == 0:
+					pipe.Set(ctx, fmt.Sprintf("token:%d", i), "v", time.Duration(1+dice.Float64()*dice.Float64()*49*86400)*time.Second)
+				case i%5 == 0:
+					pipe.HSet(ctx, fmt.Sprintf("cart:%d", i), "apples", 3, "pears", 2)
+					pipe.HExpire(ctx, fmt.Sprintf("cart:%d", i), time.Duration(60+dice.IntN(80_000))*time.Second, "pears")
+				default:
+					pipe.Set(ctx, fmt.Sprintf("cache:page/%d", i), "<html>", time.Duration(60+dice.IntN(86_000))*time.Second)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// With two million keys all of them are counted, and those of a span are listed.
+func TestManyKeys(t *testing.T) {
+	if !testkit.Long() {
+		t.Skip("takes a minute: KEYP_LONG=1")
+	}
+	p := open(t, "")
+	p.fill(2_000_000)
+	await.Until(t, "all keys are counted", func() bool {
+		text := js[string](p, `document.querySelector("#scale-day strong")?.textContent ?? ""`)
+		return text == "2M" || text == "1.9M" // the first of them have expired
+	})
+	js[bool](p, "document.querySelector('#scale-hour').click(), true")
+	p.drag(0.5, 0.6)
+	p.wait("The first 500 keys from ")
+}
+
+// The pictures of the documentation, by `make screenshots`.
+func TestScreenshots(t *testing.T) {
+	dir := os.Getenv("KEYP_SCREENSHOTS")
+	if dir == "" {
+		t.Skip("no pictures are wanted: make screenshots")
+	}
+	p := open(t, "")
+	p.fill(60_000)
+	ctx, stop := context.WithCancel(await.Context(t))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		dice := rand.New(rand.NewPCG(3, 4))
+		for ctx.Err() == nil {
+			_, _ = p.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for range 200 {
+					pipe.Get(ctx, fmt.Sprintf("session:%d", 2*dice.IntN(36_000)))
+					pipe.Set(ctx, fmt.Sprintf("session:%d", 2*dice.IntN(30_000)), "v", time.Duration(2000+dice.IntN(90_000))*time.Millisecond)
+					pipe.ZAdd(ctx, fmt.Sprintf("board:%d", dice.IntN(20)), redis.Z{Score: dice.Float64(), Member: dice.IntN(500)})
+				}
+				return nil
+			})
+			await.Pass(50 * time.Millisecond)
+		}
+	}()
+	defer func() { stop(); <-ended }()
+	picture := func(name string, width int64) {
+		t.Helper()
+		p.do(chromedp.EmulateViewport(width, 800))
+		await.Until(t, "the page is drawn", func() bool { return js[bool](p, "document.querySelectorAll('.chart svg').length > 0") })
+		await.Pass(time.Second)
+		data, err := chromedp.Run(p.tab, chromedp.FullScreenshot(100))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name+".png"), data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.scheme("light")
+	await.Until(t, "there is some history", func() bool { return js[int](p, "document.querySelectorAll('tbody tr').length") >= 20 })
+	js[bool](p, "document.querySelector('#scale-second').click(), true")
+	picture("timeline", 1280)
+	p.scheme("dark")
+	p.see("now")
+	picture("now", 1280)
+	p.scheme("light")
+	p.see("timeline")
+	js[bool](p, "document.querySelector('#scale-hour').click(), true")
+	picture("timeline-narrow", 400)
+}

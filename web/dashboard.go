@@ -1,0 +1,155 @@
+package web
+
+import (
+	"embed"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"keyp/commands"
+	"keyp/internal/config"
+	"keyp/storage"
+)
+
+// The dashboard is one page, whose files are in the binary. Its scripts ask for all else, each part with the
+// rights of the commands that it stands for.
+
+//go:embed page
+var pageFiles embed.FS
+
+// pagePolicy lets the page load its own files and ask its own server, and nothing else. Text becomes part of
+// the page as text only: a script that tries to have it parsed as HTML fails.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// pageTypes are the types of the page's files.
+var pageTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// showFile serves the files of the page.
+func (s *Server) showFile(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/dashboard/")
+	if name == "/" {
+		name = "index.html"
+	}
+	text, err := pageFiles.ReadFile("page/" + name)
+	if err != nil {
+		reply(w, http.StatusNotFound, "there is no such page")
+		return
+	}
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	w.Header().Set("Content-Type", pageTypes[path.Ext(name)])
+	_, _ = w.Write(text) // who asked may be gone
+}
+
+// The rights of the dashboard's parts: as /metrics, and as listing keys.
+func mayWatch(v *commands.Visitor) error {
+	return mayRun([]string{"INFO"}, []string{"LATENCY", "HISTOGRAM"})(v)
+}
+
+func mayList(v *commands.Visitor) error { return mayRun([]string{"SCAN", "0"})(v) }
+
+// session is who has opened the page, and what it offers them.
+type session struct {
+	User      string          `json:"user"`
+	Version   string          `json:"version"`
+	Databases int             `json:"databases"`
+	May       map[string]bool `json:"may"`
+}
+
+func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
+	s.useAs(w, r, func(env *commands.Env, v *commands.Visitor) {
+		can := func(words ...string) bool {
+			args := make([][]byte, len(words))
+			for i, word := range words {
+				args[i] = []byte(word)
+			}
+			return v.Can(args...)
+		}
+		s.replyJSON(w, session{User: v.Name(), Version: config.Version, Databases: env.Store.Databases(), May: map[string]bool{
+			"watch": can("INFO") && can("LATENCY", "HISTOGRAM"), "list": can("SCAN", "0"),
+		}})
+	})
+}
+
+// useAs calls fn with what requests read, for a visitor who was admitted.
+func (s *Server) useAs(w http.ResponseWriter, r *http.Request, fn func(*commands.Env, *commands.Visitor)) {
+	var err error
+	loaded := s.use(func(env *commands.Env) {
+		var v *commands.Visitor
+		if v, err = s.visit(env, r); err == nil {
+			fn(env, v)
+		}
+	})
+	switch {
+	case !loaded:
+		reply(w, http.StatusServiceUnavailable, s.pulse.says())
+	case err != nil: // changed within the last instant
+		reply(w, http.StatusForbidden, err.Error())
+	}
+}
+
+// maxDueKeys bounds a list of keys, and maxPattern the length of its pattern.
+const (
+	maxDueKeys = 500
+	maxPattern = 1 << 10
+)
+
+// dueKeys are the first keys that are due in a span of time. Names are bytes, so they are sent in base64.
+type dueKeys struct {
+	Keys    []dueKey `json:"keys"`
+	Through int64    `json:"through"` // up to which Unix ms it has all
+}
+
+type dueKey struct {
+	Name    []byte `json:"name"`
+	At      int64  `json:"at"`
+	Element bool   `json:"element"`
+}
+
+// showDue lists keys in the order of their deadlines.
+func (s *Server) showDue(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	db, from, until, pattern := number(q.Get("db")), number(q.Get("from")), number(q.Get("until")), q.Get("match")
+	if pattern == "" {
+		pattern = "*"
+	}
+	if !q.Has("db") || from < 0 || until < from || len(pattern) > maxPattern {
+		reply(w, http.StatusBadRequest, "wanted: db, from and until (Unix time in ms) and, if wished, match")
+		return
+	}
+	s.inTurn(w, r, func() {
+		s.useAs(w, r, func(env *commands.Env, v *commands.Visitor) {
+			if db < 0 || db >= int64(env.Store.Databases()) {
+				reply(w, http.StatusBadRequest, "there is no such database")
+				return
+			}
+			list, through, ok := v.Due(int(db), from, until, maxDueKeys, []byte(pattern))
+			if !ok {
+				w.Header().Set("Retry-After", "1")
+				reply(w, http.StatusServiceUnavailable, "a script or a transaction has the keys; try again")
+				return
+			}
+			s.replyJSON(w, dueKeys{listed(list), through})
+		})
+	})
+}
+
+func listed(list []storage.DueKey) []dueKey {
+	keys := make([]dueKey, len(list))
+	for i, k := range list {
+		keys[i] = dueKey{k.Name, k.At, k.Element}
+	}
+	return keys
+}
+
+// number is a number of a request, -1 if it is none.
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}

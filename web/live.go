@@ -1,0 +1,332 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"keyp/commands"
+	"keyp/internal/clock"
+	"keyp/internal/tally"
+)
+
+// What the dashboard shows of the present: one message a second, made once for all who have it open, while
+// anybody has. A reader who is slow gets fewer messages, always the newest one.
+
+const (
+	// liveEvery is the time between two messages.
+	liveEvery = time.Second
+	// liveSpan is how many readings back latencies are counted from.
+	liveSpan = 10
+	// liveHistory is how many seconds a page that is opened is shown of the time before, if somebody had one open.
+	liveHistory = 120
+	// liveCommands is how many commands have their latencies shown, those that are called most.
+	liveCommands = 30
+	// maxStreams bounds the pages that are open, userStreams those of a user.
+	maxStreams  = 24
+	userStreams = 8
+)
+
+// live has the messages.
+type live struct {
+	s  *Server
+	mu struct {
+		sync.Mutex
+		running bool
+		streams int
+		byUser  map[string]int
+		next    chan struct{} // closed with the next message
+		message []byte        // the newest; nil: none yet
+		history []point
+	}
+}
+
+func (l *live) init(s *Server) {
+	l.s = s
+	l.mu.byUser, l.mu.next = map[string]int{}, make(chan struct{})
+}
+
+// point is what is shown over time. Lateness is in ms, at most; -1 is more than ten seconds.
+type point struct {
+	At       int64            `json:"at"` // Unix ms
+	Ops      map[string]int64 `json:"ops"`
+	Keys     int64            `json:"keys"`     // that expired
+	Elements int64            `json:"elements"` // that expired
+	P50      float64          `json:"p50"`
+	P99      float64          `json:"p99"`
+	Max      float64          `json:"max"`
+}
+
+// message is what a page gets each second. Times are in Unix ms, durations in µs and sizes in bytes, unless they say
+// something else.
+type message struct {
+	At       int64          `json:"at"`
+	Point    point          `json:"point"`
+	Commands []commandUse   `json:"commands"`
+	Hits     int64          `json:"hits"`
+	Misses   int64          `json:"misses"`
+	Usage    usage          `json:"usage"`
+	Store    storeUse       `json:"store"`
+	Blocked  int64          `json:"blocked"`
+	Due      map[string]due `json:"due"`
+}
+
+// commandUse is the use of a command; its latencies are of the last ten seconds, or of less if nobody had a page open before.
+type commandUse struct {
+	Name  string `json:"name"`
+	Group string `json:"group"`
+	Calls int64  `json:"calls"` // a second
+	Total int64  `json:"total"`
+	P50   int64  `json:"p50"`
+	P99   int64  `json:"p99"`
+	P999  int64  `json:"p999"`
+}
+
+type storeUse struct {
+	Pending    int64 `json:"pending"` // bytes of the log that are not durable
+	SyncP99    int64 `json:"sync_p99"`
+	Checkpoint int64 `json:"checkpoint"`
+	Running    bool  `json:"running"`
+	Failed     bool  `json:"failed"`
+	Changes    int64 `json:"changes"`
+	Partial    int64 `json:"partial"` // slots
+	Evictions  int64 `json:"evictions"`
+}
+
+// due is a forecast, without what is 0: by database, [span, keys, elements].
+type due struct {
+	From  int64                 `json:"from"`
+	Until []int64               `json:"until"`
+	DBs   map[string][][3]int64 `json:"dbs"`
+}
+
+func (f *forecast) sparse() (d due) {
+	if f == nil {
+		return due{Until: []int64{}, DBs: map[string][][3]int64{}}
+	}
+	d = due{f.from, f.until, map[string][][3]int64{}}
+	for db, c := range f.counts {
+		if db >= maxDatabases {
+			continue
+		}
+		var list [][3]int64
+		for i := range f.until {
+			if c.Keys[i]+c.Elements[i] > 0 {
+				list = append(list, [3]int64{int64(i), c.Keys[i], c.Elements[i]})
+			}
+		}
+		d.DBs[strconv.Itoa(db)] = list
+	}
+	return d
+}
+
+// open counts a stream of a user in, unless there are too many.
+func (l *live) open(user string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.streams >= maxStreams || l.mu.byUser[user] >= userStreams {
+		return false
+	}
+	l.mu.byUser[user]++
+	l.mu.streams++
+	if !l.mu.running {
+		l.mu.running = true
+		l.s.pulse.watched.Store(true)
+		go l.run()
+	}
+	return true
+}
+
+func (l *live) close(user string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.streams--
+	if l.mu.byUser[user]--; l.mu.byUser[user] == 0 {
+		delete(l.mu.byUser, user)
+	}
+}
+
+// run makes messages until nobody reads them.
+func (l *live) run() {
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	var past []*reading // the last liveSpan, oldest first
+	for {
+		if r := l.s.read(); r != nil {
+			past = append(past, r)
+			l.publish(past)
+			past = past[max(0, len(past)-liveSpan):]
+		}
+		select {
+		case <-tick.C:
+		case <-l.s.pulse.quit:
+			return
+		}
+		l.mu.Lock()
+		ended := l.mu.streams == 0
+		if ended {
+			l.mu.running, l.mu.message, l.mu.history = false, nil, nil
+			l.s.pulse.watched.Store(false)
+		}
+		l.mu.Unlock()
+		if ended {
+			return
+		}
+	}
+}
+
+// publish makes a message of the last readings.
+func (l *live) publish(past []*reading) {
+	m := l.s.message(past)
+	text, err := json.Marshal(m)
+	if err != nil {
+		l.s.o.Log.Error("a message to the dashboard cannot be made", "error", err)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.message = text
+	l.mu.history = append(l.mu.history, m.Point)
+	l.mu.history = l.mu.history[max(0, len(l.mu.history)-liveHistory):]
+	close(l.mu.next)
+	l.mu.next = make(chan struct{})
+}
+
+// message compares the last reading with those before.
+func (s *Server) message(past []*reading) message {
+	r := past[len(past)-1]
+	last, first := past[max(0, len(past)-2)], past[0]
+	perSecond := func(now, before int64) int64 { return rise(now, before) * 1000 / max(1, r.at-last.at) }
+	near, far := s.pulse.near.Load(), s.pulse.far.Load()
+	m := message{
+		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{},
+		Hits: r.stats.Hits.Load(), Misses: r.stats.Misses.Load(),
+		Due: map[string]due{"near": near.sparse(), "far": far.sparse()},
+		Store: storeUse{
+			Pending: int64(r.Store.LogEnd - r.Store.LogDurable), SyncP99: bound(r.Histograms.LogSyncs.Since(first.Histograms.LogSyncs), 0.99), Checkpoint: r.Saved,
+			Running: r.Saving, Failed: r.SaveFailed || r.Failed, Changes: r.Store.Changes, Partial: r.Store.PartialSlots, Evictions: r.Store.Evictions,
+		},
+	}
+	m.Point = point{At: r.at, Ops: map[string]int64{}, Keys: perSecond(r.Store.Expired, last.Store.Expired), Elements: perSecond(r.Store.ExpiredElements, last.Store.ExpiredElements)}
+	late := r.Histograms.KeyLateness.Since(last.Histograms.KeyLateness)
+	m.Point.P50, m.Point.P99, m.Point.Max = milliseconds(bound(late, 0.5)), milliseconds(bound(late, 0.99)), milliseconds(bound(late, 1))
+	before, base := byName(last.Commands), byName(first.Commands)
+	for i := range r.Commands {
+		c := &r.Commands[i]
+		use := commandUse{Name: c.Name, Group: string(c.Group), Calls: perSecond(c.Calls, before[c.Name].Calls), Total: c.Calls}
+		latency := c.Latency.Since(base[c.Name].Latency)
+		use.P50, use.P99, use.P999 = bound(latency, 0.5)/1000, bound(latency, 0.99)/1000, bound(latency, 0.999)/1000
+		if use.Calls > 0 {
+			m.Point.Ops[use.Group] += use.Calls
+		}
+		if use.Calls > 0 || latency.Count > 0 {
+			m.Commands = append(m.Commands, use)
+		}
+	}
+	slices.SortStableFunc(m.Commands, func(a, b commandUse) int { return cmp.Compare(b.Calls, a.Calls) })
+	m.Commands = m.Commands[:min(len(m.Commands), liveCommands)]
+	return m
+}
+
+// rise is by how much a counter rose; it may have begun anew.
+func rise(now, before int64) int64 {
+	if now < before {
+		return now
+	}
+	return now - before
+}
+
+// bound is a quantile; -1: above all bounds.
+func bound(r tally.Reading, q float64) int64 {
+	if b := r.Quantile(q); b != math.MaxInt64 {
+		return b
+	}
+	return -1
+}
+
+func milliseconds(us int64) float64 {
+	if us < 0 {
+		return -1
+	}
+	return float64(us) / 1000
+}
+
+func byName(list []commands.CommandReport) map[string]commands.CommandReport {
+	by := make(map[string]commands.CommandReport, len(list))
+	for _, c := range list {
+		by[c.Name] = c
+	}
+	return by
+}
+
+// wait gives the newest message after the one that was seen, nil if the client is gone or the server stops.
+func (l *live) wait(r *http.Request, seen chan struct{}) (text []byte, next chan struct{}) {
+	if seen != nil {
+		select {
+		case <-seen:
+		case <-r.Context().Done():
+			return nil, nil
+		case <-l.s.pulse.quit:
+			return nil, nil
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.message, l.mu.next
+}
+
+// showLive sends messages for as long as the page is open and its user may see them.
+func (s *Server) showLive(w http.ResponseWriter, r *http.Request) {
+	user := ""
+	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { user = v.Name() })
+	if user == "" {
+		return
+	}
+	if !s.live.open(user) {
+		reply(w, http.StatusServiceUnavailable, "too many pages are open")
+		return
+	}
+	defer s.live.close(user)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // it fails only for writers that no connection is behind
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return
+	}
+	text, next := s.live.wait(r, nil)
+	for sent := 0; next != nil; {
+		if text != nil {
+			if status, _ := s.admit(r, s.pages["/dashboard/live"]); status != 0 {
+				return
+			}
+			if sent++; sent == 1 {
+				text = s.live.withHistory(text)
+			}
+			_ = control.SetWriteDeadline(inTime(replyTime))
+			if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil || control.Flush() != nil {
+				return
+			}
+		}
+		text, next = s.live.wait(r, next)
+	}
+}
+
+// inTime is the instant after a time, for the deadline of a connection.
+func inTime(d time.Duration) time.Time { return time.UnixMilli(clock.System.Now()).Add(d) }
+
+// withHistory is a message with what came before it.
+func (l *live) withHistory(text []byte) []byte {
+	l.mu.Lock()
+	history, err := json.Marshal(l.mu.history)
+	l.mu.Unlock()
+	if err != nil {
+		return text
+	}
+	return append(append([]byte(`{"history":`), history...), append([]byte{','}, text[1:]...)...)
+}

@@ -1,0 +1,104 @@
+// The page: its views, who looks at it, and the messages that come each second.
+import { h } from "./dom.js";
+import { timeline } from "./timeline.js";
+import { now } from "./now.js";
+
+const views = [timeline, now];
+const app = { session: null, message: null, history: [] };
+const shownViews = new Map();
+const retry = 2000;
+let current = null, source = null, timer = null;
+
+// at is the address of a part of the dashboard: without the name and password that the page's own may have.
+const at = path => location.origin + "/dashboard/" + path;
+
+// ask gets a path of the dashboard as JSON; an error has the server's words.
+app.ask = async path => {
+  const answer = await fetch(at(path));
+  if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim() || answer.statusText), { status: answer.status });
+  return answer.json();
+};
+
+function link(state, text) {
+  const el = document.getElementById("link");
+  el.dataset.state = state;
+  el.textContent = text;
+}
+
+function notice(text) {
+  const el = document.getElementById("notice");
+  if (el.textContent !== text) el.textContent = text;
+  el.hidden = text === "";
+}
+
+// lost shows that the server does not answer, and tries again.
+function lost(why) {
+  source?.close();
+  source = null;
+  link("lost", "not connected");
+  notice(why + " What you see is as of the last answer. Trying again…");
+  clearTimeout(timer);
+  timer = setTimeout(connect, retry);
+}
+
+async function connect() {
+  try {
+    app.session = await app.ask("session");
+  } catch (e) {
+    lost(e.status ? `The server answers: ${e.message}.` : "The connection to the server is lost.");
+    return;
+  }
+  notice("");
+  nav();
+  show();
+  if (!app.session.may.watch) {
+    link("off", app.session.user);
+    return;
+  }
+  source?.close();
+  source = new EventSource(at("live"));
+  source.onmessage = e => {
+    const m = JSON.parse(e.data);
+    if (m.history) app.history = m.history;
+    if (app.history.at(-1)?.at !== m.point.at) app.history.push(m.point);
+    app.history = app.history.slice(-120);
+    app.message = m;
+    link("live", `${app.session.user} · live`);
+    notice("");
+    if (!document.hidden) current?.update?.(m);
+  };
+  source.onerror = () => lost("The connection to the server is lost.");
+}
+
+function nav() {
+  const id = location.hash.slice(1).split("/")[0] || views[0].id;
+  document.getElementById("nav").replaceChildren(...views.map(v =>
+    h("a", { href: "#" + v.id, "aria-current": v.id === id ? "page" : null }, v.title)));
+}
+
+// show shows the view that the address names.
+function show() {
+  if (!app.session) return;
+  const [id, ...rest] = location.hash.slice(1).split("/");
+  const view = views.find(v => v.id === id) ?? views[0];
+  nav();
+  const missing = view.needs(app.session.may);
+  let made = shownViews.get(view);
+  if (missing) {
+    made = { el: h("section", {}, h("h1", {}, view.title), h("p", { class: "notice" }, `The user ${app.session.user} may not see this: it needs ${missing}.`)) };
+  } else if (!made) {
+    made = view.make(app);
+    shownViews.set(view, made);
+  }
+  if (current !== made) {
+    current = made;
+    document.getElementById("main").replaceChildren(made.el);
+    document.title = view.title + " · Keyp";
+  }
+  made.open?.(rest);
+  if (app.message) made.update?.(app.message);
+}
+
+addEventListener("hashchange", show);
+addEventListener("visibilitychange", () => { if (!document.hidden && app.message) current?.update?.(app.message); });
+connect();
