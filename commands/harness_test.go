@@ -367,7 +367,7 @@ func (h *harness) unblocks(wait *BlockedOn) {
 	case len(wait.Keys) == 0 && !h.giveUp:
 		for began := h.clock.Mono(); (h.clock.Mono() - began).Milliseconds() < wait.Timeout; {
 			reached, stop := h.clock.Until(h.clock.Now() + 1)
-			<-reached
+			await.For(h.t, "the moment comes", reached)
 			stop()
 		}
 	}

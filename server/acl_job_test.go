@@ -79,7 +79,7 @@ func TestWaitingUserDeleted(t *testing.T) {
 		strings.TrimSuffix(multibulk("EVAL", "redis.call('set', 'u', 3)", "0"), "\r\n"), "COPY u to", "MULTI\nKEYS *\nSET u 4\nEXEC",
 	}
 	job.send("LOLWUT\n")
-	<-h.runs
+	await.For(t, "the job runs", h.runs)
 	var clients []*client
 	for _, command := range commands {
 		c := ts.dial()

@@ -358,7 +358,7 @@ func TestBlockedBehindAJob(t *testing.T) {
 	c.send("MULTI\nRPUSH log v\nCLIENT PAUSE 1000000 WRITE\nEXEC\n") // so w is not served at once
 	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 +OK")
 	job.send("LOLWUT\n")
-	<-h.runs
+	await.For(t, "the job runs", h.runs)
 	ts.onLoop(func(l *loop) {
 		l.endPause()
 		waited := l.env.Waiters.Waiting()

@@ -246,7 +246,7 @@ func TestCleanStop(t *testing.T) {
 	slow.expect("+OK", "(eof)")
 	held.expect("+OK", "(eof)")
 	c.expect("(eof)")
-	if err := <-ts.done; err != nil {
+	if err := await.For(t, "the server stops", ts.done); err != nil {
 		t.Fatal(err)
 	}
 	if ts.SaveAtExit() {
@@ -308,7 +308,7 @@ func TestKeysAreLoaded(t *testing.T) {
 		c.expect("+OK")
 	}
 	cancel()
-	if err := <-ts.done; err != nil {
+	if err := await.For(t, "the server stops", ts.done); err != nil {
 		t.Fatal(err)
 	}
 	if err := ts.store.Close(true); err != nil {

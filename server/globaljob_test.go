@@ -161,7 +161,7 @@ func TestGlobalJob(t *testing.T) {
 	a, b, c, d := ts.dial(), ts.dial(), ts.dial(), ts.dial()
 	d.do("GET log") // it has been read before: the hog does not wait for it
 	a.send("LOLWUT\nAPPEND log a\n")
-	<-h.runs
+	await.For(t, "the job runs", h.runs)
 	b.send("APPEND log b\n")
 	ts.waiting(1)
 	c.send("MULTI\nAPPEND log c\nKEYS l*\nEXEC\n")
@@ -179,7 +179,7 @@ func TestGlobalJob(t *testing.T) {
 	a.expect("+PONG")
 	b.expect(":4")
 	c.expect("+QUEUED", "+QUEUED", "*2 :5 *1 log")
-	<-h.runs // the second one
+	await.For(t, "the job runs", h.runs) // the second one
 	ts.onLoop(func(l *loop) {
 		if l.jobs.global == nil {
 			t.Error("no job runs")
@@ -222,7 +222,7 @@ func TestLendIsWatched(t *testing.T) {
 	}, func(of *loop) { l = of })
 	a, b := ts.dial(), ts.dial()
 	a.send("LOLWUT\n")
-	<-runs
+	await.For(t, "the job runs", runs)
 	if got := b.do("CLIENT GETNAME"); got != "$-1" {
 		t.Errorf("beside the job: %s", got)
 	}
@@ -237,7 +237,7 @@ func TestGlobalJobGone(t *testing.T) {
 	a, b := ts.dial(), ts.dial()
 	s := ts.sessionOf(a)
 	a.send("LOLWUT\n")
-	<-h.runs
+	await.For(t, "the job runs", h.runs)
 	b.send("GET log\n")
 	ts.waiting(1)
 	c := ts.dial()
@@ -257,7 +257,7 @@ func TestGlobalJobStop(t *testing.T) {
 		ts := start(t, h.use)
 		a := ts.dial()
 		a.send("LOLWUT\n")
-		<-h.runs
+		await.For(t, "the job runs", h.runs)
 		ts.stop()
 		await.Until(t, "the server begins to stop", func() (stopping bool) {
 			ts.onLoop(func(l *loop) { stopping = l.stopping })
@@ -265,7 +265,7 @@ func TestGlobalJobStop(t *testing.T) {
 		})
 		if !patient {
 			ts.onLoop(func(l *loop) { l.giveUp, l.busy = true, true })
-			if err := <-ts.done; err == nil {
+			if err := await.For(t, "the server stops", ts.done); err == nil {
 				t.Error("it stops as if the job had ended")
 			}
 			ts.done <- nil

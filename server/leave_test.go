@@ -116,7 +116,7 @@ func (g *unlockedGate) fill(ts *testServer) (clients []*client) {
 	for range maxUnlocked {
 		c := ts.dial()
 		c.send("RANDOMKEY\n")
-		<-g.runs
+		await.For(ts.t, "the job runs", g.runs)
 		clients = append(clients, c)
 	}
 	return clients
@@ -174,8 +174,8 @@ func TestLeavesRunningJob(t *testing.T) {
 	reads, saves := ts.dial(), ts.dial()
 	reads.send("RANDOMKEY\n")
 	saves.send("SAVE\n")
-	<-g.runs
-	<-g.runs
+	await.For(t, "the job runs", g.runs)
+	await.For(t, "the job runs", g.runs)
 	r, s := ts.sessionOf(reads), ts.sessionOf(saves)
 	reset(reads)
 	reset(saves)
@@ -201,7 +201,7 @@ func TestLeavesDelayed(t *testing.T) {
 	ts := start(t, h.use)
 	hogs, reads, writes, half := ts.dial(), ts.dial(), ts.dial(), ts.dial()
 	hogs.send("LOLWUT\n")
-	<-h.runs
+	await.For(t, "the job runs", h.runs)
 	reads.send("GET k\n")
 	writes.send("SET k 1\n")
 	half.send("GET log\n")

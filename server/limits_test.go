@@ -85,7 +85,7 @@ func TestClientThatNeverReads(t *testing.T) {
 	for range commandCount {
 		c.expect(value)
 	}
-	if err := <-sent; err != nil {
+	if err := await.For(t, "all is sent", sent); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -103,7 +103,7 @@ func (ts *testServer) runsAJob(h *hog) *session {
 	c := ts.dial()
 	s := ts.sessionOf(c)
 	c.send("LOLWUT\n")
-	<-h.runs
+	await.For(ts.t, "the job runs", h.runs)
 	ts.t.Cleanup(func() { h.end <- struct{}{} }) // before the server's end, which waits for the job
 	return s
 }

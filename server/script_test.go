@@ -148,7 +148,7 @@ func TestScriptsBeside(t *testing.T) {
 		}()
 	}
 	for range connections {
-		if problem := <-done; problem != "" {
+		if problem := await.For(t, "a client ends", done); problem != "" {
 			t.Error(problem)
 		}
 	}

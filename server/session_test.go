@@ -78,7 +78,7 @@ func TestOnePass(t *testing.T) {
 		close(ready)
 		<-release
 	})
-	<-ready
+	await.For(t, "the loop waits", ready)
 	for i, c := range list {
 		switch i {
 		case 5:
@@ -126,7 +126,7 @@ func TestHalfCloseGetsAllReplies(t *testing.T) {
 		c.expect(":" + strconv.Itoa(i+1))
 	}
 	c.expect("+OK", strconv.Itoa(n), "(eof)")
-	if err := <-sent; err != nil {
+	if err := await.For(t, "all is sent", sent); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -324,7 +324,7 @@ func TestSlowCommandOfClosedClient(t *testing.T) {
 	ts := start(t, g.use)
 	c := ts.dial()
 	c.send("RANDOMKEY\nSET late 1\n")
-	<-g.runs
+	await.For(t, "the job runs", g.runs)
 	if got := ts.dial().do("CLIENT KILL ADDR " + c.LocalAddr().String()); got != ":1" {
 		t.Fatalf("CLIENT KILL: %q", got)
 	}

@@ -53,7 +53,7 @@ func TestTrackingBehindAJob(t *testing.T) {
 	a, b := ts.tracks(""), ts.dial()
 	a.do("GET k")
 	a.send("RANDOMKEY\nGET k\n")
-	<-g.runs
+	await.For(t, "the job runs", g.runs)
 	b.do("SET k 1")
 	close(g.gate)
 	a.expect("+OK", ">2 invalidate *1 k", "1")
@@ -123,7 +123,7 @@ func TestTrackingKeepsLittle(t *testing.T) {
 	a := ts.tracks("BCAST")
 	s := ts.sessionOf(a)
 	a.send("RANDOMKEY\n")
-	<-g.runs
+	await.For(t, "the job runs", g.runs)
 	for range 20 {
 		b.do("SET " + strings.Repeat("k", 10000) + " v")
 	}

@@ -3,6 +3,8 @@ package storage
 import (
 	"fmt"
 	"testing"
+
+	"keyp/internal/testkit/await"
 )
 
 // TestLoadInStretches: a large value is read in several transactions, between which the
@@ -113,7 +115,7 @@ func TestLoadsAtOnce(t *testing.T) {
 		h.s.Load(keys, func(err error) { done <- err })
 	}
 	for range wants {
-		if err := <-done; err != nil {
+		if err := await.For(t, "the load ends", done); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +135,7 @@ func TestLoadsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.s.Load([]Key{large}, func(err error) { done <- err })
-	if err := <-done; err != ErrClosed {
+	if err := await.For(t, "the load ends", done); err != ErrClosed {
 		t.Errorf("after Close a load gives %v", err)
 	}
 }

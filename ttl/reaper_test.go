@@ -253,14 +253,14 @@ func TestReaperClockJumps(t *testing.T) {
 	s.clock.Set(startOfTime + 3_700_000)
 	s.asleep(startOfTime + 7_200_000)
 	s.remaining(1)
-	if got := <-s.jumps; got != 3_700_000 {
+	if got := await.For(t, "the jump is reported", s.jumps); got != 3_700_000 {
 		t.Errorf("jump of %d ms reported", got)
 	}
 
 	s.clock.Set(startOfTime - 1000)
 	s.pass()
 	s.remaining(1)
-	if got := <-s.jumps; got != -3_701_000 {
+	if got := await.For(t, "the jump is reported", s.jumps); got != -3_701_000 {
 		t.Errorf("jump of %d ms reported", got)
 	}
 	s.set(0, 3, None, startOfTime) // long past before the jump
@@ -311,7 +311,7 @@ func TestReaperTakesTurns(t *testing.T) {
 	for round := range keys / s.shards[0].batch {
 		seen := map[int]bool{}
 		for range shards {
-			seen[<-s.calls] = true
+			seen[await.For(t, "a shard is asked", s.calls)] = true
 		}
 		if len(seen) != shards {
 			t.Fatalf("round %d served only %v", round, seen)

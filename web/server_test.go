@@ -228,7 +228,7 @@ func TestStuckLoop(t *testing.T) {
 	h.want("/healthz", 503, "the event loop has not answered for 1m")
 	h.host.stuck.Store(false)
 	for len(h.host.posted) > 0 {
-		(<-h.host.posted)()
+		await.For(t, "a question to the loop", h.host.posted)()
 	}
 	h.looks(1)
 	h.want("/readyz", 200, "ready")
@@ -294,7 +294,7 @@ func TestWithdrawWaits(t *testing.T) {
 	h.still()
 	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go h.use(func(*commands.Env) { close(inside); <-leave })
-	<-inside
+	await.For(t, "the request has begun", inside)
 	go func() { h.Withdraw(); close(done) }()
 	await.Until(t, "no new request can use it", func() bool { return !h.use(func(*commands.Env) {}) })
 	select {

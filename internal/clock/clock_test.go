@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"keyp/internal/testkit/await"
 	_ "keyp/internal/testkit/setup"
 )
 
@@ -23,7 +24,7 @@ func TestShift(t *testing.T) {
 			t.Errorf("the monotonic clock went by %v", gone)
 		}
 		reached, stop := m.Until(got)
-		<-reached
+		await.For(t, "the moment comes", reached)
 		stop()
 		reached, stop = m.Until(got + hour)
 		select {

@@ -237,7 +237,7 @@ func aclBlocked(t *testing.T, c subject) {
 	})
 	is(t, "OK")(c.ACLSetUser(ctx, "alice", "-blpop").Result())
 	is(t, int64(1))(c.LPush(ctx, "a", "x").Result())
-	if err := <-done; err == nil || err.Error() != "NOPERM User alice has no permissions to run the 'blpop' command" {
+	if err := await.For(t, "the command ends", done); err == nil || err.Error() != "NOPERM User alice has no permissions to run the 'blpop' command" {
 		t.Errorf("BLPOP: %v", err)
 	}
 	is(t, int64(1))(c.LLen(ctx, "a").Result())

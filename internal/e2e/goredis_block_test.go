@@ -228,7 +228,7 @@ func blockUnblock(t *testing.T, c subject) {
 			ids <- c.ClientID(ctx).Val()
 			return c.BLPop(ctx, 0, "k").Result()
 		})
-		id := <-ids
+		id := await.For(t, "the client's id", ids)
 		c.waiting(t, 1)
 		if how == "TIMEOUT" {
 			is(t, int64(1))(c.ClientUnblock(ctx, id).Result())

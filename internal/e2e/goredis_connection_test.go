@@ -193,7 +193,7 @@ func clientPause(t *testing.T, c subject) {
 	default:
 	}
 	is(t, true)(c.ClientUnpause(ctx).Result())
-	if err := <-written; err != nil {
+	if err := await.For(t, "the write ends", written); err != nil {
 		t.Error(err)
 	}
 	is(t, "new")(c.Get(ctx, "k").Result())

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit/await"
 )
 
 // TestGoRedisNewer sends what Redis 8.6 to 8.10 added to strings, lists, sets, hashes and the server.
@@ -48,7 +50,7 @@ func moveMany(t *testing.T, c subject) {
 	}()
 	is(t, int64(2))(c.RPush(ctx, "l", 6, 7).Result())
 	is(t, int64(3))(c.RPush(ctx, "l", 8).Result())
-	if err := <-started; err != nil {
+	if err := await.For(t, "the call begins", started); err != nil {
 		t.Error(err)
 	}
 	is(t, []string{"6", "7", "8"})(c.LRange(ctx, "m", -3, -1).Result())

@@ -211,7 +211,7 @@ func pubsubBurst(t *testing.T, s subject) {
 	for i := range messages {
 		hears(t, p, fmt.Sprint("burst ", i))
 	}
-	if err := <-done; err != nil {
+	if err := await.For(t, "all is received", done); err != nil {
 		t.Fatal(err)
 	}
 }

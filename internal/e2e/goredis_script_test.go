@@ -255,7 +255,7 @@ func scriptTooLong(t *testing.T, c subject) {
 	}
 	fails(t, busy, c.FunctionKill(ctx))
 	is(t, "OK")(c.ScriptKill(ctx).Result())
-	if err := <-runs; err == nil || !strings.HasPrefix(err.Error(), "ERR Script killed by user with SCRIPT KILL...") {
+	if err := await.For(t, "the script ends", runs); err == nil || !strings.HasPrefix(err.Error(), "ERR Script killed by user with SCRIPT KILL...") {
 		t.Errorf("the script ended with %v", err)
 	}
 	missing(t, c.Get(ctx, "k"))

@@ -283,6 +283,7 @@ func TestRulesBite(t *testing.T) {
 		{"storage/a_test.go", `import "time"; func f() { time.Sleep(1); <-time.After(1); time.AfterFunc(1, nil) }`, 0, 0, 2},
 		{"storage/a_test.go", `import "context"; func f() { context.WithTimeout(nil, 1); context.WithCancel(nil) }`, 0, 0, 1},
 		{"server/a_test.go", `import "github.com/redis/go-redis/v9"; var c = redis.NewClient(nil)`, 0, 0, 1},
+		{"server/a_test.go", `import "testing"; func f(t *testing.T, c chan int) { <-c; go func() { <-c }(); select { case <-c: default: } }`, 0, 0, 1},
 		{"server/a_test.go", `import ("net"; "time"); func f(c net.Conn) { c.SetDeadline(time.Now().Add(1)); c.SetDeadline(at) }`, 0, 0, 1},
 	}
 	for _, tt := range tests {

@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,13 @@ func TestWaits(t *testing.T) {
 }
 
 func waitProblems(f file) (problems []string) {
+	for _, decl := range f.syntax.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Body != nil && hasTest(fn.Type) {
+			for _, at := range receives(fn.Body) {
+				problems = append(problems, fmt.Sprintf("%v: receives without a bound; use For of %s", f.lines.Position(at), waitsAt))
+			}
+		}
+	}
 	ast.Inspect(f.syntax, func(node ast.Node) bool {
 		switch node := node.(type) {
 		case *ast.SelectorExpr:
@@ -52,6 +60,46 @@ func waitProblems(f file) (problems []string) {
 		return true
 	})
 	return problems
+}
+
+// hasTest reports whether a function has a test to end when it waits for too long.
+func hasTest(fn *ast.FuncType) bool {
+	return slices.ContainsFunc(fn.Params.List, func(param *ast.Field) bool {
+		kind := param.Type
+		if pointer, ok := kind.(*ast.StarExpr); ok {
+			kind = pointer.X
+		}
+		selector, ok := kind.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		pkg, ok := selector.X.(*ast.Ident)
+		return ok && pkg.Name == "testing"
+	})
+}
+
+// receives finds where a function's own goroutine may wait for a channel for ever: other goroutines'
+// functions are left out, and so are selects, which have what to do otherwise.
+func receives(body *ast.BlockStmt) (at []token.Pos) {
+	ast.Inspect(body, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.SelectStmt:
+			for _, clause := range node.Body.List {
+				for _, stmt := range clause.(*ast.CommClause).Body {
+					at = append(at, receives(&ast.BlockStmt{List: []ast.Stmt{stmt}})...)
+				}
+			}
+			return false
+		case *ast.UnaryExpr:
+			if node.Op == token.ARROW {
+				at = append(at, node.Pos())
+			}
+		}
+		return true
+	})
+	return at
 }
 
 // readsTime reports whether an argument is an instant from now on, as those of connections are:

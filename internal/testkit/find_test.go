@@ -3,6 +3,8 @@ package testkit
 import (
 	"runtime"
 	"testing"
+
+	"keyp/internal/testkit/await"
 )
 
 // verdict takes what a test would have come to.
@@ -34,7 +36,7 @@ func TestFind(t *testing.T) {
 			defer close(ended)
 			Program(v, "redis-server")
 		}()
-		<-ended
+		await.For(t, "the end", ended)
 		if v.failed != (required == "1") || v.skipped == v.failed {
 			t.Errorf("with KEYP_REQUIRE_REDIS=%q: failed %v, skipped %v", required, v.failed, v.skipped)
 		}

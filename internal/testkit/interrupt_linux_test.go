@@ -47,7 +47,7 @@ func TestVictim(t *testing.T) {
 	if then == "panic" {
 		go panic("as when the time of all tests is up")
 	}
-	<-server.Exited() // never: it is interrupted before
+	await.For(t, "the interruption", server.Exited()) // never: it is interrupted before
 }
 
 // TestInterrupted ends test processes in all ways that leave them no time for their cleanups:

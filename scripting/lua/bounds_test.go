@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // evaluate runs a program and gives its first result as text, or its error.
@@ -153,7 +155,7 @@ func TestDeepCallsTakeLittleStack(t *testing.T) {
 			}
 			done <- result
 		}()
-		t.Logf("%s: %.100s", source, <-done)
+		t.Logf("%s: %.100s", source, await.For(t, "the program ends", done))
 		timer.Stop()
 	}
 }

@@ -183,7 +183,7 @@ func TestNoRoom(t *testing.T) {
 	}
 	mem.SetFree(1 << 30)
 	await.Until(t, "room again", func() bool { fake.Advance(retryRoom * time.Millisecond); return !l.Full() })
-	must(t, <-committed)
+	must(t, await.For(t, "the commit ends", committed))
 	if l.Durable() < lsn {
 		t.Fatal("Commit returned early")
 	}

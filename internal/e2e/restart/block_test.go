@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // queueTest is a server with two queues, those who push and those who wait for what is
@@ -84,7 +85,7 @@ func (q *queueTest) round(stop bool) {
 		})
 	}
 	for range q.minimum {
-		<-q.progress
+		await.For(q.t, "a client makes progress", q.progress)
 	}
 	if stop {
 		q.server.Stop()

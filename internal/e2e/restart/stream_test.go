@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 // groupTest is a server with a stream, those who add to it, and the consumers of a group of it.
@@ -62,7 +63,7 @@ func (g *groupTest) round() {
 		all.Go(func() { g.consume(fmt.Sprint("c", i)) })
 	}
 	for range 150 {
-		<-g.progress
+		await.For(g.t, "a client makes progress", g.progress)
 	}
 	g.server.Kill()
 	all.Wait()

@@ -125,7 +125,7 @@ func TestRunIsEndedByItsContext(t *testing.T) {
 	c := keyp.Client(2)
 	await.Until(t, "keys are written", func() bool { return c.DBSize(t.Context()).Val() > 0 })
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := await.For(t, "the end", ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v", err)
 	}
 }
