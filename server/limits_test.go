@@ -309,7 +309,11 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 		})
 		return most < 1024
 	})
-	if per := (heapInUse() - base) / n; per > 2500 { // the client's end takes about 1000
+	most := int64(2500) // the client's end takes about 1000
+	if testkit.Race {
+		most += 1000 // with the race detector each of the smallest objects takes 16 bytes, and pools drop what they are given
+	}
+	if per := (heapInUse() - base) / n; per > most {
 		t.Errorf("%d bytes of heap for a connection, both ends together", per)
 	}
 	runtime.KeepAlive(list)
