@@ -1,6 +1,10 @@
 package commands
 
-import "keyp/storage"
+import (
+	"slices"
+
+	"keyp/storage"
+)
 
 // Visitor is who asks by other means than a connection of the protocol: over HTTP. It has the
 // permissions of a user, at any moment those that the user has then.
@@ -60,10 +64,20 @@ func (v *Visitor) May(words ...string) error {
 // Name is the user's name.
 func (v *Visitor) Name() string { return v.client.user.name() }
 
-// Can is May for what nobody has asked for yet, as when a page offers it: a refusal is not logged or counted.
+// Can is May for what nobody has asked for yet: a refusal is not logged or counted. The command has all its arguments.
 func (v *Visitor) Can(args ...[]byte) bool {
 	d, _ := v.client.user.permissions().check(v.env.Table.Of(args), args)
 	return d == allowed
+}
+
+// Runs is whether the visitor may run a command on some keys at least. A refusal is not logged or counted.
+func (v *Visitor) Runs(words ...string) bool {
+	args := make([][]byte, len(words))
+	for i, word := range words {
+		args[i] = []byte(word)
+	}
+	spec, p := v.env.Table.Of(args), v.client.user.permissions()
+	return spec != nil && (p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.runs(spec, args) }))
 }
 
 // Due is storage.Store.ListDue for the keys that match a glob pattern and whose deadline the visitor may ask for. Any

@@ -56,22 +56,27 @@ type session struct {
 	User      string          `json:"user"`
 	Version   string          `json:"version"`
 	Databases int             `json:"databases"`
+	Token     string          `json:"token"` // for requests that run commands
 	May       map[string]bool `json:"may"`
 }
 
 func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 	s.useAs(w, r, func(env *commands.Env, v *commands.Visitor) {
-		can := func(words ...string) bool {
-			args := make([][]byte, len(words))
-			for i, word := range words {
-				args[i] = []byte(word)
-			}
-			return v.Can(args...)
-		}
-		s.replyJSON(w, session{User: v.Name(), Version: config.Version, Databases: env.Store.Databases(), May: map[string]bool{
-			"watch": can("INFO") && can("LATENCY", "HISTOGRAM"), "list": can("SCAN", "0"),
-		}})
+		s.replyJSON(w, session{User: v.Name(), Version: config.Version, Databases: env.Store.Databases(), Token: s.tokens.issue(v.Name()), May: offered(v)})
 	})
+}
+
+// used are the commands that the page runs by itself, beside those that its user types.
+var used = strings.Fields(`SCAN TYPE PTTL SELECT SET STRLEN GETRANGE HSCAN HLEN HSET HDEL HPTTL SSCAN SCARD SADD SREM ZSCAN ZCARD ZADD ZREM
+	LRANGE LLEN LSET RPUSH XREVRANGE XLEN XADD XDEL XINFO|GROUPS PEXPIRE PEXPIREAT PERSIST UNLINK COMMAND|DOCS SLOWLOG|GET CLIENT|LIST`)
+
+// offered is what the page offers: its parts, and the commands that it runs.
+func offered(v *commands.Visitor) map[string]bool {
+	may := map[string]bool{"watch": v.Runs("INFO") && v.Runs("LATENCY", "HISTOGRAM"), "list": v.Runs("SCAN", "0")}
+	for _, name := range used {
+		may[name] = v.Runs(strings.Split(name, "|")...)
+	}
+	return may
 }
 
 // useAs calls fn with what requests read, for a visitor who was admitted.

@@ -10,7 +10,7 @@
 //	page.rights       a user of the ACL, and the commands that the page stands for
 //	  │  door.go, commands.Visitor
 //	  ▼
-//	page.show         metrics.go, pulse.go, usage.go, profiles.go; of the dashboard: dashboard.go, live.go, page/
+//	page.show         metrics.go, pulse.go, usage.go, profiles.go; of the dashboard: dashboard.go, live.go, run.go, page/
 //
 // # Invariants
 //
@@ -24,7 +24,8 @@
 //   - The dashboard's scripts make text of what the server replies, never HTML, and the page's policy has the
 //     browser refuse anything else. All who have it open share one message a second, which is made while
 //     anybody has; who reads slowly gets fewer of them, and nothing is kept for them.
-//   - No request changes anything, and none from a page of another site is answered.
+//   - No request from a page of another site is answered. None changes anything, but for those with commands of
+//     the dashboard (run.go): they need a token, and run on a connection to the server as any client's do.
 //   - After Withdraw no request touches the store.
 //
 // The port answers before the data is loaded, and until the process ends, so that whoever asks

@@ -17,6 +17,7 @@ type page struct {
 	// rights returns why a visitor may not see it; nil: whoever gets past the guard may.
 	rights func(*commands.Visitor) error
 	show   http.HandlerFunc
+	post   bool // it is asked for by POST, with a body, and only so
 }
 
 // mayRun are the rights of a page that shows what these commands reply.
@@ -35,18 +36,19 @@ func mayRun(list ...[]string) func(*commands.Visitor) error {
 func (s *Server) allPages() map[string]page {
 	info := []string{"INFO"}
 	return map[string]page{
-		"/healthz":      {nil, s.showHealth},
-		"/readyz":       {nil, s.showReady},
-		"/metrics":      {mayRun(info, []string{"LATENCY", "HISTOGRAM"}), s.showMetrics},
-		"/usage":        {mayRun(info, []string{"MEMORY", "STATS"}), s.showUsage},
-		"/version":      {mayRun(info), s.showVersion},
-		"/debug/pprof/": {(*commands.Visitor).MayDebug, s.showProfile},
+		"/healthz":      {show: s.showHealth},
+		"/readyz":       {show: s.showReady},
+		"/metrics":      {rights: mayRun(info, []string{"LATENCY", "HISTOGRAM"}), show: s.showMetrics},
+		"/usage":        {rights: mayRun(info, []string{"MEMORY", "STATS"}), show: s.showUsage},
+		"/version":      {rights: mayRun(info), show: s.showVersion},
+		"/debug/pprof/": {rights: (*commands.Visitor).MayDebug, show: s.showProfile},
 
-		"/":                  {mayRun(), s.showFile},
-		"/dashboard/":        {mayRun(), s.showFile},
-		"/dashboard/session": {mayRun(), s.showSession},
-		"/dashboard/live":    {mayWatch, s.showLive},
-		"/dashboard/due":     {mayList, s.showDue},
+		"/":                  {rights: mayRun(), show: s.showFile},
+		"/dashboard/":        {rights: mayRun(), show: s.showFile},
+		"/dashboard/session": {rights: mayRun(), show: s.showSession},
+		"/dashboard/live":    {rights: mayWatch, show: s.showLive},
+		"/dashboard/due":     {rights: mayList, show: s.showDue},
+		"/dashboard/run":     {rights: mayRun(), show: s.runCommands, post: true},
 	}
 }
 
@@ -89,6 +91,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if status, why := s.guard(r); status != 0 {
 		if status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", "GET, HEAD")
+			if p, _ := s.find(r.URL.Path); p.post {
+				w.Header().Set("Allow", "POST")
+			}
 		}
 		w.Header().Set("Connection", "close")
 		reply(w, status, why)
@@ -126,6 +131,14 @@ func (s *Server) guard(r *http.Request) (status int, why string) {
 		return http.StatusForbidden, "ask for this by its address"
 	case !s.fromHere(r):
 		return http.StatusForbidden, "requests of other sites are not answered"
+	}
+	if p, _ := s.find(r.URL.Path); p.post {
+		if r.Method != http.MethodPost {
+			return http.StatusMethodNotAllowed, "only POST is served here"
+		}
+		return 0, ""
+	}
+	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return http.StatusMethodNotAllowed, "only GET and HEAD are served"
 	case r.ContentLength != 0 || len(r.TransferEncoding) > 0:

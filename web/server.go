@@ -48,6 +48,10 @@ type Server struct {
 	slow  chan struct{} // profiles
 	pulse pulse
 	live  live
+	// connect gives a connection to the server that the commands run on, from Ready on.
+	connect func(addr string) (net.Conn, error)
+	tokens  tokens
+	runs    chan struct{} // requests with commands have a turn each
 	// requests is how many there were.
 	requests atomic.Int64
 
@@ -80,10 +84,11 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
 	}
-	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), unused: make(chan struct{}), patience: stopTime}
+	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), runs: make(chan struct{}, maxRuns), unused: make(chan struct{}), patience: stopTime}
 	s.pages = s.allPages()
 	s.pulse.init(s)
 	s.live.init(s)
+	s.tokens.init()
 	conns := newConns(MaxConns)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one request at a time on a connection
@@ -109,11 +114,13 @@ func Listen(o Options) (*Server, error) {
 // Addr is where the server listens: host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Ready is called when the data is loaded and the loop about to run; env has its Host.
-func (s *Server) Ready(env *commands.Env) {
+// Ready is called when the data is loaded and the loop about to run; env has its Host. connect gives a connection
+// to that, for a client at an address.
+func (s *Server) Ready(env *commands.Env, connect func(addr string) (net.Conn, error)) {
 	if s == nil {
 		return
 	}
+	s.connect = connect
 	if user, open := env.Passwordless(); open && !s.loopback() {
 		s.o.Log.Warn("HTTP is served to this machine only, although http-protected is no: a user needs no password", "http-addr", s.addr, "user", user)
 	}

@@ -91,7 +91,7 @@ func (h *harness) load() {
 	h.host = &loopHost{posted: make(chan func(), 1000)}
 	h.env = commands.NewEnv(store, h.o.Config, h.o.Log, h.o.Clock)
 	h.env.Host = h.host
-	h.Ready(h.env)
+	h.Ready(h.env, nil)
 }
 
 func (h *harness) failWrites(op vfs.Op, _ string, _ int64, _ int) error {
@@ -202,7 +202,7 @@ func TestOff(t *testing.T) {
 	if s != nil || err != nil {
 		t.Fatal(s, err)
 	}
-	s.Ready(nil)
+	s.Ready(nil, nil)
 	s.Stopping()
 	s.Withdraw()
 	if err := s.Close(); err != nil {

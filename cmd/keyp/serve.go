@@ -83,7 +83,7 @@ func serve(cfg *config.Config) (err error) {
 		"keys", found.Keys, "deadlines", found.Deadlines, "replayed", found.Batches, "took", found.Took.String(), "pid", os.Getpid())
 	go debug.FreeOSMemory() // what recovery needed is garbage now
 	server.SpareProcs()
-	pages.Ready(env)
+	pages.Ready(env, srv.Connect)
 	manager.ready(srv.Post)
 	context.AfterFunc(ctx, func() { manager.stopping(); pages.Stopping() })
 	err = srv.Run(ctx)

@@ -2,8 +2,11 @@
 import { h } from "./dom.js";
 import { timeline } from "./timeline.js";
 import { now } from "./now.js";
+import { keys } from "./keys.js";
+import { terminal } from "./console.js";
+import { commands, Reader, ReplyError } from "./resp.js";
 
-const views = [timeline, now];
+const views = [timeline, now, keys, terminal];
 const app = { session: null, message: null, history: [] };
 const shownViews = new Map();
 const retry = 2000;
@@ -17,6 +20,34 @@ app.ask = async path => {
   const answer = await fetch(at(path));
   if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim() || answer.statusText), { status: answer.status });
   return answer.json();
+};
+
+// runAll runs commands in a database and gives their replies; those that failed are ReplyErrors.
+app.runAll = async (db, list) => {
+  const all = db > 0 ? [["SELECT", db], ...list] : list;
+  const body = commands([["HELLO", 3], ...all]);
+  const send = () => fetch(at("run"), { method: "POST", body, headers: { "X-Keyp-Token": app.session.token } });
+  let answer = await send();
+  if (answer.status === 403) { // the server has started anew since the page was loaded
+    app.session = await app.ask("session");
+    answer = await send();
+  }
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  const reader = new Reader(new Uint8Array(await answer.arrayBuffer()));
+  const hello = reader.next();
+  if (hello instanceof ReplyError) throw hello;
+  if (db > 0) {
+    const selected = reader.next();
+    if (selected instanceof ReplyError) throw selected;
+  }
+  return list.map(() => reader.next());
+};
+
+// run runs one command; an error of its is thrown.
+app.run = async (db, ...words) => {
+  const [reply] = await app.runAll(db, [words]);
+  if (reply instanceof ReplyError) throw reply;
+  return reply;
 };
 
 function link(state, text) {

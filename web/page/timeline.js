@@ -166,7 +166,7 @@ function make(app) {
       groups.set(group, (groups.get(group) ?? 0) + 1);
     }
     const pattern = h("input", { type: "search", id: "due-pattern", value: picked.pattern, placeholder: "*", size: 14, maxlength: 1000 });
-    const rows = found.map(k => h("tr", {}, h("td", { class: "key" }, shown(k.data)), many && h("td", { class: "n" }, k.db), h("td", {}, k.element ? "an element" : "the key"), h("td", { class: "n" }, time(k.at)), h("td", { class: "n" }, k.at > Date.now() ? duration(k.at - Date.now()) : "past")));
+    const rows = found.map(k => h("tr", {}, h("td", { class: "key" }, app.session.may.SCAN ? h("a", { href: `#keys/${k.db}/${encodeURIComponent(k.name)}` }, shown(k.data)) : shown(k.data)), many && h("td", { class: "n" }, k.db), h("td", {}, k.element ? "an element" : "the key"), h("td", { class: "n" }, time(k.at)), h("td", { class: "n" }, k.at > Date.now() ? duration(k.at - Date.now()) : "past")));
     keys.replaceChildren(
       h("div", { class: "head" }, h("h2", { class: "grow" }, `${more ? "The first " : ""}${count(found.length)} ${found.length === 1 ? "key" : "keys"} from ${time(picked.from)} to ${time(picked.until)}`),
         h("form", { onsubmit: e => { e.preventDefault(); picked.pattern = pattern.value; list(picked.from, picked.until); } }, h("label", { class: "field" }, "Pattern", pattern), " ", h("button", {}, "List")),

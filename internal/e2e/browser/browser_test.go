@@ -61,8 +61,7 @@ func open(t *testing.T, user string, args ...string) *page {
 	p := &page{t: t, http: "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))}
 	p.server = testkit.NewKeyp(t, testkit.Options{Args: append(args, "--http-addr", p.http)})
 	p.server.Start()
-	p.redis = redis.NewClient(&redis.Options{Addr: p.server.Addr(), Password: "secret", Username: "default", DisableIdentity: true})
-	t.Cleanup(func() { p.redis.Close() })
+	p.redis = testkit.NewClient(t, &redis.Options{Addr: p.server.Addr(), Password: "secret", Username: "default", DisableIdentity: true})
 	allocator, end := chromedp.NewExecAllocator(await.Context(t), chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox)
 	t.Cleanup(end)
 	tab, end := chromedp.NewContext(allocator, chromedp.WithListener(p.complaint))

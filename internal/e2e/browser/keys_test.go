@@ -1,0 +1,218 @@
+//go:build browser
+
+package browser
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit/await"
+)
+
+// key opens a key of database 0 in the page.
+func (p *page) open(key string) {
+	p.t.Helper()
+	p.see("keys/0/" + url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(key))))
+}
+
+// set gives a field its value.
+func (p *page) set(selector, value string) {
+	p.t.Helper()
+	await.Until(p.t, "there is "+selector, func() bool { return js[bool](p, fmt.Sprintf("!!document.querySelector(%q)", selector)) })
+	js[bool](p, fmt.Sprintf("(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event('change')); e.dispatchEvent(new Event('input')); return true })()", selector, value))
+}
+
+// answered waits until no dialog is open.
+func (p *page) answered() {
+	p.t.Helper()
+	await.Until(p.t, "the dialog is closed", func() bool { return !js[bool](p, "!!document.querySelector('dialog')") })
+}
+
+// gives waits until a command of a Redis client replies a text.
+func (p *page) gives(want string, words ...any) {
+	p.t.Helper()
+	got := ""
+	defer func() {
+		if got != want {
+			p.t.Logf("%v replies %q, and the page shows:\n%s", words, got, p.text())
+		}
+	}()
+	await.Until(p.t, fmt.Sprintf("%v replies %q", words, want), func() bool {
+		v, err := p.redis.Do(await.Context(p.t), words...).Result()
+		if err != nil && err != redis.Nil {
+			p.t.Fatal(err)
+		}
+		got = fmt.Sprint(v)
+		return got == want
+	})
+}
+
+// Keys are found, shown as what they are and changed, and a Redis client sees the changes.
+func TestKeys(t *testing.T) {
+	p := open(t, "")
+	p.run("SET", "text", "old <b>value</b>")
+	p.run("SET", "binary", "\x00\xff")
+	p.run("HSET", "hash", "field", "of hash", "other", "x")
+	p.run("HPEXPIRE", "hash", 3_600_000, "FIELDS", 1, "other")
+	p.run("RPUSH", "list", "first", "second")
+	p.run("SADD", "set", "a member")
+	p.run("ZADD", "zset", 1.5, "scored")
+	p.run("XADD", "stream", "1-1", "name", "in a stream")
+	p.run("XGROUP", "CREATE", "stream", "readers", "0")
+	for _, name := range hostile {
+		p.run("SET", name, "<script>window.hacked = 1</script>")
+	}
+	p.see("keys")
+	p.wait(fmt.Sprintf("%d keys.", 7+len(hostile)))
+	for _, name := range hostile[:len(hostile)-3] {
+		p.open(name)
+		await.Until(t, "the value is shown", func() bool {
+			return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "<script>window.hacked = 1</script>"
+		})
+		p.click("Close")
+	}
+	if js[bool](p, "'hacked' in window || document.querySelectorAll('main script, main img').length > 0") {
+		t.Error("a name or a value became part of the page")
+	}
+
+	for key, want := range map[string][]string{
+		"hash": {"field", "of hash", "59 min"}, "list": {"first", "second"}, "set": {"a member"}, "zset": {"scored", "1.5"},
+		"stream": {"1-1", "name in a stream", "readers"},
+	} {
+		p.open(key)
+		for _, text := range want {
+			p.wait(text)
+		}
+	}
+	p.open("text")
+	p.wait("string · database 0")
+	p.set("#key textarea", "new\nvalue")
+	p.click("Save")
+	p.gives("new\nvalue", "GET", "text")
+	p.click("Set deadline…")
+	p.set("dialog input", "100")
+	p.click("Set")
+	p.wait("expires in 1 min")
+	p.answered()
+	p.gives("1", "EXPIRE", "text", "50", "XX", "LT")
+	p.click("Remove deadline")
+	p.gives("-1", "TTL", "text")
+
+	p.open("binary")
+	p.wait("2 B\n")
+	await.Until(t, "bytes are shown", func() bool { return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "00 ff" })
+	p.set("#key textarea", "00 fe\n01")
+	p.click("Save")
+	p.gives("\x00\xfe\x01", "GET", "binary")
+	p.set("#key textarea", "0")
+	p.click("Save")
+	p.wait("This is no hexadecimal text")
+	p.gives("\x00\xfe\x01", "GET", "binary")
+
+	p.open("set")
+	p.wait("a member")
+	p.set("#key form input", "another")
+	p.click("Add")
+	p.gives("2", "SCARD", "set")
+	p.open("zset")
+	p.wait("scored")
+	p.click("remove")
+	p.click("Remove")
+	p.gives("0", "EXISTS", "zset")
+}
+
+// A selection has one deadline, or is deleted, after a question that counts it; and a key is made.
+func TestSelection(t *testing.T) {
+	p := open(t, "")
+	for i := range 3 {
+		p.run("SET", fmt.Sprintf("sel:%d", i), "v")
+	}
+	p.run("SET", "stays", "v")
+	p.see("keys")
+	p.set("#keys-pattern", "sel:*")
+	p.click("Find")
+	p.wait("3 keys.")
+	choose := func() { js[bool](p, "document.querySelector('th input').click(), true") }
+	choose()
+	p.wait("3 keys selected")
+	p.click("Set deadline…")
+	p.set("dialog input", "500")
+	p.click("Set for 3 keys")
+	for i := range 3 {
+		p.gives("1", "EXPIRE", fmt.Sprintf("sel:%d", i), "400", "XX", "LT")
+	}
+	p.answered()
+	p.wait("3 keys.")
+	choose()
+	p.click("Delete…")
+	p.click("Cancel")
+	p.answered()
+	p.gives("3", "EXISTS", "sel:0", "sel:1", "sel:2")
+	p.click("Delete…")
+	p.click("Delete 3 keys")
+	p.gives("0", "EXISTS", "sel:0", "sel:1", "sel:2")
+	p.answered()
+	p.gives("v", "GET", "stays")
+	p.click("New key…")
+	p.set("dialog input[type=text]", "made here")
+	p.set("dialog textarea", "with this")
+	p.click("Create")
+	p.gives("with this", "GET", "made here")
+	p.answered()
+	p.click("New key…")
+	p.set("dialog input[type=text]", "stays")
+	p.click("Create")
+	p.wait("This key exists.")
+	p.gives("v", "GET", "stays")
+}
+
+// Lines of the console are commands as redis-cli has them; help and completion come from COMMAND DOCS.
+func TestConsole(t *testing.T) {
+	p := open(t, "")
+	p.see("console")
+	p.wait("Tab completes")
+	line := func(text string) {
+		p.set("#command", text)
+		p.click("Run")
+	}
+	line(`SET "a b" "\x00\"q"`)
+	p.gives("\x00\"q", "GET", "a b")
+	line("LRANGE nothing 0 -1")
+	p.wait("(empty array)")
+	line("NONSENSE")
+	p.wait("(error) ERR unknown command 'NONSENSE'")
+	line(`SET "open`)
+	p.wait("A quote does not end.")
+	line("CLIENT INFO")
+	p.wait("laddr=http")
+	p.set("#command", "pexpir")
+	p.wait("PEXPIREAT")
+	p.set("#command", "pexpireat")
+	p.wait("PEXPIREAT key unix-time-milliseconds")
+}
+
+// A user who may only read some keys is offered no change, and is shown why others are not.
+func TestReader(t *testing.T) {
+	p := open(t, "reader", "--requirepass", "secret",
+		"--user", "reader", "on", ">reader", "-@all", "+scan", "+type", "+pttl", "+strlen", "+getrange", "~public:*")
+	p.run("SET", "public:1", "shown")
+	p.run("SET", "private:1", "secret value")
+	p.wait("The user reader may not see this")
+	p.see("keys")
+	p.wait("2 keys.")
+	p.wait("no permission")
+	p.open("public:1")
+	await.Until(t, "the value is shown", func() bool { return js[string](p, "document.querySelector('#key textarea')?.value ?? ''") == "shown" })
+	for _, word := range []string{"Save", "Delete", "Set deadline", "New key"} {
+		if strings.Contains(p.text(), word) {
+			t.Errorf("%s is offered", word)
+		}
+	}
+	p.open("private:1")
+	p.wait("NOPERM")
+}

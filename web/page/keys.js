@@ -1,0 +1,281 @@
+// Keys: found by pattern and type, shown as what they are, changed and deleted.
+import { ask } from "./dialog.js";
+import { asText, bytes, count, duration, fromBase64, h, shown, time, toBase64 } from "./dom.js";
+import { encode, ReplyError } from "./resp.js";
+
+const types = ["string", "hash", "list", "set", "zset", "stream"];
+const scanCount = 200, scanSteps = 20, pageSize = 100, elements = 100, most = 1 << 20;
+const name = data => asText(data) ?? "";
+const ttl = ms => ms === -1 ? "none" : ms < 0 ? "–" : duration(ms);
+
+function hex(data) {
+  return Array.from(data, b => b.toString(16).padStart(2, "0")).join(" ").replace(/((?:.. ){15}..) /g, "$1\n");
+}
+
+function fromHex(text) {
+  const digits = text.replace(/\s/g, "");
+  if (!/^([0-9a-f]{2})*$/i.test(digits)) throw new Error("This is no hexadecimal text: two digits for each byte.");
+  return Uint8Array.from(digits.match(/../g) ?? [], d => parseInt(d, 16));
+}
+
+// plain is text that a text field gives back as it was: without \r and other controls.
+const plain = data => { const t = asText(data); return t === null || /[^\P{Cc}\n\t]/u.test(t) ? null : t; };
+
+// editor shows bytes as text, hexadecimal digits or JSON, to be changed.
+function editor(data, readonly) {
+  const text = plain(data), area = h("textarea", { rows: 8, readonly, "aria-label": "Value", spellcheck: "false" });
+  const kind = h("select", { "aria-label": "Shown as", onchange: () => { const now = value(); kind.dataset.was = kind.value; put(now); } });
+  for (const k of text === null ? ["hex"] : ["text", "JSON", "hex"]) kind.append(h("option", {}, k));
+  const put = d => {
+    if (kind.value === "hex") area.value = hex(d);
+    else if (kind.value === "JSON") { try { area.value = JSON.stringify(JSON.parse(asText(d)), null, 2); } catch { area.value = asText(d); } }
+    else area.value = asText(d) ?? "";
+  };
+  const value = () => kind.dataset.was === "hex" ? fromHex(area.value) : encode(area.value);
+  kind.dataset.was = kind.value;
+  put(data);
+  return { el: h("div", { class: "editor" }, kind, area), value };
+}
+
+// deadline are fields for a time from now on or a date; words are what follows a key in a command.
+function deadline() {
+  const amount = h("input", { type: "number", min: 1, value: 60, required: true, "aria-label": "Amount" });
+  const unit = h("select", { "aria-label": "Unit" }, h("option", { value: 1000 }, "seconds"), h("option", { value: 60000 }, "minutes"), h("option", { value: 3600000 }, "hours"), h("option", { value: 86400000 }, "days"));
+  return { el: h("p", { class: "row" }, "In ", amount, " ", unit), ms: () => Math.round(Number(amount.value) * Number(unit.value)) };
+}
+
+function make(app) {
+  const may = app.session.may;
+  let db = 0, cursor = "0", scanned = 0, rows = [], search = 0, opened = null;
+  const database = h("select", { id: "keys-db" }, ...Array.from({ length: may.SELECT ? app.session.databases : 1 }, (_, i) => h("option", { value: i }, String(i))));
+  const pattern = h("input", { type: "search", id: "keys-pattern", placeholder: "*", size: 18 });
+  const type = h("select", { id: "keys-type" }, h("option", { value: "" }, "any"), ...types.map(t => h("option", {}, t)));
+  const status = h("p", { class: "soft small", role: "status" }), error = h("p", { class: "notice", role: "alert", hidden: true });
+  const body = h("tbody"), more = h("button", { onclick: () => find(false), hidden: true }, "Look on");
+  const all = h("input", { type: "checkbox", "aria-label": "Select all that are shown", onchange: () => { for (const r of rows) r.box.checked = all.checked; selected(); } });
+  const selection = h("div", { class: "row selection", role: "group", "aria-label": "Selection" });
+  const panel = h("section", { class: "card", id: "key", hidden: true, tabindex: "-1", "aria-label": "Key" });
+  const el = h("section", {},
+    h("div", { class: "head" }, h("h1", { class: "grow" }, "Keys"), may.SET && h("button", { onclick: create }, "New key…")),
+    h("section", { class: "card" },
+      h("form", { class: "row", onsubmit: e => { e.preventDefault(); find(true); } },
+        h("label", { class: "field" }, "Database", database), h("label", { class: "field" }, "Pattern", pattern), h("label", { class: "field" }, "Type", type), h("button", { class: "main" }, "Find")),
+      error, status, selection,
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Keys found" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { class: "box" }, all), h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Type"), h("th", { class: "n", scope: "col" }, "Expires in"))), body)), more),
+    panel);
+
+  const failed = (where, e) => { where.textContent = e?.message ?? ""; where.hidden = !e; };
+
+  // find looks at some thousand keys at most.
+  async function find(anew) {
+    const mine = ++search;
+    if (anew) {
+      db = Number(database.value);
+      cursor = "0";
+      scanned = 0;
+      rows = [];
+      body.replaceChildren();
+    }
+    failed(error);
+    status.textContent = "Looking…";
+    try {
+      for (let step = 0, found = 0; step < scanSteps && found < pageSize; step++) {
+        const words = ["SCAN", cursor, "MATCH", pattern.value || "*", "COUNT", scanCount, ...(type.value ? ["TYPE", type.value] : [])];
+        const [next, names] = await app.run(db, ...words);
+        if (mine !== search) return;
+        const about = names.length ? await app.runAll(db, names.flatMap(k => [["TYPE", k], ["PTTL", k]])) : [];
+        if (mine !== search) return;
+        names.forEach((k, i) => add(k, about[2 * i], about[2 * i + 1]));
+        found += names.length;
+        scanned += scanCount;
+        cursor = name(next);
+        if (cursor === "0") break;
+      }
+      status.textContent = `${count(rows.length)} ${rows.length === 1 ? "key" : "keys"}${cursor === "0" ? "." : ` in about ${count(scanned)} that were looked at; there are more.`}`;
+    } catch (e) {
+      status.textContent = "";
+      failed(error, e);
+    }
+    more.hidden = cursor === "0";
+    selected();
+  }
+
+  function add(key, kind, left) {
+    const box = h("input", { type: "checkbox", "aria-label": "Select " + shown(key, 40), onchange: selected });
+    const words = v => v instanceof ReplyError ? "no permission" : null;
+    rows.push({ key, box });
+    body.append(h("tr", {}, h("td", { class: "box" }, box), h("td", { class: "key" }, h("button", { class: "plain", onclick: () => go(db, key) }, shown(key))),
+      h("td", {}, words(kind) ?? name(kind)), h("td", { class: "n" }, words(left) ?? ttl(left))));
+  }
+
+  function selected() {
+    const chosen = rows.filter(r => r.box.checked).map(r => r.key), n = chosen.length, words = `${count(n)} ${n === 1 ? "key" : "keys"}`;
+    all.checked = n > 0 && n === rows.length;
+    if (n === 0) {
+      selection.replaceChildren();
+      return;
+    }
+    const apply = async make => {
+      const replies = await app.runAll(db, chosen.map(make)), bad = replies.filter(r => r instanceof ReplyError);
+      await find(true);
+      if (bad.length) throw new Error(`${count(bad.length)} of ${words} failed: ${bad[0].message}`);
+    };
+    selection.replaceChildren(h("strong", {}, words + " selected"),
+      may.PEXPIRE && h("button", { onclick: () => { const d = deadline(); ask(`Set the deadline of ${words}`, [d.el], "Set for " + words, () => apply(k => ["PEXPIRE", k, d.ms()])); } }, "Set deadline…"),
+      may.PERSIST && h("button", { onclick: () => ask(`Remove the deadline of ${words}`, [h("p", {}, "They will not expire any more.")], "Remove from " + words, () => apply(k => ["PERSIST", k])) }, "Remove deadline…"),
+      may.UNLINK && h("button", { class: "danger", onclick: () => ask(`Delete ${words}`, [h("p", {}, "Nothing restores them.")], "Delete " + words, () => apply(k => ["UNLINK", k]), true) }, "Delete…"));
+    selection.replaceChildren(...[...selection.childNodes].filter(c => c.nodeName !== "#text"));
+  }
+
+  function create() {
+    const key = h("input", { type: "text", required: true, "aria-label": "Key" }), d = deadline(), value = editor(encode(""), false);
+    const kind = h("select", { "aria-label": "Type" }, ...["string", "hash", "list", "set", "zset"].map(t => h("option", {}, t))), expires = h("input", { type: "checkbox" });
+    ask("New key", [h("p", { class: "row" }, "Key ", key, " ", kind), value.el, h("p", { class: "small soft" }, "Of a hash the field is “field”, of a sorted set the score is 0; they can be changed afterwards."),
+      h("label", { class: "field" }, expires, "with a deadline"), d.el], "Create", async () => {
+      const at = Number(database.value), k = encode(key.value), v = value.value(), fails = new Error("This key exists.");
+      if (await app.run(at, "TYPE", k).then(name) !== "none") throw fails;
+      const words = { string: ["SET", k, v, "NX"], hash: ["HSETNX", k, "field", v], list: ["RPUSH", k, v], set: ["SADD", k, v], zset: ["ZADD", k, 0, v] }[kind.value];
+      if (await app.run(at, ...words) === null) throw fails;
+      if (expires.checked) await app.run(at, "PEXPIRE", k, d.ms());
+      await go(at, k);
+    });
+  }
+
+  // go opens a key under its address, so that a link leads to it.
+  function go(at, key) {
+    history.replaceState(null, "", `#keys/${at}/${encodeURIComponent(toBase64(key))}`);
+    return show(at, key);
+  }
+
+  async function show(at, key) {
+    opened = { at, key };
+    const mine = opened, here = h("p", { class: "notice", role: "alert", hidden: true });
+    panel.hidden = false;
+    let kind, left;
+    try {
+      const replies = await app.runAll(at, [["TYPE", key], ["PTTL", key]]);
+      if (replies[0] instanceof ReplyError) throw replies[0];
+      [kind, left] = [name(replies[0]), replies[1] instanceof ReplyError ? -3 : replies[1]];
+    } catch (e) {
+      kind = "";
+      failed(here, e);
+    }
+    if (mine !== opened) return;
+    // change runs commands and shows the key again, or why they failed.
+    const change = async (...list) => {
+      try {
+        const bad = (await app.runAll(at, list)).find(r => r instanceof ReplyError);
+        if (bad) throw bad;
+        await again(at, key);
+      } catch (e) { failed(here, e); }
+    };
+    const value = h("div");
+    panel.replaceChildren(
+      h("div", { class: "head" }, h("h2", { class: "grow mono" }, shown(key, 300)), h("button", { onclick: () => { panel.hidden = true; opened = null; history.replaceState(null, "", "#keys"); } }, "Close")),
+      h("p", { class: "row small" }, h("span", { class: "soft" }, `${kind === "none" ? "There is no such key" : kind} · database ${at} · ${bytes(key.length)} of name · ${left === -1 ? "no deadline" : left >= 0 ? `expires in ${duration(left)}, at ${time(Date.now() + left)}` : ""}`)),
+      kind !== "none" && kind ? h("div", { class: "row" },
+        may.PEXPIRE ? h("button", { onclick: () => { const d = deadline(); ask("Set the deadline", [d.el], "Set", async () => { await app.run(at, "PEXPIRE", key, d.ms()); await again(at, key); }); } }, left >= 0 ? "Change deadline…" : "Set deadline…") : "",
+        may.PERSIST && left >= 0 ? h("button", { onclick: () => change(["PERSIST", key]) }, "Remove deadline") : "",
+        may.UNLINK ? h("button", { class: "danger", onclick: () => ask("Delete 1 key", [h("p", { class: "mono" }, shown(key))], "Delete 1 key", async () => { await app.run(at, "UNLINK", key); panel.hidden = true; await find(true); }, true) }, "Delete…") : "",
+        h("button", { onclick: () => show(at, key) }, "Load again")) : "",
+      here, value);
+    if (kind && kind !== "none") {
+      try { await (kind === "string" ? showString : showElements)(at, key, kind, value, change); } catch (e) { failed(here, e); }
+    }
+    if (mine === opened) panel.scrollIntoView({ block: "nearest" });
+  }
+
+  // again shows a key anew, unless another one is shown by now.
+  const again = (at, key) => opened && opened.at === at && toBase64(opened.key) === toBase64(key) ? show(at, key) : null;
+
+  async function showString(at, key, _, to, change) {
+    const [length, data] = await app.runAll(at, [["STRLEN", key], ["GETRANGE", key, 0, most - 1]]);
+    if (data instanceof ReplyError) throw data;
+    const whole = data.length === length, edit = editor(data, !whole || !may.SET);
+    to.replaceChildren(h("p", { class: "small soft" }, bytes(Number(length)) + (whole ? "" : `; the first ${bytes(most)} are shown`)), edit.el,
+      whole && may.SET ? h("button", { class: "main", onclick: () => { try { change(["SET", key, edit.value(), "XX", "KEEPTTL"]); } catch (e) { alertIn(to, e); } } }, "Save") : "");
+  }
+
+  function alertIn(to, e) { to.append(h("p", { class: "notice", role: "alert" }, e.message)); }
+
+  // How the elements of each type are read, named and changed.
+  const kinds = {
+    hash: { length: "HLEN", scan: "HSCAN", columns: ["Field", "Value"], pairs: true, remove: (k, e) => ["HDEL", k, e[0]], removes: "HDEL", put: (k, e) => ["HSET", k, e[0], e[1]], puts: "HSET", fields: ["field", "value"] },
+    set: { length: "SCARD", scan: "SSCAN", columns: ["Member"], remove: (k, e) => ["SREM", k, e[0]], removes: "SREM", put: (k, e) => ["SADD", k, e[0]], puts: "SADD", fields: ["member"] },
+    zset: { length: "ZCARD", scan: "ZSCAN", columns: ["Member", "Score"], pairs: true, remove: (k, e) => ["ZREM", k, e[0]], removes: "ZREM", put: (k, e) => ["ZADD", k, e[1], e[0]], puts: "ZADD", fields: ["member", "score"] },
+    list: { length: "LLEN", columns: ["Index", "Value"], put: (k, e) => ["RPUSH", k, e[0]], puts: "RPUSH", fields: ["value, at the end"], set: (k, e, v) => ["LSET", k, e[2], v], sets: "LSET" },
+    stream: { length: "XLEN", columns: ["ID", "Fields"], remove: (k, e) => ["XDEL", k, e[0]], removes: "XDEL", put: (k, e) => ["XADD", k, "*", e[0], e[1]], puts: "XADD", fields: ["field", "value"] },
+  };
+
+  async function showElements(at, key, kind, to, change) {
+    const k = kinds[kind];
+    if (!k) return;
+    const list = h("tbody"), table = h("table", {}, h("thead", {}, h("tr", {}, ...k.columns.map(c => h("th", { scope: "col" }, c)), kind === "hash" && h("th", { class: "n", scope: "col" }, "Expires in"), h("th", {}, ""))), list);
+    const next = h("button", { onclick: () => read() }, "More"), status = h("p", { class: "small soft" });
+    const inputs = k.fields.map(f => h("input", { type: "text", "aria-label": f, placeholder: f }));
+    to.replaceChildren(status, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Elements" }, table), next,
+      may[k.puts] ? h("form", { class: "row", onsubmit: e => { e.preventDefault(); change(k.put(key, inputs.map(i => i.value))); } }, ...inputs, h("button", {}, "Add")) : "");
+    let place = kind === "stream" ? "+" : kind === "list" ? 0 : "0", seen = 0;
+
+    async function read() {
+      next.disabled = true;
+      let found = [], end = true;
+      if (kind === "list") {
+        const part = await app.run(at, "LRANGE", key, place, place + elements - 1);
+        found = part.map((v, i) => [encode(String(place + i)), v, place + i]);
+        place += part.length;
+        end = part.length < elements;
+      } else if (kind === "stream") {
+        const part = await app.run(at, "XREVRANGE", key, place, "-", "COUNT", elements);
+        found = part.map(([id, fields]) => [id, encode(fields.map(f => shown(f, 200)).join(" "))]);
+        end = part.length < elements;
+        if (!end) place = "(" + name(part.at(-1)[0]);
+      } else {
+        const [cursor, part] = await app.run(at, k.scan, key, place, "COUNT", elements);
+        const flat = part.flat();
+        for (let i = 0; i < flat.length; i += k.pairs ? 2 : 1) found.push(flat.slice(i, i + (k.pairs ? 2 : 1)));
+        place = name(cursor);
+        end = place === "0";
+      }
+      const times = kind === "hash" && may.HPTTL && found.length ? await app.run(at, "HPTTL", key, "FIELDS", found.length, ...found.map(e => e[0])).catch(() => []) : [];
+      found.forEach((e, i) => list.append(row(e, times?.[i])));
+      seen += found.length;
+      const length = may[k.length] ? Number(await app.run(at, k.length, key)) : seen;
+      status.textContent = `${count(length)} ${length === 1 ? "element" : "elements"}${end ? "" : `, ${count(seen)} shown`}`;
+      next.hidden = end;
+      next.disabled = false;
+    }
+
+    function row(e, left) {
+      const cell = v => h("td", { class: "key" }, v instanceof Uint8Array ? shown(v, 400) : String(v));
+      const edit = may[k.sets ?? k.puts] && (kind === "hash" || kind === "zset" || kind === "list");
+      return h("tr", {}, ...e.slice(0, 2).map(cell), kind === "hash" && h("td", { class: "n" }, left === undefined ? "" : ttl(left)),
+        h("td", { class: "n" },
+          edit ? h("button", { class: "plain", onclick: () => {
+            const value = editor(e[1] instanceof Uint8Array ? e[1] : encode(String(e[1])), false);
+            ask("Change " + shown(e[0], 60), [value.el], "Save", async () => {
+              await app.run(at, ...(k.set ? k.set(key, e, value.value()) : k.put(key, [e[0], value.value()])));
+              await again(at, key);
+            });
+          } }, "change") : "", " ",
+          k.remove && may[k.removes] ? h("button", { class: "plain", onclick: () => ask("Remove an element", [h("p", { class: "mono" }, shown(e[0]))], "Remove", async () => { await app.run(at, ...k.remove(key, e)); await again(at, key); }, true) }, "remove") : ""));
+    }
+
+    await read();
+    if (kind === "stream" && may["XINFO|GROUPS"]) {
+      const groups = await app.run(at, "XINFO", "GROUPS", key);
+      const get = (g, field) => { for (const [k2, v] of g) if (name(k2) === field) return v instanceof Uint8Array ? shown(v) : v === null ? "–" : String(v); return ""; };
+      if (groups.length) to.append(h("h2", {}, "Groups"), h("table", {}, h("thead", {}, h("tr", {}, ...["Group", "Consumers", "Pending", "Last ID", "Lag"].map(t => h("th", { scope: "col" }, t)))),
+        h("tbody", {}, ...groups.map(g => h("tr", {}, ...["name", "consumers", "pending", "last-delivered-id", "lag"].map(f => h("td", { class: "mono" }, get(g, f))))))));
+    }
+  }
+
+  function open([at, key]) {
+    if (key && !(opened && toBase64(opened.key) === decodeURIComponent(key) && String(opened.at) === at)) show(Number(at), fromBase64(decodeURIComponent(key)));
+    else if (!rows.length && !scanned) find(true);
+  }
+
+  return { el, open };
+}
+
+export const keys = { id: "keys", title: "Keys", needs: may => may.SCAN ? "" : "SCAN", make };

@@ -1,0 +1,143 @@
+package web
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"keyp/commands"
+)
+
+// What the page changes, and what it reads of keys, are commands: a request has them as a client sends them
+// (RESP), and the reply has what the server replies. They go through a connection to the server itself, as the
+// user who asks, so permissions, SLOWLOG, MONITOR and durability are those of any client. The connection ends with the
+// request: what would wait for long ends with it.
+
+const (
+	// runBytes bounds the commands of a request, runReply what is sent back: a longer reply is cut.
+	runBytes = 16 << 20
+	runReply = 64 << 20
+	// runTime bounds a request with commands.
+	runTime = 10 * time.Second
+	// maxRuns is how many of them there are at a time.
+	maxRuns = 16
+)
+
+// tokens are given to who has opened the page, and asked for with each request that may change something. A page
+// of another site cannot read one. They end with the process.
+type tokens struct{ secret [32]byte }
+
+func (t *tokens) init() { _, _ = rand.Read(t.secret[:]) } // which never fails
+
+const nonceSize = 16
+
+func (t *tokens) issue(user string) string {
+	nonce := make([]byte, nonceSize)
+	_, _ = rand.Read(nonce)
+	return base64.RawURLEncoding.EncodeToString(append(nonce, t.seal(nonce, user)...))
+}
+
+func (t *tokens) valid(token, user string) bool {
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	return err == nil && len(b) > nonceSize && hmac.Equal(b[nonceSize:], t.seal(b[:nonceSize], user))
+}
+
+func (t *tokens) seal(nonce []byte, user string) []byte {
+	mac := hmac.New(sha256.New, t.secret[:])
+	mac.Write(nonce)
+	mac.Write([]byte(user))
+	return mac.Sum(nil)
+}
+
+// runCommands runs the commands of a request as its user.
+func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
+	user := ""
+	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { user = v.Name() })
+	switch {
+	case user == "":
+		return
+	case r.Header.Get("Origin") == "" || !s.tokens.valid(r.Header.Get("X-Keyp-Token"), user):
+		reply(w, http.StatusForbidden, "this needs the token of a page that is open; load it again")
+		return
+	}
+	select {
+	case s.runs <- struct{}{}:
+		defer func() { <-s.runs }()
+	default:
+		reply(w, http.StatusServiceUnavailable, "too many requests at a time")
+		return
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(inTime(2 * runTime)) // these fail only for writers that no connection is behind
+	_ = control.SetReadDeadline(inTime(runTime))
+	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, runBytes))
+	if err != nil {
+		reply(w, http.StatusRequestEntityTooLarge, "the commands are longer than "+strconv.Itoa(runBytes>>20)+" MiB, or did not come in time")
+		return
+	}
+	conn, err := s.login(r)
+	if err != nil {
+		s.o.Log.Debug("commands of the dashboard were not run", "error", err)
+		reply(w, http.StatusServiceUnavailable, "the server takes no commands now")
+		return
+	}
+	defer conn.Close()
+	go func() {
+		if _, err := conn.Write(sent); err == nil {
+			_ = conn.CloseWrite() // so the server ends the connection behind the last reply
+		}
+	}()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = io.Copy(w, io.LimitReader(conn, runReply)) // who asked may be gone; what is cut the page finds incomplete
+}
+
+var errRefused = errors.New("the user was refused")
+
+// login connects to the server as the user of a request.
+func (s *Server) login(r *http.Request) (*net.UnixConn, error) {
+	c, err := s.connect(r.RemoteAddr)
+	if err != nil {
+		return nil, err
+	}
+	conn := c.(*net.UnixConn)
+	_ = conn.SetDeadline(inTime(runTime)) // it fails only for closed ones
+	context.AfterFunc(r.Context(), func() { _ = conn.Close() })
+	name, password, given := r.BasicAuth()
+	if !given {
+		return conn, nil
+	}
+	if name == "" {
+		name = "default"
+	}
+	ok := make([]byte, len("+OK\r\n"))
+	if _, err = conn.Write(command("AUTH", name, password)); err == nil {
+		_, err = io.ReadFull(conn, ok)
+	}
+	if err == nil && string(ok) != "+OK\r\n" {
+		err = errRefused
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// command is a command as clients send it.
+func command(words ...string) (text []byte) {
+	text = append(text, '*')
+	text = append(strconv.AppendInt(text, int64(len(words)), 10), '\r', '\n')
+	for _, word := range words {
+		text = append(text, '$')
+		text = append(strconv.AppendInt(text, int64(len(word)), 10), '\r', '\n')
+		text = append(append(text, word...), '\r', '\n')
+	}
+	return text
+}

@@ -1,0 +1,98 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"keyp/internal/testkit/await"
+)
+
+// post runs commands over HTTP as a user, with a page's token, from a page of origin.
+func (s *served) post(user, token, origin, body string) (status int, reply string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(await.Context(s.t), http.MethodPost, "http://"+s.http+"/dashboard/run", bytes.NewReader([]byte(body)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if user != "" {
+		r.SetBasicAuth(user, user)
+	}
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
+	r.Header.Set("X-Keyp-Token", token)
+	return fetch(s.t, r)
+}
+
+func (s *served) token(user string) string {
+	s.t.Helper()
+	status, body := fetch(s.t, s.request("/dashboard/session", user, user))
+	var opened session
+	if err := json.Unmarshal([]byte(body), &opened); err != nil || status != 200 {
+		s.t.Fatalf("%d %v: %s", status, err, body)
+	}
+	return opened.Token
+}
+
+// Commands run as their user, on a connection like any other, and only for who has opened the page here.
+func TestRun(t *testing.T) {
+	s := keyp(t, "--requirepass", "default", "--user", "u", "on", ">u", "-@all", "+set", "+get", "+client|info", "+blpop", "~mine:*")
+	here := "http://" + s.http
+	mine, other := s.token("u"), s.token("default")
+	set := string(command("SET", "mine:k", "v\r\n\x00")) + string(command("GET", "mine:k"))
+	if status, text := s.post("u", mine, here, set); status != 200 || text != "+OK\r\n$4\r\nv\r\n\x00\r\n" {
+		t.Errorf("%d %q", status, text)
+	}
+	if _, text := s.post("u", mine, here, string(command("SET", "other", "v"))+string(command("FLUSHALL"))+string(command("CLIENT", "INFO"))); !strings.HasPrefix(text, "-NOPERM No permissions to access") || !strings.Contains(text, "run the 'flushall' command") || !strings.Contains(text, "user=u") {
+		t.Errorf("%q", text)
+	}
+	if status, text := s.post("default", other, here, string(command("MGET", "mine:k", "other"))); status != 200 || text != "*2\r\n$4\r\nv\r\n\x00\r\n$-1\r\n" {
+		t.Errorf("%d %q", status, text)
+	}
+	if status, text := s.post("u", mine, here, string(command("BLPOP", "mine:l", "0"))); status != 200 || text != "" {
+		t.Errorf("what waits: %d %q", status, text)
+	}
+	if status, text := s.post("u", mine, here, "nonsense\r\n$"); status != 200 || !strings.HasPrefix(text, "-") {
+		t.Errorf("%d %q", status, text)
+	}
+	for name, c := range map[string]struct {
+		user, token, origin string
+		status              int
+	}{
+		"no token": {"u", "", here, 403}, "another token": {"u", mine[:len(mine)-2] + "xx", here, 403}, "another user's token": {"u", other, here, 403},
+		"no origin": {"u", mine, "", 403}, "another origin": {"u", mine, "http://example.com", 403}, "no user": {"", mine, here, 401}, "nonsense": {"u", "!", here, 403},
+	} {
+		if status, text := s.post(c.user, c.token, c.origin, string(command("SET", "mine:hacked", "v"))); status != c.status {
+			t.Errorf("%s: %d %q, want %d", name, status, text, c.status)
+		}
+	}
+	if status, _ := fetch(t, s.request("/dashboard/run", "u", "u")); status != 405 {
+		t.Errorf("GET: %d", status)
+	}
+	if status, text := s.post("u", mine, here, strings.Repeat("x", runBytes+1)); status != 413 {
+		t.Errorf("a body that is too large: %d %s", status, text)
+	}
+	if _, text := s.post("default", other, here, string(command("EXISTS", "mine:hacked"))); text != ":0\r\n" {
+		t.Errorf("a refused request changed something: %q", text)
+	}
+}
+
+// Without a user the default user's rights count, and long replies and many commands pass.
+func TestRunMuch(t *testing.T) {
+	s := keyp(t)
+	token, here := s.token(""), "http://"+s.http
+	var body strings.Builder
+	for i := range 10_000 {
+		body.Write(command("SET", fmt.Sprintf("k%d", i), strings.Repeat("v", 500)))
+	}
+	if status, text := s.post("", token, here, body.String()); status != 200 || text != strings.Repeat("+OK\r\n", 10_000) {
+		t.Errorf("%d, %d bytes", status, len(text))
+	}
+	if status, text := s.post("", token, here, string(command("KEYS", "*"))+string(command("SETRANGE", "big", "5000000", "x"))+string(command("GET", "big"))); status != 200 || len(text) < 5_000_001+10_000*8 || !strings.HasSuffix(text, "x\r\n") {
+		t.Errorf("%d, %d bytes", status, len(text))
+	}
+}
