@@ -15,8 +15,12 @@ import (
 // nor a step of the clock looks like a standstill.
 type watchdog struct {
 	passes atomic.Uint64
-	looks  atomic.Int64
 	every  time.Duration
+
+	// Only the goroutine that looks uses these.
+	seen          uint64 // passes, as of the last look
+	still, silent int    // looks: without a new pass, and until the next report
+	reported      bool
 }
 
 const (
@@ -32,28 +36,29 @@ const (
 
 // watch is the watchdog's goroutine. It ends with the loop.
 func (l *loop) watch() {
-	w := &l.watchdog
-	tick := time.NewTicker(w.every)
+	tick := time.NewTicker(l.watchdog.every)
 	defer tick.Stop()
-	var seen uint64
-	still, silent, reported := 0, 0, false
 	for {
 		select {
 		case <-tick.C:
+			l.watchdog.look(l)
 		case <-l.jobs.gone:
 			return
 		}
-		silent = max(0, silent-1)
-		if now := w.passes.Load(); now != seen || l.box.asleep.Load() {
-			if reported {
-				l.o.Log.Warn("the event loop continues", "after", time.Duration(still)*w.every)
-			}
-			seen, still, reported = now, 0, false
-		} else if still++; still >= hangLooks && silent == 0 && !reported {
-			reported, silent = true, hangSilence
-			l.reportHang()
+	}
+}
+
+// look reports a standstill, once, and its end.
+func (w *watchdog) look(l *loop) {
+	w.silent = max(0, w.silent-1)
+	if now := w.passes.Load(); now != w.seen || l.box.asleep.Load() {
+		if w.reported {
+			l.o.Log.Warn("the event loop continues", "after", time.Duration(w.still)*w.every)
 		}
-		w.looks.Add(1)
+		w.seen, w.still, w.reported = now, 0, false
+	} else if w.still++; w.still >= hangLooks && w.silent == 0 && !w.reported {
+		w.reported, w.silent = true, hangSilence
+		l.reportHang()
 	}
 }
 

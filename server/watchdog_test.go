@@ -29,17 +29,13 @@ func heldUpBy(c chan struct{}) { <-c }
 func TestWatchdogReportsOnce(t *testing.T) {
 	log := &testkit.Output{}
 	l := &loop{o: &Options{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))}}
-	l.jobs.gone = make(chan struct{})
-	defer close(l.jobs.gone)
 	l.box.asleep.Store(true)
 	w := &l.watchdog
-	w.every = time.Millisecond
-	go l.watch()
-	looks := func(n int64, before func()) {
-		for end := w.looks.Load() + n; w.looks.Load() < end; {
+	w.every = watchPause
+	looks := func(n int, before func()) {
+		for range n {
 			before()
-			from := w.looks.Load()
-			await.Until(t, "the watchdog looks", func() bool { return w.looks.Load() > from })
+			w.look(l)
 		}
 	}
 	reports := func(want int, when string) {
