@@ -120,7 +120,9 @@ func (p *pulse) counts(env *commands.Env) {
 		if mono := p.s.o.Clock.Mono(); mono >= nearAt {
 			nearAt = p.count(env, &p.near, now, nearSpans(now))
 		}
-		if mono := p.s.o.Clock.Mono(); mono >= farAt {
+		far := p.far.Load()
+		opened := p.watched.Load() && far != nil && far.until[len(far.until)-1] != endOfTime
+		if mono := p.s.o.Clock.Mono(); mono >= farAt || opened {
 			farAt = p.count(env, &p.far, now, farSpans(now, p.watched.Load()))
 		}
 		select {

@@ -1,6 +1,6 @@
 // What the server does at present.
 import { Lines } from "./chart.js";
-import { bytes, count, duration, h, micros, short, time } from "./dom.js";
+import { asText, bytes, count, duration, h, micros, short, shown, time } from "./dom.js";
 
 function make(app) {
   const ops = new Lines("Commands a second, in the last two minutes", 170);
@@ -11,7 +11,38 @@ function make(app) {
   const disk = h("strong", { class: "big" }, "–"), disks = h("dl");
   const keys = h("strong", { class: "big" }, "–"), keyList = h("dl");
   const rows = h("tbody");
+  const slow = h("tbody"), slowError = h("p", { class: "notice", role: "alert", hidden: true });
+  const people = h("tbody"), peopleError = h("p", { class: "notice", role: "alert", hidden: true });
   let last = null;
+
+  // listing is a table that is loaded when it is asked for.
+  const listing = (title, load, error, head, rows) => card(title, h("button", { onclick: () => fetchInto(load, error) }, "Load"), error,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, h("table", {}, h("thead", {}, h("tr", {}, ...head.map(t => h("th", { scope: "col" }, t)))), rows)));
+
+  async function fetchInto(load, error) {
+    error.hidden = true;
+    try {
+      await load();
+    } catch (e) {
+      error.textContent = e.message;
+      error.hidden = false;
+    }
+  }
+
+  async function loadSlow() {
+    const list = await app.run(0, "SLOWLOG", "GET", 30);
+    slow.replaceChildren(...list.map(([, at, took, words, from, name]) => h("tr", {}, h("td", {}, time(at * 1000)), h("td", { class: "n" }, micros(took)),
+      h("td", { class: "key" }, words.map(w => shown(w, 60)).join(" ").slice(0, 300)), h("td", {}, [shown(from), name.length ? shown(name) : ""].filter(Boolean).join(" ")))));
+    if (!list.length) slow.append(h("tr", {}, h("td", { colspan: 4, class: "soft" }, "Nothing was slow.")));
+  }
+
+  async function loadPeople() {
+    const lines = asText(await app.run(0, "CLIENT", "LIST")).trim().split("\n").slice(0, 200);
+    people.replaceChildren(...lines.map(line => {
+      const field = Object.fromEntries(line.split(" ").map(f => [f.slice(0, f.indexOf("=")), f.slice(f.indexOf("=") + 1)]));
+      return h("tr", {}, h("td", {}, field.addr), h("td", {}, field.name || "–"), h("td", {}, field.user), h("td", { class: "mono" }, field.cmd.replace("|", " ")), h("td", { class: "n" }, field.idle + " s"), h("td", { class: "n" }, bytes(Number(field["tot-mem"]))));
+    }));
+  }
 
   const card = (title, ...parts) => h("section", { class: "card" }, h("h2", {}, title), ...parts);
   const fill = (dl, list) => dl.replaceChildren(...list.flatMap(([name, value, swatch]) => [h("dt", {}, swatch && h("i", { class: "swatch " + swatch }), name), h("dd", {}, value)]));
@@ -27,7 +58,10 @@ function make(app) {
       card("Keys", keys, keyList),
       card("Keys found", rate, rates),
       card("Clients", clients, clientList),
-      card("Log and checkpoint", disk, disks)));
+      card("Log and checkpoint", disk, disks)),
+    app.session.may["SLOWLOG|GET"] || app.session.may["CLIENT|LIST"] ? h("div", { class: "grid wide" },
+      app.session.may["SLOWLOG|GET"] ? listing("Slow log", loadSlow, slowError, ["At", "Took", "Command", "Client"], slow) : "",
+      app.session.may["CLIENT|LIST"] ? listing("Who is connected", loadPeople, peopleError, ["Address", "Name", "User", "Last command", "Idle", "Memory"], people) : "") : "");
 
   function update(m) {
     const u = m.usage, sum = Object.values(m.point.ops).reduce((a, b) => a + b, 0);
