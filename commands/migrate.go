@@ -183,7 +183,10 @@ func (m *migration) begin(k storage.Key) error {
 	return nil
 }
 
-func (m *migration) end() { m.c.LSN = max(m.c.LSN, m.txn.End()) }
+func (m *migration) end() {
+	m.c.Env.Tracking.ranIn(m.c, m.txn)
+	m.c.LSN = max(m.c.LSN, m.txn.End())
+}
 
 func (m *migration) anyThere() (bool, error) {
 	for _, k := range m.keys {

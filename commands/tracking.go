@@ -105,11 +105,14 @@ func (t *Tracking) init(e *Env) {
 // ran takes in what a command changed and read. It is called before the transaction ends;
 // done is false if the command is going to run again.
 func (t *Tracking) ran(c *Ctx, done bool) {
-	if !t.active.Load() || c.Txn == nil {
+	if !t.active.Load() {
 		return
 	}
-	c.Txn.FlushValues()
-	news := c.Txn.News()
+	var news []storage.Change
+	if c.Txn != nil {
+		c.Txn.FlushValues()
+		news = c.Txn.News()
+	}
 	t.mu.Lock()
 	hits := t.take(nil, news)
 	if tr := t.mu.trackers[c.Client.ID]; tr != nil && done {
@@ -124,6 +127,13 @@ func (t *Tracking) ran(c *Ctx, done bool) {
 	if sent := hits; len(sent) > 0 {
 		c.Emit(hitBytes(sent), func(lsn uint64) { t.send(sent, lsn) })
 	}
+}
+
+// ranIn is ran for a transaction of a job of scope Unlocked, before it ends; others of that job may follow.
+func (t *Tracking) ranIn(c *Ctx, txn *storage.Txn) {
+	c.Txn = txn
+	t.ran(c, false)
+	c.Txn = nil
 }
 
 // endsCaching says whether the command is the one that CLIENT CACHING was about: any but

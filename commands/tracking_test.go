@@ -2,6 +2,8 @@ package commands
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -523,4 +525,45 @@ func TestTrackingTableBytes(t *testing.T) {
 	check((most + 1) * keyBytes)
 	cs.as("a", "FLUSHALL -> +OK")
 	check(0)
+}
+
+// TestTrackingOfMigrate: who has cached a key that MIGRATE deletes is notified.
+func TestTrackingOfMigrate(t *testing.T) {
+	target, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	go func() {
+		if conn, err := target.Accept(); err == nil {
+			_, _ = io.WriteString(conn, "+OK\r\n+OK\r\n") // to SELECT and RESTORE
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(target.Addr().String())
+	newCachers(t).play(`
+		b: does SET k v
+		a: CLIENT TRACKING on -> +OK
+		a: GET k -> "v"
+		b: MIGRATE 127.0.0.1 ` + port + ` k 0 10000 -> +OK
+		a hears [k]]
+		a: GET k -> null
+	`)
+}
+
+// TestCachingEndsBesideTheLoop: CLIENT CACHING is about the next command, also if that is a job.
+func TestCachingEndsBesideTheLoop(t *testing.T) {
+	newCachers(t).play(`
+		a: CLIENT TRACKING on OPTIN -> +OK
+		a: CLIENT CACHING yes -> +OK
+		a: KEYS k -> []
+		a: GET k -> null
+		b: does SET k v
+		a hears
+		a: CLIENT CACHING yes -> +OK
+		a: GET k -> "v"
+		b: does SET k w
+		a hears [k]]
+	`)
 }
