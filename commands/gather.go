@@ -8,10 +8,11 @@ import (
 	"keyp/storage"
 )
 
-// A command that only reads, and names so many keys that looking all of them up takes long, is a job of
-// scope Unlocked that looks some up at a time. In between others are served, and may change what it has seen.
-// So what they change is recorded meanwhile, and looked at again; in the end there is little of that, or
-// nothing, and the job does it with all shards locked. It is as if it had run at that instant.
+// A command that names so many keys that looking all of them up takes long is a job of scope Unlocked that looks
+// some up at a time. In between others are served, and may change what it has seen. So what they change is recorded
+// meanwhile, and looked at again; in the end there is little of that, or nothing, and the job does it with all shards
+// locked. It is as if it had run at that instant. What such a command writes is prepared as its keys are looked up:
+// see storage.Many.
 
 const (
 	// gatherStep is how many keys are looked up while shards are locked, and the most that are looked up
@@ -38,13 +39,13 @@ type gathering struct {
 	all     bool     // a database was emptied or exchanged
 }
 
-// manyKeys is the scope of a command that only reads the keys that it names: of very many it is to gather
-// them. For a client whose keys are tracked it must not, since nobody may change them before they are.
+// manyKeys is the scope of a command on the keys that it names: of very many it is to gather them. One that
+// reads for a client whose keys are tracked must not, since nobody may change them before they are.
 func manyKeys(c *Ctx) Scope {
 	if len(c.Args) <= manyElements || c.Nested || c.Client.queue != nil {
 		return KeysOnly
 	}
-	if _, tracks := c.Env.Tracking.of(c.Client.ID); tracks {
+	if _, tracks := c.Env.Tracking.of(c.Client.ID); tracks && c.Spec.Is(ReadOnly) {
 		return KeysOnly
 	}
 	return Unlocked
@@ -121,12 +122,13 @@ func (g *gathering) again(c *Changes, now int64) (list []int) {
 	return list
 }
 
-// gather looks the command's keys up and has see called for each, with the time (Unix ms), again when it may
-// have changed: what counts is the last call. Then it calls done, with a transaction at whose instant all of
-// that is so.
-func (c *Ctx) gather(touch bool, see func(i int, item storage.Item, ok bool, now int64), done func(*storage.Txn)) error {
+// gather looks the command's keys with these numbers up and has see called for each, with the time (Unix ms), again
+// when it may have changed: what counts is the last call. Then it calls done, with a transaction that has all shards
+// locked, and at whose instant all of that is so.
+func (c *Ctx) gather(list []int, touch bool, see func(i int, item storage.Item, ok bool, now int64), done func(*storage.Txn)) error {
 	e, g, t := c.Env, newGathering(c.Keys), c.Env.Store.NewTxn()
-	defer e.Changes.record(g)()
+	ended := e.Changes.record(g)
+	defer ended()
 	defer t.End() // after a panic, which costs this command alone, nothing stays locked
 	look := func(list []int) error {
 		t.NoTouch = !touch || c.noTouch()
@@ -165,10 +167,6 @@ func (c *Ctx) gather(touch bool, see func(i int, item storage.Item, ok bool, now
 		}
 		return nil
 	}
-	list := make([]int, len(g.keys))
-	for i := range list {
-		list[i] = i
-	}
 	for range gatherRounds {
 		if err := steps(list); err != nil {
 			return err
@@ -179,11 +177,21 @@ func (c *Ctx) gather(touch bool, see func(i int, item storage.Item, ok bool, now
 	}
 	e.Store.BeginAll(t)
 	err := look(append(list, g.again(&e.Changes, t.Now())...))
+	ended()
 	if err == nil {
 		done(t)
 	}
 	c.LSN = max(c.LSN, t.End())
 	return err
+}
+
+// allKeys are the numbers of the command's keys.
+func (c *Ctx) allKeys() []int {
+	list := make([]int, len(c.Keys))
+	for i := range list {
+		list[i] = i
+	}
+	return list
 }
 
 // beginBeside locks the shards of keys, for a job, and has them in memory.
@@ -219,7 +227,7 @@ func (c *Ctx) countGathered(t *storage.Txn, seen []bool) (hits int64) {
 func countMany(c *Ctx, touch bool) error {
 	var n int64
 	seen := make([]bool, len(c.Keys))
-	err := c.gather(touch, func(i int, _ storage.Item, ok bool, _ int64) { seen[i] = ok }, func(t *storage.Txn) {
+	err := c.gather(c.allKeys(), touch, func(i int, _ storage.Item, ok bool, _ int64) { seen[i] = ok }, func(t *storage.Txn) {
 		n = c.countGathered(t, seen)
 	})
 	if err == nil {
@@ -285,7 +293,7 @@ func (x *texts) get(i int) (value []byte, ok bool) {
 func getMany(c *Ctx) error {
 	// Of what fits some values may be seen before they change, and others after.
 	seen, values := make([]bool, len(c.Keys)), newTexts(len(c.Keys), 2*c.Out.Max)
-	err := c.gather(true, func(i int, item storage.Item, ok bool, _ int64) {
+	err := c.gather(c.allKeys(), true, func(i int, item storage.Item, ok bool, _ int64) {
 		if seen[i] = ok; c.Out.Full {
 			return
 		}

@@ -33,16 +33,12 @@ var existenceCommands = []Spec{
 
 // severalKeysCommand declares a command that replies for how many of its keys it did something.
 func severalKeysCommand(name, since, summary, complexity string, flags Flags, keys KeyFlags, run func(*Ctx) error, history ...[2]string) Spec {
-	var escalate func(*Ctx) Scope
-	if flags&ReadOnly != 0 {
-		escalate = manyKeys
-	}
 	return Spec{
 		Name: name, Group: Generic, Since: since,
 		Summary:    summary,
 		Complexity: complexity,
 		History:    history,
-		Escalate:   escalate,
+		Escalate:   manyKeys,
 		Arity:      -2, Flags: flags,
 		Keys: []KeySpec{KeysFrom(1, 1, keys)},
 		Args: []Arg{keyArg("key").many()},
@@ -51,7 +47,7 @@ func severalKeysCommand(name, since, summary, complexity string, flags Flags, ke
 	}
 }
 
-func runDel(c *Ctx) error { return deleteKeys(c, func(storage.Key) {}) }
+func runDel(c *Ctx) error { return deleteKeys(c, func(storage.Item) bool { return false }) }
 
 // lazyElements is from how many elements on Redis leaves a value that UNLINK removes to the
 // background, and so counts it (lazyfreed_objects).
@@ -59,18 +55,22 @@ const lazyElements = 65
 
 // runUnlink is runDel: memory is given back in the background in any case.
 func runUnlink(c *Ctx) error {
-	return deleteKeys(c, func(k storage.Key) {
-		if item, ok := c.Txn.Peek(k); ok && item.Value() != nil && item.Value().Len() >= lazyElements {
-			c.Env.Stats.LazyFreed.Add(1)
-		}
+	return deleteKeys(c, func(item storage.Item) bool {
+		return item.Value() != nil && item.Value().Len() >= lazyElements
 	})
 }
 
-// deleteKeys deletes the command's keys, each after before has been called, and replies how many there were.
-func deleteKeys(c *Ctx, before func(storage.Key)) error {
+// deleteKeys deletes the command's keys, counts those that are lazy, and replies how many there were.
+func deleteKeys(c *Ctx, lazy func(storage.Item) bool) error {
+	if c.Scope == Unlocked {
+		return deleteMany(c, lazy)
+	}
 	var n int64
 	for _, k := range c.EachKey {
-		if before(k); c.Txn.Delete(k, storage.Deleted) {
+		if item, ok := c.Txn.Peek(k); ok && lazy(item) {
+			c.Env.Stats.LazyFreed.Add(1)
+		}
+		if c.Txn.Delete(k, storage.Deleted) {
 			n++
 		}
 	}

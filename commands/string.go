@@ -61,9 +61,10 @@ func storeAllCommand(name, summary string, keys KeyFlags, reply string, run func
 		Summary:    summary,
 		Complexity: "O(N) in the number of keys.",
 		Arity:      -3, Flags: Write | DenyOOM,
-		Keys: []KeySpec{KeysFrom(1, 2, keys)},
-		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
-		Tips: []string{tipMultiShard, reply},
+		Escalate: manyKeys,
+		Keys:     []KeySpec{KeysFrom(1, 2, keys)},
+		Args:     []Arg{block("data", keyArg("key"), stringArg("value")).many()},
+		Tips:     []string{tipMultiShard, reply},
 		Run: func(c *Ctx) error {
 			if len(c.Args)%2 == 0 {
 				return errArity(c.Spec.full)
@@ -203,12 +204,25 @@ func runGetSet(c *Ctx) error {
 }
 
 func runMSet(c *Ctx) error {
-	storeAll(c)
+	if c.Scope == Unlocked {
+		if _, err := c.storeMany(func(int64) bool { return true }); err != nil {
+			return err
+		}
+	} else {
+		storeAll(c)
+	}
 	c.Out.OK()
 	return nil
 }
 
 func runMSetNX(c *Ctx) error {
+	if c.Scope == Unlocked {
+		exist, err := c.storeMany(func(live int64) bool { return live == 0 })
+		if err == nil {
+			c.bit(exist == 0)
+		}
+		return err
+	}
 	for _, k := range c.EachKey {
 		if _, exists := c.Txn.Peek(k); exists {
 			c.Out.Int(0)

@@ -34,7 +34,7 @@ func TestModel(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
 			"elements": m.elements, "fill": m.fill, "thin": m.thin, "replace": m.replace,
-			"rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
+			"rename": m.rename, "copy": m.copy, "many": m.many, "flush": m.flush, "swap": m.swap,
 			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict,
 			"moveBlocks": m.moveBlocks,
 			"loadAll":    m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
@@ -398,7 +398,8 @@ func (m *machine) disturbed(rt *rapid.T) {
 	s := m.h.s
 	moment := m.rotate()
 	beside := []func(*rapid.T){m.set, m.writeRange, m.deadline, m.delete, m.elements, m.fill, m.thin, m.replace,
-		m.rename, m.rename, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict}
+		m.rename, m.rename, m.rename, m.rename, m.swap, m.flush, m.advance, m.reap, m.reapOne, m.evict,
+		func(rt *rapid.T) { m.writeMany(rt, "nothing") }}
 	disturb := func() { beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt) }
 	between := func() error {
 		if rapid.IntRange(0, 4).Draw(rt, "between") == 0 {

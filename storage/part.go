@@ -87,6 +87,13 @@ func newPart(sh *shard, space uint32, slots int) *part {
 	return &part{space: space, shard: sh, first: uint16(sh.num * slots), groups: groups, slabs: newSlabs(), index: ttl.NewIndex()}
 }
 
+// makePart makes the part of a database that has none in the shard.
+func (sh *shard) makePart(db int) *part {
+	p := newPart(sh, sh.store.spaces.ids[db], sh.store.slotsPerShard)
+	sh.mu.parts[db] = p
+	return p
+}
+
 // groupSlots is how many slots are allocated together, so that a database of few keys needs some
 // kilobytes for each key instead of the memory of all slots.
 const groupSlots = 32
@@ -291,6 +298,16 @@ func (p *part) drop(sl *slot, c *cell) {
 	sl.table.remove(c)
 	p.cells--
 	sl.epoch++
+}
+
+// remove removes a live key from index, counts and table.
+func (p *part) remove(sl *slot, c *cell) {
+	if _, d := p.unindex(sl, c); d != 0 {
+		p.expires--
+	}
+	p.keys--
+	p.shard.store.dropped(p, *c)
+	p.bury(sl, c)
 }
 
 // bury makes a key a tombstone, or drops it if no copy of it can be on disk. The caller has removed

@@ -55,6 +55,8 @@ type Txn struct {
 	snapshot *snapshot
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
+	// many is what Install has added, for End to do.
+	many *Many
 	sharing
 }
 
@@ -269,6 +271,9 @@ func (t *Txn) End() uint64 {
 	if len(t.events) > 0 {
 		t.raise(lsn)
 	}
+	if t.many != nil {
+		t.many.apply(t, lsn)
+	}
 	t.s.unlock(t)
 	t.reset()
 	return lsn
@@ -305,7 +310,7 @@ const maxKept = 1 << 20
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
 	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.flush, t.swapped = 0, 0, 0, 0, false, false, nil
-	t.By, t.shedding = 0, false
+	t.By, t.shedding, t.many = 0, false, nil
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}
@@ -327,8 +332,7 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 		if !create {
 			return nil, nil, nil
 		}
-		p = newPart(sh, t.s.spaces.ids[k.DB], t.s.slotsPerShard)
-		sh.mu.parts[k.DB] = p
+		p = sh.makePart(k.DB)
 	}
 	sl = p.slot(k)
 	c = p.find(sl, k)
@@ -364,15 +368,10 @@ func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	t.s.stats.Expired.Add(1)
 }
 
-// remove removes a live key from index, counts and table.
+// remove removes a live key.
 func (t *Txn) remove(p *part, sl *slot, c *cell) {
-	if _, d := p.unindex(sl, c); d != 0 {
-		p.expires--
-	}
-	p.keys--
+	p.remove(sl, c)
 	t.counted(p)
-	t.s.dropped(p, *c)
-	p.bury(sl, c)
 	t.gone = append(t.gone, sl)
 }
 
@@ -410,9 +409,14 @@ func (t *Txn) record(tag byte, fields ...uint64) {
 }
 
 func (t *Txn) keyRecord(tag byte, p *part, key []byte) {
-	t.cutBatch()
 	t.changing(p.space, key)
-	t.record(tag, uint64(p.space))
+	t.stateKey(tag, p.space, key)
+}
+
+// stateKey is keyRecord without reporting a change.
+func (t *Txn) stateKey(tag byte, space uint32, key []byte) {
+	t.cutBatch()
+	t.record(tag, uint64(space))
 	t.buf = format.AppendBytes(t.buf, key)
 	t.cost += recordCost[tag]
 	t.stated++
@@ -519,10 +523,7 @@ func (t *Txn) logObject(p *part, o *Object, deadline int64, created uint32) {
 
 // stateObject is logObject without reporting a change.
 func (t *Txn) stateObject(space uint32, o *Object, deadline int64, created uint32) {
-	t.record(format.RecLarge, uint64(space))
-	t.buf = format.AppendBytes(t.buf, o.name())
-	t.cost += recordCost[format.RecLarge]
-	t.stated++
+	t.stateKey(format.RecLarge, space, o.name())
 	t.buf = binary.AppendUvarint(t.buf, o.id)
 	t.buf = format.AppendDeadline(t.buf, deadline, created)
 	t.buf = append(t.buf, byte(o.val.Type()))

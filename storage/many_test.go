@@ -1,0 +1,190 @@
+package storage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// many deletes some keys at once, or gives each a string. Between the look at them and the instant at which that
+// happens they leave memory, or change and are seen again.
+func (m *machine) many(rt *rapid.T) {
+	m.writeMany(rt, rapid.SampledFrom([]string{"evict", "checkpoint", "checkpoint, evict", "flush", "swap", "set", "delete", "advance"}).Draw(rt, "between"))
+}
+
+func (m *machine) writeMany(rt *rapid.T, between string) {
+	h, db := m.h, rapid.IntRange(0, 2).Draw(rt, "db")
+	var names []name
+	var keys []Key
+	var values [][]byte
+	deletes := rapid.Bool().Draw(rt, "deletes")
+	for range rapid.IntRange(1, 12).Draw(rt, "keys") {
+		n := name{db, keyName(rapid.IntRange(0, 11).Draw(rt, "key"))}
+		names, keys = append(names, n), append(keys, m.key(n))
+		if !deletes {
+			values = append(values, []byte(m.data(rt)))
+		}
+	}
+	many := h.s.NewMany(keys, values)
+	see := func(t *Txn, list []int) {
+		for _, i := range list {
+			if err := t.Load(keys[i]); err != nil {
+				rt.Fatalf("load: %v", err)
+			}
+			item, ok := t.Get(keys[i])
+			many.See(i, item, ok)
+		}
+	}
+	for _, i := range many.Each() {
+		h.do(func(t *Txn) { see(t, []int{i}) }, keys[i])
+	}
+	again := many.Each()
+	switch between {
+	case "nothing":
+		again = nil
+	case "evict":
+		h.evict()
+		again = nil
+	case "checkpoint":
+		m.checkpoint(rt)
+		again = nil
+	case "checkpoint, evict":
+		m.checkpoint(rt)
+		h.evict()
+		again = nil
+	case "flush":
+		m.flush(rt)
+	case "swap":
+		m.swap(rt)
+	case "set":
+		m.set(rt)
+	case "delete":
+		m.delete(rt)
+	case "advance":
+		m.advance(rt)
+	}
+	live := int64(0)
+	for i, n := range names {
+		if _, ok := m.get(n); ok && slices.Index(names, n) == i {
+			live++
+		}
+	}
+	h.model = h.model.clone()
+	for i, n := range names {
+		if delete(h.model, n); !deletes {
+			h.model[n] = value{data: string(values[i])}
+		}
+	}
+	h.doAll(func(t *Txn) {
+		see(t, again)
+		if got := many.Live(); got != live {
+			rt.Fatalf("%d of the keys are there, want %d", got, live)
+		}
+		if live == 0 && deletes {
+			return
+		}
+		if err := t.Install(many, Deleted); err != nil {
+			rt.Fatalf("install: %v", err)
+		}
+	})
+}
+
+// TestManyIsAtomic: who looks at keys of several shards sees very many writes as one, whichever shards are unlocked
+// first.
+func TestManyIsAtomic(t *testing.T) {
+	h := newHarness(t)
+	s := h.s
+	var keys []Key
+	for i := range 2000 {
+		keys = append(keys, s.Key(0, fmt.Appendf(nil, "key:%d", i)))
+	}
+	var stop atomic.Bool
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer stop.Store(true)
+	for r := range 2 {
+		readers.Go(func() {
+			rng, txn := rand.New(rand.NewPCG(1, uint64(r))), s.NewTxn()
+			for !stop.Load() {
+				some := []Key{keys[rng.IntN(len(keys))], keys[rng.IntN(len(keys))], keys[rng.IntN(len(keys))]}
+				if !s.Begin(txn, some) {
+					t.Error("keys are not in memory")
+					return
+				}
+				seen := map[string]bool{}
+				for _, k := range some {
+					value := "none"
+					if item, ok := txn.Get(k); ok {
+						data, _ := item.String()
+						value = string(data)
+					}
+					seen[value] = true
+				}
+				if lsn := txn.End(); lsn > s.log.End() {
+					t.Errorf("what was seen depends on %d, the log ends at %d", lsn, s.log.End())
+				}
+				if len(seen) != 1 {
+					t.Errorf("keys of one change have values %v", seen)
+					return
+				}
+			}
+		})
+	}
+	txn := s.NewTxn()
+	for round := range 60 {
+		var values [][]byte
+		if round%3 != 2 {
+			for range keys {
+				values = append(values, fmt.Appendf(nil, "%d", round))
+			}
+		}
+		many := s.NewMany(keys, values)
+		s.BeginAll(txn)
+		for _, i := range many.Each() {
+			item, ok := txn.Get(keys[i])
+			many.See(i, item, ok)
+		}
+		if err := txn.Install(many, Deleted); err != nil {
+			t.Fatal(err)
+		}
+		txn.End()
+	}
+}
+
+// TestManyIsDurable: what shows very many writes, or that a key is gone by them, depends on their batch.
+func TestManyIsDurable(t *testing.T) {
+	h := newHarness(t)
+	var keys []Key
+	var values [][]byte
+	for i := range 20 {
+		keys = append(keys, h.s.Key(0, fmt.Appendf(nil, "key:%d", i)))
+		values = append(values, make([]byte, i%3*3000)) // those of 6000 bytes need no block
+	}
+	for _, values := range [][][]byte{values, values, nil} {
+		many := h.s.NewMany(keys, values)
+		h.s.BeginAll(h.txn)
+		for _, i := range many.Each() {
+			item, ok := h.txn.Get(keys[i])
+			many.See(i, item, ok)
+		}
+		if err := h.txn.Install(many, Deleted); err != nil {
+			t.Fatal(err)
+		}
+		lsn := h.txn.End()
+		for i, k := range keys {
+			h.s.Begin(h.txn, keys[i:i+1])
+			if _, ok := h.txn.Get(k); ok != (values != nil) {
+				t.Errorf("key %d is there: %t", i, ok)
+			}
+			if got := h.txn.End(); got < lsn {
+				t.Errorf("key %d: what is seen of it depends on %d, its batch ends at %d", i, got, lsn)
+			}
+		}
+	}
+	h.check()
+}
