@@ -65,7 +65,7 @@ RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis chromium screenshots torture test-go-redis fuzz mutants bench release packages test-packages clean help
+.PHONY: build test check race lint fmt-check vet staticcheck vulns cross redis chromium browser screenshots torture test-go-redis fuzz mutants bench release packages test-packages clean help
 
 build: ## build bin/keyp and bin/keyp-bench
 	$(GO) build -o bin/ ./cmd/keyp ./cmd/keyp-bench
@@ -77,10 +77,10 @@ REPORT = $(GO) run ./internal/testkit/report -vet=off -timeout $(TIMEOUT) -p $(A
 test: redis ## the tests: some minutes, the same each time; needs no more than Go
 	$(REPORT) $(TESTFLAGS) $(LONGEST) ./...
 
-check: lint cross redis chromium race ## all else: static checks, other platforms, and the tests once more, with the race detector, random seeds and more cases
+check: lint cross redis browser race ## all else: static checks, other platforms, a browser, and the tests once more, with the race detector, random seeds and more cases
 
 race:
-	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) -tags browser $(TESTFLAGS) $(LONGEST) ./...
+	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) $(LONGEST) ./...
 
 lint: fmt-check vet staticcheck vulns ## formatting, go vet, staticcheck, govulncheck
 
@@ -114,6 +114,9 @@ redis: ## see to it that redis-server and redis-cli are there to compare with
 
 chromium: ## see to it that there is a browser to test the dashboard with
 	@.ci/chromium
+
+browser: chromium ## the dashboard in a browser
+	$(MORE) $(REPORT) -tags browser $(TESTFLAGS) ./internal/e2e/browser
 
 screenshots: chromium ## pictures of the dashboard, in docs/images
 	KEYP_SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -tags browser -count=1 -run TestScreenshots ./internal/e2e/browser

@@ -2,7 +2,7 @@
 
 // Package browser looks at the dashboard with a browser, as a user does: a headless Chromium beside a real
 // server, whose data a Redis client changes. The tag browser keeps what drives it out of the builds of other
-// tests, which `make check` and `make screenshots` set.
+// tests, which `make browser` and `make screenshots` set.
 package browser
 
 import (
@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,20 +41,36 @@ type page struct {
 	tab    context.Context
 }
 
-// chromium gives the browser's path, and skips the test where there is none.
+// chromium gives the path of a browser that can show a page here, and skips the test where there is none.
 func chromium(t *testing.T) string {
 	t.Helper()
+	path, why := browserHere()
+	switch {
+	case why == "":
+	case os.Getenv("KEYP_REQUIRE_CHROMIUM") == "1":
+		t.Fatalf("%s, and KEYP_REQUIRE_CHROMIUM=1", why)
+	default:
+		t.Skip(why + ": the dashboard is not tested in a browser")
+	}
+	return path
+}
+
+// browserHere looks once for a browser, and has it show an empty page: one that cannot start says nothing of the
+// dashboard.
+var browserHere = sync.OnceValues(func() (path, why string) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, found := testkit.FindTool(name); found {
-			return path
+			ctx, cancel := context.WithTimeout(context.Background(), await.Bound)
+			defer cancel()
+			out, err := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "about:blank").Output()
+			if err == nil && strings.Contains(string(out), "<html>") {
+				return path, ""
+			}
+			return "", fmt.Sprintf("%s cannot show a page here (%v)", name, err)
 		}
 	}
-	if os.Getenv("KEYP_REQUIRE_CHROMIUM") == "1" {
-		t.Fatal("chromium is not installed, and KEYP_REQUIRE_CHROMIUM=1")
-	}
-	t.Skip("chromium is not installed: the dashboard is not tested in a browser")
-	return ""
-}
+	return "", "chromium is not installed"
+})
 
 // open starts a server and opens its dashboard in a browser, as a user unless that is empty.
 func open(t *testing.T, user string, args ...string) *page {
