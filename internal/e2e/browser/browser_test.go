@@ -60,7 +60,7 @@ func chromium(t *testing.T) string {
 var browserHere = sync.OnceValues(func() (path, why string) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, found := testkit.FindTool(name); found {
-			ctx, cancel := context.WithTimeout(context.Background(), await.Bound)
+			ctx, cancel := await.Hurried(context.Background(), await.Bound)
 			defer cancel()
 			out, err := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "about:blank").Output()
 			if err == nil && strings.Contains(string(out), "<html>") {
