@@ -357,6 +357,9 @@ func (m *machine) replace(rt *rapid.T) {
 	n, deadline := m.name(rt, "key"), m.drawDeadline(rt)
 	typ := rapid.SampledFrom(collections).Draw(rt, "type")
 	v := object.New(typ)
+	if s, ok := v.(*object.Stream); ok {
+		s.Create(nil) // every stream has metadata, and the first change of one without would add it
+	}
 	for i := range rapid.SampledFrom([]int{0, 1, 10, 300}).Draw(rt, "elements") {
 		key, val := fmt.Appendf(nil, "e%d", i), []byte(strings.Repeat("r", 30))
 		switch typ {
