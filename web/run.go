@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"keyp/commands"
@@ -57,7 +59,7 @@ func (t *tokens) seal(nonce []byte, user string) []byte {
 	return mac.Sum(nil)
 }
 
-// runCommands runs the commands of a request as its user.
+// runCommands runs the commands of a request as its user, in the database db of the query (0 without one).
 func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	user := ""
 	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { user = v.Name() })
@@ -67,6 +69,13 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Origin") == "" || !s.tokens.valid(r.Header.Get("X-Keyp-Token"), user):
 		reply(w, http.StatusForbidden, "this needs the token of a page that is open; load it again")
 		return
+	}
+	db := int64(0)
+	if q := r.URL.Query(); q.Has("db") {
+		if db = number(q.Get("db")); db < 0 {
+			reply(w, http.StatusBadRequest, "db is the number of a database")
+			return
+		}
 	}
 	select {
 	case s.runs <- struct{}{}:
@@ -83,8 +92,13 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusRequestEntityTooLarge, "the commands are longer than "+strconv.Itoa(runBytes>>20)+" MiB, or did not come in time")
 		return
 	}
-	conn, err := s.login(r)
-	if err != nil {
+	conn, err := s.login(r, db)
+	var refused refusal
+	switch {
+	case errors.As(err, &refused):
+		reply(w, http.StatusConflict, refused.Error())
+		return
+	case err != nil:
 		s.o.Log.Debug("commands of the dashboard were not run", "error", err)
 		reply(w, http.StatusServiceUnavailable, "the server takes no commands now")
 		return
@@ -99,10 +113,13 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, io.LimitReader(conn, runReply)) // who asked may be gone; what is cut the page finds incomplete
 }
 
-var errRefused = errors.New("the user was refused")
+// refusal is the server's error where commands would have run as another user or in another database.
+type refusal string
 
-// login connects to the server as the user of a request.
-func (s *Server) login(r *http.Request) (*net.UnixConn, error) {
+func (r refusal) Error() string { return string(r) }
+
+// login connects to the server as the user of a request, in a database.
+func (s *Server) login(r *http.Request, db int64) (*net.UnixConn, error) {
 	c, err := s.connect(r.RemoteAddr)
 	if err != nil {
 		return nil, err
@@ -110,24 +127,34 @@ func (s *Server) login(r *http.Request) (*net.UnixConn, error) {
 	conn := c.(*net.UnixConn)
 	_ = conn.SetDeadline(inTime(runTime)) // it fails only for closed ones
 	context.AfterFunc(r.Context(), func() { _ = conn.Close() })
-	name, password, given := r.BasicAuth()
-	if !given {
-		return conn, nil
+	if name, password, given := r.BasicAuth(); given {
+		if name == "" {
+			name = "default"
+		}
+		err = prepare(conn, "AUTH", name, password)
 	}
-	if name == "" {
-		name = "default"
-	}
-	ok := make([]byte, len("+OK\r\n"))
-	if _, err = conn.Write(command("AUTH", name, password)); err == nil {
-		_, err = io.ReadFull(conn, ok)
-	}
-	if err == nil && string(ok) != "+OK\r\n" {
-		err = errRefused
+	if err == nil && db != 0 {
+		err = prepare(conn, "SELECT", strconv.FormatInt(db, 10))
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
+}
+
+// prepare runs a command whose reply is OK. What the server replies instead is a refusal.
+func prepare(conn net.Conn, words ...string) error {
+	if _, err := conn.Write(command(words...)); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n') // which is all that comes, as nothing else was sent
+	switch line = strings.TrimSuffix(line, "\r\n"); {
+	case err != nil:
+		return err
+	case line != "+OK":
+		return refusal(strings.TrimPrefix(line, "-"))
+	}
+	return nil
 }
 
 // command is a command as clients send it.

@@ -14,7 +14,12 @@ import (
 // post runs commands over HTTP as a user, with a page's token, from a page of origin.
 func (s *served) post(user, token, origin, body string) (status int, reply string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(await.Context(s.t), http.MethodPost, "http://"+s.http+"/dashboard/run", bytes.NewReader([]byte(body)))
+	return s.postTo("/dashboard/run", user, token, origin, body)
+}
+
+func (s *served) postTo(path, user, token, origin, body string) (status int, reply string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(await.Context(s.t), http.MethodPost, "http://"+s.http+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -78,6 +83,36 @@ func TestRun(t *testing.T) {
 	}
 	if _, text := s.post("default", other, here, string(command("EXISTS", "mine:hacked"))); text != ":0\r\n" {
 		t.Errorf("a refused request changed something: %q", text)
+	}
+}
+
+// Commands run in the database that the request names, or not at all.
+func TestRunDatabase(t *testing.T) {
+	s := keyp(t, "--databases", "4", "--user", "u", "on", ">u", "+@all", "-select", "~*")
+	here, set := "http://"+s.http, string(command("SET", "k", "v"))
+	anyone, u := s.token(""), s.token("u")
+	for _, c := range []struct {
+		user, token, db string
+		status          int
+		reply           string
+	}{
+		{"u", u, "1", 409, "NOPERM"},
+		{"", anyone, "4", 409, "DB index is out of range"},
+		{"", anyone, "-1", 400, "db"},
+		{"", anyone, "x", 400, "db"},
+		{"", anyone, "3", 200, "+OK\r\n"},
+	} {
+		if status, text := s.postTo("/dashboard/run?db="+c.db, c.user, c.token, here, set); status != c.status || !strings.Contains(text, c.reply) {
+			t.Errorf("database %s: %d %q, want %d %q", c.db, status, text, c.status, c.reply)
+		}
+	}
+	if _, text := s.postTo("/dashboard/run?db=3", "", anyone, here, string(command("DBSIZE"))); text != ":1\r\n" {
+		t.Errorf("database 3 has %q keys", text)
+	}
+	for _, path := range []string{"/dashboard/run", "/dashboard/run?db=0"} {
+		if status, text := s.postTo(path, "u", u, here, string(command("DBSIZE"))); status != 200 || text != ":0\r\n" {
+			t.Errorf("%s: %d %q keys in database 0", path, status, text)
+		}
 	}
 }
 

@@ -22,11 +22,11 @@ app.ask = async path => {
   return answer.json();
 };
 
-// runAll runs commands in a database and gives their replies; those that failed are ReplyErrors.
+// runAll runs commands in a database and gives their replies; those that failed are ReplyErrors. Where the database cannot
+// be selected none runs.
 app.runAll = async (db, list) => {
-  const all = db > 0 ? [["SELECT", db], ...list] : list;
-  const body = commands([["HELLO", 3], ...all]);
-  const send = () => fetch(at("run"), { method: "POST", body, headers: { "X-Keyp-Token": app.session.token } });
+  const body = commands([["HELLO", 3], ...list]);
+  const send = () => fetch(at("run?db=" + db), { method: "POST", body, headers: { "X-Keyp-Token": app.session.token } });
   let answer = await send();
   if (answer.status === 403) { // the server has started anew since the page was loaded
     app.session = await app.ask("session");
@@ -36,10 +36,6 @@ app.runAll = async (db, list) => {
   const reader = new Reader(new Uint8Array(await answer.arrayBuffer()));
   const hello = reader.next();
   if (hello instanceof ReplyError) throw hello;
-  if (db > 0) {
-    const selected = reader.next();
-    if (selected instanceof ReplyError) throw selected;
-  }
   return list.map(() => reader.next());
 };
 

@@ -27,6 +27,14 @@ func (p *page) set(selector, value string) {
 	js[bool](p, fmt.Sprintf("(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event('change')); e.dispatchEvent(new Event('input')); return true })()", selector, value))
 }
 
+// valueIs waits until the opened key, or a dialog, shows a value.
+func (p *page) valueIs(want string) {
+	p.t.Helper()
+	await.Until(p.t, "the value is "+want, func() bool {
+		return js[string](p, "document.querySelector('dialog textarea, #key textarea')?.value ?? ''") == want
+	})
+}
+
 // answered waits until no dialog is open.
 func (p *page) answered() {
 	p.t.Helper()
@@ -124,6 +132,21 @@ func TestKeys(t *testing.T) {
 	p.click("remove")
 	p.click("Remove")
 	p.gives("0", "EXISTS", "zset")
+}
+
+// What is saved goes into the database that it was read from: where that can no longer be selected, nowhere.
+func TestSaveElsewhere(t *testing.T) {
+	p := open(t, "editor", "--requirepass", "secret", "--user", "editor", "on", ">editor", "+@all", "~*")
+	p.run("SET", "k", "of database 0")
+	p.run("MOVE", "k", 1)
+	p.run("SET", "k", "stays")
+	p.see("keys/1/" + base64.RawStdEncoding.EncodeToString([]byte("k")))
+	p.valueIs("of database 0")
+	p.run("ACL", "SETUSER", "editor", "-select")
+	p.set("#key textarea", "changed")
+	p.click("Save")
+	p.wait("NOPERM")
+	p.gives("stays", "GET", "k")
 }
 
 // A selection has one deadline, or is deleted, after a question that counts it; and a key is made.
