@@ -21,20 +21,45 @@ function fromHex(text) {
 // plain is text that a text field gives back as it was: without \r and other controls.
 const plain = data => { const t = asText(data); return t === null || /[^\P{Cc}\n\t]/u.test(t) ? null : t; };
 
-// editor shows bytes as text, hexadecimal digits or JSON, to be changed.
+// laidOut is JSON with its parts on lines of their own, and each of them as it is: parsing would round numbers and drop
+// doubled names. What is no JSON stays as it is.
+function laidOut(text) {
+  try { JSON.parse(text); } catch { return text; }
+  let depth = 0;
+  const line = () => "\n" + "  ".repeat(depth);
+  return text.match(/"(?:[^"\\]+|\\.)*"|[^\s"[\]{},:]+|[[{]\s*[\]}]|[[\]{},:]/g).map(part => {
+    if (part === "[" || part === "{") { depth++; return part + line(); }
+    if (part === "]" || part === "}") { depth--; return line() + part; }
+    return part === "," ? part + line() : part === ":" ? ": " : part.length > 1 && "[{".includes(part[0]) ? part[0] + part.at(-1) : part;
+  }).join("");
+}
+
+// editor shows bytes as text or hexadecimal digits, to be changed, and as JSON, to be read only. Its value is the very
+// bytes that it was given unless what it shows was changed.
 function editor(data, readonly) {
-  const text = plain(data), area = h("textarea", { rows: 8, readonly, "aria-label": "Value", spellcheck: "false" });
-  const kind = h("select", { "aria-label": "Shown as", onchange: () => { const now = value(); kind.dataset.was = kind.value; put(now); } });
-  for (const k of text === null ? ["hex"] : ["text", "JSON", "hex"]) kind.append(h("option", {}, k));
-  const put = d => {
-    if (kind.value === "hex") area.value = hex(d);
-    else if (kind.value === "JSON") { try { area.value = JSON.stringify(JSON.parse(asText(d)), null, 2); } catch { area.value = asText(d); } }
-    else area.value = asText(d) ?? "";
-  };
-  const value = () => kind.dataset.was === "hex" ? fromHex(area.value) : encode(area.value);
-  kind.dataset.was = kind.value;
-  put(data);
-  return { el: h("div", { class: "editor" }, kind, area), value };
+  const area = h("textarea", { rows: 8, "aria-label": "Value", spellcheck: "false" }), note = h("p", { class: "small soft", role: "status" });
+  const kind = h("select", { "aria-label": "Shown as", onchange: change }, ...(plain(data) === null ? ["hex"] : ["text", "JSON", "hex"]).map(k => h("option", {}, k)));
+  let current = data, was = kind.value, shownAs;
+  function put() {
+    area.value = was === "hex" ? hex(current) : was === "JSON" ? laidOut(asText(current)) : asText(current);
+    shownAs = area.value;
+    area.readOnly = readonly || was === "JSON";
+    note.textContent = was === "JSON" ? "Laid out to be read; change it as text." : "";
+  }
+  const value = () => area.value === shownAs ? current : was === "hex" ? fromHex(area.value) : encode(area.value);
+  function change() {
+    try {
+      const changed = value();
+      if (kind.value !== "hex" && plain(changed) === null) throw new Error("These bytes can be shown as hexadecimal digits only.");
+      [current, was] = [changed, kind.value];
+      put();
+    } catch (e) {
+      kind.value = was;
+      note.textContent = e.message;
+    }
+  }
+  put();
+  return { el: h("div", { class: "editor" }, kind, area, note), value };
 }
 
 // deadline are fields for a time from now on or a date; words are what follows a key in a command.
@@ -200,7 +225,8 @@ function make(app) {
 
   // How the elements of each type are read, named and changed.
   const kinds = {
-    hash: { length: "HLEN", scan: "HSCAN", columns: ["Field", "Value"], pairs: true, remove: (k, e) => ["HDEL", k, e[0]], removes: "HDEL", put: (k, e) => ["HSET", k, e[0], e[1]], puts: "HSET", fields: ["field", "value"] },
+    hash: { length: "HLEN", scan: "HSCAN", columns: ["Field", "Value"], pairs: true, remove: (k, e) => ["HDEL", k, e[0]], removes: "HDEL", put: (k, e) => ["HSET", k, e[0], e[1]], puts: "HSET", fields: ["field", "value"],
+      set: (k, e, v) => ["HSETEX", k, "FXX", "KEEPTTL", "FIELDS", 1, e[0], v], sets: "HSETEX" }, // HSET would remove the field's deadline
     set: { length: "SCARD", scan: "SSCAN", columns: ["Member"], remove: (k, e) => ["SREM", k, e[0]], removes: "SREM", put: (k, e) => ["SADD", k, e[0]], puts: "SADD", fields: ["member"] },
     zset: { length: "ZCARD", scan: "ZSCAN", columns: ["Member", "Score"], pairs: true, remove: (k, e) => ["ZREM", k, e[0]], removes: "ZREM", put: (k, e) => ["ZADD", k, e[1], e[0]], puts: "ZADD", fields: ["member", "score"] },
     list: { length: "LLEN", columns: ["Index", "Value"], put: (k, e) => ["RPUSH", k, e[0]], puts: "RPUSH", fields: ["value, at the end"], set: (k, e, v) => ["LSET", k, e[2], v], sets: "LSET" },
@@ -254,7 +280,8 @@ function make(app) {
           edit ? h("button", { class: "plain", onclick: () => {
             const value = editor(e[1] instanceof Uint8Array ? e[1] : encode(String(e[1])), false);
             ask("Change " + shown(e[0], 60), [value.el], "Save", async () => {
-              await app.run(at, ...(k.set ? k.set(key, e, value.value()) : k.put(key, [e[0], value.value()])));
+              const done = await app.run(at, ...(k.set ? k.set(key, e, value.value()) : k.put(key, [e[0], value.value()])));
+              if (k.set && done === 0) throw new Error("The element has changed or is gone; nothing was saved.");
               await again(at, key);
             });
           } }, "change") : "", " ",

@@ -35,6 +35,14 @@ func (p *page) valueIs(want string) {
 	})
 }
 
+// used waits until the server has run a command since its counts were set to 0.
+func (p *page) used(command string) {
+	p.t.Helper()
+	await.Until(p.t, "the server runs "+command, func() bool {
+		return strings.Contains(p.redis.Info(await.Context(p.t), "commandstats").Val(), "cmdstat_"+command+":calls=1,")
+	})
+}
+
 // answered waits until no dialog is open.
 func (p *page) answered() {
 	p.t.Helper()
@@ -147,6 +155,67 @@ func TestSaveElsewhere(t *testing.T) {
 	p.click("Save")
 	p.wait("NOPERM")
 	p.gives("stays", "GET", "k")
+}
+
+// A field of a hash keeps its deadline when its value is changed, and one that is gone does not come back.
+func TestChangeField(t *testing.T) {
+	p := open(t, "")
+	p.run("HSET", "hash", "field", "old")
+	p.run("HPEXPIRE", "hash", 3_600_000, "FIELDS", 1, "field")
+	p.open("hash")
+	p.click("change")
+	p.set("dialog textarea", "new")
+	p.click("Save")
+	p.gives("new", "HGET", "hash", "field")
+	p.answered()
+	p.gives("[1]", "HPEXPIRE", "hash", 1_800_000, "XX", "FIELDS", 1, "field")
+	p.click("change")
+	p.set("dialog textarea", "late")
+	p.run("HSET", "hash", "other", "v")
+	p.run("HDEL", "hash", "field")
+	p.click("Save")
+	p.wait("The element has changed or is gone")
+	p.gives("0", "HEXISTS", "hash", "field")
+}
+
+// What is shown as JSON is laid out without changing a part of it, and saved as it was unless it was edited as text.
+func TestJSON(t *testing.T) {
+	p := open(t, "")
+	const json = `{"a":12345678901234567890, "b":[1.0,1e400,{}, "x\"[,"],"a":{"c":[ ]}}`
+	p.run("SET", "json", json)
+	p.open("json")
+	p.valueIs(json)
+	p.set("#key .editor select", "JSON")
+	p.valueIs("{\n  \"a\": 12345678901234567890,\n  \"b\": [\n    1.0,\n    1e400,\n    {},\n    \"x\\\"[,\"\n  ],\n  \"a\": {\n    \"c\": []\n  }\n}")
+	if !js[bool](p, "document.querySelector('#key textarea').readOnly") {
+		t.Error("what is laid out can be edited")
+	}
+	saved := func() {
+		t.Helper()
+		p.run("CONFIG", "RESETSTAT")
+		p.click("Save")
+		p.used("set")
+	}
+	saved()
+	p.gives(json, "GET", "json")
+	p.valueIs(json)
+	p.set("#key .editor select", "JSON")
+	p.set("#key .editor select", "text")
+	p.valueIs(json)
+	p.set("#key textarea", "[2.0]")
+	p.set("#key .editor select", "JSON")
+	p.valueIs("[\n  2.0\n]")
+	saved()
+	p.gives("[2.0]", "GET", "json")
+
+	// Bytes that are no text cannot be shown as such, and are not lost by asking for it.
+	p.valueIs("[2.0]")
+	p.set("#key .editor select", "hex")
+	p.set("#key textarea", "ff 00")
+	p.set("#key .editor select", "text")
+	p.wait("These bytes can be shown as hexadecimal digits only.")
+	saved()
+	p.gives("\xff\x00", "GET", "json")
 }
 
 // A selection has one deadline, or is deleted, after a question that counts it; and a key is made.
