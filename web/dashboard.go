@@ -68,7 +68,7 @@ func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 
 // used are the commands that the page runs by itself, beside those that its user types.
 var used = strings.Fields(`SCAN TYPE PTTL SELECT SET STRLEN GETRANGE HSCAN HLEN HSET HSETEX HDEL HPTTL SSCAN SCARD SADD SREM ZSCAN ZCARD ZADD ZREM
-	LRANGE LLEN LSET RPUSH XREVRANGE XLEN XADD XDEL XINFO|GROUPS PEXPIRE PEXPIREAT PERSIST UNLINK COMMAND|DOCS SLOWLOG|GET CLIENT|LIST`)
+	LRANGE LLEN LINDEX LSET EVAL RPUSH XREVRANGE XLEN XADD XDEL XINFO|GROUPS PEXPIRE PEXPIREAT PERSIST UNLINK COMMAND|DOCS SLOWLOG|GET CLIENT|LIST`)
 
 // offered is what the page offers: its parts, and the commands that it runs.
 func offered(v *commands.Visitor) map[string]bool {

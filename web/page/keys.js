@@ -223,13 +223,17 @@ function make(app) {
 
   function alertIn(to, e) { to.append(h("p", { class: "notice", role: "alert" }, e.message)); }
 
+  // An index names another element once the list's head has changed, so an element is replaced only where it is as it was read.
+  const replaceElement = "if redis.call('LINDEX', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end redis.call('LSET', KEYS[1], ARGV[1], ARGV[3]) return 1";
+
   // How the elements of each type are read, named and changed.
   const kinds = {
     hash: { length: "HLEN", scan: "HSCAN", columns: ["Field", "Value"], pairs: true, remove: (k, e) => ["HDEL", k, e[0]], removes: "HDEL", put: (k, e) => ["HSET", k, e[0], e[1]], puts: "HSET", fields: ["field", "value"],
       set: (k, e, v) => ["HSETEX", k, "FXX", "KEEPTTL", "FIELDS", 1, e[0], v], sets: "HSETEX" }, // HSET would remove the field's deadline
     set: { length: "SCARD", scan: "SSCAN", columns: ["Member"], remove: (k, e) => ["SREM", k, e[0]], removes: "SREM", put: (k, e) => ["SADD", k, e[0]], puts: "SADD", fields: ["member"] },
     zset: { length: "ZCARD", scan: "ZSCAN", columns: ["Member", "Score"], pairs: true, remove: (k, e) => ["ZREM", k, e[0]], removes: "ZREM", put: (k, e) => ["ZADD", k, e[1], e[0]], puts: "ZADD", fields: ["member", "score"] },
-    list: { length: "LLEN", columns: ["Index", "Value"], put: (k, e) => ["RPUSH", k, e[0]], puts: "RPUSH", fields: ["value, at the end"], set: (k, e, v) => ["LSET", k, e[2], v], sets: "LSET" },
+    list: { length: "LLEN", columns: ["Index", "Value"], put: (k, e) => ["RPUSH", k, e[0]], puts: "RPUSH", fields: ["value, at the end"],
+      set: (k, e, v) => ["EVAL", replaceElement, 1, k, e[2], e[1], v], sets: "EVAL" },
     stream: { length: "XLEN", columns: ["ID", "Fields"], remove: (k, e) => ["XDEL", k, e[0]], removes: "XDEL", put: (k, e) => ["XADD", k, "*", e[0], e[1]], puts: "XADD", fields: ["field", "value"] },
   };
 
@@ -274,7 +278,7 @@ function make(app) {
 
     function row(e, left) {
       const cell = v => h("td", { class: "key" }, v instanceof Uint8Array ? shown(v, 400) : String(v));
-      const edit = may[k.sets ?? k.puts] && (kind === "hash" || kind === "zset" || kind === "list");
+      const edit = may[k.sets ?? k.puts] && (kind === "hash" || kind === "zset" || kind === "list" && may.LINDEX && may.LSET);
       return h("tr", {}, ...e.slice(0, 2).map(cell), kind === "hash" && h("td", { class: "n" }, left === undefined ? "" : ttl(left)),
         h("td", { class: "n" },
           edit ? h("button", { class: "plain", onclick: () => {

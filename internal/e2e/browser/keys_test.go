@@ -178,6 +178,27 @@ func TestChangeField(t *testing.T) {
 	p.gives("0", "HEXISTS", "hash", "field")
 }
 
+// An element of a list is changed where it still stands at its index, and no other one is.
+func TestChangeElement(t *testing.T) {
+	p := open(t, "")
+	p.run("RPUSH", "list", "first")
+	p.open("list")
+	p.click("change")
+	p.set("dialog textarea", "new")
+	p.click("Save")
+	p.gives("[new]", "LRANGE", "list", 0, -1)
+	p.answered()
+	p.click("change")
+	p.valueIs("new")
+	p.set("dialog textarea", "newer")
+	p.run("LPUSH", "list", "pushed")
+	p.run("CONFIG", "RESETSTAT")
+	p.click("Save")
+	p.used("eval")
+	p.wait("The element has changed or is gone")
+	p.gives("[pushed new]", "LRANGE", "list", 0, -1)
+}
+
 // What is shown as JSON is laid out without changing a part of it, and saved as it was unless it was edited as text.
 func TestJSON(t *testing.T) {
 	p := open(t, "")
