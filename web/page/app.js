@@ -82,7 +82,19 @@ async function connect() {
     link("off", app.session.user);
     return;
   }
+  watch();
+}
+
+// watch has messages come while the page can be seen: browsers have six connections to a server, for all pages together,
+// and each stream takes one.
+function watch() {
   source?.close();
+  source = null;
+  if (!app.session?.may.watch) return;
+  if (document.hidden) {
+    link("off", "paused");
+    return;
+  }
   source = new EventSource(at("live"));
   source.onmessage = e => {
     const m = JSON.parse(e.data);
@@ -127,5 +139,8 @@ function show() {
 }
 
 addEventListener("hashchange", show);
-addEventListener("visibilitychange", () => { if (!document.hidden && app.message) current?.update?.(app.message); });
+addEventListener("visibilitychange", () => {
+  watch();
+  if (!document.hidden && app.message) current?.update?.(app.message);
+});
 connect();

@@ -298,6 +298,28 @@ func TestServerReturns(t *testing.T) {
 	})
 }
 
+// Pages that nobody sees take no connection, of which a browser has six to a server; one that is seen again goes on.
+func TestHiddenTabs(t *testing.T) {
+	p := open(t, "")
+	first := p.tab
+	hide := func(hidden bool) {
+		js[bool](p, fmt.Sprintf("Object.defineProperty(document, 'hidden', {value: %v, configurable: true}), document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))", hidden))
+	}
+	for range 6 {
+		p.wait("live")
+		hide(true)
+		tab, end := chromedp.NewContext(first, chromedp.WithListener(p.complaint))
+		t.Cleanup(end)
+		p.tab = tab
+		p.do(chromedp.Navigate("http://" + p.http + "/"))
+	}
+	p.wait("live")
+	p.tab = first
+	p.wait("paused")
+	hide(false)
+	p.wait("live")
+}
+
 // Who may see nothing is shown what is missing, and offered nothing.
 func TestWithoutRights(t *testing.T) {
 	p := open(t, "nobody", "--requirepass", "secret", "--user", "nobody", "on", ">nobody", "-@all")
