@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"keyp/commands"
@@ -29,9 +30,38 @@ const (
 	runReply = 64 << 20
 	// runTime bounds a request with commands.
 	runTime = 10 * time.Second
-	// maxRuns is how many of them there are at a time.
-	maxRuns = 16
+	// maxRuns is how many of them there are at a time, also of those that are still being read, and userRuns how many of a user.
+	maxRuns  = 16
+	userRuns = 6
 )
+
+// runs counts the requests with commands.
+type runs struct {
+	sync.Mutex
+	all    int
+	byUser map[string]int
+}
+
+// begin counts a request of a user in, unless there are too many.
+func (r *runs) begin(user string) bool {
+	r.Lock()
+	defer r.Unlock()
+	if r.all >= maxRuns || r.byUser[user] >= userRuns {
+		return false
+	}
+	r.all++
+	r.byUser[user]++
+	return true
+}
+
+func (r *runs) end(user string) {
+	r.Lock()
+	defer r.Unlock()
+	r.all--
+	if r.byUser[user]--; r.byUser[user] == 0 {
+		delete(r.byUser, user)
+	}
+}
 
 // tokens are given to who has opened the page, and asked for with each request that may change something. A page
 // of another site cannot read one. They end with the process.
@@ -77,13 +107,11 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	select {
-	case s.runs <- struct{}{}:
-		defer func() { <-s.runs }()
-	default:
+	if !s.runs.begin(user) {
 		reply(w, http.StatusServiceUnavailable, "too many requests at a time")
 		return
 	}
+	defer s.runs.end(user)
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(inTime(2 * runTime)) // these fail only for writers that no connection is behind
 	_ = control.SetReadDeadline(inTime(runTime))

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -83,6 +84,30 @@ func TestRun(t *testing.T) {
 	}
 	if _, text := s.post("default", other, here, string(command("EXISTS", "mine:hacked"))); text != ":0\r\n" {
 		t.Errorf("a refused request changed something: %q", text)
+	}
+}
+
+// A user whose requests come slowly does not keep others out.
+func TestRunSlowly(t *testing.T) {
+	s := keyp(t, "--user", "u", "on", ">u", "+@all", "~*")
+	here, anyone, u := "http://"+s.http, s.token(""), s.token("u")
+	for range maxRuns {
+		conn, err := await.Dial("tcp", s.http)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		r := s.request("/dashboard/run", "u", "u")
+		head := fmt.Sprintf("POST /dashboard/run HTTP/1.1\r\nHost: %s\r\nAuthorization: %s\r\nOrigin: %s\r\nX-Keyp-Token: %s\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", s.http, r.Header.Get("Authorization"), here, u)
+		if _, err := conn.Write([]byte(head)); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") && !strings.Contains(line, " 503 ") {
+			t.Fatalf("%q %v", line, err)
+		}
+	}
+	if status, text := s.post("", anyone, here, string(command("PING"))); status != 200 || text != "+PONG\r\n" {
+		t.Errorf("another user: %d %q", status, text)
 	}
 }
 

@@ -51,7 +51,7 @@ type Server struct {
 	// connect gives a connection to the server that the commands run on, from Ready on.
 	connect func(addr string) (net.Conn, error)
 	tokens  tokens
-	runs    chan struct{} // requests with commands have a turn each
+	runs    runs
 	// requests is how many there were.
 	requests atomic.Int64
 
@@ -84,7 +84,7 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
 	}
-	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), runs: make(chan struct{}, maxRuns), unused: make(chan struct{}), patience: stopTime}
+	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), runs: runs{byUser: map[string]int{}}, unused: make(chan struct{}), patience: stopTime}
 	s.pages = s.allPages()
 	s.pulse.init(s)
 	s.live.init(s)
