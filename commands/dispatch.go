@@ -54,7 +54,7 @@ const maxKeptKeys = 10_000
 
 // Dispatch runs the command in c.Args for c.Client with c.Txn, which must be idle, and
 // leaves c.Txn idle. Args is not empty.
-func (e *Env) Dispatch(c *Ctx, pause Pause) Outcome {
+func (e *Env) Dispatch(c *Ctx) Outcome {
 	c.Env, c.LSN, c.Keys = e, 0, c.Keys[:0]
 	if cap(c.Keys) > maxKeptKeys {
 		c.Keys = nil
@@ -84,7 +84,7 @@ func (e *Env) Dispatch(c *Ctx, pause Pause) Outcome {
 		return e.refuse(c, errRestricted(spec.full))
 	}
 	flags := c.flags()
-	if pause != PauseNone && !spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || flags&Write != 0) {
+	if e.pauses(c) {
 		c.Reason = ForPause
 		return Wait
 	}
@@ -213,6 +213,12 @@ func (c *Ctx) flags() Flags {
 	return c.Spec.Flags
 }
 
+// pauses reports whether CLIENT PAUSE delays the command.
+func (e *Env) pauses(c *Ctx) bool {
+	pause := Pause(e.Paused.Load())
+	return pause != PauseNone && !c.Spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || c.flags()&Write != 0)
+}
+
 // takeQueue gives the command what it takes from its client, which belongs to the loop: EXEC the
 // transaction.
 func (c *Ctx) takeQueue() {
@@ -259,6 +265,8 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 			return Job
 		case errBlocked:
 			outcome, c.Reason = Wait, ForUnblock
+		case errPaused:
+			outcome, c.Reason = Wait, ForPause
 		default:
 			e.Stats.Errors.Add(1)
 			c.reply(err)
@@ -271,9 +279,9 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 }
 
 // again reports whether a job's run has come to nothing, so that its call is dispatched again: the values that it
-// was to replace have changed, or it found nothing any more and would wait for a key, which a job cannot.
+// was to replace have changed, or it would wait, for a key that is gone or for the end of CLIENT PAUSE, which a job cannot.
 func (c *Ctx) again(outcome Outcome) bool {
-	return c.apart && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
+	return (c.apart || c.Scope == Unlocked) && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
 }
 
 // book counts what a run has looked up, and shows its command to those who monitor. A run that comes to nothing,

@@ -30,7 +30,7 @@ func hot(tb testing.TB) (run func(args [][]byte)) {
 	return func(args [][]byte) {
 		c.Args = args
 		c.Out.Truncate(0)
-		if h.env.Dispatch(c, PauseNone) != Done {
+		if h.env.Dispatch(c) != Done {
 			tb.Fatalf("%q did not run", args)
 		}
 	}

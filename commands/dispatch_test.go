@@ -35,7 +35,7 @@ func TestFinalBringsKeys(t *testing.T) {
 				c.Past.Loads = lateLoads
 			}
 			c.Out.Truncate(0)
-			if outcome := h.env.Dispatch(c, PauseNone); (outcome == Done) != final {
+			if outcome := h.env.Dispatch(c); (outcome == Done) != final {
 				t.Fatalf("%s, final %v: outcome %d", tt.args, final, outcome)
 			}
 		}

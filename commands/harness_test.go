@@ -151,7 +151,7 @@ func (h *harness) raw(args ...[]byte) []byte {
 		if try == 5 {
 			c.Past.Loads = lateLoads
 		}
-		switch out := h.env.Dispatch(c, PauseNone); out {
+		switch out := h.env.Dispatch(c); out {
 		case Done:
 			if c.LSN > h.store.Log().End() {
 				h.t.Errorf("%q: the reply waits for %d, the log ends at %d", args, c.LSN, h.store.Log().End())

@@ -67,7 +67,8 @@ func (e *Env) pin(from, c *Ctx) {
 
 // RunJob runs a job's command. onLoop runs what belongs to the loop there, and returns when it has;
 // false says that there is no loop any more. It returns true if nothing has happened, since the keys
-// have other values than those that were pinned or looked at: Dispatch is to run again.
+// have other values than those that were pinned or looked at, or CLIENT PAUSE delays the command: Dispatch is to run
+// again.
 func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 	switch c.Scope {
 	case Pinned:
@@ -87,10 +88,13 @@ func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 		c.Txn.FlushValues()
 		c.LSN = max(c.LSN, c.Txn.End())
 	default:
+		if e.pauses(c) { // since it was queued
+			return true
+		}
 		if c.Spec.Keys != nil {
 			c.Keys = e.keys(c.Spec, c.Args, c.Client.DB, c.Keys[:0])
 		}
-		e.run(c)
+		return c.again(e.run(c))
 	}
 	return false
 }

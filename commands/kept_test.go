@@ -164,7 +164,7 @@ func TestClientListIsBounded(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	h.ctx.Args = byteArgs("CLIENT", "LIST")
-	h.env.Dispatch(&h.ctx, PauseNone)
+	h.env.Dispatch(&h.ctx)
 	runtime.ReadMemStats(&after)
 	if !h.ctx.Out.Full || h.ctx.Out.Len() > h.ctx.Out.Max {
 		t.Errorf("full: %v, %d bytes", h.ctx.Out.Full, h.ctx.Out.Len())

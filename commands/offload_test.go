@@ -84,7 +84,7 @@ func TestOffloadDeadlines(t *testing.T) {
 	dispatch := func(args ...string) Outcome {
 		h.ctx.Args = byteArgs(args...)
 		h.ctx.Out.Truncate(0)
-		return h.env.Dispatch(&h.ctx, PauseNone)
+		return h.env.Dispatch(&h.ctx)
 	}
 	if got := dispatch("HGETALL", "h"); got != Job {
 		t.Fatalf("HGETALL: outcome %d", got)
@@ -130,7 +130,7 @@ func TestOffloadWithoutResult(t *testing.T) {
 	h.do("EXPIREMEMBER", "s", "due", "10")
 	c := &h.ctx
 	c.Args = byteArgs("SUNIONSTORE", "dst", "s")
-	if got := h.env.Dispatch(c, PauseNone); got != Job {
+	if got := h.env.Dispatch(c); got != Job {
 		t.Fatalf("outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}
@@ -145,7 +145,7 @@ func TestOffloadWithoutResult(t *testing.T) {
 	}
 	c.Args, c.Past.Offloads = byteArgs("SUNIONSTORE", "dst", "s"), maxOffloads
 	c.Out.Truncate(0)
-	if got := h.env.Dispatch(c, PauseNone); got != Done || string(c.Out.Buf) != ":4000\r\n" {
+	if got := h.env.Dispatch(c); got != Done || string(c.Out.Buf) != ":4000\r\n" {
 		t.Errorf("outcome %d, reply %q", got, c.Out.Buf)
 	}
 }
@@ -173,7 +173,7 @@ func TestOffloadRestore(t *testing.T) {
 			h.heard()
 			h.ctx.Args = byteArgs(append([]string{"RESTORE"}, args...)...)
 			h.ctx.Past = Past{}
-			if got := h.env.Dispatch(&h.ctx, PauseNone); got != Job || h.ctx.Scope != Pinned {
+			if got := h.env.Dispatch(&h.ctx); got != Job || h.ctx.Scope != Pinned {
 				t.Fatalf("RESTORE of a %s: outcome %d", key, got)
 			}
 			h.ctx.Txn.End()
@@ -228,7 +228,7 @@ func TestOffloadRestoreAgain(t *testing.T) {
 		c := &h.ctx
 		c.Args, c.Past = byteArgs(append([]string{"RESTORE", "dst", "0", p}, options...)...), Past{}
 		c.Out.Truncate(0)
-		if got := h.env.Dispatch(c, PauseNone); got != Job {
+		if got := h.env.Dispatch(c); got != Job {
 			t.Fatalf("outcome %d", got)
 		}
 		job, out := Ctx{}, resp.Writer{Proto: 2}

@@ -254,7 +254,7 @@ func (h *harness) late(final bool, args ...string) string {
 	defer func() { c.Past = Past{} }()
 	for range 5 {
 		c.Out.Truncate(0)
-		if h.env.Dispatch(c, PauseNone) == Done {
+		if h.env.Dispatch(c) == Done {
 			text, _ := render(c.Out.Buf)
 			return text
 		}

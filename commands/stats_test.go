@@ -346,7 +346,7 @@ func TestExpireCycle(t *testing.T) {
 	c := Ctx{Client: client, Out: &resp.Writer{Proto: 2}, Txn: store.NewTxn()}
 	await.Until(t, "a batch of the reaper is an event", func() bool {
 		c.Args = byteArgs("SET", "k", "v", "PX", "1")
-		e.Dispatch(&c, PauseNone)
+		e.Dispatch(&c)
 		_, ok := e.Latency.event([]byte("expire-cycle"))
 		return ok
 	})

@@ -74,7 +74,7 @@ func TestStreamJobs(t *testing.T) {
 		h.do("MULTI")
 		h.do(words(within)...)
 		reply[within] = strings.ReplaceAll(h.do("EXEC"), within, key)
-		if got := h.env.Dispatch(h.given(words(key)...), PauseNone); (got == Job) != (tt.scope != 0) || got == Job && h.ctx.Scope != tt.scope {
+		if got := h.env.Dispatch(h.given(words(key)...)); (got == Job) != (tt.scope != 0) || got == Job && h.ctx.Scope != tt.scope {
 			t.Errorf("%s: outcome %d, scope %d, want %d", tt.command, got, h.ctx.Scope, tt.scope)
 			continue
 		} else if got == Job {
@@ -111,7 +111,7 @@ func TestStreamJobFindsNothing(t *testing.T) {
 	h := newHarness(t)
 	h.fillStream("s", 2000, 2000)
 	call := []string{"XREADGROUP", "GROUP", "g", "two", "BLOCK", "0", "STREAMS", "s", ">"}
-	if got := h.env.Dispatch(h.given(call...), PauseNone); got != Job {
+	if got := h.env.Dispatch(h.given(call...)); got != Job {
 		t.Fatalf("outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}
@@ -125,7 +125,7 @@ func TestStreamJobFindsNothing(t *testing.T) {
 	h.env.EndJob(&job)
 	c := h.given(call...)
 	c.Past.Offloads = 1
-	if got := h.env.Dispatch(c, PauseNone); got != Wait || c.Reason != ForUnblock {
+	if got := h.env.Dispatch(c); got != Wait || c.Reason != ForUnblock {
 		t.Errorf("outcome %d, reason %d", got, c.Reason)
 	}
 }
@@ -144,7 +144,7 @@ func TestStreamJobCountsOnce(t *testing.T) {
 		t.Helper()
 		c := h.given(call...)
 		c.Past.Offloads = offloads
-		if got := h.env.Dispatch(c, PauseNone); got != want {
+		if got := h.env.Dispatch(c); got != want {
 			t.Fatalf("outcome %d", got)
 		}
 		c.RunEmitted()
@@ -184,7 +184,7 @@ func TestJobWithoutResultCountsOnce(t *testing.T) {
 	h.run("MONITOR -> +OK")
 	h.client, h.ctx.Client = me, me
 	call := []string{"SORT", "l", "ALPHA", "STORE", "dst"}
-	if got := h.env.Dispatch(h.given(call...), PauseNone); got != Job {
+	if got := h.env.Dispatch(h.given(call...)); got != Job {
 		t.Fatalf("outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}

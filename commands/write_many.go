@@ -10,6 +10,10 @@ func (c *Ctx) writeMany(values [][]byte, ev storage.Event, see func(i int, item 
 	err = c.gather(m.Each(), false, func(i int, item storage.Item, ok bool, _ int64) {
 		see(m.See(i, item, ok), item, ok)
 	}, func(t *storage.Txn) {
+		if c.Env.pauses(c) {
+			failed = errPaused
+			return
+		}
 		if live = m.Live(); !may(live) {
 			return
 		}

@@ -722,7 +722,7 @@ func hotZSet(tb testing.TB) (run func(args [][]byte), list [][]string) {
 	run = func(args [][]byte) {
 		c.Args = args
 		c.Out.Truncate(0)
-		if h.env.Dispatch(c, PauseNone) != Done {
+		if h.env.Dispatch(c) != Done {
 			tb.Fatalf("%q did not run", args)
 		}
 	}

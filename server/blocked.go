@@ -184,7 +184,7 @@ const (
 func (l *loop) deliver() {
 	l.env.Events.Deliver(eventsAtOnce)
 	l.env.Changes.Deliver()
-	if !l.env.Waiters.Waiting() || l.pause != commands.PauseNone || l.fatal != nil {
+	if !l.env.Waiters.Waiting() || l.paused() || l.fatal != nil {
 		return
 	}
 	defer func() {

@@ -76,17 +76,20 @@ func (l *loop) endWaitForJobs() {
 // pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand.
 func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
 	end := l.o.Clock.Mono() + d
-	if l.pause != commands.PauseNone {
+	if l.paused() {
 		end = max(end, l.pauseTimer.at)
 	}
-	l.pause = max(l.pause, kind)
+	l.env.Paused.Store(max(l.env.Paused.Load(), uint32(kind)))
 	l.timers.set(&l.pauseTimer, end)
 }
+
+// paused reports whether CLIENT PAUSE delays commands.
+func (l *loop) paused() bool { return commands.Pause(l.env.Paused.Load()) != commands.PauseNone }
 
 // endPause ends CLIENT PAUSE: each session goes on with the command that was delayed. A command may be
 // running, so what happened to keys meanwhile is delivered in the next pass.
 func (l *loop) endPause() {
-	l.pause = commands.PauseNone
+	l.env.Paused.Store(uint32(commands.PauseNone))
 	l.timers.stop(&l.pauseTimer)
 	l.release(forPause)
 	l.busy = true

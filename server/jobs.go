@@ -327,7 +327,7 @@ func (l *loop) end(j *job) {
 	} else {
 		l.executed(j)
 	}
-	if j.ctx.Scope != commands.Unlocked {
+	if j.again || j.ctx.Scope != commands.Unlocked {
 		l.deliver()
 		l.endWaitForJobs()
 	}

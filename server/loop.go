@@ -79,7 +79,6 @@ type loop struct {
 	timers     timers
 	cron       timer
 	rates      rates
-	pause      commands.Pause
 	pauseTimer timer // its end
 	swept      int   // the descriptor that sweep looked at last
 	stopping   bool

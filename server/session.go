@@ -280,7 +280,7 @@ func (l *loop) runCommand(s *session, args [][]byte) {
 	c.Past = s.past
 	c.Past.Waited = s.blocked != nil
 	l.current, l.inStore = s, true
-	outcome := l.env.Dispatch(c, l.pause)
+	outcome := l.env.Dispatch(c)
 	l.current, l.inStore = nil, false
 	if outcome == commands.Load || outcome == commands.Wait {
 		c.RunEmitted() // what was due has been removed

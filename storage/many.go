@@ -34,6 +34,7 @@ type Many struct {
 	from   []int // by shard: where its keys begin in order; the last is their end
 	states *Txn  // has the records
 	space  uint32
+	stale  bool            // there is a record of a key that has all of its elements due by now
 	large  map[int]*Object // values that need no block
 }
 
@@ -118,11 +119,24 @@ func (m *Many) See(i int, item Item, live bool) (last int) {
 	if p := m.s.part(*k); p != nil {
 		had.epoch = p.slot(*k).epoch
 	}
+	if had.stated && had.there && !live && m.values == nil {
+		m.stale = true // it counts until its elements are removed
+	}
 	if !had.stated && (live || m.values != nil) {
 		had.stated = true
 		m.state(i)
 	}
 	return i
+}
+
+// restate makes the records again.
+func (m *Many) restate() {
+	m.states = m.s.NewTxn()
+	for _, i := range m.order {
+		if m.seen[i].live || m.values != nil {
+			m.state(i)
+		}
+	}
 }
 
 // state makes the record of a key.
@@ -159,6 +173,10 @@ func (t *Txn) Install(m *Many, event Event) error {
 	if err := m.reload(t); err != nil {
 		return err
 	}
+	if m.stale {
+		m.restate()
+	}
+	t.many = m // from here on, so that memory follows the batch after a panic too
 	if len(t.buf) > 0 {
 		t.before.add(t.buf)
 		t.buf = nil
@@ -173,7 +191,6 @@ func (t *Txn) Install(m *Many, event Event) error {
 	if t.s.observer.Load() != nil || t.s.eventMask.Load() != 0 {
 		m.report(t, event)
 	}
-	t.many = m
 	return nil
 }
 

@@ -188,3 +188,44 @@ func TestManyIsDurable(t *testing.T) {
 	}
 	h.check()
 }
+
+// TestManyLeavesWhatIsDueByElements: a key whose elements have all come due since it was looked at counts until they are
+// removed, also after a kill: there is no record that deletes it.
+func TestManyLeavesWhatIsDueByElements(t *testing.T) {
+	h := newHarness(t)
+	keys := []Key{h.s.Key(0, []byte("plain")), h.s.Key(0, []byte("hash"))}
+	h.do(func(t *Txn) {
+		t.SetString(keys[0], []byte("v"), 0, Event{})
+		hash, err := t.Hash(keys[1])
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		hash.Set([]byte("f"), []byte("v"), 0)
+	}, keys...)
+	many := h.s.NewMany(keys, nil)
+	h.doAll(func(txn *Txn) {
+		for i, k := range keys {
+			item, _ := txn.Get(k)
+			many.See(i, item, true)
+		}
+		item, _ := txn.Get(keys[1])
+		many.See(1, item, false) // as Left has it of one that a long read has pinned
+		if err := txn.Install(many, Deleted); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, when := range []string{"live", "after a replay"} {
+		if got := h.s.Populations()[0].Keys; got != 1 {
+			t.Errorf("%s: %d keys", when, got)
+		}
+		h.do(func(txn *Txn) {
+			if _, there := txn.Get(keys[1]); !there {
+				t.Errorf("%s: the hash is gone", when)
+			}
+		}, keys[1])
+		if err := h.s.Close(false); err != nil { // without a checkpoint: the log is replayed
+			t.Fatal(err)
+		}
+		h.open()
+	}
+}

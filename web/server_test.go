@@ -111,7 +111,7 @@ func (h *harness) run(command string) {
 	for _, word := range strings.Fields(command) {
 		c.Args = append(c.Args, []byte(word))
 	}
-	if outcome := h.env.Dispatch(&c, commands.PauseNone); outcome != commands.Done || string(c.Out.Buf) != "+OK\r\n" {
+	if outcome := h.env.Dispatch(&c); outcome != commands.Done || string(c.Out.Buf) != "+OK\r\n" {
 		h.t.Fatalf("%s: %v %q", command, outcome, c.Out.Buf)
 	}
 }

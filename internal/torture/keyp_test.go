@@ -58,7 +58,7 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 	c.Out.Truncate(0)
 	for try := range 6 {
 		c.Past.Loads = try * 2 // in the end they are read while others are locked
-		switch out := k.env.Dispatch(c, commands.PauseNone); out {
+		switch out := k.env.Dispatch(c); out {
 		case commands.Done:
 			c.RunEmitted()
 			return slices.Clone(c.Out.Buf), c.LSN
