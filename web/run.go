@@ -37,29 +37,33 @@ const (
 
 // runs counts the requests with commands.
 type runs struct {
-	sync.Mutex
-	all    int
-	byUser map[string]int
+	mu struct {
+		sync.Mutex
+		all    int
+		byUser map[string]int
+	}
 }
+
+func (r *runs) init() { r.mu.byUser = map[string]int{} }
 
 // begin counts a request of a user in, unless there are too many.
 func (r *runs) begin(user string) bool {
-	r.Lock()
-	defer r.Unlock()
-	if r.all >= maxRuns || r.byUser[user] >= userRuns {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.all >= maxRuns || r.mu.byUser[user] >= userRuns {
 		return false
 	}
-	r.all++
-	r.byUser[user]++
+	r.mu.all++
+	r.mu.byUser[user]++
 	return true
 }
 
 func (r *runs) end(user string) {
-	r.Lock()
-	defer r.Unlock()
-	r.all--
-	if r.byUser[user]--; r.byUser[user] == 0 {
-		delete(r.byUser, user)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.all--
+	if r.mu.byUser[user]--; r.mu.byUser[user] == 0 {
+		delete(r.mu.byUser, user)
 	}
 }
 

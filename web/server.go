@@ -84,11 +84,12 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
 	}
-	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), runs: runs{byUser: map[string]int{}}, unused: make(chan struct{}), patience: stopTime}
+	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), unused: make(chan struct{}), patience: stopTime}
 	s.pages = s.allPages()
 	s.pulse.init(s)
 	s.live.init(s)
 	s.tokens.init()
+	s.runs.init()
 	conns := newConns(MaxConns)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one request at a time on a connection
