@@ -15,11 +15,11 @@ import (
 // see storage.Many.
 
 const (
-	// gatherStep is how many keys are looked up while shards are locked, and the most that are looked up
-	// again with all shards locked.
+	// gatherStep is how many keys are looked up while shards are locked. With all shards locked twice as many are
+	// looked up at most, if they are in memory.
 	gatherStep = 512
 	// gatherRounds is how often keys are looked up before all that has changed again is looked up with all
-	// shards locked, whatever that takes.
+	// shards locked, whatever that takes, and read from the disk too.
 	gatherRounds = 10
 	// gatherBits is how many bits a gathering has for a key to find out whether it has the key.
 	gatherBits = 16
@@ -126,10 +126,20 @@ func (g *gathering) again(c *Changes, now int64) (list []int) {
 // when it may have changed: what counts is the last call. Then it calls done, with a transaction that has all shards
 // locked, and at whose instant all of that is so.
 func (c *Ctx) gather(list []int, touch bool, see func(i int, item storage.Item, ok bool, now int64), done func(*storage.Txn)) error {
-	e, g, t := c.Env, newGathering(c.Keys), c.Env.Store.NewTxn()
-	ended := e.Changes.record(g)
-	defer ended()
+	t := c.Env.Store.NewTxn()
 	defer t.End() // after a panic, which costs this command alone, nothing stays locked
+	err := c.lookAll(t, list, touch, see)
+	if err == nil {
+		done(t)
+	}
+	c.LSN = max(c.LSN, t.End())
+	return err
+}
+
+// lookAll looks the keys up, and leaves all shards locked by t. What others change until then is recorded.
+func (c *Ctx) lookAll(t *storage.Txn, list []int, touch bool, see func(i int, item storage.Item, ok bool, now int64)) error {
+	e, g := c.Env, newGathering(c.Keys)
+	defer e.Changes.record(g)()
 	look := func(list []int) error {
 		t.NoTouch = !touch || c.noTouch()
 		for _, i := range list {
@@ -167,22 +177,25 @@ func (c *Ctx) gather(list []int, touch bool, see func(i int, item storage.Item, 
 		}
 		return nil
 	}
-	for range gatherRounds {
+	for round := 1; ; round++ {
 		if err := steps(list); err != nil {
 			return err
 		}
-		if list = g.again(&e.Changes, e.Clock.Now()); len(list) <= gatherStep {
-			break
+		if list = g.again(&e.Changes, e.Clock.Now()); len(list) > gatherStep && round < gatherRounds {
+			continue
 		}
+		e.Store.BeginAll(t)
+		list = append(list, g.again(&e.Changes, t.Now())...)
+		if round >= gatherRounds || g.brief(t, list) {
+			return look(list)
+		}
+		c.LSN = max(c.LSN, t.End())
 	}
-	e.Store.BeginAll(t)
-	err := look(append(list, g.again(&e.Changes, t.Now())...))
-	ended()
-	if err == nil {
-		done(t)
-	}
-	c.LSN = max(c.LSN, t.End())
-	return err
+}
+
+// brief reports whether it takes little time to look up the keys with these numbers: they are few, and in memory.
+func (g *gathering) brief(t *storage.Txn, list []int) bool {
+	return len(list) <= 2*gatherStep && !slices.ContainsFunc(list, func(i int) bool { return !t.Resident(g.keys[i]) })
 }
 
 // allKeys are the numbers of the command's keys.

@@ -284,6 +284,29 @@ func TestGatherCountsOnce(t *testing.T) {
 	}
 }
 
+// TestGatherReadsBeforeItLocks: a key that changes after it was seen, and leaves memory, is read before all shards are
+// locked to look at it again.
+func TestGatherReadsBeforeItLocks(t *testing.T) {
+	const many = 3 * gatherStep
+	h := newHarness(t)
+	h.raw(numbered(many, "key:", "v", "MSET")...)
+	c, looks := h.gatherCtx(many), 0
+	c.Out = &resp.Writer{Proto: 2}
+	h.whenLooked(gatherRounds, func() {
+		if looks++; looks == 1 {
+			h.do("SET", "key:0", "changed")
+			h.do("SAVE")
+			h.store.Manual().Evict(1)
+		}
+	})
+	if err := getMany(c); err != nil || !bytes.HasPrefix(c.Out.Buf, fmt.Appendf(nil, "*%d\r\n$7\r\nchanged\r\n", many)) {
+		t.Errorf("%v, %.80q", err, c.Out.Buf)
+	}
+	if looks != 2 {
+		t.Errorf("it has looked at keys %d times without all shards, and not twice", looks)
+	}
+}
+
 // gathered gives what a SORT replies, as a job that has begun.
 func (h *harness) gathered(line string) string {
 	args := byteArgs(strings.Fields(line)...)

@@ -18,9 +18,8 @@ func (c *Ctx) writeMany(values [][]byte, ev storage.Event, see func(i int, item 
 			return
 		}
 		t.By = c.Client.ID
-		if failed = t.Install(m, ev); failed == nil {
-			c.Env.Tracking.ranIn(c, t)
-		}
+		t.Install(m, ev)
+		c.Env.Tracking.ranIn(c, t)
 	})
 	if err == nil {
 		err = failed

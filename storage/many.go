@@ -45,7 +45,6 @@ type seenKey struct {
 	timed  bool // it has a deadline
 	stated bool // there is a record of it
 	typ    object.Type
-	epoch  uint32 // of its slot, when it was seen
 	// again: the key was named before. last is where it is named last, and there is what is known of it.
 	again bool
 	last  int
@@ -116,9 +115,6 @@ func (m *Many) See(i int, item Item, live bool) (last int) {
 	if had.there, had.live, had.timed = item.b != nil || item.o != nil, live, false; had.there {
 		had.timed, had.typ = item.Deadline() != 0, item.Type()
 	}
-	if p := m.s.part(*k); p != nil {
-		had.epoch = p.slot(*k).epoch
-	}
 	if had.stated && had.there && !live && m.values == nil {
 		m.stale = true // it counts until its elements are removed
 	}
@@ -168,11 +164,8 @@ func (m *Many) Live() (n int64) {
 }
 
 // Install adds the writes to the transaction, which has all shards locked and changes nothing more: its End makes
-// them. Each key that there is gets event. The error is Load's; then nothing has happened.
-func (t *Txn) Install(m *Many, event Event) error {
-	if err := m.reload(t); err != nil {
-		return err
-	}
+// them. Each key that there is gets event.
+func (t *Txn) Install(m *Many, event Event) {
 	if m.stale {
 		m.restate()
 	}
@@ -191,24 +184,6 @@ func (t *Txn) Install(m *Many, event Event) error {
 	if t.s.observer.Load() != nil || t.s.eventMask.Load() != 0 {
 		m.report(t, event)
 	}
-	return nil
-}
-
-// reload reads keys that have left memory since they were seen.
-func (m *Many) reload(t *Txn) error {
-	if m.s.partials.Load() == 0 {
-		return nil
-	}
-	for _, i := range m.order {
-		k, had := m.keys[i], &m.seen[i]
-		if p := m.s.part(k); p == nil || p.slot(k).epoch == had.epoch || !had.there && m.values == nil {
-			continue
-		}
-		if err := t.Load(k); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // count counts the keys of a shard as they will be.
@@ -292,19 +267,29 @@ func (m *Many) applyTo(t *Txn, shard int, lsn uint64) {
 			if m.values != nil {
 				m.set(t, p, some[n], i, lsn)
 			} else if m.seen[i].live {
-				sl := p.slot(some[n])
-				p.remove(sl, p.find(sl, some[n]))
-				sl.lastDelete = lsn
+				m.remove(p, some[n], lsn)
 			}
 		}
 	}
 	p.keys, p.expires = keys, expires
 }
 
-// set gives a key its value.
+// remove removes a key. If it has left memory since it was seen, the data file has it, and need not be read for that.
+func (m *Many) remove(p *part, k Key, lsn uint64) {
+	sl := p.slot(k)
+	if c := p.find(sl, k); c != nil {
+		p.remove(sl, c)
+	} else {
+		p.tombstone(sl, k)
+	}
+	sl.lastDelete = lsn
+}
+
+// set gives a key its value. As to what has left memory, see remove.
 func (m *Many) set(t *Txn, p *part, k Key, i int, lsn uint64) {
 	sl := p.slot(k)
 	c := p.find(sl, k)
+	onDisk := c == nil && m.seen[i].there
 	access := t.written(p, c)
 	if o := m.large[i]; o != nil {
 		c = p.putObject(nil, sl, c, k, o, 0)
@@ -312,6 +297,9 @@ func (m *Many) set(t *Txn, p *part, k Key, i int, lsn uint64) {
 		c = p.putSmall(nil, sl, c, k, m.values[i], 0)
 	}
 	p.setHeader(*c, 0, 0, access)
+	if onDisk {
+		*p.flags(*c) |= flagDisk
+	}
 	if o := p.objectOf(*c); o != nil {
 		o.lsn = lsn
 	} else {

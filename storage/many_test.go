@@ -88,9 +88,7 @@ func (m *machine) writeMany(rt *rapid.T, between string) {
 		if live == 0 && deletes {
 			return
 		}
-		if err := t.Install(many, Deleted); err != nil {
-			rt.Fatalf("install: %v", err)
-		}
+		t.Install(many, Deleted)
 	})
 }
 
@@ -149,9 +147,7 @@ func TestManyIsAtomic(t *testing.T) {
 			item, ok := txn.Get(keys[i])
 			many.See(i, item, ok)
 		}
-		if err := txn.Install(many, Deleted); err != nil {
-			t.Fatal(err)
-		}
+		txn.Install(many, Deleted)
 		txn.End()
 	}
 }
@@ -172,9 +168,7 @@ func TestManyIsDurable(t *testing.T) {
 			item, ok := h.txn.Get(keys[i])
 			many.See(i, item, ok)
 		}
-		if err := h.txn.Install(many, Deleted); err != nil {
-			t.Fatal(err)
-		}
+		h.txn.Install(many, Deleted)
 		lsn := h.txn.End()
 		for i, k := range keys {
 			h.s.Begin(h.txn, keys[i:i+1])
@@ -210,9 +204,7 @@ func TestManyLeavesWhatIsDueByElements(t *testing.T) {
 		}
 		item, _ := txn.Get(keys[1])
 		many.See(1, item, false) // as Left has it of one that a long read has pinned
-		if err := txn.Install(many, Deleted); err != nil {
-			t.Fatal(err)
-		}
+		txn.Install(many, Deleted)
 	})
 	for _, when := range []string{"live", "after a replay"} {
 		if got := h.s.Populations()[0].Keys; got != 1 {
@@ -227,5 +219,80 @@ func TestManyLeavesWhatIsDueByElements(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.open()
+	}
+}
+
+// TestManyReadsNothing: keys that have left memory since they were looked at are written without being read, which would
+// have everybody wait for the disk. They are as others afterwards, live and after a replay.
+func TestManyReadsNothing(t *testing.T) {
+	for _, deletes := range []bool{true, false} {
+		h := newHarness(t)
+		keys := []Key{h.s.Key(0, []byte("string")), h.s.Key(0, []byte("timed")), h.s.Key(0, []byte("hash")), h.s.Key(0, []byte("missing"))}
+		h.do(func(t *Txn) {
+			t.SetString(keys[0], []byte("v"), 0, Event{})
+			t.SetString(keys[1], make([]byte, 6000), h.clock.Now()+1000, Event{})
+			hash, err := t.Hash(keys[2])
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			for i := range 200 { // its elements stand by themselves
+				hash.Set([]byte{byte(i)}, make([]byte, 100), 0)
+			}
+		}, keys...)
+		var values [][]byte
+		want := int64(0)
+		if !deletes {
+			values = [][]byte{[]byte("a"), make([]byte, 7000), []byte("c"), []byte("d")}
+			want = int64(len(keys))
+		}
+		many := h.s.NewMany(keys, values)
+		h.do(func(txn *Txn) {
+			for _, i := range many.Each() {
+				item, ok := txn.Get(keys[i])
+				many.See(i, item, ok)
+			}
+		}, keys...)
+		h.saved()
+		h.evict()
+		if h.s.Stats().Resident != 0 {
+			t.Fatal("keys are in memory")
+		}
+		loads := h.s.Stats().Loads
+		h.doAll(func(txn *Txn) { txn.Install(many, Deleted) })
+		if got := h.s.Stats().Loads; got != loads {
+			t.Errorf("deletes: %t; %d keys were read with all shards locked", deletes, got-loads)
+		}
+		for _, when := range []string{"live", "after a replay", "after a checkpoint"} {
+			h.check()
+			if got, expires := h.s.Count(0); got != want || expires != 0 {
+				t.Errorf("deletes: %t; %s: %d keys, %d of them with a deadline", deletes, when, got, expires)
+			}
+			for i, k := range keys {
+				h.do(func(txn *Txn) {
+					if item, there := txn.Get(k); there == deletes {
+						t.Errorf("deletes: %t; %s: key %d is there: %t", deletes, when, i, there)
+					} else if there {
+						if data, err := item.String(); err != nil || string(data) != string(values[i]) {
+							t.Errorf("%s: key %d is %.20q, %v", when, i, data, err)
+						}
+					}
+				}, k)
+			}
+			if when == "live" {
+				if err := h.s.Close(false); err != nil {
+					t.Fatal(err)
+				}
+				h.open()
+			} else {
+				h.saved()
+				h.evict()
+			}
+		}
+		if n := h.elements(); n != 0 {
+			t.Errorf("deletes: %t; %d elements of the hash are left on disk", deletes, n)
+		}
+		if err := h.s.Close(false); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
