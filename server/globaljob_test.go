@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,7 +161,7 @@ func TestGlobalJob(t *testing.T) {
 	ts := start(t, h.use)
 	a, b, c, d := ts.dial(), ts.dial(), ts.dial(), ts.dial()
 	d.do("GET log") // it has been read before: the hog does not wait for it
-	a.send("LOLWUT\nAPPEND log a\n")
+	a.send("LOLWUT\n")
 	await.For(t, "the job runs", h.runs)
 	b.send("APPEND log b\n")
 	ts.waiting(1)
@@ -188,8 +189,13 @@ func TestGlobalJob(t *testing.T) {
 	h.end <- struct{}{}
 	d.expect("+OK")
 	e.expect("+PONG")
-	f.expect("hogbchog")
-	a.expect(":9")
+	// f may come before a job that has not come to the key when the loop moves, as on a busy machine.
+	if got := f.reply(); !slices.Contains([]string{"hogb", "hogbc", "hogbchog"}, got) {
+		t.Errorf("behind the jobs the log is %q", got)
+	}
+	if got := a.do("APPEND log a"); got != ":9" {
+		t.Errorf("at the end the log has %s bytes", got)
+	}
 	if got := f.do("GET log"); got != "hogbchoga" {
 		t.Errorf("at the end the log is %q", got)
 	}

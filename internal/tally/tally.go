@@ -72,7 +72,7 @@ func (h *Histogram) Read() Reading {
 }
 
 // Since is what was observed between an earlier reading of the same histogram and this one. If the
-// histogram was made anew in between, that is all of this one.
+// histogram was replaced in between, that is all of this one.
 func (r Reading) Since(earlier Reading) Reading {
 	if earlier.Count > r.Count || len(earlier.Upto) != len(r.Upto) {
 		return r

@@ -31,7 +31,7 @@ func TestBoundsRise(t *testing.T) {
 	}
 }
 
-// What was observed between two readings, and where its quantiles are; a histogram that was made anew has no
+// What was observed between two readings, and where its quantiles are; a histogram that was replaced has no
 // earlier reading.
 func TestSince(t *testing.T) {
 	h := New([]int64{10, 100, 1000})
@@ -60,6 +60,6 @@ func TestSince(t *testing.T) {
 		t.Errorf("the same again: %+v", d)
 	}
 	if d := fresh.Read().Since(h.Read()); d.Count != 1 {
-		t.Errorf("made anew: %+v", d)
+		t.Errorf("replaced: %+v", d)
 	}
 }

@@ -125,6 +125,7 @@ func TestKeys(t *testing.T) {
 	p.set("#key textarea", "00 fe\n01")
 	p.click("Save")
 	p.gives("\x00\xfe\x01", "GET", "binary")
+	p.wait("3 B\n") // the saved value is shown, which replaces what is typed
 	p.set("#key textarea", "0")
 	p.click("Save")
 	p.wait("This is no hexadecimal text")

@@ -119,7 +119,7 @@ type tally struct {
 	search                          time.Duration
 }
 
-// lacks reports whether a command has not found anything to do yet, as may be where a machine is slow.
+// lacks reports whether one of the commands has found nothing to do yet, as may be on a slow machine.
 func (n *tally) lacks(verbs []string) bool {
 	return slices.ContainsFunc(verbs, func(verb string) bool { return n.done[verb] == 0 })
 }
