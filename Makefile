@@ -77,7 +77,7 @@ REPORT = $(GO) run ./internal/testkit/report -vet=off -timeout $(TIMEOUT) -p $(A
 test: redis ## the tests: some minutes, the same each time; needs no more than Go
 	$(REPORT) $(TESTFLAGS) $(LONGEST) ./...
 
-check: lint cross redis race ## all else: static checks, other platforms, and the tests once more, with the race detector, random seeds and more cases
+check: lint cross redis browser race ## all else: static checks, other platforms, a browser, and the tests once more, with the race detector, random seeds and more cases
 
 race:
 	KEYP_SEED=random $(MORE) $(REPORT) $(RACE) $(TESTFLAGS) $(LONGEST) ./...
