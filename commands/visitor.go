@@ -89,6 +89,20 @@ func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (lis
 	})
 }
 
+// Sort gives the first of some glob patterns that a name matches, len(patterns) if none does; false where the visitor may not
+// ask for the key's deadline. Any goroutine may call it.
+func (v *Visitor) Sort(name []byte, patterns []string) (i int, ok bool) {
+	if !v.Can([]byte("PEXPIRETIME"), name) {
+		return 0, false
+	}
+	for i, pattern := range patterns {
+		if globMatch([]byte(pattern), name) {
+			return i, true
+		}
+	}
+	return len(patterns), true
+}
+
 // MayDebug is May for DEBUG, which enable-debug-command must allow as well.
 func (v *Visitor) MayDebug() error {
 	if err := v.May("DEBUG", "DIGEST"); err != nil {

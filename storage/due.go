@@ -35,16 +35,26 @@ type Due struct {
 // in memory, and a microsecond for each that is only on disk; stop ends it. whole is false when it
 // was stopped, passed over the shard of a global transaction, or could not read the data file.
 func (s *Store) CountDue(from int64, until []int64, stop func() bool) (counts map[int]Due, whole bool) {
-	c := dueCount{s: s, until: until, counts: map[int]Due{}}
+	c := dueCount{until: until, counts: map[int]Due{}}
+	whole = s.walkDue(from, until[len(until)-1], c.inMemory, c.add, func() bool { return !stop() })
+	return c.counts, whole
+}
+
+// walkDue has inMemory look at the index of each part in steps, from an entry on, with the shard locked, and calls onDisk for
+// each key that is only on disk, also with its shard locked. After each step it calls next, without a lock. It returns false where that does, and as CountDue.
+func (s *Store) walkDue(from, until int64, inMemory func(p *part, db int, at ttl.Entry) (ttl.Entry, bool), onDisk func(DueKey), next func() bool) bool {
 	for _, sh := range s.shards {
 		for db := range s.options.Databases {
 			at := ttl.Entry{Deadline: from}
 			for more := true; more; {
-				if stop() || !sh.lockPassingGlobal() {
-					return c.counts, false
+				if !sh.lockPassingGlobal() {
+					return false
 				}
-				at, more = c.inMemory(sh.mu.parts[db], db, at)
+				at, more = inMemory(sh.mu.parts[db], db, at)
 				sh.mu.Unlock()
+				if !next() {
+					return false
+				}
 			}
 		}
 	}
@@ -52,16 +62,78 @@ func (s *Store) CountDue(from int64, until []int64, stop func() bool) (counts ma
 	for place != nil && s.partials.Load() > 0 {
 		var list []diskDue
 		var err error
-		if list, place, err = s.readDue(place, until[len(until)-1]); err != nil || stop() || !s.onlyOnDisk(list, c.add) {
-			return c.counts, false
+		if list, place, err = s.readDue(place, until); err != nil || !s.onlyOnDisk(list, onDisk) || !next() {
+			return false
 		}
 	}
-	return c.counts, true
+	return true
+}
+
+const (
+	// walkNames and walkBytes bound how many names, and how much of them, are copied each time a shard is locked.
+	walkNames = 128
+	walkBytes = 64 << 10
+)
+
+// WalkDue gives visit the keys of all databases that are due from one instant on and before another (Unix ms), some at a
+// time and in no order: all of them if every is 1, else a sample of about one in so many. visit runs without a lock, and
+// after steps that found none as well; what it is given is valid until it returns. Where it returns false the walk ends. whole
+// is false then, and as for CountDue.
+func (s *Store) WalkDue(from, until int64, every uint64, visit func([]DueKey) bool) (whole bool) {
+	w := dueWalk{s: s, until: until, every: every}
+	return s.walkDue(from, until, w.inMemory, w.onDisk, func() bool {
+		on := visit(w.list)
+		w.list, w.names = w.list[:0], w.names[:0]
+		return on
+	})
+}
+
+// dueWalk is a walk that is under way.
+type dueWalk struct {
+	s     *Store
+	until int64
+	every uint64
+	list  []DueKey // of one step
+	names []byte   // theirs
+}
+
+func (w *dueWalk) add(db int, name []byte, at int64, element bool) {
+	w.names = append(w.names, name...)
+	w.list = append(w.list, DueKey{db, w.names[len(w.names)-len(name):], at, element})
+}
+
+func (w *dueWalk) onDisk(k DueKey) {
+	if w.every == 1 || w.s.hash(k.Name)%w.every == 0 {
+		w.add(k.DB, k.Name, k.At, k.Element)
+	}
+}
+
+// inMemory adds the next entries of a part from one on. It returns the entry to go on with, if there are more. The
+// shard is locked.
+func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, more bool) {
+	if p == nil {
+		return next, false
+	}
+	const odd = 0x9e3779b97f4a7c15 // spreads numbers that follow each other
+	looks := 0
+	p.index.WalkFrom(from, func(e ttl.Entry) bool {
+		if e.Deadline >= w.until {
+			return false
+		}
+		if looks++; looks > dueStep || len(w.list) == walkNames || len(w.names) > walkBytes {
+			next, more = e, true
+			return false
+		}
+		if e.ID*odd>>32%w.every == 0 {
+			w.add(db, p.name(newCell(0, uint32(e.ID), cell(e.ID)&cellObj)), e.Deadline, p.byElement(e))
+		}
+		return true
+	})
+	return next, more
 }
 
 // dueCount is a count that is under way.
 type dueCount struct {
-	s      *Store
 	until  []int64
 	counts map[int]Due
 }

@@ -44,6 +44,69 @@ func TestCountDue(t *testing.T) {
 
 func anyName([]byte) bool { return true }
 
+// A walk visits each key of its span once, wherever it is, or a sample of them; it can be ended, and passes over the shards of a
+// global transaction.
+func TestWalkDue(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 20 * walkNames
+	for i := range keys { // half of them of one shard
+		name := fmt.Appendf(nil, "k%d", i)
+		if i%2 == 0 {
+			name = fmt.Appendf(nil, "{same}%d", i)
+		}
+		k := h.s.Key(i%3, name)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i%4), Event{}) }, k)
+	}
+	walk := func(from, until int64, every uint64) (found map[string]DueKey) {
+		found = map[string]DueKey{}
+		if !h.s.WalkDue(from, until, every, func(list []DueKey) bool {
+			for _, k := range list {
+				if _, twice := found[string(k.Name)]; twice || k.At < from || k.At >= until || k.Element {
+					t.Errorf("%s is visited at %+v, twice: %v", k.Name, k, twice)
+				}
+				found[string(k.Name)] = DueKey{DB: k.DB, At: k.At}
+			}
+			return true
+		}) {
+			t.Error("the walk is not whole")
+		}
+		return found
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		found := walk(now, now+2000, 1)
+		for i := range keys {
+			name := fmt.Sprintf("k%d", i)
+			if i%2 == 0 {
+				name = fmt.Sprintf("{same}%d", i)
+			}
+			if k := found[name]; k.DB != i%3 || k.At != now+1000+int64(i%4) {
+				t.Fatalf("%s: %s is %+v", place, name, k)
+			}
+		}
+		if n := len(walk(now+1001, now+1003, 1)); n != keys/2 {
+			t.Errorf("%s: %d keys in the middle, want %d", place, n, keys/2)
+		}
+		if n := len(walk(now, now+2000, 8)); n < keys/16 || n > keys/4 {
+			t.Errorf("%s: a sample of one in 8 has %d of %d keys", place, n, keys)
+		}
+		if err := h.s.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		h.evict()
+	}
+	if h.s.WalkDue(now, now+2000, 1, func([]DueKey) bool { return false }) {
+		t.Error("it was ended, and is whole")
+	}
+	global := h.s.NewTxn()
+	h.s.BeginGlobal(global, nil)
+	if h.s.WalkDue(now, now+2000, 1, func([]DueKey) bool { return true }) {
+		t.Error("it visited what a global transaction has")
+	}
+	global.End()
+}
+
 // A list has the first keys of its span that may be shown, and states up to where it is complete, wherever the keys are.
 func TestListDue(t *testing.T) {
 	h := newHarness(t)

@@ -48,6 +48,7 @@ func (s *Server) allPages() map[string]page {
 		"/dashboard/session": {rights: mayRun(), show: s.showSession},
 		"/dashboard/live":    {rights: mayWatch, show: s.showLive},
 		"/dashboard/due":     {rights: mayList, show: s.showDue},
+		"/dashboard/span":    {rights: mayWatch, show: s.showSpan},
 		"/dashboard/run":     {rights: mayRun(), show: s.runCommands, post: true},
 	}
 }

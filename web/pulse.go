@@ -66,7 +66,7 @@ func (p *pulse) start() {
 		p.ask(env)
 		p.probe(env)
 	})
-	for _, work := range []func(*commands.Env){p.looks, p.counts} {
+	for _, work := range []func(*commands.Env){p.looks, p.counts, p.spans} {
 		env := p.s.borrow()
 		if env == nil {
 			return

@@ -52,6 +52,7 @@ type Server struct {
 	connect func(addr string) (net.Conn, error)
 	tokens  tokens
 	runs    runs
+	spans   spans
 	// requests is how many there were.
 	requests atomic.Int64
 
@@ -90,6 +91,7 @@ func Listen(o Options) (*Server, error) {
 	s.live.init(s)
 	s.tokens.init()
 	s.runs.init()
+	s.spans.init()
 	conns := newConns(MaxConns)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one request at a time on a connection

@@ -112,7 +112,7 @@ function watch() {
 function nav() {
   const id = location.hash.slice(1).split("/")[0] || views[0].id;
   document.getElementById("nav").replaceChildren(...views.map(v =>
-    h("a", { href: "#" + v.id, "aria-current": v.id === id ? "page" : null }, v.title)));
+    h("a", { href: "#" + (shownViews.get(v)?.address?.() ?? v.id), "aria-current": v.id === id ? "page" : null }, v.title)));
 }
 
 // show shows the view that the address names.

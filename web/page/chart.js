@@ -43,13 +43,15 @@ class Chart {
   }
 }
 
-// Bars shows stacked bars: data is [{label, a, b, tick}]. With onpick some bars can be picked, by drag or by keys.
+// Bars shows stacked bars: data is [{label, tick, n: [count, …]}], and series has the name and class of each count. With onpick some bars can be
+// picked, by drag or by keys; onback is for Escape.
 export class Bars extends Chart {
-  constructor(label, height, onpick, say) {
+  constructor(label, height, onpick, say, onback) {
     super(label, height, onpick ? { tabindex: "0", role: "group" } : {});
     this.cursor = -1;
     this.anchor = -1;
     this.say = say;
+    this.series = [{ name: "keys", class: "s0" }, { name: "elements", class: "s1" }];
     if (!onpick) return;
     this.onpick = onpick;
     this.el.classList.add("brush");
@@ -79,6 +81,7 @@ export class Bars extends Chart {
       const to = { ArrowLeft: this.cursor - 1, ArrowRight: this.cursor + 1, Home: 0, End: last }[e.key];
       if (to !== undefined) this.move(Math.max(0, Math.min(last, to)), e.shiftKey);
       else if (e.key === "Enter" || e.key === " ") this.pick();
+      else if (e.key === "Escape") onback();
       else return;
       e.preventDefault();
     });
@@ -94,20 +97,25 @@ export class Bars extends Chart {
   read(i) {
     const [from, to] = this.range();
     if (from < to && i >= from && i <= to) {
-      const part = this.data.slice(from, to + 1), sum = k => part.reduce((n, d) => n + d[k], 0);
-      this.say(`${part[0].label} to ${part.at(-1).label}: ${this.words(sum("a"), sum("b"))}`);
+      const part = this.data.slice(from, to + 1);
+      this.say(`${part[0].label} to ${part.at(-1).label}: ${this.words(k => part.reduce((n, d) => n + d.n[k], 0))}`);
     } else {
-      this.say(`${this.data[i].label}: ${this.words(this.data[i].a, this.data[i].b)}`);
+      this.say(`${this.data[i].label}: ${this.words(k => this.data[i].n[k])}`);
     }
   }
 
-  words(a, b) { return `${short(a)} keys, ${short(b)} elements`; }
+  words(count) { return this.series.map((s, k) => `${short(count(k))} ${s.name}`).join(", "); }
 
   range() { return [Math.min(this.anchor, this.cursor), Math.max(this.anchor, this.cursor)]; }
 
   pick() {
     const [from, to] = this.range();
     if (from >= 0) this.onpick(this.data[from], this.data[to]);
+  }
+
+  clear() {
+    this.cursor = this.anchor = -1;
+    this.say("");
   }
 
   // shift moves what is picked with its bars, when those move to the left.
@@ -122,14 +130,15 @@ export class Bars extends Chart {
     const [root, box] = this.frame(), n = this.data.length, step = (box.width - gutter) / n;
     const [from, to] = this.range();
     if (from >= 0) root.append(svg("rect", { class: "picked", x: gutter + from * step, y: box.top - 8, width: (to - from + 1) * step, height: box.bottom - box.top + 8, rx: 4 }));
-    const y = this.scale(root, box, Math.max(1, ...this.data.map(d => d.a + d.b)));
+    const y = this.scale(root, box, Math.max(1, ...this.data.map(d => d.n.reduce((a, b) => a + b, 0))));
     const gap = Math.min(3, step * .25);
     let free = -1e9;
     this.data.forEach((d, i) => {
       const x = gutter + i * step + gap / 2, width = Math.max(.5, step - gap), r = Math.min(2, width / 3);
-      const all = y(d.a + d.b), a = y(d.a);
-      if (d.b > 0) root.append(svg("rect", { class: "b", x, y: Math.min(all, box.bottom - 1), width, height: Math.max(1, box.bottom - all), rx: r }));
-      if (d.a > 0) root.append(svg("rect", { class: "a", x, y: Math.min(a, box.bottom - 1), width, height: Math.max(1, box.bottom - a), rx: r }));
+      for (let k = d.n.length - 1, all = d.n.reduce((a, b) => a + b, 0); k >= 0; all -= d.n[k--]) {
+        const at = y(all);
+        if (d.n[k] > 0) root.append(svg("rect", { class: this.series[k].class, x, y: Math.min(at, box.bottom - 1), width, height: Math.max(1, box.bottom - at), rx: r }));
+      }
       if (d.tick && i * step >= free) {
         const at = gutter + i * step + step / 2, end = at > box.width - 30;
         root.append(svg("text", { x: end ? box.width : at, y: box.height - 6, "text-anchor": end ? "end" : "middle" }, d.tick));

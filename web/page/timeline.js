@@ -4,15 +4,16 @@ import { count, duration, fromBase64, h, late, short, shown, time } from "./dom.
 
 const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
 const scales = [
-  { id: "second", title: "next minute", unit: second, bars: 60, from: "near", within: minute },
-  { id: "minute", title: "next hour", unit: minute, bars: 60, from: "near", within: hour },
-  { id: "hour", title: "next day", unit: hour, bars: 24, from: "far", within: day },
-  { id: "day", title: "next 60 days", unit: day, bars: 60, from: "far", within: 60 * day },
+  { id: "second", title: "next minute", unit: second, bars: 60, due: "near", within: minute },
+  { id: "minute", title: "next hour", unit: minute, bars: 60, due: "near", within: hour },
+  { id: "hour", title: "next day", unit: hour, bars: 24, due: "far", within: day },
+  { id: "day", title: "next 60 days", unit: day, bars: 60, due: "far", within: 60 * day },
 ];
 const maxLists = 16;
 
 const clock = (ms, options) => new Intl.DateTimeFormat("en-GB", options).format(ms);
 const label = {
+  instant: at => clock(at, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 1 }),
   second: at => clock(at, { hour: "2-digit", minute: "2-digit", second: "2-digit" }),
   minute: at => clock(at, { hour: "2-digit", minute: "2-digit" }),
   hour: at => clock(at, { weekday: "short", hour: "2-digit", minute: "2-digit" }),
@@ -25,23 +26,50 @@ const tick = {
   day: at => at / day % 7 === 0 ? clock(at, { month: "short", day: "numeric", timeZone: "UTC" }) : "",
 };
 
-// barsOf sums the spans of a forecast into bars of a unit, for one database or all ("").
-function barsOf(due, scale, db, at) {
-  const first = Math.floor(at / scale.unit);
-  const bars = Array.from({ length: scale.bars }, (_, i) => {
-    const from = (first + i) * scale.unit;
-    return { from, until: from + scale.unit, label: label[scale.id](from), tick: tick[scale.id](from), a: 0, b: 0 };
+// units are those of the bars of a span that was zoomed in on: the smallest that gives at most maxBars.
+const units = [second / 10, second, 5 * second, 15 * second, 30 * second, minute, 5 * minute, 15 * minute, 30 * minute, hour, 6 * hour, day];
+const maxBars = 120, maxPatterns = 4, soon = 250;
+
+// The series of the bars: their title, and a word for each.
+const plain = [{ title: "keys, by their own deadline", name: "keys", class: "s0" }, { title: "keys whose next deadline is an element’s", name: "elements", class: "s1" }];
+const seriesOf = patterns => [...patterns.map((p, i) => ({ title: p, name: p, class: "s" + i })), { title: "other names that you may see", name: "others", class: "s" + maxPatterns }];
+
+function zoomed(from, until) {
+  const unit = units.find(u => (until - from) / u <= maxBars) ?? day, bars = Math.min(maxBars, Math.ceil((until - from) / unit));
+  return { id: unit < second ? "instant" : unit < minute ? "second" : unit < hour ? "minute" : unit < day ? "hour" : "day", from, unit, bars };
+}
+
+// emptyBars are the bars of a scale, or of a span, with so many counts each.
+function emptyBars(view, first, counts) {
+  return Array.from({ length: view.bars }, (_, i) => {
+    const from = first + i * view.unit;
+    return { from, until: from + view.unit, label: label[view.id](from), tick: view.due ? tick[view.id](from) : label[view.id](from).replace(" (UTC)", ""), n: Array(counts).fill(0) };
   });
+}
+
+// forecast sums the spans of the server's forecast into bars, for one database or all ("").
+function forecast(due, scale, db, at) {
+  const first = Math.floor(at / scale.unit), bars = emptyBars(scale, first * scale.unit, 2);
   for (const [name, list] of Object.entries(due.dbs)) {
     if (db !== "" && name !== db) continue;
     for (const [i, keys, elements] of list ?? []) {
       const begin = i === 0 ? due.from : due.until[i - 1];
       const bar = bars[Math.floor(begin / scale.unit) - first];
       if (bar && due.until[i] <= bar.until) {
-        bar.a += keys;
-        bar.b += elements;
+        bar.n[0] += keys;
+        bar.n[1] += elements;
       }
     }
+  }
+  return bars;
+}
+
+// counted are bars with what the server counted for this page; null: nothing yet.
+function counted(answer, view, first, db, counts) {
+  const bars = emptyBars(view, first, counts), shift = answer ? Math.round((answer.from - first) / view.unit) : 0;
+  for (const [name, list] of Object.entries(answer?.dbs ?? {})) {
+    if (db !== "" && name !== db) continue;
+    for (const [i, ...n] of list) n.forEach((v, k) => { if (bars[i + shift]) bars[i + shift].n[k] += v; });
   }
   return bars;
 }
@@ -56,15 +84,24 @@ function total(due, until, db) {
 }
 
 function make(app) {
-  let scale = scales[0], firstBar = 0, picked = null;
+  // What is shown: a scale, or the last of the spans that were zoomed in on one after another; of all databases ("") or one; by pattern.
+  let scale = scales[0], spans = [], db = "", patterns = [];
+  let at = null, firstBar = 0, picked = null, unlisted = null;
+  let answer = null, question = "", asking = false;
   const readout = h("p", { class: "readout", "aria-live": "polite" });
-  const chart = new Bars("How many keys and elements expire from now on. Arrow keys choose a bar, Shift extends, Enter lists the keys.", 240, (a, b) => list(a.from, b.until), text => { readout.textContent = text; });
+  const chart = new Bars("How many keys and elements expire. Arrow keys choose a bar, Shift extends, Enter zooms in and lists the keys, Escape zooms out.", 240,
+    (a, b) => zoom(a.from, b.until), text => { readout.textContent = text; }, () => zoomOut());
   const tiles = h("div", { class: "tiles", role: "group", "aria-label": "Span of time" });
-  const databases = h("select", { onchange: () => update(app.message) });
-  const counted = h("p", { class: "soft small" });
-  const table = h("tbody");
-  const details = h("details", { ontoggle: () => update(app.message) }, h("summary", {}, "As a table"),
-    h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "From"), h("th", { class: "n", scope: "col" }, "Keys"), h("th", { class: "n", scope: "col" }, "Elements"), h("th", { scope: "col" }, ""))), table)));
+  const databases = h("select", { onchange: () => go(() => { db = databases.value; }) });
+  const patternField = h("input", { type: "search", id: "timeline-patterns", placeholder: "session:* cart:*", size: 18, maxlength: 1000 });
+  const patternError = h("p", { class: "notice", role: "alert", hidden: true });
+  const byPattern = h("form", { class: "row", onsubmit: e => { e.preventDefault(); choosePatterns(patternField.value.split(/\s+/).filter(Boolean)); } },
+    h("label", { class: "field" }, "By pattern", patternField), h("button", {}, "Count"));
+  const trail = h("p", { class: "row small", hidden: true }), legend = h("div", { class: "legend" });
+  const countedAt = h("p", { class: "soft small" });
+  const table = h("tbody"), columns = h("tr");
+  const details = h("details", { class: "bars", ontoggle: () => update(app.message) }, h("summary", {}, "As a table"),
+    h("div", { class: "scroll" }, h("table", {}, h("thead", {}, columns), table)));
 
   const keys = h("section", { class: "card", "aria-label": "Keys in the order of their deadlines", id: "due", hidden: true });
   const lateness = new Lines("How late keys were removed, in the last two minutes", 150);
@@ -77,60 +114,163 @@ function make(app) {
     h("details", {}, h("summary", {}, "As a table"), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ...["At", "Keys", "Elements", "p50", "p99", "max"].map((t, i) => h("th", { scope: "col", class: i ? "n" : null }, t)))), lately))));
 
   const el = h("section", {},
-    h("div", { class: "head" }, h("h1", { class: "grow" }, "When keys expire"), h("label", { class: "field" }, "Database", databases)),
-    tiles,
-    h("section", { class: "card" }, chart.el, readout,
-      h("div", { class: "legend" }, h("span", {}, "keys, by their own deadline"), h("span", { class: "b" }, "keys whose next deadline is an element’s")),
-      counted, details),
+    h("div", { class: "head" }, h("h1", { class: "grow" }, "When keys expire"), app.session.may.list && byPattern, h("label", { class: "field" }, "Database", databases)),
+    patternError, tiles,
+    h("section", { class: "card" }, trail, chart.el, readout, legend, countedAt, details),
     keys, recent);
 
-  function choose(s) {
-    if (s !== scale) {
-      scale = s;
-      chart.cursor = chart.anchor = -1;
-      readout.textContent = "";
-    }
+  // address names what is shown, so that a link leads there.
+  function address() {
+    const words = new URLSearchParams({ scale: scale.id });
+    if (db !== "") words.set("db", db);
+    for (const [from, until] of spans) words.append("span", `${from}-${until}`);
+    for (const p of patterns) words.append("match", p);
+    return "timeline/" + words;
+  }
+
+  // open shows what an address names.
+  function open([text]) {
+    if (text === at) return;
+    const words = new URLSearchParams(text ?? "");
+    scale = scales.find(s => s.id === words.get("scale")) ?? scales[0];
+    db = words.get("db") ?? "";
+    spans = words.getAll("span").map(s => s.split("-").map(Number)).filter(([from, until]) => Number.isSafeInteger(from) && Number.isSafeInteger(until) && 0 < from && from < until);
+    patterns = words.getAll("match").slice(0, maxPatterns);
+    at = text;
+    restart();
+  }
+
+  // go changes what is shown, under an address of its own.
+  function go(change) {
+    change();
+    history.pushState(null, "", "#" + address());
+    at = address().slice("timeline/".length);
+    restart();
+  }
+
+  // restart begins to show something else.
+  function restart() {
+    answer = null;
+    question = "";
+    chart.clear();
+    patternField.value = patterns.join(" ");
+    patternError.hidden = true;
+    showTrail();
+    keys.hidden = true;
+    unlisted = spans.at(-1) ?? null;
     update(app.message);
+  }
+
+  function zoom(from, until) {
+    const last = spans.at(-1);
+    if (last && last[0] === from && last[1] === until) list(from, until);
+    else go(() => { spans = [...spans, [from, until]]; });
+  }
+
+  function zoomOut() {
+    if (spans.length) go(() => { spans = spans.slice(0, -1); });
+  }
+
+  function choosePatterns(list) {
+    if (list.length > maxPatterns) {
+      patternError.textContent = `At most ${maxPatterns} patterns are counted at a time.`;
+      patternError.hidden = false;
+      return;
+    }
+    go(() => { patterns = list; });
+  }
+
+  function showTrail() {
+    trail.hidden = !spans.length;
+    if (!spans.length) return;
+    const [from, until] = spans.at(-1);
+    trail.replaceChildren(h("strong", {}, `${time(from)} to ${time(until)}`), h("button", { id: "zoom-out", onclick: () => { zoomOut(); chart.el.focus(); } }, "Zoom out"),
+      spans.length > 1 && h("button", { onclick: () => { go(() => { spans = []; }); chart.el.focus(); } }, scale.title));
   }
 
   function showTiles(m, db) {
     if (tiles.childElementCount === 0) {
-      tiles.append(...scales.map(s => h("button", { class: "tile", id: "scale-" + s.id, onclick: () => choose(s) }, h("span", {}, s.title), h("strong", {}, "–"))));
+      tiles.append(...scales.map(s => h("button", { class: "tile", id: "scale-" + s.id, onclick: () => go(() => { scale = s; spans = []; }) }, h("span", {}, s.title), h("strong", {}, "–"))));
     }
     scales.forEach((s, i) => {
-      const due = m.due[s.from], tile = tiles.children[i];
-      tile.setAttribute("aria-pressed", s === scale);
+      const due = m.due[s.due], tile = tiles.children[i];
+      tile.setAttribute("aria-pressed", s === scale && !spans.length);
       tile.lastChild.textContent = due.until.length ? short(total(due, due.from + s.within, db)) : "…";
     });
   }
 
   function showDatabases(m) {
-    const names = ["", ...m.usage.keys.databases.map(d => String(d.db))];
-    if (names.join() === databases.dataset.names) return;
-    const value = databases.value;
-    databases.replaceChildren(...names.map(n => h("option", { value: n }, n === "" ? "all" : n)));
+    const names = ["", ...new Set([...m.usage.keys.databases.map(d => String(d.db)), ...(db ? [db] : [])])];
+    if (names.join() !== databases.dataset.names) databases.replaceChildren(...names.map(n => h("option", { value: n }, n === "" ? "all" : n)));
     databases.dataset.names = names.join();
-    databases.value = names.includes(value) ? value : "";
+    databases.value = db;
+  }
+
+  // ask gets what the server counted for this page, which is asked for again with each message.
+  async function ask(view) {
+    const words = new URLSearchParams({ unit: view.unit, bars: view.bars, ...(view.due ? {} : { from: view.from }) });
+    for (const p of patterns) words.append("match", p);
+    if (asking && question === String(words)) return;
+    const mine = question = String(words);
+    asking = true;
+    let error = "";
+    try {
+      const { count } = await app.ask("span?" + words);
+      if (question === mine) answer = count ?? answer;
+    } catch (e) {
+      error = e.message;
+    }
+    if (question !== mine) return;
+    asking = false;
+    patternError.textContent = error;
+    patternError.hidden = error === "";
+    showBars(app.message, view);
+    if (!answer && !error) setTimeout(() => { if (question === mine && !answer) ask(view); }, soon);
   }
 
   function update(m) {
     if (!m) return;
     showDatabases(m);
-    const db = databases.value, due = m.due[scale.from];
     showTiles(m, db);
-    const bars = barsOf(due, scale, db, m.at);
-    if (firstBar && bars[0].from > firstBar) chart.shift((bars[0].from - firstBar) / scale.unit);
-    firstBar = bars[0].from;
+    const view = spans.length ? zoomed(...spans.at(-1)) : scale;
+    if (!view.due || patterns.length) ask(view);
+    showBars(m, view);
+    showLately();
+    if (unlisted) list(...unlisted);
+    unlisted = null;
+  }
+
+  function showBars(m, view) {
+    const own = !view.due || patterns.length > 0, first = view.due ? Math.floor(m.at / view.unit) * view.unit : view.from;
+    const series = patterns.length ? seriesOf(patterns) : plain, mayList = app.session.may.list;
+    const bars = own ? counted(answer, view, first, db, series.length) : forecast(m.due[view.due], view, db, m.at);
+    if (view.due && firstBar && first > firstBar) chart.shift((first - firstBar) / view.unit);
+    firstBar = view.due ? first : 0;
+    chart.series = series;
     chart.show(bars);
-    const age = m.at - due.from, rest = total(m.due.far, Infinity, db) - total(m.due.far, m.due.far.from + 60 * day, db);
-    counted.textContent = !due.until.length ? "Counting…" : (age < 5000 ? "" : `Counted ${duration(age)} ago, as there are so many. `) + (scale.id === "day" && rest > 0 ? `${count(rest)} expire later. ` : "") +
-      (app.session.may.list ? "Drag over the bars to list their keys." : "");
-    if (details.open) {
-      table.replaceChildren(...bars.filter(b => b.a + b.b > 0).map(b => h("tr", {}, h("td", {}, b.label), h("td", { class: "n" }, count(b.a)), h("td", { class: "n" }, count(b.b)),
-        h("td", { class: "n" }, app.session.may.list && h("button", { class: "plain", onclick: () => list(b.from, b.until) }, "list")))));
-    }
-    const points = app.history, span = 120, padding = Array.from({ length: Math.max(0, span - points.length) }, () => ({ a: 0, b: 0, label: "" }));
-    expired.show([...padding, ...points.map(p => ({ a: p.keys, b: p.elements, label: "" }))].map((d, i, all) => ({ ...d, tick: i === 4 ? "2 min ago" : i === all.length - 1 ? "now" : "" })));
+    legend.replaceChildren(...series.map(s => h("span", { class: s.class }, s.title)));
+    countedAt.textContent = (own ? aboutAnswer(m) : aboutForecast(m)) + (mayList ? " Drag over the bars to zoom in and list their keys." : " Drag over the bars to zoom in.");
+    if (!details.open) return;
+    columns.replaceChildren(h("th", { scope: "col" }, "From"), ...series.map(s => h("th", { class: "n", scope: "col" }, s.name)), h("th", { scope: "col" }, ""));
+    table.replaceChildren(...bars.filter(b => b.n.some(n => n > 0)).map(b => h("tr", {}, h("td", {}, b.label), ...b.n.map(n => h("td", { class: "n" }, count(n))),
+      h("td", { class: "n" }, mayList && h("button", { class: "plain", onclick: () => list(b.from, b.until) }, "list")))));
+  }
+
+  // How old the counts are, and what they are counts of.
+  function aboutForecast(m) {
+    const due = m.due[scale.due], age = m.at - due.from, rest = total(m.due.far, Infinity, db) - total(m.due.far, m.due.far.from + 60 * day, db);
+    if (!due.until.length) return "Counting…";
+    return (age < 5000 ? "" : `Counted ${duration(age)} ago, as there are so many.`) + (scale.id === "day" && rest > 0 ? ` ${count(rest)} expire later.` : "");
+  }
+
+  function aboutAnswer(m) {
+    if (!answer) return "Counting…";
+    return `Counted ${duration(Math.max(0, m.at - answer.at))} ago` + (answer.every > 1 ? `, from a sample: one name in ${count(answer.every)} was looked at, so the counts are estimates.` : ".");
+  }
+
+  function showLately() {
+    const points = app.history, span = 120, padding = Array.from({ length: Math.max(0, span - points.length) }, () => ({ n: [0, 0], label: "" }));
+    expired.show([...padding, ...points.map(p => ({ n: [p.keys, p.elements], label: "" }))].map((d, i, all) => ({ ...d, tick: i === 4 ? "2 min ago" : i === all.length - 1 ? "now" : "" })));
     lateness.show({ points: points.map(p => [p.p50, p.p99, p.max].map(v => v < 0 ? 10000 : v)), classes: ["", "b", "c"], room: span, ticks: ["2 min ago", "now"], least: 1, format: v => v + " ms" });
     lately.replaceChildren(...points.filter(p => p.keys + p.elements > 0).reverse().slice(0, 30).map(p => h("tr", {}, h("td", {}, label.second(p.at)),
       ...[count(p.keys), count(p.elements), late(p.p50), late(p.p99), late(p.max)].map(t => h("td", { class: "n" }, t)))));
@@ -138,18 +278,18 @@ function make(app) {
 
   async function list(from, until) {
     if (!app.session.may.list) return;
-    const pattern = picked?.pattern ?? "";
+    const pattern = picked?.pattern ?? (patterns.length === 1 ? patterns[0] : "");
     picked = { from, until, pattern };
     const mine = picked;
     keys.hidden = false;
-    const all = app.message.usage.keys.databases.filter(d => databases.value === "" || String(d.db) === databases.value).slice(0, maxLists);
+    const all = app.message.usage.keys.databases.filter(d => db === "" || String(d.db) === db).slice(0, maxLists);
     const found = [];
     let through = until, error = "";
     try {
       for (const { db } of all) {
-        const answer = await app.ask("due?" + new URLSearchParams({ db, from: Math.max(from, Date.now() - day), until, match: pattern }));
-        through = Math.min(through, answer.through);
-        found.push(...answer.keys.map(k => ({ ...k, db, data: fromBase64(k.name) })));
+        const part = await app.ask("due?" + new URLSearchParams({ db, from: Math.max(from, Date.now() - day), until, match: pattern }));
+        through = Math.min(through, part.through);
+        found.push(...part.keys.map(k => ({ ...k, db, data: fromBase64(k.name) })));
       }
     } catch (e) {
       error = e.message;
@@ -170,14 +310,14 @@ function make(app) {
     keys.replaceChildren(
       h("div", { class: "head" }, h("h2", { class: "grow" }, `${more ? "The first " : ""}${count(found.length)} ${found.length === 1 ? "key" : "keys"} from ${time(picked.from)} to ${time(picked.until)}`),
         h("form", { onsubmit: e => { e.preventDefault(); picked.pattern = pattern.value; list(picked.from, picked.until); } }, h("label", { class: "field" }, "Pattern", pattern), " ", h("button", {}, "List")),
-        h("button", { onclick: () => { keys.hidden = true; chart.cursor = chart.anchor = -1; chart.draw(); chart.el.focus(); } }, "Close")),
+        h("button", { onclick: () => { keys.hidden = true; chart.clear(); chart.draw(); chart.el.focus(); } }, "Close")),
       error ? h("p", { class: "notice", role: "alert" }, error) : "",
       found.length > 1 ? h("div", { class: "small soft" }, `By the beginning of their names, of these ${count(found.length)}:`, h("ul", { class: "chips" }, [...groups].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([g, n]) => h("li", {}, h("span", { class: "mono" }, g), " " + count(n))))) : "",
       found.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Keys" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), many && h("th", { class: "n", scope: "col" }, "Database"), h("th", { scope: "col" }, "Expires"), h("th", { class: "n", scope: "col" }, "At"), h("th", { class: "n", scope: "col" }, "In"))), h("tbody", {}, rows)))
         : error ? "" : h("p", { class: "empty" }, "No key that you may see expires then."));
   }
 
-  return { el, update };
+  return { el, update, open, address };
 }
 
 export const timeline = { id: "timeline", title: "Timeline", needs: may => may.watch ? "" : "INFO and LATENCY HISTOGRAM", make };

@@ -1,0 +1,134 @@
+//go:build browser
+
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp/kb"
+
+	"keyp/internal/testkit/await"
+)
+
+// row waits until the table beside the bars has these rows, each with its counts.
+func (p *page) row(rows ...string) {
+	p.t.Helper()
+	want, got := strings.Join(rows, "; "), ""
+	defer func() {
+		if got != want {
+			p.t.Logf("the table has %q, want %q; the page shows:\n%s", got, want, p.text())
+		}
+	}()
+	await.Until(p.t, "the table has "+want, func() bool {
+		got = js[string](p, `[...document.querySelectorAll("details.bars tbody tr")].map(r => [...r.cells].slice(1, -1).map(c => c.textContent).join(" ")).join("; ")`)
+		return got == want
+	})
+}
+
+// spans is how many spans the address zooms in on.
+func (p *page) spans() int { return js[int](p, `location.hash.split("span=").length - 1`) }
+
+// focus gives the chart of what is due the keys that are pressed.
+func (p *page) focus() { js[bool](p, "document.querySelector('.chart.brush').focus(), true") }
+
+// withShift presses a key with Shift.
+func (p *page) withShift(key string) {
+	p.t.Helper()
+	p.key(key, func(e *input.DispatchKeyEventParams) { e.Modifiers |= shift })
+}
+
+// hourFrom is an hour of the calendar that begins some hours from now on, in Unix ms.
+func hourFrom(hours int64) (from, until int64) {
+	const hour = int64(time.Hour / time.Millisecond)
+	from = (time.Now().UnixMilli()/hour + hours) * hour
+	return from, from + hour
+}
+
+// A span of bars that is chosen is shown in finer ones with its keys, has an address, and there are ways back.
+func TestZoom(t *testing.T) {
+	p := open(t, "")
+	from, until := hourFrom(3)
+	for i, name := range []string{"a", "b", "c"} {
+		p.run("SET", name, "v", "PXAT", from+600_000+int64(i))
+	}
+	p.run("HSET", "hash", "f", "v")
+	p.run("HPEXPIREAT", "hash", from+600_001, "FIELDS", 1, "f")
+	p.run("SET", "later", "v", "PXAT", until)
+	p.wait("live")
+	js[bool](p, "document.querySelector('#scale-hour').click(), true")
+	await.Until(t, "all keys are counted", func() bool { return js[string](p, "document.querySelector('#scale-hour strong').textContent") == "5" })
+	js[bool](p, "document.querySelector('details.bars').open = true")
+
+	// By the mouse, the whole day.
+	p.drag(0, 0.99)
+	p.wait("5 keys from ")
+	p.row("3 1", "1 0")
+	if n := p.spans(); n != 1 {
+		t.Errorf("the address has %d spans: %s", n, js[string](p, "location.hash"))
+	}
+	p.focus()
+	p.key(kb.Escape)
+	p.gone("Zoom out")
+	p.gone("5 keys from ")
+	if n := p.spans(); n != 0 {
+		t.Errorf("zoomed out, the address has %d spans: %s", n, js[string](p, "location.hash"))
+	}
+
+	// By an address, and on by keys: the first half of the hour.
+	p.see(fmt.Sprintf("timeline/scale=hour&span=%d-%d", from, until))
+	p.wait("4 keys from ")
+	p.row("3 1")
+	p.focus()
+	p.key(kb.Home)
+	for range 59 {
+		p.withShift(kb.ArrowRight)
+	}
+	p.key(kb.Enter)
+	await.Until(t, "the first half is zoomed in on", func() bool {
+		return strings.HasSuffix(js[string](p, "location.hash"), fmt.Sprintf("span=%d-%d", from, from+1_800_000))
+	})
+	p.wait("4 keys from ")
+	p.row("3 1")
+	p.click("Zoom out")
+	await.Until(t, "the hour is shown", func() bool { return p.spans() == 1 })
+	js[bool](p, "history.back(), true")
+	await.Until(t, "the half is shown again", func() bool { return p.spans() == 2 })
+	p.click("next day")
+	p.gone("Zoom out")
+}
+
+// What is due is counted by patterns, of the names that a user may see.
+func TestPatterns(t *testing.T) {
+	p := open(t, "watcher", "--requirepass", "secret",
+		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan", "+pexpiretime", "~a:*", "~b:*")
+	from, until := hourFrom(3)
+	for _, name := range []string{"a:1", "a:2", "a:<b>3</b>", "b:1", "b:2", "c:1"} {
+		p.run("SET", name, "v", "PXAT", from+1000)
+	}
+	p.wait("live")
+	p.see(fmt.Sprintf("timeline/scale=day&span=%d-%d", from, until))
+	p.wait("Zoom out")
+	js[bool](p, "document.querySelector('details.bars').open = true")
+	p.row("6 0")
+	p.set("#timeline-patterns", "a:<* a:* c:*")
+	p.click("Count")
+	p.row("1 2 0 2")
+	p.wait("other names that you may see")
+	p.wait(" ago.")
+	p.run("DEL", "a:1", "b:1")
+	p.row("1 1 0 1")
+	p.set("#timeline-patterns", "1 2 3 4 5")
+	p.click("Count")
+	p.wait("At most 4 patterns")
+	p.row("1 1 0 1")
+
+	// The address has the patterns, also for what is due from now on.
+	p.see("timeline/scale=day&match=b:*")
+	p.row("1 2")
+	p.see("timeline/scale=day")
+	p.row("4 0")
+}

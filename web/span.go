@@ -1,0 +1,275 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"keyp/commands"
+	"keyp/storage"
+)
+
+// What pages want to have counted beside the forecast: a span of time in bars of some unit, also by patterns of names. Such a span
+// is counted in the background again and again while a page asks for it, one at a time, and each time the page gets the
+// last count there is.
+
+const (
+	// maxBars and maxPatterns bound a span.
+	maxBars     = 120
+	maxPatterns = 4
+	// userSpans is how many spans of a user are counted.
+	userSpans = 4
+	// spanShare is the part of the time that counting them has.
+	spanShare = 100
+	// spanEvery is the least time between two counts of a span, spanIdle how long it is counted after a page asked for it.
+	spanEvery = 2 * time.Second
+	spanIdle  = 15 * time.Second
+	// stepTime is the most that a step of a count takes, if nothing is in the way.
+	stepTime = 2 * time.Millisecond
+)
+
+// question is what is counted, and for whom.
+type question struct {
+	user     string
+	from     int64 // Unix ms; 0: from now on
+	unit     int64 // of a bar, in ms
+	bars     int64
+	patterns string // as a query; empty: by key and element
+}
+
+// span is a question that pages ask, with the last answer.
+type span struct {
+	question
+	visitor *commands.Visitor
+	asked   time.Duration // reading of Mono
+	next    time.Duration // when it is to be counted again
+	answer  *spanCount    // nil: not counted yet
+}
+
+// spanCount is a count. A bar counts from From+i*Unit on, in Unix ms. What it counts are keys by their own
+// deadline and by that of an element; or, with patterns, at the first pattern that a name matches, and behind them the
+// other names that the user may see.
+type spanCount struct {
+	From  int64 `json:"from"`
+	Unit  int64 `json:"unit"`
+	At    int64 `json:"at"`    // when it was ready
+	Every int64 `json:"every"` // one in so many names was looked at, and counts as so many
+	// DBs has, by database, the bar and its counts, without bars of 0.
+	DBs map[int][][]int64 `json:"dbs"`
+}
+
+// spans are those that pages ask for.
+type spans struct {
+	mu struct {
+		sync.Mutex
+		list []*span
+	}
+	came  chan struct{} // a new one is there
+	names int64         // how many names a count looks at; of more it looks at a sample
+}
+
+func (a *spans) init() { a.came, a.names = make(chan struct{}, 1), 200_000 }
+
+// ask gives the last count of a question, and has it counted on. A user's question that was not asked for longest makes
+// room for a new one.
+func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) *spanCount {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var mine []*span
+	for _, s := range a.mu.list {
+		if s.question == q {
+			s.asked, s.visitor = now, v
+			return s.answer
+		}
+		if s.user == q.user {
+			mine = append(mine, s)
+		}
+	}
+	if len(mine) >= userSpans {
+		oldest := slices.MinFunc(mine, func(a, b *span) int { return cmp.Compare(a.asked, b.asked) })
+		a.mu.list = slices.DeleteFunc(a.mu.list, func(s *span) bool { return s == oldest })
+	}
+	a.mu.list = append(a.mu.list, &span{question: q, visitor: v, asked: now, next: now})
+	select {
+	case a.came <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// due gives the span that is to be counted first, nil if none is yet, and forgets those that nobody asks for.
+func (a *spans) due(now time.Duration) (question, *commands.Visitor, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.list = slices.DeleteFunc(a.mu.list, func(s *span) bool { return now-s.asked > spanIdle })
+	if len(a.mu.list) == 0 {
+		return question{}, nil, false
+	}
+	first := slices.MinFunc(a.mu.list, func(a, b *span) int { return cmp.Compare(a.next, b.next) })
+	return first.question, first.visitor, first.next <= now
+}
+
+// counted notes the count of a question, nil if it was not whole, and when the next one may begin.
+func (a *spans) counted(q question, answer *spanCount, next time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.mu.list {
+		if s.question == q {
+			s.next = next
+			if answer != nil {
+				s.answer = answer
+			}
+		}
+	}
+}
+
+// spans counts what pages ask for.
+func (p *pulse) spans(env *commands.Env) {
+	a := &p.s.spans
+	for {
+		began := p.s.o.Clock.Mono()
+		q, v, due := a.due(began)
+		if due {
+			answer := p.countSpan(env, q, v)
+			ended := p.s.o.Clock.Mono()
+			a.counted(q, answer, ended+max(spanEvery, ended-began))
+			continue
+		}
+		select {
+		case <-a.came:
+		case <-time.After(dueEvery):
+		case <-p.quit:
+			return
+		}
+	}
+}
+
+// countSpan counts the answer to a question, nil if that is not possible now.
+func (p *pulse) countSpan(env *commands.Env, q question, v *commands.Visitor) *spanCount {
+	now, step := p.s.o.Clock.Now(), p.paced(spanShare)
+	first := q.from
+	if first == 0 {
+		first = now - now%q.unit
+	}
+	until := make([]int64, q.bars)
+	for i := range until {
+		until[i] = first + int64(i+1)*q.unit
+	}
+	c := spanCount{From: first, Unit: q.unit, Every: 1, DBs: map[int][][]int64{}}
+	counts, whole := env.Store.CountDue(max(first, now), until, func() bool { return !step() })
+	if whole && q.patterns != "" {
+		whole = p.countNames(env, q, v, &c, counts, step)
+	} else {
+		for db, d := range counts {
+			c.put(db, d.Keys, d.Elements)
+		}
+	}
+	if !whole {
+		return nil
+	}
+	c.At = p.s.o.Clock.Now()
+	return &c
+}
+
+// put has the series of a database in the count.
+func (c *spanCount) put(db int, series ...[]int64) {
+	for i := range series[0] {
+		bar, all := []int64{int64(i)}, int64(0)
+		for _, s := range series {
+			bar, all = append(bar, s[i]), all+s[i]
+		}
+		if all > 0 && db < maxDatabases {
+			c.DBs[db] = append(c.DBs[db], bar)
+		}
+	}
+}
+
+// countNames counts by pattern what has been counted without: all names, or a sample of them.
+func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *spanCount, counts map[int]storage.Due, step func() bool) (whole bool) {
+	all := int64(0)
+	for _, d := range counts {
+		for i := range d.Keys {
+			all += d.Keys[i] + d.Elements[i]
+		}
+	}
+	c.Every = 1 + all/p.s.spans.names
+	query, _ := url.ParseQuery(q.patterns) // which Encode made
+	patterns := query["match"]
+	by := map[int][][]int64{}
+	last := c.From + q.bars*q.unit
+	whole = env.Store.WalkDue(max(c.From, p.s.o.Clock.Now()), last, uint64(c.Every), func(list []storage.DueKey) bool {
+		for _, k := range list {
+			if i, ok := v.Sort(k.Name, patterns); ok {
+				if by[k.DB] == nil {
+					by[k.DB] = make([][]int64, len(patterns)+1)
+					for j := range by[k.DB] {
+						by[k.DB][j] = make([]int64, q.bars)
+					}
+				}
+				by[k.DB][i][(k.At-c.From)/q.unit] += c.Every
+			}
+		}
+		return step()
+	})
+	for db, series := range by {
+		c.put(db, series...)
+	}
+	return whole
+}
+
+// paced gives what a count in the background calls after each of its steps: it waits so that the steps have a
+// share-th of the time, and returns false when the server stops. A step may have waited for a processor or a lock, which
+// is no cost: it counts as stepTime at most.
+func (p *pulse) paced(share int) func() bool {
+	began, spent := p.s.o.Clock.Mono(), time.Duration(0)
+	return func() bool {
+		spent += min(p.s.o.Clock.Mono()-began, stepTime)
+		wait := time.Duration(0)
+		if spent >= time.Millisecond {
+			wait, spent = spent*time.Duration(share-1), 0
+		}
+		defer func() { began = p.s.o.Clock.Mono() }()
+		if wait == 0 {
+			select {
+			case <-p.quit:
+				return false
+			default:
+				return true
+			}
+		}
+		select {
+		case <-p.quit:
+			return false
+		case <-time.After(wait):
+			return true
+		}
+	}
+}
+
+// showSpan gives the last count of a span.
+func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	q := question{from: max(0, number(query.Get("from"))), unit: number(query.Get("unit")), bars: number(query.Get("bars"))}
+	patterns := query["match"]
+	tooLong := slices.ContainsFunc(patterns, func(p string) bool { return len(p) > maxPattern })
+	if q.unit < 1 || q.unit > day || q.bars < 1 || q.bars > maxBars || q.from > endOfTime/2 || len(patterns) > maxPatterns || tooLong {
+		reply(w, http.StatusBadRequest, "wanted: unit (in ms, a day at most), bars and, if wished, from (Unix time in ms) and up to 4 times match")
+		return
+	}
+	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) {
+		if len(patterns) > 0 {
+			if err := mayList(v); err != nil {
+				reply(w, http.StatusForbidden, err.Error())
+				return
+			}
+			q.patterns = url.Values{"match": patterns}.Encode()
+		}
+		q.user = v.Name()
+		s.replyJSON(w, struct {
+			Count *spanCount `json:"count"`
+		}{s.spans.ask(q, v, s.o.Clock.Mono())})
+	})
+}
