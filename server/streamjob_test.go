@@ -4,17 +4,19 @@ import (
 	"testing"
 
 	"keyp/commands"
+	"keyp/internal/testkit/await"
 )
 
 // TestLargeReadGroup: while a consumer is given very many entries, whatever does not need their shard goes on; the
 // rest has its turn afterwards.
 func TestLargeReadGroup(t *testing.T) {
-	gate := make(chan struct{})
+	runs, gate := make(chan struct{}, 2), make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
 		spec := e.Table.Lookup([]byte("XREADGROUP"))
 		run := spec.Run
 		spec.Run = func(c *commands.Ctx) error {
 			if c.Scope == commands.Global {
+				runs <- struct{}{}
 				<-gate
 			}
 			return run(c)
@@ -29,7 +31,7 @@ func TestLargeReadGroup(t *testing.T) {
 	p.do("SET a x")
 	reader := ts.dial()
 	reader.send("XREADGROUP GROUP g c BLOCK 0 STREAMS s >\nXREADGROUP GROUP g c BLOCK 0 STREAMS s >\n")
-	ts.waits(reader, forOwnJob)
+	await.For(t, "the job has its key", runs)
 	if got := p.do("APPEND a y"); got != ":2" {
 		t.Errorf("beside it: %s", got)
 	}

@@ -70,11 +70,10 @@ func TestTrackingExclusive(t *testing.T) {
 	ts := start(t, still)
 	a, b := ts.tracks(""), ts.dial()
 	b.do("MSET k 1 l 1")
-	s := ts.sessionOf(a)
 	a.send("MULTI\nKEYS *\nDEBUG SLEEP 0.2\nGET k\nSET l 2\nGET short\nSET short 1 PX 1\nEXEC\n")
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
 	await.Until(t, "the transaction runs", func() (runs bool) {
-		ts.onLoop(func(*loop) { runs = s.state == forOwnJob })
+		ts.onLoop(func(l *loop) { runs = l.globalRuns() })
 		return runs
 	})
 	b.send("SET k 2\n")
@@ -98,7 +97,7 @@ func TestTrackingOfTheGone(t *testing.T) {
 	a.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "+QUEUED")
 	await.Until(t, "the transaction runs", func() (runs bool) {
 		ts.onLoop(func(l *loop) {
-			if runs = s.state == forOwnJob; runs {
+			if runs = l.globalRuns(); runs {
 				l.close(s)
 			}
 		})
