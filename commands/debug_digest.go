@@ -116,6 +116,7 @@ func debugDigestValue(c *Ctx) error {
 func debugDigest(c *Ctx) error {
 	var all dataDigest
 	txn := c.Env.Store.NewTxn()
+	defer txn.End() // after a panic nothing stays locked
 	for db := range c.Env.Store.Databases() {
 		var names [][]byte
 		err := c.view().Walk(db, func(item storage.Item) bool {

@@ -2,8 +2,11 @@ package commands
 
 import (
 	"fmt"
+	"reflect"
+	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"keyp/storage"
@@ -240,12 +243,17 @@ func (e *Env) run(c *Ctx) Outcome {
 }
 
 // handle calls the handler. A panic costs this command alone: its half-written reply is
-// taken back, what it had recorded is sealed as it is, so memory still equals the log.
+// taken back, what it had recorded is sealed as it is, so memory still equals the log. But one that gets out of the
+// store in a job beside the loop, which locks and unlocks shards by itself, gets out of the job too: what it has left
+// locked, or done by half, is unknown.
 func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	mark := c.Out.Len()
 	c.hits, c.misses = 0, 0
 	defer func() {
 		if p := recover(); p != nil {
+			if c.Scope == Unlocked && fromStore() {
+				panic(p)
+			}
 			e.Stats.Panics.Add(1)
 			e.Log.Error("internal error", "command", c.Spec.full, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			c.Out.Truncate(mark)
@@ -277,6 +285,24 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	}
 	return outcome
 }
+
+// fromStore reports whether the panic that is being handled has come through the store.
+func fromStore() bool {
+	var stack [256]uintptr
+	frames := runtime.CallersFrames(stack[:runtime.Callers(0, stack[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, storeCode) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// storeCode is how the names of the store's functions begin.
+var storeCode = reflect.TypeFor[storage.Store]().PkgPath() + "."
 
 // again reports whether a job's run has come to nothing, so that its call is dispatched again: the values that it
 // was to replace have changed, or it would wait, for a key that is gone or for the end of CLIENT PAUSE, which a job cannot.

@@ -152,6 +152,7 @@ func runMigrate(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	defer m.txn.End() // after a panic nothing stays locked
 	there, err := m.anyThere()
 	switch {
 	case err != nil:

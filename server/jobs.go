@@ -95,7 +95,9 @@ func (l *loop) startJob(s *session) {
 	j := x.newJob(l, scope)
 	j.s = s
 	j.out.Proto, j.out.Max, j.out.Full = s.client.Proto, l.replyMost(s), false
+	l.inStore = true // keys are locked until they are pinned
 	l.env.StartJob(&l.ctx, &j.ctx, &j.out, j.txn)
+	l.inStore = false
 	x.count++
 	if scope == commands.Global {
 		x.global = j
@@ -308,7 +310,9 @@ func (l *loop) lend(j *job, fn func()) bool {
 func (l *loop) end(j *job) {
 	x := &l.jobs
 	x.count--
+	l.inStore = true // pinned values are to be changed again
 	l.env.EndJob(&j.ctx)
+	l.inStore = false
 	l.owed = max(l.owed, j.ctx.LSN)
 	switch scope := j.ctx.Scope; {
 	case scope == commands.Unlocked:

@@ -501,13 +501,7 @@ func (v View) Stats() Stats {
 // deadline, in ms; 0 if none has.
 func (v View) AverageTTL(db int) int64 {
 	var sum, n int64
-	for _, sh := range v.s.shards {
-		v.lock(sh)
-		if p := sh.mu.parts[db]; p != nil {
-			sum, n = sum+p.sum, n+int64(p.index.Len())
-		}
-		v.unlock(sh)
-	}
+	v.each(db, func(p *part) { sum, n = sum+p.sum, n+int64(p.index.Len()) })
 	if n == 0 {
 		return 0
 	}

@@ -54,6 +54,19 @@ func (v View) unlock(sh *shard) {
 	}
 }
 
+// each calls fn with the part that a database has in each shard, while the shard is locked.
+func (v View) each(db int, fn func(*part)) {
+	for _, sh := range v.s.shards {
+		func() {
+			v.lock(sh)
+			defer v.unlock(sh)
+			if p := sh.mu.parts[db]; p != nil {
+				fn(p)
+			}
+		}()
+	}
+}
+
 func (v View) now() int64 {
 	if v.t != nil {
 		return v.t.now
@@ -100,40 +113,46 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(Item)) (next ui
 	if cursor >= scanEnd {
 		return 0, nil
 	}
-	s := v.s
 	for n := 0; n < max(count, 1); {
-		slot, from := int(cursor>>hashBits), uint32(cursor&(1<<hashBits-1))
-		sh := s.shards[s.shardOf(uint16(slot))]
-		v.lock(sh)
-		p := sh.mu.parts[db]
-		if p == nil {
-			v.unlock(sh)
-			cursor = uint64((sh.num+1)*s.slotsPerShard) << hashBits
-		} else if sl := p.occupied(slot); sl == nil {
-			v.unlock(sh)
-			cursor = uint64((sh.num+1)*s.slotsPerShard) << hashBits
-		} else if int(sl.num) != slot {
-			v.unlock(sh)
-			cursor = position(sl.num, 0)
-		} else if !sl.partial {
-			var k int
-			k, cursor = w.scanMemory(p, sl, from, count-n, visit)
-			n += k
-			v.unlock(sh)
-		} else {
-			v.unlock(sh)
-			var k int
-			if k, cursor, err = w.scanDisk(sh, p, uint16(slot), db, from, count-n, visit); err != nil {
+		slot, from := uint16(cursor>>hashBits), uint32(cursor&(1<<hashBits-1))
+		sh := v.s.shards[v.s.shardOf(slot)]
+		k, next, p := w.scanSlot(sh, slot, db, from, count-n, visit)
+		if p != nil {
+			if k, next, err = w.scanDisk(sh, p, slot, db, from, count-n, visit); err != nil {
 				return 0, err
 			}
-			n += k
 		}
-		if cursor >= scanEnd {
+		if n, cursor = n+k, next; cursor >= scanEnd {
 			return 0, nil
 		}
 	}
 	return cursor, nil
 }
+
+// scanSlot visits keys of a slot, or finds the next one that may have any. It returns the slot's part if it is to be
+// scanned on disk.
+func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32, count int, visit func(Item)) (n int, next uint64, onDisk *part) {
+	w.lock(sh)
+	defer w.unlock(sh) // after a panic of visit, too
+	p := sh.mu.parts[db]
+	sl := (*slot)(nil)
+	if p != nil {
+		sl = p.occupied(int(number))
+	}
+	switch {
+	case sl == nil:
+		return 0, w.behind(sh), nil
+	case sl.num != number:
+		return 0, position(sl.num, 0), nil
+	case sl.partial:
+		return 0, 0, p
+	}
+	n, next = w.scanMemory(p, sl, from, count, visit)
+	return n, next, nil
+}
+
+// behind is the cursor of what comes after a shard.
+func (w *walk) behind(sh *shard) uint64 { return uint64((sh.num+1)*w.s.slotsPerShard) << hashBits }
 
 // occupied is the first slot from number on that may have keys; nil if none has.
 func (p *part) occupied(number int) (found *slot) {
@@ -213,8 +232,7 @@ func visitSome(keys []found, count int, visit func(Item)) (n int, cut uint32) {
 func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
 	for try := 0; ; try++ {
 		w.lock(sh)
-		sl := p.slotAt(int(number - p.first)) // it may have been freed and made again
-		epoch := sl.epoch
+		epoch := p.slotAt(int(number - p.first)).epoch
 		if try < 3 { // afterwards the lock is kept, so that this ends
 			w.unlock(sh)
 		}
@@ -226,18 +244,25 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, 
 			w.unlock(sh)
 			return 0, 0, err
 		}
-		if sh.mu.parts[db] != p {
-			w.unlock(sh)
-			return 0, uint64((sh.num+1)*w.s.slotsPerShard) << hashBits, nil
+		if n, next, fresh := w.mergeFresh(sh, p, number, db, epoch, from, st, visit); fresh {
+			return n, next, nil
 		}
-		if sl.epoch != epoch {
-			w.unlock(sh)
-			continue
-		}
-		n, next = w.mergeStretch(p, sl, from, st, visit)
-		w.unlock(sh)
-		return n, next, nil
 	}
+}
+
+// mergeFresh is mergeStretch for a slot with an epoch, whose shard is locked, and unlocks that. fresh is false if the
+// slot has lost a key since.
+func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from uint32, st fileStretch, visit func(Item)) (n int, next uint64, fresh bool) {
+	defer w.unlock(sh)
+	if sh.mu.parts[db] != p {
+		return 0, w.behind(sh), true
+	}
+	sl := p.slotAt(int(number - p.first)) // it may have been freed and made again
+	if sl.epoch != epoch {
+		return 0, 0, false
+	}
+	n, next = w.mergeStretch(p, sl, from, st, visit)
+	return n, next, true
 }
 
 // stretchEnd is one past the last hash prefix.

@@ -428,13 +428,7 @@ func (s *Store) SetSync(p wal.Policy) { s.log.SetPolicy(p) }
 // Count is how many keys a database has, and how many of them have a deadline. Keys
 // whose deadline has come count until they are removed. It reads no disk.
 func (v View) Count(db int) (keys, expires int64) {
-	for _, sh := range v.s.shards {
-		v.lock(sh)
-		if p := sh.mu.parts[db]; p != nil {
-			keys, expires = keys+p.keys, expires+p.expires
-		}
-		v.unlock(sh)
-	}
+	v.each(db, func(p *part) { keys, expires = keys+p.keys, expires+p.expires })
 	return keys, expires
 }
 

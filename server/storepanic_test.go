@@ -1,0 +1,42 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"keyp/commands"
+	"keyp/internal/testkit/await"
+	"keyp/storage"
+)
+
+// TestPanicOfStoreEndsServer: a panic that gets out of the store ends the server, as nobody knows what it has left
+// locked, whichever way the command runs.
+func TestPanicOfStoreEndsServer(t *testing.T) {
+	many := []string{"MSET"}
+	for i := range 10_000 {
+		many = append(many, fmt.Sprint("key:", i), "v")
+	}
+	for name, call := range map[string][]string{"inline": {"SET", "a", "v"}, "beside the loop": many} {
+		t.Run(name, func(t *testing.T) {
+			var once atomic.Bool
+			ts := start(t, func(e *commands.Env) {
+				e.Store.SetEvents(storage.EventString)
+				e.Store.Listen(func(storage.Happened) {
+					if once.CompareAndSwap(false, true) { // as the transaction ends
+						panic("in a test")
+					}
+				})
+			})
+			c := ts.dial()
+			c.raw(multibulk(call...))
+			if got := c.reply(); got != "(eof)" {
+				t.Fatalf("the command is answered: %s", got)
+			}
+			if err := await.For(t, "the server ends", ts.done); err == nil || !strings.Contains(err.Error(), "internal error in the store: in a test") {
+				t.Errorf("the server ended with %v", err)
+			}
+		})
+	}
+}

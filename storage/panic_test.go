@@ -1,0 +1,39 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestPanicUnlocks: no shard stays locked after a panic of what a walk calls, wherever the keys are.
+func TestPanicUnlocks(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	for i := range 10 {
+		k := h.s.Key(0, fmt.Appendf(nil, "key:%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), h.clock.Now()+1000, Event{}) }, k)
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		for name, walk := range map[string]func(){
+			"Walk": func() { _ = h.s.Walk(0, func(Item) bool { panic("in a test") }) },
+			"Scan": func() { _, _ = h.s.Scan(0, 0, 100, func(Item) { panic("in a test") }) },
+		} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s of keys %s does not panic", name, place)
+					}
+				}()
+				walk()
+			}()
+			for _, sh := range h.s.shards {
+				if !sh.mu.tryLock() {
+					t.Fatalf("%s of keys %s has left shard %d locked", name, place, sh.num)
+				}
+				sh.mu.Unlock()
+			}
+		}
+		h.saved()
+		h.evict()
+	}
+}
