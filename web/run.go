@@ -30,7 +30,8 @@ const (
 	runReply = 64 << 20
 	// runTime bounds a request with commands.
 	runTime = 10 * time.Second
-	// maxRuns is how many of them there are at a time, also of those that are still being read, and userRuns how many of a user.
+	// maxRuns is how many of them there are at a time, also of those that are still being read, and userRuns how many of a
+	// user. The first of each user is one more if need be: so no users, however many, keep another from running commands.
 	maxRuns  = 16
 	userRuns = 6
 )
@@ -50,7 +51,7 @@ func (r *runs) init() { r.mu.byUser = map[string]int{} }
 func (r *runs) begin(user string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mu.all >= maxRuns || r.mu.byUser[user] >= userRuns {
+	if n := r.mu.byUser[user]; n > 0 && (n >= userRuns || r.mu.all >= maxRuns) {
 		return false
 	}
 	r.mu.all++

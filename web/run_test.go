@@ -111,6 +111,27 @@ func TestRunSlowly(t *testing.T) {
 	}
 }
 
+// Users who run as much as they may leave each other user a request.
+func TestRunShare(t *testing.T) {
+	var r runs
+	r.init()
+	for i := range 3 * userRuns {
+		r.begin(fmt.Sprintf("u%d", i%3))
+	}
+	if r.mu.all != maxRuns {
+		t.Fatalf("three users have %d requests", r.mu.all)
+	}
+	for i := range 5 {
+		if user := fmt.Sprintf("u%d", i); r.begin(user) != (i >= 3) || i >= 3 && r.begin(user) {
+			t.Errorf("%s: %v", user, r.mu.byUser)
+		}
+	}
+	r.end("u3")
+	if !r.begin("u3") {
+		t.Error("whose request has ended gets no other")
+	}
+}
+
 // Commands run in the database that the request names, or not at all.
 func TestRunDatabase(t *testing.T) {
 	s := keyp(t, "--databases", "4", "--user", "u", "on", ">u", "+@all", "-select", "~*")
