@@ -67,12 +67,13 @@ func (s *Server) showSession(w http.ResponseWriter, r *http.Request) {
 }
 
 // used are the commands that the page runs by itself, beside those that its user types.
-var used = strings.Fields(`SCAN TYPE PTTL SELECT SET STRLEN GETRANGE HSCAN HLEN HSET HSETEX HDEL HPTTL SSCAN SCARD SADD SREM ZSCAN ZCARD ZADD ZREM
-	LRANGE LLEN LINDEX LSET EVAL RPUSH XREVRANGE XLEN XADD XDEL XINFO|GROUPS PEXPIRE PEXPIREAT PERSIST UNLINK COMMAND|DOCS SLOWLOG|GET CLIENT|LIST`)
+var used = strings.Fields(`SCAN TYPE PTTL SELECT SET STRLEN GETRANGE HSCAN HLEN HSETNX HSETEX HDEL HPTTL HPEXPIRE HPERSIST SSCAN SCARD SADD SREM ZSCAN ZCARD ZADD ZSCORE ZREM EXPIREMEMBER
+
+	LRANGE LLEN LINDEX LSET EVAL RPUSH XREVRANGE XLEN XADD XDEL XINFO|GROUPS PEXPIRE PEXPIREAT PERSIST UNLINK COMMAND|DOCS SLOWLOG|GET CLIENT|LIST RANDOMKEY MEMORY|USAGE`)
 
 // offered is what the page offers: its parts, and the commands that it runs.
 func offered(v *commands.Visitor) map[string]bool {
-	may := map[string]bool{"watch": v.Runs("INFO") && v.Runs("LATENCY", "HISTOGRAM"), "list": v.Runs("SCAN", "0")}
+	may := map[string]bool{"watch": v.Runs("INFO") && v.Runs("LATENCY", "HISTOGRAM"), "list": v.Runs("SCAN", "0"), "events": v.Runs("PSUBSCRIBE", eventChannels)}
 	for _, name := range used {
 		may[name] = v.Runs(strings.Split(name, "|")...)
 	}

@@ -10,7 +10,7 @@
 //	page.rights       a user of the ACL, and the commands that the page stands for
 //	  │  door.go, commands.Visitor
 //	  ▼
-//	page.show         metrics.go, pulse.go, usage.go, profiles.go; of the dashboard: dashboard.go, live.go, run.go, page/
+//	page.show         metrics.go, pulse.go, usage.go, profiles.go; of the dashboard: dashboard.go, live.go, span.go, events.go, run.go, page/
 //
 // # Invariants
 //

@@ -49,6 +49,7 @@ func (s *Server) allPages() map[string]page {
 		"/dashboard/live":    {rights: mayWatch, show: s.showLive},
 		"/dashboard/due":     {rights: mayList, show: s.showDue},
 		"/dashboard/span":    {rights: mayWatch, show: s.showSpan},
+		"/dashboard/events":  {rights: mayListen, show: s.showEvents},
 		"/dashboard/run":     {rights: mayRun(), show: s.runCommands, post: true},
 	}
 }

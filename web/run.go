@@ -36,22 +36,23 @@ const (
 	userRuns = 6
 )
 
-// runs counts the requests with commands.
+// runs counts requests of a kind.
 type runs struct {
-	mu struct {
+	most, ofUser int
+	mu           struct {
 		sync.Mutex
 		all    int
 		byUser map[string]int
 	}
 }
 
-func (r *runs) init() { r.mu.byUser = map[string]int{} }
+func (r *runs) init(most, ofUser int) { r.most, r.ofUser, r.mu.byUser = most, ofUser, map[string]int{} }
 
 // begin counts a request of a user in, unless there are too many.
 func (r *runs) begin(user string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := r.mu.byUser[user]; n > 0 && (n >= userRuns || r.mu.all >= maxRuns) {
+	if n := r.mu.byUser[user]; n > 0 && (n >= r.ofUser || r.mu.all >= r.most) {
 		return false
 	}
 	r.mu.all++

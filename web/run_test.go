@@ -114,7 +114,7 @@ func TestRunSlowly(t *testing.T) {
 // Users who run as much as they may leave each other user a request.
 func TestRunShare(t *testing.T) {
 	var r runs
-	r.init()
+	r.init(maxRuns, userRuns)
 	for i := range 3 * userRuns {
 		r.begin(fmt.Sprintf("u%d", i%3))
 	}

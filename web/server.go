@@ -52,6 +52,7 @@ type Server struct {
 	connect func(addr string) (net.Conn, error)
 	tokens  tokens
 	runs    runs
+	events  runs
 	spans   spans
 	// requests is how many there were.
 	requests atomic.Int64
@@ -90,7 +91,8 @@ func Listen(o Options) (*Server, error) {
 	s.pulse.init(s)
 	s.live.init(s)
 	s.tokens.init()
-	s.runs.init()
+	s.runs.init(maxRuns, userRuns)
+	s.events.init(maxEvents, userEvents)
 	s.spans.init()
 	conns := newConns(MaxConns)
 	protocols := new(http.Protocols)

@@ -7,17 +7,17 @@ import { terminal } from "./console.js";
 import { commands, Reader, ReplyError } from "./resp.js";
 
 const views = [timeline, now, keys, terminal];
-const app = { session: null, message: null, history: [] };
+const app = { session: null, message: null, history: [], minutes: [] };
 const shownViews = new Map();
 const retry = 2000;
 let current = null, source = null, timer = null;
 
-// at is the address of a part of the dashboard: without the name and password that the page's own may have.
-const at = path => location.origin + "/dashboard/" + path;
+// app.at is the address of a part of the dashboard: without the name and password that the page's own may have.
+app.at = path => location.origin + "/dashboard/" + path;
 
 // ask gets a path of the dashboard as JSON; an error has the server's words.
 app.ask = async path => {
-  const answer = await fetch(at(path));
+  const answer = await fetch(app.at(path));
   if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim() || answer.statusText), { status: answer.status });
   return answer.json();
 };
@@ -26,7 +26,7 @@ app.ask = async path => {
 // be selected none runs.
 app.runAll = async (db, list) => {
   const body = commands([["HELLO", 3], ...list]);
-  const send = () => fetch(at("run?db=" + db), { method: "POST", body, headers: { "X-Keyp-Token": app.session.token } });
+  const send = () => fetch(app.at("run?db=" + db), { method: "POST", body, headers: { "X-Keyp-Token": app.session.token } });
   let answer = await send();
   if (answer.status === 403) { // the server has started anew since the page was loaded
     app.session = await app.ask("session");
@@ -95,12 +95,14 @@ function watch() {
     link("off", "paused");
     return;
   }
-  source = new EventSource(at("live"));
+  source = new EventSource(app.at("live"));
   source.onmessage = e => {
     const m = JSON.parse(e.data);
     if (m.history) app.history = m.history;
     if (app.history.at(-1)?.at !== m.point.at) app.history.push(m.point);
     app.history = app.history.slice(-120);
+    if (m.minutes) app.minutes = m.minutes;
+    if (m.minute && app.minutes.at(-1)?.at !== m.minute.at) app.minutes = [...app.minutes, m.minute].slice(-120);
     app.message = m;
     link("live", `${app.session.user} · live`);
     notice("");
@@ -130,6 +132,7 @@ function show() {
     shownViews.set(view, made);
   }
   if (current !== made) {
+    current?.leave?.();
     current = made;
     document.getElementById("main").replaceChildren(made.el);
     document.title = view.title + " · Keyp";
@@ -140,6 +143,7 @@ function show() {
 
 addEventListener("hashchange", show);
 addEventListener("visibilitychange", () => {
+  if (document.hidden) current?.leave?.();
   watch();
   if (!document.hidden && app.message) current?.update?.(app.message);
 });

@@ -1,5 +1,6 @@
 // What the server does at present.
 import { Lines } from "./chart.js";
+import { bigKeys, events } from "./look.js";
 import { asText, bytes, count, duration, h, micros, short, shown, time } from "./dom.js";
 
 function make(app) {
@@ -13,6 +14,7 @@ function make(app) {
   const rows = h("tbody");
   const slow = h("tbody"), slowError = h("p", { class: "notice", role: "alert", hidden: true });
   const people = h("tbody"), peopleError = h("p", { class: "notice", role: "alert", hidden: true });
+  const may = app.session.may, happened = may.events ? events(app) : null;
   let last = null;
 
   // listing is a table that is loaded when it is asked for.
@@ -59,6 +61,7 @@ function make(app) {
       card("Keys found", rate, rates),
       card("Clients", clients, clientList),
       card("Log and checkpoint", disk, disks)),
+    may.events || may.RANDOMKEY && may["MEMORY|USAGE"] ? h("div", { class: "grid wide" }, may.RANDOMKEY && may["MEMORY|USAGE"] ? bigKeys(app) : "", happened?.el ?? "") : "",
     app.session.may["SLOWLOG|GET"] || app.session.may["CLIENT|LIST"] ? h("div", { class: "grid wide" },
       app.session.may["SLOWLOG|GET"] ? listing("Slow log", loadSlow, slowError, ["At", "Took", "Command", "Client"], slow) : "",
       app.session.may["CLIENT|LIST"] ? listing("Who is connected", loadPeople, peopleError, ["Address", "Name", "User", "Last command", "Idle", "Memory"], people) : "") : "");
@@ -95,7 +98,7 @@ function make(app) {
       ["changes since", count(m.store.changes)], ["data file", bytes(u.disk.data_file)], ["disk, free", bytes(u.disk.free)]]);
   }
 
-  return { el, update };
+  return { el, update, leave: () => happened?.leave() };
 }
 
 export const now = { id: "now", title: "Now", needs: may => may.watch ? "" : "INFO and LATENCY HISTOGRAM", make };

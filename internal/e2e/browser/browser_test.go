@@ -276,9 +276,27 @@ func TestNow(t *testing.T) {
 	p.wait("Log and checkpoint")
 	p.run("CONFIG", "SET", "slowlog-log-slower-than", "0")
 	p.run("SET", "<b>slow</b>", "v")
-	js[bool](p, "[...document.querySelectorAll('main button')].forEach(b => b.click()), true")
+	js[bool](p, "[...document.querySelectorAll('main button')].filter(b => b.textContent === 'Load').forEach(b => b.click()), true")
 	p.wait("SET <b>slow</b> v")
 	p.wait("client list")
+}
+
+// A sample of keys shows the biggest of them, and events are shown as they come while somebody looks.
+func TestLook(t *testing.T) {
+	p := open(t, "", "--notify-keyspace-events", "KEA")
+	p.run("SET", "<b>big</b>", strings.Repeat("v", 100_000))
+	p.run("SET", "small", "v")
+	p.see("now")
+	p.click("Sample")
+	p.wait("The biggest of 2 keys")
+	p.wait("<b>big</b>")
+	p.click("Start")
+	await.Until(t, "an event is shown", func() bool {
+		p.run("SET", "<i>happened</i>", "v")
+		return strings.Contains(p.text(), "<i>happened</i>")
+	})
+	p.see("timeline")
+	await.Until(t, "nobody subscribes any more", func() bool { return p.redis.PubSubNumPat(await.Context(t)).Val() == 0 })
 }
 
 // When the server is killed the page says so, keeps what it had, and goes on by itself when the server is back.

@@ -1,0 +1,189 @@
+package web
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"keyp/commands"
+)
+
+// Events as they come, for a page that asks: a connection to the server subscribes to them, as any client's, and the page
+// gets some of them each second and the number of the others.
+
+const (
+	// eventsShown is how many events a page gets in a second, and eventName how much of a key's name.
+	eventsShown = 20
+	eventName   = 256
+	// maxEvents bounds the pages that get events, userEvents those of a user.
+	maxEvents  = 8
+	userEvents = 2
+	// eventChannels is the pattern of the channels that have all events.
+	eventChannels = "__keyevent@*__:*"
+)
+
+// event is what happened to a key.
+type event struct {
+	DB   int64  `json:"db"`
+	Name string `json:"event"`
+	Key  []byte `json:"key"`
+	Long bool   `json:"long"` // the key's name is longer
+}
+
+// eventsMessage is what a page gets each second in which there were events.
+type eventsMessage struct {
+	Events  []event `json:"events"`
+	Skipped int64   `json:"skipped"` // more events there were
+}
+
+// mayListen are the rights of who gets events.
+func mayListen(v *commands.Visitor) error { return mayRun([]string{"PSUBSCRIBE", eventChannels})(v) }
+
+// showEvents sends events for as long as the page asks and its user may subscribe to them.
+func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
+	user := ""
+	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { user = v.Name() })
+	if user == "" {
+		return
+	}
+	if !s.events.begin(user) {
+		reply(w, http.StatusServiceUnavailable, "too many pages show events")
+		return
+	}
+	defer s.events.end(user)
+	conn, err := s.login(r, 0)
+	if err == nil {
+		defer conn.Close()
+		_, err = conn.Write(command("PSUBSCRIBE", eventChannels))
+	}
+	if err != nil {
+		s.o.Log.Debug("events are not shown", "error", err)
+		reply(w, http.StatusServiceUnavailable, "the server takes no commands now")
+		return
+	}
+	_ = conn.SetDeadline(time.Time{}) // it fails only for closed ones
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // it fails only for writers that no connection is behind
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return
+	}
+	come, skipped := make(chan event, eventsShown), new(atomic.Int64)
+	go func() {
+		defer close(come)
+		if err := readEvents(conn, come, skipped); err != nil {
+			s.o.Log.Debug("events end", "error", err) // who asked is gone, or the user may not have them any more
+		}
+	}()
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	for on := true; on; {
+		var m eventsMessage
+		m.Events, on = drain(come)
+		m.Skipped = skipped.Swap(0)
+		if status, _ := s.admit(r, s.pages["/dashboard/events"]); status != 0 {
+			return
+		}
+		_ = control.SetWriteDeadline(inTime(replyTime))
+		if text, err := json.Marshal(m); err != nil {
+			return // impossible
+		} else if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		case <-s.pulse.quit:
+			return
+		}
+	}
+}
+
+// drain gives what has come; false when nothing will come any more.
+func drain(come <-chan event) (list []event, on bool) {
+	list = []event{}
+	for {
+		select {
+		case e, open := <-come:
+			if !open {
+				return list, false
+			}
+			list = append(list, e)
+		default:
+			return list, true
+		}
+	}
+}
+
+// readEvents reads messages of the channels of events until the connection ends. Those that come has no room for are counted.
+func readEvents(conn io.Reader, come chan<- event, skipped *atomic.Int64) error {
+	in := bufio.NewReader(conn)
+	for {
+		words, long, err := readPush(in)
+		if err != nil {
+			return err
+		}
+		if len(words) != 4 || string(words[0]) != "pmessage" {
+			continue // the subscription
+		}
+		db, name, _ := strings.Cut(strings.TrimPrefix(string(words[2]), "__keyevent@"), "__:")
+		select {
+		case come <- event{number(db), name, words[3], long}:
+		default:
+			skipped.Add(1)
+		}
+	}
+}
+
+// readPush reads an array of strings and numbers as RESP2 has it, of each string the first eventName bytes; long is whether the last
+// one has more.
+func readPush(in *bufio.Reader) (words [][]byte, long bool, err error) {
+	head, n, err := readHead(in)
+	if err != nil || head != '*' {
+		return nil, false, errors.Join(err, errReply)
+	}
+	for range n {
+		head, size, err := readHead(in)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case head == ':':
+			words = append(words, nil)
+			continue
+		case head != '$' || size < 0:
+			return nil, false, errReply
+		}
+		word := make([]byte, min(size, eventName))
+		if _, err := io.ReadFull(in, word); err != nil {
+			return nil, false, err
+		}
+		if _, err := in.Discard(int(size) - len(word) + len("\r\n")); err != nil {
+			return nil, false, err
+		}
+		words, long = append(words, word), size > eventName
+	}
+	return words, long, nil
+}
+
+var errReply = errors.New("the server replies something else than events")
+
+// readHead reads the line that a reply begins with: its type and number.
+func readHead(in *bufio.Reader) (head byte, n int64, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil || len(line) < len("*0\r\n") {
+		return 0, 0, errors.Join(err, errReply)
+	}
+	n, err = strconv.ParseInt(string(line[1:len(line)-2]), 10, 64)
+	if err != nil {
+		return 0, 0, errReply
+	}
+	return line[0], n, nil
+}
