@@ -186,11 +186,10 @@ function make(app) {
       failed(here, e);
     }
     if (mine !== opened) return;
-    // change runs commands and shows the key again, or why they failed.
-    const change = async (...list) => {
+    // change does something to the key and shows it again, or why that failed.
+    const change = async work => {
       try {
-        const bad = (await app.runAll(at, list)).find(r => r instanceof ReplyError);
-        if (bad) throw bad;
+        await work();
         await again(at, key);
       } catch (e) { failed(here, e); }
     };
@@ -200,7 +199,7 @@ function make(app) {
       h("p", { class: "row small" }, h("span", { class: "soft" }, `${kind === "none" ? "There is no such key" : kind} · database ${at} · ${bytes(key.length)} of name · ${left === -1 ? "no deadline" : left >= 0 ? `expires in ${duration(left)}, at ${time(Date.now() + left)}` : ""}`)),
       kind !== "none" && kind ? h("div", { class: "row" },
         may.PEXPIRE ? h("button", { onclick: () => { const d = deadline(); ask("Set the deadline", [d.el], "Set", async () => { await app.run(at, "PEXPIRE", key, d.ms()); await again(at, key); }); } }, left >= 0 ? "Change deadline…" : "Set deadline…") : "",
-        may.PERSIST && left >= 0 ? h("button", { onclick: () => change(["PERSIST", key]) }, "Remove deadline") : "",
+        may.PERSIST && left >= 0 ? h("button", { onclick: () => change(() => app.run(at, "PERSIST", key)) }, "Remove deadline") : "",
         may.UNLINK ? h("button", { class: "danger", onclick: () => ask("Delete 1 key", [h("p", { class: "mono" }, shown(key))], "Delete 1 key", async () => { await app.run(at, "UNLINK", key); panel.hidden = true; await find(true); }, true) }, "Delete…") : "",
         h("button", { onclick: () => show(at, key) }, "Load again")) : "",
       here, value);
@@ -218,7 +217,7 @@ function make(app) {
     if (data instanceof ReplyError) throw data;
     const whole = data.length === length, edit = editor(data, !whole || !may.SET);
     to.replaceChildren(h("p", { class: "small soft" }, bytes(Number(length)) + (whole ? "" : `; the first ${bytes(most)} are shown`)), edit.el,
-      whole && may.SET ? h("button", { class: "main", onclick: () => { try { change(["SET", key, edit.value(), "XX", "KEEPTTL"]); } catch (e) { alertIn(to, e); } } }, "Save") : "");
+      whole && may.SET ? h("button", { class: "main", onclick: () => { try { const value = edit.value(); change(() => app.run(at, "SET", key, value, "XX", "KEEPTTL")); } catch (e) { alertIn(to, e); } } }, "Save") : "");
   }
 
   function alertIn(to, e) { to.append(h("p", { class: "notice", role: "alert" }, e.message)); }
@@ -226,25 +225,42 @@ function make(app) {
   // An index names another element once the list's head has changed, so an element is replaced only where it is as it was read.
   const replaceElement = "if redis.call('LINDEX', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end redis.call('LSET', KEYS[1], ARGV[1], ARGV[3]) return 1";
 
-  // How the elements of each type are read, named and changed.
+  // Members of sets and sorted sets have deadlines by KeyDB's commands.
+  const memberTimes = { times: (k, list) => list.map(e => ["PTTL", k, e]), timed: "PTTL", expire: (k, e, ms) => ["EXPIREMEMBER", k, e, ms, "ms"], expires: "EXPIREMEMBER", persist: (k, e) => ["PERSIST", k, e], persists: "PERSIST" };
+
+  // How the elements of each type are read, named and changed. What put adds replaces nothing: it replies 0 where the element was
+  // there. What set changes must be there: gone is whether it was not, by its replies.
   const kinds = {
-    hash: { length: "HLEN", scan: "HSCAN", columns: ["Field", "Value"], pairs: true, remove: (k, e) => ["HDEL", k, e[0]], removes: "HDEL", put: (k, e) => ["HSET", k, e[0], e[1]], puts: "HSET", fields: ["field", "value"],
-      set: (k, e, v) => ["HSETEX", k, "FXX", "KEEPTTL", "FIELDS", 1, e[0], v], sets: "HSETEX" }, // HSET would remove the field's deadline
-    set: { length: "SCARD", scan: "SSCAN", columns: ["Member"], remove: (k, e) => ["SREM", k, e[0]], removes: "SREM", put: (k, e) => ["SADD", k, e[0]], puts: "SADD", fields: ["member"] },
-    zset: { length: "ZCARD", scan: "ZSCAN", columns: ["Member", "Score"], pairs: true, remove: (k, e) => ["ZREM", k, e[0]], removes: "ZREM", put: (k, e) => ["ZADD", k, e[1], e[0]], puts: "ZADD", fields: ["member", "score"] },
+    hash: { length: "HLEN", scan: "HSCAN", columns: ["Field", "Value"], pairs: true, remove: (k, e) => ["HDEL", k, e[0]], removes: "HDEL", put: (k, e) => ["HSETNX", k, e[0], e[1]], puts: "HSETNX", fields: ["field", "value"],
+      times: (k, list) => [["HPTTL", k, "FIELDS", list.length, ...list]], timed: "HPTTL", expire: (k, e, ms) => ["HPEXPIRE", k, ms, "FIELDS", 1, e], expires: "HPEXPIRE", persist: (k, e) => ["HPERSIST", k, "FIELDS", 1, e], persists: "HPERSIST",
+      set: (k, e, v) => [["HSETEX", k, "FXX", "KEEPTTL", "FIELDS", 1, e[0], v]], gone: ([done]) => done === 0, sets: ["HSETEX"] }, // HSET would remove the field's deadline
+    set: { length: "SCARD", scan: "SSCAN", columns: ["Member"], remove: (k, e) => ["SREM", k, e[0]], removes: "SREM", put: (k, e) => ["SADD", k, e[0]], puts: "SADD", fields: ["member"], ...memberTimes },
+    zset: { length: "ZCARD", scan: "ZSCAN", columns: ["Member", "Score"], pairs: true, remove: (k, e) => ["ZREM", k, e[0]], removes: "ZREM", put: (k, e) => ["ZADD", k, "NX", e[1], e[0]], puts: "ZADD", fields: ["member", "score"], ...memberTimes,
+      set: (k, e, v) => [["ZADD", k, "XX", v, e[0]], ["ZSCORE", k, e[0]]], gone: ([, score]) => score === null, sets: ["ZADD", "ZSCORE"] },
     list: { length: "LLEN", columns: ["Index", "Value"], put: (k, e) => ["RPUSH", k, e[0]], puts: "RPUSH", fields: ["value, at the end"],
-      set: (k, e, v) => ["EVAL", replaceElement, 1, k, e[2], e[1], v], sets: "EVAL" },
-    stream: { length: "XLEN", columns: ["ID", "Fields"], remove: (k, e) => ["XDEL", k, e[0]], removes: "XDEL", put: (k, e) => ["XADD", k, "*", e[0], e[1]], puts: "XADD", fields: ["field", "value"] },
+      set: (k, e, v) => [["EVAL", replaceElement, 1, k, e[2], e[1], v]], gone: ([done]) => done === 0, sets: ["EVAL", "LINDEX", "LSET"] },
+    stream: { length: "XLEN", columns: ["ID", "Fields"], remove: (k, e) => ["XDEL", k, e[0]], removes: "XDEL", put: (k, e) => ["XADD", k, "*", ...e], puts: "XADD", fields: ["field", "value"] },
   };
 
   async function showElements(at, key, kind, to, change) {
     const k = kinds[kind];
     if (!k) return;
-    const list = h("tbody"), table = h("table", {}, h("thead", {}, h("tr", {}, ...k.columns.map(c => h("th", { scope: "col" }, c)), kind === "hash" && h("th", { class: "n", scope: "col" }, "Expires in"), h("th", {}, ""))), list);
+    const list = h("tbody"), table = h("table", {}, h("thead", {}, h("tr", {}, ...k.columns.map(c => h("th", { scope: "col" }, c)), k.times && h("th", { class: "n", scope: "col" }, "Expires in"), h("th", {}, ""))), list);
     const next = h("button", { onclick: () => read() }, "More"), status = h("p", { class: "small soft" });
-    const inputs = k.fields.map(f => h("input", { type: "text", "aria-label": f, placeholder: f }));
+    const inputs = [], fields = h("span", { class: "row" });
+    const addInputs = () => {
+      const more = k.fields.map(f => h("input", { type: "text", "aria-label": f, placeholder: f }));
+      inputs.push(...more);
+      fields.append(...more);
+    };
+    addInputs();
+    const put = async () => {
+      const reply = await app.run(at, ...k.put(key, inputs.map(i => i.value)));
+      if (reply === 0) throw new Error("This element exists; it was not changed.");
+    };
     to.replaceChildren(status, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Elements" }, table), next,
-      may[k.puts] ? h("form", { class: "row", onsubmit: e => { e.preventDefault(); change(k.put(key, inputs.map(i => i.value))); } }, ...inputs, h("button", {}, "Add")) : "");
+      may[k.puts] ? h("form", { class: "row", onsubmit: e => { e.preventDefault(); change(put); } }, fields,
+        kind === "stream" ? h("button", { type: "button", onclick: addInputs }, "Another field") : "", h("button", {}, "Add")) : "");
     let place = kind === "stream" ? "+" : kind === "list" ? 0 : "0", seen = 0;
 
     async function read() {
@@ -257,7 +273,7 @@ function make(app) {
         end = part.length < elements;
       } else if (kind === "stream") {
         const part = await app.run(at, "XREVRANGE", key, place, "-", "COUNT", elements);
-        found = part.map(([id, fields]) => [id, encode(fields.map(f => shown(f, 200)).join(" "))]);
+        found = part.map(([id, fields]) => [id, fields]);
         end = part.length < elements;
         if (!end) place = "(" + name(part.at(-1)[0]);
       } else {
@@ -267,8 +283,8 @@ function make(app) {
         place = name(cursor);
         end = place === "0";
       }
-      const times = kind === "hash" && may.HPTTL && found.length ? await app.run(at, "HPTTL", key, "FIELDS", found.length, ...found.map(e => e[0])).catch(() => []) : [];
-      found.forEach((e, i) => list.append(row(e, times?.[i])));
+      const times = k.times && may[k.timed] && found.length ? (await app.runAll(at, k.times(key, found.map(e => e[0])))).flat() : [];
+      found.forEach((e, i) => list.append(row(e, times[i])));
       seen += found.length;
       const length = may[k.length] ? Number(await app.run(at, k.length, key)) : seen;
       status.textContent = `${count(length)} ${length === 1 ? "element" : "elements"}${end ? "" : `, ${count(seen)} shown`}`;
@@ -277,15 +293,26 @@ function make(app) {
     }
 
     function row(e, left) {
-      const cell = v => h("td", { class: "key" }, v instanceof Uint8Array ? shown(v, 400) : String(v));
-      const edit = may[k.sets ?? k.puts] && (kind === "hash" || kind === "zset" || kind === "list" && may.LINDEX && may.LSET);
-      return h("tr", {}, ...e.slice(0, 2).map(cell), kind === "hash" && h("td", { class: "n" }, left === undefined ? "" : ttl(left)),
+      const pairs = list => list.flatMap((f, i) => i % 2 ? [] : [h("div", {}, shown(f, 200) + " = " + shown(list[i + 1], 400))]);
+      const cell = v => h("td", { class: "key" }, Array.isArray(v) ? pairs(v) : v instanceof Uint8Array ? shown(v, 400) : String(v));
+      const dated = typeof left === "number";
+      // timed runs a command about the element's deadline.
+      const timed = async words => {
+        if ([0, -2].includes([await app.run(at, ...words)].flat()[0])) throw new Error("The element or its deadline is gone.");
+      };
+      return h("tr", {}, ...e.slice(0, 2).map(cell), k.times && h("td", { class: "n" }, dated ? ttl(left) : ""),
         h("td", { class: "n" },
-          edit ? h("button", { class: "plain", onclick: () => {
+          k.expire && may[k.expires] ? h("button", { class: "plain", onclick: () => {
+            const d = deadline();
+            ask("Set the deadline of " + shown(e[0], 60), [d.el], "Set", async () => { await timed(k.expire(key, e[0], d.ms())); await again(at, key); });
+          } }, "set deadline") : "", " ",
+          k.persist && may[k.persists] && dated && left >= 0 ? h("button", { class: "plain", onclick: () => change(() => timed(k.persist(key, e[0]))) }, "remove deadline") : "", " ",
+          k.set && k.sets.every(name => may[name]) ? h("button", { class: "plain", onclick: () => {
             const value = editor(e[1] instanceof Uint8Array ? e[1] : encode(String(e[1])), false);
             ask("Change " + shown(e[0], 60), [value.el], "Save", async () => {
-              const done = await app.run(at, ...(k.set ? k.set(key, e, value.value()) : k.put(key, [e[0], value.value()])));
-              if (k.set && done === 0) throw new Error("The element has changed or is gone; nothing was saved.");
+              const replies = await app.runAll(at, k.set(key, e, value.value())), bad = replies.find(r => r instanceof ReplyError);
+              if (bad) throw bad;
+              if (k.gone(replies)) throw new Error("The element has changed or is gone; nothing was saved.");
               await again(at, key);
             });
           } }, "change") : "", " ",

@@ -98,7 +98,7 @@ func TestKeys(t *testing.T) {
 
 	for key, want := range map[string][]string{
 		"hash": {"field", "of hash", "59 min"}, "list": {"first", "second"}, "set": {"a member"}, "zset": {"scored", "1.5"},
-		"stream": {"1-1", "name in a stream", "readers"},
+		"stream": {"1-1", "name = in a stream", "readers"},
 	} {
 		p.open(key)
 		for _, text := range want {
@@ -198,6 +198,92 @@ func TestChangeElement(t *testing.T) {
 	p.used("eval")
 	p.wait("The element has changed or is gone")
 	p.gives("[pushed new]", "LRANGE", "list", 0, -1)
+}
+
+// Fields of a hash and members of sets are given deadlines, and keep their values; those go away again.
+func TestElementDeadlines(t *testing.T) {
+	for key, c := range map[string]struct{ make, look []any }{
+		"hash": {[]any{"HSET", "hash", "e", "v"}, []any{"HPEXPIRE", "hash", 1_800_000, "XX", "FIELDS", 1, "e"}},
+		"zset": {[]any{"ZADD", "zset", 1, "e"}, []any{"PERSIST", "zset", "e"}},
+	} {
+		t.Run(key, func(t *testing.T) {
+			p := open(t, "")
+			p.run(c.make...)
+			p.open(key)
+			p.click("set deadline")
+			p.set("dialog input", "100")
+			p.set("dialog select", "86400000")
+			p.click("Set")
+			p.wait("99 d")
+			p.answered()
+			replies := map[string]string{"hash": "[1]", "zset": "1"}
+			p.gives(replies[key], c.look...)
+			if key == "zset" {
+				p.run("EXPIREMEMBER", "zset", "e", 1000)
+			}
+			p.click("Load again")
+			p.click("remove deadline")
+			gone := map[string][]any{"hash": {"HPTTL", "hash", "FIELDS", 1, "e"}, "zset": {"PTTL", "zset", "e"}}
+			p.gives(map[string]string{"hash": "[-1]", "zset": "-1"}[key], gone[key]...)
+		})
+	}
+}
+
+// What is added replaces nothing: neither a field nor a score; and a score is changed only of a member that is there.
+func TestAddOnly(t *testing.T) {
+	p := open(t, "")
+	p.run("HSET", "hash", "field", "old")
+	p.run("ZADD", "zset", 1, "member")
+	add := func(values ...string) {
+		for i, v := range values {
+			p.set(fmt.Sprintf("#key form input:nth-of-type(%d)", i+1), v)
+		}
+		p.click("Add")
+	}
+	p.open("hash")
+	p.wait("1 element")
+	add("field", "new")
+	p.wait("This element exists; it was not changed.")
+	p.gives("old", "HGET", "hash", "field")
+	add("other", "new")
+	p.gives("new", "HGET", "hash", "other")
+	p.open("zset")
+	p.wait("zset · database 0")
+	add("member", "7")
+	p.wait("This element exists; it was not changed.")
+	p.gives("1", "ZSCORE", "zset", "member")
+	p.click("change")
+	p.set("dialog textarea", "2")
+	p.click("Save")
+	p.gives("2", "ZSCORE", "zset", "member")
+	p.answered()
+	p.click("change")
+	p.valueIs("2")
+	p.set("dialog textarea", "3")
+	p.run("ZADD", "zset", 1, "another")
+	p.run("ZREM", "zset", "member")
+	p.click("Save")
+	p.wait("The element has changed or is gone")
+	p.gives("[another]", "ZRANGE", "zset", 0, -1)
+}
+
+// Entries of a stream are shown field by field, added with several, and removed.
+func TestStreamEntries(t *testing.T) {
+	p := open(t, "")
+	p.run("XADD", "stream", "1-1", "name", "first", "size", "9")
+	p.open("stream")
+	p.wait("name = first\nsize = 9")
+	p.click("Another field")
+	for i, v := range []string{"a", "1 2", "b", "3"} {
+		p.set(fmt.Sprintf("#key form input:nth-of-type(%d)", i+1), v)
+	}
+	p.click("Add")
+	p.wait("a = 1 2\nb = 3")
+	p.gives("2", "XLEN", "stream")
+	p.click("remove")
+	p.click("Remove")
+	p.gone("a = 1 2")
+	p.gives("1", "XLEN", "stream")
 }
 
 // What is shown as JSON is laid out without changing a part of it, and saved as it was unless it was edited as text.
