@@ -276,6 +276,31 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
+// What expired in a minute is kept when the minute has passed, with keys and elements together in its lateness, for as long as is shown.
+func TestMinutes(t *testing.T) {
+	h := listen(t)
+	h.load()
+	var l live
+	l.note(h.env.Store, 10*minute)
+	h.run("SET k v PX 1")
+	await.Until(t, "the key is gone", func() bool { return h.env.Store.Stats().Expired == 1 })
+	l.note(h.env.Store, 11*minute-1)
+	if len(l.mu.minutes) != 0 {
+		t.Errorf("a minute that has not passed: %+v", l.mu.minutes)
+	}
+	l.note(h.env.Store, 11*minute)
+	l.note(h.env.Store, 12*minute)
+	if m := l.mu.minutes; len(m) != 2 || m[0].At != 10*minute || m[0].Keys != 1 || m[0].Max == 0 || m[1].At != 11*minute || m[1].Keys != 0 || m[1].Max != 0 {
+		t.Errorf("%+v", m)
+	}
+	for i := range int64(2 * liveMinutes) {
+		l.note(h.env.Store, (13+i)*minute)
+	}
+	if n := len(l.mu.minutes); n != liveMinutes {
+		t.Errorf("%d minutes are kept", n)
+	}
+}
+
 // A message compares readings: rates are a second's, and a counter that began anew is not negative.
 func TestRise(t *testing.T) {
 	if rise(7, 5) != 2 || rise(3, 5) != 3 {

@@ -14,6 +14,7 @@ import (
 	"keyp/commands"
 	"keyp/internal/clock"
 	"keyp/internal/tally"
+	"keyp/storage"
 )
 
 // What the dashboard shows of the present: one message a second, made once for all who have it open, while
@@ -26,6 +27,8 @@ const (
 	liveSpan = 10
 	// liveHistory is how many seconds a page that is opened is shown of the time before, if somebody had one open.
 	liveHistory = 120
+	// liveMinutes is how many minutes back it is shown what expired, whether anybody had a page open or not.
+	liveMinutes = 120
 	// liveCommands is how many commands have their latencies shown, those that are called most.
 	liveCommands = 30
 	// maxStreams bounds the pages that are open, userStreams those of a user.
@@ -44,7 +47,9 @@ type live struct {
 		next    chan struct{} // closed with the next message
 		message []byte        // the newest; nil: none yet
 		history []point
+		minutes []point // what expired in each minute
 	}
+	minute expiries // when the present minute began; only pulse.looks uses it
 }
 
 func (l *live) init(s *Server) {
@@ -63,11 +68,50 @@ type point struct {
 	Max      float64          `json:"max"`
 }
 
+// expiries is what has expired up to an instant.
+type expiries struct {
+	at             int64 // Unix ms
+	late           tally.Reading
+	keys, elements int64
+}
+
+// expiriesOf reads them.
+func expiriesOf(h storage.Histograms, s storage.Stats, at int64) expiries {
+	return expiries{at, h.KeyLateness.With(h.ElementLateness), s.Expired, s.ExpiredElements}
+}
+
+// since is what expired after an earlier reading, and how late, without Ops.
+func (e expiries) since(earlier expiries) point {
+	late := e.late.Since(earlier.late)
+	return point{At: e.at, Keys: rise(e.keys, earlier.keys), Elements: rise(e.elements, earlier.elements),
+		P50: milliseconds(bound(late, 0.5)), P99: milliseconds(bound(late, 0.99)), Max: milliseconds(bound(late, 1))}
+}
+
+// note keeps what expired in each minute of the calendar. It is called more often than that.
+func (l *live) note(store *storage.Store, now int64) {
+	now -= now % minute
+	if now == l.minute.at {
+		return
+	}
+	began := l.minute
+	l.minute = expiriesOf(store.Histograms(), store.Stats(), now)
+	if began.at == 0 {
+		return
+	}
+	passed := l.minute.since(began)
+	passed.At = began.at
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.minutes = append(l.mu.minutes, passed)
+	l.mu.minutes = l.mu.minutes[max(0, len(l.mu.minutes)-liveMinutes):]
+}
+
 // message is what a page gets each second. Times are in Unix ms, durations in µs and sizes in bytes, unless they say
 // something else.
 type message struct {
 	At       int64          `json:"at"`
 	Point    point          `json:"point"`
+	Minute   *point         `json:"minute,omitempty"` // what expired in the last whole minute
 	Commands []commandUse   `json:"commands"`
 	Hits     int64          `json:"hits"`
 	Misses   int64          `json:"misses"`
@@ -184,6 +228,11 @@ func (l *live) run() {
 // publish makes a message of the last readings.
 func (l *live) publish(past []*reading) {
 	m := l.s.message(past)
+	l.mu.Lock()
+	if n := len(l.mu.minutes); n > 0 {
+		m.Minute = &l.mu.minutes[n-1]
+	}
+	l.mu.Unlock()
 	text, err := json.Marshal(m)
 	if err != nil {
 		l.s.o.Log.Error("a message to the dashboard cannot be made", "error", err)
@@ -213,9 +262,8 @@ func (s *Server) message(past []*reading) message {
 			Running: r.Saving, Failed: r.SaveFailed || r.Failed, Changes: r.Store.Changes, Partial: r.Store.PartialSlots, Evictions: r.Store.Evictions,
 		},
 	}
-	m.Point = point{At: r.at, Ops: map[string]int64{}, Keys: perSecond(r.Store.Expired, last.Store.Expired), Elements: perSecond(r.Store.ExpiredElements, last.Store.ExpiredElements)}
-	late := r.Histograms.KeyLateness.Since(last.Histograms.KeyLateness)
-	m.Point.P50, m.Point.P99, m.Point.Max = milliseconds(bound(late, 0.5)), milliseconds(bound(late, 0.99)), milliseconds(bound(late, 1))
+	m.Point = expiriesOf(r.Histograms, r.Store, r.at).since(expiriesOf(last.Histograms, last.Store, last.at))
+	m.Point.Ops, m.Point.Keys, m.Point.Elements = map[string]int64{}, perSecond(r.Store.Expired, last.Store.Expired), perSecond(r.Store.ExpiredElements, last.Store.ExpiredElements)
 	before, base := byName(last.Commands), byName(first.Commands)
 	for i := range r.Commands {
 		c := &r.Commands[i]
@@ -323,10 +371,10 @@ func inTime(d time.Duration) time.Time { return time.UnixMilli(clock.System.Now(
 // withHistory is a message with what came before it.
 func (l *live) withHistory(text []byte) []byte {
 	l.mu.Lock()
-	history, err := json.Marshal(l.mu.history)
+	history, err := json.Marshal(map[string][]point{"history": l.mu.history, "minutes": l.mu.minutes})
 	l.mu.Unlock()
 	if err != nil {
 		return text
 	}
-	return append(append([]byte(`{"history":`), history...), append([]byte{','}, text[1:]...)...)
+	return append(append(history[:len(history)-1], ','), text[1:]...)
 }

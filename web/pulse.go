@@ -102,6 +102,7 @@ func (p *pulse) looks(env *commands.Env) {
 
 // look counts what has not happened since the last look.
 func (p *pulse) look(env *commands.Env) {
+	p.s.live.note(env.Store, p.s.o.Clock.Now())
 	if p.answered.Swap(false) {
 		p.silent.Store(0)
 		p.ask(env)

@@ -86,6 +86,15 @@ func (r Reading) Since(earlier Reading) Reading {
 	return d
 }
 
+// With is what this histogram and another one of the same bounds have counted together.
+func (r Reading) With(other Reading) Reading {
+	both := Reading{Bounds: r.Bounds, Upto: make([]uint64, len(r.Upto)), Count: r.Count + other.Count, Sum: r.Sum + other.Sum}
+	for i := range both.Upto {
+		both.Upto[i] = r.Upto[i] + other.Upto[i]
+	}
+	return both
+}
+
 // Quantile is the bound that a share q of the values is not above, math.MaxInt64 if all bounds are below
 // that; 0 without values.
 func (r Reading) Quantile(q float64) int64 {

@@ -31,6 +31,18 @@ func TestBoundsRise(t *testing.T) {
 	}
 }
 
+// Two histograms together have the counts of both.
+func TestWith(t *testing.T) {
+	a, b := New([]int64{10, 100}), New([]int64{10, 100})
+	for _, v := range []int64{5, 50, 500} {
+		a.Observe(v)
+		b.Observe(v / 10)
+	}
+	if r := a.Read().With(b.Read()); !slices.Equal(r.Upto, []uint64{3, 5}) || r.Count != 6 || r.Sum != 610 || r.Quantile(0.5) != 10 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // What was observed between two readings, and where its quantiles are; a histogram that was replaced has no
 // earlier reading.
 func TestSince(t *testing.T) {

@@ -1,6 +1,7 @@
 // When keys expire: how many from now on, which, and how late those were that have expired.
-import { Bars, Lines } from "./chart.js";
-import { count, duration, fromBase64, h, late, short, shown, time } from "./dom.js";
+import { Bars } from "./chart.js";
+import { count, duration, fromBase64, h, short, shown, time } from "./dom.js";
+import { lately } from "./lately.js";
 
 const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
 const scales = [
@@ -104,20 +105,13 @@ function make(app) {
     h("div", { class: "scroll" }, h("table", {}, h("thead", {}, columns), table)));
 
   const keys = h("section", { class: "card", "aria-label": "Keys in the order of their deadlines", id: "due", hidden: true });
-  const lateness = new Lines("How late keys were removed, in the last two minutes", 150);
-  const expired = new Bars("How many keys and elements expired, in the last two minutes", 150);
-  const lately = h("tbody");
-  const recent = h("section", { class: "card" }, h("h2", {}, "Expired lately"),
-    h("div", { class: "grid wide" },
-      h("div", {}, expired.el, h("p", { class: "legend" }, h("span", {}, "keys a second"), h("span", { class: "b" }, "elements a second"))),
-      h("div", {}, lateness.el, h("p", { class: "legend" }, h("span", { class: "l" }, "lateness p50"), h("span", { class: "l b" }, "p99"), h("span", { class: "l c" }, "max")))),
-    h("details", {}, h("summary", {}, "As a table"), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ...["At", "Keys", "Elements", "p50", "p99", "max"].map((t, i) => h("th", { scope: "col", class: i ? "n" : null }, t)))), lately))));
+  const recent = lately(app);
 
   const el = h("section", {},
     h("div", { class: "head" }, h("h1", { class: "grow" }, "When keys expire"), app.session.may.list && byPattern, h("label", { class: "field" }, "Database", databases)),
     patternError, tiles,
     h("section", { class: "card" }, trail, chart.el, readout, legend, countedAt, details),
-    keys, recent);
+    keys, recent.el);
 
   // address names what is shown, so that a link leads there.
   function address() {
@@ -235,7 +229,7 @@ function make(app) {
     const view = spans.length ? zoomed(...spans.at(-1)) : scale;
     if (!view.due || patterns.length) ask(view);
     showBars(m, view);
-    showLately();
+    recent.update();
     if (unlisted) list(...unlisted);
     unlisted = null;
   }
@@ -266,14 +260,6 @@ function make(app) {
   function aboutAnswer(m) {
     if (!answer) return "Counting…";
     return `Counted ${duration(Math.max(0, m.at - answer.at))} ago` + (answer.every > 1 ? `, from a sample: one name in ${count(answer.every)} was looked at, so the counts are estimates.` : ".");
-  }
-
-  function showLately() {
-    const points = app.history, span = 120, padding = Array.from({ length: Math.max(0, span - points.length) }, () => ({ n: [0, 0], label: "" }));
-    expired.show([...padding, ...points.map(p => ({ n: [p.keys, p.elements], label: "" }))].map((d, i, all) => ({ ...d, tick: i === 4 ? "2 min ago" : i === all.length - 1 ? "now" : "" })));
-    lateness.show({ points: points.map(p => [p.p50, p.p99, p.max].map(v => v < 0 ? 10000 : v)), classes: ["", "b", "c"], room: span, ticks: ["2 min ago", "now"], least: 1, format: v => v + " ms" });
-    lately.replaceChildren(...points.filter(p => p.keys + p.elements > 0).reverse().slice(0, 30).map(p => h("tr", {}, h("td", {}, label.second(p.at)),
-      ...[count(p.keys), count(p.elements), late(p.p50), late(p.p99), late(p.max)].map(t => h("td", { class: "n" }, t)))));
   }
 
   async function list(from, until) {

@@ -132,3 +132,18 @@ func TestPatterns(t *testing.T) {
 	p.see("timeline/scale=day")
 	p.row("4 0")
 }
+
+// What expired and how late is shown by the second, and by the minute whether the page was open or not.
+func TestLately(t *testing.T) {
+	p := open(t, "")
+	p.wait("live")
+	js[bool](p, "document.querySelector('details.lately').open = true")
+	p.run("SET", "k", "v", "PX", 1)
+	await.Until(t, "the key is among what expired", func() bool {
+		return js[bool](p, `[...document.querySelectorAll("details.lately tbody tr")].some(r => r.cells[1].textContent === "1" && r.cells[5].textContent.endsWith("ms"))`)
+	})
+	p.click("two hours")
+	p.wait("keys a minute")
+	p.click("two minutes")
+	p.wait("keys a second")
+}
