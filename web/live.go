@@ -251,7 +251,8 @@ func (l *live) publish(past []*reading) {
 func (s *Server) message(past []*reading) message {
 	r := past[len(past)-1]
 	last, first := past[max(0, len(past)-2)], past[0]
-	perSecond := func(now, before int64) int64 { return rise(now, before) * 1000 / max(1, r.at-last.at) }
+	passed := max(1, r.at-last.at)
+	perSecond := func(now, before int64) int64 { return (rise(now, before)*1000 + passed - 1) / passed } // up: what happened once is shown
 	near, far := s.pulse.near.Load(), s.pulse.far.Load()
 	m := message{
 		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{},
