@@ -99,7 +99,7 @@ function make(app) {
   const byPattern = h("form", { class: "row", onsubmit: e => { e.preventDefault(); choosePatterns(patternField.value.split(/\s+/).filter(Boolean)); } },
     h("label", { class: "field" }, "By pattern", patternField), h("button", {}, "Count"));
   const trail = h("p", { class: "row small", hidden: true }), legend = h("div", { class: "legend" });
-  const countedAt = h("p", { class: "soft small" });
+  const countedAt = h("p", { class: "soft small" }), countError = h("p", { class: "notice", role: "alert", hidden: true });
   const table = h("tbody"), columns = h("tr");
   const details = h("details", { class: "bars", ontoggle: () => update(app.message) }, h("summary", {}, "As a table"),
     h("div", { class: "scroll" }, h("table", {}, h("thead", {}, columns), table)));
@@ -110,7 +110,7 @@ function make(app) {
   const el = h("section", {},
     h("div", { class: "head" }, h("h1", { class: "grow" }, "When keys expire"), app.session.may.list && byPattern, h("label", { class: "field" }, "Database", databases)),
     patternError, tiles,
-    h("section", { class: "card" }, trail, chart.el, readout, legend, countedAt, details),
+    h("section", { class: "card" }, trail, chart.el, readout, legend, countError, countedAt, details),
     keys, recent.el);
 
   // address names what is shown, so that a link leads there.
@@ -148,7 +148,7 @@ function make(app) {
     question = "";
     chart.clear();
     patternField.value = patterns.join(" ");
-    patternError.hidden = true;
+    patternError.hidden = countError.hidden = true;
     showTrail();
     keys.hidden = true;
     unlisted = spans.at(-1) ?? null;
@@ -216,8 +216,8 @@ function make(app) {
     }
     if (question !== mine) return;
     asking = false;
-    patternError.textContent = error;
-    patternError.hidden = error === "";
+    countError.textContent = error;
+    countError.hidden = error === "";
     showBars(app.message, view);
     if (!answer && !error) setTimeout(() => { if (question === mine && !answer) ask(view); }, soon);
   }
