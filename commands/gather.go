@@ -124,11 +124,11 @@ func (g *gathering) again(c *Changes, now int64) (list []int) {
 
 // gather looks the command's keys with these numbers up and has see called for each, with the time (Unix ms), again
 // when it may have changed: what counts is the last call. Then it calls done, with a transaction that has all shards
-// locked, and at whose instant all of that is so.
-func (c *Ctx) gather(list []int, touch bool, see func(i int, item storage.Item, ok bool, now int64), done func(*storage.Txn)) error {
+// locked by begin, and at whose instant all of that is so.
+func (c *Ctx) gather(begin func(*storage.Txn), list []int, touch bool, see func(i int, item storage.Item, ok bool, now int64), done func(*storage.Txn)) error {
 	t := c.Env.Store.NewTxn()
 	defer t.End() // after a panic, which costs this command alone, nothing stays locked
-	err := c.lookAll(t, list, touch, see)
+	err := c.lookAll(t, begin, list, touch, see)
 	if err == nil {
 		done(t)
 	}
@@ -137,7 +137,7 @@ func (c *Ctx) gather(list []int, touch bool, see func(i int, item storage.Item, 
 }
 
 // lookAll looks the keys up, and leaves all shards locked by t. What others change until then is recorded.
-func (c *Ctx) lookAll(t *storage.Txn, list []int, touch bool, see func(i int, item storage.Item, ok bool, now int64)) error {
+func (c *Ctx) lookAll(t *storage.Txn, begin func(*storage.Txn), list []int, touch bool, see func(i int, item storage.Item, ok bool, now int64)) error {
 	e, g := c.Env, newGathering(c.Keys)
 	defer e.Changes.record(g)()
 	look := func(list []int) error {
@@ -184,7 +184,7 @@ func (c *Ctx) lookAll(t *storage.Txn, list []int, touch bool, see func(i int, it
 		if list = g.again(&e.Changes, e.Clock.Now()); len(list) > gatherStep && round < gatherRounds {
 			continue
 		}
-		e.Store.BeginAll(t)
+		begin(t)
 		list = append(list, g.again(&e.Changes, t.Now())...)
 		if round >= gatherRounds || g.brief(t, list) {
 			return look(list)
@@ -240,7 +240,7 @@ func (c *Ctx) countGathered(t *storage.Txn, seen []bool) (hits int64) {
 func countMany(c *Ctx, touch bool) error {
 	var n int64
 	seen := make([]bool, len(c.Keys))
-	err := c.gather(c.allKeys(), touch, func(i int, _ storage.Item, ok bool, _ int64) { seen[i] = ok }, func(t *storage.Txn) {
+	err := c.gather(c.Env.Store.BeginAll, c.allKeys(), touch, func(i int, _ storage.Item, ok bool, _ int64) { seen[i] = ok }, func(t *storage.Txn) {
 		n = c.countGathered(t, seen)
 	})
 	if err == nil {
@@ -306,7 +306,7 @@ func (x *texts) get(i int) (value []byte, ok bool) {
 func getMany(c *Ctx) error {
 	// Of what fits some values may be seen before they change, and others after.
 	seen, values := make([]bool, len(c.Keys)), newTexts(len(c.Keys), 2*c.Out.Max)
-	err := c.gather(c.allKeys(), true, func(i int, item storage.Item, ok bool, _ int64) {
+	err := c.gather(c.Env.Store.BeginAll, c.allKeys(), true, func(i int, item storage.Item, ok bool, _ int64) {
 		if seen[i] = ok; c.Out.Full {
 			return
 		}

@@ -121,7 +121,7 @@ func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 		from = end
 	}
 	seen, tooMuch := make([]bool, len(s.Keys)), false
-	err = s.gather(s.allKeys(), true, func(i int, item storage.Item, ok bool, now int64) {
+	err = s.gather(s.Env.Store.BeginAll, s.allKeys(), true, func(i int, item storage.Item, ok bool, now int64) {
 		if seen[i] = ok; i == 0 || tooMuch {
 			return
 		}

@@ -7,7 +7,7 @@ import "keyp/storage"
 func (c *Ctx) writeMany(values [][]byte, ev storage.Event, see func(i int, item storage.Item, live bool), may func(live int64) bool) (live int64, err error) {
 	m := c.Env.Store.NewMany(c.Keys, values)
 	var failed error
-	err = c.gather(m.Each(), false, func(i int, item storage.Item, ok bool, _ int64) {
+	err = c.gather(c.Env.Store.BeginMany, m.Each(), false, func(i int, item storage.Item, ok bool, _ int64) {
 		see(m.See(i, item, ok), item, ok)
 	}, func(t *storage.Txn) {
 		if c.Env.pauses(c) {

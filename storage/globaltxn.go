@@ -75,6 +75,17 @@ func (s *Store) BeginApart(t *Txn, keys []Key) {
 	t.takeInstant()
 }
 
+// BeginMany is BeginAll for a transaction that may Install. That unlocks one shard after the other at its end, which
+// takes long; so it is a global one, and who locks several shards waits for its end at the gate, with none of them
+// locked. It does not announce its shards: who wants one waits for it as for any transaction's.
+func (s *Store) BeginMany(t *Txn) {
+	t.turn.Lock()
+	s.global.gate.Lock()
+	t.global = true
+	s.lockShards(t, 1<<len(s.shards)-1)
+	t.takeInstant()
+}
+
 // Yield lets a global transaction share its shards until Resume; it must not be used meanwhile. For
 // other transactions it does nothing.
 func (t *Txn) Yield() {

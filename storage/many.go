@@ -163,7 +163,7 @@ func (m *Many) Live() (n int64) {
 	return n
 }
 
-// Install adds the writes to the transaction, which has all shards locked and changes nothing more: its End makes
+// Install adds the writes to the transaction, which BeginMany began and which changes nothing more: its End makes
 // them. Each key that there is gets event.
 func (t *Txn) Install(m *Many, event Event) {
 	if m.stale {

@@ -7,8 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"keyp/internal/testkit/await"
 )
 
 // many deletes some keys at once, or gives each a string. Between the look at them and the instant at which that
@@ -142,7 +145,7 @@ func TestManyIsAtomic(t *testing.T) {
 			}
 		}
 		many := s.NewMany(keys, values)
-		s.BeginAll(txn)
+		s.BeginMany(txn)
 		for _, i := range many.Each() {
 			item, ok := txn.Get(keys[i])
 			many.See(i, item, ok)
@@ -219,6 +222,39 @@ func TestManyLeavesWhatIsDueByElements(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.open()
+	}
+}
+
+// TestManyTakeTurns: who locks all shards while very many keys are written waits with none of them locked, and so does
+// not keep others from those that are unlocked already.
+func TestManyTakeTurns(t *testing.T) {
+	h := newHarness(t)
+	keys := apart(h.s, len(h.s.shards))
+	for name, begin := range map[string]func(*Txn){"another": h.s.BeginMany, "a look at all": h.s.BeginAll} {
+		first, ended, calls := h.s.NewTxn(), make(chan struct{}), make(chan struct{})
+		h.s.BeginMany(first)
+		go func() {
+			defer close(ended)
+			next := h.s.NewTxn()
+			close(calls)
+			begin(next)
+			next.End()
+		}()
+		await.For(t, "another one begins", calls)
+		await.Pass(10 * time.Millisecond) // so that it would have a shard as soon as that is unlocked
+		for i := range keys {
+			first.release(1 << i) // as apply does
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				one := h.s.NewTxn()
+				h.s.lock(one, 1<<i)
+				h.s.unlock(one)
+			}()
+			await.For(t, fmt.Sprintf("shard %d is unlocked, beside %s", i, name), done)
+		}
+		first.End()
+		await.For(t, "the other one ends", ended)
 	}
 }
 

@@ -189,6 +189,10 @@ func (s *Store) lock(t *Txn, mask uint64) {
 		s.global.gate.Lock()
 		defer s.global.gate.Unlock()
 	}
+	s.lockShards(t, mask)
+}
+
+func (s *Store) lockShards(t *Txn, mask uint64) {
 	t.mask = mask
 	for m := mask; m != 0; m &= m - 1 {
 		s.shards[bits.TrailingZeros64(m)].mu.lockFirst()
