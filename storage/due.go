@@ -41,18 +41,15 @@ func (s *Store) CountDue(from int64, until []int64, stop func() bool) (counts ma
 }
 
 // walkDue has inMemory look at the index of each part in steps, from an entry on, with the shard locked, and calls onDisk for
-// each key that is only on disk, also with its shard locked. After each step it calls next, without a lock. It returns false where that does, and as CountDue.
-func (s *Store) walkDue(from, until int64, inMemory func(p *part, db int, at ttl.Entry) (ttl.Entry, bool), onDisk func(DueKey), next func() bool) bool {
+// each key that is only on disk. After each step it calls next. Both are without a lock. It returns false where next does, and
+// as CountDue.
+func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey), next func() bool) bool {
 	for _, sh := range s.shards {
 		for db := range s.options.Databases {
 			at := ttl.Entry{Deadline: from}
 			for more := true; more; {
-				if !sh.lockPassingGlobal() {
-					return false
-				}
-				at, more = inMemory(sh.mu.parts[db], db, at)
-				sh.mu.Unlock()
-				if !next() {
+				var ok bool
+				if at, more, ok = sh.lookAtDue(db, at, inMemory); !ok || !next() {
 					return false
 				}
 			}
@@ -67,6 +64,20 @@ func (s *Store) walkDue(from, until int64, inMemory func(p *part, db int, at ttl
 		}
 	}
 	return true
+}
+
+// dueLook looks at the next entries of a part, nil if there is none, from one on, while the shard is locked. It returns
+// the entry to go on with, if there are more.
+type dueLook func(p *part, db int, at ttl.Entry) (next ttl.Entry, more bool)
+
+// lookAtDue locks the shard for a look. ok is false if a global transaction has it.
+func (sh *shard) lookAtDue(db int, at ttl.Entry, look dueLook) (next ttl.Entry, more, ok bool) {
+	if !sh.lockPassingGlobal() {
+		return next, false, false
+	}
+	defer sh.mu.Unlock()
+	next, more = look(sh.mu.parts[db], db, at)
+	return next, more, true
 }
 
 const (
@@ -245,51 +256,67 @@ func (s *Store) readDue(from []byte, until int64) (list []diskDue, next []byte, 
 	return list, next, err
 }
 
-// onlyOnDisk visits the entries whose keys memory does not have, with their databases. False if it passed over the shard
-// of a global transaction. It changes the order of the list.
+// onlyOnDisk visits the entries whose keys memory does not have, with their databases, while no shard is locked. False if
+// it passed over the shard of a global transaction. It changes the order of the list.
 func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey)) bool {
 	shardOf := func(e diskDue) int { return s.shardOf(e.key.Slot) }
 	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
-	var doubtful []diskDue
+	var only, doubtful []diskDue
 	for len(list) > 0 {
 		sh, n := s.shards[shardOf(list[0])], 1
 		for n < len(list) && shardOf(list[n]) == sh.num {
 			n++
 		}
-		if !sh.lockPassingGlobal() {
+		sure, unsure, ok := sh.notInMemory(list[:n])
+		if !ok {
 			return false
 		}
-		for _, e := range list[:n] {
-			e.DB = s.dbOf(e.space)
-			if e.DB < 0 || e.DB >= s.options.Databases {
-				continue
-			}
-			p := sh.mu.parts[e.DB]
-			if p == nil || !p.hasSlot(e.key) {
-				continue
-			}
-			if sl := p.slot(e.key); !sl.partial || p.find(sl, e.key) != nil {
-				continue
-			} else if sl.awaiting || sl.inflight { // changes of ttl are pending
-				doubtful = append(doubtful, e)
-				continue
-			}
-			visit(e.DueKey)
-		}
-		sh.mu.Unlock()
-		list = list[n:]
+		only, doubtful, list = append(only, sure...), append(doubtful, unsure...), list[n:]
 	}
-	if len(doubtful) == 0 {
-		return true
-	}
-	return s.file.view(func(tx *bolt.Tx) error {
-		for _, e := range doubtful {
-			if im, err := format.ParseImage(e.on, tx.Bucket(format.BucketValues).Get(e.on)); err == nil && im.Due() == e.At {
-				visit(e.DueKey)
+	if len(doubtful) > 0 {
+		err := s.file.view(func(tx *bolt.Tx) error {
+			for _, e := range doubtful {
+				if im, err := format.ParseImage(e.on, tx.Bucket(format.BucketValues).Get(e.on)); err == nil && im.Due() == e.At {
+					only = append(only, e)
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return false
 		}
-		return nil
-	}) == nil
+	}
+	for _, e := range only {
+		visit(e.DueKey)
+	}
+	return true
+}
+
+// notInMemory gives those of the shard's entries whose keys memory does not have, with their databases: sure ones, and
+// those that may be about to change. ok is false if a global transaction has the shard.
+func (sh *shard) notInMemory(list []diskDue) (sure, unsure []diskDue, ok bool) {
+	if !sh.lockPassingGlobal() {
+		return nil, nil, false
+	}
+	defer sh.mu.Unlock()
+	for _, e := range list {
+		e.DB = sh.store.dbOf(e.space)
+		if e.DB < 0 || e.DB >= sh.store.options.Databases {
+			continue
+		}
+		p := sh.mu.parts[e.DB]
+		if p == nil || !p.hasSlot(e.key) {
+			continue
+		}
+		if sl := p.slot(e.key); !sl.partial || p.find(sl, e.key) != nil {
+			continue
+		} else if sl.awaiting || sl.inflight { // changes of ttl are pending
+			unsure = append(unsure, e)
+		} else {
+			sure = append(sure, e)
+		}
+	}
+	return sure, unsure, true
 }
 
 const (
@@ -302,18 +329,15 @@ const (
 )
 
 // ListDue lists the keys of a database that are due from one instant on and before another (Unix
-// ms), in the order of their deadlines: the first limit of those that keep accepts. keep is called
-// while a shard is locked, so it must be quick. The list is complete for what is due before through, which
+// ms), in the order of their deadlines: the first limit of those that keep accepts. The list is complete for what is due before through, which
 // is until unless there was more to look at. false if a global transaction has a shard, or the data file
 // could not be read.
 func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []byte) bool) (list []DueKey, through int64, ok bool) {
 	l := dueList{db: db, limit: limit, keep: keep, through: until}
 	for _, sh := range s.shards {
-		if !sh.lockPassingGlobal() {
+		if !l.inMemory(sh, from) {
 			return nil, from, false
 		}
-		l.inMemory(sh.mu.parts[db], from)
-		sh.mu.Unlock()
 	}
 	place, looks, size := format.TTLKey(nil, from, nil), 0, 0
 	for place != nil && s.partials.Load() > 0 {
@@ -354,24 +378,29 @@ type dueList struct {
 	through int64
 }
 
-// inMemory adds the first keys of a part that are due from an instant on. The shard is locked.
-func (l *dueList) inMemory(p *part, from int64) {
-	if p == nil {
-		return
-	}
+// inMemory adds the first keys of a shard that are due from an instant on. No shard is locked while keep is called. False
+// if a global transaction has the shard.
+func (l *dueList) inMemory(sh *shard, from int64) bool {
+	w := dueWalk{until: l.through, every: 1}
 	looks, kept, size := 0, 0, 0
-	p.index.Walk(from, func(e ttl.Entry) bool {
-		if looks++; e.Deadline >= l.through {
-			return false
-		} else if looks > dueLooks || kept == l.limit || size > dueBytes {
-			l.through = e.Deadline
+	at := ttl.Entry{Deadline: from}
+	for more := true; more; {
+		var ok bool
+		w.list, w.names = w.list[:0], w.names[:0]
+		if at, more, ok = sh.lookAtDue(l.db, at, w.inMemory); !ok {
 			return false
 		}
-		name := p.name(newCell(0, uint32(e.ID), cell(e.ID)&cellObj))
-		if size += len(name); l.keep(name) {
-			l.list = append(l.list, DueKey{l.db, bytes.Clone(name), e.Deadline, p.byElement(e)})
-			kept++
+		for _, k := range w.list {
+			if looks++; looks > dueLooks || kept == l.limit || size > dueBytes {
+				l.through = k.At
+				return true
+			}
+			if size += len(k.Name); l.keep(k.Name) {
+				k.Name = bytes.Clone(k.Name)
+				l.list = append(l.list, k)
+				kept++
+			}
 		}
-		return true
-	})
+	}
+	return true
 }

@@ -204,3 +204,30 @@ func (h *harness) verifyDue() {
 		}
 	}
 }
+
+// TestListDueMatchesUnlocked: names are matched while no shard is locked, wherever the keys are: that may take long.
+func TestListDueMatchesUnlocked(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	for i := range 2 * walkNames {
+		k := h.s.Key(1, fmt.Appendf(nil, "{same}k%03d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+int64(i/3)+1, Event{}) }, k)
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		list, _, ok := h.s.ListDue(1, now, now+1000, 1000, func(name []byte) bool {
+			for _, sh := range h.s.shards {
+				if !sh.mu.tryLock() {
+					t.Fatalf("%s: shard %d is locked while a name is matched", place, sh.num)
+				}
+				sh.mu.Unlock()
+			}
+			return true
+		})
+		if !ok || len(list) != 2*walkNames {
+			t.Errorf("%s: %d keys", place, len(list))
+		}
+		h.saved()
+		h.evict()
+	}
+}
