@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -81,7 +82,11 @@ func numKeys(c *Ctx, notNumber Error) (int, error) {
 // run lets the engine run the script, which replies.
 func (r *scriptRun) run(busy Error, work func()) {
 	mark := r.c.Out.Len()
-	_ = r.occupy(busy, work) // the engine has replied, and said why the script ended
+	err := r.occupy(busy, work)
+	if err != nil && !strings.Contains(string(r.c.Out.Buf[mark:]), strings.TrimPrefix(err.Error(), "ERR ")) {
+		r.c.Out.Truncate(mark) // the engine has replied, and the script was killed only then
+		r.c.reply(err)
+	}
 	r.c.counted = r.c.Out.Buf[mark] == '-' && !r.own
 }
 

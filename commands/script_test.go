@@ -346,3 +346,18 @@ func TestScriptEmitsNoEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestScriptKilledAtItsEnd: a script that SCRIPT KILL says it has killed replies that, also if it had come to its end.
+func TestScriptKilledAtItsEnd(t *testing.T) {
+	h := newHarness(t)
+	c, said := &Ctx{Env: h.env, Client: h.client, Out: &resp.Writer{Proto: 2}, Txn: h.store.NewTxn()}, &resp.Writer{Proto: 2}
+	newCompilation(c, false).run(errBusyScript, func() {
+		c.Out.Int(3)
+		if err := killScript(&Ctx{Env: h.env, Out: said}, false); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := string(c.Out.Buf); string(said.Buf) != "+OK\r\n" || got != "-ERR Script killed by user with SCRIPT KILL...\r\n" {
+		t.Errorf("SCRIPT KILL said %q, the script %q", said.Buf, got)
+	}
+}
