@@ -78,9 +78,8 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 	come, skipped := make(chan event, eventsShown), new(atomic.Int64)
 	go func() {
 		defer close(come)
-		if err := readEvents(conn, come, skipped); err != nil {
-			s.o.Log.Debug("events end", "error", err) // who asked is gone, or the user may not have them any more
-		}
+		err := readEvents(conn, come, skipped)
+		s.o.Log.Debug("events end", "error", err) // who asked is gone, or the user may not have them any more
 	}()
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
