@@ -17,9 +17,15 @@ function fill(el, props, children) {
     else if (name === "value" || name === "checked" || name === "disabled") el[name] = value;
     else el.setAttribute(name, value === true ? "" : value);
   }
-  el.append(...children.flat().filter(c => c !== null && c !== undefined && c !== false));
+  el.append(...there(children));
   return el;
 }
+
+// there are the children that there are: a condition that is not met gives false.
+const there = children => children.flat().filter(c => c !== null && c !== undefined && c !== false);
+
+// put gives an element other children.
+export const put = (el, ...children) => el.replaceChildren(...there(children));
 
 const whole = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });

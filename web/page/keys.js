@@ -1,6 +1,6 @@
 // Keys: found by pattern and type, shown as what they are, changed and deleted.
 import { ask } from "./dialog.js";
-import { asText, bytes, count, duration, fromBase64, h, shown, time, toBase64 } from "./dom.js";
+import { asText, bytes, count, duration, fromBase64, h, put, shown, time, toBase64 } from "./dom.js";
 import { encode, ReplyError } from "./resp.js";
 
 const types = ["string", "hash", "list", "set", "zset", "stream"];
@@ -145,11 +145,10 @@ function make(app) {
       await find(true);
       if (bad.length) throw new Error(`${count(bad.length)} of ${words} failed: ${bad[0].message}`);
     };
-    selection.replaceChildren(h("strong", {}, words + " selected"),
+    put(selection, h("strong", {}, words + " selected"),
       may.PEXPIRE && h("button", { onclick: () => { const d = deadline(); ask(`Set the deadline of ${words}`, [d.el], "Set for " + words, () => apply(k => ["PEXPIRE", k, d.ms()])); } }, "Set deadline…"),
       may.PERSIST && h("button", { onclick: () => ask(`Remove the deadline of ${words}`, [h("p", {}, "They will not expire any more.")], "Remove from " + words, () => apply(k => ["PERSIST", k])) }, "Remove deadline…"),
       may.UNLINK && h("button", { class: "danger", onclick: () => ask(`Delete ${words}`, [h("p", {}, "Nothing restores them.")], "Delete " + words, () => apply(k => ["UNLINK", k]), true) }, "Delete…"));
-    selection.replaceChildren(...[...selection.childNodes].filter(c => c.nodeName !== "#text"));
   }
 
   function create() {

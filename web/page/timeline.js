@@ -1,6 +1,6 @@
 // When keys expire: how many from now on, which, and how late those were that have expired.
 import { Bars } from "./chart.js";
-import { count, duration, fromBase64, h, short, shown, time } from "./dom.js";
+import { count, duration, fromBase64, h, put, short, shown, time } from "./dom.js";
 import { lately } from "./lately.js";
 
 const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
@@ -178,7 +178,7 @@ function make(app) {
     trail.hidden = !spans.length;
     if (!spans.length) return;
     const [from, until] = spans.at(-1);
-    trail.replaceChildren(h("strong", {}, `${time(from)} to ${time(until)}`), h("button", { id: "zoom-out", onclick: () => { zoomOut(); chart.el.focus(); } }, "Zoom out"),
+    put(trail, h("strong", {}, `${time(from)} to ${time(until)}`), h("button", { id: "zoom-out", onclick: () => { zoomOut(); chart.el.focus(); } }, "Zoom out"),
       spans.length > 1 && h("button", { onclick: () => { go(() => { spans = []; }); chart.el.focus(); } }, scale.title));
   }
 

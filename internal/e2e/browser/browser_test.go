@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -135,8 +136,18 @@ func js[T any](p *page, expression string) T {
 	return v
 }
 
-// text is what the page shows.
-func (p *page) text() string { return js[string](p, "document.body.innerText") }
+// text is what the page shows. A condition or a value that is missing must not be shown as such.
+func (p *page) text() string {
+	p.t.Helper()
+	text := js[string](p, "document.body.innerText")
+	if word := missing.FindString(text); word != "" {
+		p.t.Errorf("the page shows %q:\n%s", word, text)
+	}
+	return text
+}
+
+// missing is how a page's script writes what is not there.
+var missing = regexp.MustCompile(`\b(undefined|null|NaN|false)\b`)
 
 // wait waits until the page shows a text.
 func (p *page) wait(text string) {
