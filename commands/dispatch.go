@@ -251,7 +251,7 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	c.hits, c.misses = 0, 0
 	defer func() {
 		if p := recover(); p != nil {
-			if c.Scope == Unlocked && fromStore() {
+			if c.Scope == Unlocked && !c.Nested && fromStore() {
 				panic(p)
 			}
 			e.Stats.Panics.Add(1)

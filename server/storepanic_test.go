@@ -40,3 +40,15 @@ func TestPanicOfStoreEndsServer(t *testing.T) {
 		})
 	}
 }
+
+// TestPanicOfStoreInTransaction: within EXEC it costs its command alone, as the transaction has what is locked.
+func TestPanicOfStoreInTransaction(t *testing.T) {
+	ts := start(t, func(e *commands.Env) {
+		e.Table.Lookup([]byte("KEYS")).Run = func(c *commands.Ctx) error {
+			return c.Txn.View().Walk(0, func(storage.Item) bool { panic("in a test") })
+		}
+	})
+	c := ts.dial()
+	c.send("MULTI\nSET a 1\nKEYS *\nSET b 2\nEXEC\nMGET a b\n")
+	c.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3 +OK -ERR internal error +OK", "*2 1 2")
+}

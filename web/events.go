@@ -106,10 +106,10 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// drain gives what has come; false when nothing will come any more.
+// drain gives what has come, eventsShown at most; false when nothing will come any more.
 func drain(come <-chan event) (list []event, on bool) {
 	list = []event{}
-	for {
+	for len(list) < eventsShown {
 		select {
 		case e, open := <-come:
 			if !open {
@@ -120,6 +120,7 @@ func drain(come <-chan event) (list []event, on bool) {
 			return list, true
 		}
 	}
+	return list, true
 }
 
 // readEvents reads messages of the channels of events until the connection ends. Those that come has no room for are counted.

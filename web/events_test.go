@@ -56,7 +56,7 @@ func TestEvents(t *testing.T) {
 	var body strings.Builder
 	body.Write(command("SET", "\x00<b>", "v"))
 	body.Write(command("SET", long, "v"))
-	const more = 10 * eventsShown
+	const more = 50 * eventsShown
 	for i := range more {
 		body.Write(command("SET", fmt.Sprint(i), "v"))
 	}

@@ -49,7 +49,7 @@ type live struct {
 		history []point
 		minutes []point // what expired in each minute
 	}
-	minute expiries // when the present minute began; only pulse.looks uses it
+	minute expiries // when the present minute began; only pulse.minutes uses it
 }
 
 func (l *live) init(s *Server) {

@@ -66,7 +66,7 @@ func (p *pulse) start() {
 		p.ask(env)
 		p.probe(env)
 	})
-	for _, work := range []func(*commands.Env){p.looks, p.counts, p.spans} {
+	for _, work := range []func(*commands.Env){p.looks, p.minutes, p.counts, p.spans} {
 		env := p.s.borrow()
 		if env == nil {
 			return
@@ -100,9 +100,22 @@ func (p *pulse) looks(env *commands.Env) {
 	}
 }
 
+// minutes keeps what expires in each minute. It may have to wait for a shard or a disk, so looks cannot do it.
+func (p *pulse) minutes(env *commands.Env) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.s.live.note(env.Store, p.s.o.Clock.Now())
+		case <-p.quit:
+			return
+		}
+	}
+}
+
 // look counts what has not happened since the last look.
 func (p *pulse) look(env *commands.Env) {
-	p.s.live.note(env.Store, p.s.o.Clock.Now())
 	if p.answered.Swap(false) {
 		p.silent.Store(0)
 		p.ask(env)

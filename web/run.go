@@ -36,9 +36,10 @@ const (
 	userRuns = 6
 )
 
-// runs counts requests of a kind.
+// runs counts requests of a kind: most at a time, ofUser of a user. With spare the first of each user may be one more.
 type runs struct {
 	most, ofUser int
+	spare        bool
 	mu           struct {
 		sync.Mutex
 		all    int
@@ -46,13 +47,15 @@ type runs struct {
 	}
 }
 
-func (r *runs) init(most, ofUser int) { r.most, r.ofUser, r.mu.byUser = most, ofUser, map[string]int{} }
+func (r *runs) init(most, ofUser int, spare bool) {
+	r.most, r.ofUser, r.spare, r.mu.byUser = most, ofUser, spare, map[string]int{}
+}
 
 // begin counts a request of a user in, unless there are too many.
 func (r *runs) begin(user string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := r.mu.byUser[user]; n > 0 && (n >= r.ofUser || r.mu.all >= r.most) {
+	if n := r.mu.byUser[user]; n >= r.ofUser || r.mu.all >= r.most && (n > 0 || !r.spare) {
 		return false
 	}
 	r.mu.all++

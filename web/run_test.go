@@ -114,7 +114,7 @@ func TestRunSlowly(t *testing.T) {
 // Users who run as much as they may leave each other user a request.
 func TestRunShare(t *testing.T) {
 	var r runs
-	r.init(maxRuns, userRuns)
+	r.init(maxRuns, userRuns, true)
 	for i := range 3 * userRuns {
 		r.begin(fmt.Sprintf("u%d", i%3))
 	}
@@ -129,6 +129,13 @@ func TestRunShare(t *testing.T) {
 	r.end("u3")
 	if !r.begin("u3") {
 		t.Error("whose request has ended gets no other")
+	}
+	var streams runs // which do not end
+	streams.init(maxEvents, userEvents, false)
+	for i := range 2 * maxEvents {
+		if user := fmt.Sprintf("u%d", i); streams.begin(user) != (i < maxEvents) {
+			t.Errorf("%d streams of as many users: %d are counted", i+1, streams.mu.all)
+		}
 	}
 }
 

@@ -234,6 +234,25 @@ func TestStuckLoop(t *testing.T) {
 	h.want("/readyz", 200, "ready")
 }
 
+// The pulse looks on while the loop is stuck with the keyspace locked, at the beginning of a minute as well.
+func TestPulseBesideLockedShards(t *testing.T) {
+	h := listen(t)
+	h.load()
+	h.still()
+	h.live.minute = expiries{}
+	h.host.stuck.Store(true)
+	txn := h.env.Store.NewTxn()
+	h.env.Store.BeginAll(txn)
+	defer txn.End()
+	looked := make(chan struct{})
+	go func() {
+		h.looks(aliveBeats + 1)
+		close(looked)
+	}()
+	await.For(t, "the pulse has looked", looked)
+	h.want("/healthz", 503, "the event loop has not answered")
+}
+
 // What is appended to the log and not committed for some time makes the server not ready.
 func TestUncommitted(t *testing.T) {
 	h := listen(t)

@@ -10,7 +10,7 @@ const scales = [
   { id: "hour", title: "next day", unit: hour, bars: 24, due: "far", within: day },
   { id: "day", title: "next 60 days", unit: day, bars: 60, due: "far", within: 60 * day },
 ];
-const maxLists = 16;
+const maxLists = 16, lastDate = 8.64e15;
 
 const clock = (ms, options) => new Intl.DateTimeFormat("en-GB", options).format(ms);
 const label = {
@@ -128,7 +128,7 @@ function make(app) {
     const words = new URLSearchParams(text ?? "");
     scale = scales.find(s => s.id === words.get("scale")) ?? scales[0];
     db = words.get("db") ?? "";
-    spans = words.getAll("span").map(s => s.split("-").map(Number)).filter(([from, until]) => Number.isSafeInteger(from) && Number.isSafeInteger(until) && 0 < from && from < until);
+    spans = words.getAll("span").map(s => s.split("-").map(Number)).filter(([from, until]) => Number.isSafeInteger(from) && 0 < from && from < until && until <= lastDate);
     patterns = words.getAll("match").slice(0, maxPatterns);
     at = text;
     restart();
