@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -17,12 +18,33 @@ import (
 // its elements, whichever is earlier. Keys in memory stand in the expiration index of their part;
 // for those that are only on disk the bucket ttl is read. An entry of that is left out if memory
 // knows the key, or if the record of the key may have changed since and says something else. Both
-// are read in small steps, so a key that moves between memory and disk meanwhile may count twice or
-// not at all.
+// are read in small steps, so a key whose deadline changes meanwhile, or that moves between memory and
+// disk, may count twice or not at all; a list has it once or not at all. Where a global transaction has
+// a shard, a step waits for it a little.
 
 // dueStep is how many deadlines are looked at each time a shard is locked, some 10 us, or each time
 // the data file is read.
 const dueStep = 1024
+
+// dueTries bounds how often a step of a walk, or a whole list, tries again where a global transaction has the shard;
+// before that it waits for duePause.
+const (
+	dueTries = 100
+	duePause = time.Millisecond
+)
+
+// dueRetries gives what is called where a global transaction has the shard: it waits, and returns true for as often as
+// the step may be tried again.
+func dueRetries() (again func() bool) {
+	tries := 0
+	return func() bool {
+		if tries++; tries > dueTries {
+			return false
+		}
+		time.Sleep(duePause)
+		return true
+	}
+}
 
 // Due is how much is due in each of some spans of time.
 type Due struct {
@@ -33,7 +55,7 @@ type Due struct {
 // CountDue counts, by database, what is due from an instant on (Unix ms) and before each of some
 // later ones, which rise; the counts are of the spans between them. It takes some 10 ns for each key
 // in memory, and a microsecond for each that is only on disk; stop ends it. whole is false when it
-// was stopped, passed over the shard of a global transaction, or could not read the data file.
+// was stopped, a global transaction kept a shard for too long, or it could not read the data file.
 func (s *Store) CountDue(from int64, until []int64, stop func() bool) (counts map[int]Due, whole bool) {
 	c := dueCount{until: until, counts: map[int]Due{}}
 	whole = s.walkDue(from, until[len(until)-1], c.inMemory, c.add, func() bool { return !stop() })
@@ -41,15 +63,19 @@ func (s *Store) CountDue(from int64, until []int64, stop func() bool) (counts ma
 }
 
 // walkDue has inMemory look at the index of each part in steps, from an entry on, with the shard locked, and calls onDisk for
-// each key that is only on disk. After each step it calls next. Both are without a lock. It returns false where next does, and
-// as CountDue.
+// each key that is only on disk. After each step it calls next, and before it tries one again. Both are without a lock. It
+// returns false where next does, and as CountDue.
 func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey), next func() bool) bool {
+	retries := func() func() bool {
+		again := dueRetries()
+		return func() bool { return again() && next() }
+	}
 	for _, sh := range s.shards {
 		for db := range s.options.Databases {
 			at := ttl.Entry{Deadline: from}
 			for more := true; more; {
 				var ok bool
-				if at, more, ok = sh.lookAtDue(db, at, inMemory); !ok || !next() {
+				if at, more, ok = sh.lookAtDue(db, at, inMemory, retries()); !ok || !next() {
 					return false
 				}
 			}
@@ -59,7 +85,7 @@ func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey)
 	for place != nil && s.partials.Load() > 0 {
 		var list []diskDue
 		var err error
-		if list, place, err = s.readDue(place, until); err != nil || !s.onlyOnDisk(list, onDisk) || !next() {
+		if list, place, err = s.readDue(place, until); err != nil || !s.onlyOnDisk(list, onDisk, retries()) || !next() {
 			return false
 		}
 	}
@@ -70,10 +96,12 @@ func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey)
 // the entry to go on with, if there are more.
 type dueLook func(p *part, db int, at ttl.Entry) (next ttl.Entry, more bool)
 
-// lookAtDue locks the shard for a look. ok is false if a global transaction has it.
-func (sh *shard) lookAtDue(db int, at ttl.Entry, look dueLook) (next ttl.Entry, more, ok bool) {
-	if !sh.lockPassingGlobal() {
-		return next, false, false
+// lookAtDue locks the shard for a look. ok is false if a global transaction has it, and again returns false.
+func (sh *shard) lookAtDue(db int, at ttl.Entry, look dueLook, again func() bool) (next ttl.Entry, more, ok bool) {
+	for !sh.lockPassingGlobal() {
+		if !again() {
+			return next, false, false
+		}
 	}
 	defer sh.mu.Unlock()
 	next, more = look(sh.mu.parts[db], db, at)
@@ -257,8 +285,8 @@ func (s *Store) readDue(from []byte, until int64) (list []diskDue, next []byte, 
 }
 
 // onlyOnDisk visits the entries whose keys memory does not have, with their databases, while no shard is locked. False if
-// it passed over the shard of a global transaction. It changes the order of the list.
-func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey)) bool {
+// a global transaction has a shard, and again returns false. It changes the order of the list.
+func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey), again func() bool) bool {
 	shardOf := func(e diskDue) int { return s.shardOf(e.key.Slot) }
 	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
 	var only, doubtful []diskDue
@@ -267,7 +295,7 @@ func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey)) bool {
 		for n < len(list) && shardOf(list[n]) == sh.num {
 			n++
 		}
-		sure, unsure, ok := sh.notInMemory(list[:n])
+		sure, unsure, ok := sh.notInMemory(list[:n], again)
 		if !ok {
 			return false
 		}
@@ -293,10 +321,12 @@ func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey)) bool {
 }
 
 // notInMemory gives those of the shard's entries whose keys memory does not have, with their databases: sure ones, and
-// those that may be about to change. ok is false if a global transaction has the shard.
-func (sh *shard) notInMemory(list []diskDue) (sure, unsure []diskDue, ok bool) {
-	if !sh.lockPassingGlobal() {
-		return nil, nil, false
+// those that may be about to change. ok is false if a global transaction has the shard, and again returns false.
+func (sh *shard) notInMemory(list []diskDue, again func() bool) (sure, unsure []diskDue, ok bool) {
+	for !sh.lockPassingGlobal() {
+		if !again() {
+			return nil, nil, false
+		}
 	}
 	defer sh.mu.Unlock()
 	for _, e := range list {
@@ -330,10 +360,15 @@ const (
 
 // ListDue lists the keys of a database that are due from one instant on and before another (Unix
 // ms), in the order of their deadlines: the first limit of those that keep accepts. The list is complete for what is due before through, which
-// is until unless there was more to look at. false if a global transaction has a shard, or the data file
-// could not be read.
+// is until unless there was more to look at. A key whose deadline changes meanwhile is listed once, at the later
+// one, or not at all. false if a global transaction kept a shard for too long, or the data file could not be read.
 func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []byte) bool) (list []DueKey, through int64, ok bool) {
-	l := dueList{db: db, limit: limit, keep: keep, through: until}
+	return s.listDue(db, from, until, limit, keep, dueRetries())
+}
+
+// listDue is ListDue; it calls again where a global transaction has a shard.
+func (s *Store) listDue(db int, from, until int64, limit int, keep func(name []byte) bool, again func() bool) (list []DueKey, through int64, ok bool) {
+	l := dueList{db: db, limit: limit, keep: keep, again: again, through: until}
 	for _, sh := range s.shards {
 		if !l.inMemory(sh, from) {
 			return nil, from, false
@@ -351,22 +386,36 @@ func (s *Store) ListDue(db int, from, until int64, limit int, keep func(name []b
 			if k.DB == db && keep(k.Name) {
 				l.list = append(l.list, k)
 			}
-		}) {
+		}, again) {
 			return nil, from, false
 		}
 		place = next
 	}
+	list, through = l.first()
+	return list, through, true
+}
+
+// first gives the first keys of what was found, and up to when they are all.
+func (l *dueList) first() (list []DueKey, through int64) {
 	slices.SortFunc(l.list, func(a, b DueKey) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), bytes.Compare(a.Name, b.Name))
 	})
+	last := make(map[string]int, len(l.list))
+	for i, k := range l.list {
+		last[string(k.Name)] = i
+	}
+	if len(last) < len(l.list) { // deadlines were raised, or keys went to disk, between two looks
+		i := -1
+		l.list = slices.DeleteFunc(l.list, func(k DueKey) bool { i++; return last[string(k.Name)] != i })
+	}
 	end := 0
-	for size = 0; end < len(l.list) && end < limit && l.list[end].At <= l.through && (end == 0 || size <= listBytes); end++ {
+	for size := 0; end < len(l.list) && end < l.limit && l.list[end].At <= l.through && (end == 0 || size <= listBytes); end++ {
 		size += len(l.list[end].Name)
 	}
 	if end < len(l.list) {
 		l.through = min(l.through, l.list[end].At)
 	}
-	return l.list[:end], l.through, true
+	return l.list[:end], l.through
 }
 
 // dueList is a list that is under way.
@@ -374,12 +423,13 @@ type dueList struct {
 	db      int
 	limit   int
 	keep    func(name []byte) bool
+	again   func() bool
 	list    []DueKey
 	through int64
 }
 
 // inMemory adds the first keys of a shard that are due from an instant on. No shard is locked while keep is called. False
-// if a global transaction has the shard.
+// if a global transaction has the shard, and again returns false.
 func (l *dueList) inMemory(sh *shard, from int64) bool {
 	w := dueWalk{until: l.through, every: 1}
 	looks, kept, size := 0, 0, 0
@@ -387,7 +437,7 @@ func (l *dueList) inMemory(sh *shard, from int64) bool {
 	for more := true; more; {
 		var ok bool
 		w.list, w.names = w.list[:0], w.names[:0]
-		if at, more, ok = sh.lookAtDue(l.db, at, w.inMemory); !ok {
+		if at, more, ok = sh.lookAtDue(l.db, at, w.inMemory, l.again); !ok {
 			return false
 		}
 		for _, k := range w.list {

@@ -8,8 +8,8 @@ import (
 
 var notStopped = func() bool { return false }
 
-// What is due is counted by the first deadline of a key or of an element, in steps, and not in the
-// shards of a global transaction.
+// What is due is counted by the first deadline of a key or of an element, in steps, and not where a global
+// transaction keeps a shard.
 func TestCountDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -44,8 +44,8 @@ func TestCountDue(t *testing.T) {
 
 func anyName([]byte) bool { return true }
 
-// A walk visits each key of its span once, wherever it is, or a sample of them; it can be ended, and passes over the shards of a
-// global transaction.
+// A walk visits each key of its span once, wherever it is, or a sample of them; it can be ended, and gives up where a global
+// transaction keeps a shard.
 func TestWalkDue(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -202,6 +202,97 @@ func (h *harness) verifyDue() {
 		if len(got) > 0 {
 			h.t.Fatalf("database %d: keys are listed that are not there: %v", db, got)
 		}
+	}
+}
+
+// Where a global transaction has a shard, a count, a walk and a list try again, in memory and on disk, and go on when it has ended.
+func TestDueWaitsForGlobal(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 100
+	for i := range keys {
+		k := h.s.Key(i%3, fmt.Appendf(nil, "k%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i), Event{}) }, k)
+	}
+	global, open := h.s.NewTxn(), false
+	end := func() {
+		if open {
+			global.End()
+		}
+		open = false
+	}
+	// beside makes a function for the walk to call. From one call on a global transaction has all shards, until some calls later.
+	beside := func(from int) (step func() bool) {
+		calls := 0
+		step = func() bool {
+			switch calls++; calls {
+			case from + 1:
+				h.s.BeginGlobal(global, nil)
+				open = true
+			case from + 3:
+				end()
+			}
+			return true
+		}
+		if from == 0 {
+			step()
+		}
+		return step
+	}
+	inMemory := len(h.s.shards) * h.databases // steps of a walk before it looks at the disk
+	for _, place := range []string{"in memory", "on disk"} {
+		begins := []int{0, 1, inMemory / 2}
+		if place == "on disk" {
+			h.saved()
+			h.evict()
+			begins = append(begins, inMemory-1)
+		}
+		for _, from := range begins {
+			step := beside(from)
+			counts, whole := h.s.CountDue(now, []int64{now + 10_000}, func() bool { return !step() })
+			if n := counts[0].Keys[0] + counts[1].Keys[0] + counts[2].Keys[0]; !whole || n != keys {
+				t.Errorf("%s, from step %d: %d keys are counted (%v)", place, from, n, whole)
+			}
+			end()
+			n, step := 0, beside(from)
+			whole = h.s.WalkDue(now, now+10_000, 1, func(list []DueKey) bool { n += len(list); return step() })
+			if !whole || n != keys {
+				t.Errorf("%s, from step %d: %d keys are visited (%v)", place, from, n, whole)
+			}
+			end()
+		}
+		list, _, ok := h.s.listDue(1, now, now+10_000, keys, anyName, beside(0))
+		if !ok || len(list) != keys/3 {
+			t.Errorf("%s: %d keys are listed (%v)", place, len(list), ok)
+		}
+		end()
+	}
+}
+
+// A key whose deadline is raised while a list looks at its shard is listed once, at the later one.
+func TestListDueOnce(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 3 * walkNames
+	set := func(i int, at int64) {
+		k := h.s.Key(1, fmt.Appendf(nil, "{same}k%03d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), at, Event{}) }, k)
+	}
+	for i := range keys {
+		set(i, now+1000+int64(i))
+	}
+	raised := false
+	list, _, ok := h.s.ListDue(1, now, now+100_000, 10*keys, func([]byte) bool {
+		if !raised {
+			set(0, now+50_000)
+		}
+		raised = true
+		return true
+	})
+	if first, last := string(list[0].Name), list[len(list)-1]; !ok || len(list) != keys || first != "{same}k001" || string(last.Name) != "{same}k000" || last.At != now+50_000 {
+		t.Errorf("%d keys of %d, from %s to %s at %d (%v)", len(list), keys, first, last.Name, last.At-now, ok)
 	}
 }
 
