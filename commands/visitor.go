@@ -64,6 +64,10 @@ func (v *Visitor) May(words ...string) error {
 // Name is the user's name.
 func (v *Visitor) Name() string { return v.client.user.name() }
 
+// Rights is a value that is equal for as long as nobody changes the user's permissions or deletes the user. Any goroutine may
+// call it.
+func (v *Visitor) Rights() any { return v.client.user.permissions() }
+
 // Can is May for what nobody has asked for yet: a refusal is not logged or counted. The command has all its arguments.
 func (v *Visitor) Can(args ...[]byte) bool {
 	d, _ := v.client.user.permissions().check(v.env.Table.Of(args), args)

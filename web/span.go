@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,15 +21,23 @@ const (
 	// maxBars and maxPatterns bound a span.
 	maxBars     = 120
 	maxPatterns = 4
-	// userSpans is how many spans of a user are counted.
-	userSpans = 4
+	// userSpans is how many spans of a user are counted: one for each page that a user may have open.
+	userSpans = userStreams
 	// spanShare is the part of the time that counting them has.
 	spanShare = 100
 	// spanEvery is the least time between two counts of a span, spanIdle how long it is counted after a page asked for it.
+	// A span that was asked for within spanShown is on a screen: pages ask more often.
 	spanEvery = 2 * time.Second
 	spanIdle  = 15 * time.Second
+	spanShown = 2 * time.Second
 	// stepTime is the most that a step of a count takes, if nothing is in the way.
 	stepTime = 2 * time.Millisecond
+	// stepMatch is how much matching a step does: bytes of names by bytes of patterns. matchTime is the most that such a
+	// byte by byte takes.
+	stepMatch = 100_000
+	matchTime = 10 * time.Nanosecond
+	// rightsBytes is how long the patterns of a user's rights, which a name is compared with too, are believed to be.
+	rightsBytes = 1 << 10
 )
 
 // question is what is counted, and for whom.
@@ -47,6 +56,7 @@ type span struct {
 	asked   time.Duration // reading of Mono
 	next    time.Duration // when it is to be counted again
 	answer  *spanCount    // nil: not counted yet
+	rights  any           // the visitor's, when it was counted
 }
 
 // spanCount is a count. A bar counts from From+i*Unit on, in Unix ms. What it counts are keys by their own
@@ -73,16 +83,19 @@ type spans struct {
 
 func (a *spans) init() { a.came, a.names = make(chan struct{}, 1), 200_000 }
 
-// ask gives the last count of a question, and has it counted on. A user's question that was not asked for longest makes
-// room for a new one.
-func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) *spanCount {
+// ask gives the last count of a question, nil if there is none under the visitor's present rights, and has it counted on. A
+// user's question that was not asked for longest makes room for a new one; false if all of them are on screens.
+func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *spanCount, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var mine []*span
 	for _, s := range a.mu.list {
 		if s.question == q {
 			s.asked, s.visitor = now, v
-			return s.answer
+			if s.answer != nil && s.rights != v.Rights() {
+				s.answer, s.next = nil, now
+			}
+			return s.answer, true
 		}
 		if s.user == q.user {
 			mine = append(mine, s)
@@ -90,6 +103,9 @@ func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) *spanCou
 	}
 	if len(mine) >= userSpans {
 		oldest := slices.MinFunc(mine, func(a, b *span) int { return cmp.Compare(a.asked, b.asked) })
+		if oldest.shown(now) {
+			return nil, false
+		}
 		a.mu.list = slices.DeleteFunc(a.mu.list, func(s *span) bool { return s == oldest })
 	}
 	a.mu.list = append(a.mu.list, &span{question: q, visitor: v, asked: now, next: now})
@@ -97,32 +113,46 @@ func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) *spanCou
 	case a.came <- struct{}{}:
 	default:
 	}
-	return nil
+	return nil, true
 }
 
-// due gives the span that is to be counted first, nil if none is yet, and forgets those that nobody asks for.
-func (a *spans) due(now time.Duration) (question, *commands.Visitor, bool) {
+func (s *span) shown(now time.Duration) bool { return now-s.asked <= spanShown }
+
+// due gives the span that is to be counted first, nil if none is yet, and forgets those that nobody asks for. Those on screens
+// come before the others, and among them the one that waits longest.
+func (a *spans) due(now time.Duration) (*span, *commands.Visitor) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.list = slices.DeleteFunc(a.mu.list, func(s *span) bool { return now-s.asked > spanIdle })
-	if len(a.mu.list) == 0 {
-		return question{}, nil, false
+	var first *span
+	for _, s := range a.mu.list {
+		if s.next > now {
+			continue
+		}
+		if first == nil || s.shown(now) && !first.shown(now) || s.shown(now) == first.shown(now) && s.next < first.next {
+			first = s
+		}
 	}
-	first := slices.MinFunc(a.mu.list, func(a, b *span) int { return cmp.Compare(a.next, b.next) })
-	return first.question, first.visitor, first.next <= now
+	if first == nil {
+		return nil, nil
+	}
+	return first, first.visitor
 }
 
-// counted notes the count of a question, nil if it was not whole, and when the next one may begin.
-func (a *spans) counted(q question, answer *spanCount, next time.Duration) {
+// wanted reports whether a page still asks for a span, under the same rights.
+func (a *spans) wanted(s *span, rights any, now time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.mu.list {
-		if s.question == q {
-			s.next = next
-			if answer != nil {
-				s.answer = answer
-			}
-		}
+	return now-s.asked <= spanIdle && slices.Contains(a.mu.list, s) && s.visitor.Rights() == rights
+}
+
+// counted notes the count of a span under some rights, nil if it was not whole, and when the next one may begin.
+func (a *spans) counted(s *span, rights any, answer *spanCount, next time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.next = next
+	if answer != nil {
+		s.answer, s.rights = answer, rights
 	}
 }
 
@@ -131,11 +161,11 @@ func (p *pulse) spans(env *commands.Env) {
 	a := &p.s.spans
 	for {
 		began := p.s.o.Clock.Mono()
-		q, v, due := a.due(began)
-		if due {
-			answer := p.countSpan(env, q, v)
+		if s, v := a.due(began); s != nil {
+			rights := v.Rights()
+			answer := p.countSpan(env, s, v, rights)
 			ended := p.s.o.Clock.Mono()
-			a.counted(q, answer, ended+max(spanEvery, ended-began))
+			a.counted(s, rights, answer, ended+max(spanEvery, ended-began))
 			continue
 		}
 		select {
@@ -147,9 +177,12 @@ func (p *pulse) spans(env *commands.Env) {
 	}
 }
 
-// countSpan counts the answer to a question, nil if that is not possible now.
-func (p *pulse) countSpan(env *commands.Env, q question, v *commands.Visitor) *spanCount {
-	now, step := p.s.o.Clock.Now(), p.paced(spanShare)
+// countSpan counts the answer to a span's question, nil if that is not possible now, or not wanted any more.
+func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, rights any) *spanCount {
+	now, q, pace := p.s.o.Clock.Now(), s.question, p.paced(spanShare)
+	step := func(most time.Duration) bool {
+		return pace(most) && p.s.spans.wanted(s, rights, p.s.o.Clock.Mono())
+	}
 	first := q.from
 	if first == 0 {
 		first = now - now%q.unit
@@ -159,7 +192,7 @@ func (p *pulse) countSpan(env *commands.Env, q question, v *commands.Visitor) *s
 		until[i] = first + int64(i+1)*q.unit
 	}
 	c := spanCount{From: first, Unit: q.unit, Every: 1, DBs: map[int][][]int64{}}
-	counts, whole := env.Store.CountDue(max(first, now), until, func() bool { return !step() })
+	counts, whole := env.Store.CountDue(max(first, now), until, func() bool { return !step(stepTime) })
 	if whole && q.patterns != "" {
 		whole = p.countNames(env, q, v, &c, counts, step)
 	} else {
@@ -187,8 +220,9 @@ func (c *spanCount) put(db int, series ...[]int64) {
 	}
 }
 
-// countNames counts by pattern what has been counted without: all names, or a sample of them.
-func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *spanCount, counts map[int]storage.Due, step func() bool) (whole bool) {
+// countNames counts by pattern what has been counted without: all names, or a sample of them. A step has as much matching
+// as stepMatch and one name more.
+func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *spanCount, counts map[int]storage.Due, step func(most time.Duration) bool) (whole bool) {
 	all := int64(0)
 	for _, d := range counts {
 		for i := range d.Keys {
@@ -197,10 +231,14 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 	}
 	c.Every = 1 + all/p.s.spans.names
 	query, _ := url.ParseQuery(q.patterns) // which Encode made
-	patterns := query["match"]
+	patterns, bytes := query["match"], rightsBytes
+	for _, pattern := range patterns {
+		bytes += len(pattern)
+	}
 	by := map[int][][]int64{}
 	last := c.From + q.bars*q.unit
 	whole = env.Store.WalkDue(max(c.From, p.s.o.Clock.Now()), last, uint64(c.Every), func(list []storage.DueKey) bool {
+		matched := 0 // since the last step
 		for _, k := range list {
 			if i, ok := v.Sort(k.Name, patterns); ok {
 				if by[k.DB] == nil {
@@ -211,8 +249,14 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 				}
 				by[k.DB][i][(k.At-c.From)/q.unit] += c.Every
 			}
+			if matched += len(k.Name) * bytes; matched > stepMatch {
+				if !step(stepTime + time.Duration(matched)*matchTime) {
+					return false
+				}
+				matched = 0
+			}
 		}
-		return step()
+		return step(stepTime)
 	})
 	for db, series := range by {
 		c.put(db, series...)
@@ -222,11 +266,11 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 
 // paced gives what a count in the background calls after each of its steps: it waits so that the steps have a
 // share-th of the time, and returns false when the server stops. A step may have waited for a processor or a lock, which
-// is no cost: it counts as stepTime at most.
-func (p *pulse) paced(share int) func() bool {
+// is no cost: it counts as most at most, the time that it takes if nothing is in the way.
+func (p *pulse) paced(share int) func(most time.Duration) bool {
 	began, spent := p.s.o.Clock.Mono(), time.Duration(0)
-	return func() bool {
-		spent += min(p.s.o.Clock.Mono()-began, stepTime)
+	return func(most time.Duration) bool {
+		spent += min(p.s.o.Clock.Mono()-began, most)
 		wait := time.Duration(0)
 		if spent >= time.Millisecond {
 			wait, spent = spent*time.Duration(share-1), 0
@@ -268,8 +312,14 @@ func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
 			q.patterns = url.Values{"match": patterns}.Encode()
 		}
 		q.user = v.Name()
+		answer, ok := s.spans.ask(q, v, s.o.Clock.Mono())
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			reply(w, http.StatusServiceUnavailable, fmt.Sprintf("%d other spans are counted for your pages; this one is counted when you leave one of them", userSpans))
+			return
+		}
 		s.replyJSON(w, struct {
 			Count *spanCount `json:"count"`
-		}{s.spans.ask(q, v, s.o.Clock.Mono())})
+		}{answer})
 	})
 }

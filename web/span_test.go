@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"keyp/commands"
 	"keyp/internal/testkit/await"
+	"keyp/resp"
 )
 
 // counted waits for the count of a span by a user, until it has so many in all.
@@ -103,37 +105,181 @@ func TestSpanSample(t *testing.T) {
 	}
 }
 
-// What nobody asks for any more is not counted, and a user's spans are bounded: a new one takes the place of another of theirs.
+// What nobody asks for any more is not counted, and a user's spans are bounded: a new one takes the place of another of
+// theirs that is on no screen.
 func TestSpansAreBounded(t *testing.T) {
+	h := listen(t)
+	h.load()
 	var a spans
 	a.init()
-	for i := range int64(userSpans + 2) {
-		a.ask(question{user: "u", from: i + 1, unit: 1, bars: 1}, nil, seconds(i))
+	v, rights := h.visitor(t)
+	ask := func(user string, from, at int64) (*spanCount, bool) {
+		return a.ask(question{user: user, from: from, unit: 1, bars: 1}, v, seconds(at))
 	}
-	a.ask(question{user: "other", from: 1, unit: 1, bars: 1}, nil, seconds(0))
+	for i := range int64(userSpans + 2) {
+		if _, ok := ask("u", i+1, i); !ok {
+			t.Errorf("span %d is refused", i)
+		}
+	}
+	ask("other", 1, userSpans)
 	var from []int64
 	for _, s := range a.mu.list {
 		if s.user == "u" {
 			from = append(from, s.from)
 		}
 	}
-	if !slices.Equal(from, []int64{3, 4, 5, 6}) {
+	if len(from) != userSpans || from[0] != 3 {
 		t.Errorf("the spans of %v are counted", from)
 	}
-	first, _, due := a.due(seconds(6))
-	if first.user != "other" || !due {
-		t.Errorf("%+v is first: %v", first, due)
+	for i := range int64(userSpans) {
+		ask("u", i+3, userSpans+2)
 	}
-	a.counted(first, &spanCount{Every: 7}, seconds(8))
-	if got := a.ask(first, nil, seconds(6)); got == nil || got.Every != 7 {
+	if _, ok := ask("u", 100, userSpans+4); ok {
+		t.Error("a span on a screen made room for another")
+	}
+	if _, ok := ask("u", 100, userSpans+5); !ok || len(a.mu.list) != userSpans+1 {
+		t.Errorf("one of %d spans that are on no screen made no room", len(a.mu.list))
+	}
+	first, _ := a.due(seconds(userSpans + 5))
+	if first == nil || first.from != 100 || !a.wanted(first, rights, seconds(userSpans+5)) {
+		t.Fatalf("%+v is first", first)
+	}
+	a.counted(first, rights, &spanCount{Every: 7}, seconds(1000))
+	if got, _ := ask("u", 100, userSpans+6); got == nil || got.Every != 7 {
 		t.Errorf("the answer is %+v", got)
 	}
-	if q, _, due := a.due(seconds(20)); len(a.mu.list) != 2 || !due {
-		t.Errorf("%d spans are left, %+v is due: %v", len(a.mu.list), q, due)
+	if a.wanted(first, rights, seconds(userSpans+6)+spanIdle+1) {
+		t.Error("what nobody asks for is wanted")
 	}
-	if _, _, due := a.due(seconds(1000)); due || len(a.mu.list) != 0 {
+	if s, _ := a.due(seconds(1000)); s != nil || len(a.mu.list) != 0 {
 		t.Error("what nobody asks for is counted")
 	}
+	if a.wanted(first, rights, seconds(userSpans+6)) {
+		t.Error("what was forgotten is wanted")
+	}
+}
+
+// Spans that are on screens are counted before the others, each in turn; a count that is not wanted any more is given up.
+func TestSpansOnScreenFirst(t *testing.T) {
+	h := listen(t)
+	h.load()
+	a := &h.spans
+	v, rights := h.visitor(t)
+	ask := func(from, at int64) { a.ask(question{user: "u", from: from, unit: 1, bars: 1}, v, seconds(at)) }
+	var order []int64
+	var last *span
+	count := func(at int64) {
+		if s, _ := a.due(seconds(at)); s != nil {
+			a.counted(s, rights, nil, seconds(at+1))
+			order, last = append(order, s.from), s
+		}
+	}
+	const at = 1_000_000 // later than the server's own clock, so that it counts none of them
+	ask(1, at)
+	ask(2, at+5)
+	ask(3, at+5)
+	for i := range int64(4) {
+		ask(2, at+6+i)
+		ask(3, at+6+i)
+		count(at + 6 + i)
+	}
+	count(at + 13) // none is on a screen
+	if !slices.Equal(order, []int64{2, 3, 2, 3, 1}) {
+		t.Errorf("counted in the order %v", order)
+	}
+	if h.pulse.countSpan(h.env, &span{question: last.question}, v, rights) != nil {
+		t.Error("a count that nobody wants went on")
+	}
+}
+
+// An answer is for the rights under which it was counted: it is gone when they have changed, or the user has been made again.
+func TestSpanOfOtherRights(t *testing.T) {
+	h := listen(t)
+	h.load()
+	var a spans
+	a.init()
+	q := question{user: "watcher", from: 1, unit: 1, bars: 1}
+	login := func() *commands.Visitor {
+		v, err := h.env.Visit("", "", true, []byte("watcher"), []byte("watcher"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, change := range []func(){
+		func() { h.run("ACL SETUSER watcher on >watcher +info ~a:*") },
+		func() { h.run("ACL SETUSER watcher resetkeys ~b:*") },
+		func() {
+			c := commands.Ctx{Client: &commands.Client{ID: 1}, Out: &resp.Writer{Proto: 2}, Txn: h.env.Store.NewTxn()}
+			h.env.Reset(c.Client)
+			c.Client.Authenticated = true
+			c.Args = [][]byte{[]byte("ACL"), []byte("DELUSER"), []byte("watcher")}
+			if h.env.Dispatch(&c); string(c.Out.Buf) != ":1\r\n" {
+				t.Fatalf("the user is not deleted: %q", c.Out.Buf)
+			}
+			h.run("ACL SETUSER watcher on >watcher +info ~a:*")
+		},
+	} {
+		change()
+		now := seconds(1)
+		if answer, ok := a.ask(q, login(), now); answer != nil || !ok {
+			t.Errorf("an answer of other rights: %+v", answer)
+		}
+		s, v := a.due(now)
+		if s == nil {
+			t.Fatal("it is not counted again at once")
+		}
+		rights := v.Rights()
+		a.counted(s, rights, &spanCount{}, now)
+		if answer, _ := a.ask(q, login(), now); answer == nil || !a.wanted(s, rights, now) {
+			t.Error("no answer under the same rights")
+		}
+		h.run("ACL SETUSER watcher +ping")
+		if answer, _ := a.ask(q, login(), now); answer != nil || a.wanted(s, rights, now) {
+			t.Error("a count of other rights is wanted, or answers")
+		}
+		a.counted(s, rights, &spanCount{}, now) // of a count that was under way
+	}
+}
+
+// Names are matched in steps: long names and patterns make more of them, and the time of the longest is not cut short.
+func TestSpanMatchesInSteps(t *testing.T) {
+	h := listen(t)
+	h.load()
+	first := (h.o.Clock.Now()/hour + 2) * hour
+	const names = 300
+	for i := range names {
+		h.run(fmt.Sprintf("SET {same}%d%s v PXAT %d", i, strings.Repeat("a", 1000), first))
+	}
+	v, _ := h.visitor(t)
+	steps := func(from int64, patterns ...string) (n int, longest time.Duration) {
+		q := question{from: from, unit: minute, bars: 1, patterns: url.Values{"match": patterns}.Encode()}
+		c := &spanCount{From: from, Unit: minute, DBs: map[int][][]int64{}}
+		if !h.pulse.countNames(h.env, q, v, c, nil, func(most time.Duration) bool {
+			n, longest = n+1, max(longest, most)
+			return true
+		}) {
+			t.Error("the count is not whole")
+		}
+		return n, longest
+	}
+	long := strings.Repeat("*a", maxPattern/2-1) + "b"
+	n, longest := steps(first, long, long, long, long)
+	if none, _ := steps(first+hour, long); n < none+names {
+		t.Errorf("%d names are matched in %d steps, none in %d", names, n, none)
+	}
+	if least := stepTime + 4*1000*time.Duration(len(long))*matchTime; longest < least {
+		t.Errorf("a step counts as %v at most, and may take %v", longest, least)
+	}
+}
+
+// visitor is the default user, with its present rights.
+func (h *harness) visitor(t *testing.T) (*commands.Visitor, any) {
+	v, err := h.env.Visit("", "", false, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, v.Rights()
 }
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
