@@ -20,7 +20,8 @@ import (
 //     shard that is the global transaction's (Begin).
 //   - Everybody else locks one shard at a time.
 //
-// The event loop must never wait for a global transaction. So the global transaction announces
+// The event loop must never wait for a global transaction, unless it needs the whole keyspace and very many keys
+// are being written, which takes milliseconds (BeginMany). So the global transaction announces
 // which shards it has or will lock (globalTxn.announced), and locks one only after everybody who
 // waited for it before the announcement (shardLock.lockAnnounced). Begin checks the announcement
 // before it waits.

@@ -301,7 +301,7 @@ func TestMinutes(t *testing.T) {
 	}
 }
 
-// A message compares readings: rates are a second's, and a counter that began anew is not negative.
+// A message compares readings: rates are a second's, and a counter that started from 0 again is not negative.
 func TestRise(t *testing.T) {
 	if rise(7, 5) != 2 || rise(3, 5) != 3 {
 		t.Error("a counter")

@@ -283,7 +283,7 @@ func (s *Server) message(past []*reading) message {
 	return m
 }
 
-// rise is by how much a counter rose; it may have begun anew.
+// rise is by how much a counter rose; it may have started from 0 again.
 func rise(now, before int64) int64 {
 	if now < before {
 		return now

@@ -28,7 +28,7 @@ app.runAll = async (db, list) => {
   const body = commands([["HELLO", 3], ...list]);
   const send = () => fetch(app.at("run?db=" + db), { method: "POST", body, headers: { "X-Keyp-Token": app.session.token } });
   let answer = await send();
-  if (answer.status === 403) { // the server has started anew since the page was loaded
+  if (answer.status === 403) { // the server has been restarted since the page was loaded
     app.session = await app.ask("session");
     answer = await send();
   }

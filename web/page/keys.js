@@ -92,9 +92,9 @@ function make(app) {
   const failed = (where, e) => { where.textContent = e?.message ?? ""; where.hidden = !e; };
 
   // find looks at some thousand keys at most.
-  async function find(anew) {
+  async function find(fromStart) {
     const mine = ++search;
-    if (anew) {
+    if (fromStart) {
       db = Number(database.value);
       cursor = "0";
       scanned = 0;
@@ -208,7 +208,7 @@ function make(app) {
     if (mine === opened) panel.scrollIntoView({ block: "nearest" });
   }
 
-  // again shows a key anew, unless another one is shown by now.
+  // again shows a key as it is now, unless another one is shown by now.
   const again = (at, key) => opened && opened.at === at && toBase64(opened.key) === toBase64(key) ? show(at, key) : null;
 
   async function showString(at, key, _, to, change) {
