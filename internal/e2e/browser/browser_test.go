@@ -176,12 +176,13 @@ func (p *page) see(view string) {
 	js[bool](p, fmt.Sprintf("location.hash = %q; true", view))
 }
 
-// click clicks on the button or link with a text.
+// click clicks on the button or link with a text, as soon as there is one. It may be replaced at any moment.
 func (p *page) click(text string) {
 	p.t.Helper()
 	found := fmt.Sprintf("[...document.querySelectorAll('button, a, summary')].find(e => e.offsetParent && e.textContent.trim() === %q)", text)
-	await.Until(p.t, "there is a button "+text, func() bool { return js[bool](p, "!!"+found) })
-	js[bool](p, found+".click(), true")
+	await.Until(p.t, "there is a button "+text, func() bool {
+		return js[bool](p, "(() => { const e = "+found+"; e?.click(); return !!e })()")
+	})
 }
 
 // run runs a command of a Redis client.

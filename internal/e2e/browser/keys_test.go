@@ -23,8 +23,8 @@ func (p *page) open(key string) {
 // set gives a field its value.
 func (p *page) set(selector, value string) {
 	p.t.Helper()
-	await.Until(p.t, "there is "+selector, func() bool { return js[bool](p, fmt.Sprintf("!!document.querySelector(%q)", selector)) })
-	js[bool](p, fmt.Sprintf("(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event('change')); e.dispatchEvent(new Event('input')); return true })()", selector, value))
+	put := fmt.Sprintf("(() => { const e = document.querySelector(%q); if (e) { e.value = %q; e.dispatchEvent(new Event('change')); e.dispatchEvent(new Event('input')) } return !!e })()", selector, value)
+	await.Until(p.t, "there is "+selector, func() bool { return js[bool](p, put) })
 }
 
 // valueIs waits until the opened key, or a dialog, shows a value.
