@@ -84,19 +84,21 @@ func (v *Visitor) Runs(words ...string) bool {
 	return spec != nil && (p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.runs(spec, args) }))
 }
 
+// maySee reports whether the visitor may ask for the deadline of a key.
+func (v *Visitor) maySee(name []byte) bool { return v.Can([]byte("PEXPIRETIME"), name) }
+
 // Due is storage.Store.ListDue for the keys that match a glob pattern and whose deadline the visitor may ask for. Any
 // goroutine may call it.
 func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (list []storage.DueKey, through int64, ok bool) {
-	ask := []byte("PEXPIRETIME")
 	return v.env.Store.ListDue(db, from, until, limit, func(name []byte) bool {
-		return globMatch(pattern, name) && v.Can(ask, name)
+		return globMatch(pattern, name) && v.maySee(name)
 	})
 }
 
 // Sort gives the first of some glob patterns that a name matches, len(patterns) if none does; false where the visitor may not
 // ask for the key's deadline. Any goroutine may call it.
 func (v *Visitor) Sort(name []byte, patterns []string) (i int, ok bool) {
-	if !v.Can([]byte("PEXPIRETIME"), name) {
+	if !v.maySee(name) {
 		return 0, false
 	}
 	for i, pattern := range patterns {

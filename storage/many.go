@@ -274,7 +274,7 @@ func (m *Many) applyTo(t *Txn, shard int, lsn uint64) {
 	p.keys, p.expires = keys, expires
 }
 
-// remove removes a key. If it has left memory since it was seen, the data file has it, and need not be read for that.
+// remove removes a key. One that was evicted since it was seen is only in the data file: a tombstone removes it, without a read.
 func (m *Many) remove(p *part, k Key, lsn uint64) {
 	sl := p.slot(k)
 	if c := p.find(sl, k); c != nil {

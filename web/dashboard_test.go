@@ -186,7 +186,7 @@ func (s *stream) next() (m message, ok bool) {
 func (h *harness) streams() (streams int, running bool) {
 	h.live.mu.Lock()
 	defer h.live.mu.Unlock()
-	return h.live.mu.streams, h.live.mu.running
+	return h.live.streams.under(), h.live.mu.running
 }
 
 // A page that is open gets messages with what changed, while others read or do not read theirs; without a

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -48,8 +47,7 @@ func mayListen(v *commands.Visitor) error { return mayRun([]string{"PSUBSCRIBE",
 
 // showEvents sends events for as long as the page asks and its user may subscribe to them.
 func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
-	user := ""
-	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { user = v.Name() })
+	user := s.userOf(w, r)
 	if user == "" {
 		return
 	}
@@ -69,10 +67,8 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{}) // it fails only for closed ones
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // it fails only for writers that no connection is behind
-	w.Header().Set("Content-Type", "text/event-stream")
-	if r.Method == http.MethodHead {
+	out := s.eventStream(w, r)
+	if out == nil {
 		return
 	}
 	come, skipped := make(chan event, eventsShown), new(atomic.Int64)
@@ -87,13 +83,7 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 		var m eventsMessage
 		m.Events, on = drain(come)
 		m.Skipped = skipped.Swap(0)
-		if status, _ := s.admit(r, s.pages["/dashboard/events"]); status != 0 {
-			return
-		}
-		_ = control.SetWriteDeadline(inTime(replyTime))
-		if text, err := json.Marshal(m); err != nil {
-			return // impossible
-		} else if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil || control.Flush() != nil {
+		if text, err := json.Marshal(m); err != nil || !out.send(text) { // there is no such error
 			return
 		}
 		select {

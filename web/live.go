@@ -42,19 +42,18 @@ type live struct {
 	mu struct {
 		sync.Mutex
 		running bool
-		streams int
-		byUser  map[string]int
 		next    chan struct{} // closed with the next message
 		message []byte        // the newest; nil: none yet
 		history []point
 		minutes []point // what expired in each minute
 	}
-	minute expiries // when the present minute began; only pulse.minutes uses it
+	streams runs     // pages that are open; begun with mu locked
+	minute  expiries // when the present minute began; only pulse.minutes uses it
 }
 
 func (l *live) init(s *Server) {
-	l.s = s
-	l.mu.byUser, l.mu.next = map[string]int{}, make(chan struct{})
+	l.s, l.mu.next = s, make(chan struct{})
+	l.streams.init(maxStreams, userStreams, false)
 }
 
 // point is what is shown over time. Lateness is in ms, at most; -1 is more than ten seconds.
@@ -174,26 +173,15 @@ func (f *forecast) sparse() (d due) {
 func (l *live) open(user string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.streams >= maxStreams || l.mu.byUser[user] >= userStreams {
+	if !l.streams.begin(user) {
 		return false
 	}
-	l.mu.byUser[user]++
-	l.mu.streams++
 	if !l.mu.running {
 		l.mu.running = true
 		l.s.pulse.watched.Store(true)
 		go l.run()
 	}
 	return true
-}
-
-func (l *live) close(user string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.streams--
-	if l.mu.byUser[user]--; l.mu.byUser[user] == 0 {
-		delete(l.mu.byUser, user)
-	}
 }
 
 // run makes messages until nobody reads them.
@@ -213,7 +201,7 @@ func (l *live) run() {
 			return
 		}
 		l.mu.Lock()
-		ended := l.mu.streams == 0
+		ended := l.streams.under() == 0
 		if ended {
 			l.mu.running, l.mu.message, l.mu.history = false, nil, nil
 			l.s.pulse.watched.Store(false)
@@ -332,8 +320,7 @@ func (l *live) wait(r *http.Request, seen chan struct{}) (text []byte, next chan
 
 // showLive sends messages for as long as the page is open and its user may see them.
 func (s *Server) showLive(w http.ResponseWriter, r *http.Request) {
-	user := ""
-	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { user = v.Name() })
+	user := s.userOf(w, r)
 	if user == "" {
 		return
 	}
@@ -341,29 +328,53 @@ func (s *Server) showLive(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusServiceUnavailable, "too many pages are open")
 		return
 	}
-	defer s.live.close(user)
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // it fails only for writers that no connection is behind
-	w.Header().Set("Content-Type", "text/event-stream")
-	if r.Method == http.MethodHead {
+	defer s.live.streams.end(user)
+	out := s.eventStream(w, r)
+	if out == nil {
 		return
 	}
 	text, next := s.live.wait(r, nil)
 	for sent := 0; next != nil; {
 		if text != nil {
-			if status, _ := s.admit(r, s.pages["/dashboard/live"]); status != 0 {
-				return
-			}
 			if sent++; sent == 1 {
 				text = s.live.withHistory(text)
 			}
-			_ = control.SetWriteDeadline(inTime(replyTime))
-			if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil || control.Flush() != nil {
+			if !out.send(text) {
 				return
 			}
 		}
 		text, next = s.live.wait(r, next)
 	}
+}
+
+// eventStream is what a page is sent for as long as it asks, by server-sent events.
+type eventStream struct {
+	s       *Server
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+}
+
+// eventStream begins one; nil for who asks for the head alone.
+func (s *Server) eventStream(w http.ResponseWriter, r *http.Request) *eventStream {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // it fails only for writers that no connection is behind
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return &eventStream{s, w, r, control}
+}
+
+// send sends a message. It returns false if the user may not have it any more, or the page is gone.
+func (x *eventStream) send(text []byte) bool {
+	p, _ := x.s.find(x.r.URL.Path)
+	if status, _ := x.s.admit(x.r, p); status != 0 {
+		return false
+	}
+	_ = x.control.SetWriteDeadline(inTime(replyTime))
+	_, err := fmt.Fprintf(x.w, "data: %s\n\n", text)
+	return err == nil && x.control.Flush() == nil
 }
 
 // inTime is the instant after a time, for the deadline of a connection.

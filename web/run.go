@@ -15,8 +15,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"keyp/commands"
 )
 
 // What the page changes, and what it reads of keys, are commands: a request has them as a client sends them
@@ -72,6 +70,13 @@ func (r *runs) end(user string) {
 	}
 }
 
+// under is how many are under way.
+func (r *runs) under() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.all
+}
+
 // tokens are given to who has opened the page, and asked for with each request that may change something. A page
 // of another site cannot read one. They end with the process.
 type tokens struct{ secret [32]byte }
@@ -100,8 +105,7 @@ func (t *tokens) seal(nonce []byte, user string) []byte {
 
 // runCommands runs the commands of a request as its user, in the database db of the query (0 without one).
 func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
-	user := ""
-	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { user = v.Name() })
+	user := s.userOf(w, r)
 	switch {
 	case user == "":
 		return
