@@ -119,8 +119,8 @@ func debugDigest(c *Ctx) error {
 	defer txn.End() // after a panic nothing stays locked
 	for db := range c.Env.Store.Databases() {
 		var names [][]byte
-		err := c.view().Walk(db, func(item storage.Item) bool {
-			names = append(names, slices.Clone(item.Key()))
+		err := c.view().Walk(db, func(name []byte, _ object.Type) bool {
+			names = append(names, slices.Clone(name))
 			return true
 		})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"keyp/storage"
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -59,9 +60,9 @@ func (e *Env) loadLibraries() {
 // keptLibraries returns the sources of the stored libraries.
 func (e *Env) keptLibraries() (sources []string, err error) {
 	var names []string
-	err = e.Store.WalkSystem(func(item storage.Item) bool {
-		if name := string(item.Key()); strings.HasPrefix(name, libraryKey) {
-			names = append(names, name)
+	err = e.Store.WalkSystem(func(name []byte, _ object.Type) bool {
+		if strings.HasPrefix(string(name), libraryKey) {
+			names = append(names, string(name))
 		}
 		return true
 	})

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 
-	"keyp/storage"
 	"keyp/storage/object"
 )
 
@@ -50,9 +49,9 @@ func (c *Ctx) shows() { c.LSN = c.Env.Store.Log().End() }
 func runKeys(c *Ctx) error {
 	pattern := c.Arg(1)
 	mark, n := c.Out.ArrayLater(), 0
-	err := c.view().Walk(c.Client.DB, func(item storage.Item) bool {
-		if key := item.Key(); globMatch(pattern, key) {
-			c.Out.Bulk(key)
+	err := c.view().Walk(c.Client.DB, func(name []byte, _ object.Type) bool {
+		if globMatch(pattern, name) {
+			c.Out.Bulk(name)
 			n++
 		}
 		return true
@@ -109,8 +108,8 @@ func parseScan(a Cursor, of object.Type) (scanOptions, error) {
 }
 
 // takes says whether the walk shows a key. A type that does not exist has no keys.
-func (o *scanOptions) takes(item storage.Item) bool {
-	return o.matches(item.Key()) && (o.typ == "" || item.Type().String() == o.typ)
+func (o *scanOptions) takes(name []byte, typ object.Type) bool {
+	return o.matches(name) && (o.typ == "" || typ.String() == o.typ)
 }
 
 // matches says whether MATCH lets a name or an element pass.
@@ -127,9 +126,9 @@ func runScan(c *Ctx) error {
 	}
 	var names []byte // one after another; the cursor's reply comes before theirs
 	var ends []int
-	next, err := c.view().Scan(c.Client.DB, cursor, o.count, func(item storage.Item) {
-		if o.takes(item) {
-			names = append(names, item.Key()...)
+	next, err := c.view().Scan(c.Client.DB, cursor, o.count, func(name []byte, typ object.Type) {
+		if o.takes(name, typ) {
+			names = append(names, name...)
 			ends = append(ends, len(names))
 		}
 	})

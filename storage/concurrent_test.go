@@ -12,6 +12,7 @@ import (
 
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
+	"keyp/storage/object"
 	"keyp/storage/wal"
 )
 
@@ -48,7 +49,7 @@ func TestBesideBackground(t *testing.T) {
 				for i := range keys {
 					s.Prefetch(i%options.Databases, [][]byte{fmt.Appendf(nil, "w%d:%d", i%writers, i), []byte("none")})
 				}
-				if err := s.Walk(0, func(Item) bool { return true }); err != nil {
+				if err := s.Walk(0, func([]byte, object.Type) bool { return true }); err != nil {
 					t.Errorf("walk: %v", err)
 				}
 			}

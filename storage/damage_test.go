@@ -12,6 +12,7 @@ import (
 
 	"keyp/internal/testkit/await"
 	"keyp/storage/format"
+	"keyp/storage/object"
 )
 
 // alter changes the record of a key in the data file, behind the store's back.
@@ -382,7 +383,7 @@ func TestScanSeesEveryKeyThatStays(t *testing.T) {
 		seen, steps := map[string]bool{}, 0
 		for cursor := uint64(0); ; steps++ {
 			n := 0
-			next, err := h.s.Scan(0, cursor, 10, func(it Item) { seen[string(it.Key())] = true; n++ })
+			next, err := h.s.Scan(0, cursor, 10, func(name []byte, _ object.Type) { seen[string(name)] = true; n++ })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"keyp/storage/format"
+	"keyp/storage/object"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func (h *harness) fields(k Key, n int, ttl int64) {
 
 func (h *harness) scan() (names []string) {
 	h.t.Helper()
-	if err := h.s.Walk(0, func(it Item) bool { names = append(names, string(it.Key())); return true }); err != nil {
+	if err := h.s.Walk(0, func(name []byte, _ object.Type) bool { names = append(names, string(name)); return true }); err != nil {
 		h.t.Fatalf("walk: %v", err)
 	}
 	return names

@@ -13,6 +13,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/testkit"
 	"keyp/internal/testkit/await"
+	"keyp/storage/object"
 	"keyp/storage/wal"
 )
 
@@ -133,7 +134,7 @@ func TestShareInstant(t *testing.T) {
 	}
 	long.UseAll()
 	seen := 0
-	if err := long.View().Walk(0, func(Item) bool { seen++; return true }); err != nil || seen != 2 {
+	if err := long.View().Walk(0, func([]byte, object.Type) bool { seen++; return true }); err != nil || seen != 2 {
 		t.Errorf("it sees %d keys, %v", seen, err)
 	}
 	long.End()
@@ -265,7 +266,7 @@ func TestShareBesideAll(t *testing.T) {
 	})
 	all.Go(func() {
 		for time.Now().Before(end) {
-			if err := errors.Join(s.Checkpoint(), s.Walk(0, func(Item) bool { return true })); err != nil {
+			if err := errors.Join(s.Checkpoint(), s.Walk(0, func([]byte, object.Type) bool { return true })); err != nil {
 				t.Error(err)
 			}
 		}

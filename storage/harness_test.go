@@ -238,6 +238,7 @@ func same(a, b model) bool {
 func (h *harness) verify(names map[name]bool) {
 	h.t.Helper()
 	h.verifyDue() // before anything is loaded
+	h.verifyTypes()
 	if got, want := h.state(names), h.model.live(h.clock.Now()); !same(got, want) {
 		h.t.Fatalf("the store has\n%v\nand must have\n%v", got, want)
 	}

@@ -267,7 +267,7 @@ func (h *harness) compareWalk(within bool) {
 	got := map[name]bool{}
 	look := func(v View) {
 		for db := range 3 {
-			if err := v.Walk(db, func(it Item) bool { got[name{db, string(it.Key())}] = true; return true }); err != nil {
+			if err := v.Walk(db, func(key []byte, _ object.Type) bool { got[name{db, string(key)}] = true; return true }); err != nil {
 				h.t.Fatalf("walk: %v", err)
 			}
 		}

@@ -3,6 +3,8 @@ package storage
 import (
 	"fmt"
 	"testing"
+
+	"keyp/storage/object"
 )
 
 // TestPanicUnlocks: no shard stays locked after a panic of what a walk calls, wherever the keys are.
@@ -15,8 +17,8 @@ func TestPanicUnlocks(t *testing.T) {
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for name, walk := range map[string]func(){
-			"Walk": func() { _ = h.s.Walk(0, func(Item) bool { panic("in a test") }) },
-			"Scan": func() { _, _ = h.s.Scan(0, 0, 100, func(Item) { panic("in a test") }) },
+			"Walk": func() { _ = h.s.Walk(0, func([]byte, object.Type) bool { panic("in a test") }) },
+			"Scan": func() { _, _ = h.s.Scan(0, 0, 100, func([]byte, object.Type) { panic("in a test") }) },
 		} {
 			func() {
 				defer func() {

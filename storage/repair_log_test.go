@@ -15,6 +15,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
+	"keyp/storage/object"
 	"keyp/storage/wal"
 )
 
@@ -65,21 +66,25 @@ func (g *gapCase) open(dir string, databases int) {
 // content gives what a database has, one line for each key.
 func (g *gapCase) content(db int) string {
 	g.h.s.loads.loadAll()
-	var lines []string
-	err := g.h.s.Walk(db, func(it Item) bool {
-		line := fmt.Sprintf("%s=", it.Key())
-		if v, err := it.String(); err == nil {
-			line += string(v)
-		} else {
-			for _, e := range contentOf(it.Value()).elems {
-				line += e.key + ","
-			}
-		}
-		lines = append(lines, line)
-		return true
-	})
+	var names, lines []string
+	err := g.h.s.Walk(db, func(name []byte, _ object.Type) bool { names = append(names, string(name)); return true })
 	if err != nil {
 		g.t.Fatal(err)
+	}
+	for _, n := range names {
+		k := g.h.s.Key(db, []byte(n))
+		g.h.do(func(x *Txn) {
+			it, _ := x.Peek(k)
+			line := n + "="
+			if v, err := it.String(); err == nil {
+				line += string(v)
+			} else {
+				for _, e := range contentOf(it.Value()).elems {
+					line += e.key + ","
+				}
+			}
+			lines = append(lines, line)
+		}, k)
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, " ")

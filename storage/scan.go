@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -31,6 +32,9 @@ type found struct {
 type View struct {
 	s *Store
 	t *Txn // nil: from outside
+	// passing: from outside, as monitoring does it: it waits for the shards of a global transaction without
+	// a place in their locks.
+	passing bool
 }
 
 // View looks at the keyspace as the transaction has it, at its instant. It needs BeginAll, or
@@ -43,7 +47,13 @@ func (t *Txn) View() View {
 }
 
 func (v View) lock(sh *shard) {
-	if v.t == nil {
+	switch {
+	case v.t != nil:
+	case v.passing:
+		for !sh.lockPassingGlobal() {
+			time.Sleep(duePause)
+		}
+	default:
 		sh.mu.Lock()
 	}
 }
@@ -83,12 +93,12 @@ func (v View) onDisk(shard int) int64 {
 }
 
 // Scan visits the live keys of a database from cursor on, about count of them, and returns the next
-// cursor, 0 at the end. It examines a bounded number of keys. Visit runs under a shard's lock: it
-// must be quick, and must not keep the item. Scan may read the data file; the error is about that.
+// cursor, 0 at the end. It examines a bounded number of keys. While visit runs no shard is locked, but for those of
+// a transaction; the name is valid until it returns. Scan may read the data file; the error is about that.
 //
 // Keys that it skips because they are due never return, once the log is durable up to its end when
 // Scan returned. The same is true for Walk and RandomKey.
-func (v View) Scan(db int, cursor uint64, count int, visit func(Item)) (next uint64, err error) {
+func (v View) Scan(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	w := walk{View: v, logged: v.s.shown.at.Load()}
 	defer w.end()
 	return w.scan(db, cursor, count, visit)
@@ -99,6 +109,20 @@ type walk struct {
 	View
 	logged int64 // the latest time in the log when the walk began
 	hidden bool  // it skipped a key that was not due by then
+	step   []walked
+	names  []byte // of the keys of step, one behind the other
+}
+
+// walked is a key that is to be visited when its shard is unlocked.
+type walked struct {
+	end int // of its name
+	typ object.Type
+}
+
+// add has a key visited.
+func (w *walk) add(it Item) {
+	w.names = append(w.names, it.Key()...)
+	w.step = append(w.step, walked{len(w.names), it.Type()})
 }
 
 // end logs the time if the walk skipped keys that were due by it and the log does not have it yet.
@@ -108,7 +132,7 @@ func (w *walk) end() {
 	}
 }
 
-func (w *walk) scan(db int, cursor uint64, count int, visit func(Item)) (next uint64, err error) {
+func (w *walk) scan(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error) {
 	v := w.View
 	if cursor >= scanEnd {
 		return 0, nil
@@ -116,24 +140,30 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(Item)) (next ui
 	for n := 0; n < max(count, 1); {
 		slot, from := uint16(cursor>>hashBits), uint32(cursor&(1<<hashBits-1))
 		sh := v.s.shards[v.s.shardOf(slot)]
-		k, next, p := w.scanSlot(sh, slot, db, from, count-n, visit)
+		w.step, w.names = w.step[:0], w.names[:0]
+		next, p := w.scanSlot(sh, slot, db, from, count-n)
 		if p != nil {
-			if k, next, err = w.scanDisk(sh, p, slot, db, from, count-n, visit); err != nil {
+			if next, err = w.scanDisk(sh, p, slot, db, from, count-n); err != nil {
 				return 0, err
 			}
 		}
-		if n, cursor = n+k, next; cursor >= scanEnd {
+		begin := 0
+		for _, k := range w.step {
+			visit(w.names[begin:k.end], k.typ)
+			begin = k.end
+		}
+		if n, cursor = n+len(w.step), next; cursor >= scanEnd {
 			return 0, nil
 		}
 	}
 	return cursor, nil
 }
 
-// scanSlot visits keys of a slot, or finds the next one that may have any. It returns the slot's part if it is to be
+// scanSlot adds keys of a slot, or finds the next one that may have any. It returns the slot's part if it is to be
 // scanned on disk.
-func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32, count int, visit func(Item)) (n int, next uint64, onDisk *part) {
+func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32, count int) (next uint64, onDisk *part) {
 	w.lock(sh)
-	defer w.unlock(sh) // after a panic of visit, too
+	defer w.unlock(sh) // after a panic, too
 	p := sh.mu.parts[db]
 	sl := (*slot)(nil)
 	if p != nil {
@@ -141,14 +171,13 @@ func (w *walk) scanSlot(sh *shard, number uint16, db int, from uint32, count int
 	}
 	switch {
 	case sl == nil:
-		return 0, w.behind(sh), nil
+		return w.behind(sh), nil
 	case sl.num != number:
-		return 0, position(sl.num, 0), nil
+		return position(sl.num, 0), nil
 	case sl.partial:
-		return 0, 0, p
+		return 0, p
 	}
-	n, next = w.scanMemory(p, sl, from, count, visit)
-	return n, next, nil
+	return w.scanMemory(p, sl, from, count), nil
 }
 
 // behind is the cursor of what comes after a shard.
@@ -167,8 +196,8 @@ func (p *part) occupied(number int) (found *slot) {
 
 func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }
 
-// scanMemory visits keys of one bucket of a slot whose keys are all in memory.
-func (w *walk) scanMemory(p *part, sl *slot, from uint32, count int, visit func(Item)) (n int, next uint64) {
+// scanMemory adds keys of one bucket of a slot whose keys are all in memory.
+func (w *walk) scanMemory(p *part, sl *slot, from uint32, count int) (next uint64) {
 	now := w.now()
 	var keys []found
 	after, done := sl.table.walkBucket(from, func(c *cell) {
@@ -176,14 +205,13 @@ func (w *walk) scanMemory(p *part, sl *slot, from uint32, count int, visit func(
 			keys = append(keys, found{c.prefix(), it})
 		}
 	})
-	n, cut := visitSome(keys, count, visit)
-	switch {
-	case n < len(keys):
-		return n, position(sl.num, cut)
+	switch cut, all := w.addSome(keys, count); {
+	case !all:
+		return position(sl.num, cut)
 	case done:
-		return n, position(sl.num+1, 0)
+		return position(sl.num+1, 0)
 	default:
-		return n, position(sl.num, after)
+		return position(sl.num, after)
 	}
 }
 
@@ -214,22 +242,22 @@ func (p *part) liveItem(c cell, now int64) (Item, bool) {
 	return it, true
 }
 
-// visitSome visits keys in order, at least count of them and never a part of those
-// with one prefix; cut is the prefix of the first not visited.
-func visitSome(keys []found, count int, visit func(Item)) (n int, cut uint32) {
+// addSome adds keys in order, all or at least count of them and never a part of those
+// with one prefix; cut is the prefix of the first that it has left.
+func (w *walk) addSome(keys []found, count int) (cut uint32, all bool) {
 	slices.SortFunc(keys, func(a, b found) int { return cmp.Compare(a.prefix, b.prefix) })
-	for n = 0; n < len(keys); n++ {
-		if n >= count && keys[n].prefix != keys[n-1].prefix {
-			return n, keys[n].prefix
+	for n, k := range keys {
+		if n >= count && k.prefix != keys[n-1].prefix {
+			return k.prefix, false
 		}
-		visit(keys[n].item)
+		w.add(k.item)
 	}
-	return n, 0
+	return 0, true
 }
 
-// scanDisk visits keys of a slot that are in memory or on disk: it reads a stretch of the data
+// scanDisk adds keys of a slot that are in memory or on disk: it reads a stretch of the data
 // file, and then, if the slot lost no key meanwhile, merges it with memory, which is newer.
-func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, count int, visit func(Item)) (n int, next uint64, err error) {
+func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, count int) (next uint64, err error) {
 	for try := 0; ; try++ {
 		w.lock(sh)
 		epoch := p.slotAt(int(number - p.first)).epoch
@@ -242,27 +270,26 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, 
 		}
 		if err != nil {
 			w.unlock(sh)
-			return 0, 0, err
+			return 0, err
 		}
-		if n, next, fresh := w.mergeFresh(sh, p, number, db, epoch, from, st, visit); fresh {
-			return n, next, nil
+		if next, fresh := w.mergeFresh(sh, p, number, db, epoch, from, st); fresh {
+			return next, nil
 		}
 	}
 }
 
 // mergeFresh is mergeStretch for a slot with an epoch, whose shard is locked, and unlocks that. fresh is false if the
 // slot has lost a key since.
-func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from uint32, st fileStretch, visit func(Item)) (n int, next uint64, fresh bool) {
+func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from uint32, st fileStretch) (next uint64, fresh bool) {
 	defer w.unlock(sh)
 	if sh.mu.parts[db] != p {
-		return 0, w.behind(sh), true
+		return w.behind(sh), true
 	}
 	sl := p.slotAt(int(number - p.first)) // it may have been freed and made again
 	if sl.epoch != epoch {
-		return 0, 0, false
+		return 0, false
 	}
-	n, next = w.mergeStretch(p, sl, from, st, visit)
-	return n, next, true
+	return w.mergeStretch(p, sl, from, st), true
 }
 
 // stretchEnd is one past the last hash prefix.
@@ -317,14 +344,13 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 	return st, err
 }
 
-func (w *walk) mergeStretch(p *part, sl *slot, from uint32, st fileStretch, visit func(Item)) (n int, next uint64) {
+func (w *walk) mergeStretch(p *part, sl *slot, from uint32, st fileStretch) (next uint64) {
 	now := w.now()
 	lockedAt := w.onDisk(p.shard.num)
 	for done := false; !done && from < st.upTo; {
 		from, done = sl.table.walkBucket(from, func(c *cell) {
 			if it, ok := w.liveItem(p, *c, now); ok && c.prefix() < st.upTo {
-				visit(it)
-				n++
+				w.add(it)
 			}
 		})
 	}
@@ -340,24 +366,23 @@ func (w *walk) mergeStretch(p *part, sl *slot, from uint32, st fileStretch, visi
 			w.hidden = w.hidden || d > w.logged
 			continue
 		}
-		visit(f.item)
-		n++
+		w.add(f.item)
 	}
 	if st.upTo == stretchEnd {
-		return n, position(sl.num+1, 0)
+		return position(sl.num+1, 0)
 	}
-	return n, position(sl.num, st.upTo)
+	return position(sl.num, st.upTo)
 }
 
 // Walk visits every live key of a database until visit returns false; keys that are created or
 // removed meanwhile may be visited or not. Errors and visit as for Scan.
-func (v View) Walk(db int, visit func(Item) bool) error {
+func (v View) Walk(db int, visit func(name []byte, typ object.Type) bool) error {
 	const step = 512
 	w := walk{View: v, logged: v.s.shown.at.Load()}
 	defer w.end()
 	on := true
 	for cursor := uint64(0); on; {
-		next, err := w.scan(db, cursor, step, func(it Item) { on = on && visit(it) })
+		next, err := w.scan(db, cursor, step, func(name []byte, typ object.Type) { on = on && visit(name, typ) })
 		if err != nil || next == 0 {
 			return err
 		}
@@ -376,7 +401,7 @@ func (v View) RandomKey(db int) (key []byte, ok bool, err error) {
 	for _, from := range []uint64{start, 0} {
 		cursor := from
 		for {
-			cursor, err = w.scan(db, cursor, sample, func(it Item) { keys = append(keys, append([]byte(nil), it.Key()...)) })
+			cursor, err = w.scan(db, cursor, sample, func(name []byte, _ object.Type) { keys = append(keys, bytes.Clone(name)) })
 			if err != nil {
 				return nil, false, err
 			}

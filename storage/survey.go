@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"keyp/internal/tally"
+	"keyp/storage/object"
 )
 
 // What monitoring reads. It runs beside the commands, whatever runs: it never waits for a global
@@ -63,6 +64,75 @@ func (sh *shard) population() []shardPopulation {
 	}
 	sh.counted.Store(&list)
 	return list
+}
+
+// Types are the types of keys.
+var Types = []object.Type{object.TypeString, object.TypeHash, object.TypeList, object.TypeSet, object.TypeZSet, object.TypeStream}
+
+// TypeCounts are numbers of keys, by type.
+type TypeCounts [object.TypeStream + 1]int64
+
+// typesStep is about how many keys a step of CountTypes looks at, typesSlot the most of a slot that it looks at with the shard locked.
+const (
+	typesStep = 512
+	typesSlot = 4 * typesStep
+)
+
+// CountTypes counts the live keys of a database by type, those included that are only on disk: it reads their records. What changes
+// meanwhile counts as it was or as it is. It calls next after each step, without a lock, and ends where that returns
+// false; whole is false then, and where it could not read the data file.
+func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole bool) {
+	w := walk{View: View{s: s, passing: true}, hidden: true} // it shows no key, so the log need not have the time of those that it skips
+	for cursor := uint64(0); cursor < scanEnd; {
+		from := cursor
+		if cursor = w.countInMemory(db, from, &counts); cursor == from {
+			var err error
+			if cursor, err = w.scan(db, from, typesStep, func(_ []byte, typ object.Type) { counts[typ]++ }); err != nil {
+				return counts, false
+			}
+			if cursor == 0 {
+				cursor = scanEnd
+			}
+		}
+		if !next() {
+			return counts, false
+		}
+	}
+	return counts, true
+}
+
+// countInMemory counts the keys of slots from a cursor on, up to the end of a shard, as long as their tables say it all: everything
+// is in memory, and nothing is due. It returns the cursor to go on from.
+func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint64) {
+	number := uint16(from >> hashBits)
+	sh := w.s.shards[w.s.shardOf(number)]
+	w.lock(sh)
+	defer w.unlock(sh)
+	p := sh.mu.parts[db]
+	if p == nil {
+		return w.behind(sh)
+	}
+	if from != position(number, 0) || sh.nextDue.Load() <= w.now() {
+		return from
+	}
+	next = w.behind(sh)
+	looks := 0
+	p.used(int(number-p.first), func(sl *slot) bool {
+		if sl.partial || sl.table.used > typesSlot || looks > typesStep {
+			next = position(sl.num, 0)
+			return false
+		}
+		looks += sl.table.used
+		sl.table.walk(func(c *cell) {
+			if o := p.objectOf(*c); o == nil && exists(c) {
+				counts[object.TypeString]++
+			} else if exists(c) {
+				counts[o.val.Type()]++
+			}
+		})
+		return true
+	})
+	return next
 }
 
 // Histograms are of lateness and durations in microseconds, and of sizes in bytes, since Open.

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"keyp/internal/testkit/await"
+	"keyp/storage/object"
 )
 
 // Monitoring goes on beside a global transaction, with what it saw before.
@@ -33,6 +36,83 @@ func TestSurveyBesideGlobal(t *testing.T) {
 	global.End()
 	if after := h.s.Populations(); after[0].Keys != 51 || h.s.Stats().Resident != 101 {
 		t.Errorf("afterwards %+v", after)
+	}
+}
+
+// Keys are counted by type in steps, in memory and on disk, without those that are due, and a count writes nothing to the
+// log. Beside a global transaction it waits for what that changes.
+func TestCountTypes(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	const each = 3 * typesStep
+	due := h.clock.Now() + 1000
+	for i := range each {
+		k, list := h.s.Key(1, fmt.Appendf(nil, "s%d", i)), h.s.Key(1, fmt.Appendf(nil, "{same}l%d", i))
+		h.do(func(x *Txn) {
+			x.SetString(k, []byte("v"), int64(i%2)*due, Event{})
+			l, err := x.List(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.PushBack([]byte("v"))
+		}, k, list)
+	}
+	count := func(want TypeCounts) {
+		t.Helper()
+		steps, end := 0, h.s.log.End()
+		counts, whole := h.s.CountTypes(1, func() bool { steps++; return true })
+		if !whole || counts != want {
+			t.Errorf("counted %v (%v), want %v", counts, whole, want)
+		}
+		if steps < 3 || h.s.log.End() != end {
+			t.Errorf("%d steps, and the log grew by %d", steps, h.s.log.End()-end)
+		}
+	}
+	want := TypeCounts{object.TypeString: each, object.TypeList: each}
+	count(want)
+	h.saved()
+	h.evict()
+	count(want)
+	h.clock.Set(due)
+	want[object.TypeString] /= 2
+	count(want)
+	h.s.Reap()
+	count(want)
+	if _, whole := h.s.CountTypes(1, func() bool { return false }); whole {
+		t.Error("a count that was ended is whole")
+	}
+	global := h.s.NewTxn()
+	h.s.BeginGlobal(global, nil)
+	counts := make(chan TypeCounts)
+	go func() {
+		got, _ := h.s.CountTypes(1, func() bool { return true })
+		counts <- got
+	}()
+	k := h.s.Key(1, []byte("more"))
+	global.Use([]Key{k})
+	global.SetString(k, []byte("v"), 0, Event{})
+	global.End()
+	want[object.TypeString]++
+	if got := await.For(t, "the keys are counted", counts); got != want {
+		t.Errorf("beside a global transaction there are %v, want %v", got, want)
+	}
+}
+
+// verifyTypes counts by type what the model has.
+func (h *harness) verifyTypes() {
+	h.t.Helper()
+	want := make([]TypeCounts, h.databases)
+	for n, v := range h.model.live(h.clock.Now()) {
+		typ := object.TypeString
+		if v.coll != nil {
+			typ = v.coll.typ
+		}
+		want[n.db][typ]++
+	}
+	for db := range want {
+		if got, whole := h.s.CountTypes(db, func() bool { return true }); !whole || got != want[db] {
+			h.t.Fatalf("database %d has %v of the types (%v), and must have %v", db, got, whole, want[db])
+		}
 	}
 }
 

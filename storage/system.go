@@ -1,5 +1,7 @@
 package storage
 
+import "keyp/storage/object"
+
 // The server's own data (the libraries of functions) is in a database of its own, behind those that
 // clients can select. It is durable, checkpointed, kept by compaction and checked like any other;
 // FLUSHALL and SWAPDB do not touch it, and its events and changes are not reported. Its keyspace id
@@ -9,4 +11,6 @@ package storage
 func (s *Store) SystemKey(name string) Key { return s.Key(s.options.Databases, []byte(name)) }
 
 // WalkSystem visits the server's own data, as Walk does the keys of a database.
-func (v View) WalkSystem(visit func(Item) bool) error { return v.Walk(v.s.options.Databases, visit) }
+func (v View) WalkSystem(visit func(name []byte, typ object.Type) bool) error {
+	return v.Walk(v.s.options.Databases, visit)
+}

@@ -1,6 +1,10 @@
 package storage
 
-import "testing"
+import (
+	"testing"
+
+	"keyp/storage/object"
+)
 
 // TestSystem: what the server keeps for itself survives restarts by log and by checkpoint, a
 // compaction, FLUSHALL, SWAPDB and another number of databases; nobody hears of it or counts it.
@@ -27,7 +31,7 @@ func TestSystem(t *testing.T) {
 	want := func(when string) {
 		t.Helper()
 		got := map[string]string{}
-		if err := h.s.WalkSystem(func(it Item) bool { got[string(it.Key())] = ""; return true }); err != nil {
+		if err := h.s.WalkSystem(func(name []byte, _ object.Type) bool { got[string(name)] = ""; return true }); err != nil {
 			t.Fatal(err)
 		}
 		for name := range got {

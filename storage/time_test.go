@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"keyp/storage/format"
+	"keyp/storage/object"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -63,11 +64,11 @@ func TestWalksLogTime(t *testing.T) {
 
 // looks are all kinds of walks, of which each alone logs the time if the first one does not.
 func (h *harness) looks() {
-	visit := func(Item) {}
+	visit := func([]byte, object.Type) {}
 	if _, err := h.s.Scan(0, 0, 1000, visit); err != nil {
 		h.t.Error(err)
 	}
-	if err := h.s.Walk(0, func(Item) bool { return true }); err != nil {
+	if err := h.s.Walk(0, func([]byte, object.Type) bool { return true }); err != nil {
 		h.t.Error(err)
 	}
 	if _, _, err := h.s.RandomKey(0); err != nil {

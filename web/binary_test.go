@@ -181,7 +181,7 @@ func TestMetrics(t *testing.T) {
 	var got map[string]float64
 	await.Until(t, "the metrics show what happened", func() bool {
 		got = s.metrics()
-		return got["keyp_expired_elements_total"] == 1 && got[`keyp_keys_due{within="day"}`] > 0
+		return got["keyp_expired_elements_total"] == 1 && got[`keyp_keys_due{within="day"}`] > 0 && got["keyp_keys_by_type_timestamp_seconds"] > 0
 	})
 	for name, want := range map[string]float64{
 		`keyp_command_calls_total{command="set"}`:                       21,
@@ -196,6 +196,9 @@ func TestMetrics(t *testing.T) {
 		`keyp_expire_lateness_seconds_bucket{of="key",le="+Inf"}`:       1,
 		`keyp_keys{db="0"}`:                         21,
 		`keyp_expiring_keys{db="0"}`:                20,
+		`keyp_keys_by_type{db="0",type="string"}`:   20,
+		`keyp_keys_by_type{db="0",type="hash"}`:     1,
+		`keyp_keys_by_type{db="0",type="stream"}`:   0,
 		`keyp_checkpoints_total`:                    1,
 		`keyp_checkpoint_duration_seconds_count`:    1,
 		`keyp_expired_keys_total`:                   1,

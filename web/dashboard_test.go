@@ -212,7 +212,7 @@ func TestLive(t *testing.T) {
 			t.Fatal("the stream ended")
 		}
 		var due int64
-		for _, span := range m.Due["far"].DBs["0"] {
+		for _, span := range m.Due["far"].DBs[0] {
 			due += span[1]
 		}
 		if m.Usage.Keys.Total == 50 && due == 50 {
@@ -310,7 +310,7 @@ func TestRise(t *testing.T) {
 		t.Error("a lateness")
 	}
 	var none *forecast
-	if d := none.sparse(); d.DBs == nil || d.Until == nil {
+	if d := none.shown(); d.DBs == nil || d.Until == nil {
 		t.Error("what is not counted yet has no form")
 	}
 }

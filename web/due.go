@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"keyp/commands"
-	"keyp/storage"
 )
 
 const (
@@ -34,11 +33,51 @@ var horizons = []struct {
 	ms   int64
 }{{"minute", minute}, {"hour", hour}, {"day", day}}
 
-// forecast is what is due from an instant on, in spans of time. All are Unix ms.
+// forecast is how much is due in spans of time: from now on, or those that a page asks for. All instants are Unix ms.
 type forecast struct {
-	from   int64
-	until  []int64 // the ends of the spans
-	counts map[int]storage.Due
+	From  int64   `json:"from"`
+	Until []int64 `json:"until"` // the ends of the spans
+	// DBs has, by database, the number of a span and its counts, without spans of 0. Counts are of keys by their own deadline
+	// and by that of an element; or, with patterns, of keys at the first pattern that a name matches, and behind them
+	// of the other names that the user may see.
+	DBs   map[int][][]int64 `json:"dbs"`
+	At    int64             `json:"at"`    // when it was ready
+	Every int64             `json:"every"` // one in so many names was looked at, and counts as so many
+	Long  int64             `json:"long"`  // names that take too long to match, which count nowhere
+}
+
+// countDue counts what is due from an instant on, and before each of some others. false: it was stopped, or could not be read.
+func (p *pulse) countDue(env *commands.Env, from int64, until []int64, stop func() bool) (f *forecast, whole bool) {
+	counts, whole := env.Store.CountDue(max(from, p.s.o.Clock.Now()), until, stop)
+	f = &forecast{From: from, Until: until, DBs: map[int][][]int64{}, At: p.s.o.Clock.Now(), Every: 1}
+	for db, d := range counts {
+		f.put(db, d.Keys, d.Elements)
+	}
+	return f, whole
+}
+
+// put has the series of a database in the forecast.
+func (f *forecast) put(db int, series ...[]int64) {
+	for i := range series[0] {
+		span, all := []int64{int64(i)}, int64(0)
+		for _, s := range series {
+			span, all = append(span, s[i]), all+s[i]
+		}
+		if all > 0 {
+			f.DBs[db] = append(f.DBs[db], span)
+		}
+	}
+}
+
+// shown is what pages get of a forecast, which is nil before there is one: without databases beyond the first ones.
+func (f *forecast) shown() forecast {
+	if f == nil {
+		return forecast{Until: []int64{}, DBs: map[int][][]int64{}}
+	}
+	part := *f
+	part.DBs = maps.Clone(f.DBs)
+	maps.DeleteFunc(part.DBs, func(db int, _ [][]int64) bool { return db >= maxDatabases })
+	return part
 }
 
 // nearSpans are the ends of spans from now on: the seconds of at least a minute, then the minutes of at least an
@@ -84,10 +123,10 @@ func withHorizons(list []int64, now int64) []int64 {
 
 // within is how many keys of all databases are due in so many ms.
 func (f *forecast) within(ms int64) (n int64) {
-	for _, d := range f.counts {
-		for i, until := range f.until {
-			if ms == endOfTime || until <= f.from+ms {
-				n += d.Keys[i] + d.Elements[i]
+	for _, spans := range f.DBs {
+		for _, span := range spans {
+			if ms == endOfTime || f.Until[span[0]] <= f.From+ms {
+				n += span[1] + span[2]
 			}
 		}
 	}
@@ -121,7 +160,7 @@ func (p *pulse) counts(env *commands.Env) {
 			nearAt = p.count(env, &p.near, now, nearSpans(now))
 		}
 		far := p.far.Load()
-		opened := p.watched.Load() && far != nil && far.until[len(far.until)-1] != endOfTime
+		opened := p.watched.Load() && far != nil && far.Until[len(far.Until)-1] != endOfTime
 		if mono := p.s.o.Clock.Mono(); mono >= farAt || opened {
 			farAt = p.count(env, &p.far, now, farSpans(now, p.watched.Load()))
 		}
@@ -144,11 +183,8 @@ func (p *pulse) count(env *commands.Env, to *atomic.Pointer[forecast], from int6
 		}
 	}
 	began := p.s.o.Clock.Mono()
-	if counts, whole := env.Store.CountDue(from, until, stopped); whole {
-		maps.DeleteFunc(counts, func(_ int, d storage.Due) bool {
-			return !slices.ContainsFunc(d.Keys, positive) && !slices.ContainsFunc(d.Elements, positive)
-		})
-		to.Store(&forecast{from, until, counts})
+	if f, whole := p.countDue(env, from, until, stopped); whole {
+		to.Store(f)
 	}
 	// It may have waited for a processor or a lock, which is no cost: it counts as what such a count takes at most.
 	n := int64(0)
@@ -158,5 +194,3 @@ func (p *pulse) count(env *commands.Env, to *atomic.Pointer[forecast], from int6
 	ended := p.s.o.Clock.Mono()
 	return ended + dueShare*min(ended-began, time.Millisecond+time.Duration(n)*dueCost)
 }
-
-func positive(n int64) bool { return n > 0 }

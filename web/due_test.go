@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -40,9 +41,12 @@ func TestSpans(t *testing.T) {
 
 // What is due within a horizon is the sum of the spans up to it.
 func TestWithin(t *testing.T) {
-	f := forecast{from: 1000, until: []int64{2000, 61_000, 62_000}, counts: map[int]storage.Due{
-		0: {Keys: []int64{1, 10, 100}, Elements: []int64{0, 0, 1000}}, 3: {Keys: []int64{0, 0, 0}, Elements: []int64{5, 0, 0}},
-	}}
+	f := forecast{From: 1000, Until: []int64{2000, 61_000, 62_000}, DBs: map[int][][]int64{}}
+	f.put(0, []int64{1, 10, 100}, []int64{0, 0, 1000})
+	f.put(maxDatabases, []int64{0, 0, 0}, []int64{5, 0, 0})
+	if got := fmt.Sprint(f.DBs, f.shown().DBs); got != "map[0:[[0 1 0] [1 10 0] [2 100 1000]] 64:[[0 0 5]]] map[0:[[0 1 0] [1 10 0] [2 100 1000]]]" {
+		t.Errorf("counts that are not 0, and those that pages get: %s", got)
+	}
 	for ms, want := range map[int64]int64{1000: 6, minute: 16, hour: 1116} {
 		if n := f.within(ms); n != want {
 			t.Errorf("%d within %d ms, want %d", n, ms, want)

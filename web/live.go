@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -108,16 +107,17 @@ func (l *live) note(store *storage.Store, now int64) {
 // message is what a page gets each second. Times are in Unix ms, durations in µs and sizes in bytes, unless they say
 // something else.
 type message struct {
-	At       int64          `json:"at"`
-	Point    point          `json:"point"`
-	Minute   *point         `json:"minute,omitempty"` // what expired in the last whole minute
-	Commands []commandUse   `json:"commands"`
-	Hits     int64          `json:"hits"`
-	Misses   int64          `json:"misses"`
-	Usage    usage          `json:"usage"`
-	Store    storeUse       `json:"store"`
-	Blocked  int64          `json:"blocked"`
-	Due      map[string]due `json:"due"`
+	At       int64               `json:"at"`
+	Point    point               `json:"point"`
+	Minute   *point              `json:"minute,omitempty"` // what expired in the last whole minute
+	Commands []commandUse        `json:"commands"`
+	Hits     int64               `json:"hits"`
+	Misses   int64               `json:"misses"`
+	Usage    usage               `json:"usage"`
+	Store    storeUse            `json:"store"`
+	Blocked  int64               `json:"blocked"`
+	Due      map[string]forecast `json:"due"`
+	Types    *typeCounts         `json:"types"` // nil: not counted yet
 }
 
 // commandUse is the use of a command; its latencies are of the last ten seconds, or of less if nobody had a page open before.
@@ -140,33 +140,6 @@ type storeUse struct {
 	Changes    int64 `json:"changes"`
 	Partial    int64 `json:"partial"` // slots
 	Evictions  int64 `json:"evictions"`
-}
-
-// due is a forecast, without what is 0: by database, [span, keys, elements].
-type due struct {
-	From  int64                 `json:"from"`
-	Until []int64               `json:"until"`
-	DBs   map[string][][3]int64 `json:"dbs"`
-}
-
-func (f *forecast) sparse() (d due) {
-	if f == nil {
-		return due{Until: []int64{}, DBs: map[string][][3]int64{}}
-	}
-	d = due{f.from, f.until, map[string][][3]int64{}}
-	for db, c := range f.counts {
-		if db >= maxDatabases {
-			continue
-		}
-		var list [][3]int64
-		for i := range f.until {
-			if c.Keys[i]+c.Elements[i] > 0 {
-				list = append(list, [3]int64{int64(i), c.Keys[i], c.Elements[i]})
-			}
-		}
-		d.DBs[strconv.Itoa(db)] = list
-	}
-	return d
 }
 
 // open counts a stream of a user in, unless there are too many.
@@ -243,9 +216,9 @@ func (s *Server) message(past []*reading) message {
 	perSecond := func(now, before int64) int64 { return (rise(now, before)*1000 + passed - 1) / passed } // up: what happened once is shown
 	near, far := s.pulse.near.Load(), s.pulse.far.Load()
 	m := message{
-		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{},
+		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{}, Types: r.types,
 		Hits: r.stats.Hits.Load(), Misses: r.stats.Misses.Load(),
-		Due: map[string]due{"near": near.sparse(), "far": far.sparse()},
+		Due: map[string]forecast{"near": near.shown(), "far": far.shown()},
 		Store: storeUse{
 			Pending: int64(r.Store.LogEnd - r.Store.LogDurable), SyncP99: bound(r.Histograms.LogSyncs.Since(first.Histograms.LogSyncs), 0.99), Checkpoint: r.Saved,
 			Running: r.Saving, Failed: r.SaveFailed || r.Failed, Changes: r.Store.Changes, Partial: r.Store.PartialSlots, Evictions: r.Store.Evictions,

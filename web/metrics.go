@@ -95,15 +95,23 @@ type population struct {
 	ttl           float64 // seconds
 }
 
+// label is the label db of the i-th database: those beyond the first maxDatabases share one.
+func label(i int, p storage.Population) string {
+	if i >= maxDatabases {
+		return "other"
+	}
+	return strconv.Itoa(p.DB)
+}
+
 // populations are the databases', the last of them together.
 func populations(list []storage.Population) (found []population) {
 	for i, p := range list {
 		if i < maxDatabases {
-			found = append(found, population{strconv.Itoa(p.DB), p.Keys, p.Expires, float64(p.AverageTTL) / 1000})
+			found = append(found, population{label(i, p), p.Keys, p.Expires, float64(p.AverageTTL) / 1000})
 			continue
 		}
 		if i == maxDatabases {
-			found = append(found, population{db: "other"})
+			found = append(found, population{db: label(i, p)})
 		}
 		other := &found[maxDatabases]
 		other.ttl = (other.ttl*float64(other.expires) + float64(p.AverageTTL)/1000*float64(p.Expires)) / max(1, float64(other.expires+p.Expires))
@@ -131,7 +139,7 @@ func (s *Server) read() (r *reading) {
 		}
 		r.loop, r.waited = s.askLoop(env)
 		r.Report = env.Report()
-		r.due = s.pulse.dueWithin()
+		r.due, r.types = s.pulse.dueWithin(), s.pulse.byType.ask(s.o.Clock.Mono())
 	})
 	return r
 }

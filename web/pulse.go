@@ -36,6 +36,7 @@ type pulse struct {
 	near     atomic.Pointer[forecast] // of the next hours, by second and minute
 	far      atomic.Pointer[forecast] // of all that follows, by hour and day
 	watched  atomic.Bool              // a page is open, which shows all of far
+	byType   byType
 
 	// Looks in a row that found something wrong.
 	silent, uncommitted, mute atomic.Int64
@@ -66,7 +67,7 @@ func (p *pulse) start() {
 		p.ask(env)
 		p.probe(env)
 	})
-	for _, work := range []func(*commands.Env){p.looks, p.minutes, p.counts, p.spans} {
+	for _, work := range []func(*commands.Env){p.looks, p.minutes, p.counts, p.spans, p.types} {
 		env := p.s.borrow()
 		if env == nil {
 			return

@@ -24,7 +24,7 @@ const (
 	// userSpans is how many spans of a user are counted: one for each page that a user may have open.
 	userSpans = userStreams
 	// spanShare is the part of the time that counting them has.
-	spanShare = 100
+	spanShare = 250
 	// spanEvery is the least time between two counts of a span, spanIdle how long it is counted after a page asked for it.
 	// A span that was asked for within spanShown is on a screen: pages ask more often.
 	spanEvery = 2 * time.Second
@@ -33,8 +33,10 @@ const (
 	// stepTime is the most that a step of a count takes, if nothing is in the way.
 	stepTime = 2 * time.Millisecond
 	// stepMatch is how much matching a step does: bytes of names by bytes of patterns. matchTime is the most that such a
-	// byte by byte takes.
+	// byte by byte takes. A name with more than nameMatch, after which the count would have to pause for over five seconds, is not
+	// matched.
 	stepMatch = 100_000
+	nameMatch = 5_000_000
 	matchTime = 10 * time.Nanosecond
 	// rightsBytes is how long the patterns of a user's rights, which a name is compared with too, are believed to be.
 	rightsBytes = 1 << 10
@@ -55,20 +57,8 @@ type span struct {
 	visitor *commands.Visitor
 	asked   time.Duration // reading of Mono
 	next    time.Duration // when it is to be counted again
-	answer  *spanCount    // nil: not counted yet
+	answer  *forecast     // nil: not counted yet
 	rights  any           // the visitor's, when it was counted
-}
-
-// spanCount is a count. A bar counts from From+i*Unit on, in Unix ms. What it counts are keys by their own
-// deadline and by that of an element; or, with patterns, at the first pattern that a name matches, and behind them the
-// other names that the user may see.
-type spanCount struct {
-	From  int64 `json:"from"`
-	Unit  int64 `json:"unit"`
-	At    int64 `json:"at"`    // when it was ready
-	Every int64 `json:"every"` // one in so many names was looked at, and counts as so many
-	// DBs has, by database, the bar and its counts, without bars of 0.
-	DBs map[int][][]int64 `json:"dbs"`
 }
 
 // spans are those that pages ask for.
@@ -85,7 +75,7 @@ func (a *spans) init() { a.came, a.names = make(chan struct{}, 1), 200_000 }
 
 // ask gives the last count of a question, nil if there is none under the visitor's present rights, and has it counted on. A
 // user's question that was not asked for longest makes room for a new one; false if all of them are on screens.
-func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *spanCount, ok bool) {
+func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *forecast, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var mine []*span
@@ -147,7 +137,7 @@ func (a *spans) wanted(s *span, rights any, now time.Duration) bool {
 }
 
 // counted notes the count of a span under some rights, nil if it was not whole, and when the next one may begin.
-func (a *spans) counted(s *span, rights any, answer *spanCount, next time.Duration) {
+func (a *spans) counted(s *span, rights any, answer *forecast, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.next = next
@@ -178,7 +168,7 @@ func (p *pulse) spans(env *commands.Env) {
 }
 
 // countSpan counts the answer to a span's question, nil if that is not possible now, or not wanted any more.
-func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, rights any) *spanCount {
+func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, rights any) *forecast {
 	now, q, pace := p.s.o.Clock.Now(), s.question, p.paced(spanShare)
 	step := func(most time.Duration) bool {
 		return pace(most) && p.s.spans.wanted(s, rights, p.s.o.Clock.Mono())
@@ -191,45 +181,22 @@ func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, right
 	for i := range until {
 		until[i] = first + int64(i+1)*q.unit
 	}
-	c := spanCount{From: first, Unit: q.unit, Every: 1, DBs: map[int][][]int64{}}
-	counts, whole := env.Store.CountDue(max(first, now), until, func() bool { return !step(stepTime) })
+	f, whole := p.countDue(env, first, until, func() bool { return !step(stepTime) })
 	if whole && q.patterns != "" {
-		whole = p.countNames(env, q, v, &c, counts, step)
-	} else {
-		for db, d := range counts {
-			c.put(db, d.Keys, d.Elements)
-		}
+		whole = p.countNames(env, q, v, f, step)
 	}
 	if !whole {
 		return nil
 	}
-	c.At = p.s.o.Clock.Now()
-	return &c
+	f.At = p.s.o.Clock.Now()
+	answer := f.shown()
+	return &answer
 }
 
-// put has the series of a database in the count.
-func (c *spanCount) put(db int, series ...[]int64) {
-	for i := range series[0] {
-		bar, all := []int64{int64(i)}, int64(0)
-		for _, s := range series {
-			bar, all = append(bar, s[i]), all+s[i]
-		}
-		if all > 0 && db < maxDatabases {
-			c.DBs[db] = append(c.DBs[db], bar)
-		}
-	}
-}
-
-// countNames counts by pattern what has been counted without: all names, or a sample of them. A step has as much matching
-// as stepMatch and one name more.
-func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *spanCount, counts map[int]storage.Due, step func(most time.Duration) bool) (whole bool) {
-	all := int64(0)
-	for _, d := range counts {
-		for i := range d.Keys {
-			all += d.Keys[i] + d.Elements[i]
-		}
-	}
-	c.Every = 1 + all/p.s.spans.names
+// countNames counts by pattern what a forecast has counted without: all names, or a sample of them. A step has as much
+// matching as stepMatch and one name more.
+func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *forecast, step func(most time.Duration) bool) (whole bool) {
+	c.Every, c.DBs = 1+c.within(endOfTime)/p.s.spans.names, map[int][][]int64{}
 	query, _ := url.ParseQuery(q.patterns) // which Encode made
 	patterns, bytes := query["match"], rightsBytes
 	for _, pattern := range patterns {
@@ -240,6 +207,10 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 	whole = env.Store.WalkDue(max(c.From, p.s.o.Clock.Now()), last, uint64(c.Every), func(list []storage.DueKey) bool {
 		matched := 0 // since the last step
 		for _, k := range list {
+			if len(k.Name)*bytes > nameMatch {
+				c.Long += c.Every
+				continue
+			}
 			if i, ok := v.Sort(k.Name, patterns); ok {
 				if by[k.DB] == nil {
 					by[k.DB] = make([][]int64, len(patterns)+1)
@@ -319,7 +290,7 @@ func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.replyJSON(w, struct {
-			Count *spanCount `json:"count"`
+			Count *forecast `json:"count"`
 		}{answer})
 	})
 }

@@ -15,11 +15,11 @@ import (
 )
 
 // counted waits for the count of a span by a user, until it has so many in all.
-func (h *harness) counted(query, user string, want int64) (c spanCount) {
+func (h *harness) counted(query, user string, want int64) (c forecast) {
 	h.t.Helper()
 	await.Until(h.t, fmt.Sprintf("%s has %d", query, want), func() bool {
 		status, body := h.read("/dashboard/span?"+query, user)
-		var answer struct{ Count *spanCount }
+		var answer struct{ Count *forecast }
 		if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 {
 			h.t.Fatalf("%s: %d %s", query, status, body)
 		}
@@ -87,11 +87,11 @@ func TestSpanSample(t *testing.T) {
 	for i := range 4000 {
 		h.run(fmt.Sprintf("SET %c:%d v PXAT %d", 'a'+rune(i%4), i, first))
 	}
-	var c spanCount
+	var c forecast
 	query := fmt.Sprintf("from=%d&unit=%d&bars=1&match=a:*", first, minute)
 	await.Until(t, "there is a count", func() bool {
 		_, body := h.read("/dashboard/span?"+query, "")
-		var answer struct{ Count *spanCount }
+		var answer struct{ Count *forecast }
 		if err := json.Unmarshal([]byte(body), &answer); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestSpansAreBounded(t *testing.T) {
 	var a spans
 	a.init()
 	v, rights := h.visitor(t)
-	ask := func(user string, from, at int64) (*spanCount, bool) {
+	ask := func(user string, from, at int64) (*forecast, bool) {
 		return a.ask(question{user: user, from: from, unit: 1, bars: 1}, v, seconds(at))
 	}
 	for i := range int64(userSpans + 2) {
@@ -144,7 +144,7 @@ func TestSpansAreBounded(t *testing.T) {
 	if first == nil || first.from != 100 || !a.wanted(first, rights, seconds(userSpans+5)) {
 		t.Fatalf("%+v is first", first)
 	}
-	a.counted(first, rights, &spanCount{Every: 7}, seconds(1000))
+	a.counted(first, rights, &forecast{Every: 7}, seconds(1000))
 	if got, _ := ask("u", 100, userSpans+6); got == nil || got.Every != 7 {
 		t.Errorf("the answer is %+v", got)
 	}
@@ -230,7 +230,7 @@ func TestSpanOfOtherRights(t *testing.T) {
 			t.Fatal("it is not counted again at once")
 		}
 		rights := v.Rights()
-		a.counted(s, rights, &spanCount{}, now)
+		a.counted(s, rights, &forecast{}, now)
 		if answer, _ := a.ask(q, login(), now); answer == nil || !a.wanted(s, rights, now) {
 			t.Error("no answer under the same rights")
 		}
@@ -238,7 +238,7 @@ func TestSpanOfOtherRights(t *testing.T) {
 		if answer, _ := a.ask(q, login(), now); answer != nil || a.wanted(s, rights, now) {
 			t.Error("a count of other rights is wanted, or answers")
 		}
-		a.counted(s, rights, &spanCount{}, now) // of a count that was under way
+		a.counted(s, rights, &forecast{}, now) // of a count that was under way
 	}
 }
 
@@ -247,15 +247,15 @@ func TestSpanMatchesInSteps(t *testing.T) {
 	h := listen(t)
 	h.load()
 	first := (h.o.Clock.Now()/hour + 2) * hour
-	const names = 300
+	const names, length = 300, 900
 	for i := range names {
-		h.run(fmt.Sprintf("SET {same}%d%s v PXAT %d", i, strings.Repeat("a", 1000), first))
+		h.run(fmt.Sprintf("SET {same}%d%s v PXAT %d", i, strings.Repeat("a", length), first))
 	}
 	v, _ := h.visitor(t)
 	steps := func(from int64, patterns ...string) (n int, longest time.Duration) {
 		q := question{from: from, unit: minute, bars: 1, patterns: url.Values{"match": patterns}.Encode()}
-		c := &spanCount{From: from, Unit: minute, DBs: map[int][][]int64{}}
-		if !h.pulse.countNames(h.env, q, v, c, nil, func(most time.Duration) bool {
+		c := &forecast{From: from, DBs: map[int][][]int64{}}
+		if !h.pulse.countNames(h.env, q, v, c, func(most time.Duration) bool {
 			n, longest = n+1, max(longest, most)
 			return true
 		}) {
@@ -268,7 +268,17 @@ func TestSpanMatchesInSteps(t *testing.T) {
 	if none, _ := steps(first+hour, long); n < none+names {
 		t.Errorf("%d names are matched in %d steps, none in %d", names, n, none)
 	}
-	if least := stepTime + 4*1000*time.Duration(len(long))*matchTime; longest < least {
+	const few = nameMatch / rightsBytes
+	h.run(fmt.Sprintf("SET %s v PXAT %d", strings.Repeat("x", few), first+2*hour))
+	h.run(fmt.Sprintf("SET %s v PXAT %d", strings.Repeat("y", few/2), first+2*hour))
+	c := &forecast{From: first + 2*hour, DBs: map[int][][]int64{}}
+	q := question{unit: minute, bars: 1, patterns: url.Values{"match": {"x*", "y*"}}.Encode()}
+	most := time.Duration(0)
+	whole := h.pulse.countNames(h.env, q, v, c, func(d time.Duration) bool { most = max(most, d); return true })
+	if got := fmt.Sprint(c.DBs[0]); !whole || got != "[[0 0 1 0]]" || c.Long != 1 || most > 2*nameMatch*matchTime {
+		t.Errorf("of a very long name and another there are %s, %d are too long, and a step counts as %v", got, c.Long, most)
+	}
+	if least := stepTime + 4*length*time.Duration(len(long))*matchTime; longest < least {
 		t.Errorf("a step counts as %v at most, and may take %v", longest, least)
 	}
 }

@@ -2,6 +2,9 @@ package layout
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +16,8 @@ import (
 	"keyp/internal/testkit/await"
 )
 
-// TestContributingExample has Go compile the example of CONTRIBUTING.md as if its files stood
-// where the text says; with KEYP_LONG=1 it runs the example's test, too.
+// TestContributingExample checks the example of CONTRIBUTING.md as Go's compiler does, as if its
+// files stood where the text says; with KEYP_LONG=1 it runs the example's test.
 func TestContributingExample(t *testing.T) {
 	root, err := testkit.Root()
 	if err != nil {
@@ -29,23 +32,67 @@ func TestContributingExample(t *testing.T) {
 	if len(names) != 2 || len(blocks) != 2 {
 		t.Fatalf("%d files are named, and %d shown; want two", len(names), len(blocks))
 	}
-	const list = "commands/table.go"
-	table, err := os.ReadFile(filepath.Join(root, list))
+	list := filepath.Join(root, "commands", "table.go")
+	table, err := os.ReadFile(list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const head = "var families = [][]Spec{\n"
 	files := map[string]string{list: strings.Replace(string(table), head, head+"\tstringLastCommands,\n", 1)}
 	for i, name := range names {
-		files[string(name[1])] = string(blocks[i][1])
+		files[filepath.Join(root, filepath.FromSlash(string(name[1])))] = string(blocks[i][1])
 	}
+	if testkit.Long() {
+		runExample(t, root, files)
+	} else {
+		checkExample(t, files)
+	}
+}
+
+// checkExample checks the types of the package commands and its tests with further or other files.
+func checkExample(t *testing.T, files map[string]string) {
+	t.Helper()
+	packages, lines := listPackages(t, "-test", "./commands"), token.NewFileSet()
+	var syntax []*ast.File
+	parse := func(path string, content any) {
+		file, err := parser.ParseFile(lines, path, content, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		syntax = append(syntax, file)
+	}
+	for path, content := range files {
+		parse(path, content)
+	}
+	for _, p := range packages {
+		if p.ImportPath != "keyp/commands [keyp/commands.test]" {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			path := filepath.Join(p.Dir, name)
+			if _, replaced := files[path]; !replaced {
+				parse(path, nil)
+			}
+		}
+	}
+	if len(syntax) < 10 {
+		t.Fatalf("the package commands has %d files", len(syntax))
+	}
+	if _, err := check(lines, "keyp/commands", syntax, exportData(lines, packages)); err != nil {
+		t.Error(err)
+	}
+}
+
+// runExample has Go compile the package with further or other files, and runs the example's test.
+func runExample(t *testing.T, root string, files map[string]string) {
+	t.Helper()
 	dir, replace := t.TempDir(), map[string]string{}
 	for name, content := range files {
 		path := filepath.Join(dir, filepath.Base(name))
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		replace[filepath.Join(root, filepath.FromSlash(name))] = path
+		replace[name] = path
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -55,14 +102,10 @@ func TestContributingExample(t *testing.T) {
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"vet", "-overlay", file, "./commands"}
-	if testkit.Long() {
-		args = []string{"test", "-overlay", file, "-run", "^TestStrLast$", "-v", "./commands"}
-	}
-	cmd := exec.CommandContext(await.Context(t), "go", args...)
+	cmd := exec.CommandContext(await.Context(t), "go", "test", "-overlay", file, "-run", "^TestStrLast$", "-v", "./commands")
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
-	if err != nil || testkit.Long() && !strings.Contains(string(out), "--- PASS: TestStrLast") {
-		t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestStrLast") {
+		t.Errorf("%v: %v\n%s", cmd.Args, err, out)
 	}
 }

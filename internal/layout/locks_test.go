@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"keyp/internal/testkit/await"
 )
 
 // The order of the locks stands in docs/architecture.md, and these tests hold the code against it.
@@ -144,11 +146,17 @@ type checkedPackage struct {
 	types *types.Package
 }
 
-// checkedModule checks the types of the module's program code, for this platform. What it imports
-// comes from the compiler's export data.
-func checkedModule(t *testing.T, lines *token.FileSet) (list []checkedPackage) {
+// listed is a package as go list shows it.
+type listed struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+	Module                  *struct{ Main bool }
+}
+
+// listPackages lists packages and what they import, with the files of the compiler's export data.
+func listPackages(t *testing.T, args ...string) (list []listed) {
 	t.Helper()
-	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export,Module", "./...")
+	command := exec.CommandContext(await.Context(t), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export,Module"}, args...)...)
 	command.Dir = "../.."
 	var errs bytes.Buffer
 	command.Stderr = &errs
@@ -156,20 +164,33 @@ func checkedModule(t *testing.T, lines *token.FileSet) (list []checkedPackage) {
 	if err != nil {
 		t.Fatalf("go list: %v: %s", err, errs.String())
 	}
-	exports, own := map[string]string{}, map[string]*types.Package{}
-	compiled := importer.ForCompiler(lines, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	for packages := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct {
-			ImportPath, Dir, Export string
-			GoFiles                 []string
-			Module                  *struct{ Main bool }
-		}
+		var p listed
 		if err := packages.Decode(&p); errors.Is(err, io.EOF) {
 			return list
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		list = append(list, p)
+	}
+}
+
+// exportData imports the packages of a list as they are compiled.
+func exportData(lines *token.FileSet, list []listed) types.Importer {
+	exports := map[string]string{}
+	for _, p := range list {
 		exports[p.ImportPath] = p.Export
+	}
+	return importer.ForCompiler(lines, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+}
+
+// checkedModule checks the types of the module's program code, for this platform. What it imports
+// comes from the compiler's export data.
+func checkedModule(t *testing.T, lines *token.FileSet) (list []checkedPackage) {
+	t.Helper()
+	packages, own := listPackages(t, "./..."), map[string]*types.Package{}
+	compiled := exportData(lines, packages)
+	for _, p := range packages {
 		if p.Module == nil || !p.Module.Main || strings.Contains(p.ImportPath, "/testkit") || len(p.GoFiles) == 0 {
 			continue
 		}
@@ -193,6 +214,7 @@ func checkedModule(t *testing.T, lines *token.FileSet) (list []checkedPackage) {
 		own[p.ImportPath] = checked.types
 		list = append(list, checked)
 	}
+	return list
 }
 
 type importers func(path string) (*types.Package, error)

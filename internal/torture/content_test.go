@@ -36,8 +36,8 @@ func (k *keyp) read() (content, error) {
 	txn := k.store.NewTxn()
 	for db := range databases + 1 {
 		var names []string
-		visit := func(it storage.Item) bool {
-			names = append(names, string(it.Key()))
+		visit := func(name []byte, _ object.Type) bool {
+			names = append(names, string(name))
 			return true
 		}
 		walk := func() error { return k.store.Walk(db, visit) }

@@ -66,7 +66,7 @@ func (k *keyp) try(args [][]byte) (reply []byte, lsn uint64) {
 			k.load(c.Keys)
 		case commands.Job:
 			var job commands.Ctx
-			k.env.StartJob(c, &job, c.Out, k.store.NewTxn())
+			k.env.StartJob(c, &job, c.Out, k.store.NewTxn(), false)
 			again := k.env.RunJob(&job, func(fn func()) bool { fn(); return true })
 			k.env.EndJob(&job)
 			job.RunEmitted()

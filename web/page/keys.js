@@ -64,13 +64,20 @@ function editor(data, readonly) {
 
 // deadline are fields for a time from now on or a date; words are what follows a key in a command.
 function deadline() {
-  const amount = h("input", { type: "number", min: 1, value: 60, required: true, "aria-label": "Amount" });
+  const amount = h("input", { type: "number", min: 1, max: 1e8, value: 60, required: true, "aria-label": "Amount" });
   const unit = h("select", { "aria-label": "Unit" }, h("option", { value: 1000 }, "seconds"), h("option", { value: 60000 }, "minutes"), h("option", { value: 3600000 }, "hours"), h("option", { value: 86400000 }, "days"));
   return { el: h("p", { class: "row" }, "In ", amount, " ", unit), ms: () => Math.round(Number(amount.value) * Number(unit.value)) };
 }
 
+// How a key of each type is made: the command, and what follows the key. One of a type that has no command for that is made by
+// a script, so that nothing is ever added to a key that somebody else has just made.
+const makes = { string: v => ["SET", v], hash: v => ["HSETNX", "field", v], list: v => ["RPUSH", v], set: v => ["SADD", v], zset: v => ["ZADD", 0, v] };
+const makeNew = "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end redis.call(ARGV[2], KEYS[1], unpack(ARGV, 3)) " +
+  "if ARGV[1] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end return 1";
+
 function make(app) {
   const may = app.session.may;
+  const makable = Object.keys(makes).filter(t => may[makes[t]()[0]] && (t === "string" || may.EVAL && may.EXISTS));
   let db = 0, cursor = "0", scanned = 0, rows = [], search = 0, opened = null;
   const database = h("select", { id: "keys-db" }, ...Array.from({ length: may.SELECT ? app.session.databases : 1 }, (_, i) => h("option", { value: i }, String(i))));
   const pattern = h("input", { type: "search", id: "keys-pattern", placeholder: "*", size: 18 });
@@ -81,7 +88,7 @@ function make(app) {
   const selection = h("div", { class: "row selection", role: "group", "aria-label": "Selection" });
   const panel = h("section", { class: "card", id: "key", hidden: true, tabindex: "-1", "aria-label": "Key" });
   const el = h("section", {},
-    h("div", { class: "head" }, h("h1", { class: "grow" }, "Keys"), may.SET && h("button", { onclick: create }, "New key…")),
+    h("div", { class: "head" }, h("h1", { class: "grow" }, "Keys"), makable.length > 0 && h("button", { onclick: create }, "New key…")),
     h("section", { class: "card" },
       h("form", { class: "row", onsubmit: e => { e.preventDefault(); find(true); } },
         h("label", { class: "field" }, "Database", database), h("label", { class: "field" }, "Pattern", pattern), h("label", { class: "field" }, "Type", type), h("button", { class: "main" }, "Find")),
@@ -153,14 +160,12 @@ function make(app) {
 
   function create() {
     const key = h("input", { type: "text", required: true, "aria-label": "Key" }), d = deadline(), value = editor(encode(""), false);
-    const kind = h("select", { "aria-label": "Type" }, ...["string", "hash", "list", "set", "zset"].map(t => h("option", {}, t))), expires = h("input", { type: "checkbox" });
+    const kind = h("select", { "aria-label": "Type" }, ...makable.map(t => h("option", {}, t))), expires = h("input", { type: "checkbox" });
     ask("New key", [h("p", { class: "row" }, "Key ", key, " ", kind), value.el, h("p", { class: "small soft" }, "Of a hash the field is “field”, of a sorted set the score is 0; they can be changed afterwards."),
-      h("label", { class: "field" }, expires, "with a deadline"), d.el], "Create", async () => {
-      const at = Number(database.value), k = encode(key.value), v = value.value(), fails = new Error("This key exists.");
-      if (await app.run(at, "TYPE", k).then(name) !== "none") throw fails;
-      const words = { string: ["SET", k, v, "NX"], hash: ["HSETNX", k, "field", v], list: ["RPUSH", k, v], set: ["SADD", k, v], zset: ["ZADD", k, 0, v] }[kind.value];
-      if (await app.run(at, ...words) === null) throw fails;
-      if (expires.checked) await app.run(at, "PEXPIRE", k, d.ms());
+      may.PEXPIRE && h("label", { class: "field" }, expires, "with a deadline"), may.PEXPIRE && d.el], "Create", async () => {
+      const at = Number(database.value), k = encode(key.value), v = value.value(), made = makes[kind.value](v), ms = expires.checked ? d.ms() : "";
+      const words = kind.value === "string" ? [made[0], k, ...made.slice(1), "NX", ...(ms ? ["PX", ms] : [])] : ["EVAL", makeNew, 1, k, ms, ...made];
+      if ([null, 0].includes(await app.run(at, ...words))) throw new Error("This key exists.");
       await go(at, k);
     });
   }

@@ -3,6 +3,14 @@ import { Lines } from "./chart.js";
 import { bigKeys, events } from "./look.js";
 import { asText, bytes, count, duration, h, micros, short, shown, time } from "./dom.js";
 
+// byType sums the last count of keys by type over the databases, and says how old it is.
+function byType(m) {
+  const sums = new Map(), age = m.types && m.at - m.types.at;
+  for (const { types } of m.types?.dbs ?? []) for (const [type, n] of Object.entries(types)) sums.set(type, (sums.get(type) ?? 0) + n);
+  return [...[...sums].filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]).map(([type, n]) => ["of type " + type, count(n)]),
+    ...(age > 10_000 ? [["types were counted", duration(age) + " ago"]] : [])];
+}
+
 function make(app) {
   const ops = new Lines("Commands a second, in the last two minutes", 170);
   const perSecond = h("strong", { class: "big" }, "–"), families = h("dl");
@@ -90,7 +98,7 @@ function make(app) {
     fill(clientList, [["limit", count(u.clients.limit)], ["blocked", count(m.blocked)], ["memory", bytes(u.clients.memory)]]);
 
     keys.textContent = short(u.keys.total);
-    fill(keyList, [["with a deadline", count(u.keys.expiring)], ["in memory", count(u.keys.in_memory)], ...u.keys.databases.slice(0, 16).map(d => ["database " + d.db, count(d.keys)])]);
+    fill(keyList, [["with a deadline", count(u.keys.expiring)], ["in memory", count(u.keys.in_memory)], ...u.keys.databases.slice(0, 16).map(d => ["database " + d.db, count(d.keys)]), ...byType(m)]);
 
     disk.textContent = bytes(u.disk.log);
     fill(disks, [["log, a checkpoint at", bytes(u.disk.log_limit)], ["not durable yet", bytes(m.store.pending)], ["sync, p99", micros(m.store.sync_p99)],

@@ -40,37 +40,19 @@ function zoomed(from, until) {
   return { id: unit < second ? "instant" : unit < minute ? "second" : unit < hour ? "minute" : unit < day ? "hour" : "day", from, unit, bars };
 }
 
-// emptyBars are the bars of a scale, or of a span, with so many counts each.
-function emptyBars(view, first, counts) {
-  return Array.from({ length: view.bars }, (_, i) => {
+// barsOf are the bars of a scale, or of a span, from an instant on: so many counts each, of what the server counted in one database
+// or all (""). null: it has not yet.
+function barsOf(due, view, first, db, counts) {
+  const bars = Array.from({ length: view.bars }, (_, i) => {
     const from = first + i * view.unit;
     return { from, until: from + view.unit, label: label[view.id](from), tick: view.due ? tick[view.id](from) : label[view.id](from).replace(" (UTC)", ""), n: Array(counts).fill(0) };
   });
-}
-
-// forecast sums the spans of the server's forecast into bars, for one database or all ("").
-function forecast(due, scale, db, at) {
-  const first = Math.floor(at / scale.unit), bars = emptyBars(scale, first * scale.unit, 2);
-  for (const [name, list] of Object.entries(due.dbs)) {
+  for (const [name, list] of Object.entries(due?.dbs ?? {})) {
     if (db !== "" && name !== db) continue;
-    for (const [i, keys, elements] of list ?? []) {
-      const begin = i === 0 ? due.from : due.until[i - 1];
-      const bar = bars[Math.floor(begin / scale.unit) - first];
-      if (bar && due.until[i] <= bar.until) {
-        bar.n[0] += keys;
-        bar.n[1] += elements;
-      }
+    for (const [i, ...n] of list) {
+      const bar = bars[Math.floor(((i === 0 ? due.from : due.until[i - 1]) - first) / view.unit)];
+      if (bar && due.until[i] <= bar.until) n.forEach((v, k) => { bar.n[k] += v; });
     }
-  }
-  return bars;
-}
-
-// counted are bars with what the server counted for this page; null: nothing yet.
-function counted(answer, view, first, db, counts) {
-  const bars = emptyBars(view, first, counts), shift = answer ? Math.round((answer.from - first) / view.unit) : 0;
-  for (const [name, list] of Object.entries(answer?.dbs ?? {})) {
-    if (db !== "" && name !== db) continue;
-    for (const [i, ...n] of list) n.forEach((v, k) => { if (bars[i + shift]) bars[i + shift].n[k] += v; });
   }
   return bars;
 }
@@ -79,7 +61,7 @@ function total(due, until, db) {
   let n = 0;
   for (const [name, list] of Object.entries(due.dbs)) {
     if (db !== "" && name !== db) continue;
-    for (const [i, keys, elements] of list ?? []) if (due.until[i] <= until) n += keys + elements;
+    for (const [i, keys, elements] of list) if (due.until[i] <= until) n += keys + elements;
   }
   return n;
 }
@@ -237,7 +219,7 @@ function make(app) {
   function showBars(m, view) {
     const own = !view.due || patterns.length > 0, first = view.due ? Math.floor(m.at / view.unit) * view.unit : view.from;
     const series = patterns.length ? seriesOf(patterns) : plain, mayList = app.session.may.list;
-    const bars = own ? counted(answer, view, first, db, series.length) : forecast(m.due[view.due], view, db, m.at);
+    const bars = barsOf(own ? answer : m.due[view.due], view, first, db, series.length);
     if (view.due && firstBar && first > firstBar) chart.shift((first - firstBar) / view.unit);
     firstBar = view.due ? first : 0;
     chart.series = series;
@@ -259,7 +241,8 @@ function make(app) {
 
   function aboutAnswer(m) {
     if (!answer) return "Counting…";
-    return `Counted ${duration(Math.max(0, m.at - answer.at))} ago` + (answer.every > 1 ? `, from a sample: one name in ${count(answer.every)} was looked at, so the counts are estimates.` : ".");
+    return `Counted ${duration(Math.max(0, m.at - answer.at))} ago` + (answer.every > 1 ? `, from a sample: one name in ${count(answer.every)} was looked at, so the counts are estimates.` : ".") +
+      (answer.long ? ` ${count(answer.long)} keys with very long names are not counted.` : "");
   }
 
   async function list(from, until) {

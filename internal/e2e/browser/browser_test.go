@@ -286,6 +286,7 @@ func TestNow(t *testing.T) {
 		return strings.Contains(text, "INCR") && strings.Contains(text, "µs") && strings.Contains(text, "string")
 	})
 	p.wait("Log and checkpoint")
+	p.wait("of type string")
 	p.run("CONFIG", "SET", "slowlog-log-slower-than", "0")
 	p.run("SET", "<b>slow</b>", "v")
 	js[bool](p, "[...document.querySelectorAll('main button')].filter(b => b.textContent === 'Load').forEach(b => b.click()), true")

@@ -371,6 +371,68 @@ func TestSelection(t *testing.T) {
 	p.gives("v", "GET", "stays")
 }
 
+// A new key has the type, the value and the deadline that were chosen; where there is a key of its name, of the same type
+// or another, that stays as it is.
+func TestNewKey(t *testing.T) {
+	p := open(t, "")
+	p.see("keys")
+	create := func(kind, name, value string) {
+		p.click("New key…")
+		p.set("dialog input[type=text]", name)
+		p.set("dialog select", kind)
+		p.set("dialog textarea", value)
+		js[bool](p, "document.querySelector('dialog input[type=checkbox]').click(), true")
+		p.click("Create")
+	}
+	for kind, read := range map[string][]any{
+		"string": {"GET", "string"}, "hash": {"HGET", "hash", "field"}, "list": {"LRANGE", "list", 0, -1}, "set": {"SMEMBERS", "set"}, "zset": {"ZRANGE", "zset", 0, -1},
+	} {
+		value := "a " + kind
+		want := value
+		if kind == "list" || kind == "set" || kind == "zset" {
+			want = "[" + value + "]"
+		}
+		create(kind, kind, value)
+		p.gives(want, read...)
+		p.gives("1", "PERSIST", kind)
+		p.answered()
+		for _, other := range []string{kind, "string"} {
+			create(other, kind, "another")
+			p.wait("This key exists.")
+			p.gives(want, read...)
+			p.gives("-1", "PTTL", kind)
+			p.click("Cancel")
+			p.answered()
+		}
+	}
+}
+
+// A key that somebody else makes just before the page's command stays as it is, too.
+func TestNewKeyBeside(t *testing.T) {
+	p := open(t, "")
+	p.see("keys")
+	p.click("New key…")
+	p.set("dialog input[type=text]", "beside")
+	p.set("dialog select", "zset")
+	p.set("dialog textarea", "member")
+	// What does more than look is sent when the test says so.
+	js[bool](p, `(() => {
+		const real = window.fetch, held = new Promise(send => { window.send = send; });
+		window.fetch = async (...args) => {
+			const body = await args[1]?.body?.text();
+			if (body && !body.includes("TYPE")) { window.waits = true; await held; }
+			return real(...args);
+		};
+		return true;
+	})()`)
+	p.click("Create")
+	await.Until(t, "the command waits", func() bool { return js[bool](p, "!!window.waits") })
+	p.run("ZADD", "beside", 5, "member")
+	js[bool](p, "window.send(), true")
+	p.wait("This key exists.")
+	p.gives("5", "ZSCORE", "beside", "member")
+}
+
 // Lines of the console are commands as redis-cli has them; help and completion come from COMMAND DOCS.
 func TestConsole(t *testing.T) {
 	p := open(t, "")

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"sync/atomic"
+	"time"
+
+	"keyp/commands"
+	"keyp/storage"
+)
+
+// How many keys there are of each type is counted one by one, so it is done in the background, for as long as somebody
+// wants to know: metrics are scraped, or a page is open.
+
+const (
+	// typesShare is the part of the time that a count of keys by type has, typesEvery the least time between two counts. It is as
+	// long as a count took at least.
+	typesShare = 250
+	typesEvery = 2 * time.Second
+	// typesStep is what a step costs at most: reading some hundred keys from a slow disk. One that took longer has waited for a lock.
+	typesStep = 100 * time.Millisecond
+	// typesIdle is how long they are counted after somebody has asked: longer than between two scrapes.
+	typesIdle = 5 * time.Minute
+)
+
+// byType has the last count of keys by type.
+type byType struct {
+	asked atomic.Int64 // reading of Mono; 0: nobody has yet
+	last  atomic.Pointer[typeCounts]
+}
+
+// typeCounts is a count of keys by type.
+type typeCounts struct {
+	At  int64         `json:"at"` // when it began, Unix ms
+	DBs []databaseUse `json:"dbs"`
+}
+
+// databaseUse is what one value of the label db has of each type.
+type databaseUse struct {
+	DB    string           `json:"db"`
+	Types map[string]int64 `json:"types"`
+}
+
+// ask gives the last count, nil if there is none, and has keys counted on.
+func (b *byType) ask(now time.Duration) *typeCounts {
+	b.asked.Store(int64(max(1, now)))
+	return b.last.Load()
+}
+
+// wanted reports whether somebody has asked lately.
+func (b *byType) wanted(now time.Duration) bool {
+	asked := time.Duration(b.asked.Load())
+	return asked > 0 && now-asked <= typesIdle
+}
+
+// types counts keys by type, again and again.
+func (p *pulse) types(env *commands.Env) {
+	for next := time.Duration(0); ; {
+		switch now := p.s.o.Clock.Mono(); {
+		case !p.byType.wanted(now):
+			p.byType.last.Store(nil) // it would get old
+		case now >= next:
+			if counts := p.countTypes(env); counts != nil {
+				p.byType.last.Store(counts)
+			}
+			ended := p.s.o.Clock.Mono()
+			next = ended + max(typesEvery, ended-now)
+		}
+		select {
+		case <-time.After(dueEvery):
+		case <-p.quit:
+			return
+		}
+	}
+}
+
+// countTypes counts once, nil if that is not possible now, or not wanted any more.
+func (p *pulse) countTypes(env *commands.Env) *typeCounts {
+	pace := p.paced(typesShare)
+	next := func() bool { return pace(typesStep) && p.byType.wanted(p.s.o.Clock.Mono()) }
+	counts := &typeCounts{At: p.s.o.Clock.Now(), DBs: []databaseUse{}}
+	for i, db := range env.Store.Populations() {
+		found, whole := env.Store.CountTypes(db.DB, next)
+		if !whole {
+			return nil
+		}
+		if i <= maxDatabases {
+			counts.DBs = append(counts.DBs, databaseUse{label(i, db), map[string]int64{}})
+		}
+		by := counts.DBs[min(i, maxDatabases)].Types
+		for _, t := range storage.Types {
+			by[t.String()] += found[t]
+		}
+	}
+	return counts
+}
