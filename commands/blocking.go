@@ -40,9 +40,6 @@ const (
 // errBlocked ends a handler that waits: c.Wait says for what.
 var errBlocked = errors.New("commands: the command waits")
 
-// errPaused is returned by the handler of a job that CLIENT PAUSE came before.
-var errPaused = errors.New("commands: the command is delayed by CLIENT PAUSE")
-
 // block ends a handler that found nothing to pop. It must have changed nothing that its next run
 // changes again, and replied nothing: the command runs again, from its start, each time that one of
 // the keys changes. In a

@@ -220,6 +220,14 @@ func TestWaiters(t *testing.T) {
 	h.do("RPUSH", "b", "x")
 	h.do("RPUSH", "a", "x")
 	serve("taker 2")
+	ws.load(ws.keys[0]["a"], host)
+	if !peek.waiter.Loads() {
+		t.Error("its key is being read, and it does not know")
+	}
+	if host.loads[0](true); peek.waiter.Loads() {
+		t.Error("its key has been read, and it does not know")
+	}
+	serve("")
 	peek.busy = true
 	wait("last", object.TypeList, "a")
 	h.do("RPUSH", "a", "x")

@@ -105,14 +105,14 @@ var clientCommands = []Spec{{
 			Run:  clientReply,
 		},
 		{
-			Name: "PAUSE", Group: Connection, Since: "2.9.50", Arity: -3, Flags: clientAdminFlags, Scope: OnLoop,
+			Name: "PAUSE", Group: Connection, Since: "2.9.50", Arity: -3, Flags: clientAdminFlags | pauses, Scope: OnLoop,
 			Summary: "Pauses commands for a time.", Complexity: "O(1)",
 			History: [][2]string{{"6.2.0", "`CLIENT PAUSE WRITE` mode added along with the `mode` option."}},
 			Args:    []Arg{intArg("timeout"), oneOf("mode", word("WRITE"), word("ALL")).opt().since("6.2.0")},
 			Run:     clientPause,
 		},
 		{
-			Name: "UNPAUSE", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientAdminFlags | DuringPause, Scope: OnLoop,
+			Name: "UNPAUSE", Group: Connection, Since: "6.2.0", Arity: 2, Flags: clientAdminFlags | DuringPause | unpauses, Scope: OnLoop,
 			Summary: "Ends CLIENT PAUSE.", Complexity: "O(N) Where N is the number of paused clients",
 			Run: func(c *Ctx) error { c.Env.Host.Unpause(); c.Out.OK(); return nil },
 		},

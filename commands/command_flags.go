@@ -23,7 +23,6 @@ var flagWords = []struct {
 	{Asking, "asking"},
 	{Fast, "fast"},
 	{NoAuth, "no_auth"},
-	{MayReplicate, "may_replicate"},
 	{NoAsyncLoading, "no_async_loading"},
 	{NoMandatoryKeys, "no_mandatory_keys"},
 	{NoMulti, "no_multi"},

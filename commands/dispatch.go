@@ -35,7 +35,8 @@ const (
 	// ForPause: until CLIENT PAUSE ends.
 	ForPause Reason = iota + 1
 	// ForJob: until a job ends that has what the command needs or, with scope Pinned, leaves no room
-	// for more of its kind; or until a global job unlocks what it does not need.
+	// for more of its kind; until a global job unlocks what it does not need; or, for CLIENT PAUSE and
+	// what may write behind it, until no job runs that may write.
 	ForJob
 	// ForUnblock: the command is a blocking one. It runs again when one of the keys of c.Wait has
 	// changed, until it has a reply; when the time is up, or the log on disk, it has one by GiveUp.
@@ -110,6 +111,9 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 
 // start runs a command that has passed all checks, or finds out what it needs for that.
 func (e *Env) start(c *Ctx) Outcome {
+	if e.awaitsWriters(c) {
+		return e.waitForJob(c)
+	}
 	c.Scope = c.scope()
 	switch {
 	case c.Scope == Unlocked:
@@ -205,7 +209,7 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 
 // pinned reports whether values that c would change, or see after its time, are pinned.
 func (e *Env) pinned(c *Ctx) bool {
-	return c.flags()&Write != 0 && e.Pins.Pinned(c.Txn, c.Keys) || e.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
+	return c.mayWrite() && e.Pins.Pinned(c.Txn, c.Keys) || e.Pins.Overdue(c.Txn, c.Keys, c.Scope == AllKeys)
 }
 
 // flags are the command's, and for EXEC also those of what it runs.
@@ -216,10 +220,12 @@ func (c *Ctx) flags() Flags {
 	return c.Spec.Flags
 }
 
+// mayWrite reports whether the command may change keys.
+func (c *Ctx) mayWrite() bool { return c.flags()&(Write|MayReplicate) != 0 }
+
 // pauses reports whether CLIENT PAUSE delays the command.
 func (e *Env) pauses(c *Ctx) bool {
-	pause := Pause(e.Paused.Load())
-	return pause != PauseNone && !c.Spec.Is(DuringPause) && !c.Client.Monitor && (pause == PauseAll || c.flags()&Write != 0)
+	return e.Paused != PauseNone && !c.Spec.Is(DuringPause) && !c.Client.Monitor && (e.Paused == PauseAll || c.mayWrite())
 }
 
 // takeQueue gives the command what it takes from its client, which belongs to the loop: EXEC the
@@ -273,8 +279,6 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 			return Job
 		case errBlocked:
 			outcome, c.Reason = Wait, ForUnblock
-		case errPaused:
-			outcome, c.Reason = Wait, ForPause
 		default:
 			e.Stats.Errors.Add(1)
 			c.reply(err)
@@ -305,7 +309,7 @@ func fromStore() bool {
 var storeCode = reflect.TypeFor[storage.Store]().PkgPath() + "."
 
 // again reports whether a job's run has come to nothing, so that its call is dispatched again: the values that it
-// was to replace have changed, or it would wait, for a key that is gone or for the end of CLIENT PAUSE, which a job cannot.
+// was to replace have changed, or it would wait for a key that is gone, which a job cannot.
 func (c *Ctx) again(outcome Outcome) bool {
 	return (c.apart || c.Scope == Unlocked) && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
 }

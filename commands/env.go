@@ -50,8 +50,8 @@ type Env struct {
 	// MaxReply is how long a reply may become, in bytes: a client's at most, and one of a command
 	// to a script; 0: no bound.
 	MaxReply atomic.Int64
-	// Paused is what CLIENT PAUSE delays at present, a Pause. The loop sets it.
-	Paused atomic.Uint32
+	// Paused is what CLIENT PAUSE delays at present; it belongs to the loop.
+	Paused Pause
 	// Busy is the error of commands without AllowBusy while a script runs for too long; it
 	// belongs to the loop.
 	Busy Error

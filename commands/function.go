@@ -22,7 +22,7 @@ var functionCommands = []Spec{
 		Name: "FCALL", Group: Scripting, Since: "7.0.0",
 		Summary:    "Calls a function.",
 		Complexity: "Depends on the function that is executed.",
-		Arity:      -3, Flags: evalFlags, Scope: Global,
+		Arity:      -3, Flags: evalFlags | MayReplicate, Scope: Global,
 		Keys: evalKeys, Args: evalArgs("function"),
 		Run: func(c *Ctx) error { return callFunction(c, false) },
 	},

@@ -40,7 +40,7 @@ const (
 
 func newFuzzed(t *testing.T, data []byte) *fuzzed {
 	f := &fuzzed{t: t, host: &fakeHost{}}
-	f.harness = &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), sync: wal.No, log: &f.logs, giveUp: true}
+	f.harness = &harness{t: t, dir: testkit.MemoryDir(t), clock: clock.NewFake(epoch), sync: wal.No, log: &f.logs, giveUp: true, cfg: config.New()} // whose bounds stand after reopen, too
 	f.open()
 	t.Cleanup(f.close)
 	f.Dice = testkit.Dice{Data: data}

@@ -175,7 +175,7 @@ func (h *harness) raw(args ...[]byte) []byte {
 			return []byte("+(blocked)\r\n")
 		case Job:
 			var job Ctx
-			h.env.StartJob(c, &job, c.Out, h.store.NewTxn())
+			h.env.StartJob(c, &job, c.Out, h.store.NewTxn(), false)
 			if h.env.RunJob(&job, h.confined.onLoop) {
 				h.t.Errorf("%q: its keys have changed", args)
 			}

@@ -29,7 +29,7 @@ var hllCommands = []Spec{
 		Name: "PFCOUNT", Group: HyperLogLog, Since: "2.8.9",
 		Summary:    "Estimates how many different elements were added to a HyperLogLog, or to any of several.",
 		Complexity: "O(1) for one key whose estimate is cached, else O(N) in the registers of all keys.",
-		Arity:      -2, Flags: ReadOnly,
+		Arity:      -2, Flags: ReadOnly | MayReplicate,
 		Keys: []KeySpec{KeysFrom(1, 1, RW|Access)},
 		Args: []Arg{keyArg("key").many()},
 		Run:  runPFCount,

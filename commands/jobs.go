@@ -5,15 +5,29 @@ import (
 	"keyp/storage"
 )
 
-// A job runs a command for which the outcome of Dispatch is Job. StartJob, EndJob and then RunEmitted
-// are called on the loop, RunJob on any goroutine between them.
+// A job runs a command for which the outcome of Dispatch is Job. StartJob, BeginQueued, EndJob and then
+// RunEmitted are called on the loop, RunJob on any goroutine between them.
 
 // jobs counts those that run. It belongs to the loop.
 type jobs struct {
 	most    int  // of scope Pinned at a time, beyond the first
 	pinned  int  // of scope Pinned
+	writing int  // that may write
 	global  bool // one of scope Global runs
 	awaited bool // a command waits for the end of one
+	pausing bool // CLIENT PAUSE waits for the end of those that may write
+}
+
+// awaitsWriters reports whether a command waits for the end of the jobs that may write. CLIENT PAUSE does: once it has
+// replied nothing is written. While it waits nothing further begins that may write, and CLIENT UNPAUSE comes after it. It
+// does not wait for a script that has run for too long: it is refused, as anything is.
+func (e *Env) awaitsWriters(c *Ctx) bool {
+	if e.jobs.writing == 0 {
+		return false
+	}
+	flags := c.flags()
+	e.jobs.pausing = e.Busy == "" && (e.jobs.pausing || flags&pauses != 0)
+	return e.jobs.pausing && flags&(pauses|unpauses|Write|MayReplicate) != 0
 }
 
 // crowded reports whether no more jobs of scope Pinned are to begin: a global one runs, those that
@@ -27,8 +41,9 @@ func (e *Env) LimitJobs(most int) { e.jobs.most = most }
 
 // StartJob makes c, which may have been that of another job, the context of a job for the call in
 // from, whose arguments stay valid until its end. It is called right behind Dispatch. The job uses txn,
-// which is idle.
-func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn) {
+// which is idle. It runs now, unless it is queued: then BeginQueued comes before RunJob.
+func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued bool) {
+	writes := from.mayWrite()
 	client := from.Client
 	if from.Scope != Global { // which has what belongs to the loop run there
 		copied := *client
@@ -50,6 +65,23 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn) {
 		e.jobs.global = true
 		c.takeQueue()
 	}
+	if !queued {
+		e.countWriting(c, writes)
+	}
+}
+
+func (e *Env) countWriting(c *Ctx, writes bool) {
+	if c.writing = writes; writes {
+		e.jobs.writing++
+	}
+}
+
+// BeginQueued lets a job run that was queued. Where its command has to wait by now, RunJob does nothing but return true.
+func (e *Env) BeginQueued(c *Ctx) {
+	writes := c.mayWrite()
+	if c.late = e.pauses(c) || writes && (e.jobs.pausing || e.jobs.global); !c.late {
+		e.countWriting(c, writes)
+	}
 }
 
 // pin ends the transaction of from and gives c the values of its keys.
@@ -67,8 +99,7 @@ func (e *Env) pin(from, c *Ctx) {
 
 // RunJob runs a job's command. onLoop runs what belongs to the loop there, and returns when it has;
 // false says that there is no loop any more. It returns true if nothing has happened, since the keys
-// have other values than those that were pinned or looked at, or CLIENT PAUSE delays the command: Dispatch is to run
-// again.
+// have other values than those that were pinned or looked at, or the command has to wait by now: Dispatch is to run again.
 func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 	switch c.Scope {
 	case Pinned:
@@ -88,7 +119,7 @@ func (e *Env) RunJob(c *Ctx, onLoop func(func()) bool) (again bool) {
 		c.Txn.FlushValues()
 		c.LSN = max(c.LSN, c.Txn.End())
 	default:
-		if e.pauses(c) { // since it was queued
+		if c.late {
 			return true
 		}
 		if c.Spec.Keys != nil {
@@ -126,12 +157,16 @@ func (e *Env) runPinned(c *Ctx) (again bool) {
 	return again
 }
 
-// EndJob ends a job that has run. Whoever waits for its end is to be dispatched again, unless it was
-// of scope Unlocked, for which nobody waits.
-func (e *Env) EndJob(c *Ctx) {
+// EndJob ends a job that has run. It reports whether commands may wait for its end: these are to be dispatched again.
+func (e *Env) EndJob(c *Ctx) (awaited bool) {
+	if c.writing {
+		if e.jobs.writing--; e.jobs.writing == 0 {
+			e.jobs.pausing = false
+		}
+	}
 	switch c.Scope {
 	case Unlocked:
-		return
+		return c.writing
 	case Pinned:
 		e.Pins.Unpin(c.Txn)
 		e.jobs.pinned--
@@ -139,4 +174,5 @@ func (e *Env) EndJob(c *Ctx) {
 		e.jobs.global, e.Busy = false, ""
 	}
 	e.jobs.awaited = false
+	return true
 }

@@ -90,7 +90,7 @@ func TestOffloadDeadlines(t *testing.T) {
 		t.Fatalf("HGETALL: outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
 	if got := dispatch("HGET", "h", "field7"); got != Done {
 		t.Errorf("a read before the deadline: outcome %d", got)
 	}
@@ -134,7 +134,7 @@ func TestOffloadWithoutResult(t *testing.T) {
 		t.Fatalf("outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(c, &job, &out, h.store.NewTxn())
+	h.env.StartJob(c, &job, &out, h.store.NewTxn(), false)
 	h.clock.Advance(10 * time.Second)
 	if !h.env.RunJob(&job, nil) || out.Len() != 0 {
 		t.Errorf("it has run, and replied %q", out.Buf)
@@ -232,7 +232,7 @@ func TestOffloadRestoreAgain(t *testing.T) {
 			t.Fatalf("outcome %d", got)
 		}
 		job, out := Ctx{}, resp.Writer{Proto: 2}
-		h.env.StartJob(c, &job, &out, h.store.NewTxn())
+		h.env.StartJob(c, &job, &out, h.store.NewTxn(), false)
 		k, txn := h.store.Key(0, []byte("dst")), h.store.NewTxn()
 		if !h.store.Begin(txn, []storage.Key{k}) {
 			t.Fatal("the key is not known")

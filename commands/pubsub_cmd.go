@@ -9,7 +9,7 @@ import (
 // does not hold back.
 const subscriptionFlags = PubSubFlag | NoScript | Loading | Stale | Pushes | InSubscription
 
-const publishFlags = PubSubFlag | Loading | Stale | Fast
+const publishFlags = PubSubFlag | Loading | Stale | Fast | MayReplicate
 
 var pubsubCommands = []Spec{
 	{

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"strings"
 	"sync"
 	"time"
 
@@ -82,8 +81,7 @@ func numKeys(c *Ctx, notNumber Error) (int, error) {
 // run lets the engine run the script, which replies.
 func (r *scriptRun) run(busy Error, work func()) {
 	mark := r.c.Out.Len()
-	err := r.occupy(busy, work)
-	if err != nil && !strings.Contains(string(r.c.Out.Buf[mark:]), strings.TrimPrefix(err.Error(), "ERR ")) {
+	if err := r.occupy(busy, work); err != nil {
 		r.c.Out.Truncate(mark) // the engine has replied, and the script was killed only then
 		r.c.reply(err)
 	}
@@ -92,8 +90,8 @@ func (r *scriptRun) run(busy Error, work func()) {
 
 // occupy runs the engine's work, a compilation or a script, as the current script, which SCRIPT
 // KILL can end. Other clients are served meanwhile; when it takes too long they get BUSY errors.
-// It returns the error for the client if the run was killed, be it at its very end: a compilation
-// that was killed must not go on to the script.
+// It returns the error for the client if the run was killed, be it at its very end, unless the engine
+// has replied that: a compilation that was killed must not go on to the script.
 func (r *scriptRun) occupy(busy Error, work func()) error {
 	e := r.c.Env
 	ended := e.scripting(busy)
@@ -106,15 +104,19 @@ func (r *scriptRun) occupy(busy Error, work func()) error {
 	return r.end()
 }
 
-// end makes the run immune, and returns the error for the client if it was killed before.
+// end makes the run immune, and returns the error for the client if it was killed before and the engine has
+// not replied that.
 func (r *scriptRun) end() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.killed != nil {
-		return Error("ERR " + r.killed.Error())
+	switch r.killed {
+	case nil:
+		r.immune = errNotBusy
+		return nil
+	case r.Replied:
+		return nil
 	}
-	r.immune = errNotBusy
-	return nil
+	return Error("ERR " + r.killed.Error())
 }
 
 // Call runs a command that the script calls.

@@ -78,7 +78,7 @@ const (
 	Asking
 	Fast
 	NoAuth
-	MayReplicate
+	MayReplicate // may write although it is not declared to, or tells what Redis tells its replicas: CLIENT PAUSE delays it as well
 	NoAsyncLoading
 	AllowBusy
 	NoMulti
@@ -87,6 +87,8 @@ const (
 
 	Unqueued    // runs at once between MULTI and EXEC
 	DuringPause // runs although CLIENT PAUSE delays everything else
+	pauses      // begins CLIENT PAUSE, when no job runs that may write
+	unpauses    // ends it, and comes behind who waits to begin it
 	execs       // runs what MULTI has queued
 
 	InSubscription // a RESP2 client that has subscriptions may use it

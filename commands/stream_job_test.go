@@ -79,7 +79,7 @@ func TestStreamJobs(t *testing.T) {
 			continue
 		} else if got == Job {
 			var job Ctx
-			h.env.StartJob(&h.ctx, &job, h.ctx.Out, h.store.NewTxn())
+			h.env.StartJob(&h.ctx, &job, h.ctx.Out, h.store.NewTxn(), false)
 			if h.env.RunJob(&job, h.confined.onLoop) {
 				t.Errorf("%s: it has not run", tt.command)
 			}
@@ -115,7 +115,7 @@ func TestStreamJobFindsNothing(t *testing.T) {
 		t.Fatalf("outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
 	if got := h.do("XTRIM", "s", "MAXLEN", "0"); got != "2000" {
 		t.Errorf("XTRIM before the job has begun: %s", got)
 	}
@@ -153,7 +153,7 @@ func TestStreamJobCountsOnce(t *testing.T) {
 	before := hits()
 	dispatch(Job, 0)
 	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
 	h.do("XTRIM", "s", "MAXLEN", "0")
 	if !h.env.RunJob(&job, h.confined.onLoop) {
 		t.Fatal("it has run")
@@ -188,7 +188,7 @@ func TestJobWithoutResultCountsOnce(t *testing.T) {
 		t.Fatalf("outcome %d", got)
 	}
 	job, out := Ctx{}, resp.Writer{Proto: 2}
-	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn())
+	h.env.StartJob(&h.ctx, &job, &out, h.store.NewTxn(), false)
 	h.do("FLUSHALL")
 	if !h.env.RunJob(&job, nil) || out.Len() != 0 {
 		t.Errorf("it has run, and replied %q", out.Buf)

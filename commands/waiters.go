@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -75,6 +76,11 @@ type place struct {
 
 // ForKeys reports whether the client waits for keys, and not only for a time or the log.
 func (w *Waiter) ForKeys() bool { return len(w.places) > 0 }
+
+// Loads reports whether one of its keys has changed, and is being read from disk.
+func (w *Waiter) Loads() bool {
+	return slices.ContainsFunc(w.places, func(p place) bool { return p.at.loads })
+}
 
 // charge adds what the key takes to what its client waits with.
 func (p *place) charge() {

@@ -6,14 +6,9 @@ import "keyp/storage"
 // is given how many of the keys there are. That is what writeMany gives.
 func (c *Ctx) writeMany(values [][]byte, ev storage.Event, see func(i int, item storage.Item, live bool), may func(live int64) bool) (live int64, err error) {
 	m := c.Env.Store.NewMany(c.Keys, values)
-	var failed error
 	err = c.gather(c.Env.Store.BeginMany, m.Each(), false, func(i int, item storage.Item, ok bool, _ int64) {
 		see(m.See(i, item, ok), item, ok)
 	}, func(t *storage.Txn) {
-		if c.Env.pauses(c) {
-			failed = errPaused
-			return
-		}
 		if live = m.Live(); !may(live) {
 			return
 		}
@@ -21,9 +16,6 @@ func (c *Ctx) writeMany(values [][]byte, ev storage.Event, see func(i int, item 
 		t.Install(m, ev)
 		c.Env.Tracking.ranIn(c, t)
 	})
-	if err == nil {
-		err = failed
-	}
 	return live, err
 }
 

@@ -118,6 +118,8 @@ type Run struct {
 	Name string // in errors: the script's SHA1, the function's name
 	Keys [][]byte
 	Args [][]byte
+	// Replied is why the run was killed, when its reply says so.
+	Replied error
 
 	stop atomic.Bool // it was killed; ends compilations for it
 
@@ -233,6 +235,7 @@ func (st *state) list(items [][]byte) lua.Value {
 func (st *state) execute(r *Run, out *resp.Writer, prepare lua.Builtin) {
 	st.reset()
 	if why := r.begin(st); why != nil {
+		r.Replied = why
 		out.Error("ERR " + why.Error())
 		return
 	}
@@ -307,6 +310,7 @@ func (st *state) replyEnd(r *Run, why error, out *resp.Writer) {
 		message += " script: " + r.Name + ", on @" + source + ":" + strconv.Itoa(line) + "."
 	}
 	r.Host.CountError()
+	r.Replied = why
 	out.Error(message)
 }
 

@@ -10,6 +10,9 @@ import (
 	"keyp/storage"
 )
 
+// lateLook is how often a session whose time is up looks whether its turn has come to an end.
+const lateLook = 10 * time.Millisecond
+
 // maxWait bounds the timer of a blocking command, in milliseconds, where it would
 // overflow: 139 years.
 const maxWait = 1 << 42
@@ -56,7 +59,7 @@ func (l *loop) block(s *session, args [][]byte) {
 	s.wait(forUnblock)
 	s.args, s.blocked = args, b
 	if wait.Timeout > 0 {
-		b.timer.run = func() { l.endWait(s, false) }
+		b.timer.run = func() { l.timeUp(s) }
 		l.timers.set(&b.timer, l.o.Clock.Mono()+time.Duration(min(wait.Timeout, maxWait))*time.Millisecond)
 	}
 	l.lookAgain(b, wait.Again)
@@ -65,6 +68,16 @@ func (l *loop) block(s *session, args [][]byte) {
 		l.unsynced = append(l.unsynced, unsynced{s, b})
 		l.sync()
 	}
+}
+
+// timeUp answers a session whose time is up, unless one of its keys has changed before and is still being read from disk, or its
+// command waits for a job since: with Redis, where nothing takes long between the two, it would have been served by now.
+func (l *loop) timeUp(s *session) {
+	if b := s.blocked; b.loads || b.delayed || b.waiter.Loads() {
+		l.timers.set(&b.timer, l.o.Clock.Mono()+lateLook)
+		return
+	}
+	l.endWait(s, false)
 }
 
 // lookAgain has the command of a session that waits run again in so many milliseconds; 0: it waits for its

@@ -596,6 +596,53 @@ func TestBlockedEndsWhileLoading(t *testing.T) {
 	}
 }
 
+// TestBlockedTimeoutWhileLoading: one whose time ends while its keys are being read, or while it waits for a job, gets what came
+// before; nothing, if that is gone.
+func TestBlockedTimeoutWhileLoading(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, func(o *storage.Options) { o.Clock = clk })
+	c := ts.dial()
+	pass := func(d time.Duration) {
+		clk.Advance(d)
+		ts.onLoop(func(*loop) {})
+	}
+	for _, there := range []bool{true, false} {
+		w := ts.dial()
+		id := strings.TrimPrefix(w.do("CLIENT ID"), ":")
+		w.blocks(ts, "BLPOP k 5")
+		ts.onSession(id, func(_ *loop, s *session) { s.blocked.loads = true })
+		c.do("RPUSH k v")
+		pass(5 * time.Second)
+		w.silent(ts)
+		want := "*2 k v"
+		if !there {
+			c.do("DEL k")
+			want = "*-1"
+		}
+		ts.onSession(id, func(l *loop, s *session) { l.loadedAgain(s, s.blocked, nil) })
+		pass(lateLook)
+		w.expect(want)
+	}
+	// Its command needs what a script has.
+	keys := ts.apart(2)
+	w := ts.dial()
+	id := strings.TrimPrefix(w.do("CLIENT ID"), ":")
+	w.blocks(ts, "BLMOVE "+keys[0]+" "+keys[1]+" LEFT RIGHT 5")
+	script := ts.loops("", keys[1])
+	if got := c.do("RPUSH " + keys[0] + " v"); got != ":1" {
+		t.Error(got)
+	}
+	await.Until(t, "its command waits for the script", func() (waits bool) {
+		pass(time.Millisecond)
+		ts.onSession(id, func(_ *loop, s *session) { waits = s.blocked.delayed })
+		return waits
+	})
+	pass(5 * time.Second)
+	w.silent(ts)
+	ts.killed(script)
+	w.expect("v")
+}
+
 // TestUnblockedWithMuch: CLIENT UNBLOCK ends the wait of a client to which much is to be sent, so that all
 // clients take more than they may. None is closed while the command runs. The clock stands still, so that
 // all commands have one turn.

@@ -73,23 +73,27 @@ func (l *loop) endWaitForJobs() {
 	}
 }
 
-// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand.
+// pauseFor begins CLIENT PAUSE, or extends it: the wider kind and the later end stand. While the server stops nothing is
+// delayed any more.
 func (l *loop) pauseFor(kind commands.Pause, d time.Duration) {
+	if l.stopping {
+		return
+	}
 	end := l.o.Clock.Mono() + d
 	if l.paused() {
 		end = max(end, l.pauseTimer.at)
 	}
-	l.env.Paused.Store(max(l.env.Paused.Load(), uint32(kind)))
+	l.env.Paused = max(l.env.Paused, kind)
 	l.timers.set(&l.pauseTimer, end)
 }
 
 // paused reports whether CLIENT PAUSE delays commands.
-func (l *loop) paused() bool { return commands.Pause(l.env.Paused.Load()) != commands.PauseNone }
+func (l *loop) paused() bool { return l.env.Paused != commands.PauseNone }
 
 // endPause ends CLIENT PAUSE: each session goes on with the command that was delayed. A command may be
 // running, so what happened to keys meanwhile is delivered in the next pass.
 func (l *loop) endPause() {
-	l.env.Paused.Store(uint32(commands.PauseNone))
+	l.env.Paused = commands.PauseNone
 	l.timers.stop(&l.pauseTimer)
 	l.release(forPause)
 	l.busy = true

@@ -95,15 +95,16 @@ func (l *loop) startJob(s *session) {
 	j := x.newJob(l, scope)
 	j.s = s
 	j.out.Proto, j.out.Max, j.out.Full = s.client.Proto, l.replyMost(s), false
+	queued := scope == commands.Unlocked && x.unlocked == maxUnlocked
 	l.inStore = true // keys are locked until they are pinned
-	l.env.StartJob(&l.ctx, &j.ctx, &j.out, j.txn)
+	l.env.StartJob(&l.ctx, &j.ctx, &j.out, j.txn, queued)
 	l.inStore = false
 	x.count++
 	if scope == commands.Global {
 		x.global = j
 	}
 	switch {
-	case scope == commands.Unlocked && x.unlocked == maxUnlocked:
+	case queued:
 		x.queue = append(x.queue, j)
 	case scope == commands.Unlocked:
 		x.unlocked++
@@ -310,18 +311,18 @@ func (l *loop) lend(j *job, fn func()) bool {
 func (l *loop) end(j *job) {
 	x := &l.jobs
 	x.count--
-	l.inStore = true // pinned values are to be changed again
-	l.env.EndJob(&j.ctx)
-	l.inStore = false
-	l.owed = max(l.owed, j.ctx.LSN)
-	switch scope := j.ctx.Scope; {
-	case scope == commands.Unlocked:
-		l.endUnlocked()
-	case scope == commands.Global:
+	switch j.ctx.Scope {
+	case commands.Unlocked:
+		l.endUnlocked() // what is queued and may write waits while CLIENT PAUSE waits for the end of this one
+	case commands.Global:
 		x.global = nil
 		l.timers.stop(&x.busy)
 		l.timers.stop(&x.share)
 	}
+	l.inStore = true // pinned values are to be changed again
+	awaited := l.env.EndJob(&j.ctx)
+	l.inStore = false
+	l.owed = max(l.owed, j.ctx.LSN)
 	if j.again && j.s.state == forOwnJob {
 		j.ctx.RunEmitted()
 		j.s.past.Offloads++
@@ -331,7 +332,7 @@ func (l *loop) end(j *job) {
 	} else {
 		l.executed(j)
 	}
-	if j.again || j.ctx.Scope != commands.Unlocked {
+	if j.again || awaited {
 		l.deliver()
 		l.endWaitForJobs()
 	}
@@ -342,6 +343,7 @@ func (l *loop) endUnlocked() {
 	x := &l.jobs
 	if x.unlocked--; len(x.queue) > 0 {
 		x.unlocked++
+		l.env.BeginQueued(&x.queue[0].ctx)
 		l.runElsewhere(x.queue[0])
 		x.queue[0] = nil
 		x.queue = x.queue[1:]

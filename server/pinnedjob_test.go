@@ -93,6 +93,33 @@ func TestPinned(t *testing.T) {
 	ts.noJobs()
 }
 
+// TestPinnedEstimate: PFCOUNT, which keeps its estimate in the value, does not change one that is being read either.
+func TestPinnedEstimate(t *testing.T) {
+	gate := make(chan struct{})
+	ts := start(t, func(e *commands.Env) {
+		spec := e.Table.Lookup([]byte("LCS"))
+		run := spec.Run
+		spec.Offload = func(*commands.Ctx) bool { return true }
+		spec.Run = func(c *commands.Ctx) error {
+			<-gate
+			return run(c)
+		}
+	})
+	p, reader, counts := ts.dial(), ts.dial(), ts.dial()
+	p.raw(multibulk("EVAL", "for i = 1, 5000 do redis.call('PFADD', KEYS[1], i) end return redis.call('STRLEN', KEYS[1])", "1", "h"))
+	p.expect(":12304")
+	reader.send("LCS h h\n")
+	ts.waits(reader, forOwnJob)
+	counts.send("PFCOUNT h\n")
+	ts.waits(counts, forJob)
+	close(gate)
+	reader.reply()
+	if got := counts.reply(); len(got) != len(":5000") {
+		t.Errorf("PFCOUNT: %s", got)
+	}
+	ts.noJobs()
+}
+
 // TestPinnedGone: a client that goes meanwhile leaves nothing behind.
 func TestPinnedGone(t *testing.T) {
 	gate := make(chan struct{})

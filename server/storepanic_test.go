@@ -9,6 +9,7 @@ import (
 	"keyp/commands"
 	"keyp/internal/testkit/await"
 	"keyp/storage"
+	"keyp/storage/object"
 )
 
 // TestPanicOfStoreEndsServer: a panic that gets out of the store ends the server, as nobody knows what it has left
@@ -45,7 +46,7 @@ func TestPanicOfStoreEndsServer(t *testing.T) {
 func TestPanicOfStoreInTransaction(t *testing.T) {
 	ts := start(t, func(e *commands.Env) {
 		e.Table.Lookup([]byte("KEYS")).Run = func(c *commands.Ctx) error {
-			return c.Txn.View().Walk(0, func(storage.Item) bool { panic("in a test") })
+			return c.Txn.View().Walk(0, func([]byte, object.Type) bool { panic("in a test") })
 		}
 	})
 	c := ts.dial()
