@@ -27,7 +27,7 @@ func (e *Env) awaitsWriters(c *Ctx) bool {
 	}
 	flags := c.flags()
 	e.jobs.pausing = e.Busy == "" && (e.jobs.pausing || flags&pauses != 0)
-	return e.jobs.pausing && flags&(pauses|unpauses|Write|MayReplicate) != 0
+	return e.jobs.pausing && (c.mayWrite() || flags&(pauses|unpauses) != 0)
 }
 
 // crowded reports whether no more jobs of scope Pinned are to begin: a global one runs, those that
@@ -70,6 +70,7 @@ func (e *Env) StartJob(from, c *Ctx, out *resp.Writer, txn *storage.Txn, queued 
 	}
 }
 
+// countWriting notes whether a job that begins may write.
 func (e *Env) countWriting(c *Ctx, writes bool) {
 	if c.writing = writes; writes {
 		e.jobs.writing++
@@ -157,7 +158,7 @@ func (e *Env) runPinned(c *Ctx) (again bool) {
 	return again
 }
 
-// EndJob ends a job that has run. It reports whether commands may wait for its end: these are to be dispatched again.
+// EndJob ends a job that has run. It returns true if commands may wait for that: the caller dispatches them again.
 func (e *Env) EndJob(c *Ctx) (awaited bool) {
 	if c.writing {
 		if e.jobs.writing--; e.jobs.writing == 0 {

@@ -78,7 +78,7 @@ const (
 	Asking
 	Fast
 	NoAuth
-	MayReplicate // may write although it is not declared to, or tells what Redis tells its replicas: CLIENT PAUSE delays it as well
+	MayReplicate // has no Write flag, but may change keys or publish: CLIENT PAUSE WRITE delays it
 	NoAsyncLoading
 	AllowBusy
 	NoMulti

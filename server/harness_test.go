@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/signal"
@@ -89,6 +90,9 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 	})
 	if err != nil {
 		return nil, firstError(err, ts.store.Close(false))
+	}
+	if testkit.Long() {
+		lateJobs(ts.loop)
 	}
 	for _, s := range settings {
 		if fn, ok := s.(func(*loop)); ok {
@@ -207,6 +211,13 @@ func (ts *testServer) onLoop(fn func(*loop)) {
 
 // neverGiveUp is a setting: a stop that waits for something waits for ever.
 func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
+
+// lateJobs is a setting, and that of all tests with KEYP_LONG=1: jobs leave the loop's goroutine almost at once, and begin and
+// end late, as on a busy machine. A test that expects an order which nothing promises fails so.
+func lateJobs(l *loop) {
+	l.jobs.every = 100 * time.Microsecond
+	l.jobs.late = func() { time.Sleep(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
+}
 
 // client is a raw connection.
 type client struct {

@@ -41,6 +41,10 @@ type jobs struct {
 	gone chan struct{} // closed when the loop has ended
 	arm  chan struct{} // has the watcher begin
 
+	// What only tests change.
+	every time.Duration // see watchEvery
+	late  func()        // comes before and behind each job that does not run on the loop's goroutine
+
 	mu struct {
 		sync.Mutex
 		here  *job // that runs on the loop's goroutine, for the watcher
@@ -114,7 +118,7 @@ func (l *loop) startJob(s *session) {
 	default:
 		if scope == commands.Global {
 			l.watchScript()
-			l.timers.set(&x.share, l.o.Clock.Mono()+2*watchEvery)
+			l.timers.set(&x.share, l.o.Clock.Mono()+2*x.every)
 		}
 		l.runElsewhere(j)
 	}
@@ -136,7 +140,10 @@ func (x *jobs) newJob(l *loop, scope commands.Scope) *job {
 // runElsewhere runs a job on a goroutine of its own.
 func (l *loop) runElsewhere(j *job) {
 	j.moved = true
-	go func() { l.postEnd(j, l.do(j)) }()
+	go func() {
+		l.jobs.late()
+		l.postEnd(j, l.do(j))
+	}()
 }
 
 // runOnLoop runs a job on the loop's goroutine, unless it takes too long: then this goroutine is
@@ -203,7 +210,7 @@ func (l *loop) watchJobs() {
 		}
 		seen := 0
 		for idle := 0; idle < idleLooks; {
-			time.Sleep(watchEvery)
+			time.Sleep(x.every)
 			x.mu.Lock()
 			switch {
 			case x.mu.here == nil:
@@ -248,7 +255,7 @@ func (l *loop) shareOut() {
 		shared := j.txn.Share()
 		l.box.post(func() {
 			if !shared && x.global == j {
-				l.timers.set(&x.share, l.o.Clock.Mono()+2*watchEvery)
+				l.timers.set(&x.share, l.o.Clock.Mono()+2*x.every)
 			}
 			l.endWaitForJobs()
 		})
@@ -257,6 +264,7 @@ func (l *loop) shareOut() {
 
 // postEnd has the loop note that a job has ended beside it.
 func (l *loop) postEnd(j *job, err error) {
+	l.jobs.late()
 	l.box.post(func() {
 		if err != nil {
 			l.fail(err)

@@ -187,11 +187,7 @@ func TestLeavesRunningJob(t *testing.T) {
 	})
 	close(g.gate)
 	ts.ends(s)
-	ts.onLoop(func(l *loop) {
-		if l.jobs.unlocked != 0 || l.jobs.count != 0 {
-			t.Errorf("%d jobs of %d are left", l.jobs.unlocked, l.jobs.count)
-		}
-	})
+	ts.noJobRuns()
 }
 
 // TestLeavesDelayed: of commands that wait for a job's end, those run whose clients have gone that

@@ -126,6 +126,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	}
 	l.jobs.gone, l.ended = make(chan struct{}), make(chan error, 1)
 	l.jobs.busy.run, l.jobs.share.run = l.watchScript, l.shareOut
+	l.jobs.every, l.jobs.late = watchEvery, func() {}
 	o.Env.LimitJobs(processors - 1) // one is left to the loop
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Env.Store.NewTxn()

@@ -22,7 +22,8 @@ func TestPanicOfStoreEndsServer(t *testing.T) {
 	for name, call := range map[string][]string{"inline": {"SET", "a", "v"}, "beside the loop": many} {
 		t.Run(name, func(t *testing.T) {
 			var once atomic.Bool
-			ts := start(t, func(e *commands.Env) {
+			// What the panic has left locked stays so: the test's close of the store would wait for who wants that in the background.
+			ts := start(t, func(o *storage.Options) { o.NoBackground = true }, func(e *commands.Env) {
 				e.Store.SetEvents(storage.EventString)
 				e.Store.Listen(func(storage.Happened) {
 					if once.CompareAndSwap(false, true) { // as the transaction ends

@@ -12,8 +12,8 @@ import (
 // wants to know: metrics are scraped, or a page is open.
 
 const (
-	// typesShare is the part of the time that a count of keys by type has, typesEvery the least time between two counts. It is as
-	// long as a count took at least.
+	// A count of keys by type takes one part in typesShare of the time. Two counts are at least typesEvery apart, and at least as
+	// long as the earlier one took.
 	typesShare = 250
 	typesEvery = 2 * time.Second
 	// typesStep is what a step costs at most: reading some hundred keys from a slow disk. One that took longer has waited for a lock.
