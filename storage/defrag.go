@@ -1,10 +1,17 @@
 package storage
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Small keys that leave memory leave gaps in the chunks of the slabs, and a chunk goes back only
 // when it is empty. So where the gaps of a size class make up a chunk, the blocks of a sparse chunk
 // move into the gaps of others.
+//
+// Larger keys leave gaps in Go's heap likewise, which divides pages among objects of one size and
+// moves none. So where these gaps are a large part of MaxMemory, each object is replaced by a copy, once.
+// Go gives the copies whole runs of gaps, and the pages of which all objects have been copied become empty.
 
 const (
 	// defragShare is the part of a class's chunks that its gaps may make up, if that is more than
@@ -16,6 +23,12 @@ const (
 	defragStep = 64
 	// defragTime bounds a round.
 	defragTime = 10 * time.Millisecond
+	// heapGapShare is the part of MaxMemory that the gaps in Go's heap may make up, beyond those that were
+	// left when all objects had been copied.
+	heapGapShare = 16
+	// defragBytes is how much is copied each time a shard is locked, and an object beyond that
+	// has pages of its own, which leave no gaps.
+	defragBytes = 32 << 10
 )
 
 // defragment moves blocks until the slabs have few gaps, or time is up.
@@ -28,6 +41,94 @@ func (h *housekeeper) defragment() {
 			}
 		}
 	}
+}
+
+// heapDefrag copies all objects, a part in each round of housekeeping.
+type heapDefrag struct {
+	running bool
+	shard   int // which is next, and of it database and ref
+	db      int
+	ref     uint32
+	before  int64         // the largest gaps before and while they are copied
+	ended   time.Duration // reading of Mono when all had been copied, until what that has brought is known
+	settled int64         // the gaps that were left when it brought little, or fewer since
+}
+
+// defragmentHeap begins to copy all objects when there are large gaps between them, and memory is about to be used up, or
+// goes on with that.
+func (h *housekeeper) defragmentHeap(m ProcessMemory, limit int64) {
+	d := &h.heapDefrag
+	share := limit / heapGapShare
+	if !d.running {
+		gaps, since := h.overhead.gaps()
+		if limit == 0 || m.Used < limit-share || since < d.ended {
+			return
+		}
+		if d.ended != 0 && gaps > d.before-share/2 {
+			d.settled = gaps
+		}
+		d.ended, d.settled = 0, min(d.settled, gaps)
+		if gaps <= d.settled+share {
+			return
+		}
+		*d = heapDefrag{running: true, before: gaps, settled: d.settled}
+	}
+	d.before = max(d.before, m.Gaps)
+	end := workBegan() + defragTime
+	for left := share; left > 0 && workBegan() <= end && h.s.quit.Err() == nil; left -= defragBytes {
+		if h.copyObjects(d); d.shard == len(h.s.shards) {
+			d.running, d.ended = false, h.s.clock.Mono()
+			return
+		}
+	}
+}
+
+// copyObjects copies some of the objects that are next.
+func (h *housekeeper) copyObjects(d *heapDefrag) {
+	sh := h.s.shards[d.shard]
+	if !sh.lockPassingGlobal() {
+		return
+	}
+	defer sh.mu.Unlock()
+	now := h.s.now()
+	for left := defragBytes; left > 0; d.ref++ {
+		if d.db == len(sh.mu.parts) {
+			d.shard, d.db = d.shard+1, 0
+			return
+		}
+		p := sh.mu.parts[d.db]
+		if p == nil || int(d.ref) >= len(p.objects.list) {
+			d.db, d.ref = d.db+1, 0
+			return
+		}
+		left -= p.copyObject(d.ref, now)
+	}
+}
+
+// copyObject replaces an object by a copy, unless its value is large or may not leave memory, and returns about
+// what that cost, in bytes. Who has pinned the old one keeps it, as when the key leaves memory.
+func (p *part) copyObject(ref uint32, now int64) (cost int) {
+	const look = 64
+	o := p.objects.list[ref]
+	if o == nil || o.val == nil || o.bytes() > defragBytes || o.side != nil && o.side.unsaved.any() {
+		return look
+	}
+	k := p.shard.store.Key(0, o.name())
+	sl := p.slot(k)
+	c, found := sl.table.find(k.Hash, func(c cell) bool { return c.is(cellObj) && c.ref() == ref })
+	if !found || sl.inflight || sl.awaiting || !p.evictable(*c, now) {
+		return look
+	}
+	fresh := *o
+	fresh.key, fresh.val = strings.Clone(o.key), o.val.Clone()
+	if o.side != nil {
+		side := *o.side
+		fresh.side = &side
+	}
+	o.state |= stateGone
+	p.objects.list[ref] = &fresh
+	p.objects.bytes += fresh.measure()
+	return look + o.bytes()
 }
 
 // defragStep moves some blocks of a shard, and returns whether there may be more to move.

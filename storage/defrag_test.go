@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -29,6 +30,116 @@ func (m *machine) moveBlocks(rt *rapid.T) {
 				}
 			}
 		}
+	}
+}
+
+// copyObjects has some objects replaced by copies, as defragmentHeap may at any time.
+func (m *machine) copyObjects(rt *rapid.T) { m.h.copyObjects(rapid.IntRange(1, 4).Draw(rt, "oneIn")) }
+
+func (h *harness) copyObjects(oneIn int) {
+	for _, sh := range h.s.shards {
+		for _, p := range sh.mu.parts {
+			if p == nil {
+				continue
+			}
+			for ref := range p.objects.list {
+				if ref%oneIn == 0 {
+					p.copyObject(uint32(ref), h.s.now())
+				}
+			}
+		}
+	}
+}
+
+// object is that of a key.
+func (h *harness) object(k Key) *Object {
+	p := h.s.part(k)
+	return p.objectOf(*p.find(p.slot(k), k))
+}
+
+// TestDefragmentHeap: where the gaps between objects are large, each object that may leave memory is copied once; and again only
+// if that has brought something, or there are more.
+func TestDefragmentHeap(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	const keys, limit = 300, 64 << 20
+	key := func(i int) Key { return h.s.Key(i%2, fmt.Appendf(nil, "hash:%d", i)) }
+	field := strings.Repeat("x", 200)
+	for i := range keys {
+		h.hash(key(i), func(_ *Txn, v *Hash) {
+			for f := range 1 + i%30 {
+				v.Set(fmt.Appendf(nil, "%d", f), []byte(field), int64(i%2)*(h.clock.Now()+hour))
+			}
+		})
+	}
+	h.hash(h.s.Key(0, []byte("large")), func(_ *Txn, v *Hash) { v.Set([]byte("f"), make([]byte, 2*defragBytes), 0) })
+	h.saved()
+	h.hash(key(0), func(_ *Txn, v *Hash) { v.Set([]byte("new"), nil, 0) })
+	objects := func() (all []*Object) {
+		for i := range keys {
+			all = append(all, h.object(key(i)))
+		}
+		return append(all, h.object(h.s.Key(0, []byte("large"))))
+	}
+	used, _ := h.s.measure()
+	house, now := &h.s.house, time.Duration(1)
+	process := ProcessMemory{Used: limit}
+	// pass has the gaps be so large for some time, and returns how many objects are copied.
+	pass := func(gaps int64) (copies int) {
+		for range 3 {
+			now += overheadTime
+			h.clock.Advance(overheadTime)
+			process.Cycles++
+			process.Gaps = gaps
+			house.overhead.charge(process, now, used, limit)
+		}
+		before := objects()
+		house.defragmentHeap(process, limit)
+		for house.heapDefrag.running {
+			house.defragmentHeap(process, limit)
+		}
+		for i, o := range objects() {
+			if o != before[i] {
+				copies++
+			}
+		}
+		h.check()
+		return copies
+	}
+	const share = limit / heapGapShare
+	for i, step := range []struct {
+		gaps   int64
+		copies int
+	}{
+		{share - 1, 0},
+		{4 * share, keys - 1}, // all but one that has changed and a large one
+		{2 * share, keys - 1}, // which helped
+		{2 * share, 0},        // which did not
+		{3*share + 1, keys - 1},
+		{share / 2, 0},
+		{2 * share, keys - 1},
+	} {
+		if got := pass(step.gaps); got != step.copies {
+			t.Errorf("%d: with gaps of %d bytes %d objects are copied, not %d", i, step.gaps, got, step.copies)
+		}
+	}
+	process.Used = limit / 2
+	if got := pass(limit / 4); got != 0 {
+		t.Errorf("%d objects are copied although there is memory enough", got)
+	}
+	for i := range keys {
+		h.hash(key(i), func(_ *Txn, v *Hash) {
+			want := 1 + i%30
+			if i == 0 {
+				want++
+			}
+			if n := v.Value().Len(); n != want {
+				t.Errorf("hash %d has %d fields, not %d", i, n, want)
+			}
+		})
+	}
+	if after, _ := h.s.measure(); after > used {
+		t.Errorf("the copies take %d bytes, what was copied %d", after, used)
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 type housekeeper struct {
 	s *Store // constant
 
-	overhead overhead // of its goroutine alone
+	// Of its goroutine alone.
+	overhead   overhead
+	heapDefrag heapDefrag
 
 	// Written by its goroutine.
 	memory   atomic.Int64 // as of the last round
@@ -92,7 +94,8 @@ func (h *housekeeper) round() {
 	used, dirty := s.measure()
 	h.memory.Store(used)
 	limit := s.maxMemory.Load()
-	charged := h.overhead.charge(ReadProcessMemory(), s.clock.Mono(), used, limit)
+	process := ReadProcessMemory()
+	charged := h.overhead.charge(process, s.clock.Mono(), used, limit)
 	h.charged.Store(charged)
 	h.slowDown(used+charged, dirty, limit)
 	due := s.log.Size() > s.options.CheckpointBytes ||
@@ -106,6 +109,7 @@ func (h *housekeeper) round() {
 		h.evict(over)
 	}
 	h.defragment()
+	h.defragmentHeap(process, limit)
 	h.freeTables()
 }
 

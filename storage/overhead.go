@@ -31,8 +31,8 @@ const (
 	// overheadShare bounds the part of MaxMemory that the overhead, without the gaps between
 	// objects, leaves to no keys: even a small MaxMemory has room for some keys.
 	overheadShare = 2
-	// gapShare bounds the part for the gaps. Keys that leave make more gaps, which only new values
-	// close: without a bound more and more keys would have to leave.
+	// gapShare bounds the part for the gaps. Keys that leave make more gaps, which new values and copies
+	// (defrag.go) close later: without a bound more and more keys would have to leave.
 	gapShare = 8
 )
 
@@ -47,9 +47,18 @@ func (o *overhead) charge(m ProcessMemory, now time.Duration, used, limit int64)
 	if bytes := max(0, m.Used-used); bytes < o.current.bytes {
 		o.current.bytes, o.current.gaps = bytes, min(m.Gaps, bytes)
 	}
-	least := o.current
-	if o.last.bytes < least.bytes {
-		least = o.last
-	}
+	least := o.least()
 	return min(least.bytes-least.gaps, limit/overheadShare) + min(least.gaps, limit/gapShare)
 }
+
+// least is the window that had the least overhead.
+func (o *overhead) least() overheadWindow {
+	if o.last.bytes < o.current.bytes {
+		return o.last
+	}
+	return o.current
+}
+
+// gaps returns how large the gaps between objects were when there was the least overhead, and since when they are known so:
+// zero is never.
+func (o *overhead) gaps() (bytes int64, since time.Duration) { return o.least().gaps, o.last.began }

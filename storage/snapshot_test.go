@@ -20,6 +20,7 @@ func TestPinnedDeadlines(t *testing.T) {
 				h.t.Fatal(err)
 			}
 			h.s.Manual().Evict(1)
+			h.copyObjects(1)
 		},
 	} {
 		t.Run(meanwhile, func(t *testing.T) {

@@ -115,6 +115,9 @@ func (st *stress) open() {
 	st.s = s
 	s.goBackground(func() { // more often than housekeeping does
 		for s.quit.Err() == nil {
+			for d := (heapDefrag{}); d.shard < len(s.shards) && s.quit.Err() == nil; {
+				s.house.copyObjects(&d)
+			}
 			s.house.evict(1 << 20)
 			await.Pass(time.Millisecond)
 		}

@@ -32,6 +32,14 @@ func (a *arena) bytes() int {
 	return a.allocated + cap(a.blocks)*int(unsafe.Sizeof(arenaBlock{})) + cap(a.holes)*4
 }
 
+// live is how many bytes the entries have that are not removed.
+func (a *arena) live() (n int) {
+	for i := range a.blocks {
+		n += a.blocks[i].live
+	}
+	return n
+}
+
 // at is the memory from ref on.
 func (a *arena) at(r ref) []byte { return a.blocks[r>>refBits].mem[r&(blockSize-1):] }
 

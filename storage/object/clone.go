@@ -26,6 +26,7 @@ func (m *members) clone() members {
 		return members{small: slices.Clone(m.small)}
 	}
 	big := newDict(m.big.scores != nil)
+	big.reserve(m.big.len(), m.big.arena.live())
 	m.Walk(func(elem, val []byte, deadline int64) bool {
 		big.put(elem, val, deadline)
 		return true
