@@ -216,7 +216,7 @@ func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
 // end late, as on a busy machine. A test that expects an order which nothing promises fails so.
 func lateJobs(l *loop) {
 	l.jobs.every = 100 * time.Microsecond
-	l.jobs.late = func() { time.Sleep(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
+	l.jobs.late = func() { await.Pass(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
 }
 
 // client is a raw connection.
