@@ -35,6 +35,10 @@ func TestEval(t *testing.T) {
 		EVAL "return redis.pcall('MULTI')" 0 -> -ERR This Redis command is not allowed from script
 		EVAL "return redis.pcall('BLPOP', 'l', 0)" 0 -> nil
 		EVAL_RO "return redis.pcall('SET', KEYS[1], 1)" 1 k -> -ERR Write commands are not allowed from read-only scripts.
+		EVAL_RO "return redis.pcall('PUBLISH', 'c', 'm')" 0 -> -ERR Write commands are not allowed from read-only scripts.
+		EVAL_RO "return redis.pcall('SPUBLISH', 'c', 'm')" 0 -> -ERR Write commands are not allowed from read-only scripts.
+		EVAL_RO "return redis.pcall('PFCOUNT', KEYS[1])" 1 h -> -ERR Write commands are not allowed from read-only scripts.
+		EVAL "#!lua flags=no-writes\nreturn redis.pcall('PFCOUNT', KEYS[1])" 1 h -> -ERR Write commands are not allowed from read-only scripts.
 		EVAL_RO "return redis.pcall('GET', KEYS[1])" 1 k -> "v"
 		EVAL "#!lua flags=no-writes\nreturn redis.pcall('SET', KEYS[1], 1)" 1 k -> -ERR Write commands are not allowed from read-only scripts.
 		EVAL "#!lua flags=no-writes,allow-stale\nreturn redis.call('GET', KEYS[1])" 1 k -> "v"
