@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"keyp/internal/vfs"
 	"keyp/storage/format"
 	"math/rand/v2"
 	"path/filepath"
@@ -190,4 +191,44 @@ func TestDamageWhileIdle(t *testing.T) {
 	}
 	h.saved()
 	h.check()
+}
+
+// TestSteadyLoadReusesSegments: from the second checkpoint on, a log that always grows to the size at which
+// one starts is written into the segments that the one before released, and has no more of them.
+func TestSteadyLoadReusesSegments(t *testing.T) {
+	h := closedHarness(t)
+	o := h.options()
+	o.CheckpointBytes = 16 * o.SegmentSize
+	made := 0
+	o.FS = vfs.Inject(h.fs, func(op vfs.Op, name string, _ int64, _ int) error {
+		if op == vfs.OpCreate && filepath.Base(filepath.Dir(name)) == format.LogDir {
+			made++
+		}
+		return nil
+	})
+	s, _, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(false)
+	h.s, h.txn = s, s.NewTxn()
+	k := s.Key(0, []byte("k"))
+	for round := range 4 {
+		before := made
+		for s.log.Size() <= o.CheckpointBytes {
+			h.do(func(x *Txn) { x.SetString(k, make([]byte, 10_000), 0, Event{EventString, "set"}) }, k)
+			h.commit()
+		}
+		h.saved()
+		if n := made - before; round > 0 && n > 2 {
+			t.Errorf("%d new segments in round %d, of some %d used", n, round, o.CheckpointBytes/o.SegmentSize)
+		}
+	}
+	files, err := h.fs.List(filepath.Join(h.dir, format.LogDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) > 16+3 { // the spares, the segment in use, and the one that is ready
+		t.Errorf("%d files in the log's directory", len(files))
+	}
 }

@@ -99,7 +99,7 @@ func closedHarness(t testing.TB) *harness {
 func (h *harness) options() Options {
 	o := Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
-		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, InitialMmap: 1 << 22,
+		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1, Testing: Testing{slabChunks: h.slabChunks},
 	}
 	if h.onData != nil {

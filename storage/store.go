@@ -108,6 +108,7 @@ func (o *Options) Complete() error {
 	}
 	setDefault(&o.Databases, DefaultDatabases)
 	setDefault(&o.Shards, DefaultShards)
+	setDefault(&o.SegmentSize, wal.DefaultSegmentSize)
 	setDefault(&o.CheckpointBytes, DefaultCheckpointBytes)
 	setDefault(&o.DiskReserve, DefaultDiskReserve)
 	setDefault(&o.InitialMmap, DefaultInitialMmap)
@@ -280,11 +281,18 @@ func (s *Store) recover() (rec Recovered, err error) {
 	return rec, nil
 }
 
+// spares is how many segments that a checkpoint has released are kept: as many as the log takes until
+// the next one, so that under a steady load none has to be filled with zeros. The room is what the log
+// had before.
+func (o *Options) spares() int {
+	return max(wal.DefaultSpares, int(o.CheckpointBytes/o.SegmentSize))
+}
+
 // openLog replays the log and opens it.
 func (s *Store) openLog(first uint64, replays *feed) (err error) {
 	s.log, err = wal.Open(wal.Options{
 		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock, Logger: s.options.Logger,
-		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Replayed: replays.end,
+		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Spares: s.options.spares(), Replayed: replays.end,
 		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
 		Progress: s.options.Progress,
 	}, first, replays.batch)

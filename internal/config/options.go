@@ -93,7 +93,7 @@ var options = []option{
 	{name: "wal-segment-size", group: groupData, kind: kindBytes, def: "64mb", min: 64 << 10, max: 2 << 30, fixed: true,
 		help: "size of one log file"},
 	{name: "checkpoint-log-size", group: groupData, kind: kindBytes, def: "512mb", min: mb, fixed: true,
-		help: "size of the log at which a checkpoint starts, which bounds the time of a restart"},
+		help: "size of the log at which a checkpoint starts, which bounds the time of a restart; as much of its files is kept to be used again"},
 	{name: "disk-reserve", group: groupData, kind: kindBytes, def: "64mb",
 		help: "free disk space below which commands that may grow the data are refused"},
 

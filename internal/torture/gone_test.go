@@ -151,7 +151,7 @@ func (r *goneRun) start() {
 	r.t.Helper()
 	r.starts++
 	numbers := rand.New(rand.NewPCG(r.starts, 0))
-	k, err := open(storage.Options{FS: r.fs, Dir: r.dir, SegmentSize: 64 << 10, Random: numbers.Uint64}, r.clock)
+	k, err := open(storage.Options{FS: r.fs, Dir: r.dir, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, Random: numbers.Uint64}, r.clock)
 	r.must(err)
 	r.k = k
 	r.k.store.Manual().AwaitClock()

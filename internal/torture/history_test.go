@@ -142,7 +142,7 @@ func (h *history) open() error {
 	h.recoveries++
 	h.disk.running = nil
 	k, err := open(storage.Options{
-		FS: h.disk.fs(), Dir: h.disk.dir, Sync: h.policy, SegmentSize: 32 << 10, Testing: storage.Testing{OnStep: h.step, OnData: h.disk.mirror}, Random: numbers.Uint64,
+		FS: h.disk.fs(), Dir: h.disk.dir, Sync: h.policy, SegmentSize: 32 << 10, CheckpointBytes: 128 << 10, Testing: storage.Testing{OnStep: h.step, OnData: h.disk.mirror}, Random: numbers.Uint64,
 	}, h.clock)
 	if err != nil {
 		return err
