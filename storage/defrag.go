@@ -55,13 +55,13 @@ type heapDefrag struct {
 }
 
 // defragmentHeap begins to copy all objects when there are large gaps between them, and memory is about to be used up, or
-// goes on with that.
+// goes on with that. While many keys leave memory for others it does not begin: these fill the gaps.
 func (h *housekeeper) defragmentHeap(m ProcessMemory, limit int64) {
 	d := &h.heapDefrag
 	share := limit / heapGapShare
 	if !d.running {
-		gaps, since := h.overhead.gaps()
-		if limit == 0 || m.Used < limit-share || since < d.ended {
+		gaps, left, since := h.overhead.gaps()
+		if limit == 0 || m.Used < limit-share || left > share/2 || since < d.ended {
 			return
 		}
 		if d.ended != 0 && gaps > d.before-share/2 {

@@ -84,6 +84,7 @@ func TestDefragmentHeap(t *testing.T) {
 	used, _ := h.s.measure()
 	house, now := &h.s.house, time.Duration(1)
 	process := ProcessMemory{Used: limit}
+	left := int64(0) // how much has left memory lately
 	// pass has the gaps be so large for some time, and returns how many objects are copied.
 	pass := func(gaps int64) (copies int) {
 		for range 3 {
@@ -94,6 +95,7 @@ func TestDefragmentHeap(t *testing.T) {
 			house.overhead.charge(process, now, used, limit)
 		}
 		before := objects()
+		house.overhead.current.left = left
 		house.defragmentHeap(process, limit)
 		for house.heapDefrag.running {
 			house.defragmentHeap(process, limit)
@@ -123,7 +125,11 @@ func TestDefragmentHeap(t *testing.T) {
 			t.Errorf("%d: with gaps of %d bytes %d objects are copied, not %d", i, step.gaps, got, step.copies)
 		}
 	}
-	process.Used = limit / 2
+	left = share
+	if got := pass(4 * share); got != 0 {
+		t.Errorf("%d objects are copied while others leave memory", got)
+	}
+	left, process.Used = 0, limit/2
 	if got := pass(limit / 4); got != 0 {
 		t.Errorf("%d objects are copied although there is memory enough", got)
 	}

@@ -106,7 +106,7 @@ func (h *housekeeper) round() {
 	}
 	h.lowSpace.Store(s.spaceIsLow())
 	if over := used + charged - limit; limit > 0 && over > 0 {
-		h.evict(over)
+		h.overhead.current.left += h.evict(over)
 	}
 	h.defragment()
 	h.defragmentHeap(process, limit)
@@ -251,8 +251,8 @@ const (
 
 // evict removes clean keys from memory until about excess bytes are free, or a bound of the round is
 // reached; the data file has them. It chooses slots at random; in each, the least recently used keys
-// leave first, until half of them have.
-func (h *housekeeper) evict(excess int64) {
+// leave first, until half of them have. It returns how many bytes have left.
+func (h *housekeeper) evict(excess int64) (left int64) {
 	s := h.s
 	excess = min(excess, evictBytes)
 	dbs := h.withParts()
@@ -260,15 +260,16 @@ func (h *housekeeper) evict(excess int64) {
 		r := s.options.Random() % Slots
 		sh, i := s.shards[s.shardOf(uint16(r))], int(r)%s.slotsPerShard
 		for _, db := range dbs {
-			freed := h.evictEnough(sh, db, i, excess)
-			if excess -= freed; excess <= 0 || s.quit.Err() != nil {
-				return
+			freed := h.evictEnough(sh, db, i, excess-left)
+			if left += freed; left >= excess || s.quit.Err() != nil {
+				return left
 			}
 			if freed == 0 {
 				looks++
 			}
 		}
 	}
+	return left
 }
 
 // withParts gives the databases that may have keys.

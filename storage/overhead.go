@@ -23,6 +23,7 @@ type overheadWindow struct {
 	cycles int64         // of the collector when the window began
 	bytes  int64
 	gaps   int64 // of bytes, gaps between objects
+	left   int64 // bytes of keys that have left memory since it began
 }
 
 const (
@@ -59,6 +60,8 @@ func (o *overhead) least() overheadWindow {
 	return o.current
 }
 
-// gaps returns how large the gaps between objects were when there was the least overhead, and since when they are known so:
-// zero is never.
-func (o *overhead) gaps() (bytes int64, since time.Duration) { return o.least().gaps, o.last.began }
+// gaps returns how large the gaps between objects were when there was the least overhead, and how many bytes of keys have left memory
+// since the earlier window began; since is 0 before there are two.
+func (o *overhead) gaps() (bytes, left int64, since time.Duration) {
+	return o.least().gaps, o.last.left + o.current.left, o.last.began
+}
