@@ -130,7 +130,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	case r.permit(spec, args, &err):
 	case r.c.emitsTooMuch():
 		err = errScriptEmits
-	case spec.Is(Write|MayReplicate) && r.readOnly: // so CLIENT PAUSE WRITE need not delay such a script
+	case spec.Flags&(Write|MayReplicate) != 0 && r.readOnly: // so CLIENT PAUSE WRITE need not delay such a script
 		err = errScriptWrite
 	case spec.Is(DenyOOM) && e.Store.Full():
 		err = ErrDiskFull
