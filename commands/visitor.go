@@ -2,6 +2,7 @@ package commands
 
 import (
 	"slices"
+	"strconv"
 
 	"keyp/storage"
 )
@@ -84,21 +85,30 @@ func (v *Visitor) Runs(words ...string) bool {
 	return spec != nil && (p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool { return s.runs(spec, args) }))
 }
 
-// maySee reports whether the visitor may ask for the deadline of a key.
+// Selects reports whether the visitor may see keys of a database: those of 0, in which connections begin, and of those that
+// it may SELECT. A refusal is not logged or counted. Any goroutine may call it.
+func (v *Visitor) Selects(db int) bool {
+	return db == 0 || v.Can([]byte("SELECT"), strconv.AppendInt(nil, int64(db), 10))
+}
+
+// maySee reports whether the visitor may ask for the deadline of a key in a database that it selects.
 func (v *Visitor) maySee(name []byte) bool { return v.Can([]byte("PEXPIRETIME"), name) }
 
 // Due is storage.Store.ListDue for the keys that match a glob pattern and whose deadline the visitor may ask for. Any
 // goroutine may call it.
 func (v *Visitor) Due(db int, from, until int64, limit int, pattern []byte) (list []storage.DueKey, through int64, ok bool) {
+	if !v.Selects(db) {
+		return nil, until, true
+	}
 	return v.env.Store.ListDue(db, from, until, limit, func(name []byte) bool {
 		return globMatch(pattern, name) && v.maySee(name)
 	})
 }
 
-// Sort gives the first of some glob patterns that a name matches, len(patterns) if none does; false where the visitor may not
+// Sort gives the first of some glob patterns that the name of a key matches, len(patterns) if none does; false where the visitor may not
 // ask for the key's deadline. Any goroutine may call it.
-func (v *Visitor) Sort(name []byte, patterns []string) (i int, ok bool) {
-	if !v.maySee(name) {
+func (v *Visitor) Sort(db int, name []byte, patterns []string) (i int, ok bool) {
+	if !v.Selects(db) || !v.maySee(name) {
 		return 0, false
 	}
 	for i, pattern := range patterns {

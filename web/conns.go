@@ -3,6 +3,7 @@ package web
 import (
 	"container/list"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -12,8 +13,8 @@ import (
 const MaxConns = 64
 
 // conns bounds the connections. One that comes when there are too many takes the place of the one
-// that has been silent for longest: that has sent no whole request, or none since its last reply. So
-// whoever opens connections and sends nothing, or slowly, does not keep others out. While all have
+// that has been silent for longest: that has sent no whole request, or none since its last reply, or that has a reply and
+// still sends a body that nobody reads. So whoever opens connections and sends nothing, or slowly, does not keep others out. While all have
 // requests under way a new one is closed: they end soon, but for the streams of pages that are open, of which there
 // are fewer (maxStreams).
 type conns struct {
@@ -30,6 +31,21 @@ func newConns(most int) *conns {
 	c := &conns{most: most}
 	c.mu.at, c.mu.silent = map[net.Conn]*list.Element{}, list.New()
 	return c
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// drop takes the rest of a request that has its reply and whose body was not read: if the connection were closed under what
+// its client still sends, the client could lose the reply. Meanwhile the connection counts as silent.
+func (c *conns) drop(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	conn, ok := r.Context().Value(connKey{}).(net.Conn)
+	if !ok || control.Flush() != nil || control.SetReadDeadline(inTime(dropTime)) != nil {
+		return
+	}
+	c.note(conn, http.StateIdle)
+	_, _ = io.Copy(io.Discard, r.Body) // ends with the body, at the deadline, or when the connection makes room
 }
 
 // note is http.Server.ConnState.

@@ -1,9 +1,13 @@
 package web
 
 import (
+	"bufio"
 	"crypto/tls"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -89,5 +93,95 @@ func TestConnsTLS(t *testing.T) {
 	c.note(other, http.StateNew)
 	if wire.writes.Load() != before || !wire.closed.Load() {
 		t.Errorf("%d writes to it, closed: %v", wire.writes.Load()-before, wire.closed.Load())
+	}
+}
+
+// Requests whose body does not come are refused at once, and keep nobody out, however many there are.
+func TestUnsentBodies(t *testing.T) {
+	authority := testkit.NewAuthority(t)
+	plain := keyp(t)
+	secure := keypWith(t, testkit.Options{TLS: authority, Args: []string{"--http-tls", "yes"}})
+	const length, host = "Content-Length: 9\r\n", "Host: localhost\r\n"
+	for name, c := range map[string]struct {
+		head   string
+		status int
+	}{
+		"GET":                     {"GET /healthz HTTP/1.1\r\n" + host + length + "\r\n", 413},
+		"GET with a part":         {"GET /healthz HTTP/1.1\r\n" + host + length + "\r\nabc", 413},
+		"HEAD":                    {"HEAD /healthz HTTP/1.1\r\n" + host + length + "\r\n", 413},
+		"a page that is not":      {"GET /nothing HTTP/1.1\r\n" + host + length + "\r\n", 413},
+		"POST elsewhere":          {"POST /healthz HTTP/1.1\r\n" + host + length + "\r\n", 405},
+		"OPTIONS":                 {"OPTIONS /dashboard/run HTTP/1.1\r\n" + host + length + "\r\n", 405},
+		"a wrong password":        {"POST /dashboard/run HTTP/1.1\r\n" + host + "Authorization: Basic eDp5\r\n" + length + "\r\n", 401},
+		"another authentication":  {"POST /dashboard/run HTTP/1.1\r\n" + host + "Authorization: Bearer x\r\n" + length + "\r\n", 401},
+		"no token":                {"POST /dashboard/run HTTP/1.1\r\n" + host + length + "\r\n", 403},
+		"another site":            {"POST /dashboard/run HTTP/1.1\r\n" + host + "Origin: http://evil.example\r\n" + length + "\r\n", 403},
+		"a name":                  {"POST /dashboard/run HTTP/1.1\r\nHost: evil.example\r\n" + length + "\r\n", 403},
+		"a long body":             {"POST /dashboard/run HTTP/1.1\r\n" + host + "Content-Length: 300000\r\n\r\n", 403},
+		"chunks":                  {"POST /dashboard/run HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n5\r\nabc", 403},
+		"GET with chunks":         {"GET /metrics HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", 413},
+		"Expect":                  {"POST /dashboard/run HTTP/1.1\r\n" + host + "Expect: 100-continue\r\n" + length + "\r\n", 403},
+		"HTTP/1.0":                {"POST /dashboard/run HTTP/1.0\r\n" + host + length + "\r\n", 403},
+		"HTTP/1.0 that is kept":   {"GET /healthz HTTP/1.0\r\n" + host + "Connection: keep-alive\r\n" + length + "\r\n", 413},
+		"that is to be the last":  {"POST /dashboard/run HTTP/1.1\r\n" + host + "Connection: close\r\n" + length + "\r\n", 403},
+		"that is kept explicitly": {"POST /dashboard/run HTTP/1.1\r\n" + host + "Connection: keep-alive\r\n" + length + "\r\n", 403},
+	} {
+		for _, s := range []*served{plain, secure} {
+			open := func(head string) (net.Conn, int) {
+				wire, err := await.Dial("tcp", s.http)
+				if err != nil {
+					t.Fatal(err)
+				}
+				conn := net.Conn(wire)
+				if s == secure {
+					conn = tls.Client(wire, authority.Trust())
+				}
+				if _, err := io.WriteString(conn, head); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				answer, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: head[:strings.IndexByte(head, ' ')]})
+				if err != nil {
+					t.Fatalf("%s: there is no reply: %v", name, err)
+				}
+				if text, err := io.ReadAll(answer.Body); err != nil {
+					t.Fatalf("%s: %q, and %v", name, text, err)
+				}
+				return conn, answer.StatusCode
+			}
+			var held []net.Conn
+			for i := range MaxConns + 1 {
+				conn, status := open(c.head)
+				if held = append(held, conn); status != c.status {
+					t.Fatalf("%s: request %d gets %d, want %d", name, i, status, c.status)
+				}
+			}
+			conn, status := open("GET /healthz HTTP/1.1\r\n" + host + "\r\n")
+			if status != 200 {
+				t.Errorf("%s: beside them /healthz replies %d", name, status)
+			}
+			for _, conn := range append(held, conn) {
+				_ = conn.Close() // it may be closed already
+			}
+		}
+	}
+}
+
+// Who sends a long body before reading the reply gets a refusal, too.
+func TestRefusalBehindBody(t *testing.T) {
+	s := keyp(t)
+	body := strings.Repeat("x", 1<<20)
+	for _, head := range []string{"HTTP/1.0\r\n", "HTTP/1.1\r\nConnection: close\r\n", "HTTP/1.1\r\n"} {
+		conn, err := await.Dial("tcp", s.http)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST /dashboard/run %sHost: localhost\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body); err != nil {
+			t.Errorf("%q: %v", head, err)
+		}
+		text, err := io.ReadAll(conn)
+		if err != nil || !strings.Contains(string(text), " 403 Forbidden\r\n") || !strings.HasSuffix(string(text), "load it again\n") {
+			t.Errorf("%q: %q, %v", head, text, err)
+		}
 	}
 }

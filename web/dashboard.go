@@ -97,10 +97,10 @@ func (s *Server) useAs(w http.ResponseWriter, r *http.Request, fn func(*commands
 	}
 }
 
-// userOf is the name of the user who asks, empty if the request has been answered, as useAs does it.
-func (s *Server) userOf(w http.ResponseWriter, r *http.Request) (user string) {
-	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { user = v.Name() })
-	return user
+// visitorOf is who asks, nil if the request has been answered, as useAs does it.
+func (s *Server) visitorOf(w http.ResponseWriter, r *http.Request) (visitor *commands.Visitor) {
+	s.useAs(w, r, func(_ *commands.Env, v *commands.Visitor) { visitor = v })
+	return visitor
 }
 
 // maxDueKeys bounds a list of keys, and maxPattern the length of its pattern.

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"keyp/internal/testkit/await"
 )
@@ -312,5 +314,82 @@ func TestRise(t *testing.T) {
 	var none *forecast
 	if d := none.shown(); d.DBs == nil || d.Until == nil {
 		t.Error("what is not counted yet has no form")
+	}
+}
+
+// Keys of a database are listed, counted by name and have their events shown for who may select it.
+func TestDashboardDatabases(t *testing.T) {
+	const rights = "-@all +info +latency|histogram +scan +pexpiretime +psubscribe ~* &*"
+	args := []string{"--notify-keyspace-events", "KEA"}
+	for name, more := range map[string]string{"none": "", "five": "+select|5", "all": "+select"} {
+		args = append(append(args, "--user", name, "on", ">"+name), strings.Fields(rights+" "+more)...)
+	}
+	s := keyp(t, args...)
+	here, token := "http://"+s.http, s.token("")
+	set := func(db int) {
+		t.Helper()
+		if _, text := s.postTo(fmt.Sprintf("/dashboard/run?db=%d", db), "", token, here, string(command("SET", fmt.Sprintf("in%d", db), "v", "EX", "1000"))); text != "+OK\r\n" {
+			t.Fatal(text)
+		}
+	}
+	dbs := []int{5, 6, 0}
+	for _, db := range dbs {
+		set(db)
+	}
+	now := time.Now().UnixMilli()
+	for user, want := range map[string][]int{"none": {0}, "five": {0, 5}, "all": {0, 5, 6}} {
+		var listed, counted, happened []int
+		for _, db := range dbs {
+			status, text := fetch(t, s.request(fmt.Sprintf("/dashboard/due?db=%d&from=%d&until=%d", db, now, now+2_000_000), user, user))
+			var list dueKeys
+			if err := json.Unmarshal([]byte(text), &list); err != nil || status != 200 {
+				t.Fatalf("%d %s: %v", status, text, err)
+			}
+			for _, k := range list.Keys {
+				listed = append(listed, int(k.Name[len("in")]-'0'))
+			}
+		}
+		await.Until(t, "the span is counted", func() bool {
+			_, text := fetch(t, s.request("/dashboard/span?unit=86400000&bars=2&match=in*", user, user))
+			var answer struct{ Count *forecast }
+			if err := json.Unmarshal([]byte(text), &answer); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if answer.Count != nil {
+				counted = slices.Collect(maps.Keys(answer.Count.DBs))
+			}
+			return answer.Count != nil
+		})
+		answer, lines := s.events(user)
+		if _, ok := nextEvents(t, lines); !ok {
+			t.Fatal("the stream ended")
+		}
+		await.Until(t, "the subscription is there", func() bool {
+			_, text := s.post("", token, here, string(command("PUBSUB", "NUMPAT")))
+			return text == ":1\r\n"
+		})
+		for _, db := range dbs {
+			set(db)
+		}
+		for !slices.Contains(happened, 0) {
+			m, ok := nextEvents(t, lines)
+			if !ok || m.Skipped > 0 {
+				t.Fatalf("%+v %v", m, ok)
+			}
+			for _, e := range m.Events {
+				happened = append(happened, int(e.DB))
+			}
+		}
+		for what, got := range map[string][]int{"due": listed, "a span": counted, "events": happened} {
+			slices.Sort(got)
+			if got = slices.Compact(got); !slices.Equal(got, want) {
+				t.Errorf("%s of %s is of the databases %v, want %v", what, user, got, want)
+			}
+		}
+		_ = answer.Body.Close() // read as far as wanted
+		await.Until(t, "the subscription has ended", func() bool {
+			_, text := s.post("", token, here, string(command("PUBSUB", "NUMPAT")))
+			return text == ":0\r\n"
+		})
 	}
 }

@@ -2,11 +2,13 @@ package web
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"keyp/commands"
@@ -90,6 +92,23 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
+	if !hasBody(r) {
+		s.answer(w, r)
+		return
+	}
+	// Who reads the body deletes this. With it the reply does not wait for the rest of the body.
+	w.Header().Set("Connection", "close")
+	s.answer(w, r)
+	if w.Header().Get("Connection") != "" {
+		s.conns.drop(w, r)
+	}
+}
+
+// hasBody says whether a request has a body, which may still be on its way.
+func hasBody(r *http.Request) bool { return r.ContentLength != 0 || len(r.TransferEncoding) > 0 }
+
+// answer answers a request by its page, or says why not.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	if status, why := s.guard(r); status != 0 {
 		if status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -143,7 +162,7 @@ func (s *Server) guard(r *http.Request) (status int, why string) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return http.StatusMethodNotAllowed, "only GET and HEAD are served"
-	case r.ContentLength != 0 || len(r.TransferEncoding) > 0:
+	case hasBody(r):
 		return http.StatusRequestEntityTooLarge, "no body is expected"
 	}
 	return 0, ""
@@ -214,9 +233,11 @@ func (s *Server) visit(env *commands.Env, r *http.Request) (*commands.Visitor, e
 
 // reply replies with a line of text.
 func reply(w http.ResponseWriter, status int, why string) {
+	why += "\n"
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(why)))
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintln(w, why) // who asked may be gone
+	_, _ = io.WriteString(w, why) // who asked may be gone
 }
 
 // accepts says whether a client takes an encoding of the body.

@@ -47,10 +47,11 @@ func mayListen(v *commands.Visitor) error { return mayRun([]string{"PSUBSCRIBE",
 
 // showEvents sends events for as long as the page asks and its user may subscribe to them.
 func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
-	user := s.userOf(w, r)
-	if user == "" {
+	visitor := s.visitorOf(w, r)
+	if visitor == nil {
 		return
 	}
+	user := visitor.Name()
 	if !s.events.begin(user) {
 		reply(w, http.StatusServiceUnavailable, "too many pages show events")
 		return
@@ -74,7 +75,7 @@ func (s *Server) showEvents(w http.ResponseWriter, r *http.Request) {
 	come, skipped := make(chan event, eventsShown), new(atomic.Int64)
 	go func() {
 		defer close(come)
-		err := readEvents(conn, come, skipped)
+		err := readEvents(conn, visitor.Selects, come, skipped)
 		s.o.Log.Debug("events end", "error", err) // who asked is gone, or the user may not have them any more
 	}()
 	tick := time.NewTicker(liveEvery)
@@ -113,8 +114,9 @@ func drain(come <-chan event) (list []event, on bool) {
 	return list, true
 }
 
-// readEvents reads messages of the channels of events until the connection ends. Those that come has no room for are counted.
-func readEvents(conn io.Reader, come chan<- event, skipped *atomic.Int64) error {
+// readEvents reads messages of the channels of events until the connection ends. Those of databases that are not to be seen are
+// left out; those that come has no room for are counted.
+func readEvents(conn io.Reader, seen func(db int) bool, come chan<- event, skipped *atomic.Int64) error {
 	in := bufio.NewReader(conn)
 	for {
 		words, long, err := readPush(in)
@@ -125,8 +127,12 @@ func readEvents(conn io.Reader, come chan<- event, skipped *atomic.Int64) error 
 			continue // the subscription
 		}
 		db, name, _ := strings.Cut(strings.TrimPrefix(string(words[2]), "__keyevent@"), "__:")
+		e := event{number(db), name, words[3], long}
+		if !seen(int(e.DB)) {
+			continue
+		}
 		select {
-		case come <- event{number(db), name, words[3], long}:
+		case come <- e:
 		default:
 			skipped.Add(1)
 		}

@@ -293,10 +293,11 @@ func (l *live) wait(r *http.Request, seen chan struct{}) (text []byte, next chan
 
 // showLive sends messages for as long as the page is open and its user may see them.
 func (s *Server) showLive(w http.ResponseWriter, r *http.Request) {
-	user := s.userOf(w, r)
-	if user == "" {
+	visitor := s.visitorOf(w, r)
+	if visitor == nil {
 		return
 	}
+	user := visitor.Name()
 	if !s.live.open(user) {
 		reply(w, http.StatusServiceUnavailable, "too many pages are open")
 		return

@@ -105,11 +105,12 @@ func (t *tokens) seal(nonce []byte, user string) []byte {
 
 // runCommands runs the commands of a request as its user, in the database db of the query (0 without one).
 func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
-	user := s.userOf(w, r)
-	switch {
-	case user == "":
+	visitor := s.visitorOf(w, r)
+	if visitor == nil {
 		return
-	case r.Header.Get("Origin") == "" || !s.tokens.valid(r.Header.Get("X-Keyp-Token"), user):
+	}
+	user := visitor.Name()
+	if r.Header.Get("Origin") == "" || !s.tokens.valid(r.Header.Get("X-Keyp-Token"), user) {
 		reply(w, http.StatusForbidden, "this needs the token of a page that is open; load it again")
 		return
 	}
@@ -133,6 +134,7 @@ func (s *Server) runCommands(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusRequestEntityTooLarge, "the commands are longer than "+strconv.Itoa(runBytes>>20)+" MiB, or did not come in time")
 		return
 	}
+	w.Header().Del("Connection")
 	conn, err := s.login(r, db)
 	var refused refusal
 	switch {

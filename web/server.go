@@ -23,6 +23,7 @@ const (
 	headTime  = 5 * time.Second  // for the head of a request, and a handshake
 	replyTime = 10 * time.Second // for a reply to leave; profiles have their own
 	idleTime  = 2 * time.Minute  // between requests
+	dropTime  = 5 * time.Second  // for the rest of a body that nobody reads
 	headBytes = 16 << 10
 	// stopTime is how long requests under way have at the end.
 	stopTime = time.Second
@@ -46,6 +47,7 @@ type Server struct {
 	pages map[string]page
 	heavy chan struct{} // pages that compute much have a turn each
 	slow  chan struct{} // profiles
+	conns *conns
 	pulse pulse
 	live  live
 	// connect gives a connection to the server that the commands run on, from Ready on.
@@ -86,7 +88,7 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on http-addr: %w", err)
 	}
-	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), unused: make(chan struct{}), patience: stopTime}
+	s := &Server{o: o, addr: listener.Addr().String(), heavy: make(chan struct{}, 2), slow: make(chan struct{}, 1), conns: newConns(MaxConns), unused: make(chan struct{}), patience: stopTime}
 	s.pages = s.allPages()
 	s.pulse.init(s)
 	s.live.init(s)
@@ -94,11 +96,13 @@ func Listen(o Options) (*Server, error) {
 	s.runs.init(maxRuns, userRuns, true)
 	s.events.init(maxEvents, userEvents, false)
 	s.spans.init()
-	conns := newConns(MaxConns)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one request at a time on a connection
 	s.http = &http.Server{
-		Handler: http.HandlerFunc(s.serve), Protocols: protocols, ConnState: conns.note,
+		Handler: http.HandlerFunc(s.serve), Protocols: protocols, ConnState: s.conns.note,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
 		ReadHeaderTimeout: headTime, ReadTimeout: replyTime, WriteTimeout: replyTime, IdleTimeout: idleTime, MaxHeaderBytes: headBytes,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // clients can make it say much
 	}

@@ -211,7 +211,7 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 				c.Long += c.Every
 				continue
 			}
-			if i, ok := v.Sort(k.Name, patterns); ok {
+			if i, ok := v.Sort(k.DB, k.Name, patterns); ok {
 				if by[k.DB] == nil {
 					by[k.DB] = make([][]int64, len(patterns)+1)
 					for j := range by[k.DB] {
