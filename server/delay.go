@@ -12,7 +12,7 @@ import (
 // then.
 func (l *loop) delay(s *session, why state, args [][]byte) {
 	if why == forPause && s.left() {
-		l.hangUp(s)
+		l.dropPaused(s)
 		return
 	}
 	s.args = args
@@ -30,6 +30,17 @@ func (l *loop) delay(s *session, why state, args [][]byte) {
 		l.delayed = slices.Grow(l.delayed, len(l.delayed)+1)
 	}
 	l.delayed = append(l.delayed, s)
+}
+
+// dropPaused ends a session whose client has left while CLIENT PAUSE delays its command, without running that. A client
+// within the process leaves behind its last command, and still reads: it is told.
+func (l *loop) dropPaused(s *session) {
+	if s.inside && s.client.Reply == commands.ReplyOn {
+		l.env.Stats.Errors.Add(1)
+		s.out.begin(&l.buffers)
+		s.out.w.Error("ERR CLIENT PAUSE delays this command; neither it nor any behind it was run")
+	}
+	l.hangUp(s)
 }
 
 // delayed reports whether the session is one of loop.delayed, and not one that has ended since.

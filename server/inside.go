@@ -35,6 +35,7 @@ func (l *loop) adopt(fd int, addr string) {
 	}
 	l.admit(ln, fd, nil)
 	if fd < len(l.sessions) && l.sessions[fd] != nil {
-		l.sessions[fd].client.Addr, l.sessions[fd].client.LAddr = addr, "http"
+		s := l.sessions[fd]
+		s.inside, s.client.Addr, s.client.LAddr = true, addr, "http"
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,5 +68,54 @@ func TestConnect(t *testing.T) {
 	defer second.Close()
 	if text, err := io.ReadAll(second); err != nil || !strings.HasPrefix(string(text), "-ERR max number of clients") {
 		t.Errorf("beyond maxclients: %q %v", text, err)
+	}
+}
+
+// What CLIENT PAUSE delays does not run on a connection from within the process that has ended its side, and is answered so,
+// whether that ends before or after the command waits.
+func TestConnectInPause(t *testing.T) {
+	ts := start(t)
+	const refused = "-ERR CLIENT PAUSE delays this command; neither it nor any behind it was run\r\n"
+	if text := ts.inside("", "CLIENT PAUSE 3600000 WRITE\r\n"); text != "+OK\r\n" {
+		t.Fatalf("%q", text)
+	}
+	for commands, want := range map[string]string{
+		"GET k\r\nSET k v\r\nECHO behind\r\n":                                                      "$-1\r\n" + refused,
+		"MULTI\r\nSET k v\r\nEXEC\r\n":                                                             "+OK\r\n" + refused,
+		"HELLO 3\r\nCLIENT REPLY OFF\r\nPING\r\nSET k v\r\n":                                       "",
+		"EVAL 'return redis.call(\"SET\",\"k\",\"v\")' 0\r\n":                                      refused,
+		"*40001\r\n$4\r\nMSET\r\n" + strings.Repeat("$1\r\nk\r\n$1\r\nv\r\n", 20_000) + "PING\r\n": refused,
+	} {
+		text := ts.inside("", commands)
+		if want == "" {
+			if _, text, _ = strings.Cut(text, "modules\r\n*0\r\n"); text != "" {
+				t.Errorf("%.40q with its replies off: %q", commands, text)
+			}
+		} else if text != want {
+			t.Errorf("%.40q: %q, want %q", commands, text, want)
+		}
+	}
+	conn, err := ts.Connect("127.0.0.1:4711")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "SET k v\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the command waits", func() (waits bool) {
+		ts.onLoop(func(l *loop) {
+			waits = slices.ContainsFunc(l.sessions, func(s *session) bool { return s != nil && s.state == forPause })
+		})
+		return waits
+	})
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(conn); err != nil || string(text) != refused {
+		t.Errorf("whose side ends while it waits: %q %v", text, err)
+	}
+	if text := ts.inside("", "CLIENT UNPAUSE\r\nEXISTS k\r\n"); text != "+OK\r\n:0\r\n" {
+		t.Errorf("%q", text)
 	}
 }

@@ -265,7 +265,9 @@ func (l *loop) event(s *session, ready readiness) {
 // But what only reads for nobody ends; a job of it that has begun does so by itself.
 func (l *loop) clientLeaves(s *session, dead bool) {
 	switch {
-	case s.state == forPause, s.state == forUnblock && !s.blocked.on.Works:
+	case s.state == forPause:
+		l.dropPaused(s)
+	case s.state == forUnblock && !s.blocked.on.Works:
 		l.hangUp(s)
 	case dead && (s.args == nil || l.env.Table.Of(s.args).Is(commands.ReadOnly)):
 		l.close(s)

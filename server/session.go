@@ -71,6 +71,7 @@ type session struct {
 	touched   bool // in loop.touched
 	inWaiting bool // in loop.waiting
 	unix      bool
+	inside    bool // it came by Connect
 }
 
 // serve is a session's turn: run what has come, read more, run that, within bounds.

@@ -184,3 +184,25 @@ func TestRunMuch(t *testing.T) {
 		t.Errorf("%d, %d bytes", status, len(text))
 	}
 }
+
+// What CLIENT PAUSE delays is refused, not dropped in silence.
+func TestRunInPause(t *testing.T) {
+	s := keyp(t)
+	token, here := s.token(""), "http://"+s.http
+	run := func(words ...string) string {
+		t.Helper()
+		status, text := s.post("", token, here, string(command(words...)))
+		if status != 200 {
+			t.Errorf("%v: %d", words, status)
+		}
+		return text
+	}
+	run("CLIENT", "PAUSE", "3600000", "WRITE")
+	if text := run("SET", "k", "v"); !strings.HasPrefix(text, "-ERR CLIENT PAUSE ") {
+		t.Errorf("%q", text)
+	}
+	run("CLIENT", "UNPAUSE")
+	if text := run("SET", "k", "v", "GET"); text != "$-1\r\n" {
+		t.Errorf("after the pause: %q", text)
+	}
+}
