@@ -10,6 +10,7 @@ const views = [timeline, now, keys, terminal];
 const app = { session: null, message: null, history: [], minutes: [] };
 const shownViews = new Map();
 const retry = 2000;
+const failure = h("p", { class: "notice", role: "alert", hidden: true });
 let current = null, source = null, timer = null;
 
 // app.at is the address of a part of the dashboard: without the name and password that the page's own may have.
@@ -29,7 +30,7 @@ app.runAll = async (db, list) => {
   const send = () => fetch(app.at("run?db=" + db), { method: "POST", body, headers: { "X-Keyp-Token": app.session.token } });
   let answer = await send();
   if (answer.status === 403) { // the server has been restarted since the page was loaded
-    app.session = await app.ask("session");
+    await renew();
     answer = await send();
   }
   if (!answer.ok) throw new Error((await answer.text()).trim());
@@ -45,6 +46,10 @@ app.run = async (db, ...words) => {
   if (reply instanceof ReplyError) throw reply;
   return reply;
 };
+
+// reaches is whether the user may use a database, and databaseChoice is a field to choose one of those.
+app.reaches = db => db === 0 || app.session.may.SELECT;
+app.databaseChoice = props => h("select", props, Array.from({ length: app.session.databases }, (_, i) => i).filter(app.reaches).map(i => h("option", { value: i }, String(i))));
 
 function link(state, text) {
   const el = document.getElementById("link");
@@ -69,20 +74,23 @@ function lost(why) {
 }
 
 async function connect() {
+  clearTimeout(timer);
   try {
-    app.session = await app.ask("session");
+    await renew();
   } catch (e) {
     lost(e.status ? `The server answers: ${e.message}.` : "The connection to the server is lost.");
     return;
   }
   notice("");
-  nav();
-  show();
-  if (!app.session.may.watch) {
-    link("off", app.session.user);
-    return;
-  }
   watch();
+}
+
+// renew asks who looks at the page and what they may do. Views are made for that, so they are made anew where it has changed.
+async function renew() {
+  const session = await app.ask("session"), rights = s => JSON.stringify([s?.user, s?.databases, s?.may]);
+  if (rights(session) !== rights(app.session)) shownViews.clear();
+  app.session = session;
+  show();
 }
 
 // watch has messages come while the page can be seen: browsers have six connections to a server, for all pages together,
@@ -90,7 +98,10 @@ async function connect() {
 function watch() {
   source?.close();
   source = null;
-  if (!app.session?.may.watch) return;
+  if (!app.session?.may.watch) {
+    link("off", app.session?.user ?? "");
+    return;
+  }
   if (document.hidden) {
     link("off", "paused");
     return;
@@ -106,7 +117,7 @@ function watch() {
     app.message = m;
     link("live", `${app.session.user} · live`);
     notice("");
-    if (!document.hidden) current?.update?.(m);
+    if (!document.hidden) attempt(() => current?.update?.(m));
   };
   source.onerror = () => lost("The connection to the server is lost.");
 }
@@ -114,37 +125,55 @@ function watch() {
 function nav() {
   const id = location.hash.slice(1).split("/")[0] || views[0].id;
   document.getElementById("nav").replaceChildren(...views.map(v =>
-    h("a", { href: "#" + (shownViews.get(v)?.address?.() ?? v.id), "aria-current": v.id === id ? "page" : null }, v.title)));
+    h("a", { href: "#" + (attempt(() => shownViews.get(v)?.address?.()) ?? v.id), "aria-current": v.id === id ? "page" : null }, v.title)));
 }
 
-// show shows the view that the address names.
+// attempt has a view do something. Where that fails the page says so above the view, as for whatever else fails, and goes on.
+function attempt(work) {
+  try { return work(); } catch (e) { reportError(e); }
+}
+
+function failed(e) {
+  if (!e) return;
+  failure.textContent = "This part of the page failed: " + (e.message ?? e);
+  failure.hidden = false;
+}
+
+// show shows the view that the address names, and gives it what follows the view's name there.
 function show() {
   if (!app.session) return;
-  const [id, ...rest] = location.hash.slice(1).split("/");
+  const [, id, rest] = /^#?([^/]*)\/?(.*)$/s.exec(location.hash);
   const view = views.find(v => v.id === id) ?? views[0];
+  failure.hidden = true;
   nav();
   const missing = view.needs(app.session.may);
   let made = shownViews.get(view);
   if (missing) {
     made = { el: h("section", {}, h("h1", {}, view.title), h("p", { class: "notice" }, `The user ${app.session.user} may not see this: it needs ${missing}.`)) };
   } else if (!made) {
-    made = view.make(app);
-    shownViews.set(view, made);
+    made = attempt(() => view.make(app));
+    if (made) shownViews.set(view, made);
+    else made = { el: h("section", {}, h("h1", {}, view.title)) };
   }
   if (current !== made) {
-    current?.leave?.();
+    attempt(() => current?.leave?.());
     current = made;
-    document.getElementById("main").replaceChildren(made.el);
+    document.getElementById("main").replaceChildren(failure, made.el);
     document.title = view.title + " · Keyp";
   }
-  made.open?.(rest);
-  if (app.message) made.update?.(app.message);
+  attempt(() => made.open?.(rest));
+  if (app.message) attempt(() => made.update?.(app.message));
 }
 
 addEventListener("hashchange", show);
+addEventListener("error", e => failed(e.error)); // a ResizeObserver's notes have none
+addEventListener("unhandledrejection", e => failed(e.reason));
 addEventListener("visibilitychange", () => {
-  if (document.hidden) current?.leave?.();
+  if (!document.hidden) {
+    connect();
+    return;
+  }
+  current?.leave?.();
   watch();
-  if (!document.hidden && app.message) current?.update?.(app.message);
 });
 connect();

@@ -1,47 +1,60 @@
 // A console: commands as one types them in redis-cli, with completion and help from COMMAND DOCS.
-import { asText, h, shown } from "./dom.js";
-import { ReplyError } from "./resp.js";
+import { asText, count, h, shown } from "./dom.js";
+import { encode, ReplyError } from "./resp.js";
+
+// mostOfString and mostOfReply bound what is shown, in characters.
+const mostOfString = 4000, mostOfReply = 200_000;
 
 const text = v => v instanceof Uint8Array ? asText(v) ?? shown(v) : String(v);
 const toMap = v => new Map([...(v ?? [])].map(([k, x]) => [text(k), x]));
 
-// words splits a line as redis-cli does: "…" with escapes, '…' without.
+// words splits a line as redis-cli does, byte by byte: a quote begins anywhere in a word and ends it; "…" has escapes, '…' has \' alone.
 export function words(line) {
-  const list = [];
-  let i = 0;
-  while (i < line.length) {
-    if (/\s/.test(line[i])) { i++; continue; }
-    let out = [], quote = "";
-    const put = c => out.push(...new TextEncoder().encode(c));
-    for (; i < line.length && (quote || !/\s/.test(line[i])); i++) {
-      const c = line[i];
-      if (!quote && (c === '"' || c === "'") && out.length === 0) quote = c;
+  const list = [], bytes = encode(line), is = (i, chars) => i < bytes.length && chars.includes(String.fromCharCode(bytes[i]));
+  const control = { n: 10, r: 13, t: 9, b: 8, a: 7 }, space = " \n\r\t\v\f";
+  for (let i = 0; ; ) {
+    while (is(i, space)) i++;
+    if (i === bytes.length) return list;
+    const out = [];
+    let quote = 0;
+    for (; i < bytes.length && (quote || !is(i, " \n\r\t")); i++) {
+      const c = bytes[i], hex = quote === 34 && /^\\x[0-9a-fA-F]{2}$/.test(String.fromCharCode(...bytes.subarray(i, i + 4)));
+      if (!quote && is(i, "\"'")) quote = c;
       else if (quote && c === quote) {
-        quote = "";
+        if (i + 1 < bytes.length && !is(i + 1, space)) throw new Error("A quote ends within a word.");
+        quote = 0;
         i++;
-        if (i < line.length && !/\s/.test(line[i])) throw new Error("A quote ends within a word.");
         break;
-      } else if (c === "\\" && quote === '"' && i + 1 < line.length) {
-        const code = /^x([0-9a-f]{2})/i.exec(line.slice(i + 1));
-        if (code) { out.push(parseInt(code[1], 16)); i += 3; } else put({ n: "\n", r: "\r", t: "\t", b: "\b", a: "\x07" }[line[++i]] ?? line[i]);
-      } else if (c === "\\" && quote === "'" && line[i + 1] === "'") put(line[++i]);
-      else { const point = String.fromCodePoint(line.codePointAt(i)); put(point); i += point.length - 1; }
+      } else if (hex) {
+        out.push(parseInt(String.fromCharCode(bytes[i + 2], bytes[i + 3]), 16));
+        i += 3;
+      } else if (is(i, "\\") && (quote === 34 ? i + 1 < bytes.length : quote && bytes[i + 1] === quote)) {
+        i++;
+        out.push(quote === 34 ? control[String.fromCharCode(bytes[i])] ?? bytes[i] : bytes[i]);
+      } else out.push(c);
     }
     if (quote) throw new Error("A quote does not end.");
     list.push(Uint8Array.from(out));
   }
-  return list;
 }
 
-// lines show a reply as redis-cli does.
-function lines(v, indent = "") {
-  if (v === null) return "(nil)";
-  if (v instanceof ReplyError) return "(error) " + v.message;
-  if (v instanceof Uint8Array) return '"' + shown(v, 4000).replace(/^\(empty\)$/, "").replaceAll('"', '\\"') + '"';
-  if (typeof v === "boolean") return v ? "(true)" : "(false)";
-  if (v instanceof Map) return v.size ? [...v].map(([k, x], i) => (i ? indent : "") + `${i + 1}# ${lines(k)} => ${lines(x, indent + "   ")}`).join("\n") : "(empty hash)";
-  if (Array.isArray(v)) return v.length ? v.map((x, i) => { const n = `${i + 1}) `; return (i ? indent : "") + n + lines(x, indent + " ".repeat(n.length)); }).join("\n") : "(empty array)";
-  return (typeof v === "number" && !Number.isInteger(v) ? "(double) " : "(integer) ") + v;
+// lines show a reply as redis-cli does, as much of it as there is room for.
+function lines(v, indent = "", room = { left: mostOfReply }) {
+  const fits = text => { room.left -= text.length; return text; };
+  if (v === null) return fits("(nil)");
+  if (v instanceof ReplyError) return fits("(error) " + v.message.slice(0, mostOfString));
+  if (v instanceof Uint8Array) return fits('"' + (v.length ? shown(v, mostOfString).replaceAll('"', '\\"') : "") + '"');
+  if (typeof v === "boolean") return fits(v ? "(true)" : "(false)");
+  if (!(v instanceof Map || Array.isArray(v))) return fits((typeof v === "number" && !Number.isInteger(v) ? "(double) " : "(integer) ") + String(v).slice(0, mostOfString));
+  const map = v instanceof Map, size = map ? v.size : v.length, list = [];
+  if (size === 0) return fits(map ? "(empty hash)" : "(empty array)");
+  for (const x of v) {
+    const before = list.length ? indent : "";
+    if (room.left <= 0) return [...list, `${before}… (${count(size - list.length)} more)`].join("\n");
+    const n = fits(`${before}${list.length + 1}${map ? "#" : ")"} `), inner = indent + " ".repeat(map ? 3 : n.length - before.length);
+    list.push(n + (map ? `${lines(x[0], inner, room)} => ${lines(x[1], inner, room)}` : lines(x, inner, room)));
+  }
+  return list.join("\n");
 }
 
 function syntax(args) {
@@ -60,7 +73,7 @@ function make(app) {
   const output = h("div", { class: "output", role: "log", "aria-label": "Replies", tabindex: "0" });
   const input = h("input", { type: "text", id: "command", "aria-label": "Command", placeholder: "PING", autocomplete: "off", spellcheck: "false", autocapitalize: "off", "aria-describedby": "help" });
   const help = h("p", { class: "help small", id: "help", role: "status" });
-  const database = h("select", {}, ...Array.from({ length: app.session.may.SELECT ? app.session.databases : 1 }, (_, i) => h("option", { value: i }, String(i))));
+  const database = app.databaseChoice();
   const el = h("section", {}, h("div", { class: "head" }, h("h1", { class: "grow" }, "Console"), h("label", { class: "field" }, "Database", database)),
     h("section", { class: "card" }, output, h("form", { class: "row prompt", onsubmit: run }, h("span", { class: "mono soft", "aria-hidden": "true" }, "›"), input, h("button", { class: "main" }, "Run")), help,
       h("p", { class: "small soft" }, "Tab completes the name of a command, ↑ and ↓ bring earlier ones back. Each line runs on a connection of its own: what waits, such as BLPOP or SUBSCRIBE, ends at once.")));
@@ -111,19 +124,20 @@ function make(app) {
 
   async function run(e) {
     e.preventDefault();
-    const line = input.value.trim();
-    if (!line) return;
+    const line = input.value;
+    if (!line.trim()) return;
     past.push(line);
     at = past.length;
     input.value = "";
-    let reply;
+    let reply, text;
     try {
-      const list = words(line);
-      [reply] = await app.runAll(Number(database.value), [list]);
+      [reply] = await app.runAll(Number(database.value), [words(line)]);
+      text = lines(reply);
     } catch (failure) {
-      reply = failure instanceof RangeError ? new ReplyError("There is no reply, or too much of it: " + failure.message + ".") : new ReplyError(failure.message);
+      reply = new ReplyError(failure instanceof RangeError ? "There is no reply, or too much of it: " + failure.message + "." : failure.message);
+      text = lines(reply);
     }
-    output.append(h("p", { class: "asked" }, "› " + line), h("pre", { class: reply instanceof ReplyError ? "bad" : null }, lines(reply)));
+    output.append(h("p", { class: "asked" }, "› " + line), h("pre", { class: reply instanceof ReplyError ? "bad" : null }, text));
     while (output.childElementCount > 200) output.firstChild.remove();
     output.scrollTop = output.scrollHeight;
   }

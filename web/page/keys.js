@@ -4,9 +4,9 @@ import { asText, bytes, count, duration, fromBase64, h, put, shown, time, toBase
 import { encode, ReplyError } from "./resp.js";
 
 const types = ["string", "hash", "list", "set", "zset", "stream"];
-const scanCount = 200, scanSteps = 20, pageSize = 100, elements = 100, most = 1 << 20;
+const scanCount = 200, scanSteps = 20, pageSize = 100, elements = 100, most = 1 << 20, mostLaidOut = 8 * most;
 const name = data => asText(data) ?? "";
-const ttl = ms => ms === -1 ? "none" : ms < 0 ? "–" : duration(ms);
+const ttl = ms => ms === -1 ? "none" : ms < 0 ? "–" : duration(Number(ms)); // one of very long is a BigInt
 
 function hex(data) {
   return Array.from(data, b => b.toString(16).padStart(2, "0")).join(" ").replace(/((?:.. ){15}..) /g, "$1\n");
@@ -22,16 +22,17 @@ function fromHex(text) {
 const plain = data => { const t = asText(data); return t === null || /[^\P{Cc}\n\t]/u.test(t) ? null : t; };
 
 // laidOut is JSON with its parts on lines of their own, and each of them as it is: parsing would round numbers and drop
-// doubled names. What is no JSON stays as it is.
+// doubled names. What is no JSON, or so deep that its indentation would be very long, stays as it is. With it comes what to say.
 function laidOut(text) {
-  try { JSON.parse(text); } catch { return text; }
-  let depth = 0;
-  const line = () => "\n" + "  ".repeat(depth);
-  return text.match(/"(?:[^"\\]+|\\.)*"|[^\s"[\]{},:]+|[[{]\s*[\]}]|[[\]{},:]/g).map(part => {
+  try { JSON.parse(text); } catch { return [text, "This is no JSON, so it is shown as it is; change it as text."]; }
+  let depth = 0, length = 0;
+  const line = () => { length += 2 * depth; return length > mostLaidOut ? "" : "\n" + "  ".repeat(depth); };
+  const out = text.match(/"(?:[^"\\]+|\\.)*"|[^\s"[\]{},:]+|[[{]\s*[\]}]|[[\]{},:]/g).map(part => {
     if (part === "[" || part === "{") { depth++; return part + line(); }
     if (part === "]" || part === "}") { depth--; return line() + part; }
     return part === "," ? part + line() : part === ":" ? ": " : part.length > 1 && "[{".includes(part[0]) ? part[0] + part.at(-1) : part;
-  }).join("");
+  });
+  return length > mostLaidOut ? [text, "Laid out this would be very long, so it is shown as it is; change it as text."] : [out.join(""), "Laid out to be read; change it as text."];
 }
 
 // editor shows bytes as text or hexadecimal digits, to be changed, and as JSON, to be read only. Its value is the very
@@ -41,10 +42,11 @@ function editor(data, readonly) {
   const kind = h("select", { "aria-label": "Shown as", onchange: change }, ...(plain(data) === null ? ["hex"] : ["text", "JSON", "hex"]).map(k => h("option", {}, k)));
   let current = data, was = kind.value, shownAs;
   function put() {
-    area.value = was === "hex" ? hex(current) : was === "JSON" ? laidOut(asText(current)) : asText(current);
+    const [text, what] = was === "hex" ? [hex(current), ""] : was === "JSON" ? laidOut(asText(current)) : [asText(current), ""];
+    area.value = text;
     shownAs = area.value;
     area.readOnly = readonly || was === "JSON";
-    note.textContent = was === "JSON" ? "Laid out to be read; change it as text." : "";
+    note.textContent = what;
   }
   const value = () => area.value === shownAs ? current : was === "hex" ? fromHex(area.value) : encode(area.value);
   function change() {
@@ -79,7 +81,7 @@ function make(app) {
   const may = app.session.may;
   const makable = Object.keys(makes).filter(t => may[makes[t]()[0]] && (t === "string" || may.EVAL && may.EXISTS));
   let db = 0, cursor = "0", scanned = 0, rows = [], search = 0, opened = null;
-  const database = h("select", { id: "keys-db" }, ...Array.from({ length: may.SELECT ? app.session.databases : 1 }, (_, i) => h("option", { value: i }, String(i))));
+  const database = app.databaseChoice({ id: "keys-db" });
   const pattern = h("input", { type: "search", id: "keys-pattern", placeholder: "*", size: 18 });
   const type = h("select", { id: "keys-type" }, h("option", { value: "" }, "any"), ...types.map(t => h("option", {}, t)));
   const status = h("p", { class: "soft small", role: "status" }), error = h("p", { class: "notice", role: "alert", hidden: true });
@@ -184,7 +186,7 @@ function make(app) {
     try {
       const replies = await app.runAll(at, [["TYPE", key], ["PTTL", key]]);
       if (replies[0] instanceof ReplyError) throw replies[0];
-      [kind, left] = [name(replies[0]), replies[1] instanceof ReplyError ? -3 : replies[1]];
+      [kind, left] = [name(replies[0]), replies[1] instanceof ReplyError ? -3 : Number(replies[1])];
     } catch (e) {
       kind = "";
       failed(here, e);
@@ -199,7 +201,7 @@ function make(app) {
     };
     const value = h("div");
     panel.replaceChildren(
-      h("div", { class: "head" }, h("h2", { class: "grow mono" }, shown(key, 300)), h("button", { onclick: () => { panel.hidden = true; opened = null; history.replaceState(null, "", "#keys"); } }, "Close")),
+      h("div", { class: "head" }, h("h2", { class: "grow mono" }, shown(key, 300)), close()),
       h("p", { class: "row small" }, h("span", { class: "soft" }, `${kind === "none" ? "There is no such key" : kind} · database ${at} · ${bytes(key.length)} of name · ${left === -1 ? "no deadline" : left >= 0 ? `expires in ${duration(left)}, at ${time(Date.now() + left)}` : ""}`)),
       kind !== "none" && kind ? h("div", { class: "row" },
         may.PEXPIRE ? h("button", { onclick: () => { const d = deadline(); ask("Set the deadline", [d.el], "Set", async () => { await app.run(at, "PEXPIRE", key, d.ms()); await again(at, key); }); } }, left >= 0 ? "Change deadline…" : "Set deadline…") : "",
@@ -213,8 +215,11 @@ function make(app) {
     if (mine === opened) panel.scrollIntoView({ block: "nearest" });
   }
 
+  const close = () => h("button", { onclick: () => { panel.hidden = true; opened = null; history.replaceState(null, "", "#keys"); } }, "Close");
+  const isOpen = (at, key) => opened && opened.at === at && toBase64(opened.key) === toBase64(key);
+
   // again shows a key as it is now, unless another one is shown by now.
-  const again = (at, key) => opened && opened.at === at && toBase64(opened.key) === toBase64(key) ? show(at, key) : null;
+  const again = (at, key) => isOpen(at, key) ? show(at, key) : null;
 
   async function showString(at, key, _, to, change) {
     const [length, data] = await app.runAll(at, [["STRLEN", key], ["GETRANGE", key, 0, most - 1]]);
@@ -297,9 +302,10 @@ function make(app) {
     }
 
     function row(e, left) {
-      const pairs = list => list.flatMap((f, i) => i % 2 ? [] : [h("div", {}, shown(f, 200) + " = " + shown(list[i + 1], 400))]);
+      const pairs = list => [...list.slice(0, 2 * elements).flatMap((f, i) => i % 2 ? [] : [h("div", {}, shown(f, 200) + " = " + shown(list[i + 1], 400))]),
+        list.length > 2 * elements && h("div", { class: "soft" }, `… ${count(list.length / 2 - elements)} more`)].filter(Boolean);
       const cell = v => h("td", { class: "key" }, Array.isArray(v) ? pairs(v) : v instanceof Uint8Array ? shown(v, 400) : String(v));
-      const dated = typeof left === "number";
+      const changeable = k.set && k.sets.every(name => may[name]) && !(e[1].length > most), dated = typeof left === "number" || typeof left === "bigint";
       // timed runs a command about the element's deadline.
       const timed = async words => {
         if ([0, -2].includes([await app.run(at, ...words)].flat()[0])) throw new Error("The element or its deadline is gone.");
@@ -311,7 +317,7 @@ function make(app) {
             ask("Set the deadline of " + shown(e[0], 60), [d.el], "Set", async () => { await timed(k.expire(key, e[0], d.ms())); await again(at, key); });
           } }, "set deadline") : "", " ",
           k.persist && may[k.persists] && dated && left >= 0 ? h("button", { class: "plain", onclick: () => change(() => timed(k.persist(key, e[0]))) }, "remove deadline") : "", " ",
-          k.set && k.sets.every(name => may[name]) ? h("button", { class: "plain", onclick: () => {
+          changeable ? h("button", { class: "plain", onclick: () => {
             const value = editor(e[1] instanceof Uint8Array ? e[1] : encode(String(e[1])), false);
             ask("Change " + shown(e[0], 60), [value.el], "Save", async () => {
               const replies = await app.runAll(at, k.set(key, e, value.value())), bad = replies.find(r => r instanceof ReplyError);
@@ -328,12 +334,23 @@ function make(app) {
       const groups = await app.run(at, "XINFO", "GROUPS", key);
       const get = (g, field) => { for (const [k2, v] of g) if (name(k2) === field) return v instanceof Uint8Array ? shown(v) : v === null ? "–" : String(v); return ""; };
       if (groups.length) to.append(h("h2", {}, "Groups"), h("table", {}, h("thead", {}, h("tr", {}, ...["Group", "Consumers", "Pending", "Last ID", "Lag"].map(t => h("th", { scope: "col" }, t)))),
-        h("tbody", {}, ...groups.map(g => h("tr", {}, ...["name", "consumers", "pending", "last-delivered-id", "lag"].map(f => h("td", { class: "mono" }, get(g, f))))))));
+        h("tbody", {}, ...groups.slice(0, elements).map(g => h("tr", {}, ...["name", "consumers", "pending", "last-delivered-id", "lag"].map(f => h("td", { class: "mono" }, get(g, f))))))), groups.length > elements ? h("p", { class: "small soft" }, `… ${count(groups.length - elements)} more`) : "");
     }
   }
 
-  function open([at, key]) {
-    if (key && !(opened && toBase64(opened.key) === decodeURIComponent(key) && String(opened.at) === at)) show(Number(at), fromBase64(decodeURIComponent(key)));
+  // open shows the key that an address names, if it names one.
+  function open(address) {
+    const [at, ...parts] = address.split("/"), link = parts.join("/");
+    let key = null;
+    try {
+      if (link && !/^\d+$/.test(at)) throw new RangeError("no database");
+      key = link ? fromBase64(decodeURIComponent(link)) : null;
+    } catch {
+      opened = null;
+      panel.hidden = false;
+      put(panel, h("div", { class: "head" }, h("p", { class: "notice grow", role: "alert" }, "This address names no key: it is cut or has been changed."), close()));
+    }
+    if (key && !isOpen(Number(at), key)) show(Number(at), key);
     else if (!rows.length && !scanned) find(true);
   }
 

@@ -10,7 +10,7 @@ const card = (id, title, ...parts) => h("section", { class: "card", id }, h("h2"
 
 // bigKeys measures some hundred keys of a database, chosen at random.
 export function bigKeys(app) {
-  const database = h("select", {}, ...Array.from({ length: app.session.may.SELECT ? app.session.databases : 1 }, (_, i) => h("option", { value: i }, String(i))));
+  const database = app.databaseChoice();
   const rows = h("tbody"), status = h("p", { class: "small soft", role: "status" }), error = h("p", { class: "notice", role: "alert", hidden: true });
   const button = h("button", { onclick: sample }, "Sample");
 
@@ -60,7 +60,7 @@ export function events(app) {
       skipped += m.skipped;
       for (const { db, event, key, long } of m.events) {
         const name = fromBase64(key);
-        rows.prepend(h("tr", {}, h("td", { class: "mono" }, event), h("td", { class: "key" }, long || !app.session.may.SCAN ? shown(name) + (long ? "…" : "") : link(db, name)), h("td", { class: "n" }, db)));
+        rows.prepend(h("tr", {}, h("td", { class: "mono" }, event), h("td", { class: "key" }, long || !app.session.may.SCAN || !app.reaches(db) ? shown(name) + (long ? "…" : "") : link(db, name)), h("td", { class: "n" }, db)));
       }
       while (rows.childElementCount > mostEvents) rows.lastChild.remove();
       if (seen) status.textContent = `${count(seen)} ${seen === 1 ? "event" : "events"}${skipped ? `, ${count(skipped)} of them not shown` : ""}.`;

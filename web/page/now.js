@@ -50,7 +50,7 @@ function make(app) {
     const lines = asText(await app.run(0, "CLIENT", "LIST")).trim().split("\n").slice(0, 200);
     people.replaceChildren(...lines.map(line => {
       const field = Object.fromEntries(line.split(" ").map(f => [f.slice(0, f.indexOf("=")), f.slice(f.indexOf("=") + 1)]));
-      return h("tr", {}, h("td", {}, field.addr), h("td", {}, field.name || "–"), h("td", {}, field.user), h("td", { class: "mono" }, field.cmd.replace("|", " ")), h("td", { class: "n" }, field.idle + " s"), h("td", { class: "n" }, bytes(Number(field["tot-mem"]))));
+      return h("tr", {}, h("td", {}, field.addr), h("td", {}, (field.name || "–").slice(0, 100)), h("td", {}, field.user.slice(0, 100)), h("td", { class: "mono" }, field.cmd.replace("|", " ")), h("td", { class: "n" }, field.idle + " s"), h("td", { class: "n" }, bytes(Number(field["tot-mem"]))));
     }));
   }
 

@@ -2,6 +2,7 @@
 import { Bars } from "./chart.js";
 import { count, duration, fromBase64, h, put, short, shown, time } from "./dom.js";
 import { lately } from "./lately.js";
+import { encode } from "./resp.js";
 
 const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
 const scales = [
@@ -29,7 +30,7 @@ const tick = {
 
 // units are those of the bars of a span that was zoomed in on: the smallest that gives at most maxBars.
 const units = [second / 10, second, 5 * second, 15 * second, 30 * second, minute, 5 * minute, 15 * minute, 30 * minute, hour, 6 * hour, day];
-const maxBars = 120, maxPatterns = 4, soon = 250;
+const maxBars = 120, maxPatterns = 4, longestPattern = 1024, soon = 250;
 
 // The series of the bars: their title, and a word for each.
 const plain = [{ title: "keys, by their own deadline", name: "keys", class: "s0" }, { title: "keys whose next deadline is an element’s", name: "elements", class: "s1" }];
@@ -55,6 +56,12 @@ function barsOf(due, view, first, db, counts) {
     }
   }
   return bars;
+}
+
+// checked gives patterns that are short enough for the server.
+function checked(patterns) {
+  if (patterns.some(p => encode(p).length > longestPattern)) throw new Error("A pattern has 1 KiB at most.");
+  return patterns;
 }
 
 function total(due, until, db) {
@@ -105,12 +112,12 @@ function make(app) {
   }
 
   // open shows what an address names.
-  function open([text]) {
+  function open(text) {
     if (text === at) return;
-    const words = new URLSearchParams(text ?? "");
+    const words = new URLSearchParams(text);
     scale = scales.find(s => s.id === words.get("scale")) ?? scales[0];
     db = words.get("db") ?? "";
-    spans = words.getAll("span").map(s => s.split("-").map(Number)).filter(([from, until]) => Number.isSafeInteger(from) && 0 < from && from < until && until <= lastDate);
+    spans = words.getAll("span").map(s => s.split("-").map(Number)).filter(([from, until]) => Number.isSafeInteger(from) && Number.isSafeInteger(until) && 0 < from && from < until && until <= lastDate);
     patterns = words.getAll("match").slice(0, maxPatterns);
     at = text;
     restart();
@@ -176,7 +183,7 @@ function make(app) {
   }
 
   function showDatabases(m) {
-    const names = ["", ...new Set([...m.usage.keys.databases.map(d => String(d.db)), ...(db ? [db] : [])])];
+    const names = ["", ...new Set([...m.usage.keys.databases.map(d => d.db).filter(app.reaches).map(String), ...(db ? [db] : [])])];
     if (names.join() !== databases.dataset.names) databases.replaceChildren(...names.map(n => h("option", { value: n }, n === "" ? "all" : n)));
     databases.dataset.names = names.join();
     databases.value = db;
@@ -191,6 +198,7 @@ function make(app) {
     asking = true;
     let error = "";
     try {
+      checked(patterns);
       const { count } = await app.ask("span?" + words);
       if (question === mine) answer = count ?? answer;
     } catch (e) {
@@ -251,12 +259,14 @@ function make(app) {
     picked = { from, until, pattern };
     const mine = picked;
     keys.hidden = false;
-    const all = app.message.usage.keys.databases.filter(d => db === "" || String(d.db) === db).slice(0, maxLists);
-    const found = [];
+    const now = app.message.at, oldest = now - day; // what is due has been removed by then
+    const filled = app.message.usage.keys.databases.filter(d => db === "" || String(d.db) === db);
+    const all = filled.filter(d => app.reaches(d.db)).slice(0, maxLists), found = [];
     let through = until, error = "";
     try {
-      for (const { db } of all) {
-        const part = await app.ask("due?" + new URLSearchParams({ db, from: Math.max(from, Date.now() - day), until, match: pattern }));
+      checked([pattern]);
+      for (const { db } of until < oldest ? [] : all) {
+        const part = await app.ask("due?" + new URLSearchParams({ db, from: Math.max(from, oldest), until, match: pattern }));
         through = Math.min(through, part.through);
         found.push(...part.keys.map(k => ({ ...k, db, data: fromBase64(k.name) })));
       }
@@ -265,10 +275,11 @@ function make(app) {
     }
     if (picked !== mine) return;
     found.sort((a, b) => a.at - b.at);
-    showKeys(found.filter(k => k.at <= through), through < until, all.length > 1, error);
+    const rest = filled.length === all.length ? "" : app.session.may.SELECT ? `Only the first ${maxLists} databases are listed.` : db ? `Database ${db} is not listed: you may not SELECT it.` : "Only database 0 is listed: you may not SELECT others.";
+    showKeys(found.filter(k => k.at <= through), through < until, all.length > 1, error, rest, until < now ? "This span is past: no key expires in it any more." : "No key that you may see expires then.");
   }
 
-  function showKeys(found, more, many, error) {
+  function showKeys(found, more, many, error, rest, none) {
     const groups = new Map();
     for (const k of found) {
       const name = shown(k.data, 60), cut = name.search(/[:.\/|]/), group = cut > 0 ? name.slice(0, cut + 1) + "*" : name.length < 60 ? "other" : name.slice(0, 12) + "…";
@@ -280,10 +291,10 @@ function make(app) {
       h("div", { class: "head" }, h("h2", { class: "grow" }, `${more ? "The first " : ""}${count(found.length)} ${found.length === 1 ? "key" : "keys"} from ${time(picked.from)} to ${time(picked.until)}`),
         h("form", { onsubmit: e => { e.preventDefault(); picked.pattern = pattern.value; list(picked.from, picked.until); } }, h("label", { class: "field" }, "Pattern", pattern), " ", h("button", {}, "List")),
         h("button", { onclick: () => { keys.hidden = true; chart.clear(); chart.draw(); chart.el.focus(); } }, "Close")),
-      error ? h("p", { class: "notice", role: "alert" }, error) : "",
+      error ? h("p", { class: "notice", role: "alert" }, error) : "", rest ? h("p", { class: "small soft" }, rest) : "",
       found.length > 1 ? h("div", { class: "small soft" }, `By the beginning of their names, of these ${count(found.length)}:`, h("ul", { class: "chips" }, [...groups].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([g, n]) => h("li", {}, h("span", { class: "mono" }, g), " " + count(n))))) : "",
       found.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Keys" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), many && h("th", { class: "n", scope: "col" }, "Database"), h("th", { scope: "col" }, "Expires"), h("th", { class: "n", scope: "col" }, "At"), h("th", { class: "n", scope: "col" }, "In"))), h("tbody", {}, rows)))
-        : error ? "" : h("p", { class: "empty" }, "No key that you may see expires then."));
+        : error ? "" : h("p", { class: "empty" }, none));
   }
 
   return { el, update, open, address };

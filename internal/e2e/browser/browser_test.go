@@ -329,16 +329,19 @@ func TestServerReturns(t *testing.T) {
 	})
 }
 
+// hide has the page hidden, as if another tab were shown, or seen again.
+func (p *page) hide(hidden bool) {
+	p.t.Helper()
+	js[bool](p, fmt.Sprintf("Object.defineProperty(document, 'hidden', {value: %v, configurable: true}), document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))", hidden))
+}
+
 // Pages that nobody sees take no connection, of which a browser has six to a server; one that is seen again goes on.
 func TestHiddenTabs(t *testing.T) {
 	p := open(t, "")
 	first := p.tab
-	hide := func(hidden bool) {
-		js[bool](p, fmt.Sprintf("Object.defineProperty(document, 'hidden', {value: %v, configurable: true}), document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))", hidden))
-	}
 	for range 6 {
 		p.wait("live")
-		hide(true)
+		p.hide(true)
 		tab, end := chromedp.NewContext(first, chromedp.WithListener(p.complaint))
 		t.Cleanup(end)
 		p.tab = tab
@@ -347,7 +350,7 @@ func TestHiddenTabs(t *testing.T) {
 	p.wait("live")
 	p.tab = first
 	p.wait("paused")
-	hide(false)
+	p.hide(false)
 	p.wait("live")
 }
 

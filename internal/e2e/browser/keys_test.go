@@ -433,31 +433,6 @@ func TestNewKeyBeside(t *testing.T) {
 	p.gives("5", "ZSCORE", "beside", "member")
 }
 
-// Lines of the console are commands as redis-cli has them; help and completion come from COMMAND DOCS.
-func TestConsole(t *testing.T) {
-	p := open(t, "")
-	p.see("console")
-	p.wait("Tab completes")
-	line := func(text string) {
-		p.set("#command", text)
-		p.click("Run")
-	}
-	line(`SET "a b" "\x00\"q"`)
-	p.gives("\x00\"q", "GET", "a b")
-	line("LRANGE nothing 0 -1")
-	p.wait("(empty array)")
-	line("NONSENSE")
-	p.wait("(error) ERR unknown command 'NONSENSE'")
-	line(`SET "open`)
-	p.wait("A quote does not end.")
-	line("CLIENT INFO")
-	p.wait("laddr=http")
-	p.set("#command", "pexpir")
-	p.wait("PEXPIREAT")
-	p.set("#command", "pexpireat")
-	p.wait("PEXPIREAT key unix-time-milliseconds")
-}
-
 // A user who may only read some keys is offered no change, and is shown why others are not.
 func TestReader(t *testing.T) {
 	p := open(t, "reader", "--requirepass", "secret",
@@ -477,4 +452,52 @@ func TestReader(t *testing.T) {
 	}
 	p.open("private:1")
 	p.wait("NOPERM")
+}
+
+// What would take very long to show is shown in part or as it is, and says so.
+func TestLongValues(t *testing.T) {
+	p := open(t, "")
+	deep := strings.Repeat("[", 12_000) + strings.Repeat("]", 12_000)
+	p.run("SET", "deep", deep)
+	p.run("SET", "text", "no JSON")
+	p.run("RPUSH", "list", strings.Repeat("x", 1<<20+1))
+	fields := []any{"XADD", "stream", "*"}
+	for i := range 500 {
+		fields = append(fields, fmt.Sprintf("field%d", i), "v")
+	}
+	p.run(fields...)
+	p.open("deep")
+	p.valueIs(deep)
+	p.set("#key .editor select", "JSON")
+	p.wait("Laid out this would be very long")
+	p.valueIs(deep)
+	p.open("text")
+	p.valueIs("no JSON")
+	p.set("#key .editor select", "JSON")
+	p.wait("This is no JSON")
+	p.valueIs("no JSON")
+	p.open("stream")
+	p.wait("field99 = v\n… 400 more")
+	p.open("list")
+	p.wait("list · database 0")
+	p.wait("1 element")
+	if strings.Contains(p.text(), "change") {
+		t.Error("an element of more than 1 MiB can be edited")
+	}
+}
+
+// Deadlines that no date can say, and numbers that are no JavaScript number, are shown.
+func TestFarDeadline(t *testing.T) {
+	p := open(t, "")
+	p.run("SET", "far", "v", "PXAT", "9223372036854775000")
+	p.run("HSET", "hash", "f", "v")
+	p.run("HPEXPIREAT", "hash", 1<<46-1, "FIELDS", 1, "f")
+	p.see("keys")
+	p.wait("2 keys.")
+	p.wait(" d")
+	p.open("far")
+	p.wait("at year 292")
+	p.valueIs("v")
+	p.open("hash")
+	p.wait("remove deadline")
 }

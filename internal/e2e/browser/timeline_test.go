@@ -147,3 +147,60 @@ func TestLately(t *testing.T) {
 	p.click("two minutes")
 	p.wait("keys a second")
 }
+
+// Who may not SELECT is offered no other database than 0, and the page asks for the keys of no other.
+func TestTimelineWithoutSelect(t *testing.T) {
+	p := open(t, "watcher", "--requirepass", "secret",
+		"--user", "watcher", "on", ">watcher", "-@all", "+info", "+latency|histogram", "+scan", "+pexpiretime", "~*")
+	from, until := hourFrom(3)
+	p.run("SET", "secret", "v", "PXAT", from+1000)
+	p.run("MOVE", "secret", 5)
+	p.run("SET", "public", "v", "PXAT", from+1000)
+	p.wait("live")
+	js[bool](p, `(() => {
+		const real = window.fetch;
+		window.asked = [];
+		window.fetch = (url, ...rest) => { window.asked.push(url); return real(url, ...rest); };
+		return true;
+	})()`)
+	p.see(fmt.Sprintf("timeline/scale=day&span=%d-%d", from, until))
+	p.wait("1 key from ")
+	p.wait("Only database 0 is listed: you may not SELECT others.")
+	p.wait("public")
+	if got := js[string](p, "[...document.querySelectorAll('.head select option')].map(o => o.textContent).join()"); got != "all,0" {
+		t.Errorf("databases %s are offered", got)
+	}
+	p.see(fmt.Sprintf("timeline/scale=day&db=5&span=%d-%d", from, until))
+	p.wait("Database 5 is not listed: you may not SELECT it.")
+	if strings.Contains(p.text(), "secret") || js[bool](p, "asked.some(url => url.includes('due?db=5'))") {
+		t.Errorf("the page asks for keys of database 5: %v", js[[]string](p, "asked"))
+	}
+
+	p.run("ACL", "SETUSER", "watcher", "+select")
+	p.hide(true)
+	p.hide(false)
+	p.wait("1 key from ")
+	p.wait("secret")
+}
+
+// A span that is over and a pattern that the server does not take are said to be that.
+func TestTimelineInWords(t *testing.T) {
+	p := open(t, "")
+	p.wait("live")
+	p.run("SET", "k", "v", "EX", 3600)
+	from, until := hourFrom(-72)
+	p.see(fmt.Sprintf("timeline/scale=day&span=%d-%d", from, until))
+	p.wait("This span is past: no key expires in it any more.")
+	long := strings.Repeat("é", 600)
+	p.see("timeline/scale=day&match=" + long)
+	p.wait("A pattern has 1 KiB at most.")
+	await.Until(t, "the key is counted", func() bool { return js[string](p, "document.querySelector('#scale-day strong').textContent") == "1" })
+	from, until = hourFrom(0)
+	p.see(fmt.Sprintf("timeline/scale=day&span=%d-%d", from, until+3_600_000))
+	p.wait("1 key from ")
+	js[bool](p, fmt.Sprintf("(() => { const i = document.querySelector('#due-pattern'); i.value = %q; i.form.requestSubmit(); return true })()", long))
+	p.wait("A pattern has 1 KiB at most.")
+	if strings.Contains(p.text(), "wanted:") {
+		t.Errorf("the page shows what the server wants of a program:\n%s", p.text())
+	}
+}
