@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
+	"sort"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -20,7 +22,10 @@ import (
 // knows the key, or if the record of the key may have changed since and says something else. Both
 // are read in small steps, so a key whose deadline changes meanwhile, or that moves between memory and
 // disk, may count twice or not at all; a list has it once or not at all. Where a global transaction has
-// a shard, a step waits for it a little.
+// a shard, a step waits for it a little. The last instant there is, math.MaxInt64, may be a deadline: what ends there has it too.
+
+// before reports whether a deadline is before the end of a span.
+func before(deadline, end int64) bool { return deadline < end || end == math.MaxInt64 }
 
 // dueStep is how many deadlines are looked at each time a shard is locked, some 10 us, or each time
 // the data file is read.
@@ -156,7 +161,7 @@ func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mor
 	const odd = 0x9e3779b97f4a7c15 // spreads numbers that follow each other
 	looks := 0
 	p.index.WalkFrom(from, func(e ttl.Entry) bool {
-		if e.Deadline >= w.until {
+		if !before(e.Deadline, w.until) {
 			return false
 		}
 		if looks++; looks > dueStep || len(w.list) == walkNames || len(w.names) > walkBytes {
@@ -187,7 +192,7 @@ func (c *dueCount) of(db int) Due {
 }
 
 func (c *dueCount) add(k DueKey) {
-	i, _ := slices.BinarySearch(c.until, k.At+1)
+	i := sort.Search(len(c.until), func(i int) bool { return before(k.At, c.until[i]) })
 	d := c.of(k.DB)
 	if k.Element {
 		d.Elements[i]++
@@ -205,7 +210,7 @@ func (c *dueCount) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mo
 	left, i := dueStep, 0
 	d := c.of(db)
 	p.index.WalkFrom(from, func(e ttl.Entry) bool {
-		for i < len(c.until) && e.Deadline >= c.until[i] {
+		for i < len(c.until) && !before(e.Deadline, c.until[i]) {
 			i++
 		}
 		if i == len(c.until) {
@@ -264,7 +269,7 @@ func (s *Store) readDue(from []byte, until int64) (list []diskDue, next []byte, 
 			if !ok {
 				return nil
 			}
-			if e.Due >= until {
+			if !before(e.Due, until) {
 				return errEnough
 			}
 			one := diskDue{on: bytes.Clone(e.On)}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"embed"
+	"errors"
 	"net/http"
 	"path"
 	"strconv"
@@ -157,10 +158,10 @@ func listed(list []storage.DueKey) []dueKey {
 	return keys
 }
 
-// number is a number of a request, -1 if it is none.
+// number is a number of a request, -1 if it is none. One that is too large is the largest: scripts round that up.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return -1
 	}
 	return n

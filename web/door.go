@@ -173,8 +173,8 @@ func isAddress(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil || strings.EqualFold(host, "localhost")
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.Zone() == "" || strings.EqualFold(host, "localhost") // a zone may have any text, also a name
 }
 
 // fromHere says whether a request is of no browser, or of one that was sent here by its user or by

@@ -2,6 +2,7 @@ package web
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,8 +24,8 @@ const (
 	day    = 24 * hour
 	// dueDays is how many days have counts of their own.
 	dueDays = 60
-	// endOfTime is later than each deadline, as Unix ms.
-	endOfTime = int64(1) << 62
+	// endOfTime is the last instant, as Unix ms. A span that ends there has what is due then, too.
+	endOfTime = int64(math.MaxInt64)
 )
 
 // horizons are how far ahead the metrics look.

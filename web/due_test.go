@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -81,4 +82,50 @@ func TestDueOnDisk(t *testing.T) {
 	}
 	await.Until(t, "the keys are counted", func() bool { return slices.Equal(h.pulse.dueWithin(), []int64{1, 1, 2}) })
 	h.want("/metrics", 200, `keyp_keys_due{within="day"} 2`)
+}
+
+// The latest deadlines there may be are counted and listed, in memory and on disk.
+func TestDueAtTheEnd(t *testing.T) {
+	deadlines := map[string]int64{"a": endOfTime / 2, "b": endOfTime - 1, "c": endOfTime}
+	dir := t.TempDir()
+	store, _, err := storage.Open(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := store.NewTxn()
+	for name, at := range deadlines {
+		k := store.Key(0, []byte(name))
+		if !store.Begin(x, []storage.Key{k}) {
+			t.Fatal("a new key is on disk")
+		}
+		x.SetString(k, []byte("v"), at, storage.Event{})
+		x.End()
+	}
+	if err := store.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	onDisk, inMemory := listen(t, "--dir", dir), listen(t)
+	onDisk.maxMemory = 1 // nothing is loaded that no command asks for
+	onDisk.load()
+	inMemory.load()
+	for name, at := range deadlines {
+		inMemory.run(fmt.Sprintf("SET %s v PXAT %d", name, at))
+	}
+	for h, resident := range map[*harness]int64{onDisk: 0, inMemory: 3} {
+		if n := h.env.Store.Stats().Resident; n != resident {
+			t.Errorf("%d keys are in memory, want %d", n, resident)
+		}
+		now := h.o.Clock.Now()
+		f, whole := h.pulse.countDue(h.env, now, farSpans(now, true), func() bool { return false })
+		if n := f.within(endOfTime); !whole || n != 3 {
+			t.Errorf("%d keys are due in all time, with %d in memory", n, resident)
+		}
+		for _, until := range []string{"9223372036854775807", "9223372036854776000"} { // the second is what a browser has of the first
+			var list dueKeys
+			_, body := h.read("/dashboard/due?db=0&from=1&until="+until, "")
+			if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Keys) != 3 || list.Through != endOfTime {
+				t.Errorf("until %s: %s %v", until, body, err)
+			}
+		}
+	}
 }

@@ -103,8 +103,10 @@ func Listen(o Options) (*Server, error) {
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, conn)
 		},
-		ReadHeaderTimeout: headTime, ReadTimeout: replyTime, WriteTimeout: replyTime, IdleTimeout: idleTime, MaxHeaderBytes: headBytes,
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // clients can make it say much
+		ReadHeaderTimeout: headTime, ReadTimeout: replyTime, WriteTimeout: replyTime, IdleTimeout: idleTime,
+		MaxHeaderBytes:               headBytes - 4<<10, // to which as much is added
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // clients can make it say much
 	}
 	scheme := "http"
 	if o.TLS != nil {

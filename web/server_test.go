@@ -1,6 +1,8 @@
 package web
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -357,6 +359,9 @@ func TestGuard(t *testing.T) {
 		{"another machine", open, "GET", far, "127.0.0.1:8379", "", "", 403},
 		{"a name that points here", open, "GET", local, "evil.example:8379", "", "", 403},
 		{"a name like an address", open, "GET", local, "127.0.0.1.evil.example", "", "", 403},
+		{"a name behind an address", open, "GET", local, "fe80::1%evil.example", "", "", 403},
+		{"the same in brackets", open, "GET", local, "[fe80::1%evil.example]:8379", "", "", 403},
+		{"a local address", open, "GET", local, "[fe80::1]:8379", "", "", 200},
 		{"no host", open, "GET", local, "", "", "", 403},
 		{"another site", open, "GET", local, "127.0.0.1:8379", "Origin: https://evil.example", "", 403},
 		{"a site without an origin", open, "GET", local, "127.0.0.1:8379", "Origin: null", "", 403},
@@ -405,6 +410,64 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// A stream from another machine ends when a user becomes one who needs no password.
+func TestStreamIsGuarded(t *testing.T) {
+	h := listen(t, "--http-protected", "no", "--requirepass", "secret")
+	h.load()
+	r := httptest.NewRequest(http.MethodGet, "/dashboard/live", nil)
+	r.RemoteAddr, r.Host = "192.0.2.7:5000", "keyp.example"
+	r.SetBasicAuth("default", "secret")
+	out := h.eventStream(httptest.NewRecorder(), r)
+	if !out.send([]byte("1")) {
+		t.Fatal("it does not begin")
+	}
+	h.run("ACL SETUSER other on nopass")
+	if out.send([]byte("2")) {
+		t.Error("it goes on")
+	}
+	h.run("ACL SETUSER other off")
+	if !out.send([]byte("3")) {
+		t.Error("one would not begin again")
+	}
+}
+
+// Every request has the same limits and headers, also one that is about no page.
+func TestHead(t *testing.T) {
+	h := listen(t)
+	h.load()
+	head := func(size int) string {
+		const begin, end = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: ", "\r\n\r\n"
+		return begin + strings.Repeat("x", size-len(begin)-len(end)) + end
+	}
+	for text, want := range map[string]int{
+		"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n":                     405,
+		"OPTIONS * HTTP/1.1\r\nHost: evil.example\r\n\r\n":                  403,
+		"CONNECT evil.example:80 HTTP/1.1\r\nHost: evil.example:80\r\n\r\n": 403,
+		"GET /healthz HTTP/1.0\r\n\r\n":                                     403,
+		head(headBytes):                                                     200,
+		head(headBytes + 1):                                                 431,
+	} {
+		conn, err := await.Dial("tcp", h.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%.40q: %v", text, err)
+		}
+		if answer.Body.Close(); answer.StatusCode != want {
+			t.Errorf("%.40q of %d bytes: %s, want %d", text, len(text), answer.Status, want)
+		}
+		if got := answer.Header.Get("X-Frame-Options"); got != "DENY" && want != 431 {
+			t.Errorf("%.40q: X-Frame-Options is %q", text, got)
+		}
+	}
+}
+
 func TestAccepts(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "gzip": true, "deflate, gzip;q=1.0": true, "gzip;q=0": false, "gzip; q=0.0": false, "gzip;q=0.5": true, "br": false, "xgzip": false,
@@ -414,6 +477,17 @@ func TestAccepts(t *testing.T) {
 		if got := accepts(r, "gzip"); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
+	}
+}
+
+// A deadline that is very far away counts in the mean as docs/compatibility.md says.
+func TestAverageOfFarDeadlines(t *testing.T) {
+	h := listen(t)
+	h.load()
+	h.run(fmt.Sprintf("SET far v PXAT %d", endOfTime))
+	_, text := h.get("/metrics")
+	if got := samples(t, text)[`keyp_average_ttl_seconds{db="0"}`]; got > 1<<40/1000.0 || got < 34*365*24*3600 {
+		t.Errorf("%v seconds", got)
 	}
 }
 

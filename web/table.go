@@ -153,7 +153,7 @@ var metrics = []metric{
 		values: perDatabase(func(p *population) float64 { return float64(p.keys) })},
 	{name: "keyp_expiring_keys", kind: gauge, labels: "db", help: "Keys of a database that have a deadline.",
 		values: perDatabase(func(p *population) float64 { return float64(p.expires) })},
-	{name: "keyp_average_ttl_seconds", kind: gauge, labels: "db", help: "The mean time to live of a database's keys in memory that have a deadline.",
+	{name: "keyp_average_ttl_seconds", kind: gauge, labels: "db", help: "The mean time to live of a database's keys in memory that have a deadline. A deadline over 34.8 years (2^40 ms) after the start counts as that.",
 		values: perDatabase(func(p *population) float64 { return p.ttl })},
 	{name: "keyp_keys_by_type", kind: gauge, labels: "db type", help: "Live keys of a database by type, as of keyp_keys_by_type_timestamp_seconds. Counted in the background with at most 0.4 % of the time, while somebody scrapes: a first scrape has none.",
 		values: func(r *reading, put func(float64, ...string)) {

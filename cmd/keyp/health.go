@@ -75,9 +75,9 @@ func readyPage(at string) (*url.URL, error) {
 		return nil, fmt.Errorf("%q is not an address with a port, such as %s", at, usualHTTP)
 	}
 	page.Path = "/readyz"
-	// What is served at all addresses is served at this one.
+	// What is served at all addresses is served at this one, and a port alone means this machine.
 	switch page.Hostname() {
-	case "0.0.0.0":
+	case "", "0.0.0.0":
 		page.Host = net.JoinHostPort("127.0.0.1", page.Port())
 	case "::":
 		page.Host = net.JoinHostPort("::1", page.Port())

@@ -24,6 +24,7 @@ func TestHealth(t *testing.T) {
 	server.Start()
 	want(0, "ready\n", nil, at)
 	want(0, "ready\n", nil, "http://"+at)
+	want(0, "ready\n", nil, strings.TrimPrefix(at, "127.0.0.1"))
 	want(0, "ready\n", []string{"KEYP_HTTP_ADDR=" + at})
 	want(0, "ready\n", []string{"KEYP_HTTP_ADDR=" + strings.Replace(at, "127.0.0.1", "0.0.0.0", 1)})
 	want(1, "keyp: not ready: ", nil, "https://"+at)
