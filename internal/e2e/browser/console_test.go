@@ -50,7 +50,7 @@ func TestConsole(t *testing.T) {
 var split = map[string][]string{
 	`foo"bar baz" user:'a b'`: {"foobar baz", "user:a b"},
 	`""  ''`:                  {"", ""},
-	`"\x41\xz\X41\n\a\\\""`:   {"Axz" + "X41\n\a\\\""},
+	`"\x41\xz\X41\n\a\\\""`:   {"AxzX41\n\a\\\""},
 	`'a\'b\n'`:                {`a'b\n`},
 	`a\ b`:                    {`a\`, "b"},
 	`"\😀é"`:                   {"😀é"},
