@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyp/internal/testkit/await"
 	"keyp/storage"
 )
 
@@ -21,8 +22,7 @@ func (ts *testServer) apart(n int) (keys []string) {
 	return keys
 }
 
-// loops has a connection run a script that calls GET of keys and then goes on without end, and
-// waits until it lets go of the rest of the keyspace.
+// loops has a connection run a script that calls GET of keys, and waits until it goes on without end.
 func (ts *testServer) loops(declared string, keys ...string) *client {
 	ts.t.Helper()
 	source := ""
@@ -30,12 +30,14 @@ func (ts *testServer) loops(declared string, keys ...string) *client {
 		source += "redis.call('GET', '" + k + "') "
 	}
 	c := ts.dial()
-	args := []string{"EVAL", source + "while true do end", "0"}
+	args := []string{"EVAL", source + "redis.log(redis.LOG_WARNING, 'the script has its keys') while true do end", "0"}
 	if declared != "" {
 		args[2] = "1"
 		args = append(args, declared)
 	}
+	before := strings.Count(ts.log.String(), "the script has its keys")
 	c.raw(multibulk(args...))
+	await.Until(ts.t, "the script has its keys", func() bool { return strings.Count(ts.log.String(), "the script has its keys") > before })
 	return c
 }
 

@@ -92,7 +92,7 @@ func prepareServer(t testing.TB, dir string, listen []string, settings ...settin
 		return nil, firstError(err, ts.store.Close(false))
 	}
 	if testkit.Long() {
-		lateJobs(ts.loop)
+		busy(ts.loop)
 	}
 	for _, s := range settings {
 		if fn, ok := s.(func(*loop)); ok {
@@ -212,9 +212,23 @@ func (ts *testServer) onLoop(fn func(*loop)) {
 // neverGiveUp is a setting: a stop that waits for something waits for ever.
 func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
 
-// lateJobs is a setting, and that of all tests with KEYP_LONG=1: jobs leave the loop's goroutine almost at once, and begin and
-// end late, as on a busy machine. A test that expects an order which nothing promises fails so.
-func lateJobs(l *loop) {
+// busy is a setting, and that of all tests with KEYP_LONG=1: jobs leave the loop's goroutine almost at once, and begin and
+// end late, and clients are heard late, as on a busy machine. A test that expects an order which nothing promises fails so.
+func busy(l *loop) {
+	l.onEvent = func(s *session, ready readiness) {
+		if rand.IntN(3) > 0 {
+			l.event(s, ready)
+			return
+		}
+		go func() {
+			await.Pass(time.Duration(rand.IntN(3)) * time.Millisecond)
+			l.box.post(func() {
+				if s.state != closed {
+					l.event(s, ready)
+				}
+			})
+		}()
+	}
 	l.jobs.every = 100 * time.Microsecond
 	l.jobs.late = func() { await.Pass(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
 }
