@@ -32,20 +32,15 @@ func (a *arena) bytes() int {
 	return a.allocated + cap(a.blocks)*int(unsafe.Sizeof(arenaBlock{})) + cap(a.holes)*4
 }
 
-// live is how many bytes the entries have that are not removed.
-func (a *arena) live() (n int) {
-	for i := range a.blocks {
-		n += a.blocks[i].live
-	}
-	return n
-}
+// sharesBlock reports whether an entry of size bytes stands in a block with others.
+func sharesBlock(size int) bool { return size <= blockSize/4 }
 
 // at is the memory from ref on.
 func (a *arena) at(r ref) []byte { return a.blocks[r>>refBits].mem[r&(blockSize-1):] }
 
 // alloc gives size bytes for an entry.
 func (a *arena) alloc(size int) (ref, []byte) {
-	if size > blockSize/4 {
+	if !sharesBlock(size) {
 		n := a.add(size)
 		b := &a.blocks[n]
 		b.mem, b.live = b.mem[:size], size

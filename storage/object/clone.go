@@ -26,7 +26,14 @@ func (m *members) clone() members {
 		return members{small: slices.Clone(m.small)}
 	}
 	big := newDict(m.big.scores != nil)
-	big.reserve(m.big.len(), m.big.arena.live())
+	shared := 0
+	m.Walk(func(elem, val []byte, deadline int64) bool {
+		if size := entrySize(elem, val, deadline); sharesBlock(size) {
+			shared += size
+		}
+		return shared < blockSize
+	})
+	big.reserve(m.big.len(), shared)
 	m.Walk(func(elem, val []byte, deadline int64) bool {
 		big.put(elem, val, deadline)
 		return true

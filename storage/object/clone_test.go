@@ -97,3 +97,19 @@ func TestClone(t *testing.T) {
 		}
 	}
 }
+
+// TestCloneMemory: a clone takes hardly more memory than its origin, however long the elements are: blocks may be filled otherwise.
+func TestCloneMemory(t *testing.T) {
+	for _, size := range []int{0, 100, 1000, blockSize/4 - 100, blockSize / 4, blockSize/4 + 100, 3 * blockSize} {
+		for _, n := range []int{1, 3, 20, 500} {
+			h := &Hash{}
+			h.Reserve(n + 1000) // so that it has the large form
+			for i := range n {
+				h.Set(fmt.Append(nil, "f", i), make([]byte, size), 0)
+			}
+			if was, is := h.Bytes(), h.Clone().Bytes(); h.big == nil || is > was+was/20 {
+				t.Errorf("%d fields of %d bytes take %d bytes, a clone %d", n, size, was, is)
+			}
+		}
+	}
+}

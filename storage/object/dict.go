@@ -36,18 +36,20 @@ func newDict(scored bool) *dict {
 	return d
 }
 
-// reserve gives a new dict room for n elements of so many bytes together, as far as they fit first blocks and pages.
+// reserve gives a new dict the memory for n elements, of which those that share blocks have so many bytes together, as far as one
+// block, one page and one bucket hold them.
 func (d *dict) reserve(n, bytes int) {
 	if bytes > 0 {
 		d.arena.cur = d.arena.add(min(bytes, blockSize))
 	}
 	d.dense.list = append(d.dense.list, make([]ref, 0, min(n, pageRefs)))
-	b := d.index.dir[0]
 	size := firstCells
 	for n*4 > size*3 && size < bucketCells {
 		size *= 2
 	}
-	d.index.resize(b, size)
+	if size > firstCells {
+		d.index.resize(d.index.dir[0], size)
+	}
 }
 
 func (d *dict) len() int { return d.dense.n - d.holes.n }
