@@ -32,8 +32,8 @@ func (l *loop) delay(s *session, why state, args [][]byte) {
 	l.delayed = append(l.delayed, s)
 }
 
-// dropPaused ends a session whose client has left while CLIENT PAUSE delays its command, without running that. A client
-// within the process leaves behind its last command, and still reads: it is told.
+// dropPaused ends a session whose client has closed its sending side while CLIENT PAUSE delays its command, which does not run. A
+// client within the process (Connect) does so after its last command and still reads, so it gets an error.
 func (l *loop) dropPaused(s *session) {
 	if s.inside && s.client.Reply == commands.ReplyOn {
 		l.env.Stats.Errors.Add(1)

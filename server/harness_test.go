@@ -215,7 +215,7 @@ func neverGiveUp(l *loop) { l.stopTimer.run = func() {} }
 // busy is a setting, and that of all tests with KEYP_LONG=1: jobs leave the loop's goroutine almost at once, and begin and
 // end late, and clients are heard late, as on a busy machine. A test that expects an order which nothing promises fails so.
 func busy(l *loop) {
-	l.onEvent = func(s *session, ready readiness) {
+	l.seams.event = func(s *session, ready readiness) {
 		if rand.IntN(3) > 0 {
 			l.event(s, ready)
 			return
@@ -229,8 +229,8 @@ func busy(l *loop) {
 			})
 		}()
 	}
-	l.jobs.every = 100 * time.Microsecond
-	l.jobs.late = func() { await.Pass(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
+	l.seams.watchEvery = 100 * time.Microsecond
+	l.seams.aside = func() { await.Pass(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
 }
 
 // client is a raw connection.

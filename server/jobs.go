@@ -41,10 +41,6 @@ type jobs struct {
 	gone chan struct{} // closed when the loop has ended
 	arm  chan struct{} // has the watcher begin
 
-	// What only tests change.
-	every time.Duration // see watchEvery
-	late  func()        // comes before and behind each job that does not run on the loop's goroutine
-
 	mu struct {
 		sync.Mutex
 		here  *job // that runs on the loop's goroutine, for the watcher
@@ -118,7 +114,7 @@ func (l *loop) startJob(s *session) {
 	default:
 		if scope == commands.Global {
 			l.watchScript()
-			l.timers.set(&x.share, l.o.Clock.Mono()+2*x.every)
+			l.timers.set(&x.share, l.o.Clock.Mono()+2*l.seams.watchEvery)
 		}
 		l.runElsewhere(j)
 	}
@@ -141,7 +137,7 @@ func (x *jobs) newJob(l *loop, scope commands.Scope) *job {
 func (l *loop) runElsewhere(j *job) {
 	j.moved = true
 	go func() {
-		l.jobs.late()
+		l.seams.aside()
 		l.postEnd(j, l.do(j))
 	}()
 }
@@ -210,7 +206,7 @@ func (l *loop) watchJobs() {
 		}
 		seen := 0
 		for idle := 0; idle < idleLooks; {
-			time.Sleep(x.every)
+			time.Sleep(l.seams.watchEvery)
 			x.mu.Lock()
 			switch {
 			case x.mu.here == nil:
@@ -255,7 +251,7 @@ func (l *loop) shareOut() {
 		shared := j.txn.Share()
 		l.box.post(func() {
 			if !shared && x.global == j {
-				l.timers.set(&x.share, l.o.Clock.Mono()+2*x.every)
+				l.timers.set(&x.share, l.o.Clock.Mono()+2*l.seams.watchEvery)
 			}
 			l.endWaitForJobs()
 		})
@@ -264,7 +260,7 @@ func (l *loop) shareOut() {
 
 // postEnd has the loop note that a job has ended beside it.
 func (l *loop) postEnd(j *job, err error) {
-	l.jobs.late()
+	l.seams.aside()
 	l.box.post(func() {
 		if err != nil {
 			l.fail(err)

@@ -38,22 +38,22 @@ type loop struct {
 	count     int        // sessions, those that linger included
 	nextID    uint64
 
-	queue, spare []*session                // can go on in the next pass
-	turn         []*session                // have yet to have their turns in this pass
-	serving      bool                      // one of them has its turn
-	onEvent      func(*session, readiness) // event, but in tests
-	turnEnd      time.Duration             // reading of Mono: see turnTime
-	ended        chan error                // run's answer
-	touched      []*session                // have something to send or to count in this pass
-	unsent       []*session                // could send more than they were to in this pass
-	delayed      []*session                // wait for the end of CLIENT PAUSE or of a job, in the order in which they came
-	unsynced     []unsynced                // wait for the log to be on disk, in the order of their LSNs
-	syncs        bool                      // that is under way
-	waiting      []*session                // have output that is not durable
-	condemned    []*session                // to close at the end of the pass
-	graves       []int                     // descriptors to close at the end of the pass
+	queue, spare []*session    // can go on in the next pass
+	turn         []*session    // have yet to have their turns in this pass
+	serving      bool          // one of them has its turn
+	turnEnd      time.Duration // reading of Mono: see turnTime
+	ended        chan error    // run's answer
+	touched      []*session    // have something to send or to count in this pass
+	unsent       []*session    // could send more than they were to in this pass
+	delayed      []*session    // wait for the end of CLIENT PAUSE or of a job, in the order in which they came
+	unsynced     []unsynced    // wait for the log to be on disk, in the order of their LSNs
+	syncs        bool          // that is under way
+	waiting      []*session    // have output that is not durable
+	condemned    []*session    // to close at the end of the pass
+	graves       []int         // descriptors to close at the end of the pass
 
 	ctx        commands.Ctx
+	seams      seams
 	ahead      [][]byte // the keys of commands to come (prefetch)
 	settings   settings
 	stale      atomic.Bool        // settings are to be read again
@@ -127,8 +127,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	}
 	l.jobs.gone, l.ended = make(chan struct{}), make(chan error, 1)
 	l.jobs.busy.run, l.jobs.share.run = l.watchScript, l.shareOut
-	l.jobs.every, l.jobs.late = watchEvery, func() {}
-	l.onEvent = l.event
+	l.seams = seams{watchEvery, func() {}, l.event}
 	o.Env.LimitJobs(processors - 1) // one is left to the loop
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Env.Store.NewTxn()
@@ -217,7 +216,7 @@ func (l *loop) takeIn(n int) {
 			continue
 		}
 		if fd < len(l.sessions) && l.sessions[fd] != nil {
-			l.onEvent(l.sessions[fd], ready)
+			l.seams.event(l.sessions[fd], ready)
 			continue
 		}
 		for _, ln := range l.listeners {

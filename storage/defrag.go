@@ -9,9 +9,10 @@ import (
 // when it is empty. So where the gaps of a size class make up a chunk, the blocks of a sparse chunk
 // move into the gaps of others.
 //
-// Larger keys leave gaps in Go's heap likewise, which divides pages among objects of one size and
-// moves none. So where these gaps are a large part of MaxMemory, each object is replaced by a copy, once.
-// Go gives the copies whole runs of gaps, and the pages of which all objects have been copied become empty.
+// Larger keys and collections are objects in Go's heap, and leave gaps there: a page of the heap has objects of
+// one size, Go never moves them, and a page goes back only when it is empty. So where the gaps are a large part
+// of MaxMemory, each object is replaced by a copy, once. The allocator puts the copies into gaps, page by page, and the
+// pages that the originals were in become empty.
 
 const (
 	// defragShare is the part of a class's chunks that its gaps may make up, if that is more than
@@ -113,9 +114,7 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	if o == nil || o.val == nil || o.bytes() > defragBytes || o.side != nil && o.side.unsaved.any() {
 		return look
 	}
-	k := p.shard.store.Key(0, o.name())
-	sl := p.slot(k)
-	c, found := sl.table.find(k.Hash, func(c cell) bool { return c.is(cellObj) && c.ref() == ref })
+	sl, c, found := p.cellAt(o.name(), ref, cellObj)
 	if !found || sl.inflight || sl.awaiting || !p.evictable(*c, now) {
 		return look
 	}
@@ -129,6 +128,14 @@ func (p *part) copyObject(ref uint32, now int64) (cost int) {
 	p.objects.list[ref] = &fresh
 	p.objects.bytes += fresh.measure()
 	return look + o.bytes()
+}
+
+// cellAt finds the cell of a name that refers to an object (cellObj) or a block (0).
+func (p *part) cellAt(name []byte, ref uint32, kind cell) (sl *slot, c *cell, found bool) {
+	k := p.shard.store.Key(0, name)
+	sl = p.slot(k)
+	c, found = sl.table.find(k.Hash, func(c cell) bool { return c&cellObj == kind && c.ref() == ref })
+	return sl, c, found
 }
 
 // defragStep moves some blocks of a shard, and returns whether there may be more to move.
@@ -156,10 +163,7 @@ func (h *housekeeper) defragStep(sh *shard) (more bool) {
 // moveBlock moves the block of a key or tombstone into a gap of another chunk. It returns false if the
 // block is not in use.
 func (p *part) moveBlock(ref uint32) bool {
-	name := p.slabs.at(ref).key()
-	k := p.shard.store.Key(0, name)
-	sl := p.slot(k)
-	c, found := sl.table.find(k.Hash, func(c cell) bool { return c.ref() == ref && !c.is(cellObj) })
+	sl, c, found := p.cellAt(p.slabs.at(ref).key(), ref, 0)
 	if !found {
 		return false
 	}

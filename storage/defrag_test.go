@@ -85,7 +85,7 @@ func TestDefragmentHeap(t *testing.T) {
 	house, now := &h.s.house, time.Duration(1)
 	process := ProcessMemory{Used: limit}
 	left := int64(0) // how much has left memory lately
-	// pass has the gaps be so large for some time, and returns how many objects are copied.
+	// pass lets some time go by with gaps of so many bytes, and returns how many objects are copied.
 	pass := func(gaps int64) (copies int) {
 		for range 3 {
 			now += overheadTime

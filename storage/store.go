@@ -281,9 +281,9 @@ func (s *Store) recover() (rec Recovered, err error) {
 	return rec, nil
 }
 
-// spares is how many segments that a checkpoint has released are kept: as many as the log takes until
-// the next one, so that under a steady load none has to be filled with zeros. The room is what the log
-// had before.
+// spares is how many of the segments that a checkpoint releases are kept: as many as the log needs until the next
+// checkpoint. So under a steady load no new segment has to be made and filled with zeros, and the log takes no more room on disk than it
+// did when the checkpoint began.
 func (o *Options) spares() int {
 	return max(wal.DefaultSpares, int(o.CheckpointBytes/o.SegmentSize))
 }

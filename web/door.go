@@ -104,7 +104,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hasBody says whether a request has a body, which may still be on its way.
+// hasBody reports whether a request has a body. It may not have arrived yet.
 func hasBody(r *http.Request) bool { return r.ContentLength != 0 || len(r.TransferEncoding) > 0 }
 
 // answer answers a request by its page, or says why not.
