@@ -121,6 +121,7 @@ func (cp *checkpointer) copyElements(b *cpBatch, o *Object, e *entry) (more bool
 	o.beStored()
 	if o.is(stateLinked) {
 		delete(e.p.linked, o.id)
+		e.p.copied.add(o.id)
 	}
 	o.state &^= stateLinked | stateReplayed
 	if o.side == nil {

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"fmt"
 	"keyp/storage/format"
 	"sync"
@@ -72,7 +73,8 @@ func (g *garbage) keeps() (items [][]byte) {
 
 // latestGarbage returns, at the end of a checkpoint, the values that became garbage since it began
 // and that no record on disk names: the log that is about to be released may have the only record
-// of their move to the deleted key. All transactions that made them have ended.
+// of their move to the deleted key. All transactions that made them have ended. It also forgets which values were
+// copied that only their own record names by now.
 func (cp *checkpointer) latestGarbage() (items [][]byte) {
 	s := cp.s
 	t := s.NewTxn()
@@ -85,6 +87,13 @@ func (cp *checkpointer) latestGarbage() (items [][]byte) {
 				for id := range p.moved {
 					named[id] = true
 				}
+			}
+		}
+	}
+	for _, sh := range s.shards {
+		for _, p := range sh.mu.parts {
+			if p != nil {
+				maps.DeleteFunc(p.copied, func(id uint64, _ int) bool { return !named[id] })
 			}
 		}
 	}
@@ -124,8 +133,10 @@ func (s *Store) dropSpace(space uint32, db int) {
 					s.garbage.add(format.GarbageKeep(space, id))
 				}
 			}
-			for id := range p.linked {
-				s.garbage.add(format.GarbageValue(id))
+			for _, ids := range []idSet{p.linked, p.copied} {
+				for id := range ids {
+					s.garbage.add(format.GarbageValue(id))
+				}
 			}
 		}
 	}

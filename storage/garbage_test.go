@@ -9,64 +9,97 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestRenamedAndDeletedBesideCheckpoint: a large value is renamed before a checkpoint, which
-// writes that its old key is gone, and is deleted or overwritten before the checkpoint comes to
-// its new key. Its elements do not stay on disk, whether or not the store crashes afterwards.
+// TestRenamedAndDeletedBesideCheckpoint: a large value is renamed before a checkpoint, and is deleted, overwritten, or its
+// database emptied, while the checkpoint is between any two of its steps: it writes that its old key is gone before
+// or after it copies the new one. Its elements do not stay on disk, whether or not the store crashes afterwards; and
+// they stay where the value does.
 func TestRenamedAndDeletedBesideCheckpoint(t *testing.T) {
-	for _, end := range []string{"deleted", "overwritten", "renamed again and deleted", "flushed"} {
-		for _, crash := range []bool{false, true} {
-			t.Run(fmt.Sprint(end, ", crash ", crash), func(t *testing.T) {
-				h := newHarness(t)
-				defer func() { _ = h.s.Close(false) }()
-				h.s.bounds.batchBytes = 1 // one commit for each slot
-				from, to, next := h.keyOf(0), h.keyOf(2), h.keyOf(3)
-				h.hash(from, func(_ *Txn, v *Hash) {
-					for i := range 200 {
-						v.Set(fmt.Appendf(nil, "f%d", i), make([]byte, 100), 0)
-					}
-				})
-				h.saved()
-				h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
-				h.commit()
-				written := 0
-				h.s.options.Testing.OnStep = func(step Step) error {
-					if step == StepWritten {
-						written++
-					}
-					if step != StepWritten || written > 1 {
-						return nil
-					}
-					switch end { // the first shard is written, the others are to come
-					case "deleted":
-						h.do(func(x *Txn) { x.Delete(to, Deleted) }, to)
-					case "overwritten":
-						h.do(func(x *Txn) { x.SetString(to, []byte("v"), 0, eventSet) }, to)
-					case "renamed again and deleted":
-						h.do(func(x *Txn) { x.Rename(to, next) }, to, next)
-						h.do(func(x *Txn) { x.Delete(next, Deleted) }, next)
-					case "flushed":
-						h.doAll(func(x *Txn) { x.FlushDB(0) })
-					}
-					h.commit()
-					return nil
+	ends := map[string]func(h *harness, to, next, other Key){
+		"deleted":     func(h *harness, to, _, _ Key) { h.do(func(x *Txn) { x.Delete(to, Deleted) }, to) },
+		"overwritten": func(h *harness, to, _, _ Key) { h.do(func(x *Txn) { x.SetString(to, []byte("v"), 0, eventSet) }, to) },
+		"renamed again and deleted": func(h *harness, to, next, _ Key) {
+			h.do(func(x *Txn) { x.Rename(to, next) }, to, next)
+			h.do(func(x *Txn) { x.Delete(next, Deleted) }, next)
+		},
+		"flushed": func(h *harness, _, _, _ Key) { h.doAll(func(x *Txn) { x.FlushDB(0) }) },
+		"renamed again and flushed": func(h *harness, to, next, _ Key) {
+			h.do(func(x *Txn) { x.Rename(to, next) }, to, next)
+			h.doAll(func(x *Txn) { x.FlushDB(0) })
+		},
+		"swapped and flushed": func(h *harness, _, _, _ Key) {
+			h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
+			h.doAll(func(x *Txn) { x.FlushDB(1) })
+		},
+		"moved, and flushed where it was": func(h *harness, to, _, other Key) {
+			h.do(func(x *Txn) { x.Rename(to, other) }, to, other)
+			h.doAll(func(x *Txn) { x.FlushDB(0) })
+		},
+		"moved, and flushed where it is": func(h *harness, to, _, other Key) {
+			h.do(func(x *Txn) { x.Rename(to, other) }, to, other)
+			h.doAll(func(x *Txn) { x.FlushDB(1) })
+		},
+	}
+	for end, happens := range ends {
+		for _, shards := range [][3]int{{0, 2, 3}, {2, 0, 3}, {3, 2, 0}} {
+			for at := 1; at <= 8; at++ {
+				for _, crash := range []bool{false, true} {
+					t.Run(fmt.Sprint(end, shards, ", step ", at, ", crash ", crash), func(t *testing.T) {
+						testRenamedBeside(t, shards, at, crash, happens)
+					})
 				}
-				h.saved()
-				h.s.options.Testing.OnStep = nil
-				if crash {
-					h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
-				}
-				for range 2 {
-					h.saved()
-				}
-				h.check()
-				if err := h.s.Orphans(func(id uint64, n, _ int) { t.Errorf("%d elements of value %d belong to no key", n, id) }); err != nil {
-					t.Error(err)
-				}
-				if n := h.elements(); n != 0 {
-					t.Errorf("%d elements are left on disk", n)
-				}
-			})
+			}
 		}
+	}
+}
+
+func testRenamedBeside(t *testing.T, shards [3]int, at int, crash bool, happens func(h *harness, to, next, other Key)) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	h.s.bounds.batchBytes = 1 // one commit for each slot
+	from, to, next := h.keyOf(shards[0]), h.keyOf(shards[1]), h.keyOf(shards[2])
+	other := h.s.Key(1, next.Name)
+	h.hash(from, func(_ *Txn, v *Hash) {
+		for i := range 200 {
+			v.Set(fmt.Appendf(nil, "f%d", i), make([]byte, 100), 0)
+		}
+	})
+	h.saved()
+	h.do(func(x *Txn) { x.Rename(from, to) }, from, to)
+	h.commit()
+	steps := 0
+	h.s.options.Testing.OnStep = func(step Step) error {
+		if step == StepWrite || step == StepWritten {
+			if steps++; steps == at {
+				happens(h, to, next, other)
+				h.commit()
+			}
+		}
+		return nil
+	}
+	h.saved()
+	h.s.options.Testing.OnStep = nil
+	if steps < at {
+		happens(h, to, next, other)
+		h.commit()
+	}
+	if crash {
+		h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
+	}
+	for range 3 {
+		h.saved()
+	}
+	h.check()
+	if err := h.s.Orphans(func(id uint64, n, _ int) { t.Errorf("%d elements of value %d belong to no key", n, id) }); err != nil {
+		t.Error(err)
+	}
+	want := 0
+	h.do(func(x *Txn) {
+		if item, ok := x.Peek(other); ok {
+			want = item.Value().Len()
+		}
+	}, other)
+	if n := h.elements(); n != want {
+		t.Errorf("%d elements are on disk, and the database has %d", n, want)
 	}
 }
 

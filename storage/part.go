@@ -57,7 +57,10 @@ type part struct {
 	// beside which a value is renamed again and again leaves several.
 	moved idSet
 	// linked are values whose elements are on disk although no record of the part names them yet.
-	linked  idSet
+	linked idSet
+	// copied were linked and have a record now, or one that is being written. Another record that names them
+	// may still be there.
+	copied  idSet
 	counted bool // the part is in the present transaction's list of counts
 	filed   bool // the data file has entries of the part, or a checkpoint has copied some for it
 	dead    bool // the database was emptied: nothing refers to this keyspace
@@ -353,9 +356,11 @@ func (s *idSet) add(id uint64) {
 	(*s)[id]++
 }
 
-// take removes one occurrence of an id.
+// take removes one occurrence of an id, if there is any.
 func (s idSet) take(id uint64) {
-	if s[id]--; s[id] <= 0 {
+	if s[id] > 1 {
+		s[id]--
+	} else {
 		delete(s, id)
 	}
 }

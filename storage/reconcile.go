@@ -12,9 +12,9 @@ import (
 // This file has what storage/repair needs of an open store.
 
 // Orphans calls found for each value whose elements are on disk although no record, no value in
-// memory and no item of garbage names it, with the number of its elements and their size in bytes. An
-// earlier version left such elements of a value that was renamed and then deleted beside a checkpoint,
-// before a crash. They only take space.
+// memory and no item of garbage names it, with the number of its elements and their size in bytes. Earlier
+// versions left such elements of values that were renamed and then deleted, or their database emptied, beside a
+// checkpoint. They only take space.
 func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
 	s.checkpointer.mu.Lock()
 	defer s.checkpointer.mu.Unlock()
@@ -25,9 +25,11 @@ func (s *Store) Orphans(found func(id uint64, elements, size int)) error {
 			named[binary.BigEndian.Uint64(item[1:])] = true
 		}
 	}
+	s.garbage.mu.Lock()
 	for _, item := range s.garbage.mu.items {
 		garbage(item)
 	}
+	s.garbage.mu.Unlock()
 	var last uint64
 	var count, size int
 	orphan := func() {

@@ -156,6 +156,7 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 	}
 	o := p.objectOf(*c) // the cell keeps o until it is buried
 	moved := *o
+	delete(p.copied, o.id)
 	if o.is(stateLinked) {
 		delete(p.linked, o.id)
 	}
