@@ -131,7 +131,7 @@ func debugDigest(c *Ctx) error {
 		}
 		for _, name := range names {
 			k := c.Env.Store.Key(db, name)
-			if err := c.Env.Store.BeginBeside(txn, []storage.Key{k}); err != nil {
+			if err := c.Env.beginBeside(txn, []storage.Key{k}); err != nil {
 				return err
 			}
 			item, ok := txn.Peek(k)

@@ -23,9 +23,9 @@ import (
 const RedisVersion = "8.6.0"
 
 // Env is the environment of all commands, what they share: the store, the configuration, the clients,
-// the statistics. Clients and everything reached through them belong to the event loop: handlers
-// touch them only where their Scope says so.
+// the statistics.
 type Env struct {
+	*OfLoop
 	Store    *storage.Store
 	Config   *config.Config
 	Table    *Table
@@ -39,32 +39,21 @@ type Env struct {
 	Changes  Changes
 	Events   Events
 	Scripts  Scripts
-	Waiters  Waiters
 	Tracking Tracking
-	Pins     storage.Pins // what jobs have pinned; belongs to the loop
 	RunID    string
 	Started  int64         // Unix ms
 	began    time.Duration // then, by Mono
 
-	Clients map[uint64]*Client
 	// MaxReply is how long a reply may become, in bytes: a client's at most, and one of a command
 	// to a script; 0: no bound.
 	MaxReply atomic.Int64
-	// Paused is what CLIENT PAUSE delays at present; it belongs to the loop.
-	Paused Pause
-	// Busy is the error of commands without AllowBusy while a script runs for too long; it
-	// belongs to the loop.
-	Busy Error
 
-	jobs    jobs
-	users   users
-	denials denialLog // belongs to the loop
+	users users
 	// refusals of visitors wait to be written there.
 	refusals atomic.Int32
 	saving   sync.Mutex // one ACL SAVE at a time
 
-	monitors  []*Client   // see MONITOR; belongs to the event loop
-	monitored atomic.Bool // there are some
+	monitored atomic.Bool // there are monitors
 
 	script     atomic.Pointer[running] // that runs at present, if any
 	histograms atomic.Bool             // latency-tracking
@@ -74,12 +63,28 @@ type Env struct {
 	maxEmitted int // maxEmitted, but in tests
 }
 
+// OfLoop belongs to the event loop, with everything that is reached through it: handlers touch it only where their
+// Scope says so.
+type OfLoop struct {
+	Clients map[uint64]*Client
+	Waiters Waiters
+	Pins    storage.Pins // what jobs have pinned
+	// Paused is what CLIENT PAUSE delays at present.
+	Paused Pause
+	// Busy is the error of commands without AllowBusy while a script runs for too long.
+	Busy Error
+
+	jobs     jobs
+	denials  denialLog
+	monitors []*Client // see MONITOR
+}
+
 // NewEnv returns an Env without clients. The server sets its Host. CONFIG SET takes effect on the
 // store, the slow log and the latency monitor.
 func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk clock.Clock) *Env {
 	e := &Env{
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
-		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), Clients: map[uint64]*Client{},
+		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
 		maxEmitted: maxEmitted,
 	}
 	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake

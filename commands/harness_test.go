@@ -51,6 +51,7 @@ type harness struct {
 	client  *Client
 	ctx     Ctx
 
+	ofLoop   *OfLoop   // of the environment
 	confined *confined // its handlers
 
 	mu     sync.Mutex // for events: the reaper raises them too
@@ -93,7 +94,7 @@ func (h *harness) open() {
 	store.SetActiveExpire(false)
 	h.store = store
 	h.env = NewEnv(store, cfg, log, h.clock)
-	h.confined = confine(h)
+	h.ofLoop, h.confined = h.env.OfLoop, confine(h)
 	store.Listen(h.hear)
 	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventStream | storage.EventExpired)
 	h.client = &Client{ID: 1}
@@ -142,6 +143,8 @@ func (h *harness) heard() string {
 // raw runs a command as a session would and gives the reply's bytes.
 func (h *harness) raw(args ...[]byte) []byte {
 	h.t.Helper()
+	defer func(was *OfLoop) { h.env.OfLoop = was }(h.env.OfLoop)
+	h.env.OfLoop = h.ofLoop // which is not there in the middle of a job
 	c := &h.ctx
 	c.Args, c.Out.Proto = args, h.client.Proto
 	c.Out.Truncate(0)

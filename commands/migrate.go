@@ -177,7 +177,7 @@ func runMigrate(c *Ctx) error {
 
 // begin locks a key. The caller ends the transaction.
 func (m *migration) begin(k storage.Key) error {
-	if err := m.c.Env.Store.BeginBeside(m.txn, []storage.Key{k}); err != nil {
+	if err := m.c.Env.beginBeside(m.txn, []storage.Key{k}); err != nil {
 		return err
 	}
 	m.txn.By = m.c.Client.ID

@@ -3,11 +3,16 @@ package commands
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
+
+	"keyp/internal/testkit/await"
+	"keyp/storage"
 )
 
 // confined has each handler run without what its scope does not have: where that is nothing of
-// the loop, the clients, the host and the connection are gone, and whoever uses them panics, as the
-// store does where a key's shard is not locked and Ctx.view where the keyspace is not in the scope.
+// the loop, what belongs to that, the host and the connection are gone, and a handler that uses them panics, as the
+// store does where a key's shard is not locked and Ctx.view where the keyspace is not in the scope. While a handler runs
+// that has no keys, another transaction has all of them.
 type confined struct {
 	h    *harness
 	loop reach // of the command that is not part of another one
@@ -29,25 +34,33 @@ func confine(h *harness) *confined {
 
 // onLoop is what RunJob is given.
 func (cf *confined) onLoop(fn func()) bool {
-	defer func(was bool) { cf.lent = was }(cf.lent)
-	cf.lent = true
+	e := cf.h.env
+	defer func(lent bool, host Host, ofLoop *OfLoop) { cf.lent, e.Host, e.OfLoop = lent, host, ofLoop }(cf.lent, e.Host, e.OfLoop)
+	cf.lent, e.Host, e.OfLoop = true, cf.loop.host, cf.loop.ofLoop
 	fn()
 	return true
 }
 
 // reach is what a handler may reach of the loop.
 type reach struct {
-	c       *Ctx
-	client  *Client
-	conn    Conn
-	host    Host
-	clients map[uint64]*Client
+	c      *Ctx
+	client *Client
+	conn   Conn
+	host   Host
+	ofLoop *OfLoop
+	held   *storage.Txn // has the keyspace, which the scope does not
+	stuck  *time.Timer
 }
 
 // enter takes away what c's scope does not have, until leave.
 func (cf *confined) enter(c *Ctx) reach {
 	e, client := c.Env, c.Client
-	had := reach{c, client, client.Conn, e.Host, e.Clients}
+	had := reach{c: c, client: client, conn: client.Conn, host: e.Host, ofLoop: e.OfLoop}
+	if !c.Nested && c.Scope < KeysOnly {
+		had.held = e.Store.NewTxn()
+		e.Store.BeginAll(had.held)
+		had.stuck = time.AfterFunc(await.Bound, func() { panic(c.Spec.full + " waits for keys that its scope does not have") })
+	}
 	if !c.Nested {
 		cf.loop = had
 	}
@@ -56,26 +69,27 @@ func (cf *confined) enter(c *Ctx) reach {
 	}
 	switch c.Scope {
 	case OnLoop, Counts:
-		e.Host, e.Clients = cf.loop.host, cf.loop.clients
+		e.Host, e.OfLoop = cf.loop.host, cf.loop.ofLoop
 		return had
 	case ArgsOnly:
 		c.Client = nil
 	case 0:
 		cf.h.t.Errorf("%s has no scope", c.Spec.full)
 	}
-	e.Host, e.Clients = nil, goneClients
+	e.Host, e.OfLoop = nil, nil
 	if c.Scope != OwnClient {
 		client.Conn = nil
 	}
 	return had
 }
 
-// goneClients are what a handler finds that may not look at clients.
-var goneClients = map[uint64]*Client{1: nil, 2: nil}
-
 func (had reach) leave() {
 	e := had.c.Env
-	e.Host, e.Clients, had.c.Client, had.client.Conn = had.host, had.clients, had.client, had.conn
+	if had.held != nil {
+		had.stuck.Stop()
+		had.held.End()
+	}
+	e.Host, e.OfLoop, had.c.Client, had.client.Conn = had.host, had.ofLoop, had.client, had.conn
 }
 
 // TestScopes runs random calls of every command. Each may use what its scope has, and
@@ -114,6 +128,8 @@ func TestScopesAreConfined(t *testing.T) {
 		{"keys", OwnClient, []string{"KEYS", "*"}},
 		{"sort", KeysOnly, []string{"SORT", "l", "BY", "w_*"}},
 		{"client|list", Global, []string{"CLIENT", "LIST"}},
+		{"acl|log", Unlocked, []string{"ACL", "LOG"}},
+		{"monitor", Unlocked, []string{"MONITOR"}},
 	} {
 		h, _, _, _ := hosted(t)
 		h.do("RPUSH", "l", "1", "2", "3", "4", "5", "6", "7", "8")
@@ -124,6 +140,7 @@ func TestScopesAreConfined(t *testing.T) {
 		if h.do(tt.args...); h.env.Stats.Panics.Load() != 0 {
 			t.Errorf("%s, as it is declared: fails within", tt.args)
 		}
+		h.do("RESET")
 		spec.Scope, spec.Escalate = tt.declare, nil
 		if h.do(tt.args...); h.env.Stats.Panics.Load() == 0 {
 			t.Errorf("%s, if its scope were %d: nothing fails", tt.args, tt.declare)

@@ -289,8 +289,8 @@ func (l *loop) do(j *job) (err error) {
 func (l *loop) lend(j *job, fn func()) bool {
 	part := func() {
 		l.current = j.s
+		defer func() { l.current = nil }()
 		fn()
-		l.current = nil
 	}
 	x := &l.jobs
 	if !x.unwatch(j) { // no takeOver meanwhile; mu is free, since the part may do anything
@@ -354,6 +354,18 @@ func (l *loop) endUnlocked() {
 	}
 }
 
+// releaseQueued has the commands of jobs that have not begun wait as those that no job runs.
+func (l *loop) releaseQueued() {
+	x := &l.jobs
+	queue := x.queue
+	x.queue = nil
+	for _, j := range queue {
+		x.count--
+		j.s.wake()
+		l.delay(j.s, forJob, j.s.args)
+	}
+}
+
 // dropQueued drops the job of a session that ends, if it has not begun.
 func (l *loop) dropQueued(s *session) {
 	x := &l.jobs
@@ -397,6 +409,10 @@ func (l *loop) watchScript() {
 	busy, left := l.env.TooLong()
 	if busy != "" {
 		l.env.Busy = busy
+		if l.stopping {
+			l.env.StopScript()
+		}
+		l.releaseQueued()
 		l.endWaitForJobs()
 		return
 	}

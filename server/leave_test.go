@@ -126,7 +126,7 @@ func (g *unlockedGate) fill(ts *testServer) (clients []*client) {
 func (ts *testServer) queued(n int) {
 	ts.t.Helper()
 	await.Until(ts.t, "jobs wait for others", func() (yes bool) {
-		ts.onLoop(func(l *loop) { yes = len(l.jobs.queue) == n && l.jobs.count == n+maxUnlocked })
+		ts.onLoop(func(l *loop) { yes = len(l.jobs.queue) == n && l.jobs.unlocked == maxUnlocked })
 		return yes
 	})
 }
@@ -164,6 +164,31 @@ func TestLeavesQueuedJob(t *testing.T) {
 	if n := len(g.runs); n != 2 {
 		t.Errorf("%d of the jobs began that had waited, not 2", n)
 	}
+}
+
+// TestBusyRefusesQueued: a command whose job has yet to begin when a script has run for too long is refused, as one that has
+// no job is.
+func TestBusyRefusesQueued(t *testing.T) {
+	g := &unlockedGate{}
+	ts := start(t, g.use, "busy-reply-threshold=50")
+	running := g.fill(ts)
+	reads, saves, script := ts.dial(), ts.dial(), ts.dial()
+	reads.send("RANDOMKEY\n")
+	saves.send("SAVE\n")
+	ts.queued(2)
+	script.raw(multibulk("EVAL", "while true do end", "0"))
+	const busy = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	reads.expect(busy)
+	saves.expect(busy)
+	ts.queued(0)
+	ts.dial().do("SCRIPT KILL")
+	script.reply()
+	close(g.gate)
+	for _, c := range running {
+		c.expect("+OK")
+	}
+	reads.send("RANDOMKEY\n")
+	reads.expect("+OK")
 }
 
 // TestLeavesRunningJob: what runs for a client that is reset ends by itself. Its session is closed at

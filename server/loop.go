@@ -18,6 +18,8 @@ import (
 const (
 	// stopTime bounds a clean stop: replies that have not left by then are lost.
 	stopTime = 5 * time.Second
+	// lastTime is how long before its end a script is ended that still runs.
+	lastTime = time.Second
 	// cronTime is the period of the loop's housekeeping.
 	cronTime = 100 * time.Millisecond
 )
@@ -84,6 +86,7 @@ type loop struct {
 	swept      int   // the descriptor that sweep looked at last
 	stopping   bool
 	stopTimer  timer
+	hurried    bool // scripts have been ended for the stop
 	giveUp     bool // the stop lasts too long
 	fatal      error
 }
@@ -133,7 +136,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	l.ctx.Txn = o.Env.Store.NewTxn()
 	l.cron.run, l.pauseTimer.run = l.tick, l.endPause
 	l.refill.run = l.acceptAgain
-	l.stopTimer.run = func() { l.giveUp = true }
+	l.stopTimer.run = l.hurry
 	l.watchdog.every = watchPause
 	l.watchSettings()
 	l.mono = o.Clock.Mono()
@@ -169,8 +172,10 @@ func (l *loop) passes() error {
 			return fmt.Errorf("waiting for sockets: %w", err)
 		}
 		l.begin()
-		l.takeIn(n)
-		l.timers.fire(l.mono)
+		l.vital(func() {
+			l.takeIn(n)
+			l.timers.fire(l.mono)
+		})
 		l.serveReady()
 		l.env.Tracking.Broadcast()
 		l.commit()
@@ -296,9 +301,21 @@ func (l *loop) serveReady() {
 	l.spare = turn[:0]
 }
 
-// guard runs a part of the loop for one session; a panic costs that session alone.
-// A panic that gets out of the store is another thing: what it had locked and half
-// done is unknown, so the server stops, and a restart recovers what is durable.
+// vital runs a part of the loop that belongs to no session alone. After a panic the server stops.
+func (l *loop) vital(fn func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.o.Log.Error("internal error", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			l.env.Stats.Panics.Add(1)
+			l.fatal = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	fn()
+}
+
+// guard runs a part of the loop for one session; a panic costs that session alone. One in a command's handler
+// costs that command alone (Env.Dispatch). But after one in the store outside of handlers, where transactions begin and
+// end, it is unknown what is locked or half done, so the server stops, and a restart recovers what is durable.
 func (l *loop) guard(s *session, fn func(*session)) {
 	defer func() {
 		p := recover()

@@ -11,7 +11,7 @@ func (l *loop) stop() {
 	if l.env.Busy != "" {
 		l.env.StopScript()
 	}
-	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+stopTime)
+	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+stopTime-lastTime)
 	l.closeListeners()
 	l.endPause()
 	for _, s := range l.sessions {
@@ -25,6 +25,19 @@ func (l *loop) stop() {
 			l.close(s)
 		}
 	}
+}
+
+// hurry ends a script that keeps the server from stopping, and the second time the stop itself.
+func (l *loop) hurry() {
+	if l.hurried {
+		l.giveUp = true
+		return
+	}
+	l.hurried = true
+	if l.jobs.global != nil {
+		l.env.StopScript()
+	}
+	l.timers.set(&l.stopTimer, l.o.Clock.Mono()+lastTime)
 }
 
 // quiet says whether everything that was begun is answered and the answers are out.

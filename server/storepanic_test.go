@@ -54,3 +54,16 @@ func TestPanicOfStoreInTransaction(t *testing.T) {
 	c.send("MULTI\nSET a 1\nKEYS *\nSET b 2\nEXEC\nMGET a b\n")
 	c.expect("+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3 +OK -ERR internal error +OK", "*2 1 2")
 }
+
+// TestPanicOfLoop: a panic in what belongs to no session ends the server with an error, and not the process.
+func TestPanicOfLoop(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	c.send("SET a 1\n")
+	c.expect("+OK")
+	ts.onLoop(func(l *loop) { l.box.post(func() { panic("in a test") }) })
+	if err := await.For(t, "the server ends", ts.done); err == nil || !strings.Contains(err.Error(), "internal error: in a test") {
+		t.Errorf("the server ended with %v", err)
+	}
+	ts.done <- nil
+}

@@ -3,9 +3,9 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
-	"maps"
 	"fmt"
 	"keyp/storage/format"
+	"maps"
 	"sync"
 	"time"
 

@@ -159,20 +159,28 @@ func prepare(t testing.TB, name, program string, o Options, args func(*Server) [
 	return s
 }
 
-// FreePort gives a loopback port that is free now. It is below those that systems give
+// FreePort gives a loopback port that is free now, and that no other call gives until the test ends, whichever
+// process it is in: the port's namesake of UDP is taken for that long. It is below those that systems give
 // to outgoing connections, so that it is still free when the server restarts.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	const low, high = 20000, 32000
 	for range 100 {
 		port := low + rand.IntN(high-low)
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		taken, err := net.ListenPacket("udp", addr)
 		if err != nil {
+			continue
+		}
+		listener, err := net.Listen("tcp", addr)
+		if err != nil {
+			_ = taken.Close() // another port will do
 			continue
 		}
 		if err := listener.Close(); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = taken.Close() }) // nothing was sent
 		return port
 	}
 	t.Fatalf("no free port from %d to %d", low, high)

@@ -3,6 +3,8 @@ package testkit
 import (
 	"bufio"
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +58,27 @@ func TestRefuses(t *testing.T) {
 	}
 	s.SetArgs("--requirepass", "x")
 	s.Start() // -NOAUTH is an answer too
+}
+
+// TestFreePort: no two calls give the same port while the tests of both run, also where nobody listens there yet.
+func TestFreePort(t *testing.T) {
+	seen := map[int]bool{}
+	for range 500 {
+		port := FreePort(t)
+		if seen[port] {
+			t.Fatalf("port %d is given twice", port)
+		}
+		seen[port] = true
+	}
+	var again int
+	t.Run("ended", func(t *testing.T) { again = FreePort(t) })
+	taken, err := net.ListenPacket("udp", fmt.Sprint("127.0.0.1:", again))
+	if err != nil {
+		t.Fatalf("port %d of a test that has ended: %v", again, err)
+	}
+	if err := taken.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A port that is taken between the choice and the start is no reason to fail.
