@@ -12,9 +12,11 @@ import (
 // functionLibraries are the libraries of functions. The store keeps them for a restart. A command
 // that changes them changes both, as a global job; only one such job runs at a time.
 type functionLibraries struct {
-	mu        sync.Mutex
-	libraries map[string]*library
-	functions map[string]*function // by name in lower case
+	mu struct {
+		sync.Mutex
+		libraries map[string]*library
+		functions map[string]*function // by name in lower case
+	}
 }
 
 // library is a loaded library. It never changes.
@@ -75,7 +77,7 @@ func (s *Scripts) loadLibrary(source string, r *scripting.Run) (*library, error)
 	if err != nil {
 		return nil, err
 	}
-	s.compiling()
+	s.testing.compiling()
 	loaded, err := s.engine.Load(program, libraryTime, r)
 	if err != nil {
 		return nil, Error("ERR " + err.Error())
@@ -93,8 +95,8 @@ func (l *library) bytes() int64 { return libraryBytes + int64(len(l.source)) + l
 func (f *functionLibraries) list() []*library {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := make([]*library, 0, len(f.libraries))
-	for _, lib := range f.libraries {
+	list := make([]*library, 0, len(f.mu.libraries))
+	for _, lib := range f.mu.libraries {
 		list = append(list, lib)
 	}
 	slices.SortFunc(list, func(a, b *library) int { return strings.Compare(a.name, b.name) })
@@ -105,24 +107,24 @@ func (f *functionLibraries) list() []*library {
 func (f *functionLibraries) function(name []byte) *function {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.functions[strings.ToLower(string(name))]
+	return f.mu.functions[strings.ToLower(string(name))]
 }
 
 // library gives a library by its name; nil if there is none.
 func (f *functionLibraries) library(name string) *library {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.libraries[name]
+	return f.mu.libraries[name]
 }
 
 // sizes gives the number of libraries, of functions, and the bytes of all sources.
 func (f *functionLibraries) sizes() (libraries, functions int, bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, lib := range f.libraries {
+	for _, lib := range f.mu.libraries {
 		bytes += int64(len(lib.source))
 	}
-	return len(f.libraries), len(f.functions), bytes
+	return len(f.mu.libraries), len(f.mu.functions), bytes
 }
 
 // memory is the memory of the libraries' interpreters and programs, in bytes.
@@ -137,7 +139,7 @@ func (f *functionLibraries) memory() (bytes int64) {
 func (f *functionLibraries) totalBytes() (bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, lib := range f.libraries {
+	for _, lib := range f.mu.libraries {
 		bytes += lib.bytes()
 	}
 	return bytes
@@ -149,7 +151,7 @@ func (f *functionLibraries) with(added []*library, replace bool) (next map[strin
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next = map[string]*library{}
-	for name, lib := range f.libraries {
+	for name, lib := range f.mu.libraries {
 		next[name] = lib
 	}
 	fresh := map[string]bool{}
@@ -186,5 +188,5 @@ func (f *functionLibraries) set(libraries map[string]*library) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.libraries, f.functions = libraries, functions
+	f.mu.libraries, f.mu.functions = libraries, functions
 }

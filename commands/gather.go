@@ -33,10 +33,13 @@ type gathering struct {
 	dues     []int64
 	earliest int64
 
-	// Changes.mu guards these.
-	bits    []uint64 // one for a key's hash, and of as many others as it happens
-	changed []uint64 // hashes of keys that changed, some of them others'
-	all     bool     // a database was emptied or exchanged
+	bits []uint64 // one is set for each key's hash, which other keys' hashes may share; constant
+
+	// recorded is what Changes has recorded since the keys were seen. Changes.mu guards it.
+	recorded struct {
+		changed []uint64 // hashes of keys that changed, some of them of keys that are not in keys
+		all     bool     // a database was emptied or exchanged
+	}
 }
 
 // manyKeys is the scope of a command on the keys that it names: of very many it is to gather them. One that
@@ -72,12 +75,12 @@ func (g *gathering) place(hash uint64) (word int, bit uint64) {
 func (g *gathering) heard(store *storage.Store, changes []storage.Change) {
 	for _, change := range changes {
 		if change.Key == nil {
-			g.all = true
+			g.recorded.all = true
 			continue
 		}
 		hash := store.Key(change.DB, change.Key).Hash
 		if word, bit := g.place(hash); g.bits[word]&bit != 0 {
-			g.changed = append(g.changed, hash)
+			g.recorded.changed = append(g.recorded.changed, hash)
 		}
 	}
 }
@@ -100,8 +103,8 @@ func (c *Changes) record(g *gathering) (ended func()) {
 // forgets what was recorded.
 func (g *gathering) again(c *Changes, now int64) (list []int) {
 	c.mu.Lock()
-	all, changed := g.all, g.changed
-	g.all, g.changed = false, nil
+	all, changed := g.recorded.all, g.recorded.changed
+	g.recorded.all, g.recorded.changed = false, nil
 	c.mu.Unlock()
 	if !all && len(changed) == 0 && now < g.earliest {
 		return nil

@@ -115,7 +115,7 @@ func TestGatherAgain(t *testing.T) {
 			}
 			ended()
 			h.do("SET", "key:0", "later")
-			if len(g.changed) > 0 || g.all {
+			if len(g.recorded.changed) > 0 || g.recorded.all {
 				t.Error("changes are recorded still")
 			}
 		})

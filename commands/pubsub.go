@@ -44,12 +44,11 @@ type audience struct {
 // Subscriber is a client as Subscriptions sees it. It outlives subscriptions, not the client.
 type Subscriber struct {
 	client *Client
-	// places are where it stands among an audience's members, by the audience. With number they
-	// belong to Subscriptions.mu; number may be read without.
+	// places are where it stands among an audience's members, by the audience. Subscriptions.mu guards
+	// them, and is locked while number and bytes are written, which are read without it.
 	places [topics]map[*audience]int
 	number atomic.Int64
-	// bytes is about what the subscriptions take, also to be read without.
-	bytes atomic.Int64
+	bytes  atomic.Int64 // about what the subscriptions take
 }
 
 // Subscribed says whether the client has subscriptions: that restricts it in RESP2.

@@ -36,9 +36,11 @@ type scriptRun struct {
 	began    time.Duration // a reading of Mono
 	own      bool          // an error was not that of a command
 
-	mu     sync.Mutex
-	immune error // why it can't be killed any more: it has written, or it is over; nil: it can
-	killed error // why it was killed; nil: it was not
+	mu struct {
+		sync.Mutex
+		immune error // why it can't be killed any more: it has written, or it is over; nil: it can
+		killed error // why it was killed; nil: it was not
+	}
 }
 
 // newScriptRun prepares a run. Argument 2 is the number of keys; the keys and the script's
@@ -109,14 +111,14 @@ func (r *scriptRun) occupy(busy Error, work func()) error {
 func (r *scriptRun) end() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch r.killed {
+	switch r.mu.killed {
 	case nil:
-		r.immune = errNotBusy
+		r.mu.immune = errNotBusy
 		return nil
 	case r.Replied:
 		return nil
 	}
-	return Error("ERR " + r.killed.Error())
+	return Error("ERR " + r.mu.killed.Error())
 }
 
 // Call runs a command that the script calls.
@@ -200,21 +202,21 @@ func (r *scriptRun) CountError() {
 func (r *scriptRun) write() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.killed == nil {
-		r.immune = errUnkillable
+	if r.mu.killed == nil {
+		r.mu.immune = errUnkillable
 	}
-	return r.killed == nil
+	return r.mu.killed == nil
 }
 
 // kill ends the script unless it has written or is over.
 func (r *scriptRun) kill(why error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.immune == nil {
-		r.killed = why
+	if r.mu.immune == nil {
+		r.mu.killed = why
 		r.Kill(why)
 	}
-	return r.immune
+	return r.mu.immune
 }
 
 // StopScript ends the running script, unless it has written, because the server is stopping.

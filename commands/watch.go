@@ -46,7 +46,7 @@ type watching struct {
 	dirty bool
 }
 
-// watch is one client's watch of one key.
+// watch is one client's watch of one key. Changes.mu guards it.
 type watch struct {
 	by   *watching
 	key  string

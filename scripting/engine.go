@@ -50,9 +50,11 @@ var (
 type Engine struct {
 	o Options
 
-	mu     sync.Mutex
-	states []*state // idle
-	random rand48   // where the last script left the random numbers
+	mu struct {
+		sync.Mutex
+		states []*state // idle
+		random rand48   // where the last script left the random numbers
+	}
 }
 
 // idleStates is how many interpreters are kept for the next scripts.
@@ -72,7 +74,9 @@ func New(o Options) *Engine {
 	if o.CPU == nil {
 		o.CPU = func() time.Duration { return 0 }
 	}
-	return &Engine{o: o, random: rand48{rand48First}}
+	e := &Engine{o: o}
+	e.mu.random = rand48{rand48First}
+	return e
 }
 
 // chunkName is the name of an EVAL script in errors, functionChunk that of a library.
@@ -123,9 +127,11 @@ type Run struct {
 
 	stop atomic.Bool // it was killed; ends compilations for it
 
-	mu     sync.Mutex
-	active *lua.State // that runs it; nil: before and after
-	ended  error      // why it was killed
+	mu struct {
+		sync.Mutex
+		active *lua.State // that runs it; nil: before and after
+		ended  error      // why it was killed
+	}
 }
 
 // Kill ends the script at its next instruction, which the script cannot catch, and ends
@@ -134,11 +140,11 @@ type Run struct {
 func (r *Run) Kill(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.active != nil {
-		r.active.Kill(why)
+	if r.mu.active != nil {
+		r.mu.active.Kill(why)
 	}
-	if r.ended == nil {
-		r.ended = why
+	if r.mu.ended == nil {
+		r.mu.ended = why
 	}
 	r.stop.Store(true)
 }
@@ -147,24 +153,24 @@ func (r *Run) Kill(why error) {
 func (r *Run) why() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ended
+	return r.mu.ended
 }
 
 // begin makes the state known to Kill, unless the run was killed before.
 func (r *Run) begin(st *state) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended != nil {
-		return r.ended
+	if r.mu.ended != nil {
+		return r.mu.ended
 	}
-	r.active = st.L
+	r.mu.active = st.L
 	return nil
 }
 
 func (r *Run) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.active = nil
+	r.mu.active = nil
 }
 
 var (
@@ -189,9 +195,9 @@ func (e *Engine) Eval(s *Script, r *Run, out *resp.Writer) {
 // take gives an idle interpreter, or a new one.
 func (e *Engine) take() *state {
 	e.mu.Lock()
-	if n := len(e.states); n > 0 {
-		st := e.states[n-1]
-		e.states = e.states[:n-1]
+	if n := len(e.mu.states); n > 0 {
+		st := e.mu.states[n-1]
+		e.mu.states = e.mu.states[:n-1]
 		e.mu.Unlock()
 		return st
 	}
@@ -204,8 +210,8 @@ func (e *Engine) take() *state {
 func (e *Engine) give(st *state) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.states) < idleStates {
-		e.states = append(e.states, st)
+	if len(e.mu.states) < idleStates {
+		e.mu.states = append(e.mu.states, st)
 	}
 }
 
@@ -214,7 +220,7 @@ func (e *Engine) Memory() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	total := int64(0)
-	for _, st := range e.states {
+	for _, st := range e.mu.states {
 		total += st.L.Memory()
 	}
 	return total
@@ -272,13 +278,13 @@ func (st *state) enter(L *lua.State) int {
 func (e *Engine) lastRandom() rand48 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.random
+	return e.mu.random
 }
 
 func (e *Engine) keepRandom(r rand48) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.random = r
+	e.mu.random = r
 }
 
 // raise adds the place where it was raised to an error that nothing catches, before the stack is

@@ -30,8 +30,10 @@ type Library struct {
 	seen    map[string]*Function
 	memory  atomic.Int64 // of the interpreter when last measured, in bytes
 
-	mu sync.Mutex // locked while one of its functions runs
-	st *state
+	mu struct { // locked while one of its functions runs
+		sync.Mutex
+		st *state
+	}
 }
 
 // FunctionFlags are the flags that a function may have.
@@ -53,7 +55,8 @@ func (e *Engine) Load(source string, most time.Duration, r *Run) (*Library, erro
 		return nil, errors.New("Error compiling function: " + err.Error())
 	}
 	defer killAfter(r, most)()
-	lib := &Library{program: program, st: e.newState(true), seen: map[string]*Function{}}
+	lib := &Library{program: program, seen: map[string]*Function{}}
+	lib.mu.st = e.newState(true)
 	if err := lib.load(r); err != nil {
 		return nil, err
 	}
@@ -87,7 +90,7 @@ func killAfter(r *Run, most time.Duration) (stop func()) {
 // load runs the program. Its environment has only the functions that register functions, as in
 // Redis; then the same table becomes the environment of its functions.
 func (lib *Library) load(r *Run) error {
-	st := lib.st
+	st := lib.mu.st
 	L := st.L
 	env := st.loadGlobals()
 	L.SetMemoryLimit(st.engine.o.Memory)
@@ -149,7 +152,7 @@ func (lib *Library) Bytes() int64 { return lib.memory.Load() + lib.program.Bytes
 // Memory is the memory of the library, with its interpreter and its program, in bytes.
 func (lib *Library) Memory() int64 {
 	if lib.mu.TryLock() { // otherwise the size before the running function
-		lib.memory.Store(lib.st.L.Memory())
+		lib.memory.Store(lib.mu.st.L.Memory())
 		lib.mu.Unlock()
 	}
 	return lib.Bytes()
@@ -159,7 +162,7 @@ func (lib *Library) Memory() int64 {
 func (e *Engine) Call(lib *Library, f *Function, r *Run, out *resp.Writer) {
 	lib.mu.Lock()
 	defer lib.mu.Unlock()
-	st := lib.st
+	st := lib.mu.st
 	st.execute(r, out, func(L *lua.State) int {
 		keys := st.list(r.Keys)
 		args := st.list(r.Args)
@@ -282,7 +285,7 @@ func (lib *Library) register(f *Function) (problem string) {
 	if lib.seen[f.Name] != nil {
 		return "Function already exists in the library"
 	}
-	lib.st.keep(f)
+	lib.mu.st.keep(f)
 	lib.seen[f.Name] = f
 	lib.Functions = append(lib.Functions, f)
 	return ""

@@ -82,19 +82,21 @@ func runReaders(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer stop()
 	var (
 		connected, ended sync.WaitGroup
-		mu               sync.Mutex // guards what follows
-		result           readerResult
-		all              []time.Duration
+		seen             struct {
+			sync.Mutex
+			readerResult
+			latencies []time.Duration
+		}
 	)
 	connected.Add(readerClients)
 	for i := range readerClients {
 		ended.Go(func() {
-			latencies, seen := o.read(ctx, i, connected.Done)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, latencies...)
-			result.Errors += seen.Errors
-			result.First = cmp.Or(result.First, seen.First)
+			latencies, result := o.read(ctx, i, connected.Done)
+			seen.Lock()
+			defer seen.Unlock()
+			seen.latencies = append(seen.latencies, latencies...)
+			seen.Errors += result.Errors
+			seen.First = cmp.Or(seen.First, result.First)
 		})
 	}
 	connected.Wait()
@@ -107,8 +109,8 @@ func runReaders(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	result.P50, result.P99, result.Max = quantiles(all)
-	return json.NewEncoder(out).Encode(result)
+	seen.P50, seen.P99, seen.Max = quantiles(seen.latencies)
+	return json.NewEncoder(out).Encode(seen.readerResult)
 }
 
 // read sends the GETs of one connection until ctx ends, and calls connected after the first.

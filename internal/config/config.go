@@ -9,15 +9,17 @@ import (
 	"sync/atomic"
 )
 
-// Config is a set of option values. All methods are safe from any goroutine.
+// Config is a set of option values. Once it is loaded any goroutine may call its methods.
 type Config struct {
 	slots map[string]*slot // by name and alias; the map itself never changes
 	order []*slot
 
-	mu       sync.Mutex // serialises Set and Rewrite
+	// Constant once the configuration is loaded.
 	path     string     // the file that was read; empty: none that can be rewritten
 	users    [][]string // the words behind "user", of each such line
 	warnings []string
+
+	mu sync.Mutex // serialises Set and Rewrite
 }
 
 // slot is an option with its value.

@@ -492,27 +492,29 @@ func (s *Server) RepeatUntilGone(args ...any) {
 
 // Output collects what a process prints, and may be read meanwhile.
 type Output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu struct {
+		sync.Mutex
+		buf bytes.Buffer
+	}
 }
 
 func (o *Output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.buf.Write(b)
+	return o.mu.buf.Write(b)
 }
 
 // String is all of it so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.buf.String()
+	return o.mu.buf.String()
 }
 
 func (o *Output) size() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.buf.Len()
+	return o.mu.buf.Len()
 }
 
 // tail is the end of the text.
