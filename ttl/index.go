@@ -12,7 +12,7 @@ import (
 // 64 saves one byte but replaces 10% slower (BenchmarkIndex).
 const degree = 32
 
-// EntryOf is one deadline and who it belongs to. ID is unique among the live
+// EntryOf is one deadline and the key that has it. ID is unique among the live
 // entries of an index and otherwise opaque to it.
 type EntryOf[K cmp.Ordered] struct {
 	Deadline int64 // Unix milliseconds, never None
@@ -29,14 +29,14 @@ type IndexOf[K cmp.Ordered] struct {
 	next  atomic.Int64 // first.Deadline or None, for readers without the lock
 }
 
-// Entry and Index serve keys in memory, whom the store knows by a number. An
+// Entry and Index are for keys in memory, which the store identifies by a number. An
 // Entry is 16 bytes without pointers, so the collector never looks inside.
 type (
 	Entry = EntryOf[uint64]
 	Index = IndexOf[uint64]
 )
 
-// WindowEntry and Window serve keys that are only on disk, known by name.
+// WindowEntry and Window are for keys that are only on disk, identified by name.
 type (
 	WindowEntry = EntryOf[string]
 	Window      = IndexOf[string]

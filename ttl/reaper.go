@@ -28,8 +28,8 @@ type Source interface {
 
 // The reaper's times.
 const (
-	// DefaultBudget is how long one batch may keep a shard locked.
-	DefaultBudget = 100 * time.Microsecond
+	// batchTime is how long one batch may keep a shard locked.
+	batchTime = 100 * time.Microsecond
 
 	// A source that is due but can't remove anything is asked again after this
 	// backoff, which doubles each time up to the limit. In milliseconds.
@@ -54,13 +54,12 @@ const (
 // all sources, then has them remove what is due, one bounded batch after the
 // other and each source in its turn, and sleeps again.
 //
-// No deadline is missed. Who sets one first lets NextDeadline show it and then calls
+// No deadline is missed. What sets one first lets NextDeadline show it and then calls
 // Wake; the reaper first publishes when its sleep will end and then reads every
 // NextDeadline once more. One of the two sees the other.
 type Reaper struct {
 	clock   clock.Clock
 	sources []Source
-	budget  time.Duration
 	onJump  func(ms int64)
 	onBatch func(took time.Duration)
 
@@ -73,8 +72,6 @@ type Reaper struct {
 	turn     int // the source that begins the next round
 	lastWall int64
 	lastMono time.Duration
-
-	removed, batches, jumps atomic.Int64
 }
 
 // backoff delays the next batch of a source that could not remove anything.
@@ -82,28 +79,16 @@ type backoff struct{ until, length int64 }
 
 // ReaperOptions may be left zero.
 type ReaperOptions struct {
-	Budget time.Duration  // of one batch; DefaultBudget if 0
 	OnJump func(ms int64) // called when the wall clock jumped: forward, or back (negative)
 	// OnBatch is called with the duration of each batch.
 	OnBatch func(took time.Duration)
 }
 
-// ReaperStats are totals since the start.
-type ReaperStats struct {
-	Removed int64 // keys
-	Batches int64 // calls of ReapDue
-	Jumps   int64 // of the wall clock
-}
-
 // NewReaper returns a reaper of sources; Run starts it. It keeps sources.
 func NewReaper(c clock.Clock, sources []Source, o ReaperOptions) *Reaper {
-	if o.Budget == 0 {
-		o.Budget = DefaultBudget
-	}
 	r := &Reaper{
 		clock:    c,
 		sources:  sources,
-		budget:   o.Budget,
 		onJump:   o.OnJump,
 		onBatch:  o.OnBatch,
 		wake:     make(chan struct{}, 1),
@@ -136,11 +121,6 @@ func (r *Reaper) Wake(deadline int64) {
 func (r *Reaper) Pause(paused bool) {
 	r.paused.Store(paused)
 	r.interrupt()
-}
-
-// Stats may be called at any time.
-func (r *Reaper) Stats() ReaperStats {
-	return ReaperStats{Removed: r.removed.Load(), Batches: r.batches.Load(), Jumps: r.jumps.Load()}
 }
 
 // Run removes due keys until ctx is done; it then returns after at most one
@@ -176,7 +156,7 @@ func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 		}
 		worked = true
 		r.batch(i)
-		runtime.Gosched() // whoever waits for the lock or the processor comes first
+		runtime.Gosched() // what waits for the lock or the processor comes first
 	}
 	r.turn++
 	return worked
@@ -186,12 +166,10 @@ func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 // a round over many sources takes milliseconds.
 func (r *Reaper) batch(i int) {
 	now, began := r.clock.Now(), r.clock.Mono()
-	n, more := r.sources[i].ReapDue(now, r.budget)
+	n, more := r.sources[i].ReapDue(now, batchTime)
 	if r.onBatch != nil {
 		r.onBatch(r.clock.Mono() - began)
 	}
-	r.removed.Add(int64(n))
-	r.batches.Add(1)
 	if n > 0 || more || r.due(i) > now {
 		r.backoffs[i] = backoff{}
 		return
@@ -265,7 +243,6 @@ func (r *Reaper) look() (now int64) {
 	r.lastWall, r.lastMono = now, mono
 	if limit := jumpLimit + elapsed/1000; jump > limit || jump < -limit {
 		clear(r.backoffs) // they are wall clock times from before the jump
-		r.jumps.Add(1)
 		if r.onJump != nil {
 			r.onJump(jump)
 		}
