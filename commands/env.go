@@ -60,7 +60,7 @@ type Env struct {
 	hotKeys    hotKeys
 	nextHangUp atomic.Int64 // reading of Mono from which on hangUp writes to the log again
 
-	maxEmitted int // maxEmitted, but in tests
+	Testing Testing
 }
 
 // OfLoop belongs to the event loop, with everything that is reached through it: handlers touch it only where their
@@ -85,7 +85,6 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	e := &Env{
 		Store: store, Config: cfg, Table: NewTable(), Log: log, Clock: clk,
 		RunID: newRunID(), Started: clk.Now(), began: clk.Mono(), OfLoop: &OfLoop{Clients: map[uint64]*Client{}},
-		maxEmitted: maxEmitted,
 	}
 	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake
 	e.Tracking.init(e)
@@ -94,7 +93,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	e.PubSub.turned = e.Events.enable
 	store.Listen(e.Events.hear)
 	store.OnReap(func(took time.Duration) { e.Latency.Add("expire-cycle", took, clk.Now()) })
-	e.Scripts.engine = e.newEngine()
+	e.Scripts.testing, e.Scripts.engine = &e.Testing, e.newEngine()
 	e.loadLibraries()
 	e.users.init(e.Table)
 	e.users.setPassword(cfg.String("requirepass"))

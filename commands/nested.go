@@ -178,7 +178,7 @@ func (c *Ctx) root() *Ctx {
 // done for them by then happens; further commands are refused.
 const maxEmitted = scripting.DefaultMemory
 
-func (c *Ctx) emitsTooMuch() bool { return c.root().emits+c.Txn.Raised() > c.Env.maxEmitted }
+func (c *Ctx) emitsTooMuch() bool { return c.root().emits+c.Txn.Raised() > c.Env.Testing.emitted() }
 
 // RunEmitted calls what was given to Emit. The event loop does so after each command.
 func (c *Ctx) RunEmitted() {

@@ -16,21 +16,20 @@ import (
 // end. A script that only EVAL used leaves earlier: when more than maxEvaluated such scripts are
 // cached, or when they need more than maxEvaluatedBytes, the least recently used one goes.
 type Scripts struct {
-	// Compiling, if not nil, is called before each compilation, by the goroutine that compiles. It
-	// is for tests.
-	Compiling func()
-
+	testing *Testing
 	engine  *scripting.Engine
 	current atomic.Pointer[scriptRun] // nil: none
 
-	mu        sync.Mutex
-	by        map[string]*script // SHA1 in lower case
-	evaluated list.List          // of *script: those that only EVAL used, the last used at the end
-	bytes     int64              // of all sources and compiled programs
-	passing   int64              // bytes of the scripts in evaluated
-	evicted   int64
+	mu struct {
+		sync.Mutex
+		by        map[string]*script // SHA1 in lower case
+		evaluated list.List          // of *script: those that only EVAL used, the last used at the end
+		bytes     int64              // of all sources and compiled programs
+		passing   int64              // bytes of the scripts in evaluated
+		evicted   int64
+	}
 
-	functions functionLibraries
+	functions functionLibraries // has its own lock
 }
 
 // maxEvaluated bounds the number of cached scripts that were not loaded, maxEvaluatedBytes their
@@ -56,7 +55,7 @@ type script struct {
 	compiled *scripting.Script
 	flags    scriptFlags
 	strict   bool          // its shebang line has flags
-	node     *list.Element // in Scripts.evaluated
+	node     *list.Element // in Scripts.mu.evaluated
 }
 
 // bytes is a script's memory, in bytes.
@@ -117,7 +116,7 @@ func parseShebang(source string) (program string, flags scriptFlags, strict bool
 
 // compile makes a script of its source. Killing r ends it.
 func (s *Scripts) compile(sha, source string, r *scripting.Run) (*script, error) {
-	s.compiling()
+	s.testing.compiling()
 	program, flags, strict, err := parseShebang(source)
 	if err != nil {
 		return nil, err
@@ -127,12 +126,6 @@ func (s *Scripts) compile(sha, source string, r *scripting.Run) (*script, error)
 		return nil, Error("ERR Error compiling script (new function): " + err.Error())
 	}
 	return &script{sha: sha, source: source, compiled: compiled, flags: flags, strict: strict}, nil
-}
-
-func (s *Scripts) compiling() {
-	if s.Compiling != nil {
-		s.Compiling()
-	}
 }
 
 // digestSize is the length of the digest that names a script.
@@ -159,9 +152,9 @@ func (s *Scripts) find(sha []byte) *script {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.by[string(lower[:])]
+	found := s.mu.by[string(lower[:])]
 	if found != nil && found.node != nil {
-		s.evaluated.MoveToBack(found.node)
+		s.mu.evaluated.MoveToBack(found.node)
 	}
 	return found
 }
@@ -170,33 +163,33 @@ func (s *Scripts) find(sha []byte) *script {
 func (s *Scripts) isLoaded(of *script) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.by[of.sha] == of && of.node == nil
+	return s.mu.by[of.sha] == of && of.node == nil
 }
 
 // keep caches a script; loaded: until SCRIPT FLUSH.
 func (s *Scripts) keep(kept *script, loaded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by[kept.sha] == nil {
-		if s.by == nil {
-			s.by = map[string]*script{}
+	if s.mu.by[kept.sha] == nil {
+		if s.mu.by == nil {
+			s.mu.by = map[string]*script{}
 		}
-		s.by[kept.sha] = kept
-		s.bytes += kept.bytes()
-		s.passing += kept.bytes()
-		kept.node = s.evaluated.PushBack(kept)
+		s.mu.by[kept.sha] = kept
+		s.mu.bytes += kept.bytes()
+		s.mu.passing += kept.bytes()
+		kept.node = s.mu.evaluated.PushBack(kept)
 	}
 	if loaded && kept.node != nil {
-		s.evaluated.Remove(kept.node)
-		s.passing -= kept.bytes()
+		s.mu.evaluated.Remove(kept.node)
+		s.mu.passing -= kept.bytes()
 		kept.node = nil
 	}
-	for s.evaluated.Len() > maxEvaluated || s.evaluated.Len() > 1 && s.passing > maxEvaluatedBytes {
-		oldest := s.evaluated.Remove(s.evaluated.Front()).(*script)
-		delete(s.by, oldest.sha)
-		s.bytes -= oldest.bytes()
-		s.passing -= oldest.bytes()
-		s.evicted++
+	for s.mu.evaluated.Len() > maxEvaluated || s.mu.evaluated.Len() > 1 && s.mu.passing > maxEvaluatedBytes {
+		oldest := s.mu.evaluated.Remove(s.mu.evaluated.Front()).(*script)
+		delete(s.mu.by, oldest.sha)
+		s.mu.bytes -= oldest.bytes()
+		s.mu.passing -= oldest.bytes()
+		s.mu.evicted++
 	}
 }
 
@@ -204,7 +197,7 @@ func (s *Scripts) keep(kept *script, loaded bool) {
 func (s *Scripts) loaded() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bytes - s.passing
+	return s.mu.bytes - s.mu.passing
 }
 
 // programsFit reports whether loaded scripts and function libraries may use so many more bytes.
@@ -217,13 +210,13 @@ func (e *Env) programsFit(more int64) bool {
 func (s *Scripts) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.by, s.bytes, s.passing = nil, 0, 0
-	s.evaluated.Init()
+	s.mu.by, s.mu.bytes, s.mu.passing = nil, 0, 0
+	s.mu.evaluated.Init()
 }
 
 // sizes returns the number of cached scripts, their bytes, and how many were evicted.
 func (s *Scripts) sizes() (n int, bytes, evicted int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.by), s.bytes, s.evicted
+	return len(s.mu.by), s.mu.bytes, s.mu.evicted
 }

@@ -169,7 +169,7 @@ func TestScriptKill(t *testing.T) {
 		}
 		switch tt.at {
 		case "compile":
-			h.env.Scripts.Compiling = kill
+			h.env.Testing.OnCompile = kill
 		case "log":
 			h.close()
 			h.log = &hookedLog{line: "now", hook: kill}
@@ -236,7 +236,7 @@ func TestScriptCacheIsBounded(t *testing.T) {
 		t.Errorf("%d are kept, %d were evicted", n, evicted)
 	}
 	sum := int64(0)
-	for _, script := range s.by {
+	for _, script := range s.mu.by {
 		sum += script.bytes()
 	}
 	if sum != bytes {
@@ -320,7 +320,7 @@ func TestScriptEmitsNoEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cs := newCachers(t)
-			cs.env.maxEmitted = most
+			cs.env.Testing.maxEmitted = most
 			cs.run("config notify-keyspace-events KEA")
 			cs.client = cs.clients["b"]
 			cs.ctx.Client = cs.client

@@ -163,7 +163,7 @@ func TestCompileBeside(t *testing.T) {
 	ts := start(t)
 	began, goOn := make(chan struct{}), make(chan struct{})
 	ts.onLoop(func(l *loop) {
-		l.env.Scripts.Compiling = func() {
+		l.env.Testing.OnCompile = func() {
 			began <- struct{}{}
 			<-goOn
 		}

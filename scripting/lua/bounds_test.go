@@ -60,7 +60,7 @@ func TestMemoryLimit(t *testing.T) {
 		before := heapNow()
 		L.SetMemoryLimit(limit)
 		failures, most := 0, int64(0)
-		L.memory.onFailure = func() {
+		L.seams.onNoMemory = func() {
 			if failures++; failures > 3 {
 				L.Kill(errors.New("enough"))
 			}

@@ -14,8 +14,6 @@ type memory struct {
 	fresh int64
 	room  int64 // limit - live
 	epoch uint8 // of the last measurement: objects marked with it have been seen
-
-	onFailure func() // for tests: called before the error is raised
 }
 
 // reserve is the part of the limit that must be free after a measurement: with less the state
@@ -70,9 +68,7 @@ func (L *State) collect(n int64) {
 	m.live = L.measure()
 	m.room = m.limit - m.live
 	if n > m.room-m.limit/reserve {
-		if m.onFailure != nil {
-			m.onFailure()
-		}
+		L.seams.noMemory()
 		L.throwMemory()
 	}
 	m.fresh = n

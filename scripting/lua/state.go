@@ -18,6 +18,7 @@ type State struct {
 	lastID     uint32 // of the objects made
 	nested     int    // calls that take Go stack
 	memory     memory
+	seams      seams
 
 	interrupted atomic.Bool           // the state is killed; running code polls this
 	killed      atomic.Pointer[error] // why

@@ -1,0 +1,23 @@
+package commands
+
+// Testing is what tests change in the environment of commands, in one place. Its zero value is that of a server.
+type Testing struct {
+	// OnCompile is called before each compilation of a script or a library, by the goroutine that compiles.
+	OnCompile func()
+	// maxEmitted takes the place of the constant; 0: nothing does.
+	maxEmitted int
+}
+
+func (t *Testing) compiling() {
+	if t.OnCompile != nil {
+		t.OnCompile()
+	}
+}
+
+// emitted bounds what a script emits, in bytes.
+func (t *Testing) emitted() int {
+	if t.maxEmitted != 0 {
+		return t.maxEmitted
+	}
+	return maxEmitted
+}
