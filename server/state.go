@@ -6,8 +6,8 @@ import "fmt"
 // and nothing else does:
 //
 //	                        wait                            release
-//	         ┌────────────────────────────► forPause, forJob ──────► released
-//	         ├────────────────────────────► forUnblock, forLoad,           │
+//	         ┌────────────────────────────► forPause, forJob ─────► released
+//	         ├────────────────────────────► forUnblock, forLoad,        │
 //	 accept  │                              forOwnJob, forRoom,         │
 //	────► serving                           forHandshake                │
 //	       │ ▲                                 │                        │

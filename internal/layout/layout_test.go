@@ -25,22 +25,29 @@ import (
 //
 // Tests may also import what the imported packages import, and what testsMayUse says.
 var rules = map[string][]string{
-	"cmd/keyp":           {"server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/progress", "internal/vfs", "golang.org/x/sys/unix"},
+	// The binary puts the parts together; nothing imports it.
+	"cmd/keyp": {"server", "web", "commands", "storage", "storage/repair", "internal/clock", "internal/config", "internal/progress", "internal/vfs", "golang.org/x/sys/unix"},
+	// The bench tool measures servers from outside, so it knows nothing of this one.
 	"cmd/keyp-bench/...": {"cmd/keyp-bench/...", "internal/clock", "internal/tether", "github.com/redis/go-redis/v9", "github.com/tidwall/redcon", "golang.org/x/sys/unix"},
 
 	// What is served over HTTP reads what the commands read, and knows neither loop nor sessions.
 	"web": {"commands", "storage", "internal/clock", "internal/config", "internal/tally", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt"},
 
+	// Sockets and goroutines: which command does what it leaves to commands, and it has wal only to wait for the log.
 	"server": {"resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 
-	// The protocol knows neither commands nor sessions, so whoever reads or writes replies may have it.
+	// The protocol knows neither commands nor sessions, so all that reads or writes replies may import it.
 	"resp": {"internal/pieces", "github.com/tidwall/redcon"},
 
+	// Arithmetic alone.
 	"scripting/cmath": {},
-	"scripting/lua":   {"scripting/cmath"},
+	// An interpreter of Lua, which knows neither Redis nor a server.
+	"scripting/lua": {"scripting/cmath"},
 
+	// Lua as Redis has it. Commands and their permissions it reaches through an interface, so it knows no keys.
 	"scripting": {"scripting/lua", "resp"},
 
+	// Commands see keys through the store's transactions, and never the log, the files or the sockets.
 	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/tally", "internal/pieces", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// The store alone writes the data file and the log.
@@ -55,26 +62,45 @@ var rules = map[string][]string{
 	// Values know neither log nor file.
 	"storage/object": {"internal/pieces"},
 
+	// Deadlines and their order: values, files and connections are the store's, which the reaper calls through an interface.
 	"ttl": {"internal/clock", "github.com/google/btree"},
 
-	"internal/boltfile":       {},
-	"internal/clock":          {},
-	"internal/progress":       {"internal/clock", "golang.org/x/sys/unix"},
-	"internal/release":        {"internal/config"},
-	"internal/tally":          {},
-	"internal/pieces":         {},
-	"internal/vfs":            {"golang.org/x/sys/unix"},
-	"internal/config":         {"resp"},
-	"internal/rdb":            {"resp"},
-	"internal/tether":         {},
-	"internal/testkit":        {"internal/tether", "internal/testkit/await", "internal/testkit/setup", "github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
-	"internal/testkit/await":  {},
-	"internal/testkit/setup":  {"internal/tether", "pgregory.net/rapid"},
+	// It reads pages without bbolt, which trusts them.
+	"internal/boltfile": {},
+	// All packages import it, so it imports none.
+	"internal/clock": {},
+	// It shows lines on a terminal or in a log, and knows nothing of the work.
+	"internal/progress": {"internal/clock", "golang.org/x/sys/unix"},
+	// It builds what is published, and has the version from the configuration's package.
+	"internal/release": {"internal/config"},
+	// Hot paths of several packages count with it, so it imports none.
+	"internal/tally": {},
+	// Copies of bytes, below everything that is large.
+	"internal/pieces": {},
+	// Files, so that tests can replace the system's.
+	"internal/vfs": {"golang.org/x/sys/unix"},
+	// What options mean is known to those that read them; resp splits lines as Redis does.
+	"internal/config": {"resp"},
+	// Payloads of DUMP are bytes; commands make values of them.
+	"internal/rdb": {"resp"},
+	// It ends processes with the one that started them, whichever these are.
+	"internal/tether": {},
+	// Tests of all packages use it, so it sees a server only from outside.
+	"internal/testkit": {"internal/tether", "internal/testkit/await", "internal/testkit/setup", "github.com/redis/go-redis/v9", "golang.org/x/sys/unix"},
+	// Waiting has one bound for all tests.
+	"internal/testkit/await": {},
+	// What each test binary does first, whichever package it tests.
+	"internal/testkit/setup": {"internal/tether", "pgregory.net/rapid"},
+	// It reads what tests print.
 	"internal/testkit/report": {"internal/tether"},
-	"internal/layout":         {},
-	"internal/mutants":        {"internal/tether"},
-	"internal/e2e/...":        {},
-	"internal/torture":        {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
+	// It reads the packages as text and types, and runs none.
+	"internal/layout": {},
+	// It changes sources and runs the tests on them.
+	"internal/mutants": {"internal/tether"},
+	// Tests from outside: they start the binary, and import nothing of it.
+	"internal/e2e/...": {},
+	// Random histories of the store and of commands on simulated disks.
+	"internal/torture": {"commands", "storage", "internal/clock", "internal/config", "internal/vfs"},
 
 	// What a user of Keyp writes: a client library and nothing of ours.
 	"docs/examples/...": {"github.com/redis/go-redis/v9"},
