@@ -123,7 +123,7 @@ func uncategorised(spec Spec) Spec {
 }
 
 // errRestricted refuses a command of a RESP2 client that has subscriptions: it could not
-// tell the reply from a message.
+// distinguish the reply from a message.
 func errRestricted(command string) Error {
 	return Error("ERR Can't execute '" + command + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 }

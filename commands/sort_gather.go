@@ -96,9 +96,9 @@ func sortGathered(c *Ctx, o sortOptions) error {
 // gatherValues takes in the elements of the source and what the patterns lead to for them. It returns false
 // if the source has changed meanwhile.
 func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
-	watched := newGathering([]storage.Key{source})
-	defer s.Env.Changes.record(watched)()
-	found, stayed, err := s.copyElements(watched)
+	origin := newGathering([]storage.Key{source})
+	defer s.Env.Changes.record(origin)()
+	found, stayed, err := s.copyElements(origin)
 	if err != nil || !stayed {
 		return false, err
 	}
@@ -131,7 +131,7 @@ func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 		}
 		tooMuch = !f.set(i-1, val, ok)
 	}, func(t *storage.Txn) {
-		stayed = seen[0] == found && len(watched.again(&s.Env.Changes, t.Now())) == 0
+		stayed = seen[0] == found && len(origin.again(&s.Env.Changes, t.Now())) == 0
 		if stayed && !tooMuch {
 			s.countGathered(t, seen)
 		}
@@ -143,17 +143,17 @@ func (s *sorting) gatherValues(source storage.Key) (stayed bool, err error) {
 	return stayed, err
 }
 
-// copyElements takes in the elements of the source, the key of watched, which records its changes from now
+// copyElements takes in the elements of the source, the key of origin, which records its changes from now
 // on. It returns found false if there is none, and stayed false if it has changed meanwhile.
-func (s *sorting) copyElements(watched *gathering) (found, stayed bool, err error) {
+func (s *sorting) copyElements(origin *gathering) (found, stayed bool, err error) {
 	t := s.Env.Store.NewTxn()
 	defer t.End() // after a panic
 	for from, more := uint64(0), true; more && err == nil; {
-		if err := s.Env.beginBeside(t, watched.keys); err != nil {
+		if err := s.Env.beginBeside(t, origin.keys); err != nil {
 			return false, false, err
 		}
-		if changed := watched.again(&s.Env.Changes, t.Now()); len(changed) == 0 || from == 0 {
-			from, found, err = s.copySome(t, watched, from)
+		if changed := origin.again(&s.Env.Changes, t.Now()); len(changed) == 0 || from == 0 {
+			from, found, err = s.copySome(t, origin, from)
 			more, stayed = from != 0, true
 		} else {
 			more, stayed = false, false
@@ -168,15 +168,15 @@ const sortPortion = 4096
 
 // copySome takes in some elements of the source from a place on, and returns the place of the next ones; 0:
 // there are none. Where the elements' own order counts it takes in all that are wanted.
-func (s *sorting) copySome(t *storage.Txn, watched *gathering, from uint64) (next uint64, found bool, err error) {
-	item, ok := t.Peek(watched.keys[0])
+func (s *sorting) copySome(t *storage.Txn, origin *gathering, from uint64) (next uint64, found bool, err error) {
+	item, ok := t.Peek(origin.keys[0])
 	if !ok || !t.Left(item) {
 		s.ordered = true
 		return 0, false, nil
 	}
 	due := item.Due()
-	if watched.dues[0] = due; due != 0 {
-		watched.earliest = due
+	if origin.dues[0] = due; due != 0 {
+		origin.earliest = due
 	}
 	if s.by.text != nil && !s.by.star || due != 0 && due <= t.Now() {
 		s.ordered, err = s.loadFrom(item, t.Now())

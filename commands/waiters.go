@@ -311,7 +311,7 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
 // typeOf gives the type of a key's value, None for a missing or expired key. It is not known
-// while the key is only on disk, or blocked by a global job (storage.Txn.Taken).
+// while the key is only on disk, or blocked by a global job (storage.Txn.BlockedByGlobal).
 func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, known bool) {
 	keys := [...]storage.Key{k}
 	if !e.Store.Begin(t, keys[:]) {

@@ -123,7 +123,7 @@ func (w *Writer) Map(n int) { w.aggregate('%', n) }
 func (w *Writer) Set(n int) { w.aggregate('~', n) }
 
 // Push announces an out-of-band message of n replies (pub/sub, invalidations). In
-// RESP2 it is an array, which a client can tell apart only by being subscribed.
+// RESP2 it is an array, which a client knows for a message only because it is subscribed.
 func (w *Writer) Push(n int) { w.aggregate('>', n) }
 
 // aggregate writes a header with the present protocol's type and count for kind.
@@ -270,7 +270,7 @@ const reserved = len("*0\r\n")
 // what follows it, once.
 func (w *Writer) SetLen(m Mark, n int) {
 	end := len(w.Buf)
-	w.aggregate(m.kind, n) // written behind the reply, then brought to its place
+	w.aggregate(m.kind, n) // written behind the reply, then moved to its place
 	size := len(w.Buf) - end
 	var header [24]byte
 	copy(header[:], w.Buf[end:])

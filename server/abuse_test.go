@@ -13,7 +13,7 @@ import (
 // much of its own replies is not.
 func TestDeafMonitorIsCut(t *testing.T) {
 	const pushMost = 1 << 20
-	ts := start(t, func(l *loop) { l.pushMost = pushMost })
+	ts := start(t, func(l *loop) { l.seams.pushMost = pushMost })
 	p, deaf, asks := ts.dial(), ts.dial(), ts.dial()
 	value := strings.Repeat("x", pushMost+pushMost/4)
 	p.raw(multibulk("SET", "k", value))

@@ -29,7 +29,7 @@ const (
 
 // reserve are descriptors that are open only to be closed. When the process has no more, closing
 // them leaves the store some to go on with, and lets waiting clients get an error instead of
-// hanging. No client is admitted until all of them are open again.
+// hanging. No client is accepted until all of them are open again.
 type reserve struct{ fds []int }
 
 // reserved is how many descriptors are kept in reserve.
@@ -78,7 +78,7 @@ func (l *loop) accept(ln *listener) bool {
 	fd, peer, err := acceptSocket(ln.fd)
 	switch {
 	case err == nil:
-		l.admit(ln, fd, peer)
+		l.connect(ln, fd, peer)
 	case errors.Is(err, unix.EAGAIN):
 		ln.ready = false
 	case errors.Is(err, unix.ECONNABORTED), errors.Is(err, unix.EINTR), errors.Is(err, unix.EPROTO):
@@ -94,7 +94,7 @@ func (l *loop) accept(ln *listener) bool {
 	return true
 }
 
-// acceptAgain ends the state of want, or puts its end off.
+// acceptAgain takes new connections again once there are descriptors for them. Until then it comes again.
 func (l *loop) acceptAgain() {
 	l.timers.stop(&l.refill)
 	if l.stopping {
@@ -136,8 +136,8 @@ func (l *loop) turnAway(ln *listener, fd int, why string) {
 	}
 }
 
-// admit makes a session of a connection, or refuses it.
-func (l *loop) admit(ln *listener, fd int, peer unix.Sockaddr) {
+// connect makes a session of a connection, or refuses it.
+func (l *loop) connect(ln *listener, fd int, peer unix.Sockaddr) {
 	from := addrPort(peer)
 	stats := &l.env.Stats
 	switch {

@@ -41,7 +41,7 @@ func (l *loop) block(s *session, args [][]byte) {
 	s.past, s.client.Last = commands.Past{}, l.ctx.Spec
 	switch {
 	case l.stopping && len(l.ctx.Wait.Keys) > 0, s.left() && !l.ctx.Wait.Works:
-		l.hangUp(s)
+		l.dropCommand(s)
 		return
 	case s.blocked != nil:
 		s.wait(forUnblock)
@@ -158,9 +158,9 @@ func (l *loop) synced(lsn uint64, err error) {
 // left reports whether the client has ended its side of the connection.
 func (s *session) left() bool { return s.eof || s.readToEnd }
 
-// hangUp ends a session whose client has left while its command is blocked or paused, without running
+// dropCommand ends a session whose client has left while its command is blocked or paused, without running
 // that: what was to be sent before still is.
-func (l *loop) hangUp(s *session) {
+func (l *loop) dropCommand(s *session) {
 	l.leave(s)
 	s.args = nil
 	s.finish()

@@ -64,8 +64,8 @@ func (l *loop) checkSoftLimit(s *session) {
 	}
 }
 
-// watchSettings reads the settings now and after each change.
-func (l *loop) watchSettings() {
+// followSettings reads the settings now and after each change.
+func (l *loop) followSettings() {
 	for _, name := range []string{
 		"proto-max-bulk-len", "client-query-buffer-limit", "client-output-buffer-limit", "timeout",
 		"maxmemory", "maxmemory-clients",

@@ -40,7 +40,7 @@ func (l *loop) dropPaused(s *session) {
 		s.out.begin(&l.buffers)
 		s.out.w.Error("ERR CLIENT PAUSE delays this command; neither it nor any behind it was run")
 	}
-	l.hangUp(s)
+	l.dropCommand(s)
 }
 
 // delayed reports whether the session is one of loop.delayed, and not one that has ended since.

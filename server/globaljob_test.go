@@ -202,14 +202,14 @@ func TestGlobalJob(t *testing.T) {
 }
 
 // TestLendIsWatched: while the loop does something for a job that it runs itself, nobody takes it over,
-// no lock is held, and the watcher may come to rest; it looks after the job again afterwards.
+// no lock is held, and the supervisor may go to sleep; it looks after the job again afterwards.
 func TestLendIsWatched(t *testing.T) {
 	var l *loop
 	runs, end := make(chan struct{}), make(chan struct{})
 	ts := start(t, func(e *commands.Env) {
 		ping := e.Table.Lookup([]byte("PING"))
 		ping.Run = func(c *commands.Ctx) error {
-			await.Until(t, "the watcher rests", func() bool {
+			await.Until(t, "the supervisor sleeps", func() bool {
 				l.jobs.mu.Lock()
 				defer l.jobs.mu.Unlock()
 				return !l.jobs.mu.armed

@@ -103,7 +103,7 @@ func (l *loop) shake(s *session) {
 	if done, err := w.flush(&l.buffers); err != nil {
 		l.greetingFailed(s, errGone)
 		return
-	} else if !l.watchRoom(s, !done) || !s.readable {
+	} else if !l.noteRoom(s, !done) || !s.readable {
 		return
 	}
 	if g.room == nil {

@@ -229,8 +229,8 @@ func busy(l *loop) {
 			})
 		}()
 	}
-	l.seams.watchEvery = 100 * time.Microsecond
-	l.seams.aside = func() { await.Pass(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
+	l.seams.superviseEvery = 100 * time.Microsecond
+	l.seams.besideLoop = func() { await.Pass(time.Duration(rand.IntN(4)*rand.IntN(4)) * time.Millisecond) }
 }
 
 // client is a raw connection.

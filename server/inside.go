@@ -33,7 +33,7 @@ func (l *loop) adopt(fd int, addr string) {
 		l.turnAway(ln, fd, tooManyClients)
 		return
 	}
-	l.admit(ln, fd, nil)
+	l.connect(ln, fd, nil)
 	if fd < len(l.sessions) && l.sessions[fd] != nil {
 		s := l.sessions[fd]
 		s.inside, s.client.Addr, s.client.LAddr = true, addr, "http"

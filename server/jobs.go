@@ -14,12 +14,12 @@ import (
 	"keyp/storage"
 )
 
-// jobs are the commands that do not run inline (commands.Job). What a job has locked, and who waits
+// jobs are the commands for which the outcome of Dispatch is Job: they may take long, so the loop does not wait for them. What a job has locked, and which sessions wait
 // for that, follows from its scope, which commands knows; here is on which goroutine it runs.
 //
 //   - Pinned and Global: most are brief, and handing one to another goroutine costs more than it
-//     takes. So a job begins on the loop's own goroutine, in its session's turn. When the watcher
-//     finds it twice (watchEvery), that goroutine stays with it, and another one becomes the loop
+//     takes. So a job begins on the loop's own goroutine, in its session's turn. When the supervisor
+//     finds it twice (superviseEvery), that goroutine stays with it, and another one becomes the loop
 //     (takeOver). One that begins outside a turn, when its session has waited, has a goroutine of its
 //     own from the start.
 //   - Unlocked: it may wait for the disk, so it always has a goroutine of its own. maxUnlocked run
@@ -29,7 +29,7 @@ import (
 // (forJob), and has its turn then, before all others; once a script has run for too long, such commands
 // are refused instead. Within a global job what belongs to the loop runs there (lend).
 type jobs struct {
-	// What belongs to the loop.
+	// These belong to the loop.
 	count    int    // jobs that have begun, or wait in queue, and whose end the loop has not seen
 	unlocked int    // those of scope Unlocked that run
 	queue    []*job // of scope Unlocked, to begin when another one ends
@@ -39,33 +39,33 @@ type jobs struct {
 	share    timer  // for a global one that did not begin in a turn, or whose transaction had not begun
 
 	gone chan struct{} // closed when the loop has ended
-	arm  chan struct{} // has the watcher begin
+	arm  chan struct{} // has the supervisor begin
 
 	mu struct {
 		sync.Mutex
-		here  *job // that runs on the loop's goroutine, for the watcher
+		here  *job // that runs on the loop's goroutine, for the supervisor
 		runs  int  // how many have begun there
-		armed bool // the watcher looks
+		armed bool // the supervisor looks
 	}
 }
 
-// job is a command with all that it may touch. Its arguments stay valid, as its session waits.
+// job is one such command with all that it may touch. Its arguments stay valid, as its session waits.
 type job struct {
 	s     *session
 	ctx   commands.Ctx
 	txn   *storage.Txn
 	out   resp.Writer
 	took  time.Duration
-	moved bool // it does not run on the loop's goroutine, or no more; jobs.mu guards it
+	moved bool // it does not run on the loop's goroutine, or no more; once it runs, jobs.mu guards this
 	again bool // it has done nothing, as its keys have changed, and its command is to be dispatched again
 }
 
 const (
 	// maxUnlocked is how many jobs of scope Unlocked run at a time.
 	maxUnlocked = 4
-	// watchEvery is how often the watcher looks: a job that it finds twice has the loop move.
-	watchEvery = 2 * time.Millisecond
-	// idleLooks is how often the watcher looks without result before it sleeps.
+	// superviseEvery is how often the supervisor looks: a job that it finds twice has the loop move.
+	superviseEvery = 2 * time.Millisecond
+	// idleLooks is how often the supervisor looks without result before it sleeps.
 	idleLooks = 50
 	// thresholdEvery is how often the loop looks for a new busy-reply-threshold while it is 0.
 	thresholdEvery = 100 * time.Millisecond
@@ -113,8 +113,8 @@ func (l *loop) startJob(s *session) {
 		l.runOnLoop(j)
 	default:
 		if scope == commands.Global {
-			l.watchScript()
-			l.timers.set(&x.share, l.o.Clock.Mono()+2*l.seams.watchEvery)
+			l.checkScript()
+			l.timers.set(&x.share, l.o.Clock.Mono()+2*l.seams.superviseEvery)
 		}
 		l.runElsewhere(j)
 	}
@@ -137,7 +137,7 @@ func (x *jobs) newJob(l *loop, scope commands.Scope) *job {
 func (l *loop) runElsewhere(j *job) {
 	j.moved = true
 	go func() {
-		l.seams.aside()
+		l.seams.besideLoop()
 		l.postEnd(j, l.do(j))
 	}()
 }
@@ -148,11 +148,11 @@ func (l *loop) runOnLoop(j *job) {
 	x := &l.jobs
 	if x.arm == nil {
 		x.arm = make(chan struct{})
-		go l.watchJobs()
+		go l.superviseJobs()
 	}
-	x.watch(j, 1)
+	x.onLoop(j, 1)
 	err := l.do(j)
-	if x.unwatch(j) {
+	if x.offLoop(j) {
 		l.postEnd(j, err)
 		runtime.Goexit()
 	}
@@ -172,8 +172,9 @@ func (l *loop) runOnLoop(j *job) {
 	x.next = j
 }
 
-// watch has the watcher look after a job on the loop's goroutine; it counts as so many new ones.
-func (x *jobs) watch(j *job, began int) {
+// onLoop has the supervisor look after a job that runs on the loop's goroutine. began is 1 for one that begins there, and
+// 0 for one that goes on.
+func (x *jobs) onLoop(j *job, began int) {
 	x.mu.Lock()
 	x.mu.here = j
 	x.mu.runs += began
@@ -185,8 +186,8 @@ func (x *jobs) watch(j *job, began int) {
 	}
 }
 
-// unwatch ends that. It reports whether another goroutine has become the loop.
-func (x *jobs) unwatch(j *job) (moved bool) {
+// offLoop ends that. It reports whether another goroutine has become the loop.
+func (x *jobs) offLoop(j *job) (moved bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.mu.here == j { // and not one that the next loop runs
@@ -195,8 +196,8 @@ func (x *jobs) unwatch(j *job) (moved bool) {
 	return j.moved
 }
 
-// watchJobs is the watcher's goroutine.
-func (l *loop) watchJobs() {
+// superviseJobs is the supervisor's goroutine.
+func (l *loop) superviseJobs() {
 	x := &l.jobs
 	for {
 		select {
@@ -206,7 +207,7 @@ func (l *loop) watchJobs() {
 		}
 		seen := 0
 		for idle := 0; idle < idleLooks; {
-			time.Sleep(l.seams.watchEvery)
+			time.Sleep(l.seams.superviseEvery)
 			x.mu.Lock()
 			switch {
 			case x.mu.here == nil:
@@ -238,7 +239,7 @@ func (l *loop) takeOver() {
 	if l.jobs.global != nil {
 		l.shareOut()
 	}
-	l.watchScript()
+	l.checkScript()
 }
 
 // shareOut has the global job unlock what it has not used, as soon as no command of it runs; then
@@ -251,7 +252,7 @@ func (l *loop) shareOut() {
 		shared := j.txn.Share()
 		l.box.post(func() {
 			if !shared && x.global == j {
-				l.timers.set(&x.share, l.o.Clock.Mono()+2*l.seams.watchEvery)
+				l.timers.set(&x.share, l.o.Clock.Mono()+2*l.seams.superviseEvery)
 			}
 			l.endWaitForJobs()
 		})
@@ -260,7 +261,7 @@ func (l *loop) shareOut() {
 
 // postEnd has the loop note that a job has ended beside it.
 func (l *loop) postEnd(j *job, err error) {
-	l.seams.aside()
+	l.seams.besideLoop()
 	l.box.post(func() {
 		if err != nil {
 			l.fail(err)
@@ -293,8 +294,8 @@ func (l *loop) lend(j *job, fn func()) bool {
 		fn()
 	}
 	x := &l.jobs
-	if !x.unwatch(j) { // no takeOver meanwhile; mu is free, since the part may do anything
-		defer x.watch(j, 0)
+	if !x.offLoop(j) { // no takeOver meanwhile; mu is free, since the part may do anything
+		defer x.onLoop(j, 0)
 		part()
 		return true
 	}
@@ -400,8 +401,8 @@ func (l *loop) executed(j *job) {
 	})
 }
 
-// watchScript looks whether a script has run for too long, and comes again when that may be.
-func (l *loop) watchScript() {
+// checkScript looks whether a script has run for too long, and comes again when that may be.
+func (l *loop) checkScript() {
 	x := &l.jobs
 	if x.global == nil {
 		return

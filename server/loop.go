@@ -34,7 +34,7 @@ type loop struct {
 
 	listeners []*listener
 	reserve   reserve
-	starved   bool       // no descriptors are left: the reserve is given up, nobody admitted
+	starved   bool       // no descriptors are left: the reserve is given up, and no connection is accepted
 	refill    timer      // tries to end that
 	sessions  []*session // by descriptor
 	count     int        // sessions, those that linger included
@@ -52,7 +52,7 @@ type loop struct {
 	syncs        bool          // that is under way
 	waiting      []*session    // have output that is not durable
 	condemned    []*session    // to close at the end of the pass
-	graves       []int         // descriptors to close at the end of the pass
+	toClose      []int         // descriptors to close at the end of the pass
 
 	ctx        commands.Ctx
 	seams      seams
@@ -63,7 +63,6 @@ type loop struct {
 	behind     []message          // pushed to it meanwhile
 	kept       map[*session]*kept // pushed to those whose command a job runs
 	complaints complaints
-	pushMost   int  // see defaultPushMost
 	inStore    bool // a command runs: a panic that gets out of it is the store's
 	buffers    bufferPool
 	memory     memory
@@ -111,11 +110,11 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot wait for sockets: %w", err)
 	}
-	l := &loop{o: o, env: o.Env, log: o.Env.Store.Log(), poll: poll, listeners: listeners, kept: map[*session]*kept{}, complaints: complaints{}, pushMost: defaultPushMost}
+	l := &loop{o: o, env: o.Env, log: o.Env.Store.Log(), poll: poll, listeners: listeners, kept: map[*session]*kept{}, complaints: complaints{}}
 	l.box.poll = poll
 	for _, ln := range listeners {
 		if err := poll.add(ln.fd); err != nil {
-			return nil, firstError(fmt.Errorf("cannot watch %s: %w", ln.addr, err), poll.close())
+			return nil, firstError(fmt.Errorf("cannot wait for connections to %s: %w", ln.addr, err), poll.close())
 		}
 	}
 	if !l.reserve.take() {
@@ -129,16 +128,15 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 		}
 	}
 	l.jobs.gone, l.ended = make(chan struct{}), make(chan error, 1)
-	l.jobs.busy.run, l.jobs.share.run = l.watchScript, l.shareOut
-	l.seams = seams{watchEvery, func() {}, l.event}
+	l.jobs.busy.run, l.jobs.share.run = l.checkScript, l.shareOut
+	l.seams = l.defaultSeams()
 	o.Env.LimitJobs(processors - 1) // one is left to the loop
 	l.ahead = make([][]byte, 0, storage.PrefetchKeys)
 	l.ctx.Txn = o.Env.Store.NewTxn()
 	l.cron.run, l.pauseTimer.run = l.tick, l.endPause
 	l.refill.run = l.acceptAgain
 	l.stopTimer.run = l.hurry
-	l.watchdog.every = watchPause
-	l.watchSettings()
+	l.followSettings()
 	l.mono = o.Clock.Mono()
 	l.durable = l.log.Durable()
 	l.timers.set(&l.cron, l.mono+cronTime)
@@ -147,7 +145,7 @@ func newLoop(o *Options, listeners []*listener) (*loop, error) {
 
 // run runs the loop until it ends.
 func (l *loop) run() error {
-	go l.watch()
+	go l.runWatchdog()
 	go l.cycle(false)
 	return <-l.ended
 }
@@ -181,7 +179,7 @@ func (l *loop) passes() error {
 		l.commit()
 		l.write()
 		l.closeCondemned()
-		l.bury()
+		l.closeEnded()
 		if l.stopping && l.fatal == nil && (l.giveUp || l.quiet()) {
 			return l.finish()
 		}
@@ -274,7 +272,7 @@ func (l *loop) clientLeaves(s *session, dead bool) {
 	case s.state == forPause:
 		l.dropPaused(s)
 	case s.state == forUnblock && !s.blocked.on.Works:
-		l.hangUp(s)
+		l.dropCommand(s)
 	case dead && (s.args == nil || l.env.Table.Of(s.args).Is(commands.ReadOnly)):
 		l.close(s)
 	}
@@ -351,18 +349,18 @@ func (l *loop) touch(s *session) {
 	}
 }
 
-// bury closes the descriptors of sessions that ended. Only now may their numbers be
+// closeEnded closes the descriptors of sessions that ended. Only now may their numbers be
 // used again: no event of this pass is left that could name them.
-func (l *loop) bury() {
-	for _, fd := range l.graves {
+func (l *loop) closeEnded() {
+	for _, fd := range l.toClose {
 		if err := unix.Close(fd); err != nil {
 			l.o.Log.Debug("closing a connection", "error", err)
 		}
 	}
-	if len(l.graves) > 0 && l.starved {
+	if len(l.toClose) > 0 && l.starved {
 		l.acceptAgain()
 	}
-	l.graves = l.graves[:0]
+	l.toClose = l.toClose[:0]
 }
 
 // shut frees what the loop has. Sessions are cut.
@@ -377,7 +375,7 @@ func (l *loop) shut() {
 			l.close(s)
 		}
 	}
-	l.bury()
+	l.closeEnded()
 	l.reserve.release()
 	l.box.close()
 	if err := l.poll.close(); err != nil {

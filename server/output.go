@@ -4,8 +4,9 @@ import (
 	"keyp/resp"
 )
 
-// wait says that the output from a position on shows state of an LSN.
-type wait struct {
+// dependency says that the output from a position on shows what the log has at an LSN: it must not leave before the log is
+// durable up to there.
+type dependency struct {
 	from uint64 // position in the connection's output
 	lsn  uint64
 	pass uint64 // the pass that wrote it
@@ -14,15 +15,15 @@ type wait struct {
 // output is what a session has yet to send, in order:
 //
 //	base        base+sent                                               end
-//	 │ sent bytes  │  may leave  │ needs waits[0].lsn │ needs waits[1].lsn │
-//	                             └ waits[0].from      └ waits[1].from
+//	 │ sent bytes  │  may leave  │ after needs[0].lsn │ after needs[1].lsn │
+//	                             └ needs[0].from      └ needs[1].from
 //	 │ blocks[0]         │ blocks[1]      │ w.Buf                           │
 //
 // What waits stands in blocks, which are full, and behind them in w.Buf, which replies are
 // appended to: so nothing moves when more comes to much that waits.
 //
 // Positions count all bytes that the connection ever wrote, so moving the buffer
-// changes none. The LSNs of waits rise strictly: a reply that needs less than one
+// changes none. The LSNs of dependencies rise strictly: a reply that needs less than one
 // before it needs no entry, as it cannot leave earlier anyway.
 type output struct {
 	w        resp.Writer
@@ -31,7 +32,7 @@ type output struct {
 	blocks   [][]byte
 	inside   int // bytes in blocks
 	blockCap int // capacity of blocks
-	waits    []wait
+	needs    []dependency
 	// replied is where the newest reply ends: what is behind it has been pushed.
 	replied uint64
 }
@@ -56,11 +57,11 @@ func (o *output) end() uint64 { return o.tail() + uint64(len(o.w.Buf)) }
 // pushed is the number of bytes that have not left and answer no command.
 func (o *output) pushed() int { return int(o.end() - max(o.replied, o.base+uint64(o.sent))) }
 
-// gate notes that the output from buffer offset `from` on depends on lsn. All gates of
+// depend notes that the output from buffer offset `from` on depends on lsn. All dependencies of
 // one pass are one entry, since one commit serves them: it keeps the list short.
-func (o *output) gate(from int, lsn, pass uint64) {
-	if n := len(o.waits); n > 0 {
-		last := &o.waits[n-1]
+func (o *output) depend(from int, lsn, pass uint64) {
+	if n := len(o.needs); n > 0 {
+		last := &o.needs[n-1]
 		if lsn <= last.lsn {
 			return
 		}
@@ -69,26 +70,26 @@ func (o *output) gate(from int, lsn, pass uint64) {
 			return
 		}
 	}
-	o.waits = append(o.waits, wait{from: o.tail() + uint64(from), lsn: lsn, pass: pass})
+	o.needs = append(o.needs, dependency{from: o.tail() + uint64(from), lsn: lsn, pass: pass})
 }
 
 // ready gives the bytes that may leave when the log is durable to an LSN, up to the end of
 // the first block.
 func (o *output) ready(durable uint64) []byte {
 	done := 0
-	for done < len(o.waits) && o.waits[done].lsn <= durable {
+	for done < len(o.needs) && o.needs[done].lsn <= durable {
 		done++
 	}
 	if done > 0 {
-		o.waits = o.waits[:copy(o.waits, o.waits[done:])]
+		o.needs = o.needs[:copy(o.needs, o.needs[done:])]
 	}
 	first := o.w.Buf
 	if len(o.blocks) > 0 {
 		first = o.blocks[0]
 	}
 	end := len(first)
-	if len(o.waits) > 0 {
-		end = int(min(o.waits[0].from-o.base, uint64(end)))
+	if len(o.needs) > 0 {
+		end = int(min(o.needs[0].from-o.base, uint64(end)))
 	}
 	return first[o.sent:end]
 }
@@ -172,9 +173,9 @@ func (o *output) drop(pool *bufferPool) {
 	}
 	pool.put(o.w.Buf)
 	o.w.Buf, o.sent, o.blocks, o.inside, o.blockCap = nil, 0, nil, 0, 0
-	o.waits = o.waits[:0]
-	if cap(o.waits) > 16 {
-		o.waits = nil
+	o.needs = o.needs[:0]
+	if cap(o.needs) > 16 {
+		o.needs = nil
 	}
 }
 
@@ -193,7 +194,7 @@ func (l *loop) push(s *session, m message) {
 	s.out.w.Buf = append(s.out.w.Buf, m.bytes...)
 	if m.lsn > l.durable {
 		l.owed = max(l.owed, m.lsn)
-		s.out.gate(mark, m.lsn, l.pass)
+		s.out.depend(mark, m.lsn, l.pass)
 	}
 	l.touch(s)
 	if l.pushedTooMuch(s) {
@@ -205,10 +206,10 @@ func (l *loop) push(s *session, m message) {
 	}
 }
 
-// defaultPushMost bounds the messages in bytes that wait for a client to which no hard limit
+// pushMost bounds the messages in bytes that wait for a client to which no hard limit
 // applies. Replies can wait for whoever asked for them, since its further commands do; but
 // nothing ever delays what MONITOR and CLIENT TRACKING have others send.
-const defaultPushMost = 64 << 20
+const pushMost = 64 << 20
 
 // pushBehind sends what was pushed to s while its command ran, behind the reply.
 func (l *loop) pushBehind(s *session) {
@@ -258,7 +259,7 @@ func (l *loop) owedTo(s *session) int { return s.out.pending() + l.keptBytes(s) 
 
 // pushedTooMuch says whether messages that nobody asked for have passed a session's limit.
 func (l *loop) pushedTooMuch(s *session) bool {
-	return l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed()+l.keptBytes(s) > l.pushMost
+	return l.overLimit(s) || l.outputLimit(s).hard == 0 && s.out.pushed()+l.keptBytes(s) > l.seams.pushMost
 }
 
 // pushKept sends what was kept, behind the reply.
@@ -297,4 +298,6 @@ func (l *loop) guestOverLimit(s *session) bool {
 }
 
 // memory is what the output takes, in bytes.
-func (o *output) memory() int { return o.blockCap + cap(o.w.Buf) + cap(o.blocks)*24 + cap(o.waits)*24 }
+func (o *output) memory() int {
+	return o.blockCap + cap(o.w.Buf) + cap(o.blocks)*24 + cap(o.needs)*24
+}

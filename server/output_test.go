@@ -51,7 +51,7 @@ func TestOutputNeverShowsTheUndurable(t *testing.T) {
 				r.lsn = uint64(rapid.IntRange(0, int(lsn)).Draw(t, "seen"))
 			}
 			if r.lsn > durable {
-				o.gate(mark, r.lsn, pass)
+				o.depend(mark, r.lsn, pass)
 			}
 			replies = append(replies, r)
 		}

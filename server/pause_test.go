@@ -245,7 +245,7 @@ func TestPauseWhileBusy(t *testing.T) {
 	})
 	await.Until(t, "the server is busy", func() (busy bool) {
 		ts.onLoop(func(l *loop) {
-			l.watchScript()
+			l.checkScript()
 			busy = l.env.Busy != ""
 		})
 		return busy

@@ -260,7 +260,7 @@ func TestPinnedStoreRunsAgain(t *testing.T) {
 }
 
 // TestPinnedIsWatchedBesideAnEnd: a job that another goroutine runs ends while the loop's goroutine runs
-// one: the watcher still looks after that, so the loop does not wait for it.
+// one: the supervisor still looks after that, so the loop does not wait for it.
 func TestPinnedIsWatchedBesideAnEnd(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	ts := start(t, func(e *commands.Env) {

@@ -6,7 +6,7 @@ import "time"
 const maxEvents = 1024
 
 // readiness says what a descriptor is ready for. The poller itself has one form per
-// system, with the methods add, watchWrite, wait, at, wake and close.
+// system, with the methods add, reportRoom, wait, at, wake and close.
 type readiness uint8
 
 const (

@@ -43,14 +43,14 @@ func (p *poller) close() error {
 	return firstError(unix.Close(p.wakeR), unix.Close(p.wakeW), unix.Close(p.kq))
 }
 
-// add watches a descriptor for input. Closing the descriptor ends that.
+// add has wait report input of a descriptor, until that is closed.
 func (p *poller) add(fd int) error {
 	return p.control(fd, unix.EVFILT_READ, unix.EV_ADD|unix.EV_CLEAR)
 }
 
-// watchWrite begins or ends to watch for room to write. Beginning reports room that is
+// reportRoom has wait report, or no longer report, that a descriptor has room to write; at first also room that is
 // there already.
-func (p *poller) watchWrite(fd int, on bool) error {
+func (p *poller) reportRoom(fd int, on bool) error {
 	if on {
 		return p.control(fd, unix.EVFILT_WRITE, unix.EV_ADD|unix.EV_CLEAR)
 	}

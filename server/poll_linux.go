@@ -34,14 +34,14 @@ func (p *poller) close() error {
 	return firstError(unix.Close(p.wakeFD), unix.Close(p.ep))
 }
 
-// add watches a descriptor for input. Closing the descriptor ends that.
+// add has wait report input of a descriptor, until that is closed.
 func (p *poller) add(fd int) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLRDHUP)
 }
 
-// watchWrite begins or ends to watch for room to write. Beginning reports room that is
+// reportRoom has wait report, or no longer report, that a descriptor has room to write; at first also room that is
 // there already.
-func (p *poller) watchWrite(fd int, on bool) error {
+func (p *poller) reportRoom(fd int, on bool) error {
 	events := uint32(unix.EPOLLIN | unix.EPOLLRDHUP)
 	if on {
 		events |= unix.EPOLLOUT

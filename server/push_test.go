@@ -116,14 +116,14 @@ func TestKeptPushesAreBounded(t *testing.T) {
 		most int    // pushes without a hard limit
 		kept int    // messages that are kept before the client is closed
 	}{
-		"hard":          {`client-output-buffer-limit "normal 100000 0 0"`, defaultPushMost, 9},
+		"hard":          {`client-output-buffer-limit "normal 100000 0 0"`, pushMost, 9},
 		"no hard limit": {`client-output-buffer-limit "normal 0 0 0"`, 200_000, 19},
-		"all clients":   {`maxmemory-clients 300000`, defaultPushMost, 29},
+		"all clients":   {`maxmemory-clients 300000`, pushMost, 29},
 	}
 	for name, limit := range limits {
 		t.Run(name, func(t *testing.T) {
 			h := &hog{}
-			ts := start(t, h.use, func(l *loop) { l.pushMost = limit.most })
+			ts := start(t, h.use, func(l *loop) { l.seams.pushMost = limit.most })
 			if got := ts.dial().do("CONFIG SET " + limit.set); got != "+OK" {
 				t.Fatal(got)
 			}

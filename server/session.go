@@ -66,7 +66,7 @@ type session struct {
 	readToEnd bool // the end of input is near: short reads do not mean that there is no more
 	eof       bool // the client has ended its side
 	full      bool // the socket takes no more
-	watched   bool // for room to write
+	roomAsked bool // the poller reports room to write
 	queued    bool // in loop.queue
 	touched   bool // in loop.touched
 	inWaiting bool // in loop.waiting
@@ -334,7 +334,7 @@ func (l *loop) finishReply(s *session, spec *commands.Spec, mark int, lsn uint64
 		s.client.Reply = commands.ReplySkip
 	}
 	if lsn > l.durable && s.out.w.Len() > mark { // nothing waits for the log where nothing is sent
-		s.out.gate(mark, lsn, l.pass)
+		s.out.depend(mark, lsn, l.pass)
 	}
 	s.out.replied = s.out.end()
 	if s.client.Closing && s.state < closing {
@@ -496,6 +496,6 @@ func (l *loop) close(s *session) {
 	s.out.drop(&l.buffers)
 	s.reader = nil
 	l.sessions[s.fd] = nil
-	l.graves = append(l.graves, s.fd)
+	l.toClose = append(l.toClose, s.fd)
 	l.count--
 }

@@ -20,7 +20,7 @@ func (l *loop) stop() {
 		case s.state == serving:
 			s.halt()
 		case s.state == forUnblock && s.blocked.waiter.ForKeys():
-			l.hangUp(s)
+			l.dropCommand(s)
 		case s.state == forHandshake:
 			l.close(s)
 		}

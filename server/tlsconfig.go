@@ -41,14 +41,14 @@ var tlsOptions = []string{
 
 func (f *tlsFront) setUp(o *Options) (err error) {
 	f.turn = make(chan struct{}, greeters())
-	f.TLS, err = WatchTLS(o.Config, o.Log)
+	f.TLS, err = FollowTLS(o.Config, o.Log)
 	return err
 }
 
-// WatchTLS reads the configuration, now and after each change of an option; new connections
+// FollowTLS reads the configuration, now and after each change of an option; new connections
 // have the new one. Files are read then only, so CONFIG SET with the same names renews a
 // certificate.
-func WatchTLS(cfg *config.Config, log *slog.Logger) (*TLS, error) {
+func FollowTLS(cfg *config.Config, log *slog.Logger) (*TLS, error) {
 	t := &TLS{}
 	made, err := newTLSConfig(cfg)
 	if err != nil {

@@ -149,7 +149,7 @@ func TestTrackingWaitsForTheLog(t *testing.T) {
 	release := d.hold()
 	b.send("SET k 1\n")
 	await.Until(t, "the message waits", func() (waits bool) {
-		ts.onLoop(func(l *loop) { waits = len(s.out.waits) > 0 && len(s.out.ready(l.durable)) == 0 })
+		ts.onLoop(func(l *loop) { waits = len(s.out.needs) > 0 && len(s.out.ready(l.durable)) == 0 })
 		return waits
 	})
 	release()

@@ -15,7 +15,6 @@ import (
 // nor a step of the clock looks like a standstill.
 type watchdog struct {
 	passes atomic.Uint64
-	every  time.Duration
 
 	// Only the goroutine that looks uses these.
 	seen          uint64 // passes, as of the last look
@@ -26,17 +25,17 @@ type watchdog struct {
 const (
 	// hangLooks is how often the number of passes stays the same until that is reported.
 	hangLooks = 5
-	// watchPause is the time between two looks.
-	watchPause = time.Second
+	// watchdogPause is the time between two looks.
+	watchdogPause = time.Second
 	// hangSilence is how many looks have to follow a report before the next one.
 	hangSilence = 600
 	// hangStacks bounds the stacks of a report, in bytes.
 	hangStacks = 256 << 10
 )
 
-// watch is the watchdog's goroutine. It ends with the loop.
-func (l *loop) watch() {
-	tick := time.NewTicker(l.watchdog.every)
+// runWatchdog is the watchdog's goroutine. It ends with the loop.
+func (l *loop) runWatchdog() {
+	tick := time.NewTicker(l.seams.watchdogPause)
 	defer tick.Stop()
 	for {
 		select {
@@ -53,7 +52,7 @@ func (w *watchdog) look(l *loop) {
 	w.silent = max(0, w.silent-1)
 	if now := w.passes.Load(); now != w.seen || l.box.asleep.Load() {
 		if w.reported {
-			l.o.Log.Warn("the event loop continues", "after", time.Duration(w.still)*w.every)
+			l.o.Log.Warn("the event loop continues", "after", time.Duration(w.still)*l.seams.watchdogPause)
 		}
 		w.seen, w.still, w.reported = now, 0, false
 	} else if w.still++; w.still >= hangLooks && w.silent == 0 && !w.reported {
@@ -65,5 +64,5 @@ func (w *watchdog) look(l *loop) {
 func (l *loop) reportHang() {
 	stacks := make([]byte, hangStacks)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	l.o.Log.Error("the event loop is stuck: no client is served", "for", hangLooks*l.watchdog.every, "stacks", string(stacks))
+	l.o.Log.Error("the event loop is stuck: no client is served", "for", hangLooks*l.seams.watchdogPause, "stacks", string(stacks))
 }

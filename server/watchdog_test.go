@@ -13,7 +13,7 @@ import (
 
 // TestWatchdog: what holds the loop up is in the log.
 func TestWatchdog(t *testing.T) {
-	ts := start(t, func(l *loop) { l.watchdog.every = 10 * time.Millisecond })
+	ts := start(t, func(l *loop) { l.seams.watchdogPause = 10 * time.Millisecond })
 	release := make(chan struct{})
 	ts.loop.box.post(func() { heldUpBy(release) })
 	await.Until(t, "the report", func() bool { return strings.Contains(ts.log.String(), "server.heldUpBy") })
@@ -28,10 +28,9 @@ func heldUpBy(c chan struct{}) { <-c }
 // sleeps or goes on never.
 func TestWatchdogReportsOnce(t *testing.T) {
 	log := &testkit.Output{}
-	l := &loop{o: &Options{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))}}
+	l := &loop{o: &Options{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))}, seams: seams{watchdogPause: watchdogPause}}
 	l.box.asleep.Store(true)
 	w := &l.watchdog
-	w.every = watchPause
 	looks := func(n int, before func()) {
 		for range n {
 			before()

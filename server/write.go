@@ -63,7 +63,7 @@ func (l *loop) write() {
 		l.durable = durable
 		kept := l.waiting[:0]
 		for _, s := range l.waiting {
-			if !s.takes() || s.out.waits[0].lsn <= durable {
+			if !s.takes() || s.out.needs[0].lsn <= durable {
 				s.inWaiting = false
 				l.touch(s)
 				continue
@@ -116,7 +116,7 @@ func (l *loop) flush(s *session) {
 		l.cutOutput(s)
 		return
 	}
-	if len(s.out.waits) > 0 && !s.inWaiting {
+	if len(s.out.needs) > 0 && !s.inWaiting {
 		s.inWaiting = true
 		l.waiting = append(l.waiting, s)
 	}
@@ -142,7 +142,7 @@ func (l *loop) send(s *session, ready []byte) bool {
 	s.client.NetOut += uint64(n)
 	s.client.LastActive = l.mono
 	l.env.Stats.NetOut.Add(int64(n))
-	if !l.watchRoom(s, full) {
+	if !l.noteRoom(s, full) {
 		return false
 	}
 	s.out.advance(n, &l.buffers)
@@ -161,20 +161,20 @@ func (l *loop) sendEarly(s *session) {
 	}
 }
 
-// watchRoom notes whether the socket is full, and lets the poller report when it has room again.
+// noteRoom notes whether the socket is full, and lets the poller report when it has room again.
 // With TLS the socket may have room although its turn was over, so the poller is asked each time.
 // It returns false if the session had to be closed.
-func (l *loop) watchRoom(s *session, full bool) bool {
-	if full == s.watched && (!full || s.tls == nil) {
+func (l *loop) noteRoom(s *session, full bool) bool {
+	if full == s.roomAsked && (!full || s.tls == nil) {
 		s.full = full
 		return true
 	}
-	if err := l.poll.watchWrite(s.fd, full); err != nil {
-		l.o.Log.Error("watching a connection", "client", s.client.ID, "error", err)
+	if err := l.poll.reportRoom(s.fd, full); err != nil {
+		l.o.Log.Error("asking for room to write to a connection", "client", s.client.ID, "error", err)
 		l.close(s)
 		return false
 	}
-	s.full, s.watched = full, full
+	s.full, s.roomAsked = full, full
 	return true
 }
 

@@ -47,7 +47,7 @@ type checkpointer struct {
 		// What is in the bucket pending: its length, and the slots that wait for it to be empty.
 		pending     int
 		awaited     []*slot
-		ttlDoubtful bool // ttl has entries that are no key's; see metaDoubt
+		ttlDoubtful bool // ttl has entries that are no key's; see format.MetaDoubt
 	}
 
 	arrivals arrivals // has its own lock

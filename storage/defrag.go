@@ -51,8 +51,8 @@ type heapDefrag struct {
 	db      int
 	ref     uint32
 	before  int64         // the largest gaps before and while they are copied
-	ended   time.Duration // reading of Mono when all had been copied, until what that has brought is known
-	settled int64         // the gaps that were left when it brought little, or fewer since
+	ended   time.Duration // reading of Mono when all had been copied, until its effect is known
+	useless int64         // the gaps that were left when copying had hardly any effect, or fewer since
 }
 
 // defragmentHeap begins to copy all objects when there are large gaps between them, and memory is about to be used up, or
@@ -66,13 +66,13 @@ func (h *housekeeper) defragmentHeap(m ProcessMemory, limit int64) {
 			return
 		}
 		if d.ended != 0 && gaps > d.before-share/2 {
-			d.settled = gaps
+			d.useless = gaps
 		}
-		d.ended, d.settled = 0, min(d.settled, gaps)
-		if gaps <= d.settled+share {
+		d.ended, d.useless = 0, min(d.useless, gaps)
+		if gaps <= d.useless+share {
 			return
 		}
-		*d = heapDefrag{running: true, before: gaps, settled: d.settled}
+		*d = heapDefrag{running: true, before: gaps, useless: d.useless}
 	}
 	d.before = max(d.before, m.Gaps)
 	end := workBegan() + defragTime

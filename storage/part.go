@@ -310,12 +310,12 @@ func (p *part) remove(sl *slot, c *cell) {
 	}
 	p.keys--
 	p.shard.store.dropped(p, *c)
-	p.bury(sl, c)
+	p.retire(sl, c)
 }
 
-// bury makes a key a tombstone, or drops it if no copy of it can be on disk. The caller has removed
+// retire makes a key a tombstone, or drops it if no copy of it can be on disk. The caller has removed
 // it from the index and the counts.
-func (p *part) bury(sl *slot, c *cell) {
+func (p *part) retire(sl *slot, c *cell) {
 	if *p.flags(*c)&flagDisk == 0 {
 		p.drop(sl, c)
 		return

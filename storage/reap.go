@@ -499,7 +499,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.turn.t)
 			return false, true
 		}
-		gone = w.bury(p, sl, k, at.Deadline)
+		gone = w.retire(p, sl, k, at.Deadline)
 		w.turn.t.End()
 		return gone, false
 	}
@@ -550,8 +550,8 @@ func (l *loads) loadInSpace(space uint32, k Key) (again bool) {
 	return true
 }
 
-// bury makes a key that only the data file has a tombstone.
-func (w *window) bury(p *part, sl *slot, k Key, deadline int64) bool {
+// retire makes a key that only the data file has a tombstone.
+func (w *window) retire(p *part, sl *slot, k Key, deadline int64) bool {
 	if !sl.partial || p.find(sl, k) != nil {
 		return false
 	}

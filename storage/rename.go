@@ -154,7 +154,7 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 	if t != nil {
 		t.counted(p)
 	}
-	o := p.objectOf(*c) // the cell keeps o until it is buried
+	o := p.objectOf(*c) // the cell keeps o until it is retired
 	moved := *o
 	delete(p.copied, o.id)
 	if o.is(stateLinked) {
@@ -164,7 +164,7 @@ func (p *part) unlink(t *Txn, from Key) *Object {
 		o.flags |= flagMoved
 		p.moved.add(o.id)
 	}
-	p.bury(sl, c)
+	p.retire(sl, c)
 	return &moved
 }
 

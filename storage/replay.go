@@ -57,7 +57,7 @@ type recovering struct {
 	replays []*replay
 	meeting meeting
 	floor   []int64 // per shard, its replay's: the newest "reaped through"
-	time    int64   // of the newest recTime; the first replay's
+	time    int64   // of the newest format.RecTime; the first replay's
 	// later are slots on disk of keyspaces that a later record of the log creates: the checkpoint
 	// that wrote them did not finish.
 	later map[uint32][]laterSlot
@@ -310,7 +310,7 @@ func (r *replay) reaped(shard int, through int64) {
 			}
 			p.unindex(sl, c)
 			r.s.dropped(p, *c)
-			p.bury(sl, c)
+			p.retire(sl, c)
 		}
 	}
 }
@@ -441,7 +441,7 @@ func (r *replay) delete(p *part, k Key) {
 	if exists(c) {
 		p.unindex(sl, c)
 		r.s.dropped(p, *c)
-		p.bury(sl, c)
+		p.retire(sl, c)
 		return
 	}
 	if c == nil && sl.partial {

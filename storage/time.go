@@ -13,7 +13,7 @@ import (
 //   - A look-up by name removes what it finds due (Txn.live): the key or its elements are named,
 //     and the key's slot or the value notes the LSN. The reaper and the window do likewise.
 //   - A walk over the keyspace (View) passes over what is due and removes nothing. It logs how far
-//     time had come (recTime). A start does not let time be earlier than that: what was due
+//     time had come (format.RecTime). A start does not let time be earlier than that: what was due
 //     by then is due, and if the clock is behind, it is removed before time follows the clock.
 //   - Counts change only when something is removed.
 //
@@ -36,7 +36,7 @@ func (s *Store) logTime() {
 	if now := s.instant.Load(); now > s.shown.at.Load() {
 		record := format.AppendRecord(nil, format.RecTime, uint64(now))
 		s.log.Append(record)
-		s.shown.at.Store(now) // stored afterwards: who reads it finds the record before the log's end
+		s.shown.at.Store(now) // stored afterwards: what reads it finds the record before the log's end
 		s.replayCost.Add(int64(len(record)) * byteCost)
 	}
 }

@@ -125,7 +125,7 @@ func (s *Store) endOne(t *Txn, tx *bolt.Tx, u unfinished, twice bool, stated fun
 	if o.val.Len() == 0 || im.Type == object.TypeString && !u.whole {
 		p.unindex(sl, c)
 		s.dropped(p, *c)
-		p.bury(sl, c)
+		p.retire(sl, c)
 		found.Gone = true
 	} else {
 		t.Replace(k, o.val.Clone(), p.deadline(*c), Event{})

@@ -173,7 +173,7 @@ func (o *Object) elementDue(now int64) bool {
 	return due != 0 && due <= now
 }
 
-// earlier is the first of two deadlines; 0 is none. setDue notes the first deadline of an element.
+// setDue notes the first deadline of an element; 0: none has one.
 func (o *Object) setDue(d int64) {
 	if d != 0 || o.side != nil {
 		o.more().due = d

@@ -81,7 +81,7 @@ func offered(v *commands.Visitor) map[string]bool {
 	return may
 }
 
-// useAs calls fn with what requests read, for a visitor who was admitted.
+// useAs calls fn with what requests read, for a visitor that may see the page.
 func (s *Server) useAs(w http.ResponseWriter, r *http.Request, fn func(*commands.Env, *commands.Visitor)) {
 	var err error
 	loaded := s.use(func(env *commands.Env) {

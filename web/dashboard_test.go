@@ -224,7 +224,7 @@ func TestLive(t *testing.T) {
 	s.stop()
 	idle.stop()
 	await.Until(t, "no messages are made any more", func() bool { n, running := h.streams(); return n == 0 && !running })
-	if h.pulse.watched.Load() {
+	if h.pulse.pageOpen.Load() {
 		t.Error("all that is due is counted, though nobody looks")
 	}
 	again := h.stream("")

@@ -125,7 +125,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusNotFound, "there is no such page")
 		return
 	}
-	if status, why := s.admit(r, p); status != 0 {
+	if status, why := s.refusal(r, p); status != 0 {
 		if status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Basic realm="keyp", charset="UTF-8"`)
 		}
@@ -197,8 +197,8 @@ func (s *Server) fromHere(r *http.Request) bool {
 	return true
 }
 
-// admit says why the sender of a request may not see a page, with the status; 0: it may.
-func (s *Server) admit(r *http.Request, p page) (status int, why string) {
+// refusal says why the sender of a request may not see a page, with the status; 0: it may.
+func (s *Server) refusal(r *http.Request, p page) (status int, why string) {
 	if p.rights == nil {
 		return 0, ""
 	}

@@ -161,9 +161,9 @@ func (p *pulse) counts(env *commands.Env) {
 			nearAt = p.count(env, &p.near, now, nearSpans(now))
 		}
 		far := p.far.Load()
-		opened := p.watched.Load() && far != nil && far.Until[len(far.Until)-1] != endOfTime
+		opened := p.pageOpen.Load() && far != nil && far.Until[len(far.Until)-1] != endOfTime
 		if mono := p.s.o.Clock.Mono(); mono >= farAt || opened {
-			farAt = p.count(env, &p.far, now, farSpans(now, p.watched.Load()))
+			farAt = p.count(env, &p.far, now, farSpans(now, p.pageOpen.Load()))
 		}
 		select {
 		case <-time.After(dueEvery):

@@ -151,7 +151,7 @@ func (l *live) open(user string) bool {
 	}
 	if !l.mu.running {
 		l.mu.running = true
-		l.s.pulse.watched.Store(true)
+		l.s.pulse.pageOpen.Store(true)
 		go l.run()
 	}
 	return true
@@ -177,7 +177,7 @@ func (l *live) run() {
 		ended := l.streams.under() == 0
 		if ended {
 			l.mu.running, l.mu.message, l.mu.history = false, nil, nil
-			l.s.pulse.watched.Store(false)
+			l.s.pulse.pageOpen.Store(false)
 		}
 		l.mu.Unlock()
 		if ended {
@@ -346,7 +346,7 @@ func (x *eventStream) send(text []byte) bool {
 		return false
 	}
 	p, _ := x.s.find(x.r.URL.Path)
-	if status, _ := x.s.admit(x.r, p); status != 0 {
+	if status, _ := x.s.refusal(x.r, p); status != 0 {
 		return false
 	}
 	_ = x.control.SetWriteDeadline(inTime(replyTime))

@@ -35,7 +35,7 @@ type pulse struct {
 	problem  atomic.Pointer[string]
 	near     atomic.Pointer[forecast] // of the next hours, by second and minute
 	far      atomic.Pointer[forecast] // of all that follows, by hour and day
-	watched  atomic.Bool              // a page is open, which shows all of far
+	pageOpen atomic.Bool              // a page is open, which shows all of far
 	byType   byType
 
 	// Looks in a row that found something wrong.

@@ -114,7 +114,7 @@ func storeOptions(cfg *config.Config) storage.Options {
 func serveHTTP(cfg *config.Config, logger *slog.Logger, clk clock.Clock) (*web.Server, error) {
 	o := web.Options{Config: cfg, Log: logger, Clock: clk}
 	if cfg.String("http-addr") != "" && cfg.Bool("http-tls") {
-		certificates, err := server.WatchTLS(cfg, logger)
+		certificates, err := server.FollowTLS(cfg, logger)
 		if err != nil {
 			return nil, err
 		}

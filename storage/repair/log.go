@@ -189,14 +189,14 @@ func (l *oldLog) note(r *format.Record) {
 	at := spot{r.Space, string(r.Key)}
 	switch r.Tag {
 	case format.RecPut, format.RecDelete, format.RecLarge:
-		l.settled(at)
+		l.knownWhole(at)
 	case format.RecElement, format.RecRemove, format.RecRange, format.RecCut, format.RecTrim, format.RecDeadline:
 		l.changed(at, r)
 	case format.RecLink:
-		l.settled(at)
+		l.knownWhole(at)
 		to := spot{r.ToSpace, string(r.To)}
 		if l.made[r.ID] {
-			l.settled(to)
+			l.knownWhole(to)
 			return
 		}
 		delete(l.stated, to)
@@ -204,7 +204,8 @@ func (l *oldLog) note(r *format.Record) {
 	}
 }
 
-func (l *oldLog) settled(at spot) {
+// knownWhole notes that the log states all of a key: nothing before it matters.
+func (l *oldLog) knownWhole(at spot) {
 	l.stated[at] = true
 	delete(l.doubts, at)
 }
