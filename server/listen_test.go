@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,7 +60,7 @@ func TestSeveralAddresses(t *testing.T) {
 // TestBindSetting: port and bind as redis.conf has them; a missing address is passed
 // over only when it is optional.
 func TestBindSetting(t *testing.T) {
-	port := "16349"
+	port := strconv.Itoa(testkit.FreePort(t))
 	ts, err := prepareServer(t, t.TempDir(), nil, "port="+port, "bind=127.0.0.1 -192.0.2.77")
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +72,7 @@ func TestBindSetting(t *testing.T) {
 	if got := ts.dial().do("PING"); got != "+PONG" {
 		t.Fatal(got)
 	}
-	_, err = prepareServer(t, t.TempDir(), nil, "port=16348", "bind=192.0.2.77")
+	_, err = prepareServer(t, t.TempDir(), nil, "port="+strconv.Itoa(testkit.FreePort(t)), "bind=192.0.2.77")
 	if !errors.Is(err, unix.EADDRNOTAVAIL) {
 		t.Fatalf("got %v", err)
 	}

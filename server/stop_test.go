@@ -14,7 +14,7 @@ func TestStopEndsScript(t *testing.T) {
 	c := ts.dial()
 	c.raw(multibulk("EVAL", "while true do end", "0"))
 	await.Until(t, "the script runs", func() (runs bool) {
-		ts.onLoop(func(l *loop) { runs = l.globalRuns() })
+		ts.onLoop(func(l *loop) { runs = l.jobs.global != nil })
 		return runs
 	})
 	ts.stop()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -418,7 +419,7 @@ func TestTLSSealedBound(t *testing.T) {
 
 // TestTLSPortAlone: with port 0 there is nothing but TLS.
 func TestTLSPortAlone(t *testing.T) {
-	const port = "16351"
+	port := strconv.Itoa(testkit.FreePort(t))
 	a := testkit.NewAuthority(t)
 	settings := []setting{"port=0", "tls-port=" + port}
 	args := a.ServerArgs()
