@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -33,9 +34,9 @@ func (d *dataDigest) mixNumber(n int) { d.mix(binary.BigEndian.AppendUint32(nil,
 
 func (d *dataDigest) text() string { return hex.EncodeToString(d[:]) }
 
-// digestTypes are Redis's numbers of the types; a type that is not among them is left out.
+// digestTypes are Redis's numbers of the types.
 var digestTypes = map[object.Type]int{
-	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4,
+	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4, object.TypeStream: 6,
 }
 
 // addItem adds a key's value, and whether it has a deadline.
@@ -65,6 +66,16 @@ func (d *dataDigest) addItem(item storage.Item) error {
 			e.mix(field)
 			e.mix(val)
 			d.toggle(e[:])
+			return true
+		})
+	case *object.Stream: // its entries alone
+		v.Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
+			d.mix(fmt.Appendf(nil, "%d.%d", e.ID.Ms, e.ID.Seq))
+			e.EachField(func(field, val []byte) bool {
+				d.mix(field)
+				d.mix(val)
+				return true
+			})
 			return true
 		})
 	default:

@@ -112,13 +112,24 @@ func (h *harness) close() {
 	}
 }
 
-// reopen is a restart: what the client had selected stays.
+// reopen is a restart: where the client is and what it had selected stays.
 func (h *harness) reopen() {
 	h.t.Helper()
-	db, proto := h.client.DB, h.client.Proto
+	db, proto, addr := h.client.DB, h.client.Proto, h.client.Addr
 	h.close()
 	h.open()
-	h.client.DB, h.client.Proto = db, proto
+	h.client.DB, h.client.Proto, h.client.Addr = db, proto, addr
+}
+
+// digest is what a DEBUG command replies about values.
+func (h *harness) digest(args ...string) string {
+	h.t.Helper()
+	h.client.Addr = "127.0.0.1:1" // others may not ask
+	text := h.do(append([]string{"DEBUG"}, args...)...)
+	if strings.HasPrefix(text, "-") {
+		h.t.Fatalf("DEBUG %q: %s", args, text)
+	}
+	return text
 }
 
 func (h *harness) hear(e storage.Happened) {

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// numbered is a command with n numbered arguments, in random order, each before the rest of a
+// numbered is a command with n numbered arguments, in an order like a random one, each before the rest of a
 // pair if there is one.
 func numbered(n int, prefix, pair string, args ...string) [][]byte {
 	list := byteArgs(args...)
-	for _, i := range rand.Perm(n) {
+	for _, i := range rand.New(rand.NewPCG(uint64(n), 0)).Perm(n) {
 		list = append(list, strconv.AppendInt([]byte(prefix), int64(i), 10))
 		if pair != "" {
 			list = append(list, []byte(pair))
