@@ -23,15 +23,23 @@ const (
 	exVararg   // the opVararg at info
 )
 
-// expr is an expression whose code is being generated. Jumps that leave it when it is true or
-// false are lists, linked through the jumps themselves.
+// expr is an expression whose code is being generated, with the jumps that leave it when it is true
+// or false.
 type expr struct {
 	kind                exprKind
 	info                int
 	key                 int // exIndexed: a register, or keyConstant + a constant's number
 	number              float64
-	whenTrue, whenFalse int
+	whenTrue, whenFalse jumps
 }
+
+// jumps is a list of jumps that will go to one place, linked through the jumps themselves.
+type jumps struct{ first, last int }
+
+var noJumps = jumps{noJump, noJump}
+
+// alone is a list of the jump at a place.
+func alone(at int) jumps { return jumps{at, at} }
 
 const (
 	noJump      = -1
@@ -41,13 +49,13 @@ const (
 )
 
 func (e *expr) set(kind exprKind, info int) {
-	*e = expr{kind: kind, info: info, whenTrue: noJump, whenFalse: noJump}
+	*e = expr{kind: kind, info: info, whenTrue: noJumps, whenFalse: noJumps}
 }
 
 func (e *expr) hasJumps() bool { return e.whenTrue != e.whenFalse }
 
 func (e *expr) isNumeral() bool {
-	return e.kind == exNumber && e.whenTrue == noJump && e.whenFalse == noJump
+	return e.kind == exNumber && e.whenTrue == noJumps && e.whenFalse == noJumps
 }
 
 func (e *expr) manyValues() bool { return e.kind == exCall || e.kind == exVararg }
@@ -64,7 +72,7 @@ func (f *function) emit(op opcode, a, b, c int) int {
 // landHere makes the pending jumps go to the next instruction.
 func (f *function) landHere() {
 	f.patchTests(f.pending, len(f.code), noRegister, len(f.code))
-	f.pending = noJump
+	f.pending = noJumps
 }
 
 func (f *function) setA(pc, a int) { f.code[pc] = f.code[pc]&^(0xff<<8) | instruction(uint8(a))<<8 }
@@ -91,28 +99,28 @@ func (f *function) emitNil(from, n int) {
 	f.emit(opLoadNil, from, from+n-1, 0)
 }
 
-// jump adds a jump whose target is not known yet.
-func (f *function) jump() int {
+// jump adds a jump whose target is not known yet. Those that would go to it go on to that target.
+func (f *function) jump() jumps {
 	pending := f.pending
-	f.pending = noJump
+	f.pending = noJumps
 	at := f.emit(opJump, 0, 0, noJump)
-	return f.joined(at, pending)
+	return f.joined(alone(at), pending)
 }
 
+// jumpBehind adds a jump behind the test that was just added. It is alone in its list: what jumps
+// here from before goes to the test.
+func (f *function) jumpBehind() int { return f.jump().first }
+
 // joined returns a list with the jumps of both lists.
-func (f *function) joined(list, more int) int {
+func (f *function) joined(list, more jumps) jumps {
 	switch {
-	case more == noJump:
+	case more == noJumps:
 		return list
-	case list == noJump:
+	case list == noJumps:
 		return more
 	}
-	last := list
-	for next := f.follow(last); next != noJump; next = f.follow(last) {
-		last = next
-	}
-	f.aim(last, more)
-	return list
+	f.aim(list.last, more.first)
+	return jumps{list.first, more.last}
 }
 
 // label marks the next instruction as one that is jumped to.
@@ -123,6 +131,7 @@ func (f *function) label() int {
 
 // follow gives the jump after the one at pc in its list.
 func (f *function) follow(pc int) int {
+	f.l.tick()
 	offset := f.code[pc].jump()
 	if offset == noJump {
 		return noJump
@@ -169,37 +178,37 @@ func (f *function) patchTest(pc, register int) bool {
 }
 
 // needsValue returns true if a jump of the list leaves no value.
-func (f *function) needsValue(list int) bool {
-	for ; list != noJump; list = f.follow(list) {
-		if f.code[f.control(list)].op() != opTestSet {
+func (f *function) needsValue(list jumps) bool {
+	for at := list.first; at != noJump; at = f.follow(at) {
+		if f.code[f.control(at)].op() != opTestSet {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *function) dropValues(list int) {
-	for ; list != noJump; list = f.follow(list) {
-		f.patchTest(list, noRegister)
+func (f *function) dropValues(list jumps) {
+	for at := list.first; at != noJump; at = f.follow(at) {
+		f.patchTest(at, noRegister)
 	}
 }
 
 // patchTests makes the jumps of a list that leave a value in register go to valued, the others to
 // target.
-func (f *function) patchTests(list, valued, register, target int) {
-	for list != noJump {
-		next := f.follow(list)
-		if f.patchTest(list, register) {
-			f.aim(list, valued)
+func (f *function) patchTests(list jumps, valued, register, target int) {
+	for at := list.first; at != noJump; {
+		next := f.follow(at)
+		if f.patchTest(at, register) {
+			f.aim(at, valued)
 		} else {
-			f.aim(list, target)
+			f.aim(at, target)
 		}
-		list = next
+		at = next
 	}
 }
 
 // patch makes the jumps of a list go to target.
-func (f *function) patch(list, target int) {
+func (f *function) patch(list jumps, target int) {
 	if target == len(f.code) {
 		f.patchHere(list)
 		return
@@ -208,7 +217,7 @@ func (f *function) patch(list, target int) {
 }
 
 // patchHere makes the jumps of a list go to the next instruction.
-func (f *function) patchHere(list int) {
+func (f *function) patchHere(list jumps) {
 	f.label()
 	f.pending = f.joined(f.pending, list)
 }
@@ -375,12 +384,12 @@ func (f *function) dischargeAny(e *expr) {
 func (f *function) toRegister(e *expr, register int) {
 	f.discharge(e, register)
 	if e.kind == exJump {
-		e.whenTrue = f.joined(e.whenTrue, e.info)
+		e.whenTrue = f.joined(e.whenTrue, alone(e.info))
 	}
 	if e.hasJumps() {
 		loadFalse, loadTrue := noJump, noJump
 		if f.needsValue(e.whenTrue) || f.needsValue(e.whenFalse) {
-			past := noJump
+			past := noJumps
 			if e.kind != exJump {
 				past = f.jump()
 			}
@@ -535,28 +544,28 @@ func (f *function) jumpIf(e *expr, cond bool) int {
 			f.code = f.code[:len(f.code)-1]
 			f.lines = f.lines[:len(f.lines)-1]
 			f.emit(opTest, i.b(), 0, 1-c)
-			return f.jump()
+			return f.jumpBehind()
 		}
 	}
 	f.dischargeAny(e)
 	f.freeExpr(e)
 	f.emit(opTestSet, maxRegister+5, e.info, c)
-	return f.jump()
+	return f.jumpBehind()
 }
 
 // goIf generates a jump that leaves when e is not as true as want, and goes on when it is.
 func (f *function) goIf(e *expr, want bool) {
 	f.load(e)
-	out := noJump
+	out := noJumps
 	switch truth, constant := e.constantTruth(); {
 	case constant && truth == want: // nothing leaves
 	case e.kind == exJump:
 		if want {
 			f.negate(e)
 		}
-		out = e.info
+		out = alone(e.info)
 	default:
-		out = f.jumpIf(e, !want)
+		out = alone(f.jumpIf(e, !want))
 	}
 	leave, stay := &e.whenFalse, &e.whenTrue
 	if !want {
@@ -564,7 +573,7 @@ func (f *function) goIf(e *expr, want bool) {
 	}
 	*leave = f.joined(*leave, out)
 	f.patchHere(*stay)
-	*stay = noJump
+	*stay = noJumps
 }
 
 // constantTruth reports whether a constant counts as true; ok is false for other expressions.
@@ -716,7 +725,7 @@ func (f *function) compare(op opcode, cond bool, a, b *expr) {
 	default:
 		f.emit(op, want, x, y)
 	}
-	a.kind, a.info = exJump, f.jump()
+	a.kind, a.info = exJump, f.jumpBehind()
 }
 
 // concat applies "..": a chain becomes one instruction.

@@ -25,7 +25,7 @@ type function struct {
 	locals     []localInfo
 	active     []int // the local variables in scope, as indexes of locals; register i is the i-th
 	declared   []int // local variables whose scope has not begun
-	pending    int   // jumps that go to the next instruction
+	pending    jumps // those that go to the next instruction
 	lastTarget int   // the last place that is jumped to
 	free       int   // first free register
 	maxStack   int
@@ -43,8 +43,8 @@ type function struct {
 // block is a scope.
 type block struct {
 	outer    *block
-	active   int // variables outside
-	breaks   int // jumps that leave the loop
+	active   int   // variables outside
+	breaks   jumps // those that leave the loop
 	captured bool
 	loop     bool
 }
@@ -90,7 +90,7 @@ func parse(source string, o *CompileOptions) (program *Program, err error) {
 
 // open begins a function.
 func (p *parser) open(line int) {
-	p.f = &function{l: p.lexer, outer: p.f, pending: noJump, lastTarget: -1, maxStack: 2, firstLine: line}
+	p.f = &function{l: p.lexer, outer: p.f, pending: noJumps, lastTarget: -1, maxStack: 2, firstLine: line}
 }
 
 // close ends a function.
@@ -255,7 +255,7 @@ func (p *parser) variable(e *expr) {
 
 func (p *parser) enter(b *block, loop bool) {
 	f := p.f
-	*b = block{outer: f.block, active: len(f.active), breaks: noJump, loop: loop}
+	*b = block{outer: f.block, active: len(f.active), breaks: noJumps, loop: loop}
 	f.block = b
 }
 

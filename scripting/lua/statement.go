@@ -57,7 +57,7 @@ func (p *parser) statement() (last bool) {
 }
 
 // condition compiles an expression and returns the list of jumps for when it is false.
-func (p *parser) condition() int {
+func (p *parser) condition() jumps {
 	var e expr
 	p.expr(&e)
 	if e.kind == exNil {
@@ -69,7 +69,7 @@ func (p *parser) condition() int {
 
 func (p *parser) ifStatement(line int) {
 	f := p.f
-	out := noJump
+	out := noJumps
 	next := p.thenBlock()
 	for p.now.kind == tkElseif {
 		out = f.joined(out, f.jump())
@@ -90,7 +90,7 @@ func (p *parser) ifStatement(line int) {
 
 // thenBlock compiles a condition and its block, and returns the list of jumps for when the
 // condition is false.
-func (p *parser) thenBlock() int {
+func (p *parser) thenBlock() jumps {
 	p.next()
 	next := p.condition()
 	p.want(tkThen)
@@ -205,9 +205,9 @@ func (p *parser) forBody(base, line, variables int, numeric bool) {
 	f := p.f
 	p.begin(3)
 	p.want(tkDo)
-	var start int
+	var start jumps
 	if numeric {
-		start = f.emit(opForPrep, base, 0, noJump)
+		start = alone(f.emit(opForPrep, base, 0, noJump))
 	} else {
 		start = f.jump()
 	}
@@ -229,7 +229,7 @@ func (p *parser) forBody(base, line, variables int, numeric bool) {
 		end = f.emit(opForEach, base, 0, noJump)
 		f.fixLine(line)
 	}
-	f.aim(end, start+1)
+	f.aim(end, start.first+1)
 }
 
 func (p *parser) functionStatement(line int) {
