@@ -59,29 +59,35 @@ func (st *state) jsonFunctions(options func() *jsonOptions) map[string]lua.Built
 		"new":    st.jsonNew,
 		"encode_sparse_array": func(L *lua.State) int {
 			o := options()
+			atMost(L, 3)
 			boolOption(L, 1, &o.sparseConvert)
 			intOption(L, 2, &o.sparseRatio, 0, math.MaxInt32)
 			intOption(L, 3, &o.sparseSafe, 0, math.MaxInt32)
 			return 3
 		},
 		"encode_max_depth": func(L *lua.State) int {
+			atMost(L, 1)
 			intOption(L, 1, &options().encodeDepth, 1, math.MaxInt32)
 			return 1
 		},
 		"decode_max_depth": func(L *lua.State) int {
+			atMost(L, 1)
 			intOption(L, 1, &options().decodeDepth, 1, math.MaxInt32)
 			return 1
 		},
 		"encode_number_precision": func(L *lua.State) int {
+			atMost(L, 1)
 			intOption(L, 1, &options().precision, 1, 14)
 			return 1
 		},
 		"encode_keep_buffer": func(L *lua.State) int {
+			atMost(L, 1)
 			boolOption(L, 1, &options().keepBuffer)
 			return 1
 		},
 		"encode_invalid_numbers": func(L *lua.State) int { return encodeInvalid(L, options()) },
 		"decode_invalid_numbers": func(L *lua.State) int {
+			atMost(L, 1)
 			boolOption(L, 1, &options().decodeInvalid)
 			return 1
 		},
@@ -97,6 +103,13 @@ func (st *state) jsonNew(L *lua.State) int {
 	L.Register(t, functions)
 	st.jsonFields(t)
 	return 1
+}
+
+// atMost raises the error for more than n arguments.
+func atMost(L *lua.State, n int) {
+	if L.NArgs() > n {
+		L.ArgError(n+1, "found too many arguments")
+	}
 }
 
 // boolOption sets an option if argument n is there, and pushes it.
@@ -121,8 +134,8 @@ func boolOption(L *lua.State, n int, option *bool) {
 func intOption(L *lua.State, n int, option *int, least, most int) {
 	if !L.Arg(n).IsNil() {
 		v := L.CheckInt(n)
-		if v < least || v > most {
-			L.ArgError(n, "expected integer between "+strconv.Itoa(least)+" and "+strconv.Itoa(most))
+		if v < least || v > most { // cjson names the first argument, whichever it is
+			L.ArgError(1, "expected integer between "+strconv.Itoa(least)+" and "+strconv.Itoa(most))
 		}
 		*option = v
 	}
@@ -130,6 +143,7 @@ func intOption(L *lua.State, n int, option *int, least, most int) {
 }
 
 func encodeInvalid(L *lua.State, o *jsonOptions) int {
+	atMost(L, 1)
 	if s, ok := L.Arg(1).AsString(); ok && s == "null" {
 		o.encodeInvalid = invalidNull
 	} else {

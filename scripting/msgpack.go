@@ -170,10 +170,10 @@ type unpacker struct {
 }
 
 func msgpackUnpack(L *lua.State) int { return unpackValues(L, 0, 0) }
-func msgpackOne(L *lua.State) int    { return unpackValues(L, 1, L.OptInt(2, 0)) }
+func msgpackOne(L *lua.State) int    { return unpackValues(L, 1, L.OptInteger(2, 0)) }
 func msgpackLimit(L *lua.State) int {
-	limit := L.CheckInt(2)
-	return unpackValues(L, limit, L.OptInt(3, 0))
+	limit := L.CheckInteger(2)
+	return unpackValues(L, limit, L.OptInteger(3, 0))
 }
 
 // unpackValues pushes the offset at which to continue (-1 at the end), then up to limit values from
@@ -181,10 +181,10 @@ func msgpackLimit(L *lua.State) int {
 func unpackValues(L *lua.State, limit, offset int) int {
 	u := unpacker{L: L, b: L.CheckString(1), at: offset}
 	if offset < 0 || limit < 0 {
-		L.Errorf("Invalid request to unpack with offset of %d and limit of %d.", offset, len(u.b)) // Redis shows that
+		L.Errorf("Invalid request to unpack with offset of %d and limit of %d.", int32(offset), len(u.b)) // Redis shows that
 	}
 	if offset > len(u.b) {
-		L.Errorf("Start offset %d greater than input length %d.", offset, len(u.b))
+		L.Errorf("Start offset %d greater than input length %d.", int32(offset), len(u.b))
 	}
 	all := limit == 0 && offset == 0
 	n := 0

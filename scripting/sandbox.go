@@ -55,11 +55,14 @@ func (e *Engine) newState(functions bool) *state {
 
 var pcall = lua.PCallWith(caught)
 
-// basePcall is Redis's pcall, which calls a function that does nothing when it has no argument.
+var errPcall = lua.Constant("attempt to call a boolean value")
+
+// basePcall is Redis's pcall, which calls its own first result when it has no argument.
 func basePcall(L *lua.State) int {
 	if L.NArgs() == 0 {
-		L.PushBool(true)
-		return 1
+		L.PushBool(false)
+		L.Push(errPcall)
+		return 2
 	}
 	return pcall(L)
 }
