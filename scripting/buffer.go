@@ -33,7 +33,7 @@ func (b *buffer) grow(n int) {
 		b.L.Check()
 		b.L.Reserve(size + cap(b.b))
 	}
-	b.b = append(make([]byte, 0, size), b.b...)
+	b.b = b.L.Append(make([]byte, 0, size), textOf(b.b))
 }
 
 func (b *buffer) byte(c byte) {
@@ -45,7 +45,7 @@ func (b *buffer) byte(c byte) {
 
 func (b *buffer) text(s string) {
 	b.room(len(s))
-	b.b = append(b.b, s...)
+	b.b = b.L.Append(b.b, s)
 }
 
 // repeat adds a byte n times.
@@ -54,7 +54,10 @@ func (b *buffer) repeat(c byte, n int) {
 		return
 	}
 	b.room(n)
-	for range n {
+	for i := range n {
+		if i%checkEvery == checkEvery-1 {
+			b.L.Check()
+		}
 		b.b = append(b.b, c)
 	}
 }
@@ -84,7 +87,7 @@ func (b *heldBuffer) text(s string) {
 		b.L.Pop(1)
 		b.L.Push(b.L.String(unsafe.String(unsafe.SliceData(b.b), cap(b.b))))
 	}
-	b.b = append(b.b, s...)
+	b.b = b.L.Append(b.b, s)
 }
 
 // finish takes the buffer off the stack and pushes its text.
@@ -93,6 +96,9 @@ func (b *heldBuffer) finish() {
 	b.L.Pop(1)
 	b.L.Push(v)
 }
+
+// textOf gives bytes as a text, for as long as nobody writes to them.
+func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // bytesOf gives a string's bytes, which must not be written to.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -76,11 +76,11 @@ func (st *state) replyTable(t *lua.Table, out *resp.Writer, depth int) {
 		if !t.Get(fieldCounted).RawEqual(lua.True) {
 			st.run.Host.CountError()
 		}
-		out.Error(oneLine(shownError(message)))
+		out.Error(st.errorLine(message))
 		return
 	}
 	if status, ok := t.Get(fieldOK).AsString(); ok {
-		out.Simple(oneLine(status))
+		out.Simple(st.oneLine(status))
 		return
 	}
 	if double, ok := t.Get(fieldDouble).AsNumber(); ok {
@@ -96,7 +96,7 @@ func (st *state) replyTable(t *lua.Table, out *resp.Writer, depth int) {
 		return
 	}
 	if digits, ok := t.Get(fieldBig).AsString(); ok {
-		out.BigNumber(oneLine(digits))
+		out.BigNumber(st.oneLine(digits))
 		return
 	}
 	if verbatim := t.Get(fieldVerbatim).AsTable(); verbatim != nil {
@@ -147,18 +147,36 @@ const longestError = 1 << 20
 
 func shownError(text string) string { return text[:min(len(text), longestError)] }
 
-// oneLine replaces line ends, which a reply of one line cannot have.
-func oneLine(s string) string {
-	s = strings.TrimRight(s, "\r\n")
-	if !strings.ContainsAny(s, "\r\n") {
+// errorLine is an error's text as one line, without line ends behind it.
+func (st *state) errorLine(s string) string {
+	s = shownError(s)
+	return st.oneLine(strings.TrimRight(s, "\r\n"))
+}
+
+// oneLine replaces line ends, which a reply of one line cannot have. It gives anything once the
+// script was killed, as the reply is dropped then.
+func (st *state) oneLine(s string) string {
+	var line []byte // s up to from, without line ends; none: there was none yet
+	for from := 0; from < len(s) && st.L.Killed() == nil; {
+		piece := s[from:min(from+checkEvery, len(s))]
+		from += len(piece)
+		if line == nil && strings.ContainsAny(piece, "\r\n") {
+			line = append(make([]byte, 0, len(s)), s[:from-len(piece)]...)
+		}
+		if line == nil {
+			continue
+		}
+		for _, c := range bytesOf(piece) {
+			if c == '\r' || c == '\n' {
+				c = ' '
+			}
+			line = append(line, c)
+		}
+	}
+	if line == nil {
 		return s
 	}
-	return strings.Map(func(c rune) rune {
-		if c == '\r' || c == '\n' {
-			return ' '
-		}
-		return c
-	}, s)
+	return textOf(line)
 }
 
 // luaValue makes a Lua value of the reply that starts at b, puts it in its place and gives what

@@ -339,7 +339,7 @@ func (st *state) replyFault(r *Run, fault lua.Value, out *resp.Writer) {
 	if !t.Get(fieldCounted).RawEqual(lua.True) {
 		r.Host.CountError()
 	}
-	out.Error(oneLine(message))
+	out.Error(st.oneLine(strings.TrimRight(message, "\r\n")))
 }
 
 // versionNumber is a version as one number: 0x00MMmmpp.

@@ -270,6 +270,11 @@ func TestAttacks(t *testing.T) {
 	if got := eval(t, e, &host{}, "return 1", 2); got != ":1\r\n" {
 		t.Errorf("afterwards: %q", got)
 	}
+	// These would end for their memory otherwise, before it shows that they do not look.
+	e = testEngine(0)
+	for _, source := range []string{`load(math.random)`, `load(function() return " " end)`, `load(coroutine.wrap(function() while true do coroutine.yield(" ") end end))`, `pcall(load, math.random)`} {
+		attack(t, e, source)
+	}
 }
 
 func attack(t *testing.T, e *Engine, program string) {

@@ -25,7 +25,7 @@ func stringFormat(L *lua.State) int {
 	out := buffer{L: L}
 	arg := 1
 	for {
-		at := strings.IndexByte(format, '%')
+		at := index(L, format, "%")
 		if at < 0 {
 			out.text(format)
 			break
@@ -50,11 +50,12 @@ func stringFormat(L *lua.State) int {
 // parseVerb reads a conversion behind its '%' and gives what follows it.
 func parseVerb(L *lua.State, format string) (v verb, rest string) {
 	const known = "-+ #0"
-	rest = strings.TrimLeft(format, known)
-	v.flags = format[:len(format)-len(rest)]
+	start := format[:min(len(format), len(known)+1)]
+	v.flags = start[:len(start)-len(strings.TrimLeft(start, known))]
 	if len(v.flags) > len(known) {
 		L.Errorf("invalid format (repeated flags)")
 	}
+	rest = format[len(v.flags):]
 	v.width, rest = digits(rest)
 	v.precision = -1
 	if strings.HasPrefix(rest, ".") {
@@ -107,10 +108,10 @@ func (v verb) format(out *buffer, arg int) {
 			out.text(s)
 			return
 		}
-		s, _, _ = strings.Cut(s, "\x00")
 		if v.precision >= 0 {
 			s = s[:min(len(s), v.precision)]
 		}
+		s, _, _ = strings.Cut(s, "\x00")
 		v.pad(out, "", s, ' ')
 	default:
 		name := string([]byte{v.letter})

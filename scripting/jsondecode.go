@@ -138,7 +138,7 @@ func invalidNumber(s string) bool {
 // number reads as much as strtod would.
 func (d *jsonDecoder) number() jsonToken {
 	end := d.at + numberLength(d.s[d.at:], d.look)
-	f, ok := lua.ParseNumber(d.s[d.at:end])
+	f, ok := d.L.ParseNumber(d.s[d.at:end])
 	if !ok {
 		return d.broken("invalid number", d.at)
 	}

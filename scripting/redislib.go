@@ -182,14 +182,22 @@ func (st *state) redisSHA1(L *lua.State) int {
 		st.throwError(L, "wrong number of arguments")
 	}
 	s, _ := L.Arg(1).Text() // anything else counts as empty
-	L.Push(L.String(SHA1(s)))
+	L.Push(L.String(digest(s, L.Check)))
 	return 1
 }
 
 // SHA1 is the hexadecimal digest that names a script.
-func SHA1(source string) string {
-	sum := sha1.Sum([]byte(source))
-	return hex.EncodeToString(sum[:])
+func SHA1(source string) string { return digest(source, func() {}) }
+
+// digest is SHA1 that looks every so often whether it is to end.
+func digest(s string, look func()) string {
+	h := sha1.New()
+	for ; len(s) > checkEvery; s = s[checkEvery:] {
+		h.Write(bytesOf(s[:checkEvery]))
+		look()
+	}
+	h.Write(bytesOf(s))
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func (st *state) redisErrorReply(L *lua.State) int {
@@ -198,18 +206,24 @@ func (st *state) redisErrorReply(L *lua.State) int {
 		L.Push(st.errorTable(L.String("ERR wrong number or type of arguments"), false).Value())
 		return 1
 	}
-	L.Push(st.errorTable(L.String(errorText(s)), false).Value())
+	L.Push(st.errorTable(errorText(L, s), false).Value())
 	return 1
 }
 
 // errorText gives an error its code: the first word, or ERR if there is only one word.
-func errorText(s string) string {
+func errorText(L *lua.State, s string) lua.Value {
 	s = strings.TrimPrefix(s, "-")
-	code, message, ok := strings.Cut(s, " ")
-	if !ok {
-		code, message = "ERR", s
+	code, message := "ERR", s
+	if at := index(L, s, " "); at >= 0 {
+		code, message = s[:at], s[at+1:]
 	}
-	return code + " " + strings.Trim(message, "\r\n")
+	message = L.Trim(message, "\r\n")
+	out := buffer{L: L}
+	out.room(len(code) + 1 + len(message))
+	out.text(code)
+	out.byte(' ')
+	out.text(message)
+	return out.value()
 }
 
 func (st *state) redisStatusReply(L *lua.State) int {
@@ -229,7 +243,7 @@ func (st *state) redisSetRepl(L *lua.State) int {
 	if L.NArgs() != 1 {
 		st.throwError(L, "redis.set_repl() requires two arguments.")
 	}
-	f, _ := L.Arg(1).ToNumber()
+	f, _ := L.ToNumber(L.Arg(1))
 	if int64(f)&^3 != 0 {
 		st.throwError(L, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
@@ -256,7 +270,7 @@ func (st *state) redisSetResp(L *lua.State) int {
 	if L.NArgs() != 1 {
 		st.throwError(L, "redis.setresp() requires one argument.")
 	}
-	f, _ := L.Arg(1).ToNumber()
+	f, _ := L.ToNumber(L.Arg(1))
 	if f = math.Trunc(f); f != 2 && f != 3 {
 		st.throwError(L, "RESP version must be 2 or 3.")
 	}
@@ -271,7 +285,7 @@ func (st *state) redisLog(L *lua.State) int {
 	if L.NArgs() < 2 {
 		st.throwError(L, "redis.log() requires two arguments or more.")
 	}
-	f, ok := L.Arg(1).ToNumber()
+	f, ok := L.ToNumber(L.Arg(1))
 	if !ok {
 		st.throwError(L, "First argument must be a number (log level).")
 	}

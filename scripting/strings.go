@@ -155,12 +155,22 @@ func stringMatch(L *lua.State) int { return search(L, false) }
 // patternBytes are the characters that make a text a pattern.
 const patternBytes = "^$*+?.([%-"
 
+func isPattern(L *lua.State, p string) bool {
+	for ; len(p) > checkEvery; p = p[checkEvery:] {
+		L.Check()
+		if strings.ContainsAny(p[:checkEvery], patternBytes) {
+			return true
+		}
+	}
+	return strings.ContainsAny(p, patternBytes)
+}
+
 // search is string.find and string.match.
 func search(L *lua.State, find bool) int {
 	s, p := L.CheckString(1), L.CheckString(2)
 	from := max(within(L.OptInteger(3, 1), len(s))-1, 0)
 	from = min(from, len(s))
-	if find && (L.Arg(4).Truth() || !strings.ContainsAny(p, patternBytes)) {
+	if find && (L.Arg(4).Truth() || !isPattern(L, p)) {
 		at := index(L, s[from:], p)
 		if at < 0 {
 			L.Push(lua.Nil)
@@ -193,6 +203,9 @@ func search(L *lua.State, find bool) int {
 // index is strings.Index that ends when the script is killed.
 func index(L *lua.State, s, sub string) int {
 	const window = 1 << 20
+	if len(sub) > window {
+		return indexLong(L, s, sub)
+	}
 	for from := 0; ; from += window {
 		L.Check()
 		end := min(from+window+len(sub), len(s))
@@ -202,6 +215,39 @@ func index(L *lua.State, s, sub string) int {
 		if end == len(s) {
 			return -1
 		}
+	}
+}
+
+// indexLong is index for a long text, by Rabin and Karp: it compares where the sums of as many bytes
+// are equal, with each byte in them times another power of a prime.
+func indexLong(L *lua.State, s, sub string) int {
+	const prime = 16777619
+	if len(sub) > len(s) {
+		return -1
+	}
+	var want, sum, first uint32 = 0, 0, 1 // first: what the byte counts that leaves
+	for i := range len(sub) {
+		if i%checkEvery == 0 {
+			L.Check()
+		}
+		want = want*prime + uint32(sub[i])
+		sum = sum*prime + uint32(s[i])
+		first *= prime
+	}
+	for at := 0; ; at++ {
+		if at%checkEvery == 0 {
+			L.Check()
+		}
+		if sum == want {
+			L.Check()
+			if s[at:at+len(sub)] == sub {
+				return at
+			}
+		}
+		if at+len(sub) == len(s) {
+			return -1
+		}
+		sum = sum*prime + uint32(s[at+len(sub)]) - first*uint32(s[at])
 	}
 }
 

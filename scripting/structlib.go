@@ -153,7 +153,7 @@ func structPack(L *lua.State) int {
 
 // packNumber returns an argument of struct.pack; a missing one counts as nil.
 func packNumber(L *lua.State, n int) float64 {
-	f, ok := L.Arg(n).ToNumber()
+	f, ok := L.ToNumber(L.Arg(n))
 	if !ok {
 		L.ArgError(n, "number expected, got "+L.Arg(n).Kind().String())
 	}
@@ -202,6 +202,7 @@ func structUnpack(L *lua.State) int {
 	}
 	n := 0
 	for f.at < len(f.s) {
+		L.Check()
 		option, size := f.option()
 		at += f.padding(at, option, size)
 		if at < 0 || size > len(data) || at > len(data)-size {
@@ -260,7 +261,7 @@ func (f *structFormat) lengthBefore(n int, rest string) int {
 	if n == 0 {
 		f.L.Errorf("format 'c0' needs a previous size")
 	}
-	length, ok := f.L.Top(1).ToNumber()
+	length, ok := f.L.ToNumber(f.L.Top(1))
 	if !ok {
 		f.L.Errorf("format 'c0' needs a previous size")
 	}
@@ -276,6 +277,7 @@ func structSize(L *lua.State) int {
 	f := newStructFormat(L)
 	at := 0
 	for f.at < len(f.s) {
+		L.Check()
 		option, size := f.option()
 		at += f.padding(at, option, size)
 		switch option {

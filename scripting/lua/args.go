@@ -166,7 +166,7 @@ func (L *State) CheckNumber(i int) float64 {
 	if v.isNumber() {
 		return v.number()
 	}
-	f, ok := v.ToNumber()
+	f, ok := L.ToNumber(v)
 	if !ok {
 		L.TypeError(i, "number")
 	}

@@ -3,7 +3,7 @@ package lua
 import (
 	"errors"
 	"math"
-	"strconv"
+	"math/bits"
 	"strings"
 )
 
@@ -240,7 +240,7 @@ func baseSelect(L *State) int {
 func baseToNumber(L *State) int {
 	base := L.OptInt(2, 10)
 	if base == 10 {
-		if f, ok := L.CheckAny(1).ToNumber(); ok {
+		if f, ok := L.ToNumber(L.CheckAny(1)); ok {
 			L.PushNumber(f)
 		} else {
 			L.Push(Nil)
@@ -251,7 +251,7 @@ func baseToNumber(L *State) int {
 	if base < 2 || base > 36 {
 		L.ArgError(2, "base out of range")
 	}
-	if n, ok := parseUnsigned(s, base); ok {
+	if n, ok := parseUnsigned(s, base, L.Check); ok {
 		L.PushNumber(float64(n))
 	} else {
 		L.Push(Nil)
@@ -260,11 +260,8 @@ func baseToNumber(L *State) int {
 }
 
 // parseUnsigned reads a whole number as C's strtoul.
-func parseUnsigned(s string, base int) (n uint64, ok bool) {
-	if end := strings.IndexByte(s, 0); end >= 0 {
-		s = s[:end]
-	}
-	s = strings.Trim(s, blank)
+func parseUnsigned(s string, base int, look func()) (n uint64, ok bool) {
+	s = cText(s, blank, look)
 	negative := strings.HasPrefix(s, "-")
 	if negative || strings.HasPrefix(s, "+") {
 		s = s[1:]
@@ -272,17 +269,38 @@ func parseUnsigned(s string, base int) (n uint64, ok bool) {
 	if base == 16 && len(s) > 2 && (strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")) {
 		s = s[2:]
 	}
-	if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") {
-		return 0, false
+	over := false
+	for i := range len(s) {
+		if i%lookEvery == lookEvery-1 {
+			look()
+		}
+		digit := digitValue(s[i])
+		if digit >= base {
+			return 0, false
+		}
+		high, low := bits.Mul64(n, uint64(base))
+		sum, carry := bits.Add64(low, uint64(digit), 0)
+		over = over || high+carry != 0
+		n = sum
 	}
-	n, err := strconv.ParseUint(s, base, 64)
 	switch {
-	case err == nil && negative:
-		return -n, true
-	case err != nil && n != math.MaxUint64:
-		return 0, false
+	case over:
+		return math.MaxUint64, true
+	case negative:
+		n = -n
 	}
-	return n, true
+	return n, s != ""
+}
+
+// digitValue is what a digit of a base up to 36 counts; 36 for any other byte.
+func digitValue(c byte) int {
+	switch {
+	case isDigit(c):
+		return int(c - '0')
+	case isAlpha(c):
+		return int(c|0x20-'a') + 10
+	}
+	return 36
 }
 
 func baseToString(L *State) int {
@@ -381,10 +399,10 @@ func baseLoad(L *State) int {
 			if len(source)+len(s) > cap(source) {
 				size := max(2*cap(source), len(source)+len(s))
 				L.Reserve(size)
-				source = append(make([]byte, 0, size), source...)
+				source = L.Append(make([]byte, 0, size), text(source))
 				L.Replace(1, own(source[:size]))
 			}
-			source = append(source, s...)
+			source = L.Append(source, s)
 		}
 	})
 	if !ok {

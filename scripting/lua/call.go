@@ -50,8 +50,10 @@ func (L *State) Replace(i int, v Value) { L.running.stack[L.running.top-i] = v }
 // Pop takes values off the stack.
 func (L *State) Pop(n int) { L.running.top -= n }
 
-// enter counts a call that takes Go stack.
+// enter counts a call that takes Go stack. It ends a killed program, as the function need not look:
+// one in Lua without a call and a loop does not, and one in Go may not.
 func (L *State) enter() {
+	L.Check()
 	L.nested++
 	if L.nested >= maxNested {
 		L.tooNested()

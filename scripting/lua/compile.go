@@ -39,12 +39,9 @@ func chunkName(name string, room int) string {
 		return name
 	}
 	most := room - len(` [string "..."] `) - 1
-	line := name
-	if end := strings.IndexAny(name, "\r\n"); end >= 0 {
-		line = name[:end]
-	}
-	if len(line) > most {
-		line = line[:most]
+	line := name[:min(len(name), most)]
+	if end := strings.IndexAny(line, "\r\n"); end >= 0 {
+		line = line[:end]
 	}
 	if len(line) < len(name) {
 		line += "..."

@@ -171,6 +171,7 @@ func (l *lexer) scan() lexeme {
 			continue
 		case ' ', '\t', '\v', '\f':
 			l.pos++
+			l.tick()
 			continue
 		case '-':
 			if !l.at(1, '-') {
@@ -239,6 +240,7 @@ func (l *lexer) either(one, with byte, two token) lexeme {
 func (l *lexer) newline() {
 	first := l.source[l.pos]
 	l.pos++
+	l.tick()
 	if c, ok := l.byte(0); ok && (c == '\n' || c == '\r') && c != first {
 		l.pos++
 	}
@@ -252,11 +254,9 @@ func (l *lexer) comment() {
 			return
 		}
 	}
-	rest := l.source[l.pos:]
-	if end := strings.IndexAny(rest, "\r\n"); end >= 0 {
-		l.pos += end
-	} else {
-		l.pos = len(l.source)
+	for l.pos < len(l.source) && l.source[l.pos] != '\r' && l.source[l.pos] != '\n' {
+		l.pos++
+		l.tick()
 	}
 }
 
@@ -265,6 +265,7 @@ func (l *lexer) comment() {
 func (l *lexer) bracket(c byte) (level int, ok bool) {
 	for l.at(level+1, '=') {
 		level++
+		l.tick()
 	}
 	return level, l.at(level+1, c)
 }
@@ -312,9 +313,20 @@ func (l *lexer) long(level int, comment bool) lexeme {
 // tick counts a token, or a step of a long one, and ends a compilation that was stopped.
 func (l *lexer) tick() {
 	const look = 256
-	if l.ticks++; l.ticks%look == 0 && l.o.Stop != nil && l.o.Stop.Load() {
-		panic(&syntaxError{ErrStopped})
+	if l.ticks++; l.ticks%look == 0 {
+		l.look()
 	}
+}
+
+func (l *lexer) look() {
+	if l.o.Stop == nil || !l.o.Stop.Load() {
+		return
+	}
+	if L := l.o.owner; L != nil && !L.ends() {
+		L.seams.onLook()
+		return
+	}
+	panic(&syntaxError{ErrStopped})
 }
 
 var escapes = map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}
@@ -387,6 +399,7 @@ func (l *lexer) numeral() lexeme {
 	start := l.pos
 	for c, ok := l.byte(0); ok && (isDigit(c) || c == '.'); c, ok = l.byte(0) {
 		l.pos++
+		l.tick()
 	}
 	if l.at(0, 'e') || l.at(0, 'E') {
 		l.pos++
@@ -396,9 +409,10 @@ func (l *lexer) numeral() lexeme {
 	}
 	for c, ok := l.byte(0); ok && isWord(c); c, ok = l.byte(0) {
 		l.pos++
+		l.tick()
 	}
 	l.raw = l.source[start:l.pos]
-	f, ok := ParseNumber(l.raw)
+	f, ok := parseNumber(l.raw, l.look)
 	if !ok {
 		l.fail("malformed number", tkNumber)
 	}
@@ -409,6 +423,7 @@ func (l *lexer) word() lexeme {
 	start := l.pos
 	for l.pos < len(l.source) && isWord(l.source[l.pos]) {
 		l.pos++
+		l.tick()
 	}
 	l.raw = l.source[start:l.pos]
 	if kind, ok := keywords[l.raw]; ok {

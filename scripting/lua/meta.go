@@ -84,6 +84,7 @@ func (t *Table) event(e event) Value {
 
 // Index is v[key], with metamethods.
 func (L *State) Index(v, key Value) Value {
+	L.Check() // to compare it with long keys, or with many, takes time
 	for range maxLoop {
 		var tm Value
 		if v.isTable() {
@@ -113,6 +114,7 @@ const errReadonly = "Attempt to modify a readonly table"
 
 // SetIndex is v[key] = value, with metamethods; a readonly table raises an error.
 func (L *State) SetIndex(v, key, value Value) {
+	L.Check()
 	for range maxLoop {
 		var tm Value
 		if v.isTable() {
@@ -255,8 +257,8 @@ func (L *State) length(v Value) Value {
 
 // arithmetic does an operation whose operands are not both numbers.
 func (L *State) arithmetic(op opcode, a, b Value) Value {
-	x, okX := a.ToNumber()
-	y, okY := b.ToNumber()
+	x, okX := L.ToNumber(a)
+	y, okY := L.ToNumber(b)
 	if okX && okY {
 		if op == opUnm {
 			return Number(-x)

@@ -38,13 +38,15 @@ const blank = " \t\n\v\f\r"
 
 // ParseNumber reads a number as Lua does, which leaves it to C's strtod: decimal, hexadecimal,
 // inf or nan, with space around it.
-func ParseNumber(s string) (f float64, ok bool) {
-	if end := strings.IndexByte(s, 0); end >= 0 {
-		s = s[:end] // as C's strings end
-	}
-	s = strings.Trim(s, blank)
+func (L *State) ParseNumber(s string) (f float64, ok bool) { return parseNumber(s, L.Check) }
+
+func parseNumber(s string, look func()) (f float64, ok bool) {
+	s = cText(s, blank, look)
 	if n, ok := smallInteger(s); ok {
 		return n, true
+	}
+	if len(s) > longNumeral {
+		s = shortNumeral(s, look)
 	}
 	if s == "" || strings.IndexByte(s, '_') >= 0 {
 		return 0, false
@@ -68,6 +70,106 @@ func ParseNumber(s string) (f float64, ok bool) {
 		return 0, false
 	}
 	return f, true
+}
+
+// longNumeral is how long a numeral is that is made shorter before it is read: strconv misplaces the
+// point behind more than 800 digits. keptDigits is how many digits it keeps: no number halfway
+// between two doubles has more than 767.
+const (
+	longNumeral = 800
+	keptDigits  = 780
+)
+
+// shortNumeral gives a short numeral of the same value; an empty one if s is none.
+//
+//	[+-] [0x] ddd…ddd [1] e|p exponent      1: digits other than zero were left out behind the others
+func shortNumeral(s string, look func()) string {
+	b := make([]byte, 0, longNumeral)
+	if s[0] == '-' || s[0] == '+' {
+		b = append(b, s[0])
+		s = s[1:]
+	}
+	base, mark, weight := 10, byte('e'), 1
+	if s[0] == '0' && s[1]|0x20 == 'x' {
+		base, mark, weight = 16, 'p', 4
+		b = append(b, '0', 'x')
+		s = s[2:]
+	}
+	at, digits, kept, exponent := 0, 0, 0, 0
+	point, more := false, false
+	for ; at < len(s); at++ {
+		if at%lookEvery == lookEvery-1 {
+			look()
+		}
+		if s[at] == '.' && !point {
+			point = true
+			continue
+		}
+		if digitValue(s[at]) >= base {
+			break
+		}
+		digits++
+		switch {
+		case kept == keptDigits:
+			more = more || s[at] != '0'
+			if !point {
+				exponent++
+			}
+			continue
+		case kept > 0 || s[at] != '0':
+			b = append(b, s[at])
+			kept++
+		}
+		if point {
+			exponent--
+		}
+	}
+	if digits == 0 {
+		return ""
+	}
+	if kept == 0 {
+		b = append(b, '0')
+	}
+	if more {
+		b = append(b, '1')
+		exponent--
+	}
+	exponent *= weight
+	if at < len(s) {
+		n, ok := exponentOf(s[at:], mark, look)
+		if !ok {
+			return ""
+		}
+		exponent += n
+	}
+	const far = 1 << 20 // beyond all doubles, whatever the digits
+	return string(strconv.AppendInt(append(b, mark), int64(min(max(exponent, -far), far)), 10))
+}
+
+// exponentOf reads the exponent that ends a numeral, up to a bound.
+func exponentOf(s string, mark byte, look func()) (n int, ok bool) {
+	if s[0]|0x20 != mark {
+		return 0, false
+	}
+	s = s[1:]
+	negative := strings.HasPrefix(s, "-")
+	if negative || strings.HasPrefix(s, "+") {
+		s = s[1:]
+	}
+	const most = 1 << 50 // more than a string has digits
+	for i := range len(s) {
+		if i%lookEvery == lookEvery-1 {
+			look()
+		}
+		if !isDigit(s[i]) {
+			return 0, false
+		}
+		n = min(n*10+int(s[i]-'0'), most)
+	}
+	if negative {
+		n = -n
+	}
+	return n, s != ""
 }
 
 // smallInteger reads a text of a few digits and nothing else.

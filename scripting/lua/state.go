@@ -71,12 +71,23 @@ func (L *State) Killed() error {
 	return nil
 }
 
-// Check ends the builtin that calls it if the state was killed. It costs next to nothing.
+// Check ends the builtin that calls it if the state was killed. It costs next to nothing. Calls
+// of functions do it, so a loop that calls back need not.
 func (L *State) Check() {
 	if L.interrupted.Load() {
-		L.throwKilled()
+		L.looked()
 	}
 }
+
+func (L *State) looked() {
+	if L.seams.onLook == nil {
+		L.throwKilled()
+	}
+	L.seams.onLook()
+}
+
+// ends says whether the state was killed, for what must put something in order before it ends.
+func (L *State) ends() bool { return L.interrupted.Load() && L.seams.onLook == nil }
 
 // Reset prepares the state for another program: it undoes Kill and clears the stacks. It must not
 // be called within a call.

@@ -78,7 +78,7 @@ func (L *State) Bytes(b []byte) Value {
 		return Value{ref: &single[b[0]].header}
 	}
 	L.account(stringBytes(len(b)))
-	return Value{ref: &copyString(b).header}
+	return Value{ref: &copyString(L, b).header}
 }
 
 // Copy gives a string of a copy of s: for a part of a string, which would keep the whole.
@@ -90,13 +90,13 @@ func (L *State) Copy(s string) Value {
 		return Value{ref: &single[s[0]].header}
 	}
 	L.account(stringBytes(len(s)))
-	return Value{ref: &copyString(s).header}
+	return Value{ref: &copyString(L, s).header}
 }
 
 // copyString makes a String of a copy of b, in one allocation when it is short. The cases repeat
 // each other because Go allocates arrays of fixed sizes only: a single size would waste memory on
 // short strings, and a second allocation would cost time with every string that a script makes.
-func copyString[Bytes string | []byte](b Bytes) *String {
+func copyString[Bytes string | []byte](L *State, b Bytes) *String {
 	var s *String
 	var room []byte
 	switch n := len(b); {
@@ -116,8 +116,12 @@ func copyString[Bytes string | []byte](b Bytes) *String {
 		o := &string104{}
 		s, room = &o.String, o.b[:n]
 	default:
-		room = make([]byte, n)
-		copy(room, b)
+		room = make([]byte, 0, n)
+		for ; len(b) > copyEvery; b = b[copyEvery:] {
+			room = append(room, b[:copyEvery]...)
+			L.Check()
+		}
+		room = append(room, b...)
 		return &String{header: header{kind: KindString}, s: unsafe.String(&room[0], n)}
 	}
 	copy(room, b)
@@ -149,8 +153,11 @@ func hashString(s string) uint32 {
 	return h
 }
 
+// text gives bytes as a string, for as long as nobody writes to them.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
 // own makes a string of bytes that nothing else refers to and that are counted already.
 func own(b []byte) Value {
-	s := &String{header: header{kind: KindString}, s: unsafe.String(unsafe.SliceData(b), len(b))}
+	s := &String{header: header{kind: KindString}, s: text(b)}
 	return Value{ref: &s.header}
 }

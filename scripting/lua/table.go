@@ -385,14 +385,20 @@ func (t *Table) resize(L *State, elements, others int) {
 	if nodes > 0 {
 		t.nodes, t.free = make([]node, nodes), int32(nodes)
 	}
+	// Keys that a program makes to collide take quadratic time. A killed one leaves the table as it was.
+	restore := func() { t.array, t.nodes, t.free = oldArray, oldNodes, oldFree }
 	for i := elements; i < len(oldArray); i++ {
+		if L.ends() {
+			restore()
+			L.throwKilled()
+		}
 		if v := oldArray[i]; v.ref != nil {
 			*t.place(L, Number(float64(i+1))) = v
 		}
 	}
 	for i := len(oldNodes) - 1; i >= 0; i-- {
-		if L.interrupted.Load() { // keys that a program makes to collide take quadratic time
-			t.array, t.nodes, t.free = oldArray, oldNodes, oldFree
+		if L.ends() {
+			restore()
 			L.throwKilled()
 		}
 		if n := &oldNodes[i]; n.value.ref != nil {

@@ -38,15 +38,15 @@ func tableConcat(L *State) int {
 		if len(out)+more > cap(out) {
 			size := max(2*cap(out), len(out)+more, 64)
 			L.Reserve(size)
-			out = append(make([]byte, 0, size), out...)
+			out = L.Append(make([]byte, 0, size), text(out))
 		}
 		if v.isString() {
-			out = append(out, v.str().s...)
+			out = L.Append(out, v.str().s)
 		} else {
 			out = AppendNumber(out, v.number())
 		}
 		if i != last {
-			out = append(out, separator...)
+			out = L.Append(out, separator)
 		}
 	}
 	L.Push(L.Bytes(out))

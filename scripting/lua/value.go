@@ -163,12 +163,12 @@ func (v Value) AsUserdata() (n uint64, ok bool) {
 }
 
 // ToNumber gives a number, or what the text of one says; ok is false for anything else.
-func (v Value) ToNumber() (f float64, ok bool) {
+func (L *State) ToNumber(v Value) (f float64, ok bool) {
 	switch v.Kind() {
 	case KindNumber:
 		return v.number(), true
 	case KindString:
-		return ParseNumber(v.str().s)
+		return L.ParseNumber(v.str().s)
 	}
 	return 0, false
 }

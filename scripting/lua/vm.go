@@ -69,6 +69,10 @@ enter:
 						}
 					}
 				}
+				if L.interrupted.Load() { // to compare long keys takes time, and so do many that collide
+					f.pc = pc
+					L.throwKilled()
+				}
 				if p := t.find(*c); p != nil && p.ref != nil {
 					*ra = *p
 					continue
@@ -84,6 +88,10 @@ enter:
 			r[i.a()] = v
 		case opGetField:
 			b := &r[uint8(i>>16)]
+			if L.interrupted.Load() {
+				f.pc = pc
+				L.throwKilled()
+			}
 			if b.isTable() {
 				t := b.table()
 				if p := t.findString(k[i>>32].str()); p != nil && p.ref != nil {
@@ -123,6 +131,10 @@ enter:
 			r = (*registers)(co.stack[f.base:])
 		case opSetField:
 			value := operandB(r, k, i)
+			if L.interrupted.Load() {
+				f.pc = pc
+				L.throwKilled()
+			}
 			if ra.isTable() {
 				t := ra.table()
 				if !t.readonly && t.meta == nil {
@@ -238,6 +250,7 @@ enter:
 			*ra = Bool(!r[uint8(i>>16)].Truth())
 		case opLen:
 			f.pc = pc
+			L.Check() // a table's takes long if it was made for that
 			*ra = L.length(r[uint8(i>>16)])
 		case opConcat:
 			f.pc = pc
@@ -269,6 +282,10 @@ enter:
 				f = &co.frames[len(co.frames)-1]
 				r = (*registers)(co.stack[f.base:])
 			} else {
+				if L.interrupted.Load() { // strings may be long
+					f.pc = pc
+					L.throwKilled()
+				}
 				result = b.RawEqual(*c)
 			}
 			if result == (i.a() != 0) {
@@ -298,6 +315,7 @@ enter:
 				}
 			} else {
 				f.pc = pc
+				L.Check()
 				if opcode(i) <= opLtKR {
 					result = L.Less(*b, *c)
 				} else {
@@ -557,7 +575,7 @@ func (L *State) slowArithmetic(co *Coroutine, f *frame, pc int, i instruction, b
 // prepareLoop converts a loop's bounds to numbers, and takes one step back.
 func (L *State) prepareLoop(r *registers, a int) {
 	for j, what := range [...]string{"initial value", "limit", "step"} {
-		n, ok := r[a+j].ToNumber()
+		n, ok := L.ToNumber(r[a+j])
 		if !ok {
 			L.fault("'for' %s must be a number", what)
 		}
@@ -607,6 +625,7 @@ func (b *builtin) iterate(r *registers, a, results int) bool {
 // concat joins the n values on top of the stack, from the right; the result takes their place.
 func (L *State) concat(co *Coroutine, n int) {
 	for n > 1 {
+		L.Check()
 		top := co.top
 		a, b := co.stack[top-2], co.stack[top-1]
 		if !a.isText() || !b.isText() {
@@ -669,7 +688,7 @@ func (L *State) join(values []Value) Value {
 	}
 	for _, v := range values {
 		if v.isString() {
-			b = append(b, v.str().s...)
+			b = L.Append(b, v.str().s)
 		} else {
 			b = AppendNumber(b, v.number())
 		}
