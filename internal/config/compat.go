@@ -4,35 +4,35 @@ package config
 // replication and cluster details). A redis.conf that has them works, CONFIG GET
 // shows them and CONFIG SET changes them, and nothing else comes of it.
 var compat = []option{
-	{name: "list-compress-depth", group: groupCompat, kind: kindInt, def: "0", max: maxInt32},
-	tuneInt("hz", "", "10"),
+	tuneInt("list-compress-depth", "", "0", 0, maxInt32),
+	tuneInt("hz", "", "10", 0, maxInt32),
 	tuneBool("dynamic-hz", "", "yes"),
 	tuneBool("activerehashing", "", "yes"),
 	tuneBool("activedefrag", "", "no"),
-	tuneInt("active-expire-effort", "", "1"),
-	tuneInt("active-defrag-cycle-min", "", "1"),
-	tuneInt("active-defrag-cycle-max", "", "25"),
-	tuneInt("active-defrag-threshold-lower", "", "10"),
-	tuneInt("active-defrag-threshold-upper", "", "100"),
-	tuneInt("active-defrag-max-scan-fields", "", "1000"),
-	tuneBytes("active-defrag-ignore-bytes", "104857600"),
+	tuneInt("active-expire-effort", "", "1", 1, 10),
+	tuneInt("active-defrag-cycle-min", "", "1", 1, 99),
+	tuneInt("active-defrag-cycle-max", "", "25", 1, 99),
+	tuneInt("active-defrag-threshold-lower", "", "10", 0, 1000),
+	tuneInt("active-defrag-threshold-upper", "", "100", 0, 1000),
+	tuneInt("active-defrag-max-scan-fields", "", "1000", 1, 0),
+	tuneBytes("active-defrag-ignore-bytes", "104857600", 1),
 	tuneBool("lazyfree-lazy-eviction", "", "no"),
 	tuneBool("lazyfree-lazy-expire", "", "no"),
 	tuneBool("lazyfree-lazy-server-del", "", "no"),
 	tuneBool("lazyfree-lazy-user-del", "", "no"),
 	tuneBool("lazyfree-lazy-user-flush", "", "no"),
-	tuneInt("maxmemory-samples", "", "5"),
-	tuneInt("maxmemory-eviction-tenacity", "", "10"),
-	tuneInt("io-threads", "", "1"),
+	tuneInt("maxmemory-samples", "", "5", 1, maxInt32),
+	tuneInt("maxmemory-eviction-tenacity", "", "10", 0, 100),
+	{name: "io-threads", group: groupCompat, kind: kindInt, def: "1", min: 1, max: 128, fixed: true},
 	tuneBool("io-threads-do-reads", "", "no"),
 	tuneBool("jemalloc-bg-thread", "", "yes"),
 	tuneBool("disable-thp", "", "yes"),
-	tuneText("oom-score-adj", "no"),
-	tuneWords("oom-score-adj-values", "0 200 800"),
-	tuneText("server_cpulist", ""),
-	tuneText("bio_cpulist", ""),
-	tuneText("aof_rewrite_cpulist", ""),
-	tuneText("bgsave_cpulist", ""),
+	tuneWord("oom-score-adj", "no", "yes", "relative", "absolute"),
+	{name: "oom-score-adj-values", group: groupCompat, kind: kindCustom, def: "0 200 800", parse: readScores},
+	fixedText("server_cpulist", ""),
+	fixedText("bio_cpulist", ""),
+	fixedText("aof_rewrite_cpulist", ""),
+	fixedText("bgsave_cpulist", ""),
 	tuneText("ignore-warnings", ""),
 	tuneBool("crash-log-enabled", "", "yes"),
 	tuneBool("crash-memcheck-enabled", "", "yes"),
@@ -44,12 +44,12 @@ var compat = []option{
 	fixedText("dbfilename", "dump.rdb"),
 	tuneBool("rdb-del-sync-files", "", "no"),
 	tuneBool("rdb-save-incremental-fsync", "", "yes"),
-	tuneText("sanitize-dump-payload", "no"),
+	tuneWord("sanitize-dump-payload", "no", "yes", "clients"),
 	fixedText("appendfilename", "appendonly.aof"),
 	fixedText("appenddirname", "appendonlydir"),
 	tuneBool("no-appendfsync-on-rewrite", "", "no"),
-	tuneInt("auto-aof-rewrite-percentage", "", "100"),
-	tuneBytes("auto-aof-rewrite-min-size", "67108864"),
+	tuneInt("auto-aof-rewrite-percentage", "", "100", 0, maxInt32),
+	tuneBytes("auto-aof-rewrite-min-size", "67108864", 0),
 	tuneBool("aof-load-truncated", "", "yes"),
 	tuneBool("aof-use-rdb-preamble", "", "yes"),
 	tuneBool("aof-timestamp-enabled", "", "no"),
@@ -60,40 +60,40 @@ var compat = []option{
 	secretText("masteruser"),
 	tuneBool("replica-serve-stale-data", "slave-serve-stale-data", "yes"),
 	tuneBool("replica-read-only", "slave-read-only", "yes"),
-	tuneInt("replica-priority", "slave-priority", "100"),
+	tuneInt("replica-priority", "slave-priority", "100", 0, maxInt32),
 	tuneBool("replica-lazy-flush", "slave-lazy-flush", "no"),
 	tuneBool("replica-ignore-maxmemory", "slave-ignore-maxmemory", "yes"),
 	tuneText("replica-announce-ip", ""),
-	tuneInt("replica-announce-port", "", "0"),
+	tuneInt("replica-announce-port", "", "0", 0, 65535),
 	tuneBool("replica-announced", "", "yes"),
 	tuneBool("replica-ignore-disk-write-errors", "", "no"),
-	tuneBytes("repl-backlog-size", "1048576"),
-	tuneInt("repl-backlog-ttl", "", "3600"),
-	tuneInt("repl-timeout", "", "60"),
-	tuneInt("repl-ping-replica-period", "repl-ping-slave-period", "10"),
+	tuneBytes("repl-backlog-size", "1048576", 1),
+	tuneInt("repl-backlog-ttl", "", "3600", 0, 0),
+	tuneInt("repl-timeout", "", "60", 1, maxInt32),
+	tuneInt("repl-ping-replica-period", "repl-ping-slave-period", "10", 1, maxInt32),
 	tuneBool("repl-disable-tcp-nodelay", "", "no"),
 	tuneBool("repl-diskless-sync", "", "yes"),
-	tuneInt("repl-diskless-sync-delay", "", "5"),
-	tuneInt("repl-diskless-sync-max-replicas", "", "0"),
-	tuneText("repl-diskless-load", "disabled"),
-	tuneInt("min-replicas-to-write", "min-slaves-to-write", "0"),
-	tuneInt("min-replicas-max-lag", "min-slaves-max-lag", "10"),
-	tuneText("propagation-error-behavior", "ignore"),
+	tuneInt("repl-diskless-sync-delay", "", "5", 0, maxInt32),
+	tuneInt("repl-diskless-sync-max-replicas", "", "0", 0, maxInt32),
+	tuneWord("repl-diskless-load", "disabled", "on-empty-db", "swapdb"),
+	tuneInt("min-replicas-to-write", "min-slaves-to-write", "0", 0, maxInt32),
+	tuneInt("min-replicas-max-lag", "min-slaves-max-lag", "10", 0, maxInt32),
+	tuneWord("propagation-error-behavior", "ignore", "panic", "panic-on-replicas"),
 
-	tuneText("cluster-config-file", "nodes.conf"),
-	tuneInt("cluster-node-timeout", "", "15000"),
-	tuneInt("cluster-replica-validity-factor", "cluster-slave-validity-factor", "10"),
-	tuneInt("cluster-migration-barrier", "", "1"),
+	fixedText("cluster-config-file", "nodes.conf"),
+	tuneInt("cluster-node-timeout", "", "15000", 0, 0),
+	tuneInt("cluster-replica-validity-factor", "cluster-slave-validity-factor", "10", 0, maxInt32),
+	tuneInt("cluster-migration-barrier", "", "1", 0, maxInt32),
 	tuneBool("cluster-require-full-coverage", "", "yes"),
 	tuneBool("cluster-allow-reads-when-down", "", "no"),
 
-	tuneText("supervised", "no"),
+	{name: "supervised", group: groupCompat, kind: kindEnum, def: "no", enum: []string{"upstart", "systemd", "auto", "no"}, fixed: true},
 	tuneBool("always-show-logo", "", "no"),
 	tuneBool("set-proc-title", "", "yes"),
-	tuneText("proc-title-template", "{title} {listen-addr} {server-mode}"),
-	tuneInt("shutdown-timeout", "", "10"),
-	tuneText("shutdown-on-sigint", "default"),
-	tuneText("shutdown-on-sigterm", "default"),
+	{name: "proc-title-template", group: groupCompat, kind: kindCustom, def: "{title} {listen-addr} {server-mode}", parse: readTitle},
+	tuneInt("shutdown-timeout", "", "10", 0, maxInt32),
+	{name: "shutdown-on-sigint", group: groupCompat, kind: kindCustom, def: "default", parse: readShutdown},
+	{name: "shutdown-on-sigterm", group: groupCompat, kind: kindCustom, def: "default", parse: readShutdown},
 	fixedText("enable-module-command", "no"),
 	fixedText("enable-protected-configs", "no"),
 	tuneText("tls-client-cert-file", ""),
@@ -101,20 +101,26 @@ var compat = []option{
 	secretText("tls-client-key-file-pass"),
 	tuneText("tls-dh-params-file", ""),
 	tuneBool("tls-prefer-server-ciphers", "", "no"),
-	tuneInt("tls-session-cache-size", "", "20480"),
-	tuneInt("tls-session-cache-timeout", "", "300"),
+	tuneInt("tls-session-cache-size", "", "20480", 0, maxInt32),
+	tuneInt("tls-session-cache-timeout", "", "300", 0, maxInt32),
 }
 
-func tuneInt(name, alias, def string) option {
-	return option{name: name, alias: alias, group: groupCompat, kind: kindInt, def: def}
+// tuneInt is a number within bounds; most 0: up to the largest one.
+func tuneInt(name, alias, def string, least, most int64) option {
+	return option{name: name, alias: alias, group: groupCompat, kind: kindInt, def: def, min: least, max: most}
 }
 
 func tuneBool(name, alias, def string) option {
 	return option{name: name, alias: alias, group: groupCompat, kind: kindBool, def: def}
 }
 
-func tuneBytes(name, def string) option {
-	return option{name: name, group: groupCompat, kind: kindBytes, def: def}
+func tuneBytes(name, def string, least int64) option {
+	return option{name: name, group: groupCompat, kind: kindBytes, def: def, min: least}
+}
+
+// tuneWord is one of some words, of which the first is the default.
+func tuneWord(name string, words ...string) option {
+	return option{name: name, group: groupCompat, kind: kindEnum, def: words[0], enum: words}
 }
 
 func tuneText(name, def string) option {
@@ -129,8 +135,4 @@ func secretText(name string) option {
 // the value from the file.
 func fixedText(name, def string) option {
 	return option{name: name, group: groupCompat, kind: kindString, def: def, fixed: true}
-}
-
-func tuneWords(name, def string) option {
-	return option{name: name, group: groupCompat, kind: kindWords, def: def}
 }

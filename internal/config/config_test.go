@@ -167,6 +167,36 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// TestSetWithoutEffect: options that do nothing take what Redis takes, and show it as Redis does.
+func TestSetWithoutEffect(t *testing.T) {
+	const scores = "Invalid oom-score-adj-values, elements must be between -2000 and 2000."
+	for _, tt := range []struct{ name, value, want string }{ // want: "=" and what GET shows, or the error
+		{"sanitize-dump-payload", "CLIENTS", "=clients"}, {"sanitize-dump-payload", "x", "argument(s) must be one of the following: no, yes, clients"},
+		{"repl-diskless-load", "swapdb", "=swapdb"}, {"repl-diskless-load", "yes", "argument(s) must be one of the following: disabled, on-empty-db, swapdb"},
+		{"propagation-error-behavior", "panic", "=panic"}, {"propagation-error-behavior", "", "argument(s) must be one of"},
+		{"oom-score-adj", "absolute", "=absolute"}, {"oom-score-adj", "2", "argument(s) must be one of the following: no, yes, relative, absolute"},
+		{"oom-score-adj-values", "1 -2000 2000", "=1 -2000 2000"}, {"oom-score-adj-values", "1 2", "wrong number of arguments"}, {"oom-score-adj-values", "0 0 2001", scores}, {"oom-score-adj-values", "0 x 0", scores},
+		{"shutdown-on-sigint", "Force nosave", "=nosave force"}, {"shutdown-on-sigterm", "default now", "=now"}, {"shutdown-on-sigterm", "save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously"},
+		{"shutdown-on-sigterm", "never", "argument(s) must be one of the following: default, save, nosave, now, force"},
+		{"proc-title-template", "{title} {{x {port}", "={title} {{x {port}"}, {"proc-title-template", "{x}", "template format is invalid or contains unknown variables"}, {"proc-title-template", "{title", "template format"}, {"proc-title-template", "", "template format"},
+		{"io-threads", "2", "can't set immutable config"}, {"supervised", "no", "can't set immutable config"}, {"bio_cpulist", "1", "can't set immutable config"}, {"cluster-config-file", "x", "can't set immutable config"},
+		{"active-expire-effort", "11", "argument must be between 1 and 10 inclusive"}, {"repl-backlog-size", "0", "argument must be between 1 and"}, {"replica-announce-port", "65536", "argument must be between 0 and 65535 inclusive"},
+		{"maxmemory-samples", "0", "argument must be between 1 and"}, {"repl-backlog-ttl", "-1", "argument must be between 0 and"},
+		{"replica-announce-ip", strings.Repeat("x", longestText), "=" + strings.Repeat("x", longestText)}, {"replica-announce-ip", strings.Repeat("x", longestText+1), "argument must be at most 65536 bytes"}, {"requirepass", strings.Repeat("x", longestText+1), "argument must be at most 65536 bytes"},
+	} {
+		c := New()
+		old := c.String(tt.name)
+		err := c.Set(Pair{tt.name, tt.value})
+		shown, ok := strings.CutPrefix(tt.want, "=")
+		switch {
+		case ok && (err != nil || c.String(tt.name) != shown):
+			t.Errorf("%s %.40q: %v, and it is %.40q", tt.name, tt.value, err, c.String(tt.name))
+		case !ok && (err == nil || !strings.Contains(err.Error(), tt.want) || c.String(tt.name) != old):
+			t.Errorf("%s %.40q: error %v, want %q, and it is %.40q", tt.name, tt.value, err, tt.want, c.String(tt.name))
+		}
+	}
+}
+
 func TestMaxMemoryClients(t *testing.T) {
 	for _, tt := range []struct {
 		maxmemory, clients string

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -203,4 +204,77 @@ func (c *Config) MaxMemoryClients() int64 {
 		return 0
 	}
 	return max(n, leastShare)
+}
+
+// readScores reads the three numbers of oom-score-adj-values.
+func readScores(_ value, words []string) (value, error) {
+	const most = 2000
+	words = strings.Fields(strings.Join(words, " "))
+	if len(words) != 3 {
+		return value{}, errWords
+	}
+	for i, word := range words {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < -most || n > most {
+			return value{}, errors.New("Invalid oom-score-adj-values, elements must be between -2000 and 2000.") //lint:ignore ST1005 Redis's text
+		}
+		words[i] = strconv.Itoa(n)
+	}
+	return value{text: strings.Join(words, " "), words: words}, nil
+}
+
+// shutdownWords are what a shutdown by a signal may be, in the order in which CONFIG GET shows them.
+var shutdownWords = []string{"default", "save", "nosave", "now", "force"}
+
+func readShutdown(_ value, words []string) (value, error) {
+	var given [5]bool
+	words = strings.Split(strings.ToLower(strings.Join(words, " ")), " ")
+	for _, word := range words {
+		i := slices.Index(shutdownWords, word)
+		if i < 0 {
+			return value{}, errOneOf(shutdownWords)
+		}
+		given[i] = true
+	}
+	if given[1] && given[2] {
+		return value{}, errors.New("shutdown options SAVE and NOSAVE can't be used simultaneously")
+	}
+	words = words[:0]
+	for i, word := range shutdownWords[1:] {
+		if given[i+1] {
+			words = append(words, word)
+		}
+	}
+	if len(words) == 0 {
+		words = shutdownWords[:1]
+	}
+	return value{text: strings.Join(words, " "), words: words}, nil
+}
+
+var titleWords = []string{"title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"}
+
+// readTitle reads a template of a process's title: text with names in braces, where "{{" is a brace.
+func readTitle(_ value, words []string) (value, error) {
+	invalid := errors.New("template format is invalid or contains unknown variables")
+	if len(words) != 1 {
+		return value{}, errWords
+	}
+	for rest := words[0]; ; {
+		_, after, found := strings.Cut(rest, "{")
+		if !found {
+			break
+		}
+		if rest, found = strings.CutPrefix(after, "{"); found {
+			continue
+		}
+		name, after, closed := strings.Cut(after, "}")
+		if !closed || !slices.Contains(titleWords, name) {
+			return value{}, invalid
+		}
+		rest = after
+	}
+	if words[0] == "" {
+		return value{}, invalid
+	}
+	return value{text: words[0]}, nil
 }

@@ -50,6 +50,10 @@ type option struct {
 	accumulate bool
 }
 
+// longestText is the most that is read for an option at a time, in bytes: no path, password or list
+// that means something is longer.
+const longestText = 64 << 10
+
 // value is an option's present value.
 type value struct {
 	text  string // as CONFIG GET shows it
@@ -63,11 +67,22 @@ var (
 	errBytes  = errors.New("argument must be a memory value")
 	errBool   = errors.New("argument must be 'yes' or 'no'")
 	errWords  = errors.New("wrong number of arguments")
+	errLong   = fmt.Errorf("argument must be at most %d bytes", longestText)
 )
+
+func errOneOf(words []string) error {
+	return fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(words, ", "))
+}
 
 // read turns the words given for an option into its value. old is the value they
 // replace, which matters only to options that accumulate.
 func (o *option) read(old value, words []string) (value, error) {
+	long := 0
+	for _, word := range words {
+		if long += len(word); long > longestText {
+			return value{}, errLong
+		}
+	}
 	if o.kind == kindCustom {
 		return o.parse(old, words)
 	}
@@ -111,7 +126,7 @@ func (o *option) read(old value, words []string) (value, error) {
 		v.text = strings.ToLower(v.text)
 		v.num = int64(slices.Index(o.enum, v.text))
 		if v.num < 0 {
-			return value{}, fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(o.enum, ", "))
+			return value{}, errOneOf(o.enum)
 		}
 	}
 	return o.check(v)

@@ -139,7 +139,7 @@ func renderUnsupported() string {
 // renderTuning lists the options that are accepted without effect.
 func renderTuning() string {
 	var b strings.Builder
-	b.WriteString("\n## Accepted without effect\n\nThey tune Redis's own machinery. `CONFIG GET` shows them, `CONFIG SET` changes\nall but the names of files and `enable-…`, and nothing else comes of it. The server's log names those that were given a\nvalue other than their default:\n\n")
+	b.WriteString("\n## Accepted without effect\n\nThey tune Redis's own machinery. `CONFIG GET` shows them, `CONFIG SET` changes\nthose that it changes there, to what Redis takes, and nothing else comes of it. The server's log names those that were given a\nvalue other than their default:\n\n")
 	names := make([]string, len(compat))
 	for i, o := range compat {
 		names[i] = "`" + o.name + "`"
