@@ -3,7 +3,10 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"keyp/internal/testkit/await"
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/storage/wal"
 )
 
 // alter changes the record of a key in the data file, behind the store's back.
@@ -199,6 +203,34 @@ func TestCorruptRecordIsNeverServed(t *testing.T) {
 				t.Errorf("Check gave %v, want ErrCorrupt", err)
 			}
 		})
+	}
+}
+
+// TestMissingDataFileIsNamed: a start without the data file names it, not a segment of the log, and makes none.
+func TestMissingDataFileIsNamed(t *testing.T) {
+	h := newHarness(t)
+	k := h.s.Key(0, []byte("k"))
+	for range 4 {
+		h.do(func(x *Txn) { x.SetString(k, make([]byte, h.options().SegmentSize), 0, Event{}) }, k)
+		if err := h.s.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	if lowest, err := wal.Lowest(h.fs, filepath.Join(h.dir, format.LogDir)); err != nil || lowest < 2 {
+		t.Fatalf("the lowest segment is %d, %v", lowest, err)
+	}
+	path := filepath.Join(h.dir, format.DataName)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.tryOpen(); err == nil || !strings.Contains(err.Error(), "the data file "+path+" is missing") {
+		t.Errorf("opening gives %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("opening has made a data file: %v", err)
 	}
 }
 

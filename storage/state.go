@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
+	"keyp/storage/wal"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,7 +58,8 @@ func (df *dataFile) open() (st format.State, err error) {
 	return st, nil
 }
 
-// prepare makes a data file at path if there is none.
+// prepare makes a data file at path if there is none. It refuses to where the log goes on from one: only
+// with its first segment has a log everything.
 func (df *dataFile) prepare(path string) error {
 	if df.s.options.ReadOnly {
 		return nil
@@ -70,6 +72,14 @@ func (df *dataFile) prepare(path string) error {
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	lowest, err := wal.Lowest(df.s.options.FS, filepath.Join(df.s.options.Dir, format.LogDir))
+	if err != nil {
+		return err
+	}
+	if lowest > 1 {
+		return fmt.Errorf("storage: the data file %s is missing, and the log beside it goes on from there: put the file back, "+
+			"or a backup of the directory; `keyp repair` saves what the log has", path)
 	}
 	if err := df.syncPath(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"keyp/internal/vfs"
 	"path/filepath"
 	"slices"
 )
@@ -437,6 +438,20 @@ func (r *recovery) groups(f *segmentFile, from int64, found func(g group, off in
 // corrupt reports files[i] at offset.
 func (r *recovery) corrupt(i int, offset int64, reason string) error {
 	return &CorruptError{File: r.files[i].path, Offset: offset, LSN: r.pos, Reason: reason}
+}
+
+// Lowest gives the number of the lowest segment in a directory; 0: there is none.
+func Lowest(fsys vfs.FS, dir string) (lowest uint64, err error) {
+	names, err := fsys.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("wal: %w", err)
+	}
+	for _, name := range names {
+		if number, ok := parseName("wal-%016x.log", name); ok && (lowest == 0 || number < lowest) {
+			lowest = number
+		}
+	}
+	return lowest, nil
 }
 
 func (r *recovery) missing(number uint64) error {
