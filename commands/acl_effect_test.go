@@ -25,6 +25,15 @@ func TestACLTransactions(t *testing.T) {
 		SET a 1 -> +QUEUED
 		EXEC -> -EXECABORT Transaction discarded because of previous errors.
 		MULTI -> +OK
+		SET ab 1 -> +QUEUED
+	`)
+	h.second("ACL", "SETUSER", "alice", "-set")
+	h.run(`
+		EXEC -> [` + changed + `no permission to execute the command or subcommand]
+	`)
+	h.second("ACL", "SETUSER", "alice", "+set")
+	h.run(`
+		MULTI -> +OK
 		SET a 1 -> +QUEUED
 		GET ab -> +QUEUED
 		PUBLISH ab m -> +QUEUED

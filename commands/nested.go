@@ -43,11 +43,15 @@ func (c *Ctx) Call(spec *Spec, client *Client, args [][]byte, out *resp.Writer) 
 // atLoop runs what belongs to the loop, from a command that may be part of a global job. A
 // loop that has ended has nothing left that it could be about.
 func (c *Ctx) atLoop(fn func()) {
-	if c.onLoop == nil {
+	onLoop := c.onLoop
+	if onLoop == nil {
+		onLoop = c.Env.Testing.onLoop
+	}
+	if onLoop == nil {
 		fn()
 		return
 	}
-	c.onLoop(fn)
+	onLoop(fn)
 }
 
 // lock finds the keys of a call, and makes sure that the transaction has locked what the call is

@@ -21,6 +21,7 @@ type confined struct {
 
 func confine(h *harness) *confined {
 	cf := &confined{h: h}
+	h.env.Testing.onLoop = cf.onLoop
 	for _, spec := range h.env.Table.specs {
 		if run := spec.Run; run != nil {
 			spec.Run = func(c *Ctx) error {
@@ -32,7 +33,7 @@ func confine(h *harness) *confined {
 	return cf
 }
 
-// onLoop is what RunJob is given.
+// onLoop is what RunJob is given, and what runs that belongs to the loop.
 func (cf *confined) onLoop(fn func()) bool {
 	e := cf.h.env
 	defer func(lent bool, host Host, ofLoop *OfLoop) { cf.lent, e.Host, e.OfLoop = lent, host, ofLoop }(cf.lent, e.Host, e.OfLoop)

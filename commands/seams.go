@@ -4,6 +4,8 @@ package commands
 type Testing struct {
 	// OnCompile is called before each compilation of a script or a library, by the goroutine that compiles.
 	OnCompile func()
+	// onLoop is called with what a command on the loop does that belongs to it, without being of its scope; nil: nothing is.
+	onLoop func(func()) bool
 	// maxEmitted takes the place of the constant; 0: nothing does.
 	maxEmitted int
 }
