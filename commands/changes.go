@@ -32,7 +32,7 @@ type Changes struct {
 	anyWatched atomic.Bool // mu.watched is not empty
 }
 
-// Want counts those who need Deliver: by is 1 when one is added, -1 when one is removed. Only
+// Want counts those that need Deliver: by is 1 when one is added, -1 when one is removed. Only
 // the loop calls it.
 func (c *Changes) Want(by int) {
 	c.mu.Lock()
@@ -41,7 +41,7 @@ func (c *Changes) Want(by int) {
 	c.listen()
 }
 
-// WantUnowned is Want for who needs only what nobody's command changes: what the reaper
+// WantUnowned is Want for a listener that needs only what no command changes: what the reaper
 // removes. Any goroutine may call it.
 func (c *Changes) WantUnowned(by int) {
 	c.mu.Lock()

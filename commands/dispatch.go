@@ -145,7 +145,7 @@ func (e *Env) start(c *Ctx) Outcome {
 		}
 		switch begun, err := e.Store.BeginLoading(c.Txn, c.Keys); {
 		case err != nil:
-			return Load // whoever loads them meets the error, too
+			return Load // which meets the error, too
 		case !begun:
 			return e.waitForJob(c)
 		}
@@ -314,7 +314,7 @@ func (c *Ctx) again(outcome Outcome) bool {
 	return (c.apart || c.Scope == Unlocked) && outcome == Wait || c.Scope == Pinned && c.Txn.Conflicted()
 }
 
-// book counts what a run has looked up, and shows its command to those who monitor. A run that comes to nothing,
+// book counts what a run has looked up, and shows its command to those that monitor. A run that comes to nothing,
 // as its call is dispatched again, is not booked.
 func (e *Env) book(c *Ctx) {
 	if c.hits > 0 {

@@ -90,7 +90,7 @@ func (e *Env) pin(from, c *Ctx) {
 	if from.Spec.Is(ReadOnly) {
 		from.Txn.By = from.Client.ID // so that ran alone reports what has been due
 		from.Txn.RemoveDue(from.Keys)
-		e.Tracking.ran(from, true) // before whoever changes what it reads has its turn
+		e.Tracking.ran(from, true) // before a command that changes what it reads has its turn
 		c.emitted, from.emitted = from.emitted, c.emitted
 		c.emits = from.emits
 	}

@@ -43,7 +43,7 @@ func (e *Env) endMonitor(c *Client) {
 	}
 }
 
-// feedMonitors shows a command to those who monitor, once what it did is durable: nobody
+// feedMonitors shows a command to those that monitor, once what it did is durable: nobody
 // is to see a command that a crash undid. Commands of administration are not shown.
 func (e *Env) feedMonitors(c *Ctx) {
 	if !c.Spec.Is(Admin) && !c.Spec.Is(SkipMonitor) {

@@ -91,7 +91,7 @@ func argBytes(args [][]byte) (n int) {
 // ArgsMemory is what a copy of arguments takes, in bytes.
 func ArgsMemory(args [][]byte) int { return argBytes(args) + len(args)*int(unsafe.Sizeof(args[0])) }
 
-// CopyArgs copies arguments into memory of their own. Large ones do not stand beside others: who
+// CopyArgs copies arguments into memory of their own. Large ones do not stand beside others: what
 // keeps a key's name is not to keep its value.
 func CopyArgs(args [][]byte) [][]byte {
 	const large = 4 << 10

@@ -6,7 +6,7 @@ import (
 )
 
 // A command that reads much of large values (Spec.Offload) is a job of scope Pinned: its values are
-// pinned and their shards unlocked, so the loop serves others meanwhile. Whoever would change one of
+// pinned and their shards unlocked, so the loop serves others meanwhile. A command that would change one of
 // the values waits for the job's end. See storage.Pins.
 
 const (

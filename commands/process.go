@@ -12,7 +12,7 @@ import (
 )
 
 // UsedMemory is the memory that the process takes, in bytes: INFO's
-// used_memory. It is cheap enough for the server's clockwork.
+// used_memory. It is cheap enough to be called ten times a second.
 func UsedMemory() int64 { return storage.ReadProcessMemory().Used }
 
 // cpuTime is what the process, or its children, have used so far.

@@ -60,7 +60,7 @@ func sample(n, k int, visit func(i int)) {
 		}
 		return
 	}
-	// Floyd's: whoever comes up again makes way for the highest number so far, which
+	// Floyd's: a number that comes up again makes way for the highest one so far, which
 	// cannot have come up yet.
 	taken := make(map[int]struct{}, k)
 	for high := n - k; high < n; high++ {

@@ -88,7 +88,7 @@ const (
 	Unqueued    // runs at once between MULTI and EXEC
 	DuringPause // runs although CLIENT PAUSE delays everything else
 	pauses      // begins CLIENT PAUSE, when no job runs that may write
-	unpauses    // ends it, and comes behind who waits to begin it
+	unpauses    // ends it, and comes behind those that wait to begin it
 	execs       // runs what MULTI has queued
 
 	InSubscription // a RESP2 client that has subscriptions may use it

@@ -22,7 +22,7 @@ type Stats struct {
 	LazyFreed         atomic.Int64 // values that Redis would free in the background
 	EvictedClients    atomic.Int64 // for what all of them took together
 	PeakClients       atomic.Int64
-	OpsPerSec         atomic.Int64 // written by the server's clockwork, as the next two
+	OpsPerSec         atomic.Int64 // written by the server's timer (cron.go), as the next two
 	InBytesPerSec     atomic.Int64
 	OutBytesPerSec    atomic.Int64
 	PeakMemory        atomic.Int64

@@ -221,7 +221,7 @@ func runXGroupDestroy(c *Ctx) error {
 			return errOffload
 		}
 		s.DestroyGroup(name)
-		s.Signal() // who waits for the group has an answer
+		s.Signal() // those that wait for the group have an answer
 		c.Txn.Notify(c.Keys[0], eventGroupDestroy)
 	}
 	c.bit(there)

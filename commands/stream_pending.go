@@ -169,7 +169,7 @@ func runXNack(c *Ctx) error {
 		n++
 	}
 	if n > 0 {
-		s.Signal() // who waits with CLAIM may have them
+		s.Signal() // those that wait with CLAIM may have them
 	}
 	c.Out.Int(n)
 	return nil

@@ -20,8 +20,8 @@ import (
 //
 // No client is left with an old value:
 //
-//   - What a command reads is remembered before its transaction ends, so whoever changes the
-//     key afterwards finds it remembered.
+//   - What a command reads is remembered before its transaction ends, so a later change of the
+//     key finds it remembered.
 //   - What a command changes is removed from the table as it ends, before what it reads is
 //     added: within EXEC or a script only what changes after a read ends what was read. What
 //     nobody's command changes (the reaper) comes by way of Changes.
@@ -29,7 +29,7 @@ import (
 //     leaves when the change is durable.
 //
 // Any goroutine may run a command, so mu guards all. Messages are sent by the loop, which locks
-// mu only while it notes who gets what: a connection that takes a message may ask for what its
+// mu only while it notes which client gets what: a connection that takes a message may ask for what its
 // client keeps, which mu guards too.
 type Tracking struct {
 	env    *Env
@@ -39,7 +39,7 @@ type Tracking struct {
 	mu struct {
 		sync.Mutex
 		trackers map[uint64]*tracker // by the client's id
-		keys     map[string]readers  // who may have the key in its cache
+		keys     map[string]readers  // the clients that may have the key in their caches
 		items    int                 // of all keys together
 		bytes    int                 // that keys takes
 		prefixes []*prefix           // sorted

@@ -41,7 +41,7 @@ type WaiterHost interface {
 	// It reports whether the command has run; if not, the waiter is looked at again (LookAgain).
 	Again(w *Waiter) bool
 	// Load reads a key from disk and then calls done on the loop, with false if it can't be
-	// read: those who wait for it go on waiting.
+	// read: those that wait for it go on waiting.
 	Load(k storage.Key, done func(read bool))
 }
 
@@ -88,7 +88,7 @@ func (p *place) charge() {
 	p.by.Client.waits += p.at.bytes()
 }
 
-// Add has a client wait, behind all who wait already; in no line if it does not wait for keys.
+// Add has a client wait, behind all that wait already; in no line if it does not wait for keys.
 func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, places: make([]place, 0, len(wait.Keys))}
 	for _, k := range wait.Keys {
@@ -238,7 +238,7 @@ func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 // maxReadyKept bounds the room for ready keys that is kept between uses.
 const maxReadyKept = 1024
 
-// serve has those who wait for a key run again, until the first of the line stays where
+// serve has those that wait for a key run again, until the first of the line stays where
 // it is.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 	for readers := true; a.places > 0; readers = false {
@@ -266,7 +266,7 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 	}
 }
 
-// serveReaders has those who wait for a stream run again, each once: one that finds nothing keeps nothing
+// serveReaders has those that wait for a stream run again, each once: one that finds nothing keeps nothing
 // from those behind it. Where the key, of type typ, is no stream, only those run whose command has an
 // answer to that.
 func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, host WaiterHost) {

@@ -228,7 +228,7 @@ func (ws watchedKeys) markDirty(list []*watch) {
 	}
 }
 
-// changed marks those who watch what a transaction changed. A database that was emptied has
+// changed marks the clients that watch what a transaction changed. A database that was emptied has
 // changed for them where the key was there: a watch that is left has seen no change since it
 // began.
 func (ws watchedKeys) changed(changes []storage.Change) {

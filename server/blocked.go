@@ -191,7 +191,7 @@ const (
 	eventsInPass = 1024
 )
 
-// deliver publishes what happened to keys, hands changes to those who wait for them,
+// deliver publishes what happened to keys, hands changes to those that wait for them,
 // and serves those whose blocking command waits for that. It comes after each command and
 // before the next one. While CLIENT PAUSE delays commands nobody is served.
 func (l *loop) deliver() {

@@ -76,7 +76,7 @@ func (l *loop) release(why state) {
 	l.queue = append(turns, l.queue...)
 }
 
-// endWaitForJobs releases those who wait for the end of a job.
+// endWaitForJobs releases those that wait for the end of a job.
 func (l *loop) endWaitForJobs() {
 	if len(l.delayed) > 0 {
 		l.release(forJob)

@@ -243,7 +243,7 @@ func (l *loop) takeOver() {
 }
 
 // shareOut has the global job unlock what it has not used, as soon as no command of it runs; then
-// those who wait for it try again. On a busy machine the job's goroutine may not have begun its
+// those that wait for it try again. On a busy machine the job's goroutine may not have begun its
 // transaction yet: then shareOut comes again.
 func (l *loop) shareOut() {
 	x := &l.jobs

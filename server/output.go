@@ -207,7 +207,7 @@ func (l *loop) push(s *session, m message) {
 }
 
 // pushMost bounds the messages in bytes that wait for a client to which no hard limit
-// applies. Replies can wait for whoever asked for them, since its further commands do; but
+// applies. Replies can wait for their client, since its further commands do; but
 // nothing ever delays what MONITOR and CLIENT TRACKING have others send.
 const pushMost = 64 << 20
 

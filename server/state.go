@@ -108,7 +108,7 @@ func (s *session) finish() {
 // linger leaves nothing to a session but to wait for the client's end.
 func (s *session) linger() { s.to(lingering) }
 
-// condemn has a session closed at the end of the pass: whoever calls may be going through a list that
+// condemn has a session closed at the end of the pass: the caller may be going through a list that
 // closing changes.
 func (s *session) condemn() { s.to(condemned) }
 

@@ -39,7 +39,7 @@ type checkpointer struct {
 	s    *Store
 	kick chan struct{}
 
-	// mu is locked by who writes the data file: a checkpoint or a compaction.
+	// mu is locked while the data file is written, by a checkpoint or a compaction.
 	mu struct {
 		sync.Mutex
 		// The segment that the last rotation began, and where the log ended then.
@@ -52,7 +52,7 @@ type checkpointer struct {
 
 	arrivals arrivals // has its own lock
 
-	// Written by whoever starts a checkpoint.
+	// Written where a checkpoint is started.
 	wanted atomic.Int32 // checkpoints under way or about to start
 	// Written by the checkpoint under way.
 	last         atomic.Int64 // Unix ms of the last one that finished

@@ -27,14 +27,14 @@
 //
 // # Locks
 //
-//	checkpointer.mu   who writes the data file: a checkpoint or a compaction at a time
-//	window.turn       who reaps keys that are only on disk
-//	globalTxn.gate    the global transaction, and who locks several shards
+//	checkpointer.mu   the data file's writer: a checkpoint or a compaction at a time
+//	window.turn       the reaper of keys that are only on disk
+//	globalTxn.gate    the global transaction, and others while they lock several shards
 //	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
-//	shown.mu          who logs the time
-//	dataFile.mu       readers of the data file, and who replaces it
+//	shown.mu          the records of the time
+//	dataFile.mu       readers of the data file, and a compaction that replaces it
 //	window.mu, loads.mu, arrivals.mu, garbage.mu, pagePool.mu, and the log's own
 //
 // in this order. Each stands in a struct with the fields that it guards. What a transaction has is
-// its goroutine's. The type Store says of each other field who writes it.
+// its goroutine's. The type Store says of each other field when it is written.
 package storage

@@ -16,7 +16,7 @@ import (
 	"keyp/ttl"
 )
 
-// What is due when, for whoever looks ahead. A key is due at its own deadline or at the first one of
+// What is due when, for those that look ahead: counts, the dashboard, the reaper's window. A key is due at its own deadline or at the first one of
 // its elements, whichever is earlier. Keys in memory stand in the expiration index of their part;
 // for those that are only on disk the bucket ttl is read. An entry of that is left out if memory
 // knows the key, or if the record of the key may have changed since and says something else. Both

@@ -22,7 +22,7 @@ import (
 //
 // The event loop must never wait for a global transaction, unless it needs the whole keyspace and very many keys
 // are being written, which takes milliseconds (BeginMany). So the global transaction announces
-// which shards it has or will lock (globalTxn.announced), and locks one only after everybody who
+// which shards it has or will lock (globalTxn.announced), and locks one only after all that
 // waited for it before the announcement (shardLock.lockAnnounced). Begin checks the announcement
 // before it waits.
 //
@@ -33,8 +33,8 @@ import (
 
 // globalTxn is the part of the global transaction that others see.
 type globalTxn struct {
-	// gate is locked by the global transaction from begin to end, and by who locks several shards
-	// while it does so. It guards no field.
+	// gate is locked by the global transaction from begin to end, and by others
+	// while they lock several shards. It guards no field.
 	gate sync.Mutex
 	// announced has a bit for each shard that the global transaction has locked or is about to
 	// lock, which alone writes it.
@@ -77,8 +77,8 @@ func (s *Store) BeginApart(t *Txn, keys []Key) {
 }
 
 // BeginMany is BeginAll for a transaction that may Install. That unlocks one shard after the other at its end, which
-// takes long; so it is a global one, and who locks several shards waits for its end at the gate, with none of them
-// locked. It does not announce its shards: who wants one waits for it as for any transaction's.
+// takes long; so it is a global one, and a transaction that locks several shards waits for its end at the gate, with none of them
+// locked. It does not announce its shards: a transaction of one shard waits for it as for any other's.
 func (s *Store) BeginMany(t *Txn) {
 	t.turn.Lock()
 	s.global.gate.Lock()
@@ -243,7 +243,7 @@ func (sh *shard) lockUnlessGlobal() bool {
 	return true
 }
 
-// lockAnnounced locks the shard for the global transaction, which has announced it. Those who
+// lockAnnounced locks the shard for the global transaction, which has announced it. Those that
 // checked before the announcement, and now wait, get the shard first, so that they never wait for
 // the transaction.
 func (l *shardLock) lockAnnounced() {

@@ -133,7 +133,7 @@ func (p *part) freeTables() {
 	for i, g := range p.groups {
 		if g != nil && p.shard.idle(g) {
 			for j := range g {
-				g[j].epoch++ // who unlocked the shard in between finds that the slot has changed
+				g[j].epoch++ // a transaction that unlocked the shard in between finds that the slot has changed
 				p.epoch = max(p.epoch, g[j].epoch)
 			}
 			p.groups[i] = nil

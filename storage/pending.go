@@ -24,7 +24,7 @@ import (
 //     tombstones, or says are reaped. The next checkpoint makes them before it writes
 //     anything, so they are made before any of these keys is clean.
 //   - So ttl may have entries too many: of keys with another deadline by now, or none, or
-//     gone. Whoever reads it looks at the key's record, too.
+//     gone. So its readers look at the key's record, too.
 const (
 	// pendingBytes of changes are made at once, or pendingShare of MaxMemory if that is less, but
 	// no less than pendingMin: making them needs twice that memory.

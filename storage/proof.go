@@ -29,8 +29,8 @@ import (
 //     are as many, with the digest, as the slot's entry says. That is done once for a slot,
 //     before its first miss is believed and before its first record is written: what is put
 //     into a damaged page may stand where the next look-up finds an older record.
-//   - Whoever reads a range (elements of a value, a stretch of keys, ttl) reads the pages
-//     with the same mistrust (each).
+//   - Reads of a range (elements of a value, a stretch of keys, ttl) check its pages
+//     in the same way (each).
 //   - The end of a checkpoint is committed twice before the log lets its segments go, so
 //     that both meta pages lead to it.
 

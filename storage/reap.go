@@ -304,7 +304,7 @@ type window struct {
 	// Constant once Open has returned.
 	s *Store
 
-	// turn is locked, before mu, by who reaps.
+	// turn is locked, before mu, while keys are reaped.
 	turn struct {
 		sync.Mutex
 		t        *Txn

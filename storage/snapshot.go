@@ -12,7 +12,7 @@ import (
 //
 //   - It sees each key as it was at that instant: of a small string a copy, of anything else the
 //     value itself, which is pinned.
-//   - A pinned value does not change: who would change it waits until it is unpinned (Pins.Pinned).
+//   - A pinned value does not change: a transaction that would change it waits until it is unpinned (Pins.Pinned).
 //     It does not change by itself either, if its elements have deadlines: what is due of them is
 //     removed before it is pinned, and the expiration index does not have its elements until it is
 //     unpinned. Who would see one that has become due waits, too (Pins.Overdue), or leaves it out
@@ -112,8 +112,8 @@ func (ps *Pins) Overdue(t *Txn, keys []Key, all bool) bool {
 	})
 }
 
-// Left reports whether an item of the transaction, which Get gave, has anything that is not due. It is for who
-// does not wait for pinned values: in such a value there may be elements that are due, and that are not to be
+// Left reports whether an item of the transaction, which Get gave, has anything that is not due. It is for commands
+// that do not wait for pinned values: in such a value there may be elements that are due, and that are not to be
 // shown. That they are gone by now is in the log up to what End gives.
 func (t *Txn) Left(item Item) bool {
 	if item.o == nil || !item.o.elementDue(t.now) {

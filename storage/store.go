@@ -164,7 +164,7 @@ type Store struct {
 		next uint32
 	}
 
-	// Written by whoever has the shard, or the key, that they are about.
+	// Written while the shard that they are about, or the key's, is locked.
 	instant    atomic.Int64  // the newest instant given out; back only by timeFollows
 	stepped    atomic.Bool   // the wall clock is behind it
 	generation atomic.Uint64 // the newest id of a value
@@ -179,7 +179,7 @@ type Store struct {
 	maxMemory   atomic.Int64
 	frequency   atomic.Pointer[Frequency]
 	diskReserve atomic.Uint64 // the free space below which growth is refused
-	// Written once, by whoever finds the failure.
+	// Written once, when the failure is found.
 	failed atomic.Pointer[error]
 }
 

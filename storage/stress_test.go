@@ -33,7 +33,7 @@ type stress struct {
 }
 
 // tiredClock is the machine's, of which some readings are late, as when the system has let
-// another process go before whoever reads it.
+// another process go before the reader.
 type tiredClock struct{ clock.Machine }
 
 func (c *tiredClock) Now() int64 {

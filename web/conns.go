@@ -14,7 +14,7 @@ const MaxConns = 64
 
 // conns bounds the connections. One that comes when there are too many takes the place of the one
 // that has been silent for longest: that has sent no whole request, or none since its last reply, or that has a reply and
-// still sends a body that nobody reads. So whoever opens connections and sends nothing, or slowly, does not keep others out. While all have
+// still sends a body that nobody reads. So a client that opens connections and sends nothing, or slowly, does not keep others out. While all have
 // requests under way a new one is closed: they end soon, but for the streams of pages that are open, of which there
 // are fewer (maxStreams).
 type conns struct {

@@ -64,7 +64,7 @@ func (c *counted) Write(b []byte) (int, error) { c.writes.Add(1); return c.Conn.
 func (c *counted) Close() error                { c.closed.Store(true); return c.Conn.Close() }
 
 // A connection with TLS that makes room is closed without a farewell: its client may not read, and
-// whoever accepts connections would wait for that.
+// the goroutine that accepts connections would wait for that.
 func TestConnsTLS(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	cert, key := authority.Issue("server")

@@ -2,9 +2,9 @@
 // resources, version, Go's profiles. It is a door of its own beside the protocol's.
 //
 //	request
-//	  │  conns.go     a bounded number of connections; who sends nothing makes room
+//	  │  conns.go     a bounded number of connections; one that sends nothing makes room
 //	  ▼
-//	guard             who may ask at all: peer, host, origin, method; headers of every reply
+//	guard             which requests are answered at all: peer, host, origin, method; headers of every reply
 //	  │  door.go
 //	  ▼
 //	page.rights       a user of the ACL, and the commands that the page stands for
@@ -23,11 +23,11 @@
 //     user, and shows no data.
 //   - The dashboard's scripts make text of what the server replies, never HTML, and the page's policy has the
 //     browser refuse anything else. All who have it open share one message a second, which is made while
-//     anybody has; who reads slowly gets fewer of them, and nothing is kept for them.
+//     anybody has; a page that reads slowly gets fewer of them, and nothing is kept for it.
 //   - No request from a page of another site is answered. None changes anything, but for those with commands of
 //     the dashboard (run.go): they need a token, and run on a connection to the server as any client's do.
 //   - After Withdraw no request touches the store.
 //
-// The port answers before the data is loaded, and until the process ends, so that whoever asks
-// knows what it is doing: Listen, then Ready, Withdraw and Close.
+// The port answers before the data is loaded, and until the process ends, so that an operator
+// can ask what it is doing: Listen, then Ready, Withdraw and Close.
 package web

@@ -16,7 +16,7 @@ import (
 
 // page is what a path shows.
 type page struct {
-	// rights returns why a visitor may not see it; nil: whoever gets past the guard may.
+	// rights returns why a visitor may not see it; nil: all visitors whom the guard lets in may.
 	rights func(*commands.Visitor) error
 	show   http.HandlerFunc
 	post   bool // it is asked for by POST, with a body, and only so

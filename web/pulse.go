@@ -59,8 +59,8 @@ func (p *pulse) says() string {
 	return ""
 }
 
-// start asks for the first answers and begins the goroutines. Whoever waits until nobody uses the
-// store waits for these too, also for one that has not run yet.
+// start asks for the first answers and begins the goroutines. Withdraw, which waits until nobody uses
+// the store, waits for these too, also for one that has not run yet.
 func (p *pulse) start() {
 	p.message.Store(nil)
 	p.s.use(func(env *commands.Env) {

@@ -79,8 +79,8 @@ var logForms = map[string]form{
 	"json": func(w io.Writer, o *slog.HandlerOptions) slog.Handler { return slog.NewJSONHandler(w, o) },
 }
 
-// followSignal opens the log file again at each SIGHUP, after which it is the one that has the name then: whoever
-// rotates logs renames the file and sends the signal.
+// followSignal opens the log file again at each SIGHUP, after which it is the one that has the name then: a
+// program that rotates logs renames the file and sends the signal.
 func (l *logs) followSignal() {
 	for range l.hup {
 		if l.file == nil {

@@ -28,7 +28,7 @@ var facilities = map[string]syslog.Priority{
 // systemLogAddr is where the system's log is; the zero value is its usual place.
 type systemLogAddr struct{ network, path string }
 
-// systemLog sends lines to the system's log. Nobody who logs waits for that: lines wait in a queue, and those
+// systemLog sends lines to the system's log. Nothing that logs waits for that: lines wait in a queue, and those
 // that find it full are dropped, as are those for which there is no log.
 type systemLog struct {
 	dial  func() (*syslog.Writer, error)

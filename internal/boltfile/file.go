@@ -48,7 +48,7 @@ type File struct {
 	pages    uint64 // in use or free: all that have a number
 	root     uint64 // of the tree of buckets
 	freelist uint64
-	salvage  *Salvage // nil but for who saves what is left
+	salvage  *Salvage // nil unless what is left is to be saved
 }
 
 // Meta is one of the two meta pages.

@@ -1,6 +1,6 @@
 // Package clock is the only source of time in Keyp.
 //
-// Wall time is Unix milliseconds, the unit of every deadline; who shows the time has
+// Wall time is Unix milliseconds, the unit of every deadline; what shows the time has
 // microseconds too. Durations (latency,
 // pacing) come from Mono, which never jumps. Tests use Fake and advance it, so that
 // nothing has to sleep to see a key expire.

@@ -228,7 +228,7 @@ func (c *Config) Ineffective(pairs ...Pair) (remarks []string) {
 	return remarks
 }
 
-// apply stores the values and calls whoever listens; a listener's error takes all
+// apply stores the values and calls the listeners; a listener's error takes all
 // back.
 func (c *Config) apply(pairs []Pair, slots []*slot, values []value) error {
 	before := make([]*value, len(slots))

@@ -1,6 +1,6 @@
 // Package progress shows how far work is that takes long: a start, a check, a repair, a compaction.
 //
-// Whoever works reports how much there is and how much is done. Who looks at it is a Sink: a bar on a
+// The work reports how much there is and how much is done. A Sink shows it: a bar on a
 // terminal, lines of a log, a service manager. Work that takes less than a second is not shown.
 package progress
 
@@ -29,7 +29,7 @@ type Report struct {
 	Ended     bool
 }
 
-// Sink is who is shown reports: every so often, and at the end if there was one before. Show is never called by
+// Sink takes reports: one every so often, and one at the end if there was one before. Show is never called by
 // two goroutines at a time.
 type Sink struct {
 	Every time.Duration

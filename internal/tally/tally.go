@@ -1,4 +1,4 @@
-// Package tally counts values in buckets of fixed bounds, for whoever collects them while
+// Package tally counts values in buckets of fixed bounds, and may be read while
 // others observe.
 //
 // # Invariants

@@ -66,14 +66,14 @@ type Options struct {
 	// Replayed, if set, is called when Open has handed out all batches, before it
 	// changes anything; an error ends Open.
 	Replayed func() error
-	// OnDurable is called with each new value of Durable by whoever advanced it, be it
-	// a Commit or a goroutine of the log, and outside of all locks. Two calls may
+	// OnDurable is called with each new value of Durable by the goroutine that advanced it, in
+	// a Commit or one of the log's, and outside of all locks. Two calls may
 	// arrive in the wrong order: a smaller lsn than before means nothing.
 	OnDurable func(lsn uint64)
 	// OnFail is called once, with the first fatal failure, on a goroutine of its own.
 	OnFail func(error)
 	// NoBackground starts no goroutine, for tests that choose the order of all that
-	// happens: whoever commits or waits also syncs and prepares the next segment, and ends
+	// happens: Commit and WaitDurable also sync and prepares the next segment, and ends
 	// the log when there is no room for one. CommitAsync does nothing.
 	NoBackground bool
 	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if

@@ -54,7 +54,7 @@ func chosen() uint64 {
 func init() {
 	tether.EndWithParent()
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
-		if err := os.Unsetenv(name); err != nil { // the service manager of whoever runs the tests is not theirs
+		if err := os.Unsetenv(name); err != nil { // the service manager above the tests is not theirs
 			panic(err)
 		}
 	}
@@ -67,7 +67,7 @@ func init() {
 }
 
 // RAM is where this process may make directories that the system keeps in memory, "" where it
-// has no such place. Whoever uses it makes it.
+// has no such place. It may not exist yet.
 var RAM string
 
 // cleaner waits until the process that holds the other end of its standard input has ended.
