@@ -132,6 +132,17 @@ func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
 	})
 }
 
+// maySee says whether a user with these permissions may ask for the deadline of a key (PEXPIRETIME). Lists of keys by deadline
+// show only such keys.
+func (e *Env) maySee(p *permissions, name []byte) bool {
+	if p.free {
+		return true
+	}
+	args := [][]byte{[]byte("PEXPIRETIME"), name}
+	d, _ := p.check(e.Table.Of(args), args)
+	return d == allowed
+}
+
 // complaint is the error text of a denial; with shown it names the key or channel.
 func (d denial) complaint(user string, spec *Spec, arg []byte, shown bool) string {
 	what := "key"

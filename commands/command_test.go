@@ -59,7 +59,7 @@ func TestCommandCommands(t *testing.T) {
 // Every declaration can be documented, and says what it must.
 func TestDeclarationsAreComplete(t *testing.T) {
 	h := newHarness(t)
-	groups := []Group{Generic, StringGroup, Bitmap, HyperLogLog, Geo, Connection, ServerGroup, ListGroup, HashGroup, SetGroup, SortedSet, StreamGroup, Transactions, PubSub, Scripting, Cluster}
+	groups := []Group{Generic, StringGroup, Bitmap, HyperLogLog, Geo, Connection, ServerGroup, ListGroup, HashGroup, SetGroup, SortedSet, StreamGroup, Transactions, PubSub, Scripting, Cluster, KeypGroup}
 	var check func(spec *Spec)
 	check = func(spec *Spec) {
 		switch {

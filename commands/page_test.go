@@ -40,6 +40,7 @@ var pageGroups = []struct {
 	{Connection, "Connections"},
 	{ServerGroup, "Server"},
 	{Cluster, "Cluster"},
+	{KeypGroup, "Keyp's own"},
 }
 
 // TestCommandsPage: the page says of every command what its declaration says.

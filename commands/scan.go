@@ -124,10 +124,15 @@ func runScan(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	return c.scan(&o, cursor, c.view().Scan, nil)
+}
+
+// scan replies what a step of a walk over the keys shows, of what may be seen (nil: all), and its next cursor.
+func (c *Ctx) scan(o *scanOptions, cursor uint64, step scanStep, may func(name []byte) bool) error {
 	var names []byte // one after another; the cursor's reply comes before theirs
 	var ends []int
-	next, err := c.view().Scan(c.Client.DB, cursor, o.count, func(name []byte, typ object.Type) {
-		if o.takes(name, typ) {
+	next, err := step(c.Client.DB, cursor, o.count, func(name []byte, typ object.Type) {
+		if o.takes(name, typ) && (may == nil || may(name)) {
 			names = append(names, name...)
 			ends = append(ends, len(names))
 		}
@@ -146,6 +151,9 @@ func runScan(c *Ctx) error {
 	c.shows()
 	return nil
 }
+
+// scanStep is a step of a walk, as storage.View.Scan.
+type scanStep func(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error)
 
 func runRandomKey(c *Ctx) error {
 	key, ok, err := c.view().RandomKey(c.Client.DB)

@@ -4,7 +4,7 @@ package commands
 type Spec struct {
 	Name       string // upper case; a subcommand's own name without the container's
 	Group      Group
-	Since      string // Redis version
+	Since      string // Redis version; of Keyp's own commands Keyp's
 	Summary    string
 	Complexity string
 	History    [][2]string // version, change
@@ -57,6 +57,7 @@ const (
 	PubSub       Group = "pubsub"
 	Scripting    Group = "scripting"
 	Cluster      Group = "cluster"
+	KeypGroup    Group = "keyp" // Keyp's own, which Redis does not have
 )
 
 // Flags say how a command is run, and are part of COMMAND's reply.

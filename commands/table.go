@@ -30,6 +30,7 @@ var families = [][]Spec{
 	multiCommands,
 	watchCommands,
 	clusterCommands,
+	keypCommands,
 }
 
 // Table finds declarations by name.

@@ -92,7 +92,7 @@ func (v *Visitor) Selects(db int) bool {
 }
 
 // maySee reports whether the visitor may ask for the deadline of a key in a database that it selects.
-func (v *Visitor) maySee(name []byte) bool { return v.Can([]byte("PEXPIRETIME"), name) }
+func (v *Visitor) maySee(name []byte) bool { return v.env.maySee(v.client.user.permissions(), name) }
 
 // Due is storage.Store.ListDue for the keys that match a glob pattern and whose deadline the visitor may ask for. Any
 // goroutine may call it.

@@ -265,8 +265,15 @@ func (m *machine) walk(rt *rapid.T) {
 func (h *harness) compareWalk(within bool) {
 	h.t.Helper()
 	got := map[name]bool{}
+	untimed := map[name]int{}
 	look := func(v View) {
 		for db := range 3 {
+			for cursor, more := uint64(0), true; more; more = cursor != 0 {
+				var err error
+				if cursor, err = v.Untimed(db, cursor, 2, func(key []byte, _ object.Type) { untimed[name{db, string(key)}]++ }); err != nil {
+					h.t.Fatalf("walk: %v", err)
+				}
+			}
 			if err := v.Walk(db, func(key []byte, _ object.Type) bool { got[name{db, string(key)}] = true; return true }); err != nil {
 				h.t.Fatalf("walk: %v", err)
 			}
@@ -278,10 +285,17 @@ func (h *harness) compareWalk(within bool) {
 		look(h.s.View)
 	}
 	want := h.model.live(h.clock.Now())
-	for n := range want {
+	for n, v := range want {
 		if !got[n] {
 			h.t.Fatalf("the walk does not show %d/%.20q", n.db, n.key)
 		}
+		if times := untimed[n]; times != 1 && v.deadline == 0 || times != 0 && v.deadline != 0 {
+			h.t.Fatalf("the walk over keys without a deadline shows %d/%.20q, whose deadline is %d, %d times", n.db, n.key, v.deadline, times)
+		}
+		delete(untimed, n)
+	}
+	if len(untimed) > 0 {
+		h.t.Fatalf("the walk over keys without a deadline shows %v", untimed)
 	}
 	if len(got) != len(want) {
 		h.t.Fatalf("the walk shows %d keys, want %d", len(got), len(want))

@@ -25,6 +25,8 @@ const scanEnd = uint64(Slots) << hashBits
 type found struct {
 	prefix uint32
 	item   Item
+	hash   uint64 // of the name, if the key is on disk
+	due    bool   // the key is on disk and due now, but not by the log's time
 }
 
 // View reads the whole keyspace: from outside, where it locks shard after shard (Store.View), or
@@ -92,8 +94,8 @@ func (v View) onDisk(shard int) int64 {
 	return v.s.now()
 }
 
-// Scan visits the live keys of a database from cursor on, about count of them, and returns the next
-// cursor, 0 at the end. It examines a bounded number of keys. While visit runs no shard is locked, but for those of
+// Scan visits the live keys of a database from cursor on, about count of them, fewer where their names are very long, and
+// returns the next cursor, 0 at the end. It examines a bounded number of keys. While visit runs no shard is locked, but for those of
 // a transaction; the name is valid until it returns. Scan may read the data file; the error is about that.
 //
 // Keys that it skips because they are due never return, once the log is durable up to its end when
@@ -104,25 +106,45 @@ func (v View) Scan(db int, cursor uint64, count int, visit func(name []byte, typ
 	return w.scan(db, cursor, count, visit)
 }
 
+// Untimed is Scan for the keys that have no deadline of their own. Of those that have one it examines about count as well,
+// so it may visit none although there are more.
+func (v View) Untimed(db int, cursor uint64, count int, visit func(name []byte, typ object.Type)) (next uint64, err error) {
+	w := walk{View: v, logged: v.s.shown.at.Load(), untimed: true}
+	defer w.end()
+	return w.scan(db, cursor, count, visit)
+}
+
 // walk visits keys one after another.
 type walk struct {
 	View
 	logged int64 // the latest time in the log when the walk began
 	hidden bool  // it skipped a key that was not due by then
-	step   []walked
-	names  []byte // of the keys of step, one behind the other
+	// untimed: keys with a deadline of their own count as looks, and are not visited.
+	untimed bool
+	step    []walked
+	names   []byte // of keys of step, one behind the other
 }
 
 // walked is a key that is to be visited when its shard is unlocked.
 type walked struct {
-	end int // of its name
-	typ object.Type
+	long []byte // its name, if that is not in the walk's names
+	end  int    // of its name there
+	typ  object.Type
+	skip bool // it only counts
 }
 
 // add has a key visited.
 func (w *walk) add(it Item) {
-	w.names = append(w.names, it.Key()...)
-	w.step = append(w.step, walked{len(w.names), it.Type()})
+	k := walked{typ: it.Type(), skip: w.untimed && it.Deadline() != 0}
+	switch {
+	case k.skip:
+	case it.o != nil: // its name never changes, so a long one is not copied while the shard is locked
+		k.long = it.o.name()
+	default:
+		w.names = append(w.names, it.Key()...)
+	}
+	k.end = len(w.names)
+	w.step = append(w.step, k)
 }
 
 // end logs the time if the walk skipped keys that were due by it and the log does not have it yet.
@@ -137,7 +159,7 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(name []byte, ty
 	if cursor >= scanEnd {
 		return 0, nil
 	}
-	for n := 0; n < max(count, 1); {
+	for n, size := 0, 0; n < max(count, 1) && size < listBytes; {
 		slot, from := uint16(cursor>>hashBits), uint32(cursor&(1<<hashBits-1))
 		sh := v.s.shards[v.s.shardOf(slot)]
 		w.step, w.names = w.step[:0], w.names[:0]
@@ -149,8 +171,14 @@ func (w *walk) scan(db int, cursor uint64, count int, visit func(name []byte, ty
 		}
 		begin := 0
 		for _, k := range w.step {
-			visit(w.names[begin:k.end], k.typ)
-			begin = k.end
+			name := k.long
+			if name == nil {
+				name = w.names[begin:k.end]
+			}
+			if begin = k.end; !k.skip {
+				size += len(name)
+				visit(name, k.typ)
+			}
 		}
 		if n, cursor = n+len(w.step), next; cursor >= scanEnd {
 			return 0, nil
@@ -202,7 +230,7 @@ func (w *walk) scanMemory(p *part, sl *slot, from uint32, count int) (next uint6
 	var keys []found
 	after, done := sl.table.walkBucket(from, func(c *cell) {
 		if it, ok := w.liveItem(p, *c, now); ok {
-			keys = append(keys, found{c.prefix(), it})
+			keys = append(keys, found{prefix: c.prefix(), item: it})
 		}
 	})
 	switch cut, all := w.addSome(keys, count); {
@@ -242,15 +270,17 @@ func (p *part) liveItem(c cell, now int64) (Item, bool) {
 	return it, true
 }
 
-// addSome adds keys in order, all or at least count of them and never a part of those
+// addSome adds keys in order: all, or at least count of them, or walkBytes of names, and never a part of those
 // with one prefix; cut is the prefix of the first that it has left.
 func (w *walk) addSome(keys []found, count int) (cut uint32, all bool) {
 	slices.SortFunc(keys, func(a, b found) int { return cmp.Compare(a.prefix, b.prefix) })
+	size := 0
 	for n, k := range keys {
-		if n >= count && k.prefix != keys[n-1].prefix {
+		if n > 0 && (n >= count || size >= walkBytes) && k.prefix != keys[n-1].prefix {
 			return k.prefix, false
 		}
 		w.add(k.item)
+		size += len(k.item.Key())
 	}
 	return 0, true
 }
@@ -264,7 +294,7 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, 
 		if try < 3 { // afterwards the lock is kept, so that this ends
 			w.unlock(sh)
 		}
-		st, err := w.readStretch(p.space, number, from, count)
+		st, err := w.readStretch(p.space, number, from, min(count, bucketCells)) // a merge uses as much as a bucket spans
 		if try < 3 {
 			w.lock(sh)
 		}
@@ -272,7 +302,7 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, 
 			w.unlock(sh)
 			return 0, err
 		}
-		if next, fresh := w.mergeFresh(sh, p, number, db, epoch, from, st); fresh {
+		if next, fresh := w.mergeFresh(sh, p, number, db, epoch, from, count, st); fresh {
 			return next, nil
 		}
 	}
@@ -280,7 +310,7 @@ func (w *walk) scanDisk(sh *shard, p *part, number uint16, db int, from uint32, 
 
 // mergeFresh is mergeStretch for a slot with an epoch, whose shard is locked, and unlocks that. fresh is false if the
 // slot has lost a key since.
-func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from uint32, st fileStretch) (next uint64, fresh bool) {
+func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from uint32, count int, st fileStretch) (next uint64, fresh bool) {
 	defer w.unlock(sh)
 	if sh.mu.parts[db] != p {
 		return w.behind(sh), true
@@ -289,7 +319,7 @@ func (w *walk) mergeFresh(sh *shard, p *part, number uint16, db int, epoch, from
 	if sl.epoch != epoch {
 		return 0, false
 	}
-	return w.mergeStretch(p, sl, from, st), true
+	return w.mergeStretch(p, sl, from, count, st), true
 }
 
 // stretchEnd is one past the last hash prefix.
@@ -298,22 +328,21 @@ const stretchEnd = 1 << hashBits
 // fileStretch is the data file's part of a slot up to a prefix. Memory may have newer state.
 type fileStretch struct {
 	keys []found
-	due  [][]byte // keys that are due now, but not by the log's time
 	upTo uint32
 }
 
-// readStretch reads the keys of a slot from a prefix on, at least count or all.
+// readStretch reads the keys of a slot from a prefix on: all, or at least count, or walkBytes of names.
 func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (st fileStretch, err error) {
 	start := binary.BigEndian.AppendUint32(format.SlotKey(nil, space, slot), from<<(32-hashBits))
 	st.upTo = stretchEnd
-	now := w.onDisk(w.s.shardOf(slot))
+	now, size := w.onDisk(w.s.shardOf(slot)), 0
 	err = w.s.file.view(func(tx *bolt.Tx) error {
 		err := each(tx, format.BucketValues, start, nil, func(at, record []byte) error {
 			if !bytes.HasPrefix(at, start[:6]) || len(at) < format.PrefixLen {
 				return errEnough
 			}
 			prefix := binary.BigEndian.Uint32(at[6:]) >> (32 - hashBits)
-			if n := len(st.keys); n >= count && prefix != st.keys[n-1].prefix {
+			if n := len(st.keys); n > 0 && (n >= count || size >= walkBytes) && prefix != st.keys[n-1].prefix {
 				st.upTo = prefix
 				return errEnough
 			}
@@ -323,17 +352,16 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 			}
 			w.s.repairTimes(tx, at, &im)
 			live, err := readLive(tx, &im, now)
+			hides := false
 			if err == nil && !live && !w.hidden {
-				var hides bool
-				if hides, err = readLive(tx, &im, w.logged); hides {
-					st.due = append(st.due, bytes.Clone(im.Name))
-				}
+				hides, err = readLive(tx, &im, w.logged)
 			}
-			if !live || err != nil {
+			if !live && !hides || err != nil {
 				return err
 			}
 			o := &Object{key: string(im.Name), val: object.New(im.Type), deadline: im.Deadline, created: im.Created}
-			st.keys = append(st.keys, found{prefix, Item{o: o}})
+			st.keys = append(st.keys, found{prefix: prefix, item: Item{o: o}, hash: w.s.hash(im.Name), due: !live})
+			size += len(im.Name)
 			return nil
 		})
 		if err == errEnough {
@@ -344,34 +372,44 @@ func (w *walk) readStretch(space uint32, slot uint16, from uint32, count int) (s
 	return st, err
 }
 
-func (w *walk) mergeStretch(p *part, sl *slot, from uint32, st fileStretch) (next uint64) {
+// mergeStretch adds keys of a bucket of the slot, and of the data file's stretch as far as that bucket goes: all of them, or
+// as addSome does.
+func (w *walk) mergeStretch(p *part, sl *slot, from uint32, count int, st fileStretch) (next uint64) {
 	now := w.now()
 	lockedAt := w.onDisk(p.shard.num)
-	for done := false; !done && from < st.upTo; {
-		from, done = sl.table.walkBucket(from, func(c *cell) {
-			if it, ok := w.liveItem(p, *c, now); ok && c.prefix() < st.upTo {
-				w.add(it)
-			}
-		})
+	var keys []found
+	upTo := st.upTo
+	after, done := sl.table.walkBucket(from, func(c *cell) {
+		if c.prefix() >= st.upTo {
+			return
+		}
+		if it, ok := w.liveItem(p, *c, now); ok {
+			keys = append(keys, found{prefix: c.prefix(), item: it})
+		}
+	})
+	if !done {
+		upTo = min(upTo, after)
 	}
-	known := func(name []byte) bool {
-		return p.find(sl, Key{Slot: sl.num, Hash: w.s.hash(name), Name: name}) != nil
+	known := func(f found) bool {
+		return p.find(sl, Key{Slot: sl.num, Hash: f.hash, Name: f.item.Key()}) != nil
 	}
-	w.hidden = w.hidden || slices.ContainsFunc(st.due, func(name []byte) bool { return !known(name) })
 	for _, f := range st.keys {
-		if known(f.item.Key()) {
+		if f.prefix >= upTo || known(f) {
 			continue
 		}
-		if d := f.item.Deadline(); d != 0 && d <= lockedAt {
-			w.hidden = w.hidden || d > w.logged
+		if d := f.item.Deadline(); f.due || d != 0 && d <= lockedAt {
+			w.hidden = w.hidden || f.due || d > w.logged
 			continue
 		}
-		w.add(f.item)
+		keys = append(keys, f)
 	}
-	if st.upTo == stretchEnd {
+	if cut, all := w.addSome(keys, count); !all {
+		upTo = cut
+	}
+	if upTo == stretchEnd {
 		return position(sl.num+1, 0)
 	}
-	return position(sl.num, st.upTo)
+	return position(sl.num, upTo)
 }
 
 // Walk visits every live key of a database until visit returns false; keys that are created or

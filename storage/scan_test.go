@@ -2,6 +2,8 @@ package storage
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"keyp/storage/object"
@@ -32,6 +34,89 @@ func TestWalkVisitsUnlocked(t *testing.T) {
 		h.saved()
 		h.evict()
 	}
+}
+
+// TestWalkCopiesLittle: a walk copies no long names while a shard is locked, and not many of the others at once, whatever
+// COUNT is; its step ends early where names are long.
+func TestWalkCopiesLittle(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	const long, short = 40, 400
+	for i := range long {
+		k := h.s.Key(1, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 200<<10)))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+	}
+	for i := range short {
+		k := h.s.Key(2, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 1500)))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		for db, n := range map[int]int{1: long, 2: short} {
+			w := walk{View: h.s.View, untimed: true}
+			seen, size, most := 0, 0, 0
+			for cursor, more := uint64(0), true; more; more = cursor != 0 {
+				var err error
+				before := size
+				cursor, err = w.scan(db, cursor, 1<<30, func(name []byte, _ object.Type) { seen, size = seen+1, size+len(name) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				most = max(most, size-before)
+			}
+			if seen != n {
+				t.Errorf("%s: %d keys of %d", place, seen, n)
+			}
+			if copied := cap(w.names); copied > 3*walkBytes {
+				t.Errorf("%s: %d bytes of names were copied at once", place, copied)
+			}
+			if most > listBytes+walkBytes+2*200<<10 {
+				t.Errorf("%s: a step visited %d bytes of names", place, most)
+			}
+		}
+		h.saved()
+		h.evict()
+	}
+}
+
+// TestWalkReadsOnce: however large COUNT is, a walk reads not much more of a slot than it visits.
+func TestWalkReadsOnce(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	const keys = 10_000
+	var some []Key
+	for i := range keys {
+		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), 0, Event{}) }, k)
+		if i%2 == 0 {
+			some = append(some, k)
+		}
+	}
+	h.saved()
+	h.evict()
+	h.load(some)
+	cost := func(count int) uint64 {
+		before, seen := allocated(), 0
+		for cursor, more := uint64(0), true; more; more = cursor != 0 {
+			var err error
+			if cursor, err = h.s.Scan(0, cursor, count, func([]byte, object.Type) { seen++ }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if seen != keys {
+			t.Fatalf("%d keys of %d", seen, keys)
+		}
+		return allocated() - before
+	}
+	if small, large := cost(500), cost(keys); large > 2*small {
+		t.Errorf("%d bytes for all keys at once, %d in small steps", large, small)
+	}
+}
+
+// allocated is how many bytes were allocated since the start.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }
 
 // unlocked checks that no shard is locked.

@@ -24,6 +24,7 @@ var ownDocs = map[string]string{
 	"pttl":                    "likewise",
 	"persist":                 "likewise",
 	"expiremember":            "KeyDB's",
+	"keyp.untimed":            "Keyp's own",
 	"expirememberat":          "likewise",
 	"pexpirememberat":         "likewise",
 	"hscan":                   "NOVALUES, from 7.4",

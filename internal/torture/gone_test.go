@@ -45,6 +45,7 @@ var looks = []string{
 	"EXISTS s h t z l hh tt zz", "TYPE hh", "TOUCH tt", "OBJECT ENCODING zz", "OBJECT REFCOUNT hh", "OBJECT FREQ s", "OBJECT IDLETIME s", "DUMP hf", "MEMORY USAGE s",
 	"TTL s", "PTTL h", "EXPIRETIME z", "PEXPIRETIME t", "SORT_RO by BY nosort GET *", "EVAL_RO return{redis.call(unpack(ARGV))} 0 KEYS *",
 	"KEYS *", "KEYS s*", "SCAN 0 COUNT 1000", "SCAN 0 COUNT 1000 TYPE hash", "1:KEYS *", "1:SCAN 0", "1:RANDOMKEY",
+	"KEYP.UNTIMED", "KEYP.UNTIMED COUNT 1000 TYPE hash", "1:KEYP.UNTIMED COUNT 1000",
 	"SORT by BY nosort GET *", "SET s v XX", "DEL s h", "PERSIST z", "RENAMENX s new", "COPY l new",
 	"GETEX s", "HGETEX hf FIELDS 1 f", "SMOVE tm t m", "LMOVE l new LEFT LEFT", "ZREM zm m",
 	"1:DBSIZE", "INFO keyspace", "MEMORY STATS",

@@ -1,0 +1,97 @@
+package commands
+
+import "strings"
+
+// keypCommands are Keyp's own: questions about time that Redis has no commands for. They belong to the selected
+// database, and show the keys whose deadline the user may ask for (PEXPIRETIME).
+var keypCommands = []Spec{
+	{
+		Name: "KEYP.UNTIMED", Group: KeypGroup, Since: "1.0.0",
+		Summary:    "Goes on with a walk over the names of all keys that have no deadline.",
+		Complexity: "O(N) in COUNT for a call, O(N) in the number of keys for a whole walk.",
+		Arity:      -1, Flags: ReadOnly, Scope: Unlocked, Categories: keypCategories,
+		Args: keypArgs,
+		Tips: []string{tipRandom, tipSpecial},
+		Run:  runUntimed,
+	},
+}
+
+// keypCategories are the ACL categories of what reads the whole keyspace.
+var keypCategories = []string{"@keyspace", "@keyp"}
+
+var keypArgs = []Arg{
+	patternArg("pattern").after("MATCH").opt(),
+	stringArg("type").after("TYPE").opt(),
+	intArg("count").after("COUNT").opt(),
+	stringArg("cursor").after("CURSOR").opt(),
+}
+
+// Bounds of COUNT: what it is when not given, and the most that one call looks at. A cursor is at most
+// keypCursorMax bytes long.
+const (
+	keypCount     = 100
+	keypCountMax  = 10_000
+	keypCursorMax = 64
+)
+
+// keypOptions are those of a walk.
+type keypOptions struct {
+	scanOptions
+	cursor []byte // nil: from the begin
+}
+
+// keypOption reads an option that all walks have; false if the next argument is none.
+func (o *keypOptions) keypOption(a *Cursor) bool {
+	switch {
+	case a.Word("MATCH"):
+		if o.match = a.Bytes(); globAll(o.match) {
+			o.match = nil
+		}
+	case a.Word("TYPE"):
+		o.typ = strings.ToLower(string(a.Bytes()))
+	case a.Word("COUNT"):
+		n := a.Int()
+		if n < 1 {
+			a.Fail(ErrSyntax)
+		}
+		o.count = int(min(n, keypCountMax))
+	case a.Word("CURSOR"):
+		if o.cursor = a.Bytes(); len(o.cursor) > keypCursorMax {
+			a.Fail(ErrCursor)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// parseUntimed reads the arguments of KEYP.UNTIMED.
+func parseUntimed(a Cursor) (o keypOptions, cursor uint64, err error) {
+	o.count = keypCount
+	for a.More() {
+		if !o.keypOption(&a) {
+			a.Fail(ErrSyntax)
+		}
+	}
+	if o.cursor != nil {
+		var ok bool
+		if cursor, ok = ParseUint(o.cursor); !ok {
+			a.Fail(ErrCursor)
+		}
+	}
+	return o, cursor, a.Err()
+}
+
+func runUntimed(c *Ctx) error {
+	o, cursor, err := parseUntimed(c.Cursor(1))
+	if err != nil {
+		return err
+	}
+	return c.scan(&o.scanOptions, cursor, c.view().Untimed, c.maySee())
+}
+
+// maySee reports of names whether the client may ask for their deadlines: its rights are those at the begin of the call.
+func (c *Ctx) maySee() func(name []byte) bool {
+	p := c.Client.user.permissions()
+	return func(name []byte) bool { return c.Env.maySee(p, name) }
+}
