@@ -14,6 +14,15 @@ var keypCommands = []Spec{
 		Tips: []string{tipRandom, tipSpecial},
 		Run:  runUntimed,
 	},
+	{
+		Name: "KEYP.EXPIRING", Group: KeypGroup, Since: "1.0.0",
+		Summary:    "Lists keys in the order of their deadlines, page by page, from one instant on and before another.",
+		Complexity: "O(log(N)+M) where N is the number of keys with a deadline and M is COUNT.",
+		Arity:      -3, Flags: ReadOnly, Scope: Unlocked, Categories: keypCategories,
+		Args: append([]Arg{stringArg("from"), stringArg("to")}, keypArgs...),
+		Tips: []string{tipRandom, tipSpecial},
+		Run:  runExpiring,
+	},
 }
 
 // keypCategories are the ACL categories of what reads the whole keyspace.

@@ -3,12 +3,16 @@ package commands
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"keyp/storage"
 )
 
 func TestUntimed(t *testing.T) {
@@ -135,29 +139,170 @@ func TestUntimedFindsAll(t *testing.T) {
 	compare("in both")
 }
 
+func TestExpiring(t *testing.T) {
+	const at = epoch + 5000
+	steps := `
+		KEYP.EXPIRING - + -> ["0", []]
+		KEYP.EXPIRING -> -ERR wrong number of arguments for 'keyp.expiring' command
+		KEYP.EXPIRING - -> -ERR wrong number of arguments for 'keyp.expiring' command
+		KEYP.EXPIRING x + -> -ERR value is not an integer or out of range
+		KEYP.EXPIRING - 1.5 -> -ERR value is not an integer or out of range
+		KEYP.EXPIRING - 9223372036854775808 -> -ERR value is not an integer or out of range
+		KEYP.EXPIRING - + COUNT 0 -> -ERR syntax error
+		KEYP.EXPIRING - + LIMIT 0 1 -> -ERR syntax error
+		KEYP.EXPIRING - + CURSOR -> -ERR syntax error
+		KEYP.EXPIRING - + CURSOR "" -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 1 -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 1-2 -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 1-2-3-4 -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 1-16385-0 -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 1-02-0 -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 1-2-FF -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 9223372036854775808-2-0 -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 1-2-00000000000000000000000000000000000000000000000000000000000000000 -> -ERR invalid cursor
+		KEYP.EXPIRING - + CURSOR 9223372036854775807-16384-ffffffffffffffff -> ["0", []]
+		SET s v PXAT AT0 -> +OK
+		SET later v PXAT AT2 -> +OK
+		SET kept v -> +OK
+		HSET h f v g v -> 2
+		HPEXPIREAT h EARLY FIELDS 1 f -> [1]
+		PEXPIREAT h AT1 -> 1
+		HSET fields f v -> 1
+		HPEXPIREAT fields AT0 FIELDS 1 f -> [1]
+		SET last v PXAT 9223372036854775807 -> +OK
+		KEYP.EXPIRING - + -> ["0", [["s", AT0], ["h", AT1], ["later", AT2], ["last", 9223372036854775807]]]
+		KEYP.EXPIRING - + CURSOR 0 COUNT 100000 -> ["0", [["s", AT0], ["h", AT1], ["later", AT2], ["last", 9223372036854775807]]]
+		KEYP.EXPIRING AT0 AT1 -> ["0", [["s", AT0]]]
+		KEYP.EXPIRING AT1 AT1 -> ["0", []]
+		KEYP.EXPIRING AT2 AT0 -> ["0", []]
+		KEYP.EXPIRING + - -> ["0", []]
+		KEYP.EXPIRING -5 0 -> ["0", []]
+		KEYP.EXPIRING AT1 9223372036854775807 -> ["0", [["h", AT1], ["later", AT2]]]
+		KEYP.EXPIRING 9223372036854775807 + -> ["0", [["last", 9223372036854775807]]]
+		KEYP.EXPIRING - + TYPE hash -> ["0", [["h", AT1]]]
+		KEYP.EXPIRING - + match l* type STRING -> ["0", [["later", AT2], ["last", 9223372036854775807]]]
+		KEYP.EXPIRING - + COUNT 1 TYPE hash -> ["0", [["h", AT1]]]
+		select 1
+		KEYP.EXPIRING - + -> ["0", []]
+		select 0
+		EVAL "return redis.call('KEYP.EXPIRING', '-', ARGV[1])" 0 AT1 -> ["0", [["s", AT0]]]
+		MULTI -> +OK
+		SET within v PXAT AT1 -> +QUEUED
+		PERSIST h -> +QUEUED
+		KEYP.EXPIRING - AT2 -> +QUEUED
+		EXEC -> [+OK, 1, ["0", [["s", AT0], ["within", AT1]]]]
+		RENAME within moved -> +OK
+		SWAPDB 0 1 -> +OK
+		KEYP.EXPIRING - + -> ["0", []]
+		SWAPDB 0 1 -> +OK
+		reopen
+		KEYP.EXPIRING - + -> ["0", [["s", AT0], ["moved", AT1], ["later", AT2], ["last", 9223372036854775807]]]
+		advance 5s
+		KEYP.EXPIRING - + -> ["0", [["moved", AT1], ["later", AT2], ["last", 9223372036854775807]]]
+		KEYP.EXPIRING - AT1 -> ["0", []]
+		FLUSHDB -> +OK
+		KEYP.EXPIRING - + -> ["0", []]
+		proto 3
+		SET s v PXAT AT2 -> +OK
+		KEYP.EXPIRING - + -> ["0", [["s", AT2]]]
+	`
+	table(t, strings.NewReplacer("AT0", fmt.Sprint(at), "AT1", fmt.Sprint(at+1), "AT2", fmt.Sprint(at+2), "EARLY", fmt.Sprint(at-1000)).Replace(steps))
+}
+
+// A cursor is a position that fits its bound, and reads as it was written.
+func TestKeypCursor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := storage.DuePlace{Deadline: rapid.Int64Min(0).Draw(t, "deadline"), Slot: rapid.Uint16Range(0, storage.Slots).Draw(t, "slot"), Hash: rapid.Uint64().Draw(t, "hash")}
+		text := appendPlace(nil, p)
+		if got, ok := parsePlace(text); !ok || got != p || len(text) > keypCursorMax {
+			t.Fatalf("%s of %v is %v, %v", text, p, got, ok)
+		}
+	})
+}
+
+// Each key with a deadline comes once, in order, in pages of any size, while others come and go; also of many with one deadline.
+func TestExpiringPages(t *testing.T) {
+	h := newHarness(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	want := map[string]int64{}
+	for i := range 1500 {
+		key, at := fmt.Sprintf("key:%d", i), epoch+1000+rng.Int64N(500)
+		switch {
+		case i%3 == 0:
+			key = fmt.Sprintf("{one slot}:%d", i)
+			fallthrough
+		case i%3 == 1:
+			at = epoch + 1234
+		}
+		if i%4 == 0 {
+			h.do("HSET", key, "f", "v", "g", "v")
+			h.do("HPEXPIREAT", key, fmt.Sprint(epoch+500), "FIELDS", "1", "f")
+			h.do("PEXPIREAT", key, fmt.Sprint(at))
+		} else {
+			h.do("SET", key, "v", "PXAT", fmt.Sprint(at))
+		}
+		want[key] = at
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		for _, most := range []int{20, 300, 5000} {
+			got, cursor, last := map[string]int64{}, "0", int64(0)
+			for pages := 0; pages == 0 || cursor != "0"; pages++ {
+				reply := h.raw(byteArgs("KEYP.EXPIRING", "-", "+", "CURSOR", cursor, "COUNT", strconv.Itoa(1+rng.IntN(most)))...)
+				text, _ := render(reply)
+				found := regexp.MustCompile(`^\["([-0-9a-f]+)", \[(.*)\]\]$`).FindStringSubmatch(text)
+				if found == nil || pages > 10_000 {
+					t.Fatalf("%s: page %d: %s", place, pages, text)
+				}
+				cursor = found[1]
+				for _, entry := range regexp.MustCompile(`\["([^"]+)", (\d+)\]`).FindAllStringSubmatch(found[2], -1) {
+					at, _ := strconv.ParseInt(entry[2], 10, 64)
+					if _, twice := got[entry[1]]; twice || at < last {
+						t.Fatalf("%s: %s at %d after %d, twice: %v", place, entry[1], at, last, twice)
+					}
+					got[entry[1]], last = at, at
+				}
+				h.do("SET", fmt.Sprint("other", pages), "v", "PXAT", fmt.Sprint(epoch+100_000+int64(pages)))
+				h.do("DEL", fmt.Sprint("other", pages-3))
+			}
+			maps.DeleteFunc(got, func(key string, _ int64) bool { return strings.HasPrefix(key, "other") })
+			if !maps.Equal(got, want) {
+				t.Errorf("%s, by up to %d: %d keys, want %d", place, most, len(got), len(want))
+			}
+		}
+		h.reopen()
+	}
+}
+
 // A user sees the keys whose deadline it may ask for.
 func TestKeypRights(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
 		SET a v -> +OK
 		SET b v -> +OK
+		SET a:timed v PXAT 1700000005000 -> +OK
+		SET b:timed v PXAT 1700000005000 -> +OK
 		ACL SETUSER none on nopass +@all -@keyp ~* -> +OK
-		ACL SETUSER keyp on nopass +@keyp +pexpiretime ~a -> +OK
-		ACL SETUSER write on nopass +@keyp +pexpiretime %W~a -> +OK
+		ACL SETUSER keyp on nopass +@keyp +pexpiretime ~a* -> +OK
+		ACL SETUSER write on nopass +@keyp +pexpiretime %W~a* -> +OK
 		ACL SETUSER blind on nopass +@keyp ~* -> +OK
-		ACL SETUSER keyspace on nopass +@keyspace -@dangerous %R~b -> +OK
+		ACL SETUSER keyspace on nopass +@keyspace -@dangerous %R~b* -> +OK
 		user none
 		KEYP.UNTIMED -> -NOPERM User none has no permissions to run the 'keyp.untimed' command
+		KEYP.EXPIRING - + -> -NOPERM User none has no permissions to run the 'keyp.expiring' command
 		user keyp
 		KEYP.UNTIMED -> ["0", ["a"]]
+		KEYP.EXPIRING - + -> ["0", [["a:timed", 1700000005000]]]
 		user write
 		KEYP.UNTIMED -> ["0", []]
+		KEYP.EXPIRING - + -> ["0", []]
 		user blind
 		KEYP.UNTIMED -> ["0", []]
+		KEYP.EXPIRING - + -> ["0", []]
 		user keyspace
 		KEYP.UNTIMED -> ["0", ["b"]]
+		KEYP.EXPIRING - + -> ["0", [["b:timed", 1700000005000]]]
 		user default
-		ACL CAT keyp -> ["keyp.untimed"]
+		ACL CAT keyp -> ["keyp.untimed", "keyp.expiring"]
 		COMMAND INFO keyp.untimed -> [["keyp.untimed", -1, [+readonly], 0, 0, 0, [+@keyspace, +@read, +@slow, +@keyp], ["nondeterministic_output", "request_policy:special"], [], []]]
 	`)
 	for _, spec := range keypCommands {

@@ -142,6 +142,7 @@ type partCheck struct {
 
 	keys, expires int64
 	indexed       int
+	owns, laters  int // deadlines that are behind one of an element, of keys in memory and of keys on disk
 }
 
 func (c *partCheck) fail(format string, args ...any) {
@@ -179,6 +180,7 @@ func (c *partCheck) run() {
 		}
 		if due := im.Due(); due != 0 {
 			c.inWindow(due, at, im.Name)
+			c.isLater(due, at, im)
 		}
 		if got, err := readResident(c.tx, &im); err != nil {
 			c.fail("key %q is only on disk and cannot be read: %v", clip(im.Name), err)
@@ -188,6 +190,12 @@ func (c *partCheck) run() {
 	}
 	if c.keys != c.p.keys || c.expires != c.p.expires {
 		c.fail("shard %d counts %d keys, %d with a deadline; it has %d and %d", c.p.shard.num, c.p.keys, c.p.expires, c.keys, c.expires)
+	}
+	if own := c.p.own; own != nil && own.next == len(c.p.objects.list) && (own.index.Len() != c.owns || len(own.at) != c.owns) {
+		c.fail("shard %d: %d own deadlines are kept, %d are to be", c.p.shard.num, own.index.Len(), c.owns)
+	}
+	if n := c.s.later.count(c.p); n != c.laters {
+		c.fail("shard %d: %d own deadlines of keys on disk are kept, of them %d are right", c.p.shard.num, n, c.laters)
 	}
 	if n := c.p.index.Len(); n != c.indexed {
 		c.fail("shard %d: the index has %d entries for %d deadlines", c.p.shard.num, n, c.indexed)
@@ -203,6 +211,37 @@ func (c *partCheck) inWindow(deadline int64, at string, name []byte) {
 	if (ttl.WindowEntry{Deadline: deadline, ID: at}).Before(w.mu.end) && deadline > c.s.now() && !w.mu.idx.Has(at, deadline) {
 		c.fail("key %q is only on disk and not in the window", clip(name))
 	}
+}
+
+// isLater checks the own deadline of a key that is only on disk.
+func (c *partCheck) isLater(due int64, at string, im format.Image) {
+	d := &c.s.later
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.mu.of[c.p.space]
+	if of == nil || im.Deadline == 0 || im.Deadline == due {
+		return
+	}
+	if of.index.Has(at, im.Deadline) {
+		c.laters++
+	} else if placeOnDisk(due, []byte(at)).Before(of.through) {
+		c.fail("the own deadline of key %q, %d, is not kept", clip(im.Name), im.Deadline)
+	}
+}
+
+// count is how many deadlines of keys of a part are kept.
+func (d *laterDeadlines) count(p *part) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if of := d.mu.of[p.space]; of != nil {
+		of.index.Walk(0, func(e ttl.WindowEntry) bool {
+			if p.shard.store.shardOf(placeOnDisk(e.Deadline, []byte(e.ID)).Slot) == p.shard.num {
+				n++
+			}
+			return true
+		})
+	}
+	return n
 }
 
 func (c *partCheck) slot(sl *slot) {
@@ -247,6 +286,11 @@ func (c *partCheck) cell(sl *slot, cl cell) {
 	due := deadline
 	if o := p.objectOf(cl); o != nil && !o.pinned() {
 		due = format.Earlier(due, o.val.Earliest())
+	}
+	if own := p.own; deadline != due && deadline != 0 {
+		if c.owns++; own != nil && own.next == len(p.objects.list) && !own.index.Has(p.id(sl, cl), deadline) {
+			c.fail("the own deadline of key %q, %d, is not kept", clip(name), deadline)
+		}
 	}
 	if due != 0 {
 		c.indexed++

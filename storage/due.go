@@ -261,13 +261,14 @@ func (s *Store) readDue(from []byte, until int64) (list []diskDue, next []byte, 
 			if bytes.Compare(at, from) < 0 {
 				return nil
 			}
-			if looks++; looks > dueStep {
-				next = bytes.Clone(at)
-				return errEnough
-			}
+			looks++
 			e, ok := format.ParseTTL(at, v)
 			if !ok {
 				return nil
+			}
+			if looks > dueStep {
+				next = bytes.Clone(at)
+				return errEnough
 			}
 			if !before(e.Due, until) {
 				return errEnough

@@ -152,6 +152,7 @@ func (h *harness) tryOpen() error {
 	s.background.Wait()     // the clock may have been set back
 	s.bounds.windowSize = 8 // it is read and cut often
 	s.bounds.reapLooks = 1
+	s.bounds.group, s.bounds.cover = 2, 5
 	if h.portions {
 		s.bounds.batchBytes, s.bounds.portion, s.bounds.portionBytes = 4<<10, 30, 20<<10
 		s.bounds.pendingBytes, s.bounds.pendingStep = 300, 3
@@ -238,6 +239,7 @@ func same(a, b model) bool {
 func (h *harness) verify(names map[name]bool) {
 	h.t.Helper()
 	h.verifyDue() // before anything is loaded
+	h.verifyExpiring(h.s.View, DuePlace{Deadline: h.clock.Now() + 1})
 	h.verifyTypes()
 	if got, want := h.state(names), h.model.live(h.clock.Now()); !same(got, want) {
 		h.t.Fatalf("the store has\n%v\nand must have\n%v", got, want)

@@ -420,7 +420,11 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 		}
 		if d := p.due(c); d != 0 {
 			p.setIndex(p.id(sl, c), d, 0)
-			s.window.leave(d, format.DiskKey(nil, p.space, k))
+			on := format.DiskKey(nil, p.space, k)
+			s.window.leave(d, on)
+			if own := p.deadline(c); own != 0 && own != d {
+				s.later.note(own, on)
+			}
 			freed += indexBytes
 		}
 		s.stats.Evictions.Add(1)

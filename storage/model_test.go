@@ -267,6 +267,7 @@ func (h *harness) compareWalk(within bool) {
 	got := map[name]bool{}
 	untimed := map[name]int{}
 	look := func(v View) {
+		h.verifyExpiring(v, DuePlace{})
 		for db := range 3 {
 			for cursor, more := uint64(0), true; more; more = cursor != 0 {
 				var err error

@@ -46,7 +46,8 @@ type part struct {
 	slabs   slabs
 	objects objects
 	index   *ttl.Index
-	sum     int64 // of the indexed deadlines, each as spanOf has it
+	own     *ownDeadlines // nil until a page needs them
+	sum     int64         // of the indexed deadlines, each as spanOf has it
 
 	keys    int64 // live keys, those that are only on disk included
 	expires int64 // of them, with a deadline
@@ -144,7 +145,7 @@ func (p *part) freeTables() {
 		p.slabs = newSlabs()
 		p.slabs.emptied = emptied
 	}
-	p.objects = objects{}
+	p.objects, p.own = objects{}, nil
 }
 
 // idle reports whether slots without cells are as if they had never been used.
@@ -244,6 +245,9 @@ func (p *part) id(sl *slot, c cell) uint64 {
 
 // setIndex moves a key's entry in the expiration index; 0 is no deadline.
 func (p *part) setIndex(id uint64, old, new int64) {
+	if p.own != nil && cell(id)&cellObj != 0 {
+		p.noteOwn(id, new)
+	}
 	if old == new {
 		return
 	}

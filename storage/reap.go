@@ -500,6 +500,9 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			return false, true
 		}
 		gone = w.retire(p, sl, k, at.Deadline)
+		if at.Deadline != due.Deadline { // an element was due before
+			s.later.drop(at.Deadline, on)
+		}
 		w.turn.t.End()
 		return gone, false
 	}

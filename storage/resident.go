@@ -63,7 +63,9 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 	p.setHeader(c, got.deadline, got.created, p.shard.store.firstAccess(p.shard.store.clock.Now()))
 	*p.flags(c) |= flagDisk
 	at := p.insert(sl, k.Hash, c)
-	p.setIndex(p.id(sl, *at), 0, p.due(*at))
+	due := p.due(*at)
+	p.setIndex(p.id(sl, *at), 0, due)
+	p.shard.store.later.loaded(p, k, got.deadline, due == got.deadline)
 	if got.badTime {
 		p.markDirty(sl, at)
 	}

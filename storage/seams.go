@@ -67,13 +67,15 @@ type bounds struct {
 	stretch               int           // elements that a transaction reads at least
 	stretchTime           time.Duration // for which it reads further ones
 	slabChunks            int           // of a part
+	group                 int           // keys of one slot with one deadline that are looked at together
+	cover                 int           // entries of ttl before its begin that a page looks at
 }
 
 // bounds are explained where the constants are.
 func (t *Testing) bounds() bounds {
-	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks}
+	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost}
 	if t.SmallSteps {
-		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks}
+		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5}
 	}
 	if t.slabChunks != 0 {
 		b.slabChunks = t.slabChunks

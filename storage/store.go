@@ -150,6 +150,7 @@ type Store struct {
 	checkpointer checkpointer
 	garbage      garbage
 	window       window
+	later        laterDeadlines
 	loads        loads
 	house        housekeeper
 	shown        shownTime
@@ -514,6 +515,7 @@ func (t *Txn) SwapDB(a, b int) {
 
 func (s *Store) flush(db int, id uint32) {
 	s.dropSpace(s.spaces.ids[db], db)
+	s.later.forget(s.spaces.ids[db])
 	s.spaces.ids[db] = id
 	s.spaces.next = max(s.spaces.next, id+1)
 	for _, sh := range s.shards {

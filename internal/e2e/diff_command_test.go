@@ -25,6 +25,7 @@ var ownDocs = map[string]string{
 	"persist":                 "likewise",
 	"expiremember":            "KeyDB's",
 	"keyp.untimed":            "Keyp's own",
+	"keyp.expiring":           "likewise",
 	"expirememberat":          "likewise",
 	"pexpirememberat":         "likewise",
 	"hscan":                   "NOVALUES, from 7.4",

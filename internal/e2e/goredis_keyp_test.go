@@ -1,15 +1,19 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // TestGoRedisKeyp sends Keyp's own commands.
 func TestGoRedisKeyp(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{
+		{name: "KEYP.EXPIRING", run: expiringKeys, newer: "Keyp's own"},
 		{name: "KEYP.UNTIMED", run: untimedKeys, newer: "Keyp's own"},
 	})
 }
@@ -46,4 +50,21 @@ func untimedKeys(t *testing.T, c subject) {
 	is(t, []string{"a", "b", "c", "h"})(names, nil)
 	is(t, any([]any{"0", []any{"h"}}))(c.do("KEYP.UNTIMED", "TYPE", "hash", "MATCH", "?"))
 	fails(t, "ERR invalid cursor", c.Do(ctx, "KEYP.UNTIMED", "CURSOR", "x"))
+}
+
+func expiringKeys(t *testing.T, c subject) {
+	const first = 4_102_444_800_000 // in 2100
+	var want []any
+	for i := range 20 {
+		key := fmt.Sprint("order:", i)
+		is(t, "OK")(c.SetArgs(ctx, key, "v", redis.SetArgs{ExpireAt: time.UnixMilli(int64(first + 1000*i))}).Result())
+		is(t, "OK")(c.Set(ctx, fmt.Sprint("other:", i), "v", time.Hour).Result())
+		want = append(want, []any{key, int64(first + 1000*i)})
+	}
+	is(t, want)(walkKeyp(t, c, "KEYP.EXPIRING", "-", "+", "MATCH", "order:*", "COUNT", 3), nil)
+	is(t, want[5:15])(walkKeyp(t, c, "KEYP.EXPIRING", first+5000, first+15_000, "TYPE", "string"), nil)
+	if soon := walkKeyp(t, c, "KEYP.EXPIRING", "-", time.Now().Add(2*time.Hour).UnixMilli(), "COUNT", 7); len(soon) != 20 {
+		t.Errorf("%d keys expire within two hours: %v", len(soon), soon)
+	}
+	fails(t, "ERR invalid cursor", c.Do(ctx, "KEYP.EXPIRING", "-", "+", "CURSOR", "x"))
 }

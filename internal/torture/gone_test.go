@@ -46,6 +46,7 @@ var looks = []string{
 	"TTL s", "PTTL h", "EXPIRETIME z", "PEXPIRETIME t", "SORT_RO by BY nosort GET *", "EVAL_RO return{redis.call(unpack(ARGV))} 0 KEYS *",
 	"KEYS *", "KEYS s*", "SCAN 0 COUNT 1000", "SCAN 0 COUNT 1000 TYPE hash", "1:KEYS *", "1:SCAN 0", "1:RANDOMKEY",
 	"KEYP.UNTIMED", "KEYP.UNTIMED COUNT 1000 TYPE hash", "1:KEYP.UNTIMED COUNT 1000",
+	"KEYP.EXPIRING - +", "KEYP.EXPIRING 1700000005000 1700000006000 COUNT 1", "1:KEYP.EXPIRING - +",
 	"SORT by BY nosort GET *", "SET s v XX", "DEL s h", "PERSIST z", "RENAMENX s new", "COPY l new",
 	"GETEX s", "HGETEX hf FIELDS 1 f", "SMOVE tm t m", "LMOVE l new LEFT LEFT", "ZREM zm m",
 	"1:DBSIZE", "INFO keyspace", "MEMORY STATS",

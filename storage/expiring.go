@@ -1,0 +1,789 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// Keys by their own deadlines, page by page.
+//
+// They are ordered by deadline, then by slot, then by the hash of the name. The bucket ttl has this order. The expiration
+// index has it too, except among the keys of one slot with one deadline: those are sorted if they are few, and if they are
+// many the slot's table is walked, which is in the order of hashes. So a place in the order (DuePlace) says where to go on:
+// the server keeps no state, and the keys may move in between.
+//
+// Both the index and ttl have a key by its next deadline. Where that is of an element, the key's own deadline stands in a
+// further index: of its part if the key is in memory (ownDeadlines), of the store if it is only on disk (laterDeadlines).
+//
+// A page looks at memory first, and then at the disk. A key that is only on disk at the first look stays in ttl for as
+// long as its deadline stays and it is not loaded; keys that are loaded meanwhile are noted. So a key that moves between
+// the two is found in one of them at least, and a key that is found twice is listed once. What ttl says is compared with
+// memory, and with the key's record if memory does not know the key. A key whose deadline changes meanwhile may be
+// missing, or come at a later place.
+
+// DuePlace is a place in the order in which keys are due.
+type DuePlace struct {
+	Deadline int64
+	Slot     uint16
+	Hash     uint64
+}
+
+// DueEnd is behind all keys, also those of the last instant there is.
+var DueEnd = DuePlace{Deadline: math.MaxInt64, Slot: Slots}
+
+func (a DuePlace) compare(b DuePlace) int {
+	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Hash, b.Hash))
+}
+
+// Before reports whether a place stands before another one.
+func (a DuePlace) Before(b DuePlace) bool { return a.compare(b) < 0 }
+
+// behindSlot is the first place behind a slot's keys with a deadline.
+func behindSlot(deadline int64, slot uint16) DuePlace {
+	if slot+1 < Slots || deadline == math.MaxInt64 {
+		return DuePlace{Deadline: deadline, Slot: slot + 1}
+	}
+	return DuePlace{Deadline: deadline + 1}
+}
+
+const (
+	// groupMost is how many keys of one slot with one deadline are taken from the index. More are taken from the slot's table,
+	// all of whose keys have to be looked at for each deadline.
+	groupMost = 2 * dueStep
+	// ownStep is how many objects are looked at each time a shard is locked, for their own deadlines.
+	ownStep = 256
+	// coverMost bounds how many entries of ttl before its begin a page reads for the deadlines behind those of elements.
+	coverMost = 64 << 10
+)
+
+// Expiring lists the keys of a database by their own deadlines, in the order of their places, from one place on and before
+// another one: about count at most, of those whose names match, and of a type ("": any). next is where to go on from, if
+// there is more; a page may be empty although there is. Keys that are due are not listed. The error is about the data file,
+// or ErrClosed. While match runs no shard is locked, but for those of a transaction.
+//
+// Keys that it leaves out because they are due never return, once the log is durable up to its end when Expiring returns.
+func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string) (list []DueKey, next DuePlace, more bool, err error) {
+	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until}
+	if from.Deadline <= l.now {
+		l.clipped, l.from = true, DuePlace{Deadline: l.now + 1}
+	}
+	v.s.later.watch(&l)
+	defer v.s.later.take(&l)
+	for _, sh := range v.s.shards {
+		if err = l.inMemory(sh); err != nil {
+			break
+		}
+	}
+	if err == nil && l.from.Before(l.through) && v.s.partials.Load() > 0 {
+		err = l.onDisk()
+	}
+	if l.hidden {
+		v.s.logTime()
+	}
+	if err != nil {
+		return nil, from, false, err
+	}
+	l.trim()
+	list = make([]DueKey, len(l.list))
+	for i, k := range l.list {
+		list[i] = DueKey{DB: db, Name: k.name, At: k.place.Deadline}
+	}
+	return list, l.through, l.through.Before(until), nil
+}
+
+// expiring is a page that is under way.
+type expiring struct {
+	View
+	db    int
+	now   int64
+	count int
+	match func(name []byte) bool
+	typ   string
+
+	from, through DuePlace // the list is complete from the one to the other
+	clipped       bool     // the page was to begin before now
+	hidden        bool     // it has left out keys that are due, or may have
+	list          []expiringKey
+	size          int // of the list's names
+
+	ids   []ttl.Entry   // of a step
+	step  []expiringKey // the same with names
+	names []byte        // those of blocks
+	cells []cell
+}
+
+// expiringKey is a key that is found. Of its place the hash is set when no shard is locked.
+type expiringKey struct {
+	place DuePlace
+	name  []byte
+	typ   object.Type
+}
+
+// lock locks a shard.
+func (l *expiring) lock(sh *shard) error {
+	if l.t != nil {
+		return nil
+	}
+	for !sh.lockPassingGlobal() {
+		if l.s.quit.Err() != nil {
+			return ErrClosed
+		}
+		time.Sleep(duePause)
+	}
+	if l.s.quit.Err() != nil {
+		sh.mu.Unlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+// trim cuts the list to what a page has.
+func (l *expiring) trim() {
+	slices.SortFunc(l.list, func(a, b expiringKey) int { return cmp.Or(a.place.compare(b.place), bytes.Compare(a.name, b.name)) })
+	l.list = slices.CompactFunc(l.list, func(a, b expiringKey) bool { return a.place == b.place && bytes.Equal(a.name, b.name) })
+	end := 0
+	for l.size = 0; end < len(l.list) && l.list[end].place.Before(l.through); end++ {
+		if n := len(l.list[end].name); end > 0 && (end >= l.count || l.size+n > listBytes) && l.list[end].place != l.list[end-1].place {
+			l.through = l.list[end].place
+			break
+		}
+		l.size += len(l.list[end].name)
+	}
+	clear(l.list[end:])
+	l.list = l.list[:end]
+}
+
+// take adds those of the step's keys to the list that are wanted, from one place on and before another. No shard is locked,
+// but for those of a transaction.
+func (l *expiring) take(from, until DuePlace) {
+	for _, k := range l.step {
+		if l.typ != "" && k.typ.String() != l.typ {
+			continue
+		}
+		k.place.Hash = l.s.hash(k.name)
+		if k.place.Before(from) || !k.place.Before(until) || !k.place.Before(l.through) || !l.match(k.name) {
+			continue
+		}
+		if len(k.name) <= maxSlabKey { // a longer one is an object's, and never changes
+			k.name = bytes.Clone(k.name)
+		}
+		l.list = append(l.list, k)
+		l.size += len(k.name)
+	}
+}
+
+// inMemory adds the first keys of a shard.
+func (l *expiring) inMemory(sh *shard) error {
+	had, size, looks := len(l.list), l.size, 0
+	for at, more := l.from, true; more; {
+		if len(l.list)-had >= l.count || looks > max(dueLooks, l.count) || l.size-size > listBytes {
+			l.through = at
+			break
+		}
+		next, n, err := l.lookIn(sh, at)
+		if err != nil {
+			return err
+		}
+		l.take(at, next)
+		looks += max(n, 1)
+		at = next
+		more = at.Before(l.through)
+	}
+	l.trim()
+	return nil
+}
+
+// lookIn finds the next keys of a shard from a place on, up to the place next: none, up to the same place, while the part's
+// own deadlines are being collected.
+func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err error) {
+	if err := l.lock(sh); err != nil {
+		return at, 0, err
+	}
+	defer l.unlock(sh)
+	l.step, l.names = l.step[:0], l.names[:0]
+	if l.clipped && sh.expiredThrough(l.now) < l.now {
+		l.hidden = true
+	}
+	p := sh.mu.parts[l.db]
+	if p == nil {
+		return l.through, 0, nil
+	}
+	if !p.readyOwn() {
+		return at, 0, nil
+	}
+	next, looks, few := l.lookAtIndex(p, at)
+	if !few {
+		next, looks = l.lookAtSlot(p, at)
+	}
+	return next, looks, nil
+}
+
+// groupOf is the first entry that the keys of an entry's slot and deadline may have.
+func groupOf(e ttl.Entry) ttl.Entry { return ttl.Entry{Deadline: e.Deadline, ID: e.ID >> 33 << 33} }
+
+func placeOf(e ttl.Entry) DuePlace { return DuePlace{Deadline: e.Deadline, Slot: uint16(e.ID >> 33)} }
+
+// lookAtIndex finds the keys of the next slots and deadlines in the indexes of a part. few is false where the first slot
+// has too many with its deadline.
+func (l *expiring) lookAtIndex(p *part, at DuePlace) (next DuePlace, looks int, few bool) {
+	start := ttl.Entry{Deadline: at.Deadline, ID: uint64(at.Slot) << 33}
+	limit, cut := ttl.Entry{}, false // what is before the limit is found
+	l.ids = l.ids[:0]
+	gather := func(x *ttl.Index, elements bool) {
+		n, inGroup, group := 0, 0, ttl.Entry{}
+		x.WalkFrom(start, func(e ttl.Entry) bool {
+			g := groupOf(e)
+			if g != group {
+				group, inGroup = g, 0
+			}
+			switch {
+			case !placeOf(e).Before(l.through), cut && !g.Before(limit):
+				return false
+			case inGroup == 0 && n >= walkNames, inGroup == l.s.bounds.group:
+				limit, cut = g, true
+				return false
+			}
+			n, inGroup, looks = n+1, inGroup+1, looks+1
+			if !elements || !p.byElement(e) {
+				l.ids = append(l.ids, e)
+			}
+			return true
+		})
+	}
+	gather(p.index, true)
+	gather(p.own.index, false)
+	if cut && limit == start {
+		return at, looks, false
+	}
+	slices.SortFunc(l.ids, func(a, b ttl.Entry) int {
+		return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.ID, b.ID))
+	})
+	next = l.through
+	if cut {
+		next = placeOf(limit)
+	}
+	for _, e := range l.ids {
+		if cut && !e.Before(limit) {
+			break
+		}
+		if len(l.names) >= walkBytes {
+			return placeOf(e), looks, groupOf(e) != start
+		}
+		l.add(p, newCell(0, uint32(e.ID), cell(e.ID)&cellObj), e.ID, placeOf(e))
+	}
+	return next, looks, true
+}
+
+// lookAtSlot finds the next keys of one slot with one deadline in the slot's table.
+func (l *expiring) lookAtSlot(p *part, at DuePlace) (next DuePlace, looks int) {
+	sl := p.slot(Key{Slot: at.Slot})
+	l.step, l.names, l.cells = l.step[:0], l.names[:0], l.cells[:0]
+	after, done := sl.table.walkBucket(uint32(at.Hash>>hashShift), func(c *cell) {
+		if looks++; exists(c) && p.deadline(*c) == at.Deadline {
+			l.cells = append(l.cells, *c)
+		}
+	})
+	slices.SortFunc(l.cells, func(a, b cell) int { return cmp.Compare(a.prefix(), b.prefix()) })
+	for i, c := range l.cells {
+		if i > 0 && (i >= walkNames || len(l.names) >= walkBytes) && c.prefix() != l.cells[i-1].prefix() {
+			return DuePlace{at.Deadline, at.Slot, uint64(c.prefix()) << hashShift}, looks
+		}
+		l.add(p, c, p.id(sl, c), DuePlace{Deadline: at.Deadline, Slot: at.Slot})
+	}
+	if done {
+		return behindSlot(at.Deadline, at.Slot), looks
+	}
+	return DuePlace{at.Deadline, at.Slot, uint64(after) << hashShift}, looks
+}
+
+// add adds a key in memory to the step, if it is there at the time of the page.
+func (l *expiring) add(p *part, c cell, id uint64, place DuePlace) {
+	now := l.now
+	if l.t != nil && l.t.late != 0 {
+		if _, at, _ := p.byID(id); !l.t.hasWritten(p, *at) {
+			now = l.t.lockedAt(p.shard.num)
+		}
+	}
+	o := p.objectOf(c)
+	if place.Deadline <= now || o != nil && o.elementDue(now) && o.val.LenAt(now) == 0 {
+		l.hidden = true
+		return
+	}
+	k := expiringKey{place: place, typ: object.TypeString}
+	if o != nil { // its name never changes, so a long one is not copied while the shard is locked
+		k.name, k.typ = o.name(), o.val.Type()
+	} else {
+		from := len(l.names)
+		l.names = append(l.names, p.slabs.at(c.ref()).key()...)
+		k.name = l.names[from:]
+	}
+	l.step = append(l.step, k)
+}
+
+// ownDeadlines are the deadlines of a part's keys in memory that its index has by an earlier one, of an element. A part has
+// them from the first page on.
+type ownDeadlines struct {
+	index *ttl.Index
+	at    map[uint64]int64 // by id
+	next  int              // the object that is to be looked at next; those before are known
+}
+
+// readyOwn makes the part's own deadlines, a step at a time, and reports whether they are all there. The shard is locked.
+func (p *part) readyOwn() bool {
+	if p.own == nil {
+		p.own = &ownDeadlines{index: ttl.NewIndex(), at: map[uint64]int64{}}
+	}
+	for n := 0; p.own.next < len(p.objects.list); n, p.own.next = n+1, p.own.next+1 {
+		if n == ownStep {
+			return false
+		}
+		if o := p.objects.list[p.own.next]; o != nil && o.val != nil && o.deadline != 0 && o.deadline != o.due() {
+			p.noteOwn(uint64(Slot(o.name()))<<33|uint64(cellObj)|uint64(p.own.next), o.due())
+		}
+	}
+	return true
+}
+
+// noteOwn notes the own deadline of an object, whose entry in the index is at due, 0 for none.
+func (p *part) noteOwn(id uint64, due int64) {
+	own := int64(0)
+	if due != 0 {
+		if o := p.objects.at(uint32(id)); o.deadline != due {
+			own = o.deadline
+		}
+	}
+	was := p.own.at[id]
+	if own == was {
+		return
+	}
+	p.own.index.Set(id, was, own)
+	if p.own.at[id] = own; own == 0 {
+		delete(p.own.at, id)
+	}
+}
+
+// laterDeadlines are the own deadlines of keys that are only on disk and that ttl has by an earlier one, of an element. They
+// are read from ttl once, as far as pages need them; from then on a key is added when it leaves memory, and removed when it
+// is loaded or expires. Beside them are the keys that are loaded while pages look at memory and at the disk.
+type laterDeadlines struct {
+	// Written while mu is locked, so that loads and evictions need no lock where there is nothing to note.
+	pages     atomic.Int32 // how many are under way
+	keyspaces atomic.Int32 // how many are in of
+
+	mu struct {
+		sync.Mutex
+		of      map[uint32]*laterOf // by keyspace
+		arrived map[*expiring][]expiringOnDisk
+	}
+}
+
+// watch has keys that come into memory be noted for a page until take.
+func (d *laterDeadlines) watch(l *expiring) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.arrived == nil {
+		d.mu.arrived = map[*expiring][]expiringOnDisk{}
+	}
+	d.mu.arrived[l] = nil
+	d.pages.Store(int32(len(d.mu.arrived)))
+}
+
+// take gives the keys that have come into memory since watch.
+func (d *laterDeadlines) take(l *expiring) []expiringOnDisk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	arrived := d.mu.arrived[l]
+	delete(d.mu.arrived, l)
+	d.pages.Store(int32(len(d.mu.arrived)))
+	return arrived
+}
+
+// loaded notes a key that comes into memory with its own deadline, which is its next one or not. Its shard is locked.
+func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
+	if deadline == 0 || d.pages.Load() == 0 && (next || d.keyspaces.Load() == 0) {
+		return
+	}
+	on := format.DiskKey(nil, p.space, k)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for l, list := range d.mu.arrived {
+		d.mu.arrived[l] = append(list, expiringOnDisk{place: placeOnDisk(deadline, on), on: on})
+	}
+	d.remove(deadline, on)
+}
+
+// laterOf are those of a keyspace.
+type laterOf struct {
+	index   *ttl.Window // by where the keys stand in values
+	through DuePlace    // what ttl has before is known
+}
+
+// begin makes a keyspace's deadlines be noted from now on, and returns how far those of ttl are known. A shard is locked, so
+// that the keyspace is not emptied meanwhile.
+func (d *laterDeadlines) begin(space uint32) (through DuePlace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.of == nil {
+		d.mu.of = map[uint32]*laterOf{}
+	}
+	if d.mu.of[space] == nil {
+		d.mu.of[space] = &laterOf{index: ttl.NewWindow()}
+		d.keyspaces.Store(int32(len(d.mu.of)))
+	}
+	return d.mu.of[space].through
+}
+
+// forget removes those of a keyspace that is emptied. All shards are locked.
+func (d *laterDeadlines) forget(space uint32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.mu.of, space)
+	d.keyspaces.Store(int32(len(d.mu.of)))
+}
+
+// note adds a deadline of a key at a place in values.
+func (d *laterDeadlines) note(deadline int64, on []byte) {
+	if d.keyspaces.Load() == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if of := d.mu.of[binary.BigEndian.Uint32(on)]; of != nil && !of.index.Has(string(on), deadline) {
+		of.index.Set(string(on), 0, deadline)
+	}
+}
+
+// drop removes one, if it is there.
+func (d *laterDeadlines) drop(deadline int64, on []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.remove(deadline, on)
+}
+
+// remove is drop with mu locked.
+func (d *laterDeadlines) remove(deadline int64, on []byte) {
+	if of := d.mu.of[binary.BigEndian.Uint32(on)]; of != nil && of.index.Has(string(on), deadline) {
+		of.index.Set(string(on), deadline, 0)
+	}
+}
+
+// known notes that what ttl has from one place on and before another is known.
+func (d *laterDeadlines) known(space uint32, from, until DuePlace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if of := d.mu.of[space]; of != nil && !of.through.Before(from) && of.through.Before(until) {
+		of.through = until
+	}
+}
+
+// between gives those from one place on and before another, walkNames at most; next is how far they go.
+func (d *laterDeadlines) between(space uint32, from, until DuePlace) (list []expiringOnDisk, next DuePlace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.mu.of[space]
+	if of == nil { // the database was emptied meanwhile
+		return nil, until
+	}
+	next = until
+	start := ttl.WindowEntry{Deadline: from.Deadline, ID: string(diskPlace(space, from)[8:])}
+	of.index.WalkFrom(start, func(e ttl.WindowEntry) bool {
+		place := placeOnDisk(e.Deadline, []byte(e.ID))
+		if n := len(list); !place.Before(until) || n >= walkNames && place != list[n-1].place {
+			next = place
+			return false
+		}
+		list = append(list, expiringOnDisk{place: place, on: []byte(e.ID), later: true})
+		return true
+	})
+	if until.Before(next) {
+		next = until
+	}
+	return list, next
+}
+
+// expiringOnDisk is a key that ttl has, or that has a later deadline of its own.
+type expiringOnDisk struct {
+	place DuePlace // of its hash, what its place in values has
+	on    []byte   // its place in values
+	key   Key
+	later bool
+}
+
+// diskPlace is the key in ttl of a place.
+func diskPlace(space uint32, p DuePlace) []byte {
+	on := format.SlotKey(nil, space, p.Slot)
+	return format.TTLKey(nil, p.Deadline, binary.BigEndian.AppendUint32(on, uint32(p.Hash>>32)))
+}
+
+// placeOnDisk is the place of a key whose place in values is on.
+func placeOnDisk(deadline int64, on []byte) DuePlace {
+	return DuePlace{deadline, binary.BigEndian.Uint16(on[4:]), uint64(binary.BigEndian.Uint32(on[6:])) << 32}
+}
+
+// onDisk adds the first keys that memory does not have.
+func (l *expiring) onDisk() error {
+	space, known, err := l.beginOnDisk()
+	if err != nil {
+		return err
+	}
+	looks := 0
+	for known.Before(l.from) {
+		if looks > l.s.bounds.cover { // a later page goes on
+			l.through = l.from
+			return nil
+		}
+		_, next, n, err := l.readTTL(space, known, l.from, dueStep, false)
+		if err != nil {
+			return err
+		}
+		known, looks = next, looks+n
+	}
+	looks, size := 0, 0
+	for at := l.from; at.Before(l.through); {
+		if looks > diskLooks+l.count || size > dueBytes {
+			l.through = at
+			break
+		}
+		keys, next, n, err := l.readTTL(space, at, l.through, min(dueStep, max(l.count, walkNames)), true)
+		if err != nil {
+			return err
+		}
+		later, next := l.s.later.between(space, at, next)
+		if later, err = l.nameOnDisk(later); err != nil {
+			return err
+		}
+		keys = slices.DeleteFunc(append(keys, later...), func(k expiringOnDisk) bool {
+			size += len(k.key.Name)
+			return !k.place.Before(next) || !l.match(k.key.Name)
+		})
+		if err := l.confirm(space, keys); err != nil {
+			return err
+		}
+		l.take(at, next)
+		l.trim()
+		at, looks = next, looks+n+len(later)
+	}
+	// What has come into memory since that was looked at may have left its entry in ttl.
+	arrived := slices.DeleteFunc(l.s.later.take(l), func(k expiringOnDisk) bool {
+		return binary.BigEndian.Uint32(k.on) != space || !k.place.Before(l.through)
+	})
+	if arrived, err = l.nameOnDisk(arrived); err != nil {
+		return err
+	}
+	if err := l.confirm(space, arrived); err != nil {
+		return err
+	}
+	l.take(l.from, l.through)
+	return nil
+}
+
+// beginOnDisk gives the database's keyspace, and how far the own deadlines of its keys on disk are known.
+func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
+	sh := l.s.shards[0]
+	if err := l.lock(sh); err != nil {
+		return 0, known, err
+	}
+	defer l.unlock(sh)
+	space = l.s.spaces.ids[l.db]
+	return space, l.s.later.begin(space), nil
+}
+
+// readTTL reads the entries of ttl from a place on and before another, about most of them, up to next. Of those about elements
+// it notes the keys' own deadlines. The others are given if names is true. Damaged ones are left out: the window reports them.
+func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names bool) (keys []expiringOnDisk, next DuePlace, looks int, err error) {
+	var owns []expiringOnDisk
+	size := 0
+	next = until
+	for from := diskPlace(space, at); from != nil; {
+		if l.s.quit.Err() != nil {
+			return nil, at, 0, ErrClosed
+		}
+		begin, others, last := from, 0, DuePlace{}
+		from = nil
+		err = l.s.file.view(func(tx *bolt.Tx) error {
+			err := each(tx, format.BucketTTL, begin, func(error) {}, func(k, v []byte) error {
+				if bytes.Compare(k, begin) < 0 {
+					return nil
+				}
+				looks++
+				e, ok := format.ParseTTL(k, v)
+				if !ok {
+					return nil
+				}
+				if e.Due < 0 || e.Due > until.Deadline {
+					return errEnough
+				}
+				if of := binary.BigEndian.Uint32(e.On); of != space {
+					if others++; others <= walkNames {
+						return nil
+					}
+					// Many of other databases: on to where the next of this one may stand.
+					on := DuePlace{Deadline: e.Due}
+					if of > space {
+						on = behindSlot(e.Due, Slots-1)
+					}
+					switch {
+					case !on.Before(until):
+					case looks > most:
+						next = on
+					default:
+						from = diskPlace(space, on)
+					}
+					return errEnough
+				}
+				others = 0
+				place := placeOnDisk(e.Due, e.On)
+				if !place.Before(until) {
+					return errEnough
+				}
+				if (looks > most || size > dueBytes) && place != last && at.Before(place) {
+					next = place
+					return errEnough
+				}
+				last = place
+				to := &keys
+				if e.Element {
+					im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
+					if err != nil || im.BadTime || im.Deadline == 0 || im.Due() == im.Deadline {
+						return nil
+					}
+					to, place = &owns, placeOnDisk(im.Deadline, e.On)
+				} else if !names {
+					return nil
+				}
+				one := expiringOnDisk{place: place, on: bytes.Clone(e.On), later: e.Element}
+				var damage error
+				if _, one.key, damage = l.s.keyOnDisk(tx, one.on); damage == nil {
+					*to = append(*to, one)
+					size += len(one.key.Name)
+				}
+				return nil
+			})
+			if err == errEnough {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, at, looks, err
+		}
+	}
+	for _, k := range owns {
+		l.s.later.note(k.place.Deadline, k.on)
+	}
+	if err := l.confirm(space, owns); err != nil { // drops those that are not only on disk
+		return nil, at, looks, err
+	}
+	l.s.later.known(space, at, next)
+	return keys, next, looks, nil
+}
+
+// nameOnDisk gives keys their names; those without a record are left out.
+func (l *expiring) nameOnDisk(keys []expiringOnDisk) (named []expiringOnDisk, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	err = l.s.file.view(func(tx *bolt.Tx) error {
+		for _, k := range keys {
+			if _, key, damage := l.s.keyOnDisk(tx, k.on); damage == nil {
+				k.key = key
+				named = append(named, k)
+			}
+		}
+		return nil
+	})
+	return named, err
+}
+
+// confirm makes those of the keys the step that are there with these deadlines: in memory, or, where memory does not know the
+// key, in its record. It drops later deadlines of other keys.
+func (l *expiring) confirm(space uint32, keys []expiringOnDisk) error {
+	l.step, l.names = l.step[:0], l.names[:0]
+	shardOf := func(k expiringOnDisk) int { return l.s.shardOf(k.key.Slot) }
+	slices.SortStableFunc(keys, func(a, b expiringOnDisk) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	var unknown []expiringOnDisk
+	for len(keys) > 0 {
+		sh, n := l.s.shards[shardOf(keys[0])], 1
+		for n < len(keys) && shardOf(keys[n]) == sh.num {
+			n++
+		}
+		if err := l.confirmIn(sh, space, keys[:n], &unknown); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return l.s.file.view(func(tx *bolt.Tx) error {
+		for _, k := range unknown {
+			now := l.onDiskAt(k)
+			im, err := format.ParseImage(k.on, tx.Bucket(format.BucketValues).Get(k.on))
+			if err != nil || im.BadTime || im.Deadline != k.place.Deadline {
+				if k.later {
+					l.s.later.drop(k.place.Deadline, k.on)
+				}
+				continue
+			}
+			live, err := readLive(tx, &im, now)
+			if err != nil {
+				continue // a command that reads the key reports it
+			}
+			if !live {
+				l.hidden = true
+				continue
+			}
+			l.step = append(l.step, expiringKey{place: k.place, name: k.key.Name, typ: im.Type})
+		}
+		return nil
+	})
+}
+
+// onDiskAt is the time by which a key that is only on disk is due or not.
+func (l *expiring) onDiskAt(k expiringOnDisk) int64 {
+	if l.t != nil {
+		return l.t.lockedAt(l.s.shardOf(k.key.Slot))
+	}
+	return l.now
+}
+
+// confirmIn adds those keys of a shard to the step that memory has with their deadlines, and those that it does not know to unknown.
+func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk, unknown *[]expiringOnDisk) error {
+	if err := l.lock(sh); err != nil {
+		return err
+	}
+	defer l.unlock(sh)
+	p := sh.mu.parts[l.db]
+	if p == nil || p.space != space {
+		return nil
+	}
+	for _, k := range keys {
+		if !p.hasSlot(k.key) {
+			continue
+		}
+		sl := p.slot(k.key)
+		c := p.find(sl, k.key)
+		if k.later && (c != nil || !sl.partial) { // noted again when the key leaves memory
+			l.s.later.drop(k.place.Deadline, k.on)
+		}
+		switch {
+		case exists(c) && p.deadline(*c) == k.place.Deadline:
+			l.add(p, *c, p.id(sl, *c), k.place)
+		case c == nil && sl.partial:
+			*unknown = append(*unknown, k)
+		}
+	}
+	return nil
+}

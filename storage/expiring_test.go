@@ -1,0 +1,616 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+
+	"keyp/internal/testkit/await"
+	"keyp/storage/format"
+)
+
+// expiring lists keys page by page, and checks the order over all pages. The last page is the one after which there is no more.
+func (h *harness) expiring(v View, db int, from, until DuePlace, count func() int, match func([]byte) bool, typ string) (all []DueKey) {
+	h.t.Helper()
+	last := DuePlace{}
+	for range 100_000 {
+		n := count()
+		list, next, more, err := v.Expiring(db, from, until, n, match, typ)
+		if err != nil {
+			h.t.Fatalf("expiring: %v", err)
+		}
+		for i, k := range list {
+			at := DuePlace{k.At, Slot(k.Name), h.s.hash(k.Name)}
+			if at.Before(from) || !last.Before(at) || !at.Before(until) || more && !at.Before(next) {
+				h.t.Fatalf("%.20q at %v comes after %v, from %v until %v, next %v (%v)", k.Name, at, last, from, until, next, more)
+			}
+			if last = at; i >= n {
+				h.t.Fatalf("%d keys in a page of %d", len(list), n)
+			}
+		}
+		all = append(all, list...)
+		if !more {
+			return all
+		}
+		if next.Before(from) {
+			h.t.Fatalf("from %v on to %v", from, next)
+		}
+		from = next
+	}
+	h.t.Fatalf("expiring does not end")
+	return nil
+}
+
+func always(n int) func() int { return func() int { return n } }
+
+// verifyExpiring compares the keys by their deadlines with the model.
+func (h *harness) verifyExpiring(v View, from DuePlace) {
+	h.t.Helper()
+	if h.s.quit.Err() != nil {
+		return // pages are refused
+	}
+	for db := range h.databases {
+		got := map[name]int64{}
+		for _, k := range h.expiring(v, db, from, DueEnd, always(2), anyName, "") {
+			got[name{db, string(k.Name)}] = k.At
+		}
+		want := map[name]int64{}
+		for n, v := range h.model.live(h.clock.Now()) {
+			if n.db == db && v.deadline != 0 {
+				want[n] = v.deadline
+			}
+		}
+		if !maps.Equal(got, want) {
+			h.t.Fatalf("the keys with deadlines are\n%.40v\nwant\n%.40v", got, want)
+		}
+	}
+}
+
+// mixed sets keys of several kinds, most with one of few deadlines, in one slot and in others, and gives those.
+func (h *harness) mixed(db, keys int) (want map[string]int64) {
+	want = map[string]int64{}
+	now := h.clock.Now()
+	for i := range keys {
+		text := fmt.Sprintf("key%d", i)
+		if i%2 == 0 {
+			text = fmt.Sprintf("{same}%d", i)
+		}
+		k := h.s.Key(db, []byte(text))
+		deadline := now + 10_000 + int64(i%3)
+		switch {
+		case i%7 == 0:
+			deadline = 0
+		case i%11 == 0:
+			deadline = math.MaxInt64
+		}
+		switch i % 5 {
+		case 0: // with fields that are due before the key, or without it, and one that is not
+			h.do(func(x *Txn) {
+				hash, err := x.Hash(k)
+				if err != nil {
+					h.t.Fatalf("%v", err)
+				}
+				hash.Set([]byte("f"), []byte("v"), now+5000+int64(i%4))
+				hash.Set([]byte("g"), []byte("v"), now+20_000)
+				hash.Set([]byte("h"), bytes.Repeat([]byte("v"), 30*(i%2)), 0)
+			}, k)
+			if deadline != 0 {
+				h.do(func(x *Txn) { x.SetDeadline(k, deadline, Event{}) }, k)
+			}
+		case 1:
+			h.do(func(x *Txn) { x.SetString(k, bytes.Repeat([]byte("v"), 9000), deadline, Event{}) }, k)
+		default:
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, Event{}) }, k)
+		}
+		if deadline != 0 {
+			want[text] = deadline
+		}
+	}
+	return want
+}
+
+// Each key comes once, by its own deadline, in pages of any size, whether keys are in memory, on disk or in both, many of one slot and
+// deadline.
+func TestExpiring(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.group, h.s.bounds.cover = 30, 1000
+	defer h.check()
+	now := h.clock.Now()
+	want := h.mixed(1, 900)
+	h.mixed(2, 300)
+	compare := func(place string) {
+		t.Helper()
+		for _, size := range []int{1, 7, 100, 10_000} {
+			if place != "in memory" && size == 1 {
+				size = 3
+			}
+			got := map[string]int64{}
+			for _, k := range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(size), anyName, "") {
+				got[string(k.Name)] = k.At
+			}
+			if !maps.Equal(got, want) {
+				t.Fatalf("%s, by %d: %d keys, want %d", place, size, len(got), len(want))
+			}
+		}
+		for _, c := range []struct {
+			from, until DuePlace
+			typ         string
+			has         func(i int, at int64) bool
+		}{
+			{DuePlace{Deadline: now + 10_001}, DuePlace{Deadline: now + 10_002}, "", func(_ int, at int64) bool { return at == now+10_001 }},
+			{DuePlace{Deadline: now + 10_002}, DueEnd, "", func(_ int, at int64) bool { return at >= now+10_002 }},
+			{DuePlace{Deadline: math.MaxInt64}, DueEnd, "", func(_ int, at int64) bool { return at == math.MaxInt64 }},
+			{DuePlace{Deadline: now + 10_003}, DuePlace{Deadline: math.MaxInt64}, "", func(int, int64) bool { return false }},
+			{DueEnd, DueEnd, "", func(int, int64) bool { return false }},
+			{DuePlace{Deadline: now + 10_002}, DuePlace{}, "", func(int, int64) bool { return false }},
+			{DuePlace{}, DuePlace{Deadline: now}, "", func(int, int64) bool { return false }},
+			{DuePlace{}, DueEnd, "hash", func(i int, _ int64) bool { return i%5 == 0 }},
+			{DuePlace{}, DueEnd, "list", func(int, int64) bool { return false }},
+		} {
+			got := map[string]int64{}
+			for _, k := range h.expiring(h.s.View, 1, c.from, c.until, always(50), anyName, c.typ) {
+				got[string(k.Name)] = k.At
+			}
+			some := maps.Clone(want)
+			maps.DeleteFunc(some, func(text string, at int64) bool {
+				var i int
+				if _, err := fmt.Sscanf(strings.TrimPrefix(strings.TrimPrefix(text, "{same}"), "key"), "%d", &i); err != nil {
+					t.Fatal(err)
+				}
+				return !c.has(i, at)
+			})
+			if !maps.Equal(got, some) {
+				t.Errorf("%s, %v to %v, type %q: %d keys, want %d", place, c.from, c.until, c.typ, len(got), len(some))
+			}
+		}
+		some := 0
+		for range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(20), func(name []byte) bool { return bytes.HasSuffix(name, []byte("7")) }, "") {
+			some++
+		}
+		match := 0
+		for text := range want {
+			if strings.HasSuffix(text, "7") {
+				match++
+			}
+		}
+		if some != match {
+			t.Errorf("%s: %d names match, want %d", place, some, match)
+		}
+		h.doAll(func(x *Txn) {
+			if n := len(h.expiring(x.View(), 1, DuePlace{}, DueEnd, always(100), anyName, "")); n != len(want) {
+				t.Errorf("%s, within a transaction: %d keys, want %d", place, n, len(want))
+			}
+		})
+	}
+	compare("in memory")
+	h.saved()
+	h.evict()
+	compare("on disk")
+	i := 0
+	for text := range want {
+		if i++; i%2 == 0 {
+			h.load([]Key{h.s.Key(1, []byte(text))})
+		}
+	}
+	compare("in both")
+	if err := h.s.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	h.s.bounds.cover = 40 // pages are empty until what ttl has before them is known
+	compare("after a restart")
+	if of := h.s.later.mu.of[h.s.spaces.ids[1]]; of == nil || of.index.Len() == 0 || of.through.Before(DuePlace{Deadline: now + 10_000}) {
+		t.Errorf("the next page reads ttl again: %+v", of)
+	}
+	h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
+	if n := len(h.expiring(h.s.View, 2, DuePlace{}, DueEnd, always(100), anyName, "")); n != len(want) {
+		t.Errorf("swapped: %d keys, want %d", n, len(want))
+	}
+	h.doAll(func(x *Txn) { x.FlushDB(2) })
+	if list := h.expiring(h.s.View, 2, DuePlace{}, DueEnd, always(100), anyName, ""); len(list) != 0 {
+		t.Errorf("emptied: %d keys", len(list))
+	}
+}
+
+// What is due is not listed, removed or not; the log says so before a reply does.
+func TestExpiringLeavesOutDue(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	h.mixed(1, 100)
+	for _, place := range []string{"in memory", "on disk"} {
+		h.clock.Advance(7000e6) // fields
+		for _, k := range h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(9), anyName, "") {
+			if k.At <= h.clock.Now() {
+				t.Errorf("%s: %q is due", place, k.Name)
+			}
+		}
+		if logged := h.s.shown.at.Load(); logged != h.clock.Now() {
+			t.Errorf("%s: time is logged as %d, now is %d", place, logged, h.clock.Now())
+		}
+		h.saved()
+		h.evict()
+	}
+	end := h.s.Log().End()
+	h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(9), anyName, "")
+	if h.s.Log().End() != end {
+		t.Error("the same time is logged again")
+	}
+}
+
+// Keys whose deadlines stay come once, whatever happens between pages and while one is made: others come and go, values move in
+// memory, leave it and return, deadlines of elements and of others change, and checkpoints change ttl.
+func TestExpiringBesideChanges(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHarness(t)
+		h.t = failer{t, rt}
+		defer func() { _ = h.s.Close(false) }()
+		h.s.bounds.group = rapid.SampledFrom([]int{1, 4, 100}).Draw(rt, "group")
+		h.s.bounds.cover = 1000
+		now := h.clock.Now()
+		const stay = 24
+		want := map[string]int64{}
+		key := func(i int) Key { return h.s.Key(0, fmt.Appendf(nil, "{%d}%d", i%3, i)) }
+		hash := func(i int, field string, deadline int64) {
+			h.do(func(x *Txn) {
+				v, err := x.Hash(key(i))
+				if err != nil {
+					rt.Fatal(err)
+				}
+				v.Set([]byte("kept"), []byte("v"), 0)
+				v.Set([]byte(field), []byte("v"), deadline)
+			}, key(i))
+		}
+		for i := range 2 * stay {
+			at := now + 5000 + int64(i%4)
+			if i%2 == 0 {
+				hash(i, "f", 0)
+				h.do(func(x *Txn) { x.SetDeadline(key(i), at, Event{}) }, key(i))
+			} else {
+				h.do(func(x *Txn) { x.SetString(key(i), []byte("v"), at, Event{}) }, key(i))
+			}
+			if i < stay {
+				want[string(key(i).Name)] = at
+			}
+		}
+		change := func() {
+			i := rapid.IntRange(0, 2*stay-1).Draw(rt, "key")
+			switch rapid.IntRange(0, 7).Draw(rt, "change") {
+			case 0:
+				h.saved()
+			case 1:
+				h.evict()
+			case 2:
+				h.saved()
+				h.evict()
+			case 3:
+				h.load([]Key{key(i)})
+			case 4, 5: // of the same deadline, elsewhere in memory, or with another first element
+				if i%2 == 0 {
+					hash(i, fmt.Sprint(rapid.IntRange(0, 3).Draw(rt, "field")), now+rapid.SampledFrom([]int64{1000, 4999, 5001, 9000}).Draw(rt, "due"))
+					return
+				}
+				size := rapid.SampledFrom([]int{1, 50, 5000}).Draw(rt, "size")
+				h.do(func(x *Txn) {
+					if at, ok := x.Deadline(key(i)); ok {
+						x.SetString(key(i), bytes.Repeat([]byte("v"), size), at, Event{})
+					}
+				}, key(i))
+			case 6:
+				if i >= stay {
+					h.do(func(x *Txn) { x.Delete(key(i), Event{}) }, key(i))
+				}
+			case 7:
+				if i >= stay {
+					h.do(func(x *Txn) { x.SetDeadline(key(i), now+rapid.Int64Range(1, 9000).Draw(rt, "deadline"), Event{}) }, key(i))
+				}
+			}
+		}
+		for range rapid.IntRange(0, 10).Draw(rt, "before") {
+			change()
+		}
+		got := map[string][]int64{}
+		from, pages := DuePlace{Deadline: now + 5000}, 0
+		for more := true; more; pages++ {
+			var list []DueKey
+			var err error
+			count := rapid.IntRange(1, 10).Draw(rt, "count")
+			list, from, more, err = h.s.Expiring(0, from, DuePlace{Deadline: now + 5100}, count, func([]byte) bool {
+				if rapid.IntRange(0, 7).Draw(rt, "changes") == 0 {
+					change()
+				}
+				return true
+			}, "")
+			if err != nil || pages > 1000 {
+				rt.Fatalf("page %d: %v", pages, err)
+			}
+			for _, k := range list {
+				got[string(k.Name)] = append(got[string(k.Name)], k.At)
+			}
+			change()
+		}
+		for text, at := range want {
+			if !slices.Equal(got[text], []int64{at}) {
+				rt.Fatalf("%s, of %d, comes at %v", text, at, got[text])
+			}
+		}
+	})
+}
+
+// Pages wait where a global transaction has a shard, and end where the store is closed.
+func TestExpiringWaitsForGlobal(t *testing.T) {
+	h := newHarness(t)
+	want := h.mixed(1, 50)
+	global := h.s.NewTxn()
+	page := func() chan error {
+		done := make(chan error, 1)
+		go func() {
+			list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 1000, anyName, "")
+			if err == nil && len(list) != len(want) {
+				err = fmt.Errorf("%d keys, want %d", len(list), len(want))
+			}
+			done <- err
+		}()
+		return done
+	}
+	h.s.BeginGlobal(global, nil)
+	done := page()
+	select {
+	case err := <-done:
+		t.Fatalf("it has not waited: %v", err)
+	default:
+	}
+	global.End()
+	if err := await.For(t, "the page", done); err != nil {
+		t.Error(err)
+	}
+	h.s.BeginGlobal(global, nil)
+	done = page()
+	h.s.stop()
+	if err := await.For(t, "the page's end", done); !errors.Is(err, ErrClosed) {
+		t.Errorf("%v", err)
+	}
+	global.End()
+	if err := h.s.Close(false); err != nil {
+		t.Error(err)
+	}
+}
+
+// Names are matched while no shard is locked; long ones are not copied before, and bound a page.
+func TestExpiringLongNames(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.group = groupMost
+	defer h.check()
+	now := h.clock.Now()
+	const long, short = 40, 400
+	for i := range long {
+		k := h.s.Key(1, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 400<<10)))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000, Event{}) }, k)
+	}
+	for i := range short {
+		k := h.s.Key(2, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 1500)))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000, Event{}) }, k)
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		for db, n := range map[int]int{1: long, 2: short} {
+			l := expiring{View: h.s.View, db: db, now: now, count: 10_000, match: func([]byte) bool { h.unlocked(place); return true }, from: DuePlace{Deadline: now + 1}, through: DueEnd}
+			before := allocated()
+			for _, sh := range h.s.shards {
+				if err := l.inMemory(sh); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if copied := allocated() - before; copied > 3<<20 {
+				t.Errorf("%s: %d bytes were copied", place, copied)
+			}
+			if copied := cap(l.names); copied > 3*walkBytes {
+				t.Errorf("%s: %d bytes of names were copied at once", place, copied)
+			}
+			seen := 0
+			for from, more := (DuePlace{}), true; more; {
+				var list []DueKey
+				var err error
+				if list, from, more, err = h.s.Expiring(db, from, DueEnd, 10_000, l.match, ""); err != nil {
+					t.Fatal(err)
+				}
+				size := 0
+				for _, k := range list {
+					size += len(k.Name)
+				}
+				if size > listBytes {
+					t.Errorf("%s: a page has %d bytes of names", place, size)
+				}
+				seen += len(list)
+			}
+			if seen != n {
+				t.Errorf("%s: %d keys, want %d", place, seen, n)
+			}
+		}
+		h.saved()
+		h.evict()
+	}
+}
+
+// Damaged entries of ttl are left out, whatever is left of them.
+func TestExpiringDamage(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	now := h.clock.Now()
+	h.mixed(0, 60)
+	h.saved()
+	h.evict()
+	if err := h.s.file.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(format.BucketTTL)
+		var err error
+		for n := range 30 {
+			err = errors.Join(err, b.Put(format.TTLKey(nil, now+10_000, nil)[:1+n%8], []byte("x")), b.Put(format.TTLKey(nil, now+9000, make([]byte, n)), make([]byte, n%9)))
+		}
+		k := h.s.Key(0, []byte("{same}2"))
+		at := format.TTLKey(nil, now+10_002, format.DiskKey(nil, h.s.spaces.ids[0], k))
+		entry := bytes.Clone(b.Get(at))
+		if entry == nil {
+			t.Fatal("there is no entry to damage")
+		}
+		entry[0] ^= 1
+		return errors.Join(err, b.Put(at, entry))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, k := range h.expiring(h.s.View, 0, DuePlace{}, DueEnd, always(3), anyName, "") {
+		got[string(k.Name)] = true
+	}
+	if want := 60 - 9 - 1; len(got) != want || got["{same}2"] {
+		t.Errorf("%d keys, want %d", len(got), want)
+	}
+	if _, _, ok := h.s.ListDue(0, now, now+100_000, 1000, anyName); !ok {
+		t.Error("ListDue gives up")
+	}
+	if _, whole := h.s.CountDue(now, []int64{now + 100_000}, notStopped); !whole {
+		t.Error("CountDue gives up")
+	}
+}
+
+// The store keeps the own deadline of a key behind that of an element only while the key is only on disk: not after it is loaded,
+// expires, or its database is emptied. Check compares.
+func TestLaterDeadlines(t *testing.T) {
+	h := newHarness(t)
+	now := h.clock.Now()
+	const keys = 40
+	key := func(i int) Key { return h.s.Key(1, fmt.Appendf(nil, "key%d", i)) }
+	set := func(first, own int64) {
+		for i := range keys {
+			h.do(func(x *Txn) {
+				v, err := x.Hash(key(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				v.Set([]byte("f"), []byte("v"), first)
+				v.Set([]byte("g"), []byte("v"), 0)
+			}, key(i))
+			h.do(func(x *Txn) { x.SetDeadline(key(i), own, Event{}) }, key(i))
+		}
+	}
+	load := func() {
+		for i := range keys {
+			h.load([]Key{key(i)})
+		}
+	}
+	kept := func(place string, want int) {
+		t.Helper()
+		h.check()
+		if n := h.s.later.mu.of[h.s.spaces.ids[1]].index.Len(); n != want {
+			t.Errorf("%s: %d deadlines are kept, want %d", place, n, want)
+		}
+	}
+	page := func(until int64) {
+		t.Helper()
+		h.expiring(h.s.View, 1, DuePlace{}, DuePlace{Deadline: until}, always(100), anyName, "")
+	}
+	other := h.s.Key(1, []byte("other"))
+	h.do(func(x *Txn) { x.SetString(other, []byte("v"), now+100, Event{}) }, other)
+	set(now+5000, now+50_000)
+	h.saved()
+	h.evict()
+	h.load([]Key{key(0)})
+	page(now + 6000) // before all of them
+	kept("read from ttl, one key in memory", keys-1)
+	load()
+	kept("loaded", 0)
+	for i := range 3 {
+		set(now+5000, now+60_000+int64(i))
+		h.saved()
+		page(now + 6000)
+		kept("in memory", 0)
+		h.evict()
+		kept("evicted", keys)
+		load()
+		kept("loaded again", 0)
+	}
+	h.evict()
+	kept("at the end", keys)
+	h.clock.Advance(100_000e6) // elements and keys are due
+	h.s.Reap()
+	kept("expired", 0)
+	now = h.clock.Now()
+	set(now+5000, now+50_000)
+	h.saved()
+	h.evict()
+	kept("new ones", keys)
+	h.doAll(func(x *Txn) { x.FlushDB(1) })
+	if len(h.s.later.mu.of) != 0 {
+		t.Error("deadlines of an emptied database are kept")
+	}
+}
+
+// A page takes keys of one slot from the index where they are some hundred of each deadline, since in the table it looks at all
+// keys of the slot for each deadline. Where they are too many, by number or by their names, a step takes as many as fit.
+func TestExpiringOneSlot(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.group = groupMost
+	now := h.clock.Now()
+	for i := range 5000 {
+		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i/200), Event{}) }, k)
+	}
+	for from, pages, more := (DuePlace{}), 0, true; more; pages++ {
+		var list []DueKey
+		var err error
+		if list, from, more, err = h.s.Expiring(0, from, DueEnd, 500, anyName, ""); err != nil || len(list) != 500 {
+			t.Fatalf("page %d has %d keys (%v)", pages, len(list), err)
+		}
+	}
+	for i := range 1000 {
+		k := h.s.Key(1, fmt.Appendf(nil, "{same}%d%s", i, strings.Repeat("x", 1000)))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000, Event{}) }, k)
+	}
+	l := expiring{View: h.s.View, db: 1, now: now, through: DueEnd}
+	sh, steps := h.s.shards[h.s.shardOf(Slot([]byte("{same}")))], 0
+	for at := (DuePlace{Deadline: now + 1000}); at.Before(DueEnd); steps++ {
+		var err error
+		if at, _, err = l.lookIn(sh, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if steps > 50 {
+		t.Errorf("%d steps for 1 MB of names", steps)
+	}
+}
+
+// A page reads some entries of ttl at most, whichever databases they are of.
+func TestExpiringBesideDatabase(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const others = 2000
+	for i := range others {
+		k := h.s.Key(i%2*2, fmt.Appendf(nil, "key%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i), Event{}) }, k)
+	}
+	k := h.s.Key(1, []byte("last"))
+	h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+others, Event{}) }, k)
+	h.saved()
+	h.evict()
+	l := expiring{View: h.s.View, db: 1, now: now, count: 1, match: anyName, from: DuePlace{Deadline: now + 1}, through: DueEnd}
+	space, _, err := l.beginOnDisk()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, steps := l.from, 0; at.Before(DueEnd); steps++ {
+		keys, next, looks, err := l.readTTL(space, at, DueEnd, 10, true)
+		if err != nil || looks > 10+2*walkNames || !at.Before(next) || len(keys) > 0 == next.Before(DueEnd) {
+			t.Fatalf("step %d has %d keys of %d entries, from %v on to %v (%v)", steps, len(keys), looks, at, next, err)
+		}
+		at = next
+	}
+	if list := h.expiring(h.s.View, 1, DuePlace{}, DueEnd, always(10), anyName, ""); len(list) != 1 {
+		t.Errorf("%d keys", len(list))
+	}
+}
