@@ -27,6 +27,9 @@ const (
 	// heapGapShare is the part of MaxMemory that the gaps in Go's heap may make up, beyond those that were
 	// left when all objects had been copied.
 	heapGapShare = 16
+	// heapPause is how long nothing is tried after copying had hardly any effect, and heapPauseMost after it had none
+	// several times: what had kept pages of the heap from becoming empty may be gone.
+	heapPause, heapPauseMost = time.Minute, time.Hour
 	// defragBytes is how much is copied each time a shard is locked, and an object beyond that
 	// has pages of its own, which leave no gaps.
 	defragBytes = 32 << 10
@@ -53,6 +56,8 @@ type heapDefrag struct {
 	before  int64         // the largest gaps before and while they are copied
 	ended   time.Duration // reading of Mono when all had been copied, until its effect is known
 	useless int64         // the gaps that were left when copying had hardly any effect, or fewer since
+	again   time.Duration // reading of Mono from which on that is tried again
+	pause   time.Duration // between that and the copying before
 }
 
 // defragmentHeap begins to copy all objects when there are large gaps between them, and memory is about to be used up, or
@@ -65,14 +70,20 @@ func (h *housekeeper) defragmentHeap(m ProcessMemory, limit int64) {
 		if limit == 0 || m.Used < limit-share || left > share/2 || since < d.ended {
 			return
 		}
-		if d.ended != 0 && gaps > d.before-share/2 {
-			d.useless = gaps
+		now := h.s.clock.Mono()
+		switch {
+		case d.ended == 0:
+		case gaps > d.before-share/2:
+			d.useless, d.pause = gaps, min(max(2*d.pause, heapPause), heapPauseMost)
+			d.again = now + d.pause
+		default:
+			d.pause = 0
 		}
 		d.ended, d.useless = 0, min(d.useless, gaps)
-		if gaps <= d.useless+share {
+		if gaps <= share || gaps <= d.useless+share && now < d.again {
 			return
 		}
-		*d = heapDefrag{running: true, before: gaps, useless: d.useless}
+		*d = heapDefrag{running: true, before: gaps, useless: d.useless, pause: d.pause}
 	}
 	d.before = max(d.before, m.Gaps)
 	end := workBegan() + defragTime

@@ -125,6 +125,16 @@ func TestDefragmentHeap(t *testing.T) {
 			t.Errorf("%d: with gaps of %d bytes %d objects are copied, not %d", i, step.gaps, got, step.copies)
 		}
 	}
+	for _, pause := range []time.Duration{heapPause, 2 * heapPause} {
+		if got := pass(2 * share); got != 0 {
+			t.Errorf("%d objects are copied although that has just been useless", got)
+		}
+		h.clock.Advance(pause)
+		now += pause
+		if got := pass(2 * share); got != keys-1 {
+			t.Errorf("%v after copying was useless %d objects are copied, not %d", pause, got, keys-1)
+		}
+	}
 	left = share
 	if got := pass(4 * share); got != 0 {
 		t.Errorf("%d objects are copied while others leave memory", got)
