@@ -46,7 +46,7 @@ func (s *Spec) flagNames() []string {
 var groupCategories = map[Group]string{
 	Generic: "@keyspace", StringGroup: "@string", Bitmap: "@bitmap", Geo: "@geo", HyperLogLog: "@hyperloglog",
 	ListGroup: "@list", HashGroup: "@hash", SetGroup: "@set",
-	SortedSet: "@sortedset", StreamGroup: "@stream", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting",
+	SortedSet: "@sortedset", StreamGroup: "@stream", PubSub: "@pubsub", Connection: "@connection", Transactions: "@transaction", Scripting: "@scripting", KeypGroup: "@keyp",
 }
 
 // categories are the ACL categories, in Redis's order. A command of the server that

@@ -248,7 +248,7 @@ func (e *Env) run(c *Ctx) Outcome {
 	return outcome
 }
 
-// handle calls the handler. A panic costs this command alone: its half-written reply is
+// handle calls the handler. What a policy refuses is an error. Any other panic costs this command alone: its half-written reply is
 // taken back, what it had recorded is sealed as it is, so memory still equals the log. But one that gets out of the
 // store in a job beside the loop, which locks and unlocks shards by itself, gets out of the job too: what it has left
 // locked, or done by half, is unknown.
@@ -257,6 +257,13 @@ func (e *Env) handle(c *Ctx) (outcome Outcome) {
 	c.hits, c.misses = 0, 0
 	defer func() {
 		if p := recover(); p != nil {
+			if r, ok := p.(storage.Refused); ok {
+				c.Out.Truncate(mark)
+				e.Stats.Errors.Add(1)
+				c.reply(errRefused(r))
+				e.book(c)
+				return
+			}
 			if c.Scope == Unlocked && !c.Nested && fromStore() {
 				panic(p)
 			}

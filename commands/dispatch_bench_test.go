@@ -20,10 +20,13 @@ var hotCommands = []struct {
 	{"DEL missing", []string{"DEL", "none"}},
 }
 
-// hot prepares a store for hotCommands and gives a function that runs one.
-func hot(tb testing.TB) (run func(args [][]byte)) {
+// hot prepares a store for hotCommands, with policies, and gives a function that runs one.
+func hot(tb testing.TB, policies ...string) (run func(args [][]byte)) {
 	h := newHarness(tb)
 	h.store.SetEvents(0) // as in a server that nobody listens to
+	for i, policy := range policies {
+		h.run(fmt.Sprintf("KEYP.POLICY SET p%d PATTERN %s -> +OK", i, policy))
+	}
 	h.do("SET", "key", "a value of some twenty bytes", "EX", "1000")
 	h.do("SET", "counter", "1000000")
 	c := &h.ctx
@@ -40,11 +43,33 @@ func hot(tb testing.TB) (run func(args [][]byte)) {
 // buffer, which grows until it is written, is the only memory that is taken, and not
 // for each command.
 func TestHotCommandsDoNotAllocate(t *testing.T) {
-	run := hot(t)
-	for _, c := range hotCommands {
-		args := byteArgs(c.args...)
-		if n := testing.AllocsPerRun(2000, func() { run(args) }); n != 0 {
-			t.Errorf("%s: %v allocations", c.name, n)
+	for _, policies := range [][]string{nil, hotPolicies} {
+		run := hot(t, policies...)
+		for _, c := range hotCommands {
+			args := byteArgs(c.args...)
+			if n := testing.AllocsPerRun(2000, func() { run(args) }); n != 0 {
+				t.Errorf("%s with %q: %v allocations", c.name, policies, n)
+			}
+		}
+	}
+}
+
+// hotPolicies are one for hotCommands and one for other keys.
+var hotPolicies = []string{"{session:}* ENFORCE REQUIRE", "[kc]* ENFORCE DEFAULT 1000s MAX 1d CUT JITTER 10 SLIDE 1000s"}
+
+func BenchmarkPolicies(b *testing.B) {
+	for _, c := range hotCommands[:6] {
+		for _, p := range []struct {
+			name     string
+			policies []string
+		}{{"without", nil}, {"others'", hotPolicies[:1]}, {"with", hotPolicies}} {
+			b.Run(c.name+" "+p.name, func(b *testing.B) {
+				run := hot(b, p.policies...)
+				args := byteArgs(c.args...)
+				for b.Loop() {
+					run(args)
+				}
+			})
 		}
 	}
 }

@@ -182,6 +182,8 @@ func runRestore(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	c.Txn.Exempt = true // what comes from elsewhere stays as it was there
+	defer func() { c.Txn.Exempt = false }()
 	v, err := rdb.Decode(c.Arg(3))
 	switch {
 	case errors.Is(err, rdb.ErrPayload):

@@ -49,6 +49,8 @@ type Env struct {
 	MaxReply atomic.Int64
 
 	users users
+	// policies change in global jobs only.
+	policies atomic.Pointer[policySet]
 	// refusals of visitors wait to be written there.
 	refusals atomic.Int32
 	saving   sync.Mutex // one ACL SAVE at a time
@@ -95,6 +97,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	store.OnReap(func(took time.Duration) { e.Latency.Add("expire-cycle", took, clk.Now()) })
 	e.Scripts.testing, e.Scripts.engine = &e.Testing, e.newEngine()
 	e.loadLibraries()
+	e.loadPolicies()
 	e.users.init(e.Table)
 	e.users.setPassword(cfg.String("requirepass"))
 	e.followConfig()

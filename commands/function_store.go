@@ -37,7 +37,7 @@ func (c *Ctx) forgetLibrary(lib *library) error {
 // loadLibraries loads the libraries that keepLibrary stored, when the server starts. A library that
 // does not load any more stays in the store, and the reason is logged.
 func (e *Env) loadLibraries() {
-	sources, err := e.keptLibraries()
+	sources, err := e.keptStrings(libraryKey)
 	if err != nil {
 		e.Log.Error("libraries of functions cannot be read", "error", err)
 	}
@@ -57,11 +57,11 @@ func (e *Env) loadLibraries() {
 	}
 }
 
-// keptLibraries returns the sources of the stored libraries.
-func (e *Env) keptLibraries() (sources []string, err error) {
+// keptStrings returns the values in the store's system database whose names begin with a prefix.
+func (e *Env) keptStrings(prefix string) (values []string, err error) {
 	var names []string
 	err = e.Store.WalkSystem(func(name []byte, _ object.Type) bool {
-		if strings.HasPrefix(string(name), libraryKey) {
+		if strings.HasPrefix(string(name), prefix) {
 			names = append(names, string(name))
 		}
 		return true
@@ -75,17 +75,17 @@ func (e *Env) keptLibraries() (sources []string, err error) {
 	for _, name := range names {
 		k := e.Store.SystemKey(name)
 		if err := txn.Load(k); err != nil {
-			return sources, err
+			return values, err
 		}
 		item, ok := txn.Get(k)
 		if !ok {
 			continue
 		}
-		source, err := item.String()
+		value, err := item.String()
 		if err != nil {
-			return sources, err
+			return values, err
 		}
-		sources = append(sources, string(source))
+		values = append(values, string(value))
 	}
-	return sources, err
+	return values, err
 }

@@ -201,7 +201,6 @@ func runHSetEx(c *Ctx) error {
 		return nil
 	}
 	c.Out.Int(1)
-	c.notifyPairs(k, eventHSet, o.fields)
 	if o.timed && ttl.Expired(o.deadline, now) {
 		o.deleteInstead(c, k, &h)
 		return nil
@@ -214,6 +213,7 @@ func runHSetEx(c *Ctx) error {
 		}
 		h.Set(field, o.fields[i+1], deadline)
 	}
+	c.notifyPairs(k, eventHSet, o.fields)
 	if o.timed {
 		c.notifyPairs(k, eventHExpire, o.fields)
 	}
@@ -224,6 +224,7 @@ func runHSetEx(c *Ctx) error {
 // and listeners hear what they would have heard if the fields had lived for no time at all.
 func (o *fieldOptions) deleteInstead(c *Ctx, k storage.Key, h *storage.Hash) {
 	existed := h.Exists()
+	c.notifyPairs(k, eventHSet, o.fields)
 	for i := 0; i < len(o.fields); i += 2 {
 		h.Delete(o.fields[i])
 	}

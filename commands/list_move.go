@@ -1,6 +1,10 @@
 package commands
 
-import "slices"
+import (
+	"slices"
+
+	"keyp/ttl"
+)
 
 var listMoveCommands = []Spec{
 	{
@@ -71,6 +75,9 @@ func moveElement(c *Ctx, from, to *listEnd) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if !dst.Exists() {
+		c.Txn.MayWrite(c.Keys[1], ttl.None)
+	}
 	at := from.first(src.Value().Len(), 1)
 	_, val := src.Value().At(at)
 	val = slices.Clone(val)
@@ -139,6 +146,9 @@ func moveElements(c *Ctx, from, to *listEnd, m moveSize) (moved bool, err error)
 	dst, err := c.Txn.List(c.Keys[1])
 	if err != nil {
 		return false, err
+	}
+	if !dst.Exists() {
+		c.Txn.MayWrite(c.Keys[1], ttl.None)
 	}
 	n := int(min(m.count, int64(length)))
 	at := from.first(length, n)

@@ -45,6 +45,7 @@ type Report struct {
 	Commands      []CommandReport
 	Errors        []ErrorReport
 	Denials       []DenialReport
+	Policies      []PolicyReport
 }
 
 // CommandReport is a command's use. Latency is in nanoseconds; without latency-tracking it is empty,
@@ -66,6 +67,12 @@ type ErrorReport struct {
 type DenialReport struct {
 	Reason string
 	Count  int64
+}
+
+// PolicyReport is what a policy did.
+type PolicyReport struct {
+	Name, Mode string
+	Counts     []PolicyCount
 }
 
 // Report reads it. It takes a millisecond or less, never waits for commands, and may be called from
@@ -101,6 +108,9 @@ func (e *Env) Report() *Report {
 	}
 	for _, one := range e.Stats.PerError.list() {
 		r.Errors = append(r.Errors, ErrorReport{one.code, one.count})
+	}
+	for _, p := range e.policies.Load().list() {
+		r.Policies = append(r.Policies, PolicyReport{p.Name, p.mode(), p.counts()})
 	}
 	for why := deniedCommand; why <= deniedChannel; why++ {
 		r.Denials = append(r.Denials, DenialReport{why.reason(), e.Stats.Denials[why].Load()})

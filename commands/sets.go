@@ -5,6 +5,7 @@ import (
 
 	"keyp/storage"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // setTypeCommands are the commands of sets, a file for each kind; setCommands are those
@@ -129,7 +130,10 @@ func runSMove(c *Ctx) error {
 		_, ok := source.Value().Has(member)
 		c.bit(ok)
 		return nil
-	case !source.Remove(member):
+	case !target.Exists():
+		c.Txn.MayWrite(to, ttl.None)
+	}
+	if !source.Remove(member) {
 		c.Out.Int(0)
 		return nil
 	}

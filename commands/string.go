@@ -2,6 +2,8 @@ package commands
 
 import (
 	"slices"
+
+	"keyp/ttl"
 )
 
 // stringCommands are the commands of strings, a file for each kind.
@@ -61,10 +63,15 @@ func storeAllCommand(name, summary string, keys KeyFlags, reply string, run func
 		Summary:    summary,
 		Complexity: "O(N) in the number of keys.",
 		Arity:      -3, Flags: Write | DenyOOM,
-		Escalate: manyKeys,
-		Keys:     []KeySpec{KeysFrom(1, 2, keys)},
-		Args:     []Arg{block("data", keyArg("key"), stringArg("value")).many()},
-		Tips:     []string{tipMultiShard, reply},
+		Escalate: func(c *Ctx) Scope {
+			if c.Env.Store.Governed() {
+				return KeysOnly
+			}
+			return manyKeys(c)
+		},
+		Keys: []KeySpec{KeysFrom(1, 2, keys)},
+		Args: []Arg{block("data", keyArg("key"), stringArg("value")).many()},
+		Tips: []string{tipMultiShard, reply},
 		Run: func(c *Ctx) error {
 			if len(c.Args)%2 == 0 {
 				return errArity(c.Spec.full)
@@ -235,8 +242,11 @@ func runMSetNX(c *Ctx) error {
 }
 
 // storeAll stores the pairs of MSET and MSETNX; of a key that is named twice the last
-// value stays.
+// value stays. No job gathers the keys while there are policies, which decide on each.
 func storeAll(c *Ctx) {
+	for _, k := range c.Keys {
+		c.Txn.MayWrite(k, ttl.None)
+	}
 	for i, k := range c.EachKey {
 		c.set(k, c.Arg(2*i+2))
 	}

@@ -68,6 +68,9 @@ func runMSetEx(c *Ctx) error {
 			c.Out.Int(0)
 			return nil
 		}
+		if !o.expiry.other || !exists {
+			c.Txn.MayWrite(k, deadline)
+		}
 	}
 	for i, k := range c.EachKey {
 		c.storeKeeping(k, c.Arg(2*i+3), deadline, o.expiry.other)

@@ -31,6 +31,7 @@ var families = [][]Spec{
 	watchCommands,
 	clusterCommands,
 	keypCommands,
+	policyCommands,
 }
 
 // Table finds declarations by name.

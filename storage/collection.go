@@ -77,6 +77,7 @@ func (h *handle) change() *Object {
 
 // create makes a key with a value that is still empty.
 func (t *Txn) create(k Key, v object.Value) *Object {
+	t.creating(k)
 	p, sl, c := t.live(k, true)
 	o := t.newObject(k, v)
 	c = p.putObject(t, sl, c, k, o, 0)
@@ -143,7 +144,9 @@ func (t *Txn) flushValue(w opened) {
 			ev = Event{}
 		}
 		t.Delete(w.k, ev)
+		return
 	}
+	t.governPresent(w.k)
 }
 
 // Hash is a key's hash within a transaction.

@@ -24,7 +24,7 @@ func (t *Txn) Deadline(k Key) (deadline int64, exists bool) {
 // Expire gives a key a deadline (Unix ms, not 0), or deletes the key when the deadline has
 // passed. It returns false for a missing or expired key, and when cond forbids it.
 func (t *Txn) Expire(k Key, deadline int64, cond ttl.Condition) bool {
-	item, ok := t.Get(k)
+	item, ok := t.touch(k)
 	switch {
 	case !ok || !cond.Allows(item.Deadline(), deadline):
 		return false
@@ -38,7 +38,7 @@ func (t *Txn) Expire(k Key, deadline int64, cond ttl.Condition) bool {
 // Persist removes the deadline of a key; false for a missing or expired key, and when it has
 // no deadline.
 func (t *Txn) Persist(k Key) bool {
-	item, ok := t.Get(k)
+	item, ok := t.touch(k)
 	return ok && item.Deadline() != 0 && t.SetDeadline(k, 0, DeadlineRemoved)
 }
 

@@ -12,16 +12,21 @@ import (
 // may be of different databases. It raises no event but New.
 func (t *Txn) Rename(from, to Key) bool {
 	t.FlushValues()
-	if _, _, c := t.live(from, false); !exists(c) {
+	p, sl, c := t.live(from, false)
+	if !exists(c) {
 		return false
 	}
+	deadline, created := t.governMoved(to, p.deadline(*c), p.created(*c))
 	t.raiseNewAgain(to)
-	p, _, c := t.live(from, false)
+	p, sl, c = t.live(from, false)
+	if deadline != p.deadline(*c) {
+		t.changeDeadline(p, sl, c, from, deadline, created)
+	}
 	o := p.objectOf(*c)
 	value, err := p.item(*c).String()
 	switch {
 	case o == nil || err == nil && isSmall(to.Name, value):
-		deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
+		access := p.access(*c)
 		value = append([]byte(nil), value...)
 		raw := *p.flags(*c) & flagRaw
 		t.Delete(from, Event{})
@@ -42,12 +47,14 @@ func (t *Txn) Copy(from, to Key) bool {
 	if t.Offloaded() {
 		return t.copyOffloaded(from, to)
 	}
-	if _, _, c := t.live(from, false); !exists(c) {
+	p, _, c := t.live(from, false)
+	if !exists(c) {
 		return false
 	}
+	deadline, created := t.governMoved(to, p.deadline(*c), p.created(*c))
 	t.raiseNewAgain(to)
-	p, _, c := t.live(from, false)
-	deadline, created, access := p.deadline(*c), p.created(*c), p.access(*c)
+	p, _, c = t.live(from, false)
+	access := p.access(*c)
 	raw := *p.flags(*c) & flagRaw
 	if value, err := p.item(*c).String(); err == nil {
 		t.set(to, append([]byte(nil), value...), deadline, created, access)
@@ -83,8 +90,10 @@ func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 		t.Delete(k, Deleted)
 		return
 	}
+	asked := deadline
+	deadline = t.governNew(k, asked)
 	t.install(k, v, deadline, t.createdAt(deadline), t.s.firstAccess(t.now))
-	t.Notify(k, ev)
+	t.notifyWritten(k, ev, asked, deadline)
 }
 
 // install makes a collection a key's new value.

@@ -297,6 +297,8 @@ func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline int64, ev Event) 
 		}
 		return
 	}
+	asked := deadline
+	deadline = t.governNew(k, asked)
 	created := t.createdAt(deadline)
 	st := t.prepare(k, v, deadline, created)
 	if !t.validate() {
@@ -308,7 +310,7 @@ func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline int64, ev Event) 
 		access = t.written(p, c)
 	}
 	t.installPrepared(k, st, deadline, created, access)
-	t.Notify(k, ev)
+	t.notifyWritten(k, ev, asked, deadline)
 }
 
 // copyOffloaded is Copy for an offloaded transaction, of a value that is no small string.
@@ -318,10 +320,11 @@ func (t *Txn) copyOffloaded(from, to Key) bool {
 		return false
 	}
 	o := item.o
-	st := t.prepare(to, o.val.Clone(), o.deadline, o.created)
+	deadline, created := t.governMoved(to, o.deadline, o.created)
+	st := t.prepare(to, o.val.Clone(), deadline, created)
 	if t.validate() {
 		t.raiseNewAgain(to)
-		t.installPrepared(to, st, o.deadline, o.created, o.access)
+		t.installPrepared(to, st, deadline, created, o.access)
 		t.setFlags(to, o.flags&flagRaw)
 	}
 	return true

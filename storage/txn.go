@@ -9,6 +9,7 @@ import (
 	"keyp/internal/pieces"
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // ErrWrongType: the key has another type than the operation needs.
@@ -21,6 +22,8 @@ var ErrWrongType = errors.New("storage: the key has another type")
 type Txn struct {
 	// NoTouch leaves access times alone.
 	NoTouch bool
+	// Exempt: what the transaction does is not decided by policies.
+	Exempt bool
 	// By identifies the client of the transaction, until its end: see Change. 0: none.
 	By uint64
 
@@ -313,7 +316,7 @@ const maxKept = 1 << 20
 
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
-	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.flush, t.swapped = 0, 0, 0, 0, false, false, nil
+	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.Exempt, t.flush, t.swapped = 0, 0, 0, 0, false, false, false, nil
 	t.By, t.shedding, t.many = 0, false, nil
 	if cap(t.buf) > maxKept {
 		t.buf = nil
@@ -430,8 +433,18 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 	t.wrote = append(t.wrote, touched{p, sl, c, p.slabs.emptied})
 }
 
-// Get finds a live key and marks it as accessed. A missing or expired key gives false.
+// Get finds a live key, marks it as accessed, and moves its deadline if a policy says that reading does so. A missing
+// or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
+	item, ok := t.touch(k)
+	if ok && t.s.policies.Load() != nil && !t.NoTouch && !t.Offloaded() {
+		t.slide(k, item)
+	}
+	return item, ok
+}
+
+// touch is Get for what gives the key a deadline itself.
+func (t *Txn) touch(k Key) (Item, bool) {
 	item, ok := t.Peek(k)
 	if ok && !t.NoTouch && !t.Offloaded() {
 		item.setAccess(t.s.accessed(item.Access(), t.now))
@@ -458,8 +471,10 @@ func (t *Txn) SetString(k Key, value []byte, deadline int64, ev Event) {
 		t.replaceOffloaded(k, &object.String{Data: pieces.Clone(value)}, deadline, ev)
 		return
 	}
+	asked := deadline
+	deadline = t.governNew(k, asked)
 	t.set(k, value, deadline, t.createdAt(deadline), accessNow)
-	t.Notify(k, ev)
+	t.notifyWritten(k, ev, asked, deadline)
 }
 
 // SetRaw is SetString for a string whose encoding stays "raw", however short it is or even if it is
@@ -630,11 +645,12 @@ func (t *Txn) SetDeadline(k Key, deadline int64, ev Event) bool {
 	if !exists(c) {
 		return false
 	}
-	created := t.createdAt(deadline)
-	p.setDeadline(t, sl, c, deadline, created)
-	t.keyRecord(format.RecDeadline, p, k.Name)
-	t.buf = format.AppendDeadline(t.buf, deadline, created)
-	t.wrotePut(p, sl, *c)
+	if d := t.govern(k, deadline, false); d != deadline && deadline == ttl.None {
+		deadline, ev = d, DeadlineSet
+	} else {
+		deadline = d
+	}
+	t.changeDeadline(p, sl, c, k, deadline, t.createdAt(deadline))
 	t.Notify(k, ev)
 	return true
 }
@@ -676,6 +692,9 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 		old, _ = p.item(*c).String()
 		deadline = p.deadline(*c)
 	}
+	if !exists(c) {
+		t.creating(k)
+	}
 	end := max(len(old), off+len(data))
 	if !exists(c) || !c.is(cellObj) || isSmall(k.Name, old) {
 		if fitsBlock(k.Name, end) || off <= len(old) {
@@ -706,6 +725,7 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 	o.flags |= flagRaw
 	t.wrotePut(p, sl, *c)
 	t.Notify(k, ev)
+	t.governPresent(k)
 	return end
 }
 

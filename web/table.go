@@ -187,6 +187,17 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return float64(r.stats.LazyFreed.Load()) }},
 
 	// Time.
+	{name: "keyp_policies", kind: gauge, info: "policies", help: "Policies about deadlines.",
+		value: func(r *reading) float64 { return float64(len(r.Policies)) }},
+	{name: "keyp_policy_decisions_total", kind: counter, labels: "policy mode decision",
+		help: "How often a policy gave a key a deadline, cut or spread one, refused a command or had a read move a deadline; in the mode WARN, would have.",
+		values: func(r *reading, put func(float64, ...string)) {
+			for _, p := range r.Policies {
+				for _, n := range p.Counts {
+					put(float64(n.N), p.Name, p.Mode, n.Of)
+				}
+			}
+		}},
 	{name: "keyp_expired_keys_total", kind: counter, info: "expired_keys", help: "Keys that were removed since their deadline had come.",
 		value: func(r *reading) float64 { return float64(r.Store.Expired) }},
 	{name: "keyp_expired_elements_total", kind: counter, info: "expired_subkeys", help: "Fields and members that were removed since their deadline had come.",

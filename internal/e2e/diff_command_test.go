@@ -26,6 +26,7 @@ var ownDocs = map[string]string{
 	"expiremember":            "KeyDB's",
 	"keyp.untimed":            "Keyp's own",
 	"keyp.expiring":           "likewise",
+	"keyp.policy":             "likewise",
 	"expirememberat":          "likewise",
 	"pexpirememberat":         "likewise",
 	"hscan":                   "NOVALUES, from 7.4",

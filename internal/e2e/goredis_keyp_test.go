@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ func TestGoRedisKeyp(t *testing.T) {
 	family(t, []feature{
 		{name: "KEYP.EXPIRING", run: expiringKeys, newer: "Keyp's own"},
 		{name: "KEYP.UNTIMED", run: untimedKeys, newer: "Keyp's own"},
+		{name: "KEYP.POLICY", run: policies, newer: "Keyp's own"},
 	})
 }
 
@@ -67,4 +69,48 @@ func expiringKeys(t *testing.T, c subject) {
 		t.Errorf("%d keys expire within two hours: %v", len(soon), soon)
 	}
 	fails(t, "ERR invalid cursor", c.Do(ctx, "KEYP.EXPIRING", "-", "+", "CURSOR", "x"))
+}
+
+// policies introduces a default time to live with a policy that warns first.
+func policies(t *testing.T, c subject) {
+	is(t, "OK")(c.Set(ctx, "user:old", "v", 0).Result())
+	is(t, any("OK"))(c.do("KEYP.POLICY", "SET", "all", "PATTERN", "*", "DEFAULT", "90d", "MAX", "90d", "CUT"))
+	is(t, "OK")(c.Set(ctx, "user:1", "v", 0).Result())
+	is(t, time.Duration(-1))(c.TTL(ctx, "user:1").Result())
+	count := func(of string) (n any) {
+		reply, err := c.do("KEYP.POLICY", "GET", "all")
+		switch reply := reply.(type) {
+		case []any:
+			n = reply[slices.Index(reply, any(of))+1]
+		case map[any]any:
+			n = reply[of]
+		default:
+			t.Fatalf("%v, %v", reply, err)
+		}
+		return n
+	}
+	is(t, any(int64(1)))(count("defaulted"), nil)
+
+	is(t, any("OK"))(c.do("KEYP.POLICY", "SET", "all", "PATTERN", "*", "ENFORCE", "DEFAULT", "90d", "MAX", "90d", "CUT"))
+	is(t, any([]any{"0", int64(2), int64(2)}))(c.do("KEYP.POLICY", "APPLY", "all", "COUNT", 1000))
+	for _, key := range []string{"user:old", "user:1"} {
+		if left, err := c.TTL(ctx, key).Result(); err != nil || left <= 89*24*time.Hour {
+			t.Errorf("%s has %v left, %v", key, left, err)
+		}
+	}
+	is(t, any("OK"))(c.do("KEYP.POLICY", "SET", "strict", "PATTERN", "job:*", "ENFORCE", "REQUIRE"))
+	fails(t, "POLICY the policy 'strict' requires a deadline", c.Set(ctx, "job:1", "v", 0))
+	is(t, "OK")(c.Set(ctx, "job:1", "v", time.Minute).Result())
+	if list, err := c.do("KEYP.POLICY", "LIST"); err != nil || len(list.([]any)) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if reply, err := c.do("KEYP.POLICY", "TEST", "job:2"); err != nil || !strings.Contains(fmt.Sprint(reply), "[strict all]") {
+		t.Errorf("%v, %v", reply, err)
+	}
+	for _, name := range []string{"all", "strict"} {
+		is(t, any(int64(1)))(c.do("KEYP.POLICY", "DEL", name))
+	}
+	if help, err := c.do("KEYP.POLICY", "HELP"); err != nil || len(help.([]any)) < 10 {
+		t.Errorf("%v, %v", help, err)
+	}
 }

@@ -53,7 +53,7 @@ var looks = []string{
 }
 
 // unlooked read keys only as others here do, or none.
-var unlooked = []string{"evalsha_ro", "fcall_ro", "lolwut"}
+var unlooked = []string{"keyp.policy test", "evalsha_ro", "fcall_ro", "lolwut"}
 
 // counts show what is gone when that is removed, and not before.
 var counts = []string{"1:DBSIZE", "INFO keyspace", "MEMORY STATS"}

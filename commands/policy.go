@@ -1,0 +1,571 @@
+package commands
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+const (
+	errNoPolicy       Error = "ERR no such policy"
+	errPolicyName     Error = "ERR a policy's name has 1 to 128 bytes"
+	errPolicyPattern  Error = "ERR a policy's pattern has 1 to 512 bytes"
+	errPolicyEmpty    Error = "ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE and REQUIRE"
+	errPolicyTime     Error = "ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d"
+	errPolicyJitter   Error = "ERR JITTER is between 1 and 90 percent"
+	errPolicyMax      Error = "ERR MAX needs CUT or REFUSE"
+	errPolicyOver     Error = "ERR DEFAULT, SLIDE and LIMIT must not be longer than MAX"
+	errPolicySlide    Error = "ERR LIMIT must not be shorter than SLIDE"
+	errPolicyDatabase Error = "ERR DB index is out of range"
+	errPolicies       Error = "ERR there are as many policies as there can be"
+)
+
+const (
+	policyNameMax    = 128
+	policyPatternMax = 512
+	policiesMax      = 1000
+	// policyTimeMax is the longest time of a policy, 292,000 years, in ms.
+	policyTimeMax = math.MaxInt64 / 1000
+)
+
+const policyChange = Write | DenyOOM | Admin
+
+var policyCommands = []Spec{{
+	Name: "KEYP.POLICY", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+	Summary: "Manages rules about the deadlines of keys.", Complexity: "Depends on subcommand.",
+	Sub: []Spec{
+		{
+			Name: "SET", Group: KeypGroup, Since: "1.0.0", Arity: -6, Flags: policyChange, Scope: Global,
+			Summary: "Makes a policy, or replaces the one of that name.", Complexity: "O(N) in the number of policies.",
+			Args: []Arg{
+				stringArg("name"), patternArg("pattern").after("PATTERN"), intArg("db").after("DB").opt(),
+				oneOf("mode", word("WARN"), word("ENFORCE")).opt(),
+				stringArg("default").after("DEFAULT").opt(),
+				block("longest", stringArg("max").after("MAX"), oneOf("over", word("CUT"), word("REFUSE"))).opt(),
+				intArg("percent").after("JITTER").opt(),
+				block("sliding", stringArg("slide").after("SLIDE"), stringArg("limit").after("LIMIT").opt()).opt(),
+				word("REQUIRE").opt(),
+			},
+			Run: setPolicy,
+		},
+		{
+			Name: "GET", Group: KeypGroup, Since: "1.0.0", Arity: 3, Scope: OnLoop,
+			Summary: "Shows a policy, and how often it did what.", Complexity: "O(1)",
+			Args: []Arg{stringArg("name")},
+			Run: func(c *Ctx) error {
+				if p := c.Env.policies.Load().named(c.Arg(2)); p != nil {
+					p.reply(c)
+				} else {
+					c.Out.Null()
+				}
+				return nil
+			},
+		},
+		{
+			Name: "DEL", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: policyChange, Scope: Global,
+			Summary: "Deletes a policy; deadlines stay as they are.", Complexity: "O(N) in the number of policies.",
+			Args: []Arg{stringArg("name")},
+			Run: func(c *Ctx) error {
+				had := c.Env.policies.Load().named(c.Arg(2))
+				if had != nil {
+					if err := c.keepPolicy(string(c.Arg(2)), nil); err != nil {
+						return err
+					}
+					c.Env.setPolicies(c.Env.policies.Load().without(had))
+				}
+				c.bit(had != nil)
+				return nil
+			},
+		},
+		{
+			Name: "LIST", Group: KeypGroup, Since: "1.0.0", Arity: 2, Scope: OnLoop,
+			Summary: "Shows all policies, by database, those first that go before others.", Complexity: "O(N) in the number of policies.",
+			Run: func(c *Ctx) error {
+				all := c.Env.policies.Load().list()
+				c.Out.Array(len(all))
+				for _, p := range all {
+					p.reply(c)
+				}
+				return nil
+			},
+		},
+		{
+			Name: "TEST", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: ReadOnly,
+			Summary:    "Shows which policies a key matches, and what would become of a write without a deadline.",
+			Complexity: "O(N) in the number of policies.",
+			Keys:       []KeySpec{Key(2, RO)},
+			Args:       []Arg{keyArg("key")},
+			Run:        testPolicy,
+		},
+		{
+			Name: "APPLY", Group: KeypGroup, Since: "1.0.0", Arity: -3, Flags: policyChange, Scope: Unlocked,
+			Summary:    "Has a policy decide on the keys that there are, some with each call.",
+			Complexity: "O(1) for a call, O(N) in the number of keys for a whole walk.",
+			Args:       []Arg{stringArg("name"), intArg("cursor").after("CURSOR").opt(), intArg("count").after("COUNT").opt()},
+			Tips:       []string{tipSpecial},
+			Run:        applyPolicy,
+		},
+		helpFor("KEYP.POLICY", KeypGroup, "1.0.0", Loading|Stale,
+			"SET <name> PATTERN <pattern> [DB <n>] [WARN|ENFORCE] [DEFAULT <time>] [MAX <time> CUT|REFUSE] [JITTER <percent>] [SLIDE <time> [LIMIT <time>]] [REQUIRE]",
+			"    Make or replace a policy. Times are milliseconds, or have a unit: 90s, 30m, 12h, 7d.",
+			"GET <name>", "    Show a policy, and how often it did what.",
+			"DEL <name>", "    Delete a policy; deadlines stay as they are.",
+			"LIST", "    Show all policies, by database, those first that go before others.",
+			"TEST <key>", "    Show which policies a key matches, and what would become of a write without a deadline.",
+			"APPLY <name> [CURSOR <cursor>] [COUNT <n>]", "    Have a policy decide on existing keys, some with each call."),
+	},
+}}
+
+// policy is a rule about the deadlines of the keys of a database that match a pattern.
+type policy struct {
+	ttl.Policy
+	pattern  []byte
+	db       int
+	literals int // how many bytes of the pattern stand for themselves
+}
+
+// policySet are all policies. It does not change.
+type policySet struct {
+	byDB  map[int][]*policy // of each database, in the order in which they go before each other
+	count int
+}
+
+// named gives the policy of a name, nil if there is none.
+func (s *policySet) named(name []byte) *policy {
+	for _, p := range s.list() {
+		if p.Name == string(name) {
+			return p
+		}
+	}
+	return nil
+}
+
+// list gives all policies, by database.
+func (s *policySet) list() []*policy {
+	var all []*policy
+	for _, db := range s.databases() {
+		all = append(all, s.byDB[db]...)
+	}
+	return all
+}
+
+func (s *policySet) databases() []int {
+	dbs := make([]int, 0, len(s.byDB))
+	for db := range s.byDB {
+		dbs = append(dbs, db)
+	}
+	slices.Sort(dbs)
+	return dbs
+}
+
+// newPolicySet orders policies: the one with the most specific pattern goes before others, then the one with the
+// lower name.
+func newPolicySet(all []*policy) *policySet {
+	s := &policySet{byDB: map[int][]*policy{}, count: len(all)}
+	for _, p := range all {
+		s.byDB[p.db] = append(s.byDB[p.db], p)
+	}
+	for _, of := range s.byDB {
+		slices.SortFunc(of, func(a, b *policy) int {
+			return cmp.Or(cmp.Compare(b.literals, a.literals), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return s
+}
+
+// with gives the set with a policy in place of the one of its name.
+func (s *policySet) with(p *policy) *policySet {
+	return newPolicySet(append(slices.DeleteFunc(s.list(), func(o *policy) bool { return o.Name == p.Name }), p))
+}
+
+func (s *policySet) without(p *policy) *policySet {
+	return newPolicySet(slices.DeleteFunc(s.list(), func(o *policy) bool { return o == p }))
+}
+
+// find gives the policy of a key, nil if it is under none. Any goroutine may call it.
+func (s *policySet) find(db int, name []byte) *ttl.Policy {
+	for _, p := range s.byDB[db] {
+		if globMatch(p.pattern, name) {
+			return &p.Policy
+		}
+	}
+	return nil
+}
+
+// errRefused is the error of a command that a policy refuses.
+func errRefused(r storage.Refused) Error {
+	if r.Deadline == ttl.None {
+		return Error("POLICY the policy '" + r.Policy.Name + "' requires a deadline")
+	}
+	return Error("POLICY the policy '" + r.Policy.Name + "' allows a time to live of " + strconv.FormatInt(r.Policy.Max, 10) + " ms at most")
+}
+
+// setPolicies has other policies decide from now on.
+func (e *Env) setPolicies(s *policySet) {
+	e.policies.Store(s)
+	if s.count == 0 {
+		e.Store.SetPolicies(nil)
+	} else {
+		e.Store.SetPolicies(s.find)
+	}
+}
+
+// literals counts the bytes of a pattern that stand for themselves.
+func literals(pattern []byte) (n int) {
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '*', '?':
+		case '[':
+			for i++; i < len(pattern) && pattern[i] != ']'; i++ {
+				if pattern[i] == '\\' {
+					i++
+				}
+			}
+		case '\\':
+			i++
+			n++
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// units are those of a policy's times, in ms. A unit that ends another one comes behind it.
+var policyUnits = []struct {
+	suffix string
+	ms     int64
+}{{"ms", 1}, {"s", 1000}, {"m", 60_000}, {"h", 3_600_000}, {"d", 86_400_000}}
+
+// policyTime takes a time: a number of milliseconds, or one with a unit.
+func (a *Cursor) policyTime() int64 {
+	b := a.Bytes()
+	if a.err != nil {
+		return 0
+	}
+	unit := int64(1)
+	for _, u := range policyUnits {
+		if rest, ok := bytes.CutSuffix(b, []byte(u.suffix)); ok {
+			b, unit = rest, u.ms
+			break
+		}
+	}
+	n, ok := ParseInt(b)
+	if !ok || n < 1 || n > policyTimeMax/unit {
+		a.err = errPolicyTime
+		return 0
+	}
+	return n * unit
+}
+
+// parsePolicy reads the arguments of KEYP.POLICY SET from the name on, for a client of a database.
+func (e *Env) parsePolicy(a Cursor, db int) (*policy, error) {
+	p := &policy{db: db}
+	name := a.Bytes()
+	p.Name = string(name)
+	for a.More() {
+		switch {
+		case a.Word("PATTERN"):
+			p.pattern = bytes.Clone(a.Bytes())
+		case a.Word("DB"):
+			if p.db = a.Int32(); !e.database(p.db) {
+				a.Fail(errPolicyDatabase)
+			}
+		case a.Word("WARN"):
+			p.Enforce = false
+		case a.Word("ENFORCE"):
+			p.Enforce = true
+		case a.Word("DEFAULT"):
+			p.Default = a.policyTime()
+		case a.Word("MAX"):
+			p.Max = a.policyTime()
+			if p.Refuse = a.Word("REFUSE"); !p.Refuse && !a.Word("CUT") {
+				a.Fail(errPolicyMax)
+			}
+		case a.Word("JITTER"):
+			if p.Jitter = a.IntFrom(1, errPolicyJitter); p.Jitter > 90 {
+				a.Fail(errPolicyJitter)
+			}
+		case a.Word("SLIDE"):
+			p.Slide = a.policyTime()
+			if p.Limit = 0; a.Word("LIMIT") {
+				p.Limit = a.policyTime()
+			}
+		case a.Word("REQUIRE"):
+			p.Require = true
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	if err := a.Err(); err != nil {
+		return nil, err
+	}
+	p.literals = literals(p.pattern)
+	return p, p.check()
+}
+
+func (p *policy) check() error {
+	switch {
+	case p.Name == "" || len(p.Name) > policyNameMax:
+		return errPolicyName
+	case len(p.pattern) == 0 || len(p.pattern) > policyPatternMax:
+		return errPolicyPattern
+	case p.Default|p.Max|p.Jitter|p.Slide == 0 && !p.Require:
+		return errPolicyEmpty
+	case p.Max != 0 && max(p.Default, p.Slide, p.Limit) > p.Max:
+		return errPolicyOver
+	case p.Limit != 0 && p.Limit < p.Slide:
+		return errPolicySlide
+	}
+	return nil
+}
+
+// words are the arguments of KEYP.POLICY SET that make the policy, from the name on.
+func (p *policy) words() (words [][]byte) {
+	add := func(text ...string) {
+		for _, t := range text {
+			words = append(words, []byte(t))
+		}
+	}
+	number := func(word string, n int64) {
+		if n != 0 {
+			add(word, strconv.FormatInt(n, 10))
+		}
+	}
+	add(p.Name, "PATTERN", string(p.pattern), "DB", strconv.Itoa(p.db), p.mode())
+	number("DEFAULT", p.Default)
+	if number("MAX", p.Max); p.Max != 0 {
+		add(p.over())
+	}
+	number("JITTER", p.Jitter)
+	number("SLIDE", p.Slide)
+	number("LIMIT", p.Limit)
+	if p.Require {
+		add("REQUIRE")
+	}
+	return words
+}
+
+func (p *policy) mode() string {
+	if p.Enforce {
+		return "ENFORCE"
+	}
+	return "WARN"
+}
+
+func (p *policy) over() string {
+	if p.Refuse {
+		return "REFUSE"
+	}
+	return "CUT"
+}
+
+// reply replies a policy and its counts as a map.
+func (p *policy) reply(c *Ctx) {
+	numbers := append([]PolicyCount{
+		{"default", p.Default}, {"max", p.Max}, {"jitter", p.Jitter}, {"slide", p.Slide}, {"limit", p.Limit},
+	}, p.counts()...)
+	c.Out.Map(6 + len(numbers))
+	c.textField("name", p.Name)
+	c.textField("pattern", string(p.pattern))
+	c.intField("db", int64(p.db))
+	c.textField("mode", p.mode())
+	c.textField("over", p.over())
+	c.Out.BulkString("require")
+	c.bit(p.Require)
+	for _, f := range numbers {
+		c.intField(f.Of, f.N)
+	}
+}
+
+// PolicyCount is how often a policy did something, or would have, if it only warns, since it was set.
+type PolicyCount struct {
+	Of string
+	N  int64
+}
+
+func (p *policy) counts() []PolicyCount {
+	n := &p.Counts
+	return []PolicyCount{
+		{"defaulted", n.Defaulted.Load()}, {"cut", n.Cut.Load()}, {"jittered", n.Jittered.Load()}, {"refused", n.Refused.Load()}, {"slid", n.Slid.Load()},
+	}
+}
+
+func setPolicy(c *Ctx) error {
+	p, err := c.Env.parsePolicy(c.Cursor(2), c.Client.DB)
+	if err != nil {
+		return err
+	}
+	now := c.Env.policies.Load()
+	if now.count == policiesMax && now.named(c.Arg(2)) == nil {
+		return errPolicies
+	}
+	if err := c.keepPolicy(p.Name, p); err != nil {
+		return err
+	}
+	c.Env.setPolicies(now.with(p))
+	c.Out.OK()
+	return nil
+}
+
+// testPolicy replies a map: the names of the policies that the key matches, of which the first decides, and what
+// that does if the key is written without a deadline now: the time to live that it gets in ms, -1 for none, -2 if
+// the command is refused.
+func testPolicy(c *Ctx) error {
+	k := c.Keys[0]
+	var names []string
+	for _, p := range c.Env.policies.Load().byDB[k.DB] {
+		if globMatch(p.pattern, k.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	left := ttl.Persistent
+	if len(names) > 0 {
+		p := c.Env.policies.Load().named([]byte(names[0]))
+		switch v := p.Decide(c.Txn.Now(), ttl.None, false, k.Hash); {
+		case !p.Enforce:
+		case v.Refused:
+			left = ttl.Missing
+		case v.Deadline != ttl.None:
+			left = v.Deadline - c.Txn.Now()
+		}
+	}
+	c.Out.Map(2)
+	c.Out.BulkString("policies")
+	c.Out.Array(len(names))
+	c.bulkStrings(names)
+	c.intField("ttl", left)
+	return nil
+}
+
+// applyPolicy has a policy decide on some keys from a position of SCAN on. It replies the next position, 0 at
+// the end, how many keys of the policy it has met, and of how many it changed the deadline, or would if the
+// policy does not only warn.
+func applyPolicy(c *Ctx) error {
+	p := c.Env.policies.Load().named(c.Arg(2))
+	if p == nil {
+		return errNoPolicy
+	}
+	cursor, count := uint64(0), int64(100)
+	for a := c.Cursor(3); a.More() || a.Err() != nil; {
+		switch {
+		case a.Err() != nil:
+			return a.Err()
+		case a.Word("CURSOR"):
+			n, ok := ParseUint(a.Bytes())
+			if !ok {
+				a.Fail(ErrCursor)
+			}
+			cursor = n
+		case a.Word("COUNT"):
+			count = min(a.IntFrom(1, ErrSyntax), scanCountMax)
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	var keys []storage.Key
+	next, err := c.view().Scan(p.db, cursor, int(count), func(name []byte, _ object.Type) {
+		if c.Env.policies.Load().find(p.db, name) == &p.Policy {
+			keys = append(keys, c.Env.Store.Key(p.db, bytes.Clone(name)))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	changed := int64(0)
+	for some := range slices.Chunk(keys, policyStep) {
+		n, err := c.applyTo(&p.Policy, some)
+		if err != nil {
+			return err
+		}
+		changed += n
+	}
+	c.Out.Array(3)
+	c.Out.BulkUint(next)
+	c.Out.Int(int64(len(keys)))
+	c.Out.Int(changed)
+	return nil
+}
+
+// policyStep is how many keys are given other deadlines while their shards are locked.
+const policyStep = 32
+
+// applyPolicy is a step of applyPolicy, a transaction of its own unless the command is part of one.
+func (c *Ctx) applyTo(p *ttl.Policy, keys []storage.Key) (changed int64, err error) {
+	t := c.Txn
+	if t != nil {
+		if err := c.load(keys); err != nil {
+			return 0, err
+		}
+	} else {
+		t = c.Env.Store.NewTxn()
+		if err := c.Env.beginBeside(t, keys); err != nil {
+			return 0, err
+		}
+		defer func() {
+			t.By = c.Client.ID
+			c.Env.Tracking.ranIn(c, t)
+			c.LSN = max(c.LSN, t.End())
+		}()
+	}
+	for _, k := range keys {
+		if t.Apply(k, p) {
+			changed++
+		}
+	}
+	return changed, nil
+}
+
+// Policies are in the store's system database. The key is this prefix and the policy's name, the value what
+// KEYP.POLICY SET takes from the name on, as an array of JSON, each in base64.
+const policyKey = "policy:"
+
+// keepPolicy stores a policy for restarts, as part of the command's transaction; nil removes it.
+func (c *Ctx) keepPolicy(name string, p *policy) error {
+	k := c.Env.Store.SystemKey(policyKey + name)
+	c.Txn.Use([]storage.Key{k})
+	if err := c.load([]storage.Key{k}); err != nil {
+		return err
+	}
+	if p == nil {
+		c.Txn.Delete(k, storage.Event{})
+		return nil
+	}
+	text, err := json.Marshal(p.words())
+	if err != nil {
+		return err
+	}
+	c.Txn.SetString(k, text, ttl.None, storage.Event{})
+	return nil
+}
+
+// loadPolicies has the policies decide that keepPolicy stored, when the server starts. One that cannot be read stays in
+// the store, and the reason is logged.
+func (e *Env) loadPolicies() {
+	kept, err := e.keptStrings(policyKey)
+	if err != nil {
+		e.Log.Error("policies cannot be read", "error", err)
+	}
+	var all []*policy
+	for _, text := range kept {
+		var words [][]byte
+		err := json.Unmarshal([]byte(text), &words)
+		var p *policy
+		if err == nil {
+			p, err = e.parsePolicy(Cursor{args: words}, 0)
+		}
+		if err != nil {
+			e.Log.Error("a policy is not understood and left out; it stays on disk", "policy", clip([]byte(text), 128), "error", err)
+			continue
+		}
+		all = append(all, p)
+	}
+	e.setPolicies(newPolicySet(all))
+}

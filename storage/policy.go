@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"time"
+
+	"keyp/storage/format"
+	"keyp/ttl"
+)
+
+// Policies decide on the deadlines of keys that commands write (ttl.Policy). What a transaction does to a key is
+// decided where it gives the key a value or a deadline, so the log has what was decided, and replay decides nothing.
+// Changes of a collection are decided when the command ends, with its counts (FlushValues).
+
+// SetPolicies has find say which policy a key is under, nil for none; with nil there are no policies. find must be
+// quick and must not call the store: it is called with shards locked.
+func (s *Store) SetPolicies(find func(db int, name []byte) *ttl.Policy) {
+	if find == nil {
+		s.policies.Store(nil)
+		return
+	}
+	s.policies.Store(&find)
+}
+
+// Governed reports whether there are policies.
+func (s *Store) Governed() bool { return s.policies.Load() != nil }
+
+// Refused is what the store panics with when a policy refuses the deadline that a key is to get, or that it is to have
+// none: a function that is part of a change has changed nothing then.
+type Refused struct {
+	Policy   *ttl.Policy
+	Deadline int64 // what was asked for, 0 for none
+}
+
+// policy is the policy of a key, nil if it is under none.
+func (t *Txn) policy(k Key) *ttl.Policy {
+	find := t.s.policies.Load()
+	if find == nil || t.Exempt || k.DB == t.s.options.Databases {
+		return nil
+	}
+	return (*find)(k.DB, k.Name)
+}
+
+// govern gives the deadline that a key gets which is written with one, 0 for none. kept: it had that before, and the
+// write is not about it. It panics with Refused.
+func (t *Txn) govern(k Key, deadline int64, kept bool) int64 {
+	p := t.policy(k)
+	if p == nil {
+		return deadline
+	}
+	v := p.Decide(t.now, deadline, kept, k.Hash)
+	if !v.Changed() {
+		return deadline
+	}
+	counts := &p.Counts
+	switch {
+	case v.Refused:
+		counts.Refused.Add(1)
+	case v.Defaulted:
+		counts.Defaulted.Add(1)
+	case v.Cut:
+		counts.Cut.Add(1)
+	}
+	if v.Jittered {
+		counts.Jittered.Add(1)
+	}
+	switch {
+	case !p.Enforce:
+		t.s.wouldDecide(p, k, v)
+		return deadline
+	case v.Refused:
+		panic(Refused{p, deadline})
+	default:
+		return v.Deadline
+	}
+}
+
+// governNew is govern for a value that a key gets as a whole. The deadline is kept if it is the key's present one.
+func (t *Txn) governNew(k Key, deadline int64) int64 {
+	if t.s.policies.Load() == nil {
+		return deadline
+	}
+	item, ok := t.Peek(k)
+	return t.govern(k, deadline, ok && item.Deadline() == deadline)
+}
+
+// notifyWritten raises the event of a write that asked for a deadline, and that of the deadline that a policy gave it.
+func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
+	t.Notify(k, ev)
+	if asked == ttl.None && deadline != ttl.None {
+		t.Notify(k, DeadlineSet)
+	}
+}
+
+// governMoved is govern for a value that comes from another key with its deadline, and when that was set.
+func (t *Txn) governMoved(to Key, deadline int64, created uint32) (int64, uint32) {
+	d := t.govern(to, deadline, deadline != ttl.None)
+	if d != deadline {
+		created = t.createdAt(d)
+	}
+	return d, created
+}
+
+// MayWrite panics with Refused where a policy refuses a deadline, 0 for none, of a key that is missing or has another. A
+// command that changes something else before it writes the key calls it first.
+func (t *Txn) MayWrite(k Key, deadline int64) {
+	p := t.policy(k)
+	if p == nil || !p.Enforce {
+		return
+	}
+	if item, ok := t.Peek(k); ok && item.Deadline() == deadline {
+		return
+	}
+	if p.Decide(t.now, deadline, false, k.Hash).Refused {
+		p.Counts.Refused.Add(1)
+		panic(Refused{p, deadline})
+	}
+}
+
+// creating is govern for a missing key that is about to be made without a deadline, and gets the one that its policy
+// wants when the command ends (governPresent).
+func (t *Txn) creating(k Key) {
+	p := t.policy(k)
+	if p == nil || !p.Decide(t.now, ttl.None, false, k.Hash).Refused {
+		return
+	}
+	t.govern(k, ttl.None, false)
+}
+
+// governPresent gives a key that was changed in place the deadline that its policy wants.
+func (t *Txn) governPresent(k Key) {
+	if t.policy(k) == nil {
+		return
+	}
+	p, sl, c := t.live(k, false)
+	if !exists(c) {
+		return
+	}
+	was := p.deadline(*c)
+	if d := t.govern(k, was, true); d != was {
+		t.changeDeadline(p, sl, c, k, d, t.createdAt(d))
+		t.notifyWritten(k, Event{}, was, d)
+	}
+}
+
+// slide moves the deadline of a key that is being read, if its policy says so. That is no change of the key for those
+// who watch it, and raises no event. On a full disk the deadline stays, and while the value is pinned.
+func (t *Txn) slide(k Key, item Item) {
+	was := item.Deadline()
+	if was == ttl.None {
+		return
+	}
+	p := t.policy(k)
+	if p == nil || p.SlideTo(t.now, was, t.now) == was || t.s.Full() || item.o != nil && item.o.pinned() {
+		return
+	}
+	part, sl, c := t.live(k, false)
+	created := part.created(*c)
+	to := p.SlideTo(t.now, was, int64(created)*1000)
+	if to == was {
+		return
+	}
+	p.Counts.Slid.Add(1)
+	if p.Enforce {
+		quiet := t.quiet
+		t.quiet = true
+		t.changeDeadline(part, sl, c, k, to, created)
+		t.quiet = quiet
+	}
+}
+
+// Apply gives a key the deadline that its policy wants, if it has another one or none, as a write of it would. It
+// returns whether the deadline changed, or would change if the policy did not only warn. A missing or expired key
+// has none.
+func (t *Txn) Apply(k Key, p *ttl.Policy) bool {
+	item, ok := t.Peek(k)
+	if !ok || t.policy(k) != p {
+		return false
+	}
+	v := p.Decide(t.now, item.Deadline(), true, k.Hash)
+	if v.Changed() {
+		t.governPresent(k)
+	}
+	return v.Changed()
+}
+
+// policyLogs is how often at most the log says what a policy would do.
+const policyLogs = 10 * time.Second
+
+// wouldDecide logs what a policy that only warns would do.
+func (s *Store) wouldDecide(p *ttl.Policy, k Key, v ttl.Verdict) {
+	now, last := int64(s.clock.Mono()), p.Logged.Load()
+	if last != 0 && now-last < int64(policyLogs) || !p.Logged.CompareAndSwap(last, now) {
+		return
+	}
+	what := "shorten the time to live"
+	switch {
+	case v.Refused:
+		what = "refuse the command"
+	case v.Defaulted:
+		what = "give the key a deadline"
+	}
+	s.options.Logger.Warn("a policy would "+what, "policy", p.Name, "db", k.DB, "key", clip(k.Name))
+}
+
+// changeDeadline gives a key another deadline, and records it.
+func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline int64, created uint32) {
+	p.setDeadline(t, sl, c, deadline, created)
+	t.keyRecord(format.RecDeadline, p, k.Name)
+	t.buf = format.AppendDeadline(t.buf, deadline, created)
+	t.wrotePut(p, sl, *c)
+}

@@ -1,0 +1,121 @@
+package ttl
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+)
+
+// Policy is a rule about the deadlines of some keys. It is asked when a key is written, and never
+// for what was decided already: replay and data from elsewhere stay as they are. Times are in ms, 0 for
+// none. A Policy does not change, but for what it counts.
+type Policy struct {
+	Name string
+	// Enforce: what the policy says is done. Otherwise it is counted only.
+	Enforce bool
+	// Default is the time to live of a key that is written without a deadline.
+	Default int64
+	// Max is the longest time to live. A later deadline is cut to it, or refused if Refuse is set and a command
+	// asks for that deadline.
+	Max    int64
+	Refuse bool
+	// Jitter shortens what is left until a new deadline, by up to so many percent.
+	Jitter int64
+	// Slide is the time to live that a key with a deadline has again after it was read, but until Limit
+	// after the write that gave it the deadline.
+	Slide, Limit int64
+	// Require refuses to make a key without a deadline.
+	Require bool
+
+	Counts PolicyCounts
+	// Logged is when the log last said what the policy would do, as a reading of the clock's Mono; 0: never.
+	Logged atomic.Int64
+}
+
+// PolicyCounts are how often a policy did something, or would have, if it only warns.
+type PolicyCounts struct {
+	Defaulted, Cut, Jittered, Refused, Slid atomic.Int64
+}
+
+// Verdict is what a policy says of a deadline.
+type Verdict struct {
+	// Deadline is what the key gets, in Unix ms; None for none.
+	Deadline int64
+	// Refused: the command fails instead.
+	Refused bool
+	// Defaulted, Cut and Jittered say why Deadline is another than the command's.
+	Defaulted, Cut, Jittered bool
+}
+
+// Changed reports whether the policy says anything else than the command.
+func (v Verdict) Changed() bool { return v.Refused || v.Defaulted || v.Cut || v.Jittered }
+
+// Decide is what the policy says of a key that is written at now with a deadline, None for none. kept: it had
+// this deadline, or lack of one, before, and the write is not about it. hash is of the key's name.
+func (p *Policy) Decide(now, deadline int64, kept bool, hash uint64) (v Verdict) {
+	v.Deadline = deadline
+	fresh := !kept
+	if deadline == None {
+		switch {
+		case p.Default != 0:
+			v.Deadline, v.Defaulted, fresh = after(now, p.Default), true, true
+		case p.Require && fresh:
+			v.Refused = true
+			return v
+		default:
+			return v
+		}
+	}
+	if last := after(now, p.Max); p.Max != 0 && v.Deadline > last {
+		if p.Refuse && fresh {
+			v.Refused = true
+			return v
+		}
+		if !p.Refuse {
+			v.Deadline, v.Cut = last, true
+		}
+	}
+	if less := p.shorter(now, v.Deadline, hash); fresh && less > 0 {
+		v.Deadline, v.Jittered = v.Deadline-less, true
+	}
+	return v
+}
+
+// shorter is by how much a deadline comes earlier. It follows from the key and the deadline, so
+// writing the same again gives the same, and is spread evenly.
+func (p *Policy) shorter(now, deadline int64, hash uint64) int64 {
+	if p.Jitter == 0 || deadline <= now {
+		return 0
+	}
+	left := uint64(deadline) - uint64(now)
+	most := left / 100 * uint64(p.Jitter)
+	const odd = 0x9e3779b97f4a7c15
+	mixed := (hash ^ uint64(deadline)) * odd
+	mixed = (mixed ^ mixed>>32) * odd
+	less, _ := bits.Mul64(mixed^mixed>>29, most+1)
+	return int64(less)
+}
+
+// SlideTo is the deadline that a key gets when it is read at now; deadline is its present one, and written
+// when a write gave it one, in Unix ms. It is the present one unless that moves by a tenth of Slide at least.
+func (p *Policy) SlideTo(now, deadline, written int64) int64 {
+	if p.Slide == 0 || deadline == None {
+		return deadline
+	}
+	to := after(now, p.Slide)
+	if p.Limit != 0 {
+		to = min(to, after(written, p.Limit))
+	}
+	if to <= deadline || to-deadline < max(p.Slide/10, 1) {
+		return deadline
+	}
+	return to
+}
+
+// after is d after an instant, or the end of time.
+func after(at, d int64) int64 {
+	if at > math.MaxInt64-d {
+		return math.MaxInt64
+	}
+	return at + d
+}
