@@ -7,6 +7,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"keyp/storage"
 	"keyp/storage/object"
@@ -15,7 +18,7 @@ import (
 
 const (
 	errNoPolicy       Error = "ERR no such policy"
-	errPolicyName     Error = "ERR a policy's name has 1 to 128 bytes"
+	errPolicyName     Error = "ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters"
 	errPolicyPattern  Error = "ERR a policy's pattern has 1 to 512 bytes"
 	errPolicyEmpty    Error = "ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE and REQUIRE"
 	errPolicyTime     Error = "ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d"
@@ -313,8 +316,8 @@ func (e *Env) parsePolicy(a Cursor, db int) (*policy, error) {
 
 func (p *policy) check() error {
 	switch {
-	case p.Name == "" || len(p.Name) > policyNameMax:
-		return errPolicyName
+	case p.Name == "" || len(p.Name) > policyNameMax || !utf8.ValidString(p.Name) || strings.ContainsFunc(p.Name, unicode.IsControl):
+		return errPolicyName // metrics have it as a label, and errors in their line
 	case len(p.pattern) == 0 || len(p.pattern) > policyPatternMax:
 		return errPolicyPattern
 	case p.Default|p.Max|p.Jitter|p.Slide == 0 && !p.Require:

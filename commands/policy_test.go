@@ -216,7 +216,9 @@ func TestPolicyCommands(t *testing.T) {
 		KEYP.POLICY SET a PATTERN * -> -ERR wrong number of arguments for 'keyp.policy|set' command
 		KEYP.POLICY SET a PATTERN * WARN -> -ERR a policy needs at least one of DEFAULT, MAX, JITTER, SLIDE and REQUIRE
 		KEYP.POLICY SET a DEFAULT 1d ENFORCE -> -ERR a policy's pattern has 1 to 512 bytes
-		KEYP.POLICY SET "" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes
+		KEYP.POLICY SET "" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
+		KEYP.POLICY SET "a\r\n+OK" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
+		KEYP.POLICY SET "a\xff" PATTERN * REQUIRE -> -ERR a policy's name has 1 to 128 bytes, in UTF-8 and without control characters
 		KEYP.POLICY SET a PATTERN * DEFAULT 0 -> -ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d
 		KEYP.POLICY SET a PATTERN * DEFAULT 1.5h -> -ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d
 		KEYP.POLICY SET a PATTERN * DEFAULT 9223372036854775807d -> -ERR a time is a positive number of milliseconds, or has a unit: ms, s, m, h or d

@@ -168,7 +168,7 @@ func TestMetrics(t *testing.T) {
 	for _, args := range [][]any{
 		{"SET", "soon", "v", "PX", "1"}, {"HSET", "h", "f", "1", "g", "2"}, {"HPEXPIRE", "h", "1", "FIELDS", "1", "f"},
 		{"SAVE"}, {"EVAL", "return 1", "0"}, {"CLIENT", "TRACKING", "ON"},
-		{"KEYP.POLICY", "SET", "p", "PATTERN", "nothing", "REQUIRE"},
+		{"KEYP.POLICY", "SET", `"p" \ä`, "PATTERN", "\xff\r\n", "REQUIRE"},
 	} {
 		if err := c.Do(ctx, args...).Err(); err != nil {
 			t.Fatal(args, err)
@@ -185,16 +185,17 @@ func TestMetrics(t *testing.T) {
 		return got["keyp_expired_elements_total"] == 1 && got[`keyp_keys_due{within="day"}`] > 0 && got["keyp_keys_by_type_timestamp_seconds"] > 0
 	})
 	for name, want := range map[string]float64{
-		`keyp_command_calls_total{command="set"}`:                       21,
-		`keyp_command_duration_seconds_count{command="set"}`:            21,
-		`keyp_command_duration_seconds_bucket{command="set",le="+Inf"}`: 21,
-		`keyp_command_failures_total{command="lpush"}`:                  1,
-		`keyp_command_rejections_total{command="get"}`:                  1,
-		`keyp_error_replies_by_code_total{code="WRONGTYPE"}`:            1,
-		`keyp_expire_lateness_seconds_count{of="key"}`:                  1,
-		`keyp_expire_lateness_seconds_count{of="element"}`:              1,
-		`keyp_expire_lateness_seconds_count{of="event"}`:                1,
-		`keyp_expire_lateness_seconds_bucket{of="key",le="+Inf"}`:       1,
+		`keyp_command_calls_total{command="set"}`:                                        21,
+		`keyp_command_duration_seconds_count{command="set"}`:                             21,
+		`keyp_command_duration_seconds_bucket{command="set",le="+Inf"}`:                  21,
+		`keyp_command_failures_total{command="lpush"}`:                                   1,
+		`keyp_command_rejections_total{command="get"}`:                                   1,
+		`keyp_error_replies_by_code_total{code="WRONGTYPE"}`:                             1,
+		`keyp_expire_lateness_seconds_count{of="key"}`:                                   1,
+		`keyp_expire_lateness_seconds_count{of="element"}`:                               1,
+		`keyp_expire_lateness_seconds_count{of="event"}`:                                 1,
+		`keyp_expire_lateness_seconds_bucket{of="key",le="+Inf"}`:                        1,
+		`keyp_policy_decisions_total{decision="refused",mode="WARN",policy="\"p\" \\ä"}`: 0,
 		`keyp_keys{db="0"}`:                         21,
 		`keyp_expiring_keys{db="0"}`:                20,
 		`keyp_keys_by_type{db="0",type="string"}`:   20,
