@@ -424,3 +424,36 @@ func TestLargeReadsSlide(t *testing.T) {
 	h.raw(numbered(many, "key:", "", "MGET")...)
 	must(t, h, "100", "TTL", "key:7")
 }
+
+// TestLimitCountsFromTheDeadline: a command that gives a key another value, or another name, and leaves the deadline as it
+// is, does not have the time of LIMIT begin anew.
+func TestLimitCountsFromTheDeadline(t *testing.T) {
+	h := newHarness(t)
+	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s", "LIMIT", "150s")
+	h.raw(append(byteArgs("SADD", "set"), numbered(400, "", "")...)...)
+	h.run(`
+		SET kept v -> +OK
+		SET number 1 -> +OK
+		SET from v PXAT 1700000150000 -> +OK
+		SET source v PXAT 1700000150000 -> +OK
+		advance 60s
+		SET to old PXAT 1700000150000 -> +OK
+		SET copy old PXAT 1700000150000 -> +OK
+		RENAME from to -> +OK
+		COPY source copy REPLACE -> 1
+		does SPOP set 398
+		SET kept w KEEPTTL -> +OK
+		INCR number -> 2
+		advance 35s
+		SCARD set -> 2
+		GET kept -> "w"
+		GET number -> "2"
+		GET to -> "v"
+		GET copy -> "v"
+		TTL set -> 55
+		TTL kept -> 55
+		TTL number -> 55
+		TTL to -> 55
+		TTL copy -> 55
+	`)
+}

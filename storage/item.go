@@ -56,6 +56,14 @@ func (it Item) Deadline() int64 {
 	return it.b.deadline()
 }
 
+// created is the Unix second in which the deadline was set.
+func (it Item) created() uint32 {
+	if it.o != nil {
+		return it.o.created
+	}
+	return it.b.created()
+}
+
 // Due is the earlier of the deadlines of the key and of its elements, in Unix milliseconds; 0: there is none.
 func (it Item) Due() int64 {
 	switch {

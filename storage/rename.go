@@ -92,7 +92,7 @@ func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 	}
 	asked := deadline
 	deadline = t.governNew(k, asked)
-	t.install(k, v, deadline, t.createdAt(deadline), t.s.firstAccess(t.now))
+	t.install(k, v, deadline, t.createdFor(k, deadline), t.s.firstAccess(t.now))
 	t.notifyWritten(k, ev, asked, deadline)
 }
 

@@ -299,7 +299,7 @@ func (t *Txn) replaceOffloaded(k Key, v object.Value, deadline int64, ev Event) 
 	}
 	asked := deadline
 	deadline = t.governNew(k, asked)
-	created := t.createdAt(deadline)
+	created := t.createdFor(k, deadline)
 	st := t.prepare(k, v, deadline, created)
 	if !t.validate() {
 		return

@@ -489,16 +489,17 @@ func (t *Txn) SetRaw(k Key, value []byte, deadline int64, ev Event) {
 // MarkRaw has the encoding of a string, which must exist, be "raw" from now on.
 func (t *Txn) MarkRaw(k Key) { t.setFlags(k, flagRaw) }
 
-// accessNow means the access word of a key that is written now.
+// accessNow means the access word of a key that is written now, and whose deadline is as old as it is if it has that
+// already.
 const accessNow uint32 = math.MaxUint32
 
 func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 	p, sl, c := t.live(k, true)
 	if access == accessNow {
 		access = t.written(p, c)
-	}
-	if exists(c) && deadline != 0 && p.deadline(*c) == deadline {
-		created = p.created(*c) // the deadline was kept
+		if exists(c) && deadline != 0 && p.deadline(*c) == deadline {
+			created = p.created(*c) // the deadline was kept
+		}
 	}
 	if isSmall(k.Name, value) {
 		t.keyRecord(format.RecPut, p, k.Name)
@@ -527,6 +528,14 @@ func (t *Txn) createdAt(deadline int64) uint32 {
 		return 0
 	}
 	return uint32(t.now / 1000)
+}
+
+// createdFor is createdAt for a key that gets a new value as a whole, and may keep its deadline.
+func (t *Txn) createdFor(k Key, deadline int64) uint32 {
+	if item, ok := t.Peek(k); ok && deadline != 0 && item.Deadline() == deadline {
+		return item.created()
+	}
+	return t.createdAt(deadline)
 }
 
 // newObject makes a value, of a new generation, for a key to adopt.
@@ -692,9 +701,6 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 		old, _ = p.item(*c).String()
 		deadline = p.deadline(*c)
 	}
-	if !exists(c) {
-		t.creating(k)
-	}
 	end := max(len(old), off+len(data))
 	if !exists(c) || !c.is(cellObj) || isSmall(k.Name, old) {
 		if fitsBlock(k.Name, end) || off <= len(old) {
@@ -703,6 +709,9 @@ func (t *Txn) WriteRange(k Key, off int, data []byte, ev Event) int {
 			copy(value[off:], data)
 			t.SetRaw(k, value, deadline, ev)
 			return end
+		}
+		if !exists(c) {
+			t.creating(k)
 		}
 		t.install(k, &object.String{Data: append([]byte(nil), old...)}, deadline, t.createdOf(p, c), t.written(p, c))
 		p, sl, c = t.live(k, false)
