@@ -255,7 +255,9 @@ func (c *Ctx) storeCounted(o *increxOptions, value []byte, deadline int64) {
 	switch {
 	case o.expiry.other && was != ttl.None:
 		c.Txn.SetString(k, value, ttl.None, ev)
-		c.Txn.Notify(k, storage.DeadlineRemoved)
+		if is, _ := c.Txn.Deadline(k); is == ttl.None { // no policy gave it another one
+			c.Txn.Notify(k, storage.DeadlineRemoved)
+		}
 	case o.expiry.form == nil, o.enx && was != ttl.None:
 		c.Txn.SetString(k, value, was, ev)
 	default:

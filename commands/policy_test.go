@@ -457,3 +457,38 @@ func TestLimitCountsFromTheDeadline(t *testing.T) {
 		TTL copy -> 55
 	`)
 }
+
+// TestWarningCountsOnce: what would be refused counts once, whichever way the command writes.
+func TestWarningCountsOnce(t *testing.T) {
+	h := newHarness(t)
+	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "REQUIRE")
+	for i, line := range []string{
+		"SET a v", "APPEND b v", "SETRANGE c 5 v", "SETRANGE d 100000 v", "SETBIT e 5 1", "BITFIELD f SET u8 0 1", "HSET g f v", "PFADD h v", "MSET i v", "COPY a j", "XADD k * f v",
+	} {
+		h.runOne(line)
+		if got, want := h.do("KEYP.POLICY", "GET", "p"), fmt.Sprintf(`"refused", %d,`, i+1); !strings.Contains(got, want) {
+			t.Fatalf("%s: the policy counts %s, want %s", line, got, want)
+		}
+	}
+}
+
+// TestPolicyRefusesNoMore: a command that would have done nothing is not refused, and with PERSIST a key that got another
+// deadline raises the event of that alone.
+func TestPolicyRefusesNoMore(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		SADD source a b -> 2
+		KEYP.POLICY SET r PATTERN r* ENFORCE REQUIRE -> +OK
+		SMOVE source r none -> 0
+		SMOVE source r a -> -POLICY the policy 'r' requires a deadline
+		SMEMBERS source -> ["a", "b"]
+		ZADD r XX 1 a -> 0
+		LMOVE none r LEFT LEFT -> nil
+		KEYP.POLICY SET d PATTERN d* ENFORCE DEFAULT 100s -> +OK
+		INCREX d EX 10 -> [1, 1]
+		events -> sadd:source incrby:d expire:d
+		INCREX d PERSIST -> [2, 1]
+		TTL d -> 100
+		events -> incrby:d expire:d
+	`)
+}

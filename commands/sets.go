@@ -130,13 +130,15 @@ func runSMove(c *Ctx) error {
 		_, ok := source.Value().Has(member)
 		c.bit(ok)
 		return nil
-	case !target.Exists():
-		c.Txn.MayWrite(to, ttl.None)
 	}
-	if !source.Remove(member) {
+	if _, ok := source.Value().Has(member); !ok {
 		c.Out.Int(0)
 		return nil
 	}
+	if !target.Exists() {
+		c.Txn.MayWrite(to, ttl.None)
+	}
+	source.Drop(member)
 	c.Txn.Notify(from, eventSRem)
 	c.Txn.FlushValues() // deletes a source that is empty now before the event of the destination is raised
 	if target.Add(member) {
