@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyp/internal/clock"
+	"keyp/resp"
 	"keyp/storage"
 	"keyp/storage/object"
 	"keyp/storage/wal"
@@ -491,4 +492,24 @@ func TestPolicyRefusesNoMore(t *testing.T) {
 		TTL d -> 100
 		events -> incrby:d expire:d
 	`)
+}
+
+// TestPolicyComesDuringJob: a command of very many keys that began before there was a policy, as a job, and has not ended,
+// comes behind the policy.
+func TestPolicyComesDuringJob(t *testing.T) {
+	for _, name := range []string{"MSET", "MSETNX"} {
+		h := newHarness(t)
+		h.whenLooked(1, func() { h.do("KEYP.POLICY", "SET", "p", "PATTERN", "key:7*", "ENFORCE", "REQUIRE") })
+		call := manyCall(name)
+		c := &Ctx{Env: h.env, Client: h.client, Args: call, Spec: h.env.Table.Of(call), Out: &resp.Writer{Proto: 2}, Scope: Unlocked}
+		if again := h.env.RunJob(c, nil); !again || len(c.Out.Buf) > 0 {
+			t.Errorf("%s replies %q, and is not dispatched again", name, c.Out.Buf)
+		}
+		must(t, h, "0", "DBSIZE")
+		text, _ := render(h.raw(call...))
+		if want := "-POLICY the policy 'p' requires a deadline"; text != want {
+			t.Errorf("%s replies %s, want %s", name, text, want)
+		}
+		must(t, h, "0", "DBSIZE")
+	}
 }

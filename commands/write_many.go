@@ -44,5 +44,13 @@ func (c *Ctx) storeMany(may func(live int64) bool) (live int64, err error) {
 	for i := range values {
 		values[i] = c.Arg(2*i + 2)
 	}
-	return c.writeMany(values, eventSet, func(int, storage.Item, bool) {}, may)
+	governed := false
+	live, err = c.writeMany(values, eventSet, func(int, storage.Item, bool) {}, func(live int64) bool {
+		governed = c.Env.Store.Governed()
+		return !governed && may(live)
+	})
+	if governed {
+		return 0, errBlocked // the first policy came meanwhile: the call is dispatched again, and is no job then
+	}
+	return live, err
 }
