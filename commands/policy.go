@@ -214,10 +214,10 @@ func errRefused(r storage.Refused) Error {
 func (e *Env) setPolicies(s *policySet) {
 	e.policies.Store(s)
 	if s.count == 0 {
-		e.Store.SetPolicies(nil)
-	} else {
-		e.Store.SetPolicies(s.find)
+		e.Store.SetPolicies(nil, false)
+		return
 	}
+	e.Store.SetPolicies(s.find, slices.ContainsFunc(s.list(), func(p *policy) bool { return p.Slide != 0 }))
 }
 
 // literals counts the bytes of a pattern that stand for themselves.

@@ -11,14 +11,21 @@ import (
 // decided where it gives the key a value or a deadline, so the log has what was decided, and replay decides nothing.
 // Changes of a collection are decided when the command ends, with its counts (FlushValues).
 
-// SetPolicies has find say which policy a key is under, nil for none; with nil there are no policies. find must be
-// quick and must not call the store: it is called with shards locked.
-func (s *Store) SetPolicies(find func(db int, name []byte) *ttl.Policy) {
+// policies are those that decide at present.
+type policies struct {
+	find   func(db int, name []byte) *ttl.Policy
+	slides bool
+}
+
+// SetPolicies has find say which policy a key is under, nil for none; with nil there are no policies. slides says whether
+// one of them slides deadlines: otherwise find is not called for reads. find must be quick and must not call the store: it
+// is called with shards locked.
+func (s *Store) SetPolicies(find func(db int, name []byte) *ttl.Policy, slides bool) {
 	if find == nil {
 		s.policies.Store(nil)
 		return
 	}
-	s.policies.Store(&find)
+	s.policies.Store(&policies{find, slides})
 }
 
 // Governed reports whether there are policies.
@@ -33,11 +40,11 @@ type Refused struct {
 
 // policy is the policy of a key, nil if it is under none.
 func (t *Txn) policy(k Key) *ttl.Policy {
-	find := t.s.policies.Load()
-	if find == nil || t.Exempt || k.DB == t.s.options.Databases {
+	ps := t.s.policies.Load()
+	if ps == nil || t.Exempt || k.DB == t.s.options.Databases {
 		return nil
 	}
-	return (*find)(k.DB, k.Name)
+	return ps.find(k.DB, k.Name)
 }
 
 // govern gives the deadline that a key gets which is written with one, 0 for none. kept: it had that before, and the

@@ -176,7 +176,7 @@ type Store struct {
 	eventMask   atomic.Uint32
 	onEvent     atomic.Pointer[func(Happened)]
 	observer    atomic.Pointer[func([]Change)]
-	policies    atomic.Pointer[func(db int, name []byte) *ttl.Policy]
+	policies    atomic.Pointer[policies]
 	onReap      atomic.Pointer[func(took time.Duration)]
 	maxMemory   atomic.Int64
 	frequency   atomic.Pointer[Frequency]

@@ -437,7 +437,7 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 // or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.touch(k)
-	if ok && t.s.policies.Load() != nil && !t.NoTouch && !t.Offloaded() {
+	if ps := t.s.policies.Load(); ok && ps != nil && ps.slides && !t.NoTouch && !t.Offloaded() {
 		t.slide(k, item)
 	}
 	return item, ok
