@@ -38,14 +38,14 @@ const (
 	policyTimeMax = math.MaxInt64 / 1000
 )
 
-const policyChange = Write | DenyOOM | Admin
+const policyChange = Write | Admin
 
 var policyCommands = []Spec{{
 	Name: "KEYP.POLICY", Group: KeypGroup, Since: "1.0.0", Arity: -2,
 	Summary: "Manages rules about the deadlines of keys.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
-			Name: "SET", Group: KeypGroup, Since: "1.0.0", Arity: -6, Flags: policyChange, Scope: Global,
+			Name: "SET", Group: KeypGroup, Since: "1.0.0", Arity: -6, Flags: policyChange | DenyOOM, Scope: Global,
 			Summary: "Makes a policy, or replaces the one of that name.", Complexity: "O(N) in the number of policies.",
 			Args: []Arg{
 				stringArg("name"), patternArg("pattern").after("PATTERN"), intArg("db").after("DB").opt(),

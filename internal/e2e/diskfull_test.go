@@ -92,7 +92,7 @@ func fillDisk(t *testing.T, dir, reserve string) {
 	}
 }
 
-// TestDiskReserve is the same refusal and healing by the option.
+// TestDiskReserve is the same refusal and healing by the option. Policies can go, and read deadlines stay, meanwhile.
 func TestDiskReserve(t *testing.T) {
 	t.Parallel()
 	s := testkit.Keyp(t)
@@ -101,6 +101,12 @@ func TestDiskReserve(t *testing.T) {
 		if err := c.Set(ctx, key, "v", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := c.Set(ctx, "slides", "v", 100*time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Do(ctx, "KEYP.POLICY", "SET", "p", "PATTERN", "slides", "ENFORCE", "SLIDE", "1h").Err(); err != nil {
+		t.Fatal(err)
 	}
 	reserve := func(n string) {
 		if err := c.ConfigSet(ctx, "disk-reserve", n).Err(); err != nil {
@@ -113,6 +119,18 @@ func TestDiskReserve(t *testing.T) {
 		return err != nil && strings.HasPrefix(err.Error(), "MISCONF ")
 	})
 	usable(t, c)
+	if v, err := c.Get(ctx, "slides").Result(); v != "v" || err != nil {
+		t.Errorf("GET of a key whose deadline reading moves: %q, %v", v, err)
+	}
+	if left, err := c.TTL(ctx, "slides").Result(); left > 100*time.Second || err != nil {
+		t.Errorf("while the disk is full a deadline moves: %v left, %v", left, err)
+	}
+	if n, err := c.Do(ctx, "KEYP.POLICY", "APPLY", "p").Slice(); len(n) != 3 || err != nil {
+		t.Errorf("KEYP.POLICY APPLY: %v, %v", n, err)
+	}
+	if n, err := c.Do(ctx, "KEYP.POLICY", "DEL", "p").Int(); n != 1 || err != nil {
+		t.Errorf("KEYP.POLICY DEL: %d, %v", n, err)
+	}
 	reserve("0")
 	healed(t, c)
 }
