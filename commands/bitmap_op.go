@@ -121,7 +121,7 @@ func runBitOp(c *Ctx) error {
 	case c.Txn.Offloaded(): // the store has the result itself, and not a copy
 		c.overwrite(c.Keys[0], &object.String{Data: op.combine(values, longest)}, eventSet)
 	default:
-		c.Txn.Overwriting(c.Keys[0], object.TypeString)
+		c.Txn.Overwriting(c.Keys[0], object.TypeString, ttl.None)
 		c.Txn.SetRaw(c.Keys[0], op.combine(values, longest), ttl.None, eventSet)
 	}
 	c.Out.Int(int64(longest))

@@ -73,7 +73,7 @@ var eventSet = storage.Event{Class: storage.EventString, Name: "set"}
 
 // store makes k a string with a new deadline or none.
 func (c *Ctx) store(k storage.Key, value []byte, deadline int64) {
-	c.Txn.Overwriting(k, object.TypeString)
+	c.Txn.Overwriting(k, object.TypeString, deadline)
 	c.storeUntil(k, value, deadline, eventSet)
 }
 
@@ -101,7 +101,7 @@ func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline int64, ev storage
 // storeKeeping is store, but with keep an existing key's deadline stays.
 func (c *Ctx) storeKeeping(k storage.Key, value []byte, deadline int64, keep bool) {
 	if item, exists := c.Txn.Peek(k); keep && exists {
-		c.Txn.Overwriting(k, object.TypeString)
+		c.Txn.Overwriting(k, object.TypeString, item.Deadline())
 		c.Txn.SetString(k, value, item.Deadline(), eventSet)
 		return
 	}

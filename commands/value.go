@@ -44,14 +44,14 @@ func (c *Ctx) countChanges(change func(arg []byte) bool, ev storage.Event) error
 // overwrite gives a key another value, as a whole and without a deadline; an empty one deletes it.
 func (c *Ctx) overwrite(k storage.Key, v object.Value, ev storage.Event) {
 	if v.Len() > 0 {
-		c.Txn.Overwriting(k, v.Type())
+		c.Txn.Overwriting(k, v.Type(), ttl.None)
 	}
 	c.Txn.Replace(k, v, ttl.None, ev)
 }
 
 // set gives a key a string, whatever it had, without a deadline.
 func (c *Ctx) set(k storage.Key, value []byte) {
-	c.Txn.Overwriting(k, object.TypeString)
+	c.Txn.Overwriting(k, object.TypeString, ttl.None)
 	c.Txn.SetString(k, value, ttl.None, eventSet)
 }
 

@@ -109,9 +109,11 @@ func (t *Txn) NotifyFields(k Key, ev Event, fields ...[]byte) {
 }
 
 // Overwriting raises Overwritten, and where that has another type TypeChanged, for a key that is about to
-// have a value of this type instead of its present one. For a missing or expired key it raises nothing.
-func (t *Txn) Overwriting(k Key, is object.Type) {
+// have a value of this type, and this deadline, instead of its present one. For a missing or expired key it raises
+// nothing. Where a policy refuses the deadline it panics with Refused, as the write would behind it.
+func (t *Txn) Overwriting(k Key, is object.Type, deadline int64) {
 	if EventClass(t.s.eventMask.Load())&(EventOverwritten|EventTypeChanged) != 0 {
+		t.MayWrite(k, deadline)
 		t.overwriting(k, is)
 	}
 }
