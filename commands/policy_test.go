@@ -478,9 +478,9 @@ func TestWarningCountsOnce(t *testing.T) {
 	}
 }
 
-// TestPolicyRefusesNoMore: a command that would have done nothing is not refused, and with PERSIST a key that got another
-// deadline raises the event of that alone.
-func TestPolicyRefusesNoMore(t *testing.T) {
+// TestPolicyEffects: a command that would have done nothing is not refused, and a key that a policy gives a deadline raises
+// the event of that, once and with no other about deadlines.
+func TestPolicyEffects(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
 		SADD source a b -> 2
@@ -496,6 +496,18 @@ func TestPolicyRefusesNoMore(t *testing.T) {
 		INCREX d PERSIST -> [2, 1]
 		TTL d -> 100
 		events -> incrby:d expire:d
+		RENAME source d1 -> +OK
+		events -> rename_from:source rename_to:d1 expire:d1
+		COPY d1 d2 -> 1
+		TTL d2 -> 100
+		events -> copy_to:d2
+		SET u v -> +OK
+		COPY u d3 -> 1
+		SELECT 1 -> +OK
+		SET d4 v -> +OK
+		events -> set:u copy_to:d3 expire:d3 set:d4@1
+		MOVE d4 0 -> 1
+		events -> move_from:d4@1 move_to:d4 expire:d4
 	`)
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"keyp/storage"
+	"keyp/ttl"
 )
 
 var renameCommands = []Spec{
@@ -97,14 +98,23 @@ func rename(c *Ctx) error {
 		return ErrNoSuchKey
 	}
 	old, overwritten := c.Txn.Peek(to)
-	was, is := old.Type(), item.Type()
+	was, is, deadline := old.Type(), item.Type(), item.Deadline()
 	c.Txn.Rename(from, to)
 	c.Txn.Notify(from, eventRenameFrom)
-	c.Txn.Notify(to, eventRenameTo)
+	c.notifyMoved(to, eventRenameTo, deadline)
 	if overwritten {
 		c.Txn.Overwrote(to, was, is)
 	}
 	return nil
+}
+
+// notifyMoved raises the event of a key that has got another's value and deadline, and that of one that a policy gave it
+// where the other had none.
+func (c *Ctx) notifyMoved(to storage.Key, ev storage.Event, deadline int64) {
+	c.Txn.Notify(to, ev)
+	if is, _ := c.Txn.Deadline(to); deadline == ttl.None && is != ttl.None {
+		c.Txn.Notify(to, storage.DeadlineSet)
+	}
 }
 
 // copyOptions is what follows COPY's keys.
@@ -157,11 +167,11 @@ func runCopy(c *Ctx) error {
 		c.Out.Int(0)
 		return nil
 	}
-	was, is := old.Type(), item.Type()
+	was, is, deadline := old.Type(), item.Type(), item.Deadline()
 	if !c.Txn.Copy(from, to) {
 		return ErrInternal
 	}
-	c.Txn.Notify(to, eventCopyTo)
+	c.notifyMoved(to, eventCopyTo, deadline)
 	if taken {
 		c.Txn.Overwrote(to, was, is)
 	}
@@ -189,12 +199,13 @@ func runMove(c *Ctx) error {
 	if from.DB == to.DB {
 		return ErrSameObject
 	}
+	deadline, _ := c.Txn.Deadline(from)
 	if _, taken := c.Txn.Peek(to); taken || !c.Txn.Rename(from, to) {
 		c.Out.Int(0)
 		return nil
 	}
 	c.Txn.Notify(from, eventMoveFrom)
-	c.Txn.Notify(to, eventMoveTo)
+	c.notifyMoved(to, eventMoveTo, deadline)
 	c.Out.Int(1)
 	return nil
 }
