@@ -12,13 +12,13 @@ import (
 // may be of different databases. It raises no event but New.
 func (t *Txn) Rename(from, to Key) bool {
 	t.FlushValues()
-	p, sl, c := t.live(from, false)
+	p, _, c := t.live(from, false)
 	if !exists(c) {
 		return false
 	}
 	deadline, created := t.governMoved(to, p.deadline(*c), p.created(*c))
 	t.raiseNewAgain(to)
-	p, sl, c = t.live(from, false)
+	p, sl, c := t.live(from, false)
 	if deadline != p.deadline(*c) {
 		t.changeDeadline(p, sl, c, from, deadline, created)
 	}
