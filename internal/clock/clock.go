@@ -7,6 +7,8 @@
 package clock
 
 import (
+	"hash/fnv"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +22,11 @@ type Clock interface {
 	Micros() int64
 	// Mono is a monotonic reading for durations; only differences mean something.
 	Mono() time.Duration
+	// Boot is the time since the machine started, in milliseconds, also that in which it slept. Nobody
+	// sets it. What two readings differ by means something while BootID is the same.
+	Boot() int64
+	// BootID tells one run of the machine from another; 0: it is not known.
+	BootID() uint64
 	// Until returns a channel that is closed once Now reaches ms (at once if it
 	// has), and a function that releases it. The wall clock may jump, so the
 	// caller looks at Now again when woken. A system clock wakes within a second
@@ -49,6 +56,26 @@ func (m *Machine) Micros() int64 { return time.Now().UnixMicro() + m.offset.Load
 // Mono is the time since the start of the process; no shift changes it.
 func (m *Machine) Mono() time.Duration { return time.Since(start) }
 
+// Boot is the machine's.
+func (m *Machine) Boot() int64 { return bootTime() }
+
+// BootID is made of what the system calls this run of the machine.
+func (m *Machine) BootID() uint64 { return machineBootID() }
+
+var machineBootID = sync.OnceValue(func() uint64 {
+	id := systemBootID()
+	if id == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, id) // never fails
+	return h.Sum64()
+})
+
+// sinceStart is Mono in milliseconds, for a system without a clock for Boot. Then a sleep of the machine
+// looks as if the wall clock had stepped.
+func sinceStart() int64 { return time.Since(start).Milliseconds() }
+
 // maxSleep bounds a timer, because timers follow the monotonic clock while
 // deadlines follow the wall clock: a forward step is seen within this time.
 const maxSleep = time.Second
@@ -65,12 +92,14 @@ func (m *Machine) Until(ms int64) (<-chan struct{}, func()) {
 	return done, func() { timer.Stop() }
 }
 
-// Fake is a clock that moves only by Advance and Set. Its zero value stands at 0.
+// Fake is a clock that moves only by Advance, Suspend, Set and Reboot. Its zero value stands at 0.
 type Fake struct {
 	mu struct {
 		sync.Mutex
 		micros  int64
 		mono    time.Duration
+		boot    time.Duration
+		boots   uint64 // how often the machine has restarted
 		waiters map[*waiter]struct{}
 	}
 }
@@ -108,6 +137,20 @@ func (f *Fake) Mono() time.Duration {
 	return f.mu.mono
 }
 
+// Boot is the sum of all forward moves and of the time of sleep since the last Reboot.
+func (f *Fake) Boot() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.boot.Milliseconds()
+}
+
+// BootID is another one after each Reboot.
+func (f *Fake) BootID() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.boots + 1
+}
+
 // Until is closed by the Advance or Set that reaches ms.
 func (f *Fake) Until(ms int64) (<-chan struct{}, func()) {
 	f.mu.Lock()
@@ -133,6 +176,24 @@ func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.mono += d
+	f.mu.boot += d
+	f.set(f.mu.micros + d.Microseconds())
+}
+
+// Suspend has the machine sleep for d: the wall clock goes on, and no timer of the process does.
+func (f *Fake) Suspend(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.boot += d
+	f.set(f.mu.micros + d.Microseconds())
+}
+
+// Reboot restarts the machine, which is off for d.
+func (f *Fake) Reboot(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.boot = 0
+	f.mu.boots++
 	f.set(f.mu.micros + d.Microseconds())
 }
 
