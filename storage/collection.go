@@ -89,6 +89,9 @@ func (t *Txn) create(k Key, v object.Value) *Object {
 // put logs an element that the value has now.
 func (h *handle) put(o *Object, elem, val []byte, deadline int64) {
 	p := h.t.s.part(h.k)
+	if deadline != 0 {
+		h.t.givenElement(p.space, h.k, elem, deadline)
+	}
 	if h.t.regenerate(p, o) {
 		return
 	}
@@ -419,15 +422,20 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	ev := membersExpired(o.val.Type())
 	var fields [][]byte
 	hears := t.HearsFields(ev)
+	own := k.DB == t.s.options.Databases // not a client's
 	n = o.val.Due(t.instant(p, *c), limit, func(elem, _ []byte, deadline int64) {
-		t.s.observeLate(t.s.late.elements, deadline)
+		if !own {
+			t.s.observeLate(t.s.late.elements, deadline)
+		}
 		t.removed(p, o, elem)
 		o.change(elem)
 		if hears {
 			fields = append(fields, bytes.Clone(elem))
 		}
 	})
-	t.s.stats.ExpiredElements.Add(int64(n))
+	if !own {
+		t.s.stats.ExpiredElements.Add(int64(n))
+	}
 	p.recount(sl, c, o)
 	t.wrotePut(p, sl, *c)
 	if n > 0 {

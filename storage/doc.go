@@ -27,13 +27,14 @@
 //
 // # Locks
 //
+//	guard.turn        the end of the clock's guard, and what a start needs to know of it
 //	checkpointer.mu   the data file's writer: a checkpoint or a compaction at a time
 //	window.turn       the reaper of keys that are only on disk
 //	globalTxn.gate    the global transaction, and others while they lock several shards
 //	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
 //	shown.mu          the records of the time
 //	dataFile.mu       readers of the data file, and a compaction that replaces it
-//	window.mu, loads.mu, arrivals.mu, garbage.mu, pagePool.mu, and the log's own
+//	guard.mu, window.mu, loads.mu, arrivals.mu, garbage.mu, pagePool.mu, and the log's own
 //
 // in this order. Each stands in a struct with the fields that it guards. What a transaction has is
 // its goroutine's. The type Store says of each other field when it is written.

@@ -150,7 +150,7 @@ func TestListDue(t *testing.T) {
 // Looking at what is due neither finds nor misses a key, in the middle of whatever happens to the store.
 func (h *harness) verifyDue() {
 	h.t.Helper()
-	now := h.clock.Now()
+	now := h.now()
 	const until = int64(1) << 61
 	counts, whole := h.s.CountDue(now+1, []int64{now + 1000, now + 10_000, until}, notStopped)
 	if !whole {

@@ -63,7 +63,7 @@ func (h *harness) verifyExpiring(v View, from DuePlace) {
 			got[name{db, string(k.Name)}] = k.At
 		}
 		want := map[name]int64{}
-		for n, v := range h.model.live(h.clock.Now()) {
+		for n, v := range h.model.live(h.now()) {
 			if n.db == db && v.deadline != 0 {
 				want[n] = v.deadline
 			}

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
 	"keyp/internal/clock"
 	"keyp/internal/vfs"
@@ -33,6 +34,12 @@ type harness struct {
 	// slabChunks bounds the slabs; 0: as ever.
 	slabChunks int
 	databases  int
+	// onLog, if set, comes before all that happens to the log.
+	onLog vfs.Hook
+	// jumpLimit and jumpPatience are those of the clock's guard; 0: there is none.
+	jumpLimit, jumpPatience time.Duration
+	// ahead is how far the wall clock is ahead of the store's time; 0 while that is not guarded.
+	ahead int64
 	// onData, if set, comes before all that happens to data files, which can then lose power as
 	// the log does.
 	onData vfs.Hook
@@ -100,7 +107,10 @@ func (h *harness) options() Options {
 	o := Options{
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
-		NoBackground: true, DiskReserve: 1, Testing: Testing{slabChunks: h.slabChunks},
+		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit, ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks},
+	}
+	if h.onLog != nil {
+		o.FS = vfs.Inject(h.fs, h.onLog)
 	}
 	if h.onData != nil {
 		o.Testing.OnData = h.mirror
@@ -239,9 +249,9 @@ func same(a, b model) bool {
 func (h *harness) verify(names map[name]bool) {
 	h.t.Helper()
 	h.verifyDue() // before anything is loaded
-	h.verifyExpiring(h.s.View, DuePlace{Deadline: h.clock.Now() + 1})
+	h.verifyExpiring(h.s.View, DuePlace{Deadline: h.now() + 1})
 	h.verifyTypes()
-	if got, want := h.state(names), h.model.live(h.clock.Now()); !same(got, want) {
+	if got, want := h.state(names), h.model.live(h.now()); !same(got, want) {
 		h.t.Fatalf("the store has\n%v\nand must have\n%v", got, want)
 	}
 	h.check()
@@ -278,12 +288,12 @@ func (h *harness) crash(rng *rand.Rand, names map[name]bool) {
 	h.open()
 	got := h.state(names)
 	for _, c := range candidates {
-		if same(got, c.live(h.clock.Now())) {
-			h.model = c.live(h.clock.Now()) // the look-ups have removed the rest
+		if same(got, c.live(h.now())) {
+			h.model = c.live(h.now()) // the look-ups have removed the rest
 			h.commit()
 			h.check()
 			return
 		}
 	}
-	h.t.Fatalf("after the crash the store has\n%v\nand must have\n%v", got, h.model.live(h.clock.Now()))
+	h.t.Fatalf("after the crash the store has\n%v\nand must have\n%v", got, h.model.live(h.now()))
 }

@@ -91,6 +91,7 @@ func (h *housekeeper) loop() {
 
 func (h *housekeeper) round() {
 	s := h.s
+	s.guard.keep()
 	used, dirty := s.measure()
 	h.memory.Store(used)
 	limit := s.maxMemory.Load()
@@ -312,6 +313,9 @@ func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int
 
 // bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
 func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
+	if db == h.s.options.Databases && h.s.guard.since.Load() != 0 {
+		return nil // each write of a deadline may need the notes
+	}
 	if !sh.lockPassingGlobal() {
 		return nil
 	}
@@ -470,6 +474,7 @@ type Stats struct {
 	DataFree        int64 // of it, reusable
 	FreeSpace       uint64
 	Lateness        LatenessStats
+	Clock           ClockGuard
 }
 
 // LatenessStats is how late expired keys were removed, in ms.
@@ -502,6 +507,7 @@ func (v View) Stats() Stats {
 	st.DataBytes, st.DataFree = s.file.use()
 	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)
 	l := s.lateness.Snapshot()
+	st.Clock = s.ClockGuard()
 	st.Lateness = LatenessStats{int64(l.P50), int64(l.P99), int64(l.Max), int64(l.Count)}
 	return st
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -55,6 +56,7 @@ func (c *steppingClock) Now() int64 {
 func TestStaleReadingMovesNoInstant(t *testing.T) {
 	c := &steppingClock{Fake: clock.NewFake(6000)}
 	s := &Store{clock: c}
+	s.guard.ask.Store(math.MaxInt64)
 	s.instant.Store(5000)
 	c.stepped = func() {
 		c.Fake.Set(1000)

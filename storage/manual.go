@@ -41,6 +41,12 @@ func (m Manual) Evict(oneIn uint64) {
 // Room checks whether the disk has room again.
 func (m Manual) Room() { m.s.house.lowSpace.Store(m.s.spaceIsLow()) }
 
+// KeepClock does what housekeeping does about steps of the wall clock forward.
+func (m Manual) KeepClock() {
+	m.s.guard.keep()
+	m.s.background.Wait()
+}
+
 // AwaitClock waits until a step back of the wall clock is handled: the store's time is the clock's
 // again, unless the clock is a second or less behind.
 func (m Manual) AwaitClock() {

@@ -21,6 +21,7 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t)
 		h.t = failer{t, rt}
+		h.jumpLimit, h.jumpPatience = testJump*time.Millisecond, time.Hour
 		h.portions = rapid.Bool().Draw(rt, "portions")
 		h.slabChunks = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(rt, "slabChunks")
 		h.reopen()
@@ -35,7 +36,7 @@ func TestModel(t *testing.T) {
 			"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete,
 			"elements": m.elements, "fill": m.fill, "thin": m.thin, "replace": m.replace,
 			"rename": m.rename, "copy": m.copy, "many": m.many, "flush": m.flush, "swap": m.swap,
-			"advance": m.advance, "stepBack": m.stepBack, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict,
+			"advance": m.advance, "stepBack": m.stepBack, "stepForward": m.stepForward, "stepEnds": m.stepEnds, "reap": m.reap, "reapOne": m.reapOne, "evict": m.evict,
 			"moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
 			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
 			"commit": func(*rapid.T) { h.commit() }, "compact": m.compact,
@@ -74,6 +75,8 @@ type machine struct {
 	rt    *rapid.T
 	names map[name]bool
 	rng   *rand.Rand
+	// guards is how often a step of the clock had time be guarded.
+	guards int64
 }
 
 func (m *machine) name(rt *rapid.T, label string) name {
@@ -84,7 +87,7 @@ func (m *machine) key(n name) Key { return m.h.s.Key(n.db, []byte(n.key)) }
 
 // get is the model's live value.
 func (m *machine) get(n name) (value, bool) {
-	v, ok := model{n: m.h.model[n]}.live(m.h.clock.Now())[n]
+	v, ok := model{n: m.h.model[n]}.live(m.h.now())[n]
 	_, known := m.h.model[n]
 	return v, ok && known
 }
@@ -94,9 +97,10 @@ func (m *machine) drawDeadline(rt *rapid.T) int64 {
 		return 0
 	}
 	if rapid.Bool().Draw(rt, "shared") { // by many keys
-		return m.h.clock.Now()/2000*2000 + rapid.SampledFrom([]int64{2000, 4000}).Draw(rt, "instant")
+		return m.tagged(m.h.now()/2000*2000+rapid.SampledFrom([]int64{2000, 4000}).Draw(rt, "instant"), m.h.ahead != 0)
 	}
-	return m.h.clock.Now() + rapid.Int64Range(1, 5000).Draw(rt, "ttl")
+	relative := m.h.ahead != 0 && rapid.Bool().Draw(rt, "relative")
+	return m.tagged(m.h.now()+rapid.Int64Range(1, 5000).Draw(rt, "ttl"), relative)
 }
 
 func (m *machine) data(rt *rapid.T) string {
@@ -224,15 +228,29 @@ func (m *machine) advance(rt *rapid.T) {
 func (m *machine) stepBack(rt *rapid.T) {
 	h := m.h
 	h.s.now()
-	h.model = h.model.live(h.clock.Now())
+	h.model = h.model.live(h.now())
 	h.changed()
-	h.clock.Set(h.clock.Now() - rapid.Int64Range(1500, 6000).Draw(rt, "ms"))
+	m.back(h.now() - rapid.Int64Range(1500, 6000).Draw(rt, "ms"))
 	h.s.now() // sees the step
 	h.s.background.Wait()
-	if got := h.s.now(); got != h.clock.Now() {
-		rt.Fatalf("time is %d after the step, the clock says %d", got, h.clock.Now())
+	if got := h.s.now(); got != h.now() {
+		rt.Fatalf("time is %d after the step, want %d", got, h.now())
 	}
 	h.commit()
+}
+
+// back sets the wall clock back as far as would have the store's time be now; while time is guarded, it is not
+// by the wall clock.
+func (m *machine) back(now int64) {
+	h, by := m.h, m.h.now()-now
+	switch {
+	case h.ahead == 0:
+	case h.ahead-by > testJump:
+		h.ahead -= by
+	default:
+		return // that would take the step back
+	}
+	h.clock.Set(h.clock.Now() - by)
 }
 
 // walk has something become due, which a walk passes over. Then the store crashes, once or twice,
@@ -243,10 +261,10 @@ func (m *machine) walk(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "evicts") {
 		h.evict()
 	}
-	h.model = h.model.live(h.clock.Now()) // verify has removed the rest
+	h.model = h.model.live(h.now()) // verify has removed the rest
 	h.changed()
 	m.advance(rt)
-	shown := h.clock.Now()
+	shown := h.now()
 	h.compareWalk(rapid.Bool().Draw(rt, "within"), rapid.Bool().Draw(rt, "pages"))
 	if rapid.IntRange(0, 4).Draw(rt, "checkpoint") == 0 {
 		m.checkpoint(rt)
@@ -257,7 +275,7 @@ func (m *machine) walk(rt *rapid.T) {
 	}
 	h.commit()
 	for range rapid.IntRange(1, 2).Draw(rt, "crashes") {
-		h.clock.Set(shown - rapid.Int64Range(stepTolerance, 8000).Draw(rt, "back"))
+		m.back(shown - rapid.Int64Range(stepTolerance, 8000).Draw(rt, "back"))
 		h.crash(m.rng, m.names)
 	}
 }
@@ -288,7 +306,7 @@ func (h *harness) compareWalk(within, pages bool) {
 	} else {
 		look(h.s.View)
 	}
-	want := h.model.live(h.clock.Now())
+	want := h.model.live(h.now())
 	for n, v := range want {
 		if !got[n] {
 			h.t.Fatalf("the walk does not show %d/%.20q", n.db, n.key)
@@ -309,7 +327,7 @@ func (h *harness) compareWalk(within, pages bool) {
 func (m *machine) reap(rt *rapid.T) {
 	h := m.h
 	h.s.Reap()
-	h.model = h.model.live(h.clock.Now())
+	h.model = h.model.live(h.now())
 	h.changed()
 	var total int64
 	for db := range 3 {
@@ -539,7 +557,7 @@ func TestFullSlabs(t *testing.T) {
 	full()
 	h.clock.Advance(2 * hour * time.Millisecond)
 	h.s.Reap()
-	h.model = h.model.live(h.clock.Now())
+	h.model = h.model.live(h.now())
 	h.commit()
 	h.verify(names)
 	h.reopen()

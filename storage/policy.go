@@ -50,6 +50,7 @@ func (t *Txn) policy(k Key) *ttl.Policy {
 // govern gives the deadline that a key gets which is written with one, 0 for none. kept: it had that before, and the
 // write is not about it. It panics with Refused.
 func (t *Txn) govern(k Key, deadline int64, kept bool) int64 {
+	t.decided = 0
 	p := t.policy(k)
 	if p == nil {
 		return deadline
@@ -77,6 +78,7 @@ func (t *Txn) govern(k Key, deadline int64, kept bool) int64 {
 	case v.Refused:
 		panic(Refused{p, deadline})
 	default:
+		t.decide(v.Deadline, v.Defaulted || v.Cut, deadline)
 		return v.Deadline
 	}
 }
@@ -170,6 +172,7 @@ func (t *Txn) slide(k Key, item Item) {
 	if p.Enforce {
 		quiet := t.quiet
 		t.quiet = true
+		t.decide(to, true, was)
 		t.changeDeadline(part, sl, c, k, to, created)
 		t.quiet = quiet
 	}
@@ -215,4 +218,5 @@ func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline int64, 
 	t.keyRecord(format.RecDeadline, p, k.Name)
 	t.buf = format.AppendDeadline(t.buf, deadline, created)
 	t.wrotePut(p, sl, *c)
+	t.given(p.space, k, deadline)
 }

@@ -154,6 +154,7 @@ func (s *Store) startReaper() {
 	sources = append(sources, &s.window)
 	s.reaper = ttl.NewReaper(s.clock, sources, ttl.ReaperOptions{
 		OnJump: s.clockJumped,
+		Ahead:  s.guard.ahead.Load,
 		OnBatch: func(took time.Duration) {
 			if fn := s.onReap.Load(); fn != nil {
 				(*fn)(took)
@@ -252,7 +253,7 @@ func (s *Store) stepBack() {
 		t.record(format.RecReaped, uint64(sh.num), uint64(sh.expiredThrough(t.now)))
 		sh.mu.logged = 0
 	}
-	s.timeFollows(t, s.clock.Now())
+	s.timeFollows(t, s.reading())
 }
 
 // reapedAll reports whether nothing is due by now; all shards are locked.
@@ -271,15 +272,14 @@ func (sh *shard) expiredThrough(now int64) int64 {
 	return min(sh.store.window.expiredThrough(now), sh.nextDue.Load()-1)
 }
 
-// clockJumped notes a jump that the reaper saw. A step back is handled by the first that asks for
-// the time.
+// clockJumped notes a jump that the reaper saw. A step back, and one forward by much, is handled by the first
+// that asks for the time.
 func (s *Store) clockJumped(ms int64) {
 	if ms > 0 {
 		s.stats.ClockSteps.Add(1)
 		s.options.Logger.Warn("the wall clock stepped forward", "ms", ms)
-	} else {
-		s.now()
 	}
+	s.now()
 }
 
 // observeLateness counts how late a key was removed, unless it became due while the store was
@@ -294,7 +294,7 @@ func (s *Store) observeLateness(deadline, now int64) {
 // observeLate counts, to the microsecond, how late something is removed that was due at deadline.
 func (s *Store) observeLate(h *tally.Histogram, deadline int64) {
 	if deadline >= s.reapFrom {
-		h.Observe(s.clock.Micros() - deadline*1000)
+		h.Observe(s.Micros() - deadline*1000)
 	}
 }
 

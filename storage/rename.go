@@ -37,6 +37,7 @@ func (t *Txn) Rename(from, to Key) bool {
 	default:
 		t.link(from, to)
 	}
+	t.carryNotes(from, to)
 	return true
 }
 
@@ -62,6 +63,7 @@ func (t *Txn) Copy(from, to Key) bool {
 		t.install(to, p.objectOf(*c).val.Clone(), deadline, created, access)
 	}
 	t.setFlags(to, raw)
+	t.carryNotes(from, to)
 	return true
 }
 
@@ -104,6 +106,7 @@ func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uin
 	p.setHeader(*c, deadline, created, access)
 	t.logObject(p, o, deadline, created)
 	t.wrotePut(p, sl, *c)
+	t.given(p.space, k, deadline)
 }
 
 // setFlags adds flags to a live key.

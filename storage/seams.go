@@ -69,13 +69,14 @@ type bounds struct {
 	slabChunks            int           // of a part
 	group                 int           // keys of one slot with one deadline that are looked at together
 	cover                 int           // entries of ttl before its begin that a page looks at
+	notes                 int           // of deadlines, while time is guarded
 }
 
 // bounds are explained where the constants are.
 func (t *Testing) bounds() bounds {
-	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost}
+	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes}
 	if t.SmallSteps {
-		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5}
+		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes}
 	}
 	if t.slabChunks != 0 {
 		b.slabChunks = t.slabChunks

@@ -40,8 +40,9 @@ func (ps *Pins) Any() bool { return len(ps.values) > 0 }
 // snapshot is the state of an offloaded transaction's keys.
 type snapshot struct {
 	keys      map[snapshotKey]pinned
-	validated bool // the transaction has locked the shards again: see validate
-	conflict  bool // validate has failed
+	validated bool  // the transaction has locked the shards again: see validate
+	conflict  bool  // validate has failed
+	guarded   int64 // since when time was guarded (guard.since)
 }
 
 type snapshotKey struct {
@@ -195,6 +196,7 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 		}
 		a.keys[at] = had
 	}
+	a.guarded = t.s.guard.since.Load()
 	dst.now, dst.snapshot = t.now, a
 	dst.seen = t.End()
 }
@@ -230,8 +232,9 @@ func (t *Txn) validate() bool {
 	}
 	s.lock(t, mask)
 	t.takeInstant()
+	guarded := s.guard.since.Load()
 	for _, had := range a.keys {
-		if s.spaces.ids[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
+		if guarded != a.guarded || s.spaces.ids[had.key.DB] != had.space || !s.resident(had.key) || !t.unchanged(had) {
 			s.unlock(t)
 			t.dropEvents() // they are raised when the command runs again
 			a.conflict = true
@@ -287,6 +290,7 @@ func (t *Txn) installPrepared(k Key, st prepared, deadline int64, created, acces
 	t.cost += st.cost
 	t.logged = 0
 	t.wrotePut(p, sl, *c)
+	t.given(p.space, k, deadline)
 }
 
 // replaceOffloaded is Replace for an offloaded transaction.
@@ -326,6 +330,7 @@ func (t *Txn) copyOffloaded(from, to Key) bool {
 		t.raiseNewAgain(to)
 		t.installPrepared(to, st, deadline, created, o.access)
 		t.setFlags(to, o.flags&flagRaw)
+		t.carryNotes(from, to)
 	}
 	return true
 }

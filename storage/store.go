@@ -83,6 +83,10 @@ type Options struct {
 	// own records stay in memory, and there are no checkpoints. For tools.
 	ReadOnly bool
 
+	// ClockJumpLimit is how far the wall clock may step forward before the store's time stays behind (guard.go); 0:
+	// any step is followed. ClockJumpPatience is how long it stays behind by itself; 0: it does not.
+	ClockJumpLimit, ClockJumpPatience time.Duration
+
 	// OnDurable is called when more of the log is durable.
 	OnDurable func(lsn uint64)
 	// OnFail is called with the failure that ends the store: nothing becomes durable any more.
@@ -154,6 +158,7 @@ type Store struct {
 	loads        loads
 	house        housekeeper
 	shown        shownTime
+	guard        clockGuard
 	lateness     ttl.Lateness
 	late         struct{ keys, elements *tally.Histogram } // lateness in microseconds
 	stats        counters
@@ -212,17 +217,21 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.checkpointer.init(s)
 	s.late.keys, s.late.elements = tally.New(tally.Lateness), tally.New(tally.Lateness)
 	s.file.s, s.house.s = s, s
+	s.guard.init(s)
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	rec.Took = o.Clock.Mono() - began
+	s.guard.start()
+	s.startReaper()
+	s.now() // notices a clock that is behind the recovered time, or too far ahead
 	s.reapFrom = s.opened
 	if o.ReapDelay > 0 {
 		s.reapFrom = o.Clock.Now() + o.ReapDelay.Milliseconds()
 	}
-	s.startReaper()
-	s.now() // notices a clock that is behind the recovered time
+	s.reapFrom -= s.guard.ahead.Load()
+	s.guard.settle()
 	if !o.NoBackground {
 		s.startBackground()
 		if rec.Batches > 0 {
@@ -461,13 +470,14 @@ func (s *Store) partOf(space uint32, sh *shard) *part {
 }
 
 // now is the present instant. It never runs backwards: when the wall clock steps back, the store's
-// time stands still until everything due so far is removed (reap.go), then it follows the clock.
+// time stands still until everything due so far is removed (reap.go), then it follows the clock. When the
+// wall clock steps forward by much, time stays behind (guard.go).
 func (s *Store) now() int64 {
 	for {
 		// The clock is read after the instant, so a reading from before a step back cannot move the
 		// instant forward again after it has followed the clock.
 		last := s.instant.Load()
-		wall := s.clock.Now()
+		wall := s.reading()
 		if wall <= last {
 			if wall < last && !s.stepped.Load() {
 				s.clockStepped(wall, last)

@@ -102,7 +102,7 @@ func TestCountTypes(t *testing.T) {
 func (h *harness) verifyTypes() {
 	h.t.Helper()
 	want := make([]TypeCounts, h.databases)
-	for n, v := range h.model.live(h.clock.Now()) {
+	for n, v := range h.model.live(h.now()) {
 		typ := object.TypeString
 		if v.coll != nil {
 			typ = v.coll.typ

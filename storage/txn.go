@@ -58,6 +58,10 @@ type Txn struct {
 	snapshot *snapshot
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
+	// relative and decided are deadlines that count from now: what a command said (Relative), and what the last policy
+	// made of it; 0 for none. notes are those that were given.
+	relative, decided int64
+	notes             []note
 	// many is what Install has added, for End to do.
 	many *Many
 	sharing
@@ -248,7 +252,7 @@ func (t *Txn) Now() int64 { return t.now }
 func (t *Txn) Micros() int64 {
 	if t.micros == 0 {
 		first := t.now * 1000
-		t.micros = min(max(t.s.clock.Micros(), first), first+999)
+		t.micros = min(max(t.s.Micros(), first), first+999)
 	}
 	return t.micros
 }
@@ -258,6 +262,10 @@ func (t *Txn) Micros() int64 {
 // once the log is durable that far.
 func (t *Txn) End() uint64 {
 	t.FlushValues()
+	if len(t.notes) > 0 {
+		t.writeNotes()
+		t.FlushValues()
+	}
 	for _, p := range t.counts {
 		p.logCounts(t)
 	}
@@ -317,7 +325,7 @@ const maxKept = 1 << 20
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
 	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.Exempt, t.flush, t.swapped = 0, 0, 0, 0, false, false, false, nil
-	t.By, t.shedding, t.many = 0, false, nil
+	t.By, t.shedding, t.many, t.relative, t.decided = 0, false, nil, 0, 0
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}
@@ -513,6 +521,7 @@ func (t *Txn) set(k Key, value []byte, deadline int64, created, access uint32) {
 	}
 	p.setHeader(*c, deadline, created, access)
 	t.wrotePut(p, sl, *c)
+	t.given(p.space, k, deadline)
 }
 
 // written is the access word of a key that a command writes.

@@ -62,6 +62,7 @@ type Reaper struct {
 	sources []Source
 	onJump  func(ms int64)
 	onBatch func(took time.Duration)
+	ahead   func() int64
 
 	target atomic.Int64  // when the present sleep ends in Unix milliseconds, or awake, or never
 	wake   chan struct{} // one token: sleep no longer
@@ -82,15 +83,21 @@ type ReaperOptions struct {
 	OnJump func(ms int64) // called when the wall clock jumped: forward, or back (negative)
 	// OnBatch is called with the duration of each batch.
 	OnBatch func(took time.Duration)
+	// Ahead is by how many milliseconds the clock is ahead of the sources' time; nil: they agree.
+	Ahead func() int64
 }
 
 // NewReaper returns a reaper of sources; Run starts it. It keeps sources.
 func NewReaper(c clock.Clock, sources []Source, o ReaperOptions) *Reaper {
+	if o.Ahead == nil {
+		o.Ahead = func() int64 { return 0 }
+	}
 	r := &Reaper{
 		clock:    c,
 		sources:  sources,
 		onJump:   o.OnJump,
 		onBatch:  o.OnBatch,
+		ahead:    o.Ahead,
 		wake:     make(chan struct{}, 1),
 		backoffs: make([]backoff, len(sources)),
 		lastWall: c.Now(),
@@ -128,11 +135,15 @@ func (r *Reaper) Pause(paused bool) {
 func (r *Reaper) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.target.Store(awake)
-		if now := r.look(); !r.round(ctx, now) {
+		r.look()
+		if !r.round(ctx, r.now()) {
 			r.sleep(ctx)
 		}
 	}
 }
+
+// now is the sources' time.
+func (r *Reaper) now() int64 { return r.clock.Now() - r.ahead() }
 
 func (r *Reaper) interrupt() {
 	select {
@@ -165,7 +176,7 @@ func (r *Reaper) round(ctx context.Context, now int64) (worked bool) {
 // batch lets source i remove what is due. The clock is read again for each, since
 // a round over many sources takes milliseconds.
 func (r *Reaper) batch(i int) {
-	now, began := r.clock.Now(), r.clock.Mono()
+	now, began := r.now(), r.clock.Mono()
 	n, more := r.sources[i].ReapDue(now, batchTime)
 	if r.onBatch != nil {
 		r.onBatch(r.clock.Mono() - began)
@@ -184,7 +195,7 @@ func (r *Reaper) due(i int) int64 {
 	if !ok {
 		return never
 	}
-	if until := r.backoffs[i].until; until > ms && until-r.clock.Now() <= maxBackoff { // else the clock was set back
+	if until := r.backoffs[i].until; until > ms && until-r.now() <= maxBackoff { // else the clock was set back
 		return until
 	}
 	return ms
@@ -218,7 +229,7 @@ func (r *Reaper) sleep(ctx context.Context) {
 	var reached <-chan struct{}
 	if target != never {
 		var stop func()
-		reached, stop = r.clock.Until(target)
+		reached, stop = r.clock.Until(target + r.ahead())
 		defer stop()
 	}
 	select {
@@ -231,12 +242,12 @@ func (r *Reaper) sleep(ctx context.Context) {
 // look reads the wall clock and compares how far it and the monotonic clock went
 // since the last look. Deadlines need no correction after a jump: they are
 // absolute, and so is now.
-func (r *Reaper) look() (now int64) {
+func (r *Reaper) look() {
 	before := r.clock.Mono()
-	now = r.clock.Now()
+	now := r.clock.Now()
 	mono := r.clock.Mono()
 	if mono-before > maxLook {
-		return now
+		return
 	}
 	elapsed := (mono - r.lastMono).Milliseconds()
 	jump := now - r.lastWall - elapsed
@@ -247,5 +258,4 @@ func (r *Reaper) look() (now int64) {
 			r.onJump(jump)
 		}
 	}
-	return now
 }

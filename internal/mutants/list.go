@@ -69,4 +69,97 @@ var mutations = []mutation{
 	{file: "storage/txn.go", test: "TestMissWaitsForRemoval",
 		old: "t.seen = max(t.seen, sl.lastDelete, sh.mu.flushLSN)",
 		new: "t.seen = max(t.seen, sh.mu.flushLSN)"},
+
+	// Steps of the clock forward. Steps are followed whatever the limit.
+	{file: "storage/guard.go", test: "TestClockGuard",
+		old: "stepped := limit > 0 && ahead > limit",
+		new: "stepped := limit > 0 && ahead > limit && limit == 0"},
+	// The guard begins at the limit.
+	{file: "storage/guard.go", test: "TestClockGuard",
+		old: "stepped := limit > 0 && ahead > limit",
+		new: "stepped := limit > 0 && ahead >= limit"},
+	// Guarded time does not go on.
+	{file: "storage/guard.go", test: "TestClockGuard",
+		old: "\tg.ahead.Store(wall - boot - g.mu.lead)\n\treturn boot + g.mu.lead\n",
+		new: "\tg.ahead.Store(wall - boot - g.mu.lead)\n\treturn g.s.instant.Load()\n"},
+	// Time goes on by the process's clock, which stands still while the machine sleeps.
+	{file: "storage/guard.go", test: "TestClockGuard",
+		old: "\t\tif boot = g.s.clock.Boot(); boot",
+		new: "\t\tif boot = g.s.clock.Mono().Milliseconds(); boot"},
+	// The wall clock is never compared.
+	{file: "storage/guard.go", test: "TestClockGuard",
+		old: "\tif wall := s.clock.Now(); wall < s.guard.ask.Load() {",
+		new: "\tif wall := s.clock.Now(); true {"},
+	// After a step back the next one forward is measured from before it.
+	{file: "storage/guard.go", test: "TestClockGuardFollowsSmallSteps",
+		old: "\tif g.since.Load() == 0 {\n\t\tg.follow(g.read())\n\t}\n}\n\n// SetClockGuard",
+		new: "}\n\n// SetClockGuard"},
+	// Deadlines do not move.
+	{file: "storage/guardnotes.go", test: "TestClockConfirm",
+		old: "t.changeDeadline(p, sl, c, k, deadline+by, ",
+		new: "t.changeDeadline(p, sl, c, k, deadline, "},
+	// Those of elements do not.
+	{file: "storage/guardnotes.go", test: "TestClockConfirm",
+		old: "return h.SetDeadline(elem, deadline+by)",
+		new: "return h.SetDeadline(elem, deadline)"},
+	// Deadlines that were replaced move.
+	{file: "storage/guardnotes.go", test: "TestClockConfirm",
+		old: "|| p.deadline(*c) != deadline {",
+		new: "|| p.deadline(*c) == 0 {"},
+	// Those of keys that were renamed or copied do not move.
+	{file: "storage/guardnotes.go", test: "TestClockConfirm",
+		old: "\tif d := item.Deadline(); d != 0 && t.isNoted(",
+		new: "\tif d := item.Deadline(); false && t.isNoted("},
+	// Those of their elements do not.
+	{file: "storage/guardnotes.go", test: "TestClockConfirm",
+		old: "\tif !object.HasMembers(item.Type()) {\n\t\treturn\n\t}\n\titem.Value().Walk",
+		new: "\tif true || !object.HasMembers(item.Type()) {\n\t\treturn\n\t}\n\titem.Value().Walk"},
+	// Notes stay.
+	{file: "storage/guardnotes.go", test: "TestClockConfirm",
+		old: "\t\t\tt.Delete(k, Event{})\n",
+		new: "\t\t\t_ = k\n"},
+	// Patience has no end.
+	{file: "storage/guard.go", test: "TestClockConfirm",
+		old: "now-since < g.patience.Load()",
+		new: "now >= since"},
+	// Deadlines that are not to move do.
+	{file: "storage/guard.go", test: "TestClockGoesBack",
+		old: "if guarded && !back {",
+		new: "if guarded {"},
+	// Time moves in one batch, and deadlines in another.
+	{file: "storage/guard.go", test: "TestClockConfirmInterrupted",
+		old: "\tt.dropNotes()\n\t//",
+		new: "\tt.End()\n\t_ = s.log.Commit()\n\ts.BeginAll(t)\n\tt.dropNotes()\n\t//"},
+	// A start does not know the time from before.
+	{file: "storage/guard.go", test: "TestClockGuardAtStart",
+		old: "\t\tg.mu.lead = found.lead\n",
+		new: "\t\tg.mu.lead = wall - boot\n"},
+	// It takes a restart of the machine for one of the server.
+	{file: "storage/guard.go", test: "TestClockGuardAtStart",
+		old: "same := found.boot != 0 && found.boot == s.clock.BootID()",
+		new: "same := found.boot != 0"},
+	// A guard ends with a restart of the machine.
+	{file: "storage/guard.go", test: "TestClockGuardAtStart",
+		old: "\tcase found.since != 0:\n\t\tg.mu.lead = max(found.at, s.instant.Load()) - boot\n",
+		new: ""},
+	// Notes of a guard that the record does not know are kept.
+	{file: "storage/guard.go", test: "TestClockGuardNotesOfNoGuard",
+		old: "if g.s.options.ReadOnly || g.since.Load() != 0 {",
+		new: "if true {"},
+	// There is no bound.
+	{file: "storage/guardnotes.go", test: "TestClockGuardBound",
+		old: "h.Value().Len() < t.s.bounds.notes/len(t.s.shards)",
+		new: "true"},
+	// Notes of deadlines that are over stay.
+	{file: "storage/guardnotes.go", test: "TestClockGuardNotesGo",
+		old: "h.Set(n.at, nil, n.deadline)",
+		new: "h.Set(n.at, nil, n.deadline+1<<40)"},
+	// A command that read the time before the step was confirmed stores by it.
+	{file: "storage/snapshot.go", test: "TestClockConfirmBesideJob",
+		old: "if guarded != a.guarded || ",
+		new: "if guarded < 0 || "},
+	// Values are changed while they are read.
+	{file: "storage/guardnotes.go", test: "TestClockConfirmBesideReaders",
+		old: "if h.o.pinned() {",
+		new: "if false {"},
 }

@@ -1,5 +1,5 @@
 // Command mutants makes the mutations of its list (list.go), one at a time, and prints which of them
-// their tests notice. Arguments are folders ("storage"): only mutations of files there are made.
+// their tests notice. Arguments are folders ("storage") or files: only mutations of files there are made.
 // It ends with status 1 unless all are caught.
 //
 // A mutated file stands in a directory of its own, and by -overlay go test compiles it
@@ -78,7 +78,8 @@ func main() {
 // within reports whether a file is in one of the folders; without any it is.
 func within(file string, folders []string) bool {
 	return len(folders) == 0 || slices.ContainsFunc(folders, func(folder string) bool {
-		return strings.HasPrefix(file, path.Clean(filepath.ToSlash(folder))+"/")
+		folder = path.Clean(filepath.ToSlash(folder))
+		return file == folder || strings.HasPrefix(file, folder+"/")
 	})
 }
 

@@ -1,0 +1,370 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A wall clock that steps forward by mistake would have keys expire before their time. So the store
+// compares it with the time since the machine started (clock.Clock.Boot), which nobody sets and which
+// goes on while the machine sleeps. As long as both agree, give or take ClockJumpLimit between two
+// looks, the store's time is the wall clock's. When the wall clock is further ahead, the guard begins:
+// the store's time goes on with boot time from where it was. That is the guarded time, by which the
+// store does all that it does by time.
+//
+// The guard ends, and time follows the wall clock again, when
+//
+//   - the wall clock has come back to within the limit of the guarded time, or
+//   - the step is confirmed, by an operator (ConfirmClock) or since ClockJumpPatience is over: then
+//     deadlines that counted from the guarded time move by as much as time does (guardnotes.go).
+//
+// It ends in one transaction, with all shards locked, whose batch has the deadlines, the end of the notes and
+// the new record. So a crash has all of that happen, or nothing.
+//
+// Boot time is asked for at most once in lookEvery: now() asks when the wall clock has come to ask.
+//
+// A record among the server's own data has what a start needs: by how much the store's time is ahead
+// of boot time (lead), and for which run of the machine. So a start on the same run of the machine
+// sees a step that came while the server was down, however long that was. After a restart of the
+// machine nothing tells a step from the time for which it was off: then the wall clock is taken as it
+// is, unless the guard was on: it goes on from the guarded time that the record has.
+type clockGuard struct {
+	s *Store // constant
+
+	limit, patience atomic.Int64 // ms
+	// ask is the reading of the wall clock from which on boot time is asked for.
+	ask atomic.Int64
+	// since is the store's time at which the guard began; 0: it is off. It becomes 0 while all shards are locked.
+	since atomic.Int64
+	// ahead is how far the wall clock was ahead of the store's time at the last look; 0 without a guard.
+	ahead atomic.Int64
+
+	began, moved, unmoved atomic.Int64 // see ClockGuard
+
+	notes []Key // of each shard: the hash with its notes; constant
+
+	// turn is locked by who ends the guard or writes the record.
+	turn struct {
+		sync.Mutex
+		written clockRecord // the record that the store has
+	}
+	mu struct {
+		sync.Mutex
+		opening bool  // the record is not read yet: time stands still
+		lead    int64 // by how much the store's time is ahead of boot time
+	}
+}
+
+// ErrNoClockStep: there is no step of the clock to confirm.
+var ErrNoClockStep = errors.New("storage: the clock is not guarded")
+
+const (
+	// lookEvery is how often boot time is asked for at most, in ms of the wall clock.
+	lookEvery = 1000
+	// leadTolerance is by how much the recorded lead may be wrong, in ms.
+	leadTolerance = 1000
+	// clockKey is the name of the record.
+	clockKey = "clock"
+)
+
+// init comes before the data is read: time stands still until start.
+func (g *clockGuard) init(s *Store) {
+	g.s = s
+	g.limit.Store(s.options.ClockJumpLimit.Milliseconds())
+	g.patience.Store(s.options.ClockJumpPatience.Milliseconds())
+	g.mu.opening = true
+	g.ask.Store(math.MinInt64)
+}
+
+// start reads the record; then the store's time begins.
+func (g *clockGuard) start() {
+	s := g.s
+	for i := range s.shards {
+		g.notes = append(g.notes, s.notesKey(i))
+	}
+	var found clockRecord
+	if !s.options.ReadOnly {
+		found = g.recorded()
+	}
+	g.turn.written = found
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.opening = false
+	wall, boot := g.read()
+	same := found.boot != 0 && found.boot == s.clock.BootID()
+	switch {
+	case same && (found.since != 0 || g.limit.Load() > 0):
+		g.mu.lead = found.lead
+	case found.since != 0:
+		g.mu.lead = max(found.at, s.instant.Load()) - boot
+	default:
+		g.mu.lead = wall - boot
+	}
+	g.since.Store(found.since)
+}
+
+// settle comes at the end of a start: where time is not guarded, no notes are left, and the log has what a next
+// start needs to know of the clock before it has anything else.
+func (g *clockGuard) settle() {
+	if g.s.options.ReadOnly || g.since.Load() != 0 {
+		return
+	}
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	g.end()
+}
+
+// read reads both clocks at about one time.
+func (g *clockGuard) read() (wall, boot int64) {
+	const apart, tries = 100, 10
+	for range tries {
+		before := g.s.clock.Boot()
+		wall = g.s.clock.Now()
+		if boot = g.s.clock.Boot(); boot-before <= apart {
+			break
+		}
+	}
+	return wall, boot
+}
+
+// reading is the store's time by the clocks, which may be behind the newest instant.
+func (s *Store) reading() int64 {
+	if wall := s.clock.Now(); wall < s.guard.ask.Load() {
+		return wall
+	}
+	return s.guard.look()
+}
+
+// look compares the clocks, and returns the wall clock's reading or the guarded time.
+func (g *clockGuard) look() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.opening {
+		return g.s.instant.Load()
+	}
+	wall, boot := g.read()
+	if g.since.Load() == 0 {
+		g.mu.lead = max(g.mu.lead, g.s.instant.Load()-boot) // since the last look it has followed the wall clock
+		ahead, limit, log := wall-boot-g.mu.lead, g.limit.Load(), g.s.options.Logger
+		stepped := limit > 0 && ahead > limit
+		if !stepped || g.patience.Load() == 0 {
+			if stepped {
+				log.Warn("the wall clock stepped forward, and the store's time follows it, as clock-jump-patience is 0", "ms", ahead)
+			}
+			g.follow(wall, boot)
+			return wall
+		}
+		g.since.Store(max(boot+g.mu.lead, 1))
+		g.ask.Store(math.MinInt64)
+		g.began.Add(1)
+		log.Warn("the wall clock stepped forward by more than clock-jump-limit: keys expire by guarded time until it is back, KEYP.CLOCK CONFIRM, or clock-jump-patience is over",
+			"ms", ahead, "patience", (time.Duration(g.patience.Load()) * time.Millisecond).String())
+	}
+	g.ahead.Store(wall - boot - g.mu.lead)
+	return boot + g.mu.lead
+}
+
+// follow has the store's time follow the wall clock.
+func (g *clockGuard) follow(wall, boot int64) {
+	g.mu.lead = wall - boot
+	g.since.Store(0)
+	g.ahead.Store(0)
+	g.ask.Store(wall + lookEvery)
+}
+
+// steppedBack has the guard go on from the wall clock, which the store's time follows again.
+func (g *clockGuard) steppedBack() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.since.Load() == 0 {
+		g.follow(g.read())
+	}
+}
+
+// SetClockGuard changes ClockJumpLimit and ClockJumpPatience.
+func (s *Store) SetClockGuard(limit, patience time.Duration) {
+	s.guard.limit.Store(limit.Milliseconds())
+	s.guard.patience.Store(patience.Milliseconds())
+}
+
+// ClockGuard is what the store's time is beside the wall clock's.
+type ClockGuard struct {
+	Wall, Now int64 // Unix ms
+	Since     int64 // the store's time at which the guard began; 0: it is off
+	Ahead     int64 // how far the wall clock is ahead of the store's time, in ms; 0 without a guard
+	Patience  int64 // how long the guard still lasts by itself, in ms; 0 without one
+	// Since the start: how often the guard began, how many deadlines moved with a step, and how many
+	// that counted from the guarded time do not.
+	Began, Moved, Unmoved int64
+}
+
+// ClockGuard reads the clock.
+func (s *Store) ClockGuard() ClockGuard {
+	g := &s.guard
+	c := ClockGuard{Now: s.now(), Wall: s.clock.Now(), Began: g.began.Load(), Moved: g.moved.Load(), Unmoved: g.unmoved.Load()}
+	if c.Since = g.since.Load(); c.Since != 0 {
+		c.Ahead = c.Wall - c.Now
+		c.Patience = max(c.Since+g.patience.Load()-c.Now, 0)
+	}
+	return c
+}
+
+// Now is the present instant: that of a transaction which began now.
+func (s *Store) Now() int64 { return s.now() }
+
+// Micros is the clock's reading in microseconds, or the guarded time.
+func (s *Store) Micros() int64 { return s.clock.Micros() - s.guard.ahead.Load()*1000 }
+
+// keep is called by housekeeping: it ends the guard, or keeps the record.
+func (g *clockGuard) keep() {
+	s := g.s
+	if s.options.ReadOnly || s.Err() != nil || !g.turn.TryLock() {
+		return
+	}
+	now, since := s.now(), g.since.Load()
+	if since == 0 || !g.isBack() && g.limit.Load() > 0 && now-since < g.patience.Load() {
+		defer g.turn.Unlock()
+		_ = g.write() // the next round tries again
+		return
+	}
+	s.goBackground(func() {
+		defer g.turn.Unlock()
+		if s.quit.Err() == nil {
+			g.end()
+		}
+	})
+}
+
+// isBack reports whether the wall clock was within the limit of the guarded time at the last look.
+func (g *clockGuard) isBack() bool { return g.limit.Load() > 0 && g.ahead.Load() <= g.limit.Load() }
+
+// ConfirmClock confirms a step of the wall clock: the store's time is the wall clock's afterwards, deadlines
+// that counted from the guarded time have moved, and the log is durable that far. ErrNoClockStep: time is not
+// guarded, or no more than until the next round of housekeeping, as the wall clock is back.
+func (s *Store) ConfirmClock() error {
+	g := &s.guard
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	if s.now(); g.since.Load() == 0 || g.isBack() {
+		return ErrNoClockStep
+	}
+	g.end()
+	return s.log.WaitDurable(s.quit, s.log.End())
+}
+
+// end has time follow the wall clock, and deadlines that counted from the guarded time move with it, unless
+// the clock is back. turn is locked.
+func (g *clockGuard) end() {
+	s, t := g.s, g.s.NewTxn()
+	g.loadNoted()
+	s.BeginAll(t)
+	guarded := g.since.Load() != 0 // and it stays so
+	g.mu.Lock()
+	wall, boot := g.read()
+	by := wall - boot - g.mu.lead
+	g.mu.Unlock()
+	back, moved := by <= g.limit.Load(), int64(0)
+	if guarded && !back {
+		moved = t.moveNoted(by)
+	}
+	t.dropNotes()
+	// A walk over the keyspace logs no time that follows the wall clock before the log has this transaction.
+	s.shown.mu.Lock()
+	g.mu.Lock()
+	g.follow(wall, boot)
+	g.mu.Unlock()
+	g.record(t)
+	t.End()
+	s.shown.mu.Unlock()
+	s.log.CommitAsync()
+	if guarded && back {
+		s.options.Logger.Warn("the wall clock is back: time is no longer guarded", "ms", by)
+	} else if guarded {
+		g.moved.Add(moved)
+		s.options.Logger.Warn("the step of the wall clock is taken as right: time follows it", "ms", by, "deadlines moved", moved)
+	}
+	s.wake(1) // the reaper slept by the guarded time
+}
+
+// clockRecord is what a start needs to know of the clocks.
+type clockRecord struct {
+	boot  uint64 // the run of the machine
+	lead  int64
+	since int64
+	at    int64 // the guarded time when the record was written; 0 without a guard
+}
+
+const clockForm = "%x %d %d %d"
+
+func (r *clockRecord) bytes() []byte {
+	return fmt.Appendf(nil, clockForm, r.boot, r.lead, r.since, r.at)
+}
+
+// recorded reads the record; the zero value if there is none.
+func (g *clockGuard) recorded() (r clockRecord) {
+	t, k := g.s.NewTxn(), g.s.SystemKey(clockKey)
+	if err := g.s.BeginBeside(t, []Key{k}); err != nil {
+		return r // it is logged
+	}
+	defer t.End()
+	item, ok := t.Peek(k)
+	if !ok {
+		return r
+	}
+	text, err := item.String()
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), clockForm, &r.boot, &r.lead, &r.since, &r.at)
+	}
+	if err != nil {
+		g.s.options.Logger.Error("what the store had noted of the clock cannot be read", "error", err)
+		return clockRecord{}
+	}
+	return r
+}
+
+// current is the record as it should be.
+func (g *clockGuard) current() (r clockRecord) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	since := g.since.Load()
+	if since == 0 && g.limit.Load() == 0 {
+		return r
+	}
+	r = clockRecord{boot: g.s.clock.BootID(), lead: g.mu.lead, since: since}
+	if since != 0 {
+		r.at = g.s.instant.Load()
+	}
+	return r
+}
+
+// write writes the record where it would be wrong otherwise. turn is locked.
+func (g *clockGuard) write() error {
+	s, r, was := g.s, g.current(), &g.turn.written
+	near := max(r.lead-was.lead, was.lead-r.lead) < leadTolerance
+	if r.boot == was.boot && near && r.since == was.since && r.at-was.at < lookEvery {
+		return nil
+	}
+	t := s.NewTxn()
+	if err := s.BeginBeside(t, []Key{s.SystemKey(clockKey)}); err != nil {
+		return err // it is logged
+	}
+	g.record(t)
+	t.End()
+	s.log.CommitAsync()
+	return nil
+}
+
+// record has the transaction, which has the shard of the record locked, write it.
+func (g *clockGuard) record(t *Txn) {
+	k, r := g.s.SystemKey(clockKey), g.current()
+	if _ = t.Load(k); r == (clockRecord{}) { // an old one that cannot be read is replaced
+		t.Delete(k, Event{})
+	} else {
+		t.SetString(k, r.bytes(), 0, Event{})
+	}
+	g.turn.written = r
+}

@@ -1,0 +1,248 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+
+	"keyp/storage/format"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// Deadlines that count from the guarded time (EXPIRE, EX …) are noted by name, in the batch that gives them: each is
+// a field of a hash of the same shard, among the server's own data. The field has the same deadline, so
+// notes are no more than what is there to move. When the step is confirmed, a deadline moves if the key or
+// element still has the noted one.
+
+// maxNotes is how many deadlines are noted.
+const maxNotes = 1 << 20
+
+// notesKey is the key of a shard's notes.
+func (s *Store) notesKey(shard int) Key {
+	for i := 0; ; i++ {
+		if k := s.SystemKey("clock.notes{" + strconv.Itoa(i) + "}"); s.shardOf(k.Slot) == shard {
+			return k
+		}
+	}
+}
+
+// note is a deadline that counts from the guarded time.
+type note struct {
+	shard    int
+	at       []byte // which, as appendNoted has it
+	deadline int64
+}
+
+// appendNoted names the deadline of a key, or with element set of its element.
+func appendNoted(dst []byte, space uint32, name, elem []byte, element bool) []byte {
+	dst = format.AppendBytes(binary.AppendUvarint(dst, uint64(space)), name)
+	if element {
+		dst = append(append(dst, 1), elem...)
+	}
+	return dst
+}
+
+// noted is the key that a note is about, of no database (-1) if its keyspace is gone, and the element. A shard is locked.
+func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
+	f := format.Fields{Rest: at}
+	space, name := uint32(f.Int()), f.Bytes()
+	if k = s.Key(s.dbOf(space), name); len(f.Rest) > 0 {
+		return k, f.Rest[1:], true
+	}
+	return k, nil, false
+}
+
+// Relative states that a deadline which the transaction is about to give counts from its instant: if
+// time is guarded, the deadline moves with it. 0: it does not.
+func (t *Txn) Relative(deadline int64) {
+	if t.relative = 0; t.s.guard.since.Load() != 0 {
+		t.relative = deadline
+	}
+}
+
+// decide is Relative for a deadline that a policy gives instead of the one that was asked for, 0 for none: it counts
+// from now if the policy has it do so, or if that did.
+func (t *Txn) decide(deadline int64, fromNow bool, asked int64) {
+	if t.s.guard.since.Load() != 0 && (fromNow || asked != ttl.None && asked == t.relative) {
+		t.decided = deadline
+	}
+}
+
+// given notes the deadline of a key, if it counts from now.
+func (t *Txn) given(space uint32, k Key, deadline int64) {
+	if (deadline == t.relative || deadline == t.decided) && deadline != ttl.None {
+		t.note(space, k, nil, false, deadline)
+	}
+}
+
+// givenElement notes the deadline of an element, if it counts from now.
+func (t *Txn) givenElement(space uint32, k Key, elem []byte, deadline int64) {
+	if deadline == t.relative && deadline != ttl.None {
+		t.note(space, k, elem, true, deadline)
+	}
+}
+
+func (t *Txn) note(space uint32, k Key, elem []byte, element bool, deadline int64) {
+	t.notes = append(t.notes, note{shard: t.s.shardOf(k.Slot), at: appendNoted(nil, space, k.Name, elem, element), deadline: deadline})
+}
+
+// writeNotes puts the transaction's notes where they belong.
+func (t *Txn) writeNotes() {
+	g := &t.s.guard
+	t.relative, t.decided = 0, 0 // notes have deadlines, too
+	for _, n := range t.notes {
+		h, err := t.openNotes(n.shard)
+		if err == nil && (h.Value().Len() < t.s.bounds.notes/len(t.s.shards) || h.has(n.at)) {
+			h.Set(n.at, nil, n.deadline)
+		} else if g.unmoved.Add(1) == 1 {
+			g.s.options.Logger.Warn("deadlines that count from guarded time cannot all be noted: some will not move with it", "error", err)
+		}
+	}
+	clear(t.notes)
+	t.notes = t.notes[:0]
+}
+
+// openNotes opens a shard's notes, which a restart or an eviction may have left on disk.
+func (t *Txn) openNotes(shard int) (Hash, error) {
+	k := t.s.guard.notes[shard]
+	if err := t.Load(k); err != nil {
+		return Hash{}, err
+	}
+	return t.Hash(k)
+}
+
+func (h *Hash) has(field []byte) bool {
+	_, _, ok := h.Value().Get(field)
+	return ok
+}
+
+// carryNotes notes the deadlines that a key has from another one, whose value it got.
+func (t *Txn) carryNotes(from, to Key) {
+	if t.s.guard.since.Load() == 0 {
+		return
+	}
+	source, p := t.s.spaces.ids[from.DB], t.s.spaces.ids[to.DB]
+	item, ok := t.Peek(to)
+	if !ok {
+		return
+	}
+	if d := item.Deadline(); d != 0 && t.isNoted(from, appendNoted(nil, source, from.Name, nil, false), d) {
+		t.note(p, to, nil, false, d)
+	}
+	if !object.HasMembers(item.Type()) {
+		return
+	}
+	item.Value().Walk(func(elem, _ []byte, d int64) bool {
+		if d != 0 && t.isNoted(from, appendNoted(nil, source, from.Name, elem, true), d) {
+			t.note(p, to, elem, true, d)
+		}
+		return true
+	})
+}
+
+// isNoted reports whether a deadline of a key is noted.
+func (t *Txn) isNoted(k Key, at []byte, deadline int64) bool {
+	for _, n := range t.notes {
+		if n.deadline == deadline && string(n.at) == string(at) {
+			return true
+		}
+	}
+	h, err := t.openNotes(t.s.shardOf(k.Slot))
+	if err != nil {
+		return false
+	}
+	_, d, ok := h.Value().Get(at)
+	return ok && d == deadline
+}
+
+// loadNoted loads what moveNoted will need, so that others need not wait for that.
+func (g *clockGuard) loadNoted() {
+	s, t := g.s, g.s.NewTxn()
+	for i := range s.shards {
+		if s.partials.Load() == 0 {
+			return // all is in memory
+		}
+		var keys []Key
+		if s.BeginBeside(t, g.notes[i:i+1]) != nil {
+			continue // it is logged
+		}
+		t.eachNote(i, func(at []byte, _ int64) {
+			if k, _, _ := s.noted(at); k.DB >= 0 && !s.resident(k) {
+				k.Name = append([]byte(nil), k.Name...)
+				keys = append(keys, k)
+			}
+		})
+		t.End()
+		for _, k := range keys {
+			if s.quit.Err() != nil {
+				return
+			}
+			if s.BeginBeside(t, []Key{k}) == nil {
+				t.End()
+			}
+		}
+	}
+}
+
+// eachNote visits the notes of a shard, which the transaction has locked.
+func (t *Txn) eachNote(shard int, visit func(at []byte, deadline int64)) {
+	if h, err := t.openNotes(shard); err == nil {
+		h.Value().Walk(func(at, _ []byte, deadline int64) bool {
+			visit(at, deadline)
+			return true
+		})
+	}
+}
+
+// moveNoted moves deadlines that are still the noted ones. The transaction has all shards locked.
+func (t *Txn) moveNoted(by int64) (moved int64) {
+	t.NoTouch, t.Exempt = true, true // as much is left as before, so there is nothing to decide
+	for i := range t.s.shards {
+		t.eachNote(i, func(at []byte, deadline int64) {
+			k, elem, element := t.s.noted(at)
+			if k.DB < 0 {
+				return
+			}
+			if err := t.Load(k); err != nil {
+				t.s.guard.unmoved.Add(1)
+				t.s.options.Logger.Error("a deadline that counts from guarded time could not be moved", "key", strconv.Quote(string(k.Name)), "error", err)
+				return
+			}
+			if t.move(k, elem, element, deadline, by) {
+				moved++
+			}
+		})
+		t.FlushValues()
+	}
+	return moved
+}
+
+// move moves one deadline, if it is still the noted one.
+func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
+	if !element {
+		p, sl, c := t.live(k, false)
+		if !exists(c) || p.deadline(*c) != deadline {
+			return false
+		}
+		t.changeDeadline(p, sl, c, k, deadline+by, p.created(*c)+uint32(by/1000))
+		return true
+	}
+	h, d, exists := t.Members(elem).open(k)
+	if !exists || d != deadline {
+		return false
+	}
+	if h.o.pinned() { // others are reading it, and keep what they read
+		h.renew(h.o.val.Clone())
+	}
+	return h.SetDeadline(elem, deadline+by)
+}
+
+// dropNotes drops all notes. The transaction has all shards locked.
+func (t *Txn) dropNotes() {
+	for _, k := range t.s.guard.notes {
+		if err := t.Load(k); err == nil || errors.Is(err, ErrCorrupt) {
+			t.Delete(k, Event{})
+		}
+	}
+}
