@@ -133,7 +133,7 @@ func (e *Events) publish(h *storage.Happened) {
 		return
 	}
 	if h.Due != 0 {
-		e.late.Observe(e.env.Clock.Micros() - h.Due*1000)
+		e.late.Observe(e.env.Store.Micros() - h.Due*1000)
 	}
 	if e.loop.publishing&storage.EventKeyspace != 0 {
 		e.send(h, "__keyspace@", []byte(h.Name), h.Key)

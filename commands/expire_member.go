@@ -75,15 +75,14 @@ func expireMember(c *Ctx, form *timeForm) error {
 	if err != nil {
 		return err
 	}
-	done, err := c.memberDeadlines(c.Arg(2)).SetExpireAt(c.Keys[0], deadline, ttl.Milliseconds, 0)
-	if err != nil {
-		return err
-	}
-	if done == 0 {
+	form.state(c.Txn, deadline)
+	done := int64(1)
+	if !c.Txn.Members(c.Arg(2)).Expire(c.Keys[0], deadline, 0) {
+		done = 0
 		if item, ok := c.Txn.Peek(c.Keys[0]); ok && !object.HasMembers(item.Type()) {
 			return errMemberType
 		}
 	}
-	c.Out.Int(int64(done))
+	c.Out.Int(done)
 	return nil
 }

@@ -1,9 +1,6 @@
 package commands
 
-import (
-	"keyp/storage"
-	"keyp/ttl"
-)
+import "keyp/storage"
 
 var getCommands = []Spec{
 	{
@@ -97,18 +94,18 @@ func runGetEx(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	deadline, err := e.deadline(c.Txn.Now())
+	deadline, err := e.deadline(c.Txn)
 	if err != nil {
 		return err
 	}
 	c.Out.Bulk(value)
 	switch {
 	case e.form != nil:
-		_, err = c.deadlines().SetExpireAt(k, deadline, ttl.Milliseconds, 0)
+		c.Txn.Expire(k, deadline, 0)
 	case e.other: // PERSIST
 		c.deadlines().Persist(k)
 	}
-	return err
+	return nil
 }
 
 // runMGet replies null for a missing key and for one that holds another type.

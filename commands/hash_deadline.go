@@ -159,6 +159,7 @@ func expireFields(form *timeForm) func(*Ctx) error {
 		if err != nil {
 			return err
 		}
+		form.state(c.Txn, deadline)
 		cond, fields, err := parseFieldExpiry(c.Cursor(3))
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ var (
 )
 
 // parseFieldOptions reads the options and the fields, in any order and nothing twice.
-func parseFieldOptions(a Cursor, s *fieldSyntax, now int64) (fieldOptions, error) {
+func parseFieldOptions(a Cursor, s *fieldSyntax, t *storage.Txn) (fieldOptions, error) {
 	var o fieldOptions
 	for a.More() {
 		switch {
@@ -100,7 +100,7 @@ func parseFieldOptions(a Cursor, s *fieldSyntax, now int64) (fieldOptions, error
 			o.only(&a, fieldsMissing)
 		case s.conditions && a.Word("FXX"):
 			o.only(&a, fieldsExist)
-		case o.time(&a, s, now):
+		case o.time(&a, s, t):
 		default:
 			a.Fail(errArgument(a.Bytes()))
 		}
@@ -126,7 +126,7 @@ func (o *fieldOptions) only(a *Cursor, condition fieldExistence) {
 }
 
 // time takes an option with a time from a, if the next argument is one.
-func (o *fieldOptions) time(a *Cursor, s *fieldSyntax, now int64) bool {
+func (o *fieldOptions) time(a *Cursor, s *fieldSyntax, t *storage.Txn) bool {
 	for i := range expiryOptions {
 		e := &expiryOptions[i]
 		if !a.Word(e.word) {
@@ -138,10 +138,11 @@ func (o *fieldOptions) time(a *Cursor, s *fieldSyntax, now int64) bool {
 		}
 		n := a.Int()
 		if a.Err() == nil {
-			deadline, err := ttl.FieldDeadline(now, n, e.form.unit, e.form.base)
+			deadline, err := ttl.FieldDeadline(t.Now(), n, e.form.unit, e.form.base)
 			if err != nil {
 				a.Fail(err)
 			}
+			e.form.state(t, deadline)
 			o.timed, o.deadline = true, deadline
 		}
 		return true
@@ -150,7 +151,7 @@ func (o *fieldOptions) time(a *Cursor, s *fieldSyntax, now int64) bool {
 }
 
 func runHGetEx(c *Ctx) error {
-	o, err := parseFieldOptions(c.Cursor(2), hGetExSyntax, c.Txn.Now())
+	o, err := parseFieldOptions(c.Cursor(2), hGetExSyntax, c.Txn)
 	if err != nil {
 		return err
 	}
@@ -186,8 +187,7 @@ func (o *fieldOptions) holds(h *object.Hash) bool {
 }
 
 func runHSetEx(c *Ctx) error {
-	now := c.Txn.Now()
-	o, err := parseFieldOptions(c.Cursor(2), hSetExSyntax, now)
+	o, err := parseFieldOptions(c.Cursor(2), hSetExSyntax, c.Txn)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func runHSetEx(c *Ctx) error {
 		return nil
 	}
 	c.Out.Int(1)
-	if o.timed && ttl.Expired(o.deadline, now) {
+	if o.timed && ttl.Expired(o.deadline, c.Txn.Now()) {
 		o.deleteInstead(c, k, &h)
 		return nil
 	}

@@ -130,7 +130,7 @@ func increxInt(c *Ctx, o *increxOptions) error {
 	case low > high:
 		return errBounds
 	}
-	deadline, err := o.expiry.deadline(c.Txn.Now())
+	deadline, err := o.expiry.deadline(c.Txn)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func increxFloat(c *Ctx, o *increxOptions) error {
 	case low.Cmp(high) > 0:
 		return errBounds
 	}
-	deadline, err := o.expiry.deadline(c.Txn.Now())
+	deadline, err := o.expiry.deadline(c.Txn)
 	if err != nil {
 		return err
 	}

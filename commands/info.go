@@ -284,6 +284,11 @@ func infoExpiry(c *Ctx, b *infoText) {
 	b.int("expire_lateness_max_ms", st.Lateness.Max)
 	b.int("expire_lateness_samples", st.Lateness.Count)
 	b.int("clock_steps", st.ClockSteps)
+	b.flag("clock_guarded", st.Clock.Since != 0)
+	b.int("clock_ahead_ms", st.Clock.Ahead)
+	b.int("clock_guards", st.Clock.Began)
+	b.int("clock_deadlines_moved", st.Clock.Moved)
+	b.int("clock_deadlines_not_moved", st.Clock.Unmoved)
 	b.int("bad_deadlines", st.BadDeadlines)
 }
 

@@ -126,7 +126,7 @@ func runSet(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	deadline, err := o.expiry.deadline(c.Txn.Now())
+	deadline, err := o.expiry.deadline(c.Txn)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func setForCommand(name, since, summary string, form *timeForm) Spec {
 func setFor(form *timeForm) func(*Ctx) error {
 	return func(c *Ctx) error {
 		e := expiry{form: form, arg: c.Arg(2)}
-		deadline, err := e.deadline(c.Txn.Now())
+		deadline, err := e.deadline(c.Txn)
 		if err != nil {
 			return err
 		}

@@ -57,8 +57,8 @@ func (e *expiry) option(a *Cursor, other string) bool {
 	return false
 }
 
-// deadline is the instant that the option means, ttl.None without one.
-func (e *expiry) deadline(now int64) (int64, error) {
+// deadline is the instant that the option means, ttl.None without one. The command is about to give it.
+func (e *expiry) deadline(t *storage.Txn) (int64, error) {
 	if e.form == nil {
 		return ttl.None, nil
 	}
@@ -66,7 +66,9 @@ func (e *expiry) deadline(now int64) (int64, error) {
 	if !ok {
 		return ttl.None, ErrNotInteger
 	}
-	return ttl.FutureDeadline(now, n, e.form.unit, e.form.base)
+	deadline, err := ttl.FutureDeadline(t.Now(), n, e.form.unit, e.form.base)
+	e.form.state(t, deadline)
+	return deadline, err
 }
 
 var eventSet = storage.Event{Class: storage.EventString, Name: "set"}

@@ -58,7 +58,7 @@ func runMSetEx(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	deadline, err := o.expiry.deadline(c.Txn.Now())
+	deadline, err := o.expiry.deadline(c.Txn)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ var families = [][]Spec{
 	clusterCommands,
 	keypCommands,
 	policyCommands,
+	keypClockCommands,
 }
 
 // Table finds declarations by name.

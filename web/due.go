@@ -49,8 +49,8 @@ type forecast struct {
 
 // countDue counts what is due from an instant on, and before each of some others. false: it was stopped, or could not be read.
 func (p *pulse) countDue(env *commands.Env, from int64, until []int64, stop func() bool) (f *forecast, whole bool) {
-	counts, whole := env.Store.CountDue(max(from, p.s.o.Clock.Now()), until, stop)
-	f = &forecast{From: from, Until: until, DBs: map[int][][]int64{}, At: p.s.o.Clock.Now(), Every: 1}
+	counts, whole := env.Store.CountDue(max(from, env.Store.Now()), until, stop)
+	f = &forecast{From: from, Until: until, DBs: map[int][][]int64{}, At: env.Store.Now(), Every: 1}
 	for db, d := range counts {
 		f.put(db, d.Keys, d.Elements)
 	}
@@ -156,7 +156,7 @@ func (p *pulse) counts(env *commands.Env) {
 	var nearAt, farAt time.Duration // when the next counts are due
 	for {
 		env.Store.Populations() // so that there is a recent reading beside a global transaction
-		now := p.s.o.Clock.Now()
+		now := env.Store.Now()
 		if mono := p.s.o.Clock.Mono(); mono >= nearAt {
 			nearAt = p.count(env, &p.near, now, nearSpans(now))
 		}

@@ -202,7 +202,13 @@ func (s *Server) showReady(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(list, "; "))
 		return
 	}
-	reply(w, http.StatusOK, "ready")
+	text := "ready"
+	s.use(func(env *commands.Env) {
+		if clock := env.Store.ClockGuard(); clock.Since != 0 {
+			text += fmt.Sprintf(", but time is guarded: the wall clock stepped forward and is %v ahead (KEYP.CLOCK INFO)", time.Duration(clock.Ahead)*time.Millisecond)
+		}
+	})
+	reply(w, http.StatusOK, text)
 }
 
 func (s *Server) showHealth(w http.ResponseWriter, _ *http.Request) {

@@ -169,7 +169,7 @@ func (p *pulse) spans(env *commands.Env) {
 
 // countSpan counts the answer to a span's question, nil if that is not possible now, or not wanted any more.
 func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, rights any) *forecast {
-	now, q, pace := p.s.o.Clock.Now(), s.question, p.paced(spanShare)
+	now, q, pace := env.Store.Now(), s.question, p.paced(spanShare)
 	step := func(most time.Duration) bool {
 		return pace(most) && p.s.spans.wanted(s, rights, p.s.o.Clock.Mono())
 	}
@@ -188,7 +188,7 @@ func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, right
 	if !whole {
 		return nil
 	}
-	f.At = p.s.o.Clock.Now()
+	f.At = env.Store.Now()
 	answer := f.shown()
 	return &answer
 }
@@ -204,7 +204,7 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 	}
 	by := map[int][][]int64{}
 	last := c.From + q.bars*q.unit
-	whole = env.Store.WalkDue(max(c.From, p.s.o.Clock.Now()), last, uint64(c.Every), func(list []storage.DueKey) bool {
+	whole = env.Store.WalkDue(max(c.From, env.Store.Now()), last, uint64(c.Every), func(list []storage.DueKey) bool {
 		matched := 0 // since the last step
 		for _, k := range list {
 			if len(k.Name)*bytes > nameMatch {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"time"
 
+	"keyp/commands"
 	"keyp/internal/clock"
+	"keyp/internal/config"
 	"keyp/storage"
 )
 
@@ -27,9 +29,10 @@ func compact(args []string, out io.Writer) (err error) {
 		return err
 	}
 	began := time.Now()
+	limit, patience := commands.ClockGuard(config.New())
 	store, found, err := storage.Open(storage.Options{
 		Dir: dir, Clock: clock.System, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		NoBackground: true, Progress: toolProgress(),
+		NoBackground: true, Progress: toolProgress(), ClockJumpLimit: limit, ClockJumpPatience: patience,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)

@@ -101,12 +101,13 @@ func serve(cfg *config.Config) (err error) {
 
 // storeOptions are those that the configuration has.
 func storeOptions(cfg *config.Config) storage.Options {
+	limit, patience := commands.ClockGuard(cfg)
 	return storage.Options{
 		Dir: cfg.String("dir"), LockWait: lockWait, FS: logFiles(cfg.Int("debug-sync-delay")),
 		Databases: int(cfg.Int("databases")), Shards: int(cfg.Int("shards")),
 		Sync: commands.SyncPolicy(cfg), SegmentSize: cfg.Int("wal-segment-size"),
 		CheckpointBytes: cfg.Int("checkpoint-log-size"), MaxMemory: cfg.Int("maxmemory"), Frequency: commands.Frequency(cfg),
-		ReapDelay: commands.ExpiredEventsDelay(cfg),
+		ReapDelay: commands.ExpiredEventsDelay(cfg), ClockJumpLimit: limit, ClockJumpPatience: patience,
 	}
 }
 

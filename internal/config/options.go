@@ -150,6 +150,10 @@ var options = []option{
 		help: "events to publish: letters of Ag$lshzxeKEtmdnocSTIV"},
 	{name: "expired-events-delay", group: groupExpiry, kind: kindInt, def: "1000", min: 0, max: 60_000, fixed: true,
 		help: "milliseconds after a start before keys that expired meanwhile are removed and their events published, so that clients are back; none without notify-keyspace-events"},
+	{name: "clock-jump-limit", group: groupExpiry, kind: kindInt, def: "600000",
+		help: "milliseconds by which the wall clock may step forward before keys go on to expire by the time that the machine counts, until KEYP.CLOCK CONFIRM; 0: no step is too far"},
+	{name: "clock-jump-patience", group: groupExpiry, kind: kindInt, def: "3600000",
+		help: "milliseconds after which a longer step is taken as right without that; 0: at once"},
 	{name: "busy-reply-threshold", alias: "lua-time-limit", group: groupExpiry, kind: kindInt, def: "5000",
 		help: "milliseconds after which other commands get -BUSY while a script runs"},
 

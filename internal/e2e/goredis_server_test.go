@@ -236,8 +236,17 @@ func debugCommand(t *testing.T, c subject) {
 		}
 		is[any](t, "OK")(c.do("DEBUG", "COMPACT"))
 		is[any](t, "OK")(c.do("SET", "due", "v", "EX", 3600))
+		fails(t, "ERR time is not guarded: there is no step of the clock to confirm", c.Do(ctx, "KEYP.CLOCK", "CONFIRM"))
 		is[any](t, "OK")(c.do("DEBUG", "CLOCK-OFFSET", 3600_000))
+		is(t, int64(1))(c.Exists(ctx, "due").Result())
+		if got := clockState(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "guarded" || !about(got["ahead"], 3600_000) {
+			t.Errorf("after a step: %v", got)
+		}
+		is[any](t, "OK")(c.do("KEYP.CLOCK", "CONFIRM"))
 		is(t, int64(0))(c.Exists(ctx, "due").Result())
+		if got := clockState(c.Do(ctx, "KEYP.CLOCK", "INFO").Val()); got["state"] != "follows" || got["ahead"] != int64(0) {
+			t.Errorf("confirmed: %v", got)
+		}
 		is[any](t, "OK")(c.do("DEBUG", "CLOCK-OFFSET", 0))
 		is(t, int64(0))(c.Exists(ctx, "due").Result())
 		fails(t, "ERR internal error", c.Do(ctx, "DEBUG", "PANIC"))
@@ -245,7 +254,34 @@ func debugCommand(t *testing.T, c subject) {
 	}
 }
 
+// clockState are the fields of KEYP.CLOCK INFO's reply over either protocol.
+func clockState(reply any) map[string]any {
+	fields := map[string]any{}
+	switch reply := reply.(type) {
+	case map[any]any:
+		for name, value := range reply {
+			fields[fmt.Sprint(name)] = value
+		}
+	case []any:
+		for i := 0; i+1 < len(reply); i += 2 {
+			fields[fmt.Sprint(reply[i])] = reply[i+1]
+		}
+	}
+	return fields
+}
+
+// about says whether a number is want, give or take a second.
+func about(n any, want int64) bool {
+	got, ok := n.(int64)
+	return ok && got > want-1000 && got < want+1000
+}
+
 func help(t *testing.T, c subject) {
+	if c.keyp {
+		if lines, err := c.Do(ctx, "KEYP.CLOCK", "HELP").StringSlice(); err != nil || len(lines) < 4 {
+			t.Errorf("KEYP.CLOCK HELP: %q, %v", lines, err)
+		}
+	}
 	for _, container := range []string{"CONFIG", "COMMAND", "MEMORY", "LATENCY", "SLOWLOG"} {
 		lines, err := c.Do(ctx, container, "HELP").StringSlice()
 		if err != nil || len(lines) < 4 || !strings.HasPrefix(lines[0], container) {

@@ -154,6 +154,17 @@ var mutations = []mutation{
 	{file: "storage/guardnotes.go", test: "TestClockGuardNotesGo",
 		old: "h.Set(n.at, nil, n.deadline)",
 		new: "h.Set(n.at, nil, n.deadline+1<<40)"},
+	// Policies decide about deadlines that move.
+	{file: "storage/guardnotes.go", in: "commands", test: "TestClockConfirmOfPolicies",
+		old: "t.NoTouch, t.Exempt = true, true",
+		new: "t.NoTouch = true"},
+	// What policies give does not move.
+	{file: "storage/policy.go", in: "commands", test: "TestClockConfirmOfPolicies",
+		old: "t.decide(v.Deadline, v.Defaulted || v.Cut, deadline)",
+		new: ""},
+	{file: "storage/policy.go", in: "commands", test: "TestClockConfirmOfPolicies",
+		old: "t.decide(to, true, was)",
+		new: ""},
 	// A command that read the time before the step was confirmed stores by it.
 	{file: "storage/snapshot.go", test: "TestClockConfirmBesideJob",
 		old: "if guarded != a.guarded || ",

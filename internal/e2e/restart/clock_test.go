@@ -90,7 +90,7 @@ type clockRun struct {
 
 func newClockRun(t *testing.T, rng *rand.Rand) *clockRun {
 	// With little memory most keys and deadlines are on disk only.
-	args := []string{"--maxmemory", []string{"0", "1mb"}[rng.IntN(2)], "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--notify-keyspace-events", "Exh"}
+	args := []string{"--maxmemory", []string{"0", "1mb"}[rng.IntN(2)], "--wal-segment-size", "256kb", "--checkpoint-log-size", "1mb", "--notify-keyspace-events", "Exh", "--clock-jump-limit", "0"}
 	c := &clockRun{t: t, rng: rng, args: args, server: testkit.Keyp(t, args...), keys: map[string]*dueKey{}, heard: map[string]bool{}}
 	c.listen()
 	return c
