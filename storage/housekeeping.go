@@ -273,9 +273,9 @@ func (h *housekeeper) evict(excess int64) (left int64) {
 	return left
 }
 
-// withParts gives the databases that may have keys.
+// withParts gives the databases that may have keys, the one with the server's own data included.
 func (h *housekeeper) withParts() (dbs []int) {
-	have := make([]bool, h.s.options.Databases)
+	have := make([]bool, h.s.options.Databases+1)
 	for _, sh := range h.s.shards {
 		if sh.lockPassingGlobal() {
 			for db := range have {

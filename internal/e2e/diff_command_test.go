@@ -27,6 +27,7 @@ var ownDocs = map[string]string{
 	"keyp.untimed":            "Keyp's own",
 	"keyp.expiring":           "likewise",
 	"keyp.policy":             "likewise",
+	"keyp.clock":              "likewise",
 	"expirememberat":          "likewise",
 	"pexpirememberat":         "likewise",
 	"hscan":                   "NOVALUES, from 7.4",
