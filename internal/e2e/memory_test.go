@@ -131,6 +131,12 @@ func TestMaxMemoryHolds(t *testing.T) {
 			c := keyp.Client(2)
 			fill(t, keyp, shape.n, shape.add)
 			var held int64
+			defer func() {
+				if t.Failed() {
+					t.Logf("INFO memory: %v", memoryInfo(t, c, "memory"))
+					t.Logf("MEMORY MALLOC-STATS: %v", c.Do(t.Context(), "MEMORY", "MALLOC-STATS"))
+				}
+			}()
 			await.Until(t, "the process holds no more than maxmemory and 15 %", func() bool {
 				for _, call := range [][]any{{"SAVE"}, {"MEMORY", "PURGE"}} {
 					if err := c.Do(t.Context(), call...).Err(); err != nil {
