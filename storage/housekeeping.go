@@ -205,10 +205,13 @@ func (v View) measureShard(sh *shard) (used, dirty int64) {
 		defer sh.mu.Unlock()
 	}
 	resident := int64(0)
-	for _, p := range sh.mu.parts {
-		if p != nil {
-			used += p.memory()
-			dirty += p.dirty
+	for db, p := range sh.mu.parts {
+		if p == nil {
+			continue
+		}
+		used += p.memory()
+		dirty += p.dirty
+		if db < v.s.options.Databases {
 			resident += int64(p.cells)
 		}
 	}
@@ -454,7 +457,7 @@ type counters struct {
 type Stats struct {
 	Memory       int64 // bytes of keys, tables and indexes in memory
 	Dirty        int64 // bytes that the data file does not have yet
-	Resident     int64 // keys in memory
+	Resident     int64 // keys of clients in memory
 	PartialSlots int64 // slots with keys that are only on disk
 	Expired      int64 // since the start
 	// ExpiredElements are elements of collections that expired by themselves.

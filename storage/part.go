@@ -30,7 +30,7 @@ type shard struct {
 	// Written while mu is locked, read without it.
 	nextDue     atomic.Int64 // at most the earliest deadline of any part, for the reaper
 	used, dirty atomic.Int64 // the last results of View.measure
-	resident    atomic.Int64 // keys in memory, as of then
+	resident    atomic.Int64 // keys of clients in memory, as of then
 	counted     atomic.Pointer[[]shardPopulation]
 }
 
