@@ -163,12 +163,12 @@ func TestEverything(t *testing.T) {
 
 // An earlier Keyp is measured like Keyp, with Keyp's own options.
 func TestBefore(t *testing.T) {
-	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--workload", "reuse,bigger-than-memory",
+	status, stdout, stderr := runBench(t, t.Context(), "--quick", "--quiet", "--json", "--workload", "reuse,policies,bigger-than-memory",
 		"--ttl-keys", "1000", "--maxmemory", "100mb", "--keyp", keyp(t), "--before", keyp(t), "--compact", "'"+testkit.Binary(t)+"' compact {dir}")
 	if status != exitOK {
 		t.Fatalf("status %d, stderr:\n%s", status, stderr)
 	}
-	checkEverything(t, stdout, "reuse,bigger-than-memory")
+	checkEverything(t, stdout, "reuse,policies,bigger-than-memory")
 }
 
 // checkEverything checks the JSON document of a run, and its table.

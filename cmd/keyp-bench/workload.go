@@ -124,6 +124,10 @@ var slowWorkloads = []workload{
 		summary: "--ttl-keys keys (100k) expire spread over --length (10s): how late their expired events reach a subscriber",
 	},
 	{
+		name: "policies", group: slow, procedure: policies, requests: getTTL, keys: 1_000_000, length: 3 * time.Second, keypOnly: true,
+		summary: "GET of --ttl-keys keys (1M) with a deadline, SET and SET EX, each for --length (3s), without and with a policy that decides on them",
+	},
+	{
 		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, requests: getTTL, keys: 10_000_000, length: 10 * time.Second,
 		variant: withinBudget, starts: true,
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --maxmemory: memory after loading, then GET of random ones for --length (10s)",
