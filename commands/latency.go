@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"keyp/internal/tally"
 )
 
 // Latency keeps spikes by event: the commands and the background work that took at
@@ -275,7 +277,7 @@ func latencyDoctor(c *Ctx) error {
 }
 
 // latencyHistogram leaves out commands that have not been called, and names that are
-// none. A container's name stands for all its subcommands.
+// none. A container's name stands for all its subcommands. Behind the commands is how late what is due is removed and told.
 func latencyHistogram(c *Ctx) error {
 	mark, n := c.Out.MapLater(), 0
 	for _, use := range c.Env.Stats.PerCommand.used() {
@@ -298,14 +300,61 @@ func latencyHistogram(c *Ctx) error {
 			c.Out.Int(o.cumulative)
 		}
 	}
+	for _, l := range c.Env.lateness() {
+		if l.Count == 0 || !chosen(l.name, lateness, c.Args[2:]) {
+			continue
+		}
+		n++
+		c.Out.BulkString(l.name)
+		c.Out.Map(2)
+		c.intField("calls", int64(l.Count))
+		c.Out.BulkString("histogram_usec")
+		bounds, below := c.Out.MapLater(), uint64(0)
+		listed := 0
+		for i, upto := range l.Upto {
+			if upto > below {
+				below = upto
+				listed++
+				c.Out.Int(l.Bounds[i])
+				c.Out.Int(int64(upto))
+			}
+		}
+		c.Out.SetLen(bounds, listed)
+	}
 	c.Out.SetLen(mark, n)
 	return nil
 }
 
+// lateness is the name that stands for all histograms of how late what is due is removed and told.
+const lateness = "lateness"
+
+// namedReading is a histogram beside those of commands.
+type namedReading struct {
+	name string
+	tally.Reading
+}
+
+// lateness gives how late keys and elements are removed, and their events published: keyp_expire_lateness_seconds.
+func (e *Env) lateness() []namedReading {
+	h := e.Store.Histograms()
+	return []namedReading{
+		{lateness + "|key", h.KeyLateness}, {lateness + "|element", h.ElementLateness}, {lateness + "|event", e.Events.late.Read()},
+	}
+}
+
 // wanted says whether names, if there are any, have the command or its container.
 func wanted(spec *Spec, names [][]byte) bool {
-	for _, name := range names {
-		if strings.EqualFold(string(name), spec.full) || spec.parent != nil && strings.EqualFold(string(name), spec.parent.full) {
+	of := spec.full
+	if spec.parent != nil {
+		of = spec.parent.full
+	}
+	return chosen(spec.full, of, names)
+}
+
+// chosen says whether names, if there are any, have a name or that of what it is part of.
+func chosen(name, of string, names [][]byte) bool {
+	for _, n := range names {
+		if strings.EqualFold(string(n), name) || strings.EqualFold(string(n), of) {
 			return true
 		}
 	}

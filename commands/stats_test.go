@@ -71,6 +71,24 @@ func TestCommandStats(t *testing.T) {
 	h.run(`LATENCY HISTOGRAM -> []`)
 }
 
+// LATENCY HISTOGRAM has how late expired keys and elements are removed, too.
+func TestLatenessHistogram(t *testing.T) {
+	h, _, _, _ := hosted(t)
+	h.run(`
+		LATENCY HISTOGRAM lateness -> []
+		SET k v PX 5 -> +OK
+		HSET h f v -> 1
+		HPEXPIRE h 5 FIELDS 1 f -> [1]
+	`)
+	h.clock.Advance(7 * time.Millisecond)
+	h.run(`
+		GET k -> nil
+		HGET h f -> nil
+		LATENCY HISTOGRAM lateness|key -> ["lateness|key", ["calls", 1, "histogram_usec", [2500, 1]]]
+		LATENCY HISTOGRAM LATENESS get -> ["lateness|key", ["calls", 1, "histogram_usec", [2500, 1]], "lateness|element", ["calls", 1, "histogram_usec", [2500, 1]]]
+	`)
+}
+
 func TestSlowlog(t *testing.T) {
 	h, _, _, _ := hosted(t)
 	h.client.Name = "joe"
