@@ -423,12 +423,19 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	var fields [][]byte
 	hears := t.HearsFields(ev)
 	own := k.DB == t.s.options.Databases // not a client's
-	n = o.val.Due(t.instant(p, *c), limit, func(elem, _ []byte, deadline int64) {
+	var tells []*outbox
+	if t.s.outbox.rules.Load() != nil {
+		tells = t.tellsElements(k, o.val.Type())
+	}
+	n = o.val.Due(t.instant(p, *c), limit, func(elem, val []byte, deadline int64) {
 		if !own {
 			t.s.observeLate(t.s.late.elements, deadline)
 		}
 		t.removed(p, o, elem)
 		o.change(elem)
+		if tells != nil {
+			t.tellElement(tells, k, o.val.Type(), elem, val, deadline)
+		}
 		if hears {
 			fields = append(fields, bytes.Clone(elem))
 		}

@@ -42,6 +42,7 @@ func (s *Store) startBackground() {
 	s.goBackground(s.loads.loadAll)
 	s.goBackground(s.checkpointer.loop)
 	s.goBackground(s.house.loop)
+	s.goBackground(s.outbox.mover.loop)
 	s.goBackground(s.checkpointer.compactLoop)
 }
 
@@ -92,6 +93,7 @@ func (h *housekeeper) loop() {
 func (h *housekeeper) round() {
 	s := h.s
 	s.guard.keep()
+	s.outbox.tidy()
 	used, dirty := s.measure()
 	h.memory.Store(used)
 	limit := s.maxMemory.Load()
@@ -316,8 +318,8 @@ func (h *housekeeper) evictEnough(sh *shard, db, i int, enough int64) (freed int
 
 // bucketsOf is where the buckets of a slot's table begin, if keys may leave it.
 func (h *housekeeper) bucketsOf(sh *shard, db, i int) []uint32 {
-	if db == h.s.options.Databases && h.s.guard.since.Load() != 0 {
-		return nil // each write of a deadline may need the notes
+	if db == h.s.options.Databases && (h.s.guard.since.Load() != 0 || h.s.outbox.rules.Load() != nil) {
+		return nil // each write of a deadline may need the notes, and each expiry the queues
 	}
 	if !sh.lockPassingGlobal() {
 		return nil

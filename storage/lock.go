@@ -46,6 +46,12 @@ func (l *shardLock) lockFirst() {
 
 // Lock takes the lock for background work, after the commands that want it.
 func (l *shardLock) Lock() {
+	l.yield()
+	l.mu.Lock()
+}
+
+// yield lets the commands that want the lock go first.
+func (l *shardLock) yield() {
 	for i := 0; i < yieldTries && l.wanted(); i++ {
 		if i < yieldTries/10 {
 			runtime.Gosched()
@@ -53,7 +59,6 @@ func (l *shardLock) Lock() {
 			time.Sleep(yieldPause)
 		}
 	}
-	l.mu.Lock()
 }
 
 // wanted reports whether a command waits for the lock, so that background work can unlock it soon.

@@ -169,6 +169,13 @@ func (t *Txn) Install(m *Many, event Event) {
 	if m.stale {
 		m.restate()
 	}
+	if m.values != nil && len(t.s.outbox.rules.Load().of(m.keys[0].DB)) > 0 {
+		for _, i := range m.order {
+			if m.seen[i].there {
+				t.tellReplaced(m.keys[i])
+			}
+		}
+	}
 	t.many = m // from here on, so that memory follows the batch after a panic too
 	if len(t.buf) > 0 {
 		t.before.add(t.buf)

@@ -13,6 +13,7 @@ import (
 
 	"keyp/internal/tally"
 	"keyp/storage/format"
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -54,6 +55,9 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	through, last := s.window.expiredThrough(now), int64(0)
 	r.names = r.names[:0]
 	for looks := 0; looks < s.bounds.reapLooks || s.clock.Mono()-began < budget && !r.sh.mu.wanted(); looks++ {
+		if looks >= s.bounds.reapLooks {
+			r.t.writeOutbox() // that is part of the budget
+		}
 		p, db, due, ok := r.sh.firstDue(now)
 		if !ok {
 			break
@@ -85,12 +89,15 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	}
 	if through < last {
 		r.t.buf = append(r.t.buf, r.names...)
+		r.t.logged = 0
 	}
 	if n > 0 {
 		r.sh.logReaped(r.t, through)
 	}
+	r.t.writeOutbox() // before the mover sees that nothing is due
 	r.sh.setNextDue()
 	r.t.End()
+	s.outbox.mover.reaped()
 	if n > 0 && !more {
 		s.log.CommitAsync()
 	}
@@ -388,6 +395,7 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		w.mu.going = 0
 		w.setNext()
 		w.mu.Unlock()
+		w.s.outbox.mover.reaped()
 		if again && !wait {
 			return n, false
 		}
@@ -460,16 +468,17 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			return false, false
 		}
 		sl := p.slotAt(int(slot - p.first))
-		epoch := sl.epoch
+		epoch, db := sl.epoch, s.dbOf(space)
 		s.unlock(w.turn.t)
 		var k Key
 		var at format.Times
+		var typ object.Type
 		current, inline := false, false
 		err := s.file.view(func(tx *bolt.Tx) (err error) {
 			im, err := format.ParseImage(on, tx.Bucket(format.BucketValues).Get(on))
 			s.repairTimes(tx, on, &im)
 			if current = err == nil && im.Due() == due.Deadline; current {
-				at, inline = im.Times, im.Inline
+				at, inline, typ = im.Times, im.Inline, im.Type
 				_, k, err = s.keyOnDisk(tx, on)
 			}
 			return err
@@ -481,7 +490,8 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 		if !current {
 			return false, false
 		}
-		if at.Deadline == 0 || at.Deadline > now {
+		k.DB = db
+		if at.Deadline == 0 || at.Deadline > now || s.outbox.rules.Load().wantsValue(k, typ) {
 			if inline || wait {
 				return false, s.loads.loadInSpace(space, k)
 			}
@@ -499,7 +509,11 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.turn.t)
 			return false, true
 		}
-		gone = w.retire(p, sl, k, at.Deadline)
+		if k.DB = s.dbOf(space); s.outbox.rules.Load().wantsValue(k, typ) {
+			s.unlock(w.turn.t) // the rule is new
+			return false, true
+		}
+		gone = w.retire(p, sl, k, at.Deadline, typ)
 		if at.Deadline != due.Deadline { // an element was due before
 			s.later.drop(at.Deadline, on)
 		}
@@ -526,6 +540,7 @@ func (w *window) loadLarge(due ttl.WindowEntry, space uint32, k Key) {
 			w.setNext()
 		}
 		w.largeLoads.Set(due.ID, due.Deadline, 0)
+		w.s.outbox.mover.reaped()
 	})
 }
 
@@ -554,7 +569,7 @@ func (l *loads) loadInSpace(space uint32, k Key) (again bool) {
 }
 
 // retire makes a key that only the data file has a tombstone.
-func (w *window) retire(p *part, sl *slot, k Key, deadline int64) bool {
+func (w *window) retire(p *part, sl *slot, k Key, deadline int64, typ object.Type) bool {
 	if !sl.partial || p.find(sl, k) != nil {
 		return false
 	}
@@ -568,6 +583,11 @@ func (w *window) retire(p *part, sl *slot, k Key, deadline int64) bool {
 	w.s.observeLateness(deadline, w.turn.t.now)
 	w.s.stats.Expired.Add(1)
 	w.turn.t.notifyExpired(k, deadline)
+	for _, r := range w.s.outbox.rules.Load().of(k.DB) {
+		if r.takes(k.Name, typ) {
+			w.turn.t.tell(r, k, outEntry{deadline: deadline, typ: typ}, Item{})
+		}
+	}
 	return true
 }
 

@@ -125,11 +125,13 @@ func (t *Txn) Left(item Item) bool {
 	return item.o.val.LenAt(t.now) > 0
 }
 
-// pin removes the elements' deadlines, if any, from the index until unpin.
+// pin removes the elements' deadlines, if any, from the index until unpin. Of a stream it says that it is pinned, as
+// the mover of outboxes may write it.
 func (p *part) pin(sl *slot, c *cell, o *Object) (timed bool) {
-	if o.side == nil || o.side.due == 0 && o.side.pins == 0 {
+	if o.val.Type() != object.TypeStream && (o.side == nil || o.side.due == 0 && o.side.pins == 0) {
 		return false
 	}
+	o.more()
 	if o.side.pins++; o.side.pins == 1 {
 		was := o.due()
 		o.side.due = 0

@@ -87,6 +87,9 @@ type Options struct {
 	// any step is followed. ClockJumpPatience is how long it stays behind by itself; 0: it does not.
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
+	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but strings.
+	Dump func(Item) []byte
+
 	// OnDurable is called when more of the log is durable.
 	OnDurable func(lsn uint64)
 	// OnFail is called with the failure that ends the store: nothing becomes durable any more.
@@ -159,8 +162,9 @@ type Store struct {
 	house        housekeeper
 	shown        shownTime
 	guard        clockGuard
+	outbox       outboxControl
 	lateness     ttl.Lateness
-	late         struct{ keys, elements *tally.Histogram } // lateness in microseconds
+	late         struct{ keys, elements, outbox *tally.Histogram } // lateness in microseconds
 	stats        counters
 	background   sync.WaitGroup
 
@@ -215,11 +219,15 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.window.init(s)
 	s.loads.init(s)
 	s.checkpointer.init(s)
-	s.late.keys, s.late.elements = tally.New(tally.Lateness), tally.New(tally.Lateness)
+	s.late.keys, s.late.elements, s.late.outbox = tally.New(tally.Lateness), tally.New(tally.Lateness), tally.New(tally.Lateness)
 	s.file.s, s.house.s = s, s
 	s.guard.init(s)
+	s.outbox.init(s)
 	rec, err := s.recover()
 	if err != nil {
+		return nil, Recovered{}, errors.Join(err, s.release())
+	}
+	if err := s.outbox.start(); err != nil { // before time goes on, and anything is due
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	rec.Took = o.Clock.Mono() - began

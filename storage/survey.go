@@ -138,6 +138,7 @@ func (w *walk) countInMemory(db int, from uint64, counts *TypeCounts) (next uint
 // Histograms are of lateness and durations in microseconds, and of sizes in bytes, since Open.
 type Histograms struct {
 	KeyLateness, ElementLateness tally.Reading // from deadline to removal
+	OutboxLateness               tally.Reading // from deadline to the entry in the stream
 	Checkpoints                  tally.Reading // that finished
 	LogSyncs, LogCommits         tally.Reading // durations of syncs, bytes of commits
 }
@@ -145,7 +146,7 @@ type Histograms struct {
 // Histograms reads them.
 func (s *Store) Histograms() Histograms {
 	return Histograms{
-		KeyLateness: s.late.keys.Read(), ElementLateness: s.late.elements.Read(), Checkpoints: s.checkpointer.took.Read(),
+		KeyLateness: s.late.keys.Read(), ElementLateness: s.late.elements.Read(), OutboxLateness: s.late.outbox.Read(), Checkpoints: s.checkpointer.took.Read(),
 		LogSyncs: s.log.Syncs(), LogCommits: s.log.Commits(),
 	}
 }

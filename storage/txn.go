@@ -62,6 +62,9 @@ type Txn struct {
 	// made of it; 0 for none. notes are those that were given.
 	relative, decided int64
 	notes             []note
+	// outgoing are entries of outboxes that are to be put in their queues, and entries has them.
+	outgoing []outgoing
+	entries  []byte
 	// many is what Install has added, for End to do.
 	many *Many
 	sharing
@@ -266,6 +269,10 @@ func (t *Txn) End() uint64 {
 		t.writeNotes()
 		t.FlushValues()
 	}
+	if len(t.outgoing) > 0 {
+		t.writeOutbox()
+		t.FlushValues()
+	}
 	for _, p := range t.counts {
 		p.logCounts(t)
 	}
@@ -376,6 +383,9 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 // expire removes a due key; the caller writes the record. A command's record names the key: one
 // that states that all due by now is gone would cover keys that are still there and counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
+	if t.s.outbox.rules.Load() != nil {
+		t.tellKey(k, p.item(*c))
+	}
 	t.s.observeLateness(p.deadline(*c), t.instant(p, *c))
 	t.changing(p.space, k.Name)
 	t.notifyExpired(k, p.deadline(*c)) // before the block is freed, which has the reaper's name

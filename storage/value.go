@@ -63,7 +63,7 @@ type side struct {
 	// due is the first deadline of an element as the index has it, 0 for none, or while the
 	// value is pinned.
 	due int64
-	// pins is how many commands have pinned the value (Pins), if its elements have deadlines.
+	// pins is how many commands have pinned the value (Pins), if its elements have deadlines or it is a stream.
 	pins int32
 	unsaved
 }

@@ -348,3 +348,32 @@ func (s *Stream) Ack(group []byte, id StreamID, changed Changed) (ok bool) {
 	}
 	return ok
 }
+
+// Acked is how many entries at the begin all groups have acknowledged, at most most; 0 without groups.
+func (s *Stream) Acked(most int) (n int) {
+	if s.Groups() == 0 || s.live == 0 {
+		return 0
+	}
+	end := MaxStreamID // the first that must stay
+	s.EachGroup(func(g *StreamGroup) bool {
+		first, ok := g.LastID.Next()
+		if !ok {
+			first = MaxStreamID
+		}
+		if id, pending := g.FirstPending(); pending && id.Compare(first) < 0 {
+			first = id
+		}
+		if first.Compare(end) < 0 {
+			end = first
+		}
+		return true
+	})
+	s.Range(StreamID{}, MaxStreamID, false, func(e StreamEntry) bool {
+		if e.ID.Compare(end) >= 0 {
+			return false
+		}
+		n++
+		return n < most
+	})
+	return n
+}

@@ -1,0 +1,86 @@
+// Package glob matches names against patterns as Redis does.
+package glob
+
+// Match says whether s matches a pattern of KEYS, SCAN and PSUBSCRIBE:
+//
+//	?        any one byte
+//	*        any bytes, also none
+//	[ab-c]   one byte of a set; [^…] one byte outside it
+//	\x       the byte x, also inside a set
+//
+// Malformed sets mean what they mean in Redis: a missing ] ends the set at the end of
+// the pattern, [] matches nothing and [^] any byte, and in [a-] the ] is the end of a
+// range. A lone \ at the end is itself. With Redis "**" does not match the empty string;
+// here it does, as "*" does.
+//
+// Every element but * takes exactly one byte, so after a mismatch only the latest *
+// can help: the work is at most len(pattern) × len(s), whatever the pattern.
+func Match(pattern, s []byte) bool {
+	p, i := 0, 0
+	star, from := -1, 0 // after the latest *, and where it began to match
+	for i < len(s) {
+		if p < len(pattern) && pattern[p] == '*' {
+			p++
+			star, from = p, i
+			continue
+		}
+		if p < len(pattern) {
+			if ok, next := one(pattern, p, s[i]); ok {
+				p, i = next, i+1
+				continue
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		from++
+		p, i = star, from
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+// one matches c against the element at pattern[p] and says where the next one is.
+func one(pattern []byte, p int, c byte) (ok bool, next int) {
+	switch pattern[p] {
+	case '?':
+		return true, p + 1
+	case '[':
+		return set(pattern, p+1, c)
+	case '\\':
+		if p+1 < len(pattern) {
+			p++
+		}
+	}
+	return pattern[p] == c, p + 1
+}
+
+// set matches c against the set whose inside begins at pattern[p].
+func set(pattern []byte, p int, c byte) (ok bool, next int) {
+	negated := p < len(pattern) && pattern[p] == '^'
+	if negated {
+		p++
+	}
+	for p < len(pattern) {
+		switch left := len(pattern) - p; {
+		case pattern[p] == '\\' && left >= 2:
+			ok = ok || pattern[p+1] == c
+			p += 2
+		case pattern[p] == ']':
+			return ok != negated, p + 1
+		case left >= 3 && pattern[p+1] == '-':
+			low, high := min(pattern[p], pattern[p+2]), max(pattern[p], pattern[p+2])
+			ok = ok || low <= c && c <= high
+			p += 3
+		default:
+			ok = ok || pattern[p] == c
+			p++
+		}
+	}
+	return ok != negated, p
+}
+
+// All says whether a pattern matches everything.
+func All(pattern []byte) bool { return len(pattern) == 1 && pattern[0] == '*' }

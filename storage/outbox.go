@@ -1,0 +1,680 @@
+package storage
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"keyp/internal/glob"
+	"keyp/storage/format"
+	"keyp/storage/object"
+)
+
+// An outbox is a rule that has each expiry of certain keys, and of their elements, told in a stream. The
+// removal and the entry are one:
+//
+//   - A transaction that removes what is due writes the entry in the same batch, into a queue of the rule
+//     in the same shard (writeOutbox). So an expiry locks no further shard.
+//   - The mover takes entries from the queues and adds them to the stream, in one batch (outboxmove.go).
+//
+// So after a crash an entry is in a queue or in the stream, and in one of them only. Nobody can tell that these are two
+// batches: a key that is due is invisible, removed or not.
+//
+// Rules and queues are among the server's own data (system.go). A queue is a list, in the order of
+// deadlines: what is put in and taken out are single elements and runs of them, in memory, in the log, and on disk.
+// While there are rules, queues do not leave memory.
+
+// OutboxRule says what is told where. It does not change.
+type OutboxRule struct {
+	Name     string
+	DB       int
+	Pattern  []byte
+	Type     object.Type `json:",omitempty"` // None: any
+	Elements bool        `json:",omitempty"` // those of the keys are told of, too
+	Stream   []byte      // the key of the stream, in the same database
+	MaxLen   int64       `json:",omitempty"` // of the stream; 0: an entry goes when all groups have acknowledged it
+	MaxValue int         `json:",omitempty"` // bytes of a value that an entry has at most
+}
+
+// outbox is a rule with its state.
+type outbox struct {
+	OutboxRule
+	stream Key
+	*outboxState
+}
+
+// outboxState stays when the rule is replaced by one of the same name.
+type outboxState struct {
+	queues  []outboxQueue // by shard
+	waiting atomic.Int64  // entries in the queues
+	written atomic.Int64  // to the stream, since the start
+	lost    atomic.Int64  // trimmed by MAXLEN before all groups had acknowledged them, since the start
+	failure atomic.Pointer[string]
+	full    atomic.Bool // more entries wait than there should
+}
+
+// outboxQueue are entries that wait in a shard. The numbers are written while the shard is locked, and read without that.
+type outboxQueue struct {
+	key     Key // constant
+	waiting atomic.Int64
+	first   atomic.Int64 // the first deadline, if any entry waits
+}
+
+// outboxes are the rules at present.
+type outboxes struct {
+	all  []*outbox // by name
+	byDB [][]*outbox
+}
+
+const (
+	// outboxRuleKey and a rule's name are the key of the rule, outboxQueueKey with a shard's tag and the
+	// rule's name that of a queue.
+	outboxRuleKey  = "outbox.rule:"
+	outboxQueueKey = "outbox.queue{"
+	// outboxSmall is how many entries may wait that OutboxDelete writes to the stream itself.
+	outboxSmall = 10_000
+	// DefaultOutboxBacklog is how many entries of a rule may wait before writes are refused.
+	DefaultOutboxBacklog = 1_000_000
+)
+
+// ErrOutboxWaiting: too many entries wait for the mover.
+var ErrOutboxWaiting = errors.New("storage: entries of the outbox wait to be written")
+
+// outboxControl is what the store has of outboxes.
+type outboxControl struct {
+	s       *Store // constant
+	tags    []string
+	rules   atomic.Pointer[outboxes] // nil: there is none; written while all shards are locked
+	backlog atomic.Int64
+	anyFull atomic.Bool // entries of some rule wait that are more than backlog
+	mover   outboxMover
+}
+
+func (c *outboxControl) init(s *Store) {
+	c.s = s
+	c.backlog.Store(DefaultOutboxBacklog)
+	c.mover.init(s)
+}
+
+// start reads the rules and loads their queues. Nothing is removed before.
+func (c *outboxControl) start() error {
+	s := c.s
+	for i := range s.shards {
+		c.tags = append(c.tags, s.tagOf(i))
+	}
+	if s.options.ReadOnly {
+		return nil
+	}
+	var rules, queues []string
+	err := s.WalkSystem(func(name []byte, _ object.Type) bool {
+		switch n := string(name); {
+		case strings.HasPrefix(n, outboxRuleKey):
+			rules = append(rules, n)
+		case strings.HasPrefix(n, outboxQueueKey):
+			queues = append(queues, n)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if len(rules)+len(queues) == 0 {
+		return nil
+	}
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	all := &outboxes{}
+	for _, name := range rules {
+		r, err := t.readOutbox(s.SystemKey(name))
+		if err != nil {
+			s.options.Logger.Error("an outbox is not understood and left out; it stays on disk", "rule", strconv.Quote(name), "error", err)
+			continue
+		}
+		all = all.with(c.newOutbox(r, &outboxState{}))
+	}
+	owned := map[string]bool{}
+	for _, r := range all.all {
+		for i := range r.queues {
+			owned[string(r.queues[i].key.Name)] = true
+			t.countQueue(r, &r.queues[i])
+		}
+	}
+	for _, name := range queues {
+		if !owned[name] && len(all.all) == len(rules) { // of a rule that was never durable
+			t.dropSystem(s.SystemKey(name))
+		}
+	}
+	c.use(all)
+	return nil
+}
+
+// tagOf is a tag that gives keys a slot of a shard.
+func (s *Store) tagOf(shard int) string {
+	for i := 0; ; i++ {
+		if k := s.SystemKey("{" + strconv.Itoa(i) + "}"); s.shardOf(k.Slot) == shard {
+			return strconv.Itoa(i)
+		}
+	}
+}
+
+func (t *Txn) readOutbox(k Key) (*OutboxRule, error) {
+	if err := t.Load(k); err != nil {
+		return nil, err
+	}
+	item, ok := t.Peek(k)
+	if !ok {
+		return nil, ErrCorrupt
+	}
+	text, err := item.String()
+	if err != nil {
+		return nil, err
+	}
+	r := &OutboxRule{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, err
+	}
+	if r.DB < 0 || r.DB >= t.s.options.Databases {
+		return nil, errors.New("storage: its database does not exist")
+	}
+	return r, nil
+}
+
+// countQueue loads a queue, or drops it where it is damaged, and counts what waits in it.
+func (t *Txn) countQueue(r *outbox, q *outboxQueue) {
+	if err := t.Load(q.key); err != nil { // it is logged
+		t.dropSystem(q.key)
+	}
+	l, err := t.List(q.key)
+	if err != nil {
+		t.dropSystem(q.key)
+		l, _ = t.List(q.key)
+	}
+	r.recount(q, l.Value())
+}
+
+// recount has the numbers of a queue be those of its list.
+func (r *outbox) recount(q *outboxQueue, l *object.List) {
+	n := int64(l.Len())
+	if n > 0 {
+		_, first := l.At(0)
+		q.first.Store(entryDeadline(first))
+	}
+	r.waiting.Add(n - q.waiting.Swap(n))
+}
+
+// dropSystem deletes a key of the server's own data, whether it can be read or not.
+func (t *Txn) dropSystem(k Key) {
+	if err := t.Load(k); err == nil || errors.Is(err, ErrCorrupt) {
+		t.Delete(k, Event{})
+	}
+}
+
+func (c *outboxControl) newOutbox(r *OutboxRule, state *outboxState) *outbox {
+	b := &outbox{OutboxRule: *r, stream: c.s.Key(r.DB, r.Stream), outboxState: state}
+	if state.queues == nil {
+		state.queues = make([]outboxQueue, len(c.s.shards))
+		for i := range state.queues {
+			state.queues[i].key = c.s.SystemKey(outboxQueueKey + c.tags[i] + "}:" + r.Name)
+		}
+	}
+	return b
+}
+
+// with gives the rules with one in place of that of its name.
+func (o *outboxes) with(r *outbox) *outboxes {
+	all := append(o.without(r.Name).all, r)
+	slices.SortFunc(all, func(a, b *outbox) int { return strings.Compare(a.Name, b.Name) })
+	return newOutboxes(all)
+}
+
+func (o *outboxes) without(name string) *outboxes {
+	if o == nil {
+		return &outboxes{}
+	}
+	return newOutboxes(slices.DeleteFunc(slices.Clone(o.all), func(r *outbox) bool { return r.Name == name }))
+}
+
+func newOutboxes(all []*outbox) *outboxes {
+	o := &outboxes{all: all}
+	for _, r := range all {
+		for len(o.byDB) <= r.DB {
+			o.byDB = append(o.byDB, nil)
+		}
+		o.byDB[r.DB] = append(o.byDB[r.DB], r)
+	}
+	return o
+}
+
+func (o *outboxes) named(name string) *outbox {
+	if o != nil {
+		for _, r := range o.all {
+			if r.Name == name {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// of gives the rules of a database.
+func (o *outboxes) of(db int) []*outbox {
+	if o == nil || db < 0 || db >= len(o.byDB) {
+		return nil
+	}
+	return o.byDB[db]
+}
+
+// use has other rules be in force. All shards are locked, or the store is being opened.
+func (c *outboxControl) use(o *outboxes) {
+	if len(o.all) == 0 {
+		o = nil
+	}
+	c.rules.Store(o)
+	c.measure()
+	c.mover.wake()
+}
+
+// SetOutbox makes a rule, or replaces the one of its name; what waits of that one goes to the new one's stream. The transaction has
+// all shards locked: so the log has the rule before all that is removed under it.
+func (t *Txn) SetOutbox(r *OutboxRule) error {
+	c := &t.s.outbox
+	k := t.s.SystemKey(outboxRuleKey + r.Name)
+	if err := t.Load(k); err != nil && !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	t.writeOutbox() // of what is removed so far, by the rules before
+	rules, state := c.rules.Load(), &outboxState{}
+	if old := rules.named(r.Name); old != nil {
+		state = old.outboxState
+	}
+	t.SetString(k, text, 0, Event{})
+	b := c.newOutbox(r, state)
+	if state.waiting.Load() == 0 {
+		for i := range b.queues { // of a rule of that name that is gone there is nothing
+			t.countQueue(b, &b.queues[i])
+		}
+	}
+	b.succeeded()
+	c.use(rules.with(b))
+	return nil
+}
+
+// DeleteOutbox deletes a rule, and first writes what waits to the stream. If that cannot be written now, what waits goes with the
+// rule. ErrOutboxWaiting: too much waits for that; the mover needs some time. False: there is no rule
+// of that name. The transaction has all shards locked.
+func (t *Txn) DeleteOutbox(name string) (bool, error) {
+	c := &t.s.outbox
+	r := c.rules.Load().named(name)
+	if r == nil {
+		return false, nil
+	}
+	t.writeOutbox()
+	if n := r.waiting.Load(); n > 0 && r.failure.Load() == nil {
+		if n > outboxSmall {
+			return true, ErrOutboxWaiting
+		}
+		if err := t.Load(r.stream); err == nil {
+			exempt := t.Exempt
+			t.Exempt = true
+			_, _ = c.mover.fill(t, r, take{last: math.MaxInt64, all: true})
+			t.Exempt = exempt
+		}
+	}
+	for i := range r.queues {
+		t.dropSystem(r.queues[i].key)
+	}
+	t.dropSystem(t.s.SystemKey(outboxRuleKey + name))
+	c.use(c.rules.Load().without(name))
+	return true, nil
+}
+
+// OutboxState is what there is to know of a rule.
+type OutboxState struct {
+	OutboxRule
+	Written int64  // entries, since the start
+	Waiting int64  // entries that are not in the stream yet
+	Oldest  int64  // the first deadline of those, in Unix ms; 0: none waits
+	Lost    int64  // entries that MAXLEN took before all groups had acknowledged them, since the start
+	Failure string // why the stream cannot be written; "": it can
+	Full    bool   // writes are refused
+}
+
+// Outboxes gives all rules, by name.
+func (s *Store) Outboxes() (list []OutboxState) {
+	rules := s.outbox.rules.Load()
+	if rules == nil {
+		return nil
+	}
+	for _, r := range rules.all {
+		st := OutboxState{OutboxRule: r.OutboxRule, Written: r.written.Load(), Lost: r.lost.Load(), Full: r.full.Load()}
+		for i := range r.queues {
+			if q := &r.queues[i]; q.waiting.Load() > 0 {
+				if first := q.first.Load(); st.Waiting == 0 || first < st.Oldest {
+					st.Oldest = first
+				}
+				st.Waiting += q.waiting.Load()
+			}
+		}
+		if text := r.failure.Load(); text != nil {
+			st.Failure = *text
+		}
+		list = append(list, st)
+	}
+	return list
+}
+
+// SetOutboxBacklog changes how many entries of a rule may wait before writes of its keys are refused.
+func (s *Store) SetOutboxBacklog(n int64) {
+	s.outbox.backlog.Store(n)
+	s.outbox.measure()
+}
+
+// measure finds out of which rules more waits than should.
+func (c *outboxControl) measure() {
+	anyFull := false
+	if rules := c.rules.Load(); rules != nil {
+		for _, r := range rules.all {
+			full := r.waiting.Load() > c.backlog.Load()
+			r.full.Store(full)
+			anyFull = anyFull || full
+		}
+	}
+	c.anyFull.Store(anyFull)
+}
+
+// OutboxesFull reports whether writes of some keys are refused.
+func (s *Store) OutboxesFull() bool { return s.outbox.anyFull.Load() }
+
+// OutboxFull gives the rule that has writes of a key refused, since too many of its entries wait; false: there is none.
+func (s *Store) OutboxFull(k Key) (rule string, full bool) {
+	for _, r := range s.outbox.rules.Load().of(k.DB) {
+		if r.full.Load() && glob.Match(r.Pattern, k.Name) {
+			return r.Name, true
+		}
+	}
+	return "", false
+}
+
+// takes reports whether the rule is about a key.
+func (r *outbox) takes(name []byte, typ object.Type) bool {
+	return (r.Type == object.None || r.Type == typ) && glob.Match(r.Pattern, name)
+}
+
+// wantsValue reports whether some rule is to tell the value of a key, whose type it may have to know.
+func (o *outboxes) wantsValue(k Key, typ object.Type) bool {
+	return slices.ContainsFunc(o.of(k.DB), func(r *outbox) bool { return r.MaxValue > 0 && r.takes(k.Name, typ) })
+}
+
+// outgoing is an entry that the transaction has yet to put in a queue.
+type outgoing struct {
+	r        *outbox
+	shard    int
+	from, to int // in Txn.entries
+}
+
+// Entries of a queue:
+//
+//	deadline (8 bytes, in order), time of removal, database, type, flags, key [, element] [, value] [, size of the value]
+const (
+	entryElement = 1 << iota
+	entryValue
+	entrySize // of a value that is not there, or not as a whole
+)
+
+// outEntry is an expiry.
+type outEntry struct {
+	deadline, removed int64
+	db                int
+	typ               object.Type
+	key               []byte
+	element           []byte
+	hasElement        bool
+	value             []byte
+	hasValue          bool
+	size              int // 0: the value is there as a whole, or is not wanted
+}
+
+func (e *outEntry) append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(e.deadline)^1<<63)
+	dst = binary.AppendUvarint(dst, uint64(e.removed))
+	dst = binary.AppendUvarint(dst, uint64(e.db))
+	flags := byte(0)
+	if e.hasElement {
+		flags |= entryElement
+	}
+	if e.hasValue {
+		flags |= entryValue
+	}
+	if e.size != 0 {
+		flags |= entrySize
+	}
+	dst = append(dst, byte(e.typ), flags)
+	dst = format.AppendBytes(dst, e.key)
+	if e.hasElement {
+		dst = format.AppendBytes(dst, e.element)
+	}
+	if e.hasValue {
+		dst = format.AppendBytes(dst, e.value)
+	}
+	if e.size != 0 {
+		dst = binary.AppendUvarint(dst, uint64(e.size))
+	}
+	return dst
+}
+
+func entryDeadline(b []byte) int64 {
+	if len(b) < 8 {
+		return math.MinInt64 // damaged: it goes first
+	}
+	return int64(binary.BigEndian.Uint64(b) ^ 1<<63)
+}
+
+// parseEntry reads what append writes; its slices are parts of b.
+func parseEntry(b []byte) (e outEntry, ok bool) {
+	if len(b) < 8 {
+		return e, false
+	}
+	e.deadline = entryDeadline(b)
+	f := format.Fields{Rest: b[8:]}
+	e.removed, e.db = int64(f.Int()), int(f.Int())
+	if len(f.Rest) < 2 {
+		return e, false
+	}
+	e.typ = object.Type(f.Rest[0])
+	flags := f.Rest[1]
+	f.Rest = f.Rest[2:]
+	e.key = f.Bytes()
+	if e.hasElement = flags&entryElement != 0; e.hasElement {
+		e.element = f.Bytes()
+	}
+	if e.hasValue = flags&entryValue != 0; e.hasValue {
+		e.value = f.Bytes()
+	}
+	if flags&entrySize != 0 {
+		e.size = int(f.Int())
+	}
+	return e, !f.Bad
+}
+
+// tellKey notes that a key is gone as its deadline has come, for the rules that it is under.
+func (t *Txn) tellKey(k Key, item Item) {
+	rules := t.s.outbox.rules.Load().of(k.DB)
+	if len(rules) == 0 {
+		return
+	}
+	typ := item.Type()
+	for _, r := range rules {
+		if r.takes(k.Name, typ) {
+			t.tell(r, k, outEntry{deadline: item.Deadline(), typ: typ}, item)
+		}
+	}
+}
+
+// tell notes an entry of a key; with an item it has that one's value.
+func (t *Txn) tell(r *outbox, k Key, e outEntry, item Item) {
+	e.db, e.key, e.removed = k.DB, k.Name, max(t.now, e.deadline)
+	if r.MaxValue > 0 && (item.o != nil || item.b != nil) {
+		e.value, e.hasValue, e.size = t.s.toldValue(item, r.MaxValue)
+	}
+	from := len(t.entries)
+	t.entries = e.append(t.entries)
+	t.outgoing = append(t.outgoing, outgoing{r, t.s.shardOf(k.Slot), from, len(t.entries)})
+}
+
+// toldValue is what an entry has of a value: of a string the begin, of other types what DUMP replies, if
+// it is not too long; and the value's size if that is not all.
+func (s *Store) toldValue(item Item, most int) (value []byte, has bool, size int) {
+	if text, err := item.String(); err == nil {
+		if len(text) > most {
+			return text[:most], true, len(text)
+		}
+		return text, true, 0
+	}
+	if dump := s.options.Dump; dump != nil && item.o.val.Bytes() <= 4*most {
+		if payload := dump(item); len(payload) <= most && payload != nil {
+			return payload, true, 0
+		}
+	}
+	return nil, false, max(item.o.val.Bytes(), 1)
+}
+
+// tellsElements gives the rules that tell of the elements of a key.
+func (t *Txn) tellsElements(k Key, typ object.Type) (tells []*outbox) {
+	for _, r := range t.s.outbox.rules.Load().of(k.DB) {
+		if r.Elements && r.takes(k.Name, typ) {
+			tells = append(tells, r)
+		}
+	}
+	return tells
+}
+
+// tellElement notes that an element is gone as its deadline has come.
+func (t *Txn) tellElement(rules []*outbox, k Key, typ object.Type, elem, val []byte, deadline int64) {
+	for _, r := range rules {
+		e := outEntry{deadline: deadline, typ: typ, element: elem, hasElement: true}
+		if r.MaxValue > 0 {
+			switch typ {
+			case object.TypeHash:
+				e.value, e.hasValue = val, true
+			case object.TypeZSet:
+				e.value, e.hasValue = strconv.AppendFloat(nil, object.ScoreOf(val), 'g', -1, 64), true
+			}
+			if len(e.value) > r.MaxValue {
+				e.value, e.size = e.value[:r.MaxValue], len(e.value)
+			}
+		}
+		t.tell(r, k, e, Item{})
+	}
+}
+
+// TellPassed notes an expiry of a key that a command gives a deadline which has passed, and that is gone so. v is the value
+// that it would have had; nil: its present one. A missing key has none.
+func (t *Txn) TellPassed(k Key, deadline int64, v object.Value) {
+	if len(t.s.outbox.rules.Load().of(k.DB)) == 0 || t.Offloaded() || t.Conflicted() {
+		return
+	}
+	var item Item
+	if v != nil {
+		item.o = &Object{val: v}
+	} else if now, ok := t.Peek(k); ok {
+		item = now
+	} else {
+		return
+	}
+	typ := item.Type()
+	for _, r := range t.s.outbox.rules.Load().of(k.DB) {
+		if r.takes(k.Name, typ) {
+			t.tell(r, k, outEntry{deadline: deadline, typ: typ}, item)
+		}
+	}
+}
+
+// TellPassedElement is TellPassed for an element of a key that has, or would have, a type.
+func (t *Txn) TellPassedElement(k Key, typ object.Type, elem, val []byte, deadline int64) {
+	if rules := t.tellsElements(k, typ); len(rules) > 0 {
+		t.tellElement(rules, k, typ, elem, val, deadline)
+	}
+}
+
+// tellReplaced notes what is due of a key that gets another value without being looked up.
+func (t *Txn) tellReplaced(k Key) {
+	p, c := t.look(k)
+	if !exists(c) {
+		return
+	}
+	item := p.item(*c)
+	if d := p.deadline(*c); d != 0 && d <= t.now {
+		t.tellKey(k, item)
+		return
+	}
+	if rules := t.tellsElements(k, item.Type()); item.o != nil && len(rules) > 0 {
+		item.o.val.Walk(func(elem, val []byte, deadline int64) bool {
+			if deadline != 0 && deadline <= t.now {
+				t.tellElement(rules, k, item.Type(), elem, val, deadline)
+			}
+			return true
+		})
+	}
+}
+
+// writeOutbox puts the transaction's entries into their queues.
+func (t *Txn) writeOutbox() {
+	if len(t.outgoing) == 0 {
+		return
+	}
+	c := &t.s.outbox
+	over := false
+	var l List
+	var of *outboxQueue
+	for i := range t.outgoing {
+		o := &t.outgoing[i]
+		q := &o.r.queues[o.shard]
+		if q != of {
+			var err error
+			if of = q; t.Load(q.key) != nil { // it was loaded at the start, and does not leave memory
+				t.dropSystem(q.key)
+			}
+			if l, err = t.List(q.key); err != nil {
+				panic(err) // impossible: countQueue has seen it
+			}
+		}
+		t.queue(&l, q, t.entries[o.from:o.to])
+		over = o.r.waiting.Add(1) > c.backlog.Load() || over
+	}
+	if over {
+		c.measure()
+	}
+	clear(t.outgoing)
+	t.outgoing, t.entries = t.outgoing[:0], t.entries[:0]
+	if cap(t.entries) > maxKept {
+		t.entries = nil
+	}
+	c.mover.wake()
+}
+
+// queue puts an entry behind those with its deadline.
+func (t *Txn) queue(l *List, q *outboxQueue, entry []byte) {
+	v := l.Value()
+	n, deadline := v.Len(), entryDeadline(entry)
+	before := func(i int) bool { _, e := v.At(i); return entryDeadline(e) <= deadline }
+	if n == 0 || before(n-1) {
+		l.PushBack(entry)
+	} else {
+		l.Insert(sort.Search(n, func(i int) bool { return !before(i) }), entry)
+	}
+	if q.waiting.Load() == 0 || deadline < q.first.Load() {
+		q.first.Store(deadline)
+	}
+	q.waiting.Add(1)
+}
