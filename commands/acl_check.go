@@ -132,6 +132,14 @@ func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
 	})
 }
 
+// readsPattern says whether a selector that lets the call pass also lets it read every key that matches a pattern.
+func (p *permissions) readsPattern(spec *Spec, args [][]byte, pattern []byte) bool {
+	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
+		d, _ := s.check(spec, args)
+		return d == allowed && s.takesPattern(pattern, mayRead)
+	})
+}
+
 // maySee says whether a user with these permissions may ask for the deadline of a key (PEXPIRETIME). Lists of keys by deadline
 // show only such keys.
 func (e *Env) maySee(p *permissions, name []byte) bool {

@@ -356,6 +356,19 @@ func (s *selector) takesAllKeys(need keyAccess) bool {
 	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool { return p.access&need == need && string(p.text) == "*" })
 }
 
+// takesPattern says whether it does so with every key that matches a pattern, as far as the patterns say that by themselves: those are
+// the same, or the selector's ends with its only wildcard, and the other begins with what stands before that.
+func (s *selector) takesPattern(pattern []byte, need keyAccess) bool {
+	return s.allKeys || slices.ContainsFunc(s.keys, func(p keyPattern) bool {
+		if p.access&need != need {
+			return false
+		}
+		text := []byte(p.text)
+		prefix, all := bytes.CutSuffix(text, []byte("*"))
+		return bytes.Equal(text, pattern) || all && !bytes.ContainsAny(prefix, `*?[\`) && bytes.HasPrefix(pattern, prefix)
+	})
+}
+
 // takesChannel says the same of a channel, or of a pattern to subscribe to: that must be
 // allowed literally.
 func (s *selector) takesChannel(name []byte, literal bool) bool {

@@ -95,6 +95,11 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	if flags&DenyOOM != 0 && e.Store.Full() {
 		return e.refuse(c, ErrDiskFull)
 	}
+	if flags&DenyOOM != 0 && e.Store.OutboxesFull() {
+		if err := e.outboxRefusesCall(c, spec, c.Args); err != nil {
+			return e.refuse(c, err.(Error))
+		}
+	}
 	if e.jobs.global && !e.mayRunBeside(c) {
 		return e.waitForJob(c)
 	}

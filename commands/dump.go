@@ -208,6 +208,9 @@ func runRestore(c *Ctx) error {
 	if c.Txn.Conflicted() {
 		return nil
 	}
+	if ttl.Expired(deadline, now) {
+		c.Txn.TellPassed(k, deadline, restored(v, now))
+	}
 	if is, ok := c.Txn.Peek(k); ok && replaced {
 		c.Txn.Overwrote(k, was, is.Type())
 	}
@@ -219,6 +222,14 @@ func runRestore(c *Ctx) error {
 	}
 	c.Out.OK()
 	return nil
+}
+
+// restored makes a value of what DUMP replied.
+func restored(v rdb.Value, now int64) object.Value {
+	if v.Type == rdb.String {
+		return &object.String{Data: v.Str}
+	}
+	return built(v, now)
 }
 
 // notifyReplaced raises the event of a new key for one that RESTORE replaces: for Redis that is

@@ -135,6 +135,9 @@ func (e *Env) followConfig() {
 	reserve := func() { store.SetDiskReserve(uint64(cfg.Int("disk-reserve"))) }
 	reserve()
 	on(reserve, "disk-reserve")
+	backlog := func() { store.SetOutboxBacklog(cfg.Int("outbox-backlog")) }
+	backlog()
+	on(backlog, "outbox-backlog")
 	on(func() { store.SetClockGuard(ClockGuard(cfg)) }, "clock-jump-limit", "clock-jump-patience")
 	on(func() { store.SetMaxMemory(cfg.Int("maxmemory")) }, "maxmemory")
 	on(func() { store.SetFrequency(Frequency(cfg)) }, "maxmemory-policy", "lfu-log-factor", "lfu-decay-time")

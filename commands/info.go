@@ -290,6 +290,14 @@ func infoExpiry(c *Ctx, b *infoText) {
 	b.int("clock_deadlines_moved", st.Clock.Moved)
 	b.int("clock_deadlines_not_moved", st.Clock.Unmoved)
 	b.int("bad_deadlines", st.BadDeadlines)
+	o := st.Outboxes
+	b.int("outboxes", o.Rules)
+	b.int("outbox_entries_written", o.Written)
+	b.int("outbox_entries_waiting", o.Waiting)
+	b.int("outbox_entries_lost", o.Lost)
+	b.int("outboxes_failing", o.Failing)
+	b.int("outboxes_full", o.Full)
+	b.int("outbox_oldest_waiting", o.Oldest)
 }
 
 func infoStats(c *Ctx, b *infoText) {

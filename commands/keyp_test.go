@@ -302,7 +302,7 @@ func TestKeypRights(t *testing.T) {
 		KEYP.UNTIMED -> ["0", ["b"]]
 		KEYP.EXPIRING - + -> ["0", [["b:timed", 1700000005000]]]
 		user default
-		ACL CAT keyp -> ["keyp.untimed", "keyp.expiring", "keyp.policy|set", "keyp.policy|get", "keyp.policy|del", "keyp.policy|list", "keyp.policy|test", "keyp.policy|apply", "keyp.policy|help", "keyp.clock|info", "keyp.clock|confirm", "keyp.clock|help"]
+		ACL CAT keyp -> ["keyp.untimed", "keyp.expiring", "keyp.policy|set", "keyp.policy|get", "keyp.policy|del", "keyp.policy|list", "keyp.policy|test", "keyp.policy|apply", "keyp.policy|help", "keyp.clock|info", "keyp.clock|confirm", "keyp.clock|help", "keyp.outbox|set", "keyp.outbox|get", "keyp.outbox|del", "keyp.outbox|list", "keyp.outbox|streams", "keyp.outbox|help"]
 		COMMAND INFO keyp.untimed -> [["keyp.untimed", -1, [+readonly], 0, 0, 0, [+@keyspace, +@read, +@slow, +@keyp], ["nondeterministic_output", "request_policy:special"], [], []]]
 	`)
 	for _, spec := range keypCommands {

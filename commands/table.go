@@ -33,6 +33,7 @@ var families = [][]Spec{
 	keypCommands,
 	policyCommands,
 	keypClockCommands,
+	keypOutboxCommands,
 }
 
 // Table finds declarations by name.

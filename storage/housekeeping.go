@@ -480,6 +480,7 @@ type Stats struct {
 	FreeSpace       uint64
 	Lateness        LatenessStats
 	Clock           ClockGuard
+	Outboxes        OutboxTotals
 }
 
 // LatenessStats is how late expired keys were removed, in ms.
@@ -513,6 +514,7 @@ func (v View) Stats() Stats {
 	st.FreeSpace, _ = vfs.OS.Free(s.options.Dir)
 	l := s.lateness.Snapshot()
 	st.Clock = s.ClockGuard()
+	st.Outboxes = s.outboxTotals()
 	st.Lateness = LatenessStats{int64(l.P50), int64(l.P99), int64(l.Max), int64(l.Count)}
 	return st
 }

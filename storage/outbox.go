@@ -374,6 +374,30 @@ func (s *Store) Outboxes() (list []OutboxState) {
 	return list
 }
 
+// OutboxTotals are of all rules.
+type OutboxTotals struct {
+	Rules, Failing, Full   int64 // how many there are, cannot write their streams, refuse writes
+	Written, Waiting, Lost int64
+	Oldest                 int64 // Unix ms; 0: nothing waits
+}
+
+func (s *Store) outboxTotals() (o OutboxTotals) {
+	for _, r := range s.Outboxes() {
+		o.Rules++
+		o.Written, o.Waiting, o.Lost = o.Written+r.Written, o.Waiting+r.Waiting, o.Lost+r.Lost
+		if r.Failure != "" {
+			o.Failing++
+		}
+		if r.Full {
+			o.Full++
+		}
+		if r.Waiting > 0 && (o.Oldest == 0 || r.Oldest < o.Oldest) {
+			o.Oldest = r.Oldest
+		}
+	}
+	return o
+}
+
 // SetOutboxBacklog changes how many entries of a rule may wait before writes of its keys are refused.
 func (s *Store) SetOutboxBacklog(n int64) {
 	s.outbox.backlog.Store(n)
@@ -533,7 +557,7 @@ func (t *Txn) tell(r *outbox, k Key, e outEntry, item Item) {
 }
 
 // toldValue is what an entry has of a value: of a string the begin, of other types what DUMP replies, if
-// it is not too long; and the value's size if that is not all.
+// that is not too long; and the size if that is not all, of a large value that in memory.
 func (s *Store) toldValue(item Item, most int) (value []byte, has bool, size int) {
 	if text, err := item.String(); err == nil {
 		if len(text) > most {
@@ -541,12 +565,16 @@ func (s *Store) toldValue(item Item, most int) (value []byte, has bool, size int
 		}
 		return text, true, 0
 	}
-	if dump := s.options.Dump; dump != nil && item.o.val.Bytes() <= 4*most {
-		if payload := dump(item); len(payload) <= most && payload != nil {
+	const overhead = 1 << 10 // in memory
+	size = item.o.val.Bytes()
+	if dump := s.options.Dump; dump != nil && size <= 4*most+overhead {
+		payload := dump(item)
+		if payload != nil && len(payload) <= most {
 			return payload, true, 0
 		}
+		size = len(payload)
 	}
-	return nil, false, max(item.o.val.Bytes(), 1)
+	return nil, false, max(size, 1)
 }
 
 // tellsElements gives the rules that tell of the elements of a key.

@@ -32,7 +32,7 @@ func compact(args []string, out io.Writer) (err error) {
 	limit, patience := commands.ClockGuard(config.New())
 	store, found, err := storage.Open(storage.Options{
 		Dir: dir, Clock: clock.System, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		NoBackground: true, Progress: toolProgress(), ClockJumpLimit: limit, ClockJumpPatience: patience,
+		NoBackground: true, Progress: toolProgress(), ClockJumpLimit: limit, ClockJumpPatience: patience, Dump: commands.Dump,
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)

@@ -57,6 +57,7 @@ func serve(cfg *config.Config) (err error) {
 	var bell server.Bell
 	options := storeOptions(cfg)
 	options.Clock, options.Logger, options.OnDurable, options.OnFail = machine, logger, bell.Durable, bell.Fail
+	options.Dump = commands.Dump
 	options.Progress = progress.New(machine, logs.progress(), manager.loads())
 	store, found, err := storage.Open(options)
 	if err != nil {

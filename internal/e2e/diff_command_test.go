@@ -28,6 +28,7 @@ var ownDocs = map[string]string{
 	"keyp.expiring":           "likewise",
 	"keyp.policy":             "likewise",
 	"keyp.clock":              "likewise",
+	"keyp.outbox":             "likewise",
 	"expirememberat":          "likewise",
 	"pexpirememberat":         "likewise",
 	"hscan":                   "NOVALUES, from 7.4",

@@ -1,0 +1,292 @@
+package commands
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"keyp/internal/rdb"
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+const (
+	errOutboxName     Error = "ERR an outbox's name has 1 to 128 bytes, in UTF-8 and without control characters"
+	errOutboxPattern  Error = "ERR an outbox's pattern has 1 to 512 bytes"
+	errOutboxNeeds    Error = "ERR an outbox needs PATTERN and STREAM"
+	errOutboxType     Error = "ERR TYPE is string, list, set, zset, hash or stream"
+	errOutboxElements Error = "ERR elements have deadlines in hashes, sets and sorted sets only"
+	errOutboxLength   Error = "ERR MAXLEN is 1 or more"
+	errOutboxValue    Error = "ERR VALUE is between 0 and 1048576 bytes"
+	errOutboxDatabase Error = "ERR DB index is out of range"
+	errOutboxes       Error = "ERR there are as many outboxes as there can be"
+	errOutboxWaiting  Error = "ERR many entries of the outbox wait to be written to its stream: try again later"
+	errOutboxRights   Error = "NOPERM an outbox needs the right to read the keys of its pattern"
+	errNoOutbox       Error = "ERR no such outbox"
+)
+
+const (
+	outboxesMax    = 1000
+	outboxValueMax = 1 << 20
+)
+
+// keypOutboxCommands manage the rules by which expiries are told in streams (storage/outbox.go).
+var keypOutboxCommands = []Spec{{
+	Name: "KEYP.OUTBOX", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+	Summary: "Manages rules that tell in a stream what expires.", Complexity: "Depends on subcommand.",
+	Sub: []Spec{
+		{
+			Name: "SET", Group: KeypGroup, Since: "1.0.0", Arity: -7, Flags: Write | Admin | DenyOOM, Scope: Global,
+			Summary: "Makes an outbox, or replaces the one of that name.", Complexity: "O(N) in the number of outboxes.",
+			Keys: []KeySpec{{Flags: RW | Update, Begin: 3, Find: outboxStream, Word: "STREAM", DB: outboxDB}},
+			Args: []Arg{
+				stringArg("name"), patternArg("pattern").after("PATTERN"), intArg("db").after("DB").opt(),
+				stringArg("type").after("TYPE").opt(), word("ELEMENTS").opt(), keyArg("key").after("STREAM"),
+				intArg("length").after("MAXLEN").opt(), intArg("bytes").after("VALUE").opt(),
+			},
+			Run: setOutbox,
+		},
+		{
+			Name: "GET", Group: KeypGroup, Since: "1.0.0", Arity: 3, Scope: OnLoop,
+			Summary: "Shows an outbox, and what became of its entries.", Complexity: "O(N) in the number of outboxes.",
+			Args: []Arg{stringArg("name")},
+			Run: func(c *Ctx) error {
+				if r, ok := c.Env.outbox(c.Arg(2)); ok {
+					replyOutbox(c, &r)
+				} else {
+					c.Out.Null()
+				}
+				return nil
+			},
+		},
+		{
+			Name: "DEL", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: Write | Admin, Scope: Global,
+			Summary: "Deletes an outbox; its stream stays.", Complexity: "O(N) in the number of its entries that wait.",
+			Args: []Arg{stringArg("name")},
+			Run:  deleteOutbox,
+		},
+		{
+			Name: "LIST", Group: KeypGroup, Since: "1.0.0", Arity: 2, Scope: OnLoop,
+			Summary: "Shows all outboxes, by name.", Complexity: "O(N) in the number of outboxes.",
+			Run: func(c *Ctx) error {
+				list := c.Env.Store.Outboxes()
+				c.Out.Array(len(list))
+				for i := range list {
+					replyOutbox(c, &list[i])
+				}
+				return nil
+			},
+		},
+		{
+			Name: "STREAMS", Group: KeypGroup, Since: "1.0.0", Arity: 3, Scope: OnLoop,
+			Summary: "Lists the keys of the streams that an outbox writes.", Complexity: "O(N) in the number of outboxes.",
+			Args: []Arg{stringArg("name")},
+			Run: func(c *Ctx) error {
+				r, ok := c.Env.outbox(c.Arg(2))
+				if !ok {
+					return errNoOutbox
+				}
+				c.Out.Array(1)
+				c.Out.Bulk(r.Stream)
+				return nil
+			},
+		},
+		helpFor("KEYP.OUTBOX", KeypGroup, "1.0.0", Loading|Stale,
+			"SET <name> PATTERN <pattern> [DB <n>] [TYPE <type>] [ELEMENTS] STREAM <key> [MAXLEN <n>] [VALUE <max-bytes>]",
+			"    Make or replace an outbox: each key of the pattern that expires has an entry in the stream.",
+			"GET <name>", "    Show an outbox, and what became of its entries.",
+			"DEL <name>", "    Delete an outbox; its stream stays.",
+			"LIST", "    Show all outboxes, by name.",
+			"STREAMS <name>", "    List the keys of the streams that an outbox writes."),
+	},
+}}
+
+// outboxOptions are those with an argument.
+var outboxOptions = []string{"PATTERN", "DB", "TYPE", "STREAM", "MAXLEN", "VALUE"}
+
+// outboxOption gives the place of the argument of the last such option; false: there is none.
+func outboxOption(args [][]byte, option string) (at int, ok bool) {
+	for i := 3; i+1 < len(args); i++ {
+		if isWord(args[i], option) {
+			at, ok = i+1, true
+		}
+		if slices.ContainsFunc(outboxOptions, func(word string) bool { return isWord(args[i], word) }) {
+			i++
+		}
+	}
+	return at, ok
+}
+
+// outboxStream finds the key behind STREAM.
+func outboxStream(args [][]byte) (first, last int) {
+	if at, ok := outboxOption(args, "STREAM"); ok {
+		return at, at
+	}
+	return noArgument(nil)
+}
+
+// outboxDB is the database of the rule, and of its stream.
+func outboxDB(args [][]byte, current int) (int, bool) {
+	if at, ok := outboxOption(args, "DB"); ok {
+		return parseDB(args[at])
+	}
+	return current, true
+}
+
+// parseOutbox reads the arguments of KEYP.OUTBOX SET from the name on, for a client of a database.
+func (e *Env) parseOutbox(a Cursor, db int) (*storage.OutboxRule, error) {
+	r := &storage.OutboxRule{DB: db}
+	r.Name = string(a.Bytes())
+	for a.More() {
+		switch {
+		case a.Word("PATTERN"):
+			r.Pattern = bytes.Clone(a.Bytes())
+		case a.Word("DB"):
+			if r.DB = a.Int32(); !e.database(r.DB) {
+				a.Fail(errOutboxDatabase)
+			}
+		case a.Word("TYPE"):
+			if r.Type = typeNamed(string(a.Bytes())); r.Type == object.None {
+				a.Fail(errOutboxType)
+			}
+		case a.Word("ELEMENTS"):
+			r.Elements = true
+		case a.Word("STREAM"):
+			r.Stream = bytes.Clone(a.Bytes())
+		case a.Word("MAXLEN"):
+			r.MaxLen = a.IntFrom(1, errOutboxLength)
+		case a.Word("VALUE"):
+			n := a.IntFrom(0, errOutboxValue)
+			if n > outboxValueMax {
+				a.Fail(errOutboxValue)
+			}
+			r.MaxValue = int(n)
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	switch err := a.Err(); {
+	case err != nil:
+		return nil, err
+	case r.Name == "" || len(r.Name) > policyNameMax || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unicode.IsControl):
+		return nil, errOutboxName // metrics have it as a label, and errors in their line
+	case r.Pattern == nil || r.Stream == nil:
+		return nil, errOutboxNeeds
+	case len(r.Pattern) == 0 || len(r.Pattern) > policyPatternMax:
+		return nil, errOutboxPattern
+	case r.Elements && r.Type != object.None && !object.HasMembers(r.Type):
+		return nil, errOutboxElements
+	}
+	return r, nil
+}
+
+// typeNamed is the type that TYPE replies so, None if there is none.
+func typeNamed(name string) object.Type {
+	for t := object.TypeString; t <= object.TypeStream; t++ {
+		if strings.EqualFold(t.String(), name) {
+			return t
+		}
+	}
+	return object.None
+}
+
+func setOutbox(c *Ctx) error {
+	r, err := c.Env.parseOutbox(c.Cursor(2), c.Client.DB)
+	if err != nil {
+		return err
+	}
+	if !c.Client.user.permissions().readsPattern(c.Spec, c.Args, r.Pattern) {
+		return errOutboxRights
+	}
+	if _, ok := c.Env.outbox(c.Arg(2)); !ok && len(c.Env.Store.Outboxes()) >= outboxesMax {
+		return errOutboxes
+	}
+	c.Txn.UseAll() // nothing may be removed by the rules before, and logged behind this one
+	if err := c.Txn.SetOutbox(r); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func deleteOutbox(c *Ctx) error {
+	if _, ok := c.Env.outbox(c.Arg(2)); !ok {
+		c.Out.Int(0)
+		return nil
+	}
+	c.Txn.UseAll()
+	there, err := c.Txn.DeleteOutbox(string(c.Arg(2)))
+	if errors.Is(err, storage.ErrOutboxWaiting) {
+		return errOutboxWaiting
+	}
+	if err != nil {
+		return err
+	}
+	c.bit(there)
+	return nil
+}
+
+// outbox gives the rule of a name.
+func (e *Env) outbox(name []byte) (storage.OutboxState, bool) {
+	for _, r := range e.Store.Outboxes() {
+		if r.Name == string(name) {
+			return r, true
+		}
+	}
+	return storage.OutboxState{}, false
+}
+
+// replyOutbox replies a rule and its state as a map. What is counted is counted since the start.
+func replyOutbox(c *Ctx, r *storage.OutboxState) {
+	typ := "any"
+	if r.Type != object.None {
+		typ = r.Type.String()
+	}
+	c.Out.Map(14)
+	c.textField("name", r.Name)
+	c.textField("pattern", string(r.Pattern))
+	c.intField("db", int64(r.DB))
+	c.textField("type", typ)
+	c.Out.BulkString("elements")
+	c.bit(r.Elements)
+	c.textField("stream", string(r.Stream))
+	c.intField("maxlen", r.MaxLen)
+	c.intField("value", int64(r.MaxValue))
+	c.intField("written", r.Written)
+	c.intField("waiting", r.Waiting)
+	c.intField("oldest", r.Oldest)
+	c.intField("lost", r.Lost)
+	c.Out.BulkString("full")
+	c.bit(r.Full)
+	c.textField("error", r.Failure)
+}
+
+// outboxRefuses gives the error of a command that may write a key of which too many entries wait; nil: there is none.
+func (e *Env) outboxRefuses(keys []storage.Key) error {
+	for _, k := range keys {
+		if rule, full := e.Store.OutboxFull(k); full {
+			return Error("OUTBOX too many entries of the outbox '" + rule + "' wait to be written to its stream. Commands that may grow keys of its pattern are refused until they are written.")
+		}
+	}
+	return nil
+}
+
+// outboxRefusesCall is outboxRefuses for a call, or for what EXEC is about to run.
+func (e *Env) outboxRefusesCall(c *Ctx, spec *Spec, args [][]byte) error {
+	if spec.Is(execs) {
+		return e.outboxRefuses(e.keysOfQueue(c, nil))
+	}
+	return e.outboxRefuses(e.keys(spec, args, c.Client.DB, nil))
+}
+
+// Dump is what DUMP replies of a value, nil if it cannot be said: for storage.Options.
+func Dump(item storage.Item) []byte {
+	v, err := dumped(item)
+	if err != nil {
+		return nil
+	}
+	return rdb.Encode(v)
+}

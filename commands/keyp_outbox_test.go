@@ -1,0 +1,264 @@
+package commands
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/storage"
+)
+
+// tell lets time pass, removes what is due, and moves its entries.
+func (h *harness) tell(d time.Duration) {
+	h.clock.Advance(d)
+	h.store.Reap()
+	h.store.Manual().MoveOutbox()
+}
+
+// told is what XRANGE replies of the entries' fields.
+func (h *harness) told(stream string) string {
+	h.t.Helper()
+	text := h.do("XRANGE", stream, "-", "+")
+	return strings.ReplaceAll(regexp.MustCompile(`\["\d+-\d+", (\[[^]]*\])\]`).ReplaceAllString(text, "$1"), fmt.Sprint(epoch), "T")
+}
+
+func TestOutboxCommands(t *testing.T) {
+	table(t, `
+		KEYP.OUTBOX -> -ERR wrong number of arguments for 'keyp.outbox' command
+		KEYP.OUTBOX SET r PATTERN k* -> -ERR wrong number of arguments for 'keyp.outbox|set' command
+		KEYP.OUTBOX SET r PATTERN k* STREAM -> -ERR wrong number of arguments for 'keyp.outbox|set' command
+		KEYP.OUTBOX SET r PATTERN k* DB 0 -> -ERR an outbox needs PATTERN and STREAM
+		KEYP.OUTBOX SET r STREAM s DB 0 -> -ERR an outbox needs PATTERN and STREAM
+		KEYP.OUTBOX SET r PATTERN k* STREAM s DB 16 -> -ERR DB index is out of range
+		KEYP.OUTBOX SET r PATTERN k* STREAM s DB -1 -> -ERR DB index is out of range
+		KEYP.OUTBOX SET r PATTERN k* STREAM s DB x -> -ERR value is not an integer or out of range
+		KEYP.OUTBOX SET r PATTERN k* STREAM s TYPE x -> -ERR TYPE is string, list, set, zset, hash or stream
+		KEYP.OUTBOX SET r PATTERN k* STREAM s TYPE list ELEMENTS -> -ERR elements have deadlines in hashes, sets and sorted sets only
+		KEYP.OUTBOX SET r PATTERN k* STREAM s MAXLEN 0 -> -ERR MAXLEN is 1 or more
+		KEYP.OUTBOX SET r PATTERN k* STREAM s VALUE -1 -> -ERR VALUE is between 0 and 1048576 bytes
+		KEYP.OUTBOX SET r PATTERN k* STREAM s VALUE 1048577 -> -ERR VALUE is between 0 and 1048576 bytes
+		KEYP.OUTBOX SET r PATTERN k* STREAM s OTHER -> -ERR syntax error
+		KEYP.OUTBOX SET "" PATTERN k* STREAM s -> -ERR an outbox's name has 1 to 128 bytes, in UTF-8 and without control characters
+		KEYP.OUTBOX SET r PATTERN "" STREAM s -> -ERR an outbox's pattern has 1 to 512 bytes
+		KEYP.OUTBOX LIST -> []
+		KEYP.OUTBOX GET r -> nil
+		KEYP.OUTBOX DEL r -> 0
+		KEYP.OUTBOX STREAMS r -> -ERR no such outbox
+		KEYP.OUTBOX SET r PATTERN k* STREAM s -> +OK
+		KEYP.OUTBOX SET other PATTERN * DB 3 TYPE hash ELEMENTS STREAM s MAXLEN 5 VALUE 10 -> +OK
+		KEYP.OUTBOX GET r -> ["name", "r", "pattern", "k*", "db", 0, "type", "any", "elements", 0, "stream", "s", "maxlen", 0, "value", 0, "written", 0, "waiting", 0, "oldest", 0, "lost", 0, "full", 0, "error", ""]
+		KEYP.OUTBOX STREAMS r -> ["s"]
+		KEYP.OUTBOX DEL r -> 1
+		reopen
+		KEYP.OUTBOX LIST -> [["name", "other", "pattern", "*", "db", 3, "type", "hash", "elements", 1, "stream", "s", "maxlen", 5, "value", 10, "written", 0, "waiting", 0, "oldest", 0, "lost", 0, "full", 0, "error", ""]]
+		MULTI -> +OK
+		KEYP.OUTBOX SET r PATTERN k* STREAM s -> +QUEUED
+		KEYP.OUTBOX DEL other -> +QUEUED
+		EXEC -> [+OK, 1]
+		EVAL "return redis.call('KEYP.OUTBOX', 'STREAMS', 'r')" 0 -> ["s"]
+		EVAL "return redis.call('KEYP.OUTBOX', 'SET', 'script', 'PATTERN', 'x', 'STREAM', KEYS[1])" 1 s -> +OK
+		EVAL "return redis.call('KEYP.OUTBOX', 'DEL', 'script')" 0 -> 1
+		COMMAND GETKEYSANDFLAGS KEYP.OUTBOX SET r PATTERN STREAM STREAM s -> [["s", [+RW, +update]]]
+		COMMAND GETKEYS KEYP.OUTBOX GET r -> -ERR The command has no key arguments
+	`)
+}
+
+// TestOutboxTells: entries as a client reads them.
+func TestOutboxTells(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.OUTBOX SET r PATTERN k* ELEMENTS STREAM s VALUE 10 -> +OK
+		XGROUP CREATE s g 0 MKSTREAM -> +OK
+		SET k1 value PX 10 -> +OK
+		RPUSH k2 a b -> 2
+		PEXPIRE k2 20 -> 1
+		HSET k3 f v g longer-than-ten -> 2
+		HPEXPIRE k3 30 FIELDS 2 f g -> [1, 1]
+		SADD k4 m -> 1
+		EXPIREMEMBER k4 m 40 ms -> 1
+		SET other v PX 10 -> +OK
+	`)
+	h.heard()
+	h.tell(40 * time.Millisecond)
+	events := h.heard()
+	if !strings.Contains(events, "expired:k1") || strings.Count(events, "xadd:s") != 5 {
+		t.Errorf("events: %s", events)
+	}
+	const wanted = `[["rule", "r", "db", "0", "key", "k1", "type", "string", "deadline", "1700000000010", "removed", "1700000000040", "value", "value"], ` +
+		`["rule", "r", "db", "0", "key", "k2", "type", "list", "deadline", "1700000000020", "removed", "1700000000040", "value-bytes", "N"], ` +
+		`["rule", "r", "db", "0", "key", "k3", "element", "f", "type", "hash", "deadline", "1700000000030", "removed", "1700000000040", "value", "v"], ` +
+		`["rule", "r", "db", "0", "key", "k3", "element", "g", "type", "hash", "deadline", "1700000000030", "removed", "1700000000040", "value", "longer-tha", "value-bytes", "15"], ` +
+		`["rule", "r", "db", "0", "key", "k4", "element", "m", "type", "set", "deadline", "1700000000040", "removed", "1700000000040"]]`
+	got := regexp.MustCompile(`("list"[^]]*"value-bytes", )"\d+"`).ReplaceAllString(h.told("s"), `$1"N"`)
+	if got != wanted {
+		t.Errorf("the stream has\n%s\nwant\n%s", got, wanted)
+	}
+	if got := h.do("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"); strings.Count(got, `"key"`) != 5 {
+		t.Errorf("a group reads %s", got)
+	}
+	h.run(`
+		KEYP.OUTBOX SET r PATTERN k* STREAM s VALUE 1000 -> +OK
+		RPUSH k2 a b -> 2
+		PEXPIRE k2 1 -> 1
+	`)
+	dump := h.do("DUMP", "k2")
+	h.tell(time.Millisecond)
+	if got := h.told("s"); !strings.Contains(got, `"value", `+dump+`]`) {
+		t.Errorf("the value of a list is not what DUMP replied, %s: %s", dump, got)
+	}
+	if got := h.do("INFO", "expiry"); !strings.Contains(got, "outbox_entries_written:6") || !strings.Contains(got, "outbox_entries_waiting:0") {
+		t.Errorf("INFO: %s", got)
+	}
+}
+
+// TestOutboxPassed: a command that gives a deadline which has passed raises Redis's event, and is an expiry for the outbox.
+func TestOutboxPassed(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.OUTBOX SET r PATTERN k* ELEMENTS STREAM s VALUE 10 -> +OK
+		SET k1 v -> +OK
+		PEXPIREAT k1 5 -> 1
+		EXPIRE k1 -1 -> 0
+		SET k2 old -> +OK
+		SET k2 new PXAT 6 -> +OK
+		GET k2 -> nil
+		SET k3 v -> +OK
+		GETEX k3 PXAT 7 -> "v"
+		HSET k4 f v g w h x -> 3
+		HPEXPIREAT k4 8 FIELDS 2 f none -> [2, -2]
+		HGETEX k4 PXAT 9 FIELDS 1 g -> ["w"]
+		HSETEX k4 PXAT 10 FIELDS 1 h new -> 1
+		SADD k5 m -> 1
+		PEXPIREMEMBERAT k5 m 11 -> 1
+		SET src v -> +OK
+	`)
+	payload := h.dumpOf("src")
+	if got := h.raw([]byte("RESTORE"), []byte("k6"), []byte("12"), payload, []byte("ABSTTL")); string(got) != "+OK\r\n" {
+		t.Errorf("RESTORE: %s", got)
+	}
+	h.run(`
+		SET k7 v -> +OK
+		DEL k7 -> 1
+		SET k8 v NX PXAT 13 -> +OK
+		MSETEX 1 k9 v PXAT 14 -> 1
+		EXISTS k1 k2 k3 k4 k5 k6 k7 k8 k9 -> 0
+	`)
+	h.tell(0)
+	var got []string
+	for _, m := range regexp.MustCompile(`"key", "(k\d)"(?:, "element", "(.)")?, "type", "(\w+)", "deadline", "(\d+)", "removed", "T"(?:, "value", "(\w+)")?`).FindAllStringSubmatch(h.told("s"), -1) {
+		got = append(got, strings.Join(m[1:], "/"))
+	}
+	want := "k1//string/5/v k2//string/6/new k3//string/7/v k4/f/hash/8/v k4/g/hash/9/w k4/h/hash/10/new k5/m/set/11/ k6//string/12/v k8//string/13/v k9//string/14/v"
+	if text := strings.Join(got, " "); text != want {
+		t.Errorf("told: %s\nwant: %s\n%s", text, want, h.told("s"))
+	}
+}
+
+// dumpOf is what DUMP replies.
+func (h *harness) dumpOf(key string) []byte {
+	reply := h.raw([]byte("DUMP"), []byte(key))
+	_, body, _ := strings.Cut(string(reply), "\r\n")
+	return []byte(strings.TrimSuffix(body, "\r\n"))
+}
+
+// TestOutboxRefuses: while too many entries wait, commands that may grow keys of the pattern are refused, and others are not.
+func TestOutboxRefuses(t *testing.T) {
+	h := newHarness(t)
+	const refused = "-OUTBOX too many entries of the outbox 'r' wait to be written to its stream. Commands that may grow keys of its pattern are refused until they are written."
+	h.run(`
+		CONFIG SET outbox-backlog 1 -> +OK
+		SET s "no stream" -> +OK
+		KEYP.OUTBOX SET r PATTERN k* STREAM s -> +OK
+		SET k1 v PX 1 -> +OK
+		SET k2 v PX 1 -> +OK
+		HSET k3 f v -> 1
+	`)
+	h.tell(time.Millisecond)
+	h.run(`
+		SET k1 v -> ` + refused + `
+		MSET x v k2 v -> ` + refused + `
+		HSET k3 g v -> ` + refused + `
+		EVAL "return redis.call('SET', KEYS[1], 'v')" 1 k1 -> ` + refused + ` script: 219bb33e7c6773035c720850383aa2ebb63d9904, on @user_script:1.
+		GET k3 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		HDEL k3 f -> 1
+		SET x v -> +OK
+		select 1
+		SET k1 v -> +OK
+		select 0
+	`)
+	h.store.Manual().MoveOutbox()
+	if r := h.store.Outboxes()[0]; r.Waiting != 2 || r.Failure == "" || !r.Full {
+		t.Errorf("%+v", r)
+	}
+	if got := h.do("KEYP.OUTBOX", "GET", "r"); !strings.Contains(got, `"waiting", 2, "oldest", 1700000000001, "lost", 0, "full", 1, "error", "the stream's key holds another type"`) {
+		t.Errorf("GET: %s", got)
+	}
+	h.run(`
+		DEL s -> 1
+	`)
+	h.tell(time.Second)
+	h.run(`
+		XLEN s -> 2
+		SET k1 v -> +OK
+	`)
+}
+
+// TestOutboxRights: who makes an outbox may write its stream and read the keys of its pattern.
+func TestOutboxRights(t *testing.T) {
+	h := newHarness(t)
+	for i, c := range []struct {
+		keys string
+		ok   bool
+	}{
+		{"~*", true}, {"%R~* %W~s", true}, {"%W~* %R~k:*", true}, {"%W~s %R~k:*", true}, {"%RW~s %R~k:*", true}, {"%RW~s %R~k:a*", true},
+		{"%RW~s %R~k:a", false}, {"%RW~s %R~*:a*", false}, {"%RW~s %W~*", false}, {"%R~* %R~s", false}, {"%RW~s %R~k:[a]*", false},
+	} {
+		h.do("ACL", "SETUSER", fmt.Sprint("u", i), "reset", "on", "nopass", "+@all")
+		h.do(append([]string{"ACL", "SETUSER", fmt.Sprint("u", i)}, strings.Fields(c.keys)...)...)
+		h.run("user " + fmt.Sprint("u", i))
+		got := h.do("KEYP.OUTBOX", "SET", "r", "PATTERN", "k:a*", "STREAM", "s")
+		if ok := got == "+OK"; ok != c.ok || !ok && !strings.HasPrefix(got, "-NOPERM") {
+			t.Errorf("with %s: %s", c.keys, got)
+		}
+	}
+	h.run(`
+		user default
+		ACL SETUSER reader on nopass +@read +@keyp -@admin ~* -> +OK
+		user reader
+		KEYP.OUTBOX GET none -> nil
+		KEYP.OUTBOX SET r PATTERN k STREAM s -> -NOPERM User reader has no permissions to run the 'keyp.outbox|set' command
+		KEYP.OUTBOX DEL r -> -NOPERM User reader has no permissions to run the 'keyp.outbox|del' command
+		user default
+	`)
+}
+
+// TestOutboxWakes: the mover's entries reach those who wait for the stream, watch it, or track it.
+func TestOutboxWakes(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.OUTBOX SET r PATTERN k* STREAM s -> +OK
+		SET k v PX 10 -> +OK
+		WATCH s -> +OK
+		MULTI -> +OK
+		PING -> +QUEUED
+	`)
+	h.tell(10 * time.Millisecond)
+	h.run(`
+		EXEC -> nilarray
+	`)
+	var changed []string
+	h.store.Observe(func(list []storage.Change) {
+		for _, c := range list {
+			changed = append(changed, fmt.Sprint(c.DB, string(c.Key)))
+		}
+	})
+	h.run("SET k v PX 10 -> +OK")
+	changed = nil
+	h.tell(10 * time.Millisecond)
+	h.store.Observe(nil)
+	if got := strings.Join(changed, " "); got != "0k 0s" {
+		t.Errorf("changed: %s", got)
+	}
+}
