@@ -46,6 +46,7 @@ type Report struct {
 	Errors        []ErrorReport
 	Denials       []DenialReport
 	Policies      []PolicyReport
+	Outboxes      []storage.OutboxState
 }
 
 // CommandReport is a command's use. Latency is in nanoseconds; without latency-tracking it is empty,
@@ -112,6 +113,7 @@ func (e *Env) Report() *Report {
 	for _, p := range e.policies.Load().list() {
 		r.Policies = append(r.Policies, PolicyReport{p.Name, p.mode(), p.counts()})
 	}
+	r.Outboxes = e.Store.Outboxes()
 	for why := deniedCommand; why <= deniedChannel; why++ {
 		r.Denials = append(r.Denials, DenialReport{why.reason(), e.Stats.Denials[why].Load()})
 	}

@@ -203,10 +203,11 @@ var metrics = []metric{
 	{name: "keyp_expired_elements_total", kind: counter, info: "expired_subkeys", help: "Fields and members that were removed since their deadline had come.",
 		value: func(r *reading) float64 { return float64(r.Store.ExpiredElements) }},
 	{name: "keyp_expire_lateness_seconds", kind: histogram, labels: "of", info: "expire_lateness_p50_ms expire_lateness_p99_ms expire_lateness_samples",
-		help: "Time from a deadline to the removal of the key or element, or to the publication of the event expired, which leaves when the removal is on disk. Nobody sees what is due meanwhile.",
+		help: "Time from a deadline to the removal of the key or element, to its entry in the stream of an outbox, or to the publication of the event expired, which leaves when the removal is on disk. Nobody sees what is due meanwhile.",
 		spread: func(r *reading, put func(tally.Reading, float64, ...string)) {
 			put(r.Histograms.KeyLateness, micro, "key")
 			put(r.Histograms.ElementLateness, micro, "element")
+			put(r.Histograms.OutboxLateness, micro, "outbox")
 			put(r.EventLateness, micro, "event")
 		}},
 	{name: "keyp_expire_lateness_max_seconds", kind: gauge, info: "expire_lateness_max_ms", help: "The latest removal of a key since the start.",
@@ -229,6 +230,30 @@ var metrics = []metric{
 		value: func(r *reading) float64 { return float64(r.Store.Clock.Moved) }},
 	{name: "keyp_clock_deadlines_not_moved_total", kind: counter, info: "clock_deadlines_not_moved", help: "Deadlines that counted from the guarded time and do not move, since there were too many.",
 		value: func(r *reading) float64 { return float64(r.Store.Clock.Unmoved) }},
+	{name: "keyp_outboxes", kind: gauge, info: "outboxes", help: "Outboxes.",
+		value: func(r *reading) float64 { return float64(r.Store.Outboxes.Rules) }},
+	{name: "keyp_outbox_entries_total", kind: counter, labels: "outbox", info: "outbox_entries_written", help: "Entries that an outbox has written to its stream.",
+		values: func(r *reading, put func(float64, ...string)) {
+			for _, o := range r.Outboxes {
+				put(float64(o.Written), o.Name)
+			}
+		}},
+	{name: "keyp_outbox_entries_waiting", kind: gauge, labels: "outbox", info: "outbox_entries_waiting outbox_oldest_waiting", help: "Entries of an outbox that are not in its stream yet.",
+		values: func(r *reading, put func(float64, ...string)) {
+			for _, o := range r.Outboxes {
+				put(float64(o.Waiting), o.Name)
+			}
+		}},
+	{name: "keyp_outbox_entries_lost_total", kind: counter, labels: "outbox", info: "outbox_entries_lost", help: "Entries that MAXLEN took from the stream of an outbox before all groups had acknowledged them.",
+		values: func(r *reading, put func(float64, ...string)) {
+			for _, o := range r.Outboxes {
+				put(float64(o.Lost), o.Name)
+			}
+		}},
+	{name: "keyp_outboxes_failing", kind: gauge, info: "outboxes_failing", help: "Outboxes whose stream cannot be written: its key holds another type, or it has no more ids.",
+		value: func(r *reading) float64 { return float64(r.Store.Outboxes.Failing) }},
+	{name: "keyp_outboxes_full", kind: gauge, info: "outboxes_full", help: "Outboxes of which more than outbox-backlog entries wait, so that commands that may grow keys of their patterns are refused.",
+		value: func(r *reading) float64 { return float64(r.Store.Outboxes.Full) }},
 	{name: "keyp_bad_deadlines_total", kind: counter, info: "bad_deadlines", help: "Deadlines that were found damaged on disk.",
 		value: func(r *reading) float64 { return float64(r.Store.BadDeadlines) }},
 
