@@ -678,3 +678,41 @@ func TestUnblockedWithMuch(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestBlockedServedAtOnce: a command that begins to wait is served before its session's turn ends, as what another
+// goroutine has changed is delivered behind it.
+func TestBlockedServedAtOnce(t *testing.T) {
+	ts := start(t)
+	mover := ts.blocks("BLMOVE x k LEFT LEFT 0")
+	c := ts.dial()
+	c.do("CLIENT SETNAME second")
+	ts.onLoop(func(l *loop) {
+		txn, x := ts.store.NewTxn(), ts.store.Key(0, []byte("x"))
+		if !ts.store.Begin(txn, []storage.Key{x}) {
+			t.Error("the shard is locked")
+			return
+		}
+		list, err := txn.List(x)
+		if err != nil {
+			t.Error(err)
+		}
+		list.PushBack([]byte("v"))
+		txn.End()
+		c.send("BLPOP k 0\n")
+		for _, s := range l.sessions {
+			if s != nil && s.client.Name == "second" {
+				await.Until(t, "the command has come", func() bool {
+					n, err := unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, 0)
+					return err == nil && n == 1
+				})
+				s.readable = true
+				l.guard(s, l.serve)
+			}
+		}
+	})
+	mover.expect("v")
+	c.expect("*2 k v")
+	if got := c.do("PING"); got != "+PONG" {
+		t.Errorf("PING: %s", got)
+	}
+}

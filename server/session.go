@@ -118,7 +118,8 @@ func (l *loop) runInput(s *session, left *int) (needsInput bool) {
 	if s.reader == nil {
 		return true
 	}
-	for ran := 0; s.mayRun(); ran++ {
+	// A command that waited, and was served before the loop came back here, has given the reader back.
+	for ran := 0; s.mayRun() && s.reader != nil; ran++ {
 		if *left <= 0 {
 			return false
 		}

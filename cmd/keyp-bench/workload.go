@@ -128,6 +128,10 @@ var slowWorkloads = []workload{
 		summary: "GET of --ttl-keys keys (1M) with a deadline, SET and SET EX, each for --length (3s), without and with a policy that decides on them",
 	},
 	{
+		name: "outbox", group: slow, procedure: outbox, keys: 1_000_000, length: 10 * time.Second, keypOnly: true,
+		summary: "--ttl-keys keys (1M) under an outbox: how late their entries are in a consumer's hands, of a tenth spread over --length (10s), then of all at one instant",
+	},
+	{
 		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, requests: getTTL, keys: 10_000_000, length: 10 * time.Second,
 		variant: withinBudget, starts: true,
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --maxmemory: memory after loading, then GET of random ones for --length (10s)",
