@@ -168,6 +168,7 @@ func TestMetrics(t *testing.T) {
 	for _, args := range [][]any{
 		{"SET", "soon", "v", "PX", "1"}, {"HSET", "h", "f", "1", "g", "2"}, {"HPEXPIRE", "h", "1", "FIELDS", "1", "f"},
 		{"SAVE"}, {"EVAL", "return 1", "0"}, {"CLIENT", "TRACKING", "ON"},
+		{"KEYP.OUTBOX", "SET", `"o" \ä`, "PATTERN", "\xff\r\n", "STREAM", "s"},
 		{"KEYP.POLICY", "SET", `"p" \ä`, "PATTERN", "\xff\r\n", "REQUIRE"},
 	} {
 		if err := c.Do(ctx, args...).Err(); err != nil {

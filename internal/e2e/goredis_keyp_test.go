@@ -2,12 +2,15 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"keyp/internal/testkit/await"
 )
 
 // TestGoRedisKeyp sends Keyp's own commands.
@@ -17,6 +20,7 @@ func TestGoRedisKeyp(t *testing.T) {
 		{name: "KEYP.EXPIRING", run: expiringKeys, newer: "Keyp's own"},
 		{name: "KEYP.UNTIMED", run: untimedKeys, newer: "Keyp's own"},
 		{name: "KEYP.POLICY", run: policies, newer: "Keyp's own"},
+		{name: "KEYP.OUTBOX", run: outboxes, newer: "Keyp's own"},
 	})
 }
 
@@ -113,4 +117,51 @@ func policies(t *testing.T, c subject) {
 	if help, err := c.do("KEYP.POLICY", "HELP"); err != nil || len(help.([]any)) < 10 {
 		t.Errorf("%v, %v", help, err)
 	}
+}
+
+// outboxes has a consumer group read what expires, before a consumer waits for it and while it does.
+func outboxes(t *testing.T, c subject) {
+	is(t, any("OK"))(c.do("KEYP.OUTBOX", "SET", "carts", "PATTERN", "cart:*", "ELEMENTS", "STREAM", "carts", "VALUE", 100))
+	is(t, "OK")(c.XGroupCreateMkStream(ctx, "carts", "g", "0").Result())
+	read := func() map[string]string {
+		t.Helper()
+		got := map[string]string{}
+		for len(got) < 3 {
+			streams, err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{"carts", ">"}, Count: 10, Block: await.Bound}).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range streams[0].Messages {
+				got[fmt.Sprint(m.Values["key"], m.Values["element"])] = fmt.Sprint(m.Values["type"], " ", m.Values["value"])
+				if n, err := c.XAck(ctx, "carts", "g", m.ID).Result(); n != 1 || err != nil {
+					t.Errorf("XACK: %d, %v", n, err)
+				}
+			}
+		}
+		return got
+	}
+	is(t, int64(1))(c.HSet(ctx, "cart:2", "g", "stays").Result())
+	for range 2 {
+		is(t, "OK")(c.Set(ctx, "cart:1", "books", 20*time.Millisecond).Result())
+		is(t, int64(1))(c.HSet(ctx, "cart:2", "f", "field").Result())
+		is(t, []int64{1})(c.HPExpire(ctx, "cart:2", 20*time.Millisecond, "f").Result())
+		is(t, "OK")(c.Set(ctx, "cart:3", "at once", 0).Result())
+		is(t, true)(c.ExpireAt(ctx, "cart:3", time.Unix(1, 0)).Result())
+		if got, want := read(), map[string]string{"cart:1<nil>": "string books", "cart:2f": "hash field", "cart:3<nil>": "string at once"}; !maps.Equal(got, want) {
+			t.Errorf("a group reads %v, want %v", got, want)
+		}
+	}
+	await.Until(t, "what is acknowledged is trimmed", func() bool { return c.XLen(ctx, "carts").Val() == 0 })
+	for _, command := range []string{"GET", "STREAMS", "DEL"} {
+		if reply, err := c.do("KEYP.OUTBOX", command, "carts"); err != nil || reply == nil {
+			t.Errorf("%s: %v, %v", command, reply, err)
+		}
+	}
+	if list, err := c.do("KEYP.OUTBOX", "LIST"); err != nil || len(list.([]any)) != 0 {
+		t.Errorf("LIST: %v, %v", list, err)
+	}
+	if help, err := c.do("KEYP.OUTBOX", "HELP"); err != nil || len(help.([]any)) < 10 {
+		t.Errorf("HELP: %v, %v", help, err)
+	}
+	is(t, int64(2))(c.Del(ctx, "carts", "cart:2").Result())
 }
