@@ -556,3 +556,32 @@ func TestOutboxEntry(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkOutbox has keys expire under a rule, and moves their entries: an operation is a key.
+func BenchmarkOutbox(b *testing.B) {
+	for _, what := range []string{"none", "reap", "move"} {
+		b.Run(what, func(b *testing.B) {
+			h := newHarness(b)
+			defer func() { _ = h.s.Close(false) }()
+			h.s.bounds = h.s.options.Testing.bounds()
+			if what != "none" {
+				h.rule(OutboxRule{Name: "r", Pattern: []byte("k*")})
+			}
+			at := h.clock.Now() + 1000
+			for i := range b.N {
+				h.puts(0, fmt.Sprint("k", i), "value", at)
+			}
+			h.commit()
+			h.clock.Advance(time.Second)
+			b.ResetTimer()
+			if what == "move" {
+				b.StopTimer()
+			}
+			h.s.Reap()
+			if what == "move" {
+				b.StartTimer()
+				h.s.Manual().MoveOutbox()
+			}
+		})
+	}
+}

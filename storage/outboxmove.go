@@ -308,6 +308,7 @@ func (m *outboxMover) fill(t *Txn, r *outbox, how take) (moved int, err error) {
 	}
 	began, micros, size, taken := s.clock.Mono(), s.Micros(), 0, 0
 	var w entryWriter
+	name := []byte(r.Name)
 	for {
 		var from *outboxHead
 		var entry []byte
@@ -328,7 +329,7 @@ func (m *outboxMover) fill(t *Txn, r *outbox, how take) (moved int, err error) {
 					break
 				}
 			}
-			st.Add(id, w.fields(r.Name, &e))
+			st.Add(id, w.fields(name, &e))
 			t.Notify(r.stream, eventXAdd)
 			if e.deadline >= s.reapFrom {
 				s.late.outbox.Observe(micros - e.deadline*1000)
@@ -458,6 +459,12 @@ func (r *outbox) succeeded() {
 	}
 }
 
+// The fields of an entry.
+var (
+	fieldRule, fieldDB, fieldKey, fieldElement, fieldType = []byte("rule"), []byte("db"), []byte("key"), []byte("element"), []byte("type")
+	fieldDeadline, fieldRemoved, fieldValue, fieldSize    = []byte("deadline"), []byte("removed"), []byte("value"), []byte("value-bytes")
+)
+
 // entryWriter makes the fields of a stream's entry.
 type entryWriter struct {
 	list    [][]byte
@@ -465,31 +472,31 @@ type entryWriter struct {
 }
 
 // fields alternates names and values; they are valid until the next call.
-func (w *entryWriter) fields(rule string, e *outEntry) [][]byte {
+func (w *entryWriter) fields(rule []byte, e *outEntry) [][]byte {
 	w.list, w.numbers = w.list[:0], w.numbers[:0]
 	if w.numbers == nil {
 		w.numbers = make([]byte, 0, 128) // four numbers of up to 20 bytes: it does not grow
 	}
-	text := func(name string, value []byte) { w.list = append(w.list, []byte(name), value) }
-	number := func(name string, n int64) {
+	text := func(name, value []byte) { w.list = append(w.list, name, value) }
+	number := func(name []byte, n int64) {
 		from := len(w.numbers)
 		w.numbers = strconv.AppendInt(w.numbers, n, 10)
 		text(name, w.numbers[from:])
 	}
-	text("rule", []byte(rule))
-	number("db", int64(e.db))
-	text("key", e.key)
+	text(fieldRule, rule)
+	number(fieldDB, int64(e.db))
+	text(fieldKey, e.key)
 	if e.hasElement {
-		text("element", e.element)
+		text(fieldElement, e.element)
 	}
-	text("type", []byte(e.typ.String()))
-	number("deadline", e.deadline)
-	number("removed", e.removed)
+	text(fieldType, []byte(e.typ.String()))
+	number(fieldDeadline, e.deadline)
+	number(fieldRemoved, e.removed)
 	if e.hasValue {
-		text("value", e.value)
+		text(fieldValue, e.value)
 	}
 	if e.size != 0 {
-		number("value-bytes", int64(e.size))
+		number(fieldSize, int64(e.size))
 	}
 	return w.list
 }
