@@ -334,11 +334,12 @@ type namedReading struct {
 	tally.Reading
 }
 
-// lateness gives how late keys and elements are removed, and their events published: keyp_expire_lateness_seconds.
+// lateness gives how late keys and elements are removed, their events published, and told in streams: keyp_expire_lateness_seconds.
 func (e *Env) lateness() []namedReading {
 	h := e.Store.Histograms()
 	return []namedReading{
 		{lateness + "|key", h.KeyLateness}, {lateness + "|element", h.ElementLateness}, {lateness + "|event", e.Events.late.Read()},
+		{lateness + "|outbox", h.OutboxLateness},
 	}
 }
 

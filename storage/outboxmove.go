@@ -150,14 +150,15 @@ func (m *outboxMover) horizon() int64 {
 // says how long to wait.
 func (m *outboxMover) limit(first int64) (last int64, wait time.Duration) {
 	m.held.Store(true) // before the look, so that what is removed after it wakes the mover
+	now := m.s.now()
 	h, mono := m.horizon(), m.s.clock.Mono()
 	if h != m.turn.horizon {
 		m.turn.horizon, m.turn.since = h, mono
 	}
-	overdue := m.s.now() - h
+	overdue := now - h
 	switch {
-	case overdue < 0: // nothing is due
-		h = math.MaxInt64
+	case overdue < 0: // nothing is due, so all entries up to now are there; later ones are from before a step back of the clock
+		h = max(now, first)
 		fallthrough
 	case first <= h:
 		m.held.Store(false)
