@@ -184,7 +184,9 @@ func runRestore(c *Ctx) error {
 	}
 	c.Txn.Exempt = true // what comes from elsewhere stays as it was there
 	defer func() { c.Txn.Exempt = false }()
-	if c.Txn.Relative(ttl.None); !o.absolute {
+	if o.absolute {
+		c.Txn.Absolute(deadline)
+	} else {
 		c.Txn.Relative(deadline)
 	}
 	v, err := rdb.Decode(c.Arg(3))

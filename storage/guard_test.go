@@ -73,6 +73,8 @@ func (h *harness) set(name string, ms int64, absolute bool) {
 		if !absolute {
 			ms += x.Now()
 			x.Relative(ms)
+		} else {
+			x.Absolute(ms)
 		}
 		x.SetString(k, []byte("v"), ms, eventSet)
 	}, k)
@@ -282,7 +284,7 @@ func (h *harness) noNotes() {
 	}
 }
 
-// When the clock goes back nothing moves, and the notes go.
+// When the clock goes back, deadlines move by no more than time does, and the notes go.
 func TestClockGoesBack(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		h := guardedHarness(t, time.Hour)
@@ -299,8 +301,8 @@ func TestClockGoesBack(t *testing.T) {
 		}
 		h.s.Manual().KeepClock()
 		h.isAhead("back", 0)
-		if got := h.due("relative", ""); got != start+hour {
-			t.Errorf("due %d ms after the start, want an hour", got-start)
+		if got := h.due("relative", ""); got != start+hour+5*minute {
+			t.Errorf("due %d ms after the start, want an hour, and the 5 minutes by which time went forward", got-start)
 		}
 		h.noNotes()
 		_ = h.s.Close(false)
@@ -651,11 +653,13 @@ func (m *clockModel) look() {
 			m.backs++
 			m.expire(max(m.newest, boot+m.lead)) // guarded time comes to where it stands first
 		}
-		m.since, m.lead = 0, wall-boot
 		for name, k := range m.keys { // nobody moves them any more
-			k.relative = false
+			if k.relative {
+				k.relative, k.due = false, k.due+max(ahead, 0)
+			}
 			m.keys[name] = k
 		}
+		m.since, m.lead = 0, wall-boot
 	}
 	now := boot + m.lead
 	m.expire(max(m.newest, now))
