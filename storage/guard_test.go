@@ -203,7 +203,7 @@ func confirmStep(t *testing.T, end func(*harness), evicted bool, kill int) {
 	h.clock.Set(h.clock.Now() + day)
 	h.isAhead("a step", day)
 	now := h.s.now()
-	for _, name := range []string{"relative", "kept", "gone", "renewed", "persistent", "exchanged", "renamed", "copied", "overwritten"} {
+	for _, name := range []string{"relative", "kept", "gone", "renewed", "persistent", "exchanged", "renamed", "copied", "overwritten", "target"} {
 		h.set(name, hour, false)
 	}
 	h.set("absolute", now+2*day, true)
@@ -223,7 +223,7 @@ func confirmStep(t *testing.T, end func(*harness), evicted bool, kill int) {
 		a, b := h.s.Key(0, []byte(from)), h.s.Key(0, []byte(to))
 		h.do(func(x *Txn) { x.Rename(a, b) }, a, b)
 	}
-	for from, to := range map[string]string{"copied": "copy", "h again": "h copied"} {
+	for from, to := range map[string]string{"copied": "copy", "h again": "h copied", "absolute": "target"} {
 		a, b := h.s.Key(0, []byte(from)), h.s.Key(0, []byte(to))
 		h.do(func(x *Txn) { x.Copy(a, b) }, a, b)
 	}
@@ -243,7 +243,7 @@ func confirmStep(t *testing.T, end func(*harness), evicted bool, kill int) {
 	for name, want := range map[string]int64{
 		"before": now + day + hour, "relative": now + hour + day, "kept": now + hour + day, "exchanged": now + hour + day,
 		"renamed again": now + hour + day, "copied": now + hour + day, "copy": now + hour + day,
-		"far": now + 4*day, "absolute": now + 2*day, "renewed": now + 2*day, "persistent": 0, "gone": 0, "short": 0, "overwritten": 0, "renamed": 0,
+		"far": now + 4*day, "absolute": now + 2*day, "target": now + 2*day, "renewed": now + 2*day, "persistent": 0, "gone": 0, "short": 0, "overwritten": 0, "renamed": 0,
 	} {
 		if got := h.due(name, ""); got != want {
 			t.Errorf("%s is due at %d, want %d", name, got-now, want-now)
