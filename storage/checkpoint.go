@@ -17,6 +17,7 @@ import (
 	"keyp/internal/tally"
 	"keyp/internal/vfs"
 	"keyp/storage/format"
+	"keyp/storage/wal"
 )
 
 // A checkpoint moves what has changed from memory to the data file, so that the log's
@@ -133,7 +134,7 @@ func (cp *checkpointer) notWritten(err error) {
 }
 
 func outOfSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, wal.ErrNoRoom)
 }
 
 // StartCheckpoint requests a checkpoint in the background; it returns false when one is under way.

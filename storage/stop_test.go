@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"keyp/internal/testkit/await"
 )
 
 // TestStopOfManyDatabases: the checkpoint of a stop writes the keys of many databases in few
@@ -170,4 +172,43 @@ func TestReadOfFreedSlot(t *testing.T) {
 	}
 	h.check()
 	h.verify(map[name]bool{{0, "k"}: true})
+}
+
+// TestStopOnFullDisk: a checkpoint that waits for the log, which waits for room, is in nobody's way at a stop.
+func TestStopOnFullDisk(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		h := closedHarness(t)
+		o := h.options()
+		o.NoBackground = false
+		s, _, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.fs.SetFree(0)
+		x := s.NewTxn()
+		for i := range 4 {
+			k := s.Key(0, fmt.Append(nil, i))
+			if !s.Begin(x, []Key{k}) {
+				t.Fatal("the key is not in memory")
+			}
+			x.SetString(k, make([]byte, 64<<10), 0, Event{})
+			x.End()
+		}
+		if waits {
+			s.StartCheckpoint()
+		} else {
+			s.Log().CommitAsync()
+		}
+		await.Until(t, "the log waits for room", s.Log().Full)
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close(true) }()
+		if err := await.For(t, "the stop", closed); err != nil {
+			t.Errorf("a checkpoint waits: %v: %v", waits, err)
+		}
+		h.fs.SetFree(1 << 40)
+		h.open()
+		if err := h.s.Close(true); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -380,9 +380,10 @@ func (o *Options) lock() (io.Closer, error) {
 // closed. No transaction may be under way or come later.
 func (s *Store) Close(save bool) error {
 	s.stop()
+	s.log.GiveUp() // a checkpoint may wait for it
 	s.background.Wait()
 	var err error
-	full := s.Full()
+	full := s.Full() || errors.Is(s.log.Err(), wal.ErrNoRoom)
 	if save && !full && s.Err() == nil {
 		if err = s.Checkpoint(); outOfSpace(err) {
 			full, err = true, nil

@@ -204,6 +204,27 @@ func (l *Log) tries(t *testing.T, fake *clock.Fake) int {
 	return n
 }
 
+// TestGiveUp: who waits for a log that waits for room does so until GiveUp.
+func TestGiveUp(t *testing.T) {
+	mem := vfs.NewMem()
+	l, _ := opened(t, options(mem), 0)
+	mem.SetFree(0)
+	lsn := l.Append(make([]byte, 5*testSegment))
+	waited := make(chan error, 1)
+	go func() { waited <- l.WaitDurable(context.Background(), lsn) }()
+	await.Until(t, "the log to be full", l.Full)
+	l.GiveUp()
+	if err := await.For(t, "the end of WaitDurable", waited); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("WaitDurable: %v", err)
+	}
+	if err := l.Close(); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("Close: %v", err)
+	}
+	if err := l.Close(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Close again: %v", err)
+	}
+}
+
 func TestCloseWithoutRoom(t *testing.T) {
 	mem := vfs.NewMem()
 	o := options(mem)

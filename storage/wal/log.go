@@ -128,12 +128,13 @@ type Log struct {
 	}
 	segMu struct {
 		sync.Mutex
-		room     *sync.Cond    // ready, full, closing or err changed
+		room     *sync.Cond    // ready, full, giveUp or err changed
 		unsynced []openSegment // may have bytes that are not synced, in order; the last is cur
 		ready    *openSegment  // the next one
 		live     []liveSegment // needed for recovery, in order
 		next     uint64        // the number to prepare next
-		closing  bool
+		giveUp   bool          // nobody waits for room any more
+		closed   bool
 	}
 	dirMu struct { // one goroutine changes the directory
 		sync.Mutex
@@ -385,19 +386,28 @@ func (l *Log) WaitDurable(ctx context.Context, lsn uint64) error {
 	}
 }
 
+// GiveUp comes before Close, where something has to end first that may wait for the log: a batch for which there is no
+// room ends the log with ErrNoRoom from now on, as in Close, instead of waiting for room.
+func (l *Log) GiveUp() {
+	l.segMu.Lock()
+	l.segMu.giveUp = true
+	l.segMu.room.Broadcast()
+	l.segMu.Unlock()
+}
+
 // Close writes and syncs what was appended and ends the log; later commits and waits
 // get ErrClosed. It gives the failure of a log that had failed, or ErrNoRoom when there
 // was no room for batches that nobody has acknowledged. What is appended while Close
 // runs may be lost.
 func (l *Log) Close() error {
 	l.segMu.Lock()
-	again := l.segMu.closing
-	l.segMu.closing = true
-	l.segMu.room.Broadcast()
+	again := l.segMu.closed
+	l.segMu.closed = true
 	l.segMu.Unlock()
 	if again {
 		return ErrClosed
 	}
+	l.GiveUp()
 	err := l.finish()
 	close(l.quit)
 	l.end(ErrClosed)

@@ -20,8 +20,7 @@ type liveSegment struct {
 	size int64 // of the file
 }
 
-// takeReady gives the prepared segment, waiting until there is one. While the log is
-// being closed it does not wait for room.
+// takeReady gives the prepared segment, waiting until there is one, but not for room once GiveUp was called.
 func (l *Log) takeReady() (*openSegment, error) {
 	l.segMu.Lock()
 	defer l.segMu.Unlock()
@@ -29,10 +28,11 @@ func (l *Log) takeReady() (*openSegment, error) {
 		if err := l.Err(); err != nil {
 			return nil, err
 		}
-		if (l.segMu.closing || l.o.NoBackground) && l.full.Load() {
+		if (l.segMu.giveUp || l.o.NoBackground) && l.full.Load() {
 			// What was removed from the tail is lost, so this log has failed.
 			err := ErrNoRoom
 			l.err.CompareAndSwap(nil, &err)
+			l.moved.broadcast()
 			return nil, err
 		}
 		l.segMu.room.Wait()
