@@ -184,9 +184,7 @@ func runRestore(c *Ctx) error {
 	}
 	c.Txn.Exempt = true // what comes from elsewhere stays as it was there
 	defer func() { c.Txn.Exempt = false }()
-	if o.absolute {
-		c.Txn.Absolute(deadline)
-	} else {
+	if c.Txn.Relative(ttl.None); !o.absolute {
 		c.Txn.Relative(deadline)
 	}
 	v, err := rdb.Decode(c.Arg(3))

@@ -48,11 +48,10 @@ var (
 
 // state has the transaction know whether a deadline that it is about to give counts from its instant.
 func (f *timeForm) state(t *storage.Txn, deadline int64) {
-	if f.base == ttl.FromNow {
-		t.Relative(deadline)
-	} else {
-		t.Absolute(deadline)
+	if f.base != ttl.FromNow {
+		deadline = 0
 	}
+	t.Relative(deadline)
 }
 
 // condition takes NX, XX, GT or LT and adds it to cond, if the next argument is one.

@@ -137,7 +137,7 @@ func TestClockConfirmOfPolicies(t *testing.T) {
 		SET slide v EX 600 -> +OK
 	`)
 	h.clock.Set(h.clock.Now() + dayMs)
-	at := h.store.Now() + dayMs // less what the jitter takes
+	at := h.store.Now() + dayMs + 1800_000
 	h.do("SET", "jitter2", "v", "PXAT", fmt.Sprint(at))
 	h.run(`
 		SET default v -> +OK
@@ -221,23 +221,4 @@ func TestKeypClock(t *testing.T) {
 		KEYP.CLOCK CONFIRM -> +OK
 		EXISTS k -> 0
 	`)
-}
-
-// What is too long to be counted is refused, and the longest is not over at once.
-func TestClockGuardOptions(t *testing.T) {
-	h := newHarness(t)
-	for _, option := range []string{"clock-jump-limit", "clock-jump-patience"} {
-		for _, bad := range []string{"-1", "9223372036854775807", "3153600000001"} {
-			if got := h.do("CONFIG", "SET", option, bad); !strings.HasPrefix(got, "-ERR") {
-				t.Errorf("%s %s: %s", option, bad, got)
-			}
-		}
-	}
-	h.do("CONFIG", "SET", "clock-jump-patience", "3153600000000")
-	h.clock.Set(h.clock.Now() + 10*dayMs)
-	h.do("SET", "k", "v", "EX", "3600")
-	h.clock.Advance(time.Minute)
-	if c := h.store.ClockGuard(); c.Since == 0 || c.Patience < 3153500000000 {
-		t.Errorf("%+v", c)
-	}
 }

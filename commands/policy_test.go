@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -508,6 +509,27 @@ func TestPolicyEffects(t *testing.T) {
 		events -> set:u copy_to:d3 expire:d3 set:d4@1
 		MOVE d4 0 -> 1
 		events -> move_from:d4@1 move_to:d4 expire:d4
+	`)
+}
+
+// TestRestoreIsExempt: what comes from another server has the deadline that it had there.
+func TestRestoreIsExempt(t *testing.T) {
+	h := newHarness(t)
+	h.run("SET k v -> +OK")
+	payload, err := strconv.Unquote(h.do("DUMP", "k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.run("KEYP.POLICY SET r PATTERN r* ENFORCE REQUIRE MAX 10s CUT -> +OK")
+	for _, call := range [][]string{{"RESTORE", "r1", "0", payload}, {"RESTORE", "r2", "100000", payload}} {
+		if got := h.do(call...); got != "+OK" {
+			t.Errorf("%q: %s", call, got)
+		}
+	}
+	h.run(`
+		PTTL r1 -> -1
+		PTTL r2 -> 100000
+		PERSIST r2 -> -POLICY the policy 'r' requires a deadline
 	`)
 }
 

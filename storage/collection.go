@@ -121,11 +121,6 @@ func (h *handle) gone(elem []byte) {
 // FlushValues ends a command: it updates counts and expiration index for the collections that the
 // command changed, and deletes keys without elements, with the event Deleted. End calls it too.
 func (t *Txn) FlushValues() {
-	t.flushOpened()
-	t.relative, t.absolute, t.decided = 0, 0, 0 // the next command has another deadline
-}
-
-func (t *Txn) flushOpened() {
 	for i := 0; i < len(t.opened); i++ {
 		t.flushValue(t.opened[i])
 	}

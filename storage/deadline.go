@@ -59,9 +59,6 @@ func (m Members) Now() int64 { return m.t.now }
 // Relative is that of the transaction.
 func (m Members) Relative(deadline int64) { m.t.Relative(deadline) }
 
-// Absolute is that of the transaction.
-func (m Members) Absolute(deadline int64) { m.t.Absolute(deadline) }
-
 // Deadline is the deadline of the member, 0 without one; false if there is no such member. It
 // does not count as an access.
 func (m Members) Deadline(k Key) (deadline int64, exists bool) {

@@ -67,14 +67,6 @@ func (s *Store) firstAccess(now int64) uint32 {
 	return uint32(now / 1000)
 }
 
-// loadedAt is when a key that is loaded now counts as accessed. Until a start knows the time, that is when it began.
-func (s *Store) loadedAt() int64 {
-	if s.reaper == nil {
-		return s.opened
-	}
-	return s.now()
-}
-
 // accessOrder orders access words: keys with the lowest leave memory first.
 func (s *Store) accessOrder(word uint32, now int64) uint32 {
 	if f := s.frequency.Load(); f != nil {

@@ -18,10 +18,10 @@ import (
 //
 // The guard ends, and time follows the wall clock again, when
 //
-//   - the wall clock has come back to within the limit of the guarded time, or the limit is as large now, or
-//   - the step is confirmed, by an operator (ConfirmClock) or since ClockJumpPatience is over.
+//   - the wall clock has come back to within the limit of the guarded time, or
+//   - the step is confirmed, by an operator (ConfirmClock) or since ClockJumpPatience is over: then
+//     deadlines that counted from the guarded time move by as much as time does (guardnotes.go).
 //
-// Where time goes forward then, deadlines that counted from the guarded time move by as much (guardnotes.go).
 // It ends in one transaction, with all shards locked, whose batch has the deadlines, the end of the notes and
 // the new record. So a crash has all of that happen, or nothing.
 //
@@ -44,8 +44,6 @@ type clockGuard struct {
 	ahead atomic.Int64
 
 	began, moved, unmoved atomic.Int64 // see ClockGuard
-	// ending: what has to move is being read, and does not leave memory meanwhile.
-	ending atomic.Bool
 
 	notes []Key // of each shard: the hash with its notes; constant
 
@@ -65,8 +63,6 @@ type clockGuard struct {
 var ErrNoClockStep = errors.New("storage: the clock is not guarded")
 
 const (
-	// leastLimit is the smallest limit, in ms: the comparison of the clocks and the record are not that exact.
-	leastLimit = 5000
 	// lookEvery is how often boot time is asked for at most, in ms of the wall clock.
 	lookEvery = 1000
 	// leadTolerance is by how much the recorded lead may be wrong, in ms.
@@ -78,18 +74,10 @@ const (
 // init comes before the data is read: time stands still until start.
 func (g *clockGuard) init(s *Store) {
 	g.s = s
-	g.set(s.options.ClockJumpLimit, s.options.ClockJumpPatience)
+	g.limit.Store(s.options.ClockJumpLimit.Milliseconds())
+	g.patience.Store(s.options.ClockJumpPatience.Milliseconds())
 	g.mu.opening = true
 	g.ask.Store(math.MinInt64)
-}
-
-func (g *clockGuard) set(limit, patience time.Duration) {
-	ms := limit.Milliseconds()
-	if limit > 0 {
-		ms = max(ms, leastLimit)
-	}
-	g.limit.Store(ms)
-	g.patience.Store(patience.Milliseconds())
 }
 
 // start reads the record; then the store's time begins.
@@ -122,18 +110,12 @@ func (g *clockGuard) start() {
 // settle comes at the end of a start: where time is not guarded, no notes are left, and the log has what a next
 // start needs to know of the clock before it has anything else.
 func (g *clockGuard) settle() {
-	if g.s.options.ReadOnly {
+	if g.s.options.ReadOnly || g.since.Load() != 0 {
 		return
 	}
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	t := g.s.NewTxn()
-	if g.s.BeginAll(t); g.since.Load() == 0 {
-		t.dropNotes()
-		g.record(t)
-	}
-	t.End()
-	g.s.log.CommitAsync()
+	g.end()
 }
 
 // read reads both clocks at about one time.
@@ -194,19 +176,19 @@ func (g *clockGuard) follow(wall, boot int64) {
 	g.ask.Store(wall + lookEvery)
 }
 
-// steppedBack has the guard go on from a reading of the wall clock, which the store's time follows again. It is not
-// read anew: it may have stepped forward since.
-func (g *clockGuard) steppedBack(wall int64) {
+// steppedBack has the guard go on from the wall clock, which the store's time follows again.
+func (g *clockGuard) steppedBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.since.Load() == 0 {
-		g.follow(wall, g.s.clock.Boot())
+		g.follow(g.read())
 	}
 }
 
 // SetClockGuard changes ClockJumpLimit and ClockJumpPatience.
 func (s *Store) SetClockGuard(limit, patience time.Duration) {
-	s.guard.set(limit, patience)
+	s.guard.limit.Store(limit.Milliseconds())
+	s.guard.patience.Store(patience.Milliseconds())
 }
 
 // ClockGuard is what the store's time is beside the wall clock's.
@@ -244,20 +226,15 @@ func (g *clockGuard) keep() {
 		return
 	}
 	now, since := s.now(), g.since.Load()
-	back := g.isBack()
-	ends := since != 0 && (back || g.limit.Load() == 0 || now-since >= g.patience.Load())
-	if !ends && !g.outdated() {
-		g.turn.Unlock()
+	if since == 0 || !g.isBack() && g.limit.Load() > 0 && now-since < g.patience.Load() {
+		defer g.turn.Unlock()
+		_ = g.write() // the next round tries again
 		return
 	}
-	s.goBackground(func() { // housekeeping does not wait for shards that a script has locked
+	s.goBackground(func() {
 		defer g.turn.Unlock()
-		switch {
-		case s.quit.Err() != nil:
-		case ends:
-			_ = g.end(!back) // the store is being closed
-		default:
-			g.write()
+		if s.quit.Err() == nil {
+			g.end()
 		}
 	})
 }
@@ -275,36 +252,23 @@ func (s *Store) ConfirmClock() error {
 	if s.now(); g.since.Load() == 0 || g.isBack() {
 		return ErrNoClockStep
 	}
-	if err := g.end(true); err != nil {
-		return err
-	}
+	g.end()
 	return s.log.WaitDurable(s.quit, s.log.End())
 }
 
-// end has time, which is guarded, follow the wall clock, and deadlines that counted from the guarded time move with it.
-// confirmed: also if the wall clock is not back. turn is locked. ErrClosed: time is still guarded, since the store is
-// being closed.
-func (g *clockGuard) end(confirmed bool) error {
+// end has time follow the wall clock, and deadlines that counted from the guarded time move with it, unless
+// the clock is back. turn is locked.
+func (g *clockGuard) end() {
 	s, t := g.s, g.s.NewTxn()
-	g.ending.Store(true)
-	defer g.ending.Store(false)
 	g.loadNoted()
 	s.BeginAll(t)
-	t.readNoted()
-	if s.quit.Err() != nil { // from here on nothing is read: a read at the end of the store fails
-		t.End()
-		return ErrClosed
-	}
+	guarded := g.since.Load() != 0 // and it stays so
 	g.mu.Lock()
 	wall, boot := g.read()
 	by := wall - boot - g.mu.lead
 	g.mu.Unlock()
-	if !confirmed && by > g.limit.Load() { // it stepped forward again
-		t.End()
-		return nil
-	}
-	moved := int64(0)
-	if by > 0 {
+	back, moved := by <= g.limit.Load(), int64(0)
+	if guarded && !back {
 		moved = t.moveNoted(by)
 	}
 	t.dropNotes()
@@ -317,14 +281,13 @@ func (g *clockGuard) end(confirmed bool) error {
 	t.End()
 	s.shown.mu.Unlock()
 	s.log.CommitAsync()
-	g.moved.Add(moved)
-	text := "the step of the wall clock is taken as right: time follows it"
-	if !confirmed {
-		text = "the wall clock is back: time follows it"
+	if guarded && back {
+		s.options.Logger.Warn("the wall clock is back: time is no longer guarded", "ms", by)
+	} else if guarded {
+		g.moved.Add(moved)
+		s.options.Logger.Warn("the step of the wall clock is taken as right: time follows it", "ms", by, "deadlines moved", moved)
 	}
-	s.options.Logger.Warn(text, "ms", by, "deadlines moved", moved)
 	s.wake(1) // the reaper slept by the guarded time
-	return nil
 }
 
 // clockRecord is what a start needs to know of the clocks.
@@ -378,21 +341,21 @@ func (g *clockGuard) current() (r clockRecord) {
 	return r
 }
 
-// outdated reports whether a start would be misled by the record. turn is locked.
-func (g *clockGuard) outdated() bool {
-	r, was := g.current(), &g.turn.written
+// write writes the record where it would be wrong otherwise. turn is locked.
+func (g *clockGuard) write() error {
+	s, r, was := g.s, g.current(), &g.turn.written
 	near := max(r.lead-was.lead, was.lead-r.lead) < leadTolerance
-	return r.boot != was.boot || !near || r.since != was.since || r.at-was.at >= lookEvery
-}
-
-// write writes the record. turn is locked.
-func (g *clockGuard) write() {
-	s, t := g.s, g.s.NewTxn()
-	s.lock(t, s.maskOf([]Key{s.SystemKey(clockKey)}))
-	t.takeInstant()
+	if r.boot == was.boot && near && r.since == was.since && r.at-was.at < lookEvery {
+		return nil
+	}
+	t := s.NewTxn()
+	if err := s.BeginBeside(t, []Key{s.SystemKey(clockKey)}); err != nil {
+		return err // it is logged
+	}
 	g.record(t)
 	t.End()
 	s.log.CommitAsync()
+	return nil
 }
 
 // record has the transaction, which has the shard of the record locked, write it.

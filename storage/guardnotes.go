@@ -3,8 +3,6 @@ package storage
 import (
 	"encoding/binary"
 	"errors"
-	"math"
-	"slices"
 	"strconv"
 
 	"keyp/storage/format"
@@ -34,7 +32,6 @@ type note struct {
 	shard    int
 	at       []byte // which, as appendNoted has it
 	deadline int64
-	gone     bool // it does not count from the guarded time any more
 }
 
 // appendNoted names the deadline of a key, or with element set of its element.
@@ -59,15 +56,8 @@ func (s *Store) noted(at []byte) (k Key, elem []byte, element bool) {
 // Relative states that a deadline which the transaction is about to give counts from its instant: if
 // time is guarded, the deadline moves with it. 0: it does not.
 func (t *Txn) Relative(deadline int64) {
-	if t.relative, t.absolute = 0, 0; t.s.guard.since.Load() != 0 {
+	if t.relative = 0; t.s.guard.since.Load() != 0 {
 		t.relative = deadline
-	}
-}
-
-// Absolute states that such a deadline is an instant of the calendar, also if there is a note of the same one.
-func (t *Txn) Absolute(deadline int64) {
-	if t.relative, t.absolute = 0, 0; t.s.guard.since.Load() != 0 {
-		t.absolute = deadline
 	}
 }
 
@@ -79,44 +69,30 @@ func (t *Txn) decide(deadline int64, fromNow bool, asked int64) {
 	}
 }
 
-// given notes whether the deadline of a key counts from now.
+// given notes the deadline of a key, if it counts from now.
 func (t *Txn) given(space uint32, k Key, deadline int64) {
-	switch deadline {
-	case ttl.None:
-	case t.relative, t.decided:
+	if (deadline == t.relative || deadline == t.decided) && deadline != ttl.None {
 		t.note(space, k, nil, false, deadline)
-	case t.absolute:
-		t.note(space, k, nil, false, deadline).gone = true
 	}
 }
 
-// givenElement is given for the deadline of an element.
+// givenElement notes the deadline of an element, if it counts from now.
 func (t *Txn) givenElement(space uint32, k Key, elem []byte, deadline int64) {
-	switch deadline {
-	case ttl.None:
-	case t.relative:
+	if deadline == t.relative && deadline != ttl.None {
 		t.note(space, k, elem, true, deadline)
-	case t.absolute:
-		t.note(space, k, elem, true, deadline).gone = true
 	}
 }
 
-func (t *Txn) note(space uint32, k Key, elem []byte, element bool, deadline int64) *note {
+func (t *Txn) note(space uint32, k Key, elem []byte, element bool, deadline int64) {
 	t.notes = append(t.notes, note{shard: t.s.shardOf(k.Slot), at: appendNoted(nil, space, k.Name, elem, element), deadline: deadline})
-	return &t.notes[len(t.notes)-1]
 }
 
-// writeNotes puts the transaction's notes where they belong, after its last command: notes have deadlines, too.
+// writeNotes puts the transaction's notes where they belong.
 func (t *Txn) writeNotes() {
 	g := &t.s.guard
+	t.relative, t.decided = 0, 0 // notes have deadlines, too
 	for _, n := range t.notes {
 		h, err := t.openNotes(n.shard)
-		if n.gone {
-			if err == nil {
-				h.Delete(n.at)
-			}
-			continue
-		}
 		if err == nil && (h.Value().Len() < t.s.bounds.notes/len(t.s.shards) || h.has(n.at)) {
 			h.Set(n.at, nil, n.deadline)
 		} else if g.unmoved.Add(1) == 1 {
@@ -167,9 +143,9 @@ func (t *Txn) carryNotes(from, to Key) {
 
 // isNoted reports whether a deadline of a key is noted.
 func (t *Txn) isNoted(k Key, at []byte, deadline int64) bool {
-	for _, n := range slices.Backward(t.notes) {
-		if string(n.at) == string(at) {
-			return n.deadline == deadline && !n.gone
+	for _, n := range t.notes {
+		if n.deadline == deadline && string(n.at) == string(at) {
+			return true
 		}
 	}
 	h, err := t.openNotes(t.s.shardOf(k.Slot))
@@ -191,7 +167,7 @@ func (g *clockGuard) loadNoted() {
 		if s.BeginBeside(t, g.notes[i:i+1]) != nil {
 			continue // it is logged
 		}
-		_ = t.eachNote(i, func(at []byte, _ int64) {
+		t.eachNote(i, func(at []byte, _ int64) {
 			if k, _, _ := s.noted(at); k.DB >= 0 && !s.resident(k) {
 				k.Name = append([]byte(nil), k.Name...)
 				keys = append(keys, k)
@@ -209,37 +185,21 @@ func (g *clockGuard) loadNoted() {
 	}
 }
 
-// readNoted reads what moveNoted needs and loadNoted has not read. The transaction has all shards locked.
-func (t *Txn) readNoted() {
-	if t.s.partials.Load() == 0 {
-		return // all is in memory
-	}
-	for i := range t.s.shards {
-		_ = t.eachNote(i, func(at []byte, _ int64) { // moveNoted says what cannot be read
-			if k, _, _ := t.s.noted(at); k.DB >= 0 {
-				_ = t.Load(k)
-			}
-		})
-	}
-}
-
 // eachNote visits the notes of a shard, which the transaction has locked.
-func (t *Txn) eachNote(shard int, visit func(at []byte, deadline int64)) error {
-	h, err := t.openNotes(shard)
-	if err == nil {
+func (t *Txn) eachNote(shard int, visit func(at []byte, deadline int64)) {
+	if h, err := t.openNotes(shard); err == nil {
 		h.Value().Walk(func(at, _ []byte, deadline int64) bool {
 			visit(at, deadline)
 			return true
 		})
 	}
-	return err
 }
 
 // moveNoted moves deadlines that are still the noted ones. The transaction has all shards locked.
 func (t *Txn) moveNoted(by int64) (moved int64) {
 	t.NoTouch, t.Exempt = true, true // as much is left as before, so there is nothing to decide
 	for i := range t.s.shards {
-		err := t.eachNote(i, func(at []byte, deadline int64) {
+		t.eachNote(i, func(at []byte, deadline int64) {
 			k, elem, element := t.s.noted(at)
 			if k.DB < 0 {
 				return
@@ -254,10 +214,6 @@ func (t *Txn) moveNoted(by int64) (moved int64) {
 			}
 		})
 		t.FlushValues()
-		if err != nil {
-			t.s.guard.unmoved.Add(1)
-			t.s.options.Logger.Error("deadlines that count from guarded time could not be moved, as the notes of them cannot be read", "error", err)
-		}
 	}
 	return moved
 }
@@ -269,7 +225,7 @@ func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
 		if !exists(c) || p.deadline(*c) != deadline {
 			return false
 		}
-		t.changeDeadline(p, sl, c, k, later(deadline, by, math.MaxInt64), p.created(*c)+uint32(by/1000))
+		t.changeDeadline(p, sl, c, k, deadline+by, p.created(*c)+uint32(by/1000))
 		return true
 	}
 	h, d, exists := t.Members(elem).open(k)
@@ -279,11 +235,8 @@ func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
 	if h.o.pinned() { // others are reading it, and keep what they read
 		h.renew(h.o.val.Clone())
 	}
-	return h.SetDeadline(elem, later(deadline, by, ttl.MaxField))
+	return h.SetDeadline(elem, deadline+by)
 }
-
-// later is a deadline that moves, to the last one that there is at most.
-func later(deadline, by, last int64) int64 { return deadline + min(by, last-deadline) }
 
 // dropNotes drops all notes. The transaction has all shards locked.
 func (t *Txn) dropNotes() {

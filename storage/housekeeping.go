@@ -108,7 +108,7 @@ func (h *housekeeper) round() {
 		s.StartCheckpoint()
 	}
 	h.lowSpace.Store(s.spaceIsLow())
-	if over := used + charged - limit; limit > 0 && over > 0 && !s.guard.ending.Load() {
+	if over := used + charged - limit; limit > 0 && over > 0 {
 		h.overhead.current.left += h.evict(over)
 	}
 	h.defragment()

@@ -25,7 +25,7 @@ func (m Manual) LoadAll() { m.s.loads.loadAll() }
 // Evict removes clean keys from memory, in one of oneIn slots with keys.
 func (m Manual) Evict(oneIn uint64) {
 	for _, sh := range m.s.shards {
-		for db, p := range sh.mu.parts {
+		for db, p := range sh.mu.parts[:m.s.options.Databases] {
 			if p == nil {
 				continue
 			}

@@ -79,7 +79,7 @@ func (t *Txn) raiseNewAgain(k Key) {
 // The key's old value is lost; an empty value deletes the key, and raises Deleted if the key
 // existed.
 func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
-	t.flushOpened()
+	t.FlushValues()
 	if t.Offloaded() {
 		t.replaceOffloaded(k, v, deadline, ev)
 		return

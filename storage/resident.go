@@ -60,7 +60,7 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 		b.setValue(got.small)
 		c = newCell(k.Hash, ref, 0)
 	}
-	p.setHeader(c, got.deadline, got.created, p.shard.store.firstAccess(p.shard.store.loadedAt()))
+	p.setHeader(c, got.deadline, got.created, p.shard.store.firstAccess(p.shard.store.now()))
 	*p.flags(c) |= flagDisk
 	at := p.insert(sl, k.Hash, c)
 	due := p.due(*at)

@@ -52,7 +52,7 @@ func (s *Store) timeFollows(t *Txn, now int64) {
 	}
 	s.instant.Store(now)
 	s.stepped.Store(false)
-	s.guard.steppedBack(now)
+	s.guard.steppedBack()
 	t.End()
 }
 

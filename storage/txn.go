@@ -59,9 +59,9 @@ type Txn struct {
 	// blocked: the last Begin found a shard locked by the global transaction.
 	blocked bool
 	// relative and decided are deadlines that count from now: what a command said (Relative), and what the last policy
-	// made of it; absolute is one that does not (Absolute). 0 for none. notes are those that were given.
-	relative, absolute, decided int64
-	notes                       []note
+	// made of it; 0 for none. notes are those that were given.
+	relative, decided int64
+	notes             []note
 	// outgoing are entries of outboxes that are to be put in their queues, and entries has them.
 	outgoing []outgoing
 	entries  []byte
@@ -332,7 +332,7 @@ const maxKept = 1 << 20
 func (t *Txn) reset() {
 	t.buf, t.wrote, t.gone, t.counts = t.buf[:0], t.wrote[:0], t.gone[:0], t.counts[:0]
 	t.seen, t.cost, t.stated, t.logged, t.NoTouch, t.Exempt, t.flush, t.swapped = 0, 0, 0, 0, false, false, false, nil
-	t.By, t.shedding, t.many, t.relative, t.absolute, t.decided = 0, false, nil, 0, 0, 0
+	t.By, t.shedding, t.many, t.relative, t.decided = 0, false, nil, 0, 0
 	if cap(t.buf) > maxKept {
 		t.buf = nil
 	}

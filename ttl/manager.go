@@ -6,9 +6,8 @@ type Transaction[K any] interface {
 	// Now is the instant of the transaction in Unix milliseconds.
 	Now() int64
 
-	// Relative states that a deadline which is about to be given counts from Now, Absolute that it does not.
+	// Relative states that a deadline which is about to be given counts from Now; None: it does not.
 	Relative(deadline int64)
-	Absolute(deadline int64)
 
 	// Deadline is the deadline of key, None without one; false if key does not exist. It
 	// does not count as an access.
@@ -57,7 +56,7 @@ func (m Manager[K]) set(key K, n int64, unit Unit, base Base, cond Condition) (i
 	if base == FromNow {
 		m.txn.Relative(deadline)
 	} else {
-		m.txn.Absolute(deadline)
+		m.txn.Relative(None)
 	}
 	return count(m.txn.Expire(key, deadline, cond)), nil
 }

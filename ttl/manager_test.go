@@ -90,7 +90,6 @@ func (k *modelKeys) Expire(key string, deadline int64, cond Condition) bool {
 }
 
 func (k *modelKeys) Relative(int64) {}
-func (k *modelKeys) Absolute(int64) {}
 
 func (k *modelKeys) Persist(key string) bool {
 	old, exists := k.Deadline(key)
@@ -397,7 +396,6 @@ type quietKeys struct{ deadline int64 }
 func (*quietKeys) Now() int64                                   { return startOfTime }
 func (k *quietKeys) Deadline(string) (int64, bool)              { return k.deadline, true }
 func (k *quietKeys) Relative(int64)                             {}
-func (k *quietKeys) Absolute(int64)                             {}
 func (k *quietKeys) Persist(string) bool                        { k.deadline = None; return true }
 func (k *quietKeys) Expire(_ string, d int64, _ Condition) bool { k.deadline = d; return true }
 

@@ -21,7 +21,6 @@ var policies = []string{"volatile-lru", "volatile-lfu", "volatile-random", "vola
 const (
 	minInt32  = -1 << 31
 	maxInt32  = 1<<31 - 1
-	century   = 100 * 365 * 24 * 3600 * 1000 // in milliseconds
 	maxUint32 = 1<<32 - 1
 	mb        = 1 << 20
 
@@ -151,9 +150,9 @@ var options = []option{
 		help: "events to publish: letters of Ag$lshzxeKEtmdnocSTIV"},
 	{name: "expired-events-delay", group: groupExpiry, kind: kindInt, def: "1000", min: 0, max: 60_000, fixed: true,
 		help: "milliseconds after a start before keys that expired meanwhile are removed and their events published, so that clients are back; none without notify-keyspace-events"},
-	{name: "clock-jump-limit", group: groupExpiry, kind: kindInt, def: "600000", max: century,
-		help: "milliseconds by which the wall clock may step forward before keys go on to expire by the time that the machine counts, until KEYP.CLOCK CONFIRM; less than 5000 counts as that, 0: no step is too far"},
-	{name: "clock-jump-patience", group: groupExpiry, kind: kindInt, def: "3600000", max: century,
+	{name: "clock-jump-limit", group: groupExpiry, kind: kindInt, def: "600000",
+		help: "milliseconds by which the wall clock may step forward before keys go on to expire by the time that the machine counts, until KEYP.CLOCK CONFIRM; 0: no step is too far"},
+	{name: "clock-jump-patience", group: groupExpiry, kind: kindInt, def: "3600000",
 		help: "milliseconds after which a longer step is taken as right without that; 0: at once"},
 	{name: "outbox-backlog", group: groupExpiry, kind: kindInt, def: "1000000", min: 1,
 		help: "entries of an outbox that may wait to be written to its stream before commands that may grow keys of its pattern are refused"},

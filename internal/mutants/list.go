@@ -92,20 +92,16 @@ var mutations = []mutation{
 		new: "\tif wall := s.clock.Now(); true {"},
 	// After a step back the next one forward is measured from before it.
 	{file: "storage/guard.go", test: "TestClockGuardFollowsSmallSteps",
-		old: "\tif g.since.Load() == 0 {\n\t\tg.follow(wall, g.s.clock.Boot())\n\t}\n}\n\n// SetClockGuard",
+		old: "\tif g.since.Load() == 0 {\n\t\tg.follow(g.read())\n\t}\n}\n\n// SetClockGuard",
 		new: "}\n\n// SetClockGuard"},
 	// Deadlines do not move.
 	{file: "storage/guardnotes.go", test: "TestClockConfirm",
-		old: "later(deadline, by, math.MaxInt64)",
-		new: "later(deadline, 0, math.MaxInt64)"},
+		old: "t.changeDeadline(p, sl, c, k, deadline+by, ",
+		new: "t.changeDeadline(p, sl, c, k, deadline, "},
 	// Those of elements do not.
 	{file: "storage/guardnotes.go", test: "TestClockConfirm",
-		old: "later(deadline, by, ttl.MaxField)",
-		new: "later(deadline, 0, ttl.MaxField)"},
-	// They move beyond the end of time.
-	{file: "storage/guardnotes.go", test: "TestClockConfirmAtEndOfTime",
-		old: "min(by, last-deadline)",
-		new: "by"},
+		old: "return h.SetDeadline(elem, deadline+by)",
+		new: "return h.SetDeadline(elem, deadline)"},
 	// Deadlines that were replaced move.
 	{file: "storage/guardnotes.go", test: "TestClockConfirm",
 		old: "|| p.deadline(*c) != deadline {",
@@ -124,64 +120,12 @@ var mutations = []mutation{
 		new: "\t\t\t_ = k\n"},
 	// Patience has no end.
 	{file: "storage/guard.go", test: "TestClockConfirm",
-		old: "now-since >= g.patience.Load()",
-		new: "now < since"},
-	// Where the clock is almost back, deadlines do not move by the rest.
-	{file: "storage/guard.go", test: "TestClockGuardEndsWithinLimit",
-		old: "\tif by > 0 {\n",
-		new: "\tif by > 0 && confirmed {\n"},
-	// They move back with the clock.
-	{file: "storage/guard.go", test: "TestClockGuardModel",
-		old: "\tif by > 0 {\n",
-		new: "\tif true {\n"},
-	// A clock that was back, and has stepped again, confirms that.
-	{file: "storage/guard.go", test: "TestClockStepsAgainBeforeEnd",
-		old: "\tif !confirmed && by > g.limit.Load() {",
-		new: "\tif false {"},
-	// A step is confirmed without what cannot be read any more at the end of the store.
-	{file: "storage/guard.go", test: "TestClockConfirmAtClose",
-		old: "\tif s.quit.Err() != nil { // from",
-		new: "\tif false { // from"},
-	// What has to move leaves memory meanwhile.
-	{file: "storage/housekeeping.go", test: "TestClockConfirmKeepsInMemory",
-		old: " && !s.guard.ending.Load() {",
-		new: " {"},
-	// Housekeeping waits for a script.
-	{file: "storage/guard.go", test: "TestClockRecordBesideGlobal",
-		old: "\tif !ends && !g.outdated() {\n",
-		new: "\tif g.write(); !ends && !g.outdated() {\n"},
-	// A step amid a start is followed, or confirmed.
-	{file: "storage/guard.go", test: "TestClockStepAmidStart",
-		old: "\t\tt.dropNotes()\n\t\tg.record(t)\n",
-		new: "\t\tt.dropNotes()\n\t\tg.follow(g.read())\n\t\tg.record(t)\n"},
-	// So is one amid a step back.
-	{file: "storage/guard.go", test: "TestClockStepAmidStepBack",
-		old: "\t\tg.follow(wall, g.s.clock.Boot())\n\t}\n}\n\n// SetClockGuard",
-		new: "\t\tg.follow(g.read())\n\t}\n}\n\n// SetClockGuard"},
-	// A start forgets the notes of a guard that goes on.
-	{file: "storage/guard.go", test: "TestClockConfirm",
-		old: "if g.s.BeginAll(t); g.since.Load() == 0 {",
-		new: "if g.s.BeginAll(t); true {"},
-	// A deadline that is given as an instant moves if there is a note of the same one.
-	{file: "storage/guardnotes.go", test: "TestClockNotesOfReplacedDeadlines",
-		old: "t.note(space, k, nil, false, deadline).gone = true",
-		new: "t.note(space, k, nil, false, deadline).gone = false"},
-	// What one command says of its deadline holds for the next one.
-	{file: "storage/collection.go", test: "TestClockNotesOfReplacedDeadlines",
-		old: "\tt.relative, t.absolute, t.decided = 0, 0, 0 // the",
-		new: "\t// the"},
-	// Notes that cannot be read are left out silently.
-	{file: "storage/guardnotes.go", test: "TestClockConfirmWithDamage",
-		old: "\t\t\tt.s.guard.unmoved.Add(1)\n\t\t\tt.s.options.Logger.Error(\"deadlines that",
-		new: "\t\t\tt.s.options.Logger.Error(\"deadlines that"},
-	// The least limit is none.
-	{file: "storage/guard.go", test: "TestClockLeastLimit",
-		old: "ms = max(ms, leastLimit)",
-		new: "ms = max(ms, 1)"},
-	// A key that a start reads was accessed in 1970.
-	{file: "storage/frequency.go", test: "TestReplayedKeyIsAccessed",
-		old: "\t\treturn s.opened\n",
-		new: "\t\treturn s.now()\n"},
+		old: "now-since < g.patience.Load()",
+		new: "now >= since"},
+	// Deadlines that are not to move do.
+	{file: "storage/guard.go", test: "TestClockGoesBack",
+		old: "if guarded && !back {",
+		new: "if guarded {"},
 	// Time moves in one batch, and deadlines in another.
 	{file: "storage/guard.go", test: "TestClockConfirmInterrupted",
 		old: "\tt.dropNotes()\n\t//",
@@ -200,8 +144,8 @@ var mutations = []mutation{
 		new: ""},
 	// Notes of a guard that the record does not know are kept.
 	{file: "storage/guard.go", test: "TestClockGuardNotesOfNoGuard",
-		old: "\tif g.s.options.ReadOnly {\n",
-		new: "\tif true {\n"},
+		old: "if g.s.options.ReadOnly || g.since.Load() != 0 {",
+		new: "if true {"},
 	// There is no bound.
 	{file: "storage/guardnotes.go", test: "TestClockGuardBound",
 		old: "h.Value().Len() < t.s.bounds.notes/len(t.s.shards)",
@@ -229,4 +173,77 @@ var mutations = []mutation{
 	{file: "storage/guardnotes.go", test: "TestClockConfirmBesideReaders",
 		old: "if h.o.pinned() {",
 		new: "if false {"},
+
+	// A default deadline is another one.
+	{file: "ttl/policy.go", test: "TestPolicyDecide",
+		old: "after(now, p.Default), true, true",
+		new: "after(now, p.Default+1), true, true"},
+
+	// A key without a deadline is not refused, or also where nobody asks for that.
+	{file: "ttl/policy.go", in: "commands", test: "TestPoliciesOnEveryCommand",
+		old: "case p.Require && fresh:",
+		new: "case false:"},
+	{file: "ttl/policy.go", test: "TestPolicyDecide",
+		old: "case p.Require && fresh:",
+		new: "case p.Require:"},
+
+	// A deadline that a key had is refused.
+	{file: "ttl/policy.go", test: "TestPolicyDecide",
+		old: "if p.Refuse && fresh {",
+		new: "if p.Refuse {"},
+
+	// A deadline that stays is shortened.
+	{file: "ttl/policy.go", test: "TestPolicyDecide",
+		old: "fresh && less > 0",
+		new: "less > 0"},
+
+	// Deadlines are shortened by too much.
+	{file: "ttl/policy.go", test: "TestPolicyDecide",
+		old: "left / 100 * uint64(p.Jitter)",
+		new: "left / 10 * uint64(p.Jitter)"},
+
+	// Every read moves a deadline.
+	{file: "ttl/policy.go", in: "commands", test: "TestSliding",
+		old: "to-deadline < max(p.Slide/10, 1)",
+		new: "to-deadline < 1"},
+
+	// A deadline slides beyond its limit.
+	{file: "ttl/policy.go", in: "commands", test: "TestSliding",
+		old: "to = min(to, after(written, p.Limit))",
+		new: "_ = written"},
+
+	// A renamed key is under no policy.
+	{file: "storage/policy.go", in: "commands", test: "TestPolicyEffects",
+		old: "d := t.govern(to, deadline, deadline != ttl.None)",
+		new: "d := deadline"},
+
+	// A read fails on a full disk, or writes there.
+	{file: "storage/policy.go", test: "TestSlideOnFullDisk",
+		old: " || t.s.Full()",
+		new: ""},
+
+	// A policy decides on what is restored.
+	{file: "storage/policy.go", in: "commands", test: "TestRestoreIsExempt",
+		old: "ps == nil || t.Exempt ||",
+		new: "ps == nil ||"},
+
+	// What a page leaves out as it is due may return.
+	{file: "storage/expiring.go", test: "TestExpiringLeavesOutDue",
+		old: "\tif l.hidden {\n",
+		new: "\tif false {\n"},
+
+	// A key that comes into memory beside a page is missing in it.
+	{file: "storage/expiring.go", test: "TestExpiringBesideChanges",
+		old: "d.mu.arrived[l] = append(list, expiringOnDisk{place: placeOnDisk(deadline, on), on: on})",
+		new: "_, _ = l, list"},
+
+	// The deadline of an element passes for that of its key.
+	{file: "storage/expiring.go", test: "TestExpiring",
+		old: "if !elements || !p.byElement(e) {",
+		new: "if true {"},
+
+	// Behind a slot with very many keys of one deadline others are left out.
+	{file: "storage/expiring.go", test: "TestExpiringOneSlot",
+		old: "return behindSlot(at.Deadline, at.Slot), looks",
+		new: "return DuePlace{Deadline: at.Deadline + 1}, looks"},
 }
