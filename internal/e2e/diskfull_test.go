@@ -52,6 +52,15 @@ func fillDisk(t *testing.T, dir, reserve string) {
 		"--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb", "--disk-reserve", reserve}})
 	s.Start()
 	c := s.Client(3)
+	if err := c.Do(ctx, "KEYP.OUTBOX", "SET", "r", "PATTERN", "due:*", "STREAM", "told").Err(); err != nil {
+		t.Fatal(err)
+	}
+	const due = 200
+	for i := range due {
+		if err := c.Set(ctx, fmt.Sprint("due:", i), "v", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	value := bytes.Repeat([]byte("v"), 20_000)
 	acknowledged := 0
 	var refused error
@@ -65,6 +74,11 @@ func fillDisk(t *testing.T, dir, reserve string) {
 	}
 	t.Logf("refused after %d writes", acknowledged)
 	usable(t, c)
+	for i := range due { // they expire while the disk is full
+		if ok, err := c.PExpire(ctx, fmt.Sprint("due:", i), time.Duration(1+i%100)*time.Millisecond).Result(); !ok || err != nil {
+			t.Fatalf("PEXPIRE: %t, %v", ok, err)
+		}
+	}
 
 	for _, end := range []func(){s.Kill, s.Stop, s.Kill} {
 		end()
@@ -83,6 +97,14 @@ func fillDisk(t *testing.T, dir, reserve string) {
 		t.Fatal(err)
 	}
 	healed(t, c)
+	await.Until(t, "what has expired is told of", func() bool { return c.XLen(ctx, "told").Val() >= due })
+	told := map[any]bool{}
+	for _, m := range c.XRange(ctx, "told", "-", "+").Val() {
+		told[m.Values["key"]] = true
+	}
+	if n := c.XLen(ctx, "told").Val(); n != due || len(told) != due {
+		t.Errorf("%d keys are told of in %d entries, of %d", len(told), n, due)
+	}
 	if err := c.Do(ctx, "SAVE").Err(); err != nil {
 		t.Errorf("SAVE on a disk that has room again: %v", err)
 	}
