@@ -435,9 +435,10 @@ func (r *outbox) takes(name []byte, typ object.Type) bool {
 	return (r.Type == object.None || r.Type == typ) && glob.Match(r.Pattern, name)
 }
 
-// wantsValue reports whether some rule is to tell the value of a key, whose type it may have to know.
-func (o *outboxes) wantsValue(k Key, typ object.Type) bool {
-	return slices.ContainsFunc(o.of(k.DB), func(r *outbox) bool { return r.MaxValue > 0 && r.takes(k.Name, typ) })
+// wantsValue reports whether some rule is to tell the value of a key that is due, or elements that were due before.
+func (o *outboxes) wantsValue(k Key, typ object.Type, at format.Times) bool {
+	elements := at.Due() != at.Deadline
+	return slices.ContainsFunc(o.of(k.DB), func(r *outbox) bool { return (r.MaxValue > 0 || r.Elements && elements) && r.takes(k.Name, typ) })
 }
 
 // outgoing is an entry that the transaction has yet to put in a queue.
@@ -531,17 +532,33 @@ func parseEntry(b []byte) (e outEntry, ok bool) {
 	return e, !f.Bad
 }
 
-// tellKey notes that a key is gone as its deadline has come, for the rules that it is under.
+// tellKey notes that a key is gone as its deadline has come, for the rules that it is under. Elements that were due before, and
+// that nobody has removed, are told of first.
 func (t *Txn) tellKey(k Key, item Item) {
 	rules := t.s.outbox.rules.Load().of(k.DB)
 	if len(rules) == 0 {
 		return
 	}
 	typ := item.Type()
+	if item.o != nil && format.Earlier(item.o.val.Earliest(), item.Deadline()) != item.Deadline() {
+		t.tellElements(k, item, item.Deadline()-1)
+	}
 	for _, r := range rules {
 		if r.takes(k.Name, typ) {
 			t.tell(r, k, outEntry{deadline: item.Deadline(), typ: typ}, item)
 		}
+	}
+}
+
+// tellElements notes that all elements of a key that are due by an instant are gone.
+func (t *Txn) tellElements(k Key, item Item, by int64) {
+	if rules := t.tellsElements(k, item.Type()); item.o != nil && len(rules) > 0 {
+		item.o.val.Walk(func(elem, val []byte, deadline int64) bool {
+			if deadline != 0 && deadline <= by {
+				t.tellElement(rules, k, item.Type(), elem, val, deadline)
+			}
+			return true
+		})
 	}
 }
 
@@ -646,14 +663,7 @@ func (t *Txn) tellReplaced(k Key) {
 		t.tellKey(k, item)
 		return
 	}
-	if rules := t.tellsElements(k, item.Type()); item.o != nil && len(rules) > 0 {
-		item.o.val.Walk(func(elem, val []byte, deadline int64) bool {
-			if deadline != 0 && deadline <= t.now {
-				t.tellElement(rules, k, item.Type(), elem, val, deadline)
-			}
-			return true
-		})
-	}
+	t.tellElements(k, item, t.now)
 }
 
 // writeOutbox puts the transaction's entries into their queues.

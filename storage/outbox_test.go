@@ -161,6 +161,47 @@ func TestOutboxOfDue(t *testing.T) {
 	h.check()
 }
 
+// TestOutboxElementsBefore: elements that were due before their key are told of, whoever removes the key; others are not.
+func TestOutboxElementsBefore(t *testing.T) {
+	for _, how := range []string{"lookup", "reaper", "disk", "many"} {
+		t.Run(how, func(t *testing.T) {
+			h := newHarness(t)
+			defer func() { _ = h.s.Close(false) }()
+			h.rule(OutboxRule{Name: "r", Pattern: []byte("k*"), Elements: true})
+			at, k := h.clock.Now(), h.s.Key(0, []byte("k"))
+			h.do(func(x *Txn) {
+				v, _ := x.Hash(k)
+				for i, field := range []string{"f", "g", "h"} {
+					v.Set([]byte(field), []byte("v"), at+10*int64(i+1))
+				}
+				x.FlushValues()
+				x.SetDeadline(k, at+20, DeadlineSet)
+			}, k)
+			if how == "disk" {
+				h.saved()
+				h.evict()
+			}
+			h.clock.Advance(50 * time.Millisecond)
+			switch how {
+			case "lookup":
+				h.do(func(x *Txn) { x.Peek(k) }, k)
+			case "many":
+				many := h.s.NewMany([]Key{k}, [][]byte{[]byte("many")})
+				h.s.lockKeys(h.txn, []Key{k})
+				p, c := h.txn.look(k)
+				many.See(0, p.item(*c), false)
+				h.txn.End()
+				h.s.BeginMany(h.txn)
+				h.txn.Install(many, eventSet)
+				h.txn.End()
+			}
+			h.tell()
+			h.wantTold(how, 0, "stream:r", "key=k element=f type=hash deadline=10", "key=k type=hash deadline=20")
+			h.check()
+		})
+	}
+}
+
 // TestOutboxPassed: a deadline that has passed is an expiry, with the deadline as it was given.
 func TestOutboxPassed(t *testing.T) {
 	h := newHarness(t)
@@ -209,6 +250,25 @@ func TestOutboxOrder(t *testing.T) {
 	h.tell()
 	h.wantTold("reaped", 0, "stream:r", want...)
 	h.check()
+}
+
+// TestOutboxHolds: of what is in the queues only what has nothing before it is moved.
+func TestOutboxHolds(t *testing.T) {
+	h := newHarness(t)
+	defer func() { _ = h.s.Close(false) }()
+	h.rule(OutboxRule{Name: "r", Pattern: []byte("k*")})
+	for i := 1; i <= 3; i++ {
+		h.puts(0, fmt.Sprint("k", i), "v", h.clock.Now()+int64(i))
+	}
+	h.clock.Advance(5 * time.Millisecond)
+	for _, name := range []string{"k3", "k1"} {
+		k := h.s.Key(0, []byte(name))
+		h.do(func(x *Txn) { x.Peek(k) }, k)
+	}
+	h.s.Manual().MoveOutbox()
+	h.wantTold("k2 is not removed", 0, "stream:r", "key=k1 type=string deadline=1")
+	h.tell()
+	h.wantTold("it is", 0, "stream:r", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2", "key=k3 type=string deadline=3")
 }
 
 // TestOutboxStuckShard: what is due and cannot be removed does not block others for long.

@@ -70,7 +70,8 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		}
 		sl, c, k := p.byID(due.ID)
 		k.DB = db
-		if d := p.deadline(*c); d == due.Deadline {
+		switch d := p.deadline(*c); {
+		case d == due.Deadline:
 			if d != last && last <= through {
 				r.names = r.names[:0]
 			}
@@ -78,7 +79,11 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			r.names = format.AppendBytes(format.AppendRecord(r.names, format.RecDelete, uint64(p.space)), k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
-		} else {
+		case d != 0 && d <= now && len(s.outbox.rules.Load().of(db)) > 0: // elements that were due behind it are not told of
+			r.t.keyRecord(format.RecDelete, p, k.Name)
+			r.t.expire(p, sl, c, k)
+			n++
+		default:
 			n += r.t.shed(p, sl, c, k, shedStep)
 			looks = s.bounds.reapLooks // that took as long as a few keys
 		}
@@ -491,7 +496,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			return false, false
 		}
 		k.DB = db
-		if at.Deadline == 0 || at.Deadline > now || s.outbox.rules.Load().wantsValue(k, typ) {
+		if at.Deadline == 0 || at.Deadline > now || s.outbox.rules.Load().wantsValue(k, typ, at) {
 			if inline || wait {
 				return false, s.loads.loadInSpace(space, k)
 			}
@@ -509,7 +514,7 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.turn.t)
 			return false, true
 		}
-		if k.DB = s.dbOf(space); s.outbox.rules.Load().wantsValue(k, typ) {
+		if k.DB = s.dbOf(space); s.outbox.rules.Load().wantsValue(k, typ, at) {
 			s.unlock(w.turn.t) // the rule is new
 			return false, true
 		}

@@ -164,17 +164,17 @@ var mutations = []mutation{
 	{file: "storage/collection.go", test: "TestOutboxTells",
 		old: "\t\tif tells != nil {",
 		new: "\t\tif tells != nil && n < 0 {"},
-	// Entries leave the queue in another batch than they come into the stream.
-	{file: "storage/outboxmove.go", test: "TestOutboxTells",
-		old: "\t\t\th.l.RemoveRange(0, h.taken)\n",
-		new: ""},
 	// What was due before is not waited for.
-	{file: "storage/outboxmove.go", test: "TestOutboxOrder",
+	{file: "storage/outboxmove.go", test: "TestOutboxHolds",
 		old: "if entry == nil || entryDeadline(entry) > how.last {",
 		new: "if entry == nil {"},
 	{file: "storage/outbox.go", test: "TestOutboxOrder",
 		old: "\tif n == 0 || before(n-1) {",
 		new: "\tif n >= 0 {"},
+	// Elements that were due before their key are not told of.
+	{file: "storage/outbox.go", test: "TestOutboxElementsBefore",
+		old: "\t\tt.tellElements(k, item, item.Deadline()-1)\n",
+		new: ""},
 	// What waits at a start is not seen.
 	{file: "storage/outbox.go", test: "TestOutboxStream",
 		old: "\t\t\tt.countQueue(r, &r.queues[i])\n",
