@@ -205,7 +205,7 @@ func (cp *checkpointer) writeMark(m mark, latest [][]byte) error {
 	garbage := slices.Concat(m.garbage, latest, s.garbage.keeps())
 	// Wait for the whole log, not only up to the mark: of a keyspace that was emptied since,
 	// nothing was written, so the log must have the FLUSHDB before its older segments go.
-	if err := cp.awaitLog(s.log.End()); err != nil {
+	if err := s.log.WaitDurable(context.Background(), s.log.End()); err != nil {
 		return err
 	}
 	err := s.file.update(func(tx *bolt.Tx) error {
@@ -327,27 +327,6 @@ func (cp *checkpointer) copyPart(b *cpBatch, p *part) error {
 	return cp.commitBatch(b)
 }
 
-// awaitLog waits until the log is durable up to a position. While the store closes it gives up if the log has no room: that could
-// be for ever.
-func (cp *checkpointer) awaitLog(lsn uint64) error {
-	s := cp.s
-	ctx, giveUp := context.WithCancel(context.Background())
-	defer giveUp()
-	defer context.AfterFunc(s.quit, func() {
-		for ctx.Err() == nil {
-			if s.log.Full() {
-				giveUp()
-			}
-			time.Sleep(houseInterval)
-		}
-	})()
-	err := s.log.WaitDurable(ctx, lsn)
-	if errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("storage: the log has no room: %w", syscall.ENOSPC)
-	}
-	return err
-}
-
 // commitBatch writes a batch to the data file and empties it.
 func (cp *checkpointer) commitBatch(b *cpBatch) error {
 	s := cp.s
@@ -355,7 +334,7 @@ func (cp *checkpointer) commitBatch(b *cpBatch) error {
 		return nil
 	}
 	began := workBegan()
-	if err := cp.awaitLog(b.lsn); err != nil {
+	if err := s.log.WaitDurable(context.Background(), b.lsn); err != nil {
 		return err
 	}
 	b.sort()
