@@ -3,10 +3,11 @@ import { h } from "./dom.js";
 import { timeline } from "./timeline.js";
 import { now } from "./now.js";
 import { keys } from "./keys.js";
+import { rules } from "./rules.js";
 import { terminal } from "./console.js";
 import { commands, Reader, ReplyError } from "./resp.js";
 
-const views = [timeline, now, keys, terminal];
+const views = [timeline, now, keys, rules, terminal];
 const app = { session: null, message: null, history: [], minutes: [] };
 const shownViews = new Map();
 const retry = 2000;
