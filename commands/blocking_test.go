@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -252,6 +253,55 @@ func TestWaiters(t *testing.T) {
 	serve("")
 	h.do("SWAPDB", "0", "3")
 	serve("in 0")
+}
+
+// TestChangedAsItBeginsToWait: what another goroutine changes after a blocking command has found nothing, and before it
+// is among those that wait, serves it, for each blocking command. Nobody else waits for changes, before or afterwards.
+func TestChangedAsItBeginsToWait(t *testing.T) {
+	calls := map[string][2]string{ // the call, and what it waits for
+		"BLPOP":      {"BLPOP k 0", "RPUSH k x"},
+		"BRPOP":      {"BRPOP k 0", "RPUSH k x"},
+		"BLMOVE":     {"BLMOVE k l LEFT LEFT 0", "RPUSH k x"},
+		"BLMOVEM":    {"BLMOVEM k l LEFT LEFT 0 COUNT 1 BULK", "RPUSH k x"},
+		"BRPOPLPUSH": {"BRPOPLPUSH k l 0", "RPUSH k x"},
+		"BLMPOP":     {"BLMPOP 0 1 k LEFT", "RPUSH k x"},
+		"BZPOPMIN":   {"BZPOPMIN k 0", "ZADD k 1 x"},
+		"BZPOPMAX":   {"BZPOPMAX k 0", "ZADD k 1 x"},
+		"BZMPOP":     {"BZMPOP 0 1 k MIN", "ZADD k 1 x"},
+		"XREAD":      {"XREAD BLOCK 0 STREAMS k $", "XADD k 1-1 f v"},
+		"XREADGROUP": {"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XADD s 1-1 f v"},
+	}
+	for _, spec := range NewTable().All() {
+		if spec.Is(Blocking) && spec.Keys != nil && calls[spec.Name] == [2]string{} {
+			t.Errorf("%s is not tried", spec.Name)
+		}
+	}
+	for name, call := range calls {
+		h := newHarness(t)
+		h.do("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+		if got := h.do(strings.Fields(call[0])...); got != "+(blocked)" {
+			t.Errorf("%s: %s", name, got)
+			continue
+		}
+		wait := h.ctx.Wait
+		wait.Keys = slices.Clone(wait.Keys)
+		h.do(strings.Fields(call[1])...)
+		client := &Client{}
+		w := h.env.Waiters.Add(client, wait)
+		served := false
+		host := &standIns{again: func(*Client) {
+			served = true
+			h.env.Waiters.Remove(w)
+		}}
+		h.env.Changes.Deliver()
+		h.env.Waiters.Serve(h.store.NewTxn(), host)
+		if !served {
+			t.Errorf("%s is not served", name)
+		}
+		if h.env.Changes.mu.wanted != 0 || h.env.Changes.mu.reported {
+			t.Errorf("%s: changes are reported to nobody", name)
+		}
+	}
 }
 
 // A push that serves one of a thousand waiters costs no more than with two.

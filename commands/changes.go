@@ -30,6 +30,16 @@ type Changes struct {
 	}
 	waiting    atomic.Bool // mu.queue is not empty
 	anyWatched atomic.Bool // mu.watched is not empty
+	expects    bool        // expect has been called since the last Deliver; only the loop uses it
+}
+
+// expect has changes reported until Deliver, to a command that is about to wait for them. It is called while the
+// command's keys are locked: who changes them next, on any goroutine, is reported.
+func (c *Changes) expect() {
+	if !c.expects {
+		c.expects = true
+		c.Want(1)
+	}
 }
 
 // Want counts those that need Deliver: by is 1 when one is added, -1 when one is removed. Only
@@ -91,6 +101,10 @@ func (c *Changes) heard(changes []storage.Change) {
 // Deliver passes recorded changes on. The loop calls it after each command, so that they arrive
 // before the next one, and in each pass, for what other goroutines changed.
 func (c *Changes) Deliver() {
+	if c.expects { // the command is among the waiters by now, or has ended
+		c.expects = false
+		c.Want(-1)
+	}
 	if !c.waiting.Load() {
 		return
 	}

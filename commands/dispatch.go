@@ -188,6 +188,9 @@ func (e *Env) runLocked(c *Ctx) Outcome {
 		c.takeQueue()
 		outcome = e.run(c)
 		c.Txn.FlushValues()
+		if outcome == Wait && c.Reason == ForUnblock {
+			e.Changes.expect()
+		}
 		switch {
 		case c.Scope == Unlocked: // it is to gather
 			scope = Unlocked
