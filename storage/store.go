@@ -233,12 +233,13 @@ func Open(o Options) (*Store, Recovered, error) {
 	rec.Took = o.Clock.Mono() - began
 	s.guard.start()
 	s.startReaper()
-	s.now() // notices a clock that is behind the recovered time, or too far ahead
+	s.reading() // the guard learns how far the clock is ahead
 	s.reapFrom = s.opened
 	if o.ReapDelay > 0 {
 		s.reapFrom = o.Clock.Now() + o.ReapDelay.Milliseconds()
 	}
 	s.reapFrom -= s.guard.ahead.Load()
+	s.now() // starts stepBack if the clock is behind the recovered time: all that it reads is set
 	s.guard.settle()
 	if !o.NoBackground {
 		s.startBackground()
