@@ -272,7 +272,7 @@ func TestWatchingTools(t *testing.T) {
 				t.Errorf("INFO has no %s", field)
 			}
 		}
-		if output := c.run(nil, "CLIENT", "LIST"); !regexp.MustCompile(`^id=\d+ addr=127\.0\.0\.1:\d+ .*cmd=client\|list`).MatchString(output) {
+		if output := c.run(nil, "CLIENT", "LIST"); !regexp.MustCompile(`(?m)^id=\d+ addr=127\.0\.0\.1:\d+ .*cmd=client\|list`).MatchString(output) {
 			t.Errorf("CLIENT LIST printed %q", output)
 		}
 		if output := c.run(nil, "CONFIG", "GET", "maxclients"); !regexp.MustCompile(`^maxclients\n\d+\n$`).MatchString(output) {
