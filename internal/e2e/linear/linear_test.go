@@ -46,6 +46,15 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
+// TestRulesLinearizable does the same under policies and outboxes. Each expiry that the order of the operations has is told
+// of by one entry, of its value and deadline, and no other is.
+func TestRulesLinearizable(t *testing.T) {
+	total := check(t, model, func() workload { return ruled{} }, nil)
+	if total.done[allTold] == 0 && !t.Failed() {
+		t.Error("nothing has expired")
+	}
+}
+
 // TestStreamsLinearizable does the same with streams and their groups.
 func TestStreamsLinearizable(t *testing.T) {
 	total := check(t, streamModel, func() workload { return &streamed{} }, streamVerbs)
@@ -134,6 +143,9 @@ func record(t *testing.T, rng *rand.Rand, fresh func() workload, args []string, 
 	}
 	pad(t, s)
 	w := fresh()
+	if r, ok := w.(ruled); ok {
+		r.makeRules(t, s)
+	}
 	each(t, s, rec, w, w.first())
 	for range kills {
 		var all sync.WaitGroup
@@ -155,6 +167,9 @@ func record(t *testing.T, rng *rand.Rand, fresh func() workload, args []string, 
 		s.Start()
 	}
 	each(t, s, rec, w, w.last())
+	if r, ok := w.(ruled); ok {
+		r.readOutboxes(t, s, rec)
+	}
 	s.Stop()
 	total.add(rec.history, kills)
 	return rec.history

@@ -37,6 +37,7 @@ type cell struct {
 type state struct {
 	cells [groupKeys]cell
 	now   int64
+	told  [groupKeys]entries // of the outbox: those whose expiry has happened
 }
 
 // command is one command of an operation.
@@ -55,6 +56,7 @@ type call struct {
 	way      string // "", "EXEC", "EVAL"
 	commands []command
 	from, to int64
+	outbox   *outbox // nil: there are no rules
 }
 
 // waited is for how long a command has waited for an entry that did not come: it found nothing after
@@ -130,7 +132,7 @@ func (s state) after(c call, o outcome) (next []state) {
 		next = append(next, s)
 	}
 	for _, b := range begin(s, c) {
-		if b.run(c.commands, o) {
+		for _, b := range b.run(c, o) {
 			b.state.now = b.from
 			if !slices.Contains(next, b.state) {
 				next = append(next, b.state)
@@ -166,28 +168,39 @@ func begin(s state, c call) []branch {
 			gone.cells[key] = cell{}
 			live.to = min(b.to, k.hi-1)
 			live.cells[key].lo = max(k.lo, b.from+1)
-			decided = append(decided, live, gone)
+			decided = append(append(decided, live), gone.expires(c.outbox, key, k)...)
 		}
 		branches = decided
 	}
-	return slices.DeleteFunc(branches, func(b branch) bool { return b.from > b.to })
+	return slices.DeleteFunc(branches, branch.impossible)
 }
 
-// run applies the commands and says whether the replies are right.
-func (b *branch) run(commands []command, o outcome) bool {
-	for i, cmd := range commands {
-		k := &b.cells[cmd.key]
-		if cmd.verb == "PEXPIRETIME" && k.lo != 0 {
-			if !o.lost && !b.learn(k, o.replies[i]) {
-				return false
+// impossible says that there is no instant for the operation.
+func (b branch) impossible() bool { return b.from > b.to }
+
+// run applies the commands, and gives the states that they can lead to: none if the replies are wrong.
+func (b branch) run(c call, o outcome) []branch {
+	branches := []branch{b}
+	for i, cmd := range c.commands {
+		var next []branch
+		for _, b := range branches {
+			if before := b.cells[cmd.key]; b.reply(cmd, o, i) {
+				next = append(next, b.followRules(c.outbox, cmd, before)...)
 			}
-			continue
 		}
-		if want := b.apply(k, cmd); !o.lost && o.replies[i] != want {
-			return false
-		}
+		branches = slices.DeleteFunc(next, branch.impossible)
 	}
-	return true
+	return branches
+}
+
+// reply applies a command, and says whether its reply is right.
+func (b *branch) reply(cmd command, o outcome, i int) bool {
+	k := &b.cells[cmd.key]
+	if cmd.verb == "PEXPIRETIME" && k.lo != 0 {
+		return o.lost || b.learn(k, o.replies[i])
+	}
+	want := b.apply(k, cmd)
+	return o.lost || o.replies[i] == want
 }
 
 // learn takes the deadline of a live key from a reply.
@@ -231,7 +244,9 @@ func (b *branch) apply(k *cell, cmd command) any {
 		}
 		k.there, k.data = true, strconv.FormatInt(n+1, 10)
 		return n + 1
-	case "PEXPIRETIME": // of a key without a deadline: see run
+	case allTold:
+		return b.told[cmd.key].count()
+	case "PEXPIRETIME": // of a key without a deadline: see reply
 		if !k.there {
 			return int64(-2)
 		}
