@@ -27,19 +27,19 @@ func TestChecker(t *testing.T) {
 	type history []porcupine.Operation
 	// under puts a history under the rules, with an outbox that has entries of the first key, and all of those.
 	under := func(key int, list []expiry, h history) history {
-		var told outbox
-		told[key] = list
+		var box outbox
+		box[key] = list
 		for i := range h {
 			c := h[i].Input.(call)
-			c.outbox, c.commands = &told, slices.Clone(c.commands)
+			c.outbox, c.commands = &box, slices.Clone(c.commands)
 			for j := range c.commands {
 				c.commands[j].key = key
 			}
 			h[i].Input = c
 		}
-		all := op(900, 901, "", one(allTold, "", 0), int64(len(list)))
+		all := op(900, 901, "", one(allReported, "", 0), int64(len(list)))
 		c := all.Input.(call)
-		c.outbox, c.commands[0].key = &told, key
+		c.outbox, c.commands[0].key = &box, key
 		all.Input = c
 		return append(h, all)
 	}
@@ -86,18 +86,18 @@ func TestChecker(t *testing.T) {
 		{"two keys, one instant", false, history{op(1, 1, "", one("SET", "a", 10), "OK"), op(2, 2, "", []command{{verb: "SET", key: 1, data: "b", ttl: 20}}, "OK"),
 			op(5, 30, "EXEC", both("GET", "", ""), "a", nil)}},
 
-		{"told", true, under(2, []expiry{{"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
-		{"told when written over", true, under(2, []expiry{{"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(12, 21, "", set("b"), "OK")})},
-		{"not told when written over", true, under(2, nil, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(11, 21, "", set("b"), "OK")})},
-		{"told though written over before", false, under(2, []expiry{{"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(3, 4, "", set("b"), "OK")})},
-		{"not told", false, under(2, nil, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
-		{"told twice", false, under(2, []expiry{{"a", 12}, {"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
-		{"told of another value", false, under(2, []expiry{{"b", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
-		{"told of another deadline", false, under(2, []expiry{{"a", 14}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
-		{"told of a lost SET that was there", true, under(2, []expiry{{"a", 12}}, history{op(1, 5, "", one("SET", "a", 10)), op(20, 21, "", get, nil)})},
-		{"told of what DEL removed", false, under(2, []expiry{{"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(3, 4, "", del, int64(1))})},
-		{"told of EXPIRE 0", true, under(2, []expiry{{"a", 3}}, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", one("PEXPIRE", "", 0), int64(1))})},
-		{"EXPIRE 0 not told", false, under(2, nil, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", one("PEXPIRE", "", 0), int64(1))})},
+		{"reported", true, under(2, []expiry{{"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
+		{"reported when written over", true, under(2, []expiry{{"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(12, 21, "", set("b"), "OK")})},
+		{"not reported when written over", true, under(2, nil, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(11, 21, "", set("b"), "OK")})},
+		{"reported though written over before", false, under(2, []expiry{{"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(3, 4, "", set("b"), "OK")})},
+		{"not reported", false, under(2, nil, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
+		{"reported twice", false, under(2, []expiry{{"a", 12}, {"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
+		{"reported with another value", false, under(2, []expiry{{"b", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
+		{"reported with another deadline", false, under(2, []expiry{{"a", 14}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(20, 21, "", get, nil)})},
+		{"reported: a lost SET that was there", true, under(2, []expiry{{"a", 12}}, history{op(1, 5, "", one("SET", "a", 10)), op(20, 21, "", get, nil)})},
+		{"reported: what DEL removed", false, under(2, []expiry{{"a", 12}}, history{op(1, 2, "", one("SET", "a", 10), "OK"), op(3, 4, "", del, int64(1))})},
+		{"reported: EXPIRE 0", true, under(2, []expiry{{"a", 3}}, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", one("PEXPIRE", "", 0), int64(1))})},
+		{"EXPIRE 0 not reported", false, under(2, nil, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", one("PEXPIRE", "", 0), int64(1))})},
 		{"a deadline by default", true, under(boundKey, nil, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", when, int64(2+byDefault)), op(5, 6, "", del, int64(1))})},
 		{"no deadline by default", false, under(boundKey, nil, history{op(1, 2, "", set("a"), "OK"), op(3, 4, "", when, int64(-1)), op(5, 6, "", del, int64(1))})},
 		{"a long deadline cut", true, under(boundKey, nil, history{op(1, 2, "", one("SET", "a", 290), "OK"), op(3, 4, "", when, int64(1+most)), op(5, 6, "", del, int64(1))})},

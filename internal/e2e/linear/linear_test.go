@@ -46,11 +46,11 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// TestRulesLinearizable does the same under policies and outboxes. Each expiry that the order of the operations has is told
-// of by one entry, of its value and deadline, and no other is.
+// TestRulesLinearizable does the same under policies and outboxes. Each expiry in the order of all operations
+// has one entry, of its value and deadline, and no entry is left over.
 func TestRulesLinearizable(t *testing.T) {
 	total := check(t, model, func() workload { return ruled{} }, nil)
-	if total.done[allTold] == 0 && !t.Failed() {
+	if total.done[allReported] == 0 && !t.Failed() {
 		t.Error("nothing has expired")
 	}
 }

@@ -35,9 +35,9 @@ type cell struct {
 
 // state is a group. All that happens from now on happens at or after the instant now.
 type state struct {
-	cells [groupKeys]cell
-	now   int64
-	told  [groupKeys]entries // of the outbox: those whose expiry has happened
+	cells    [groupKeys]cell
+	now      int64
+	reported [groupKeys]entries // of the outbox: those whose expiry has happened
 }
 
 // command is one command of an operation.
@@ -244,8 +244,8 @@ func (b *branch) apply(k *cell, cmd command) any {
 		}
 		k.there, k.data = true, strconv.FormatInt(n+1, 10)
 		return n + 1
-	case allTold:
-		return b.told[cmd.key].count()
+	case allReported:
+		return b.reported[cmd.key].count()
 	case "PEXPIRETIME": // of a key without a deadline: see reply
 		if !k.there {
 			return int64(-2)

@@ -22,8 +22,8 @@ const (
 	boundKey, byDefault, most = 1, 200, 250
 )
 
-// allTold is no command: it stands at the end of a history, where all that has expired has an entry.
-const allTold = "ALL TOLD"
+// allReported is no command: it stands at the end of a history, where all that has expired has an entry.
+const allReported = "ALL REPORTED"
 
 // outbox is what the stream of a group's outbox has at the end of a history, by key.
 type outbox [groupKeys][]expiry
@@ -58,7 +58,7 @@ func (ruled) last() (list []command) {
 	return list
 }
 
-func outboxName(group int) string { return fmt.Sprint("told:", group) }
+func outboxName(group int) string { return fmt.Sprint("expired:", group) }
 
 // makeRules makes the policies and the outboxes.
 func (ruled) makeRules(t *testing.T, s *testkit.Server) {
@@ -94,7 +94,7 @@ func run(t *testing.T, err error) {
 func (ruled) readOutboxes(t *testing.T, s *testkit.Server, rec *recorder) {
 	t.Helper()
 	c := s.Client(2)
-	var told [groups]outbox
+	var boxes [groups]outbox
 	for group := range groups {
 		name := outboxName(group)
 		await.Until(t, "all entries are in the stream", func() bool {
@@ -113,43 +113,43 @@ func (ruled) readOutboxes(t *testing.T, s *testkit.Server, rec *recorder) {
 					key = i
 				}
 			}
-			if key < 0 || len(told[group][key]) == 64*len(entries{}) {
+			if key < 0 || len(boxes[group][key]) == 64*len(entries{}) {
 				t.Fatalf("an entry too many: %v", m.Values)
 			}
-			told[group][key] = append(told[group][key], expiry{text("value"), deadline})
+			boxes[group][key] = append(boxes[group][key], expiry{text("value"), deadline})
 		}
 	}
 	for i := range rec.history {
 		op := rec.history[i].Input.(call)
-		op.outbox = &told[op.group]
+		op.outbox = &boxes[op.group]
 		rec.history[i].Input = op
 	}
 	for group := range groups {
 		var o outcome
-		op := call{group: group, outbox: &told[group]}
+		op := call{group: group, outbox: &boxes[group]}
 		for key := range groupKeys {
-			op.commands = append(op.commands, command{verb: allTold, key: key})
-			o.replies = append(o.replies, int64(len(told[group][key])))
+			op.commands = append(op.commands, command{verb: allReported, key: key})
+			o.replies = append(o.replies, int64(len(boxes[group][key])))
 		}
 		at := time.Now()
 		rec.add(clients, op, o, at, time.Now())
 	}
 }
 
-// expires is a key's expiry. With an outbox that has told of it, which no other expiry of the key has explained yet:
+// expires is a key's expiry. With an outbox it has an entry, which no other expiry of the key has explained yet:
 // there is a branch for each entry that may be its.
-func (b branch) expires(told *outbox, key int, k cell) (branches []branch) {
-	if told == nil {
+func (b branch) expires(o *outbox, key int, k cell) (branches []branch) {
+	if o == nil {
 		return []branch{b}
 	}
 	last := int64(0)
-	for i, e := range told[key] {
-		if b.told[key].has(i) || e.data != k.data || e.deadline < k.lo || e.deadline > k.hi || e.deadline == last {
+	for i, e := range o[key] {
+		if b.reported[key].has(i) || e.data != k.data || e.deadline < k.lo || e.deadline > k.hi || e.deadline == last {
 			continue
 		}
 		last = e.deadline
 		with := b
-		with.told[key].add(i)
+		with.reported[key].add(i)
 		with.from = max(b.from, e.deadline)
 		branches = append(branches, with)
 	}
@@ -157,14 +157,14 @@ func (b branch) expires(told *outbox, key int, k cell) (branches []branch) {
 }
 
 // followRules is what comes of a command, of which before was the key, under the rules.
-func (b branch) followRules(told *outbox, cmd command, before cell) []branch {
-	if told == nil {
+func (b branch) followRules(o *outbox, cmd command, before cell) []branch {
+	if o == nil {
 		return []branch{b}
 	}
 	k := &b.cells[cmd.key]
 	switch {
 	case cmd.verb == "PEXPIRE" && cmd.ttl <= 0 && before.there:
-		return b.expires(told, cmd.key, cell{data: before.data, lo: b.from + cmd.ttl, hi: b.to + cmd.ttl})
+		return b.expires(o, cmd.key, cell{data: before.data, lo: b.from + cmd.ttl, hi: b.to + cmd.ttl})
 	case cmd.key == boundKey:
 		switch {
 		case !k.there || cmd.verb == "GET" || cmd.verb == "PEXPIRETIME":
