@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"keyp/internal/testkit"
-	"keyp/internal/testkit/await"
 )
 
 // TestContributingExample checks the example of CONTRIBUTING.md as Go's compiler does, as if its
@@ -83,7 +82,8 @@ func checkExample(t *testing.T, files map[string]string) {
 	}
 }
 
-// runExample has Go compile the package with further or other files, and runs the example's test.
+// runExample has Go compile the package with further or other files, and runs the example's test. That compiles much: only the
+// bound of all tests ends it.
 func runExample(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	dir, replace := t.TempDir(), map[string]string{}
@@ -102,7 +102,7 @@ func runExample(t *testing.T, root string, files map[string]string) {
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(await.Context(t), "go", "test", "-overlay", file, "-run", "^TestStrLast$", "-v", "./commands")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", file, "-run", "^TestStrLast$", "-v", "./commands")
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestStrLast") {

@@ -18,8 +18,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"keyp/internal/testkit/await"
 )
 
 // The order of the locks stands in docs/architecture.md, and these tests hold the code against it.
@@ -156,7 +154,7 @@ type listed struct {
 // listPackages lists packages and what they import, with the files of the compiler's export data.
 func listPackages(t *testing.T, args ...string) (list []listed) {
 	t.Helper()
-	command := exec.CommandContext(await.Context(t), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export,Module"}, args...)...)
+	command := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export,Module"}, args...)...)
 	command.Dir = "../.."
 	var errs bytes.Buffer
 	command.Stderr = &errs
