@@ -36,6 +36,9 @@ var rules = map[string][]string{
 	// Sockets and goroutines: which command does what it leaves to commands, and it has wal only to wait for the log.
 	"server": {"resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 
+	// What members of a group send each other knows neither keys nor clients.
+	"consensus": {"go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
+
 	// The protocol knows neither commands nor sessions, so all that reads or writes replies may import it.
 	"resp": {"internal/pieces", "github.com/tidwall/redcon"},
 

@@ -1,0 +1,105 @@
+package consensus
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// Kind says what a frame's body is.
+type Kind uint8
+
+// The kinds of frames.
+const (
+	KindHello   Kind = 1 + iota // who calls, and a number to sign
+	KindAnswer                  // who is called, and a number to sign
+	KindProof                   // a signature
+	KindMessage                 // a message of the library
+)
+
+const (
+	frameHeader = 17
+	// MaxFrame bounds a frame: an entry is a group of the log, which has two chunks' worth of frames at most, or
+	// several that are 1 MiB together.
+	MaxFrame = 4 << 20
+)
+
+var (
+	// ErrFrame says that what was received is no frame, or a damaged one: the connection is of no use any more.
+	ErrFrame = errors.New("consensus: a frame is damaged")
+
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	le         = binary.LittleEndian
+)
+
+// Frame is what was received, whole and undamaged. Its body is nobody else's memory.
+type Frame struct {
+	Kind  Kind
+	Group uint64
+	Body  []byte
+}
+
+// beginFrame appends the header of a frame, whose body is to be appended; sealFrame ends it.
+func beginFrame(dst []byte, kind Kind, group uint64) []byte {
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, byte(kind))
+	return le.AppendUint64(dst, group)
+}
+
+// sealFrame fills in the header of the frame that is all of b from at on.
+func sealFrame(b []byte, at int) []byte {
+	le.PutUint32(b[at:], uint32(len(b)-at))
+	le.PutUint32(b[at+4:], crc32.Checksum(b[at+8:], castagnoli))
+	return b
+}
+
+// AppendFrame appends a frame.
+func AppendFrame(dst []byte, kind Kind, group uint64, body []byte) []byte {
+	at := len(dst)
+	return sealFrame(append(beginFrame(dst, kind, group), body...), at)
+}
+
+// ParseFrame reads the frame that is all of b.
+func ParseFrame(b []byte) (Frame, error) {
+	switch {
+	case len(b) < frameHeader || len(b) > MaxFrame || le.Uint32(b) != uint32(len(b)):
+		return Frame{}, fmt.Errorf("%w: it has %d bytes", ErrFrame, len(b))
+	case le.Uint32(b[4:]) != crc32.Checksum(b[8:], castagnoli):
+		return Frame{}, fmt.Errorf("%w: its checksum differs", ErrFrame)
+	}
+	return Frame{Kind: Kind(b[8]), Group: le.Uint64(b[9:]), Body: b[frameHeader:]}, nil
+}
+
+// ReadFrame reads one frame of at most limit bytes. io.EOF says that the other side has ended between frames.
+func ReadFrame(r *bufio.Reader, limit int) (Frame, error) {
+	head, err := r.Peek(4)
+	if len(head) > 0 && errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return Frame{}, err
+	}
+	length := le.Uint32(head)
+	if length < frameHeader || int(length) > limit {
+		return Frame{}, fmt.Errorf("%w: its length is %d", ErrFrame, length)
+	}
+	b := make([]byte, length)
+	if _, err := io.ReadFull(r, b); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return Frame{}, err
+	}
+	return ParseFrame(b)
+}
+
+// Whole reports whether r has a whole frame in its buffer, so that reading it waits for nobody.
+func Whole(r *bufio.Reader) bool {
+	if r.Buffered() < frameHeader {
+		return false
+	}
+	head, err := r.Peek(4)
+	return err == nil && uint32(r.Buffered()) >= le.Uint32(head)
+}

@@ -1,0 +1,167 @@
+package consensus
+
+import (
+	"bufio"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// Channel is what a connection is for.
+type Channel uint8
+
+// The connections that a member has to another one.
+const (
+	Votes   Channel = 1 + iota // and heartbeats: short, and never late
+	Entries                    // and their answers
+	Snapshots
+)
+
+// Member is a process of a cluster. Both numbers are random and never used again.
+type Member struct {
+	Cluster, Node uint64
+}
+
+// Why a handshake ends without success.
+var (
+	ErrSecret  = errors.New("consensus: the other side does not know the secret of the cluster")
+	ErrMember  = errors.New("consensus: the other side is, or means, another member or another cluster")
+	ErrVersion = errors.New("consensus: the other side speaks another version of the protocol")
+)
+
+const (
+	protocolVersion = 1
+	nonceSize       = 32
+	helloSize       = 2 + 3*8 + nonceSize
+	answerSize      = 2*8 + nonceSize
+	// handshakeLimit bounds a frame from somebody who has proved nothing yet.
+	handshakeLimit = 128
+
+	callerSigns = "keyp: who calls\n"
+	calledSigns = "keyp: who is called\n"
+)
+
+// Handshake
+//
+//	caller                                              called
+//	hello   version 1, channel 1, cluster 8, own 8, called 8, nonce 32 ──►
+//	        ◄── answer   cluster 8, own 8, nonce 32
+//	proof   HMAC-SHA-256 by the secret over callerSigns, hello, answer ──►
+//	        ◄── proof    likewise over calledSigns
+//
+// Who is called proves nothing before the caller has: so nobody gets something to guess the secret with by calling.
+// Both nonces are signed, so a recorded handshake is of no use, and the two sides sign differently, so neither is what the other
+// one sent. Without a secret the same is said and proves nothing.
+
+// Call introduces me to the member that was called, to send on a channel, and has that prove who it is. random gives
+// nonces.
+func Call(r *bufio.Reader, w io.Writer, me Member, to uint64, channel Channel, secret []byte, random io.Reader) error {
+	hello := []byte{protocolVersion, byte(channel)}
+	for _, v := range [...]uint64{me.Cluster, me.Node, to} {
+		hello = le.AppendUint64(hello, v)
+	}
+	hello, err := appendNonce(hello, random)
+	if err != nil {
+		return err
+	}
+	if err := writeFrame(w, KindHello, hello); err != nil {
+		return err
+	}
+	answer, err := readBody(r, KindAnswer, answerSize)
+	if err != nil {
+		return err
+	}
+	if le.Uint64(answer) != me.Cluster || le.Uint64(answer[8:]) != to {
+		return ErrMember
+	}
+	if err := writeFrame(w, KindProof, sign(secret, callerSigns, hello, answer)); err != nil {
+		return err
+	}
+	proof, err := readBody(r, KindProof, sha256.Size)
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal(proof, sign(secret, calledSigns, hello, answer)) {
+		return ErrSecret
+	}
+	return nil
+}
+
+// Answer is the other side of Call. It gives who calls, and what for.
+func Answer(r *bufio.Reader, w io.Writer, me Member, secret []byte, random io.Reader) (from uint64, channel Channel, err error) {
+	hello, err := readBody(r, KindHello, helloSize)
+	if err != nil {
+		return 0, 0, err
+	}
+	channel, from = Channel(hello[1]), le.Uint64(hello[10:])
+	switch {
+	case hello[0] != protocolVersion || channel < Votes || channel > Snapshots:
+		return 0, 0, ErrVersion
+	case le.Uint64(hello[2:]) != me.Cluster || le.Uint64(hello[18:]) != me.Node || from == me.Node:
+		return 0, 0, ErrMember
+	}
+	answer, err := appendNonce(le.AppendUint64(le.AppendUint64(nil, me.Cluster), me.Node), random)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := writeFrame(w, KindAnswer, answer); err != nil {
+		return 0, 0, err
+	}
+	proof, err := readBody(r, KindProof, sha256.Size)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !hmac.Equal(proof, sign(secret, callerSigns, hello, answer)) {
+		return 0, 0, ErrSecret
+	}
+	if err := writeFrame(w, KindProof, sign(secret, calledSigns, hello, answer)); err != nil {
+		return 0, 0, err
+	}
+	return from, channel, nil
+}
+
+func appendNonce(dst []byte, random io.Reader) ([]byte, error) {
+	var nonce [nonceSize]byte
+	if _, err := io.ReadFull(random, nonce[:]); err != nil {
+		return nil, fmt.Errorf("consensus: random numbers: %w", err)
+	}
+	return append(dst, nonce[:]...), nil
+}
+
+// sign gives the proof; all parts but the label have fixed lengths.
+func sign(secret []byte, label string, hello, answer []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	io.WriteString(mac, label) // writing to a hash does not fail
+	mac.Write(hello)
+	mac.Write(answer)
+	return mac.Sum(nil)
+}
+
+func writeFrame(w io.Writer, kind Kind, body []byte) error {
+	_, err := w.Write(AppendFrame(nil, kind, 0, body))
+	return err
+}
+
+// readBody reads a frame of the handshake.
+func readBody(r *bufio.Reader, kind Kind, size int) ([]byte, error) {
+	f, err := ReadFrame(r, handshakeLimit)
+	if err != nil {
+		return nil, err
+	}
+	if f.Kind != kind || len(f.Body) != size {
+		return nil, ErrVersion
+	}
+	return f.Body, nil
+}
+
+// MayBePlain reports whether a connection between two addresses needs neither a secret nor TLS: only processes of this machine are
+// at both of them.
+func MayBePlain(local, remote net.Addr) bool { return onThisMachine(local) && onThisMachine(remote) }
+
+func onThisMachine(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}

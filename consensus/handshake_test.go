@@ -1,0 +1,167 @@
+package consensus
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// outcome is how a handshake ended for both sides.
+type outcome struct {
+	call, answer error
+	from         uint64
+	channel      Channel
+}
+
+// dice are nonces of a test.
+func dice(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
+
+// shake has two members shake hands. on sees each frame on its way, in order, and may change its body; it is called by one side at a time.
+func shake(caller, called Member, to uint64, callersSecret, calledsSecret string, on func(n int, body []byte)) (o outcome) {
+	a, b := net.Pipe()
+	n := 0
+	end := func(c net.Conn) *meddler { return &meddler{Conn: c, on: func(body []byte) { n++; on(n, body) }} }
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.from, o.channel, o.answer = Answer(bufio.NewReader(b), end(b), called, []byte(calledsSecret), dice(2))
+		b.Close()
+	}()
+	o.call = Call(bufio.NewReader(a), end(a), caller, to, Entries, []byte(callersSecret), dice(1))
+	a.Close()
+	<-done
+	return o
+}
+
+// meddler changes the frames that are written, and makes their checksums fit.
+type meddler struct {
+	net.Conn
+	on func(body []byte)
+}
+
+func (m *meddler) Write(b []byte) (int, error) {
+	b = bytes.Clone(b)
+	m.on(b[frameHeader:])
+	return m.Conn.Write(sealFrame(b, 0))
+}
+
+var (
+	one, two = Member{Cluster: 7, Node: 1}, Member{Cluster: 7, Node: 2}
+	asItIs   = func(int, []byte) {}
+)
+
+func TestHandshake(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		caller, called Member
+		to             uint64
+		callers        string
+		calleds        string
+		call, answer   error
+	}{
+		{"a secret", one, two, 2, "secret", "secret", nil, nil},
+		{"no secret", one, two, 2, "", "", nil, nil},
+		{"another secret", one, two, 2, "secret", "Secret", io.EOF, ErrSecret},
+		{"the caller has none", one, two, 2, "", "secret", io.EOF, ErrSecret},
+		{"the called has none", one, two, 2, "secret", "", io.EOF, ErrSecret},
+		{"another member is meant", one, two, 3, "secret", "secret", io.EOF, ErrMember},
+		{"another cluster", Member{Cluster: 8, Node: 1}, two, 2, "secret", "secret", io.EOF, ErrMember},
+		{"a member calls itself", two, two, 2, "secret", "secret", io.EOF, ErrMember},
+	} {
+		o := shake(c.caller, c.called, c.to, c.callers, c.calleds, asItIs)
+		if !errors.Is(o.call, c.call) || !errors.Is(o.answer, c.answer) {
+			t.Errorf("%s: the caller has %v, the called %v", c.name, o.call, o.answer)
+		}
+		if c.answer == nil && (o.from != c.caller.Node || o.channel != Entries) {
+			t.Errorf("%s: member %d calls for channel %d", c.name, o.from, o.channel)
+		}
+	}
+}
+
+// TestPropertyHandshakeChanged: who changes a bit of a frame, and its checksum with it, ends the handshake for the side that gets the
+// frame, or for the one that gets the next.
+func TestPropertyHandshakeChanged(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		frame := rapid.IntRange(1, 4).Draw(t, "frame")
+		o := shake(one, two, 2, "secret", "secret", func(n int, body []byte) {
+			if n == frame {
+				bit := rapid.IntRange(0, 8*len(body)-1).Draw(t, "bit")
+				body[bit/8] ^= 1 << (bit % 8)
+			}
+		})
+		if o.call == nil || frame < 4 && o.answer == nil {
+			t.Fatalf("frame %d is changed: the caller has %v, the called %v", frame, o.call, o.answer)
+		}
+	})
+}
+
+// TestHandshakeReplayed: what a member has sent once does not let another one in later, since the nonce of the called differs.
+func TestHandshakeReplayed(t *testing.T) {
+	var sent [][]byte
+	shake(one, two, 2, "secret", "secret", func(n int, body []byte) { sent = append(sent, bytes.Clone(body)) })
+	if len(sent) != 4 {
+		t.Fatalf("%d frames", len(sent))
+	}
+	wire := AppendFrame(AppendFrame(nil, KindHello, 0, sent[0]), KindProof, 0, sent[2])
+	for seed, want := range map[byte]error{2: nil, 3: ErrSecret} { // with the same nonce it would
+		_, _, err := Answer(bufio.NewReader(bytes.NewReader(wire)), io.Discard, two, []byte("secret"), dice(seed))
+		if !errors.Is(err, want) {
+			t.Errorf("nonce %d: %v", seed, err)
+		}
+	}
+}
+
+// TestHandshakeReflected: who sends a caller's own proof back has not proved anything.
+func TestHandshakeReflected(t *testing.T) {
+	var sent [][]byte
+	shake(one, two, 2, "secret", "secret", func(n int, body []byte) { sent = append(sent, bytes.Clone(body)) })
+	wire := AppendFrame(AppendFrame(nil, KindAnswer, 0, sent[1]), KindProof, 0, sent[2])
+	err := Call(bufio.NewReader(bytes.NewReader(wire)), io.Discard, one, 2, Entries, []byte("secret"), dice(1))
+	if !errors.Is(err, ErrSecret) {
+		t.Errorf("the caller has %v", err)
+	}
+}
+
+// TestHandshakeBounds: a stranger cannot have a member make room for a large frame, or take a message for a greeting.
+func TestHandshakeBounds(t *testing.T) {
+	for _, c := range []struct {
+		wire []byte
+		want error
+	}{
+		{AppendFrame(nil, KindHello, 0, make([]byte, handshakeLimit)), ErrFrame},
+		{AppendFrame(nil, KindMessage, 0, make([]byte, helloSize)), ErrVersion},
+		{AppendFrame(nil, KindHello, 0, make([]byte, helloSize-1)), ErrVersion},
+		{AppendFrame(nil, KindHello, 0, make([]byte, helloSize)), ErrVersion},
+	} {
+		_, _, err := Answer(bufio.NewReader(bytes.NewReader(c.wire)), io.Discard, two, nil, dice(2))
+		if !errors.Is(err, c.want) {
+			t.Errorf("%d bytes: %v", len(c.wire), err)
+		}
+	}
+}
+
+func TestMayBePlain(t *testing.T) {
+	ip := func(s string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(s)} }
+	for _, c := range []struct {
+		local, remote net.Addr
+		want          bool
+	}{
+		{ip("127.0.0.1"), ip("127.0.0.2"), true},
+		{ip("::1"), ip("::1"), true},
+		{ip("::ffff:127.0.0.1"), ip("127.0.0.1"), true},
+		{ip("127.0.0.1"), ip("10.0.0.1"), false},
+		{ip("10.0.0.1"), ip("127.0.0.1"), false},
+		{ip("0.0.0.0"), ip("0.0.0.0"), false},
+		{&net.IPAddr{IP: net.ParseIP("127.0.0.1")}, ip("127.0.0.1"), false},
+	} {
+		if got := MayBePlain(c.local, c.remote); got != c.want {
+			t.Errorf("%v and %v: %v", c.local, c.remote, got)
+		}
+	}
+}
