@@ -20,7 +20,7 @@ type BlockedOn struct {
 	Gone bool
 	// Again is after how many milliseconds the command runs again although no key has changed; 0: never.
 	Again int64
-	// LSN is how far the log is to be on disk; 0: the command does not wait for that.
+	// LSN is how far the log is to settle; 0: the command does not wait for that.
 	LSN uint64
 	// Timeout is how long to wait at most, in milliseconds; 0: for ever.
 	Timeout int64

@@ -375,7 +375,7 @@ func render(b []byte) (text string, rest []byte) {
 func (h *harness) unblocks(wait *BlockedOn) {
 	switch {
 	case wait.LSN > 0:
-		if err := h.store.Log().WaitDurable(context.Background(), wait.LSN); err != nil {
+		if err := h.store.Log().Settled(context.Background(), wait.LSN); err != nil {
 			h.t.Fatalf("WAITAOF: %v", err)
 		}
 	case len(wait.Keys) == 0 && !h.giveUp:

@@ -95,7 +95,7 @@ func wait(c *Ctx) error {
 	return nil
 }
 
-// waitAOF waits for the log alone: there are no replicas. All that the connection wrote before
+// waitAOF waits until the log has settled: there are no replicas. All that the connection wrote before
 // is in the log's buffer by now. Within EXEC or a script it does not wait.
 func waitAOF(c *Ctx) error {
 	a := c.Cursor(1)
@@ -113,16 +113,17 @@ func waitAOF(c *Ctx) error {
 	}
 	log := c.Env.Store.Log()
 	lsn := log.End()
+	settled := func() bool { return min(log.Synced(), log.Durable()) >= lsn }
 	numbers := func(c *Ctx) {
 		c.Out.Array(2)
-		if log.Synced() >= lsn {
+		if settled() {
 			c.Out.Int(1)
 		} else {
 			c.Out.Int(0)
 		}
 		c.Out.Int(0)
 	}
-	if local > 0 && !c.Nested && log.Synced() < lsn {
+	if local > 0 && !c.Nested && !settled() {
 		return c.waitFor(BlockedOn{LSN: lsn, Timeout: ms, End: numbers})
 	}
 	numbers(c)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -65,8 +66,8 @@ func (l *loop) block(s *session, args [][]byte) {
 	l.lookAgain(b, wait.Again)
 	wait.Keys, b.on.Keys = nil, nil // their names are the client's
 	if wait.LSN > 0 {
-		l.unsynced = append(l.unsynced, unsynced{s, b})
-		l.sync()
+		l.unsettled = append(l.unsettled, unsettled{s, b})
+		l.settle()
 	}
 }
 
@@ -113,46 +114,46 @@ func (l *loop) endWait(s *session, withError bool) {
 	l.goOn(s)
 }
 
-// unsynced is a session whose command waits for the log to be on disk.
-type unsynced struct {
+// unsettled is a session whose command waits for the log to settle.
+type unsettled struct {
 	s *session
 	b *blocked
 }
 
-// sync has the log synced for those that wait for that: for all of them once, and again for those that
+// settle has the log settle for those that wait for that: for all of them once, and again for those that
 // come meanwhile.
-func (l *loop) sync() {
-	if l.syncs || len(l.unsynced) == 0 {
+func (l *loop) settle() {
+	if l.settles || len(l.unsettled) == 0 {
 		return
 	}
-	l.syncs = true
-	lsn := l.unsynced[len(l.unsynced)-1].b.on.LSN // they rise
-	log := l.env.Store.Log()
+	l.settles = true
+	lsn := l.unsettled[len(l.unsettled)-1].b.on.LSN // they rise
 	go func() {
-		err := log.WaitDurable(context.Background(), lsn)
-		l.box.post(func() { l.synced(lsn, err) })
+		err := l.log.Settled(context.Background(), lsn)
+		l.box.post(func() { l.settled(lsn, err) })
 	}()
 }
 
-// synced answers those that waited for the log to be on disk up to lsn.
-func (l *loop) synced(lsn uint64, err error) {
-	l.syncs = false
-	if err != nil {
+// settled answers those that waited for the log to settle up to lsn, also if it may never do that: then their
+// replies say so.
+func (l *loop) settled(lsn uint64, err error) {
+	l.settles = false
+	if err != nil && !errors.Is(err, storage.ErrDeposed) {
 		l.fail(err)
 		return
 	}
-	waited := l.unsynced
-	l.unsynced = nil
+	waited := l.unsettled
+	l.unsettled = nil
 	for _, w := range waited {
 		switch {
 		case w.s.blocked != w.b: // it has an answer, or is closed
 		case w.b.on.LSN <= lsn:
 			l.guard(w.s, func(s *session) { l.endWait(s, false) })
 		default:
-			l.unsynced = append(l.unsynced, w)
+			l.unsettled = append(l.unsettled, w)
 		}
 	}
-	l.sync()
+	l.settle()
 }
 
 // left reports whether the client has ended its side of the connection.

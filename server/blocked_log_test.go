@@ -54,8 +54,8 @@ func TestWaitsTakeNoPlace(t *testing.T) {
 	writer.expect("+OK")
 	waitBlocked(ts, len(sleeps)-1)
 	ts.onLoop(func(l *loop) {
-		if len(l.unsynced) > 0 || l.syncs {
-			t.Errorf("%d wait for the log, which is on disk: %v", len(l.unsynced), l.syncs)
+		if len(l.unsettled) > 0 || l.settles {
+			t.Errorf("%d wait for the log, which has settled: %v", len(l.unsettled), l.settles)
 		}
 	})
 }

@@ -28,7 +28,7 @@ const (
 type loop struct {
 	o    *Options
 	env  *commands.Env
-	log  journal
+	log  storage.Journal
 	box  mailbox
 	poll *poller
 
@@ -48,8 +48,8 @@ type loop struct {
 	touched      []*session    // have something to send or to count in this pass
 	unsent       []*session    // could send more than they were to in this pass
 	delayed      []*session    // wait for the end of CLIENT PAUSE or of a job, in the order in which they came
-	unsynced     []unsynced    // wait for the log to be on disk, in the order of their LSNs
-	syncs        bool          // that is under way
+	unsettled    []unsettled   // wait for the log to settle, in the order of their LSNs
+	settles      bool          // that is under way
 	waiting      []*session    // have output that is not durable
 	condemned    []*session    // to close at the end of the pass
 	toClose      []int         // descriptors to close at the end of the pass

@@ -40,16 +40,6 @@ func (b *Bell) Durable(uint64) {
 // Fail notifies the server that nothing becomes durable any more: it asks the store why, and stops.
 func (b *Bell) Fail(error) { b.Durable(0) }
 
-// journal is what the loop needs of the store's log.
-type journal interface {
-	Commit() error
-	CommitAsync()
-	SyncCost() time.Duration
-	End() uint64
-	Durable() uint64
-	Full() bool
-}
-
 // Server is a bound server. It implements commands.Host.
 type Server struct {
 	o    Options

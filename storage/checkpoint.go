@@ -25,7 +25,7 @@ import (
 //
 //  1. Rotate the log and note the state of that moment, with all shards locked.
 //  2. Slot by slot, copy dirty cells under the shard's lock for microseconds at a time;
-//     wait until the log is durable as far as the copies show; write them in one bbolt
+//     wait until the log has settled as far as the copies show; write them in one bbolt
 //     transaction of bounded size. Changes made meanwhile are dirty again. What changes in
 //     the bucket ttl is kept for a while, to be sorted (pending.go).
 //     Then the values that were renamed meanwhile, each once (arrivals.go).
@@ -113,8 +113,8 @@ func (s *Store) Checkpoint() error {
 	return nil
 }
 
-// notWritten handles an error of writing to the data file. A full disk and damage leave the file as
-// it was; every other error ends the store.
+// notWritten handles an error of writing to the data file. A full disk, damage, and a log that is not led from
+// here any more, leave the file as it was; every other error ends the store.
 func (cp *checkpointer) notWritten(err error) {
 	s := cp.s
 	switch {
@@ -128,6 +128,10 @@ func (cp *checkpointer) notWritten(err error) {
 		cp.backOff(damageBackoff)
 		cp.damagedAt.Store(s.log.End())
 		s.options.Logger.Error("the data file is damaged and cannot take a checkpoint; the log keeps everything", "error", err)
+		return
+	case errors.Is(err, ErrDeposed):
+		cp.backOff(deposedBackoff)
+		s.options.Logger.Warn("a checkpoint was given up; the log keeps everything", "reason", err)
 		return
 	}
 	s.fail(fmt.Errorf("storage: checkpoint: %w", err))
@@ -205,7 +209,7 @@ func (cp *checkpointer) writeMark(m mark, latest [][]byte) error {
 	garbage := slices.Concat(m.garbage, latest, s.garbage.keeps())
 	// Wait for the whole log, not only up to the mark: of a keyspace that was emptied since,
 	// nothing was written, so the log must have the FLUSHDB before its older segments go.
-	if err := s.log.WaitDurable(context.Background(), s.log.End()); err != nil {
+	if err := s.log.Settled(context.Background(), s.log.End()); err != nil {
 		return err
 	}
 	err := s.file.update(func(tx *bolt.Tx) error {
@@ -334,7 +338,8 @@ func (cp *checkpointer) commitBatch(b *cpBatch) error {
 		return nil
 	}
 	began := workBegan()
-	if err := s.log.WaitDurable(context.Background(), b.lsn); err != nil {
+	if err := s.log.Settled(context.Background(), b.lsn); err != nil {
+		cp.uncopy(b)
 		return err
 	}
 	b.sort()

@@ -19,7 +19,7 @@
 //     a partial one it may be on disk.
 //   - A key that was removed while the data file may have a copy (flagDisk) stays as a
 //     tombstone until a checkpoint has committed its removal.
-//   - Nothing reaches the data file before the log is durable that far.
+//   - Nothing reaches the data file before the log has settled that far (journal.go).
 //   - Pending changes of ttl (pending.go) are about slots whose keys do not leave memory or,
 //     after a crash, about keys that are dirty or gone.
 //   - The expiration index has exactly the live keys in memory that have a deadline;

@@ -253,7 +253,7 @@ func (s *Store) ConfirmClock() error {
 		return ErrNoClockStep
 	}
 	g.end()
-	return s.log.WaitDurable(s.quit, s.log.End())
+	return s.log.Settled(s.quit, s.log.End())
 }
 
 // end has time follow the wall clock, and deadlines that counted from the guarded time move with it, unless

@@ -25,8 +25,8 @@ type harness struct {
 	s         *Store
 	txn       *Txn
 	model     model
-	committed model   // the state at the last commit
-	recent    []model // states since then, oldest first
+	committed model       // the state at the last commit
+	recent    []pastState // states since then, oldest first
 	events    []Happened
 	// portions makes checkpoints write in small batches, copy large values in portions of
 	// a few elements, and change ttl a few entries at a time.
@@ -36,6 +36,8 @@ type harness struct {
 	databases  int
 	// onLog, if set, comes before all that happens to the log.
 	onLog vfs.Hook
+	// openLog opens the log; nil: it is that of a server that is alone.
+	openLog func(wal.Options, uint64, func(uint64, []byte) error) (Journal, error)
 	// jumpLimit and jumpPatience are those of the clock's guard; 0: there is none.
 	jumpLimit, jumpPatience time.Duration
 	// ahead is how far the wall clock is ahead of the store's time; 0 while that is not guarded.
@@ -57,6 +59,12 @@ type value struct {
 }
 
 type model map[name]value
+
+// pastState is what a store held when its log ended at end.
+type pastState struct {
+	model
+	end uint64
+}
 
 func (m model) clone() model {
 	c := make(model, len(m))
@@ -108,6 +116,7 @@ func (h *harness) options() Options {
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit, ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks},
+		OpenLog: h.openLog,
 	}
 	if h.onLog != nil {
 		o.FS = vfs.Inject(h.fs, h.onLog)
@@ -202,7 +211,9 @@ func (h *harness) load(keys []Key) {
 	}
 }
 
-func (h *harness) changed() { h.recent = append(h.recent, h.model.clone()) }
+func (h *harness) changed() {
+	h.recent = append(h.recent, pastState{h.model.clone(), h.s.Log().End()})
+}
 
 func (h *harness) commit() {
 	if err := h.s.Log().Commit(); err != nil {
@@ -276,7 +287,10 @@ func (h *harness) reopen() {
 // last commit survived.
 func (h *harness) crash(rng *rand.Rand, names map[name]bool) {
 	h.t.Helper()
-	candidates := append([]model{h.model, h.committed}, h.recent...)
+	candidates := []model{h.model, h.committed}
+	for _, past := range h.recent {
+		candidates = append(candidates, past.model)
+	}
 	h.s.stop()
 	h.s.background.Wait()
 	crashed := h.fs.Crash(rng)

@@ -130,10 +130,12 @@ func (h *housekeeper) freeTables() {
 	}
 }
 
-// How long no checkpoint starts by itself after one failed for lack of room on disk, or damage.
+// How long no checkpoint starts by itself after one failed for lack of room on disk, damage, or since another
+// server leads the log.
 const (
-	roomBackoff   = 5 * time.Second
-	damageBackoff = 10 * time.Minute
+	roomBackoff    = 5 * time.Second
+	damageBackoff  = 10 * time.Minute
+	deposedBackoff = time.Second
 )
 
 func (cp *checkpointer) backOff(d time.Duration) {

@@ -87,6 +87,10 @@ type Options struct {
 	// any step is followed. ClockJumpPatience is how long it stays behind by itself; 0: it does not.
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
+	// OpenLog opens the log: it passes each batch from the segment first on to replay, and calls o's
+	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone.
+	OpenLog func(o wal.Options, first uint64, replay func(lsn uint64, batch []byte) error) (Journal, error)
+
 	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but strings.
 	Dump func(Item) []byte
 
@@ -112,6 +116,9 @@ func (o *Options) Complete() error {
 	}
 	if o.Random == nil {
 		o.Random = rand.Uint64
+	}
+	if o.OpenLog == nil {
+		o.OpenLog = openAlone
 	}
 	setDefault(&o.Databases, DefaultDatabases)
 	setDefault(&o.Shards, DefaultShards)
@@ -140,7 +147,7 @@ type Store struct {
 	options       Options
 	clock         clock.Clock
 	dirLock       io.Closer
-	log           *wal.Log
+	log           Journal
 	seed          format.Seed
 	shards        []*shard
 	slotsPerShard int
@@ -310,7 +317,7 @@ func (o *Options) spares() int {
 
 // openLog replays the log and opens it.
 func (s *Store) openLog(first uint64, replays *feed) (err error) {
-	s.log, err = wal.Open(wal.Options{
+	s.log, err = s.options.OpenLog(wal.Options{
 		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock, Logger: s.options.Logger,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Spares: s.options.spares(), Replayed: replays.end,
 		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
@@ -386,8 +393,11 @@ func (s *Store) Close(save bool) error {
 	var err error
 	full := s.Full() || errors.Is(s.log.Err(), wal.ErrNoRoom)
 	if save && !full && s.Err() == nil {
-		if err = s.Checkpoint(); outOfSpace(err) {
+		switch err = s.Checkpoint(); {
+		case outOfSpace(err):
 			full, err = true, nil
+		case errors.Is(err, ErrDeposed):
+			err = nil // it is logged, and the log has everything
 		}
 	}
 	if save && full {
@@ -431,7 +441,7 @@ func (s *Store) Err() error {
 }
 
 // Log is the store's log, for the caller to commit.
-func (s *Store) Log() *wal.Log { return s.log }
+func (s *Store) Log() Journal { return s.log }
 
 // Databases is how many there are.
 func (s *Store) Databases() int { return s.options.Databases }

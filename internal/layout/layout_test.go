@@ -33,8 +33,8 @@ var rules = map[string][]string{
 	// What is served over HTTP reads what the commands read, and knows neither loop nor sessions.
 	"web": {"commands", "storage", "internal/clock", "internal/config", "internal/tally", "github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt"},
 
-	// Sockets and goroutines: which command does what it leaves to commands, and it has wal only to wait for the log.
-	"server": {"resp", "commands", "storage", "storage/wal", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
+	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log as the store's Journal.
+	"server": {"resp", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 
 	// What members of a group send each other knows neither keys nor clients.
 	"consensus": {"go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},

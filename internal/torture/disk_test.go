@@ -8,7 +8,6 @@ import (
 
 	"keyp/internal/vfs"
 	"keyp/storage"
-	"keyp/storage/wal"
 )
 
 // errPower is what everything gets from the crash on: the machine is off, and what the code
@@ -31,8 +30,8 @@ type disk struct {
 	// left is how many moments go by until the next crash; 0: none comes.
 	left    int
 	moments int
-	running *wal.Log // asked at the crash for what must be there
-	faults  bool     // errors may come in place of crashes
+	running storage.Journal // asked at the crash for what must be there
+	faults  bool            // errors may come in place of crashes
 	fault   *fault
 	failing int  // an error comes at that page of the data file that is written
 	amid    bool // pages of the data file were written and not synced

@@ -353,7 +353,7 @@ func (h *history) commit() bool {
 // sync says whether all is on disk now, under any policy.
 func (h *history) sync() bool {
 	log := h.k.store.Log()
-	err := log.WaitDurable(context.Background(), log.End())
+	err := log.Settled(context.Background(), log.End())
 	h.must(err, "sync")
 	return err == nil && !h.disk.off()
 }

@@ -65,7 +65,7 @@ func recycle(b *testing.B, l *Log) {
 	for range 3 {
 		n, err := l.Rotate(nil)
 		must(b, err)
-		must(b, l.WaitDurable(context.Background(), l.End()))
+		must(b, l.Settled(context.Background(), l.End()))
 		must(b, l.Release(n))
 		await.Until(b, "the next segment", l.prepared)
 	}

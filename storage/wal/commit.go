@@ -222,7 +222,7 @@ func (l *Log) writeLoop() {
 }
 
 // syncLoop does the syncs that no commit does: each second under EverySec, at the end
-// of a segment, and for WaitDurable.
+// of a segment, and for Settled.
 func (l *Log) syncLoop() {
 	defer l.background.Done()
 	for {

@@ -123,7 +123,7 @@ func (m *model) step(t *rapid.T) {
 	case 8:
 		l.CommitAsync()
 	case 9:
-		if err := l.WaitDurable(context.Background(), l.End()); err != nil {
+		if err := l.Settled(context.Background(), l.End()); err != nil {
 			t.Fatalf("wait: %v", err)
 		}
 	case 10, 11:
@@ -141,7 +141,7 @@ func (m *model) step(t *rapid.T) {
 }
 
 func (m *model) checkpoint(t *rapid.T, n uint64, at int) {
-	if err := m.log.WaitDurable(context.Background(), m.log.End()); err != nil {
+	if err := m.log.Settled(context.Background(), m.log.End()); err != nil {
 		t.Fatalf("wait: %v", err)
 	}
 	m.mu.Lock()

@@ -92,7 +92,7 @@
 //
 // Always: durable means synced. EverySec: durable (in the sense of what may be
 // acknowledged) means written; a sync follows each second. No: written; syncs happen
-// only at the end of a segment, in Close and for WaitDurable. Synced is exact under
+// only at the end of a segment, in Close and for Settled. Synced is exact under
 // each of them.
 //
 // A failed write or sync is final: what the disk has is unknown, and trying again

@@ -17,7 +17,7 @@ var (
 	// not be written because no room for a segment was to be had.
 	ErrNoRoom = errors.New("wal: no room for another segment")
 
-	// ErrBeyondEnd is returned by WaitDurable for a position after the end of the log.
+	// ErrBeyondEnd is returned by Settled for a position after the end of the log.
 	ErrBeyondEnd = errors.New("wal: position beyond the end of the log")
 )
 

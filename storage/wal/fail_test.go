@@ -49,8 +49,8 @@ func TestFailureIsFinal(t *testing.T) {
 			if err := l.Commit(); !errors.Is(err, syscall.EIO) {
 				t.Fatalf("second Commit: %v", err)
 			}
-			if err := l.WaitDurable(context.Background(), lost); !errors.Is(err, syscall.EIO) {
-				t.Fatalf("WaitDurable: %v", err)
+			if err := l.Settled(context.Background(), lost); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("Settled: %v", err)
 			}
 			if _, err := l.Rotate(nil); !errors.Is(err, syscall.EIO) {
 				t.Fatalf("Rotate: %v", err)
@@ -122,7 +122,7 @@ func TestShortagesPass(t *testing.T) {
 			if test.op == vfs.OpOpen { // there has to be a spare
 				n, err := l.Rotate(nil)
 				must(t, err)
-				must(t, l.WaitDurable(context.Background(), l.End()))
+				must(t, l.Settled(context.Background(), l.End()))
 				await.Until(t, "the next segment", l.prepared)
 				must(t, l.Release(n))
 			}
@@ -211,11 +211,11 @@ func TestGiveUp(t *testing.T) {
 	mem.SetFree(0)
 	lsn := l.Append(make([]byte, 5*testSegment))
 	waited := make(chan error, 1)
-	go func() { waited <- l.WaitDurable(context.Background(), lsn) }()
+	go func() { waited <- l.Settled(context.Background(), lsn) }()
 	await.Until(t, "the log to be full", l.Full)
 	l.GiveUp()
-	if err := await.For(t, "the end of WaitDurable", waited); !errors.Is(err, ErrNoRoom) {
-		t.Errorf("WaitDurable: %v", err)
+	if err := await.For(t, "the end of Settled", waited); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("Settled: %v", err)
 	}
 	if err := l.Close(); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("Close: %v", err)
@@ -256,7 +256,7 @@ func TestReleaseHealsFull(t *testing.T) {
 	mem.SetFree(0)
 	n, err := l.Rotate([]byte("head"))
 	must(t, err)
-	must(t, l.WaitDurable(context.Background(), l.End()))
+	must(t, l.Settled(context.Background(), l.End()))
 	await.Until(t, "the log to be full", l.Full)
 	must(t, l.Release(n))
 	await.Until(t, "room from the released segments", func() bool { return !l.Full() })

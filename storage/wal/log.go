@@ -73,7 +73,7 @@ type Options struct {
 	// OnFail is called once, with the first fatal failure, on a goroutine of its own.
 	OnFail func(error)
 	// NoBackground starts no goroutine, for tests that choose the order of all that
-	// happens: Commit and WaitDurable also sync and prepares the next segment, and ends
+	// happens: Commit and Settled also sync and prepare the next segment, and end
 	// the log when there is no room for one. CommitAsync does nothing.
 	NoBackground bool
 	// Random gives the numbers that distinguish logs and lives of segments; rand.Uint64 if
@@ -153,7 +153,7 @@ type Log struct {
 	// Written by anybody; the positions only grow.
 	policy  atomic.Uint32
 	durable atomic.Uint64
-	wanted  atomic.Uint64 // the highest position that a WaitDurable asked for
+	wanted  atomic.Uint64 // the highest position that a call of Settled asked for
 	err     atomic.Pointer[error]
 	moved   signal // synced or err changed
 }
@@ -268,7 +268,7 @@ func (l *Log) append(batch payload, keep bool) (lsn uint64) {
 // Rotate makes everything appended afterwards go to a new segment that starts with the
 // batch head, and gives the number of that segment. It does no I/O. The number may be
 // recorded as the first one needed once End(), read after Rotate, is on disk
-// (WaitDurable): Open takes a first segment that is not there for corruption.
+// (Settled): Open takes a first segment that is not there for corruption.
 func (l *Log) Rotate(head []byte) (segment uint64, err error) {
 	if err := l.Err(); err != nil {
 		return 0, err
@@ -355,10 +355,10 @@ func (l *Log) Size() int64 {
 	return int64(end - start)
 }
 
-// WaitDurable returns nil once lsn is on disk, under any policy; it requests the write
-// and the sync itself. It gives ErrBeyondEnd for a position that was never appended,
+// Settled returns nil once lsn is on disk, under any policy, as nothing takes it back then; it requests
+// the write and the sync itself. It gives ErrBeyondEnd for a position that was never appended,
 // the log's failure, or the context's error.
-func (l *Log) WaitDurable(ctx context.Context, lsn uint64) error {
+func (l *Log) Settled(ctx context.Context, lsn uint64) error {
 	if lsn > l.End() {
 		return ErrBeyondEnd
 	}

@@ -91,7 +91,7 @@ func TestStaleFramesDoNotVerify(t *testing.T) {
 		for range 3 {
 			l.Append(fmt.Appendf(nil, "round %04d%s", round, strings.Repeat("b", 400)))
 		}
-		must(t, l.WaitDurable(context.Background(), l.End()))
+		must(t, l.Settled(context.Background(), l.End()))
 		return n
 	}
 	recycled := map[string]bool{}

@@ -149,7 +149,7 @@ func TestRotateAndRelease(t *testing.T) {
 		before := l.Size()
 		n, err := l.Rotate(fmt.Appendf(nil, "head %d", round))
 		must(t, err)
-		must(t, l.WaitDurable(context.Background(), l.End()))
+		must(t, l.Settled(context.Background(), l.End()))
 		must(t, l.Release(n))
 		if size := l.Size(); size >= before || size <= 0 {
 			t.Fatalf("size %d before Release, %d after", before, size)
@@ -301,12 +301,12 @@ func TestEverySecSyncsEachSecond(t *testing.T) {
 	l.SetPolicy(No)
 	lsn = l.Append([]byte("b"))
 	must(t, l.Commit())
-	must(t, l.WaitDurable(context.Background(), lsn))
+	must(t, l.Settled(context.Background(), lsn))
 	if l.Synced() < lsn {
-		t.Fatal("WaitDurable came back early")
+		t.Fatal("Settled came back early")
 	}
 	lsn = l.Append([]byte("c"))
-	must(t, l.WaitDurable(context.Background(), lsn)) // writes it, too
+	must(t, l.Settled(context.Background(), lsn)) // writes it, too
 	l.Append([]byte("d"))
 	must(t, l.Commit())
 	l.SetPolicy(Always)
@@ -315,16 +315,16 @@ func TestEverySecSyncsEachSecond(t *testing.T) {
 	sameBatches(t, reopened(t, o, 0), "a", "b", "c", "d")
 }
 
-func TestWaitDurable(t *testing.T) {
+func TestSettled(t *testing.T) {
 	l, _ := opened(t, options(vfs.NewMem()), 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := l.WaitDurable(ctx, l.End()+1); err != ErrBeyondEnd {
+	if err := l.Settled(ctx, l.End()+1); err != ErrBeyondEnd {
 		t.Errorf("beyond the end: %v", err)
 	}
-	must(t, l.WaitDurable(ctx, l.End()))
+	must(t, l.Settled(ctx, l.End()))
 	must(t, l.Close())
-	if err := l.WaitDurable(context.Background(), l.End()); err != nil {
+	if err := l.Settled(context.Background(), l.End()); err != nil {
 		t.Errorf("of something durable, after Close: %v", err)
 	}
 }
@@ -345,8 +345,8 @@ func TestManyAppenders(t *testing.T) {
 				case 0:
 					l.CommitAsync()
 				case 1:
-					if err := l.WaitDurable(context.Background(), lsn); err != nil || l.Synced() < lsn {
-						t.Errorf("WaitDurable: %v", err)
+					if err := l.Settled(context.Background(), lsn); err != nil || l.Synced() < lsn {
+						t.Errorf("Settled: %v", err)
 					}
 				case 2:
 					if err := l.Commit(); err != nil || l.Durable() < lsn {

@@ -1,0 +1,92 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"keyp/internal/tally"
+	"keyp/storage/wal"
+)
+
+// Journal is the log as the store and the server use it: batches go in by Append, and positions (LSNs)
+// say what has become of them. That of a server that is alone is a wal.Log. One that is replicated has a leader, and
+// what the leader has appended last may be taken back when another server becomes the leader. So three
+// things are told apart. What stands before a position is
+//
+//	durable   when it may be acknowledged: replies and messages that show it may leave.
+//	          Alone: it is synced, or under a laxer policy written. Replicated: it is committed.
+//	synced    when it is on this server's disk, whatever the policy says. As long as it is not durable, a
+//	          replicated log may take it back.
+//	settled   when it is on this server's disk and will never be taken back. So it is what the data file
+//	          may hold: a checkpoint writes nothing that it would have to undo.
+//
+// Alone nothing is taken back, so settled means synced, and under the policy Always all three are one.
+type Journal interface {
+	// Append puts a batch after all earlier ones and returns its LSN. It copies the batch and does no
+	// I/O.
+	Append(batch []byte) (lsn uint64)
+	// AppendKeeping is Append of a batch in pieces whose memory is the log's: nobody may change it
+	// before the batch is durable, and the log does not read it afterwards.
+	AppendKeeping(pieces [][]byte) (lsn uint64)
+
+	// Commit has all become durable that was appended before it. It returns when that is so, or
+	// earlier: then OnDurable reports it.
+	Commit() error
+	// CommitAsync is Commit on another goroutine. Calls while one is under way become one.
+	CommitAsync()
+	// SetPolicy changes when batches become durable.
+	SetPolicy(wal.Policy)
+
+	// End is the LSN of the last batch.
+	End() uint64
+	// Durable, and Synced, is the position before which all is durable, or synced. Neither falls.
+	Durable() uint64
+	Synced() uint64
+	// Settled returns nil once all before lsn is settled; it has that written and synced itself. It
+	// returns ErrDeposed where that may never be so, the failure of a log that has failed, or the context's
+	// error.
+	Settled(ctx context.Context, lsn uint64) error
+
+	// Rotate has what is appended from now on go to another segment, which starts with the batch head,
+	// and returns that segment's number. The number may be recorded as the first one needed once End, read
+	// after Rotate, is settled.
+	Rotate(head []byte) (segment uint64, err error)
+	// Release removes the segments before first, or keeps them for later use.
+	Release(first uint64) error
+	// First is the number of the first segment; 0 if there is no room for any. Right after the opening it may
+	// be recorded as the first one needed.
+	First() uint64
+	// Size is how many bytes a recovery would read.
+	Size() int64
+
+	// Full reports that there is no room on disk for further segments.
+	Full() bool
+	// Err is the failure that ended the log, or nil.
+	Err() error
+	// SyncCost is how long a write with its sync takes at present.
+	SyncCost() time.Duration
+	// Syncs and Commits are durations of syncs in microseconds, and bytes of commits, since the opening.
+	Syncs() tally.Reading
+	Commits() tally.Reading
+
+	// GiveUp comes before Close, where something has to end first that may wait for the log: a batch for which
+	// there is no room ends the log instead of waiting for room, and Settled returns ErrDeposed instead
+	// of waiting for other servers.
+	GiveUp()
+	// Close writes and syncs what was appended, and ends the log.
+	Close() error
+}
+
+// ErrDeposed: the log is replicated, and this server is not its leader any more. What was appended last may be
+// taken back.
+var ErrDeposed = errors.New("storage: another server leads, and what was written here last may be taken back")
+
+// openAlone opens the log of a server that is alone.
+func openAlone(o wal.Options, first uint64, replay func(lsn uint64, batch []byte) error) (Journal, error) {
+	log, err := wal.Open(o, first, replay)
+	if err != nil {
+		return nil, err // and not a Journal without a log
+	}
+	return log, nil
+}

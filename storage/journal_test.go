@@ -1,0 +1,355 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+
+	"keyp/storage/format"
+	"keyp/storage/wal"
+)
+
+// lagging is a replicated log as its leader's store has it: what is synced is not committed before the test says so.
+type lagging struct {
+	*wal.Log
+	committed atomic.Uint64
+	// await is called where Settled has to wait for the commit up to lsn. It commits that or returns ErrDeposed.
+	await func(lsn uint64) error
+}
+
+func (l *lagging) Durable() uint64 { return min(l.committed.Load(), l.Log.Durable()) }
+
+func (l *lagging) Settled(ctx context.Context, lsn uint64) error {
+	if err := l.Log.Settled(ctx, lsn); err != nil {
+		return err
+	}
+	if l.committed.Load() < lsn {
+		return l.await(lsn)
+	}
+	return nil
+}
+
+// Commit has all committed.
+func (l *lagging) Commit() error {
+	err := l.Log.Commit()
+	if err == nil {
+		l.committed.Store(l.End())
+	}
+	return err
+}
+
+// group is what other servers know of a replicated log.
+type group struct {
+	log *lagging
+	// cut is what the next opening keeps: of what is behind it they have nothing, and never will.
+	cut uint64
+	// void are the parts of the log that were taken back: after the first position, up to the second.
+	void [][2]uint64
+}
+
+const keepAll = math.MaxUint64
+
+// lag has the harness's stores have a replicated log.
+func (h *harness) lag() *group {
+	g := &group{cut: keepAll}
+	h.openLog = g.open
+	return g
+}
+
+func (g *group) open(o wal.Options, first uint64, replay func(uint64, []byte) error) (Journal, error) {
+	log, err := wal.Open(o, first, func(lsn uint64, batch []byte) error {
+		for _, part := range g.void {
+			if part[0] < lsn && lsn <= part[1] {
+				return nil
+			}
+		}
+		if lsn > g.cut {
+			return nil
+		}
+		return replay(lsn, batch)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if g.cut < log.End() {
+		g.void = append(g.void, [2]uint64{g.cut, log.End()})
+	}
+	g.cut, g.log = keepAll, &lagging{Log: log, await: func(uint64) error { return ErrDeposed }}
+	g.log.committed.Store(log.End())
+	return g.log, nil
+}
+
+// stored is how many records the data file has.
+func (h *harness) stored() (n int) {
+	err := h.s.file.view(func(tx *bolt.Tx) error {
+		return each(tx, format.BucketValues, nil, nil, func([]byte, []byte) error { n++; return nil })
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+// TestDeposedCheckpoint: a checkpoint waits until what it writes is committed. Wherever it is given up,
+// the data file has nothing that may be taken back, and a later checkpoint writes what it has not.
+func TestDeposedCheckpoint(t *testing.T) {
+	most := 0 // waits of a checkpoint
+	for last := 0; last <= most; last++ {
+		h := closedHarness(t)
+		h.portions = true
+		g := h.lag()
+		h.open()
+		names := map[name]bool{}
+		set := func(db, i, size int) {
+			n, k := name{db, fmt.Sprint("key", i)}, h.s.Key(db, fmt.Append(nil, "key", i))
+			names[n], h.model[n] = true, value{data: strings.Repeat("v", size)}
+			h.do(func(x *Txn) { x.SetString(k, []byte(h.model[n].data), 0, eventSet) }, k)
+		}
+		for i := range 60 {
+			set(0, i, []int{10, 300, 9000}[i%3])
+		}
+		if err := g.log.Log.Commit(); err != nil { // synced it is
+			t.Fatal(err)
+		}
+		waits, before := 0, uint64(0)
+		g.log.await = func(lsn uint64) error {
+			if n := h.stored(); before == 0 && n > 0 {
+				t.Fatalf("the data file has %d keys, and none is committed", n)
+			}
+			if waits == last {
+				return ErrDeposed
+			}
+			waits++
+			before = lsn
+			g.log.committed.Store(lsn)
+			return nil
+		}
+		switch err := h.s.Checkpoint(); {
+		case last == 0 && !errors.Is(err, ErrDeposed):
+			t.Fatalf("the checkpoint ended with %v, and nothing was committed", err)
+		case err != nil && !errors.Is(err, ErrDeposed):
+			t.Fatal(err)
+		case err != nil:
+			most = last + 1
+		}
+		if err := h.s.Err(); err != nil {
+			t.Fatalf("the store has failed: %v", err)
+		}
+		h.evict()
+		h.verify(names)
+		for i := range 30 {
+			set(0, 2*i, 20)
+		}
+		g.log.await = func(lsn uint64) error { g.log.committed.Store(lsn); return nil }
+		h.saved()
+		if n := h.stored(); n != len(names) {
+			t.Errorf("the data file has %d keys of %d", n, len(names))
+		}
+		h.evict()
+		h.verify(names)
+		h.reopen()
+		h.verify(names)
+		if err := h.s.Close(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most < 3 {
+		t.Errorf("a checkpoint waited %d times: the test shows little", most)
+	}
+	t.Logf("%d waits", most)
+}
+
+// TestDeposedStop: a store that closes does not wait for a commit that does not come. Its last checkpoint is left
+// out, and what is not taken back is in the log.
+func TestDeposedStop(t *testing.T) {
+	h := closedHarness(t)
+	g := h.lag()
+	h.open()
+	names := map[name]bool{}
+	for _, key := range []string{"kept", "lost"} {
+		n, k := name{0, key}, h.s.Key(0, []byte(key))
+		names[n], h.model[n] = true, value{data: key}
+		h.do(func(x *Txn) { x.SetString(k, []byte(key), 0, eventSet) }, k)
+	}
+	if err := h.s.Close(true); err != nil {
+		t.Fatalf("the store was closed with %v", err)
+	}
+	g.cut = h.recent[0].end
+	delete(h.model, name{0, "lost"})
+	h.open()
+	defer func() { _ = h.s.Close(false) }()
+	if n := h.stored(); n != 0 {
+		t.Errorf("the data file has %d keys, and none was committed", n)
+	}
+	h.verify(names)
+}
+
+// laggingMachine is a machine whose store has a replicated log.
+type laggingMachine struct {
+	*machine
+	g *group
+	// deposed counts the checkpoints that were given up, taken the batches that were taken back.
+	deposed, taken *int
+}
+
+// TestLaggingModel runs random operations on a store whose log is replicated, and on a map. What is written is committed
+// later, if it is: after a crash of the server, or a stop, all that was not committed may be taken back. What
+// was committed is there, and nothing else.
+func TestLaggingModel(t *testing.T) {
+	deposed, taken := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		h := closedHarness(t)
+		h.t = failer{t, rt}
+		h.portions = rapid.Bool().Draw(rt, "portions")
+		m := &laggingMachine{g: h.lag(), deposed: &deposed, taken: &taken,
+			machine: &machine{h: h, rt: rt, names: map[name]bool{}, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}}
+		h.open()
+		m.opened()
+		for key := range 12 {
+			for db := range 3 {
+				m.names[name{db, keyName(key)}] = true
+			}
+		}
+		defer func() { h.s.Close(false) }()
+		steps := m.changes()
+		for what, step := range map[string]func(*rapid.T){
+			"evict": m.evict, "loadAll": m.loadAll, "compact": m.compact, "moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
+			"commit": m.commitSome, "sync": m.sync, "checkpoint": m.checkpoint, "crash": m.crash, "reopen": m.reopen,
+			"": func(*rapid.T) { h.verify(m.names) },
+		} {
+			steps[what] = step
+		}
+		rt.Repeat(steps)
+	})
+	if deposed == 0 || taken == 0 {
+		t.Errorf("%d checkpoints were given up, %d batches were taken back: the test shows nothing", deposed, taken)
+	}
+	t.Logf("%d checkpoints were given up, %d batches were taken back", deposed, taken)
+}
+
+// changes are the operations that change keys or have them expire.
+func (m *laggingMachine) changes() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"set": m.set, "range": m.writeRange, "deadline": m.deadline, "delete": m.delete, "elements": m.elements, "fill": m.fill,
+		"thin": m.thin, "replace": m.replace, "rename": m.rename, "copy": m.copy, "flush": m.flush, "swap": m.swap,
+		"many": func(rt *rapid.T) { m.writeMany(rt, "nothing") }, "advance": m.advance, "reap": m.reap, "reapOne": m.reapOne,
+	}
+}
+
+// opened comes after each opening: all that the log has is committed.
+func (m *laggingMachine) opened() {
+	m.h.commit()
+	m.g.log.await = func(lsn uint64) error {
+		if rapid.IntRange(0, 5).Draw(m.rt, "deposed") == 0 {
+			return ErrDeposed
+		}
+		m.commitTo(m.place(m.rt, lsn))
+		return nil
+	}
+}
+
+// place draws a position from lsn to the end of what is synced: the end of a batch.
+func (m *laggingMachine) place(rt *rapid.T, lsn uint64) uint64 {
+	places := []uint64{lsn}
+	for _, past := range m.h.recent {
+		if past.end > lsn && past.end <= m.g.log.Synced() {
+			places = append(places, past.end)
+		}
+	}
+	return rapid.SampledFrom(places).Draw(rt, "place")
+}
+
+// commitTo notes that other servers have the log up to lsn.
+func (m *laggingMachine) commitTo(lsn uint64) {
+	h := m.h
+	m.g.log.committed.Store(lsn)
+	for len(h.recent) > 0 && h.recent[0].end <= lsn {
+		h.committed, h.recent = h.recent[0].model, h.recent[1:]
+	}
+}
+
+func (m *laggingMachine) commitSome(rt *rapid.T) {
+	m.sync(rt)
+	m.commitTo(m.place(rt, m.g.log.committed.Load()))
+}
+
+// sync syncs the log, of which other servers may not have anything.
+func (m *laggingMachine) sync(*rapid.T) {
+	if err := m.g.log.Log.Commit(); err != nil {
+		m.h.t.Fatalf("sync: %v", err)
+	}
+}
+
+// checkpoint is one beside which other things happen. It may be given up.
+func (m *laggingMachine) checkpoint(rt *rapid.T) {
+	var beside []func(*rapid.T)
+	for _, what := range []string{"advance", "delete", "elements", "fill", "flush", "many", "range", "reap", "rename", "replace", "set", "swap", "thin"} {
+		beside = append(beside, m.changes()[what])
+	}
+	beside = append(beside, m.commitSome, m.evict)
+	m.h.s.options.Testing.OnStep = func(Step) error {
+		if rapid.IntRange(0, 4).Draw(rt, "between") == 0 {
+			beside[rapid.IntRange(0, len(beside)-1).Draw(rt, "beside")](rt)
+		}
+		return nil
+	}
+	defer func() { m.h.s.options.Testing.OnStep = nil }()
+	m.ended(m.h.s.Checkpoint())
+}
+
+// ended notes how a checkpoint has ended.
+func (m *laggingMachine) ended(err error) {
+	if errors.Is(err, ErrDeposed) {
+		*m.deposed++
+	} else if err != nil {
+		m.h.t.Fatalf("checkpoint: %v", err)
+	}
+}
+
+// crash cuts the power; afterwards some of what was not committed is taken back.
+func (m *laggingMachine) crash(rt *rapid.T) {
+	h := m.h
+	h.s.stop()
+	h.s.background.Wait()
+	crashed, cut := h.fs.Crash(m.rng), m.place(rt, m.g.log.committed.Load())
+	_ = h.s.log.Close() // what it writes now goes nowhere
+	if err := h.s.release(); err != nil {
+		h.t.Fatalf("release: %v", err)
+	}
+	h.fs = crashed
+	m.resume(cut)
+}
+
+// reopen is a stop and a start; in between some of what was not committed is taken back.
+func (m *laggingMachine) reopen(rt *rapid.T) {
+	if err := m.h.s.Close(rapid.Bool().Draw(rt, "save")); err != nil {
+		m.h.t.Fatalf("close: %v", err)
+	}
+	_, err := m.h.s.LastCheckpoint()
+	m.ended(err)
+	m.resume(m.place(rt, m.g.log.committed.Load()))
+}
+
+// resume opens the store, whose log is taken back behind cut.
+func (m *laggingMachine) resume(cut uint64) {
+	h := m.h
+	m.commitTo(cut)
+	*m.taken += len(h.recent)
+	h.model, h.recent = h.committed.clone(), nil
+	m.g.cut = cut
+	h.open()
+	if got, want := h.state(m.names), h.model.live(h.now()); !same(got, want) {
+		h.t.Fatalf("of what was committed up to %d the store has\n%v\nand must have\n%v", cut, got, want)
+	}
+	h.model = h.model.live(h.now()) // the look-ups have removed the rest
+	m.opened()
+	h.check()
+}
