@@ -48,6 +48,8 @@ type journal interface {
 	End() uint64
 	Durable() uint64
 	Full() bool
+	Replicated() bool // prototype
+	Leased() bool
 }
 
 // Server is a bound server. It implements commands.Host.

@@ -26,6 +26,12 @@ func (l *loop) commit() {
 		return
 	}
 	switch end := l.log.End(); {
+	case l.log.Replicated():
+		l.requested = end
+		if err := l.log.Commit(); err != nil {
+			l.fail(err)
+			return
+		}
 	case l.owed <= max(l.requested, l.log.Durable()):
 	case end-l.log.Durable() > largeCommit || l.log.SyncCost() > slowSync || l.env.Store.DiskBusy() || l.log.Full():
 		l.requested = end
@@ -59,6 +65,7 @@ func (l *loop) write() {
 	if l.fatal != nil {
 		return
 	}
+	l.log.Leased() // prototype: counts, and holds nothing
 	if durable := l.log.Durable(); durable > l.durable {
 		l.durable = durable
 		kept := l.waiting[:0]

@@ -65,6 +65,8 @@ type Txn struct {
 	// outgoing are entries of outboxes that are to be put in their queues, and entries has them.
 	outgoing []outgoing
 	entries  []byte
+	// mirrored is the LSN of the batch that is applied, in the prototype; 0: none.
+	mirrored uint64
 	// many is what Install has added, for End to do.
 	many *Many
 	sharing
@@ -278,7 +280,9 @@ func (t *Txn) End() uint64 {
 	}
 	lsn := t.seen
 	if size := t.BatchBytes(); size > 0 {
-		if size > maxKept || len(t.before.list) > 0 {
+		if t.mirrored != 0 {
+			lsn = t.mirrored
+		} else if size > maxKept || len(t.before.list) > 0 {
 			lsn = t.s.log.AppendKeeping(t.takeBatch())
 		} else {
 			lsn = t.s.log.Append(t.buf)

@@ -17,6 +17,7 @@ import (
 	"keyp/internal/clock"
 	"keyp/internal/config"
 	"keyp/internal/progress"
+	"keyp/internal/raftproto"
 	"keyp/server"
 	"keyp/storage"
 	"keyp/web"
@@ -62,6 +63,9 @@ func serve(cfg *config.Config) (err error) {
 	store, found, err := storage.Open(options)
 	if err != nil {
 		return fmt.Errorf("cannot open the data in %s: %w", cfg.String("dir"), err)
+	}
+	if _, err := raftproto.Start(store, bell.Durable); err != nil {
+		return errors.Join(err, store.Close(false))
 	}
 	warnModes(cfg.String("dir"), logger)
 	env := commands.NewEnv(store, cfg, logger, machine)

@@ -32,6 +32,9 @@ func (l *Log) commit(lsn uint64) error {
 	if l.durable.Load() >= lsn {
 		return nil
 	}
+	if l.replicator != nil {
+		return l.replicator.Pass()
+	}
 	l.flushMu.Lock()
 	before := l.durable.Load()
 	var err error
@@ -174,7 +177,7 @@ func (l *Log) sync() error {
 		}
 	}
 	l.synced.Store(upTo)
-	if Policy(l.policy.Load()) == Always {
+	if Policy(l.policy.Load()) == Always && l.replicator == nil {
 		raise(&l.durable, upTo)
 	}
 	l.moved.broadcast()

@@ -10,7 +10,7 @@ import (
 
 const (
 	headerSize      = 4096 // a segment's header block
-	groupHeaderSize = 48
+	groupHeaderSize = 80   // prototype: with term, index, commit and the crc of the frames
 	frameHeaderSize = 8
 	linkSize        = 8       // the batch size in a first frame that is not last
 	maxPayload      = 1 << 20 // bytes of payload in one frame
@@ -101,10 +101,12 @@ func parseHeader(b []byte, number uint64) (h header, ok bool, err error) {
 // group is the header of a group.
 type group struct {
 	identity
-	mark    uint64
-	length  int
-	lsn     uint64 // position of the header
-	durable uint64
+	mark                uint64
+	length              int
+	lsn                 uint64 // position of the header
+	durable             uint64
+	term, index, commit uint64
+	body                uint32
 }
 
 func putGroup(b []byte, g group) {
@@ -114,6 +116,10 @@ func putGroup(b []byte, g group) {
 	le.PutUint64(b[24:], g.number)
 	le.PutUint64(b[32:], g.lsn)
 	le.PutUint64(b[40:], g.durable)
+	le.PutUint32(b[52:], g.body)
+	le.PutUint64(b[56:], g.term)
+	le.PutUint64(b[64:], g.index)
+	le.PutUint64(b[72:], g.commit)
 	le.PutUint32(b[8:], crc32.Checksum(b[12:groupHeaderSize], castagnoli))
 }
 

@@ -111,6 +111,7 @@ func (o *Options) path(name string) string { return filepath.Join(o.Dir, name) }
 // Log is an open log. All its methods may be called by several goroutines.
 type Log struct {
 	// Constant once Open has returned.
+	replicator                       Replicator // prototype
 	o                                Options
 	kickWrite, kickSync, kickPrepare chan struct{}
 	quit                             chan struct{}

@@ -24,9 +24,10 @@ type chunk struct {
 	buf  []byte
 	// rest is the payload of the chunk's only frame, of restSize bytes, whose flags are rest's too,
 	// if it is still the caller's memory: complete makes the frame of it. nil: the chunk is complete.
-	rest     [][]byte
-	restSize int
-	flags    byte
+	rest                [][]byte
+	restSize            int
+	flags               byte
+	term, index, commit uint64 // prototype
 }
 
 // size is what the chunk takes in the file, in bytes.
@@ -67,6 +68,7 @@ func (c *chunk) seal(durable uint64) {
 	}
 	putGroup(c.buf[c.head:], group{
 		identity: c.identity, mark: c.mark, length: len(c.buf) - c.head - groupHeaderSize, lsn: c.lsn, durable: durable,
+		term: c.term, index: c.index, commit: c.commit,
 	})
 }
 
