@@ -364,6 +364,7 @@ func (g *Group) stage(messages []*pb.Message) ([]wal.Chunk, error) {
 // applyLoop changes a follower's memory.
 func (g *Group) applyLoop() {
 	t := g.store.NewTxn()
+	var batches wal.Batches
 	for {
 		g.applyMu.Lock()
 		for len(g.applies) == 0 {
@@ -377,7 +378,7 @@ func (g *Group) applyLoop() {
 				if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 {
 					continue
 				}
-				wal.EachBatch(e.GetData(), func(batch []byte) {
+				batches.Each(e.GetData(), func(batch []byte) {
 					g.Stats.Applied.Add(1)
 					if err := g.store.Mirror(t, batch, 1); err != nil {
 						fmt.Fprintln(os.Stderr, "raft: apply:", err)

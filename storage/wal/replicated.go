@@ -130,11 +130,26 @@ func (l *Log) Acknowledge(lsn uint64) {
 	l.tellDurable()
 }
 
-// EachBatch visits the batches of an entry that does not have parts of one.
-func EachBatch(frames []byte, visit func(batch []byte)) {
+// Batches puts the frames of entries together again.
+type Batches struct{ partial []byte }
+
+// Each visits the batches that are whole with the frames of the next entry.
+func (b *Batches) Each(frames []byte, visit func(batch []byte)) {
 	for len(frames) > 0 {
-		size := frameHeaderSize + int(le.Uint32(frames[4:])&0xffffff)
-		visit(frames[frameHeaderSize:size])
+		word := le.Uint32(frames[4:])
+		size, flags := frameHeaderSize+int(word&0xffffff), byte(word>>24)
+		payload := frames[frameHeaderSize:size]
 		frames = frames[size:]
+		switch flags & (flagFirst | flagLast) {
+		case flagFirst | flagLast:
+			visit(payload)
+		case flagFirst:
+			b.partial = append([]byte(nil), payload[linkSize:]...)
+		default:
+			b.partial = append(b.partial, payload...)
+			if flags&flagLast != 0 {
+				visit(b.partial)
+			}
+		}
 	}
 }
