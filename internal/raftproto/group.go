@@ -37,10 +37,15 @@ type Stats struct {
 	Applied, Readies, Steps, Deferred, Dropped atomic.Int64
 	LeaseChecks, LeaseMissing, LeaseTaken      atomic.Int64
 	Mutexed                                    atomic.Int64 // ns with the RawNode locked
+	// From the start of a pass's Pass, ns in sum: until it was sent, until it is synced here, until it is committed.
+	Sent, Synced, Committed atomic.Int64
+	// Of a follower: from a message's arrival until its answer is sent, and what of that writing and syncing took.
+	Answered, Writing atomic.Int64
 }
 
 type place struct {
 	index, lsn uint64
+	began      time.Time
 }
 
 // Group is a member.
@@ -179,7 +184,7 @@ func (g *Group) Pass() error {
 			return fmt.Errorf("a proposal: %w", err)
 		}
 		g.last++
-		g.inflight = append(g.inflight, place{g.last, g.chunks[i].End()})
+		g.inflight = append(g.inflight, place{g.last, g.chunks[i].End(), began})
 		g.Stats.Entries.Add(1)
 		g.Stats.EntryBytes.Add(int64(len(data)))
 	}
@@ -187,7 +192,12 @@ func (g *Group) Pass() error {
 	g.ready()
 	g.Stats.Mutexed.Add(int64(time.Since(began)))
 	g.mu.Unlock()
+	for _, p := range g.peers {
+		p.flush(g)
+	}
+	g.Stats.Sent.Add(int64(time.Since(began)))
 	g.carry()
+	g.Stats.Synced.Add(int64(time.Since(began)))
 	return g.log.Err()
 }
 
@@ -239,6 +249,7 @@ func (g *Group) committed() {
 	n, lsn := 0, uint64(0)
 	for n < len(g.inflight) && g.inflight[n].index <= g.commit {
 		lsn = g.inflight[n].lsn
+		g.Stats.Committed.Add(int64(time.Since(g.inflight[n].began)))
 		n++
 	}
 	if n == 0 {
@@ -291,7 +302,9 @@ func (g *Group) drain() {
 		chunks, err := g.stage(messages)
 		g.mu.Unlock()
 		if err == nil && len(chunks) > 0 {
+			began := time.Now()
 			err = g.log.WriteChunks(chunks)
+			g.Stats.Writing.Add(int64(time.Since(began)))
 			g.Stats.Syncs.Add(1)
 		}
 		if err != nil {
@@ -411,4 +424,5 @@ func (g *Group) take(messages []*pb.Message) {
 	g.Stats.Mutexed.Add(int64(time.Since(began)))
 	g.mu.Unlock()
 	g.carry()
+	g.Stats.Answered.Add(int64(time.Since(began)))
 }

@@ -243,7 +243,7 @@ func (g *Group) serveStats(port int) {
 			"syncs": s.Syncs.Load(), "written": s.Written.Load(), "written_bytes": s.WrittenBytes.Load(),
 			"messages_out": s.MessagesOut.Load(), "bytes_out": s.BytesOut.Load(), "writes_out": s.WritesOut.Load(),
 			"messages_in": s.MessagesIn.Load(), "bytes_in": s.BytesIn.Load(), "copied": s.Copied.Load(), "applied": s.Applied.Load(),
-			"readies": s.Readies.Load(), "steps": s.Steps.Load(), "deferred": s.Deferred.Load(), "dropped": s.Dropped.Load(), "mutexed_us": s.Mutexed.Load() / 1000,
+			"readies": s.Readies.Load(), "steps": s.Steps.Load(), "deferred": s.Deferred.Load(), "dropped": s.Dropped.Load(), "sent_us": s.Sent.Load() / 1000, "synced_us": s.Synced.Load() / 1000, "committed_us": s.Committed.Load() / 1000, "answered_us": s.Answered.Load() / 1000, "writing_us": s.Writing.Load() / 1000, "mutexed_us": s.Mutexed.Load() / 1000,
 			"lease_checks": s.LeaseChecks.Load(), "lease_missing": s.LeaseMissing.Load(), "lease_taken": s.LeaseTaken.Load(),
 		})
 	})
