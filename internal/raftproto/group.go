@@ -400,6 +400,7 @@ func (g *Group) applyLoop() {
 				})
 			}
 		}
+		g.log.Acknowledge(g.log.Synced()) // so that reads here do not wait: all of it is applied when it is quiet
 		g.mu.Lock()
 		for _, m := range messages {
 			g.respond(m)
