@@ -76,6 +76,9 @@ type Group struct {
 	writing  bool
 	kept     int
 
+	late      bool // who receives applies, when nothing more has come
+	txn       *storage.Txn
+	batches   wal.Batches
 	applyMu   sync.Mutex
 	applyCond *sync.Cond
 	applies   []*pb.Message
@@ -120,7 +123,11 @@ func Start(store *storage.Store, wake func(uint64)) (*Group, error) {
 		return nil, err
 	}
 	g.serveStats(base + 100 + id)
-	go g.applyLoop()
+	g.txn = g.store.NewTxn()
+	g.late = os.Getenv("KEYP_RAFT_APPLY") == "inline"
+	if !g.late {
+		go g.applyLoop()
+	}
 	go g.tickLoop()
 	if !g.inline {
 		go func() {
@@ -376,39 +383,47 @@ func (g *Group) stage(messages []*pb.Message) ([]wal.Chunk, error) {
 
 // applyLoop changes a follower's memory.
 func (g *Group) applyLoop() {
-	t := g.store.NewTxn()
-	var batches wal.Batches
 	for {
 		g.applyMu.Lock()
 		for len(g.applies) == 0 {
 			g.applyCond.Wait()
 		}
-		messages := g.applies
-		g.applies = nil
 		g.applyMu.Unlock()
-		for _, m := range messages {
-			for _, e := range m.GetEntries() {
-				if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 {
-					continue
-				}
-				batches.Each(e.GetData(), func(batch []byte) {
-					g.Stats.Applied.Add(1)
-					if err := g.store.Mirror(t, batch, 1); err != nil {
-						fmt.Fprintln(os.Stderr, "raft: apply:", err)
-						os.Exit(3)
-					}
-				})
-			}
-		}
-		g.log.Acknowledge(g.log.Synced()) // so that reads here do not wait: all of it is applied when it is quiet
-		g.mu.Lock()
-		for _, m := range messages {
-			g.respond(m)
-		}
-		g.ready()
-		g.mu.Unlock()
-		g.carry()
+		g.applyAll()
 	}
+}
+
+// applyAll applies what is committed. One goroutine calls it.
+func (g *Group) applyAll() {
+	g.applyMu.Lock()
+	messages := g.applies
+	g.applies = nil
+	g.applyMu.Unlock()
+	if len(messages) == 0 {
+		return
+	}
+	for _, m := range messages {
+		for _, e := range m.GetEntries() {
+			if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 {
+				continue
+			}
+			g.batches.Each(e.GetData(), func(batch []byte) {
+				g.Stats.Applied.Add(1)
+				if err := g.store.Mirror(g.txn, batch, 1); err != nil {
+					fmt.Fprintln(os.Stderr, "raft: apply:", err)
+					os.Exit(3)
+				}
+			})
+		}
+	}
+	g.log.Acknowledge(g.log.Synced()) // so that reads here do not wait: all of it is applied when it is quiet
+	g.mu.Lock()
+	for _, m := range messages {
+		g.respond(m)
+	}
+	g.ready()
+	g.mu.Unlock()
+	g.carry()
 }
 
 // take has a message from another member handled.

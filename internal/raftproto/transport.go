@@ -225,6 +225,9 @@ func (g *Group) receive(c net.Conn) error {
 			}
 		}
 		g.take(messages)
+		if g.late {
+			g.applyAll()
+		}
 		clear(messages)
 		messages = messages[:0]
 	}
