@@ -132,11 +132,11 @@ func (p *permissions) readsAllKeys(spec *Spec, args [][]byte) bool {
 	})
 }
 
-// readsPattern says whether a selector that lets the call pass also lets it read every key that matches a pattern.
-func (p *permissions) readsPattern(spec *Spec, args [][]byte, pattern []byte) bool {
+// takesOutbox says whether a selector that lets the call pass also lets it make an outbox of this pattern and stream.
+func (p *permissions) takesOutbox(spec *Spec, args [][]byte, pattern, stream []byte) bool {
 	return p.free || slices.ContainsFunc(p.selectors, func(s *selector) bool {
 		d, _ := s.check(spec, args)
-		return d == allowed && s.takesPattern(pattern, mayRead)
+		return d == allowed && s.takesPattern(pattern, mayRead) && s.takesKey(stream, mayWrite)
 	})
 }
 

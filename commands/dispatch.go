@@ -96,7 +96,7 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 		return e.refuse(c, ErrDiskFull)
 	}
 	if flags&DenyOOM != 0 && e.Store.OutboxesFull() {
-		if err := e.outboxRefusesCall(c, spec, c.Args); err != nil {
+		if err := e.outboxRefusesCall(c); err != nil {
 			return e.refuse(c, err.(Error))
 		}
 	}

@@ -25,6 +25,7 @@ const (
 	errOutboxes       Error = "ERR there are as many outboxes as there can be"
 	errOutboxWaiting  Error = "ERR many entries of the outbox wait to be written to its stream: try again later"
 	errOutboxRights   Error = "NOPERM an outbox needs the right to read the keys of its pattern"
+	errOutboxOthers   Error = "NOPERM the outbox of that name needs the right to read the keys of its pattern, and to write its stream"
 	errNoOutbox       Error = "ERR no such outbox"
 )
 
@@ -198,10 +199,14 @@ func setOutbox(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if !c.Client.user.permissions().readsPattern(c.Spec, c.Args, r.Pattern) {
+	user := c.Client.user.permissions()
+	if !user.takesOutbox(c.Spec, c.Args, r.Pattern, r.Stream) {
 		return errOutboxRights
 	}
-	if _, ok := c.Env.outbox(c.Arg(2)); !ok && len(c.Env.Store.Outboxes()) >= outboxesMax {
+	switch old, ok := c.Env.outbox(c.Arg(2)); {
+	case ok && !user.takesOutbox(c.Spec, c.Args, old.Pattern, old.Stream):
+		return errOutboxOthers // what waits of it would go where the user can read it
+	case !ok && len(c.Env.Store.Outboxes()) >= outboxesMax:
 		return errOutboxes
 	}
 	c.Txn.UseAll() // nothing may be removed by the rules before, and logged behind this one
@@ -213,9 +218,13 @@ func setOutbox(c *Ctx) error {
 }
 
 func deleteOutbox(c *Ctx) error {
-	if _, ok := c.Env.outbox(c.Arg(2)); !ok {
+	r, ok := c.Env.outbox(c.Arg(2))
+	if !ok {
 		c.Out.Int(0)
 		return nil
+	}
+	if !c.Client.user.permissions().takesOutbox(c.Spec, c.Args, r.Pattern, r.Stream) {
+		return errOutboxOthers
 	}
 	c.Txn.UseAll()
 	there, err := c.Txn.DeleteOutbox(string(c.Arg(2)))
@@ -264,9 +273,13 @@ func replyOutbox(c *Ctx, r *storage.OutboxState) {
 	c.textField("error", r.Failure)
 }
 
-// outboxRefuses gives the error of a command that may write a key of which too many entries wait; nil: there is none.
-func (e *Env) outboxRefuses(keys []storage.Key) error {
-	for _, k := range keys {
+// outboxRefuses gives the error of a command that may grow a key of which too many entries wait; nil: there is none. KEYP.OUTBOX SET
+// grows none, and may be what helps.
+func (e *Env) outboxRefuses(spec *Spec, args [][]byte, db int) (err error) {
+	if !spec.Is(DenyOOM) || spec.Group == KeypGroup {
+		return nil
+	}
+	for _, k := range e.keys(spec, args, db, nil) {
 		if rule, full := e.Store.OutboxFull(k); full {
 			return Error("OUTBOX too many entries of the outbox '" + rule + "' wait to be written to its stream. Commands that may grow keys of its pattern are refused until they are written.")
 		}
@@ -274,12 +287,20 @@ func (e *Env) outboxRefuses(keys []storage.Key) error {
 	return nil
 }
 
-// outboxRefusesCall is outboxRefuses for a call, or for what EXEC is about to run.
-func (e *Env) outboxRefusesCall(c *Ctx, spec *Spec, args [][]byte) error {
-	if spec.Is(execs) {
-		return e.outboxRefuses(e.keysOfQueue(c, nil))
+// outboxRefusesCall is outboxRefuses for a client's command. What is queued is looked at when EXEC is to run it.
+func (e *Env) outboxRefusesCall(c *Ctx) (err error) {
+	switch {
+	case c.Client.queue == nil:
+		return e.outboxRefuses(c.Spec, c.Args, c.Client.DB)
+	case !c.Spec.Is(execs):
+		return nil
 	}
-	return e.outboxRefuses(e.keys(spec, args, c.Client.DB, nil))
+	e.eachQueued(c, func(spec *Spec, args [][]byte, db int) {
+		if err == nil {
+			err = e.outboxRefuses(spec, args, db)
+		}
+	})
+	return err
 }
 
 // Dump is what DUMP replies of a value, nil if it cannot be said: for storage.Options.

@@ -189,6 +189,18 @@ func TestOutboxRefuses(t *testing.T) {
 		GET k3 -> -WRONGTYPE Operation against a key holding the wrong kind of value
 		HDEL k3 f -> 1
 		SET x v -> +OK
+		MULTI -> +OK
+		SET x v -> +QUEUED
+		GET k1 -> +QUEUED
+		EXEC -> [+OK, nil]
+		MULTI -> +OK
+		SELECT 1 -> +QUEUED
+		SET k1 v -> +QUEUED
+		EXEC -> [+OK, +OK]
+		select 0
+		MULTI -> +OK
+		SET k1 v -> +QUEUED
+		EXEC -> -EXECABORT Transaction discarded because of: ` + refused[1:] + `
 		select 1
 		SET k1 v -> +OK
 		select 0
@@ -207,6 +219,66 @@ func TestOutboxRefuses(t *testing.T) {
 	h.run(`
 		XLEN s -> 2
 		SET k1 v -> +OK
+	`)
+}
+
+// TestOutboxReroutes: a rule whose pattern has the names of streams, too, gets another one while writes are refused.
+func TestOutboxReroutes(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		CONFIG SET outbox-backlog 1 -> +OK
+		SET s "no stream" -> +OK
+		KEYP.OUTBOX SET r PATTERN * STREAM s -> +OK
+		SET k1 v PX 1 -> +OK
+		SET k2 v PX 1 -> +OK
+	`)
+	h.tell(time.Millisecond)
+	h.run(`
+		KEYP.OUTBOX SET other PATTERN k* STREAM t -> +OK
+		MULTI -> +OK
+		KEYP.OUTBOX SET r PATTERN * STREAM t -> +QUEUED
+		EXEC -> [+OK]
+		EVAL "return redis.call('KEYP.OUTBOX', 'SET', 'r', 'PATTERN', '*', 'STREAM', 't')" 0 -> +OK
+		KEYP.OUTBOX SET r PATTERN * STREAM t -> +OK
+	`)
+	h.tell(time.Second)
+	h.run(`
+		XLEN t -> 2
+		SET k1 v -> +OK
+	`)
+}
+
+// TestOutboxRightsOfOthers: who replaces or deletes a rule needs what its maker needed. What waits of it would go to a stream that
+// the user can read.
+func TestOutboxRightsOfOthers(t *testing.T) {
+	h := newHarness(t)
+	const others = "-NOPERM the outbox of that name needs the right to read the keys of its pattern, and to write its stream"
+	h.run(`
+		SET s "no stream" -> +OK
+		KEYP.OUTBOX SET r PATTERN secret* STREAM s VALUE 100 -> +OK
+		SET secret data PX 1 -> +OK
+		ACL SETUSER u on nopass +@all ~u:* -> +OK
+		ACL SETUSER reader on nopass +@all ~u:* %R~secret* -> +OK
+		ACL SETUSER writer on nopass +@all ~u:* %R~secret* %W~s -> +OK
+	`)
+	h.tell(time.Millisecond)
+	for _, user := range []string{"u", "reader"} {
+		h.run("user " + user + `
+			KEYP.OUTBOX SET r PATTERN u:* STREAM u:s -> ` + others + `
+			KEYP.OUTBOX DEL r -> ` + others + `
+			KEYP.OUTBOX SET ` + user + ` PATTERN u:* STREAM u:s -> +OK
+			KEYP.OUTBOX SET ` + user + ` PATTERN u:a* STREAM u:t -> +OK
+			KEYP.OUTBOX DEL ` + user + ` -> 1
+		`)
+	}
+	h.run(`
+		user writer
+		KEYP.OUTBOX SET r PATTERN u:* STREAM u:s -> +OK
+	`)
+	h.tell(time.Second)
+	h.run(`
+		XLEN u:s -> 1
+		KEYP.OUTBOX DEL r -> 1
 	`)
 }
 

@@ -137,26 +137,31 @@ func (e *Env) refuse(c *Ctx, err Error) Outcome {
 	return Done
 }
 
-// keysOfQueue gives the keys of the queued commands and those that are watched. SELECT is
-// followed as it will be when it runs.
+// keysOfQueue gives the keys of the queued commands and those that are watched.
 func (e *Env) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
-	q := c.Client.queue
-	if q == nil || q.failed {
+	if q := c.Client.queue; q == nil || q.failed {
 		return keys
 	}
+	e.eachQueued(c, func(spec *Spec, args [][]byte, db int) {
+		if spec.Keys != nil {
+			keys = e.keys(spec, args, db, keys)
+		}
+	})
+	return e.Changes.watchedBy(c.Client, keys)
+}
+
+// eachQueued gives the queued commands, with the database that each runs in: SELECT is followed as it will be when it runs.
+func (e *Env) eachQueued(c *Ctx, visit func(spec *Spec, args [][]byte, db int)) {
 	db := c.Client.DB
-	for i := range q.commands {
-		spec, args := q.commands[i].spec, q.commands[i].args
+	for i := range c.Client.queue.commands {
+		spec, args := c.Client.queue.commands[i].spec, c.Client.queue.commands[i].args
 		if spec.Name == "SELECT" && spec.parent == nil {
 			if n, ok := parseDB(args[1]); ok && e.database(n) {
 				db = n
 			}
 		}
-		if spec.Keys != nil {
-			keys = e.keys(spec, args, db, keys)
-		}
+		visit(spec, args, db)
 	}
-	return e.Changes.watchedBy(c.Client, keys)
 }
 
 // execScope is that of EXEC: the keys of the queued commands, unless one of these touches more.

@@ -136,7 +136,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = errScriptWrite
 	case spec.Is(DenyOOM) && e.Store.Full():
 		err = ErrDiskFull
-	case spec.Is(DenyOOM) && e.Store.OutboxesFull() && r.refused(spec, args, &err):
+	case e.Store.OutboxesFull() && r.refused(spec, args, &err):
 	case spec.Is(DenyOOM) && r.c.batchTooLarge():
 		err = errOOM
 	case spec.Is(Write) && !r.write():
@@ -159,7 +159,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 
 // refused reports whether too many entries of an outbox wait that a command's keys are under.
 func (r *scriptRun) refused(spec *Spec, args [][]byte, err *error) bool {
-	if refusal := r.c.Env.outboxRefuses(r.c.Env.keys(spec, args, r.client.DB, nil)); refusal != nil {
+	if refusal := r.c.Env.outboxRefuses(spec, args, r.client.DB); refusal != nil {
 		*err = refusal
 		return true
 	}
