@@ -466,7 +466,8 @@ func (s *Store) shedAll(k Key) {
 		if more = s.overdue(k, t.now); more {
 			p := s.part(k)
 			sl := p.slot(k)
-			t.shed(p, sl, p.find(sl, k), k, maxShed/4)
+			c := p.find(sl, k)
+			t.shed(p, sl, c, k, t.shedStep(k, p.objectOf(*c), maxShed/4))
 		}
 		t.End()
 	}

@@ -604,6 +604,19 @@ func (t *Txn) tellsElements(k Key, typ object.Type) (tells []*outbox) {
 	return tells
 }
 
+// shedStep is how many elements of a key to remove between two readings of the clock, at most some number: fewer where rules tell
+// their values, and those are large.
+func (t *Txn) shedStep(k Key, o *Object, most int) int {
+	if t.s.outbox.rules.Load() == nil {
+		return most
+	}
+	bytes, of := 0, o.val.Bytes()/max(o.val.Len(), 1)
+	for _, r := range t.tellsElements(k, o.val.Type()) {
+		bytes += min(r.MaxValue, of)
+	}
+	return max(1, min(most, tellStep/max(bytes, 1)))
+}
+
 // tellElement notes that an element is gone as its deadline has come.
 func (t *Txn) tellElement(rules []*outbox, k Key, typ object.Type, elem, val []byte, deadline int64) {
 	for _, r := range rules {

@@ -252,6 +252,41 @@ func TestOutboxOrder(t *testing.T) {
 	h.check()
 }
 
+// TestOutboxLargeValues: the reaper looks at the clock between large values that it copies into entries, and so does not keep a shard
+// locked for many of them.
+func TestOutboxLargeValues(t *testing.T) {
+	h := newHarness(t)
+	h.rule(OutboxRule{Name: "r", Pattern: []byte("k*"), Elements: true, MaxValue: 1 << 20})
+	value := strings.Repeat("x", outboxBytes)
+	for i := range 8 {
+		h.puts(0, fmt.Sprintf("k%d{tag}", i), value, h.now()+10)
+	}
+	k := h.s.Key(0, []byte("kh{tag}"))
+	h.do(func(t *Txn) {
+		v, _ := t.Hash(k)
+		for i := range 8 {
+			v.Set(fmt.Append(nil, "f", i), []byte(value), h.now()+20)
+		}
+	}, k)
+	src := &source{sh: h.s.shards[h.s.shardOf(k.Slot)], t: h.s.NewTxn()}
+	h.clock.Advance(20 * time.Millisecond)
+	removed := 0
+	for more := true; more; {
+		var n int
+		if n, more = src.ReapDue(h.now(), 0); n > 1 {
+			t.Errorf("%d at once", n)
+		}
+		removed += n
+	}
+	if removed != 16 {
+		t.Errorf("removed %d", removed)
+	}
+	h.tell()
+	if n := len(h.told(0, "stream:r")); n != 16 {
+		t.Errorf("told of %d", n)
+	}
+}
+
 // TestOutboxHolds: of what is in the queues only what has nothing before it is moved.
 func TestOutboxHolds(t *testing.T) {
 	h := newHarness(t)

@@ -84,8 +84,11 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			r.t.expire(p, sl, c, k)
 			n++
 		default:
-			n += r.t.shed(p, sl, c, k, shedStep)
+			n += r.t.shed(p, sl, c, k, r.t.shedStep(k, p.objectOf(*c), shedStep))
 			looks = s.bounds.reapLooks // that took as long as a few keys
+		}
+		if len(r.t.entries) >= tellStep {
+			looks = s.bounds.reapLooks // as did that
 		}
 	}
 	_, _, next, more := r.sh.firstDue(now)
@@ -127,6 +130,9 @@ const reapLooks = 16
 
 // shedStep is how many elements of a key the reaper removes between two readings of the clock.
 const shedStep = 64
+
+// tellStep is how many bytes of entries of outboxes the reaper makes between two readings of the clock, and a little more.
+const tellStep = 64 << 10
 
 // firstDue is the earliest entry of all databases that is due.
 func (sh *shard) firstDue(now int64) (p *part, db int, due ttl.Entry, ok bool) {
