@@ -53,6 +53,7 @@ type outbox struct {
 type outboxState struct {
 	queues  []outboxQueue // by shard
 	waiting atomic.Int64  // entries in the queues
+	bytes   atomic.Int64  // that these have
 	written atomic.Int64  // to the stream, since the start
 	lost    atomic.Int64  // trimmed by MAXLEN before all groups had acknowledged them, since the start
 	failure atomic.Pointer[string]
@@ -63,6 +64,7 @@ type outboxState struct {
 type outboxQueue struct {
 	key     Key // constant
 	waiting atomic.Int64
+	bytes   atomic.Int64
 	first   atomic.Int64 // the first deadline, if any entry waits
 }
 
@@ -81,6 +83,8 @@ const (
 	outboxSmall = 10_000
 	// DefaultOutboxBacklog is how many entries of a rule may wait before writes are refused.
 	DefaultOutboxBacklog = 1_000_000
+	// outboxEntryBytes is from which size on, on average, entries count for more than they are.
+	outboxEntryBytes = 1 << 10
 )
 
 // ErrOutboxWaiting: too many entries wait for the mover.
@@ -196,11 +200,17 @@ func (t *Txn) countQueue(r *outbox, q *outboxQueue) {
 		t.dropSystem(q.key)
 		l, _ = t.List(q.key)
 	}
-	r.recount(q, l.Value())
+	size := int64(0)
+	l.Value().Each(0, false, func(_ int, _ int64, entry []byte) bool {
+		size += int64(len(entry))
+		return true
+	})
+	r.recount(q, l.Value(), size)
 }
 
-// recount has the numbers of a queue be those of its list.
-func (r *outbox) recount(q *outboxQueue, l *object.List) {
+// recount has the numbers of a queue be those of its list, whose entries have so many bytes.
+func (r *outbox) recount(q *outboxQueue, l *object.List, size int64) {
+	r.bytes.Add(size - q.bytes.Swap(size))
 	n := int64(l.Len())
 	if n > 0 {
 		_, first := l.At(0)
@@ -320,8 +330,8 @@ func (t *Txn) DeleteOutbox(name string) (bool, error) {
 		return false, nil
 	}
 	t.writeOutbox()
-	if n := r.waiting.Load(); n > 0 && r.failure.Load() == nil {
-		if n > outboxSmall {
+	if r.waiting.Load() > 0 && r.failure.Load() == nil {
+		if r.tooMany(outboxSmall) {
 			return true, ErrOutboxWaiting
 		}
 		if err := t.Load(r.stream); err == nil {
@@ -409,12 +419,17 @@ func (c *outboxControl) measure() {
 	anyFull := false
 	if rules := c.rules.Load(); rules != nil {
 		for _, r := range rules.all {
-			full := r.waiting.Load() > c.backlog.Load()
+			full := r.tooMany(c.backlog.Load())
 			r.full.Store(full)
 			anyFull = anyFull || full
 		}
 	}
 	c.anyFull.Store(anyFull)
+}
+
+// tooMany reports whether more waits than should, in entries or in KiB.
+func (o *outboxState) tooMany(backlog int64) bool {
+	return o.waiting.Load() > backlog || o.bytes.Load()/outboxEntryBytes > backlog
 }
 
 // OutboxesFull reports whether writes of some keys are refused.
@@ -701,7 +716,9 @@ func (t *Txn) writeOutbox() {
 			}
 		}
 		t.queue(&l, q, t.entries[o.from:o.to])
-		over = o.r.waiting.Add(1) > c.backlog.Load() || over
+		o.r.waiting.Add(1)
+		o.r.bytes.Add(int64(o.to - o.from))
+		over = over || o.r.tooMany(c.backlog.Load())
 	}
 	if over {
 		c.measure()
@@ -728,4 +745,5 @@ func (t *Txn) queue(l *List, q *outboxQueue, entry []byte) {
 		q.first.Store(deadline)
 	}
 	q.waiting.Add(1)
+	q.bytes.Add(int64(len(entry)))
 }

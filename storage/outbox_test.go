@@ -324,6 +324,50 @@ func TestOutboxStuckShard(t *testing.T) {
 	h.wantTold("later", 0, "stream:r", "key=k type=string deadline=10")
 }
 
+// TestOutboxLargeEntries: writes are refused, and DEL fails, as well when fewer entries wait that are large.
+func TestOutboxLargeEntries(t *testing.T) {
+	h := newHarness(t)
+	h.rule(OutboxRule{Name: "r", Pattern: []byte("k*"), MaxValue: 1 << 20})
+	h.s.SetOutboxBacklog(1000)
+	expire := func(n int) {
+		for i := range n {
+			h.puts(0, fmt.Sprint("k", i), strings.Repeat("x", 1<<20), h.now()+10)
+		}
+		h.clock.Advance(10 * time.Millisecond)
+		h.s.Reap()
+	}
+	full := func(when string, want bool) {
+		t.Helper()
+		if h.s.OutboxesFull() != want {
+			t.Errorf("%s: %+v", when, h.s.Outboxes())
+		}
+	}
+	expire(1)
+	full("with a MiB", true)
+	h.reopen()
+	h.s.SetOutboxBacklog(1000)
+	full("after a restart", true)
+	h.s.SetOutboxBacklog(2000)
+	full("with a larger bound", false)
+	expire(10)
+	full("with 11 MiB", true)
+	h.doAll(func(t *Txn) {
+		if there, err := t.DeleteOutbox("r"); !there || err != ErrOutboxWaiting {
+			h.t.Errorf("DeleteOutbox: %t, %v", there, err)
+		}
+	})
+	h.tell()
+	full("when all are moved", false)
+	h.doAll(func(t *Txn) {
+		if there, err := t.DeleteOutbox("r"); !there || err != nil {
+			h.t.Errorf("DeleteOutbox: %t, %v", there, err)
+		}
+	})
+	if n := len(h.told(0, "stream:r")); n != 11 {
+		t.Errorf("told of %d", n)
+	}
+}
+
 // TestOutboxStream: entries wait while the stream cannot be written: other rules go on, and writes are refused when too many wait.
 func TestOutboxStream(t *testing.T) {
 	h := newHarness(t)

@@ -265,6 +265,7 @@ type outboxHead struct {
 	q     *outboxQueue
 	l     List
 	taken int
+	size  int64    // of those
 	next  [][]byte // entries behind those taken
 }
 
@@ -339,7 +340,7 @@ func (m *outboxMover) fill(t *Txn, r *outbox, how take) (moved int, err error) {
 		} else {
 			s.options.Logger.Error("an entry of an outbox is damaged and left out", "rule", strconv.Quote(r.Name))
 		}
-		from.taken, from.next = from.taken+1, from.next[1:]
+		from.taken, from.size, from.next = from.taken+1, from.size+int64(len(entry)), from.next[1:]
 		taken++
 		if size += len(entry); how.all {
 			continue
@@ -358,7 +359,7 @@ func (m *outboxMover) fill(t *Txn, r *outbox, how take) (moved int, err error) {
 		r.trim(t, &st, n+outboxTrim)
 	}
 	for _, h := range heads {
-		r.recount(h.q, h.l.Value())
+		r.recount(h.q, h.l.Value(), h.q.bytes.Load()-h.size)
 	}
 	t.FlushValues()
 	if s.outbox.anyFull.Load() {

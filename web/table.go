@@ -252,7 +252,7 @@ var metrics = []metric{
 		}},
 	{name: "keyp_outboxes_failing", kind: gauge, info: "outboxes_failing", help: "Outboxes whose stream cannot be written: its key holds another type, or it has no more ids.",
 		value: func(r *reading) float64 { return float64(r.Store.Outboxes.Failing) }},
-	{name: "keyp_outboxes_full", kind: gauge, info: "outboxes_full", help: "Outboxes of which more than outbox-backlog entries wait, so that commands that may grow keys of their patterns are refused.",
+	{name: "keyp_outboxes_full", kind: gauge, info: "outboxes_full", help: "Outboxes of which more than outbox-backlog entries, or KiB of entries, wait, so that commands that may grow keys of their patterns are refused.",
 		value: func(r *reading) float64 { return float64(r.Store.Outboxes.Full) }},
 	{name: "keyp_bad_deadlines_total", kind: counter, info: "bad_deadlines", help: "Deadlines that were found damaged on disk.",
 		value: func(r *reading) float64 { return float64(r.Store.BadDeadlines) }},

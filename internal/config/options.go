@@ -155,7 +155,7 @@ var options = []option{
 	{name: "clock-jump-patience", group: groupExpiry, kind: kindInt, def: "3600000",
 		help: "milliseconds after which a longer step is taken as right without that; 0: at once"},
 	{name: "outbox-backlog", group: groupExpiry, kind: kindInt, def: "1000000", min: 1,
-		help: "entries of an outbox that may wait to be written to its stream before commands that may grow keys of its pattern are refused"},
+		help: "entries of an outbox, or KiB of entries, that may wait to be written to its stream before commands that may grow keys of its pattern are refused"},
 	{name: "busy-reply-threshold", alias: "lua-time-limit", group: groupExpiry, kind: kindInt, def: "5000",
 		help: "milliseconds after which other commands get -BUSY while a script runs"},
 
