@@ -330,16 +330,14 @@ func (t *Txn) DeleteOutbox(name string) (bool, error) {
 		return false, nil
 	}
 	t.writeOutbox()
-	if r.waiting.Load() > 0 && r.failure.Load() == nil {
+	if r.waiting.Load() > 0 && t.canTell(r) { // it may have failed a moment ago
 		if r.tooMany(outboxSmall) {
 			return true, ErrOutboxWaiting
 		}
-		if err := t.Load(r.stream); err == nil {
-			exempt := t.Exempt
-			t.Exempt = true
-			_, _ = c.mover.fill(t, r, take{last: math.MaxInt64, all: true})
-			t.Exempt = exempt
-		}
+		exempt := t.Exempt
+		t.Exempt = true
+		_, _ = c.mover.fill(t, r, take{last: math.MaxInt64, all: true})
+		t.Exempt = exempt
 	}
 	for i := range r.queues {
 		t.dropSystem(r.queues[i].key)
@@ -347,6 +345,19 @@ func (t *Txn) DeleteOutbox(name string) (bool, error) {
 	t.dropSystem(t.s.SystemKey(outboxRuleKey + name))
 	c.use(c.rules.Load().without(name))
 	return true, nil
+}
+
+// canTell reports whether an entry can be added to the rule's stream.
+func (t *Txn) canTell(r *outbox) bool {
+	if t.Load(r.stream) != nil {
+		return false
+	}
+	st, err := t.Stream(r.stream)
+	if err != nil {
+		return false
+	}
+	_, ok := st.Value().LastID().Next()
+	return ok
 }
 
 // OutboxState is what there is to know of a rule.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"keyp/storage/object"
 )
 
 // outboxModel says which values there are, and which have expired. Each value that is set is another one.
@@ -181,6 +183,52 @@ func outboxRule(db, stream int) OutboxRule {
 	return OutboxRule{Name: fmt.Sprint("rule", db), DB: db, Pattern: []byte("k*"), Elements: true, MaxValue: 100, Stream: fmt.Append(nil, "stream", stream)}
 }
 
+// block puts a string in place of a stream, whose entries are gone: what expires waits, until unblock.
+func (x *outboxMachine) block(rt *rapid.T) {
+	k := x.h.s.Key(rapid.IntRange(0, 1).Draw(rt, "db"), fmt.Append(nil, "stream", rapid.IntRange(0, 1).Draw(rt, "stream")))
+	x.settled()
+	maps.Copy(x.m.either, x.m.told)
+	clear(x.m.told)
+	x.h.do(func(t *Txn) { t.SetString(k, []byte("no stream"), 0, eventSet) }, k)
+	x.done()
+}
+
+// unblock deletes what is no stream.
+func (x *outboxMachine) unblock() {
+	blocked := false
+	for db := range 2 {
+		for i := range 2 {
+			k := x.h.s.Key(db, fmt.Append(nil, "stream", i))
+			x.h.do(func(t *Txn) {
+				if item, ok := t.Peek(k); ok && item.Type() != object.TypeStream {
+					blocked = t.Delete(k, Deleted)
+				}
+			}, k)
+		}
+	}
+	if blocked {
+		x.h.clock.Advance(outboxRetry)
+	}
+}
+
+// again deletes a rule, which writes what waits where that can be written, and makes it again.
+func (x *outboxMachine) again(rt *rapid.T) {
+	db := rapid.IntRange(0, 1).Draw(rt, "db")
+	x.unblock()
+	x.settled()
+	x.done()
+	x.h.doAll(func(t *Txn) {
+		if there, err := t.DeleteOutbox(fmt.Sprint("rule", db)); !there || err != nil {
+			rt.Fatalf("DeleteOutbox: %t, %v", there, err)
+		}
+		r := outboxRule(db, rapid.IntRange(0, 1).Draw(rt, "stream"))
+		if err := t.SetOutbox(&r); err != nil {
+			rt.Fatal(err)
+		}
+	})
+	x.done()
+}
+
 func (x *outboxMachine) advance(rt *rapid.T) {
 	x.h.clock.Advance(time.Duration(rapid.IntRange(1, 80).Draw(rt, "ms")) * time.Millisecond)
 	x.done()
@@ -232,6 +280,7 @@ func (x *outboxMachine) crash(rt *rapid.T) {
 func (x *outboxMachine) look(rt *rapid.T) (there, told map[string]int) {
 	h := x.h
 	there, told = map[string]int{}, map[string]int{}
+	x.unblock()
 	h.tell()
 	for db := range 2 {
 		for i := range 8 {
@@ -327,7 +376,7 @@ func TestOutboxModel(t *testing.T) {
 		defer func() { _ = h.s.Close(false) }()
 		rt.Repeat(map[string]func(*rapid.T){
 			"set": x.set, "set more": x.set, "field": x.field, "del": x.del, "rename": x.rename, "passed": x.passed, "flush": x.flush, "swap": x.swap,
-			"rule": x.rule, "advance": x.advance, "reapOne": x.reapOne, "reap": func(*rapid.T) { h.s.Reap() }, "move": func(*rapid.T) { h.s.Manual().MoveOutbox() },
+			"rule": x.rule, "block": x.block, "again": x.again, "advance": x.advance, "reapOne": x.reapOne, "reap": func(*rapid.T) { h.s.Reap() }, "move": func(*rapid.T) { h.s.Manual().MoveOutbox() },
 			"evict": func(*rapid.T) { h.evict() }, "commit": x.commit, "checkpoint": x.checkpoint, "reopen": x.reopen, "crash": x.crash,
 			"verify": func(rt *rapid.T) { x.verify(rt, []*outboxModel{x.m}); x.done() },
 			"":       func(*rapid.T) {},

@@ -324,6 +324,39 @@ func TestOutboxStuckShard(t *testing.T) {
 	h.wantTold("later", 0, "stream:r", "key=k type=string deadline=10")
 }
 
+// TestOutboxDeleteRepaired: what waits is not lost with a rule whose stream could not be written a moment ago, and can be by now. Where it
+// cannot, the rule goes however much waits.
+func TestOutboxDeleteRepaired(t *testing.T) {
+	h := newHarness(t)
+	stream := h.s.Key(0, []byte("stream:r"))
+	for _, repaired := range []bool{true, false} {
+		h.rule(OutboxRule{Name: "r", Pattern: []byte("k*"), MaxValue: 1 << 20})
+		h.puts(0, "stream:r", "a string", 0)
+		for i := range 12 {
+			h.puts(0, fmt.Sprint("k", i), strings.Repeat("x", 1<<19), h.clock.Now()+1)
+		}
+		h.clock.Advance(time.Millisecond)
+		h.tell()
+		if st := h.s.Outboxes()[0]; st.Waiting != 12 || st.Failure == "" {
+			t.Errorf("%+v", st)
+		}
+		if repaired {
+			h.do(func(x *Txn) { x.Delete(stream, Deleted) }, stream)
+		}
+		h.doAll(func(x *Txn) {
+			if ok, err := x.DeleteOutbox("r"); !ok || err != nil {
+				t.Errorf("repaired %t: %t, %v", repaired, ok, err)
+			}
+		})
+		if repaired {
+			if n := len(h.told(0, "stream:r")); n != 12 {
+				t.Errorf("told of %d", n)
+			}
+		}
+	}
+	h.check()
+}
+
 // TestOutboxLargeEntries: writes are refused, and DEL fails, as well when fewer entries wait that are large.
 func TestOutboxLargeEntries(t *testing.T) {
 	h := newHarness(t)
