@@ -1,6 +1,10 @@
 package commands
 
-import "slices"
+import (
+	"slices"
+
+	"keyp/storage/object"
+)
 
 // denial is why a user may not run a command. A larger one says more.
 type denial uint8
@@ -146,7 +150,30 @@ func (e *Env) maySee(p *permissions, name []byte) bool {
 	if p.free {
 		return true
 	}
-	args := [][]byte{[]byte("PEXPIRETIME"), name}
+	return e.mayRun(p, "PEXPIRETIME", name)
+}
+
+// maySeeElements says whether a user with these permissions, who may ask for the deadline of a key of a type, may see names of its
+// elements (HSCAN, SSCAN, ZSCAN).
+func (e *Env) maySeeElements(p *permissions, name []byte, typ object.Type) bool {
+	if p.free {
+		return true
+	}
+	switch typ {
+	case object.TypeHash:
+		return e.mayRun(p, "HSCAN", name, '0')
+	case object.TypeSet:
+		return e.mayRun(p, "SSCAN", name, '0')
+	default:
+		return e.mayRun(p, "ZSCAN", name, '0')
+	}
+}
+
+func (e *Env) mayRun(p *permissions, command string, name []byte, more ...byte) bool {
+	args := [][]byte{[]byte(command), name}
+	if len(more) > 0 {
+		args = append(args, more)
+	}
 	d, _ := p.check(e.Table.Of(args), args)
 	return d == allowed
 }

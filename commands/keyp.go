@@ -1,6 +1,9 @@
 package commands
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // keypCommands are Keyp's own: questions about time that Redis has no commands for. They belong to the selected
 // database, and show the keys whose deadline the user may ask for (PEXPIRETIME).
@@ -16,10 +19,10 @@ var keypCommands = []Spec{
 	},
 	{
 		Name: "KEYP.EXPIRING", Group: KeypGroup, Since: "1.0.0",
-		Summary:    "Lists keys in the order of their deadlines, page by page, from one instant on and before another.",
+		Summary:    "Lists keys, or keys and their elements, in the order of their deadlines, page by page, from one instant on and before another.",
 		Complexity: "O(log(N)+M) where N is the number of keys with a deadline and M is COUNT.",
 		Arity:      -3, Flags: ReadOnly, Scope: Unlocked, Categories: keypCategories,
-		Args: append([]Arg{stringArg("from"), stringArg("to")}, keypArgs...),
+		Args: slices.Concat([]Arg{stringArg("from"), stringArg("to")}, keypArgs[:2], []Arg{word("ELEMENTS").opt()}, keypArgs[2:]),
 		Tips: []string{tipRandom, tipSpecial},
 		Run:  runExpiring,
 	},

@@ -161,6 +161,13 @@ func TestExpiring(t *testing.T) {
 		KEYP.EXPIRING - + CURSOR 9223372036854775808-2-0 -> -ERR invalid cursor
 		KEYP.EXPIRING - + CURSOR 1-2-00000000000000000000000000000000000000000000000000000000000000000 -> -ERR invalid cursor
 		KEYP.EXPIRING - + CURSOR 9223372036854775807-16384-ffffffffffffffff -> ["0", []]
+		KEYP.EXPIRING - + ELEMENTS CURSOR 9223372036854775807-16384-ffffffffffffffff-200000000 -> ["0", []]
+		KEYP.EXPIRING - + CURSOR 9223372036854775807-16384-ffffffffffffffff-100000000 -> -ERR invalid cursor
+		KEYP.EXPIRING - + ELEMENTS CURSOR 1-2-0-0 -> -ERR invalid cursor
+		KEYP.EXPIRING - + ELEMENTS CURSOR 1-2-0- -> -ERR invalid cursor
+		KEYP.EXPIRING - + ELEMENTS CURSOR 1-2-0-1-1 -> -ERR invalid cursor
+		KEYP.EXPIRING - + ELEMENTS CURSOR 1-2-0-200000001 -> -ERR invalid cursor
+		KEYP.EXPIRING - + ELEMENTS -> ["0", []]
 		SET s v PXAT AT0 -> +OK
 		SET later v PXAT AT2 -> +OK
 		SET kept v -> +OK
@@ -209,10 +216,96 @@ func TestExpiring(t *testing.T) {
 	table(t, strings.NewReplacer("AT0", fmt.Sprint(at), "AT1", fmt.Sprint(at+1), "AT2", fmt.Sprint(at+2), "EARLY", fmt.Sprint(at-1000)).Replace(steps))
 }
 
+func TestExpiringElements(t *testing.T) {
+	const at = epoch + 5000
+	steps := `
+		HSET h f v g v x v -> 3
+		HPEXPIREAT h AT1 FIELDS 1 f -> [1]
+		HPEXPIREAT h AT2 FIELDS 1 g -> [1]
+		SADD s a b -> 2
+		PEXPIREMEMBERAT s a AT0 -> 1
+		ZADD z 1 m 2 n -> 2
+		PEXPIREMEMBERAT z m AT2 -> 1
+		PEXPIREMEMBERAT z n AT3 -> 1
+		PEXPIREAT z AT3 -> 1
+		SET k v PXAT AT1 -> +OK
+		KEYP.EXPIRING - + -> ["0", [["k", AT1], ["z", AT3]]]
+		KEYP.EXPIRING - AT1 ELEMENTS -> ["0", [["s", AT0, "a"]]]
+		KEYP.EXPIRING - + ELEMENTS TYPE hash -> ["0", [["h", AT1, "f"], ["h", AT2, "g"]]]
+		KEYP.EXPIRING - + elements TYPE zset COUNT 10 -> ["0", [["z", AT2, "m"], ["z", AT3]]]
+		KEYP.EXPIRING AT2 + ELEMENTS MATCH h -> ["0", [["h", AT2, "g"]]]
+		PERSIST z -> 1
+		KEYP.EXPIRING - + ELEMENTS TYPE zset -> ["0", [["z", AT2, "m"], ["z", AT3, "n"]]]
+		HPERSIST h FIELDS 1 f -> [1]
+		HDEL h g -> 1
+		SADD "s2" "" -> 1
+		PEXPIREMEMBERAT s2 "" AT2 -> 1
+		KEYP.EXPIRING - + ELEMENTS MATCH s* -> ["0", [["s", AT0, "a"], ["s2", AT2, ""]]]
+		EVAL "return redis.call('KEYP.EXPIRING', '-', ARGV[1], 'ELEMENTS')" 0 AT1 -> ["0", [["s", AT0, "a"]]]
+		MULTI -> +OK
+		PEXPIREMEMBERAT s b AT0 -> +QUEUED
+		SREM s a -> +QUEUED
+		KEYP.EXPIRING - AT1 ELEMENTS -> +QUEUED
+		EXEC -> [1, 1, ["0", [["s", AT0, "b"]]]]
+		SWAPDB 0 1 -> +OK
+		KEYP.EXPIRING - + ELEMENTS -> ["0", []]
+		SWAPDB 0 1 -> +OK
+		reopen
+		KEYP.EXPIRING - AT1 ELEMENTS -> ["0", [["s", AT0, "b"]]]
+		RENAME s moved -> +OK
+		KEYP.EXPIRING - AT1 ELEMENTS -> ["0", [["moved", AT0, "b"]]]
+		COPY moved copied -> 1
+		KEYP.EXPIRING - AT1 ELEMENTS MATCH copied -> ["0", [["copied", AT0, "b"]]]
+		advance 5s
+		KEYP.EXPIRING - AT2 ELEMENTS -> ["0", [["k", AT1]]]
+		KEYP.EXPIRING - + ELEMENTS TYPE zset -> ["0", [["z", AT2, "m"], ["z", AT3, "n"]]]
+		FLUSHDB -> +OK
+		KEYP.EXPIRING - + ELEMENTS -> ["0", []]
+	`
+	table(t, strings.NewReplacer("AT0", fmt.Sprint(at), "AT1", fmt.Sprint(at+1), "AT2", fmt.Sprint(at+2), "AT3", fmt.Sprint(at+3)).Replace(steps))
+}
+
+// Pages of fields, of which many of one hash have one deadline, come to all of them, once and in order.
+func TestExpiringElementPages(t *testing.T) {
+	h := newHarness(t)
+	want := map[string]int64{}
+	for i := range 600 {
+		key, field, at := fmt.Sprint("h:", i%7), fmt.Sprint("f:", i), epoch+1000+int64(i%3)
+		h.do("HSET", key, field, "v")
+		h.do("HPEXPIREAT", key, fmt.Sprint(at), "FIELDS", "1", field)
+		want[key+" "+field] = at
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		for _, count := range []int{4, 70, 1000} {
+			got, cursor, last := map[string]int64{}, "0", int64(0)
+			for pages := 0; pages == 0 || cursor != "0"; pages++ {
+				text, _ := render(h.raw(byteArgs("KEYP.EXPIRING", "-", "+", "ELEMENTS", "CURSOR", cursor, "COUNT", strconv.Itoa(count))...))
+				found := regexp.MustCompile(`^\["([-0-9a-f]+)", \[(.*)\]\]$`).FindStringSubmatch(text)
+				if found == nil || pages > 1000 {
+					t.Fatalf("%s: page %d: %s", place, pages, text)
+				}
+				cursor = found[1]
+				for _, entry := range regexp.MustCompile(`\["([^"]+)", (\d+), "([^"]+)"\]`).FindAllStringSubmatch(found[2], -1) {
+					at, _ := strconv.ParseInt(entry[2], 10, 64)
+					name := entry[1] + " " + entry[3]
+					if _, twice := got[name]; twice || at < last {
+						t.Fatalf("%s: %s at %d after %d, twice: %v", place, name, at, last, twice)
+					}
+					got[name], last = at, at
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s, by %d: %d fields, want %d", place, count, len(got), len(want))
+			}
+		}
+		h.reopen()
+	}
+}
+
 // A cursor is a position that fits its bound, and reads as it was written.
 func TestKeypCursor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := storage.DuePlace{Deadline: rapid.Int64Min(0).Draw(t, "deadline"), Slot: rapid.Uint16Range(0, storage.Slots).Draw(t, "slot"), Hash: rapid.Uint64().Draw(t, "hash")}
+		p := storage.DuePlace{Deadline: rapid.Int64Min(0).Draw(t, "deadline"), Slot: rapid.Uint16Range(0, storage.Slots).Draw(t, "slot"), Hash: rapid.Uint64().Draw(t, "hash"), Element: rapid.Uint64Range(0, storage.MaxElement).Draw(t, "element")}
 		text := appendPlace(nil, p)
 		if got, ok := parsePlace(text); !ok || got != p || len(text) > keypCursorMax {
 			t.Fatalf("%s of %v is %v, %v", text, p, got, ok)
@@ -302,6 +395,20 @@ func TestKeypRights(t *testing.T) {
 		KEYP.UNTIMED -> ["0", ["b"]]
 		KEYP.EXPIRING - + -> ["0", [["b:timed", 1700000005000]]]
 		user default
+		SADD a:set m -> 1
+		PEXPIREMEMBERAT a:set m 1700000005000 -> 1
+		HSET a:hash f v -> 1
+		HPEXPIREAT a:hash 1700000005001 FIELDS 1 f -> [1]
+		ACL SETUSER sets on nopass +@keyp +pexpiretime +sscan ~a* -> +OK
+		user keyp
+		KEYP.EXPIRING - + ELEMENTS -> ["0", [["a:timed", 1700000005000]]]
+		user sets
+		KEYP.EXPIRING - + ELEMENTS TYPE set -> ["0", [["a:set", 1700000005000, "m"]]]
+		KEYP.EXPIRING - + ELEMENTS TYPE hash -> ["0", []]
+		user keyspace
+		KEYP.EXPIRING - + ELEMENTS MATCH a* -> ["0", []]
+		user default
+		KEYP.EXPIRING - + ELEMENTS MATCH a:[sh]* -> ["0", [["a:set", 1700000005000, "m"], ["a:hash", 1700000005001, "f"]]]
 		ACL CAT keyp -> ["keyp.untimed", "keyp.expiring", "keyp.policy|set", "keyp.policy|get", "keyp.policy|del", "keyp.policy|list", "keyp.policy|test", "keyp.policy|apply", "keyp.policy|help", "keyp.clock|info", "keyp.clock|confirm", "keyp.clock|help", "keyp.outbox|set", "keyp.outbox|get", "keyp.outbox|del", "keyp.outbox|list", "keyp.outbox|streams", "keyp.outbox|help"]
 		COMMAND INFO keyp.untimed -> [["keyp.untimed", -1, [+readonly], 0, 0, 0, [+@keyspace, +@read, +@slow, +@keyp], ["nondeterministic_output", "request_policy:special"], [], []]]
 	`)

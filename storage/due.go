@@ -143,7 +143,7 @@ type dueWalk struct {
 
 func (w *dueWalk) add(db int, name []byte, at int64, element bool) {
 	w.names = append(w.names, name...)
-	w.list = append(w.list, DueKey{db, w.names[len(w.names)-len(name):], at, element})
+	w.list = append(w.list, DueKey{DB: db, Name: w.names[len(w.names)-len(name):], At: at, Element: element})
 }
 
 func (w *dueWalk) onDisk(k DueKey) {
@@ -241,7 +241,8 @@ type DueKey struct {
 	DB      int
 	Name    []byte
 	At      int64
-	Element bool // one of its elements is due then
+	Element bool   // one of its elements is due then
+	Elem    []byte // which, in what Expiring lists
 }
 
 // diskDue is an entry of the bucket ttl.

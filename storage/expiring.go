@@ -33,18 +33,22 @@ import (
 // memory, and with the key's record if memory does not know the key. A key whose deadline changes meanwhile may be
 // missing, or come at a later place.
 
-// DuePlace is a place in the order in which keys are due.
+// DuePlace is a place in the order in which keys are due, and their elements.
 type DuePlace struct {
 	Deadline int64
 	Slot     uint16
-	Hash     uint64
+	Hash     uint64 // of the key
+	Element  uint64 // of the element (elementsOf); 0: the key
 }
+
+// MaxElement is the last Element of a place.
+const MaxElement = 1 << 33
 
 // DueEnd is behind all keys, also those of the last instant there is.
 var DueEnd = DuePlace{Deadline: math.MaxInt64, Slot: Slots}
 
 func (a DuePlace) compare(b DuePlace) int {
-	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Hash, b.Hash))
+	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Element, b.Element))
 }
 
 // Before reports whether a place stands before another one.
@@ -69,25 +73,26 @@ const (
 )
 
 // Expiring lists the keys of a database by their own deadlines, in the order of their places, from one place on and before
-// another one: about count at most, of those whose names match, and of a type ("": any). next is where to go on from, if
-// there is more; a page may be empty although there is. Keys that are due are not listed. The error is about the data file,
-// or ErrClosed. While match runs no shard is locked, but for those of a transaction.
+// another one: about count at most, of those whose names match, and of a type ("": any); and the elements with
+// deadlines of those of them for which elements says so, unless that is nil. next is where to go on from, if there is more; a page may be empty although there is. What is
+// due is not listed. The error is about the data file, or ErrClosed. While match and elements run no shard is locked, but for those of a
+// transaction.
 //
-// Keys that it leaves out because they are due never return, once the log is durable up to its end when Expiring returns.
-func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string) (list []DueKey, next DuePlace, more bool, err error) {
-	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until}
+// What it leaves out because it is due never returns, once the log is durable up to its end when Expiring returns.
+func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string, elements func(name []byte, typ object.Type) bool) (list []DueKey, next DuePlace, more bool, err error) {
+	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until, elements: elements}
 	if from.Deadline <= l.now {
 		l.clipped, l.from = true, DuePlace{Deadline: l.now + 1}
 	}
-	v.s.later.watch(&l)
-	defer v.s.later.take(&l)
-	for _, sh := range v.s.shards {
-		if err = l.inMemory(sh); err != nil {
+	begin, err := l.from, error(nil)
+	for tries, same := 0, false; !same && err == nil; tries++ {
+		if l.list, l.size, l.through = nil, 0, until; tries == swapTries {
+			l.through = begin // the next call tries again
 			break
 		}
-	}
-	if err == nil && l.from.Before(l.through) && v.s.partials.Load() > 0 {
-		err = l.onDisk()
+		if same, err = l.page(); tries > 0 || !same {
+			l.hidden = true // what the other keyspace had was left out, perhaps
+		}
 	}
 	if l.hidden {
 		v.s.logTime()
@@ -98,9 +103,59 @@ func (v View) Expiring(db int, from, until DuePlace, count int, match func(name 
 	l.trim()
 	list = make([]DueKey, len(l.list))
 	for i, k := range l.list {
-		list[i] = DueKey{DB: db, Name: k.name, At: k.place.Deadline}
+		list[i] = DueKey{DB: db, Name: k.name, At: k.place.Deadline, Element: k.elem != nil, Elem: k.elem}
 	}
 	return list, l.through, l.through.Before(until), nil
+}
+
+// swapTries is how often a page is made again because its database was emptied or swapped with another one meanwhile.
+const swapTries = 10
+
+// page makes the list. same is false where the database has got another keyspace meanwhile.
+func (l *expiring) page() (same bool, err error) {
+	if l.space, err = l.keyspace(); err != nil {
+		return false, err
+	}
+	l.lost, l.places = false, make([]*elementPlaces, len(l.s.shards))
+	l.s.later.watch(l)
+	defer l.s.later.take(l)
+	for _, sh := range l.s.shards {
+		if err = l.inMemory(sh); err != nil {
+			return false, err
+		}
+	}
+	if l.elements != nil {
+		all, err := l.readLeft()
+		if err != nil {
+			return false, err
+		}
+		if !all {
+			l.through = l.from // the next call goes on
+		}
+	}
+	if l.from.Before(l.through) && l.s.partials.Load() > 0 {
+		if err = l.onDisk(); err != nil {
+			return false, err
+		}
+	}
+	if l.elements != nil && l.from.Before(l.through) {
+		l.trim()
+		if err = l.addElements(); err != nil {
+			return false, err
+		}
+	}
+	space, err := l.keyspace()
+	return space == l.space, err
+}
+
+// keyspace gives the database's keyspace.
+func (l *expiring) keyspace() (space uint32, err error) {
+	sh := l.s.shards[0]
+	if err := l.lock(sh); err != nil {
+		return 0, err
+	}
+	defer l.unlock(sh)
+	return l.s.spaces.ids[l.db], nil
 }
 
 // expiring is a page that is under way.
@@ -120,8 +175,19 @@ type expiring struct {
 
 	ids   []ttl.Entry   // of a step
 	step  []expiringKey // the same with names
-	names []byte        // those of blocks
+	names []byte        // those of blocks, and elements
 	cells []cell
+	space uint32 // the database's when the page began
+
+	elements func(name []byte, typ object.Type) bool // which keys' elements are listed too; nil: none
+	places   []*elementPlaces                        // by shard
+	round    int                                     // of reading ttl for them
+	lost     bool                                    // they are no more
+	loads    int                                     // how many keys were loaded for the page
+	damaged  map[string]bool                         // those that could not be
+	unknown  []onDiskPlace                           // of a step
+	found    []foundElement                          // what was read on disk
+	large    []largeOnDisk                           // what is to be read there
 }
 
 // expiringKey is a key that is found. Of its place the hash is set when no shard is locked.
@@ -129,7 +195,10 @@ type expiringKey struct {
 	place DuePlace
 	name  []byte
 	typ   object.Type
+	elem  []byte // nil: the key is meant
 }
+
+func (k *expiringKey) size() int { return len(k.name) + len(k.elem) }
 
 // lock locks a shard.
 func (l *expiring) lock(sh *shard) error {
@@ -151,15 +220,19 @@ func (l *expiring) lock(sh *shard) error {
 
 // trim cuts the list to what a page has.
 func (l *expiring) trim() {
-	slices.SortFunc(l.list, func(a, b expiringKey) int { return cmp.Or(a.place.compare(b.place), bytes.Compare(a.name, b.name)) })
-	l.list = slices.CompactFunc(l.list, func(a, b expiringKey) bool { return a.place == b.place && bytes.Equal(a.name, b.name) })
+	slices.SortFunc(l.list, func(a, b expiringKey) int {
+		return cmp.Or(a.place.compare(b.place), bytes.Compare(a.name, b.name), bytes.Compare(a.elem, b.elem))
+	})
+	l.list = slices.CompactFunc(l.list, func(a, b expiringKey) bool {
+		return a.place == b.place && bytes.Equal(a.name, b.name) && bytes.Equal(a.elem, b.elem)
+	})
 	end := 0
 	for l.size = 0; end < len(l.list) && l.list[end].place.Before(l.through); end++ {
-		if n := len(l.list[end].name); end > 0 && (end >= l.count || l.size+n > listBytes) && l.list[end].place != l.list[end-1].place {
+		if n := l.list[end].size(); end > 0 && (end >= l.count || l.size+n > listBytes) && l.list[end].place != l.list[end-1].place {
 			l.through = l.list[end].place
 			break
 		}
-		l.size += len(l.list[end].name)
+		l.size += l.list[end].size()
 	}
 	clear(l.list[end:])
 	l.list = l.list[:end]
@@ -173,14 +246,18 @@ func (l *expiring) take(from, until DuePlace) {
 			continue
 		}
 		k.place.Hash = l.s.hash(k.name)
-		if k.place.Before(from) || !k.place.Before(until) || !k.place.Before(l.through) || !l.match(k.name) {
+		if k.place.Before(from) || !k.place.Before(until) || !k.place.Before(l.through) || !l.match(k.name) ||
+			k.elem != nil && !l.elements(k.name, k.typ) {
 			continue
 		}
 		if len(k.name) <= maxSlabKey { // a longer one is an object's, and never changes
 			k.name = bytes.Clone(k.name)
 		}
+		if k.elem != nil {
+			k.elem = bytes.Clone(k.elem)
+		}
 		l.list = append(l.list, k)
-		l.size += len(k.name)
+		l.size += k.size()
 	}
 }
 
@@ -222,6 +299,11 @@ func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err
 	}
 	if !p.readyOwn() {
 		return at, 0, nil
+	}
+	if l.elements != nil {
+		if l.usePlaces(p); !l.readyPlaces(p) {
+			return at, 0, nil
+		}
 	}
 	next, looks, few := l.lookAtIndex(p, at)
 	if !few {
@@ -298,23 +380,22 @@ func (l *expiring) lookAtSlot(p *part, at DuePlace) (next DuePlace, looks int) {
 	slices.SortFunc(l.cells, func(a, b cell) int { return cmp.Compare(a.prefix(), b.prefix()) })
 	for i, c := range l.cells {
 		if i > 0 && (i >= walkNames || len(l.names) >= walkBytes) && c.prefix() != l.cells[i-1].prefix() {
-			return DuePlace{at.Deadline, at.Slot, uint64(c.prefix()) << hashShift}, looks
+			return DuePlace{Deadline: at.Deadline, Slot: at.Slot, Hash: uint64(c.prefix()) << hashShift}, looks
 		}
 		l.add(p, c, p.id(sl, c), DuePlace{Deadline: at.Deadline, Slot: at.Slot})
 	}
 	if done {
 		return behindSlot(at.Deadline, at.Slot), looks
 	}
-	return DuePlace{at.Deadline, at.Slot, uint64(after) << hashShift}, looks
+	return DuePlace{Deadline: at.Deadline, Slot: at.Slot, Hash: uint64(after) << hashShift}, looks
 }
 
 // add adds a key in memory to the step, if it is there at the time of the page.
 func (l *expiring) add(p *part, c cell, id uint64, place DuePlace) {
 	now := l.now
 	if l.t != nil && l.t.late != 0 {
-		if _, at, _ := p.byID(id); !l.t.hasWritten(p, *at) {
-			now = l.t.lockedAt(p.shard.num)
-		}
+		_, at, _ := p.byID(id)
+		now = l.nowFor(p, *at)
 	}
 	o := p.objectOf(c)
 	if place.Deadline <= now || o != nil && o.elementDue(now) && o.val.LenAt(now) == 0 {
@@ -330,6 +411,14 @@ func (l *expiring) add(p *part, c cell, id uint64, place DuePlace) {
 		k.name = l.names[from:]
 	}
 	l.step = append(l.step, k)
+}
+
+// nowFor is the time by which a key in memory is due or not.
+func (l *expiring) nowFor(p *part, c cell) int64 {
+	if l.t != nil && l.t.late != 0 && !l.t.hasWritten(p, c) {
+		return l.t.lockedAt(p.shard.num)
+	}
+	return l.now
 }
 
 // ownDeadlines are the deadlines of a part's keys in memory that its index has by an earlier one, of an element. A part has
@@ -428,6 +517,11 @@ func (d *laterDeadlines) loaded(p *part, k Key, deadline int64, next bool) {
 type laterOf struct {
 	index   *ttl.Window // by where the keys stand in values
 	through DuePlace    // what ttl has before is known
+
+	elements DuePlace // the elements of the keys that ttl has before have their places (expiringelements.go)
+	round    int      // rises when that begins anew
+	left     map[string]uint64
+	turn     uint64 // of the newest in left
 }
 
 // begin makes a keyspace's deadlines be noted from now on, and returns how far those of ttl are known. A shard is locked, so
@@ -529,7 +623,7 @@ func diskPlace(space uint32, p DuePlace) []byte {
 
 // placeOnDisk is the place of a key whose place in values is on.
 func placeOnDisk(deadline int64, on []byte) DuePlace {
-	return DuePlace{deadline, binary.BigEndian.Uint16(on[4:]), uint64(binary.BigEndian.Uint32(on[6:])) << 32}
+	return DuePlace{Deadline: deadline, Slot: binary.BigEndian.Uint16(on[4:]), Hash: uint64(binary.BigEndian.Uint32(on[6:])) << 32}
 }
 
 // onDisk adds the first keys that memory does not have.
@@ -537,6 +631,12 @@ func (l *expiring) onDisk() error {
 	space, known, err := l.beginOnDisk()
 	if err != nil {
 		return err
+	}
+	if l.elements != nil {
+		elements, round := l.s.later.elementsKnown(space)
+		if l.round = round; elements.Before(known) {
+			known = elements
+		}
 	}
 	looks := 0
 	for known.Before(l.from) {
@@ -656,7 +756,15 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names boo
 				to := &keys
 				if e.Element {
 					im, err := format.ParseImage(e.On, tx.Bucket(format.BucketValues).Get(e.On))
-					if err != nil || im.BadTime || im.Deadline == 0 || im.Due() == im.Deadline {
+					if err != nil || im.BadTime {
+						return nil
+					}
+					if l.elements != nil {
+						had := len(l.found)
+						l.see(&im, e.On)
+						size += (len(l.found) - had) * foundBytes
+					}
+					if im.Deadline == 0 || im.Due() == im.Deadline {
 						return nil
 					}
 					to, place = &owns, placeOnDisk(im.Deadline, e.On)
@@ -687,6 +795,12 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names boo
 		return nil, at, looks, err
 	}
 	l.s.later.known(space, at, next)
+	if l.elements != nil {
+		if err := l.notePlacesOnDisk(); err != nil {
+			return nil, at, looks, err
+		}
+		l.s.later.knownElements(space, at, next, l.round)
+	}
 	return keys, next, looks, nil
 }
 

@@ -15,21 +15,30 @@ import (
 
 	"keyp/internal/testkit/await"
 	"keyp/storage/format"
+	"keyp/storage/object"
 )
 
 // expiring lists keys page by page, and checks the order over all pages. The last page is the one after which there is no more.
 func (h *harness) expiring(v View, db int, from, until DuePlace, count func() int, match func([]byte) bool, typ string) (all []DueKey) {
 	h.t.Helper()
+	return h.expiringWith(v, db, from, until, count, match, typ, nil)
+}
+
+func anyElements([]byte, object.Type) bool { return true }
+
+// expiringWith is expiring with elements.
+func (h *harness) expiringWith(v View, db int, from, until DuePlace, count func() int, match func([]byte) bool, typ string, elements func([]byte, object.Type) bool) (all []DueKey) {
+	h.t.Helper()
 	last := DuePlace{}
 	for range 100_000 {
 		n := count()
-		list, next, more, err := v.Expiring(db, from, until, n, match, typ)
+		list, next, more, err := v.Expiring(db, from, until, n, match, typ, elements)
 		if err != nil {
 			h.t.Fatalf("expiring: %v", err)
 		}
 		for i, k := range list {
-			at := DuePlace{k.At, Slot(k.Name), h.s.hash(k.Name)}
-			if at.Before(from) || !last.Before(at) || !at.Before(until) || more && !at.Before(next) {
+			at := DuePlace{Deadline: k.At, Slot: Slot(k.Name), Hash: h.s.hash(k.Name)}
+			if begin := (DuePlace{Deadline: from.Deadline, Slot: from.Slot, Hash: from.Hash}); at.Before(begin) || at.Before(last) || at == last && !k.Element || !at.Before(until) || more && !at.Before(next) {
 				h.t.Fatalf("%.20q at %v comes after %v, from %v until %v, next %v (%v)", k.Name, at, last, from, until, next, more)
 			}
 			if last = at; i >= n {
@@ -71,6 +80,39 @@ func (h *harness) verifyExpiring(v View, from DuePlace) {
 		if !maps.Equal(got, want) {
 			h.t.Fatalf("the keys with deadlines are\n%.40v\nwant\n%.40v", got, want)
 		}
+		h.verifyExpiringElements(v, db, from)
+	}
+}
+
+// verifyExpiringElements is verifyExpiring with elements. Those that go with their key, or after it, do not come.
+func (h *harness) verifyExpiringElements(v View, db int, from DuePlace) {
+	h.t.Helper()
+	type one struct {
+		key, elem string
+		element   bool
+	}
+	got, want := map[one]int64{}, map[one]int64{}
+	for _, k := range h.expiringWith(v, db, from, DueEnd, always(3), anyName, "", anyElements) {
+		got[one{string(k.Name), string(k.Elem), k.Element}] = k.At
+	}
+	for n, v := range h.model.live(h.now()) {
+		if n.db != db {
+			continue
+		}
+		if v.deadline != 0 {
+			want[one{key: n.key}] = v.deadline
+		}
+		if v.coll == nil {
+			continue
+		}
+		for _, e := range v.coll.elems {
+			if e.deadline != 0 && (v.deadline == 0 || e.deadline < v.deadline) {
+				want[one{n.key, e.key, true}] = e.deadline
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		h.t.Fatalf("the keys and elements with deadlines are\n%.60v\nwant\n%.60v", got, want)
 	}
 }
 
@@ -327,7 +369,7 @@ func TestExpiringBesideChanges(t *testing.T) {
 					change()
 				}
 				return true
-			}, "")
+			}, "", nil)
 			if err != nil || pages > 1000 {
 				rt.Fatalf("page %d: %v", pages, err)
 			}
@@ -352,7 +394,7 @@ func TestExpiringWaitsForGlobal(t *testing.T) {
 	page := func() chan error {
 		done := make(chan error, 1)
 		go func() {
-			list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 1000, anyName, "")
+			list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 1000, anyName, "", nil)
 			if err == nil && len(list) != len(want) {
 				err = fmt.Errorf("%d keys, want %d", len(list), len(want))
 			}
@@ -417,7 +459,7 @@ func TestExpiringLongNames(t *testing.T) {
 			for from, more := (DuePlace{}), true; more; {
 				var list []DueKey
 				var err error
-				if list, from, more, err = h.s.Expiring(db, from, DueEnd, 10_000, l.match, ""); err != nil {
+				if list, from, more, err = h.s.Expiring(db, from, DueEnd, 10_000, l.match, "", nil); err != nil {
 					t.Fatal(err)
 				}
 				size := 0
@@ -563,7 +605,7 @@ func TestExpiringOneSlot(t *testing.T) {
 	for from, pages, more := (DuePlace{}), 0, true; more; pages++ {
 		var list []DueKey
 		var err error
-		if list, from, more, err = h.s.Expiring(0, from, DueEnd, 500, anyName, ""); err != nil || len(list) != 500 {
+		if list, from, more, err = h.s.Expiring(0, from, DueEnd, 500, anyName, "", nil); err != nil || len(list) != 500 {
 			t.Fatalf("page %d has %d keys (%v)", pages, len(list), err)
 		}
 	}

@@ -66,6 +66,7 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 	due := p.due(*at)
 	p.setIndex(p.id(sl, *at), 0, due)
 	p.shard.store.later.loaded(p, k, got.deadline, due == got.deadline)
+	p.arrived(*at)
 	if got.badTime {
 		p.markDirty(sl, at)
 	}

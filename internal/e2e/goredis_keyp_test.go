@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,6 +74,15 @@ func expiringKeys(t *testing.T, c subject) {
 		t.Errorf("%d keys expire within two hours: %v", len(soon), soon)
 	}
 	fails(t, "ERR invalid cursor", c.Do(ctx, "KEYP.EXPIRING", "-", "+", "CURSOR", "x"))
+
+	for i := range 20 {
+		field := fmt.Sprint("item:", i)
+		is(t, int64(1))(c.HSet(ctx, "order:0:cart", field, "v").Result())
+		is(t, []int64{1})(c.HPExpireAt(ctx, "order:0:cart", time.UnixMilli(int64(first+1000*i+500)), field).Result())
+		want = append(want, []any{"order:0:cart", int64(first + 1000*i + 500), field})
+	}
+	slices.SortFunc(want, func(a, b any) int { return cmp.Compare(a.([]any)[1].(int64), b.([]any)[1].(int64)) })
+	is(t, want)(walkKeyp(t, c, "KEYP.EXPIRING", "-", "+", "MATCH", "order:*", "ELEMENTS", "COUNT", 7), nil)
 }
 
 // policies introduces a default time to live with a policy that warns first.
