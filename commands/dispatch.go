@@ -261,11 +261,17 @@ func (e *Env) run(c *Ctx) Outcome {
 // store in a job beside the loop, which locks and unlocks shards by itself, gets out of the job too: what it has left
 // locked, or done by half, is unknown.
 func (e *Env) handle(c *Ctx) (outcome Outcome) {
-	mark := c.Out.Len()
+	mark, slides := c.Out.Len(), 0
+	if c.Txn != nil {
+		slides = c.Txn.Slides()
+	}
 	c.hits, c.misses = 0, 0
 	defer func() {
 		if p := recover(); p != nil {
 			if r, ok := p.(storage.Refused); ok {
+				if c.Txn != nil {
+					c.Txn.Unslide(slides)
+				}
 				c.Out.Truncate(mark)
 				e.Stats.Errors.Add(1)
 				c.reply(errRefused(r))

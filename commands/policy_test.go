@@ -322,6 +322,38 @@ func TestWarningPolicy(t *testing.T) {
 	}
 }
 
+// A command that a policy refuses changes nothing: also the deadlines that it has moved by reading are as they were.
+func TestRefusedSlidesNothing(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.POLICY SET s PATTERN s* ENFORCE SLIDE 100s MAX 200s REFUSE -> +OK
+		KEYP.POLICY SET d PATTERN d* ENFORCE REQUIRE -> +OK
+		SET s v EX 50 -> +OK
+		GETEX s EX 201 -> -POLICY the policy 's' allows a time to live of 200000 ms at most
+		PTTL s -> 50000
+		RPUSH sl a -> 1
+		PEXPIRE sl 50000 -> 1
+		SORT sl ALPHA STORE d -> -POLICY the policy 'd' requires a deadline
+		EVAL "return redis.pcall('SORT', 'sl', 'ALPHA', 'STORE', 'd')" 2 sl d -> -POLICY the policy 'd' requires a deadline
+		PTTL sl -> 50000
+		MULTI -> +OK
+		GET s -> +QUEUED
+		GETEX s EX 201 -> +QUEUED
+		PTTL s -> +QUEUED
+		SORT sl ALPHA STORE d -> +QUEUED
+		EXEC -> ["v", -POLICY the policy 's' allows a time to live of 200000 ms at most, 100000, -POLICY the policy 'd' requires a deadline]
+		PTTL sl -> 50000
+		reopen
+		PTTL s -> 100000
+		PTTL sl -> 50000
+		GETEX s EX 20 -> "v"
+		PTTL s -> 20000
+	`)
+	if got := h.do("KEYP.POLICY", "GET", "s"); !strings.Contains(got, `"slid", 0`) {
+		t.Errorf("after a start it counts %s", got)
+	}
+}
+
 // TestSliding: who reads moves the deadline, by a tenth at least, up to the limit; that is no change for WATCH, and no event.
 func TestSliding(t *testing.T) {
 	h := newHarness(t)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"slices"
 	"time"
 
 	"keyp/storage/format"
@@ -168,14 +169,48 @@ func (t *Txn) slide(k Key, item Item) {
 	if to == was {
 		return
 	}
-	p.Counts.Slid.Add(1)
-	if p.Enforce {
+	if !p.Enforce {
+		p.Counts.Slid.Add(1)
+	} else {
 		quiet := t.quiet
 		t.quiet = true
 		t.decide(to, true, was)
 		t.changeDeadline(part, sl, c, k, to, created)
 		t.quiet = quiet
+		t.slid = append(t.slid, slid{k, p, was, to})
 	}
+}
+
+// slid is a deadline that slide has moved. The key's name is valid while its command runs.
+type slid struct {
+	k       Key
+	p       *ttl.Policy
+	was, to int64
+}
+
+// Slides is how many deadlines reading has moved since the transaction's begin, for Unslide.
+func (t *Txn) Slides() int { return len(t.slid) }
+
+// Unslide moves back the deadlines that reading has moved since there were so many of them, for a command that a policy
+// refuses.
+func (t *Txn) Unslide(since int) {
+	quiet := t.quiet
+	t.quiet = true
+	for _, s := range slices.Backward(t.slid[since:]) {
+		if part, sl, c := t.live(s.k, false); exists(c) && part.deadline(*c) == s.to {
+			t.changeDeadline(part, sl, c, s.k, s.was, part.created(*c))
+		}
+	}
+	t.quiet, t.slid = quiet, t.slid[:since]
+}
+
+// countSlides counts what slid at the transaction's end.
+func (t *Txn) countSlides() {
+	for _, s := range t.slid {
+		s.p.Counts.Slid.Add(1)
+	}
+	clear(t.slid)
+	t.slid = t.slid[:0]
 }
 
 // Apply gives a key the deadline that its policy wants, if it has another one or none, as a write of it would. It

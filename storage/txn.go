@@ -61,6 +61,7 @@ type Txn struct {
 	// relative and decided are deadlines that count from now: what a command said (Relative), and what the last policy
 	// made of it; 0 for none. notes are those that were given.
 	relative, decided int64
+	slid              []slid // the deadlines that reading has moved
 	notes             []note
 	// outgoing are entries of outboxes that are to be put in their queues, and entries has them.
 	outgoing []outgoing
@@ -272,6 +273,9 @@ func (t *Txn) End() uint64 {
 	if len(t.outgoing) > 0 {
 		t.writeOutbox()
 		t.FlushValues()
+	}
+	if len(t.slid) > 0 {
+		t.countSlides()
 	}
 	for _, p := range t.counts {
 		p.logCounts(t)
