@@ -72,6 +72,21 @@ const (
 	coverMost = 64 << 10
 )
 
+// pageBounds are how much a page does.
+type pageBounds struct {
+	looks  int // entries of each shard
+	disk   int // entries of ttl, but for as many as the page may have
+	cover  int // those before its begin
+	builds int // steps that make what pages need
+	loads  int // keys that are loaded
+}
+
+// Those of a page within a transaction, which has all shards locked: they keep it below some milliseconds. withinMost is
+// how many entries such a page may have.
+const withinMost = 500
+
+var boundsWithin = pageBounds{looks: 256, disk: 512, cover: 2048, builds: 16, loads: 1}
+
 // Expiring lists the keys of a database by their own deadlines, in the order of their places, from one place on and before
 // another one: about count at most, of those whose names match, and of a type ("": any); and the elements with
 // deadlines of those of them for which elements says so, unless that is nil. next is where to go on from, if there is more; a page may be empty although there is. What is
@@ -80,7 +95,12 @@ const (
 //
 // What it leaves out because it is due never returns, once the log is durable up to its end when Expiring returns.
 func (v View) Expiring(db int, from, until DuePlace, count int, match func(name []byte) bool, typ string, elements func(name []byte, typ object.Type) bool) (list []DueKey, next DuePlace, more bool, err error) {
-	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until, elements: elements}
+	l := expiring{View: v, db: db, now: v.now(), count: count, match: match, typ: typ, from: from, through: until, elements: elements,
+		most: pageBounds{looks: dueLooks, disk: diskLooks, cover: v.s.bounds.cover, builds: math.MaxInt, loads: loadsMost}}
+	if v.t != nil {
+		l.count, l.most = min(count, withinMost), boundsWithin
+		l.most.cover = min(l.most.cover, v.s.bounds.cover)
+	}
 	if from.Deadline <= l.now {
 		l.clipped, l.from = true, DuePlace{Deadline: l.now + 1}
 	}
@@ -179,6 +199,9 @@ type expiring struct {
 	cells []cell
 	space uint32 // the database's when the page began
 
+	most   pageBounds
+	builds int // how many steps have made what pages need
+
 	elements func(name []byte, typ object.Type) bool // which keys' elements are listed too; nil: none
 	places   []*elementPlaces                        // by shard
 	round    int                                     // of reading ttl for them
@@ -265,7 +288,7 @@ func (l *expiring) take(from, until DuePlace) {
 func (l *expiring) inMemory(sh *shard) error {
 	had, size, looks := len(l.list), l.size, 0
 	for at, more := l.from, true; more; {
-		if len(l.list)-had >= l.count || looks > max(dueLooks, l.count) || l.size-size > listBytes {
+		if len(l.list)-had >= l.count || looks > max(l.most.looks, l.count) || l.size-size > listBytes || l.builds > l.most.builds {
 			l.through = at
 			break
 		}
@@ -274,7 +297,9 @@ func (l *expiring) inMemory(sh *shard) error {
 			return err
 		}
 		l.take(at, next)
-		looks += max(n, 1)
+		if looks += max(n, 1); n == 0 && next == at {
+			l.builds++
+		}
 		at = next
 		more = at.Before(l.through)
 	}
@@ -640,7 +665,7 @@ func (l *expiring) onDisk() error {
 	}
 	looks := 0
 	for known.Before(l.from) {
-		if looks > l.s.bounds.cover { // a later page goes on
+		if looks > l.most.cover { // a later page goes on
 			l.through = l.from
 			return nil
 		}
@@ -652,7 +677,7 @@ func (l *expiring) onDisk() error {
 	}
 	looks, size := 0, 0
 	for at := l.from; at.Before(l.through); {
-		if looks > diskLooks+l.count || size > dueBytes {
+		if looks > l.most.disk+l.count || size > dueBytes {
 			l.through = at
 			break
 		}
@@ -748,7 +773,7 @@ func (l *expiring) readTTL(space uint32, at, until DuePlace, most int, names boo
 				if !place.Before(until) {
 					return errEnough
 				}
-				if (looks > most || size > dueBytes) && place != last && at.Before(place) {
+				if (looks > most || size > dueBytes || l.t != nil && len(l.large) > 0) && place != last && at.Before(place) {
 					next = place
 					return errEnough
 				}

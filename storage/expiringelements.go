@@ -211,7 +211,7 @@ func (l *expiring) addElements() error {
 func (l *expiring) elementsIn(sh *shard) error {
 	had, size, looks := len(l.list), l.size, 0
 	for at := l.from; at.Before(l.through) && !l.lost; {
-		if len(l.list)-had >= l.count || looks > max(dueLooks, l.count) || l.size-size > listBytes || l.loads > loadsMost {
+		if len(l.list)-had >= l.count || looks > max(l.most.looks, l.count) || l.size-size > listBytes || l.builds > l.most.builds {
 			l.through = at
 			break
 		}
@@ -223,7 +223,9 @@ func (l *expiring) elementsIn(sh *shard) error {
 			return err
 		}
 		l.take(at, next)
-		looks += max(n, 1)
+		if looks += max(n, 1); n == 0 && next == at {
+			l.builds++
+		}
 		at = next
 	}
 	l.trim()
@@ -420,7 +422,10 @@ func (l *expiring) elementsOnDisk(at, next DuePlace) (DuePlace, error) {
 	if err != nil || large.Name == nil {
 		return next, err
 	}
-	l.loads++
+	if l.loads++; l.loads > l.most.loads {
+		l.through = next
+		return next, nil
+	}
 	if l.t != nil {
 		err = l.t.Load(large)
 	} else {

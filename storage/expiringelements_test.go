@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -202,6 +203,106 @@ func TestExpiringElements(t *testing.T) {
 	h.doAll(func(x *Txn) { x.FlushDB(1) })
 	if got := h.expiringElements(h.s.View, 1, DuePlace{}, DueEnd, always(100)); len(got) != 0 {
 		t.Errorf("emptied: %d", len(got))
+	}
+}
+
+// A page is of one keyspace, whenever its database is swapped with another one or emptied while it is made, and pages within a
+// transaction are as the others, but shorter.
+func TestExpiringSwapped(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 600
+	for i := range 2 * keys {
+		k := h.s.Key(1+i%2, fmt.Appendf(nil, "%d:%d", 1+i%2, i/2))
+		h.setElement(k, object.TypeHash, "f", "v", now+5000+int64(i/2))
+		h.do(func(x *Txn) { x.SetDeadline(k, now+100_000+int64(i/2), Event{}) }, k)
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		for _, elements := range []func([]byte, object.Type) bool{nil, anyElements} {
+			for swapAt := 1; swapAt < 1500; swapAt += 311 {
+				calls, counts := 0, map[byte]int{}
+				list, _, _, err := h.s.Expiring(1, DuePlace{}, DueEnd, 200, func([]byte) bool {
+					if calls++; calls == swapAt {
+						h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
+					}
+					return true
+				}, "", elements)
+				if err != nil || len(list) != 200 {
+					t.Fatalf("%s: %d entries, %v", place, len(list), err)
+				}
+				for _, k := range list {
+					counts[k.Name[0]]++
+				}
+				if len(counts) != 1 {
+					t.Errorf("%s, swapped at %d: a page has %v", place, swapAt, counts)
+				}
+			}
+		}
+		h.doAll(func(x *Txn) {
+			list, next, more, err := x.View().Expiring(1, DuePlace{}, DueEnd, 10_000, anyName, "", anyElements)
+			if err != nil || !more || len(list) == 0 || len(list) > withinMost || !(DuePlace{Deadline: now}).Before(next) {
+				t.Errorf("%s: a page within a transaction has %d entries, up to %v: %v", place, len(list), next, err)
+			}
+			if n := len(h.expiringElements(x.View(), 1, DuePlace{}, DueEnd, always(10_000))); n != 2*keys {
+				t.Errorf("%s: %d entries within a transaction", place, n)
+			}
+		})
+		h.saved()
+		h.evict()
+	}
+	flushed := false
+	list, _, more, err := h.s.Expiring(1, DuePlace{}, DueEnd, 200, func([]byte) bool {
+		if !flushed {
+			flushed = true
+			h.doAll(func(x *Txn) { x.FlushDB(1) })
+		}
+		return true
+	}, "", anyElements)
+	if err != nil || len(list) != 0 || more {
+		t.Errorf("emptied meanwhile: %d entries, more: %v, %v", len(list), more, err)
+	}
+}
+
+// BenchmarkExpiringWithin is a page within a transaction, for which all others wait, of as many entries as it may have: in memory and
+// on disk, with elements or not. ms/most is the longest.
+func BenchmarkExpiringWithin(b *testing.B) {
+	h := newHarness(b)
+	now := h.clock.Now()
+	const keys = 40_000
+	for i := range keys {
+		k := h.s.Key(1, fmt.Appendf(nil, "key:%d", i))
+		if i%2 == 0 {
+			h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000+int64(i), Event{}) }, k)
+			continue
+		}
+		h.setElement(k, object.TypeHash, "f", "v", now+5000+int64(i))
+		h.setElement(k, object.TypeHash, "g", "v", now+5000+int64(i+keys)%keys)
+		h.do(func(x *Txn) { x.SetDeadline(k, now+100_000+int64(i), Event{}) }, k)
+	}
+	for _, place := range []string{"memory", "disk"} {
+		for name, elements := range map[string]func([]byte, object.Type) bool{"keys": nil, "elements": anyElements} {
+			b.Run(place+"/"+name, func(b *testing.B) {
+				from, took := DuePlace{}, []time.Duration{}
+				for b.Loop() {
+					h.doAll(func(x *Txn) {
+						began := time.Now()
+						_, next, more, err := x.View().Expiring(1, from, DueEnd, 10_000, anyName, "", elements)
+						if took = append(took, time.Since(began)); err != nil {
+							b.Fatal(err)
+						}
+						if from = next; !more {
+							from = DuePlace{}
+						}
+					})
+				}
+				slices.Sort(took)
+				b.ReportMetric(took[len(took)*99/100].Seconds()*1000, "ms/p99")
+				b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms/most")
+			})
+		}
+		h.saved()
+		h.evict()
 	}
 }
 
