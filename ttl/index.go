@@ -27,6 +27,7 @@ type IndexOf[K cmp.Ordered] struct {
 	tree  *btree.BTreeG[EntryOf[K]]
 	first EntryOf[K]   // the earliest entry, if the tree has any
 	next  atomic.Int64 // first.Deadline or None, for readers without the lock
+	cells *Cells       // counts the entries; nil: nobody asks how many are due when
 }
 
 // Entry and Index are for keys in memory, which the store identifies by a number. An
@@ -44,6 +45,13 @@ type (
 
 // NewIndex returns an empty index of numbered keys.
 func NewIndex() *Index { return newIndex[uint64]() }
+
+// NewCounted returns an empty index of numbered keys that can Count.
+func NewCounted() *Index {
+	x := newIndex[uint64]()
+	x.cells = newCells(maxCells, minCell)
+	return x
+}
 
 // NewWindow returns an empty index of named keys.
 func NewWindow() *Window { return newIndex[string]() }
@@ -71,10 +79,16 @@ func (x *IndexOf[K]) Set(id K, old, new int64) {
 		gone := EntryOf[K]{old, id}
 		x.tree.Delete(gone)
 		stale = gone == x.first
+		if x.cells != nil {
+			x.cells.remove(old)
+		}
 	}
 	if new != None {
 		e := EntryOf[K]{new, id}
 		x.tree.ReplaceOrInsert(e)
+		if x.cells != nil {
+			x.count(new)
+		}
 		if x.tree.Len() == 1 || e.Before(x.first) {
 			// Earlier than the first, or than the first that was just removed:
 			// nothing can lie between.
@@ -84,6 +98,14 @@ func (x *IndexOf[K]) Set(id K, old, new int64) {
 	}
 	if stale {
 		x.findFirst()
+	}
+}
+
+// count notes a deadline that the tree has now.
+func (x *IndexOf[K]) count(deadline int64) {
+	c := x.cells
+	if i := c.add(deadline); int(c.n[i]) > c.size && c.first[i] < c.last[i] {
+		x.split(i)
 	}
 }
 
@@ -113,12 +135,18 @@ func (x *IndexOf[K]) First() (EntryOf[K], bool) {
 	return x.first, x.first.Deadline != None
 }
 
+// Last is the last entry. O(log n).
+func (x *IndexOf[K]) Last() (EntryOf[K], bool) { return x.tree.Max() }
+
 // PopDue removes and returns the earliest entry if it is due at now. O(log n).
 func (x *IndexOf[K]) PopDue(now int64) (EntryOf[K], bool) {
 	if !Expired(x.first.Deadline, now) {
 		return EntryOf[K]{}, false
 	}
 	e, _ := x.tree.DeleteMin()
+	if x.cells != nil {
+		x.cells.remove(e.Deadline)
+	}
 	x.findFirst()
 	return e, true
 }
@@ -146,5 +174,8 @@ func (x *IndexOf[K]) WalkFrom(from EntryOf[K], fn func(EntryOf[K]) bool) {
 // Clear removes all entries at once.
 func (x *IndexOf[K]) Clear() {
 	x.tree.Clear(false)
+	if x.cells != nil {
+		x.cells.clear()
+	}
 	x.setFirst(EntryOf[K]{})
 }

@@ -39,14 +39,15 @@ func heapBytes() uint64 {
 //	go test ./ttl -run '^$' -bench Index
 func BenchmarkIndex(b *testing.B) {
 	for _, d := range []int{8, 16, 32, 64, 128} {
-		b.Run(fmt.Sprintf("degree=%d", d), func(b *testing.B) { benchmarkDegree(b, d) })
+		b.Run(fmt.Sprintf("degree=%d", d), func(b *testing.B) { benchmarkIndex(b, func() *Index { return indexOfDegree(d) }) })
 	}
+	b.Run("counted", func(b *testing.B) { benchmarkIndex(b, NewCounted) })
 }
 
-func benchmarkDegree(b *testing.B, d int) {
+func benchmarkIndex(b *testing.B, empty func() *Index) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	before := heapBytes()
-	x := indexOfDegree(d)
+	x := empty()
 	deadlines := filled(x, million, rng)
 	perEntry := float64(heapBytes()-before)/million - 8 // without deadlines itself
 
@@ -78,7 +79,7 @@ func benchmarkDegree(b *testing.B, d int) {
 		}
 	})
 	b.Run("pop", func(b *testing.B) {
-		y := indexOfDegree(d)
+		y := empty()
 		filled(y, million, rng)
 		for b.Loop() {
 			if _, ok := y.PopDue(1 << 62); !ok {

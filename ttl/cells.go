@@ -1,0 +1,289 @@
+package ttl
+
+import (
+	"fmt"
+	"slices"
+)
+
+const (
+	// maxCells bounds the cells of a Cells, some 80 KB.
+	maxCells = 4096
+	// minCell is the size of an index's cells while it has few entries: such a cell is counted in a microsecond.
+	minCell = 128
+)
+
+// Cells counts deadlines in cells, spans of time that follow each other with gaps between them. All cells have about as many
+// deadlines, however those are spread: a cell grows up to its size, and when there are too many cells the size doubles, and
+// neighbours become one. So the number of deadlines in any span is known but for those of the two cells that its ends cut.
+//
+// It has no lock of its own. A count is exact: what is removed must have been added.
+type Cells struct {
+	first, last []int64 // of each cell, inclusive; in the order of time
+	n           []uint32
+	max         int // how many cells there may be
+	size        int // cells of up to half as many are extended, or merged with their neighbours
+	least       int // the least size
+	total       int
+	// added and removed are the cells that add and remove met last: equal times to live, and the removal of what is due, meet them again.
+	added, removed int
+}
+
+// NewCells returns empty cells. As long as there are no more than some thousand deadlines, each has a cell of its own.
+func NewCells() *Cells { return newCells(maxCells, 1) }
+
+func newCells(max, least int) *Cells { return &Cells{max: max, size: least, least: least} }
+
+// Span is how many deadlines are in a span of time: no fewer than Low, no more than High, Estimate if those in a cell
+// are spread evenly.
+type Span struct{ Low, Estimate, High int64 }
+
+// Add adds what is in another span.
+func (s *Span) Add(o Span) {
+	s.Low, s.Estimate, s.High = s.Low+o.Low, s.Estimate+o.Estimate, s.High+o.High
+}
+
+// Exact reports whether the number is known.
+func (s Span) Exact() bool { return s.Low == s.High }
+
+// Exactly is a Span of which the number is known.
+func Exactly(n int64) Span { return Span{n, n, n} }
+
+// find is the last cell that begins at a deadline or before it, -1 if there is none.
+func (c *Cells) find(d int64) int {
+	at, n := 0, len(c.first)
+	for n > 1 { // without branches that depend on d
+		half := n / 2
+		if c.first[at+half] <= d {
+			at += half
+		}
+		n -= half
+	}
+	if n == 0 || c.first[at] > d {
+		return -1
+	}
+	return at
+}
+
+// begins reports whether a cell is the one that find gives.
+func (c *Cells) begins(i int, d int64) bool {
+	return i < len(c.first) && c.first[i] <= d && (i+1 == len(c.first) || d < c.first[i+1])
+}
+
+// Add counts one more deadline.
+func (c *Cells) Add(d int64) { c.add(d) }
+
+// add returns the cell that has the deadline.
+func (c *Cells) add(d int64) int {
+	i := c.added
+	if !c.begins(i, d) {
+		i = c.find(d)
+	}
+	if i < 0 || d > c.last[i] {
+		i = c.extend(i, d)
+	}
+	c.n[i]++
+	c.total++
+	c.added = i
+	return i
+}
+
+// extend makes a cell span a deadline that is behind the cell i and before the next one, and returns it.
+func (c *Cells) extend(i int, d int64) int {
+	if i >= 0 && int(c.n[i]) <= c.size/2 {
+		if c.last[i] = d; c.n[i] == 0 {
+			c.first[i] = d
+		}
+		return i
+	}
+	if next := i + 1; next < len(c.n) && int(c.n[next]) <= c.size/2 {
+		if c.first[next] = d; c.n[next] == 0 {
+			c.last[next] = d
+		}
+		return next
+	}
+	if len(c.n) >= c.max {
+		c.merge()
+		if i = c.find(d); i >= 0 && d <= c.last[i] {
+			return i
+		}
+	}
+	c.insert(i+1, d, d, 0)
+	return i + 1
+}
+
+func (c *Cells) insert(i int, first, last int64, n uint32) {
+	c.first = slices.Insert(c.first, i, first)
+	c.last = slices.Insert(c.last, i, last)
+	c.n = slices.Insert(c.n, i, n)
+}
+
+// merge makes neighbours one until half of the cells are free.
+func (c *Cells) merge() {
+	for c.size = max(c.size/2, c.least); ; c.size *= 2 {
+		end := 0
+		for i, n := range c.n {
+			switch {
+			case n == 0:
+				continue
+			case end > 0 && int(c.n[end-1]+n) <= c.size/2:
+				c.last[end-1], c.n[end-1] = c.last[i], c.n[end-1]+n
+				continue
+			}
+			c.first[end], c.last[end], c.n[end] = c.first[i], c.last[i], n
+			end++
+		}
+		c.first, c.last, c.n = c.first[:end], c.last[:end], c.n[:end]
+		if end <= c.max/2 {
+			return
+		}
+	}
+}
+
+// Remove counts one deadline less. It returns false, and does nothing, if none was added there.
+func (c *Cells) Remove(d int64) bool {
+	if i := c.find(d); i < 0 || d > c.last[i] || c.n[i] == 0 {
+		return false
+	}
+	c.remove(d)
+	return true
+}
+
+// remove is Remove of a deadline that was added.
+func (c *Cells) remove(d int64) {
+	i := c.removed
+	if !c.begins(i, d) {
+		i = c.find(d)
+	}
+	c.n[i]--
+	c.total--
+	c.removed = i
+}
+
+// Len is how many deadlines there are.
+func (c *Cells) Len() int { return c.total }
+
+// Last is no earlier than the last deadline; false if there is none.
+func (c *Cells) Last() (d int64, ok bool) {
+	for i := len(c.n) - 1; i >= 0; i-- {
+		if c.n[i] > 0 {
+			return c.last[i], true
+		}
+	}
+	return 0, false
+}
+
+// Count counts the deadlines from one instant through another. Where a cell has some beyond them, cut may count those
+// within, from one instant through another; without it, or where it returns false, they are estimated.
+func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int, ok bool)) (s Span) {
+	if from > through {
+		return s
+	}
+	for i := max(c.find(from), 0); i < len(c.n) && c.first[i] <= through; i++ {
+		n := int64(c.n[i])
+		if n == 0 || c.last[i] < from {
+			continue
+		}
+		if from <= c.first[i] && c.last[i] <= through {
+			s.Add(Exactly(n))
+			continue
+		}
+		begin, end := max(from, c.first[i]), min(through, c.last[i])
+		if cut != nil {
+			if k, ok := cut(begin, end); ok {
+				s.Add(Exactly(int64(k)))
+				continue
+			}
+		}
+		share := (float64(end-begin) + 1) / (float64(c.last[i]-c.first[i]) + 1)
+		s.Add(Span{0, min(int64(float64(n)*share+0.5), n), n})
+	}
+	return s
+}
+
+// clear removes all.
+func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} }
+
+// Count counts the deadlines from one instant through another. It looks at the entries of cells that the ends cut, at most
+// of them at most, and takes from that how many it has looked at; where it may look at no more, it estimates.
+func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
+	if *most <= 0 {
+		return x.cells.Count(from, through, nil)
+	}
+	return x.cells.Count(from, through, func(from, through int64) (n int, ok bool) {
+		if *most <= 0 {
+			return 0, false
+		}
+		ok = true
+		x.Walk(from, func(e EntryOf[K]) bool {
+			if e.Deadline > through {
+				return false
+			}
+			n++
+			ok = n <= *most
+			return ok
+		})
+		*most -= n
+		return n, ok
+	})
+}
+
+// split makes two cells of one that has become too large. It looks at about half of its entries.
+func (x *IndexOf[K]) split(i int) {
+	c := x.cells
+	if len(c.n) >= c.max {
+		c.merge()
+		return // the next deadline there finds it too large again, or not any more
+	}
+	first, last, n := c.first[i], c.last[i], c.n[i]
+	seen, left, leftEnd, right := uint32(0), uint32(0), int64(0), int64(0) // of two deadlines that follow each other
+	prev := first
+	x.Walk(first, func(e EntryOf[K]) bool {
+		if e.Deadline > last {
+			return false
+		}
+		if seen > 0 && e.Deadline != prev {
+			left, leftEnd, right = seen, prev, e.Deadline
+		}
+		prev = e.Deadline
+		seen++
+		return left == 0 || seen <= n/2
+	})
+	if left == 0 { // all are of one instant
+		c.first[i], c.last[i] = prev, prev
+		return
+	}
+	c.last[i], c.n[i] = leftEnd, left
+	c.insert(i+1, right, last, n-left)
+}
+
+// CheckCells returns an error unless the cells of an index agree with its entries. It looks at all of them.
+func (x *IndexOf[K]) CheckCells() error {
+	c, i, seen := x.cells, 0, uint32(0)
+	var err error
+	step := func() {
+		if err == nil && seen != c.n[i] {
+			err = fmt.Errorf("ttl: the cell from %d through %d counts %d deadlines and has %d", c.first[i], c.last[i], c.n[i], seen)
+		}
+		if i++; err == nil && i < len(c.n) && (c.first[i] <= c.last[i-1] || c.last[i] < c.first[i]) {
+			err = fmt.Errorf("ttl: the cell from %d through %d follows one through %d", c.first[i], c.last[i], c.last[i-1])
+		}
+		seen = 0
+	}
+	x.tree.Ascend(func(e EntryOf[K]) bool {
+		for err == nil && i < len(c.n) && e.Deadline > c.last[i] {
+			step()
+		}
+		if err == nil && (i == len(c.n) || e.Deadline < c.first[i]) {
+			err = fmt.Errorf("ttl: no cell has the deadline %d", e.Deadline)
+		}
+		seen++
+		return err == nil
+	})
+	for err == nil && i < len(c.n) {
+		step()
+	}
+	if err == nil && c.total != x.tree.Len() {
+		err = fmt.Errorf("ttl: cells count %d deadlines of %d", c.total, x.tree.Len())
+	}
+	return err
+}
