@@ -26,6 +26,15 @@ var keypCommands = []Spec{
 		Tips: []string{tipRandom, tipSpecial},
 		Run:  runExpiring,
 	},
+	{
+		Name: "KEYP.TIMELINE", Group: KeypGroup, Since: "1.0.0",
+		Summary:    "Counts keys by when they are due next, in equal spans of time.",
+		Complexity: "O(B*log(N)) where B is the number of buckets and N of keys with a deadline. O(N) with MATCH, or for users that may not see all keys.",
+		Arity:      -4, Flags: ReadOnly, Scope: Unlocked, Categories: keypCategories,
+		Args: []Arg{stringArg("from"), stringArg("to"), intArg("buckets"), patternArg("pattern").after("MATCH").opt()},
+		Tips: []string{tipRandom, tipSpecial},
+		Run:  runTimeline,
+	},
 }
 
 // keypCategories are the ACL categories of what reads the whole keyspace.

@@ -302,6 +302,73 @@ func TestExpiringElementPages(t *testing.T) {
 	}
 }
 
+func TestTimeline(t *testing.T) {
+	const at = epoch + 5000
+	steps := `
+		KEYP.TIMELINE - + 10 -> []
+		KEYP.TIMELINE -> -ERR wrong number of arguments for 'keyp.timeline' command
+		KEYP.TIMELINE - + -> -ERR wrong number of arguments for 'keyp.timeline' command
+		KEYP.TIMELINE x + 1 -> -ERR value is not an integer or out of range
+		KEYP.TIMELINE - 1.5 1 -> -ERR value is not an integer or out of range
+		KEYP.TIMELINE - + x -> -ERR value is not an integer or out of range
+		KEYP.TIMELINE - + 0 -> -ERR the number of buckets is not from 1 to 10000
+		KEYP.TIMELINE - + 10001 -> -ERR the number of buckets is not from 1 to 10000
+		KEYP.TIMELINE - + 1 MATCH -> -ERR syntax error
+		KEYP.TIMELINE - + 1 COUNT 10 -> -ERR syntax error
+		KEYP.TIMELINE AT0 AT2 2 -> [[AT0, 0, 0, 0], [AT1, 0, 0, 0]]
+		SET s v PXAT AT0 -> +OK
+		SET later v PXAT AT2 -> +OK
+		SET kept v -> +OK
+		HSET h f v g v -> 2
+		HPEXPIREAT h AT1 FIELDS 1 f -> [1]
+		PEXPIREAT h AT3 -> 1
+		KEYP.TIMELINE - + 1 -> [[NOW, 3, 3, 3]]
+		KEYP.TIMELINE AT0 + 10 -> [[AT0, 1, 1, 1], [AT1, 1, 1, 1], [AT2, 1, 1, 1]]
+		KEYP.TIMELINE AT0 AT4 2 -> [[AT0, 2, 2, 2], [AT2, 1, 1, 1]]
+		KEYP.TIMELINE AT0 AT4 2 MATCH * -> [[AT0, 2, 2, 2], [AT2, 1, 1, 1]]
+		KEYP.TIMELINE AT0 AT4 2 match l* -> [[AT0, 0, 0, 0], [AT2, 1, 1, 1]]
+		KEYP.TIMELINE 0 AT1 1 -> [[0, 1, 1, 1]]
+		KEYP.TIMELINE AT1 AT1 1 -> []
+		KEYP.TIMELINE AT1 AT0 1 -> []
+		KEYP.TIMELINE + + 1 -> []
+		KEYP.TIMELINE + AT1 1 -> []
+		KEYP.TIMELINE - - 1 -> []
+		KEYP.TIMELINE - -9223372036854775808 1 -> []
+		SET last v PXAT 9223372036854775807 -> +OK
+		KEYP.TIMELINE AT4 9223372036854775807 1 -> [[AT4, 0, 0, 0]]
+		KEYP.TIMELINE AT4 + 1 -> [[AT4, 1, 1, 1]]
+		DEL last -> 1
+		select 1
+		KEYP.TIMELINE - + 1 -> []
+		select 0
+		EVAL "return redis.call('KEYP.TIMELINE', ARGV[1], '+', 1)" 0 AT1 -> [[AT1, 2, 2, 2]]
+		MULTI -> +OK
+		SET within v PXAT AT1 -> +QUEUED
+		PERSIST later -> +QUEUED
+		KEYP.TIMELINE AT0 AT3 3 MATCH *[^s]* -> +QUEUED
+		KEYP.TIMELINE AT0 AT3 3 -> +QUEUED
+		EXEC -> [+OK, 1, [[AT0, 0, 0, 0], [AT1, 2, 2, 2], [AT2, 0, 0, 0]], [[AT0, 1, 1, 1], [AT1, 2, 2, 2], [AT2, 0, 0, 0]]]
+		SWAPDB 0 1 -> +OK
+		KEYP.TIMELINE - + 1 -> []
+		SWAPDB 0 1 -> +OK
+		reopen
+		KEYP.TIMELINE AT0 AT3 3 -> [[AT0, 1, 1, 1], [AT1, 2, 2, 2], [AT2, 0, 0, 0]]
+		EVAL "return redis.call('KEYP.TIMELINE', ARGV[1], '+', 1)" 0 AT1 -> [[AT1, 2, 2, 2]]
+		advance 5001ms
+		KEYP.TIMELINE AT0 AT4 4 -> [[AT0, 0, 0, 0], [AT1, 0, 0, 0], [AT2, 0, 0, 0], [AT3, 1, 1, 1]]
+		FLUSHDB -> +OK
+		KEYP.TIMELINE - + 1 -> []
+		proto 3
+		SET s v PXAT AT3 -> +OK
+		KEYP.TIMELINE AT3 + 1 -> [[AT3, 1, 1, 1]]
+	`
+	words := []string{"NOW", fmt.Sprint(int64(epoch))}
+	for i := range 5 {
+		words = append(words, fmt.Sprint("AT", i), fmt.Sprint(at+int64(i)))
+	}
+	table(t, strings.NewReplacer(words...).Replace(steps))
+}
+
 // A cursor is a position that fits its bound, and reads as it was written.
 func TestKeypCursor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -382,19 +449,26 @@ func TestKeypRights(t *testing.T) {
 		user none
 		KEYP.UNTIMED -> -NOPERM User none has no permissions to run the 'keyp.untimed' command
 		KEYP.EXPIRING - + -> -NOPERM User none has no permissions to run the 'keyp.expiring' command
+		KEYP.TIMELINE - + 1 -> -NOPERM User none has no permissions to run the 'keyp.timeline' command
 		user keyp
+		KEYP.TIMELINE 1700000005000 + 2 -> [[1700000005000, 1, 1, 1]]
+		KEYP.TIMELINE 1700000005000 + 2 MATCH b* -> [[1700000005000, 0, 0, 0]]
 		KEYP.UNTIMED -> ["0", ["a"]]
 		KEYP.EXPIRING - + -> ["0", [["a:timed", 1700000005000]]]
 		user write
 		KEYP.UNTIMED -> ["0", []]
 		KEYP.EXPIRING - + -> ["0", []]
+		KEYP.TIMELINE 1700000005000 + 2 -> [[1700000005000, 0, 0, 0]]
 		user blind
+		KEYP.TIMELINE 1700000005000 + 2 -> [[1700000005000, 0, 0, 0]]
 		KEYP.UNTIMED -> ["0", []]
 		KEYP.EXPIRING - + -> ["0", []]
 		user keyspace
 		KEYP.UNTIMED -> ["0", ["b"]]
 		KEYP.EXPIRING - + -> ["0", [["b:timed", 1700000005000]]]
+		KEYP.TIMELINE 1700000005000 + 2 -> [[1700000005000, 1, 1, 1]]
 		user default
+		KEYP.TIMELINE 1700000005000 + 2 -> [[1700000005000, 2, 2, 2]]
 		SADD a:set m -> 1
 		PEXPIREMEMBERAT a:set m 1700000005000 -> 1
 		HSET a:hash f v -> 1
@@ -409,7 +483,7 @@ func TestKeypRights(t *testing.T) {
 		KEYP.EXPIRING - + ELEMENTS MATCH a* -> ["0", []]
 		user default
 		KEYP.EXPIRING - + ELEMENTS MATCH a:[sh]* -> ["0", [["a:set", 1700000005000, "m"], ["a:hash", 1700000005001, "f"]]]
-		ACL CAT keyp -> ["keyp.untimed", "keyp.expiring", "keyp.policy|set", "keyp.policy|get", "keyp.policy|del", "keyp.policy|list", "keyp.policy|test", "keyp.policy|apply", "keyp.policy|help", "keyp.clock|info", "keyp.clock|confirm", "keyp.clock|help", "keyp.outbox|set", "keyp.outbox|get", "keyp.outbox|del", "keyp.outbox|list", "keyp.outbox|streams", "keyp.outbox|help"]
+		ACL CAT keyp -> ["keyp.untimed", "keyp.expiring", "keyp.timeline", "keyp.policy|set", "keyp.policy|get", "keyp.policy|del", "keyp.policy|list", "keyp.policy|test", "keyp.policy|apply", "keyp.policy|help", "keyp.clock|info", "keyp.clock|confirm", "keyp.clock|help", "keyp.outbox|set", "keyp.outbox|get", "keyp.outbox|del", "keyp.outbox|list", "keyp.outbox|streams", "keyp.outbox|help"]
 		COMMAND INFO keyp.untimed -> [["keyp.untimed", -1, [+readonly], 0, 0, 0, [+@keyspace, +@read, +@slow, +@keyp], ["nondeterministic_output", "request_policy:special"], [], []]]
 	`)
 	for _, spec := range keypCommands {

@@ -2,8 +2,11 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -142,7 +145,8 @@ type partCheck struct {
 
 	keys, expires int64
 	indexed       int
-	owns, laters  int // deadlines that are behind one of an element, of keys in memory and of keys on disk
+	owns, laters  int               // deadlines that are behind one of an element, of keys in memory and of keys on disk
+	dues          []format.TTLEntry // of keys that are only on disk
 }
 
 func (c *partCheck) fail(format string, args ...any) {
@@ -180,6 +184,7 @@ func (c *partCheck) run() {
 		}
 		if due := im.Due(); due != 0 {
 			c.inWindow(due, at, im.Name)
+			c.dues = append(c.dues, format.TTLEntry{Due: due, On: []byte(at)})
 			c.isLater(due, at, im)
 		}
 		if got, err := readResident(c.tx, &im); err != nil {
@@ -197,8 +202,33 @@ func (c *partCheck) run() {
 	if n := c.s.later.count(c.p); n != c.laters {
 		c.fail("shard %d: %d own deadlines of keys on disk are kept, of them %d are right", c.p.shard.num, n, c.laters)
 	}
+	c.onDisk()
+	if err := c.p.index.CheckCells(); err != nil {
+		c.fail("shard %d: %v", c.p.shard.num, err)
+	}
 	if n := c.p.index.Len(); n != c.indexed {
 		c.fail("shard %d: the index has %d entries for %d deadlines", c.p.shard.num, n, c.indexed)
+	}
+}
+
+// onDisk checks how many deadlines on disk are counted, and that the counts of spans are right.
+func (c *partCheck) onDisk() {
+	d := c.p.disk
+	if d == nil {
+		return
+	}
+	known := slices.DeleteFunc(c.dues, func(e format.TTLEntry) bool { return !d.knows(format.TTLKey(nil, e.Due, e.On)) })
+	if d.cells.Len() != len(known) {
+		c.fail("shard %d: %d deadlines on disk are counted, of %d", c.p.shard.num, d.cells.Len(), len(known))
+	}
+	slices.SortFunc(known, func(a, b format.TTLEntry) int { return cmp.Compare(a.Due, b.Due) })
+	for i, e := range known {
+		if s := d.cells.Count(math.MinInt64, e.Due, nil); s.High < int64(i+1) {
+			c.fail("shard %d: up to %d there are %d deadlines on disk or more, and %d at most by the count", c.p.shard.num, e.Due, i+1, s.High)
+		}
+		if s := d.cells.Count(e.Due, math.MaxInt64, nil); s.High < int64(len(known)-i) {
+			c.fail("shard %d: from %d on there are %d deadlines on disk, and %d at most by the count", c.p.shard.num, e.Due, len(known)-i, s.High)
+		}
 	}
 }
 

@@ -24,12 +24,15 @@
 //     after a crash, about keys that are dirty or gone.
 //   - The expiration index has exactly the live keys in memory that have a deadline;
 //     the window has every key with a deadline before its end that is only on disk.
+//   - The cells of the expiration index count its entries; those of a part's diskDues count the deadlines of
+//     its keys that are only on disk, as far as they are known (duedisk.go).
 //
 // # Locks
 //
 //	guard.turn        the end of the clock's guard, and what a start needs to know of it
 //	checkpointer.mu   the data file's writer: a checkpoint or a compaction at a time
 //	window.turn       the reaper of keys that are only on disk
+//	diskWalk.turn     the walk that finds the deadlines of keys that are only on disk
 //	globalTxn.gate    the global transaction, and others while they lock several shards
 //	shard.mu          by number; the global transaction alone locks out of order (globaltxn.go)
 //	shown.mu          the records of the time

@@ -90,7 +90,7 @@ func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey)
 	for place != nil && s.partials.Load() > 0 {
 		var list []diskDue
 		var err error
-		if list, place, err = s.readDue(place, until); err != nil || !s.onlyOnDisk(list, onDisk, retries()) || !next() {
+		if list, place, err = s.readDue(place, until, dueStep); err != nil || !s.onlyOnDisk(list, onDisk, retries()) || !next() {
 			return false
 		}
 	}
@@ -254,8 +254,8 @@ type diskDue struct {
 }
 
 // readDue reads the next entries of the bucket ttl from a place on, of deadlines before until; next is the
-// place to go on from, nil at the end. Damaged ones are left out: the window reports them.
-func (s *Store) readDue(from []byte, until int64) (list []diskDue, next []byte, err error) {
+// place to go on from, nil at the end. It reads most of them at most. Damaged ones are left out: the window reports them.
+func (s *Store) readDue(from []byte, until int64, most int) (list []diskDue, next []byte, err error) {
 	err = s.file.view(func(tx *bolt.Tx) error {
 		looks := 0
 		err := each(tx, format.BucketTTL, from, func(error) {}, func(at, v []byte) error {
@@ -267,7 +267,7 @@ func (s *Store) readDue(from []byte, until int64) (list []diskDue, next []byte, 
 			if !ok {
 				return nil
 			}
-			if looks > dueStep {
+			if looks > most {
 				next = bytes.Clone(at)
 				return errEnough
 			}
@@ -308,23 +308,30 @@ func (s *Store) onlyOnDisk(list []diskDue, visit func(DueKey), again func() bool
 		}
 		only, doubtful, list = append(only, sure...), append(doubtful, unsure...), list[n:]
 	}
-	if len(doubtful) > 0 {
-		err := s.file.view(func(tx *bolt.Tx) error {
-			for _, e := range doubtful {
-				if im, err := format.ParseImage(e.on, tx.Bucket(format.BucketValues).Get(e.on)); err == nil && im.Due() == e.At {
-					only = append(only, e)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return false
-		}
+	only, err := s.certain(only, doubtful)
+	if err != nil {
+		return false
 	}
 	for _, e := range only {
 		visit(e.DueKey)
 	}
 	return true
+}
+
+// certain adds those of the doubtful entries to a list that their keys' records confirm.
+func (s *Store) certain(list, doubtful []diskDue) ([]diskDue, error) {
+	if len(doubtful) == 0 {
+		return list, nil
+	}
+	err := s.file.view(func(tx *bolt.Tx) error {
+		for _, e := range doubtful {
+			if im, err := format.ParseImage(e.on, tx.Bucket(format.BucketValues).Get(e.on)); err == nil && im.Due() == e.At {
+				list = append(list, e)
+			}
+		}
+		return nil
+	})
+	return list, err
 }
 
 // notInMemory gives those of the shard's entries whose keys memory does not have, with their databases: sure ones, and
@@ -336,6 +343,12 @@ func (sh *shard) notInMemory(list []diskDue, again func() bool) (sure, unsure []
 		}
 	}
 	defer sh.mu.Unlock()
+	sure, unsure = sh.missing(list)
+	return sure, unsure, true
+}
+
+// missing is notInMemory while the shard is locked.
+func (sh *shard) missing(list []diskDue) (sure, unsure []diskDue) {
 	for _, e := range list {
 		e.DB = sh.store.dbOf(e.space)
 		if e.DB < 0 || e.DB >= sh.store.options.Databases {
@@ -353,7 +366,7 @@ func (sh *shard) notInMemory(list []diskDue, again func() bool) (sure, unsure []
 			sure = append(sure, e)
 		}
 	}
-	return sure, unsure, true
+	return sure, unsure
 }
 
 const (
@@ -387,7 +400,7 @@ func (s *Store) listDue(db int, from, until int64, limit int, keep func(name []b
 			l.through = min(l.through, int64(binary.BigEndian.Uint64(place)))
 			break
 		}
-		found, next, err := s.readDue(place, l.through)
+		found, next, err := s.readDue(place, l.through, dueStep)
 		if err != nil || !s.onlyOnDisk(found, func(k DueKey) {
 			size += len(k.Name)
 			if k.DB == db && keep(k.Name) {

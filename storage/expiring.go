@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -171,7 +170,7 @@ func (l *expiring) page() (same bool, err error) {
 // keyspace gives the database's keyspace.
 func (l *expiring) keyspace() (space uint32, err error) {
 	sh := l.s.shards[0]
-	if err := l.lock(sh); err != nil {
+	if err := l.lockOpen(sh); err != nil {
 		return 0, err
 	}
 	defer l.unlock(sh)
@@ -222,24 +221,6 @@ type expiringKey struct {
 }
 
 func (k *expiringKey) size() int { return len(k.name) + len(k.elem) }
-
-// lock locks a shard.
-func (l *expiring) lock(sh *shard) error {
-	if l.t != nil {
-		return nil
-	}
-	for !sh.lockPassingGlobal() {
-		if l.s.quit.Err() != nil {
-			return ErrClosed
-		}
-		time.Sleep(duePause)
-	}
-	if l.s.quit.Err() != nil {
-		sh.mu.Unlock()
-		return ErrClosed
-	}
-	return nil
-}
 
 // trim cuts the list to what a page has.
 func (l *expiring) trim() {
@@ -310,7 +291,7 @@ func (l *expiring) inMemory(sh *shard) error {
 // lookIn finds the next keys of a shard from a place on, up to the place next: none, up to the same place, while the part's
 // own deadlines are being collected.
 func (l *expiring) lookIn(sh *shard, at DuePlace) (next DuePlace, looks int, err error) {
-	if err := l.lock(sh); err != nil {
+	if err := l.lockOpen(sh); err != nil {
 		return at, 0, err
 	}
 	defer l.unlock(sh)
@@ -717,7 +698,7 @@ func (l *expiring) onDisk() error {
 // beginOnDisk gives the database's keyspace, and how far the own deadlines of its keys on disk are known.
 func (l *expiring) beginOnDisk() (space uint32, known DuePlace, err error) {
 	sh := l.s.shards[0]
-	if err := l.lock(sh); err != nil {
+	if err := l.lockOpen(sh); err != nil {
 		return 0, known, err
 	}
 	defer l.unlock(sh)
@@ -900,7 +881,7 @@ func (l *expiring) onDiskAt(k expiringOnDisk) int64 {
 
 // confirmIn adds those keys of a shard to the step that memory has with their deadlines, and those that it does not know to unknown.
 func (l *expiring) confirmIn(sh *shard, space uint32, keys []expiringOnDisk, unknown *[]expiringOnDisk) error {
-	if err := l.lock(sh); err != nil {
+	if err := l.lockOpen(sh); err != nil {
 		return err
 	}
 	defer l.unlock(sh)

@@ -241,7 +241,7 @@ type onDiskPlace struct {
 // lookAtPlaces finds the elements in memory at the next places of a shard, up to the place next, and which of the places may have
 // keys on disk.
 func (l *expiring) lookAtPlaces(sh *shard, at DuePlace) (next DuePlace, looks int, err error) {
-	if err := l.lock(sh); err != nil {
+	if err := l.lockOpen(sh); err != nil {
 		return at, 0, err
 	}
 	defer l.unlock(sh)
@@ -535,7 +535,7 @@ func (l *expiring) addFound() error {
 		for n < min(len(list), placesStep) && shardOf(list[n]) == sh.num {
 			n++
 		}
-		if err := l.lock(sh); err != nil {
+		if err := l.lockOpen(sh); err != nil {
 			return err
 		}
 		if p := sh.mu.parts[l.db]; p != nil && p.space == l.space && p.places != nil {

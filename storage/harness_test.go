@@ -172,6 +172,7 @@ func (h *harness) tryOpen() error {
 	s.bounds.windowSize = 8 // it is read and cut often
 	s.bounds.reapLooks = 1
 	s.bounds.group, s.bounds.cover = 2, 5
+	s.bounds.dueStep, s.bounds.exact, s.bounds.known = 3, 40, 60
 	if h.portions {
 		s.bounds.batchBytes, s.bounds.portion, s.bounds.portionBytes = 4<<10, 30, 20<<10
 		s.bounds.pendingBytes, s.bounds.pendingStep = 300, 3
@@ -261,6 +262,7 @@ func (h *harness) verify(names map[name]bool) {
 	h.t.Helper()
 	h.verifyDue() // before anything is loaded
 	h.verifyExpiring(h.s.View, DuePlace{Deadline: h.now() + 1})
+	h.verifyTimeline(h.s.View)
 	h.verifyTypes()
 	if got, want := h.state(names), h.model.live(h.now()); !same(got, want) {
 		h.t.Fatalf("the store has\n%v\nand must have\n%v", got, want)

@@ -429,7 +429,9 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 			sl.partial = true
 			s.partials.Add(1) // before the window gets the key: the window drops all when no slot is partial
 		}
-		if d := p.due(c); d != 0 {
+		d := p.due(c)
+		p.toDisk(k, d)
+		if d != 0 {
 			p.setIndex(p.id(sl, c), d, 0)
 			on := format.DiskKey(nil, p.space, k)
 			s.window.leave(d, on)
@@ -442,6 +444,8 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 			freed += indexBytes
 		}
 		s.stats.Evictions.Add(1)
+	} else {
+		p.toDisk(k, 0)
 	}
 	p.drop(sl, p.find(sl, k))
 	return freed

@@ -287,6 +287,7 @@ func (m *Many) remove(p *part, k Key, lsn uint64) {
 	if c := p.find(sl, k); c != nil {
 		p.remove(sl, c)
 	} else {
+		p.forgetDisk()
 		p.tombstone(sl, k)
 	}
 	sl.lastDelete = lsn
@@ -297,6 +298,9 @@ func (m *Many) set(t *Txn, p *part, k Key, i int, lsn uint64) {
 	sl := p.slot(k)
 	c := p.find(sl, k)
 	onDisk := c == nil && m.seen[i].there
+	if onDisk {
+		p.forgetDisk()
+	}
 	access := t.written(p, c)
 	if o := m.large[i]; o != nil {
 		c = p.putObject(nil, sl, c, k, o, 0)

@@ -48,6 +48,8 @@ type part struct {
 	index   *ttl.Index
 	own     *ownDeadlines  // nil until a page needs them
 	places  *elementPlaces // likewise
+	disk    *diskDues      // nil until a timeline needs them
+	moves   int64          // how often a key with a deadline has left memory, come into it from disk, or expired on disk
 	sum     int64          // of the indexed deadlines, each as spanOf has it
 
 	keys    int64 // live keys, those that are only on disk included
@@ -89,7 +91,11 @@ type slot struct {
 
 func newPart(sh *shard, space uint32, slots int) *part {
 	groups := make([]*[groupSlots]slot, slots/groupSlots)
-	return &part{space: space, shard: sh, first: uint16(sh.num * slots), groups: groups, slabs: newSlabs(), index: ttl.NewIndex()}
+	p := &part{space: space, shard: sh, first: uint16(sh.num * slots), groups: groups, slabs: newSlabs(), index: ttl.NewCounted()}
+	if sh.store.diskWalk.begun.Load() {
+		p.disk = newDiskDues(nil) // a part that is new has nothing on disk
+	}
+	return p
 }
 
 // makePart makes the part of a database that has none in the shard.

@@ -524,7 +524,9 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			s.unlock(w.turn.t) // the rule is new
 			return false, true
 		}
-		gone = w.retire(p, sl, k, at.Deadline, typ)
+		if gone = w.retire(p, sl, k, at.Deadline, typ); gone {
+			p.fromDisk(k, due.Deadline)
+		}
 		if at.Deadline != due.Deadline { // an element was due before
 			s.later.drop(at.Deadline, on)
 		}

@@ -65,6 +65,7 @@ func (p *part) load(sl *slot, k Key, got resident) *cell {
 	at := p.insert(sl, k.Hash, c)
 	due := p.due(*at)
 	p.setIndex(p.id(sl, *at), 0, due)
+	p.fromDisk(k, due)
 	p.shard.store.later.loaded(p, k, got.deadline, due == got.deadline)
 	p.arrived(*at)
 	if got.badTime {

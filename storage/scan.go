@@ -60,6 +60,34 @@ func (v View) lock(sh *shard) {
 	}
 }
 
+// lockOpen locks a shard behind the global transaction; the error is ErrClosed when the store is closed meanwhile.
+func (v View) lockOpen(sh *shard) error {
+	if v.t != nil {
+		return nil
+	}
+	for !sh.lockPassingGlobal() {
+		if v.s.quit.Err() != nil {
+			return ErrClosed
+		}
+		time.Sleep(duePause)
+	}
+	if v.s.quit.Err() != nil {
+		sh.mu.Unlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+// locked runs fn while lockOpen has a shard locked.
+func (v View) locked(sh *shard, fn func()) error {
+	if err := v.lockOpen(sh); err != nil {
+		return err
+	}
+	defer v.unlock(sh) // after a panic, too
+	fn()
+	return nil
+}
+
 func (v View) unlock(sh *shard) {
 	if v.t == nil {
 		sh.mu.Unlock()

@@ -165,6 +165,7 @@ type Store struct {
 	garbage      garbage
 	window       window
 	later        laterDeadlines
+	diskWalk     diskWalk
 	loads        loads
 	house        housekeeper
 	shown        shownTime

@@ -19,6 +19,7 @@ func TestGoRedisKeyp(t *testing.T) {
 	t.Parallel()
 	family(t, []feature{
 		{name: "KEYP.EXPIRING", run: expiringKeys, newer: "Keyp's own"},
+		{name: "KEYP.TIMELINE", run: timelines, newer: "Keyp's own"},
 		{name: "KEYP.UNTIMED", run: untimedKeys, newer: "Keyp's own"},
 		{name: "KEYP.POLICY", run: policies, newer: "Keyp's own"},
 		{name: "KEYP.OUTBOX", run: outboxes, newer: "Keyp's own"},
@@ -83,6 +84,32 @@ func expiringKeys(t *testing.T, c subject) {
 	}
 	slices.SortFunc(want, func(a, b any) int { return cmp.Compare(a.([]any)[1].(int64), b.([]any)[1].(int64)) })
 	is(t, want)(walkKeyp(t, c, "KEYP.EXPIRING", "-", "+", "MATCH", "order:*", "ELEMENTS", "COUNT", 7), nil)
+}
+
+func timelines(t *testing.T, c subject) {
+	const first = 4_102_444_800_000 // in 2100
+	for i := range 20 {
+		at := time.UnixMilli(int64(first + 1000*i))
+		is(t, "OK")(c.SetArgs(ctx, fmt.Sprint("order:", i), "v", redis.SetArgs{ExpireAt: at}).Result())
+		is(t, "OK")(c.Set(ctx, fmt.Sprint("other:", i), "v", time.Hour).Result())
+	}
+	is(t, int64(2))(c.HSet(ctx, "h", "f", "v", "g", "v").Result())
+	is(t, []int64{1})(c.HPExpireAt(ctx, "h", time.UnixMilli(first+1), "f").Result())
+	bucket := func(from, n int64) any { return []any{from, n, n, n} }
+	is(t, any([]any{bucket(first, 6), bucket(first+5000, 5)}))(c.do("KEYP.TIMELINE", first, first+10_000, 2))
+	is(t, any([]any{bucket(first, 5), bucket(first+5000, 5)}))(c.do("KEYP.TIMELINE", first, first+10_000, 2, "MATCH", "order:*"))
+	is(t, any([]any{bucket(first, 20)}))(c.do("KEYP.TIMELINE", first, "+", 1, "MATCH", "o*"))
+	reply, err := c.do("KEYP.TIMELINE", "-", time.Now().Add(2*time.Hour).UnixMilli(), 4)
+	sum := int64(0)
+	if err == nil {
+		for _, b := range reply.([]any) {
+			sum += b.([]any)[1].(int64)
+		}
+	}
+	if sum != 20 {
+		t.Errorf("%d keys are due within two hours: %v, %v", sum, reply, err)
+	}
+	fails(t, "ERR the number of buckets is not from 1 to 10000", c.Do(ctx, "KEYP.TIMELINE", "-", "+", 0))
 }
 
 // policies introduces a default time to live with a policy that warns first.

@@ -1,0 +1,81 @@
+package commands
+
+import (
+	"math"
+
+	"keyp/storage"
+)
+
+// timelineMax is the most spans of a timeline.
+const timelineMax = 10_000
+
+const errBuckets Error = "ERR the number of buckets is not from 1 to 10000"
+
+// timelineArgs are those of KEYP.TIMELINE.
+type timelineArgs struct {
+	from, until storage.Instant
+	buckets     int
+	match       []byte // nil: all names
+}
+
+// parseTimeline reads the arguments of KEYP.TIMELINE.
+func parseTimeline(a Cursor) (o timelineArgs, err error) {
+	empty := false
+	switch {
+	case a.Word("-"):
+		o.from.Open = true
+	case a.Word("+"):
+		empty = true
+	default:
+		o.from.At = a.Int()
+	}
+	switch {
+	case a.Word("-"):
+		empty = true
+	case a.Word("+"):
+		o.until.Open = true
+	default:
+		o.until.At = a.Int()
+	}
+	if empty { // it begins at the end of time, or ends at its begin
+		o.until = storage.Instant{At: math.MinInt64}
+	}
+	n := a.Int()
+	if a.Err() == nil && (n < 1 || n > timelineMax) {
+		a.Fail(errBuckets)
+	}
+	o.buckets = int(n)
+	for a.More() {
+		if !a.Word("MATCH") {
+			a.Fail(ErrSyntax)
+		} else if o.match = a.Bytes(); globAll(o.match) {
+			o.match = nil
+		}
+	}
+	return o, a.Err()
+}
+
+func runTimeline(c *Ctx) error {
+	o, err := parseTimeline(c.Cursor(1))
+	if err != nil {
+		return err
+	}
+	var match func(name []byte) bool
+	if o.match != nil || !c.Client.user.permissions().free {
+		may := c.maySee()
+		match = func(name []byte) bool { return (o.match == nil || globMatch(o.match, name)) && may(name) }
+	}
+	list, err := c.view().Timeline(c.Client.DB, o.from, o.until, o.buckets, match)
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(list))
+	for _, s := range list {
+		c.Out.Array(4)
+		for _, n := range []int64{s.From, s.Estimate, s.Low, s.High} {
+			c.Out.Int(n)
+		}
+	}
+	c.shows()
+	return nil
+}

@@ -1,0 +1,239 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"keyp/storage/format"
+	"keyp/ttl"
+)
+
+// How many keys that are only on disk are due when. Each part counts theirs in cells, from the first timeline on that needs
+// it: a walk over ttl, once, finds those that are there, in steps and in order; from then on a key is counted where it leaves
+// memory, and where it comes back or expires, while the part's shard is locked.
+//
+// A step of the walk reads some entries of ttl and then locks the shards of their keys, one after the other. An entry counts
+// if memory does not know its key then, and if nothing has left memory under that name since the walk was at the shard last:
+// so the entry is as old as the key's record, since nothing leaves memory of a slot of which changes of ttl are pending. What
+// has left memory meanwhile counts by the deadline with which it did.
+
+// diskDues counts the next deadlines of a part's keys that are only on disk.
+type diskDues struct {
+	cells *ttl.Cells
+	// through is the place in ttl before which all are counted; nil: all are.
+	through []byte
+	// left are the keys that have left memory since the walk came here, by where they stand in values.
+	left map[string]leftKey
+}
+
+// leftKey is a key that has left memory with a deadline, 0 for none.
+type leftKey struct {
+	key Key
+	due int64
+}
+
+// diskLeftMost bounds how many keys may leave a part's memory between two steps of the walk: of more, the walk begins again.
+const diskLeftMost = 64 << 10
+
+func newDiskDues(through []byte) *diskDues { return &diskDues{cells: ttl.NewCells(), through: through} }
+
+// knows reports whether an entry of ttl is before the place up to which all are counted.
+func (d *diskDues) knows(entry []byte) bool {
+	return d.through == nil || bytes.Compare(entry, d.through) < 0
+}
+
+// toDisk counts a key that leaves memory; due 0: it has no deadline, or is gone.
+func (p *part) toDisk(k Key, due int64) {
+	if due != 0 {
+		p.moves++
+	}
+	d := p.disk
+	if d == nil {
+		return
+	}
+	if d.through != nil {
+		if len(d.left) >= diskLeftMost {
+			p.forgetDisk()
+			return
+		}
+		if d.left == nil {
+			d.left = map[string]leftKey{}
+		}
+		on := format.DiskKey(nil, p.space, k)
+		k.Name = bytes.Clone(k.Name)
+		d.left[string(on)] = leftKey{k, due}
+		if due != 0 && !d.knows(format.TTLKey(nil, due, on)) {
+			return
+		}
+	}
+	if due != 0 {
+		d.cells.Add(due)
+	}
+}
+
+// fromDisk counts a key that was only on disk and comes into memory, or is gone.
+func (p *part) fromDisk(k Key, due int64) {
+	if due == 0 {
+		return
+	}
+	p.moves++
+	d := p.disk
+	if d == nil || d.through != nil && !d.knows(format.TTLKey(nil, due, format.DiskKey(nil, p.space, k))) {
+		return
+	}
+	if !d.cells.Remove(due) { // ttl is damaged
+		p.forgetDisk()
+	}
+}
+
+// forgetDisk has a part's deadlines on disk be found again: one is gone that nobody has read.
+func (p *part) forgetDisk() {
+	if p.disk != nil {
+		p.disk = nil
+		p.shard.store.diskWalk.lost.Store(true)
+	}
+}
+
+// diskWalk is the walk that finds the deadlines on disk of all parts.
+type diskWalk struct {
+	begun atomic.Bool // parts that are made count from their begin
+	lost  atomic.Bool // a part has forgotten them
+
+	turn struct {
+		sync.Mutex
+		place []byte // where it goes on; nil: it is at the end
+		alone bool   // a goroutine goes on with it
+	}
+}
+
+// knowDisk goes on with the walk, until it has come through an instant or has read most entries, and leaves the rest to
+// a goroutine. A transaction does not wait for others that do so.
+func (v View) knowDisk(through int64, most int) error {
+	w := &v.s.diskWalk
+	if v.t == nil {
+		w.turn.Lock()
+	} else if !w.turn.TryLock() {
+		return nil
+	}
+	defer w.turn.Unlock()
+	if w.lost.Swap(false) || !w.begun.Load() {
+		if err := w.begin(v); err != nil {
+			w.lost.Store(true)
+			return err
+		}
+	}
+	for n := 0; w.turn.place != nil && n < most && int64(binary.BigEndian.Uint64(w.turn.place)) <= through; n += v.s.bounds.dueStep {
+		if err := w.step(v); err != nil {
+			return err
+		}
+	}
+	if w.turn.place != nil && !w.turn.alone && !v.s.options.NoBackground {
+		w.turn.alone = true
+		v.s.goBackground(func() { w.finish(v.s) })
+	}
+	return nil
+}
+
+// finish walks to the end.
+func (w *diskWalk) finish(s *Store) {
+	lowerPriority()
+	for more := true; more; {
+		more = func() bool {
+			w.turn.Lock()
+			defer w.turn.Unlock()
+			if w.turn.place != nil && s.quit.Err() == nil && w.step(s.View) == nil { // a later timeline tries again
+				return true
+			}
+			w.turn.alone = false
+			return false
+		}()
+	}
+}
+
+// begin begins at the front of ttl.
+func (w *diskWalk) begin(v View) error {
+	w.begun.Store(true)
+	w.turn.place = format.TTLKey(nil, 0, nil)
+	for _, sh := range v.s.shards {
+		err := v.locked(sh, func() {
+			for _, p := range sh.mu.parts {
+				if p != nil {
+					p.disk = newDiskDues(w.turn.place)
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step counts some entries of ttl.
+func (w *diskWalk) step(v View) error {
+	s := v.s
+	list, next, err := s.readDue(w.turn.place, math.MaxInt64, s.bounds.dueStep)
+	if err != nil {
+		return err
+	}
+	shardOf := func(e diskDue) int { return s.shardOf(e.key.Slot) }
+	slices.SortStableFunc(list, func(a, b diskDue) int { return cmp.Compare(shardOf(a), shardOf(b)) })
+	for _, sh := range s.shards {
+		n := 0
+		for n < len(list) && shardOf(list[n]) == sh.num {
+			n++
+		}
+		if err := v.locked(sh, func() { sh.learnDisk(list[:n], next) }); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	w.turn.place = next
+	return nil
+}
+
+// onlyDisk reports whether a key may be only on disk.
+func (p *part) onlyDisk(k Key) bool {
+	if !p.hasSlot(k) {
+		return false
+	}
+	sl := p.slot(k)
+	return sl.partial && p.find(sl, k) == nil
+}
+
+// learnDisk counts the shard's keys of a step: of the entries from where the walk was up to next.
+func (sh *shard) learnDisk(list []diskDue, next []byte) {
+	for _, e := range list {
+		db := sh.store.dbOf(e.space)
+		if db < 0 || sh.mu.parts[db] == nil || e.At <= 0 {
+			continue
+		}
+		p := sh.mu.parts[db]
+		if d := p.disk; d == nil || d.knows(format.TTLKey(nil, e.At, e.on)) || !p.onlyDisk(e.key) {
+			continue
+		}
+		if _, left := p.disk.left[string(e.on)]; !left {
+			p.disk.cells.Add(e.At)
+		}
+	}
+	for _, p := range sh.mu.parts {
+		if p == nil || p.disk == nil || p.disk.through == nil {
+			continue
+		}
+		d := p.disk
+		was := d.through
+		d.through = next
+		for on, k := range d.left {
+			entry := format.TTLKey(nil, k.due, []byte(on))
+			if k.due != 0 && bytes.Compare(entry, was) >= 0 && d.knows(entry) && p.onlyDisk(k.key) {
+				d.cells.Add(k.due)
+			}
+		}
+		d.left = nil
+	}
+}

@@ -1,0 +1,594 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"keyp/internal/testkit/await"
+	"keyp/ttl"
+)
+
+// timeline counts the keys of a database in spans, and compares the bounds with the keys of the model, by their next deadlines.
+// exact reports whether all are known.
+func (h *harness) timeline(v View, db int, from, until Instant, spans int, match func([]byte) bool) (list []DueSpan, exact bool) {
+	h.t.Helper()
+	list, err := v.Timeline(db, from, until, spans, match)
+	if err != nil {
+		h.t.Fatalf("timeline: %v", err)
+	}
+	now, exact := h.now(), true
+	first, last := from.At, until.At-1
+	if from.Open {
+		first = now
+	}
+	if until.Open {
+		last = math.MaxInt64
+	}
+	counts := make([]int64, len(list))
+	for n, v := range h.model.live(now) {
+		due := v.deadline
+		if v.coll != nil {
+			for _, e := range v.coll.elems {
+				if e.deadline != 0 && (due == 0 || e.deadline < due) {
+					due = e.deadline
+				}
+			}
+		}
+		if n.db != db || due == 0 || due < first || due > last || match != nil && !match([]byte(n.key)) {
+			continue
+		}
+		i := len(list) - 1
+		for i >= 0 && due < list[i].From {
+			i--
+		}
+		if i < 0 {
+			h.t.Fatalf("%.20q, due at %d, is in none of %v", n.key, due, list)
+		}
+		counts[i]++
+	}
+	for i, s := range list {
+		if s.Low > counts[i] || counts[i] > s.High || s.Estimate < s.Low || s.Estimate > s.High {
+			h.t.Fatalf("database %d has %v keys from %v until %v, and counts %v", db, counts, from, until, list)
+		}
+		exact = exact && s.Exact()
+	}
+	return list, exact
+}
+
+// verifyTimeline compares counts of spans with the model. A few keys are counted exactly, at last.
+func (h *harness) verifyTimeline(v View) {
+	h.t.Helper()
+	if h.s.quit.Err() != nil {
+		return
+	}
+	now := h.now()
+	for db := range h.databases {
+		for _, c := range []struct {
+			from, until Instant
+			spans       int
+		}{
+			{Instant{Open: true}, Instant{Open: true}, 3},
+			{Instant{At: now - 500}, Instant{At: now + 3000}, 7},
+			{Instant{At: now + 100}, Instant{At: math.MaxInt64}, 2},
+			{Instant{At: now + 1}, Instant{At: now + 5}, 100},
+		} {
+			for _, match := range []func([]byte) bool{nil, anyName} {
+				for calls, exact := 0, false; !exact; calls++ {
+					if _, exact = h.timeline(v, db, c.from, c.until, c.spans, match); len(h.model) > 15 {
+						break
+					}
+					if calls > 1000 {
+						h.t.Fatalf("%d keys are never counted exactly", len(h.model))
+					}
+				}
+			}
+		}
+	}
+}
+
+// Each key counts once, at its next deadline, wherever it is.
+func TestTimeline(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.exact, h.s.bounds.known, h.s.bounds.dueStep = exactMost, diskLooks, dueStep
+	defer h.check()
+	now := h.clock.Now()
+	h.mixed(1, 900)
+	h.mixed(2, 300)
+	next := map[int64]int64{} // how many keys are due at an instant, of those that mixed sets
+	for i := range 900 {
+		due := now + 10_000 + int64(i%3)
+		switch {
+		case i%5 == 0:
+			due = now + 5000 + int64(i%4)
+		case i%7 == 0:
+			continue
+		case i%11 == 0:
+			due = math.MaxInt64
+		}
+		next[due]++
+	}
+	count := func(from, through int64) (n int64) {
+		for due, k := range next {
+			if from <= due && due <= through {
+				n += k
+			}
+		}
+		return n
+	}
+	at := func(ms int64) Instant { return Instant{At: ms} }
+	open := Instant{Open: true}
+	compare := func(place string, v View) {
+		t.Helper()
+		for _, c := range []struct {
+			from, until  Instant
+			spans        int
+			starts       []int64
+			last         int64 // instant of the last span
+			onlyWithSame bool
+		}{
+			{open, open, 1, []int64{now}, math.MaxInt64, false},
+			{open, at(now + 20_000), 4, []int64{now, now + 5000, now + 10_000, now + 15_000}, now + 19_999, false},
+			{at(now + 10_000), at(now + 10_003), 3, []int64{now + 10_000, now + 10_001, now + 10_002}, now + 10_002, false},
+			{at(now + 10_000), at(now + 10_003), 500, []int64{now + 10_000, now + 10_001, now + 10_002}, now + 10_002, false},
+			{at(now + 9999), at(now + 10_003), 3, []int64{now + 9999, now + 10_000, now + 10_001}, now + 10_002, false},
+			{at(now + 5000), at(now + 10_001), 2, []int64{now + 5000, now + 7500}, now + 10_000, true},
+			{at(now - 1000), at(now + 1000), 2, []int64{now - 1000, now}, now + 999, false},
+			{at(math.MaxInt64 - 1), at(math.MaxInt64), 5, []int64{math.MaxInt64 - 1}, math.MaxInt64 - 1, false},
+			{at(math.MaxInt64), open, 5, []int64{math.MaxInt64}, math.MaxInt64, false},
+			{at(math.MinInt64), open, 2, []int64{math.MinInt64 + 1, 0}, math.MaxInt64, false},
+			{at(now + 5), at(now + 5), 5, nil, 0, false},
+			{at(now + 5), at(now), 5, nil, 0, false},
+			{at(math.MinInt64), at(math.MinInt64), 5, nil, 0, false},
+			{open, at(math.MinInt64), 5, nil, 0, false},
+		} {
+			var match func([]byte) bool
+			if c.onlyWithSame {
+				match = func(name []byte) bool { return bytes.HasPrefix(name, []byte("{same}")) }
+			}
+			list, err := v.Timeline(1, c.from, c.until, c.spans, match)
+			if err != nil || len(list) != len(c.starts) {
+				t.Fatalf("%s, %v to %v by %d: %v (%v), want %v", place, c.from, c.until, c.spans, list, err, c.starts)
+			}
+			for i, s := range list {
+				through := c.last
+				if i+1 < len(list) {
+					through = list[i+1].From - 1
+				}
+				want := count(c.starts[i], through)
+				if c.onlyWithSame {
+					want = 0
+					for k := 0; k < 900; k += 2 {
+						due := now + 10_000 + int64(k%3)
+						if k%5 == 0 {
+							due = now + 5000 + int64(k%4)
+						} else if k%7 == 0 || k%11 == 0 {
+							continue
+						}
+						if c.starts[i] <= due && due <= through {
+							want++
+						}
+					}
+				}
+				if s.From != c.starts[i] || s.Span != ttl.Exactly(want) {
+					t.Errorf("%s, %v to %v by %d, span %d: %+v, want %d from %d on", place, c.from, c.until, c.spans, i, s, want, c.starts[i])
+				}
+			}
+		}
+	}
+	both := func(place string) {
+		t.Helper()
+		compare(place, h.s.View)
+		h.doAll(func(x *Txn) { compare(place+", within a transaction", x.View()) })
+	}
+	both("in memory")
+	h.saved()
+	h.evict()
+	both("on disk")
+	for i := 0; i < 900; i += 2 {
+		h.load([]Key{h.s.Key(1, fmt.Appendf(nil, "{same}%d", i))})
+	}
+	both("in both")
+	h.check()
+	if err := h.s.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	h.s.bounds.exact, h.s.bounds.known, h.s.bounds.dueStep = exactMost, diskLooks, dueStep
+	both("after a restart")
+	h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
+	if list, err := h.s.Timeline(2, open, open, 1, nil); err != nil || list[0].Span != ttl.Exactly(count(0, math.MaxInt64)) {
+		t.Errorf("swapped: %v (%v)", list, err)
+	}
+	h.doAll(func(x *Txn) { x.FlushDB(2) })
+	if list, err := h.s.Timeline(2, open, open, 5, nil); err != nil || len(list) != 0 {
+		t.Errorf("emptied: %v (%v)", list, err)
+	}
+}
+
+// What is due does not count, removed or not, but a key of which only an element is due counts at its next deadline; the log
+// says that something is due before a reply does.
+func TestTimelineLeavesOutDue(t *testing.T) {
+	for _, place := range []string{"in memory", "on disk"} {
+		h := newHarness(t)
+		h.s.bounds.exact, h.s.bounds.known, h.s.bounds.dueStep = exactMost, diskLooks, dueStep
+		now := h.clock.Now()
+		hash := func(name string, deadline int64, elements ...int64) {
+			k := h.s.Key(0, []byte(name))
+			h.do(func(x *Txn) {
+				v, err := x.Hash(k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, d := range elements {
+					v.Set(fmt.Append(nil, i), []byte("v"), d)
+				}
+			}, k)
+			if deadline != 0 {
+				h.do(func(x *Txn) { x.SetDeadline(k, deadline, Event{}) }, k)
+			}
+		}
+		hash("later element", 0, now+1000, now+5000)
+		hash("own deadline", now+6000, now+1000, 0)
+		hash("stays", 0, now+1000, 0)
+		hash("gone with its elements", now+6000, now+1000, now+2000)
+		hash("gone", now+1000, now+9000, 0)
+		k := h.s.Key(0, []byte("string"))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000, Event{}) }, k)
+		if place == "on disk" {
+			h.saved()
+			h.evict()
+		}
+		h.clock.Advance(2000e6)
+		for _, match := range []func([]byte) bool{nil, anyName, func(name []byte) bool { return string(name) != "own deadline" }} {
+			want := []DueSpan{{now + 4000, ttl.Exactly(0)}, {now + 5000, ttl.Exactly(1)}, {now + 6000, ttl.Exactly(1)}}
+			if match != nil && !match([]byte("own deadline")) {
+				want[2].Span = ttl.Exactly(0)
+			}
+			list, err := h.s.Timeline(0, Instant{At: now + 4000}, Instant{At: now + 7000}, 3, match)
+			if err != nil || !slices.Equal(list, want) {
+				t.Errorf("%s: %v (%v), want %v", place, list, err, want)
+			}
+		}
+		if list, err := h.s.Timeline(0, Instant{Open: true}, Instant{Open: true}, 1, nil); err != nil || len(list) != 1 || list[0].Span != ttl.Exactly(2) {
+			t.Errorf("%s: %v (%v)", place, list, err)
+		}
+		if logged := h.s.shown.at.Load(); logged != h.clock.Now() {
+			t.Errorf("%s: time is logged as %d, now is %d", place, logged, h.clock.Now())
+		}
+		end := h.s.Log().End()
+		if _, err := h.s.Timeline(0, Instant{At: 1}, Instant{At: 2}, 1, nil); err != nil || h.s.Log().End() != end {
+			t.Errorf("%s: the same time is logged again (%v)", place, err)
+		}
+		h.s.Reap()
+		if list, err := h.s.Timeline(0, Instant{At: now + 4000}, Instant{At: now + 7000}, 1, nil); err != nil || list[0].Span != ttl.Exactly(2) {
+			t.Errorf("%s, removed: %v (%v)", place, list, err)
+		}
+		h.check()
+		if err := h.s.Close(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The bounds hold whatever happens to keys between calls and while names are looked at, with whatever is counted and known of
+// the disk; nothing is lost while the deadlines on disk are being found.
+func TestTimelineBesideChanges(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHarness(t)
+		h.t = failer{t, rt}
+		defer func() { _ = h.s.Close(false) }()
+		h.s.bounds.exact = rapid.SampledFrom([]int{1, 10, 1000}).Draw(rt, "exact")
+		h.s.bounds.known = rapid.SampledFrom([]int{1, 20, 1000}).Draw(rt, "known")
+		now := h.clock.Now()
+		const keys = 40
+		text := func(i int) string { return fmt.Sprintf("{%d}%d", i%3, i) }
+		key := func(i int) Key { return h.s.Key(i%2, []byte(text(i))) }
+		set := func(i int) {
+			k, n := key(i), name{i % 2, text(i)}
+			deadline := now + rapid.Int64Range(-1, 60).Draw(rt, "deadline")*100
+			if deadline == now {
+				deadline = 0
+			}
+			if i%4 < 2 {
+				h.model[n] = value{data: "v", deadline: deadline}
+				h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, Event{}) }, k)
+				return
+			}
+			first, second := now+rapid.Int64Range(1, 60).Draw(rt, "first")*100, now+rapid.Int64Range(0, 60).Draw(rt, "second")*100
+			if second == now {
+				second = 0
+			}
+			h.model[n] = value{deadline: deadline, coll: &content{elems: []elem{{"f", "v", first}, {"g", "v", second}}}}
+			h.do(func(x *Txn) {
+				x.Delete(k, Event{})
+				v, err := x.Hash(k)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				v.Set([]byte("f"), []byte("v"), first)
+				v.Set([]byte("g"), []byte("v"), second)
+				if deadline != 0 {
+					x.SetDeadline(k, deadline, Event{})
+				}
+			}, k)
+		}
+		for i := range keys {
+			set(i)
+		}
+		move := func() { // nothing that the model would notice
+			i := rapid.IntRange(0, keys-1).Draw(rt, "key")
+			switch rapid.IntRange(0, 4).Draw(rt, "move") {
+			case 0:
+				h.saved()
+			case 1:
+				h.evict()
+			case 2:
+				h.saved()
+				h.evict()
+			case 3:
+				h.load([]Key{key(i)})
+			case 4:
+				h.s.Reap()
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"set": func(*rapid.T) { set(rapid.IntRange(0, keys-1).Draw(rt, "key")) },
+			"delete": func(*rapid.T) {
+				i := rapid.IntRange(0, keys-1).Draw(rt, "key")
+				delete(h.model, name{i % 2, text(i)})
+				h.do(func(x *Txn) { x.Delete(key(i), Event{}) }, key(i))
+			},
+			"delete many": func(*rapid.T) {
+				var list []Key
+				for i := 0; i < keys; i += 2 {
+					if rapid.IntRange(0, 5).Draw(rt, "some") == 0 {
+						delete(h.model, name{0, text(i)})
+						list = append(list, key(i))
+					}
+				}
+				if len(list) == 0 {
+					return
+				}
+				for _, k := range list {
+					h.load([]Key{k})
+				}
+				m := h.s.NewMany(list, nil)
+				x := h.s.NewTxn()
+				h.s.BeginAll(x)
+				for i, k := range list {
+					it, ok := x.Get(k)
+					m.See(i, it, ok)
+				}
+				x.End()
+				if rapid.Bool().Draw(rt, "leave memory") {
+					h.evict()
+				}
+				h.s.BeginMany(x)
+				x.Install(m, Event{})
+				x.End()
+			},
+			"move": func(*rapid.T) { move() },
+			"swap": func(*rapid.T) {
+				if rapid.IntRange(0, 4).Draw(rt, "rarely") == 0 {
+					h.doAll(func(x *Txn) { x.FlushDB(1) })
+					for n := range h.model {
+						if n.db == 1 {
+							delete(h.model, n)
+						}
+					}
+				}
+			},
+			"time": func(*rapid.T) { h.clock.Advance(100e6) },
+			"restart": func(*rapid.T) {
+				if rapid.IntRange(0, 3).Draw(rt, "rarely") == 0 {
+					b := h.s.bounds
+					h.reopen()
+					h.s.bounds = b
+				}
+			},
+			"count": func(*rapid.T) {
+				var match func([]byte) bool
+				if rapid.Bool().Draw(rt, "match") && h.s.bounds.exact == 1000 { // of a sample the bounds hold as a rule
+					match = func([]byte) bool {
+						if rapid.IntRange(0, 9).Draw(rt, "moves") == 0 {
+							move()
+						}
+						return true
+					}
+				}
+				from := now + rapid.Int64Range(-1, 60).Draw(rt, "from")*100
+				until := Instant{At: now + rapid.Int64Range(0, 70).Draw(rt, "until")*100, Open: rapid.Bool().Draw(rt, "open")}
+				db, spans := rapid.IntRange(0, 1).Draw(rt, "db"), rapid.IntRange(1, 9).Draw(rt, "spans")
+				if match == nil && rapid.IntRange(0, 3).Draw(rt, "within") == 0 {
+					h.doAll(func(x *Txn) { h.timeline(x.View(), db, Instant{At: from}, until, spans, nil) })
+					return
+				}
+				h.timeline(h.s.View, db, Instant{At: from}, until, spans, match)
+			},
+			"": func(*rapid.T) { h.check() },
+		})
+	})
+}
+
+// Deadlines on disk are found once. Then counts are exact without ttl, also of what leaves memory, comes back or expires, as long as
+// they are few, and where they are many where ttl is read.
+func TestTimelineKnowsDisk(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.exact, h.s.bounds.known = 1000, 10
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 100
+	for i := range keys {
+		k := h.s.Key(0, fmt.Appendf(nil, "key%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i), Event{}) }, k)
+	}
+	h.saved()
+	h.evict()
+	all := func() ttl.Span {
+		t.Helper()
+		var s ttl.Span
+		h.doAll(func(x *Txn) { // which reads some entries of ttl at most
+			list, err := x.View().Timeline(0, Instant{At: now + 1}, Instant{At: now + 5000}, 1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = list[0].Span
+		})
+		return s
+	}
+	last := all()
+	if last.Low == 0 || last.Low == keys || last.High != keys {
+		t.Fatalf("a first step finds %+v of %d", last, keys)
+	}
+	for last.Low < keys {
+		s := all()
+		if s.Low <= last.Low || s.High != keys {
+			t.Fatalf("%+v comes after %+v", s, last)
+		}
+		last = s
+	}
+	h.load([]Key{h.s.Key(0, []byte("key7"))})
+	if s := all(); s != ttl.Exactly(keys) {
+		t.Errorf("after a load: %+v", s)
+	}
+	h.evict()
+	h.clock.Advance(1010e6)
+	h.s.Reap()
+	if s := all(); s != ttl.Exactly(keys-11) {
+		t.Errorf("after some expired: %+v", s)
+	}
+}
+
+// A count of more deadlines than are looked at one by one has bounds, and the sum of all spans is exact in memory.
+func TestTimelineEstimates(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.exact = 1000
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 20_000
+	var list [][]byte
+	for i := range keys {
+		name := fmt.Appendf(nil, "%d:%d", i%4, i)
+		list = append(list, name)
+		k := h.s.Key(0, name)
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i)*7, Event{}) }, k)
+	}
+	spans, err := h.s.Timeline(0, Instant{At: now + 1000}, Instant{At: now + 1000 + 7*keys}, 100, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	estimated, sum := 0, int64(0)
+	for i, s := range spans {
+		if s.Low > keys/100 || s.High < keys/100 || s.High-s.Low > 4*1024 {
+			t.Errorf("span %d: %+v", i, s)
+		}
+		if sum += s.Estimate; !s.Exact() {
+			estimated++
+		}
+	}
+	if estimated == 0 || sum < keys*9/10 || sum > keys*11/10 {
+		t.Errorf("%d of %d spans are estimated, %d in all", estimated, len(spans), sum)
+	}
+	// A sample of names.
+	for _, within := range []bool{false, true} {
+		match := func(name []byte) bool { return bytes.HasPrefix(name, []byte("3:")) }
+		count := func(v View) {
+			if spans, err = v.Timeline(0, Instant{At: now + 1000}, Instant{At: now + 1000 + 7*keys}, 10, match); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if within {
+			h.doAll(func(x *Txn) { count(x.View()) })
+		} else {
+			count(h.s.View)
+		}
+		for i, s := range spans {
+			if s.Exact() || s.Low > keys/40 || s.High < keys/40 || !within && (s.Low < keys/200 || s.High > keys/16) {
+				t.Errorf("names, span %d: %+v, within a transaction: %v", i, s, within)
+			}
+		}
+	}
+	if n := len(list); n != keys {
+		t.Fatal(n)
+	}
+}
+
+// A timeline waits where a global transaction has a shard, and ends where the store is closed.
+func TestTimelineWaitsForGlobal(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.exact = exactMost
+	h.mixed(1, 50)
+	global := h.s.NewTxn()
+	count := func(match func([]byte) bool) chan error {
+		done := make(chan error, 1)
+		go func() {
+			list, err := h.s.Timeline(1, Instant{At: 1}, Instant{Open: true}, 1, match)
+			if err == nil && !list[0].Exact() {
+				err = fmt.Errorf("%v", list)
+			}
+			done <- err
+		}()
+		return done
+	}
+	for _, match := range []func([]byte) bool{nil, anyName} {
+		h.s.BeginGlobal(global, nil)
+		done := count(match)
+		select {
+		case err := <-done:
+			t.Fatalf("it has not waited: %v", err)
+		default:
+		}
+		global.End()
+		if err := await.For(t, "the count", done); err != nil {
+			t.Error(err)
+		}
+	}
+	h.s.BeginGlobal(global, nil)
+	done := count(nil)
+	h.s.stop()
+	if err := await.For(t, "its end", done); !errors.Is(err, ErrClosed) {
+		t.Errorf("%v", err)
+	}
+	global.End()
+	if err := h.s.Close(false); err != nil {
+		t.Error(err)
+	}
+}
+
+// A goroutine finds the rest of the deadlines on disk.
+func TestTimelineWalksOn(t *testing.T) {
+	h := newHarness(t)
+	now := h.clock.Now()
+	for i := range 500 {
+		k := h.s.Key(0, fmt.Appendf(nil, "key%d%s", i, strings.Repeat("x", i%2*2000)))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i), Event{}) }, k)
+	}
+	h.saved()
+	h.evict()
+	h.s.options.NoBackground = false
+	if _, err := h.s.Timeline(0, Instant{At: 1}, Instant{At: now + 1001}, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	w := &h.s.diskWalk
+	await.Until(t, "the walk has come to its end", func() bool {
+		w.turn.Lock()
+		defer w.turn.Unlock()
+		return w.turn.place == nil && !w.turn.alone
+	})
+	h.s.background.Wait()
+	h.check()
+	n := 0
+	for _, sh := range h.s.shards {
+		n += sh.mu.parts[0].disk.cells.Len()
+	}
+	if n != 500 {
+		t.Errorf("%d deadlines on disk are found", n)
+	}
+}
