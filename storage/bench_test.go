@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -200,4 +201,52 @@ func BenchmarkRecovery(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkTimeline counts the keys of 30M deadlines in memory, spread over 30 days, by their hours and by other spans. The
+// deadlines are in the indexes alone: no name is looked at.
+//
+//	go test ./storage -run '^$' -bench Timeline -benchtime 20x
+func BenchmarkTimeline(b *testing.B) {
+	const deadlines, day = 30_000_000, int64(24 * 3600_000)
+	s := benchStore(b, b.TempDir())
+	now := s.now()
+	var wg sync.WaitGroup
+	for _, sh := range s.shards {
+		p := sh.makePart(0)
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(sh.num), 0))
+			for id := range uint64(deadlines / len(s.shards)) {
+				p.index.Set(id, 0, now+1+rng.Int64N(30*day))
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range []struct {
+		name     string
+		from, to int64
+		spans    int
+	}{
+		{"24 hours", 0, day, 24}, {"30 days", 0, 30 * day, 30}, {"a minute by seconds", day, day + 60_000, 60}, {"30 days by 1000", 0, 30 * day, 1000},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var width float64
+			for b.Loop() {
+				list, err := s.Timeline(0, Instant{At: now + c.from}, Instant{At: now + c.to}, c.spans, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				width = 0
+				for _, span := range list {
+					width += float64(span.High-span.Low) / float64(max(span.Estimate, 1)) / float64(len(list))
+				}
+			}
+			b.ReportMetric(100*width, "%between")
+		})
+	}
+	b.StopTimer()
+	for _, sh := range s.shards { // it has no such keys
+		sh.mu.parts[0] = nil
+	}
+	closeBench(b, s)
 }
