@@ -209,7 +209,7 @@ func runRestore(c *Ctx) error {
 		return nil
 	}
 	if ttl.Expired(deadline, now) {
-		c.Txn.TellPassed(k, deadline, restored(v, now))
+		c.Txn.ReportPassed(k, deadline, restored(v, now))
 	}
 	if is, ok := c.Txn.Peek(k); ok && replaced {
 		c.Txn.Overwrote(k, was, is.Type())

@@ -216,7 +216,7 @@ func expireField(c *Ctx, h *storage.Hash, field []byte, deadline int64, cond ttl
 	case !cond.Allows(old, deadline):
 		return fieldRefused
 	case ttl.Expired(deadline, c.Txn.Now()):
-		h.TellPassed(field, deadline)
+		h.ReportPassed(field, deadline)
 		h.Delete(field)
 		return fieldDeleted
 	}

@@ -227,7 +227,7 @@ func (o *fieldOptions) deleteInstead(c *Ctx, k storage.Key, h *storage.Hash) {
 	c.notifyPairs(k, eventHSet, o.fields)
 	for i := 0; i < len(o.fields); i += 2 {
 		h.Delete(o.fields[i])
-		c.Txn.TellPassedElement(k, object.TypeHash, o.fields[i], o.fields[i+1], o.deadline)
+		c.Txn.ReportPassedElement(k, object.TypeHash, o.fields[i], o.fields[i+1], o.deadline)
 	}
 	c.notifyPairs(k, eventHDel, o.fields)
 	if !existed {

@@ -67,7 +67,7 @@ func TestClockConfirmOfCommands(t *testing.T) {
 				payload := h.dump("source")
 				h.clock.Set(h.clock.Now() + dayMs)
 				guarded := h.store.Now()
-				// At one instant with what counts from now: a transaction tells them apart.
+				// At one instant with what counts from now: a transaction distinguishes them.
 				at := guarded + 3600_000
 				left := "3600000"
 				if !relative {

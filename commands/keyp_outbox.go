@@ -34,10 +34,10 @@ const (
 	outboxValueMax = 1 << 20
 )
 
-// keypOutboxCommands manage the rules by which expiries are told in streams (storage/outbox.go).
+// keypOutboxCommands manage the rules by which expiries are reported in streams (storage/outbox.go).
 var keypOutboxCommands = []Spec{{
 	Name: "KEYP.OUTBOX", Group: KeypGroup, Since: "1.0.0", Arity: -2,
-	Summary: "Manages rules that tell in a stream what expires.", Complexity: "Depends on subcommand.",
+	Summary: "Manages rules that report in a stream what expires.", Complexity: "Depends on subcommand.",
 	Sub: []Spec{
 		{
 			Name: "SET", Group: KeypGroup, Since: "1.0.0", Arity: -7, Flags: Write | Admin | DenyOOM, Scope: Global,

@@ -11,15 +11,15 @@ import (
 	"keyp/storage"
 )
 
-// tell lets time pass, removes what is due, and moves its entries.
-func (h *harness) tell(d time.Duration) {
+// report lets time pass, removes what is due, and moves its entries.
+func (h *harness) report(d time.Duration) {
 	h.clock.Advance(d)
 	h.store.Reap()
 	h.store.Manual().MoveOutbox()
 }
 
-// told is what XRANGE replies of the entries' fields.
-func (h *harness) told(stream string) string {
+// reported is what XRANGE replies of the entries' fields.
+func (h *harness) reported(stream string) string {
 	h.t.Helper()
 	text := h.do("XRANGE", stream, "-", "+")
 	return strings.ReplaceAll(regexp.MustCompile(`\["\d+-\d+", (\[[^]]*\])\]`).ReplaceAllString(text, "$1"), fmt.Sprint(epoch), "T")
@@ -66,8 +66,8 @@ func TestOutboxCommands(t *testing.T) {
 	`)
 }
 
-// TestOutboxTells: entries as a client reads them.
-func TestOutboxTells(t *testing.T) {
+// TestOutboxReports: entries as a client reads them.
+func TestOutboxReports(t *testing.T) {
 	h := newHarness(t)
 	h.run(`
 		KEYP.OUTBOX SET r PATTERN k* ELEMENTS STREAM s VALUE 10 -> +OK
@@ -82,7 +82,7 @@ func TestOutboxTells(t *testing.T) {
 		SET other v PX 10 -> +OK
 	`)
 	h.heard()
-	h.tell(40 * time.Millisecond)
+	h.report(40 * time.Millisecond)
 	events := h.heard()
 	if !strings.Contains(events, "expired:k1") || strings.Count(events, "xadd:s") != 5 {
 		t.Errorf("events: %s", events)
@@ -92,7 +92,7 @@ func TestOutboxTells(t *testing.T) {
 		`["rule", "r", "db", "0", "key", "k3", "element", "f", "type", "hash", "deadline", "1700000000030", "removed", "1700000000040", "value", "v"], ` +
 		`["rule", "r", "db", "0", "key", "k3", "element", "g", "type", "hash", "deadline", "1700000000030", "removed", "1700000000040", "value", "longer-tha", "value-bytes", "15"], ` +
 		`["rule", "r", "db", "0", "key", "k4", "element", "m", "type", "set", "deadline", "1700000000040", "removed", "1700000000040"]]`
-	got := regexp.MustCompile(`("list"[^]]*"value-bytes", )"\d+"`).ReplaceAllString(h.told("s"), `$1"N"`)
+	got := regexp.MustCompile(`("list"[^]]*"value-bytes", )"\d+"`).ReplaceAllString(h.reported("s"), `$1"N"`)
 	if got != wanted {
 		t.Errorf("the stream has\n%s\nwant\n%s", got, wanted)
 	}
@@ -105,8 +105,8 @@ func TestOutboxTells(t *testing.T) {
 		PEXPIRE k2 1 -> 1
 	`)
 	dump := h.do("DUMP", "k2")
-	h.tell(time.Millisecond)
-	if got := h.told("s"); !strings.Contains(got, `"value", `+dump+`]`) {
+	h.report(time.Millisecond)
+	if got := h.reported("s"); !strings.Contains(got, `"value", `+dump+`]`) {
 		t.Errorf("the value of a list is not what DUMP replied, %s: %s", dump, got)
 	}
 	if got := h.do("LATENCY", "HISTOGRAM", "lateness|outbox"); !strings.HasPrefix(got, `["lateness|outbox", ["calls", 6, `) {
@@ -149,15 +149,15 @@ func TestOutboxPassed(t *testing.T) {
 		MSETEX 1 k9 v PXAT 14 -> 1
 		EXISTS k1 k2 k3 k4 k5 k6 k7 k8 k9 -> 0
 	`)
-	h.tell(0)
+	h.report(0)
 	var got []string
-	for _, m := range regexp.MustCompile(`"key", "(k\d)"(?:, "element", "(.)")?, "type", "(\w+)", "deadline", "(\d+)", "removed", "T"(?:, "value", "(\w+)")?`).FindAllStringSubmatch(h.told("s"), -1) {
+	for _, m := range regexp.MustCompile(`"key", "(k\d)"(?:, "element", "(.)")?, "type", "(\w+)", "deadline", "(\d+)", "removed", "T"(?:, "value", "(\w+)")?`).FindAllStringSubmatch(h.reported("s"), -1) {
 		got = append(got, strings.Join(m[1:], "/"))
 	}
 	slices.Sort(got) // the mover may have come between
 	want := "k1//string/5/v k2//string/6/new k3//string/7/v k4/f/hash/8/v k4/g/hash/9/w k4/h/hash/10/new k5/m/set/11/ k6//string/12/v k8//string/13/v k9//string/14/v"
 	if text := strings.Join(got, " "); text != want {
-		t.Errorf("told: %s\nwant: %s\n%s", text, want, h.told("s"))
+		t.Errorf("reported: %s\nwant: %s\n%s", text, want, h.reported("s"))
 	}
 }
 
@@ -180,7 +180,7 @@ func TestOutboxRefuses(t *testing.T) {
 		SET k2 v PX 1 -> +OK
 		HSET k3 f v -> 1
 	`)
-	h.tell(time.Millisecond)
+	h.report(time.Millisecond)
 	h.run(`
 		SET k1 v -> ` + refused + `
 		MSET x v k2 v -> ` + refused + `
@@ -215,7 +215,7 @@ func TestOutboxRefuses(t *testing.T) {
 	h.run(`
 		DEL s -> 1
 	`)
-	h.tell(time.Second)
+	h.report(time.Second)
 	h.run(`
 		XLEN s -> 2
 		SET k1 v -> +OK
@@ -232,7 +232,7 @@ func TestOutboxReroutes(t *testing.T) {
 		SET k1 v PX 1 -> +OK
 		SET k2 v PX 1 -> +OK
 	`)
-	h.tell(time.Millisecond)
+	h.report(time.Millisecond)
 	h.run(`
 		KEYP.OUTBOX SET other PATTERN k* STREAM t -> +OK
 		MULTI -> +OK
@@ -241,7 +241,7 @@ func TestOutboxReroutes(t *testing.T) {
 		EVAL "return redis.call('KEYP.OUTBOX', 'SET', 'r', 'PATTERN', '*', 'STREAM', 't')" 0 -> +OK
 		KEYP.OUTBOX SET r PATTERN * STREAM t -> +OK
 	`)
-	h.tell(time.Second)
+	h.report(time.Second)
 	h.run(`
 		XLEN t -> 2
 		SET k1 v -> +OK
@@ -261,7 +261,7 @@ func TestOutboxRightsOfOthers(t *testing.T) {
 		ACL SETUSER reader on nopass +@all ~u:* %R~secret* -> +OK
 		ACL SETUSER writer on nopass +@all ~u:* %R~secret* %W~s -> +OK
 	`)
-	h.tell(time.Millisecond)
+	h.report(time.Millisecond)
 	for _, user := range []string{"u", "reader"} {
 		h.run("user " + user + `
 			KEYP.OUTBOX SET r PATTERN u:* STREAM u:s -> ` + others + `
@@ -275,7 +275,7 @@ func TestOutboxRightsOfOthers(t *testing.T) {
 		user writer
 		KEYP.OUTBOX SET r PATTERN u:* STREAM u:s -> +OK
 	`)
-	h.tell(time.Second)
+	h.report(time.Second)
 	h.run(`
 		XLEN u:s -> 1
 		KEYP.OUTBOX DEL r -> 1
@@ -321,7 +321,7 @@ func TestOutboxWakes(t *testing.T) {
 		MULTI -> +OK
 		PING -> +QUEUED
 	`)
-	h.tell(10 * time.Millisecond)
+	h.report(10 * time.Millisecond)
 	h.run(`
 		EXEC -> nilarray
 	`)
@@ -333,7 +333,7 @@ func TestOutboxWakes(t *testing.T) {
 	})
 	h.run("SET k v PX 10 -> +OK")
 	changed = nil
-	h.tell(10 * time.Millisecond)
+	h.report(10 * time.Millisecond)
 	h.store.Observe(nil)
 	if got := strings.Join(changed, " "); got != "0k 0s" {
 		t.Errorf("changed: %s", got)

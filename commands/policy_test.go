@@ -136,7 +136,7 @@ func TestPoliciesOnEveryCommand(t *testing.T) {
 					}
 					if f.One(10) {
 						f.clock.Advance(time.Duration(f.N(30_000)) * time.Millisecond)
-						f.store.Reap() // else a command that is refused tells of what is due
+						f.store.Reap() // else a command that is refused reports what is due
 						f.fill()
 					}
 					before := f.keyspace()
@@ -466,7 +466,7 @@ func TestLargeReadsSlide(t *testing.T) {
 }
 
 // TestLimitCountsFromTheDeadline: a command that gives a key another value, or another name, and leaves the deadline as it
-// is, does not have the time of LIMIT begin anew.
+// is, does not have the time of LIMIT begin again.
 func TestLimitCountsFromTheDeadline(t *testing.T) {
 	h := newHarness(t)
 	h.do("KEYP.POLICY", "SET", "p", "PATTERN", "*", "ENFORCE", "DEFAULT", "100s", "SLIDE", "100s", "LIMIT", "150s")

@@ -47,7 +47,7 @@ func session(t *testing.T, block string) string {
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}
-			h.tell(d)
+			h.report(d)
 			fmt.Fprintln(&out, line)
 		}
 		if command, ok := strings.CutPrefix(line, "> "); ok {

@@ -89,7 +89,7 @@ func (c *Ctx) storeUntil(k storage.Key, value []byte, deadline int64, ev storage
 		}
 		c.Txn.Notify(k, ev)
 		c.Txn.Notify(k, storage.DeadlineSet)
-		c.Txn.TellPassed(k, deadline, &object.String{Data: value})
+		c.Txn.ReportPassed(k, deadline, &object.String{Data: value})
 		if !c.Txn.Delete(k, storage.Expired) {
 			c.Txn.Notify(k, storage.Expired)
 		}

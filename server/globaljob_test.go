@@ -128,7 +128,7 @@ type hog struct {
 	runs, end chan struct{}
 }
 
-// use makes the command one of the server's: it appends to key log, waits, and tells whether a
+// use makes the command one of the server's: it appends to key log, waits, and reports whether a
 // command that belongs to the loop answered it.
 func (h *hog) use(e *commands.Env) {
 	h.runs, h.end = make(chan struct{}, 1), make(chan struct{})

@@ -23,9 +23,9 @@ func (ts *testServer) tracks(options string) *client {
 	return c
 }
 
-// TestTrackingTells: of what others change, of what the client changes by itself behind the
+// TestTrackingNotifies: of what others change, of what the client changes by itself behind the
 // reply, and of what expires with nobody's doing.
-func TestTrackingTells(t *testing.T) {
+func TestTrackingNotifies(t *testing.T) {
 	ts := start(t)
 	a, all, b := ts.tracks(""), ts.tracks("BCAST"), ts.dial()
 	b.do("MSET k 1 l 1")

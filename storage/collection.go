@@ -424,9 +424,9 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 	var fields [][]byte
 	hears := t.HearsFields(ev)
 	own := k.DB == t.s.options.Databases // not a client's
-	var tells []*outbox
+	var rules []*outbox
 	if t.s.outbox.rules.Load() != nil {
-		tells = t.tellsElements(k, o.val.Type())
+		rules = t.elementRules(k, o.val.Type())
 	}
 	n = o.val.Due(t.instant(p, *c), limit, func(elem, val []byte, deadline int64) {
 		if !own {
@@ -434,8 +434,8 @@ func (t *Txn) shed(p *part, sl *slot, c *cell, k Key, limit int) (n int) {
 		}
 		t.removed(p, o, elem)
 		o.change(elem)
-		if tells != nil {
-			t.tellElement(tells, k, o.val.Type(), elem, val, deadline)
+		if rules != nil {
+			t.reportElement(rules, k, o.val.Type(), elem, val, deadline)
 		}
 		if hears {
 			fields = append(fields, bytes.Clone(elem))

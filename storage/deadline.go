@@ -29,7 +29,7 @@ func (t *Txn) Expire(k Key, deadline int64, cond ttl.Condition) bool {
 	case !ok || !cond.Allows(item.Deadline(), deadline):
 		return false
 	case ttl.Expired(deadline, t.now):
-		t.TellPassed(k, deadline, nil)
+		t.ReportPassed(k, deadline, nil)
 		return t.Delete(k, Deleted)
 	default:
 		return t.SetDeadline(k, deadline, DeadlineSet)
@@ -81,7 +81,7 @@ func (m Members) Expire(k Key, deadline int64, cond ttl.Condition) bool {
 	if !ttl.Expired(deadline, m.t.now) {
 		return h.SetDeadline(m.name, deadline)
 	}
-	h.TellPassed(m.name, deadline)
+	h.ReportPassed(m.name, deadline)
 	m.t.NotifyFields(k, memberRemoved(h.typ), m.name)
 	h.gone(m.name)
 	h.object().val.Remove(m.name)
@@ -120,11 +120,11 @@ func memberRemoved(t object.Type) Event {
 // members is the handle of a value whose elements can have deadlines.
 type members struct{ handle }
 
-// TellPassed is Txn.TellPassedElement for an element that is there.
-func (h *members) TellPassed(elem []byte, deadline int64) {
-	if rules := h.t.tellsElements(h.k, h.typ); len(rules) > 0 {
+// ReportPassed is Txn.ReportPassedElement for an element that is there.
+func (h *members) ReportPassed(elem []byte, deadline int64) {
+	if rules := h.t.elementRules(h.k, h.typ); len(rules) > 0 {
 		if val, _, ok := h.object().val.Element(elem); ok {
-			h.t.tellElement(rules, h.k, h.typ, elem, val, deadline)
+			h.t.reportElement(rules, h.k, h.typ, elem, val, deadline)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func TestKeyOnDiskGoesWithItsElements(t *testing.T) {
 }
 
 // TestKeyDeadlineAfterElements: a key that stands in the ttl bucket with an element goes
-// whole at its own deadline, also when the log is all that tells.
+// whole at its own deadline, also when only the log has it.
 func TestKeyDeadlineAfterElements(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		h := newHarness(t)

@@ -525,7 +525,7 @@ type laterOf struct {
 	through DuePlace    // what ttl has before is known
 
 	elements DuePlace // the elements of the keys that ttl has before have their places (expiringelements.go)
-	round    int      // rises when that begins anew
+	round    int      // rises when that begins again
 	left     map[string]uint64
 	turn     uint64 // of the newest in left
 }

@@ -12,7 +12,7 @@ import (
 // Journal is the log as the store and the server use it: batches go in by Append, and positions (LSNs)
 // say what has become of them. That of a server that is alone is a wal.Log. One that is replicated has a leader, and
 // what the leader has appended last may be taken back when another server becomes the leader. So three
-// things are told apart. What stands before a position is
+// things are distinguished. What stands before a position is
 //
 //	durable   when it may be acknowledged: replies and messages that show it may leave.
 //	          Alone: it is synced, or under a laxer policy written. Replicated: it is committed.

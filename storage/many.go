@@ -172,7 +172,7 @@ func (t *Txn) Install(m *Many, event Event) {
 	if m.values != nil && len(t.s.outbox.rules.Load().of(m.keys[0].DB)) > 0 {
 		for _, i := range m.order {
 			if m.seen[i].there {
-				t.tellReplaced(m.keys[i])
+				t.reportReplaced(m.keys[i])
 			}
 		}
 	}

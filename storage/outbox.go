@@ -16,27 +16,27 @@ import (
 	"keyp/storage/object"
 )
 
-// An outbox is a rule that has each expiry of certain keys, and of their elements, told in a stream. The
+// An outbox is a rule that has each expiry of certain keys, and of their elements, reported in a stream. The
 // removal and the entry are one:
 //
 //   - A transaction that removes what is due writes the entry in the same batch, into a queue of the rule
 //     in the same shard (writeOutbox). So an expiry locks no further shard.
 //   - The mover takes entries from the queues and adds them to the stream, in one batch (outboxmove.go).
 //
-// So after a crash an entry is in a queue or in the stream, and in one of them only. Nobody can tell that these are two
+// So after a crash an entry is in a queue or in the stream, and in one of them only. No client sees that these are two
 // batches: a key that is due is invisible, removed or not.
 //
 // Rules and queues are among the server's own data (system.go). A queue is a list, in the order of
 // deadlines: what is put in and taken out are single elements and runs of them, in memory, in the log, and on disk.
 // While there are rules, queues do not leave memory.
 
-// OutboxRule says what is told where. It does not change.
+// OutboxRule says what is reported where. It does not change.
 type OutboxRule struct {
 	Name     string
 	DB       int
 	Pattern  []byte
 	Type     object.Type `json:",omitempty"` // None: any
-	Elements bool        `json:",omitempty"` // those of the keys are told of, too
+	Elements bool        `json:",omitempty"` // those of the keys are reported, too
 	Stream   []byte      // the key of the stream, in the same database
 	MaxLen   int64       `json:",omitempty"` // of the stream; 0: an entry goes when all groups have acknowledged it
 	MaxValue int         `json:",omitempty"` // bytes of a value that an entry has at most
@@ -330,7 +330,7 @@ func (t *Txn) DeleteOutbox(name string) (bool, error) {
 		return false, nil
 	}
 	t.writeOutbox()
-	if r.waiting.Load() > 0 && t.canTell(r) { // it may have failed a moment ago
+	if r.waiting.Load() > 0 && t.canReport(r) { // it may have failed a moment ago
 		if r.tooMany(outboxSmall) {
 			return true, ErrOutboxWaiting
 		}
@@ -347,8 +347,8 @@ func (t *Txn) DeleteOutbox(name string) (bool, error) {
 	return true, nil
 }
 
-// canTell reports whether an entry can be added to the rule's stream.
-func (t *Txn) canTell(r *outbox) bool {
+// canReport reports whether an entry can be added to the rule's stream.
+func (t *Txn) canReport(r *outbox) bool {
 	if t.Load(r.stream) != nil {
 		return false
 	}
@@ -461,7 +461,7 @@ func (r *outbox) takes(name []byte, typ object.Type) bool {
 	return (r.Type == object.None || r.Type == typ) && glob.Match(r.Pattern, name)
 }
 
-// wantsValue reports whether some rule is to tell the value of a key that is due, or elements that were due before.
+// wantsValue reports whether some rule reports the value of a key that is due, or elements that were due before.
 func (o *outboxes) wantsValue(k Key, typ object.Type, at format.Times) bool {
 	elements := at.Due() != at.Deadline
 	return slices.ContainsFunc(o.of(k.DB), func(r *outbox) bool { return (r.MaxValue > 0 || r.Elements && elements) && r.takes(k.Name, typ) })
@@ -558,50 +558,50 @@ func parseEntry(b []byte) (e outEntry, ok bool) {
 	return e, !f.Bad
 }
 
-// tellKey notes that a key is gone as its deadline has come, for the rules that it is under. Elements that were due before, and
-// that nobody has removed, are told of first.
-func (t *Txn) tellKey(k Key, item Item) {
+// reportKey notes that a key is gone as its deadline has come, for the rules that it is under. Elements that were due before, and
+// that nobody has removed, are reported first.
+func (t *Txn) reportKey(k Key, item Item) {
 	rules := t.s.outbox.rules.Load().of(k.DB)
 	if len(rules) == 0 {
 		return
 	}
 	typ := item.Type()
 	if item.o != nil && format.Earlier(item.o.val.Earliest(), item.Deadline()) != item.Deadline() {
-		t.tellElements(k, item, item.Deadline()-1)
+		t.reportElements(k, item, item.Deadline()-1)
 	}
 	for _, r := range rules {
 		if r.takes(k.Name, typ) {
-			t.tell(r, k, outEntry{deadline: item.Deadline(), typ: typ}, item)
+			t.reportEntry(r, k, outEntry{deadline: item.Deadline(), typ: typ}, item)
 		}
 	}
 }
 
-// tellElements notes that all elements of a key that are due by an instant are gone.
-func (t *Txn) tellElements(k Key, item Item, by int64) {
-	if rules := t.tellsElements(k, item.Type()); item.o != nil && len(rules) > 0 {
+// reportElements notes that all elements of a key that are due by an instant are gone.
+func (t *Txn) reportElements(k Key, item Item, by int64) {
+	if rules := t.elementRules(k, item.Type()); item.o != nil && len(rules) > 0 {
 		item.o.val.Walk(func(elem, val []byte, deadline int64) bool {
 			if deadline != 0 && deadline <= by {
-				t.tellElement(rules, k, item.Type(), elem, val, deadline)
+				t.reportElement(rules, k, item.Type(), elem, val, deadline)
 			}
 			return true
 		})
 	}
 }
 
-// tell notes an entry of a key; with an item it has that one's value.
-func (t *Txn) tell(r *outbox, k Key, e outEntry, item Item) {
+// reportEntry notes an entry of a key; with an item it has that one's value.
+func (t *Txn) reportEntry(r *outbox, k Key, e outEntry, item Item) {
 	e.db, e.key, e.removed = k.DB, k.Name, max(t.now, e.deadline)
 	if r.MaxValue > 0 && (item.o != nil || item.b != nil) {
-		e.value, e.hasValue, e.size = t.s.toldValue(item, r.MaxValue)
+		e.value, e.hasValue, e.size = t.s.reportedValue(item, r.MaxValue)
 	}
 	from := len(t.entries)
 	t.entries = e.append(t.entries)
 	t.outgoing = append(t.outgoing, outgoing{r, t.s.shardOf(k.Slot), from, len(t.entries)})
 }
 
-// toldValue is what an entry has of a value: of a string the begin, of other types what DUMP replies, if
+// reportedValue is what an entry has of a value: of a string the begin, of other types what DUMP replies, if
 // that is not too long; and the size if that is not all, of a large value that in memory.
-func (s *Store) toldValue(item Item, most int) (value []byte, has bool, size int) {
+func (s *Store) reportedValue(item Item, most int) (value []byte, has bool, size int) {
 	if text, err := item.String(); err == nil {
 		if len(text) > most {
 			return text[:most], true, len(text)
@@ -620,31 +620,31 @@ func (s *Store) toldValue(item Item, most int) (value []byte, has bool, size int
 	return nil, false, max(size, 1)
 }
 
-// tellsElements gives the rules that tell of the elements of a key.
-func (t *Txn) tellsElements(k Key, typ object.Type) (tells []*outbox) {
+// elementRules gives the rules that report the elements of a key.
+func (t *Txn) elementRules(k Key, typ object.Type) (rules []*outbox) {
 	for _, r := range t.s.outbox.rules.Load().of(k.DB) {
 		if r.Elements && r.takes(k.Name, typ) {
-			tells = append(tells, r)
+			rules = append(rules, r)
 		}
 	}
-	return tells
+	return rules
 }
 
-// shedStep is how many elements of a key to remove between two readings of the clock, at most some number: fewer where rules tell
+// shedStep is how many elements of a key to remove between two readings of the clock, at most some number: fewer where rules report
 // their values, and those are large.
 func (t *Txn) shedStep(k Key, o *Object, most int) int {
 	if t.s.outbox.rules.Load() == nil {
 		return most
 	}
 	bytes, of := 0, o.val.Bytes()/max(o.val.Len(), 1)
-	for _, r := range t.tellsElements(k, o.val.Type()) {
+	for _, r := range t.elementRules(k, o.val.Type()) {
 		bytes += min(r.MaxValue, of)
 	}
-	return max(1, min(most, tellStep/max(bytes, 1)))
+	return max(1, min(most, reportStep/max(bytes, 1)))
 }
 
-// tellElement notes that an element is gone as its deadline has come.
-func (t *Txn) tellElement(rules []*outbox, k Key, typ object.Type, elem, val []byte, deadline int64) {
+// reportElement notes that an element is gone as its deadline has come.
+func (t *Txn) reportElement(rules []*outbox, k Key, typ object.Type, elem, val []byte, deadline int64) {
 	for _, r := range rules {
 		e := outEntry{deadline: deadline, typ: typ, element: elem, hasElement: true}
 		if r.MaxValue > 0 {
@@ -658,13 +658,13 @@ func (t *Txn) tellElement(rules []*outbox, k Key, typ object.Type, elem, val []b
 				e.value, e.size = e.value[:r.MaxValue], len(e.value)
 			}
 		}
-		t.tell(r, k, e, Item{})
+		t.reportEntry(r, k, e, Item{})
 	}
 }
 
-// TellPassed notes an expiry of a key that a command gives a deadline which has passed, and that is gone so. v is the value
+// ReportPassed notes an expiry of a key that a command gives a deadline which has passed, and that is gone so. v is the value
 // that it would have had; nil: its present one. A missing key has none.
-func (t *Txn) TellPassed(k Key, deadline int64, v object.Value) {
+func (t *Txn) ReportPassed(k Key, deadline int64, v object.Value) {
 	if len(t.s.outbox.rules.Load().of(k.DB)) == 0 || t.Offloaded() || t.Conflicted() {
 		return
 	}
@@ -679,30 +679,30 @@ func (t *Txn) TellPassed(k Key, deadline int64, v object.Value) {
 	typ := item.Type()
 	for _, r := range t.s.outbox.rules.Load().of(k.DB) {
 		if r.takes(k.Name, typ) {
-			t.tell(r, k, outEntry{deadline: deadline, typ: typ}, item)
+			t.reportEntry(r, k, outEntry{deadline: deadline, typ: typ}, item)
 		}
 	}
 }
 
-// TellPassedElement is TellPassed for an element of a key that has, or would have, a type.
-func (t *Txn) TellPassedElement(k Key, typ object.Type, elem, val []byte, deadline int64) {
-	if rules := t.tellsElements(k, typ); len(rules) > 0 {
-		t.tellElement(rules, k, typ, elem, val, deadline)
+// ReportPassedElement is ReportPassed for an element of a key that has, or would have, a type.
+func (t *Txn) ReportPassedElement(k Key, typ object.Type, elem, val []byte, deadline int64) {
+	if rules := t.elementRules(k, typ); len(rules) > 0 {
+		t.reportElement(rules, k, typ, elem, val, deadline)
 	}
 }
 
-// tellReplaced notes what is due of a key that gets another value without being looked up.
-func (t *Txn) tellReplaced(k Key) {
+// reportReplaced notes what is due of a key that gets another value without being looked up.
+func (t *Txn) reportReplaced(k Key) {
 	p, c := t.look(k)
 	if !exists(c) {
 		return
 	}
 	item := p.item(*c)
 	if d := p.deadline(*c); d != 0 && d <= t.now {
-		t.tellKey(k, item)
+		t.reportKey(k, item)
 		return
 	}
-	t.tellElements(k, item, t.now)
+	t.reportElements(k, item, t.now)
 }
 
 // writeOutbox puts the transaction's entries into their queues.

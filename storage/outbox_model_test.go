@@ -15,9 +15,9 @@ import (
 
 // outboxModel says which values there are, and which have expired. Each value that is set is another one.
 type outboxModel struct {
-	keys   map[name]map[string]timedValue // by field; a string has the field ""
-	told   map[string]bool                // values that have expired
-	either map[string]bool                // that have perhaps: their database, or that of the stream, was emptied
+	keys     map[name]map[string]timedValue // by field; a string has the field ""
+	reported map[string]bool                // values that have expired
+	either   map[string]bool                // that have perhaps: their database, or that of the stream, was emptied
 }
 
 type timedValue struct {
@@ -26,19 +26,19 @@ type timedValue struct {
 }
 
 func (m *outboxModel) clone() *outboxModel {
-	c := &outboxModel{keys: map[name]map[string]timedValue{}, told: maps.Clone(m.told), either: maps.Clone(m.either)}
+	c := &outboxModel{keys: map[name]map[string]timedValue{}, reported: maps.Clone(m.reported), either: maps.Clone(m.either)}
 	for n, fields := range m.keys {
 		c.keys[n] = maps.Clone(fields)
 	}
 	return c
 }
 
-// settle has all that is due be gone and told.
+// settle has all that is due be gone and reported.
 func (m *outboxModel) settle(now int64) {
 	for n, fields := range m.keys {
 		for f, v := range fields {
 			if v.deadline != 0 && v.deadline <= now {
-				m.told[v.val] = true
+				m.reported[v.val] = true
 				delete(fields, f)
 			}
 		}
@@ -78,7 +78,7 @@ func (x *outboxMachine) next(rt *rapid.T) timedValue {
 
 func (x *outboxMachine) done() { x.since = append(x.since, x.m.clone()) }
 
-// settled is the model with what is due now told, as a command finds it that locks a key.
+// settled is the model with what is due now reported, as a command finds it that locks a key.
 func (x *outboxMachine) settled() *outboxModel {
 	x.m.settle(x.h.now())
 	return x.m
@@ -136,7 +136,7 @@ func (x *outboxMachine) passed(rt *rapid.T) {
 	n := x.name(rt)
 	m := x.settled()
 	if v, ok := m.keys[n][""]; ok {
-		m.told[v.val] = true
+		m.reported[v.val] = true
 		delete(m.keys, n)
 		x.h.do(func(t *Txn) { t.Expire(x.key(n), x.h.now()-1, 0) }, x.key(n))
 	}
@@ -156,8 +156,8 @@ func (x *outboxMachine) flush(rt *rapid.T) {
 			delete(x.m.keys, n)
 		}
 	}
-	maps.Copy(x.m.either, x.m.told)
-	clear(x.m.told)
+	maps.Copy(x.m.either, x.m.reported)
+	clear(x.m.reported)
 	x.h.doAll(func(t *Txn) { t.FlushDB(db) })
 	x.done()
 }
@@ -172,7 +172,7 @@ func (x *outboxMachine) swap(*rapid.T) {
 	x.done()
 }
 
-// rule replaces a rule: with another stream, and with other settings that leave it what is told.
+// rule replaces a rule: with another stream, and with other settings that leave unchanged what is reported.
 func (x *outboxMachine) rule(rt *rapid.T) {
 	db := rapid.IntRange(0, 1).Draw(rt, "db")
 	x.h.rule(outboxRule(db, rapid.IntRange(0, 1).Draw(rt, "stream")))
@@ -187,8 +187,8 @@ func outboxRule(db, stream int) OutboxRule {
 func (x *outboxMachine) block(rt *rapid.T) {
 	k := x.h.s.Key(rapid.IntRange(0, 1).Draw(rt, "db"), fmt.Append(nil, "stream", rapid.IntRange(0, 1).Draw(rt, "stream")))
 	x.settled()
-	maps.Copy(x.m.either, x.m.told)
-	clear(x.m.told)
+	maps.Copy(x.m.either, x.m.reported)
+	clear(x.m.reported)
 	x.h.do(func(t *Txn) { t.SetString(k, []byte("no stream"), 0, eventSet) }, k)
 	x.done()
 }
@@ -276,12 +276,12 @@ func (x *outboxMachine) crash(rt *rapid.T) {
 	x.commit(rt)
 }
 
-// look reads all values, and how often each was told of.
-func (x *outboxMachine) look(rt *rapid.T) (there, told map[string]int) {
+// look reads all values, and how often each was reported.
+func (x *outboxMachine) look(rt *rapid.T) (there, reported map[string]int) {
 	h := x.h
-	there, told = map[string]int{}, map[string]int{}
+	there, reported = map[string]int{}, map[string]int{}
 	x.unblock()
-	h.tell()
+	h.report()
 	for db := range 2 {
 		for i := range 8 {
 			n := name{db, fmt.Sprint("k", i)}
@@ -301,9 +301,9 @@ func (x *outboxMachine) look(rt *rapid.T) (there, told map[string]int) {
 			}, x.key(n))
 		}
 		for i := range 2 {
-			for _, e := range h.told(db, fmt.Sprint("stream", i)) {
+			for _, e := range h.reported(db, fmt.Sprint("stream", i)) {
 				_, val, _ := strings.Cut(e, " value=")
-				told[val]++
+				reported[val]++
 			}
 		}
 	}
@@ -312,30 +312,30 @@ func (x *outboxMachine) look(rt *rapid.T) (there, told map[string]int) {
 			rt.Fatalf("%d entries of %s wait", r.Waiting, r.Name)
 		}
 	}
-	return there, told
+	return there, reported
 }
 
-// verify compares all values, and what was told, with one of some states, which is the model's from then on.
+// verify compares all values, and what was reported, with one of some states, which is the model's from then on.
 func (x *outboxMachine) verify(rt *rapid.T, states []*outboxModel) {
-	there, told := x.look(rt)
-	for val, times := range told {
+	there, reported := x.look(rt)
+	for val, times := range reported {
 		if times != 1 {
-			rt.Fatalf("%s was told of %d times", val, times)
+			rt.Fatalf("%s was reported %d times", val, times)
 		}
 	}
 	var last string
 	for i := len(states) - 1; i >= 0; i-- {
 		m := states[i].clone()
 		m.settle(x.h.now())
-		if last = m.differs(there, told); last == "" {
-			x.m, x.expiries = m, max(x.expiries, len(m.told))
+		if last = m.differs(there, reported); last == "" {
+			x.m, x.expiries = m, max(x.expiries, len(m.reported))
 			return
 		}
 	}
 	rt.Fatalf("of %d states: %s", len(states), last)
 }
 
-func (m *outboxModel) differs(there, told map[string]int) string {
+func (m *outboxModel) differs(there, reported map[string]int) string {
 	want := map[string]int{}
 	for n, fields := range m.keys {
 		for f, v := range fields {
@@ -345,20 +345,20 @@ func (m *outboxModel) differs(there, told map[string]int) string {
 	if !maps.Equal(there, want) {
 		return fmt.Sprintf("there are %v, want %v", there, want)
 	}
-	for val := range m.told {
-		if told[val] == 0 && !m.either[val] {
-			return val + " has expired and was not told of"
+	for val := range m.reported {
+		if reported[val] == 0 && !m.either[val] {
+			return val + " has expired and was not reported"
 		}
 	}
-	for val := range told {
-		if !m.told[val] && !m.either[val] {
-			return val + " was told of and has not expired"
+	for val := range reported {
+		if !m.reported[val] && !m.either[val] {
+			return val + " was reported and has not expired"
 		}
 	}
 	return ""
 }
 
-// TestOutboxModel: whatever happens, each value that expires is told of once, and no other is: with crashes,
+// TestOutboxModel: whatever happens, each value that expires is reported once, and no other is: with crashes,
 // restarts, evictions and other rules meanwhile.
 func TestOutboxModel(t *testing.T) {
 	crashes, expiries := 0, 0
@@ -368,7 +368,7 @@ func TestOutboxModel(t *testing.T) {
 		h.portions = rapid.Bool().Draw(rt, "portions")
 		h.reopen()
 		x := &outboxMachine{h: h, rt: rt, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
-		x.m = &outboxModel{keys: map[name]map[string]timedValue{}, told: map[string]bool{}, either: map[string]bool{}}
+		x.m = &outboxModel{keys: map[name]map[string]timedValue{}, reported: map[string]bool{}, either: map[string]bool{}}
 		for db := range 2 {
 			h.rule(outboxRule(db, 0))
 		}

@@ -27,8 +27,8 @@ func (h *harness) rule(r OutboxRule) {
 	})
 }
 
-// told gives what is in a stream, each entry as "name=value name=value …", without the rule, the database, and the time of removal.
-func (h *harness) told(db int, stream string) (list []string) {
+// reported gives what is in a stream, each entry as "name=value name=value …", without the rule, the database, and the time of removal.
+func (h *harness) reported(db int, stream string) (list []string) {
 	h.t.Helper()
 	h.stream(h.s.Key(db, []byte(stream)), func(_ *Txn, v *Stream) {
 		v.Value().Range(object.StreamID{}, object.MaxStreamID, false, func(e object.StreamEntry) bool {
@@ -55,8 +55,8 @@ func atoi(b []byte) (n int64) {
 	return n
 }
 
-// tell removes what is due and moves the entries.
-func (h *harness) tell() {
+// report removes what is due and moves the entries.
+func (h *harness) report() {
 	h.s.Reap()
 	h.s.Manual().MoveOutbox()
 }
@@ -66,15 +66,15 @@ func (h *harness) puts(db int, key, val string, deadline int64) {
 	h.do(func(t *Txn) { t.SetString(k, []byte(val), deadline, eventSet) }, k)
 }
 
-func (h *harness) wantTold(when string, db int, stream string, want ...string) {
+func (h *harness) wantReported(when string, db int, stream string, want ...string) {
 	h.t.Helper()
-	if got := h.told(db, stream); !slices.Equal(got, want) {
+	if got := h.reported(db, stream); !slices.Equal(got, want) {
 		h.t.Errorf("%s: the stream has\n%s\nwant\n%s", when, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestOutboxTells: who expires under a rule is in its stream, in the order of deadlines, with what the rule wants of it.
-func TestOutboxTells(t *testing.T) {
+// TestOutboxReports: who expires under a rule is in its stream, in the order of deadlines, with what the rule wants of it.
+func TestOutboxReports(t *testing.T) {
 	for _, place := range []string{"memory", "disk"} {
 		t.Run(place, func(t *testing.T) {
 			h := newHarness(t)
@@ -101,20 +101,20 @@ func TestOutboxTells(t *testing.T) {
 				h.saved()
 				h.evict()
 			}
-			h.tell()
-			h.wantTold("before", 0, "stream:all")
+			h.report()
+			h.wantReported("before", 0, "stream:all")
 			h.clock.Advance(30 * time.Millisecond)
-			h.tell()
-			h.tell() // nothing twice
-			h.wantTold("all", 0, "stream:all", "key=k2 type=string deadline=10 value=twel value-bytes=6",
+			h.report()
+			h.report() // nothing twice
+			h.wantReported("all", 0, "stream:all", "key=k2 type=string deadline=10 value=twel value-bytes=6",
 				"key=khash element=f type=hash deadline=20 value=fiel value-bytes=5", "key=khash element=g type=hash deadline=25 value=g",
 				"key=k1 type=string deadline=30 value=one")
-			h.wantTold("names", 0, "stream:names", "key=k2 type=string deadline=10", "key=k1 type=string deadline=30")
-			h.wantTold("other", 1, "stream:other", "key=k1 type=string deadline=20")
+			h.wantReported("names", 0, "stream:names", "key=k2 type=string deadline=10", "key=k1 type=string deadline=30")
+			h.wantReported("other", 1, "stream:other", "key=k1 type=string deadline=20")
 			h.check()
 			h.commit()
 			h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
-			h.wantTold("after a crash", 0, "stream:names", "key=k2 type=string deadline=10", "key=k1 type=string deadline=30")
+			h.wantReported("after a crash", 0, "stream:names", "key=k2 type=string deadline=10", "key=k1 type=string deadline=30")
 		})
 	}
 }
@@ -146,22 +146,22 @@ func TestOutboxOfDue(t *testing.T) {
 	h.txn.Install(many, eventSet)
 	h.txn.End()
 	h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
-	h.tell() // the last key is in database 1 by now, of which there is no rule
+	h.report() // the last key is in database 1 by now, of which there is no rule
 	var want []string
 	for i := range 5 {
 		want = append(want, fmt.Sprintf("key=k%d type=string deadline=%d value=v%d", i, i, i))
 	}
-	h.wantTold("due", 0, "stream:r", want...)
+	h.wantReported("due", 0, "stream:r", want...)
 	h.doAll(func(x *Txn) { x.SwapDB(0, 1) })
 	h.puts(0, "k6", "flushed", at+20)
 	h.clock.Advance(10 * time.Millisecond)
 	h.doAll(func(x *Txn) { x.FlushDB(0) })
-	h.tell()
-	h.wantTold("emptied", 0, "stream:r")
+	h.report()
+	h.wantReported("emptied", 0, "stream:r")
 	h.check()
 }
 
-// TestOutboxElementsBefore: elements that were due before their key are told of, whoever removes the key; others are not.
+// TestOutboxElementsBefore: elements that were due before their key are reported, whoever removes the key; others are not.
 func TestOutboxElementsBefore(t *testing.T) {
 	for _, how := range []string{"lookup", "reaper", "disk", "many"} {
 		t.Run(how, func(t *testing.T) {
@@ -195,8 +195,8 @@ func TestOutboxElementsBefore(t *testing.T) {
 				h.txn.Install(many, eventSet)
 				h.txn.End()
 			}
-			h.tell()
-			h.wantTold(how, 0, "stream:r", "key=k element=f type=hash deadline=10", "key=k type=hash deadline=20")
+			h.report()
+			h.wantReported(how, 0, "stream:r", "key=k element=f type=hash deadline=10", "key=k type=hash deadline=20")
 			h.check()
 		})
 	}
@@ -217,8 +217,8 @@ func TestOutboxPassed(t *testing.T) {
 		v.Set([]byte("m"), 1.5)
 		x.Members([]byte("m")).Expire(k2, at-4, ttl.Condition(0))
 	}, k2)
-	h.tell()
-	h.wantTold("passed", 0, "stream:r", "key=k1 type=string deadline=-5 value=v", "key=k2 element=m type=zset deadline=-4 value=1.5")
+	h.report()
+	h.wantReported("passed", 0, "stream:r", "key=k1 type=string deadline=-5 value=v", "key=k2 element=m type=zset deadline=-4 value=1.5")
 	h.check()
 }
 
@@ -244,11 +244,11 @@ func TestOutboxOrder(t *testing.T) {
 		h.do(func(x *Txn) { x.Peek(k) }, k)
 		h.s.Manual().MoveOutbox() // they wait for those that were due before
 	}
-	if got := h.told(0, "stream:r"); !slices.Equal(got, want[:len(got)]) {
+	if got := h.reported(0, "stream:r"); !slices.Equal(got, want[:len(got)]) {
 		t.Errorf("the stream has %v", got)
 	}
-	h.tell()
-	h.wantTold("reaped", 0, "stream:r", want...)
+	h.report()
+	h.wantReported("reaped", 0, "stream:r", want...)
 	h.check()
 }
 
@@ -281,9 +281,9 @@ func TestOutboxLargeValues(t *testing.T) {
 	if removed != 16 {
 		t.Errorf("removed %d", removed)
 	}
-	h.tell()
-	if n := len(h.told(0, "stream:r")); n != 16 {
-		t.Errorf("told of %d", n)
+	h.report()
+	if n := len(h.reported(0, "stream:r")); n != 16 {
+		t.Errorf("%d reported", n)
 	}
 }
 
@@ -301,9 +301,9 @@ func TestOutboxHolds(t *testing.T) {
 		h.do(func(x *Txn) { x.Peek(k) }, k)
 	}
 	h.s.Manual().MoveOutbox()
-	h.wantTold("k2 is not removed", 0, "stream:r", "key=k1 type=string deadline=1")
-	h.tell()
-	h.wantTold("it is", 0, "stream:r", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2", "key=k3 type=string deadline=3")
+	h.wantReported("k2 is not removed", 0, "stream:r", "key=k1 type=string deadline=1")
+	h.report()
+	h.wantReported("it is", 0, "stream:r", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2", "key=k3 type=string deadline=3")
 }
 
 // TestOutboxStuckShard: what is due and cannot be removed does not block others for long.
@@ -318,10 +318,10 @@ func TestOutboxStuckShard(t *testing.T) {
 	k := h.s.Key(0, []byte("k"))
 	h.do(func(x *Txn) { x.Peek(k) }, k)
 	h.s.Manual().MoveOutbox()
-	h.wantTold("at first", 0, "stream:r")
+	h.wantReported("at first", 0, "stream:r")
 	h.clock.Advance(outboxPatience)
 	h.s.Manual().MoveOutbox()
-	h.wantTold("later", 0, "stream:r", "key=k type=string deadline=10")
+	h.wantReported("later", 0, "stream:r", "key=k type=string deadline=10")
 }
 
 // TestOutboxDeleteRepaired: what waits is not lost with a rule whose stream could not be written a moment ago, and can be by now. Where it
@@ -336,7 +336,7 @@ func TestOutboxDeleteRepaired(t *testing.T) {
 			h.puts(0, fmt.Sprint("k", i), strings.Repeat("x", 1<<19), h.clock.Now()+1)
 		}
 		h.clock.Advance(time.Millisecond)
-		h.tell()
+		h.report()
 		if st := h.s.Outboxes()[0]; st.Waiting != 12 || st.Failure == "" {
 			t.Errorf("%+v", st)
 		}
@@ -349,8 +349,8 @@ func TestOutboxDeleteRepaired(t *testing.T) {
 			}
 		})
 		if repaired {
-			if n := len(h.told(0, "stream:r")); n != 12 {
-				t.Errorf("told of %d", n)
+			if n := len(h.reported(0, "stream:r")); n != 12 {
+				t.Errorf("%d reported", n)
 			}
 		}
 	}
@@ -389,15 +389,15 @@ func TestOutboxLargeEntries(t *testing.T) {
 			h.t.Errorf("DeleteOutbox: %t, %v", there, err)
 		}
 	})
-	h.tell()
+	h.report()
 	full("when all are moved", false)
 	h.doAll(func(t *Txn) {
 		if there, err := t.DeleteOutbox("r"); !there || err != nil {
 			h.t.Errorf("DeleteOutbox: %t, %v", there, err)
 		}
 	})
-	if n := len(h.told(0, "stream:r")); n != 11 {
-		t.Errorf("told of %d", n)
+	if n := len(h.reported(0, "stream:r")); n != 11 {
+		t.Errorf("%d reported", n)
 	}
 }
 
@@ -415,19 +415,19 @@ func TestOutboxStream(t *testing.T) {
 		h.puts(0, fmt.Sprint("k", i), "v", at+int64(i))
 	}
 	h.clock.Advance(time.Millisecond)
-	h.tell()
+	h.report()
 	if _, full := h.s.OutboxFull(h.s.Key(0, []byte("k"))); full || state(0).Failure == "" || state(1).Failure != "" || state(0).Waiting != 2 || state(0).Oldest != at {
 		t.Errorf("with two entries: %+v", h.s.Outboxes())
 	}
 	h.clock.Advance(2 * outboxRetry)
-	h.tell()
+	h.report()
 	if rule, full := h.s.OutboxFull(h.s.Key(0, []byte("k"))); !full || rule != "bad" || !h.s.OutboxesFull() {
 		t.Errorf("with three entries: %q, %t", rule, full)
 	}
 	if _, full := h.s.OutboxFull(h.s.Key(0, []byte("x"))); full {
 		t.Error("another key is refused")
 	}
-	h.wantTold("the other rule", 0, "stream:good", "key=k0 type=string deadline=0", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
+	h.wantReported("the other rule", 0, "stream:good", "key=k0 type=string deadline=0", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
 	h.commit()
 	h.crash(rand.New(rand.NewPCG(1, 1)), map[name]bool{})
 	h.s.SetOutboxBacklog(2)
@@ -437,8 +437,8 @@ func TestOutboxStream(t *testing.T) {
 	h.reopen() // the queue is only on disk
 	k := h.s.Key(0, []byte("stream:bad"))
 	h.do(func(x *Txn) { x.Delete(k, Deleted) }, k)
-	h.tell()
-	h.wantTold("at last", 0, "stream:bad", "key=k0 type=string deadline=0", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
+	h.report()
+	h.wantReported("at last", 0, "stream:bad", "key=k0 type=string deadline=0", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
 	if state(0).Waiting != 0 || h.s.OutboxesFull() || state(0).Failure != "" || state(0).Written != 3 {
 		t.Errorf("at last: %+v", h.s.Outboxes())
 	}
@@ -453,20 +453,20 @@ func TestOutboxPinned(t *testing.T) {
 	h.puts(0, "k1", "v", h.clock.Now()+1)
 	h.puts(0, "k2", "v", h.clock.Now()+2)
 	h.clock.Advance(time.Millisecond)
-	h.tell()
+	h.report()
 	var pins Pins
 	job, k := h.s.NewTxn(), h.s.Key(0, []byte("stream:r"))
 	h.s.Begin(h.txn, []Key{k})
 	pins.Pin(h.txn, []Key{k}, job)
 	h.clock.Advance(time.Millisecond)
-	h.tell()
+	h.report()
 	if item, _ := job.Peek(k); item.Value().(*object.Stream).Entries() != 1 {
 		t.Error("the stream has changed under a job")
 	}
 	pins.Unpin(job)
 	h.clock.Advance(outboxPinned)
-	h.tell()
-	h.wantTold("unpinned", 0, "stream:r", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
+	h.report()
+	h.wantReported("unpinned", 0, "stream:r", "key=k1 type=string deadline=1", "key=k2 type=string deadline=2")
 }
 
 // TestOutboxTrim: without MAXLEN the stream loses what all groups have acknowledged, and nothing else; with it
@@ -482,7 +482,7 @@ func TestOutboxTrim(t *testing.T) {
 			h.puts(0, fmt.Sprint("k", i), "v", at+int64(i)+1)
 		}
 		h.clock.Advance(time.Duration(n) * time.Millisecond)
-		h.tell()
+		h.report()
 		h.s.Manual().TidyOutbox()
 	}
 	k, a, b, c := h.s.Key(0, []byte("stream:r")), []byte("a"), []byte("b"), []byte("consumer")
@@ -537,7 +537,7 @@ func TestOutboxTrim(t *testing.T) {
 	if states[0].Lost != 0 || states[1].Lost != 3 {
 		t.Errorf("lost: %d, with MAXLEN %d", states[0].Lost, states[1].Lost)
 	}
-	if got := h.told(0, "stream:short"); len(got) != 2 {
+	if got := h.reported(0, "stream:short"); len(got) != 2 {
 		t.Errorf("with MAXLEN 2 the stream has %v", got)
 	}
 }
@@ -564,11 +564,11 @@ func TestOutboxDelete(t *testing.T) {
 			t.Errorf("%s: %t, %v", name, ok, err)
 		}
 	}
-	h.wantTold("deleted", 0, "stream:r", "key=k type=string deadline=1")
+	h.wantReported("deleted", 0, "stream:r", "key=k type=string deadline=1")
 	h.puts(0, "k", "v", h.clock.Now()+1)
 	h.clock.Advance(time.Millisecond)
-	h.tell()
-	h.wantTold("without a rule", 0, "stream:r", "key=k type=string deadline=1")
+	h.report()
+	h.wantReported("without a rule", 0, "stream:r", "key=k type=string deadline=1")
 	left := 0
 	h.doAll(func(x *Txn) {
 		_ = x.View().WalkSystem(func(name []byte, _ object.Type) bool {
@@ -585,7 +585,7 @@ func TestOutboxDelete(t *testing.T) {
 }
 
 // TestOutboxOneBatch: the removal and its entry are in one batch of the log, and so are leaving the queue and coming into the
-// stream: whatever part of the log a crash leaves, the key is there or is told of, once.
+// stream: whatever part of the log a crash leaves, the key is there or is reported, once.
 func TestOutboxOneBatch(t *testing.T) {
 	for _, how := range []string{"reaper", "lookup", "window", "elements"} {
 		t.Run(how, func(t *testing.T) {
@@ -667,9 +667,9 @@ func outboxCut(t *testing.T, how string, batches uint64) (done bool) {
 	_ = h.s.log.Close()
 	_ = h.s.release()
 	h.open()
-	h.tell()
+	h.report()
 	seen := map[string]int{}
-	for _, e := range h.told(0, "stream:r") {
+	for _, e := range h.reported(0, "stream:r") {
 		seen[strings.Fields(e)[0][len("key="):]]++
 	}
 	for _, k := range keys {
@@ -680,7 +680,7 @@ func outboxCut(t *testing.T, how string, batches uint64) (done bool) {
 			}
 		}, k)
 		if times != 1 {
-			t.Fatalf("after %d steps %s is there, or told of, %d times", batches, k.Name, times)
+			t.Fatalf("after %d steps %s is there, or reported, %d times", batches, k.Name, times)
 		}
 	}
 	h.check()
@@ -695,11 +695,11 @@ func TestOutboxFullDisk(t *testing.T) {
 	h.puts(0, "k", "v", h.clock.Now()+1)
 	h.clock.Advance(time.Millisecond)
 	h.s.house.lowSpace.Store(true)
-	h.tell()
-	h.wantTold("full", 0, "stream:r")
+	h.report()
+	h.wantReported("full", 0, "stream:r")
 	h.s.house.lowSpace.Store(false)
-	h.tell()
-	h.wantTold("with room", 0, "stream:r", "key=k type=string deadline=1")
+	h.report()
+	h.wantReported("with room", 0, "stream:r", "key=k type=string deadline=1")
 }
 
 // TestOutboxEntry: an entry reads as it was written.

@@ -79,7 +79,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			r.names = format.AppendBytes(format.AppendRecord(r.names, format.RecDelete, uint64(p.space)), k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
-		case d != 0 && d <= now && len(s.outbox.rules.Load().of(db)) > 0: // elements that were due behind it are not told of
+		case d != 0 && d <= now && len(s.outbox.rules.Load().of(db)) > 0: // elements that were due behind it are not reported
 			r.t.keyRecord(format.RecDelete, p, k.Name)
 			r.t.expire(p, sl, c, k)
 			n++
@@ -87,7 +87,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 			n += r.t.shed(p, sl, c, k, r.t.shedStep(k, p.objectOf(*c), shedStep))
 			looks = s.bounds.reapLooks // that took as long as a few keys
 		}
-		if len(r.t.entries) >= tellStep {
+		if len(r.t.entries) >= reportStep {
 			looks = s.bounds.reapLooks // as did that
 		}
 	}
@@ -131,8 +131,8 @@ const reapLooks = 16
 // shedStep is how many elements of a key the reaper removes between two readings of the clock.
 const shedStep = 64
 
-// tellStep is how many bytes of entries of outboxes the reaper makes between two readings of the clock, and a little more.
-const tellStep = 64 << 10
+// reportStep is how many bytes of entries of outboxes the reaper makes between two readings of the clock, and a little more.
+const reportStep = 64 << 10
 
 // firstDue is the earliest entry of all databases that is due.
 func (sh *shard) firstDue(now int64) (p *part, db int, due ttl.Entry, ok bool) {
@@ -598,7 +598,7 @@ func (w *window) retire(p *part, sl *slot, k Key, deadline int64, typ object.Typ
 	w.turn.t.notifyExpired(k, deadline)
 	for _, r := range w.s.outbox.rules.Load().of(k.DB) {
 		if r.takes(k.Name, typ) {
-			w.turn.t.tell(r, k, outEntry{deadline: deadline, typ: typ}, Item{})
+			w.turn.t.reportEntry(r, k, outEntry{deadline: deadline, typ: typ}, Item{})
 		}
 	}
 	return true

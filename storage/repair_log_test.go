@@ -142,8 +142,8 @@ func (g *gapCase) want(db int, want string) {
 	}
 }
 
-// wantTold wants one loss of a kind that says all of some texts.
-func (g *gapCase) wantTold(kind LossKind, texts ...string) {
+// wantReported wants one loss of a kind that says all of some texts.
+func (g *gapCase) wantReported(kind LossKind, texts ...string) {
 	g.t.Helper()
 	for _, l := range g.reported {
 		if l.Kind == kind && !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(l.What, s) }) {
@@ -194,10 +194,10 @@ func TestRepairBehindAGap(t *testing.T) {
 		g.do(func(x *Txn) { x.SetDeadline(g.key("stays"), corruptNow+1000, Event{}) }, "stays")
 	}, 2)
 	g.want(0, "afterwards=new changed=old deleted=old hash=a,b,c, made=c, moved=a, new name=old renamed hash=later, set later=last stays=old whole=a,b,")
-	g.wantTold(Lost, "a part of the log", "it fails its checksum", `"changed", "deleted"`)
-	g.wantTold(Lost, "6 keys are as before")
+	g.wantReported(Lost, "a part of the log", "it fails its checksum", `"changed", "deleted"`)
+	g.wantReported(Lost, "6 keys are as before")
 	for _, n := range []string{"hash", "emptied", "made", "made and emptied", "renamed hash", "long", "stays"} {
-		g.wantTold(Doubtful, fmt.Sprintf("key %q of database 0", n))
+		g.wantReported(Doubtful, fmt.Sprintf("key %q of database 0", n))
 	}
 	doubts := 0
 	for _, l := range g.reported {
@@ -217,7 +217,7 @@ func TestRepairAfterALostFlush(t *testing.T) {
 	g.repaired(func() { g.set("old", "value") }, func(x *Txn) { x.FlushDB(0) }, func() { g.set("new", "value"); g.hset("hash", "a") }, 3)
 	g.want(0, "old=value")
 	g.want(2, "hash=a, new=value")
-	g.wantTold(Lost, "which databases were emptied")
+	g.wantReported(Lost, "which databases were emptied")
 }
 
 // TestRepairUnfinishedCheckpoint: whatever a checkpoint had written of values whose changes the log
@@ -297,7 +297,7 @@ func TestRepairUnfinishedCheckpoint(t *testing.T) {
 		for _, name := range kinds {
 			if got[name] != before[name] && got[name] != after[name] {
 				found++
-				g.wantTold(Lost, fmt.Sprintf("key %q of database 0: a checkpoint", name))
+				g.wantReported(Lost, fmt.Sprintf("key %q of database 0: a checkpoint", name))
 			}
 		}
 		for i := range 4 {

@@ -85,7 +85,7 @@ func TestRepairForeignPiece(t *testing.T) {
 	}
 	g.open(filepath.Join(dir, "new"), 2)
 	defer func() { _ = g.h.s.Close(false) }()
-	g.wantTold(Lost, fmt.Sprintf("key %q of database 0", from))
+	g.wantReported(Lost, fmt.Sprintf("key %q of database 0", from))
 	kept := slices.DeleteFunc(strings.Split(want, " "), func(line string) bool { return strings.HasPrefix(line, from+"=") })
 	if got := g.content(0); got != strings.Join(kept, " ") {
 		t.Errorf("there is %.60q…, %d bytes, want %d", got, len(got), len(strings.Join(kept, " ")))
@@ -225,7 +225,7 @@ func (g *gapCase) judgeRenames(want map[string]string, to, damaged string) {
 				g.t.Errorf("%s has %.50q, which it never had", name, elem)
 			}
 		}
-		g.wantTold(Lost, fmt.Sprintf("key %q of database 0", name))
+		g.wantReported(Lost, fmt.Sprintf("key %q of database 0", name))
 	}
 	if same := got[damaged+to] == want[damaged+to]; damaged == "nothing" && lost > 0 || damaged != "nothing" && same {
 		g.t.Errorf("%d keys are not as they were; reported was %v", lost, g.reported)

@@ -79,21 +79,21 @@ func (r *repairCase) run(to string) {
 }
 
 var (
-	nameTold = regexp.MustCompile(`^(?:key|elements of key|the deadline of key) ("(?:[^"\\\\]|\\\\.)*")`)
-	slotTold = regexp.MustCompile(`of (slot [0-9]+ of database [0-9]+), whose names`)
-	allTold  = regexp.MustCompile(`^(all of the|how many keys some slots|what the data file says of the last checkpoint)`)
+	nameReported = regexp.MustCompile(`^(?:key|elements of key|the deadline of key) ("(?:[^"\\\\]|\\\\.)*")`)
+	slotReported = regexp.MustCompile(`of (slot [0-9]+ of database [0-9]+), whose names`)
+	allReported  = regexp.MustCompile(`^(all of the|how many keys some slots|what the data file says of the last checkpoint)`)
 )
 
 func (r *repairCase) loss(l Loss) {
 	if r.reported = append(r.reported, l.What); l.Kind == Note {
 		return
 	}
-	for _, re := range []*regexp.Regexp{nameTold, slotTold} {
+	for _, re := range []*regexp.Regexp{nameReported, slotReported} {
 		if found := re.FindStringSubmatch(l.What); found != nil {
 			r.named[found[1]] = true
 		}
 	}
-	r.all = r.all || allTold.MatchString(l.What)
+	r.all = r.all || allReported.MatchString(l.What)
 }
 
 // compare counts the keys that are not as they were, and complains of those of which Repair has

@@ -388,7 +388,7 @@ func exists(c *cell) bool { return c != nil && !c.is(cellTomb) }
 // that states that all due by now is gone would cover keys that are still there and counted.
 func (t *Txn) expire(p *part, sl *slot, c *cell, k Key) {
 	if t.s.outbox.rules.Load() != nil {
-		t.tellKey(k, p.item(*c))
+		t.reportKey(k, p.item(*c))
 	}
 	t.s.observeLateness(p.deadline(*c), t.instant(p, *c))
 	t.changing(p.space, k.Name)

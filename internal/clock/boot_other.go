@@ -6,5 +6,5 @@ package clock
 // the machine sleeps.
 func bootTime() int64 { return sinceStart() }
 
-// systemBootID: a run of the machine is not told from another.
+// systemBootID: one run of the machine is not distinguished from another.
 func systemBootID() string { return "" }

@@ -25,7 +25,7 @@ type Clock interface {
 	// Boot is the time since the machine started, in milliseconds, also that in which it slept. Nobody
 	// sets it. What two readings differ by means something while BootID is the same.
 	Boot() int64
-	// BootID tells one run of the machine from another; 0: it is not known.
+	// BootID distinguishes one run of the machine from another; 0: it is not known.
 	BootID() uint64
 	// Until returns a channel that is closed once Now reaches ms (at once if it
 	// has), and a function that releases it. The wall clock may jump, so the

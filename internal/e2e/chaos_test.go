@@ -46,7 +46,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	tellSlowest(t, s)
+	logSlowest(t, s)
 	close(stop)
 	listeners.Wait()
 	nothingLeft(t, s)
@@ -61,8 +61,8 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// tellSlowest logs which command took longest.
-func tellSlowest(t *testing.T, s *testkit.Server) {
+// logSlowest logs which command took longest.
+func logSlowest(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Client(3)
 	defer c.Close()

@@ -52,7 +52,7 @@ func fillDisk(t *testing.T, dir, reserve string) {
 		"--wal-segment-size", "1mb", "--checkpoint-log-size", "1mb", "--disk-reserve", reserve}})
 	s.Start()
 	c := s.Client(3)
-	if err := c.Do(ctx, "KEYP.OUTBOX", "SET", "r", "PATTERN", "due:*", "STREAM", "told").Err(); err != nil {
+	if err := c.Do(ctx, "KEYP.OUTBOX", "SET", "r", "PATTERN", "due:*", "STREAM", "reported").Err(); err != nil {
 		t.Fatal(err)
 	}
 	const due = 200
@@ -97,13 +97,13 @@ func fillDisk(t *testing.T, dir, reserve string) {
 		t.Fatal(err)
 	}
 	healed(t, c)
-	await.Until(t, "what has expired is told of", func() bool { return c.XLen(ctx, "told").Val() >= due })
-	told := map[any]bool{}
-	for _, m := range c.XRange(ctx, "told", "-", "+").Val() {
-		told[m.Values["key"]] = true
+	await.Until(t, "what has expired is reported", func() bool { return c.XLen(ctx, "reported").Val() >= due })
+	reported := map[any]bool{}
+	for _, m := range c.XRange(ctx, "reported", "-", "+").Val() {
+		reported[m.Values["key"]] = true
 	}
-	if n := c.XLen(ctx, "told").Val(); n != due || len(told) != due {
-		t.Errorf("%d keys are told of in %d entries, of %d", len(told), n, due)
+	if n := c.XLen(ctx, "reported").Val(); n != due || len(reported) != due {
+		t.Errorf("%d keys are reported in %d entries, of %d", len(reported), n, due)
 	}
 	if err := c.Do(ctx, "SAVE").Err(); err != nil {
 		t.Errorf("SAVE on a disk that has room again: %v", err)

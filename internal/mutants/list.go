@@ -155,15 +155,15 @@ var mutations = []mutation{
 		old: "h.Set(n.at, nil, n.deadline)",
 		new: "h.Set(n.at, nil, n.deadline+1<<40)"},
 	// Outboxes: the removal without its entry, or with one for others.
-	{file: "storage/txn.go", test: "TestOutboxTells",
-		old: "\t\tt.tellKey(k, p.item(*c))\n",
+	{file: "storage/txn.go", test: "TestOutboxReports",
+		old: "\t\tt.reportKey(k, p.item(*c))\n",
 		new: ""},
-	{file: "storage/reap.go", test: "TestOutboxTells",
-		old: "\t\t\tw.turn.t.tell(r, k, outEntry{deadline: deadline, typ: typ}, Item{})\n",
+	{file: "storage/reap.go", test: "TestOutboxReports",
+		old: "\t\t\tw.turn.t.reportEntry(r, k, outEntry{deadline: deadline, typ: typ}, Item{})\n",
 		new: ""},
-	{file: "storage/collection.go", test: "TestOutboxTells",
-		old: "\t\tif tells != nil {",
-		new: "\t\tif tells != nil && n < 0 {"},
+	{file: "storage/collection.go", test: "TestOutboxReports",
+		old: "\t\tif rules != nil {",
+		new: "\t\tif rules != nil && n < 0 {"},
 	// What was due before is not waited for.
 	{file: "storage/outboxmove.go", test: "TestOutboxHolds",
 		old: "if entry == nil || entryDeadline(entry) > how.last {",
@@ -171,9 +171,9 @@ var mutations = []mutation{
 	{file: "storage/outbox.go", test: "TestOutboxOrder",
 		old: "\tif n == 0 || before(n-1) {",
 		new: "\tif n >= 0 {"},
-	// Elements that were due before their key are not told of.
+	// Elements that were due before their key are not reported.
 	{file: "storage/outbox.go", test: "TestOutboxElementsBefore",
-		old: "\t\tt.tellElements(k, item, item.Deadline()-1)\n",
+		old: "\t\tt.reportElements(k, item, item.Deadline()-1)\n",
 		new: ""},
 	// What waits at a start is not seen.
 	{file: "storage/outbox.go", test: "TestOutboxStream",
@@ -187,9 +187,9 @@ var mutations = []mutation{
 	{file: "storage/outboxmove.go", test: "TestOutboxPinned",
 		old: "if o := st.object(); o != nil && o.pinned() {",
 		new: "if o := st.object(); o == nil && o.pinned() {"},
-	// Anybody may have the values of keys told.
+	// Anybody may have the values of keys reported.
 	{file: "commands/keyp_outbox.go", test: "TestOutboxRights",
-		old: "if !c.Client.user.permissions().readsPattern(c.Spec, c.Args, r.Pattern) {",
+		old: "if !user.takesOutbox(c.Spec, c.Args, r.Pattern, r.Stream) {",
 		new: "if r == nil {"},
 	// Policies decide about deadlines that move.
 	{file: "storage/guardnotes.go", in: "commands", test: "TestClockConfirmOfPolicies",

@@ -152,7 +152,7 @@ func BenchmarkLook(b *testing.B) {
 }
 
 // BenchmarkPop empties a sorted set from its lowest rank, with scores that differ and with one
-// for all, where only names tell members apart.
+// for all, where only names distinguish members.
 func BenchmarkPop(b *testing.B) {
 	for name, score := range map[string]func(i int) float64{
 		"scores":   func(i int) float64 { return float64(uint32(i) * 2246822519) },
@@ -174,7 +174,7 @@ func BenchmarkPop(b *testing.B) {
 	}
 }
 
-// BenchmarkStall tells the longest of a million insertions.
+// BenchmarkStall reports the longest of a million insertions.
 func BenchmarkStall(b *testing.B) {
 	for _, typ := range benchTypes {
 		b.Run(typ.name, func(b *testing.B) {

@@ -41,7 +41,7 @@ func (l *Log) commit(lsn uint64) error {
 	advanced := l.durable.Load() > before
 	l.flushMu.Unlock()
 	if advanced {
-		l.tellDurable()
+		l.signalDurable()
 	}
 	if err == nil && l.o.NoBackground {
 		err = l.prepareNow()
@@ -49,7 +49,7 @@ func (l *Log) commit(lsn uint64) error {
 	return err
 }
 
-func (l *Log) tellDurable() {
+func (l *Log) signalDurable() {
 	if l.o.OnDurable != nil {
 		l.o.OnDurable(l.durable.Load())
 	}
@@ -245,7 +245,7 @@ func (l *Log) syncLoop() {
 		before := l.durable.Load()
 		// The error is in Err, and OnFail was called.
 		if l.sync() == nil && l.durable.Load() > before {
-			l.tellDurable()
+			l.signalDurable()
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestFrameFormat(t *testing.T) {
 	}
 }
 
-func TestSeedTellsPlacesApart(t *testing.T) {
+func TestSeedDependsOnPlace(t *testing.T) {
 	seen := map[uint32]bool{}
 	const n = 20000
 	for i := range uint64(n) {

@@ -449,7 +449,7 @@ func (l *Log) finish() error {
 	}
 	l.flushMu.Unlock()
 	if err == nil {
-		l.tellDurable()
+		l.signalDurable()
 	}
 	return err
 }

@@ -79,7 +79,7 @@ function make(app) {
     h("div", { class: "head" }, h("h1", {}, "Rules")), error,
     may["KEYP.POLICY|LIST"] ? table("Policies", "Rules about the deadlines of keys that are written. Where several match, the most specific pattern decides. WARN counts what ENFORCE would do.",
       [["Name"], ["Pattern"], ["Database", 1], ["Mode"], ["Says"], ["Did, since it was set or the start"]], policies) : "",
-    may["KEYP.OUTBOX|LIST"] ? table("Outboxes", "What expires of a pattern is told in a stream.",
+    may["KEYP.OUTBOX|LIST"] ? table("Outboxes", "What expires of a pattern is reported in a stream.",
       [["Name"], ["Pattern"], ["Database", 1], ["Of"], ["Stream"], ["Written", 1], ["Waiting", 1], ["Lost", 1], ["State"]], outboxes) : "",
     may["KEYP.CLOCK|INFO"] ? h("section", { class: "card" }, h("h2", {}, "Clock"), clock, clockNote) : "");
 

@@ -1,6 +1,6 @@
 // Ordertimeout has orders that nobody pays in time give back what they have reserved. An order is a key with a deadline; the
-// server tells of each that expires in a stream, which a group of workers reads. An order that expires while no worker runs,
-// or while the server is down, is told of all the same, once.
+// server reports each that expires in a stream, which a group of workers reads. An order that expires while no worker runs,
+// or while the server is down, is reported all the same, once.
 package main
 
 import (
@@ -33,7 +33,7 @@ type Orders struct {
 	Patience time.Duration
 }
 
-// Prepare makes the rule that tells what expires, and the group of its readers. Both are part of the data: preparing
+// Prepare makes the rule that reports what expires, and the group of its readers. Both are part of the data: preparing
 // again changes nothing.
 func (o Orders) Prepare(ctx context.Context) error {
 	err := o.Redis.Do(ctx, "KEYP.OUTBOX", "SET", "orders", "PATTERN", key("*"), "STREAM", stream, "VALUE", 100).Err()

@@ -25,7 +25,7 @@ type Sessions struct {
 
 func key(id string) string { return "login:" + id }
 
-// Prepare makes the policy, which is part of the data. Setting it again has no effect but that its counts begin anew.
+// Prepare makes the policy, which is part of the data. Setting it again has no effect but that its counts begin again.
 // REQUIRE refuses what would make a session without an end, whichever program tries.
 func (s Sessions) Prepare(ctx context.Context) error {
 	return s.Redis.Do(ctx, "KEYP.POLICY", "SET", "logins", "PATTERN", key("*"), "ENFORCE",

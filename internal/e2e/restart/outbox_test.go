@@ -14,7 +14,7 @@ import (
 )
 
 // TestOutboxKills kills the server while thousands of keys expire under an outbox, and while their entries move to the
-// stream. Each key that was stored is told of once, and none that was not; those that expired while
+// stream. Each key that was stored is reported once, and none that was not; those that expired while
 // the server was down are in the order of their deadlines.
 func TestOutboxKills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testkit.Seed(t), 0))
@@ -24,7 +24,7 @@ func TestOutboxKills(t *testing.T) {
 	}
 	// With little memory most keys are on disk only.
 	s := testkit.Keyp(t, append([]string{"--checkpoint-log-size", "1mb", "--maxmemory", []string{"0", "1mb"}[rng.IntN(2)]}, small...)...)
-	run(t, s.Client(2), "KEYP.OUTBOX SET r PATTERN k:* ELEMENTS STREAM told VALUE 100")
+	run(t, s.Client(2), "KEYP.OUTBOX SET r PATTERN k:* ELEMENTS STREAM reported VALUE 100")
 	stored, next := map[string]bool{}, 0
 	for round := range rounds {
 		c := s.Client(2)
@@ -71,15 +71,15 @@ func TestOutboxKills(t *testing.T) {
 		state := c.Do(ctx, "KEYP.OUTBOX", "GET", "r").Val()
 		return c.Exists(ctx, "k:1").Val() == 0 && c.DBSize(ctx).Val() == 1 && strings.Contains(fmt.Sprint(state), "waiting 0")
 	})
-	told := map[string]int{}
+	reported := map[string]int{}
 	for from := "-"; ; {
-		page, err := c.XRangeN(ctx, "told", from, "+", 5000).Result()
+		page, err := c.XRangeN(ctx, "reported", from, "+", 5000).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range page {
 			name, _ := m.Values["key"].(string)
-			if told[name]++; m.Values["value"] != name {
+			if reported[name]++; m.Values["value"] != name {
 				t.Errorf("%s has the value %v", name, m.Values["value"])
 			}
 			from = "(" + m.ID
@@ -89,12 +89,12 @@ func TestOutboxKills(t *testing.T) {
 		}
 	}
 	for name := range stored {
-		if told[name] != 1 {
-			t.Errorf("%s was told of %d times", name, told[name])
+		if reported[name] != 1 {
+			t.Errorf("%s was reported %d times", name, reported[name])
 		}
 	}
-	if len(told) != len(stored) {
-		t.Errorf("%d keys were told of, of %d", len(told), len(stored))
+	if len(reported) != len(stored) {
+		t.Errorf("%d keys were reported, of %d", len(reported), len(stored))
 	}
 	s.Stop()
 	checkSound(t, s)
@@ -104,7 +104,7 @@ func TestOutboxKills(t *testing.T) {
 func TestOutboxWhileDown(t *testing.T) {
 	s := testkit.Keyp(t, small...)
 	c := s.Client(2)
-	run(t, c, "KEYP.OUTBOX SET r PATTERN k:* STREAM told")
+	run(t, c, "KEYP.OUTBOX SET r PATTERN k:* STREAM reported")
 	at := time.Now().UnixMilli() + 500
 	const keys = 2000
 	pipe := c.Pipeline()
@@ -122,8 +122,8 @@ func TestOutboxWhileDown(t *testing.T) {
 		c.Exists(ctx, fmt.Sprintf("k:%d", keys-1-i))
 	}
 	var list []redis.XMessage
-	await.Until(t, "all are told of", func() bool {
-		list = c.XRange(ctx, "told", "-", "+").Val()
+	await.Until(t, "all are reported", func() bool {
+		list = c.XRange(ctx, "reported", "-", "+").Val()
 		return len(list) >= keys
 	})
 	last := ""
