@@ -26,6 +26,7 @@ var ownDocs = map[string]string{
 	"expiremember":            "KeyDB's",
 	"keyp.untimed":            "Keyp's own",
 	"keyp.expiring":           "likewise",
+	"keyp.timeline":           "likewise",
 	"keyp.policy":             "likewise",
 	"keyp.clock":              "likewise",
 	"keyp.outbox":             "likewise",
