@@ -117,6 +117,9 @@ func stuck(model porcupine.Model, info porcupine.LinearizationInfo, history []po
 				fmt.Fprintf(&b, "  %s\n", model.DescribeOperation(op.Input, op.Output))
 			}
 		}
+		if o := first.Input.(call).outbox; o != nil {
+			fmt.Fprintf(&b, "the outbox has %+v\n", *o)
+		}
 	}
 	return b.String()
 }
