@@ -31,6 +31,7 @@ type Client struct {
 	Reply         ReplyMode
 	NoEvict       bool
 	NoTouch       bool
+	ReadOnly      bool        // has said READONLY
 	Monitor       bool        // is shown all commands
 	Last          *Spec       // the last command
 	Commands      uint64      // commands run
@@ -63,6 +64,8 @@ type Conn interface {
 	// ends that wait: with an -UNBLOCKED error, or as if the time were up.
 	Blocked() bool
 	Unblock(withError bool) bool
+	// Secure reports whether the connection uses TLS.
+	Secure() bool
 	// Kill closes the connection: at once, or when it is the caller's own, after its
 	// reply.
 	Kill()
@@ -76,7 +79,7 @@ func (e *Env) Reset(c *Client) {
 	if c.Reply != ReplySkip {
 		c.Reply = ReplyOn
 	}
-	c.NoEvict, c.NoTouch, c.fieldsets = false, false, fieldsets{}
+	c.NoEvict, c.NoTouch, c.ReadOnly, c.fieldsets = false, false, false, fieldsets{}
 }
 
 // ClientMemory is what the server keeps for a connection behind its buffers, in bytes: commands

@@ -172,6 +172,9 @@ func (c *Client) flags(t *Tracking, changed bool) string {
 	if changed {
 		b = append(b, 'd')
 	}
+	if c.ReadOnly {
+		b = append(b, 'r')
+	}
 	if c.Closing {
 		b = append(b, 'c')
 	}

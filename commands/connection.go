@@ -162,7 +162,7 @@ func hello(c *Ctx) error {
 	c.textField("version", RedisVersion)
 	c.intField("proto", int64(proto))
 	c.intField("id", int64(c.Client.ID))
-	c.textField("mode", "standalone")
+	c.textField("mode", c.Env.mode())
 	c.textField("role", "master")
 	c.Out.BulkString("modules")
 	c.Out.Array(0)
@@ -186,6 +186,8 @@ func selectDB(c *Ctx) error {
 	switch {
 	case a.Err() != nil:
 		return a.Err()
+	case n != 0 && c.Env.clustered():
+		return errSelectDB
 	case !c.Env.database(n):
 		return ErrDBIndex
 	}

@@ -40,6 +40,8 @@ type fakeConn struct {
 	pushed          []string
 }
 
+func (f *fakeConn) Secure() bool { return false }
+
 func (f *fakeConn) QueryBuffer() (used, free int) { return 26, 20448 }
 func (f *fakeConn) OutputBuffer() int             { return 0 }
 func (f *fakeConn) Memory() int                   { return 1000 }

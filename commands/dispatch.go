@@ -84,6 +84,9 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 	if c.Client.Monitor && spec.Flags&(Write|ReadOnly|MayReplicate) != 0 {
 		return e.refuse(c, errMonitorData)
 	}
+	if err := e.route(c); err != "" {
+		return e.refuseRoute(c, err)
+	}
 	if c.restricted(spec) {
 		return e.refuse(c, errRestricted(spec.full))
 	}

@@ -51,6 +51,8 @@ type Env struct {
 	users users
 	// policies change in global jobs only.
 	policies atomic.Pointer[policySet]
+	// cluster is nil without cluster mode.
+	cluster atomic.Pointer[cluster]
 	// refusals of visitors wait to be written there.
 	refusals atomic.Int32
 	saving   sync.Mutex // one ACL SAVE at a time

@@ -76,6 +76,9 @@ func (c *Ctx) flushDB(db int, async bool) {
 }
 
 func runSwapDB(c *Ctx) error {
+	if c.Env.clustered() {
+		return errSwapDB
+	}
 	a, ok := parseDB(c.Arg(1))
 	if !ok {
 		return ErrDBFirst

@@ -94,6 +94,9 @@ func (h *harness) open() {
 	store.SetActiveExpire(false)
 	h.store = store
 	h.env = NewEnv(store, cfg, log, h.clock)
+	if err := h.env.LoadCluster(); err != nil {
+		h.t.Fatalf("%v", err)
+	}
 	h.ofLoop, h.confined = h.env.OfLoop, confine(h)
 	store.Listen(h.hear)
 	store.SetEvents(storage.EventGeneric | storage.EventString | storage.EventList | storage.EventHash | storage.EventSet | storage.EventZSet | storage.EventStream | storage.EventExpired)

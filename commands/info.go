@@ -46,7 +46,7 @@ var infoSections = []infoSection{
 	{name: "commandstats", title: "Commandstats", extra: true, write: infoCommandStats},
 	{name: "errorstats", title: "Errorstats", write: infoErrorStats},
 	{name: "latencystats", title: "Latencystats", extra: true, write: infoLatencyStats},
-	{name: "cluster", title: "Cluster", write: func(_ *Ctx, b *infoText) { b.int("cluster_enabled", 0) }},
+	{name: "cluster", title: "Cluster", write: func(c *Ctx, b *infoText) { b.flag("cluster_enabled", c.Env.clustered()) }},
 	{name: "keyspace", title: "Keyspace", write: infoKeyspace},
 }
 
@@ -138,7 +138,7 @@ func infoServer(c *Ctx, b *infoText) {
 	b.field("redis_git_sha1", "00000000")
 	b.int("redis_git_dirty", 0)
 	b.field("redis_build_id", "0")
-	b.field("redis_mode", "standalone")
+	b.field("redis_mode", e.mode())
 	b.field("os", osName())
 	b.int("arch_bits", strconv.IntSize)
 	b.field("go_version", runtime.Version())

@@ -137,6 +137,15 @@ func (e *Env) refuse(c *Ctx, err Error) Outcome {
 	return Done
 }
 
+// refuseRoute is refuse for a call that another node may run: the error says so to clients as it is, of EXEC too.
+func (e *Env) refuseRoute(c *Ctx, err Error) Outcome {
+	mark := c.Out.Len()
+	e.refuse(c, err)
+	c.Out.Truncate(mark)
+	c.Out.Error(string(err))
+	return Done
+}
+
 // keysOfQueue gives the keys of the queued commands and those that are watched.
 func (e *Env) keysOfQueue(c *Ctx, keys []storage.Key) []storage.Key {
 	if q := c.Client.queue; q == nil || q.failed {

@@ -153,6 +153,9 @@ func runCopy(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	if o.db != 0 && c.Env.clustered() {
+		return errCopyDB
+	}
 	from, to := c.Keys[0], c.Keys[1]
 	if from.DB == to.DB && bytes.Equal(from.Name, to.Name) {
 		return ErrSameObject
@@ -187,6 +190,9 @@ func moveTarget(args [][]byte, _ int) (int, bool) {
 }
 
 func runMove(c *Ctx) error {
+	if c.Env.clustered() {
+		return errMoveDB
+	}
 	a := c.Cursor(2)
 	db := a.Int32()
 	if err := a.Err(); err != nil {

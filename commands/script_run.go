@@ -6,6 +6,7 @@ import (
 
 	"keyp/resp"
 	"keyp/scripting"
+	"keyp/storage"
 )
 
 // The errors of scripts.
@@ -31,6 +32,8 @@ type scriptRun struct {
 	c        *Ctx
 	client   Client // runs the script's commands; its own, as the script may SELECT
 	readOnly bool
+	crosses  bool // its commands may use several slots of a cluster
+	slot     int  // the one that they use so far; -1: none
 	function bool
 	command  [][]byte
 	began    time.Duration // a reading of Mono
@@ -49,9 +52,15 @@ func newScriptRun(c *Ctx, name string, keys int, flags scriptFlags, strict, ro b
 	if strict && ro && flags&noWrites == 0 {
 		return nil, errWritesReadOnly
 	}
-	r := &scriptRun{c: c, command: c.Args, began: c.Env.Clock.Mono(), readOnly: ro || flags&noWrites != 0}
+	if flags&noCluster != 0 && c.Env.clustered() {
+		return nil, errScriptCluster
+	}
+	r := &scriptRun{c: c, command: c.Args, began: c.Env.Clock.Mono(), readOnly: ro || flags&noWrites != 0, crosses: !strict || flags&allowCrossSlot != 0, slot: -1}
 	r.Host, r.Name = r, name
 	r.Keys, r.Args = c.Args[3:3+keys], c.Args[3+keys:]
+	if keys > 0 {
+		r.slot = int(storage.Slot(r.Keys[0])) // those of all, or route had refused the command
+	}
 	from := c.Client
 	r.client = Client{
 		ID: from.ID, Addr: "lua", user: from.user, Name: from.Name, DB: from.DB, Proto: 2,
@@ -130,6 +139,7 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	case spec.Is(NoScript):
 		err = errScriptRefused
 	case r.permit(spec, args, &err):
+	case r.routed(spec, args, &err):
 	case r.c.emitsTooMuch():
 		err = errScriptEmits
 	case spec.Flags&(Write|MayReplicate) != 0 && r.readOnly: // so CLIENT PAUSE WRITE need not delay such a script
@@ -155,6 +165,15 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 	r.c.Txn.Resume()
 	defer r.c.Txn.Yield()
 	r.c.Call(spec, &r.client, args, out)
+}
+
+// routed reports whether a node of a cluster cannot run a command.
+func (r *scriptRun) routed(spec *Spec, args [][]byte, err *error) bool {
+	if refusal := r.c.Env.scriptRoute(spec, args, &r.slot, r.crosses); refusal != "" {
+		*err = refusal
+		return true
+	}
+	return false
 }
 
 // refused reports whether too many entries of an outbox wait that a command's keys are under.

@@ -84,7 +84,7 @@ func sortTarget(args [][]byte) (first, last int) {
 
 // sortScope is that of a SORT: with a pattern that leads to other keys it may be any keys.
 func sortScope(c *Ctx) Scope {
-	o, _ := parseSort(c.Cursor(2), true, true) // the handler reports what is wrong
+	o, _ := parseSort(c.Cursor(2), true, nil) // the handler reports what is wrong
 	if o.by.roams() || slices.ContainsFunc(o.get, pattern.roams) {
 		return AllKeys
 	}
@@ -120,6 +120,25 @@ func (p pattern) roams() bool { return p.star }
 // self says whether the pattern stands for the element itself.
 func (p pattern) self() bool { return string(p.text) == "#" }
 
+// sortPattern gives the error of a pattern whose keys the user may not read, or that may be of other slots than the command's key.
+func (c *Ctx) sortPattern(p pattern, by bool) error {
+	switch {
+	case by && !p.star:
+		return nil
+	case !c.Client.user.permissions().readsAllKeys(c.Spec, c.Args):
+		if by {
+			return errSortBy
+		}
+		return errSortGet
+	case c.Env.clustered() && !p.self() && patternSlot(p.text) != int(storage.Slot(c.Arg(1))):
+		if by {
+			return errSortBySlot
+		}
+		return errSortGetSlot
+	}
+	return nil
+}
+
 // sortOptions is what follows SORT's key.
 type sortOptions struct {
 	desc, alpha   bool
@@ -129,9 +148,17 @@ type sortOptions struct {
 	target        bool // the key is the command's second
 }
 
-// parseSort reads what follows the key. readsAll says that the user may read every key: patterns
-// name keys that no check has seen.
-func parseSort(a Cursor, mayStore, readsAll bool) (sortOptions, error) {
+// parseSort reads what follows the key. patterns gives the error of a pattern of the option BY or GET, as it names keys that no check
+// has seen; nil: there is none.
+func parseSort(a Cursor, mayStore bool, patterns func(p pattern, by bool) error) (sortOptions, error) {
+	check := func(p pattern, by bool) pattern {
+		if patterns != nil {
+			if err := patterns(p, by); err != nil {
+				a.Fail(err)
+			}
+		}
+		return p
+	}
 	o := sortOptions{count: -1}
 	for a.More() {
 		left := a.Len() - 1
@@ -148,14 +175,9 @@ func parseSort(a Cursor, mayStore, readsAll bool) (sortOptions, error) {
 			a.Bytes()
 			o.target = true
 		case left >= 1 && a.Word("BY"):
-			if o.by = parsePattern(a.Bytes()); o.by.star && !readsAll {
-				a.Fail(errSortBy)
-			}
+			o.by = check(parsePattern(a.Bytes()), true)
 		case left >= 1 && a.Word("GET"):
-			o.get = append(o.get, parsePattern(a.Bytes()))
-			if !readsAll {
-				a.Fail(errSortGet)
-			}
+			o.get = append(o.get, check(parsePattern(a.Bytes()), false))
 		default:
 			a.Fail(ErrSyntax)
 		}
@@ -211,7 +233,7 @@ type sorting struct {
 }
 
 func runSort(c *Ctx) error {
-	o, err := parseSort(c.Cursor(2), c.Spec.Is(Write), c.Client.user.permissions().readsAllKeys(c.Spec, c.Args))
+	o, err := parseSort(c.Cursor(2), c.Spec.Is(Write), c.sortPattern)
 	if err != nil {
 		return err
 	}

@@ -250,6 +250,9 @@ func (p *part) occupied(number int) (found *slot) {
 	return found
 }
 
+// SlotCursor is where Scan begins to visit the keys of a hash slot; one behind the last slot is the end.
+func SlotCursor(slot uint16) uint64 { return position(slot, 0) }
+
 func position(slot uint16, prefix uint32) uint64 { return uint64(slot)<<hashBits | uint64(prefix) }
 
 // scanMemory adds keys of one bucket of a slot whose keys are all in memory.

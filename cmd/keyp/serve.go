@@ -65,7 +65,7 @@ func serve(cfg *config.Config) (err error) {
 	}
 	warnModes(cfg.String("dir"), logger)
 	env := commands.NewEnv(store, cfg, logger, machine)
-	if err := env.LoadUsers(); err != nil {
+	if err := errors.Join(env.LoadCluster(), env.LoadUsers()); err != nil {
 		return errors.Join(err, store.Close(false))
 	}
 	srv, err := server.New(server.Options{Config: cfg, Env: env, Log: logger, Clock: machine, Bell: &bell})

@@ -84,8 +84,6 @@ var compat = []option{
 	tuneInt("cluster-node-timeout", "", "15000", 0, 0),
 	tuneInt("cluster-replica-validity-factor", "cluster-slave-validity-factor", "10", 0, maxInt32),
 	tuneInt("cluster-migration-barrier", "", "1", 0, maxInt32),
-	tuneBool("cluster-require-full-coverage", "", "yes"),
-	tuneBool("cluster-allow-reads-when-down", "", "no"),
 
 	{name: "supervised", group: groupCompat, kind: kindEnum, def: "no", enum: []string{"upstart", "systemd", "auto", "no"}, fixed: true},
 	tuneBool("always-show-logo", "", "no"),

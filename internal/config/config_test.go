@@ -89,7 +89,6 @@ func TestLoadErrors(t *testing.T) {
 		{name: "bytes overflow", args: []string{"--maxmemory", "9223372036gb"}, want: "argument must be a memory value"},
 		{name: "not a policy", args: []string{"--appendfsync", "often"}, want: "argument(s) must be one of the following: always, everysec, no"},
 		{name: "daemonize", args: []string{"--daemonize", "yes"}, want: "--daemonize: Keyp stays in the foreground"},
-		{name: "cluster", args: []string{"--cluster-enabled", "yes"}, want: "cluster mode is not supported"},
 		{name: "replica", args: []string{"--replicaof", "localhost", "1"}, want: "replication is not supported"},
 		{name: "module", args: []string{"--loadmodule", "x.so"}, want: "modules are not supported"},
 		{name: "two files", args: []string{"a", "b"}, want: `unexpected argument "b"`},

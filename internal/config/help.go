@@ -52,7 +52,7 @@ echo "maxmemory 128mb" | keyp -
 `
 
 // shownGroups are the groups with a text for each option, in their order.
-var shownGroups = []string{groupNetwork, groupHTTP, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch}
+var shownGroups = []string{groupNetwork, groupCluster, groupHTTP, groupTLS, groupData, groupMemory, groupValues, groupClients, groupExpiry, groupLog, groupWatch}
 
 // usageHead is --help before the options.
 func usageHead() string {

@@ -3,6 +3,7 @@ package config
 // The headings of --help.
 const (
 	groupNetwork = "Network"
+	groupCluster = "Cluster mode"
 	groupHTTP    = "HTTP"
 	groupTLS     = "TLS"
 	groupData    = "Data and durability"
@@ -51,6 +52,25 @@ var options = []option{
 		help: "connections waiting to be accepted"},
 	{name: "tcp-keepalive", group: groupNetwork, kind: kindInt, def: "300", max: maxInt32,
 		help: "seconds between probes of silent peers; 0: none"},
+
+	{name: "cluster-enabled", group: groupCluster, kind: kindBool, def: "no", fixed: true,
+		help: "cluster mode: be the one node of a cluster, for clients that expect one; only database 0 may have keys"},
+	{name: "cluster-require-full-coverage", group: groupCluster, kind: kindBool, def: "yes",
+		help: "serve keys only while all hash slots are served"},
+	{name: "cluster-allow-reads-when-down", group: groupCluster, kind: kindBool, def: "no",
+		help: "serve what only reads also while they are not"},
+	{name: "cluster-announce-ip", group: groupCluster, kind: kindString,
+		help: "address that clients of the cluster are given; empty: they use the one that they have"},
+	{name: "cluster-announce-port", group: groupCluster, kind: kindInt, def: "0", max: 65535,
+		help: "port that they are given; 0: the one that the server listens on"},
+	{name: "cluster-announce-tls-port", group: groupCluster, kind: kindInt, def: "0", max: 65535,
+		help: "that for TLS; 0: the one that the server listens on"},
+	{name: "cluster-announce-bus-port", group: groupCluster, kind: kindInt, def: "0", max: 65535,
+		help: "port for other nodes that CLUSTER NODES shows; 0: 10000 more than the port. Nothing listens there"},
+	{name: "cluster-announce-hostname", group: groupCluster, kind: kindString,
+		help: "name of the host that clients are given, too"},
+	{name: "cluster-preferred-endpoint-type", group: groupCluster, kind: kindEnum, def: "ip", enum: []string{"ip", "hostname", "unknown-endpoint"},
+		help: "what clients are to connect to: ip, hostname or unknown-endpoint (the address that they have)"},
 
 	{name: "http-addr", group: groupHTTP, kind: kindString, fixed: true,
 		help: "address with a port, such as 127.0.0.1:8379, to serve the dashboard, metrics, health and profiles at over HTTP, to those who may run the commands that these stand for; empty: off"},
@@ -197,14 +217,12 @@ var options = []option{
 		why: "the log is Keyp's storage and can't be turned off; appendfsync chooses how careful it is"},
 	{name: "daemonize", group: groupCompat, kind: kindBool, def: "no", only: "no", fixed: true,
 		why: "Keyp stays in the foreground; let a service manager run it"},
-	{name: "cluster-enabled", group: groupCompat, kind: kindBool, def: "no", only: "no", fixed: true,
-		why: "cluster mode is not supported"},
 	{name: "replicaof", alias: "slaveof", group: groupCompat, kind: kindWords, only: "", fixed: true,
 		why: "replication is not supported"},
 	{name: "tls-replication", group: groupCompat, kind: kindBool, def: "no", only: "no",
 		why: "replication is not supported"},
 	{name: "tls-cluster", group: groupCompat, kind: kindBool, def: "no", only: "no",
-		why: "cluster mode is not supported"},
+		why: "a cluster has one node, which talks to no other"},
 }
 
 // unsupported are redis.conf's directives that ask for what Keyp does not have; to
