@@ -82,7 +82,7 @@ const (
 // meanwhile counts as it was or as it is. It calls next after each step, without a lock, and ends where that returns
 // false; whole is false then, and where it could not read the data file.
 func (s *Store) CountTypes(db int, next func() bool) (counts TypeCounts, whole bool) {
-	w := walk{View: View{s: s, passing: true}, hidden: true} // it shows no key, so the log need not have the time of those that it skips
+	w := walk{View: s.Monitoring(), hidden: true}
 	for cursor := uint64(0); cursor < scanEnd; {
 		from := cursor
 		if cursor = w.countInMemory(db, from, &counts); cursor == from {

@@ -4,55 +4,124 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"keyp/internal/clock"
 	"keyp/internal/testkit/await"
 	"keyp/storage"
+	"keyp/ttl"
 )
 
-// The spans of a forecast are those of the calendar, without a gap, and end at each horizon too.
-func TestSpans(t *testing.T) {
-	for _, now := range []int64{1_700_000_000_000, 1_700_000_000_001, 1_700_006_399_999, 1_700_006_400_000} {
-		near, far, all := nearSpans(now), farSpans(now, false), farSpans(now, true)
-		for name, list := range map[string][]int64{"near": near, "far": far, "all": all} {
-			if !slices.IsSorted(list) || list[0] <= now || len(slices.Compact(slices.Clone(list))) != len(list) || len(list) > 250 {
-				t.Errorf("%s of %d: %v", name, now, list)
+// A forecast has each key where its next deadline is: in the bars of each scale, within each horizon or behind the last. Databases
+// behind the first ones count for the metrics only.
+func TestForecast(t *testing.T) {
+	h := listen(t, "--databases", "70")
+	h.load()
+	now := h.o.Clock.Now()
+	deadlines := []int64{now + 40*second, now + 59*minute, now + 23*hour, now + 59*day, now + 100*day, now + 300*day}
+	for i, at := range deadlines {
+		h.run(fmt.Sprintf("SET k%d v PXAT %d", i, at))
+	}
+	h.run("SET none v")
+	x, hash, other := h.env.Store.NewTxn(), h.env.Store.Key(0, []byte("hash")), h.env.Store.Key(maxDatabases, []byte("other"))
+	if !h.env.Store.Begin(x, []storage.Key{hash, other}) {
+		t.Fatal("new keys are on disk")
+	}
+	fields, err := x.Hash(hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields.Set([]byte("f"), []byte("v"), deadlines[1])
+	fields.Set([]byte("g"), []byte("v"), deadlines[2])
+	x.SetDeadline(hash, deadlines[3], storage.Event{})
+	x.SetString(other, []byte("v"), deadlines[2], storage.Event{})
+	x.End()
+	f := countDue(h.env, func(time.Duration) bool { return true })
+	if got := fmt.Sprint(f.Within); got != "map[0:[[1] [3] [4] [5] [2]]]" || !slices.Equal(f.within, []int64{1, 3, 5, 6, 2}) {
+		t.Errorf("within the horizons %s, in all databases %v", got, f.within)
+	}
+	for i, s := range scales {
+		bars := f.Scales[s.name]
+		want := [][]int64{}
+		for k, at := range deadlines {
+			n := int64(1)
+			if k == 1 {
+				n = 2
+			}
+			if bar := (at - bars.From) / s.unit; bar < int64(s.bars) {
+				want = append(want, []int64{bar, n})
 			}
 		}
-		for _, want := range []struct {
-			list []int64
-			at   int64
-		}{{near, now - now%second + second}, {near, now + minute}, {near, now + hour}, {far, now - now%hour + hour}, {far, now + hour}, {far, now + day}, {all, endOfTime}} {
-			if !slices.Contains(want.list, want.at) {
-				t.Errorf("from %d there is no end at %d", now, want.at)
-			}
+		if bars.From > f.From || bars.From+s.unit <= f.From || bars.From%s.unit != 0 || bars.Unit != s.unit {
+			t.Errorf("bars of a %s begin at %d, at %d", s.name, bars.From, f.From)
 		}
-		if last := near[len(near)-1]; last%hour != 0 {
-			t.Errorf("minutes end within an hour, at %d", last)
-		}
-		for i, end := range all[:len(all)-2] {
-			if next := all[i+1]; next-end > day || end >= now+2*day && next-end != day {
-				t.Errorf("after %d there is a span of %d ms", end, next-end)
-			}
+		if len(want) != i+1 || len(bars.DBs) != 1 || !reflect.DeepEqual(merged(bars.DBs[0]), merged(want)) {
+			t.Errorf("by %s %v, want %v", s.name, bars.DBs, want)
 		}
 	}
 }
 
-// What is due within a horizon is the sum of the spans up to it.
-func TestWithin(t *testing.T) {
-	f := forecast{From: 1000, Until: []int64{2000, 61_000, 62_000}, DBs: map[int][][]int64{}}
-	f.put(0, []int64{1, 10, 100}, []int64{0, 0, 1000})
-	f.put(maxDatabases, []int64{0, 0, 0}, []int64{5, 0, 0})
-	if got := fmt.Sprint(f.DBs, f.shown().DBs); got != "map[0:[[0 1 0] [1 10 0] [2 100 1000]] 64:[[0 0 5]]] map[0:[[0 1 0] [1 10 0] [2 100 1000]]]" {
-		t.Errorf("counts that are not 0, and those that pages get: %s", got)
+// merged has bars with the same number as one.
+func merged(bars [][]int64) map[int64]int64 {
+	by := map[int64]int64{}
+	for _, bar := range bars {
+		by[bar[0]] += bar[1]
 	}
-	for ms, want := range map[int64]int64{1000: 6, minute: 16, hour: 1116} {
-		if n := f.within(ms); n != want {
-			t.Errorf("%d within %d ms, want %d", n, ms, want)
+	return by
+}
+
+// A count that is not certain has its bounds behind it; one that is stopped is none.
+func TestPacked(t *testing.T) {
+	if got := packed(storage.DueSpan{Span: ttl.Exactly(7)}); !slices.Equal(got, []int64{7}) {
+		t.Errorf("%v", got)
+	}
+	if got := packed(storage.DueSpan{Span: ttl.Span{Low: 5, Estimate: 7, High: 8}}); !slices.Equal(got, []int64{7, 5, 8}) {
+		t.Errorf("%v", got)
+	}
+	h := listen(t)
+	h.load()
+	h.run("SET k v EX 1000")
+	for stop := range len(horizons) + 1 + len(scales) {
+		steps := 0
+		if f := countDue(h.env, func(time.Duration) bool { steps++; return steps <= stop }); f != nil || steps != stop+1 {
+			t.Errorf("stopped at step %d there is %+v, after %d", stop, f, steps)
 		}
 	}
+}
+
+// Beside a global transaction the last forecast stays, a page and the metrics have it, and what waits ends with the server.
+func TestDueBesideGlobal(t *testing.T) {
+	h := listen(t)
+	h.load()
+	s := h.stream("")
+	h.run("SET k v EX 1000")
+	await.Until(t, "the key is counted", func() bool { return slices.Equal(h.pulse.dueWithin(), []int64{0, 1, 1}) })
+	global := h.env.Store.NewTxn()
+	h.env.Store.BeginGlobal(global, nil)
+	began := h.o.Clock.Now()
+	for {
+		m, ok := s.next()
+		if !ok {
+			t.Fatal("the stream ended")
+		}
+		if m.At <= began+2*dueEvery.Milliseconds() {
+			continue
+		}
+		if got := fmt.Sprint(m.Due.Within[0]); got != "[[0] [1] [1] [1] [0]]" {
+			t.Errorf("within the horizons %s", got)
+		}
+		break
+	}
+	h.want("/metrics", 200, `keyp_keys_due{within="day"} 1`)
+	global.End()
+	h.patience = await.Bound
+	done := make(chan struct{})
+	go func() { h.Withdraw(); close(done) }()
+	await.For(t, "Withdraw returns", done)
 }
 
 // The metrics have keys that no command has asked for since the start: they are only on disk.
@@ -86,7 +155,7 @@ func TestDueOnDisk(t *testing.T) {
 
 // The latest deadlines there may be are counted and listed, in memory and on disk.
 func TestDueAtTheEnd(t *testing.T) {
-	deadlines := map[string]int64{"a": endOfTime / 2, "b": endOfTime - 1, "c": endOfTime}
+	deadlines := map[string]int64{"a": math.MaxInt64 / 2, "b": math.MaxInt64 - 1, "c": math.MaxInt64}
 	dir := t.TempDir()
 	store, _, err := storage.Open(storage.Options{Dir: dir, Clock: clock.System, Logger: slog.New(slog.DiscardHandler), InitialMmap: 1 << 20})
 	if err != nil {
@@ -115,15 +184,14 @@ func TestDueAtTheEnd(t *testing.T) {
 		if n := h.env.Store.Stats().Resident; n != resident {
 			t.Errorf("%d keys are in memory, want %d", n, resident)
 		}
-		now := h.o.Clock.Now()
-		f, whole := h.pulse.countDue(h.env, now, farSpans(now, true), func() bool { return false })
-		if n := f.within(endOfTime); !whole || n != 3 {
-			t.Errorf("%d keys are due in all time, with %d in memory", n, resident)
+		f := countDue(h.env, func(time.Duration) bool { return true })
+		if got := fmt.Sprint(f.Within[0]); got != "[[0] [0] [0] [0] [3]]" {
+			t.Errorf("%s keys are due, with %d in memory", got, resident)
 		}
 		for _, until := range []string{"9223372036854775807", "9223372036854776000"} { // the second is what a browser has of the first
 			var list dueKeys
 			_, body := h.read("/dashboard/due?db=0&from=1&until="+until, "")
-			if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Keys) != 3 || list.Through != endOfTime {
+			if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Keys) != 3 || list.Through != math.MaxInt64 {
 				t.Errorf("until %s: %s %v", until, body, err)
 			}
 		}

@@ -107,17 +107,17 @@ func (l *live) note(store *storage.Store, now int64) {
 // message is what a page gets each second. Times are in Unix ms, durations in µs and sizes in bytes, unless they say
 // something else.
 type message struct {
-	At       int64               `json:"at"`
-	Point    point               `json:"point"`
-	Minute   *point              `json:"minute,omitempty"` // what expired in the last whole minute
-	Commands []commandUse        `json:"commands"`
-	Hits     int64               `json:"hits"`
-	Misses   int64               `json:"misses"`
-	Usage    usage               `json:"usage"`
-	Store    storeUse            `json:"store"`
-	Blocked  int64               `json:"blocked"`
-	Due      map[string]forecast `json:"due"`
-	Types    *typeCounts         `json:"types"` // nil: not counted yet
+	At       int64        `json:"at"`
+	Point    point        `json:"point"`
+	Minute   *point       `json:"minute,omitempty"` // what expired in the last whole minute
+	Commands []commandUse `json:"commands"`
+	Hits     int64        `json:"hits"`
+	Misses   int64        `json:"misses"`
+	Usage    usage        `json:"usage"`
+	Store    storeUse     `json:"store"`
+	Blocked  int64        `json:"blocked"`
+	Due      *forecast    `json:"due"`   // nil: not counted yet
+	Types    *typeCounts  `json:"types"` // nil: not counted yet
 }
 
 // commandUse is the use of a command; its latencies are of the last ten seconds, or of less if nobody had a page open before.
@@ -151,7 +151,6 @@ func (l *live) open(user string) bool {
 	}
 	if !l.mu.running {
 		l.mu.running = true
-		l.s.pulse.pageOpen.Store(true)
 		go l.run()
 	}
 	return true
@@ -177,7 +176,6 @@ func (l *live) run() {
 		ended := l.streams.under() == 0
 		if ended {
 			l.mu.running, l.mu.message, l.mu.history = false, nil, nil
-			l.s.pulse.pageOpen.Store(false)
 		}
 		l.mu.Unlock()
 		if ended {
@@ -214,11 +212,10 @@ func (s *Server) message(past []*reading) message {
 	last, first := past[max(0, len(past)-2)], past[0]
 	passed := max(1, r.at-last.at)
 	perSecond := func(now, before int64) int64 { return (rise(now, before)*1000 + passed - 1) / passed } // up: what happened once is shown
-	near, far := s.pulse.near.Load(), s.pulse.far.Load()
 	m := message{
 		At: r.at, Usage: r.usage(), Blocked: r.Blocked, Commands: []commandUse{}, Types: r.types,
 		Hits: r.stats.Hits.Load(), Misses: r.stats.Misses.Load(),
-		Due: map[string]forecast{"near": near.shown(), "far": far.shown()},
+		Due: s.pulse.due.Load(),
 		Store: storeUse{
 			Pending: int64(r.Store.LogEnd - r.Store.LogDurable), SyncP99: bound(r.Histograms.LogSyncs.Since(first.Histograms.LogSyncs), 0.99), Checkpoint: r.Saved,
 			Running: r.Saving, Failed: r.SaveFailed || r.Failed, Changes: r.Store.Changes, Partial: r.Store.PartialSlots, Evictions: r.Store.Evictions,

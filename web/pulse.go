@@ -33,9 +33,7 @@ type pulse struct {
 	answered atomic.Bool // the loop has, since the last look
 	writable atomic.Bool // the disk has answered since the last look
 	problem  atomic.Pointer[string]
-	near     atomic.Pointer[forecast] // of the next hours, by second and minute
-	far      atomic.Pointer[forecast] // of all that follows, by hour and day
-	pageOpen atomic.Bool              // a page is open, which shows all of far
+	due      atomic.Pointer[forecast]
 	byType   byType
 
 	// Looks in a row that found something wrong.

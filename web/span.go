@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,7 +49,7 @@ type question struct {
 	from     int64 // Unix ms; 0: from now on
 	unit     int64 // of a bar, in ms
 	bars     int64
-	patterns string // as a query; empty: by key and element
+	patterns string // as a query; empty: all names
 }
 
 // span is a question that pages ask, with the last answer.
@@ -57,7 +58,7 @@ type span struct {
 	visitor *commands.Visitor
 	asked   time.Duration // reading of Mono
 	next    time.Duration // when it is to be counted again
-	answer  *forecast     // nil: not counted yet
+	answer  *dueBars      // nil: not counted yet
 	rights  any           // the visitor's, when it was counted
 }
 
@@ -75,7 +76,7 @@ func (a *spans) init() { a.came, a.names = make(chan struct{}, 1), 200_000 }
 
 // ask gives the last count of a question, nil if there is none under the visitor's present rights, and has it counted on. A
 // user's question that was not asked for longest makes room for a new one; false if all of them are on screens.
-func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *forecast, ok bool) {
+func (a *spans) ask(q question, v *commands.Visitor, now time.Duration) (answer *dueBars, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var mine []*span
@@ -137,7 +138,7 @@ func (a *spans) wanted(s *span, rights any, now time.Duration) bool {
 }
 
 // counted notes the count of a span under some rights, nil if it was not whole, and when the next one may begin.
-func (a *spans) counted(s *span, rights any, answer *forecast, next time.Duration) {
+func (a *spans) counted(s *span, rights any, answer *dueBars, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.next = next
@@ -168,7 +169,7 @@ func (p *pulse) spans(env *commands.Env) {
 }
 
 // countSpan counts the answer to a span's question, nil if that is not possible now, or not wanted any more.
-func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, rights any) *forecast {
+func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, rights any) *dueBars {
 	now, q, pace := env.Store.Now(), s.question, p.paced(spanShare)
 	step := func(most time.Duration) bool {
 		return pace(most) && p.s.spans.wanted(s, rights, p.s.o.Clock.Mono())
@@ -177,26 +178,27 @@ func (p *pulse) countSpan(env *commands.Env, s *span, v *commands.Visitor, right
 	if first == 0 {
 		first = now - now%q.unit
 	}
-	until := make([]int64, q.bars)
-	for i := range until {
-		until[i] = first + int64(i+1)*q.unit
+	c := countBars(env, first, q.unit, int(q.bars), step)
+	if c == nil || q.patterns == "" {
+		return c
 	}
-	f, whole := p.countDue(env, first, until, func() bool { return !step(stepTime) })
-	if whole && q.patterns != "" {
-		whole = p.countNames(env, q, v, f, step)
-	}
-	if !whole {
+	if !p.countNames(env, q, v, c, step) {
 		return nil
 	}
-	f.At = env.Store.Now()
-	answer := f.shown()
-	return &answer
+	c.At = env.Store.Now()
+	return c
 }
 
-// countNames counts by pattern what a forecast has counted without: all names, or a sample of them. A step has as much
+// countNames counts by pattern what is counted without: all names, or a sample of them. A step has as much
 // matching as stepMatch and one name more.
-func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *forecast, step func(most time.Duration) bool) (whole bool) {
-	c.Every, c.DBs = 1+c.within(endOfTime)/p.s.spans.names, map[int][][]int64{}
+func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c *dueBars, step func(most time.Duration) bool) (whole bool) {
+	all := int64(0)
+	for _, bars := range c.DBs {
+		for _, bar := range bars {
+			all += bar[1]
+		}
+	}
+	c.Every, c.DBs = 1+all/p.s.spans.names, map[int][][]int64{}
 	query, _ := url.ParseQuery(q.patterns) // which Encode made
 	patterns, bytes := query["match"], rightsBytes
 	for _, pattern := range patterns {
@@ -211,7 +213,7 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 				c.Long += c.Every
 				continue
 			}
-			if i, ok := v.Sort(k.DB, k.Name, patterns); ok {
+			if i, ok := v.Sort(k.DB, k.Name, patterns); ok && k.DB < maxDatabases {
 				if by[k.DB] == nil {
 					by[k.DB] = make([][]int64, len(patterns)+1)
 					for j := range by[k.DB] {
@@ -230,7 +232,15 @@ func (p *pulse) countNames(env *commands.Env, q question, v *commands.Visitor, c
 		return step(stepTime)
 	})
 	for db, series := range by {
-		c.put(db, series...)
+		for i := range q.bars {
+			bar, found := []int64{i}, false
+			for _, s := range series {
+				bar, found = append(bar, s[i]), found || s[i] > 0
+			}
+			if found {
+				c.DBs[db] = append(c.DBs[db], bar)
+			}
+		}
 	}
 	return whole
 }
@@ -270,7 +280,7 @@ func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
 	q := question{from: max(0, number(query.Get("from"))), unit: number(query.Get("unit")), bars: number(query.Get("bars"))}
 	patterns := query["match"]
 	tooLong := slices.ContainsFunc(patterns, func(p string) bool { return len(p) > maxPattern })
-	if q.unit < 1 || q.unit > day || q.bars < 1 || q.bars > maxBars || q.from > endOfTime/2 || len(patterns) > maxPatterns || tooLong {
+	if q.unit < 1 || q.unit > day || q.bars < 1 || q.bars > maxBars || q.from > math.MaxInt64/2 || len(patterns) > maxPatterns || tooLong {
 		reply(w, http.StatusBadRequest, "wanted: unit (in ms, a day at most), bars and, if wished, from (Unix time in ms) and up to 4 times match")
 		return
 	}
@@ -290,7 +300,7 @@ func (s *Server) showSpan(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.replyJSON(w, struct {
-			Count *forecast `json:"count"`
+			Count *dueBars `json:"count"`
 		}{answer})
 	})
 }

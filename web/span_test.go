@@ -15,11 +15,11 @@ import (
 )
 
 // counted waits for the count of a span by a user, until it has so many in all.
-func (h *harness) counted(query, user string, want int64) (c forecast) {
+func (h *harness) counted(query, user string, want int64) (c dueBars) {
 	h.t.Helper()
 	await.Until(h.t, fmt.Sprintf("%s has %d", query, want), func() bool {
 		status, body := h.read("/dashboard/span?"+query, user)
-		var answer struct{ Count *forecast }
+		var answer struct{ Count *dueBars }
 		if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 {
 			h.t.Fatalf("%s: %d %s", query, status, body)
 		}
@@ -40,7 +40,7 @@ func (h *harness) counted(query, user string, want int64) (c forecast) {
 	return c
 }
 
-// A span is counted in bars, by key and element or by pattern, of all keys or of those whose names a user may see.
+// A span is counted in bars, as a whole or by pattern, of all keys or of those whose names a user may see.
 func TestSpan(t *testing.T) {
 	h := listen(t)
 	h.load()
@@ -58,7 +58,7 @@ func TestSpan(t *testing.T) {
 		all         int64
 		bars        string
 	}{
-		{query, "watcher", 6, "[[0 3 0] [1 3 0]]"},
+		{query, "watcher", 6, "[[0 3] [1 3]]"},
 		{query + match, "lister", 5, "[[0 1 0 0 2] [1 0 1 0 1]]"},
 		{query + match, "", 6, "[[0 1 0 0 2] [1 0 1 1 1]]"},
 		{fmt.Sprintf("unit=%d&bars=2", day), "watcher", 7, ""},
@@ -87,11 +87,11 @@ func TestSpanSample(t *testing.T) {
 	for i := range 4000 {
 		h.run(fmt.Sprintf("SET %c:%d v PXAT %d", 'a'+rune(i%4), i, first))
 	}
-	var c forecast
+	var c dueBars
 	query := fmt.Sprintf("from=%d&unit=%d&bars=1&match=a:*", first, minute)
 	await.Until(t, "there is a count", func() bool {
 		_, body := h.read("/dashboard/span?"+query, "")
-		var answer struct{ Count *forecast }
+		var answer struct{ Count *dueBars }
 		if err := json.Unmarshal([]byte(body), &answer); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestSpansAreBounded(t *testing.T) {
 	var a spans
 	a.init()
 	v, rights := h.visitor(t)
-	ask := func(user string, from, at int64) (*forecast, bool) {
+	ask := func(user string, from, at int64) (*dueBars, bool) {
 		return a.ask(question{user: user, from: from, unit: 1, bars: 1}, v, seconds(at))
 	}
 	for i := range int64(userSpans + 2) {
@@ -144,7 +144,7 @@ func TestSpansAreBounded(t *testing.T) {
 	if first == nil || first.from != 100 || !a.wanted(first, rights, seconds(userSpans+5)) {
 		t.Fatalf("%+v is first", first)
 	}
-	a.counted(first, rights, &forecast{Every: 7}, seconds(1000))
+	a.counted(first, rights, &dueBars{Every: 7}, seconds(1000))
 	if got, _ := ask("u", 100, userSpans+6); got == nil || got.Every != 7 {
 		t.Errorf("the answer is %+v", got)
 	}
@@ -163,6 +163,7 @@ func TestSpansAreBounded(t *testing.T) {
 func TestSpansOnScreenFirst(t *testing.T) {
 	h := listen(t)
 	h.load()
+	h.run("SET k v EX 1000")
 	a := &h.spans
 	v, rights := h.visitor(t)
 	ask := func(from, at int64) { a.ask(question{user: "u", from: from, unit: 1, bars: 1}, v, seconds(at)) }
@@ -230,7 +231,7 @@ func TestSpanOfOtherRights(t *testing.T) {
 			t.Fatal("it is not counted again at once")
 		}
 		rights := v.Rights()
-		a.counted(s, rights, &forecast{}, now)
+		a.counted(s, rights, &dueBars{}, now)
 		if answer, _ := a.ask(q, login(), now); answer == nil || !a.wanted(s, rights, now) {
 			t.Error("no answer under the same rights")
 		}
@@ -238,7 +239,7 @@ func TestSpanOfOtherRights(t *testing.T) {
 		if answer, _ := a.ask(q, login(), now); answer != nil || a.wanted(s, rights, now) {
 			t.Error("a count of other rights is wanted, or answers")
 		}
-		a.counted(s, rights, &forecast{}, now) // of a count that was under way
+		a.counted(s, rights, &dueBars{}, now) // of a count that was under way
 	}
 }
 
@@ -254,7 +255,7 @@ func TestSpanMatchesInSteps(t *testing.T) {
 	v, _ := h.visitor(t)
 	steps := func(from int64, patterns ...string) (n int, longest time.Duration) {
 		q := question{from: from, unit: minute, bars: 1, patterns: url.Values{"match": patterns}.Encode()}
-		c := &forecast{From: from, DBs: map[int][][]int64{}}
+		c := &dueBars{From: from, DBs: map[int][][]int64{}}
 		if !h.pulse.countNames(h.env, q, v, c, func(most time.Duration) bool {
 			n, longest = n+1, max(longest, most)
 			return true
@@ -271,7 +272,7 @@ func TestSpanMatchesInSteps(t *testing.T) {
 	const few = nameMatch / rightsBytes
 	h.run(fmt.Sprintf("SET %s v PXAT %d", strings.Repeat("x", few), first+2*hour))
 	h.run(fmt.Sprintf("SET %s v PXAT %d", strings.Repeat("y", few/2), first+2*hour))
-	c := &forecast{From: first + 2*hour, DBs: map[int][][]int64{}}
+	c := &dueBars{From: first + 2*hour, DBs: map[int][][]int64{}}
 	q := question{unit: minute, bars: 1, patterns: url.Values{"match": {"x*", "y*"}}.Encode()}
 	most := time.Duration(0)
 	whole := h.pulse.countNames(h.env, q, v, c, func(d time.Duration) bool { most = max(most, d); return true })

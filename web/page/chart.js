@@ -1,4 +1,4 @@
-import { h, svg, short } from "./dom.js";
+import { count, h, svg, short } from "./dom.js";
 
 // gutter is the room for the numbers at the left.
 const gutter = 44;
@@ -43,7 +43,8 @@ class Chart {
   }
 }
 
-// Bars shows stacked bars: data is [{label, tick, n: [count, …]}], and series has the name and class of each count. With onpick some bars can be
+// Bars shows stacked bars: data is [{label, tick, n: [count, …]}], and series has the name and class of each count. A bar with low and high is an
+// estimate between them, unless those are equal. With onpick some bars can be
 // picked, by drag or by keys; onback is for Escape.
 export class Bars extends Chart {
   constructor(label, height, onpick, say, onback) {
@@ -98,13 +99,16 @@ export class Bars extends Chart {
     const [from, to] = this.range();
     if (from < to && i >= from && i <= to) {
       const part = this.data.slice(from, to + 1);
-      this.say(`${part[0].label} to ${part.at(-1).label}: ${this.words(k => part.reduce((n, d) => n + d.n[k], 0))}`);
+      this.say(`${part[0].label} to ${part.at(-1).label}: ${this.words(part)}`);
     } else {
-      this.say(`${this.data[i].label}: ${this.words(k => this.data[i].n[k])}`);
+      this.say(`${this.data[i].label}: ${this.words([this.data[i]])}`);
     }
   }
 
-  words(count) { return this.series.map((s, k) => `${short(count(k))} ${s.name}`).join(", "); }
+  words(bars) {
+    const sum = f => bars.reduce((n, d) => n + (f(d) ?? 0), 0), low = sum(d => d.low), high = sum(d => d.high);
+    return this.series.map((s, k) => `${short(sum(d => d.n[k]))} ${s.name}`).join(", ") + (low < high ? `, estimated: ${count(low)} to ${count(high)}` : "");
+  }
 
   range() { return [Math.min(this.anchor, this.cursor), Math.max(this.anchor, this.cursor)]; }
 
@@ -139,6 +143,7 @@ export class Bars extends Chart {
         const at = y(all);
         if (d.n[k] > 0) root.append(svg("rect", { class: this.series[k].class, x, y: Math.min(at, box.bottom - 1), width, height: Math.max(1, box.bottom - at), rx: r }));
       }
+      if (d.low < d.high && y(d.low) - y(d.high) > 2) root.append(svg("line", { class: "bounds", x1: x + width / 2, x2: x + width / 2, y1: y(d.low), y2: y(d.high) }));
       if (d.tick && i * step >= free) {
         const at = gutter + i * step + step / 2, end = at > box.width - 30;
         root.append(svg("text", { x: end ? box.width : at, y: box.height - 6, "text-anchor": end ? "end" : "middle" }, d.tick));

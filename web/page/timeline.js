@@ -6,11 +6,12 @@ import { encode } from "./resp.js";
 
 const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
 const scales = [
-  { id: "second", title: "next minute", unit: second, bars: 60, due: "near", within: minute },
-  { id: "minute", title: "next hour", unit: minute, bars: 60, due: "near", within: hour },
-  { id: "hour", title: "next day", unit: hour, bars: 24, due: "far", within: day },
-  { id: "day", title: "next 60 days", unit: day, bars: 60, due: "far", within: 60 * day },
+  { id: "second", title: "next minute", unit: second, bars: 60 },
+  { id: "minute", title: "next hour", unit: minute, bars: 60 },
+  { id: "hour", title: "next day", unit: hour, bars: 24 },
+  { id: "day", title: "next 60 days", unit: day, bars: 60 },
 ];
+const later = scales.length; // the number of the count of what is due behind them
 const maxLists = 16, lastDate = 8.64e15;
 
 const clock = (ms, options) => new Intl.DateTimeFormat("en-GB", options).format(ms);
@@ -33,7 +34,7 @@ const units = [second / 10, second, 5 * second, 15 * second, 30 * second, minute
 const maxBars = 120, maxPatterns = 4, longestPattern = 1024, soon = 250;
 
 // The series of the bars: their title, and a word for each.
-const plain = [{ title: "keys, by their own deadline", name: "keys", class: "s0" }, { title: "keys whose next deadline is an element’s", name: "elements", class: "s1" }];
+const plain = [{ title: "keys, by their next deadline: their own or that of an element", name: "keys", class: "s0" }];
 const seriesOf = patterns => [...patterns.map((p, i) => ({ title: p, name: p, class: "s" + i })), { title: "other names that you may see", name: "others", class: "s" + maxPatterns }];
 
 function zoomed(from, until) {
@@ -41,18 +42,25 @@ function zoomed(from, until) {
   return { id: unit < second ? "instant" : unit < minute ? "second" : unit < hour ? "minute" : unit < day ? "hour" : "day", from, unit, bars };
 }
 
-// barsOf are the bars of a scale, or of a span, from an instant on: so many counts each, of what the server counted in one database
-// or all (""). null: it has not yet.
-function barsOf(due, view, first, db, counts) {
+// boundsOf are the bounds of a count as the server gives it: of an estimate those are behind it.
+const boundsOf = ([n, low = n, high = n]) => [n, low, high];
+
+// barsOf are the bars of a scale, or of a span, from an instant on, of what the server counted in one database or all (""): a count with its
+// bounds, or so many by pattern. null: it has not yet.
+function barsOf(counted, view, first, db, patterns) {
   const bars = Array.from({ length: view.bars }, (_, i) => {
     const from = first + i * view.unit;
-    return { from, until: from + view.unit, label: label[view.id](from), tick: view.due ? tick[view.id](from) : label[view.id](from).replace(" (UTC)", ""), n: Array(counts).fill(0) };
+    return { from, until: from + view.unit, label: label[view.id](from), tick: view.from ? label[view.id](from).replace(" (UTC)", "") : tick[view.id](from), n: Array(patterns ? patterns + 1 : 1).fill(0), low: 0, high: 0 };
   });
-  for (const [name, list] of Object.entries(due?.dbs ?? {})) {
+  for (const [name, list] of Object.entries(counted?.dbs ?? {})) {
     if (db !== "" && name !== db) continue;
-    for (const [i, ...n] of list) {
-      const bar = bars[Math.floor(((i === 0 ? due.from : due.until[i - 1]) - first) / view.unit)];
-      if (bar && due.until[i] <= bar.until) n.forEach((v, k) => { bar.n[k] += v; });
+    for (const [i, ...counts] of list) {
+      const bar = bars[(counted.from - first) / view.unit + i];
+      if (!bar) continue;
+      const [n, low, high] = patterns ? [0, 0, 0] : boundsOf(counts);
+      (patterns ? counts : [n]).forEach((v, k) => { bar.n[k] += v; });
+      bar.low += low;
+      bar.high += high;
     }
   }
   return bars;
@@ -64,14 +72,16 @@ function checked(patterns) {
   return patterns;
 }
 
-function total(due, until, db) {
-  let n = 0;
-  for (const [name, list] of Object.entries(due.dbs)) {
-    if (db !== "" && name !== db) continue;
-    for (const [i, keys, elements] of list) if (due.until[i] <= until) n += keys + elements;
-  }
-  return n;
+// total is one of the counts from now on, of one database or all.
+function total(due, i, db) {
+  const sum = [0, 0, 0];
+  for (const [name, counts] of Object.entries(due.within)) if (db === "" || name === db) boundsOf(counts[i]).forEach((v, k) => { sum[k] += v; });
+  return sum;
 }
+
+// about says a count in few digits, and that it is an estimate where those are not certain.
+const about = ([n, low, high]) => (short(low) === short(high) ? "" : "≈ ") + short(n);
+const bounds = ([n, low, high]) => low === high ? count(n) : `estimated: ${count(low)} to ${count(high)}`;
 
 function make(app) {
   // What is shown: a scale, or the last of the spans that were zoomed in on one after another; of all databases ("") or one; by pattern.
@@ -79,7 +89,7 @@ function make(app) {
   let at = null, firstBar = 0, picked = null, unlisted = null;
   let answer = null, question = "", asking = false;
   const readout = h("p", { class: "readout", "aria-live": "polite" });
-  const chart = new Bars("How many keys and elements expire. Arrow keys choose a bar, Shift extends, Enter zooms in and lists the keys, Escape zooms out.", 240,
+  const chart = new Bars("How many keys expire. Arrow keys choose a bar, Shift extends, Enter zooms in and lists the keys, Escape zooms out.", 240,
     (a, b) => zoom(a.from, b.until), text => { readout.textContent = text; }, () => zoomOut());
   const tiles = h("div", { class: "tiles", role: "group", "aria-label": "Span of time" });
   const databases = h("select", { onchange: () => go(() => { db = databases.value; }) });
@@ -176,9 +186,10 @@ function make(app) {
       tiles.append(...scales.map(s => h("button", { class: "tile", id: "scale-" + s.id, onclick: () => go(() => { scale = s; spans = []; }) }, h("span", {}, s.title), h("strong", {}, "–"))));
     }
     scales.forEach((s, i) => {
-      const due = m.due[s.due], tile = tiles.children[i];
+      const tile = tiles.children[i], sum = m.due && total(m.due, i, db);
       tile.setAttribute("aria-pressed", s === scale && !spans.length);
-      tile.lastChild.textContent = due.until.length ? short(total(due, due.from + s.within, db)) : "…";
+      tile.lastChild.textContent = sum ? about(sum) : "…";
+      tile.title = sum ? bounds(sum) : "";
     });
   }
 
@@ -191,7 +202,7 @@ function make(app) {
 
   // ask gets what the server counted for this page, which is asked for again with each message.
   async function ask(view) {
-    const words = new URLSearchParams({ unit: view.unit, bars: view.bars, ...(view.due ? {} : { from: view.from }) });
+    const words = new URLSearchParams({ unit: view.unit, bars: view.bars, ...(view.from ? { from: view.from } : {}) });
     for (const p of patterns) words.append("match", p);
     if (asking && question === String(words)) return;
     const mine = question = String(words);
@@ -217,7 +228,7 @@ function make(app) {
     showDatabases(m);
     showTiles(m, db);
     const view = spans.length ? zoomed(...spans.at(-1)) : scale;
-    if (!view.due || patterns.length) ask(view);
+    if (view.from || patterns.length) ask(view);
     showBars(m, view);
     recent.update();
     if (unlisted) list(...unlisted);
@@ -225,26 +236,29 @@ function make(app) {
   }
 
   function showBars(m, view) {
-    const own = !view.due || patterns.length > 0, first = view.due ? Math.floor(m.at / view.unit) * view.unit : view.from;
+    const own = view.from > 0 || patterns.length > 0, first = view.from ?? Math.floor(m.at / view.unit) * view.unit;
     const series = patterns.length ? seriesOf(patterns) : plain, mayList = app.session.may.list;
-    const bars = barsOf(own ? answer : m.due[view.due], view, first, db, series.length);
-    if (view.due && firstBar && first > firstBar) chart.shift((first - firstBar) / view.unit);
-    firstBar = view.due ? first : 0;
+    const bars = barsOf(own ? answer : m.due?.scales[view.id], view, first, db, patterns.length);
+    if (!view.from && firstBar && first > firstBar) chart.shift((first - firstBar) / view.unit);
+    firstBar = view.from ? 0 : first;
     chart.series = series;
     chart.show(bars);
     legend.replaceChildren(...series.map(s => h("span", { class: s.class }, s.title)));
-    countedAt.textContent = (own ? aboutAnswer(m) : aboutForecast(m)) + (mayList ? " Drag over the bars to zoom in and list their keys." : " Drag over the bars to zoom in.");
+    const estimated = bars.some(b => b.low < b.high);
+    countedAt.textContent = (own ? aboutAnswer(m) : aboutForecast(m)) + (estimated ? " There are so many that some of the counts are estimated, between bounds that are certain (thin lines, and in the table)." : "") + (mayList ? " Drag over the bars to zoom in and list their keys." : " Drag over the bars to zoom in.");
     if (!details.open) return;
-    columns.replaceChildren(h("th", { scope: "col" }, "From"), ...series.map(s => h("th", { class: "n", scope: "col" }, s.name)), h("th", { scope: "col" }, ""));
-    table.replaceChildren(...bars.filter(b => b.n.some(n => n > 0)).map(b => h("tr", {}, h("td", {}, b.label), ...b.n.map(n => h("td", { class: "n" }, count(n))),
+    const heads = [...series.map(s => s.name), ...(estimated ? ["at least", "at most"] : [])];
+    columns.replaceChildren(h("th", { scope: "col" }, "From"), ...heads.map(name => h("th", { class: "n", scope: "col" }, name)), h("th", { scope: "col" }, ""));
+    table.replaceChildren(...bars.filter(b => b.high > 0 || b.n.some(n => n > 0)).map(b => h("tr", {}, h("td", {}, b.label), ...b.n.map(n => h("td", { class: "n" }, count(n) + (b.low < b.high ? " estimated" : ""))),
+      ...(estimated ? [b.low, b.high] : []).map(n => h("td", { class: "n" }, count(n))),
       h("td", { class: "n" }, mayList && h("button", { class: "plain", onclick: () => list(b.from, b.until) }, "list")))));
   }
 
   // How old the counts are, and what they are counts of.
   function aboutForecast(m) {
-    const due = m.due[scale.due], age = m.at - due.from, rest = total(m.due.far, Infinity, db) - total(m.due.far, m.due.far.from + 60 * day, db);
-    if (!due.until.length) return "Counting…";
-    return (age < 5000 ? "" : `Counted ${duration(age)} ago, as there are so many.`) + (scale.id === "day" && rest > 0 ? ` ${count(rest)} expire later.` : "");
+    if (!m.due) return "Counting…";
+    const age = m.at - m.due.from, rest = total(m.due, later, db);
+    return (age < 5000 ? "" : `Counted ${duration(age)} ago.`) + (scale.id === "day" && rest[2] > 0 ? ` ${about(rest)} expire later.` : "");
   }
 
   function aboutAnswer(m) {
