@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sort"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -16,7 +15,7 @@ import (
 	"keyp/ttl"
 )
 
-// What is due when, for those that look ahead: counts, the dashboard, the reaper's window. A key is due at its own deadline or at the first one of
+// What is due when, for those that look ahead: the dashboard, counts by name, the reaper's window. A key is due at its own deadline or at the first one of
 // its elements, whichever is earlier. Keys in memory stand in the expiration index of their part;
 // for those that are only on disk the bucket ttl is read. An entry of that is left out if memory
 // knows the key, or if the record of the key may have changed since and says something else. Both
@@ -51,25 +50,9 @@ func dueRetries() (again func() bool) {
 	}
 }
 
-// Due is how much is due in each of some spans of time.
-type Due struct {
-	Keys     []int64 // by their own deadline
-	Elements []int64 // keys whose next deadline is that of an element
-}
-
-// CountDue counts, by database, what is due from an instant on (Unix ms) and before each of some
-// later ones, which rise; the counts are of the spans between them. It takes some 10 ns for each key
-// in memory, and a microsecond for each that is only on disk; stop ends it. whole is false when it
-// was stopped, a global transaction kept a shard for too long, or it could not read the data file.
-func (s *Store) CountDue(from int64, until []int64, stop func() bool) (counts map[int]Due, whole bool) {
-	c := dueCount{until: until, counts: map[int]Due{}}
-	whole = s.walkDue(from, until[len(until)-1], c.inMemory, c.add, func() bool { return !stop() })
-	return c.counts, whole
-}
-
 // walkDue has inMemory look at the index of each part in steps, from an entry on, with the shard locked, and calls onDisk for
 // each key that is only on disk. After each step it calls next, and before it tries one again. Both are without a lock. It
-// returns false where next does, and as CountDue.
+// returns false where next does, where a global transaction kept a shard for too long, or where it could not read the data file.
 func (s *Store) walkDue(from, until int64, inMemory dueLook, onDisk func(DueKey), next func() bool) bool {
 	retries := func() func() bool {
 		again := dueRetries()
@@ -122,7 +105,7 @@ const (
 // WalkDue gives visit the keys of all databases that are due from one instant on and before another (Unix ms), some at a
 // time and in no order: all of them if every is 1, else a sample of about one in so many. visit runs without a lock, and
 // after steps that found none as well; what it is given is valid until it returns. Where it returns false the walk ends. whole
-// is false then, and as for CountDue.
+// is false then, and as walkDue has it.
 func (s *Store) WalkDue(from, until int64, every uint64, visit func([]DueKey) bool) (whole bool) {
 	w := dueWalk{s: s, until: until, every: every}
 	return s.walkDue(from, until, w.inMemory, w.onDisk, func() bool {
@@ -170,61 +153,6 @@ func (w *dueWalk) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, mor
 		}
 		if e.ID*odd>>32%w.every == 0 {
 			w.add(db, p.name(newCell(0, uint32(e.ID), cell(e.ID)&cellObj)), e.Deadline, p.byElement(e))
-		}
-		return true
-	})
-	return next, more
-}
-
-// dueCount is a count that is under way.
-type dueCount struct {
-	until  []int64
-	counts map[int]Due
-}
-
-func (c *dueCount) of(db int) Due {
-	d, ok := c.counts[db]
-	if !ok {
-		d = Due{make([]int64, len(c.until)), make([]int64, len(c.until))}
-		c.counts[db] = d
-	}
-	return d
-}
-
-func (c *dueCount) add(k DueKey) {
-	i := sort.Search(len(c.until), func(i int) bool { return before(k.At, c.until[i]) })
-	d := c.of(k.DB)
-	if k.Element {
-		d.Elements[i]++
-	} else {
-		d.Keys[i]++
-	}
-}
-
-// inMemory counts the next entries of a part from one on. It returns the entry to go on with, if
-// there are more. The shard is locked.
-func (c *dueCount) inMemory(p *part, db int, from ttl.Entry) (next ttl.Entry, more bool) {
-	if p == nil {
-		return next, false
-	}
-	left, i := dueStep, 0
-	d := c.of(db)
-	p.index.WalkFrom(from, func(e ttl.Entry) bool {
-		for i < len(c.until) && !before(e.Deadline, c.until[i]) {
-			i++
-		}
-		if i == len(c.until) {
-			return false
-		}
-		if left == 0 {
-			next, more = e, true
-			return false
-		}
-		left--
-		if p.byElement(e) {
-			d.Elements[i]++
-		} else {
-			d.Keys[i]++
 		}
 		return true
 	})

@@ -6,42 +6,6 @@ import (
 	"testing"
 )
 
-var notStopped = func() bool { return false }
-
-// What is due is counted by the first deadline of a key or of an element, in steps, and not where a global
-// transaction keeps a shard.
-func TestCountDue(t *testing.T) {
-	h := newHarness(t)
-	defer h.check()
-	now := h.clock.Now()
-	const keys = 3 * dueStep
-	for i := range keys { // of one shard, so that the walk goes on in the middle of equal deadlines
-		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+60_000, Event{}) }, k)
-	}
-	for i := range 40 {
-		k := h.s.Key(2, fmt.Appendf(nil, "other%d", i))
-		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+int64(i)*1000+1, Event{}) }, k)
-	}
-	until := []int64{now + 10_001, now + 60_000, now + 60_001, now + 100_000}
-	counts, whole := h.s.CountDue(now, until, notStopped)
-	if !whole || !slices.Equal(counts[0].Keys, []int64{0, 0, keys, 0}) || !slices.Equal(counts[2].Keys, []int64{10, 30, 0, 0}) {
-		t.Errorf("%v (%v)", counts, whole)
-	}
-	if _, whole := h.s.CountDue(now, until, func() bool { return true }); whole {
-		t.Error("it was stopped, and says that it counted all")
-	}
-	global := h.s.NewTxn()
-	h.s.BeginGlobal(global, nil)
-	if _, whole := h.s.CountDue(now, until, notStopped); whole {
-		t.Error("it counted what a global transaction has")
-	}
-	if _, _, ok := h.s.ListDue(2, now, now+1000, 10, anyName); ok {
-		t.Error("it listed what a global transaction has")
-	}
-	global.End()
-}
-
 func anyName([]byte) bool { return true }
 
 // A walk visits each key of its span once, wherever it is, or a sample of them; it can be ended, and gives up where a global
@@ -104,6 +68,9 @@ func TestWalkDue(t *testing.T) {
 	if h.s.WalkDue(now, now+2000, 1, func([]DueKey) bool { return true }) {
 		t.Error("it visited what a global transaction has")
 	}
+	if _, _, ok := h.s.ListDue(2, now, now+1000, 10, anyName); ok {
+		t.Error("it listed what a global transaction has")
+	}
 	global.End()
 }
 
@@ -152,27 +119,10 @@ func (h *harness) verifyDue() {
 	h.t.Helper()
 	now := h.now()
 	const until = int64(1) << 61
-	counts, whole := h.s.CountDue(now+1, []int64{now + 1000, now + 10_000, until}, notStopped)
-	if !whole {
-		h.t.Fatal("what is due was not counted")
-	}
 	for db := range h.databases {
 		list, through, ok := h.s.ListDue(db, now+1, until, 100_000, anyName)
 		if !ok || through != until {
 			h.t.Fatalf("what is due is listed up to %d: %v", through, ok)
-		}
-		for i, span := range [][2]int64{{now + 1, now + 1000}, {now + 1000, now + 10_000}, {now + 10_000, until}} {
-			var keys, elements int64
-			for _, k := range list {
-				if k.At >= span[0] && k.At < span[1] && k.Element {
-					elements++
-				} else if k.At >= span[0] && k.At < span[1] {
-					keys++
-				}
-			}
-			if d := counts[db]; keys+elements > 0 && (d.Keys[i] != keys || d.Elements[i] != elements) || keys+elements == 0 && d.Keys != nil && d.Keys[i]+d.Elements[i] != 0 {
-				h.t.Fatalf("database %d, span %d: counted %+v, listed %d keys and %d elements", db, i, d, keys, elements)
-			}
 		}
 		got := map[string]int64{}
 		for _, k := range list {
@@ -205,7 +155,7 @@ func (h *harness) verifyDue() {
 	}
 }
 
-// Where a global transaction has a shard, a count, a walk and a list try again, in memory and on disk, and go on when it has ended.
+// Where a global transaction has a shard, a walk and a list try again, in memory and on disk, and go on when it has ended.
 func TestDueWaitsForGlobal(t *testing.T) {
 	h := newHarness(t)
 	defer h.check()
@@ -250,17 +200,8 @@ func TestDueWaitsForGlobal(t *testing.T) {
 		}
 		for _, from := range begins {
 			step := beside(from)
-			counts, whole := h.s.CountDue(now, []int64{now + 10_000}, func() bool { return !step() })
-			end()
-			counted := int64(0)
-			for _, d := range counts {
-				counted += d.Keys[0]
-			}
-			if !whole || counted != keys {
-				t.Errorf("%s, from step %d: %d keys are counted (%v)", place, from, counted, whole)
-			}
 			n, step := 0, beside(from)
-			whole = h.s.WalkDue(now, now+10_000, 1, func(list []DueKey) bool { n += len(list); return step() })
+			whole := h.s.WalkDue(now, now+10_000, 1, func(list []DueKey) bool { n += len(list); return step() })
 			if !whole || n != keys {
 				t.Errorf("%s, from step %d: %d keys are visited (%v)", place, from, n, whole)
 			}

@@ -246,6 +246,13 @@ func TestTimelineLeavesOutDue(t *testing.T) {
 			h.evict()
 		}
 		h.clock.Advance(2000e6)
+		end, logged := h.s.Log().End(), h.s.shown.at.Load()
+		if list, err := h.s.Monitoring().Timeline(0, Instant{Open: true}, Instant{Open: true}, 1, nil); err != nil || list[0].Span != ttl.Exactly(2) {
+			t.Errorf("%s: %v (%v)", place, list, err)
+		}
+		if h.s.Log().End() != end || h.s.shown.at.Load() != logged {
+			t.Errorf("%s: monitoring has logged the time", place)
+		}
 		for _, match := range []func([]byte) bool{nil, anyName, func(name []byte) bool { return string(name) != "own deadline" }} {
 			want := []DueSpan{{now + 4000, ttl.Exactly(0)}, {now + 5000, ttl.Exactly(1)}, {now + 6000, ttl.Exactly(1)}}
 			if match != nil && !match([]byte("own deadline")) {
@@ -259,10 +266,10 @@ func TestTimelineLeavesOutDue(t *testing.T) {
 		if list, err := h.s.Timeline(0, Instant{Open: true}, Instant{Open: true}, 1, nil); err != nil || len(list) != 1 || list[0].Span != ttl.Exactly(2) {
 			t.Errorf("%s: %v (%v)", place, list, err)
 		}
-		if logged := h.s.shown.at.Load(); logged != h.clock.Now() {
+		if logged = h.s.shown.at.Load(); logged != h.clock.Now() {
 			t.Errorf("%s: time is logged as %d, now is %d", place, logged, h.clock.Now())
 		}
-		end := h.s.Log().End()
+		end = h.s.Log().End()
 		if _, err := h.s.Timeline(0, Instant{At: 1}, Instant{At: 2}, 1, nil); err != nil || h.s.Log().End() != end {
 			t.Errorf("%s: the same time is logged again (%v)", place, err)
 		}

@@ -80,7 +80,7 @@ func listen(t *testing.T, args ...string) *harness {
 func (h *harness) load() {
 	h.t.Helper()
 	store, _, err := storage.Open(storage.Options{
-		FS: vfs.Inject(vfs.OS, h.failWrites), Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20, MaxMemory: h.maxMemory,
+		Databases: int(h.o.Config.Int("databases")), FS: vfs.Inject(vfs.OS, h.failWrites), Dir: h.o.Config.String("dir"), Clock: h.o.Clock, Logger: h.o.Log, SegmentSize: 1 << 20, InitialMmap: 1 << 20, MaxMemory: h.maxMemory,
 	})
 	if err != nil {
 		h.t.Fatal(err)

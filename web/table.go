@@ -212,7 +212,7 @@ var metrics = []metric{
 		}},
 	{name: "keyp_expire_lateness_max_seconds", kind: gauge, info: "expire_lateness_max_ms", help: "The latest removal of a key since the start.",
 		value: func(r *reading) float64 { return float64(r.Store.Lateness.Max) / 1000 }},
-	{name: "keyp_keys_due", kind: gauge, labels: "within", help: "Keys that are due in the next minute, hour or day, by their own deadline or the first one of an element, those that are only on disk included. Counted in the background every second, or less often where that would take more than a hundredth of the time.",
+	{name: "keyp_keys_due", kind: gauge, labels: "within", help: "Keys that are due in the next minute, hour or day, by their own deadline or the first one of an element, those that are only on disk included. Counted in the background every second, or less often where that would take more than a hundredth of the time; an estimate where there are more than 100,000 deadlines.",
 		values: func(r *reading, put func(float64, ...string)) {
 			for i, n := range r.due {
 				put(float64(n), horizons[i].name)
