@@ -1,7 +1,9 @@
 package restart
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -47,11 +49,11 @@ func TestNoFilesLeft(t *testing.T) {
 	writeAll("with all descriptors")
 
 	await.Until(t, "writes are refused without a descriptor more", func() bool {
-		limitFiles(t, s.Pid(), openFiles(t, s.Pid())) // of which work in the background may have closed some by the first write
+		limitFiles(t, s.Pid(), limitFor(t, s.Pid(), 0)) // of which work in the background may have closed some by the first write
 		return write("without a descriptor more") < 200
 	})
 	await.Until(t, "the log says why", func() bool { return strings.Contains(s.Log(), "too many open files") })
-	limitFiles(t, s.Pid(), openFiles(t, s.Pid())+10)
+	limitFiles(t, s.Pid(), limitFor(t, s.Pid(), 10))
 	served, refused := 0, 0
 	for range 60 {
 		conn := s.Dial()
@@ -93,14 +95,19 @@ func TestNoFilesLeft(t *testing.T) {
 	s.Stop()
 }
 
-// openFiles is the number of descriptors of a process.
-func openFiles(t *testing.T, pid int) int {
+// limitFor is the limit under which a process can open some more files and no others: a new descriptor has the lowest number
+// that is free.
+func limitFor(t *testing.T, pid, more int) (limit int) {
 	t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
+	for ; ; limit++ {
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", pid, limit)); errors.Is(err, fs.ErrNotExist) {
+			if more--; more < 0 {
+				return limit
+			}
+		} else if err != nil {
+			t.Fatal(err)
+		}
 	}
-	return len(entries)
 }
 
 // limitFiles bounds the descriptors that a process may have from now on.
