@@ -199,7 +199,6 @@ func TestDueWaitsForGlobal(t *testing.T) {
 			begins = append(begins, inMemory-1)
 		}
 		for _, from := range begins {
-			step := beside(from)
 			n, step := 0, beside(from)
 			whole := h.s.WalkDue(now, now+10_000, 1, func(list []DueKey) bool { n += len(list); return step() })
 			if !whole || n != keys {
