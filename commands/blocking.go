@@ -18,6 +18,9 @@ type BlockedOn struct {
 	Type object.Type
 	// Gone says that the command has an answer, too, when one of the keys is missing or of another type.
 	Gone bool
+	// Who says on whose behalf, and Since when (Unix ms) the client began to wait, for those who ask.
+	Who   string
+	Since int64
 	// Again is after how many milliseconds the command runs again although no key has changed; 0: never.
 	Again int64
 	// LSN is how far the log is to settle; 0: the command does not wait for that.

@@ -270,15 +270,18 @@ func TestChangedAsItBeginsToWait(t *testing.T) {
 		"BZMPOP":     {"BZMPOP 0 1 k MIN", "ZADD k 1 x"},
 		"XREAD":      {"XREAD BLOCK 0 STREAMS k $", "XADD k 1-1 f v"},
 		"XREADGROUP": {"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XADD s 1-1 f v"},
+
+		"KEYP.LEASE|ACQUIRE": {"KEYP.LEASE ACQUIRE l me 1000 WAIT 0", "DEL l"},
 	}
-	for _, spec := range NewTable().All() {
-		if spec.Is(Blocking) && spec.Keys != nil && calls[spec.Name] == [2]string{} {
-			t.Errorf("%s is not tried", spec.Name)
+	for _, spec := range NewTable().specs {
+		if name := strings.ToUpper(spec.full); spec.Is(Blocking) && spec.Keys != nil && calls[name] == [2]string{} {
+			t.Errorf("%s is not tried", name)
 		}
 	}
 	for name, call := range calls {
 		h := newHarness(t)
 		h.do("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+		h.do("KEYP.LEASE", "ACQUIRE", "l", "other", "1000")
 		if got := h.do(strings.Fields(call[0])...); got != "+(blocked)" {
 			t.Errorf("%s: %s", name, got)
 			continue

@@ -34,9 +34,9 @@ func (d *dataDigest) mixNumber(n int) { d.mix(binary.BigEndian.AppendUint32(nil,
 
 func (d *dataDigest) text() string { return hex.EncodeToString(d[:]) }
 
-// digestTypes are Redis's numbers of the types.
+// digestTypes are Redis's numbers of the types, and one of Keyp's own.
 var digestTypes = map[object.Type]int{
-	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4, object.TypeStream: 6,
+	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4, object.TypeStream: 6, object.TypeLease: 7,
 }
 
 // addItem adds a key's value, and whether it has a deadline.
@@ -78,6 +78,9 @@ func (d *dataDigest) addItem(item storage.Item) error {
 			})
 			return true
 		})
+	case *object.Lease:
+		d.mix(v.Owner)
+		d.mix(fmt.Appendf(nil, "%d.%d", v.Token, v.Delay))
 	default:
 		s, err := item.String()
 		if err != nil {

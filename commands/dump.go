@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"bytes"
 	"errors"
+	"math"
 
 	"keyp/internal/rdb"
 	"keyp/storage"
@@ -101,6 +103,8 @@ func dumped(item storage.Item) (rdb.Value, error) {
 		}
 	case *object.Stream:
 		v.Type, v.Stream = rdb.Stream, dumpedStream(of)
+	case *object.Lease:
+		v.Type, v.Lease = rdb.Lease, &rdb.LeaseValue{Owner: of.Owner, Token: of.Token, Delay: uint64(of.Delay)}
 	default:
 		var err error
 		v.Type = rdb.String
@@ -188,6 +192,9 @@ func runRestore(c *Ctx) error {
 		c.Txn.Relative(deadline)
 	}
 	v, err := rdb.Decode(c.Arg(3))
+	if err == nil && v.Type == rdb.Lease && !builtLease(v.Lease).Valid() {
+		err = rdb.ErrFormat
+	}
 	switch {
 	case errors.Is(err, rdb.ErrPayload):
 		return ErrPayload
@@ -247,6 +254,8 @@ func built(v rdb.Value, now int64) object.Value {
 	switch v.Type {
 	case rdb.Stream:
 		return builtStream(v.Stream)
+	case rdb.Lease:
+		return builtLease(v.Lease)
 	case rdb.Hash:
 		h := &object.Hash{}
 		to, add = h, func(e rdb.Element) { h.Set(e.Name, e.Value, e.Deadline) }
@@ -266,4 +275,8 @@ func built(v rdb.Value, now int64) object.Value {
 		}
 	}
 	return to
+}
+
+func builtLease(l *rdb.LeaseValue) *object.Lease {
+	return &object.Lease{Owner: bytes.Clone(l.Owner), Token: l.Token, Delay: int64(min(l.Delay, math.MaxInt64))}
 }

@@ -40,6 +40,7 @@ type Env struct {
 	Events   Events
 	Scripts  Scripts
 	Tracking Tracking
+	lines    lines // of Waiters
 	RunID    string
 	Started  int64         // Unix ms
 	began    time.Duration // then, by Mono
@@ -92,7 +93,7 @@ func NewEnv(store *storage.Store, cfg *config.Config, log *slog.Logger, clk cloc
 	}
 	e.Changes.store, e.Changes.waiters, e.Changes.tracking, e.Changes.wake = store, &e.Waiters, &e.Tracking, e.wake
 	e.Tracking.init(e)
-	e.Waiters.env = e
+	e.Waiters.env, e.Waiters.lines = e, &e.lines
 	e.Events.env, e.Events.late = e, tally.New(tally.Lateness)
 	e.PubSub.turned = e.Events.enable
 	store.Listen(e.Events.hear)

@@ -203,7 +203,7 @@ func runDiscard(c *Ctx) error {
 }
 
 // runExec runs what was queued. Errors of the commands are among the replies; the others run
-// all the same.
+// all the same, but for those behind a command that finds a lease not held.
 func runExec(c *Ctx) error {
 	q := c.queue
 	if q == nil {
@@ -222,11 +222,15 @@ func runExec(c *Ctx) error {
 		c.Out.NullArray()
 		return nil
 	}
+	c.ended = false
 	c.Out.Array(len(q.commands))
 	for i := range q.commands {
 		spec, args := q.commands[i].spec, q.commands[i].args
 		q.commands[i] = queued{} // what it sets need not be there twice
 		err := c.permitQueued(spec, args)
+		if c.ended {
+			err = errBehindNotHeld
+		}
 		if err == nil && spec.Is(DenyOOM) && c.batchTooLarge() {
 			err = errOOM
 		}

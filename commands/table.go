@@ -34,6 +34,7 @@ var families = [][]Spec{
 	policyCommands,
 	keypClockCommands,
 	keypOutboxCommands,
+	keypLeaseCommands,
 }
 
 // Table finds declarations by name.

@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Waiters are the clients whose blocking command waits for keys. They belong to the event
-// loop; the numbers may be read anywhere.
+// loop; the numbers and lines may be read anywhere.
 //
 // Each key has a line of waiters for each type, in order of arrival. A key that changed is
 // ready: when the command that changed it has ended, the first waiter of the line for the key's
@@ -23,14 +24,21 @@ import (
 // Who waits for a stream does not take its entries from others, and may have no use for those that
 // came: all in the line run their commands again, each once.
 type Waiters struct {
+	*lines
 	env     *Env
-	keys    map[int]map[string]*awaited // by database and name
 	ready   []*awaited
 	blocked []*awaited // by a global job: they are looked at again
 	readers []*Waiter  // room for serveReaders
 	serving bool
 
-	clients, timed, awaited atomic.Int64 // clients, those with a timeout, and keys
+	clients, timed atomic.Int64 // clients, and those with a timeout
+}
+
+// lines are the keys that are waited for. The loop changes them, with the mutex, and reads them without; others read them with it.
+type lines struct {
+	mu      sync.Mutex
+	keys    map[int]map[string]*awaited // by database and name
+	awaited atomic.Int64                // how many
 }
 
 // WaiterHost is the event loop, as Waiters need it.
@@ -51,16 +59,18 @@ type Waiter struct {
 	typ    object.Type
 	timed  bool
 	gone   bool // BlockedOn.Gone
+	who    string
+	since  int64
 	places []place
 }
 
 // awaited is a key that is waited for.
 type awaited struct {
 	key    storage.Key
-	lines  [object.TypeStream + 1]line // by type
-	places int                         // in all lines
-	ready  bool                        // in Waiters.ready
-	loads  bool                        // being read from disk
+	lines  [object.TypeLease + 1]line // by type
+	places int                        // in all lines
+	ready  bool                       // in Waiters.ready
+	loads  bool                       // being read from disk
 }
 
 // line is a key's waiters for one type, the first comer first.
@@ -82,6 +92,44 @@ func (w *Waiter) Loads() bool {
 	return slices.ContainsFunc(w.places, func(p place) bool { return p.at.loads })
 }
 
+// waiting is one of those that wait for a key.
+type waiting struct {
+	who    string
+	client uint64
+	since  int64 // Unix ms
+}
+
+// waitingFor says how many wait for a key to be missing, and who the first of them are.
+func (ls *lines) waitingFor(k storage.Key, most int) (n int, first []waiting) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for p := ls.first(k); p != nil; p = p.next {
+		if n++; n <= most {
+			first = append(first, waiting{p.by.who, p.by.Client.ID, p.by.since})
+		}
+	}
+	return n, first
+}
+
+// mayTake reports whether a missing key may become a client's own: it is the first of those that wait for that, or nobody does.
+func (ls *lines) mayTake(k storage.Key, c *Client) bool {
+	if ls.awaited.Load() == 0 {
+		return true
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	first := ls.first(k)
+	return first == nil || first.by.Client == c
+}
+
+// first is the place of the first that waits for a key to be missing, nil if nobody does.
+func (ls *lines) first(k storage.Key) *place {
+	if a := ls.keys[k.DB][string(k.Name)]; a != nil {
+		return a.lines[object.None].first
+	}
+	return nil
+}
+
 // charge adds what the key takes to what its client waits with.
 func (p *place) charge() {
 	p.charged = true
@@ -90,7 +138,11 @@ func (p *place) charge() {
 
 // Add has a client wait, behind all that wait already; in no line if it does not wait for keys.
 func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
-	w := &Waiter{Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, places: make([]place, 0, len(wait.Keys))}
+	w := &Waiter{
+		Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, who: wait.Who, since: wait.Since,
+		places: make([]place, 0, len(wait.Keys)),
+	}
+	ws.mu.Lock()
 	for _, k := range wait.Keys {
 		a := ws.await(k)
 		l := &a.lines[w.typ]
@@ -107,6 +159,7 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 		}
 		c.waits += int(unsafe.Sizeof(place{}))
 	}
+	ws.mu.Unlock()
 	ws.count(w, 1)
 	return w
 }
@@ -147,13 +200,18 @@ func (ws *Waiters) await(k storage.Key) *awaited {
 	return a
 }
 
-// Remove takes a waiter out of all lines.
-func (ws *Waiters) Remove(w *Waiter) {
+// Remove takes a waiter out of all lines. If others wait behind it for a missing key they are to be looked at, as the key may
+// be missing, and nobody else may take it: it reports whether there are such.
+func (ws *Waiters) Remove(w *Waiter) (more bool) {
+	ws.mu.Lock()
 	for i := range w.places {
 		p := &w.places[i]
 		l := &p.at.lines[w.typ]
 		if p.prev == nil {
-			l.first = p.next
+			if l.first = p.next; l.first != nil && w.typ == object.None {
+				ws.makeReady(p.at)
+				more = true
+			}
 		} else {
 			p.prev.next = p.next
 		}
@@ -170,8 +228,10 @@ func (ws *Waiters) Remove(w *Waiter) {
 			ws.awaited.Add(-1)
 		}
 	}
+	ws.mu.Unlock()
 	ws.count(w, -1)
 	w.places, w.Client.waits = nil, 0
+	return more
 }
 
 func (ws *Waiters) count(w *Waiter, by int) {

@@ -180,7 +180,9 @@ func (l *loop) leave(s *session) {
 		l.env.Waiters.LookAgain(b.waiter)
 		l.busy = true
 	}
-	l.env.Waiters.Remove(b.waiter)
+	if l.env.Waiters.Remove(b.waiter) {
+		l.busy = true
+	}
 	l.timers.stop(&b.timer)
 	l.timers.stop(&b.again)
 }

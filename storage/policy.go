@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"keyp/storage/format"
+	"keyp/storage/object"
 	"keyp/ttl"
 )
 
@@ -156,7 +157,7 @@ func (t *Txn) governPresent(k Key) {
 // who watch it, and raises no event. On a full disk the deadline stays, and while the value is pinned.
 func (t *Txn) slide(k Key, item Item) {
 	was := item.Deadline()
-	if was == ttl.None {
+	if was == ttl.None || item.Type() == object.TypeLease { // a lease ends as its owner was told
 		return
 	}
 	p := t.policy(k)
@@ -218,7 +219,7 @@ func (t *Txn) countSlides() {
 // has none.
 func (t *Txn) Apply(k Key, p *ttl.Policy) bool {
 	item, ok := t.Peek(k)
-	if !ok || t.policy(k) != p {
+	if !ok || t.policy(k) != p || item.Type() == object.TypeLease {
 		return false
 	}
 	v := p.Decide(t.now, item.Deadline(), true, k.Hash)

@@ -25,6 +25,10 @@ func (t *Txn) Rename(from, to Key) bool {
 	o := p.objectOf(*c)
 	value, err := p.item(*c).String()
 	switch {
+	case o != nil && o.val.Type() == object.TypeLease:
+		access, v := p.access(*c), t.arriving(to, o.val)
+		t.Delete(from, Event{})
+		t.install(to, v, deadline, created, access)
 	case o == nil || err == nil && isSmall(to.Name, value):
 		access := p.access(*c)
 		value = append([]byte(nil), value...)
@@ -60,7 +64,7 @@ func (t *Txn) Copy(from, to Key) bool {
 	if value, err := p.item(*c).String(); err == nil {
 		t.set(to, append([]byte(nil), value...), deadline, created, access)
 	} else {
-		t.install(to, p.objectOf(*c).val.Clone(), deadline, created, access)
+		t.install(to, t.arriving(to, p.objectOf(*c).val.Clone()), deadline, created, access)
 	}
 	t.setFlags(to, raw)
 	t.carryNotes(from, to)
@@ -94,7 +98,7 @@ func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 	}
 	asked := deadline
 	deadline = t.governNew(k, asked)
-	t.install(k, v, deadline, t.createdFor(k, deadline), t.s.firstAccess(t.now))
+	t.install(k, t.arriving(k, v), deadline, t.createdFor(k, deadline), t.s.firstAccess(t.now))
 	t.notifyWritten(k, ev, asked, deadline)
 }
 

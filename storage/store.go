@@ -171,6 +171,7 @@ type Store struct {
 	shown        shownTime
 	guard        clockGuard
 	outbox       outboxControl
+	leases       leaseTokens
 	lateness     ttl.Lateness
 	late         struct{ keys, elements, outbox *tally.Histogram } // lateness in microseconds
 	stats        counters
@@ -231,11 +232,15 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.file.s, s.house.s = s, s
 	s.guard.init(s)
 	s.outbox.init(s)
+	s.leases.s = s
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	if err := s.outbox.start(); err != nil { // before time goes on, and anything is due
+		return nil, Recovered{}, errors.Join(err, s.release())
+	}
+	if err := s.leases.start(); err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
 	}
 	rec.Took = o.Clock.Mono() - began

@@ -65,7 +65,7 @@ func TestKeysByType(t *testing.T) {
 		found := map[string]float64{}
 		for db := range 4 {
 			c := s.ClientDB(3, db)
-			for _, name := range []string{"string", "hash", "list", "set", "zset", "stream"} {
+			for _, name := range []string{"string", "hash", "list", "set", "zset", "stream", "lease"} {
 				for keys := c.ScanType(ctx, 0, "", 100, name).Iterator(); keys.Next(ctx); {
 					found[fmt.Sprintf(`keyp_keys_by_type{db="%d",type="%s"}`, db, name)]++
 				}

@@ -36,6 +36,7 @@ const (
 	kindStream5        = 27
 	kindSetTimed       = 224
 	kindZSetTimed      = 225
+	kindLease          = 226
 )
 
 // The containers of a list's nodes.
@@ -82,6 +83,8 @@ func Decode(payload []byte) (Value, error) {
 		return Value{Type: String, Str: s}, nil
 	case kindStream, kindStream2, kindStream3, kindStream4, kindStream5:
 		return decodeStream(kind, body)
+	case kindLease:
+		return decodeLease(body)
 	}
 	v := Value{Type: types[kind]}
 	if v.Type == 0 {
@@ -103,6 +106,16 @@ func Decode(payload []byte) (Value, error) {
 		}
 	}
 	return v, nil
+}
+
+// decodeLease reads what writer.lease writes.
+func decodeLease(body []byte) (Value, error) {
+	c := cursor{rest: body}
+	l := &LeaseValue{Token: c.length(), Delay: c.length()}
+	if l.Owner = c.string(); c.bad || len(c.rest) > 0 {
+		return Value{}, ErrFormat
+	}
+	return Value{Type: Lease, Lease: l}, nil
 }
 
 // members finds doubles by 128 bits of hash, under seeds that nobody knows: that two

@@ -55,8 +55,9 @@
 //	25 hash                   first deadline, listpack of field, value, deadline
 //	224 set                   first deadline, count, (deadline as in 24, member)
 //	225 sorted set            first deadline, count, (deadline as in 24, member, score as in 5)
+//	226 lease                 token, delay, owner (a string); both numbers as lengths
 //
-// The last two are Keyp's own: Redis has no deadlines there and refuses them, which is
+// The last three are Keyp's own. Redis has no leases, and no deadlines in 224 and 225, and refuses them, which is
 // better than members that would live for ever.
 //
 // Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;

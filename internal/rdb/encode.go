@@ -30,7 +30,7 @@ const (
 
 // Encode gives the payload of DUMP. Redis 7.0 and all later ones restore it, those from
 // 7.4 on if a field of a hash has a deadline, those from 8.6 or 8.8 on if a stream has idempotent ids or
-// pending entries without a consumer, none if a member of a set or sorted set has a deadline. A collection that has no elements gives a
+// pending entries without a consumer, none a lease, or if a member of a set or sorted set has a deadline. A collection that has no elements gives a
 // payload that nobody restores.
 func Encode(v Value) []byte {
 	w, version := encode(v)
@@ -55,6 +55,8 @@ func encode(v Value) (*writer, uint16) {
 		w.list(v)
 	case Stream:
 		version = w.stream(v.Stream)
+	case Lease:
+		w.lease(v.Lease)
 	case Set, ZSet, Hash:
 		s := survey(v)
 		switch {
@@ -149,6 +151,13 @@ func (w *writer) string(s []byte) {
 	}
 	w.length(uint64(len(s)))
 	w.b = append(w.b, s...)
+}
+
+func (w *writer) lease(l *LeaseValue) {
+	w.kind(kindLease)
+	w.length(l.Token)
+	w.length(l.Delay)
+	w.string(l.Owner)
 }
 
 // packed writes s packed, or nothing if it does not become shorter.

@@ -24,6 +24,7 @@ const (
 	ZSet
 	Hash
 	Stream
+	Lease // Keyp's own
 )
 
 // Value is one value, on its way into a payload or out of it.
@@ -31,14 +32,23 @@ type Value struct {
 	Type Type
 	// Str is a String's content, nil for collections.
 	Str []byte
-	// Len is how many elements a collection has, at least 1 unless it is a stream; Encode counts by itself.
+	// Len is how many elements a collection has, at least 1; Encode counts by itself.
 	Len int
 	// Elements walks a collection, as often as asked: a List from its head, a ZSet by
 	// score and member when Encode takes it and in any order when Decode gives it, the
-	// others in any order. Nil for a String and a stream.
+	// others in any order. Nil for a String, a stream and a lease.
 	Elements iter.Seq[Element]
 	// Stream is what a stream has, nil for other types.
 	Stream *StreamValue
+	// Lease is a lease, nil for other types.
+	Lease *LeaseValue
+}
+
+// LeaseValue is a lease: who has it, by which token, and for how many ms its key is not free after it has expired. Decode does
+// not know which of them can be.
+type LeaseValue struct {
+	Owner        []byte
+	Token, Delay uint64
 }
 
 // Element is one element of a collection. The slices are valid until the next one.

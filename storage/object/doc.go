@@ -9,6 +9,7 @@
 //	set         member                   (empty)
 //	sorted set  member                   score, 8 bytes
 //	stream      number, 8 bytes; or tag…  entry; groups and the rest (streamelem.go)
+//	lease       (empty)                   token, delay, owner (lease.go)
 //
 // # Small and large
 //

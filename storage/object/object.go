@@ -14,6 +14,7 @@ const (
 	TypeSet
 	TypeZSet
 	TypeStream
+	TypeLease
 )
 
 // String is the name that TYPE replies.
@@ -31,6 +32,8 @@ func (t Type) String() string {
 		return "zset"
 	case TypeStream:
 		return "stream"
+	case TypeLease:
+		return "lease"
 	default:
 		return "none"
 	}
@@ -88,6 +91,8 @@ func (t Type) Names(elem []byte) bool {
 		return len(elem) == 8
 	case TypeStream:
 		return namesStream(elem)
+	case TypeLease:
+		return len(elem) == 0
 	default:
 		return true
 	}
@@ -126,6 +131,8 @@ func New(t Type) Value {
 		return &ZSet{}
 	case TypeStream:
 		return &Stream{}
+	case TypeLease:
+		return &Lease{}
 	default:
 		return nil
 	}

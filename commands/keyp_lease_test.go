@@ -1,0 +1,367 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/storage/object"
+)
+
+// leases runs a table in which $1, $2 … are the tokens that a store grants from the epoch on, T is the epoch and T+n n ms later.
+func leases(t *testing.T, steps string) {
+	t.Helper()
+	table(t, tokens(steps))
+}
+
+func tokens(steps string) string {
+	for n := 20; n > 0; n-- {
+		steps = strings.ReplaceAll(steps, fmt.Sprint("$", n), fmt.Sprint(epoch*1000+int64(n)))
+	}
+	return strings.ReplaceAll(steps, "T+", "1700000")
+}
+
+func TestLease(t *testing.T) {
+	leases(t, `
+		KEYP.LEASE ACQUIRE l a 5000 -> [$1, T+005000]
+		TYPE l -> +lease
+		OBJECT ENCODING l -> "lease"
+		PTTL l -> 5000
+		KEYP.LEASE CHECK l $1 -> +OK
+		KEYP.LEASE INFO l -> ["state", "held", "owner", "a", "token", $1, "deadline", T+005000, "delay", 0, "waiting", 0, "queue", []]
+		KEYP.LEASE ACQUIRE l b 5000 -> nilarray
+		KEYP.LEASE ACQUIRE l b 5000 WAIT 100 -> +(blocked)
+		KEYP.LEASE RENEW l $2 5000 -> -LEASE the lease is not held with this token
+		KEYP.LEASE RELEASE l $2 -> 0
+		KEYP.LEASE CHECK l $2 -> -LEASE the lease is not held with this token
+		advance 1000ms
+		reopen
+		# the same owner has the same token, and time from now on; a shorter time takes nothing away
+		KEYP.LEASE ACQUIRE l a 5000 -> [$1, T+006000]
+		KEYP.LEASE ACQUIRE l a 1 -> [$1, T+006000]
+		KEYP.LEASE RENEW l $1 2000 -> T+003000
+		reopen
+		PEXPIRETIME l -> T+003000
+		KEYP.LEASE RENEW l $1 3000 -> T+004000
+		advance 2999ms
+		KEYP.LEASE CHECK l $1 -> +OK
+		advance 1ms
+		KEYP.LEASE CHECK l $1 -> -LEASE the lease is not held with this token
+		KEYP.LEASE RENEW l $1 5000 -> -LEASE the lease is not held with this token
+		KEYP.LEASE RELEASE l $1 -> 0
+		KEYP.LEASE INFO l -> ["state", "free", "owner", "", "token", 0, "deadline", 0, "delay", 0, "waiting", 0, "queue", []]
+		EXISTS l -> 0
+	`)
+}
+
+func TestLeaseTokensGrow(t *testing.T) {
+	h := newHarness(t)
+	last := int64(0)
+	grow := func(after string) {
+		t.Helper()
+		var token, deadline int64
+		reply := h.do("KEYP.LEASE", "ACQUIRE", "l", "a", "1000")
+		if n, err := fmt.Sscanf(reply, "[%d, %d]", &token, &deadline); n != 2 || token <= last {
+			t.Fatalf("after %s: %s, %v; the token before was %d", after, reply, err, last)
+		}
+		last = token
+	}
+	grow("nothing")
+	for _, s := range []struct{ name, does string }{
+		{"RELEASE", "KEYP.LEASE RELEASE l TOKEN"}, {"DEL", "DEL l"}, {"SET", "SET l v\nDEL l"}, {"FLUSHALL", "FLUSHALL"}, {"FLUSHDB", "FLUSHDB ASYNC"},
+		{"the deadline", "advance 1000ms"}, {"a restart", "DEL l\nreopen"}, {"two restarts", "DEL l\nreopen\nreopen"},
+		{"RENAME", "RENAME l m"}, {"COPY of an older one", "COPY l old\nDEL l\nCOPY old l\nDEL l"},
+	} {
+		var steps strings.Builder
+		for _, line := range strings.Split(s.does, "\n") {
+			line = strings.ReplaceAll(line, "TOKEN", fmt.Sprint(last))
+			if word, _, _ := strings.Cut(line, " "); word != "reopen" && word != "advance" {
+				line = "does " + line
+			}
+			steps.WriteString(line + "\n")
+		}
+		h.run(steps.String())
+		grow(s.name)
+	}
+	// Restarts with the log alone, and with a clock that was set back.
+	h.save = false
+	for range 3 {
+		h.do("DEL", "l")
+		h.reopen()
+		grow("a crash")
+	}
+	h.clock.Advance(-time.Hour)
+	h.do("DEL", "l")
+	h.reopen()
+	h.do("DEL", "l")
+	grow("a restart with an earlier clock")
+	// A copy of the directory that was made before tokens were granted, some time later.
+	h.clock.Advance(2 * time.Hour)
+	h.reopen()
+	h.do("DEL", "l")
+	if grow("a restart later"); last <= h.clock.Now()*1000 {
+		t.Errorf("tokens go on at %d, though later ones may have been granted by then", last)
+	}
+}
+
+// TestLeaseTokensAhead: few grants write a reservation, and none has a token beyond one, in any shard.
+func TestLeaseTokensAhead(t *testing.T) {
+	h := newHarness(t)
+	h.save = false
+	var last int64
+	for i := range 100 {
+		key := fmt.Sprint("l", i)
+		if n, _ := fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", key, "a", "1000"), "[%d,", &last); n != 1 || last != epoch*1000+int64(i)+1 {
+			t.Fatalf("token %d is %d", i+1, last)
+		}
+	}
+	h.reopen()
+	var next int64
+	fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", "other", "a", "1000"), "[%d,", &next)
+	if next <= last || next > last+2<<16 {
+		t.Errorf("after a restart the next token is %d behind", next-last)
+	}
+}
+
+func TestLeaseArguments(t *testing.T) {
+	leases(t, `
+		KEYP.LEASE -> -ERR wrong number of arguments for 'keyp.lease' command
+		KEYP.LEASE ACQUIRE l a -> -ERR wrong number of arguments for 'keyp.lease|acquire' command
+		KEYP.LEASE ACQUIRE l "" 5 -> -ERR an owner has 1 to 512 bytes
+		KEYP.LEASE ACQUIRE l a x -> -ERR value is not an integer or out of range
+		KEYP.LEASE ACQUIRE l a 0 -> -ERR invalid expire time in 'keyp.lease|acquire' command
+		KEYP.LEASE ACQUIRE l a -1 -> -ERR invalid expire time in 'keyp.lease|acquire' command
+		KEYP.LEASE ACQUIRE l a 9223372036854775807 -> -ERR invalid expire time in 'keyp.lease|acquire' command
+		KEYP.LEASE ACQUIRE l a 9223370336000000000 -> -ERR invalid expire time in 'keyp.lease|acquire' command
+		KEYP.LEASE ACQUIRE l a 5 WAIT -> -ERR syntax error
+		KEYP.LEASE ACQUIRE l a 5 WAIT -1 -> -ERR WAIT is 0 or more milliseconds
+		KEYP.LEASE ACQUIRE l a 5 DELAY -1 -> -ERR DELAY is between 0 and 31622400000 milliseconds
+		KEYP.LEASE ACQUIRE l a 5 DELAY 31622400001 -> -ERR DELAY is between 0 and 31622400000 milliseconds
+		KEYP.LEASE ACQUIRE l a 5 OTHER -> -ERR syntax error
+		KEYP.LEASE RENEW l 0 5 -> -ERR a token is a number of 1 or more
+		KEYP.LEASE RENEW l x 5 -> -ERR a token is a number of 1 or more
+		KEYP.LEASE RENEW l 1 x -> -ERR value is not an integer or out of range
+		KEYP.LEASE RENEW l 1 0 -> -ERR invalid expire time in 'keyp.lease|renew' command
+		KEYP.LEASE RELEASE l x -> -ERR a token is a number of 1 or more
+		KEYP.LEASE CHECK l -1 -> -ERR a token is a number of 1 or more
+		KEYP.LEASE CHECK l 1 -> -LEASE the lease is not held with this token
+		EXISTS l -> 0
+		SET s v -> +OK
+		KEYP.LEASE ACQUIRE s a 5 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LEASE ACQUIRE s a 5 WAIT 0 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LEASE RENEW s 1 5 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LEASE RELEASE s 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LEASE CHECK s 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LEASE INFO s -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LEASE ACQUIRE l a 31536000000 DELAY 31622400000 -> [$1, 1731536000000]
+		GET l -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		RPUSH l x -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		XADD l * f v -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		COMMAND GETKEYSANDFLAGS KEYP.LEASE ACQUIRE l a 5 -> [["l", [+RW, +access, +update]]]
+	`)
+	h := newHarness(t)
+	if got := h.do("KEYP.LEASE", "ACQUIRE", "l", strings.Repeat("o", object.MaxOwner+1), "5"); got != "-"+string(errLeaseOwner) {
+		t.Errorf("a long owner: %s", got)
+	}
+	if got := h.do("KEYP.LEASE", "ACQUIRE", "l", strings.Repeat("o", object.MaxOwner), "5000"); got[0] != '[' {
+		t.Errorf("the longest owner: %s", got)
+	}
+	h.reopen()
+	if got := h.do("KEYP.LEASE", "INFO", "l"); !strings.Contains(got, strings.Repeat("o", object.MaxOwner)) {
+		t.Errorf("the longest owner after a restart: %s", got)
+	}
+}
+
+func TestLeaseDelay(t *testing.T) {
+	leases(t, `
+		KEYP.LEASE ACQUIRE l a 1000 DELAY 500 -> [$1, T+001000]
+		PTTL l -> 1500
+		advance 999ms
+		KEYP.LEASE CHECK l $1 -> +OK
+		KEYP.LEASE ACQUIRE l a 1000 DELAY 9 -> [$1, T+001999]
+		PTTL l -> 1500
+		advance 1000ms
+		KEYP.LEASE CHECK l $1 -> -LEASE the lease is not held with this token
+		KEYP.LEASE RENEW l $1 1000 -> -LEASE the lease is not held with this token
+		KEYP.LEASE RELEASE l $1 -> 0
+		KEYP.LEASE ACQUIRE l b 1000 -> nilarray
+		KEYP.LEASE ACQUIRE l a 1000 -> nilarray
+		KEYP.LEASE INFO l -> ["state", "delayed", "owner", "a", "token", $1, "deadline", T+001999, "delay", 500, "waiting", 0, "queue", []]
+		advance 499ms
+		KEYP.LEASE ACQUIRE l b 1000 -> nilarray
+		advance 1ms
+		KEYP.LEASE ACQUIRE l b 1000 DELAY 500 -> [$2, T+003499]
+		KEYP.LEASE RENEW l $2 2000 -> T+004499
+		PTTL l -> 2500
+		KEYP.LEASE RELEASE l $2 -> 1
+		EXISTS l -> 0
+		KEYP.LEASE ACQUIRE l a 1000 -> [$3, T+003499]
+	`)
+}
+
+// TestLeaseKeys: what commands for keys of any type do with a lease.
+func TestLeaseKeys(t *testing.T) {
+	leases(t, `
+		KEYP.LEASE ACQUIRE l a 1000 DELAY 500 -> [$1, T+001000]
+		KEYS * -> ["l"]
+		DBSIZE -> 1
+		SCAN 0 TYPE lease -> ["0", ["l"]]
+		SCAN 0 TYPE string -> ["0", []]
+		KEYP.EXPIRING - + TYPE lease -> ["0", [["l", T+001500]]]
+		OBJECT REFCOUNT l -> 1
+		# EXPIRE moves the deadline; the delay is before that of the key
+		PEXPIRE l 2000 -> 1
+		KEYP.LEASE INFO l -> ["state", "held", "owner", "a", "token", $1, "deadline", T+001500, "delay", 500, "waiting", 0, "queue", []]
+		PEXPIRE l 500 -> 1
+		KEYP.LEASE CHECK l $1 -> -LEASE the lease is not held with this token
+		# PERSIST makes a lease that only its owner ends
+		PERSIST l -> 1
+		KEYP.LEASE CHECK l $1 -> +OK
+		KEYP.LEASE ACQUIRE l a 1000 -> [$1, 0]
+		KEYP.LEASE ACQUIRE l b 1000 -> nilarray
+		advance 10000ms
+		reopen
+		KEYP.LEASE CHECK l $1 -> +OK
+		KEYP.LEASE RENEW l $1 1000 -> T+011000
+	`)
+	// A copy, and a renamed lease, have tokens of their own, which the owner has by asking.
+	h := newHarness(t)
+	h.run(tokens(`
+		KEYP.LEASE ACQUIRE l a 1000 DELAY 500 -> [$1, T+001000]
+		COPY l c -> 1
+		COPY l c DB 1 -> 1
+		KEYP.LEASE CHECK c $1 -> -LEASE the lease is not held with this token
+		KEYP.LEASE ACQUIRE c a 1000 -> [$2, T+001000]
+		KEYP.LEASE CHECK l $1 -> +OK
+		RENAME l r -> +OK
+		EXISTS l -> 0
+		KEYP.LEASE ACQUIRE r b 1000 -> nilarray
+		KEYP.LEASE ACQUIRE r a 1000 -> [$4, T+001000]
+		MOVE r 2 -> 1
+		select 2
+		KEYP.LEASE CHECK r $4 -> -LEASE the lease is not held with this token
+		KEYP.LEASE ACQUIRE r a 1000 -> [$5, T+001000]
+		select 0
+		SWAPDB 0 2 -> +OK
+		KEYP.LEASE CHECK r $5 -> +OK
+		reopen
+		KEYP.LEASE CHECK r $5 -> +OK
+		PTTL r -> 1500
+		SET r v -> +OK
+		GET r -> "v"
+	`))
+	memory := h.do("KEYP.LEASE", "ACQUIRE", "m", "a", "1000") + h.do("MEMORY", "USAGE", "m")
+	if !strings.HasPrefix(memory, "[") || strings.HasSuffix(memory, "nil") {
+		t.Errorf("MEMORY USAGE: %s", memory)
+	}
+	one, other := h.digest("DIGEST-VALUE", "m"), h.digest("DIGEST-VALUE", "r")
+	if one == other {
+		t.Errorf("the digest of a lease is that of a string: %s", one)
+	}
+}
+
+// TestLeaseDump: a lease is restored for its owner, until the time that RESTORE says, with a token of its own.
+func TestLeaseDump(t *testing.T) {
+	h := newHarness(t)
+	h.run(tokens(`KEYP.LEASE ACQUIRE l owner 1000 DELAY 500 -> [$1, T+001000]`))
+	payload := string(h.raw([]byte("DUMP"), []byte("l")))
+	_, payload, _ = strings.Cut(payload, "\r\n")
+	payload = strings.TrimSuffix(payload, "\r\n")
+	if got := h.do("RESTORE", "r", "2500", payload); got != "+OK" {
+		t.Fatalf("RESTORE: %s", got)
+	}
+	h.run(tokens(`
+		KEYP.LEASE CHECK r $1 -> -LEASE the lease is not held with this token
+		KEYP.LEASE INFO r -> ["state", "held", "owner", "owner", "token", $2, "deadline", T+002000, "delay", 500, "waiting", 0, "queue", []]
+		reopen
+		KEYP.LEASE CHECK r $2 -> +OK
+		KEYP.LEASE RELEASE r $2 -> 1
+		KEYP.LEASE RELEASE l $1 -> 1
+	`))
+	for i := range len(payload) { // each byte in turn is another one
+		broken := []byte(payload)
+		broken[i]++
+		if got := h.do("RESTORE", "broken", "0", string(broken)); got[0] != '-' {
+			t.Errorf("byte %d: %s", i, got)
+		}
+	}
+}
+
+// TestLeaseEnds: CHECK and RENEW end the transaction or script that needs the lease.
+func TestLeaseEnds(t *testing.T) {
+	leases(t, `
+		KEYP.LEASE ACQUIRE l a 1000 -> [$1, T+001000]
+		MULTI -> +OK
+		KEYP.LEASE CHECK l $1 -> +QUEUED
+		SET k held -> +QUEUED
+		EXEC -> [+OK, +OK]
+		MULTI -> +OK
+		SET before v -> +QUEUED
+		KEYP.LEASE CHECK l $2 -> +QUEUED
+		SET k lost -> +QUEUED
+		PUBLISH channel lost -> +QUEUED
+		DEL before -> +QUEUED
+		EXEC -> [+OK, -LEASE the lease is not held with this token, -LEASE not run: a lease that the transaction depends on is not held, -LEASE not run: a lease that the transaction depends on is not held, -LEASE not run: a lease that the transaction depends on is not held]
+		MGET k before -> ["held", "v"]
+		# the next transaction is another one
+		MULTI -> +OK
+		KEYP.LEASE RELEASE l $2 -> +QUEUED
+		SET k again -> +QUEUED
+		EXEC -> [0, +OK]
+		MULTI -> +OK
+		KEYP.LEASE RENEW l $2 1000 -> +QUEUED
+		SET k lost -> +QUEUED
+		EXEC -> [-LEASE the lease is not held with this token, -LEASE not run: a lease that the transaction depends on is not held]
+		# also where EXEC is a job
+		MULTI -> +OK
+		KEYP.LEASE CHECK l $2 -> +QUEUED
+		FLUSHALL -> +QUEUED
+		EXEC -> [-LEASE the lease is not held with this token, -LEASE not run: a lease that the transaction depends on is not held]
+		GET k -> "again"
+		EVAL "redis.call('KEYP.LEASE', 'CHECK', KEYS[1], ARGV[1]) return redis.call('SET', KEYS[2], 'script')" 2 l k $1 -> +OK
+		EVAL "redis.call('KEYP.LEASE', 'CHECK', KEYS[1], ARGV[1]) redis.call('SET', KEYS[2], 'lost')" 2 l k $2 -> -LEASE the lease is not held with this token script: 7c6265646d07799f4d11eac43d11a36250c7a64e, on @user_script:1.
+		GET k -> "script"
+		# what waits outside of them has its answer at once within
+		MULTI -> +OK
+		KEYP.LEASE ACQUIRE l b 1000 WAIT 0 -> +QUEUED
+		KEYP.LEASE RELEASE l $1 -> +QUEUED
+		KEYP.LEASE ACQUIRE l b 1000 WAIT 0 -> +QUEUED
+		EXEC -> [nilarray, 1, [$2, T+001000]]
+		EVAL "return redis.call('KEYP.LEASE', 'ACQUIRE', KEYS[1], 'c', 1000, 'WAIT', 0)" 1 l -> nil
+		EVAL "return redis.call('KEYP.LEASE', 'ACQUIRE', KEYS[1], 'b', 1000)" 1 l -> [$2, T+001000]
+	`)
+}
+
+func TestLeaseEvents(t *testing.T) {
+	h := newHarness(t)
+	h.store.SetEvents(eventLeaseAcquire.Class | 1)
+	h.run(tokens(`
+		KEYP.LEASE ACQUIRE l a 1000 -> [$1, T+001000]
+		KEYP.LEASE ACQUIRE l b 1000 -> nilarray
+		KEYP.LEASE ACQUIRE l a 1000 -> [$1, T+001000]
+		events -> lease.acquire:l
+		KEYP.LEASE RENEW l $1 1000 -> T+001000
+		KEYP.LEASE CHECK l $1 -> +OK
+		KEYP.LEASE INFO l -> ["state", "held", "owner", "a", "token", $1, "deadline", T+001000, "delay", 0, "waiting", 0, "queue", []]
+		events -> lease.renew:l
+		KEYP.LEASE RELEASE l $1 -> 1
+		events -> lease.release:l del:l
+	`))
+}
+
+// TestLeasePolicies: policies do not decide about what KEYP.LEASE does, nor move leases.
+func TestLeasePolicies(t *testing.T) {
+	leases(t, `
+		KEYP.POLICY SET p PATTERN * ENFORCE DEFAULT 1s MAX 1s CUT SLIDE 1s -> +OK
+		KEYP.LEASE ACQUIRE l a 5000 -> [$1, T+005000]
+		KEYP.LEASE CHECK l $1 -> +OK
+		advance 500ms
+		TYPE l -> +lease
+		TOUCH l -> 1
+		does DUMP l
+		KEYP.POLICY APPLY p -> ["0", 1, 0]
+		KEYP.LEASE RENEW l $1 9000 -> T+009500
+		PEXPIRETIME l -> T+009500
+	`)
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"keyp/internal/clock"
+	"keyp/storage"
+)
+
+// lease takes a lease for an owner, and gives its token.
+func (c *client) lease(key, owner string, ms int) (token int64) {
+	c.t.Helper()
+	reply := c.do(fmt.Sprintf("KEYP.LEASE ACQUIRE %s %s %d", key, owner, ms))
+	if n, err := fmt.Sscanf(reply, "*2 :%d", &token); n != 1 {
+		c.t.Fatalf("ACQUIRE: %s, %v", reply, err)
+	}
+	return token
+}
+
+// granted reads the reply to ACQUIRE of one that has waited.
+func (c *client) granted() (token int64) {
+	c.t.Helper()
+	reply := c.reply()
+	if n, err := fmt.Sscanf(reply, "*2 :%d", &token); n != 1 {
+		c.t.Fatalf("ACQUIRE: %s, %v", reply, err)
+	}
+	return token
+}
+
+// Those who wait for a lease have it in the order in which they came, whatever ends it; who has left is passed over, and nobody
+// comes between.
+func TestLeaseInOrder(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, func(o *storage.Options) { o.Clock = clk })
+	c := ts.dial()
+	last := c.lease("l", "first", 1_000_000)
+	wait := func(owner string) *client { return ts.blocks("KEYP.LEASE ACQUIRE l " + owner + " 1000000 WAIT 0") }
+	second, dead, third, fourth := wait("second"), wait("dead"), wait("third"), wait("fourth")
+	fifth, timed, unblocked := wait("fifth"), ts.blocks("KEYP.LEASE ACQUIRE l timed 1000000 WAIT 600"), wait("unblocked")
+	info := c.do("KEYP.LEASE INFO l")
+	for _, want := range []string{"state held owner first", "waiting :7", "owner second client :", "owner dead client :"} {
+		if !strings.Contains(info, want) {
+			t.Errorf("INFO has no %q: %s", want, info)
+		}
+	}
+	if strings.Index(info, "owner fourth") > strings.Index(info, "owner fifth") {
+		t.Errorf("INFO has the queue in another order: %s", info)
+	}
+	dead.Close()
+	waitBlocked(ts, 6)
+	handed := func(to *client, how string) {
+		t.Helper()
+		token := to.granted()
+		if token <= last {
+			t.Errorf("after %s the token is %d, and was %d", how, token, last)
+		}
+		last = token
+	}
+	if got := c.do(fmt.Sprint("KEYP.LEASE RELEASE l ", last)); got != ":1" {
+		t.Errorf("RELEASE: %s", got)
+	}
+	handed(second, "RELEASE")
+	c.do("DEL l")
+	handed(third, "DEL")
+	// One transaction that releases it and asks for it.
+	c.send(fmt.Sprintf("MULTI\nKEYP.LEASE RELEASE l %d\nKEYP.LEASE ACQUIRE l new 1000\nEXEC\n", last))
+	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 *-1")
+	handed(fourth, "a transaction")
+	c.do("PEXPIRE l 1")
+	clk.Advance(time.Millisecond)
+	handed(fifth, "its deadline")
+	clk.Advance(600 * time.Millisecond)
+	timed.expect("*-1")
+	if got := c.do("KEYP.LEASE INFO l"); !strings.Contains(got, "waiting :1 ") {
+		t.Errorf("INFO: %s", got)
+	}
+	c.do("FLUSHALL")
+	handed(unblocked, "FLUSHALL")
+	waitBlocked(ts, 0)
+}
+
+// TestLeaseFirstLeaves: the lease is free, but the command of the first that waits could not run yet, when that one leaves. The
+// next one has it then.
+func TestLeaseFirstLeaves(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	token := c.lease("l", "holder", 1_000_000)
+	first := ts.blocks("KEYP.LEASE ACQUIRE l first 1000 WAIT 0")
+	second := ts.blocks("KEYP.LEASE ACQUIRE l second 1000 WAIT 0")
+	c.send(fmt.Sprintf("MULTI\nKEYP.LEASE RELEASE l %d\nCLIENT PAUSE 1000000 WRITE\nEXEC\n", token)) // so first is not served at once
+	c.expect("+OK", "+QUEUED", "+QUEUED", "*2 :1 +OK")
+	first.Close()
+	waitBlocked(ts, 1)
+	c.do("CLIENT UNPAUSE")
+	second.granted()
+	waitBlocked(ts, 0)
+}

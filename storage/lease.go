@@ -1,0 +1,185 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// A lease says who may use something, and until when. Its value has the owner and the token (object.Lease). Until when it
+// is held is the deadline of its key, less its delay. So it expires, is stored, and moves with guarded time as any key.
+//
+//	granted                     deadline of the lease     deadline of the key
+//	   │            held             │         delay             │      free
+//	   └─────────────────────────────┴───────────────────────────┴──────────►
+//
+// # Tokens
+//
+// Tokens come from one counter, so that each is above all those before it, whatever becomes of keys. The counter is in
+// memory. A batch with a token is behind a reservation, or has it: a number among the server's own data that no token
+// exceeds. It is in the shard of the lease's key, so a grant locks no further shard; and it is far enough ahead that few
+// grants write one. A start goes on behind the largest reservation.
+//
+// It also goes on behind the present microsecond of Unix time. That is for data that is older than it should be: a copy of
+// the directory that is put in place of a later one, or what a power failure has left of a log that is not synced at once.
+// Since there are fewer grants than microseconds, tokens stay above those that were granted after the copy, if the clock is right.
+
+// leaseTokens is the counter.
+type leaseTokens struct {
+	s     *Store // constant
+	last  atomic.Uint64
+	shard []tokenReservation
+}
+
+// tokenReservation is of a shard, which guards upTo.
+type tokenReservation struct {
+	key  Key // constant
+	upTo uint64
+}
+
+const (
+	// leaseTokensKey with a shard's tag is the key of a reservation.
+	leaseTokensKey = "lease.tokens{"
+	// tokensAhead is how many tokens are reserved at a time.
+	tokensAhead = 1 << 16
+	// maxTokenByClock bounds what the clock makes of the counter, so that tokens stay exact in Lua's numbers also where a
+	// clock is far ahead: that is in the year 2112.
+	maxTokenByClock = 1 << 52
+)
+
+// start finds where the counter goes on. Reservations of another number of shards count, and stay.
+func (l *leaseTokens) start() error {
+	s := l.s
+	for i := range s.shards {
+		l.shard = append(l.shard, tokenReservation{key: s.SystemKey(leaseTokensKey + s.tagOf(i) + "}")})
+	}
+	l.last.Store(uint64(max(0, min(s.clock.Now(), maxTokenByClock/1000)) * 1000))
+	if s.options.ReadOnly {
+		return nil
+	}
+	var names []string
+	err := s.WalkSystem(func(name []byte, _ object.Type) bool {
+		if strings.HasPrefix(string(name), leaseTokensKey) {
+			names = append(names, string(name))
+		}
+		return true
+	})
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	t := s.NewTxn()
+	s.BeginAll(t)
+	defer t.End()
+	for _, name := range names {
+		n, err := t.readReservation(s.SystemKey(name))
+		if err != nil {
+			s.options.Logger.Error("a reservation of leases' tokens is damaged: tokens go on behind the others and the clock", "name", strconv.Quote(name), "error", err)
+		}
+		l.last.Store(max(l.last.Load(), n))
+	}
+	return nil
+}
+
+func (t *Txn) readReservation(k Key) (uint64, error) {
+	if err := t.Load(k); err != nil {
+		return 0, err
+	}
+	item, ok := t.Peek(k)
+	if !ok {
+		return 0, ErrCorrupt
+	}
+	text, err := item.String()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(string(text), 10, 64)
+}
+
+// nextToken gives a token for a lease of a key, and reserves more where none are left for its shard. It panics where the data
+// file cannot be read: nothing may have been changed before that depends on it.
+func (t *Txn) nextToken(k Key) uint64 {
+	l := &t.s.leases
+	token, r := l.last.Add(1), &l.shard[t.s.shardOf(k.Slot)]
+	if token > r.upTo {
+		if err := t.Load(r.key); err != nil && !errors.Is(err, ErrCorrupt) {
+			panic(fmt.Errorf("storage: tokens cannot be reserved: %w", err))
+		}
+		upTo := token + tokensAhead - 1
+		t.SetString(r.key, strconv.AppendUint(nil, upTo, 10), ttl.None, Event{})
+		r.upTo = upTo
+	}
+	return token
+}
+
+// arriving is what a key gets of a value that comes from elsewhere: by COPY, RENAME, MOVE or RESTORE. A lease gets a token of
+// its own, as those of the key only grow; the owner has it by asking again.
+func (t *Txn) arriving(k Key, v object.Value) object.Value {
+	l, ok := v.(*object.Lease)
+	if !ok {
+		return v
+	}
+	return &object.Lease{Owner: bytes.Clone(l.Owner), Token: t.nextToken(k), Delay: l.Delay}
+}
+
+// Lease is the lease of a key at the instant of a transaction. Owner is valid until its next change.
+type Lease struct {
+	Owner    []byte
+	Token    uint64
+	Delay    int64 // ms
+	Deadline int64 // Unix ms, until when it is held; 0: until somebody ends it
+	Held     bool  // the deadline has not come; otherwise the key is not free yet
+}
+
+// LeaseOf gives the lease of an item; false if that is something else.
+func (t *Txn) LeaseOf(item Item) (Lease, bool) {
+	v, ok := item.Value().(*object.Lease)
+	if !ok {
+		return Lease{}, false
+	}
+	l := Lease{Owner: v.Owner, Token: v.Token, Delay: v.Delay, Held: true}
+	if d := item.Deadline(); d != ttl.None {
+		l.Deadline = d - v.Delay
+		l.Held = t.now < l.Deadline
+	}
+	return l, true
+}
+
+// Lease finds the lease of a key; false for a missing or expired key, ErrWrongType for a key of another type.
+func (t *Txn) Lease(k Key) (l Lease, ok bool, err error) {
+	item, ok := t.touch(k)
+	if !ok {
+		return l, false, nil
+	}
+	if l, ok = t.LeaseOf(item); !ok {
+		return l, false, ErrWrongType
+	}
+	return l, true, nil
+}
+
+// GrantLease makes a lease of a missing key, which is held until a deadline (Unix ms) that counts from now, and
+// returns its token. Policies do not decide about it.
+func (t *Txn) GrantLease(k Key, owner []byte, deadline, delay int64, ev Event) (token uint64) {
+	token = t.nextToken(k)
+	t.Relative(deadline + delay)
+	v := &object.Lease{Owner: bytes.Clone(owner), Token: token, Delay: delay}
+	t.install(k, v, deadline+delay, t.createdAt(deadline+delay), t.s.firstAccess(t.now))
+	t.Relative(ttl.None)
+	t.Notify(k, ev)
+	return token
+}
+
+// ExtendLease has a lease, which must be there, be held until another deadline (Unix ms) that counts from now.
+func (t *Txn) ExtendLease(k Key, deadline int64, ev Event) {
+	p, sl, c := t.live(k, false)
+	deadline += p.objectOf(*c).val.(*object.Lease).Delay
+	t.Relative(deadline)
+	t.changeDeadline(p, sl, c, k, deadline, t.createdAt(deadline))
+	t.Relative(ttl.None)
+	t.Notify(k, ev)
+}
