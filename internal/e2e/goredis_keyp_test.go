@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ func TestGoRedisKeyp(t *testing.T) {
 		{name: "KEYP.UNTIMED", run: untimedKeys, newer: "Keyp's own"},
 		{name: "KEYP.POLICY", run: policies, newer: "Keyp's own"},
 		{name: "KEYP.OUTBOX", run: outboxes, newer: "Keyp's own"},
+		{name: "KEYP.LEASE", run: leases, newer: "Keyp's own"},
 	})
 }
 
@@ -201,4 +203,79 @@ func outboxes(t *testing.T, c subject) {
 		t.Errorf("HELP: %v, %v", help, err)
 	}
 	is(t, int64(2))(c.Del(ctx, "carts", "cart:2").Result())
+}
+
+// leases has owners take turns, by release and by deadline, and one whose connection ends.
+func leases(t *testing.T, c subject) {
+	acquire := func(c *redis.Client, owner string, ms int, options ...any) (token int64, err error) {
+		reply, err := c.Do(ctx, append([]any{"KEYP.LEASE", "ACQUIRE", "l", owner, ms}, options...)...).Int64Slice()
+		if err != nil {
+			return 0, err
+		}
+		return reply[0], nil
+	}
+	first, err := acquire(c.Client, "first", 1_000_000)
+	is(t, first)(acquire(c.Client, "first", 1_000_000))
+	if first < 1 || err != nil {
+		t.Fatalf("token %d, %v", first, err)
+	}
+	if _, err := acquire(c.Client, "other", 1000); !errors.Is(err, redis.Nil) {
+		t.Errorf("a second owner: %v", err)
+	}
+	if _, err := acquire(c.Client, "other", 1000, "WAIT", 1); !errors.Is(err, redis.Nil) {
+		t.Errorf("a second owner waits: %v", err)
+	}
+	is(t, any("OK"))(c.do("KEYP.LEASE", "CHECK", "l", first))
+	is(t, "lease")(c.Type(ctx, "l").Result())
+
+	// Three wait, in this order: the second one's connection ends.
+	tokens := make([]chan int64, 3)
+	waiting := func() int { return strings.Count(fmt.Sprint(c.Do(ctx, "KEYP.LEASE", "INFO", "l").Val()), "waiter-") }
+	var second *redis.Client
+	for i := range tokens {
+		tokens[i] = make(chan int64, 1)
+		client := c.server.Client(c.proto)
+		if i == 1 {
+			second = client
+		}
+		go func() {
+			token, err := acquire(client, fmt.Sprint("waiter-", i), 20+1_000_000*(i/2), "WAIT", 0)
+			if err != nil {
+				token = -1
+			}
+			tokens[i] <- token
+		}()
+		await.Until(t, "it waits", func() bool { return waiting() == i+1 })
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if token := await.For(t, "its connection has ended", tokens[1]); token != -1 {
+		t.Errorf("it has token %d", token)
+	}
+	await.Until(t, "it has left", func() bool { return waiting() == 2 })
+	is(t, any(int64(1)))(c.do("KEYP.LEASE", "RELEASE", "l", first))
+	released := await.For(t, "the lease is released", tokens[0])
+	expired := await.For(t, "the lease expires", tokens[2])
+	if first >= released || released >= expired {
+		t.Errorf("tokens %d, %d, %d", first, released, expired)
+	}
+	fails(t, "LEASE the lease is not held with this token", c.Do(ctx, "KEYP.LEASE", "CHECK", "l", released))
+	fails(t, "LEASE the lease is not held with this token", c.Do(ctx, "KEYP.LEASE", "RENEW", "l", released, 1000))
+	if reply, err := c.do("KEYP.LEASE", "RENEW", "l", expired, 1000); err != nil || reply.(int64) <= time.Now().UnixMilli()-1000 {
+		t.Errorf("RENEW: %v, %v", reply, err)
+	}
+	cmds, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.Do(ctx, "KEYP.LEASE", "CHECK", "l", released)
+		p.Set(ctx, "guarded", "v", 0)
+		return nil
+	})
+	if !redis.HasErrorPrefix(err, "LEASE") || !redis.HasErrorPrefix(cmds[1].Err(), "LEASE not run") {
+		t.Errorf("EXEC: %v, %v", err, cmds)
+	}
+	is(t, int64(0))(c.Exists(ctx, "guarded").Result())
+	if help, err := c.do("KEYP.LEASE", "HELP"); err != nil || len(help.([]any)) < 10 {
+		t.Errorf("HELP: %v, %v", help, err)
+	}
+	is(t, int64(1))(c.Del(ctx, "l").Result())
 }

@@ -123,7 +123,7 @@ func (c *client) next() call {
 }
 
 // reading are the commands that change nothing.
-var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS"}
+var reading = []string{"GET", "PEXPIRETIME", "XRANGE", "XLEN", "XREAD", "XPENDING", "XINFO GROUPS", "CHECK"}
 
 // writes says whether an operation may change something: under rules a read does, which slides a deadline.
 func (c *client) writes(op call) bool {

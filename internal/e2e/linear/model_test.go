@@ -46,6 +46,8 @@ type command struct {
 	key  int    // within the group
 	data string // of SET, SETNX and XADD
 	ttl  int64  // ms, of SET, 0: none, and of PEXPIRE
+	// token is that of RENEW, RELEASE and CHECK.
+	token int64
 	streamOptions
 }
 
