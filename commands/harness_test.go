@@ -177,6 +177,9 @@ func (h *harness) raw(args ...[]byte) []byte {
 		case Load:
 			loaded := make(chan error, 1)
 			h.store.Load(c.Keys, func(err error) { loaded <- err })
+			if h.bare {
+				h.store.Manual().Serve()
+			}
 			if err := await.For(h.t, "the load ends", loaded); err != nil {
 				h.t.Fatalf("%q: load: %v", args, err)
 			}

@@ -188,6 +188,7 @@ func (m *leaseMachine) Again(w *Waiter) bool {
 
 func (m *leaseMachine) Load(k storage.Key, done func(bool)) {
 	m.h.store.Load([]storage.Key{k}, func(err error) { done(err == nil) })
+	m.h.store.Manual().Serve()
 }
 
 // serve is what the loop does after each command.

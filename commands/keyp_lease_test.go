@@ -2,10 +2,13 @@ package commands
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"keyp/internal/rdb"
 	"keyp/storage/object"
 )
 
@@ -364,4 +367,51 @@ func TestLeasePolicies(t *testing.T) {
 		KEYP.LEASE RENEW l $1 9000 -> T+009500
 		PEXPIRETIME l -> T+009500
 	`)
+}
+
+// TestLeaseTokensOfPayloads: what another server has granted for a key is below what this one grants after RESTORE, and a
+// forged payload leaves tokens exact in the numbers of scripts.
+func TestLeaseTokensOfPayloads(t *testing.T) {
+	h := newHarness(t)
+	h.save = false
+	for _, step := range []struct {
+		token uint64
+		want  int64
+	}{{uint64(epoch)*1000 + 5_000_000, epoch*1000 + 5_000_001}, {7, epoch*1000 + 5_000_002}, {math.MaxUint64, 1<<52 + 1}} {
+		payload := rdb.Encode(rdb.Value{Type: rdb.Lease, Lease: &rdb.LeaseValue{Owner: []byte("o"), Token: step.token}})
+		if got := h.do("RESTORE", "r", "5000", string(payload), "REPLACE"); got != "+OK" {
+			t.Fatalf("RESTORE of token %d: %s", step.token, got)
+		}
+		if got, want := h.do("KEYP.LEASE", "CHECK", "r", fmt.Sprint(step.want)), "+OK"; got != want {
+			t.Errorf("after token %d the next one is not %d: %s", step.token, step.want, h.do("KEYP.LEASE", "INFO", "r"))
+		}
+	}
+	h.reopen()
+	var token int64
+	if fmt.Sscanf(h.do("KEYP.LEASE", "ACQUIRE", "other", "a", "1000"), "[%d,", &token); token <= 1<<52 {
+		t.Errorf("after a restart tokens go on at %d", token)
+	}
+}
+
+// TestLeaseWaiterMemory: a client that waits for a lease is counted with its owner's name.
+func TestLeaseWaiterMemory(t *testing.T) {
+	h := newHarness(t)
+	h.do("KEYP.LEASE", "ACQUIRE", "l", "holder", "1000")
+	counted := func(owner string) int {
+		h.do("KEYP.LEASE", "ACQUIRE", "l", owner, "1000", "WAIT", "0")
+		wait := h.ctx.Wait
+		wait.Keys = slices.Clone(wait.Keys)
+		c := &Client{}
+		h.env.Reset(c)
+		w := h.env.Waiters.Add(c, wait)
+		n := c.waits
+		h.env.Waiters.Remove(w)
+		if c.waits != 0 {
+			t.Errorf("a client that has left counts with %d bytes", c.waits)
+		}
+		return n
+	}
+	if short, long := counted("a"), counted(strings.Repeat("a", object.MaxOwner)); long-short != object.MaxOwner-1 {
+		t.Errorf("a waiter takes %d bytes with a short name, and %d with a long one", short, long)
+	}
 }

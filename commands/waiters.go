@@ -142,6 +142,7 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 		Client: c, typ: wait.Type, timed: wait.Timeout > 0, gone: wait.Gone, who: wait.Who, since: wait.Since,
 		places: make([]place, 0, len(wait.Keys)),
 	}
+	c.waits += len(w.who)
 	ws.mu.Lock()
 	for _, k := range wait.Keys {
 		a := ws.await(k)

@@ -29,6 +29,7 @@ import (
 // It also goes on behind the present microsecond of Unix time. That is for data that is older than it should be: a copy of
 // the directory that is put in place of a later one, or what a power failure has left of a log that is not synced at once.
 // Since there are fewer grants than microseconds, tokens stay above those that were granted after the copy, if the clock is right.
+// And RESTORE goes on behind the token of a lease that it brings.
 
 // leaseTokens is the counter.
 type leaseTokens struct {
@@ -48,9 +49,9 @@ const (
 	leaseTokensKey = "lease.tokens{"
 	// tokensAhead is how many tokens are reserved at a time.
 	tokensAhead = 1 << 16
-	// maxTokenByClock bounds what the clock makes of the counter, so that tokens stay exact in Lua's numbers also where a
-	// clock is far ahead: that is in the year 2112.
-	maxTokenByClock = 1 << 52
+	// maxTokenFromOutside bounds what the clock and payloads make of the counter, so that tokens stay exact in Lua's numbers
+	// also where a clock is far ahead or a payload is forged: as a clock's it is in the year 2112.
+	maxTokenFromOutside = 1 << 52
 )
 
 // start finds where the counter goes on. Reservations of another number of shards count, and stay.
@@ -59,7 +60,7 @@ func (l *leaseTokens) start() error {
 	for i := range s.shards {
 		l.shard = append(l.shard, tokenReservation{key: s.SystemKey(leaseTokensKey + s.tagOf(i) + "}")})
 	}
-	l.last.Store(uint64(max(0, min(s.clock.Now(), maxTokenByClock/1000)) * 1000))
+	l.last.Store(uint64(max(0, min(s.clock.Now(), maxTokenFromOutside/1000)) * 1000))
 	if s.options.ReadOnly {
 		return nil
 	}
@@ -84,6 +85,13 @@ func (l *leaseTokens) start() error {
 		l.last.Store(max(l.last.Load(), n))
 	}
 	return nil
+}
+
+// raise has the counter go on behind a token that may come from elsewhere.
+func (l *leaseTokens) raise(token uint64) {
+	token = min(token, maxTokenFromOutside)
+	for last := l.last.Load(); last < token && !l.last.CompareAndSwap(last, token); last = l.last.Load() {
+	}
 }
 
 func (t *Txn) readReservation(k Key) (uint64, error) {
@@ -118,12 +126,13 @@ func (t *Txn) nextToken(k Key) uint64 {
 }
 
 // arriving is what a key gets of a value that comes from elsewhere: by COPY, RENAME, MOVE or RESTORE. A lease gets a token of
-// its own, as those of the key only grow; the owner has it by asking again.
+// its own, as those of the key only grow, and of which none is below the one that it had elsewhere; the owner has it by asking again.
 func (t *Txn) arriving(k Key, v object.Value) object.Value {
 	l, ok := v.(*object.Lease)
 	if !ok {
 		return v
 	}
+	t.s.leases.raise(l.Token)
 	return &object.Lease{Owner: bytes.Clone(l.Owner), Token: t.nextToken(k), Delay: l.Delay}
 }
 
