@@ -132,6 +132,10 @@ var slowWorkloads = []workload{
 		summary: "--ttl-keys keys (1M) under an outbox: how late their entries are in a consumer's hands, of a tenth spread over --length (10s), then of all at one instant",
 	},
 	{
+		name: "lease", group: slow, procedure: lease, length: 10 * time.Second, keypOnly: true,
+		summary: fmt.Sprintf("%d clients wait for a lease, each for --length (10s): how late the next one has it after its release, and after its deadline", leaseWaiters),
+	},
+	{
 		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, requests: getTTL, keys: 10_000_000, length: 10 * time.Second,
 		variant: withinBudget, starts: true,
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --maxmemory: memory after loading, then GET of random ones for --length (10s)",

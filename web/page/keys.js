@@ -3,7 +3,7 @@ import { ask } from "./dialog.js";
 import { asText, bytes, count, duration, fromBase64, h, put, shown, time, toBase64 } from "./dom.js";
 import { encode, ReplyError } from "./resp.js";
 
-const types = ["string", "hash", "list", "set", "zset", "stream"];
+const types = ["string", "hash", "list", "set", "zset", "stream", "lease"];
 const scanCount = 200, scanSteps = 20, pageSize = 100, elements = 100, most = 1 << 20, mostLaidOut = 8 * most;
 const name = data => asText(data) ?? "";
 const ttl = ms => ms === -1 ? "none" : ms < 0 ? "–" : duration(Number(ms)); // one of very long is a BigInt
@@ -210,7 +210,7 @@ function make(app) {
         h("button", { onclick: () => show(at, key) }, "Load again")) : "",
       here, value);
     if (kind && kind !== "none") {
-      try { await (kind === "string" ? showString : showElements)(at, key, kind, value, change); } catch (e) { failed(here, e); }
+      try { await (kind === "string" ? showString : kind === "lease" ? showLease : showElements)(at, key, kind, value, change); } catch (e) { failed(here, e); }
     }
     if (mine === opened) panel.scrollIntoView({ block: "nearest" });
   }
@@ -227,6 +227,28 @@ function make(app) {
     const whole = data.length === length, edit = editor(data, !whole || !may.SET);
     to.replaceChildren(h("p", { class: "small soft" }, bytes(Number(length)) + (whole ? "" : `; the first ${bytes(most)} are shown`)), edit.el,
       whole && may.SET ? h("button", { class: "main", onclick: () => { try { const value = edit.value(); change(() => app.run(at, "SET", key, value, "XX", "KEEPTTL")); } catch (e) { alertIn(to, e); } } }, "Save") : "");
+  }
+
+  // A lease is shown with who holds it, and who waits for it. It is ended with the token that is shown, so that no later one is.
+  async function showLease(at, key, kind, to) {
+    if (!may["KEYP.LEASE|INFO"]) {
+      to.replaceChildren(h("p", { class: "small soft" }, "To show a lease takes the right to run KEYP.LEASE INFO."));
+      return;
+    }
+    const of = list => { const m = new Map(list.map(([k, v]) => [name(k), v])); return k => m.get(k); };
+    const lease = of(await app.run(at, "KEYP.LEASE", "INFO", key)), held = name(lease("state")) === "held", until = Number(lease("deadline"));
+    const waiting = Number(lease("waiting")), queue = lease("queue").map(of);
+    const line = (title, ...cells) => h("tr", {}, h("th", { scope: "row" }, title), h("td", { class: "mono" }, ...cells));
+    to.replaceChildren(h("table", {}, h("tbody", {}, line("State", name(lease("state"))), line("Owner", shown(lease("owner"), 200)), line("Token", String(lease("token"))),
+      line("Held until", until ? time(until) : "somebody ends it"), line("Delay after that", duration(Number(lease("delay")))), line("Waiting", count(waiting)))),
+    held && may["KEYP.LEASE|RELEASE"] ? h("button", { class: "danger", onclick: () => ask("Release the lease", [h("p", {}, "Its owner does not hold it any more; who waits first has it."), h("p", { class: "mono" }, shown(lease("owner"), 200))], "Release", async () => {
+      const done = await app.run(at, "KEYP.LEASE", "RELEASE", key, String(lease("token")));
+      await again(at, key);
+      if (Number(done) === 0) throw new Error("The lease is not held with this token any more.");
+    }, true) }, "Release…") : "");
+    if (queue.length) to.append(h("h2", {}, "Queue"), h("table", {}, h("thead", {}, h("tr", {}, ...["Owner", "Client", "Waits since"].map(t => h("th", { scope: "col" }, t)))),
+      h("tbody", {}, ...queue.map(w => h("tr", {}, h("td", { class: "key" }, shown(w("owner"), 200)), h("td", {}, String(w("client"))), h("td", {}, time(Number(w("since")))))))),
+    waiting > queue.length ? h("p", { class: "small soft" }, `… ${count(waiting - queue.length)} more`) : "");
   }
 
   function alertIn(to, e) { to.append(h("p", { class: "notice", role: "alert" }, e.message)); }

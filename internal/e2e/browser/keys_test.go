@@ -267,6 +267,36 @@ func TestAddOnly(t *testing.T) {
 	p.gives("[another]", "ZRANGE", "zset", 0, -1)
 }
 
+// A lease is shown with its holder and who waits, and released with the token that is shown.
+func TestLeaseKey(t *testing.T) {
+	p := open(t, "")
+	lease, err := p.redis.Do(await.Context(t), "KEYP.LEASE", "ACQUIRE", "lease", "worker-1", 1_000_000, "DELAY", 5000).Int64Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter := p.redis.Conn()
+	defer waiter.Close()
+	granted := make(chan error, 1)
+	go func() {
+		granted <- waiter.Do(await.Context(t), "KEYP.LEASE", "ACQUIRE", "lease", "worker-2", 1_000_000, "WAIT", 0).Err()
+	}()
+	await.Until(t, "it waits", func() bool {
+		return strings.Contains(fmt.Sprint(p.redis.Do(await.Context(t), "KEYP.LEASE", "INFO", "lease").Val()), "worker-2")
+	})
+	p.open("lease")
+	for _, text := range []string{"held", "worker-1", fmt.Sprint(lease[0]), "Waits since", "worker-2"} {
+		p.wait(text)
+	}
+	p.click("Release…")
+	p.click("Release")
+	p.answered()
+	if err := await.For(t, "the one that waits has it", granted); err != nil {
+		t.Error(err)
+	}
+	p.gone("worker-1")
+	p.gives("0", "KEYP.LEASE", "RELEASE", "lease", lease[0])
+}
+
 // Entries of a stream are shown field by field, added with several, and removed.
 func TestStreamEntries(t *testing.T) {
 	p := open(t, "")
