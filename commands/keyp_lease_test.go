@@ -415,3 +415,16 @@ func TestLeaseWaiterMemory(t *testing.T) {
 		t.Errorf("a waiter takes %d bytes with a short name, and %d with a long one", short, long)
 	}
 }
+
+// TestLeaseForged: a payload with a lease that nobody can have been granted restores nothing.
+func TestLeaseForged(t *testing.T) {
+	h := newHarness(t)
+	for _, l := range []rdb.LeaseValue{
+		{Owner: []byte("o")}, {Token: 1}, {Owner: []byte(strings.Repeat("o", object.MaxOwner+1)), Token: 1},
+		{Owner: []byte("o"), Token: 1, Delay: uint64(object.MaxDelay) + 1}, {Owner: []byte("o"), Token: 1, Delay: math.MaxUint64},
+	} {
+		if got := h.do("RESTORE", "r", "0", string(rdb.Encode(rdb.Value{Type: rdb.Lease, Lease: &l}))); !strings.HasPrefix(got, "-ERR Bad data format") {
+			t.Errorf("%+v: %s", l, got)
+		}
+	}
+}

@@ -283,4 +283,100 @@ var mutations = []mutation{
 	{file: "storage/expiring.go", test: "TestExpiringOneSlot",
 		old: "return behindSlot(at.Deadline, at.Slot), looks",
 		new: "return DuePlace{Deadline: at.Deadline + 1}, looks"},
+	// A lease is granted past those that wait.
+	{file: "commands/keyp_lease.go", test: "TestLeaseModel",
+		old: "case !there && c.Env.lines.mayTake(k, c.Client):",
+		new: "case !there:"},
+	// The same owner has another answer than its lease.
+	{file: "commands/keyp_lease.go", test: "TestLease",
+		old: "case there && l.Held && bytes.Equal(l.Owner, r.owner):",
+		new: "case there && l.Held && bytes.Equal(l.Owner, r.owner) && r.wait > 0:"},
+	// Anybody has the lease of another owner.
+	{file: "commands/keyp_lease.go", test: "TestLease",
+		old: "case there && l.Held && bytes.Equal(l.Owner, r.owner):",
+		new: "case there && l.Held && len(l.Owner) == len(r.owner):"},
+	// An owner that asks again has its own time cut.
+	{file: "commands/keyp_lease.go", test: "TestLease",
+		old: "if l.Deadline != ttl.None && r.deadline > l.Deadline {",
+		new: "if l.Deadline != ttl.None {"},
+	// A lease without a deadline gets one.
+	{file: "commands/keyp_lease.go", test: "TestLeaseKeys",
+		old: "if l.Deadline != ttl.None && r.deadline > l.Deadline {",
+		new: "if r.deadline > l.Deadline {"},
+	// An expired lease is held for its delay.
+	{file: "commands/keyp_lease.go", test: "TestLeaseDelay",
+		old: "return l, there && l.Held && l.Token == uint64(token), err",
+		new: "return l, there && l.Token == uint64(token), err"},
+	// Any token will do.
+	{file: "commands/keyp_lease.go", test: "TestLease",
+		old: "return l, there && l.Held && l.Token == uint64(token), err",
+		new: "return l, there && l.Held && token > 0, err"},
+	// A failed CHECK does not end EXEC.
+	{file: "commands/keyp_lease.go", test: "TestLeaseEnds",
+		old: "\t\tc.parent.ended = true\n",
+		new: "\t\t_ = c.parent\n"},
+	// EXEC goes on behind it.
+	{file: "commands/multi.go", test: "TestLeaseEnds",
+		old: "\t\tif c.ended {\n\t\t\terr = errBehindNotHeld\n\t\t}\n",
+		new: ""},
+	// And the next EXEC does not begin anew.
+	{file: "commands/multi.go", test: "TestLeaseEnds",
+		old: "\tc.ended = false\n",
+		new: ""},
+	// RELEASE without a lease says that there was one.
+	{file: "commands/keyp_lease.go", test: "TestLeaseDelay",
+		old: "\tc.bit(held)\n",
+		new: "\tc.bit(held || token > 0)\n"},
+	// Who waits is not counted with its name.
+	{file: "commands/waiters.go", test: "TestLeaseWaiterMemory",
+		old: "\tc.waits += len(w.who)\n",
+		new: ""},
+	// When the first one leaves the next one is not looked at.
+	{file: "commands/waiters.go", in: "server", test: "TestLeaseFirstLeaves",
+		old: "\t\t\t\tws.makeReady(p.at)\n\t\t\t\tmore = true\n",
+		new: "\t\t\t\tmore = true\n"},
+	// Tokens begin again at a start.
+	{file: "storage/lease.go", in: "commands", test: "TestLeaseTokensAhead",
+		old: "\t\tl.last.Store(max(l.last.Load(), n))\n",
+		new: "\t\t_ = n\n"},
+	// The clock does not count.
+	{file: "storage/lease.go", in: "commands", test: "TestLeaseTokensGrow",
+		old: "maxTokenFromOutside/1000)) * 1000))",
+		new: "maxTokenFromOutside/1000))))"},
+	// A grant has a token beyond the reservation.
+	{file: "storage/lease.go", in: "commands", test: "TestLeaseTokensAhead",
+		old: "upTo := token + tokensAhead - 1",
+		new: "upTo := token - 1"},
+	// A copy has the token of the other.
+	{file: "storage/lease.go", in: "commands", test: "TestLeaseKeys",
+		old: "Token: t.nextToken(k), Delay: l.Delay}",
+		new: "Token: l.Token, Delay: l.Delay}"},
+	// What RESTORE brings does not raise the counter.
+	{file: "storage/lease.go", in: "commands", test: "TestLeaseTokensOfPayloads",
+		old: "\tt.s.leases.raise(l.Token)\n",
+		new: ""},
+	// It raises it beyond what scripts can tell apart.
+	{file: "storage/lease.go", in: "commands", test: "TestLeaseTokensOfPayloads",
+		old: "\ttoken = min(token, maxTokenFromOutside)\n",
+		new: ""},
+	// The delay is taken from the lease.
+	{file: "storage/lease.go", in: "commands", test: "TestLeaseDelay",
+		old: "v := &object.Lease{Owner: bytes.Clone(owner), Token: token, Delay: delay}\n\tt.install(k, v, deadline+delay,",
+		new: "v := &object.Lease{Owner: bytes.Clone(owner), Token: token, Delay: delay}\n\tt.install(k, v, deadline,"},
+	// RENEW forgets the delay.
+	{file: "storage/lease.go", in: "commands", test: "TestLeaseDelay",
+		old: "\tdeadline += p.objectOf(*c).val.(*object.Lease).Delay\n",
+		new: ""},
+	// Policies move leases.
+	{file: "storage/policy.go", in: "commands", test: "TestLeasePolicies",
+		old: "was == ttl.None || item.Type() == object.TypeLease {",
+		new: "was == ttl.None {"},
+	// And apply to them.
+	{file: "storage/policy.go", in: "commands", test: "TestLeasePolicies",
+		old: "if !ok || t.policy(k) != p || item.Type() == object.TypeLease {",
+		new: "if !ok || t.policy(k) != p {"},
+	// A lease that nobody can have been granted is restored.
+	{file: "commands/dump.go", test: "TestLeaseForged",
+		old: "if err == nil && v.Type == rdb.Lease && !builtLease(v.Lease).Valid() {",
+		new: "if err == nil && v.Type == rdb.Lease && v.Lease == nil {"},
 }
