@@ -235,7 +235,7 @@ function make(app) {
       to.replaceChildren(h("p", { class: "small soft" }, "To show a lease takes the right to run KEYP.LEASE INFO."));
       return;
     }
-    const of = list => { const m = new Map(list.map(([k, v]) => [name(k), v])); return k => m.get(k); };
+    const of = list => { const m = new Map([...list].map(([k, v]) => [name(k), v])); return k => m.get(k); };
     const lease = of(await app.run(at, "KEYP.LEASE", "INFO", key)), held = name(lease("state")) === "held", until = Number(lease("deadline"));
     const waiting = Number(lease("waiting")), queue = lease("queue").map(of);
     const line = (title, ...cells) => h("tr", {}, h("th", { scope: "row" }, title), h("td", { class: "mono" }, ...cells));
