@@ -221,7 +221,7 @@ func TestWaiters(t *testing.T) {
 	h.do("RPUSH", "b", "x")
 	h.do("RPUSH", "a", "x")
 	serve("taker 2")
-	ws.load(ws.keys[0]["a"], host)
+	ws.load(ws.mu.keys[0]["a"], host)
 	if !peek.waiter.Loads() {
 		t.Error("its key is being read, and it does not know")
 	}
@@ -240,7 +240,7 @@ func TestWaiters(t *testing.T) {
 	h.do("ZADD", "c", "1", "x")
 	h.do("RENAME", "c", "a")
 	serve("zset")
-	if ws.clients.Load() != 0 || ws.awaited.Load() != 0 || len(ws.keys[0]) != 0 {
+	if ws.clients.Load() != 0 || ws.awaited.Load() != 0 || len(ws.mu.keys[0]) != 0 {
 		t.Errorf("%d wait for %d keys", ws.clients.Load(), ws.awaited.Load())
 	}
 	// Databases that change places.

@@ -36,9 +36,11 @@ type Waiters struct {
 
 // lines are the keys that are waited for. The loop changes them, with the mutex, and reads them without; others read them with it.
 type lines struct {
-	mu      sync.Mutex
-	keys    map[int]map[string]*awaited // by database and name
-	awaited atomic.Int64                // how many
+	mu struct {
+		sync.Mutex
+		keys map[int]map[string]*awaited // by database and name
+	}
+	awaited atomic.Int64 // how many keys
 }
 
 // WaiterHost is the event loop, as Waiters need it.
@@ -124,7 +126,7 @@ func (ls *lines) mayTake(k storage.Key, c *Client) bool {
 
 // first is the place of the first that waits for a key to be missing, nil if nobody does.
 func (ls *lines) first(k storage.Key) *place {
-	if a := ls.keys[k.DB][string(k.Name)]; a != nil {
+	if a := ls.mu.keys[k.DB][string(k.Name)]; a != nil {
 		return a.lines[object.None].first
 	}
 	return nil
@@ -143,7 +145,7 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 		places: make([]place, 0, len(wait.Keys)),
 	}
 	c.waits += len(w.who)
-	ws.mu.Lock()
+	ws.lines.mu.Lock()
 	for _, k := range wait.Keys {
 		a := ws.await(k)
 		l := &a.lines[w.typ]
@@ -160,7 +162,7 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 		}
 		c.waits += int(unsafe.Sizeof(place{}))
 	}
-	ws.mu.Unlock()
+	ws.lines.mu.Unlock()
 	ws.count(w, 1)
 	return w
 }
@@ -183,13 +185,13 @@ func (a *awaited) first() *place {
 
 // await gives the entry of a key, a new one if nobody waits for it yet.
 func (ws *Waiters) await(k storage.Key) *awaited {
-	names := ws.keys[k.DB]
+	names := ws.lines.mu.keys[k.DB]
 	if names == nil {
-		if ws.keys == nil {
-			ws.keys = map[int]map[string]*awaited{}
+		if ws.lines.mu.keys == nil {
+			ws.lines.mu.keys = map[int]map[string]*awaited{}
 		}
 		names = map[string]*awaited{}
-		ws.keys[k.DB] = names
+		ws.lines.mu.keys[k.DB] = names
 	}
 	a := names[string(k.Name)]
 	if a == nil {
@@ -204,7 +206,7 @@ func (ws *Waiters) await(k storage.Key) *awaited {
 // Remove takes a waiter out of all lines. If others wait behind it for a missing key they are to be looked at, as the key may
 // be missing, and nobody else may take it: it reports whether there are such.
 func (ws *Waiters) Remove(w *Waiter) (more bool) {
-	ws.mu.Lock()
+	ws.lines.mu.Lock()
 	for i := range w.places {
 		p := &w.places[i]
 		l := &p.at.lines[w.typ]
@@ -225,11 +227,11 @@ func (ws *Waiters) Remove(w *Waiter) (more bool) {
 			next.charge()
 		}
 		if p.at.places--; p.at.places == 0 {
-			delete(ws.keys[p.at.key.DB], string(p.at.key.Name))
+			delete(ws.lines.mu.keys[p.at.key.DB], string(p.at.key.Name))
 			ws.awaited.Add(-1)
 		}
 	}
-	ws.mu.Unlock()
+	ws.lines.mu.Unlock()
 	ws.count(w, -1)
 	w.places, w.Client.waits = nil, 0
 	return more
@@ -247,7 +249,7 @@ func (ws *Waiters) count(w *Waiter, by int) {
 
 // changed notes that a key changed, if anybody waits for it.
 func (ws *Waiters) changed(change storage.Change) {
-	names := ws.keys[change.DB]
+	names := ws.lines.mu.keys[change.DB]
 	if change.Key != nil {
 		if a := names[string(change.Key)]; a != nil {
 			ws.makeReady(a)

@@ -22,19 +22,21 @@ var ErrStale = errors.New("a later lease has written here")
 
 // Resource is what the lease is about. It remembers the highest token that it has seen: that is all that fencing needs.
 type Resource struct {
-	mu    sync.Mutex
-	token int64
-	value string
+	mu struct {
+		sync.Mutex
+		token int64
+		value string
+	}
 }
 
 // Write changes the resource for the holder of a lease.
 func (r *Resource) Write(token int64, value string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if token < r.token {
+	if token < r.mu.token {
 		return ErrStale
 	}
-	r.token, r.value = token, value
+	r.mu.token, r.mu.value = token, value
 	return nil
 }
 
@@ -42,7 +44,7 @@ func (r *Resource) Write(token int64, value string) error {
 func (r *Resource) Read() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.value
+	return r.mu.value
 }
 
 // ErrTaken says that somebody else has the lease.

@@ -70,7 +70,7 @@ func TestFence(t *testing.T) {
 		server.Start()
 	}
 	t.Logf("%d tokens, %d writes were too late", len(owners), stale)
-	last := r.token
+	last := r.mu.token
 	l, err := Acquire(t.Context(), server.Client(3), "l", "last", time.Minute, await.Bound/2)
 	if err != nil || l.Token <= last {
 		t.Fatalf("after a restart: %+v after %d, %v", l, last, err)
