@@ -18,6 +18,10 @@ var hotCommands = []struct {
 	{"EXPIRE", []string{"EXPIRE", "key", "100"}},
 	{"TTL", []string{"TTL", "key"}},
 	{"DEL missing", []string{"DEL", "none"}},
+	{"LIMIT TOKENS", []string{"KEYP.LIMIT", "TAKE", "bucket", "1", "TOKENS", "100000000", "1000000", "1000"}},
+	{"LIMIT UNTIL", []string{"KEYP.LIMIT", "TAKE", "day", "1", "UNTIL", "100000000", "4102444800000"}},
+	{"LIMIT WINDOW", []string{"KEYP.LIMIT", "TAKE", "window", "1", "WINDOW", "100000000", "1000"}},
+	{"CL.THROTTLE", []string{"CL.THROTTLE", "cell", "100000000", "1000000", "1"}},
 }
 
 // hot prepares a store for hotCommands, with policies, and gives a function that runs one.

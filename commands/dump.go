@@ -105,6 +105,13 @@ func dumped(item storage.Item) (rdb.Value, error) {
 		v.Type, v.Stream = rdb.Stream, dumpedStream(of)
 	case *object.Lease:
 		v.Type, v.Lease = rdb.Lease, &rdb.LeaseValue{Owner: of.Owner, Token: of.Token, Delay: uint64(of.Delay)}
+	case *object.Limit:
+		v.Type = rdb.Limit
+		v.Elements = func(yield func(rdb.Element) bool) {
+			of.Walk(func(elem, val []byte, deadline int64) bool {
+				return yield(rdb.Element{Name: elem, Value: val, Deadline: deadline})
+			})
+		}
 	default:
 		var err error
 		v.Type = rdb.String
@@ -195,6 +202,10 @@ func runRestore(c *Ctx) error {
 	if err == nil && v.Type == rdb.Lease && !builtLease(v.Lease).Valid() {
 		err = rdb.ErrFormat
 	}
+	var made object.Value
+	if err == nil {
+		made, err = restored(v, now)
+	}
 	switch {
 	case errors.Is(err, rdb.ErrPayload):
 		return ErrPayload
@@ -210,13 +221,13 @@ func runRestore(c *Ctx) error {
 		c.Txn.SetString(k, v.Str, deadline, eventRestore)
 	default:
 		c.notifyReplaced(k, replaced)
-		c.Txn.Replace(k, built(v, now), deadline, eventRestore)
+		c.Txn.Replace(k, made, deadline, eventRestore)
 	}
 	if c.Txn.Conflicted() {
 		return nil
 	}
 	if ttl.Expired(deadline, now) {
-		c.Txn.ReportPassed(k, deadline, restored(v, now))
+		c.Txn.ReportPassed(k, deadline, made)
 	}
 	if is, ok := c.Txn.Peek(k); ok && replaced {
 		c.Txn.Overwrote(k, was, is.Type())
@@ -231,12 +242,24 @@ func runRestore(c *Ctx) error {
 	return nil
 }
 
-// restored makes a value of what DUMP replied.
-func restored(v rdb.Value, now int64) object.Value {
-	if v.Type == rdb.String {
-		return &object.String{Data: v.Str}
+// restored makes a value of what DUMP replied; of limits it is an error if an element is none.
+func restored(v rdb.Value, now int64) (object.Value, error) {
+	switch v.Type {
+	case rdb.String:
+		return &object.String{Data: v.Str}, nil
+	case rdb.Limit:
+		l := &object.Limit{}
+		for e := range v.Elements {
+			if ttl.Expired(e.Deadline, now) {
+				continue
+			}
+			if err := l.Put(e.Name, e.Value, e.Deadline); err != nil {
+				return nil, err
+			}
+		}
+		return l, nil
 	}
-	return built(v, now)
+	return built(v, now), nil
 }
 
 // notifyReplaced raises the event of a new key for one that RESTORE replaces: for Redis that is

@@ -17,8 +17,8 @@ const (
 	errOutboxName     Error = "ERR an outbox's name has 1 to 128 bytes, in UTF-8 and without control characters"
 	errOutboxPattern  Error = "ERR an outbox's pattern has 1 to 512 bytes"
 	errOutboxNeeds    Error = "ERR an outbox needs PATTERN and STREAM"
-	errOutboxType     Error = "ERR TYPE is string, list, set, zset, hash, stream or lease"
-	errOutboxElements Error = "ERR elements have deadlines in hashes, sets and sorted sets only"
+	errOutboxType     Error = "ERR TYPE is string, list, set, zset, hash, stream, lease or limit"
+	errOutboxElements Error = "ERR elements have deadlines in hashes, sets, sorted sets and limits only"
 	errOutboxLength   Error = "ERR MAXLEN is 1 or more"
 	errOutboxValue    Error = "ERR VALUE is between 0 and 1048576 bytes"
 	errOutboxDatabase Error = "ERR DB index is out of range"
@@ -178,7 +178,7 @@ func (e *Env) parseOutbox(a Cursor, db int) (*storage.OutboxRule, error) {
 		return nil, errOutboxNeeds
 	case len(r.Pattern) == 0 || len(r.Pattern) > policyPatternMax:
 		return nil, errOutboxPattern
-	case r.Elements && r.Type != object.None && !object.HasMembers(r.Type):
+	case r.Elements && r.Type != object.None && !object.HasDeadlines(r.Type):
 		return nil, errOutboxElements
 	}
 	return r, nil
@@ -186,7 +186,7 @@ func (e *Env) parseOutbox(a Cursor, db int) (*storage.OutboxRule, error) {
 
 // typeNamed is the type that TYPE replies so, None if there is none.
 func typeNamed(name string) object.Type {
-	for t := object.TypeString; t <= object.TypeLease; t++ {
+	for _, t := range storage.Types {
 		if strings.EqualFold(t.String(), name) {
 			return t
 		}

@@ -35,6 +35,7 @@ var families = [][]Spec{
 	keypClockCommands,
 	keypOutboxCommands,
 	keypLeaseCommands,
+	keypLimitCommands,
 }
 
 // Table finds declarations by name.

@@ -69,7 +69,7 @@ type Waiter struct {
 // awaited is a key that is waited for.
 type awaited struct {
 	key    storage.Key
-	lines  [object.TypeLease + 1]line // by type
+	lines  [object.TypeLimit + 1]line // by type
 	places int                        // in all lines
 	ready  bool                       // in Waiters.ready
 	loads  bool                       // being read from disk

@@ -130,7 +130,7 @@ func (t *Txn) carryNotes(from, to Key) {
 	if d := item.Deadline(); d != 0 && t.isNoted(from, appendNoted(nil, source, from.Name, nil, false), d) {
 		t.note(p, to, nil, false, d)
 	}
-	if !object.HasMembers(item.Type()) {
+	if !object.HasDeadlines(item.Type()) {
 		return
 	}
 	item.Value().Walk(func(elem, _ []byte, d int64) bool {

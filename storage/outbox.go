@@ -647,6 +647,9 @@ func (t *Txn) shedStep(k Key, o *Object, most int) int {
 func (t *Txn) reportElement(rules []*outbox, k Key, typ object.Type, elem, val []byte, deadline int64) {
 	for _, r := range rules {
 		e := outEntry{deadline: deadline, typ: typ, element: elem, hasElement: true}
+		if typ == object.TypeLimit {
+			e.element = object.LimitHeldID(elem)
+		}
 		if r.MaxValue > 0 {
 			switch typ {
 			case object.TypeHash:

@@ -68,6 +68,8 @@ type Txn struct {
 	entries  []byte
 	// many is what Install has added, for End to do.
 	many *Many
+	// limits are what the present change of limits has changed.
+	limits object.LimitChanges
 	sharing
 }
 

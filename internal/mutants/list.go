@@ -112,8 +112,8 @@ var mutations = []mutation{
 		new: "\tif d := item.Deadline(); false && t.isNoted("},
 	// Those of their elements do not.
 	{file: "storage/guardnotes.go", test: "TestClockConfirm",
-		old: "\tif !object.HasMembers(item.Type()) {\n\t\treturn\n\t}\n\titem.Value().Walk",
-		new: "\tif true || !object.HasMembers(item.Type()) {\n\t\treturn\n\t}\n\titem.Value().Walk"},
+		old: "\tif !object.HasDeadlines(item.Type()) {\n\t\treturn\n\t}\n\titem.Value().Walk",
+		new: "\tif true || !object.HasDeadlines(item.Type()) {\n\t\treturn\n\t}\n\titem.Value().Walk"},
 	// Notes stay.
 	{file: "storage/guardnotes.go", test: "TestClockConfirm",
 		old: "\t\t\tt.Delete(k, Event{})\n",

@@ -37,6 +37,7 @@ const (
 	kindSetTimed       = 224
 	kindZSetTimed      = 225
 	kindLease          = 226
+	kindLimit          = 227
 )
 
 // The containers of a list's nodes.
@@ -54,7 +55,7 @@ var types = map[byte]Type{
 	kindSet: Set, kindSetIntset: Set, kindSetListpack: Set,
 	kindZSetText: ZSet, kindZSet: ZSet, kindZSetZiplist: ZSet, kindZSetListpack: ZSet,
 	kindHash: Hash, kindHashZipmap: Hash, kindHashZiplist: Hash, kindHashListpack: Hash,
-	kindSetTimed: Set, kindZSetTimed: ZSet,
+	kindSetTimed: Set, kindZSetTimed: ZSet, kindLimit: Limit,
 	kindHashTimed0: Hash, kindHashPackTimed0: Hash, kindHashTimed: Hash, kindHashPackTimed: Hash,
 }
 
@@ -173,7 +174,7 @@ func walk(kind byte, body []byte, visit func(Element) bool) bool {
 		w.nodes()
 	case kindHashTimed0:
 		w.timed(3, 0, w.withValue)
-	case kindHashTimed:
+	case kindHashTimed, kindLimit:
 		w.timed(3, w.firstDeadline()-1, w.withValue)
 	case kindSetTimed:
 		w.timed(2, w.firstDeadline()-1, func(*Element) {})

@@ -56,9 +56,10 @@
 //	224 set                   first deadline, count, (deadline as in 24, member)
 //	225 sorted set            first deadline, count, (deadline as in 24, member, score as in 5)
 //	226 lease                 token, delay, owner (a string); both numbers as lengths
+//	227 limits                first deadline, count, (deadline as in 24, element, value)
 //
-// The last three are Keyp's own. Redis has no leases, and no deadlines in 224 and 225, and refuses them, which is
-// better than members that would live for ever.
+// Those from 224 on are Keyp's own, which Redis refuses: it has no deadlines there, and members would live for ever,
+// or no such type. What an element of limits is, who restores it looks at.
 //
 // Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;
 // listpack.go and oldpack.go draw them.

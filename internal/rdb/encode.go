@@ -30,7 +30,7 @@ const (
 
 // Encode gives the payload of DUMP. Redis 7.0 and all later ones restore it, those from
 // 7.4 on if a field of a hash has a deadline, those from 8.6 or 8.8 on if a stream has idempotent ids or
-// pending entries without a consumer, none a lease, or if a member of a set or sorted set has a deadline. A collection that has no elements gives a
+// pending entries without a consumer, none a lease, limits, or a set or sorted set of which a member has a deadline. A collection that has no elements gives a
 // payload that nobody restores.
 func Encode(v Value) []byte {
 	w, version := encode(v)
@@ -57,6 +57,9 @@ func encode(v Value) (*writer, uint16) {
 		version = w.stream(v.Stream)
 	case Lease:
 		w.lease(v.Lease)
+	case Limit:
+		version = version7_4
+		w.timed(v, survey(v))
 	case Set, ZSet, Hash:
 		s := survey(v)
 		switch {
@@ -283,7 +286,7 @@ func (w *writer) hash(v Value, s summary) {
 // timed writes a collection whose elements have deadlines. Redis packs a small hash
 // itself.
 func (w *writer) timed(v Value, s summary) {
-	w.kind(map[Type]byte{Hash: kindHashTimed, Set: kindSetTimed, ZSet: kindZSetTimed}[v.Type])
+	w.kind(map[Type]byte{Hash: kindHashTimed, Set: kindSetTimed, ZSet: kindZSetTimed, Limit: kindLimit}[v.Type])
 	w.b = binary.LittleEndian.AppendUint64(w.b, uint64(s.firstDeadline))
 	w.length(uint64(s.count))
 	for e := range v.Elements {
@@ -294,7 +297,7 @@ func (w *writer) timed(v Value, s summary) {
 		}
 		w.string(e.Name)
 		switch v.Type {
-		case Hash:
+		case Hash, Limit:
 			w.string(e.Value)
 		case ZSet:
 			w.b = binary.LittleEndian.AppendUint64(w.b, math.Float64bits(e.Score))

@@ -25,6 +25,7 @@ const (
 	Hash
 	Stream
 	Lease // Keyp's own
+	Limit // its elements have names that are not text, and values
 )
 
 // Value is one value, on its way into a payload or out of it.

@@ -10,6 +10,7 @@
 //	sorted set  member                   score, 8 bytes
 //	stream      number, 8 bytes; or tag…  entry; groups and the rest (streamelem.go)
 //	lease       (empty)                   token, delay, owner (lease.go)
+//	limit       tag…                      states, admissions and reservations (limit.go)
 //
 // # Small and large
 //
@@ -35,7 +36,7 @@
 //
 // # Deadlines of elements
 //
-// Elements of hashes, sets and sorted sets may have deadlines of their own. A value keeps an
+// Elements of hashes, sets and sorted sets, and reservations of limits, may have deadlines of their own. A value keeps an
 // element, due or not, until it is removed: before a command sees a value, the store calls
 // Earliest, and calls Due, which removes due ones. Where too many are due at once, LenAt still
 // counts exactly, and every visit passes the deadline.

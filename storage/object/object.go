@@ -15,6 +15,7 @@ const (
 	TypeZSet
 	TypeStream
 	TypeLease
+	TypeLimit
 )
 
 // String is the name that TYPE replies.
@@ -34,6 +35,8 @@ func (t Type) String() string {
 		return "stream"
 	case TypeLease:
 		return "lease"
+	case TypeLimit:
+		return "limit"
 	default:
 		return "none"
 	}
@@ -79,9 +82,12 @@ type Value interface {
 	Due(now int64, limit int, fn func(elem, val []byte, deadline int64)) int
 }
 
-// HasMembers reports whether elements of the type can have deadlines: fields of hashes, and members
-// of sets and sorted sets.
+// HasMembers reports whether elements of the type have names that clients give, and can have deadlines that
+// clients set: fields of hashes, and members of sets and sorted sets.
 func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == TypeZSet }
+
+// HasDeadlines reports whether elements of the type can have deadlines: members, and reservations of limits.
+func HasDeadlines(t Type) bool { return HasMembers(t) || t == TypeLimit }
 
 // Names reports whether a value of the type can have an element with that name: those of lists
 // and strings have numbers of eight bytes.
@@ -93,6 +99,8 @@ func (t Type) Names(elem []byte) bool {
 		return namesStream(elem)
 	case TypeLease:
 		return len(elem) == 0
+	case TypeLimit:
+		return namesLimit(elem)
 	default:
 		return true
 	}
@@ -133,6 +141,8 @@ func New(t Type) Value {
 		return &Stream{}
 	case TypeLease:
 		return &Lease{}
+	case TypeLimit:
+		return &Limit{}
 	default:
 		return nil
 	}

@@ -3,7 +3,7 @@ import { ask } from "./dialog.js";
 import { asText, bytes, count, duration, fromBase64, h, put, shown, time, toBase64 } from "./dom.js";
 import { encode, ReplyError } from "./resp.js";
 
-const types = ["string", "hash", "list", "set", "zset", "stream", "lease"];
+const types = ["string", "hash", "list", "set", "zset", "stream", "lease", "limit"];
 const scanCount = 200, scanSteps = 20, pageSize = 100, elements = 100, most = 1 << 20, mostLaidOut = 8 * most;
 const name = data => asText(data) ?? "";
 const ttl = ms => ms === -1 ? "none" : ms < 0 ? "–" : duration(Number(ms)); // one of very long is a BigInt

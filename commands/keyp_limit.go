@@ -1,0 +1,385 @@
+package commands
+
+import (
+	"cmp"
+	"slices"
+
+	"keyp/storage"
+	"keyp/storage/object"
+	"keyp/ttl"
+)
+
+// keypLimitCommands admit or refuse by limits (storage/object/limit.go).
+var keypLimitCommands = []Spec{
+	{
+		Name: "KEYP.LIMIT", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+		Summary: "Admits or refuses by limits.", Complexity: "Depends on subcommand.",
+		Sub: []Spec{
+			{
+				Name: "TAKE", Group: KeypGroup, Since: "1.0.0", Arity: -7, Flags: Write | DenyOOM | Fast,
+				Summary:    "Admits a cost if all limits have room for it, and says which one has not and when to try again.",
+				Complexity: limitComplexity,
+				Keys:       []KeySpec{Key(2, RW|Access|Update)},
+				Args: []Arg{
+					keyArg("key"), intArg("cost"), limitArg,
+					block("reservation", stringArg("id"), intArg("ttl")).after("RESERVE").opt(),
+				},
+				Run: takeLimit,
+			},
+			{
+				Name: "PEEK", Group: KeypGroup, Since: "1.0.0", Arity: -7, Flags: ReadOnly | Fast,
+				Summary:    "Says what TAKE would reply, and changes nothing.",
+				Complexity: limitComplexity,
+				Keys:       []KeySpec{Key(2, RO|Access)},
+				Args:       []Arg{keyArg("key"), intArg("cost"), limitArg},
+				Run:        peekLimit,
+			},
+			{
+				Name: "CONFIRM", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: Write | DenyOOM | Fast,
+				Summary:    "Ends a reservation whose cost was used: it counts as admitted now.",
+				Complexity: "O(1)",
+				Keys:       []KeySpec{Key(2, RW|Access|Update)},
+				Args:       []Arg{keyArg("key"), stringArg("id")},
+				Run:        endReservation((*storage.Limit).Confirm, eventLimitConfirm),
+			},
+			{
+				Name: "RETURN", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: Write | Fast,
+				Summary:    "Ends a reservation and gives its cost back.",
+				Complexity: "O(1)",
+				Keys:       []KeySpec{Key(2, RW|Access|Update)},
+				Args:       []Arg{keyArg("key"), stringArg("id")},
+				Run:        endReservation((*storage.Limit).Return, eventLimitReturn),
+			},
+			{
+				Name: "HELD", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: ReadOnly,
+				Summary:    "Lists the reservations of a key, by deadline.",
+				Complexity: "O(N*log(N)) in the number of reservations.",
+				Keys:       []KeySpec{Key(2, RO|Access)},
+				Args:       []Arg{keyArg("key")},
+				Run:        heldLimit,
+			},
+			{
+				Name: "RESET", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: Write | Fast,
+				Summary:    "Forgets all that the limits of a key have admitted, and its reservations.",
+				Complexity: "O(1)",
+				Keys:       []KeySpec{Key(2, RM|Delete)},
+				Args:       []Arg{keyArg("key")},
+				Run:        resetLimit,
+			},
+			helpFor("KEYP.LIMIT", KeypGroup, "1.0.0", Loading|Stale,
+				"TAKE <key> <cost> <limit> [<limit> ...] [RESERVE <id> <ttl>]",
+				"    Admit a cost if all limits have room for it. A limit is",
+				"    TOKENS <burst> <rate> <per>: a bucket of burst tokens, rate of which come within per ms,",
+				"    WINDOW <max> <ms> [APPROX]: max within any span of so many ms,",
+				"    UNTIL <max> <unix-ms>: max until an instant.",
+				"    The reply is 1 or 0, the number of the limit that refuses, in how many ms to try again (-1: never),",
+				"    what is left of each limit, and in how many ms each is whole again.",
+				"    RESERVE holds the cost for ttl ms, unless it is confirmed or returned.",
+				"PEEK <key> <cost> <limit> [<limit> ...]", "    Say what TAKE would reply.",
+				"CONFIRM <key> <id>", "    End a reservation whose cost was used.",
+				"RETURN <key> <id>", "    End a reservation and give its cost back.",
+				"HELD <key>", "    List the reservations, by deadline.",
+				"RESET <key>", "    Forget all."),
+		},
+	},
+	{
+		Name: "CL.THROTTLE", Group: KeypGroup, Since: "1.0.0", Arity: -5, Flags: Write | DenyOOM | Fast,
+		Summary:    "Admits a quantity if a bucket of tokens has room for it, as redis-cell does.",
+		Complexity: "O(1)",
+		Keys:       []KeySpec{Key(1, RW|Access|Update)},
+		Args: []Arg{
+			keyArg("key"), intArg("max-burst"), intArg("count"), intArg("period"), intArg("quantity").opt(),
+		},
+		Run: throttle,
+	},
+}
+
+const limitComplexity = "O(N) in the number of limits; where a WINDOW refuses, also in how many times of admissions must pass, and where there are reservations O(M*log(M)) in their number."
+
+var limitArg = oneOf("limit",
+	block("tokens", intArg("burst"), intArg("rate"), intArg("per")).after("TOKENS"),
+	block("window", intArg("max"), intArg("ms"), word("APPROX").opt()).after("WINDOW"),
+	block("until", intArg("max"), intArg("unix-ms")).after("UNTIL"),
+).many()
+
+var (
+	eventLimitTake    = storage.Event{Class: storage.EventModule, Name: "limit.take"}
+	eventLimitConfirm = storage.Event{Class: storage.EventModule, Name: "limit.confirm"}
+	eventLimitReturn  = storage.Event{Class: storage.EventModule, Name: "limit.return"}
+)
+
+const (
+	errLimitNumber Error = "ERR numbers of limits are between 1 and 1000000000000"
+	errLimitCost   Error = "ERR cost is between 1 and 1000000000000"
+	errLimitFill   Error = "ERR an empty bucket must be full again within 1000000000000 ms"
+	errLimitWindow Error = "ERR a WINDOW that is longer than 100000 ms has a max of at most 100000, unless it is APPROX"
+	errLimits      Error = "ERR a call has at most 16 limits"
+	errLimitOver   Error = "ERR the instant of UNTIL has passed"
+	errLimitID     Error = "ERR the id of a reservation has 1 to 256 bytes"
+	errLimitTTL    Error = "ERR the time of a reservation is between 1 and 1000000000000 ms"
+)
+
+// limitCall is what TAKE and PEEK ask for.
+type limitCall struct {
+	cost  int64
+	room  [object.MaxLimits]object.LimitRule
+	count int
+	id    []byte // nil: no reservation
+	ttl   int64
+}
+
+func (p *limitCall) rules() []object.LimitRule { return p.room[:p.count] }
+
+// number takes a number up to a bound that costs, counts and spans have in common.
+func (a *Cursor) limitNumber(wrong error) int64 {
+	n := a.IntFrom(1, wrong)
+	if n > object.MaxLimitCount {
+		a.Fail(wrong)
+	}
+	return n
+}
+
+// parse reads the arguments from the cost on. Words stand before numbers alone, so that no argument has two meanings.
+func (p *limitCall) parse(a Cursor, reserve bool) error {
+	p.cost = a.limitNumber(errLimitCost)
+	for a.More() {
+		if reserve && a.Word("RESERVE") {
+			p.id = a.Bytes()
+			p.ttl = a.limitNumber(errLimitTTL)
+			if len(p.id) == 0 || len(p.id) > object.MaxLimitID {
+				a.Fail(errLimitID)
+			}
+			break
+		}
+		if p.count == len(p.room) {
+			a.Fail(errLimits)
+			break
+		}
+		r := &p.room[p.count]
+		p.count++
+		switch {
+		case a.Word("TOKENS"):
+			r.Kind = object.LimitTokens
+			r.Count, r.Rate, r.Span = a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber)
+			if a.Err() == nil && !r.Valid() {
+				a.Fail(errLimitFill)
+			}
+		case a.Word("WINDOW"):
+			r.Kind = object.LimitWindow
+			r.Count, r.Span = a.limitNumber(errLimitNumber), a.limitNumber(errLimitNumber)
+			if a.Word("APPROX") {
+				r.Kind = object.LimitApprox
+			}
+			if a.Err() == nil && !r.Valid() {
+				a.Fail(errLimitWindow)
+			}
+		case a.Word("UNTIL"):
+			r.Kind = object.LimitUntil
+			r.Count, r.Until = a.limitNumber(errLimitNumber), a.IntFrom(1, ErrNotInteger)
+			if a.Err() == nil && !r.Valid() {
+				a.Fail(errLimitNumber)
+			}
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	if a.Len() > 0 || p.count == 0 {
+		a.Fail(ErrSyntax)
+	}
+	return a.Err()
+}
+
+func takeLimit(c *Ctx) error {
+	var p limitCall
+	if err := p.parse(c.Cursor(3), true); err != nil {
+		return err
+	}
+	refuses, retry, l, err := c.admit(&p)
+	if err == nil {
+		c.replyLimits(&p, l.Value(), refuses, retry)
+	}
+	return err
+}
+
+// admit admits the cost of a call, or says which limit refuses, as object.Limit.Ask does. A reservation that is there
+// already is admitted, and stays as it is. Policies do not decide on it: the deadline of limits is their own.
+func (c *Ctx) admit(p *limitCall) (refuses int, retry int64, l storage.Limit, err error) {
+	t := c.Txn
+	t.Exempt = true
+	defer func() { t.Exempt = false }()
+	if l, err = t.Limit(c.Keys[0]); err != nil {
+		return 0, 0, l, err
+	}
+	v, now := l.Value(), t.Now()
+	if p.id != nil && v.Held(p.id) {
+		return 0, 0, l, nil
+	}
+	if v.Over(p.rules(), now) != 0 {
+		return 0, 0, l, errLimitOver
+	}
+	if refuses, retry = v.Ask(p.rules(), now, p.cost); refuses != 0 || p.cost == 0 {
+		return refuses, retry, l, nil
+	}
+	if p.id != nil {
+		l.Hold(p.id, p.rules(), p.cost, now+p.ttl)
+	} else {
+		l.Admit(p.rules(), p.cost)
+	}
+	l.Settle()
+	t.FlushValues()
+	t.Notify(c.Keys[0], eventLimitTake)
+	return 0, 0, l, nil
+}
+
+func peekLimit(c *Ctx) error {
+	var p limitCall
+	if err := p.parse(c.Cursor(3), false); err != nil {
+		return err
+	}
+	v, err := c.peekLimits()
+	if err != nil {
+		return err
+	}
+	if v.Over(p.rules(), c.Txn.Now()) != 0 {
+		return errLimitOver
+	}
+	refuses, retry := v.Ask(p.rules(), c.Txn.Now(), p.cost)
+	c.replyLimits(&p, v, refuses, retry)
+	return nil
+}
+
+// peekLimits gives the limits of the key, without an access.
+func (c *Ctx) peekLimits() (*object.Limit, error) {
+	item, ok := c.peek(c.Keys[0])
+	if !ok {
+		return &object.Limit{}, nil
+	}
+	v, ok := item.Value().(*object.Limit)
+	if !ok {
+		return nil, storage.ErrWrongType
+	}
+	return v, nil
+}
+
+// replyLimits replies 1 or 0, the number of the limit that refuses, in how many ms to try again, what is left of each
+// limit, and in how many ms each is whole.
+func (c *Ctx) replyLimits(p *limitCall, v *object.Limit, refuses int, retry int64) {
+	var reset [object.MaxLimits]int64
+	c.Out.Array(5)
+	c.bit(refuses == 0)
+	c.Out.Int(int64(refuses))
+	c.Out.Int(retry)
+	c.Out.Array(p.count)
+	for i := range p.rules() {
+		var left int64
+		left, reset[i] = v.Left(i, &p.room[i], c.Txn.Now())
+		c.Out.Int(left)
+	}
+	c.Out.Array(p.count)
+	for _, ms := range reset[:p.count] {
+		c.Out.Int(ms)
+	}
+}
+
+// endReservation makes the handler of CONFIRM or RETURN, which reply 1, or 0 if there is no such reservation (any more).
+func endReservation(end func(*storage.Limit, []byte) bool, ev storage.Event) func(*Ctx) error {
+	return func(c *Ctx) error {
+		t := c.Txn
+		t.Exempt = true
+		defer func() { t.Exempt = false }()
+		l, err := t.Limit(c.Keys[0])
+		if err != nil {
+			return err
+		}
+		done := end(&l, c.Arg(3))
+		if done {
+			t.Notify(c.Keys[0], ev)
+			l.Settle()
+			t.FlushValues()
+		}
+		c.bit(done)
+		return nil
+	}
+}
+
+// heldLimit replies an array of id, cost and deadline for each reservation.
+func heldLimit(c *Ctx) error {
+	v, err := c.peekLimits()
+	if err != nil {
+		return err
+	}
+	type held struct {
+		id             []byte
+		cost, deadline int64
+	}
+	list := make([]held, 0, v.HeldLen())
+	v.EachHeld(func(id []byte, cost, deadline int64) { list = append(list, held{id, cost, deadline}) })
+	slices.SortFunc(list, func(a, b held) int {
+		return cmp.Or(cmp.Compare(a.deadline, b.deadline), slices.Compare(a.id, b.id))
+	})
+	c.Out.Array(len(list))
+	for _, h := range list {
+		c.Out.Array(3)
+		c.Out.Bulk(h.id)
+		c.Out.Int(h.cost)
+		c.Out.Int(h.deadline)
+	}
+	return nil
+}
+
+func resetLimit(c *Ctx) error {
+	item, ok := c.Txn.Peek(c.Keys[0])
+	if ok && item.Type() != object.TypeLimit {
+		return storage.ErrWrongType
+	}
+	c.bit(ok && c.Txn.Delete(c.Keys[0], storage.Deleted))
+	return nil
+}
+
+// throttle replies as redis-cell does: 1 if the quantity is refused, how many tokens the bucket holds, how many are
+// left, in how many seconds to try again (-1: not refused, or more than the bucket holds), and in how many it is full.
+func throttle(c *Ctx) error {
+	a := c.Cursor(2)
+	p := limitCall{count: 1, cost: 1}
+	r := &p.room[0]
+	r.Kind = object.LimitTokens
+	r.Count = a.IntFrom(0, errThrottle) + 1
+	r.Rate = a.IntFrom(1, errThrottle)
+	r.Span = a.IntFrom(1, errThrottle)
+	if a.More() {
+		p.cost = a.IntFrom(0, errThrottle)
+	}
+	if r.Span <= object.MaxLimitSpan/1000 {
+		r.Span *= 1000
+	} else {
+		a.Fail(errThrottle)
+	}
+	switch {
+	case a.Len() > 0:
+		a.Fail(ErrSyntax)
+	case p.cost >= object.MaxLimitCount || r.Count < 1 || r.Count > object.MaxLimitCount || r.Rate > object.MaxLimitCount:
+		a.Fail(errThrottle)
+	case !r.Valid():
+		a.Fail(errLimitFill)
+	}
+	if err := a.Err(); err != nil {
+		return err
+	}
+	refuses, retry, l, err := c.admit(&p)
+	if err != nil {
+		return err
+	}
+	if refuses == 0 {
+		retry = -1
+	}
+	left, reset := l.Value().Left(0, r, c.Txn.Now())
+	c.Out.Array(5)
+	c.bit(refuses != 0)
+	c.Out.Int(r.Count)
+	c.Out.Int(left)
+	c.Out.Int(ttl.CeilSeconds(retry))
+	c.Out.Int(ttl.CeilSeconds(reset))
+	return nil
+}
+
+const errThrottle Error = "ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds"

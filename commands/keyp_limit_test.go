@@ -1,0 +1,345 @@
+package commands
+
+import (
+	"slices"
+	"testing"
+
+	"keyp/internal/rdb"
+)
+
+func TestLimitTokens(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 1 TOKENS 3 1 1000 -> [1, 0, 0, [2], [1000]]
+		KEYP.LIMIT TAKE k 2 TOKENS 3 1 1000 -> [1, 0, 0, [0], [3000]]
+		KEYP.LIMIT TAKE k 1 TOKENS 3 1 1000 -> [0, 1, 1000, [0], [3000]]
+		PTTL k -> 3000
+		advance 999ms
+		KEYP.LIMIT TAKE k 1 TOKENS 3 1 1000 -> [0, 1, 1, [0], [2001]]
+		reopen
+		KEYP.LIMIT PEEK k 1 TOKENS 3 1 1000 -> [0, 1, 1, [0], [2001]]
+		advance 1ms
+		KEYP.LIMIT PEEK k 1 TOKENS 3 1 1000 -> [1, 0, 0, [1], [2000]]
+		KEYP.LIMIT TAKE k 1 TOKENS 3 1 1000 -> [1, 0, 0, [0], [3000]]
+		KEYP.LIMIT TAKE k 3 TOKENS 3 1 1000 -> [0, 1, 3000, [0], [3000]]
+		KEYP.LIMIT TAKE k 4 TOKENS 3 1 1000 -> [0, 1, -1, [0], [3000]]
+		advance 2999ms
+		EXISTS k -> 1
+		advance 1ms
+		EXISTS k -> 0
+		KEYP.LIMIT TAKE k 3 TOKENS 3 1 1000 -> [1, 0, 0, [0], [3000]]
+	`)
+}
+
+func TestLimitRates(t *testing.T) {
+	table(t, `
+		# 6000 a second: 1/6 ms each, with no rounding that adds up
+		KEYP.LIMIT TAKE k 6000 TOKENS 6000 6000 1000 -> [1, 0, 0, [0], [1000]]
+		advance 1ms
+		KEYP.LIMIT PEEK k 6 TOKENS 6000 6000 1000 -> [1, 0, 0, [6], [999]]
+		KEYP.LIMIT TAKE k 1 TOKENS 6000 6000 1000 -> [1, 0, 0, [5], [1000]]
+		KEYP.LIMIT TAKE k 6 TOKENS 6000 6000 1000 -> [0, 1, 1, [5], [1000]]
+		KEYP.LIMIT TAKE k 5 TOKENS 6000 6000 1000 -> [1, 0, 0, [0], [1000]]
+		# 7 in 3 s: the bucket is full to the millisecond
+		KEYP.LIMIT TAKE s 7 TOKENS 7 7 3000 -> [1, 0, 0, [0], [3000]]
+		advance 428ms
+		KEYP.LIMIT TAKE s 1 TOKENS 7 7 3000 -> [0, 1, 1, [0], [2572]]
+		advance 1ms
+		KEYP.LIMIT TAKE s 1 TOKENS 7 7 3000 -> [1, 0, 0, [0], [3000]]
+		PTTL s -> 3000
+		# another definition goes on with what was admitted
+		KEYP.LIMIT TAKE s 1 TOKENS 7 70 3000 -> [0, 1, 2743, [0], [3000]]
+		KEYP.LIMIT TAKE s 1 TOKENS 100 7 3000 -> [1, 0, 0, [92], [3429]]
+	`)
+}
+
+func TestLimitWindow(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 2 WINDOW 3 1000 -> [1, 0, 0, [1], [1000]]
+		advance 400ms
+		KEYP.LIMIT TAKE k 1 WINDOW 3 1000 -> [1, 0, 0, [0], [1000]]
+		KEYP.LIMIT TAKE k 1 WINDOW 3 1000 -> [0, 1, 600, [0], [1000]]
+		KEYP.LIMIT TAKE k 3 WINDOW 3 1000 -> [0, 1, 1000, [0], [1000]]
+		KEYP.LIMIT TAKE k 4 WINDOW 3 1000 -> [0, 1, -1, [0], [1000]]
+		reopen
+		advance 599ms
+		KEYP.LIMIT PEEK k 1 WINDOW 3 1000 -> [0, 1, 1, [0], [401]]
+		advance 1ms
+		KEYP.LIMIT TAKE k 1 WINDOW 3 1000 -> [1, 0, 0, [1], [1000]]
+		KEYP.LIMIT TAKE k 1 WINDOW 3 1000 -> [1, 0, 0, [0], [1000]]
+		# a shorter window counts what is within it, one more may be admitted
+		advance 10ms
+		KEYP.LIMIT TAKE k 1 WINDOW 3 100 -> [1, 0, 0, [0], [100]]
+		PTTL k -> 100
+		# a longer one what is left of it
+		KEYP.LIMIT PEEK k 1 WINDOW 9 2000 -> [1, 0, 0, [6], [2000]]
+		advance 100ms
+		EXISTS k -> 0
+	`)
+}
+
+func TestLimitWindowApprox(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 10 WINDOW 10 1000 APPROX -> [1, 0, 0, [0], [2000]]
+		advance 999ms
+		KEYP.LIMIT TAKE k 1 WINDOW 10 1000 APPROX -> [0, 1, 101, [0], [1001]]
+		advance 101ms
+		KEYP.LIMIT TAKE k 1 WINDOW 10 1000 APPROX -> [1, 0, 0, [0], [1900]]
+		reopen
+		KEYP.LIMIT TAKE k 5 WINDOW 10 1000 APPROX -> [0, 1, 500, [0], [1900]]
+		advance 500ms
+		KEYP.LIMIT TAKE k 5 WINDOW 10 1000 APPROX -> [1, 0, 0, [0], [1400]]
+		PTTL k -> 1400
+		# another span: what counts now counts from now on
+		KEYP.LIMIT PEEK k 1 WINDOW 12 500 APPROX -> [1, 0, 0, [2], [900]]
+		advance 1400ms
+		EXISTS k -> 0
+	`)
+}
+
+func TestLimitUntil(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 2 UNTIL 3 1700000001000 -> [1, 0, 0, [1], [1000]]
+		KEYP.LIMIT TAKE k 2 UNTIL 3 1700000001000 -> [0, 1, 1000, [1], [1000]]
+		KEYP.LIMIT TAKE k 4 UNTIL 3 1700000001000 -> [0, 1, -1, [1], [1000]]
+		# the window that has begun stays in force until its end, whatever end a call names
+		KEYP.LIMIT TAKE k 1 UNTIL 3 1700000009000 -> [1, 0, 0, [0], [1000]]
+		PEXPIRETIME k -> 1700000001000
+		reopen
+		advance 999ms
+		KEYP.LIMIT PEEK k 1 UNTIL 3 1600000000000 -> [0, 1, 1, [0], [1]]
+		advance 1ms
+		KEYP.LIMIT PEEK k 1 UNTIL 3 1700000001000 -> -ERR the instant of UNTIL has passed
+		KEYP.LIMIT TAKE k 1 UNTIL 3 1700000001000 -> -ERR the instant of UNTIL has passed
+		EXISTS k -> 0
+		KEYP.LIMIT TAKE k 3 UNTIL 3 1700000001001 -> [1, 0, 0, [0], [1]]
+	`)
+}
+
+// Several limits admit together or not at all, and the one that takes longest is named.
+func TestLimitSeveral(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 2 TOKENS 2 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [1, 0, 0, [0, 3, 7], [2000, 60000, 86400]]
+		PTTL k -> 86400
+		KEYP.LIMIT TAKE k 1 TOKENS 2 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [0, 1, 1000, [0, 3, 7], [2000, 60000, 86400]]
+		advance 2s
+		KEYP.LIMIT TAKE k 2 TOKENS 2 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [1, 0, 0, [0, 1, 5], [2000, 60000, 84400]]
+		reopen
+		advance 1s
+		KEYP.LIMIT TAKE k 2 TOKENS 2 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [0, 2, 57000, [1, 1, 5], [1000, 59000, 83400]]
+		KEYP.LIMIT TAKE k 3 TOKENS 2 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [0, 1, -1, [1, 1, 5], [1000, 59000, 83400]]
+		# fewer limits: what others have admitted stays
+		KEYP.LIMIT TAKE k 1 TOKENS 2 1 1000 -> [1, 0, 0, [0], [2000]]
+		KEYP.LIMIT PEEK k 1 TOKENS 2 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [0, 1, 1000, [0, 1, 5], [2000, 59000, 83400]]
+		# another kind in a place begins anew, and what had the place is forgotten
+		KEYP.LIMIT TAKE k 1 TOKENS 9 1 1000 TOKENS 5 1 1000 -> [1, 0, 0, [6, 4], [3000, 1000]]
+		KEYP.LIMIT PEEK k 1 TOKENS 9 1 1000 WINDOW 5 60000 -> [1, 0, 0, [6, 5], [3000, 0]]
+		reopen
+		KEYP.LIMIT PEEK k 1 TOKENS 9 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [1, 0, 0, [6, 5, 5], [3000, 0, 83400]]
+		KEYP.LIMIT RESET k -> 1
+		KEYP.LIMIT RESET k -> 0
+		EXISTS k -> 0
+	`)
+}
+
+func TestLimitReservations(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 2 WINDOW 3 60000 UNTIL 10 1700000086400 RESERVE a 5000 -> [1, 0, 0, [1, 8], [0, 0]]
+		PTTL k -> 5000
+		KEYP.LIMIT HELD k -> [["a", 2, 1700000005000]]
+		# the same id again, as after a lost reply
+		KEYP.LIMIT TAKE k 2 WINDOW 3 60000 UNTIL 10 1700000086400 RESERVE a 9000 -> [1, 0, 0, [1, 8], [0, 0]]
+		KEYP.LIMIT TAKE k 2 WINDOW 3 60000 UNTIL 10 1700000086400 RESERVE b 1000 -> [0, 1, 5000, [1, 8], [0, 0]]
+		KEYP.LIMIT TAKE k 1 WINDOW 3 60000 UNTIL 10 1700000086400 RESERVE b 1000 -> [1, 0, 0, [0, 7], [0, 0]]
+		KEYP.LIMIT TAKE k 1 WINDOW 3 60000 -> [0, 1, 1000, [0], [0]]
+		KEYP.LIMIT TAKE k 3 WINDOW 3 60000 -> [0, 1, 5000, [0], [0]]
+		reopen
+		advance 999ms
+		KEYP.LIMIT RETURN k b -> 1
+		KEYP.LIMIT RETURN k b -> 0
+		KEYP.LIMIT TAKE k 1 WINDOW 3 60000 UNTIL 10 1700000086400 -> [1, 0, 0, [0, 7], [60000, 85401]]
+		advance 4s
+		KEYP.LIMIT PEEK k 1 WINDOW 3 60000 UNTIL 10 1700000086400 -> [0, 1, 1, [0, 7], [56000, 81401]]
+		advance 1ms
+		# the deadline gives the cost back
+		KEYP.LIMIT HELD k -> []
+		KEYP.LIMIT PEEK k 1 WINDOW 3 60000 UNTIL 10 1700000086400 -> [1, 0, 0, [2, 9], [55999, 81400]]
+		KEYP.LIMIT CONFIRM k a -> 0
+		# what is confirmed counts from then on
+		KEYP.LIMIT TAKE k 2 WINDOW 3 60000 UNTIL 10 1700000086400 RESERVE c 10000 -> [1, 0, 0, [0, 7], [55999, 81400]]
+		advance 9999ms
+		KEYP.LIMIT CONFIRM k c -> 1
+		KEYP.LIMIT CONFIRM k c -> 0
+		KEYP.LIMIT RETURN k c -> 0
+		reopen
+		KEYP.LIMIT PEEK k 1 WINDOW 3 60000 UNTIL 10 1700000086400 -> [0, 1, 46000, [0, 7], [60000, 71401]]
+		# a key of reservations alone is gone with the last
+		KEYP.LIMIT TAKE r 1 TOKENS 1 1 1000 RESERVE x 500 -> [1, 0, 0, [0], [0]]
+		KEYP.LIMIT TAKE r 1 TOKENS 1 1 1000 -> [0, 1, 500, [0], [0]]
+		KEYP.LIMIT RETURN r x -> 1
+		EXISTS r -> 0
+		KEYP.LIMIT TAKE r 1 TOKENS 1 1 1000 RESERVE x 500 -> [1, 0, 0, [0], [0]]
+		advance 500ms
+		EXISTS r -> 0
+		# a window that is over when its reservation is confirmed has nothing to count
+		KEYP.LIMIT TAKE u 1 UNTIL 1 1700000016000 RESERVE x 60000 -> [1, 0, 0, [0], [0]]
+		advance 1s
+		KEYP.LIMIT CONFIRM u x -> 1
+		EXISTS u -> 0
+		KEYP.LIMIT CONFIRM none x -> 0
+		KEYP.LIMIT HELD none -> []
+	`)
+}
+
+func TestLimitErrors(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 0 TOKENS 1 1 1 -> -ERR cost is between 1 and 1000000000000
+		KEYP.LIMIT TAKE k x TOKENS 1 1 1 -> -ERR cost is between 1 and 1000000000000
+		KEYP.LIMIT TAKE k 1000000000001 TOKENS 1 1 1 -> -ERR cost is between 1 and 1000000000000
+		KEYP.LIMIT TAKE k 9223372036854775808 TOKENS 1 1 1 -> -ERR cost is between 1 and 1000000000000
+		KEYP.LIMIT TAKE k 1000000000000 TOKENS 1000000000000 1000000000000 1000000000000 -> [1, 0, 0, [0], [1000000000000]]
+		KEYP.LIMIT TAKE k 1 TOKENS 1000000000000 1000000000000 1000000000000 -> [0, 1, 1, [0], [1000000000000]]
+		KEYP.LIMIT TAKE n 1 TOKENS 0 1 1 -> -ERR numbers of limits are between 1 and 1000000000000
+		KEYP.LIMIT TAKE n 1 TOKENS 1 -1 1 -> -ERR numbers of limits are between 1 and 1000000000000
+		KEYP.LIMIT TAKE n 1 TOKENS 1 1 1000000000001 -> -ERR numbers of limits are between 1 and 1000000000000
+		KEYP.LIMIT TAKE n 1 TOKENS 1000000000000 1 1000 -> -ERR an empty bucket must be full again within 1000000000000 ms
+		KEYP.LIMIT TAKE n 1 WINDOW 100001 100001 -> -ERR a WINDOW that is longer than 100000 ms has a max of at most 100000, unless it is APPROX
+		KEYP.LIMIT TAKE n 1 WINDOW 100001 100000 -> [1, 0, 0, [100000], [100000]]
+		KEYP.LIMIT PEEK n 1 WINDOW 100001 100001 APPROX -> [1, 0, 0, [100001], [0]]
+		KEYP.LIMIT TAKE n 1 UNTIL 1 x -> -ERR value is not an integer or out of range
+		KEYP.LIMIT TAKE n 1 UNTIL 1 9223372036854775807 -> -ERR numbers of limits are between 1 and 1000000000000
+		KEYP.LIMIT TAKE n 1 TOKENS 1 1 -> -ERR syntax error
+		KEYP.LIMIT TAKE n 1 SOMETHING 1 1 -> -ERR syntax error
+		KEYP.LIMIT TAKE n 1 RESERVE id 100 -> -ERR syntax error
+		KEYP.LIMIT TAKE n 1 RESERVE id 100 WINDOW -> -ERR syntax error
+		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id -> -ERR syntax error
+		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 0 -> -ERR the time of a reservation is between 1 and 1000000000000 ms
+		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE "" 1 -> -ERR the id of a reservation has 1 to 256 bytes
+		KEYP.LIMIT TAKE n 1 WINDOW 1 1 RESERVE id 1 more -> -ERR syntax error
+		KEYP.LIMIT PEEK n 1 WINDOW 1 1 RESERVE id 1 -> -ERR syntax error
+		SET s v -> +OK
+		KEYP.LIMIT TAKE s 1 WINDOW 1 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LIMIT PEEK s 1 WINDOW 1 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LIMIT HELD s -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LIMIT RETURN s x -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LIMIT RESET s -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		CL.THROTTLE s 1 1 1 -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		INCR n -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		HGET n f -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		EXPIREMEMBER n x 10 -> -ERR object type is unsupported
+	`)
+}
+
+// CL.THROTTLE replies what redis-cell does, and is the first limit of its key.
+func TestThrottle(t *testing.T) {
+	table(t, `
+		CL.THROTTLE k 2 30 60 -> [0, 3, 2, -1, 2]
+		CL.THROTTLE k 2 30 60 2 -> [0, 3, 0, -1, 6]
+		CL.THROTTLE k 2 30 60 -> [1, 3, 0, 2, 6]
+		advance 1ms
+		CL.THROTTLE k 2 30 60 -> [1, 3, 0, 2, 6]
+		advance 1s
+		CL.THROTTLE k 2 30 60 0 -> [0, 3, 0, -1, 5]
+		CL.THROTTLE k 2 30 60 -> [1, 3, 0, 1, 5]
+		CL.THROTTLE k 2 30 60 4 -> [1, 3, 0, -1, 5]
+		reopen
+		advance 999ms
+		CL.THROTTLE k 2 30 60 -> [0, 3, 0, -1, 6]
+		KEYP.LIMIT PEEK k 1 TOKENS 3 30 60000 -> [0, 1, 2000, [0], [6000]]
+		PTTL k -> 6000
+		CL.THROTTLE fast 5999 6000 1 6000 -> [0, 6000, 0, -1, 1]
+		advance 1ms
+		CL.THROTTLE fast 5999 6000 1 6 -> [0, 6000, 0, -1, 1]
+		CL.THROTTLE fast 5999 6000 1 -> [1, 6000, 0, 1, 1]
+		CL.THROTTLE one 0 1 1 -> [0, 1, 0, -1, 1]
+		CL.THROTTLE k 1 0 1 -> -ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds
+		CL.THROTTLE k -1 1 1 -> -ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds
+		CL.THROTTLE k 9223372036854775807 1 1 -> -ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds
+		CL.THROTTLE k 1 1 9223372036854775807 -> -ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds
+		CL.THROTTLE k 1 1 1 -1 -> -ERR max_burst and quantity are between 0 and 999999999999, count between 1 and 1000000000000, period between 1 and 1000000000 seconds
+		CL.THROTTLE k 999999999 1 100000 -> -ERR an empty bucket must be full again within 1000000000000 ms
+		CL.THROTTLE k 1 1 1 1 1 -> -ERR syntax error
+	`)
+}
+
+// What other commands do with limits.
+func TestLimitAsKey(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 1 TOKENS 5 1 1000 WINDOW 5 1000 RESERVE a 3000 -> [1, 0, 0, [4, 4], [0, 0]]
+		KEYP.LIMIT TAKE k 1 TOKENS 5 1 1000 WINDOW 5 1000 -> [1, 0, 0, [3, 3], [1000, 1000]]
+		TYPE k -> +limit
+		SCAN 0 TYPE limit -> ["0", ["k"]]
+		OBJECT ENCODING k -> "limit"
+		COPY k c -> 1
+		RENAME k r -> +OK
+		MOVE c 1 -> 1
+		SELECT 1 -> +OK
+		KEYP.LIMIT PEEK c 1 TOKENS 5 1 1000 WINDOW 5 1000 -> [1, 0, 0, [3, 3], [1000, 1000]]
+		PTTL c -> 3000
+		SELECT 0 -> +OK
+		reopen
+		KEYP.LIMIT PEEK r 1 TOKENS 5 1 1000 WINDOW 5 1000 -> [1, 0, 0, [3, 3], [1000, 1000]]
+		# a deadline that is set ends all then; the next admission gives the key its own again
+		PEXPIRE r 100 -> 1
+		KEYP.LIMIT TAKE r 1 TOKENS 5 1 1000 WINDOW 5 1000 -> [1, 0, 0, [2, 2], [2000, 1000]]
+		PTTL r -> 3000
+		PERSIST r -> 1
+		PTTL r -> -1
+		advance 2s
+		KEYP.LIMIT TAKE r 1 TOKENS 5 1 1000 WINDOW 5 1000 -> [1, 0, 0, [3, 3], [1000, 1000]]
+		PEXPIRE r 100 -> 1
+		advance 100ms
+		EXISTS r -> 0
+		MULTI -> +OK
+		KEYP.LIMIT TAKE m 1 TOKENS 1 1 1000 -> +QUEUED
+		KEYP.LIMIT TAKE m 1 TOKENS 1 1 1000 -> +QUEUED
+		EXEC -> [[1, 0, 0, [0], [1000]], [0, 1, 1000, [0], [1000]]]
+		EVAL "return redis.call('KEYP.LIMIT','TAKE',KEYS[1],1,'TOKENS',1,1,1000)" 1 s -> [1, 0, 0, [0], [1000]]
+	`)
+}
+
+// DUMP and RESTORE move limits, with their reservations; a payload whose elements are no limits' is refused.
+func TestLimitDump(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.LIMIT TAKE k 2 TOKENS 5 7 3000 WINDOW 5 1000 WINDOW 5 1000 APPROX UNTIL 9 1700000086400 -> [1, 0, 0, [3, 3, 3, 7], [858, 1000, 2000, 86400]]
+		KEYP.LIMIT TAKE k 1 TOKENS 5 7 3000 WINDOW 5 1000 RESERVE a 3000 -> [1, 0, 0, [2, 2], [858, 1000]]
+	`)
+	payload := h.dump("k")
+	if reply := h.do("RESTORE", "copy", "0", payload); reply != "+OK" {
+		t.Fatal(reply)
+	}
+	if again := h.dump("copy"); again != payload {
+		t.Errorf("the copy's payload is %q, want %q", again, payload)
+	}
+	h.run(`
+		KEYP.LIMIT PEEK copy 1 TOKENS 5 7 3000 WINDOW 5 1000 WINDOW 5 1000 APPROX UNTIL 9 1700000086400 -> [1, 0, 0, [2, 2, 3, 7], [858, 1000, 2000, 86400]]
+		KEYP.LIMIT HELD copy -> [["a", 1, 1700000003000]]
+		PTTL copy -> -1
+		KEYP.LIMIT RETURN copy a -> 1
+		PTTL copy -> 86400
+		advance 3s
+	`)
+	h.do("RESTORE", "late", "0", payload)
+	h.run(`
+		KEYP.LIMIT HELD late -> []
+		KEYP.LIMIT PEEK late 1 TOKENS 5 7 3000 WINDOW 5 1000 WINDOW 5 1000 APPROX UNTIL 9 1700000086400 -> [1, 0, 0, [5, 5, 5, 7], [0, 0, 0, 83400]]
+	`)
+	for _, e := range []rdb.Element{
+		{Name: []byte("x"), Value: []byte("1")},
+		{Name: []byte{1, 0}},
+		{Name: []byte{1, 0}, Value: []byte{1, 1, 1, 1}}, // part of a token that is a whole one
+		{Name: []byte{1, 0}, Value: []byte{9, 1}},
+		{Name: []byte{1, 16}, Value: []byte{2, 5}},
+		{Name: []byte{1, 0}, Value: []byte{2, 5, 5}},
+		{Name: []byte{1, 0}, Value: []byte{2, 5}, Deadline: 1<<46 - 1},
+		{Name: []byte{2, 0, 0, 0, 0, 0, 0, 0, 0, 1}, Value: []byte{0}},
+		{Name: []byte{2, 0, 255, 0, 0, 0, 0, 0, 0, 1}, Value: []byte{1}},
+		{Name: []byte{3, 'a'}, Value: []byte{1, 1, 2, 1, 1}},
+		{Name: []byte{3, 'a'}, Value: []byte{2, 1, 2, 1, 1}, Deadline: 1<<46 - 1},
+	} {
+		bad := rdb.Encode(rdb.Value{Type: rdb.Limit, Elements: slices.Values([]rdb.Element{e})})
+		if reply := h.do("RESTORE", "bad", "0", string(bad)); reply != "-ERR Bad data format" {
+			t.Errorf("%v: %s", e, reply)
+		}
+	}
+}

@@ -1,0 +1,627 @@
+package object
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// LimitKind is what a limit counts by.
+type LimitKind uint8
+
+// The kinds.
+const (
+	LimitTokens LimitKind = iota + 1 // a bucket of tokens: GCRA
+	LimitWindow                      // what was admitted within the last span, exactly
+	LimitApprox                      // the same by two counters
+	LimitUntil                       // what was admitted until an instant
+)
+
+// LimitRule is the definition of a limit, as a call has it. Numbers are from 1 on, and Valid.
+type LimitRule struct {
+	Kind  LimitKind
+	Count int64 // the burst, or the max
+	Rate  int64 // LimitTokens: so many tokens come within a span
+	Span  int64 // ms; not of LimitUntil
+	Until int64 // LimitUntil: Unix ms
+}
+
+// MaxLimitTimes is how many times an exact window may have admissions at.
+const MaxLimitTimes = 100_000
+
+// Valid reports whether the numbers are within their bounds, and an exact window is small enough.
+func (r *LimitRule) Valid() bool {
+	if r.Count < 1 || r.Count > MaxLimitCount {
+		return false
+	}
+	switch r.Kind {
+	case LimitTokens:
+		if r.Rate < 1 || r.Rate > MaxLimitCount || r.Span < 1 || r.Span > MaxLimitSpan {
+			return false
+		}
+		_, _, ok := r.takes(r.Count)
+		return ok
+	case LimitWindow:
+		return r.Span >= 1 && r.Span <= MaxLimitSpan && min(r.Count, r.Span) <= MaxLimitTimes
+	case LimitApprox:
+		return r.Span >= 1 && r.Span <= MaxLimitSpan
+	case LimitUntil:
+		return r.Until >= 1 && r.Until <= maxLimitTime
+	}
+	return false
+}
+
+// takes is how long a number of tokens takes to come: ms, and part/rate of one. ok is false for more than
+// MaxLimitSpan.
+func (r *LimitRule) takes(tokens int64) (ms, part int64, ok bool) {
+	hi, lo := bits.Mul64(uint64(tokens), uint64(r.Span))
+	if hi >= uint64(r.Rate) {
+		return 0, 0, false
+	}
+	q, rest := bits.Div64(hi, lo, uint64(r.Rate))
+	return int64(q), int64(rest), q <= MaxLimitSpan
+}
+
+// mulDiv is a*b/c, rounded down; what does not fit is math.MaxInt64.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}
+
+// mulDivUp is mulDiv, rounded up.
+func mulDivUp(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, uint64(c)-1, 0)
+	if hi += carry; hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}
+
+// never is the instant of what no time brings.
+const never = math.MaxInt64
+
+// place gives the state of a limit of a kind; what another kind left is as if it was not there.
+func (l *Limit) place(i int, kind LimitKind) (s limitState) {
+	if i < len(l.states) && l.states[i].kind == kind {
+		return l.states[i]
+	}
+	return limitState{}
+}
+
+// heldFor is what is held for a limit.
+func (l *Limit) heldFor(i int) int64 {
+	if l.held == nil || i >= len(l.held.sums) {
+		return 0
+	}
+	return l.held.sums[i]
+}
+
+// freeAt is the first instant, from now on, at which limit number i has room for an amount, which is what is
+// held and what is to be admitted, if nothing else happens.
+func (l *Limit) freeAt(i int, r *LimitRule, now, amount int64) int64 {
+	if amount > r.Count {
+		return never
+	}
+	s := l.place(i, r.Kind)
+	switch r.Kind {
+	case LimitTokens:
+		return s.tokensAt(r, now, amount)
+	case LimitWindow:
+		return s.windowAt(r, now, amount)
+	case LimitApprox:
+		return s.approxAt(r, now, amount)
+	default:
+		if end, used := s.until(now); used > r.Count-amount {
+			return end
+		}
+		return now
+	}
+}
+
+// left is how much limit number i has room for now, beside what is held.
+func (l *Limit) left(i int, r *LimitRule, now int64) int64 {
+	s, held := l.place(i, r.Kind), l.heldFor(i)
+	if held >= r.Count {
+		return 0
+	}
+	switch r.Kind {
+	case LimitTokens:
+		return s.tokensLeft(r, now, held)
+	case LimitWindow:
+		_, sum := s.within(now - r.Span)
+		return max(r.Count-held-sum, 0)
+	case LimitApprox:
+		c := s.cells(r, now)
+		return max(r.Count-held-c.estimate(r.Span), 0)
+	default:
+		_, used := s.until(now)
+		return max(r.Count-held-used, 0)
+	}
+}
+
+// Left is how much limit number i has room for, and Reset for how long, in ms, what was admitted still counts;
+// reservations, which end by themselves, do not count for that.
+func (l *Limit) Left(i int, r *LimitRule, now int64) (left, reset int64) {
+	s, at := l.place(i, r.Kind), now
+	switch r.Kind {
+	case LimitTokens:
+		if ms, part := s.arrival(r.Rate); part > 0 {
+			at = ms + 1
+		} else {
+			at = ms
+		}
+	case LimitWindow:
+		if live := s.window.live(); len(live) > 0 {
+			at = live[len(live)-1].at + r.Span
+		}
+	case LimitApprox:
+		if c := s.cells(r, now); c.in > 0 {
+			at = (c.number + 2) * r.Span
+		} else if c.before > 0 {
+			at = (c.number + 1) * r.Span
+		}
+	default:
+		at, _ = s.until(now)
+	}
+	return l.left(i, r, now), max(at-now, 0)
+}
+
+// arrival is the theoretical arrival time in ms and parts of 1/rate, rounded up where it was stored in others.
+func (s *limitState) arrival(rate int64) (ms, part int64) {
+	if s.kind == 0 {
+		return 0, 0
+	}
+	ms, part = s.numbers[0], s.numbers[1]
+	if of := s.numbers[2]; of != rate {
+		if part = mulDivUp(part, rate, of); part == rate {
+			ms, part = ms+1, 0
+		}
+	}
+	return ms, part
+}
+
+// debt is the arrival time, or now if that is later.
+func (s *limitState) debt(rate, now int64) (ms, part int64) {
+	ms, part = s.arrival(rate)
+	if ms < now {
+		return now, 0
+	}
+	return ms, part
+}
+
+func (s *limitState) tokensAt(r *LimitRule, now, amount int64) int64 {
+	ms, part := s.debt(r.Rate, now)
+	addMS, addPart, _ := r.takes(amount)
+	mostMS, mostPart, _ := r.takes(r.Count)
+	ms, part = ms+addMS-mostMS, part+addPart-mostPart
+	for part > 0 {
+		ms, part = ms+1, part-r.Rate
+	}
+	return max(now, ms)
+}
+
+func (s *limitState) tokensLeft(r *LimitRule, now, held int64) int64 {
+	ms, part := s.debt(r.Rate, now)
+	addMS, addPart, _ := r.takes(held)
+	mostMS, mostPart, _ := r.takes(r.Count)
+	ms, part = now+mostMS-ms-addMS, mostPart-part-addPart
+	for part < 0 {
+		ms, part = ms-1, part+r.Rate
+	}
+	if ms < 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(ms), uint64(r.Rate))
+	lo, carry := bits.Add64(lo, uint64(part), 0)
+	if hi += carry; hi >= uint64(r.Span) {
+		return r.Count
+	}
+	q, _ := bits.Div64(hi, lo, uint64(r.Span))
+	return int64(min(q, uint64(r.Count)))
+}
+
+// within gives what was admitted after an instant, and its sum.
+func (s *limitState) within(after int64) (live []admission, sum int64) {
+	if s.window == nil {
+		return nil, 0
+	}
+	live, sum = s.window.live(), s.window.sum
+	for len(live) > 0 && live[0].at <= after {
+		sum -= live[0].amount
+		live = live[1:]
+	}
+	return live, sum
+}
+
+func (s *limitState) windowAt(r *LimitRule, now, amount int64) int64 {
+	live, sum := s.within(now - r.Span)
+	at := now
+	for i := 0; sum > r.Count-amount && i < len(live); i++ {
+		sum -= live[i].amount
+		at = live[i].at + r.Span
+	}
+	return at
+}
+
+// limitCells are the two counters of an approximate window at an instant, which is into ms after the begin of
+// the cell.
+type limitCells struct{ number, in, before, into int64 }
+
+func (s *limitState) cells(r *LimitRule, now int64) limitCells {
+	c := limitCells{number: now / r.Span}
+	switch span, number := s.numbers[0], s.numbers[1]; {
+	case s.kind == 0:
+	case span != r.Span: // all that counts by the other span counts as of now
+		old := s.cells(&LimitRule{Span: span}, now)
+		c.in = old.estimate(span)
+	case number >= c.number: // later: the clock was set back
+		c.number, c.in, c.before = number, s.numbers[2], s.numbers[3]
+	case number == c.number-1:
+		c.before = s.numbers[2]
+	}
+	c.into = max(now-c.number*r.Span, 0)
+	return c
+}
+
+// estimate is what counts, rounded up: that of the cell before in proportion to how much of it is within a span.
+func (c *limitCells) estimate(span int64) int64 {
+	return c.in + mulDivUp(c.before, span-c.into, span)
+}
+
+func (s *limitState) approxAt(r *LimitRule, now, amount int64) int64 {
+	c := s.cells(r, now)
+	if c.estimate(r.Span) <= r.Count-amount {
+		return now
+	}
+	// The estimate of a cell falls from its begin to its end.
+	at := func(begin, room, before int64) int64 {
+		if before <= room {
+			return begin
+		}
+		return begin + r.Span - mulDiv(room, r.Span, before)
+	}
+	if room := r.Count - amount - c.in; room >= 0 {
+		return max(now, at(c.number*r.Span, room, c.before))
+	}
+	return at((c.number+1)*r.Span, r.Count-amount, c.in)
+}
+
+// until is the end of the window that is in force, and what it has admitted; 0, 0 if none is.
+func (s *limitState) until(now int64) (end, used int64) {
+	if s.kind != LimitUntil || s.numbers[0] <= now {
+		return 0, 0
+	}
+	return s.numbers[0], s.numbers[1]
+}
+
+// Over gives the number, from 1, of a limit whose window is over, 0 if there is none: its end has come, and none is in
+// force.
+func (l *Limit) Over(rules []LimitRule, now int64) int {
+	for i := range rules {
+		if r := &rules[i]; r.Kind == LimitUntil && r.Until <= now {
+			if s := l.place(i, r.Kind); s.kind == 0 || s.numbers[0] <= now {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// Ask reports whether all limits have room for a cost now: refuses is 0 then. Otherwise it is the number, from 1, of
+// the limit that takes longest to have it, and retry is in how many ms all have, if nothing else happens and
+// reservations end when they are due; -1: never.
+func (l *Limit) Ask(rules []LimitRule, now, cost int64) (refuses int, retry int64) {
+	worst := now
+	for i := range rules {
+		if at := l.freeAt(i, &rules[i], now, cost+l.heldFor(i)); at > worst {
+			worst, refuses = at, i+1
+		}
+	}
+	if refuses == 0 {
+		return 0, 0
+	}
+	for i := range rules {
+		if cost > rules[i].Count {
+			return i + 1, -1
+		}
+	}
+	if l.held != nil && l.held.Earliest() <= worst {
+		worst = l.freeWithout(rules, now, cost, worst)
+	}
+	return refuses, worst - now
+}
+
+// freeWithout is when all limits have room for a cost, as reservations end one after another.
+func (l *Limit) freeWithout(rules []LimitRule, now, cost, worst int64) int64 {
+	type ending struct{ deadline, cost, limits int64 }
+	var list []ending
+	l.held.Walk(func(_, val []byte, deadline int64) bool {
+		cost, rest, _ := limitNumber(val)
+		limits, _, _ := limitNumber(rest)
+		list = append(list, ending{deadline, cost, limits})
+		return true
+	})
+	slices.SortFunc(list, func(a, b ending) int { return cmp.Compare(a.deadline, b.deadline) })
+	sums := slices.Clone(l.held.sums)
+	for _, e := range list {
+		if worst < e.deadline {
+			return worst
+		}
+		for i := range e.limits {
+			sums[i] -= e.cost
+		}
+		worst = e.deadline
+		for i := range rules {
+			amount := cost
+			if i < len(sums) {
+				amount += sums[i]
+			}
+			worst = max(worst, l.freeAt(i, &rules[i], now, amount))
+		}
+	}
+	return worst
+}
+
+// LimitChanges are the elements that have changed, in their order. Its memory is used again after Clear.
+type LimitChanges struct {
+	bytes []byte
+	list  []limitChange
+}
+
+// limitChange is where an element's key and value end; the same: it is gone.
+type limitChange struct{ elem, val int }
+
+// Clear forgets all.
+func (c *LimitChanges) Clear() { c.bytes, c.list = c.bytes[:0], c.list[:0] }
+
+func (c *LimitChanges) add(elem, val []byte) {
+	c.bytes = append(c.bytes, elem...)
+	end := len(c.bytes)
+	c.bytes = append(c.bytes, val...)
+	c.list = append(c.list, limitChange{end, len(c.bytes)})
+}
+
+// Len is how many there are.
+func (c *LimitChanges) Len() int { return len(c.list) }
+
+// At gives number i: the element's key, and its value, or nil where it is gone. They are valid until Clear.
+func (c *LimitChanges) At(i int) (elem, val []byte) {
+	from, at := 0, c.list[i]
+	if i > 0 {
+		from = c.list[i-1].val
+	}
+	if at.elem == at.val {
+		return c.bytes[from:at.elem], nil
+	}
+	return c.bytes[from:at.elem], c.bytes[at.elem:at.val]
+}
+
+// Admit counts a cost, of 1 or more, that the limits have room for.
+func (l *Limit) Admit(rules []LimitRule, now, cost int64, changed *LimitChanges) {
+	for i := range rules {
+		l.admit(i, &rules[i], now, cost, changed)
+	}
+}
+
+func (l *Limit) admit(i int, r *LimitRule, now, cost int64, changed *LimitChanges) {
+	was := l.place(i, r.Kind)
+	if _, used := was.until(now); r.Kind == LimitUntil && used == 0 && r.Until <= now {
+		return // of a reservation that is confirmed when its window is over
+	}
+	s := l.state(i)
+	if s.kind != r.Kind {
+		l.forget(i, changed)
+	}
+	s.kind = r.Kind
+	before := s.numbers
+	switch r.Kind {
+	case LimitTokens:
+		ms, part := was.debt(r.Rate, now)
+		addMS, addPart, _ := r.takes(cost)
+		if ms, part = ms+addMS, part+addPart; part >= r.Rate {
+			ms, part = ms+1, part-r.Rate
+		}
+		s.numbers = [4]int64{min(ms, maxLimitTime), part, r.Rate}
+	case LimitWindow:
+		s.numbers = [4]int64{r.Span}
+		l.admitWindow(i, r, now, cost, changed)
+	case LimitApprox:
+		c := was.cells(r, now)
+		s.numbers = [4]int64{r.Span, c.number, min(c.in+cost, MaxLimitCount), min(c.before, MaxLimitCount)}
+	default:
+		end, used := was.until(now)
+		if used == 0 {
+			end = r.Until
+		}
+		s.numbers = [4]int64{end, min(used+cost, MaxLimitCount)}
+	}
+	if was.kind == 0 || s.numbers != before {
+		var room [5 * binary.MaxVarintLen64]byte
+		key := limitStateKey(i)
+		changed.add(key[:], s.append(room[:0]))
+	}
+}
+
+// maxLimitForgotten bounds how much that does not count any more an admission removes.
+const maxLimitForgotten = 1000
+
+func (l *Limit) admitWindow(i int, r *LimitRule, now, cost int64, changed *LimitChanges) {
+	s := &l.states[i]
+	if s.window == nil {
+		s.window = &admissions{}
+	}
+	for range maxLimitForgotten {
+		live := s.window.live()
+		if len(live) == 0 || live[0].at > now-r.Span {
+			break
+		}
+		key := limitAdmittedKey(i, live[0].at)
+		s.window.remove(live[0].at)
+		changed.add(key[:], nil)
+	}
+	if at, ok := s.window.find(now); ok {
+		cost += s.window.live()[at].amount
+	}
+	cost = min(cost, MaxLimitCount)
+	s.window.set(now, cost)
+	var room [binary.MaxVarintLen64]byte
+	key := limitAdmittedKey(i, now)
+	changed.add(key[:], admission{now, cost}.append(room[:0]))
+}
+
+// forget removes what a limit has admitted, as another kind has its place now.
+func (l *Limit) forget(i int, changed *LimitChanges) {
+	s := &l.states[i]
+	for _, e := range s.window.live() {
+		key := limitAdmittedKey(i, e.at)
+		changed.add(key[:], nil)
+	}
+	*s = limitState{}
+}
+
+// Hold reserves a cost, of 1 or more, that the limits have room for, until a deadline.
+func (l *Limit) Hold(id []byte, rules []LimitRule, cost, deadline int64, changed *LimitChanges) {
+	elem := LimitHeldKey(nil, id)
+	val := appendHeld(nil, cost, rules)
+	l.reservations().set(elem, val, deadline)
+	changed.add(elem, val)
+}
+
+// Held reports whether there is a reservation of an id.
+func (l *Limit) Held(id []byte) bool {
+	_, _, ok := l.Element(LimitHeldKey(nil, id))
+	return ok
+}
+
+// Return ends a reservation; false: there is none of that id.
+func (l *Limit) Return(id []byte, changed *LimitChanges) bool {
+	elem := LimitHeldKey(nil, id)
+	if _, _, ok := l.Element(elem); !ok {
+		return false
+	}
+	l.Remove(elem)
+	changed.add(elem, nil)
+	return true
+}
+
+// Confirm ends a reservation, and counts its cost as admitted now; false: there is none of that id.
+func (l *Limit) Confirm(id []byte, now int64, changed *LimitChanges) bool {
+	val, _, ok := l.Element(LimitHeldKey(nil, id))
+	if !ok {
+		return false
+	}
+	cost, rules, _ := parseHeld(val)
+	l.Return(id, changed)
+	l.Admit(rules, now, cost, changed)
+	return true
+}
+
+// EachHeld visits the reservations.
+func (l *Limit) EachHeld(fn func(id []byte, cost, deadline int64)) {
+	if l.held == nil {
+		return
+	}
+	l.held.Walk(func(elem, val []byte, deadline int64) bool {
+		cost, _, _ := limitNumber(val)
+		fn(LimitHeldID(elem), cost, deadline)
+		return true
+	})
+}
+
+// HeldLen is the number of reservations.
+func (l *Limit) HeldLen() int {
+	if l.held == nil {
+		return 0
+	}
+	return l.held.Len()
+}
+
+// FreshAt is the instant from which on the value is as one without elements: for any limits that have what it has for
+// theirs. With reservations it may be later, but not earlier.
+func (l *Limit) FreshAt() (at int64) {
+	for i := range l.states {
+		s := &l.states[i]
+		n := &s.numbers
+		switch s.kind {
+		case 0:
+		case LimitTokens:
+			at = max(at, n[0])
+			if n[1] > 0 {
+				at = max(at, n[0]+1)
+			}
+		case LimitWindow:
+			if live := s.window.live(); len(live) > 0 {
+				at = max(at, live[len(live)-1].at+n[0])
+			}
+		case LimitApprox:
+			at = max(at, (n[1]+2)*n[0])
+		default:
+			at = max(at, n[0])
+		}
+	}
+	if l.held != nil {
+		at = max(at, l.held.last)
+	}
+	return at
+}
+
+// appendHeld appends the value of a reservation: its cost, how many limits it counts for, and their definitions.
+func appendHeld(b []byte, cost int64, rules []LimitRule) []byte {
+	b = binary.AppendUvarint(b, uint64(cost))
+	b = binary.AppendUvarint(b, uint64(len(rules)))
+	for i := range rules {
+		r := &rules[i]
+		b = append(b, byte(r.Kind))
+		b = binary.AppendUvarint(b, uint64(r.Count))
+		switch r.Kind {
+		case LimitTokens:
+			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Rate)), uint64(r.Span))
+		case LimitUntil:
+			b = binary.AppendUvarint(b, uint64(r.Until))
+		default:
+			b = binary.AppendUvarint(b, uint64(r.Span))
+		}
+	}
+	return b
+}
+
+func parseHeld(b []byte) (cost int64, rules []LimitRule, ok bool) {
+	next := func() (n int64) {
+		if ok {
+			n, b, ok = limitNumber(b)
+		}
+		return n
+	}
+	ok = true
+	cost = next()
+	limits := next()
+	if !ok || cost < 1 || cost > MaxLimitCount || limits < 1 || limits > MaxLimits {
+		return 0, nil, false
+	}
+	rules = make([]LimitRule, limits)
+	for i := range rules {
+		r := &rules[i]
+		r.Kind = LimitKind(next())
+		r.Count = next()
+		switch r.Kind {
+		case LimitTokens:
+			r.Rate, r.Span = next(), next()
+		case LimitUntil:
+			r.Until = next()
+		default:
+			r.Span = next()
+		}
+		if !ok || !r.Valid() || cost > r.Count {
+			return 0, nil, false
+		}
+	}
+	return cost, rules, len(b) == 0
+}
