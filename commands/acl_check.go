@@ -154,7 +154,7 @@ func (e *Env) maySee(p *permissions, name []byte) bool {
 }
 
 // maySeeElements says whether a user with these permissions, who may ask for the deadline of a key of a type, may see names of its
-// elements (HSCAN, SSCAN, ZSCAN).
+// elements (HSCAN, SSCAN, ZSCAN, KEYP.LIMIT HELD).
 func (e *Env) maySeeElements(p *permissions, name []byte, typ object.Type) bool {
 	if p.free {
 		return true
@@ -164,6 +164,10 @@ func (e *Env) maySeeElements(p *permissions, name []byte, typ object.Type) bool 
 		return e.mayRun(p, "HSCAN", name, '0')
 	case object.TypeSet:
 		return e.mayRun(p, "SSCAN", name, '0')
+	case object.TypeLimit:
+		args := [][]byte{[]byte("KEYP.LIMIT"), []byte("HELD"), name}
+		d, _ := p.check(e.Table.Of(args), args)
+		return d == allowed
 	default:
 		return e.mayRun(p, "ZSCAN", name, '0')
 	}

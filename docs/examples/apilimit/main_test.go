@@ -1,0 +1,77 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keyp/internal/testkit"
+)
+
+func TestRun(t *testing.T) {
+	var out strings.Builder
+	// The day after: its midnight is not passed while this runs.
+	if err := run(t.Context(), testkit.Keyp(t).Client(3), time.Now().Add(24*time.Hour), &out); err != nil {
+		t.Fatal(err)
+	}
+	want := `request 1: allowed, 1 more today
+request 2: allowed, 0 more today
+request 3: refused by limit 2, 0 more today
+`
+	if out.String() != want {
+		t.Errorf("it prints\n%swant\n%s", out.String(), want)
+	}
+}
+
+// TestKills: fifty clients ask at once while the server is killed again and again. No more is admitted than allowed,
+// and what was answered as admitted counts after each restart.
+func TestKills(t *testing.T) {
+	const clients, rounds, perDay = 50, 4, 1000
+	server := testkit.Keyp(t)
+	tomorrow := time.Now().Add(24 * time.Hour)
+	var admitted atomic.Int64
+	for range rounds {
+		limiter := Limiter{server.Client(3), perDay, 1_000_000, perDay}
+		answered := make(chan struct{}, 1<<20)
+		var wg sync.WaitGroup
+		for range clients {
+			wg.Go(func() {
+				for {
+					v, err := limiter.Allow(t.Context(), "c", tomorrow)
+					if err != nil {
+						return // killed
+					}
+					if !v.Allowed && v.Limit != 2 {
+						t.Errorf("limit %d refuses", v.Limit)
+					}
+					if v.Allowed {
+						admitted.Add(1)
+					}
+					answered <- struct{}{}
+				}
+			})
+		}
+		for range 300 {
+			<-answered
+		}
+		server.Kill()
+		wg.Wait()
+		server.Start()
+		// What was admitted and not answered counts, too.
+		reply, err := server.Client(3).Do(t.Context(), "KEYP.LIMIT", "PEEK", "api:c", 1,
+			"TOKENS", perDay, 1_000_000, 1000, "UNTIL", perDay, tomorrow.UTC().Truncate(24*time.Hour).Add(24*time.Hour).UnixMilli()).Slice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := perDay - reply[3].([]any)[1].(int64)
+		if n := admitted.Load(); n > perDay || n > used {
+			t.Errorf("%d are admitted, %d count after a restart, %d are allowed", n, used, perDay)
+		}
+	}
+	// Each kill may take the replies of what the clients have asked for just then.
+	if n := admitted.Load(); n < perDay-clients*rounds {
+		t.Errorf("%d are admitted of the %d that are allowed", n, perDay)
+	}
+}
