@@ -379,4 +379,98 @@ var mutations = []mutation{
 	{file: "commands/dump.go", test: "TestLeaseForged",
 		old: "if err == nil && v.Type == rdb.Lease && !builtLease(v.Lease).Valid() {",
 		new: "if err == nil && v.Type == rdb.Lease && v.Lease == nil {"},
+
+	// Faults of limits.
+	// A bucket has room for one more.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "\tif amount > r.Count {\n\t\treturn never",
+		new: "\tif amount > r.Count+1 {\n\t\treturn never"},
+	// Part of a token is rounded away.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "ms+addMS, part+addPart; part >= r.Rate {",
+		new: "ms+addMS, part; part >= r.Rate {"},
+	// A bucket is said to have room early.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "\tfor part > 0 {\n\t\tms, part = ms+1",
+		new: "\tfor part > r.Rate {\n\t\tms, part = ms+1"},
+	// What is left counts part of a token.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "\tfor part < 0 {\n",
+		new: "\tfor part < -r.Rate {\n"},
+	// A bucket fills beyond its burst.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "\tif ms < now {\n\t\treturn now, 0",
+		new: "\tif false {\n\t\treturn now, 0"},
+	// What leaves a window at this instant counts still.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "live[0].at <= after {",
+		new: "live[0].at < after {"},
+	// A window has its admission a millisecond less.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "live[0].at > now-r.Span {",
+		new: "live[0].at > now-r.Span+1 {"},
+	// A second admission of a millisecond replaces the first.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "\t\tcost += s.window.live()[at].amount",
+		new: "\t\t_ = at"},
+	// The log does not have what a window forgets.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "\t\tchanged.add(key[:], nil)\n\t}\n\tif at, ok",
+		new: "\t\t_ = key\n\t}\n\tif at, ok"},
+	// The counter before the last is forgotten.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "\t\tc.before = s.numbers[2]\n",
+		new: "\t\tc.before = 0\n"},
+	// An estimate is rounded down.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "return c.in + mulDivUp(",
+		new: "return c.in + mulDiv("},
+	// A window until an instant counts on after it.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "s.kind != LimitUntil || s.numbers[0] <= now {",
+		new: "s.kind != LimitUntil || s.numbers[0] < now {"},
+	// A call moves the end of a window that has begun.
+	{file: "storage/object/limitrule.go", in: "commands", test: "TestLimitUntil",
+		old: "\t\tif used == 0 {\n\t\t\tend = r.Until",
+		new: "\t\tif true {\n\t\t\tend = r.Until"},
+	// What is held does not count.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "cost+l.heldFor(i)); at > worst",
+		new: "cost); at > worst"},
+	// When to try again does not know that reservations end.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "if l.held != nil && l.held.Earliest() <= worst {",
+		new: "if false {"},
+	// A reservation that is due is still in the sum.
+	{file: "storage/object/limit.go", test: "TestLimitModel",
+		old: "\t\tl.held.count(val, -1)\n\t\tfn(",
+		new: "\t\tfn("},
+	// A reservation that is returned is still in the sum.
+	{file: "storage/object/limit.go", test: "TestLimitModel",
+		old: "\t\tr.count(e.val, -1)\n\t\tr.delete(elem)",
+		new: "\t\tr.delete(elem)"},
+	// A copy shares its window.
+	{file: "storage/object/limit.go", test: "TestLimitModel",
+		old: "list: slices.Clone(w.live()), sum: w.sum",
+		new: "list: slices.Clone(w.live())"},
+	// What was confirmed is forgotten.
+	{file: "storage/object/limitrule.go", test: "TestLimitModel",
+		old: "\tl.Admit(rules, now, cost, changed)\n\treturn true",
+		new: "\t_, _ = rules, cost\n\treturn true"},
+	// Another kind in a place goes on with the numbers of the one before.
+	{file: "storage/object/limitrule.go", in: "commands", test: "TestLimitSeveral",
+		old: "\tif s.kind != r.Kind {\n\t\tl.forget(i, changed)",
+		new: "\tif false {\n\t\tl.forget(i, changed)"},
+	// The key outlives its limits, or does not go.
+	{file: "storage/limit.go", in: "commands", test: "TestLimitTokens",
+		old: "\tcase at != o.deadline:",
+		new: "\tcase at == 0:"},
+	// A reservation is taken twice.
+	{file: "commands/keyp_limit.go", test: "TestLimitReservations",
+		old: "if p.id != nil && v.Held(p.id) {",
+		new: "if false {"},
+	// CL.THROTTLE takes seconds for milliseconds.
+	{file: "commands/keyp_limit.go", test: "TestThrottle",
+		old: "\t\tr.Span *= 1000",
+		new: "\t\tr.Span *= 1"},
 }
