@@ -34,9 +34,10 @@ func (d *dataDigest) mixNumber(n int) { d.mix(binary.BigEndian.AppendUint32(nil,
 
 func (d *dataDigest) text() string { return hex.EncodeToString(d[:]) }
 
-// digestTypes are Redis's numbers of the types, and one of Keyp's own.
+// digestTypes are Redis's numbers of the types, and those of Keyp's own.
 var digestTypes = map[object.Type]int{
-	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4, object.TypeStream: 6, object.TypeLease: 7,
+	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4, object.TypeStream: 6,
+	object.TypeLease: 7, object.TypeLimit: 8,
 }
 
 // addItem adds a key's value, and whether it has a deadline.
@@ -57,6 +58,15 @@ func (d *dataDigest) addItem(item storage.Item) error {
 			var e dataDigest
 			e.mix(member)
 			e.mix(appendG17(nil, score))
+			d.toggle(e[:])
+			return true
+		})
+	case *object.Limit: // reservations with their deadlines, as these are of what is admitted
+		v.Walk(func(elem, val []byte, deadline int64) bool {
+			var e dataDigest
+			e.mix(elem)
+			e.mix(val)
+			e.mix(binary.BigEndian.AppendUint64(nil, uint64(deadline)))
 			d.toggle(e[:])
 			return true
 		})

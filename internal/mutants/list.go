@@ -388,7 +388,7 @@ var mutations = []mutation{
 	// Part of a token is rounded away.
 	{file: "storage/object/limitrule.go", test: "TestLimitModel",
 		old: "ms+addMS, part+addPart; part >= r.Rate {",
-		new: "ms+addMS, part; part >= r.Rate {"},
+		new: "ms+addMS, part+0*addPart; part >= r.Rate {"},
 	// A bucket is said to have room early.
 	{file: "storage/object/limitrule.go", test: "TestLimitModel",
 		old: "\tfor part > 0 {\n\t\tms, part = ms+1",
@@ -408,7 +408,7 @@ var mutations = []mutation{
 	// A window has its admission a millisecond less.
 	{file: "storage/object/limitrule.go", test: "TestLimitModel",
 		old: "live[0].at > now-r.Span {",
-		new: "live[0].at > now-r.Span+1 {"},
+		new: "live[0].at > now-r.Span+5 {"},
 	// A second admission of a millisecond replaces the first.
 	{file: "storage/object/limitrule.go", test: "TestLimitModel",
 		old: "\t\tcost += s.window.live()[at].amount",
