@@ -483,7 +483,7 @@ func TestKeypRights(t *testing.T) {
 		KEYP.EXPIRING - + ELEMENTS MATCH a* -> ["0", []]
 		user default
 		KEYP.EXPIRING - + ELEMENTS MATCH a:[sh]* -> ["0", [["a:set", 1700000005000, "m"], ["a:hash", 1700000005001, "f"]]]
-		ACL CAT keyp -> ["keyp.untimed", "keyp.expiring", "keyp.timeline", "keyp.policy|set", "keyp.policy|get", "keyp.policy|del", "keyp.policy|list", "keyp.policy|test", "keyp.policy|apply", "keyp.policy|help", "keyp.clock|info", "keyp.clock|confirm", "keyp.clock|help", "keyp.outbox|set", "keyp.outbox|get", "keyp.outbox|del", "keyp.outbox|list", "keyp.outbox|streams", "keyp.outbox|help", "keyp.limit|take", "keyp.limit|peek", "keyp.limit|confirm", "keyp.limit|return", "keyp.limit|held", "keyp.limit|reset", "keyp.limit|help", "cl.throttle"]
+		ACL CAT keyp -> ["keyp.untimed", "keyp.expiring", "keyp.timeline", "keyp.policy|set", "keyp.policy|get", "keyp.policy|del", "keyp.policy|list", "keyp.policy|test", "keyp.policy|apply", "keyp.policy|help", "keyp.clock|info", "keyp.clock|confirm", "keyp.clock|help", "keyp.outbox|set", "keyp.outbox|get", "keyp.outbox|del", "keyp.outbox|list", "keyp.outbox|streams", "keyp.outbox|help", "keyp.lease|acquire", "keyp.lease|renew", "keyp.lease|release", "keyp.lease|check", "keyp.lease|info", "keyp.lease|help", "keyp.limit|take", "keyp.limit|peek", "keyp.limit|confirm", "keyp.limit|return", "keyp.limit|held", "keyp.limit|reset", "keyp.limit|help", "cl.throttle"]
 		COMMAND INFO keyp.untimed -> [["keyp.untimed", -1, [+readonly], 0, 0, 0, [+@keyspace, +@read, +@slow, +@keyp], ["nondeterministic_output", "request_policy:special"], [], []]]
 	`)
 	for _, spec := range keypCommands {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyp/internal/testkit"
+	"keyp/internal/testkit/await"
 )
 
 func TestRun(t *testing.T) {
@@ -34,7 +35,7 @@ func TestKills(t *testing.T) {
 	var admitted atomic.Int64
 	for range rounds {
 		limiter := Limiter{server.Client(3), perDay, 1_000_000, perDay}
-		answered := make(chan struct{}, 1<<20)
+		var answered atomic.Int64
 		var wg sync.WaitGroup
 		for range clients {
 			wg.Go(func() {
@@ -49,13 +50,11 @@ func TestKills(t *testing.T) {
 					if v.Allowed {
 						admitted.Add(1)
 					}
-					answered <- struct{}{}
+					answered.Add(1)
 				}
 			})
 		}
-		for range 300 {
-			<-answered
-		}
+		await.Until(t, "the clients are at work", func() bool { return answered.Load() >= 300 })
 		server.Kill()
 		wg.Wait()
 		server.Start()
