@@ -26,6 +26,7 @@ const simRounds = 6
 func (s *sim) run(rounds int) {
 	s.settle()
 	for range rounds {
+		s.calm = false
 		for range 20 + s.random.IntN(60) {
 			s.act()
 			s.pass(s.between(0, 60*time.Millisecond))
@@ -42,6 +43,10 @@ func (s *sim) run(rounds int) {
 func (s *sim) act() {
 	up := func(m *simMember) bool { return m.up && !m.stopped }
 	switch n := s.random.IntN(100); {
+	case n < 4:
+		s.hunt()
+	case n < 8:
+		s.distance()
 	case n < 45:
 		for range 1 + s.random.IntN(8) {
 			if m := s.pick((*simMember).leads); m != nil {
@@ -54,6 +59,10 @@ func (s *sim) act() {
 			if m := s.pick(func(m *simMember) bool { return m.up }); m != nil {
 				s.tell("member %d crashes", m.id)
 				m.crash()
+				if s.one(2) {
+					s.pass(s.between(0, 40*time.Millisecond))
+					m.start()
+				}
 			}
 		}
 	case n < 60:
@@ -66,7 +75,7 @@ func (s *sim) act() {
 	case n < 71:
 		s.heal()
 	case n < 76:
-		s.loss, s.double, s.slow = 0.3*s.random.Float64()*float64(s.random.IntN(2)), 0.1*s.random.Float64(), 0.1*s.random.Float64()*float64(s.random.IntN(2))
+		s.loss, s.double, s.slow = 0.3*s.random.Float64()*float64(s.random.IntN(2)), 0.1*s.random.Float64(), 0.3*s.random.Float64()*float64(s.random.IntN(2))
 	case n < 80:
 		if m := s.pick(up); m != nil {
 			s.tell("member %d is stopped", m.id)
@@ -143,12 +152,87 @@ func (s *sim) partition() {
 	s.tell("a partition: %d links are cut", len(s.cut))
 }
 
-func (s *sim) heal() { clear(s.cut) }
+func (s *sim) heal() {
+	clear(s.cut)
+	clear(s.far)
+}
+
+// distance has messages take longer on some links: all to a member, all from it, or any.
+func (s *sim) distance() {
+	one, list := s.pick(func(*simMember) bool { return true }).id, s.sorted()
+	if m := s.pick((*simMember).leads); m != nil && s.one(2) {
+		one = m.id
+	}
+	how, most := s.random.IntN(3), s.between(0, 300*time.Millisecond)
+	for _, a := range list {
+		for _, b := range list {
+			if how == 0 && a.id == one || how == 1 && b.id == one || how == 2 && s.one(3) {
+				s.far[[2]uint64{a.id, b.id}] = s.between(most/2, most)
+			}
+		}
+	}
+	s.tell("messages take up to %v longer", most)
+}
+
+// hunt has others take over from a leader that does not hear of it: one that does not hear the leader any more campaigns, while answers
+// to the leader are still on their way, those who would hold the first one back start anew, or are told to hurry by the
+// leader itself.
+func (s *sim) hunt() {
+	if s.one(2) { // from a group that is whole
+		s.repair()
+		s.pass(time.Second)
+		s.calm = false
+	}
+	leader := s.pick((*simMember).leads)
+	if leader == nil {
+		return
+	}
+	most := s.between(0, 250*time.Millisecond)
+	for _, m := range s.sorted() {
+		s.far[[2]uint64{m.id, leader.id}] = most
+	}
+	s.tell("member %d is hunted", leader.id)
+	how := s.random.IntN(3)
+	switch how {
+	case 0: // nobody hears it
+		s.pass(s.between(0, 500*time.Millisecond))
+		for _, m := range s.sorted() {
+			s.cut[[2]uint64{leader.id, m.id}] = true
+		}
+	case 1: // one does not, and the others start anew
+		if m := s.pick(func(m *simMember) bool { return m != leader }); m != nil {
+			s.cut[[2]uint64{leader.id, m.id}] = true
+			s.pass(s.between(200*time.Millisecond, 500*time.Millisecond))
+			for range 20 {
+				if other := s.pick(func(o *simMember) bool { return o != m && o != leader && o.up && !o.stopped }); other != nil {
+					other.crash()
+					s.pass(s.between(0, 10*time.Millisecond))
+					other.start()
+				}
+				s.pass(s.between(0, 40*time.Millisecond))
+			}
+		}
+	default: // it hands over, and the order comes late
+		s.lateOrder = true
+		s.transfer()
+		s.lateOrder = false
+		s.pass(s.between(0, 800*time.Millisecond))
+	}
+	s.pass(s.between(200*time.Millisecond, 600*time.Millisecond))
+	if s.one(2) {
+		s.heal()
+	}
+}
 
 func (s *sim) transfer() {
 	from := s.pick((*simMember).leads)
 	if from == nil {
 		return
+	}
+	if s.one(3) {
+		for _, m := range s.sorted() {
+			s.far[[2]uint64{m.id, from.id}] = s.between(0, 250*time.Millisecond)
+		}
 	}
 	to := s.pick(func(m *simMember) bool { return m != from })
 	if to == nil {
@@ -211,7 +295,7 @@ func (m *simMember) checkpoint() {
 // repair lets the network and all processes be as they should.
 func (s *sim) repair() {
 	s.heal()
-	s.loss, s.double, s.slow = 0, 0, 0
+	s.loss, s.double, s.slow, s.calm = 0, 0, 0, true
 	for _, m := range s.sorted() {
 		m.slow = false
 		if m.up && m.stopped {
@@ -314,8 +398,13 @@ func (s *sim) minority() {
 	s.progress(" by a majority")
 }
 
-// simulate runs the history of a seed. What it finds is an error.
-func simulate(t testing.TB, seed uint64, rounds int) (s *sim, err error) {
+// simulate runs the history of a seed.
+func simulate(seed uint64, rounds int) (s *sim, err error) {
+	return observe(seed, func(s *sim) { s.run(rounds) })
+}
+
+// observe has a group play something. What it finds is an error.
+func observe(seed uint64, play func(s *sim)) (s *sim, err error) {
 	was := rand.Reader
 	defer func() { rand.Reader = was }()
 	defer func() {
@@ -337,7 +426,7 @@ func simulate(t testing.TB, seed uint64, rounds int) (s *sim, err error) {
 	s = &sim{}
 	rand.Reader = simRandom{newSimRandom(seed)}
 	s = newSim(seed)
-	s.run(rounds)
+	play(s)
 	return s, nil
 }
 
@@ -358,7 +447,7 @@ func TestSimulation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := simulate(t, seed, simRounds)
+		s, err := simulate(seed, simRounds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +470,7 @@ func TestSimulation(t *testing.T) {
 	var all sim
 	n := 0
 	for ; n < least || time.Since(began) < budget; n++ {
-		s, err := simulate(t, first+uint64(n), simRounds)
+		s, err := simulate(first+uint64(n), simRounds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +492,7 @@ func TestSimulation(t *testing.T) {
 func TestSimulationReproduces(t *testing.T) {
 	var sums [2]uint64
 	for i := range sums {
-		s, err := simulate(t, setup.Seed, 2)
+		s, err := simulate(setup.Seed, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -413,5 +502,77 @@ func TestSimulationReproduces(t *testing.T) {
 	}
 	if sums[0] != sums[1] {
 		t.Errorf("the same seed gave two histories")
+	}
+}
+
+// TestCommitRidesAlong: a commit index goes out with the next entry; if there is none, by itself, long before the next
+// heartbeat.
+func TestCommitRidesAlong(t *testing.T) {
+	if _, err := observe(setup.Seed, func(s *sim) { commitRidesAlong(t, s) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func commitRidesAlong(t *testing.T, s *sim) {
+	s.settle()
+	leader := s.pick((*simMember).leads)
+	empty := 0
+	s.watch = func(m *Message) {
+		if m.Raft.GetType() == pb.MsgApp && len(m.Raft.Entries) == 0 {
+			empty++
+		}
+	}
+	const entries = 100
+	for range entries {
+		s.propose(leader, 1)
+		s.pass(300 * time.Microsecond)
+	}
+	if empty > entries/5*(len(s.members)-1) {
+		t.Errorf("%d messages without an entry for %d entries", empty, entries)
+	}
+	if s.pass(15 * time.Millisecond); empty == 0 {
+		t.Error("no message tells of the last entry's commit")
+	}
+	for _, m := range s.sorted() {
+		if m.state.applied.Index != leader.g.Status().Last {
+			t.Errorf("member %d has applied %d of %d entries", m.id, m.state.applied.Index, leader.g.Status().Last)
+		}
+	}
+}
+
+// TestSnapshotReplacesEntries: a leader that was cut off with entries of its own hears that they are gone when a snapshot
+// comes in their place, and not that they are committed.
+func TestSnapshotReplacesEntries(t *testing.T) {
+	_, err := observe(setup.Seed, func(s *sim) {
+		s.settle()
+		old := s.pick((*simMember).leads)
+		for _, m := range s.sorted() {
+			s.cut[[2]uint64{m.id, old.id}], s.cut[[2]uint64{old.id, m.id}] = true, true
+		}
+		if !s.propose(old, 3) {
+			t.Fatal("nothing is proposed")
+		}
+		s.until("another member leads", func() bool { return !old.machine.leading && s.pick((*simMember).leads) != nil })
+		if len(old.machine.ahead) != 3 {
+			t.Fatalf("%d entries are open", len(old.machine.ahead))
+		}
+		for range 2 {
+			for range 10 {
+				s.progress("")
+			}
+			s.pass(100 * time.Millisecond)
+			for _, m := range s.sorted() {
+				if m != old {
+					m.checkpoint()
+				}
+			}
+		}
+		s.settle()
+		if old.log.Base().Index == 1 {
+			t.Error("no snapshot has come")
+		}
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -75,7 +75,7 @@ func (g *Group) renew() {
 func (g *Group) confirmed(context []byte) {
 	r := &g.mu.role
 	term, stamp := le.Uint64(context), int64(le.Uint64(context[8:]))
-	if r.leading && term == g.mu.term && stamp > r.floor && r.transferee == 0 {
+	if r.leading && term == g.mu.term && stamp > r.floor {
 		g.lease.Store(max(g.lease.Load(), stamp+leaseTime))
 	}
 }
@@ -109,20 +109,23 @@ func (g *Group) admit(m *Message) bool {
 	case pb.MsgHeartbeat:
 		p.keep(r.GetTerm(), stamp)
 	case pb.MsgTimeoutNow:
-		if g.mu.ticks < electionTicks || p.outlives(r.GetTerm(), stamp) {
+		if !g.mayVote() || p.outlives(r.GetTerm(), stamp) {
 			return false
 		}
 		p.ordered, p.order = r.GetTerm(), stamp
 	case pb.MsgPreVote:
-		return g.mu.ticks >= electionTicks
+		return g.mayVote()
 	case pb.MsgVote:
 		if p.outlives(r.GetTerm()-1, stamp) {
 			r.Context = nil
 		}
-		return g.mu.ticks >= electionTicks
+		return g.mayVote()
 	}
 	return true
 }
+
+// mayVote reports whether nothing is owed any more that was promised before the start. mu is locked.
+func (g *Group) mayVote() bool { return g.mu.ticks >= electionTicks }
 
 // Transfer has another member lead, once it has all entries. Until that is so, or 8 ticks have passed, nothing can be
 // proposed, and reads have no lease.

@@ -14,7 +14,8 @@ type Machine interface {
 	Deposed(term, committed uint64)
 	// Committed says that all entries up to one are there for ever. It may come before they are on this disk.
 	Committed(index uint64)
-	// Replaced says that the entries from one on, which this member had, are not there: others have their indexes.
+	// Replaced says that the entries from one on, which this member had, are in its log no more: others have their
+	// indexes, or a snapshot has come, of which it is not known whether it has what they were to do.
 	Replaced(from uint64)
 	// Apply is given committed entries that are on this disk, each once, also those that this member has proposed. Those without
 	// data, and those of another type than pb.EntryNormal, are the group's own.

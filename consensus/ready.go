@@ -67,6 +67,9 @@ func (g *Group) follow(rd *raft.Ready) {
 		}
 	}
 	if s := rd.Snapshot; !raft.IsEmptySnap(s) {
+		if first := g.mu.commit + 1; first <= g.mu.last { // the log does not agree with the snapshot, and begins anew
+			g.tell(func() { g.o.Machine.Replaced(first) })
+		}
 		g.mu.last = s.GetMetadata().GetIndex()
 	}
 	if n := len(rd.Entries); n > 0 {
@@ -344,7 +347,6 @@ func (g *Group) written(batch []*pb.Message, err error) {
 // report tells the machine what it has not been told.
 func (g *Group) report() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	for !g.mu.telling && len(g.mu.events) > 0 {
 		events := g.mu.events
 		g.mu.events, g.mu.telling = nil, true
@@ -356,4 +358,5 @@ func (g *Group) report() {
 		g.mu.telling = false
 		g.mu.idle.Broadcast()
 	}
+	g.mu.Unlock()
 }

@@ -60,16 +60,21 @@ func (h *simEvents) Pop() any {
 
 // sim is one history.
 type sim struct {
-	random  *rand.Rand
-	now     time.Duration
-	events  simEvents
-	seq     int
-	members map[uint64]*simMember
-	next    uint64 // the id of the next member that joins
-	cut     map[[2]uint64]bool
-	loss    float64
-	double  float64
-	slow    float64 // how many messages are late
+	random    *rand.Rand
+	now       time.Duration
+	events    simEvents
+	seq       int
+	members   map[uint64]*simMember
+	next      uint64 // the id of the next member that joins
+	cut       map[[2]uint64]bool
+	loss      float64
+	double    float64
+	slow      float64                     // how many messages are late
+	far       map[[2]uint64]time.Duration // how much longer messages take
+	calm      bool                        // nothing goes wrong by itself
+	lateOrder bool                        // orders to campaign are late
+	watch     func(m *Message)            // sees all that is sent, unless nil
+	past      [1000]simSent               // some of that
 
 	// What has been seen of the group as a whole.
 	sums       map[uint64]uint64 // of all entries up to an index
@@ -91,7 +96,7 @@ type sim struct {
 
 func newSim(seed uint64) *sim {
 	s := &sim{
-		random: rand.New(rand.NewPCG(seed, 1)), members: map[uint64]*simMember{}, cut: map[[2]uint64]bool{}, sums: map[uint64]uint64{},
+		random: rand.New(rand.NewPCG(seed, 1)), members: map[uint64]*simMember{}, cut: map[[2]uint64]bool{}, far: map[[2]uint64]time.Duration{}, sums: map[uint64]uint64{},
 		terms: map[uint64]uint64{}, leaders: map[uint64]uint64{}, acked: map[uint64]uint64{},
 	}
 	n := uint64(3 + 2*s.random.IntN(2))
@@ -240,6 +245,12 @@ type simMember struct {
 	commit  uint64
 }
 
+// simSent is a message that was sent.
+type simSent struct {
+	to   *simMember
+	wire []byte
+}
+
 // simState is what entries have made of a machine.
 type simState struct {
 	applied Base
@@ -317,6 +328,9 @@ func (m *simMember) after(d time.Duration, f func()) {
 
 // follow checks what may only grow.
 func (m *simMember) follow() {
+	if !m.up {
+		return
+	}
 	st := m.g.Status()
 	if st.Term < m.term || st.Committed < m.commit {
 		m.s.fail("member %d was in term %d with %d committed, and is in term %d with %d", m.id, m.term, m.commit, st.Term, st.Committed)
@@ -366,6 +380,9 @@ func (n simNet) Flush() {}
 func (n simNet) Send(m *Message) bool {
 	s, from, to := n.m.s, n.m.id, m.Raft.GetTo()
 	r, disk := m.Raft, &n.m.log.disk
+	if s.watch != nil {
+		s.watch(m)
+	}
 	switch {
 	case r.GetReject():
 	case r.GetType() == pb.MsgVoteResp:
@@ -393,18 +410,40 @@ func (n simNet) Send(m *Message) bool {
 		copies++
 	}
 	for range copies {
-		d := s.between(100*time.Microsecond, 2*time.Millisecond)
+		d := s.between(100*time.Microsecond, 2*time.Millisecond) + s.far[[2]uint64{from, to}]
 		late := s.slow
 		if r.GetType() == pb.MsgTimeoutNow {
-			late *= 5 // they are few, and matter
+			late = max(late, 0.3) // they are few, and matter
 		}
-		if s.chance(late) {
+		switch {
+		case r.GetType() == pb.MsgTimeoutNow && s.lateOrder:
+			d = s.between(300*time.Millisecond, 900*time.Millisecond)
+		case s.chance(late):
 			d = time.Duration(math.Pow(10, 3*s.random.Float64()) * float64(2*time.Millisecond)) // up to 2 s
 		}
-		other.after(d, func() { other.receive(wire) })
+		s.after(d, func() { other.arrive(wire) })
+	}
+	if s.chance(s.double) { // something from long ago comes once more
+		again := s.past[s.random.IntN(len(s.past))]
+		if again.wire != nil {
+			s.after(s.between(0, 2*time.Millisecond), func() { again.to.arrive(again.wire) })
+		}
+	}
+	s.past[s.random.IntN(len(s.past))] = simSent{other, wire}
+	astray := 300
+	if r.GetType() == pb.MsgVoteResp {
+		astray = 4
+	}
+	if s.one(astray) { // the address is another member's now
+		if third := s.pick(func(m *simMember) bool { return m.id != from && m.id != to }); third != nil {
+			s.after(s.between(0, 2*time.Millisecond), func() { third.arrive(wire) })
+		}
 	}
 	return true
 }
+
+// arrive has a message come to whatever process there is: it may have started since the message was sent.
+func (m *simMember) arrive(wire []byte) { m.after(0, func() { m.receive(wire) }) }
 
 // receive takes what has arrived: all messages of some moments together.
 func (m *simMember) receive(wire []byte) {
@@ -415,9 +454,6 @@ func (m *simMember) receive(wire []byte) {
 	message, err := ParseMessage(f)
 	if err != nil {
 		m.s.fail("%v", err)
-	}
-	if m.s.one(200) { // the address was another member's
-		message.Raft.To = new(message.Raft.GetTo() + 1000)
 	}
 	m.inbox = append(m.inbox, message)
 	if len(m.inbox) == 1 {
@@ -509,7 +545,9 @@ func (x *simMachine) Committed(index uint64) {
 		return
 	}
 	confs := []*pb.ConfState{x.m.state.applied.Conf, x.m.g.Status().Conf}
-	if !slices.ContainsFunc(confs, func(c *pb.ConfState) bool { return s.majorityHas(c.GetVoters(), index, x.term) && s.majorityHas(c.GetVotersOutgoing(), index, x.term) }) {
+	if !slices.ContainsFunc(confs, func(c *pb.ConfState) bool {
+		return s.majorityHas(c.GetVoters(), index, x.term) && s.majorityHas(c.GetVotersOutgoing(), index, x.term)
+	}) {
 		s.fail("member %d says that entry %d of term %d is committed, and it is not on the disks of a majority of %v", x.m.id, index, x.term, confs)
 	}
 }
@@ -574,6 +612,14 @@ func (x *simMachine) Apply(a Applying, done func()) {
 
 func (x *simMachine) Restore(snapshot *pb.Snapshot, done func(error)) {
 	s, meta := x.m.s, snapshot.GetMetadata()
+	crash := func(most time.Duration) {
+		x.m.after(s.between(0, most), func() {
+			if !s.calm {
+				s.tell("member %d crashes amid a snapshot", x.m.id)
+				x.m.crash()
+			}
+		})
+	}
 	end := func() {
 		sum := le.Uint64(snapshot.GetData())
 		if known := s.sums[meta.GetIndex()]; known != sum {
@@ -587,7 +633,13 @@ func (x *simMachine) Restore(snapshot *pb.Snapshot, done func(error)) {
 		x.m.older = x.m.saved
 		x.ahead = nil
 		s.tell("member %d has a snapshot that ends with entry %d", x.m.id, meta.GetIndex())
+		if s.one(2) {
+			crash(200 * time.Microsecond)
+		}
 		done(nil)
+	}
+	if s.one(5) {
+		crash(20 * time.Millisecond)
 	}
 	if s.one(2) {
 		x.m.after(s.between(0, 50*time.Millisecond), end)
