@@ -240,7 +240,7 @@ func (t *Transport) serve(c net.Conn) {
 		}
 	}
 	t.mu.Unlock()
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		t.o.Logger.Info("a connection of another member has ended", "address", c.RemoteAddr(), "member", from, "error", err)
 	}
 }
