@@ -3,7 +3,7 @@
 # Variables, as in `make torture KILLS=1000`:
 #   TESTFLAGS   further flags of go test (-run, -v, -count=1 …)
 #   KILLS       kill -9 rounds of the restart tests under `make torture`
-#   TORTURE     time for the histories of internal/torture under `make torture`
+#   TORTURE     time for the histories of internal/torture, and for those of consensus, under `make torture`
 #   CORRUPT     damaged bits and pages under `make torture`
 #   CHECKS      cases of each property under `make torture`
 #   FUZZTIME    time for each fuzz target
@@ -125,6 +125,7 @@ torture: redis ## long crash runs: the storage model, the log, kills of the real
 	$(GO) test $(RACE) -count=1 -timeout 3h -run 'Model|Crash|Recover|Durable' $(TESTFLAGS) ./storage ./storage/wal -rapid.checks=$(CHECKS)
 	KEYP_SHARE_MS=60000 $(GO) test $(RACE) -count=1 -timeout 3h -run TestShare $(TESTFLAGS) ./storage
 	KEYP_TORTURE=$(TORTURE) $(GO) test -count=1 -timeout 3h -v $(TESTFLAGS) ./internal/torture
+	KEYP_CONSENSUS=$(TORTURE) $(GO) test -count=1 -timeout 3h -v -run 'TestSimulation$$' $(TESTFLAGS) ./consensus
 	KEYP_STRESS=100 $(GO) test $(RACE) -count=1 -timeout 3h -v -run 'CountsBesideSteps|DataFileFaults' $(TESTFLAGS) ./storage
 	KEYP_CORRUPT=$(CORRUPT) $(GO) test -count=1 -timeout 3h -v -run 'Corruption|Repair|DamageIsFound' $(TESTFLAGS) ./storage ./internal/boltfile
 	$(GO) test $(RACE) -count=1 -timeout 3h -run ACLDecisions $(TESTFLAGS) ./commands -rapid.checks=$(CHECKS)

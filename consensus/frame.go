@@ -18,6 +18,7 @@ const (
 	KindAnswer                  // who is called, and a number to sign
 	KindProof                   // a signature
 	KindMessage                 // a message of the library
+	KindIdle                    // the sender is there
 )
 
 const (

@@ -36,8 +36,8 @@ var rules = map[string][]string{
 	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log as the store's Journal.
 	"server": {"resp", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 
-	// What members of a group send each other knows neither keys nor clients.
-	"consensus": {"go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
+	// A group of members knows neither keys nor clients: entries are bytes, whose meaning the store knows; they are stored in the log itself.
+	"consensus": {"storage/wal", "internal/clock", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/confchange", "go.etcd.io/raft/v3/raftpb", "go.etcd.io/raft/v3/tracker", "google.golang.org/protobuf/proto"},
 
 	// The protocol knows neither commands nor sessions, so all that reads or writes replies may import it.
 	"resp": {"internal/pieces", "github.com/tidwall/redcon"},

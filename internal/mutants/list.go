@@ -473,4 +473,109 @@ var mutations = []mutation{
 	{file: "commands/keyp_limit.go", test: "TestThrottle",
 		old: "\t\tr.Span *= 1000",
 		new: "\t\tr.Span *= 1"},
+
+	// Replication. A vote, and that entries are here, is said before it is synced.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "\tif !must {\n\t\tg.written",
+		new: "\tif true {\n\t\tg.written"},
+	// Answers do not wait where the disk is not needed for entries, so votes are not synced.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "must = must || len(m.GetResponses()) > 0",
+		new: "must = must || len(m.GetEntries()) > 0"},
+	// Term and vote are not stored.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "\tif m.Term != nil {\n",
+		new: "\tif m.Term != nil && false {\n"},
+	// A failed sync passes for one.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "\tif err != nil && g.mu.ended == nil {\n",
+		new: "\tif false {\n"},
+	// The lease is measured from the answer.
+	{file: "consensus/lease.go", test: "TestSimulation",
+		old: "max(g.lease.Load(), stamp+leaseTime)",
+		new: "max(g.lease.Load(), g.o.Clock.Boot()+leaseTime)"},
+	// The lease is longer than the promise.
+	{file: "consensus/lease.go", test: "TestSimulation",
+		old: "const leaseTime = 250",
+		new: "const leaseTime = 400"},
+	// The lease is kept when a transfer begins.
+	{file: "consensus/lease.go", test: "TestSimulation",
+		old: "\t\tg.lease.Store(0)\n\t\tg.mu.role.transferee",
+		new: "\t\tg.mu.role.transferee"},
+	// What was asked before an order to campaign gives a lease after it.
+	{file: "consensus/lease.go", test: "TestSimulation",
+		old: "stamp > r.floor",
+		new: "stamp > 0"},
+	// An order to campaign is followed however late it comes.
+	{file: "consensus/lease.go", test: "TestSimulation",
+		old: "func (p *promise) outlives(term uint64, stamp int64) bool { return p.term == term && p.stamp > stamp }",
+		new: "func (p *promise) outlives(term uint64, stamp int64) bool { return false }"},
+	// Who was deposed keeps the lease.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "\t\t\tg.lease.Store(0)\n\t\t\tg.forget()\n",
+		new: "\t\t\tg.forget()\n"},
+	// Who has just started votes.
+	{file: "consensus/lease.go", test: "TestSimulation",
+		old: "mayVote() bool { return g.mu.ticks >= electionTicks }",
+		new: "mayVote() bool { return true }"},
+	// What a leader of another time says is taken for the present one's.
+	{file: "consensus/group.go", test: "TestSimulation",
+		old: "\t\t\t_ = g.mu.node.Step(m.Raft) //",
+		new: "\t\t\tm.Raft.Term = new(max(m.Raft.GetTerm(), g.mu.term))\n\t\t\t_ = g.mu.node.Step(m.Raft) //"},
+	// Messages to another member are taken.
+	{file: "consensus/group.go", test: "TestSimulation",
+		old: " && m.Raft.GetTo() == g.o.ID && ",
+		new: " && "},
+	// What is proposed passes for committed.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "rd.HardState.GetCommit() > g.mu.commit {\n\t\tcommit := rd.HardState.GetCommit()",
+		new: "g.mu.last > g.mu.commit {\n\t\tcommit := g.mu.last"},
+	// Entries are applied twice, after a start.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "return e.GetIndex() > g.mu.applied }",
+		new: "return e.GetIndex() > 0 }"},
+	// The machine is given the members of before.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "\ta := Applying{Entries: entries, Conf: g.mu.conf}",
+		new: "\ta := Applying{Entries: entries, Conf: g.o.Log.Base().Conf}"},
+	// A change of members is not made.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "\t\t\tg.mu.conf = g.mu.node.ApplyConfChange(change)",
+		new: "\t\t\tg.mu.conf = g.mu.conf\n\t\t\t_ = change"},
+	// The members that a snapshot has are not stored.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "Term: meta.GetTerm(), Conf: meta.GetConfState()}",
+		new: "Term: meta.GetTerm()}"},
+	// What the log has passes for what the machine has, after a crash amid a snapshot.
+	{file: "consensus/group.go", test: "TestSimulation",
+		old: "\t\tl.Append(Write{Base: &applied})\n",
+		new: "\t\treturn nil\n"},
+	// Nobody is told that entries were replaced.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "GetIndex(); first <= g.mu.last {",
+		new: "GetIndex(); first <= g.mu.last && false {"},
+	// Nobody is told that a snapshot replaces entries.
+	{file: "consensus/ready.go", test: "TestSnapshotReplacesEntries",
+		old: "first := g.mu.commit + 1; first <= g.mu.last {",
+		new: "first := g.mu.commit + 1; false {"},
+	// Nobody is told that another member leads.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "\t\t\tg.tell(func() { g.o.Machine.Deposed(was, committed) })\n",
+		new: "\t\t\t_, _ = was, committed\n"},
+	// A snapshot is in the log before the machine has it.
+	{file: "consensus/ready.go", test: "TestSimulation",
+		old: "\tn := slices.IndexFunc(g.mu.appends, restores)\n\tswitch {",
+		new: "\tn := slices.IndexFunc(g.mu.appends, restores)\n\tif n == 0 {\n\t\tg.append(g.mu.appends[:1])\n\t}\n\tswitch {"},
+	// A snapshot that is lost stops a member for ever.
+	{file: "consensus/group.go", test: "TestSimulation",
+		old: "p.snapshot--; p.snapshot == 0",
+		new: "p.snapshot--; p.snapshot < 0"},
+	// A leader that nobody hears leads on.
+	{file: "consensus/group.go", test: "TestSimulation",
+		old: "\t\tCheckQuorum: true,",
+		new: "\t\tCheckQuorum: false,"},
+	// What is kept back is not sent.
+	{file: "consensus/ready.go", test: "TestCommitRidesAlong",
+		old: "\t\t\tif p := g.mu.peers[id]; p.held != nil {",
+		new: "\t\t\tif p := g.mu.peers[id]; p.held != nil && false {"},
 }

@@ -1,0 +1,297 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"keyp/internal/clock"
+)
+
+const (
+	// tick is how often a leader tells others that it lives; an election follows 8 to 15 ticks without that.
+	tick          = 40 * time.Millisecond
+	electionTicks = 8
+	// commitDelay bounds how long a commit index waits for an entry to go out with.
+	commitDelay = 2 * time.Millisecond
+	// snapshotTicks is how long a member may take for a snapshot, before another one is sent.
+	snapshotTicks = 50
+
+	// MaxEntry bounds an entry, in bytes, so that a frame has room for one.
+	MaxEntry = MaxFrame - 64<<10
+	// MaxUncommitted bounds the entries that are proposed and not committed, in bytes, unless there is only one.
+	MaxUncommitted = 32 << 20
+
+	maxMessage  = 1 << 20  // of entries in a message, unless it has only one
+	maxInflight = 256      // messages with entries that a follower has not answered
+	maxUnread   = 8 << 20  // bytes of entries, likewise
+	maxApplying = 64 << 20 // bytes of entries that the machine has been given and has not applied
+)
+
+// Why something is refused.
+var (
+	ErrNotLeader = errors.New("consensus: another member leads, or none")
+	ErrFull      = errors.New("consensus: too much is proposed and not committed")
+	ErrEntry     = errors.New("consensus: an entry is empty or too long")
+	ErrChange    = errors.New("consensus: the members cannot be changed so, or another change is under way")
+	ErrTarget    = errors.New("consensus: leadership can only go to another member that votes")
+	ErrClosed    = errors.New("consensus: closed")
+)
+
+// Options are what a group is started with.
+type Options struct {
+	ID      uint64 // this member's
+	Group   uint64 // the number of the group
+	Log     Log
+	Applied Base // the last entry that the machine has already, and the members after it
+	Machine Machine
+	Network Network
+	Clock   clock.Clock // clock.System if nil
+	// After calls f once d has passed, unless it is stopped before; time.AfterFunc if nil.
+	After  func(d time.Duration, f func()) (stop func())
+	Logger *slog.Logger // slog.Default() if nil
+}
+
+// Group is this member's part of a group. All its methods may be called by several goroutines, and from a Machine's, but
+// for Close.
+type Group struct {
+	o     Options
+	lease atomic.Int64 // the time since the machine started, in ms, until which Leased says yes
+
+	mu struct {
+		sync.Mutex
+		idle     sync.Cond // nobody is in Log.Sync or in the machine
+		node     *raft.RawNode
+		ended    error // nothing is done any more
+		ticks    int   // since the start, up to electionTicks
+		stop     func()
+		role     role
+		term     uint64
+		leader   uint64 // 0: not known
+		commit   uint64
+		last     uint64 // index of the last entry
+		lastType pb.EntryType
+		applied  uint64 // the last entry that the machine has been given
+		conf     *pb.ConfState
+		peers    map[uint64]*peer
+		delay    func() // stops the timer for what is kept back; nil: nothing is
+		promise  promise
+
+		appends []*pb.Message // to be appended, in order
+		syncing bool
+		events  []func() // for the machine, in order
+		telling bool
+	}
+}
+
+// role is what this member knows of its own leading.
+type role struct {
+	leading    bool
+	first      uint64 // index of the term's first entry, which says that it leads
+	transferee uint64 // to whom it hands over, and proposes nothing meanwhile
+	asked      int64  // the newest stamp that others were asked to confirm
+	floor      int64  // stamps up to this one give no lease
+}
+
+// peer is another member, as messages go to it.
+type peer struct {
+	commit   uint64      // the newest commit index sent with entries
+	held     *pb.Message // has nothing but a newer one, and waits for commitDelay
+	snapshot int         // ticks until a snapshot that it was sent counts as lost; 0: none was
+}
+
+// Start has a member take part. It answers no vote for 8 ticks: before it ended it may have promised
+// another one to lead for so long.
+func Start(o Options) (*Group, error) {
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	if o.After == nil {
+		o.After = func(d time.Duration, f func()) func() {
+			t := time.AfterFunc(d, f)
+			return func() { t.Stop() }
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if err := align(o.Log, o.Applied); err != nil {
+		return nil, err
+	}
+	base, s := o.Log.Base(), stored{o.Log, o.Applied.Index}
+	hard, _, err := s.InitialState()
+	if err != nil {
+		return nil, err
+	}
+	// Entries after the base are handed out again, since they may change the members; the machine gets those after
+	// Applied.
+	node, err := raft.NewRawNode(&raft.Config{
+		ID: o.ID, ElectionTick: electionTicks, HeartbeatTick: 1, Storage: s, Applied: base.Index, AsyncStorageWrites: true,
+		MaxSizePerMsg: maxMessage, MaxCommittedSizePerReady: maxApplying, MaxUncommittedEntriesSize: MaxUncommitted,
+		MaxInflightMsgs: maxInflight, MaxInflightBytes: maxUnread,
+		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true, StepDownOnRemoval: true,
+		Logger: logger{o.Logger.With("member", o.ID)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("consensus: %w", err)
+	}
+	g := &Group{o: o}
+	g.mu.idle.L = &g.mu.Mutex
+	g.mu.node, g.mu.term, g.mu.commit, g.mu.last, g.mu.applied = node, hard.GetTerm(), hard.GetCommit(), o.Log.Last(), o.Applied.Index
+	g.mu.conf, g.mu.peers = base.Conf, map[uint64]*peer{}
+	g.mu.Lock()
+	g.ready()
+	g.mu.stop = o.After(tick, g.tick)
+	g.mu.Unlock()
+	g.proceed()
+	return g, nil
+}
+
+// align has a log begin where the machine ends, if it lacks that entry: a crash came after Machine.Restore, and before
+// the log had the base of the snapshot.
+func align(l Log, applied Base) error {
+	if base := l.Base(); applied.Index < base.Index {
+		return fmt.Errorf("consensus: entry %d is the last that is applied, and the log begins after %d", applied.Index, base.Index)
+	}
+	if term, err := l.Term(applied.Index); err != nil || term != applied.Term {
+		l.Append(Write{Base: &applied})
+	}
+	return nil
+}
+
+// Proposed are entries on their way.
+type Proposed struct{ Term, First, Last uint64 }
+
+// Propose has entries become the next ones of the group, in this order, each whole or not at all. Only a leader can. It
+// copies them. Machine.Committed says that they are there for ever; after Machine.Deposed that is unknown until
+// Committed or Replaced says it. When not all have room it gives ErrFull, and what it has proposed (Last is First-1 if
+// that is nothing).
+func (g *Group) Propose(entries ...[]byte) (p Proposed, err error) {
+	for _, e := range entries {
+		if len(e) == 0 || len(e) > MaxEntry {
+			return p, ErrEntry
+		}
+	}
+	g.mu.Lock()
+	switch {
+	case g.mu.ended != nil:
+		err = g.mu.ended
+	case !g.mu.role.leading || g.mu.role.transferee != 0:
+		err = ErrNotLeader
+	}
+	if err != nil {
+		g.mu.Unlock()
+		return p, err
+	}
+	p = Proposed{Term: g.mu.term, First: g.mu.last + 1, Last: g.mu.last}
+	for _, e := range entries {
+		if err = g.mu.node.Propose(e); err != nil { // which makes a copy of its exact size
+			err = ErrFull
+			break
+		}
+		p.Last++
+	}
+	g.ready()
+	g.mu.Unlock()
+	g.proceed()
+	return p, err
+}
+
+// Receive takes messages that other members have sent, in the order in which they came.
+func (g *Group) Receive(messages []*Message) {
+	g.mu.Lock()
+	for _, m := range messages {
+		if g.mu.ended == nil && m.Group == g.o.Group && m.Raft.GetTo() == g.o.ID && g.admit(m) {
+			_ = g.mu.node.Step(m.Raft) // it fails for answers of who is no member any more
+		}
+	}
+	g.ready()
+	g.mu.Unlock()
+	g.proceed()
+}
+
+// Unreachable says that messages to a member were lost.
+func (g *Group) Unreachable(id uint64) {
+	g.mu.Lock()
+	if g.mu.ended == nil {
+		g.mu.node.ReportUnreachable(id)
+		g.ready()
+	}
+	g.mu.Unlock()
+	g.proceed()
+}
+
+// tick is called by the timer. Ticks that come late are not made up for: who has not run has not heard others either.
+func (g *Group) tick() {
+	g.mu.Lock()
+	if g.mu.ended == nil {
+		g.mu.ticks = min(g.mu.ticks+1, electionTicks)
+		g.mu.node.Tick()
+		for _, id := range slices.Sorted(maps.Keys(g.mu.peers)) {
+			if p := g.mu.peers[id]; p.snapshot > 0 {
+				if p.snapshot--; p.snapshot == 0 {
+					g.mu.node.ReportSnapshot(id, raft.SnapshotFailure)
+				}
+			}
+		}
+		g.renew()
+		g.ready()
+		g.mu.stop = g.o.After(tick, g.tick)
+	}
+	g.mu.Unlock()
+	g.proceed()
+}
+
+// Status is what a member knows.
+type Status struct {
+	Term, Leader uint64 // Leader 0: not known
+	Leading      bool
+	First        uint64 // of a leader: what it proposes comes after this entry
+	Transferee   uint64 // of a leader: to whom it hands over; 0: to nobody
+	Last         uint64 // index of the last entry, committed or not
+	Committed    uint64
+	Conf         *pb.ConfState // after the last entry that the machine has been given
+	Ended        error         // a failure of the disk, or ErrClosed
+}
+
+// Status is of this moment.
+func (g *Group) Status() Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.mu.role
+	return Status{
+		Term: g.mu.term, Leader: g.mu.leader, Leading: r.leading, First: r.first, Transferee: r.transferee,
+		Last: g.mu.last, Committed: g.mu.commit, Conf: g.mu.conf, Ended: g.mu.ended,
+	}
+}
+
+// Close ends this member's part, and returns when neither the log nor the machine is in use any more. What was appended
+// and not synced is the log's to write.
+func (g *Group) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.end(ErrClosed)
+	for g.mu.syncing || g.mu.telling {
+		g.mu.idle.Wait()
+	}
+}
+
+// end has nothing be done any more; mu is locked.
+func (g *Group) end(err error) {
+	if g.mu.ended != nil {
+		return
+	}
+	g.mu.ended = err
+	g.lease.Store(0)
+	g.mu.role, g.mu.events, g.mu.appends = role{}, nil, nil
+	g.mu.stop()
+	g.forget()
+}

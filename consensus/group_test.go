@@ -1,0 +1,274 @@
+package consensus
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"keyp/internal/testkit/await"
+	"keyp/internal/testkit/setup"
+)
+
+// plainMachine notes what entries come, and whether it leads.
+type plainMachine struct {
+	mu struct {
+		sync.Mutex
+		got       [][]byte
+		leads     bool
+		first     uint64
+		applied   uint64
+		committed uint64
+		replaced  uint64
+	}
+}
+
+func (x *plainMachine) Elected(_, first uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mu.leads, x.mu.first = true, first
+}
+
+func (x *plainMachine) Deposed(uint64, uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mu.leads = false
+}
+
+func (x *plainMachine) Committed(index uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mu.committed = index
+}
+
+func (x *plainMachine) Replaced(from uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mu.replaced = from
+}
+
+func (x *plainMachine) Apply(a Applying, done func()) {
+	x.mu.Lock()
+	for _, e := range a.Entries {
+		if len(e.Data) > 0 && e.GetType() == pb.EntryNormal {
+			x.mu.got = append(x.mu.got, e.Data)
+		}
+		x.mu.applied = e.GetIndex()
+	}
+	x.mu.Unlock()
+	done()
+}
+
+func (x *plainMachine) Restore(_ *pb.Snapshot, done func(error)) {
+	done(errors.New("no snapshots here"))
+}
+func (x *plainMachine) Failed(err error) { panic(err) }
+
+// ready reports whether it leads, and has all of the terms before.
+func (x *plainMachine) ready() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.mu.leads && x.mu.applied >= x.mu.first
+}
+
+func (x *plainMachine) entries() [][]byte {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.mu.got)
+}
+
+// process is a member with real connections and real time.
+type process struct {
+	*Group
+	machine *plainMachine
+	net     *stand
+	log     *memLog
+}
+
+// latch passes messages on to a group that is there later.
+type latch struct {
+	ready chan struct{}
+	g     *Group
+}
+
+func (l *latch) Receive(messages []*Message) { <-l.ready; l.g.Receive(messages) }
+func (l *latch) Unreachable(id uint64)       { <-l.ready; l.g.Unreachable(id) }
+
+func newProcesses(t *testing.T, n uint64, change func(log *memLog)) []*process {
+	base := Base{Index: 1, Term: 1, Conf: &pb.ConfState{}}
+	for id := uint64(1); id <= n; id++ {
+		base.Conf.Voters = append(base.Conf.Voters, id)
+	}
+	var all []*process
+	addrs := map[uint64]string{}
+	var latches []*latch
+	for id := uint64(1); id <= n; id++ {
+		l := &latch{ready: make(chan struct{})}
+		latches = append(latches, l)
+		p := &process{machine: &plainMachine{}, log: newMemLog(base)}
+		if change != nil {
+			change(p.log)
+		}
+		p.net = newStand(t, id, func(o *TransportOptions) { o.Receiver = l })
+		addrs[id] = p.net.addr
+		all = append(all, p)
+	}
+	for i, p := range all {
+		g, err := Start(Options{
+			ID: uint64(i + 1), Group: 1, Log: p.log, Applied: base, Machine: p.machine, Network: p.net.Transport, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Group, latches[i].g = g, g
+		close(latches[i].ready)
+		t.Cleanup(g.Close)
+		p.net.SetPeers(addrs)
+	}
+	return all
+}
+
+// TestGroupsOverConnections has three members agree with real connections, real time and several who propose, with a
+// disk that is done at once and one that is done later; then the leader goes.
+func TestGroupsOverConnections(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		t.Run(fmt.Sprintf("slow disk %v", slow), func(t *testing.T) {
+			all := newProcesses(t, 3, func(log *memLog) {
+				if slow {
+					log.later = func(f func()) { time.AfterFunc(time.Millisecond, f) }
+				}
+			})
+			seen, proposed := 0, 0
+			for round := range 2 {
+				var leader *process
+				await.Until(t, "a member leads", func() bool {
+					i := slices.IndexFunc(all, func(p *process) bool { return p.machine.ready() && p.Leased() })
+					if i >= 0 {
+						leader = all[i]
+					}
+					return i >= 0
+				})
+				const goroutines, each = 4, 50
+				var group sync.WaitGroup
+				for g := range goroutines {
+					group.Go(func() {
+						for i := range each {
+							if _, err := leader.Propose(fmt.Appendf(nil, "%d-%d-%d", round, g, i)); err != nil {
+								t.Errorf("entry %d: %v", i, err)
+							}
+						}
+					})
+				}
+				group.Wait()
+				proposed += goroutines * each
+				await.Until(t, "all have all", func() bool {
+					return !slices.ContainsFunc(all, func(p *process) bool { return len(p.machine.entries()) < proposed })
+				})
+				want := all[0].machine.entries()
+				for _, p := range all[1:] {
+					if !slices.EqualFunc(p.machine.entries(), want, bytes.Equal) {
+						t.Error("two members have different entries")
+					}
+				}
+				if len(want) != proposed || len(want) == seen {
+					t.Errorf("%d entries of %d", len(want), proposed)
+				}
+				seen = len(want)
+				leader.Close()
+				leader.net.Close()
+				if _, err := leader.Propose([]byte("late")); !errors.Is(err, ErrClosed) || leader.Leased() {
+					t.Errorf("a closed group: %v, %v", err, leader.Leased())
+				}
+				all = slices.DeleteFunc(all, func(p *process) bool { return p == leader })
+			}
+		})
+	}
+}
+
+// TestGroupAlone: one member needs nobody, and has its entries committed before Propose returns.
+func TestGroupAlone(t *testing.T) {
+	p := newProcesses(t, 1, nil)[0]
+	await.Until(t, "it leads", func() bool { return p.machine.ready() && p.Leased() })
+	at, err := p.Propose([]byte("a"), []byte("b"))
+	if err != nil || at.Last != at.First+1 {
+		t.Fatalf("%+v, %v", at, err)
+	}
+	if got := p.machine.entries(); len(got) != 2 || p.Status().Committed != at.Last {
+		t.Errorf("%q, %+v", got, p.Status())
+	}
+	for _, wrong := range [][]byte{nil, make([]byte, MaxEntry+1)} {
+		if _, err := p.Propose(wrong); !errors.Is(err, ErrEntry) {
+			t.Errorf("%d bytes: %v", len(wrong), err)
+		}
+	}
+	if _, err := p.Change(&pb.ConfChangeSingle{Type: pb.ConfChangeRemoveNode.Enum(), NodeId: new(uint64(1))}); !errors.Is(err, ErrChange) {
+		t.Errorf("the last member is removed: %v", err)
+	}
+	if _, err := p.Change(); !errors.Is(err, ErrChange) {
+		t.Errorf("a change of nothing: %v", err)
+	}
+	if err := p.Transfer(2); !errors.Is(err, ErrTarget) {
+		t.Errorf("a transfer to nobody: %v", err)
+	}
+}
+
+// TestEntriesAreCopiedOnce: the caller has its memory back, and what is proposed takes its own size once.
+func TestEntriesAreCopiedOnce(t *testing.T) {
+	p := newProcesses(t, 1, nil)[0]
+	await.Until(t, "it leads", func() bool { return p.machine.ready() })
+	entry := bytes.Repeat([]byte("x"), 2<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := p.Propose(entry); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 3*uint64(len(entry))/2 {
+		t.Errorf("%d bytes are allocated for an entry of %d", n, len(entry))
+	}
+	clear(entry)
+	if got := p.machine.entries(); len(got) != 1 || got[0][0] != 'x' || got[0][len(got[0])-1] != 'x' {
+		t.Error("the entry is the caller's memory")
+	}
+}
+
+// TestUncommittedIsBounded: a leader whose followers do not answer takes 32 MiB, says so, and what was taken becomes
+// committed when they are back.
+func TestUncommittedIsBounded(t *testing.T) {
+	if _, err := observe(setup.Seed, func(s *sim) { fillUp(t, s) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func fillUp(t *testing.T, s *sim) {
+	s.settle()
+	leader := s.pick((*simMember).leads)
+	for _, m := range s.sorted() {
+		m.stopped = m != leader
+	}
+	taken := 0
+	for {
+		p, err := leader.g.Propose(make([]byte, 1<<20))
+		if err == nil {
+			taken++
+			continue
+		}
+		if !errors.Is(err, ErrFull) || p.Last != p.First-1 {
+			t.Errorf("%v, %+v", err, p)
+		}
+		break
+	}
+	if taken != 32 {
+		t.Errorf("%d MiB were taken", taken)
+	}
+	last := leader.g.Status().Last
+	s.repair()
+	s.until("all is committed", func() bool { return leader.g.Status().Committed >= last })
+}

@@ -1,0 +1,151 @@
+package consensus
+
+import (
+	"slices"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// The lease
+//
+// With each tick a leader asks the others whether it still leads (the library's ReadIndex), and notes when it asked: the
+// stamp, which is the time since the machine started. When a majority has answered, it may be sure until 250 ms after
+// the stamp that nobody else leads: who has answered votes for no other one during 8 ticks from then on, of which
+// the first may be short. So 280 ms of one machine's clock stand against 250 of another one's, and the clocks may differ by a
+// tenth. A process that is stopped ends no lease too late, as it counts fewer ticks and its lease goes by a clock that
+// does not stop.
+//
+// Two things break that promise by themselves, and are guarded here. Who has started may not know what it promised before, so
+// it does not vote during its first 8 ticks. And a transfer has members vote at once: so the leader gives up its lease
+// first, and asks for none while it hands over. But its order to campaign (MsgTimeoutNow) may arrive much later, when
+// the transfer has been given up and the leader has a lease again. So the order has a stamp, which the votes that it
+// leads to repeat, and who has confirmed a later question of that leader takes no order, and no haste, from before.
+
+// leaseTime is how long a lease lasts from its stamp on, in ms.
+const leaseTime = 250
+
+// promise is what this member owes to a leader that it has confirmed, and an order to campaign that it has.
+type promise struct {
+	term  uint64 // of the leader
+	stamp int64  // the newest that was confirmed to it
+
+	ordered uint64 // the term of a leader that ordered this member to campaign
+	order   int64  // and the stamp of that
+}
+
+// keep notes what is confirmed.
+func (p *promise) keep(term uint64, stamp int64) {
+	switch {
+	case term > p.term:
+		p.term, p.stamp = term, stamp
+	case term == p.term:
+		p.stamp = max(p.stamp, stamp)
+	}
+}
+
+// outlives reports whether the leader of a term may have a lease again after a stamp.
+func (p *promise) outlives(term uint64, stamp int64) bool { return p.term == term && p.stamp > stamp }
+
+// Leased reports whether this member leads, and no other one does or has done so since: what is read here before it is
+// asked is what the group has. It takes no lock.
+func (g *Group) Leased() bool { return g.o.Clock.Boot() < g.lease.Load() }
+
+// renew asks the others to confirm that this member leads. mu is locked.
+func (g *Group) renew() {
+	r := &g.mu.role
+	if !r.leading {
+		return
+	}
+	if r.transferee != 0 && g.mu.node.BasicStatus().LeadTransferee == 0 {
+		r.transferee = 0 // it was not elected in time
+	}
+	if r.transferee != 0 || g.mu.commit < r.first {
+		return
+	}
+	stamp := g.o.Clock.Boot()
+	if stamp <= r.floor {
+		return
+	}
+	r.asked = stamp
+	g.mu.promise.keep(g.mu.term, stamp)
+	g.mu.node.ReadIndex(le.AppendUint64(le.AppendUint64(nil, g.mu.term), uint64(stamp)))
+}
+
+// confirmed takes the lease that a majority's answers give. mu is locked.
+func (g *Group) confirmed(context []byte) {
+	r := &g.mu.role
+	term, stamp := le.Uint64(context), int64(le.Uint64(context[8:]))
+	if r.leading && term == g.mu.term && stamp > r.floor {
+		g.lease.Store(max(g.lease.Load(), stamp+leaseTime))
+	}
+}
+
+// stamp is that of a message to be sent. mu is locked.
+func (g *Group) stamp(m *pb.Message) uint64 {
+	r, p := &g.mu.role, &g.mu.promise
+	switch m.GetType() {
+	case pb.MsgHeartbeat:
+		if r.transferee == 0 {
+			return uint64(r.asked)
+		}
+	case pb.MsgTimeoutNow:
+		r.floor = max(r.floor, g.o.Clock.Boot())
+		return uint64(r.floor)
+	case pb.MsgVote:
+		if p.ordered == m.GetTerm()-1 {
+			return uint64(p.order)
+		}
+	}
+	return 0
+}
+
+// admit reports whether the node may see a message, and takes the haste from a vote that may not have it. mu is locked.
+func (g *Group) admit(m *Message) bool {
+	r, p, stamp := m.Raft, &g.mu.promise, int64(m.Stamp)
+	if _, ok := channelOf(r.GetType()); !ok {
+		return false
+	}
+	switch r.GetType() {
+	case pb.MsgHeartbeat:
+		p.keep(r.GetTerm(), stamp)
+	case pb.MsgTimeoutNow:
+		if !g.mayVote() || p.outlives(r.GetTerm(), stamp) {
+			return false
+		}
+		p.ordered, p.order = r.GetTerm(), stamp
+	case pb.MsgPreVote:
+		return g.mayVote()
+	case pb.MsgVote:
+		if p.outlives(r.GetTerm()-1, stamp) {
+			r.Context = nil
+		}
+		return g.mayVote()
+	}
+	return true
+}
+
+// mayVote reports whether nothing is owed any more that was promised before the start. mu is locked.
+func (g *Group) mayVote() bool { return g.mu.ticks >= electionTicks }
+
+// Transfer has another member lead, once it has all entries. Until that is so, or 8 ticks have passed, nothing can be
+// proposed, and reads have no lease.
+func (g *Group) Transfer(to uint64) error {
+	g.mu.Lock()
+	err := g.mu.ended
+	switch {
+	case err != nil:
+	case !g.mu.role.leading || g.mu.role.transferee != 0:
+		err = ErrNotLeader
+	case to == g.o.ID || !slices.Contains(g.mu.conf.GetVoters(), to):
+		err = ErrTarget
+	default:
+		g.lease.Store(0)
+		g.mu.role.transferee = to
+		g.mu.role.floor = max(g.mu.role.floor, g.o.Clock.Boot())
+		g.mu.node.TransferLeader(to)
+		g.ready()
+	}
+	g.mu.Unlock()
+	g.proceed()
+	return err
+}

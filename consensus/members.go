@@ -1,0 +1,60 @@
+package consensus
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3/confchange"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// Change has the group's members change, and gives the index of the entry that says so; it is so once the
+// machine is given that entry. Several changes become one, in two steps (joint consensus): from its entry on, majorities of
+// the old and of the new members have to agree, until the leader by itself has added a second entry, which ends
+// that. Only a leader can, one change after the other. A leader that is removed steps down when the change is applied.
+func (g *Group) Change(changes ...*pb.ConfChangeSingle) (index uint64, err error) {
+	g.mu.Lock()
+	switch {
+	case g.mu.ended != nil:
+		err = g.mu.ended
+	case !g.mu.role.leading || g.mu.role.transferee != 0:
+		err = ErrNotLeader
+	default:
+		err = tryChange(g.mu.conf, changes)
+	}
+	if err == nil {
+		if err = g.mu.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
+			err = ErrFull
+		}
+		g.ready()
+		if index = g.mu.last; err == nil && g.mu.lastType == pb.EntryNormal {
+			err = ErrChange // the library has made an entry without data of it
+		}
+	}
+	g.mu.Unlock()
+	g.proceed()
+	return index, err
+}
+
+// tryChange makes a change of members on paper: the library panics when one is applied that cannot be made.
+func tryChange(conf *pb.ConfState, changes []*pb.ConfChangeSingle) error {
+	changer := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, 0)}
+	cfg, progress, err := confchange.Restore(changer, conf)
+	if err != nil {
+		return fmt.Errorf("consensus: %w", err)
+	}
+	changer.Tracker.Config, changer.Tracker.Progress = cfg, progress
+	change := &pb.ConfChangeV2{Changes: changes}
+	if len(changes) == 0 {
+		return ErrChange
+	}
+	if leave, joint := change.EnterJoint(); joint {
+		_, _, err = changer.EnterJoint(leave, changes...)
+	} else {
+		_, _, err = changer.Simple(changes...)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrChange, err)
+	}
+	return nil
+}

@@ -1,0 +1,348 @@
+package consensus
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyp/internal/clock"
+)
+
+// Receiver is who messages are for.
+type Receiver interface {
+	// Receive gets messages of one member, in the order in which they came over one connection. It does not keep the list.
+	Receive(messages []*Message)
+	// Unreachable says that messages to a member may be lost.
+	Unreachable(id uint64)
+}
+
+// TransportOptions are what a Transport is made with.
+type TransportOptions struct {
+	Me       Member
+	Listener net.Listener // the transport closes it
+	Receiver Receiver
+	Secret   []byte // of the cluster; nil: there is none
+	// TLS is used by both sides, so each has a certificate that the other one demands. nil: connections are plain, and
+	// without a secret only those within this machine are taken.
+	TLS    *tls.Config
+	Random io.Reader    // nonces; crypto/rand.Reader if nil
+	Logger *slog.Logger // slog.Default() if nil
+
+	times *times // of tests
+}
+
+// times are how long the transport waits for whom.
+type times struct {
+	shake     time.Duration // for a connection with its handshake
+	write     time.Duration // until what is written has gone out
+	idle      time.Duration // each side says something after that
+	silence   time.Duration // a connection is given up that says nothing, or has not said a frame whole
+	firstWait time.Duration // before the next attempt to connect, doubled each time
+	mostWait  time.Duration
+}
+
+var usualTimes = times{
+	shake: 5 * time.Second, write: 10 * time.Second, idle: 5 * time.Second, silence: 15 * time.Second,
+	firstWait: 20 * time.Millisecond, mostWait: 500 * time.Millisecond,
+}
+
+const (
+	// strangers bounds the connections whose other side has proved nothing yet.
+	strangers = 64
+	// acceptWait is how long nothing is accepted after a failure, as when there are no file descriptors.
+	acceptWait = 100 * time.Millisecond
+	// batch bounds the messages that are received together.
+	batch = 256
+)
+
+// A frame of KindIdle has no body. Each side of a connection sends one now and then, so that neither waits for one that has gone
+// without a word, and has nothing else to say.
+
+// Transport is a Network of TCP connections.
+type Transport struct {
+	o     TransportOptions
+	times times
+	peers atomic.Pointer[map[uint64]*remote]
+	slots chan struct{} // strangers
+	ctx   context.Context
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		conns map[net.Conn]struct{} // those that others have opened
+		ins   map[inKey]net.Conn    // of these the newest of each, once it has shaken hands
+	}
+}
+
+type inKey struct {
+	from    uint64
+	channel Channel
+}
+
+// remote is another member.
+type remote struct {
+	addr  string
+	links [Snapshots + 1]*link // by channel
+}
+
+// NewTransport begins to accept connections. It opens some when SetPeers says to whom.
+func NewTransport(o TransportOptions) (*Transport, error) {
+	if o.TLS != nil && (o.TLS.ClientAuth != tls.RequireAndVerifyClientCert || o.TLS.InsecureSkipVerify) {
+		return nil, errors.New("consensus: TLS between members needs certificates of both sides, which are checked")
+	}
+	t := &Transport{o: o, times: usualTimes, slots: make(chan struct{}, strangers)}
+	if o.times != nil {
+		t.times = *o.times
+	}
+	if t.o.Random == nil {
+		t.o.Random = rand.Reader
+	}
+	if t.o.Logger == nil {
+		t.o.Logger = slog.Default()
+	}
+	t.mu.conns, t.mu.ins = map[net.Conn]struct{}{}, map[inKey]net.Conn{}
+	t.peers.Store(&map[uint64]*remote{})
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	t.done.Go(t.accept)
+	return t, nil
+}
+
+// SetPeers says who the other members are, and where. Those who are no more lose their connections. One
+// goroutine calls it, and Close.
+func (t *Transport) SetPeers(addrs map[uint64]string) {
+	before, after := *t.peers.Load(), map[uint64]*remote{}
+	for id, addr := range addrs {
+		if r := before[id]; r != nil && r.addr == addr {
+			after[id] = r
+		} else if id != t.o.Me.Node && t.ctx.Err() == nil {
+			after[id] = t.connect(id, addr)
+		}
+	}
+	t.peers.Store(&after)
+	for id, r := range before {
+		if after[id] != r {
+			r.close()
+		}
+	}
+}
+
+func (t *Transport) connect(id uint64, addr string) *remote {
+	r := &remote{addr: addr}
+	for channel := Votes; channel <= Snapshots; channel++ {
+		l := newLink(t, id, addr, channel)
+		r.links[channel] = l
+		t.done.Go(l.run)
+	}
+	return r
+}
+
+func (r *remote) close() {
+	for _, l := range r.links[Votes:] {
+		l.close()
+	}
+}
+
+// Send takes a message along. It is lost when there is no connection, or more waits than a member may be behind.
+func (t *Transport) Send(m *Message) bool {
+	channel, ok := channelOf(m.Raft.GetType())
+	r := (*t.peers.Load())[m.Raft.GetTo()]
+	return ok && r != nil && r.links[channel].put(m)
+}
+
+// Flush has what Send took go out: at once, as far as that does not have to wait.
+func (t *Transport) Flush() {
+	for _, r := range *t.peers.Load() {
+		for _, l := range r.links[Votes:] {
+			l.flush()
+		}
+	}
+}
+
+// Close ends all connections, and returns when nothing of the transport runs any more.
+func (t *Transport) Close() error {
+	t.stop()
+	err := t.o.Listener.Close()
+	for _, r := range *t.peers.Load() {
+		r.close()
+	}
+	t.mu.Lock()
+	for c := range t.mu.conns {
+		c.Close()
+	}
+	t.mu.Unlock()
+	t.done.Wait()
+	return err
+}
+
+// inTime is an instant for deadlines.
+func inTime(d time.Duration) time.Time { return time.UnixMilli(clock.System.Now()).Add(d) }
+
+// accept takes connections of others.
+func (t *Transport) accept() {
+	for {
+		c, err := t.o.Listener.Accept()
+		if err != nil {
+			if t.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			t.o.Logger.Warn("no connection of another member can be accepted", "error", err)
+			select {
+			case <-time.After(acceptWait):
+			case <-t.ctx.Done():
+				return
+			}
+			continue
+		}
+		select {
+		case t.slots <- struct{}{}:
+			if t.admit(c) {
+				t.done.Go(func() { t.serve(c) })
+			} else {
+				<-t.slots
+			}
+		default:
+			c.Close() // the other side tries again
+		}
+	}
+}
+
+// admit notes a connection, so that Close ends it.
+func (t *Transport) admit(c net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		c.Close()
+		return false
+	}
+	t.mu.conns[c] = struct{}{}
+	return true
+}
+
+// serve receives what comes over a connection that another member has opened.
+func (t *Transport) serve(c net.Conn) {
+	from, err := t.receive(c)
+	c.Close()
+	t.mu.Lock()
+	delete(t.mu.conns, c)
+	for key, other := range t.mu.ins {
+		if other == c {
+			delete(t.mu.ins, key)
+		}
+	}
+	t.mu.Unlock()
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		t.o.Logger.Info("a connection of another member has ended", "address", c.RemoteAddr(), "member", from, "error", err)
+	}
+}
+
+func (t *Transport) receive(c net.Conn) (from uint64, err error) {
+	secured, in, from, channel, err := t.greet(c)
+	<-t.slots
+	if err != nil {
+		return from, err
+	}
+	key := inKey{from, channel}
+	t.mu.Lock()
+	old := t.mu.ins[key]
+	t.mu.ins[key] = c
+	t.mu.Unlock()
+	if old != nil { // the other side has lost it
+		old.Close()
+	}
+	var messages []*Message
+	for {
+		if err := c.SetReadDeadline(inTime(t.times.silence)); err != nil {
+			return from, err
+		}
+		messages = messages[:0]
+		for {
+			m, err := t.next(secured, in, from, channel)
+			if err != nil {
+				return from, err
+			}
+			if m != nil {
+				messages = append(messages, m)
+			}
+			if len(messages) == batch || !Whole(in) {
+				break
+			}
+		}
+		if len(messages) > 0 {
+			t.o.Receiver.Receive(messages)
+			clear(messages)
+		}
+	}
+}
+
+// greet shakes hands with somebody who calls.
+func (t *Transport) greet(c net.Conn) (secured net.Conn, in *bufio.Reader, from uint64, channel Channel, err error) {
+	if err := c.SetDeadline(inTime(t.times.shake)); err != nil {
+		return nil, nil, 0, 0, err
+	}
+	secured = c
+	if t.o.TLS != nil {
+		s := tls.Server(c, t.o.TLS)
+		if err := s.HandshakeContext(t.ctx); err != nil {
+			return nil, nil, 0, 0, err
+		}
+		secured = s
+	} else if err := t.mayBePlain(c); err != nil {
+		return nil, nil, 0, 0, err
+	}
+	in = bufio.NewReaderSize(secured, 1<<10)
+	if from, channel, err = Answer(in, secured, t.o.Me, t.o.Secret, t.o.Random); err != nil {
+		return nil, nil, from, channel, err
+	}
+	if channel == Entries { // much comes at once
+		in = bufio.NewReaderSize(in, 256<<10)
+	}
+	return secured, in, from, channel, c.SetDeadline(time.Time{})
+}
+
+// mayBePlain refuses a connection that neither a secret nor TLS guards, unless nobody else can be at its ends.
+func (t *Transport) mayBePlain(c net.Conn) error {
+	if len(t.o.Secret) == 0 && !MayBePlain(c.LocalAddr(), c.RemoteAddr()) {
+		return errors.New("consensus: without a secret or TLS members talk within one machine only")
+	}
+	return nil
+}
+
+// next reads a frame; nil: it was an idle one, which is answered.
+func (t *Transport) next(c net.Conn, in *bufio.Reader, from uint64, channel Channel) (*Message, error) {
+	f, err := ReadFrame(in, frameLimit(channel))
+	if err != nil {
+		return nil, err
+	}
+	if f.Kind == KindIdle {
+		if err := c.SetWriteDeadline(inTime(t.times.write)); err != nil {
+			return nil, err
+		}
+		return nil, writeFrame(c, KindIdle, nil)
+	}
+	m, err := ParseMessage(f)
+	if err != nil {
+		return nil, err
+	}
+	if on, ok := channelOf(m.Raft.GetType()); !ok || on != channel || m.Raft.GetFrom() != from || m.Raft.GetTo() != t.o.Me.Node {
+		return nil, fmt.Errorf("%w: it is not for this connection", ErrMessage)
+	}
+	return m, nil
+}
+
+// frameLimit bounds the frames of a channel: what is on Votes has no entries.
+func frameLimit(channel Channel) int {
+	if channel == Votes {
+		return 4 << 10
+	}
+	return MaxFrame
+}
