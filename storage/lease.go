@@ -161,13 +161,14 @@ func (t *Txn) LeaseOf(item Item) (Lease, bool) {
 
 // Lease finds the lease of a key; false for a missing or expired key, ErrWrongType for a key of another type.
 func (t *Txn) Lease(k Key) (l Lease, ok bool, err error) {
-	item, ok := t.touch(k)
+	item, ok := t.Peek(k)
 	if !ok {
 		return l, false, nil
 	}
 	if l, ok = t.LeaseOf(item); !ok {
 		return l, false, ErrWrongType
 	}
+	t.touch(k)
 	return l, true, nil
 }
 

@@ -13,7 +13,8 @@ func TestGoRedisAdmin(t *testing.T) {
 		{name: "modules", run: noModules},
 		{name: "replication", run: noReplication},
 		{name: "cluster", run: func(t *testing.T, c subject) {
-			noCluster(t, c, "INFO", "NODES", "SLOTS", "SHARDS", "LINKS", "MYID", "HELP", "KEYSLOT k", "COUNTKEYSINSLOT 1", "GETKEYSINSLOT 1 10")
+			noCluster(t, c, "ADDSLOTS 1", "ADDSLOTSRANGE 1 2", "DELSLOTS 1", "DELSLOTSRANGE 1 2", "FLUSHSLOTS", "BUMPEPOCH", "SET-CONFIG-EPOCH 1", "SAVECONFIG", "RESET", "FORGET x", "REPLICAS x", "SLAVES x", "COUNT-FAILURE-REPORTS x",
+				"INFO", "NODES", "SLOTS", "SHARDS", "LINKS", "MYID", "HELP", "KEYSLOT k", "COUNTKEYSINSLOT 1", "GETKEYSINSLOT 1 10")
 		}},
 		{name: "CLUSTER MYSHARDID", run: func(t *testing.T, c subject) { noCluster(t, c, "MYSHARDID") }, newer: "7.2"},
 		{name: "WAITAOF", run: waitAOF, newer: "7.2"},

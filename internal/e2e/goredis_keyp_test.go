@@ -25,6 +25,7 @@ func TestGoRedisKeyp(t *testing.T) {
 		{name: "KEYP.POLICY", run: policies, newer: "Keyp's own"},
 		{name: "KEYP.OUTBOX", run: outboxes, newer: "Keyp's own"},
 		{name: "KEYP.LEASE", run: leases, newer: "Keyp's own"},
+		{name: "KEYP.LIMIT", run: limits, newer: "Keyp's own"},
 	})
 }
 
@@ -278,4 +279,45 @@ func leases(t *testing.T, c subject) {
 		t.Errorf("HELP: %v, %v", help, err)
 	}
 	is(t, int64(1))(c.Del(ctx, "l").Result())
+}
+
+// limits admits costs by several limits, and with a reservation that is given back.
+func limits(t *testing.T, c subject) {
+	take := func(cost int, more ...any) []any {
+		t.Helper()
+		reply, err := c.Do(ctx, append([]any{"KEYP.LIMIT", "TAKE", "api", cost, "WINDOW", 3, 600_000, "TOKENS", 10, 1, 600_000}, more...)...).Slice()
+		if err != nil || len(reply) != 5 {
+			t.Fatalf("TAKE: %v, %v", reply, err)
+		}
+		return reply
+	}
+	if reply := take(2); reply[0] != int64(1) || fmt.Sprint(reply[3]) != "[1 8]" {
+		t.Errorf("the first cost: %v", reply)
+	}
+	if reply := take(2); reply[0] != int64(0) || reply[1] != int64(1) || reply[2].(int64) <= 0 || reply[2].(int64) > 600_000 {
+		t.Errorf("a cost too many: %v", reply)
+	}
+	if reply := take(1, "RESERVE", "job", 60_000); reply[0] != int64(1) {
+		t.Errorf("a reservation: %v", reply)
+	}
+	is(t, "limit")(c.Type(ctx, "api").Result())
+	held, err := c.Do(ctx, "KEYP.LIMIT", "HELD", "api").Slice()
+	if err != nil || len(held) != 1 || held[0].([]any)[0] != "job" {
+		t.Errorf("HELD: %v, %v", held, err)
+	}
+	is(t, any(int64(1)))(c.do("KEYP.LIMIT", "RETURN", "api", "job"))
+	is(t, any(int64(0)))(c.do("KEYP.LIMIT", "CONFIRM", "api", "job"))
+	if peek, err := c.Do(ctx, "KEYP.LIMIT", "PEEK", "api", 1, "WINDOW", 3, 600_000).Slice(); err != nil || peek[0] != int64(1) || fmt.Sprint(peek[3]) != "[1]" {
+		t.Errorf("PEEK: %v, %v", peek, err)
+	}
+	is(t, any(int64(1)))(c.do("KEYP.LIMIT", "RESET", "api"))
+	for i := range 3 {
+		reply, err := c.Do(ctx, "CL.THROTTLE", "throttled", 1, 1, 3600).Int64Slice()
+		if err != nil || len(reply) != 5 || (reply[0] == 1) != (i == 2) || reply[1] != 2 || reply[2] != int64(max(0, 1-i)) {
+			t.Errorf("CL.THROTTLE: %v, %v", reply, err)
+		}
+	}
+	if help, err := c.do("KEYP.LIMIT", "HELP"); err != nil || len(help.([]any)) < 10 {
+		t.Errorf("HELP: %v, %v", help, err)
+	}
 }
