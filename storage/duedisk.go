@@ -29,6 +29,7 @@ type diskDues struct {
 	through []byte
 	// left are the keys that have left memory since the walk came here, by where they stand in values.
 	left map[string]leftKey
+	size int // of their names
 }
 
 // leftKey is a key that has left memory with a deadline, 0 for none.
@@ -37,8 +38,12 @@ type leftKey struct {
 	due int64
 }
 
-// diskLeftMost bounds how many keys may leave a part's memory between two steps of the walk: of more, the walk begins again.
-const diskLeftMost = 64 << 10
+// diskLeftMost and diskLeftBytes bound how many keys may leave a part's memory between two steps of the walk, and their names: of
+// more, the walk begins again.
+const (
+	diskLeftMost  = 64 << 10
+	diskLeftBytes = 4 << 20
+)
 
 func newDiskDues(through []byte) *diskDues { return &diskDues{cells: ttl.NewCells(), through: through} }
 
@@ -57,7 +62,7 @@ func (p *part) toDisk(k Key, due int64) {
 		return
 	}
 	if d.through != nil {
-		if len(d.left) >= diskLeftMost {
+		if len(d.left) >= diskLeftMost || d.size >= diskLeftBytes {
 			p.forgetDisk()
 			return
 		}
@@ -66,6 +71,7 @@ func (p *part) toDisk(k Key, due int64) {
 		}
 		on := format.DiskKey(nil, p.space, k)
 		k.Name = bytes.Clone(k.Name)
+		d.size += len(k.Name)
 		d.left[string(on)] = leftKey{k, due}
 		if due != 0 && !d.knows(format.TTLKey(nil, due, on)) {
 			return
@@ -127,8 +133,9 @@ func (v View) knowDisk(through int64, most int) error {
 			return err
 		}
 	}
-	for n := 0; w.turn.place != nil && n < most && int64(binary.BigEndian.Uint64(w.turn.place)) <= through; n += v.s.bounds.dueStep {
-		if err := w.step(v); err != nil {
+	step := min(v.s.bounds.dueStep, most)
+	for n := 0; w.turn.place != nil && n < most && int64(binary.BigEndian.Uint64(w.turn.place)) <= through; n += step {
+		if err := w.step(v, step); err != nil {
 			return err
 		}
 	}
@@ -146,7 +153,7 @@ func (w *diskWalk) finish(s *Store) {
 		more = func() bool {
 			w.turn.Lock()
 			defer w.turn.Unlock()
-			if w.turn.place != nil && s.quit.Err() == nil && w.step(s.View) == nil { // a later timeline tries again
+			if w.turn.place != nil && s.quit.Err() == nil && w.step(s.View, s.bounds.dueStep) == nil { // a later timeline tries again
 				return true
 			}
 			w.turn.alone = false
@@ -174,10 +181,10 @@ func (w *diskWalk) begin(v View) error {
 	return nil
 }
 
-// step counts some entries of ttl.
-func (w *diskWalk) step(v View) error {
+// step counts some entries of ttl, most of them at most.
+func (w *diskWalk) step(v View, most int) error {
 	s := v.s
-	list, next, err := s.readDue(w.turn.place, math.MaxInt64, s.bounds.dueStep)
+	list, next, err := s.readDue(w.turn.place, math.MaxInt64, most)
 	if err != nil {
 		return err
 	}
@@ -234,6 +241,6 @@ func (sh *shard) learnDisk(list []diskDue, next []byte) {
 				d.cells.Add(k.due)
 			}
 		}
-		d.left = nil
+		d.left, d.size = nil, 0
 	}
 }

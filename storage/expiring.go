@@ -144,6 +144,7 @@ func (l *expiring) page() (same bool, err error) {
 		}
 	}
 	if l.elements != nil {
+		_, l.began = l.s.later.elementsKnown(l.space)
 		all, err := l.readLeft()
 		if err != nil {
 			return false, err
@@ -204,6 +205,7 @@ type expiring struct {
 	elements func(name []byte, typ object.Type) bool // which keys' elements are listed too; nil: none
 	places   []*elementPlaces                        // by shard
 	round    int                                     // of reading ttl for them
+	began    int                                     // that which there was when memory had been looked at
 	lost     bool                                    // they are no more
 	loads    int                                     // how many keys were loaded for the page
 	damaged  map[string]bool                         // those that could not be

@@ -41,6 +41,9 @@ const (
 	// leftMost bounds how many values that have left memory before their turn a page reads, loadsMost how many keys it loads.
 	leftMost  = 4096
 	loadsMost = 64
+	// leftKept bounds how many values that have left memory before their turn are noted: of more, ttl is read again from its begin,
+	// which leads to all that are only on disk.
+	leftKept = 64 << 10
 	// placesSpare is how many places a part may have at least before they are made again, since most of them may be of the past
 	// or of elements that are gone. placesKept is for how long they are kept after a page, in ms.
 	placesSpare = 1 << 16
@@ -201,7 +204,7 @@ func (l *expiring) addElements() error {
 			return err
 		}
 	}
-	if l.lost || l.s.later.anyLeft(l.space) {
+	if _, round := l.s.later.elementsKnown(l.space); l.lost || round != l.began || l.s.later.anyLeft(l.space) {
 		l.through = l.from // the next call begins again
 	}
 	return nil
@@ -579,15 +582,22 @@ func (d *laterDeadlines) restart(space uint32) {
 	d.begin(space)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	of := d.mu.of[space]
-	of.elements, of.round = DuePlace{}, of.round+1
+	d.mu.of[space].readAgain()
 }
 
-// leaves notes a value that leaves memory before its elements' places are there.
-func (d *laterDeadlines) leaves(on []byte) {
+// readAgain has what ttl has of the elements be read again. The lock of laterDeadlines is held.
+func (of *laterOf) readAgain() { of.elements, of.round = DuePlace{}, of.round+1 }
+
+// leaves notes a value that leaves memory before its elements' places are there, most of them at most.
+func (d *laterDeadlines) leaves(on []byte, most int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if of := d.mu.of[binary.BigEndian.Uint32(on)]; of != nil {
+		if len(of.left) >= most {
+			of.left = nil
+			of.readAgain()
+			return
+		}
 		if of.left == nil {
 			of.left = map[string]uint64{}
 		}

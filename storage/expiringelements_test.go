@@ -316,6 +316,7 @@ func TestExpiringElementsBesideChanges(t *testing.T) {
 		h.s.bounds.group = rapid.SampledFrom([]int{1, 4, 100}).Draw(rt, "group")
 		h.s.bounds.cover = rapid.SampledFrom([]int{3, 1000}).Draw(rt, "cover")
 		h.s.bounds.stretch = 10
+		h.s.bounds.left = rapid.SampledFrom([]int{1, 3, leftKept}).Draw(rt, "left")
 		now := h.clock.Now()
 		const keys = 12
 		typ := func(i int) object.Type { return []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet}[i%3] }
@@ -400,4 +401,35 @@ func TestExpiringElementsBesideChanges(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A page that is begun, and never gone on with, leaves nothing that grows with what leaves memory; what has left comes all the same.
+func TestExpiringElementsBegun(t *testing.T) {
+	h := newHarness(t)
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 500
+	for i := range keys {
+		h.setElement(h.s.Key(0, fmt.Appendf(nil, "key%d", i)), object.TypeHash, "f", "v", now+5000+int64(i))
+	}
+	for _, sh := range h.s.shards { // the first page that has come no further than this, as one within a transaction may
+		if p := sh.mu.parts[0]; p != nil {
+			l := &expiring{View: h.s.View, now: now, space: p.space, places: make([]*elementPlaces, len(h.s.shards))}
+			h.s.later.begin(p.space)
+			l.usePlaces(p)
+		}
+	}
+	for space := range h.s.later.mu.of { // ttl has been read, as far as it went
+		h.s.later.knownElements(space, DuePlace{}, DueEnd, h.s.later.mu.of[space].round)
+	}
+	h.saved()
+	h.evict()
+	for space, of := range h.s.later.mu.of {
+		if n := len(of.left); n > h.s.bounds.left {
+			t.Errorf("keyspace %d: %d values that have left memory are noted, %d may be", space, n, h.s.bounds.left)
+		}
+	}
+	if got := h.expiringElements(h.s.View, 0, DuePlace{}, DueEnd, always(50)); len(got) != keys {
+		t.Errorf("%d elements are listed, of %d", len(got), keys)
+	}
 }

@@ -439,7 +439,7 @@ func (h *housekeeper) evictCell(p *part, sl *slot, c cell) (freed int64) {
 				s.later.note(own, on)
 			}
 			if p.unnoted(c) {
-				s.later.leaves(on)
+				s.later.leaves(on, s.bounds.left)
 			}
 			freed += indexBytes
 		}

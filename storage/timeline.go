@@ -33,6 +33,12 @@ const (
 	timelineElements = 4096
 	// timelineTries is how often a timeline counts again that keys have moved beside.
 	timelineTries = 3
+	// knownMost, namesMost and walkCost bound what a timeline does within a transaction, for which all others wait: the entries
+	// of ttl that it reads each time that it needs some, the entries of which it looks at names, and how many entries of a
+	// cell a search for the first one counts for.
+	knownMost = 512
+	namesMost = 8 << 10
+	walkCost  = 32
 )
 
 // Instant is an instant for a timeline, in Unix ms, or an end of time: as the begin that is now, as the end it is behind the
@@ -59,8 +65,12 @@ type DueSpan struct {
 func (v View) Timeline(db int, from, until Instant, spans int, match func(name []byte) bool) (list []DueSpan, err error) {
 	for try := 1; ; try++ {
 		l := timeline{View: v, db: db, now: v.now(), match: match, exact: v.s.bounds.exact, known: v.s.bounds.known, first: max(from.At, math.MinInt64+1), last: until.At - 1}
+		l.names, l.due, l.elements = min(l.exact, namesMost), dueStep, 2*timelineElements
 		if v.t == nil {
-			l.known = l.exact
+			l.known, l.names, l.due, l.elements = l.exact, l.exact, diskLooks, math.MaxInt
+		}
+		if err := l.keyspaces(&l.space); err != nil {
+			return nil, err
 		}
 		if from.Open {
 			l.first = l.now
@@ -82,7 +92,11 @@ func (v View) Timeline(db int, from, until Instant, spans int, match func(name [
 		if err != nil {
 			return nil, err
 		}
-		if moved == 0 || try == timelineTries || v.t != nil {
+		space := uint32(0)
+		if err := l.keyspaces(&space); err != nil {
+			return nil, err
+		}
+		if (space == l.space || try >= swapTries) && (moved == 0 || try >= timelineTries) || v.t != nil {
 			return l.spans(moved), nil
 		}
 	}
@@ -94,7 +108,10 @@ type timeline struct {
 	db           int
 	now          int64
 	match        func(name []byte) bool
-	exact, known int // bounds: entries that are looked at in memory, and on disk
+	exact, known int    // bounds: entries that are looked at in memory, and on disk
+	names, due   int    // those whose names are looked at, and those of a shard, or of the disk, that are due
+	elements     int    // those on disk that are looked at for the next deadline
+	space        uint32 // the database's keyspace when it began
 
 	first, last int64   // through the last
 	starts      []int64 // of spans
@@ -140,16 +157,16 @@ func (l *timeline) run(open bool, spans int) error {
 			return err
 		}
 	}
-	high, cut := int64(0), false
+	low, high, cut := int64(0), int64(0), false
 	for i := range l.starts {
+		low += l.memory[i].Low + l.disk[i].Low
 		high += l.memory[i].High + l.disk[i].High
 		cut = cut || !l.disk[i].Exact()
 	}
-	few := high <= int64(l.exact)
 	switch {
 	case l.match != nil:
-		return l.sample(high, few)
-	case cut && few:
+		return l.sample(high)
+	case cut && low <= int64(l.exact): // perhaps no more are due, whatever the cells of the disk allow for
 		return l.readDisk()
 	}
 	return nil
@@ -238,6 +255,11 @@ func (l *timeline) lookAtDue() (end int64, err error) {
 	return end, nil
 }
 
+// keyspaces gives the database's keyspace.
+func (l *timeline) keyspaces(to *uint32) error {
+	return l.locked(l.s.shards[0], func() { *to = l.s.spaces.ids[l.db] })
+}
+
 // begin notes how a shard is at the begin, and returns its last deadline that has not come.
 func (l *timeline) begin(sh *shard) (last int64) {
 	due := l.dueIn(sh)
@@ -268,9 +290,9 @@ func (l *timeline) lookAtDueIn(p *part, from ttl.Entry, due int64, looks int) (n
 	if p == nil {
 		return next, false
 	}
-	if looks >= diskLooks {
+	if looks >= l.due {
 		none := 0
-		l.unknown += p.index.Count(from.Deadline, due, &none).High
+		l.unknown += p.index.Count(from.Deadline, due, &none, 0).High
 		return next, false
 	}
 	n, elements := 0, timelineElements
@@ -316,15 +338,15 @@ func (l *timeline) lookAtDueOnDisk() (end int64, err error) {
 	if place := l.s.lastDue(); place > l.now && !l.diskKnown() {
 		end = place
 	}
-	looks := 0
-	for place := format.TTLKey(nil, 0, nil); place != nil; looks += l.s.bounds.dueStep {
-		if looks >= l.s.bounds.known {
+	looks, step := 0, min(l.s.bounds.dueStep, l.known)
+	for place := format.TTLKey(nil, 0, nil); place != nil; looks += step {
+		if looks >= l.known {
 			most, err := l.onDiskThrough(l.now)
 			l.unknown += most
 			return end, err
 		}
 		var list []diskDue
-		if list, place, err = l.s.readDue(place, l.now+1, l.s.bounds.dueStep); err != nil {
+		if list, place, err = l.s.readDue(place, l.now+1, step); err != nil {
 			return end, err
 		}
 		list = slices.DeleteFunc(list, func(e diskDue) bool { return !e.Element })
@@ -358,7 +380,7 @@ func (l *timeline) nextOnDisk(tx *bolt.Tx, e diskDue) {
 	if im.Deadline != 0 && im.Deadline <= due {
 		return
 	}
-	if !im.Inline && im.Elements() > timelineElements {
+	if n := int(im.Elements()); !im.Inline && n > timelineElements || l.elements <= 0 {
 		l.unknown++
 		return
 	}
@@ -366,6 +388,7 @@ func (l *timeline) nextOnDisk(tx *bolt.Tx, e diskDue) {
 	if err != nil || got.object == nil {
 		return
 	}
+	l.elements -= got.object.val.Len()
 	at, alive := im.Deadline, false
 	got.object.val.Walk(func(_, _ []byte, deadline int64) bool {
 		if deadline == 0 || deadline > due {
@@ -453,20 +476,54 @@ func (l *timeline) countSome(sh *shard, i int, most *int) (next int) {
 		return len(l.starts)
 	}
 	due := l.dueIn(sh)
+	cost, whole := 0, false
+	if l.t != nil {
+		if whole = i == 0 && l.walkWhole(p, max(l.first, due+1), most); !whole {
+			cost = walkCost
+		}
+	}
 	end := min(i+dueStep, len(l.starts))
-	for had := *most; i < end && had-*most < 2*dueStep; i++ {
+	if whole {
+		end = len(l.starts)
+	}
+	for had := *most; i < end && (whole || had-*most < 2*dueStep); i++ {
 		from, through := l.bounds(i)
 		if due > l.now && from <= due { // what the transaction has written itself may be there
 			none := 0
-			l.memory[i].High += p.index.Count(max(from, l.now+1), min(through, due), &none).High
+			l.memory[i].High += p.index.Count(max(from, l.now+1), min(through, due), &none, 0).High
 		}
 		if from = max(from, due+1); from > through {
 			continue
 		}
-		l.memory[i].Add(p.index.Count(from, through, most))
+		if !whole {
+			l.memory[i].Add(p.index.Count(from, through, most, cost))
+		}
 		l.disk[i].Add(p.onDiskIn(from, through))
 	}
 	return i
+}
+
+// walkWhole counts all that a part has in memory in the spans, from an instant on, in one walk over the entries; false where they may
+// be more than most.
+func (l *timeline) walkWhole(p *part, from int64, most *int) bool {
+	none := 0
+	high := p.index.Count(from, l.last, &none, 0).High
+	if high > int64(*most) {
+		return false
+	}
+	*most -= int(high)
+	i := 0
+	p.index.Walk(from, func(e ttl.Entry) bool {
+		if e.Deadline > l.last {
+			return false
+		}
+		for i+1 < len(l.starts) && l.starts[i+1] <= e.Deadline {
+			i++
+		}
+		l.memory[i].Add(ttl.Exactly(1))
+		return true
+	})
+	return true
 }
 
 // onlyOn are those of the entries whose keys are only on disk, in the database.
@@ -497,16 +554,16 @@ func (l *timeline) onlyOn(list []diskDue) (only []diskDue, err error) {
 // there was more to read.
 func (l *timeline) walkDisk(visit func(e diskDue, span int)) (through int64, err error) {
 	l.loose = true
-	looks, until := 0, l.last
+	looks, step, until := 0, min(l.s.bounds.dueStep, l.known), l.last
 	if until < math.MaxInt64 {
 		until++
 	}
-	for place := format.TTLKey(nil, max(l.first, l.now+1), nil); place != nil; looks += l.s.bounds.dueStep {
+	for place := format.TTLKey(nil, max(l.first, l.now+1), nil); place != nil; looks += step {
 		if looks >= 2*l.known {
 			return int64(binary.BigEndian.Uint64(place)) - 1, nil
 		}
 		var list []diskDue
-		if list, place, err = l.s.readDue(place, until, l.s.bounds.dueStep); err != nil {
+		if list, place, err = l.s.readDue(place, until, step); err != nil {
 			return 0, err
 		}
 		if list, err = l.onlyOn(list); err != nil {
@@ -594,15 +651,17 @@ func (s *sample) see(span int, matches bool) {
 }
 
 // sample has names looked at: those of all keys of the spans, if they are few, else of some.
-func (l *timeline) sample(high int64, few bool) error {
+func (l *timeline) sample(high int64) error {
 	l.loose = true
-	every := uint64(1)
-	if !few {
-		every = max(uint64(high)/uint64(max(l.exact, 1)), 1)
+	every, most := uint64(1), math.MaxInt
+	if high > int64(l.names) {
+		if every = max(uint64(high)/uint64(max(l.names, 1)), 1); l.t != nil {
+			every, most = 1, l.names/len(l.s.shards)
+		}
 	}
 	whole := true
 	for _, sh := range l.s.shards {
-		all, err := l.sampleIn(sh, every)
+		all, err := l.sampleIn(sh, every, most)
 		if err != nil {
 			return err
 		}
@@ -633,16 +692,16 @@ func (l *timeline) sample(high int64, few bool) error {
 	return nil
 }
 
-// sampleIn looks at names of a shard; false if there are too many for a transaction.
-func (l *timeline) sampleIn(sh *shard, every uint64) (whole bool, err error) {
+// sampleIn looks at names of a shard; false if there are more than most, about.
+func (l *timeline) sampleIn(sh *shard, every uint64, most int) (whole bool, err error) {
 	due := l.dueIn(sh)
 	w := dueWalk{s: l.s, until: l.last, every: every}
 	if w.until < math.MaxInt64 {
 		w.until++
 	}
 	at := ttl.Entry{Deadline: max(l.first, due+1)}
-	for looks, more := 0, true; more; looks += walkNames {
-		if l.t != nil && looks > 2*max(l.exact, walkNames) {
+	for more := true; more; {
+		if w.looks > most {
 			return false, nil
 		}
 		if err := l.locked(sh, func() { at, more = w.inMemory(sh.mu.parts[l.db], l.db, at) }); err != nil {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -480,10 +482,8 @@ func TestTimelineEstimates(t *testing.T) {
 	defer h.check()
 	now := h.clock.Now()
 	const keys = 20_000
-	var list [][]byte
 	for i := range keys {
 		name := fmt.Appendf(nil, "%d:%d", i%4, i)
-		list = append(list, name)
 		k := h.s.Key(0, name)
 		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+1000+int64(i)*7, Event{}) }, k)
 	}
@@ -522,8 +522,92 @@ func TestTimelineEstimates(t *testing.T) {
 			}
 		}
 	}
-	if n := len(list); n != keys {
-		t.Fatal(n)
+	// Within a transaction some of few enough, too: all others wait.
+	h.s.bounds.exact = exactMost
+	h.doAll(func(x *Txn) {
+		looks := 0
+		list, err := x.View().Timeline(0, Instant{At: now + 1000}, Instant{At: now + 1000 + 7*keys}, 10, func([]byte) bool { looks++; return true })
+		if err != nil || looks == 0 || looks > namesMost+len(h.s.shards)*dueStep {
+			t.Errorf("within a transaction %d names are looked at (%v)", looks, err)
+		}
+		for i, s := range list {
+			if s.Low > keys/10 || s.High < keys/10 {
+				t.Errorf("names within a transaction, span %d: %+v", i, s)
+			}
+		}
+	})
+}
+
+// What cells of the disk cannot tell apart is read, as long as it may be few: their deadlines are not always spread evenly.
+func TestTimelineUnevenOnDisk(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.exact, h.s.bounds.known, h.s.bounds.dueStep = 300, 300, 100
+	defer h.check()
+	now := h.clock.Now()
+	at := func(i int, deadline int64) {
+		k := h.s.Key(0, fmt.Appendf(nil, "{same}%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), deadline, Event{}) }, k)
+	}
+	const hour = 3600_000
+	for i := range 4097 { // cells of a deadline each, which become fewer with hours between their ends
+		at(i, now+hour+int64(i)*hour)
+	}
+	h.saved()
+	h.evict()
+	for range 50 {
+		if _, err := h.s.Timeline(0, Instant{At: now + 1}, Instant{Open: true}, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 500 {
+		at(5000+i, now+hour+hour/2+int64(i)) // one of them gets all of these
+	}
+	h.saved()
+	h.evict()
+	list, err := h.s.Timeline(0, Instant{At: now + hour + hour/2 + 100}, Instant{At: now + hour + hour/2 + 110}, 2, nil)
+	if err != nil || list[0].Span != ttl.Exactly(5) || list[1].Span != ttl.Exactly(5) {
+		t.Errorf("%v (%v)", list, err)
+	}
+}
+
+// Keys that swap their databases are counted in one of them, whenever that happens.
+func TestTimelineSwapped(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.exact, h.s.bounds.known, h.s.bounds.dueStep = exactMost, diskLooks, dueStep
+	defer h.check()
+	now := h.clock.Now()
+	const keys = 600
+	for i := range 3 * keys {
+		k := h.s.Key(1+min(i%3, 1), fmt.Appendf(nil, "key%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000+int64(i), Event{}) }, k)
+	}
+	for _, place := range []string{"in memory", "on disk"} {
+		for swapAt := 1; swapAt < 2*keys; swapAt += 111 {
+			for _, flush := range []bool{false, true} {
+				if flush && (place == "in memory" || swapAt < keys) {
+					continue
+				}
+				calls := 0
+				list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1, func([]byte) bool {
+					if calls++; calls == swapAt {
+						h.doAll(func(x *Txn) {
+							if x.SwapDB(1, 2); flush {
+								x.FlushDB(1)
+							}
+						})
+					}
+					return true
+				})
+				if err != nil || list[0].Span != ttl.Exactly(keys) && list[0].Span != ttl.Exactly(2*keys) && !(flush && list[0].Span == ttl.Exactly(0)) {
+					t.Fatalf("%s, swapped at %d: %v (%v)", place, swapAt, list, err)
+				}
+				if flush {
+					return
+				}
+			}
+		}
+		h.saved()
+		h.evict()
 	}
 }
 
@@ -597,5 +681,44 @@ func TestTimelineWalksOn(t *testing.T) {
 	}
 	if n != 500 {
 		t.Errorf("%d deadlines on disk are found", n)
+	}
+}
+
+// BenchmarkTimelineWithin is a timeline within a transaction, for which all others wait: by the most spans there may be, and of
+// names, in memory and on disk. ms/most is the longest.
+func BenchmarkTimelineWithin(b *testing.B) {
+	h := newHarness(b)
+	h.s.bounds.exact, h.s.bounds.known, h.s.bounds.dueStep = exactMost, knownMost, dueStep
+	now := h.clock.Now()
+	const keys = 400_000
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range keys {
+		k := h.s.Key(1, fmt.Appendf(nil, "key:%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000+rng.Int64N(30*24*3600_000), Event{}) }, k)
+	}
+	for _, place := range []string{"memory", "disk"} {
+		for _, c := range []struct {
+			name  string
+			spans int
+			match func([]byte) bool
+		}{{"30 spans", 30, nil}, {"10000 spans", 10_000, nil}, {"names", 30, anyName}} {
+			b.Run(place+"/"+c.name, func(b *testing.B) {
+				var took []time.Duration
+				for b.Loop() {
+					h.doAll(func(x *Txn) {
+						began := time.Now()
+						if _, err := x.View().Timeline(1, Instant{Open: true}, Instant{Open: true}, c.spans, c.match); err != nil {
+							b.Fatal(err)
+						}
+						took = append(took, time.Since(began))
+					})
+				}
+				slices.Sort(took)
+				b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms/median")
+				b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms/most")
+			})
+		}
+		h.saved()
+		h.evict()
 	}
 }

@@ -24,8 +24,9 @@ type Cells struct {
 	size        int // cells of up to half as many are extended, or merged with their neighbours
 	least       int // the least size
 	total       int
-	// added and removed are the cells that add and remove met last: equal times to live, and the removal of what is due, meet them again.
-	added, removed int
+	// added, removed and counted are the cells that add, remove and Count met last: equal times to live, the removal of what is
+	// due, and spans that follow each other meet them again.
+	added, removed, counted int
 }
 
 // NewCells returns empty cells. As long as there are no more than some thousand deadlines, each has a cell of its own.
@@ -178,7 +179,12 @@ func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int,
 	if from > through {
 		return s
 	}
-	for i := max(c.find(from), 0); i < len(c.n) && c.first[i] <= through; i++ {
+	i := c.counted
+	if !c.begins(i, from) {
+		i = max(c.find(from), 0)
+	}
+	for ; i < len(c.n) && c.first[i] <= through; i++ {
+		c.counted = i
 		n := int64(c.n[i])
 		if n == 0 || c.last[i] < from {
 			continue
@@ -204,8 +210,8 @@ func (c *Cells) Count(from, through int64, cut func(from, through int64) (n int,
 func (c *Cells) clear() { *c = Cells{max: c.max, size: c.least, least: c.least} }
 
 // Count counts the deadlines from one instant through another. It looks at the entries of cells that the ends cut, at most
-// of them at most, and takes from that how many it has looked at; where it may look at no more, it estimates.
-func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
+// of them at most, and takes from that how many it has looked at, and cost for each cell; where it may look at no more, it estimates.
+func (x *IndexOf[K]) Count(from, through int64, most *int, cost int) Span {
 	if *most <= 0 {
 		return x.cells.Count(from, through, nil)
 	}
@@ -222,7 +228,7 @@ func (x *IndexOf[K]) Count(from, through int64, most *int) Span {
 			ok = n <= *most
 			return ok
 		})
-		*most -= n
+		*most -= n + cost
 		return n, ok
 	})
 }
