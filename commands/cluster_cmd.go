@@ -42,7 +42,7 @@ var clusterCommands = []Spec{
 			clusterCommand("COUNT-FAILURE-REPORTS", "3.0.0", 3, Admin|Stale, "Counts the nodes that take a node for failed.", "O(1)",
 				[]string{tipRandom}, clusterNode(func(c *Ctx, _ *cluster) { c.Out.Int(0) }), stringArg("node-id")),
 			clusterCommand("COUNTKEYSINSLOT", "3.0.0", 3, clusterAsks, "Counts the keys of a hash slot.", "O(N) in the number of its keys.",
-				nil, countKeysInSlot, intArg("slot")).scoped(Counts),
+				nil, countKeysInSlot, intArg("slot")).scoped(AllKeys),
 			clusterCommand("DELSLOTS", "3.0.0", -3, clusterChanges, "Has the node serve hash slots no more; their keys stay.", "O(N) in the number of slots.",
 				nil, changeSlots(false, slotsOf), intArg("slot").many()).scoped(AllKeys),
 			clusterCommand("DELSLOTSRANGE", "7.0.0", -4, clusterChanges, "Has the node serve ranges of hash slots no more; their keys stay.", "O(N) in the number of slots.",
@@ -51,7 +51,7 @@ var clusterCommands = []Spec{
 			clusterCommand("FORGET", "3.0.0", 3, clusterChanges, "Fails: there is no other node.", "O(1)",
 				nil, clusterNode(func(c *Ctx, _ *cluster) { c.reply(errForgetMyself) }), stringArg("node-id")),
 			clusterCommand("GETKEYSINSLOT", "3.0.0", 4, clusterAsks, "Lists keys of a hash slot.", "O(N) in the number of keys listed.",
-				[]string{tipRandom}, getKeysInSlot, intArg("slot"), intArg("count")).scoped(Counts),
+				[]string{tipRandom}, getKeysInSlot, intArg("slot"), intArg("count")).scoped(AllKeys),
 			clusterHelp(),
 			clusterCommand("INFO", "3.0.0", 2, clusterAsks, "Shows the state of the cluster.", "O(1)", []string{tipRandom}, clusterInfo),
 			clusterCommand("KEYSLOT", "3.0.0", 3, clusterAsks, "Gives the hash slot of a name.", "O(N) in the bytes of the name.",
@@ -308,12 +308,12 @@ func bumpEpoch(c *Ctx) error {
 	return nil
 }
 
-// eachInSlot visits keys of a slot, until visit returns false.
+// eachInSlot visits keys of a slot, until visit returns false: each once, as all are locked.
 func (c *Ctx) eachInSlot(slot uint16, visit func(name []byte) bool) error {
 	defer c.shows()
 	more := true
 	for cursor, end := storage.SlotCursor(slot), storage.SlotCursor(slot+1); more && cursor < end; {
-		next, err := c.view().Scan(0, cursor, 100, func(name []byte, _ object.Type) {
+		next, err := c.Txn.View().Scan(0, cursor, 100, func(name []byte, _ object.Type) {
 			more = more && storage.Slot(name) == slot && visit(name)
 		})
 		if err != nil {
