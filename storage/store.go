@@ -179,8 +179,9 @@ type Store struct {
 
 	// spaces changes while all shards are locked; one locked shard is enough to read it.
 	spaces struct {
-		ids  []uint32 // keyspace by database number, the system's last
-		next uint32
+		ids   []uint32 // keyspace by database number, the system's last
+		next  uint32
+		swaps uint64 // how often databases were swapped
 	}
 
 	// Written while the shard that they are about, or the key's, is locked.
@@ -562,6 +563,7 @@ func (s *Store) flush(db int, id uint32) {
 
 func (s *Store) swap(a, b int) {
 	s.spaces.ids[a], s.spaces.ids[b] = s.spaces.ids[b], s.spaces.ids[a]
+	s.spaces.swaps++
 	for _, sh := range s.shards {
 		sh.mu.parts[a], sh.mu.parts[b] = sh.mu.parts[b], sh.mu.parts[a]
 	}

@@ -92,14 +92,26 @@ func (v View) Timeline(db int, from, until Instant, spans int, match func(name [
 		if err != nil {
 			return nil, err
 		}
-		space := uint32(0)
+		space := timelineSpace{}
 		if err := l.keyspaces(&space); err != nil {
 			return nil, err
 		}
-		if (space == l.space || try >= swapTries) && (moved == 0 || try >= timelineTries) || v.t != nil {
+		swapped := space != l.space
+		if swapped && try >= swapTries {
+			for _, p := range v.s.Populations() {
+				moved += p.Keys // any of them may be among those that were counted
+			}
+		}
+		if (!swapped || try >= swapTries) && (moved == 0 || try >= timelineTries) || v.t != nil {
 			return l.spans(moved), nil
 		}
 	}
+}
+
+// timelineSpace is the keyspace of a timeline's database. Two swaps bring that back, and count.
+type timelineSpace struct {
+	id    uint32
+	swaps uint64
 }
 
 // timeline is one that is under way.
@@ -108,10 +120,10 @@ type timeline struct {
 	db           int
 	now          int64
 	match        func(name []byte) bool
-	exact, known int    // bounds: entries that are looked at in memory, and on disk
-	names, due   int    // those whose names are looked at, and those of a shard, or of the disk, that are due
-	elements     int    // those on disk that are looked at for the next deadline
-	space        uint32 // the database's keyspace when it began
+	exact, known int // bounds: entries that are looked at in memory, and on disk
+	names, due   int // those whose names are looked at, and those of a shard, or of the disk, that are due
+	elements     int // those on disk that are looked at for the next deadline
+	space        timelineSpace
 
 	first, last int64   // through the last
 	starts      []int64 // of spans
@@ -256,8 +268,8 @@ func (l *timeline) lookAtDue() (end int64, err error) {
 }
 
 // keyspaces gives the database's keyspace.
-func (l *timeline) keyspaces(to *uint32) error {
-	return l.locked(l.s.shards[0], func() { *to = l.s.spaces.ids[l.db] })
+func (l *timeline) keyspaces(to *timelineSpace) error {
+	return l.locked(l.s.shards[0], func() { *to = timelineSpace{l.s.spaces.ids[l.db], l.s.spaces.swaps} })
 }
 
 // begin notes how a shard is at the begin, and returns its last deadline that has not come.

@@ -583,6 +583,18 @@ func TestTimelineSwapped(t *testing.T) {
 	}
 	for _, place := range []string{"in memory", "on disk"} {
 		for swapAt := 1; swapAt < 2*keys; swapAt += 111 {
+			for _, again := range []int{0, 1, 50} { // for how many further names it is another database's
+				calls := 0
+				list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1, func([]byte) bool {
+					if calls++; calls == swapAt || again > 0 && calls == swapAt+again {
+						h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
+					}
+					return true
+				})
+				if err != nil || list[0].Span != ttl.Exactly(keys) && list[0].Span != ttl.Exactly(2*keys) {
+					t.Fatalf("%s, swapped at %d, and back %d names later: %v (%v)", place, swapAt, again, list, err)
+				}
+			}
 			for _, flush := range []bool{false, true} {
 				if flush && (place == "in memory" || swapAt < keys) {
 					continue
@@ -608,6 +620,24 @@ func TestTimelineSwapped(t *testing.T) {
 		}
 		h.saved()
 		h.evict()
+	}
+}
+
+// A timeline whose database is swapped again and again says that it does not know.
+func TestTimelineSwappedAgain(t *testing.T) {
+	h := newHarness(t)
+	h.s.bounds.exact = exactMost
+	now := h.clock.Now()
+	for i := range 600 {
+		k := h.s.Key(1+min(i%3, 1), fmt.Appendf(nil, "key%d", i))
+		h.do(func(x *Txn) { x.SetString(k, []byte("v"), now+5000, Event{}) }, k)
+	}
+	list, err := h.s.Timeline(1, Instant{Open: true}, Instant{At: now + 100_000}, 1, func([]byte) bool {
+		h.doAll(func(x *Txn) { x.SwapDB(1, 2) })
+		return true
+	})
+	if err != nil || list[0].Low > 200 || list[0].High < 400 {
+		t.Errorf("of 200 or 400 keys: %+v (%v)", list, err)
 	}
 }
 
