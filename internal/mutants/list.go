@@ -49,6 +49,26 @@ var mutations = []mutation{
 		old: "errors.Join(file.Sync(), file.Reread())",
 		new: "file.Reread()"},
 
+	// Group headers of format 1 are taken for damage.
+	{file: "storage/wal/format.go", test: "TestOlderLog",
+		old: "		g.old = true\n",
+		new: "		return group{}, false\n"},
+
+	// A segment of format 1 passes for one of format 2.
+	{file: "storage/wal/format.go", test: "TestOlderLog",
+		old: "	h.old = v == oldVersion\n",
+		new: ""},
+
+	// A damaged group header of format 1 is skipped as if it had the size that it has in format 2.
+	{file: "storage/wal/salvage.go", test: "TestOlderLogDamaged",
+		old: "	head := f.groupSize()\n",
+		new: "	head := groupHeaderSize\n"},
+
+	// Groups of a replicated log are read as those of a server that is alone.
+	{file: "storage/wal/format.go", test: "TestReplicatedLogIsRefused",
+		old: "	if g.kind != kindAlone {\n",
+		new: "	if false {\n"},
+
 	// What changes of a value while it is copied passes for copied.
 	{file: "storage/copy.go", test: "TestChangeBetweenPortions",
 		old: "changed = o.side != nil && o.side.any()",

@@ -48,14 +48,25 @@
 //	crc      over all of the block but itself and the zeros
 //
 //	group      what one commit writes into one segment
-//	+------+-----+--------+------+--------+----------+---------+--------+
-//	|mark 8|crc 4|length 4|salt 8|number 8|position 8|durable 8| frames |
-//	+------+-----+--------+------+--------+----------+---------+--------+
+//	+------+-----+--------+------+--------+----------+---------+
+//	|mark 8|crc 4|length 4|salt 8|number 8|position 8|durable 8|
+//	+------+-----+--------+------+--------+----------+---------+
+//	|kind 1|zero 1|Raft group 2|body crc 4|term 8|index 8|commit 8|
+//	+------+------+------------+----------+------+-------+--------+
+//	| frames |
+//	+--------+
 //
-//	crc      over the header from length to durable
+//	crc      over the rest of the header from length on
 //	length   of the frames, in bytes; 0 in the group that Close writes to mark that
 //	         everything before it is durable
 //	position of this header
+//	kind     0 in the log of a server that is alone, and then all after it in the
+//	         header is 0. Other kinds are those of a replicated log, which this
+//	         version does not open
+//
+// This is format 2, which is the version in the segment's header. In format 1 a group's
+// header ends with durable. Segments of format 1 are read; since a log that is opened goes on in a
+// new segment, none is ever of both formats.
 //
 //	frame    a batch or a piece of one
 //	+-------+----------+---------+---------+

@@ -10,7 +10,8 @@ import (
 
 const (
 	headerSize      = 4096 // a segment's header block
-	groupHeaderSize = 48
+	groupHeaderSize = 80
+	oldGroupSize    = 48 // of a group header in format 1
 	frameHeaderSize = 8
 	linkSize        = 8       // the batch size in a first frame that is not last
 	maxPayload      = 1 << 20 // bytes of payload in one frame
@@ -22,7 +23,8 @@ const (
 	// minSegmentSize leaves room for some frames after the header.
 	minSegmentSize = headerSize + 512
 
-	version = 1
+	version    = 2
+	oldVersion = 1 // is read; the log goes on in a new segment, of the present version
 )
 
 const (
@@ -42,6 +44,15 @@ type identity struct {
 	number uint64
 	start  uint64 // position of the first group
 	salt   uint64
+	old    bool // of format 1
+}
+
+// groupSize is the size of a group header in this segment.
+func (id identity) groupSize() int {
+	if id.old {
+		return oldGroupSize
+	}
+	return groupHeaderSize
 }
 
 // offset is where position p of the stream stands in the file.
@@ -90,13 +101,19 @@ func parseHeader(b []byte, number uint64) (h header, ok bool, err error) {
 	if len(b) < headerSize || !bytes.HasPrefix(b, segmentMagic) || le.Uint32(b[12:]) != headerCRC(b) {
 		return header{}, false, nil
 	}
-	if v := le.Uint32(b[8:]); v != version {
+	v := le.Uint32(b[8:])
+	if v != version && v != oldVersion {
 		return header{}, false, fmt.Errorf("%w (format %d, this one knows %d)", ErrVersion, v, version)
 	}
 	h.number, h.start, h.salt = le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:])
+	h.old = v == oldVersion
 	h.mark, h.durable = le.Uint64(b[40:]), le.Uint64(b[48:])
 	return h, h.number == number, nil
 }
+
+// kindAlone is the kind of a group that a server writes which is alone. The other kinds are those of a replicated
+// log, which this version does not read.
+const kindAlone = 0
 
 // group is the header of a group.
 type group struct {
@@ -105,6 +122,14 @@ type group struct {
 	length  int
 	lsn     uint64 // position of the header
 	durable uint64
+
+	// Of a replicated log; all are 0 in the group of a server that is alone, and in format 1.
+	kind    byte
+	raft    uint16 // number of the Raft group
+	bodyCRC uint32 // over the frames
+	term    uint64
+	index   uint64
+	commit  uint64 // the index up to which all was committed when the group was written
 }
 
 func putGroup(b []byte, g group) {
@@ -114,13 +139,27 @@ func putGroup(b []byte, g group) {
 	le.PutUint64(b[24:], g.number)
 	le.PutUint64(b[32:], g.lsn)
 	le.PutUint64(b[40:], g.durable)
-	le.PutUint32(b[8:], crc32.Checksum(b[12:groupHeaderSize], castagnoli))
+	b[48], b[49] = g.kind, 0
+	le.PutUint16(b[50:], g.raft)
+	le.PutUint32(b[52:], g.bodyCRC)
+	le.PutUint64(b[56:], g.term)
+	le.PutUint64(b[64:], g.index)
+	le.PutUint64(b[72:], g.commit)
+	le.PutUint32(b[8:], groupCRC(b, groupHeaderSize))
 }
 
-// parseGroup verifies a group header by itself; whether it belongs where it stands is
+func groupCRC(b []byte, size int) uint32 { return crc32.Checksum(b[12:size], castagnoli) }
+
+// parseGroup verifies a group header of either format by itself; whether it belongs where it stands is
 // for the caller to decide. The start of its segment is not in it.
 func parseGroup(b []byte) (g group, ok bool) {
-	if len(b) < groupHeaderSize || le.Uint32(b[8:]) != crc32.Checksum(b[12:groupHeaderSize], castagnoli) {
+	switch {
+	case len(b) >= groupHeaderSize && le.Uint32(b[8:]) == groupCRC(b, groupHeaderSize):
+		g.kind, g.raft, g.bodyCRC = b[48], le.Uint16(b[50:]), le.Uint32(b[52:])
+		g.term, g.index, g.commit = le.Uint64(b[56:]), le.Uint64(b[64:]), le.Uint64(b[72:])
+	case len(b) >= oldGroupSize && le.Uint32(b[8:]) == groupCRC(b, oldGroupSize):
+		g.old = true
+	default:
 		return group{}, false
 	}
 	g.mark = le.Uint64(b)
@@ -130,6 +169,14 @@ func parseGroup(b []byte) (g group, ok bool) {
 	g.lsn = le.Uint64(b[32:])
 	g.durable = le.Uint64(b[40:])
 	return g, g.durable <= g.lsn
+}
+
+// readable gives an error for a group of a replicated log.
+func (g group) readable() error {
+	if g.kind != kindAlone {
+		return fmt.Errorf("%w (segment %d has a group of kind %d, as only a replicated log has)", ErrVersion, g.number, g.kind)
+	}
+	return nil
 }
 
 // seed is the start of the CRC register for a frame at position lsn. Two registers

@@ -61,7 +61,10 @@ func TestHeaderFormat(t *testing.T) {
 }
 
 func TestGroupFormat(t *testing.T) {
-	g := group{identity: identity{number: 7, salt: 99}, mark: 5, length: 1000, lsn: 8000, durable: 7000}
+	g := group{
+		identity: identity{number: 7, salt: 99}, mark: 5, length: 1000, lsn: 8000, durable: 7000,
+		kind: 1, raft: 2, bodyCRC: 3, term: 4, index: 5, commit: 6,
+	}
 	b := make([]byte, groupHeaderSize)
 	putGroup(b, g)
 	if got, ok := parseGroup(b); got != g || !ok {

@@ -228,7 +228,7 @@ func (r *recovery) begins() (fresh bool, err error) {
 // readMark takes the mark from the first group of a segment.
 func (r *recovery) readMark(w *window) error {
 	data, err := w.at(headerSize, groupHeaderSize)
-	if len(data) >= groupHeaderSize {
+	if len(data) >= oldGroupSize {
 		r.mark = le.Uint64(data)
 	}
 	return err
@@ -257,7 +257,10 @@ func (r *recovery) segment(i int, w *window, limit uint64) error {
 		if !ok || !f.standsAt(r.pos, g) {
 			return nil
 		}
-		r.pos += groupHeaderSize
+		if err := g.readable(); err != nil {
+			return err
+		}
+		r.pos += uint64(g.groupSize())
 		r.seen = r.pos + uint64(g.length)
 		if g.length == 0 && !r.linked {
 			r.whole, r.wholeIn = r.pos, i
@@ -294,12 +297,12 @@ func (r *recovery) group(i int, data []byte, limit uint64) (whole bool, err erro
 
 // has reports whether g was written in this life of the segment.
 func (f *segmentFile) has(g group) bool {
-	return g.mark == f.mark && g.salt == f.salt && g.number == f.number
+	return g.mark == f.mark && g.salt == f.salt && g.number == f.number && g.old == f.old
 }
 
 // standsAt reports whether g was written at pos in this life of the segment, and ends within the file.
 func (f *segmentFile) standsAt(pos uint64, g group) bool {
-	return f.has(g) && g.lsn == pos && int64(g.length) <= f.size-f.offset(pos)-groupHeaderSize
+	return f.has(g) && g.lsn == pos && int64(g.length) <= f.size-f.offset(pos)-int64(g.groupSize())
 }
 
 // fits reports whether fr can be the next frame.
@@ -357,7 +360,7 @@ func (r *recovery) lookOn(i int) error {
 		err := r.groups(f, f.offset(r.pos), func(g group, off int64) {
 			if f.has(g) && f.offset(g.lsn) == off {
 				claim = max(claim, g.durable)
-				r.seen = max(r.seen, g.lsn+groupHeaderSize+uint64(g.length))
+				r.seen = max(r.seen, g.lsn+uint64(g.groupSize()+g.length))
 			}
 		})
 		if err != nil {

@@ -88,7 +88,7 @@ func (s *salvage) identify() error {
 			begin := uint64(off - headerSize)
 			if !f.used && g.number == f.number && g.lsn >= begin {
 				f.used, f.traces = true, true
-				f.header = header{identity: identity{number: f.number, start: g.lsn - begin, salt: g.salt}, mark: s.mark}
+				f.header = header{identity: identity{number: f.number, start: g.lsn - begin, salt: g.salt, old: g.old}, mark: s.mark}
 			}
 			if f.used && f.has(g) && f.offset(g.lsn) == off {
 				s.claim = max(s.claim, g.durable)
@@ -180,7 +180,10 @@ func (s *salvage) segment(i int, w *window, limit uint64) error {
 			return err
 		}
 		if g, ok := s.header(f, data); ok {
-			s.pos += groupHeaderSize
+			if err := g.readable(); err != nil {
+				return err
+			}
+			s.pos += uint64(g.groupSize())
 			s.group = s.pos + uint64(g.length)
 			continue
 		}
@@ -222,7 +225,7 @@ func (s *salvage) segment(i int, w *window, limit uint64) error {
 
 // header is the group header that data begins with, if it belongs to the present position.
 func (s *salvage) header(f *segmentFile, data []byte) (g group, ok bool) {
-	if len(data) < groupHeaderSize || le.Uint64(data) != f.mark {
+	if len(data) < f.groupSize() || le.Uint64(data) != f.mark {
 		return group{}, false
 	}
 	g, ok = parseGroup(data)
@@ -278,17 +281,18 @@ func (s *salvage) headerOnly(i int, w *window, limit uint64) (bool, error) {
 	if s.pos != s.group && s.pos != f.start {
 		return false, nil
 	}
-	g := Gap{File: f.path, Offset: f.offset(s.pos), From: s.pos, To: s.pos + groupHeaderSize, Reason: "the header of a group fails its checksum", Whole: true}
+	head := f.groupSize()
+	g := Gap{File: f.path, Offset: f.offset(s.pos), From: s.pos, To: s.pos + uint64(head), Reason: "the header of a group fails its checksum", Whole: true}
 	if g.To != limit {
-		data, err := w.at(g.Offset, groupHeaderSize+frameHeaderSize)
-		if err != nil || len(data) < groupHeaderSize+frameHeaderSize {
+		data, err := w.at(g.Offset, head+frameHeaderSize)
+		if err != nil || len(data) < head+frameHeaderSize {
 			return false, err
 		}
-		size := frameHeaderSize + int(le.Uint32(data[groupHeaderSize+4:])&0xffffff)
-		if data, err = w.at(g.Offset, groupHeaderSize+size); err != nil || len(data) < groupHeaderSize+size {
+		size := frameHeaderSize + int(le.Uint32(data[head+4:])&0xffffff)
+		if data, err = w.at(g.Offset, head+size); err != nil || len(data) < head+size {
 			return false, err
 		}
-		if _, ok := parseFrame(data[groupHeaderSize:groupHeaderSize+size], f.salt, g.To); !ok {
+		if _, ok := parseFrame(data[head:head+size], f.salt, g.To); !ok {
 			return false, nil
 		}
 	}
