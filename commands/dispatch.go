@@ -95,6 +95,9 @@ func (e *Env) Dispatch(c *Ctx) Outcome {
 		c.Reason = ForPause
 		return Wait
 	}
+	if flags&Write != 0 && e.Store.Follower() {
+		return e.refuse(c, ErrReadOnly)
+	}
 	if flags&DenyOOM != 0 && e.Store.Full() {
 		return e.refuse(c, ErrDiskFull)
 	}

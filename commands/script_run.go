@@ -144,6 +144,8 @@ func (r *scriptRun) Call(args [][]byte, out *resp.Writer) {
 		err = errScriptEmits
 	case spec.Flags&(Write|MayReplicate) != 0 && r.readOnly: // so CLIENT PAUSE WRITE need not delay such a script
 		err = errScriptWrite
+	case spec.Is(Write) && e.Store.Follower():
+		err = ErrReadOnly
 	case spec.Is(DenyOOM) && e.Store.Full():
 		err = ErrDiskFull
 	case e.Store.OutboxesFull() && r.refused(spec, args, &err):

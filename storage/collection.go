@@ -405,7 +405,7 @@ const maxShed = 1000
 func (s *Store) overdue(k Key, now int64) bool {
 	sh := s.shards[s.shardOf(k.Slot)]
 	p := sh.mu.parts[k.DB]
-	if sh.nextDue.Load() > now || p == nil {
+	if sh.nextDue.Load() > now || p == nil || s.Follower() {
 		return false
 	}
 	c := p.find(p.slot(k), k)

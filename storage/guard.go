@@ -46,6 +46,8 @@ type clockGuard struct {
 	began, moved, unmoved atomic.Int64 // see ClockGuard
 
 	notes []Key // of each shard: the hash with its notes; constant
+	// foreign: the store's record may be another server's, as this one has become the leader.
+	foreign atomic.Bool
 
 	// turn is locked by who ends the guard or writes the record.
 	turn struct {
@@ -110,7 +112,7 @@ func (g *clockGuard) start() {
 // settle comes at the end of a start: where time is not guarded, no notes are left, and the log has what a next
 // start needs to know of the clock before it has anything else.
 func (g *clockGuard) settle() {
-	if g.s.options.ReadOnly || g.since.Load() != 0 {
+	if g.s.options.ReadOnly || g.since.Load() != 0 || g.s.Follower() {
 		return
 	}
 	g.turn.Lock()
@@ -249,6 +251,9 @@ func (s *Store) ConfirmClock() error {
 	g := &s.guard
 	g.turn.Lock()
 	defer g.turn.Unlock()
+	if s.Follower() {
+		return ErrFollower
+	}
 	if s.now(); g.since.Load() == 0 || g.isBack() {
 		return ErrNoClockStep
 	}
@@ -268,16 +273,21 @@ func (g *clockGuard) end() {
 	by := wall - boot - g.mu.lead
 	g.mu.Unlock()
 	back, moved := by <= g.limit.Load(), int64(0)
-	if guarded && !back {
+	leads := !s.Follower() // otherwise deadlines and notes are the leader's
+	if guarded && !back && leads {
 		moved = t.moveNoted(by)
 	}
-	t.dropNotes()
+	if leads {
+		t.dropNotes()
+	}
 	// A walk over the keyspace logs no time that follows the wall clock before the log has this transaction.
 	s.shown.mu.Lock()
 	g.mu.Lock()
 	g.follow(wall, boot)
 	g.mu.Unlock()
-	g.record(t)
+	if leads {
+		g.record(t)
+	}
 	t.End()
 	s.shown.mu.Unlock()
 	s.log.CommitAsync()
@@ -345,14 +355,16 @@ func (g *clockGuard) current() (r clockRecord) {
 func (g *clockGuard) write() error {
 	s, r, was := g.s, g.current(), &g.turn.written
 	near := max(r.lead-was.lead, was.lead-r.lead) < leadTolerance
-	if r.boot == was.boot && near && r.since == was.since && r.at-was.at < lookEvery {
+	if s.Follower() || !g.foreign.Load() && r.boot == was.boot && near && r.since == was.since && r.at-was.at < lookEvery {
 		return nil
 	}
 	t := s.NewTxn()
 	if err := s.BeginBeside(t, []Key{s.SystemKey(clockKey)}); err != nil {
 		return err // it is logged
 	}
-	g.record(t)
+	if !s.Follower() {
+		g.record(t)
+	}
 	t.End()
 	s.log.CommitAsync()
 	return nil
@@ -367,4 +379,5 @@ func (g *clockGuard) record(t *Txn) {
 		t.SetString(k, r.bytes(), 0, Event{})
 	}
 	g.turn.written = r
+	g.foreign.Store(false)
 }

@@ -34,6 +34,8 @@ type harness struct {
 	// slabChunks bounds the slabs; 0: as ever.
 	slabChunks int
 	databases  int
+	// follower has the store begin as a follower's.
+	follower bool
 	// onLog, if set, comes before all that happens to the log.
 	onLog vfs.Hook
 	// openLog opens the log; nil: it is that of a server that is alone.
@@ -116,7 +118,7 @@ func (h *harness) options() Options {
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit, ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks},
-		OpenLog: h.openLog,
+		OpenLog: h.openLog, Follower: h.follower,
 	}
 	if h.onLog != nil {
 		o.FS = vfs.Inject(h.fs, h.onLog)

@@ -40,7 +40,7 @@ func TestModel(t *testing.T) {
 			"moveBlocks": m.moveBlocks, "copyObjects": m.copyObjects,
 			"loadAll": m.loadAll, "checkpoint": m.checkpoint, "interrupted": m.interrupted, "disturbed": m.disturbed,
 			"commit": func(*rapid.T) { h.commit() }, "compact": m.compact,
-			"walk": m.walk, "reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
+			"walk": m.walk, "follow": m.follow, "reopen": func(*rapid.T) { h.reopen() }, "crash": func(*rapid.T) { h.crash(m.rng, m.names) },
 			"": func(*rapid.T) { h.verify(m.names) },
 		})
 	})

@@ -173,7 +173,7 @@ func (m *outboxMover) limit(first int64) (last int64, wait time.Duration) {
 // move moves a batch of a rule. If it has not, it may say after how long to try again.
 func (m *outboxMover) move(r *outbox) (moved bool, wait time.Duration) {
 	s, t := m.s, m.turn.t
-	if r.waiting.Load() == 0 {
+	if r.waiting.Load() == 0 || s.Follower() {
 		return false, 0
 	}
 	if s.Full() {
@@ -189,7 +189,7 @@ func (m *outboxMover) move(r *outbox) (moved bool, wait time.Duration) {
 	err := m.begin(t, r)
 	if err == nil {
 		var n int
-		if s.outbox.rules.Load().named(r.Name) == r {
+		if s.outbox.rules.Load().named(r.Name) == r && !s.Follower() {
 			n, err = m.fill(t, r, take{last: last})
 		}
 		t.End()
@@ -432,7 +432,7 @@ func (c *outboxControl) tidyStream(t *Txn, r *outbox) (more bool) {
 	defer t.End()
 	t.takeInstant()
 	p, cell := t.look(r.stream)
-	if !s.resident(r.stream) || !exists(cell) {
+	if !s.resident(r.stream) || !exists(cell) || s.Follower() {
 		return false
 	}
 	o := p.objectOf(*cell)

@@ -49,6 +49,10 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	if !s.lockBehind(r.t, r.sh, wait) {
 		return 0, false
 	}
+	if s.Follower() {
+		s.unlock(r.t)
+		return 0, false
+	}
 	now = s.notLater(now)
 	r.t.now = now
 	began := s.clock.Mono()
@@ -210,7 +214,10 @@ func (s *Store) wake(deadline int64) {
 
 // SetActiveExpire turns the reaper off and on (DEBUG SET-ACTIVE-EXPIRE). Keys expire for readers in
 // any case.
-func (s *Store) SetActiveExpire(on bool) { s.reaper.Pause(!on) }
+func (s *Store) SetActiveExpire(on bool) {
+	s.passive.Store(!on)
+	s.pauseReaper()
+}
 
 // Reap removes everything that is due, and returns how much that was.
 func (s *Store) Reap() (n int) {
@@ -239,7 +246,7 @@ const stepTolerance = 1000
 // that was due at the newest instant is removed, so nothing that was seen expired returns; then it
 // follows the clock again.
 func (s *Store) clockStepped(wall, last int64) {
-	if last-wall < stepTolerance || s.options.ReadOnly || !s.stepped.CompareAndSwap(false, true) {
+	if last-wall < stepTolerance || s.options.ReadOnly || s.Follower() || !s.stepped.CompareAndSwap(false, true) {
 		return
 	}
 	s.stats.ClockSteps.Add(1)
@@ -259,6 +266,11 @@ func (s *Store) stepBack() {
 		s.Reap()
 		s.BeginAll(t)
 		if s.quit.Err() != nil { // time stands still to the end
+			t.End()
+			return
+		}
+		if s.Follower() { // as leader it will begin again
+			s.stepped.Store(false)
 			t.End()
 			return
 		}
@@ -376,6 +388,9 @@ func (w *window) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 	defer w.turn.Unlock()
 	if wait {
 		w.loading.Wait()
+	}
+	if w.s.Follower() {
+		return 0, false
 	}
 	began := w.s.clock.Mono()
 	defer func() {
@@ -510,6 +525,10 @@ func (w *window) expire(due ttl.WindowEntry, now int64, wait bool) (gone, again 
 			return false, false
 		}
 		if !s.lockBehind(w.turn.t, sh, wait) {
+			return false, true
+		}
+		if s.Follower() {
+			s.unlock(w.turn.t)
 			return false, true
 		}
 		if sl.epoch != epoch || p.dead {

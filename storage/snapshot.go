@@ -121,7 +121,7 @@ func (t *Txn) Left(item Item) bool {
 		return true
 	}
 	t.s.logTime()
-	t.seen = max(t.seen, t.s.log.End())
+	t.seen = max(t.seen, t.s.Shown())
 	return item.o.val.LenAt(t.now) > 0
 }
 
@@ -181,12 +181,14 @@ func (ps *Pins) Pin(t *Txn, keys []Key, dst *Txn) {
 		}
 		item, _ := t.Get(k)
 		had := pinned{key: k, item: item, o: item.o, space: t.s.spaces.ids[k.DB]}
-		if item.o != nil {
+		p, c := t.look(k)
+		if item.o != nil && p.objectOf(*c) != item.o {
+			had.o = nil // a copy, which nobody changes
+		} else if item.o != nil {
 			if ps.values == nil {
 				ps.values = map[*Object]int{}
 			}
 			ps.values[item.o]++
-			p, c := t.look(k)
 			if had.timed = p.pin(p.slot(k), c, item.o); had.timed {
 				ps.timed++
 			}

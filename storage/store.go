@@ -87,6 +87,9 @@ type Options struct {
 	// any step is followed. ClockJumpPatience is how long it stays behind by itself; 0: it does not.
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
+	// Follower: the store begins as a follower's (follower.go).
+	Follower bool
+
 	// OpenLog opens the log: it passes each batch from the segment first on to replay, and calls o's
 	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone.
 	OpenLog func(o wal.Options, first uint64, replay func(lsn uint64, batch []byte) error) (Journal, error)
@@ -170,6 +173,7 @@ type Store struct {
 	house        housekeeper
 	shown        shownTime
 	guard        clockGuard
+	follower     follower
 	outbox       outboxControl
 	leases       leaseTokens
 	lateness     ttl.Lateness
@@ -191,6 +195,7 @@ type Store struct {
 	replayCost atomic.Int64  // of the log since the last checkpoint, in ns of one processor
 	changes    atomic.Int64  // of keys, as the same part of the log states them
 	// Written by the setters of the same names, whenever a setting changes.
+	passive     atomic.Bool // the reaper is turned off: SetActiveExpire
 	eventMask   atomic.Uint32
 	onEvent     atomic.Pointer[func(Happened)]
 	observer    atomic.Pointer[func([]Change)]
@@ -233,6 +238,7 @@ func Open(o Options) (*Store, Recovered, error) {
 	s.guard.init(s)
 	s.outbox.init(s)
 	s.leases.s = s
+	s.follower.on.Store(o.Follower)
 	rec, err := s.recover()
 	if err != nil {
 		return nil, Recovered{}, errors.Join(err, s.release())
@@ -246,6 +252,9 @@ func Open(o Options) (*Store, Recovered, error) {
 	rec.Took = o.Clock.Mono() - began
 	s.guard.start()
 	s.startReaper()
+	if o.Follower {
+		s.pauseReaper()
+	}
 	s.reading() // the guard learns how far the clock is ahead
 	s.reapFrom = s.opened
 	if o.ReapDelay > 0 {
@@ -299,6 +308,9 @@ func (s *Store) recover() (rec Recovered, err error) {
 	}
 	if err := s.file.recordLog(st); err != nil {
 		return rec, err
+	}
+	if !s.options.ReadOnly {
+		s.follower.applied.Store(s.log.End())
 	}
 	log := phase()
 	s.replayCost.Add(replays.bytes * byteCost)

@@ -33,7 +33,7 @@ type shownTime struct {
 func (s *Store) logTime() {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
-	if now := s.instant.Load(); now > s.shown.at.Load() {
+	if now := s.instant.Load(); now > s.shown.at.Load() && !s.Follower() {
 		record := format.AppendRecord(nil, format.RecTime, uint64(now))
 		s.log.Append(record)
 		s.shown.at.Store(now) // stored afterwards: what reads it finds the record before the log's end

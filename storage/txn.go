@@ -283,7 +283,9 @@ func (t *Txn) End() uint64 {
 		p.logCounts(t)
 	}
 	lsn := t.seen
-	if size := t.BatchBytes(); size > 0 {
+	if size := t.BatchBytes(); size > 0 && t.s.Follower() {
+		t.s.fail(errFollowerChanged) // who asks may not let it come to this: see ErrFollower
+	} else if size > 0 {
 		if size > maxKept || len(t.before.list) > 0 {
 			lsn = t.s.log.AppendKeeping(t.takeBatch())
 		} else {
@@ -369,6 +371,13 @@ func (t *Txn) live(k Key, create bool) (p *part, sl *slot, c *cell) {
 		return p, sl, c
 	}
 	if due := p.due(*c); due != 0 && t.isDue(p, *c, due) {
+		if t.s.Follower() {
+			t.seen = max(t.seen, p.lsn(*c), p.swapLSN)
+			if t.hides(p, *c) {
+				return p, sl, nil
+			}
+			return p, sl, c
+		}
 		t.shedding = true
 		if d := p.deadline(*c); d != 0 && d <= t.instant(p, *c) {
 			t.keyRecord(format.RecDelete, p, k.Name)
@@ -461,7 +470,7 @@ func (t *Txn) wrotePut(p *part, sl *slot, c cell) {
 // or expired key gives false.
 func (t *Txn) Get(k Key) (Item, bool) {
 	item, ok := t.touch(k)
-	if ps := t.s.policies.Load(); ok && ps != nil && ps.slides && !t.NoTouch && !t.Offloaded() {
+	if ps := t.s.policies.Load(); ok && ps != nil && ps.slides && !t.NoTouch && !t.Offloaded() && !t.s.Follower() {
 		t.slide(k, item)
 	}
 	return item, ok
@@ -485,7 +494,11 @@ func (t *Txn) Peek(k Key) (Item, bool) {
 	if !exists(c) {
 		return Item{}, false
 	}
-	return p.item(*c), true
+	item := p.item(*c)
+	if item.o != nil && t.s.Follower() {
+		item.o = item.o.withoutDue(t.instant(p, *c))
+	}
+	return item, true
 }
 
 // SetString sets key, whatever its type was, to value with deadline (Unix ms, 0 for none). The

@@ -67,6 +67,8 @@ type side struct {
 	due int64
 	// pins is how many commands have pinned the value (Pins), if its elements have deadlines or it is a stream.
 	pins int32
+	// visible is the value without the elements that were due when a follower's reader asked for it (withoutDue).
+	visible *Object
 	unsaved
 }
 
@@ -205,6 +207,9 @@ func (p *part) recount(sl *slot, c *cell, o *Object) {
 		p.dirty += delta
 	}
 	was := o.due()
+	if o.side != nil {
+		o.side.visible = nil
+	}
 	o.setDue(o.val.Earliest())
 	p.setIndex(p.id(sl, *c), was, o.due())
 	p.markDirty(sl, c)
