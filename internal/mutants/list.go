@@ -473,4 +473,83 @@ var mutations = []mutation{
 	{file: "commands/keyp_limit.go", test: "TestThrottle",
 		old: "\t\tr.Span *= 1000",
 		new: "\t\tr.Span *= 1"},
+
+	// A follower's reader removes what is due.
+	{file: "storage/txn.go", test: "TestFollowerLeavesDue",
+		old: "\t\tif t.s.Follower() {\n\t\t\tt.seen = max(",
+		new: "\t\tif false {\n\t\t\tt.seen = max("},
+
+	// A follower shows an element that is due.
+	{file: "storage/txn.go", test: "TestFollowerLeavesDue",
+		old: "\tif item.o != nil && t.s.Follower() {",
+		new: "\tif false {"},
+
+	// A follower's copy without due elements outlives the next deadline.
+	{file: "storage/follower.go", test: "TestFollowerLeavesDue",
+		old: "next == 0 || next > now {",
+		new: "true || next > now {"},
+
+	// A follower shows a collection of which everything is due.
+	{file: "storage/follower.go", test: "TestFollowerLeavesDue",
+		old: "return o != nil && o.val.LenAt(now) == 0",
+		new: "return false && o != nil"},
+
+	// A reading of a follower moves a deadline.
+	{file: "storage/txn.go", in: "commands", test: "TestFollowerRefusesWrites",
+		old: " && !t.Offloaded() && !t.s.Follower() {",
+		new: " && !t.Offloaded() {"},
+
+	// A follower's log has what a transaction has changed.
+	{file: "storage/txn.go", test: "TestFollowerIsChanged",
+		old: "size > 0 && t.s.Follower() {",
+		new: "size > 0 && false {"},
+
+	// A follower removes what is due in memory.
+	{file: "storage/reap.go", test: "TestFollowerLeavesDue",
+		old: "\tif s.Follower() {\n\t\ts.unlock(r.t)",
+		new: "\tif false {\n\t\ts.unlock(r.t)"},
+
+	// A follower logs the time.
+	{file: "storage/time.go", test: "TestFollowerLeavesDue",
+		old: "now > s.shown.at.Load() && !s.Follower() {",
+		new: "now > s.shown.at.Load() {"},
+
+	// A follower's clock that is back has it remove what is due.
+	{file: "storage/reap.go", test: "TestFollowerTime",
+		old: " || s.options.ReadOnly || s.Follower() ||",
+		new: " || s.options.ReadOnly ||"},
+
+	// A follower moves entries of outboxes.
+	{file: "storage/outboxmove.go", test: "TestFollowerLeavesDue",
+		old: "\tif r.waiting.Load() == 0 || s.Follower() {",
+		new: "\tif r.waiting.Load() == 0 {"},
+
+	// A follower records its clocks, or a new leader does not.
+	{file: "storage/guard.go", test: "TestFollowerOpens",
+		old: "g.since.Load() != 0 || g.s.Follower() {",
+		new: "g.since.Load() != 0 {"},
+	{file: "storage/guard.go", test: "TestLeaderRecordsClock",
+		old: "if s.Follower() || !g.foreign.Load() && r.boot",
+		new: "if s.Follower() || r.boot"},
+
+	// What a follower shows depends on what is not applied.
+	{file: "storage/follower.go", test: "TestFollowerOpens",
+		old: "\tif s.Follower() {\n\t\treturn s.follower.applied.Load()",
+		new: "\tif false {\n\t\treturn s.follower.applied.Load()"},
+
+	// A job pins a follower's copy of a value.
+	{file: "storage/snapshot.go", test: "TestFollowerPins",
+		old: "if item.o != nil && p.objectOf(*c) != item.o {",
+		new: "if false {"},
+
+	// A follower takes commands that write.
+	{file: "commands/dispatch.go", test: "TestFollowerRefusesWrites",
+		old: "if flags&Write != 0 && e.Store.Follower() {",
+		new: "if false {"},
+	{file: "commands/script_run.go", test: "TestFollowerRefusesWrites",
+		old: "case spec.Is(Write) && e.Store.Follower():",
+		new: "case false:"},
+	{file: "commands/hll.go", test: "TestFollowerRefusesWrites",
+		old: "!c.Env.Store.Full() && !c.Env.Store.Follower()",
+		new: "!c.Env.Store.Full()"},
 }
