@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"keyp/internal/testkit/await"
 	"keyp/storage/wal"
 )
 
@@ -269,4 +270,46 @@ func (m *machine) follow(rt *rapid.T) {
 	}
 	h.verify(m.names)
 	h.s.SetFollower(false)
+}
+
+// TestFollowerBesideBackground: from the moment at which a store has become a follower's, nothing that works beside it logs anything.
+func TestFollowerBesideBackground(t *testing.T) {
+	h := closedHarness(t)
+	o := h.options()
+	o.NoBackground = false
+	s, _, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.s, h.txn = s, s.NewTxn()
+	h.rule(OutboxRule{Name: "r", Pattern: []byte("k*")})
+	const rounds, keys = 100, 20
+	for range rounds {
+		for i := range keys {
+			h.puts(0, fmt.Sprint("k", i), "v", h.clock.Now()+1+int64(i%2))
+		}
+		h.clock.Advance(time.Millisecond) // the reaper and the mover begin
+		s.SetFollower(true)
+		end := s.Log().End()
+		h.clock.Advance(time.Millisecond)
+		for i := range keys {
+			h.lives("follower", fmt.Sprint("k", i), false)
+		}
+		if got := s.Log().End(); got != end {
+			t.Fatalf("a follower has logged %d bytes", got-end)
+		}
+		s.SetFollower(false)
+	}
+	h.s.Reap()
+	await.Until(t, "all expiries are told", func() bool {
+		s.Manual().MoveOutbox()
+		return len(h.told(0, "stream:r")) >= rounds*keys
+	})
+	if n := len(h.told(0, "stream:r")); n != rounds*keys {
+		t.Errorf("%d expiries are told, want %d", n, rounds*keys)
+	}
+	h.check()
+	if err := s.Close(true); err != nil {
+		t.Error(err)
+	}
 }
