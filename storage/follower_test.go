@@ -100,7 +100,7 @@ func TestFollowerLeavesDue(t *testing.T) {
 			h.s.SetFollower(false)
 			h.restless()
 			h.restless()
-			h.wantTold("leader", 0, "stream:r",
+			h.wantReported("leader", 0, "stream:r",
 				"key=early type=string deadline=500 value=e",
 				"key=k type=string deadline=998 value=v",
 				"key=whole element=f type=hash deadline=999 value=1",
@@ -303,9 +303,9 @@ func TestFollowerBesideBackground(t *testing.T) {
 	h.s.Reap()
 	await.Until(t, "all expiries are told", func() bool {
 		s.Manual().MoveOutbox()
-		return len(h.told(0, "stream:r")) >= rounds*keys
+		return len(h.reported(0, "stream:r")) >= rounds*keys
 	})
-	if n := len(h.told(0, "stream:r")); n != rounds*keys {
+	if n := len(h.reported(0, "stream:r")); n != rounds*keys {
 		t.Errorf("%d expiries are told, want %d", n, rounds*keys)
 	}
 	h.check()

@@ -514,16 +514,6 @@ var mutations = []mutation{
 		old: "now > s.shown.at.Load() && !s.Follower() {",
 		new: "now > s.shown.at.Load() {"},
 
-	// A follower's clock that is back has it remove what is due.
-	{file: "storage/reap.go", test: "TestFollowerTime",
-		old: " || s.options.ReadOnly || s.Follower() ||",
-		new: " || s.options.ReadOnly ||"},
-
-	// A follower moves entries of outboxes.
-	{file: "storage/outboxmove.go", test: "TestFollowerLeavesDue",
-		old: "\tif r.waiting.Load() == 0 || s.Follower() {",
-		new: "\tif r.waiting.Load() == 0 {"},
-
 	// A follower records its clocks, or a new leader does not.
 	{file: "storage/guard.go", test: "TestFollowerOpens",
 		old: "g.since.Load() != 0 || g.s.Follower() {",
