@@ -36,7 +36,6 @@ type Ctx struct {
 	met     fate
 	counted bool              // the error that is replied has been counted
 	apart   bool              // as a job of scope Global it needs nothing but its keys
-	ended   bool              // EXEC runs no further commands: one that they depend on has failed (Ctx.notHeld)
 	writing bool              // a job that is counted as one that may write
 	late    bool              // a job that was queued, and whose command has to wait by now
 	queue   *queue            // what EXEC runs

@@ -14,8 +14,7 @@ const (
 	errLeaseToken Error = "ERR a token is a number of 1 or more"
 	errLeaseWait  Error = "ERR WAIT is 0 or more milliseconds"
 	errLeaseDelay Error = "ERR DELAY is between 0 and 31622400000 milliseconds"
-	// errNotHeld also ends the transaction that its command is part of (Ctx.notHeld).
-	errNotHeld Error = "LEASE the lease is not held with this token"
+	errNotHeld    Error = "LEASE the lease is not held with this token"
 	// errBehindNotHeld is what commands reply that are not run for that.
 	errBehindNotHeld Error = "LEASE not run: a lease that the transaction depends on is not held"
 )
@@ -46,7 +45,7 @@ var keypLeaseCommands = []Spec{{
 			Run: acquireLease,
 		},
 		{
-			Name: "RENEW", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | Fast,
+			Name: "RENEW", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | Fast | guards,
 			Summary: "Has a lease that is held with a token end later, or earlier.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RW|Access|Update)},
 			Args: []Arg{keyArg("key"), intArg("token"), intArg("milliseconds")},
@@ -60,7 +59,7 @@ var keypLeaseCommands = []Spec{{
 			Run:  releaseLease,
 		},
 		{
-			Name: "CHECK", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: ReadOnly | Fast,
+			Name: "CHECK", Group: KeypGroup, Since: "1.0.0", Arity: 4, Flags: ReadOnly | Fast | guards,
 			Summary: "Fails unless a lease is held with a token; in a transaction the commands behind it do not run then.", Complexity: "O(1)",
 			Keys: []KeySpec{Key(2, RO|Access)},
 			Args: []Arg{keyArg("key"), intArg("token")},
@@ -170,14 +169,6 @@ func (c *Ctx) held(token int64) (l storage.Lease, held bool, err error) {
 
 func (a *Cursor) token() int64 { return a.IntFrom(1, errLeaseToken) }
 
-// notHeld is the error of a command whose lease is not held. Nothing that follows it in EXEC is run.
-func (c *Ctx) notHeld() error {
-	if c.parent != nil {
-		c.parent.ended = true
-	}
-	return errNotHeld
-}
-
 func renewLease(c *Ctx) error {
 	a := c.Cursor(3)
 	token, ms := a.token(), a.Int()
@@ -192,7 +183,7 @@ func renewLease(c *Ctx) error {
 	case err != nil:
 		return err
 	case !held:
-		return c.notHeld()
+		return errNotHeld
 	}
 	c.Txn.ExtendLease(c.Keys[0], deadline, eventLeaseRenew)
 	c.Out.Int(deadline)
@@ -227,7 +218,7 @@ func checkLease(c *Ctx) error {
 	case err != nil:
 		return err
 	case !held:
-		return c.notHeld()
+		return errNotHeld
 	}
 	c.Out.OK()
 	return nil

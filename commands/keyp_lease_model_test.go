@@ -164,9 +164,11 @@ func (m *leaseMachine) acquire(rt *rapid.T) {
 
 // Again runs the command of a client that waits.
 func (m *leaseMachine) Again(w *Waiter) bool {
-	first := m.queue[0]
-	if first.waiter != w {
-		m.rt.Fatalf("%s is served before %s, who came earlier", w.who, first.owner)
+	at := slices.IndexFunc(m.queue, func(q *leaseWaiter) bool { return q.waiter == w })
+	first, s := m.queue[at], m.state.at(m.now())
+	again := s.owner == first.owner // on another connection
+	if at > 0 && !again {
+		m.rt.Fatalf("%s is served before %s, who came earlier", w.who, m.queue[0].owner)
 	}
 	reply := m.as(first.client, first.args...)
 	if reply == "+(blocked)" {
@@ -175,14 +177,22 @@ func (m *leaseMachine) Again(w *Waiter) bool {
 		}
 		return true
 	}
-	if s := m.state.at(m.now()); s.owner != "" {
+	switch {
+	case s.owner == "":
+		m.granted(reply, first.owner, first.ttl, first.delay)
+		m.handed++
+	case again && s.held(m.now()):
+		s.deadline = max(s.deadline, m.now()+first.ttl)
+		m.state = s
+		if want := fmt.Sprintf("[%d, %d]", s.token, s.deadline); reply != want {
+			m.rt.Fatalf("%s, who has the lease, waited for it: %s, want %s", first.owner, reply, want)
+		}
+	default:
 		m.rt.Fatalf("%s has the lease of %+v: %s", first.owner, s, reply)
 	}
-	m.granted(reply, first.owner, first.ttl, first.delay)
 	m.since = append(m.since, m.state)
-	m.handed++
 	m.h.env.Waiters.Remove(w)
-	m.queue = m.queue[1:]
+	m.queue = slices.Delete(m.queue, at, at+1)
 	return true
 }
 
@@ -195,6 +205,9 @@ func (m *leaseMachine) Load(k storage.Key, done func(bool)) {
 func (m *leaseMachine) serve() {
 	m.h.env.Changes.Deliver()
 	m.h.env.Waiters.Serve(m.h.store.NewTxn(), m)
+	if s := m.state.at(m.now()); s.held(m.now()) && slices.ContainsFunc(m.queue, func(q *leaseWaiter) bool { return q.owner == s.owner }) {
+		m.rt.Fatalf("%s has the lease, and waits for it", s.owner)
+	}
 }
 
 func (m *leaseMachine) token(rt *rapid.T) (token int64, right bool) {

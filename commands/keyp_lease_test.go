@@ -316,6 +316,21 @@ func TestLeaseEnds(t *testing.T) {
 		KEYP.LEASE RENEW l $2 1000 -> +QUEUED
 		SET k lost -> +QUEUED
 		EXEC -> [-LEASE the lease is not held with this token, -LEASE not run: a lease that the transaction depends on is not held]
+		# whatever makes it fail
+		SET text v -> +OK
+		MULTI -> +OK
+		KEYP.LEASE CHECK text $2 -> +QUEUED
+		SET k lost -> +QUEUED
+		EXEC -> [-WRONGTYPE Operation against a key holding the wrong kind of value, -LEASE not run: a lease that the transaction depends on is not held]
+		MULTI -> +OK
+		KEYP.LEASE CHECK l none -> +QUEUED
+		SET k lost -> +QUEUED
+		EXEC -> [-ERR a token is a number of 1 or more, -LEASE not run: a lease that the transaction depends on is not held]
+		MULTI -> +OK
+		KEYP.LEASE RENEW l $1 -1 -> +QUEUED
+		SET k lost -> +QUEUED
+		EXEC -> [-ERR invalid expire time in 'keyp.lease|renew' command, -LEASE not run: a lease that the transaction depends on is not held]
+		GET k -> "again"
 		# also where EXEC is a job
 		MULTI -> +OK
 		KEYP.LEASE CHECK l $2 -> +QUEUED

@@ -203,7 +203,7 @@ func runDiscard(c *Ctx) error {
 }
 
 // runExec runs what was queued. Errors of the commands are among the replies; the others run
-// all the same, but for those behind a command that finds a lease not held.
+// all the same, but for those behind a command with the flag guards that has failed, for whatever reason.
 func runExec(c *Ctx) error {
 	q := c.queue
 	if q == nil {
@@ -222,23 +222,25 @@ func runExec(c *Ctx) error {
 		c.Out.NullArray()
 		return nil
 	}
-	c.ended = false
+	ended := false
 	c.Out.Array(len(q.commands))
 	for i := range q.commands {
 		spec, args := q.commands[i].spec, q.commands[i].args
 		q.commands[i] = queued{} // what it sets need not be there twice
 		err := c.permitQueued(spec, args)
-		if c.ended {
+		if ended {
 			err = errBehindNotHeld
 		}
 		if err == nil && spec.Is(DenyOOM) && c.batchTooLarge() {
 			err = errOOM
 		}
+		mark := c.Out.Len()
 		if err != nil {
 			c.refuseQueued(err.(Error))
-			continue
+		} else {
+			c.Call(spec, c.Client, args, c.Out)
 		}
-		c.Call(spec, c.Client, args, c.Out)
+		ended = ended || spec.Is(guards) && c.failedAt(mark)
 	}
 	return nil
 }

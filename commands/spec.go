@@ -91,6 +91,7 @@ const (
 	pauses      // begins CLIENT PAUSE, when no job runs that may write
 	unpauses    // ends it, and comes behind those that wait to begin it
 	execs       // runs what MULTI has queued
+	guards      // EXEC runs nothing that is behind it, unless it succeeds
 
 	InSubscription // a RESP2 client that has subscriptions may use it
 	Pushes         // its reply consists of push messages, which CLIENT REPLY does not suppress

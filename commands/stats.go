@@ -55,7 +55,7 @@ func (e *Env) Observe(c *Ctx, start int, took time.Duration) {
 		return // it counts when EXEC runs it
 	}
 	e.Stats.Commands.Add(1)
-	failed := c.Out.Len() > start && c.Out.Buf[start] == '-'
+	failed := c.failedAt(start)
 	if failed && !c.counted {
 		e.Stats.PerError.add(c.Out.Buf[start+1:])
 	}
@@ -89,6 +89,9 @@ func (e *Env) Observe(c *Ctx, start int, took time.Duration) {
 		e.Latency.Add(event, took, e.Clock.Now())
 	}
 }
+
+// failedAt reports whether the reply that begins at start is an error.
+func (c *Ctx) failedAt(start int) bool { return c.Out.Len() > start && c.Out.Buf[start] == '-' }
 
 // CommandStats count calls of each command.
 type CommandStats struct {

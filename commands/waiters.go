@@ -23,6 +23,8 @@ import (
 //
 // Who waits for a stream does not take its entries from others, and may have no use for those that
 // came: all in the line run their commands again, each once.
+//
+// Who waits for a lease is in the line for a missing key, and is also served when its owner has the lease.
 type Waiters struct {
 	*lines
 	env     *Env
@@ -71,6 +73,7 @@ type awaited struct {
 	key    storage.Key
 	lines  [object.TypeLimit + 1]line // by type
 	places int                        // in all lines
+	owners map[string]int             // of leases: how often each is in the line for a missing key
 	ready  bool                       // in Waiters.ready
 	loads  bool                       // being read from disk
 }
@@ -161,11 +164,21 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 			p.charge()
 		}
 		c.waits += int(unsafe.Sizeof(place{}))
+		if w.who != "" {
+			if a.owners == nil {
+				a.owners = map[string]int{}
+			}
+			a.owners[w.who]++
+			c.waits += ownerBytes
+		}
 	}
 	ws.lines.mu.Unlock()
 	ws.count(w, 1)
 	return w
 }
+
+// ownerBytes is about what an entry of awaited.owners takes; its name is the waiter's.
+const ownerBytes = 64
 
 // bytes is about what an awaited key takes.
 func (a *awaited) bytes() int {
@@ -222,6 +235,11 @@ func (ws *Waiters) Remove(w *Waiter) (more bool) {
 			l.last = p.prev
 		} else {
 			p.next.prev = p.prev
+		}
+		if w.who != "" {
+			if p.at.owners[w.who]--; p.at.owners[w.who] == 0 {
+				delete(p.at.owners, w.who)
+			}
 		}
 		if next := p.at.first(); next != nil && p.charged {
 			next.charge()
@@ -305,7 +323,7 @@ const maxReadyKept = 1024
 // it is.
 func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 	for readers := true; a.places > 0; readers = false {
-		typ, known := ws.env.typeOf(a.key, t)
+		typ, owner, known := ws.env.typeOf(a.key, t)
 		if !known && t.BlockedByGlobal() {
 			ws.blocked = append(ws.blocked, a)
 			return
@@ -319,14 +337,30 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 			continue
 		}
 		first := a.lines[typ].first
+		if typ == object.TypeLease {
+			first = a.waitsAs(owner)
+		}
 		if first == nil || typ == object.TypeStream {
 			return
 		}
 		host.Again(first.by)
-		if a.lines[typ].first == first {
+		if first.by.ForKeys() {
 			return
 		}
 	}
+}
+
+// waitsAs gives the first that waits for the lease as its owner, nil if nobody does: it has asked before, on another
+// connection that may have ended, or the lease has come from another key. It has its token as if it asked now.
+func (a *awaited) waitsAs(owner string) *place {
+	if a.owners[owner] == 0 {
+		return nil
+	}
+	p := a.lines[object.None].first
+	for p.by.who != owner {
+		p = p.next
+	}
+	return p
 }
 
 // serveReaders has those that wait for a stream run again, each once: one that finds nothing keeps nothing
@@ -343,7 +377,7 @@ func (ws *Waiters) serveReaders(a *awaited, typ object.Type, t *storage.Txn, hos
 		if !w.ForKeys() {
 			continue // it has left while others were served
 		}
-		if now, known := ws.env.typeOf(a.key, t); !known || now != typ {
+		if now, _, known := ws.env.typeOf(a.key, t); !known || now != typ {
 			ws.makeReady(a)
 			break
 		}
@@ -373,16 +407,19 @@ func (ws *Waiters) load(a *awaited, host WaiterHost) {
 // Waiting says whether ready keys are left to be served.
 func (ws *Waiters) Waiting() bool { return len(ws.ready) > 0 }
 
-// typeOf gives the type of a key's value, None for a missing or expired key. It is not known
+// typeOf gives the type of a key's value, None for a missing or expired key, and the owner of a lease. It is not known
 // while the key is only on disk, or blocked by a global job (storage.Txn.BlockedByGlobal).
-func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, known bool) {
+func (e *Env) typeOf(k storage.Key, t *storage.Txn) (typ object.Type, owner string, known bool) {
 	keys := [...]storage.Key{k}
 	if !e.Store.Begin(t, keys[:]) {
-		return object.None, false
+		return object.None, "", false
 	}
 	if item, ok := t.Peek(k); ok {
 		typ = item.Type()
+		if l, ok := t.LeaseOf(item); ok {
+			owner = string(l.Owner)
+		}
 	}
 	t.End()
-	return typ, true
+	return typ, owner, true
 }

@@ -82,6 +82,32 @@ func TestLeaseInOrder(t *testing.T) {
 	waitBlocked(ts, 0)
 }
 
+// TestLeaseSameOwner: an owner that waits on several connections, since it lost the first one without the server noticing, has its
+// lease on all of them, and whoever else waits keeps its place.
+func TestLeaseSameOwner(t *testing.T) {
+	ts := start(t)
+	c := ts.dial()
+	token := c.lease("l", "holder", 1_000_000)
+	lost := ts.blocks("KEYP.LEASE ACQUIRE l again 1000000 WAIT 0")
+	other := ts.blocks("KEYP.LEASE ACQUIRE l other 1000000 WAIT 0")
+	again := ts.blocks("KEYP.LEASE ACQUIRE l again 1000000 WAIT 0")
+	c.do(fmt.Sprint("KEYP.LEASE RELEASE l ", token))
+	token = lost.granted()
+	if got := again.granted(); got != token {
+		t.Errorf("the second connection has token %d, the first %d", got, token)
+	}
+	waitBlocked(ts, 1)
+	// A lease that comes from another key has its owner, too.
+	moved := ts.blocks("KEYP.LEASE ACQUIRE l moved 1000000 WAIT 0")
+	c.lease("elsewhere", "moved", 1_000_000)
+	c.do("RENAME elsewhere l")
+	token = moved.granted()
+	waitBlocked(ts, 1)
+	c.do(fmt.Sprint("KEYP.LEASE RELEASE l ", token))
+	other.granted()
+	waitBlocked(ts, 0)
+}
+
 // TestLeaseFirstLeaves: the lease is free, but the command of the first that waits could not run yet, when that one leaves. The
 // next one has it then.
 func TestLeaseFirstLeaves(t *testing.T) {

@@ -313,20 +313,28 @@ var mutations = []mutation{
 		new: "return l, there && l.Held && token > 0, err"},
 	// A failed CHECK does not end EXEC.
 	{file: "commands/keyp_lease.go", test: "TestLeaseEnds",
-		old: "\t\tc.parent.ended = true\n",
-		new: "\t\t_ = c.parent\n"},
+		old: "Arity: 4, Flags: ReadOnly | Fast | guards,",
+		new: "Arity: 4, Flags: ReadOnly | Fast,"},
+	// Only a token that is not the lease's ends it.
+	{file: "commands/multi.go", test: "TestLeaseEnds",
+		old: "ended = ended || spec.Is(guards) && c.failedAt(mark)",
+		new: "ended = ended || spec.Is(guards) && c.failedAt(mark) && c.Out.Buf[mark+1] == 'L'"},
 	// EXEC goes on behind it.
 	{file: "commands/multi.go", test: "TestLeaseEnds",
-		old: "\t\tif c.ended {\n\t\t\terr = errBehindNotHeld\n\t\t}\n",
+		old: "\t\tif ended {\n\t\t\terr = errBehindNotHeld\n\t\t}\n",
 		new: ""},
-	// And the next EXEC does not begin anew.
+	// A command that succeeds behind it begins anew.
 	{file: "commands/multi.go", test: "TestLeaseEnds",
-		old: "\tc.ended = false\n",
-		new: ""},
+		old: "ended = ended || spec.Is(guards) && c.failedAt(mark)",
+		new: "ended = spec.Is(guards) && c.failedAt(mark)"},
 	// RELEASE without a lease says that there was one.
 	{file: "commands/keyp_lease.go", test: "TestLeaseDelay",
 		old: "\tc.bit(held)\n",
 		new: "\tc.bit(held || token > 0)\n"},
+	// An owner that waits twice has one answer.
+	{file: "commands/waiters.go", in: "server", test: "TestLeaseSameOwner",
+		old: "\t\t\tfirst = a.waitsAs(owner)\n",
+		new: "\t\t\t_ = owner\n"},
 	// Who waits is not counted with its name.
 	{file: "commands/waiters.go", test: "TestLeaseWaiterMemory",
 		old: "\tc.waits += len(w.who)\n",
