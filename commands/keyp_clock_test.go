@@ -30,6 +30,10 @@ var guardedDeadlines = []struct{ before, give, ttl string }{
 	{"", "HSETEX k PX 3600000 FIELDS 1 f v", "HPTTL k FIELDS 1 f"},
 	{"SADD k f", "EXPIREMEMBER k f 3600", "PTTL k f"},
 	{"ZADD k 1 f", "EXPIREMEMBER k f 3600000 ms", "PTTL k f"},
+	{"", "KEYP.LEASE ACQUIRE k o 3600000", "PTTL k"},
+	{"", "KEYP.LEASE ACQUIRE k o 3000000 DELAY 600000", "PTTL k"},
+	{"KEYP.LEASE ACQUIRE k o 1000", "KEYP.LEASE ACQUIRE k o 3600000", "PTTL k"},
+	{"KEYP.LEASE ACQUIRE k o 1000 DELAY 600000", fmt.Sprintf("KEYP.LEASE RENEW k %d 3000000", epoch*1000+1), "PTTL k"},
 
 	{"", "SET k v EXAT %[1]d", "PTTL k"},
 	{"", "SET k v PXAT %[2]d", "PTTL k"},
