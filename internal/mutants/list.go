@@ -294,7 +294,7 @@ var mutations = []mutation{
 	// Anybody has the lease of another owner.
 	{file: "commands/keyp_lease.go", test: "TestLease",
 		old: "case there && l.Held && bytes.Equal(l.Owner, r.owner):",
-		new: "case there && l.Held && len(l.Owner) == len(r.owner):"},
+		new: "case there && l.Held && bytes.Equal(l.Owner[:0], r.owner[:0]):"},
 	// An owner that asks again has its own time cut.
 	{file: "commands/keyp_lease.go", test: "TestLease",
 		old: "if l.Deadline != ttl.None && r.deadline > l.Deadline {",
