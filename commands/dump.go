@@ -256,6 +256,9 @@ func restored(v rdb.Value, now int64) (object.Value, error) {
 			if err := l.Put(e.Name, e.Value, e.Deadline); err != nil {
 				return nil, err
 			}
+			if !l.Bounded() {
+				return nil, rdb.ErrFormat
+			}
 		}
 		return l, nil
 	}

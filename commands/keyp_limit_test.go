@@ -2,7 +2,9 @@ package commands
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"keyp/internal/rdb"
 )
@@ -144,7 +146,7 @@ func TestLimitSeveral(t *testing.T) {
 func TestLimitReservations(t *testing.T) {
 	table(t, `
 		KEYP.LIMIT TAKE k 2 WINDOW 3 60000 UNTIL 10 1700000086400 RESERVE a 5000 -> [1, 0, 0, [1, 8], [0, 0]]
-		PTTL k -> 5000
+		PTTL k -> 5001
 		KEYP.LIMIT HELD k -> [["a", 2, 1700000005000]]
 		# the same id again, as after a lost reply
 		KEYP.LIMIT TAKE k 2 WINDOW 3 60000 UNTIL 10 1700000086400 RESERVE a 9000 -> [1, 0, 0, [1, 8], [0, 0]]
@@ -274,14 +276,14 @@ func TestLimitAsKey(t *testing.T) {
 		MOVE c 1 -> 1
 		SELECT 1 -> +OK
 		KEYP.LIMIT PEEK c 1 TOKENS 5 1 1000 WINDOW 5 1000 -> [1, 0, 0, [3, 3], [1000, 1000]]
-		PTTL c -> 3000
+		PTTL c -> 3001
 		SELECT 0 -> +OK
 		reopen
 		KEYP.LIMIT PEEK r 1 TOKENS 5 1 1000 WINDOW 5 1000 -> [1, 0, 0, [3, 3], [1000, 1000]]
 		# a deadline that is set ends all then; the next admission gives the key its own again
 		PEXPIRE r 100 -> 1
 		KEYP.LIMIT TAKE r 1 TOKENS 5 1 1000 WINDOW 5 1000 -> [1, 0, 0, [2, 2], [2000, 1000]]
-		PTTL r -> 3000
+		PTTL r -> 3001
 		PERSIST r -> 1
 		PTTL r -> -1
 		advance 2s
@@ -342,4 +344,94 @@ func TestLimitDump(t *testing.T) {
 			t.Errorf("%v: %s", e, reply)
 		}
 	}
+}
+
+// Each reservation that ends by its deadline is reported with its id, also the last one of a key that goes with it.
+func TestLimitReservationsReported(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.OUTBOX SET r PATTERN * ELEMENTS STREAM s -> +OK
+		KEYP.LIMIT TAKE alone 1 TOKENS 1 1 1000 RESERVE a 5000 -> [1, 0, 0, [0], [0]]
+		KEYP.LIMIT TAKE more 1 TOKENS 2 1 1000 -> [1, 0, 0, [1], [1000]]
+		KEYP.LIMIT TAKE more 1 TOKENS 2 1 1000 RESERVE b 5000 -> [1, 0, 0, [0], [1000]]
+		KEYP.LIMIT TAKE many 2 WINDOW 3 60000 RESERVE c 4000 -> [1, 0, 0, [1], [0]]
+		KEYP.LIMIT TAKE many 1 WINDOW 3 60000 RESERVE d 5000 -> [1, 0, 0, [0], [0]]
+	`)
+	h.report(5 * time.Second)
+	got := h.reported("s")
+	for _, want := range []string{`"alone", "element", "a"`, `"more", "element", "b"`, `"many", "element", "c"`, `"many", "element", "d"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the stream lacks %s: %s", want, got)
+		}
+	}
+	h.run(`EXISTS alone many -> 0`)
+}
+
+// KEYP.EXPIRING lists reservations by their ids.
+func TestLimitReservationsListed(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.LIMIT TAKE k 1 WINDOW 3 1000 RESERVE b 5000 -> [1, 0, 0, [2], [0]]
+		KEYP.LIMIT TAKE k 1 WINDOW 3 1000 RESERVE a 4000 -> [1, 0, 0, [1], [0]]
+		KEYP.LIMIT TAKE k 1 WINDOW 3 1000 -> [1, 0, 0, [0], [1000]]
+		KEYP.LIMIT TAKE none 1 WINDOW 3 7000 -> [1, 0, 0, [2], [7000]]
+	`)
+	const listed = `
+		KEYP.EXPIRING 1700000000000 1700000005001 ELEMENTS -> ["0", [["k", 1700000004000, "a"], ["k", 1700000005000, "b"]]]
+		KEYP.EXPIRING - 1700000005001 TYPE hash ELEMENTS -> ["0", []]`
+	h.run(listed)
+	h.run(`
+		ACL SETUSER u on nopass ~* +@all -keyp.limit|held -> +OK
+		reopen`)
+	h.run(listed)
+}
+
+// Policies leave the deadlines of limits alone, those that exist and those that are read, renamed or copied too.
+func TestPoliciesLeaveLimits(t *testing.T) {
+	h := newHarness(t)
+	h.run(`
+		KEYP.LIMIT TAKE k 1 TOKENS 5 1 100000 -> [1, 0, 0, [4], [100000]]
+		KEYP.LIMIT TAKE p 1 TOKENS 5 1 100000 -> [1, 0, 0, [4], [100000]]
+		KEYP.POLICY SET s PATTERN * ENFORCE MAX 10s CUT SLIDE 5s -> +OK
+		KEYP.POLICY APPLY s -> ["0", 2, 0]
+		PTTL k -> 100000
+		advance 20s
+		GET k -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		KEYP.LIMIT PEEK k 5 TOKENS 5 1 100000 -> [0, 1, 80000, [4], [80000]]
+		KEYP.LIMIT TAKE k 5 TOKENS 5 1 100000 -> [0, 1, 80000, [4], [80000]]
+		SORT k -> -WRONGTYPE Operation against a key holding the wrong kind of value
+		PTTL k -> 80000
+		COPY k c -> 1
+		RENAME k r -> +OK
+		PTTL c -> 80000
+		PTTL r -> 80000
+		KEYP.LIMIT TAKE n 1 TOKENS 5 1 100000 -> [1, 0, 0, [4], [100000]]
+		PTTL n -> 100000
+	`)
+}
+
+// A confirmed step of the clock moves a reservation that was made amid the guard, and the key stays for as long.
+func TestLimitClockConfirm(t *testing.T) {
+	h := newHarness(t)
+	h.store.SetClockGuard(10*time.Minute, time.Hour)
+	h.run(`KEYP.LIMIT TAKE k 1 WINDOW 3 10000000 -> [1, 0, 0, [2], [10000000]]`)
+	h.clock.Set(h.clock.Now() + dayMs)
+	h.run(`
+		KEYP.LIMIT TAKE k 2 WINDOW 3 10000000 RESERVE a 3600000 -> [1, 0, 0, [0], [10000000]]
+		KEYP.CLOCK CONFIRM -> +OK
+		KEYP.LIMIT HELD k -> [["a", 2, 1700090000000]]
+		KEYP.LIMIT TAKE k 2 WINDOW 3 10000000 -> [0, 1, 3600000, [1], [0]]
+		reopen
+		KEYP.LIMIT TAKE k 2 WINDOW 3 10000000 -> [0, 1, 3600000, [1], [0]]
+	`)
+}
+
+// What a limit of another kind admitted in a place does not come back with its kind.
+func TestLimitForgets(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 3 WINDOW 3 60000 -> [1, 0, 0, [0], [60000]]
+		KEYP.LIMIT TAKE k 1 TOKENS 5 1 60000 -> [1, 0, 0, [4], [60000]]
+		reopen
+		KEYP.LIMIT TAKE k 1 WINDOW 3 60000 -> [1, 0, 0, [2], [60000]]
+	`)
 }

@@ -100,8 +100,13 @@ func (m Members) Persist(k Key) bool {
 
 // open finds the member, and marks its key as accessed.
 func (m Members) open(k Key) (h members, deadline int64, exists bool) {
+	return m.openOf(k, object.HasMembers)
+}
+
+// openOf is open for the types that may says.
+func (m Members) openOf(k Key, may func(object.Type) bool) (h members, deadline int64, exists bool) {
 	item, ok := m.t.Get(k)
-	if !ok || !object.HasMembers(item.Type()) {
+	if !ok || !may(item.Type()) {
 		return h, 0, false
 	}
 	h = members{handle{t: m.t, k: k, o: item.o, typ: item.Type()}}

@@ -228,7 +228,7 @@ func (t *Txn) move(k Key, elem []byte, element bool, deadline, by int64) bool {
 		t.changeDeadline(p, sl, c, k, deadline+by, p.created(*c)+uint32(by/1000))
 		return true
 	}
-	h, d, exists := t.Members(elem).open(k)
+	h, d, exists := t.Members(elem).openOf(k, object.HasDeadlines)
 	if !exists || d != deadline {
 		return false
 	}

@@ -83,7 +83,7 @@ func (l *Limit) Settle() {
 	case at <= l.t.now:
 		l.t.FlushValues() // which deletes it where it has no elements
 		l.t.Delete(l.k, Deleted)
-	case at != o.deadline:
+	case at != o.deadline || l.Value().HeldLen() > 0 && l.t.s.guard.since.Load() != 0: // moves with the reservations then
 		l.t.Relative(at)
 		l.t.SetDeadline(l.k, at, Event{})
 	}

@@ -103,7 +103,10 @@ func (t *Txn) notifyWritten(k Key, ev Event, asked, deadline int64) {
 }
 
 // governMoved is govern for a value that comes from another key with its deadline, and when that was set.
-func (t *Txn) governMoved(to Key, deadline int64, created uint32) (int64, uint32) {
+func (t *Txn) governMoved(to Key, typ object.Type, deadline int64, created uint32) (int64, uint32) {
+	if typ.OwnDeadline() {
+		return deadline, created
+	}
 	d := t.govern(to, deadline, deadline != ttl.None)
 	if d != deadline {
 		created = t.createdAt(d)
@@ -157,7 +160,7 @@ func (t *Txn) governPresent(k Key) {
 // who watch it, and raises no event. On a full disk the deadline stays, and while the value is pinned.
 func (t *Txn) slide(k Key, item Item) {
 	was := item.Deadline()
-	if was == ttl.None || item.Type() == object.TypeLease { // a lease ends as its owner was told
+	if was == ttl.None || item.Type().OwnDeadline() {
 		return
 	}
 	p := t.policy(k)
@@ -219,7 +222,7 @@ func (t *Txn) countSlides() {
 // has none.
 func (t *Txn) Apply(k Key, p *ttl.Policy) bool {
 	item, ok := t.Peek(k)
-	if !ok || t.policy(k) != p || item.Type() == object.TypeLease {
+	if !ok || t.policy(k) != p || item.Type().OwnDeadline() {
 		return false
 	}
 	v := p.Decide(t.now, item.Deadline(), true, k.Hash)

@@ -16,7 +16,7 @@ func (t *Txn) Rename(from, to Key) bool {
 	if !exists(c) {
 		return false
 	}
-	deadline, created := t.governMoved(to, p.deadline(*c), p.created(*c))
+	deadline, created := t.governMoved(to, p.item(*c).Type(), p.deadline(*c), p.created(*c))
 	t.raiseNewAgain(to)
 	p, sl, c := t.live(from, false)
 	if deadline != p.deadline(*c) {
@@ -56,7 +56,7 @@ func (t *Txn) Copy(from, to Key) bool {
 	if !exists(c) {
 		return false
 	}
-	deadline, created := t.governMoved(to, p.deadline(*c), p.created(*c))
+	deadline, created := t.governMoved(to, p.item(*c).Type(), p.deadline(*c), p.created(*c))
 	t.raiseNewAgain(to)
 	p, _, c = t.live(from, false)
 	access := p.access(*c)

@@ -326,7 +326,7 @@ func (t *Txn) copyOffloaded(from, to Key) bool {
 		return false
 	}
 	o := item.o
-	deadline, created := t.governMoved(to, o.deadline, o.created)
+	deadline, created := t.governMoved(to, o.val.Type(), o.deadline, o.created)
 	st := t.prepare(to, o.val.Clone(), deadline, created)
 	if t.validate() {
 		t.raiseNewAgain(to)

@@ -34,7 +34,7 @@ const MaxLimits = 16
 // MaxLimitID is how long the id of a reservation may be, in bytes.
 const MaxLimitID = 256
 
-// The bounds of numbers. With them no sum overflows; products have 128 bits.
+// The bounds of numbers. With them no sum overflows; products have 128 bits. Bounded is for sums of elements from elsewhere.
 const (
 	MaxLimitCount = 1_000_000_000_000 // of a cost, a burst, a rate, a max
 	MaxLimitSpan  = 1_000_000_000_000 // ms
@@ -233,6 +233,17 @@ func (l *Limit) Put(elem, val []byte, deadline int64) error {
 		l.reservations().set(elem, val, deadline)
 	}
 	return nil
+}
+
+// Bounded reports whether what was admitted and what is held add up to so little that no sum overflows. Admissions and
+// reservations of the store's own do; elements from elsewhere are to be looked at one by one.
+func (l *Limit) Bounded() bool {
+	for i := range l.states {
+		if w := l.states[i].window; w != nil && w.sum > maxLimitTime {
+			return false
+		}
+	}
+	return l.heldFor(0) <= maxLimitTime // each reservation counts for the first limit
 }
 
 func (l *Limit) reservations() *reservations {
@@ -457,6 +468,29 @@ func (l *Limit) Earliest() int64 {
 		return 0
 	}
 	return l.held.Earliest()
+}
+
+// Deadlines, CountAt and DueAt are those of the reservations, whose names are their ids.
+func (l *Limit) Deadlines(after int64, visit func(deadline int64) bool) {
+	if l.held != nil {
+		l.held.Deadlines(after, visit)
+	}
+}
+
+// CountAt is the number of reservations with a deadline.
+func (l *Limit) CountAt(deadline int64) int {
+	if l.held == nil {
+		return 0
+	}
+	return l.held.CountAt(deadline)
+}
+
+// DueAt visits the ids of the reservations with a deadline.
+func (l *Limit) DueAt(deadline int64, from uint32, most int, hash func(elem []byte) uint32, visit func(id []byte, hash uint32) bool) (next uint32, more bool) {
+	if l.held == nil {
+		return 0, false
+	}
+	return l.held.DueAt(deadline, from, most, hash, func(elem []byte, hash uint32) bool { return visit(LimitHeldID(elem), hash) })
 }
 
 // LenAt is the number of elements that are not due at now.

@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/big"
 	"testing"
@@ -256,6 +257,29 @@ func TestLimitExtremes(t *testing.T) {
 		// Set back by a year, the clock admits nothing that it did not before.
 		if refuses, _ := l.Ask(rules, now-365*86_400_000, 1); refuses != 1 {
 			t.Errorf("%+v admits more when the clock was set back", r)
+		}
+	}
+}
+
+// TestLimitSumsAreBounded: elements from elsewhere, each within its bounds, do not add up to more than numbers have.
+func TestLimitSumsAreBounded(t *testing.T) {
+	rules := []LimitRule{{Kind: LimitWindow, Count: MaxLimitCount, Span: 1000}}
+	for what, put := range map[string]func(l *Limit, i int64) error{
+		"admitted": func(l *Limit, i int64) error {
+			key := limitAdmittedKey(0, 1_700_000_000_000+i)
+			return l.Put(key[:], admission{0, MaxLimitCount}.append(nil), 0)
+		},
+		"held": func(l *Limit, i int64) error {
+			id := binary.BigEndian.AppendUint64(nil, uint64(i))
+			return l.Put(LimitHeldKey(nil, id), appendHeld(nil, MaxLimitCount, rules), 1_700_000_000_000)
+		},
+	} {
+		l := &Limit{}
+		const enough = maxLimitTime/MaxLimitCount + 1
+		for i := range int64(enough) {
+			if err := put(l, i); err != nil || l.Bounded() != (i < enough-1) {
+				t.Fatalf("%s: %d of %d are within the bound: %v (%v)", what, i+1, int64(MaxLimitCount), l.Bounded(), err)
+			}
 		}
 	}
 }

@@ -89,6 +89,10 @@ func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == Type
 // HasDeadlines reports whether elements of the type can have deadlines: members, and reservations of limits.
 func HasDeadlines(t Type) bool { return HasMembers(t) || t == TypeLimit }
 
+// OwnDeadline reports whether keys of the type have deadlines that policies leave alone: a lease ends as its owner was told,
+// limits when nothing of them counts any more.
+func (t Type) OwnDeadline() bool { return t == TypeLease || t == TypeLimit }
+
 // Names reports whether a value of the type can have an element with that name: those of lists
 // and strings have numbers of eight bytes.
 func (t Type) Names(elem []byte) bool {
