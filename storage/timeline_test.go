@@ -414,6 +414,8 @@ func TestTimelineBesideChanges(t *testing.T) {
 				}
 				from := now + rapid.Int64Range(-1, 60).Draw(rt, "from")*100
 				until := Instant{At: now + rapid.Int64Range(0, 70).Draw(rt, "until")*100, Open: rapid.Bool().Draw(rt, "open")}
+				// What is due on disk beyond the bounds may have further deadlines behind the end that is found (docs/time.md).
+				until.Open = until.Open && h.s.bounds.exact == 1000 && h.s.bounds.known == 1000
 				db, spans := rapid.IntRange(0, 1).Draw(rt, "db"), rapid.IntRange(1, 9).Draw(rt, "spans")
 				if match == nil && rapid.IntRange(0, 3).Draw(rt, "within") == 0 {
 					h.doAll(func(x *Txn) { h.timeline(x.View(), db, Instant{At: from}, until, spans, nil) })
