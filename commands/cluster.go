@@ -124,7 +124,7 @@ type storedCluster struct {
 	Slots string `json:"slots"`
 }
 
-// LoadCluster has the server be the node of a cluster that it was, or a new one, if cluster-enabled says so. A new node
+// LoadCluster makes the server the node of a cluster that it was, or a new one, if cluster-enabled is yes. A new node
 // serves the slots of the keys that there are, as a Redis that gets cluster mode does. The error is about the data:
 // keys in other databases than 0, of which clients of a cluster see nothing, or what was stored.
 func (e *Env) LoadCluster() error {

@@ -149,7 +149,7 @@ func inCluster(run func(c *Ctx, n *cluster)) func(*Ctx) error {
 	}
 }
 
-// clusterNode is inCluster for what is about a node, which has to be this one.
+// clusterNode is inCluster for subcommands that name a node, which must be this one.
 func clusterNode(run func(c *Ctx, n *cluster)) func(*Ctx) error {
 	return inCluster(func(c *Ctx, n *cluster) {
 		if string(c.Arg(2)) != n.id {

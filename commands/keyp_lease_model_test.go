@@ -325,7 +325,7 @@ func (m *leaseMachine) reopen(rt *rapid.T) {
 	m.durable()
 }
 
-// crash has the power fail: what was not durable may be lost, back to front.
+// crash simulates a power failure: what was not durable may be lost, back to front.
 func (m *leaseMachine) crash(rt *rapid.T) {
 	m.fs = m.fs.Crash(m.rng)
 	if err := m.h.store.Close(false); err != nil {

@@ -132,7 +132,7 @@ func TestLimitSeveral(t *testing.T) {
 		# fewer limits: what others have admitted stays
 		KEYP.LIMIT TAKE k 1 TOKENS 2 1 1000 -> [1, 0, 0, [0], [2000]]
 		KEYP.LIMIT PEEK k 1 TOKENS 2 1 1000 WINDOW 5 60000 UNTIL 9 1700000086400 -> [0, 1, 1000, [0, 1, 5], [2000, 59000, 83400]]
-		# another kind in a place begins anew, and what had the place is forgotten
+		# another kind in a place begins again, and what had the place is forgotten
 		KEYP.LIMIT TAKE k 1 TOKENS 9 1 1000 TOKENS 5 1 1000 -> [1, 0, 0, [6, 4], [3000, 1000]]
 		KEYP.LIMIT PEEK k 1 TOKENS 9 1 1000 WINDOW 5 60000 -> [1, 0, 0, [6, 5], [3000, 0]]
 		reopen

@@ -7,7 +7,7 @@
 //   - What a member says to others that it must not forget (a vote, entries) leaves after the sync that has it on disk.
 //   - An entry is committed when a majority has it on disk, and is then the same at all members, for ever. A machine is given
 //     each entry once, in order, from this member's disk.
-//   - A leader is told of what it has proposed: it is committed, or not in the log any more. Between being deposed and that
+//   - A leader learns what became of what it has proposed: it is committed, or not in the log any more. Between being deposed and that
 //     nothing is known of it.
 //   - At one time at most one member has the lease, and nobody else has committed anything since it began to lead.
 //   - No I/O is done while the group's mutex is locked, but for reads of the log. No goroutine belongs to a group: whoever brings

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// tick is how often a leader tells others that it lives; an election follows 8 to 15 ticks without that.
+	// tick is how often a leader sends heartbeats; an election follows 8 to 15 ticks without that.
 	tick          = 40 * time.Millisecond
 	electionTicks = 8
 	// commitDelay bounds how long a commit index waits for an entry to go out with.
@@ -284,7 +284,7 @@ func (g *Group) Close() {
 	}
 }
 
-// end has nothing be done any more; mu is locked.
+// end stops the group; mu is locked.
 func (g *Group) end(err error) {
 	if g.mu.ended != nil {
 		return

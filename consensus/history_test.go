@@ -57,7 +57,7 @@ func (s *sim) act() {
 	case n < 52:
 		for range 1 + s.random.IntN(2) {
 			if m := s.pick(func(m *simMember) bool { return m.up }); m != nil {
-				s.tell("member %d crashes", m.id)
+				s.logf("member %d crashes", m.id)
 				m.crash()
 				if s.one(2) {
 					s.pass(s.between(0, 40*time.Millisecond))
@@ -67,7 +67,7 @@ func (s *sim) act() {
 		}
 	case n < 60:
 		if m := s.pick(func(m *simMember) bool { return !m.up }); m != nil {
-			s.tell("member %d starts", m.id)
+			s.logf("member %d starts", m.id)
 			m.start()
 		}
 	case n < 66:
@@ -78,13 +78,13 @@ func (s *sim) act() {
 		s.loss, s.double, s.slow = 0.3*s.random.Float64()*float64(s.random.IntN(2)), 0.1*s.random.Float64(), 0.3*s.random.Float64()*float64(s.random.IntN(2))
 	case n < 80:
 		if m := s.pick(up); m != nil {
-			s.tell("member %d is stopped", m.id)
+			s.logf("member %d is stopped", m.id)
 			m.stopped = true
 			s.stops++
 		}
 	case n < 85:
 		if m := s.pick(func(m *simMember) bool { return m.up && m.stopped }); m != nil {
-			s.tell("member %d continues", m.id)
+			s.logf("member %d continues", m.id)
 			m.resume()
 		}
 	case n < 89:
@@ -105,7 +105,7 @@ func (s *sim) act() {
 		}
 	default:
 		if m := s.pick(up); m != nil {
-			s.tell("the disk of member %d fails", m.id)
+			s.logf("the disk of member %d fails", m.id)
 			m.log.fails = io.ErrShortWrite
 		}
 	}
@@ -149,7 +149,7 @@ func (s *sim) partition() {
 			}
 		}
 	}
-	s.tell("a partition: %d links are cut", len(s.cut))
+	s.logf("a partition: %d links are cut", len(s.cut))
 }
 
 func (s *sim) heal() {
@@ -171,7 +171,7 @@ func (s *sim) distance() {
 			}
 		}
 	}
-	s.tell("messages take up to %v longer", most)
+	s.logf("messages take up to %v longer", most)
 }
 
 // hunt has others take over from a leader that does not hear of it: one that does not hear the leader any more campaigns, while answers
@@ -191,7 +191,7 @@ func (s *sim) hunt() {
 	for _, m := range s.sorted() {
 		s.far[[2]uint64{m.id, leader.id}] = most
 	}
-	s.tell("member %d is hunted", leader.id)
+	s.logf("member %d is hunted", leader.id)
 	how := s.random.IntN(3)
 	switch how {
 	case 0: // nobody hears it
@@ -240,7 +240,7 @@ func (s *sim) transfer() {
 	}
 	if err := from.g.Transfer(to.id); err == nil {
 		s.transfers++
-		s.tell("member %d is to hand over to %d", from.id, to.id)
+		s.logf("member %d is to hand over to %d", from.id, to.id)
 		from.follow()
 	} else if !errors.Is(err, ErrTarget) && !errors.Is(err, ErrNotLeader) {
 		s.fail("a transfer: %v", err)
@@ -275,7 +275,7 @@ func (s *sim) changeMembers() {
 		return
 	}
 	index, err := m.g.Change(changes...)
-	s.tell("member %d changes the members by %v in entry %d: %v", m.id, changes, index, err)
+	s.logf("member %d changes the members by %v in entry %d: %v", m.id, changes, index, err)
 	if err == nil {
 		s.changes++
 	} else if !errors.Is(err, ErrChange) && !errors.Is(err, ErrNotLeader) && !errors.Is(err, ErrFull) {
@@ -312,7 +312,7 @@ func (s *sim) repair() {
 
 // settle repairs all, and waits until all members have applied an entry that is proposed then.
 func (s *sim) settle() {
-	s.tell("all is repaired")
+	s.logf("all is repaired")
 	s.repair()
 	index := s.progress("")
 	var conf *pb.ConfState
@@ -341,7 +341,7 @@ func (s *sim) settle() {
 			delete(s.members, m.id)
 		}
 	}
-	s.tell("all is quiet at entry %d, members %s", index, confText(conf))
+	s.logf("all is quiet at entry %d, members %s", index, confText(conf))
 }
 
 // progress waits until somebody leads with a lease, and has committed an entry that is proposed then. It gives that entry's index.
@@ -374,7 +374,7 @@ func (s *sim) minority() {
 		gone[voters[i]] = true
 	}
 	how := s.random.IntN(3)
-	s.tell("%v go, %d", gone, how)
+	s.logf("%v go, %d", gone, how)
 	for _, m := range s.sorted() {
 		switch {
 		case !gone[m.id]:

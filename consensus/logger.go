@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// logger is what the library writes its log to. What it tells is of use to who looks for a fault in it alone, but for
+// logger is what the library writes its log to. What it says is of use to who looks for a fault in it alone, but for
 // warnings.
 type logger struct{ to *slog.Logger }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // Whoever changes the node (proposes, receives, ticks, has written) calls ready under the mutex, which takes what the node has to
-// have done: messages go to the network, what is to be stored and what the machine is to be told into two queues.
-// Then, without the mutex, proceed has the network send, the log write, and the machine told, in this order, so
+// have done: messages go to the network, what is to be stored and calls of the machine into two queues.
+// Then, without the mutex, proceed has the network send, the log write, and the machine is notified, in this order, so
 // that no answer waits for the machine. Each of the two queues has one goroutine at a time; another one
 // leaves its work to that.
 
@@ -60,21 +60,21 @@ func (g *Group) follow(rd *raft.Ready) {
 			g.lease.Store(0)
 			g.forget()
 			committed := g.mu.commit
-			g.tell(func() { g.o.Machine.Deposed(was, committed) })
+			g.notify(func() { g.o.Machine.Deposed(was, committed) })
 		case !r.leading && leads:
 			g.forget()
 			g.elected(rd.Entries)
 		}
 	}
 	if s := rd.Snapshot; !raft.IsEmptySnap(s) {
-		if first := g.mu.commit + 1; first <= g.mu.last { // the log does not agree with the snapshot, and begins anew
-			g.tell(func() { g.o.Machine.Replaced(first) })
+		if first := g.mu.commit + 1; first <= g.mu.last { // the log does not agree with the snapshot, and begins again
+			g.notify(func() { g.o.Machine.Replaced(first) })
 		}
 		g.mu.last = s.GetMetadata().GetIndex()
 	}
 	if n := len(rd.Entries); n > 0 {
 		if first := rd.Entries[0].GetIndex(); first <= g.mu.last {
-			g.tell(func() { g.o.Machine.Replaced(first) })
+			g.notify(func() { g.o.Machine.Replaced(first) })
 		}
 		g.mu.last = rd.Entries[n-1].GetIndex()
 		g.mu.lastType = rd.Entries[n-1].GetType()
@@ -82,7 +82,7 @@ func (g *Group) follow(rd *raft.Ready) {
 	if rd.HardState != nil && rd.HardState.GetCommit() > g.mu.commit {
 		commit := rd.HardState.GetCommit()
 		g.mu.commit = commit
-		g.tell(func() { g.o.Machine.Committed(commit) })
+		g.notify(func() { g.o.Machine.Committed(commit) })
 	}
 	for _, s := range rd.ReadStates {
 		g.confirmed(s.RequestCtx)
@@ -95,11 +95,11 @@ func (g *Group) elected(entries []*pb.Entry) {
 	i := slices.IndexFunc(entries, func(e *pb.Entry) bool { return e.GetTerm() == term })
 	first := entries[i].GetIndex()
 	g.mu.role = role{leading: true, first: first}
-	g.tell(func() { g.o.Machine.Elected(term, first) })
+	g.notify(func() { g.o.Machine.Elected(term, first) })
 }
 
-// tell has the machine told something, after all before it. mu is locked.
-func (g *Group) tell(what func()) { g.mu.events = append(g.mu.events, what) }
+// notify queues a call of the machine, behind all before it. mu is locked.
+func (g *Group) notify(what func()) { g.mu.events = append(g.mu.events, what) }
 
 // post sends a message of the node, or keeps it back. mu is locked.
 func (g *Group) post(m *pb.Message) {
@@ -192,11 +192,11 @@ func (g *Group) apply(m *pb.Message) {
 		g.proceed()
 	}
 	if len(entries) == 0 {
-		g.tell(done)
+		g.notify(done)
 		return
 	}
 	g.mu.applied = entries[len(entries)-1].GetIndex()
-	g.tell(func() { g.o.Machine.Apply(a, done) })
+	g.notify(func() { g.o.Machine.Apply(a, done) })
 }
 
 // changeOf gives the change of members that an entry is.
@@ -256,7 +256,7 @@ func (g *Group) write() bool {
 	case n == 0:
 		m := g.mu.appends[0]
 		g.mu.appends = g.mu.appends[1:]
-		g.tell(func() { g.o.Machine.Restore(m.GetSnapshot(), func(err error) { g.restored(m, err) }) })
+		g.notify(func() { g.o.Machine.Restore(m.GetSnapshot(), func(err error) { g.restored(m, err) }) })
 		g.mu.Unlock()
 		return false
 	}
@@ -267,7 +267,7 @@ func (g *Group) write() bool {
 	return g.sync(batch, must)
 }
 
-// restores reports whether a message has a snapshot: then the machine is to have it before the log begins anew.
+// restores reports whether a message has a snapshot: then the machine is to have it before the log begins again.
 func restores(m *pb.Message) bool { return m.GetSnapshot() != nil }
 
 // restored goes on when the machine has what a snapshot has.
@@ -333,7 +333,7 @@ func (g *Group) written(batch []*pb.Message, err error) {
 	g.mu.syncing = false
 	if err != nil && g.mu.ended == nil {
 		g.end(err)
-		g.tell(func() { g.o.Machine.Failed(err) })
+		g.notify(func() { g.o.Machine.Failed(err) })
 	}
 	for _, m := range batch {
 		g.respond(m)
@@ -344,15 +344,15 @@ func (g *Group) written(batch []*pb.Message, err error) {
 	g.o.Network.Flush()
 }
 
-// report tells the machine what it has not been told.
+// report makes the queued calls of the machine.
 func (g *Group) report() {
 	g.mu.Lock()
 	for !g.mu.telling && len(g.mu.events) > 0 {
 		events := g.mu.events
 		g.mu.events, g.mu.telling = nil, true
 		g.mu.Unlock()
-		for _, tell := range events {
-			tell()
+		for _, call := range events {
+			call()
 		}
 		g.mu.Lock()
 		g.mu.telling = false

@@ -125,7 +125,7 @@ func (s *sim) fail(format string, args ...any) {
 	panic(failure{fmt.Sprintf(format, args...)})
 }
 
-func (s *sim) tell(format string, args ...any) {
+func (s *sim) logf(format string, args ...any) {
 	s.trace = append(s.trace, fmt.Sprintf("%8.3f  ", s.now.Seconds())+fmt.Sprintf(format, args...))
 }
 
@@ -337,7 +337,7 @@ func (m *simMember) follow() {
 	}
 	m.term, m.commit = st.Term, st.Committed
 	if st.Ended == nil && st.Leading != m.machine.leading {
-		m.s.fail("member %d leads: %v, and its machine was told %v", m.id, st.Leading, m.machine.leading)
+		m.s.fail("member %d leads: %v, and its machine was notified of %v", m.id, st.Leading, m.machine.leading)
 	}
 }
 
@@ -506,7 +506,7 @@ func (x *simMachine) Elected(term, first uint64) {
 		s.fail("member %d is elected twice", x.m.id)
 	}
 	x.leading, x.term, x.first = true, term, first
-	s.tell("member %d leads in term %d from entry %d on", x.m.id, term, first)
+	s.logf("member %d leads in term %d from entry %d on", x.m.id, term, first)
 }
 
 func (x *simMachine) Deposed(term, committed uint64) {
@@ -514,13 +514,13 @@ func (x *simMachine) Deposed(term, committed uint64) {
 		x.m.s.fail("member %d is deposed of term %d", x.m.id, term)
 	}
 	x.leading = false
-	x.m.s.tell("member %d is deposed of term %d, %d entries are open", x.m.id, term, len(x.ahead))
+	x.m.s.logf("member %d is deposed of term %d, %d entries are open", x.m.id, term, len(x.ahead))
 }
 
 func (x *simMachine) Replaced(from uint64) {
 	for i, a := range x.ahead {
 		if a.index >= from {
-			x.m.s.tell("member %d has lost %d entries", x.m.id, len(x.ahead)-i)
+			x.m.s.logf("member %d has lost %d entries", x.m.id, len(x.ahead)-i)
 			x.ahead = x.ahead[:i]
 			return
 		}
@@ -615,7 +615,7 @@ func (x *simMachine) Restore(snapshot *pb.Snapshot, done func(error)) {
 	crash := func(most time.Duration) {
 		x.m.after(s.between(0, most), func() {
 			if !s.calm {
-				s.tell("member %d crashes amid a snapshot", x.m.id)
+				s.logf("member %d crashes amid a snapshot", x.m.id)
 				x.m.crash()
 			}
 		})
@@ -632,7 +632,7 @@ func (x *simMachine) Restore(snapshot *pb.Snapshot, done func(error)) {
 		x.m.saved = *x.m.state
 		x.m.older = x.m.saved
 		x.ahead = nil
-		s.tell("member %d has a snapshot that ends with entry %d", x.m.id, meta.GetIndex())
+		s.logf("member %d has a snapshot that ends with entry %d", x.m.id, meta.GetIndex())
 		if s.one(2) {
 			crash(200 * time.Microsecond)
 		}

@@ -105,7 +105,7 @@ func newStand(t testing.TB, node uint64, change func(o *TransportOptions)) *stan
 	return &stand{tr, box, o.Listener.Addr().String()}
 }
 
-// raftMessage is a message of a kind, told from others by its index.
+// raftMessage is a message of a kind, which its index distinguishes.
 func raftMessage(kind pb.MessageType, from, to, index uint64, data ...[]byte) *Message {
 	m := &pb.Message{Type: &kind, From: &from, To: &to, Index: &index}
 	for _, d := range data {
@@ -309,7 +309,7 @@ func TestTransportGarbage(t *testing.T) {
 		{"a message of another member", Votes, wire(raftMessage(pb.MsgHeartbeat, 3, 1, 1))},
 		{"a message to another member", Votes, wire(raftMessage(pb.MsgHeartbeat, 2, 3, 1))},
 		{"a message that no member sends", Votes, wire(raftMessage(pb.MsgHup, 2, 1, 1))},
-		{"a handshake anew", Votes, AppendFrame(nil, KindHello, 0, make([]byte, helloSize))},
+		{"a handshake again", Votes, AppendFrame(nil, KindHello, 0, make([]byte, helloSize))},
 	} {
 		conn, _ := call(t, a, 2, c.channel)
 		conn.Write(c.wire)
@@ -357,7 +357,7 @@ func TestTransportHalfOpen(t *testing.T) {
 	for range 3 * Snapshots { // so each link has called again
 		defer await.For(t, "a call", calls).Close()
 	}
-	await.Until(t, "the group is told", func() bool {
+	await.Until(t, "the group is notified", func() bool {
 		a.box.mu.Lock()
 		defer a.box.mu.Unlock()
 		return a.box.mu.unreachable[3] > 0

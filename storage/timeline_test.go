@@ -540,7 +540,7 @@ func TestTimelineEstimates(t *testing.T) {
 	})
 }
 
-// What cells of the disk cannot tell apart is read, as long as it may be few: their deadlines are not always spread evenly.
+// What cells of the disk cannot distinguish is read, as long as it may be few: their deadlines are not always spread evenly.
 func TestTimelineUnevenOnDisk(t *testing.T) {
 	h := newHarness(t)
 	h.s.bounds.exact, h.s.bounds.known, h.s.bounds.dueStep = 300, 300, 100

@@ -323,7 +323,7 @@ var mutations = []mutation{
 	{file: "commands/multi.go", test: "TestLeaseEnds",
 		old: "\t\tif ended {\n\t\t\terr = errBehindNotHeld\n\t\t}\n",
 		new: ""},
-	// A command that succeeds behind it begins anew.
+	// A command that succeeds behind it begins again.
 	{file: "commands/multi.go", test: "TestLeaseEnds",
 		old: "ended = ended || spec.Is(guards) && c.failedAt(mark)",
 		new: "ended = spec.Is(guards) && c.failedAt(mark)"},
@@ -363,7 +363,7 @@ var mutations = []mutation{
 	{file: "storage/lease.go", in: "commands", test: "TestLeaseTokensOfPayloads",
 		old: "\tt.s.leases.raise(l.Token)\n",
 		new: ""},
-	// It raises it beyond what scripts can tell apart.
+	// It raises it beyond what scripts can distinguish.
 	{file: "storage/lease.go", in: "commands", test: "TestLeaseTokensOfPayloads",
 		old: "\ttoken = min(token, maxTokenFromOutside)\n",
 		new: ""},
@@ -558,17 +558,17 @@ var mutations = []mutation{
 	{file: "consensus/group.go", test: "TestSimulation",
 		old: "\t\tl.Append(Write{Base: &applied})\n",
 		new: "\t\treturn nil\n"},
-	// Nobody is told that entries were replaced.
+	// Nobody is notified that entries were replaced.
 	{file: "consensus/ready.go", test: "TestSimulation",
 		old: "GetIndex(); first <= g.mu.last {",
 		new: "GetIndex(); first <= g.mu.last && false {"},
-	// Nobody is told that a snapshot replaces entries.
+	// Nobody is notified that a snapshot replaces entries.
 	{file: "consensus/ready.go", test: "TestSnapshotReplacesEntries",
 		old: "first := g.mu.commit + 1; first <= g.mu.last {",
 		new: "first := g.mu.commit + 1; false {"},
-	// Nobody is told that another member leads.
+	// Nobody is notified that another member leads.
 	{file: "consensus/ready.go", test: "TestSimulation",
-		old: "\t\t\tg.tell(func() { g.o.Machine.Deposed(was, committed) })\n",
+		old: "\t\t\tg.notify(func() { g.o.Machine.Deposed(was, committed) })\n",
 		new: "\t\t\t_, _ = was, committed\n"},
 	// A snapshot is in the log before the machine has it.
 	{file: "consensus/ready.go", test: "TestSimulation",

@@ -89,7 +89,7 @@ func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == Type
 // HasDeadlines reports whether elements of the type can have deadlines: members, and reservations of limits.
 func HasDeadlines(t Type) bool { return HasMembers(t) || t == TypeLimit }
 
-// OwnDeadline reports whether keys of the type have deadlines that policies leave alone: a lease ends as its owner was told,
+// OwnDeadline reports whether keys of the type have deadlines that policies leave alone: a lease ends as its owner knows it,
 // limits when nothing of them counts any more.
 func (t Type) OwnDeadline() bool { return t == TypeLease || t == TypeLimit }
 
