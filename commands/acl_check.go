@@ -82,10 +82,9 @@ func (spec *Spec) channels(args [][]byte) [][]byte {
 }
 
 // findKey gives the first key among the arguments for which is returns true; need is what the
-// command does with the key. 0: there is none. Where the number of keys is not valid no argument
-// is a key: the command is going to fail for that.
+// command does with the key. 0: there is none.
 func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bool) int {
-	if slices.ContainsFunc(spec.named, func(ks *KeySpec) bool { return !ks.counts(args) }) {
+	if !spec.counts(args) {
 		return 0
 	}
 	for _, ks := range spec.named {
@@ -100,7 +99,13 @@ func (spec *Spec) findKey(args [][]byte, is func(name []byte, need keyAccess) bo
 	return 0
 }
 
-// counts says whether the number of keys, where there is one, can be that.
+// counts reports whether each number of keys among the arguments can be that. Where one cannot, the command fails for it, so that
+// no argument is a key: neither rights nor slots refuse the call before.
+func (spec *Spec) counts(args [][]byte) bool {
+	return !slices.ContainsFunc(spec.named, func(ks *KeySpec) bool { return !ks.counts(args) })
+}
+
+// counts reports whether the number of keys, where there is one, can be that.
 func (ks *KeySpec) counts(args [][]byte) bool {
 	if !ks.Num {
 		return true

@@ -257,6 +257,9 @@ type routing struct {
 }
 
 func (r *routing) add(spec *Spec, args [][]byte) {
+	if !spec.counts(args) {
+		return
+	}
 	for i := range spec.Keys {
 		ks := &spec.Keys[i]
 		first, last, step := ks.span(args)

@@ -154,6 +154,8 @@ func TestClusterCrossSlot(t *testing.T) {
 		READWRITE -> +OK
 		ASKING -> +OK
 		SPUBLISH c m -> 0
+		ZDIFF 9 {a}1 {b}2 -> -ERR syntax error
+		ZDIFF -1 {a}1 {b}2 -> -ERR at least 1 input key is needed for 'zdiff' command
 		SSUBSCRIBE a b -> -CROSSSLOT Keys in request don't hash to the same slot
 
 		MULTI -> +OK

@@ -467,11 +467,16 @@ func within(a, b, most int64) bool { return a-b <= most && b-a <= most }
 
 // areKeys says whether both replies are names of keys.
 func (p pair) areKeys(keyp, redis reply) (bool, error) {
-	ours, theirs, err := p.ask("EXISTS", keyp.text, redis.text)
-	if err != nil || keyp.null || redis.null {
-		return false, err
+	if keyp.null || redis.null {
+		return false, nil
 	}
-	return ours.raw == ":2\r\n" && theirs.raw == ours.raw, nil
+	for _, key := range []string{keyp.text, redis.text} { // one at a time: they may be of two slots
+		ours, theirs, err := p.ask("EXISTS", key)
+		if err != nil || ours.raw != ":1\r\n" || theirs.raw != ours.raw {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // compareAll compares everything that is there: names, values, encodings, deadlines.
