@@ -240,10 +240,10 @@ func commandGetKeys(c *Ctx, withFlags bool) error {
 	}
 	mark, n := c.Out.ArrayLater(), 0
 	for _, ks := range spec.named {
-		if count, ok := ParseInt(args[ks.Begin]); ks.Num && (!ok || count < 1 || count > int64(len(args)-ks.Begin-1)/int64(max(ks.Step, 1))) {
+		first, last, step := ks.span(args)
+		if !ks.counts(args) || ks.Num && last < first {
 			return errBadArgs
 		}
-		first, last, step := ks.span(args)
 		for at := first; at <= last; at += step {
 			n++
 			if withFlags {
