@@ -104,8 +104,9 @@ func TestBesideBlocked(t *testing.T) {
 	alone := ts.blocks("BLPOP " + other + " 0")
 	timed := ts.dial() // on a busy machine its wait is over before anybody could see it wait
 	timed.send("BLPOP " + touched + " 0.1\n")
-	script := ts.loops("", touched)
 	a := ts.dial()
+	await.Until(t, "all four have begun", func() bool { return strings.Count(a.do("CLIENT LIST"), "cmd=blpop") == 4 })
+	script := ts.loops("", touched)
 	if got := a.do("RPUSH " + other + " x"); got != ":1" {
 		t.Errorf("RPUSH: %s", got)
 	}

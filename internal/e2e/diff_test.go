@@ -455,10 +455,50 @@ func (r *diffRun) alike(p pair, args []string, keyp, redis reply) (bool, error) 
 		if redis.text == "raw" {
 			return r.reloaded && (keyp.text == "embstr" || keyp.text == "int"), nil // as with Redis after a restart
 		}
+		if r.reloaded && (keyp.text == "skiplist" || keyp.text == "hashtable" || keyp.text == "listpack") && (redis.text == "listpack" || redis.text == "intset") {
+			return p.outgrown(args[2]) // Keyp goes by the limits of the moment at which it reads the value
+		}
 		// IDLETIME in seconds; in Redis small integers share a value, idle since the start.
 		return integer && k >= 0 && k <= other+1+apart/1000, nil
 	case "RANDOMKEY":
 		return p.areKeys(keyp, redis)
+	}
+	return false, nil
+}
+
+// outgrown reports whether a value is beyond the limits of small ones, which may be lower than when the value was made.
+func (p pair) outgrown(key string) (bool, error) {
+	kind, err := p.redis.do("TYPE", key)
+	if err != nil {
+		return false, err
+	}
+	read, each, prefix := []string{"HGETALL", key}, 2, "hash-max-listpack-"
+	switch kind.text {
+	case "zset":
+		read, each, prefix = []string{"ZRANGE", key, "0", "-1"}, 1, "zset-max-listpack-"
+	case "set":
+		read, each, prefix = []string{"SMEMBERS", key}, 1, "set-max-intset-"
+	}
+	value, err := p.redis.do(read...)
+	if err != nil {
+		return false, err
+	}
+	limits, err := p.redis.do("CONFIG", "GET", prefix+"*")
+	if err != nil {
+		return false, err
+	}
+	for option := range slices.Chunk(limits.texts(), 2) {
+		most, err := strconv.Atoi(option[1])
+		if err != nil {
+			return false, err
+		}
+		if strings.HasSuffix(option[0], "-entries") {
+			if len(value.items)/each > most {
+				return true, nil
+			}
+		} else if slices.ContainsFunc(value.texts(), func(text string) bool { return len(text) > most }) {
+			return true, nil
+		}
 	}
 	return false, nil
 }
