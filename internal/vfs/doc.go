@@ -28,7 +28,7 @@ var ErrLocked = errors.New("vfs: already locked")
 type File interface {
 	io.ReaderAt
 	io.WriterAt
-	io.Closer
+	Close() error
 
 	// Sync makes the bytes written and the size durable: fdatasync on Linux,
 	// F_FULLFSYNC on macOS.

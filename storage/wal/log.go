@@ -112,6 +112,7 @@ func (o *Options) path(name string) string { return filepath.Join(o.Dir, name) }
 type Log struct {
 	// Constant once Open has returned.
 	o                                Options
+	mark                             uint64 // starts each group of this log
 	kickWrite, kickSync, kickPrepare chan struct{}
 	quit                             chan struct{}
 	background                       sync.WaitGroup
@@ -132,6 +133,7 @@ type Log struct {
 		unsynced []openSegment // may have bytes that are not synced, in order; the last is cur
 		ready    *openSegment  // the next one
 		live     []liveSegment // needed for recovery, in order
+		released uint64        // those below it are being released
 		next     uint64        // the number to prepare next
 		giveUp   bool          // nobody waits for room any more
 		closed   bool
@@ -192,6 +194,7 @@ func Open(o Options, first uint64, replay func(lsn uint64, batch []byte) error) 
 	number, start := r.resume()
 	l := &Log{
 		o:           o,
+		mark:        r.mark,
 		kickWrite:   make(chan struct{}, 1),
 		kickSync:    make(chan struct{}, 1),
 		kickPrepare: make(chan struct{}, 1),

@@ -194,6 +194,9 @@ func (l *Log) fill(f vfs.File, size int64) error {
 func (l *Log) Release(first uint64) error {
 	l.dirMu.Lock()
 	defer l.dirMu.Unlock()
+	l.segMu.Lock()
+	l.segMu.released = max(l.segMu.released, first)
+	l.segMu.Unlock()
 	released := 0
 	for {
 		s, ok := l.releasable(first)
