@@ -106,7 +106,7 @@ func (s *sim) act() {
 	default:
 		if m := s.pick(up); m != nil {
 			s.logf("the disk of member %d fails", m.id)
-			m.log.fails = io.ErrShortWrite
+			m.log.Fail(io.ErrShortWrite)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (s *sim) changeMembers() {
 func (m *simMember) checkpoint() {
 	m.older, m.saved = m.saved, *m.state
 	if m.older.applied.Index > m.log.Base().Index {
-		m.log.compact(m.older.applied)
+		m.log.Compact(m.older.applied, m.saved.applied)
 	}
 }
 
@@ -301,7 +301,7 @@ func (s *sim) repair() {
 		if m.up && m.stopped {
 			m.resume()
 		}
-		if m.up && (m.log.fails != nil || m.g.Status().Ended != nil) {
+		if m.up && (m.log.Failing() || m.g.Status().Ended != nil) {
 			m.crash()
 		}
 		if !m.up {
@@ -399,12 +399,16 @@ func (s *sim) minority() {
 }
 
 // simulate runs the history of a seed.
-func simulate(seed uint64, rounds int) (s *sim, err error) {
-	return observe(seed, func(s *sim) { s.run(rounds) })
+func simulate(seed uint64, rounds int, disk NewDisk) (s *sim, err error) {
+	return observeOn(seed, disk, func(s *sim) { s.run(rounds) })
 }
 
 // observe has a group play something. What it finds is an error.
 func observe(seed uint64, play func(s *sim)) (s *sim, err error) {
+	return observeOn(seed, newMemDisk, play)
+}
+
+func observeOn(seed uint64, disk NewDisk, play func(s *sim)) (s *sim, err error) {
 	was := rand.Reader
 	defer func() { rand.Reader = was }()
 	defer func() {
@@ -425,7 +429,7 @@ func observe(seed uint64, play func(s *sim)) (s *sim, err error) {
 	}()
 	s = &sim{}
 	rand.Reader = simRandom{newSimRandom(seed)}
-	s = newSim(seed)
+	s = newSim(seed, disk)
 	play(s)
 	return s, nil
 }
@@ -441,13 +445,16 @@ func isLibrary(p any) bool {
 
 // TestSimulation runs histories: a few, or as many as KEYP_CONSENSUS (a duration) has room for, or one alone with
 // KEYP_CONSENSUS_SEED; KEYP_CONSENSUS_TRACE prints what it does.
-func TestSimulation(t *testing.T) {
+func TestSimulation(t *testing.T) { Histories(t, newMemDisk, 40) }
+
+// Histories runs them with disks, at least some.
+func Histories(t *testing.T, disk NewDisk, least int) {
 	if v := os.Getenv("KEYP_CONSENSUS_SEED"); v != "" {
 		seed, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := simulate(seed, simRounds)
+		s, err := simulate(seed, simRounds, disk)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -456,7 +463,7 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	least, budget := 40, time.Duration(0)
+	budget := time.Duration(0)
 	if testkit.Race { // which finds nothing within one goroutine
 		least = 3
 	}
@@ -470,7 +477,7 @@ func TestSimulation(t *testing.T) {
 	var all sim
 	n := 0
 	for ; n < least || time.Since(began) < budget; n++ {
-		s, err := simulate(first+uint64(n), simRounds)
+		s, err := simulate(first+uint64(n), simRounds, disk)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -492,7 +499,7 @@ func TestSimulation(t *testing.T) {
 func TestSimulationReproduces(t *testing.T) {
 	var sums [2]uint64
 	for i := range sums {
-		s, err := simulate(setup.Seed, 2)
+		s, err := simulate(setup.Seed, 2, newMemDisk)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ import (
 // What Append is given counts at once for all that is read here, and is on disk after the next Sync. Without that a
 // crash may lose it, but only from its end: what is on disk is always what all Appends up to some moment amount to, or a part
 // of the last one with its Hard and without its last entries. So who has an entry has the commit index that was
-// known when it came, which changes of members rely on.
+// known when it came, which changes of members rely on. A Hard that has nothing but a newer commit index need not be on disk
+// before the next Write.
 //
 // The group's mutex is locked during all calls but Sync's: they do no I/O but reads.
 type Log interface {

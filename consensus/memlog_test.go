@@ -60,6 +60,26 @@ func (im *image) apply(c change) {
 	}
 }
 
+// SimDisk is a member's log in the simulation, and what its disk has.
+type SimDisk interface {
+	Log
+	// Begin comes with each start of the process. later runs the end of a sync, whenever the disk has it; snapshot is what
+	// Snapshot gives.
+	Begin(later func(f func()), snapshot func() (*pb.Snapshot, error))
+	// Vote is the term and vote on disk, and Saved the index of the last entry there. Has reports whether an entry
+	// is, or a base that stands for it.
+	Vote() (term, vote uint64)
+	Saved() uint64
+	Has(index, term uint64) bool
+	// Compact has the log begin after an entry, older or not, when the machine has what is up to now on disk.
+	Compact(older, now Base)
+	// Fail has the next sync fail, and Failing reports whether it will.
+	Fail(err error)
+	Failing() bool
+	// Crash gives what is there after a crash: what was synced, and of the rest as much as random says.
+	Crash(random *rand.Rand) SimDisk
+}
+
 // memLog is a Log on a disk of the test's: what is not synced a crash loses, or a part of it.
 type memLog struct {
 	now, disk image
@@ -70,6 +90,8 @@ type memLog struct {
 	fails    error // of the next sync
 	syncs    int
 }
+
+func newMemDisk(base Base, _ *rand.Rand) SimDisk { return newMemLog(base) }
 
 func newMemLog(base Base) *memLog {
 	im := image{base: base, hard: &pb.HardState{}}
@@ -114,8 +136,16 @@ func (l *memLog) Entries(lo, hi, maxSize uint64) (list []*pb.Entry, err error) {
 
 func (l *memLog) Append(w Write) { l.do(change{Write: w}) }
 
-// compact has the log begin after an entry.
-func (l *memLog) compact(base Base) { l.do(change{upTo: &base}) }
+func (l *memLog) Begin(later func(f func()), snapshot func() (*pb.Snapshot, error)) {
+	l.later, l.snapshot = later, snapshot
+}
+
+func (l *memLog) Vote() (term, vote uint64)   { return l.disk.hard.GetTerm(), l.disk.hard.GetVote() }
+func (l *memLog) Saved() uint64               { return l.disk.last() }
+func (l *memLog) Has(index, term uint64) bool { return l.disk.has(index, term) }
+func (l *memLog) Compact(older, _ Base)       { l.do(change{upTo: &older}) }
+func (l *memLog) Fail(err error)              { l.fails = err }
+func (l *memLog) Failing() bool               { return l.fails != nil }
 
 func (l *memLog) do(c change) {
 	l.now.apply(c)
@@ -143,8 +173,7 @@ func (l *memLog) Sync(done func(error)) {
 	}
 }
 
-// crash gives the log that is there after a crash: what was synced, and of the rest as much as random says.
-func (l *memLog) crash(random *rand.Rand) *memLog {
+func (l *memLog) Crash(random *rand.Rand) SimDisk {
 	im := l.disk
 	im.entries = append([]*pb.Entry(nil), im.entries...)
 	n := random.IntN(len(l.changes) + 1)

@@ -24,7 +24,7 @@ import (
 //
 // All members of a group run in one goroutine. What happens is an event with an instant: a message arrives, a timer fires, a sync
 // ends. All delays are drawn from one seed, so a seed gives the same history again. Each member has a disk of its
-// own (memLog), and a clock with its own rate: two differ by up to 8 percent, while the lease allows for 10.
+// own (a memLog, or what else is given), and a clock with its own rate: two differ by up to 8 percent, while the lease allows for 10.
 //
 // A crash loses what is not synced, or a part of it. A process that is stopped does nothing, while its clock goes on; when it
 // continues, what has come meanwhile happens first. The network delays, loses, doubles and reorders messages, some
@@ -61,6 +61,7 @@ func (h *simEvents) Pop() any {
 // sim is one history.
 type sim struct {
 	random    *rand.Rand
+	disk      NewDisk
 	now       time.Duration
 	events    simEvents
 	seq       int
@@ -94,9 +95,12 @@ type sim struct {
 	trace      []string
 }
 
-func newSim(seed uint64) *sim {
+// NewDisk makes the disk of a new member.
+type NewDisk func(base Base, random *rand.Rand) SimDisk
+
+func newSim(seed uint64, disk NewDisk) *sim {
 	s := &sim{
-		random: rand.New(rand.NewPCG(seed, 1)), members: map[uint64]*simMember{}, cut: map[[2]uint64]bool{}, far: map[[2]uint64]time.Duration{}, sums: map[uint64]uint64{},
+		random: rand.New(rand.NewPCG(seed, 1)), disk: disk, members: map[uint64]*simMember{}, cut: map[[2]uint64]bool{}, far: map[[2]uint64]time.Duration{}, sums: map[uint64]uint64{},
 		terms: map[uint64]uint64{}, leaders: map[uint64]uint64{}, acked: map[uint64]uint64{},
 	}
 	n := uint64(3 + 2*s.random.IntN(2))
@@ -226,7 +230,7 @@ func (s *sim) check() {
 type simMember struct {
 	s       *sim
 	id      uint64
-	log     *memLog
+	log     SimDisk
 	saved   simState // on disk
 	older   simState // an earlier one
 	up      bool
@@ -260,7 +264,7 @@ type simState struct {
 func (s *sim) join(base Base) *simMember {
 	s.next++
 	m := &simMember{
-		s: s, id: s.next, log: newMemLog(base), rate: 0.96 + 0.08*s.random.Float64(), boot: s.between(0, time.Hour), wall: s.between(0, time.Hour),
+		s: s, id: s.next, log: s.disk(base, s.random), rate: 0.96 + 0.08*s.random.Float64(), boot: s.between(0, time.Hour), wall: s.between(0, time.Hour),
 		saved: simState{applied: base, sum: 1},
 	}
 	m.older = m.saved
@@ -274,20 +278,19 @@ func (m *simMember) start() {
 	m.life++
 	m.state = new(m.saved)
 	m.machine = &simMachine{m: m}
-	m.log.later = func(f func()) {
+	m.log.Begin(func(f func()) {
 		d := m.s.between(50*time.Microsecond, time.Millisecond)
 		if m.slow {
 			d = m.s.between(0, 200*time.Millisecond)
 		}
 		m.after(d, f)
-	}
-	m.log.snapshot = func() (*pb.Snapshot, error) {
+	}, func() (*pb.Snapshot, error) {
 		if m.s.one(10) || m.state.applied.Index < m.log.Base().Index {
 			return nil, raft.ErrSnapshotTemporarilyUnavailable
 		}
 		b := m.state.applied
 		return &pb.Snapshot{Data: le.AppendUint64(nil, m.state.sum), Metadata: &pb.SnapshotMetadata{Index: &b.Index, Term: &b.Term, ConfState: b.Conf}}, nil
-	}
+	})
 	m.term, m.commit = 0, 0
 	m.up, m.stopped = true, false
 	g, err := Start(Options{
@@ -342,7 +345,7 @@ func (m *simMember) follow() {
 }
 
 func (m *simMember) crash() {
-	m.log = m.log.crash(m.s.random)
+	m.log = m.log.Crash(m.s.random)
 	m.up, m.held, m.inbox = false, nil, nil
 	m.s.crashes++
 }
@@ -379,19 +382,19 @@ func (n simNet) Flush() {}
 // Send checks that an answer says nothing that its sender could forget, and delivers the message, some time, or not.
 func (n simNet) Send(m *Message) bool {
 	s, from, to := n.m.s, n.m.id, m.Raft.GetTo()
-	r, disk := m.Raft, &n.m.log.disk
+	r, disk := m.Raft, n.m.log
 	if s.watch != nil {
 		s.watch(m)
 	}
 	switch {
 	case r.GetReject():
 	case r.GetType() == pb.MsgVoteResp:
-		if h := disk.hard; h.GetTerm() < r.GetTerm() || h.GetTerm() == r.GetTerm() && h.GetVote() != to {
-			s.fail("member %d votes for %d in term %d, and its disk has %v", from, to, r.GetTerm(), h)
+		if term, vote := disk.Vote(); term < r.GetTerm() || term == r.GetTerm() && vote != to {
+			s.fail("member %d votes for %d in term %d, and its disk has a vote for %d in term %d", from, to, r.GetTerm(), vote, term)
 		}
 	case r.GetType() == pb.MsgAppResp:
-		if disk.last() < r.GetIndex() {
-			s.fail("member %d says it has entries up to %d, and its disk has them up to %d", from, r.GetIndex(), disk.last())
+		if disk.Saved() < r.GetIndex() {
+			s.fail("member %d says it has entries up to %d, and its disk has them up to %d", from, r.GetIndex(), disk.Saved())
 		}
 	}
 	other := s.members[to]
@@ -563,7 +566,7 @@ func (s *sim) acknowledge(m *simMember, a simAhead) {
 func (s *sim) majorityHas(ids []uint64, index, term uint64) bool {
 	n := 0
 	for _, id := range ids {
-		if m := s.members[id]; m == nil || m.log.disk.has(index, term) { // who is gone was a member of an earlier time
+		if m := s.members[id]; m == nil || m.log.Has(index, term) { // who is gone was a member of an earlier time
 			n++
 		}
 	}
@@ -594,7 +597,7 @@ func (x *simMachine) Apply(a Applying, done func()) {
 			x.ahead = x.ahead[1:]
 		}
 		st.applied.Index, st.applied.Term = e.GetIndex(), e.GetTerm()
-		if !x.m.log.disk.has(e.GetIndex(), e.GetTerm()) {
+		if !x.m.log.Has(e.GetIndex(), e.GetTerm()) {
 			s.fail("member %d applies entry %d, which is not on its disk", x.m.id, e.GetIndex())
 		}
 		conf = confAfter(conf, e)

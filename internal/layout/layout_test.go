@@ -36,8 +36,11 @@ var rules = map[string][]string{
 	// Sockets and goroutines: which command does what it leaves to commands, and it knows the log as the store's Journal.
 	"server": {"resp", "commands", "storage", "internal/clock", "internal/config", "golang.org/x/sys/unix"},
 
-	// A group of members knows neither keys nor clients: entries are bytes, whose meaning the store knows; they are stored in the log itself.
-	"consensus": {"storage/wal", "internal/clock", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/confchange", "go.etcd.io/raft/v3/raftpb", "go.etcd.io/raft/v3/tracker", "google.golang.org/protobuf/proto"},
+	// A group of members knows neither keys nor clients: entries are bytes, whose meaning the store knows; how they are stored is consensus/raftlog's.
+	"consensus": {"internal/clock", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/confchange", "go.etcd.io/raft/v3/raftpb", "go.etcd.io/raft/v3/tracker", "google.golang.org/protobuf/proto"},
+
+	// A member's log is a log of storage/wal, whose batches are records of its own.
+	"consensus/raftlog": {"consensus", "storage/wal", "internal/tally", "go.etcd.io/raft/v3", "go.etcd.io/raft/v3/raftpb", "google.golang.org/protobuf/proto"},
 
 	// The protocol knows neither commands nor sessions, so all that reads or writes replies may import it.
 	"resp": {"internal/pieces", "github.com/tidwall/redcon"},
@@ -117,6 +120,9 @@ var testsMayUse = []string{"internal/testkit", "internal/testkit/await", "intern
 // exceptions are single files that may break a rule, with the reason.
 var exceptions = map[string]string{
 	"storage/repair_init_test.go imports storage/repair": "tests damage directories by the store's inner steps, and then repair them",
+	"consensus/files_test.go imports consensus/raftlog":  "the simulation runs with its logs, on files in memory",
+	"consensus/files_test.go imports storage/wal":        "the same",
+	"consensus/files_test.go imports internal/vfs":       "the same",
 	"commands/env.go imports storage/wal":                "it translates appendfsync into the Policy that storage.Options take; the log itself it never touches",
 }
 

@@ -626,4 +626,129 @@ var mutations = []mutation{
 	{file: "storage/expiringelements.go", test: "TestExpiringElements",
 		old: "if own != 0 && own <= at.Deadline {",
 		new: "if own != 0 && own < at.Deadline {"},
+
+	// A member's log. A vote is not written.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "if w.Base == nil && len(w.Entries) == 0 && now.term == l.mu.written.term && now.vote == l.mu.written.vote {",
+		new: "if w.Base == nil && len(w.Entries) == 0 && now.term == l.mu.written.term {"},
+
+	// A commit index does not go with the next Write.
+	{file: "consensus/raftlog/log.go", test: "TestDoneOnce",
+		old: "\tif now != l.mu.written {\n",
+		new: "\tif now.term != l.mu.written.term || now.vote != l.mu.written.vote {\n"},
+
+	// Entries that replace others pass for synced as those were.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "\t\tl.mu.synced = min(l.mu.synced, r.first-1)\n",
+		new: ""},
+
+	// What is synced falls where a head comes.
+	{file: "consensus/raftlog/log.go", test: "TestFailures",
+		old: "\tl.mu.synced = max(l.mu.synced, index, l.mu.base.Index)\n\treturn l.mu.synced\n",
+		new: "\treturn max(index, l.mu.base.Index)\n"},
+
+	// The record that is being written counts as synced.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "\t\tindex = max(next, 1) - 1\n",
+		new: "\t\tindex = next\n"},
+
+	// A snapshot leaves entries in memory.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "if again || first < l.mu.from {",
+		new: "if first < l.mu.from {"},
+
+	// An entry that is replaced stays in memory.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "for n := int(first - l.mu.from); n < len(l.mu.cache); {",
+		new: "for n := int(first - l.mu.from) + 1; n < len(l.mu.cache); {"},
+
+	// Entries leave the memory before they are on disk.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "bytes > l.mu.limit && l.mu.from+uint64(n) <= synced; n++",
+		new: "bytes > l.mu.limit; n++"},
+
+	// Rotate has the new segment be the first one needed, whatever is not applied.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "return l.mu.rotations[l.mu.needed(applied.Index)].segment, nil",
+		new: "return number, nil"},
+
+	// The record after a head is looked for before it.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "\tl.mu.written, l.mu.end = l.mu.hard, l.wal.End()\n\treturn",
+		new: "\tl.mu.written = l.mu.hard\n\treturn"},
+
+	// The base of a log that begins later keeps the term of the one before.
+	{file: "consensus/raftlog/log.go", test: "TestModel",
+		old: "\tif base.Index > l.mu.base.Index {\n\t\tl.mu.rebase(base)\n",
+		new: "\tif base.Index > l.mu.base.Index {\n\t\tl.mu.base = base\n"},
+
+	// A large Write is waited for.
+	{file: "consensus/raftlog/log.go", test: "TestSlowSync",
+		old: "\tcase l.inline || end-durable <= largeCommit && l.wal",
+		new: "\tcase l.inline || l.wal"},
+
+	// A busy disk is waited for.
+	{file: "consensus/raftlog/log.go", test: "TestSlowSync",
+		old: " && !busy():",
+		new: " && (busy() || true):"},
+
+	// A rotation lacks an entry.
+	{file: "consensus/raftlog/state.go", test: "TestModel",
+		old: "\t\t\ts.rotations[i].after = min(s.rotations[i].after, first-1)\n",
+		new: "\t\t\ts.rotations[i].after = min(s.rotations[i].after, first)\n"},
+
+	// A snapshot leaves the bases of heads before it.
+	{file: "consensus/raftlog/state.go", test: "TestModel",
+		old: "\t\ts.rotations[i].after, s.rotations[i].base = base.Index, base\n",
+		new: "\t\ts.rotations[i].after = base.Index\n"},
+
+	// The base is before the entries.
+	{file: "consensus/raftlog/state.go", test: "TestModel",
+		old: "\t\tif r.base.Index >= index && (!ok || r.base.Index < base.Index) {",
+		new: "\t\tif !ok || r.base.Index < base.Index {"},
+
+	// A snapshot leaves terms of entries.
+	{file: "consensus/raftlog/state.go", test: "TestModel",
+		old: "\ts.terms, s.table = nil, table{}\n",
+		new: "\ts.table = table{}\n"},
+
+	// A gap between entries.
+	{file: "consensus/raftlog/state.go", test: "TestContradictions",
+		old: "\tcase r.first > last+1:\n",
+		new: "\tcase r.first > last+2:\n"},
+
+	// A committed entry comes again.
+	{file: "consensus/raftlog/state.go", test: "TestContradictions",
+		old: "\tcase r.first <= max(hard.commit, s.base.Index) && r.base == nil:\n",
+		new: "\tcase r.first <= s.base.Index && r.base == nil:\n"},
+
+	// Two votes in one term.
+	{file: "consensus/raftlog/state.go", test: "TestContradictions",
+		old: "|| r.hard.term == hard.term && hard.vote != 0 && r.hard.vote != hard.vote)",
+		new: ")"},
+
+	// A record that is replaced stays in the table.
+	{file: "consensus/raftlog/table.go", test: "TestModel",
+		old: "first, _ := b.at(i); return first >= index })\n\t\tif b.n > 0",
+		new: "first, _ := b.at(i); return first > index })\n\t\tif b.n > 0"},
+
+	// A record gives entries that a later one has replaced.
+	{file: "consensus/raftlog/read.go", test: "TestModel",
+		old: "\t\tif p.next == min(p.hi, s.until) || !p.fits(e.data) {",
+		new: "\t\tif p.next == p.hi || !p.fits(e.data) {"},
+
+	// An entry of another term is given.
+	{file: "consensus/raftlog/read.go", test: "TestRecordsOtherThanPlaced",
+		old: "err == nil && term != e.term {",
+		new: "err != nil {"},
+
+	// What is read back does not verify.
+	{file: "storage/wal/read.go", test: "TestReadDamage",
+		old: "!ok || f.first == linked || f.first",
+		new: "f.first == linked || f.first"},
+
+	// A reader has what stood there before it was written.
+	{file: "storage/wal/read.go", test: "TestReadBack",
+		old: "\t\tif err := r.Close(); err != nil {\n\t\t\treturn nil, fmt.Errorf(\"wal: %w\", err)\n\t\t}\n\t}\n\tseg, end",
+		new: "\t}\n\tseg, end"},
 }

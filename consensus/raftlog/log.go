@@ -1,0 +1,513 @@
+package raftlog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"keyp/consensus"
+	"keyp/internal/tally"
+	"keyp/storage/wal"
+)
+
+const (
+	// cacheSize bounds the entries that are kept in memory although they are on disk, in bytes.
+	cacheSize = 64 << 20
+	// entryMemory is what an entry takes there beside its data, about.
+	entryMemory = 160
+	// slowSync is the cost of a sync from which on Sync leaves it to the wal's own goroutine, and largeCommit how many
+	// bytes are.
+	slowSync    = 200 * time.Microsecond
+	largeCommit = 1 << 20
+)
+
+// ErrLog means that records contradict each other.
+var ErrLog = errors.New("raftlog: the log is corrupt")
+
+// Log is an open log. The methods of consensus.Log are called as that says; all others by anybody.
+type Log struct {
+	wal    *wal.Log
+	inline bool // all syncs are: nothing else would make them
+	owed   atomic.Pointer[owed]
+
+	mu struct {
+		sync.Mutex
+		state
+		written  hard        // the hard state that is in a record
+		end      uint64      // LSN of the last record
+		changed  uint64      // LSN of the last record with entries or a base; 0: it was read
+		position uint64      // of the base that comes next
+		synced   uint64      // what syncedIndex has given, as far as it was not replaced
+		cache    []*pb.Entry // the newest entries
+		from     uint64      // index of the first of these
+		bytes    int         // of cache
+		limit    int         // of bytes
+		pieces   [][]byte
+		entries  []entry
+		snapshot func() (*pb.Snapshot, error)
+		busy     func() bool
+	}
+}
+
+// owed is a sync that goes on while its caller does something else.
+type owed struct {
+	end  uint64
+	done func(error)
+}
+
+// Create makes the log of a new member in o.Dir, which has none: it begins with a base, that on which the first members
+// agree, or Base{} if it joins a group. It is on disk then. It gives the first segment needed.
+func Create(o wal.Options, id Identity, base Base) (first uint64, err error) {
+	if lowest, err := wal.Lowest(o.FS, o.Dir); err != nil || lowest != 0 {
+		return 0, errors.Join(err, fmt.Errorf("raftlog: there is a log in %s already", o.Dir))
+	}
+	if base.Conf == nil {
+		base.Conf = &pb.ConfState{}
+	}
+	o.Policy, o.NoBackground = wal.Always, true
+	log, err := wal.Open(o, 0, nil)
+	if err != nil {
+		return 0, err
+	}
+	head := record{id: id, last: base.Index, term: base.Term, hard: &hard{}, base: &base}
+	first, err = log.Rotate(appendHead(nil, &head))
+	if err == nil {
+		err = log.Commit()
+	}
+	return first, errors.Join(err, log.Close(), o.FS.SyncDir(filepath.Dir(o.Dir)))
+}
+
+// Open reads a log from the segment first on, as Create or Rotate gave it. What is damaged gives the errors of
+// wal.Open, records that contradict each other ErrLog; then nothing is changed.
+func Open(o wal.Options, first uint64) (*Log, error) {
+	l := &Log{inline: o.NoBackground}
+	l.mu.limit = cacheSize
+	l.mu.snapshot = func() (*pb.Snapshot, error) { return nil, raft.ErrSnapshotTemporarilyUnavailable }
+	l.mu.busy = func() bool { return false }
+	if first == 0 {
+		return nil, fmt.Errorf("%w: no segment is its first", ErrLog)
+	}
+	replayed := o.Replayed
+	o.Policy = wal.Always
+	o.Replayed = func() error {
+		if err := l.mu.begin(); err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		if replayed != nil {
+			return replayed()
+		}
+		return nil
+	}
+	onDurable, onFail := o.OnDurable, o.OnFail
+	o.OnDurable = func(lsn uint64) {
+		l.settle(lsn, nil)
+		if onDurable != nil {
+			onDurable(lsn)
+		}
+	}
+	o.OnFail = func(err error) {
+		l.settle(0, err)
+		if onFail != nil {
+			onFail(err)
+		}
+	}
+	var err error
+	l.wal, err = wal.Open(o, first, func(lsn uint64, batch []byte) error {
+		r, err := parse(batch, l.mu.entries)
+		if err == nil {
+			if r.entries != nil {
+				l.mu.entries = r.entries
+			}
+			err = l.mu.apply(&r, l.mu.end)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		l.mu.end = lsn
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.mu.written, l.mu.end, l.mu.from = l.mu.hard, l.wal.End(), l.mu.last+1
+	if err := l.place(first); err != nil {
+		return nil, errors.Join(err, l.wal.Close())
+	}
+	return l, nil
+}
+
+// place finds the segments of the heads that were read. The place of the first one is not known.
+func (l *Log) place(first uint64) error {
+	reader := l.wal.Reader()
+	defer reader.Close()
+	l.mu.rotations[0].segment = first
+	for i := range l.mu.rotations[1:] {
+		r := &l.mu.rotations[i+1]
+		number, err := reader.SegmentAfter(r.place)
+		if err != nil {
+			return err
+		}
+		r.segment = number
+	}
+	return nil
+}
+
+// SetSnapshot has Snapshot ask elsewhere; until then there is none.
+func (l *Log) SetSnapshot(f func() (*pb.Snapshot, error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.snapshot = f
+}
+
+// SetBusy gives what says that the disk is busy with something else, so that no sync is waited for.
+func (l *Log) SetBusy(f func() bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.busy = f
+}
+
+// SetPosition says where in what is replicated the entries begin that follow the base of the next Write with one.
+func (l *Log) SetPosition(position uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.position = position
+}
+
+// Identity says whose log this is.
+func (l *Log) Identity() Identity {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.id
+}
+
+// Hard is consensus.Log's.
+func (l *Log) Hard() *pb.HardState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.mu.hard
+	return &pb.HardState{Term: new(h.term), Vote: new(h.vote), Commit: new(min(h.commit, l.mu.last))}
+}
+
+// Base is consensus.Log's.
+func (l *Log) Base() consensus.Base { return l.Begin().Base }
+
+// Begin is where the log begins.
+func (l *Log) Begin() Base {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.base
+}
+
+// Last is consensus.Log's.
+func (l *Log) Last() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.last
+}
+
+// Term is consensus.Log's.
+func (l *Log) Term(index uint64) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case index < l.mu.base.Index:
+		return 0, raft.ErrCompacted
+	case index > l.mu.last:
+		return 0, raft.ErrUnavailable
+	}
+	return l.mu.term(index), nil
+}
+
+// Snapshot is consensus.Log's.
+func (l *Log) Snapshot() (*pb.Snapshot, error) {
+	l.mu.Lock()
+	f := l.mu.snapshot
+	l.mu.Unlock()
+	return f()
+}
+
+// Append is consensus.Log's. A Write that contradicts what is there is a defect of the caller, and panics.
+func (l *Log) Append(w consensus.Write) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.mu.hard
+	if h := w.Hard; h != nil {
+		now = hard{h.GetTerm(), h.GetVote(), h.GetCommit()}
+	}
+	if w.Base == nil && len(w.Entries) == 0 && now.term == l.mu.written.term && now.vote == l.mu.written.vote {
+		l.mu.hard.commit = max(l.mu.hard.commit, min(now.commit, l.mu.last))
+		return
+	}
+	r := l.record(&w, now)
+	if err := l.mu.apply(r, l.mu.end); err != nil {
+		panic(fmt.Sprintf("raftlog: %v", err))
+	}
+	l.keep(w.Entries, r.base != nil)
+	if r.base != nil {
+		l.mu.synced = r.base.Index
+	} else if len(r.entries) > 0 {
+		l.mu.synced = min(l.mu.synced, r.first-1)
+	}
+	l.mu.end = l.wal.AppendKeeping(l.encode(r))
+	if r.base != nil || len(r.entries) > 0 {
+		l.mu.changed = l.mu.end
+	}
+	l.mu.written = l.mu.hard
+	l.evict()
+}
+
+// record is what a Write says, with a hard state if that has changed. mu is locked.
+func (l *Log) record(w *consensus.Write, now hard) *record {
+	r := &record{}
+	if now != l.mu.written {
+		r.hard = &now
+	}
+	if w.Base != nil {
+		r.base = &Base{Base: *w.Base, Position: l.mu.position}
+	}
+	if len(w.Entries) > 0 {
+		r.first = w.Entries[0].GetIndex()
+	}
+	r.entries = l.mu.entries[:0]
+	for i, e := range w.Entries {
+		if e.GetIndex() != r.first+uint64(i) {
+			panic(fmt.Sprintf("raftlog: entry %d comes after %d", e.GetIndex(), r.first+uint64(i)-1))
+		}
+		r.entries = append(r.entries, entry{e.GetType(), e.GetTerm(), e.Data})
+	}
+	l.mu.entries = r.entries
+	return r
+}
+
+// encode gives a write in pieces, of which the entries' data is not copied. mu is locked.
+func (l *Log) encode(r *record) [][]byte {
+	const most = 1 + 2*binary.MaxVarintLen64
+	size := 128 + most*len(r.entries)
+	if r.base != nil {
+		size += proto.Size(r.base.Conf)
+	}
+	b, pieces := appendWrite(make([]byte, 0, size), r.hard, r.base, r.first, len(r.entries)), l.mu.pieces[:0]
+	from := 0
+	for _, e := range r.entries {
+		b = appendEntry(b, e.kind, e.term, len(e.data))
+		if len(e.data) > 0 {
+			pieces = append(pieces, b[from:], e.data)
+			from = len(b)
+		}
+	}
+	if from < len(b) {
+		pieces = append(pieces, b[from:])
+	}
+	l.mu.pieces = pieces
+	return pieces
+}
+
+// keep has entries in memory that are the last ones now, and forgets those that they replace. mu is locked.
+func (l *Log) keep(entries []*pb.Entry, again bool) {
+	first := l.mu.last + 1 - uint64(len(entries))
+	if again || first < l.mu.from {
+		l.drop(len(l.mu.cache))
+		l.mu.from = first
+	}
+	for n := int(first - l.mu.from); n < len(l.mu.cache); {
+		last := len(l.mu.cache) - 1
+		l.mu.bytes -= memory(l.mu.cache[last])
+		l.mu.cache[last], l.mu.cache = nil, l.mu.cache[:last]
+	}
+	l.mu.cache = append(l.mu.cache, entries...)
+	for _, e := range entries {
+		l.mu.bytes += memory(e)
+	}
+}
+
+// evict drops the oldest entries from memory that are beyond its limit and on disk. mu is locked.
+func (l *Log) evict() {
+	if l.mu.bytes <= l.mu.limit {
+		return
+	}
+	synced, n, bytes := l.syncedIndex(), 0, l.mu.bytes
+	for ; n < len(l.mu.cache) && bytes > l.mu.limit && l.mu.from+uint64(n) <= synced; n++ {
+		bytes -= memory(l.mu.cache[n])
+	}
+	l.drop(n)
+}
+
+// drop drops the oldest n entries from memory. mu is locked.
+func (l *Log) drop(n int) {
+	for _, e := range l.mu.cache[:n] {
+		l.mu.bytes -= memory(e)
+	}
+	clear(l.mu.cache[:n])
+	l.mu.cache, l.mu.from = l.mu.cache[n:], l.mu.from+uint64(n)
+}
+
+func memory(e *pb.Entry) int { return len(e.Data) + entryMemory }
+
+// Sync is consensus.Log's. It does no I/O when nothing was appended since the last one.
+func (l *Log) Sync(done func(error)) {
+	l.mu.Lock()
+	end, busy := l.mu.end, l.mu.busy
+	l.mu.Unlock()
+	durable := l.wal.Durable()
+	switch {
+	case durable >= end:
+		done(nil)
+	case l.inline || end-durable <= largeCommit && l.wal.SyncCost() <= slowSync && !l.wal.Full() && !busy():
+		err := l.wal.Commit()
+		l.SyncedIndex() // notes it
+		done(err)
+	default:
+		l.owed.Store(&owed{end, done})
+		l.wal.CommitAsync()
+		// It may have ended before there was something to notify.
+		l.settle(l.wal.Durable(), l.wal.Err())
+	}
+}
+
+// settle ends the sync that is owed if it has come so far, or failed.
+func (l *Log) settle(durable uint64, err error) {
+	if o := l.owed.Load(); o != nil && (durable >= o.end || err != nil) && l.owed.CompareAndSwap(o, nil) {
+		if durable >= o.end {
+			err = nil
+		}
+		l.SyncedIndex() // notes it
+		o.done(err)
+	}
+}
+
+// Rotate has what comes next stand in another segment, and gives the first segment that a member needs which
+// has applied what applied says. That may be recorded once End, read after Rotate, is settled.
+func (l *Log) Rotate(applied Base) (segment uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if applied.Conf == nil {
+		applied.Conf = &pb.ConfState{}
+	}
+	if applied.Index < l.mu.base.Index || applied.Index > l.mu.last || l.mu.term(applied.Index) != applied.Term {
+		return 0, fmt.Errorf("raftlog: entry %d of term %d is no base of a log with entries after %d, up to %d", applied.Index, applied.Term, l.mu.base.Index, l.mu.last)
+	}
+	now := l.mu.hard
+	head := record{head: true, id: l.mu.id, hard: &now, base: &applied, last: l.mu.last, term: l.mu.term(l.mu.last)}
+	number, err := l.wal.Rotate(appendHead(nil, &head))
+	if err != nil {
+		return 0, err
+	}
+	if err := l.mu.apply(&head, l.mu.end); err != nil {
+		panic(fmt.Sprintf("raftlog: %v", err)) // it says what the state says
+	}
+	l.mu.rotations[len(l.mu.rotations)-1].segment = number
+	l.mu.written, l.mu.end = l.mu.hard, l.wal.End()
+	return l.mu.rotations[l.mu.needed(applied.Index)].segment, nil
+}
+
+// Needed gives the newest segment with which Open may begin so that the entries after index are there, if the heads that Rotate has written are
+// on disk; 0 if there is none.
+func (l *Log) Needed(index uint64) (segment uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.mu.needed(index); n >= 0 {
+		return l.mu.rotations[n].segment
+	}
+	return 0
+}
+
+// Release gives up the segments before first, which Rotate or Needed gave. So the log begins later. Who calls it has recorded
+// that Open is to begin there or later.
+func (l *Log) Release(first uint64) error {
+	l.mu.Lock()
+	n := 0
+	for n+1 < len(l.mu.rotations) && l.mu.rotations[n+1].segment <= first {
+		n++
+	}
+	keep := l.mu.rotations[n:]
+	base, ok := lowest(keep, keep[0].after)
+	if !ok {
+		l.mu.Unlock()
+		return fmt.Errorf("raftlog: no base is known for a log that begins with segment %d", first)
+	}
+	l.mu.rotations = slices.Clone(keep)
+	if base.Index > l.mu.base.Index {
+		l.mu.rebase(base)
+		if l.mu.from <= base.Index {
+			l.drop(min(len(l.mu.cache), int(base.Index+1-l.mu.from)))
+		}
+	}
+	segment := keep[0].segment
+	l.mu.Unlock()
+	return l.wal.Release(segment)
+}
+
+// SyncedIndex is an entry up to which all are on disk; usually it is the last such entry. It falls only where entries are
+// replaced.
+func (l *Log) SyncedIndex() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.syncedIndex()
+}
+
+// syncedIndex is SyncedIndex; mu is locked.
+func (l *Log) syncedIndex() uint64 {
+	index, position := l.mu.last, l.wal.Synced()
+	if position < l.mu.changed {
+		next, _ := l.mu.table.before(position) // which does not count the last entries before a head
+		index = max(next, 1) - 1
+	}
+	l.mu.synced = max(l.mu.synced, index, l.mu.base.Index)
+	return l.mu.synced
+}
+
+// End is the place of the last record, for Settled.
+func (l *Log) End() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.end
+}
+
+// Settled returns nil once what stands before a place that End gave is on disk.
+func (l *Log) Settled(ctx context.Context, end uint64) error { return l.wal.Settled(ctx, end) }
+
+// Size, First and the methods after them are those of wal.Log.
+func (l *Log) Size() int64 { return l.wal.Size() }
+
+// First is the lowest segment.
+func (l *Log) First() uint64 { return l.wal.First() }
+
+// Full reports that there is no room for another segment.
+func (l *Log) Full() bool { return l.wal.Full() }
+
+// Err is what has ended the log, or nil.
+func (l *Log) Err() error { return l.wal.Err() }
+
+// SyncCost is how long a write with its sync takes at present.
+func (l *Log) SyncCost() time.Duration { return l.wal.SyncCost() }
+
+// Syncs reads how long syncs took, in microseconds.
+func (l *Log) Syncs() tally.Reading { return l.wal.Syncs() }
+
+// Commits reads how many bytes each commit has written.
+func (l *Log) Commits() tally.Reading { return l.wal.Commits() }
+
+// GiveUp comes before Close and consensus.Group.Close: nothing waits for room any more.
+func (l *Log) GiveUp() {
+	l.wal.GiveUp()
+	if o := l.owed.Load(); o != nil {
+		go func() { l.settle(l.wal.Durable(), l.wal.Settled(context.Background(), o.end)) }()
+	}
+}
+
+// Close writes and syncs what was appended, and ends the log. The group has ended before.
+func (l *Log) Close() error {
+	err := l.wal.Close()
+	l.settle(l.wal.Durable(), wal.ErrClosed)
+	return err
+}
