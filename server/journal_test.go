@@ -23,9 +23,9 @@ type replicated struct {
 
 // use is a setting.
 func (r *replicated) use(o *storage.Options) {
-	o.OpenLog = func(o wal.Options, first uint64, replay func(uint64, []byte) error) (storage.Journal, error) {
+	o.OpenLog = func(o wal.Options, from storage.Place, replay func(uint64, []byte) error) (storage.Journal, error) {
 		r.onDurable, r.changed, r.free = o.OnDurable, sync.NewCond(&r.mu), true
-		log, err := wal.Open(o, first, replay)
+		log, err := wal.Open(o, from.Segment, replay)
 		r.Log = log
 		return r, err
 	}

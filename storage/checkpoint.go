@@ -299,6 +299,9 @@ func (cp *checkpointer) rotateLog(st *format.State) (err error) {
 		c.mu.rotatedEnd = s.log.End()
 	}
 	st.First, st.Time = c.mu.rotated, s.shown.at.Load()
+	if st.Member {
+		st.Position = c.mu.rotatedEnd
+	}
 	return nil
 }
 

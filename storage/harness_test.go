@@ -37,7 +37,8 @@ type harness struct {
 	// onLog, if set, comes before all that happens to the log.
 	onLog vfs.Hook
 	// openLog opens the log; nil: it is that of a server that is alone.
-	openLog func(wal.Options, uint64, func(uint64, []byte) error) (Journal, error)
+	openLog func(wal.Options, Place, func(uint64, []byte) error) (Journal, error)
+	member  bool
 	// jumpLimit and jumpPatience are those of the clock's guard; 0: there is none.
 	jumpLimit, jumpPatience time.Duration
 	// ahead is how far the wall clock is ahead of the store's time; 0 while that is not guarded.
@@ -116,7 +117,7 @@ func (h *harness) options() Options {
 		FS: h.fs, Dir: h.dir, Clock: h.clock, Logger: slog.New(slog.DiscardHandler),
 		Databases: h.databases, Shards: 4, Sync: wal.Always, SegmentSize: 64 << 10, CheckpointBytes: 256 << 10, InitialMmap: 1 << 22,
 		NoBackground: true, DiskReserve: 1, ClockJumpLimit: h.jumpLimit, ClockJumpPatience: h.jumpPatience, Testing: Testing{slabChunks: h.slabChunks},
-		OpenLog: h.openLog,
+		OpenLog: h.openLog, Member: h.member,
 	}
 	if h.onLog != nil {
 		o.FS = vfs.Inject(h.fs, h.onLog)

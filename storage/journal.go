@@ -82,9 +82,18 @@ type Journal interface {
 // taken back.
 var ErrDeposed = errors.New("storage: another server leads, and what was written here last may be taken back")
 
+// Place is where replay begins in a log.
+type Place struct {
+	Segment uint64
+	// Position is what End was when the segment was rotated to: batches that end there or before are in the data file, and are not replayed. A
+	// replicated log may have such in the segment. That of a server that is alone has none, and its position is 0. At 0 of segment 0, which is
+	// where a new data file begins, a log that has lost its beginning must not open.
+	Position uint64
+}
+
 // openAlone opens the log of a server that is alone.
-func openAlone(o wal.Options, first uint64, replay func(lsn uint64, batch []byte) error) (Journal, error) {
-	log, err := wal.Open(o, first, replay)
+func openAlone(o wal.Options, from Place, replay func(lsn uint64, batch []byte) error) (Journal, error) {
+	log, err := wal.Open(o, from.Segment, replay)
 	if err != nil {
 		return nil, err // and not a Journal without a log
 	}

@@ -64,8 +64,8 @@ func (h *harness) lag() *group {
 	return g
 }
 
-func (g *group) open(o wal.Options, first uint64, replay func(uint64, []byte) error) (Journal, error) {
-	log, err := wal.Open(o, first, func(lsn uint64, batch []byte) error {
+func (g *group) open(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+	log, err := wal.Open(o, from.Segment, func(lsn uint64, batch []byte) error {
 		for _, part := range g.void {
 			if part[0] < lsn && lsn <= part[1] {
 				return nil

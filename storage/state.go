@@ -43,6 +43,9 @@ func (df *dataFile) open() (st format.State, err error) {
 		}
 		return df.readMeta(tx, &st)
 	})
+	if err == nil {
+		err = df.s.options.belongs(&st)
+	}
 	if errors.Is(err, ErrCorrupt) {
 		err = df.damaged(path, err)
 	}
@@ -250,7 +253,7 @@ func (df *dataFile) makeBuckets(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	st := format.State{Shards: s.options.Shards, NextSpace: uint32(s.options.Databases + 1)}
+	st := format.State{Member: s.options.Member, Shards: s.options.Shards, NextSpace: uint32(s.options.Databases + 1)}
 	for i := range s.options.Databases {
 		st.Spaces = append(st.Spaces, uint32(i+1))
 	}
@@ -260,7 +263,7 @@ func (df *dataFile) makeBuckets(tx *bolt.Tx) error {
 
 // current returns the state to record. All shards are locked.
 func (s *Store) current() format.State {
-	st := format.State{Generation: s.generation.Load(), NextSpace: s.spaces.next, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces.ids[:s.options.Databases]...)}
+	st := format.State{Member: s.options.Member, Generation: s.generation.Load(), NextSpace: s.spaces.next, Shards: len(s.shards), Spaces: append([]uint32(nil), s.spaces.ids[:s.options.Databases]...)}
 	for _, sh := range s.shards {
 		for _, p := range sh.mu.parts {
 			if p != nil && p.keys|p.expires != 0 {

@@ -87,9 +87,12 @@ type Options struct {
 	// any step is followed. ClockJumpPatience is how long it stays behind by itself; 0: it does not.
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
-	// OpenLog opens the log: it passes each batch from the segment first on to replay, and calls o's
+	// Member: the server is a member of a group, and its log is replicated. The directory must be a member's too (ErrMember,
+	// ErrAlone); a new one becomes that.
+	Member bool
+	// OpenLog opens the log: it passes each batch from the place on to replay, and calls o's
 	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone.
-	OpenLog func(o wal.Options, first uint64, replay func(lsn uint64, batch []byte) error) (Journal, error)
+	OpenLog func(o wal.Options, from Place, replay func(lsn uint64, batch []byte) error) (Journal, error)
 
 	// Dump gives what DUMP replies of a value, for entries of outboxes; nil: they have none but strings.
 	Dump func(Item) []byte
@@ -290,7 +293,7 @@ func (s *Store) recover() (rec Recovered, err error) {
 	if s.options.ReadOnly {
 		err = s.readLog(st.First, replays)
 	} else {
-		err = s.openLog(st.First, replays)
+		err = s.openLog(Place{st.First, st.Position}, replays)
 	}
 	if bad := replays.end(); bad != nil {
 		return rec, bad // precedes any other error of the log
@@ -323,13 +326,13 @@ func (o *Options) spares() int {
 }
 
 // openLog replays the log and opens it.
-func (s *Store) openLog(first uint64, replays *feed) (err error) {
+func (s *Store) openLog(from Place, replays *feed) (err error) {
 	s.log, err = s.options.OpenLog(wal.Options{
 		FS: s.options.FS, Dir: filepath.Join(s.options.Dir, format.LogDir), Clock: s.clock, Logger: s.options.Logger,
 		Policy: s.options.Sync, SegmentSize: s.options.SegmentSize, Spares: s.options.spares(), Replayed: replays.end,
 		OnDurable: s.options.OnDurable, OnFail: s.fail, NoBackground: s.options.NoBackground, Random: s.options.Random,
 		Progress: s.options.Progress,
-	}, first, replays.batch)
+	}, from, replays.batch)
 	return err
 }
 

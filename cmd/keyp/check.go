@@ -43,7 +43,15 @@ func check(args []string, out io.Writer) error {
 		return fmt.Errorf("%s cannot be checked: %w", dir, inUse(err))
 	}
 	if list.lines > 0 {
+		if got.Member {
+			return fmt.Errorf("%s belongs to a member of a group and is damaged in %s: remove the member, and have it join again with an empty directory", dir, count(list.lines, "place"))
+		}
 		return fmt.Errorf("%s is damaged in %s; `keyp repair %s NEWDIR` saves what is intact", dir, count(list.lines, "place"), dir)
+	}
+	if got.Member {
+		_, err = fmt.Fprintf(out, "%s belongs to a member of a group: its data file is sound (%s and %s); its log was not checked, as only a start of the member reads it\n",
+			dir, count(got.Elements, "element"), count(got.Pages, "page"))
+		return err
 	}
 	_, err = fmt.Fprintf(out, "%s is sound: %s, %d with a deadline, %s in the log, %s and %s in the data file, checked in %v\n",
 		dir, count(got.Keys, "key"), got.Deadlines, count(got.Log.Batches, "batch"), count(got.Elements, "element"), count(got.Pages, "page"), time.Since(began).Round(time.Millisecond))

@@ -15,7 +15,15 @@ type State struct {
 	Spaces     []uint32     // by database number
 	Counts     []PartCounts // of parts that are not empty
 	Time       int64        // as the log said it (record time), Unix ms; 0: it did not, or the state is older than such records
+	// Member: the directory is one of a member of a group, and not of a server that is alone.
+	Member bool
+	// Position is, at a member, the end of the log at that moment: replay leaves out what is before it in segment First. 0 otherwise.
+	Position uint64
 }
+
+// stateMember is a flag that stands behind the rest of a state, with what only a member's state has. A state without flags ends
+// before them.
+const stateMember = 1
 
 // PartCounts are how many keys a keyspace has in a shard, and how many of them have a deadline.
 type PartCounts struct {
@@ -40,7 +48,12 @@ func (st *State) Append(dst []byte) []byte {
 			dst = binary.AppendUvarint(dst, v)
 		}
 	}
-	return binary.AppendUvarint(dst, uint64(st.Time))
+	dst = binary.AppendUvarint(dst, uint64(st.Time))
+	if st.Member {
+		dst = binary.AppendUvarint(dst, stateMember)
+		dst = binary.AppendUvarint(dst, st.Position)
+	}
+	return dst
 }
 
 // ParseState reads a state; ErrCorrupt if it does not parse.
@@ -56,7 +69,11 @@ func ParseState(b []byte) (st State, err error) {
 	if len(f.Rest) > 0 {
 		st.Time = f.Instant()
 	}
-	if f.Bad || !ValidShards(st.Shards) {
+	if len(f.Rest) > 0 {
+		f.Bad = f.Int() != stateMember || f.Bad
+		st.Member, st.Position = true, f.Int()
+	}
+	if f.Bad || len(f.Rest) > 0 || !ValidShards(st.Shards) {
 		return st, fmt.Errorf("%w: the meta bucket's state does not parse", ErrCorrupt)
 	}
 	return st, nil

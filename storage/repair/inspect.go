@@ -26,6 +26,8 @@ type Inspected struct {
 	storage.Recovered
 	Pages, Elements int64 // of the data file
 	Log             wal.Report
+	// Member: the directory is a member's of a group. Only the data file was looked at, as the log is not read here.
+	Member bool
 }
 
 // Inspect reads all of the data directory o.Dir, without changing anything, and calls found with each
@@ -33,7 +35,7 @@ type Inspected struct {
 // their trees and the list of free pages; every checksum; counts and digests of slots; that
 // ttl, with what is pending, and records agree. Of the log: that it is whole up to its end.
 // If all that is so it replays the log in memory and proves that data file, memory, counts
-// and index agree, and looks for elements that belong to nobody. The error is one of reading:
+// and index agree, and looks for elements that belong to nobody. Of a member's directory it proves only the data file. The error is one of reading:
 // of what could not be looked at at all. No server may use the directory.
 func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) {
 	if err := o.Complete(); err != nil {
@@ -49,14 +51,16 @@ func Inspect(o storage.Options, found func(Finding)) (got Inspected, err error) 
 	defer o.Progress.End()
 	file, err := readData(filepath.Join(o.Dir, format.DataName), o.Progress, report)
 	if err == nil {
-		got.Pages, got.Elements = file.pages, file.elements
-		o.Progress.Begin("checking the log")
-		got.Log, err = inspectLog(&o, file.state.First, report)
+		got.Pages, got.Elements, got.Member = file.pages, file.elements, file.state.Member
+		if !got.Member {
+			o.Progress.Begin("checking the log")
+			got.Log, err = inspectLog(&o, file.state.First, report)
+		}
 	}
 	if lock != nil {
 		err = errors.Join(err, lock.Close())
 	}
-	if err != nil || damaged {
+	if err != nil || damaged || got.Member {
 		return got, err
 	}
 	o.ReadOnly, o.NoBackground = true, true

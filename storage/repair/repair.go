@@ -85,6 +85,9 @@ func Repair(o storage.Options, to string, report func(Loss)) (got Repaired, err 
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return got, err
 	}
+	if ofMember(o.Dir) {
+		return got, ErrMember
+	}
 	part := filepath.Clean(to) + unfinished
 	if err := os.Mkdir(part, 0o700); err != nil {
 		return got, err
@@ -102,6 +105,23 @@ func Repair(o storage.Options, to string, report func(Loss)) (got Repaired, err 
 		return got, err
 	}
 	return got, vfs.OS.SyncDir(filepath.Dir(to))
+}
+
+// ErrMember: the directory is a member's of a group, which has what it lost from the others.
+var ErrMember = errors.New("the directory belongs to a member of a group, and what one member has lost the others have: " +
+	"remove the member from the group, and have it join again with an empty directory")
+
+// ofMember reports whether the data file's state says that the directory is a member's, as far as it can be read.
+func ofMember(dir string) bool {
+	r := dataReader{path: filepath.Join(dir, format.DataName), found: func(Finding) {}}
+	if err := r.open(); err != nil {
+		return false // Repair reports it
+	}
+	defer func() { _ = r.file.Close() }()
+	if r.f != nil {
+		r.meta()
+	}
+	return r.state.Member
 }
 
 // unfinished is what a new directory's name ends with until all is in it.

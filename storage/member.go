@@ -1,0 +1,69 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/storage/format"
+	"keyp/storage/wal"
+)
+
+// A data directory belongs to a server that is alone, or to a member of a group: the state in the data file says which.
+// They differ in what the log is, so neither may go on with the other's directory.
+
+// Errors of opening a directory that is of the other kind.
+var (
+	// ErrMember: the directory is a member's, and is opened as that of a server that is alone.
+	ErrMember = errors.New("storage: the directory belongs to a member of a group: only a server with the options of its cluster can use it")
+	// ErrAlone: the directory is one of a server that is alone, and is opened as a member's.
+	ErrAlone = errors.New("storage: the directory belongs to a server that is alone, and not to a member of a group")
+)
+
+// belongs returns the error of a directory that is of the other kind.
+func (o *Options) belongs(st *format.State) error {
+	switch {
+	case st.Member && (!o.Member || o.ReadOnly): // what reads without changing anything knows no other log
+		return fmt.Errorf("%w: %s", ErrMember, o.Dir)
+	case o.Member && !st.Member:
+		return fmt.Errorf("%w: %s", ErrAlone, o.Dir)
+	}
+	return nil
+}
+
+// BecomeMember makes the directory o.Dir, of a server that was alone and was closed with a checkpoint, a member's: all that it
+// has is in the data file, and its log goes on from the place, which another log has. It is done in one transaction. Before that the directory
+// is as it was, and with an error it may be either. The old log is not removed.
+func BecomeMember(o Options, at Place) (err error) {
+	if err := o.Complete(); err != nil {
+		return err
+	}
+	s := &Store{options: o, clock: o.Clock}
+	s.options.Member = false
+	s.file.s, s.bounds = s, o.Testing.bounds()
+	s.stop = func() {}
+	defer func() { err = errors.Join(err, s.release()) }()
+	if err := s.lockDir(); err != nil {
+		return err
+	}
+	st, err := s.file.open()
+	if err != nil {
+		return err
+	}
+	_, err = wal.Check(wal.Options{FS: o.FS, Dir: filepath.Join(o.Dir, format.LogDir)}, st.First, func(_ uint64, batch []byte) error {
+		if len(batch) > 0 { // and not the head of the segment
+			return fmt.Errorf("storage: something is only in the log of %s: it was not closed with a checkpoint", o.Dir)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	st.Member, st.First, st.Position = true, at.Segment, at.Position
+	if err := s.file.update(func(tx *bolt.Tx) error { return putMeta(tx, format.MetaState, st.Append(nil)) }); err != nil {
+		return err
+	}
+	return s.file.commitAgain()
+}

@@ -1,0 +1,225 @@
+package storage
+
+import (
+	"errors"
+	"testing"
+
+	"keyp/storage/format"
+	"keyp/storage/wal"
+)
+
+// memberHarness has stores that are a member's, with a log as a server has that is alone. It fails where replay
+// gets what is before the place, and notes the place.
+func memberHarness(t testing.TB) (h *harness, opened *Place) {
+	h, opened = closedHarness(t), &Place{}
+	h.member = true
+	h.openLog = func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+		*opened = from
+		return openAlone(o, from, func(lsn uint64, batch []byte) error {
+			if lsn <= from.Position && len(batch) > 0 { // and not the head of the segment
+				h.t.Fatalf("the batch that ends at %d is replayed, and the data file has everything up to %d", lsn, from.Position)
+			}
+			return replay(lsn, batch)
+		})
+	}
+	return h, opened
+}
+
+// TestMemberPlace: the data file's state says from which position on a member's log is needed.
+func TestMemberPlace(t *testing.T) {
+	h, opened := memberHarness(t)
+	h.open()
+	if *opened != (Place{}) {
+		t.Errorf("a new directory's log begins at %+v", *opened)
+	}
+	set := func(key string) {
+		k := h.s.Key(0, []byte(key))
+		h.model[name{0, key}] = value{data: key}
+		h.do(func(x *Txn) { x.SetString(k, []byte(key), 0, eventSet) }, k)
+	}
+	set("a")
+	h.commit()
+	mark := uint64(0)
+	// What is written while the checkpoint goes on is behind its mark.
+	h.s.options.Testing.OnStep = only(StepWrite, func() error {
+		if mark == 0 {
+			mark = h.s.Log().End()
+			set("b")
+		}
+		return nil
+	})
+	h.saved()
+	h.s.options.Testing.OnStep = nil
+	h.commit()
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	if opened.Position != mark || opened.Segment < 2 {
+		t.Errorf("the log is opened at %+v, and the checkpoint began at %d", *opened, mark)
+	}
+	names := map[name]bool{{0, "a"}: true, {0, "b"}: true}
+	h.verify(names)
+	if err := h.s.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	h.member, h.openLog = false, nil
+	if err := h.tryOpen(); !errors.Is(err, ErrMember) {
+		t.Errorf("a server that is alone opens a member's directory: %v", err)
+	}
+}
+
+// TestMemberUnfinishedCheckpoint: a checkpoint that ends between the rotation of the log and the data file's new state leaves the place of the one
+// before it, and the log has everything from there on. That of the next one, in the same store and after a restart, is where that one begins.
+func TestMemberUnfinishedCheckpoint(t *testing.T) {
+	h, opened := memberHarness(t)
+	h.open()
+	names := map[name]bool{}
+	set := func(key string) {
+		k := h.s.Key(0, []byte(key))
+		names[name{0, key}], h.model[name{0, key}] = true, value{data: key}
+		h.do(func(x *Txn) { x.SetString(k, []byte(key), 0, eventSet) }, k)
+	}
+	restart := func() Place {
+		t.Helper()
+		if err := h.s.Close(false); err != nil {
+			t.Fatal(err)
+		}
+		h.open()
+		h.verify(names)
+		return *opened
+	}
+	set("a")
+	mark := h.s.Log().End()
+	h.saved()
+	h.commit()
+	if at := restart(); at.Position < mark {
+		t.Fatalf("after a checkpoint at %d the log is opened at %+v", mark, at)
+	}
+	place := *opened
+	for failures := 1; failures <= 3; failures++ { // before the keys are written; before the state is; before the keys, and the store goes on
+		set(string(rune('a' + failures)))
+		h.commit()
+		writes := 0
+		h.s.options.Testing.OnStep = only(StepWrite, func() error {
+			if writes++; failures != 2 || writes == 2 {
+				return ErrDeposed // the error that does not end the store
+			}
+			return nil
+		})
+		if err := h.s.Checkpoint(); !errors.Is(err, ErrDeposed) {
+			t.Fatalf("the checkpoint: %v", err)
+		}
+		h.s.options.Testing.OnStep = nil
+		set("between")
+		h.commit()
+		if failures == 3 {
+			break
+		}
+		if at := restart(); at != place {
+			t.Fatalf("after an unfinished checkpoint the log is opened at %+v instead of %+v", at, place)
+		}
+	}
+	mark = h.s.Log().End()
+	h.saved()
+	set("last")
+	h.commit()
+	if at := restart(); at.Position < mark || at.Segment <= place.Segment {
+		t.Errorf("after a checkpoint at %d the log is opened at %+v", mark, at)
+	}
+	if err := h.s.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	o := h.options()
+	o.ReadOnly, o.FS = true, nil
+	if s, _, err := Open(o); !errors.Is(err, ErrMember) {
+		t.Errorf("a member's directory is opened for reading, without its log: %v, %v", s != nil, err)
+	}
+}
+
+// TestBecomeMember: the directory of a server that was alone becomes a member's, with all that it has, but not while something is only in
+// its log. A crash on the way leaves the one or the other.
+func TestBecomeMember(t *testing.T) {
+	h := newHarness(t)
+	k := h.s.Key(0, []byte("key"))
+	names := map[name]bool{{0, "key"}: true}
+	h.model[name{0, "key"}] = value{data: "value"}
+	h.do(func(x *Txn) { x.SetString(k, []byte("value"), 0, eventSet) }, k)
+	h.commit()
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	at := Place{Segment: 1, Position: 77}
+	if err := BecomeMember(h.options(), at); err == nil {
+		t.Fatal("a directory became a member's, and what is only in its log is lost")
+	}
+	h.open()
+	seed := h.s.seed
+	if err := h.s.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	h.member = true
+	if err := h.tryOpen(); !errors.Is(err, ErrAlone) {
+		t.Fatalf("a member opens the directory of a server that is alone: %v", err)
+	}
+	var opened Place
+	h.openLog = func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
+		opened = from
+		o.Dir += "-of-member"
+		return openAlone(o, Place{}, replay)
+	}
+	stop := errors.New("stopped")
+	o := h.options()
+	for _, step := range []Step{StepWrite, StepWritten} {
+		o.Testing.OnStep = only(step, func() error { return stop })
+		if err := BecomeMember(o, at); !errors.Is(err, stop) {
+			t.Fatalf("at step %s: %v", step, err)
+		}
+		err := h.tryOpen()
+		if step == StepWrite {
+			if !errors.Is(err, ErrAlone) {
+				t.Fatalf("before it is written the directory is a member's: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if opened != at {
+		t.Errorf("the member's log is opened at %+v instead of %+v", opened, at)
+	}
+	if h.s.seed != seed {
+		t.Error("the member has another seed")
+	}
+	h.verify(names)
+	if err := h.s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := BecomeMember(h.options(), at); !errors.Is(err, ErrMember) {
+		t.Errorf("a member's directory became one again: %v", err)
+	}
+}
+
+// TestStateOfMember: a state says whose the directory is, and that of a server that is alone has nothing of it.
+func TestStateOfMember(t *testing.T) {
+	st := format.State{First: 3, Shards: 4, Spaces: []uint32{1}, Time: 9}
+	alone := st.Append(nil)
+	for _, position := range []uint64{0, 1 << 40} {
+		st.Member, st.Position = true, position
+		got, err := format.ParseState(st.Append(nil))
+		if err != nil || !got.Member || got.Position != position || got.Time != 9 {
+			t.Errorf("with position %d: %+v, %v", position, got, err)
+		}
+	}
+	for cut, want := range map[int]int64{0: 9, 1: 0} { // without the last byte it is a state of the format that has no Time
+		if got, err := format.ParseState(alone[:len(alone)-cut]); err != nil || got.Member || got.Position != 0 || got.Time != want {
+			t.Errorf("without %d bytes: %+v, %v", cut, got, err)
+		}
+	}
+	for _, more := range [][]byte{{2, 0}, {1}, {1, 0, 0}} {
+		if got, err := format.ParseState(append(alone[:len(alone):len(alone)], more...)); err == nil {
+			t.Errorf("with %v behind it a state is %+v", more, got)
+		}
+	}
+}
