@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -15,14 +16,42 @@ func memberHarness(t testing.TB) (h *harness, opened *Place) {
 	h.member = true
 	h.openLog = func(o wal.Options, from Place, replay func(uint64, []byte) error) (Journal, error) {
 		*opened = from
-		return openAlone(o, from, func(lsn uint64, batch []byte) error {
+		log, err := openAlone(o, from, func(lsn uint64, batch []byte) error {
 			if lsn <= from.Position && len(batch) > 0 { // and not the head of the segment
 				h.t.Fatalf("the batch that ends at %d is replayed, and the data file has everything up to %d", lsn, from.Position)
 			}
 			return replay(lsn, batch)
 		})
+		if err != nil {
+			return nil, err
+		}
+		return &membersLog{log, h}, nil
 	}
 	return h, opened
+}
+
+// membersLog is a log in which all that expires must be named.
+type membersLog struct {
+	Journal
+	h *harness
+}
+
+func (l *membersLog) Append(batch []byte) uint64 {
+	l.named(batch)
+	return l.Journal.Append(batch)
+}
+
+func (l *membersLog) AppendKeeping(pieces [][]byte) uint64 {
+	l.named(bytes.Join(pieces, nil))
+	return l.Journal.AppendKeeping(pieces)
+}
+
+func (l *membersLog) named(batch []byte) {
+	for f := (format.Fields{Rest: batch}); len(f.Rest) > 0; {
+		if r := format.ReadRecord(&f); f.Bad || r.Tag == format.RecReaped {
+			l.h.t.Fatalf("a member's log gets the record %+v (unreadable: %t)", r, f.Bad)
+		}
+	}
 }
 
 // TestMemberPlace: the data file's state says from which position on a member's log is needed.

@@ -18,9 +18,20 @@ import (
 // TestModel runs random operations on the store and on a map, with checkpoints,
 // evictions, loads, clock steps, clean restarts and crashes between them, and compares
 // all keys, values and deadlines.
-func TestModel(t *testing.T) {
+func TestModel(t *testing.T) { runModel(t, newHarness) }
+
+// TestMemberModel is TestModel with a store that is a member's: its log names all that expires.
+func TestMemberModel(t *testing.T) {
+	runModel(t, func(t testing.TB) *harness {
+		h, _ := memberHarness(t)
+		h.open()
+		return h
+	})
+}
+
+func runModel(t *testing.T, start func(testing.TB) *harness) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := newHarness(t)
+		h := start(t)
 		h.t = failer{t, rt}
 		h.jumpLimit, h.jumpPatience = testJump*time.Millisecond, time.Hour
 		h.portions = rapid.Bool().Draw(rt, "portions")

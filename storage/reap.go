@@ -37,7 +37,8 @@ func (r *source) NextDeadline() (int64, bool) {
 // shard. Most keys have no record of their own: one record states that everything of the shard that
 // was due by an instant is gone. It must not cover a key that is still counted, even if only on
 // disk, since replay would remove that key and leave the counts. While there is such a key, the
-// keys due after it that are removed get records by name. ReapDue skips a shard of the global
+// keys due after it that are removed get records by name. At a member of a group all keys have such records, since
+// replay would remove what is in memory, and no two members have the same keys there. ReapDue skips a shard of the global
 // transaction.
 func (r *source) ReapDue(now int64, budget time.Duration) (n int, more bool) {
 	return r.reapDue(now, budget, false)
@@ -71,6 +72,10 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		sl, c, k := p.byID(due.ID)
 		k.DB = db
 		switch d := p.deadline(*c); {
+		case d == due.Deadline && s.options.Member:
+			r.t.stateKey(format.RecDelete, p.space, k.Name)
+			r.t.expire(p, sl, c, k)
+			n++
 		case d == due.Deadline:
 			if d != last && last <= through {
 				r.names = r.names[:0]
@@ -99,7 +104,7 @@ func (r *source) reapDue(now int64, budget time.Duration, wait bool) (n int, mor
 		r.t.buf = append(r.t.buf, r.names...)
 		r.t.logged = 0
 	}
-	if n > 0 {
+	if n > 0 && !s.options.Member {
 		r.sh.logReaped(r.t, through)
 	}
 	r.t.writeOutbox() // before the mover sees that nothing is due
@@ -268,7 +273,9 @@ func (s *Store) stepBack() {
 		t.End()
 	}
 	for _, sh := range s.shards { // in the log before anything new is set
-		t.record(format.RecReaped, uint64(sh.num), uint64(sh.expiredThrough(t.now)))
+		if !s.options.Member {
+			t.record(format.RecReaped, uint64(sh.num), uint64(sh.expiredThrough(t.now)))
+		}
 		sh.mu.logged = 0
 	}
 	s.timeFollows(t, s.reading())

@@ -88,7 +88,7 @@ type Options struct {
 	ClockJumpLimit, ClockJumpPatience time.Duration
 
 	// Member: the server is a member of a group, and its log is replicated. The directory must be a member's too (ErrMember,
-	// ErrAlone); a new one becomes that.
+	// ErrAlone); a new one becomes that. The log names each key that expires.
 	Member bool
 	// OpenLog opens the log: it passes each batch from the place on to replay, and calls o's
 	// functions when wal.Open's log would. nil: wal.Open, for a server that is alone.
