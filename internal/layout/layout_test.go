@@ -63,6 +63,8 @@ var rules = map[string][]string{
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},
 	// What is damaged is read by other code than the store's, which trusts more; the store replays and checks the result.
 	"storage/repair": {"storage", "storage/format", "storage/object", "storage/wal", "internal/boltfile", "internal/progress", "internal/vfs", "go.etcd.io/bbolt"},
+	// A snapshot's stream has pieces and records, and does not know what is in them.
+	"storage/snapshotfile": {"internal/vfs"},
 	// The log knows batches of bytes, and not what is in them.
 	"storage/wal": {"internal/clock", "internal/progress", "internal/tally", "internal/vfs"},
 	// Values know neither log nor file.
