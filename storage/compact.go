@@ -64,6 +64,9 @@ func (s *Store) Compact() (before, after int64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
 	}
+	if s.file.snapshots.any() {
+		return 0, 0, fmt.Errorf("%w: a snapshot of the data file is open", errCompactStopped)
+	}
 	if err := s.checkpointer.makePending(); err != nil {
 		s.checkpointer.notWritten(err)
 		return 0, 0, err
@@ -164,7 +167,7 @@ type compaction struct {
 	s       *Store
 	to      *bolt.DB
 	began   time.Duration  // the present stretch of work
-	entries map[string]int // copied, by bucket
+	entries map[string]int // copied, by bucket; nil: that is not known
 	bytes   int64          // copied
 }
 
@@ -289,7 +292,7 @@ func (p *proof) each(name []byte, fn func(at, v []byte) bool) error {
 		}
 		return nil
 	})
-	if want := p.c.entries[string(name)]; err == nil && n != want {
+	if want := p.c.entries[string(name)]; err == nil && p.c.entries != nil && n != want {
 		err = fmt.Errorf("%w: %d entries were copied to bucket %s, and it has %d", ErrCorrupt, want, name, n)
 	}
 	return err

@@ -125,7 +125,7 @@ func (h *faulty) stop(powerCut bool, seed int) {
 		h.fs = h.fs.Crash(rand.New(rand.NewPCG(uint64(seed), 1)))
 	}
 	var paths []string
-	for _, name := range []string{format.DataName, newFile, compactFile} {
+	for _, name := range []string{format.DataName, newFile, compactFile, receivedFile} {
 		paths = append(paths, filepath.Join(h.dir, name))
 	}
 	if err := h.fs.Restore(paths...); err != nil {

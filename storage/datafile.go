@@ -37,7 +37,8 @@ var errUncertain = errors.New("it is not known whether the data file has the las
 
 // dataFile is the file that bbolt has open. A compaction replaces it.
 type dataFile struct {
-	s *Store // constant
+	s         *Store // constant
+	snapshots snapshots
 	// The fields change while checkpointer.mu is locked too: a lock of either is enough to use them.
 	mu struct {
 		sync.RWMutex
@@ -117,6 +118,7 @@ func (df *dataFile) failedCommit(id int, failed error) error {
 		// use, so there must be no readers.
 		df.mu.Lock()
 		defer df.mu.Unlock()
+		df.snapshots.giveUp(func(*FileSnapshot) error { return errors.New("a sync of the data file was interrupted") })
 		if err := df.mu.out.Sync(); err != nil {
 			return fmt.Errorf("%w: %w", errUncertain, err)
 		}

@@ -150,7 +150,7 @@ func (h *harness) mirror(path string, f DataFile) DataFile {
 
 // renamed renames the mirrors of data files.
 func (h *harness) renamed(step Step) error {
-	from := map[Step]string{StepNamed: newFile, "renamed": compactFile}[step]
+	from := map[Step]string{StepNamed: newFile, StepRenamed: compactFile, StepTaken: receivedFile}[step]
 	if from == "" {
 		return nil
 	}

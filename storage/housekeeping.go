@@ -101,6 +101,7 @@ func (h *housekeeper) round() {
 	charged := h.overhead.charge(process, s.clock.Mono(), used, limit)
 	h.charged.Store(charged)
 	h.slowDown(used+charged, dirty, limit)
+	s.file.snapshots.giveUp((*FileSnapshot).outgrown)
 	due := s.log.Size() > s.options.CheckpointBytes ||
 		s.replayTime() > replayBudget ||
 		limit > 0 && float64(dirty) > dirtyShare*float64(limit)

@@ -25,7 +25,7 @@ type Testing struct {
 // Step is a moment at which a test may look at the store or interrupt it.
 type Step string
 
-// The steps of writing to the data file, of a checkpoint, and of a compaction.
+// The steps of writing to the data file, of a checkpoint, of a compaction, and of sending and receiving a snapshot.
 const (
 	StepWrite   Step = "write"   // a transaction is about to be written
 	StepWritten Step = "written" // it is on disk
@@ -40,6 +40,9 @@ const (
 	StepProven   Step = "proven"   // all of it is
 	StepRenamed  Step = "renamed"  // the copy has the data file's name, which may not be durable yet
 	StepReplaced Step = "replaced" // the store uses it
+
+	StepPiece Step = "piece" // a piece of a snapshot was read, or written
+	StepTaken Step = "taken" // what was received has the data file's name, which may not be durable yet
 )
 
 func (t *Testing) step(at Step) error {
@@ -74,13 +77,14 @@ type bounds struct {
 	dueStep               int           // entries of ttl that are read at once for a timeline
 	exact                 int           // deadlines in a span that are counted one by one
 	known                 int           // entries of ttl that a timeline within a transaction reads
+	snapshotGrowth        int64         // of the data file while a snapshot is open
 }
 
 // bounds are explained where the constants are.
 func (t *Testing) bounds() bounds {
-	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes, leftKept, dueStep, exactMost, knownMost}
+	b := bounds{batchBytes, portionSize, portionBytes, pendingBytes, pendingStep, garbageTime, reapLooks, windowSize, stretchSize, stretchTime, maxChunks, groupMost, coverMost, maxNotes, leftKept, dueStep, exactMost, knownMost, snapshotGrowth}
 	if t.SmallSteps {
-		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes, 4, 3, 40, 60}
+		b = bounds{4 << 10, 30, 20 << 10, 300, 3, 0, 1, 8, 30, 0, maxChunks, 2, 5, maxNotes, 4, 3, 40, 60, 1 << 20}
 	}
 	if t.slabChunks != 0 {
 		b.slabChunks = t.slabChunks

@@ -67,8 +67,8 @@ func (df *dataFile) prepare(path string) error {
 	if df.s.options.ReadOnly {
 		return nil
 	}
-	// An interrupted compaction, or creation of the data file, has left its file.
-	for _, name := range []string{compactFile, newFile} {
+	// An interrupted compaction, creation or reception of the data file has left its file.
+	for _, name := range []string{compactFile, newFile, receivedFile} {
 		if err := removeFile(filepath.Join(df.s.options.Dir, name)); err != nil {
 			return err
 		}

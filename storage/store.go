@@ -424,6 +424,9 @@ func (s *Store) Close(save bool) error {
 func (s *Store) release() (err error) {
 	s.stop()
 	if s.file.mu.db != nil {
+		s.checkpointer.mu.Lock() // none is being opened
+		s.file.snapshots.giveUp((*FileSnapshot).outgrown)
+		s.checkpointer.mu.Unlock()
 		err = s.file.mu.db.Close()
 	}
 	if s.dirLock != nil {

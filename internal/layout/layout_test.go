@@ -57,7 +57,7 @@ var rules = map[string][]string{
 	"commands": {"scripting", "scripting/cmath", "resp", "storage", "storage/object", "ttl", "internal/clock", "internal/config", "internal/tally", "internal/glob", "internal/pieces", "internal/rdb", "github.com/zeebo/xxh3", "golang.org/x/sys/unix"},
 
 	// The store alone writes the data file and the log.
-	"storage": {"storage/format", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob", "internal/progress", "internal/tally", "internal/pieces", "internal/vfs",
+	"storage": {"storage/format", "storage/snapshotfile", "storage/wal", "storage/object", "ttl", "internal/boltfile", "internal/clock", "internal/glob", "internal/progress", "internal/tally", "internal/pieces", "internal/vfs",
 		"go.etcd.io/bbolt", "go.etcd.io/bbolt/errors", "golang.org/x/sys/unix"},
 	// How things are encoded depends on no store, so tools read what no store could open.
 	"storage/format": {"storage/object", "github.com/dchest/siphash"},

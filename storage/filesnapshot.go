@@ -1,0 +1,398 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"keyp/internal/boltfile"
+	"keyp/storage/format"
+	"keyp/storage/snapshotfile"
+)
+
+// A snapshot of the data file is sent to a member that joins its group, or kept as a backup, while keys are read and written. A read
+// transaction of bbolt keeps all pages of one moment as they are. They are read with a system call, which lets other goroutines go on
+// while the disk works, and not through the mapping; pages that are free are left out.
+//
+// As the data file always is, its copy is newer in places than its state's position. So it needs the log from there on, and is of one moment
+// again once that is replayed up to Header.Through.
+//
+// What the transaction keeps bbolt cannot use again, so checkpoints make the file longer, and before bbolt maps more of the file it waits for
+// the transaction. So the transaction ends, and the snapshot with an error, when the file has grown by more than snapshotGrowth, when the disk is nearly full,
+// when checkpoints must not wait, and with the store. Whoever notices that ends the transaction, since Send may just
+// wait for a reader that is slow. A compaction would have to wait for a snapshot, and gives up instead.
+
+const (
+	// snapshotGrowth is how much longer the data file may get while a snapshot is open, if half of its length is not more.
+	snapshotGrowth = 1 << 30
+	receivedFile   = format.DataName + ".received"
+)
+
+// errSnapshotStopped wraps the reason why a snapshot was given up.
+var errSnapshotStopped = errors.New("storage: the snapshot was given up")
+
+// FileSnapshot is a snapshot that is open. One goroutine uses it, and closes it soon.
+type FileSnapshot struct {
+	// Header says what it has; its Note may be set before Send.
+	Header snapshotfile.Header
+
+	s     *Store
+	tx    *bolt.Tx
+	metas []byte // both meta pages of the transaction's state; the file's own are of later ones soon
+	free  []uint64
+	file  io.ReaderAt
+
+	stopped atomic.Pointer[error] // set before the transaction ends that was given up
+	end     func() error          // ends the transaction, once
+}
+
+// snapshots are those that are open.
+type snapshots struct {
+	mu struct {
+		sync.Mutex
+		open map[*FileSnapshot]bool
+	}
+}
+
+// any reports whether one is open. None is opened while checkpointer.mu is locked.
+func (o *snapshots) any() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.mu.open) > 0
+}
+
+// giveUp ends the transactions of the snapshots for which why gives a reason.
+func (o *snapshots) giveUp(why func(*FileSnapshot) error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for sn := range o.mu.open {
+		if err := why(sn); err != nil {
+			err = fmt.Errorf("%w: %w", errSnapshotStopped, err)
+			sn.stopped.CompareAndSwap(nil, &err)
+			_ = sn.end() // Close returns it too
+		}
+	}
+}
+
+// OpenSnapshot takes a snapshot of the data file, between two checkpoints: it waits for the one under way. From then on all of the log behind
+// Header.Position has to be kept.
+func (s *Store) OpenSnapshot() (*FileSnapshot, error) {
+	s.checkpointer.mu.Lock()
+	defer s.checkpointer.mu.Unlock()
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	if s.quit.Err() != nil {
+		return nil, ErrClosed
+	}
+	file, ok := s.file.mu.out.(io.ReaderAt)
+	if !ok {
+		return nil, errors.New("storage: the data file cannot be read beside bbolt")
+	}
+	tx, err := s.file.mu.db.Begin(false)
+	if err != nil {
+		return nil, err
+	}
+	sn := &FileSnapshot{s: s, tx: tx, file: file, end: sync.OnceValue(tx.Rollback)}
+	if err := guard(sn.begin); err != nil {
+		return nil, errors.Join(err, sn.end())
+	}
+	open := &s.file.snapshots.mu
+	open.Lock()
+	defer open.Unlock()
+	if open.open == nil {
+		open.open = map[*FileSnapshot]bool{}
+	}
+	open.open[sn] = true
+	return sn, nil
+}
+
+// begin reads all that is needed of the transaction, but for the pages.
+func (sn *FileSnapshot) begin() error {
+	s := sn.s
+	if err := sn.readMetas(); err != nil {
+		return err
+	}
+	file, err := boltfile.Open(sn, sn.tx.Size(), format.PageSize)
+	if err == nil {
+		sn.free, err = file.FreeList()
+	}
+	if err != nil {
+		return s.file.damaged(sn.tx.DB().Path(), err)
+	}
+	var st format.State
+	if err := s.file.readMeta(sn.tx, &st); err != nil {
+		return err
+	}
+	sn.Header = snapshotfile.Header{
+		DataFormat: format.Version, PageSize: format.PageSize, Size: int64(file.Pages()) * format.PageSize,
+		Member: st.Member, Segment: st.First, Position: st.Position, Through: s.log.Durable(), Time: s.clock.Now(),
+	}
+	for _, c := range st.Counts {
+		if c.Space != format.SystemSpace {
+			sn.Header.Keys, sn.Header.Deadlines = sn.Header.Keys+c.Keys, sn.Header.Deadlines+c.Expires
+		}
+	}
+	return nil
+}
+
+// errMetas ends what WriteTo writes behind the meta pages.
+var errMetas = errors.New("these are the meta pages")
+
+func (sn *FileSnapshot) readMetas() error {
+	_, err := sn.tx.WriteTo(writerFunc(func(b []byte) (int, error) {
+		if sn.metas = append(sn.metas, b...); len(sn.metas) >= 2*format.PageSize {
+			return len(b), errMetas
+		}
+		return len(b), nil
+	}))
+	if len(sn.metas) != 2*format.PageSize { // otherwise the error is errMetas, which bbolt does not wrap
+		return fmt.Errorf("storage: the meta pages of a transaction are %d bytes: %w", len(sn.metas), err)
+	}
+	return nil
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// ReadAt reads the transaction's file.
+func (sn *FileSnapshot) ReadAt(b []byte, at int64) (n int, err error) {
+	if at < int64(len(sn.metas)) {
+		if n = copy(b, sn.metas[at:]); n == len(b) {
+			return n, nil
+		}
+	}
+	more, err := sn.file.ReadAt(b[n:], at+int64(n))
+	return n + more, err
+}
+
+// Send writes the snapshot to w, and lets records, if it is not nil, write the sender's own behind the pages. While it reads the pages it pauses, so that
+// others have two thirds of the time. It needs memory for one piece. An error of ctx ends it.
+func (sn *FileSnapshot) Send(ctx context.Context, w io.Writer, records func(*snapshotfile.Writer) error) error {
+	to, err := snapshotfile.NewWriter(w, sn.Header)
+	if err != nil {
+		return err
+	}
+	if err := sn.sendPages(ctx, to); err != nil {
+		return err
+	}
+	if err := sn.end(); err != nil { // no checkpoint waits while records are sent
+		return err
+	}
+	if records != nil {
+		if err := records(to); err != nil {
+			return err
+		}
+	}
+	return to.End()
+}
+
+func (sn *FileSnapshot) sendPages(ctx context.Context, to *snapshotfile.Writer) error {
+	free, buf := sn.free, make([]byte, snapshotfile.MaxPiece)
+	pages, most := sn.Header.Size/format.PageSize, int64(snapshotfile.MaxPiece/format.PageSize)
+	for at := int64(0); at < pages; {
+		if len(free) > 0 && int64(free[0]) == at {
+			free = free[1:]
+			at++
+			continue
+		}
+		end := min(at+most, pages)
+		if len(free) > 0 {
+			end = min(end, int64(free[0]))
+		}
+		began := workBegan()
+		piece := buf[:(end-at)*format.PageSize]
+		n, failed := sn.ReadAt(piece, at*format.PageSize)
+		if err := sn.may(ctx); err != nil { // behind the read: the pages were those of the transaction
+			return err
+		}
+		if n < len(piece) {
+			return fmt.Errorf("storage: the data file from page %d on: %w", at, failed)
+		}
+		took := workBegan() - began
+		if err := to.Piece(at*format.PageSize, piece); err != nil {
+			return err
+		}
+		sn.pause(ctx, 2*took)
+		at = end
+	}
+	return nil
+}
+
+// pause gives others their time.
+func (sn *FileSnapshot) pause(ctx context.Context, wait time.Duration) {
+	if sn.s.options.NoBackground {
+		return
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+	case <-sn.s.quit.Done():
+	}
+}
+
+// may returns why no further piece is to be sent.
+func (sn *FileSnapshot) may(ctx context.Context) error {
+	if err := sn.s.options.Testing.step(StepPiece); err != nil {
+		return err
+	}
+	if err := sn.stopped.Load(); err != nil {
+		return *err
+	}
+	return ctx.Err()
+}
+
+// outgrown returns why the transaction has to end, if so.
+func (sn *FileSnapshot) outgrown() error {
+	s := sn.s
+	size, _ := s.file.use()
+	switch grown := size - sn.Header.Size; {
+	case s.quit.Err() != nil:
+		return ErrClosed
+	case s.checkpointer.hurry.Load():
+		return errors.New("checkpoints cannot wait")
+	case grown > max(s.bounds.snapshotGrowth, sn.Header.Size/2):
+		return fmt.Errorf("the data file has become %d bytes longer", grown)
+	case s.spaceIsLow():
+		return errors.New("the disk is nearly full")
+	}
+	return nil
+}
+
+// Close ends the snapshot.
+func (sn *FileSnapshot) Close() error {
+	open := &sn.s.file.snapshots.mu
+	open.Lock()
+	defer open.Unlock()
+	delete(open.open, sn)
+	return sn.end()
+}
+
+// Receive makes what Send gave the data file of the directory o.Dir, which no store has open, and replaces the one that is
+// there; records, if it is not nil, gets each of the sender's records. segment is the first one of the log that will be beside it. The file has its name
+// when all of it was received, is proven and on disk: before that, and with an error, the directory has what it had, but for an error of its last sync:
+// then it has one of the two.
+func Receive(o Options, r io.Reader, segment uint64, records func(position uint64, b []byte) error) (h snapshotfile.Header, err error) {
+	if err := o.Complete(); err != nil {
+		return h, err
+	}
+	s := &Store{options: o, clock: o.Clock, bounds: o.Testing.bounds()}
+	s.quit, s.stop = context.WithCancel(context.Background())
+	defer s.stop()
+	s.options.NoBackground = true // there are no clients to pause for
+	s.file.s, s.checkpointer.s = s, s
+	if err := s.lockDir(); err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, s.dirLock.Close()) }()
+	path := filepath.Join(o.Dir, receivedFile)
+	if err := removeFile(path); err != nil {
+		return h, err
+	}
+	if h, err = s.file.receive(path, r, segment, records); err != nil {
+		return h, errors.Join(err, removeFile(path))
+	}
+	if err := s.file.syncPath(); err != nil {
+		return h, errors.Join(err, removeFile(path))
+	}
+	if err := os.Rename(path, filepath.Join(o.Dir, format.DataName)); err != nil {
+		return h, errors.Join(err, removeFile(path))
+	}
+	if err := o.Testing.step(StepTaken); err != nil {
+		return h, err
+	}
+	return h, s.file.syncDir()
+}
+
+// receive makes the file at path of a stream.
+func (df *dataFile) receive(path string, r io.Reader, segment uint64, records func(uint64, []byte) error) (h snapshotfile.Header, err error) {
+	from, err := snapshotfile.NewReader(r)
+	if err != nil {
+		return h, err
+	}
+	h = from.Header
+	if h.DataFormat != format.Version || h.PageSize != format.PageSize {
+		return h, fmt.Errorf("%w: the snapshot is of format %d with pages of %d bytes, and this version writes %d with %d", ErrFormat, h.DataFormat, h.PageSize, format.Version, format.PageSize)
+	}
+	if h.Member != df.s.options.Member {
+		return h, fmt.Errorf("storage: a snapshot is of a member of a group or not, as the directory is to be: %t and %t", h.Member, df.s.options.Member)
+	}
+	if err := df.receiveParts(path, from, records); err != nil {
+		return h, err
+	}
+	if err := df.prove(path); err != nil {
+		return h, err
+	}
+	db, _, err := df.openBolt(path)
+	if err != nil {
+		return h, err
+	}
+	df.mu.db = db
+	defer func() { err = errors.Join(err, db.Close()); df.mu.db = nil }()
+	if err := df.proveTree(); err != nil {
+		return h, err
+	}
+	c := compaction{s: df.s, to: db}
+	if err := guarded(db, c.prove); err != nil {
+		return h, df.damaged(path, err)
+	}
+	again := func(*bolt.Tx) error { return nil } // as commitAgain
+	return h, errors.Join(updateNew(db, func(tx *bolt.Tx) error { return df.settle(tx, &h, segment) }), updateNew(db, again))
+}
+
+// receiveParts writes and syncs all pieces, and passes records on.
+func (df *dataFile) receiveParts(path string, from *snapshotfile.Reader, records func(uint64, []byte) error) (err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := file.Truncate(from.Header.Size); err != nil {
+		return err
+	}
+	out := DataFile(osData{file})
+	if on := df.s.options.Testing.OnData; on != nil {
+		out = on(path, out)
+	}
+	for {
+		p, err := from.Next()
+		switch {
+		case err == io.EOF:
+			return out.Sync()
+		case err != nil:
+			return err
+		case !p.Record:
+			_, err = out.WriteAt(p.Bytes, int64(p.At))
+		case records != nil:
+			err = records(p.At, p.Bytes)
+		}
+		if err == nil {
+			err = df.s.options.Testing.step(StepPiece)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// settle gives the received file's state the first segment of the log beside it.
+func (df *dataFile) settle(tx *bolt.Tx, h *snapshotfile.Header, segment uint64) error {
+	var st format.State
+	if err := df.readMeta(tx, &st); err != nil {
+		return err
+	}
+	if st.Member != h.Member || st.Position != h.Position || st.First != h.Segment {
+		return fmt.Errorf("%w: the snapshot's header names position %d of the log, and its state %d", ErrCorrupt, h.Position, st.Position)
+	}
+	st.First = segment
+	return putMeta(tx, format.MetaState, st.Append(nil))
+}
