@@ -226,7 +226,6 @@ func (c *Ctx) admit(p *limitCall) (refuses int, retry int64, l storage.Limit, er
 		l.Admit(p.rules(), p.cost)
 	}
 	l.Settle()
-	t.FlushValues()
 	t.Notify(c.Keys[0], eventLimitTake)
 	return 0, 0, l, nil
 }
@@ -295,7 +294,6 @@ func endReservation(end func(*storage.Limit, []byte) bool, ev storage.Event) fun
 		if done {
 			t.Notify(c.Keys[0], ev)
 			l.Settle()
-			t.FlushValues()
 		}
 		c.bit(done)
 		return nil

@@ -435,3 +435,17 @@ func TestLimitForgets(t *testing.T) {
 		KEYP.LIMIT TAKE k 1 WINDOW 3 60000 -> [1, 0, 0, [2], [60000]]
 	`)
 }
+
+// TestLimitDeadlineIsOfWhatIsThere: a reservation that was given back moves the key's deadline no more, before a restart as after it.
+func TestLimitDeadlineIsOfWhatIsThere(t *testing.T) {
+	table(t, `
+		KEYP.LIMIT TAKE k 1 WINDOW 10 5 RESERVE a 1000 -> [1, 0, 0, [9], [0]]
+		KEYP.LIMIT TAKE k 1 WINDOW 10 5 RESERVE b 100 -> [1, 0, 0, [8], [0]]
+		PTTL k -> 1001
+		KEYP.LIMIT RETURN k a -> 1
+		PTTL k -> 101
+		reopen
+		KEYP.LIMIT TAKE k 1 WINDOW 10 5 RESERVE c 50 -> [1, 0, 0, [8], [0]]
+		PTTL k -> 101
+	`)
+}

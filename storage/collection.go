@@ -5,6 +5,7 @@ import (
 
 	"keyp/storage/format"
 	"keyp/storage/object"
+	"keyp/ttl"
 )
 
 // handle is a key's collection within a transaction. For a missing or expired key it is empty; its
@@ -22,6 +23,8 @@ type opened struct {
 	k    Key // its name is the object's
 	o    *Object
 	made bool // there was no key before
+	// deadline is what the key gets when the command ends, 0: it keeps its own. It counts from the transaction's instant.
+	deadline int64
 }
 
 // open finds a collection and marks it as accessed. It returns ErrWrongType for a key of another
@@ -70,7 +73,7 @@ func (h *handle) change() *Object {
 		o.state |= stateOpen
 		k := h.k
 		k.Name = o.name()
-		h.t.opened = append(h.t.opened, opened{k, o, made})
+		h.t.opened = append(h.t.opened, opened{k: k, o: o, made: made})
 	}
 	return o
 }
@@ -129,6 +132,16 @@ func (t *Txn) FlushValues() {
 	t.opened = t.opened[:0]
 }
 
+// flushWith is FlushValues, and gives the key of a value that the command has changed a deadline that counts from now.
+func (t *Txn) flushWith(o *Object, deadline int64) {
+	for i := range t.opened {
+		if t.opened[i].o == o {
+			t.opened[i].deadline = deadline
+		}
+	}
+	t.FlushValues()
+}
+
 func (t *Txn) flushValue(w opened) {
 	p := t.s.part(w.k)
 	if w.o.is(stateGone) || p == nil {
@@ -148,6 +161,12 @@ func (t *Txn) flushValue(w opened) {
 			ev = Event{}
 		}
 		t.Delete(w.k, ev)
+		return
+	}
+	if w.deadline != 0 {
+		t.Relative(w.deadline)
+		t.changeDeadline(p, sl, c, w.k, w.deadline, t.createdAt(w.deadline))
+		t.Relative(ttl.None)
 		return
 	}
 	t.governPresent(w.k)

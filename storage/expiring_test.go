@@ -107,7 +107,11 @@ func (h *harness) verifyExpiringElements(v View, db int, from DuePlace) {
 		}
 		for _, e := range v.coll.elems {
 			if e.deadline != 0 && (v.deadline == 0 || e.deadline < v.deadline) {
-				want[one{n.key, e.key, true}] = e.deadline
+				shown := e.key
+				if v.coll.typ == object.TypeLimit {
+					shown = string(object.LimitHeldID([]byte(shown)))
+				}
+				want[one{n.key, shown, true}] = e.deadline
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func (m *batchMaker) batch() (b []byte) {
 
 // record appends any of the records that record.go draws.
 func (m *batchMaker) record(b []byte) []byte {
-	tag := byte(m.N(format.RecTrim + 2))
+	tag := byte(m.N(format.RecExpire + 2))
 	b = append(b, tag)
 	switch tag {
 	case format.RecPut:
@@ -92,6 +92,8 @@ func (m *batchMaker) record(b []byte) []byte {
 		return m.deadline(append(m.id(m.key(m.key(b))), byte(m.N(8))))
 	case format.RecMore:
 		return m.element(b)
+	case format.RecExpire:
+		return m.deadline(b)
 	case format.RecLess:
 		return format.AppendBytes(b, m.elem())
 	case format.RecCut, format.RecTrim:

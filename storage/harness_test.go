@@ -57,6 +57,7 @@ type value struct {
 	data     string
 	deadline int64
 	coll     *content // of a collection
+	fixed    bool     // the deadline counts from no guard's time, whatever tagged says
 }
 
 type model map[name]value

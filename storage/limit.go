@@ -1,25 +1,42 @@
 package storage
 
-import "keyp/storage/object"
+import (
+	"keyp/storage/object"
+	"keyp/ttl"
+)
 
 // Limit is a key's limits within a transaction. The value's method of the same name describes each change. One that
-// changes something is followed by Settle.
-type Limit struct{ handle }
+// changes something is followed by Settle, before anything else changes the key. Policies do not decide on the keys: the transaction is Exempt.
+type Limit struct {
+	handle
+	made *object.Limit // of a missing key, which gets it with Settle: in one record, with its deadline
+}
 
 // Limit opens a key's limits. ErrWrongType: the key has another type.
 func (t *Txn) Limit(k Key) (Limit, error) {
 	h, err := t.open(k, object.TypeLimit)
-	return Limit{h}, err
+	return Limit{handle: h}, err
 }
 
 var noLimit = &object.Limit{}
 
 // Value is the limits, for reading only and until the next change.
 func (l *Limit) Value() *object.Limit {
-	if o := l.object(); o != nil {
+	if l.made != nil {
+		return l.made
+	}
+	if o := l.present(); o != nil {
 		return o.val.(*object.Limit)
 	}
 	return noLimit
+}
+
+// present is object where nothing but this handle changes the key.
+func (l *Limit) present() *Object {
+	if l.o == nil || l.o.is(stateGone) {
+		return nil
+	}
+	return l.o
 }
 
 // edit gives the value, made if missing, as one that this command changes.
@@ -44,6 +61,12 @@ func (l *Limit) log(deadline int64) {
 
 // Admit counts a cost that the limits have room for.
 func (l *Limit) Admit(rules []object.LimitRule, cost int64) {
+	if l.present() == nil {
+		l.made = object.NewLimit(len(rules))
+		l.t.limits.Clear()
+		l.made.Admit(rules, l.t.now, cost, &l.t.limits)
+		return
+	}
 	l.edit().Admit(rules, l.t.now, cost, &l.t.limits)
 	l.log(0)
 }
@@ -75,16 +98,25 @@ func (l *Limit) Confirm(id []byte) bool {
 	return true
 }
 
-// Settle gives the key the deadline at which nothing of it counts any more, or deletes it if that has come.
+// Settle gives the key the deadline at which nothing of it counts any more, or deletes it if that has come. It ends a command,
+// as FlushValues does.
 func (l *Limit) Settle() {
-	o := l.object()
-	switch at := l.Value().FreshAt(); {
+	t, at := l.t, l.Value().FreshAt()
+	if l.made != nil {
+		t.Relative(at)
+		l.o = t.install(l.k, l.made, at, t.createdAt(at), t.s.firstAccess(t.now))
+		t.Relative(ttl.None)
+		l.made = nil
+		return
+	}
+	switch o := l.present(); {
 	case o == nil:
-	case at <= l.t.now:
-		l.t.FlushValues() // which deletes it where it has no elements
-		l.t.Delete(l.k, Deleted)
-	case at != o.deadline || l.Value().HeldLen() > 0 && l.t.s.guard.since.Load() != 0: // moves with the reservations then
-		l.t.Relative(at)
-		l.t.SetDeadline(l.k, at, Event{})
+	case at <= t.now:
+		t.FlushValues() // which deletes it where it has no elements
+		t.Delete(l.k, Deleted)
+	case at != o.deadline || l.Value().HeldLen() > 0 && t.s.guard.since.Load() != 0: // moves with the reservations then
+		t.flushWith(o, at)
+	default:
+		t.FlushValues()
 	}
 }

@@ -86,7 +86,9 @@ func (m model) moved(by, tag int64) model {
 	}
 	c := model{}
 	for n, v := range m {
-		v.deadline = move(v.deadline)
+		if !v.fixed {
+			v.deadline = move(v.deadline)
+		}
 		if v.coll != nil {
 			v.coll = v.coll.clone()
 			for i := range v.coll.elems {

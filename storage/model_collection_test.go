@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 // collections are the types of collections.
-var collections = []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList, object.TypeStream}
+var collections = []object.Type{object.TypeHash, object.TypeSet, object.TypeZSet, object.TypeList, object.TypeStream, object.TypeLimit}
 
 // content is what a collection of the model holds. It does not change: who changes a
 // collection makes another.
@@ -93,6 +94,9 @@ type editor struct {
 	t  *Txn
 	k  Key
 	c  *content
+	// Those of the key.
+	deadline int64
+	fixed    bool
 }
 
 func (e *editor) must(what string, got, want any) {
@@ -273,7 +277,9 @@ func (m *machine) edit(rt *rapid.T, fn func(*editor)) {
 	c := v.coll.clone()
 	// The model gets its new state before the transaction ends, and a copy of it.
 	m.h.do(func(t *Txn) {
-		fn(&editor{m, rt, t, m.key(n), c})
+		e := &editor{m: m, rt: rt, t: t, k: m.key(n), c: c, deadline: v.deadline, fixed: v.fixed}
+		fn(e)
+		v.deadline, v.fixed = e.deadline, e.fixed
 		if v.coll = c; len(c.elems) == 0 {
 			delete(m.h.model, n)
 		} else {
@@ -301,6 +307,9 @@ func (m *machine) elements(rt *rapid.T) {
 			case object.TypeStream:
 				e.stream()
 				continue
+			case object.TypeLimit:
+				e.limits(1)
+				continue
 			}
 			switch rapid.IntRange(0, 3).Draw(rt, "op") {
 			case 0, 1:
@@ -317,8 +326,12 @@ func (m *machine) elements(rt *rapid.T) {
 // fill puts many elements, so that the value stands on disk by element.
 func (m *machine) fill(rt *rapid.T) {
 	m.edit(rt, func(e *editor) {
-		if e.c.typ == object.TypeStream {
+		switch e.c.typ {
+		case object.TypeStream:
 			e.stream()
+			return
+		case object.TypeLimit:
+			e.limits(30)
 			return
 		}
 		from := rapid.IntRange(0, 100).Draw(rt, "from")
@@ -339,6 +352,9 @@ func (m *machine) thin(rt *rapid.T) {
 			return
 		case object.TypeStream:
 			e.stream()
+			return
+		case object.TypeLimit:
+			e.limits(3)
 			return
 		}
 		from := rapid.IntRange(0, 100).Draw(rt, "from")
@@ -373,8 +389,15 @@ func (m *machine) replace(rt *rapid.T) {
 		case object.TypeStream:
 			number := object.ListKey(int64(i) * object.NumberStep)
 			key, val = number[:], object.AppendStreamEntry(nil, object.StreamID{Ms: uint64(i) + 1}, [][]byte{key, val})
+		case object.TypeLimit: // a window
+			key, val = binary.BigEndian.AppendUint64([]byte{2, 0}, uint64(m.h.now()-int64(i))), []byte{1}
 		}
 		if err := v.Put(key, val, 0); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	if l, ok := v.(*object.Limit); ok && l.Len() > 0 {
+		if err := l.Put([]byte{1, 0}, []byte{byte(object.LimitWindow), 100}, 0); err != nil {
 			rt.Fatal(err)
 		}
 	}

@@ -254,7 +254,15 @@ func (s *Store) wouldDecide(p *ttl.Policy, k Key, v ttl.Verdict) {
 // changeDeadline gives a key another deadline, and records it.
 func (t *Txn) changeDeadline(p *part, sl *slot, c *cell, k Key, deadline int64, created uint32) {
 	p.setDeadline(t, sl, c, deadline, created)
-	t.keyRecord(format.RecDeadline, p, k.Name)
+	if o := p.objectOf(*c); o != nil && o.id != 0 && t.logged == o.id {
+		t.changing(p.space, k.Name)
+		t.cutBatch()
+		t.buf = append(t.buf, format.RecExpire)
+		t.cost += recordCost[format.RecExpire]
+		t.stated++
+	} else {
+		t.keyRecord(format.RecDeadline, p, k.Name)
+	}
 	t.buf = format.AppendDeadline(t.buf, deadline, created)
 	t.wrotePut(p, sl, *c)
 	t.given(p.space, k, deadline)

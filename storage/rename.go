@@ -103,7 +103,7 @@ func (t *Txn) Replace(k Key, v object.Value, deadline int64, ev Event) {
 }
 
 // install makes a collection a key's new value.
-func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uint32) {
+func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uint32) *Object {
 	p, sl, c := t.live(k, true)
 	o := t.newObject(k, v)
 	c = p.putObject(t, sl, c, k, o, deadline)
@@ -111,6 +111,7 @@ func (t *Txn) install(k Key, v object.Value, deadline int64, created, access uin
 	t.logObject(p, o, deadline, created)
 	t.wrotePut(p, sl, *c)
 	t.given(p.space, k, deadline)
+	return o
 }
 
 // setFlags adds flags to a live key.

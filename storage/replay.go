@@ -39,7 +39,7 @@ type replay struct {
 // that change a key instead of stating it may have to read it from the data file. To it
 // comes byteCost for each byte of a batch.
 var recordCost = [...]int64{format.RecPut: 1000, format.RecLarge: 2000, format.RecElement: 1000, format.RecRemove: 1000, format.RecRange: 10_000, format.RecDelete: 1000,
-	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300, format.RecCut: 10_000, format.RecTrim: 10_000}
+	format.RecDeadline: 5000, format.RecLink: 10_000, format.RecMore: 300, format.RecLess: 300, format.RecCut: 10_000, format.RecTrim: 10_000, format.RecExpire: 300}
 
 const byteCost = 1
 
@@ -165,7 +165,7 @@ func (r *replay) batch(batch []byte) (at int, err error) {
 	for len(f.Rest) > 0 {
 		at = len(batch) - len(f.Rest)
 		tag := f.Rest[0]
-		if tag != format.RecMore && tag != format.RecLess {
+		if tag != format.RecMore && tag != format.RecLess && tag != format.RecExpire {
 			r.flushSubject()
 		}
 		f.Rest = f.Rest[1:]
@@ -253,6 +253,8 @@ func (r *replay) record(tag byte, f *format.Fields) error {
 			r.cost += recordCost[tag]
 		}
 		return r.elementOf(tag == format.RecMore, f)
+	case format.RecExpire:
+		r.expire(f)
 	default:
 		return fmt.Errorf("%w: unknown tag %d", format.ErrBadRecord, tag)
 	}
@@ -521,6 +523,24 @@ func (r *replay) elementOf(put bool, f *format.Fields) error {
 	}
 	o.val.Remove(elem)
 	return nil
+}
+
+// expire gives the subject's key a deadline. A value that no key has at present gets its deadline from the link that gives
+// it one.
+func (r *replay) expire(f *format.Fields) {
+	deadline, created := f.Deadline()
+	if r.about.o == nil || f.Bad {
+		return
+	}
+	r.cost += recordCost[format.RecExpire]
+	r.stated++
+	if p := r.about.p; p != nil {
+		sl := p.slot(r.about.k)
+		if c := p.find(sl, r.about.k); exists(c) && p.objectOf(*c) == r.about.o {
+			p.setDeadline(nil, sl, c, deadline, created)
+			*p.flags(*c) &^= flagUnstated
+		}
+	}
 }
 
 // flushSubject updates counts and index for the changed subject.

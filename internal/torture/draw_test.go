@@ -11,7 +11,7 @@ import (
 //
 //	%s %h %l %t %z   a key for a string, hash, list, set or sorted set, now and then another
 //	%k               any of these keys
-//	%m               a key for a stream
+//	%m %w            a key for a stream, for limits
 //	%v %V            a value; a large one
 //	%f %g            a field or member; one of many; some make a value large
 //	%i %x            a small integer; a number
@@ -189,6 +189,27 @@ var newer = parse(`
 	1 MOVE %m %d
 	3 PEXPIRE %m %p
 	1 PERSIST %m
+
+	9 KEYP.LIMIT TAKE %w 1 TOKENS 20 3 %p
+	5 KEYP.LIMIT TAKE %w 2 WINDOW 30 %p
+	3 KEYP.LIMIT TAKE %w 1 TOKENS 9 2 1000 WINDOW 20 5000 UNTIL 30 %P
+	5 KEYP.LIMIT TAKE %w 1 WINDOW 30 %p APPROX UNTIL 40 %P
+	5 KEYP.LIMIT TAKE %w %o UNTIL 30 %P RESERVE %f %p
+	6 KEYP.LIMIT TAKE %w 1 WINDOW 300 9000 TOKENS 900 2 3 RESERVE %f %p
+	3 KEYP.LIMIT TAKE %w 1 WINDOW 300 9000 RESERVE %g %p
+	4 CL.THROTTLE %w %i 3 1
+	2 KEYP.LIMIT CONFIRM %w %f
+	2 KEYP.LIMIT RETURN %w %f
+	1 KEYP.LIMIT RETURN %w %g
+	2 KEYP.LIMIT PEEK %w 1 WINDOW 5 5000
+	1 KEYP.LIMIT HELD %w
+	1 KEYP.LIMIT RESET %w
+	2 RENAME %w %w
+	1 RENAME %k %w
+	2 COPY %w %w REPLACE
+	1 MOVE %w %d
+	2 PEXPIRE %w %p
+	1 PERSIST %w
 `)
 
 // rare are drawn once in some hundred commands.
@@ -320,9 +341,9 @@ func (d *draw) word(w string) string {
 		return d.key("shltz"[rng.IntN(5)])
 	case 'k':
 		return d.key("shltz"[rng.IntN(5)])
-	case 'm':
+	case 'm', 'w':
 		if rng.IntN(25) != 0 {
-			return d.key('m')
+			return d.key(w[1])
 		}
 		return d.word("%k")
 	case 'v':

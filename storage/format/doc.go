@@ -57,8 +57,9 @@
 //	cut     16 space key id number number                 all of a list from the one to the other
 //	time    17 W                                          time had come to W, and a walk has shown that; 0: forget it
 //	trim    18 space key id number number                 as cut, of a stream
+//	expire  19 deadline [created]                         as deadline, of the key whose value the record before is about
 //
 // id is the value's, which no other value ever gets; created, a Unix second, is there when deadline is not
-// 0; number is 8 bytes, as in object.ListKey. Before more and less come large, element, remove, more or less,
-// in the same batch. Tags are never reused; 6 is free.
+// 0; number is 8 bytes, as in object.ListKey. Before more, less and expire come large, element, remove, or one of
+// these three, in the same batch. Tags are never reused; 6 is free.
 package format

@@ -27,6 +27,7 @@ const (
 	RecCut
 	RecTime
 	RecTrim
+	RecExpire
 )
 
 // CutOf is the tag of the record that removes a run of elements of a value of a type.
@@ -187,6 +188,9 @@ func ReadRecord(f *Fields) (r Record) {
 		return r
 	case RecMore, RecLess:
 		r.element(f, r.Tag == RecMore)
+		return r
+	case RecExpire:
+		f.Deadline()
 		return r
 	}
 	r.Space, r.Key = uint32(f.Int()), f.Bytes()

@@ -28,6 +28,24 @@ func (m *members) Deadlines(after int64, visit func(deadline int64) bool) {
 	}
 }
 
+// latest is the last deadline of an element, 0 if none has one.
+func (m *members) latest() (last int64) {
+	if m.big == nil {
+		m.Deadlines(0, func(at int64) bool {
+			last = max(last, at)
+			return true
+		})
+		return last
+	}
+	if n := m.big.due.n; n > 0 {
+		var p path
+		m.big.due.seekRank(&p, n-1)
+		key, _, _ := p.entry()
+		last = int64(key)
+	}
+	return last
+}
+
 // CountAt is the number of elements with a deadline.
 func (m *members) CountAt(deadline int64) (n int) {
 	if m.big != nil {

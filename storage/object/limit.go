@@ -21,6 +21,19 @@ type Limit struct {
 	held   *reservations // nil: there are none
 }
 
+// NewLimit makes a value for so many limits, without elements.
+func NewLimit(limits int) *Limit {
+	if limits != 1 {
+		return &Limit{states: make([]limitState, 0, limits)}
+	}
+	l := &struct {
+		Limit
+		room [1]limitState
+	}{}
+	l.states = l.room[:0]
+	return &l.Limit
+}
+
 // The first bytes of element keys. LimitTagHeld is that of reservations, the elements with deadlines.
 const (
 	limitTagState = 1 + iota
@@ -118,7 +131,6 @@ func (a *admissions) remove(at int64) {
 type reservations struct {
 	members
 	sums []int64 // of the costs, by the places of the limits that they count for
-	last int64   // the last deadline that any had since there was none
 }
 
 var heldRule = rule{entries: 64, size: 512}
@@ -141,7 +153,6 @@ func (r *reservations) set(elem, val []byte, deadline int64) {
 	}
 	r.put(heldRule, elem, val, deadline)
 	r.count(val, 1)
-	r.last = max(r.last, deadline)
 }
 
 func (r *reservations) drop(elem []byte) {
@@ -524,7 +535,7 @@ func (l *Limit) Clone() Value {
 		}
 	}
 	if r := l.held; r != nil {
-		c.held = &reservations{members: r.clone(), sums: slices.Clone(r.sums), last: r.last}
+		c.held = &reservations{members: r.clone(), sums: slices.Clone(r.sums)}
 	}
 	return c
 }

@@ -545,8 +545,8 @@ func (l *Limit) HeldLen() int {
 }
 
 // FreshAt is the instant from which on the value is as one without elements: for any limits that have what it has for
-// theirs. With reservations it may be later, but not earlier; it is behind their deadlines, so that each ends by its own, and
-// is reported, before the key goes.
+// theirs. With reservations it is behind their deadlines, so that each ends by its own, and is reported, before the key goes.
+// It depends on nothing but the elements: it is the same after a restart.
 func (l *Limit) FreshAt() (at int64) {
 	for i := range l.states {
 		s := &l.states[i]
@@ -568,8 +568,10 @@ func (l *Limit) FreshAt() (at int64) {
 			at = max(at, n[0])
 		}
 	}
-	if l.held != nil && l.held.last < math.MaxInt64 {
-		at = max(at, l.held.last+1)
+	if l.held != nil {
+		if last := l.held.latest(); last < math.MaxInt64 {
+			at = max(at, last+1)
+		}
 	}
 	return at
 }
