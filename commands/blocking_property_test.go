@@ -123,6 +123,7 @@ type realWaiter struct {
 	waiter *Waiter
 }
 
+func (r *waitRun) Enough() bool                 { return false }
 func (r *waitRun) Load(storage.Key, func(bool)) { panic("all is in memory") }
 
 func (r *waitRun) Again(w *Waiter) bool {

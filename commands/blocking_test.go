@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -157,12 +158,15 @@ type standIn struct {
 type standIns struct {
 	again func(*Client)
 	loads []func(bool)
+	// enough is what Enough says.
+	enough bool
 }
 
 func (s *standIns) Again(w *Waiter) bool {
 	s.again(w.Client)
 	return true
 }
+func (s *standIns) Enough() bool                        { return s.enough }
 func (s *standIns) Load(_ storage.Key, done func(bool)) { s.loads = append(s.loads, done) }
 
 // TestWaiters: the first of a key's line comes first, one for each value; a line for
@@ -335,5 +339,46 @@ func TestWaitersCost(t *testing.T) {
 	}
 	if ran != 1000 || ws.clients.Load() != 0 {
 		t.Errorf("%d pushes ran %d commands, %d wait", 1000, ran, ws.clients.Load())
+	}
+}
+
+// TestLeaseWaitersInPasses: those who wait for leases are served over several passes when that takes long, each once and in
+// their order.
+func TestLeaseWaitersInPasses(t *testing.T) {
+	h := newHarness(t)
+	ws := &h.env.Waiters
+	waiters, got := map[*Client]*Waiter{}, []string(nil)
+	host := &standIns{}
+	host.again = func(c *Client) {
+		got = append(got, c.Name)
+		ws.Remove(waiters[c])
+		host.enough = true
+	}
+	var want []string
+	for i := range 5 {
+		k := []byte("l" + strconv.Itoa(i))
+		h.do("KEYP.LEASE", "ACQUIRE", string(k), "holder", "1000")
+		for j := range 2 {
+			c := &Client{Name: string(k) + " " + strconv.Itoa(j)}
+			waiters[c] = ws.Add(c, BlockedOn{Keys: []storage.Key{h.store.Key(0, k)}, Type: object.None, Who: "w" + strconv.Itoa(j)})
+			want = append(want, c.Name)
+		}
+	}
+	h.env.Changes.Deliver()
+	h.do("FLUSHALL")
+	h.env.Changes.Deliver()
+	for pass := 0; len(got) < len(want); pass++ {
+		if ws.Resume(); len(got) != pass || ws.Left() {
+			t.Fatalf("%d were served in %d passes", len(got), pass)
+		}
+		host.enough = false
+		ws.Serve(h.store.NewTxn(), host)
+		if ws.Left() != (len(got) < len(want)) {
+			t.Fatalf("after %d of %d keys are left: %v", len(got), len(want), ws.Left())
+		}
+	}
+	slices.Sort(got) // FLUSHALL has no order of keys
+	if !slices.Equal(got, want) {
+		t.Errorf("served %q", got)
 	}
 }

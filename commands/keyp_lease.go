@@ -152,6 +152,9 @@ func acquireLease(c *Ctx) error {
 	}
 	err = c.block(c.Keys, object.None, r.wait)
 	c.Wait.Who, c.Wait.Since = string(r.owner), now
+	if free := l.FreeAt(); free != ttl.None && c.Env.lines.mayTake(k, c.Client) {
+		c.Wait.Again = max(free-now, 1) // otherwise it waits for those before it
+	}
 	return err
 }
 

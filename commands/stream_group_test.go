@@ -472,6 +472,7 @@ func TestStreamWaiters(t *testing.T) {
 type lookers struct{ again func(*Client) bool }
 
 func (r *lookers) Again(w *Waiter) bool         { return r.again(w.Client) }
+func (r *lookers) Enough() bool                 { return false }
 func (r *lookers) Load(storage.Key, func(bool)) { panic("all is in memory") }
 
 // TestLatestIsResolvedOnce: a command that waits for what comes behind the last entry goes on behind that.

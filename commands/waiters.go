@@ -24,12 +24,15 @@ import (
 // Who waits for a stream does not take its entries from others, and may have no use for those that
 // came: all in the line run their commands again, each once.
 //
-// Who waits for a lease is in the line for a missing key, and is also served when its owner has the lease.
+// Who waits for a lease is in the line for a missing key, and is also served when its owner has the lease. The first of that line
+// runs its command again at the deadline by a timer of its own, which does not wait for the reaper; when it changes, or the lease does, it
+// runs at once, to know the deadline. Nobody overtakes those in that line, so they may be served over several passes.
 type Waiters struct {
 	*lines
 	env     *Env
 	ready   []*awaited
 	blocked []*awaited // by a global job: they are looked at again
+	later   []*awaited // ready keys that the next pass serves
 	readers []*Waiter  // room for serveReaders
 	serving bool
 
@@ -52,6 +55,8 @@ type WaiterHost interface {
 	//
 	// It reports whether the command has run; if not, the waiter is looked at again (LookAgain).
 	Again(w *Waiter) bool
+	// Enough reports whether the present pass has served long enough that those who can wait are left to the next one.
+	Enough() bool
 	// Load reads a key from disk and then calls done on the loop, with false if it can't be
 	// read: those that wait for it go on waiting.
 	Load(k storage.Key, done func(read bool))
@@ -73,13 +78,16 @@ type awaited struct {
 	key    storage.Key
 	lines  [object.TypeLimit + 1]line // by type
 	places int                        // in all lines
-	owners map[string]int             // of leases: how often each is in the line for a missing key
+	owners map[string]*line           // of leases: in the line for a missing key, those of each owner by prevOwn and nextOwn
 	ready  bool                       // in Waiters.ready
 	loads  bool                       // being read from disk
 }
 
 // line is a key's waiters for one type, the first comer first.
-type line struct{ first, last *place }
+type line struct {
+	first, last *place
+	n           int
+}
 
 // place is where a waiter stands in a line. One of a key's waiters is charged with what the key takes.
 type place struct {
@@ -87,6 +95,8 @@ type place struct {
 	at         *awaited
 	prev, next *place
 	charged    bool
+
+	prevOwn, nextOwn *place // of the same owner
 }
 
 // ForKeys reports whether the client waits for keys, and not only for a time or the log.
@@ -108,10 +118,13 @@ type waiting struct {
 func (ls *lines) waitingFor(k storage.Key, most int) (n int, first []waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for p := ls.first(k); p != nil; p = p.next {
-		if n++; n <= most {
-			first = append(first, waiting{p.by.who, p.by.Client.ID, p.by.since})
-		}
+	p := ls.first(k)
+	if p == nil {
+		return 0, nil
+	}
+	n = p.at.lines[object.None].n
+	for ; p != nil && len(first) < most; p = p.next {
+		first = append(first, waiting{p.by.who, p.by.Client.ID, p.by.since})
 	}
 	return n, first
 }
@@ -160,15 +173,23 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 			l.last.next = p
 		}
 		l.last = p
+		l.n++
 		if a.places++; a.places == 1 {
 			p.charge()
 		}
 		c.waits += int(unsafe.Sizeof(place{}))
 		if w.who != "" {
 			if a.owners == nil {
-				a.owners = map[string]int{}
+				a.owners = map[string]*line{}
 			}
-			a.owners[w.who]++
+			own := a.owners[w.who]
+			if own == nil {
+				own = &line{first: p}
+				a.owners[w.who] = own
+			} else {
+				p.prevOwn, own.last.nextOwn = own.last, p
+			}
+			own.last = p
 			c.waits += ownerBytes
 		}
 	}
@@ -178,7 +199,7 @@ func (ws *Waiters) Add(c *Client, wait BlockedOn) *Waiter {
 }
 
 // ownerBytes is about what an entry of awaited.owners takes; its name is the waiter's.
-const ownerBytes = 64
+const ownerBytes = 96
 
 // bytes is about what an awaited key takes.
 func (a *awaited) bytes() int {
@@ -236,10 +257,9 @@ func (ws *Waiters) Remove(w *Waiter) (more bool) {
 		} else {
 			p.next.prev = p.prev
 		}
+		l.n--
 		if w.who != "" {
-			if p.at.owners[w.who]--; p.at.owners[w.who] == 0 {
-				delete(p.at.owners, w.who)
-			}
+			p.leaveOwner()
 		}
 		if next := p.at.first(); next != nil && p.charged {
 			next.charge()
@@ -253,6 +273,24 @@ func (ws *Waiters) Remove(w *Waiter) (more bool) {
 	ws.count(w, -1)
 	w.places, w.Client.waits = nil, 0
 	return more
+}
+
+// leaveOwner takes a place from those of its owner.
+func (p *place) leaveOwner() {
+	own := p.at.owners[p.by.who]
+	if p.prevOwn == nil {
+		own.first = p.nextOwn
+	} else {
+		p.prevOwn.nextOwn = p.nextOwn
+	}
+	if p.nextOwn == nil {
+		own.last = p.prevOwn
+	} else {
+		p.nextOwn.prevOwn = p.prevOwn
+	}
+	if own.first == nil {
+		delete(p.at.owners, p.by.who)
+	}
 }
 
 func (ws *Waiters) count(w *Waiter, by int) {
@@ -303,8 +341,12 @@ func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 	ws.serving = true
 	defer func() { ws.serving = false }()
 	for i := 0; i < len(ws.ready); i++ {
-		ws.ready[i].ready = false
-		ws.serve(ws.ready[i], t, host)
+		a := ws.ready[i]
+		a.ready = false
+		if !ws.serve(a, t, host) && !a.ready {
+			a.ready = true
+			ws.later = append(ws.later, a)
+		}
 	}
 	clear(ws.ready)
 	if ws.ready = ws.ready[:0]; cap(ws.ready) > maxReadyKept {
@@ -319,18 +361,33 @@ func (ws *Waiters) Serve(t *storage.Txn, host WaiterHost) {
 // maxReadyKept bounds the room for ready keys that is kept between uses.
 const maxReadyKept = 1024
 
+// Resume has Serve look at what it has left for this pass.
+func (ws *Waiters) Resume() {
+	ws.ready = append(ws.ready, ws.later...)
+	clear(ws.later)
+	if ws.later = ws.later[:0]; cap(ws.later) > maxReadyKept {
+		ws.later = nil
+	}
+}
+
+// Left says whether Serve has left keys for the next pass.
+func (ws *Waiters) Left() bool { return len(ws.later) > 0 }
+
 // serve has those that wait for a key run again, until the first of the line stays where
-// it is.
-func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
+// it is. It reports false if the rest is left for the next pass.
+func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) bool {
 	for readers := true; a.places > 0; readers = false {
+		if a.lines[object.None].n > 0 && host.Enough() {
+			return false
+		}
 		typ, owner, known := ws.env.typeOf(a.key, t)
 		if !known && t.BlockedByGlobal() {
 			ws.blocked = append(ws.blocked, a)
-			return
+			return true
 		}
 		if !known {
 			ws.load(a, host)
-			return
+			return true
 		}
 		if readers && a.lines[object.TypeStream].first != nil {
 			ws.serveReaders(a, typ, t, host)
@@ -338,29 +395,28 @@ func (ws *Waiters) serve(a *awaited, t *storage.Txn, host WaiterHost) {
 		}
 		first := a.lines[typ].first
 		if typ == object.TypeLease {
-			first = a.waitsAs(owner)
+			if first = a.waitsAs(owner); first == nil {
+				first = a.lines[object.None].first
+			}
 		}
 		if first == nil || typ == object.TypeStream {
-			return
+			return true
 		}
 		host.Again(first.by)
 		if first.by.ForKeys() {
-			return
+			return true
 		}
 	}
+	return true
 }
 
 // waitsAs gives the first that waits for the lease as its owner, nil if nobody does: it has asked before, on another
 // connection that may have ended, or the lease has come from another key. It has its token as if it asked now.
 func (a *awaited) waitsAs(owner string) *place {
-	if a.owners[owner] == 0 {
-		return nil
+	if own := a.owners[owner]; own != nil {
+		return own.first
 	}
-	p := a.lines[object.None].first
-	for p.by.who != owner {
-		p = p.next
-	}
-	return p
+	return nil
 }
 
 // serveReaders has those that wait for a stream run again, each once: one that finds nothing keeps nothing

@@ -210,6 +210,9 @@ func (l *loop) deliver() {
 		}
 	}()
 	l.env.Waiters.Serve(l.ctx.Txn, l)
+	if l.env.Waiters.Left() {
+		l.busy = true
+	}
 }
 
 // Again runs the command of a session that waits, unless keys are being read for it. It reports whether
@@ -223,6 +226,12 @@ func (l *loop) Again(w *commands.Waiter) bool {
 	b := s.blocked
 	return b == nil || b.waiter != w || !b.loads && !b.delayed
 }
+
+// servesAtMost is for how long a pass serves waiters that can wait for the next one.
+const servesAtMost = 2 * time.Millisecond
+
+// Enough is for Waiters.
+func (l *loop) Enough() bool { return l.o.Clock.Mono()-l.serves > servesAtMost }
 
 // Load reads a key for Waiters.
 func (l *loop) Load(k storage.Key, done func(read bool)) {

@@ -124,3 +124,27 @@ func TestLeaseFirstLeaves(t *testing.T) {
 	second.granted()
 	waitBlocked(ts, 0)
 }
+
+// TestLeaseAtDeadlineWithoutReaper: who waits for a lease has it at its deadline, and behind its delay, also where nothing but a
+// command removes keys that have expired; and so does the next one, who came to be the first meanwhile.
+func TestLeaseAtDeadlineWithoutReaper(t *testing.T) {
+	clk := clock.NewFake(1_700_000_000_000)
+	ts := start(t, func(o *storage.Options) { o.Clock, o.NoBackground = clk, true })
+	c := ts.dial()
+	c.lease("l", "first", 1000)
+	second := ts.blocks("KEYP.LEASE ACQUIRE l second 2000 WAIT 0 DELAY 500")
+	third := ts.blocks("KEYP.LEASE ACQUIRE l third 1000 WAIT 0")
+	clk.Advance(time.Second)
+	token := second.granted()
+	if got := c.do(fmt.Sprint("KEYP.LEASE RENEW l ", token, " 3000")); got != ":1700000004000" {
+		t.Errorf("RENEW: %s", got)
+	}
+	clk.Advance(3499 * time.Millisecond)
+	if got := c.do("KEYP.LEASE INFO l"); !strings.Contains(got, "state delayed") || !strings.Contains(got, "waiting :1 ") {
+		t.Errorf("INFO: %s", got)
+	}
+	clk.Advance(time.Millisecond)
+	if got := third.granted(); got <= token {
+		t.Errorf("token %d after %d", got, token)
+	}
+}

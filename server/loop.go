@@ -73,6 +73,7 @@ type loop struct {
 
 	pass      uint64        // number of the present pass
 	mono      time.Duration // the newest reading of Mono
+	serves    time.Duration // when the pass began to serve waiters
 	durable   uint64        // the log's Durable, as last looked at
 	requested uint64        // the log's End when a commit was last asked for
 	owed      uint64        // the newest position that a reply depends on
@@ -233,6 +234,8 @@ func (l *loop) takeIn(n int) {
 		fn()
 	}
 	l.env.Events.Deliver(eventsInPass)
+	l.serves = l.o.Clock.Mono()
+	l.env.Waiters.Resume()
 	l.deliver()
 }
 

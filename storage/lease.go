@@ -145,6 +145,14 @@ type Lease struct {
 	Held     bool  // the deadline has not come; otherwise the key is not free yet
 }
 
+// FreeAt is when a lease's key is free if nobody does anything (Unix ms), 0: never.
+func (l *Lease) FreeAt() int64 {
+	if l.Deadline == ttl.None {
+		return ttl.None
+	}
+	return l.Deadline + l.Delay
+}
+
 // LeaseOf gives the lease of an item; false if that is something else.
 func (t *Txn) LeaseOf(item Item) (Lease, bool) {
 	v, ok := item.Value().(*object.Lease)

@@ -56,11 +56,12 @@ func handOver(ctx context.Context, l line, t *target, client *redis.Client, time
 	ctx, cancel := context.WithCancel(ctx)
 	grants := make(chan handedOver)
 	done := make(chan struct{}, leaseWaiters)
+	var waiters []*redis.Client
 	for i := range leaseWaiters {
+		c := t.dial(timeout)
+		waiters = append(waiters, c)
 		go func() {
 			defer func() { done <- struct{}{} }()
-			c := t.dial(timeout)
-			defer c.Close()
 			for n := 0; ctx.Err() == nil; n++ { // an owner that held it still would have the same lease again
 				reply, err := c.Do(ctx, "KEYP.LEASE", "ACQUIRE", key, fmt.Sprint("owner-", i, "-", n), ttl, "WAIT", max(timeout.Milliseconds()/2, 1)).Int64Slice()
 				if errors.Is(err, redis.Nil) {
@@ -79,6 +80,9 @@ func handOver(ctx context.Context, l line, t *target, client *redis.Client, time
 	}
 	defer func() {
 		cancel()
+		for _, c := range waiters { // who waits for a reply sees no context that ends
+			err = errors.Join(err, c.Close())
+		}
 		for range leaseWaiters {
 			<-done
 		}
