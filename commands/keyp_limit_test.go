@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 func TestLimitTokens(t *testing.T) {
 	table(t, `
 		KEYP.LIMIT TAKE k 1 TOKENS 3 1 1000 -> [1, 0, 0, [2], [1000]]
+		PTTL k -> 1000
 		KEYP.LIMIT TAKE k 2 TOKENS 3 1 1000 -> [1, 0, 0, [0], [3000]]
 		KEYP.LIMIT TAKE k 1 TOKENS 3 1 1000 -> [0, 1, 1000, [0], [3000]]
 		PTTL k -> 3000
@@ -448,4 +451,76 @@ func TestLimitDeadlineIsOfWhatIsThere(t *testing.T) {
 		KEYP.LIMIT TAKE k 1 WINDOW 10 5 RESERVE c 50 -> [1, 0, 0, [8], [0]]
 		PTTL k -> 101
 	`)
+}
+
+// TestLimitRestoreAtBounds: what RESTORE takes at the bounds of each number leaves no command without a reply that makes sense, and
+// what is beyond them it does not take.
+func TestLimitRestoreAtBounds(t *testing.T) {
+	const count, last, never = 1_000_000_000_000, 1<<58 - 1, 1<<48 - 1
+	numbers := func(kind byte, list ...uint64) []byte {
+		b := []byte{kind}
+		for _, n := range list {
+			b = binary.AppendUvarint(b, n)
+		}
+		return b
+	}
+	admitted := func(at uint64) []byte { return binary.BigEndian.AppendUint64([]byte{2, 0}, at) }
+	held := func(id string) []byte { return append([]byte{3}, id...) }
+	tokens := numbers(1, count, count, count) // of a reservation: kind, burst, rate, per
+	reservation := func(cost uint64) []byte {
+		return append(binary.AppendUvarint(binary.AppendUvarint(nil, cost), 1), tokens...)
+	}
+	for _, c := range []struct {
+		what string
+		e    rdb.Element
+		ok   bool
+	}{
+		{"tokens", rdb.Element{Name: []byte{1, 0}, Value: numbers(1, last, count-1, count)}, true},
+		{"a later arrival", rdb.Element{Name: []byte{1, 0}, Value: numbers(1, last+1, 0, 1)}, false},
+		{"a higher rate", rdb.Element{Name: []byte{1, 0}, Value: numbers(1, 1, 0, count+1)}, false},
+		{"a window", rdb.Element{Name: []byte{1, 15}, Value: numbers(2, count)}, true},
+		{"a longer window", rdb.Element{Name: []byte{1, 15}, Value: numbers(2, count+1)}, false},
+		{"another place", rdb.Element{Name: []byte{1, 16}, Value: numbers(2, count)}, false},
+		{"an admission", rdb.Element{Name: admitted(last), Value: binary.AppendUvarint(nil, count)}, true},
+		{"a larger admission", rdb.Element{Name: admitted(last), Value: binary.AppendUvarint(nil, count+1)}, false},
+		{"a later admission", rdb.Element{Name: admitted(last + 1), Value: []byte{1}}, false},
+		{"cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, count, last/count, count, count)}, true},
+		{"short cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, 1, last, count, count)}, true},
+		{"later cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, count, last/count+1, count, count)}, false},
+		{"fuller cells", rdb.Element{Name: []byte{1, 0}, Value: numbers(3, count, 1, count+1, 1)}, false},
+		{"until", rdb.Element{Name: []byte{1, 0}, Value: numbers(4, last, count)}, true},
+		{"until with more", rdb.Element{Name: []byte{1, 0}, Value: numbers(4, last, count+1)}, false},
+		{"a reservation", rdb.Element{Name: held(strings.Repeat("i", 256)), Value: reservation(count), Deadline: never}, true},
+		{"a longer id", rdb.Element{Name: held(strings.Repeat("i", 257)), Value: reservation(1), Deadline: never}, false},
+		{"a larger reservation", rdb.Element{Name: held("i"), Value: reservation(count + 1), Deadline: never}, false},
+	} {
+		h := newHarness(t)
+		payload := string(rdb.Encode(rdb.Value{Type: rdb.Limit, Elements: slices.Values([]rdb.Element{c.e})}))
+		if reply := h.do("RESTORE", "k", "0", payload); (reply == "+OK") != c.ok {
+			t.Errorf("%s: %s", c.what, reply)
+		}
+		if !c.ok {
+			continue
+		}
+		for _, limit := range []string{"TOKENS 1000000000000 1000000000000 1000000000000", "TOKENS 1 1 1", "TOKENS 1 1 1000000000000", "WINDOW 1000000000000 1",
+			"WINDOW 1 1000000000000", "WINDOW 1000000000000 1000000000000 APPROX", "WINDOW 1 1 APPROX", "UNTIL 1000000000000 288230376151711743", "UNTIL 1 288230376151711743"} {
+			for _, cost := range []string{"1", "1000000000000"} {
+				for _, form := range []string{"PEEK", "TAKE"} {
+					args := append([]string{"KEYP.LIMIT", form, "k", cost}, strings.Fields(limit)...)
+					reply := h.do(args...)
+					var admits, refuses, retry, left, reset int64
+					if _, err := fmt.Sscanf(reply, "[%d, %d, %d, [%d], [%d]]", &admits, &refuses, &retry, &left, &reset); err != nil ||
+						admits != 1-refuses || retry < -1 || left < 0 || left > count || reset < 0 || admits == 1 && retry != 0 {
+						t.Errorf("%s, %q: %s", c.what, args, reply)
+					}
+				}
+			}
+			h.do("KEYP.LIMIT", "CONFIRM", "k", strings.Repeat("i", 256))
+			h.do("CL.THROTTLE", "k", "999999999999", "1000000000000", "1000000000")
+		}
+		h.run("reopen")
+		if reply := h.do("KEYP.LIMIT", "RESET", "k"); reply != "0" && reply != "1" {
+			t.Errorf("%s: %s", c.what, reply)
+		}
+	}
 }

@@ -333,8 +333,32 @@ var mutations = []mutation{
 		new: "\tc.bit(held || token > 0)\n"},
 	// An owner that waits twice has one answer.
 	{file: "commands/waiters.go", in: "server", test: "TestLeaseSameOwner",
-		old: "\t\t\tfirst = a.waitsAs(owner)\n",
-		new: "\t\t\t_ = owner\n"},
+		old: "if first = a.waitsAs(owner); first == nil {",
+		new: "if first = nil; first == nil || owner == \"\" {"},
+	// Who waits for a lease waits for the reaper, too.
+	{file: "commands/keyp_lease.go", in: "server", test: "TestLeaseAtDeadlineWithoutReaper",
+		old: "c.Wait.Again = max(free-now, 1)",
+		new: "c.Wait.Again = min(free-now, 0)"},
+	// Who comes to be the first does not learn of the deadline.
+	{file: "commands/waiters.go", in: "server", test: "TestLeaseAtDeadlineWithoutReaper",
+		old: "\t\t\t\tfirst = a.lines[object.None].first\n",
+		new: ""},
+	// A pass serves all that wait for leases.
+	{file: "commands/waiters.go", test: "TestLeaseWaitersInPasses",
+		old: "if a.lines[object.None].n > 0 && host.Enough() {",
+		new: "if false {"},
+	// Those that are left are forgotten.
+	{file: "commands/waiters.go", test: "TestLeaseWaitersInPasses",
+		old: "\t\t\tws.later = append(ws.later, a)\n",
+		new: ""},
+	// When one of an owner leaves, its others are not found any more.
+	{file: "commands/waiters.go", test: "TestLeaseModel",
+		old: "\t\town.first = p.nextOwn\n",
+		new: "\t\town.first = nil\n"},
+	// Who has left counts as one that waits.
+	{file: "commands/waiters.go", in: "server", test: "TestLeaseInOrder",
+		old: "\t\tl.n--\n",
+		new: ""},
 	// Who waits is not counted with its name.
 	{file: "commands/waiters.go", test: "TestLeaseWaiterMemory",
 		old: "\tc.waits += len(w.who)\n",
@@ -419,12 +443,12 @@ var mutations = []mutation{
 		new: "live[0].at > now-r.Span+5 {"},
 	// A second admission of a millisecond replaces the first.
 	{file: "storage/object/limitrule.go", test: "TestLimitModel",
-		old: "\t\tcost += s.window.live()[at].amount",
-		new: "\t\t_ = at"},
+		old: "\t\tcost += live[n].amount",
+		new: "\t\t_ = n"},
 	// The log does not have what a window forgets.
 	{file: "storage/object/limitrule.go", test: "TestLimitModel",
-		old: "\t\tchanged.add(key[:], nil)\n\t}\n\tif at, ok",
-		new: "\t\t_ = key\n\t}\n\tif at, ok"},
+		old: "\t\tchanged.add(key[:], nil)\n\t}\n\tat, live",
+		new: "\t\t_ = key\n\t}\n\tat, live"},
 	// The counter before the last is forgotten.
 	{file: "storage/object/limitrule.go", test: "TestLimitModel",
 		old: "\t\tc.before = s.numbers[2]\n",
@@ -473,6 +497,61 @@ var mutations = []mutation{
 	{file: "storage/limit.go", in: "commands", test: "TestLimitTokens",
 		old: "\tcase at != o.deadline ||",
 		new: "\tcase at == 0 ||"},
+	// A new key of limits outlives them.
+	{file: "storage/limit.go", in: "commands", test: "TestLimitTokens",
+		old: "l.o = t.install(l.k, l.made, at,",
+		new: "l.o = t.install(l.k, l.made, at+1,"},
+	// A new deadline is not replayed.
+	{file: "storage/replay.go", test: "TestModel",
+		old: "\t\t\tp.setDeadline(nil, sl, c, deadline, created)\n\t\t\t*p.flags(*c) &^= flagUnstated\n\t\t}\n\t}\n}",
+		new: "\t\t\t*p.flags(*c) &^= flagUnstated\n\t\t}\n\t}\n}"},
+	// A short record follows one of another value.
+	{file: "storage/policy.go", test: "TestModel",
+		old: "o != nil && o.id != 0 && t.logged == o.id {",
+		new: "o != nil && o.id != 0 {"},
+	// The deadline follows the first reservation.
+	{file: "storage/object/due.go", test: "TestLimitFreshBehindAll",
+		old: "\t\tm.big.due.seekRank(&p, n-1)\n\t\tkey, _, _ := p.entry()\n\t\tlast",
+		new: "\t\tm.big.due.seekRank(&p, 0)\n\t\tkey, _, _ := p.entry()\n\t\tlast"},
+	{file: "storage/object/due.go", in: "commands", test: "TestLimitDeadlineIsOfWhatIsThere",
+		old: "\t\t\tlast = max(last, at)\n",
+		new: "\t\t\tlast = max(at, 0)\n\t\t\treturn false\n"},
+	// A window that is over admits.
+	{file: "commands/keyp_limit.go", test: "TestLimitUntil",
+		old: "if v.Over(p.rules(), now) != 0 {",
+		new: "if v.Over(p.rules(), now) > 99 {"},
+	// When the clock was set back, a window keeps a time for each admission.
+	{file: "storage/object/limitrule.go", test: "TestLimitWindowSetBack",
+		old: "if !ok && n < len(live) && len(live) >= MaxLimitTimes {",
+		new: "if !ok && n < 0 {"},
+	// A cost of nothing is admitted.
+	{file: "commands/keyp_limit.go", test: "TestThrottle",
+		old: "refuses != 0 || p.cost == 0 {",
+		new: "refuses != 0 {"},
+	// A reservation holds for another time.
+	{file: "commands/keyp_limit.go", test: "TestLimitReservations",
+		old: "l.Hold(p.id, p.rules(), p.cost, now+p.ttl)",
+		new: "l.Hold(p.id, p.rules(), p.cost, now+p.ttl+1)"},
+	// RESET deletes any key.
+	{file: "commands/keyp_limit.go", test: "TestLimitErrors",
+		old: "if ok && item.Type() != object.TypeLimit {",
+		new: "if ok && item.Type() == 0 {"},
+	// CL.THROTTLE says when to try again although it admits.
+	{file: "commands/keyp_limit.go", test: "TestThrottle",
+		old: "\tif refuses == 0 {\n\t\tretry = -1\n\t}\n",
+		new: ""},
+	// Its bucket has one token less.
+	{file: "commands/keyp_limit.go", test: "TestThrottle",
+		old: "r.Count = a.IntFrom(0, errThrottle) + 1",
+		new: "r.Count = max(a.IntFrom(0, errThrottle), 1)"},
+	// A call has any number of limits.
+	{file: "commands/keyp_limit.go", test: "TestLimitErrors",
+		old: "\t\tif p.count == len(p.room) {\n\t\t\ta.Fail(errLimits)\n\t\t\tbreak\n\t\t}\n",
+		new: "\t\tp.count %= len(p.room)\n"},
+	// The id of a reservation has any length.
+	{file: "commands/keyp_limit.go", test: "TestLimitErrors",
+		old: "if len(p.id) == 0 || len(p.id) > object.MaxLimitID {",
+		new: "if len(p.id) == 0 {"},
 	// A reservation is taken twice.
 	{file: "commands/keyp_limit.go", test: "TestLimitReservations",
 		old: "if p.id != nil && v.Held(p.id) {",

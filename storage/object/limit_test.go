@@ -283,3 +283,63 @@ func TestLimitSumsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitWindowSetBack: when the clock is set back by hours, a window keeps as many times as it may have, and not as many again;
+// all that it admits counts.
+func TestLimitWindowSetBack(t *testing.T) {
+	l, start := &Limit{}, int64(1_700_000_000_000)
+	rules := []LimitRule{{Kind: LimitWindow, Count: MaxLimitCount, Span: MaxLimitTimes}}
+	sum := int64(0)
+	admit := func(now int64) {
+		var changes LimitChanges
+		l.Admit(rules, now, 2, &changes)
+		sum += 2
+		for i := range changes.Len() { // what is logged gives the same
+			elem, val := changes.At(i)
+			if got, _, ok := l.Element(elem); !ok || !bytes.Equal(got, val) {
+				t.Fatalf("element %x is %x, and logged as %x", elem, got, val)
+			}
+		}
+	}
+	for i := range int64(MaxLimitTimes) {
+		admit(start + i)
+	}
+	for back := range int64(5) {
+		for i := range int64(100) {
+			admit(start - (back+3)*3_600_000 + i)
+		}
+	}
+	if n := len(l.states[0].window.live()); n != MaxLimitTimes {
+		t.Errorf("the window keeps %d times", n)
+	}
+	full := []LimitRule{{Kind: LimitWindow, Count: sum, Span: MaxLimitTimes}}
+	last := start + MaxLimitTimes - 1
+	for _, now := range []int64{start - 9*3_600_000, start, last} {
+		if refuses, _ := l.Ask(full, now, 1); refuses != 1 {
+			t.Errorf("at %d it admits more than %d", now-start, sum)
+		}
+	}
+	if at := l.FreshAt(); at != last+MaxLimitTimes {
+		t.Errorf("it is fresh at %d, %d late", at, at-last-MaxLimitTimes)
+	}
+}
+
+// TestLimitFreshBehindAll: a value with many reservations is fresh behind the last of those that are there.
+func TestLimitFreshBehindAll(t *testing.T) {
+	l, now := &Limit{}, int64(1_700_000_000_000)
+	rules := []LimitRule{{Kind: LimitWindow, Count: 1000, Span: 5}}
+	var changes LimitChanges
+	id := func(i int64) []byte { return fmt.Appendf(nil, "%03d", i) }
+	for i := range int64(200) {
+		l.Hold(id(i), rules, 1, now+10+i, &changes)
+		if at := l.FreshAt(); at != now+11+i {
+			t.Fatalf("with %d it is fresh at %d", i+1, at-now)
+		}
+	}
+	for i := int64(199); i > 0; i-- {
+		l.Return(id(i), &changes)
+		if at := l.FreshAt(); at != now+10+i {
+			t.Fatalf("with %d it is fresh at %d", i, at-now)
+		}
+	}
+}

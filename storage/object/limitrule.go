@@ -467,14 +467,19 @@ func (l *Limit) admitWindow(i int, r *LimitRule, now, cost int64, changed *Limit
 		s.window.remove(live[0].at)
 		changed.add(key[:], nil)
 	}
-	if at, ok := s.window.find(now); ok {
-		cost += s.window.live()[at].amount
+	at, live := now, s.window.live()
+	n, ok := s.window.find(now)
+	if !ok && n < len(live) && len(live) >= MaxLimitTimes {
+		at, ok = live[n].at, true // the clock was set back: it counts for longer, and no more times are kept
+	}
+	if ok {
+		cost += live[n].amount
 	}
 	cost = min(cost, MaxLimitCount)
-	s.window.set(now, cost)
+	s.window.set(at, cost)
 	var room [binary.MaxVarintLen64]byte
-	key := limitAdmittedKey(i, now)
-	changed.add(key[:], admission{now, cost}.append(room[:0]))
+	key := limitAdmittedKey(i, at)
+	changed.add(key[:], admission{at, cost}.append(room[:0]))
 }
 
 // forget removes what a limit has admitted, as another kind has its place now.
