@@ -276,6 +276,7 @@ func TestChangedAsItBeginsToWait(t *testing.T) {
 		"XREADGROUP": {"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XADD s 1-1 f v"},
 
 		"KEYP.LEASE|ACQUIRE": {"KEYP.LEASE ACQUIRE l me 1000 WAIT 0", "DEL l"},
+		"KEYP.DELAY|POP":     {"KEYP.DELAY POP k BLOCK 0 NOACK", "KEYP.DELAY ADD k id 0 x"},
 	}
 	for _, spec := range NewTable().specs {
 		if name := strings.ToUpper(spec.full); spec.Is(Blocking) && spec.Keys != nil && calls[name] == [2]string{} {

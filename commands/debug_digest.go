@@ -37,7 +37,7 @@ func (d *dataDigest) text() string { return hex.EncodeToString(d[:]) }
 // digestTypes are Redis's numbers of the types, and those of Keyp's own.
 var digestTypes = map[object.Type]int{
 	object.TypeString: 0, object.TypeList: 1, object.TypeSet: 2, object.TypeZSet: 3, object.TypeHash: 4, object.TypeStream: 6,
-	object.TypeLease: 7, object.TypeLimit: 8,
+	object.TypeLease: 7, object.TypeLimit: 8, object.TypeDelay: 9,
 }
 
 // addItem adds a key's value, and whether it has a deadline.
@@ -67,6 +67,14 @@ func (d *dataDigest) addItem(item storage.Item) error {
 			e.mix(elem)
 			e.mix(val)
 			e.mix(binary.BigEndian.AppendUint64(nil, uint64(deadline)))
+			d.toggle(e[:])
+			return true
+		})
+	case *object.DelayQueue:
+		v.Walk(func(id, job []byte, _ int64) bool {
+			var e dataDigest
+			e.mix(id)
+			e.mix(job)
 			d.toggle(e[:])
 			return true
 		})

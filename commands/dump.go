@@ -112,6 +112,16 @@ func dumped(item storage.Item) (rdb.Value, error) {
 				return yield(rdb.Element{Name: elem, Value: val, Deadline: deadline})
 			})
 		}
+	case *object.DelayQueue: // deliveries and due times come along, receipts do not
+		v.Type = rdb.Delay
+		v.Elements = func(yield func(rdb.Element) bool) {
+			var val []byte
+			of.From(object.JobPlace{}, func(j object.Job) bool {
+				j.Receipt = 0
+				val = j.Append(val[:0])
+				return yield(rdb.Element{Name: j.ID, Value: val})
+			})
+		}
 	default:
 		var err error
 		v.Type = rdb.String
@@ -242,7 +252,7 @@ func runRestore(c *Ctx) error {
 	return nil
 }
 
-// restored makes a value of what DUMP replied; of limits it is an error if an element is none.
+// restored makes a value of what DUMP replied; of limits and delay queues it is an error if an element is none.
 func restored(v rdb.Value, now int64) (object.Value, error) {
 	switch v.Type {
 	case rdb.String:
@@ -261,6 +271,14 @@ func restored(v rdb.Value, now int64) (object.Value, error) {
 			}
 		}
 		return l, nil
+	case rdb.Delay:
+		q := object.NewDelayQueue()
+		for e := range v.Elements {
+			if err := q.Restore(e.Name, e.Value); err != nil {
+				return nil, err
+			}
+		}
+		return q, nil
 	}
 	return built(v, now), nil
 }

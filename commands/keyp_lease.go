@@ -135,7 +135,7 @@ func acquireLease(c *Ctx) error {
 	switch {
 	case err != nil:
 		return err
-	case !there && c.Env.lines.mayTake(k, c.Client):
+	case !there && c.Env.lines.mayTake(k, object.None, c.Client):
 		token := c.Txn.GrantLease(k, r.owner, r.deadline, r.delay, eventLeaseAcquire)
 		c.replyLease(token, r.deadline)
 		return nil
@@ -152,7 +152,7 @@ func acquireLease(c *Ctx) error {
 	}
 	err = c.block(c.Keys, object.None, r.wait)
 	c.Wait.Who, c.Wait.Since = string(r.owner), now
-	if free := l.FreeAt(); free != ttl.None && c.Env.lines.mayTake(k, c.Client) {
+	if free := l.FreeAt(); free != ttl.None && c.Env.lines.mayTake(k, object.None, c.Client) {
 		c.Wait.Again = max(free-now, 1) // otherwise it waits for those before it
 	}
 	return err
@@ -240,7 +240,7 @@ func leaseInfo(c *Ctx) error {
 	case there:
 		state = "delayed"
 	}
-	waiting, first := c.Env.lines.waitingFor(c.Keys[0], leaseQueueShown)
+	waiting, first := c.Env.lines.waitingFor(c.Keys[0], object.None, leaseQueueShown)
 	c.Out.Map(7)
 	c.textField("state", state)
 	c.textField("owner", string(l.Owner))

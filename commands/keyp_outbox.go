@@ -17,7 +17,7 @@ const (
 	errOutboxName     Error = "ERR an outbox's name has 1 to 128 bytes, in UTF-8 and without control characters"
 	errOutboxPattern  Error = "ERR an outbox's pattern has 1 to 512 bytes"
 	errOutboxNeeds    Error = "ERR an outbox needs PATTERN and STREAM"
-	errOutboxType     Error = "ERR TYPE is string, list, set, zset, hash, stream, lease or limit"
+	errOutboxType     Error = "ERR TYPE is string, list, set, zset, hash, stream, lease, limit or delay"
 	errOutboxElements Error = "ERR elements have deadlines in hashes, sets, sorted sets and limits only"
 	errOutboxLength   Error = "ERR MAXLEN is 1 or more"
 	errOutboxValue    Error = "ERR VALUE is between 0 and 1048576 bytes"

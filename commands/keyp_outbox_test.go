@@ -35,7 +35,7 @@ func TestOutboxCommands(t *testing.T) {
 		KEYP.OUTBOX SET r PATTERN k* STREAM s DB 16 -> -ERR DB index is out of range
 		KEYP.OUTBOX SET r PATTERN k* STREAM s DB -1 -> -ERR DB index is out of range
 		KEYP.OUTBOX SET r PATTERN k* STREAM s DB x -> -ERR value is not an integer or out of range
-		KEYP.OUTBOX SET r PATTERN k* STREAM s TYPE x -> -ERR TYPE is string, list, set, zset, hash, stream, lease or limit
+		KEYP.OUTBOX SET r PATTERN k* STREAM s TYPE x -> -ERR TYPE is string, list, set, zset, hash, stream, lease, limit or delay
 		KEYP.OUTBOX SET r PATTERN k* STREAM s TYPE list ELEMENTS -> -ERR elements have deadlines in hashes, sets, sorted sets and limits only
 		KEYP.OUTBOX SET r PATTERN k* STREAM s MAXLEN 0 -> -ERR MAXLEN is 1 or more
 		KEYP.OUTBOX SET r PATTERN k* STREAM s VALUE -1 -> -ERR VALUE is between 0 and 1048576 bytes

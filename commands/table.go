@@ -35,7 +35,7 @@ var families = [][]Spec{
 	keypClockCommands,
 	keypOutboxCommands,
 	keypLeaseCommands,
-	keypLimitCommands,
+	keypLimitCommands, keypDelayCommands,
 }
 
 // Table finds declarations by name.

@@ -18,6 +18,7 @@ var madeOfType = map[object.Type]string{
 	object.TypeStream: "XADD k 1-1 f v",
 	object.TypeLease:  "KEYP.LEASE ACQUIRE k owner 60000",
 	object.TypeLimit:  "KEYP.LIMIT TAKE k 1 TOKENS 5 1 1000 WINDOW 5 60000",
+	object.TypeDelay:  "KEYP.DELAY ADD k id 1700000000500 payload",
 }
 
 // movesNot are types whose values are others under another name: a lease has another token there, and no copy.

@@ -76,7 +76,7 @@ type Waiter struct {
 // awaited is a key that is waited for.
 type awaited struct {
 	key    storage.Key
-	lines  [object.TypeLimit + 1]line // by type
+	lines  [object.TypeDelay + 1]line // by type
 	places int                        // in all lines
 	owners map[string]*line           // of leases: in the line for a missing key, those of each owner by prevOwn and nextOwn
 	ready  bool                       // in Waiters.ready
@@ -114,36 +114,37 @@ type waiting struct {
 	since  int64 // Unix ms
 }
 
-// waitingFor says how many wait for a key to be missing, and who the first of them are.
-func (ls *lines) waitingFor(k storage.Key, most int) (n int, first []waiting) {
+// waitingFor says how many wait for a key to be of a type, or None: missing, and who the first of them are.
+func (ls *lines) waitingFor(k storage.Key, typ object.Type, most int) (n int, first []waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	p := ls.first(k)
+	p := ls.first(k, typ)
 	if p == nil {
 		return 0, nil
 	}
-	n = p.at.lines[object.None].n
+	n = p.at.lines[typ].n
 	for ; p != nil && len(first) < most; p = p.next {
 		first = append(first, waiting{p.by.who, p.by.Client.ID, p.by.since})
 	}
 	return n, first
 }
 
-// mayTake reports whether a missing key may become a client's own: it is the first of those that wait for that, or nobody does.
-func (ls *lines) mayTake(k storage.Key, c *Client) bool {
+// mayTake reports whether a client may have what others may wait for, a missing key or the jobs of a delay queue: it is the first of
+// those that wait for that, or nobody does.
+func (ls *lines) mayTake(k storage.Key, typ object.Type, c *Client) bool {
 	if ls.awaited.Load() == 0 {
 		return true
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	first := ls.first(k)
+	first := ls.first(k, typ)
 	return first == nil || first.by.Client == c
 }
 
-// first is the place of the first that waits for a key to be missing, nil if nobody does.
-func (ls *lines) first(k storage.Key) *place {
+// first is the place of the first that waits for a key to be of a type, nil if nobody does.
+func (ls *lines) first(k storage.Key, typ object.Type) *place {
 	if a := ls.mu.keys[k.DB][string(k.Name)]; a != nil {
-		return a.lines[object.None].first
+		return a.lines[typ].first
 	}
 	return nil
 }
@@ -238,14 +239,14 @@ func (ws *Waiters) await(k storage.Key) *awaited {
 }
 
 // Remove takes a waiter out of all lines. If others wait behind it for a missing key they are to be looked at, as the key may
-// be missing, and nobody else may take it: it reports whether there are such.
+// be missing, and nobody else may take it. So are those that wait for a job, which may be due. It reports whether there are such.
 func (ws *Waiters) Remove(w *Waiter) (more bool) {
 	ws.lines.mu.Lock()
 	for i := range w.places {
 		p := &w.places[i]
 		l := &p.at.lines[w.typ]
 		if p.prev == nil {
-			if l.first = p.next; l.first != nil && w.typ == object.None {
+			if l.first = p.next; l.first != nil && (w.typ == object.None || w.typ == object.TypeDelay) {
 				ws.makeReady(p.at)
 				more = true
 			}

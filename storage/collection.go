@@ -80,7 +80,9 @@ func (h *handle) change() *Object {
 
 // create makes a key with a value that is still empty.
 func (t *Txn) create(k Key, v object.Value) *Object {
-	t.creating(k)
+	if !v.Type().OwnDeadline() {
+		t.creating(k)
+	}
 	p, sl, c := t.live(k, true)
 	o := t.newObject(k, v)
 	c = p.putObject(t, sl, c, k, o, 0)

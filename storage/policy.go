@@ -146,7 +146,7 @@ func (t *Txn) governPresent(k Key) {
 		return
 	}
 	p, sl, c := t.live(k, false)
-	if !exists(c) {
+	if !exists(c) || p.item(*c).Type().OwnDeadline() {
 		return
 	}
 	was := p.deadline(*c)

@@ -67,10 +67,10 @@ func (sh *shard) population() []shardPopulation {
 }
 
 // Types are the types of keys.
-var Types = []object.Type{object.TypeString, object.TypeHash, object.TypeList, object.TypeSet, object.TypeZSet, object.TypeStream, object.TypeLease, object.TypeLimit}
+var Types = []object.Type{object.TypeString, object.TypeHash, object.TypeList, object.TypeSet, object.TypeZSet, object.TypeStream, object.TypeLease, object.TypeLimit, object.TypeDelay}
 
 // TypeCounts are numbers of keys, by type.
-type TypeCounts [object.TypeLimit + 1]int64
+type TypeCounts [object.TypeDelay + 1]int64
 
 // typesStep is about how many keys a step of CountTypes looks at, typesSlot the most of a slot that it looks at with the shard locked.
 const (

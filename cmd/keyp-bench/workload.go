@@ -136,6 +136,11 @@ var slowWorkloads = []workload{
 		summary: fmt.Sprintf("%d clients wait for a lease, each for --length (10s): how late the next one has it after its release, and after its deadline", leaseWaiters),
 	},
 	{
+		name: "delay", group: slow, procedure: delay, length: 10 * time.Second, keypOnly: true,
+		summary: fmt.Sprintf("%d clients add jobs, have them delivered and acknowledge them, one and %d at a time, each for --length (10s); ", delayClients, delayBatch) +
+			fmt.Sprintf("then %d jobs a second are due, for which %d clients wait: how late they are", delayRate, delayWaiters),
+	},
+	{
 		name: "bigger-than-memory", group: slow, procedure: biggerThanMemory, requests: getTTL, keys: 10_000_000, length: 10 * time.Second,
 		variant: withinBudget, starts: true,
 		summary: "--ttl-keys keys (10M) with a deadline, in Keyp with --maxmemory: memory after loading, then GET of random ones for --length (10s)",

@@ -285,7 +285,7 @@ var mutations = []mutation{
 		new: "return DuePlace{Deadline: at.Deadline + 1}, looks"},
 	// A lease is granted past those that wait.
 	{file: "commands/keyp_lease.go", test: "TestLeaseModel",
-		old: "case !there && c.Env.lines.mayTake(k, c.Client):",
+		old: "case !there && c.Env.lines.mayTake(k, object.None, c.Client):",
 		new: "case !there:"},
 	// The same owner has another answer than its lease.
 	{file: "commands/keyp_lease.go", test: "TestLease",
@@ -379,6 +379,118 @@ var mutations = []mutation{
 	{file: "storage/lease.go", in: "commands", test: "TestLeaseTokensAhead",
 		old: "upTo := token + tokensAhead - 1",
 		new: "upTo := token - 1"},
+	// A job is delivered past those that wait.
+	{file: "commands/keyp_delay.go", test: "TestDelayModel",
+		old: "if q.Exists() && c.Env.lines.mayTake(c.Keys[0], object.TypeDelay, c.Client) {",
+		new: "if q.Exists() {"},
+	// A job is delivered a millisecond late.
+	{file: "commands/keyp_delay.go", test: "TestDelay",
+		old: "\t\tcase j.Due > c.Txn.Now():",
+		new: "\t\tcase j.Due >= c.Txn.Now():"},
+	// A receipt is valid for any delivery of its job.
+	{file: "commands/keyp_delay.go", test: "TestDelayModel",
+		old: "\treturn j, ok && j.Receipt == n\n",
+		new: "\treturn j, ok && j.Receipt >= n\n"},
+	// A job that nobody has is acknowledged.
+	{file: "commands/keyp_delay.go", test: "TestDelayArguments",
+		old: "if !ok || !valid || n == 0 {",
+		new: "if !ok || !valid {"},
+	// A job stays in the queue without acknowledgement.
+	{file: "commands/keyp_delay.go", test: "TestDelay",
+		old: "\t\t\tc.Out.Null()\n\t\t\tq.Remove(id)\n",
+		new: "\t\t\tc.Out.Null()\n"},
+	// A job is delivered once more than it may be.
+	{file: "commands/keyp_delay.go", test: "TestDelayDeadLetters",
+		old: "d.most > 0 && j.Deliveries >= uint64(d.most)",
+		new: "d.most > 0 && j.Deliveries > uint64(d.most)"},
+	// A dead job stays in the queue, too.
+	{file: "commands/keyp_delay.go", test: "TestDelayDeadLetters",
+		old: "\tq.Remove(j.ID)\n\tc.Txn.Notify(c.Keys[0], eventDelayDead)",
+		new: "\tc.Txn.Notify(c.Keys[0], eventDelayDead)"},
+	// NACK gives a dead job back.
+	{file: "commands/keyp_delay.go", test: "TestDelayDeadLetters",
+		old: "if ok && !(dead.takes(j) && c.bury(&dead, &q, j)) {",
+		new: "if ok {"},
+	// The dead letters are no key of the command.
+	{file: "commands/keyp_delay.go", test: "TestDelayRights",
+		old: "\t\t\tcase !isWord(args[i], \"NOACK\"):\n\t\t\t\ti++\n",
+		new: "\t\t\tdefault:\n\t\t\t\ti++\n"},
+	// A call has any number of jobs go to the dead letters.
+	{file: "commands/keyp_delay.go", test: "TestDelayManyDead",
+		old: "return len(ids) < int(p.count) && len(dead) < maxDeadJobs",
+		new: "return len(ids) < int(p.count)"},
+	// Jobs that are added are governed by policies.
+	{file: "storage/collection.go", in: "commands", test: "TestDelayPolicies",
+		old: "\tif !v.Type().OwnDeadline() {\n\t\tt.creating(k)\n\t}\n",
+		new: "\tt.creating(k)\n"},
+	// And queues that change.
+	{file: "storage/policy.go", in: "commands", test: "TestDelayPolicies",
+		old: "if !exists(c) || p.item(*c).Type().OwnDeadline() {",
+		new: "if !exists(c) {"},
+	// Who waits does not look when the first job is due.
+	{file: "commands/keyp_delay.go", test: "TestDelayModel",
+		old: "\t\tc.Wait.Again = max(1, min(first.Due-c.Txn.Now(), jobsLook))\n",
+		new: "\t\t_ = first\n"},
+	// A timer runs for as long as the first job is away.
+	{file: "commands/keyp_delay.go", test: "TestDelayLooks",
+		old: "max(1, min(first.Due-c.Txn.Now(), jobsLook))",
+		new: "max(1, first.Due-c.Txn.Now())"},
+	// When the first one that waits for a job leaves the next one does not look.
+	{file: "commands/waiters.go", in: "server", test: "TestDelayFirstLeaves",
+		old: "(w.typ == object.None || w.typ == object.TypeDelay)",
+		new: "w.typ == object.None"},
+	// A place that is excluded is listed again.
+	{file: "commands/keyp_delay.go", test: "TestDelayRange",
+		old: "\tif behind != excluded { // the place that follows",
+		new: "\tif behind { // the place that follows"},
+	// Jobs that are due at once come in any order.
+	{file: "storage/object/delay.go", in: "storage/object", test: "TestDelayQueue",
+		old: "return due < at.Due || due == at.Due && placeOf(d.entry(pos).val).Number < at.Number",
+		new: "return due < at.Due"},
+	// A job that has moved is found where it was.
+	{file: "storage/object/dict.go", in: "storage/object", test: "TestDelayQueue",
+		old: "return placeOf(old) != placeOf(val)",
+		new: "return false"},
+	// Numbers begin again when a queue is loaded.
+	{file: "storage/object/delay.go", in: "storage/object", test: "TestDelayElements",
+		old: "\tq.next = max(q.next, j.Number+1)\n",
+		new: "\tq.next++\n"},
+	// A job that is delivered again counts twice.
+	{file: "storage/object/delay.go", in: "storage/object", test: "TestDelayQueue",
+		old: "\tif old, ok := q.Job(elem); ok && old.Receipt != 0 {\n\t\tq.delivered--\n\t}\n",
+		new: ""},
+	// A removed job counts as delivered.
+	{file: "storage/object/delay.go", in: "storage/object", test: "TestDelayQueue",
+		old: "\t\tif j.Receipt != 0 {\n\t\t\tq.delivered--\n\t\t}\n\t\tq.delete(elem)",
+		new: "\t\tq.delete(elem)"},
+	// A payload brings receipts.
+	{file: "storage/object/delay.go", in: "commands", test: "TestDelayDump",
+		old: "if !ok || j.Receipt != 0 || j.Deliveries > maxRestored {",
+		new: "if !ok {"},
+	// A copy forgets which jobs are delivered.
+	{file: "storage/object/delay.go", in: "storage/object", test: "TestDelayQueue",
+		old: "\tto.delivered, to.next = q.delivered, q.next\n",
+		new: "\tto.next = q.next\n"},
+	// An extended job stays where it was.
+	{file: "storage/delay.go", in: "commands", test: "TestDelayChanges",
+		old: "\tj.Due = due\n\tq.set(&j)",
+		new: "\tq.set(&j)"},
+	// A rescheduled job is still somebody's.
+	{file: "storage/delay.go", in: "commands", test: "TestDelayChanges",
+		old: "j.Due, j.Receipt = due, 0",
+		new: "j.Due = due"},
+	// Deliveries are not counted.
+	{file: "storage/delay.go", in: "commands", test: "TestDelayModel",
+		old: "j.Due, j.Deliveries, j.Receipt = due, j.Deliveries+1, receipt",
+		new: "j.Due, j.Receipt = due, receipt"},
+	// A change of a job is not in the log.
+	{file: "storage/delay.go", in: "commands", test: "TestDelay",
+		old: "\tq.put(o, j.ID, val, 0)\n",
+		new: ""},
+	// A removal is not in the log.
+	{file: "storage/delay.go", in: "commands", test: "TestDelayModel",
+		old: "\tq.gone(id)\n\tv.Remove(id)",
+		new: "\tv.Remove(id)"},
 	// A copy has the token of the other.
 	{file: "storage/lease.go", in: "commands", test: "TestLeaseKeys",
 		old: "Token: t.nextToken(k), Delay: l.Delay}",

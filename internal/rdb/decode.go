@@ -38,6 +38,7 @@ const (
 	kindZSetTimed      = 225
 	kindLease          = 226
 	kindLimit          = 227
+	kindDelay          = 228
 )
 
 // The containers of a list's nodes.
@@ -55,7 +56,7 @@ var types = map[byte]Type{
 	kindSet: Set, kindSetIntset: Set, kindSetListpack: Set,
 	kindZSetText: ZSet, kindZSet: ZSet, kindZSetZiplist: ZSet, kindZSetListpack: ZSet,
 	kindHash: Hash, kindHashZipmap: Hash, kindHashZiplist: Hash, kindHashListpack: Hash,
-	kindSetTimed: Set, kindZSetTimed: ZSet, kindLimit: Limit,
+	kindSetTimed: Set, kindZSetTimed: ZSet, kindLimit: Limit, kindDelay: Delay,
 	kindHashTimed0: Hash, kindHashPackTimed0: Hash, kindHashTimed: Hash, kindHashPackTimed: Hash,
 }
 
@@ -144,7 +145,7 @@ func walk(kind byte, body []byte, visit func(Element) bool) bool {
 	switch kind {
 	case kindList, kindSet:
 		w.each(w.strings(1), 1)
-	case kindHash:
+	case kindHash, kindDelay:
 		w.each(w.strings(2), 2)
 	case kindZSetText:
 		w.scored(2, w.scoreText)

@@ -57,9 +57,10 @@
 //	225 sorted set            first deadline, count, (deadline as in 24, member, score as in 5)
 //	226 lease                 token, delay, owner (a string); both numbers as lengths
 //	227 limits                first deadline, count, (deadline as in 24, element, value)
+//	228 delay queue           count, (id, value of the job's element, whose number does not count, and receipt 0)
 //
 // Those from 224 on are Keyp's own, which Redis refuses: it has no deadlines there, and members would live for ever,
-// or no such type. What an element of limits is, who restores it looks at.
+// or no such type. What an element of limits or a job is, who restores it looks at.
 //
 // Listpacks, ziplists, intsets and zipmaps stand in a string each, which may be packed;
 // listpack.go and oldpack.go draw them.

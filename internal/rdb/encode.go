@@ -30,7 +30,7 @@ const (
 
 // Encode gives the payload of DUMP. Redis 7.0 and all later ones restore it, those from
 // 7.4 on if a field of a hash has a deadline, those from 8.6 or 8.8 on if a stream has idempotent ids or
-// pending entries without a consumer, none a lease, limits, or a set or sorted set of which a member has a deadline. A collection that has no elements gives a
+// pending entries without a consumer, none a lease, limits, a delay queue, or a set or sorted set of which a member has a deadline. A collection that has no elements gives a
 // payload that nobody restores.
 func Encode(v Value) []byte {
 	w, version := encode(v)
@@ -60,6 +60,8 @@ func encode(v Value) (*writer, uint16) {
 	case Limit:
 		version = version7_4
 		w.timed(v, survey(v))
+	case Delay:
+		w.pairs(kindDelay, v, survey(v).count)
 	case Set, ZSet, Hash:
 		s := survey(v)
 		switch {
@@ -275,8 +277,13 @@ func (w *writer) hash(v Value, s summary) {
 		w.string(p.end())
 		return
 	}
-	w.kind(kindHash)
-	w.length(uint64(s.count))
+	w.pairs(kindHash, v, s.count)
+}
+
+// pairs writes the elements' names and values in turn.
+func (w *writer) pairs(kind byte, v Value, count int) {
+	w.kind(kind)
+	w.length(uint64(count))
 	for e := range v.Elements {
 		w.string(e.Name)
 		w.string(e.Value)

@@ -210,6 +210,24 @@ var newer = parse(`
 	1 MOVE %w %d
 	2 PEXPIRE %w %p
 	1 PERSIST %w
+
+	12 KEYP.DELAY ADD %y %f %P %v
+	6 KEYP.DELAY ADD %y %g +%p %v
+	3 KEYP.DELAY ADD %y %f +%i %V NX
+	3 KEYP.DELAY POP %y COUNT 3 NOACK
+	4 KEYP.DELAY POP %y COUNT 5 VISIBILITY %p
+	2 KEYP.DELAY POP %y VISIBILITY %i MAXDELIVERIES 1 DEADLETTER %m
+	2 KEYP.DELAY CANCEL %y { %f }
+	1 KEYP.DELAY CANCEL %y < %g >
+	3 KEYP.DELAY RESCHEDULE %y %f +%p
+	1 KEYP.DELAY LEN %y
+	1 KEYP.DELAY RANGE %y - + COUNT 10
+	1 DEL %y
+	3 RENAME %y %y
+	1 RENAME %k %y
+	2 COPY %y %y REPLACE
+	1 MOVE %y %d
+	1 PEXPIRE %y %p
 `)
 
 // rare are drawn once in some hundred commands.
@@ -341,7 +359,7 @@ func (d *draw) word(w string) string {
 		return d.key("shltz"[rng.IntN(5)])
 	case 'k':
 		return d.key("shltz"[rng.IntN(5)])
-	case 'm', 'w':
+	case 'm', 'w', 'y':
 		if rng.IntN(25) != 0 {
 			return d.key(w[1])
 		}

@@ -11,11 +11,12 @@ import (
 //	hash of the key ──index──► pos ──dense──► ref ──arena──► entry
 //	(deadline, pos) in due, of the elements that have a deadline
 //	(score, key, as pos) in scores, if the value is a sorted set
+//	(due, number, as pos) in scores, if it is a delay queue
 //
 // pos numbers the elements from 0. When one is removed, the last gets its pos, so there are no
 // gaps: pos is good to draw an element by, and not a cursor: that is the hash.
 //
-// Sorted sets draw by rank, and to give an element another pos costs them a look-up in
+// Sorted sets and delay queues draw by rank, and to give an element another pos costs them a look-up in
 // scores by its name, which is most of what taking the lowest away would cost. So there pos
 // stays, and a removed one leaves a hole for the next new one; only while there are far more
 // holes than elements does the end of dense move into them (tighten).
@@ -25,7 +26,8 @@ type dict struct {
 	holes  holes
 	arena  arena
 	due    tree
-	scores *tree // nil but in sorted sets
+	scores *tree // nil but in sorted sets and delay queues
+	jobs   bool  // the value is a delay queue
 }
 
 func newDict(scored bool) *dict {
@@ -97,7 +99,7 @@ func (d *dict) put(key, val []byte, deadline int64) (created bool) {
 func (d *dict) update(pos uint32, val []byte, deadline int64) {
 	r := *d.dense.at(pos)
 	old := d.entry(pos)
-	rescored := d.scores != nil && !bytes.Equal(old.val, val)
+	rescored := d.scores != nil && d.reorders(old.val, val)
 	if rescored {
 		d.removeScore(pos, old)
 	}
@@ -180,7 +182,7 @@ func (d *dict) moveLast(pos uint32) {
 	}
 	if d.scores != nil {
 		var p path
-		d.seekScore(&p, scoreKey(ScoreOf(moved.val)), moved.key)
+		d.seekEntry(&p, moved)
 		p.setPos(pos)
 	}
 	*d.dense.at(pos) = *d.dense.at(last)
@@ -313,17 +315,36 @@ func (d *dict) seekScore(p *path, score uint64, member []byte) (rank int) {
 	})
 }
 
+// seekEntry leads p to where an element stands in scores, or would, and gives its key there.
+func (d *dict) seekEntry(p *path, e entry) (key uint64) {
+	if d.jobs {
+		at := placeOf(e.val)
+		d.seekJob(p, at)
+		return uint64(at.Due)
+	}
+	key = scoreKey(ScoreOf(e.val))
+	d.seekScore(p, key, e.key)
+	return key
+}
+
+// reorders reports whether an element that gets another value has another place in scores then.
+func (d *dict) reorders(old, val []byte) bool {
+	if d.jobs {
+		return placeOf(old) != placeOf(val)
+	}
+	return !bytes.Equal(old, val)
+}
+
 func (d *dict) insertScore(pos uint32, e entry) {
 	var p path
-	key := scoreKey(ScoreOf(e.val))
-	d.seekScore(&p, key, e.key)
+	key := d.seekEntry(&p, e)
 	d.scores.insert(&p, key, pos)
 }
 
 func (d *dict) removeScore(pos uint32, e entry) {
 	if d.scores != nil {
 		var p path
-		d.seekScore(&p, scoreKey(ScoreOf(e.val)), e.key)
+		d.seekEntry(&p, e)
 		d.scores.remove(&p)
 	}
 }

@@ -11,6 +11,7 @@
 //	stream      number, 8 bytes; or tag…  entry; groups and the rest (streamelem.go)
 //	lease       (empty)                   token, delay, owner (lease.go)
 //	limit       tag…                      states, admissions and reservations (limit.go)
+//	delay queue id of a job               when it is due, its state and payload (delay.go)
 //
 // # Small and large
 //

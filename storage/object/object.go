@@ -16,6 +16,7 @@ const (
 	TypeStream
 	TypeLease
 	TypeLimit
+	TypeDelay
 )
 
 // String is the name that TYPE replies.
@@ -37,6 +38,8 @@ func (t Type) String() string {
 		return "lease"
 	case TypeLimit:
 		return "limit"
+	case TypeDelay:
+		return "delay"
 	default:
 		return "none"
 	}
@@ -90,8 +93,8 @@ func HasMembers(t Type) bool { return t == TypeHash || t == TypeSet || t == Type
 func HasDeadlines(t Type) bool { return HasMembers(t) || t == TypeLimit }
 
 // OwnDeadline reports whether keys of the type have deadlines that policies leave alone: a lease ends as its owner knows it,
-// limits when nothing of them counts any more.
-func (t Type) OwnDeadline() bool { return t == TypeLease || t == TypeLimit }
+// limits when nothing of them counts any more, and the jobs of a delay queue have times of their own.
+func (t Type) OwnDeadline() bool { return t == TypeLease || t == TypeLimit || t == TypeDelay }
 
 // Names reports whether a value of the type can have an element with that name: those of lists
 // and strings have numbers of eight bytes.
@@ -105,6 +108,8 @@ func (t Type) Names(elem []byte) bool {
 		return len(elem) == 0
 	case TypeLimit:
 		return namesLimit(elem)
+	case TypeDelay:
+		return namesJob(elem)
 	default:
 		return true
 	}
@@ -147,6 +152,8 @@ func New(t Type) Value {
 		return &Lease{}
 	case TypeLimit:
 		return &Limit{}
+	case TypeDelay:
+		return NewDelayQueue()
 	default:
 		return nil
 	}

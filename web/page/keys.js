@@ -3,7 +3,7 @@ import { ask } from "./dialog.js";
 import { asText, bytes, count, duration, fromBase64, h, put, shown, time, toBase64 } from "./dom.js";
 import { encode, ReplyError } from "./resp.js";
 
-const types = ["string", "hash", "list", "set", "zset", "stream", "lease", "limit"];
+const types = ["string", "hash", "list", "set", "zset", "stream", "lease", "limit", "delay"];
 const scanCount = 200, scanSteps = 20, pageSize = 100, elements = 100, most = 1 << 20, mostLaidOut = 8 * most;
 const name = data => asText(data) ?? "";
 const ttl = ms => ms === -1 ? "none" : ms < 0 ? "–" : duration(Number(ms)); // one of very long is a BigInt
@@ -210,7 +210,7 @@ function make(app) {
         h("button", { onclick: () => show(at, key) }, "Load again")) : "",
       here, value);
     if (kind && kind !== "none") {
-      try { await (kind === "string" ? showString : kind === "lease" ? showLease : showElements)(at, key, kind, value, change); } catch (e) { failed(here, e); }
+      try { await (kind === "string" ? showString : kind === "lease" ? showLease : kind === "delay" ? showDelay : showElements)(at, key, kind, value, change); } catch (e) { failed(here, e); }
     }
     if (mine === opened) panel.scrollIntoView({ block: "nearest" });
   }
@@ -229,16 +229,18 @@ function make(app) {
       whole && may.SET ? h("button", { class: "main", onclick: () => { try { const value = edit.value(); change(() => app.run(at, "SET", key, value, "XX", "KEEPTTL")); } catch (e) { alertIn(to, e); } } }, "Save") : "");
   }
 
+  // of gives the fields of a reply that is a map, line is a row of a table.
+  const of = list => { const m = new Map([...list].map(([k, v]) => [name(k), v])); return k => m.get(k); };
+  const line = (title, ...cells) => h("tr", {}, h("th", { scope: "row" }, title), h("td", { class: "mono" }, ...cells));
+
   // A lease is shown with who holds it, and who waits for it. It is ended with the token that is shown, so that no later one is.
   async function showLease(at, key, kind, to) {
     if (!may["KEYP.LEASE|INFO"]) {
       to.replaceChildren(h("p", { class: "small soft" }, "To show a lease takes the right to run KEYP.LEASE INFO."));
       return;
     }
-    const of = list => { const m = new Map([...list].map(([k, v]) => [name(k), v])); return k => m.get(k); };
     const lease = of(await app.run(at, "KEYP.LEASE", "INFO", key)), held = name(lease("state")) === "held", until = Number(lease("deadline"));
     const waiting = Number(lease("waiting")), queue = lease("queue").map(of);
-    const line = (title, ...cells) => h("tr", {}, h("th", { scope: "row" }, title), h("td", { class: "mono" }, ...cells));
     to.replaceChildren(h("table", {}, h("tbody", {}, line("State", name(lease("state"))), line("Owner", shown(lease("owner"), 200)), line("Token", String(lease("token"))),
       line("Held until", until ? time(until) : "somebody ends it"), line("Delay after that", duration(Number(lease("delay")))), line("Waiting", count(waiting)))),
     held && may["KEYP.LEASE|RELEASE"] ? h("button", { class: "danger", onclick: () => ask("Release the lease", [h("p", {}, "Its owner does not hold it any more; who waits first has it."), h("p", { class: "mono" }, shown(lease("owner"), 200))], "Release", async () => {
@@ -249,6 +251,37 @@ function make(app) {
     if (queue.length) to.append(h("h2", {}, "Queue"), h("table", {}, h("thead", {}, h("tr", {}, ...["Owner", "Client", "Waits since"].map(t => h("th", { scope: "col" }, t)))),
       h("tbody", {}, ...queue.map(w => h("tr", {}, h("td", { class: "key" }, shown(w("owner"), 200)), h("td", {}, String(w("client"))), h("td", {}, time(Number(w("since")))))))),
     waiting > queue.length ? h("p", { class: "small soft" }, `… ${count(waiting - queue.length)} more`) : "");
+  }
+
+  // A delay queue is shown with its jobs in the order in which they are due, a hundred at a time. Where a page ends the next one begins, so
+  // that a job which moves meanwhile may be seen twice, or not.
+  async function showDelay(at, key, kind, to, change) {
+    if (!may["KEYP.DELAY|INFO"] || !may["KEYP.DELAY|RANGE"]) {
+      to.replaceChildren(h("p", { class: "small soft" }, "To show a delay queue takes the right to run KEYP.DELAY INFO and RANGE."));
+      return;
+    }
+    const info = of(await app.run(at, "KEYP.DELAY", "INFO", key)), rows = h("tbody"), more = h("button", { onclick: () => page().catch(e => alertIn(to, e)) }, "Show more");
+    let from = "-";
+    const act = (title, text, id, ...words) => h("button", { class: "danger", onclick: () => ask(title, [h("p", {}, text), h("p", { class: "mono" }, shown(id, 200))], title, async () => {
+      const done = await app.run(at, "KEYP.DELAY", ...words);
+      await again(at, key);
+      if (Number(done) === 0) throw new Error("There is no such job any more.");
+    }, true) }, title + "…");
+    const page = async () => {
+      const jobs = await app.run(at, "KEYP.DELAY", "RANGE", key, from, "+", "COUNT", elements);
+      for (const [place, id, due, deliveries, receipt, payload] of jobs) {
+        from = "(" + name(place);
+        rows.append(h("tr", {}, h("td", {}, time(Number(due))), h("td", { class: "key" }, shown(id, 200)), h("td", {}, count(Number(deliveries))), h("td", {}, receipt === null ? "waits" : "delivered"),
+          h("td", { class: "mono" }, shown(payload, 200)), h("td", { class: "row" },
+            may["KEYP.DELAY|RESCHEDULE"] ? act("Make due", "It is due now; who works on it does not have it any more.", id, "RESCHEDULE", key, id, "+0") : "",
+            may["KEYP.DELAY|CANCEL"] ? act("Remove the job", "It is not delivered any more.", id, "CANCEL", key, id) : "")));
+      }
+      more.hidden = jobs.length < elements;
+    };
+    await page();
+    to.replaceChildren(h("table", {}, h("tbody", {}, line("Jobs", count(Number(info("jobs")))), line("Due", count(Number(info("due")))), line("Delivered", count(Number(info("delivered")))),
+      line("The first is due", time(Number(info("first")))), line("The last is due", time(Number(info("last")))), line("Clients that wait", count(Number(info("waiting")))))),
+    h("h2", {}, "Jobs"), h("table", {}, h("thead", {}, h("tr", {}, ...["Due", "Id", "Deliveries", "State", "Payload", ""].map(t => h("th", { scope: "col" }, t)))), rows), more);
   }
 
   function alertIn(to, e) { to.append(h("p", { class: "notice", role: "alert" }, e.message)); }

@@ -267,6 +267,35 @@ func TestAddOnly(t *testing.T) {
 	p.gives("[another]", "ZRANGE", "zset", 0, -1)
 }
 
+// A delay queue is shown with its jobs in their order, page by page; one is made due, another one cancelled.
+func TestDelayQueue(t *testing.T) {
+	p := open(t, "")
+	for i := range 120 {
+		p.run("KEYP.DELAY", "ADD", "mails", fmt.Sprintf("job-%03d", i), 4_102_444_800_000+i, fmt.Sprint("payload-", i))
+	}
+	p.run("KEYP.DELAY", "ADD", "mails", "early", 0, "early payload")
+	p.run("KEYP.DELAY", "POP", "mails", "VISIBILITY", 1_000_000)
+	p.open("mails")
+	for _, text := range []string{"early payload", "delivered", "job-098", "121"} {
+		p.wait(text)
+	}
+	p.gone("job-099")
+	p.click("Show more")
+	p.wait("job-119")
+	p.click("Make due…")
+	p.click("Make due")
+	p.answered()
+	p.wait("waits")
+	p.gives("[[early early payload <nil> 2]]", "KEYP.DELAY", "POP", "mails", "NOACK")
+	p.click("Load again")
+	p.gone("early payload")
+	p.click("Remove the job…")
+	p.click("Remove the job")
+	p.answered()
+	p.gone("job-000")
+	p.gives("119", "KEYP.DELAY", "LEN", "mails")
+}
+
 // A lease is shown with its holder and who waits, and released with the token that is shown.
 func TestLeaseKey(t *testing.T) {
 	p := open(t, "")
@@ -380,7 +409,7 @@ func TestSelection(t *testing.T) {
 	p.wait("3 keys.")
 	choose()
 	p.click("Delete…")
-	p.click("Cancel")
+	p.click("Remove the job")
 	p.answered()
 	p.gives("3", "EXISTS", "sel:0", "sel:1", "sel:2")
 	p.click("Delete…")
@@ -431,7 +460,7 @@ func TestNewKey(t *testing.T) {
 			p.wait("This key exists.")
 			p.gives(want, read...)
 			p.gives("-1", "PTTL", kind)
-			p.click("Cancel")
+			p.click("Remove the job")
 			p.answered()
 		}
 	}

@@ -1,0 +1,638 @@
+package commands
+
+import (
+	"bytes"
+	"strconv"
+
+	"keyp/storage"
+	"keyp/storage/object"
+)
+
+// keypDelayCommands keep jobs until they are due (storage/object/delay.go). Those who wait for a job are in the line of Waiters
+// for delay queues.
+var keypDelayCommands = []Spec{{
+	Name: "KEYP.DELAY", Group: KeypGroup, Since: "1.0.0", Arity: -2,
+	Summary: "Keeps jobs until they are due, and delivers each until it is acknowledged.", Complexity: "Depends on subcommand.",
+	Sub: []Spec{
+		{
+			Name: "ADD", Group: KeypGroup, Since: "1.0.0", Arity: -6, Flags: Write | DenyOOM | Fast,
+			Summary: "Adds a job that is due at an instant, or replaces the one with its id.", Complexity: complexityJob,
+			Keys: []KeySpec{Key(2, RW|Update)},
+			Args: []Arg{keyArg("key"), stringArg("id"), dueArg, stringArg("payload"), word("NX").opt()},
+			Run:  addJob,
+		},
+		{
+			Name: "POP", Group: KeypGroup, Since: "1.0.0", Arity: -4, Flags: Write | Blocking,
+			Summary:    "Delivers jobs that are due, or waits for one; each is due again after a time, unless it is acknowledged.",
+			Complexity: "O(M*log(N)) where N is the number of jobs and M how many are delivered, or go to the dead letters.",
+			Keys:       []KeySpec{Key(2, RW|Access|Delete), deadLetterKey(3)},
+			Args: []Arg{
+				keyArg("key"), intArg("count").after("COUNT").opt(), intArg("wait").after("BLOCK").opt(),
+				oneOf("delivery", intArg("visibility").after("VISIBILITY"), word("NOACK")), deadLettersArg,
+			},
+			Run: popJobs,
+		},
+		{
+			Name: "ACK", Group: KeypGroup, Since: "1.0.0", Arity: -4, Flags: Write | Fast,
+			Summary: "Removes jobs that are done, by the receipts of their last deliveries.", Complexity: complexityJobs,
+			Keys: []KeySpec{Key(2, RW|Delete)},
+			Args: []Arg{keyArg("key"), stringArg("receipt").many()},
+			Run:  ackJobs,
+		},
+		{
+			Name: "EXTEND", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | Fast,
+			Summary: "Has a job that is worked on be due again so long from now.", Complexity: complexityJob,
+			Keys: []KeySpec{Key(2, RW|Update)},
+			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("milliseconds")},
+			Run:  extendJob,
+		},
+		{
+			Name: "NACK", Group: KeypGroup, Since: "1.0.0", Arity: -4, Flags: Write | Fast,
+			Summary: "Gives a job back that has failed: it is due again at once, or after a delay.", Complexity: complexityJob,
+			Keys: []KeySpec{Key(2, RW|Delete), deadLetterKey(4)},
+			Args: []Arg{keyArg("key"), stringArg("receipt"), intArg("delay").after("DELAY").opt(), deadLettersArg},
+			Run:  nackJob,
+		},
+		{
+			Name: "CANCEL", Group: KeypGroup, Since: "1.0.0", Arity: -4, Flags: Write | Fast,
+			Summary: "Removes jobs by their ids.", Complexity: complexityJobs,
+			Keys: []KeySpec{Key(2, RW|Delete)},
+			Args: []Arg{keyArg("key"), stringArg("id").many()},
+			Run:  cancelJobs,
+		},
+		{
+			Name: "RESCHEDULE", Group: KeypGroup, Since: "1.0.0", Arity: 5, Flags: Write | Fast,
+			Summary: "Has a job be due at another instant; whoever works on it does not have it any more.", Complexity: complexityJob,
+			Keys: []KeySpec{Key(2, RW|Update)},
+			Args: []Arg{keyArg("key"), stringArg("id"), dueArg},
+			Run:  rescheduleJob,
+		},
+		{
+			Name: "LEN", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: ReadOnly | Fast,
+			Summary: "Replies how many jobs a queue has, those included that are worked on.", Complexity: "O(1)",
+			Keys: []KeySpec{Key(2, RO)},
+			Args: []Arg{keyArg("key")},
+			Run:  countJobs,
+		},
+		{
+			Name: "INFO", Group: KeypGroup, Since: "1.0.0", Arity: 3, Flags: ReadOnly,
+			Summary:    "Shows how many jobs of a queue are due or worked on, when the first and the last are due, and who waits.",
+			Complexity: "O(log(N)+M) where N is the number of jobs and M how many clients wait.",
+			Keys:       []KeySpec{Key(2, RO|Access)},
+			Args:       []Arg{keyArg("key")},
+			Run:        delayInfo,
+		},
+		{
+			Name: "RANGE", Group: KeypGroup, Since: "1.0.0", Arity: -5, Flags: ReadOnly,
+			Summary: "Lists jobs in the order in which they are due, page by page.", Complexity: "O(log(N)+M) where N is the number of jobs and M is COUNT.",
+			Keys: []KeySpec{Key(2, RO|Access)},
+			Args: []Arg{keyArg("key"), stringArg("start"), stringArg("end"), intArg("count").after("COUNT").opt()},
+			Run:  rangeJobs,
+		},
+		helpFor("KEYP.DELAY", KeypGroup, "1.0.0", Loading|Stale,
+			"ADD <key> <id> <due> <payload> [NX]",
+			"    Add a job that is due at an instant: Unix milliseconds, or + and milliseconds from now.",
+			"    The reply is 1, or 0 if a job has the id: it is replaced, or with NX stays.",
+			"POP <key> [COUNT <n>] [BLOCK <milliseconds>] VISIBILITY <milliseconds>|NOACK [MAXDELIVERIES <n> DEADLETTER <key>]",
+			"    Deliver jobs that are due: id, payload, receipt and number of deliveries of each.",
+			"    They are due again after VISIBILITY, unless they are acknowledged; with NOACK they are removed.",
+			"    Jobs that have been delivered MAXDELIVERIES times go to the stream DEADLETTER instead.",
+			"ACK <key> <receipt> [<receipt> ...]", "    Remove jobs that are done; reply how many of the receipts were valid.",
+			"EXTEND <key> <receipt> <milliseconds>", "    Have a job be due again so long from now.",
+			"NACK <key> <receipt> [DELAY <milliseconds>] [MAXDELIVERIES <n> DEADLETTER <key>]", "    Give a job back.",
+			"CANCEL <key> <id> [<id> ...]", "    Remove jobs; reply how many there were.",
+			"RESCHEDULE <key> <id> <due>", "    Have a job be due at another instant.",
+			"LEN <key>", "    Count the jobs.",
+			"INFO <key>", "    Show what state the queue is in.",
+			"RANGE <key> <start> <end> [COUNT <n>]",
+			"    List jobs: place, id, due time, deliveries, receipt if somebody has it, and payload.",
+			"    start and end are -, +, Unix milliseconds or a place; a ( excludes the place, to go on behind it."),
+	},
+}}
+
+const (
+	complexityJob  = "O(log(N)) where N is the number of jobs."
+	complexityJobs = "O(M*log(N)) where N is the number of jobs and M how many are named."
+)
+
+var (
+	dueArg = stringArg("due")
+
+	deadLettersArg = block("dead-letters",
+		intArg("deliveries").after("MAXDELIVERIES"), keyArg("stream").after("DEADLETTER").of(2)).opt()
+)
+
+var (
+	eventDelayAdd        = storage.Event{Class: storage.EventModule, Name: "delay.add"}
+	eventDelayPop        = storage.Event{Class: storage.EventModule, Name: "delay.pop"}
+	eventDelayAck        = storage.Event{Class: storage.EventModule, Name: "delay.ack"}
+	eventDelayExtend     = storage.Event{Class: storage.EventModule, Name: "delay.extend"}
+	eventDelayNack       = storage.Event{Class: storage.EventModule, Name: "delay.nack"}
+	eventDelayCancel     = storage.Event{Class: storage.EventModule, Name: "delay.cancel"}
+	eventDelayReschedule = storage.Event{Class: storage.EventModule, Name: "delay.reschedule"}
+	eventDelayDead       = storage.Event{Class: storage.EventModule, Name: "delay.dead"}
+)
+
+const (
+	errJobID         Error = "ERR the id of a job has 1 to 512 bytes"
+	errJobDue        Error = "ERR due is between 0 and 281474976710655 in Unix milliseconds, or + and milliseconds from now"
+	errJobTime       Error = "ERR VISIBILITY, DELAY and the time of EXTEND are between 0 and 31622400000 milliseconds"
+	errJobCount      Error = "ERR COUNT is between 1 and 1000"
+	errJobBlock      Error = "ERR BLOCK is 0 or more milliseconds"
+	errJobDelivery   Error = "ERR POP needs VISIBILITY or NOACK"
+	errJobDeliveries Error = "ERR MAXDELIVERIES is between 1 and 1000000"
+	errJobLetters    Error = "ERR MAXDELIVERIES and DEADLETTER need each other"
+	errJobLetterKey  Error = "ERR the dead letters of a queue are another key"
+	errJobPlace      Error = "ERR start and end are -, +, Unix milliseconds or the place of a job"
+)
+
+const (
+	// maxJobs bounds how many jobs a command delivers, or lists.
+	maxJobs = 1000
+	// maxDeadJobs bounds how many jobs go to the dead letters at a time.
+	maxDeadJobs = 1000
+	// maxDeliveries bounds MAXDELIVERIES.
+	maxDeliveries = 1_000_000
+	// jobsLook is after how many milliseconds at most who waits for a job looks whether it is due, as the time of the store may
+	// not go on like that of timers: a clock that is set forward has jobs due before.
+	jobsLook = 5000
+)
+
+// deadLetterKey is the key behind DEADLETTER, among the options that begin at an argument.
+func deadLetterKey(begin int) KeySpec {
+	return KeySpec{Flags: RW | Update, Begin: begin, Word: "DEADLETTER", Find: func(args [][]byte) (first, last int) {
+		for i := begin; i+1 < len(args); i++ {
+			switch {
+			case isWord(args[i], "DEADLETTER"):
+				return i + 1, i + 1
+			case !isWord(args[i], "NOACK"):
+				i++
+			}
+		}
+		return noArgument(nil)
+	}}
+}
+
+// jobTime takes a time in milliseconds.
+func (a *Cursor) jobTime() int64 {
+	ms := a.IntFrom(0, errJobTime)
+	if ms > object.MaxDelay {
+		a.Fail(errJobTime)
+	}
+	return ms
+}
+
+func (a *Cursor) jobID() []byte {
+	id := a.Bytes()
+	if len(id) == 0 || len(id) > object.MaxJobID {
+		a.Fail(errJobID)
+	}
+	return id
+}
+
+// jobDue takes the instant at which a job is due.
+func (a *Cursor) jobDue(now int64) int64 {
+	b := a.Bytes()
+	after, fromNow := bytes.CutPrefix(b, []byte("+"))
+	ms, ok := ParseInt(after)
+	if !ok || ms < 0 || ms > object.MaxJobDue {
+		a.Fail(errJobDue)
+		return 0
+	}
+	if fromNow {
+		if ms += now; ms > object.MaxJobDue {
+			a.Fail(errJobDue)
+		}
+	}
+	return ms
+}
+
+func addJob(c *Ctx) error {
+	a := c.Cursor(3)
+	id, due, payload := a.jobID(), a.jobDue(c.Txn.Now()), a.Bytes()
+	nx := a.Word("NX")
+	if a.Len() > 0 {
+		a.Fail(ErrSyntax)
+	}
+	if err := a.Err(); err != nil {
+		return err
+	}
+	q, err := c.Txn.DelayQueue(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	if nx {
+		if _, there := q.Value().Job(id); there {
+			c.bit(false)
+			return nil
+		}
+	}
+	c.bit(q.Add(id, due, payload))
+	c.Txn.Notify(c.Keys[0], eventDelayAdd)
+	return nil
+}
+
+// deadLetters is where jobs go that have been delivered often enough.
+type deadLetters struct {
+	most   int64 // 0: there is no such place
+	named  bool  // DEADLETTER was given
+	stream storage.Stream
+}
+
+// option takes an option about dead letters, if that comes next.
+func (d *deadLetters) option(a *Cursor) bool {
+	switch {
+	case d.most == 0 && a.Word("MAXDELIVERIES"):
+		if d.most = a.IntFrom(1, errJobDeliveries); d.most > maxDeliveries {
+			a.Fail(errJobDeliveries)
+		}
+	case !d.named && a.Word("DEADLETTER"):
+		a.Bytes()
+		d.named = true
+	default:
+		return false
+	}
+	return true
+}
+
+// open opens the stream, which is the command's second key.
+func (d *deadLetters) open(c *Ctx) (err error) {
+	switch {
+	case d.named != (d.most > 0):
+		return errJobLetters
+	case !d.named:
+		return nil
+	case c.Keys[0].DB == c.Keys[1].DB && bytes.Equal(c.Keys[0].Name, c.Keys[1].Name):
+		return errJobLetterKey
+	}
+	if d.stream, err = c.Txn.Stream(c.Keys[1]); err == nil && d.stream.Value().LastID() == object.MaxStreamID {
+		err = errAddFull
+	}
+	return err
+}
+
+// takes reports whether a job is not to be delivered again.
+func (d *deadLetters) takes(j object.Job) bool { return d.most > 0 && j.Deliveries >= uint64(d.most) }
+
+// bury has a job go to the dead letters, with the time at which it would have been due. False: the stream can take no more.
+func (c *Ctx) bury(d *deadLetters, q *storage.DelayQueue, j object.Job) bool {
+	id, err := (&streamAdd{}).next(d.stream.Value().LastID(), c.Txn.Now())
+	if err != nil {
+		return false
+	}
+	d.stream.Add(id, [][]byte{
+		[]byte("id"), j.ID, []byte("payload"), j.Payload, []byte("queue"), c.Keys[0].Name,
+		[]byte("deliveries"), strconv.AppendUint(nil, j.Deliveries, 10), []byte("due"), strconv.AppendInt(nil, j.Due, 10),
+	})
+	c.Txn.Notify(c.Keys[1], eventXAdd)
+	q.Remove(j.ID)
+	c.Txn.Notify(c.Keys[0], eventDelayDead)
+	return true
+}
+
+// jobPop is what POP asks for.
+type jobPop struct {
+	count      int64
+	visibility int64
+	timeout    int64
+	noAck      bool
+	block      bool
+	dead       deadLetters
+}
+
+func (p *jobPop) parse(a Cursor) error {
+	p.count, p.visibility = -1, -1
+	for a.More() {
+		switch {
+		case p.count < 0 && a.Word("COUNT"):
+			if p.count = a.IntFrom(1, errJobCount); p.count > maxJobs {
+				a.Fail(errJobCount)
+			}
+		case !p.block && a.Word("BLOCK"):
+			p.block, p.timeout = true, a.IntFrom(0, errJobBlock)
+		case p.visibility < 0 && !p.noAck && a.Word("VISIBILITY"):
+			p.visibility = a.jobTime()
+		case p.visibility < 0 && !p.noAck && a.Word("NOACK"):
+			p.noAck = true
+		case p.dead.option(&a):
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	if p.visibility < 0 && !p.noAck {
+		a.Fail(errJobDelivery)
+	}
+	if p.count < 0 {
+		p.count = 1
+	}
+	return a.Err()
+}
+
+// popJobs delivers what is due, but not past those that wait for it: the first of them comes first.
+func popJobs(c *Ctx) error {
+	var p jobPop
+	if err := p.parse(c.Cursor(3)); err != nil {
+		return err
+	}
+	q, err := c.Txn.DelayQueue(c.Keys[0])
+	if err == nil {
+		err = p.dead.open(c)
+	}
+	if err != nil {
+		return err
+	}
+	if q.Exists() && c.Env.lines.mayTake(c.Keys[0], object.TypeDelay, c.Client) {
+		if ids := c.dueJobs(&p, &q); len(ids) > 0 {
+			c.deliverJobs(&p, &q, ids)
+			return nil
+		}
+	}
+	if !p.block {
+		c.Out.NullArray()
+		return nil
+	}
+	err = c.block(c.Keys[:1], object.TypeDelay, p.timeout)
+	if first, _, ok := q.Value().Ends(); ok && err == errBlocked {
+		c.Wait.Again = max(1, min(first.Due-c.Txn.Now(), jobsLook))
+	}
+	return err
+}
+
+// dueJobs gives the ids of the jobs to deliver. Those among and before them that have been delivered often enough go to the dead
+// letters.
+func (c *Ctx) dueJobs(p *jobPop, q *storage.DelayQueue) (ids [][]byte) {
+	var dead [][]byte
+	q.Value().From(object.JobPlace{}, func(j object.Job) bool {
+		switch {
+		case j.Due > c.Txn.Now():
+			return false
+		case !p.dead.takes(j):
+			ids = append(ids, bytes.Clone(j.ID))
+		case len(dead) < maxDeadJobs:
+			dead = append(dead, bytes.Clone(j.ID))
+		}
+		return len(ids) < int(p.count) && len(dead) < maxDeadJobs
+	})
+	for _, id := range dead {
+		if j, ok := q.Value().Job(id); ok && !c.bury(&p.dead, q, j) {
+			break
+		}
+	}
+	return ids
+}
+
+// deliverJobs replies jobs, and has them be due again, or removes them.
+func (c *Ctx) deliverJobs(p *jobPop, q *storage.DelayQueue, ids [][]byte) {
+	c.Out.Array(len(ids))
+	for _, id := range ids {
+		j, _ := q.Value().Job(id)
+		c.Out.Array(4)
+		c.Out.Bulk(j.ID)
+		c.Out.Bulk(j.Payload)
+		if p.noAck {
+			c.Out.Null()
+			q.Remove(id)
+		} else {
+			c.Out.Bulk(appendReceipt(nil, q.Deliver(j, c.Txn.Now()+p.visibility), id))
+		}
+		c.Out.Int(int64(j.Deliveries + 1))
+	}
+	c.Txn.Notify(c.Keys[0], eventDelayPop)
+}
+
+// A receipt is a number that no delivery of any job ever had, a dash, and the id of the job.
+func appendReceipt(b []byte, receipt uint64, id []byte) []byte {
+	return append(append(strconv.AppendUint(b, receipt, 10), '-'), id...)
+}
+
+// holding gives the job whose last delivery has a receipt; false: nobody has it, or somebody else.
+func holding(q *storage.DelayQueue, receipt []byte) (object.Job, bool) {
+	number, id, ok := bytes.Cut(receipt, []byte("-"))
+	n, valid := ParseUint(number)
+	if !ok || !valid || n == 0 {
+		return object.Job{}, false
+	}
+	j, ok := q.Value().Job(id)
+	return j, ok && j.Receipt == n
+}
+
+func ackJobs(c *Ctx) error {
+	q, err := c.Txn.DelayQueue(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	done := 0
+	for _, receipt := range c.Args[3:] {
+		if j, ok := holding(&q, receipt); ok {
+			q.Remove(j.ID)
+			done++
+		}
+	}
+	c.endJobs(done, eventDelayAck)
+	return nil
+}
+
+// endJobs replies how many jobs were removed.
+func (c *Ctx) endJobs(n int, ev storage.Event) {
+	if n > 0 {
+		c.Txn.Notify(c.Keys[0], ev)
+	}
+	c.Out.Int(int64(n))
+}
+
+func extendJob(c *Ctx) error {
+	a := c.Cursor(3)
+	receipt, ms := a.Bytes(), a.jobTime()
+	if err := a.Err(); err != nil {
+		return err
+	}
+	q, err := c.Txn.DelayQueue(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	j, ok := holding(&q, receipt)
+	if ok {
+		q.Extend(j, c.Txn.Now()+ms)
+		c.Txn.Notify(c.Keys[0], eventDelayExtend)
+	}
+	c.bit(ok)
+	return nil
+}
+
+func nackJob(c *Ctx) error {
+	var dead deadLetters
+	delay, delayed := int64(0), false
+	a := c.Cursor(3)
+	receipt := a.Bytes()
+	for a.More() {
+		switch {
+		case !delayed && a.Word("DELAY"):
+			delay, delayed = a.jobTime(), true
+		case dead.option(&a):
+		default:
+			a.Fail(ErrSyntax)
+		}
+	}
+	if err := a.Err(); err != nil {
+		return err
+	}
+	q, err := c.Txn.DelayQueue(c.Keys[0])
+	if err == nil {
+		err = dead.open(c)
+	}
+	if err != nil {
+		return err
+	}
+	j, ok := holding(&q, receipt)
+	if ok && !(dead.takes(j) && c.bury(&dead, &q, j)) {
+		q.Reschedule(j, c.Txn.Now()+delay)
+		c.Txn.Notify(c.Keys[0], eventDelayNack)
+	}
+	c.bit(ok)
+	return nil
+}
+
+func cancelJobs(c *Ctx) error {
+	q, err := c.Txn.DelayQueue(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, id := range c.Args[3:] {
+		if q.Remove(id) {
+			n++
+		}
+	}
+	c.endJobs(n, eventDelayCancel)
+	return nil
+}
+
+func rescheduleJob(c *Ctx) error {
+	a := c.Cursor(3)
+	id, due := a.jobID(), a.jobDue(c.Txn.Now())
+	if err := a.Err(); err != nil {
+		return err
+	}
+	q, err := c.Txn.DelayQueue(c.Keys[0])
+	if err != nil {
+		return err
+	}
+	j, ok := q.Value().Job(id)
+	if ok {
+		q.Reschedule(j, due)
+		c.Txn.Notify(c.Keys[0], eventDelayReschedule)
+	}
+	c.bit(ok)
+	return nil
+}
+
+// readQueue opens the queue of a command that only reads.
+func (c *Ctx) readQueue() (*object.DelayQueue, error) {
+	q, err := c.Txn.DelayQueue(c.Keys[0])
+	c.count(c.Keys[0], err != nil || q.Exists())
+	return q.Value(), err
+}
+
+func countJobs(c *Ctx) error {
+	q, err := c.readQueue()
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(q.Len()))
+	return nil
+}
+
+// delayInfo replies a map.
+func delayInfo(c *Ctx) error {
+	q, err := c.readQueue()
+	if err != nil {
+		return err
+	}
+	first, last, _ := q.Ends()
+	waiting, _ := c.Env.lines.waitingFor(c.Keys[0], object.TypeDelay, 0)
+	c.Out.Map(6)
+	c.intField("jobs", int64(q.Len()))
+	c.intField("due", int64(q.DueBy(c.Txn.Now())))
+	c.intField("delivered", int64(q.Delivered()))
+	c.intField("first", first.Due)
+	c.intField("last", last.Due)
+	c.intField("waiting", int64(waiting))
+	return nil
+}
+
+// jobPlace reads an end of a range: the first place that is in it, or that is behind it.
+func jobPlace(b []byte, behind bool) (at object.JobPlace, ok bool) {
+	switch string(b) {
+	case "-":
+		return at, true
+	case "+":
+		return object.JobPlace{Due: object.MaxJobDue + 1}, true
+	}
+	rest, excluded := bytes.CutPrefix(b, []byte("("))
+	due, number, numbered := bytes.Cut(rest, []byte("-"))
+	ms, ok := ParseInt(due)
+	if !ok || ms < 0 || ms > object.MaxJobDue {
+		return at, false
+	}
+	at.Due = ms
+	if numbered {
+		if at.Number, ok = ParseUint(number); !ok {
+			return at, false
+		}
+	}
+	if behind != excluded { // the place that follows
+		if !numbered || at.Number+1 == 0 {
+			return object.JobPlace{Due: at.Due + 1}, true
+		}
+		at.Number++
+	}
+	return at, true
+}
+
+func rangeJobs(c *Ctx) error {
+	a := c.Cursor(3)
+	from, ok := jobPlace(a.Bytes(), false)
+	to, valid := jobPlace(a.Bytes(), true)
+	if !ok || !valid {
+		a.Fail(errJobPlace)
+	}
+	count := int64(100)
+	if a.Word("COUNT") {
+		if count = a.IntFrom(1, errJobCount); count > maxJobs {
+			a.Fail(errJobCount)
+		}
+	}
+	if a.Len() > 0 {
+		a.Fail(ErrSyntax)
+	}
+	if err := a.Err(); err != nil {
+		return err
+	}
+	q, err := c.readQueue()
+	if err != nil {
+		return err
+	}
+	var jobs []object.Job
+	q.From(from, func(j object.Job) bool {
+		if j.Due > to.Due || j.Due == to.Due && j.Number >= to.Number {
+			return false
+		}
+		jobs = append(jobs, j)
+		return int64(len(jobs)) < count
+	})
+	c.Out.Array(len(jobs))
+	for _, j := range jobs {
+		c.Out.Array(6)
+		c.Out.Bulk(strconv.AppendUint(append(strconv.AppendInt(nil, j.Due, 10), '-'), j.Number, 10))
+		c.Out.Bulk(j.ID)
+		c.Out.Int(j.Due)
+		c.Out.Int(int64(j.Deliveries))
+		if j.Receipt != 0 {
+			c.Out.Bulk(appendReceipt(nil, j.Receipt, j.ID))
+		} else {
+			c.Out.Null()
+		}
+		c.Out.Bulk(j.Payload)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package storage
+
+import "keyp/storage/object"
+
+// DelayQueue is a key's delay queue within a transaction.
+type DelayQueue struct{ handle }
+
+// DelayQueue opens a key's delay queue. ErrWrongType: the key has another type.
+func (t *Txn) DelayQueue(k Key) (DelayQueue, error) {
+	h, err := t.open(k, object.TypeDelay)
+	return DelayQueue{h}, err
+}
+
+var noDelayQueue = object.NewDelayQueue()
+
+// Value is the queue, for reading only and until the next change.
+func (q *DelayQueue) Value() *object.DelayQueue {
+	if o := q.object(); o != nil {
+		return o.val.(*object.DelayQueue)
+	}
+	return noDelayQueue
+}
+
+// Add adds a job, behind all others that are due at once with it, or replaces the one that has its id: then nobody has that any
+// more, and it was never delivered. It returns whether the job is new.
+func (q *DelayQueue) Add(id []byte, due int64, payload []byte) (created bool) {
+	v := q.change().val.(*object.DelayQueue)
+	_, there := v.Job(id)
+	q.set(&object.Job{ID: id, Due: due, Number: v.NextNumber(), Payload: payload})
+	return !there
+}
+
+// Deliver gives a job to somebody until it is due again, and returns the receipt.
+func (q *DelayQueue) Deliver(j object.Job, due int64) (receipt uint64) {
+	receipt = q.t.nextToken(q.k)
+	j.Due, j.Deliveries, j.Receipt = due, j.Deliveries+1, receipt
+	q.set(&j)
+	return receipt
+}
+
+// Extend has a job that somebody has be due again at another time.
+func (q *DelayQueue) Extend(j object.Job, due int64) {
+	j.Due = due
+	q.set(&j)
+}
+
+// Reschedule has a job, which nobody has then, be due at another time.
+func (q *DelayQueue) Reschedule(j object.Job, due int64) {
+	j.Due, j.Receipt = due, 0
+	q.set(&j)
+}
+
+// set states a job. Its slices may be those of the queue.
+func (q *DelayQueue) set(j *object.Job) {
+	o := q.change()
+	val := j.Append(q.t.scratch[:0])
+	if err := o.val.Put(j.ID, val, 0); err != nil {
+		panic(err) // its bounds have been checked
+	}
+	q.put(o, j.ID, val, 0)
+	if cap(val) <= maxKept {
+		q.t.scratch = val
+	}
+}
+
+// Remove removes a job and returns whether there was one.
+func (q *DelayQueue) Remove(id []byte) bool {
+	v := q.Value()
+	if _, ok := v.Job(id); !ok {
+		return false
+	}
+	q.gone(id)
+	v.Remove(id)
+	return true
+}

@@ -1,0 +1,236 @@
+package object
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// DelayQueue is a delay queue: jobs in the order in which they are due, those that are due at once in the order in which they
+// were added. An element is a job; its key is the job's id, its value
+//
+//	┌────────────┬─────────┬────────────┬─────────┬─────────┐
+//	│ due        │ number  │ deliveries │ receipt │ payload │
+//	└────────────┴─────────┴────────────┴─────────┴─────────┘
+//	 6 bytes BE   uvarint   uvarint      uvarint   the rest
+//
+// A job that has been delivered is one that is due when it is to be delivered again, and has a receipt. So everything that
+// happens to a job is another value of its element.
+//
+// Jobs are in the large form of collections, however few they are: a queue takes some 2 KB at least.
+type DelayQueue struct {
+	members
+	delivered int    // jobs with a receipt
+	next      uint64 // above the numbers of all jobs
+}
+
+// Job is a job of a delay queue.
+type Job struct {
+	ID         []byte
+	Due        int64  // Unix ms
+	Number     uint64 // of jobs that are due at once, those with lower numbers come first
+	Deliveries uint64 // how often it has been delivered
+	Receipt    uint64 // of the last delivery; 0: nobody has it
+	Payload    []byte
+}
+
+// JobPlace is where a job stands in its queue.
+type JobPlace struct {
+	Due    int64
+	Number uint64
+}
+
+// Place is where the job stands.
+func (j *Job) Place() JobPlace { return JobPlace{j.Due, j.Number} }
+
+// The bounds of jobs: an id's length in bytes, and the largest due time, in the year 10889. maxJobNumber is of numbers and
+// deliveries, so that counting on from one does not overflow.
+const (
+	MaxJobID           = 512
+	MaxJobDue    int64 = 1<<48 - 1
+	maxJobNumber       = 1 << 56
+	maxRestored        = 1 << 48 // deliveries of a job from elsewhere
+)
+
+// NewDelayQueue gives a queue without jobs.
+func NewDelayQueue() *DelayQueue {
+	d := newDict(true)
+	d.jobs = true
+	return &DelayQueue{members: members{big: d}, next: 1}
+}
+
+// Append appends the value of the job's element.
+func (j *Job) Append(dst []byte) []byte {
+	var due [8]byte
+	binary.BigEndian.PutUint64(due[:], uint64(j.Due))
+	dst = append(dst, due[2:]...)
+	for _, n := range [...]uint64{j.Number, j.Deliveries, j.Receipt} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return append(dst, j.Payload...)
+}
+
+// placeOf reads the front of a job's value.
+func placeOf(val []byte) JobPlace {
+	number, _ := binary.Uvarint(val[6:])
+	return JobPlace{jobDue(val), number}
+}
+
+func jobDue(val []byte) int64 {
+	return int64(binary.BigEndian.Uint16(val))<<32 | int64(binary.BigEndian.Uint32(val[2:]))
+}
+
+// jobOf reads an element of a queue.
+func jobOf(e entry) Job {
+	j, _ := parseJob(e.key, e.val)
+	return j
+}
+
+func parseJob(elem, val []byte) (j Job, ok bool) {
+	if len(val) < 6 || !namesJob(elem) {
+		return j, false
+	}
+	j.ID, j.Due = elem, jobDue(val)
+	rest := val[6:]
+	for _, n := range [...]*uint64{&j.Number, &j.Deliveries, &j.Receipt} {
+		v, size := binary.Uvarint(rest)
+		if size <= 0 {
+			return j, false
+		}
+		*n, rest = v, rest[size:]
+	}
+	j.Payload = rest
+	return j, j.Number < maxJobNumber && j.Deliveries < maxJobNumber
+}
+
+func namesJob(elem []byte) bool { return len(elem) > 0 && len(elem) <= MaxJobID }
+
+// Type is TypeDelay.
+func (q *DelayQueue) Type() Type { return TypeDelay }
+
+// Encoding is what OBJECT ENCODING replies.
+func (q *DelayQueue) Encoding() string { return "delay" }
+
+// Put sets a job, as replay or a load from disk found it.
+func (q *DelayQueue) Put(elem, val []byte, deadline int64) error {
+	j, ok := parseJob(elem, val)
+	if !ok || deadline != 0 {
+		return errBadElement
+	}
+	if old, ok := q.Job(elem); ok && old.Receipt != 0 {
+		q.delivered--
+	}
+	if j.Receipt != 0 {
+		q.delivered++
+	}
+	q.next = max(q.next, j.Number+1)
+	q.big.put(elem, val, 0)
+	return nil
+}
+
+// Restore adds a job that DUMP has written, behind all others that are due at once with it. Nobody has it.
+func (q *DelayQueue) Restore(elem, val []byte) error {
+	j, ok := parseJob(elem, val)
+	if !ok || j.Receipt != 0 || j.Deliveries > maxRestored {
+		return errBadElement
+	}
+	j.Number = q.next
+	return q.Put(elem, j.Append(nil), 0)
+}
+
+// Remove removes a job; a missing one is no error.
+func (q *DelayQueue) Remove(elem []byte) {
+	if j, ok := q.Job(elem); ok {
+		if j.Receipt != 0 {
+			q.delivered--
+		}
+		q.delete(elem)
+	}
+}
+
+// Job gives the job with an id; false if there is none. Its slices are valid until the queue changes.
+func (q *DelayQueue) Job(id []byte) (Job, bool) {
+	e, ok := q.get(id)
+	if !ok {
+		return Job{}, false
+	}
+	return jobOf(e), true
+}
+
+// NextNumber is the number of the next job that is added.
+func (q *DelayQueue) NextNumber() uint64 { return q.next }
+
+// Delivered is how many jobs somebody has: they have been delivered, and were neither acknowledged nor given back.
+func (q *DelayQueue) Delivered() int { return q.delivered }
+
+// DueBy is how many jobs are due at now.
+func (q *DelayQueue) DueBy(now int64) int {
+	var p path
+	return q.big.seekJob(&p, JobPlace{Due: now + 1})
+}
+
+// Ends gives the first job and the last; false if there are none.
+func (q *DelayQueue) Ends() (first, last JobPlace, ok bool) {
+	n := q.Len()
+	if n == 0 {
+		return first, last, false
+	}
+	at := func(rank int) JobPlace {
+		var p path
+		q.big.scores.seekRank(&p, rank)
+		_, pos, _ := p.entry()
+		return placeOf(q.big.entry(pos).val)
+	}
+	return at(0), at(n - 1), true
+}
+
+// From visits jobs in their order, from a place on, until fn returns false. fn must not change the queue.
+func (q *DelayQueue) From(at JobPlace, fn func(Job) bool) {
+	if q.Len() == 0 {
+		return
+	}
+	var p path
+	q.big.seekJob(&p, at)
+	_, pos, ok := p.entry()
+	for ok && fn(jobOf(q.big.entry(pos))) && p.next() {
+		_, pos, _ = p.entry()
+	}
+}
+
+// seekJob leads p to the first job at a place or behind it, and gives its rank.
+func (d *dict) seekJob(p *path, at JobPlace) (rank int) {
+	return d.scores.seek(p, func(key uint64, pos uint32) bool {
+		due := int64(key)
+		return due < at.Due || due == at.Due && placeOf(d.entry(pos).val).Number < at.Number
+	})
+}
+
+// Walk visits all jobs, in their order, until fn returns false.
+func (q *DelayQueue) Walk(fn func(elem, val []byte, deadline int64) bool) {
+	if q.Len() == 0 {
+		return
+	}
+	var p path
+	q.big.scores.seekRank(&p, 0)
+	for ok := true; ok; ok = p.next() {
+		_, pos, _ := p.entry()
+		if e := q.big.entry(pos); !fn(e.key, e.val, 0) {
+			return
+		}
+	}
+}
+
+// Bytes is the memory used.
+func (q *DelayQueue) Bytes() int {
+	return int(unsafe.Sizeof(*q)) - int(unsafe.Sizeof(q.members)) + q.members.Bytes()
+}
+
+// Clone gives a copy.
+func (q *DelayQueue) Clone() Value {
+	to := NewDelayQueue()
+	to.delivered, to.next = q.delivered, q.next
+	q.Walk(func(elem, val []byte, _ int64) bool {
+		to.big.put(elem, val, 0)
+		return true
+	})
+	return to
+}
