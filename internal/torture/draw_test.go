@@ -221,7 +221,6 @@ var newer = parse(`
 	1 KEYP.DELAY CANCEL %y < %g >
 	3 KEYP.DELAY RESCHEDULE %y %f +%p
 	1 KEYP.DELAY LEN %y
-	1 KEYP.DELAY RANGE %y - + COUNT 10
 	1 DEL %y
 	3 RENAME %y %y
 	1 RENAME %k %y
