@@ -29,6 +29,7 @@ var ownDocs = map[string]string{
 	"keyp.timeline":           "likewise",
 	"keyp.limit":              "likewise",
 	"keyp.lease":              "likewise",
+	"keyp.delay":              "likewise",
 	"cl.throttle":             "redis-cell's",
 	"keyp.policy":             "likewise",
 	"keyp.clock":              "likewise",
