@@ -409,7 +409,7 @@ func TestSelection(t *testing.T) {
 	p.wait("3 keys.")
 	choose()
 	p.click("Delete…")
-	p.click("Remove the job")
+	p.click("Cancel")
 	p.answered()
 	p.gives("3", "EXISTS", "sel:0", "sel:1", "sel:2")
 	p.click("Delete…")
@@ -460,7 +460,7 @@ func TestNewKey(t *testing.T) {
 			p.wait("This key exists.")
 			p.gives(want, read...)
 			p.gives("-1", "PTTL", kind)
-			p.click("Remove the job")
+			p.click("Cancel")
 			p.answered()
 		}
 	}
