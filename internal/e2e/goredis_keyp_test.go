@@ -26,6 +26,7 @@ func TestGoRedisKeyp(t *testing.T) {
 		{name: "KEYP.OUTBOX", run: outboxes, newer: "Keyp's own"},
 		{name: "KEYP.LEASE", run: leases, newer: "Keyp's own"},
 		{name: "KEYP.LIMIT", run: limits, newer: "Keyp's own"},
+		{name: "KEYP.DELAY", run: delayed, newer: "Keyp's own"},
 	})
 }
 
@@ -318,6 +319,44 @@ func limits(t *testing.T, c subject) {
 		}
 	}
 	if help, err := c.do("KEYP.LIMIT", "HELP"); err != nil || len(help.([]any)) < 10 {
+		t.Errorf("HELP: %v, %v", help, err)
+	}
+}
+
+// delayed has jobs delivered in the order in which they are due, one of them twice, and acknowledges each.
+func delayed(t *testing.T, c subject) {
+	add := func(id string, due any, payload string, more ...any) (any, error) {
+		return c.do(append([]any{"KEYP.DELAY", "ADD", "jobs", id, due, payload}, more...)...)
+	}
+	is(t, any(int64(1)))(add("second", 2, "b"))
+	is(t, any(int64(1)))(add("first", 1, "a"))
+	is(t, any(int64(1)))(add("later", "+600000", "c"))
+	is(t, any(int64(0)))(add("first", 5, "another", "NX"))
+	is(t, "delay")(c.Type(ctx, "jobs").Result())
+	pop := func(id, payload string, deliveries int64, more ...any) (receipt any) {
+		t.Helper()
+		reply, err := c.Do(ctx, append([]any{"KEYP.DELAY", "POP", "jobs", "VISIBILITY", 600_000}, more...)...).Slice()
+		if err != nil || len(reply) != 1 {
+			t.Fatalf("POP: %v, %v", reply, err)
+		}
+		job := reply[0].([]any)
+		if job[0] != id || job[1] != payload || job[3] != deliveries {
+			t.Errorf("POP gives %v, want %s with %q, delivery %d", job, id, payload, deliveries)
+		}
+		return job[2]
+	}
+	stale := pop("first", "a", 1)
+	is(t, any(int64(1)))(c.do("KEYP.DELAY", "NACK", "jobs", stale))
+	second := pop("second", "b", 1)
+	first := pop("first", "a", 2, "BLOCK", 10_000)
+	is(t, any(int64(2)))(c.do("KEYP.DELAY", "ACK", "jobs", stale, second, first))
+	if none, err := c.do("KEYP.DELAY", "POP", "jobs", "VISIBILITY", 1000); none != nil {
+		t.Errorf("nothing is due: %v, %v", none, err)
+	}
+	is(t, any(int64(1)))(c.do("KEYP.DELAY", "RESCHEDULE", "jobs", "later", "+0"))
+	is(t, any(int64(1)))(c.do("KEYP.DELAY", "CANCEL", "jobs", "later"))
+	is(t, int64(0))(c.Exists(ctx, "jobs").Result())
+	if help, err := c.do("KEYP.DELAY", "HELP"); err != nil || len(help.([]any)) < 10 {
 		t.Errorf("HELP: %v, %v", help, err)
 	}
 }
