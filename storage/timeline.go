@@ -158,6 +158,9 @@ func (l *timeline) run(open bool, spans int) error {
 	}
 	if open {
 		l.last = end
+		if l.unknown > 0 { // keys whose next deadline may be later: the bounds of the last span include them
+			l.last = max(end, l.first, l.now+1)
+		}
 	}
 	l.divide(spans)
 	if len(l.starts) == 0 {
