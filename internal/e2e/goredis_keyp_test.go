@@ -349,6 +349,14 @@ func delayed(t *testing.T, c subject) {
 	is(t, any(int64(1)))(c.do("KEYP.DELAY", "NACK", "jobs", stale))
 	second := pop("second", "b", 1)
 	first := pop("first", "a", 2, "BLOCK", 10_000)
+	is(t, any(int64(1)))(c.do("KEYP.DELAY", "EXTEND", "jobs", first, 600_000))
+	is(t, any(int64(3)))(c.do("KEYP.DELAY", "LEN", "jobs"))
+	if info, err := c.Do(ctx, "KEYP.DELAY", "INFO", "jobs").Result(); err != nil || !strings.Contains(fmt.Sprint(info), "delivered") {
+		t.Errorf("INFO: %v, %v", info, err)
+	}
+	if list, err := c.Do(ctx, "KEYP.DELAY", "RANGE", "jobs", "-", "+", "COUNT", 10).Slice(); err != nil || len(list) != 3 {
+		t.Errorf("RANGE: %v, %v", list, err)
+	}
 	is(t, any(int64(2)))(c.do("KEYP.DELAY", "ACK", "jobs", stale, second, first))
 	if none, err := c.do("KEYP.DELAY", "POP", "jobs", "VISIBILITY", 1000); none != nil {
 		t.Errorf("nothing is due: %v, %v", none, err)
