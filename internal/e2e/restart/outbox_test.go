@@ -3,6 +3,7 @@ package restart
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,26 +105,36 @@ func TestOutboxKills(t *testing.T) {
 func TestOutboxWhileDown(t *testing.T) {
 	s := testkit.Keyp(t, small...)
 	c := s.Client(2)
-	run(t, c, "KEYP.OUTBOX SET r PATTERN k:* STREAM reported")
-	at := time.Now().UnixMilli() + 500
+	run(t, c, "KEYP.OUTBOX SET r PATTERN k* STREAM reported")
 	const keys = 2000
-	pipe := c.Pipeline()
-	for i := range keys {
-		pipe.Do(ctx, "SET", fmt.Sprintf("k:%d", i), "v", "PXAT", at+int64(i*7%100))
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		t.Fatal(err)
+	var at int64
+	var prefix string
+	for lead := int64(500); ; lead *= 2 { // until all keys are there before the first one is due
+		at, prefix = time.Now().UnixMilli()+lead, fmt.Sprintf("k%d:", lead)
+		pipe := c.Pipeline()
+		for i := range keys {
+			pipe.Do(ctx, "SET", fmt.Sprint(prefix, i), "v", "PXAT", at+int64(i*7%100))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().UnixMilli() < at {
+			break
+		}
 	}
 	s.Kill()
 	await.Pass(time.Until(time.UnixMilli(at + 150)))
 	s.Start()
 	c = s.Client(2)
 	for i := range 50 {
-		c.Exists(ctx, fmt.Sprintf("k:%d", keys-1-i))
+		c.Exists(ctx, fmt.Sprint(prefix, keys-1-i))
 	}
 	var list []redis.XMessage
 	await.Until(t, "all are reported", func() bool {
-		list = c.XRange(ctx, "reported", "-", "+").Val()
+		list = slices.DeleteFunc(c.XRange(ctx, "reported", "-", "+").Val(), func(m redis.XMessage) bool {
+			key, _ := m.Values["key"].(string)
+			return !strings.HasPrefix(key, prefix)
+		})
 		return len(list) >= keys
 	})
 	last := ""
