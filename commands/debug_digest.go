@@ -70,18 +70,10 @@ func (d *dataDigest) addItem(item storage.Item) error {
 			d.toggle(e[:])
 			return true
 		})
-	case *object.DelayQueue:
-		v.Walk(func(id, job []byte, _ int64) bool {
+	case *object.Hash, *object.DelayQueue:
+		v.Walk(func(elem, val []byte, _ int64) bool {
 			var e dataDigest
-			e.mix(id)
-			e.mix(job)
-			d.toggle(e[:])
-			return true
-		})
-	case *object.Hash:
-		v.Walk(func(field, val []byte, _ int64) bool {
-			var e dataDigest
-			e.mix(field)
+			e.mix(elem)
 			e.mix(val)
 			d.toggle(e[:])
 			return true

@@ -381,7 +381,7 @@ func (c *Ctx) dueJobs(p *jobPop, q *storage.DelayQueue) (ids [][]byte) {
 	return ids
 }
 
-// deliverJobs replies jobs, and has them be due again, or removes them.
+// deliverJobs replies jobs, and makes them due again, or removes them.
 func (c *Ctx) deliverJobs(p *jobPop, q *storage.DelayQueue, ids [][]byte) {
 	c.Out.Array(len(ids))
 	for _, id := range ids {

@@ -435,7 +435,7 @@ func (m *delayMachine) remove(rt *rapid.T) {
 	m.ends(rt)
 }
 
-// copy has the queue be a copy of itself, or one under another name for a while: jobs and receipts stay.
+// copy replaces the queue by a copy of itself, or moves it to another name for a while: jobs and receipts stay.
 func (m *delayMachine) copy(rt *rapid.T) {
 	if len(m.state.jobs) == 0 || len(m.queue) > 0 { // who waits would have jobs meanwhile
 		return
@@ -490,7 +490,7 @@ func (m *delayMachine) reopen(rt *rapid.T) {
 	m.durable()
 }
 
-// crash has the power fail: what was not durable may be lost, back to front.
+// crash simulates a power failure: what was not durable may be lost, back to front.
 func (m *delayMachine) crash(rt *rapid.T) {
 	m.fs = m.fs.Crash(m.rng)
 	if err := m.h.store.Close(false); err != nil {

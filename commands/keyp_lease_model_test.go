@@ -197,7 +197,7 @@ func (m *leaseMachine) Again(w *Waiter) bool {
 	return true
 }
 
-// Enough has every other key be left for the next pass.
+// Enough leaves every other key for the next pass.
 func (m *leaseMachine) Enough() bool {
 	m.asked++
 	return m.asked%2 == 0

@@ -30,7 +30,7 @@ type files struct {
 	failing error
 	syncing func() // before each operation of the disk, unless nil
 	term    uint64 // on disk
-	vote    uint64 // likewise
+	vote    uint64 // on disk
 	base    uint64 // index of the newest one on disk
 }
 

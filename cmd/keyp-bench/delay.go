@@ -79,7 +79,7 @@ func workOff(ctx context.Context, l line, t *target, timeout time.Duration, key 
 	return float64(done.Load()) / took.Seconds(), context.Cause(ctx)
 }
 
-// workOnce adds jobs, has as many delivered, which may be others', and acknowledges those.
+// workOnce adds jobs, takes as many, which others may have added, and acknowledges those.
 func workOnce(ctx context.Context, c *redis.Client, key, id, payload string, size int) (acked int64, err error) {
 	_, err = c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range size {

@@ -385,8 +385,8 @@ func (l *Log) settle(durable uint64, err error) {
 	}
 }
 
-// Rotate has what comes next stand in another segment, and gives the first segment that a member needs which
-// has applied what applied says. That may be recorded once End, read after Rotate, is settled.
+// Rotate begins another segment, and gives the first segment that a member needs which has applied what applied says. The caller may
+// record that segment once End, read after Rotate, is settled.
 func (l *Log) Rotate(applied Base) (segment uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

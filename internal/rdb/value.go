@@ -26,7 +26,7 @@ const (
 	Stream
 	Lease // Keyp's own
 	Limit // its elements have names that are not text, and values
-	Delay // likewise: jobs, in their order
+	Delay // Keyp's own: jobs, in their order
 )
 
 // Value is one value, on its way into a payload or out of it.

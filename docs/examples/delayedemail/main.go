@@ -1,5 +1,5 @@
 // Delayedemail sends e-mails at their time: a reminder can be taken back until it is sent, what fails is tried again, later each time,
-// and what fails for good is put aside. An e-mail whose worker dies is sent by another one, so it may be sent twice and never gets
+// and what fails for good goes to the dead letters. An e-mail whose worker dies is sent by another one, so it may be sent twice and never gets
 // lost.
 package main
 
@@ -32,7 +32,7 @@ type Mailer struct {
 	Backoff     time.Duration // after the first failure; twice as long after each further one
 }
 
-// Send has an e-mail sent at a time. An id that waits already stays as it is, so it can be called again after a lost reply.
+// Send schedules an e-mail. An id that waits already stays as it is, so it can be called again after a lost reply.
 func (m *Mailer) Send(ctx context.Context, id string, at time.Time, mail Mail) error {
 	text, err := json.Marshal(mail)
 	if err != nil {
