@@ -1,32 +1,44 @@
 // Command report runs go test with the arguments given and prints what go test prints, without
-// the chatter of tests that pass. Its last line says what was skipped and why, since go test
-// shows that only with -v, and nobody reads that.
+// the chatter of tests that pass. At the end it lists the slowest tests, and says what was
+// skipped and why.
+//
+// A test that fails is run once more, alone, with the same seed. If it fails again, the run
+// fails. If it passes, it is flaky: the run passes, and the last lines name the test with the
+// seed and what it printed first. More than three failing tests are not run again: the run fails.
+// A package whose process crashed counts as one test, since nobody knows what the rest of its
+// tests would have said; it is run once more as a whole.
+//
+// The packages are the last arguments, those that begin with a dot.
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
-	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 
 	"keyp/internal/tether"
 )
 
+// maxFlaky is how many tests of a run may pass only when they are run once more.
+const maxFlaky = 3
+
 func main() {
-	status, err := run(os.Stdout, os.Args[1:])
+	tether.EndWithParent()
+	status, err := run(os.Stdout, os.Args[1:], goTest)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 	}
 	os.Exit(status)
 }
 
-// run gives go test's exit status.
-func run(w io.Writer, args []string) (status int, err error) {
+// tester runs go test -json with arguments, hands its events to read, and returns its exit status.
+type tester func(args []string, read func(io.Reader) error) (status int, err error)
+
+func goTest(args []string, read func(io.Reader) error) (status int, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
@@ -36,124 +48,101 @@ func run(w io.Writer, args []string) (status int, err error) {
 	if err := tether.Start(cmd); err != nil {
 		return 1, err
 	}
-	tether.EndWithParent()
-	r := newReport(w)
-	err = r.read(events)
+	err = read(events)
 	_ = cmd.Wait() // its status says it
-	r.close()
 	return cmd.ProcessState.ExitCode(), err
 }
 
-// event is one of go test's, as `go doc test2json` has them.
-type event struct {
-	Action  string
-	Package string
-	Test    string
-	Output  string
-}
-
-// report follows the tests of all packages.
-type report struct {
-	w       io.Writer
-	printed map[string][]string // what each running test, or its package, has printed
-	skipped []skip
-	failed  []string
-}
-
-type skip struct{ test, reason string }
-
-func newReport(w io.Writer) *report { return &report{w: w, printed: map[string][]string{}} }
-
-func (r *report) read(events io.Reader) error {
-	lines := bufio.NewReader(events)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if len(line) > 0 {
-			var e event
-			if json.Unmarshal(line, &e) == nil {
-				r.take(e)
-			} else {
-				fmt.Fprint(r.w, string(line)) // go's own words
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
+// run returns the status to exit with.
+func run(w io.Writer, args []string, test tester) (status int, err error) {
+	seed, err := fixSeed()
+	if err != nil {
+		return 1, err
+	}
+	r := newReport(w)
+	status, err = test(args, r.read)
+	r.close()
+	if err != nil {
+		return max(status, 1), err
+	}
+	if status == 0 {
+		return 0, nil
+	}
+	failures, again := r.failures()
+	switch {
+	case !again:
+		return status, nil
+	case len(failures) > maxFlaky:
+		fmt.Fprintf(w, "%d tests failed, more than %d: none is run again\n", len(failures), maxFlaky)
+		return status, nil
+	}
+	for _, f := range failures {
+		fmt.Fprintf(w, "\nonce more, alone: %s\n", f)
+		second := newReport(w)
+		status, err := test(f.args(args), second.read)
 		if err != nil {
-			return err
+			return 1, err
 		}
+		if status != 0 || !second.ran(f) {
+			fmt.Fprintf(w, "FAIL %s: it failed twice, with KEYP_SEED=%s\n", f, seed)
+			return 1, nil
+		}
+	}
+	for _, f := range failures {
+		fmt.Fprintf(w, "FLAKY %s: it failed with KEYP_SEED=%s, and passed when it ran once more.\n"+
+			"At first it printed:\n%s", f, seed, indent(f.printed))
+	}
+	return 0, nil
+}
+
+// fixSeed returns the seed of the tests. A random one is drawn here, so that all processes have
+// the same and a test that runs once more has it again.
+func fixSeed() (string, error) {
+	switch seed := os.Getenv("KEYP_SEED"); seed {
+	case "":
+		return "1", nil // internal/testkit/setup
+	case "random":
+		seed = strconv.FormatUint(1+rand.Uint64N(1<<40), 10)
+		return seed, os.Setenv("KEYP_SEED", seed)
+	default:
+		return seed, nil
 	}
 }
 
-// packageLine is go test's summary of a package.
-var packageLine = regexp.MustCompile(`^(ok  |FAIL|\?   |---|panic:|exit status|coverage:)`)
-
-func (r *report) take(e event) {
-	id := e.Package + " " + e.Test
-	switch e.Action {
-	case "output":
-		if e.Test == "" && packageLine.MatchString(e.Output) {
-			fmt.Fprint(r.w, e.Output)
-			return
-		}
-		r.printed[id] = append(r.printed[id], e.Output)
-	case "build-output":
-		fmt.Fprint(r.w, e.Output)
-	case "fail":
-		fmt.Fprint(r.w, strings.Join(r.printed[id], ""))
-		if e.Test != "" {
-			r.failed = append(r.failed, id)
-		}
-		delete(r.printed, id)
-	case "skip":
-		if e.Test != "" {
-			r.skipped = append(r.skipped, skip{id, reasonIn(r.printed[id])})
-		}
-		delete(r.printed, id)
-	case "pass":
-		delete(r.printed, id)
-	}
+// failure is a test, or with an empty name a whole package, to be run once more.
+type failure struct {
+	pkg, test string
+	printed   []string
 }
 
-// reasonLine is what testing prints for Skip: the file, the line, and the reason.
-var reasonLine = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)\n`)
-
-func reasonIn(printed []string) string {
-	for _, line := range slices.Backward(printed) {
-		if m := reasonLine.FindStringSubmatch(line); m != nil {
-			return strings.TrimPrefix(m[1], "SKIPPED: ")
-		}
+func (f failure) String() string {
+	if f.test == "" {
+		return f.pkg
 	}
-	return "no reason given"
+	return f.pkg + "." + f.test
 }
 
-// close prints what a test had printed that never ended, and the closing lines.
-func (r *report) close() {
-	for id, lines := range r.printed {
-		if !strings.HasSuffix(id, " ") {
-			fmt.Fprintf(r.w, "%s did not end, it printed:\n%s", id, strings.Join(lines, ""))
-		}
+// args returns those of go test for this failure alone, given the arguments of the whole run.
+func (f failure) args(all []string) []string {
+	flags := all
+	for len(flags) > 0 && strings.HasPrefix(flags[len(flags)-1], ".") {
+		flags = flags[:len(flags)-1]
 	}
-	if len(r.failed) > 0 {
-		fmt.Fprintf(r.w, "failed: %s\n", strings.Join(r.failed, ", "))
+	own := append(append([]string{}, flags...), "-count=1")
+	if f.test != "" {
+		own = append(own, "-run", "^"+f.test+"$")
 	}
-	if len(r.skipped) == 0 {
-		fmt.Fprintln(r.w, "skipped: nothing")
-		return
+	return append(own, f.pkg)
+}
+
+// maxPrinted is how many lines of a flaky test's first output are shown at the end: all of it
+// stands further up.
+const maxPrinted = 40
+
+func indent(lines []string) string {
+	text := strings.Split(strings.TrimRight(strings.Join(lines, ""), "\n"), "\n")
+	if len(text) > maxPrinted {
+		text = append(text[:maxPrinted:maxPrinted], "…")
 	}
-	count := map[string]int{}
-	var reasons []string
-	for _, s := range r.skipped {
-		if count[s.reason]++; count[s.reason] == 1 {
-			reasons = append(reasons, s.reason)
-		}
-	}
-	for i, reason := range reasons {
-		reasons[i] = fmt.Sprintf("%d: %s", count[reason], reason)
-	}
-	tests := "tests"
-	if len(r.skipped) == 1 {
-		tests = "test"
-	}
-	fmt.Fprintf(r.w, "skipped: %d %s (%s)\n", len(r.skipped), tests, strings.Join(reasons, "; "))
+	return "    " + strings.Join(text, "\n    ") + "\n"
 }

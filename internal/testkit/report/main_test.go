@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +16,7 @@ func TestReport(t *testing.T) {
 	r := newReport(&out)
 	err := r.read(strings.NewReader(`{"Action":"output","Package":"a","Test":"TestFine","Output":"=== RUN   TestFine\n"}
 {"Action":"output","Package":"a","Test":"TestFine","Output":"    a_test.go:1: chatter\n"}
-{"Action":"pass","Package":"a","Test":"TestFine"}
+{"Action":"pass","Package":"a","Test":"TestFine","Elapsed":1.25}
 {"Action":"output","Package":"a","Test":"TestNot","Output":"=== RUN   TestNot\n"}
 {"Action":"output","Package":"a","Test":"TestNot","Output":"    a_test.go:9: SKIPPED: no redis-server\n"}
 {"Action":"output","Package":"a","Test":"TestNot","Output":"--- SKIP: TestNot (0.00s)\n"}
@@ -43,6 +46,8 @@ go: what go says itself
 		"go: what go says itself\n" +
 		"d.go:1: syntax error\n" +
 		"b TestHangs did not end, it printed:\ngoroutine 1\n" +
+		"slowest:\n" +
+		"     1.2 s  a TestFine\n" +
 		"failed: b TestBad\n" +
 		"skipped: 2 tests (1: no redis-server; 1: no reason given)\n"
 	if got := out.String(); got != want {
@@ -56,5 +61,117 @@ func TestNothingSkipped(t *testing.T) {
 	r.close()
 	if got := out.String(); got != "skipped: nothing\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// fakeTests runs tests by name, as go test does: a test returns what it says at each of its runs.
+type fakeTests struct {
+	runs map[string][]string // events, by package or package.Test
+	args [][]string
+}
+
+func (f *fakeTests) test(args []string, read func(io.Reader) error) (int, error) {
+	f.args = append(f.args, args)
+	key := "all"
+	if at := slices.Index(args, "-run"); at >= 0 {
+		key = args[at+2] + "." + strings.Trim(args[at+1], "^$")
+	} else if len(f.args) > 1 {
+		key = args[len(args)-1]
+	}
+	if len(f.runs[key]) == 0 {
+		return 1, fmt.Errorf("%s is not to run", key)
+	}
+	events := f.runs[key][0]
+	f.runs[key] = f.runs[key][1:]
+	status := 0
+	if strings.Contains(events, `"fail"`) {
+		status = 1
+	}
+	return status, read(strings.NewReader(events))
+}
+
+// failing returns the events of a package whose tests fail.
+func failing(tests ...string) string {
+	var events strings.Builder
+	for _, test := range tests {
+		fmt.Fprintf(&events, `{"Action":"run","Package":"p","Test":%[1]q}
+{"Action":"output","Package":"p","Test":%[1]q,"Output":"%[1]s is bad\n"}
+{"Action":"fail","Package":"p","Test":%[1]q}
+`, test)
+	}
+	return events.String() + `{"Action":"output","Package":"p","Output":"FAIL\n"}
+{"Action":"fail","Package":"p"}
+`
+}
+
+const passing = `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}
+`
+
+func TestOnceMore(t *testing.T) {
+	unfinished := `{"Action":"run","Package":"p","Test":"TestHangs"}
+{"Action":"fail","Package":"p"}
+`
+	unbuilt := `{"Action":"fail","Package":"p","FailedBuild":"p"}
+`
+	nothing := `{"Action":"pass","Package":"p"}
+`
+	const flaky = "FLAKY p.TestA: it failed with KEYP_SEED=7, and passed when it ran once more.\n" +
+		"At first it printed:\n    TestA is bad\n"
+	for _, test := range []struct {
+		name   string
+		runs   map[string][]string
+		status int
+		says   string
+		often  int
+	}{
+		{"all pass", map[string][]string{"all": {passing}}, 0, "skipped: nothing\n", 1},
+		{"flaky", map[string][]string{"all": {failing("TestA")}, "p.TestA": {passing}}, 0, flaky, 2},
+		{"by a subtest", map[string][]string{"all": {failing("TestA/sub", "TestA")}, "p.TestA": {passing}},
+			0, "    TestA/sub is bad\n    TestA is bad\n", 2},
+		{"fails twice", map[string][]string{"all": {failing("TestA")}, "p.TestA": {failing("TestA")}},
+			1, "FAIL p.TestA: it failed twice, with KEYP_SEED=7\n", 2},
+		{"is not there", map[string][]string{"all": {failing("TestA")}, "p.TestA": {nothing}},
+			1, "FAIL p.TestA: it failed twice, with KEYP_SEED=7\n", 2},
+		{"too many", map[string][]string{"all": {failing("TestA", "TestB", "TestC", "TestD")}},
+			1, "4 tests failed, more than 3: none is run again\n", 1},
+		{"crash", map[string][]string{"all": {unfinished}, "p": {passing}},
+			0, "FLAKY p: it failed with KEYP_SEED=7, and passed when it ran once more.\n" +
+				"At first it printed:\n    p TestHangs did not end\n", 2},
+		{"crashes twice", map[string][]string{"all": {unfinished}, "p": {unfinished}},
+			1, "FAIL p: it failed twice, with KEYP_SEED=7\n", 2},
+		{"not built", map[string][]string{"all": {unbuilt}}, 1, "skipped: nothing\n", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("KEYP_SEED", "7")
+			var out strings.Builder
+			fake := &fakeTests{runs: test.runs}
+			status, err := run(&out, []string{"-parallel=4", "./a", "./..."}, fake.test)
+			if err != nil || status != test.status || !strings.HasSuffix(out.String(), test.says) {
+				t.Errorf("status %d, want %d; error %v; output\n%s\nwant at the end\n%s",
+					status, test.status, err, out.String(), test.says)
+			}
+			if len(fake.args) != test.often {
+				t.Errorf("go test ran %d times, want %d: %q", len(fake.args), test.often, fake.args)
+			}
+			for _, args := range fake.args[1:] {
+				if args[0] != "-parallel=4" || slices.Contains(args, "./...") || !slices.Contains(args, "-count=1") {
+					t.Errorf("once more with %q", args)
+				}
+			}
+		})
+	}
+}
+
+// TestRandomSeed fixes a seed that is to be random, for all processes of both runs.
+func TestRandomSeed(t *testing.T) {
+	t.Setenv("KEYP_SEED", "random")
+	first, err := fixSeed()
+	if err != nil || first == "random" || first == "" {
+		t.Fatalf("got %q, %v", first, err)
+	}
+	if second, err := fixSeed(); err != nil || second != first {
+		t.Errorf("got %q, then %q, %v", first, second, err)
 	}
 }

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// slowest is how many of the slowest tests are listed.
+const slowest = 10
+
+// event is one of go test's, as `go doc test2json` has them.
+type event struct {
+	Action      string
+	Package     string
+	Test        string
+	Output      string
+	Elapsed     float64 // seconds
+	FailedBuild string
+}
+
+// report follows the tests of all packages.
+type report struct {
+	w       io.Writer
+	printed map[name][]string // what each running test, or its package, has printed
+	running map[name]bool
+	ended   map[name]bool
+	skipped []skip
+	failed  []failure
+	tested  map[string]bool // packages whose tests all ran, and some failed
+	crashed []string        // packages that ended before, or that failed for another reason
+	broken  bool            // something failed that is no test
+	times   []timed
+}
+
+// name is a test's. Of a package itself the test is empty.
+type name struct{ pkg, test string }
+
+func (n name) String() string { return strings.TrimSuffix(n.pkg+" "+n.test, " ") }
+
+type skip struct {
+	test   name
+	reason string
+}
+
+type timed struct {
+	test    name
+	seconds float64
+}
+
+func newReport(w io.Writer) *report {
+	return &report{w: w, printed: map[name][]string{}, running: map[name]bool{}, ended: map[name]bool{}, tested: map[string]bool{}}
+}
+
+func (r *report) read(events io.Reader) error {
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) == nil {
+				r.take(e)
+			} else {
+				fmt.Fprint(r.w, string(line)) // go's own words
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// packageLine is go test's summary of a package.
+var packageLine = regexp.MustCompile(`^(ok  |FAIL|\?   |---|panic:|exit status|coverage:)`)
+
+func (r *report) take(e event) {
+	id := name{e.Package, e.Test}
+	switch e.Action {
+	case "run":
+		r.running[id] = true
+	case "output":
+		if e.Test == "" && e.Output == "FAIL\n" { // what package testing prints after the last test
+			r.tested[e.Package] = true
+		}
+		if e.Test == "" && packageLine.MatchString(e.Output) {
+			fmt.Fprint(r.w, e.Output)
+			return
+		}
+		r.printed[id] = append(r.printed[id], e.Output)
+	case "build-output":
+		fmt.Fprint(r.w, e.Output)
+	case "fail", "pass", "skip":
+		r.end(e, id)
+	}
+}
+
+func (r *report) end(e event, id name) {
+	switch {
+	case e.Action == "skip" && id.test != "":
+		r.skipped = append(r.skipped, skip{id, reasonIn(r.printed[id])})
+	case e.Action == "fail":
+		fmt.Fprint(r.w, strings.Join(r.printed[id], ""))
+		if id.test != "" {
+			r.failed = append(r.failed, failure{id.pkg, id.test, r.printed[id]})
+		} else {
+			r.endPackage(e)
+		}
+	}
+	if id.test != "" && !strings.Contains(id.test, "/") {
+		r.times = append(r.times, timed{id, e.Elapsed})
+	}
+	delete(r.printed, id)
+	delete(r.running, id)
+	r.ended[id] = true
+}
+
+// endPackage notes a package that failed by more than its tests.
+func (r *report) endPackage(e event) {
+	switch {
+	case e.FailedBuild != "":
+		r.broken = true
+	case !r.tested[e.Package]:
+		r.crashed = append(r.crashed, e.Package)
+	}
+}
+
+// failures returns what is to be run once more: the tests that failed, without their subtests,
+// and the packages that crashed. It returns false if that can tell nothing.
+func (r *report) failures() ([]failure, bool) {
+	var all []failure
+	for _, pkg := range r.crashed {
+		all = append(all, failure{pkg: pkg, printed: r.printedBy(failure{pkg: pkg})})
+	}
+	for _, f := range r.failed {
+		if !strings.Contains(f.test, "/") && !slices.Contains(r.crashed, f.pkg) {
+			f.printed = r.printedBy(f)
+			all = append(all, f)
+		}
+	}
+	return all, len(all) > 0 && !r.broken
+}
+
+// printedBy returns what a test that failed and its subtests printed, or all failed and
+// unfinished tests of a package.
+func (r *report) printedBy(f failure) []string {
+	var lines []string
+	for _, other := range r.failed {
+		own := other.test == f.test || strings.HasPrefix(other.test, f.test+"/")
+		if other.pkg == f.pkg && (f.test == "" || own) {
+			lines = append(lines, other.printed...)
+		}
+	}
+	var unfinished []string
+	for id := range r.running {
+		if f.test == "" && id.pkg == f.pkg {
+			unfinished = append(unfinished, fmt.Sprintf("%s did not end\n", id))
+		}
+	}
+	slices.Sort(unfinished)
+	return append(lines, unfinished...)
+}
+
+// ran reports whether f ended in this run. A test of which go test finds nothing would else pass.
+func (r *report) ran(f failure) bool { return r.ended[name{f.pkg, f.test}] }
+
+// reasonLine is what testing prints for Skip: the file, the line, and the reason.
+var reasonLine = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)\n`)
+
+func reasonIn(printed []string) string {
+	for _, line := range slices.Backward(printed) {
+		if m := reasonLine.FindStringSubmatch(line); m != nil {
+			return strings.TrimPrefix(m[1], "SKIPPED: ")
+		}
+	}
+	return "no reason given"
+}
+
+// close prints what a test had printed that never ended, and the closing lines.
+func (r *report) close() {
+	byName := func(a, b name) int { return cmp.Compare(a.String(), b.String()) }
+	for _, id := range slices.SortedFunc(maps.Keys(r.printed), byName) {
+		if id.test != "" {
+			fmt.Fprintf(r.w, "%s did not end, it printed:\n%s", id, strings.Join(r.printed[id], ""))
+		}
+	}
+	r.closeTimes()
+	if len(r.failed) > 0 {
+		var failed []string
+		for _, f := range r.failed {
+			failed = append(failed, name{f.pkg, f.test}.String())
+		}
+		fmt.Fprintf(r.w, "failed: %s\n", strings.Join(failed, ", "))
+	}
+	r.closeSkipped()
+}
+
+func (r *report) closeTimes() {
+	slices.SortStableFunc(r.times, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	var slow []string
+	for _, t := range r.times[:min(slowest, len(r.times))] {
+		if t.seconds >= 0.05 {
+			slow = append(slow, fmt.Sprintf("  %6.1f s  %s\n", t.seconds, t.test))
+		}
+	}
+	if len(slow) > 0 {
+		fmt.Fprintf(r.w, "slowest:\n%s", strings.Join(slow, ""))
+	}
+}
+
+func (r *report) closeSkipped() {
+	if len(r.skipped) == 0 {
+		fmt.Fprintln(r.w, "skipped: nothing")
+		return
+	}
+	count := map[string]int{}
+	var reasons []string
+	for _, s := range r.skipped {
+		if count[s.reason]++; count[s.reason] == 1 {
+			reasons = append(reasons, s.reason)
+		}
+	}
+	for i, reason := range reasons {
+		reasons[i] = fmt.Sprintf("%d: %s", count[reason], reason)
+	}
+	tests := "tests"
+	if len(r.skipped) == 1 {
+		tests = "test"
+	}
+	fmt.Fprintf(r.w, "skipped: %d %s (%s)\n", len(r.skipped), tests, strings.Join(reasons, "; "))
+}
